@@ -1,12 +1,10 @@
 /*
  * See hand.h. The moves that there are stand below the state, each with its key and
  * with what it does: so the learner finds a race by choosing it, and no machine has
- * to be fast or slow at the right moment. A move cannot be taken back from real
- * servers: undo plays all moves but the last anew, a hint searches behind them.
+ * to be fast or slow at the right moment.
  */
 #include "server/lab/replay/hand.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
@@ -15,9 +13,9 @@
 #include <unistd.h>
 
 #include "server/base/clock.h"
-#include "server/lab/explore/search.h"
 #include "server/lab/picture/command.h"
 #include "server/lab/picture/draw.h"
+#include "server/lab/replay/game.h"
 #include "server/lab/stage/stage_options.h"
 
 enum {
@@ -33,16 +31,11 @@ enum {
 static const char KEYS[] = "123456789efghijkmnoprstvwxyzABCDEGHIJKMNOQSTUVWXYZ";
 
 struct hand {
-    const struct stage_scene *scene;
-    struct stage *stage; /* NULL: it is broken, see error */
-    struct stage_move moves[STAGE_MOVES_MAX];
-    size_t n;
+    struct game game;
     unsigned goal; /* see hand.h */
     unsigned look;
-    unsigned told; /* faults and remarks */
-    uint64_t hint_began_ms, hint_told_ms;
+    uint64_t hint_told_ms;
     char state[DRAW_STATE_BYTES_MAX]; /* that was drawn last */
-    char error[1000];
 };
 
 /* ---- keys --------------------------------------------------------------- */
@@ -88,57 +81,18 @@ static int read_key(void)
 
 /* ---- what there is ------------------------------------------------------ */
 
-/* The phrase of a move that is no plain step; that has the actor's next step before it
- * in the list. One with %d wants the number of a server. */
-static const char *phrase_of(struct stage_move move)
-{
-    static const struct {
-        char kind;
-        const char *actor, *world, *server;
-    } phrases[] = {
-        {'~', "the same, and the reply is lost", NULL, NULL},
-        {'^', "the same, but the command is held up",
-         "the command that was held up first arrives", NULL},
-        {'-', "the same, but the database is busy", NULL, NULL},
-        {'x', "the same, but its COMMIT fails", NULL, NULL},
-        {'+', "its wait ends by time", NULL, NULL},
-        {'w', "the next step of its watchdog", NULL, NULL},
-        {'i', "an order comes in", NULL, NULL},
-        {'l', "it goes on with its lock", NULL, NULL},
-        {'!', "its process dies", NULL,
-         "server %d dies, and begins anew with nothing"},
-        {'L', NULL, "the lease ends",
-         "the clock of server %d leaps, and the lease ends there"},
-        {'F', NULL, "Redis forgets all", "server %d forgets all"},
-        {'R', NULL, "the replica lags from now on", NULL},
-        {'P', NULL, "the server dies, its replica is promoted", NULL},
-    };
-    const char *phrase = NULL;
-
-    for (size_t i = 0; i < sizeof(phrases) / sizeof(phrases[0]); i++)
-        if (phrases[i].kind == move.kind)
-            phrase = move.actor >= 0    ? phrases[i].actor
-                     : move.actor == -1 ? phrases[i].world
-                                        : phrases[i].server;
-    return phrase ? phrase : "";
-}
-
 static void tell_moves(const struct hand *hand, const struct stage_move moves[],
                        size_t n, const char keys[])
 {
     static struct stage_view view;
-    char text[4], said[sizeof(view.actors[0].next)];
+    char text[4], phrase[GAME_PHRASE_BYTES];
 
-    stage_look(hand->stage, &view);
+    stage_look(hand->game.stage, &view);
     putchar('\n');
     for (size_t i = 0; i < n; i++) {
-        if (moves[i].kind == 's')
-            memcpy(said, view.actors[moves[i].actor].next, sizeof(said));
-        else
-            (void)snprintf(said, sizeof(said), phrase_of(moves[i]),
-                           -1 - moves[i].actor);
         printf("  %c  %-3s ", keys[i], stage_move_text(moves[i], text));
-        draw_say(stdout, hand->look, "%s", said);
+        draw_say(stdout, hand->look, "%s",
+                 game_phrase(&view, moves[i], phrase));
         putchar('\n');
     }
     draw_say(stdout, hand->look, n > 0 ? "your move" : "no move is left");
@@ -146,176 +100,101 @@ static void tell_moves(const struct hand *hand, const struct stage_move moves[],
     printf(": ");
 }
 
-static void tell_new_faults(struct hand *hand)
+/* Those that were not in BEFORE. A remark is a mark of the move that was drawn. */
+static void tell_new_faults(const struct hand *hand, unsigned before)
 {
     struct stage_verdict verdict;
 
-    stage_judge(hand->stage, &verdict);
-    verdict.faults &= ~hand->told;
-    verdict.remarks &= ~hand->told;
-    hand->told |= verdict.faults | verdict.remarks;
-    /* A remark is a mark of the move above. */
+    stage_judge(hand->game.stage, &verdict);
+    verdict.faults &= ~before;
+    verdict.remarks = 0;
     if (verdict.faults)
         draw_verdict(stdout, &verdict, false, hand->look);
     if (verdict.faults & hand->goal)
         draw_say(stdout, hand->look, "you have done it in %zu moves\n",
-                 hand->n);
+                 hand->game.n);
 }
 
-/* ---- moves -------------------------------------------------------------- */
+/* ---- turns -------------------------------------------------------------- */
 
-/* The stage is closed: the game is over. */
-static bool give_up(struct hand *hand)
+static void draw_now(struct hand *hand)
 {
-    stage_close(hand->stage);
-    hand->stage = NULL;
-    return false;
-}
-
-/* One that is enabled: it can only fail if the stage is broken. */
-static bool make_move(struct hand *hand, struct stage_move move)
-{
-    size_t drawn;
-
-    (void)stage_steps(hand->stage, &drawn);
-    if (!stage_move(hand->stage, move, hand->error, sizeof(hand->error)))
-        return give_up(hand);
-    hand->moves[hand->n++] = move;
-    draw_steps(stdout, hand->stage, hand->scene, drawn, hand->moves,
-               hand->look);
-    draw_state(stdout, hand->stage, hand->scene, hand->state,
+    draw_state(stdout, hand->game.stage, hand->game.scene, hand->state,
                hand->look | DRAW_NO_MOVES);
-    tell_new_faults(hand);
-    return true;
 }
 
 /* All of the state is drawn, because nothing of it stands right above. */
 static void draw_all(struct hand *hand)
 {
     hand->state[0] = '\0';
-    draw_head(stdout, hand->scene, hand->look);
-    draw_state(stdout, hand->stage, hand->scene, hand->state,
-               hand->look | DRAW_NO_MOVES);
+    draw_head(stdout, hand->game.scene, hand->look);
+    draw_now(hand);
 }
 
-/* The first N moves, from the start. */
-static bool play_again(struct hand *hand, size_t n)
+static void make_move(struct hand *hand, struct stage_move move)
 {
-    struct stage_verdict verdict = {0};
+    struct game *game = &hand->game;
+    unsigned faults = game->faults;
+    size_t drawn;
 
-    if (!stage_begin(hand->stage, hand->error, sizeof(hand->error)))
-        return give_up(hand);
-    for (hand->n = 0; hand->n < n; hand->n++) {
-        if (!stage_move(hand->stage, hand->moves[hand->n], hand->error,
-                        sizeof(hand->error)))
-            return give_up(hand);
-        stage_judge(hand->stage, &verdict);
+    (void)stage_steps(game->stage, &drawn);
+    if (!game_move(game, move)) {
+        if (game->stage)
+            draw_say(stdout, hand->look, "%s\n", game->error);
+        return;
     }
-    hand->told = verdict.faults | verdict.remarks;
-    return true;
+    draw_steps(stdout, game->stage, game->scene, drawn, game->moves,
+               hand->look);
+    draw_now(hand);
+    tell_new_faults(hand, faults);
 }
 
-static bool undo(struct hand *hand)
+static void take_back(struct hand *hand)
 {
-    if (hand->n == 0) {
+    if (hand->game.n == 0)
         draw_say(stdout, hand->look, "this is the start\n");
-        return true;
-    }
-    if (!play_again(hand, hand->n - 1))
-        return false;
-    draw_all(hand);
-    return true;
+    else if (game_back(&hand->game, hand->game.n - 1))
+        draw_all(hand);
 }
 
-/* ---- hint --------------------------------------------------------------- */
-
-/* Where the shortest way leads: to something that is not broken yet, and to the goal if
- * there is one. STAGE_FAULT_N: RESULT has no way. */
-static enum stage_fault nearest(const struct hand *hand,
-                                const struct search_result *result)
-{
-    const struct search_found *faults = result->faults;
-    int best = STAGE_FAULT_N;
-
-    for (int i = 0; i < STAGE_FAULT_N; i++)
-        if (faults[i].is_found && faults[i].n > 0 &&
-            (hand->goal == 0 || (hand->goal & 1u << i)) &&
-            (best == STAGE_FAULT_N || faults[i].n < faults[best].n))
-            best = i;
-    return (enum stage_fault)best;
-}
-
-static bool is_wanted(void *ctx, const struct search_result *result)
+static bool tell_progress(void *ctx, const struct search_result *result)
 {
     struct hand *hand = ctx;
-    uint64_t now_ms = clock_ms();
 
-    if (isatty(STDOUT_FILENO) && now_ms >= hand->hint_told_ms + TOLD_MS) {
-        hand->hint_told_ms = now_ms;
+    if (isatty(STDOUT_FILENO) && clock_ms() >= hand->hint_told_ms + TOLD_MS) {
+        hand->hint_told_ms = clock_ms();
         putchar('\r');
         draw_say(stdout, hand->look, "searching: %" PRIu64 " schedules",
                  result->schedules);
         (void)fflush(stdout);
     }
-    return nearest(hand, result) == STAGE_FAULT_N &&
-           !stage_options_interrupted() &&
-           now_ms < hand->hint_began_ms + HINT_MS;
+    return !stage_options_interrupted();
 }
 
-static void tell_hint(const struct hand *hand,
-                      const struct search_result *result)
+static void give_hint(struct hand *hand)
 {
-    enum stage_fault fault = nearest(hand, result);
-    const struct search_found *found = NULL;
+    static struct game_hint hint;
     char text[4];
 
-    if (fault != STAGE_FAULT_N)
-        found = &result->faults[fault];
-
+    if (!game_hint(&hand->game, hand->goal, HINT_MS, tell_progress, hand,
+                   &hint))
+        return;
     if (isatty(STDOUT_FILENO))
         printf("\r\033[K");
-    if (found)
+    if (hint.fault != STAGE_FAULT_N)
         draw_say(stdout, hand->look, "hint: %s; %zu moves from here: %s\n",
-                 stage_move_text(found->moves[0], text), found->n,
-                 stage_fault_text(fault));
-    else if (result->is_whole)
+                 stage_move_text(hint.way.moves[0], text), hint.way.n,
+                 stage_fault_text(hint.fault));
+    else if (hint.result.is_whole)
         draw_say(stdout, hand->look,
                  "nothing breaks from here in %" PRIu64
-                 " schedules: all with one lease that ends, one crash and 3 "
-                 "preemptions\n",
-                 result->schedules);
+                 " schedules: all with " GAME_HINT_BOUNDS "\n",
+                 hint.result.schedules);
     else
         draw_say(stdout, hand->look,
                  "nothing breaks from here in the %" PRIu64
                  " schedules that were played; there are more\n",
-                 result->schedules);
-}
-
-/* The search wants the processors, and a process without a stage. */
-static bool give_hint(struct hand *hand)
-{
-    struct search_bounds bounds = {.expiries = 1,
-                                   .crashes = 1,
-                                   .waits = 2,
-                                   .troubles = 2,
-                                   .preemptions = 3,
-                                   .moves = STAGE_MOVES_MAX,
-                                   .from_n = (unsigned)hand->n};
-    static struct search_result result;
-    bool searched;
-
-    memcpy(bounds.from, hand->moves, sizeof(bounds.from));
-    hand->hint_began_ms = clock_ms();
-    stage_close(hand->stage);
-    searched = search_run(hand->scene, &bounds, 0, is_wanted, hand, &result,
-                          hand->error, sizeof(hand->error));
-    hand->stage =
-        searched ? stage_open(hand->scene, hand->error, sizeof(hand->error))
-                 : NULL;
-    if (!hand->stage)
-        return false;
-    tell_hint(hand, &result);
-    return play_again(hand, hand->n);
+                 hint.result.schedules);
 }
 
 static void tell_goal(const struct hand *hand)
@@ -335,71 +214,71 @@ static bool take_turn(struct hand *hand)
 {
     struct stage_move moves[STAGE_ENABLED_MAX];
     char keys[STAGE_ENABLED_MAX];
-    size_t n =
-        hand->n < STAGE_MOVES_MAX ? stage_enabled(hand->stage, moves) : 0;
+    size_t n = stage_enabled(hand->game.stage, moves), i = 0;
     int key;
 
     give_keys(moves, n, keys);
     tell_moves(hand, moves, n, keys);
     key = read_key();
     printf("%c\n", key);
-    if (key == KEY_QUIT)
-        return false;
-    if (key == KEY_UNDO)
-        return undo(hand);
-    if (key == KEY_HINT)
-        return give_hint(hand);
-    for (size_t i = 0; i < n; i++)
-        if (keys[i] == key)
-            return make_move(hand, moves[i]);
-    draw_say(stdout, hand->look, "there is no such move now\n");
-    return true;
+    while (i < n && keys[i] != key)
+        i++;
+    if (i < n)
+        make_move(hand, moves[i]);
+    else if (key == KEY_UNDO)
+        take_back(hand);
+    else if (key == KEY_HINT)
+        give_hint(hand);
+    else if (key != KEY_QUIT)
+        draw_say(stdout, hand->look, "there is no such move now\n");
+    return key != KEY_QUIT;
 }
 
 /* The schedule as a command, to play it again or to send it to somebody. */
-static int tell_end(struct hand *hand)
+static void tell_end(const struct hand *hand)
 {
+    const struct game *game = &hand->game;
     char text[4 * STAGE_MOVES_MAX + 1];
     struct stage_verdict verdict;
     static struct stage_view view;
 
-    stage_judge(hand->stage, &verdict);
-    stage_look(hand->stage, &view);
-    stage_text(hand->moves, hand->n, text, sizeof(text));
+    stage_judge(game->stage, &verdict);
+    stage_look(game->stage, &view);
+    stage_text(game->moves, game->n, text, sizeof(text));
     putchar('\n');
     draw_verdict(stdout, &verdict, view.over, hand->look);
-    command_replay(stdout, hand->scene, text);
+    command_replay(stdout, game->scene, text);
     putchar('\n');
-    return verdict.faults != 0;
 }
 
 int hand_play(const struct stage_scene *scene, const struct stage_move moves[],
               size_t n, unsigned goal, unsigned look)
 {
     static struct hand hand;
+    struct game *game = &hand.game;
     struct termios before;
     bool is_terminal;
-    int status = 2;
 
-    hand = (struct hand){.scene = scene, .goal = goal, .look = look};
+    hand = (struct hand){.goal = goal, .look = look};
     stage_options_catch_signals();
-    hand.stage = stage_open(scene, hand.error, sizeof(hand.error));
     is_terminal = begin_keys(&before);
-    if (hand.stage) {
+    if (game_open(game, scene)) {
         tell_goal(&hand);
         draw_all(&hand);
     }
-    for (size_t i = 0; i < n && hand.stage; i++)
-        (void)make_move(&hand, moves[i]);
-    while (hand.stage && take_turn(&hand))
+    for (size_t i = 0; i < n && game->stage && game->n == i; i++)
+        make_move(&hand, moves[i]);
+    while (game->stage && take_turn(&hand))
         continue;
     if (is_terminal)
         (void)tcsetattr(STDIN_FILENO, TCSANOW, &before);
-    if (hand.stage)
-        status = tell_end(&hand);
-    else
-        fprintf(stderr, "stockade: replay: %s\n", hand.error);
+    if (game->stage)
+        tell_end(&hand);
     (void)fflush(stdout);
-    stage_close(hand.stage);
-    return status;
+    if (!game->stage) {
+        fprintf(stderr, "stockade: replay: %s\n", game->error);
+        return 2;
+    }
+    game_close(game);
+    return game->faults != 0;
 }

@@ -1,0 +1,180 @@
+/* See game.h. */
+#include "server/lab/replay/game.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "server/base/clock.h"
+
+/* The stage is closed: the game is over. */
+static bool give_up(struct game *game)
+{
+    stage_close(game->stage);
+    game->stage = NULL;
+    return false;
+}
+
+/* Faults are judged after each move, because one may be of a moment only. */
+static void judge(struct game *game)
+{
+    struct stage_verdict verdict;
+
+    stage_judge(game->stage, &verdict);
+    game->faults = verdict.faults;
+    game->remarks = verdict.remarks;
+}
+
+bool game_open(struct game *game, const struct stage_scene *scene)
+{
+    *game = (struct game){.scene = scene};
+    game->stage = stage_open(scene, game->error, sizeof(game->error));
+    return game->stage != NULL;
+}
+
+void game_close(struct game *game)
+{
+    (void)give_up(game);
+}
+
+static bool is_enabled(struct game *game, struct stage_move move)
+{
+    struct stage_move moves[STAGE_ENABLED_MAX];
+    size_t n = stage_enabled(game->stage, moves);
+
+    for (size_t i = 0; i < n; i++)
+        if (moves[i].actor == move.actor && moves[i].kind == move.kind)
+            return true;
+    return false;
+}
+
+bool game_move(struct game *game, struct stage_move move)
+{
+    char text[4];
+
+    if (game->n == STAGE_MOVES_MAX || !is_enabled(game, move)) {
+        (void)snprintf(game->error, sizeof(game->error),
+                       game->n == STAGE_MOVES_MAX
+                           ? "%s would be one move too many: take some back"
+                           : "there is no move %s now",
+                       stage_move_text(move, text));
+        return false;
+    }
+    if (!stage_move(game->stage, move, game->error, sizeof(game->error)))
+        return give_up(game);
+    game->moves[game->n++] = move;
+    judge(game);
+    return true;
+}
+
+bool game_back(struct game *game, size_t n)
+{
+    if (!stage_begin(game->stage, game->error, sizeof(game->error)))
+        return give_up(game);
+    game->faults = game->remarks = 0;
+    for (game->n = 0; game->n < n; game->n++) {
+        if (!stage_move(game->stage, game->moves[game->n], game->error,
+                        sizeof(game->error)))
+            return give_up(game);
+        judge(game);
+    }
+    return true;
+}
+
+/* ---- hint --------------------------------------------------------------- */
+
+struct hunt {
+    unsigned goal;
+    uint64_t ends_ms;
+    search_progress *progress;
+    void *ctx;
+};
+
+/* Faults that were there before have a way of no moves. */
+static enum stage_fault nearest(const struct hunt *hunt,
+                                const struct search_result *result)
+{
+    const struct search_found *faults = result->faults;
+    int best = STAGE_FAULT_N;
+
+    for (int i = 0; i < STAGE_FAULT_N; i++)
+        if (faults[i].is_found && faults[i].n > 0 &&
+            (hunt->goal == 0 || (hunt->goal & 1u << i)) &&
+            (best == STAGE_FAULT_N || faults[i].n < faults[best].n))
+            best = i;
+    return (enum stage_fault)best;
+}
+
+static bool is_wanted(void *ctx, const struct search_result *result)
+{
+    const struct hunt *hunt = ctx;
+
+    return nearest(hunt, result) == STAGE_FAULT_N &&
+           clock_ms() < hunt->ends_ms &&
+           (!hunt->progress || hunt->progress(hunt->ctx, result));
+}
+
+bool game_hint(struct game *game, unsigned goal, uint64_t ms,
+               search_progress *progress, void *ctx, struct game_hint *hint)
+{
+    struct search_bounds bounds = {.expiries = 1,
+                                   .crashes = 1,
+                                   .waits = 2,
+                                   .troubles = 2,
+                                   .preemptions = 3,
+                                   .moves = STAGE_MOVES_MAX,
+                                   .from_n = (unsigned)game->n};
+    struct hunt hunt = {goal, clock_ms() + ms, progress, ctx};
+
+    memcpy(bounds.from, game->moves, sizeof(bounds.from));
+    (void)give_up(game);
+    if (!search_run(game->scene, &bounds, 0, is_wanted, &hunt, &hint->result,
+                    game->error, sizeof(game->error)))
+        return false;
+    hint->fault = nearest(&hunt, &hint->result);
+    if (hint->fault != STAGE_FAULT_N)
+        hint->way = hint->result.faults[hint->fault];
+    game->stage = stage_open(game->scene, game->error, sizeof(game->error));
+    return game->stage && game_back(game, game->n);
+}
+
+/* ---- phrases ------------------------------------------------------------ */
+
+const char *game_phrase(const struct stage_view *view, struct stage_move move,
+                        char text[GAME_PHRASE_BYTES])
+{
+    static const struct {
+        char kind;
+        const char *actor, *world, *server;
+    } phrases[] = {
+        {'~', "the same, and the reply is lost", NULL, NULL},
+        {'^', "the same, but the command is held up",
+         "the command that was held up first arrives", NULL},
+        {'-', "the same, but the database is busy", NULL, NULL},
+        {'x', "the same, but its COMMIT fails", NULL, NULL},
+        {'+', "its wait ends by time", NULL, NULL},
+        {'w', "the next step of its watchdog", NULL, NULL},
+        {'i', "an order comes in", NULL, NULL},
+        {'l', "it goes on with its lock", NULL, NULL},
+        {'!', "its process dies", NULL,
+         "server %d dies, and begins anew with nothing"},
+        {'L', NULL, "the lease ends",
+         "the clock of server %d leaps, and the lease ends there"},
+        {'F', NULL, "Redis forgets all", "server %d forgets all"},
+        {'R', NULL, "the replica lags from now on", NULL},
+        {'P', NULL, "the server dies, its replica is promoted", NULL},
+    };
+    const char *phrase = NULL;
+
+    for (size_t i = 0; i < sizeof(phrases) / sizeof(phrases[0]); i++)
+        if (phrases[i].kind == move.kind)
+            phrase = move.actor >= 0    ? phrases[i].actor
+                     : move.actor == -1 ? phrases[i].world
+                                        : phrases[i].server;
+    if (move.kind == 's')
+        (void)snprintf(text, GAME_PHRASE_BYTES, "%s",
+                       view->actors[move.actor].next);
+    else
+        (void)snprintf(text, GAME_PHRASE_BYTES, phrase ? phrase : "",
+                       -1 - move.actor);
+    return text;
+}

@@ -1,0 +1,63 @@
+/*
+ * A schedule that somebody makes move by move, on the stage: forth, back, and a hint.
+ *
+ *     struct game game;
+ *
+ *     if (!game_open(&game, &scene))
+ *         ... game.error
+ *     if (!game_move(&game, move))
+ *         ... game.error; game.stage is NULL if it is over for good
+ *     game_close(&game);
+ *
+ * A move cannot be taken back from real servers: all but the last are played anew. For
+ * the hint a search plays on from where the game is; its stages want the processors, so
+ * that the game's own is closed meanwhile, and is where it was afterwards.
+ */
+#ifndef REPLAY_GAME_H
+#define REPLAY_GAME_H
+
+#include "server/lab/explore/search.h"
+
+struct game {
+    const struct stage_scene *scene; /* borrowed */
+    struct stage *stage;             /* NULL: it is broken; see error */
+    struct stage_move moves[STAGE_MOVES_MAX]; /* so far */
+    size_t n;
+    unsigned faults, remarks; /* so far */
+    char error[1000];
+};
+
+/* What a search from here came to. */
+struct game_hint {
+    enum stage_fault fault;  /* STAGE_FAULT_N: no way was found */
+    struct search_found way; /* to it; from here */
+    struct search_result result;
+};
+
+/* At the start. False and an error: it cannot be played. */
+bool game_open(struct game *game, const struct stage_scene *scene);
+void game_close(struct game *game);
+
+/* False and an error: the move is not enabled, and nothing has happened; or the stage is
+ * broken, and closed. */
+bool game_move(struct game *game, struct stage_move move);
+
+/* As it was after the first N moves. False and an error: the stage is broken, and
+ * closed. */
+bool game_back(struct game *game, size_t n);
+
+/* Looks for the shortest way to one of the faults GOAL, a bit for each, 0 = any, that is
+ * not there yet; within GAME_HINT_BOUNDS and MS, and while PROGRESS, which may be NULL,
+ * says true. False and an error: the stage is broken, and closed. */
+bool game_hint(struct game *game, unsigned goal, uint64_t ms,
+               search_progress *progress, void *ctx, struct game_hint *hint);
+
+#define GAME_HINT_BOUNDS "one lease that ends, one crash and 3 preemptions"
+
+/* What MOVE does, in plain words: of a plain step its actor's next one, of the others
+ * of that actor how they differ from it. VIEW: of before the move. Returns TEXT. */
+enum { GAME_PHRASE_BYTES = 200 };
+const char *game_phrase(const struct stage_view *view, struct stage_move move,
+                        char text[GAME_PHRASE_BYTES]);
+
+#endif
