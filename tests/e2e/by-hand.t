@@ -7,6 +7,7 @@ use warnings;
 use utf8;
 use Encode qw(decode_utf8);
 use FindBin;
+use JSON::PP ();
 use lib $FindBin::Bin;
 use Stockade;
 use Test::More;
@@ -93,10 +94,27 @@ subtest 'a terminal wants no Enter' => sub {
     like $run->{out}, qr/set-nx-px 'a'/, 'q ended it';
 };
 
+# A page plays by lines: an answer for each, and one at the start.
+subtest 'a program plays, line by line' => sub {
+    my $lines = "move a a L b b a\nmove a b b\nback 5\nmove w\nhint\nback 6\nnonsense\n";
+    my ($exit, $out) = play($lines, 'replay', '-i', '--json', 'set-nx-px');
+    is $exit, 0;
+    my @answers = map { JSON::PP::decode_json(Encode::encode_utf8($_)) } split /\n/, $out;
+    is scalar @answers, 8, 'an answer each';
+    is_deeply [map { $_->{schedule} }  @answers], ['', 'a a L b b a', 'a a L b b a a b b', ('a a L b b') x 5];
+    is_deeply [map { "@{$_->{faults}}" } @answers], ['', '', 'oversold', ('') x 5], 'a fault is taken back as well';
+    is_deeply $answers[0]{moves}[0], { move => 'a', says => 'its program begins' };
+    is $answers[1]{locks}[0]{holder}, 'b', 'the lock is b\'s';
+    ok $answers[1]{actors}[0]{inside} && $answers[1]{actors}[1]{inside}, 'both are inside';
+    like $answers[4]{error}, qr/no move|is no/, "an error: $answers[4]{error}";
+    is $answers[5]{hint}{move}, 'a', 'a hint';
+    like $answers[$_]{error}, qr/./, "an error: $answers[$_]{error}" for 6, 7;
+};
+
 subtest 'what does not go together is told' => sub {
-    my ($exit, undef, $err) = play('q', 'replay', '-i', '--json', 'set-nx-px');
+    my ($exit, undef, $err) = play('q', 'replay', '-i', '--save', "$dir/kept", 'set-nx-px');
     is $exit, 2;
-    like $err, qr/-i is without --json and --save/;
+    like $err, qr/-i is without --save/;
     ($exit, undef, $err) = play('q', 'lab', 'run', '-i', '08', '09');
     is $exit, 2;
     like $err, qr/-i takes one experiment/;

@@ -88,7 +88,7 @@ static void write_json(struct stage *stage, const struct experiment_play *play,
     fprintf(json, ", \"schedule\": ");
     draw_json_string(json, play->schedule);
     fprintf(json, ", \"timeline\": {");
-    draw_json(json, stage, &play->scene);
+    draw_json(json, stage, &play->scene, 0);
     fputc('}', json);
 }
 

@@ -435,7 +435,25 @@ static void json_member(FILE *out, const char *name, const char *value)
     draw_json_string(out, value);
 }
 
-static void json_steps(FILE *out, const struct stage *stage)
+void draw_json_say(FILE *out, const char *text, unsigned look)
+{
+    char said[TEXT_BYTES];
+
+    (void)snprintf(said, sizeof(said), "%s", text);
+    if (look & DRAW_CHINESE)
+        chinese(said, sizeof(said));
+    draw_json_string(out, said);
+}
+
+/* The value is for people. */
+static void json_said(FILE *out, const char *name, const char *value,
+                      unsigned look)
+{
+    fprintf(out, ", \"%s\": ", name);
+    draw_json_say(out, value, look);
+}
+
+static void json_steps(FILE *out, const struct stage *stage, unsigned look)
 {
     const struct stage_step *steps;
     size_t n;
@@ -453,10 +471,10 @@ static void json_steps(FILE *out, const struct stage *stage)
         if (step->name[0])
             json_member(out, "step", step->name);
         if (step->sent[0])
-            json_member(out, "sent", step->sent);
-        json_member(out, "reply", step->reply);
+            json_said(out, "sent", step->sent, look);
+        json_said(out, "reply", step->reply, look);
         if (step->mark[0])
-            json_member(out, "mark", step->mark);
+            json_said(out, "mark", step->mark, look);
         fputc('}', out);
     }
 }
@@ -487,7 +505,23 @@ static void json_moves(FILE *out, const struct stage_verdict *verdict)
         }
 }
 
-void draw_json(FILE *out, struct stage *stage, const struct stage_scene *scene)
+static void json_locks(FILE *out, const struct stage_view *view)
+{
+    fprintf(out, ",\n\"locks\": [");
+    for (unsigned i = 0; i < view->locks_n; i++) {
+        const struct stage_lock_view *lock = &view->locks[i];
+
+        fprintf(out, "%s{\"name\": \"%s\", \"ttl_ms\": %" PRId64,
+                i > 0 ? ", " : "", lock->name, lock->ttl_ms);
+        if (lock->holder >= 0)
+            fprintf(out, ", \"holder\": \"%c\"", 'a' + lock->holder);
+        fputc('}', out);
+    }
+    fputc(']', out);
+}
+
+void draw_json(FILE *out, struct stage *stage, const struct stage_scene *scene,
+               unsigned look)
 {
     static struct stage_view view;
     struct stage_verdict verdict;
@@ -495,12 +529,13 @@ void draw_json(FILE *out, struct stage *stage, const struct stage_scene *scene)
     stage_judge(stage, &verdict);
     stage_look(stage, &view);
     fprintf(out, "\"steps\": [");
-    json_steps(out, stage);
+    json_steps(out, stage, look);
     fprintf(out,
             "],\n\"now_us\": %" PRIu64 ", \"stock\": %" PRId64
             ", \"sold\": %" PRId64 ", \"orders\": %" PRId64,
             view.now_us, view.stock, view.sold, view.orders);
     json_member(out, "redis", view.redis);
+    json_locks(out, &view);
     fprintf(out, ",\n\"actors\": [");
     for (unsigned i = 0; i < scene->buyers; i++) {
         const struct stage_actor_view *actor = &view.actors[i];
@@ -513,7 +548,7 @@ void draw_json(FILE *out, struct stage *stage, const struct stage_scene *scene)
                 actor->is_done ? "true" : "false",
                 actor->is_inside ? "true" : "false",
                 view.locks[0].holder == (int)i ? "true" : "false");
-        json_member(out, "next", actor->next);
+        json_said(out, "next", actor->next, look);
         if (actor->answered)
             json_member(out, "answer", order_outcome_slug(actor->outcome));
         fputc('}', out);

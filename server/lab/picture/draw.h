@@ -53,10 +53,13 @@ void draw_verdict(FILE *out, const struct stage_verdict *verdict, bool over,
                   unsigned look);
 
 void draw_json_string(FILE *out, const char *text);
+/* The same in the language of LOOK. */
+void draw_json_say(FILE *out, const char *text, unsigned look);
 /* A list of their words. */
 void draw_json_faults(FILE *out, unsigned faults);
 /* The members of an object, without its braces: steps, state, faults, remarks, and
  * at which move each came about. */
-void draw_json(FILE *out, struct stage *stage, const struct stage_scene *scene);
+void draw_json(FILE *out, struct stage *stage, const struct stage_scene *scene,
+               unsigned look);
 
 #endif

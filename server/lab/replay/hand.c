@@ -6,7 +6,6 @@
 #include "server/lab/replay/hand.h"
 
 #include <inttypes.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <termios.h>
@@ -22,7 +21,6 @@ enum {
     KEY_QUIT = 'q',
     KEY_UNDO = 'u',
     KEY_HINT = '?',
-    LOOK_MS = 200,   /* how often a wait for a key looks for Ctrl-C */
     HINT_MS = 30000, /* that a hint is searched for, at most */
     TOLD_MS = 200,   /* between two lines of its progress */
 };
@@ -65,18 +63,14 @@ static bool begin_keys(struct termios *before)
 /* Blanks are none, for those who paste a schedule. */
 static int read_key(void)
 {
-    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
-    unsigned char key = ' ';
-    ssize_t got = 1;
+    unsigned char key;
 
     (void)fflush(stdout);
-    while (got > 0 && (key == ' ' || key == '\n')) {
-        if (stage_options_interrupted())
+    do {
+        if (!stage_options_wait_input() || read(STDIN_FILENO, &key, 1) <= 0)
             return KEY_QUIT;
-        if (poll(&input, 1, LOOK_MS) > 0)
-            got = read(STDIN_FILENO, &key, 1);
-    }
-    return got > 0 ? key : KEY_QUIT;
+    } while (key == ' ' || key == '\n');
+    return key;
 }
 
 /* ---- what there is ------------------------------------------------------ */

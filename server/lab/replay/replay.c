@@ -14,6 +14,7 @@
 #include "server/lab/picture/draw.h"
 #include "server/lab/picture/save.h"
 #include "server/lab/replay/hand.h"
+#include "server/lab/replay/lines.h"
 #include "server/lab/replay/replay.h"
 #include "server/lab/stage/stage_options.h"
 
@@ -65,7 +66,9 @@ static void help(void)
         "schedule\n"
         "  --until N        stop after N moves, and say which could follow\n"
         "  --zh             in Chinese\n"
-        "  --json           all of it as one JSON object\n"
+        "  --json           all of it as one JSON object; with -i one for each "
+        "line of\n"
+        "                   input: move a b~, back N (moves), hint\n"
         "  --save FILE      keep it as a timeline: JSON "
         "Lines\n" STAGE_OPTIONS_HELP
         "\nExit status: 0 nothing broke, 1 something did, 2 could not "
@@ -94,9 +97,9 @@ static bool read_words(int n, char *words[], struct replay *replay)
                         "schedule; a FILE has JSON in it already\n");
         return false;
     }
-    if (replay->by_hand && (replay->json || replay->save)) {
-        fprintf(stderr, "stockade: replay: -i is without --json and --save; "
-                        "its schedule can be played with them\n");
+    if (replay->by_hand && replay->save) {
+        fprintf(stderr, "stockade: replay: -i is without --save; its schedule "
+                        "can be played with it\n");
         return false;
     }
     if (n != 2 && !(n == 1 && replay->by_hand)) {
@@ -216,7 +219,7 @@ static int run(struct replay *replay)
         stage_text(replay->moves, replay->n, text, sizeof(text));
         printf("{\"lock\": \"%s\", \"schedule\": \"%s\", \"over\": %s,\n",
                replay->scene.lock, text, view.over ? "true" : "false");
-        draw_json(stdout, stage, &replay->scene);
+        draw_json(stdout, stage, &replay->scene, 0);
         printf("}\n");
     } else {
         draw_verdict(stdout, &verdict, view.over, replay->look);
@@ -257,6 +260,8 @@ int replay_main(int argc, char *argv[])
         stage_options_no_lock(replay.scene.lock);
         return COULD_NOT_RUN;
     }
+    if (replay.by_hand && replay.json)
+        return lines_play(&replay.scene, replay.moves, replay.n, replay.look);
     if (replay.by_hand)
         return hand_play(&replay.scene, replay.moves, replay.n, 0, replay.look);
     return run(&replay);

@@ -2,13 +2,17 @@
 #include "server/lab/stage/stage_options.h"
 
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "lock/dlock.h"
+
+enum { INPUT_LOOK_MS = 200 };
 
 static volatile sig_atomic_t interrupted;
 
@@ -27,6 +31,16 @@ void stage_options_catch_signals(void)
 bool stage_options_interrupted(void)
 {
     return interrupted;
+}
+
+bool stage_options_wait_input(void)
+{
+    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+
+    /* A signal that comes right before poll() would go unseen without an end. */
+    while (!interrupted && poll(&input, 1, INPUT_LOOK_MS) <= 0)
+        continue;
+    return !interrupted;
 }
 
 static bool fail(char *error, size_t size, const char *format, ...)

@@ -65,6 +65,10 @@ bool stage_options_number(const char *name, const char *arg, int64_t least,
 void stage_options_catch_signals(void);
 bool stage_options_interrupted(void);
 
+/* Waits until standard input has something, or is at its end; it must not be buffered.
+ * False: Ctrl-C or SIGTERM came. */
+bool stage_options_wait_input(void);
+
 /* There is no such lock: says which there are. */
 void stage_options_no_lock(const char *name);
 
