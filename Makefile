@@ -1,6 +1,7 @@
 # stockade: an order service for flash sales, and the locks it needs.
 #
 #   make demo       install what is missing, build, show the oversell and its cure
+#   make lab        a page on which you break locks by clicking; Ctrl-C ends it
 #   make test       install what is missing, build, run the tests
 #   make test-all   the same, with the locks over MariaDB and ZooKeeper, with tools
 #                   that read openapi.json, alerts and metrics, and a browser
@@ -75,7 +76,7 @@ part_src    = $(wildcard lock/$(patsubst zk,zookeeper,$(1))/*.c)
 TEXTBOOK_SRC := $(wildcard lock/textbook/*.c)
 LOCK_SRC   := $(wildcard $(addprefix lock/,*.c core/*.c async/*.c dial/*.c redis/*.c deadlock/*.c))
 DB_SRC     := $(filter-out $(if $(HAVE_SQL),,db/mysql/%),$(wildcard db/*.c db/*/*.c))
-STAGE_SRC  := $(wildcard $(addprefix server/lab/,explore/*.c stage/*.c picture/*.c replay/*.c programs/*.c lessons/*.c world/*.c experiments/*.c load/*.c))
+STAGE_SRC  := $(wildcard $(addprefix server/lab/,explore/*.c stage/*.c picture/*.c replay/*.c serve/*.c programs/*.c lessons/*.c world/*.c experiments/*.c load/*.c))
 SERVER_SRC := $(filter-out $(STAGE_SRC),$(wildcard server/*.c server/*/*.c server/*/*/*.c))
 TEST_SRC   := $(wildcard tests/test_*.c)
 FULL_SRC   := $(if $(and $(HAVE_SQL),$(HAVE_ZK)),$(wildcard tests/full/test_*.c))
@@ -120,7 +121,7 @@ HOSTS_DEPS := $(TEST_DEPS) $(GALERA_DEPS) redis-server iproute2 nftables
 BENCH_DEPS := $(TEST_DEPS) linux-perf strace
 LINT_DEPS   = $(TEST_DEPS) $(FULL_DEPS) $(HOSTS_DEPS) clang clang-format clang-tidy cppcheck shellcheck
 
-.PHONY: all bench bench-explore explore planted mutants bench-open bench-segments bench-mysql bench-cluster profile bench-locks readme-locks deps demo test test-all test-hosts test-san hosts-deps lint loadtest clean lint-deps browser-deps \
+.PHONY: all bench bench-explore explore planted mutants bench-open bench-segments bench-mysql bench-cluster profile bench-locks readme-locks deps demo lab test test-all test-hosts test-san hosts-deps lint loadtest clean lint-deps browser-deps \
         test-binaries full-binaries browser help FORCE
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
@@ -278,6 +279,11 @@ demo:
 	@.ci/deps $(DEMO_DEPS)
 	@$(PARALLEL) all
 	@loadtest/demo
+
+lab:
+	@.ci/deps $(DEMO_DEPS)
+	@$(PARALLEL) all
+	@exec $(B)/stockade lab serve
 
 # What was said to make, LOCK=none and the like, is for the runner, which knows
 # the names; but for what is make's own.

@@ -52,7 +52,7 @@ my %MAY = (
     'server/order'     => [qr{^server/(?:base|order)/}, $LOCK, $STORE],
     'server/inventory' => [qr{^server/(?:base|inventory)/}, $STORE],
     'server/http'      => [qr{^server/(?:base|order|inventory|http)/}, $LOCK, $STORE, qr{^static/}],
-    'server/lab'       => [qr{^server/(?:base|order|lab)/}, $LOCK, $STORE, qr{^loadtest/orders\.lua\.inc$}],
+    'server/lab'       => [qr{^server/(?:base|order|lab)/}, $LOCK, $STORE, qr{^loadtest/orders\.lua\.inc$}, qr{^static/lab}],
     server             => [qr{^server/}, $LOCK, $STORE],
 );
 
@@ -64,8 +64,9 @@ my @OUTSIDE = (
     [qr{^zookeeper/.*\.h$},   'lock/zookeeper/zk_handle.c'],
     [qr{^sqlite3(?:ext)?\.h$}, 'db/sqlite/sqlite_private.h', 'server/lab/programs/program_steps.c',
      'server/lab/world/disk.c'],
-    [qr{^microhttpd\.h$},     'server/http/mhd.c',           'server/http/connection.c'],
-    [qr{^jansson\.h$},        'server/http/parse.c', 'server/http/render.c', 'server/lab/timeline/timeline_read.c'],
+    [qr{^microhttpd\.h$},     'server/http/mhd.c',           'server/http/connection.c', 'server/lab/serve/lab_serve.c'],
+    [qr{^jansson\.h$},        'server/http/parse.c', 'server/http/render.c', 'server/lab/timeline/timeline_read.c',
+     'server/lab/serve/api.c'],
     [qr{^systemd/.*\.h$},     'server/main_loop.c'],
     [qr{^curl/.*\.h$},        'server/inventory/tries.c', 'server/lab/load/buyers.c'],
 );

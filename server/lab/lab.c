@@ -19,6 +19,7 @@ static const struct command {
     {"show", lab_stage_main, "NAME: what an experiment does, and why"},
     {"run", lab_stage_main,
      "NAME | steps | load | all: run it, with its bug and its fix"},
+    {"serve", lab_stage_main, "a page on which you break locks by clicking"},
     {"locks", lab_locks_main,
      "measure which properties every lock holds, and print the table"},
 };

@@ -12,6 +12,7 @@
 #include "server/lab/experiments/words.h"
 #include "server/lab/picture/draw.h"
 #include "server/lab/replay/hand.h"
+#include "server/lab/replay/lines.h"
 #include "server/lab/stage/stage_options.h"
 
 #define RED   "\033[31m"
@@ -363,6 +364,8 @@ static int play_by_hand(const struct runs *runs,
 {
     const struct experiment_text *text =
         &experiment->text[runs->options.language];
+    const struct experiment_play *bug = &experiment->plays[EXPERIMENT_BUG];
+    unsigned goal = bug->faults & ~STAGE_REMARKS;
 
     if (experiment->kind != &steps_kind) {
         fprintf(stderr,
@@ -371,12 +374,12 @@ static int play_by_hand(const struct runs *runs,
                 experiment->name);
         return LAB_COULD_NOT_RUN;
     }
+    if (runs->options.json)
+        return lines_play(&bug->scene, NULL, 0, goal, look_of(runs));
     printf("%s%s %s%s\n\n", tint(runs, BOLD), experiment->id, text->title,
            tint(runs, PLAIN));
     tell_scene(runs, experiment, 0);
-    return hand_play(&experiment->plays[0].scene, NULL, 0,
-                     experiment->plays[0].faults & ~STAGE_REMARKS,
-                     look_of(runs));
+    return hand_play(&bug->scene, NULL, 0, goal, look_of(runs));
 }
 
 int lab_run_main(int argc, char *argv[])

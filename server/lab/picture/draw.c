@@ -166,9 +166,8 @@ static void tell_reply(const struct stage_step *step, char text[REPLY_BYTES])
         tell_renewed(step->reply, text);
 }
 
-/* A step in short: what people look for in it, not all that was sent. */
-static void tell_step(const struct stage_step *step, unsigned look,
-                      char text[TEXT_BYTES])
+/* A step in short, in English: what people look for in it, not all that was sent. */
+static void say_step(const struct stage_step *step, char text[TEXT_BYTES])
 {
     bool is_shown = step->is_sql ||
                     (step->sent[0] && strncmp(step->sent, "script", 6) != 0);
@@ -182,6 +181,13 @@ static void tell_step(const struct stage_step *step, unsigned look,
         (void)snprintf(text, TEXT_BYTES, "%s%s%s: %s", step->who,
                        step->who[0] ? " " : "",
                        is_shown ? step->sent : step->name, reply);
+}
+
+/* The same in the language of LOOK, and what is wrong about it. */
+static void tell_step(const struct stage_step *step, unsigned look,
+                      char text[TEXT_BYTES])
+{
+    say_step(step, text);
     if (look & DRAW_CHINESE)
         chinese(text, TEXT_BYTES);
     add_mark(step, look, text);
@@ -456,6 +462,7 @@ static void json_said(FILE *out, const char *name, const char *value,
 static void json_steps(FILE *out, const struct stage *stage, unsigned look)
 {
     const struct stage_step *steps;
+    char text[TEXT_BYTES];
     size_t n;
 
     steps = stage_steps(stage, &n);
@@ -471,8 +478,10 @@ static void json_steps(FILE *out, const struct stage *stage, unsigned look)
         if (step->name[0])
             json_member(out, "step", step->name);
         if (step->sent[0])
-            json_said(out, "sent", step->sent, look);
-        json_said(out, "reply", step->reply, look);
+            json_member(out, "sent", step->sent);
+        json_member(out, "reply", step->reply);
+        say_step(step, text);
+        json_said(out, "says", text, look);
         if (step->mark[0])
             json_said(out, "mark", step->mark, look);
         fputc('}', out);

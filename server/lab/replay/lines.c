@@ -15,7 +15,7 @@ enum { HINT_MS = 30000 };
 
 struct lines {
     struct game game;
-    unsigned look;
+    unsigned goal, look;
     struct game_hint hint;
     bool has_hint; /* in this answer */
 };
@@ -129,7 +129,7 @@ static const char *hint(struct lines *lines)
     struct game *game = &lines->game;
 
     lines->has_hint =
-        game_hint(game, 0, HINT_MS, is_wanted, NULL, &lines->hint);
+        game_hint(game, lines->goal, HINT_MS, is_wanted, NULL, &lines->hint);
     return lines->has_hint ? NULL : game->error;
 }
 
@@ -147,14 +147,14 @@ static const char *obey(struct lines *lines, char *line)
 }
 
 int lines_play(const struct stage_scene *scene, const struct stage_move moves[],
-               size_t n, unsigned look)
+               size_t n, unsigned goal, unsigned look)
 {
     static struct lines lines;
     struct game *game = &lines.game;
     const char *error = NULL;
     char line[4 * STAGE_MOVES_MAX + 16];
 
-    lines = (struct lines){.look = look & DRAW_CHINESE};
+    lines = (struct lines){.goal = goal, .look = look & DRAW_CHINESE};
     stage_options_catch_signals();
     (void)setvbuf(stdin, NULL, _IONBF, 0);
     if (!game_open(game, scene))

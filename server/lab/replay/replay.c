@@ -261,7 +261,8 @@ int replay_main(int argc, char *argv[])
         return COULD_NOT_RUN;
     }
     if (replay.by_hand && replay.json)
-        return lines_play(&replay.scene, replay.moves, replay.n, replay.look);
+        return lines_play(&replay.scene, replay.moves, replay.n, 0,
+                          replay.look);
     if (replay.by_hand)
         return hand_play(&replay.scene, replay.moves, replay.n, 0, replay.look);
     return run(&replay);

@@ -1,0 +1,272 @@
+/*
+ * What a page asks of the laboratory, as JSON:
+ *
+ *     GET    /api/lab             the locks of the stage, the experiments of steps
+ *     POST   /api/lab/games       a game begins: {"lock", "buyers", "stock", "deduct",
+ *                                 "schedule", "language"} or {"experiment", "language"}
+ *     POST   /api/lab/games/ID    {"command"}: a line of server/lab/replay/lines.h
+ *     DELETE /api/lab/games/ID    it ends
+ *
+ * A game answers what lines.h says, and its "id". What was wrong is in "error".
+ */
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lock/dlock.h"
+#include "server/lab/experiments/experiment.h"
+#include "server/lab/picture/chinese.h"
+#include "server/lab/serve/lab_serve.h"
+#include "server/lab/serve/visitors.h"
+
+#define API   "/api/lab"
+#define GAMES API "/games"
+
+enum { ARGS_MAX = 16, ARG_BYTES = 300 };
+
+/* Takes VALUE. */
+static struct api_reply reply(unsigned status, json_t *value)
+{
+    struct api_reply reply = {status, json_dumps(value, JSON_COMPACT)};
+
+    json_decref(value);
+    return reply;
+}
+
+static struct api_reply refuse(unsigned status, const char *error)
+{
+    return reply(status, json_pack("{s:s}", "error", error));
+}
+
+/* ---- what there is ------------------------------------------------------ */
+
+static json_t *locks(void)
+{
+    json_t *list = json_array();
+    const struct dlock_strategy_info *info;
+    char error[300];
+
+    for (size_t i = 0; (info = dlock_strategy_info(i)) != NULL; i++) {
+        struct stage_scene scene = STAGE_SCENE(info->name);
+
+        if (stage_can_play(&scene, error, sizeof(error)))
+            (void)json_array_append_new(list, json_pack("{s:s, s:s}", "name",
+                                                        info->name, "claim",
+                                                        info->claim));
+    }
+    return list;
+}
+
+static json_t *text_of(const struct experiment_text *text)
+{
+    return json_pack("{s:s, s:s, s:s, s:s, s:s}", "title", text->title,
+                     "symptom", text->symptom, "see", text->see, "why",
+                     text->why, "fix", text->fix);
+}
+
+static json_t *goal_of(const struct experiment_play *play)
+{
+    json_t *list = json_array();
+
+    for (int i = 0; i < STAGE_FAULT_N; i++)
+        if ((play->faults & ~STAGE_REMARKS) & 1u << i)
+            (void)json_array_append_new(
+                list, json_string(stage_fault_word((enum stage_fault)i)));
+    return list;
+}
+
+/* Those that are played by moves. */
+static json_t *experiments(void)
+{
+    json_t *list = json_array();
+    const struct experiment *each;
+
+    for (size_t i = 0; (each = experiment_at(i)) != NULL; i++)
+        if (each->kind == &steps_kind)
+            (void)json_array_append_new(
+                list,
+                json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:o}", "id", each->id,
+                          "name", each->name, "lock", each->plays[0].scene.lock,
+                          "schedule", each->plays[0].schedule, "goal",
+                          goal_of(&each->plays[0]), "en",
+                          text_of(&each->text[EXPERIMENT_EN]), "zh",
+                          text_of(&each->text[EXPERIMENT_ZH])));
+    return list;
+}
+
+static json_t *faults(void)
+{
+    json_t *all = json_object();
+
+    for (int i = 0; i < STAGE_FAULT_N; i++) {
+        const char *english = stage_fault_text((enum stage_fault)i);
+        char text[200];
+
+        (void)snprintf(text, sizeof(text), "%s", english);
+        chinese(text, sizeof(text));
+        (void)json_object_set_new(
+            all, stage_fault_word((enum stage_fault)i),
+            json_pack("{s:s, s:s}", "en", english, "zh", text));
+    }
+    return all;
+}
+
+/* ---- games -------------------------------------------------------------- */
+
+struct args {
+    char *argv[ARGS_MAX + 1];
+    char texts[ARGS_MAX][ARG_BYTES];
+    int n;
+};
+
+static void add(struct args *args, const char *text)
+{
+    if (args->n == ARGS_MAX)
+        return;
+    (void)snprintf(args->texts[args->n], ARG_BYTES, "%s", text);
+    args->argv[args->n] = args->texts[args->n];
+    args->n++;
+}
+
+/* "buyers" and its number, if there is one; the game says whether it makes sense. */
+static void add_number(struct args *args, const json_t *wish, const char *name)
+{
+    json_t *value = json_object_get(wish, name);
+    char text[64];
+
+    if (!json_is_integer(value))
+        return;
+    (void)snprintf(text, sizeof(text), "--%s=%lld", name,
+                   (long long)json_integer_value(value));
+    add(args, text);
+}
+
+static const char *text_in(const json_t *wish, const char *name)
+{
+    const char *text = json_string_value(json_object_get(wish, name));
+
+    return text && strlen(text) < ARG_BYTES ? text : NULL;
+}
+
+/* There is such a story of steps, or such a lock on the stage. */
+static bool is_known(const char *experiment, const char *lock)
+{
+    const struct experiment *story =
+        experiment ? experiment_find(experiment) : NULL;
+    struct stage_scene scene = STAGE_SCENE(lock);
+    char error[300];
+
+    return experiment ? story && story->kind == &steps_kind
+                      : lock && dlock_strategy_find(lock) &&
+                            stage_can_play(&scene, error, sizeof(error));
+}
+
+/* The command line of a game. False: the wish names nothing to play. */
+static bool read_wish(const json_t *wish, struct args *args)
+{
+    const char *language = text_in(wish, "language");
+    const char *experiment = text_in(wish, "experiment");
+    const char *lock = text_in(wish, "lock");
+    const char *deduct = text_in(wish, "deduct");
+    const char *schedule = text_in(wish, "schedule");
+
+    if (!is_known(experiment, lock))
+        return false;
+    add(args, "stockade-lab");
+    add(args, experiment ? "run" : "replay");
+    if (!experiment) {
+        add_number(args, wish, "buyers");
+        add_number(args, wish, "stock");
+        if (deduct && strcmp(deduct, "guarded") == 0)
+            add(args, "--deduct=guarded");
+    }
+    add(args, "-i");
+    add(args, "--json");
+    if (language && strcmp(language, "zh") == 0)
+        add(args, "--zh");
+    add(args, "--");
+    add(args, experiment ? experiment : lock);
+    if (!experiment && schedule)
+        add(args, schedule);
+    return true;
+}
+
+/* ANSWER is taken: it is a JSON object, which gets the game's ID. */
+static struct api_reply tell(enum visitors_status status, char *answer,
+                             const char *id)
+{
+    json_t *value = answer ? json_loads(answer, 0, NULL) : NULL;
+    static const struct {
+        unsigned status;
+        const char *error;
+    } refusals[] = {
+        [VISITORS_FULL] = {503, "all games are taken: somebody has to end one"},
+        [VISITORS_NONE] = {404, "this game is over: begin a new one"},
+        [VISITORS_BROKEN] = {500, "the game has ended by an error of its own"},
+    };
+
+    free(answer);
+    if (status == VISITORS_OK && value) {
+        (void)json_object_set_new(value, "id", json_string(id));
+        return reply(200, value);
+    }
+    if (json_object_get(value, "error"))
+        return reply(422, value);
+    json_decref(value);
+    return refuse(
+        status == VISITORS_OK ? 500 : refusals[status].status,
+        refusals[status == VISITORS_OK ? VISITORS_BROKEN : status].error);
+}
+
+static struct api_reply begin(const json_t *wish)
+{
+    struct args args = {.n = 0};
+    char id[VISITORS_ID_BYTES], *answer;
+    enum visitors_status status;
+
+    if (!read_wish(wish, &args))
+        return refuse(422, "a game wants a \"lock\" of the stage, or an "
+                           "\"experiment\" of steps");
+    status = visitors_begin(args.argv, id, &answer);
+    return tell(status, answer, id);
+}
+
+static struct api_reply ask(const char *id, const json_t *wish)
+{
+    const char *command = text_in(wish, "command");
+    enum visitors_status status;
+    char *answer;
+
+    if (!command || strpbrk(command, "\r\n"))
+        return refuse(422, "a game wants a \"command\", in one line");
+    status = visitors_ask(id, command, &answer);
+    return tell(status, answer, id);
+}
+
+struct api_reply api_call(const char *method, const char *path,
+                          const char *body, size_t n)
+{
+    bool is_game = strncmp(path, GAMES "/", strlen(GAMES "/")) == 0;
+    const char *id = is_game ? path + strlen(GAMES "/") : "";
+    struct api_reply done;
+    json_t *wish;
+
+    if (strcmp(path, API) == 0 && strcmp(method, "GET") == 0)
+        return reply(200, json_pack("{s:o, s:o, s:o}", "locks", locks(),
+                                    "experiments", experiments(), "faults",
+                                    faults()));
+    if (is_game && strcmp(method, "DELETE") == 0)
+        return visitors_end(id) == VISITORS_OK ? (struct api_reply){204, NULL}
+                                               : tell(VISITORS_NONE, NULL, id);
+    if (strcmp(method, "POST") != 0 || !(is_game || strcmp(path, GAMES) == 0))
+        return refuse(404, "there is nothing here");
+    wish = json_loadb(body, n, 0, NULL);
+    if (!json_is_object(wish)) {
+        json_decref(wish);
+        return refuse(400, "the body is no JSON object");
+    }
+    done = is_game ? ask(id, wish) : begin(wish);
+    json_decref(wish);
+    return done;
+}

@@ -1,0 +1,323 @@
+/*
+ * `stockade lab serve`: the laboratory as a page. For one person on their own machine:
+ * it listens on loopback, and answers only those that ask for it by that name, because
+ * any page that the person visits can make their browser ask here.
+ *
+ * libmicrohttpd has a thread for each connection: a request may wait for a game, and
+ * there are few.
+ */
+#include "server/lab/serve/lab_serve.h"
+
+#include <arpa/inet.h>
+#include <getopt.h>
+#include <microhttpd.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "server/lab/serve/visitors.h"
+
+enum {
+    PORT = 8078,
+    CONNECTIONS_MAX = 64,
+    IDLE_S = 120,
+    HOST_BYTES = 64,
+};
+
+static const char lab_html[] =
+#include "static/lab.html.inc"
+    ;
+static const char lab_css[] =
+#include "static/lab.css.inc"
+    ;
+static const char lab_js[] =
+#include "static/lab.js.inc"
+    ;
+static const char lab_lanes_js[] =
+#include "static/lab-lanes.js.inc"
+    ;
+static const char lab_words_js[] =
+#include "static/lab-words.js.inc"
+    ;
+
+static const struct file {
+    const char *path, *type, *text;
+} files[] = {
+    {"/lab", "text/html; charset=utf-8", lab_html},
+    {"/lab.css", "text/css; charset=utf-8", lab_css},
+    {"/lab.js", "text/javascript; charset=utf-8", lab_js},
+    {"/lab-lanes.js", "text/javascript; charset=utf-8", lab_lanes_js},
+    {"/lab-words.js", "text/javascript; charset=utf-8", lab_words_js},
+};
+
+struct serve {
+    int64_t port;
+    bool is_public;
+    struct MHD_Daemon *daemon;
+};
+
+/* What has come of a request's body. */
+struct request {
+    char body[API_BODY_BYTES_MAX + 1];
+    size_t n;
+    bool is_too_long;
+};
+
+/* ---- replies ------------------------------------------------------------ */
+
+/* Nothing is loaded from elsewhere, and no script is inline. */
+static const char *const headers[][2] = {
+    {"Content-Security-Policy",
+     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src "
+     "'self'; img-src data:; base-uri 'none'; form-action 'none'; "
+     "frame-ancestors 'none'"},
+    {"X-Content-Type-Options", "nosniff"},
+    {"Referrer-Policy", "no-referrer"},
+    {"Cache-Control", "no-cache"},
+};
+
+/* TEXT is copied. */
+static enum MHD_Result queue(struct MHD_Connection *connection, unsigned status,
+                             const char *type, const char *text)
+{
+    struct MHD_Response *response = MHD_create_response_from_buffer(
+        strlen(text), (void *)(uintptr_t)text, MHD_RESPMEM_MUST_COPY);
+    enum MHD_Result done;
+
+    if (!response)
+        return MHD_NO;
+    (void)MHD_add_response_header(response, "Content-Type", type);
+    for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++)
+        (void)MHD_add_response_header(response, headers[i][0], headers[i][1]);
+    if (status == MHD_HTTP_FOUND)
+        (void)MHD_add_response_header(response, "Location", "/lab");
+    done = MHD_queue_response(connection, status, response);
+    MHD_destroy_response(response);
+    return done;
+}
+
+static enum MHD_Result refuse(struct MHD_Connection *connection,
+                              unsigned status, const char *error)
+{
+    char text[300];
+
+    (void)snprintf(text, sizeof(text), "{\"error\": \"%s\"}", error);
+    return queue(connection, status, "application/json", text);
+}
+
+static enum MHD_Result call_api(struct MHD_Connection *connection,
+                                const char *method, const char *path,
+                                const struct request *request)
+{
+    struct api_reply reply = api_call(method, path, request->body, request->n);
+    enum MHD_Result done = queue(connection, reply.status, "application/json",
+                                 reply.text ? reply.text : "");
+
+    free(reply.text);
+    return done;
+}
+
+/* ---- who asks ----------------------------------------------------------- */
+
+static const char *field(struct MHD_Connection *connection, const char *name)
+{
+    return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
+}
+
+/* By a name of this machine. A page from elsewhere can have a name that leads here, but
+ * its own name is in Host. */
+static bool is_for_us(const struct serve *serve, const char *host)
+{
+    static const char *const names[] = {"localhost", "127.0.0.1", "[::1]"};
+    char expected[HOST_BYTES];
+
+    if (serve->is_public)
+        return true;
+    for (size_t i = 0; host && i < sizeof(names) / sizeof(names[0]); i++) {
+        (void)snprintf(expected, sizeof(expected), "%s:%lld", names[i],
+                       (long long)serve->port);
+        if (strcasecmp(host, expected) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* A form of another page cannot send this type without asking first, which nobody here
+ * answers. */
+static bool is_json(const char *type)
+{
+    return type && strncasecmp(type, "application/json", 16) == 0;
+}
+
+static enum MHD_Result answer(const struct serve *serve,
+                              struct MHD_Connection *connection,
+                              const char *path, const char *method,
+                              const struct request *request)
+{
+    bool is_read = strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0;
+
+    if (!is_for_us(serve, field(connection, "Host")))
+        return refuse(connection, MHD_HTTP_FORBIDDEN,
+                      "this laboratory answers to localhost; --lab-public "
+                      "lets others in");
+    if (request->is_too_long)
+        return refuse(connection, MHD_HTTP_CONTENT_TOO_LARGE,
+                      "the body is too long");
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]) && is_read; i++)
+        if (strcmp(files[i].path, path) == 0)
+            return queue(connection, MHD_HTTP_OK, files[i].type, files[i].text);
+    if (is_read && strcmp(path, "/") == 0)
+        return queue(connection, MHD_HTTP_FOUND, "text/plain", "");
+    if (strcmp(method, "POST") == 0 &&
+        !is_json(field(connection, "Content-Type")))
+        return refuse(connection, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
+                      "the body must be application/json");
+    return call_api(connection, method, path, request);
+}
+
+static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection,
+                                  const char *path, const char *method,
+                                  const char *version, const char *data,
+                                  size_t *size, void **context)
+{
+    struct request *request = *context;
+
+    (void)version;
+    if (!request) {
+        request = calloc(1, sizeof(*request));
+        *context = request;
+        return request ? MHD_YES : MHD_NO;
+    }
+    if (*size == 0)
+        return answer(cls, connection, path, method, request);
+    if (*size > API_BODY_BYTES_MAX - request->n) {
+        request->is_too_long = true;
+    } else {
+        memcpy(request->body + request->n, data, *size);
+        request->n += *size;
+    }
+    *size = 0;
+    return MHD_YES;
+}
+
+static void on_completed(void *cls, struct MHD_Connection *connection,
+                         void **context, enum MHD_RequestTerminationCode code)
+{
+    (void)cls;
+    (void)connection;
+    (void)code;
+    free(*context);
+}
+
+/* ---- the command -------------------------------------------------------- */
+
+static void help(void)
+{
+    printf("usage: stockade lab serve [--port N] [--lab-public]\n\n"
+           "The laboratory in a browser: break a lock by clicking, one step "
+           "of a buyer at a\ntime. Ctrl-C ends it, and leaves nothing "
+           "behind.\n\n"
+           "  --port N      on this port; 0: any that is free [%d]\n"
+           "  --lab-public  listen on all addresses, and answer to any name: "
+           "who reaches\n"
+           "                the port can play, %d at once\n\n"
+           "Exit status: 0 after a signal, 2 could not run.\n",
+           PORT, VISITORS_MAX);
+}
+
+static bool read_options(int argc, char *argv[], struct serve *serve,
+                         bool *wants_help)
+{
+    static const struct option flags[] = {
+        {"port", required_argument, NULL, 'p'},
+        {"lab-public", no_argument, NULL, 'l'},
+        {"help", no_argument, NULL, 'h'},
+        {0},
+    };
+    char *end;
+    int c;
+
+    while ((c = getopt_long(argc, argv, "h", flags, NULL)) != -1) {
+        serve->is_public = serve->is_public || c == 'l';
+        *wants_help = *wants_help || c == 'h';
+        if (c == '?')
+            fprintf(stderr, "stockade lab serve --help lists the flags\n");
+        if (c == 'p') {
+            serve->port = strtoll(optarg, &end, 10);
+            if (end == optarg || *end || serve->port < 0 ||
+                serve->port > UINT16_MAX) {
+                fprintf(stderr, "stockade: --port is a number up to 65535\n");
+                c = '?';
+            }
+        }
+        if (c == '?')
+            return false;
+    }
+    return true;
+}
+
+/* False: said why. */
+static bool listen_at(struct serve *serve)
+{
+    struct sockaddr_in address = {
+        .sin_family = AF_INET,
+        .sin_port = htons((uint16_t)serve->port),
+        .sin_addr.s_addr =
+            htonl(serve->is_public ? INADDR_ANY : INADDR_LOOPBACK)};
+    const union MHD_DaemonInfo *info;
+
+    serve->daemon = MHD_start_daemon(
+        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION, 0,
+        NULL, NULL, on_request, serve, MHD_OPTION_SOCK_ADDR, &address,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX,
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S,
+        MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_END);
+    if (!serve->daemon) {
+        fprintf(stderr,
+                "stockade: lab serve: cannot listen on port %lld; --port 0 "
+                "takes one that is free\n",
+                (long long)serve->port);
+        return false;
+    }
+    info = MHD_get_daemon_info(serve->daemon, MHD_DAEMON_INFO_BIND_PORT);
+    if (info)
+        serve->port = info->port;
+    return true;
+}
+
+/* Blocks the signals in all threads, because one of them waits for them. */
+int lab_serve_main(int argc, char *argv[])
+{
+    static struct serve serve = {.port = PORT};
+    bool wants_help = false;
+    sigset_t ends;
+    int number;
+
+    if (!read_options(argc, argv, &serve, &wants_help))
+        return 2;
+    if (wants_help) {
+        help();
+        return 0;
+    }
+    (void)sigemptyset(&ends);
+    (void)sigaddset(&ends, SIGINT);
+    (void)sigaddset(&ends, SIGTERM);
+    (void)pthread_sigmask(SIG_BLOCK, &ends, NULL);
+    (void)signal(SIGPIPE, SIG_IGN);
+    visitors_open();
+    if (!listen_at(&serve))
+        return 2;
+    printf("the laboratory: http://127.0.0.1:%lld/lab    (Ctrl-C ends it)\n",
+           (long long)serve.port);
+    (void)fflush(stdout);
+    while (sigwait(&ends, &number) != 0)
+        continue;
+    visitors_close();
+    MHD_stop_daemon(serve.daemon);
+    return 0;
+}

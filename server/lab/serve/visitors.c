@@ -1,0 +1,260 @@
+/* See visitors.h. */
+#include "server/lab/serve/visitors.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "server/base/clock.h"
+
+enum {
+    ANSWER_MS = 60000, /* a hint takes half of it at most */
+    ANSWER_BYTES_MAX = 1 << 20,
+};
+
+extern char **environ;
+
+/* One game. A call holds its mutex while it waits for the answer: each game has one
+ * conversation. */
+struct visitor {
+    pthread_mutex_t mutex;
+    char id[VISITORS_ID_BYTES]; /* "" = free; these two by `all` */
+    uint64_t used_ms;
+    pid_t pid; /* 0 = no process */
+    int to, from;
+};
+
+static struct visitor visitors[VISITORS_MAX];
+static pthread_mutex_t all = PTHREAD_MUTEX_INITIALIZER;
+static bool is_open; /* by `all` */
+
+void visitors_open(void)
+{
+    for (int i = 0; i < VISITORS_MAX; i++)
+        (void)pthread_mutex_init(&visitors[i].mutex, NULL);
+    is_open = true;
+}
+
+/* ---- one process -------------------------------------------------------- */
+
+static bool start(struct visitor *visitor, char *const args[])
+{
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    sigset_t none;
+    int in[2], out[2], error;
+
+    if (pipe2(in, O_CLOEXEC) != 0)
+        return false;
+    if (pipe2(out, O_CLOEXEC) != 0)
+        goto err_after_in;
+    (void)posix_spawn_file_actions_init(&actions);
+    (void)posix_spawn_file_actions_adddup2(&actions, in[0], STDIN_FILENO);
+    (void)posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
+    /* Signals are blocked here, and must not be in a game. */
+    (void)sigemptyset(&none);
+    (void)posix_spawnattr_init(&attributes);
+    (void)posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+    (void)posix_spawnattr_setsigmask(&attributes, &none);
+    error = posix_spawn(&visitor->pid, "/proc/self/exe", &actions, &attributes,
+                        args, environ);
+    (void)posix_spawnattr_destroy(&attributes);
+    (void)posix_spawn_file_actions_destroy(&actions);
+    (void)close(in[0]);
+    (void)close(out[1]);
+    visitor->to = in[1];
+    visitor->from = out[0];
+    if (error == 0)
+        return true;
+    visitor->pid = 0;
+    (void)close(in[1]);
+    (void)close(out[0]);
+    return false;
+
+err_after_in:
+    (void)close(in[0]);
+    (void)close(in[1]);
+    return false;
+}
+
+/* The end of its input ends it; the signal ends a hint that it searches for. */
+static void stop(struct visitor *visitor)
+{
+    if (visitor->pid == 0)
+        return;
+    (void)close(visitor->to);
+    (void)close(visitor->from);
+    (void)kill(visitor->pid, SIGTERM);
+    while (waitpid(visitor->pid, NULL, 0) < 0 && errno == EINTR)
+        continue;
+    visitor->pid = 0;
+}
+
+/* A line without its end, to be freed. NULL: there came none in time. */
+static char *read_line(int fd)
+{
+    struct pollfd input = {.fd = fd, .events = POLLIN};
+    uint64_t end_ms = clock_ms() + ANSWER_MS;
+    char *text = malloc(ANSWER_BYTES_MAX);
+    size_t n = 0;
+
+    while (text && n < ANSWER_BYTES_MAX) {
+        uint64_t now_ms = clock_ms();
+        ssize_t got;
+
+        if (now_ms >= end_ms || poll(&input, 1, (int)(end_ms - now_ms)) == 0)
+            break;
+        got = read(fd, text + n, ANSWER_BYTES_MAX - n);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            break;
+        n += (size_t)got;
+        if (text[n - 1] == '\n') {
+            text[n - 1] = '\0';
+            return text;
+        }
+    }
+    free(text);
+    return NULL;
+}
+
+static bool send_line(int fd, const char *line)
+{
+    char text[1024];
+    int n = snprintf(text, sizeof(text), "%s\n", line);
+
+    return n > 0 && (size_t)n < sizeof(text) && write(fd, text, (size_t)n) == n;
+}
+
+/* ---- all of them -------------------------------------------------------- */
+
+/* The place of a new game, locked; NULL: there is none. */
+static struct visitor *take_place(char id[VISITORS_ID_BYTES])
+{
+    struct visitor *place = NULL;
+    uint8_t dice[(VISITORS_ID_BYTES - 1) / 2];
+    uint64_t now_ms = clock_ms();
+
+    if (getrandom(dice, sizeof(dice), 0) != (ssize_t)sizeof(dice))
+        return NULL;
+    (void)pthread_mutex_lock(&all);
+    for (int i = 0; i < VISITORS_MAX && !place && is_open; i++) {
+        struct visitor *each = &visitors[i];
+
+        if ((each->id[0] == '\0' ||
+             now_ms > each->used_ms + VISITORS_UNUSED_S * 1000) &&
+            pthread_mutex_trylock(&each->mutex) == 0)
+            place = each;
+    }
+    for (size_t i = 0; i < sizeof(dice) && place; i++)
+        (void)snprintf(place->id + 2 * i, 3, "%02x", dice[i]);
+    if (place) {
+        place->used_ms = now_ms;
+        memcpy(id, place->id, VISITORS_ID_BYTES);
+    }
+    (void)pthread_mutex_unlock(&all);
+    return place;
+}
+
+/* Locked; NULL: there is none. */
+static struct visitor *find(const char *id)
+{
+    struct visitor *found = NULL;
+
+    (void)pthread_mutex_lock(&all);
+    for (int i = 0; i < VISITORS_MAX && *id; i++)
+        if (strcmp(visitors[i].id, id) == 0)
+            found = &visitors[i];
+    if (found)
+        found->used_ms = clock_ms();
+    (void)pthread_mutex_unlock(&all);
+    if (!found)
+        return NULL;
+    (void)pthread_mutex_lock(&found->mutex);
+    /* Somebody else may have ended it while we waited for its mutex. */
+    if (strcmp(found->id, id) == 0)
+        return found;
+    (void)pthread_mutex_unlock(&found->mutex);
+    return NULL;
+}
+
+/* Ends the game, whose place is free then. */
+static void give_back(struct visitor *visitor)
+{
+    stop(visitor);
+    (void)pthread_mutex_lock(&all);
+    visitor->id[0] = '\0';
+    (void)pthread_mutex_unlock(&all);
+}
+
+enum visitors_status visitors_begin(char *const args[],
+                                    char id[VISITORS_ID_BYTES], char **answer)
+{
+    struct visitor *visitor = take_place(id);
+    bool good;
+
+    *answer = NULL;
+    if (!visitor)
+        return VISITORS_FULL;
+    stop(visitor);
+    good = start(visitor, args);
+    if (good)
+        *answer = read_line(visitor->from);
+    /* A game that cannot be played says why, and ends. */
+    good = *answer && strstr(*answer, "\"moves\"");
+    if (!good)
+        give_back(visitor);
+    (void)pthread_mutex_unlock(&visitor->mutex);
+    return good ? VISITORS_OK : VISITORS_BROKEN;
+}
+
+enum visitors_status visitors_ask(const char *id, const char *line,
+                                  char **answer)
+{
+    struct visitor *visitor = find(id);
+
+    *answer = NULL;
+    if (!visitor)
+        return VISITORS_NONE;
+    if (send_line(visitor->to, line))
+        *answer = read_line(visitor->from);
+    if (!*answer)
+        give_back(visitor);
+    (void)pthread_mutex_unlock(&visitor->mutex);
+    return *answer ? VISITORS_OK : VISITORS_BROKEN;
+}
+
+enum visitors_status visitors_end(const char *id)
+{
+    struct visitor *visitor = find(id);
+
+    if (!visitor)
+        return VISITORS_NONE;
+    give_back(visitor);
+    (void)pthread_mutex_unlock(&visitor->mutex);
+    return VISITORS_OK;
+}
+
+void visitors_close(void)
+{
+    (void)pthread_mutex_lock(&all);
+    is_open = false;
+    (void)pthread_mutex_unlock(&all);
+    for (int i = 0; i < VISITORS_MAX; i++) {
+        (void)pthread_mutex_lock(&visitors[i].mutex);
+        give_back(&visitors[i]);
+        (void)pthread_mutex_unlock(&visitors[i].mutex);
+    }
+}

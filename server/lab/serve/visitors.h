@@ -1,0 +1,42 @@
+/*
+ * The games of a page's visitors: a process for each, which plays by lines
+ * (server/lab/replay/lines.h). A stage is for one thread, forks, and stops its own
+ * processes: none of that may happen to whoever serves others.
+ *
+ * Any thread may call all of this.
+ */
+#ifndef SERVE_VISITORS_H
+#define SERVE_VISITORS_H
+
+enum {
+    VISITORS_MAX = 8,
+    VISITORS_ID_BYTES = 33,
+    VISITORS_UNUSED_S = 600, /* a game that nobody has asked for so long ends */
+};
+
+enum visitors_status {
+    VISITORS_OK,
+    VISITORS_FULL,   /* and all were asked something a moment ago */
+    VISITORS_NONE,   /* there is no such game, or none any more */
+    VISITORS_BROKEN, /* its process gave no answer, and is gone */
+};
+
+/* Once, before all else. */
+void visitors_open(void);
+
+/* Starts `stockade ARGS...`, up to a NULL. Into ID its name, and into *ANSWER its first
+ * line, to be freed; of VISITORS_BROKEN NULL, or a line that says why. A game that was
+ * unused for VISITORS_UNUSED_S makes room. */
+enum visitors_status visitors_begin(char *const args[],
+                                    char id[VISITORS_ID_BYTES], char **answer);
+
+/* Sends LINE, which has no newline, and waits for the answer: to be freed. */
+enum visitors_status visitors_ask(const char *id, const char *line,
+                                  char **answer);
+
+enum visitors_status visitors_end(const char *id);
+
+/* Ends all: for good, because none can begin any more. */
+void visitors_close(void);
+
+#endif

@@ -1,0 +1,133 @@
+// What the page itself says, in both languages. What happens on the stage comes from the
+// server in the language that was asked for.
+
+export const words = {
+  en: {
+    title: 'You are the scheduler',
+    what: 'Each click is one step of one process, on a real Redis and a real database. Nothing moves unless you say so.',
+    skip: 'Skip to the moves',
+    language: 'Language',
+    story: 'Story',
+    free: 'No story: choose a lock',
+    lock: 'Lock',
+    buyers: 'Buyers',
+    deduct: 'Stock is deducted',
+    naive: 'by whoever has the lock',
+    guarded: 'guarded by the database as well',
+    actors: 'Actors',
+    controls: 'Controls',
+    world: 'Redis and the database',
+    undo: 'Undo',
+    redo: 'Redo',
+    restart: 'Start again',
+    hint: 'Hint',
+    show: 'Show me',
+    link: 'Copy a link',
+    lanes: 'What has happened',
+    why: 'Why',
+    fix: 'What fixes it',
+    stock: 'Stock',
+    orders: 'Orders',
+    late: 'Held up in the network',
+    nothing: 'nothing',
+    noKey: 'no key',
+    held: (who, ms) => `held by ${who}, ${ms} ms left`,
+    forEver: (who) => `held by ${who}, for ever`,
+    ofNobody: (ms) => `set, by nobody who is here, ${ms} ms left`,
+    units: (left, sold) => `${left} left, ${sold} sold`,
+    inside: 'inside',
+    waiting: 'waits',
+    done: 'done',
+    dead: 'dead',
+    ready: 'can go on',
+    begin: 'Choose who moves first.',
+    bring: (fault) => `Bring this about: ${fault}.`,
+    anything: 'Break it: sell one unit twice, free somebody else\'s lock, leave one for ever.',
+    broke: (fault, n) => `Broken in ${n} moves: ${fault}.`,
+    goal: (fault, n, known) => `Done in ${n} moves: ${fault}. The fewest known are ${known}.`,
+    remark: (fault) => `Note: ${fault}.`,
+    over: 'All are done, and nothing broke. Undo, and try another order.',
+    searching: 'Searching all schedules from here …',
+    hintIs: (move, n, fault) => `Hint: ${move}. ${n} moves from here: ${fault}.`,
+    noWay: (n) => `It cannot be done from here: nothing breaks in ${n} schedules, all with one lease that ends, one crash and 3 preemptions. Undo, or start again.`,
+    notFound: (n) => `Nothing broke in the ${n} schedules that were played; there are more.`,
+    copied: 'The link is copied.',
+    copyThis: 'Copy the address of this page.',
+    gone: 'The laboratory does not answer. Is it still running? Reload the page when it is.',
+    move: 'Move',
+    ms: 'ms',
+  },
+  zh: {
+    title: '由你来调度',
+    what: '每点一次，某个进程就走一步：真实的 Redis，真实的数据库。你不点，什么都不会动。',
+    skip: '跳到可选动作',
+    language: '语言',
+    story: '故事',
+    free: '不选故事，自选一把锁',
+    lock: '锁',
+    buyers: '买家',
+    deduct: '扣库存',
+    naive: '只靠锁',
+    guarded: '数据库也把关',
+    actors: '参与者',
+    controls: '操作',
+    world: 'Redis 与数据库',
+    undo: '撤回',
+    redo: '重做',
+    restart: '重新开始',
+    hint: '提示',
+    show: '演示给我看',
+    link: '复制链接',
+    lanes: '发生了什么',
+    why: '原因',
+    fix: '如何修复',
+    stock: '库存',
+    orders: '订单',
+    late: '滞留在网络中',
+    nothing: '无',
+    noKey: '没有这个键',
+    held: (who, ms) => `由 ${who} 持有，还剩 ${ms} 毫秒`,
+    forEver: (who) => `由 ${who} 持有，永不过期`,
+    ofNobody: (ms) => `键还在，却不属于在场的任何人，还剩 ${ms} 毫秒`,
+    units: (left, sold) => `剩 ${left} 件，售出 ${sold} 件`,
+    inside: '在临界区内',
+    waiting: '等待',
+    done: '已完成',
+    dead: '已崩溃',
+    ready: '可以继续',
+    begin: '选择谁先走。',
+    bring: (fault) => `目标：${fault}。`,
+    anything: '弄坏它：一件卖两次，释放别人的锁，或让锁永远留下。',
+    broke: (fault, n) => `${n} 步之后出错：${fault}。`,
+    goal: (fault, n, known) => `成功，用了 ${n} 步：${fault}。已知最少 ${known} 步。`,
+    remark: (fault) => `注意：${fault}。`,
+    over: '全部完成，没有出错。撤回，换个顺序试试。',
+    searching: '正在搜索从这里出发的全部调度……',
+    hintIs: (move, n, fault) => `提示：${move}。再走 ${n} 步：${fault}。`,
+    noWay: (n) => `从这里做不到：一次到期、一次崩溃、3 次抢占以内的全部 ${n} 个调度都没有出错。撤回，或重新开始。`,
+    notFound: (n) => `已执行的 ${n} 个调度没有出错，但还没有试完。`,
+    copied: '链接已复制。',
+    copyThis: '请复制本页地址。',
+    gone: '实验室没有响应。它还在运行吗？运行后请重新载入。',
+    move: '动作',
+    ms: '毫秒',
+  },
+};
+
+export function firstLanguage() {
+  let kept = null;
+  try {
+    kept = localStorage.getItem('stockade-lab-language');
+  } catch {
+    // No storage: then it is not remembered.
+  }
+  return kept || (navigator.language.startsWith('zh') ? 'zh' : 'en');
+}
+
+export function keepLanguage(language) {
+  try {
+    localStorage.setItem('stockade-lab-language', language);
+  } catch {
+    // See above.
+  }
+}

@@ -1,0 +1,149 @@
+// Goal: a learner breaks a lock with their own clicks, takes moves back, follows hints
+// and links, in both languages, by keys alone, on a phone; and the page says so when the
+// laboratory is gone.
+
+import assert from 'node:assert/strict';
+
+import { DESKTOP, PHONE, SHOP, expectAccessible, gone, runTests, says, test } from './page.mjs';
+
+const OVERSELL = ['a', 'a', 'L', 'b', 'b', 'a', 'a', 'b', 'b'];
+
+const move = (page, name) => page.locator(`button[data-move="${name}"]`);
+const verdict = (page) => page.locator('#verdict');
+const told = (page) => page.locator('#told');
+const rows = (page) => page.locator('#lanes tbody tr');
+
+async function open(page, address) {
+  await page.goto(`/lab${address}`);
+  await page.locator('.actor').first().waitFor();
+}
+
+const at = (page, moves) => page.waitForFunction((wanted) => new URLSearchParams(location.hash.slice(1)).get('moves') === wanted, moves.join(' '));
+
+// Each click waits for what it did: the next one is of what is seen then.
+async function click(page, moves, before = []) {
+  for (let i = 0; i < moves.length; i += 1) {
+    await move(page, moves[i]).click();
+    await at(page, [...before, ...moves.slice(0, i + 1)]);
+  }
+}
+
+test('the last unit is sold twice by nine clicks', async (page) => {
+  await open(page, '');
+  await says(page.locator('#goal-text'), /^Bring this about: more units were sold than there were/);
+  await click(page, OVERSELL.slice(0, 4));
+  assert.equal(await page.locator('.actor[data-inside="clash"]').count(), 2, 'both are inside, in red');
+  await click(page, OVERSELL.slice(4), OVERSELL.slice(0, 4));
+  await says(verdict(page), /^Done in 9 moves: .* The fewest known are 9\.$/);
+  await says(page.locator('#facts'), /0 left, 2 sold/);
+  await says(page.locator('#why'), /A lease lasts for a fixed time/);
+});
+
+test('moves are taken back, made again, and a reload plays them anew', async (page) => {
+  await open(page, '#story=08');
+  await click(page, ['a', 'a', 'L']);
+  await page.getByRole('button', { name: 'Undo' }).click();
+  await at(page, ['a', 'a']);
+  await page.getByRole('button', { name: 'Redo' }).click();
+  await at(page, ['a', 'a', 'L']);
+  await page.reload();
+  await at(page, ['a', 'a', 'L']);
+  await says(rows(page).last(), /the lease ends/);
+  await page.getByRole('button', { name: 'Start again' }).click();
+  await at(page, []);
+  assert.equal(await rows(page).count(), 0);
+});
+
+test('hints lead to the end, and say when there is no way', async (page) => {
+  await open(page, '#story=08&moves=a+a+L+b+b+a+a');
+  await at(page, OVERSELL.slice(0, 7));
+  await page.getByRole('button', { name: 'Hint' }).click();
+  await says(told(page), /^Hint: b\. 2 moves from here/);
+  await page.locator('.hinted').click();
+  await at(page, OVERSELL.slice(0, 8));
+  await open(page, '#lock=fenced&deduct=guarded&moves=a+a+a');
+  await at(page, ['a', 'a', 'a']);
+  await page.getByRole('button', { name: 'Hint' }).click();
+  await says(told(page), /^It cannot be done from here: nothing breaks in \d+ schedules/);
+});
+
+test('the story is shown, and any click ends the show', async (page) => {
+  await open(page, '#story=06');
+  await page.getByRole('button', { name: 'Show me' }).click();
+  await says(verdict(page), /^Done in \d+ moves/);
+});
+
+test('any lock, three buyers, a link that is shared', async (page, context) => {
+  await open(page, '#lock=fair&buyers=3');
+  assert.equal(await page.locator('.actor').count(), 3);
+  await click(page, ['a', 'b', 'c']);
+  const other = await context.newPage();
+  await other.goto(page.url());
+  await at(other, ['a', 'b', 'c']);
+  await says(rows(other).last(), /taken/);
+  await page.locator('#lock').selectOption('none');
+  await at(page, []);
+  await click(page, ['a', 'b']);
+  await says(verdict(page), /two were inside at once/);
+});
+
+test('in Chinese, remembered', async (page) => {
+  await open(page, '');
+  await page.getByRole('button', { name: '中文' }).click();
+  await says(page.getByRole('heading', { level: 1 }), /^由你来调度$/);
+  await says(move(page, 'a'), /程序开始/);
+  await click(page, ['a']);
+  await page.reload();
+  await says(page.getByRole('heading', { level: 1 }), /^由你来调度$/);
+  await at(page, ['a']);
+  assert.equal(await page.evaluate('document.documentElement.lang'), 'zh');
+});
+
+test('by keys alone', async (page) => {
+  await open(page, '');
+  for (let i = 0; i < OVERSELL.length; i += 1) {
+    await page.keyboard.press(OVERSELL[i]);
+    await at(page, OVERSELL.slice(0, i + 1));
+  }
+  await says(verdict(page), /^Done in 9 moves/);
+  await page.keyboard.press('u');
+  await at(page, OVERSELL.slice(0, 8));
+});
+
+test('two tabs have a game each', async (page, context) => {
+  const other = await context.newPage();
+  await open(page, '');
+  await open(other, '');
+  await click(page, ['a']);
+  await click(other, ['b']);
+  await click(page, ['a'], ['a']);
+  await says(rows(page).first(), /SET lock/);
+  assert.equal(await rows(other).count() > 0, true);
+});
+
+test('a laboratory that is gone is told, and found again', async (page, context) => {
+  await open(page, '');
+  await context.setOffline(true);
+  await move(page, 'a').click();
+  await says(told(page), /does not answer/);
+  await context.setOffline(false);
+  await move(page, 'a').click();
+  await at(page, ['a']);
+  await gone(told(page).filter({ hasText: /does not answer/ }));
+}, { allow: /ERR_INTERNET_DISCONNECTED|Failed to fetch/ });
+
+for (const colorScheme of ['light', 'dark']) {
+  for (const viewport of [PHONE, DESKTOP]) {
+    test(`axe finds nothing, ${colorScheme}, ${viewport.width} px`, async (page) => {
+      await open(page, '#story=08&moves=a+a+L+b+b');
+      await at(page, OVERSELL.slice(0, 5));
+      await expectAccessible(page);
+      await click(page, OVERSELL.slice(5), OVERSELL.slice(0, 5));
+      await expectAccessible(page);
+      assert.ok(await page.evaluate('document.documentElement.scrollWidth') <= viewport.width, 'nothing is wider than the window');
+    }, { viewport, colorScheme, reducedMotion: 'reduce' });
+  }
+}
+
+assert.ok(SHOP, 'STOCKADE_URL is where the laboratory is');
+await runTests();

@@ -1,0 +1,122 @@
+# Goal of this test: `stockade lab serve` plays games over HTTP, a process for each; lets
+# in nobody but this machine's own pages; has a few games at most, and says so; and
+# Ctrl-C leaves neither a process nor a file behind.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use HTTP::Tiny ();
+use JSON::PP ();
+use Stockade;
+use Stockade::Child;
+use Test::More;
+
+my $dir = Stockade::tempdir();
+my $tmp = "$dir/tmp";
+mkdir $tmp or die "$tmp: $!";
+my $lab = Stockade::Child->spawn(
+    command => [Stockade::binary(), 'lab', 'serve', '--port', '0'],
+    env     => { TMPDIR => $tmp },
+    log     => "$dir/log"
+);
+my $url = $lab->wait_for_line(qr{(http://127\.0\.0\.1:\d+)/lab}, 20 * $Stockade::SLOW) or die $lab->log;
+my $http = HTTP::Tiny->new(timeout => 60 * $Stockade::SLOW, max_redirect => 0);
+
+sub ask {
+    my ($method, $path, $body, %headers) = @_;
+    $headers{'Content-Type'} //= 'application/json' if $body;
+    my $reply = $http->request($method, $url . $path, { headers => \%headers, $body ? (content => $body) : () });
+    my $json = ($reply->{headers}{'content-type'} // '') eq q{application/json} && ($reply->{content} // q{}) ne '';
+    return ($reply->{status}, $json ? JSON::PP::decode_json($reply->{content}) : $reply);
+}
+
+sub begin { return ask('POST', '/api/lab/games', JSON::PP::encode_json({@_})) }
+
+sub command {
+    my ($id, $command) = @_;
+    return ask('POST', "/api/lab/games/$id", JSON::PP::encode_json({ command => $command }));
+}
+
+# The processes of games, and theirs.
+sub processes { return map { $_, Stockade::Child::children_of($_) } Stockade::Child::children_of($lab->pid) }
+
+subtest 'the page and what there is' => sub {
+    my ($status, $reply) = ask('GET', '/lab');
+    is $status, 200;
+    like $reply->{headers}{'content-security-policy'}, qr/default-src 'none'/;
+    unlike $reply->{content}, qr{<script(?! type="module" src=)|\bon\w+=|style=}, 'nothing is inline';
+    ($status, $reply) = ask('GET', $_), is($status, 200, $_) for qw(/lab.css /lab.js /lab-lanes.js /lab-words.js);
+    ($status, $reply) = ask('GET', '/');
+    is $reply->{headers}{location}, '/lab', '/ leads there';
+    ($status, my $all) = ask('GET', '/api/lab');
+    ok + (grep { $_->{name} eq 'redlock' } @{ $all->{locks} }), 'locks';
+    my ($story) = grep { $_->{id} eq '08' } @{ $all->{experiments} };
+    is_deeply $story->{goal}, ['oversold'], 'stories with their goals';
+    like $story->{zh}{title}, qr/\p{Han}/, 'in both languages';
+};
+
+subtest 'a game' => sub {
+    my ($status, $game) = begin(lock => 'set-nx-px', buyers => 3, deduct => 'naive');
+    is $status, 200;
+    is scalar @{ $game->{actors} }, 3, 'three buyers';
+    my $id = $game->{id};
+    ($status, $game) = command($id, 'move a a L b b a a b b');
+    is_deeply $game->{faults}, ['oversold'], 'broken by nine moves';
+    ($status, $game) = command($id, 'back 4');
+    is $game->{schedule}, 'a a L b', 'and back';
+    ($status, $game) = command($id, 'move z');
+    is $status, 200;
+    like $game->{error}, qr/z/, 'what is no move is told';
+    is + (ask('DELETE', "/api/lab/games/$id"))[0], 204, 'ended';
+    is + (command($id, 'move a'))[0], 404, 'is over';
+    is scalar processes(), 0, 'its processes are gone';
+};
+
+subtest 'a story' => sub {
+    my ($status, $game) = begin(experiment => '31', language => 'zh');
+    is $status, 200;
+    like $game->{moves}[0]{says}, qr/\p{Han}/, 'in Chinese';
+    ask('DELETE', "/api/lab/games/$game->{id}");
+};
+
+subtest 'what is asked wrongly' => sub {
+    my ($status, $reply) = begin(lock => 'no-such-lock');
+    is $status, 422, $reply->{error};
+    is + (begin(experiment => '999'))[0], 422;
+    is + (begin(buyers => 2))[0], 422;
+    is + (begin(lock => '--help'))[0], 422, 'a lock is no flag';
+    is + (ask('POST', '/api/lab/games', '{'))[0], 400;
+    is + (ask('POST', '/api/lab/games', '[' x 4000))[0], 400;
+    is + (ask('POST', '/api/lab/games', 'x' x 5000))[0], 413;
+    is + (ask('GET', '/api/lab/games'))[0], 404;
+    is scalar processes(), 0, 'and no process is left';
+};
+
+subtest 'pages from elsewhere' => sub {
+    my ($status, $reply) = ask('POST', '/api/lab/games', '{"lock":"none"}', 'Content-Type' => 'text/plain');
+    is $status, 415, 'a form can send no JSON';
+    my $port = $url =~ s/.*://r;
+    for my $host ("evil.example:$port", 'evil.example', "127.0.0.1.evil.example:$port", "localhost:1$port", '') {
+        my $socket = IO::Socket::INET->new(PeerAddr => "127.0.0.1:$port") or die "connect: $!";
+        print {$socket} "GET /api/lab HTTP/1.0\r\n" . ($host ? "Host: $host\r\n" : '') . "\r\n";
+        like scalar <$socket>, qr/ 403 /, "not for '$host'";
+    }
+};
+
+subtest 'a few games at once' => sub {
+    my @ids = map { (begin(lock => 'none'))[1]{id} } 1 .. 8;
+    is + (grep { defined } @ids), 8, 'eight begin';
+    my ($status, $reply) = begin(lock => 'none');
+    is $status, 503, $reply->{error};
+    ask('DELETE', "/api/lab/games/$ids[0]");
+    is + (begin(lock => 'none'))[0], 200, 'one that ended makes room';
+};
+
+my @all = processes();
+ok @all > 8, scalar(@all) . ' processes';
+$lab->signal('INT');
+is $lab->wait(30 * $Stockade::SLOW), 0, 'Ctrl-C ends it';
+is_deeply [grep { kill 0, $_ } @all], [], 'and all of its games';
+opendir my $left, $tmp or die "$tmp: $!";
+is_deeply [grep { !/^\.\.?$/ } readdir $left], [], 'no file is left';
+done_testing;
