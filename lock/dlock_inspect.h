@@ -53,12 +53,11 @@ enum dlock_status dlock_inspect_waiters(struct dlock_session *session,
 
 /*
  * Frees NAME, whoever holds it: for an operator who knows better. The holder is
- * told at its next renewal, DLOCK_LOSS_FORCED, or of zk-fair within a third of its
- * session's timeout; its own release will say DLOCK_LOST. Of locks
- * that are not renewed, nobody tells but the release. Of sql-row, the holder's
+ * told at its next renewal, DLOCK_LOSS_FORCED; its own release will say DLOCK_LOST.
+ * Of locks that are not renewed, nobody tells but the release. Of sql-row, the holder's
  * connection is ended, and with it all that its session holds. DLOCK_LOST if
- * nobody held it; DLOCK_MISUSE where the strategy (zk) cannot, or where the database
- * does not let this user end that connection.
+ * nobody held it; DLOCK_MISUSE where the strategy (zk, zk-fair) cannot, or where the
+ * database does not let this user end that connection.
  */
 enum dlock_status dlock_force_release(struct dlock_session *session,
                                       const char *name,

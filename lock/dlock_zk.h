@@ -10,7 +10,8 @@
  *
  *     dlock_register(&dlock_zk_strategies, &error);
  *
- * Their url is "zk:HOST[:PORT]", several with commas between.
+ * Their url is "zk:HOST[:PORT]", several with commas between. Neither can be released
+ * by force (DLOCK_MISUSE); nor by hand: whose node somebody deletes is not told.
  *
  * A server that restarts with its data keeps the sessions, and so the locks, if
  * the client is back in a third of the session's timeout (watchdog_lease_ms).

@@ -25,9 +25,9 @@
  *   The token. The numbers begin at 0 again when an empty directory has been
  *   removed. A node's creation has a number of its own, its czxid, which rises
  *   as long as ZooKeeper keeps its data. Where that is behind the resource's
- *   last token, a counter in the directory goes on from there (zk_fence.c).
+ *   last token, a counter in the directory goes on from there.
  */
-#include "lock/zookeeper/zk_node.h"
+#include "lock/zookeeper/zk.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -35,49 +35,57 @@
 #include <string.h>
 
 #include "lock/core/error.h"
-#include "lock/zookeeper/zk_fence.h"
-#include "lock/zookeeper/zk_left.h"
-#include "lock/zookeeper/zk_queue.h"
 
-/* In session IN of ZooKeeper, or with 0 in any. */
+static const char counter[] = "fence";
+
+/* Rounds in which somebody else may have counted in between. */
+enum { TRIES_MAX = 4 };
+
+/* The queue ------------------------------------------------------------------- */
+
+/* The directory's children in their order, the holder first. A child is called
+ * "OWNER:ATTEMPT:NUMBER"; the counter has no colon, and no place. */
+struct queue {
+    struct dlock_zk_reply reply; /* to be released */
+    size_t places_n;
+    bool counted; /* tokens come from the counter */
+};
+
+static uint64_t number_of(const char *child)
+{
+    const char *colon = strrchr(child, ':');
+
+    return colon == NULL ? UINT64_MAX : strtoull(colon + 1, NULL, 10);
+}
+
+static int by_number(const void *a, const void *b)
+{
+    uint64_t first = number_of(*(char *const *)a);
+    uint64_t second = number_of(*(char *const *)b);
+
+    return (first > second) - (first < second);
+}
+
+/* In session IN of ZooKeeper, or with 0 in any. The server lists them in no order; it
+ * is in the numbers that it has put behind the names. */
 static enum dlock_status read_queue(struct dlock_session *session,
                                     const struct dlock_attempt *attempt,
-                                    uint64_t in, struct dlock_zk_reply *reply,
+                                    uint64_t in, struct queue *queue,
                                     struct dlock_error *error)
 {
-    return dlock_zk_ask(session, attempt, DLOCK_ZK_CHILDREN, "children", in,
-                        reply, error);
-}
-
-/* "/dlock-fair/NAME/CHILD" */
-static void path_of(const struct dlock_session *session, const char *name,
-                    const char *child, char path[DLOCK_ZK_PATH_BYTES_MAX + 1])
-{
-    size_t len;
-
-    dlock_zk_path(session, name, path);
-    len = strlen(path);
-    (void)snprintf(path + len, DLOCK_ZK_PATH_BYTES_MAX + 1 - len, "/%s", child);
-}
-
-/* Queueing up ----------------------------------------------------------------- */
-
-/* The number of its creation comes with the node, not with its name. */
-static enum dlock_status stat_node(struct dlock_session *session,
-                                   const struct dlock_attempt *attempt,
-                                   struct dlock_zk_node *node,
-                                   struct dlock_error *error)
-{
-    struct dlock_zk_command command = {.verb = DLOCK_ZK_GET,
-                                       .step = "get",
-                                       .path = node->path,
-                                       .session = node->session};
-    struct dlock_zk_reply reply;
+    const struct dlock_zk_command list = {
+        .verb = DLOCK_ZK_CHILDREN, .step = "children", .session = in};
     enum dlock_status status =
-        dlock_zk_run(session, attempt, &command, &reply, error);
+        dlock_zk_do(session, attempt, &list, &queue->reply, error);
+    char **children = queue->reply.children;
+    size_t n = queue->reply.children_n;
 
-    node->found = status == DLOCK_OK && reply.answer == DLOCK_ZK_DONE;
-    node->zxid = reply.zxid;
+    if (n > 1)
+        qsort(children, n, sizeof(*children), by_number);
+    queue->counted = false;
+    for (; n > 0 && number_of(children[n - 1]) == UINT64_MAX; n--)
+        queue->counted |= strcmp(children[n - 1], counter) == 0;
+    queue->places_n = n;
     return status;
 }
 
@@ -86,174 +94,116 @@ static enum dlock_status find(struct dlock_session *session,
                               struct dlock_zk_node *node,
                               struct dlock_error *error)
 {
+    struct dlock_zk_command get = {.verb = DLOCK_ZK_GET,
+                                   .step = "get",
+                                   .path = node->path,
+                                   .session = node->session};
     char tag[DLOCK_ZK_TAG_BYTES_MAX + 1];
-    struct dlock_zk_reply queue;
+    struct queue queue;
+    struct dlock_zk_reply reply;
     enum dlock_status status =
         read_queue(session, attempt, node->session, &queue, error);
 
     if (status != DLOCK_OK)
         return status;
-    dlock_zk_tag(session, node->attempt, tag);
+    dlock_zk_node_tag(session, node->attempt, tag);
     node->path[0] = '\0';
-    for (size_t i = 0; i < queue.children_n; i++)
-        if (strncmp(queue.children[i], tag, strlen(tag)) == 0)
-            path_of(session, attempt->name, queue.children[i], node->path);
-    dlock_zk_reply_release(&queue);
+    for (size_t i = 0; i < queue.places_n; i++)
+        if (strncmp(queue.reply.children[i], tag, strlen(tag)) == 0)
+            dlock_zk_path(session, attempt->name, queue.reply.children[i],
+                          node->path);
+    dlock_zk_reply_release(&queue.reply);
     if (node->path[0] == '\0')
         return DLOCK_OK;
-    return stat_node(session, attempt, node, error);
-}
-
-/* A container: when its last node has gone, the server removes it. */
-static enum dlock_status make_queue(struct dlock_session *session,
-                                    const struct dlock_attempt *attempt,
-                                    struct dlock_error *error)
-{
-    char path[DLOCK_ZK_PATH_BYTES_MAX + 1];
-    struct dlock_zk_command command = {
-        .verb = DLOCK_ZK_CREATE_CONTAINER, .step = "make-queue", .path = path};
-    struct dlock_zk_reply reply;
-
-    dlock_zk_path(session, attempt->name, path);
-    return dlock_zk_run_rooted(session, attempt, &command, &reply, error);
-}
-
-static enum dlock_status create(struct dlock_session *session,
-                                const struct dlock_attempt *attempt,
-                                struct dlock_zk_reply *reply,
-                                struct dlock_error *error)
-{
-    char path[DLOCK_ZK_PATH_BYTES_MAX + 1];
-    char tag[DLOCK_ZK_TAG_BYTES_MAX + 1];
-    struct dlock_zk_command command = {
-        .verb = DLOCK_ZK_CREATE_SEQUENTIAL, .step = "create", .path = path};
-
-    dlock_zk_tag(session, attempt->number, tag);
-    path_of(session, attempt->name, tag, path);
-    return dlock_zk_run(session, attempt, &command, reply, error);
-}
-
-/* The directory may be missing, or be removed just before we come. */
-static enum dlock_status enqueue(struct dlock_session *session,
-                                 const struct dlock_attempt *attempt,
-                                 struct dlock_zk_node **node,
-                                 struct dlock_error *error)
-{
-    struct dlock_zk_reply reply;
-    enum dlock_status status;
-
-    *node = dlock_zk_node_new(session, attempt);
-    if (*node == NULL)
-        return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
-    status = create(session, attempt, &reply, error);
-    if (status == DLOCK_OK && reply.answer == DLOCK_ZK_NONE) {
-        status = make_queue(session, attempt, error);
-        /* To make a directory is not to queue up. */
-        status = status == DLOCK_UNKNOWN ? DLOCK_UNREACHABLE : status;
-        if (status == DLOCK_OK)
-            status = create(session, attempt, &reply, error);
-    }
-    if (status == DLOCK_OK && reply.answer != DLOCK_ZK_DONE)
-        status = dlock_error_set(error, DLOCK_UNREACHABLE,
-                                 "zookeeper: the queue goes away");
-    return dlock_zk_node_made(session, attempt, *node, status, &reply, error);
-}
-
-/* Our turn? -------------------------------------------------------------------- */
-
-enum turn {
-    TURN_OURS,
-    TURN_LATER, /* somebody is before us; if we wait, we shall hear */
-    TURN_AGAIN, /* somebody was before us, and is gone */
-    TURN_NONE,  /* we are not in the queue any more */
-};
-
-struct view {
-    enum turn turn;
-    bool counted; /* tokens come from the counter, see zk_fence.h */
-};
-
-static enum dlock_status watch_place(struct dlock_session *session,
-                                     const struct dlock_attempt *attempt,
-                                     const char *child, enum turn *turn,
-                                     struct dlock_error *error)
-{
-    char path[DLOCK_ZK_PATH_BYTES_MAX + 1];
-    struct dlock_zk_command command = {
-        .verb = DLOCK_ZK_WATCH, .step = "watch", .path = path};
-    struct dlock_zk_reply reply;
-    enum dlock_status status;
-
-    path_of(session, attempt->name, child, path);
-    status = dlock_zk_run(session, attempt, &command, &reply, error);
-    *turn = status == DLOCK_OK && reply.answer == DLOCK_ZK_NONE ? TURN_AGAIN
-                                                                : TURN_LATER;
+    /* The number of its creation comes with the node, not with its name. */
+    status = dlock_zk_do(session, attempt, &get, &reply, error);
+    node->found = status == DLOCK_OK && reply.answer == DLOCK_ZK_DONE;
+    node->zxid = reply.zxid;
     return status;
 }
 
+/*
+ * DLOCK_OK: it is our turn. DLOCK_BUSY: somebody is before us; if we wait, we shall
+ * hear. DLOCK_LOST: we are not in the queue any more. COUNTED: tokens come from the
+ * counter.
+ */
 static enum dlock_status look(struct dlock_session *session,
                               const struct dlock_attempt *attempt,
-                              const struct dlock_zk_node *node,
-                              struct view *view, struct dlock_error *error)
+                              const struct dlock_zk_node *node, bool *counted,
+                              struct dlock_error *error)
 {
-    uint64_t mine = dlock_zk_queue_number(node->path);
-    struct dlock_zk_reply queue;
-    struct dlock_zk_place before;
-    struct dlock_zk_place at;
+    const char *mine = strrchr(node->path, '/') + 1;
+    const struct dlock_zk *zk = session->own;
+    struct queue queue;
     enum dlock_status status = read_queue(session, attempt, 0, &queue, error);
+    size_t at = 0;
+    bool live;
 
-    if (status != DLOCK_OK)
-        return status;
-    before = dlock_zk_queue_before(&queue, mine);
-    at = dlock_zk_queue_before(&queue, mine + 1);
-    view->turn = TURN_LATER;
-    view->counted = dlock_zk_fence_counts(&queue);
-    if (at.number != mine || !dlock_zk_node_is_live(session, node))
-        view->turn = TURN_NONE;
-    else if (before.child == NULL)
-        view->turn = TURN_OURS;
-    else if (attempt->waits)
-        status =
-            watch_place(session, attempt, before.child, &view->turn, error);
-    dlock_zk_reply_release(&queue);
+    (void)pthread_mutex_lock(&zk->client->mutex);
+    live = dlock_zk_is_live(zk, node->session);
+    (void)pthread_mutex_unlock(&zk->client->mutex);
+    while (at < queue.places_n && strcmp(queue.reply.children[at], mine) != 0)
+        at++;
+    *counted = queue.counted;
+    if (status == DLOCK_OK && (at == queue.places_n || !live))
+        status = DLOCK_LOST;
+    else if (status == DLOCK_OK && at > 0)
+        status = attempt->waits
+                     ? dlock_zk_node_watch(session, attempt,
+                                           queue.reply.children[at - 1], error)
+                     : DLOCK_BUSY;
+    dlock_zk_reply_release(&queue.reply);
     return status;
 }
 
-/* DLOCK_OK: ours, by NODE. DLOCK_BUSY: in the queue, by NODE. */
-static enum dlock_status await_turn(struct dlock_session *session,
-                                    const struct dlock_attempt *attempt,
-                                    struct dlock_zk_node **node,
-                                    struct view *view,
-                                    struct dlock_error *error)
-{
-    enum dlock_status status = DLOCK_OK;
+/* Tokens ----------------------------------------------------------------------- */
 
-    view->turn = TURN_AGAIN;
-    while (status == DLOCK_OK && view->turn != TURN_OURS &&
-           view->turn != TURN_LATER) {
-        if (*node == NULL)
-            status = enqueue(session, attempt, node, error);
-        if (status == DLOCK_OK)
-            status = look(session, attempt, *node, view, error);
-        else
-            *node = NULL;
-        if (status == DLOCK_OK && view->turn == TURN_NONE) {
-            dlock_zk_node_forget(session, *node);
-            *node = NULL;
-        }
+/*
+ * The next token of the counter, for a holder in session IN of ZooKeeper: above its
+ * last, and the floor. The counter is a node that is read, and written if it has not
+ * changed since. A directory with a counter in it stays, as it is not empty.
+ *
+ * Only the holder counts, so that there is hardly ever a second one; one that
+ * is late is refused by the server, as its session has ended by then. Nor can a
+ * token from here be one that was a node's number before: those were all below
+ * the floor when the counting began. A write whose answer is lost may have been done:
+ * that token is skipped.
+ */
+static enum dlock_status count(struct dlock_session *session,
+                               const struct dlock_attempt *attempt, uint64_t in,
+                               uint64_t *token, struct dlock_error *error)
+{
+    const struct dlock_zk_command get = {.verb = DLOCK_ZK_GET,
+                                         .step = "fence-get",
+                                         .child = counter,
+                                         .session = in};
+    char text[24];
+    struct dlock_zk_command set = {
+        .step = "fence-set", .child = counter, .data = text, .session = in};
+    struct dlock_zk_reply reply;
+
+    for (int i = 0; i < TRIES_MAX; i++) {
+        uint64_t last;
+
+        if (dlock_zk_do(session, attempt, &get, &reply, error) != DLOCK_OK)
+            return DLOCK_UNREACHABLE;
+        last = strtoull(reply.text, NULL, 10);
+        set.verb = reply.answer == DLOCK_ZK_NONE ? DLOCK_ZK_CREATE_LASTING
+                                                 : DLOCK_ZK_SET;
+        set.version = reply.version;
+        *token =
+            (last > attempt->fence_floor ? last : attempt->fence_floor) + 1;
+        (void)snprintf(text, sizeof(text), "%" PRIu64, *token);
+        if (dlock_zk_do(session, attempt, &set, &reply, error) != DLOCK_OK)
+            return DLOCK_UNREACHABLE;
+        if (reply.answer == DLOCK_ZK_DONE)
+            return DLOCK_OK;
     }
-    return status == DLOCK_OK && view->turn == TURN_LATER ? DLOCK_BUSY : status;
+    return dlock_error_set(error, DLOCK_UNREACHABLE,
+                           "zookeeper: no token, others count");
 }
 
-/* A try that came to nothing must not stay in the queue. */
-static enum dlock_status leave(struct dlock_session *session,
-                               const struct dlock_attempt *attempt,
-                               struct dlock_zk_node *node,
-                               enum dlock_status status)
-{
-    (void)dlock_zk_node_give(session, attempt, node, NULL);
-    return status == DLOCK_UNKNOWN ? DLOCK_UNREACHABLE : status;
-}
+/* The strategy ------------------------------------------------------------------ */
 
 static enum dlock_status acquire(struct dlock_session *session,
                                  const struct dlock_attempt *attempt,
@@ -262,25 +212,33 @@ static enum dlock_status acquire(struct dlock_session *session,
 {
     struct dlock_zk_node *node =
         dlock_zk_node_of(session, attempt->name, DLOCK_ZK_NODE_WANTED);
-    enum dlock_status status = DLOCK_OK;
-    struct view view;
+    enum dlock_status status = DLOCK_LOST;
+    bool counted = false;
 
     (void)busy_ms;
-    if (node == NULL)
-        status = dlock_zk_left_none(session, attempt, error);
-    if (status != DLOCK_OK)
-        return status;
-    status = await_turn(session, attempt, &node, &view, error);
+    while (status == DLOCK_LOST) {
+        if (node == NULL)
+            status = dlock_zk_node_make(session, attempt, true, &node, error);
+        if (node == NULL)
+            return status;
+        status = look(session, attempt, node, &counted, error);
+        if (status == DLOCK_LOST) {
+            dlock_zk_node_forget(session, node);
+            node = NULL;
+        }
+    }
     if (status == DLOCK_BUSY && attempt->waits)
         return DLOCK_BUSY;
     grant->holds = 1;
-    grant->token = status == DLOCK_OK ? node->zxid : 0;
+    grant->token = node->zxid;
     if (status == DLOCK_OK && attempt->fenced &&
-        (view.counted || node->zxid <= attempt->fence_floor))
-        status = dlock_zk_fence_count(session, attempt, &grant->token, error);
+        (counted || node->zxid <= attempt->fence_floor))
+        status = count(session, attempt, node->session, &grant->token, error);
     if (status == DLOCK_OK)
         return dlock_zk_node_hold(session, node, error);
-    return node == NULL ? status : leave(session, attempt, node, status);
+    /* A try that came to nothing must not stay in the queue. */
+    (void)dlock_zk_node_give(session, attempt, node, NULL);
+    return status == DLOCK_UNKNOWN ? DLOCK_UNREACHABLE : status;
 }
 
 static void give_up(struct dlock_session *session,
@@ -293,28 +251,22 @@ static void give_up(struct dlock_session *session,
         (void)dlock_zk_node_give(session, attempt, node, NULL);
 }
 
-/* Looking ---------------------------------------------------------------------- */
-
 static enum dlock_status inspect(struct dlock_session *session,
                                  const struct dlock_attempt *attempt,
                                  struct dlock_holder *holder,
                                  struct dlock_error *error)
 {
-    struct dlock_zk_reply queue;
-    struct dlock_zk_place first;
+    struct queue queue;
     enum dlock_status status = read_queue(session, attempt, 0, &queue, error);
 
-    if (status != DLOCK_OK)
-        return status;
-    first = dlock_zk_queue_after(&queue, NULL);
-    if (first.child != NULL) {
+    if (queue.places_n > 0) {
         holder->held = true;
         holder->holds = 1;
         holder->remaining_ms = UINT64_MAX;
-        dlock_zk_tag_owner(first.child, holder->owner);
+        dlock_zk_node_owner(queue.reply.children[0], holder->owner);
     }
-    dlock_zk_reply_release(&queue);
-    return DLOCK_OK;
+    dlock_zk_reply_release(&queue.reply);
+    return status;
 }
 
 static enum dlock_status waiters(struct dlock_session *session,
@@ -322,61 +274,13 @@ static enum dlock_status waiters(struct dlock_session *session,
                                  struct dlock_waiting waiting[], size_t n_max,
                                  size_t *n, struct dlock_error *error)
 {
-    struct dlock_zk_reply queue;
-    struct dlock_zk_place at;
+    struct queue queue;
     enum dlock_status status = read_queue(session, attempt, 0, &queue, error);
 
-    if (status != DLOCK_OK)
-        return status;
-    *n = 0;
-    at = dlock_zk_queue_after(&queue, NULL);
-    if (at.child != NULL)
-        at = dlock_zk_queue_after(&queue, &at);
-    for (; at.child != NULL; at = dlock_zk_queue_after(&queue, &at)) {
-        if (*n < n_max)
-            dlock_zk_tag_owner(at.child, waiting[*n].owner);
-        (*n)++;
-    }
-    dlock_zk_reply_release(&queue);
-    return DLOCK_OK;
-}
-
-/* The first in the queue; DLOCK_BUSY: it went by itself, and there is a next. */
-static enum dlock_status force_first(struct dlock_session *session,
-                                     const struct dlock_attempt *attempt,
-                                     struct dlock_error *error)
-{
-    char path[DLOCK_ZK_PATH_BYTES_MAX + 1];
-    struct dlock_zk_command command = {
-        .verb = DLOCK_ZK_DELETE, .step = "force", .path = path};
-    struct dlock_zk_reply reply;
-    struct dlock_zk_place first;
-    enum dlock_status status = read_queue(session, attempt, 0, &reply, error);
-
-    if (status != DLOCK_OK)
-        return status;
-    first = dlock_zk_queue_after(&reply, NULL);
-    if (first.child != NULL)
-        path_of(session, attempt->name, first.child, path);
-    else
-        status = DLOCK_LOST;
-    dlock_zk_reply_release(&reply);
-    if (status != DLOCK_OK)
-        return status;
-    status = dlock_zk_run(session, attempt, &command, &reply, error);
-    return status == DLOCK_OK && reply.answer == DLOCK_ZK_NONE ? DLOCK_BUSY
-                                                               : status;
-}
-
-static enum dlock_status force(struct dlock_session *session,
-                               const struct dlock_attempt *attempt,
-                               struct dlock_error *error)
-{
-    enum dlock_status status;
-
-    do
-        status = force_first(session, attempt, error);
-    while (status == DLOCK_BUSY);
+    *n = queue.places_n > 0 ? queue.places_n - 1 : 0;
+    for (size_t i = 0; i < *n && i < n_max; i++)
+        dlock_zk_node_owner(queue.reply.children[i + 1], waiting[i].owner);
+    dlock_zk_reply_release(&queue.reply);
     return status;
 }
 
@@ -392,6 +296,5 @@ const struct dlock_strategy dlock_strategy_zk_fair = {
     .give_up = give_up,
     .inspect = inspect,
     .waiters = waiters,
-    .force = force,
     DLOCK_ZK_FUNCTIONS,
 };

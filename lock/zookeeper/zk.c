@@ -1,20 +1,229 @@
 /*
- * ZooKeeper commands, with deadlines.
+ * Sessions of ZooKeeper and the commands in them, on the client library zookeeper_mt,
+ * which is known to this file alone.
  *
  * The library's blocking calls take as long as the session's timeout to find
  * that nobody answers. So each command is an asynchronous call here, and its
  * answer is waited for as long as its deadline allows. An answer that comes
  * later finds that nobody wants it, and is thrown away.
+ *
+ * Every handle has two threads of the library's, which run with all signals blocked.
  */
 #include "lock/zookeeper/zk.h"
 
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <zookeeper/zookeeper.h>
 
 #include "lock/core/clock.h"
 #include "lock/core/error.h"
 #include "lock/core/step.h"
-#include "lock/zookeeper/zk_session.h"
+
+struct dlock_zk_handle {
+    struct dlock_zk *zk;
+    uint64_t number;
+    zhandle_t *library;
+};
+
+/* A command under way. Whoever is last frees it: its caller or its answer. */
+struct call {
+    struct dlock_zk *zk;
+    bool done;      /* guarded by the mutex */
+    bool abandoned; /* the same: nobody waits for the answer */
+    int code;
+    struct dlock_zk_reply reply;
+};
+
+/* The session ---------------------------------------------------------------- */
+
+void dlock_zk_wake(struct dlock_zk *zk)
+{
+    zk->woken = true;
+    dlock_wake_call(&zk->call);
+}
+
+bool dlock_zk_is_live(const struct dlock_zk *zk, uint64_t number)
+{
+    return zk->handle != NULL && zk->number == number && !zk->ended;
+}
+
+uint64_t dlock_zk_left_ms(const struct dlock_zk *zk, uint64_t number)
+{
+    uint64_t now = dlock_clock_real_now();
+
+    if (zk->number != number || zk->ended)
+        return 0;
+    if (zk->connected || zk->expires_ms == 0)
+        return UINT64_MAX;
+    return now < zk->expires_ms ? zk->expires_ms - now : 0;
+}
+
+/* With the mutex. The nodes that are held are lost with the session; the guard tells
+ * of that, because the hook is the program's and may want any mutex. */
+static void end(struct dlock_zk *zk, enum dlock_loss why)
+{
+    zk->ended = true;
+    for (struct dlock_zk_node *node = zk->nodes; node != NULL;
+         node = node->next)
+        if (node->state == DLOCK_ZK_NODE_HELD && node->session == zk->number) {
+            node->untold = true;
+            node->why = why;
+        }
+    dlock_zk_wake(zk);
+    (void)pthread_cond_broadcast(&zk->changed);
+    dlock_zk_nudge_workers(zk->client);
+}
+
+/*
+ * A session that cannot be kept alive is over when the server may think so. It
+ * never tells by itself: a client that is not connected hears nothing; and a
+ * server that has lost its data turns away all who know better.
+ */
+uint64_t dlock_zk_check(struct dlock_zk *zk)
+{
+    uint64_t left_ms =
+        zk->ended ? UINT64_MAX : dlock_zk_left_ms(zk, zk->number);
+
+    if (left_ms > 0)
+        return left_ms;
+    end(zk, DLOCK_LOSS_UNREACHABLE);
+    return UINT64_MAX;
+}
+
+/* With the mutex. */
+static void note_state(struct dlock_zk *zk, zhandle_t *library, int state)
+{
+    bool connected = state == ZOO_CONNECTED_STATE;
+
+    if (connected)
+        zk->session_ms = (unsigned)zoo_recv_timeout(library);
+    /* The library hangs up when it has heard nothing for two thirds of the
+     * timeout: a third of it is left for sure. */
+    else if (zk->connected)
+        zk->expires_ms = dlock_clock_real_now() + zk->session_ms / 3;
+    zk->connected = connected;
+    if ((state == ZOO_EXPIRED_SESSION_STATE ||
+         state == ZOO_AUTH_FAILED_STATE) &&
+        !zk->ended)
+        end(zk, DLOCK_LOSS_EXPIRED);
+}
+
+/*
+ * On the library's thread. A watch that fires and a session that ends are worth a look
+ * for a waiter. A connection that comes and goes is not: watches outlive it. Watches
+ * hear of the session as well; they say nothing new of it. A handle that is being
+ * closed must not speak for the next one.
+ */
+static void on_event(zhandle_t *library, int type, int state, const char *path,
+                     void *ctx)
+{
+    const struct dlock_zk_handle *handle = ctx;
+    struct dlock_zk *zk = handle->zk;
+
+    (void)path;
+    (void)pthread_mutex_lock(&zk->client->mutex);
+    if (handle->number == zk->number && type == ZOO_SESSION_EVENT)
+        note_state(zk, library, state);
+    else if (handle->number == zk->number)
+        dlock_zk_wake(zk);
+    (void)pthread_cond_broadcast(&zk->changed);
+    (void)pthread_mutex_unlock(&zk->client->mutex);
+}
+
+/* Every call under way is answered on the way, and the library's threads end. */
+void dlock_zk_drop(struct dlock_zk *zk, bool only_ended)
+{
+    struct dlock_zk_handle *handle = NULL;
+
+    (void)pthread_mutex_lock(&zk->client->mutex);
+    if (zk->ended || !only_ended) {
+        handle = zk->handle;
+        zk->handle = NULL;
+        zk->ended = true;
+        (void)pthread_cond_broadcast(&zk->changed);
+    }
+    (void)pthread_mutex_unlock(&zk->client->mutex);
+    if (handle == NULL)
+        return;
+    (void)zookeeper_close(handle->library);
+    free(handle);
+}
+
+/* A library does not print. */
+static void say_nothing(const char *message)
+{
+    (void)message;
+}
+
+/* The library looks up names of hosts here, so the mutex must not be held. Its
+ * threads inherit the mask: a signal of the host's is not for them. */
+static bool open_handle(struct dlock_zk *zk)
+{
+    struct dlock_zk_handle *handle = calloc(1, sizeof(*handle));
+    sigset_t all, before;
+
+    if (handle == NULL)
+        return false;
+    (void)pthread_mutex_lock(&zk->client->mutex);
+    zk->connected = false;
+    zk->ended = false;
+    zk->expires_ms = 0;
+    handle->zk = zk;
+    handle->number = ++zk->number;
+    (void)pthread_mutex_unlock(&zk->client->mutex);
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    handle->library =
+        zookeeper_init2(zk->client->servers, on_event,
+                        (int)zk->client->client->watchdog_lease_ms, NULL,
+                        handle, 0, say_nothing);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (handle->library == NULL) {
+        free(handle);
+        return false;
+    }
+    (void)pthread_mutex_lock(&zk->client->mutex);
+    zk->handle = handle;
+    (void)pthread_mutex_unlock(&zk->client->mutex);
+    return true;
+}
+
+/*
+ * A connection, and session NUMBER, or else DLOCK_LOST; with 0, whichever there
+ * is, or a new one. DLOCK_UNREACHABLE at UNTIL_MS of real time.
+ */
+static enum dlock_status make_ready(struct dlock_zk *zk, uint64_t number,
+                                    uint64_t until_ms,
+                                    struct dlock_error *error)
+{
+    for (;;) {
+        bool time_left = dlock_clock_real_now() < until_ms;
+        bool there, connected;
+
+        if (number == 0)
+            dlock_zk_drop(zk, true);
+        (void)pthread_mutex_lock(&zk->client->mutex);
+        there = number == 0 ? zk->handle != NULL : dlock_zk_is_live(zk, number);
+        while (there && time_left && !zk->connected && !zk->ended)
+            time_left = dlock_clock_wait(dlock_clock_default(), &zk->changed,
+                                         &zk->client->mutex, until_ms);
+        connected = there && zk->connected && !zk->ended;
+        (void)pthread_mutex_unlock(&zk->client->mutex);
+        if (connected)
+            return DLOCK_OK;
+        if (number != 0 && !there)
+            return DLOCK_LOST;
+        if (!time_left || (!there && !open_handle(zk)))
+            return dlock_error_set(error, DLOCK_UNREACHABLE,
+                                   "zookeeper: no connection to %.80s",
+                                   zk->client->servers);
+    }
+}
+
+/* Answers, on the library's thread ------------------------------------------- */
 
 void dlock_zk_reply_release(struct dlock_zk_reply *reply)
 {
@@ -25,129 +234,299 @@ void dlock_zk_reply_release(struct dlock_zk_reply *reply)
     reply->children = NULL;
 }
 
-/* Whoever is last frees a call: its caller or its answer. */
-static void call_free(struct dlock_zk_call *call)
+/* The end of every answer. The call is its caller's after that. */
+static void finish(struct call *call, int code)
 {
+    struct dlock_zk *zk = call->zk;
+    bool abandoned;
+
+    (void)pthread_mutex_lock(&zk->client->mutex);
+    call->code = code;
+    call->done = true;
+    abandoned = call->abandoned;
+    (void)pthread_cond_broadcast(&zk->changed);
+    (void)pthread_mutex_unlock(&zk->client->mutex);
+    if (!abandoned)
+        return;
     dlock_zk_reply_release(&call->reply);
     free(call);
 }
 
-void dlock_zk_answered(void *ctx, struct dlock_zk_call *call)
+static void on_void(int code, const void *ctx)
 {
-    struct dlock_zk *zk = ctx;
-    bool abandoned;
+    finish((struct call *)ctx, code);
+}
 
-    (void)pthread_mutex_lock(&zk->mutex);
-    call->done = true;
-    abandoned = call->abandoned;
-    (void)pthread_cond_broadcast(&zk->changed);
-    (void)pthread_mutex_unlock(&zk->mutex);
-    if (abandoned)
-        call_free(call);
+static void on_synced(int code, const char *path, const void *ctx)
+{
+    (void)path;
+    finish((struct call *)ctx, code);
+}
+
+static void on_data(int code, const char *value, int len,
+                    const struct Stat *stat, const void *ctx)
+{
+    struct call *call = (struct call *)ctx;
+
+    if (stat != NULL) {
+        call->reply.zxid = (uint64_t)stat->czxid;
+        call->reply.version = stat->version;
+    }
+    if (value != NULL && len > 0)
+        (void)snprintf(call->reply.text, sizeof(call->reply.text), "%.*s", len,
+                       value);
+    finish(call, code);
+}
+
+static void on_stat(int code, const struct Stat *stat, const void *ctx)
+{
+    on_data(code, NULL, 0, stat, ctx);
+}
+
+static void on_created(int code, const char *path, const struct Stat *stat,
+                       const void *ctx)
+{
+    on_data(code, path, path != NULL ? (int)strlen(path) : 0, stat, ctx);
+}
+
+/* Out of memory is no answer. */
+static void on_children(int code, const struct String_vector *names,
+                        const void *ctx)
+{
+    struct dlock_zk_reply *reply = &((struct call *)ctx)->reply;
+    size_t n = names != NULL && names->count > 0 ? (size_t)names->count : 0;
+
+    if (n > 0)
+        reply->children = calloc(n, sizeof(*reply->children));
+    while (reply->children != NULL && reply->children_n < n) {
+        char *name = strdup(names->data[reply->children_n]);
+
+        if (name == NULL)
+            break;
+        reply->children[reply->children_n++] = name;
+    }
+    finish((struct call *)ctx, reply->children_n == n ? code : ZSYSTEMERROR);
+}
+
+/* Commands ------------------------------------------------------------------- */
+
+/* Hands it to the library, which sends it; ZOK or why not. */
+static int post(struct dlock_zk_handle *handle,
+                const struct dlock_zk_command *command, const char *path,
+                struct call *call)
+{
+    const int modes[] = {[DLOCK_ZK_CREATE] = ZOO_EPHEMERAL,
+                         [DLOCK_ZK_CREATE_SEQUENTIAL] =
+                             ZOO_EPHEMERAL_SEQUENTIAL,
+                         [DLOCK_ZK_CREATE_LASTING] = ZOO_PERSISTENT,
+                         [DLOCK_ZK_CREATE_CONTAINER] = ZOO_CONTAINER};
+    int len = command->data == NULL ? -1 : (int)strlen(command->data);
+    zhandle_t *library = handle->library;
+
+    switch (command->verb) {
+    case DLOCK_ZK_CREATE:
+    case DLOCK_ZK_CREATE_SEQUENTIAL:
+    case DLOCK_ZK_CREATE_LASTING:
+    case DLOCK_ZK_CREATE_CONTAINER:
+        return zoo_acreate2(library, path, command->data, len,
+                            &ZOO_OPEN_ACL_UNSAFE, modes[command->verb],
+                            on_created, call);
+    case DLOCK_ZK_DELETE:
+        return zoo_adelete(library, path, -1, on_void, call);
+    case DLOCK_ZK_GET:
+        return zoo_aget(library, path, 0, on_data, call);
+    case DLOCK_ZK_WATCH:
+        return zoo_awget(library, path, on_event, handle, on_data, call);
+    case DLOCK_ZK_SET:
+        return zoo_aset(library, path, command->data, len, command->version,
+                        on_stat, call);
+    case DLOCK_ZK_CHILDREN:
+        return zoo_aget_children(library, path, 0, on_children, call);
+    case DLOCK_ZK_SYNC:
+        return zoo_async(library, path, on_synced, call);
+    }
+    return ZBADARGUMENTS;
+}
+
+/* A session that has expired took its nodes along: no effect is left. */
+static enum dlock_status judge(int code, enum dlock_zk_answer *answer,
+                               struct dlock_error *error)
+{
+    static const int answers[] = {[DLOCK_ZK_DONE] = ZOK,
+                                  [DLOCK_ZK_EXISTS] = ZNODEEXISTS,
+                                  [DLOCK_ZK_NONE] = ZNONODE,
+                                  [DLOCK_ZK_CHANGED] = ZBADVERSION};
+    bool unknown = code == ZCONNECTIONLOSS || code == ZOPERATIONTIMEOUT ||
+                   code == ZCLOSING || code == ZSYSTEMERROR;
+
+    for (int i = DLOCK_ZK_DONE; i <= DLOCK_ZK_CHANGED; i++)
+        if (answers[i] == code) {
+            *answer = (enum dlock_zk_answer)i;
+            return DLOCK_OK;
+        }
+    return dlock_error_set(error, unknown ? DLOCK_UNKNOWN : DLOCK_UNREACHABLE,
+                           "zookeeper: %s", zerror(code));
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
 }
 
 /* Takes the answer out of the call, or leaves the call to its late answer. */
-static enum dlock_status await(struct dlock_zk *zk, struct dlock_zk_call *call,
-                               uint64_t until_ms, struct dlock_zk_reply *reply,
-                               struct dlock_error *error)
-{
-    enum dlock_status status;
-    bool time_left = true;
-    bool done;
-
-    (void)pthread_mutex_lock(&zk->mutex);
-    while (!call->done && time_left)
-        time_left = dlock_zk_sleep_until(zk, until_ms);
-    done = call->done;
-    call->abandoned = !done;
-    (void)pthread_mutex_unlock(&zk->mutex);
-    if (!done)
-        return dlock_error_set(error, DLOCK_UNKNOWN, "zookeeper: timed out");
-    *reply = call->reply;
-    status = call->status;
-    if (status != DLOCK_OK)
-        (void)dlock_error_set(error, status, "%s", call->error.text);
-    free(call);
-    if (status != DLOCK_OK)
-        dlock_zk_reply_release(reply);
-    return status;
-}
-
-/* The real time by which something of at most MS has to end. */
-static uint64_t real_until(unsigned ms, uint64_t left_ms)
-{
-    return dlock_clock_real_now() + (left_ms < ms ? left_ms : ms);
-}
-
-/* With the mutex: another thread may be about to close the handle. */
-static enum dlock_status post(struct dlock_zk *zk,
-                              const struct dlock_zk_command *command,
-                              struct dlock_zk_call *call, uint64_t *session)
-{
-    enum dlock_status status =
-        command->session != 0 ? DLOCK_LOST : DLOCK_UNREACHABLE;
-
-    (void)pthread_mutex_lock(&zk->mutex);
-    *session = zk->number;
-    if (zk->handle != NULL &&
-        (command->session == 0 || command->session == zk->number))
-        status = dlock_zk_handle_post(zk->handle, command, call);
-    (void)pthread_mutex_unlock(&zk->mutex);
-    return status;
-}
-
 static enum dlock_status carry_out(struct dlock_zk *zk,
                                    const struct dlock_zk_command *command,
-                                   uint64_t left_ms,
+                                   const char *path, uint64_t left_ms,
                                    struct dlock_zk_reply *reply,
                                    struct dlock_error *error)
 {
     const struct dlock_wire_config *config = &zk->session->client->wire;
+    uint64_t now = dlock_clock_real_now();
+    uint64_t limit_ms = dlock_clock_after(now, left_ms);
     enum dlock_status status =
-        dlock_zk_ready(zk, command->session,
-                       real_until(config->connect_timeout_ms, left_ms), error);
-    struct dlock_zk_call *call;
-    uint64_t session;
+        make_ready(zk, command->session,
+                   earlier(now + config->connect_timeout_ms, limit_ms), error);
+    bool done, time_left = true;
+    struct call *call;
+    int code;
 
     if (status != DLOCK_OK)
         return status;
     call = calloc(1, sizeof(*call));
     if (call == NULL)
         return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
-    status = post(zk, command, call, &session);
-    if (status != DLOCK_OK) {
-        (void)dlock_error_set(error, status, "%s", call->error.text);
-        call_free(call);
-        return status;
+    call->zk = zk;
+    limit_ms =
+        earlier(dlock_clock_real_now() + config->command_timeout_ms, limit_ms);
+    (void)pthread_mutex_lock(&zk->client->mutex);
+    reply->session = call->reply.session = zk->number;
+    /* Another thread may have dropped it since make_ready(). */
+    if (command->session != 0 && !dlock_zk_is_live(zk, command->session))
+        status = DLOCK_LOST;
+    else if (zk->handle == NULL)
+        status = DLOCK_UNREACHABLE;
+    else if ((code = post(zk->handle, command, path, call)) != ZOK)
+        status = dlock_error_set(error, DLOCK_UNREACHABLE, "zookeeper: %s",
+                                 zerror(code));
+    while (status == DLOCK_OK && !call->done && time_left)
+        time_left = dlock_clock_wait(dlock_clock_default(), &zk->changed,
+                                     &zk->client->mutex, limit_ms);
+    done = status != DLOCK_OK || call->done;
+    call->abandoned = !done;
+    (void)pthread_mutex_unlock(&zk->client->mutex);
+    if (!done)
+        return dlock_error_set(error, DLOCK_UNKNOWN, "zookeeper: timed out");
+    if (status == DLOCK_OK) {
+        *reply = call->reply;
+        status = judge(call->code, &reply->answer, error);
     }
-    status = await(zk, call, real_until(config->command_timeout_ms, left_ms),
-                   reply, error);
-    reply->session = session;
+    free(call);
+    if (status != DLOCK_OK)
+        dlock_zk_reply_release(reply);
     return status;
 }
 
-enum dlock_status dlock_zk_do(struct dlock_zk *zk,
+/* For the step hook: what a person wants to see of a reply. */
+static void describe(enum dlock_status status,
+                     const struct dlock_zk_reply *reply, char *text,
+                     size_t size)
+{
+    static const char *const answers[] = {"done", "exists", "no node",
+                                          "changed"};
+
+    if (status != DLOCK_OK)
+        (void)snprintf(text, size,
+                       status == DLOCK_UNKNOWN ? "(no reply)"
+                                               : "(unreachable)");
+    else if (reply->children_n > 0)
+        (void)snprintf(text, size, "%zu nodes", reply->children_n);
+    else
+        (void)snprintf(text, size, "%.150s",
+                       reply->text[0] != '\0' ? reply->text
+                                              : answers[reply->answer]);
+}
+
+/* A name is one piece of the path, whatever is in it. */
+void dlock_zk_path(const struct dlock_session *session, const char *name,
+                   const char *child, char path[DLOCK_ZK_PATH_BYTES_MAX + 1])
+{
+    bool only_dots = strspn(name, ".") == strlen(name);
+    const struct dlock_zk_kind *kind = session->client->strategy->variant;
+    size_t len = (size_t)sprintf(path, "%s/", kind->root);
+
+    for (; *name != '\0'; name++) {
+        if (*name == '/' || *name == '%' || only_dots)
+            len += (size_t)sprintf(path + len, "%%%02X", (unsigned)*name);
+        else
+            path[len++] = *name;
+    }
+    path[len] = '\0';
+    if (child != NULL)
+        (void)snprintf(path + len, DLOCK_ZK_PATH_BYTES_MAX + 1 - len, "/%s",
+                       child);
+}
+
+enum dlock_status dlock_zk_do(struct dlock_session *session,
+                              const struct dlock_attempt *attempt,
                               const struct dlock_zk_command *command,
-                              uint64_t limit_ms, struct dlock_zk_reply *reply,
+                              struct dlock_zk_reply *reply,
                               struct dlock_error *error)
 {
-    uint64_t left_ms = dlock_clock_until(zk->session->client->clock, limit_ms);
-    enum dlock_status status;
-    enum dlock_status told;
+    uint64_t left_ms =
+        dlock_clock_until(session->client->clock, attempt->limit_ms);
+    char path[DLOCK_ZK_PATH_BYTES_MAX + 1];
+    enum dlock_status status, told;
     char text[160];
 
     memset(reply, 0, sizeof(*reply));
     if (left_ms == 0)
         return dlock_error_set(error, DLOCK_UNREACHABLE, "no time left");
-    status = dlock_step_begin(zk->session, command->by, command->step,
-                              command->name, error);
+    status =
+        dlock_step_begin(session, NULL, command->step, attempt->name, error);
     if (status != DLOCK_OK)
         return status;
-    status = carry_out(zk, command, left_ms, reply, error);
-    dlock_zk_describe(status, reply, text, sizeof(text));
-    told = dlock_step_end(zk->session, command->by, command->step,
-                          command->name, text, status, error);
+    if (command->path == NULL)
+        dlock_zk_path(session, attempt->name, command->child, path);
+    status = carry_out(session->own, command,
+                       command->path != NULL ? command->path : path, left_ms,
+                       reply, error);
+    describe(status, reply, text, sizeof(text));
+    told = dlock_step_end(session, NULL, command->step, attempt->name, text,
+                          status, error);
     if (told != DLOCK_OK)
         dlock_zk_reply_release(reply);
     return told;
+}
+
+/* The url may name a root of its own, which has to be there: this does not make it. */
+enum dlock_status dlock_zk_create(struct dlock_session *session,
+                                  const struct dlock_attempt *attempt,
+                                  const struct dlock_zk_command *command,
+                                  struct dlock_zk_reply *reply,
+                                  struct dlock_error *error)
+{
+    const struct dlock_zk_kind *kind = session->client->strategy->variant;
+    const struct dlock_zk_command queue = {.verb = DLOCK_ZK_CREATE_CONTAINER,
+                                           .step = "make-queue"};
+    const struct dlock_zk_command root = {.verb = DLOCK_ZK_CREATE_LASTING,
+                                          .step = "make-root",
+                                          .path = kind->root};
+    enum dlock_status status =
+        dlock_zk_do(session, attempt, command, reply, error);
+
+    if (status != DLOCK_OK || reply->answer != DLOCK_ZK_NONE)
+        return status;
+    if (command->path == NULL) {
+        status = dlock_zk_create(session, attempt,
+                                 command->child != NULL ? &queue : &root, reply,
+                                 error);
+        if (status == DLOCK_OK)
+            status = dlock_zk_do(session, attempt, command, reply, error);
+        else if (status == DLOCK_UNKNOWN)
+            return DLOCK_UNREACHABLE; /* nobody holds anything by a parent */
+    }
+    if (status == DLOCK_OK && reply->answer == DLOCK_ZK_NONE)
+        return dlock_error_set(error, DLOCK_UNREACHABLE,
+                               "zookeeper: no node to make it in");
+    return status;
 }

@@ -1,12 +1,6 @@
 /*
- * Private to lock/: a ZooKeeper session, and the commands sent in it, each a
- * step with a name and a deadline.
- *
- * Statuses, as everywhere:
- *   DLOCK_OK           the server has answered (it may have said no)
- *   DLOCK_UNREACHABLE  not sent, refused, or of no effect
- *   DLOCK_UNKNOWN      sent, and no answer came: it may yet be carried out
- *   DLOCK_LOST         it was for a session that has ended
+ * Private to lock/zookeeper/: the sessions of a client, the nodes that each of them
+ * has made, and commands, each a step with a name and a deadline.
  *
  * A session of ZooKeeper is what its ephemeral nodes live by. It survives the
  * loss of the connection, which the library makes anew by itself; it ends when
@@ -14,27 +8,96 @@
  * session of ours, so that they are owners of their nodes in the same sense. A
  * command after the end makes a new one, which has another number.
  *
- * It belongs to the session's thread. Any other may ask about a session by its
- * number, _wake, and _do a command in a session that there is: one that names
- * it. Beginning new ones is not for them.
+ * One mutex per client guards its sessions, against each other, the library's
+ * threads, and two of ours (zk_client.c). Nobody holds it while waiting for a server,
+ * nor in the program's hook.
  */
 #ifndef DLOCK_ZK_H
 #define DLOCK_ZK_H
+
+#include <pthread.h>
 
 #include "lock/core/client.h"
 
 /* A root, a name of which each byte may take three, a tag, a number. */
 enum { DLOCK_ZK_PATH_BYTES_MAX = 3 * DLOCK_NAME_BYTES_MAX + 128 };
 
-struct dlock_zk;
+enum dlock_zk_node_state {
+    DLOCK_ZK_NODE_WANTED, /* being made, or in a queue */
+    DLOCK_ZK_NODE_HELD,
+    DLOCK_ZK_NODE_GIVEN, /* being deleted by the session's thread */
+    DLOCK_ZK_NODE_LEFT,  /* to be deleted by the keeper, and its own */
+};
 
-struct dlock_zk_config {
-    const char *servers; /* "HOST:PORT,HOST:PORT/ROOT" */
-    unsigned session_ms; /* its timeout; the server may know better */
-    /* Session NUMBER is over. On the library's thread, or in _check. By then
-     * there may be a next one. */
-    void (*on_ended)(void *ctx, uint64_t number, enum dlock_loss why);
-    void *ctx;
+/* A node that a session has made, or may have. The mutex guards next, state, untold
+ * and why; the rest belongs to the thread that the state names. */
+struct dlock_zk_node {
+    struct dlock_zk_node *next; /* of its session, the youngest first */
+    enum dlock_zk_node_state state;
+    bool untold;         /* held, and lost; its holder has not been told ... */
+    enum dlock_loss why; /* ... of this */
+    bool found;          /* path and zxid are known */
+    uint64_t session;    /* that it was made in */
+    uint64_t zxid;       /* of its creation */
+    uint64_t attempt;    /* that made it */
+    char name[DLOCK_NAME_BYTES_MAX + 1];
+    char path[DLOCK_ZK_PATH_BYTES_MAX + 1];
+};
+
+/* client->own. The mutex guards what is below it, and in each session the same. */
+struct dlock_zk_client {
+    const struct dlock *client;
+    char servers[512];  /* "HOST:PORT,HOST:PORT/ROOT" */
+    uint64_t period_ms; /* the workers look so often */
+    pthread_t workers[2];
+    pthread_mutex_t mutex;
+    pthread_cond_t changed; /* there is news, or served has changed */
+    unsigned workers_n;     /* that run */
+    unsigned news;          /* a count: workers have something to do */
+    bool closing;
+    struct dlock_zk *first;  /* session */
+    struct dlock_zk *served; /* the keeper is at this one, without the mutex */
+};
+
+/* session->own. */
+struct dlock_zk {
+    struct dlock_zk *next; /* of the client's */
+    struct dlock_session *session;
+    struct dlock_zk_client *client;
+    uint64_t unknown_release; /* attempt that got no answer; 0 = none */
+    /* Guarded by the client's mutex: */
+    pthread_cond_t changed;
+    struct dlock_zk_handle *handle; /* the library's; NULL = none */
+    uint64_t number;                /* of this session of ZooKeeper, from 1 */
+    bool connected;
+    bool ended;
+    bool woken;                  /* a look is due, by whoever waits, ... */
+    struct dlock_wake_call call; /* ... who is told so once */
+    uint64_t expires_ms; /* real time; while not connected; 0 = never was */
+    unsigned session_ms; /* the timeout, as the server sees it */
+    struct dlock_zk_node *nodes;
+};
+
+/* With the mutex. */
+static inline void dlock_zk_nudge_workers(struct dlock_zk_client *client)
+{
+    client->news++;
+    (void)pthread_cond_broadcast(&client->changed);
+}
+
+/* A strategy's variant. */
+struct dlock_zk_kind {
+    const char *root; /* "/dlock" */
+
+    /*
+     * Looks for the node that NODE->attempt made, as a create that got no
+     * answer may have, in that session. DLOCK_OK: node->found says whether it
+     * is there; DLOCK_LOST: the session has ended. Also on the keeper's thread.
+     */
+    enum dlock_status (*find)(struct dlock_session *session,
+                              const struct dlock_attempt *attempt,
+                              struct dlock_zk_node *node,
+                              struct dlock_error *error);
 };
 
 enum dlock_zk_verb {
@@ -50,11 +113,12 @@ enum dlock_zk_verb {
     DLOCK_ZK_WATCH, /* is it there? then ends a wait when it goes */
 };
 
+/* About the node that has the lock's name: the lock itself, or its directory; about
+ * a CHILD of that; or about another PATH. */
 struct dlock_zk_command {
     enum dlock_zk_verb verb;
-    const char *step;
-    const char *name; /* the lock, for the step hook */
-    const char *by;   /* who does it, for the same; NULL = the session */
+    const char *step; /* for the step hook */
+    const char *child;
     const char *path;
     const char *data;
     int32_t version;  /* set: of the node */
@@ -78,59 +142,155 @@ struct dlock_zk_reply {
     char **children;
 };
 
-/* Does not connect. What it is given is borrowed. NULL if out of memory. */
-struct dlock_zk *dlock_zk_open(const struct dlock_session *session,
-                               const struct dlock_zk_config *config);
-void dlock_zk_close(struct dlock_zk *zk);
-
-/* Ends the session, and with it all its nodes: at once, or by its timeout if
- * the server is not there to be told. */
-void dlock_zk_drop(struct dlock_zk *zk);
-
-/* The same, if it has ended for us: the server may not know yet. */
-void dlock_zk_drop_ended(struct dlock_zk *zk);
-
 /*
- * The same from any thread, and only if there is a connection again: the library
- * has made it, and would keep alive for ever what has ended for us.
+ * Sends a command about the lock of ATTEMPT and waits for the answer: at most the
+ * command timeout, with connecting before, and not beyond the attempt's limit.
+ *   DLOCK_OK           the server has answered (it may have said no); the reply
+ *                      has to be released if it has children
+ *   DLOCK_UNREACHABLE  not sent, refused, or of no effect
+ *   DLOCK_UNKNOWN      sent, and no answer came: it may yet be carried out
+ *   DLOCK_LOST         it was for a session that has ended
+ * On the session's thread; and in a session that there is, on any.
  */
-void dlock_zk_drop_reconnected(struct dlock_zk *zk);
-
-/* Whether session NUMBER is the one there is, and has not ended. From any
- * thread. */
-bool dlock_zk_is_live(struct dlock_zk *zk, uint64_t number);
-
-/*
- * How long session NUMBER is there for sure, if nothing is heard of the server;
- * UINT64_MAX = it has a connection, 0 = it has ended. From any thread.
- */
-uint64_t dlock_zk_left_ms(struct dlock_zk *zk, uint64_t number);
-
-/*
- * To be called now and then, from any thread: ends a session that has been
- * without a connection for too long. Gives the milliseconds after which to look
- * again; UINT64_MAX = it has a connection, or is over.
- */
-uint64_t dlock_zk_check(struct dlock_zk *zk);
-
-/*
- * Sends it and waits for the answer: at most the command timeout, and not
- * beyond LIMIT_MS of lease time. If DLOCK_OK, the reply has to be released.
- */
-enum dlock_status dlock_zk_do(struct dlock_zk *zk,
+enum dlock_status dlock_zk_do(struct dlock_session *session,
+                              const struct dlock_attempt *attempt,
                               const struct dlock_zk_command *command,
-                              uint64_t limit_ms, struct dlock_zk_reply *reply,
+                              struct dlock_zk_reply *reply,
                               struct dlock_error *error);
 void dlock_zk_reply_release(struct dlock_zk_reply *reply);
 
-/*
- * *CALL is called when a watched node goes, the session ends, or somebody wakes
- * it; at once if that has come since the last _unlisten.
- */
-void dlock_zk_listen(struct dlock_zk *zk, const struct dlock_wake_call *call);
-void dlock_zk_unlisten(struct dlock_zk *zk);
+/* A create that makes what has to be there before: the root, which stays for ever,
+ * and the directory of a child. DLOCK_OK: done, or there is such a node already. */
+enum dlock_status dlock_zk_create(struct dlock_session *session,
+                                  const struct dlock_attempt *attempt,
+                                  const struct dlock_zk_command *command,
+                                  struct dlock_zk_reply *reply,
+                                  struct dlock_error *error);
 
-/* From any thread. */
+/* The path of the node that has the lock's name, "/dlock/stock:42"; or of its CHILD,
+ * unless NULL. */
+void dlock_zk_path(const struct dlock_session *session, const char *name,
+                   const char *child, char path[DLOCK_ZK_PATH_BYTES_MAX + 1]);
+
+/*
+ * Ends the session, and with it all its nodes: at once, or by its timeout if
+ * the server is not there to be told. With ONLY_ENDED, if it has ended for us: else
+ * the library would keep alive what the server does not know to be over.
+ */
+void dlock_zk_drop(struct dlock_zk *zk, bool only_ended);
+
+/* With the mutex: whether session NUMBER is the one there is, and has not ended. */
+bool dlock_zk_is_live(const struct dlock_zk *zk, uint64_t number);
+
+/* With the mutex: how long session NUMBER is there for sure, if nothing is heard of
+ * the server; UINT64_MAX = it has a connection, 0 = it has ended. */
+uint64_t dlock_zk_left_ms(const struct dlock_zk *zk, uint64_t number);
+
+/* With the mutex, now and then: ends a session that has been without a connection for
+ * too long. Gives the milliseconds after which to look again, or UINT64_MAX. */
+uint64_t dlock_zk_check(struct dlock_zk *zk);
+
+/* With the mutex: whoever waits in this session must look again. */
 void dlock_zk_wake(struct dlock_zk *zk);
+
+/* Nodes, zk_node.c ------------------------------------------------------------- */
+
+/*
+ * A node that we do not want any more has to go, whatever happens: as long as
+ * the session lives, nobody else would ever remove it, and nobody else get the
+ * lock. If a delete gets no answer, the node is left to the client's keeper, a thread
+ * that deletes it as soon as the server lets it, without another call of its owner's.
+ *
+ * A delete goes by the path, and the next node of the session may have the same.
+ * So while a name has a node left, the session does not make another for it.
+ */
+
+/* Before the number of an attempt, in a node's name or data: whose it is. */
+enum { DLOCK_ZK_TAG_BYTES_MAX = DLOCK_OWNER_BYTES_MAX + 24 };
+
+/* "OWNER:ATTEMPT:" */
+void dlock_zk_node_tag(const struct dlock_session *session, uint64_t attempt,
+                       char tag[DLOCK_ZK_TAG_BYTES_MAX + 1]);
+
+/* The owner in "OWNER:ATTEMPT:..."; into holder or waiting. */
+void dlock_zk_node_owner(const char *tag,
+                         char owner[DLOCK_OWNER_BYTES_MAX + 1]);
+
+/*
+ * Makes the node of ATTEMPT: the lock itself, or IN_QUEUE a place in its directory. A
+ * create that got no answer is looked for. Before, waits for a node of that name that
+ * is left, for one command timeout. DLOCK_OK: *NODE is there, and wanted. DLOCK_BUSY:
+ * there is such a lock already. Else *NODE is NULL; with DLOCK_UNKNOWN, one is left.
+ */
+enum dlock_status dlock_zk_node_make(struct dlock_session *session,
+                                     const struct dlock_attempt *attempt,
+                                     bool in_queue, struct dlock_zk_node **node,
+                                     struct dlock_error *error);
+
+/* Takes it off the list, and frees it. */
+void dlock_zk_node_forget(struct dlock_session *session,
+                          struct dlock_zk_node *node);
+
+/* The node in STATE for NAME, or with NULL for any; NULL = none. It stays as long as
+ * the session's thread, or for one that is left the keeper, lets it. */
+struct dlock_zk_node *dlock_zk_node_of(const struct dlock_session *session,
+                                       const char *name,
+                                       enum dlock_zk_node_state state);
+
+/*
+ * The lock is ours by this node. DLOCK_UNREACHABLE if its session has ended in
+ * between: then the node is forgotten.
+ */
+enum dlock_status dlock_zk_node_hold(struct dlock_session *session,
+                                     struct dlock_zk_node *node,
+                                     struct dlock_error *error);
+
+/* For an acquire that waits, DLOCK_BUSY: it is woken when the node of the lock's name
+ * goes, or the CHILD of that unless NULL; at once, if it has gone already. */
+enum dlock_status dlock_zk_node_watch(struct dlock_session *session,
+                                      const struct dlock_attempt *attempt,
+                                      const char *child,
+                                      struct dlock_error *error);
+
+/* Deletes it. DLOCK_OK: there was one. DLOCK_LOST: there was none any more. Else it
+ * is left. In any case it is not the caller's any more. */
+enum dlock_status dlock_zk_node_give(struct dlock_session *session,
+                                     const struct dlock_attempt *attempt,
+                                     struct dlock_zk_node *node,
+                                     struct dlock_error *error);
+
+/* On the keeper's thread: deletes all that are left; false: some still are. */
+bool dlock_zk_node_clear(struct dlock_zk *zk);
+
+/* The strategies' functions; see strategy.h ----------------------------------- */
+
+enum dlock_status dlock_zk_node_release(struct dlock_session *session,
+                                        const struct dlock_attempt *attempt,
+                                        struct dlock_error *error);
+uint64_t dlock_zk_node_remaining(const struct dlock_session *session,
+                                 const struct dlock_grant *grant);
+enum dlock_status dlock_zk_client_open(struct dlock *client,
+                                       struct dlock_error *error);
+void dlock_zk_client_close(struct dlock *client);
+enum dlock_status dlock_zk_client_session_open(struct dlock_session *session,
+                                               struct dlock_error *error);
+void dlock_zk_client_session_close(struct dlock_session *session);
+void *dlock_zk_client_watch(struct dlock_session *session, const char *name);
+uint64_t dlock_zk_client_arm(struct dlock_session *session, void *watch,
+                             uint64_t until_ms,
+                             const struct dlock_wake_call *call);
+void dlock_zk_client_disarm(struct dlock_session *session, void *watch);
+void dlock_zk_client_unwatch(struct dlock_session *session, void *watch,
+                             bool unused);
+void dlock_zk_client_wake_all(struct dlock *client);
+
+#define DLOCK_ZK_FUNCTIONS                                                     \
+    .open = dlock_zk_client_open, .close = dlock_zk_client_close,              \
+    .session_open = dlock_zk_client_session_open,                              \
+    .session_close = dlock_zk_client_session_close,                            \
+    .release = dlock_zk_node_release, .remaining = dlock_zk_node_remaining,    \
+    .watch = dlock_zk_client_watch, .arm = dlock_zk_client_arm,                \
+    .disarm = dlock_zk_client_disarm, .unwatch = dlock_zk_client_unwatch,      \
+    .wake_all = dlock_zk_client_wake_all
 
 #endif

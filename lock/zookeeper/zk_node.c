@@ -1,135 +1,115 @@
 /*
- * The nodes of a session: making sure of them, holding, deleting, losing them.
+ * The nodes of a session: making sure of them, holding, deleting them.
  *
- * Why a delete needs no question "is it still mine?" before it: it is sent in
- * the session that made the node. As long as that lives, the node is ours; once
- * it has ended, the server refuses whatever comes in its name. A pause between
- * question and delete can do no harm, because there is no question. But a delete that
- * got no answer may have let somebody else in, who has the same path if it is shared:
- * so the node is looked for, and as long as it is there, nobody but us deletes it.
+ * A delete needs no question "is it still mine?" before it: it is sent in the session
+ * that made the node. As long as that lives, the node is ours; once it has ended, the
+ * server refuses whatever comes in its name. A pause between question and delete can do
+ * no harm, because there is no question. But a delete without an answer may have let
+ * somebody else in, who has the same path if it is shared: so the node is looked for,
+ * and as long as it is there, nobody but us deletes it.
  */
-#include "lock/zookeeper/zk_node.h"
+#include "lock/zookeeper/zk.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "lock/core/clock.h"
 #include "lock/core/error.h"
-#include "lock/zookeeper/zk_left.h"
+#include "lock/core/session.h"
 
 enum { TRIES_MAX = 3 }; /* to delete a node */
 
-static const struct dlock_zk_kind *kind_of(const struct dlock_session *session)
+void dlock_zk_node_tag(const struct dlock_session *session, uint64_t attempt,
+                       char tag[DLOCK_ZK_TAG_BYTES_MAX + 1])
 {
-    return session->client->strategy->variant;
+    (void)snprintf(tag, DLOCK_ZK_TAG_BYTES_MAX + 1, "%s:%" PRIu64 ":",
+                   session->owner, attempt);
 }
 
-static struct dlock_zk_own *own_of(const struct dlock_session *session)
+void dlock_zk_node_owner(const char *tag, char owner[DLOCK_OWNER_BYTES_MAX + 1])
 {
-    return session->own;
+    (void)snprintf(owner, DLOCK_OWNER_BYTES_MAX + 1, "%.*s",
+                   (int)strcspn(tag, ":"), tag);
 }
 
 /* The list ------------------------------------------------------------------- */
 
-struct dlock_zk_node *dlock_zk_node_new(struct dlock_session *session,
-                                        const struct dlock_attempt *attempt)
+/* With the mutex. */
+static struct dlock_zk_node *node_of(const struct dlock_zk *zk,
+                                     const char *name,
+                                     enum dlock_zk_node_state state)
 {
-    struct dlock_zk_own *own = own_of(session);
-    struct dlock_zk_node *node = calloc(1, sizeof(*node));
+    struct dlock_zk_node *node = zk->nodes;
 
-    if (node == NULL)
-        return NULL;
-    node->attempt = attempt->number;
-    (void)snprintf(node->name, sizeof(node->name), "%s", attempt->name);
-    (void)pthread_mutex_lock(&own->mutex);
-    node->next = own->nodes;
-    own->nodes = node;
-    (void)pthread_mutex_unlock(&own->mutex);
+    while (node != NULL && (node->state != state ||
+                            (name != NULL && strcmp(node->name, name) != 0)))
+        node = node->next;
     return node;
 }
 
-static void take_off(struct dlock_session *session, struct dlock_zk_node *node)
+struct dlock_zk_node *dlock_zk_node_of(const struct dlock_session *session,
+                                       const char *name,
+                                       enum dlock_zk_node_state state)
 {
-    struct dlock_zk_own *own = own_of(session);
-    struct dlock_zk_node **link = &own->nodes;
+    const struct dlock_zk *zk = session->own;
+    struct dlock_zk_node *node;
 
-    (void)pthread_mutex_lock(&own->mutex);
-    while (*link != node)
-        link = &(*link)->next;
-    *link = node->next;
-    (void)pthread_mutex_unlock(&own->mutex);
+    (void)pthread_mutex_lock(&zk->client->mutex);
+    node = node_of(zk, name, state);
+    (void)pthread_mutex_unlock(&zk->client->mutex);
+    return node;
 }
 
 void dlock_zk_node_forget(struct dlock_session *session,
                           struct dlock_zk_node *node)
 {
-    take_off(session, node);
+    struct dlock_zk *zk = session->own;
+    struct dlock_zk_node **link = &zk->nodes;
+
+    (void)pthread_mutex_lock(&zk->client->mutex);
+    while (*link != node)
+        link = &(*link)->next;
+    *link = node->next;
+    (void)pthread_cond_broadcast(&zk->changed);
+    (void)pthread_mutex_unlock(&zk->client->mutex);
     free(node);
 }
 
-/* Only this thread changes the list: reading it needs no mutex. */
-struct dlock_zk_node *dlock_zk_node_of(const struct dlock_session *session,
-                                       const char *name,
-                                       enum dlock_zk_node_state state)
+/* Waits until no node is left for NAME, or else DLOCK_UNKNOWN at UNTIL_MS of lease
+ * time. */
+static enum dlock_status await_cleared(struct dlock_session *session,
+                                       const char *name, uint64_t until_ms,
+                                       struct dlock_error *error)
 {
-    struct dlock_zk_node *node = own_of(session)->nodes;
+    struct dlock_zk *zk = session->own;
+    bool time_left = true;
+    bool left;
 
-    while (node != NULL &&
-           (node->state != state || strcmp(node->name, name) != 0))
-        node = node->next;
-    return node;
-}
-
-bool dlock_zk_node_is_live(const struct dlock_session *session,
-                           const struct dlock_zk_node *node)
-{
-    return dlock_zk_is_live(own_of(session)->zk, node->session);
-}
-
-/* Holding and giving ---------------------------------------------------------- */
-
-static void set_state(struct dlock_session *session, struct dlock_zk_node *node,
-                      enum dlock_zk_node_state state)
-{
-    struct dlock_zk_own *own = own_of(session);
-
-    (void)pthread_mutex_lock(&own->mutex);
-    node->state = state;
-    (void)pthread_mutex_unlock(&own->mutex);
-}
-
-/* With the mutex, the end of the session is told either here or to the holder,
- * not to nobody. */
-enum dlock_status dlock_zk_node_hold(struct dlock_session *session,
-                                     struct dlock_zk_node *node,
-                                     struct dlock_error *error)
-{
-    struct dlock_zk_own *own = own_of(session);
-    bool live;
-
-    (void)pthread_mutex_lock(&own->mutex);
-    live = dlock_zk_node_is_live(session, node);
-    if (live)
-        node->state = DLOCK_ZK_NODE_HELD;
-    (void)pthread_mutex_unlock(&own->mutex);
-    if (live)
+    (void)pthread_mutex_lock(&zk->client->mutex);
+    while ((left = node_of(zk, name, DLOCK_ZK_NODE_LEFT) != NULL) && time_left)
+        time_left = dlock_clock_wait(session->client->clock, &zk->changed,
+                                     &zk->client->mutex, until_ms);
+    (void)pthread_mutex_unlock(&zk->client->mutex);
+    if (!left)
         return DLOCK_OK;
-    dlock_zk_node_forget(session, node);
-    return dlock_error_set(error, DLOCK_UNREACHABLE,
-                           "zookeeper: the session has expired");
+    return dlock_error_set(error, DLOCK_UNKNOWN,
+                           "zookeeper: an old node is not known to be deleted");
 }
 
-/*
- * A node stays behind. To end the session would take it along, but only if the
- * server is there to be told: while an ensemble elects, it would stay until the
- * session times out.
- */
+/* Making and holding ---------------------------------------------------------- */
+
+/* The keeper's, from here on. */
 static void leave_behind(struct dlock_session *session,
                          struct dlock_zk_node *node)
 {
-    set_state(session, node, DLOCK_ZK_NODE_GIVEN);
-    take_off(session, node);
-    dlock_zk_left_add(session, node);
+    struct dlock_zk_client *client = session->client->own;
+
+    (void)pthread_mutex_lock(&client->mutex);
+    node->state = DLOCK_ZK_NODE_LEFT;
+    dlock_zk_nudge_workers(client);
+    (void)pthread_mutex_unlock(&client->mutex);
 }
 
 /* A request that got no answer is either done by now, or never will be. */
@@ -138,87 +118,186 @@ static enum dlock_status look_for(struct dlock_session *session,
                                   struct dlock_zk_node *node,
                                   struct dlock_error *error)
 {
-    struct dlock_zk_command command = {.verb = DLOCK_ZK_SYNC,
-                                       .step = "sync",
-                                       .path = kind_of(session)->root,
-                                       .session = node->session};
+    const struct dlock_zk_kind *kind = session->client->strategy->variant;
+    struct dlock_zk_command sync = {.verb = DLOCK_ZK_SYNC,
+                                    .step = "sync",
+                                    .path = kind->root,
+                                    .session = node->session};
     struct dlock_zk_reply reply;
     enum dlock_status status =
-        dlock_zk_run(session, attempt, &command, &reply, error);
+        dlock_zk_do(session, attempt, &sync, &reply, error);
 
-    if (status != DLOCK_OK)
-        return status;
-    return kind_of(session)->find(session, attempt, node, error);
+    return status == DLOCK_OK ? kind->find(session, attempt, node, error)
+                              : status;
 }
 
-enum dlock_status dlock_zk_node_made(struct dlock_session *session,
+/* A new node that is wanted. DLOCK_UNREACHABLE: one is left still, or no memory. */
+static enum dlock_status node_new(struct dlock_session *session,
+                                  const struct dlock_attempt *attempt,
+                                  struct dlock_zk_node **node,
+                                  struct dlock_error *error)
+{
+    uint64_t until_ms = dlock_session_limit(session, 1, 0);
+    struct dlock_zk *zk = session->own;
+
+    if (attempt->limit_ms < until_ms)
+        until_ms = attempt->limit_ms;
+    if (await_cleared(session, attempt->name, until_ms, error) != DLOCK_OK)
+        return DLOCK_UNREACHABLE;
+    *node = calloc(1, sizeof(**node));
+    if (*node == NULL)
+        return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
+    (*node)->attempt = attempt->number;
+    (void)snprintf((*node)->name, sizeof((*node)->name), "%s", attempt->name);
+    (void)pthread_mutex_lock(&zk->client->mutex);
+    (*node)->next = zk->nodes;
+    zk->nodes = *node;
+    (void)pthread_mutex_unlock(&zk->client->mutex);
+    return DLOCK_OK;
+}
+
+/*
+ * A node that cannot be looked for stays behind. To end the session would take it
+ * along, but only if the server is there to be told: while an ensemble elects, it
+ * would stay until the session times out.
+ */
+enum dlock_status dlock_zk_node_make(struct dlock_session *session,
                                      const struct dlock_attempt *attempt,
-                                     struct dlock_zk_node *node,
-                                     enum dlock_status status,
-                                     const struct dlock_zk_reply *reply,
+                                     bool in_queue, struct dlock_zk_node **node,
                                      struct dlock_error *error)
 {
-    node->session = reply->session;
-    if (status == DLOCK_OK) {
-        node->found = true;
-        node->zxid = reply->zxid;
-        (void)snprintf(node->path, sizeof(node->path), "%s", reply->text);
-        return DLOCK_OK;
-    }
-    if (status != DLOCK_UNKNOWN) {
-        dlock_zk_node_forget(session, node);
-        return status;
-    }
-    if (look_for(session, attempt, node, error) == DLOCK_OK && node->found)
-        return DLOCK_OK;
-    leave_behind(session, node);
-    return DLOCK_UNKNOWN;
-}
-
-/* One try. After no answer the path may be somebody else's: the node must be looked
- * for before the next one. */
-static enum dlock_status try_delete(struct dlock_session *session,
-                                    const struct dlock_attempt *attempt,
-                                    struct dlock_zk_node *node, bool *uncertain,
-                                    struct dlock_error *error)
-{
-    struct dlock_zk_command command = {.verb = DLOCK_ZK_DELETE,
-                                       .step = "delete",
-                                       .path = node->path,
-                                       .session = node->session};
+    char tag[DLOCK_ZK_TAG_BYTES_MAX + 1];
+    const struct dlock_zk_command create = {
+        .verb = in_queue ? DLOCK_ZK_CREATE_SEQUENTIAL : DLOCK_ZK_CREATE,
+        .step = "create",
+        .child = in_queue ? tag : NULL,
+        .data = tag};
     struct dlock_zk_reply reply;
-    enum dlock_status status = DLOCK_OK;
+    struct dlock_zk_node *made;
+    enum dlock_status status = node_new(session, attempt, &made, error);
 
-    if (!node->found)
-        status = look_for(session, attempt, node, error);
-    if (status != DLOCK_OK || !node->found)
-        return status == DLOCK_OK ? DLOCK_LOST : status;
-    status = dlock_zk_run(session, attempt, &command, &reply, error);
-    *uncertain = *uncertain || status == DLOCK_UNKNOWN;
-    node->found = status != DLOCK_UNKNOWN;
-    if (status == DLOCK_OK && reply.answer == DLOCK_ZK_NONE)
-        return DLOCK_LOST;
+    *node = NULL;
+    if (status != DLOCK_OK)
+        return status;
+    dlock_zk_node_tag(session, attempt->number, tag);
+    status = dlock_zk_create(session, attempt, &create, &reply, error);
+    made->session = reply.session;
+    if (status == DLOCK_UNKNOWN &&
+        look_for(session, attempt, made, error) == DLOCK_OK && made->found) {
+        status = DLOCK_OK;
+    } else if (status == DLOCK_OK && reply.answer == DLOCK_ZK_DONE) {
+        made->found = true;
+        made->zxid = reply.zxid;
+        (void)snprintf(made->path, sizeof(made->path), "%s", reply.text);
+    } else if (status == DLOCK_OK) {
+        status = DLOCK_BUSY;
+    }
+    if (status == DLOCK_OK)
+        *node = made;
+    else if (status == DLOCK_UNKNOWN)
+        leave_behind(session, made);
+    else
+        dlock_zk_node_forget(session, made);
     return status;
 }
 
-/* A node that is gone after a delete without an answer is no loss; a session that has
- * ended is one. */
-enum dlock_status dlock_zk_node_delete(struct dlock_session *session,
-                                       const struct dlock_attempt *attempt,
-                                       struct dlock_zk_node *node,
-                                       struct dlock_error *error)
+enum dlock_status dlock_zk_node_watch(struct dlock_session *session,
+                                      const struct dlock_attempt *attempt,
+                                      const char *child,
+                                      struct dlock_error *error)
 {
-    enum dlock_status status = DLOCK_UNKNOWN;
-    bool uncertain = false;
+    const struct dlock_zk_command watch = {
+        .verb = DLOCK_ZK_WATCH, .step = "watch", .child = child};
+    struct dlock_zk *zk = session->own;
+    struct dlock_zk_reply reply;
+    enum dlock_status status =
+        dlock_zk_do(session, attempt, &watch, &reply, error);
 
-    for (int i = 0; i < TRIES_MAX && status == DLOCK_UNKNOWN; i++)
-        status = try_delete(session, attempt, node, &uncertain, error);
-    if (status == DLOCK_LOST && uncertain &&
-        dlock_zk_node_is_live(session, node))
+    if (status == DLOCK_UNKNOWN)
+        return DLOCK_UNREACHABLE; /* nothing is held for it */
+    if (status == DLOCK_OK && reply.answer == DLOCK_ZK_NONE) {
+        (void)pthread_mutex_lock(&zk->client->mutex);
+        dlock_zk_wake(zk);
+        (void)pthread_mutex_unlock(&zk->client->mutex);
+    }
+    return status == DLOCK_OK ? DLOCK_BUSY : status;
+}
+
+/* With the mutex, the end of the session is told either here or to the holder,
+ * not to nobody. */
+enum dlock_status dlock_zk_node_hold(struct dlock_session *session,
+                                     struct dlock_zk_node *node,
+                                     struct dlock_error *error)
+{
+    const struct dlock_zk *zk = session->own;
+    bool live;
+
+    (void)pthread_mutex_lock(&zk->client->mutex);
+    live = dlock_zk_is_live(zk, node->session);
+    if (live)
+        node->state = DLOCK_ZK_NODE_HELD;
+    (void)pthread_mutex_unlock(&zk->client->mutex);
+    if (live)
         return DLOCK_OK;
-    if (status == DLOCK_UNREACHABLE)
-        return uncertain ? DLOCK_UNKNOWN : DLOCK_UNREACHABLE;
-    return status;
+    dlock_zk_node_forget(session, node);
+    return dlock_error_set(error, DLOCK_UNREACHABLE,
+                           "zookeeper: the session has expired");
+}
+
+/* A grant that was given back is over, too. */
+uint64_t dlock_zk_node_remaining(const struct dlock_session *session,
+                                 const struct dlock_grant *grant)
+{
+    const struct dlock_zk *zk = session->own;
+    const struct dlock_zk_node *node;
+    uint64_t left_ms = 0;
+
+    (void)pthread_mutex_lock(&zk->client->mutex);
+    for (node = zk->nodes; node != NULL; node = node->next)
+        if (node->state == DLOCK_ZK_NODE_HELD &&
+            node->attempt == grant->attempt)
+            left_ms = dlock_zk_left_ms(zk, node->session);
+    (void)pthread_mutex_unlock(&zk->client->mutex);
+    return left_ms;
+}
+
+/* Deleting -------------------------------------------------------------------- */
+
+/*
+ * DLOCK_OK: there was one; DLOCK_LOST: there was none any more. After no answer the
+ * path may be somebody else's: the node must be looked for before the next try. A node
+ * that is gone after that is no loss; a session that has ended is one.
+ */
+static enum dlock_status delete_node(struct dlock_session *session,
+                                     const struct dlock_attempt *attempt,
+                                     struct dlock_zk_node *node,
+                                     struct dlock_error *error)
+{
+    const struct dlock_zk_command command = {.verb = DLOCK_ZK_DELETE,
+                                             .step = "delete",
+                                             .path = node->path,
+                                             .session = node->session};
+    enum dlock_status status = DLOCK_UNKNOWN;
+    enum dlock_status gone = DLOCK_LOST; /* if it is not there */
+    struct dlock_zk_reply reply;
+
+    for (int i = 0; i < TRIES_MAX && status == DLOCK_UNKNOWN; i++) {
+        status =
+            node->found ? DLOCK_OK : look_for(session, attempt, node, error);
+        if (status == DLOCK_OK && !node->found)
+            return gone;
+        if (status != DLOCK_OK)
+            continue;
+        status = dlock_zk_do(session, attempt, &command, &reply, error);
+        if (status == DLOCK_OK && reply.answer == DLOCK_ZK_NONE)
+            return gone;
+        if (status == DLOCK_UNKNOWN) {
+            gone = DLOCK_OK;
+            node->found = false;
+        }
+    }
+    return status == DLOCK_UNREACHABLE && gone == DLOCK_OK ? DLOCK_UNKNOWN
+                                                           : status;
 }
 
 enum dlock_status dlock_zk_node_give(struct dlock_session *session,
@@ -226,11 +305,13 @@ enum dlock_status dlock_zk_node_give(struct dlock_session *session,
                                      struct dlock_zk_node *node,
                                      struct dlock_error *error)
 {
+    struct dlock_zk_client *client = session->client->own;
     enum dlock_status status;
 
-    set_state(session, node, DLOCK_ZK_NODE_GIVEN);
-    status = dlock_zk_node_delete(session, attempt, node, error);
-    dlock_zk_drop_ended(own_of(session)->zk);
+    (void)pthread_mutex_lock(&client->mutex);
+    node->state = DLOCK_ZK_NODE_GIVEN;
+    (void)pthread_mutex_unlock(&client->mutex);
+    status = delete_node(session, attempt, node, error);
     if (status == DLOCK_OK || status == DLOCK_LOST)
         dlock_zk_node_forget(session, node);
     else
@@ -239,23 +320,42 @@ enum dlock_status dlock_zk_node_give(struct dlock_session *session,
 }
 
 /* A release without an answer is done when its node has gone, for whatever reason. */
-enum dlock_status dlock_zk_release(struct dlock_session *session,
-                                   const struct dlock_attempt *attempt,
-                                   struct dlock_error *error)
+enum dlock_status dlock_zk_node_release(struct dlock_session *session,
+                                        const struct dlock_attempt *attempt,
+                                        struct dlock_error *error)
 {
-    struct dlock_zk_own *own = own_of(session);
+    struct dlock_zk *zk = session->own;
     struct dlock_zk_node *node =
         dlock_zk_node_of(session, attempt->name, DLOCK_ZK_NODE_HELD);
     enum dlock_status status = DLOCK_LOST;
 
     if (node != NULL)
         status = dlock_zk_node_give(session, attempt, node, error);
-    else if (dlock_first_number(attempt) == own->unknown_release)
-        status = dlock_zk_left_await(session, attempt->name, attempt->limit_ms,
-                                     error);
-    own->unknown_release =
-        status == DLOCK_UNKNOWN || status == DLOCK_UNREACHABLE
-            ? dlock_first_number(attempt)
-            : 0;
+    else if (dlock_first_number(attempt) == zk->unknown_release)
+        status =
+            await_cleared(session, attempt->name, attempt->limit_ms, error);
+    zk->unknown_release = status == DLOCK_UNKNOWN || status == DLOCK_UNREACHABLE
+                              ? dlock_first_number(attempt)
+                              : 0;
     return status;
+}
+
+/* Only the keeper takes off what is left. Where the server does not answer, there is
+ * no use in asking on. */
+bool dlock_zk_node_clear(struct dlock_zk *zk)
+{
+    struct dlock_session *session = zk->session;
+    struct dlock_zk_node *node;
+
+    while ((node = dlock_zk_node_of(session, NULL, DLOCK_ZK_NODE_LEFT)) !=
+           NULL) {
+        struct dlock_attempt attempt = {
+            .name = node->name, .limit_ms = dlock_session_limit(session, 1, 0)};
+        enum dlock_status status = delete_node(session, &attempt, node, NULL);
+
+        if (status != DLOCK_OK && status != DLOCK_LOST)
+            return false;
+        dlock_zk_node_forget(session, node);
+    }
+    return true;
 }

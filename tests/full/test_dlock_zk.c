@@ -3,6 +3,7 @@
  * that expire, and a server that goes. Those that wait are in
  * test_dlock_zk_wait.c.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "tests/support/lock_party.h"
@@ -239,6 +240,33 @@ static void test_odd_names(void **state)
     assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
 }
 
+/* Neither can, and says so: nothing happens to the holder. */
+static void test_no_force(void **state)
+{
+    struct lock_trio *trio = lock_trio_open(state, 2);
+
+    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
+    assert_int_equal(dlock_force_release(trio->b.session, "k", &trio->b.error),
+                     DLOCK_MISUSE);
+    assert_non_null(strstr(trio->b.error.text, "strategy zk"));
+    assert_int_equal(lock_party_take(&trio->b, "k", 0), DLOCK_BUSY);
+    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
+}
+
+/* A root that is not there can hold no lock: that is not a no. */
+static void test_root_of_url(void **state)
+{
+    const struct lock_trio *trio = *state;
+    char url[128];
+    struct lock_party party;
+
+    (void)snprintf(url, sizeof(url), "%s/nowhere", the_zookeeper->url);
+    lock_party_open_at(&party, url, trio->how.strategy, SESSION_MS, 1000);
+    assert_int_equal(lock_party_take(&party, "k", 0), DLOCK_UNREACHABLE);
+    assert_int_equal(lock_party_take(&party, "k", 100), DLOCK_UNREACHABLE);
+    lock_party_close(&party);
+}
+
 static void test_urls(NO_STATE)
 {
     static const char *const wrong[] = {NULL,          "zk:",      "h:1",
@@ -265,6 +293,8 @@ static const struct CMUnitTest tests[] = {
     LOCK_TRIO_ZK(test_restart, .lease_ms = 60000),
     LOCK_TRIO_ZK(test_server_stopped, .lease_ms = 2000, .timeout_ms = 300),
     LOCK_TRIO_ZK(test_odd_names),
+    LOCK_TRIO_ZK(test_no_force),
+    LOCK_TRIO_ZK(test_root_of_url),
     cmocka_unit_test(test_urls),
 };
 TEST_MAIN_WITHIN(tests, zookeeper_server_set_up, zookeeper_server_tear_down)

@@ -300,9 +300,9 @@ static bool becomes_true(atomic_bool *flag)
 }
 
 /* The hook wants a mutex under which the session that it tells of is closed. */
-static void close_under_mutex(const struct lock_trio *trio,
-                              void lose(const char *lock))
+static void test_hook_wants_a_mutex(void **state)
 {
+    const struct lock_trio *trio = *state;
     struct program program = {.mutex = PTHREAD_MUTEX_INITIALIZER};
     struct dlock_options options = {.strategy = trio->how.strategy,
                                     .url = trio->how.url,
@@ -321,7 +321,7 @@ static void close_under_mutex(const struct lock_trio *trio,
     assert_int_equal(dlock_acquire(program.session, "k", &wait, &grant, NULL),
                      DLOCK_OK);
     (void)pthread_mutex_lock(&program.mutex);
-    lose(trio->how.strategy);
+    server_proc_pause(&the_zookeeper->proc);
     assert_true(becomes_true(&program.told));
     assert_int_equal(pthread_create(&thread, NULL, close_session, &program), 0);
     closed = becomes_true(&program.closed);
@@ -330,31 +330,6 @@ static void close_under_mutex(const struct lock_trio *trio,
     dlock_close(client);
     server_proc_resume(&the_zookeeper->proc);
     assert_true(closed);
-}
-
-static void silence_server(const char *lock)
-{
-    (void)lock;
-    server_proc_pause(&the_zookeeper->proc);
-}
-
-static void force_release(const char *lock)
-{
-    struct lock_party other;
-
-    lock_party_open_at(&other, the_zookeeper->url, lock, LONG_MS, 3000);
-    assert_int_equal(dlock_force_release(other.session, "k", NULL), DLOCK_OK);
-    lock_party_close(&other);
-}
-
-static void test_hook_wants_a_mutex(void **state)
-{
-    close_under_mutex(*state, silence_server);
-}
-
-static void test_hook_of_force_wants_a_mutex(void **state)
-{
-    close_under_mutex(*state, force_release);
 }
 
 static const struct CMUnitTest tests[] = {
@@ -368,6 +343,5 @@ static const struct CMUnitTest tests[] = {
     LOCK_TRIO_TEST(test_remaining_without_server, "zk-fair", .lease_ms = 6000),
     LOCK_TRIO_ZK(test_next_session_is_not_lost),
     LOCK_TRIO_ZK(test_hook_wants_a_mutex),
-    LOCK_TRIO_TEST(test_hook_of_force_wants_a_mutex, "zk-fair"),
 };
 TEST_MAIN_WITHIN(tests, zookeeper_server_set_up, zookeeper_server_tear_down)

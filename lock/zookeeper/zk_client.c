@@ -1,0 +1,305 @@
+/*
+ * Clients and sessions of zk and zk-fair, the two threads that look after them, and
+ * how they wait.
+ *
+ * One session of ZooKeeper for each of ours costs two threads and a connection per
+ * session, and none per waiter: watches come on the connection that there is.
+ */
+#include "lock/zookeeper/zk.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lock/core/clock.h"
+#include "lock/core/error.h"
+
+/* The guard looks so often: before a session without a connection is over, so
+ * that it can be there on time (a third of the timeout, see zk.c). */
+enum { LOOKS_PER_SESSION = 6 };
+
+/* Before the keeper tries again what did not work. */
+enum { RETRY_MS = 200 };
+
+/* Of "zk:HOST:PORT,HOST:PORT/ROOT", as the library takes it: each with its port. */
+static bool read_servers(const char *url, char *servers, size_t size)
+{
+    size_t len, used = 0;
+
+    if (url == NULL || strncmp(url, "zk:", 3) != 0)
+        return false;
+    for (url += 3;; url += len + 1) {
+        const char *colon;
+        size_t digits;
+
+        len = strcspn(url, ",/");
+        colon = memrchr(url, ':', len);
+        digits = colon != NULL ? strspn(colon + 1, "0123456789") : 0;
+        if (len == 0 || colon == url ||
+            (colon != NULL &&
+             (digits == 0 || digits > 5 || colon + 1 + digits != url + len)))
+            return false;
+        used += (size_t)snprintf(servers + used, size - used, "%.*s%s%s",
+                                 (int)len, url, colon == NULL ? ":2181" : "",
+                                 url[len] == ',' ? "," : url + len);
+        if (used >= size)
+            return false;
+        if (url[len] != ',')
+            return true;
+    }
+}
+
+/* The workers ----------------------------------------------------------------- */
+
+/* With the mutex: until there is news since SEEN, or it is UNTIL_MS. */
+static void rest(struct dlock_zk_client *client, unsigned seen,
+                 uint64_t until_ms)
+{
+    bool time_left = true;
+
+    while (time_left && client->news == seen && !client->closing)
+        time_left = dlock_clock_wait(dlock_clock_default(), &client->changed,
+                                     &client->mutex, until_ms);
+}
+
+/*
+ * With the mutex, which is let go of for the hook: that is the program's, and may want
+ * a mutex that is held by whoever closes a session, and so waits for ours. A grant that
+ * is being given back is not told: its release says so. False: there is none to tell.
+ */
+static bool tell_one(struct dlock_zk_client *client)
+{
+    const struct dlock *whose = client->client;
+    struct dlock_zk_node *node = NULL;
+    char owner[DLOCK_OWNER_BYTES_MAX + 1];
+    struct dlock_zk_node lost;
+
+    for (struct dlock_zk *zk = client->first; zk != NULL && node == NULL;
+         zk = zk->next) {
+        node = zk->nodes;
+        while (node != NULL &&
+               !(node->untold && node->state == DLOCK_ZK_NODE_HELD))
+            node = node->next;
+        memcpy(owner, zk->session->owner, sizeof(owner));
+    }
+    if (node == NULL || whose->on_lost == NULL)
+        return false;
+    node->untold = false;
+    lost = *node;
+    (void)pthread_mutex_unlock(&client->mutex);
+    whose->on_lost(whose->on_lost_ctx, lost.name, owner, lost.why);
+    (void)pthread_mutex_lock(&client->mutex);
+    return true;
+}
+
+/* A thread per client that ends sessions which have lost their server, and tells
+ * of all that is lost. It waits for no server, because it must be on time. */
+static void *guard(void *arg)
+{
+    struct dlock_zk_client *client = arg;
+
+    (void)pthread_mutex_lock(&client->mutex);
+    while (!client->closing) {
+        uint64_t now = dlock_clock_real_now();
+        uint64_t nap_ms = client->period_ms;
+        unsigned seen;
+
+        for (struct dlock_zk *zk = client->first; zk != NULL; zk = zk->next) {
+            uint64_t left_ms = dlock_zk_check(zk);
+
+            nap_ms = left_ms < nap_ms ? left_ms : nap_ms;
+        }
+        seen = client->news;
+        while (tell_one(client))
+            continue;
+        rest(client, seen, now + nap_ms);
+    }
+    (void)pthread_mutex_unlock(&client->mutex);
+    return NULL;
+}
+
+/* Another one, which waits for servers: it deletes nodes that are left, and closes
+ * sessions that have ended, before the library makes a connection for them again. */
+static void *keeper(void *arg)
+{
+    struct dlock_zk_client *client = arg;
+
+    (void)pthread_mutex_lock(&client->mutex);
+    while (!client->closing) {
+        uint64_t nap_ms = client->period_ms;
+        unsigned seen = client->news;
+
+        for (struct dlock_zk *zk = client->first; zk != NULL; zk = zk->next) {
+            bool cleared;
+
+            client->served = zk;
+            (void)pthread_mutex_unlock(&client->mutex);
+            dlock_zk_drop(zk, true);
+            cleared = dlock_zk_node_clear(zk);
+            (void)pthread_mutex_lock(&client->mutex);
+            client->served = NULL;
+            (void)pthread_cond_broadcast(&client->changed);
+            if (!cleared && nap_ms > RETRY_MS)
+                nap_ms = RETRY_MS;
+        }
+        rest(client, seen, dlock_clock_real_now() + nap_ms);
+    }
+    (void)pthread_mutex_unlock(&client->mutex);
+    return NULL;
+}
+
+/* With the mutex. */
+static bool begin_workers(struct dlock_zk_client *client)
+{
+    if (client->workers_n == 0 &&
+        dlock_clock_thread(&client->workers[0], "dlock-zk-guard", guard,
+                           client) == 0)
+        client->workers_n = 1;
+    if (client->workers_n == 1 &&
+        dlock_clock_thread(&client->workers[1], "dlock-zk-keeper", keeper,
+                           client) == 0)
+        client->workers_n = 2;
+    return client->workers_n == 2;
+}
+
+/* Clients and sessions --------------------------------------------------------- */
+
+enum dlock_status dlock_zk_client_open(struct dlock *client,
+                                       struct dlock_error *error)
+{
+    struct dlock_zk_client *own = calloc(1, sizeof(*own));
+
+    if (own == NULL || dlock_clock_cond_init(&own->changed) != 0) {
+        free(own);
+        return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
+    }
+    (void)pthread_mutex_init(&own->mutex, NULL);
+    own->client = client;
+    own->period_ms = client->watchdog_lease_ms / LOOKS_PER_SESSION + 1;
+    client->own = own;
+    if (read_servers(client->url, own->servers, sizeof(own->servers)))
+        return DLOCK_OK;
+    dlock_zk_client_close(client);
+    return dlock_error_set(error, DLOCK_MISUSE,
+                           "the url: use zk:HOST[:PORT][,HOST[:PORT]]");
+}
+
+void dlock_zk_client_close(struct dlock *client)
+{
+    struct dlock_zk_client *own = client->own;
+
+    (void)pthread_mutex_lock(&own->mutex);
+    own->closing = true;
+    (void)pthread_cond_broadcast(&own->changed);
+    (void)pthread_mutex_unlock(&own->mutex);
+    while (own->workers_n > 0)
+        (void)pthread_join(own->workers[--own->workers_n], NULL);
+    (void)pthread_cond_destroy(&own->changed);
+    (void)pthread_mutex_destroy(&own->mutex);
+    free(own);
+    client->own = NULL;
+}
+
+/* Without its workers, a session would not hear of its end. */
+enum dlock_status dlock_zk_client_session_open(struct dlock_session *session,
+                                               struct dlock_error *error)
+{
+    struct dlock_zk_client *client = session->client->own;
+    struct dlock_zk *zk = calloc(1, sizeof(*zk));
+    bool watched;
+
+    if (zk == NULL || dlock_clock_cond_init(&zk->changed) != 0) {
+        free(zk);
+        return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
+    }
+    zk->session = session;
+    zk->client = client;
+    session->own = zk;
+    (void)pthread_mutex_lock(&client->mutex);
+    watched = begin_workers(client);
+    zk->next = client->first;
+    client->first = zk;
+    (void)pthread_mutex_unlock(&client->mutex);
+    if (watched)
+        return DLOCK_OK;
+    dlock_zk_client_session_close(session);
+    return dlock_error_set(error, DLOCK_UNREACHABLE, "no thread");
+}
+
+/* With the session of ZooKeeper there is nothing left for the keeper to do. */
+void dlock_zk_client_session_close(struct dlock_session *session)
+{
+    struct dlock_zk_client *client = session->client->own;
+    struct dlock_zk *zk = session->own;
+    struct dlock_zk **link = &client->first;
+
+    dlock_zk_drop(zk, false);
+    (void)pthread_mutex_lock(&client->mutex);
+    while (client->served == zk)
+        (void)pthread_cond_wait(&client->changed, &client->mutex);
+    while (*link != zk)
+        link = &(*link)->next;
+    *link = zk->next;
+    (void)pthread_mutex_unlock(&client->mutex);
+    while (zk->nodes != NULL)
+        dlock_zk_node_forget(session, zk->nodes);
+    (void)pthread_cond_destroy(&zk->changed);
+    free(zk);
+}
+
+/* Waiting --------------------------------------------------------------------- */
+
+/* The try before has set a watch at the server already. */
+void *dlock_zk_client_watch(struct dlock_session *session, const char *name)
+{
+    (void)name;
+    return session->own;
+}
+
+/* *CALL is called when a watched node goes, the session ends, or somebody wakes
+ * it; at once if that has come since the last disarm. */
+uint64_t dlock_zk_client_arm(struct dlock_session *session, void *watch,
+                             uint64_t until_ms,
+                             const struct dlock_wake_call *call)
+{
+    struct dlock_zk *zk = watch;
+
+    (void)session;
+    (void)pthread_mutex_lock(&zk->client->mutex);
+    zk->call = *call;
+    if (zk->woken)
+        dlock_wake_call(&zk->call);
+    (void)pthread_mutex_unlock(&zk->client->mutex);
+    return until_ms;
+}
+
+/* Events from here on are seen by the look that follows, or end the next wait: nothing
+ * falls in between. */
+void dlock_zk_client_disarm(struct dlock_session *session, void *watch)
+{
+    struct dlock_zk *zk = watch;
+
+    (void)session;
+    (void)pthread_mutex_lock(&zk->client->mutex);
+    zk->call.told = NULL;
+    zk->woken = false;
+    (void)pthread_mutex_unlock(&zk->client->mutex);
+}
+
+void dlock_zk_client_unwatch(struct dlock_session *session, void *watch,
+                             bool unused)
+{
+    (void)session;
+    (void)watch;
+    (void)unused;
+}
+
+void dlock_zk_client_wake_all(struct dlock *client)
+{
+    struct dlock_zk_client *own = client->own;
+
+    (void)pthread_mutex_lock(&own->mutex);
+    for (struct dlock_zk *zk = own->first; zk != NULL; zk = zk->next)
+        dlock_zk_wake(zk);
+    (void)pthread_mutex_unlock(&own->mutex);
+}
