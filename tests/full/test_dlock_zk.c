@@ -66,7 +66,7 @@ static void test_holder_pauses(void **state)
     struct lock_trio *trio = lock_trio_beside(state, 1);
     struct lock_process_report report;
 
-    assert_int_equal(lock_process_take(&trio->other, "k", 0), DLOCK_OK);
+    assert_int_equal(lock_process_take(&trio->other, "k", LONG_MS), DLOCK_OK);
     lock_process_pause(&trio->other);
     assert_int_equal(lock_party_take(&trio->a, "k", LONG_MS), DLOCK_OK);
     lock_process_resume(&trio->other);
@@ -214,7 +214,7 @@ static void test_server_stopped(void **state)
     struct lock_trio *trio = lock_trio_open(state, 2);
     uint64_t began;
 
-    assert_int_equal(lock_party_take(&trio->a, "warm-up", 0), DLOCK_OK);
+    assert_int_equal(lock_party_take(&trio->a, "warm-up", LONG_MS), DLOCK_OK);
     assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
     server_proc_pause(&the_zookeeper->proc);
     began = lock_rig_now_ms();
@@ -235,7 +235,7 @@ static void test_odd_names(void **state)
     memset(longest, '/', sizeof(longest) - 1);
     longest[sizeof(longest) - 1] = '\0';
     for (size_t j = 0; j < COUNT_OF(odd); j++)
-        assert_int_equal(lock_party_take(&trio->a, odd[j], 0), DLOCK_OK);
+        assert_int_equal(lock_party_take(&trio->a, odd[j], LONG_MS), DLOCK_OK);
     assert_int_equal(lock_party_take(&trio->a, longest, 0), DLOCK_OK);
     assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
 }
