@@ -368,9 +368,10 @@ static enum dlock_status judge(int code, enum dlock_zk_answer *answer,
                            "zookeeper: %s", zerror(code));
 }
 
-static uint64_t earlier(uint64_t a, uint64_t b)
+/* The real time by which something of at most MS has to end. */
+static uint64_t real_until(unsigned ms, uint64_t left_ms)
 {
-    return a < b ? a : b;
+    return dlock_clock_real_now() + (left_ms < ms ? left_ms : ms);
 }
 
 /* Takes the answer out of the call, or leaves the call to its late answer. */
@@ -381,11 +382,10 @@ static enum dlock_status carry_out(struct dlock_zk *zk,
                                    struct dlock_error *error)
 {
     const struct dlock_wire_config *config = &zk->session->client->wire;
-    uint64_t now = dlock_clock_real_now();
-    uint64_t limit_ms = dlock_clock_after(now, left_ms);
     enum dlock_status status =
         make_ready(zk, command->session,
-                   earlier(now + config->connect_timeout_ms, limit_ms), error);
+                   real_until(config->connect_timeout_ms, left_ms), error);
+    uint64_t until_ms;
     bool done, time_left = true;
     struct call *call;
     int code;
@@ -396,8 +396,7 @@ static enum dlock_status carry_out(struct dlock_zk *zk,
     if (call == NULL)
         return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
     call->zk = zk;
-    limit_ms =
-        earlier(dlock_clock_real_now() + config->command_timeout_ms, limit_ms);
+    until_ms = real_until(config->command_timeout_ms, left_ms);
     (void)pthread_mutex_lock(&zk->client->mutex);
     reply->session = call->reply.session = zk->number;
     /* Another thread may have dropped it since make_ready(). */
@@ -410,7 +409,7 @@ static enum dlock_status carry_out(struct dlock_zk *zk,
                                  zerror(code));
     while (status == DLOCK_OK && !call->done && time_left)
         time_left = dlock_clock_wait(dlock_clock_default(), &zk->changed,
-                                     &zk->client->mutex, limit_ms);
+                                     &zk->client->mutex, until_ms);
     done = status != DLOCK_OK || call->done;
     call->abandoned = !done;
     (void)pthread_mutex_unlock(&zk->client->mutex);

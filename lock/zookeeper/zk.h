@@ -144,7 +144,8 @@ struct dlock_zk_reply {
 
 /*
  * Sends a command about the lock of ATTEMPT and waits for the answer: at most the
- * command timeout, with connecting before, and not beyond the attempt's limit.
+ * command timeout, and not longer than the time that is left until the attempt's limit.
+ * Connecting before, where it has to, may take as long again.
  *   DLOCK_OK           the server has answered (it may have said no); the reply
  *                      has to be released if it has children
  *   DLOCK_UNREACHABLE  not sent, refused, or of no effect

@@ -177,7 +177,7 @@ static void test_data_lost(void **state)
 {
     struct lock_trio *trio = lock_trio_open(state, 1);
 
-    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
+    assert_int_equal(lock_party_take(&trio->a, "k", LONG_MS), DLOCK_OK);
     zookeeper_server_restart_empty(the_zookeeper);
     for (int j = 0; j < 100 && atomic_load(&trio->a.lost_n) == 0; j++)
         lock_rig_sleep_ms(100);
@@ -193,7 +193,7 @@ static void test_restart(void **state)
     struct lock_trio *trio = lock_trio_open(state, 2);
     enum dlock_status status;
 
-    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
+    assert_int_equal(lock_party_take(&trio->a, "k", LONG_MS), DLOCK_OK);
     server_proc_kill(&the_zookeeper->proc);
     assert_int_equal(lock_party_take(&trio->b, "k", 0), DLOCK_UNREACHABLE);
     zookeeper_server_restart(the_zookeeper);
