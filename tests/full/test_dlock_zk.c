@@ -256,15 +256,14 @@ static void test_no_force(void **state)
 /* A root that is not there can hold no lock: that is not a no. */
 static void test_root_of_url(void **state)
 {
-    const struct lock_trio *trio = *state;
+    struct lock_trio *trio = *state;
     char url[128];
-    struct lock_party party;
 
     (void)snprintf(url, sizeof(url), "%s/nowhere", the_zookeeper->url);
-    lock_party_open_at(&party, url, trio->how.strategy, SESSION_MS, 1000);
-    assert_int_equal(lock_party_take(&party, "k", 0), DLOCK_UNREACHABLE);
-    assert_int_equal(lock_party_take(&party, "k", 100), DLOCK_UNREACHABLE);
-    lock_party_close(&party);
+    trio->how.url = url;
+    trio = lock_trio_open(state, 1);
+    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_UNREACHABLE);
+    assert_int_equal(lock_party_take(&trio->a, "k", 100), DLOCK_UNREACHABLE);
 }
 
 static void test_urls(NO_STATE)
@@ -294,7 +293,7 @@ static const struct CMUnitTest tests[] = {
     LOCK_TRIO_ZK(test_server_stopped, .lease_ms = 2000, .timeout_ms = 300),
     LOCK_TRIO_ZK(test_odd_names),
     LOCK_TRIO_ZK(test_no_force),
-    LOCK_TRIO_ZK(test_root_of_url),
+    LOCK_TRIO_ZK(test_root_of_url, .timeout_ms = 10000),
     cmocka_unit_test(test_urls),
 };
 TEST_MAIN_WITHIN(tests, zookeeper_server_set_up, zookeeper_server_tear_down)
