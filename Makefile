@@ -23,7 +23,7 @@
 #   make bench-locks   what locks cost, and what waiting for one is like
 #   make readme-locks  the README's table of locks, measured anew
 #   make lint       formatters and static analysis
-#   make test-san   the tests under address, undefined and thread sanitizers
+#   make test-san   C tests, and scripts that press a server, under sanitizers
 #   make deps       install the packages that building and running need
 #   make clean      make help: this list
 #
@@ -249,7 +249,8 @@ $(B)/open_load: $(B)/tests/bench/open_load.o
 
 BENCHES := $(B)/bench_locks $(B)/stockade-null $(B)/stockade-overruled $(B)/open_load
 
-test-binaries: $(TESTS) $(BENCHES)
+# No script that runs under a sanitizer needs a bench.
+test-binaries: $(TESTS) $(if $(SAN),,$(BENCHES))
 full-binaries: $(FULL_TESTS) $(if $(FULL_TESTS),$(B)/tests/full/with_servers)
 
 # What tests/browser needs, as its lock file says: outside of tests/.
