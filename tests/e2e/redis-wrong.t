@@ -1,6 +1,7 @@
 # Goal of this test: a Redis that is not what it should be is told in clear words, at
 # the start and to customers; and when it is put right, the service sells without
-# being started anew. (Wrong passwords: redis-login.t.)
+# being started anew. (Wrong passwords: redis-login.t.
+# Other texts of libdlock: test_dlock_cluster.c, test_dlock_sentinel.c.)
 use strict;
 use warnings;
 use FindBin;
@@ -26,18 +27,6 @@ for my $url ('redis://127.0.0.1:1,redis://127.0.0.1:2', 'sentinel://127.0.0.1:1/
     my $ran = Stockade::run(['serve', '--redis', $url, '--check-config']);
     is $ran->{exit}, 2, "'$url': status 2";
     like $ran->{err}, qr{the url: this lock takes one server}, 'one is enough';
-}
-
-# These make sense, but not for this lock, or not to a cluster.
-for my $case (
-    ['fenced', 'cluster://127.0.0.1:1/3', 'a Redis Cluster has no database but 0'],
-    ['redlock', 'cluster://127.0.0.1:1', 'is a cluster: this lock takes servers that are independent'],
-    )
-{
-    my ($lock, $url, $text) = @$case;
-    my $ran = Stockade::run(['serve', '--lock', $lock, '--redis', $url, '--check-config']);
-    is $ran->{exit}, 2, "$lock, '$url': status 2";
-    like $ran->{err}, qr{$text}, 'and why';
 }
 
 # ---- another Redis than is needed -------------------------------------------
@@ -101,22 +90,4 @@ for my $scheme (qw(redis cluster)) {
     kill 'KILL', $liar;
     waitpid $liar, 0;
 }
-
-# A node of a cluster, and slots that it does not have.
-my $node = Stockade::Redis->start(args => ['--cluster-enabled', 'yes']);
-$server = Stockade->start(redis => $node, unready => 1, args => ['--lock-wait-ms', 4000]);
-$server->product(40, 10);
-is_told('a cluster', $server, 'redis is of a cluster: use cluster://');
-is $server->stop, 0, 'it ends';
-
-# ---- sentinels that know nothing --------------------------------------------
-
-my $sentinel = Stockade::Redis->start(port => 1, dir => do { my $dir = Stockade::tempdir(); open my $conf, '>', "$dir/sentinel.conf" or die; $dir }, sentinel => 1);
-$server = Stockade->start(redis => "sentinel://127.0.0.1:$sentinel->{port}/main", unready => 1, args => ['--lock-wait-ms', 4000]);
-$server->product(40, 10);
-is_told('no such name', $server, 'No such master with that name');
-$sentinel->command('SENTINEL', 'MONITOR', 'main', '127.0.0.1', $port, 1);
-ok Stockade::eventually(10, sub { $server->order(40)->{status} == 201 }), 'the sentinel knows it: it sells';
-is $server->get('/readyz')->{status}, 200, 'and is ready';
-is $server->stop, 0, 'it ends';
 done_testing;
