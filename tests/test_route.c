@@ -1,4 +1,7 @@
-/* Targets and the table of contents: what a path means, and what it does not. */
+/*
+ * Targets and the table of contents: what a path means. What is refused, and which
+ * methods are allowed, http-bad-input.t asks from outside.
+ */
 #include <string.h>
 
 #include "server/http/route.h"
@@ -23,18 +26,6 @@ static void targets_are_split_and_decoded(NO_STATE)
     assert_null(split("http://host:80/livez?x"));
     assert_string_equal(path, "/livez");
     assert_null(split("/a..b/..c/..."));
-}
-
-static void ambiguous_targets_are_refused(NO_STATE)
-{
-    static const char *const bad[] = {
-        "",      "livez", "*",     "/%",       "/%4",       "/%g0",
-        "/%00",  "/%1f",  "/%7F",  "/a%2fb",   "/a%2Fb",    "/a\\b",
-        "/%5c",  "/..",   "/../x", "/x/..",    "/x/./y",    "/%2e%2e/x",
-        "/.%2e", "/.",    "/a#b",  "http://h", "http://h?x"};
-
-    for (size_t i = 0; i < COUNT_OF(bad); i++)
-        assert_non_null(split(bad[i]));
 }
 
 static void queries_are_decoded(NO_STATE)
@@ -138,30 +129,11 @@ static void other_paths_are_not_found(NO_STATE)
     assert_ptr_equal(row_of("OPTIONS", "/nope"), last);
 }
 
-static void other_methods_hear_what_is_allowed(NO_STATE)
-{
-    const struct route *no = row_of("PATCH", "/api/orders");
-
-    assert_string_equal(match.allow, "POST, GET, HEAD, OPTIONS");
-    assert_ptr_not_equal(no, row_of("GET", "/nope"));
-    assert_ptr_equal(no, row_of("HEAD", "/api/products/1/restock"));
-    assert_string_equal(match.allow, "POST, OPTIONS");
-    assert_ptr_equal(no, row_of("POST", "/api/orders/1"));
-    assert_string_equal(match.allow, "GET, HEAD, DELETE, OPTIONS");
-    assert_ptr_equal(no, row_of("DELETE", "/api/products/1"));
-    assert_string_equal(match.allow, "GET, HEAD, PUT, PATCH, OPTIONS");
-    assert_ptr_equal(no, row_of("get", "/livez"));
-    assert_string_equal(row_of("OPTIONS", "/livez")->method, "OPTIONS");
-    assert_string_equal(match.allow, "GET, HEAD, OPTIONS");
-}
-
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(targets_are_split_and_decoded),
-    cmocka_unit_test(ambiguous_targets_are_refused),
     cmocka_unit_test(queries_are_decoded),
     cmocka_unit_test(paths_find_their_handler),
     cmocka_unit_test(other_paths_are_not_found),
-    cmocka_unit_test(other_methods_hear_what_is_allowed),
 };
 
 TEST_MAIN(tests)

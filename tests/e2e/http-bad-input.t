@@ -205,7 +205,7 @@ is raw("POST $most")->{status}, 201, '64 arguments and 60 fields';
 # ---- paths ----------------------------------------------------------------
 sub path_of { return raw("GET $_[0] HTTP/1.1\r\n$HOST\r\n") }
 problem($_, path_of($_), 400, 'malformed-target') for (
-    '/livez%00', '/a%00b', '/%', '/%4', '/%zz', '/%0a', '/%7f', '/api/products/%2e%2e/1',
+    '/livez%00', '/a%00b', '/%', '/%4', '/%zz', '/%g0', '/%0a', '/%1f', '/%7f', '/x/./y', '/..', '/.', '/.%2e', 'http://h', 'http://h?x', '/api/products/%2e%2e/1',
     '/static/..%2f..%2fetc/passwd', '/../livez', '/api/../livez', '/./livez', '/livez/..', '/livez/.',
     '/a\b', '/a%5cb', '/a%2Fb', 'livez', '*', '/livez#top', '/api/products?limit=0', '/api/products?limit=201',
     '/api/products?limit=x', '/api/products?limit=1&limit=2', '/api/products?after=-1',
