@@ -179,7 +179,7 @@ is $service->stop, 0, 'ends';
 
 # What was asked at one that stands still is asked at the other, though the customer has
 # reset the connection and its memory is overwritten.
-$service = order_service([$one, $two], '--lock-wait-ms', 4 * $TRY_MS);
+$service = order_service([$one, $two], '--lock-wait-ms', 2 * $TRY_MS);
 ready_are($service, 2);
 $one->product(5, 100);
 my @placed = map { $one->order(5, 500 + $_)->{body} } 1 .. 2;
