@@ -139,9 +139,9 @@ STAGE_WRAPS := pthread_create pthread_setname_np pthread_join pthread_mutex_lock
                pthread_cond_wait pthread_cond_timedwait pthread_cond_clockwait \
                pthread_cond_signal pthread_cond_broadcast sem_wait sem_post \
                clock_gettime nanosleep clock_nanosleep getrandom poll recv \
-               dlock_acquire dlock_release dlock_extend store_naive_select store_naive_update \
-               store_naive_insert store_stamp store_place store_is_gone store_source_attach \
-               store_fence_floor
+               dlock_acquire dlock_release dlock_acquire_async dlock_release_async dlock_extend \
+               store_naive_select store_naive_update store_naive_insert store_stamp store_place \
+               store_is_gone store_source_attach store_fence_floor
 STAGE_CLOCK := server/lab/world/clock_preload
 TIMELINE_OBJ := $(filter $(B)/server/lab/timeline/% $(B)/server/lab/live/%,$(SERVER_OBJ))
 STAGE_SHARES := server/lab/expected.c $(wildcard server/lab/servers/*.c)

@@ -37,6 +37,7 @@
 #define SERVE_DRAIN_MS_MAX 2000
 #define SERVE_SEED_UNITS   1000
 #define SERVE_READERS      2
+#define SERVE_WORKERS      3 /* in batches: see tasks.h */
 
 #define SERVE_CONNECTIONS_MIN 8
 
@@ -250,7 +251,10 @@ static bool open_parts(struct service *s)
     if (!open_redis(s) || !open_locks(s))
         return false;
     hints_url = config_rules_uses_redis(s->lock) ? redis_url(s) : NULL;
-    app->workers = tasks_open(app, "worker", (size_t)s->config.workers);
+    app->workers = tasks_open(app, "worker",
+                              s->config.orders == ORDERS_BATCHED
+                                  ? SERVE_WORKERS
+                                  : (size_t)s->config.workers);
     app->readers =
         app->workers ? tasks_open(app, "reader", SERVE_READERS) : NULL;
     app->hints = app->readers ? hints_open(app, hints_url) : NULL;

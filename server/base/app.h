@@ -26,7 +26,7 @@ struct app {
     atomic_bool is_open;
     struct store *store;
     struct dlock *locks;
-    struct tasks *workers; /* take locks, write hints, sell one by one */
+    struct tasks *workers; /* write hints, sell one by one */
     struct tasks *readers; /* look into the database */
     struct hints *hints;
     struct dispatcher *dispatcher;

@@ -14,6 +14,8 @@
 #include "lock/dlock.h"
 #include "server/base/log.h"
 
+#define CONFIG_SESSIONS_MAX 96 /* of the lock client, to sell in batches */
+
 enum config_deduct { DEDUCT_GUARDED, DEDUCT_NAIVE };
 enum config_orders { ORDERS_BATCHED, ORDERS_ONE_BY_ONE };
 
@@ -30,7 +32,7 @@ struct config {
     int64_t lock_max_hold_ms; /* renewal ends then */
     enum config_deduct deduct;
     enum config_orders orders;
-    int64_t workers;                /* threads that take locks */
+    int64_t workers;                /* orders at a time, one by one */
     int64_t think_ms;               /* business time between read and write */
     bool shared;                    /* others write to the same database */
     bool no_seed;                   /* leave an empty database empty */

@@ -159,20 +159,23 @@ int config_rules_read_token(struct config *config, char *error,
     return 0;
 }
 
-/* A worker has the database open, which is two files, and a connection to each lock
- * server and to a SQL server. */
+/* A session of the lock client has a connection to each lock server, or to a SQL
+ * server. Order by order each worker has one, and the database open, which is three
+ * descriptors at most. */
 void config_rules_fit(struct config *config)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
-    int64_t worker = 4;
+    int64_t servers = 1, locks;
 
     if (config->http_threads == 0)
         config->http_threads = cores > 3 ? cores / 2 : 1;
     for (const char *c = config->redis; *c; c++)
-        worker += *c == ',';
-    config->descriptors = config->connections_max + config->workers * worker +
-                          config->http_threads * 8 + 64;
+        servers += *c == ',';
+    locks = config->orders == ORDERS_BATCHED ? CONFIG_SESSIONS_MAX * servers
+                                             : config->workers * (servers + 3);
+    config->descriptors =
+        config->connections_max + locks + config->http_threads * 8 + 64;
     getrlimit(RLIMIT_NOFILE, &limit);
     if (limit.rlim_cur < (rlim_t)config->descriptors)
         config->connections_max -=

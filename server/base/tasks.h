@@ -1,10 +1,12 @@
 /*
- * Tasks: work that may block, for threads that may wait. Reading an order,
- * taking a lock, writing stock hints: so no HTTP thread and no dispatcher ever
- * waits for a database or a lock server.
+ * Tasks: work that may block, for threads that may wait. Reading an order, writing
+ * stock hints, selling one by one: so no HTTP thread and no dispatcher ever waits
+ * for a database or a lock server.
  *
- * A service has two of these: *workers* take locks, *readers* look into the
- * database. A worker that waits for a lock so never keeps anybody from reading.
+ * A service has two of these: *readers* read what a request asks for, *workers* do
+ * all else. In batches there are three workers, because at most one task writes
+ * hints and one looks who waits for a lock; so one at least is left to look for the
+ * product before a lock is taken.
  * The threads are alike and keep nothing from task to task.
  */
 #ifndef TASKS_H

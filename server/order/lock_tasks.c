@@ -82,90 +82,69 @@ static bool is_left_behind(struct lock_task *task, struct worker *worker)
 /*
  * The look into the store comes first: a lock server must not keep anything for
  * products that do not exist, since there is no end of them. And tokens of a
- * server that has lost its data go on from the store's.
+ * server that has lost its data go on from the store's. False: the lock is not to
+ * be asked for, and the task has its result.
  */
-static enum dlock_status take(struct lock_task *task, struct worker *worker)
+static bool look(struct lock_task *task, struct worker *worker,
+                 struct dlock_terms *terms)
 {
     const struct config *config = worker->app->config;
-    struct dlock_terms terms = {
+    struct store_error error = {""};
+    uint64_t floor = 0;
+
+    *terms = (struct dlock_terms){
         .wait_ms = task->wait_ms,
         .lease_ms = (unsigned)config->lock_lease_ms,
         .max_hold_ms = (unsigned)config->lock_max_hold_ms,
     };
-    struct store_error store_error = {""};
-    struct dlock_error lock_error = {""};
-    enum dlock_status status;
-    uint64_t floor = 0;
-
     atomic_store(&task->at_store, true);
     task->store_status = store_fence_floor(worker->reader, task->product_id,
-                                           task->name, &floor, &store_error);
+                                           task->name, &floor, &error);
     atomic_store(&task->at_store, false);
-    if (task->store_status != STORE_OK) {
-        if (task->store_status != STORE_NO_PRODUCT) {
-            if (!store_is_there(worker->app->store, &store_error))
-                task->store_status = STORE_GONE;
-            health_heard_status(worker->app->health, HEALTH_READER,
-                                task->store_status, &store_error);
-        }
-        snprintf(task->error, LOCK_ERROR_BYTES, "%s", store_error.text);
-        return DLOCK_UNREACHABLE;
-    }
     if (capabilities(worker->app) & DLOCK_CAP_FENCED)
-        terms.fence_floor = floor;
-    status = dlock_acquire(task->session, task->name, &terms, &task->grant,
-                           &lock_error);
-    if ((status == DLOCK_BUSY || status == DLOCK_TIMEOUT) &&
-        is_left_behind(task, worker))
-        status = dlock_acquire(task->session, task->name, &terms, &task->grant,
-                               &lock_error);
-    task->granted_us = clock_us();
-    metrics_observe(worker->app->metrics, METRICS_LOCK_WAIT,
-                    task->granted_us - task->begun_us);
-    snprintf(task->error, LOCK_ERROR_BYTES, "%s", lock_error.text);
-    return status;
-}
-
-static enum dlock_status give(struct lock_task *task, struct worker *worker)
-{
-    struct dlock_error error = {""};
-    enum dlock_status status;
-
-    metrics_observe(worker->app->metrics, METRICS_LOCK_HOLD,
-                    clock_us() - task->granted_us);
-    status = dlock_release(task->session, &task->grant, &error);
-    if (status == DLOCK_LOST)
-        metrics_count(worker->app->metrics, METRICS_LOCKS_LOST, 1);
+        terms->fence_floor = floor;
+    if (task->store_status == STORE_OK)
+        return true;
+    task->status = DLOCK_UNREACHABLE;
+    if (task->store_status != STORE_NO_PRODUCT) {
+        if (!store_is_there(worker->app->store, &error))
+            task->store_status = STORE_GONE;
+        health_heard_status(worker->app->health, HEALTH_READER,
+                            task->store_status, &error);
+    }
     snprintf(task->error, LOCK_ERROR_BYTES, "%s", error.text);
-    return status;
+    return false;
 }
 
-bool lock_is_wanted(struct worker *worker, const char *name)
+/* The lock client has answered. That a lock was given back, or is another's, does
+ * not say that one could be had. */
+static void end(struct lock_task *task, const struct app *app,
+                enum dlock_status status, const struct dlock_error *error)
 {
-    size_t n = 0;
+    uint64_t now_us = clock_us();
 
-    return dlock_inspect_waiters(worker->session, name, NULL, 0, &n, NULL) !=
-               DLOCK_OK ||
-           n > 0;
+    task->status = status;
+    snprintf(task->error, LOCK_ERROR_BYTES, "%s", error->text);
+    if (task->kind == LOCK_TAKE) {
+        task->granted_us = now_us;
+        metrics_observe(app->metrics, METRICS_LOCK_WAIT,
+                        now_us - task->begun_us);
+    } else {
+        metrics_observe(app->metrics, METRICS_LOCK_HOLD,
+                        task->begun_us - task->granted_us);
+        if (status == DLOCK_LOST)
+            metrics_count(app->metrics, METRICS_LOCKS_LOST, 1);
+    }
+    if (health_is_no_answer(status))
+        health_heard(app->health, HEALTH_LOCK, task->error);
+    else if (task->kind == LOCK_TAKE && status == DLOCK_OK)
+        health_worked(app->health, HEALTH_LOCK, task->begun_us);
 }
 
-/* That a lock was given back, or is another's, does not say that one could be had. */
-static void tell_health(struct health *health, const struct lock_task *task)
-{
-    if (health_is_no_answer(task->status))
-        health_heard(health, HEALTH_LOCK, task->error);
-    else if (task->kind == LOCK_TAKE && task->status == DLOCK_OK)
-        health_worked(health, HEALTH_LOCK, task->begun_us);
-}
-
-void lock_task_run(struct lock_task *task, struct worker *worker)
+static void begin(struct lock_task *task)
 {
     task->begun_us = clock_us();
     task->store_status = STORE_OK;
-    task->status =
-        task->kind == LOCK_TAKE ? take(task, worker) : give(task, worker);
-    if (task->store_status == STORE_OK)
-        tell_health(worker->app->health, task);
 }
 
 const char *lock_task_why(const struct lock_task *task)
@@ -174,21 +153,78 @@ const char *lock_task_why(const struct lock_task *task)
                                           : task->error;
 }
 
+/* ---- a thread that waits for it ------------------------------------------- */
+
+void lock_task_run(struct lock_task *task, struct worker *worker)
+{
+    struct dlock_error error = {""};
+    struct dlock_terms terms;
+    enum dlock_status status;
+
+    begin(task);
+    if (task->kind == LOCK_GIVE) {
+        status = dlock_release(task->session, &task->grant, &error);
+    } else {
+        if (!look(task, worker, &terms))
+            return;
+        status = dlock_acquire(task->session, task->name, &terms, &task->grant,
+                               &error);
+        if ((status == DLOCK_BUSY || status == DLOCK_TIMEOUT) &&
+            is_left_behind(task, worker))
+            status = dlock_acquire(task->session, task->name, &terms,
+                                   &task->grant, &error);
+    }
+    end(task, worker->app, status, &error);
+}
+
+/* ---- nobody waits for it -------------------------------------------------- */
+
 /* Afterwards the task is the committer's thread's. */
 static void post(struct lock_task *task)
 {
     struct lock_inbox *inbox = task->inbox;
+    struct store *store = inbox->app->store;
 
     task->next = atomic_load(&inbox->first);
     while (!atomic_compare_exchange_weak(&inbox->first, &task->next, task))
         continue;
-    store_source_wake(inbox->store);
+    store_source_wake(store);
 }
 
-static void run(struct task *base, struct worker *worker)
+/* The callback of both calls, on a thread of the lock library. */
+static void ended(void *ctx, struct dlock_session *session,
+                  enum dlock_status status, const struct dlock_grant *grant,
+                  const struct dlock_error *error)
 {
-    lock_task_run(base->owner, worker);
-    post(base->owner);
+    struct lock_task *task = ctx;
+
+    (void)session;
+    if (grant)
+        task->grant = *grant;
+    end(task, task->inbox->app, status, error);
+    post(task);
+}
+
+/* On a worker, since the looks wait for the database, and for the lock server.
+ * Whoever waits has been told before that the lock is another's. */
+static void take(struct task *base, struct worker *worker)
+{
+    struct lock_task *task = base->owner;
+    struct dlock_error error = {""};
+    struct dlock_terms terms;
+    enum dlock_status status;
+
+    begin(task);
+    if (!look(task, worker, &terms)) {
+        post(task);
+        return;
+    }
+    if (task->wait_ms > 0)
+        (void)is_left_behind(task, worker);
+    status = dlock_acquire_async(task->session, task->name, &terms, ended, task,
+                                 &error);
+    if (status != DLOCK_OK)
+        ended(task, task->session, status, NULL, &error);
 }
 
 static void refuse(struct task *base)
@@ -200,11 +236,59 @@ static void refuse(struct task *base)
     post(task);
 }
 
-void lock_task_begin(const struct app *app, struct lock_task *task,
-                     struct lock_inbox *inbox)
+void lock_task_begin(struct lock_task *task, struct lock_inbox *inbox)
 {
+    struct dlock_error error = {""};
+    enum dlock_status status;
+
     task->inbox = inbox;
-    task->task = (struct task){.run = run, .refuse = refuse, .owner = task};
-    if (!tasks_submit(app->workers, &task->task))
-        refuse(&task->task);
+    if (task->kind == LOCK_TAKE) {
+        task->task =
+            (struct task){.run = take, .refuse = refuse, .owner = task};
+        if (!tasks_submit(inbox->app->workers, &task->task))
+            refuse(&task->task);
+        return;
+    }
+    begin(task);
+    status =
+        dlock_release_async(task->session, &task->grant, ended, task, &error);
+    if (status != DLOCK_OK)
+        ended(task, task->session, status, NULL, &error);
+}
+
+/* ---- looks ---------------------------------------------------------------- */
+
+/* From now on LOOKS may be freed by others. */
+static void look_end(struct task *task)
+{
+    struct lock_looks *looks = task->owner;
+    struct store *store = looks->app->store;
+
+    atomic_store(&looks->ended, true);
+    store_source_wake(store);
+}
+
+static void look_run(struct task *task, struct worker *worker)
+{
+    struct lock_looks *looks = task->owner;
+    char name[LOCK_NAME_BYTES];
+
+    for (size_t i = 0; i < looks->n; i++) {
+        size_t n = 0;
+
+        lock_name(looks->at[i].product_id, looks->at[i].segment, name);
+        looks->at[i].is_wanted =
+            dlock_inspect_waiters(worker->session, name, NULL, 0, &n, NULL) !=
+                DLOCK_OK ||
+            n > 0;
+    }
+    look_end(task);
+}
+
+void lock_looks_begin(struct lock_looks *looks, const struct app *app)
+{
+    looks->app = app;
+    looks->task =
+        (struct task){.run = look_run, .refuse = look_end, .owner = looks};
+    looks->under_way = tasks_submit(app->workers, &looks->task);
 }

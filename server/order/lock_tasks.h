@@ -1,6 +1,8 @@
 /*
- * What workers do about locks: the calls of the lock library that may block, and
- * nothing else. What they are for is decided in locks.c.
+ * The calls of the lock library, and what goes with each: the look into the store
+ * before it, and what metrics and health hear of its answer. Two ways: a worker
+ * waits for the answer, or it comes into an inbox. What they are for is decided by
+ * the callers, one_by_one.c and locks.c.
  */
 #ifndef LOCK_TASKS_H
 #define LOCK_TASKS_H
@@ -15,7 +17,7 @@
 
 /* Where results wait for the committer's thread; the last one stands first. */
 struct lock_inbox {
-    struct store *store; /* whose source is woken */
+    const struct app *app; /* the store's source is woken */
     _Atomic(struct lock_task *) first;
 };
 
@@ -24,8 +26,8 @@ enum lock_task_kind {
     LOCK_GIVE, /* give it back */
 };
 
-/* One lock, and what a worker is to do about it next. It is a worker's from
- * lock_task_begin() until it is in the inbox. */
+/* One lock, and what is to be done about it next. It is other threads' from
+ * lock_task_begin() until it is in the inbox, as its session is. */
 struct lock_task {
     enum lock_task_kind kind;
     int64_t product_id;
@@ -35,7 +37,7 @@ struct lock_task {
 
     struct dlock_grant grant; /* taken, and not given back */
     uint64_t granted_us;
-    uint64_t begun_us;    /* when the worker began */
+    uint64_t begun_us;
     atomic_bool at_store; /* take: the worker waits for the database */
     enum dlock_status status;
     enum store_status store_status; /* take: why the lock was not asked for;
@@ -63,19 +65,37 @@ struct store_fence lock_fence(const struct app *app,
  * to others (store_announce()). */
 uint64_t lock_instance_id(const char *owner);
 
-/* Hands the task to the workers of APP; its result comes into INBOX. */
-void lock_task_begin(const struct app *app, struct lock_task *task,
-                     struct lock_inbox *inbox);
+/*
+ * Begins; the result comes into INBOX. A worker has the looks, the lock library's
+ * asynchronous calls do the rest. A take that waits frees the lock of an instance
+ * that has died. On the committer's thread; does not block.
+ */
+void lock_task_begin(struct lock_task *task, struct lock_inbox *inbox);
 
-/* The same here and now, on a worker's thread. */
+/* The same here and now, on a worker's thread, which waits. */
 void lock_task_run(struct lock_task *task, struct worker *worker);
 
 /* For a customer: why the lock was not had. What a lock server has said is in
  * task->error, and for the log. */
 const char *lock_task_why(const struct lock_task *task);
 
-/* Whether another instance waits for a lock, as far as can be told: if not, it
- * may. On a worker's thread. */
-bool lock_is_wanted(struct worker *worker, const char *name);
+/* Which locks that are held another instance waits for, as far as can be told: if
+ * not, it may. A worker's while UNDER_WAY and not ENDED. */
+#define LOCK_LOOKS_MAX 64
+struct lock_looks {
+    size_t n;
+    struct {
+        int64_t product_id, segment;
+        bool is_wanted;
+    } at[LOCK_LOOKS_MAX];
+    bool under_way;
+    atomic_bool ended;
+    const struct app *app;
+    struct task task;
+};
+
+/* Hands the N looks to a worker; the store's source is woken when it has ENDED. A
+ * look that a worker could not have says no. */
+void lock_looks_begin(struct lock_looks *looks, const struct app *app);
 
 #endif

@@ -5,8 +5,10 @@
  *                        |  ^
  *                        v  |
  *                        BUSY
+ *
+ * The committer's thread only.
  */
-#include "server/order/locks_private.h"
+#include "server/order/locks.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -22,6 +24,115 @@
 #define STEP_BACK_US  5000
 #define STUCK_US      1000000 /* a store that does not go on */
 
+#define CALLS_MAX     8   /* under way at once that do not wait for a lock; */
+#define WAITS_MAX     64  /* and that do, each with a session of its own */
+#define TURN_MS       250 /* that a busy lock is waited for in one go; */
+#define TURN_MS_SHORT 5 /* of very many, or with a session that holds others */
+
+#define LOOK_EVERY_US 10000 /* a lock at most */
+
+/* Owns the locks that it took, has one connection, does one thing at a time. */
+struct lock_session {
+    struct dlock_session *dlock;
+    size_t holds;
+    bool in_use;  /* a task has it */
+    bool retired; /* takes no more locks */
+    TAILQ_ENTRY(lock_session) place;
+};
+
+TAILQ_HEAD(lock_session_list, lock_session);
+
+struct locks {
+    const struct app *app;
+    struct queues *queues;
+    struct locks_owner owner;
+    struct lock_inbox inbox; /* results of tasks */
+
+    struct lock_session_list sessions;
+    size_t sessions_n;
+    struct queue_list wanted, busy, giving; /* that wait for their task */
+    struct queue_list held; /* those first that were looked at longest ago */
+    struct timers timers;
+    struct timer look_timer;
+    size_t calls, waits; /* tasks: short ones, and waits for a lock */
+    bool is_away, stopping;
+
+    struct lock_looks looks; /* with --shared: one task for many locks */
+};
+
+/* ---- sessions ------------------------------------------------------------- */
+
+static struct lock_session *session_open(struct locks *locks)
+{
+    struct lock_session *session;
+
+    if (locks->sessions_n == CONFIG_SESSIONS_MAX)
+        return NULL;
+    session = calloc(1, sizeof(*session));
+    if (!session)
+        return NULL;
+    if (dlock_session_open(locks->app->locks, &session->dlock, NULL) !=
+        DLOCK_OK) {
+        free(session);
+        return NULL;
+    }
+    TAILQ_INSERT_TAIL(&locks->sessions, session, place);
+    locks->sessions_n++;
+    return session;
+}
+
+static void session_close(struct locks *locks, struct lock_session *session)
+{
+    TAILQ_REMOVE(&locks->sessions, session, place);
+    locks->sessions_n--;
+    dlock_session_close(session->dlock);
+    free(session);
+}
+
+/*
+ * One that is not in use; then it is. PREFERRED, if it is free. To wait with it:
+ * one that holds nothing, if there is one or can be made, because what it holds
+ * could not be given back meanwhile. Else one that holds locks already, so that
+ * others stay free of them. NULL: no memory.
+ */
+static struct lock_session *session_take(struct locks *locks,
+                                         const struct lock_session *preferred,
+                                         bool to_wait)
+{
+    struct lock_session *best = NULL, *session;
+
+    TAILQ_FOREACH(session, &locks->sessions, place)
+    {
+        if (session->in_use || session->retired)
+            continue;
+        if (session == preferred) {
+            best = session;
+            break;
+        }
+        /* The first that is as it should be, or else the first. */
+        if (!best ||
+            ((session->holds == 0) == to_wait && (best->holds == 0) != to_wait))
+            best = session;
+    }
+    if (!best || (to_wait && best->holds > 0 && best != preferred)) {
+        session = session_open(locks);
+        best = session ? session : best;
+    }
+    if (best)
+        best->in_use = true;
+    return best;
+}
+
+/* It is not in use any more. */
+static void session_settle(struct locks *locks, struct lock_session *session)
+{
+    session->in_use = false;
+    if (session->retired && session->holds == 0)
+        session_close(locks, session);
+}
+
+/* ---- the states ----------------------------------------------------------- */
+
 static void tell_hints(struct locks *locks, const struct queue *queue,
                        bool by_others)
 {
@@ -29,12 +140,18 @@ static void tell_hints(struct locks *locks, const struct queue *queue,
                 by_others);
 }
 
-/* ---- the states ----------------------------------------------------------- */
+/* As long as something is held, a look is begun now and then. */
+static void look_later(struct locks *locks)
+{
+    if (locks->app->config->shared && locks->look_timer.place == 0 &&
+        !TAILQ_EMPTY(&locks->held))
+        (void)timers_set(&locks->timers, &locks->look_timer,
+                         locks->queues->now_us + LOOK_EVERY_US);
+}
 
 /* Nobody has the lock here any more; or nobody got it. */
 static void to_free(struct locks *locks, struct queue *queue)
 {
-    locks->busy_n -= queue->state == QUEUE_BUSY;
     if (queue->waiting > 0 && !queue->batch) {
         timers_cancel(&locks->timers, &queue->timer);
         queue->state = QUEUE_WANTED;
@@ -96,7 +213,7 @@ static void to_held(struct locks *locks, struct queue *queue)
     queue->quota = think_us > 0 ? queue->waiting : SIZE_MAX;
     queue->looked_us = queue->held_us = locks->queues->now_us;
     TAILQ_INSERT_TAIL(&locks->held, queue, held_place);
-    lock_look_later(locks);
+    look_later(locks);
     if (queue->is_thinking)
         (void)timers_set(&locks->timers, &queue->timer,
                          queue->held_us + think_us);
@@ -142,7 +259,7 @@ void locks_update(struct locks *locks, struct queue *queue)
     }
 }
 
-/* ---- results -------------------------------------------------------------- */
+/* ---- results of tasks ------------------------------------------------------ */
 
 /* The lock is another instance's. Orders that may not wait any longer are
  * refused, the queue waits for its turn. */
@@ -153,7 +270,6 @@ static void hear_busy(struct locks *locks, struct queue *queue)
     uint64_t now_us = locks->queues->now_us + 1000;
 
     queue->state = QUEUE_BUSY;
-    locks->busy_n++;
     tell_hints(locks, queue, true);
     queue_list_put(queue, &locks->busy);
     locks->owner.refuse(locks->owner.ctx, queue,
@@ -167,8 +283,6 @@ static void hear_taken(struct locks *locks, struct queue *queue)
     const struct lock_task *lock = &queue->lock;
     struct lock_session *session = queue->session;
 
-    locks->busy_n -= queue->was_busy;
-    locks->waits -= lock->wait_ms > 0;
     if (lock->store_status == STORE_OK)
         locks->is_away = health_is_no_answer(lock->status);
     if (lock->status == DLOCK_OK) {
@@ -191,7 +305,7 @@ static void hear_taken(struct locks *locks, struct queue *queue)
                             lock_task_why(lock));
         to_free(locks, queue);
     }
-    lock_session_settle(locks, session);
+    session_settle(locks, session);
 }
 
 /* The other instance has to hear of it, to wake up and to ask; we would be
@@ -199,7 +313,6 @@ static void hear_taken(struct locks *locks, struct queue *queue)
 static void step_back(struct locks *locks, struct queue *queue)
 {
     queue->state = QUEUE_BUSY;
-    locks->busy_n++;
     if (!timers_set(&locks->timers, &queue->timer,
                     locks->queues->now_us + STEP_BACK_US))
         queue_list_put(queue, &locks->busy);
@@ -236,7 +349,14 @@ static void hear_given(struct locks *locks, struct queue *queue)
         else
             to_free(locks, queue);
     }
-    lock_session_settle(locks, session);
+    session_settle(locks, session);
+}
+
+static size_t *calls_of(struct locks *locks, const struct lock_task *task)
+{
+    bool waits = task->kind == LOCK_TAKE && task->wait_ms > 0;
+
+    return waits ? &locks->waits : &locks->calls;
 }
 
 static void hear_tasks(struct locks *locks)
@@ -247,7 +367,7 @@ static void hear_tasks(struct locks *locks)
         struct queue *queue = CONTAINER_OF(task, struct queue, lock);
 
         next = task->next;
-        locks->under_way--;
+        *calls_of(locks, task) -= 1;
         if (task->kind == LOCK_TAKE)
             hear_taken(locks, queue);
         else
@@ -255,18 +375,106 @@ static void hear_tasks(struct locks *locks)
     }
 }
 
+/* ---- tasks ---------------------------------------------------------------- */
+
+static void begin(struct locks *locks, struct queue *queue,
+                  enum lock_task_kind kind)
+{
+    queue->lock.kind = kind;
+    queue->lock.session = queue->session->dlock;
+    queue_list_put(queue, NULL);
+    *calls_of(locks, &queue->lock) += 1;
+    lock_task_begin(&queue->lock, &locks->inbox);
+}
+
+/* WAIT_MS is 0 for a first try. */
+static void begin_take(struct locks *locks, struct queue *queue,
+                       unsigned wait_ms)
+{
+    struct lock_session *session =
+        session_take(locks, queue->preferred, wait_ms > 0);
+
+    if (!session) {
+        locks->owner.refuse(locks->owner.ctx, queue, UINT64_MAX,
+                            ORDER_OVERLOADED, "out of memory");
+        locks_update(locks, queue);
+        return;
+    }
+    if (session->holds > 0 && wait_ms > TURN_MS_SHORT)
+        wait_ms = TURN_MS_SHORT;
+    queue->state = QUEUE_TAKING;
+    queue->session = session;
+    queue->preferred = NULL;
+    queue->lock.wait_ms = wait_ms;
+    begin(locks, queue, LOCK_TAKE);
+}
+
+/* To give back comes first, since others wait for it; then queues that have not
+ * been tried yet. Busy locks are waited for by turns, because there may be more of
+ * them than sessions, and because orders whose time is up must hear of it. */
+static void begin_all(struct locks *locks)
+{
+    unsigned most_ms = lock_wait_ms(locks->app);
+    struct queue *queue, *next;
+
+    if (most_ms > TURN_MS)
+        most_ms = TURN_MS;
+    for (queue = TAILQ_FIRST(&locks->giving); queue && locks->calls < CALLS_MAX;
+         queue = next) {
+        next = TAILQ_NEXT(queue, place);
+        if (queue->session->in_use)
+            continue;
+        queue->session->in_use = true;
+        begin(locks, queue, LOCK_GIVE);
+    }
+    while (locks->calls < CALLS_MAX && (queue = TAILQ_FIRST(&locks->wanted)))
+        begin_take(locks, queue, 0);
+    while (locks->waits < WAITS_MAX && (queue = TAILQ_FIRST(&locks->busy)))
+        begin_take(locks, queue,
+                   locks->waits < WAITS_MAX / 2 && most_ms > TURN_MS_SHORT
+                       ? most_ms
+                       : TURN_MS_SHORT);
+}
+
+/* ---- looks: does another instance wait for a lock that we have? ----------- */
+
+/* Begins a look at the first that are held, and moves them to the end. */
+static void look_at_held(struct locks *locks)
+{
+    uint64_t now_us = locks->queues->now_us;
+    struct lock_looks *looks = &locks->looks;
+    struct queue *queue;
+
+    look_later(locks);
+    if (looks->under_way)
+        return;
+    for (looks->n = 0; looks->n < LOCK_LOOKS_MAX; looks->n++) {
+        queue = TAILQ_FIRST(&locks->held);
+        if (!queue || queue->looked_us + LOOK_EVERY_US > now_us)
+            break;
+        queue->looked_us = now_us;
+        TAILQ_REMOVE(&locks->held, queue, held_place);
+        TAILQ_INSERT_TAIL(&locks->held, queue, held_place);
+        looks->at[looks->n].product_id = queue->id.product_id;
+        looks->at[looks->n].segment = queue->id.segment;
+        looks->at[looks->n].is_wanted = false; /* if no worker looks */
+    }
+    if (looks->n > 0)
+        lock_looks_begin(looks, locks->app);
+}
+
 static void hear_looks(struct locks *locks)
 {
-    struct looks *looks = &locks->looks;
+    struct lock_looks *looks = &locks->looks;
     struct queue *queue;
 
     if (!looks->under_way || !atomic_exchange(&looks->ended, false))
         return;
     looks->under_way = false;
     for (size_t i = 0; i < looks->n; i++) {
-        queue = queue_find(locks->queues, looks->ids[i].product_id,
-                           looks->ids[i].segment);
-        if (!looks->wanted[i] || !queue || queue->state != QUEUE_HELD)
+        queue = queue_find(locks->queues, looks->at[i].product_id,
+                           looks->at[i].segment);
+        if (!looks->at[i].is_wanted || !queue || queue->state != QUEUE_HELD)
             continue;
         /* If two instances gave way before they had sold, none would sell. */
         if (queue->waiting > 0 && !queue->has_placed && !is_stuck(locks, queue))
@@ -305,11 +513,11 @@ void locks_attend(struct locks *locks)
     hear_looks(locks);
     while ((timer = timers_pop(&locks->timers, locks->queues->now_us))) {
         if (timer == &locks->look_timer)
-            lock_look(locks);
+            look_at_held(locks);
         else
             look_at(locks, CONTAINER_OF(timer, struct queue, timer));
     }
-    lock_begin_all(locks);
+    begin_all(locks);
 }
 
 uint64_t locks_due_us(const struct locks *locks)
@@ -347,43 +555,33 @@ bool locks_are_idle(const struct locks *locks)
         if (session->holds > 0)
             return false;
     }
-    return locks->under_way == 0 && !locks->looks.under_way;
-}
-
-/* Other instances are to see at once if this one dies. */
-static void announce(struct locks *locks)
-{
-    struct lock_session *session = lock_session_take(locks, NULL, true);
-
-    if (!session)
-        return;
-    if (!store_announce(locks->app->store,
-                        lock_instance_id(dlock_session_owner(session->dlock))))
-        log_warn("locks", "error=\"the lock file cannot be locked: if this "
-                          "instance dies, others wait for its leases\"");
-    lock_session_settle(locks, session);
+    return locks->calls == 0 && locks->waits == 0 && !locks->looks.under_way;
 }
 
 struct locks *locks_open(const struct app *app, struct queues *queues,
                          const struct locks_owner *owner)
 {
     struct locks *locks = calloc(1, sizeof(*locks));
+    struct lock_session *session;
 
     if (!locks)
         return NULL;
     locks->app = app;
     locks->queues = queues;
     locks->owner = *owner;
-    locks->inbox.store = app->store;
-    locks->tasks_max = (size_t)app->config->workers;
-    locks->waits_max = (locks->tasks_max + 1) / 2;
+    locks->inbox.app = app;
     TAILQ_INIT(&locks->sessions);
     TAILQ_INIT(&locks->wanted);
     TAILQ_INIT(&locks->busy);
     TAILQ_INIT(&locks->giving);
     TAILQ_INIT(&locks->held);
-    if (app->config->shared)
-        announce(locks);
+    session = app->config->shared ? session_open(locks) : NULL;
+    /* Other instances are to see at once if this one dies. */
+    if (session &&
+        !store_announce(app->store,
+                        lock_instance_id(dlock_session_owner(session->dlock))))
+        log_warn("locks", "error=\"the lock file cannot be locked: if this "
+                          "instance dies, others wait for its leases\"");
     return locks;
 }
 
@@ -393,7 +591,7 @@ void locks_close(struct locks *locks)
         return;
     assert(locks_are_idle(locks));
     while (!TAILQ_EMPTY(&locks->sessions))
-        lock_session_close(locks, TAILQ_FIRST(&locks->sessions));
+        session_close(locks, TAILQ_FIRST(&locks->sessions));
     timers_release(&locks->timers);
     free(locks);
 }

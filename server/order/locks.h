@@ -1,18 +1,18 @@
 /*
  * The locks of the queues: who takes them, keeps them, gives them back.
  *
- * The decisions are made here, on the committer's thread; whatever asks a lock
- * server is a task for the workers, whose result comes back into an inbox:
+ * The decisions are made here, on the committer's thread; what comes of them is
+ * tasks, whose results come back into an inbox:
  *
- *     take  try to get the lock, or wait for it for a short turn
+ *     take  try to get the lock, or wait for it: lock_tasks.c
  *     give  give it back
  *     look  with --shared: does another instance wait for a lock we have?
  *
- * Nobody waits in line behind a lock that another instance holds. The first try
- * of a queue does not wait. If the lock is busy, the queue is tried again by
- * turns, and at most half of the workers wait in such turns; the more queues are
- * busy, the shorter is a turn. So a thousand locks that a dead instance has left
- * behind cost the other products a part of the workers, and no time.
+ * No product waits behind the lock of another. The first try of a queue does not
+ * wait; a lock that another instance holds is waited for then, by the lock
+ * library's asynchronous call, which takes no thread. It takes a session, which is
+ * a connection: 64 locks are waited for at a time, and more of them by turns, which
+ * are the shorter then.
  *
  * A session of the lock library can do one thing at a time. So a session that
  * holds locks is never used to wait for another one: what it holds could not be

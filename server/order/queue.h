@@ -5,10 +5,10 @@
  *
  *     QUEUE_FREE     nobody here has the lock, nor tries to
  *     QUEUE_WANTED   orders wait: the lock is to be taken
- *     QUEUE_TAKING   a worker is taking it
- *     QUEUE_BUSY     another instance has it: it is tried again by turns
+ *     QUEUE_TAKING   it is being asked for, or waited for
+ *     QUEUE_BUSY     another instance has it: it is to be waited for
  *     QUEUE_HELD     we have it: what waits may be placed
- *     QUEUE_GIVING   it is to be given back, or a worker is doing so
+ *     QUEUE_GIVING   it is to be given back, or is being so
  *
  * The committer's thread only.
  */
@@ -31,19 +31,7 @@ enum queue_state {
 TAILQ_HEAD(order_list, order);
 TAILQ_HEAD(queue_list, queue);
 
-/*
- * A session of the lock library owns the locks it took, has one connection, and
- * does one thing at a time. There are as many as there are tasks at once, and
- * some that hold nothing, with which one can wait for a lock.
- */
-struct lock_session {
-    struct dlock_session *dlock;
-    size_t holds;
-    bool in_use;             /* a task has it */
-    bool retired;            /* takes no more locks */
-    struct queue_list gives; /* whose locks are to be given back with it */
-    TAILQ_ENTRY(lock_session) place;
-};
+struct lock_session; /* of locks.c */
 
 struct queue_id {
     int64_t product_id;
@@ -56,11 +44,10 @@ struct queue {
     struct order_list orders; /* that wait */
     size_t waiting;
 
-    struct lock_task lock;        /* it, and what a worker does about it */
+    struct lock_task lock;        /* it, and what is done about it */
     struct lock_session *session; /* that takes it, has it, or gives it back */
     struct lock_session *preferred; /* to take it next; NULL = any */
     struct store_fence fence;       /* while it is held; points into LOCK */
-    bool was_busy;                  /* QUEUE_TAKING: it was QUEUE_BUSY before */
     bool leaves;            /* to be given back when nothing is in the batch */
     bool to_others;         /* since another instance waits for it */
     bool has_placed;        /* orders were decided under this hold */

@@ -73,7 +73,7 @@ static void run(struct program_actor *actor)
     eventfd_t stops;
 
     lane->answered = lane->unsure = lane->is_wrong = false;
-    lane->orders_n = lane->placed_n = lane->tokens_n = 0;
+    lane->orders_n = lane->placed_n = lane->tokens_n = lane->wishes_n = 0;
     lane->wants[0] = lane->lost[0] = '\0';
     memset(lane->holds, 0, sizeof(lane->holds));
     lane->phase = PAGE_RUNS;

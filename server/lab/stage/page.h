@@ -9,13 +9,14 @@
 #ifndef STAGE_PAGE_H
 #define STAGE_PAGE_H
 
+#include <limits.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 
 #include "server/lab/stage/stage.h"
 
 enum {
-    PAGE_THREADS_MAX = 8,
+    PAGE_THREADS_MAX = 10,
     PAGE_RECORDS_MAX = 32, /* of one move of one actor */
     PAGE_WORDS_MAX = 20,
     PAGE_WORDS_BYTES_MAX = 16384,
@@ -24,6 +25,7 @@ enum {
 };
 
 #define PAGE_NEVER UINT64_MAX
+#define PAGE_ASYNC UINT_MAX
 
 #define PAGE_HASH_SEED UINT64_C(1469598103934665603)
 
@@ -126,7 +128,9 @@ struct page_lane {
     bool is_wrong; /* its program has broken a promise, and said which */
     bool unsure;   /* of a lock: it does not know what came of its command */
     char wants[STAGE_NAME_BYTES]; /* the lock that it is about to take; "" */
-    unsigned wants_thread;        /* that does so */
+    unsigned wishes_n;            /* acquires under way */
+    unsigned wants_thread;        /* that waits; PAGE_ASYNC: one of the lock
+                                     library's asynchronous calls */
     bool may_wait;                /* it waits if it has to */
     unsigned asks_n;              /* that were answered "not yet" since */
     char lost[STAGE_NAME_BYTES]; /* it was told so in this move; "" = of none */

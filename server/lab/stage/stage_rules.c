@@ -238,14 +238,30 @@ static bool is_free(const struct stage *stage, const char *name)
     return true;
 }
 
+/* Who waits for the lock that the actor wants. Of the threads of the asynchronous calls
+ * one at most minds the time. */
+static const struct page_thread *waiter(const struct stage *stage,
+                                        unsigned actor)
+{
+    const struct page *page = stage_page(stage, actor);
+    unsigned n = stage_lane(stage, actor)->wants_thread;
+
+    if (n != PAGE_ASYNC)
+        return &page->threads[n];
+    for (unsigned i = 0; i < page->threads_n; i++)
+        if (strcmp(page->threads[i].name, "dlock-async") == 0 &&
+            page->threads[i].wait == PAGE_TIMED)
+            return &page->threads[i];
+    return NULL;
+}
+
 /* It will not look by itself before more than a moment has passed. */
 static bool is_asleep(const struct stage *stage, unsigned actor)
 {
     const struct page_lane *lane = stage_lane(stage, actor);
-    const struct page_thread *thread =
-        &stage_page(stage, actor)->threads[lane->wants_thread];
+    const struct page_thread *thread = waiter(stage, actor);
 
-    return lane->wants[0] != '\0' && thread->wait == PAGE_TIMED &&
+    return lane->wishes_n == 1 && thread && thread->wait == PAGE_TIMED &&
            thread->until_us > atomic_load(&stage->board->now_us) + MOMENT_US;
 }
 

@@ -14,7 +14,9 @@ static struct page_record *new_record(void)
         turns_die("too much happens in one move");
     turns_page()->records_n++;
     *record = (struct page_record){.lane = turns_own_lane_n()};
-    if (strncmp(turns_self->name, "dlock-", 6) == 0)
+    /* Asynchronous calls are the program's own. */
+    if (strncmp(turns_self->name, "dlock-", 6) == 0 &&
+        strcmp(turns_self->name, "dlock-async") != 0)
         (void)snprintf(record->who, sizeof(record->who), "%s",
                        turns_self->name + 6);
     return record;

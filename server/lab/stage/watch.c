@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "server/lab/stage/real.h"
@@ -176,13 +177,17 @@ static void note_grant(const char *name, uint64_t token)
     (void)snprintf(lane->token_of, sizeof(lane->token_of), "%s", name);
 }
 
-/* An acquire begins; or is over, and NAME is "". */
-static void note_wish(const char *name, bool may_wait)
+/* An acquire begins, of which THREAD does the waiting; or is over, and NAME is "".
+ * Of several the last one counts. */
+static void note_wish(const char *name, bool may_wait, unsigned thread)
 {
     struct page_lane *lane = turns_own_lane();
 
+    lane->wishes_n = name[0] ? lane->wishes_n + 1 : lane->wishes_n - 1;
+    if (!name[0] && lane->wishes_n > 0)
+        return;
     (void)snprintf(lane->wants, sizeof(lane->wants), "%s", name);
-    lane->wants_thread = turns_own_thread_n();
+    lane->wants_thread = thread;
     lane->may_wait = may_wait;
     lane->asks_n = 0;
 }
@@ -211,6 +216,8 @@ static const char *buyer(const struct store_order *order)
 
 WRAPPED(dlock_acquire);
 WRAPPED(dlock_release);
+WRAPPED(dlock_acquire_async);
+WRAPPED(dlock_release_async);
 WRAPPED(dlock_extend);
 WRAPPED(store_naive_select);
 WRAPPED(store_naive_update);
@@ -218,6 +225,35 @@ WRAPPED(store_naive_insert);
 WRAPPED(store_stamp);
 WRAPPED(store_place);
 WRAPPED(store_is_gone);
+
+/* An acquire is over. */
+static void note_acquired(const char *name, enum dlock_status status,
+                          uint64_t token)
+{
+    note_wish("", false, 0);
+    if (status == DLOCK_OK)
+        note_grant(name, token);
+    if (status == DLOCK_UNKNOWN)
+        turns_own_lane()->unsure = true;
+    if (watch_no_lock)
+        return;
+    if (status != DLOCK_OK)
+        turns_note("not inside: %s", dlock_status_text(status));
+    else if (token != 0)
+        turns_note("inside, with token %" PRIu64, token);
+    else
+        turns_note("inside");
+}
+
+static void note_released(const char *name, enum dlock_status status)
+{
+    note_lost(name, status);
+    if (status != DLOCK_OK)
+        turns_own_lane()->unsure = true;
+    if (!watch_no_lock)
+        turns_note(status == DLOCK_OK ? "released it" : "released it: %s",
+                   dlock_status_text(status));
+}
 
 enum dlock_status __wrap_dlock_acquire(struct dlock_session *session,
                                        const char *name,
@@ -227,21 +263,9 @@ enum dlock_status __wrap_dlock_acquire(struct dlock_session *session,
 {
     enum dlock_status status;
 
-    note_wish(name, terms->wait_ms > 0);
+    note_wish(name, terms->wait_ms > 0, turns_own_thread_n());
     status = __real_dlock_acquire(session, name, terms, grant, error);
-    note_wish("", false);
-    if (status == DLOCK_OK)
-        note_grant(name, grant->token);
-    if (status == DLOCK_UNKNOWN)
-        turns_own_lane()->unsure = true;
-    if (watch_no_lock)
-        return status;
-    if (status != DLOCK_OK)
-        turns_note("not inside: %s", dlock_status_text(status));
-    else if (grant->token != 0)
-        turns_note("inside, with token %" PRIu64, grant->token);
-    else
-        turns_note("inside");
+    note_acquired(name, status, status == DLOCK_OK ? grant->token : 0);
     return status;
 }
 
@@ -253,12 +277,77 @@ enum dlock_status __wrap_dlock_release(struct dlock_session *session,
 
     note_hold(grant->name, false);
     status = __real_dlock_release(session, grant, error);
-    note_lost(grant->name, status);
-    if (status != DLOCK_OK)
-        turns_own_lane()->unsure = true;
-    if (!watch_no_lock)
-        turns_note(status == DLOCK_OK ? "released it" : "released it: %s",
-                   dlock_status_text(status));
+    note_released(grant->name, status);
+    return status;
+}
+
+/* An asynchronous call under way: what it is about, and whose callback is next. */
+struct call {
+    char name[STAGE_NAME_BYTES];
+    bool acquires;
+    dlock_done *done;
+    void *ctx;
+};
+
+static struct call *call_of(const char *name, bool acquires, dlock_done *done,
+                            void *ctx)
+{
+    struct call *call = calloc(1, sizeof(*call));
+
+    assert(call);
+    *call = (struct call){.acquires = acquires, .done = done, .ctx = ctx};
+    (void)snprintf(call->name, sizeof(call->name), "%.*s",
+                   STAGE_NAME_BYTES - 1, name);
+    return call;
+}
+
+static void ended(void *ctx, struct dlock_session *session,
+                  enum dlock_status status, const struct dlock_grant *grant,
+                  const struct dlock_error *error)
+{
+    struct call call = *(struct call *)ctx;
+
+    free(ctx);
+    if (call.acquires)
+        note_acquired(call.name, status, grant ? grant->token : 0);
+    else
+        note_released(call.name, status);
+    call.done(call.ctx, session, status, grant, error);
+}
+
+enum dlock_status __wrap_dlock_acquire_async(struct dlock_session *session,
+                                             const char *name,
+                                             const struct dlock_terms *terms,
+                                             dlock_done *done, void *ctx,
+                                             struct dlock_error *error)
+{
+    struct call *call = call_of(name, true, done, ctx);
+    enum dlock_status status;
+
+    note_wish(name, terms->wait_ms > 0, PAGE_ASYNC);
+    status =
+        __real_dlock_acquire_async(session, name, terms, ended, call, error);
+    if (status == DLOCK_OK)
+        return status;
+    note_acquired(name, status, 0);
+    free(call);
+    return status;
+}
+
+enum dlock_status __wrap_dlock_release_async(struct dlock_session *session,
+                                             const struct dlock_grant *grant,
+                                             dlock_done *done, void *ctx,
+                                             struct dlock_error *error)
+{
+    struct call *call = call_of(grant->name, false, done, ctx);
+    enum dlock_status status;
+
+    note_hold(grant->name, false);
+    status = __real_dlock_release_async(session, grant, ended, call, error);
+    if (status == DLOCK_OK)
+        return status;
+    note_released(grant->name, status);
+    free(call);
     return status;
 }
 
