@@ -238,7 +238,7 @@ void suspend_for_order(struct request *request, request_answer *answer)
     order->owner = request;
     request->answer = answer;
     wait_for(request, REQUEST_FOR_ORDER);
-    loop_order(request->loop, order);
+    dispatcher_gather(request->app->dispatcher, order);
 }
 
 /* Dispatcher and readers are stopped before the loops are freed; the store is

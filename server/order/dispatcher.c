@@ -23,12 +23,17 @@
 #include "server/base/log.h"
 #include "server/order/hints.h"
 
+#define QUIET_US  50
+#define GATHER_US 2000
+
 #define LIMIT_MS_MIN    250    /* there may be a batch ahead */
 #define FALLBACK_US_MAX 250000 /* to look up a key before "not now" */
 
 void dispatcher_answer(struct dispatcher *d, struct order *order)
 {
     timers_cancel(&d->limits, &order->limit);
+    if (order->returns)
+        atomic_fetch_add(&d->intake.away, 1);
     intake_answer(order, d->queues.now_us);
 }
 
@@ -92,6 +97,13 @@ void dispatcher_take_in(struct dispatcher *d)
 {
     struct order *order = intake_take(&d->intake), *next;
 
+    if (order) {
+        if (d->gather_since_us == 0)
+            d->gather_since_us = d->queues.now_us;
+        d->gather_till_us = d->queues.now_us + QUIET_US;
+        if (d->gather_till_us > d->gather_since_us + GATHER_US)
+            d->gather_till_us = d->gather_since_us + GATHER_US;
+    }
     for (; order; order = next) {
         next = order->next;
         order->record.gather = false;
@@ -187,15 +199,28 @@ static void stop_all(struct dispatcher *d)
     }
 }
 
+/*
+ * Customers who were just answered order again in a moment, and an order that just
+ * misses a batch waits for a whole commit. So a batch waits until they are all back,
+ * or no order has come for QUIET_US, or the first one has waited for GATHER_US.
+ */
+static bool is_full(const struct dispatcher *d)
+{
+    return atomic_load(&d->intake.away) <= 0 || d->stopping ||
+           d->queues.now_us >= d->gather_till_us;
+}
+
 static bool attend(void *ctx, uint64_t *due_us)
 {
     struct dispatcher *d = ctx;
     struct timer *timer;
+    bool is_ready;
 
     atomic_fetch_add_explicit(&d->beats, 1, memory_order_relaxed);
     if (!d->is_batched)
         return false;
     d->queues.now_us = clock_us();
+    atomic_store(&d->intake.is_timed, false);
     dispatcher_take_in(d);
     while ((timer = timers_pop(&d->limits, d->queues.now_us)))
         expire(d, CONTAINER_OF(timer, struct order, limit));
@@ -214,16 +239,32 @@ static bool attend(void *ctx, uint64_t *due_us)
     *due_us = timers_next_us(&d->limits);
     if (locks_due_us(d->locks) < *due_us)
         *due_us = locks_due_us(d->locks);
-    return d->unlocked.waiting > 0 || !TAILQ_EMPTY(&d->queues.ready);
+    is_ready = d->unlocked.waiting > 0 || !TAILQ_EMPTY(&d->queues.ready);
+    if (!is_ready || is_full(d))
+        return is_ready;
+    if (d->gather_till_us < *due_us)
+        *due_us = d->gather_till_us;
+    atomic_store(&d->intake.is_timed, true);
+    return false;
 }
 
 void dispatcher_submit(struct dispatcher *dispatcher, struct order *list)
 {
     list = intake_count(&dispatcher->intake, list);
     if (dispatcher->is_batched)
-        intake_put(&dispatcher->intake, list);
+        intake_put(&dispatcher->intake, list, false);
     else
         one_by_one_submit(&dispatcher->intake, list);
+}
+
+void dispatcher_gather(struct dispatcher *dispatcher, struct order *order)
+{
+    order->next = NULL;
+    order = intake_count(&dispatcher->intake, order);
+    if (dispatcher->is_batched)
+        intake_put(&dispatcher->intake, order, true);
+    else
+        one_by_one_submit(&dispatcher->intake, order);
 }
 
 bool dispatcher_refuses(struct dispatcher *dispatcher, struct order *order)

@@ -4,6 +4,8 @@
  */
 #include "server/order/dispatcher_private.h"
 
+#include <limits.h>
+
 #include "server/base/app.h"
 #include "server/base/clock.h"
 #include "server/base/metrics.h"
@@ -123,11 +125,19 @@ void dispatcher_done(void *ctx, struct store_lot lots[], size_t n,
                      const struct store_error *error)
 {
     struct dispatcher *d = ctx;
+    int waiting = (int)atomic_load(&d->intake.depth);
 
+    for (size_t i = 0; i < n; i++)
+        waiting -= (int)lots[i].n;
     d->queues.now_us = clock_us();
     metrics_observe(d->app->metrics, METRICS_COMMIT,
                     d->queues.now_us - d->queues.at_store_us);
     d->queues.at_store_us = 0;
+    d->gather_since_us = waiting > 0 ? d->queues.now_us : 0;
+    d->gather_till_us = d->queues.now_us + 50;
+    atomic_store(&d->intake.away,
+                 waiting > 0 && n > 0 && lots[0].orders[0]->key[0] ? INT_MIN / 2
+                                                                   : 0);
     for (size_t i = 0; i < n; i++)
         settle_lot(d, &lots[i], error);
 }

@@ -28,6 +28,7 @@ struct dispatcher {
     struct timers limits;  /* of the orders that wait */
     struct queue unlocked; /* of orders that need no lock; not in the table */
     struct store_order *batch[BATCH_MAX];
+    uint64_t gather_since_us, gather_till_us; /* see attend() */
     bool stopping;
 
     pthread_mutex_t mutex; /* guards is_idle */

@@ -32,7 +32,7 @@ struct order *intake_count(struct intake *intake, struct order *list)
         list->intake = intake;
         list->submitted_us = now_us;
         list->tries = list->probes = 0;
-        list->is_fallback = false;
+        list->is_fallback = list->returns = false;
         list->limit = (struct timer){0};
         list->queue = NULL;
         if (atomic_load(&intake->closed)) {
@@ -53,19 +53,27 @@ struct order *intake_count(struct intake *intake, struct order *list)
     return taken;
 }
 
-/* The inbox is a stack: what comes together is turned round, and once more when
- * it is taken. */
-void intake_put(struct intake *intake, struct order *list)
+/*
+ * The inbox is a stack: what comes together is turned round, and once more when it
+ * is taken. An order with a key counts twice: the store takes longer for those, and
+ * places those of one half of the customers while the other half's are read.
+ */
+void intake_put(struct intake *intake, struct order *list, bool returns)
 {
     struct order *first = list; /* that ends up last */
+    int back;
 
     if (!list)
         return;
+    back = list->record.key[0] != '\0' ? 2 : 1;
+    list->returns = returns;
     list = order_list_reversed(list);
     first->next = atomic_load(&intake->inbox);
     while (!atomic_compare_exchange_weak(&intake->inbox, &first->next, list))
         continue;
-    store_source_wake(intake->app->store);
+    if (!returns || atomic_fetch_sub(&intake->away, back) <= back ||
+        !atomic_load(&intake->is_timed))
+        store_source_wake(intake->app->store);
 }
 
 struct order *intake_take(struct intake *intake)

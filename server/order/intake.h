@@ -19,7 +19,10 @@ struct intake {
     const struct app *app;
     _Atomic(struct order *) inbox; /* the last one first */
     atomic_size_t depth;           /* orders taken in and not answered */
-    atomic_bool closed;            /* the service is shutting down */
+    atomic_int away; /* customers who were answered and are not back */
+    atomic_bool
+        is_timed;       /* the dispatcher looks soon, though nobody wakes it */
+    atomic_bool closed; /* the service is shutting down */
     atomic_uint_fast64_t check_due_ms[INTAKE_CHECKS];
     pthread_mutex_t hints_mutex; /* one_by_one.c's: guards app->hints */
 };
@@ -28,8 +31,9 @@ struct intake {
  * place are answered here. Returns the others, that were counted. */
 struct order *intake_count(struct intake *intake, struct order *list);
 
-/* Puts such orders into the inbox, and wakes the store's source. */
-void intake_put(struct intake *intake, struct order *list);
+/* Puts such orders into the inbox, and wakes the store's source; if they RETURN,
+ * only when all are back, or nobody looks at the time. */
+void intake_put(struct intake *intake, struct order *list, bool returns);
 
 /* All orders in the inbox, in the order in which they came. */
 struct order *intake_take(struct intake *intake);
