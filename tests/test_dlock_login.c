@@ -12,8 +12,9 @@
 #include <unistd.h>
 
 #include "lock/core/clock.h"
+#include "lock/dlock_values.h"
 #include "lock/redis/wire.h"
-#include "server/order/hint_redis.h"
+
 #include "tests/support/lock_rig.h"
 #include "tests/support/unit_test.h"
 
@@ -363,30 +364,30 @@ static void test_ipv6(void **state)
         fail_msg("%s", error.text);
 }
 
-/* The service's other connection: the hints go where the locks are. */
-static void test_hints_log_in(void **state)
+/* The service's other connection: its hints go where the locks are. */
+static void test_values_log_in(void **state)
 {
     struct lock_rig *rig = *state;
-    struct hint hint = {.product_id = 1, .units = 7};
-    struct hint_redis *redis;
+    struct dlock_value value = {.key = "stock:{1:0}", .text = "7"};
+    struct dlock_values *values;
     char url[300], reply[200];
 
     /* The first of several. */
     (void)with_login(rig->server,
                      "user=shop&password=" PASSWORD_URL "&db=4,unix:/another",
                      url);
-    redis = hint_redis_open(url, 1000);
-    assert_non_null(redis);
-    assert_true(hint_redis_run(redis, &hint, 1, true));
-    hint.units = HINT_UNKNOWN;
-    assert_true(hint_redis_run(redis, &hint, 1, false));
-    assert_int_equal(hint.units, 7);
-    hint_redis_close(redis);
+    assert_int_equal(dlock_values_open(url, 1000, &values, NULL), DLOCK_OK);
+    assert_int_equal(dlock_values_set(values, &value, 1, NULL), DLOCK_OK);
+    value.text[0] = '\0';
+    assert_int_equal(dlock_values_get(values, &value, 1, NULL), DLOCK_OK);
+    assert_string_equal(value.text, "7");
+    dlock_values_close(values);
     redis_server_ask(rig->server, "INFO keyspace", reply, sizeof(reply));
     assert_non_null(strstr(reply, "db4:keys=1"));
-    redis = hint_redis_open(with_login(rig->server, "db=99", url), 1000);
-    assert_false(hint_redis_run(redis, &hint, 1, false));
-    hint_redis_close(redis);
+    (void)with_login(rig->server, "db=99", url);
+    assert_int_equal(dlock_values_open(url, 1000, &values, NULL), DLOCK_OK);
+    assert_int_not_equal(dlock_values_get(values, &value, 1, NULL), DLOCK_OK);
+    dlock_values_close(values);
 }
 
 #define TEST(name) cmocka_unit_test_setup(name, fresh)
@@ -401,6 +402,6 @@ static const struct CMUnitTest tests[] = {
     TEST(test_password_of_default),
     TEST(test_each_its_own_login),
     TEST(test_ipv6),
-    TEST(test_hints_log_in),
+    TEST(test_values_log_in),
 };
 TEST_MAIN_WITHIN(tests, lock_rig_setup, lock_rig_teardown)

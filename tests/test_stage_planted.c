@@ -18,7 +18,7 @@
 #include "lock/redis/command.h"
 #include "server/lab/explore/search.h"
 #include "server/lab/stage/turns.h"
-#include "server/order/intake.h"
+#include "server/order/one_by_one.h"
 #include "server/order/lock_tasks.h"
 
 enum plant {
@@ -186,7 +186,7 @@ void __wrap_one_by_one_run(struct task *task, struct worker *worker)
         order->record.key[0] = '\0';
     if (planted == SOLD_OUT_FOR_EVER && was_sold_out) {
         order_set_outcome(order, ORDER_SOLD_OUT, "");
-        intake_answer(order, order->submitted_us);
+        order_end(order, order->submitted_us);
         return;
     }
     __real_one_by_one_run(task, worker);

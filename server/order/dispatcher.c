@@ -1,11 +1,11 @@
 /*
  * The dispatcher's thread is the store's committer: attend(), take() and done()
- * are what it calls (db/store_batch.h). So all here and in dispatcher_batch.c, but
- * for the last part, runs on one thread and needs no mutex.
+ * are what it calls (db/store_batch.h). So all here but for the last part runs on
+ * one thread and needs no mutex.
  *
- *     intake -> choose a segment -> its queue -> batch -> answer
- *                       ^              (locks.c)    |
- *                       +-- too few units there ----+
+ *     inbox -> choose a segment -> its queue -> batch -> answer
+ *                      ^              (locks.c)    |
+ *                      +-- too few units there ----+
  *
  * Some orders need no lock, since nothing is to be written for them: the store
  * replays them by their key, or refuses them. They wait in a list of their own
@@ -13,32 +13,72 @@
  * product that does not exist; and orders with a key that are about to hear "not
  * now", since an earlier try with that key may have ordered.
  */
-#include "server/order/dispatcher_private.h"
+#include "server/order/dispatcher.h"
 
+#include <limits.h>
+#include <pthread.h>
 #include <stdlib.h>
 
+#include "db/store_batch.h"
 #include "server/base/app.h"
 #include "server/base/clock.h"
 #include "server/base/config.h"
 #include "server/base/log.h"
+#include "server/base/metrics.h"
 #include "server/order/hints.h"
+#include "server/order/locks.h"
+#include "server/order/one_by_one.h"
 
-#define QUIET_US  50
+#define BATCH_MAX 1024 /* orders that share one transaction */
+#define LOT_MAX   512  /* of them, those of one queue */
+
+#define QUIET_US  50 /* see is_full() */
 #define GATHER_US 2000
 
 #define LIMIT_MS_MIN    250    /* there may be a batch ahead */
 #define FALLBACK_US_MAX 250000 /* to look up a key before "not now" */
 
-void dispatcher_answer(struct dispatcher *d, struct order *order)
+#define CHECKS         1024 /* products that meet share their second */
+#define CHECK_EVERY_MS 1000 /* a refusal from memory of one product */
+
+struct dispatcher {
+    const struct app *app;
+    struct intake intake;
+    bool is_batched;            /* not one by one */
+    atomic_uint_fast64_t beats; /* calls of attend() */
+    atomic_uint_fast64_t check_due_ms[CHECKS];
+
+    /* The inbox: other threads put orders in. */
+    _Atomic(struct order *) inbox; /* the last one first */
+    atomic_int away;      /* customers who were answered and are not back */
+    atomic_bool is_timed; /* attend() comes soon, though nobody wakes it */
+
+    /* The committer's thread's. */
+    struct queues queues;
+    struct locks *locks;
+    struct timers limits;  /* of the orders that wait */
+    struct queue unlocked; /* of orders that need no lock; not in the table */
+    struct store_order *batch[BATCH_MAX];
+    uint64_t gather_since_us, gather_till_us; /* see is_full() */
+    bool stopping;
+
+    pthread_mutex_t mutex; /* guards is_idle */
+    pthread_cond_t idle;
+    bool is_idle; /* stopping, and nothing is left to do */
+};
+
+/* ---- into the queues, or out of them --------------------------------------- */
+
+static void answer(struct dispatcher *d, struct order *order)
 {
     timers_cancel(&d->limits, &order->limit);
     if (order->returns)
-        atomic_fetch_add(&d->intake.away, 1);
-    intake_answer(order, d->queues.now_us);
+        atomic_fetch_add(&d->away, 1);
+    order_end(order, d->queues.now_us);
 }
 
-void dispatcher_refuse(struct dispatcher *d, struct order *order,
-                       enum order_outcome outcome, const char *why)
+static void refuse(struct dispatcher *d, struct order *order,
+                   enum order_outcome outcome, const char *why)
 {
     bool look_up =
         order->record.key[0] != '\0' && !order->is_fallback && !d->stopping;
@@ -46,7 +86,7 @@ void dispatcher_refuse(struct dispatcher *d, struct order *order,
     order->is_fallback |= look_up;
     order_not_now(order, outcome, why);
     if (!look_up) {
-        dispatcher_answer(d, order);
+        answer(d, order);
         return;
     }
     queue_push(&d->unlocked, order, false);
@@ -56,8 +96,7 @@ void dispatcher_refuse(struct dispatcher *d, struct order *order,
 
 static void refuse_at_the_end(struct dispatcher *d, struct order *order)
 {
-    dispatcher_refuse(d, order, ORDER_SHUTTING_DOWN,
-                      "the service is shutting down");
+    refuse(d, order, ORDER_SHUTTING_DOWN, "the service is shutting down");
 }
 
 static uint64_t limit_us(const struct dispatcher *d, const struct order *order)
@@ -71,31 +110,34 @@ static uint64_t limit_us(const struct dispatcher *d, const struct order *order)
     return order->submitted_us + 1000 * (ms < most ? ms : most);
 }
 
-void dispatcher_enqueue(struct dispatcher *d, struct order *order, bool again)
+static void enqueue(struct dispatcher *d, struct order *order, bool again)
 {
     struct queue *queue =
         queue_need(&d->queues, order->record.product_id, order->record.segment);
 
     if (!queue || !timers_set(&d->limits, &order->limit, limit_us(d, order))) {
-        dispatcher_refuse(d, order, ORDER_OVERLOADED, "out of memory");
+        refuse(d, order, ORDER_OVERLOADED, "out of memory");
         return;
     }
     queue_push(queue, order, again);
     locks_update(d->locks, queue);
 }
 
-void dispatcher_choose(struct dispatcher *d, struct order *order, bool again)
+static void choose(struct dispatcher *d, struct order *order, bool again)
 {
     struct store_order *record = &order->record;
 
     record->segment =
         hints_choose(d->app->hints, record->product_id, record->quantity);
-    dispatcher_enqueue(d, order, again);
+    enqueue(d, order, again);
 }
 
-void dispatcher_take_in(struct dispatcher *d)
+static void take_in(struct dispatcher *d)
 {
-    struct order *order = intake_take(&d->intake), *next;
+    struct order *order = NULL, *next;
+
+    if (atomic_load_explicit(&d->inbox, memory_order_relaxed))
+        order = order_list_reversed(atomic_exchange(&d->inbox, NULL));
 
     if (order) {
         if (d->gather_since_us == 0)
@@ -114,7 +156,7 @@ void dispatcher_take_in(struct dispatcher *d)
                  timers_set(&d->limits, &order->limit, limit_us(d, order)))
             queue_push(&d->unlocked, order, false);
         else
-            dispatcher_choose(d, order, false);
+            choose(d, order, false);
     }
 }
 
@@ -138,7 +180,7 @@ static void expire(struct dispatcher *d, struct order *order)
         outcome = order->is_fallback ? order->outcome : ORDER_STORE_UNAVAILABLE;
         order->is_fallback = false;
         order_not_now(order, outcome, "the database was busy for too long");
-        dispatcher_answer(d, order);
+        answer(d, order);
         return;
     }
     if (locks_are_away(d->locks)) {
@@ -154,7 +196,7 @@ static void expire(struct dispatcher *d, struct order *order)
         outcome = ORDER_OVERLOADED;
         why = "waited too long in the queue";
     }
-    dispatcher_refuse(d, order, outcome, why);
+    refuse(d, order, outcome, why);
     locks_update(d->locks, queue);
 }
 
@@ -173,7 +215,7 @@ static void refuse_before(void *ctx, struct queue *queue, uint64_t before_us,
         if (outcome == ORDER_NO_PRODUCT)
             queue_push(&d->unlocked, order, false);
         else
-            dispatcher_refuse(d, order, outcome, why);
+            refuse(d, order, outcome, why);
     }
 }
 
@@ -199,6 +241,8 @@ static void stop_all(struct dispatcher *d)
     }
 }
 
+/* ---- what the store calls ---------------------------------------------------- */
+
 /*
  * Customers who were just answered order again in a moment, and an order that just
  * misses a batch waits for a whole commit. So a batch waits until they are all back,
@@ -206,7 +250,7 @@ static void stop_all(struct dispatcher *d)
  */
 static bool is_full(const struct dispatcher *d)
 {
-    return atomic_load(&d->intake.away) <= 0 || d->stopping ||
+    return atomic_load(&d->away) <= 0 || d->stopping ||
            d->queues.now_us >= d->gather_till_us;
 }
 
@@ -220,8 +264,8 @@ static bool attend(void *ctx, uint64_t *due_us)
     if (!d->is_batched)
         return false;
     d->queues.now_us = clock_us();
-    atomic_store(&d->intake.is_timed, false);
-    dispatcher_take_in(d);
+    atomic_store(&d->is_timed, false);
+    take_in(d);
     while ((timer = timers_pop(&d->limits, d->queues.now_us)))
         expire(d, CONTAINER_OF(timer, struct order, limit));
     if (atomic_load(&d->intake.closed))
@@ -244,32 +288,205 @@ static bool attend(void *ctx, uint64_t *due_us)
         return is_ready;
     if (d->gather_till_us < *due_us)
         *due_us = d->gather_till_us;
-    atomic_store(&d->intake.is_timed, true);
+    atomic_store(&d->is_timed, true);
     return false;
+}
+
+/* Up to N of the first orders of QUEUE; USED of the batch is filled. */
+static size_t fill_lot(struct dispatcher *d, struct store_lot *lot,
+                       struct queue *queue, size_t n, size_t used)
+{
+    queue->batch = queue_pop(queue, n < LOT_MAX ? n : LOT_MAX);
+    *lot = (struct store_lot){.orders = &d->batch[used], .owner = queue};
+    for (struct order *order = queue->batch; order; order = order->next) {
+        timers_cancel(&d->limits, &order->limit);
+        d->batch[used + lot->n++] = &order->record;
+    }
+    return lot->n;
+}
+
+/* Whether the lease still runs is looked at last of all. If that look was too
+ * early by a moment, the store's fence decides. */
+static size_t take(void *ctx, struct store_lot lots[], size_t n_max)
+{
+    struct dispatcher *d = ctx;
+    size_t n = 0, used = 0;
+    struct queue *queue;
+
+    d->queues.now_us = clock_us();
+    take_in(d);
+    if (d->unlocked.waiting > 0) {
+        used = fill_lot(d, &lots[n], &d->unlocked, SIZE_MAX, 0);
+        lots[n++].unlocked = true;
+    }
+    while (n < n_max && used + LOT_MAX <= BATCH_MAX &&
+           (queue = TAILQ_FIRST(&d->queues.ready))) {
+        if (!locks_is_good(queue)) {
+            locks_leave(d->locks, queue);
+            continue;
+        }
+        used += fill_lot(d, &lots[n], queue, queue->quota, used);
+        queue->quota -= queue->quota == SIZE_MAX ? 0 : lots[n].n;
+        lots[n++].fence = &queue->fence;
+        queue_update(&d->queues, queue);
+    }
+    d->queues.at_store_us = n > 0 ? d->queues.now_us : 0;
+    return n;
+}
+
+/*
+ * An order of which nothing was decided goes on: another segment has enough; or
+ * no order had to be placed under the lock that was not asked for. Nothing is
+ * written under a lock that is not ours any more: its orders wait for it again,
+ * but not for ever.
+ */
+static void settle(struct dispatcher *d, const struct store_lot *lot,
+                   struct order *order, const struct store_error *error)
+{
+    struct store_order *record = &order->record;
+    bool goes_on =
+        lot->status == STORE_OK &&
+        (record->status == STORE_SHORT || record->status == STORE_NEEDS_LOCK);
+
+    if (goes_on && order->is_fallback) {
+        answer(d, order);
+    } else if (goes_on && d->stopping) {
+        refuse(d, order, ORDER_SHUTTING_DOWN, "the service is shutting down");
+    } else if (goes_on && record->status == STORE_NEEDS_LOCK) {
+        choose(d, order, true);
+    } else if (goes_on) {
+        record->gather = ++order->probes >= ORDER_PROBES_MAX;
+        record->segment = record->richest;
+        hints_uneven(d->app->hints, record->product_id, d->queues.now_us);
+        enqueue(d, order, true);
+    } else if (lot->status == STORE_STALE_FENCE && !d->stopping &&
+               ++order->tries < ORDER_TRIES_MAX) {
+        enqueue(d, order, true);
+    } else if (lot->status != STORE_OK && order->is_fallback) {
+        order->is_fallback = false; /* nobody could look up its key */
+        order_not_now(order, order->outcome, error->text);
+        answer(d, order);
+    } else {
+        order_set_decided(order, lot->status, error);
+        answer(d, order);
+    }
+}
+
+static void settle_lot(struct dispatcher *d, const struct store_lot *lot,
+                       const struct store_error *error)
+{
+    struct queue *queue = lot->owner;
+    struct order *order = queue->batch, *next;
+
+    queue->batch = NULL;
+    metrics_observe(d->app->metrics, METRICS_BATCH, lot->n);
+    if (lot->unlocked) {
+        metrics_count(d->app->metrics, METRICS_CHECKS, lot->n);
+        metrics_count(d->app->metrics, METRICS_WRONG, lot->wrongly_known);
+    } else {
+        hints_note(d->app->hints, queue->id.product_id, order->record.segments,
+                   queue->id.segment, lot->left);
+        queue->has_placed = true;
+        if (lot->status == STORE_STALE_FENCE)
+            locks_leave(d->locks, queue);
+    }
+    /* From the last to the first, so that those that go on keep their order. */
+    if (lot->status != STORE_OK || lot->unlocked || order->record.segments > 1)
+        order = order_list_reversed(order);
+    for (; order; order = next) {
+        next = order->next;
+        settle(d, lot, order, error);
+    }
+    if (!lot->unlocked)
+        locks_update(d->locks, queue);
+}
+
+static void done(void *ctx, struct store_lot lots[], size_t n,
+                 const struct store_error *error)
+{
+    struct dispatcher *d = ctx;
+    int waiting = (int)atomic_load(&d->intake.depth);
+
+    for (size_t i = 0; i < n; i++)
+        waiting -= (int)lots[i].n;
+    d->queues.now_us = clock_us();
+    metrics_observe(d->app->metrics, METRICS_COMMIT,
+                    d->queues.now_us - d->queues.at_store_us);
+    d->queues.at_store_us = 0;
+    d->gather_since_us = waiting > 0 ? d->queues.now_us : 0;
+    d->gather_till_us = d->queues.now_us + QUIET_US;
+    atomic_store(&d->away, waiting > 0 && n > 0 && lots[0].orders[0]->key[0]
+                               ? INT_MIN / 2
+                               : 0);
+    for (size_t i = 0; i < n; i++)
+        settle_lot(d, &lots[i], error);
+}
+
+/* ---- from any thread --------------------------------------------------------- */
+
+/*
+ * The inbox is a stack: what comes together is turned round, and once more when it
+ * is taken. An order with a key counts twice: the store takes longer for those, and
+ * places those of one half of the customers while the other half's are read.
+ */
+static void put(struct dispatcher *d, struct order *list, bool returns)
+{
+    struct order *first = list; /* that ends up last */
+    int back;
+
+    back = list->record.key[0] != '\0' ? 2 : 1;
+    list->returns = returns;
+    list = order_list_reversed(list);
+    first->next = atomic_load(&d->inbox);
+    while (!atomic_compare_exchange_weak(&d->inbox, &first->next, list))
+        continue;
+    if (!returns || atomic_fetch_sub(&d->away, back) <= back ||
+        !atomic_load(&d->is_timed))
+        store_source_wake(d->app->store);
+}
+
+static void submit(struct dispatcher *d, struct order *list, bool returns)
+{
+    list = order_begin(&d->intake, list);
+    if (!list)
+        return;
+    if (d->is_batched)
+        put(d, list, returns);
+    else
+        one_by_one_submit(&d->intake, list);
 }
 
 void dispatcher_submit(struct dispatcher *dispatcher, struct order *list)
 {
-    list = intake_count(&dispatcher->intake, list);
-    if (dispatcher->is_batched)
-        intake_put(&dispatcher->intake, list, false);
-    else
-        one_by_one_submit(&dispatcher->intake, list);
+    submit(dispatcher, list, false);
 }
 
 void dispatcher_gather(struct dispatcher *dispatcher, struct order *order)
 {
     order->next = NULL;
-    order = intake_count(&dispatcher->intake, order);
-    if (dispatcher->is_batched)
-        intake_put(&dispatcher->intake, order, true);
-    else
-        one_by_one_submit(&dispatcher->intake, order);
+    submit(dispatcher, order, true);
 }
 
-bool dispatcher_refuses(struct dispatcher *dispatcher, struct order *order)
+bool dispatcher_refuses(struct dispatcher *d, struct order *order)
 {
-    return intake_refuses(&dispatcher->intake, order);
+    const struct store_order *record = &order->record;
+    atomic_uint_fast64_t *due_ms =
+        &d->check_due_ms[(uint64_t)record->product_id % CHECKS];
+    uint_fast64_t due, now_ms;
+
+    if (record->key[0] ||
+        !store_knows_sold_out(d->app->store, record->product_id,
+                              record->quantity))
+        return false;
+    /* The thread that moves the time on lets its order through. */
+    now_ms = clock_ms();
+    due = atomic_load_explicit(due_ms, memory_order_relaxed);
+    if (now_ms >= due &&
+        atomic_compare_exchange_strong(due_ms, &due, now_ms + CHECK_EVERY_MS))
+        return false;
+    order_set_outcome(order, ORDER_SOLD_OUT, store_status_text(STORE_SOLD_OUT));
+    metrics_order(d->app->metrics, ORDER_SOLD_OUT);
+    return true;
 }
 
 size_t dispatcher_depth(const struct dispatcher *dispatcher)
@@ -287,10 +504,8 @@ struct dispatcher *dispatcher_open(const struct app *app)
 {
     struct dispatcher *d = calloc(1, sizeof(*d));
     const struct locks_owner owner = {.refuse = refuse_before, .ctx = d};
-    const struct store_source source = {.attend = attend,
-                                        .take = dispatcher_take,
-                                        .done = dispatcher_done,
-                                        .ctx = d};
+    const struct store_source source = {
+        .attend = attend, .take = take, .done = done, .ctx = d};
 
     if (!d)
         return NULL;
@@ -299,7 +514,6 @@ struct dispatcher *dispatcher_open(const struct app *app)
     queues_init(&d->queues);
     TAILQ_INIT(&d->unlocked.orders);
     pthread_mutex_init(&d->mutex, NULL);
-    pthread_mutex_init(&d->intake.hints_mutex, NULL);
     pthread_cond_init(&d->idle, NULL);
     d->locks = locks_open(app, &d->queues, &owner);
     if (!d->locks) {
@@ -339,7 +553,6 @@ void dispatcher_close(struct dispatcher *d)
     locks_close(d->locks);
     timers_release(&d->limits);
     pthread_cond_destroy(&d->idle);
-    pthread_mutex_destroy(&d->intake.hints_mutex);
     pthread_mutex_destroy(&d->mutex);
     free(d);
 }

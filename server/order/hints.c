@@ -1,21 +1,27 @@
 /*
  * A table of the products with several segments, and one task for the workers at
  * a time, which writes what has changed and reads what is old. See hints.h.
+ *
+ * Whatever goes wrong with Redis, its connection is dropped and made anew after a
+ * pause, because nobody waits for a hint.
  */
 #include "server/order/hints.h"
 
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
 #include <uthash.h>
 
 #include "db/store_batch.h"
+#include "lock/dlock_values.h"
 #include "server/base/app.h"
+#include "server/base/clock.h"
 #include "server/base/config.h"
 #include "server/base/log.h"
 #include "server/base/metrics.h"
-#include "server/order/hint_redis.h"
 
 #define PRODUCTS_MAX 4096   /* more are all forgotten, and learned anew */
 #define TASK_HINTS   256    /* that one task writes, or reads */
@@ -23,6 +29,17 @@
 #define READ_GAP_US  2000   /* between two products */
 #define EVEN_OUT_US  100000 /* a product is dealt out anew after that */
 #define TIMEOUT_MS   500    /* of one round trip */
+#define PAUSE_MS     500    /* after a failure nothing is tried for so long */
+#define ROUND_HINTS  64     /* that one round trip writes, or reads */
+
+#define HINT_UNKNOWN (-1)
+
+/* stock:{PRODUCT:SEGMENT} */
+struct hint {
+    int64_t product_id;
+    int64_t segment;
+    int64_t units; /* HINT_UNKNOWN: there is none */
+};
 
 /* A product with several segments. */
 struct hint_product {
@@ -45,8 +62,13 @@ struct hint_product {
 
 struct hints {
     const struct app *app;
-    struct hint_redis *redis; /* NULL: none. Guarded by the mutex. */
-    pthread_mutex_t mutex;
+    pthread_mutex_t mutex;      /* guards what is about Redis: */
+    struct dlock_values *redis; /* NULL: there is none */
+    bool is_away;               /* and that was logged */
+    bool refuses;               /* to write, and that was logged */
+    uint64_t again_ms;          /* it is not asked before */
+
+    pthread_mutex_t table; /* guards the products, order by order */
     struct hint_product *products;
     struct hint_product *dirty;
     unsigned short random[3]; /* the state of erand48() */
@@ -112,8 +134,8 @@ void hints_taken(struct hints *hints, int64_t product_id, int64_t segment,
         product->segments[segment].is_others = by_others;
 }
 
-void hints_note(struct hints *hints, int64_t product_id, int64_t segments,
-                int64_t segment, int64_t left)
+static void note(struct hints *hints, int64_t product_id, int64_t segments,
+                 int64_t segment, int64_t left)
 {
     struct hint_product *product = find(hints, product_id);
     struct hint_seg *at;
@@ -136,6 +158,14 @@ void hints_note(struct hints *hints, int64_t product_id, int64_t segments,
     product->is_dirty = true;
     product->next_dirty = hints->dirty;
     hints->dirty = product;
+}
+
+void hints_note(struct hints *hints, int64_t product_id, int64_t segments,
+                int64_t segment, int64_t left)
+{
+    pthread_mutex_lock(&hints->table);
+    note(hints, product_id, segments, segment, left);
+    pthread_mutex_unlock(&hints->table);
 }
 
 /*
@@ -177,7 +207,7 @@ static int64_t richest(const struct hint_product *product)
     return at;
 }
 
-int64_t hints_choose(struct hints *hints, int64_t product_id, int64_t quantity)
+static int64_t choose(struct hints *hints, int64_t product_id, int64_t quantity)
 {
     struct hint_product *product = find(hints, product_id);
     uint64_t weights[STORE_SEGMENTS_MAX], sum, dice;
@@ -196,6 +226,16 @@ int64_t hints_choose(struct hints *hints, int64_t product_id, int64_t quantity)
     if (product->segments[at].left != HINT_UNKNOWN)
         product->segments[at].left -= quantity;
     return at;
+}
+
+int64_t hints_choose(struct hints *hints, int64_t product_id, int64_t quantity)
+{
+    int64_t segment;
+
+    pthread_mutex_lock(&hints->table);
+    segment = choose(hints, product_id, quantity);
+    pthread_mutex_unlock(&hints->table);
+    return segment;
 }
 
 static void evened_out(struct store_write *write)
@@ -231,6 +271,85 @@ void hints_uneven(struct hints *hints, int64_t product_id, uint64_t now_us)
     store_even_out_begin(hints->app->store, &product->even_out);
 }
 
+/* ---- Redis ---------------------------------------------------------------- */
+
+/* What is no number of units is no hint. */
+static int64_t units_of(const char *text)
+{
+    char *end;
+    long long units = strtoll(text, &end, 10);
+
+    return end > text && *end == '\0' && units >= 0 && units <= STORE_NUMBER_MAX
+               ? units
+               : HINT_UNKNOWN;
+}
+
+/* Each change has a line in the log. That a server is full, only a write can tell:
+ * it goes on answering reads. */
+static void note_redis(struct hints *hints, bool is_away, bool is_write,
+                       bool is_refused, const char *why)
+{
+    if (is_away && !hints->is_away)
+        log_warn("hints", "redis=away error=\"%s\"", why);
+    else if (!is_away && hints->is_away)
+        log_info("hints", "redis=back");
+    hints->is_away = is_away;
+    if (is_away)
+        hints->again_ms = clock_ms() + PAUSE_MS;
+    if (is_away || !is_write || is_refused == hints->refuses)
+        return;
+    hints->refuses = is_refused;
+    if (is_refused)
+        log_warn("hints", "redis=refuses error=\"%s\"", why);
+    else
+        log_info("hints", "redis=takes-them-again");
+}
+
+static bool ask_once(struct hints *hints, struct hint asked[], size_t n,
+                     bool is_write)
+{
+    struct dlock_value list[ROUND_HINTS];
+    char keys[ROUND_HINTS][64];
+    struct dlock_error error = {""};
+    enum dlock_status status;
+    bool is_refused = false;
+
+    for (size_t i = 0; i < n; i++) {
+        snprintf(keys[i], sizeof(keys[i]), "stock:{%" PRId64 ":%" PRId64 "}",
+                 asked[i].product_id, asked[i].segment);
+        list[i] = (struct dlock_value){.key = keys[i]};
+        if (is_write)
+            snprintf(list[i].text, sizeof(list[i].text), "%" PRId64,
+                     asked[i].units);
+    }
+    status = is_write ? dlock_values_set(hints->redis, list, n, &error)
+                      : dlock_values_get(hints->redis, list, n, &error);
+    for (size_t i = 0; i < n; i++) {
+        is_refused |= list[i].refused;
+        if (!is_write)
+            asked[i].units = units_of(list[i].text);
+    }
+    note_redis(hints, status != DLOCK_OK && !is_refused, is_write, is_refused,
+               error.text);
+    return status == DLOCK_OK;
+}
+
+/* Writes or reads N hints, whose units are HINT_UNKNOWN before they are read. False:
+ * Redis is away, or has refused some. */
+static bool ask_redis(struct hints *hints, struct hint list[], size_t n,
+                      bool is_write)
+{
+    bool all;
+
+    pthread_mutex_lock(&hints->mutex);
+    all = clock_ms() >= hints->again_ms;
+    for (size_t i = 0; i < n && all; i += ROUND_HINTS)
+        all = ask_once(hints, list + i,
+                       n - i < ROUND_HINTS ? n - i : ROUND_HINTS, is_write);
+    pthread_mutex_unlock(&hints->mutex);
+    return all;
+}
+
 /* From now on HINTS may be closed by others. */
 static void end(struct task *task)
 {
@@ -239,17 +358,6 @@ static void end(struct task *task)
 
     atomic_store(&hints->ended, true);
     store_source_wake(store);
-}
-
-static bool ask_redis(struct hints *hints, struct hint list[], size_t n,
-                      bool is_write)
-{
-    bool done;
-
-    pthread_mutex_lock(&hints->mutex);
-    done = hint_redis_run(hints->redis, list, n, is_write);
-    pthread_mutex_unlock(&hints->mutex);
-    return done;
 }
 
 static void run(struct task *task, struct worker *worker)
@@ -360,8 +468,9 @@ struct hints *hints_open(const struct app *app, const char *redis_url)
     hints->app = app;
     (void)getrandom(hints->random, sizeof(hints->random), 0);
     pthread_mutex_init(&hints->mutex, NULL);
-    hints->redis = redis_url ? hint_redis_open(redis_url, TIMEOUT_MS) : NULL;
-    if (!redis_url || hints->redis)
+    pthread_mutex_init(&hints->table, NULL);
+    if (!redis_url || dlock_values_open(redis_url, TIMEOUT_MS, &hints->redis,
+                                        NULL) == DLOCK_OK)
         return hints;
     log_error("hints", "error=\"the Redis url makes no sense\"");
     hints_close(hints);
@@ -383,7 +492,9 @@ void hints_close(struct hints *hints)
     if (!hints)
         return;
     forget_all(hints);
-    hint_redis_close(hints->redis);
+    if (hints->redis)
+        dlock_values_close(hints->redis);
+    pthread_mutex_destroy(&hints->table);
     pthread_mutex_destroy(&hints->mutex);
     free(hints);
 }

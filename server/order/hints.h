@@ -11,8 +11,8 @@
  * products with several segments have hints; that a product has several, the
  * store says with its first order.
  *
- * All but hints_publish() is for one thread at a time: the committer's, or order
- * by order any that has the mutex of one_by_one.c.
+ * hints_choose(), hints_note() and hints_publish() are for any thread, all else is
+ * for the committer's.
  */
 #ifndef HINTS_H
 #define HINTS_H

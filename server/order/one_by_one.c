@@ -11,7 +11,7 @@
  * transaction decides. The naive way is what textbooks print, and is exactly as
  * right as the lock around it.
  */
-#include "server/order/intake.h"
+#include "server/order/one_by_one.h"
 
 #include <poll.h>
 #include <string.h>
@@ -103,10 +103,8 @@ static void choose(const struct worker *worker, struct order *order)
     record->segment = 0;
     if (worker->app->config->deduct == DEDUCT_NAIVE)
         return;
-    pthread_mutex_lock(&order->intake->hints_mutex);
     record->segment =
         hints_choose(worker->app->hints, record->product_id, record->quantity);
-    pthread_mutex_unlock(&order->intake->hints_mutex);
 }
 
 /* What the store has said: how many segments there are. */
@@ -116,10 +114,8 @@ static void note(const struct worker *worker, struct order *order)
 
     if (record->segments <= 1)
         return;
-    pthread_mutex_lock(&order->intake->hints_mutex);
     hints_note(worker->app->hints, record->product_id, record->segments,
                record->segment, -1);
-    pthread_mutex_unlock(&order->intake->hints_mutex);
 }
 
 /* Nothing is decided, and the order may go on: the lock was overtaken, or
@@ -216,7 +212,7 @@ static void answer_not_now(struct order *order, enum order_outcome outcome,
                            const char *why)
 {
     order_not_now(order, outcome, why);
-    intake_answer(order, clock_us());
+    order_end(order, clock_us());
 }
 
 /* All workers may have been busy for longer than the order may wait. */
@@ -248,11 +244,11 @@ void one_by_one_run(struct task *task, struct worker *worker)
         note(worker, order);
         again = goes_on(worker, order);
         if (!again)
-            intake_answer(order, clock_us());
+            order_end(order, clock_us());
         give_lock(worker, &lock);
     }
     if (again) /* without the lock */
-        intake_answer(order, clock_us());
+        order_end(order, clock_us());
 }
 
 static void refuse(struct task *task)

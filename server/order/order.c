@@ -1,11 +1,19 @@
 /*
  * From what the lock and the store said to what the customer is told: the only
- * place where the vocabularies of lock/ and db/ become that of an order.
+ * place where the vocabularies of lock/ and db/ become that of an order. And the
+ * two ends of its way, where orders are counted.
  */
-
 #include "server/order/order.h"
 
 #include <stdio.h>
+#include <string.h>
+
+#include "db/store_batch.h"
+#include "server/base/app.h"
+#include "server/base/clock.h"
+#include "server/base/config.h"
+#include "server/base/health.h"
+#include "server/base/metrics.h"
 
 enum order_outcome order_outcome_of_lock(enum dlock_status status)
 {
@@ -89,4 +97,77 @@ struct order *order_list_reversed(struct order *list)
         turned = list;
     }
     return turned;
+}
+
+/* ---- from its beginning to its end ------------------------------------------ */
+
+static void refuse_at_once(const struct intake *intake, struct order *order,
+                           enum order_outcome outcome, const char *why)
+{
+    order_not_now(order, outcome, why);
+    metrics_order(intake->app->metrics, outcome);
+    order->done(order);
+}
+
+struct order *order_begin(struct intake *intake, struct order *list)
+{
+    size_t most = (size_t)intake->app->config->queue_max;
+    struct order *taken = NULL, **last = &taken, *next;
+    uint64_t now_us = clock_us();
+
+    for (; list; list = next) {
+        next = list->next;
+        list->intake = intake;
+        list->submitted_us = now_us;
+        list->tries = list->probes = 0;
+        list->is_fallback = list->returns = false;
+        list->limit = (struct timer){0};
+        list->queue = NULL;
+        if (atomic_load(&intake->closed)) {
+            refuse_at_once(intake, list, ORDER_SHUTTING_DOWN,
+                           "the service is shutting down");
+        } else if (atomic_fetch_add(&intake->depth, 1) >= most) {
+            atomic_fetch_sub(&intake->depth, 1);
+            if (atomic_load(&intake->closed)) /* it waits for a depth of 0 */
+                store_source_wake(intake->app->store);
+            refuse_at_once(intake, list, ORDER_OVERLOADED,
+                           "too many orders are waiting");
+        } else {
+            *last = list;
+            last = &list->next;
+        }
+    }
+    *last = NULL;
+    return taken;
+}
+
+/* Whether it went through, or what of ours is to blame: the detail without its tail. */
+static void tell_health(struct health *health, const struct order *order)
+{
+    enum health_part part =
+        order->outcome == ORDER_LOCK_UNREACHABLE ? HEALTH_LOCK : HEALTH_STORE;
+    char why[sizeof(order->detail)];
+
+    if (order->outcome == ORDER_PLACED) {
+        health_worked(health, part, order->submitted_us);
+    } else if (order->outcome == ORDER_STORE_UNAVAILABLE ||
+               order->outcome == ORDER_LOCK_UNREACHABLE) {
+        (void)snprintf(why, sizeof(why), "%.*s",
+                       (int)strcspn(order->detail, ";"), order->detail);
+        health_refused(health, part, why);
+    }
+}
+
+void order_end(struct order *order, uint64_t now_us)
+{
+    struct intake *intake = order->intake;
+    struct metrics *metrics = intake->app->metrics;
+
+    tell_health(intake->app->health, order);
+    metrics_order(metrics, order->outcome);
+    metrics_observe(metrics, METRICS_ORDER, now_us - order->submitted_us);
+    if (order->record.segments > 1)
+        metrics_observe(metrics, METRICS_PROBES, order->probes + 1);
+    atomic_fetch_sub(&intake->depth, 1);
+    order->done(order);
 }

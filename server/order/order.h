@@ -7,6 +7,7 @@
 #ifndef ORDER_H
 #define ORDER_H
 
+#include <stdatomic.h>
 #include <sys/queue.h>
 
 #include "db/store.h"
@@ -18,8 +19,15 @@
 #define ORDER_TRIES_MAX  3 /* of an order whose lock was overtaken */
 #define ORDER_PROBES_MAX 2 /* segments with too few units; then it gathers */
 
-struct intake;
+struct app;
 struct queue;
+
+/* Where orders come in: it bounds how many are under way. */
+struct intake {
+    const struct app *app;
+    atomic_size_t depth; /* orders taken in and not answered */
+    atomic_bool closed;  /* the service is shutting down */
+};
 
 struct order {
     struct store_order record;  /* what is asked; filled when placed */
@@ -72,6 +80,13 @@ void order_not_now(struct order *order, enum order_outcome outcome,
  */
 void order_set_decided(struct order *order, enum store_status status,
                        const struct store_error *error);
+
+/* Orders linked by next, in the order in which they came. Those that find no
+ * place are answered here. Returns the others, that were counted. From any thread. */
+struct order *order_begin(struct intake *intake, struct order *list);
+
+/* An order that was counted has its outcome: calls done(). From any thread. */
+void order_end(struct order *order, uint64_t now_us);
 
 /* A list of orders, linked by next, from its last to its first. */
 struct order *order_list_reversed(struct order *list);

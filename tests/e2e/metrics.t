@@ -21,7 +21,7 @@ $server->order(4_000_000);
 # As in `top -H`; only the main thread has the program's name.
 my %threads;
 $threads{ Stockade::slurp($_) =~ s/-?\d*\n\z//r }++ for glob '/proc/' . $server->pid . '/task/*/comm';
-my @names = qw(committer dlock-watchdog health http reader worker);
+my @names = qw(committer dlock-async dlock-watchdog health http reader worker);
 is_deeply [grep { $_ ne 'stockade' } sort keys %threads], \@names, 'threads have names';
 # ThreadSanitizer has a thread of its own.
 is $threads{stockade}, 1, 'each of them' if !$ENV{SAN};

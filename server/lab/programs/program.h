@@ -19,8 +19,8 @@
 #include "db/store_async.h"
 #include "server/base/app.h"
 #include "server/lab/stage/stage.h"
-#include "server/order/intake.h"
 #include "server/order/lock_tasks.h"
+#include "server/order/one_by_one.h"
 
 /* What a program has. */
 struct program_actor {

@@ -150,7 +150,6 @@ static bool open_parts(const struct stage_scene *scene, unsigned first)
     app->metrics = metrics_new();
     process.intake.app = app;
     process.actors_n = scene->one_process ? scene->buyers : 1;
-    (void)pthread_mutex_init(&process.intake.hints_mutex, NULL);
     good = app->metrics &&
            (!process.world->has_disk || disk_watch(process.world->db_path)) &&
            store_open(&store, &app->store, &error) == STORE_OK;
