@@ -228,7 +228,7 @@ void suspend_for_order(struct request *request, request_answer *answer)
 {
     struct order *order = &request->order;
 
-    if (dispatcher_refuses(request->app->dispatcher, order)) {
+    if (dispatcher_refuse_known(request->app->dispatcher, order)) {
         answer(request);
         return;
     }

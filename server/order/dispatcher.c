@@ -138,7 +138,6 @@ static void take_in(struct dispatcher *d)
 
     if (atomic_load_explicit(&d->inbox, memory_order_relaxed))
         order = order_list_reversed(atomic_exchange(&d->inbox, NULL));
-
     if (order) {
         if (d->gather_since_us == 0)
             d->gather_since_us = d->queues.now_us;
@@ -335,10 +334,9 @@ static size_t take(void *ctx, struct store_lot lots[], size_t n_max)
 }
 
 /*
- * An order of which nothing was decided goes on: another segment has enough; or
- * no order had to be placed under the lock that was not asked for. Nothing is
- * written under a lock that is not ours any more: its orders wait for it again,
- * but not for ever.
+ * The order goes on if nothing was decided: another segment has enough units; or it
+ * came without a lock, and needs one. An order whose lock was overtaken waits for
+ * the lock again, but not for ever, because nothing was written for it.
  */
 static void settle(struct dispatcher *d, const struct store_lot *lot,
                    struct order *order, const struct store_error *error)
@@ -413,6 +411,8 @@ static void done(void *ctx, struct store_lot lots[], size_t n,
     metrics_observe(d->app->metrics, METRICS_COMMIT,
                     d->queues.now_us - d->queues.at_store_us);
     d->queues.at_store_us = 0;
+    /* Those that are answered below are away from now on. Orders with a key are not
+     * waited for while others are there: the store is what is short then. */
     d->gather_since_us = waiting > 0 ? d->queues.now_us : 0;
     d->gather_till_us = d->queues.now_us + QUIET_US;
     atomic_store(&d->away, waiting > 0 && n > 0 && lots[0].orders[0]->key[0]
@@ -426,34 +426,30 @@ static void done(void *ctx, struct store_lot lots[], size_t n,
 
 /*
  * The inbox is a stack: what comes together is turned round, and once more when it
- * is taken. An order with a key counts twice: the store takes longer for those, and
- * places those of one half of the customers while the other half's are read.
+ * is taken. An order with a key counts for two customers that are back, because the
+ * store takes longer for it: it places one half of them while the loops read those
+ * of the other half.
  */
-static void put(struct dispatcher *d, struct order *list, bool returns)
+static void submit(struct dispatcher *d, struct order *list, bool returns)
 {
-    struct order *first = list; /* that ends up last */
+    struct order *last = order_begin(&d->intake, list);
     int back;
 
-    back = list->record.key[0] != '\0' ? 2 : 1;
-    list->returns = returns;
-    list = order_list_reversed(list);
-    first->next = atomic_load(&d->inbox);
-    while (!atomic_compare_exchange_weak(&d->inbox, &first->next, list))
+    if (last && !d->is_batched)
+        one_by_one_submit(&d->intake, last);
+    if (!last || !d->is_batched)
+        return;
+    last->returns = returns;
+    back = last->record.key[0] != '\0' ? 2 : 1;
+    list = order_list_reversed(last);
+    last->next = atomic_load(&d->inbox);
+    while (!atomic_compare_exchange_weak(&d->inbox, &last->next, list))
         continue;
+    /* is_timed is read after the order is there, and attend() clears it before it
+     * takes in: so either it finds the order, or it is woken. */
     if (!returns || atomic_fetch_sub(&d->away, back) <= back ||
         !atomic_load(&d->is_timed))
         store_source_wake(d->app->store);
-}
-
-static void submit(struct dispatcher *d, struct order *list, bool returns)
-{
-    list = order_begin(&d->intake, list);
-    if (!list)
-        return;
-    if (d->is_batched)
-        put(d, list, returns);
-    else
-        one_by_one_submit(&d->intake, list);
 }
 
 void dispatcher_submit(struct dispatcher *dispatcher, struct order *list)
@@ -467,7 +463,7 @@ void dispatcher_gather(struct dispatcher *dispatcher, struct order *order)
     submit(dispatcher, order, true);
 }
 
-bool dispatcher_refuses(struct dispatcher *d, struct order *order)
+bool dispatcher_refuse_known(struct dispatcher *d, struct order *order)
 {
     const struct store_order *record = &order->record;
     atomic_uint_fast64_t *due_ms =

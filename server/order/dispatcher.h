@@ -3,9 +3,9 @@
  *
  * Two ways to sell (--orders):
  *   batched      orders queue by their lock, that of a segment of a product.
- *                Workers take the locks, which are kept while orders come. When
- *                the store is ready, all orders of all queues whose lock is held
- *                are decided in one transaction, and answered;
+ *                Locks are taken by libdlock's asynchronous calls, and kept while
+ *                orders come. When the store is ready, all orders of all queues
+ *                whose lock is held are decided in one transaction, and answered;
  *   one-by-one   every order on its own, as many at a time as there are workers:
  *                each takes the lock, lets the store decide, answers, and gives
  *                the lock back. For the lab and the load tests, where the lock
@@ -40,11 +40,14 @@ void dispatcher_submit(struct dispatcher *dispatcher, struct order *list);
 void dispatcher_gather(struct dispatcher *dispatcher, struct order *order);
 
 /*
- * Whether it is known already that the order would be refused: then the outcome
- * is set, it is counted, and need not be handed in; done() is not called. From
- * any thread.
+ * Refuses an order of which it is known already that it would be: then the outcome
+ * is set, it is counted, and need not be handed in; done() is not called. An order
+ * with a key is not refused, because its key may be known; and now and then one of a
+ * product is let through, so that the store looks whether we are right. From any
+ * thread.
  */
-bool dispatcher_refuses(struct dispatcher *dispatcher, struct order *order);
+bool dispatcher_refuse_known(struct dispatcher *dispatcher,
+                             struct order *order);
 
 /* Orders taken in and not answered yet; at most --queue-max. */
 size_t dispatcher_depth(const struct dispatcher *dispatcher);

@@ -284,8 +284,8 @@ static int64_t units_of(const char *text)
                : HINT_UNKNOWN;
 }
 
-/* Each change has a line in the log. That a server is full, only a write can tell:
- * it goes on answering reads. */
+/* Each change has a line in the log. A server that is full answers reads as before, so
+ * only a write tells. */
 static void note_redis(struct hints *hints, bool is_away, bool is_write,
                        bool is_refused, const char *why)
 {

@@ -296,7 +296,7 @@ static void hear_taken(struct locks *locks, struct queue *queue)
         if (queue->state == QUEUE_FREE) /* forgotten at once */
             (void)timers_set(&locks->timers, &queue->timer, 0);
     } else {
-        /* What may have been won, the next try of this session takes over. */
+        /* The lock may have been won: the next try of this session takes it over. */
         queue->preferred = session;
         locks->owner.refuse(locks->owner.ctx, queue, lock->begun_us,
                             lock->store_status == STORE_OK
@@ -320,10 +320,10 @@ static void step_back(struct locks *locks, struct queue *queue)
 }
 
 /*
- * A lock server that cannot take a lock back may be there again in a moment;
- * until then the product is blocked for everybody. What cannot be given back at
- * all ends with its lease, and its session takes no more locks: it is not known
- * what the server believes of it.
+ * A lock server that does not take a lock back may be there again in a moment, and
+ * until then the product is blocked for everybody: so the release is tried again.
+ * A lock that cannot be given back ends with its lease. Its session takes no more
+ * locks, because nobody knows what the server believes of it.
  */
 static void hear_given(struct locks *locks, struct queue *queue)
 {

@@ -268,7 +268,7 @@ void order_rig_hand_in(struct order_rig *rig, struct rig_order *const orders[],
         struct order *path = &orders[i]->path;
 
         orders[i]->asked_us = clock_us();
-        if (dispatcher_refuses(rig->app.dispatcher, path)) {
+        if (dispatcher_refuse_known(rig->app.dispatcher, path)) {
             note_answer(path);
         } else {
             *last = path;

@@ -116,7 +116,7 @@ static void hand_in(struct instance *instance, enum arrival arrival)
         (void)snprintf(order->record.key, sizeof(order->record.key), "%s",
                        role->key);
     instance->orders_n++;
-    if (dispatcher_refuses(dispatcher, order))
+    if (dispatcher_refuse_known(dispatcher, order))
         on_answer(order);
     else
         dispatcher_submit(dispatcher, order);
