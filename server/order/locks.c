@@ -66,10 +66,8 @@ static struct lock_session *session_open(struct locks *locks)
 {
     struct lock_session *session;
 
-    if (locks->sessions_n == CONFIG_SESSIONS_MAX)
-        return NULL;
-    session = calloc(1, sizeof(*session));
-    if (!session)
+    if (locks->sessions_n == CONFIG_SESSIONS_MAX ||
+        !(session = calloc(1, sizeof(*session))))
         return NULL;
     if (dlock_session_open(locks->app->locks, &session->dlock, NULL) !=
         DLOCK_OK) {
@@ -409,16 +407,23 @@ static void begin_take(struct locks *locks, struct queue *queue,
     begin(locks, queue, LOCK_TAKE);
 }
 
+/* There may be more busy locks than sessions, and orders whose time is up must hear
+ * of it: so they are waited for by turns. */
+static unsigned turn_ms(const struct locks *locks)
+{
+    unsigned ms = lock_wait_ms(locks->app);
+
+    if (locks->waits >= WAITS_MAX / 2 || ms < TURN_MS_SHORT)
+        return TURN_MS_SHORT;
+    return ms < TURN_MS ? ms : TURN_MS;
+}
+
 /* To give back comes first, since others wait for it; then queues that have not
- * been tried yet. Busy locks are waited for by turns, because there may be more of
- * them than sessions, and because orders whose time is up must hear of it. */
+ * been tried yet. */
 static void begin_all(struct locks *locks)
 {
-    unsigned most_ms = lock_wait_ms(locks->app);
     struct queue *queue, *next;
 
-    if (most_ms > TURN_MS)
-        most_ms = TURN_MS;
     for (queue = TAILQ_FIRST(&locks->giving); queue && locks->calls < CALLS_MAX;
          queue = next) {
         next = TAILQ_NEXT(queue, place);
@@ -430,10 +435,7 @@ static void begin_all(struct locks *locks)
     while (locks->calls < CALLS_MAX && (queue = TAILQ_FIRST(&locks->wanted)))
         begin_take(locks, queue, 0);
     while (locks->waits < WAITS_MAX && (queue = TAILQ_FIRST(&locks->busy)))
-        begin_take(locks, queue,
-                   locks->waits < WAITS_MAX / 2 && most_ms > TURN_MS_SHORT
-                       ? most_ms
-                       : TURN_MS_SHORT);
+        begin_take(locks, queue, turn_ms(locks));
 }
 
 /* ---- looks: does another instance wait for a lock that we have? ----------- */
