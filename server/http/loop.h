@@ -37,6 +37,7 @@ struct loop_group {
     atomic_size_t connections_n;
 };
 
+/* Padded before what other threads write. NOLINTNEXTLINE(*Padding) */
 struct loop {
     const struct app *app;
     struct loop_group *group;

@@ -24,7 +24,7 @@
 #define STEP_BACK_US  5000
 #define STUCK_US      1000000 /* a store that does not go on */
 
-#define CALLS_MAX     8   /* under way at once that do not wait for a lock; */
+#define CALLS_MAX     32  /* under way at once that do not wait for a lock; */
 #define WAITS_MAX     64  /* and that do, each with a session of its own */
 #define TURN_MS       250 /* that a busy lock is waited for in one go; */
 #define TURN_MS_SHORT 5 /* of very many, or with a session that holds others */
@@ -40,15 +40,13 @@ struct lock_session {
     TAILQ_ENTRY(lock_session) place;
 };
 
-TAILQ_HEAD(lock_session_list, lock_session);
-
 struct locks {
     const struct app *app;
     struct queues *queues;
     struct locks_owner owner;
     struct lock_inbox inbox; /* results of tasks */
 
-    struct lock_session_list sessions;
+    TAILQ_HEAD(, lock_session) sessions;
     size_t sessions_n;
     struct queue_list wanted, busy, giving; /* that wait for their task */
     struct queue_list held; /* those first that were looked at longest ago */
@@ -352,9 +350,8 @@ static void hear_given(struct locks *locks, struct queue *queue)
 
 static size_t *calls_of(struct locks *locks, const struct lock_task *task)
 {
-    bool waits = task->kind == LOCK_TAKE && task->wait_ms > 0;
-
-    return waits ? &locks->waits : &locks->calls;
+    return task->kind == LOCK_TAKE && task->wait_ms > 0 ? &locks->waits
+                                                        : &locks->calls;
 }
 
 static void hear_tasks(struct locks *locks)
@@ -589,11 +586,15 @@ struct locks *locks_open(const struct app *app, struct queues *queues,
 
 void locks_close(struct locks *locks)
 {
+    struct lock_session *session, *next;
+
     if (!locks)
         return;
     assert(locks_are_idle(locks));
-    while (!TAILQ_EMPTY(&locks->sessions))
-        session_close(locks, TAILQ_FIRST(&locks->sessions));
+    for (session = TAILQ_FIRST(&locks->sessions); session; session = next) {
+        next = TAILQ_NEXT(session, place);
+        session_close(locks, session);
+    }
     timers_release(&locks->timers);
     free(locks);
 }
