@@ -79,7 +79,8 @@ static void check_leases(struct stage *stage, const struct stage_lock *lock,
                          const struct stage_lock *before, int mover)
 {
     int owner = mover >= 0 ? whose_lease(stage, lock, before) : -1;
-    bool is_late = mover >= 0 && stage->is_delivery &&
+    /* With its data a server has lost what it knew of newer commands. */
+    bool is_late = mover >= 0 && stage->is_delivery && stage->losses == 0 &&
                    stage_is_outdated(stage, &stage->delivered);
 
     if (owner >= 0 && !is_of(stage, mover, owner))

@@ -201,9 +201,10 @@ static bool has_holds_left(const struct stage *stage, unsigned actor)
     return false;
 }
 
+/* A server that has lost its data lets a late command in. */
 static bool has_any_holds_left(struct stage *stage)
 {
-    for (unsigned i = 0; i < stage->scene.buyers; i++)
+    for (unsigned i = 0; stage->losses == 0 && i < stage->scene.buyers; i++)
         if (!stage->parts[i].is_dead && has_holds_left(stage, i))
             return true;
     return false;
