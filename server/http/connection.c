@@ -116,6 +116,7 @@ void connection_end(struct connection *connection)
     request = &connection->request;
     timers_cancel(&request->loop->timers, &connection->timer);
     atomic_fetch_sub(&request->loop->group->connections_n, 1);
+    loop_heard(request->loop, &connection->mark);
     connection->handle = NULL;
     if (request->stage != REQUEST_WAITING || suspend_withdraw(request))
         connection_free(connection);
@@ -239,7 +240,10 @@ void connection_resume(struct completion *completion)
 {
     struct connection *connection =
         CONTAINER_OF(completion, struct connection, request.completion);
+    struct request *request = &connection->request;
 
+    if (request->waits_for == REQUEST_FOR_ORDER)
+        request->loop->awaited--;
     if (connection->handle)
         resume(connection);
     else

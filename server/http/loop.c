@@ -22,6 +22,7 @@
 
 #include "server/base/app.h"
 #include "server/base/clock.h"
+#include "server/order/dispatcher.h"
 
 #define LOOP_LOOK_US 5000
 
@@ -60,6 +61,55 @@ void loop_drain(struct loop *loop)
         ;
 }
 
+/* ---- gathering ------------------------------------------------------------ */
+
+/* Customers who are silent now do not count in the next round. */
+static void hand_over(struct loop *loop)
+{
+    struct order *list = loop->orders;
+
+    loop->orders = NULL;
+    loop->orders_end = &loop->orders;
+    loop->round++;
+    loop->answered = 0;
+    loop->gathered = 0;
+    if (list)
+        dispatcher_submit(loop->app->dispatcher, list);
+}
+
+/*
+ * Orders with a key keep the store busy for longer than the disk does. Half of
+ * the customers' are handed over at once, in the middle of a pass: the store
+ * places them while the loop reads those of the other half.
+ */
+void loop_order(struct loop *loop, struct order *order)
+{
+    if (!loop->orders)
+        loop->first_order_us = loop->now_us;
+    loop->has_new_order = true;
+    loop->awaited++;
+    loop->gathered++;
+    order->next = NULL;
+    *loop->orders_end = order;
+    loop->orders_end = &order->next;
+    if (order->record.key[0] != '\0' &&
+        2 * loop->gathered >= loop->awaited + loop->answered)
+        hand_over(loop);
+}
+
+void loop_answered(struct loop *loop, struct loop_mark *mark)
+{
+    mark->round = loop->round;
+    loop->answered++;
+}
+
+void loop_heard(struct loop *loop, struct loop_mark *mark)
+{
+    if (mark->round == loop->round)
+        loop->answered--;
+    mark->round = 0;
+}
+
 /* ---- passes --------------------------------------------------------------- */
 
 bool loop_begin_pass(struct loop *loop)
@@ -68,6 +118,7 @@ bool loop_begin_pass(struct loop *loop)
     loop->pass++;
     loop->begun = 0;
     if (atomic_load(&loop->drain) && !loop->draining) {
+        hand_over(loop);
         loop->draining = true;
         sem_post(&loop->drained);
     }
@@ -118,9 +169,31 @@ static void sleep_until(struct loop *loop, uint64_t due_us)
     atomic_store(&loop->asleep, false);
 }
 
+/* Hands over, or returns when to do so. */
+static uint64_t tend_orders(struct loop *loop)
+{
+    uint64_t now_us, due_us;
+
+    if (!loop->orders)
+        return UINT64_MAX;
+    if (loop->orders->record.key[0] == '\0' &&
+        (loop->answered || loop->awaited > loop->gathered)) {
+        now_us = clock_us();
+        if (loop->has_new_order)
+            loop->last_order_us = now_us;
+        loop->has_new_order = false;
+        due_us = earlier(loop->last_order_us + LOOP_QUIET_US,
+                         loop->first_order_us + LOOP_GATHER_US);
+        if (now_us < due_us)
+            return due_us;
+    }
+    hand_over(loop);
+    return UINT64_MAX;
+}
+
 void loop_end_pass(struct loop *loop, bool has_more)
 {
-    uint64_t due_us = timers_next_us(&loop->timers);
+    uint64_t due_us = earlier(timers_next_us(&loop->timers), tend_orders(loop));
 
     if (has_more)
         return;
@@ -171,7 +244,8 @@ struct loop *loop_new(const struct app *app, struct loop_group *group,
 
     if (!loop)
         return NULL;
-    *loop = (struct loop){app, group, limit, address, .pass = 1};
+    *loop = (struct loop){app, group, limit, address, .pass = 1, .round = 1};
+    loop->orders_end = &loop->orders;
     sem_init(&loop->drained, 0, 0);
     loop->wait_fd = epoll_create1(EPOLL_CLOEXEC);
     loop->bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -1,6 +1,7 @@
 /*
  * What an HTTP thread works with: its sleep, what other threads send back to
- * it, and the time limits of its connections. The thread itself is in http.c.
+ * it, the time limits of its connections, and the orders that it gathers. The
+ * thread itself is in http.c.
  *
  * All of it is for the loop's own thread, which also runs all callbacks of
  * mhd.c, unless it says "from any thread". A connection and all that belongs to
@@ -11,6 +12,19 @@
  * A request that waits for another thread comes back as a completion. The thread
  * that has served it posts that into the loop's inbox, and wakes the loop only if
  * it sleeps: of all orders of a batch the first wakes it.
+ *
+ * Gathering
+ * ---------
+ * Orders are handed to the dispatcher together: waking it is dear, and an order
+ * that just misses a batch waits for a whole commit. So the loop keeps its
+ * orders until
+ *   - all orders before were answered, and all who got these answers have sent
+ *     something again,
+ *   - or no order has come for LOOP_QUIET_US,
+ *   - or the first one has waited for LOOP_GATHER_US.
+ * Connections that are silent, or that have not ordered, are not waited for. A
+ * customer who is alone never waits. Of orders with a key, which take the store
+ * longer, half of the customers are enough.
  */
 #ifndef LOOP_H
 #define LOOP_H
@@ -23,8 +37,12 @@
 
 #include "server/base/timers.h"
 
+#define LOOP_QUIET_US  50
+#define LOOP_GATHER_US 2000
+
 struct app;
 struct client_limit;
+struct order;
 
 /* Embedded in whatever comes back. */
 struct completion {
@@ -37,7 +55,6 @@ struct loop_group {
     atomic_size_t connections_n;
 };
 
-/* Padded before what other threads write. NOLINTNEXTLINE(*Padding) */
 struct loop {
     const struct app *app;
     struct loop_group *group;
@@ -46,12 +63,17 @@ struct loop {
     struct timers timers;
     uint64_t now_us; /* when this pass began */
     struct completion *arrived;
-    uint64_t pass;     /* from 1 */
+    struct order *orders, **orders_end; /* gathered */
+    uint64_t first_order_us, last_order_us;
+    uint64_t pass, round; /* from 1; a round ends with a hand-over */
     int wait_fd;       /* an epoll of bell_fd and what loop_watch() was given */
     int bell_fd;       /* an eventfd */
     unsigned begun;    /* see loop_begun() */
     unsigned expected; /* completions that will come */
-    bool draining;     /* from now on nothing is handed to other threads */
+    unsigned gathered, awaited; /* orders; those gathered are awaited as well */
+    unsigned answered;          /* in this round, and silent since */
+    bool has_new_order;         /* in this pass */
+    bool draining; /* from now on nothing is handed to other threads */
 
     /* Other threads write these: they have a cache line of their own. */
     _Alignas(64) _Atomic(struct completion *) inbox; /* the last one first */
@@ -63,7 +85,7 @@ struct loop {
 
 /* What a connection has of its loop; begins as {0}. */
 struct loop_mark {
-    uint64_t pass;
+    uint64_t pass, round;
 };
 
 /* NULL if there is no memory or descriptor. */
@@ -90,8 +112,16 @@ bool loop_begin_pass(struct loop *loop);
 /* One that was posted, the first one first; NULL if there is none. */
 struct completion *loop_next(struct loop *loop);
 
-/* Sleeps until there is something to do; with HAS_MORE there is already. */
+/* Hands the gathered orders over if it is time. Then sleeps until there is
+ * something to do; with HAS_MORE there is already. */
 void loop_end_pass(struct loop *loop, bool has_more);
+
+/* Adds an order to those that are gathered. */
+void loop_order(struct loop *loop, struct order *order);
+
+/* A customer's order was answered; the customer has sent something, or left. */
+void loop_answered(struct loop *loop, struct loop_mark *mark);
+void loop_heard(struct loop *loop, struct loop_mark *mark);
 
 /*
  * libmicrohttpd has begun something that it can only continue in its next pass,

@@ -88,6 +88,7 @@ static void *on_request_line(void *cls, const char *target,
     if (!connection)
         return NULL;
     connection_restart(connection);
+    loop_heard(connection->request.loop, &connection->mark);
     if (!request_begin(&connection->request, target ? target : ""))
         return NULL;
     connection->request.target_at = target;
@@ -213,6 +214,8 @@ static void on_completed(void *cls, struct MHD_Connection *handle,
     /* While it waited the next request may have come. */
     if (request->waits_for != REQUEST_FOR_NOTHING)
         loop_again(request->loop);
+    if (request->waits_for == REQUEST_FOR_ORDER)
+        loop_answered(request->loop, &connection->mark);
     connection_restart(connection);
     connection_finish(connection);
 }

@@ -238,7 +238,7 @@ void suspend_for_order(struct request *request, request_answer *answer)
     order->owner = request;
     request->answer = answer;
     wait_for(request, REQUEST_FOR_ORDER);
-    dispatcher_gather(request->app->dispatcher, order);
+    loop_order(request->loop, order);
 }
 
 /* Dispatcher and readers are stopped before the loops are freed; the store is

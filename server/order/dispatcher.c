@@ -32,9 +32,6 @@
 #define BATCH_MAX 1024 /* orders that share one transaction */
 #define LOT_MAX   512  /* of them, those of one queue */
 
-#define QUIET_US  50 /* see is_full() */
-#define GATHER_US 2000
-
 #define LIMIT_MS_MIN    250    /* there may be a batch ahead */
 #define FALLBACK_US_MAX 250000 /* to look up a key before "not now" */
 
@@ -50,8 +47,6 @@ struct dispatcher {
 
     /* The inbox: other threads put orders in. */
     _Atomic(struct order *) inbox; /* the last one first */
-    atomic_int away;      /* customers who were answered and are not back */
-    atomic_bool is_timed; /* attend() comes soon, though nobody wakes it */
 
     /* The committer's thread's. */
     struct queues queues;
@@ -59,7 +54,6 @@ struct dispatcher {
     struct timers limits;  /* of the orders that wait */
     struct queue unlocked; /* of orders that need no lock; not in the table */
     struct store_order *batch[BATCH_MAX];
-    uint64_t gather_since_us, gather_till_us; /* see is_full() */
     bool stopping;
 
     pthread_mutex_t mutex; /* guards is_idle */
@@ -72,8 +66,6 @@ struct dispatcher {
 static void answer(struct dispatcher *d, struct order *order)
 {
     timers_cancel(&d->limits, &order->limit);
-    if (order->returns)
-        atomic_fetch_add(&d->away, 1);
     order_end(order, d->queues.now_us);
 }
 
@@ -138,13 +130,6 @@ static void take_in(struct dispatcher *d)
 
     if (atomic_load_explicit(&d->inbox, memory_order_relaxed))
         order = order_list_reversed(atomic_exchange(&d->inbox, NULL));
-    if (order) {
-        if (d->gather_since_us == 0)
-            d->gather_since_us = d->queues.now_us;
-        d->gather_till_us = d->queues.now_us + QUIET_US;
-        if (d->gather_till_us > d->gather_since_us + GATHER_US)
-            d->gather_till_us = d->gather_since_us + GATHER_US;
-    }
     for (; order; order = next) {
         next = order->next;
         order->record.gather = false;
@@ -242,28 +227,15 @@ static void stop_all(struct dispatcher *d)
 
 /* ---- what the store calls ---------------------------------------------------- */
 
-/*
- * Customers who were just answered order again in a moment, and an order that just
- * misses a batch waits for a whole commit. So a batch waits until they are all back,
- * or no order has come for QUIET_US, or the first one has waited for GATHER_US.
- */
-static bool is_full(const struct dispatcher *d)
-{
-    return atomic_load(&d->away) <= 0 || d->stopping ||
-           d->queues.now_us >= d->gather_till_us;
-}
-
 static bool attend(void *ctx, uint64_t *due_us)
 {
     struct dispatcher *d = ctx;
     struct timer *timer;
-    bool is_ready;
 
     atomic_fetch_add_explicit(&d->beats, 1, memory_order_relaxed);
     if (!d->is_batched)
         return false;
     d->queues.now_us = clock_us();
-    atomic_store(&d->is_timed, false);
     take_in(d);
     while ((timer = timers_pop(&d->limits, d->queues.now_us)))
         expire(d, CONTAINER_OF(timer, struct order, limit));
@@ -282,13 +254,7 @@ static bool attend(void *ctx, uint64_t *due_us)
     *due_us = timers_next_us(&d->limits);
     if (locks_due_us(d->locks) < *due_us)
         *due_us = locks_due_us(d->locks);
-    is_ready = d->unlocked.waiting > 0 || !TAILQ_EMPTY(&d->queues.ready);
-    if (!is_ready || is_full(d))
-        return is_ready;
-    if (d->gather_till_us < *due_us)
-        *due_us = d->gather_till_us;
-    atomic_store(&d->is_timed, true);
-    return false;
+    return d->unlocked.waiting > 0 || !TAILQ_EMPTY(&d->queues.ready);
 }
 
 /* Up to N of the first orders of QUEUE; USED of the batch is filled. */
@@ -403,64 +369,32 @@ static void done(void *ctx, struct store_lot lots[], size_t n,
                  const struct store_error *error)
 {
     struct dispatcher *d = ctx;
-    int waiting = (int)atomic_load(&d->intake.depth);
 
-    for (size_t i = 0; i < n; i++)
-        waiting -= (int)lots[i].n;
     d->queues.now_us = clock_us();
     metrics_observe(d->app->metrics, METRICS_COMMIT,
                     d->queues.now_us - d->queues.at_store_us);
     d->queues.at_store_us = 0;
-    /* Those that are answered below are away from now on. Orders with a key are not
-     * waited for while others are there: the store is what is short then. */
-    d->gather_since_us = waiting > 0 ? d->queues.now_us : 0;
-    d->gather_till_us = d->queues.now_us + QUIET_US;
-    atomic_store(&d->away, waiting > 0 && n > 0 && lots[0].orders[0]->key[0]
-                               ? INT_MIN / 2
-                               : 0);
     for (size_t i = 0; i < n; i++)
         settle_lot(d, &lots[i], error);
 }
 
 /* ---- from any thread --------------------------------------------------------- */
 
-/*
- * The inbox is a stack: what comes together is turned round, and once more when it
- * is taken. An order with a key counts for two customers that are back, because the
- * store takes longer for it: it places one half of them while the loops read those
- * of the other half.
- */
-static void submit(struct dispatcher *d, struct order *list, bool returns)
+/* The inbox is a stack: what comes together is turned round, and once more when it is
+ * taken. */
+void dispatcher_submit(struct dispatcher *d, struct order *list)
 {
     struct order *last = order_begin(&d->intake, list);
-    int back;
 
     if (last && !d->is_batched)
         one_by_one_submit(&d->intake, last);
     if (!last || !d->is_batched)
         return;
-    last->returns = returns;
-    back = last->record.key[0] != '\0' ? 2 : 1;
     list = order_list_reversed(last);
     last->next = atomic_load(&d->inbox);
     while (!atomic_compare_exchange_weak(&d->inbox, &last->next, list))
         continue;
-    /* is_timed is read after the order is there, and attend() clears it before it
-     * takes in: so either it finds the order, or it is woken. */
-    if (!returns || atomic_fetch_sub(&d->away, back) <= back ||
-        !atomic_load(&d->is_timed))
-        store_source_wake(d->app->store);
-}
-
-void dispatcher_submit(struct dispatcher *dispatcher, struct order *list)
-{
-    submit(dispatcher, list, false);
-}
-
-void dispatcher_gather(struct dispatcher *dispatcher, struct order *order)
-{
-    order->next = NULL;
-    submit(dispatcher, order, true);
+    store_source_wake(d->app->store);
 }
 
 bool dispatcher_refuse_known(struct dispatcher *d, struct order *order)

@@ -33,13 +33,6 @@ struct dispatcher *dispatcher_open(const struct app *app);
 void dispatcher_submit(struct dispatcher *dispatcher, struct order *list);
 
 /*
- * The same of one order whose customer is likely to order again as soon as it is
- * answered: a batch may wait for a moment for those who were just answered, as
- * dispatcher.c says. Costs no wake-up but for the first and the last of them.
- */
-void dispatcher_gather(struct dispatcher *dispatcher, struct order *order);
-
-/*
  * Refuses an order of which it is known already that it would be: then the outcome
  * is set, it is counted, and need not be handed in; done() is not called. An order
  * with a key is not refused, because its key may be known; and now and then one of a

@@ -120,7 +120,7 @@ struct order *order_begin(struct intake *intake, struct order *list)
         list->intake = intake;
         list->submitted_us = now_us;
         list->tries = list->probes = 0;
-        list->is_fallback = list->returns = false;
+        list->is_fallback = false;
         list->limit = (struct timer){0};
         list->queue = NULL;
         if (atomic_load(&intake->closed)) {

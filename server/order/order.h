@@ -47,7 +47,6 @@ struct order {
     uint64_t submitted_us; /* monotonic */
     struct timer limit;    /* it has waited for too long */
     struct queue *queue;
-    bool returns;     /* dispatcher_gather() */
     unsigned tries;   /* how often its lock was overtaken */
     unsigned probes;  /* segments that had too few units */
     bool is_fallback; /* outcome and detail are set, unless its key is known */
