@@ -11,7 +11,7 @@
 
 enum {
     ROUNDING_US = 2000, /* servers tell milliseconds */
-    MOMENT_US = 50000,  /* quorum.c: a pause after a split vote is shorter */
+    LOOK_US = 1000000,  /* quorum.c: a waiter looks by itself more often */
     BEAT_US =
         2000000, /* lock_fair.c: who was not heard of for longer loses its place */
 };
@@ -256,14 +256,16 @@ static const struct page_thread *waiter(const struct stage *stage,
     return NULL;
 }
 
-/* It will not look by itself before more than a moment has passed. */
+/* It will not look by itself soon. On several servers it does, because giving back a
+ * part of the lock wakes nobody. */
 static bool is_asleep(const struct stage *stage, unsigned actor)
 {
     const struct page_lane *lane = stage_lane(stage, actor);
     const struct page_thread *thread = waiter(stage, actor);
+    uint64_t soon_us = stage->world.nodes_n > 1 ? LOOK_US : ROUNDING_US;
 
     return lane->wishes_n == 1 && thread && thread->wait == PAGE_TIMED &&
-           thread->until_us > atomic_load(&stage->board->now_us) + MOMENT_US;
+           thread->until_us > atomic_load(&stage->board->now_us) + soon_us;
 }
 
 /* A step of its own, or a message, may still come; or it looks again by itself, because
