@@ -21,7 +21,7 @@ enum { LOOKS_PER_SESSION = 6 };
 /* Before the keeper tries again what did not work. */
 enum { RETRY_MS = 200 };
 
-/* Of "zk:HOST:PORT,HOST:PORT/ROOT", as the library takes it: each with its port. */
+/* The servers of "zk:HOST:PORT,HOST:PORT/ROOT", as the library takes it: each with its port. */
 static bool read_servers(const char *url, char *servers, size_t size)
 {
     size_t len, used = 0;

@@ -273,7 +273,7 @@ void hints_uneven(struct hints *hints, int64_t product_id, uint64_t now_us)
 
 /* ---- Redis ---------------------------------------------------------------- */
 
-/* What is no number of units is no hint. */
+/* A value that is no number of units is no hint. */
 static int64_t units_of(const char *text)
 {
     char *end;

@@ -27,7 +27,7 @@ struct game {
     char error[1000];
 };
 
-/* What a search from here came to. */
+/* The outcome of a search from here. */
 struct game_hint {
     enum stage_fault fault;  /* STAGE_FAULT_N: no way was found */
     struct search_found way; /* to it; from here */
@@ -54,8 +54,8 @@ bool game_hint(struct game *game, unsigned goal, uint64_t ms,
 
 #define GAME_HINT_BOUNDS "one lease that ends, one crash and 3 preemptions"
 
-/* What MOVE does, in plain words: of a plain step its actor's next one, of the others
- * of that actor how they differ from it. VIEW: of before the move. Returns TEXT. */
+/* A phrase for MOVE, in plain words: for a plain step its actor's next one, for the other
+ * moves of that actor how they differ from it. VIEW: of before the move. Returns TEXT. */
 enum { GAME_PHRASE_BYTES = 200 };
 const char *game_phrase(const struct stage_view *view, struct stage_move move,
                         char text[GAME_PHRASE_BYTES]);

@@ -61,7 +61,7 @@ struct serve {
     struct MHD_Daemon *daemon;
 };
 
-/* What has come of a request's body. */
+/* The part of a request's body that is here. */
 struct request {
     char body[API_BODY_BYTES_MAX + 1];
     size_t n;

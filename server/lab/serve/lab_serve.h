@@ -1,5 +1,5 @@
-/* What the files of `stockade lab serve` share: lab_serve.c listens and answers, api.c knows
- * what is asked of games, visitors.c has them. */
+/* The files of `stockade lab serve` share this: lab_serve.c listens and answers, api.c
+ * reads what is asked of games, visitors.c has them. */
 #ifndef LAB_SERVE_H
 #define LAB_SERVE_H
 

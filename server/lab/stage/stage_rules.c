@@ -239,8 +239,8 @@ static bool is_free(const struct stage *stage, const char *name)
     return true;
 }
 
-/* Who waits for the lock that the actor wants. Of the threads of the asynchronous calls
- * one at most minds the time. */
+/* The thread that waits for the lock that the actor wants. One thread of the asynchronous
+ * calls at most minds the time. */
 static const struct page_thread *waiter(const struct stage *stage,
                                         unsigned actor)
 {
