@@ -138,7 +138,7 @@ is_deeply [map { differs($_) } @live], [], 'each line is as the schema says';
 is_deeply [@{ $live[-1] }{qw(verdict events dropped)}], [undef, @live - 2, 0], 'nobody has looked, and nothing is missing';
 my %seen = map { ($_->{step} // '') => $_ } @live;
 like $seen{'eval-acquire'}{sent}, qr/^script \d+ lock:\{7:0\} /, 'what was sent, without the text of the script';
-like $seen{'eval-acquire'}{actor}, qr/^worker-\d+$/, 'by whom';
+like $seen{'eval-acquire'}{actor}, qr/^async$/, 'by whom';
 is $seen{place}{reply}, 'ok', 'what came of an order';
 is $seen{commit}{actor}, 'committer', 'and that it was written';
 

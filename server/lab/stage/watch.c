@@ -296,8 +296,8 @@ static struct call *call_of(const char *name, bool acquires, dlock_done *done,
 
     assert(call);
     *call = (struct call){.acquires = acquires, .done = done, .ctx = ctx};
-    (void)snprintf(call->name, sizeof(call->name), "%.*s",
-                   STAGE_NAME_BYTES - 1, name);
+    (void)snprintf(call->name, sizeof(call->name), "%.*s", STAGE_NAME_BYTES - 1,
+                   name);
     return call;
 }
 
