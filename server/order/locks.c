@@ -46,7 +46,7 @@ struct locks {
     struct locks_owner owner;
     struct lock_inbox inbox; /* results of tasks */
 
-    TAILQ_HEAD(, lock_session) sessions;
+    TAILQ_HEAD(lock_session_list, lock_session) sessions;
     size_t sessions_n;
     struct queue_list wanted, busy, giving; /* that wait for their task */
     struct queue_list held; /* those first that were looked at longest ago */

@@ -44,8 +44,11 @@ static void give_keys(const struct stage_move moves[], size_t n, char keys[])
     const char *next = KEYS;
     char text[4];
 
-    for (size_t i = 0; i < n; i++)
-        keys[i] = stage_move_text(moves[i], text)[1] ? *next++ : text[0];
+    for (size_t i = 0; i < n; i++) {
+        keys[i] = stage_move_text(moves[i], text)[0];
+        if (text[1] != '\0')
+            keys[i] = *next++;
+    }
 }
 
 /* Keys come one by one, without Enter. Ctrl-C stays a signal. */

@@ -86,7 +86,7 @@ static enum MHD_Result queue(struct MHD_Connection *connection, unsigned status,
                              const char *type, const char *text)
 {
     struct MHD_Response *response = MHD_create_response_from_buffer(
-        strlen(text), (void *)(uintptr_t)text, MHD_RESPMEM_MUST_COPY);
+        strlen(text), (void *)text, MHD_RESPMEM_MUST_COPY);
     enum MHD_Result done;
 
     if (!response)

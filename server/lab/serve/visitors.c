@@ -21,18 +21,17 @@
 enum {
     ANSWER_MS = 60000, /* a hint takes half of it at most */
     ANSWER_BYTES_MAX = 1 << 20,
+    UNUSED_MS = VISITORS_UNUSED_S * 1000,
 };
-
-extern char **environ;
 
 /* One game. A call holds its mutex while it waits for the answer: each game has one
  * conversation. */
 struct visitor {
+    uint64_t used_ms; /* by `all` */
     pthread_mutex_t mutex;
-    char id[VISITORS_ID_BYTES]; /* "" = free; these two by `all` */
-    uint64_t used_ms;
     pid_t pid; /* 0 = no process */
     int to, from;
+    char id[VISITORS_ID_BYTES]; /* "" = free; by `all` */
 };
 
 static struct visitor visitors[VISITORS_MAX];
@@ -153,8 +152,7 @@ static struct visitor *take_place(char id[VISITORS_ID_BYTES])
     for (int i = 0; i < VISITORS_MAX && !place && is_open; i++) {
         struct visitor *each = &visitors[i];
 
-        if ((each->id[0] == '\0' ||
-             now_ms > each->used_ms + VISITORS_UNUSED_S * 1000) &&
+        if ((each->id[0] == '\0' || now_ms > each->used_ms + UNUSED_MS) &&
             pthread_mutex_trylock(&each->mutex) == 0)
             place = each;
     }

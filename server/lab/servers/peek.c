@@ -115,7 +115,7 @@ bool peek_ask(struct peek *peek, const char *wanted, const char *const words[])
     char reply[96];
     size_t n = 0;
 
-    for (; words[n] && n < sizeof(sent) / sizeof(sent[0]); n++)
+    for (; n < sizeof(sent) / sizeof(sent[0]) && words[n]; n++)
         sent[n] = words[n];
     return peek_send(peek, n, sent, reply, sizeof(reply)) &&
            strcmp(reply, wanted) == 0;
