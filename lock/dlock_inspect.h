@@ -54,8 +54,8 @@ enum dlock_status dlock_inspect_waiters(struct dlock_session *session,
 /*
  * Frees NAME, whoever holds it: for an operator who knows better. The holder is
  * told at its next renewal, DLOCK_LOSS_FORCED; its own release will say DLOCK_LOST.
- * Of locks that are not renewed, nobody tells but the release. Of sql-row, the holder's
- * connection is ended, and with it all that its session holds. DLOCK_LOST if
+ * Where locks are not renewed, only the release tells. The connection of a holder of
+ * sql-row is ended, and with it all that its session holds. DLOCK_LOST if
  * nobody held it; DLOCK_MISUSE where the strategy (zk, zk-fair) cannot, or where the
  * database does not let this user end that connection.
  */

@@ -11,7 +11,7 @@ export function element(tag, { text, ...attributes } = {}, ...children) {
   return made;
 }
 
-// Of "a~" the actor a; of "L", "^", "2!" the world.
+// The actor of "a~" is a; "L", "^" and "2!" are the world's.
 export function actorOf(move) {
   return /^[a-d]/.test(move) ? move[0] : null;
 }

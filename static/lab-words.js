@@ -1,5 +1,5 @@
-// What the page itself says, in both languages. What happens on the stage comes from the
-// server in the language that was asked for.
+// The page's own words, in both languages. Steps of the stage come from the server, in the
+// language that was asked for.
 
 export const words = {
   en: {

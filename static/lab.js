@@ -237,7 +237,7 @@ function onKey(event) {
   else if (game?.moves.some((each) => each.move === event.key)) play([event.key]);
 }
 
-// What the address says: a link, a reload, or one that was typed.
+// The game of the address: a link, a reload, or one that was typed.
 async function follow() {
   const address = new URLSearchParams(location.hash.slice(1));
   shows++;

@@ -30,6 +30,8 @@ static const char admin_js[] =
 #include "static/admin.js.inc"
     ;
 static const char style_css[] =
+#include "static/colours.css.inc"
+
 #include "static/style.css.inc"
     ;
 static const char openapi_json[] =

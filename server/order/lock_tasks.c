@@ -205,8 +205,8 @@ static void ended(void *ctx, struct dlock_session *session,
     post(task);
 }
 
-/* On a worker, since the looks wait for the database, and for the lock server.
- * Whoever waits has been told before that the lock is another's. */
+/* On a worker, because the looks wait for the database, and for the lock server. An
+ * order that waits has heard before that the lock is another's. */
 static void take(struct task *base, struct worker *worker)
 {
     struct lock_task *task = base->owner;

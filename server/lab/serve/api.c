@@ -1,5 +1,5 @@
 /*
- * What a page asks of the laboratory, as JSON:
+ * The requests of the laboratory's page, as JSON:
  *
  *     GET    /api/lab             the locks of the stage, the experiments of steps
  *     POST   /api/lab/games       a game begins: {"lock", "buyers", "stock", "deduct",

@@ -33,6 +33,8 @@ static const char lab_html[] =
 #include "static/lab.html.inc"
     ;
 static const char lab_css[] =
+#include "static/colours.css.inc"
+
 #include "static/lab.css.inc"
     ;
 static const char lab_js[] =

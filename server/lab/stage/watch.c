@@ -177,8 +177,8 @@ static void note_grant(const char *name, uint64_t token)
     (void)snprintf(lane->token_of, sizeof(lane->token_of), "%s", name);
 }
 
-/* An acquire begins, of which THREAD does the waiting; or is over, and NAME is "".
- * Of several the last one counts. */
+/* An acquire begins, for which THREAD waits; or is over, and NAME is "". The last of
+ * several counts. */
 static void note_wish(const char *name, bool may_wait, unsigned thread)
 {
     struct page_lane *lane = turns_own_lane();
