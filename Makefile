@@ -95,8 +95,10 @@ DB_OBJ     := $(call obj,$(DB_SRC))
 SERVER_OBJ := $(call obj,$(SERVER_SRC))
 HELP_OBJ   := $(call obj,$(HELP_SRC))
 EXPERIMENTS := $(sort $(wildcard server/lab/experiments/*.txt))
+LOCK_TEXTS := $(sort $(wildcard lock/textbook/*.lock))
 GEN        := $(patsubst %,$(B)/gen/%.inc,$(TEXT)) $(B)/gen/lock/backends.h \
-              $(B)/gen/server/lab/world/clock_preload.inc $(B)/gen/server/lab/experiments/all.inc
+              $(B)/gen/server/lab/world/clock_preload.inc $(B)/gen/server/lab/experiments/all.inc \
+              $(B)/gen/lock/textbook/all.inc $(B)/gen/lock/redis/ask.lua.inc
 TEXT_TO_C  := sed -e 's/\\/\\\\/g' -e 's/["?]/\\&/g' -e 's/^/"/' -e 's/$$/\\n"/'
 TESTS      := $(patsubst tests/%.c,$(B)/tests/%,$(TEST_SRC))
 FULL_TESTS := $(patsubst tests/%.c,$(B)/tests/%,$(FULL_SRC))
@@ -179,10 +181,15 @@ $(B)/gen/%.inc: %
 	@mkdir -p $(@D)
 	$(Q)$(TEXT_TO_C) $< >$@
 
-# All experiments: the folder is newer when a file has gone.
+# All experiments, with their names: the folder is newer when a file has gone.
 $(B)/gen/server/lab/experiments/all.inc: $(EXPERIMENTS) server/lab/experiments
 	@mkdir -p $(@D)
 	$(Q){ $(foreach file,$(EXPERIMENTS),echo '{"$(notdir $(file))",'; $(TEXT_TO_C) $(file); echo '},';) } >$@
+
+# The same of the locks that are texts.
+$(B)/gen/lock/textbook/all.inc: $(LOCK_TEXTS) lock/textbook
+	@mkdir -p $(@D)
+	$(Q){ $(foreach file,$(LOCK_TEXTS),echo '{"$(basename $(notdir $(file)))",'; $(TEXT_TO_C) $(file); echo '},';) } >$@
 
 # Which of the locks are in. Touched only if that has changed; said only then.
 $(B)/gen/lock/backends.h: FORCE

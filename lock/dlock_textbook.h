@@ -1,16 +1,35 @@
 /*
  * The locks of the textbooks, which are there to be seen failing: from mkdir to
- * spin, fenced-late and recorded. They are in the program stockade and its tests,
- * and in no library that is installed: nobody gets one by a slip of the pen.
+ * spin, fenced-late and recorded; and a lock of one's own, as a text. They are in the
+ * program stockade and its tests, and in no library that is installed: nobody gets one
+ * by a slip of the pen.
  *
  * Their url is that of Redis; "dir:PATH" for mkdir, which takes any other for
  * dir:/tmp/dlock-UID; for recorded that of Redis, a comma, and that of the SQL
  * database (dlock_sql.h).
+ *
+ * Nothing here may be called while another thread is at a lock.
  */
 #ifndef DLOCK_TEXTBOOK_H
 #define DLOCK_TEXTBOOK_H
 
+#include "lock/dlock.h"
+
 /* Registers all locks of this build: these, those over SQL and ZooKeeper; and TLS. */
 void dlock_register_all(void);
+
+/* The text of the lock NAME, as lock/textbook/text.h has it. NULL: it is none. */
+const char *dlock_textbook_text(const char *name);
+
+/* Whether NAME is that of a file: it ends with ".lock". */
+bool dlock_textbook_is_file(const char *name);
+
+/*
+ * Reads the lock in the file PATH, and registers it under that name; once. Without
+ * SCRIPTS a text that has a script is refused. DLOCK_MISUSE: it is no lock, and ERROR
+ * says why, with line and word; or there are four already.
+ */
+enum dlock_status dlock_textbook_open(const char *path, bool scripts,
+                                      struct dlock_error *error);
 
 #endif

@@ -41,18 +41,7 @@ scripts_quorum     := quorum_fence server_age
 lua_quorum_fence   := quorum/quorum_fence
 lua_server_age     := redis/ask quorum/server_age
 
-# The textbook locks.
-scripts_textbook    := setnx_expire token_release token_renew \
-                      reentrant_take reentrant_renew reentrant_release
-
-lua_setnx_expire      := redis/ask textbook/setnx_expire
-lua_token_release     := redis/ask textbook/token_release
-lua_token_renew       := redis/ask textbook/token_renew
-lua_reentrant_take    := redis/ask textbook/reentrant_take
-lua_reentrant_renew   := redis/ask textbook/wake_nobody redis/renew
-lua_reentrant_release := textbook/reentrant_release
-
-SCRIPT_FOLDERS := redis deadlock quorum textbook
+SCRIPT_FOLDERS := redis deadlock quorum
 SCRIPT_INC     := $(SCRIPT_FOLDERS:%=$(B)/gen/lock/%/scripts.inc)
 SCRIPT_H       := $(SCRIPT_FOLDERS:%=$(B)/gen/lock/%/scripts.h)
 LUA            := $(patsubst lock/%,$(B)/gen/lock/%,$(wildcard lock/*/*.lua))

@@ -1,4 +1,4 @@
-# Goal of this test: the README's code layout names every folder, and none that is not
+# Goal of this test: the READMEs' code layouts name every folder, and none that is not
 # there; the laboratory's list of locks is the program's; and the README is short enough
 # for an evening.
 use strict;
@@ -16,6 +16,8 @@ my $readme = Stockade::slurp('README.md');
 
 # Lines of the chapter: "    db/sqlite/ db/mysql/     SQLite; MariaDB"
 my ($chapter) = $readme =~ /^## Code layout\n(.*?)^## /msg;
+my ($of_lab) = Stockade::slurp('server/lab/README.md') =~ /^## Code layout\n(.*)/ms;
+$chapter .= $of_lab;
 my %named = map { $_ => 1 } map { s{/$}{}r } map { split / /, $_ } $chapter =~ /^ {4}(\S+(?: \S+)?) {2,}\S/mg;
 
 # What belongs to one resource or stage of HTTP is told with it.

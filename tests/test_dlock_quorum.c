@@ -18,11 +18,20 @@ enum { LONGEST_MS = NODE_RIG_LONGEST_MS, LEASE_MS = LOCK_RIG_LEASE_MS };
 
 /* While it is held ---------------------------------------------------------------- */
 
+/* On a busy machine votes may come too late to count, which is no yes: so once more. */
+static void take(struct node_rig *rig)
+{
+    uint64_t until_ms = lock_rig_now_ms() + LOCK_RIG_LONG_MS;
+
+    while (node_take(&rig->a, 0, 0) != DLOCK_OK)
+        assert_true(lock_rig_now_ms() < until_ms);
+}
+
 static void test_renewed_by_the_majority(void **state)
 {
     struct node_rig *rig = node_rig_redlock(state, 3, LEASE_MS);
 
-    assert_int_equal(node_take(&rig->a, 0, 0), DLOCK_OK);
+    take(rig);
     node_rig_kill(rig, 0);
     /* It may not have heard of enough votes in time: that is no yes either. */
     assert_int_not_equal(node_take(&rig->b, LEASE_MS + 500, 0), DLOCK_OK);
@@ -42,15 +51,15 @@ static void test_renewed_by_the_majority(void **state)
     assert_int_equal(node_left_ms(&rig->a), 0);
 }
 
-/* On a busy machine a server may be too late to take part: so once more. */
+/* All servers take part, not the majority only. */
 static void take_on_all(struct node_rig *rig)
 {
     uint64_t until_ms = lock_rig_now_ms() + LOCK_RIG_LONG_MS;
 
-    assert_int_equal(node_take(&rig->a, 0, 0), DLOCK_OK);
+    take(rig);
     while (node_rig_held(rig) < rig->n && lock_rig_now_ms() < until_ms) {
         assert_int_equal(node_give(&rig->a), DLOCK_OK);
-        assert_int_equal(node_take(&rig->a, 0, 0), DLOCK_OK);
+        take(rig);
     }
 }
 
@@ -95,7 +104,7 @@ static void test_forced(void **state)
     struct node_rig *rig = node_rig_redlock(state, 3, LEASE_MS);
     struct dlock_grant before;
 
-    assert_int_equal(node_take(&rig->a, 0, 0), DLOCK_OK);
+    take(rig);
     node_rig_kill(rig, 1);
     assert_int_equal(dlock_force_release(rig->b.session, "k", NULL), DLOCK_OK);
     assert_int_equal(node_rig_held(rig), 0);
@@ -103,17 +112,17 @@ static void test_forced(void **state)
     assert_int_equal(atomic_load(&rig->loss), DLOCK_LOSS_FORCED);
     assert_int_equal(node_give(&rig->a), DLOCK_LOST);
     /* The next grant is not ended by it. */
-    assert_int_equal(node_take(&rig->a, 0, 0), DLOCK_OK);
+    take(rig);
     node_rig_ask(rig, 0, "DEL k");
     node_rig_ask(rig, 2, "DEL k");
     node_rig_await_lost(rig, 2);
     assert_int_equal(atomic_load(&rig->loss), DLOCK_LOSS_FLUSHED);
     /* Forced, and taken anew before the renewal: that is heard of, too. */
     assert_int_equal(node_give(&rig->a), DLOCK_LOST);
-    assert_int_equal(node_take(&rig->a, 0, 0), DLOCK_OK);
+    take(rig);
     assert_int_equal(dlock_force_release(rig->b.session, "k", NULL), DLOCK_OK);
     before = rig->a.grant;
-    assert_int_equal(node_take(&rig->a, 0, 0), DLOCK_OK);
+    take(rig);
     node_rig_await_lost(rig, 3);
     assert_int_equal(atomic_load(&rig->loss), DLOCK_LOSS_FORCED);
     assert_int_equal(dlock_release(rig->a.session, &before, NULL), DLOCK_LOST);

@@ -10,7 +10,6 @@
 #include "lock/quorum/scripts.h"
 #include "lock/redis/call.h"
 #include "lock/redis/scripts.h"
-#include "lock/textbook/scripts.h"
 #include "tests/support/lock_rig.h"
 #include "tests/support/unit_test.h"
 

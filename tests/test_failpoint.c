@@ -78,7 +78,7 @@ static void test_error(void **state)
 {
     struct lock_rig *rig = *state;
     struct victim victim =
-        open_victim(rig, "token-lua", "set-nx-px:before=error*2");
+        open_victim(rig, "token-lua", "set:before=error*2");
 
     assert_int_equal(take(&victim), DLOCK_UNREACHABLE);
     assert_int_equal(take(&victim), DLOCK_UNREACHABLE);
@@ -92,7 +92,7 @@ static void test_drop(void **state)
 {
     struct lock_rig *rig = *state;
     struct victim victim =
-        open_victim(rig, "token-lua", "set-nx-px:after=drop*1");
+        open_victim(rig, "token-lua", "set:after=drop*1");
 
     assert_int_equal(take(&victim), DLOCK_UNKNOWN);
     assert_int_equal(redis_server_number(rig->server, "EXISTS k"), 1);

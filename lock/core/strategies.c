@@ -120,6 +120,14 @@ const char *dlock_strategy_where(const char *name)
     return "there is none of that name";
 }
 
+static bool is_in_contents(const char *name)
+{
+    for (size_t i = 0; i < CONTENTS_N; i++)
+        if (strcmp(contents[i].name, name) == 0)
+            return true;
+    return false;
+}
+
 const struct dlock_strategy_info *dlock_strategy_info(size_t index)
 {
     for (size_t i = 0; i < CONTENTS_N; i++) {
@@ -129,6 +137,11 @@ const struct dlock_strategy_info *dlock_strategy_info(size_t index)
         if (strategy != NULL && index-- == 0)
             return &strategy->info;
     }
+    /* Locks of somebody's own come last. */
+    for (size_t i = 0; i < SETS_MAX && sets[i] != NULL; i++)
+        for (size_t j = 0; sets[i]->all[j] != NULL; j++)
+            if (!is_in_contents(sets[i]->all[j]->info.name) && index-- == 0)
+                return &sets[i]->all[j]->info;
     return NULL;
 }
 

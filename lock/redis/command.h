@@ -23,7 +23,7 @@ enum dlock_script_by { DLOCK_BY_SHA, DLOCK_BY_TEXT };
 enum { DLOCK_SCRIPT_PARTS_MAX = 6 };
 
 struct dlock_script {
-    const char *sha;                           /* by which a server knows it */
+    const char *sha; /* by which a server knows it; NULL: it goes as text */
     const char *parts[DLOCK_SCRIPT_PARTS_MAX]; /* those that are not NULL */
 };
 

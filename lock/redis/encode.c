@@ -81,7 +81,7 @@ size_t dlock_encode_words(const struct dlock_command *command,
     size_t n = 0;
 
     *parts_n = 0;
-    if (script != NULL && by == DLOCK_BY_SHA) {
+    if (script != NULL && script->sha != NULL && by == DLOCK_BY_SHA) {
         words[n++] = "EVALSHA";
         words[n++] = script->sha;
     } else if (script != NULL) {

@@ -27,7 +27,7 @@
 
 #include "lock/core/error.h"
 #include "lock/redis/force.h"
-#include "lock/textbook/rung.h"
+#include "lock/textbook/text.h"
 
 /* "unix:/run/redis.sock,mysql:unix:/run/mysqld.sock", at the second comma. */
 static enum dlock_status open_client(struct dlock *client,
@@ -100,14 +100,15 @@ static enum dlock_status record(struct dlock_session *session,
 
 /* The lock ------------------------------------------------------------------ */
 
-static struct dlock_rung_call in_redis(struct dlock_session *session,
-                                       const struct dlock_attempt *attempt,
-                                       struct dlock_error *error)
+static enum dlock_status in_redis(enum dlock_text_part part,
+                                  struct dlock_session *session,
+                                  const struct dlock_attempt *attempt,
+                                  struct dlock_error *error)
 {
-    return (struct dlock_rung_call){.session = session,
-                                    .attempt = attempt,
-                                    .id = dlock_rung_id_random(session),
-                                    .error = error};
+    const struct dlock_text *token_lua =
+        dlock_strategy_called("token-lua")->variant;
+
+    return dlock_text_run(token_lua, part, session, attempt, NULL, error);
 }
 
 /* Without the record there is no lock: what Redis gave goes back. */
@@ -116,8 +117,8 @@ static enum dlock_status acquire(struct dlock_session *session,
                                  struct dlock_grant *grant, uint64_t *busy_ms,
                                  struct dlock_error *error)
 {
-    struct dlock_rung_call call = in_redis(session, attempt, error);
-    enum dlock_status status = dlock_rung_string_set_nx_px(&call);
+    enum dlock_status status =
+        in_redis(DLOCK_TEXT_TAKE, session, attempt, error);
 
     (void)busy_ms;
     if (status != DLOCK_OK)
@@ -129,8 +130,7 @@ static enum dlock_status acquire(struct dlock_session *session,
         return DLOCK_OK;
     }
     /* If this fails as well, the key ends with its lease. */
-    call.error = NULL;
-    (void)dlock_rung_string_script.release(&call);
+    (void)in_redis(DLOCK_TEXT_RELEASE, session, attempt, NULL);
     return status;
 }
 
@@ -142,7 +142,6 @@ static enum dlock_status release(struct dlock_session *session,
                                  const struct dlock_attempt *attempt,
                                  struct dlock_error *error)
 {
-    struct dlock_rung_call call = in_redis(session, attempt, error);
     struct dlock_sql_own *own = session->own;
     enum dlock_status status, key;
     bool ours;
@@ -151,7 +150,7 @@ static enum dlock_status release(struct dlock_session *session,
         dlock_sql_change(session, attempt, "delete",
                          "DELETE" RECORD " AND owner = {owner}", &ours, error);
     status = dlock_sql_released(session, attempt, status, ours);
-    key = dlock_rung_string_script.release(&call);
+    key = in_redis(DLOCK_TEXT_RELEASE, session, attempt, error);
     if (status != DLOCK_OK || key == DLOCK_OK || key == DLOCK_LOST)
         return status;
     /* Called again, it will find no row; that is no loss. */
@@ -163,7 +162,6 @@ static enum dlock_status extend(struct dlock_session *session,
                                 const struct dlock_attempt *attempt,
                                 struct dlock_error *error)
 {
-    struct dlock_rung_call call = in_redis(session, attempt, error);
     enum dlock_status status, key;
     bool ours;
 
@@ -176,7 +174,7 @@ static enum dlock_status extend(struct dlock_session *session,
         return DLOCK_LOST;
     if (status != DLOCK_OK)
         return status;
-    key = dlock_rung_string_script.extend(&call);
+    key = in_redis(DLOCK_TEXT_RENEW, session, attempt, error);
     return key == DLOCK_LOST ? DLOCK_OK : key;
 }
 

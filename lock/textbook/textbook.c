@@ -1,24 +1,31 @@
 /*
- * The textbook locks as a set, and fenced-late. Not a part of libdlock.
+ * The textbook locks as a set: those that are texts (text.h), mkdir, recorded, and
+ * fenced-late; and the files of one's own. Not a part of libdlock.
  */
 #include "lock/dlock_textbook.h"
 
 #include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "lock/backends.h" /* made by the Makefile */
+#include "lock/core/error.h"
 #include "lock/dlock_quorum.h"
 #include "lock/dlock_sql.h"
 #include "lock/dlock_tls.h"
 #include "lock/dlock_zk.h"
 #include "lock/redis/lock_redisson.h"
 #include "lock/redis/waiters.h"
+#include "lock/textbook/text.h"
 
 /*
  * Nothing of the lock is different from fenced. It is the resource that is told,
  * by the capability, to compare at the write and not to stamp before the read:
  * what the holder has read by then may be stale, and its number is the highest.
  */
-const struct dlock_strategy dlock_strategy_fenced_late = {
+static const struct dlock_strategy fenced_late = {
     .info = {.name = "fenced-late",
              .claim =
                  "As fenced, but the resource compares tokens only when it "
@@ -30,39 +37,54 @@ const struct dlock_strategy dlock_strategy_fenced_late = {
     DLOCK_WAITERS_FUNCTIONS,
 };
 
-/* recorded is token-lua with a record, and no better than that. */
+/* Made by the Makefile from NAME.lock. */
+static const struct {
+    const char *name;
+    const char *text;
+} texts[] = {
+#include "lock/textbook/all.inc"
+};
+
+extern const struct dlock_strategy dlock_strategy_mkdir,
+    dlock_strategy_recorded;
+
+enum {
+    TEXTS_N = sizeof(texts) / sizeof(texts[0]),
+    OTHERS_N = 3,
+    OWN_MAX = 4,
+    ALL_MAX = TEXTS_N + OTHERS_N + OWN_MAX,
+};
+
+static const struct dlock_strategy *all[ALL_MAX + 1]; /* a NULL ends it */
+static size_t all_n;
+
+static const struct dlock_strategies textbook = {.core = &DLOCK_CORE,
+                                                 .all = all};
+
+static void read_texts(void)
+{
+    all[all_n++] = &dlock_strategy_mkdir;
 #if DLOCK_WITH_SQL
-#define RECORDED(X) X(recorded)
-#else
-#define RECORDED(X)
+    all[all_n++] = &dlock_strategy_recorded;
 #endif
+    all[all_n++] = &fenced_late;
+    for (size_t i = 0; i < TEXTS_N; i++) {
+        struct dlock_error error;
+        const struct dlock_text *text =
+            dlock_text_read(texts[i].name, texts[i].text, &error);
 
-#define TEXTBOOK(X)                                                            \
-    X(mkdir)                                                                   \
-    X(setnx)                                                                   \
-    X(setnx_finally)                                                           \
-    X(setnx_expire)                                                            \
-    X(setnx_expire_lua)                                                        \
-    X(set_nx_px)                                                               \
-    X(token_thread)                                                            \
-    X(token)                                                                   \
-    X(token_lua)                                                               \
-    X(guard_thread)                                                            \
-    X(watchdog)                                                                \
-    X(reentrant_local)                                                         \
-    X(reentrant_broken)                                                        \
-    X(reentrant)                                                               \
-    X(spin)                                                                    \
-    RECORDED(X)                                                                \
-    X(fenced_late)
-
-TEXTBOOK(DLOCK_STRATEGY_DECLARE)
-DLOCK_STRATEGIES(dlock_textbook_strategies, TEXTBOOK)
+        if (text == NULL) {
+            fprintf(stderr, "stockade: %s\n", error.text);
+            abort();
+        }
+        all[all_n++] = &text->strategy;
+    }
+}
 
 void dlock_register_all(void)
 {
     const struct dlock_strategies *const parts[] = {
-        &dlock_textbook_strategies,
+        &textbook,
         &dlock_quorum_strategies,
 #if DLOCK_WITH_TLS
         &dlock_tls,
@@ -75,10 +97,105 @@ void dlock_register_all(void)
 #endif
     };
 
+    if (all_n == 0)
+        read_texts();
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
         enum dlock_status status = dlock_register(parts[i], NULL);
 
         assert(status == DLOCK_OK);
         (void)status;
     }
+}
+
+const char *dlock_textbook_text(const char *name)
+{
+    for (size_t i = 0; i < TEXTS_N; i++)
+        if (strcmp(texts[i].name, name) == 0)
+            return texts[i].text;
+    return NULL;
+}
+
+/* One's own ------------------------------------------------------------------ */
+
+bool dlock_textbook_is_file(const char *name)
+{
+    size_t length = strlen(name);
+
+    return length > 5 && strcmp(name + length - 5, ".lock") == 0;
+}
+
+static bool has_script(const struct dlock_text *text)
+{
+    for (int part = 0; part < DLOCK_TEXT_PARTS_N; part++)
+        for (size_t i = 0; i < text->parts[part].n; i++)
+            if (text->parts[part].commands[i].script.parts[0] != NULL)
+                return true;
+    return false;
+}
+
+/* All of the file, to be freed. NULL and an error: it cannot be read. */
+static char *read_file(const char *path, struct dlock_error *error)
+{
+    FILE *file = fopen(path, "r");
+    char *bytes = malloc(DLOCK_TEXT_BYTES_MAX + 1);
+    size_t n = 0;
+
+    if (file == NULL || bytes == NULL)
+        (void)dlock_error_set(error, DLOCK_MISUSE, "%s: %s", path,
+                              strerror(errno));
+    else {
+        n = fread(bytes, 1, DLOCK_TEXT_BYTES_MAX + 1, file);
+        if (ferror(file) != 0)
+            (void)dlock_error_set(error, DLOCK_MISUSE, "%s: %s", path,
+                                  strerror(errno));
+        else if (n > DLOCK_TEXT_BYTES_MAX || memchr(bytes, '\0', n) != NULL)
+            (void)dlock_error_set(error, DLOCK_MISUSE,
+                                  "%s: is no text of at most %d bytes", path,
+                                  DLOCK_TEXT_BYTES_MAX);
+        else {
+            bytes[n] = '\0';
+            (void)fclose(file);
+            return bytes;
+        }
+    }
+    if (file != NULL)
+        (void)fclose(file);
+    free(bytes);
+    return NULL;
+}
+
+enum dlock_status dlock_textbook_open(const char *path, bool scripts,
+                                      struct dlock_error *error)
+{
+    const struct dlock_text *text;
+    char *bytes, *name;
+
+    if (dlock_strategy_called(path) != NULL)
+        return DLOCK_OK;
+    if (strlen(path) > DLOCK_TEXT_PATH_BYTES_MAX)
+        return dlock_error_set(error, DLOCK_MISUSE,
+                               "a lock's file has a path of at most %d bytes",
+                               DLOCK_TEXT_PATH_BYTES_MAX);
+    if (all_n == ALL_MAX)
+        return dlock_error_set(error, DLOCK_MISUSE,
+                               "%s: there are %d locks of one's own already",
+                               path, OWN_MAX);
+    bytes = read_file(path, error);
+    if (bytes == NULL)
+        return DLOCK_MISUSE;
+    name = strdup(path);
+    text = name == NULL ? NULL : dlock_text_read(name, bytes, error);
+    free(bytes);
+    if (text == NULL) {
+        free(name);
+        return DLOCK_MISUSE;
+    }
+    if (!scripts && has_script(text))
+        return dlock_error_set(error, DLOCK_MISUSE,
+                               "%s: a script of one's own runs in the "
+                               "laboratory only, on its private server: "
+                               "stockade explore, replay, lab",
+                               path);
+    all[all_n++] = &text->strategy;
+    return DLOCK_OK;
 }

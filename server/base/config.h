@@ -25,7 +25,7 @@ struct config {
     char db[1024];         /* sqlite:PATH, mysql:...; no order service has
                                  this .. no_seed, but for lock_wait_ms */
     char redis[1024];      /* spawn, or unix:PATH and redis://HOST:PORT */
-    char lock[32];         /* a strategy of libdlock */
+    char lock[256];        /* a strategy of libdlock, or a FILE.lock */
     char lock_url[1024];   /* for locks that are not, or not only, in Redis */
     int64_t lock_wait_ms;  /* longest wait for a lock */
     int64_t lock_lease_ms; /* 0 = renewed by the watchdog */

@@ -12,7 +12,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "lock/dlock.h"
+#include "lock/dlock_textbook.h"
 #include "server/base/address.h"
 
 static bool has_prefix(const char *text, const char *prefix)
@@ -76,9 +76,13 @@ static const char *lock_broken(const char *name)
 /* The form of one setting's value, where the table cannot say it. */
 static const char *form_broken(const struct config *c, const char **name)
 {
+    static struct dlock_error own;
     char host[128], port[6];
 
     *name = "lock";
+    if (dlock_textbook_is_file(c->lock) &&
+        dlock_textbook_open(c->lock, false, &own) != DLOCK_OK)
+        return own.text;
     if (!dlock_strategy_find(c->lock))
         return lock_broken(c->lock);
     *name = "db";
@@ -106,8 +110,8 @@ static const char *form_broken(const struct config *c, const char **name)
 /* The setting that is named was given: it is not as by default. */
 const char *config_rules_broken(const struct config *c, const char **name)
 {
-    const struct dlock_strategy_info *lock = dlock_strategy_find(c->lock);
     const char *broken = form_broken(c, name);
+    const struct dlock_strategy_info *lock = dlock_strategy_find(c->lock);
 
     if (broken)
         return broken;

@@ -4,7 +4,10 @@
  */
 #include "server/lab/expected.h"
 
+#include <stdio.h>
 #include <string.h>
+
+#include "lock/dlock_textbook.h"
 
 const struct property properties[PROPERTIES_N] = {
     [PROPERTY_X] = {"X", "one at a time, among threads"},
@@ -145,5 +148,25 @@ bool expected_allows(const struct expected *expected, const char *fault)
             if (strcmp(causes[i].fault, fault) == 0 &&
                 expected->verdicts[causes[i].by[j]] == '.')
                 return true;
+    return false;
+}
+
+bool expected_lock(const char *name)
+{
+    const struct dlock_strategy_info *info;
+    struct dlock_error error;
+
+    if (dlock_textbook_is_file(name)) {
+        if (dlock_textbook_open(name, true, &error) == DLOCK_OK)
+            return true;
+        fprintf(stderr, "stockade: %s\n", error.text);
+        return false;
+    }
+    if (dlock_strategy_find(name))
+        return true;
+    fprintf(stderr, "stockade: there is no lock '%s'; there are:", name);
+    for (size_t i = 0; (info = dlock_strategy_info(i)) != NULL; i++)
+        fprintf(stderr, " %s", info->name);
+    fputs("; or a text of your own, FILE.lock\n", stderr);
     return false;
 }

@@ -49,6 +49,9 @@ struct property {
 
 extern const struct property properties[PROPERTIES_N];
 
+/* The sign of a lock of somebody's own, of which nobody has said anything. */
+enum { EXPECTED_ANYTHING = '?' };
+
 /* Where a lock keeps its state: what has to run before it can be tested. */
 enum kept {
     KEPT_LOCALLY,  /* nothing */
@@ -62,7 +65,7 @@ enum kept {
 struct expected {
     const char *lock;
     const char *verdicts; /* a sign per property: '#' holds, '.' fails,
-                             '-' cannot be tested */
+                             '-' cannot be tested; or EXPECTED_ANYTHING */
     enum kept kept;
     unsigned nodes_n;   /* KEPT_IN_REDIS */
     bool aged;          /* nodes count only when they have been up for longer
@@ -73,6 +76,10 @@ struct expected {
                            are none: every lease can be outlived. NULL: the
                            stage does not play it */
 };
+
+/* Whether NAME is a lock of this build, or a FILE.lock, which is read. False: a line on
+ * standard error says why not, and which there are. */
+bool expected_lock(const char *name);
 
 /* NULL: there is no row. */
 const struct expected *expected_of(const char *lock);

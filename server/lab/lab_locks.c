@@ -36,7 +36,7 @@ static void help(void)
         "A lock that has to fail, and does not, is as wrong as one that "
         "fails.\n"
         "Takes half a minute. Ctrl-C ends it, and leaves nothing behind.\n\n"
-        "  --lock NAME  this one only, with the evidence\n"
+        "  --lock NAME  this one only, with the evidence; or your own, FILE.lock\n"
         "  --markdown   the table of the README\n"
         "  --json       all of it as one JSON object, with the evidence\n"
         "  --redis URL  this one, of any kind that serve takes, for the locks "
@@ -132,17 +132,6 @@ static void on_progress(void *ctx, size_t done, size_t all)
         fprintf(stderr, "\r\033[K");
 }
 
-static int no_such_lock(const char *name)
-{
-    const struct dlock_strategy_info *info;
-
-    fprintf(stderr, "stockade: there is no lock '%s'; there are:", name);
-    for (size_t i = 0; (info = dlock_strategy_info(i)) != NULL; i++)
-        fprintf(stderr, " %s", info->name);
-    fputc('\n', stderr);
-    return COULD_NOT_RUN;
-}
-
 static int run(const struct options *options)
 {
     static struct suite suite; /* 100 KB: too much for a stack */
@@ -151,8 +140,9 @@ static int run(const struct options *options)
 
     suite.servers = options->servers;
     suite.jobs = options->jobs;
-    if (!suite_fill(&suite, options->lock))
-        return no_such_lock(options->lock ? options->lock : "");
+    if (options->lock && !expected_lock(options->lock))
+        return COULD_NOT_RUN;
+    (void)suite_fill(&suite, options->lock);
     if (!suite_run(&suite, isatty(STDERR_FILENO) ? on_progress : NULL,
                    &began_ms, error, sizeof(error))) {
         fprintf(stderr, "stockade: lab locks: %s\n", error);

@@ -14,6 +14,8 @@ static const char *const words[] = {[CONFORM_UNTESTED] = "untested",
 /* The word for what is expected of property INDEX. */
 static const char *expected_word(const struct suite_lock *lock, size_t index)
 {
+    if (lock->expected->verdicts[index] == EXPECTED_ANYTHING)
+        return "anything";
     for (int verdict = CONFORM_UNTESTED; verdict <= CONFORM_FAILS; verdict++)
         if (conform_agrees(lock->expected, index,
                            (enum conform_verdict)verdict))
@@ -81,6 +83,9 @@ void report_text(const struct suite *suite)
            suite_measured(suite), suite->locks_n);
     if (suite_measured(suite) == 0)
         printf("so nothing is known\n");
+    else if (suite->locks_n == 1 &&
+             suite->locks[0].expected == &suite->locks[0].own)
+        printf("nothing was expected of a lock of your own\n");
     else if (differences == 0)
         printf("all as expected, failures included\n");
     else

@@ -15,6 +15,7 @@ enum { SUITE_LOCKS_MAX = 48 };
 struct suite_lock {
     const struct dlock_strategy_info *info;
     const struct expected *expected; /* NULL = there is no row */
+    struct expected own;             /* the row of a lock of somebody's own */
     const char *missing;             /* why it is not run; NULL = it is */
     bool started;
     struct conform_result results[PROPERTIES_N];

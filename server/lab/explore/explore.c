@@ -12,6 +12,7 @@
 
 #include "lock/dlock.h"
 #include "server/base/clock.h"
+#include "server/lab/expected.h"
 #include "server/lab/explore/explore.h"
 #include "server/lab/explore/random.h"
 #include "server/lab/picture/draw.h"
@@ -295,9 +296,7 @@ int explore_main(int argc, char *argv[])
     stage_options_catch_signals();
     if (!explore.scene.lock)
         return explore_all(&explore);
-    if (!dlock_strategy_find(explore.scene.lock)) {
-        stage_options_no_lock(explore.scene.lock);
+    if (!expected_lock(explore.scene.lock))
         return EXPLORE_COULD_NOT_RUN;
-    }
     return explore_one(&explore);
 }

@@ -10,7 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "lock/dlock.h"
+#include "lock/dlock_textbook.h"
+#include "server/lab/expected.h"
 #include "server/lab/picture/draw.h"
 #include "server/lab/picture/save.h"
 #include "server/lab/replay/hand.h"
@@ -78,6 +79,8 @@ static void help(void)
 /* Else it is the name of a lock, or ought to be. */
 static bool is_file(const char *word)
 {
+    if (dlock_textbook_is_file(word))
+        return false; /* but a lock's */
     return strpbrk(word, "/.") ||
            (!dlock_strategy_find(word) && access(word, F_OK) == 0);
 }
@@ -256,10 +259,8 @@ int replay_main(int argc, char *argv[])
     if (replay.files_n > 0)
         return replay_files(replay.files, replay.files_n, replay.until,
                             replay.look);
-    if (!dlock_strategy_find(replay.scene.lock)) {
-        stage_options_no_lock(replay.scene.lock);
+    if (!expected_lock(replay.scene.lock))
         return COULD_NOT_RUN;
-    }
     if (replay.by_hand && replay.json)
         return lines_play(&replay.scene, replay.moves, replay.n, 0,
                           replay.look);

@@ -10,8 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "lock/dlock.h"
-
 enum { INPUT_LOOK_MS = 200 };
 
 static volatile sig_atomic_t interrupted;
@@ -197,14 +195,4 @@ bool stage_options_take(struct stage_scene *scene, const char *name, char *arg)
         return true;
     fprintf(stderr, "stockade: --%s\n", error);
     return false;
-}
-
-void stage_options_no_lock(const char *name)
-{
-    const struct dlock_strategy_info *info;
-
-    fprintf(stderr, "stockade: there is no lock '%s'; there are:", name);
-    for (size_t i = 0; (info = dlock_strategy_info(i)) != NULL; i++)
-        fprintf(stderr, " %s", info->name);
-    fputc('\n', stderr);
 }

@@ -69,7 +69,4 @@ bool stage_options_interrupted(void);
  * False: Ctrl-C or SIGTERM came. */
 bool stage_options_wait_input(void);
 
-/* There is no such lock: says which there are. */
-void stage_options_no_lock(const char *name);
-
 #endif

@@ -36,7 +36,7 @@ enum {
 struct timeline_head {
     char source[16]; /* "stage", or "serve": a live instance */
     char scene[64];  /* name of the experiment, or HOST:PID of the instance */
-    char lock[32];   /* as in --lock NAME */
+    char lock[256];  /* as in --lock NAME */
     char settings[256]; /* the others, as flags */
     char schedule[320]; /* of the stage: the moves */
     unsigned

@@ -23,12 +23,13 @@
  * As code it is correct: no races, and stopping waits for a renewal under way.
  * What is wrong is the design.
  */
-#include "lock/textbook/rung.h"
+#include "lock/textbook/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "lock/core/clock.h"
+#include "lock/redis/call.h"
 
 enum { LOOKS_PER_LEASE = 3 };
 
@@ -55,8 +56,8 @@ struct guard {
     pthread_t thread;
 };
 
-enum dlock_status dlock_rung_guard_open(struct dlock *client,
-                                        struct dlock_error *error)
+enum dlock_status dlock_guard_open(struct dlock *client,
+                                   struct dlock_error *error)
 {
     struct guard *guard = calloc(1, sizeof(*guard));
 
@@ -101,7 +102,7 @@ static void drop_all(struct guard *guard)
 }
 
 /* The end of the process, for the thread: only now it stops by itself. */
-void dlock_rung_guard_close(struct dlock *client)
+void dlock_guard_close(struct dlock *client)
 {
     struct guard *guard = client->own;
 
@@ -190,8 +191,8 @@ static void *guard_all(void *arg)
 
 /* Starting and stopping ----------------------------------------------------- */
 
-struct dlock_guarded *dlock_rung_guard_prepare(struct dlock *client,
-                                               const char *name)
+struct dlock_guarded *dlock_guard_prepare(struct dlock *client,
+                                          const char *name)
 {
     struct guard *guard = client->own;
     struct dlock_guarded *guarded = calloc(1, sizeof(*guarded));
@@ -219,7 +220,7 @@ static void await_stop(struct guard *guard)
         (void)pthread_cond_wait(&guard->dropped, &guard->mutex);
 }
 
-void dlock_rung_guard_start(struct dlock *client, struct dlock_guarded *guarded)
+void dlock_guard_start(struct dlock *client, struct dlock_guarded *guarded)
 {
     struct guard *guard = client->own;
 
@@ -235,12 +236,12 @@ void dlock_rung_guard_start(struct dlock *client, struct dlock_guarded *guarded)
     (void)pthread_mutex_unlock(&guard->mutex);
 }
 
-void dlock_rung_guard_discard(struct dlock_guarded *guarded)
+void dlock_guard_discard(struct dlock_guarded *guarded)
 {
     free(guarded);
 }
 
-void dlock_rung_guard_stop(struct dlock *client)
+void dlock_guard_stop(struct dlock *client)
 {
     struct guard *guard = client->own;
 

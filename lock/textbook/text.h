@@ -1,0 +1,174 @@
+/*
+ * Private to the textbook: a lock as a text of Redis commands. The locks from setnx to
+ * spin are such texts (NAME.lock), and so may be one's own.
+ *
+ *     # The line is for the reader.
+ *     claim    One at a time, while its lease runs.
+ *     owner    random         $owner: constant, number (of the session in its process),
+ *                             or random
+ *     finally  inside         of the caller, around the release: none, around the
+ *                             acquire as well, or inside
+ *     renewed  nobody         who lengthens the lease: nobody, guard (guard.c), watchdog
+ *     counted  nobody         who counts holds when a session comes in again: nobody,
+ *                             session, server
+ *     pause    short          between two looks of a waiter: short, or doubling
+ *
+ *     take
+ *         SET $name $owner NX PX $lease -> OK taken, else busy
+ *     renew
+ *         GET $name            -> $owner next, else lost
+ *         PEXPIRE $name $lease -> 1 done, else lost
+ *     release
+ *         EVAL $owner -> 1 done, else lost
+ *             if redis.call('get', KEYS[1]) == ARGV[1] then
+ *                 return redis.call('del', KEYS[1])
+ *             end
+ *             return 0
+ *
+ * Those words are the defaults; take and release there must be. A line that is indented
+ * is a command: its arguments, "->", and by reply the outcome. Replies are a word or a
+ * number, nil, $owner, and else. Outcomes: taken or busy of take, done or lost of the
+ * others; next; or the verb of a command further down, so that a text cannot loop. Of a
+ * list the first number is looked at; a second one is how often the owner has it now
+ * (taken), or for how many milliseconds at most somebody else has it (busy).
+ *
+ * Arguments are words, $name (the lock's key), $name:WORD (a key beside it, in the same
+ * slot of a cluster), $owner, $lease (ms), $holds (that are to be left), and $way: "set",
+ * "lengthen" (the owner has it more than once) or "renew" (by the watchdog). Commands are
+ * those of the table in text_read.c, and get no keys but these. EVAL runs the Lua that is
+ * indented further than itself: KEYS[1] is $name, more keys may follow, then ARGV. It may
+ * neither loop nor call by another key; the right to all of its calls is asked for before
+ * it writes.
+ *
+ * No command whose reply was lost is sent again: to SETNX, its own success looks like
+ * somebody else's.
+ */
+#ifndef DLOCK_TEXT_H
+#define DLOCK_TEXT_H
+
+#include "lock/core/client.h"
+#include "lock/core/strategy.h"
+#include "lock/redis/command.h"
+
+enum {
+    DLOCK_TEXT_BYTES_MAX = 16 * 1024,
+    DLOCK_TEXT_PATH_BYTES_MAX = 250,
+    DLOCK_TEXT_COMMANDS_MAX = 8, /* of a part */
+    DLOCK_TEXT_ARGS_MAX = 12,
+    DLOCK_TEXT_ANSWERS_MAX = 6,
+    DLOCK_TEXT_RIGHTS_BYTES = 200,
+};
+
+enum dlock_text_part { DLOCK_TEXT_TAKE, DLOCK_TEXT_RENEW, DLOCK_TEXT_RELEASE };
+enum { DLOCK_TEXT_PARTS_N = DLOCK_TEXT_RELEASE + 1 };
+
+enum dlock_text_outcome {
+    DLOCK_TEXT_GOES_ON,
+    DLOCK_TEXT_TAKEN,
+    DLOCK_TEXT_BUSY,
+    DLOCK_TEXT_DONE,
+    DLOCK_TEXT_LOST,
+};
+
+struct dlock_text_answer {
+    const char *reply; /* NULL: any */
+    enum dlock_text_outcome outcome;
+    const char *to; /* goes on: the verb's word; NULL = next */
+    size_t index;   /* its command */
+};
+
+struct dlock_text_command {
+    unsigned line;
+    char step[16];                         /* the verb in small letters */
+    const char *args[DLOCK_TEXT_ARGS_MAX]; /* of EVAL without the verb */
+    size_t args_n;
+    bool reads;                 /* has no effect */
+    bool no_is_none;            /* has none if it answers 0 or nil */
+    struct dlock_script script; /* .parts[0] NULL: it is none */
+    char rights[DLOCK_TEXT_RIGHTS_BYTES + 20]; /* a part of the script */
+    struct dlock_text_answer answers[DLOCK_TEXT_ANSWERS_MAX];
+    size_t answers_n;
+};
+
+struct dlock_text {
+    struct dlock_strategy strategy; /* .variant points to all of it */
+    char *words; /* the text, cut up; all else points into it */
+    enum { DLOCK_TEXT_CONSTANT, DLOCK_TEXT_NUMBER, DLOCK_TEXT_RANDOM } owner;
+    bool guarded;            /* by a thread that knows nothing of the holder */
+    bool counted_by_session; /* re-entries do not come to the server */
+    bool counted_by_server;  /* in a hash of owner and holds */
+    struct {
+        struct dlock_text_command commands[DLOCK_TEXT_COMMANDS_MAX];
+        size_t n;
+    } parts[DLOCK_TEXT_PARTS_N];
+};
+
+/* Commands that a text may use: none waits, loops, or looks around. NULL: it is none of
+ * them. Letters may be small (text_script.c). */
+enum {
+    DLOCK_TEXT_READS = 1 << 0, /* it has no effect */
+    DLOCK_TEXT_KEYS = 1 << 1,  /* all of its arguments are keys */
+    DLOCK_TEXT_NO_IS_NONE = 1
+                            << 2 /* by 0 or nil it says that it had no effect */
+};
+struct dlock_text_verb {
+    const char *word;
+    unsigned flags;
+};
+const struct dlock_text_verb *dlock_text_verb(const char *word);
+
+/* The place in LUA of what a text's script must not have, as WORD, and WHY. NULL: it can
+ * neither loop nor touch other keys. */
+enum { DLOCK_TEXT_WORD_BYTES = 40 };
+const char *dlock_text_script_fault(const char *lua,
+                                    char word[DLOCK_TEXT_WORD_BYTES],
+                                    const char **why);
+
+/* Has each script of TEXT ask for the rights that it needs, before it writes. */
+void dlock_text_ask_rights(struct dlock_text *text);
+
+/*
+ * Reads TEXT, of the lock or the file NAME, which is borrowed. NULL: it is none, or
+ * there is no memory; ERROR says so with line and word. The result is for as long as the
+ * program runs.
+ */
+struct dlock_text *dlock_text_read(const char *name, const char *text,
+                                   struct dlock_error *error);
+
+/* The slots of a text's strategy, but for its name and what its words say (text_play.c). */
+extern const struct dlock_strategy dlock_text_slots;
+dlock_renew_slot dlock_text_renew;
+
+/* What a part came to, besides its status. */
+struct dlock_text_result {
+    unsigned holds;   /* of a take */
+    uint64_t busy_ms; /* of a take that was refused; UINT64_MAX = not known */
+};
+
+/* One part of TEXT, for a lock that has more besides. RESULT may be NULL. */
+enum dlock_status dlock_text_run(const struct dlock_text *text,
+                                 enum dlock_text_part part,
+                                 struct dlock_session *session,
+                                 const struct dlock_attempt *attempt,
+                                 struct dlock_text_result *result,
+                                 struct dlock_error *error);
+
+/* The guard thread (guard.c) ------------------------------------------------ */
+
+/* As a strategy's open and close: one guard per client, in client->own. */
+enum dlock_status dlock_guard_open(struct dlock *client,
+                                   struct dlock_error *error);
+void dlock_guard_close(struct dlock *client);
+
+/* Memory and a thread for one more name, before the lock is taken. */
+struct dlock_guarded *dlock_guard_prepare(struct dlock *client,
+                                          const char *name);
+
+/* The lock was taken: guards it from now on; or was not. */
+void dlock_guard_start(struct dlock *client, struct dlock_guarded *guarded);
+void dlock_guard_discard(struct dlock_guarded *guarded);
+
+/* Ends the guarding of all names of the client: that is its fault. */
+void dlock_guard_stop(struct dlock *client);
+
+#endif

@@ -1,0 +1,348 @@
+/*
+ * Plays a lock's text (text.h): the slots of its strategy. This file is the same for all
+ * texts, right or wrong: nothing of a failure is made here.
+ */
+#include "lock/textbook/text.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lock/core/error.h"
+#include "lock/redis/force.h"
+#include "lock/redis/node.h"
+
+/* What the words of a text stand for in one call. */
+struct values {
+    const char *name;
+    const char *owner;
+    unsigned lease_ms;
+    unsigned holds;
+    const char *way;
+};
+
+/* The owner's text of a session is the client's digits, "-", the session's number. */
+static const char *owner_of(const struct dlock_text *text, const char *owner)
+{
+    const char *dash = strrchr(owner, '-');
+
+    if (text->owner == DLOCK_TEXT_CONSTANT)
+        return "locked";
+    return text->owner == DLOCK_TEXT_NUMBER && dash != NULL ? dash + 1 : owner;
+}
+
+/* Commands ----------------------------------------------------------------------- */
+
+static void fill_arg(const char *arg, const struct values *values,
+                     bool is_script, struct dlock_command *command)
+{
+    if (strcmp(arg, "$name") == 0 && is_script)
+        dlock_command_key(command, values->name);
+    else if (strcmp(arg, "$name") == 0)
+        dlock_command_arg(command, values->name);
+    else if (strncmp(arg, "$name:", 6) == 0 && is_script)
+        dlock_command_derived_key(command, arg + 5, "");
+    else if (strncmp(arg, "$name:", 6) == 0)
+        dlock_command_derived(command, arg + 5, "");
+    else if (strcmp(arg, "$lease") == 0)
+        dlock_command_number(command, values->lease_ms);
+    else if (strcmp(arg, "$holds") == 0)
+        dlock_command_number(command, values->holds);
+    else if (strcmp(arg, "$owner") == 0)
+        dlock_command_arg(command, values->owner);
+    else if (strcmp(arg, "$way") == 0)
+        dlock_command_arg(command, values->way);
+    else
+        dlock_command_arg(command, arg);
+}
+
+static void fill(const struct dlock_text_command *from,
+                 const struct values *values, struct dlock_command *command)
+{
+    bool is_script = from->script.parts[0] != NULL;
+
+    dlock_command_init(command, from->step, values->name,
+                       is_script ? &from->script : NULL);
+    for (size_t i = 0; i < from->args_n; i++)
+        fill_arg(from->args[i], values, is_script, command);
+}
+
+/* Replies ------------------------------------------------------------------------ */
+
+static bool is_reply(const char *word, const struct dlock_reply *reply,
+                     const struct values *values)
+{
+    char number[DLOCK_DIGITS_MAX + 2];
+
+    if (word == NULL)
+        return true;
+    if (reply->kind == DLOCK_REPLY_NIL)
+        return strcmp(word, "nil") == 0;
+    if (reply->kind == DLOCK_REPLY_STRING)
+        return strcmp(reply->string,
+                      strcmp(word, "$owner") == 0 ? values->owner : word) == 0;
+    (void)snprintf(number, sizeof(number), "%" PRId64, reply->integers[0]);
+    return reply->integers_n > 0 && strcmp(number, word) == 0;
+}
+
+/* NULL: the text does not say what the reply means. */
+static const struct dlock_text_answer *
+answer_of(const struct dlock_text_command *command,
+          const struct dlock_reply *reply, const struct values *values)
+{
+    for (size_t i = 0; i < command->answers_n; i++)
+        if (is_reply(command->answers[i].reply, reply, values))
+            return &command->answers[i];
+    return NULL;
+}
+
+static bool has_effect(const struct dlock_text_command *command,
+                       const struct dlock_reply *reply)
+{
+    bool is_no =
+        reply->kind == DLOCK_REPLY_NIL ||
+        (reply->kind == DLOCK_REPLY_INTEGER && reply->integers[0] == 0);
+
+    return !command->reads && !(command->no_is_none && is_no);
+}
+
+/* A look has no effect; and a command that fails behind another one does not undo what
+ * that did: "no" becomes "don't know". */
+static enum dlock_status status_of(enum dlock_status status, bool reads,
+                                   bool changed)
+{
+    if (changed)
+        return status == DLOCK_UNREACHABLE ? DLOCK_UNKNOWN : status;
+    return reads && status == DLOCK_UNKNOWN ? DLOCK_UNREACHABLE : status;
+}
+
+static enum dlock_status conclude(enum dlock_text_outcome outcome,
+                                  const struct dlock_reply *reply,
+                                  struct dlock_text_result *result)
+{
+    bool has_more = reply->kind == DLOCK_REPLY_LIST && reply->integers_n > 1;
+
+    switch (outcome) {
+    case DLOCK_TEXT_TAKEN:
+        if (has_more && result != NULL)
+            result->holds = (unsigned)reply->integers[1];
+        return DLOCK_OK;
+    case DLOCK_TEXT_BUSY:
+        if (has_more && result != NULL && reply->integers[1] >= 0)
+            result->busy_ms = (uint64_t)reply->integers[1];
+        return DLOCK_BUSY;
+    case DLOCK_TEXT_LOST:
+        return DLOCK_LOST;
+    default:
+        return DLOCK_OK;
+    }
+}
+
+/* Parts -------------------------------------------------------------------------- */
+
+static const char *way_of(const struct dlock_attempt *attempt)
+{
+    return attempt->holds <= 1 ? "set" : "lengthen";
+}
+
+enum dlock_status dlock_text_run(const struct dlock_text *text,
+                                 enum dlock_text_part part,
+                                 struct dlock_session *session,
+                                 const struct dlock_attempt *attempt,
+                                 struct dlock_text_result *result,
+                                 struct dlock_error *error)
+{
+    struct values values = {attempt->name, owner_of(text, session->owner),
+                            attempt->lease_ms, attempt->holds, way_of(attempt)};
+    bool changed = false;
+
+    for (size_t i = 0; i < text->parts[part].n;) {
+        const struct dlock_text_command *from = &text->parts[part].commands[i];
+        const struct dlock_text_answer *answer;
+        struct dlock_command command;
+        struct dlock_reply reply;
+        enum dlock_status status;
+
+        fill(from, &values, &command);
+        status = dlock_call(session->wire, &command, attempt->limit_ms, &reply,
+                            error);
+        if (status != DLOCK_OK)
+            return status_of(status, from->reads, changed);
+        answer = answer_of(from, &reply, &values);
+        if (answer == NULL)
+            return dlock_error_set(
+                error, DLOCK_UNKNOWN, "%s:%u: it does not say what %s means",
+                text->strategy.info.name, from->line, reply.text);
+        if (answer->outcome != DLOCK_TEXT_GOES_ON)
+            return conclude(answer->outcome, &reply, result);
+        changed = changed || has_effect(from, &reply);
+        i = answer->index;
+    }
+    return dlock_error_set(error, DLOCK_MISUSE, "%s has no commands for that",
+                           text->strategy.info.name);
+}
+
+/* The strategy's slots ------------------------------------------------------------- */
+
+/* The table row says which text this session's client goes by. */
+static const struct dlock_text *text_of(const struct dlock *client)
+{
+    return client->strategy->variant;
+}
+
+/* Takes, and has the guard thread look after what was taken. */
+static enum dlock_status take_guarded(struct dlock_session *session,
+                                      const struct dlock_attempt *attempt,
+                                      struct dlock_text_result *result,
+                                      struct dlock_error *error)
+{
+    struct dlock *client = session->client;
+    struct dlock_guarded *guarded = dlock_guard_prepare(client, attempt->name);
+    enum dlock_status status;
+
+    if (guarded == NULL)
+        return dlock_error_set(error, DLOCK_UNREACHABLE,
+                               "no memory or no thread to guard with");
+    status = dlock_text_run(text_of(client), DLOCK_TEXT_TAKE, session, attempt,
+                            result, error);
+    if (status == DLOCK_OK)
+        dlock_guard_start(client, guarded);
+    else
+        dlock_guard_discard(guarded);
+    return status;
+}
+
+static enum dlock_status acquire(struct dlock_session *session,
+                                 const struct dlock_attempt *attempt,
+                                 struct dlock_grant *grant, uint64_t *busy_ms,
+                                 struct dlock_error *error)
+{
+    const struct dlock_text *text = text_of(session->client);
+    struct dlock_text_result result = {.holds = 1, .busy_ms = *busy_ms};
+    enum dlock_status status = DLOCK_OK;
+
+    /* The session thinks that it has the lock: so it has it once more. */
+    if (text->counted_by_session && attempt->holds > 0)
+        result.holds = attempt->holds + 1;
+    else if (text->guarded && attempt->renewed)
+        status = take_guarded(session, attempt, &result, error);
+    else
+        status = dlock_text_run(text, DLOCK_TEXT_TAKE, session, attempt,
+                                &result, error);
+    grant->token = 0;
+    grant->holds = result.holds;
+    *busy_ms = result.busy_ms;
+    return status;
+}
+
+static enum dlock_status release(struct dlock_session *session,
+                                 const struct dlock_attempt *attempt,
+                                 struct dlock_error *error)
+{
+    const struct dlock_text *text = text_of(session->client);
+
+    if (text->guarded)
+        dlock_guard_stop(session->client);
+    if (text->counted_by_session && attempt->holds > 0)
+        return DLOCK_OK; /* an inner section; the outer one gives back */
+    return dlock_text_run(text, DLOCK_TEXT_RELEASE, session, attempt, NULL,
+                          error);
+}
+
+static enum dlock_status extend(struct dlock_session *session,
+                                const struct dlock_attempt *attempt,
+                                struct dlock_error *error)
+{
+    return dlock_text_run(text_of(session->client), DLOCK_TEXT_RENEW, session,
+                          attempt, NULL, error);
+}
+
+/*
+ * Of a plain key two questions, because it has no script to ask both at once. Between
+ * them the lock may change hands: this is a look, not a decision.
+ */
+static enum dlock_status inspect(struct dlock_session *session,
+                                 const struct dlock_attempt *attempt,
+                                 struct dlock_holder *holder,
+                                 struct dlock_error *error)
+{
+    bool counted = text_of(session->client)->counted_by_server;
+    struct dlock_command command;
+    struct dlock_reply reply;
+    enum dlock_status status;
+
+    if (counted)
+        dlock_node_fill_inspect(attempt, &command);
+    else {
+        dlock_command_init(&command, "get", attempt->name, NULL);
+        dlock_command_arg(&command, "GET");
+        dlock_command_arg(&command, attempt->name);
+    }
+    status =
+        dlock_call(session->wire, &command, attempt->limit_ms, &reply, error);
+    if (counted && status == DLOCK_OK)
+        dlock_node_read_inspect(&reply, holder);
+    if (counted || status != DLOCK_OK || reply.kind == DLOCK_REPLY_NIL)
+        return status;
+    holder->holds = 1;
+    (void)snprintf(holder->owner, sizeof(holder->owner), "%.*s",
+                   DLOCK_OWNER_BYTES_MAX, reply.string);
+    dlock_command_init(&command, "pttl", attempt->name, NULL);
+    dlock_command_arg(&command, "PTTL");
+    dlock_command_arg(&command, attempt->name);
+    status =
+        dlock_call(session->wire, &command, attempt->limit_ms, &reply, error);
+    /* -1 = no lease, -2 = it went between our two questions. */
+    holder->held = status == DLOCK_OK && reply.integers[0] != -2;
+    holder->remaining_ms =
+        reply.integers[0] < 0 ? UINT64_MAX : (uint64_t)reply.integers[0];
+    return status;
+}
+
+void dlock_text_renew(struct dlock *client, struct dlock_renew renews[],
+                      size_t n, unsigned lease_ms, uint64_t limit_ms)
+{
+    const struct dlock_text *text = text_of(client);
+    const struct dlock_text_command *from =
+        &text->parts[DLOCK_TEXT_RENEW].commands[0];
+    struct dlock_exchange *exchanges = malloc(n * sizeof(*exchanges));
+    struct values values = {.lease_ms = lease_ms, .way = "renew"};
+
+    for (size_t i = 0; i < n; i++) {
+        renews[i].status = DLOCK_UNREACHABLE;
+        values.name = renews[i].name;
+        values.owner = owner_of(text, renews[i].owner);
+        if (exchanges != NULL)
+            fill(from, &values, &exchanges[i].command);
+    }
+    if (exchanges == NULL)
+        return;
+    dlock_call_batch(client->renewal_wire, exchanges, n, limit_ms, NULL);
+    for (size_t i = 0; i < n; i++) {
+        const struct dlock_text_answer *answer;
+
+        values.owner = owner_of(text, renews[i].owner);
+        renews[i].status = exchanges[i].status;
+        if (exchanges[i].status != DLOCK_OK)
+            continue;
+        answer = answer_of(from, &exchanges[i].reply, &values);
+        if (answer == NULL)
+            renews[i].status = DLOCK_UNKNOWN;
+        else if (answer->outcome == DLOCK_TEXT_DONE)
+            renews[i].answer = 1;
+        else
+            renews[i].answer = exchanges[i].reply.integers[0] == -1 ? -1 : 0;
+    }
+    free(exchanges);
+}
+
+const struct dlock_strategy dlock_text_slots = {
+    .acquire = acquire,
+    .extend = extend,
+    .release = release,
+    .inspect = inspect,
+    .force = dlock_force_key,
+    .forced = dlock_force_forced,
+    .server = &dlock_redis_server,
+};

@@ -1,0 +1,484 @@
+/*
+ * Reads a lock's text: text.h is the manual. Every fault is told with line and word,
+ * because the text may be a learner's first.
+ */
+#include "lock/textbook/text.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lock/core/error.h"
+
+struct reader {
+    const char *name;
+    char *at;      /* where the next line begins */
+    unsigned line; /* number of the line in hand */
+    size_t indent; /* of it */
+    struct dlock_text *text;
+    int part; /* that commands go to; -1 = none yet */
+    struct dlock_error *error;
+};
+
+static bool fail(const struct reader *reader, const char *word, const char *why)
+{
+    (void)dlock_error_set(reader->error, DLOCK_MISUSE, "%s:%u: '%.40s': %s",
+                          reader->name, reader->line, word, why);
+    return false;
+}
+
+/* Lines ---------------------------------------------------------------------- */
+
+static size_t indent_of(const char *line)
+{
+    return strspn(line, " \t");
+}
+
+static bool is_blank_line(const char *line)
+{
+    return strchr("\r\n", line[indent_of(line)]) != NULL; /* or its end */
+}
+
+/* Cuts the line off, and goes on to the next. */
+static char *take_line(struct reader *reader)
+{
+    char *line = reader->at;
+    size_t length = strcspn(line, "\n");
+
+    reader->at += length + (line[length] != '\0');
+    reader->line++;
+    line[length] = '\0';
+    line[strcspn(line, "\r")] = '\0';
+    reader->indent = indent_of(line);
+    return line + reader->indent;
+}
+
+/* The next line that is neither empty nor for the reader. NULL: none. */
+static char *next_line(struct reader *reader)
+{
+    while (*reader->at != '\0') {
+        char *line = take_line(reader);
+
+        if (*line != '\0' && *line != '#')
+            return line;
+    }
+    return NULL;
+}
+
+/* The lines that are indented further than the one in hand, in one piece. */
+static char *take_body(struct reader *reader)
+{
+    size_t indent = reader->indent;
+    char *body = reader->at, *end = body;
+
+    while (*reader->at != '\0' &&
+           (is_blank_line(reader->at) || indent_of(reader->at) > indent)) {
+        size_t length = strcspn(reader->at, "\n");
+
+        if (!is_blank_line(reader->at))
+            end = reader->at + length;
+        reader->at += length + (reader->at[length] != '\0');
+        reader->line++;
+    }
+    if (end == body)
+        return NULL;
+    *end = '\0';
+    return body;
+}
+
+/* Replies and outcomes --------------------------------------------------------- */
+
+static bool read_outcome(struct reader *reader, char *word,
+                         struct dlock_text_answer *answer)
+{
+    static const struct {
+        const char *word;
+        bool of_take;
+        enum dlock_text_outcome outcome;
+    } outcomes[] = {{"taken", true, DLOCK_TEXT_TAKEN},
+                    {"busy", true, DLOCK_TEXT_BUSY},
+                    {"done", false, DLOCK_TEXT_DONE},
+                    {"lost", false, DLOCK_TEXT_LOST}};
+
+    for (size_t i = 0; i < sizeof(outcomes) / sizeof(outcomes[0]); i++)
+        if (strcmp(outcomes[i].word, word) == 0) {
+            answer->outcome = outcomes[i].outcome;
+            return outcomes[i].of_take == (reader->part == DLOCK_TEXT_TAKE) ||
+                   fail(reader, word,
+                        outcomes[i].of_take
+                            ? "only take ends so; here it is done or lost"
+                            : "take ends with taken or busy");
+        }
+    answer->outcome = DLOCK_TEXT_GOES_ON;
+    answer->to = strcmp(word, "next") == 0 ? NULL : word;
+    return true;
+}
+
+/* "1 taken, else busy". */
+static bool read_answers(struct reader *reader, char *answers,
+                         struct dlock_text_command *command)
+{
+    char *rest, *blanks;
+
+    for (char *one = strtok_r(answers, ",", &rest); one != NULL;
+         one = strtok_r(NULL, ",", &rest)) {
+        struct dlock_text_answer *answer =
+            &command->answers[command->answers_n++];
+        char *reply = strtok_r(one, " \t", &blanks);
+        char *outcome = strtok_r(NULL, " \t", &blanks);
+        char *more = strtok_r(NULL, " \t", &blanks);
+
+        if (command->answers_n == DLOCK_TEXT_ANSWERS_MAX)
+            return fail(reader, one, "too many replies");
+        if (outcome == NULL || more != NULL)
+            return fail(reader, reply == NULL ? "" : reply,
+                        "a reply and what it means are two words, as in "
+                        "1 taken, else busy");
+        answer->reply = strcmp(reply, "else") == 0 ? NULL : reply;
+        if (*reply == '$' && strcmp(reply, "$owner") != 0)
+            return fail(reader, reply,
+                        "the reply is a word, a number, nil, "
+                        "$owner or else");
+        if (!read_outcome(reader, outcome, answer))
+            return false;
+    }
+    return command->answers_n > 0 ||
+           fail(reader, command->step, "nothing stands behind its ->");
+}
+
+/* Arguments -------------------------------------------------------------------- */
+
+static bool is_key(const char *arg)
+{
+    return strcmp(arg, "$name") == 0 ||
+           (strncmp(arg, "$name:", 6) == 0 && arg[6] != '\0' &&
+            strlen(arg) < 40 && strpbrk(arg + 6, "{}") == NULL);
+}
+
+static bool check_arg(const struct reader *reader, const char *arg)
+{
+    static const char *const values[] = {"$owner", "$lease", "$holds", "$way"};
+
+    if (*arg != '$' || is_key(arg))
+        return true;
+    for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++)
+        if (strcmp(values[i], arg) == 0)
+            return true;
+    return fail(reader, arg,
+                "there are $name, $name:WORD, $owner, $lease, "
+                "$holds and $way");
+}
+
+/* VERB, and the words behind it in REST. */
+static bool read_args(struct reader *reader, char *verb_word, char *rest,
+                      struct dlock_text_command *command)
+{
+    const struct dlock_text_verb *verb = dlock_text_verb(verb_word);
+    bool is_script, keys_ended = false;
+
+    if (verb == NULL)
+        return fail(reader, verb_word, "no command that a lock's text may use");
+    is_script = strcmp(verb->word, "EVAL") == 0;
+    command->reads = (verb->flags & DLOCK_TEXT_READS) != 0;
+    command->no_is_none = (verb->flags & DLOCK_TEXT_NO_IS_NONE) != 0;
+    command->args[command->args_n++] = is_script ? "$name" : verb->word;
+    for (char *arg, *at = NULL; (arg = strtok_r(rest, " \t", &at)) != NULL;) {
+        rest = at;
+        if (command->args_n == DLOCK_TEXT_ARGS_MAX)
+            return fail(reader, arg, "too many words");
+        if (!check_arg(reader, arg))
+            return false;
+        if (is_script && is_key(arg) && keys_ended)
+            return fail(reader, arg, "a script's keys come first");
+        keys_ended = !is_key(arg);
+        if (!is_script && keys_ended &&
+            (command->args_n == 1 || (verb->flags & DLOCK_TEXT_KEYS) != 0))
+            return fail(reader, arg,
+                        "a lock's text touches its own keys only: $name, or "
+                        "$name:WORD");
+        command->args[command->args_n++] = arg;
+    }
+    return command->args_n > 1 || is_script ||
+           fail(reader, verb_word, "of which key? Write $name behind it");
+}
+
+/* Parts -------------------------------------------------------------------------- */
+
+static bool read_script(struct reader *reader,
+                        struct dlock_text_command *command)
+{
+    static const char *const steps[] = {"eval-take", "eval-renew",
+                                        "eval-release"};
+    char *body = take_body(reader);
+    char word[DLOCK_TEXT_WORD_BYTES];
+    const char *why, *at;
+    unsigned lines_n = 0;
+
+    if (body == NULL)
+        return fail(reader, "EVAL",
+                    "its script stands in the lines below, indented further");
+    (void)snprintf(command->step, sizeof(command->step), "%s",
+                   steps[reader->part]);
+    command->script = (struct dlock_script){.parts = {"", "", body}};
+    at = dlock_text_script_fault(body, word, &why);
+    for (const char *each = body; at != NULL && each < at; each++)
+        lines_n += *each == '\n';
+    reader->line = at == NULL ? reader->line : command->line + 1 + lines_n;
+    return at == NULL || fail(reader, word, why);
+}
+
+static bool read_command(struct reader *reader, char *line)
+{
+    struct dlock_text_command *command;
+    char *arrow = strstr(line, "->");
+    char *rest, *verb;
+
+    if (reader->part < 0)
+        return fail(reader, line,
+                    "take, renew or release stands above commands");
+    if (reader->text->parts[reader->part].n == DLOCK_TEXT_COMMANDS_MAX)
+        return fail(reader, line, "too many commands");
+    command = &reader->text->parts[reader->part]
+                   .commands[reader->text->parts[reader->part].n++];
+    command->line = reader->line;
+    if (arrow == NULL)
+        return fail(reader, line,
+                    "-> and what its replies mean stand behind a command");
+    *arrow = '\0';
+    verb = strtok_r(line, " \t", &rest);
+    if (verb == NULL)
+        return fail(reader, "->", "a command stands before it");
+    for (size_t i = 0; i + 1 < sizeof(command->step) && verb[i] != '\0'; i++)
+        command->step[i] = (char)tolower((unsigned char)verb[i]);
+    return read_args(reader, verb, rest, command) &&
+           read_answers(reader, arrow + 2, command) &&
+           (strcasecmp(verb, "EVAL") != 0 || read_script(reader, command));
+}
+
+/* Those that go on go on to a command further down. */
+static bool resolve(struct reader *reader, int part)
+{
+    size_t n = reader->text->parts[part].n;
+
+    for (size_t i = 0; i < n; i++) {
+        struct dlock_text_command *command =
+            &reader->text->parts[part].commands[i];
+
+        reader->line = command->line;
+        for (size_t j = 0; j < command->answers_n; j++) {
+            struct dlock_text_answer *answer = &command->answers[j];
+
+            if (answer->outcome != DLOCK_TEXT_GOES_ON)
+                continue;
+            answer->index = i + 1;
+            while (
+                answer->to != NULL && answer->index < n &&
+                strcasecmp(
+                    answer->to,
+                    reader->text->parts[part].commands[answer->index].step) !=
+                    0)
+                answer->index++;
+            if (answer->index == n)
+                return fail(reader, answer->to == NULL ? "next" : answer->to,
+                            "there is no such command below this one");
+        }
+    }
+    return true;
+}
+
+/* Settings ----------------------------------------------------------------------- */
+
+enum { WORDS_MAX = 3 };
+
+static const struct {
+    const char *key;
+    const char *words[WORDS_MAX];
+    const char *takes;
+} settings[] = {
+    {"owner", {"constant", "number", "random"}, "constant, number or random"},
+    {"finally", {"inside", "none", "around"}, "none, around or inside"},
+    {"renewed", {"nobody", "guard", "watchdog"}, "nobody, guard or watchdog"},
+    {"counted", {"nobody", "session", "server"}, "nobody, session or server"},
+    {"pause", {"short", "doubling"}, "short or doubling"},
+};
+enum { OWNER, FINALLY, RENEWED, COUNTED, PAUSE, SETTINGS_N };
+
+enum {
+    SPIN_FIRST_US = 1000,
+    SPIN_DOUBLINGS = 7, /* up to 128 ms */
+};
+
+/*
+ * The upper half of it is random. Two that were refused together would come
+ * back together for ever, and one of them would always be the second.
+ */
+static uint64_t doubling_us(unsigned look, uint16_t dice)
+{
+    unsigned doublings = look - 1 < SPIN_DOUBLINGS ? look - 1 : SPIN_DOUBLINGS;
+    uint64_t half = (uint64_t)SPIN_FIRST_US << doublings >> 1;
+
+    return half + half * dice / UINT16_MAX;
+}
+
+/* WORD, number CHOSEN of its list, of setting number KEY. */
+static void set(struct dlock_text *text, size_t key, unsigned chosen)
+{
+    static const enum dlock_leaving leavings[] = {
+        DLOCK_LEAVE_IF_HELD, DLOCK_LEAVE_ON_SUCCESS, DLOCK_LEAVE_ALWAYS};
+
+    if (key == OWNER)
+        text->owner = chosen;
+    else if (key == FINALLY)
+        text->strategy.leaving = leavings[chosen];
+    else if (key == RENEWED) {
+        text->guarded = chosen == 1;
+        text->strategy.renew = chosen == 2 ? dlock_text_renew : NULL;
+    } else if (key == COUNTED) {
+        text->counted_by_session = chosen == 1;
+        text->counted_by_server = chosen == 2;
+    } else
+        text->strategy.pause_us = chosen == 1 ? doubling_us : NULL;
+}
+
+static bool read_setting(struct reader *reader, char *key, char *value)
+{
+    if (strcmp(key, "claim") == 0) {
+        reader->text->strategy.info.claim = value;
+        return *value != '\0' || fail(reader, key, "and what does it claim?");
+    }
+    for (size_t i = 0; i < SETTINGS_N; i++) {
+        if (strcmp(settings[i].key, key) != 0)
+            continue;
+        for (unsigned j = 0; j < WORDS_MAX && settings[i].words[j]; j++)
+            if (strcmp(settings[i].words[j], value) == 0) {
+                set(reader->text, i, j);
+                return true;
+            }
+        return fail(reader, value, settings[i].takes);
+    }
+    return fail(reader, key,
+                "a line begins with claim, owner, finally, renewed, "
+                "counted or pause; with take, renew or release; or "
+                "is indented");
+}
+
+/* A line that is not indented: a part's name, or a setting. */
+static bool read_head(struct reader *reader, char *line)
+{
+    static const char *const parts[] = {"take", "renew", "release"};
+    size_t length = strcspn(line, " \t:");
+    char *value = line + length;
+
+    value += strspn(value, " \t:");
+    for (size_t end = strlen(value);
+         end > 0 && isspace((unsigned char)value[end - 1]);)
+        value[--end] = '\0';
+    line[length] = '\0';
+    for (int i = 0; i < DLOCK_TEXT_PARTS_N; i++)
+        if (strcmp(parts[i], line) == 0) {
+            reader->part = i;
+            return *value == '\0' ||
+                   fail(reader, value, "commands stand below, indented");
+        }
+    return read_setting(reader, line, value);
+}
+
+/* The whole ------------------------------------------------------------------------ */
+
+static bool has_word(const struct dlock_text *text, enum dlock_text_part part,
+                     const char *word)
+{
+    for (size_t i = 0; i < text->parts[part].n; i++)
+        for (size_t j = 0; j < text->parts[part].commands[i].args_n; j++)
+            if (strcmp(text->parts[part].commands[i].args[j], word) == 0)
+                return true;
+    return false;
+}
+
+/* Compares the owner where nothing can come in between: in one command. */
+static bool compares_in_one(const struct dlock_text *text,
+                            enum dlock_text_part part)
+{
+    return text->parts[part].n == 1 && has_word(text, part, "$owner");
+}
+
+/* The words of the text say what the lock can do. */
+static void set_capabilities(struct dlock_text *text)
+{
+    unsigned can = DLOCK_CAP_REMOTE;
+
+    if (has_word(text, DLOCK_TEXT_TAKE, "$lease"))
+        can |= DLOCK_CAP_LEASE;
+    if (text->owner == DLOCK_TEXT_RANDOM &&
+        compares_in_one(text, DLOCK_TEXT_RELEASE) &&
+        (text->parts[DLOCK_TEXT_RENEW].n == 0 ||
+         compares_in_one(text, DLOCK_TEXT_RENEW)))
+        can |= DLOCK_CAP_OWNER;
+    if (text->strategy.renew != NULL)
+        can |= DLOCK_CAP_RENEW;
+    if (text->counted_by_session || text->counted_by_server)
+        can |= DLOCK_CAP_REENTRANT;
+    text->strategy.info.capabilities = can;
+}
+
+static bool check_whole(struct reader *reader)
+{
+    struct dlock_text *text = reader->text;
+    bool renewed = text->guarded || text->strategy.renew != NULL;
+
+    for (int part = 0; part < DLOCK_TEXT_PARTS_N; part++)
+        if (!resolve(reader, part))
+            return false;
+    if (text->parts[DLOCK_TEXT_TAKE].n == 0)
+        return fail(reader, "take", "there is none");
+    if (text->parts[DLOCK_TEXT_RELEASE].n == 0)
+        return fail(reader, "release", "there is none");
+    if (renewed && !has_word(text, DLOCK_TEXT_TAKE, "$lease"))
+        return fail(reader, "renewed", "take sets no $lease");
+    if (text->strategy.renew != NULL && text->parts[DLOCK_TEXT_RENEW].n != 1)
+        return fail(reader, "renewed",
+                    "the watchdog sends many renewals in one go, so that renew "
+                    "has to be one command");
+    set_capabilities(text);
+    dlock_text_ask_rights(text);
+    if (text->guarded) {
+        text->strategy.open = dlock_guard_open;
+        text->strategy.close = dlock_guard_close;
+    }
+    if (text->strategy.renew == NULL)
+        text->strategy.forced = NULL;
+    return true;
+}
+
+struct dlock_text *dlock_text_read(const char *name, const char *text,
+                                   struct dlock_error *error)
+{
+    struct dlock_text *made = calloc(1, sizeof(*made));
+    struct reader reader = {
+        .name = name, .text = made, .part = -1, .error = error};
+    bool good = true;
+    char *line;
+
+    if (made == NULL || (made->words = strdup(text)) == NULL)
+        goto err_after_nothing;
+    reader.at = made->words;
+    made->strategy = dlock_text_slots;
+    made->strategy.info.name = name;
+    made->strategy.info.claim = "Nothing: it says nothing of itself.";
+    made->strategy.variant = made;
+    made->owner = DLOCK_TEXT_RANDOM;
+    while (good && (line = next_line(&reader)) != NULL)
+        good = reader.indent > 0 ? read_command(&reader, line)
+                                 : read_head(&reader, line);
+    if (good && check_whole(&reader))
+        return made;
+    free(made->words);
+    free(made);
+    return NULL;
+
+err_after_nothing:
+    free(made);
+    (void)dlock_error_set(error, DLOCK_UNREACHABLE, "%s: out of memory", name);
+    return NULL;
+}

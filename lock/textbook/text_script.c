@@ -1,0 +1,241 @@
+/*
+ * The commands and the Lua of a lock's text: what they may be. A text comes from whoever
+ * opens the page, so that it must end by itself, and leave other keys alone; Redis
+ * cannot promise either of a script.
+ */
+#include "lock/textbook/text.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    READS = DLOCK_TEXT_READS,
+    KEYS = DLOCK_TEXT_KEYS,
+    NO_IS_NONE = DLOCK_TEXT_NO_IS_NONE,
+};
+
+const struct dlock_text_verb *dlock_text_verb(const char *word)
+{
+    static const struct dlock_text_verb verbs[] = {
+        {"SET", NO_IS_NONE},
+        {"SETNX", NO_IS_NONE},
+        {"GETSET", 0},
+        {"GETDEL", NO_IS_NONE},
+        {"GET", READS},
+        {"EXISTS", READS | KEYS},
+        {"PTTL", READS},
+        {"TTL", READS},
+        {"TYPE", READS},
+        {"DEL", KEYS | NO_IS_NONE},
+        {"UNLINK", KEYS | NO_IS_NONE},
+        {"PEXPIRE", NO_IS_NONE},
+        {"EXPIRE", NO_IS_NONE},
+        {"PERSIST", NO_IS_NONE},
+        {"INCR", 0},
+        {"DECR", 0},
+        {"INCRBY", 0},
+        {"HSET", 0},
+        {"HSETNX", NO_IS_NONE},
+        {"HGET", READS},
+        {"HEXISTS", READS},
+        {"HLEN", READS},
+        {"HDEL", NO_IS_NONE},
+        {"HINCRBY", 0},
+        {"SADD", NO_IS_NONE},
+        {"SREM", NO_IS_NONE},
+        {"SISMEMBER", READS},
+        {"SCARD", READS},
+        {"LPUSH", 0},
+        {"RPUSH", 0},
+        {"LPOP", NO_IS_NONE},
+        {"RPOP", NO_IS_NONE},
+        {"LREM", NO_IS_NONE},
+        {"LINDEX", READS},
+        {"LLEN", READS},
+        {"ZADD", 0},
+        {"ZREM", NO_IS_NONE},
+        {"ZRANGE", READS},
+        {"ZSCORE", READS},
+        {"ZCARD", READS},
+        {"EVAL", 0},
+    };
+
+    for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
+        if (strcasecmp(verbs[i].word, word) == 0)
+            return &verbs[i];
+    return NULL;
+}
+
+/* Lua ------------------------------------------------------------------------- */
+
+static bool is_word_char(char c)
+{
+    return isalnum((unsigned char)c) || c == '_';
+}
+
+/* Copies the word at AT, and returns the place behind it. */
+static const char *take_word(const char *at, char word[DLOCK_TEXT_WORD_BYTES])
+{
+    size_t n = 0;
+
+    while (is_word_char(at[n]))
+        n++;
+    (void)snprintf(word, DLOCK_TEXT_WORD_BYTES, "%.*s", (int)n, at);
+    return at + n;
+}
+
+static const char *skip_blanks(const char *at)
+{
+    return at + strspn(at, " \t\r\n");
+}
+
+/* Behind a comment or a quoted text that begins at AT; AT: none does. */
+static const char *skip_quoted(const char *at)
+{
+    char quote = *at;
+
+    if (at[0] == '-' && at[1] == '-')
+        return at + strcspn(at, "\n");
+    if (quote != '\'' && quote != '"')
+        return at;
+    for (at++; *at != '\0' && *at != quote; at++)
+        if (*at == '\\' && at[1] != '\0')
+            at++;
+    return *at == '\0' ? at : at + 1;
+}
+
+/* What stands behind "redis": .call('verb', KEYS[n]. Returns the place behind it, or
+ * NULL, with the word that is wrong and WHY. */
+static const char *take_call(const char *at, char word[DLOCK_TEXT_WORD_BYTES],
+                             const char **why)
+{
+    const struct dlock_text_verb *verb;
+
+    *why = "a script calls by redis.call('verb', KEYS[1]";
+    if (strncmp(at, ".call(", 6) != 0)
+        return NULL;
+    at = skip_blanks(at + 6);
+    if (*at != '\'' && *at != '"')
+        return NULL;
+    at = take_word(at + 1, word);
+    verb = dlock_text_verb(word);
+    if (verb == NULL || strcmp(verb->word, "EVAL") == 0) {
+        *why = "no command that a lock's text may use";
+        return NULL;
+    }
+    at = skip_blanks(at + (*at != '\0'));
+    if (*at != ',')
+        return NULL;
+    at = skip_blanks(at + 1);
+    if (strncmp(at, "KEYS[", 5) != 0 || !isdigit((unsigned char)at[5]) ||
+        at[6] != ']')
+        return NULL;
+    at = skip_blanks(at + 7);
+    if ((verb->flags & KEYS) != 0 && *at == ',') {
+        *why = "one key a call";
+        return NULL;
+    }
+    return at;
+}
+
+/* A word of Lua by which a script could go on for ever, or get around what is looked at
+ * here. */
+static bool is_forbidden(const char *word)
+{
+    static const char *const words[] = {
+        "while",        "repeat",       "for",     "goto",     "function",
+        "load",         "loadstring",   "dofile",  "loadfile", "require",
+        "pcall",        "xpcall",       "_G",      "getfenv",  "setfenv",
+        "setmetatable", "getmetatable", "rawget",  "rawset",   "coroutine",
+        "string",       "rep",          "gsub",    "table",    "cjson",
+        "cmsgpack",     "struct",       "debug",   "loadlib",  "os",
+        "server",       "bit",          "package", "unpack",   "next",
+        "pairs",        "ipairs",       "select",  "newproxy", "error"};
+
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if (strcmp(words[i], word) == 0)
+            return true;
+    return false;
+}
+
+const char *dlock_text_script_fault(const char *lua,
+                                    char word[DLOCK_TEXT_WORD_BYTES],
+                                    const char **why)
+{
+    for (const char *at = lua; *at != '\0';) {
+        const char *begin = at, *behind = skip_quoted(at);
+
+        if (behind == at && at[0] == '[' && (at[1] == '[' || at[1] == '=')) {
+            (void)snprintf(word, DLOCK_TEXT_WORD_BYTES, "[%c", at[1]);
+            *why = "texts stand between simple quotes";
+            return begin;
+        }
+        if (behind == at && !is_word_char(*at))
+            behind++;
+        if (behind != at) {
+            at = behind;
+            continue;
+        }
+        at = take_word(at, word);
+        if (is_forbidden(word)) {
+            *why = "a script of a lock's text can neither loop nor define: it "
+                   "has if, local, return and redis.call";
+            return begin;
+        }
+        if (strcmp(word, "redis") == 0 &&
+            (at = take_call(at, word, why)) == NULL)
+            return begin;
+    }
+    return NULL;
+}
+
+/* Rights ------------------------------------------------------------------------ */
+
+static const char ask[] =
+#include "lock/redis/ask.lua.inc"
+    ;
+
+/* Adds the verbs that LUA calls to the list RIGHTS. */
+static void list_rights(const char *lua, char rights[DLOCK_TEXT_RIGHTS_BYTES])
+{
+    static const char call[] = "redis.call(";
+    char word[DLOCK_TEXT_WORD_BYTES];
+
+    for (const char *at = lua; (at = strstr(at, call)) != NULL;) {
+        size_t used = strlen(rights);
+
+        at = take_word(skip_blanks(at + sizeof(call) - 1) + 1, word);
+        if (used + strlen(word) + 1 < DLOCK_TEXT_RIGHTS_BYTES)
+            (void)snprintf(rights + used, DLOCK_TEXT_RIGHTS_BYTES - used, "%s ",
+                           word);
+    }
+}
+
+/* A right that is lacking has to be found out before the first write. A take asks for
+ * those of the release, too, or it would be left behind. */
+void dlock_text_ask_rights(struct dlock_text *text)
+{
+    struct dlock_text_command *of[DLOCK_TEXT_PARTS_N * DLOCK_TEXT_COMMANDS_MAX];
+    char all[DLOCK_TEXT_RIGHTS_BYTES] = "";
+    size_t n = 0, takes_n = 0;
+
+    for (int part = 0; part < DLOCK_TEXT_PARTS_N; part++) {
+        for (size_t i = 0; i < text->parts[part].n; i++)
+            if (text->parts[part].commands[i].script.parts[0] != NULL)
+                of[n++] = &text->parts[part].commands[i];
+        if (part == DLOCK_TEXT_TAKE)
+            takes_n = n;
+    }
+    for (size_t i = 0; i < n; i++)
+        list_rights(of[i]->script.parts[2], all);
+    for (size_t i = 0; i < n; i++) {
+        char own[DLOCK_TEXT_RIGHTS_BYTES] = "";
+
+        list_rights(of[i]->script.parts[2], own);
+        (void)snprintf(of[i]->rights, sizeof(of[i]->rights), "ask_each('%s')\n",
+                       i < takes_n ? all : own);
+        of[i]->script.parts[0] = ask;
+        of[i]->script.parts[1] = of[i]->rights;
+    }
+}

@@ -1,0 +1,84 @@
+# Goal of this test: a lock of one's own, as a text, is judged like those of the house:
+# the search breaks it by a schedule that replay plays, and lets it be once it is mended;
+# it is measured, and sells; what is wrong with the text is told with line and word; and
+# a script of one's own does not reach a server that somebody else uses.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use JSON::PP ();
+use Stockade;
+use Test::More;
+
+my $dir = Stockade::tempdir();
+
+sub write_lock {
+    my ($name, $text) = @_;
+    open my $file, '>', "$dir/$name.lock" or die "$name: $!";
+    print {$file} $text;
+    close $file or die "$name: $!";
+    return "$dir/$name.lock";
+}
+
+sub run {
+    my (@args) = @_;
+    return @{ Stockade::run(\@args, seconds => 100) }{qw(exit out err)};
+}
+
+my $take    = "take\n    SET \$name \$owner NX PX \$lease -> OK taken, else busy\n";
+my $looks   = "release\n    GET \$name -> \$owner next, else lost\n    DEL \$name -> 1 done, else lost\n";
+my $in_one  = "release\n    EVAL \$owner -> 1 done, else lost\n"
+    . "        if redis.call('get', KEYS[1]) == ARGV[1] then\n            return redis.call('del', KEYS[1])\n        end\n        return 0\n";
+my $broken  = write_lock(broken => $take . $looks);
+my $mended  = write_lock(mended => $take . $in_one);
+
+# ---- the search -------------------------------------------------------------
+
+my ($status, $out, $err) = run('explore', '--json', '--deduct', 'guarded', $broken);
+my $found = JSON::PP::decode_json($out);
+is $status, 1, 'looks, then deletes: it breaks';
+my $schedule = $found->{faults}{'foreign-release'};
+like $schedule, qr/ L /, 'the lease ends in between';
+is +JSON::PP::decode_json((run(qw(explore --json --deduct guarded token)))[1])->{faults}{'foreign-release'}, $schedule, 'as token does';
+($status, $out) = run('replay', '--deduct', 'guarded', $broken, $schedule);
+is $status, 1, 'replay plays it';
+like $out, qr/foreign-release/, 'to the same end';
+($status, $out) = run('explore', '--deduct', 'guarded', $broken);
+like $out, qr/^broken\.lock|\Q$broken\E/m, 'the file names the lock';
+
+($status, $out) = run('explore', '--deduct', 'guarded', $mended);
+is $status, 0, 'mended by a script: it holds';
+like $out, qr/\Anone in \d+ schedules: all within these bounds$/m, 'in all within the bounds';
+
+# ---- measured, and selling --------------------------------------------------
+
+($status, $out) = run(qw(lab locks --json --lock), $broken);
+is $status, 0, 'lab locks measures it';
+my $row = JSON::PP::decode_json($out)->{locks}[0]{properties};
+is $row->{$_->[0]}{verdict}, $_->[1], "$_->[0] $_->[1]" for ['X2', 'holds'], ['C', 'holds'], ['P', 'holds'], ['R', 'fails'], ['W', 'fails'];
+is $row->{R}{expected}, 'anything', 'nobody expected anything';
+
+my $server = Stockade->start(args => ['--lock', $broken, '--deduct', 'naive', '--orders', 'one-by-one'], seed => 1);
+is $server->order(1, 7)->{status}, 201, 'it sells';
+is +($server->audit)[1], 0, 'and the ledger adds up';
+$server->stop;
+
+# ---- what is wrong ----------------------------------------------------------
+
+for my $case (
+    [write_lock(key => "$take${looks}renew\n    PEXPIRE other \$lease -> 1 done\n"), qr/key\.lock:7: 'other': a lock's text touches its own keys only/],
+    [write_lock(word => "owner mine\n"), qr/word\.lock:1: 'mine': constant, number or random$/m],
+    ["$dir/none.lock", qr/none\.lock: No such file or directory$/m],
+    [$dir . '/padlock', qr/there is no lock '\S+padlock'; there are: .*; or a text of your own, FILE\.lock$/m],
+) {
+    my ($file, $text) = @$case;
+    ($status, undef, $err) = run('explore', $file);
+    is $status, 2, "$file: exit 2";
+    like $err, $text, 'and why';
+}
+($status, undef, $err) = run('serve', '--listen', '127.0.0.1:0', '--db', "sqlite:$dir/x.db", '--lock', $mended);
+is $status, 2, 'serve takes no script of one\'s own';
+like $err, qr/--lock .*runs in the laboratory only/, 'and says where it runs';
+ok !-e "$dir/x.db", 'before anything is opened';
+
+done_testing;

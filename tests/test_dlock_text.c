@@ -1,0 +1,221 @@
+/*
+ * A lock as a text (lock/textbook/text.h): what is no text is refused with line and word,
+ * none can loop nor touch a key that is not its own, its words say what it can do, and a
+ * reply that it does not name is no success.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lock/dlock_textbook.h"
+#include "tests/support/lock_rig.h"
+#include "tests/support/unit_test.h"
+
+static char folder[] = "/tmp/dlock-text-XXXXXX";
+static char path[100];
+
+/* Opens TEXT as a lock of one's own, under a name that is new each time. */
+static enum dlock_status open_text(const char *text, bool scripts,
+                                   struct dlock_error *error)
+{
+    static unsigned n;
+    FILE *file;
+
+    (void)snprintf(path, sizeof(path), "%s/%u.lock", folder, n++);
+    file = fopen(path, "w");
+    assert_non_null(file);
+    (void)fputs(text, file);
+    assert_int_equal(fclose(file), 0);
+    return dlock_textbook_open(path, scripts, error);
+}
+
+#define TAKE    "take\n  SET $name $owner NX PX $lease -> OK taken, else busy\n"
+#define RELEASE "release\n  DEL $name -> 1 done, else lost\n"
+#define SCRIPT(lua)                                                            \
+    TAKE "release\n  EVAL $owner -> 1 done, else lost\n    " lua "\n"
+
+static void test_faults_have_line_and_word(NO_STATE)
+{
+    static const struct {
+        const char *text, *error;
+    } rows[] = {
+        {"", ":0: 'take': there is none"},
+        {TAKE, ":2: 'release': there is none"},
+        {"owner nobody\n" TAKE RELEASE,
+         ":1: 'nobody': constant, number or random"},
+        {"# one\n\ncolour red\n", ":3: 'colour': a line begins with"},
+        {"  DEL $name -> 1 done\n", ":1: 'DEL $name -> 1 done': take, renew"},
+        {"take now\n", ":1: 'now': commands stand below"},
+        {"take\n  SET $name $owner\n", ":2: 'SET $name $owner': ->"},
+        {"take\n  -> OK taken\n", ":2: '->': a command stands before it"},
+        {"take\n  SET $name 1 ->\n", ":2: 'set': nothing stands behind"},
+        {"take\n  SET $name 1 -> OK\n", ":2: 'OK': a reply and what it means"},
+        {"take\n  SET $name 1 -> OK done\n", ":2: 'done': take ends with"},
+        {TAKE "release\n  DEL $name -> 1 taken\n", ":4: 'taken': only take"},
+        {"take\n  SET $name 1 -> $lease taken\n", ":2: '$lease': the reply is"},
+        {"take\n  SET $name $lese -> OK taken\n", ":2: '$lese': there are"},
+        {"take\n  BLPOP $name 0 -> nil busy\n", ":2: 'BLPOP': no command"},
+        {"take\n  GET -> nil busy\n", ":2: 'GET': of which key"},
+        {"take\n  SET other 1 -> OK taken\n", ":2: 'other': a lock's text"},
+        {"take\n  DEL $name other -> 1 taken\n", ":2: 'other': a lock's text"},
+        {"take\n  SET $name:{x} 1 -> OK taken\n", ":2: '$name:{x}': there are"},
+        /* Further down only: no loop. */
+        {"take\n  GET $name -> nil next, else get\n  SET $name 1 -> OK get\n",
+         ":2: 'get': there is no such command below"},
+        {TAKE "release\n  DEL $name -> 1 next\n", ":4: 'next': there is no"},
+        {"renewed watchdog\ntake\n  SETNX $name 1 -> 1 taken\n" RELEASE,
+         "'renewed': take sets no $lease"},
+        {"renewed watchdog\n" TAKE RELEASE, "'renewed': the watchdog"},
+        {TAKE "release\n  EVAL $owner -> 1 done\n", ":4: 'EVAL': its script"},
+        {SCRIPT("return 1\n    while true do end"), ":6: 'while': a script"},
+        {SCRIPT("local f = function () end"), ":5: 'function': a script"},
+        {SCRIPT("return redis.call('get', 'x')"), ":5: 'get': a script calls"},
+        {SCRIPT("return redis.call(ARGV[1], KEYS[1])"),
+         ":5: 'redis': a script"},
+        {SCRIPT("local r = redis"), ":5: 'redis': a script calls by"},
+        {SCRIPT("redis.call('flushall', KEYS[1])"), ":5: 'flushall': no comm"},
+        {SCRIPT("redis.call('del', KEYS[1], 'x')"), ":5: 'del': one key"},
+        {SCRIPT("return [[x]]"), ":5: '[[': texts stand"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct dlock_error error = {""};
+
+        assert_int_equal(open_text(rows[i].text, true, &error), DLOCK_MISUSE);
+        if (strstr(error.text, rows[i].error) == NULL)
+            fail_msg("'%s' does not have '%s'", error.text, rows[i].error);
+        assert_non_null(strstr(error.text, path));
+        assert_null(dlock_strategy_find(path));
+    }
+}
+
+static void test_a_forbidden_word_may_stand_in_a_text(NO_STATE)
+{
+    struct dlock_error error = {""};
+
+    (void)open_text(SCRIPT("-- while it lasts\n    local a = 'for'\n"
+                           "    return redis.call('del', KEYS[1])"),
+                    true, &error);
+    assert_string_equal(error.text, "");
+}
+
+static void test_scripts_of_ones_own_stay_in_the_laboratory(NO_STATE)
+{
+    struct dlock_error error = {""};
+
+    assert_int_equal(open_text(SCRIPT("return 1"), false, &error),
+                     DLOCK_MISUSE);
+    assert_non_null(strstr(error.text, "runs in the laboratory only"));
+}
+
+static void test_words_say_what_it_can(NO_STATE)
+{
+    enum {
+        KEY = DLOCK_CAP_REMOTE,
+        LEASE = KEY | DLOCK_CAP_LEASE,
+        OWNER = LEASE | DLOCK_CAP_OWNER,
+        RENEWED = OWNER | DLOCK_CAP_RENEW,
+        REENTRANT = RENEWED | DLOCK_CAP_REENTRANT,
+    };
+    static const struct {
+        const char *name;
+        unsigned can;
+    } rows[] = {
+        {"setnx", KEY},
+        {"setnx-finally", KEY},
+        {"setnx-expire", LEASE},
+        {"setnx-expire-lua", LEASE},
+        {"set-nx-px", LEASE},
+        {"token-thread", LEASE},
+        {"token", LEASE},
+        {"token-lua", OWNER},
+        {"guard-thread", OWNER},
+        {"watchdog", RENEWED},
+        {"reentrant-local", REENTRANT},
+        {"reentrant-broken", KEY},
+        {"reentrant", REENTRANT},
+        {"spin", REENTRANT},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        assert_int_equal(dlock_strategy_find(rows[i].name)->capabilities,
+                         rows[i].can);
+        assert_non_null(dlock_textbook_text(rows[i].name));
+    }
+    assert_null(dlock_textbook_text("fenced"));
+}
+
+/* A counter beside the lock, which is a key of its own in the same slot; and a jump. */
+static void test_it_is_played(void **state)
+{
+    struct dlock_error error = {""};
+    struct lock_pair pair;
+
+    assert_int_equal(
+        open_text("take\n"
+                  "  SET $name $owner NX PX $lease -> nil incr, else taken\n"
+                  "  GET $name -> else busy\n"
+                  "  INCR $name:refused -> else busy\n"
+                  "release\n"
+                  "  GET $name -> $owner next, else lost\n"
+                  "  DEL $name -> 1 done, else lost\n",
+                  false, &error),
+        DLOCK_OK);
+    pair = lock_pair_open(*state, path);
+    assert_int_equal(lock_pair_take(&pair, 0, 0, 5000), DLOCK_OK);
+    assert_int_equal(lock_pair_take(&pair, 1, 0, 5000), DLOCK_BUSY);
+    assert_int_equal(lock_rig_ask(state, "INCR {k}:refused"), 2);
+    lock_rig_pass_off(pair.session[1], &pair.grant[1]);
+    (void)snprintf(pair.grant[1].name, sizeof(pair.grant[1].name), "k");
+    assert_int_equal(lock_pair_give(&pair, 1), DLOCK_LOST);
+    assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
+    assert_int_equal(lock_rig_ask(state, "EXISTS k"), 0);
+    lock_pair_close(&pair);
+}
+
+static void test_a_reply_that_it_does_not_name_is_no_success(void **state)
+{
+    struct dlock_error error = {""};
+    struct lock_pair pair;
+    struct dlock_terms terms = {.lease_ms = 1000};
+
+    assert_int_equal(
+        open_text("take\n  INCR $name -> 1 taken\n" RELEASE, false, &error),
+        DLOCK_OK);
+    pair = lock_pair_open(*state, path);
+    (void)lock_rig_ask(state, "INCR k");
+    assert_int_equal(
+        dlock_acquire(pair.session[0], "k", &terms, &pair.grant[0], &error),
+        DLOCK_UNKNOWN);
+    assert_non_null(strstr(error.text, ":2: it does not say what 2 means"));
+    lock_pair_close(&pair);
+}
+
+static int set_up(void **state)
+{
+    return mkdtemp(folder) == NULL ? -1 : lock_rig_setup(state);
+}
+
+static int tear_down(void **state)
+{
+    char command[150];
+
+    (void)snprintf(command, sizeof(command), "rm -rf %s", folder);
+    return lock_rig_teardown(state) != 0 || system(command) != 0;
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, lock_rig_fresh)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_faults_have_line_and_word),
+        TEST(test_a_forbidden_word_may_stand_in_a_text),
+        TEST(test_scripts_of_ones_own_stay_in_the_laboratory),
+        TEST(test_words_say_what_it_can),
+        TEST(test_it_is_played),
+        TEST(test_a_reply_that_it_does_not_name_is_no_success),
+    };
+
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
