@@ -314,7 +314,8 @@ struct starter {
 static void start(void *ctx)
 {
     const struct starter *starter = ctx;
-    struct store_options options = {.url = starter->url, .shared = true};
+    struct store_options options = {
+        .url = starter->url, .shared = true, .busy_ms = 60000};
     struct store_error error = {""};
     struct store *store = NULL;
     char byte;

@@ -92,6 +92,7 @@ struct dlock_text_command {
 
 struct dlock_text {
     struct dlock_strategy strategy; /* .variant points to all of it */
+    char *name;
     char *words; /* the text, cut up; all else points into it */
     enum { DLOCK_TEXT_CONSTANT, DLOCK_TEXT_NUMBER, DLOCK_TEXT_RANDOM } owner;
     bool guarded;            /* by a thread that knows nothing of the holder */
@@ -128,12 +129,12 @@ const char *dlock_text_script_fault(const char *lua,
 void dlock_text_ask_rights(struct dlock_text *text);
 
 /*
- * Reads TEXT, of the lock or the file NAME, which is borrowed. NULL: it is none, or
- * there is no memory; ERROR says so with line and word. The result is for as long as the
- * program runs.
+ * Reads TEXT, of the lock or the file NAME. NULL: it is none, or there is no memory;
+ * ERROR says so with line and word.
  */
 struct dlock_text *dlock_text_read(const char *name, const char *text,
                                    struct dlock_error *error);
+void dlock_text_free(struct dlock_text *text);
 
 /* The slots of a text's strategy, but for its name and what its words say (text_play.c). */
 extern const struct dlock_strategy dlock_text_slots;

@@ -451,6 +451,15 @@ static bool check_whole(struct reader *reader)
     return true;
 }
 
+void dlock_text_free(struct dlock_text *text)
+{
+    if (text != NULL) {
+        free(text->name);
+        free(text->words);
+    }
+    free(text);
+}
+
 struct dlock_text *dlock_text_read(const char *name, const char *text,
                                    struct dlock_error *error)
 {
@@ -460,11 +469,12 @@ struct dlock_text *dlock_text_read(const char *name, const char *text,
     bool good = true;
     char *line;
 
-    if (made == NULL || (made->words = strdup(text)) == NULL)
-        goto err_after_nothing;
+    if (made == NULL || (made->name = strdup(name)) == NULL ||
+        (made->words = strdup(text)) == NULL)
+        goto err_no_memory;
     reader.at = made->words;
     made->strategy = dlock_text_slots;
-    made->strategy.info.name = name;
+    made->strategy.info.name = made->name;
     made->strategy.info.claim = "Nothing: it says nothing of itself.";
     made->strategy.variant = made;
     made->owner = DLOCK_TEXT_RANDOM;
@@ -473,12 +483,11 @@ struct dlock_text *dlock_text_read(const char *name, const char *text,
                                  : read_head(&reader, line);
     if (good && check_whole(&reader))
         return made;
-    free(made->words);
-    free(made);
+    dlock_text_free(made);
     return NULL;
 
-err_after_nothing:
-    free(made);
+err_no_memory:
+    dlock_text_free(made);
     (void)dlock_error_set(error, DLOCK_UNREACHABLE, "%s: out of memory", name);
     return NULL;
 }

@@ -167,8 +167,8 @@ static char *read_file(const char *path, struct dlock_error *error)
 enum dlock_status dlock_textbook_open(const char *path, bool scripts,
                                       struct dlock_error *error)
 {
-    const struct dlock_text *text;
-    char *bytes, *name;
+    struct dlock_text *text;
+    char *bytes;
 
     if (dlock_strategy_called(path) != NULL)
         return DLOCK_OK;
@@ -183,19 +183,18 @@ enum dlock_status dlock_textbook_open(const char *path, bool scripts,
     bytes = read_file(path, error);
     if (bytes == NULL)
         return DLOCK_MISUSE;
-    name = strdup(path);
-    text = name == NULL ? NULL : dlock_text_read(name, bytes, error);
+    text = dlock_text_read(path, bytes, error);
     free(bytes);
-    if (text == NULL) {
-        free(name);
+    if (text == NULL)
         return DLOCK_MISUSE;
-    }
-    if (!scripts && has_script(text))
+    if (!scripts && has_script(text)) {
+        dlock_text_free(text);
         return dlock_error_set(error, DLOCK_MISUSE,
                                "%s: a script of one's own runs in the "
                                "laboratory only, on its private server: "
                                "stockade explore, replay, lab",
                                path);
+    }
     all[all_n++] = &text->strategy;
     return DLOCK_OK;
 }

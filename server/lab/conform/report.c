@@ -14,7 +14,7 @@ static const char *const words[] = {[CONFORM_UNTESTED] = "untested",
 /* The word for what is expected of property INDEX. */
 static const char *expected_word(const struct suite_lock *lock, size_t index)
 {
-    if (lock->expected->verdicts[index] == EXPECTED_ANYTHING)
+    if (lock->expected == &lock->own)
         return "anything";
     for (int verdict = CONFORM_UNTESTED; verdict <= CONFORM_FAILS; verdict++)
         if (conform_agrees(lock->expected, index,
