@@ -15,8 +15,9 @@ struct explore {
     struct search_bounds bounds;
     struct search_result result;
     unsigned stages, seconds; /* 0 = as many as it likes */
-    unsigned random_s;        /* at random, for so long; 0 = all schedules */
-    int64_t seed;             /* of it */
+    unsigned enough;   /* it ends when one of these is found, a bit each */
+    unsigned random_s; /* at random, for so long; 0 = all schedules */
+    int64_t seed;      /* of it */
     uint64_t began_ms,
         told_ms; /* of the search; of its last line of progress */
     uint64_t ms; /* that the search took */
