@@ -72,19 +72,19 @@ static void tell_part(const struct walk *walk, const char *label,
     putchar('\n');
 }
 
-/* Lines with '|' between them. */
+/* Lines with " |" between them, that dots indent. */
 static void tell_code(const struct walk *walk)
 {
     const char *at = walk->stop->code, *end;
+    int dots;
 
     tell_bold(walk, "The lock");
     putchar('\n');
-    for (;; at = end + 1) {
-        at += strspn(at, " ");
-        end = at + strcspn(at, "|");
-        printf("    %.*s\n", (int)(end - at), at);
-        if (!*end)
-            break;
+    for (; at; at = end ? end + strlen(" | ") : NULL) {
+        end = strstr(at, " | ");
+        dots = (int)strspn(at, ".");
+        printf("    %*s%.*s\n", dots, "",
+               (int)(end ? (size_t)(end - at) : strlen(at)) - dots, at + dots);
     }
     putchar('\n');
 }
@@ -216,7 +216,7 @@ static int mend_it(struct walk *walk)
     unsigned n = 0;
     int key;
 
-    tell_bold(walk, "Mend it: which of these?");
+    tell_bold(walk, "Mend it");
     putchar('\n');
     for (; n < PATH_CHOICES_MAX && choices[n].scene.lock; n++) {
         char line[1000];

@@ -33,7 +33,7 @@ struct path_stop {
     char id[8];    /* "05" */
     char name[40]; /* "two-commands" */
     struct path_text text[EXPERIMENT_LANGUAGES_N];
-    const char *code; /* the lock, with '|' between the lines */
+    const char *code; /* the lock: '|' between the lines, dots that indent */
     struct stage_scene scene;
     const char *schedule; /* the shortest known; NULL: it cannot be done */
     unsigned
