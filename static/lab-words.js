@@ -4,6 +4,35 @@
 export const words = {
   en: {
     title: 'You are the scheduler',
+    modes: 'What to do',
+    path: 'The path',
+    stories: 'Stories, free play',
+    progress: (n, all) => `${n} of ${all} solved`,
+    place: (n, all) => `Stop ${n} of ${all}`,
+    open: 'open',
+    broken: 'broken, not mended',
+    solved: 'solved',
+    literature: 'What the books say',
+    code: 'The lock',
+    inPlace: (choice, text) => `You play the mend ${choice}: ${text}`,
+    backToStop: 'Back to the stop\'s own lock',
+    mend: 'Mend it',
+    mendHint: 'Which of these? A search of all schedules, within small bounds, judges it.',
+    breakFirst: 'First break it, with your own moves.',
+    canIt: 'Can it be done?',
+    canItHint: 'Try. Some locks are right: then the search has to agree.',
+    cannot: 'It cannot be done: let the search play',
+    judging: 'Searching …',
+    breaks: (fault) => `It still breaks: ${fault}.`,
+    others: (faults) => `But something else breaks: ${faults}.`,
+    holds: (says) => `It holds: ${says}.`,
+    unsure: (says) => `Not known yet: ${says}.`,
+    unknown: 'Time was up first: that is no answer yet.',
+    playIt: 'Play it',
+    noWayHere: (n) => `It cannot be done from here: nothing breaks in ${n} schedules, all within this stop's bounds. Undo, or start again.`,
+    still: 'What is still wrong',
+    elsewhere: 'What you type elsewhere',
+    nextStop: (title) => `Next: ${title}`,
     what: 'Each click is one step of one process, on a real Redis and a real database. Nothing moves unless you say so.',
     skip: 'Skip to the moves',
     language: 'Language',
@@ -59,6 +88,35 @@ export const words = {
   },
   zh: {
     title: '由你来调度',
+    modes: '做什么',
+    path: '闯关之路',
+    stories: '故事与自由操作',
+    progress: (n, all) => `已通过 ${n} 站，共 ${all} 站`,
+    place: (n, all) => `第 ${n} 站，共 ${all} 站`,
+    open: '未完成',
+    broken: '已弄坏，未修好',
+    solved: '已通过',
+    literature: '书上怎么说',
+    code: '这把锁',
+    inPlace: (choice, text) => `正在演示修法 ${choice}：${text}`,
+    backToStop: '回到本站原来的锁',
+    mend: '修好它',
+    mendHint: '选哪一个？由搜索来判：在小范围内试完全部调度。',
+    breakFirst: '先用自己的动作弄坏它。',
+    canIt: '做得到吗？',
+    canItHint: '试试看。有些锁是对的：那就要由搜索来确认。',
+    cannot: '做不到：让搜索来试',
+    judging: '搜索中……',
+    breaks: (fault) => `还是会出错：${fault}。`,
+    others: (faults) => `但会出别的错：${faults}。`,
+    holds: (says) => `没有问题：${says}。`,
+    unsure: (says) => `还不知道：${says}。`,
+    unknown: '时间先到了：还不能算答案。',
+    playIt: '演示',
+    noWayHere: (n) => `从这里做不到：本站范围内的全部 ${n} 个调度都没有出错。撤回，或重新开始。`,
+    still: '还有什么问题',
+    elsewhere: '换成别的库怎么写',
+    nextStop: (title) => `下一站：${title}`,
     what: '每点一次，某个进程就走一步：真实的 Redis，真实的数据库。你不点，什么都不会动。',
     skip: '跳到可选动作',
     language: '语言',
@@ -114,6 +172,7 @@ export const words = {
   },
 };
 
+// The one that was chosen here, else the first of the browser's that is there.
 export function firstLanguage() {
   let kept = null;
   try {
@@ -121,7 +180,8 @@ export function firstLanguage() {
   } catch {
     // No storage: then it is not remembered.
   }
-  return kept || (navigator.language.startsWith('zh') ? 'zh' : 'en');
+  const wanted = navigator.languages.map((each) => each.slice(0, 2)).find((each) => words[each]);
+  return words[kept] ? kept : wanted || 'en';
 }
 
 export function keepLanguage(language) {

@@ -206,13 +206,22 @@ static bool read_options(int argc, char *argv[], struct explore *explore)
 
 /* ---- what came of it ---------------------------------------------------- */
 
+static bool has_enough(const struct explore *explore,
+                       const struct search_result *result)
+{
+    for (int i = 0; i < STAGE_FAULT_N; i++)
+        if (result->faults[i].is_found && (explore->enough & 1u << i))
+            return true;
+    return false;
+}
+
 /* On a terminal, a line that rewrites itself. */
 static bool on_progress(void *ctx, const struct search_result *result)
 {
     struct explore *explore = ctx;
     uint64_t now_ms = clock_ms();
 
-    if (stage_options_interrupted() ||
+    if (stage_options_interrupted() || has_enough(explore, result) ||
         (explore->seconds > 0 &&
          now_ms >= explore->began_ms + 1000 * (uint64_t)explore->seconds))
         return false;

@@ -3,6 +3,8 @@
 #ifndef EXPLORE_H
 #define EXPLORE_H
 
+#include <stdio.h>
+
 #include "server/lab/explore/search.h"
 
 /* The command: gets ARGV from its name on, and returns the exit status. */
@@ -15,8 +17,9 @@ struct explore {
     struct search_bounds bounds;
     struct search_result result;
     unsigned stages, seconds; /* 0 = as many as it likes */
-    unsigned random_s;        /* at random, for so long; 0 = all schedules */
-    int64_t seed;             /* of it */
+    unsigned enough;   /* it ends when one of these is found, a bit each */
+    unsigned random_s; /* at random, for so long; 0 = all schedules */
+    int64_t seed;      /* of it */
     uint64_t began_ms,
         told_ms; /* of the search; of its last line of progress */
     uint64_t ms; /* that the search took */
@@ -40,7 +43,7 @@ const struct search_found *explore_worst(const struct explore *explore);
 const char *explore_deduct(const struct explore *explore);
 
 /* All bounds, and what is on the stage: two lines or three, and an empty one. */
-void explore_tell_bounds(const struct explore *explore);
+void explore_tell_bounds(FILE *out, const struct explore *explore);
 
 /* The verdict of the search in one line, and returns TEXT. */
 enum { EXPLORE_VERDICT_BYTES = 320 };

@@ -246,6 +246,7 @@ static int run(struct replay *replay)
 
 int replay_main(int argc, char *argv[])
 {
+    static const struct game_goal whatever = {.faults = 0};
     static struct replay replay = {.scene = STAGE_SCENE(NULL), .until = -1};
 
     if (isatty(STDOUT_FILENO) && !getenv("NO_COLOR"))
@@ -262,9 +263,10 @@ int replay_main(int argc, char *argv[])
     if (!expected_lock(replay.scene.lock))
         return COULD_NOT_RUN;
     if (replay.by_hand && replay.json)
-        return lines_play(&replay.scene, replay.moves, replay.n, 0,
+        return lines_play(&replay.scene, replay.moves, replay.n, &whatever,
                           replay.look);
     if (replay.by_hand)
-        return hand_play(&replay.scene, replay.moves, replay.n, 0, replay.look);
+        return hand_play(&replay.scene, replay.moves, replay.n, &whatever,
+                         replay.look, NULL);
     return run(&replay);
 }

@@ -1,13 +1,18 @@
 /*
  * The requests of the laboratory's page, as JSON:
  *
- *     GET    /api/lab             the locks of the stage, the experiments of steps
+ *     GET    /api/lab             the locks of the stage, the experiments of steps, and
+ *                                 the stops of the path
  *     POST   /api/lab/games       a game begins: {"lock", "buyers", "stock", "deduct",
- *                                 "schedule", "language"} or {"experiment", "language"}
+ *                                 "schedule", "language"}, {"experiment", "language"},
+ *                                 or {"stop", "choice", "language"}
  *     POST   /api/lab/games/ID    {"command"}: a line of server/lab/replay/lines.h
  *     DELETE /api/lab/games/ID    it ends
  *
- * A game answers what lines.h says, and its "id". What was wrong is in "error".
+ *     POST   /api/lab/judge       {"stop", "choice", "language"}: what path_judge() says
+ *
+ * A game answers what lines.h says, and its "id". What was wrong is in "error". A judge
+ * is a game that says one thing, and takes a game's place meanwhile.
  */
 #include <jansson.h>
 #include <stdio.h>
@@ -16,12 +21,14 @@
 
 #include "lock/dlock.h"
 #include "server/lab/experiments/experiment.h"
+#include "server/lab/path/path.h"
 #include "server/lab/picture/chinese.h"
 #include "server/lab/serve/lab_serve.h"
 #include "server/lab/serve/visitors.h"
 
 #define API   "/api/lab"
 #define GAMES API "/games"
+#define JUDGE API "/judge"
 
 enum { ARGS_MAX = 16, ARG_BYTES = 300 };
 
@@ -65,12 +72,12 @@ static json_t *text_of(const struct experiment_text *text)
                      text->why, "fix", text->fix);
 }
 
-static json_t *goal_of(const struct experiment_play *play)
+static json_t *goal_of(unsigned faults)
 {
     json_t *list = json_array();
 
     for (int i = 0; i < STAGE_FAULT_N; i++)
-        if ((play->faults & ~STAGE_REMARKS) & 1u << i)
+        if ((faults & ~STAGE_REMARKS) & 1u << i)
             (void)json_array_append_new(
                 list, json_string(stage_fault_word((enum stage_fault)i)));
     return list;
@@ -89,9 +96,46 @@ static json_t *experiments(void)
                 json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:o}", "id", each->id,
                           "name", each->name, "lock", each->plays[0].scene.lock,
                           "schedule", each->plays[0].schedule, "goal",
-                          goal_of(&each->plays[0]), "en",
+                          goal_of(each->plays[0].faults), "en",
                           text_of(&each->text[EXPERIMENT_EN]), "zh",
                           text_of(&each->text[EXPERIMENT_ZH])));
+    return list;
+}
+
+static json_t *text_of_stop(const struct path_text *text)
+{
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "title", text->title,
+                     "literature", text->literature, "still", text->still,
+                     "redisson", text->redisson, "redsync", text->redsync,
+                     "spring", text->spring);
+}
+
+static json_t *choices_of(const struct path_stop *stop)
+{
+    json_t *list = json_array();
+
+    for (int i = 0; i < PATH_CHOICES_MAX && stop->choices[i].scene.lock; i++)
+        (void)json_array_append_new(
+            list,
+            json_pack("{s:s, s:s}", "en", stop->choices[i].text[EXPERIMENT_EN],
+                      "zh", stop->choices[i].text[EXPERIMENT_ZH]));
+    return list;
+}
+
+static json_t *stops(void)
+{
+    json_t *list = json_array();
+    const struct path_stop *each;
+
+    for (size_t i = 0; (each = path_at(i)) != NULL; i++)
+        (void)json_array_append_new(
+            list,
+            json_pack("{s:s, s:s, s:s, s:s, s:s?, s:o, s:o, s:o, s:o}", "id",
+                      each->id, "name", each->name, "lock", each->scene.lock,
+                      "code", each->code, "schedule", each->schedule, "goal",
+                      goal_of(each->faults), "choices", choices_of(each), "en",
+                      text_of_stop(&each->text[EXPERIMENT_EN]), "zh",
+                      text_of_stop(&each->text[EXPERIMENT_ZH])));
     return list;
 }
 
@@ -162,6 +206,34 @@ static bool is_known(const char *experiment, const char *lock)
                             stage_can_play(&scene, error, sizeof(error));
 }
 
+/* The command line of a stop of the path, which is played or judged. False: there is no
+ * such stop, or it has no such choice. */
+static bool read_stop(const json_t *wish, bool judges, struct args *args)
+{
+    const char *language = text_in(wish, "language");
+    const char *choice = text_in(wish, "choice"), *name = text_in(wish, "stop");
+    const struct path_stop *stop = name ? path_find(name, NULL) : NULL;
+    char flag[] = "--choice=x";
+
+    if (!stop ||
+        (choice && (strlen(choice) != 1 || !path_scene(stop, choice[0]))))
+        return false;
+    add(args, "stockade-lab");
+    add(args, "path");
+    add(args, "--json");
+    if (judges)
+        add(args, "--judge");
+    if (choice) {
+        flag[sizeof(flag) - 2] = choice[0];
+        add(args, flag);
+    }
+    if (language && strcmp(language, "zh") == 0)
+        add(args, "--zh");
+    add(args, "--");
+    add(args, stop->id);
+    return true;
+}
+
 /* The command line of a game. False: the wish names nothing to play. */
 static bool read_wish(const json_t *wish, struct args *args)
 {
@@ -171,6 +243,8 @@ static bool read_wish(const json_t *wish, struct args *args)
     const char *deduct = text_in(wish, "deduct");
     const char *schedule = text_in(wish, "schedule");
 
+    if (json_object_get(wish, "stop"))
+        return read_stop(wish, false, args);
     if (!is_known(experiment, lock))
         return false;
     add(args, "stockade-lab");
@@ -226,9 +300,23 @@ static struct api_reply begin(const json_t *wish)
     enum visitors_status status;
 
     if (!read_wish(wish, &args))
-        return refuse(422, "a game wants a \"lock\" of the stage, or an "
-                           "\"experiment\" of steps");
+        return refuse(422, "a game wants a \"lock\" of the stage, an "
+                           "\"experiment\" of steps, or a \"stop\"");
     status = visitors_begin(args.argv, id, &answer);
+    return tell(status, answer, id);
+}
+
+static struct api_reply judge(const json_t *wish)
+{
+    struct args args = {.n = 0};
+    char id[VISITORS_ID_BYTES], *answer;
+    enum visitors_status status;
+
+    if (!read_stop(wish, true, &args))
+        return refuse(422, "a judge wants a \"stop\", and a \"choice\" of it");
+    status = visitors_begin(args.argv, id, &answer);
+    if (status == VISITORS_OK)
+        (void)visitors_end(id);
     return tell(status, answer, id);
 }
 
@@ -253,20 +341,23 @@ struct api_reply api_call(const char *method, const char *path,
     json_t *wish;
 
     if (strcmp(path, API) == 0 && strcmp(method, "GET") == 0)
-        return reply(200, json_pack("{s:o, s:o, s:o}", "locks", locks(),
-                                    "experiments", experiments(), "faults",
-                                    faults()));
+        return reply(200, json_pack("{s:o, s:o, s:o, s:o}", "locks", locks(),
+                                    "experiments", experiments(), "stops",
+                                    stops(), "faults", faults()));
     if (is_game && strcmp(method, "DELETE") == 0)
         return visitors_end(id) == VISITORS_OK ? (struct api_reply){204, NULL}
                                                : tell(VISITORS_NONE, NULL, id);
-    if (strcmp(method, "POST") != 0 || !(is_game || strcmp(path, GAMES) == 0))
+    if (strcmp(method, "POST") != 0 ||
+        !(is_game || strcmp(path, GAMES) == 0 || strcmp(path, JUDGE) == 0))
         return refuse(404, "there is nothing here");
     wish = json_loadb(body, n, 0, NULL);
     if (!json_is_object(wish)) {
         json_decref(wish);
         return refuse(400, "the body is no JSON object");
     }
-    done = is_game ? ask(id, wish) : begin(wish);
+    done = is_game                    ? ask(id, wish)
+           : strcmp(path, JUDGE) == 0 ? judge(wish)
+                                      : begin(wish);
     json_decref(wish);
     return done;
 }

@@ -43,6 +43,9 @@ static const char lab_js[] =
 static const char lab_lanes_js[] =
 #include "static/lab-lanes.js.inc"
     ;
+static const char lab_path_js[] =
+#include "static/lab-path.js.inc"
+    ;
 static const char lab_words_js[] =
 #include "static/lab-words.js.inc"
     ;
@@ -54,6 +57,7 @@ static const struct file {
     {"/lab.css", "text/css; charset=utf-8", lab_css},
     {"/lab.js", "text/javascript; charset=utf-8", lab_js},
     {"/lab-lanes.js", "text/javascript; charset=utf-8", lab_lanes_js},
+    {"/lab-path.js", "text/javascript; charset=utf-8", lab_path_js},
     {"/lab-words.js", "text/javascript; charset=utf-8", lab_words_js},
 };
 
