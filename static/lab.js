@@ -3,6 +3,7 @@
 // the state. The schedule is in the address, so a link or a reload plays it again.
 import { drawBoard, drawLanes, element } from './lab-lanes.js';
 import { drawMend, drawStop, drawStops, isBroken, keepBroken, nextOpen, showStill, stateOf } from './lab-path.js';
+import { endSearch, keepOwn, openOwn, ownText, search, startFrom, tellFault } from './lab-own.js';
 import { firstLanguage, keepLanguage, words as allWords } from './lab-words.js';
 
 const $ = (id) => document.getElementById(id);
@@ -12,6 +13,7 @@ let words = allWords[language];
 let lab = { locks: [], experiments: [], stops: [], faults: {} };
 let stop = null; // of the path; else there is a story, or a lock of one's own choice
 let choice = ''; // of the stop: what is played in place of its lock
+let isOwn = false; // the lock is a text of the learner's
 let game = null; // what the server said last
 let inside = []; // by move: who was inside after it
 let undone = []; // moves that redo makes again
@@ -43,7 +45,7 @@ function faultText(word) {
 }
 
 function story() {
-  return stop ? undefined : lab.experiments.find((each) => each.id === $('story').value);
+  return stop || isOwn ? undefined : lab.experiments.find((each) => each.id === $('story').value);
 }
 
 // ---- drawing ---------------------------------------------------------------
@@ -97,7 +99,9 @@ function drawPath() {
   $('what').hidden = Boolean(stop) && stop !== lab.stops[0];
   $('layout').classList.toggle('with-path', Boolean(stop));
   $('mode-path').toggleAttribute('aria-current', Boolean(stop));
-  $('mode-free').toggleAttribute('aria-current', !stop);
+  $('mode-free').toggleAttribute('aria-current', !stop && !isOwn);
+  $('mode-own').toggleAttribute('aria-current', isOwn);
+  $('own').hidden = !isOwn;
   $('title').textContent = words.title;
   $('in-place').hidden = true;
   $('still').hidden = true;
@@ -119,9 +123,7 @@ function draw() {
   $('redo').disabled = undone.length === 0;
   $('show').hidden = !(story() ?? stop)?.schedule || Boolean(choice);
   $('command').textContent = stop ? `stockade lab path ${choice && `--choice ${choice} `}${stop.id}` : story() ? `stockade lab run -i ${story().id}` : `stockade replay ${$('deduct').value === 'guarded' ? '--deduct guarded ' : ''}${$('buyers').value === '2' ? '' : `--buyers ${$('buyers').value} `}${game.lock} '${game.schedule}'`;
-  const address = new URLSearchParams(stop ? { stop: stop.id, ...(choice && { choice }) } : story() ? { story: story().id } : { lock: $('lock').value, buyers: $('buyers').value, deduct: $('deduct').value });
-  address.set('moves', game.schedule);
-  history.replaceState(null, '', `#${address}`);
+  history.replaceState(null, '', addressOf(game.schedule));
 }
 
 function take(answer) {
@@ -130,6 +132,15 @@ function take(answer) {
   inside[n] = game.actors.filter((each) => each.inside).map((each) => each.name);
   inside.length = n + 1;
   draw();
+}
+
+// A link to where SCHEDULE leads; it has all of a lock of one's own.
+function addressOf(schedule) {
+  const free = { buyers: $('buyers').value, deduct: $('deduct').value };
+  const address = new URLSearchParams(stop ? { stop: stop.id, ...(choice && { choice }) }
+    : story() ? { story: story().id } : isOwn ? { own: ownText(), ...free } : { lock: $('lock').value, ...free });
+  address.set('moves', schedule);
+  return `#${address}`;
 }
 
 // ---- the game --------------------------------------------------------------
@@ -157,16 +168,32 @@ async function makeMoves(moves) {
   for (const move of moves) if (!(await command(`move ${move}`))) return;
 }
 
+function freeWish() {
+  return { ...(isOwn ? { text: ownText() } : { lock: $('lock').value }), buyers: Number($('buyers').value), deduct: $('deduct').value, language };
+}
+
 async function begin(schedule) {
-  const wish = stop ? { stop: stop.id, ...(choice && { choice }) } : story() ? { experiment: story().id } : { lock: $('lock').value, buyers: Number($('buyers').value), deduct: $('deduct').value };
+  const wish = stop ? { stop: stop.id, ...(choice && { choice }) } : story() ? { experiment: story().id } : freeWish();
   if (game) await call('DELETE', `/api/lab/games/${game.id}`).catch(() => null);
   game = null;
   inside = [];
   const answer = await call('POST', '/api/lab/games', { ...wish, language });
-  tell(answer.error || '');
+  refused(answer.error || '');
+  $('layout').classList.toggle('no-game', answer.status !== 200);
   if (answer.status !== 200) return;
   take(answer);
   await makeMoves(schedule.split(/[ +]/).filter(Boolean));
+}
+
+// What is wrong with a text stands below it.
+function refused(error) {
+  tell(isOwn ? '' : error);
+  if (isOwn) tellFault(error, words);
+}
+
+function searchAll() {
+  keepOwn();
+  return search(freeWish(), { call, words, faultText, linkTo: addressOf, refused }).catch(() => tell(words.gone));
 }
 
 function undo() {
@@ -249,7 +276,12 @@ function fillStories() {
 }
 
 function showFree() {
-  for (const each of document.querySelectorAll('.free')) each.hidden = Boolean(story());
+  for (const each of document.querySelectorAll('.free, .stories, .mine')) {
+    each.hidden = (each.matches('.free') && Boolean(story())) || (each.matches('.stories') && isOwn) || (each.matches('.mine') && !isOwn);
+  }
+  endSearch();
+  $('found').replaceChildren();
+  delete $('found').dataset.answer;
 }
 
 function speak(next) {
@@ -265,7 +297,9 @@ function speak(next) {
 function setUp(address) {
   fillStories();
   $('lock').replaceChildren(...lab.locks.map((each) => element('option', { text: each.name, title: each.claim })));
-  const isFree = address.has('story') || address.has('lock');
+  isOwn = address.has('own');
+  if (isOwn) openOwn(lab.locks, address.get('own'), words);
+  const isFree = isOwn || address.has('story') || address.has('lock');
   stop = isFree ? null : lab.stops.find((each) => each.id === address.get('stop')) ?? nextOpen(lab.stops);
   choice = stop?.choices['abcd'.indexOf(address.get('choice'))] ? address.get('choice') : '';
   isShown = address.has('moves');
@@ -308,8 +342,15 @@ $('setup').addEventListener('change', () => {
   undone = [];
   inTurn(() => begin(''));
 });
-$('setup').addEventListener('submit', (event) => event.preventDefault());
-for (const [id, work] of Object.entries({ undo, redo, restart, hint, show, link: copyLink })) $(id).addEventListener('click', work);
+$('setup').addEventListener('submit', (event) => {
+  event.preventDefault();
+  keepOwn();
+  shows++;
+  undone = [];
+  inTurn(() => begin(''));
+});
+$('own-from').addEventListener('change', () => startFrom(lab.locks));
+for (const [id, work] of Object.entries({ search: searchAll, 'search-end': endSearch, undo, redo, restart, hint, show, link: copyLink })) $(id).addEventListener('click', work);
 for (const each of ['en', 'zh']) $(each).addEventListener('click', () => speak(each));
 document.addEventListener('keydown', onKey);
 addEventListener('hashchange', () => inTurn(follow));

@@ -24,7 +24,8 @@ struct explore {
         told_ms; /* of the search; of its last line of progress */
     uint64_t ms; /* that the search took */
     bool json, markdown, help;
-    unsigned look;     /* see draw.h */
+    bool asked;    /* with json: tells how far it is for each line of input */
+    unsigned look; /* see draw.h */
     const char *flags; /* of a row of --all, "" or "--batched"; NULL = none */
     const char *only;  /* rows whose name has it; NULL = all */
 };
@@ -57,7 +58,8 @@ const char *explore_extent(const struct explore *explore,
                            char text[EXPLORE_EXTENT_BYTES]);
 
 void explore_tell(const struct explore *explore);
-void explore_tell_json(const struct explore *explore);
+/* DONE: the search is over. */
+void explore_tell_json(const struct explore *explore, bool done);
 
 /* The worst one, as it happens. False and a text. */
 bool explore_draw_worst(const struct explore *explore, char *error,

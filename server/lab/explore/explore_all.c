@@ -249,7 +249,7 @@ static void play_row(struct explore *explore, const struct way *way,
         return;
     }
     if (explore->json)
-        explore_tell_json(explore);
+        explore_tell_json(explore, true);
     else
         tell_row(explore, way->bounds);
     (void)fflush(stdout);

@@ -166,7 +166,7 @@ static void tell_bounds_json(const struct explore *explore)
            bounds->forgets, bounds->renewals, bounds->refusals);
 }
 
-void explore_tell_json(const struct explore *explore)
+void explore_tell_json(const struct explore *explore, bool done)
 {
     const struct search_result *result = &explore->result;
     char text[4 * STAGE_MOVES_MAX + 1], verdict[EXPLORE_VERDICT_BYTES];
@@ -182,9 +182,10 @@ void explore_tell_json(const struct explore *explore)
                explore->seed, result->moves_all);
     printf("\"verdict\": \"%s\", \"schedules\": %" PRIu64
            ", \"states\": %" PRIu64 ", \"moves\": %u, \"whole\": %s, "
-           "\"ms\": %" PRIu64 ", \"faults\": {",
+           "\"done\": %s, \"ms\": %" PRIu64 ", \"faults\": {",
            explore_verdict(explore, verdict), result->schedules, result->states,
-           result->moves, result->is_whole ? "true" : "false", explore->ms);
+           result->moves, result->is_whole ? "true" : "false",
+           done ? "true" : "false", explore->ms);
     for (int i = 0; i < STAGE_FAULT_N; i++) {
         const struct search_found *found = &result->faults[i];
 

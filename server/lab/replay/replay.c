@@ -244,8 +244,21 @@ static int run(struct replay *replay)
                                  : NOTHING_BROKE;
 }
 
+/* A program that plays by lines reads it, too. */
+static int could_not_run(const struct replay *replay, const char *error)
+{
+    if (replay->by_hand && replay->json) {
+        printf("{\"error\": ");
+        draw_json_say(stdout, error, replay->look & DRAW_CHINESE);
+        printf("}\n");
+    } else
+        fprintf(stderr, "stockade: %s\n", error);
+    return COULD_NOT_RUN;
+}
+
 int replay_main(int argc, char *argv[])
 {
+    char error[EXPECTED_ERROR_BYTES];
     static const struct game_goal whatever = {.faults = 0};
     static struct replay replay = {.scene = STAGE_SCENE(NULL), .until = -1};
 
@@ -260,8 +273,8 @@ int replay_main(int argc, char *argv[])
     if (replay.files_n > 0)
         return replay_files(replay.files, replay.files_n, replay.until,
                             replay.look);
-    if (!expected_lock(replay.scene.lock))
-        return COULD_NOT_RUN;
+    if (!expected_lock(replay.scene.lock, error, sizeof(error)))
+        return could_not_run(&replay, error);
     if (replay.by_hand && replay.json)
         return lines_play(&replay.scene, replay.moves, replay.n, &whatever,
                           replay.look);

@@ -5,10 +5,13 @@
  *                                 the stops of the path
  *     POST   /api/lab/games       a game begins: {"lock", "buyers", "stock", "deduct",
  *                                 "schedule", "language"}, {"experiment", "language"},
- *                                 or {"stop", "choice", "language"}
+ *                                 or {"stop", "choice", "language"}; in place of "lock"
+ *                                 a lock's "text"
  *     POST   /api/lab/games/ID    {"command"}: a line of server/lab/replay/lines.h
  *     DELETE /api/lab/games/ID    it ends
  *
+ *     POST   /api/lab/searches    a game that a search plays, {"lock" or "text", ...}: a
+ *                                 "command" asks how far it is, until it is "done"
  *     POST   /api/lab/judge       {"stop", "choice", "language"}: what path_judge() says
  *
  * A game answers what lines.h says, and its "id". What was wrong is in "error". A judge
@@ -19,18 +22,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/dlock.h"
+#include "lock/dlock_textbook.h"
 #include "server/lab/experiments/experiment.h"
 #include "server/lab/path/path.h"
 #include "server/lab/picture/chinese.h"
 #include "server/lab/serve/lab_serve.h"
 #include "server/lab/serve/visitors.h"
 
-#define API   "/api/lab"
-#define GAMES API "/games"
-#define JUDGE API "/judge"
+#define API      "/api/lab"
+#define GAMES    API "/games"
+#define JUDGE    API "/judge"
+#define SEARCHES API "/searches"
 
 enum { ARGS_MAX = 16, ARG_BYTES = 300 };
+#define SEARCH_SECONDS "--seconds=60"
 
 /* Takes VALUE. */
 static struct api_reply reply(unsigned status, json_t *value)
@@ -58,9 +63,10 @@ static json_t *locks(void)
         struct stage_scene scene = STAGE_SCENE(info->name);
 
         if (stage_can_play(&scene, error, sizeof(error)))
-            (void)json_array_append_new(list, json_pack("{s:s, s:s}", "name",
-                                                        info->name, "claim",
-                                                        info->claim));
+            (void)json_array_append_new(
+                list, json_pack("{s:s, s:s, s:s?}", "name", info->name, "claim",
+                                info->claim, "text",
+                                dlock_textbook_text(info->name)));
     }
     return list;
 }
@@ -186,6 +192,12 @@ static void add_number(struct args *args, const json_t *wish, const char *name)
     add(args, text);
 }
 
+/* A lock's text. */
+static const char *own_text(const json_t *wish)
+{
+    return json_string_value(json_object_get(wish, "text"));
+}
+
 static const char *text_in(const json_t *wish, const char *name)
 {
     const char *text = json_string_value(json_object_get(wish, name));
@@ -234,35 +246,68 @@ static bool read_stop(const json_t *wish, bool judges, struct args *args)
     return true;
 }
 
+/* What is on the stage, and in which language. */
+static void add_scene(struct args *args, const json_t *wish)
+{
+    const char *deduct = text_in(wish, "deduct");
+
+    add_number(args, wish, "buyers");
+    add_number(args, wish, "stock");
+    if (deduct && strcmp(deduct, "guarded") == 0)
+        add(args, "--deduct=guarded");
+}
+
+static void add_language(struct args *args, const json_t *wish)
+{
+    const char *language = text_in(wish, "language");
+
+    if (language && strcmp(language, "zh") == 0)
+        add(args, "--zh");
+    add(args, "--");
+}
+
+/* The lock that is wished for: one of the stage, or VISITORS_LOCK of a text. */
+static const char *lock_of(const json_t *wish)
+{
+    return own_text(wish) ? VISITORS_LOCK : text_in(wish, "lock");
+}
+
 /* The command line of a game. False: the wish names nothing to play. */
 static bool read_wish(const json_t *wish, struct args *args)
 {
-    const char *language = text_in(wish, "language");
     const char *experiment = text_in(wish, "experiment");
-    const char *lock = text_in(wish, "lock");
-    const char *deduct = text_in(wish, "deduct");
     const char *schedule = text_in(wish, "schedule");
 
     if (json_object_get(wish, "stop"))
         return read_stop(wish, false, args);
-    if (!is_known(experiment, lock))
+    if (!own_text(wish) && !is_known(experiment, text_in(wish, "lock")))
         return false;
     add(args, "stockade-lab");
     add(args, experiment ? "run" : "replay");
-    if (!experiment) {
-        add_number(args, wish, "buyers");
-        add_number(args, wish, "stock");
-        if (deduct && strcmp(deduct, "guarded") == 0)
-            add(args, "--deduct=guarded");
-    }
+    if (!experiment)
+        add_scene(args, wish);
     add(args, "-i");
     add(args, "--json");
-    if (language && strcmp(language, "zh") == 0)
-        add(args, "--zh");
-    add(args, "--");
-    add(args, experiment ? experiment : lock);
+    add_language(args, wish);
+    add(args, experiment ? experiment : lock_of(wish));
     if (!experiment && schedule)
         add(args, schedule);
+    return true;
+}
+
+/* The same of a search. */
+static bool read_search(const json_t *wish, struct args *args)
+{
+    if (!own_text(wish) && !is_known(NULL, text_in(wish, "lock")))
+        return false;
+    add(args, "stockade-lab");
+    add(args, "explore");
+    add_scene(args, wish);
+    add(args, "-i");
+    add(args, "--json");
+    add(args, SEARCH_SECONDS);
+    add_language(args, wish);
+    add(args, lock_of(wish));
     return true;
 }
 
@@ -293,16 +338,17 @@ static struct api_reply tell(enum visitors_status status, char *answer,
         refusals[status == VISITORS_OK ? VISITORS_BROKEN : status].error);
 }
 
-static struct api_reply begin(const json_t *wish)
+static struct api_reply begin(const json_t *wish, bool searches)
 {
     struct args args = {.n = 0};
     char id[VISITORS_ID_BYTES], *answer;
     enum visitors_status status;
 
-    if (!read_wish(wish, &args))
-        return refuse(422, "a game wants a \"lock\" of the stage, an "
-                           "\"experiment\" of steps, or a \"stop\"");
-    status = visitors_begin(args.argv, id, &answer);
+    if (searches ? !read_search(wish, &args) : !read_wish(wish, &args))
+        return refuse(422,
+                      "a game wants a \"lock\" of the stage, a \"text\" of "
+                      "one, an \"experiment\" of steps, or a \"stop\"");
+    status = visitors_begin(args.argv, own_text(wish), id, &answer);
     return tell(status, answer, id);
 }
 
@@ -314,7 +360,7 @@ static struct api_reply judge(const json_t *wish)
 
     if (!read_stop(wish, true, &args))
         return refuse(422, "a judge wants a \"stop\", and a \"choice\" of it");
-    status = visitors_begin(args.argv, id, &answer);
+    status = visitors_begin(args.argv, NULL, id, &answer);
     if (status == VISITORS_OK)
         (void)visitors_end(id);
     return tell(status, answer, id);
@@ -348,16 +394,18 @@ struct api_reply api_call(const char *method, const char *path,
         return visitors_end(id) == VISITORS_OK ? (struct api_reply){204, NULL}
                                                : tell(VISITORS_NONE, NULL, id);
     if (strcmp(method, "POST") != 0 ||
-        !(is_game || strcmp(path, GAMES) == 0 || strcmp(path, JUDGE) == 0))
+        !(is_game || strcmp(path, GAMES) == 0 || strcmp(path, JUDGE) == 0 ||
+          strcmp(path, SEARCHES) == 0))
         return refuse(404, "there is nothing here");
     wish = json_loadb(body, n, 0, NULL);
     if (!json_is_object(wish)) {
         json_decref(wish);
         return refuse(400, "the body is no JSON object");
     }
-    done = is_game                    ? ask(id, wish)
-           : strcmp(path, JUDGE) == 0 ? judge(wish)
-                                      : begin(wish);
+    done = is_game ? ask(id, wish)
+           : strcmp(path, JUDGE) == 0
+               ? judge(wish)
+               : begin(wish, strcmp(path, SEARCHES) == 0);
     json_decref(wish);
     return done;
 }

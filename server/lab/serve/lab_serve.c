@@ -43,6 +43,9 @@ static const char lab_js[] =
 static const char lab_lanes_js[] =
 #include "static/lab-lanes.js.inc"
     ;
+static const char lab_own_js[] =
+#include "static/lab-own.js.inc"
+    ;
 static const char lab_path_js[] =
 #include "static/lab-path.js.inc"
     ;
@@ -57,6 +60,7 @@ static const struct file {
     {"/lab.css", "text/css; charset=utf-8", lab_css},
     {"/lab.js", "text/javascript; charset=utf-8", lab_js},
     {"/lab-lanes.js", "text/javascript; charset=utf-8", lab_lanes_js},
+    {"/lab-own.js", "text/javascript; charset=utf-8", lab_own_js},
     {"/lab-path.js", "text/javascript; charset=utf-8", lab_path_js},
     {"/lab-words.js", "text/javascript; charset=utf-8", lab_words_js},
 };
@@ -301,6 +305,7 @@ int lab_serve_main(int argc, char *argv[])
 {
     static struct serve serve = {.port = PORT};
     bool wants_help = false;
+    char error[300];
     sigset_t ends;
     int number;
 
@@ -315,9 +320,14 @@ int lab_serve_main(int argc, char *argv[])
     (void)sigaddset(&ends, SIGTERM);
     (void)pthread_sigmask(SIG_BLOCK, &ends, NULL);
     (void)signal(SIGPIPE, SIG_IGN);
-    visitors_open();
-    if (!listen_at(&serve))
+    if (!visitors_open(error, sizeof(error))) {
+        fprintf(stderr, "stockade: lab serve: %s\n", error);
         return 2;
+    }
+    if (!listen_at(&serve)) {
+        visitors_close();
+        return 2;
+    }
     printf("the laboratory: http://127.0.0.1:%lld/lab    (Ctrl-C ends it)\n",
            (long long)serve.port);
     (void)fflush(stdout);

@@ -13,7 +13,7 @@ struct api_reply {
     char *text;      /* JSON, to be freed; NULL = none */
 };
 
-enum { API_BODY_BYTES_MAX = 4096 };
+enum { API_BODY_BYTES_MAX = 32 * 1024 /* a lock's text, and more */ };
 
 /* METHOD of PATH, "/api/lab/games/...", with the N bytes of BODY, which are followed by a
  * NUL. Waits for a game to answer. */
