@@ -171,7 +171,7 @@ static int write_verdict(FILE *out, const struct stage_verdict *verdict,
     (void)fclose(lines);
     for (char *rest = text, *line; (line = strsep(&rest, "\n")) != NULL;)
         y += write_lines(out, EDGE, y, verdict->faults ? "bad" : "", line,
-                         2 * LANE_COLUMNS);
+                         (size_t)2 * LANE_COLUMNS);
     free(text);
     return y;
 }
