@@ -51,7 +51,7 @@ function story() {
 function drawGoal() {
   const chosen = story() ?? stop;
   const goals = chosen ? chosen.goal : [];
-  const known = choice || !chosen?.schedule ? 0 : chosen.schedule.split(' ').length;
+  const known = choice || !chosen?.schedule ? 0 : chosen.fewest ?? chosen.schedule.split(' ').length;
   const n = game.schedule.split(' ').filter(Boolean).length;
   const reached = goals.find((each) => game.faults.includes(each));
   const verdict = $('verdict');

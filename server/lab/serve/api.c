@@ -130,9 +130,10 @@ static json_t *stops(void)
     for (size_t i = 0; (each = path_at(i)) != NULL; i++)
         (void)json_array_append_new(
             list,
-            json_pack("{s:s, s:s, s:s, s:s, s:s?, s:o, s:o, s:o, s:o}", "id",
-                      each->id, "name", each->name, "lock", each->scene.lock,
-                      "code", each->code, "schedule", each->schedule, "goal",
+            json_pack("{s:s, s:s, s:s, s:s, s:s?, s:i, s:o, s:o, s:o, s:o}",
+                      "id", each->id, "name", each->name, "lock",
+                      each->scene.lock, "code", each->code, "schedule",
+                      each->schedule, "fewest", (int)path_fewest(each), "goal",
                       goal_of(each->faults), "choices", choices_of(each), "en",
                       text_of_stop(&each->text[EXPERIMENT_EN]), "zh",
                       text_of_stop(&each->text[EXPERIMENT_ZH])));
