@@ -1,4 +1,4 @@
-# Goal of this test: `stockade lab serve` plays games over HTTP, a process for each; lets
+# Goal of this test: `stockade lab serve` plays games and judges over HTTP, a process for each; lets
 # in nobody but this machine's own pages; has a few games at most, and says so; and
 # Ctrl-C leaves neither a process nor a file behind.
 use strict;
@@ -32,6 +32,8 @@ sub ask {
 
 sub begin { return ask('POST', '/api/lab/games', JSON::PP::encode_json({@_})) }
 
+sub judge { return ask('POST', '/api/lab/judge', JSON::PP::encode_json({@_})) }
+
 sub command {
     my ($id, $command) = @_;
     return ask('POST', "/api/lab/games/$id", JSON::PP::encode_json({ command => $command }));
@@ -45,7 +47,7 @@ subtest 'the page and what there is' => sub {
     is $status, 200;
     like $reply->{headers}{'content-security-policy'}, qr/default-src 'none'/;
     unlike $reply->{content}, qr{<script(?! type="module" src=)|\bon\w+=|style=}, 'nothing is inline';
-    ($status, $reply) = ask('GET', $_), is($status, 200, $_) for qw(/lab.css /lab.js /lab-lanes.js /lab-words.js);
+    ($status, $reply) = ask('GET', $_), is($status, 200, $_) for qw(/lab.css /lab.js /lab-lanes.js /lab-path.js /lab-words.js);
     ($status, $reply) = ask('GET', '/');
     is $reply->{headers}{location}, '/lab', '/ leads there';
     ($status, my $all) = ask('GET', '/api/lab');
@@ -79,6 +81,39 @@ subtest 'a story' => sub {
     ask('DELETE', "/api/lab/games/$game->{id}");
 };
 
+subtest 'the path' => sub {
+    my ($status, $all) = ask('GET', '/api/lab');
+    my ($stop) = grep { $_->{name} eq 'left-behind' } @{ $all->{stops} };
+    is_deeply [@{$stop}{qw(id schedule fewest goal)}], ['03', 'a a!', 2, ['left-for-ever']], 'a stop';
+    like $stop->{zh}{literature}, qr/\p{Han}/, 'in both languages';
+    is scalar @{ $stop->{choices} }, 3, 'with what it offers';
+    ok !grep({ exists $_->{lock} || exists $_->{holds} } @{ $stop->{choices} }), 'and no word on which is right';
+    my ($right) = grep { !$_->{schedule} } @{ $all->{stops} };
+    is_deeply [@{$right}{qw(fewest choices)}], [0, []], 'one that cannot be broken';
+
+    ($status, my $game) = begin(stop => '03');
+    is $status, 200;
+    ($status, $game) = command($game->{id}, 'move a a!');
+    is_deeply $game->{faults}, ['left-for-ever'], 'is broken';
+    ask('DELETE', "/api/lab/games/$game->{id}");
+    ($status, $game) = begin(stop => '03', choice => 'c', language => 'zh');
+    is_deeply [$status, $game->{lock}], [200, 'set-nx-px'], 'what it offers can be played, too';
+    ask('DELETE', "/api/lab/games/$game->{id}");
+
+    my @told = map { (judge(stop => '03', choice => $_))[1] } qw(a c);
+    is_deeply [map { $_->{answer} } @told], [qw(breaks holds)], 'it is judged';
+    is $told[0]{schedule}, 'a a!', 'by a schedule';
+    like $told[1]{says}, qr/^none in \d+ schedules: all within these bounds$/, 'or by how many there are';
+    ($status, my $told) = judge(stop => '09', language => 'zh');
+    like $told->{says}, qr/\p{Han}/, 'a right lock, in Chinese';
+    is + (judge(%$_))[0], 422, 'no arbitrary input: ' . JSON::PP::encode_json($_)
+        for {}, { stop => '99' }, { stop => '--help' }, { stop => '03', choice => 'd' }, { stop => '03', choice => 'a --help' },
+        { lock => 'fenced' };
+    is + (begin(stop => '03', choice => 'x'))[0], 422;
+    is + (ask('GET', '/api/lab/judge'))[0], 404;
+    is scalar processes(), 0, 'no process is left';
+};
+
 subtest 'what is asked wrongly' => sub {
     my ($status, $reply) = begin(lock => 'no-such-lock');
     is $status, 422, $reply->{error};
@@ -103,13 +138,33 @@ subtest 'pages from elsewhere' => sub {
     }
 };
 
+my @begun;
 subtest 'a few games at once' => sub {
     my @ids = map { (begin(lock => 'none'))[1]{id} } 1 .. 8;
     is + (grep { defined } @ids), 8, 'eight begin';
     my ($status, $reply) = begin(lock => 'none');
     is $status, 503, $reply->{error};
     ask('DELETE', "/api/lab/games/$ids[0]");
-    is + (begin(lock => 'none'))[0], 200, 'one that ended makes room';
+    ($status, $reply) = begin(lock => 'none');
+    is $status, 200, 'one that ended makes room';
+    @begun = (@ids[1 .. 7], $reply->{id});
+};
+
+subtest 'a page that is left while its game begins leaves no game' => sub {
+    ask('DELETE', "/api/lab/games/$_") for @begun;
+    is scalar processes(), 0, 'none before';
+    my $body = '{"lock":"none"}';
+    my $port = $url =~ s/.*://r;
+    for (1 .. 3) {
+        my $socket = IO::Socket::INET->new(PeerAddr => "127.0.0.1:$port") or die "connect: $!";
+        print {$socket} "POST /api/lab/games HTTP/1.1\r\nHost: localhost:$port\r\nContent-Type: application/json\r\n"
+            . 'Content-Length: ' . length($body) . "\r\n\r\n$body";
+        $socket->flush;
+        Stockade::eventually(20, sub { scalar processes() }) or die 'no game';
+        close $socket;
+        ok Stockade::eventually(20, sub { !processes() }), 'gone';
+    }
+    begin(lock => 'none') for 1 .. 8;
 };
 
 my @all = processes();

@@ -12,9 +12,10 @@
  *     POST   /api/lab/judge       {"stop", "choice", "language"}: what path_judge() says
  *
  * A game answers what lines.h says, and its "id". What was wrong is in "error". A judge
- * is a game that says one thing, and takes a game's place meanwhile.
+ * is a game that says one thing, and takes a game's place meanwhile; they take turns.
  */
 #include <jansson.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +36,8 @@ enum { ARGS_MAX = 16, ARG_BYTES = 300 };
 /* Takes VALUE. */
 static struct api_reply reply(unsigned status, json_t *value)
 {
-    struct api_reply reply = {status, json_dumps(value, JSON_COMPACT)};
+    struct api_reply reply = {.status = status,
+                              .text = json_dumps(value, JSON_COMPACT)};
 
     json_decref(value);
     return reply;
@@ -299,25 +301,33 @@ static struct api_reply begin(const json_t *wish)
     struct args args = {.n = 0};
     char id[VISITORS_ID_BYTES], *answer;
     enum visitors_status status;
+    struct api_reply told;
 
     if (!read_wish(wish, &args))
         return refuse(422, "a game wants a \"lock\" of the stage, an "
                            "\"experiment\" of steps, or a \"stop\"");
     status = visitors_begin(args.argv, id, &answer);
-    return tell(status, answer, id);
+    told = tell(status, answer, id);
+    if (status == VISITORS_OK)
+        memcpy(told.begun, id, sizeof(id));
+    return told;
 }
 
+/* One judge at a time, because each wants all processors for its few seconds. */
 static struct api_reply judge(const json_t *wish)
 {
+    static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
     struct args args = {.n = 0};
     char id[VISITORS_ID_BYTES], *answer;
     enum visitors_status status;
 
     if (!read_stop(wish, true, &args))
         return refuse(422, "a judge wants a \"stop\", and a \"choice\" of it");
+    (void)pthread_mutex_lock(&turn);
     status = visitors_begin(args.argv, id, &answer);
     if (status == VISITORS_OK)
         (void)visitors_end(id);
+    (void)pthread_mutex_unlock(&turn);
     return tell(status, answer, id);
 }
 
@@ -346,8 +356,9 @@ struct api_reply api_call(const char *method, const char *path,
                                     "experiments", experiments(), "stops",
                                     stops(), "faults", faults()));
     if (is_game && strcmp(method, "DELETE") == 0)
-        return visitors_end(id) == VISITORS_OK ? (struct api_reply){204, NULL}
-                                               : tell(VISITORS_NONE, NULL, id);
+        return visitors_end(id) == VISITORS_OK
+                   ? (struct api_reply){.status = 204}
+                   : tell(VISITORS_NONE, NULL, id);
     if (strcmp(method, "POST") != 0 ||
         !(is_game || strcmp(path, GAMES) == 0 || strcmp(path, JUDGE) == 0))
         return refuse(404, "there is nothing here");
