@@ -53,7 +53,7 @@ function story() {
 function drawGoal() {
   const chosen = story() ?? stop;
   const goals = chosen ? chosen.goal : [];
-  const known = choice || !chosen?.schedule ? 0 : chosen.schedule.split(' ').length;
+  const known = choice || !chosen?.schedule ? 0 : chosen.fewest ?? chosen.schedule.split(' ').length;
   const n = game.schedule.split(' ').filter(Boolean).length;
   const reached = goals.find((each) => game.faults.includes(each));
   const verdict = $('verdict');
@@ -321,9 +321,10 @@ function onKey(event) {
   else if (game?.moves.some((each) => each.move === event.key)) play([event.key]);
 }
 
-// The game of the address: a link, a reload, or one that was typed.
-async function follow() {
-  const address = new URLSearchParams(location.hash.slice(1));
+// The game of the address: a link, a reload, or one that was typed. Drawing what was asked
+// before puts its own address there, so this one is read as soon as it comes.
+async function follow(hash) {
+  const address = new URLSearchParams(hash.slice(1));
   shows++;
   undone = [];
   setUp(address);
@@ -333,7 +334,7 @@ async function follow() {
 async function start() {
   fillWords();
   lab = await call('GET', '/api/lab');
-  await follow();
+  await follow(location.hash);
 }
 
 $('setup').addEventListener('change', () => {
@@ -353,7 +354,10 @@ $('own-from').addEventListener('change', () => startFrom(lab.locks));
 for (const [id, work] of Object.entries({ search: searchAll, 'search-end': endSearch, undo, redo, restart, hint, show, link: copyLink })) $(id).addEventListener('click', work);
 for (const each of ['en', 'zh']) $(each).addEventListener('click', () => speak(each));
 document.addEventListener('keydown', onKey);
-addEventListener('hashchange', () => inTurn(follow));
+addEventListener('hashchange', () => {
+  const { hash } = location;
+  inTurn(() => follow(hash));
+});
 addEventListener('pagehide', () => {
   if (game) fetch(`/api/lab/games/${game.id}`, { method: 'DELETE', keepalive: true });
 });

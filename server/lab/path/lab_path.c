@@ -117,15 +117,6 @@ static void tell_scene(const struct walk *walk, const struct stage_scene *scene)
     putchar('\n');
 }
 
-static unsigned fewest_known(const struct path_stop *stop)
-{
-    struct stage_move moves[STAGE_MOVES_MAX];
-    char error[300];
-    int n = stage_parse(stop->schedule, moves, error, sizeof(error));
-
-    return n < 0 ? 0 : (unsigned)n;
-}
-
 /* ---- the list ------------------------------------------------------------- */
 
 static int list(const struct walk *walk)
@@ -202,7 +193,7 @@ static int break_it(struct walk *walk)
     progress->is_broken = true;
     if (stop->schedule)
         words_say(stdout, walk->language, "the fewest known are %u\n",
-                  fewest_known(stop));
+                  path_fewest(stop));
     putchar('\n');
     keep(walk);
     return status;

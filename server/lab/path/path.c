@@ -82,6 +82,9 @@ static bool set_break(struct reader *reader, struct path_stop *stop,
         stop->code = value;
         return true;
     }
+    if (strcmp(key, "shortest") == 0)
+        return reader_play(reader, &stop->scene, &stop->shortest, "schedule",
+                           value);
     return reader_play(reader, &stop->scene, &stop->schedule, key, value);
 }
 
@@ -126,6 +129,8 @@ static bool has_all(struct reader *reader, struct path_stop *stop)
         return reader_fail(reader, "[break] has no lock, code, or faults");
     if (!choice->scene.lock != !stop->schedule)
         return reader_fail(reader, "choices go with a schedule");
+    if (!stop->shortest)
+        stop->shortest = stop->schedule;
     for (; choice < stop->choices + PATH_CHOICES_MAX && choice->scene.lock;
          choice++)
         if (!choice->text[EXPERIMENT_EN] || !choice->text[EXPERIMENT_ZH])
@@ -199,6 +204,16 @@ const struct path_stop *path_find(const char *name, size_t *index)
             return stop;
         }
     return NULL;
+}
+
+unsigned path_fewest(const struct path_stop *stop)
+{
+    struct stage_move moves[STAGE_MOVES_MAX];
+    char error[ERROR_BYTES];
+
+    return stop->shortest ? (unsigned)stage_parse(stop->shortest, moves, error,
+                                                  sizeof(error))
+                          : 0;
 }
 
 const struct stage_scene *path_scene(const struct path_stop *stop, char choice)

@@ -35,7 +35,9 @@ struct path_stop {
     struct path_text text[EXPERIMENT_LANGUAGES_N];
     const char *code; /* the lock: '|' between the lines, dots that indent */
     struct stage_scene scene;
-    const char *schedule; /* the shortest known; NULL: it cannot be done */
+    const char *schedule; /* that breaks it; NULL: it cannot be done */
+    const char
+        *shortest; /* one with fewer moves, and more trouble; or the same */
     unsigned
         faults; /* the goal, any of them: a bit for each enum stage_fault */
     unsigned without; /* those that a mend must not bring either; the same */
@@ -52,6 +54,9 @@ const struct path_stop *path_find(const char *name, size_t *index);
 
 /* What is played of CHOICE, 'a' to 'd', or of the stop itself, 0. NULL: no such choice. */
 const struct stage_scene *path_scene(const struct path_stop *stop, char choice);
+
+/* How many moves the shortest known schedule has; 0: there is none. */
+unsigned path_fewest(const struct path_stop *stop);
 
 /* Reads CONTENT, from malloc(), which is taken, of the file FILE. False: ERROR says which
  * line is wrong, and there is nothing to release. */

@@ -15,9 +15,10 @@
  *     POST   /api/lab/judge       {"stop", "choice", "language"}: what path_judge() says
  *
  * A game answers what lines.h says, and its "id". What was wrong is in "error". A judge
- * is a game that says one thing, and takes a game's place meanwhile.
+ * is a game that says one thing, and takes a game's place meanwhile; they take turns.
  */
 #include <jansson.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +41,8 @@ enum { ARGS_MAX = 16, ARG_BYTES = 300 };
 /* Takes VALUE. */
 static struct api_reply reply(unsigned status, json_t *value)
 {
-    struct api_reply reply = {status, json_dumps(value, JSON_COMPACT)};
+    struct api_reply reply = {.status = status,
+                              .text = json_dumps(value, JSON_COMPACT)};
 
     json_decref(value);
     return reply;
@@ -136,9 +138,10 @@ static json_t *stops(void)
     for (size_t i = 0; (each = path_at(i)) != NULL; i++)
         (void)json_array_append_new(
             list,
-            json_pack("{s:s, s:s, s:s, s:s, s:s?, s:o, s:o, s:o, s:o}", "id",
-                      each->id, "name", each->name, "lock", each->scene.lock,
-                      "code", each->code, "schedule", each->schedule, "goal",
+            json_pack("{s:s, s:s, s:s, s:s, s:s?, s:i, s:o, s:o, s:o, s:o}",
+                      "id", each->id, "name", each->name, "lock",
+                      each->scene.lock, "code", each->code, "schedule",
+                      each->schedule, "fewest", (int)path_fewest(each), "goal",
                       goal_of(each->faults), "choices", choices_of(each), "en",
                       text_of_stop(&each->text[EXPERIMENT_EN]), "zh",
                       text_of_stop(&each->text[EXPERIMENT_ZH])));
@@ -343,26 +346,34 @@ static struct api_reply begin(const json_t *wish, bool searches)
     struct args args = {.n = 0};
     char id[VISITORS_ID_BYTES], *answer;
     enum visitors_status status;
+    struct api_reply told;
 
     if (searches ? !read_search(wish, &args) : !read_wish(wish, &args))
         return refuse(422,
                       "a game wants a \"lock\" of the stage, a \"text\" of "
                       "one, an \"experiment\" of steps, or a \"stop\"");
     status = visitors_begin(args.argv, own_text(wish), id, &answer);
-    return tell(status, answer, id);
+    told = tell(status, answer, id);
+    if (status == VISITORS_OK)
+        memcpy(told.begun, id, sizeof(id));
+    return told;
 }
 
+/* One judge at a time, because each wants all processors for its few seconds. */
 static struct api_reply judge(const json_t *wish)
 {
+    static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
     struct args args = {.n = 0};
     char id[VISITORS_ID_BYTES], *answer;
     enum visitors_status status;
 
     if (!read_stop(wish, true, &args))
         return refuse(422, "a judge wants a \"stop\", and a \"choice\" of it");
+    (void)pthread_mutex_lock(&turn);
     status = visitors_begin(args.argv, NULL, id, &answer);
     if (status == VISITORS_OK)
         (void)visitors_end(id);
+    (void)pthread_mutex_unlock(&turn);
     return tell(status, answer, id);
 }
 
@@ -391,8 +402,9 @@ struct api_reply api_call(const char *method, const char *path,
                                     "experiments", experiments(), "stops",
                                     stops(), "faults", faults()));
     if (is_game && strcmp(method, "DELETE") == 0)
-        return visitors_end(id) == VISITORS_OK ? (struct api_reply){204, NULL}
-                                               : tell(VISITORS_NONE, NULL, id);
+        return visitors_end(id) == VISITORS_OK
+                   ? (struct api_reply){.status = 204}
+                   : tell(VISITORS_NONE, NULL, id);
     if (strcmp(method, "POST") != 0 ||
         !(is_game || strcmp(path, GAMES) == 0 || strcmp(path, JUDGE) == 0 ||
           strcmp(path, SEARCHES) == 0))

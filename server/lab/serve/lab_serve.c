@@ -11,6 +11,7 @@
 #include <arpa/inet.h>
 #include <getopt.h>
 #include <microhttpd.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,8 +20,6 @@
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
-
-#include "server/lab/serve/visitors.h"
 
 enum {
     PORT = 8078,
@@ -120,6 +119,17 @@ static enum MHD_Result refuse(struct MHD_Connection *connection,
     return queue(connection, status, "application/json", text);
 }
 
+/* The page was left while its game began, so nobody will ever end it. */
+static bool has_gone(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    struct pollfd peer = {.fd = info ? info->connect_fd : -1,
+                          .events = POLLRDHUP};
+
+    return poll(&peer, 1, 0) > 0;
+}
+
 static enum MHD_Result call_api(struct MHD_Connection *connection,
                                 const char *method, const char *path,
                                 const struct request *request)
@@ -128,6 +138,8 @@ static enum MHD_Result call_api(struct MHD_Connection *connection,
     enum MHD_Result done = queue(connection, reply.status, "application/json",
                                  reply.text ? reply.text : "");
 
+    if (reply.begun[0] && has_gone(connection))
+        (void)visitors_end(reply.begun);
     free(reply.text);
     return done;
 }
