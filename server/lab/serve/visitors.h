@@ -12,7 +12,7 @@
 #include <stddef.h>
 
 enum {
-    VISITORS_MAX = 8,
+    VISITORS_MAX = 16, /* a search is one, too */
     VISITORS_ID_BYTES = 33,
     VISITORS_UNUSED_S = 600, /* a game that nobody has asked for so long ends */
 };
