@@ -1,5 +1,5 @@
 /*
- * What each lock must hold, and by what it must break: one table, which all read
+ * The properties that each lock must hold, and how it must break: one table, which all read
  * that measure locks.
  *
  *     stockade lab locks   the conformance suite (conform.h): a sign per property

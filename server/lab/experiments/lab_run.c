@@ -132,7 +132,7 @@ static void tell_verdict(const struct runs *runs,
     putchar('\n');
 }
 
-/* What was expected of a run that did not go as told, and what came of it. */
+/* A run that did not go as told: what was expected, and what came of it. */
 static void tell_difference(const struct runs *runs,
                             const struct experiment_play *play,
                             const struct experiment_run *run, const char *title)

@@ -1,4 +1,4 @@
-/* What the files of `stockade explore` share: explore.c reads what is asked and
+/* The files of `stockade explore` share this: explore.c reads what is asked and
  * searches, explore_tell.c says what came of one lock, explore_all.c of all. */
 #ifndef EXPLORE_H
 #define EXPLORE_H

@@ -89,7 +89,7 @@ static bool is_file(const char *word)
            (!dlock_strategy_find(word) && access(word, F_OK) == 0);
 }
 
-/* What is to be played, or drawn. */
+/* The words after the flags: a lock and a schedule, or files to be drawn. */
 static bool read_words(int n, char *words[], struct replay *replay)
 {
     char error[200];
@@ -151,7 +151,7 @@ static bool read_options(int argc, char *argv[], struct replay *replay)
         replay->by_hand = replay->by_hand || c == 'i';
         if (c == '?')
             fprintf(stderr, "stockade replay --help lists the flags\n");
-        /* What --until counts of a live instance are events: there are many. */
+        /* --until counts events of a live instance, and there are many. */
         if (c == '?' ||
             (c == 'u' && !stage_options_number("until", optarg, 0, INT32_MAX,
                                                &replay->until)) ||
