@@ -76,7 +76,7 @@ part_src    = $(wildcard lock/$(patsubst zk,zookeeper,$(1))/*.c)
 TEXTBOOK_SRC := $(wildcard lock/textbook/*.c)
 LOCK_SRC   := $(wildcard $(addprefix lock/,*.c core/*.c async/*.c dial/*.c redis/*.c deadlock/*.c))
 DB_SRC     := $(filter-out $(if $(HAVE_SQL),,db/mysql/%),$(wildcard db/*.c db/*/*.c))
-STAGE_SRC  := $(wildcard $(addprefix server/lab/,explore/*.c stage/*.c picture/*.c replay/*.c serve/*.c programs/*.c lessons/*.c world/*.c experiments/*.c load/*.c))
+STAGE_SRC  := $(wildcard $(addprefix server/lab/,explore/*.c stage/*.c picture/*.c replay/*.c path/*.c serve/*.c programs/*.c lessons/*.c world/*.c experiments/*.c load/*.c))
 SERVER_SRC := $(filter-out $(STAGE_SRC),$(wildcard server/*.c server/*/*.c server/*/*/*.c))
 TEST_SRC   := $(wildcard tests/test_*.c)
 FULL_SRC   := $(if $(and $(HAVE_SQL),$(HAVE_ZK)),$(wildcard tests/full/test_*.c))
@@ -94,10 +94,10 @@ LOCKS      := $(B)/libdlock-textbook.a $(PARTS_A) $(B)/libdlock.a
 DB_OBJ     := $(call obj,$(DB_SRC))
 SERVER_OBJ := $(call obj,$(SERVER_SRC))
 HELP_OBJ   := $(call obj,$(HELP_SRC))
-EXPERIMENTS := $(sort $(wildcard server/lab/experiments/*.txt))
 LOCK_TEXTS := $(sort $(wildcard lock/textbook/*.lock))
+LAB_TEXTS  := experiments path # folders of text files, each in one table
 GEN        := $(patsubst %,$(B)/gen/%.inc,$(TEXT)) $(B)/gen/lock/backends.h \
-              $(B)/gen/server/lab/world/clock_preload.inc $(B)/gen/server/lab/experiments/all.inc \
+              $(B)/gen/server/lab/world/clock_preload.inc $(LAB_TEXTS:%=$(B)/gen/server/lab/%/all.inc) \
               $(B)/gen/lock/textbook/all.inc $(B)/gen/lock/redis/ask.lua.inc
 TEXT_TO_C  := sed -e 's/\\/\\\\/g' -e 's/["?]/\\&/g' -e 's/^/"/' -e 's/$$/\\n"/'
 TESTS      := $(patsubst tests/%.c,$(B)/tests/%,$(TEST_SRC))
@@ -181,10 +181,13 @@ $(B)/gen/%.inc: %
 	@mkdir -p $(@D)
 	$(Q)$(TEXT_TO_C) $< >$@
 
-# All experiments, with their names: the folder is newer when a file has gone.
-$(B)/gen/server/lab/experiments/all.inc: $(EXPERIMENTS) server/lab/experiments
-	@mkdir -p $(@D)
-	$(Q){ $(foreach file,$(EXPERIMENTS),echo '{"$(notdir $(file))",'; $(TEXT_TO_C) $(file); echo '},';) } >$@
+# All texts of a folder: it is newer when a file has gone.
+define table
+$(B)/gen/$(1)/all.inc: $(sort $(wildcard $(1)/*.txt)) $(1)
+	@mkdir -p $$(@D)
+	$$(Q){ $(foreach file,$(sort $(wildcard $(1)/*.txt)),echo '{"$(notdir $(file))",'; $$(TEXT_TO_C) $(file); echo '},';) } >$$@
+endef
+$(foreach folder,$(LAB_TEXTS),$(eval $(call table,server/lab/$(folder))))
 
 # The same of the locks that are texts.
 $(B)/gen/lock/textbook/all.inc: $(LOCK_TEXTS) lock/textbook

@@ -2,17 +2,23 @@
 // itself is a process of the server's: it gets a line for each move, and answers all of
 // the state. The schedule is in the address, so a link or a reload plays it again.
 import { drawBoard, drawLanes, element } from './lab-lanes.js';
+import { drawMend, drawStop, drawStops, isBroken, keepBroken, nextOpen, showStill, stateOf } from './lab-path.js';
+import { endSearch, keepOwn, openOwn, ownText, search, startFrom, tellFault } from './lab-own.js';
 import { firstLanguage, keepLanguage, words as allWords } from './lab-words.js';
 
 const $ = (id) => document.getElementById(id);
 
 let language = firstLanguage();
 let words = allWords[language];
-let lab = { locks: [], experiments: [], faults: {} };
+let lab = { locks: [], experiments: [], stops: [], faults: {} };
+let stop = null; // of the path; else there is a story, or a lock of one's own choice
+let choice = ''; // of the stop: what is played in place of its lock
+let isOwn = false; // the lock is a text of the learner's
 let game = null; // what the server said last
 let inside = []; // by move: who was inside after it
 let undone = []; // moves that redo makes again
 let shows = 0; // rises when a demonstration is to end
+let isShown = false; // these moves are not the player's own
 let queue = Promise.resolve(); // one request after the other
 
 async function call(method, path, body) {
@@ -39,34 +45,74 @@ function faultText(word) {
 }
 
 function story() {
-  return lab.experiments.find((each) => each.id === $('story').value);
+  return stop || isOwn ? undefined : lab.experiments.find((each) => each.id === $('story').value);
 }
 
 // ---- drawing ---------------------------------------------------------------
 
 function drawGoal() {
-  const chosen = story();
+  const chosen = story() ?? stop;
   const goals = chosen ? chosen.goal : [];
+  const known = choice || !chosen?.schedule ? 0 : chosen.fewest ?? chosen.schedule.split(' ').length;
   const n = game.schedule.split(' ').filter(Boolean).length;
   const reached = goals.find((each) => game.faults.includes(each));
   const verdict = $('verdict');
   $('goal-text').textContent = goals.length ? words.bring(goals.map(faultText).join(language === 'zh' ? '；' : '; ')) : words.anything;
   if (reached) {
-    verdict.textContent = words.goal(faultText(reached), n, chosen.schedule.split(' ').length);
-  } else if (game.faults.length) {
+    verdict.textContent = known ? words.goal(faultText(reached), n, known) : words.broke(faultText(reached), n);
+  } else if (game.faults.length && !stop) {
     verdict.textContent = words.broke(game.faults.map(faultText).join('; '), n);
-  } else if (game.remarks.length) {
-    verdict.textContent = words.remark(game.remarks.map(faultText).join('; '));
+  } else if (game.faults.length || game.remarks.length) {
+    verdict.textContent = words.remark([...game.faults, ...game.remarks].map(faultText).join('; '));
   } else {
     verdict.textContent = game.over ? words.over : n === 0 ? words.begin : '';
   }
-  $('goal').dataset.state = game.faults.length ? 'broken' : game.remarks.length ? 'remark' : game.over ? 'over' : 'open';
-  $('why').hidden = !(chosen && (reached || game.over));
-  if (chosen) {
+  $('goal').dataset.state = reached || (game.faults.length && !stop) ? 'broken' : game.faults.length || game.remarks.length ? 'remark' : game.over ? 'over' : 'open';
+  $('why').hidden = !(story() && (reached || game.over));
+  if (story()) {
     $('why-text').textContent = chosen[language].why;
     $('fix-text').textContent = chosen[language].fix;
   }
+  if (stop && reached && known) reachStop(n);
 }
+
+// A demonstration opens the choices, too; but only one's own moves count.
+function reachStop(n) {
+  const before = stateOf(stop);
+  if (!isShown) keepBroken(stop, n);
+  if (stateOf(stop) !== before) drawPath();
+  else if ($('choices').querySelector('button:disabled')) drawChoices(true);
+}
+
+// ---- the path ----------------------------------------------------------------
+
+function drawChoices(isOpen) {
+  drawMend(stop, isOpen, { words, language, faultText,
+    ask: (wanted) => call('POST', '/api/lab/judge', { stop: stop.id, choice: wanted, language }),
+    done: () => { drawStops(lab.stops, stop, words, language); showStill(stop); },
+  });
+}
+
+function drawPath() {
+  for (const id of ['path', 'stop', 'mend', 'place']) $(id).hidden = !stop;
+  $('setup').hidden = Boolean(stop);
+  $('what').hidden = Boolean(stop) && stop !== lab.stops[0];
+  $('layout').classList.toggle('with-path', Boolean(stop));
+  $('mode-path').toggleAttribute('aria-current', Boolean(stop));
+  $('mode-free').toggleAttribute('aria-current', !stop && !isOwn);
+  $('mode-own').toggleAttribute('aria-current', isOwn);
+  $('own').hidden = !isOwn;
+  $('title').textContent = words.title;
+  $('in-place').hidden = true;
+  $('still').hidden = true;
+  if (!stop) return;
+  drawStops(lab.stops, stop, words, language);
+  drawStop(lab.stops, stop, choice, words, language);
+  drawChoices(!stop.schedule || isBroken(stop));
+  showStill(stop);
+}
+
+// ---- all of it ---------------------------------------------------------------
 
 function draw() {
   drawGoal();
@@ -75,11 +121,9 @@ function draw() {
   $('undo').disabled = game.schedule === '';
   $('restart').disabled = game.schedule === '';
   $('redo').disabled = undone.length === 0;
-  $('show').hidden = !story();
-  $('command').textContent = story() ? `stockade lab run -i ${story().id}` : `stockade replay ${$('deduct').value === 'guarded' ? '--deduct guarded ' : ''}${$('buyers').value === '2' ? '' : `--buyers ${$('buyers').value} `}${game.lock} '${game.schedule}'`;
-  const address = new URLSearchParams(story() ? { story: story().id } : { lock: $('lock').value, buyers: $('buyers').value, deduct: $('deduct').value });
-  address.set('moves', game.schedule);
-  history.replaceState(null, '', `#${address}`);
+  $('show').hidden = !(story() ?? stop)?.schedule || Boolean(choice);
+  $('command').textContent = stop ? `stockade lab path ${choice && `--choice ${choice} `}${stop.id}` : story() ? `stockade lab run -i ${story().id}` : `stockade replay ${$('deduct').value === 'guarded' ? '--deduct guarded ' : ''}${$('buyers').value === '2' ? '' : `--buyers ${$('buyers').value} `}${game.lock} '${game.schedule}'`;
+  history.replaceState(null, '', addressOf(game.schedule));
 }
 
 function take(answer) {
@@ -88,6 +132,15 @@ function take(answer) {
   inside[n] = game.actors.filter((each) => each.inside).map((each) => each.name);
   inside.length = n + 1;
   draw();
+}
+
+// A link to where SCHEDULE leads; it has all of a lock of one's own.
+function addressOf(schedule) {
+  const free = { buyers: $('buyers').value, deduct: $('deduct').value };
+  const address = new URLSearchParams(stop ? { stop: stop.id, ...(choice && { choice }) }
+    : story() ? { story: story().id } : isOwn ? { own: ownText(), ...free } : { lock: $('lock').value, ...free });
+  address.set('moves', schedule);
+  return `#${address}`;
 }
 
 // ---- the game --------------------------------------------------------------
@@ -106,6 +159,7 @@ async function command(line) {
 
 function play(moves) {
   shows++;
+  isShown = false;
   undone = [];
   return inTurn(() => makeMoves(moves));
 }
@@ -114,16 +168,32 @@ async function makeMoves(moves) {
   for (const move of moves) if (!(await command(`move ${move}`))) return;
 }
 
+function freeWish() {
+  return { ...(isOwn ? { text: ownText() } : { lock: $('lock').value }), buyers: Number($('buyers').value), deduct: $('deduct').value, language };
+}
+
 async function begin(schedule) {
-  const wish = story() ? { experiment: story().id } : { lock: $('lock').value, buyers: Number($('buyers').value), deduct: $('deduct').value };
+  const wish = stop ? { stop: stop.id, ...(choice && { choice }) } : story() ? { experiment: story().id } : freeWish();
   if (game) await call('DELETE', `/api/lab/games/${game.id}`).catch(() => null);
   game = null;
   inside = [];
   const answer = await call('POST', '/api/lab/games', { ...wish, language });
-  tell(answer.error || '');
+  refused(answer.error || '');
+  $('layout').classList.toggle('no-game', answer.status !== 200);
   if (answer.status !== 200) return;
   take(answer);
   await makeMoves(schedule.split(/[ +]/).filter(Boolean));
+}
+
+// What is wrong with a text stands below it.
+function refused(error) {
+  tell(isOwn ? '' : error);
+  if (isOwn) tellFault(error, words);
+}
+
+function searchAll() {
+  keepOwn();
+  return search(freeWish(), { call, words, faultText, linkTo: addressOf, refused }).catch(() => tell(words.gone));
 }
 
 function undo() {
@@ -156,7 +226,7 @@ function hint() {
     tell(words.searching);
     if (!(await command('hint'))) return;
     const { move, n, fault, schedules, whole } = game.hint;
-    const text = move ? words.hintIs(move, n, faultText(fault)) : whole ? words.noWay(schedules) : words.notFound(schedules);
+    const text = move ? words.hintIs(move, n, faultText(fault)) : whole ? (stop ? words.noWayHere : words.noWay)(schedules) : words.notFound(schedules);
     tell(text);
     document.querySelector(`[data-move="${CSS.escape(move || '')}"]`)?.classList.add('hinted');
   });
@@ -166,11 +236,12 @@ function hint() {
 function show() {
   const mine = ++shows;
   undone = [];
+  isShown = true;
   const pause = () => new Promise((resolve) => { setTimeout(resolve, 900); });
   return inTurn(async () => {
     await command('back 0');
   }).then(async () => {
-    for (const move of story().schedule.split(' ')) {
+    for (const move of (story() ?? stop).schedule.split(' ')) {
       await pause();
       if (mine !== shows) return;
       await inTurn(() => command(`move ${move}`));
@@ -205,7 +276,12 @@ function fillStories() {
 }
 
 function showFree() {
-  for (const each of document.querySelectorAll('.free')) each.hidden = Boolean(story());
+  for (const each of document.querySelectorAll('.free, .stories, .mine')) {
+    each.hidden = (each.matches('.free') && Boolean(story())) || (each.matches('.stories') && isOwn) || (each.matches('.mine') && !isOwn);
+  }
+  endSearch();
+  $('found').replaceChildren();
+  delete $('found').dataset.answer;
 }
 
 function speak(next) {
@@ -214,12 +290,20 @@ function speak(next) {
   keepLanguage(language);
   fillWords();
   fillStories();
+  drawPath();
   inTurn(() => begin(game ? game.schedule : ''));
 }
 
 function setUp(address) {
   fillStories();
   $('lock').replaceChildren(...lab.locks.map((each) => element('option', { text: each.name, title: each.claim })));
+  isOwn = address.has('own');
+  if (isOwn) openOwn(lab.locks, address.get('own'), words);
+  const isFree = isOwn || address.has('story') || address.has('lock');
+  stop = isFree ? null : lab.stops.find((each) => each.id === address.get('stop')) ?? nextOpen(lab.stops);
+  choice = stop?.choices['abcd'.indexOf(address.get('choice'))] ? address.get('choice') : '';
+  isShown = address.has('moves');
+  drawPath();
   $('story').value = address.get('story') ?? (address.get('lock') ? '' : '08');
   if ($('story').selectedIndex < 0) $('story').value = '08';
   $('lock').value = address.get('lock') ?? 'set-nx-px';
@@ -237,9 +321,10 @@ function onKey(event) {
   else if (game?.moves.some((each) => each.move === event.key)) play([event.key]);
 }
 
-// The game of the address: a link, a reload, or one that was typed.
-async function follow() {
-  const address = new URLSearchParams(location.hash.slice(1));
+// The game of the address: a link, a reload, or one that was typed. Drawing what was asked
+// before puts its own address there, so this one is read as soon as it comes.
+async function follow(hash) {
+  const address = new URLSearchParams(hash.slice(1));
   shows++;
   undone = [];
   setUp(address);
@@ -249,7 +334,7 @@ async function follow() {
 async function start() {
   fillWords();
   lab = await call('GET', '/api/lab');
-  await follow();
+  await follow(location.hash);
 }
 
 $('setup').addEventListener('change', () => {
@@ -258,11 +343,21 @@ $('setup').addEventListener('change', () => {
   undone = [];
   inTurn(() => begin(''));
 });
-$('setup').addEventListener('submit', (event) => event.preventDefault());
-for (const [id, work] of Object.entries({ undo, redo, restart, hint, show, link: copyLink })) $(id).addEventListener('click', work);
+$('setup').addEventListener('submit', (event) => {
+  event.preventDefault();
+  keepOwn();
+  shows++;
+  undone = [];
+  inTurn(() => begin(''));
+});
+$('own-from').addEventListener('change', () => startFrom(lab.locks));
+for (const [id, work] of Object.entries({ search: searchAll, 'search-end': endSearch, undo, redo, restart, hint, show, link: copyLink })) $(id).addEventListener('click', work);
 for (const each of ['en', 'zh']) $(each).addEventListener('click', () => speak(each));
 document.addEventListener('keydown', onKey);
-addEventListener('hashchange', () => inTurn(follow));
+addEventListener('hashchange', () => {
+  const { hash } = location;
+  inTurn(() => follow(hash));
+});
 addEventListener('pagehide', () => {
   if (game) fetch(`/api/lab/games/${game.id}`, { method: 'DELETE', keepalive: true });
 });

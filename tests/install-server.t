@@ -120,8 +120,9 @@ is_deeply offered('serve', '--deduct', ''), [qw(guarded naive)], 'of choices';
 is_deeply offered('serve', '--shared', '--orders', 'o'), ['one-by-one'], 'of one choice';
 is_deeply offered('serve', '--db', ''), [], 'of what nobody can know: nothing';
 is_deeply offered('audit', '--'), [qw(--acked --db --json)], 'of flags of audit';
-is_deeply offered('lab', ''), [qw(list locks run serve show)], 'of commands of the laboratory';
+is_deeply offered('lab', ''), [qw(list locks path run serve show)], 'of commands of the laboratory';
 is_deeply offered('lab', 'run', 'the-cr'), ['the-crash'], 'of experiments';
+is_deeply offered('lab', 'path', 'two'), [qw(two-commands two-instances)], 'of stops';
 ok scalar(grep { $_ eq '--zk-node' } @{ offered('lab', 'locks', '--zk') }), 'and their flags';
 
 # ---- the unit ---------------------------------------------------------------------

@@ -62,7 +62,7 @@ for my $setting (@told) {
 }
 
 # Flags that the pages name anywhere are flags of some command.
-my %flag = map { $_ => 1 } map { Stockade::run([@$_, '--help'])->{out} =~ /(?<![\w-])(--[a-z][a-z-]*)/g } ['serve'], ['audit'], (map { ['lab', $_] } qw(list show run locks serve)), ['explore'], ['replay'];
+my %flag = map { $_ => 1 } map { Stockade::run([@$_, '--help'])->{out} =~ /(?<![\w-])(--[a-z][a-z-]*)/g } ['serve'], ['audit'], (map { ['lab', $_] } qw(list show run path locks serve)), ['explore'], ['replay'];
 my %named = map { $_ => 1 } grep { !/^--(?:maxmemory-policy|reference|wsrep-recover)$/ } "$text$conf" =~ /(?<![\w-])(--[a-z][a-z-]*)/g;
 delete @named{qw(--setting --version)};
 same [keys %named], [keys %flag], 'the flags of all commands';

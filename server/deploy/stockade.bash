@@ -32,6 +32,8 @@ _stockade() {
         words=$(_stockade_help | sed -n 's/^  \([a-z]*\)  .*/\1/p')
     elif [ "${COMP_WORDS[1]}" = lab ] && [[ ${COMP_WORDS[2]} =~ ^(show|run)$ ]]; then
         words=$("${COMP_WORDS[0]}" lab list 2>/dev/null | sed -n 's/^[0-9][0-9]w* *\([a-z][^ ]*\)  .*/\1/p')
+    elif [ "${COMP_WORDS[1]}" = lab ] && [ "${COMP_WORDS[2]}" = path ]; then
+        words=$("${COMP_WORDS[0]}" lab path 2>/dev/null | sed -n 's/^\[.\] [0-9]* *\([a-z-]*\) .*/\1/p')
     fi
     mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
 }

@@ -151,22 +151,28 @@ bool expected_allows(const struct expected *expected, const char *fault)
     return false;
 }
 
-bool expected_lock(const char *name)
+bool expected_lock(const char *name, char *error, size_t error_size)
 {
     const struct dlock_strategy_info *info;
-    struct dlock_error error;
+    struct dlock_error why;
+    size_t used;
 
     if (dlock_textbook_is_file(name)) {
-        if (dlock_textbook_open(name, true, &error) == DLOCK_OK)
+        if (dlock_textbook_open(name, true, &why) == DLOCK_OK)
             return true;
-        fprintf(stderr, "stockade: %s\n", error.text);
+        (void)snprintf(error, error_size, "%s", why.text);
         return false;
     }
     if (dlock_strategy_find(name))
         return true;
-    fprintf(stderr, "stockade: there is no lock '%s'; there are:", name);
-    for (size_t i = 0; (info = dlock_strategy_info(i)) != NULL; i++)
-        fprintf(stderr, " %s", info->name);
-    fputs("; or a text of your own, FILE.lock\n", stderr);
+    used = (size_t)snprintf(error, error_size,
+                            "there is no lock '%.100s'; there are:", name);
+    for (size_t i = 0;
+         used < error_size && (info = dlock_strategy_info(i)) != NULL; i++)
+        used += (size_t)snprintf(error + used, error_size - used, " %s",
+                                 info->name);
+    if (used < error_size)
+        (void)snprintf(error + used, error_size - used,
+                       "; or a text of your own, FILE.lock");
     return false;
 }

@@ -1,5 +1,5 @@
 /*
- * What each lock must hold, and by what it must break: one table, which all read
+ * The properties that each lock must hold, and how it must break: one table, which all read
  * that measure locks.
  *
  *     stockade lab locks   the conformance suite (conform.h): a sign per property
@@ -77,9 +77,10 @@ struct expected {
                            stage does not play it */
 };
 
-/* Whether NAME is a lock of this build, or a FILE.lock, which is read. False: a line on
- * standard error says why not, and which there are. */
-bool expected_lock(const char *name);
+/* Whether NAME is a lock of this build, or a FILE.lock, which is read. False: ERROR says
+ * why not, and which there are. */
+enum { EXPECTED_ERROR_BYTES = 800 };
+bool expected_lock(const char *name, char *error, size_t error_size);
 
 /* NULL: there is no row. */
 const struct expected *expected_of(const char *lock);

@@ -19,6 +19,8 @@ static const struct command {
     {"show", lab_stage_main, "NAME: what an experiment does, and why"},
     {"run", lab_stage_main,
      "NAME | steps | load | all: run it, with its bug and its fix"},
+    {"path", lab_stage_main,
+     "[STOP]: a course: break a lock, mend it, see what is still wrong"},
     {"serve", lab_stage_main, "a page on which you break locks by clicking"},
     {"locks", lab_locks_main,
      "measure which properties every lock holds, and print the table"},

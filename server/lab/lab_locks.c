@@ -36,7 +36,8 @@ static void help(void)
         "A lock that has to fail, and does not, is as wrong as one that "
         "fails.\n"
         "Takes half a minute. Ctrl-C ends it, and leaves nothing behind.\n\n"
-        "  --lock NAME  this one only, with the evidence; or your own, FILE.lock\n"
+        "  --lock NAME  this one only, with the evidence; or your own, "
+        "FILE.lock\n"
         "  --markdown   the table of the README\n"
         "  --json       all of it as one JSON object, with the evidence\n"
         "  --redis URL  this one, of any kind that serve takes, for the locks "
@@ -136,12 +137,14 @@ static int run(const struct options *options)
 {
     static struct suite suite; /* 100 KB: too much for a stack */
     uint64_t began_ms = clock_ms();
-    char error[160];
+    char error[EXPECTED_ERROR_BYTES];
 
     suite.servers = options->servers;
     suite.jobs = options->jobs;
-    if (options->lock && !expected_lock(options->lock))
+    if (options->lock && !expected_lock(options->lock, error, sizeof(error))) {
+        fprintf(stderr, "stockade: %s\n", error);
         return COULD_NOT_RUN;
+    }
     (void)suite_fill(&suite, options->lock);
     if (!suite_run(&suite, isatty(STDERR_FILENO) ? on_progress : NULL,
                    &began_ms, error, sizeof(error))) {

@@ -29,7 +29,7 @@ async function click(page, moves, before = []) {
 }
 
 test('the last unit is sold twice by nine clicks', async (page) => {
-  await open(page, '');
+  await open(page, '#story=08');
   await says(page.locator('#goal-text'), /^Bring this about: more units were sold than there were/);
   await click(page, OVERSELL.slice(0, 4));
   assert.equal(await page.locator('.actor[data-inside="clash"]').count(), 2, 'both are inside, in red');
@@ -88,7 +88,7 @@ test('any lock, three buyers, a link that is shared', async (page, context) => {
 });
 
 test('in Chinese, remembered', async (page) => {
-  await open(page, '');
+  await open(page, '#story=08');
   await page.getByRole('button', { name: '中文' }).click();
   await says(page.getByRole('heading', { level: 1 }), /^由你来调度$/);
   await says(move(page, 'a'), /程序开始/);
@@ -100,7 +100,7 @@ test('in Chinese, remembered', async (page) => {
 });
 
 test('by keys alone', async (page) => {
-  await open(page, '');
+  await open(page, '#story=08');
   for (let i = 0; i < OVERSELL.length; i += 1) {
     await page.keyboard.press(OVERSELL[i]);
     await at(page, OVERSELL.slice(0, i + 1));
@@ -112,8 +112,8 @@ test('by keys alone', async (page) => {
 
 test('two tabs have a game each', async (page, context) => {
   const other = await context.newPage();
-  await open(page, '');
-  await open(other, '');
+  await open(page, '#story=08');
+  await open(other, '#story=08');
   await click(page, ['a']);
   await click(other, ['b']);
   await click(page, ['a'], ['a']);
@@ -122,7 +122,7 @@ test('two tabs have a game each', async (page, context) => {
 });
 
 test('a laboratory that is gone is told, and found again', async (page, context) => {
-  await open(page, '');
+  await open(page, '#story=08');
   await context.setOffline(true);
   await move(page, 'a').click();
   await says(told(page), /does not answer/);

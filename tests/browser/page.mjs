@@ -111,8 +111,8 @@ export function card(page, name) {
 }
 
 // Waits until ELEMENT says what matches.
-export async function says(element, pattern) {
-  await element.filter({ hasText: pattern }).waitFor().catch(async (error) => {
+export async function says(element, pattern, timeout = WAIT_MS) {
+  await element.filter({ hasText: pattern }).waitFor({ timeout }).catch(async (error) => {
     throw new Error(`${pattern} is not said, but: ${await element.allTextContents()}`, { cause: error });
   });
 }

@@ -91,6 +91,21 @@ is $code, 0, '--until: nothing broke so far';
 like $out, qr/redis\s+lock:\{1:0\} = locked \(10000 ms left\)/, 'what is in Redis';
 like $out, qr/^moves now: a a! b b~ b\^ L F$/m, 'and which moves there are';
 
+my $where   = Stockade::tempdir();
+my $picture = "$where/x.svg";
+($code) = run('replay', '--svg', $picture, 'set-nx-px', $found->{faults}{oversold});
+my $svg = Stockade::slurp($picture);
+is $code, 1, '--svg: the same verdict';
+is $svg, Stockade::slurp("$Stockade::ROOT/server/lab/oversold.svg"), "and the README's picture";
+like $svg, qr{<title>set-nx-px, naive: a a L b b a a b b</title>}, 'of that schedule';
+cmp_ok scalar(() = $svg =~ /class="clash"/g), '>', 4, 'two are inside, in red';
+like $svg, qr{class="bad"[^>]*>verdict: oversold: }, 'and it says what broke';
+run('replay', '--svg', $picture, 'reentrant-broken', 'a a');
+unlike Stockade::slurp($picture), qr/verdict: nothing[^<]*<[^t]*bad/, 'nothing broke: not in red';
+($code, undef, my $why) = run('replay', '--svg', '/no/x.svg', 'set-nx-px', 'a');
+is $code, 2, 'a picture that cannot be written: exit 2';
+like $why, qr{replay: --svg: /no/x\.svg: No such file}, 'and why';
+
 # ---- in Chinese -------------------------------------------------------------
 
 for my $command (['replay', '--zh', 'set-nx-px', 'a a L b b a a b b'], [qw(explore --zh --crashes 0 set-nx-px)]) {

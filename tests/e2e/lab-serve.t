@@ -1,4 +1,4 @@
-# Goal of this test: `stockade lab serve` plays games over HTTP, a process for each; lets
+# Goal of this test: `stockade lab serve` plays games and judges over HTTP, a process for each; lets
 # in nobody but this machine's own pages; has a few games at most, and says so; and
 # Ctrl-C leaves neither a process nor a file behind.
 use strict;
@@ -32,20 +32,25 @@ sub ask {
 
 sub begin { return ask('POST', '/api/lab/games', JSON::PP::encode_json({@_})) }
 
+sub judge { return ask('POST', '/api/lab/judge', JSON::PP::encode_json({@_})) }
+
 sub command {
     my ($id, $command) = @_;
     return ask('POST', "/api/lab/games/$id", JSON::PP::encode_json({ command => $command }));
 }
 
-# The processes of games, and theirs.
-sub processes { return map { $_, Stockade::Child::children_of($_) } Stockade::Child::children_of($lab->pid) }
+# The processes of games, and theirs. One is there from the beginning, which removes what
+# the laboratory leaves when it is killed.
+my %remover = map { $_ => 1 } Stockade::Child::children_of($lab->pid);
+sub games     { return grep { !$remover{$_} } Stockade::Child::children_of($lab->pid) }
+sub processes { return map { $_, Stockade::Child::children_of($_) } games() }
 
 subtest 'the page and what there is' => sub {
     my ($status, $reply) = ask('GET', '/lab');
     is $status, 200;
     like $reply->{headers}{'content-security-policy'}, qr/default-src 'none'/;
     unlike $reply->{content}, qr{<script(?! type="module" src=)|\bon\w+=|style=}, 'nothing is inline';
-    ($status, $reply) = ask('GET', $_), is($status, 200, $_) for qw(/lab.css /lab.js /lab-lanes.js /lab-words.js);
+    ($status, $reply) = ask('GET', $_), is($status, 200, $_) for qw(/lab.css /lab.js /lab-lanes.js /lab-own.js /lab-path.js /lab-words.js);
     ($status, $reply) = ask('GET', '/');
     is $reply->{headers}{location}, '/lab', '/ leads there';
     ($status, my $all) = ask('GET', '/api/lab');
@@ -79,6 +84,65 @@ subtest 'a story' => sub {
     ask('DELETE', "/api/lab/games/$game->{id}");
 };
 
+subtest 'the path' => sub {
+    my ($status, $all) = ask('GET', '/api/lab');
+    my ($stop) = grep { $_->{name} eq 'left-behind' } @{ $all->{stops} };
+    is_deeply [@{$stop}{qw(id schedule fewest goal)}], ['03', 'a a!', 2, ['left-for-ever']], 'a stop';
+    like $stop->{zh}{literature}, qr/\p{Han}/, 'in both languages';
+    is scalar @{ $stop->{choices} }, 3, 'with what it offers';
+    ok !grep({ exists $_->{lock} || exists $_->{holds} } @{ $stop->{choices} }), 'and no word on which is right';
+    my ($right) = grep { !$_->{schedule} } @{ $all->{stops} };
+    is_deeply [@{$right}{qw(fewest choices)}], [0, []], 'one that cannot be broken';
+
+    ($status, my $game) = begin(stop => '03');
+    is $status, 200;
+    ($status, $game) = command($game->{id}, 'move a a!');
+    is_deeply $game->{faults}, ['left-for-ever'], 'is broken';
+    ask('DELETE', "/api/lab/games/$game->{id}");
+    ($status, $game) = begin(stop => '03', choice => 'c', language => 'zh');
+    is_deeply [$status, $game->{lock}], [200, 'set-nx-px'], 'what it offers can be played, too';
+    ask('DELETE', "/api/lab/games/$game->{id}");
+
+    my @told = map { (judge(stop => '03', choice => $_))[1] } qw(a c);
+    is_deeply [map { $_->{answer} } @told], [qw(breaks holds)], 'it is judged';
+    is $told[0]{schedule}, 'a a!', 'by a schedule';
+    like $told[1]{says}, qr/^none in \d+ schedules: all within these bounds$/, 'or by how many there are';
+    ($status, my $told) = judge(stop => '09', language => 'zh');
+    like $told->{says}, qr/\p{Han}/, 'a right lock, in Chinese';
+    is + (judge(%$_))[0], 422, 'no arbitrary input: ' . JSON::PP::encode_json($_)
+        for {}, { stop => '99' }, { stop => '--help' }, { stop => '03', choice => 'd' }, { stop => '03', choice => 'a --help' },
+        { lock => 'fenced' };
+    is + (begin(stop => '03', choice => 'x'))[0], 422;
+    is + (ask('GET', '/api/lab/judge'))[0], 404;
+    is scalar processes(), 0, 'no process is left';
+};
+
+subtest 'a lock of one\'s own' => sub {
+    my $text = "take\n    SET \$name \$owner NX PX \$lease -> OK taken, else busy\nrelease\n    DEL \$name -> 1 done, else lost\n";
+    my ($status, $game) = begin(text => $text, deduct => 'guarded');
+    is_deeply [$status, $game->{lock}], [200, 'mine.lock'], 'is played';
+    ($status, my $told) = ask('POST', '/api/lab/searches', JSON::PP::encode_json({ text => $text, deduct => 'guarded', language => 'zh' }));
+    is_deeply [$status, $told->{done}, $told->{schedules}], [200, JSON::PP::false, 0], 'and searched';
+    my $id    = $told->{id};
+    my $known = Stockade::eventually(100, sub { $told = (command($id, 'look'))[1]; $told->{done} });
+    ok $known, 'to its end, while one may look how far it is';
+    my $broken = $told->{faults}{'foreign-release'};
+    like $broken, qr/ L /, 'which has found a way';
+    is + (command($id, 'look'))[0], 500, 'and is over then';
+    ($status, $game) = command($game->{id}, "move $broken");
+    is_deeply $game->{faults}, ['foreign-release'], 'by which the game breaks';
+    ask('DELETE', "/api/lab/games/$game->{id}");
+    ($status, $told) = begin(text => $text =~ s/DEL/FLUSHALL/r);
+    is $status, 422, 'what is wrong with a text is told';
+    is $told->{error}, "mine.lock:4: 'FLUSHALL': no command that a lock's text may use", 'with its line';
+    ($status, $told) = ask('POST', '/api/lab/searches', JSON::PP::encode_json({ text => 'take' }));
+    like $told->{error}, qr/^mine\.lock:1: /, 'by a search, too';
+    is + (ask('POST', '/api/lab/searches', '{}'))[0], 422;
+    my ($all) = (ask('GET', '/api/lab'))[1];
+    like + (grep { $_->{name} eq 'token' } @{ $all->{locks} })[0]{text}, qr/^release\n\s+GET \$name\s+-> \$owner next/m, 'the text of a lock can be had';
+    is scalar processes(), 0, 'no process is left';
+};
+
 subtest 'what is asked wrongly' => sub {
     my ($status, $reply) = begin(lock => 'no-such-lock');
     is $status, 422, $reply->{error};
@@ -87,7 +151,7 @@ subtest 'what is asked wrongly' => sub {
     is + (begin(lock => '--help'))[0], 422, 'a lock is no flag';
     is + (ask('POST', '/api/lab/games', '{'))[0], 400;
     is + (ask('POST', '/api/lab/games', '[' x 4000))[0], 400;
-    is + (ask('POST', '/api/lab/games', 'x' x 5000))[0], 413;
+    is + (ask('POST', '/api/lab/games', 'x' x 40_000))[0], 413;
     is + (ask('GET', '/api/lab/games'))[0], 404;
     is scalar processes(), 0, 'and no process is left';
 };
@@ -103,20 +167,40 @@ subtest 'pages from elsewhere' => sub {
     }
 };
 
+my @begun;
 subtest 'a few games at once' => sub {
-    my @ids = map { (begin(lock => 'none'))[1]{id} } 1 .. 8;
-    is + (grep { defined } @ids), 8, 'eight begin';
+    my @ids = map { (begin(lock => 'none'))[1]{id} } 1 .. 16;
+    is + (grep { defined } @ids), 16, 'sixteen begin';
     my ($status, $reply) = begin(lock => 'none');
     is $status, 503, $reply->{error};
     ask('DELETE', "/api/lab/games/$ids[0]");
-    is + (begin(lock => 'none'))[0], 200, 'one that ended makes room';
+    ($status, $reply) = begin(lock => 'none');
+    is $status, 200, 'one that ended makes room';
+    @begun = (@ids[1 .. 15], $reply->{id});
+};
+
+subtest 'a page that is left while its game begins leaves no game' => sub {
+    ask('DELETE', "/api/lab/games/$_") for @begun;
+    is scalar processes(), 0, 'none before';
+    my $body = '{"lock":"none"}';
+    my $port = $url =~ s/.*://r;
+    for (1 .. 3) {
+        my $socket = IO::Socket::INET->new(PeerAddr => "127.0.0.1:$port") or die "connect: $!";
+        print {$socket} "POST /api/lab/games HTTP/1.1\r\nHost: localhost:$port\r\nContent-Type: application/json\r\n"
+            . 'Content-Length: ' . length($body) . "\r\n\r\n$body";
+        $socket->flush;
+        Stockade::eventually(20, sub { scalar processes() }) or die 'no game';
+        close $socket;
+        ok Stockade::eventually(20, sub { !processes() }), 'gone';
+    }
+    begin(lock => 'none') for 1 .. 16;
 };
 
 my @all = processes();
-ok @all > 8, scalar(@all) . ' processes';
+ok @all > 16, scalar(@all) . ' processes';
 $lab->signal('INT');
 is $lab->wait(30 * $Stockade::SLOW), 0, 'Ctrl-C ends it';
-is_deeply [grep { kill 0, $_ } @all], [], 'and all of its games';
+ok Stockade::eventually(20, sub { !grep { kill 0, $_ } @all }), 'and all of its games';
 opendir my $left, $tmp or die "$tmp: $!";
 is_deeply [grep { !/^\.\.?$/ } readdir $left], [], 'no file is left';
 done_testing;

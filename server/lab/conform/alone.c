@@ -1,5 +1,5 @@
 /*
- * Who holds it is alone: X among threads, X2 among processes, L for longer than
+ * A holder is alone: X among threads, X2 among processes, L for longer than
  * the lease.
  */
 #include "server/lab/conform/check.h"

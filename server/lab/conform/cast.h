@@ -28,7 +28,7 @@ struct cast {
     unsigned players_n;
 };
 
-/* Who is who in most checks. */
+/* The roles of most checks. */
 enum { CAST_HOLDER, CAST_NEXT, CAST_THIRD };
 
 /* N players, all of one process if the testbed says so, or else one each. */

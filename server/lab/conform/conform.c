@@ -50,7 +50,7 @@ static _Noreturn void check_play(struct testbed *testbed, size_t index, int out,
     _exit(4);
 }
 
-/* What comes through the pipe, or why nothing did. */
+/* The result that comes through the pipe, or why none did. */
 static struct conform_result check_result(const struct testbed *testbed, int in,
                                           pid_t pid)
 {

@@ -35,7 +35,7 @@ enum conform_verdict {
     CONFORM_NOT_ASKED, /* what the question needs was not given */
 };
 
-/* What one check found. A value; it goes through a pipe. */
+/* The result of one check. A value; it goes through a pipe. */
 struct conform_result {
     enum conform_verdict verdict;
     unsigned ms;    /* how long it took */

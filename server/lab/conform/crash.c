@@ -275,7 +275,7 @@ static _Noreturn void not_free(const struct testbed *testbed,
                   crash->step, crash->at + 1, part_of(crash), after_ms);
 }
 
-/* Who does not know lives on, and must not keep it for ever. */
+/* A client that got no answer lives on, and must not keep the lock for ever. */
 static void check_failures(struct testbed *testbed, struct crash crashes[],
                            unsigned n, enum dlock_phase phase)
 {

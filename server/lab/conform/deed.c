@@ -34,7 +34,7 @@ static void receive_order(const struct deed_hand *hand,
 
 /* The hook ----------------------------------------------------------------- */
 
-/* Whose step it is; NULL: the watchdog's or the subscriber's. */
+/* The actor whose step it is; NULL: the watchdog's or the subscriber's. */
 static struct deed_hand *hand_of(const char *owner)
 {
     struct deed_hand *found = NULL;

@@ -1,5 +1,5 @@
 /*
- * What actors do: the side of the actor's own process.
+ * Deeds of actors: the side of the actor's own process.
  *
  * An actor has a client and up to DEED_HANDS_MAX hands. A hand is a session on
  * a thread of its own; it gets orders through a socket and reports each one's
@@ -24,7 +24,7 @@ enum {
     DEED_GRANTS_MAX = 4,
 };
 
-/* What the trap does when its step comes. */
+/* The trap's effect when its step comes. */
 enum deed_spring {
     DEED_PASS, /* nothing: count only */
     DEED_DIE,  /* SIGKILL to the process */

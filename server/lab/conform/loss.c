@@ -76,7 +76,7 @@ static unsigned hold_barely(struct cast *cast, const char *name)
 }
 
 /*
- * Of several nodes, each in turn is the only one that somebody can reach. That
+ * Each of several nodes in turn is the only one that somebody can reach. That
  * is too few; and nothing of it may be left, or it will be too few for others.
  */
 static void check_partitions(struct cast *cast)
@@ -187,7 +187,7 @@ void conform_check_m2(struct testbed *testbed)
 
 /* S ------------------------------------------------------------------------ */
 
-/* What an actor keeps open between its deeds. */
+/* An actor's client and session, which stay open between its deeds. */
 struct desk {
     struct store *store;
     struct store_reader *reader;

@@ -1,5 +1,5 @@
 /*
- * Whose lock it is. P: who comes late cannot free another's; R: not even if it
+ * The owner of a lock. P: a holder that comes late cannot free another's; R: not even if it
  * was stopped in the middle of giving back; N: the owner may come in again, and
  * (N2) for as long as it asks then.
  */

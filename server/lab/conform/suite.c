@@ -17,7 +17,7 @@
 /* Being ended ---------------------------------------------------------------- */
 
 /*
- * Whoever is killed cannot clean up. So this process, on whose life all others
+ * A killed process cannot clean up. So this process, on whose life all others
  * depend, takes the signals that end a command, and listens to them only while
  * it waits.
  */
@@ -37,7 +37,7 @@ static void on_ending(int number)
     ended_by = number;
 }
 
-/* What is ignored stays so: `nohup` wants it. */
+/* A signal that is ignored stays so, because `nohup` wants it. */
 static void manners_change(struct manners *before)
 {
     struct sigaction action = {.sa_handler = on_ending};
@@ -63,9 +63,9 @@ static void manners_restore(const struct manners *before)
         (void)raise(ended_by);
 }
 
-/* Who works ----------------------------------------------------------------- */
+/* Workers ------------------------------------------------------------------ */
 
-/* What a lock's process sends home, once per property. */
+/* A message that a lock's process sends home, once per property. */
 struct message {
     size_t index;
     struct conform_result result;

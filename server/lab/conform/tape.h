@@ -39,7 +39,7 @@ void tape_save(struct tape *tape, const char *key);
 void tape_restore(struct tape *tape, const char *key);
 
 /*
- * What the server has under KEY, and when that ends, into TEXT of SIZE bytes:
+ * The value that the server has under KEY, and when it ends, into TEXT of SIZE bytes:
  * the same text as long as nothing changes. *EXISTS says whether it is there.
  */
 void tape_state(struct tape *tape, const char *key, char text[], size_t size,

@@ -16,7 +16,7 @@ enum {
     TESTBED_URL_BYTES_MAX = 1024,
 };
 
-/* What contenders touch in the critical section; shared by all processes. */
+/* Memory that contenders touch in the critical section; shared by all processes. */
 struct testbed_race {
     atomic_int inside;    /* how many are in there now */
     atomic_uint overlaps; /* times that somebody was not alone */

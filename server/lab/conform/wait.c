@@ -178,7 +178,7 @@ static struct deed_report hear_end(struct cast *cast, unsigned who)
 }
 
 /*
- * Who comes last must not be first. NEXT has been told that it has to wait,
+ * The last to come must not be first. NEXT has been told that it has to wait,
  * and is slow: it gets stuck before its next command. HOLDER gives back and
  * comes again at once. SHOWS: a waiter sends commands, so that one can tell.
  */

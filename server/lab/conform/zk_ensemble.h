@@ -26,7 +26,7 @@ struct zk_nodes {
 bool zk_nodes_parse(const char *url, struct zk_nodes *nodes);
 
 /*
- * What the server AT says that it is: 'l'eader, 'f'ollower, 's'tandalone; 0: it
+ * The role that the server AT says it has: 'l'eader, 'f'ollower, 's'tandalone; 0: it
  * says nothing, or serves nobody. Blocks for two seconds at most.
  */
 char zk_node_role(const char *at);

@@ -26,7 +26,7 @@ bool lab_options_read(int argc, char *argv[], struct lab_options *options);
 /* NULL: there is none, which is said, with the one that is probably meant. */
 const struct experiment *lab_find(const char *name);
 
-/* What is played, for people. */
+/* The name of a play, for people. */
 void lab_scene(const struct experiment *experiment,
                const struct experiment_play *play,
                enum experiment_language language);

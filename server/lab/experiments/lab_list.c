@@ -234,7 +234,7 @@ static void show_part(const char *label, const char *text,
     words_wrap(stdout, 2, text);
 }
 
-/* What an actor does; and with what, where that is not what all have. */
+/* An actor's program, and its settings where they are not those of all. */
 static void tell_role(const struct stage_scene *scene, unsigned actor,
                       enum experiment_language language)
 {

@@ -132,7 +132,7 @@ static void tell_verdict(const struct runs *runs,
     putchar('\n');
 }
 
-/* What was expected of a run that did not go as told, and what came of it. */
+/* A run that did not go as told: what was expected, and what came of it. */
 static void tell_difference(const struct runs *runs,
                             const struct experiment_play *play,
                             const struct experiment_run *run, const char *title)
@@ -365,7 +365,7 @@ static int play_by_hand(const struct runs *runs,
     const struct experiment_text *text =
         &experiment->text[runs->options.language];
     const struct experiment_play *bug = &experiment->plays[EXPERIMENT_BUG];
-    unsigned goal = bug->faults & ~STAGE_REMARKS;
+    const struct game_goal goal = {.faults = bug->faults & ~STAGE_REMARKS};
 
     if (experiment->kind != &steps_kind) {
         fprintf(stderr,
@@ -375,11 +375,11 @@ static int play_by_hand(const struct runs *runs,
         return LAB_COULD_NOT_RUN;
     }
     if (runs->options.json)
-        return lines_play(&bug->scene, NULL, 0, goal, look_of(runs));
+        return lines_play(&bug->scene, NULL, 0, &goal, look_of(runs));
     printf("%s%s %s%s\n\n", tint(runs, BOLD), experiment->id, text->title,
            tint(runs, PLAIN));
     tell_scene(runs, experiment, 0);
-    return hand_play(&bug->scene, NULL, 0, goal, look_of(runs));
+    return hand_play(&bug->scene, NULL, 0, &goal, look_of(runs), NULL);
 }
 
 int lab_run_main(int argc, char *argv[])

@@ -92,7 +92,7 @@ static void write_json(struct stage *stage, const struct experiment_play *play,
     fputc('}', json);
 }
 
-/* What came of it; and how it looks on the stage then. */
+/* The verdict, and how it looks on the stage then. */
 static void conclude(struct stage *stage, const struct experiment_play *play,
                      struct experiment_run *run)
 {

@@ -14,7 +14,7 @@ void words_wrap(FILE *out, int indent, const char *text);
 void words_wrap_english(FILE *out, int indent,
                         enum experiment_language language, const char *text);
 
-/* What the English FORMAT comes to, in LANGUAGE. Returns how many columns it takes. */
+/* The English FORMAT, in LANGUAGE. Returns how many columns it takes. */
 int words_say(FILE *out, enum experiment_language language, const char *format,
               ...) __attribute__((format(printf, 3, 4)));
 

@@ -5,6 +5,7 @@
 #include <getopt.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +63,9 @@ static void help(void)
         "  --seed N         of --random; the same draws the same [drawn, "
         "told]\n"
         "  --zh             in Chinese; of one lock\n"
-        "  --json           the result as one JSON object; --all: a line each\n"
+        "  --json           the result as one JSON object; --all: a line each; "
+        "with\n"
+        "                   -i one for each line of input, until \"done\"\n"
         "  --markdown       a table\n" STAGE_OPTIONS_HELP
         "\nExit status: 0 nothing broke, and all within the bounds was played; "
         "1\n"
@@ -172,7 +175,7 @@ static bool read_options(int argc, char *argv[], struct explore *explore)
     bool all = false;
     int c, i;
 
-    while ((c = getopt_long(argc, argv, "h", flags, &i)) != -1) {
+    while ((c = getopt_long(argc, argv, "hi", flags, &i)) != -1) {
         if (c == '?')
             fprintf(stderr, "stockade explore --help lists the flags\n");
         if (c == '?' ||
@@ -182,6 +185,7 @@ static bool read_options(int argc, char *argv[], struct explore *explore)
             return false;
         explore->bounds.no_reduction |= c == 'r';
         explore->json |= c == 'j';
+        explore->asked |= c == 'i';
         explore->look |= c == 'z' ? DRAW_CHINESE : 0;
         explore->markdown |= c == 'm';
         all |= c == 'a';
@@ -190,6 +194,11 @@ static bool read_options(int argc, char *argv[], struct explore *explore)
         explore->help |= c == 'h';
     }
     take_defaults(explore);
+    if (explore->asked && (!explore->json || all)) {
+        fprintf(stderr,
+                "stockade: explore: -i goes with --json, of one LOCK\n");
+        return false;
+    }
     if (explore->random_s > 0 && all) {
         fprintf(stderr, "stockade: --random is of one LOCK\n");
         return false;
@@ -206,16 +215,61 @@ static bool read_options(int argc, char *argv[], struct explore *explore)
 
 /* ---- what came of it ---------------------------------------------------- */
 
+static bool has_enough(const struct explore *explore,
+                       const struct search_result *result)
+{
+    for (int i = 0; i < STAGE_FAULT_N; i++)
+        if (result->faults[i].is_found && (explore->enough & 1u << i))
+            return true;
+    return false;
+}
+
+/* ---- who asks how far it is --------------------------------------------- */
+
+/* A line of input has come, or its end. */
+static bool has_question(void)
+{
+    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+
+    return poll(&input, 1, 0) > 0;
+}
+
+/* False: nobody asks any more. */
+static bool take_question(void)
+{
+    char line[100];
+
+    return fgets(line, sizeof(line), stdin) != NULL;
+}
+
+/* How far the search is. False: nobody wants to know. */
+static bool tell_on(const struct explore *explore,
+                    const struct search_result *result)
+{
+    static struct explore now;
+
+    if (!take_question())
+        return false;
+    now = *explore;
+    now.result = *result;
+    now.result.is_whole = false;
+    now.ms = clock_ms() - explore->began_ms;
+    explore_tell_json(&now, false);
+    return fflush(stdout) == 0;
+}
+
 /* On a terminal, a line that rewrites itself. */
 static bool on_progress(void *ctx, const struct search_result *result)
 {
     struct explore *explore = ctx;
     uint64_t now_ms = clock_ms();
 
-    if (stage_options_interrupted() ||
+    if (stage_options_interrupted() || has_enough(explore, result) ||
         (explore->seconds > 0 &&
          now_ms >= explore->began_ms + 1000 * (uint64_t)explore->seconds))
         return false;
+    if (explore->asked && has_question())
+        return tell_on(explore, result);
     if (!isatty(STDERR_FILENO) || now_ms < explore->told_ms + PROGRESS_MS)
         return true;
     explore->told_ms = now_ms;
@@ -251,10 +305,19 @@ bool explore_search(struct explore *explore, char *error, size_t error_size)
 static int explore_one(struct explore *explore)
 {
     char error[1000] = "";
-    bool good = explore_search(explore, error, sizeof(error));
+    bool good;
 
+    if (explore->asked) {
+        (void)setvbuf(stdin, NULL, _IONBF, 0);
+        explore_tell_json(explore, false);
+        (void)fflush(stdout);
+    }
+    good = explore_search(explore, error, sizeof(error));
+    if (good && explore->asked &&
+        (!stage_options_wait_input() || !take_question()))
+        return EXPLORE_COULD_NOT_RUN;
     if (good && explore->json)
-        explore_tell_json(explore);
+        explore_tell_json(explore, true);
     else if (good)
         explore_tell(explore);
     if (good && explore_worst(explore) && !explore->json)
@@ -284,6 +347,7 @@ int explore_main(int argc, char *argv[])
                                                 .troubles = NOT_GIVEN,
                                                 .preemptions = NOT_GIVEN,
                                                 .moves = NOT_GIVEN}};
+    char error[EXPECTED_ERROR_BYTES];
 
     if (isatty(STDOUT_FILENO) && !getenv("NO_COLOR"))
         explore.look = DRAW_COLOUR;
@@ -296,7 +360,14 @@ int explore_main(int argc, char *argv[])
     stage_options_catch_signals();
     if (!explore.scene.lock)
         return explore_all(&explore);
-    if (!expected_lock(explore.scene.lock))
+    if (!expected_lock(explore.scene.lock, error, sizeof(error))) {
+        if (explore.asked) {
+            printf("{\"error\": ");
+            draw_json_say(stdout, error, explore.look & DRAW_CHINESE);
+            printf("}\n");
+        } else
+            fprintf(stderr, "stockade: %s\n", error);
         return EXPLORE_COULD_NOT_RUN;
+    }
     return explore_one(&explore);
 }

@@ -1,7 +1,9 @@
-/* What the files of `stockade explore` share: explore.c reads what is asked and
+/* The files of `stockade explore` share this: explore.c reads what is asked and
  * searches, explore_tell.c says what came of one lock, explore_all.c of all. */
 #ifndef EXPLORE_H
 #define EXPLORE_H
+
+#include <stdio.h>
 
 #include "server/lab/explore/search.h"
 
@@ -15,13 +17,15 @@ struct explore {
     struct search_bounds bounds;
     struct search_result result;
     unsigned stages, seconds; /* 0 = as many as it likes */
-    unsigned random_s;        /* at random, for so long; 0 = all schedules */
-    int64_t seed;             /* of it */
+    unsigned enough;   /* it ends when one of these is found, a bit each */
+    unsigned random_s; /* at random, for so long; 0 = all schedules */
+    int64_t seed;      /* of it */
     uint64_t began_ms,
         told_ms; /* of the search; of its last line of progress */
     uint64_t ms; /* that the search took */
     bool json, markdown, help;
-    unsigned look;     /* see draw.h */
+    bool asked;    /* with json: tells how far it is for each line of input */
+    unsigned look; /* see draw.h */
     const char *flags; /* of a row of --all, "" or "--batched"; NULL = none */
     const char *only;  /* rows whose name has it; NULL = all */
 };
@@ -40,7 +44,7 @@ const struct search_found *explore_worst(const struct explore *explore);
 const char *explore_deduct(const struct explore *explore);
 
 /* All bounds, and what is on the stage: two lines or three, and an empty one. */
-void explore_tell_bounds(const struct explore *explore);
+void explore_tell_bounds(FILE *out, const struct explore *explore);
 
 /* The verdict of the search in one line, and returns TEXT. */
 enum { EXPLORE_VERDICT_BYTES = 320 };
@@ -54,7 +58,8 @@ const char *explore_extent(const struct explore *explore,
                            char text[EXPLORE_EXTENT_BYTES]);
 
 void explore_tell(const struct explore *explore);
-void explore_tell_json(const struct explore *explore);
+/* DONE: the search is over. */
+void explore_tell_json(const struct explore *explore, bool done);
 
 /* The worst one, as it happens. False and a text. */
 bool explore_draw_worst(const struct explore *explore, char *error,

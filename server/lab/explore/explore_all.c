@@ -249,7 +249,7 @@ static void play_row(struct explore *explore, const struct way *way,
         return;
     }
     if (explore->json)
-        explore_tell_json(explore);
+        explore_tell_json(explore, true);
     else
         tell_row(explore, way->bounds);
     (void)fflush(stdout);
@@ -314,7 +314,7 @@ int explore_all(const struct explore *explore)
     struct tally tally = {.different = 0};
 
     if (!explore->json)
-        explore_tell_bounds(explore);
+        explore_tell_bounds(stdout, explore);
     if (explore->markdown)
         printf("| lock | breaks by: the shortest schedules | played |\n"
                "|---|---|---|\n");

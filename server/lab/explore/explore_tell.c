@@ -27,27 +27,27 @@ const struct search_found *explore_worst(const struct explore *explore)
     return NULL;
 }
 
-void explore_tell_bounds(const struct explore *explore)
+void explore_tell_bounds(FILE *out, const struct explore *explore)
 {
     const struct search_bounds *bounds = &explore->bounds;
     const struct stage_scene *scene = &explore->scene;
 
-    draw_say(stdout, explore->look,
+    draw_say(out, explore->look,
              "%u buyer%s, stock %" PRId64 ", wait-ms %" PRId64
              ", lease-ms %" PRId64 ";\n",
              scene->buyers, scene->buyers == 1 ? "" : "s", scene->stock,
              scene->wait_ms, scene->lease_ms);
-    draw_say(stdout, explore->look,
+    draw_say(out, explore->look,
              "at most %u moves, %u preemptions, %u waits, and %u of: "
              "%u expiries, %u crashes,\n",
              bounds->moves, bounds->preemptions, bounds->waits,
              bounds->troubles, bounds->expiries, bounds->crashes);
-    draw_say(stdout, explore->look,
+    draw_say(out, explore->look,
              "%u lost replies, %u late commands, %u losses of all data, "
              "%u renewals, %u refusals\n",
              bounds->lost, bounds->late, bounds->forgets, bounds->renewals,
              bounds->refusals);
-    putchar('\n');
+    fputc('\n', out);
 }
 
 const char *explore_extent(const struct explore *explore,
@@ -126,7 +126,7 @@ void explore_tell(const struct explore *explore)
 
     draw_say(stdout, explore->look, "%s\n", explore_verdict(explore, verdict));
     printf("\n%s, %s: ", explore->scene.lock, explore_deduct(explore));
-    explore_tell_bounds(explore);
+    explore_tell_bounds(stdout, explore);
     for (int i = 0; i < STAGE_FAULT_N; i++) {
         const struct search_found *found = &result->faults[i];
 
@@ -166,7 +166,7 @@ static void tell_bounds_json(const struct explore *explore)
            bounds->forgets, bounds->renewals, bounds->refusals);
 }
 
-void explore_tell_json(const struct explore *explore)
+void explore_tell_json(const struct explore *explore, bool done)
 {
     const struct search_result *result = &explore->result;
     char text[4 * STAGE_MOVES_MAX + 1], verdict[EXPLORE_VERDICT_BYTES];
@@ -182,9 +182,10 @@ void explore_tell_json(const struct explore *explore)
                explore->seed, result->moves_all);
     printf("\"verdict\": \"%s\", \"schedules\": %" PRIu64
            ", \"states\": %" PRIu64 ", \"moves\": %u, \"whole\": %s, "
-           "\"ms\": %" PRIu64 ", \"faults\": {",
+           "\"done\": %s, \"ms\": %" PRIu64 ", \"faults\": {",
            explore_verdict(explore, verdict), result->schedules, result->states,
-           result->moves, result->is_whole ? "true" : "false", explore->ms);
+           result->moves, result->is_whole ? "true" : "false",
+           done ? "true" : "false", explore->ms);
     for (int i = 0; i < STAGE_FAULT_N; i++) {
         const struct search_found *found = &result->faults[i];
 

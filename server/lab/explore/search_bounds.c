@@ -38,7 +38,7 @@ static bool is_allowed(const struct search_bounds *bounds,
         has_step(node, node->last) &&
         !spend(&used->preemptions, bounds->preemptions))
         return false;
-    /* What becomes of servers is not searched for. */
+    /* The fate of single servers is not searched for. */
     if (move.actor < -1 || strchr("RP", move.kind))
         return false;
     switch (move.kind) {
@@ -72,7 +72,7 @@ static unsigned troubles(const struct search_used *used)
            used->forgets + used->renewals + used->refusals;
 }
 
-/* What is left of one bound, where as many troubles are left of all. */
+/* The rest of one bound, where as many troubles are left of all. */
 static unsigned left(unsigned bound, unsigned used, unsigned troubles_left)
 {
     return bound - used < troubles_left ? bound - used : troubles_left;

@@ -1,4 +1,4 @@
-/* What the files of the search share: search.c goes through the schedules in their
+/* The files of the search share this: search.c goes through the schedules in their
  * order, search_bounds.c says which there are, search_stages.c plays them. */
 #ifndef STAGE_SEARCH_PRIVATE_H
 #define STAGE_SEARCH_PRIVATE_H
@@ -15,7 +15,7 @@ enum {
     NODE_BEYOND = NODES_MAX, /* a schedule that is not within the bounds */
 };
 
-/* What has been used up of the bounds. */
+/* The part of the bounds that has been used up. */
 struct search_used {
     uint8_t expiries, crashes, lost, late, forgets, preemptions, renewals,
         refusals, waits;
@@ -79,7 +79,7 @@ bool search_is_as_free(const struct search_bounds *bounds,
                        const struct search_used *a,
                        const struct search_used *b);
 
-/* What comes after it is no news. */
+/* The states after it are no news. */
 bool search_is_end(const struct search_node *node);
 
 /* ---- stages (search_stages.c) ------------------------------------------- */

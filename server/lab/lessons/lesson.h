@@ -12,7 +12,7 @@
 
 #include "server/lab/programs/program.h"
 
-/* What a statement is about: for program_sql(), with LESSON_ROW_OF(). */
+/* The row that a statement is about: for program_sql(), with LESSON_ROW_OF(). */
 #define LESSON_ROW                   "WHERE product_id = %" PRId64 " AND segment = %" PRId64
 #define LESSON_ROW_OF(self, segment) (self)->role.product, (int64_t)(segment)
 

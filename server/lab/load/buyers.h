@@ -80,7 +80,7 @@ bool buyers_crowd(struct buyers *buyers, const struct buyers_crowd *crowd,
 size_t buyers_count(const struct buyers *buyers, size_t from,
                     enum buyers_outcome outcome);
 
-/* Of those that were sold: the latency that P percent are below, in ms. */
+/* The orders that were sold: the latency that P percent are below, in ms. */
 double buyers_latency_ms(const struct buyers *buyers, size_t from, unsigned p);
 
 #endif

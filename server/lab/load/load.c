@@ -36,7 +36,7 @@ static void tell_scene(const struct experiment_play *play, char text[],
                    load->stock);
 }
 
-/* What happens ------------------------------------------------------------------ */
+/* Events ------------------------------------------------------------------------ */
 
 /* The world's doing, and what was sold. */
 static const char *tint_of(int who, const char *text)

@@ -43,7 +43,7 @@ static bool parse(const char **at, unsigned instances, struct word *word)
     return **at == ' ' || **at == '\0';
 }
 
-/* What has been answered, and was not told yet. */
+/* Answers that were not told yet. */
 static void tell_answers(struct load *load)
 {
     struct buyers *buyers = &load->buyers;

@@ -1,5 +1,5 @@
 /*
- * What the experiments about waiting and about segments measure, and the bounds
+ * Measurements of the experiments about waiting and about segments, and the bounds
  * that they have to keep: each a function that their files name. A bound is a ratio inside of
  * one run, or a count, so that it holds on a machine that has other work as well.
  */

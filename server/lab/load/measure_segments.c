@@ -101,7 +101,7 @@ static double best_of(const double row[SEGMENTS_N])
     return best;
 }
 
-/* What is promised is little: segments help who holds a lock for long, and batches
+/* The promise is small: segments help who holds a lock for long, and batches
  * help more. One lock cannot do more than it should, and other programs slow down
  * the one cell or the other: hence the best of each row. */
 bool measure_segments_as_told(struct load *load)

@@ -160,7 +160,7 @@ bool site_start(struct site *site, unsigned who, const char *const args[],
     return site_fail(site, "cannot start a server: %s", strerror(errno));
 }
 
-/* What the logs say -------------------------------------------------------------- */
+/* The logs ---------------------------------------------------------------------- */
 
 /* The value of KEY=... in a line of the log, up to a blank. */
 static void take_value(const char *line, const char *key, char *value,

@@ -1,4 +1,4 @@
-/* What an experiment sees of its site from outside: the ledger, and what the
+/* A look of an experiment at its site from outside: the ledger, and what the
  * redis-server has been asked. See site.h. */
 #include <stdlib.h>
 #include <string.h>

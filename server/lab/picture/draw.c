@@ -16,7 +16,7 @@ enum {
     COLUMNS = 80, /* of what is no terminal */
     COLUMNS_MIN = 40,
     MARGIN = 11, /* the move and the time */
-    TEXT_BYTES = 500,
+    TEXT_BYTES = DRAW_STEP_BYTES,
     REPLY_BYTES = 96,
     STATE_INDENT = 10,
 };
@@ -183,14 +183,14 @@ static void say_step(const struct stage_step *step, char text[TEXT_BYTES])
                        is_shown ? step->sent : step->name, reply);
 }
 
-/* The same in the language of LOOK, and what is wrong about it. */
-static void tell_step(const struct stage_step *step, unsigned look,
-                      char text[TEXT_BYTES])
+const char *draw_step_text(const struct stage_step *step, unsigned look,
+                           char text[DRAW_STEP_BYTES])
 {
     say_step(step, text);
     if (look & DRAW_CHINESE)
         chinese(text, TEXT_BYTES);
     add_mark(step, look, text);
+    return text;
 }
 
 static const char *tint_of(const struct stage_step *step)
@@ -207,9 +207,9 @@ static const char *tint_of(const struct stage_step *step)
     return "";
 }
 
-/* How many bytes of TEXT go into ROOM columns. A Chinese character takes two, and
- * a line may end behind most of them; else it ends at a space. */
-static size_t fit(const char *text, size_t room)
+/* A Chinese character takes two columns, and a line may end behind most of them; else it
+ * ends at a space. */
+size_t draw_fit(const char *text, size_t room)
 {
     const uint8_t *at = (const uint8_t *)text;
     size_t n = strlen(text), columns = 0, cut = 0;
@@ -237,7 +237,7 @@ static void wrap(FILE *out, const char *text, int indent, int width,
                  const char *before, const char *after)
 {
     for (bool first = true; *text; first = false) {
-        size_t cut = fit(text, (size_t)width - 1);
+        size_t cut = draw_fit(text, (size_t)width - 1);
 
         fprintf(out, "%*s%s%.*s%s\n", first ? 0 : indent, "", before, (int)cut,
                 text, after);
@@ -255,7 +255,7 @@ void draw_step(FILE *out, const struct stage_step *step, const char *move,
     int column = step->actor > 0 ? step->actor * width : 0;
     char text[TEXT_BYTES];
 
-    tell_step(step, look, text);
+    (void)draw_step_text(step, look, text);
     fputs(tint(look, FAINT), out);
     if (move)
         fprintf(out, "%-4s%6" PRIu64 " ", move, step->at_us / 1000);

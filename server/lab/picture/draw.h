@@ -31,6 +31,14 @@ void draw_head(FILE *out, const struct stage_scene *scene, unsigned look);
 void draw_names(FILE *out, const char *const names[], unsigned n,
                 unsigned look);
 
+/* A step in short, in the language of LOOK, and what is wrong about it. Returns TEXT. */
+enum { DRAW_STEP_BYTES = 500 };
+const char *draw_step_text(const struct stage_step *step, unsigned look,
+                           char text[DRAW_STEP_BYTES]);
+
+/* How many bytes of TEXT go into ROOM columns. */
+size_t draw_fit(const char *text, size_t room);
+
 /* One step, under the text of its MOVE, "" = none; or NULL: with a time to the
  * microsecond. Its actor is a number below COLUMNS, or -1. */
 void draw_step(FILE *out, const struct stage_step *step, const char *move,

@@ -22,7 +22,7 @@
 #include "server/order/lock_tasks.h"
 #include "server/order/one_by_one.h"
 
-/* What a program has. */
+/* A program's belongings on the stage. */
 struct program_actor {
     unsigned index; /* from 0: a is 0 */
     const struct stage_scene *scene;
@@ -42,7 +42,7 @@ struct program {
     unsigned orders;  /* more than so many are a fault: "two-orders"; of all
                          actors that have one key together, more than one */
     void (*run)(struct program_actor *self);
-    /* What the store's audit cannot know: looked at once all is over. NULL: all is
+    /* A check that the store's audit cannot make: done once all is over. NULL: all is
      * well; else what is wrong. A program may go without. */
     const char *(*check)(const struct stage_view *view, const char *db_path);
 };
@@ -125,7 +125,7 @@ enum program_answer program_redis(struct program_actor *self, char reply[],
 /* For actor.c, when a program has returned: ends what its calls of these have opened. */
 void program_steps_end(void);
 
-/* What the customer hears of the actor's order. */
+/* The answer to the customer of the actor's order. */
 void program_reply(enum order_outcome outcome);
 
 /* A cancel of the order that has KEY, a restock under KEY ("" = none): a step each. */

@@ -75,7 +75,7 @@ static void on_answer(struct order *order)
     (void)sem_post(&instance->answered);
 }
 
-/* What the loop of HTTP does is a step: nobody knows when requests come. */
+/* A request's coming in is a step, because nobody knows when it happens. */
 static bool is_time_to(const char *what)
 {
     struct page_thread shown = {.step = "loop", .words_n = 0};

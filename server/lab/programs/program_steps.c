@@ -1,5 +1,5 @@
 /*
- * What a lesson does by hand: SQL statements and Redis commands, each a step of
+ * A lesson's work by hand: SQL statements and Redis commands, each a step of
  * the stage. See program.h. The connections belong to the thread that runs the
  * program, and end with it.
  */
@@ -61,7 +61,7 @@ static int64_t run(sqlite3 *db, const char *text, int *code, bool *is_read)
     return value;
 }
 
-/* What SQLite has said of TEXT, for people. */
+/* SQLite's answer to TEXT, for people. */
 static void tell(const char *text, int code, bool is_read, int64_t value)
 {
     char reply[96];

@@ -113,18 +113,21 @@ static bool is_wanted(void *ctx, const struct search_result *result)
            (!hunt->progress || hunt->progress(hunt->ctx, result));
 }
 
-bool game_hint(struct game *game, unsigned goal, uint64_t ms,
+const struct search_bounds game_hint_bounds = {.expiries = 1,
+                                               .crashes = 1,
+                                               .waits = 2,
+                                               .troubles = 2,
+                                               .preemptions = 3,
+                                               .moves = STAGE_MOVES_MAX};
+
+bool game_hint(struct game *game, const struct game_goal *goal, uint64_t ms,
                search_progress *progress, void *ctx, struct game_hint *hint)
 {
-    struct search_bounds bounds = {.expiries = 1,
-                                   .crashes = 1,
-                                   .waits = 2,
-                                   .troubles = 2,
-                                   .preemptions = 3,
-                                   .moves = STAGE_MOVES_MAX,
-                                   .from_n = (unsigned)game->n};
-    struct hunt hunt = {goal, clock_ms() + ms, progress, ctx};
+    struct search_bounds bounds =
+        goal->bounds ? *goal->bounds : game_hint_bounds;
+    struct hunt hunt = {goal->faults, clock_ms() + ms, progress, ctx};
 
+    bounds.from_n = (unsigned)game->n;
     memcpy(bounds.from, game->moves, sizeof(bounds.from));
     (void)give_up(game);
     if (!search_run(game->scene, &bounds, 0, is_wanted, &hunt, &hint->result,

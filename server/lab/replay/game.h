@@ -18,6 +18,12 @@
 
 #include "server/lab/explore/search.h"
 
+/* What a player is to bring about. */
+struct game_goal {
+    unsigned faults; /* a bit for each, any of them; 0 = whatever breaks */
+    const struct search_bounds *bounds; /* of hints; NULL = GAME_HINT_BOUNDS */
+};
+
 struct game {
     const struct stage_scene *scene; /* borrowed */
     struct stage *stage;             /* NULL: it is broken; see error */
@@ -46,13 +52,14 @@ bool game_move(struct game *game, struct stage_move move);
  * closed. */
 bool game_back(struct game *game, size_t n);
 
-/* Looks for the shortest way to one of the faults GOAL, a bit for each, 0 = any, that is
- * not there yet; within GAME_HINT_BOUNDS and MS, and while PROGRESS, which may be NULL,
- * says true. False and an error: the stage is broken, and closed. */
-bool game_hint(struct game *game, unsigned goal, uint64_t ms,
+/* Looks for the shortest way to one of the faults of GOAL that is not there yet; within
+ * its bounds and MS, and while PROGRESS, which may be NULL, says true. False and an
+ * error: the stage is broken, and closed. */
+bool game_hint(struct game *game, const struct game_goal *goal, uint64_t ms,
                search_progress *progress, void *ctx, struct game_hint *hint);
 
 #define GAME_HINT_BOUNDS "one lease that ends, one crash and 3 preemptions"
+extern const struct search_bounds game_hint_bounds; /* the same */
 
 /* A phrase for MOVE, in plain words: for a plain step its actor's next one, for the other
  * moves of that actor how they differ from it. VIEW: of before the move. Returns TEXT. */

@@ -30,7 +30,8 @@ static const char KEYS[] = "123456789efghijkmnoprstvwxyzABCDEGHIJKMNOQSTUVWXYZ";
 
 struct hand {
     struct game game;
-    unsigned goal; /* see hand.h */
+    const struct game_goal *goal;
+    unsigned reached; /* the moves of it; 0 = not yet */
     unsigned look;
     uint64_t hint_told_ms;
     char state[DRAW_STATE_BYTES_MAX]; /* that was drawn last */
@@ -98,7 +99,7 @@ static void tell_moves(const struct hand *hand, const struct stage_move moves[],
 }
 
 /* Those that were not in BEFORE. A remark is a mark of the move that was drawn. */
-static void tell_new_faults(const struct hand *hand, unsigned before)
+static void tell_new_faults(struct hand *hand, unsigned before)
 {
     struct stage_verdict verdict;
 
@@ -107,9 +108,12 @@ static void tell_new_faults(const struct hand *hand, unsigned before)
     verdict.remarks = 0;
     if (verdict.faults)
         draw_verdict(stdout, &verdict, false, hand->look);
-    if (verdict.faults & hand->goal)
-        draw_say(stdout, hand->look, "you have done it in %zu moves\n",
-                 hand->game.n);
+    if ((verdict.faults & hand->goal->faults) == 0)
+        return;
+    draw_say(stdout, hand->look, "you have done it in %zu moves\n",
+             hand->game.n);
+    if (hand->reached == 0)
+        hand->reached = (unsigned)hand->game.n;
 }
 
 /* ---- turns -------------------------------------------------------------- */
@@ -182,6 +186,11 @@ static void give_hint(struct hand *hand)
         draw_say(stdout, hand->look, "hint: %s; %zu moves from here: %s\n",
                  stage_move_text(hint.way.moves[0], text), hint.way.n,
                  stage_fault_text(hint.fault));
+    else if (hint.result.is_whole && hand->goal->bounds)
+        draw_say(stdout, hand->look,
+                 "nothing breaks from here in %" PRIu64
+                 " schedules: all within these bounds\n",
+                 hint.result.schedules);
     else if (hint.result.is_whole)
         draw_say(stdout, hand->look,
                  "nothing breaks from here in %" PRIu64
@@ -197,10 +206,10 @@ static void give_hint(struct hand *hand)
 static void tell_goal(const struct hand *hand)
 {
     for (int i = 0; i < STAGE_FAULT_N; i++)
-        if (hand->goal & 1u << i)
+        if (hand->goal->faults & 1u << i)
             draw_say(stdout, hand->look, "bring this about: %s\n",
                      stage_fault_text((enum stage_fault)i));
-    if (hand->goal)
+    if (hand->goal->faults)
         putchar('\n');
 }
 
@@ -248,8 +257,21 @@ static void tell_end(const struct hand *hand)
     putchar('\n');
 }
 
+int hand_key(void)
+{
+    struct termios before;
+    bool is_terminal = begin_keys(&before);
+    int key = read_key();
+
+    if (is_terminal)
+        (void)tcsetattr(STDIN_FILENO, TCSANOW, &before);
+    printf("%c\n", key);
+    return key;
+}
+
 int hand_play(const struct stage_scene *scene, const struct stage_move moves[],
-              size_t n, unsigned goal, unsigned look)
+              size_t n, const struct game_goal *goal, unsigned look,
+              unsigned *reached)
 {
     static struct hand hand;
     struct game *game = &hand.game;
@@ -265,8 +287,10 @@ int hand_play(const struct stage_scene *scene, const struct stage_move moves[],
     }
     for (size_t i = 0; i < n && game->stage && game->n == i; i++)
         make_move(&hand, moves[i]);
-    while (game->stage && take_turn(&hand))
+    while (game->stage && !(reached && hand.reached > 0) && take_turn(&hand))
         continue;
+    if (reached)
+        *reached = hand.reached;
     if (is_terminal)
         (void)tcsetattr(STDIN_FILENO, TCSANOW, &before);
     if (game->stage)

@@ -15,7 +15,8 @@ enum { HINT_MS = 30000 };
 
 struct lines {
     struct game game;
-    unsigned goal, look;
+    const struct game_goal *goal;
+    unsigned look;
     struct game_hint hint;
     bool has_hint; /* in this answer */
 };
@@ -147,7 +148,7 @@ static const char *obey(struct lines *lines, char *line)
 }
 
 int lines_play(const struct stage_scene *scene, const struct stage_move moves[],
-               size_t n, unsigned goal, unsigned look)
+               size_t n, const struct game_goal *goal, unsigned look)
 {
     static struct lines lines;
     struct game *game = &lines.game;

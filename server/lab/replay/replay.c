@@ -14,6 +14,7 @@
 #include "server/lab/expected.h"
 #include "server/lab/picture/draw.h"
 #include "server/lab/picture/save.h"
+#include "server/lab/picture/svg.h"
 #include "server/lab/replay/hand.h"
 #include "server/lab/replay/lines.h"
 #include "server/lab/replay/replay.h"
@@ -28,9 +29,11 @@ struct replay {
     int64_t until; /* --until; -1 = all */
     bool json, help, by_hand;
     unsigned look;
-    const char *save;   /* --save FILE; or NULL */
-    char *const *files; /* to draw instead */
-    size_t files_n;     /* 0 = a schedule is played */
+    const char *save;       /* --save FILE; or NULL */
+    const char *svg;        /* --svg FILE; or NULL */
+    struct svg_notes notes; /* for it */
+    char *const *files;     /* to draw instead */
+    size_t files_n;         /* 0 = a schedule is played */
 };
 
 static void help(void)
@@ -70,8 +73,9 @@ static void help(void)
         "  --json           all of it as one JSON object; with -i one for each "
         "line of\n"
         "                   input: move a b~, back N (moves), hint\n"
-        "  --save FILE      keep it as a timeline: JSON "
-        "Lines\n" STAGE_OPTIONS_HELP
+        "  --save FILE      keep it as a timeline: JSON Lines\n"
+        "  --svg FILE       keep it as a picture, for a slide or a "
+        "post\n" STAGE_OPTIONS_HELP
         "\nExit status: 0 nothing broke, 1 something did, 2 could not "
         "run.\n");
 }
@@ -85,7 +89,7 @@ static bool is_file(const char *word)
            (!dlock_strategy_find(word) && access(word, F_OK) == 0);
 }
 
-/* What is to be played, or drawn. */
+/* The words after the flags: a lock and a schedule, or files to be drawn. */
 static bool read_words(int n, char *words[], struct replay *replay)
 {
     char error[200];
@@ -94,15 +98,15 @@ static bool read_words(int n, char *words[], struct replay *replay)
     if (n >= 1 && n <= REPLAY_FILES_MAX && is_file(words[0])) {
         replay->files = words;
         replay->files_n = (size_t)n;
-        if (!replay->json && !replay->save)
+        if (!replay->json && !replay->save && !replay->svg)
             return true;
-        fprintf(stderr, "stockade: replay: --json and --save go with a "
+        fprintf(stderr, "stockade: replay: --json, --save and --svg go with a "
                         "schedule; a FILE has JSON in it already\n");
         return false;
     }
-    if (replay->by_hand && replay->save) {
-        fprintf(stderr, "stockade: replay: -i is without --save; its schedule "
-                        "can be played with it\n");
+    if (replay->by_hand && (replay->save || replay->svg)) {
+        fprintf(stderr, "stockade: replay: -i is without --save and --svg; its "
+                        "schedule can be played with them\n");
         return false;
     }
     if (n != 2 && !(n == 1 && replay->by_hand)) {
@@ -127,6 +131,7 @@ static bool read_options(int argc, char *argv[], struct replay *replay)
     static const struct option flags[] = {
         {"until", required_argument, NULL, 'u'},
         {"json", no_argument, NULL, 'j'},
+        {"svg", required_argument, NULL, 'v'},
         {"save", required_argument, NULL, 's'},
         {"zh", no_argument, NULL, 'z'},
         {"help", no_argument, NULL, 'h'},
@@ -138,13 +143,15 @@ static bool read_options(int argc, char *argv[], struct replay *replay)
     while ((c = getopt_long(argc, argv, "hi", flags, &i)) != -1) {
         if (c == 's')
             replay->save = optarg;
+        if (c == 'v')
+            replay->svg = optarg;
         replay->json = replay->json || c == 'j';
         replay->look |= c == 'z' ? DRAW_CHINESE : 0;
         replay->help = replay->help || c == 'h';
         replay->by_hand = replay->by_hand || c == 'i';
         if (c == '?')
             fprintf(stderr, "stockade replay --help lists the flags\n");
-        /* What --until counts of a live instance are events: there are many. */
+        /* --until counts events of a live instance, and there are many. */
         if (c == '?' ||
             (c == 'u' && !stage_options_number("until", optarg, 0, INT32_MAX,
                                                &replay->until)) ||
@@ -188,6 +195,7 @@ static bool play(struct stage *stage, struct replay *replay, char *error,
             return false;
         }
         stage_judge(stage, &verdict);
+        svg_note(&replay->notes, stage, &replay->scene, i);
         if (replay->json)
             continue;
         draw_steps(stdout, stage, &replay->scene, drawn, replay->moves,
@@ -238,14 +246,35 @@ static int run(struct replay *replay)
         fprintf(stderr, "stockade: replay: --save: %s\n", error);
         played = false;
     }
+    if (replay->svg &&
+        !svg_save(replay->svg, stage, &replay->scene, replay->moves, replay->n,
+                  &replay->notes, &verdict, replay->look, error,
+                  sizeof(error))) {
+        fprintf(stderr, "stockade: replay: --svg: %s\n", error);
+        played = false;
+    }
     stage_close(stage);
     return !played               ? COULD_NOT_RUN
            : verdict.faults != 0 ? BROKEN
                                  : NOTHING_BROKE;
 }
 
+/* A program that plays by lines reads it, too. */
+static int could_not_run(const struct replay *replay, const char *error)
+{
+    if (replay->by_hand && replay->json) {
+        printf("{\"error\": ");
+        draw_json_say(stdout, error, replay->look & DRAW_CHINESE);
+        printf("}\n");
+    } else
+        fprintf(stderr, "stockade: %s\n", error);
+    return COULD_NOT_RUN;
+}
+
 int replay_main(int argc, char *argv[])
 {
+    char error[EXPECTED_ERROR_BYTES];
+    static const struct game_goal whatever = {.faults = 0};
     static struct replay replay = {.scene = STAGE_SCENE(NULL), .until = -1};
 
     if (isatty(STDOUT_FILENO) && !getenv("NO_COLOR"))
@@ -259,12 +288,13 @@ int replay_main(int argc, char *argv[])
     if (replay.files_n > 0)
         return replay_files(replay.files, replay.files_n, replay.until,
                             replay.look);
-    if (!expected_lock(replay.scene.lock))
-        return COULD_NOT_RUN;
+    if (!expected_lock(replay.scene.lock, error, sizeof(error)))
+        return could_not_run(&replay, error);
     if (replay.by_hand && replay.json)
-        return lines_play(&replay.scene, replay.moves, replay.n, 0,
+        return lines_play(&replay.scene, replay.moves, replay.n, &whatever,
                           replay.look);
     if (replay.by_hand)
-        return hand_play(&replay.scene, replay.moves, replay.n, 0, replay.look);
+        return hand_play(&replay.scene, replay.moves, replay.n, &whatever,
+                         replay.look, NULL);
     return run(&replay);
 }

@@ -1,34 +1,48 @@
 /*
  * The requests of the laboratory's page, as JSON:
  *
- *     GET    /api/lab             the locks of the stage, the experiments of steps
+ *     GET    /api/lab             the locks of the stage, the experiments of steps, and
+ *                                 the stops of the path
  *     POST   /api/lab/games       a game begins: {"lock", "buyers", "stock", "deduct",
- *                                 "schedule", "language"} or {"experiment", "language"}
+ *                                 "schedule", "language"}, {"experiment", "language"},
+ *                                 or {"stop", "choice", "language"}; in place of "lock"
+ *                                 a lock's "text"
  *     POST   /api/lab/games/ID    {"command"}: a line of server/lab/replay/lines.h
  *     DELETE /api/lab/games/ID    it ends
  *
- * A game answers what lines.h says, and its "id". What was wrong is in "error".
+ *     POST   /api/lab/searches    a game that a search plays, {"lock" or "text", ...}: a
+ *                                 "command" asks how far it is, until it is "done"
+ *     POST   /api/lab/judge       {"stop", "choice", "language"}: what path_judge() says
+ *
+ * A game answers what lines.h says, and its "id". What was wrong is in "error". A judge
+ * is a game that says one thing, and takes a game's place meanwhile; they take turns.
  */
 #include <jansson.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/dlock.h"
+#include "lock/dlock_textbook.h"
 #include "server/lab/experiments/experiment.h"
+#include "server/lab/path/path.h"
 #include "server/lab/picture/chinese.h"
 #include "server/lab/serve/lab_serve.h"
 #include "server/lab/serve/visitors.h"
 
-#define API   "/api/lab"
-#define GAMES API "/games"
+#define API      "/api/lab"
+#define GAMES    API "/games"
+#define JUDGE    API "/judge"
+#define SEARCHES API "/searches"
 
 enum { ARGS_MAX = 16, ARG_BYTES = 300 };
+#define SEARCH_SECONDS "--seconds=60"
 
 /* Takes VALUE. */
 static struct api_reply reply(unsigned status, json_t *value)
 {
-    struct api_reply reply = {status, json_dumps(value, JSON_COMPACT)};
+    struct api_reply reply = {.status = status,
+                              .text = json_dumps(value, JSON_COMPACT)};
 
     json_decref(value);
     return reply;
@@ -51,9 +65,10 @@ static json_t *locks(void)
         struct stage_scene scene = STAGE_SCENE(info->name);
 
         if (stage_can_play(&scene, error, sizeof(error)))
-            (void)json_array_append_new(list, json_pack("{s:s, s:s}", "name",
-                                                        info->name, "claim",
-                                                        info->claim));
+            (void)json_array_append_new(
+                list, json_pack("{s:s, s:s, s:s?}", "name", info->name, "claim",
+                                info->claim, "text",
+                                dlock_textbook_text(info->name)));
     }
     return list;
 }
@@ -65,12 +80,12 @@ static json_t *text_of(const struct experiment_text *text)
                      text->why, "fix", text->fix);
 }
 
-static json_t *goal_of(const struct experiment_play *play)
+static json_t *goal_of(unsigned faults)
 {
     json_t *list = json_array();
 
     for (int i = 0; i < STAGE_FAULT_N; i++)
-        if ((play->faults & ~STAGE_REMARKS) & 1u << i)
+        if ((faults & ~STAGE_REMARKS) & 1u << i)
             (void)json_array_append_new(
                 list, json_string(stage_fault_word((enum stage_fault)i)));
     return list;
@@ -89,9 +104,47 @@ static json_t *experiments(void)
                 json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:o}", "id", each->id,
                           "name", each->name, "lock", each->plays[0].scene.lock,
                           "schedule", each->plays[0].schedule, "goal",
-                          goal_of(&each->plays[0]), "en",
+                          goal_of(each->plays[0].faults), "en",
                           text_of(&each->text[EXPERIMENT_EN]), "zh",
                           text_of(&each->text[EXPERIMENT_ZH])));
+    return list;
+}
+
+static json_t *text_of_stop(const struct path_text *text)
+{
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "title", text->title,
+                     "literature", text->literature, "still", text->still,
+                     "redisson", text->redisson, "redsync", text->redsync,
+                     "spring", text->spring);
+}
+
+static json_t *choices_of(const struct path_stop *stop)
+{
+    json_t *list = json_array();
+
+    for (int i = 0; i < PATH_CHOICES_MAX && stop->choices[i].scene.lock; i++)
+        (void)json_array_append_new(
+            list,
+            json_pack("{s:s, s:s}", "en", stop->choices[i].text[EXPERIMENT_EN],
+                      "zh", stop->choices[i].text[EXPERIMENT_ZH]));
+    return list;
+}
+
+static json_t *stops(void)
+{
+    json_t *list = json_array();
+    const struct path_stop *each;
+
+    for (size_t i = 0; (each = path_at(i)) != NULL; i++)
+        (void)json_array_append_new(
+            list,
+            json_pack("{s:s, s:s, s:s, s:s, s:s?, s:i, s:o, s:o, s:o, s:o}",
+                      "id", each->id, "name", each->name, "lock",
+                      each->scene.lock, "code", each->code, "schedule",
+                      each->schedule, "fewest", (int)path_fewest(each), "goal",
+                      goal_of(each->faults), "choices", choices_of(each), "en",
+                      text_of_stop(&each->text[EXPERIMENT_EN]), "zh",
+                      text_of_stop(&each->text[EXPERIMENT_ZH])));
     return list;
 }
 
@@ -142,6 +195,12 @@ static void add_number(struct args *args, const json_t *wish, const char *name)
     add(args, text);
 }
 
+/* A lock's text. */
+static const char *own_text(const json_t *wish)
+{
+    return json_string_value(json_object_get(wish, "text"));
+}
+
 static const char *text_in(const json_t *wish, const char *name)
 {
     const char *text = json_string_value(json_object_get(wish, name));
@@ -162,33 +221,96 @@ static bool is_known(const char *experiment, const char *lock)
                             stage_can_play(&scene, error, sizeof(error));
 }
 
-/* The command line of a game. False: the wish names nothing to play. */
-static bool read_wish(const json_t *wish, struct args *args)
+/* The command line of a stop of the path, which is played or judged. False: there is no
+ * such stop, or it has no such choice. */
+static bool read_stop(const json_t *wish, bool judges, struct args *args)
 {
     const char *language = text_in(wish, "language");
-    const char *experiment = text_in(wish, "experiment");
-    const char *lock = text_in(wish, "lock");
-    const char *deduct = text_in(wish, "deduct");
-    const char *schedule = text_in(wish, "schedule");
+    const char *choice = text_in(wish, "choice"), *name = text_in(wish, "stop");
+    const struct path_stop *stop = name ? path_find(name, NULL) : NULL;
+    char flag[] = "--choice=x";
 
-    if (!is_known(experiment, lock))
+    if (!stop ||
+        (choice && (strlen(choice) != 1 || !path_scene(stop, choice[0]))))
         return false;
     add(args, "stockade-lab");
-    add(args, experiment ? "run" : "replay");
-    if (!experiment) {
-        add_number(args, wish, "buyers");
-        add_number(args, wish, "stock");
-        if (deduct && strcmp(deduct, "guarded") == 0)
-            add(args, "--deduct=guarded");
-    }
-    add(args, "-i");
+    add(args, "path");
     add(args, "--json");
+    if (judges)
+        add(args, "--judge");
+    if (choice) {
+        flag[sizeof(flag) - 2] = choice[0];
+        add(args, flag);
+    }
     if (language && strcmp(language, "zh") == 0)
         add(args, "--zh");
     add(args, "--");
-    add(args, experiment ? experiment : lock);
+    add(args, stop->id);
+    return true;
+}
+
+/* What is on the stage, and in which language. */
+static void add_scene(struct args *args, const json_t *wish)
+{
+    const char *deduct = text_in(wish, "deduct");
+
+    add_number(args, wish, "buyers");
+    add_number(args, wish, "stock");
+    if (deduct && strcmp(deduct, "guarded") == 0)
+        add(args, "--deduct=guarded");
+}
+
+static void add_language(struct args *args, const json_t *wish)
+{
+    const char *language = text_in(wish, "language");
+
+    if (language && strcmp(language, "zh") == 0)
+        add(args, "--zh");
+    add(args, "--");
+}
+
+/* The lock that is wished for: one of the stage, or VISITORS_LOCK of a text. */
+static const char *lock_of(const json_t *wish)
+{
+    return own_text(wish) ? VISITORS_LOCK : text_in(wish, "lock");
+}
+
+/* The command line of a game. False: the wish names nothing to play. */
+static bool read_wish(const json_t *wish, struct args *args)
+{
+    const char *experiment = text_in(wish, "experiment");
+    const char *schedule = text_in(wish, "schedule");
+
+    if (json_object_get(wish, "stop"))
+        return read_stop(wish, false, args);
+    if (!own_text(wish) && !is_known(experiment, text_in(wish, "lock")))
+        return false;
+    add(args, "stockade-lab");
+    add(args, experiment ? "run" : "replay");
+    if (!experiment)
+        add_scene(args, wish);
+    add(args, "-i");
+    add(args, "--json");
+    add_language(args, wish);
+    add(args, experiment ? experiment : lock_of(wish));
     if (!experiment && schedule)
         add(args, schedule);
+    return true;
+}
+
+/* The same of a search. */
+static bool read_search(const json_t *wish, struct args *args)
+{
+    if (!own_text(wish) && !is_known(NULL, text_in(wish, "lock")))
+        return false;
+    add(args, "stockade-lab");
+    add(args, "explore");
+    add_scene(args, wish);
+    add(args, "-i");
+    add(args, "--json");
+    add(args, SEARCH_SECONDS);
+    add_language(args, wish);
+    add(args, lock_of(wish));
     return true;
 }
 
@@ -219,16 +341,39 @@ static struct api_reply tell(enum visitors_status status, char *answer,
         refusals[status == VISITORS_OK ? VISITORS_BROKEN : status].error);
 }
 
-static struct api_reply begin(const json_t *wish)
+static struct api_reply begin(const json_t *wish, bool searches)
 {
     struct args args = {.n = 0};
     char id[VISITORS_ID_BYTES], *answer;
     enum visitors_status status;
+    struct api_reply told;
 
-    if (!read_wish(wish, &args))
-        return refuse(422, "a game wants a \"lock\" of the stage, or an "
-                           "\"experiment\" of steps");
-    status = visitors_begin(args.argv, id, &answer);
+    if (searches ? !read_search(wish, &args) : !read_wish(wish, &args))
+        return refuse(422,
+                      "a game wants a \"lock\" of the stage, a \"text\" of "
+                      "one, an \"experiment\" of steps, or a \"stop\"");
+    status = visitors_begin(args.argv, own_text(wish), id, &answer);
+    told = tell(status, answer, id);
+    if (status == VISITORS_OK)
+        memcpy(told.begun, id, sizeof(id));
+    return told;
+}
+
+/* One judge at a time, because each wants all processors for its few seconds. */
+static struct api_reply judge(const json_t *wish)
+{
+    static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
+    struct args args = {.n = 0};
+    char id[VISITORS_ID_BYTES], *answer;
+    enum visitors_status status;
+
+    if (!read_stop(wish, true, &args))
+        return refuse(422, "a judge wants a \"stop\", and a \"choice\" of it");
+    (void)pthread_mutex_lock(&turn);
+    status = visitors_begin(args.argv, NULL, id, &answer);
+    if (status == VISITORS_OK)
+        (void)visitors_end(id);
+    (void)pthread_mutex_unlock(&turn);
     return tell(status, answer, id);
 }
 
@@ -253,20 +398,26 @@ struct api_reply api_call(const char *method, const char *path,
     json_t *wish;
 
     if (strcmp(path, API) == 0 && strcmp(method, "GET") == 0)
-        return reply(200, json_pack("{s:o, s:o, s:o}", "locks", locks(),
-                                    "experiments", experiments(), "faults",
-                                    faults()));
+        return reply(200, json_pack("{s:o, s:o, s:o, s:o}", "locks", locks(),
+                                    "experiments", experiments(), "stops",
+                                    stops(), "faults", faults()));
     if (is_game && strcmp(method, "DELETE") == 0)
-        return visitors_end(id) == VISITORS_OK ? (struct api_reply){204, NULL}
-                                               : tell(VISITORS_NONE, NULL, id);
-    if (strcmp(method, "POST") != 0 || !(is_game || strcmp(path, GAMES) == 0))
+        return visitors_end(id) == VISITORS_OK
+                   ? (struct api_reply){.status = 204}
+                   : tell(VISITORS_NONE, NULL, id);
+    if (strcmp(method, "POST") != 0 ||
+        !(is_game || strcmp(path, GAMES) == 0 || strcmp(path, JUDGE) == 0 ||
+          strcmp(path, SEARCHES) == 0))
         return refuse(404, "there is nothing here");
     wish = json_loadb(body, n, 0, NULL);
     if (!json_is_object(wish)) {
         json_decref(wish);
         return refuse(400, "the body is no JSON object");
     }
-    done = is_game ? ask(id, wish) : begin(wish);
+    done = is_game ? ask(id, wish)
+           : strcmp(path, JUDGE) == 0
+               ? judge(wish)
+               : begin(wish, strcmp(path, SEARCHES) == 0);
     json_decref(wish);
     return done;
 }

@@ -11,6 +11,7 @@
 #include <arpa/inet.h>
 #include <getopt.h>
 #include <microhttpd.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,8 +20,6 @@
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
-
-#include "server/lab/serve/visitors.h"
 
 enum {
     PORT = 8078,
@@ -43,6 +42,12 @@ static const char lab_js[] =
 static const char lab_lanes_js[] =
 #include "static/lab-lanes.js.inc"
     ;
+static const char lab_own_js[] =
+#include "static/lab-own.js.inc"
+    ;
+static const char lab_path_js[] =
+#include "static/lab-path.js.inc"
+    ;
 static const char lab_words_js[] =
 #include "static/lab-words.js.inc"
     ;
@@ -54,6 +59,8 @@ static const struct file {
     {"/lab.css", "text/css; charset=utf-8", lab_css},
     {"/lab.js", "text/javascript; charset=utf-8", lab_js},
     {"/lab-lanes.js", "text/javascript; charset=utf-8", lab_lanes_js},
+    {"/lab-own.js", "text/javascript; charset=utf-8", lab_own_js},
+    {"/lab-path.js", "text/javascript; charset=utf-8", lab_path_js},
     {"/lab-words.js", "text/javascript; charset=utf-8", lab_words_js},
 };
 
@@ -112,6 +119,17 @@ static enum MHD_Result refuse(struct MHD_Connection *connection,
     return queue(connection, status, "application/json", text);
 }
 
+/* The page was left while its game began, so nobody will ever end it. */
+static bool has_gone(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    struct pollfd peer = {.fd = info ? info->connect_fd : -1,
+                          .events = POLLRDHUP};
+
+    return poll(&peer, 1, 0) > 0;
+}
+
 static enum MHD_Result call_api(struct MHD_Connection *connection,
                                 const char *method, const char *path,
                                 const struct request *request)
@@ -120,6 +138,8 @@ static enum MHD_Result call_api(struct MHD_Connection *connection,
     enum MHD_Result done = queue(connection, reply.status, "application/json",
                                  reply.text ? reply.text : "");
 
+    if (reply.begun[0] && has_gone(connection))
+        (void)visitors_end(reply.begun);
     free(reply.text);
     return done;
 }
@@ -297,6 +317,7 @@ int lab_serve_main(int argc, char *argv[])
 {
     static struct serve serve = {.port = PORT};
     bool wants_help = false;
+    char error[300];
     sigset_t ends;
     int number;
 
@@ -311,9 +332,14 @@ int lab_serve_main(int argc, char *argv[])
     (void)sigaddset(&ends, SIGTERM);
     (void)pthread_sigmask(SIG_BLOCK, &ends, NULL);
     (void)signal(SIGPIPE, SIG_IGN);
-    visitors_open();
-    if (!listen_at(&serve))
+    if (!visitors_open(error, sizeof(error))) {
+        fprintf(stderr, "stockade: lab serve: %s\n", error);
         return 2;
+    }
+    if (!listen_at(&serve)) {
+        visitors_close();
+        return 2;
+    }
     printf("the laboratory: http://127.0.0.1:%lld/lab    (Ctrl-C ends it)\n",
            (long long)serve.port);
     (void)fflush(stdout);

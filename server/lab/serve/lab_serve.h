@@ -5,15 +5,19 @@
 
 #include <stddef.h>
 
+#include "server/lab/serve/visitors.h"
+
 /* The command: gets ARGV from its name on, and returns the exit status. */
 int lab_serve_main(int argc, char *argv[]);
 
 struct api_reply {
     unsigned status; /* of HTTP */
     char *text;      /* JSON, to be freed; NULL = none */
+    char begun
+        [VISITORS_ID_BYTES]; /* a game that nobody knows of before; "" = none */
 };
 
-enum { API_BODY_BYTES_MAX = 4096 };
+enum { API_BODY_BYTES_MAX = 32 * 1024 /* a lock's text, and more */ };
 
 /* METHOD of PATH, "/api/lab/games/...", with the N bytes of BODY, which are followed by a
  * NUL. Waits for a game to answer. */

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -13,10 +14,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "server/base/clock.h"
+#include "server/lab/servers/folder.h"
 
 enum {
     ANSWER_MS = 60000, /* a hint takes half of it at most */
@@ -36,19 +39,50 @@ struct visitor {
 
 static struct visitor visitors[VISITORS_MAX];
 static pthread_mutex_t all = PTHREAD_MUTEX_INITIALIZER;
-static bool is_open; /* by `all` */
+static bool is_open;         /* by `all` */
+static struct folder folder; /* each game has one in it, by its id */
 
-void visitors_open(void)
+bool visitors_open(char *error, size_t error_size)
 {
+    if (!folder_open(&folder, FOLDER_IN_MEMORY, "lab", error, error_size))
+        return false;
     for (int i = 0; i < VISITORS_MAX; i++)
         (void)pthread_mutex_init(&visitors[i].mutex, NULL);
     is_open = true;
+    return true;
 }
 
 /* ---- one process -------------------------------------------------------- */
 
+static void name_place(const struct visitor *visitor, const char *file,
+                       char path[PATH_MAX])
+{
+    (void)snprintf(path, PATH_MAX, "%s/%s%s", folder.path, visitor->id, file);
+}
+
+/* The game's folder, with TEXT in it. */
+static bool make_place(const struct visitor *visitor, const char *text)
+{
+    char path[PATH_MAX];
+    FILE *file;
+    bool good;
+
+    name_place(visitor, "", path);
+    if (mkdir(path, 0700) != 0)
+        return false;
+    if (!text)
+        return true;
+    name_place(visitor, "/" VISITORS_LOCK, path);
+    file = fopen(path, "we");
+    if (!file)
+        return false;
+    good = fputs(text, file) >= 0;
+    return fclose(file) == 0 && good;
+}
+
 static bool start(struct visitor *visitor, char *const args[])
 {
+    char place[PATH_MAX];
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t none;
@@ -61,6 +95,8 @@ static bool start(struct visitor *visitor, char *const args[])
     (void)posix_spawn_file_actions_init(&actions);
     (void)posix_spawn_file_actions_adddup2(&actions, in[0], STDIN_FILENO);
     (void)posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
+    name_place(visitor, "", place);
+    (void)posix_spawn_file_actions_addchdir_np(&actions, place);
     /* Signals are blocked here, and must not be in a game. */
     (void)sigemptyset(&none);
     (void)posix_spawnattr_init(&attributes);
@@ -90,6 +126,8 @@ err_after_in:
 /* The end of its input ends it; the signal ends a hint that it searches for. */
 static void stop(struct visitor *visitor)
 {
+    char place[PATH_MAX];
+
     if (visitor->pid == 0)
         return;
     (void)close(visitor->to);
@@ -98,6 +136,8 @@ static void stop(struct visitor *visitor)
     while (waitpid(visitor->pid, NULL, 0) < 0 && errno == EINTR)
         continue;
     visitor->pid = 0;
+    name_place(visitor, "", place);
+    folder_remove(place);
 }
 
 /* A line without its end, to be freed. NULL: there came none in time. */
@@ -156,6 +196,8 @@ static struct visitor *take_place(char id[VISITORS_ID_BYTES])
             pthread_mutex_trylock(&each->mutex) == 0)
             place = each;
     }
+    if (place)
+        stop(place);
     for (size_t i = 0; i < sizeof(dice) && place; i++)
         (void)snprintf(place->id + 2 * i, 3, "%02x", dice[i]);
     if (place) {
@@ -197,7 +239,7 @@ static void give_back(struct visitor *visitor)
     (void)pthread_mutex_unlock(&all);
 }
 
-enum visitors_status visitors_begin(char *const args[],
+enum visitors_status visitors_begin(char *const args[], const char *text,
                                     char id[VISITORS_ID_BYTES], char **answer)
 {
     struct visitor *visitor = take_place(id);
@@ -206,8 +248,7 @@ enum visitors_status visitors_begin(char *const args[],
     *answer = NULL;
     if (!visitor)
         return VISITORS_FULL;
-    stop(visitor);
-    good = start(visitor, args);
+    good = make_place(visitor, text) && start(visitor, args);
     if (good)
         *answer = read_line(visitor->from);
     /* A game that cannot be played says why, and ends. */
@@ -255,4 +296,5 @@ void visitors_close(void)
         give_back(&visitors[i]);
         (void)pthread_mutex_unlock(&visitors[i].mutex);
     }
+    folder_close(&folder);
 }

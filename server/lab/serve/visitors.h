@@ -8,8 +8,11 @@
 #ifndef SERVE_VISITORS_H
 #define SERVE_VISITORS_H
 
+#include <stdbool.h>
+#include <stddef.h>
+
 enum {
-    VISITORS_MAX = 8,
+    VISITORS_MAX = 16, /* a search is one, too */
     VISITORS_ID_BYTES = 33,
     VISITORS_UNUSED_S = 600, /* a game that nobody has asked for so long ends */
 };
@@ -21,13 +24,15 @@ enum visitors_status {
     VISITORS_BROKEN, /* its process gave no answer, and is gone */
 };
 
-/* Once, before all else. */
-void visitors_open(void);
+/* Once, before all else, while there is one thread. False and a text. */
+bool visitors_open(char *error, size_t error_size);
 
-/* Starts `stockade ARGS...`, up to a NULL. Into ID its name, and into *ANSWER its first
- * line, to be freed; of VISITORS_BROKEN NULL, or a line that says why. A game that was
- * unused for VISITORS_UNUSED_S makes room. */
-enum visitors_status visitors_begin(char *const args[],
+/* Starts `stockade ARGS...`, up to a NULL, in a folder of its own, where TEXT, if it is
+ * not NULL, is the file VISITORS_LOCK. Into ID its name, and into *ANSWER its first line,
+ * to be freed; of VISITORS_BROKEN NULL, or a line that says why. A game that was unused
+ * for VISITORS_UNUSED_S makes room. */
+#define VISITORS_LOCK "mine.lock"
+enum visitors_status visitors_begin(char *const args[], const char *text,
                                     char id[VISITORS_ID_BYTES], char **answer);
 
 /* Sends LINE, which has no newline, and waits for the answer: to be freed. */

@@ -80,7 +80,7 @@ static void run(struct program_actor *actor)
     if (!process.app.locks) {
         (void)eventfd_read(process.stop_fd, &stops);
         atomic_store(&process.intake.depth, 0);
-        /* What was sold in another schedule is no hint for this one. */
+        /* A sale in another schedule is no hint for this one. */
         hints_close(process.app.hints);
         process.app.hints = hints_open(&process.app, NULL);
     }
@@ -137,7 +137,7 @@ static bool open_actor(struct program_actor *actor,
            STORE_OK;
 }
 
-/* What lives as long as the process. False: a text is in the page. */
+/* Client, store and threads live as long as the process. False: a text is in the page. */
 static bool open_parts(const struct stage_scene *scene, unsigned first)
 {
     struct store_options store = {

@@ -1,7 +1,7 @@
 /*
- * What the stage and its actors share: memory that all of them have mapped.
+ * The page of the stage and its actors: memory that all of them have mapped.
  *
- * Whoever is not waiting for a semaphore here has the turn, and nobody else
+ * The thread that is not waiting for a semaphore here has the turn, and nobody else
  * touches anything meanwhile: so nothing below needs a lock. The virtual clock
  * stands first, because redis-server maps the first page as well (see
  * clock_preload.c).
@@ -39,7 +39,7 @@ static inline uint64_t page_hash(uint64_t hash, const void *bytes, size_t len)
     return hash;
 }
 
-/* What an actor's thread waits for. */
+/* The reason for which an actor's thread waits. */
 enum page_wait {
     PAGE_NOTHING, /* there is no such thread */
     PAGE_STEP,    /* to be let do its next step */
@@ -65,7 +65,7 @@ struct page_thread {
     char name[16];     /* "" = the one that runs a program */
     uint64_t until_us; /* of PAGE_SLEEP, PAGE_TIMED; PAGE_NEVER */
     uint64_t pending;  /* of PAGE_MESSAGE: a hash of what has come */
-    /* Of PAGE_STEP: */
+    /* PAGE_STEP only: */
     bool is_local; /* nothing goes over a wire: nothing can be lost */
     bool is_sql;
     bool is_write;       /* of is_sql */
@@ -77,7 +77,7 @@ struct page_thread {
     char words[PAGE_WORDS_BYTES_MAX];
 };
 
-/* What has happened: a step that is over, or what came of the program. */
+/* An event: a step that is over, or what came of the program. */
 struct page_record {
     unsigned lane;
     char step[24]; /* "" = not a step: REPLY says it */
@@ -90,7 +90,7 @@ struct page_record {
     bool is_sql;
 };
 
-/* What the stage tells an actor to do, when it hands it the turn. */
+/* An order of the stage to an actor, to which it hands the turn. */
 enum page_order {
     PAGE_GO,   /* the thread's step, with the verdict; or its message is read */
     PAGE_TIME, /* the thread's time is up */

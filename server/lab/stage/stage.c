@@ -131,7 +131,7 @@ bool stage_can_play(const struct stage_scene *scene, char *error,
            has_programs(scene, error, error_size);
 }
 
-/* What each does first, when it is alone. */
+/* The first turn of each actor, when it is alone. */
 static bool learn_first(struct stage *stage, char *error, size_t error_size)
 {
     for (unsigned i = 0; i < stage->scene.buyers; i++) {

@@ -37,7 +37,7 @@
  *
  * Steps
  * -----
- * What others can see: a Redis command, an SQL transaction, a nap after which the
+ * A step is what others can see: a Redis command, an SQL transaction, a nap after which the
  * actor looks again, a message that its subscriber reads. What an actor does by
  * itself between two steps belongs to the first of them.
  *
@@ -56,10 +56,10 @@
  *     a!   a's process dies
  *     L    the lease of the lock ends, by all clocks; of several the next one
  *     F    Redis forgets all it knows
- * Of one server with a replica:
+ * With one server that has a replica:
  *     R    the replica lags: what is written from now on it does not get
  *     P    the server dies, and the replica is promoted in its place
- * Of locks on several servers, with a server's number before:
+ * With locks on several servers, and a server's number before:
  *     2L   the clock of server 2 leaps: the lease of the lock ends there
  *     2!   server 2 dies, and begins anew with nothing
  *     2F   server 2 forgets all it knows, and does not say so by its age
@@ -91,7 +91,7 @@ enum {
     STAGE_NAME_BYTES = 32,
 };
 
-/* What an actor does. All zero: an order, with what the scene says. */
+/* An actor's role. All zero: an order, with what the scene says. */
 struct stage_role {
     const char *program;   /* NULL = "order" */
     int64_t product, user; /* 0 = product 1, and 1 for a, 2 for b, ... */
@@ -101,7 +101,7 @@ struct stage_role {
     const char *key;       /* Idempotency-Key; NULL = none */
 };
 
-/* What is on the stage. The stage copies it, and goes on using its texts. */
+/* A scene: all that is on the stage. The stage copies it, and goes on using its texts. */
 struct stage_scene {
     const char *lock;
     unsigned buyers; /* actors, whatever they do */
@@ -148,7 +148,7 @@ struct stage_step {
     char mark[80]; /* what is wrong about it, in words; "" = nothing */
 };
 
-/* What broke, each with the name that it is told by. */
+/* Faults, each with the name that it is told by. */
 #define STAGE_FAULT_MAP(X)                                                     \
     X(STAGE_OVERSOLD, "oversold", "more units were sold than there were")      \
     X(STAGE_LEDGER, "ledger", "the ledger does not add up")                    \
@@ -257,13 +257,13 @@ size_t stage_enabled(struct stage *stage,
 
 void stage_look(struct stage *stage, struct stage_view *view);
 
-/* What actor ACTOR does, with all defaults filled in. */
+/* The role of actor ACTOR, with all defaults filled in. */
 struct stage_role stage_role(const struct stage_scene *scene, unsigned actor);
 
-/* What has happened since stage_begin(), until the next move. */
+/* The steps since stage_begin(), until the next move. */
 const struct stage_step *stage_steps(const struct stage *stage, size_t *n);
 
-/* What a run has come to. */
+/* The verdict on a run. */
 struct stage_verdict {
     unsigned faults;  /* a bit 1u << fault for each; of STAGE_REMARKS none */
     unsigned remarks; /* the same, of STAGE_REMARKS */
@@ -284,7 +284,7 @@ unsigned stage_faults(struct stage *stage);
 bool stage_is_inside(const struct stage *stage, unsigned actor);
 unsigned stage_lapses(const struct stage *stage);
 
-/* Of two schedules with the same number, nothing that follows can differ: it has all
+/* Two schedules with the same number cannot differ in what follows: it has all
  * that decides what follows. Of an actor that is all that has come into its process,
  * the clock as often as it has read another time. */
 uint64_t stage_hash(struct stage *stage);

@@ -135,7 +135,7 @@ bool stage_has_news(const struct stage *stage, unsigned actor)
            stage_main_thread(stage, actor)->wait == PAGE_STEP;
 }
 
-/* What is held up is the server's to do, and not its connection's: a subscription
+/* A command that is held up is the server's to do, and not its connection's: a subscription
  * would be one of nobody. */
 static bool may_be_late(const struct stage *stage,
                         const struct page_thread *step)

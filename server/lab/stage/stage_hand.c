@@ -72,7 +72,7 @@ void stage_tell(struct stage *stage, int actor, const char *name,
     (void)snprintf(step->reply, sizeof(step->reply), "%s", reply);
 }
 
-/* Of a store's step: whether it may have changed the database. */
+/* A store's step: whether it may have changed the database. */
 static void note_written(struct stage *stage, const struct stage_step *step)
 {
     if (!step->is_sql || strcmp(step->name, "naive-select") == 0 ||

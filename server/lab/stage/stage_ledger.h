@@ -1,5 +1,5 @@
 /*
- * What the audit of the store says, as faults: the same for a schedule of the stage and
+ * The audit of the store, as faults: the same for a schedule of the stage and
  * for real instances under load.
  */
 #ifndef STAGE_LEDGER_H

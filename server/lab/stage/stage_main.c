@@ -1,6 +1,6 @@
 /*
  * stockade-lab: the program behind `stockade explore`, `replay`, and `lab list`,
- * `lab show`, `lab run` and `lab serve`. It is one of its own because it is linked so that
+ * `lab show`, `lab run`, `lab path` and `lab serve`. It is one of its own because it is linked so that
  * actors block, sleep and read the time where the stage wants them to (wraps.c):
  * what sells has none of that.
  */
@@ -10,6 +10,7 @@
 #include "lock/dlock_textbook.h"
 #include "server/lab/experiments/lab_experiments.h"
 #include "server/lab/explore/explore.h"
+#include "server/lab/path/lab_path.h"
 #include "server/lab/replay/replay.h"
 #include "server/lab/serve/lab_serve.h"
 
@@ -21,7 +22,8 @@ int main(int argc, char *argv[])
     } commands[] = {
         {"explore", explore_main}, {"replay", replay_main},
         {"list", lab_list_main},   {"show", lab_show_main},
-        {"run", lab_run_main},     {"serve", lab_serve_main},
+        {"run", lab_run_main},     {"path", lab_path_main},
+        {"serve", lab_serve_main},
     };
     const char *name = argc > 1 ? argv[1] : "";
 

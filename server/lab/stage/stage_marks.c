@@ -1,5 +1,5 @@
 /*
- * What is wrong about a step, in words, on its line: "deletes b's lock". The marks are
+ * Marks: what is wrong about a step, in words, on its line: "deletes b's lock". The marks are
  * for people who look at a schedule. No state of the stage depends on them, so a search
  * does not see them.
  */

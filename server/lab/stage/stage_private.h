@@ -1,4 +1,4 @@
-/* What the files of the stage share: stage.c opens and begins, stage_hand.c has the
+/* The files of the stage share this: stage.c opens and begins, stage_hand.c has the
  * actors' turns, stage_settle.c what follows them, stage_moves.c the moves,
  * stage_view.c what can be seen, stage_verdict.c what broke, stage_marks.c what is
  * wrong about a step. */
@@ -113,7 +113,7 @@ struct stage {
     char error[200]; /* the stage itself is broken: why */
 };
 
-/* Of a text, as page_hash(). */
+/* The hash of a text, as page_hash(). */
 uint64_t stage_hash_text(uint64_t hash, const char *text);
 
 /* The process of an actor, by the number of the first actor in it. */
@@ -157,7 +157,7 @@ bool stage_is_outdated(const struct stage *stage,
 /* The lock promises an order. */
 bool stage_is_fair(const struct stage *stage);
 
-/* Of the keys, without the time that is left: naps end when that has changed. */
+/* The hash of the keys, without the time that is left: naps end when that has changed. */
 uint64_t stage_keys_hash(const struct stage *stage);
 
 /* The fault or remark came about with this move, if it did not before. */
@@ -234,7 +234,7 @@ bool stage_is_lock(const char *line);
 /* Brings stage->audit up to date. False: stage->error. */
 bool stage_read_ledger(struct stage *stage);
 
-/* Of all products together. */
+/* The sum over all products. */
 int64_t stage_units_left(const struct stage *stage);
 
 /* Whether all are done or dead, and nothing is held up. */

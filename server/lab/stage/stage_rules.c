@@ -30,7 +30,8 @@ static bool has_moved(uint64_t ends_us, uint64_t before_us)
 
 /* ---- leases --------------------------------------------------------------- */
 
-/* Whose lease on a server changed, and it was there before and after; -1 = nobody's. */
+/* The owner whose lease on a server changed, while it was there before and after; -1 =
+ * nobody. */
 static int whose_lease(const struct stage *stage, const struct stage_lock *lock,
                        const struct stage_lock *before)
 {

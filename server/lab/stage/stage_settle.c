@@ -1,5 +1,5 @@
 /*
- * What follows each turn: who has the lock now, by Redis and by what the actors
+ * The settling after each turn: who has the lock now, by Redis and by what the actors
  * believe; and what has come for whom.
  */
 #include <stdio.h>
@@ -67,7 +67,7 @@ uint64_t stage_node_lease(const struct stage *stage, unsigned node)
     return next_us == PAGE_NEVER ? 0 : next_us;
 }
 
-/* Whose id is in the value of a line of the keys; -1 = nobody's. */
+/* The actor whose id is in the value of a line of the keys; -1 = nobody. */
 static int owner_in(const struct stage *stage, const char *line)
 {
     size_t len = strcspn(line, "\n");
@@ -81,7 +81,7 @@ static int owner_in(const struct stage *stage, const char *line)
     return -1;
 }
 
-/* Who has enough of the servers. */
+/* The actor that has enough of the servers. */
 static int holder_of(const struct stage *stage, const struct stage_lock *lock)
 {
     unsigned n = stage->world.nodes_n;
@@ -95,7 +95,7 @@ static int holder_of(const struct stage *stage, const struct stage_lock *lock)
     return -1;
 }
 
-/* Who has the lock now, and whether it was taken away from somebody. BEFORE says
+/* The holder of the lock now, and whether it was taken away from somebody. BEFORE says
  * what was before: that of one server does not tell whose it is. */
 static void look_at_lock(struct stage *stage, struct stage_lock *lock,
                          const struct stage_lock *before, int mover)

@@ -1,4 +1,4 @@
-/* What broke: a function for each fault. Those of the ledger are in stage_ledger.c, and
+/* The verdict: a function for each fault. Those of the ledger are in stage_ledger.c, and
  * those that a single move tells in stage_settle.c. See stage.h. */
 #include <stdio.h>
 #include <string.h>
@@ -243,7 +243,7 @@ static bool is_left_for_ever(struct stage *stage)
     return false;
 }
 
-/* What the programs themselves have to say. */
+/* The checks of the programs themselves. */
 static bool breaks_a_promise(struct stage *stage)
 {
     static struct stage_view view;
@@ -298,7 +298,7 @@ void stage_broke(struct stage *stage, enum stage_fault fault)
     stage->broke_at[fault] = stage->moves_n;
 }
 
-/* What all orders that were tried would take at most. */
+/* The units that all orders that were tried would take at most. */
 static int64_t units_tried(const struct stage *stage)
 {
     int64_t most = 0;

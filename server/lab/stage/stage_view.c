@@ -1,4 +1,4 @@
-/* What can be seen of the stage: see stage.h. */
+/* The stage as it can be seen: stage.h. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

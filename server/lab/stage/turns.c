@@ -22,7 +22,7 @@ static bool ending;
 static bool is_fresh = true; /* since PAGE_END, no program has begun */
 static uint64_t heard_us;    /* the clock, as it was read last */
 
-/* What a helper does is done for whose move it is. */
+/* A helper thread works for the actor whose move it is. */
 unsigned turns_own_lane_n(void)
 {
     return turns_self->is_main ? turns_self->lane : page->lane;
@@ -259,7 +259,7 @@ static void obey(void)
         parked->state = READY;
 }
 
-/* Who goes on, when the calling thread cannot, or is over. */
+/* The thread that goes on, when the calling one cannot, or is over. */
 static struct thread *choose(void)
 {
     struct thread *next;

@@ -1,4 +1,4 @@
-/* What the files of the turns share: turns.c says which thread goes on, turns_wait.c
+/* The files of the turns share this: turns.c says which thread goes on, turns_wait.c
  * has what a thread may wait for, turns_step.c its steps. */
 #ifndef STAGE_TURNS_PRIVATE_H
 #define STAGE_TURNS_PRIVATE_H

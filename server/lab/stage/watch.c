@@ -56,7 +56,7 @@ static void know_script(const struct page_thread *step)
         (void)peek_send(peeks[step->node], 3, words, text, sizeof(text));
 }
 
-/* What a watchdog or a subscriber does is a step as well, of its own thread. */
+/* A watchdog's or a subscriber's command is a step as well, of its own thread. */
 enum dlock_verdict watch_lock(void *ctx, const struct dlock_step *step)
 {
     struct page_thread shown = {.node = step->node};
@@ -144,7 +144,7 @@ enum store_verdict watch_store(void *ctx, const struct store_step *step)
 
 /* ---- what lock and store answer ----------------------------------------- */
 
-/* What the calling actor believes to have: one more of NAME, or one less. */
+/* The calling actor believes to have one more of NAME, or one less. */
 static void note_hold(const char *name, bool more)
 {
     struct page_hold *holds = turns_own_lane()->holds;

@@ -1,5 +1,5 @@
 /*
- * What the step hooks of lock/ and db/, and a look at what their calls answer, tell
+ * The watch: what the step hooks of lock/ and db/, and the answers of their calls, tell
  * the stage: see turns.h. In an actor's process.
  */
 #ifndef STAGE_WATCH_H

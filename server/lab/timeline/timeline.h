@@ -47,7 +47,7 @@ struct timeline_head {
                             so the same schedule gives the same bytes */
 };
 
-/* What an event is, and its word in the file. */
+/* Kinds of events, each with its word in the file. */
 #define TIMELINE_PHASE_MAP(X)                                                  \
     X(TIMELINE_STEP, "step")       /* begun, and answered */                   \
     X(TIMELINE_BEFORE, "before")   /* begun; an answer was not seen */         \
@@ -55,7 +55,7 @@ struct timeline_head {
     X(TIMELINE_NOTE, "note")       /* no step: what became of something */     \
     X(TIMELINE_DROPPED, "dropped") /* here so many events are missing */
 
-/* What came of it, told by the reply. */
+/* Outcomes of a step, told by the reply. */
 #define TIMELINE_OUTCOME_MAP(X)                                                \
     X(TIMELINE_OK, "ok")                                                       \
     X(TIMELINE_FAILED, "failed")   /* it is certain that nothing was done */   \
@@ -101,7 +101,7 @@ void timeline_write_head(FILE *out, const struct timeline_head *head);
 void timeline_write_event(FILE *out, const struct timeline_event *event);
 void timeline_write_verdict(FILE *out, const struct timeline_verdict *verdict);
 
-/* What a reply of the step hooks means: "(no reply)" is unknown. */
+/* The outcome that a reply of the step hooks means: "(no reply)" is unknown. */
 enum timeline_outcome timeline_outcome_of(const char *reply);
 
 /* For a terminal: each byte of TEXT that is no printable ASCII becomes a '?'. */

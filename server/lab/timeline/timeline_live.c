@@ -256,7 +256,7 @@ static void write_dropped(struct timeline_live *live)
         timeline_write_event(live->file, &event);
 }
 
-/* Of a disk that is full, it is said once. */
+/* A full disk is told once. */
 static void flush(struct timeline_live *live)
 {
     if (!live->is_broken && (fflush(live->file) != 0 || ferror(live->file))) {

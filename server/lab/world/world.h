@@ -21,7 +21,7 @@ struct world_node {
     struct peek *peek;
 };
 
-/* What follows the only server, and may take its place. */
+/* The replica, which follows the only server and may take its place. */
 struct world_replica {
     struct world_node node;
     bool is_there, is_linked, is_promoted;

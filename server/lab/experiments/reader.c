@@ -1,0 +1,164 @@
+/* See reader.h. */
+#include "server/lab/experiments/reader.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "server/lab/stage/stage_options.h"
+
+enum { ERROR_BYTES = 1000 };
+
+bool reader_fail(struct reader *reader, const char *format, ...)
+{
+    int n = snprintf(reader->error, reader->error_size, "%s:%u: ", reader->file,
+                     reader->line);
+    va_list args;
+
+    va_start(args, format);
+    if (n >= 0 && (size_t)n < reader->error_size)
+        (void)vsnprintf(reader->error + n, reader->error_size - (size_t)n,
+                        format, args);
+    va_end(args);
+    return false;
+}
+
+/* ---- lines -------------------------------------------------------------- */
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r';
+}
+
+/* The next line, with those behind it that begin with a blank. A blank joins them, but
+ * not behind a Chinese character. NULL: no more. */
+static char *next_line(struct reader *reader)
+{
+    char *line = reader->at, *from = line, *to = line;
+
+    if (!*from)
+        return NULL;
+    reader->line = reader->lines_n + 1;
+    do {
+        reader->lines_n++;
+        if (to > line && (unsigned char)to[-1] < 0x80)
+            *to++ = ' ';
+        while (is_blank(*from))
+            from++;
+        while (*from && *from != '\n')
+            *to++ = *from++;
+        while (to > line && is_blank(to[-1]))
+            to--;
+        from += *from == '\n';
+    } while (is_blank(*from));
+    reader->at = from;
+    *to = '\0';
+    return line;
+}
+
+/* Is LINE "[NAME]"? */
+static bool is_section(const char *line, const char *name)
+{
+    size_t n = strlen(name);
+
+    return strncmp(line + 1, name, n) == 0 && strcmp(line + 1 + n, "]") == 0;
+}
+
+static bool begin_section(struct reader *reader, const char *line)
+{
+    const char *const *sections = reader->sections;
+    char all[80] = "";
+
+    for (size_t i = 0, used = 0; sections[i]; i++)
+        used += (size_t)snprintf(all + used, sizeof(all) - used, " [%s]",
+                                 sections[i]);
+    do
+        if (!sections[++reader->section])
+            return reader_fail(reader, "%s: the sections are%s, in this order",
+                               line, all);
+    while (!is_section(line, sections[reader->section]));
+    reader->keys_n = 0;
+    return true;
+}
+
+/* "key       value" */
+static bool split(struct reader *reader, char *line, char **key, char **value)
+{
+    *key = strsep(&line, " \t");
+    *value = line ? line : *key + strlen(*key);
+    *value += strspn(*value, " \t");
+    for (unsigned i = 0; i < reader->keys_n; i++)
+        if (strcmp(reader->keys[i], *key) == 0)
+            return reader_fail(reader, "'%s' is there twice", *key);
+    if (reader->keys_n < READER_KEYS_MAX)
+        reader->keys[reader->keys_n++] = *key;
+    return true;
+}
+
+enum reader_line reader_next(struct reader *reader, char **key, char **value)
+{
+    char *line;
+
+    do
+        line = next_line(reader);
+    while (line && (!*line || *line == '#'));
+    if (!line)
+        return READER_END;
+    if (*line == '[')
+        return begin_section(reader, line) ? READER_SECTION : READER_WRONG;
+    return split(reader, line, key, value) ? READER_VALUE : READER_WRONG;
+}
+
+/* ---- values ------------------------------------------------------------- */
+
+bool reader_name(struct reader *reader, char id[8], char name[40])
+{
+    const char *base = strrchr(reader->file, '/');
+    int end = 0;
+
+    base = base ? base + 1 : reader->file;
+    return (sscanf(base, "%7[0-9w]-%39[a-z0-9-].txt%n", id, name, &end) == 2 &&
+            end > 0 && !base[end]) ||
+           reader_fail(reader,
+                       "a file is called NUMBER-NAME.txt, 08-my-own.txt");
+}
+
+bool reader_faults(struct reader *reader, unsigned *faults, char *words)
+{
+    char *rest = NULL;
+
+    for (char *word = strtok_r(words, " ", &rest); word;
+         word = strtok_r(NULL, " ", &rest)) {
+        unsigned fault = 0;
+
+        while (fault < STAGE_FAULT_N &&
+               strcmp(stage_fault_word((enum stage_fault)fault), word) != 0)
+            fault++;
+        if (fault == STAGE_FAULT_N)
+            return reader_fail(reader, "there is no fault '%s'", word);
+        *faults |= 1u << fault;
+    }
+    return true;
+}
+
+bool reader_play(struct reader *reader, struct stage_scene *scene,
+                 const char **schedule, const char *key, char *value)
+{
+    struct stage_move moves[STAGE_MOVES_MAX];
+    bool is_order = strcmp(value, "order") == 0;
+    char error[ERROR_BYTES];
+
+    if (strcmp(key, "schedule") == 0) {
+        *schedule = value;
+        return stage_parse(value, moves, error, sizeof(error)) >= 0 ||
+               reader_fail(reader, "%s", error);
+    }
+    if (strcmp(key, "lock") == 0)
+        scene->lock = value;
+    else if (!stage_options_set(scene, key, value, error, sizeof(error)))
+        return reader_fail(reader, "%s", error);
+    if (is_order) /* as if nothing were said */
+        scene->roles[0].program = NULL;
+    return !scene->lock || stage_can_play(scene, error, sizeof(error)) ||
+           reader_fail(reader, "%s", error);
+}

@@ -1,0 +1,54 @@
+/*
+ * Reads a text file of the laboratory line by line: an experiment (read.c), a stop of
+ * the path (server/lab/path). README.md in server/lab is the manual of these files.
+ *
+ * A line has a key and its value, and goes on in lines that begin with a blank; a line
+ * with '#' is a comment; "[name]" begins a section.
+ */
+#ifndef EXPERIMENTS_READER_H
+#define EXPERIMENTS_READER_H
+
+#include "server/lab/stage/stage.h"
+
+enum { READER_KEYS_MAX = 24 /* of a section */ };
+
+/* One that is read: .file, .at, .sections, .error and .error_size are set by its caller,
+ * and .section is -1, because no section has begun. */
+struct reader {
+    const char *file;
+    char *at;                    /* where the next line begins */
+    unsigned line, lines_n;      /* the number of the line in hand; of all */
+    const char *const *sections; /* in their order, up to a NULL */
+    int section;                 /* of sections[]; -1 = none yet */
+    const char *keys[READER_KEYS_MAX]; /* that this section has had */
+    unsigned keys_n;
+    char *error;
+    size_t error_size;
+};
+
+enum reader_line {
+    READER_VALUE,
+    READER_SECTION, /* another one has begun */
+    READER_END,
+    READER_WRONG,
+};
+
+/* Goes on to the next line that says something. */
+enum reader_line reader_next(struct reader *reader, char **key, char **value);
+
+/* Writes "FILE:LINE: ..." as the error, and returns false: so does all of the below if
+ * the file is wrong. */
+bool reader_fail(struct reader *reader, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* "08" and "longer-than-the-lease" of a file that is called so. */
+bool reader_name(struct reader *reader, char id[8], char name[40]);
+
+/* Adds WORDS, with blanks between, to FAULTS, a bit for each. */
+bool reader_faults(struct reader *reader, unsigned *faults, char *words);
+
+/* Takes KEY, "lock", "schedule" or a flag of `stockade replay`, into what is played. */
+bool reader_play(struct reader *reader, struct stage_scene *scene,
+                 const char **schedule, const char *key, char *value);
+
+#endif

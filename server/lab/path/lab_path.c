@@ -1,0 +1,380 @@
+/* `stockade lab path`: the stops, and one of them at a terminal. See path.h. */
+#include "server/lab/path/lab_path.h"
+
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "server/lab/experiments/nearest.h"
+#include "server/lab/experiments/words.h"
+#include "server/lab/path/path.h"
+#include "server/lab/path/progress.h"
+#include "server/lab/picture/draw.h"
+#include "server/lab/replay/hand.h"
+#include "server/lab/replay/lines.h"
+#include "server/lab/stage/stage_options.h"
+
+enum { SOLVED = 0, NOT_SOLVED = 1, COULD_NOT_RUN = 2 };
+
+struct walk {
+    const struct path_stop *stop;
+    size_t index; /* of it */
+    char choice;  /* --choice; 0 = the stop itself */
+    bool judges, json, help;
+    enum experiment_language language;
+    unsigned look;
+    struct progress progress[PATH_STOPS_MAX];
+};
+
+static void help(void)
+{
+    const char *file = progress_file();
+
+    printf(
+        "usage: stockade lab path [--zh]\n"
+        "       stockade lab path [--zh] [--choice X] [--judge] [--json] "
+        "STOP\n\n"
+        "The stops of the path, with what you have solved; or one of them, by "
+        "number or\nname: what the books say, and the lock. You break it by "
+        "hand, one key a move\n(stockade replay --help lists the moves), and "
+        "choose what mends it; all schedules\nof your choice are searched for "
+        "the fault. Some locks are right: there the search\nhas to agree "
+        "that it cannot be done.\n\n"
+        "  --choice X  play what the stop offers as X, a to d, and not its "
+        "own lock\n"
+        "  --judge     search only, %d seconds at most; nothing is played\n"
+        "  --json      for programs: with --judge one object, else a game as "
+        "of\n              replay -i --json\n"
+        "  --zh        in Chinese\n\n"
+        "What you have solved is kept in one small text file,\n%s\n\n"
+        "Exit status: 0 solved, or with --judge nothing broke; 1 not solved, "
+        "or it broke;\n2 it could not run, or time was up first.\n",
+        PATH_JUDGE_S, file ? file : "but you have no HOME for it.");
+}
+
+/* ---- words ---------------------------------------------------------------- */
+
+/* A part of a line, in bold. */
+static void tell_bold(const struct walk *walk, const char *english)
+{
+    fputs(walk->look & DRAW_COLOUR ? "\033[1m" : "", stdout);
+    words_say(stdout, walk->language, "%s", english);
+    fputs(walk->look & DRAW_COLOUR ? "\033[0m" : "", stdout);
+}
+
+static void tell_part(const struct walk *walk, const char *label,
+                      const char *text)
+{
+    tell_bold(walk, label);
+    putchar('\n');
+    words_wrap(stdout, 2, text);
+    putchar('\n');
+}
+
+/* Lines with " |" between them, that dots indent. */
+static void tell_code(const struct walk *walk)
+{
+    const char *at = walk->stop->code, *end;
+    int dots;
+
+    tell_bold(walk, "The lock");
+    putchar('\n');
+    for (; at; at = end ? end + strlen(" | ") : NULL) {
+        end = strstr(at, " | ");
+        dots = (int)strspn(at, ".");
+        printf("    %*s%.*s\n", dots, "",
+               (int)(end ? (size_t)(end - at) : strlen(at)) - dots, at + dots);
+    }
+    putchar('\n');
+}
+
+static void tell_elsewhere(const struct walk *walk)
+{
+    const struct path_text *text = &walk->stop->text[walk->language];
+    const char *const rows[][2] = {{"Redisson", text->redisson},
+                                   {"redsync", text->redsync},
+                                   {"Spring", text->spring}};
+    char line[1000];
+
+    tell_bold(walk, "What you type elsewhere");
+    putchar('\n');
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        (void)snprintf(line, sizeof(line), "%s: %s", rows[i][0], rows[i][1]);
+        words_wrap(stdout, 2, line);
+    }
+    putchar('\n');
+}
+
+/* "lock setnx, deduct naive: 2 buyers, stock 1", and what is to be broken. */
+static void tell_scene(const struct walk *walk, const struct stage_scene *scene)
+{
+    struct experiment_play play = {.scene = *scene};
+    char text[EXPERIMENT_SCENE_BYTES];
+
+    steps_kind.scene(&play, text, sizeof(text));
+    words_wrap_english(stdout, 2, walk->language, text);
+    putchar('\n');
+}
+
+/* ---- the list ------------------------------------------------------------- */
+
+static int list(const struct walk *walk)
+{
+    const struct path_stop *stop, *next = NULL;
+    unsigned solved_n = 0, n = 0;
+
+    for (; (stop = path_at(n)) != NULL; n++) {
+        const struct progress *progress = &walk->progress[n];
+        bool is_solved = progress_is_solved(stop, progress);
+
+        printf("[%c] %s  %-23s %s\n",
+               is_solved             ? 'x'
+               : progress->is_broken ? '/'
+                                     : ' ',
+               stop->id, stop->name, stop->text[walk->language].title);
+        solved_n += is_solved;
+        if (!is_solved && !next)
+            next = stop;
+    }
+    putchar('\n');
+    words_say(stdout, walk->language, "%u of %u solved\n", solved_n, n);
+    if (next)
+        printf("  %s lab path %s\n", draw_program(), next->id);
+    return 0;
+}
+
+/* ---- one stop ------------------------------------------------------------- */
+
+static void keep(const struct walk *walk)
+{
+    char error[300];
+
+    if (!progress_write(walk->progress, error, sizeof(error)))
+        fprintf(stderr, "stockade: lab path: %s\n", error);
+}
+
+static enum path_answer judge(const struct walk *walk, char choice)
+{
+    char error[1000] = "";
+    enum path_answer answer = path_judge(walk->stop, choice, walk->json,
+                                         walk->look, error, sizeof(error));
+
+    if (answer == PATH_FAILED)
+        fprintf(stderr, "stockade: lab path: %s\n", error);
+    return answer;
+}
+
+static int status_of(enum path_answer answer)
+{
+    return answer == PATH_HOLDS    ? SOLVED
+           : answer == PATH_BREAKS ? NOT_SOLVED
+                                   : COULD_NOT_RUN;
+}
+
+/* The learner's own way, until the fault is there or they give up. */
+static int break_it(struct walk *walk)
+{
+    const struct path_stop *stop = walk->stop;
+    struct progress *progress = &walk->progress[walk->index];
+    const struct game_goal goal = {stop->faults, &stop->bounds};
+    unsigned moves;
+    int status;
+
+    tell_bold(walk, "Break it");
+    putchar('\n');
+    tell_scene(walk, &stop->scene);
+    status = hand_play(&stop->scene, NULL, 0, &goal, walk->look, &moves);
+    putchar('\n');
+    if (status == COULD_NOT_RUN || moves == 0)
+        return status;
+    if (!progress->is_broken || moves < progress->moves)
+        progress->moves = moves;
+    progress->is_broken = true;
+    if (stop->schedule)
+        words_say(stdout, walk->language, "the fewest known are %u\n",
+                  path_fewest(stop));
+    putchar('\n');
+    keep(walk);
+    return status;
+}
+
+/* Asks until a choice holds, or the learner gives up. */
+static int mend_it(struct walk *walk)
+{
+    const struct path_choice *choices = walk->stop->choices;
+    enum path_answer answer = PATH_UNKNOWN;
+    unsigned n = 0;
+    int key;
+
+    tell_bold(walk, "Mend it");
+    putchar('\n');
+    for (; n < PATH_CHOICES_MAX && choices[n].scene.lock; n++) {
+        char line[1000];
+
+        (void)snprintf(line, sizeof(line), "%c  %s", 'a' + (int)n,
+                       choices[n].text[walk->language]);
+        words_wrap(stdout, 2, line);
+    }
+    do {
+        putchar('\n');
+        words_say(stdout, walk->language, "your choice (q end)");
+        printf(": ");
+        key = hand_key();
+        if (key == 'q')
+            return NOT_SOLVED;
+        if (!path_scene(walk->stop, (char)key))
+            words_say(stdout, walk->language, "there is no such choice\n");
+        else
+            answer = judge(walk, (char)key);
+    } while (answer == PATH_BREAKS || answer == PATH_UNKNOWN);
+    return status_of(answer);
+}
+
+/* A right lock: the search has the last word. */
+static int agree(struct walk *walk)
+{
+    words_say(stdout, walk->language,
+              "Can it be done? s: it cannot, and the search has to agree "
+              "(q end)");
+    printf(": ");
+    if (hand_key() != 's')
+        return NOT_SOLVED;
+    return status_of(judge(walk, 0));
+}
+
+static void tell_end(struct walk *walk)
+{
+    const struct path_stop *next = path_at(walk->index + 1);
+
+    tell_part(walk, "What is still wrong",
+              walk->stop->text[walk->language].still);
+    tell_elsewhere(walk);
+    if (!next)
+        words_say(stdout, walk->language, "This was the last stop.\n");
+    else
+        printf("  %s lab path %s    %s\n", draw_program(), next->id,
+               next->text[walk->language].title);
+}
+
+static int walk_stop(struct walk *walk)
+{
+    const struct path_stop *stop = walk->stop;
+    const struct path_text *text = &stop->text[walk->language];
+    struct progress *progress = &walk->progress[walk->index];
+    char title[200];
+    int status;
+
+    (void)snprintf(title, sizeof(title), "%s %s", stop->id, text->title);
+    tell_bold(walk, title);
+    printf("\n\n");
+    tell_part(walk, "What the books say", text->literature);
+    tell_code(walk);
+    status = break_it(walk);
+    if (status == COULD_NOT_RUN || stage_options_interrupted())
+        return COULD_NOT_RUN;
+    if (stop->schedule && !progress->is_broken) {
+        words_say(stdout, walk->language, "not broken yet\n");
+        return NOT_SOLVED;
+    }
+    status = stop->schedule ? mend_it(walk) : agree(walk);
+    if (status != SOLVED)
+        return status;
+    progress->is_mended = true;
+    keep(walk);
+    words_say(stdout, walk->language, "solved\n\n");
+    tell_end(walk);
+    return SOLVED;
+}
+
+/* ---- the command ---------------------------------------------------------- */
+
+static void no_stop(const char *name)
+{
+    const struct path_stop *stop, *nearest = NULL;
+    size_t least = 0;
+
+    for (size_t i = 0; (stop = path_at(i)) != NULL; i++)
+        if (nearest_is(name, stop->name, &least))
+            nearest = stop;
+    fprintf(stderr, "stockade: the path has no stop '%s'; ", name);
+    if (nearest)
+        fprintf(stderr, "is it %s?\n", nearest->name);
+    else
+        fprintf(stderr, "stockade lab path has all\n");
+}
+
+static bool read_options(int argc, char *argv[], struct walk *walk)
+{
+    static const struct option flags[] = {
+        {"choice", required_argument, NULL, 'c'},
+        {"judge", no_argument, NULL, 'g'},
+        {"json", no_argument, NULL, 'j'},
+        {"zh", no_argument, NULL, 'z'},
+        {"help", no_argument, NULL, 'h'},
+        {0},
+    };
+    int c;
+
+    while ((c = getopt_long(argc, argv, "h", flags, NULL)) != -1) {
+        walk->judges = walk->judges || c == 'g';
+        walk->json = walk->json || c == 'j';
+        walk->help = walk->help || c == 'h';
+        if (c == 'z') {
+            walk->language = EXPERIMENT_ZH;
+            walk->look |= DRAW_CHINESE;
+        }
+        if (c == 'c')
+            walk->choice = optarg[0] && !optarg[1] ? optarg[0] : '?';
+        if (c == '?') {
+            fprintf(stderr, "stockade lab path --help lists the flags\n");
+            return false;
+        }
+    }
+    if (walk->help)
+        return true;
+    if (argc - optind > 1 ||
+        (argc == optind && (walk->judges || walk->json || walk->choice))) {
+        fprintf(stderr, "usage: stockade lab path [flags] [STOP]; --help tells "
+                        "more\n");
+        return false;
+    }
+    if (argc == optind)
+        return true;
+    walk->stop = path_find(argv[optind], &walk->index);
+    if (!walk->stop)
+        no_stop(argv[optind]);
+    else if (!path_scene(walk->stop, walk->choice))
+        fprintf(stderr, "stockade: lab path: stop %s has no choice %c\n",
+                walk->stop->id, walk->choice);
+    return walk->stop && path_scene(walk->stop, walk->choice);
+}
+
+int lab_path_main(int argc, char *argv[])
+{
+    static struct walk walk;
+    struct game_goal goal;
+
+    if (isatty(STDOUT_FILENO) && !getenv("NO_COLOR"))
+        walk.look = DRAW_COLOUR;
+    if (!read_options(argc, argv, &walk))
+        return COULD_NOT_RUN;
+    if (walk.help) {
+        help();
+        return 0;
+    }
+    progress_read(walk.progress);
+    if (!walk.stop)
+        return list(&walk);
+    stage_options_catch_signals();
+    goal = (struct game_goal){walk.stop->faults, &walk.stop->bounds};
+    if (walk.judges)
+        return status_of(judge(&walk, walk.choice));
+    if (walk.json)
+        return lines_play(path_scene(walk.stop, walk.choice), NULL, 0, &goal,
+                          walk.look);
+    if (walk.choice)
+        return hand_play(path_scene(walk.stop, walk.choice), NULL, 0, &goal,
+                         walk.look, NULL);
+    return walk_stop(&walk);
+}

@@ -1,0 +1,228 @@
+/* All stops, as the build has found their files. See path.h. */
+#include "server/lab/path/path.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/lab/experiments/reader.h"
+#include "server/lab/explore/explore.h"
+#include "server/lab/replay/game.h"
+
+static const struct {
+    const char *name, *content;
+} files[] = {
+#include "server/lab/path/all.inc"
+};
+
+enum { FILES_N = sizeof(files) / sizeof(files[0]), ERROR_BYTES = 1000 };
+
+/* The languages first, then what is to be broken, and the choices. */
+enum { BREAK = EXPERIMENT_LANGUAGES_N, CHOICES };
+static const char *const sections[] = {"en", "zh", "break", "a",
+                                       "b",  "c",  "d",     NULL};
+
+/* ---- a file -------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    size_t offset;
+} texts[] = {{"title", offsetof(struct path_text, title)},
+             {"literature", offsetof(struct path_text, literature)},
+             {"still", offsetof(struct path_text, still)},
+             {"redisson", offsetof(struct path_text, redisson)},
+             {"redsync", offsetof(struct path_text, redsync)},
+             {"spring", offsetof(struct path_text, spring)}};
+
+enum { TEXTS_N = sizeof(texts) / sizeof(texts[0]) };
+
+static const char **text_at(struct path_text *text, size_t index)
+{
+    return (const char **)(void *)((char *)text + texts[index].offset);
+}
+
+static bool set_text(struct reader *reader, struct path_text *text,
+                     const char *key, const char *value)
+{
+    for (size_t i = 0; i < TEXTS_N; i++)
+        if (strcmp(texts[i].name, key) == 0) {
+            *text_at(text, i) = value;
+            return true;
+        }
+    return reader_fail(reader, "there is no text '%s'", key);
+}
+
+/* "late 1 troubles 2": those that differ from the bounds of all hints. */
+static bool set_bounds(struct reader *reader, struct search_bounds *bounds,
+                       char *words)
+{
+    struct explore explore = {.bounds = *bounds};
+    char *rest = NULL;
+
+    for (char *word = strtok_r(words, " ", &rest); word;
+         word = strtok_r(NULL, " ", &rest)) {
+        const char *number = strtok_r(NULL, " ", &rest);
+
+        if (!number || !explore_take_bound(&explore, word, number))
+            return reader_fail(reader, "'%s' is no bound of explore", word);
+    }
+    *bounds = explore.bounds;
+    return true;
+}
+
+static bool set_break(struct reader *reader, struct path_stop *stop,
+                      const char *key, char *value)
+{
+    if (strcmp(key, "faults") == 0)
+        return reader_faults(reader, &stop->faults, value);
+    if (strcmp(key, "without") == 0)
+        return reader_faults(reader, &stop->without, value);
+    if (strcmp(key, "bounds") == 0)
+        return set_bounds(reader, &stop->bounds, value);
+    if (strcmp(key, "code") == 0) {
+        stop->code = value;
+        return true;
+    }
+    if (strcmp(key, "shortest") == 0)
+        return reader_play(reader, &stop->scene, &stop->shortest, "schedule",
+                           value);
+    return reader_play(reader, &stop->scene, &stop->schedule, key, value);
+}
+
+static bool set_choice(struct reader *reader, struct path_choice *choice,
+                       const char *key, char *value)
+{
+    const char *schedule;
+
+    for (int i = 0; i < EXPERIMENT_LANGUAGES_N; i++)
+        if (strcmp(sections[i], key) == 0) {
+            choice->text[i] = value;
+            return true;
+        }
+    return reader_play(reader, &choice->scene, &schedule, key, value);
+}
+
+static bool set_value(struct reader *reader, struct path_stop *stop,
+                      const char *key, char *value)
+{
+    int section = reader->section;
+
+    if (section < 0)
+        return reader_fail(reader, "a stop begins with [en]");
+    if (section < BREAK)
+        return set_text(reader, &stop->text[section], key, value);
+    return section == BREAK
+               ? set_break(reader, stop, key, value)
+               : set_choice(reader, &stop->choices[section - CHOICES], key,
+                            value);
+}
+
+static bool has_all(struct reader *reader, struct path_stop *stop)
+{
+    const struct path_choice *choice = stop->choices;
+
+    for (int i = 0; i < EXPERIMENT_LANGUAGES_N; i++)
+        for (size_t j = 0; j < TEXTS_N; j++)
+            if (!*text_at(&stop->text[i], j))
+                return reader_fail(reader, "[%s] has no %s", sections[i],
+                                   texts[j].name);
+    if (!stop->scene.lock || !stop->code || !stop->faults)
+        return reader_fail(reader, "[break] has no lock, code, or faults");
+    if (!choice->scene.lock != !stop->schedule)
+        return reader_fail(reader, "choices go with a schedule");
+    if (!stop->shortest)
+        stop->shortest = stop->schedule;
+    for (; choice < stop->choices + PATH_CHOICES_MAX && choice->scene.lock;
+         choice++)
+        if (!choice->text[EXPERIMENT_EN] || !choice->text[EXPERIMENT_ZH])
+            return reader_fail(reader, "a choice is not in both languages");
+    return true;
+}
+
+bool path_read(const char *file, char *content, struct path_stop *stop,
+               char *error, size_t error_size)
+{
+    struct reader reader = {.file = file,
+                            .at = content,
+                            .sections = sections,
+                            .section = -1,
+                            .error = error,
+                            .error_size = error_size};
+    enum reader_line line = READER_VALUE;
+    char *key, *value;
+    bool good;
+
+    *stop = (struct path_stop){.scene = STAGE_SCENE(NULL),
+                               .bounds = game_hint_bounds,
+                               .content = content};
+    good = content ? reader_name(&reader, stop->id, stop->name)
+                   : reader_fail(&reader, "no memory");
+    while (good && (line = reader_next(&reader, &key, &value)) != READER_END) {
+        if (line == READER_VALUE)
+            good = set_value(&reader, stop, key, value);
+        else if (line == READER_WRONG)
+            good = false;
+        else if (reader.section >= CHOICES) /* the same, but for what it says */
+            stop->choices[reader.section - CHOICES].scene = stop->scene;
+    }
+    good = good && has_all(&reader, stop);
+    if (!good)
+        free(content);
+    return good;
+}
+
+/* ---- all of them ---------------------------------------------------------- */
+
+/* A file that is wrong is a bug of ours, which each test of the path finds. */
+static const struct path_stop *all_of_them(void)
+{
+    static struct path_stop all[FILES_N];
+    char error[ERROR_BYTES];
+
+    for (size_t i = 0; i < FILES_N && !all[FILES_N - 1].content; i++)
+        if (!path_read(files[i].name, strdup(files[i].content), &all[i], error,
+                       sizeof(error))) {
+            fprintf(stderr, "stockade: %s\n", error);
+            exit(2);
+        }
+    return all;
+}
+
+const struct path_stop *path_at(size_t index)
+{
+    return index < FILES_N ? &all_of_them()[index] : NULL;
+}
+
+const struct path_stop *path_find(const char *name, size_t *index)
+{
+    const struct path_stop *stop;
+
+    for (size_t i = 0; (stop = path_at(i)) != NULL; i++)
+        if (strcmp(stop->name, name) == 0 || strcmp(stop->id, name) == 0 ||
+            (stop->id[0] == '0' && strcmp(stop->id + 1, name) == 0)) {
+            if (index)
+                *index = i;
+            return stop;
+        }
+    return NULL;
+}
+
+unsigned path_fewest(const struct path_stop *stop)
+{
+    struct stage_move moves[STAGE_MOVES_MAX];
+    char error[ERROR_BYTES];
+
+    return stop->shortest ? (unsigned)stage_parse(stop->shortest, moves, error,
+                                                  sizeof(error))
+                          : 0;
+}
+
+const struct stage_scene *path_scene(const struct path_stop *stop, char choice)
+{
+    unsigned index = (unsigned)(choice - 'a');
+
+    if (choice == 0)
+        return &stop->scene;
+    return index < PATH_CHOICES_MAX && stop->choices[index].scene.lock
+               ? &stop->choices[index].scene
+               : NULL;
+}

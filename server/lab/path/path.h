@@ -1,0 +1,90 @@
+/*
+ * The path: stops in an order that teaches. At each the learner reads a lock, breaks it
+ * by hand, and chooses what mends it; the search judges the choice, and the next stop
+ * begins with what the mend leaves open. Some locks are right: there the search has to
+ * agree that it cannot be done.
+ *
+ * A stop is a text file in this folder, called NUMBER-NAME.txt. README.md in server/lab is
+ * the manual of these files.
+ */
+#ifndef PATH_PATH_H
+#define PATH_PATH_H
+
+#include "server/lab/experiments/experiment.h"
+#include "server/lab/explore/search.h"
+
+enum { PATH_CHOICES_MAX = 4, PATH_STOPS_MAX = 40 };
+
+struct path_text {
+    const char *title;
+    const char *literature;                  /* what books and tutorials say */
+    const char *still;                       /* what is wrong with the mend */
+    const char *redisson, *redsync, *spring; /* what to type there */
+};
+
+/* What may be changed. */
+struct path_choice {
+    const char *text[EXPERIMENT_LANGUAGES_N];
+    struct stage_scene
+        scene; /* the stop's, with this change; .lock = NULL: none */
+};
+
+struct path_stop {
+    char id[8];    /* "05" */
+    char name[40]; /* "two-commands" */
+    struct path_text text[EXPERIMENT_LANGUAGES_N];
+    const char *code; /* the lock: '|' between the lines, dots that indent */
+    struct stage_scene scene;
+    const char *schedule; /* that breaks it; NULL: it cannot be done */
+    const char
+        *shortest; /* one with fewer moves, and more trouble; or the same */
+    unsigned
+        faults; /* the goal, any of them: a bit for each enum stage_fault */
+    unsigned without; /* those that a mend must not bring either; the same */
+    struct search_bounds bounds; /* of hints, and of the judge */
+    struct path_choice choices[PATH_CHOICES_MAX]; /* 'a', 'b', ... */
+    char *content; /* of its file: all texts are in it */
+};
+
+/* In their order. NULL: no more. */
+const struct path_stop *path_at(size_t index);
+
+/* By number or name: "5", "05", "two-commands". NULL: there is none. */
+const struct path_stop *path_find(const char *name, size_t *index);
+
+/* What is played of CHOICE, 'a' to 'd', or of the stop itself, 0. NULL: no such choice. */
+const struct stage_scene *path_scene(const struct path_stop *stop, char choice);
+
+/* How many moves the shortest known schedule has; 0: there is none. */
+unsigned path_fewest(const struct path_stop *stop);
+
+/* Reads CONTENT, from malloc(), which is taken, of the file FILE. False: ERROR says which
+ * line is wrong, and there is nothing to release. */
+bool path_read(const char *file, char *content, struct path_stop *stop,
+               char *error, size_t error_size);
+
+/* ---- the judge (path_judge.c) -------------------------------------------- */
+
+enum {
+    PATH_JUDGE_S = 20
+}; /* that a search takes at most; most take one or two */
+
+enum path_answer {
+    PATH_HOLDS,
+    PATH_BREAKS,
+    PATH_UNKNOWN, /* time was up first */
+    PATH_FAILED   /* it could not be searched */
+};
+
+/* Searches what CHOICE plays for the stop's faults, within its bounds, and tells what
+ * came of it on standard output: in words, or as a JSON object on one line:
+ *
+ *     {"choice", "answer": "holds" | "breaks" | "unknown", "says", "bounds",
+ *      "fault" and "schedule" if it breaks, "others": [faults of another kind]}
+ *
+ * LOOK: see draw.h. A text in ERROR if it failed. */
+enum path_answer path_judge(const struct path_stop *stop, char choice,
+                            bool json, unsigned look, char *error,
+                            size_t error_size);
+
+#endif

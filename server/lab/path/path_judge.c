@@ -1,0 +1,145 @@
+/* The judge of a stop is the search: nothing in its file says which choice is right. See
+ * path.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/lab/explore/explore.h"
+#include "server/lab/path/path.h"
+#include "server/lab/picture/command.h"
+#include "server/lab/picture/draw.h"
+
+/* What is told of one search. */
+struct judgement {
+    char choice;
+    enum path_answer answer;
+    struct explore explore; /* with the faults that count against it */
+    enum stage_fault fault; /* the nearest of them; STAGE_FAULT_N = none */
+    unsigned others;        /* that were found on the way */
+    unsigned look;
+};
+
+/* Faults of another kind are no answer; they are told beside it. */
+static void sort_out(struct judgement *judgement, unsigned against)
+{
+    struct search_found *faults = judgement->explore.result.faults;
+    int nearest = STAGE_FAULT_N;
+
+    for (int i = 0; i < STAGE_FAULT_N; i++) {
+        if (!faults[i].is_found)
+            continue;
+        if ((against & 1u << i) == 0) {
+            judgement->others |= 1u << i;
+            faults[i].is_found = false;
+        } else if (nearest == STAGE_FAULT_N ||
+                   faults[i].n < faults[nearest].n) {
+            nearest = i;
+        }
+    }
+    judgement->fault = (enum stage_fault)nearest;
+    judgement->answer = nearest < STAGE_FAULT_N              ? PATH_BREAKS
+                        : judgement->explore.result.is_whole ? PATH_HOLDS
+                                                             : PATH_UNKNOWN;
+}
+
+static void tell_others(const struct judgement *judgement)
+{
+    for (int i = 0; i < STAGE_FAULT_N; i++)
+        if (judgement->others & 1u << i)
+            draw_say(stdout, judgement->look, "but something else breaks: %s\n",
+                     stage_fault_text((enum stage_fault)i));
+}
+
+static void tell(const struct judgement *judgement, const char *schedule)
+{
+    const struct explore *explore = &judgement->explore;
+    char verdict[EXPLORE_VERDICT_BYTES];
+
+    if (judgement->answer == PATH_BREAKS) {
+        draw_say(stdout, judgement->look, "it still breaks: %s\n",
+                 stage_fault_text(judgement->fault));
+        printf("  ");
+        command_replay(stdout, &explore->scene, schedule);
+        putchar('\n');
+    } else {
+        draw_say(stdout, judgement->look, "%s\n",
+                 explore_verdict(explore, verdict));
+        tell_others(judgement);
+    }
+    if (judgement->answer == PATH_UNKNOWN)
+        draw_say(stdout, judgement->look,
+                 "time was up first: that is no answer yet\n");
+    explore_tell_bounds(stdout, explore);
+}
+
+static void member(const char *name, const char *text, unsigned look)
+{
+    printf(", \"%s\": ", name);
+    draw_json_say(stdout, text, look);
+}
+
+/* The text that a stream got is its own line breaks' only. */
+static char *one_line(char *text)
+{
+    for (char *at = text; (at = strchr(at, '\n')) != NULL;)
+        *at = ' ';
+    for (size_t n = strlen(text); n > 0 && text[n - 1] == ' '; n--)
+        text[n - 1] = '\0';
+    return text;
+}
+
+static void tell_json(const struct judgement *judgement, const char *schedule)
+{
+    static const char *const answers[] = {"holds", "breaks", "unknown"};
+    const struct explore *explore = &judgement->explore;
+    char verdict[EXPLORE_VERDICT_BYTES], *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+
+    if (out) {
+        explore_tell_bounds(out, explore);
+        (void)fclose(out);
+    }
+    printf("{\"choice\": \"%c\", \"answer\": \"%s\"",
+           judgement->choice ? judgement->choice : '-',
+           answers[judgement->answer]);
+    member("says", explore_verdict(explore, verdict), judgement->look);
+    member("bounds", text ? one_line(text) : "", 0);
+    free(text);
+    if (judgement->answer == PATH_BREAKS) {
+        printf(", \"fault\": \"%s\", \"schedule\": \"%s\"",
+               stage_fault_word(judgement->fault), schedule);
+    }
+    printf(", \"others\": ");
+    draw_json_faults(stdout, judgement->others);
+    printf(", \"moves\": %u}\n", explore->result.moves);
+}
+
+enum path_answer path_judge(const struct path_stop *stop, char choice,
+                            bool json, unsigned look, char *error,
+                            size_t error_size)
+{
+    static struct judgement judgement;
+    struct explore *explore = &judgement.explore;
+    char schedule[4 * STAGE_MOVES_MAX + 1] = "";
+    unsigned against = stop->faults | stop->without;
+    const struct search_found *found;
+
+    judgement = (struct judgement){.choice = choice, .look = look};
+    *explore = (struct explore){.scene = *path_scene(stop, choice),
+                                .bounds = stop->bounds,
+                                .seconds = PATH_JUDGE_S,
+                                .enough = against,
+                                .look = look};
+    if (!explore_search(explore, error, error_size))
+        return PATH_FAILED;
+    sort_out(&judgement, against);
+    if (judgement.fault != STAGE_FAULT_N) {
+        found = &explore->result.faults[judgement.fault];
+        stage_text(found->moves, found->n, schedule, sizeof(schedule));
+    }
+    if (json)
+        tell_json(&judgement, schedule);
+    else
+        tell(&judgement, schedule);
+    return judgement.answer;
+}

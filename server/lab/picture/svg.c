@@ -1,0 +1,245 @@
+/* See svg.h. Widths are in pixels of a typeface whose characters are equally wide. */
+#include "server/lab/picture/svg.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/lab/picture/draw.h"
+
+enum {
+    EDGE = 16,
+    MOVE_W = 36,
+    TIME_W = 60,
+    LANE_W = 320,
+    LANE_COLUMNS = 38, /* characters that go into a lane */
+    LINE_H = 18,
+    GAP_H = 4, /* between two steps */
+    BAR_W = 4,
+};
+
+static const char style[] =
+    "<style>\n"
+    "  text { font: 13px ui-monospace, 'DejaVu Sans Mono', monospace; "
+    "fill: #211d18; }\n"
+    "  .name { font-weight: bold; } .world { font-style: italic; fill: "
+    "#665e53; }\n"
+    "  .quiet { fill: #665e53; } .bad { fill: #9a2f14; }\n"
+    "  .paper { fill: #faf7f2; } .lane { fill: #fff; stroke: #e3dbcf; }\n"
+    "  .in { fill: #1c6b3c; } .clash { fill: #c23b22; }\n"
+    "  @media (prefers-color-scheme: dark) {\n"
+    "    text { fill: #f1eae0; } .quiet, .world { fill: #b5ab9d; } .bad { "
+    "fill: "
+    "#f5a48b; }\n"
+    "    .paper { fill: #171412; } .lane { fill: #211d19; stroke: #3a332b; }\n"
+    "  }\n"
+    "</style>\n";
+
+void svg_note(struct svg_notes *notes, const struct stage *stage,
+              const struct stage_scene *scene, size_t move)
+{
+    notes->inside[move] = 0;
+    for (unsigned i = 0; i < scene->buyers; i++)
+        if (stage_is_inside(stage, i))
+            notes->inside[move] |= 1u << i;
+}
+
+static int lane_x(unsigned actor)
+{
+    return EDGE + MOVE_W + TIME_W + (int)actor * LANE_W;
+}
+
+/* ---- texts --------------------------------------------------------------- */
+
+static void write_escaped(FILE *out, const char *text, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (text[i] == '&')
+            fputs("&amp;", out);
+        else if (text[i] == '<')
+            fputs("&lt;", out);
+        else if (text[i] == '>')
+            fputs("&gt;", out);
+        else
+            fputc(text[i], out);
+    }
+}
+
+static void write_text(FILE *out, int x, int y, const char *class,
+                       const char *text, size_t n)
+{
+    fprintf(out, "<text x=\"%d\" y=\"%d\"%s%s%s>", x, y,
+            *class ? " class=\"" : "", class, *class ? "\"" : "");
+    write_escaped(out, text, n);
+    fputs("</text>\n", out);
+}
+
+/* In lines of COLUMNS; returns how high they are. */
+static int write_lines(FILE *out, int x, int y, const char *class,
+                       const char *text, size_t columns)
+{
+    int height = 0;
+
+    while (*text) {
+        size_t cut = draw_fit(text, columns);
+
+        height += LINE_H;
+        write_text(out, x, y + height - GAP_H, class, text, cut);
+        text += cut;
+        while (*text == ' ')
+            text++;
+    }
+    return height;
+}
+
+/* ---- steps --------------------------------------------------------------- */
+
+/* Who was inside while the row from Y on happened. */
+static void write_bars(FILE *out, unsigned inside, int y, int height)
+{
+    bool is_clash = (inside & (inside - 1)) != 0;
+
+    for (unsigned i = 0; i < STAGE_ACTORS_MAX; i++)
+        if (inside & 1u << i)
+            fprintf(out,
+                    "<rect class=\"%s\" x=\"%d\" y=\"%d\" width=\"%d\" "
+                    "height=\"%d\"/>\n",
+                    is_clash ? "clash" : "in", lane_x(i) - 2 * BAR_W, y, BAR_W,
+                    height);
+}
+
+/* One step from Y on; returns how high it is. MOVE: its text, "" = as before. */
+static int write_step(FILE *out, const struct stage_step *step,
+                      const char *move, unsigned buyers, unsigned look, int y)
+{
+    char text[DRAW_STEP_BYTES], ms[24];
+    size_t columns = LANE_COLUMNS;
+    int x = lane_x(step->actor > 0 ? (unsigned)step->actor : 0);
+
+    if (step->actor < 0)
+        columns *= buyers;
+    (void)draw_step_text(step, look, text);
+    (void)snprintf(ms, sizeof(ms), "%6" PRIu64, step->at_us / 1000);
+    write_text(out, EDGE, y + LINE_H - GAP_H, "", move, strlen(move));
+    write_text(out, EDGE + MOVE_W, y + LINE_H - GAP_H, "quiet", ms, strlen(ms));
+    return GAP_H + write_lines(out, x, y,
+                               step->mark[0]     ? "bad"
+                               : step->actor < 0 ? "world"
+                                                 : "",
+                               text, columns);
+}
+
+static int write_steps(FILE *out, const struct stage *stage,
+                       const struct stage_scene *scene,
+                       const struct stage_move moves[],
+                       const struct svg_notes *notes, unsigned look, int y)
+{
+    const struct stage_step *steps;
+    unsigned last = 0;
+    size_t n;
+
+    steps = stage_steps(stage, &n);
+    for (size_t i = 0; i < n; i++) {
+        unsigned move = steps[i].move;
+        char text[4] = "";
+        int height;
+
+        if (move > 0 && move != last)
+            (void)stage_move_text(moves[move - 1], text);
+        last = move;
+        height = write_step(out, &steps[i], text, scene->buyers, look, y);
+        write_bars(out, notes->inside[move], y, height);
+        y += height;
+    }
+    return y;
+}
+
+/* ---- the whole ----------------------------------------------------------- */
+
+static int write_verdict(FILE *out, const struct stage_verdict *verdict,
+                         unsigned look, int y)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *lines = open_memstream(&text, &size);
+
+    if (!lines)
+        return y;
+    draw_verdict(lines, verdict, true, look & DRAW_CHINESE);
+    (void)fclose(lines);
+    for (char *rest = text, *line; (line = strsep(&rest, "\n")) != NULL;)
+        y += write_lines(out, EDGE, y, verdict->faults ? "bad" : "", line,
+                         (size_t)2 * LANE_COLUMNS);
+    free(text);
+    return y;
+}
+
+static void write_all(FILE *out, const char *body, const char *heading,
+                      const struct stage_scene *scene, int lanes_h, int height)
+{
+    int width = lane_x(scene->buyers) + EDGE;
+
+    fprintf(out,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" "
+            "height=\"%d\" viewBox=\"0 0 %d %d\" role=\"img\">\n<title>",
+            width, height, width, height);
+    write_escaped(out, heading, strlen(heading));
+    fprintf(out,
+            "</title>\n%s<rect class=\"paper\" width=\"%d\" height=\"%d\"/>\n",
+            style, width, height);
+    write_text(out, EDGE, EDGE + LINE_H - GAP_H, "quiet", heading,
+               strlen(heading));
+    for (unsigned i = 0; i < scene->buyers; i++) {
+        const char name[] = {(char)('a' + (char)i), '\0'};
+
+        fprintf(out,
+                "<rect class=\"lane\" x=\"%d\" y=\"%d\" width=\"%d\" "
+                "height=\"%d\"/>\n",
+                lane_x(i) - 3 * BAR_W, EDGE + 3 * LINE_H / 2, LANE_W - BAR_W,
+                lanes_h);
+        write_text(out, lane_x(i), EDGE + 5 * LINE_H / 2 - GAP_H, "name", name,
+                   1);
+    }
+    fputs(body, out);
+    fputs("</svg>\n", out);
+}
+
+bool svg_save(const char *path, const struct stage *stage,
+              const struct stage_scene *scene, const struct stage_move moves[],
+              size_t n, const struct svg_notes *notes,
+              const struct stage_verdict *verdict, unsigned look, char *error,
+              size_t error_size)
+{
+    const int top = EDGE + 3 * LINE_H / 2;
+    char schedule[4 * STAGE_MOVES_MAX + 1], heading[sizeof(schedule) + 300];
+    char *body = NULL;
+    size_t size;
+    FILE *text = open_memstream(&body, &size);
+    FILE *out = text ? fopen(path, "we") : NULL;
+    bool good = out != NULL;
+    int end, height;
+
+    if (good) {
+        stage_text(moves, n, schedule, sizeof(schedule));
+        (void)snprintf(heading, sizeof(heading), "%.250s, %s: %s", scene->lock,
+                       scene->deduct == DEDUCT_NAIVE ? "naive" : "guarded",
+                       schedule);
+        end = write_steps(text, stage, scene, moves, notes, look,
+                          top + LINE_H + GAP_H);
+        height = write_verdict(text, verdict, look, end + 2 * GAP_H) + EDGE;
+        (void)fclose(text);
+        text = NULL;
+        write_all(out, body, heading, scene, end - top, height);
+        good = !ferror(out);
+    }
+    if (text)
+        (void)fclose(text);
+    free(body);
+    if (!out || fclose(out) != 0 || !good) {
+        (void)snprintf(error, error_size, "%s: %s", path, strerror(errno));
+        return false;
+    }
+    return true;
+}

@@ -1,0 +1,100 @@
+// A lock of the learner's own: its text, which the browser keeps; and the search that
+// judges it, or any other lock, and is watched while it goes on. Knows nothing of games.
+import { element } from './lab-lanes.js';
+
+const KEPT = 'stockade-lab-own';
+const LOOK_MS = 300;
+const $ = (id) => document.getElementById(id);
+
+let searches = 0; // rises when the search under way is not wanted any more
+
+// ---- the text ----------------------------------------------------------------
+
+export const ownText = () => $('own-text').value;
+
+// TEXT, or what was there last, or a lock that is worth mending.
+export function openOwn(locks, text, words) {
+  $('own-words').replaceChildren(...words.ownWords.flatMap(([word, means]) => [
+    element('dt', {}, element('code', { text: word })), element('dd', { text: means })]));
+  let kept = null;
+  try {
+    kept = localStorage.getItem(KEPT);
+  } catch {
+    // No storage: then it begins anew each time.
+  }
+  $('own-from').replaceChildren(...locks.filter((each) => each.text).map((each) => element('option', { text: each.name, title: each.claim })));
+  $('own-from').value = 'token';
+  if (text || !ownText()) $('own-text').value = text || kept || textOf(locks);
+  tellFault('', words);
+}
+
+export function startFrom(locks) {
+  $('own-text').value = textOf(locks);
+  keepOwn();
+}
+
+function textOf(locks) {
+  return locks.find((each) => each.name === $('own-from').value)?.text ?? '';
+}
+
+export function keepOwn() {
+  try {
+    localStorage.setItem(KEPT, ownText());
+  } catch {
+    // See above.
+  }
+}
+
+// "mine.lock:7: 'PXX': ..." stands below the text, whose line is marked.
+export function tellFault(error, words) {
+  const at = /^mine\.lock:(\d+): (.*)/s.exec(error);
+  const box = $('own-text');
+  $('own-fault').textContent = at ? words.line(at[1], at[2]) : error;
+  box.toggleAttribute('aria-invalid', Boolean(error));
+  if (!at) return;
+  const lines = box.value.split('\n');
+  const begin = lines.slice(0, at[1] - 1).reduce((sum, line) => sum + line.length + 1, 0);
+  box.focus();
+  box.setSelectionRange(begin, begin + (lines[at[1] - 1] ?? '').length);
+}
+
+// ---- the search --------------------------------------------------------------
+
+function drawFound(found, { words, faultText, linkTo }) {
+  const faults = Object.entries(found.faults);
+  $('found').dataset.answer = faults.length ? 'breaks' : found.whole ? 'holds' : 'unknown';
+  const says = !found.done ? words.searchGoes(found.schedules, found.moves)
+    : faults.length ? words.searchBreaks(found.schedules)
+      : (found.whole ? words.searchHolds : words.searchEnds)(found.schedules, found.moves);
+  $('found').replaceChildren(element('p', { text: says }), element('ul', {},
+    ...faults.map(([fault, schedule]) => element('li', {}, element('span', { text: words.searchFault(faultText(fault), schedule.split(' ').length) }), ' ',
+      element('a', { href: linkTo(schedule), text: words.playIt })))),
+  element('p', { class: 'hint', text: words.searchBounds(found.bounds) }));
+}
+
+export function endSearch() {
+  searches++;
+  $('search-end').hidden = true;
+}
+
+// Watches the search that WISH begins until it is done, or another one begins.
+export async function search(wish, { call, words, faultText, linkTo, refused }) {
+  const mine = ++searches;
+  let found = await call('POST', '/api/lab/searches', wish);
+  if (found.status !== 200) {
+    $('found').replaceChildren();
+    refused(found.error);
+    return;
+  }
+  const { id } = found;
+  $('search-end').hidden = false;
+  while (found.status === 200) {
+    drawFound(found, { words, faultText, linkTo });
+    if (found.done) break;
+    await new Promise((resolve) => { setTimeout(resolve, LOOK_MS); });
+    if (mine !== searches) break;
+    found = await call('POST', `/api/lab/games/${id}`, { command: 'look' });
+  }
+  await call('DELETE', `/api/lab/games/${id}`);
+  if (mine === searches) $('search-end').hidden = true;
+}

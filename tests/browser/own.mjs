@@ -1,0 +1,95 @@
+// Goal: a learner writes a lock of their own: the search breaks it while they watch, its
+// schedules are played by a click, the mended text holds, a link shares it, and what is
+// wrong with a text is told at its line.
+
+import assert from 'node:assert/strict';
+
+import { DESKTOP, PHONE, expectAccessible, runTests, says, test } from './page.mjs';
+
+const BLIND = 'take\n    SET $name $owner NX PX $lease -> OK taken, else busy\nrelease\n    DEL $name -> 1 done, else lost\n';
+
+const text = (page) => page.locator('#own-text');
+const found = (page) => page.locator('#found');
+const button = (page, name) => page.getByRole('button', { name });
+const over = (page) => page.locator('#search-end').waitFor({ state: 'hidden', timeout: 120_000 });
+
+async function open(page) {
+  await page.goto('/lab#own');
+  await page.locator('.actor').first().waitFor();
+}
+
+async function search(page) {
+  await button(page, 'Search all schedules').click();
+  await says(found(page), /schedules/);
+  await over(page);
+}
+
+test('a lock of one\'s own is broken by the search, and played', async (page) => {
+  await open(page);
+  await text(page).fill(BLIND);
+  await page.locator('#deduct').selectOption('guarded');
+  await search(page);
+  await says(found(page), /It breaks\. The shortest of \d+ schedules:.*somebody else's lock was released: \d+ moves/s);
+  await found(page).getByRole('link', { name: 'Play it' }).first().click();
+  await says(page.locator('#verdict'), /^Broken in \d+ moves: somebody else's lock was released/);
+  assert.equal(await text(page).inputValue(), BLIND, 'the text is in the link');
+  const moves = new URL(page.url()).hash;
+  await page.reload();
+  await says(page.locator('#verdict'), /^Broken in \d+ moves/);
+  assert.equal(new URL(page.url()).hash, moves);
+});
+
+test('mended, it holds in all schedules within the bounds', async (page) => {
+  await open(page);
+  await page.locator('#own-from').selectOption('token-lua');
+  assert.match(await text(page).inputValue(), /EVAL \$owner/);
+  await page.locator('#deduct').selectOption('guarded');
+  await search(page);
+  await says(found(page), /^None in \d+ schedules: all within these bounds\.Bounds: 1 lease/);
+  await page.reload();
+  assert.match(await text(page).inputValue(), /EVAL \$owner/, 'the browser has kept it');
+});
+
+test('what is wrong with a text is told at its line', async (page) => {
+  await open(page);
+  await text(page).fill(BLIND.replace('DEL $name', 'DEL $nome'));
+  await button(page, 'Play it').click();
+  await says(page.getByRole('alert'), /^Line 4: '\$nome': there are \$name, /);
+  assert.equal(await text(page).evaluate((box) => box.value.slice(box.selectionStart, box.selectionEnd)), '    DEL $nome -> 1 done, else lost');
+  assert.equal(await page.locator('.board').isVisible(), false, 'nothing is played');
+  await button(page, 'Search all schedules').click();
+  await says(page.getByRole('alert'), /^Line 4: /);
+  await text(page).fill(BLIND);
+  await button(page, 'Play it').click();
+  await page.locator('.board').waitFor();
+  await says(page.getByRole('alert'), /^$/);
+}, { allow: /422/ });
+
+test('any lock is searched, until the learner has seen enough', async (page) => {
+  await page.goto('/lab#lock=fair&buyers=3');
+  await page.locator('.actor').first().waitFor();
+  await button(page, 'Search all schedules').click();
+  await says(found(page), /^Searching … \d+ schedules, all of up to \d+ moves\./);
+  await button(page, 'Stop searching').click();
+  await over(page);
+});
+
+test('in Chinese', async (page) => {
+  await open(page);
+  await button(page, '中文').click();
+  await says(page.locator('#own-title'), /^锁就是一段文字/);
+  await button(page, '搜索全部调度').waitFor();
+});
+
+for (const viewport of [PHONE, DESKTOP]) {
+  test(`axe finds nothing, ${viewport.width} px`, async (page) => {
+    await open(page);
+    await text(page).fill(BLIND);
+    await search(page);
+    await page.locator('summary').click();
+    await expectAccessible(page);
+    assert.ok(await page.evaluate('document.documentElement.scrollWidth') <= viewport.width, 'nothing is wider than the window');
+  }, { viewport, reducedMotion: 'reduce' });
+}
+
+await runTests();

@@ -1,0 +1,157 @@
+// Goal: a learner walks the path with their own clicks: breaks the first five stops, lets
+// the search judge what mends them, finds them solved after a reload, and goes on where
+// they left off. A demonstration does not count; a right lock wants the search's word.
+
+import assert from 'node:assert/strict';
+
+import { DESKTOP, PHONE, SHOP, WAIT_MS, expectAccessible, gone, runTests, says, test } from './page.mjs';
+
+const move = (page, name) => page.locator(`button[data-move="${name}"]`);
+const choice = (page, name) => page.locator(`button[data-choice="${name}"]`);
+const answer = (page, name) => page.locator('li', { has: choice(page, name) }).locator('.answer');
+const verdict = (page) => page.locator('#verdict');
+const stops = (page) => page.locator('#stops li');
+const kept = (page) => page.evaluate(() => JSON.parse(localStorage.getItem('stockade-lab-path')));
+
+// It waits for the game of this address, not only for one.
+async function open(page, address) {
+  await page.goto(`/lab${address}`);
+  await page.locator('.actor').first().waitFor();
+}
+
+const at = (page, key, value) => page.waitForFunction(([name, wanted]) => new URLSearchParams(location.hash.slice(1)).get(name) === wanted, [key, value]);
+
+async function click(page, schedule) {
+  const moves = schedule.split(' ');
+  for (let i = 0; i < moves.length; i += 1) {
+    await move(page, moves[i]).click();
+    await at(page, 'moves', moves.slice(0, i + 1).join(' '));
+  }
+}
+
+async function mend(page, name, expected) {
+  await choice(page, name).click();
+  await says(answer(page, name), expected, 4 * WAIT_MS); // judges take turns
+}
+
+const BREAKS = /^It still breaks: /;
+const HOLDS = /^It holds: none in \d+ schedules: all within these bounds\./;
+
+test('the first five stops are solved by clicks, and stay so', async (page) => {
+  const walk = [['a b a a b b', 'a', 'b'], ['a b a a b b', 'a', 'b'], ['a a!', 'a', 'c'], ['a b b+ b b', 'c', 'b'], ['a a!', 'd', 'c']];
+  await open(page, '');
+  for (const [i, [schedule, wrong, right]] of walk.entries()) {
+    await says(page.locator('#place'), new RegExp(`^Stop ${i + 1} of \\d+$`));
+    await at(page, 'stop', `0${i + 1}`);
+    await at(page, 'moves', '');
+    assert.ok(await choice(page, right).isDisabled(), 'first it is broken');
+    await click(page, schedule);
+    await says(verdict(page), new RegExp(`^Done in ${schedule.split(' ').length} moves: .* The fewest known are ${schedule.split(' ').length}\\.$`));
+    assert.equal(await stops(page).nth(i).getAttribute('data-state'), 'broken');
+    await mend(page, wrong, BREAKS);
+    assert.ok(await page.locator('#still').isHidden());
+    await mend(page, right, HOLDS);
+    await says(page.locator('#still'), /Redisson/);
+    assert.equal(await stops(page).nth(i).getAttribute('data-state'), 'solved');
+    await page.locator('#next-stop').click();
+  }
+  await says(page.locator('#progress'), /^5 of \d+ solved$/);
+  await at(page, 'stop', '06');
+  await open(page, '');
+  await page.reload();
+  await says(page.locator('#progress'), /^5 of \d+ solved$/);
+  await says(page.locator('#title'), /^Somebody else's lock$/);
+  await page.locator('#stops a').nth(2).click();
+  await says(page.locator('#title'), /^The holder dies$/);
+  await says(page.locator('#still'), /Redisson/);
+  assert.ok(await choice(page, 'a').isEnabled(), 'what was broken once can be mended anew');
+});
+
+test('a demonstration opens the choices, and does not count', async (page) => {
+  await open(page, '#stop=03');
+  await page.getByRole('button', { name: 'Show me' }).click();
+  await says(verdict(page), /^Done in 2 moves/);
+  await mend(page, 'c', HOLDS);
+  assert.deepEqual(await kept(page), { 'left-behind': { mended: true } });
+  assert.equal(await stops(page).nth(2).getAttribute('data-state'), 'open');
+  await page.getByRole('button', { name: 'Start again' }).click();
+  await at(page, 'moves', '');
+  await click(page, 'a a!');
+  await says(page.locator('#progress'), /^1 of \d+ solved$/);
+});
+
+test('the way in which a mend still breaks is a link', async (page) => {
+  await open(page, '#stop=03&moves=a+a!');
+  await says(verdict(page), /^Done/);
+  await mend(page, 'a', BREAKS);
+  await answer(page, 'a').getByRole('link').click();
+  await at(page, 'choice', 'a');
+  await says(page.locator('#in-place'), /DEL in a finally/);
+  await says(verdict(page), /^Broken in 2 moves: the lock was left behind/);
+  await page.locator('#in-place a').click();
+  await gone(page.locator('#in-place'));
+  await at(page, 'choice', null);
+});
+
+test('of a right lock the search has the last word', async (page) => {
+  await open(page, '#stop=09');
+  await says(page.locator('#mend-title'), /^Can it be done\?$/);
+  await mend(page, 'search', HOLDS);
+  assert.equal(await stops(page).nth(8).getAttribute('data-state'), 'solved');
+});
+
+test('by keys alone', async (page) => {
+  await open(page, '#stop=03');
+  await page.keyboard.press('a');
+  await at(page, 'moves', 'a');
+  await move(page, 'a!').focus();
+  await page.keyboard.press('Enter');
+  await at(page, 'moves', 'a a!');
+  await choice(page, 'c').focus();
+  await page.keyboard.press('Enter');
+  await says(answer(page, 'c'), HOLDS);
+  await page.locator('#next-stop').focus();
+  await page.keyboard.press('Enter');
+  await at(page, 'stop', '04');
+});
+
+test('stories and free play are a click away, and so is the path', async (page) => {
+  await open(page, '#stop=03');
+  await page.getByRole('link', { name: 'Stories, free play' }).click();
+  await says(page.getByRole('heading', { level: 1 }), /^You are the scheduler$/);
+  await page.locator('#story').waitFor();
+  assert.ok(await page.locator('#mend').isHidden());
+  await page.getByRole('link', { name: 'The path' }).click();
+  await says(page.locator('#title'), /^Read, compute, write$/);
+  await page.goto('/lab#stop=99');
+  await says(page.locator('#title'), /^Read, compute, write$/);
+});
+
+test('the first language of the browser that is there', async (page) => {
+  await open(page, '#stop=03');
+  await says(page.locator('#title'), /^持有者死了$/);
+  await click(page, 'a a!');
+  await mend(page, 'a', /^还是会出错/);
+  await mend(page, 'c', /^没有问题：\d+ 个调度中没有发现问题：此范围内的全部。/);
+  await page.getByRole('button', { name: 'English' }).click();
+  await says(page.locator('#title'), /^The holder dies$/);
+  await page.reload();
+  await says(page.locator('#title'), /^The holder dies$/);
+}, { locale: 'zh-TW' });
+
+for (const colorScheme of ['light', 'dark']) {
+  for (const viewport of [PHONE, DESKTOP]) {
+    test(`axe finds nothing, ${colorScheme}, ${viewport.width} px`, async (page) => {
+      await open(page, '#stop=03');
+      await expectAccessible(page);
+      await click(page, 'a a!');
+      await mend(page, 'a', BREAKS);
+      await mend(page, 'c', HOLDS);
+      await expectAccessible(page);
+      assert.ok(await page.evaluate('document.documentElement.scrollWidth') <= viewport.width, 'nothing is wider than the window');
+    }, { viewport, colorScheme, reducedMotion: 'reduce' });
+  }
+}
+
+assert.ok(SHOP, 'STOCKADE_URL is where the laboratory is');
+await runTests();

@@ -1,0 +1,188 @@
+# Goal of this test: `stockade lab path`. Each stop's fewest known moves bring its fault
+# about; a stop is broken, mended and solved by keys, a wrong mend is told by a schedule
+# that replays, and a right lock is solved when the search agrees. What is solved is kept
+# in one file. All of it in Chinese as well, within 80 columns.
+use strict;
+use warnings;
+use utf8;
+use Encode qw(decode_utf8 encode_utf8);
+use FindBin;
+use JSON::PP ();
+use lib $FindBin::Bin;
+use Stockade;
+use Test::More;
+
+binmode $_, ':encoding(UTF-8)' for Test::More->builder->output, Test::More->builder->failure_output;
+
+Stockade::call_as_typed();
+my $dir   = Stockade::tempdir();
+my $state = "$dir/state";
+
+# Runs `lab path ARGS` with KEYS on its standard input: (exit status, output, errors).
+sub path {
+    my ($keys, @args) = @_;
+    open my $file, '>', "$dir/keys" or die "keys: $!";
+    print {$file} $keys;
+    close $file or die "keys: $!";
+    my $run = Stockade::run(
+        ['lab', 'path', @args],
+        stdin   => "$dir/keys",
+        env     => { XDG_STATE_HOME => $state },
+        seconds => 120
+    );
+    return ($run->{exit}, decode_utf8($run->{out}), decode_utf8($run->{err}));
+}
+
+sub kept { return Stockade::slurp("$state/stockade/path") }
+
+sub columns {
+    my ($text) = @_;
+    my $wide = () = $text =~ /[\x{3000}-\x{303f}\x{3400}-\x{9fff}\x{ff00}-\x{ff60}]/g;
+    return length($text) + $wide;
+}
+
+# What the files say, apart from what the program reads in them.
+my %stops;
+for my $file (sort glob "$Stockade::ROOT/server/lab/path/*.txt") {
+    my ($id, $name) = $file =~ m{/(\d+)-([^/]+)\.txt$};
+    my ($break) = Stockade::slurp($file) =~ /^\[break\]\n(.*?)(?=^\[|\z)/ms;
+    $stops{$id} = { name => $name, $break =~ /^(schedule|shortest|faults|lock) +(.*)$/mg };
+}
+cmp_ok scalar keys %stops, '>=', 15, 'some fifteen stops';
+
+subtest 'the fewest known moves of each stop bring its fault about' => sub {
+    for my $id (sort keys %stops) {
+        my $stop = $stops{$id};
+        next if !$stop->{schedule};
+        my ($shown, $shortest) = @{$stop}{qw(schedule shortest)};
+        my ($exit, $out) = path("move $shown\nback 0\nmove " . ($shortest // $shown) . "\n", '--json', $id);
+        my (undef, @played) = map { JSON::PP::decode_json(encode_utf8($_)) } split /\n/, $out;
+        my %wanted = map { $_ => 1 } split / /, $stop->{faults};
+        my @broken = map { scalar grep { $wanted{$_} } @{ $_->{faults} } } @played;
+        is_deeply [\@broken, $played[0]{schedule}], [[1, 0, 1], $shown], "$id $stop->{name}: $stop->{faults} by '$shown'";
+        cmp_ok length $shortest, '<', length $shown, "$id: and by '$shortest'" if $shortest;
+    }
+    is_deeply [map { $stops{$_}{name} } grep { !$stops{$_}{schedule} } sort keys %stops],
+        ['compare-and-delete', 'belt-and-braces'], 'two are right, and have none';
+};
+
+subtest 'the list' => sub {
+    my ($exit, $out) = path('');
+    is $exit, 0;
+    my @lines = $out =~ /^\[ \] (\d\d  [a-z-]+)  +\S/mg;
+    is_deeply \@lines, [map { "$_  $stops{$_}{name}" } sort keys %stops], 'all stops, in their order';
+    like $out, qr/^0 of \d+ solved\n  \S+stockade lab path 01$/m, 'and where to begin';
+};
+
+subtest 'broken, mended wrongly, mended' => sub {
+    my ($exit, $out) = path('aa1bc', '3');
+    is $exit, 1, 'not broken: the lock is held, and nobody has died';
+    unlike $out, qr/^Mend it$/m, 'nothing is to be mended yet';
+    is kept(), '', 'nothing is kept';
+    my ($died) = path('a', 'two-instances');
+    is $died, 1, 'the end of the keys is the end';
+
+    # The death of a has the key 1, when a is inside.
+    ($exit, $out) = path('a1aq', 'left-behind');
+    is $exit, 1, 'broken, and not mended';
+    like $out, qr/^you have done it in 2 moves$/m;
+    like $out, qr/^the fewest known are 2$/m, 'one\'s own moves beside the fewest known';
+    like $out, qr/^it still breaks: the lock was left behind/m, 'the search judges';
+    my ($command) = $out =~ /it still breaks.*\n  \S+stockade (replay .*)$/m;
+    like $command, qr/^replay setnx-finally 'a a!'$/, 'and tells the schedule';
+    is Stockade::run(['replay', 'setnx-finally', 'a a!'])->{exit}, 1, 'which breaks it';
+    is kept(), "left-behind broken 2\n", 'that much is kept';
+
+    ($exit, $out) = path('qdzc', '03');
+    is $exit, 0, 'gone on with, and solved';
+    like $out, qr/: d\nthere is no such choice\n.*: z\nthere is no such choice\n/s, 'what is no choice is told';
+    like $out, qr/^none in \d+ schedules: all within these bounds\n(?:but something else.*\n)*2 buyers, .*\nat most 64 moves/m,
+        'none, and within which bounds';
+    like $out, qr/^but something else breaks: more units were sold/m, 'what else breaks is told';
+    like $out, qr/^solved\n\nWhat is still wrong\n.*Redisson: .*redsync: .*Spring: .*lab path 04    The loser's finally$/ms,
+        'what is still wrong, what one types elsewhere, and the next stop';
+    is kept(), "left-behind broken 2 mended\n", 'solved is kept';
+    ($exit, $out) = path('');
+    like $out, qr/^\[x\] 03 .*\n(?:.*\n)*\n1 of \d+ solved\n  \S+stockade lab path 01$/m, 'and shown';
+};
+
+subtest 'more moves than before do not count; fewer do' => sub {
+    path('ababbaq',  '2');
+    like kept(), qr/^two-instances broken 6$/m;
+    path('aubababbaq', '2');
+    like kept(), qr/^two-instances broken 6$/m;
+    my ($exit, $out) = path('ababu?q', '2');
+    like $out, qr/^hint: [ab]; 3 moves from here: more units were sold/m, 'a hint leads to the goal';
+};
+
+subtest 'it cannot be done' => sub {
+    my ($exit, $out) = path('qn', '9');
+    is $exit, 1, 'not without the search';
+    unlike kept(), qr/compare-and-delete/;
+    ($exit, $out) = path('aaLqs', '9');
+    is $exit, 0, 'solved';
+    like $out, qr/^none in \d+ schedules: all within these bounds$/m, 'when the search agrees';
+    like kept(), qr/^compare-and-delete mended$/m;
+};
+
+subtest 'what the stop offers is judged and played by itself' => sub {
+    my ($exit, $out) = path('', '--judge', '--choice', 'a', '1');
+    is $exit, 1, 'breaks';
+    ($exit, $out) = path('', '--judge', '--json', '--choice', 'b', '1');
+    is $exit, 0, 'holds';
+    my $told = JSON::PP::decode_json(encode_utf8($out));
+    is_deeply [@{$told}{qw(choice answer)}], ['b', 'holds'];
+    like $told->{says}, qr/^none in \d+ schedules: all within these bounds$/;
+    like $told->{bounds}, qr/^2 buyers.* at most 64 moves, 3 preemptions/, 'the bounds are told';
+    ($exit, $out) = path('', '--judge', '--json', '--choice', 'a', '1');
+    is_deeply [@{ JSON::PP::decode_json(encode_utf8($out)) }{qw(answer fault schedule)}], ['breaks', 'oversold', 'a b a a b b'];
+    ($exit, $out) = path('ababbaq', '--choice', 'a', '1');
+    like $out, qr/^verdict: oversold/m, 'and is broken by hand';
+    is $exit, 1;
+};
+
+subtest 'in Chinese, within 80 columns' => sub {
+    for my $id (sort keys %stops) {
+        my ($exit, $out) = path('q', '--zh', $id);
+        my $head = $out =~ s/^\S*动作  毫秒.*//msr;
+        is_deeply [grep { columns($_) > 80 } split /\n/, $out], [], "$id: no line is too wide";
+        like $head, qr/^$id .*\n\n书上怎么说\n  .*^这把锁\n.*^弄坏它\n  /ms, "$id: its parts";
+        ($exit, $out) = path('q', $id);
+        is_deeply [grep { columns($_) > 80 } split /\n/, $out], [], "$id: nor in English";
+    }
+    my ($exit, $out) = path('qac', '--zh', '3');
+    is $exit, 0;
+    like $out, qr/^修好它\n  a  .*: a\n还是会出错：锁被遗留下来，永不过期\n.*: c\n\d+ 个调度中没有发现问题：此范围内的全部\n但会出别的错：.*^通过\n/ms;
+    is_deeply [$out =~ /^((?:What|The|Mend|Break|your|it|solved|none)\b.*)$/mg], [], 'no words of ours are English';
+};
+
+subtest 'what goes wrong is told' => sub {
+    my ($exit, undef, $err) = path('', 'left-behnd');
+    is $exit, 2;
+    like $err, qr/no stop 'left-behnd'; is it left-behind\?/;
+    ($exit, undef, $err) = path('', '--choice', 'd', '3');
+    is $exit, 2;
+    like $err, qr/stop 03 has no choice d/;
+    is + (path('', '--judge'))[0], 2, 'a judge wants a stop';
+    is + (path('', '1', '2'))[0], 2, 'one stop at a time';
+    is + (path('', '--nonsense'))[0], 2;
+    my $help = (path('', '--help'))[1];
+    like $help, qr{^\Q$state\E/stockade/path$}m, '--help says where it is kept';
+
+    open my $file, '>', "$state/stockade/path" or die "$state: $!";
+    print {$file} "nonsense\nno-lock broken many mended\n\nleft-behind broken 2 mended\n" . 'x' x 1000;
+    close $file or die "$state: $!";
+    my ($status, $out) = path('');
+    is_deeply [$out =~ /^\[x\] (\d\d)/mg], ['03'], 'what makes no sense in the file says nothing';
+};
+
+subtest 'where nothing can be kept, it is played all the same' => sub {
+    open my $file, '>', "$dir/file" or die "file: $!";
+    close $file or die "file: $!";
+    $state = "$dir/file";
+    my ($exit, $out, $err) = path('a1c', '3');
+    is $exit, 0, 'solved';
+    like $err, qr{lab path: .*/stockade/path: Not a directory}, 'that it is not kept is told';
+};
+
+done_testing;
