@@ -133,7 +133,7 @@ subtest 'what the stop offers is judged and played by itself' => sub {
     my $told = JSON::PP::decode_json(encode_utf8($out));
     is_deeply [@{$told}{qw(choice answer)}], ['b', 'holds'];
     like $told->{says}, qr/^none in \d+ schedules: all within these bounds$/;
-    like $told->{bounds}, qr/^2 buyers.* at most 64 moves, 3 preemptions/, 'the bounds are told';
+    like $told->{bounds}, qr/^2 buyers.*\nat most 64 moves, 3 preemptions/, 'the bounds are told';
     ($exit, $out) = path('', '--judge', '--json', '--choice', 'a', '1');
     is_deeply [@{ JSON::PP::decode_json(encode_utf8($out)) }{qw(answer fault schedule)}], ['breaks', 'oversold', 'a b a a b b'];
     ($exit, $out) = path('ababbaq', '--choice', 'a', '1');

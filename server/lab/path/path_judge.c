@@ -1,7 +1,6 @@
 /* The judge of a stop is the search: nothing in its file says which choice is right. See
  * path.h. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "server/lab/explore/explore.h"
 #include "server/lab/path/path.h"
@@ -71,22 +70,6 @@ static void tell(const struct judgement *judgement, const char *schedule)
     explore_tell_bounds(stdout, explore);
 }
 
-static void member(const char *name, const char *text, unsigned look)
-{
-    printf(", \"%s\": ", name);
-    draw_json_say(stdout, text, look);
-}
-
-/* The text that a stream got is its own line breaks' only. */
-static char *one_line(char *text)
-{
-    for (char *at = text; (at = strchr(at, '\n')) != NULL;)
-        *at = ' ';
-    for (size_t n = strlen(text); n > 0 && text[n - 1] == ' '; n--)
-        text[n - 1] = '\0';
-    return text;
-}
-
 static void tell_json(const struct judgement *judgement, const char *schedule)
 {
     static const char *const answers[] = {"holds", "breaks", "unknown"};
@@ -102,13 +85,14 @@ static void tell_json(const struct judgement *judgement, const char *schedule)
     printf("{\"choice\": \"%c\", \"answer\": \"%s\"",
            judgement->choice ? judgement->choice : '-',
            answers[judgement->answer]);
-    member("says", explore_verdict(explore, verdict), judgement->look);
-    member("bounds", text ? one_line(text) : "", 0);
+    printf(", \"says\": ");
+    draw_json_say(stdout, explore_verdict(explore, verdict), judgement->look);
+    printf(", \"bounds\": ");
+    draw_json_string(stdout, text ? text : "");
     free(text);
-    if (judgement->answer == PATH_BREAKS) {
+    if (judgement->answer == PATH_BREAKS)
         printf(", \"fault\": \"%s\", \"schedule\": \"%s\"",
                stage_fault_word(judgement->fault), schedule);
-    }
     printf(", \"others\": ");
     draw_json_faults(stdout, judgement->others);
     printf(", \"moves\": %u}\n", explore->result.moves);
