@@ -97,7 +97,7 @@ function answerText(answer, words, faultText) {
 function drawAnswer(place, stop, answer, words, faultText) {
   place.dataset.answer = answer.answer ?? 'unknown';
   place.replaceChildren(element('p', { text: answer.error ?? answerText(answer, words, faultText) }));
-  if (answer.bounds) place.append(element('p', { class: 'hint', text: answer.bounds }));
+  if (answer.answer !== 'breaks' && answer.bounds) place.append(element('p', { class: 'hint', text: answer.bounds }));
   if (answer.answer === 'breaks') {
     place.append(element('p', {}, element('a', {
       href: `#stop=${stop.id}${answer.choice === '-' ? '' : `&choice=${answer.choice}`}&moves=${answer.schedule.replaceAll(' ', '+')}`, text: words.playIt,
