@@ -139,6 +139,8 @@ subtest 'what the stop offers is judged and played by itself' => sub {
     like $told->{bounds}, qr/^2 buyers.*\nat most 64 moves, 3 preemptions/, 'the bounds are told';
     ($exit, $out) = path('', '--judge', '--json', '--choice', 'a', '1');
     is_deeply [@{ JSON::PP::decode_json(encode_utf8($out)) }{qw(answer fault schedule)}], ['breaks', 'oversold', 'a b a a b b'];
+    like + (path('', '--judge', '--choice', 'c', '10'))[1], qr/\Ait breaks in another way: the lock was left behind.*\n  \S+ replay setnx 'a a!'\n\z/,
+        'a mend must not bring what an earlier stop has mended';
     my $after = JSON::PP::decode_json(encode_utf8((path('', '--judge', '--json', '--choice', 'a', '10'))[1]));
     cmp_ok $after->{moves}, '<=', 9, 'a search ends when it has found what it is for: a fault of 9 moves';
     ($exit, $out) = path('ababbaq', '--choice', 'a', '1');
@@ -158,6 +160,7 @@ subtest 'in Chinese, within 80 columns' => sub {
     my ($exit, $out) = path('qac', '--zh', '3');
     is $exit, 0;
     like $out, qr/^修好它\n  a  .*: a\n还是会出错：锁被遗留下来，永不过期\n.*: c\n\d+ 个调度中没有发现问题：此范围内的全部\n但会出别的错：.*^通过\n/ms;
+    like + (path('qs', '--zh', '9'))[1], qr/^做得到吗？s：做不到，让搜索来确认（q 结束）: s$/m, 'nor of the search';
     is_deeply [$out =~ /^((?:What|The|Mend|Break|your|it|solved|none)\b.*)$/mg], [], 'no words of ours are English';
 };
 

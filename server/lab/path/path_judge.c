@@ -14,6 +14,7 @@ struct judgement {
     struct explore explore; /* with the faults that count against it */
     enum stage_fault fault; /* the nearest of them; STAGE_FAULT_N = none */
     unsigned others;        /* that were found on the way */
+    bool is_new;            /* the stop's own lock has another one */
     unsigned look;
 };
 
@@ -54,16 +55,18 @@ static void tell(const struct judgement *judgement, const char *schedule)
     char verdict[EXPLORE_VERDICT_BYTES];
 
     if (judgement->answer == PATH_BREAKS) {
-        draw_say(stdout, judgement->look, "it still breaks: %s\n",
+        draw_say(stdout, judgement->look,
+                 judgement->is_new ? "it breaks in another way: %s\n"
+                                   : "it still breaks: %s\n",
                  stage_fault_text(judgement->fault));
         printf("  ");
         command_replay(stdout, &explore->scene, schedule);
         putchar('\n');
-    } else {
-        draw_say(stdout, judgement->look, "%s\n",
-                 explore_verdict(explore, verdict));
-        tell_others(judgement);
+        return;
     }
+    draw_say(stdout, judgement->look, "%s\n",
+             explore_verdict(explore, verdict));
+    tell_others(judgement);
     if (judgement->answer == PATH_UNKNOWN)
         draw_say(stdout, judgement->look,
                  "time was up first: that is no answer yet\n");
@@ -117,6 +120,7 @@ enum path_answer path_judge(const struct path_stop *stop, char choice,
     if (!explore_search(explore, error, error_size))
         return PATH_FAILED;
     sort_out(&judgement, against);
+    judgement.is_new = (stop->faults & 1u << judgement.fault) == 0;
     if (judgement.fault != STAGE_FAULT_N) {
         found = &explore->result.faults[judgement.fault];
         stage_text(found->moves, found->n, schedule, sizeof(schedule));
