@@ -88,16 +88,16 @@ export function drawStop(stops, stop, choice, words, language) {
   }
 }
 
-function answerText(answer, words, faultText) {
-  if (answer.answer === 'breaks') return words.breaks(faultText(answer.fault));
+function answerText(stop, answer, words, faultText) {
+  if (answer.answer === 'breaks') return (stop.goal.includes(answer.fault) ? words.breaks : words.breaksAnew)(faultText(answer.fault));
   const others = answer.others.length ? ` ${words.others(answer.others.map(faultText).join('; '))}` : '';
   return `${(answer.answer === 'holds' ? words.holds : words.unsure)(answer.says)}${answer.answer === 'unknown' ? ` ${words.unknown}` : ''}${others}`;
 }
 
 function drawAnswer(place, stop, answer, words, faultText) {
   place.dataset.answer = answer.answer ?? 'unknown';
-  place.replaceChildren(element('p', { text: answer.error ?? answerText(answer, words, faultText) }));
-  if (answer.bounds) place.append(element('p', { class: 'hint', text: answer.bounds }));
+  place.replaceChildren(element('p', { text: answer.error ?? answerText(stop, answer, words, faultText) }));
+  if (answer.answer !== 'breaks' && answer.bounds) place.append(element('p', { class: 'hint', text: answer.bounds }));
   if (answer.answer === 'breaks') {
     place.append(element('p', {}, element('a', {
       href: `#stop=${stop.id}${answer.choice === '-' ? '' : `&choice=${answer.choice}`}&moves=${answer.schedule.replaceAll(' ', '+')}`, text: words.playIt,

@@ -16,7 +16,7 @@ binmode $_, ':encoding(UTF-8)' for Test::More->builder->output, Test::More->buil
 
 Stockade::call_as_typed();
 my $dir   = Stockade::tempdir();
-my $state = "$dir/state";
+our $state = "$dir/state";
 
 # Runs `lab path ARGS` with KEYS on its standard input: (exit status, output, errors).
 sub path {
@@ -106,12 +106,15 @@ subtest 'broken, mended wrongly, mended' => sub {
     like $out, qr/^\[x\] 03 .*\n(?:.*\n)*\n1 of \d+ solved\n  \S+stockade lab path 01$/m, 'and shown';
 };
 
-subtest 'more moves than before do not count; fewer do' => sub {
-    path('ababbaq',  '2');
-    like kept(), qr/^two-instances broken 6$/m;
-    path('aubababbaq', '2');
-    like kept(), qr/^two-instances broken 6$/m;
-    my ($exit, $out) = path('ababu?q', '2');
+subtest 'fewer moves than before count, and more do not' => sub {
+    local $state = "$dir/fewer";
+    for ([3, 'aa4q', 3], [2, 'a1q', 2], [3, 'aa4q', 2]) {
+        my ($n, $keys, $kept) = @$_;
+        my ($exit, $out) = path($keys, '3');
+        like $out, qr/^you have done it in $n moves$/m;
+        is kept(), "left-behind broken $kept\n", "$n moves: $kept are kept";
+    }
+    my ($exit, $out) = path('aba?q', '2');
     like $out, qr/^hint: [ab]; 3 moves from here: more units were sold/m, 'a hint leads to the goal';
 };
 
@@ -133,9 +136,13 @@ subtest 'what the stop offers is judged and played by itself' => sub {
     my $told = JSON::PP::decode_json(encode_utf8($out));
     is_deeply [@{$told}{qw(choice answer)}], ['b', 'holds'];
     like $told->{says}, qr/^none in \d+ schedules: all within these bounds$/;
-    like $told->{bounds}, qr/^2 buyers.* at most 64 moves, 3 preemptions/, 'the bounds are told';
+    like $told->{bounds}, qr/^2 buyers.*\nat most 64 moves, 3 preemptions/, 'the bounds are told';
     ($exit, $out) = path('', '--judge', '--json', '--choice', 'a', '1');
     is_deeply [@{ JSON::PP::decode_json(encode_utf8($out)) }{qw(answer fault schedule)}], ['breaks', 'oversold', 'a b a a b b'];
+    like + (path('', '--judge', '--choice', 'c', '10'))[1], qr/\Ait breaks in another way: the lock was left behind.*\n  \S+ replay setnx 'a a!'\n\z/,
+        'a mend must not bring what an earlier stop has mended';
+    my $after = JSON::PP::decode_json(encode_utf8((path('', '--judge', '--json', '--choice', 'a', '10'))[1]));
+    cmp_ok $after->{moves}, '<=', 9, 'a search ends when it has found what it is for: a fault of 9 moves';
     ($exit, $out) = path('ababbaq', '--choice', 'a', '1');
     like $out, qr/^verdict: oversold/m, 'and is broken by hand';
     is $exit, 1;
@@ -153,6 +160,7 @@ subtest 'in Chinese, within 80 columns' => sub {
     my ($exit, $out) = path('qac', '--zh', '3');
     is $exit, 0;
     like $out, qr/^修好它\n  a  .*: a\n还是会出错：锁被遗留下来，永不过期\n.*: c\n\d+ 个调度中没有发现问题：此范围内的全部\n但会出别的错：.*^通过\n/ms;
+    like + (path('qs', '--zh', '9'))[1], qr/^做得到吗？s：做不到，让搜索来确认（q 结束）: s$/m, 'nor of the search';
     is_deeply [$out =~ /^((?:What|The|Mend|Break|your|it|solved|none)\b.*)$/mg], [], 'no words of ours are English';
 };
 
@@ -163,6 +171,7 @@ subtest 'what goes wrong is told' => sub {
     ($exit, undef, $err) = path('', '--choice', 'd', '3');
     is $exit, 2;
     like $err, qr/stop 03 has no choice d/;
+    is + (path('q', '--choice', $_, '2'))[0], 2, "nor has one of four a choice '$_'" for 'e', '', 'aa', '`';
     is + (path('', '--judge'))[0], 2, 'a judge wants a stop';
     is + (path('', '1', '2'))[0], 2, 'one stop at a time';
     is + (path('', '--nonsense'))[0], 2;

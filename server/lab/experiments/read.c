@@ -143,33 +143,16 @@ static bool begin_play(struct reader *reader, struct experiment *into,
 
 /* ---- the file ------------------------------------------------------------- */
 
-static const struct {
-    const char *name;
-    size_t offset;
-} texts[] = {{"title", offsetof(struct experiment_text, title)},
-             {"symptom", offsetof(struct experiment_text, symptom)},
-             {"see", offsetof(struct experiment_text, see)},
-             {"why", offsetof(struct experiment_text, why)},
-             {"fix", offsetof(struct experiment_text, fix)},
-             {"rest", offsetof(struct experiment_text, rest)}};
+static const struct reader_text texts[] = {
+    {"title", offsetof(struct experiment_text, title)},
+    {"symptom", offsetof(struct experiment_text, symptom)},
+    {"see", offsetof(struct experiment_text, see)},
+    {"why", offsetof(struct experiment_text, why)},
+    {"fix", offsetof(struct experiment_text, fix)},
+    {"rest", offsetof(struct experiment_text, rest)},
+    {NULL, 0}};
 
-enum { TEXTS_N = sizeof(texts) / sizeof(texts[0]), TEXTS_NEEDED = TEXTS_N - 1 };
-
-static const char **text_at(struct experiment_text *text, size_t index)
-{
-    return (const char **)(void *)((char *)text + texts[index].offset);
-}
-
-static bool set_text(struct reader *reader, struct experiment_text *text,
-                     const char *key, const char *value)
-{
-    for (size_t i = 0; i < TEXTS_N; i++)
-        if (strcmp(texts[i].name, key) == 0) {
-            *text_at(text, i) = value;
-            return true;
-        }
-    return reader_fail(reader, "there is no text '%s'", key);
-}
+enum { TEXTS_NEEDED = sizeof(texts) / sizeof(texts[0]) - 2 };
 
 static bool set_head(struct reader *reader, struct experiment *into,
                      const char *key, const char *value)
@@ -195,7 +178,7 @@ static bool set_value(struct reader *reader, struct experiment *into,
 
     return section < 0 ? set_head(reader, into, key, value)
            : section < EXPERIMENT_LANGUAGES_N
-               ? set_text(reader, &into->text[section], key, value)
+               ? reader_text(reader, texts, &into->text[section], key, value)
                : set_play(reader,
                           &into->plays[section - EXPERIMENT_LANGUAGES_N], key,
                           value);
@@ -214,10 +197,9 @@ static bool has_all(struct reader *reader, struct experiment *into,
     if (!into->text[EXPERIMENT_ZH].title && !is_ours)
         into->text[EXPERIMENT_ZH] = into->text[EXPERIMENT_EN];
     for (int i = 0; i < EXPERIMENT_LANGUAGES_N; i++) {
-        for (size_t j = 0; j < TEXTS_NEEDED; j++)
-            if (!*text_at(&into->text[i], j) || !**text_at(&into->text[i], j))
-                return reader_fail(reader, "[%s] has no %s", sections[i],
-                                   texts[j].name);
+        if (!reader_has_texts(reader, texts, TEXTS_NEEDED, &into->text[i],
+                              sections[i]))
+            return false;
         if (has_rest != (into->text[i].rest != NULL))
             return reader_fail(reader, "[%s] has %s rest, as the plays have %s",
                                sections[i], has_rest ? "no" : "a",

@@ -141,6 +141,34 @@ bool reader_faults(struct reader *reader, unsigned *faults, char *words)
     return true;
 }
 
+static const char **text_at(void *texts, const struct reader_text *text)
+{
+    return (const char **)(void *)((char *)texts + text->offset);
+}
+
+bool reader_text(struct reader *reader, const struct reader_text list[],
+                 void *texts, const char *key, const char *value)
+{
+    for (; list->name; list++)
+        if (strcmp(list->name, key) == 0) {
+            *text_at(texts, list) = value;
+            return true;
+        }
+    return reader_fail(reader, "there is no text '%s'", key);
+}
+
+bool reader_has_texts(struct reader *reader, const struct reader_text list[],
+                      size_t n, void *texts, const char *section)
+{
+    for (size_t i = 0; i < n; i++) {
+        const char *text = *text_at(texts, &list[i]);
+
+        if (!text || !*text)
+            return reader_fail(reader, "[%s] has no %s", section, list[i].name);
+    }
+    return true;
+}
+
 bool reader_play(struct reader *reader, struct stage_scene *scene,
                  const char **schedule, const char *key, char *value)
 {

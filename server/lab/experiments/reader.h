@@ -47,6 +47,20 @@ bool reader_name(struct reader *reader, char id[8], char name[40]);
 /* Adds WORDS, with blanks between, to FAULTS, a bit for each. */
 bool reader_faults(struct reader *reader, unsigned *faults, char *words);
 
+/* A text of a struct of texts, by its name; in a list that ends with a NULL. */
+struct reader_text {
+    const char *name;
+    size_t offset;
+};
+
+/* Takes KEY, of LIST, into TEXTS. */
+bool reader_text(struct reader *reader, const struct reader_text list[],
+                 void *texts, const char *key, const char *value);
+
+/* Whether TEXTS, of SECTION, has the first N of LIST. */
+bool reader_has_texts(struct reader *reader, const struct reader_text list[],
+                      size_t n, void *texts, const char *section);
+
 /* Takes KEY, "lock", "schedule" or a flag of `stockade replay`, into what is played. */
 bool reader_play(struct reader *reader, struct stage_scene *scene,
                  const char **schedule, const char *key, char *value);

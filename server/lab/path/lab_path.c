@@ -325,7 +325,9 @@ static bool read_options(int argc, char *argv[], struct walk *walk)
             walk->look |= DRAW_CHINESE;
         }
         if (c == 'c')
-            walk->choice = optarg[0] && !optarg[1] ? optarg[0] : '?';
+            walk->choice = '?';
+        if (c == 'c' && strlen(optarg) == 1)
+            walk->choice = optarg[0];
         if (c == '?') {
             fprintf(stderr, "stockade lab path --help lists the flags\n");
             return false;

@@ -23,33 +23,16 @@ static const char *const sections[] = {"en", "zh", "break", "a",
 
 /* ---- a file -------------------------------------------------------------- */
 
-static const struct {
-    const char *name;
-    size_t offset;
-} texts[] = {{"title", offsetof(struct path_text, title)},
-             {"literature", offsetof(struct path_text, literature)},
-             {"still", offsetof(struct path_text, still)},
-             {"redisson", offsetof(struct path_text, redisson)},
-             {"redsync", offsetof(struct path_text, redsync)},
-             {"spring", offsetof(struct path_text, spring)}};
+static const struct reader_text texts[] = {
+    {"title", offsetof(struct path_text, title)},
+    {"literature", offsetof(struct path_text, literature)},
+    {"still", offsetof(struct path_text, still)},
+    {"redisson", offsetof(struct path_text, redisson)},
+    {"redsync", offsetof(struct path_text, redsync)},
+    {"spring", offsetof(struct path_text, spring)},
+    {NULL, 0}};
 
-enum { TEXTS_N = sizeof(texts) / sizeof(texts[0]) };
-
-static const char **text_at(struct path_text *text, size_t index)
-{
-    return (const char **)(void *)((char *)text + texts[index].offset);
-}
-
-static bool set_text(struct reader *reader, struct path_text *text,
-                     const char *key, const char *value)
-{
-    for (size_t i = 0; i < TEXTS_N; i++)
-        if (strcmp(texts[i].name, key) == 0) {
-            *text_at(text, i) = value;
-            return true;
-        }
-    return reader_fail(reader, "there is no text '%s'", key);
-}
+enum { TEXTS_N = sizeof(texts) / sizeof(texts[0]) - 1 };
 
 /* "late 1 troubles 2": those that differ from the bounds of all hints. */
 static bool set_bounds(struct reader *reader, struct search_bounds *bounds,
@@ -109,7 +92,7 @@ static bool set_value(struct reader *reader, struct path_stop *stop,
     if (section < 0)
         return reader_fail(reader, "a stop begins with [en]");
     if (section < BREAK)
-        return set_text(reader, &stop->text[section], key, value);
+        return reader_text(reader, texts, &stop->text[section], key, value);
     return section == BREAK
                ? set_break(reader, stop, key, value)
                : set_choice(reader, &stop->choices[section - CHOICES], key,
@@ -121,10 +104,9 @@ static bool has_all(struct reader *reader, struct path_stop *stop)
     const struct path_choice *choice = stop->choices;
 
     for (int i = 0; i < EXPERIMENT_LANGUAGES_N; i++)
-        for (size_t j = 0; j < TEXTS_N; j++)
-            if (!*text_at(&stop->text[i], j))
-                return reader_fail(reader, "[%s] has no %s", sections[i],
-                                   texts[j].name);
+        if (!reader_has_texts(reader, texts, TEXTS_N, &stop->text[i],
+                              sections[i]))
+            return false;
     if (!stop->scene.lock || !stop->code || !stop->faults)
         return reader_fail(reader, "[break] has no lock, code, or faults");
     if (!choice->scene.lock != !stop->schedule)

@@ -1,7 +1,6 @@
 /* The judge of a stop is the search: nothing in its file says which choice is right. See
  * path.h. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "server/lab/explore/explore.h"
 #include "server/lab/path/path.h"
@@ -15,6 +14,7 @@ struct judgement {
     struct explore explore; /* with the faults that count against it */
     enum stage_fault fault; /* the nearest of them; STAGE_FAULT_N = none */
     unsigned others;        /* that were found on the way */
+    bool is_new;            /* the stop's own lock has another one */
     unsigned look;
 };
 
@@ -55,36 +55,22 @@ static void tell(const struct judgement *judgement, const char *schedule)
     char verdict[EXPLORE_VERDICT_BYTES];
 
     if (judgement->answer == PATH_BREAKS) {
-        draw_say(stdout, judgement->look, "it still breaks: %s\n",
+        draw_say(stdout, judgement->look,
+                 judgement->is_new ? "it breaks in another way: %s\n"
+                                   : "it still breaks: %s\n",
                  stage_fault_text(judgement->fault));
         printf("  ");
         command_replay(stdout, &explore->scene, schedule);
         putchar('\n');
-    } else {
-        draw_say(stdout, judgement->look, "%s\n",
-                 explore_verdict(explore, verdict));
-        tell_others(judgement);
+        return;
     }
+    draw_say(stdout, judgement->look, "%s\n",
+             explore_verdict(explore, verdict));
+    tell_others(judgement);
     if (judgement->answer == PATH_UNKNOWN)
         draw_say(stdout, judgement->look,
                  "time was up first: that is no answer yet\n");
     explore_tell_bounds(stdout, explore);
-}
-
-static void member(const char *name, const char *text, unsigned look)
-{
-    printf(", \"%s\": ", name);
-    draw_json_say(stdout, text, look);
-}
-
-/* The text that a stream got is its own line breaks' only. */
-static char *one_line(char *text)
-{
-    for (char *at = text; (at = strchr(at, '\n')) != NULL;)
-        *at = ' ';
-    for (size_t n = strlen(text); n > 0 && text[n - 1] == ' '; n--)
-        text[n - 1] = '\0';
-    return text;
 }
 
 static void tell_json(const struct judgement *judgement, const char *schedule)
@@ -102,13 +88,14 @@ static void tell_json(const struct judgement *judgement, const char *schedule)
     printf("{\"choice\": \"%c\", \"answer\": \"%s\"",
            judgement->choice ? judgement->choice : '-',
            answers[judgement->answer]);
-    member("says", explore_verdict(explore, verdict), judgement->look);
-    member("bounds", text ? one_line(text) : "", 0);
+    printf(", \"says\": ");
+    draw_json_say(stdout, explore_verdict(explore, verdict), judgement->look);
+    printf(", \"bounds\": ");
+    draw_json_string(stdout, text ? text : "");
     free(text);
-    if (judgement->answer == PATH_BREAKS) {
+    if (judgement->answer == PATH_BREAKS)
         printf(", \"fault\": \"%s\", \"schedule\": \"%s\"",
                stage_fault_word(judgement->fault), schedule);
-    }
     printf(", \"others\": ");
     draw_json_faults(stdout, judgement->others);
     printf(", \"moves\": %u}\n", explore->result.moves);
@@ -133,6 +120,7 @@ enum path_answer path_judge(const struct path_stop *stop, char choice,
     if (!explore_search(explore, error, error_size))
         return PATH_FAILED;
     sort_out(&judgement, against);
+    judgement.is_new = (stop->faults & 1u << judgement.fault) == 0;
     if (judgement.fault != STAGE_FAULT_N) {
         found = &explore->result.faults[judgement.fault];
         stage_text(found->moves, found->n, schedule, sizeof(schedule));
