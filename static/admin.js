@@ -1,7 +1,7 @@
-// For the administrator, while that part of the page is open: how the stock of a
-// product is split over segments, and splitting it anew.
+// For the administrator, while that part of the page is open: adding a product, its stock,
+// its sale's beginning and end, how its stock is split over segments; and the audit.
 
-import { call, count, explain, noAnswer, say, setText } from './shop.js';
+import { call, count, explain, newKey, noAnswer, now, say, setText } from './shop.js';
 
 const admin = document.getElementById('admin');
 const token = document.getElementById('token');
@@ -45,30 +45,94 @@ export function drawAdmin(card, product) {
   segments.dataset.shown = product.segments;
 }
 
-// Does what the administrator asked for, and says there how it went.
-async function administer(card, act, done, refresh) {
-  const answer = card.querySelector('.segmented .answer');
-  const buttons = [...card.querySelectorAll('.resize button')];
-  if (buttons.some((button) => button.ariaDisabled === 'true')) return;
+// Does what the administrator asked for, in PLACE, and says there how it went.
+async function administer(place, act, done) {
+  const answer = place.querySelector('.answer');
+  const buttons = [...place.querySelectorAll('button')];
+  if (buttons.some((button) => button.ariaDisabled === 'true')) return null;
   for (const button of buttons) button.ariaDisabled = 'true';
   const reply = await act({ token: token.value });
   for (const button of buttons) button.ariaDisabled = null;
-  if (reply.status === 200 && reply.body) say(answer, done(reply.body), 'yes');
-  else if (reply.body) say(answer, `Not done: ${explain(reply)}`, 'no');
+  if (reply.status >= 200 && reply.status < 300 && reply.body) say(answer, done(reply.body), done.kind?.(reply.body) ?? 'yes');
+  else if (reply.body && reply.status < 500) say(answer, `Not done: ${explain(reply)}`, 'no');
   else say(answer, `${noAnswer(reply)} We do not know whether it was done.`, 'no');
-  refresh();
+  return reply;
 }
 
 export function wireAdmin(card, id, refresh) {
-  const wanted = card.querySelector('.segments');
-  card.querySelector('.resize').addEventListener('submit', (event) => {
+  const place = card.querySelector('.segmented');
+  const path = `/api/products/${id}`;
+  const ask = async (act, done) => {
+    const reply = await administer(place, act, done);
+    refresh();
+    return reply;
+  };
+  const onSubmit = (form, run) => place.querySelector(form).addEventListener('submit', (event) => {
     event.preventDefault();
-    administer(card, (access) => call('PATCH', `/api/products/${id}`, { body: { segments: Number(wanted.value) }, ...access }),
-      (product) => `Split over ${product.segments} ${product.segments === 1 ? 'segment' : 'segments'}.`, refresh);
+    run();
   });
-  card.querySelector('.warmup').addEventListener('click', () => {
-    administer(card, (access) => call('POST', `/api/products/${id}/warmup`, access),
-      (warm) => (warm.in_redis ? 'Its stock hints are in Redis.' : 'Redis has no stock hints now; orders do without.'), refresh);
+  const onClick = (button, run) => place.querySelector(button).addEventListener('click', run);
+  const patch = (body, done) => ask((access) => call('PATCH', path, { body, ...access }), done);
+
+  onSubmit('.resize', () => patch({ segments: Number(place.querySelector('.segments').value) },
+    ({ segments }) => `Split over ${segments} ${segments === 1 ? 'segment' : 'segments'}.`));
+  onClick('.warmup', () => ask((access) => call('POST', `${path}/warmup`, access),
+    (warm) => (warm.in_redis ? 'Its stock hints are in Redis.' : 'Redis has no stock hints now; orders do without.')));
+  // A restock keeps its key until it is done: pressed again it adds nothing twice.
+  let key = newKey();
+  let units = 0;
+  onSubmit('.restock', async () => {
+    const quantity = Number(place.querySelector('.units').value);
+    if (quantity !== units) key = newKey();
+    units = quantity;
+    const reply = await ask((access) => call('POST', `${path}/restock`, { body: { quantity }, key, ...access }),
+      ({ stock }) => `${count(quantity)} more: ${count(stock)} are left now.`);
+    if (reply?.status === 200) key = newKey();
+  });
+  const iso = (ms) => new Date(ms).toISOString();
+  onClick('.open', () => patch({ opens_at: null, ends_at: null }, () => 'Open, without an end.'));
+  onClick('.close', () => patch({ opens_at: null, ends_at: iso(now()) }, () => 'Closed.'));
+}
+
+// ---- a new product, and the audit -----------------------------------------------
+
+// The price is rounded because 0.29 * 100 is no whole number.
+function newProduct(form) {
+  const body = { name: form.elements.name.value, stock: form.elements.stock.valueAsNumber,
+    price_cents: Math.round(form.elements.price.valueAsNumber * 100) };
+  const { limit, opens, ends } = form.elements;
+  if (limit.value) body.limit_per_user = limit.valueAsNumber;
+  if (opens.value) body.opens_at = new Date(opens.value).toISOString();
+  if (ends.value) body.ends_at = new Date(ends.value).toISOString();
+  return body;
+}
+
+const FAULTS = ['oversold', 'undersold', 'phantom', 'negative', 'stranded', 'duplicates', 'over_limit', 'miscounted', 'fence_regressions', 'lost'];
+
+function verdict(audit) {
+  if (audit.balanced) return `The ledger adds up: ${count(audit.sold)} sold in ${count(audit.orders)} orders, ${count(audit.cancelled)} cancelled.`;
+  const faults = FAULTS.filter((name) => audit[name]).map((name) => `${count(audit[name])} ${name.replace('_', ' ')}`);
+  return `The ledger does not add up: ${faults.join(', ')}.`;
+}
+verdict.kind = ({ balanced }) => (balanced ? 'yes' : 'no');
+
+// REFRESH draws the products anew.
+export function wireAdminPart(refresh) {
+  const form = document.getElementById('new-product');
+  form.addEventListener('submit', async (event) => {
+    event.preventDefault();
+    const path = `/api/products/${form.elements.id.value}`;
+    const body = newProduct(form);
+    const reply = await administer(form, async (access) => {
+      const there = await call('GET', path); // PUT would change a product that is there
+      return there.status === 404 ? call('PUT', path, { body, ...access })
+        : { ...there, body: there.status === 200 ? { title: 'This number has a product already' } : there.body, status: there.status === 200 ? 409 : there.status };
+    }, ({ name, stock }) => `Added: ${name}, ${count(stock)} in stock.`);
+    if (reply?.status === 201) form.reset();
+    refresh();
+  });
+  document.getElementById('audit').addEventListener('click', () => {
+    administer(document.getElementById('ledger'), (access) => call('GET', '/api/audit', access), verdict);
   });
 }
 

@@ -2,7 +2,7 @@
 // button for each product. The answer to a press stands at the product. All it
 // knows comes from the interface in /openapi.json.
 
-import { drawAdmin, isAdmin, refreshSegments, wireAdmin } from './admin.js';
+import { drawAdmin, isAdmin, refreshSegments, wireAdmin, wireAdminPart } from './admin.js';
 import { askOrders, beginOrder, confirmOrder, doubtOrder, forgetOrder } from './orders.js';
 import { call, count, countdown, explain, money, newKey, noAnswer, now, owedMs, placeOrder, say, sayLater, setText, sleep, when } from './shop.js';
 
@@ -223,4 +223,5 @@ setInterval(() => {
   cards.forEach(drawState);
   drawLink();
 }, TICK_MS);
+wireAdminPart(refresh);
 watch();

@@ -177,4 +177,33 @@ test('an administrator splits a stock', async (page) => {
   await says(item.locator('.segmented .answer'), /^Its stock hints are in Redis\.$/);
 });
 
+test('an administrator adds a product, restocks, closes, opens, and adds up', async (page) => {
+  await page.goto('/');
+  await administrator(page).click();
+  const form = page.locator('#new-product');
+  for (const [label, value] of [['Number', '345'], ['Name', 'Lamp'], ['Stock', '5'], ['Price in EUR', '0.29'], ['Limit per customer', '2']]) {
+    await form.getByLabel(label).fill(value);
+  }
+  await form.getByRole('button').click();
+  await says(form.locator('.answer'), /^Added: Lamp, 5 in stock\.$/);
+  const { item, button, window } = card(page, 'Lamp');
+  await says(item, /€0\.29.*5 of 5 left.*2 per customer/s);
+  const done = item.locator('.segmented .answer');
+  await item.getByLabel('Units').fill('7');
+  await item.getByRole('button', { name: 'Restock' }).click();
+  await says(done, /^7 more: 12 are left now\.$/);
+  await item.getByRole('button', { name: 'Close now' }).click();
+  await says(window, /^Ended/);
+  assert.equal(await button.isVisible(), false);
+  await item.getByRole('button', { name: 'Open now' }).click();
+  await button.waitFor();
+  assert.equal((await api('GET', '/api/products/345')).stock, 12);
+  // The number is taken: nothing of the product changes.
+  for (const [label, value] of [['Number', '345'], ['Name', 'Other'], ['Stock', '5'], ['Price in EUR', '1']]) await form.getByLabel(label).fill(value);
+  await form.getByRole('button').click();
+  await says(form.locator('.answer'), /^Not done: This number has a product already\.$/);
+  await page.getByRole('button', { name: 'Add up the ledger' }).click();
+  await says(page.locator('#ledger .answer'), /^The ledger adds up: \d+ sold in \d+ orders, \d+ cancelled\.$/);
+}, { allow: /status of 404/ }); // it asks first whether the number is free
+
 await runTests();
