@@ -189,10 +189,10 @@ struct dlock_strategy {
      * so another waiter must get the wake-up.
      */
     void *(*watch)(struct dlock_session *session, const char *name);
-    uint64_t (*arm)(struct dlock_session *session, void *watch,
-                    uint64_t until_ms, const struct dlock_wake_call *call);
-    void (*disarm)(struct dlock_session *session, void *watch);
-    void (*unwatch)(struct dlock_session *session, void *watch, bool unused);
+    uint64_t (*arm)(void *watch, uint64_t until_ms,
+                    const struct dlock_wake_call *call);
+    void (*disarm)(void *watch);
+    void (*unwatch)(void *watch, bool unused);
 
     /*
      * DLOCK_CAP_WAKE: all that are armed are called; waits that dlock_wait_ended()

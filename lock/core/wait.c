@@ -249,7 +249,7 @@ bool dlock_wait_try(struct dlock_wait *wait)
 static void leave_watch(struct dlock_wait *wait)
 {
     if (wait->watch != NULL)
-        wait->strategy->unwatch(wait->session, wait->watch, !wait->answered);
+        wait->strategy->unwatch(wait->watch, !wait->answered);
     wait->watch = NULL;
     wait->watched = false;
 }
@@ -271,14 +271,13 @@ struct dlock_pause dlock_wait_arm(struct dlock_wait *wait,
     if (wait->watch == NULL)
         return (struct dlock_pause){.us = poll_pause_us(wait)};
     return (struct dlock_pause){
-        .until_ms =
-            strategy->arm(wait->session, wait->watch, sleep_until(wait), call)};
+        .until_ms = strategy->arm(wait->watch, sleep_until(wait), call)};
 }
 
 void dlock_wait_disarm(struct dlock_wait *wait)
 {
     if (wait->watch != NULL)
-        wait->strategy->disarm(wait->session, wait->watch);
+        wait->strategy->disarm(wait->watch);
 }
 
 /* The duties after the last try, and the status that comes of all. */

@@ -102,7 +102,7 @@ enum dlock_status dlock_quorum_open(struct dlock *client, bool majority,
         goto err_after_alloc;
     nodes->needed = majority ? nodes->n / 2 + 1 : nodes->n;
     client->wire.address = nodes->configs[0].address;
-    status = dlock_redisson_open(client, error);
+    status = dlock_wakeup_open(client, error);
     if (status != DLOCK_OK)
         goto err_after_alloc;
     client->own = nodes;
@@ -118,7 +118,7 @@ void dlock_quorum_close(struct dlock *client)
 {
     struct dlock_nodes *nodes = client->own;
 
-    dlock_redisson_close(client);
+    dlock_wakeup_close(client);
     dlock_quorum_end_renewals(nodes);
     free(nodes);
 }

@@ -85,8 +85,7 @@ enum dlock_status dlock_quorum_release(struct dlock_session *session,
                                       .insists = true};
     struct dlock_count count;
 
-    dlock_node_fill_release(session, "eval-release", attempt,
-                            &exchange.command);
+    dlock_node_fill_release(session, attempt, &exchange.command);
     return ask(session, &question, &count, error);
 }
 
@@ -205,7 +204,7 @@ enum dlock_status dlock_quorum_inspect(struct dlock_session *session,
                                       .agrees = is_list};
     struct dlock_count count;
 
-    dlock_node_fill_inspect(attempt, &exchange.command);
+    dlock_node_fill_inspect(session, attempt, &exchange.command);
     count = dlock_quorum_ask(session, &question, error);
     if (count.yes < poll->needed)
         return count.unknown > 0 ? DLOCK_UNKNOWN : DLOCK_UNREACHABLE;

@@ -23,16 +23,8 @@ const struct dlock_node_kind dlock_node_plain = {
     .channel = ":dlock-freed",
 };
 
-static const struct dlock_node_kind *
-kind_of(const struct dlock_session *session)
-{
-    return session->client->strategy->variant;
-}
-
-/*
- * Longer than a caller that was told "don't know" goes on asking, on top of
- * what a copy of the command can be on its way.
- */
+/* The memory of a release must outlive the calls of a caller that was told "don't
+ * know", and the longest delay of a copy of the command. */
 enum { DONE_LIFE_MS_MIN = 60000 };
 
 uint64_t dlock_node_done_life_ms(const struct dlock_session *session)
@@ -68,14 +60,14 @@ void dlock_node_add_keys(const struct dlock_session *session, bool fenced,
     dlock_node_add_done(session->owner, command);
     if (fenced)
         dlock_node_add_fence(command);
-    dlock_node_add_waiters(kind_of(session), command);
+    dlock_node_add_waiters(dlock_node_kind_of(session), command);
 }
 
 void dlock_node_fill_acquire(const struct dlock_session *session,
                              const struct dlock_attempt *attempt,
                              struct dlock_command *command)
 {
-    const struct dlock_node_kind *kind = kind_of(session);
+    const struct dlock_node_kind *kind = dlock_node_kind_of(session);
 
     dlock_command_init(command, "eval-acquire", attempt->name, kind->acquire);
     command->repeatable = true;
@@ -96,14 +88,13 @@ void dlock_node_fill_acquire(const struct dlock_session *session,
     dlock_command_derived(command, kind->channel, "");
 }
 
-/* CHANNEL: who listens there is woken. */
-static void fill_release(const struct dlock_session *session, const char *step,
-                         const struct dlock_attempt *attempt,
+/* CHANNEL: waiters that listen there are woken. */
+static void fill_release(const struct dlock_session *session,
+                         const struct dlock_attempt *attempt, const char *step,
                          const char *channel, struct dlock_command *command)
 {
-    const struct dlock_node_kind *kind = kind_of(session);
-
-    dlock_command_init(command, step, attempt->name, kind->release);
+    dlock_command_init(command, step, attempt->name,
+                       dlock_node_kind_of(session)->release);
     command->repeatable = true;
     dlock_node_add_keys(session, false, command);
     dlock_command_arg(command, session->owner);
@@ -116,22 +107,22 @@ static void fill_release(const struct dlock_session *session, const char *step,
 }
 
 void dlock_node_fill_release(const struct dlock_session *session,
-                             const char *step,
                              const struct dlock_attempt *attempt,
                              struct dlock_command *command)
 {
-    fill_release(session, step, attempt, kind_of(session)->channel, command);
+    fill_release(session, attempt, "eval-release",
+                 dlock_node_kind_of(session)->channel, command);
 }
 
 /*
- * Two that try in vain would else wake each other without end, each by taking
- * back what was in the other's way.
+ * An undo must wake nobody. Two clients that each hold a minority would else wake
+ * each other without end, each by taking back what was in the other's way.
  */
 void dlock_node_fill_undo(const struct dlock_session *session,
                           const struct dlock_attempt *attempt,
                           struct dlock_command *command)
 {
-    fill_release(session, "eval-undo", attempt, ":dlock-undone", command);
+    fill_release(session, attempt, "eval-undo", ":dlock-undone", command);
 }
 
 /* WAY: see renew.lua. */
@@ -175,14 +166,16 @@ void dlock_node_fill_extend(const struct dlock_session *session,
                             const struct dlock_attempt *attempt,
                             struct dlock_command *command)
 {
-    fill_renew(kind_of(session), attempt->name, session->owner,
+    fill_renew(dlock_node_kind_of(session), attempt->name, session->owner,
                dlock_number(session->client), attempt->lease_ms,
                attempt->holds <= 1 ? "set" : "lengthen", command);
 }
 
-void dlock_node_fill_inspect(const struct dlock_attempt *attempt,
+void dlock_node_fill_inspect(const struct dlock_session *session,
+                             const struct dlock_attempt *attempt,
                              struct dlock_command *command)
 {
+    (void)session;
     dlock_command_init(command, "eval-inspect", attempt->name,
                        &dlock_script_inspect);
     dlock_command_key(command, attempt->name);
@@ -207,12 +200,11 @@ enum dlock_status dlock_node_read_acquire(const struct dlock_reply *reply,
     return DLOCK_BUSY;
 }
 
-enum dlock_status dlock_node_read_done(enum dlock_status status,
-                                       const struct dlock_reply *reply,
+enum dlock_status dlock_node_read_done(const struct dlock_reply *reply,
                                        struct dlock_error *error)
 {
-    if (status != DLOCK_OK || reply->integers[0] >= 0)
-        return status;
+    if (reply->integers[0] >= 0)
+        return DLOCK_OK;
     if (reply->integers[0] == DLOCK_OVERTAKEN)
         return dlock_error_set(error, DLOCK_UNKNOWN,
                                "overtaken by a newer command");

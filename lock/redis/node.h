@@ -25,7 +25,8 @@ struct dlock_node_kind {
     const struct dlock_script *renew;
     const char *channel; /* suffix: what a release is published on */
 
-    /* Locks whose waiters the server knows (waiters.h); NULL = it does not. */
+    /* Locks whose waiters the server knows (waiters.lua, fair_queue.lua); NULL = it
+     * does not. */
     const struct dlock_script *leave;
     const struct dlock_script *list;
     const char *keys[2]; /* suffixes: where they are kept; NULL = no such key */
@@ -33,6 +34,15 @@ struct dlock_node_kind {
 
 /* It wakes one waiter of each client: acquire.lua and release.lua as they are. */
 extern const struct dlock_node_kind dlock_node_plain;
+
+/* A channel for each waiter that the server knows: this and its owner id. */
+#define DLOCK_NODE_TURN_CHANNEL ":dlock-turn:"
+
+static inline const struct dlock_node_kind *
+dlock_node_kind_of(const struct dlock_session *session)
+{
+    return session->client->strategy->variant;
+}
 
 /* The keys that all scripts have: lock, done, FENCED: fence, the waiters'. */
 void dlock_node_add_keys(const struct dlock_session *session, bool fenced,
@@ -51,29 +61,21 @@ enum { DLOCK_FENCE_LIFE_MS = 120000 };
 void dlock_node_add_fence(struct dlock_command *command);
 
 /* Puts one command together. ATTEMPT has to outlive COMMAND. */
-void dlock_node_fill_acquire(const struct dlock_session *session,
+typedef void dlock_node_fill(const struct dlock_session *session,
                              const struct dlock_attempt *attempt,
                              struct dlock_command *command);
 
-/* Of a release: attempt->holds is what is to be left. */
-void dlock_node_fill_release(const struct dlock_session *session,
-                             const char *step,
-                             const struct dlock_attempt *attempt,
-                             struct dlock_command *command);
+/* A release leaves attempt->holds holds. An undo is the release of an acquire that
+ * came to nothing, and wakes nobody. An extend may shorten the lease. */
+dlock_node_fill dlock_node_fill_acquire;
+dlock_node_fill dlock_node_fill_release;
+dlock_node_fill dlock_node_fill_undo;
+dlock_node_fill dlock_node_fill_extend;
+dlock_node_fill dlock_node_fill_inspect;
 
-/* The same for an acquire that came to nothing: step "eval-undo", wakes nobody. */
-void dlock_node_fill_undo(const struct dlock_session *session,
-                          const struct dlock_attempt *attempt,
-                          struct dlock_command *command);
-
-/* For a strategy's `renew`, and as such; for its `extend`, which may shorten too. */
+/* For a strategy's `renew`, and as such. */
 dlock_fill_renewal dlock_node_fill_renewal;
 dlock_renew_slot dlock_node_renew;
-void dlock_node_fill_extend(const struct dlock_session *session,
-                            const struct dlock_attempt *attempt,
-                            struct dlock_command *command);
-void dlock_node_fill_inspect(const struct dlock_attempt *attempt,
-                             struct dlock_command *command);
 
 /*
  * How long a release is remembered: longer than a copy of it, or of an older
@@ -86,9 +88,8 @@ enum dlock_status dlock_node_read_acquire(const struct dlock_reply *reply,
                                           struct dlock_grant *grant,
                                           uint64_t *busy_ms,
                                           struct dlock_error *error);
-/* Of a release and an extend: a negative reply is a no. */
-enum dlock_status dlock_node_read_done(enum dlock_status status,
-                                       const struct dlock_reply *reply,
+/* The reply to a release or an extend: a negative one is a no. */
+enum dlock_status dlock_node_read_done(const struct dlock_reply *reply,
                                        struct dlock_error *error);
 void dlock_node_read_inspect(const struct dlock_reply *reply,
                              struct dlock_holder *holder);

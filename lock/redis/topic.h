@@ -26,6 +26,7 @@ struct dlock_topic {
 
 struct dlock_waiter {
     struct dlock_waiter *next;
+    struct dlock_wakeup *wakeup;
     struct dlock_topic *topic;
     struct dlock_wake_call call; /* not yet called if .told is there */
     bool permit;                 /* it is worth trying */

@@ -183,7 +183,7 @@ static enum dlock_status inspect_script_call(struct dlock_rung_call *call,
     struct dlock_reply reply;
     enum dlock_status status;
 
-    dlock_node_fill_inspect(call->attempt, &command);
+    dlock_node_fill_inspect(call->session, call->attempt, &command);
     status = dlock_rung_send(call, &command, &reply);
     if (status == DLOCK_OK)
         dlock_node_read_inspect(&reply, holder);

@@ -11,7 +11,6 @@
 #include "lock/dlock_tls.h"
 #include "lock/dlock_zk.h"
 #include "lock/redis/lock_redisson.h"
-#include "lock/redis/waiters.h"
 
 /*
  * Nothing of the lock is different from fenced. It is the resource that is told,

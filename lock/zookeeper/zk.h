@@ -277,12 +277,10 @@ enum dlock_status dlock_zk_client_session_open(struct dlock_session *session,
                                                struct dlock_error *error);
 void dlock_zk_client_session_close(struct dlock_session *session);
 void *dlock_zk_client_watch(struct dlock_session *session, const char *name);
-uint64_t dlock_zk_client_arm(struct dlock_session *session, void *watch,
-                             uint64_t until_ms,
+uint64_t dlock_zk_client_arm(void *watch, uint64_t until_ms,
                              const struct dlock_wake_call *call);
-void dlock_zk_client_disarm(struct dlock_session *session, void *watch);
-void dlock_zk_client_unwatch(struct dlock_session *session, void *watch,
-                             bool unused);
+void dlock_zk_client_disarm(void *watch);
+void dlock_zk_client_unwatch(void *watch, bool unused);
 void dlock_zk_client_wake_all(struct dlock *client);
 
 #define DLOCK_ZK_FUNCTIONS                                                     \
