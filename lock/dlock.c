@@ -11,9 +11,11 @@
  */
 #include "lock/dlock.h"
 
+#include <ctype.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "lock/async/async.h"
 #include "lock/core/check.h"
@@ -28,6 +30,8 @@ enum {
     COMMAND_TIMEOUT_MS = 1000,
     WATCHDOG_LEASE_MS = 10000,
 };
+
+enum { HOST_BYTES_MAX = 63 }; /* of a label */
 
 /* Guards the lists of open sessions, of all clients: it is rarely taken. */
 static pthread_mutex_t sessions_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -74,7 +78,21 @@ static enum dlock_status configure(struct dlock *client,
     client->url = options->url;
     if (client->strategy->server == NULL)
         return DLOCK_OK;
-    return client->strategy->server->prepare(client, options->label, error);
+    return client->strategy->server->prepare(client, error);
+}
+
+/* People want to know whose a lock is, and owner ids are random. */
+static void make_label(struct dlock *client, const char *label)
+{
+    char host[HOST_BYTES_MAX + 1] = "";
+
+    if (gethostname(host, sizeof(host) - 1) != 0 || host[0] == '\0')
+        (void)snprintf(host, sizeof(host), "unknown");
+    for (char *at = host; *at != '\0'; at++)
+        if (!isgraph((unsigned char)*at))
+            *at = '?';
+    (void)snprintf(client->label, sizeof(client->label), "%s:%ld:%s", host,
+                   (long)getpid(), label);
 }
 
 /*
@@ -101,13 +119,9 @@ static void close_watchdog(struct dlock *client)
 static void renew(struct dlock *client, struct dlock_renew renews[], size_t n,
                   unsigned lease_ms, uint64_t limit_ms)
 {
-    const struct dlock_strategy *strategy = client->strategy;
-
     for (size_t i = 0; i < n; i++)
         renews[i].number = dlock_number(client);
-    strategy->renew(client, renews, n, lease_ms, limit_ms);
-    if (strategy->server != NULL)
-        strategy->server->label_keep(client, client->renewal_wire, lease_ms);
+    client->strategy->renew(client, renews, n, lease_ms, limit_ms);
 }
 
 /* Only where there is something to renew. Its thread starts when it must. */
@@ -160,6 +174,8 @@ enum dlock_status dlock_open(const struct dlock_options *options,
     if (status != DLOCK_OK)
         goto err_after_alloc;
     make_id(made);
+    if (options->label != NULL)
+        make_label(made, options->label);
     status = open_watchdog(made, options, &detail);
     if (status != DLOCK_OK)
         goto err_after_alloc;

@@ -41,8 +41,7 @@ struct dlock {
     dlock_nudge *nudge;          /* theirs */
     void *own;                   /* what else its open made */
     char id[33];                 /* 32 random hex digits */
-    char label[DLOCK_LABEL_BYTES_MAX + 1]; /* "" = none; see label.h */
-    atomic_uint_fast64_t label_until_ms;   /* lease time; the server knows it */
+    char label[DLOCK_LABEL_BYTES_MAX + 1]; /* "host:pid:label"; "" = none */
     atomic_uint_fast64_t sessions_n;
     atomic_uint_fast64_t numbers_n; /* see dlock_number() */
     atomic_uint_fast64_t primary;   /* of wire.primary */

@@ -48,8 +48,6 @@ enum dlock_status dlock_inspect(struct dlock_session *session, const char *name,
     if (status != DLOCK_OK)
         return status;
     status = strategy->inspect(session, &attempt, &found, &detail);
-    if (status == DLOCK_OK && found.held && strategy->server != NULL)
-        strategy->server->label_find(session, attempt.limit_ms, &found);
     dlock_session_leave(session);
     if (status == DLOCK_OK)
         *holder = found;

@@ -323,7 +323,6 @@ enum dlock_status dlock_session_end(struct dlock_acquiring *acquiring,
                                     struct dlock_error *error)
 {
     struct dlock_session *session = acquiring->wait.session;
-    const struct dlock_server *server = session->client->strategy->server;
     const struct dlock_attempt *attempt = &acquiring->wait.attempt;
     struct dlock_grant *made = &acquiring->grant;
     enum dlock_status status = settle(acquiring);
@@ -333,9 +332,6 @@ enum dlock_status dlock_session_end(struct dlock_acquiring *acquiring,
     made->attempt = acquiring->number;
     if (status == DLOCK_OK) {
         note_grant(session, made);
-        if (server != NULL)
-            server->label_keep(session->client, session->wire,
-                               attempt->lease_ms);
     } else {
         dlock_held_set(&session->held, attempt->name, attempt->holds);
         leave_anyway(session, attempt);

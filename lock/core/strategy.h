@@ -48,20 +48,14 @@ enum dlock_leaving {
 
 /* A kind of server, for the core; the folder of its locks has the table. */
 struct dlock_server {
-    /* Takes client->url apart, and notes LABEL of the options, or NULL. */
-    enum dlock_status (*prepare)(struct dlock *client, const char *label,
+    /* Takes client->url apart. */
+    enum dlock_status (*prepare)(struct dlock *client,
                                  struct dlock_error *error);
 
     /* As dlock_wire_open() and _close() of redis/wire.h. */
     struct dlock_wire *(*wire_open)(const struct dlock_wire_config *config,
                                     const char *owner);
     void (*wire_close)(struct dlock_wire *wire);
-
-    /* As in redis/label.h. */
-    void (*label_keep)(struct dlock *client, struct dlock_wire *wire,
-                       unsigned lease_ms);
-    void (*label_find)(struct dlock_session *session, uint64_t limit_ms,
-                       struct dlock_holder *holder);
 };
 
 struct dlock_strategy {

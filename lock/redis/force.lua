@@ -36,7 +36,8 @@ end
 local owners = {}
 if kind == 'hash' then
     for _, field in ipairs(redis.call('hkeys', lock)) do
-        if field ~= 'attempt' and field ~= 'renewed' and field ~= 'token' then
+        if field ~= 'attempt' and field ~= 'renewed' and field ~= 'token' and
+            field ~= 'label' then
             owners[#owners + 1] = field
         end
     end

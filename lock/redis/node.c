@@ -5,6 +5,7 @@
  */
 #include "lock/redis/node.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "lock/core/error.h"
@@ -85,6 +86,9 @@ void dlock_node_fill_acquire(const struct dlock_session *session,
     if (kind->leave != NULL)
         dlock_command_number(
             command, attempt->waits ? dlock_node_done_life_ms(session) : 0);
+    dlock_command_arg(command, session->client->label[0] != '\0'
+                                   ? session->client->label
+                                   : "-");
     dlock_command_derived(command, kind->channel, "");
 }
 
@@ -214,10 +218,16 @@ enum dlock_status dlock_node_read_done(const struct dlock_reply *reply,
 void dlock_node_read_inspect(const struct dlock_reply *reply,
                              struct dlock_holder *holder)
 {
+    size_t len = strcspn(reply->string, " ");
+
     if (reply->integers_n < 3)
         return;
     holder->held = true;
-    memcpy(holder->owner, reply->string, DLOCK_OWNER_BYTES_MAX);
+    (void)snprintf(holder->owner, sizeof(holder->owner), "%.*s", (int)len,
+                   reply->string);
+    if (reply->string[len] == ' ')
+        (void)snprintf(holder->label, sizeof(holder->label), "%.*s",
+                       (int)sizeof(holder->label) - 1, reply->string + len + 1);
     holder->holds = (unsigned)reply->integers[0];
     holder->token = (uint64_t)reply->integers[1];
     holder->remaining_ms =

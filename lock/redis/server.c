@@ -3,16 +3,12 @@
 
 #include <stdlib.h>
 
-#include "lock/redis/label.h"
-
-static enum dlock_status prepare(struct dlock *client, const char *label,
+static enum dlock_status prepare(struct dlock *client,
                                  struct dlock_error *error)
 {
     enum dlock_status status =
         dlock_address_parse(client->url, &client->wire.address, error);
 
-    if (label != NULL)
-        dlock_label_make(client, label);
     if (status == DLOCK_OK && (client->wire.address.cluster ||
                                client->wire.address.primary[0] != '\0'))
         client->wire.primary = &client->primary;
@@ -23,8 +19,6 @@ const struct dlock_server dlock_redis_server = {
     .prepare = prepare,
     .wire_open = dlock_wire_open,
     .wire_close = dlock_wire_close,
-    .label_keep = dlock_label_keep,
-    .label_find = dlock_label_find,
 };
 
 struct dlock_exchange *dlock_redis_renewals(struct dlock_renew renews[],
