@@ -9,7 +9,18 @@
 #include <pthread.h>
 #include <sys/queue.h>
 
-#include "lock/core/renew.h"
+#include "lock/core/client.h"
+
+struct dlock_watchdog_config {
+    const struct dlock_wire_config *wire;
+    unsigned lease_ms;
+    dlock_renew_slot *renew;   /* draws the numbers, too */
+    dlock_forced_slot *forced; /* the strategy's */
+    struct dlock *client;      /* for both */
+    uint64_t valid_ms; /* how long a lease counts; see dlock_valid_ms() */
+    dlock_lost_hook *on_lost; /* NULL = nobody wants to know */
+    void *on_lost_ctx;
+};
 
 enum {
     DLOCK_PASS_MAX = 64, /* renewals in one round trip */

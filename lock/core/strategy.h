@@ -13,10 +13,49 @@
 #ifndef DLOCK_STRATEGY_H
 #define DLOCK_STRATEGY_H
 
-#include "lock/core/renew.h"
-#include "lock/core/wake_call.h"
+#include "lock/dlock.h"
 
-struct dlock_session;
+struct dlock_wire_config;
+
+/*
+ * Whom to tell that it is worth trying again: a thread that sleeps (wait.c), or an
+ * asynchronous acquire, which waits without one (async/pool.c). It is called at most
+ * once for each time that it is armed, from any thread, with the mutex of whoever
+ * calls: so it takes none but its own, calls nothing of a lock, and returns at once.
+ */
+struct dlock_wake_call {
+    void (*told)(void *ctx); /* NULL = nobody waits, or was told already */
+    void *ctx;
+};
+
+/* With the mutex that guards CALL. */
+static inline void dlock_wake_call(struct dlock_wake_call *call)
+{
+    void (*told)(void *ctx) = call->told;
+
+    call->told = NULL;
+    if (told != NULL)
+        told(call->ctx);
+}
+
+/* A lease to be renewed, and what came of it. */
+struct dlock_renew {
+    const char *name;
+    const char *owner;
+    uint64_t number; /* of the command */
+    enum dlock_status status;
+    int64_t
+        answer; /* with DLOCK_OK: 1 = renewed, 0 = expired, -1 = taken, or ... */
+};
+
+/* ... a script's reply to a late command, which it has not carried out. */
+enum { DLOCK_OVERTAKEN = -2 };
+
+/* Slots of a strategy, below, that the watchdog calls. */
+typedef void dlock_renew_slot(struct dlock *client, struct dlock_renew renews[],
+                              size_t n, unsigned lease_ms, uint64_t limit_ms);
+typedef uint64_t dlock_forced_slot(struct dlock *client, const char *name,
+                                   const char *owner, uint64_t limit_ms);
 
 /* One acquire, extend or release, over all the times that it is sent. */
 struct dlock_attempt {

@@ -17,7 +17,6 @@
 #include <string.h>
 
 #include "lock/core/clock.h"
-#include "lock/core/renewal.h"
 
 /* A holder of many locks asks for each deadline again and again; it takes and
  * gives back seldom in comparison. */

@@ -14,9 +14,8 @@
 #ifndef DLOCK_WATCHDOG_H
 #define DLOCK_WATCHDOG_H
 
-#include "lock/core/renew.h"
+#include "lock/core/renewal.h"
 
-struct dlock_renewal;
 struct dlock_watchdog;
 
 /* The thread starts with the first registration. NULL if out of memory. */

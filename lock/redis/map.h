@@ -72,8 +72,7 @@ struct dlock_map_node *dlock_map_find(struct dlock_cluster *cluster,
 struct dlock_map_node *dlock_map_node(struct dlock_cluster *cluster,
                                       const char *host, const char *port);
 
-/* For an answer: forgets who has what; then, who has it. */
-void dlock_map_clear(struct dlock_cluster *cluster);
+/* NODE has these slots. */
 void dlock_map_give(struct dlock_cluster *cluster, unsigned first,
                     unsigned last, const struct dlock_map_node *node);
 

@@ -1,8 +1,7 @@
 /*
  * Private to lock/: one Redis server's part in a lock, as redisson, fenced,
  * fair, multi and redlock share it: what is sent to it, and what its replies
- * mean. Here nothing is sent; who asks how many servers, and what follows, is
- * in the files of the locks.
+ * mean. How many servers are asked, and what follows, is in the files of the locks.
  *
  * On a server the lock is a hash, owner -> holds, with its token and numbers of
  * commands, and beside it are kept what each owner released last, and the fence
@@ -11,7 +10,29 @@
 #ifndef DLOCK_NODE_H
 #define DLOCK_NODE_H
 
-#include "lock/redis/server.h"
+#include "lock/redis/call.h"
+
+/* One Redis server as the core knows it. */
+extern const struct dlock_server dlock_redis_server;
+
+/*
+ * Fills *command with what renews the lease of NAME for OWNER: its reply is the
+ * answer of struct dlock_renew. Must not block; what it points to must outlive it.
+ */
+typedef void dlock_fill_renewal(const char *name, const char *owner,
+                                uint64_t number, unsigned lease_ms,
+                                struct dlock_command *command);
+
+/* An exchange for each of RENEWS, to be freed. NULL: no memory, and each of them is
+ * DLOCK_UNREACHABLE: it is tried again. */
+struct dlock_exchange *dlock_redis_renewals(struct dlock_renew renews[],
+                                            size_t n, unsigned lease_ms,
+                                            dlock_fill_renewal *fill);
+
+/* For a strategy's renew: all of it. */
+void dlock_redis_renew(struct dlock *client, struct dlock_renew renews[],
+                       size_t n, unsigned lease_ms, uint64_t limit_ms,
+                       dlock_fill_renewal *fill);
 
 /*
  * The difference between the locks that do it this way: a strategy's `variant`. The

@@ -5,7 +5,7 @@
 #ifndef DLOCK_TOPIC_H
 #define DLOCK_TOPIC_H
 
-#include "lock/core/wake_call.h"
+#include "lock/core/strategy.h"
 #include "lock/redis/command.h"
 
 enum dlock_topic_state {

@@ -7,7 +7,7 @@
 #ifndef DLOCK_WIRE_H
 #define DLOCK_WIRE_H
 
-#include "lock/core/wire_config.h"
+#include "lock/core/client.h"
 #include "lock/dial/address.h"
 #include "lock/dial/dial.h"
 #include "lock/redis/command.h"
