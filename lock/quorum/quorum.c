@@ -167,13 +167,6 @@ bool dlock_quorum_is_one(const struct dlock_reply *reply)
            reply->integers[0] == 1;
 }
 
-/* The end of the newer command is not known here, so this is no "no". */
-static bool is_overtaken(const struct dlock_reply *reply)
-{
-    return reply->kind == DLOCK_REPLY_INTEGER &&
-           reply->integers[0] == DLOCK_OVERTAKEN;
-}
-
 struct dlock_count dlock_quorum_ask(struct dlock_session *session,
                                     const struct dlock_question *asked,
                                     struct dlock_error *error)
@@ -189,10 +182,13 @@ struct dlock_count dlock_quorum_ask(struct dlock_session *session,
     dlock_ask(poll->asked, poll->n, &question, error);
     for (size_t i = 0; i < poll->n; i++) {
         const struct dlock_answer *answer = &poll->answers[i];
+        /* What came of the newer command is not known, so this is no "no". */
+        bool overtaken = answer->reply.kind == DLOCK_REPLY_INTEGER &&
+                         answer->reply.integers[0] == DLOCK_OVERTAKEN;
 
         if (answer->status == DLOCK_OK && asked->agrees(&answer->reply))
             count.yes++;
-        else if (answer->status == DLOCK_OK && !is_overtaken(&answer->reply))
+        else if (answer->status == DLOCK_OK && !overtaken)
             count.no++;
         else if (answer->status != DLOCK_UNREACHABLE)
             count.unknown++;
