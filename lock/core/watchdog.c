@@ -67,16 +67,6 @@ err_after_alloc:
     return NULL;
 }
 
-static void free_all(struct dlock_renewal *each)
-{
-    struct dlock_renewal *next;
-
-    for (; each != NULL; each = next) {
-        next = each->next_in_bucket;
-        free(each);
-    }
-}
-
 /* Renewals that are still registered end: the client is going. */
 void dlock_watchdog_close(struct dlock_watchdog *watchdog)
 {
@@ -90,7 +80,11 @@ void dlock_watchdog_close(struct dlock_watchdog *watchdog)
         (void)pthread_join(watchdog->thread, NULL);
     }
     for (size_t i = 0; i < WATCHDOG_BUCKETS; i++)
-        free_all(watchdog->buckets[i]);
+        for (struct dlock_renewal *next, *each = watchdog->buckets[i];
+             each != NULL; each = next) {
+            next = each->next_in_bucket;
+            free(each);
+        }
     (void)pthread_cond_destroy(&watchdog->sent);
     (void)pthread_cond_destroy(&watchdog->wake);
     (void)pthread_mutex_destroy(&watchdog->mutex);
@@ -115,14 +109,6 @@ static void pass_once(struct dlock_watchdog *watchdog, uint64_t now)
     dlock_renewal_end(pass, &watchdog->queue);
 }
 
-/* When there is something to do next; "never" if nothing is renewed. */
-static uint64_t next_due(const struct dlock_watchdog *watchdog)
-{
-    const struct dlock_renewal *first = TAILQ_FIRST(&watchdog->queue);
-
-    return first != NULL ? first->due_ms : UINT64_MAX;
-}
-
 /*
  * The thread. A pass may have taken long, or there may be more than fits into
  * one: so it looks again after each, and sleeps only if nothing is due.
@@ -134,13 +120,15 @@ static void *watch(void *arg)
     (void)pthread_mutex_lock(&watchdog->mutex);
     while (!watchdog->stop) {
         uint64_t now = dlock_clock_now(watchdog->clock);
+        const struct dlock_renewal *first;
 
         if (dlock_renewal_collect(&watchdog->pass, &watchdog->config,
                                   &watchdog->queue, now)) {
             pass_once(watchdog, now);
             continue;
         }
-        watchdog->wake_ms = next_due(watchdog);
+        first = TAILQ_FIRST(&watchdog->queue);
+        watchdog->wake_ms = first != NULL ? first->due_ms : UINT64_MAX;
         (void)dlock_clock_wait(watchdog->clock, &watchdog->wake,
                                &watchdog->mutex, watchdog->wake_ms);
     }
@@ -157,44 +145,13 @@ static struct dlock_renewal **bucket_of(struct dlock_watchdog *watchdog,
     return &watchdog->buckets[attempt % WATCHDOG_BUCKETS];
 }
 
-/* With the mutex. */
-static void put_in(struct dlock_watchdog *watchdog,
-                   struct dlock_renewal *renewal)
-{
-    struct dlock_renewal **bucket = bucket_of(watchdog, renewal->attempt);
-
-    renewal->next_in_bucket = *bucket;
-    *bucket = renewal;
-}
-
-/* With the mutex. */
-static void take_out(struct dlock_watchdog *watchdog,
-                     struct dlock_renewal *renewal)
-{
-    struct dlock_renewal **link = bucket_of(watchdog, renewal->attempt);
-
-    while (*link != renewal)
-        link = &(*link)->next_in_bucket;
-    *link = renewal->next_in_bucket;
-    dlock_renewal_step_out(&watchdog->queue, renewal);
-}
-
-/* With the mutex: makes sure the thread is there. */
-static bool start(struct dlock_watchdog *watchdog)
-{
-    if (!watchdog->started)
-        watchdog->started =
-            dlock_clock_thread(&watchdog->thread, "dlock-watchdog", watch,
-                               watchdog) == 0;
-    return watchdog->started;
-}
-
 /* Pending entries are in the table, but not in the thread's queue. */
 struct dlock_renewal *dlock_watchdog_register(struct dlock_watchdog *watchdog,
                                               const char *name,
                                               const char *owner,
                                               uint64_t attempt)
 {
+    struct dlock_renewal **bucket = bucket_of(watchdog, attempt);
     struct dlock_renewal *renewal = calloc(1, sizeof(*renewal));
     bool started;
 
@@ -204,9 +161,15 @@ struct dlock_renewal *dlock_watchdog_register(struct dlock_watchdog *watchdog,
     (void)snprintf(renewal->owner, sizeof(renewal->owner), "%s", owner);
     renewal->attempt = attempt;
     (void)pthread_mutex_lock(&watchdog->mutex);
-    started = start(watchdog);
-    if (started)
-        put_in(watchdog, renewal);
+    if (!watchdog->started)
+        watchdog->started =
+            dlock_clock_thread(&watchdog->thread, "dlock-watchdog", watch,
+                               watchdog) == 0;
+    started = watchdog->started;
+    if (started) {
+        renewal->next_in_bucket = *bucket;
+        *bucket = renewal;
+    }
     (void)pthread_mutex_unlock(&watchdog->mutex);
     if (started)
         return renewal;
@@ -240,12 +203,16 @@ void dlock_watchdog_confirm(struct dlock_watchdog *watchdog,
 static bool remove_renewal(struct dlock_watchdog *watchdog,
                            struct dlock_renewal *renewal)
 {
+    struct dlock_renewal **link = bucket_of(watchdog, renewal->attempt);
     bool cut_off;
 
     while (renewal->in_pass && watchdog->sending)
         (void)pthread_cond_wait(&watchdog->sent, &watchdog->mutex);
     cut_off = renewal->cut_off;
-    take_out(watchdog, renewal);
+    while (*link != renewal)
+        link = &(*link)->next_in_bucket;
+    *link = renewal->next_in_bucket;
+    dlock_renewal_step_out(&watchdog->queue, renewal);
     if (renewal->in_pass)
         renewal->state = DLOCK_RENEWAL_CANCELLED;
     else
@@ -315,14 +282,6 @@ void dlock_watchdog_cancel_owner(struct dlock_watchdog *watchdog,
     (void)pthread_mutex_unlock(&watchdog->mutex);
 }
 
-static void supersede(struct dlock_watchdog *watchdog,
-                      struct dlock_renewal *renewal)
-{
-    renewal->state = DLOCK_RENEWAL_UNTOLD;
-    renewal->due_ms = 0;
-    dlock_renewal_line_up(&watchdog->queue, renewal);
-}
-
 /* Telling is the thread's, and may have to wait for a pass under way. Goes over
  * all there are: it is seldom that a lock is lost and taken anew. */
 void dlock_watchdog_supersede(struct dlock_watchdog *watchdog, const char *name,
@@ -334,8 +293,11 @@ void dlock_watchdog_supersede(struct dlock_watchdog *watchdog, const char *name,
              each = each->next_in_bucket)
             if (each->state == DLOCK_RENEWAL_LIVE && each->attempt < attempt &&
                 strcmp(each->owner, owner) == 0 &&
-                strcmp(each->name, name) == 0)
-                supersede(watchdog, each);
+                strcmp(each->name, name) == 0) {
+                each->state = DLOCK_RENEWAL_UNTOLD;
+                each->due_ms = 0;
+                dlock_renewal_line_up(&watchdog->queue, each);
+            }
     (void)pthread_cond_signal(&watchdog->wake);
     (void)pthread_mutex_unlock(&watchdog->mutex);
 }
