@@ -22,29 +22,18 @@ enum {
     REPLY_BYTES_MAX = 4 << 20, /* each slot by itself takes less */
 };
 
-/* The part of a key that a cluster hashes: within the first {braces}, if that is not
- * empty, or all of it. */
-static const char *hashed(const char *key, size_t *len)
+/* CRC-16/XMODEM, which the specification of Redis Cluster names, of the part within
+ * the first {braces}; or of all of it, if that is empty. */
+unsigned dlock_map_slot(const char *key)
 {
     const char *open = strchr(key, '{');
     const char *shut = open == NULL ? NULL : strchr(open, '}');
-
-    *len = strlen(key);
-    if (shut == NULL || shut == open + 1)
-        return key;
-    *len = (size_t)(shut - open - 1);
-    return open + 1;
-}
-
-/* CRC-16/XMODEM, which the specification of Redis Cluster names. */
-unsigned dlock_map_slot(const char *key)
-{
-    size_t len;
-    const char *bytes = hashed(key, &len);
+    bool has_tag = shut != NULL && shut > open + 1;
+    const char *end = has_tag ? shut : strchr(key, '\0');
     unsigned crc = 0;
 
-    for (size_t i = 0; i < len; i++) {
-        crc ^= (unsigned)(unsigned char)bytes[i] << 8;
+    for (const char *at = has_tag ? open + 1 : key; at < end; at++) {
+        crc ^= (unsigned)(unsigned char)*at << 8;
         for (int bit = 0; bit < 8; bit++)
             crc = crc & 0x8000 ? crc << 1 ^ 0x1021 : crc << 1;
     }
@@ -93,13 +82,6 @@ void dlock_map_close(struct dlock_cluster *cluster)
 
 /* Nodes ------------------------------------------------------------------- */
 
-static bool is_at(const struct dlock_map_node *node, const char *host,
-                  const char *port)
-{
-    return strcmp(node->config.address.host, host) == 0 &&
-           strcmp(node->config.address.port, port) == 0;
-}
-
 /* Another one. The place of one that has left the cluster may be had again. */
 static struct dlock_map_node *add_node(struct dlock_cluster *cluster)
 {
@@ -128,11 +110,14 @@ struct dlock_map_node *dlock_map_node(struct dlock_cluster *cluster,
     struct dlock_map_node *node;
     struct dlock_address *at;
 
-    for (size_t i = 0; i < cluster->nodes_n; i++)
-        if (is_at(cluster->nodes[i], host, port)) {
-            cluster->nodes[i]->is_known = true;
-            return cluster->nodes[i];
+    for (size_t i = 0; i < cluster->nodes_n; i++) {
+        node = cluster->nodes[i];
+        if (strcmp(node->config.address.host, host) == 0 &&
+            strcmp(node->config.address.port, port) == 0) {
+            node->is_known = true;
+            return node;
         }
+    }
     node = add_node(cluster);
     if (node == NULL)
         return NULL;
@@ -292,6 +277,9 @@ enum dlock_status dlock_map_ask(struct dlock_cluster *cluster,
     struct dlock_address at;
     unsigned n = 0;
 
+    if (cluster == NULL)
+        return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
+
     while (place_of(cluster, n, &at))
         n++;
     for (unsigned i = 0; i < n; i++) {
@@ -308,17 +296,6 @@ enum dlock_status dlock_map_ask(struct dlock_cluster *cluster,
     return dlock_error_set(error, DLOCK_UNREACHABLE,
                            "none of %u nodes of the cluster answers: %.130s", n,
                            why.text);
-}
-
-enum dlock_status dlock_map_dial(struct dlock_wire *wire, uint64_t until_ms,
-                                 struct dlock_link *link,
-                                 struct dlock_error *error)
-{
-    struct dlock_cluster *cluster = dlock_map_of(wire);
-
-    if (cluster == NULL)
-        return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
-    return dlock_map_ask(cluster, until_ms, link, error);
 }
 
 void dlock_map_refresh(struct dlock_cluster *cluster, uint64_t until_ms)

@@ -156,7 +156,7 @@ enum dlock_status dlock_wire_ready(struct dlock_wire *wire, uint64_t until_ms,
     if (renew_reader(wire, error) != DLOCK_OK)
         return DLOCK_UNREACHABLE;
     status = wire->config->address.cluster
-                 ? dlock_map_dial(wire, until_ms, &link, error)
+                 ? dlock_map_ask(dlock_map_of(wire), until_ms, &link, error)
                  : dlock_dial(&wire->config->address, until_ms, &link, error);
     if (status != DLOCK_OK)
         return status;
@@ -201,24 +201,17 @@ enum dlock_status dlock_wire_send(struct dlock_wire *wire,
     return DLOCK_UNREACHABLE;
 }
 
-/* A server that hears us and is not heard would carry out what comes by the client's
- * other connections: none is used until one has been made anew. */
-static void doubt_primary(const struct dlock_wire *wire)
-{
-    uint_fast64_t doubted = wire->primary;
-
-    if (wire->config->primary != NULL)
-        (void)atomic_compare_exchange_strong(wire->config->primary, &doubted,
-                                             0);
-}
-
 /*
- * One reply off the wire, to be freed; NULL: dropped, text in ERROR. What has
- * come is looked at once when time is up, but not for as long as more comes.
+ * One reply off the wire, to be freed; NULL: dropped, text in ERROR. At the deadline
+ * what is in the socket already is read once, but not for as long as more comes.
+ *
+ * A server that hears us and is not heard would carry out what comes by the client's
+ * other connections: none is used until one has been made anew.
  */
 static redisReply *receive(struct dlock_wire *wire, uint64_t until_ms,
                            struct dlock_error *error)
 {
+    uint_fast64_t doubted = wire->primary;
     char bytes[4096];
     void *raw = NULL;
 
@@ -246,8 +239,9 @@ static redisReply *receive(struct dlock_wire *wire, uint64_t until_ms,
             (void)dlock_error_set(error, DLOCK_UNKNOWN, "redis: %s",
                                   got == 0 ? "connection closed"
                                            : strerror(errno));
-            if (got < 0 && errno == ETIMEDOUT)
-                doubt_primary(wire);
+            if (got < 0 && errno == ETIMEDOUT && wire->config->primary != NULL)
+                (void)atomic_compare_exchange_strong(wire->config->primary,
+                                                     &doubted, 0);
             break;
         }
         wire->heard = true;
@@ -415,23 +409,6 @@ enum dlock_status dlock_wire_read(struct dlock_wire *wire, uint64_t until_ms,
     return DLOCK_OK;
 }
 
-/* Feeds the parser what has arrived, without waiting for more. */
-static enum dlock_status feed(struct dlock_wire *wire,
-                              struct dlock_error *error)
-{
-    char bytes[4096];
-    ssize_t got = dlock_net_receive(wire->link, 0, bytes, sizeof(bytes), 0);
-
-    if (got > 0) {
-        (void)redisReaderFeed(wire->reader, bytes, (size_t)got);
-        return DLOCK_OK;
-    }
-    if (got < 0 && errno == ETIMEDOUT)
-        return DLOCK_TIMEOUT;
-    dlock_wire_drop(wire);
-    return dlock_error_set(error, DLOCK_UNREACHABLE, "redis: connection lost");
-}
-
 /* Parsed replies first: several may have come with one read. */
 enum dlock_status dlock_wire_event(struct dlock_wire *wire,
                                    struct dlock_event *event,
@@ -440,7 +417,8 @@ enum dlock_status dlock_wire_event(struct dlock_wire *wire,
     event->kind = DLOCK_EVENT_NONE;
     while (wire->link.fd >= 0) {
         void *raw = NULL;
-        enum dlock_status status;
+        char bytes[4096];
+        ssize_t got;
 
         if (redisReaderGetReply(wire->reader, &raw) != REDIS_OK)
             break;
@@ -449,12 +427,13 @@ enum dlock_status dlock_wire_event(struct dlock_wire *wire,
             freeReplyObject(raw);
             return DLOCK_OK;
         }
-        status = feed(wire, error);
-        if (status == DLOCK_TIMEOUT)
+        got = dlock_net_receive(wire->link, 0, bytes, sizeof(bytes), 0);
+        if (got < 0 && errno == ETIMEDOUT)
             return DLOCK_OK;
-        if (status != DLOCK_OK)
-            return status;
+        if (got <= 0)
+            break;
+        (void)redisReaderFeed(wire->reader, bytes, (size_t)got);
     }
     dlock_wire_drop(wire);
-    return dlock_error_set(error, DLOCK_UNREACHABLE, "redis: not connected");
+    return dlock_error_set(error, DLOCK_UNREACHABLE, "redis: connection lost");
 }
