@@ -211,10 +211,9 @@ void dlock_end_waits(struct dlock *client)
         client->strategy->wake_all(client);
 }
 
-/*
- * In reverse; the threads end before what they use goes. Of the parent's client,
- * what its threads use stays: they may have been in the middle of it.
- */
+/* In reverse; the threads end before what they use goes. In a child of fork(2),
+ * what the threads of the parent's client used stays, because they may have been in
+ * the middle of it. */
 void dlock_close(struct dlock *client)
 {
     int before = PTHREAD_CANCEL_ENABLE;
@@ -311,11 +310,9 @@ enum dlock_status dlock_session_open(struct dlock *client,
     return DLOCK_OK;
 }
 
-/*
- * Of the parent's session, what it talks with stays: to close it properly would
- * be to say good-bye for the parent. Its list of held locks may have been in the
- * middle of a change at the fork.
- */
+/* The connection of the parent's session stays open, because closing it would say
+ * good-bye in the parent's name. The list of held locks stays if it may have been
+ * in the middle of a change at the fork. */
 static void forget_parents(struct dlock_session *session)
 {
     delist(session);

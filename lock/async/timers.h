@@ -1,7 +1,5 @@
-/*
- * Private to lock/async/: the jobs that are parked, the one that is due first at
- * the top. Whoever calls holds the mutex that guards them.
- */
+/* Private to lock/async/: the jobs that are parked, the one that is due first at
+ * the top. All functions are called with the mutex of the pool. */
 #ifndef DLOCK_ASYNC_TIMERS_H
 #define DLOCK_ASYNC_TIMERS_H
 

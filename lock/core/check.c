@@ -49,8 +49,7 @@ enum dlock_status dlock_check_name(const char *name, struct dlock_error *error)
 
 /*
  * Attempts are numbered alike in all sessions, so that another session's grant
- * would pass for one of this session's own. Of a grant, not even that its texts
- * end is taken for granted.
+ * would pass for one of this session's own. The texts of a grant may not even end.
  */
 enum dlock_status dlock_check_grant(const struct dlock_grant *grant,
                                     const char *owner,

@@ -61,10 +61,8 @@ static enum dlock_loss why_gone(const struct dlock_renewal *renewal,
     return renewal->stop_ms <= now ? DLOCK_LOSS_OVERHELD : DLOCK_LOSS_EXPIRED;
 }
 
-/*
- * Entries that are not renewed go behind those that are. Of those held too long
- * the lease runs out by itself, and when it has, the holder is told.
- */
+/* Entries that are not renewed go behind those that are. A lease that was held too
+ * long runs out by itself, and then its holder is told. */
 static void put_ended_last(struct dlock_pass *pass, uint64_t now)
 {
     size_t renewed_n = 0;

@@ -35,8 +35,8 @@ enum dlock_renewal_state {
     DLOCK_RENEWAL_CANCELLED, /* off the table; the pass that has it frees it */
 };
 
-/* Those that something is to be done about, and that are in no pass: who is due
- * next stands first. */
+/* The entries with something to do that are in no pass; the one that is due next
+ * stands first. */
 TAILQ_HEAD(dlock_renewal_queue, dlock_renewal);
 
 struct dlock_renewal {
@@ -66,11 +66,11 @@ struct dlock_pass {
 };
 
 /*
- * Puts RENEWAL where it belongs in the queue, or nowhere: to be called whenever
- * its state or due_ms has changed. From the tail: leases are of one length, so
- * who was granted or renewed last is due last, and nobody is passed by. Who is
- * due earlier than that (no answer, a lease made shorter by hand, a lock lost)
- * passes by all who are due later, at worst all.
+ * Puts RENEWAL where it belongs in the queue, or nowhere: to be called whenever its
+ * state or due_ms has changed. From the tail, because leases are of one length: the
+ * one granted or renewed last is due last, and passes nobody. An entry that is due
+ * earlier than that (no answer, a lease made shorter by hand, a lock lost) passes
+ * all that are due later, at worst all.
  */
 void dlock_renewal_line_up(struct dlock_renewal_queue *queue,
                            struct dlock_renewal *renewal);
@@ -102,7 +102,7 @@ void dlock_renewal_tell(const struct dlock_pass *pass,
                         const struct dlock_watchdog_config *config,
                         pthread_mutex_t *mutex);
 
-/* Takes the marks off; who is to be renewed again lines up. Frees what was
+/* Takes the marks off; entries that are to be renewed again line up. Frees what was
  * cancelled meanwhile. */
 void dlock_renewal_end(struct dlock_pass *pass,
                        struct dlock_renewal_queue *queue);

@@ -242,7 +242,7 @@ static void note_end(struct dlock_session *session, enum dlock_status status,
 
     if (status == DLOCK_OK) {
         /* If the count began anew, the holds that the session thought to have are
-         * lost: whoever has them is told. */
+         * lost, and their holders are told. */
         if (dlock_held_add(&session->held, grant->name, grant->holds,
                            grant->attempt) &&
             session->client->watchdog != NULL)

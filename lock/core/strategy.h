@@ -1,9 +1,9 @@
 /*
  * Private to lock/: what a lock strategy is, and what it is given.
  *
- * A strategy is one table of functions. The core has checked every argument
- * before, owns all waiting, and starts and ends renewal;
- * what is left for a strategy is the lock itself: one attempt per call.
+ * A strategy is one table of functions. The core has checked every argument before,
+ * owns all waiting, and starts and ends renewal; a strategy is the lock itself: one
+ * attempt per call.
  *
  * Statuses mean the same in every slot:
  *   DLOCK_UNREACHABLE  the call had no effect
@@ -179,11 +179,9 @@ struct dlock_strategy {
     void (*give_up)(struct dlock_session *session,
                     const struct dlock_attempt *attempt);
 
-    /*
-     * Of a grant that has no lease, but can be lost: milliseconds until it is,
-     * as far as the client knows; 0 = it is, UINT64_MAX = nothing threatens it.
-     * From any thread; must not block. NULL = grant->deadline_ms says all.
-     */
+    /* Milliseconds until a grant that has no lease is lost, as far as the client
+     * knows; 0 = it is lost, UINT64_MAX = nothing threatens it. From any thread;
+     * must not block. NULL = grant->deadline_ms says all. */
     uint64_t (*remaining)(const struct dlock_session *session,
                           const struct dlock_grant *grant);
 
@@ -199,10 +197,8 @@ struct dlock_strategy {
      */
     dlock_renew_slot *renew;
 
-    /*
-     * With renew: the last attempt of OWNER's of which is known that what it had
-     * of NAME was ended by force. On the watchdog's thread, after a renewal said no.
-     */
+    /* With renew: the last attempt of OWNER's whose hold of NAME was ended by
+     * force; 0 = none is known. On the watchdog's thread, after a renewal said no. */
     dlock_forced_slot *forced;
 
     /*
@@ -252,7 +248,7 @@ struct dlock_strategy {
                                struct dlock_error *error);
 };
 
-/* Of a release: the number of its first call, also where it is the second. */
+/* The number of the first call of a release, also in the second call. */
 static inline uint64_t dlock_first_number(const struct dlock_attempt *attempt)
 {
     return attempt->repeats != 0 ? attempt->repeats : attempt->number;

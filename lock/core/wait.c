@@ -16,10 +16,10 @@
  * reason: it may be back within the wait, or somebody may repair what is wrong.
  * The pauses grow, and are random, since everybody comes back at once.
  *
- * A try without an answer may have got the lock. The next one has the same
- * number, by which the server knows it for a copy, and says what came of the
- * first; so the grant counts from the first one. Only when all is over, and
- * nothing has come of it, what may have been got is taken back.
+ * A try without an answer may have got the lock. The next one has the same number,
+ * by which the server knows it for a copy, and says what came of the first; so the
+ * grant counts from the first one. When all is over without a grant, a withdraw
+ * takes back what the server may have granted.
  */
 #include "lock/core/wait.h"
 
@@ -54,7 +54,8 @@ static bool is_silent(enum dlock_status status)
     return status == DLOCK_UNREACHABLE || status == DLOCK_UNKNOWN;
 }
 
-/* Of a grant by the try that begins now, if it says nothing else itself. */
+/* The deadline of a grant by the try that begins now, unless the strategy sets an
+ * earlier one. */
 static uint64_t lease_end(const struct dlock_wait *wait)
 {
     if ((wait->strategy->info.capabilities & DLOCK_CAP_LEASE) == 0)
@@ -230,7 +231,7 @@ bool dlock_wait_try(struct dlock_wait *wait)
            !ends_by_look(wait);
 }
 
-/* A wake-up that led to no answer is for somebody else. */
+/* A wake-up whose try got no answer is passed on to the next waiter. */
 static void leave_watch(struct dlock_wait *wait)
 {
     if (wait->watch != NULL)

@@ -1,14 +1,14 @@
 /*
- * The watchdog: one thread and one connection for all renewals of a client.
- * This file keeps the table and the thread; what a renewal is, is in renewal.c.
+ * The watchdog: one thread and one connection for all renewals of a client. This
+ * file keeps the table and the thread; a pass over the renewals is in renewal.c.
  *
  * The thread sleeps until the next renewal is due and is woken only for one that
  * is due earlier. A cancelled grant costs it one idle look per third of a lease.
  *
- * The mutex is never held while a command is on its way. What a pass works on
- * is marked instead, and who wants to remove a marked entry waits until the
- * pass has its answers: that wait is what makes cancelling synchronous. The hook
- * comes later: it may want a mutex that is held by whoever gives back.
+ * The mutex is never held while a command is on its way. The entries of a pass are
+ * marked instead, and a thread that removes a marked entry waits until the pass has
+ * its answers: that wait makes cancelling synchronous. The hook comes later,
+ * because it may want a mutex that is held by the thread that gives back.
  */
 #include "lock/core/watchdog.h"
 
@@ -302,11 +302,9 @@ void dlock_watchdog_supersede(struct dlock_watchdog *watchdog, const char *name,
     (void)pthread_mutex_unlock(&watchdog->mutex);
 }
 
-/*
- * A renewal under way was sent before or after the new lease: what it says about
- * the end of the lease must not be written over it. A shorter lease may need the
- * next one sooner than was planned; one that is over is not renewed, but told.
- */
+/* A renewal under way may be older or younger than the new lease, so its answer
+ * must not overwrite the new end. A shorter lease may need the next one sooner than
+ * was planned; one that is over is not renewed, but told. */
 void dlock_watchdog_reset(struct dlock_watchdog *watchdog, const char *owner,
                           uint64_t attempt, uint64_t deadline_ms,
                           bool uncertain)

@@ -48,10 +48,8 @@ bool dlock_watchdog_cancel(struct dlock_watchdog *watchdog, const char *owner,
 void dlock_watchdog_cancel_owner(struct dlock_watchdog *watchdog,
                                  const char *owner);
 
-/*
- * OWNER's ATTEMPT got NAME as if OWNER had not had it: what older attempts had
- * won is lost, is renewed no more, and its holder is told.
- */
+/* OWNER's ATTEMPT got NAME as if OWNER had not had it: the grants of older attempts
+ * are lost, are renewed no more, and their holder is told. */
 void dlock_watchdog_supersede(struct dlock_watchdog *watchdog, const char *name,
                               const char *owner, uint64_t attempt);
 

@@ -1,4 +1,4 @@
--- After follow.lua: who waits for whom, for anybody who asks.
+-- After follow.lua: the waits from one lock on, for dlock_waits_for().
 --
 --   KEYS[1]  the lock to begin with    KEYS[2]  the stamp
 --   ARGV     the stamp when a cycle was seen first or 0, which cycle

@@ -77,7 +77,7 @@ static dlock_resolver *resolver = ask_system;
 /* Of the process; they stay until others need room. */
 static struct name *names;
 
-/* No thread is left that could answer. What is known stays known. */
+/* No thread is left that could answer. Old answers stay. */
 static void forget_questions(void)
 {
     for (struct name *name = names; name != NULL; name = name->next) {

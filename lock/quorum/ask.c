@@ -3,8 +3,8 @@
  * hook and the sending, then one poll over all of them until everybody has
  * answered, enough have, or time is up.
  *
- * A server that has not answered by then loses its connection: what it says
- * later must not be taken for the answer to the next question.
+ * A server that has not answered by then loses its connection, because its late
+ * reply must not answer the next question.
  *
  * Why the rest gets some more time after the decision: a server that is merely
  * a little slower than its neighbours would else be cut off each time, and
@@ -73,11 +73,9 @@ static void send_one(struct dlock_asked *one, const struct asking *asking,
     one->waiting = one->waiting || answer->due;
 }
 
-/*
- * Commands go one behind the other, without waiting for replies. They are short:
- * a connection that stands takes them at once. What must arrive and must not
- * arrive twice goes as text (see cut_off).
- */
+/* Commands go one behind the other, without waiting for replies. They are short: a
+ * connection that stands takes them at once. A command that must arrive, and must
+ * not arrive twice, goes as text (see cut_off). */
 static void send_all(struct dlock_asked *one, const struct asking *asking)
 {
     for (size_t i = 0; i < asking->question->n; i++) {
@@ -222,10 +220,8 @@ static void look_for_decision(struct asking *asking)
         asking->until_ms = now + grace_ms;
 }
 
-/*
- * Waits for the next thing to happen. False: nobody is left, or no time. What
- * has come is taken even at the last moment.
- */
+/* Waits for the next thing to happen. False: nobody is left, or no time. A reply
+ * that has come is taken even at the last moment. */
 static bool step(struct asking *asking)
 {
     struct pollfd pollers[SERVERS_MAX];

@@ -1,11 +1,11 @@
 /*
  * redlock: one lock on more than half of N independent Redis servers.
  *
- * Guarantees what redisson does (X C A P R L N W), and with fewer than half of
- * the servers down or hung it goes on, and still excludes (M): any two
- * majorities have a server in common. Grants are counted 1 % and 2 ms shorter
- * than the lease (struct dlock_strategy: drifts), from before the first server
- * was asked; what is over by then is no grant.
+ * Guarantees what redisson does (X C A P R L N W), and with fewer than half of the
+ * servers down or hung it goes on, and still excludes (M): any two majorities have
+ * a server in common. Grants are counted 1 % and 2 ms shorter than the lease
+ * (struct dlock_strategy: drifts), from before the first server was asked; a grant
+ * that is over by then is none.
  *
  * A server that was restarted without its data would vote a second time, for
  * somebody else. So it has no vote until it has been up for as long as the

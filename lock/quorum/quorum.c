@@ -182,7 +182,7 @@ struct dlock_count dlock_quorum_ask(struct dlock_session *session,
     dlock_ask(poll->asked, poll->n, &question, error);
     for (size_t i = 0; i < poll->n; i++) {
         const struct dlock_answer *answer = &poll->answers[i];
-        /* What came of the newer command is not known, so this is no "no". */
+        /* The outcome of the newer command is not known, so this is no "no". */
         bool overtaken = answer->reply.kind == DLOCK_REPLY_INTEGER &&
                          answer->reply.integers[0] == DLOCK_OVERTAKEN;
 
@@ -226,8 +226,8 @@ static bool spread_token(struct dlock_session *session,
 /*
  * A re-entry is a new hold only if so many servers did not know the outer one that
  * enough cannot have it any more: another majority may have answered then. It has
- * the token of the outer one: what a server says that did not know of that is not
- * heard.
+ * the token of the outer one; the token of a server that did not know the outer
+ * hold is ignored.
  */
 static void add_up(const struct dlock_poll *poll,
                    const struct dlock_grant parts[],

@@ -2,10 +2,10 @@
  * A lock on several independent Redis servers, while it is held: extend,
  * release, inspect, release by force, and renewal.
  *
- * All of it by the same rule. Enough servers say yes: it is done. So many say
- * no that enough cannot say yes any more: it is lost. Else nobody knows. What
- * is given back is given back everywhere, also at those that did not answer
- * when the lock was taken: it may stand there all the same.
+ * All of it by the same rule. Enough servers say yes: it is done. So many say no
+ * that enough cannot say yes any more: it is lost. Else nobody knows. A release
+ * goes to all servers, also to those that did not answer when the lock was taken,
+ * because it may stand there all the same.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -72,10 +72,8 @@ static bool was_held(const struct dlock_reply *reply)
     return reply->kind == DLOCK_REPLY_INTEGER && reply->integers[0] >= 0;
 }
 
-/*
- * A server that does not hold it says no. That happens to a minority after a
- * restart, and does not make the release a failure.
- */
+/* A server that does not hold it says no. A minority may do so after a restart, and
+ * that does not make the release a failure. */
 enum dlock_status dlock_quorum_release(struct dlock_session *session,
                                        const struct dlock_attempt *attempt,
                                        struct dlock_error *error)

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of an argument or of the whole: a mark, a number, line ends. */
+/* The frame of an argument, or of the whole: a mark, a number, line ends. */
 enum { FRAME_BYTES_MAX = 1 + DLOCK_DIGITS_MAX + 4 };
 
 static char *put(char *at, const char *bytes, size_t len)

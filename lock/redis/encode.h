@@ -23,7 +23,7 @@ size_t dlock_encode_words(const struct dlock_command *command,
                           char keys_n[DLOCK_DIGITS_MAX + 1],
                           const char *words[DLOCK_WORDS_MAX], size_t *parts_n);
 
-/* COMMAND as it is sent; what was in OUT goes. False: no memory. */
+/* COMMAND as it is sent, in place of the last one. False: no memory. */
 bool dlock_encode(const struct dlock_command *command, enum dlock_script_by by,
                   struct dlock_encoded *out);
 

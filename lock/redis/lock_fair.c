@@ -1,8 +1,8 @@
 /*
  * fair: first come, first served.
  *
- * Guarantees what redisson does (X C A P R L N W), and an order (F): whoever
- * asked first, and still waits, is next, whatever client it belongs to. Only
+ * Guarantees what redisson does (X C A P R L N W), and an order (F): the waiter
+ * that asked first, and still waits, is next, whatever client it belongs to. Only
  * that one is woken by a release. A try without waiting does not overtake.
  *
  * How: on the server, a queue beside the lock (fair_queue.lua). Each waiter has

@@ -1,7 +1,5 @@
-/*
- * Private to wake-ups: the names that are waited for, and who waits for them.
- * Plain lists; whoever calls holds the mutex that guards them.
- */
+/* Private to wake-ups: the names that are waited for, and who waits for them. Plain
+ * lists; all functions are called with the mutex of the wake-ups. */
 #ifndef DLOCK_TOPIC_H
 #define DLOCK_TOPIC_H
 

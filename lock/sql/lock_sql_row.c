@@ -98,7 +98,7 @@ static enum dlock_status inspect(struct dlock_session *session,
     return DLOCK_OK;
 }
 
-/* Whose connection it is, and ours, as text; "" = nobody's. */
+/* The connection of the holder, or "", and our own, as text. */
 static enum dlock_status find_holder(struct dlock_session *session,
                                      const struct dlock_attempt *attempt,
                                      struct dlock_sql_reply *reply,

@@ -241,11 +241,9 @@ static bool is_answer(unsigned code, struct dlock_sql_reply *reply)
     }
 }
 
-/*
- * Whether the statement may have been carried out. A write that fails has sent
- * a part at most, on which no server acts. Of the server's errors, those of a
- * connection that is being ended do not say when it was.
- */
+/* Whether the statement may have been carried out. A write that fails has sent a
+ * part at most, on which no server acts. The server's errors for a connection that
+ * is being ended do not say whether it was before or after. */
 static bool is_uncertain(unsigned code)
 {
     bool from_client = code >= CR_MIN_ERROR && code <= CR_MAX_ERROR;

@@ -191,7 +191,7 @@ uint64_t dlock_zk_left_ms(const struct dlock_zk *zk, uint64_t number);
  * too long. Gives the milliseconds after which to look again, or UINT64_MAX. */
 uint64_t dlock_zk_check(struct dlock_zk *zk);
 
-/* With the mutex: whoever waits in this session must look again. */
+/* With the mutex: the waiter in this session must look again. */
 void dlock_zk_wake(struct dlock_zk *zk);
 
 /* Nodes, zk_node.c ------------------------------------------------------------- */
