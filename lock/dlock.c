@@ -115,38 +115,18 @@ static void close_watchdog(struct dlock *client)
         client->strategy->server->wire_close(client->renewal_wire);
 }
 
-/* The watchdog's: a command has its number when it is sent. */
-static void renew(struct dlock *client, struct dlock_renew renews[], size_t n,
-                  unsigned lease_ms, uint64_t limit_ms)
-{
-    for (size_t i = 0; i < n; i++)
-        renews[i].number = dlock_number(client);
-    client->strategy->renew(client, renews, n, lease_ms, limit_ms);
-}
-
 /* Only where there is something to renew. Its thread starts when it must. */
 static enum dlock_status open_watchdog(struct dlock *client,
-                                       const struct dlock_options *options,
                                        struct dlock_error *error)
 {
     const struct dlock_server *server = client->strategy->server;
-    const struct dlock_watchdog_config config = {
-        .wire = &client->wire,
-        .lease_ms = client->watchdog_lease_ms,
-        .renew = renew,
-        .forced = client->strategy->forced,
-        .client = client,
-        .valid_ms = dlock_valid_ms(client->strategy, client->watchdog_lease_ms),
-        .on_lost = options->on_lost,
-        .on_lost_ctx = options->on_lost_ctx,
-    };
 
     if ((client->strategy->info.capabilities & DLOCK_CAP_RENEW) == 0)
         return DLOCK_OK;
     if (server != NULL)
         client->renewal_wire = server->wire_open(&client->wire, "watchdog");
     if (server == NULL || client->renewal_wire != NULL)
-        client->watchdog = dlock_watchdog_open(&config);
+        client->watchdog = dlock_watchdog_open(client);
     if (client->watchdog != NULL)
         return DLOCK_OK;
     close_watchdog(client);
@@ -176,7 +156,7 @@ enum dlock_status dlock_open(const struct dlock_options *options,
     make_id(made);
     if (options->label != NULL)
         make_label(made, options->label);
-    status = open_watchdog(made, options, &detail);
+    status = open_watchdog(made, &detail);
     if (status != DLOCK_OK)
         goto err_after_alloc;
     if (made->strategy->open != NULL)

@@ -87,13 +87,12 @@ static void put_ended_last(struct dlock_pass *pass, uint64_t now)
     }
 }
 
-bool dlock_renewal_collect(struct dlock_pass *pass,
-                           const struct dlock_watchdog_config *config,
+bool dlock_renewal_collect(struct dlock_pass *pass, const struct dlock *client,
                            struct dlock_renewal_queue *queue, uint64_t now)
 {
     /* Once we are at it, those that are nearly due are taken along: leases of
      * about the same age stay together from then on. */
-    uint64_t soon = now + config->lease_ms / 20;
+    uint64_t soon = now + client->watchdog_lease_ms / 20;
     struct dlock_renewal *each = TAILQ_FIRST(queue), *next;
 
     pass->n = 0;
@@ -112,7 +111,7 @@ bool dlock_renewal_collect(struct dlock_pass *pass,
     put_ended_last(pass, now);
     /* The pass must not take longer than a lease that still runs, because its holder
      * must hear of its end in time. */
-    pass->limit_ms = now + config->wire->command_timeout_ms;
+    pass->limit_ms = now + client->wire.command_timeout_ms;
     for (size_t i = 0; i < pass->renewed_n; i++) {
         uint64_t deadline_ms = pass->entries[i]->deadline_ms;
 
@@ -134,22 +133,22 @@ static bool is_lost(const struct dlock_pass *pass, size_t i)
            renew->answer != DLOCK_OVERTAKEN;
 }
 
-void dlock_renewal_send(struct dlock_pass *pass,
-                        const struct dlock_watchdog_config *config)
+void dlock_renewal_send(struct dlock_pass *pass, struct dlock *client)
 {
     for (size_t i = 0; i < pass->renewed_n; i++)
-        pass->renews[i] = (struct dlock_renew){
-            .name = pass->entries[i]->name, .owner = pass->entries[i]->owner};
+        pass->renews[i] = (struct dlock_renew){.name = pass->entries[i]->name,
+                                               .owner = pass->entries[i]->owner,
+                                               .number = dlock_number(client)};
     if (pass->renewed_n > 0)
-        config->renew(config->client, pass->renews, pass->renewed_n,
-                      config->lease_ms, pass->limit_ms);
+        client->strategy->renew(client, pass->renews, pass->renewed_n,
+                                client->watchdog_lease_ms, pass->limit_ms);
     for (size_t i = 0; i < pass->n; i++) {
         const struct dlock_renewal *each = pass->entries[i];
         uint64_t forced = 0;
 
         if (is_lost(pass, i))
-            forced = config->forced(config->client, each->name, each->owner,
-                                    pass->limit_ms);
+            forced = client->strategy->forced(client, each->name, each->owner,
+                                              pass->limit_ms);
         if (each->attempt <= forced)
             pass->losses[i] = DLOCK_LOSS_FORCED;
     }
@@ -157,19 +156,22 @@ void dlock_renewal_send(struct dlock_pass *pass,
 
 /* The end of one renewal: why it is lost, or DLOCK_LOSS_N. */
 static enum dlock_loss settle(struct dlock_renewal *renewal,
-                              const struct dlock_watchdog_config *config,
+                              const struct dlock *client,
                               const struct dlock_renew *renew,
                               uint64_t sent_at_ms)
 {
-    uint64_t deadline_ms = sent_at_ms + config->valid_ms;
-    uint64_t now = dlock_clock_now(config->wire->clock);
+    uint64_t deadline_ms =
+        sent_at_ms +
+        dlock_valid_ms(client->strategy, client->watchdog_lease_ms);
+    uint64_t now = dlock_clock_now(client->clock);
 
     /* No answer, or it came too late: asked again soon, and at the latest when the
      * lease ends. */
     if (renew->status != DLOCK_OK || renew->answer == DLOCK_OVERTAKEN) {
         if (now >= renewal->deadline_ms)
             return DLOCK_LOSS_UNREACHABLE;
-        renewal->due_ms = now + 1 + config->lease_ms / RETRIES_PER_LEASE;
+        renewal->due_ms =
+            now + 1 + client->watchdog_lease_ms / RETRIES_PER_LEASE;
         if (renewal->due_ms > renewal->deadline_ms)
             renewal->due_ms = renewal->deadline_ms;
         return DLOCK_LOSS_N;
@@ -180,12 +182,12 @@ static enum dlock_loss settle(struct dlock_renewal *renewal,
         return DLOCK_LOSS_TAKEN;
     if (renewal->deadline_ms < deadline_ms)
         renewal->deadline_ms = deadline_ms;
-    renewal->due_ms = sent_at_ms + config->lease_ms / DLOCK_RENEWALS_PER_LEASE;
+    renewal->due_ms =
+        sent_at_ms + client->watchdog_lease_ms / DLOCK_RENEWALS_PER_LEASE;
     return DLOCK_LOSS_N;
 }
 
-void dlock_renewal_apply(struct dlock_pass *pass,
-                         const struct dlock_watchdog_config *config,
+void dlock_renewal_apply(struct dlock_pass *pass, const struct dlock *client,
                          uint64_t sent_at_ms)
 {
     for (size_t i = 0; i < pass->renewed_n; i++) {
@@ -196,7 +198,7 @@ void dlock_renewal_apply(struct dlock_pass *pass,
             pass->losses[i] = DLOCK_LOSS_N;
         else if (pass->losses[i] == DLOCK_LOSS_N)
             pass->losses[i] =
-                settle(each, config, &pass->renews[i], sent_at_ms);
+                settle(each, client, &pass->renews[i], sent_at_ms);
         each->cut_off = pass->losses[i] == DLOCK_LOSS_UNREACHABLE;
         if (pass->losses[i] != DLOCK_LOSS_N)
             each->state = DLOCK_RENEWAL_LOST;
@@ -204,17 +206,16 @@ void dlock_renewal_apply(struct dlock_pass *pass,
 }
 
 void dlock_renewal_tell(const struct dlock_pass *pass,
-                        const struct dlock_watchdog_config *config,
-                        pthread_mutex_t *mutex)
+                        const struct dlock *client, pthread_mutex_t *mutex)
 {
-    for (size_t i = 0; i < pass->n && config->on_lost != NULL; i++) {
+    for (size_t i = 0; i < pass->n && client->on_lost != NULL; i++) {
         const struct dlock_renewal *each = pass->entries[i];
 
         if (pass->losses[i] == DLOCK_LOSS_N ||
             each->state == DLOCK_RENEWAL_CANCELLED)
             continue;
         (void)pthread_mutex_unlock(mutex);
-        config->on_lost(config->on_lost_ctx, each->name, each->owner,
+        client->on_lost(client->on_lost_ctx, each->name, each->owner,
                         pass->losses[i]);
         (void)pthread_mutex_lock(mutex);
     }

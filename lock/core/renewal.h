@@ -11,17 +11,6 @@
 
 #include "lock/core/client.h"
 
-struct dlock_watchdog_config {
-    const struct dlock_wire_config *wire;
-    unsigned lease_ms;
-    dlock_renew_slot *renew;   /* draws the numbers, too */
-    dlock_forced_slot *forced; /* the strategy's */
-    struct dlock *client;      /* for both */
-    uint64_t valid_ms; /* how long a lease counts; see dlock_valid_ms() */
-    dlock_lost_hook *on_lost; /* NULL = nobody wants to know */
-    void *on_lost_ctx;
-};
-
 enum {
     DLOCK_PASS_MAX = 64, /* renewals in one round trip */
     DLOCK_RENEWALS_PER_LEASE = 3,
@@ -81,17 +70,14 @@ void dlock_renewal_step_out(struct dlock_renewal_queue *queue,
 
 /* Takes what is due out of the queue, into the pass, and marks it. False if
  * nothing is. */
-bool dlock_renewal_collect(struct dlock_pass *pass,
-                           const struct dlock_watchdog_config *config,
+bool dlock_renewal_collect(struct dlock_pass *pass, const struct dlock *client,
                            struct dlock_renewal_queue *queue, uint64_t now);
 
 /* Sends the renewals in one go and reads the replies. Blocks. */
-void dlock_renewal_send(struct dlock_pass *pass,
-                        const struct dlock_watchdog_config *config);
+void dlock_renewal_send(struct dlock_pass *pass, struct dlock *client);
 
 /* Applies the replies to what was sent at SENT_AT_MS. */
-void dlock_renewal_apply(struct dlock_pass *pass,
-                         const struct dlock_watchdog_config *config,
+void dlock_renewal_apply(struct dlock_pass *pass, const struct dlock *client,
                          uint64_t sent_at_ms);
 
 /*
@@ -99,8 +85,7 @@ void dlock_renewal_apply(struct dlock_pass *pass,
  * back since. Lets go of the MUTEX while it does.
  */
 void dlock_renewal_tell(const struct dlock_pass *pass,
-                        const struct dlock_watchdog_config *config,
-                        pthread_mutex_t *mutex);
+                        const struct dlock *client, pthread_mutex_t *mutex);
 
 /* Takes the marks off; entries that are to be renewed again line up. Frees what was
  * cancelled meanwhile. */

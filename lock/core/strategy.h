@@ -215,7 +215,8 @@ struct dlock_strategy {
      * before. It returns until when to wait for that at most: UNTIL_MS or
      * earlier. disarm: *CALL is not called any more; the next try uses the
      * wake-up. unwatch: UNUSED = the try after the last wake-up got no answer,
-     * so another waiter must get the wake-up.
+     * so another waiter must get the wake-up;
+     * NULL = there is nothing to leave.
      */
     void *(*watch)(struct dlock_session *session, const char *name);
     uint64_t (*arm)(void *watch, uint64_t until_ms,

@@ -234,7 +234,7 @@ bool dlock_wait_try(struct dlock_wait *wait)
 /* A wake-up whose try got no answer is passed on to the next waiter. */
 static void leave_watch(struct dlock_wait *wait)
 {
-    if (wait->watch != NULL)
+    if (wait->watch != NULL && wait->strategy->unwatch != NULL)
         wait->strategy->unwatch(wait->watch, !wait->answered);
     wait->watch = NULL;
     wait->watched = false;

@@ -24,8 +24,7 @@
 
 /* One per client; made with it, its thread with the first registration. */
 struct dlock_watchdog {
-    struct dlock_watchdog_config config;
-    const struct dlock_clock *clock;
+    struct dlock *client;
     pthread_mutex_t mutex; /* guards everything below */
     pthread_cond_t wake;   /* something is due earlier; stop */
     pthread_cond_t sent;   /* a pass has its answers */
@@ -39,15 +38,13 @@ struct dlock_watchdog {
     struct dlock_pass pass; /* the thread's own */
 };
 
-struct dlock_watchdog *
-dlock_watchdog_open(const struct dlock_watchdog_config *config)
+struct dlock_watchdog *dlock_watchdog_open(struct dlock *client)
 {
     struct dlock_watchdog *watchdog = calloc(1, sizeof(*watchdog));
 
     if (watchdog == NULL)
         return NULL;
-    watchdog->config = *config;
-    watchdog->clock = config->wire->clock;
+    watchdog->client = client;
     watchdog->wake_ms = UINT64_MAX;
     TAILQ_INIT(&watchdog->queue);
     if (pthread_mutex_init(&watchdog->mutex, NULL) != 0)
@@ -100,12 +97,12 @@ static void pass_once(struct dlock_watchdog *watchdog, uint64_t now)
 
     watchdog->sending = true;
     (void)pthread_mutex_unlock(&watchdog->mutex);
-    dlock_renewal_send(pass, &watchdog->config);
+    dlock_renewal_send(pass, watchdog->client);
     (void)pthread_mutex_lock(&watchdog->mutex);
     watchdog->sending = false;
-    dlock_renewal_apply(pass, &watchdog->config, now);
+    dlock_renewal_apply(pass, watchdog->client, now);
     (void)pthread_cond_broadcast(&watchdog->sent);
-    dlock_renewal_tell(pass, &watchdog->config, &watchdog->mutex);
+    dlock_renewal_tell(pass, watchdog->client, &watchdog->mutex);
     dlock_renewal_end(pass, &watchdog->queue);
 }
 
@@ -119,17 +116,17 @@ static void *watch(void *arg)
 
     (void)pthread_mutex_lock(&watchdog->mutex);
     while (!watchdog->stop) {
-        uint64_t now = dlock_clock_now(watchdog->clock);
+        uint64_t now = dlock_clock_now(watchdog->client->clock);
         const struct dlock_renewal *first;
 
-        if (dlock_renewal_collect(&watchdog->pass, &watchdog->config,
+        if (dlock_renewal_collect(&watchdog->pass, watchdog->client,
                                   &watchdog->queue, now)) {
             pass_once(watchdog, now);
             continue;
         }
         first = TAILQ_FIRST(&watchdog->queue);
         watchdog->wake_ms = first != NULL ? first->due_ms : UINT64_MAX;
-        (void)dlock_clock_wait(watchdog->clock, &watchdog->wake,
+        (void)dlock_clock_wait(watchdog->client->clock, &watchdog->wake,
                                &watchdog->mutex, watchdog->wake_ms);
     }
     (void)pthread_mutex_unlock(&watchdog->mutex);
@@ -181,12 +178,14 @@ void dlock_watchdog_confirm(struct dlock_watchdog *watchdog,
                             struct dlock_renewal *renewal,
                             uint64_t granted_at_ms, unsigned max_hold_ms)
 {
-    unsigned lease_ms = watchdog->config.lease_ms;
+    const struct dlock *client = watchdog->client;
+    unsigned lease_ms = client->watchdog_lease_ms;
 
     (void)pthread_mutex_lock(&watchdog->mutex);
     renewal->state = DLOCK_RENEWAL_LIVE;
     renewal->due_ms = granted_at_ms + lease_ms / DLOCK_RENEWALS_PER_LEASE;
-    renewal->deadline_ms = granted_at_ms + watchdog->config.valid_ms;
+    renewal->deadline_ms =
+        granted_at_ms + dlock_valid_ms(client->strategy, lease_ms);
     renewal->stop_ms =
         max_hold_ms == 0 ? UINT64_MAX : granted_at_ms + max_hold_ms;
     dlock_renewal_line_up(&watchdog->queue, renewal);
@@ -318,7 +317,7 @@ void dlock_watchdog_reset(struct dlock_watchdog *watchdog, const char *owner,
         (void)pthread_cond_wait(&watchdog->sent, &watchdog->mutex);
     if (renewal != NULL && renewal->state == DLOCK_RENEWAL_LIVE &&
         (!uncertain || deadline_ms < renewal->deadline_ms)) {
-        uint64_t now = dlock_clock_now(watchdog->clock);
+        uint64_t now = dlock_clock_now(watchdog->client->clock);
         uint64_t left = deadline_ms > now ? deadline_ms - now : 0;
         uint64_t third = left / DLOCK_RENEWALS_PER_LEASE;
 

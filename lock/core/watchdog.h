@@ -19,8 +19,7 @@
 struct dlock_watchdog;
 
 /* The thread starts with the first registration. NULL if out of memory. */
-struct dlock_watchdog *
-dlock_watchdog_open(const struct dlock_watchdog_config *config);
+struct dlock_watchdog *dlock_watchdog_open(struct dlock *client);
 void dlock_watchdog_close(struct dlock_watchdog *watchdog);
 
 /* A renewal that is not active yet. NULL: no memory or no thread. */

@@ -280,7 +280,6 @@ void *dlock_zk_client_watch(struct dlock_session *session, const char *name);
 uint64_t dlock_zk_client_arm(void *watch, uint64_t until_ms,
                              const struct dlock_wake_call *call);
 void dlock_zk_client_disarm(void *watch);
-void dlock_zk_client_unwatch(void *watch, bool unused);
 void dlock_zk_client_wake_all(struct dlock *client);
 
 #define DLOCK_ZK_FUNCTIONS                                                     \
@@ -289,7 +288,6 @@ void dlock_zk_client_wake_all(struct dlock *client);
     .session_close = dlock_zk_client_session_close,                            \
     .release = dlock_zk_node_release, .remaining = dlock_zk_node_remaining,    \
     .watch = dlock_zk_client_watch, .arm = dlock_zk_client_arm,                \
-    .disarm = dlock_zk_client_disarm, .unwatch = dlock_zk_client_unwatch,      \
-    .wake_all = dlock_zk_client_wake_all
+    .disarm = dlock_zk_client_disarm, .wake_all = dlock_zk_client_wake_all
 
 #endif

@@ -283,12 +283,6 @@ void dlock_zk_client_disarm(void *watch)
     (void)pthread_mutex_unlock(&zk->client->mutex);
 }
 
-void dlock_zk_client_unwatch(void *watch, bool unused)
-{
-    (void)watch;
-    (void)unused;
-}
-
 void dlock_zk_client_wake_all(struct dlock *client)
 {
     struct dlock_zk_client *own = client->own;
