@@ -17,7 +17,6 @@
 #include "lock/core/clock.h"
 #include "lock/core/error.h"
 #include "lock/redis/cluster.h"
-#include "lock/redis/encode.h"
 
 enum {
     SENDS_MAX = 3, /* of one repeatable command */

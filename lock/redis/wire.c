@@ -1,5 +1,5 @@
 /*
- * The wire: hiredis' parser on sockets of our own (net.c and encode.c say why).
+ * The wire: hiredis' parser on sockets of our own (net.c and command.c say why).
  * Outside of this file, replies are plain structs.
  *
  * A connection that had any trouble is dropped, not repaired: a late reply to
@@ -20,7 +20,6 @@
 #include "lock/core/error.h"
 #include "lock/core/net.h"
 #include "lock/dial/question.h"
-#include "lock/redis/encode.h"
 #include "lock/redis/map.h"
 
 struct dlock_wire {
