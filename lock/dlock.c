@@ -11,9 +11,11 @@
  */
 #include "lock/dlock.h"
 
+#include <ctype.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "lock/async/async.h"
 #include "lock/core/check.h"
@@ -28,6 +30,8 @@ enum {
     COMMAND_TIMEOUT_MS = 1000,
     WATCHDOG_LEASE_MS = 10000,
 };
+
+enum { HOST_BYTES_MAX = 63 }; /* of a label */
 
 /* Guards the lists of open sessions, of all clients: it is rarely taken. */
 static pthread_mutex_t sessions_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -74,7 +78,21 @@ static enum dlock_status configure(struct dlock *client,
     client->url = options->url;
     if (client->strategy->server == NULL)
         return DLOCK_OK;
-    return client->strategy->server->prepare(client, options->label, error);
+    return client->strategy->server->prepare(client, error);
+}
+
+/* People want to know whose a lock is, and owner ids are random. */
+static void make_label(struct dlock *client, const char *label)
+{
+    char host[HOST_BYTES_MAX + 1] = "";
+
+    if (gethostname(host, sizeof(host) - 1) != 0 || host[0] == '\0')
+        (void)snprintf(host, sizeof(host), "unknown");
+    for (char *at = host; *at != '\0'; at++)
+        if (!isgraph((unsigned char)*at))
+            *at = '?';
+    (void)snprintf(client->label, sizeof(client->label), "%s:%ld:%s", host,
+                   (long)getpid(), label);
 }
 
 /*
@@ -97,42 +115,18 @@ static void close_watchdog(struct dlock *client)
         client->strategy->server->wire_close(client->renewal_wire);
 }
 
-/* The watchdog's: a command has its number when it is sent. */
-static void renew(struct dlock *client, struct dlock_renew renews[], size_t n,
-                  unsigned lease_ms, uint64_t limit_ms)
-{
-    const struct dlock_strategy *strategy = client->strategy;
-
-    for (size_t i = 0; i < n; i++)
-        renews[i].number = dlock_number(client);
-    strategy->renew(client, renews, n, lease_ms, limit_ms);
-    if (strategy->server != NULL)
-        strategy->server->label_keep(client, client->renewal_wire, lease_ms);
-}
-
 /* Only where there is something to renew. Its thread starts when it must. */
 static enum dlock_status open_watchdog(struct dlock *client,
-                                       const struct dlock_options *options,
                                        struct dlock_error *error)
 {
     const struct dlock_server *server = client->strategy->server;
-    const struct dlock_watchdog_config config = {
-        .wire = &client->wire,
-        .lease_ms = client->watchdog_lease_ms,
-        .renew = renew,
-        .forced = client->strategy->forced,
-        .client = client,
-        .valid_ms = dlock_valid_ms(client->strategy, client->watchdog_lease_ms),
-        .on_lost = options->on_lost,
-        .on_lost_ctx = options->on_lost_ctx,
-    };
 
     if ((client->strategy->info.capabilities & DLOCK_CAP_RENEW) == 0)
         return DLOCK_OK;
     if (server != NULL)
         client->renewal_wire = server->wire_open(&client->wire, "watchdog");
     if (server == NULL || client->renewal_wire != NULL)
-        client->watchdog = dlock_watchdog_open(&config);
+        client->watchdog = dlock_watchdog_open(client);
     if (client->watchdog != NULL)
         return DLOCK_OK;
     close_watchdog(client);
@@ -160,7 +154,9 @@ enum dlock_status dlock_open(const struct dlock_options *options,
     if (status != DLOCK_OK)
         goto err_after_alloc;
     make_id(made);
-    status = open_watchdog(made, options, &detail);
+    if (options->label != NULL)
+        make_label(made, options->label);
+    status = open_watchdog(made, &detail);
     if (status != DLOCK_OK)
         goto err_after_alloc;
     if (made->strategy->open != NULL)
@@ -195,10 +191,9 @@ void dlock_end_waits(struct dlock *client)
         client->strategy->wake_all(client);
 }
 
-/*
- * In reverse; the threads end before what they use goes. Of the parent's client,
- * what its threads use stays: they may have been in the middle of it.
- */
+/* In reverse; the threads end before what they use goes. In a child of fork(2),
+ * what the threads of the parent's client used stays, because they may have been in
+ * the middle of it. */
 void dlock_close(struct dlock *client)
 {
     int before = PTHREAD_CANCEL_ENABLE;
@@ -295,11 +290,9 @@ enum dlock_status dlock_session_open(struct dlock *client,
     return DLOCK_OK;
 }
 
-/*
- * Of the parent's session, what it talks with stays: to close it properly would
- * be to say good-bye for the parent. Its list of held locks may have been in the
- * middle of a change at the fork.
- */
+/* The connection of the parent's session stays open, because closing it would say
+ * good-bye in the parent's name. The list of held locks stays if it may have been
+ * in the middle of a change at the fork. */
 static void forget_parents(struct dlock_session *session)
 {
     delist(session);

@@ -9,19 +9,20 @@
  *     if (status == DLOCK_DEADLOCK) ... give back what this session holds, try again
  *
  * A wait that lasts longer than deadlock_ms tells the server what for, and follows
- * from there who waits for whom: the holder of B waits for A, which this session holds.
- * Of those in the cycle the one that has told its wait last gets DLOCK_DEADLOCK, with
- * the cycle in the text of the error; the others wait on. To sort the names first, or
- * to take them all at once, is better still: then there is no cycle.
+ * from there who waits for whom: the holder of B waits for A, which this session
+ * holds. The waiter in the cycle that has told its wait last gets DLOCK_DEADLOCK,
+ * with the cycle in the text of the error; the others wait on. To sort the names
+ * first, or to take them all at once, is better still: then there is no cycle.
  *
  * Only waits with deadlock_ms are known. It takes deadlock_ms and about half a second.
  * Waits that are shorter cost nothing; longer ones send two commands a second more.
  *
- * It never tells of a deadlock that was none. What one look at the server shows may be
- * over: a waiter may have given up just now. So the look is repeated, until all in the
- * cycle are known to have been in the same wait before the first look and after it.
- * From then on only time could have ended it: a wait's, or a lease's. Who is stopped
- * meanwhile, or cannot reach the server, is not heard of, and then nothing is said.
+ * It never tells of a deadlock that was none. What one look at the server shows may
+ * be over: a waiter may have given up just now. So the look is repeated, until all
+ * in the cycle are known to have been in the same wait before the first look and
+ * after it. From then on only time could have ended it: a wait's, or a lease's. A
+ * waiter that is stopped meanwhile, or cannot reach the server, is not heard of,
+ * and then nothing is said.
  *
  * A user of the server that may not look is told DLOCK_MISUSE by the first look.
  *

@@ -16,9 +16,9 @@ extern "C" {
 /*
  * The holder of a name, as far as the strategy can tell. The owner's label is
  * what its client was opened with, in options.label: 1 to 40 printable ASCII
- * characters without blanks, '-' and ':'. It stands in one key for each client,
- * which is set once in a minute at most, by acquires and renewals; not where
- * there are several servers or no Redis. It is for people: anybody can write it.
+ * characters without blanks, '-' and ':'. Locks that are a hash in Redis have it:
+ * redisson, fenced, fair, multi and redlock; it comes with the acquire, and goes with
+ * the lock. It is for people: anybody can write it.
  */
 struct dlock_holder {
     uint64_t token;

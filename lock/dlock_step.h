@@ -28,7 +28,7 @@ struct dlock_step {
     const char *name;  /* "set-nx" */
     const char *owner; /* of the session; "watchdog" or "guard" for renewals,
                         "keeper" for looks at what is held, "subscriber" */
-    const char *key;   /* the lock's name; of a label the client's id */
+    const char *key;   /* the lock's name */
     enum dlock_phase phase;
     const char *reply;        /* AFTER: short text of the reply; BEFORE: NULL */
     unsigned node;            /* which server of the url, from 0 */

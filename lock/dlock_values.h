@@ -34,10 +34,8 @@ struct dlock_about {
     bool needs_them;   /* to write: min-replicas-to-write is set */
 };
 
-/*
- * Does not connect. Of several urls, the first. TIMEOUT_MS is for connecting, and
- * again for each round trip. DLOCK_MISUSE: the url makes no sense.
- */
+/* Does not connect. Takes the first of several urls. TIMEOUT_MS is for connecting,
+ * and again for each round trip. DLOCK_MISUSE: the url makes no sense. */
 enum dlock_status dlock_values_open(const char *url, unsigned timeout_ms,
                                     struct dlock_values **values,
                                     struct dlock_error *error);

@@ -108,17 +108,16 @@ static void test_who_is_due_next_stands_first(void **state)
 /* The ones that have waited longest; who is not due stays where he is. */
 static void test_a_pass_takes_who_is_due(void **state)
 {
-    const struct dlock_wire_config wire = {.command_timeout_ms = 1000};
-    const struct dlock_watchdog_config config = {.wire = &wire, .lease_ms = 0};
+    const struct dlock client = {.wire = {.command_timeout_ms = 1000}};
     static struct dlock_pass pass;
     struct crowd crowd;
 
     (void)state;
     crowd_open(&crowd);
     assert_false(
-        dlock_renewal_collect(&pass, &config, &crowd.queue, LEASE_MS - 1));
+        dlock_renewal_collect(&pass, &client, &crowd.queue, LEASE_MS - 1));
     assert_true(
-        dlock_renewal_collect(&pass, &config, &crowd.queue, LEASE_MS + 1));
+        dlock_renewal_collect(&pass, &client, &crowd.queue, LEASE_MS + 1));
     assert_int_equal(pass.n, 2);
     assert_ptr_equal(TAILQ_FIRST(&crowd.queue), &crowd.all[2]);
     crowd.all[0].due_ms = LEASE_MS + MANY;
@@ -126,7 +125,7 @@ static void test_a_pass_takes_who_is_due(void **state)
     dlock_renewal_end(&pass, &crowd.queue);
     assert_ptr_equal(TAILQ_LAST(&crowd.queue, dlock_renewal_queue),
                      &crowd.all[0]);
-    assert_true(dlock_renewal_collect(&pass, &config, &crowd.queue,
+    assert_true(dlock_renewal_collect(&pass, &client, &crowd.queue,
                                       (uint64_t)2 * LEASE_MS));
     assert_int_equal(pass.n, DLOCK_PASS_MAX);
     assert_ptr_equal(pass.entries[0], &crowd.all[2]);
@@ -141,10 +140,10 @@ static void test_a_lease_counts_from_the_sending(void **state)
 {
     enum { SENT_MS = 1000, TAKEN_MS = 700 };
     struct fake_clock clock;
-    const struct dlock_wire_config wire = {.clock = &clock.face,
-                                           .command_timeout_ms = 1000};
-    const struct dlock_watchdog_config config = {
-        .wire = &wire, .lease_ms = LEASE_MS, .valid_ms = LEASE_MS};
+    const struct dlock_strategy strategy = {.drifts = false};
+    const struct dlock client = {.strategy = &strategy,
+                                 .clock = &clock.face,
+                                 .watchdog_lease_ms = LEASE_MS};
     static struct dlock_pass pass;
     struct dlock_renewal renewal;
 
@@ -157,7 +156,7 @@ static void test_a_lease_counts_from_the_sending(void **state)
     pass.losses[0] = DLOCK_LOSS_N;
     pass.renews[0].status = DLOCK_OK;
     pass.renews[0].answer = 1;
-    dlock_renewal_apply(&pass, &config, SENT_MS);
+    dlock_renewal_apply(&pass, &client, SENT_MS);
     assert_int_equal(renewal.deadline_ms, SENT_MS + LEASE_MS);
     assert_int_equal(renewal.due_ms,
                      SENT_MS + LEASE_MS / DLOCK_RENEWALS_PER_LEASE);

@@ -23,8 +23,6 @@ struct row {
     const char *head;     /* in dlock(3) */
     const char *strategy; /* whose lock it is */
     bool besides;         /* those of the lock are needed, too */
-    const char
-        *label[2]; /* to look for the holder's label, which may be refused */
     enum dlock_status (*call)(struct dlock_session *session, const char *url,
                               struct dlock_error *error);
 };
@@ -100,19 +98,17 @@ static enum dlock_status tell_about(struct dlock_session *session,
     return status;
 }
 
-#define LABEL "~{*}:dlock-label"
-
 static const struct row rows[] = {
-    {"dlock_inspect()", "fenced", false, {LABEL, "+get"}, inspect},
-    {"dlock_inspect() of a string", "token", false, {LABEL}, inspect},
-    {"dlock_inspect_waiters() of redisson", "redisson", false, {NULL}, count},
-    {"dlock_force_release()", "redisson", true, {NULL}, force},
-    {"dlock_force_release()", "fenced", true, {NULL}, force},
-    {"dlock_force_release()", "fair", true, {NULL}, force},
-    {"deadlock_ms", "fenced", true, {NULL}, look},
-    {"deadlock_ms", "fair", true, {NULL}, look},
-    {"dlock_values_get()", "redisson", false, {NULL}, keep_values},
-    {"dlock_values_about()", "redisson", false, {NULL}, tell_about},
+    {"dlock_inspect()", "fenced", false, inspect},
+    {"dlock_inspect() of a string", "token", false, inspect},
+    {"dlock_inspect_waiters() of redisson", "redisson", false, count},
+    {"dlock_force_release()", "redisson", true, force},
+    {"dlock_force_release()", "fenced", true, force},
+    {"dlock_force_release()", "fair", true, force},
+    {"deadlock_ms", "fenced", true, look},
+    {"deadlock_ms", "fair", true, look},
+    {"dlock_values_get()", "redisson", false, keep_values},
+    {"dlock_values_about()", "redisson", false, tell_about},
 };
 
 /* The call, by a user with all RULES but number LESS. */
@@ -149,8 +145,6 @@ static void test_other_calls(void **state)
         own_n = rights.n;
         if (rows[i].besides)
             rights_add_row(&rights, rows[i].strategy);
-        for (size_t k = 0; k < 2 && rows[i].label[k] != NULL; k++)
-            rights_add(&rights, rows[i].label[k]);
         outcome = call(rig, &rows[i], &rights, RIGHTS_ALL);
         if (outcome.status != DLOCK_OK)
             fail_msg("%s: %s", rows[i].head, outcome.error.text);
@@ -268,7 +262,6 @@ static void test_cluster(NO_STATE)
     own_n = rights.n;
     rights_add_row(&rights, "fenced");
     rights_add_row(&rights, "dlock_inspect()");
-    rights_add_row(&rights, "label");
     outcome = inspect_in_a_move(cluster, &rights, RIGHTS_ALL);
     if (outcome.status != DLOCK_OK)
         fail_msg("cluster: %s", outcome.error.text);

@@ -15,7 +15,6 @@
 
 #include "lock/core/clock.h"
 #include "lock/redis/call.h"
-#include "lock/redis/encode.h"
 #include "tests/support/deaf_server.h"
 #include "tests/support/lock_rig.h"
 #include "tests/support/unit_test.h"

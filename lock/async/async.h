@@ -1,6 +1,6 @@
 /*
  * Private to lock/: the asynchronous calls of a client, and the few threads that
- * carry them out. What a caller may rely on stands in dlock_async.h.
+ * carry them out. The promises to callers are in dlock_async.h.
  *
  * All functions may be called from any thread.
  */

@@ -65,40 +65,6 @@ void dlock_async_close(struct dlock_async *async)
 
 /* Calls -------------------------------------------------------------------- */
 
-/* Hands JOB over, or refuses it. */
-static bool submit(struct dlock_async *async, struct dlock_job *job)
-{
-    bool has;
-
-    (void)pthread_mutex_lock(&async->mutex);
-    has = dlock_pool_reserve(async);
-    if (has) {
-        async->jobs_n++;
-        job->session->jobs_n++;
-        job->session->job = job;
-        dlock_pool_ready(async, job);
-    }
-    (void)pthread_mutex_unlock(&async->mutex);
-    return has;
-}
-
-/*
- * A callback that begins the next call each time would keep a close waiting for
- * ever. The close is looked for after entering, because a close that comes after
- * the look finds the session in a call and cancels it.
- */
-static enum dlock_status enter(struct dlock_session *session, const char *call,
-                               struct dlock_error *error)
-{
-    enum dlock_status status = dlock_session_enter(session, call, error);
-
-    if (status != DLOCK_OK || !atomic_load(&session->closing))
-        return status;
-    dlock_session_leave(session);
-    return dlock_error_set(error, DLOCK_MISUSE,
-                           "%s: the session is being closed", call);
-}
-
 /* NULL: *STATUS says why. The session is entered here, and left before the
  * callback or if the call is refused. */
 static struct dlock_job *begin(struct dlock_session *session, bool acquires,
@@ -113,9 +79,18 @@ static struct dlock_job *begin(struct dlock_session *session, bool acquires,
     if (done == NULL)
         (void)dlock_error_set(error, *status, "%s: no callback", call);
     else
-        *status = enter(session, call, error);
+        *status = dlock_session_enter(session, call, error);
     if (*status != DLOCK_OK)
         return NULL;
+    /* A callback that begins the next call each time would keep a close waiting for
+     * ever. The close is looked for after entering, because a close that comes after
+     * the look finds the session in a call and cancels it. */
+    if (atomic_load(&session->closing)) {
+        dlock_session_leave(session);
+        *status = dlock_error_set(error, DLOCK_MISUSE,
+                                  "%s: the session is being closed", call);
+        return NULL;
+    }
     job = calloc(1, sizeof(*job));
     if (job == NULL) {
         dlock_session_leave(session);
@@ -131,15 +106,27 @@ static struct dlock_job *begin(struct dlock_session *session, bool acquires,
     return job;
 }
 
+/* Hands JOB over; or refuses it, and it is gone. */
 static enum dlock_status go(struct dlock_job *job, struct dlock_error *error)
 {
     const char *call = job->acquires ? "acquire" : "release";
     struct dlock_session *session = job->session;
+    struct dlock_async *async = job->async;
     int before = session->cancel_state;
+    bool has;
 
     /* Another thread leaves the session. */
     session->cancel_state = DLOCK_CANCEL_STATE_KEPT;
-    if (submit(job->async, job)) {
+    (void)pthread_mutex_lock(&async->mutex);
+    has = dlock_pool_reserve(async);
+    if (has) {
+        async->jobs_n++;
+        session->jobs_n++;
+        session->job = job;
+        dlock_pool_ready(async, job);
+    }
+    (void)pthread_mutex_unlock(&async->mutex);
+    if (has) {
         (void)pthread_setcancelstate(before, NULL);
         return DLOCK_OK;
     }
@@ -199,27 +186,22 @@ bool dlock_async_nudge(struct dlock_async *async, struct dlock_session *session)
     return found;
 }
 
-/* With the mutex: its own callback closes the session, so the job forgets it,
- * because another may be made at the same address while the callback runs. */
-static void forget_own(struct dlock_async *async, struct dlock_session *session)
+/* The thread that closes may be the one that would have to dispatch. */
+void dlock_async_drain(struct dlock_async *async, struct dlock_session *session)
 {
     struct dlock_job *job;
 
+    dlock_cancel(session);
+    (void)pthread_mutex_lock(&async->mutex);
+    /* If its own callback closes the session, the job forgets it, because another may
+     * be made at the same address while the callback runs. */
     TAILQ_FOREACH(job, &async->telling, link)
     if (job->session == session && pthread_equal(job->teller, pthread_self())) {
         job->session = NULL;
         session->jobs_n--;
     }
-}
-
-/* The thread that closes may be the one that would have to dispatch. */
-void dlock_async_drain(struct dlock_async *async, struct dlock_session *session)
-{
-    dlock_cancel(session);
-    (void)pthread_mutex_lock(&async->mutex);
-    forget_own(async, session);
     while (session->jobs_n > 0) {
-        struct dlock_job *job = session->job;
+        job = session->job;
 
         if (job != NULL && job->place == DLOCK_JOB_DONE) {
             TAILQ_REMOVE(&async->done, job, link);
@@ -233,17 +215,12 @@ void dlock_async_drain(struct dlock_async *async, struct dlock_session *session)
 
 /* For a loop -------------------------------------------------------------------- */
 
-static bool is_usable(struct dlock *client)
-{
-    return client != NULL && dlock_is_ours(client);
-}
-
 int dlock_fd(struct dlock *client)
 {
     struct dlock_async *async;
     int fd;
 
-    if (!is_usable(client))
+    if (client == NULL || !dlock_is_ours(client))
         return -1;
     async = client->async;
     (void)pthread_mutex_lock(&async->mutex);
@@ -264,7 +241,7 @@ unsigned dlock_dispatch(struct dlock *client)
     unsigned n = 0;
     eventfd_t rings;
 
-    if (!is_usable(client))
+    if (client == NULL || !dlock_is_ours(client))
         return 0;
     async = client->async;
     (void)pthread_mutex_lock(&async->mutex);

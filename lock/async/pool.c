@@ -40,15 +40,6 @@ static bool start_thread(struct dlock_async *async)
     return true;
 }
 
-/* With the mutex: somebody sees to what is ready, and to the timers. */
-static void staff(struct dlock_async *async)
-{
-    if (async->ready_n > async->idle_n)
-        (void)start_thread(async);
-    if (async->ready_n > 0 && async->idle_n > 0)
-        (void)pthread_cond_signal(&async->work);
-}
-
 bool dlock_pool_reserve(struct dlock_async *async)
 {
     return dlock_timers_reserve(&async->timers, async->jobs_n + 1) &&
@@ -63,7 +54,10 @@ void dlock_pool_ready(struct dlock_async *async, struct dlock_job *job)
     else
         TAILQ_INSERT_TAIL(&async->releases, job, link);
     async->ready_n++;
-    staff(async);
+    if (async->ready_n > async->idle_n)
+        (void)start_thread(async);
+    if (async->idle_n > 0)
+        (void)pthread_cond_signal(&async->work);
 }
 
 /* Parking ---------------------------------------------------------------------- */
@@ -95,18 +89,6 @@ static uint64_t pause_end(const struct dlock_job *job, uint64_t now_us)
         return now_us + job->pause.us;
     return now_us + 1000 * dlock_clock_until(job->acquiring.wait.clock,
                                              job->pause.until_ms);
-}
-
-/* With the mutex. */
-static void park(struct dlock_async *async, struct dlock_job *job)
-{
-    if (job->told) {
-        dlock_pool_ready(async, job);
-        return;
-    }
-    job->place = DLOCK_JOB_PARKED;
-    job->due_us = pause_end(job, real_us());
-    dlock_timers_put(&async->timers, job);
 }
 
 /* With the mutex: those whose pause is over are ready. */
@@ -142,8 +124,8 @@ static bool advance(struct dlock_job *job)
         tries = dlock_session_begin(&job->acquiring, job->session, job->name,
                                     &job->terms);
     job->begun = true;
-    /* A wake-up from here on is worth another try; or it is a cancel, which the try
-     * sees if this wipes it out. */
+    /* A wake-up from here on is worth another try. A cancel that is wiped out here is
+     * seen by the try itself. */
     (void)pthread_mutex_lock(&job->async->mutex);
     job->told = false;
     (void)pthread_mutex_unlock(&job->async->mutex);
@@ -155,20 +137,8 @@ static bool advance(struct dlock_job *job)
     return false;
 }
 
-/* With the mutex: the callback is next, or dlock_dispatch() will call it. */
-static void finish(struct dlock_async *async, struct dlock_job *job)
-{
-    if (async->fd < 0) {
-        dlock_pool_tell(async, job);
-        return;
-    }
-    job->place = DLOCK_JOB_DONE;
-    TAILQ_INSERT_TAIL(&async->done, job, link);
-    (void)!eventfd_write(async->fd, 1);
-    (void)pthread_cond_broadcast(&async->settled);
-}
-
-/* With the mutex, which is let go of meanwhile. */
+/* With the mutex, which is let go of meanwhile. After it the job is parked, or ready
+ * again; or its callback has been called, or dlock_dispatch() will call it. */
 static void run(struct dlock_async *async, struct dlock_job *job)
 {
     bool waits = false;
@@ -182,15 +152,25 @@ static void run(struct dlock_async *async, struct dlock_job *job)
         job->status =
             dlock_session_give(job->session, &job->grant, &job->error);
     (void)pthread_mutex_lock(&async->mutex);
-    if (waits)
-        park(async, job);
-    else
-        finish(async, job);
+    if (waits && job->told) {
+        dlock_pool_ready(async, job);
+    } else if (waits) {
+        job->place = DLOCK_JOB_PARKED;
+        job->due_us = pause_end(job, real_us());
+        dlock_timers_put(&async->timers, job);
+    } else if (async->fd < 0) {
+        dlock_pool_tell(async, job);
+    } else {
+        job->place = DLOCK_JOB_DONE;
+        TAILQ_INSERT_TAIL(&async->done, job, link);
+        (void)!eventfd_write(async->fd, 1);
+        (void)pthread_cond_broadcast(&async->settled);
+    }
 }
 
 /*
- * With the mutex: sleeps until there is something to do. Whoever finds that
- * nobody looks at the timers early enough does so himself.
+ * With the mutex: sleeps until there is something to do. A thread that finds that no
+ * other looks at the timers early enough does so itself.
  */
 static void idle(struct dlock_async *async)
 {
@@ -210,34 +190,26 @@ static void idle(struct dlock_async *async)
     async->idle_n--;
 }
 
-/* With the mutex: off its queue. */
-static struct dlock_job *next_job(struct dlock_async *async)
-{
-    struct dlock_job_queue *queue =
-        TAILQ_EMPTY(&async->releases) ? &async->acquires : &async->releases;
-    struct dlock_job *job = TAILQ_FIRST(queue);
-
-    if (job != NULL)
-        TAILQ_REMOVE(queue, job, link);
-    return job;
-}
-
 static void *work(void *arg)
 {
     struct dlock_async *async = arg;
 
     (void)pthread_mutex_lock(&async->mutex);
     for (;;) {
+        struct dlock_job_queue *queue;
         struct dlock_job *job;
 
         end_pauses(async);
-        job = next_job(async);
+        queue =
+            TAILQ_EMPTY(&async->releases) ? &async->acquires : &async->releases;
+        job = TAILQ_FIRST(queue);
         if (job == NULL && async->stop)
             break;
         if (job == NULL) {
             idle(async);
             continue;
         }
+        TAILQ_REMOVE(queue, job, link);
         /* Another one is to look at the timers meanwhile. */
         if (async->watched_us == UINT64_MAX && async->timers.n > 0)
             (void)pthread_cond_signal(&async->work);

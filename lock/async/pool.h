@@ -1,14 +1,59 @@
 /*
- * Private to lock/async/: the threads of a client's asynchronous calls, and what
- * they have to do.
+ * Private to lock/async/: asynchronous calls, the queues and timers in which they
+ * stand, and the threads of a client that carry them out.
  */
 #ifndef DLOCK_ASYNC_POOL_H
 #define DLOCK_ASYNC_POOL_H
 
+#include <pthread.h>
+#include <sys/queue.h>
+
 #include "lock/async/async.h"
-#include "lock/async/timers.h"
 
 enum { DLOCK_POOL_THREADS = 4 };
+
+/* Where a job is; it goes from the second to the third again and again. */
+enum dlock_job_place {
+    DLOCK_JOB_READY,   /* in a queue for a thread */
+    DLOCK_JOB_RUNNING, /* on one */
+    DLOCK_JOB_PARKED,  /* an acquire that was told no: among the timers */
+    DLOCK_JOB_DONE,    /* in the queue of dlock_dispatch() */
+    DLOCK_JOB_TELLING, /* in its callback */
+};
+
+/* A release has no terms and comes with the grant, an acquire is given one. */
+struct dlock_job {
+    TAILQ_ENTRY(dlock_job) link; /* of the queue it is in */
+    struct dlock_async *async;
+    bool acquires;
+    bool begun; /* there was a first try */
+    struct dlock_terms terms;
+    struct dlock_grant grant;
+    char name[DLOCK_NAME_BYTES_MAX + 1];
+    struct dlock_acquiring acquiring;
+    struct dlock_pause pause; /* to be waited for while parked */
+    enum dlock_status status;
+    struct dlock_error error;
+    dlock_done *done;
+    void *ctx;
+    /* Guarded by the mutex of the pool. */
+    struct dlock_session *session; /* NULL: its own callback has closed it */
+    enum dlock_job_place place;
+    bool told;        /* worth a try, since the last one began */
+    uint64_t due_us;  /* real time; while parked */
+    size_t timer;     /* its place among the timers */
+    pthread_t teller; /* the callback's thread */
+};
+
+TAILQ_HEAD(dlock_job_queue, dlock_job);
+
+/* The jobs that are parked, the one that is due first at the top. All zero is an
+ * empty one. */
+struct dlock_timers {
+    struct dlock_job **jobs; /* a heap by due_us */
+    size_t n;
+    size_t room;
+};
 
 struct dlock_async {
     pthread_mutex_t mutex;  /* guards everything below */
@@ -43,5 +88,17 @@ void dlock_pool_nudge(struct dlock_async *async, struct dlock_job *job);
  * callback of JOB, which is in no queue; then it is gone.
  */
 void dlock_pool_tell(struct dlock_async *async, struct dlock_job *job);
+
+/* The timers, with the mutex. */
+void dlock_timers_release(struct dlock_timers *timers);
+
+/* Room for N jobs, so that putting one in cannot fail. False: no memory. */
+bool dlock_timers_reserve(struct dlock_timers *timers, size_t n);
+
+void dlock_timers_put(struct dlock_timers *timers, struct dlock_job *job);
+void dlock_timers_remove(struct dlock_timers *timers, struct dlock_job *job);
+
+/* NULL = there is none. */
+struct dlock_job *dlock_timers_first(const struct dlock_timers *timers);
 
 #endif

@@ -2,7 +2,7 @@
  * A binary heap: with thousands that wait, a list in order would be walked with
  * each pause, and a pause may be half a millisecond.
  */
-#include "lock/async/timers.h"
+#include "lock/async/pool.h"
 
 #include <stdlib.h>
 

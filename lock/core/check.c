@@ -49,8 +49,7 @@ enum dlock_status dlock_check_name(const char *name, struct dlock_error *error)
 
 /*
  * Attempts are numbered alike in all sessions, so that another session's grant
- * would pass for one of this session's own. Of a grant, not even that its texts
- * end is taken for granted.
+ * would pass for one of this session's own. The texts of a grant may not even end.
  */
 enum dlock_status dlock_check_grant(const struct dlock_grant *grant,
                                     const char *owner,
@@ -67,14 +66,22 @@ enum dlock_status dlock_check_grant(const struct dlock_grant *grant,
     return status;
 }
 
-/* An upper bound, with the setting's name in the text. */
-static enum dlock_status check_most(const char *what, uint64_t value,
-                                    uint64_t most, struct dlock_error *error)
+/* A setting, and the most that it may be. */
+struct bound {
+    const char *name;
+    uint64_t value;
+    uint64_t most;
+};
+
+static enum dlock_status check_bounds(const struct bound bounds[], size_t n,
+                                      struct dlock_error *error)
 {
-    if (value <= most)
-        return DLOCK_OK;
-    return dlock_error_set(error, DLOCK_MISUSE, "%s is above %llu", what,
-                           (unsigned long long)most);
+    for (size_t i = 0; i < n; i++)
+        if (bounds[i].value > bounds[i].most)
+            return dlock_error_set(error, DLOCK_MISUSE, "%s is above %llu",
+                                   bounds[i].name,
+                                   (unsigned long long)bounds[i].most);
+    return DLOCK_OK;
 }
 
 /* max_hold_ms needs no bound: it only ever ends something. */
@@ -84,6 +91,11 @@ enum dlock_status dlock_check_terms(const struct dlock *client,
 {
     const unsigned tokens = DLOCK_CAP_TOKENS | DLOCK_CAP_FENCED;
     const struct dlock_strategy_info *info = &client->strategy->info;
+    const struct bound bounds[] = {
+        {"wait_ms", terms->wait_ms, DLOCK_WAIT_MS_MAX},
+        {"lease_ms", terms->lease_ms, DLOCK_LEASE_MS_MAX},
+        {"fence_floor", terms->fence_floor, FENCE_FLOOR_MAX},
+    };
     enum dlock_status status = DLOCK_OK;
 
     if (terms->fenced && (info->capabilities & tokens) == 0)
@@ -94,16 +106,7 @@ enum dlock_status dlock_check_terms(const struct dlock *client,
                                "deadlock_ms needs dlock_deadlock_register()");
     if (terms->deadlock_ms > 0)
         status = dlock_detector_made->can(client, error);
-    if (status == DLOCK_OK)
-        status =
-            check_most("wait_ms", terms->wait_ms, DLOCK_WAIT_MS_MAX, error);
-    if (status == DLOCK_OK)
-        status =
-            check_most("lease_ms", terms->lease_ms, DLOCK_LEASE_MS_MAX, error);
-    if (status == DLOCK_OK)
-        status = check_most("fence_floor", terms->fence_floor, FENCE_FLOOR_MAX,
-                            error);
-    return status;
+    return status != DLOCK_OK ? status : check_bounds(bounds, 3, error);
 }
 
 enum dlock_status dlock_check_lease(unsigned lease_ms,
@@ -111,7 +114,8 @@ enum dlock_status dlock_check_lease(unsigned lease_ms,
 {
     if (lease_ms == 0)
         return dlock_error_set(error, DLOCK_MISUSE, "lease_ms is 0");
-    return check_most("lease_ms", lease_ms, DLOCK_LEASE_MS_MAX, error);
+    return check_bounds(
+        &(struct bound){"lease_ms", lease_ms, DLOCK_LEASE_MS_MAX}, 1, error);
 }
 
 /* Strategy and url are checked where they are looked up and taken apart. */
@@ -128,6 +132,12 @@ static bool is_label(const char *label)
 enum dlock_status dlock_check_options(const struct dlock_options *options,
                                       struct dlock_error *error)
 {
+    const struct bound bounds[] = {
+        {"connect_timeout_ms", options->connect_timeout_ms, DLOCK_WAIT_MS_MAX},
+        {"command_timeout_ms", options->command_timeout_ms, DLOCK_WAIT_MS_MAX},
+        {"watchdog_lease_ms", options->watchdog_lease_ms, DLOCK_LEASE_MS_MAX},
+        {"longest_lease_ms", options->longest_lease_ms, DLOCK_LEASE_MS_MAX},
+    };
     enum dlock_status status;
 
     if (options->label != NULL && !is_label(options->label))
@@ -138,17 +148,7 @@ enum dlock_status dlock_check_options(const struct dlock_options *options,
     if (options->clock != NULL &&
         (options->clock->now_ms == NULL || options->clock->random == NULL))
         return dlock_error_set(error, DLOCK_MISUSE, "half a clock");
-    status = check_most("connect_timeout_ms", options->connect_timeout_ms,
-                        DLOCK_WAIT_MS_MAX, error);
-    if (status == DLOCK_OK)
-        status = check_most("command_timeout_ms", options->command_timeout_ms,
-                            DLOCK_WAIT_MS_MAX, error);
-    if (status == DLOCK_OK)
-        status = check_most("watchdog_lease_ms", options->watchdog_lease_ms,
-                            DLOCK_LEASE_MS_MAX, error);
-    if (status == DLOCK_OK)
-        status = check_most("longest_lease_ms", options->longest_lease_ms,
-                            DLOCK_LEASE_MS_MAX, error);
+    status = check_bounds(bounds, 4, error);
     if (status == DLOCK_OK && options->watchdog_lease_ms != 0 &&
         options->watchdog_lease_ms < WATCHDOG_LEASE_MS_MIN)
         return dlock_error_set(error, DLOCK_MISUSE,

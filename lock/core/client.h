@@ -11,7 +11,7 @@
 #include "lock/core/forks.h"
 #include "lock/core/held.h"
 #include "lock/core/strategy.h"
-#include "lock/core/wire_config.h"
+#include "lock/dlock_url.h"
 
 struct dlock_async;
 
@@ -21,6 +21,20 @@ struct dlock_async;
  */
 typedef bool dlock_nudge(struct dlock_async *async,
                          struct dlock_session *session);
+
+/* All connections of a client have this, whatever server they go to. */
+struct dlock_wire_config {
+    struct dlock_address address; /* of a Redis server */
+    unsigned node;                /* its place in the url, for the step hook */
+    unsigned connect_timeout_ms;
+    unsigned command_timeout_ms;
+    const struct dlock_clock *clock;
+    /* Where another server may take over: which one the last connection of all was
+     * made to; 0 = none yet, or it is silent. Or NULL. */
+    atomic_uint_fast64_t *primary;
+    dlock_step_hook *on_step;
+    void *on_step_ctx;
+};
 
 struct dlock {
     struct dlock_session *sessions; /* that are open */
@@ -41,8 +55,7 @@ struct dlock {
     dlock_nudge *nudge;          /* theirs */
     void *own;                   /* what else its open made */
     char id[33];                 /* 32 random hex digits */
-    char label[DLOCK_LABEL_BYTES_MAX + 1]; /* "" = none; see label.h */
-    atomic_uint_fast64_t label_until_ms;   /* lease time; the server knows it */
+    char label[DLOCK_LABEL_BYTES_MAX + 1]; /* "host:pid:label"; "" = none */
     atomic_uint_fast64_t sessions_n;
     atomic_uint_fast64_t numbers_n; /* see dlock_number() */
     atomic_uint_fast64_t primary;   /* of wire.primary */

@@ -91,9 +91,9 @@ void dlock_clock_sleep_us(uint64_t us)
 
 /*
  * By default it would wait by the wall clock, which jumps. CLOCK_BOOTTIME it does
- * not take: a wait stands still while the host is suspended, and goes on after
- * that for what was left of it. Who waits looks at the time again then, before it
- * believes in anything; only what it has to do comes later, by that rest.
+ * not take: a wait stands still while the host is suspended, and goes on after that
+ * for what was left of it. The waiter then looks at the time again before it
+ * believes in anything; only its work comes later, by that rest.
  */
 int dlock_clock_cond_init(pthread_cond_t *cond)
 {

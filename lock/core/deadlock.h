@@ -1,7 +1,5 @@
-/*
- * Private to lock/: looking for deadlocks while waiting, as the core knows it. Who
- * does it is in lock/deadlock/, which is linked into programs that register it.
- */
+/* Private to lock/: looking for deadlocks while waiting, as the core knows it. The
+ * code is in lock/deadlock/, which is linked into programs that register it. */
 #ifndef DLOCK_DEADLOCK_PRIVATE_H
 #define DLOCK_DEADLOCK_PRIVATE_H
 

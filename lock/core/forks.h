@@ -2,8 +2,8 @@
  * Private to lock/: what is kept for the whole process, and what becomes of it in a
  * child of fork(2), which has a copy of it and none of the threads that work on it.
  *
- * One handler sees to all of it. What belongs to a client needs none: in the child
- * every call on it is refused, by a count of forks. Asking for the process id each time
+ * One handler sees to all of it. A client needs none, because every call on it is
+ * refused in the child, by a count of forks. Asking for the process id each time
  * would be a system call.
  */
 #ifndef DLOCK_FORKS_H

@@ -41,11 +41,7 @@ static struct dlock_held_lock **find(struct dlock_held *held, const char *name)
 static const struct dlock_held_lock *look_up(const struct dlock_held *held,
                                              const char *name)
 {
-    const struct dlock_held_lock *entry = held->buckets[bucket_of(name)];
-
-    while (entry != NULL && strcmp(entry->name, name) != 0)
-        entry = entry->next;
-    return entry;
+    return *find((struct dlock_held *)held, name);
 }
 
 unsigned dlock_held_count(const struct dlock_held *held, const char *name)
@@ -61,76 +57,58 @@ static void free_entry(struct dlock_held_lock *entry)
     free(entry);
 }
 
-static bool has_room(struct dlock_held_lock *entry)
-{
-    size_t room = 2 * entry->room + 1;
-    uint64_t *grants;
-
-    if (entry->grants_n < entry->room)
-        return true;
-    grants = realloc(entry->grants, room * sizeof(*grants));
-    if (grants == NULL)
-        return false;
-    entry->grants = grants;
-    entry->room = room;
-    return true;
-}
-
-static bool reserve(struct dlock_held *held, const char *name)
+bool dlock_held_reserve(struct dlock_held *held, const char *name)
 {
     struct dlock_held_lock **link = find(held, name);
     size_t size = strlen(name) + 1;
-
-    if (*link == NULL) {
-        *link = calloc(1, sizeof(**link) + size);
-        if (*link == NULL)
-            return false;
-        memcpy((*link)->name, name, size);
-    }
-    return has_room(*link);
-}
-
-bool dlock_held_reserve(struct dlock_held *held, const char *name)
-{
-    bool reserved;
+    uint64_t *grants = NULL;
 
     (void)pthread_mutex_lock(&held->mutex);
-    reserved = reserve(held, name);
+    if (*link == NULL && (*link = calloc(1, sizeof(**link) + size)) != NULL)
+        memcpy((*link)->name, name, size);
+    if (*link != NULL && (*link)->grants_n < (*link)->room) {
+        grants = (*link)->grants;
+    } else if (*link != NULL) {
+        size_t room = 2 * (*link)->room + 1;
+
+        grants = realloc((*link)->grants, room * sizeof(*grants));
+        if (grants != NULL) {
+            (*link)->grants = grants;
+            (*link)->room = room;
+        }
+    }
     (void)pthread_mutex_unlock(&held->mutex);
-    return reserved;
+    return grants != NULL;
 }
 
-static void set(struct dlock_held *held, const char *name, unsigned holds)
+void dlock_held_set(struct dlock_held *held, const char *name, unsigned holds)
 {
     struct dlock_held_lock **link = find(held, name);
     struct dlock_held_lock *entry = *link;
 
     if (entry == NULL)
         return;
-    entry->holds = holds;
-    if (holds > 0)
-        return;
-    *link = entry->next;
-    if (entry->unknown.number != 0)
-        held->unknown = entry->unknown;
-    free_entry(entry);
-}
-
-void dlock_held_set(struct dlock_held *held, const char *name, unsigned holds)
-{
     (void)pthread_mutex_lock(&held->mutex);
-    set(held, name, holds);
+    entry->holds = holds;
+    if (holds == 0) {
+        *link = entry->next;
+        if (entry->unknown.number != 0)
+            held->unknown = entry->unknown;
+        free_entry(entry);
+    }
     (void)pthread_mutex_unlock(&held->mutex);
 }
 
-static bool add(struct dlock_held *held, const char *name, unsigned holds,
-                uint64_t attempt)
+/* A server may count on from holds of ours that we know to have given back. */
+bool dlock_held_add(struct dlock_held *held, const char *name, unsigned holds,
+                    uint64_t attempt)
 {
     struct dlock_held_lock *entry = *find(held, name);
     bool anew;
 
     if (entry == NULL)
         return false;
+    (void)pthread_mutex_lock(&held->mutex);
     anew = entry->holds > 0 && holds == 1;
     if (entry->holds == 0 || anew) {
         entry->first = attempt;
@@ -138,17 +116,6 @@ static bool add(struct dlock_held *held, const char *name, unsigned holds,
     }
     entry->grants[entry->grants_n++] = attempt;
     entry->holds = holds;
-    return anew;
-}
-
-/* A server may count on from holds of ours that we know to have given back. */
-bool dlock_held_add(struct dlock_held *held, const char *name, unsigned holds,
-                    uint64_t attempt)
-{
-    bool anew;
-
-    (void)pthread_mutex_lock(&held->mutex);
-    anew = add(held, name, holds, attempt);
     (void)pthread_mutex_unlock(&held->mutex);
     return anew;
 }
@@ -175,28 +142,21 @@ void dlock_held_remove(struct dlock_held *held, const char *name,
     (void)pthread_mutex_unlock(&held->mutex);
 }
 
-/* An unknown release of what was lost since does not count. */
-static bool is_superseded(const struct dlock_held *held, const char *name,
-                          uint64_t attempt)
-{
-    const struct dlock_held_lock *entry = look_up(held, name);
-
-    if (entry == NULL || entry->holds == 0)
-        return false;
-    return attempt < entry->first ||
-           (place_of(entry, attempt) == entry->grants_n &&
-            dlock_held_unknown_release(held, name, attempt) == 0);
-}
-
+/* A release whose reply was lost is ignored if the hold has been lost since. */
 bool dlock_held_superseded(const struct dlock_held *held, const char *name,
                            uint64_t attempt)
 {
     /* The caller only asks, so HELD is const; its mutex is no part of what is held. */
     pthread_mutex_t *mutex = (pthread_mutex_t *)&held->mutex;
-    bool superseded;
+    const struct dlock_held_lock *entry;
+    bool superseded = false;
 
     (void)pthread_mutex_lock(mutex);
-    superseded = is_superseded(held, name, attempt);
+    entry = look_up(held, name);
+    if (entry != NULL && entry->holds > 0)
+        superseded = attempt < entry->first ||
+                     (place_of(entry, attempt) == entry->grants_n &&
+                      dlock_held_unknown_release(held, name, attempt) == 0);
     (void)pthread_mutex_unlock(mutex);
     return superseded;
 }

@@ -25,8 +25,8 @@ struct dlock_unknown_release {
     uint64_t grant;  /* the attempt that had won it */
 };
 
-/* Belongs to one session, which alone changes it; what is superseded, any thread may
- * ask. */
+/* Belongs to one session, which alone changes it. Other threads may ask what is
+ * superseded. */
 struct dlock_held {
     pthread_mutex_t mutex; /* guards all below against those who ask */
     struct dlock_held_lock *buckets[DLOCK_HELD_BUCKETS];

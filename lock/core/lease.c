@@ -9,30 +9,7 @@
 #include "lock/core/wait.h"
 #include "lock/core/watchdog.h"
 
-static bool has_leases(const struct dlock_session *session)
-{
-    const struct dlock_strategy *strategy = session->client->strategy;
-
-    return (strategy->info.capabilities & DLOCK_CAP_LEASE) != 0;
-}
-
-static enum dlock_status may_extend(const struct dlock_session *session,
-                                    const struct dlock_grant *grant,
-                                    unsigned lease_ms,
-                                    struct dlock_error *error)
-{
-    enum dlock_status status = dlock_check_grant(grant, session->owner, error);
-
-    if (status == DLOCK_OK)
-        status = dlock_check_lease(lease_ms, error);
-    if (status == DLOCK_OK && !has_leases(session))
-        status =
-            dlock_error_set(error, DLOCK_MISUSE, "strategy %s has no leases",
-                            session->client->strategy->info.name);
-    return status;
-}
-
-/* UNCERTAIN: it may also be the old end; who goes by the earlier one is right. */
+/* UNCERTAIN: the lease may also have its old end, so the earlier one counts. */
 static void set_deadline(const struct dlock_session *session,
                          struct dlock_grant *grant, uint64_t deadline_ms,
                          bool uncertain)
@@ -90,13 +67,20 @@ enum dlock_status dlock_extend(struct dlock_session *session,
                                struct dlock_grant *grant, unsigned lease_ms,
                                struct dlock_error *error)
 {
+    const struct dlock_strategy_info *info;
     struct dlock_error detail = {""};
     enum dlock_status status;
 
     if (session == NULL || grant == NULL)
         return dlock_error_set(error, DLOCK_MISUSE,
                                "extend: an argument is NULL");
-    status = may_extend(session, grant, lease_ms, &detail);
+    info = &session->client->strategy->info;
+    status = dlock_check_grant(grant, session->owner, &detail);
+    if (status == DLOCK_OK)
+        status = dlock_check_lease(lease_ms, &detail);
+    if (status == DLOCK_OK && (info->capabilities & DLOCK_CAP_LEASE) == 0)
+        status = dlock_error_set(&detail, DLOCK_MISUSE,
+                                 "strategy %s has no leases", info->name);
     if (status != DLOCK_OK)
         return dlock_error_report(error, status, "extend", &detail);
     status = dlock_session_enter(session, "extend", error);

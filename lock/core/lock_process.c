@@ -35,6 +35,7 @@ struct place {
 };
 
 struct waiter {
+    const struct dlock_session *session;
     struct place *place;
     struct dlock_wake_call call;
     TAILQ_ENTRY(waiter) link; /* valid while the call is there */
@@ -193,9 +194,9 @@ static void *watch(struct dlock_session *session, const char *name)
 {
     struct waiter *waiter = calloc(1, sizeof(*waiter));
 
-    (void)session;
     if (waiter == NULL)
         return NULL;
+    waiter->session = session;
     (void)pthread_mutex_lock(&mutex);
     waiter->place = need(name);
     if (waiter->place != NULL)
@@ -207,14 +208,14 @@ static void *watch(struct dlock_session *session, const char *name)
     return NULL;
 }
 
-static uint64_t arm(struct dlock_session *session, void *watched,
-                    uint64_t until_ms, const struct dlock_wake_call *call)
+static uint64_t arm(void *watched, uint64_t until_ms,
+                    const struct dlock_wake_call *call)
 {
     struct waiter *waiter = watched;
 
     (void)pthread_mutex_lock(&mutex);
     waiter->call = *call;
-    if (waiter->place->owner[0] == '\0' || dlock_wait_ended(session))
+    if (waiter->place->owner[0] == '\0' || dlock_wait_ended(waiter->session))
         dlock_wake_call(&waiter->call);
     else
         TAILQ_INSERT_TAIL(&waiter->place->armed, waiter, link);
@@ -222,11 +223,10 @@ static uint64_t arm(struct dlock_session *session, void *watched,
     return until_ms;
 }
 
-static void disarm(struct dlock_session *session, void *watched)
+static void disarm(void *watched)
 {
     struct waiter *waiter = watched;
 
-    (void)session;
     (void)pthread_mutex_lock(&mutex);
     if (waiter->call.told != NULL)
         TAILQ_REMOVE(&waiter->place->armed, waiter, link);
@@ -234,12 +234,11 @@ static void disarm(struct dlock_session *session, void *watched)
     (void)pthread_mutex_unlock(&mutex);
 }
 
-static void unwatch(struct dlock_session *session, void *watched, bool unused)
+static void unwatch(void *watched, bool unused)
 {
     struct waiter *waiter = watched;
     struct place *place = waiter->place;
 
-    (void)session;
     (void)unused;
     (void)pthread_mutex_lock(&mutex);
     place->waiters_n--;

@@ -150,7 +150,8 @@ ssize_t dlock_net_receive(struct dlock_link link, unsigned nap_ms, char *bytes,
     }
 }
 
-/* A byte out of turn is as bad as none: it would be taken for a reply. */
+/* A byte out of turn is as bad as a closed connection, because it would be taken
+ * for a reply. */
 bool dlock_net_stale(struct dlock_link link)
 {
     char byte;

@@ -18,13 +18,6 @@ enum {
 
 /* The queue ---------------------------------------------------------------- */
 
-/* Whether there is something to be done about it, at its due_ms. */
-static bool awaits(const struct dlock_renewal *renewal)
-{
-    return renewal->state == DLOCK_RENEWAL_LIVE ||
-           renewal->state == DLOCK_RENEWAL_UNTOLD;
-}
-
 void dlock_renewal_step_out(struct dlock_renewal_queue *queue,
                             struct dlock_renewal *renewal)
 {
@@ -39,7 +32,9 @@ void dlock_renewal_line_up(struct dlock_renewal_queue *queue,
     struct dlock_renewal *before;
 
     dlock_renewal_step_out(queue, renewal);
-    if (!awaits(renewal) || renewal->in_pass)
+    if ((renewal->state != DLOCK_RENEWAL_LIVE &&
+         renewal->state != DLOCK_RENEWAL_UNTOLD) ||
+        renewal->in_pass)
         return;
     before = TAILQ_LAST(queue, dlock_renewal_queue);
     while (before != NULL && before->due_ms > renewal->due_ms)
@@ -66,10 +61,8 @@ static enum dlock_loss why_gone(const struct dlock_renewal *renewal,
     return renewal->stop_ms <= now ? DLOCK_LOSS_OVERHELD : DLOCK_LOSS_EXPIRED;
 }
 
-/*
- * Entries that are not renewed go behind those that are. Of those held too long
- * the lease runs out by itself, and when it has, the holder is told.
- */
+/* Entries that are not renewed go behind those that are. A lease that was held too
+ * long runs out by itself, and then its holder is told. */
 static void put_ended_last(struct dlock_pass *pass, uint64_t now)
 {
     size_t renewed_n = 0;
@@ -94,32 +87,12 @@ static void put_ended_last(struct dlock_pass *pass, uint64_t now)
     }
 }
 
-/*
- * How long the pass may take: not beyond the end of a lease that still runs,
- * so that its holder hears of it in time.
- */
-static uint64_t pass_limit(const struct dlock_pass *pass,
-                           const struct dlock_watchdog_config *config,
-                           uint64_t now)
-{
-    uint64_t limit = now + config->wire->command_timeout_ms;
-
-    for (size_t i = 0; i < pass->renewed_n; i++) {
-        uint64_t deadline = pass->entries[i]->deadline_ms;
-
-        if (deadline > now && deadline < limit)
-            limit = deadline;
-    }
-    return limit;
-}
-
-bool dlock_renewal_collect(struct dlock_pass *pass,
-                           const struct dlock_watchdog_config *config,
+bool dlock_renewal_collect(struct dlock_pass *pass, const struct dlock *client,
                            struct dlock_renewal_queue *queue, uint64_t now)
 {
     /* Once we are at it, those that are nearly due are taken along: leases of
      * about the same age stay together from then on. */
-    uint64_t soon = now + config->lease_ms / 20;
+    uint64_t soon = now + client->watchdog_lease_ms / 20;
     struct dlock_renewal *each = TAILQ_FIRST(queue), *next;
 
     pass->n = 0;
@@ -136,11 +109,20 @@ bool dlock_renewal_collect(struct dlock_pass *pass,
         pass->entries[pass->n++] = each;
     }
     put_ended_last(pass, now);
-    pass->limit_ms = pass_limit(pass, config, now);
+    /* The pass must not take longer than a lease that still runs, because its holder
+     * must hear of its end in time. */
+    pass->limit_ms = now + client->wire.command_timeout_ms;
+    for (size_t i = 0; i < pass->renewed_n; i++) {
+        uint64_t deadline_ms = pass->entries[i]->deadline_ms;
+
+        if (deadline_ms > now && deadline_ms < pass->limit_ms)
+            pass->limit_ms = deadline_ms;
+    }
     return true;
 }
 
-/* Whether entry number I is lost, so that its owner wants to know why. */
+/* Whether entry number I is lost. Only then the server is asked whether that was
+ * somebody's will. */
 static bool is_lost(const struct dlock_pass *pass, size_t i)
 {
     const struct dlock_renew *renew = &pass->renews[i];
@@ -151,71 +133,61 @@ static bool is_lost(const struct dlock_pass *pass, size_t i)
            renew->answer != DLOCK_OVERTAKEN;
 }
 
-/* Whether that was somebody's will is asked only then. */
-static void ask_why(struct dlock_pass *pass,
-                    const struct dlock_watchdog_config *config)
+void dlock_renewal_send(struct dlock_pass *pass, struct dlock *client)
 {
+    for (size_t i = 0; i < pass->renewed_n; i++)
+        pass->renews[i] = (struct dlock_renew){.name = pass->entries[i]->name,
+                                               .owner = pass->entries[i]->owner,
+                                               .number = dlock_number(client)};
+    if (pass->renewed_n > 0)
+        client->strategy->renew(client, pass->renews, pass->renewed_n,
+                                client->watchdog_lease_ms, pass->limit_ms);
     for (size_t i = 0; i < pass->n; i++) {
         const struct dlock_renewal *each = pass->entries[i];
         uint64_t forced = 0;
 
         if (is_lost(pass, i))
-            forced = config->forced(config->client, each->name, each->owner,
-                                    pass->limit_ms);
+            forced = client->strategy->forced(client, each->name, each->owner,
+                                              pass->limit_ms);
         if (each->attempt <= forced)
             pass->losses[i] = DLOCK_LOSS_FORCED;
     }
 }
 
-void dlock_renewal_send(struct dlock_pass *pass,
-                        const struct dlock_watchdog_config *config)
-{
-    for (size_t i = 0; i < pass->renewed_n; i++)
-        pass->renews[i] = (struct dlock_renew){
-            .name = pass->entries[i]->name, .owner = pass->entries[i]->owner};
-    if (pass->renewed_n > 0)
-        config->renew(config->client, pass->renews, pass->renewed_n,
-                      config->lease_ms, pass->limit_ms);
-    ask_why(pass, config);
-}
-
-/* No answer, or it came too late: ask again soon, and at the latest when the lease ends. */
-static enum dlock_loss
-settle_failure(struct dlock_renewal *renewal,
-               const struct dlock_watchdog_config *config)
-{
-    uint64_t now = dlock_clock_now(config->wire->clock);
-
-    if (now >= renewal->deadline_ms)
-        return DLOCK_LOSS_UNREACHABLE;
-    renewal->due_ms = now + 1 + config->lease_ms / RETRIES_PER_LEASE;
-    if (renewal->due_ms > renewal->deadline_ms)
-        renewal->due_ms = renewal->deadline_ms;
-    return DLOCK_LOSS_N;
-}
-
 /* The end of one renewal: why it is lost, or DLOCK_LOSS_N. */
 static enum dlock_loss settle(struct dlock_renewal *renewal,
-                              const struct dlock_watchdog_config *config,
+                              const struct dlock *client,
                               const struct dlock_renew *renew,
                               uint64_t sent_at_ms)
 {
-    uint64_t deadline_ms = sent_at_ms + config->valid_ms;
+    uint64_t deadline_ms =
+        sent_at_ms +
+        dlock_valid_ms(client->strategy, client->watchdog_lease_ms);
+    uint64_t now = dlock_clock_now(client->clock);
 
-    if (renew->status != DLOCK_OK || renew->answer == DLOCK_OVERTAKEN)
-        return settle_failure(renewal, config);
+    /* No answer, or it came too late: asked again soon, and at the latest when the
+     * lease ends. */
+    if (renew->status != DLOCK_OK || renew->answer == DLOCK_OVERTAKEN) {
+        if (now >= renewal->deadline_ms)
+            return DLOCK_LOSS_UNREACHABLE;
+        renewal->due_ms =
+            now + 1 + client->watchdog_lease_ms / RETRIES_PER_LEASE;
+        if (renewal->due_ms > renewal->deadline_ms)
+            renewal->due_ms = renewal->deadline_ms;
+        return DLOCK_LOSS_N;
+    }
     if (renew->answer == 0)
-        return why_gone(renewal, dlock_clock_now(config->wire->clock));
+        return why_gone(renewal, now);
     if (renew->answer != 1)
         return DLOCK_LOSS_TAKEN;
     if (renewal->deadline_ms < deadline_ms)
         renewal->deadline_ms = deadline_ms;
-    renewal->due_ms = sent_at_ms + config->lease_ms / DLOCK_RENEWALS_PER_LEASE;
+    renewal->due_ms =
+        sent_at_ms + client->watchdog_lease_ms / DLOCK_RENEWALS_PER_LEASE;
     return DLOCK_LOSS_N;
 }
 
-void dlock_renewal_apply(struct dlock_pass *pass,
-                         const struct dlock_watchdog_config *config,
+void dlock_renewal_apply(struct dlock_pass *pass, const struct dlock *client,
                          uint64_t sent_at_ms)
 {
     for (size_t i = 0; i < pass->renewed_n; i++) {
@@ -226,7 +198,7 @@ void dlock_renewal_apply(struct dlock_pass *pass,
             pass->losses[i] = DLOCK_LOSS_N;
         else if (pass->losses[i] == DLOCK_LOSS_N)
             pass->losses[i] =
-                settle(each, config, &pass->renews[i], sent_at_ms);
+                settle(each, client, &pass->renews[i], sent_at_ms);
         each->cut_off = pass->losses[i] == DLOCK_LOSS_UNREACHABLE;
         if (pass->losses[i] != DLOCK_LOSS_N)
             each->state = DLOCK_RENEWAL_LOST;
@@ -234,17 +206,16 @@ void dlock_renewal_apply(struct dlock_pass *pass,
 }
 
 void dlock_renewal_tell(const struct dlock_pass *pass,
-                        const struct dlock_watchdog_config *config,
-                        pthread_mutex_t *mutex)
+                        const struct dlock *client, pthread_mutex_t *mutex)
 {
-    for (size_t i = 0; i < pass->n && config->on_lost != NULL; i++) {
+    for (size_t i = 0; i < pass->n && client->on_lost != NULL; i++) {
         const struct dlock_renewal *each = pass->entries[i];
 
         if (pass->losses[i] == DLOCK_LOSS_N ||
             each->state == DLOCK_RENEWAL_CANCELLED)
             continue;
         (void)pthread_mutex_unlock(mutex);
-        config->on_lost(config->on_lost_ctx, each->name, each->owner,
+        client->on_lost(client->on_lost_ctx, each->name, each->owner,
                         pass->losses[i]);
         (void)pthread_mutex_lock(mutex);
     }

@@ -9,7 +9,7 @@
 #include <pthread.h>
 #include <sys/queue.h>
 
-#include "lock/core/renew.h"
+#include "lock/core/client.h"
 
 enum {
     DLOCK_PASS_MAX = 64, /* renewals in one round trip */
@@ -24,8 +24,8 @@ enum dlock_renewal_state {
     DLOCK_RENEWAL_CANCELLED, /* off the table; the pass that has it frees it */
 };
 
-/* Those that something is to be done about, and that are in no pass: who is due
- * next stands first. */
+/* The entries with something to do that are in no pass; the one that is due next
+ * stands first. */
 TAILQ_HEAD(dlock_renewal_queue, dlock_renewal);
 
 struct dlock_renewal {
@@ -55,11 +55,11 @@ struct dlock_pass {
 };
 
 /*
- * Puts RENEWAL where it belongs in the queue, or nowhere: to be called whenever
- * its state or due_ms has changed. From the tail: leases are of one length, so
- * who was granted or renewed last is due last, and nobody is passed by. Who is
- * due earlier than that (no answer, a lease made shorter by hand, a lock lost)
- * passes by all who are due later, at worst all.
+ * Puts RENEWAL where it belongs in the queue, or nowhere: to be called whenever its
+ * state or due_ms has changed. From the tail, because leases are of one length: the
+ * one granted or renewed last is due last, and passes nobody. An entry that is due
+ * earlier than that (no answer, a lease made shorter by hand, a lock lost) passes
+ * all that are due later, at worst all.
  */
 void dlock_renewal_line_up(struct dlock_renewal_queue *queue,
                            struct dlock_renewal *renewal);
@@ -70,17 +70,14 @@ void dlock_renewal_step_out(struct dlock_renewal_queue *queue,
 
 /* Takes what is due out of the queue, into the pass, and marks it. False if
  * nothing is. */
-bool dlock_renewal_collect(struct dlock_pass *pass,
-                           const struct dlock_watchdog_config *config,
+bool dlock_renewal_collect(struct dlock_pass *pass, const struct dlock *client,
                            struct dlock_renewal_queue *queue, uint64_t now);
 
 /* Sends the renewals in one go and reads the replies. Blocks. */
-void dlock_renewal_send(struct dlock_pass *pass,
-                        const struct dlock_watchdog_config *config);
+void dlock_renewal_send(struct dlock_pass *pass, struct dlock *client);
 
 /* Applies the replies to what was sent at SENT_AT_MS. */
-void dlock_renewal_apply(struct dlock_pass *pass,
-                         const struct dlock_watchdog_config *config,
+void dlock_renewal_apply(struct dlock_pass *pass, const struct dlock *client,
                          uint64_t sent_at_ms);
 
 /*
@@ -88,10 +85,9 @@ void dlock_renewal_apply(struct dlock_pass *pass,
  * back since. Lets go of the MUTEX while it does.
  */
 void dlock_renewal_tell(const struct dlock_pass *pass,
-                        const struct dlock_watchdog_config *config,
-                        pthread_mutex_t *mutex);
+                        const struct dlock *client, pthread_mutex_t *mutex);
 
-/* Takes the marks off; who is to be renewed again lines up. Frees what was
+/* Takes the marks off; entries that are to be renewed again line up. Frees what was
  * cancelled meanwhile. */
 void dlock_renewal_end(struct dlock_pass *pass,
                        struct dlock_renewal_queue *queue);

@@ -102,17 +102,6 @@ static void fill_release(struct dlock_session *session,
     dlock_held_set(&session->held, grant->name, attempt->holds);
 }
 
-static void note_unknown(struct dlock_session *session,
-                         const struct dlock_grant *grant,
-                         const struct dlock_attempt *release,
-                         enum dlock_status status)
-{
-    bool answered = status != DLOCK_UNKNOWN && status != DLOCK_UNREACHABLE;
-
-    dlock_held_note_unknown(&session->held, grant->name, grant->attempt,
-                            answered ? 0 : dlock_first_number(release));
-}
-
 bool dlock_session_superseded(const struct dlock_session *session,
                               const struct dlock_grant *grant)
 {
@@ -127,6 +116,7 @@ static enum dlock_status give(struct dlock_session *session,
     struct dlock_attempt attempt = {.number = 0};
     enum dlock_status status;
     bool cut_off = false;
+    bool answered;
 
     if (session->client->watchdog != NULL)
         cut_off = dlock_watchdog_cancel(session->client->watchdog,
@@ -139,7 +129,9 @@ static enum dlock_status give(struct dlock_session *session,
         attempt.limit_ms = dlock_session_limit(session, 1, 0);
     status = dlock_wait_retry(session, &attempt,
                               session->client->strategy->release, error);
-    note_unknown(session, grant, &attempt, status);
+    answered = status != DLOCK_UNKNOWN && status != DLOCK_UNREACHABLE;
+    dlock_held_note_unknown(&session->held, grant->name, grant->attempt,
+                            answered ? 0 : dlock_first_number(&attempt));
     return status;
 }
 
@@ -240,30 +232,31 @@ static enum dlock_status conclude(struct dlock_session *session,
     return status;
 }
 
-/* Writes a grant down. If the count began anew, the holds that the session
- * thought to have are lost: whoever has them is told. */
-static void note_grant(struct dlock_session *session,
-                       const struct dlock_grant *grant)
-{
-    if (dlock_held_add(&session->held, grant->name, grant->holds,
-                       grant->attempt) &&
-        session->client->watchdog != NULL)
-        dlock_watchdog_supersede(session->client->watchdog, grant->name,
-                                 session->owner, grant->attempt);
-}
-
-/* The `finally` around an acquire: it runs for the losers as well. */
-static void leave_anyway(struct dlock_session *session,
-                         const struct dlock_attempt *acquire)
+/* The end of an acquire, but for a cancel: the session writes down what it has. */
+static void note_end(struct dlock_session *session, enum dlock_status status,
+                     const struct dlock_attempt *attempt,
+                     const struct dlock_grant *grant)
 {
     const struct dlock_strategy *strategy = session->client->strategy;
-    struct dlock_attempt attempt = {.name = acquire->name};
+    struct dlock_attempt end = {.name = attempt->name};
 
+    if (status == DLOCK_OK) {
+        /* If the count began anew, the holds that the session thought to have are
+         * lost, and their holders are told. */
+        if (dlock_held_add(&session->held, grant->name, grant->holds,
+                           grant->attempt) &&
+            session->client->watchdog != NULL)
+            dlock_watchdog_supersede(session->client->watchdog, grant->name,
+                                     session->owner, grant->attempt);
+        return;
+    }
+    dlock_held_set(&session->held, attempt->name, attempt->holds);
     if (strategy->leaving != DLOCK_LEAVE_ALWAYS)
         return;
-    attempt.number = dlock_number(session->client);
-    attempt.limit_ms = dlock_session_limit(session, 1, 0);
-    (void)strategy->release(session, &attempt, NULL);
+    /* The `finally` around an acquire: it runs for the losers as well. */
+    end.number = dlock_number(session->client);
+    end.limit_ms = dlock_session_limit(session, 1, 0);
+    (void)strategy->release(session, &end, NULL);
 }
 
 /* Memory is taken here, because nothing is held yet if there is none. */
@@ -302,44 +295,28 @@ bool dlock_session_begin(struct dlock_acquiring *acquiring,
     return acquiring->tries;
 }
 
-/* The end of the tries, and of the renewal around them if nothing was won. */
-static enum dlock_status settle(struct dlock_acquiring *acquiring)
-{
-    struct dlock_watchdog *watchdog = acquiring->wait.session->client->watchdog;
-    uint64_t granted_at_ms = 0;
-
-    if (acquiring->tries)
-        acquiring->status = dlock_wait_end(&acquiring->wait, &granted_at_ms);
-    if (acquiring->renewal != NULL && acquiring->status == DLOCK_OK)
-        dlock_watchdog_confirm(watchdog, acquiring->renewal, granted_at_ms,
-                               acquiring->terms->max_hold_ms);
-    else
-        dlock_watchdog_discard(watchdog, acquiring->renewal);
-    return acquiring->status;
-}
-
 enum dlock_status dlock_session_end(struct dlock_acquiring *acquiring,
                                     struct dlock_grant *grant,
                                     struct dlock_error *error)
 {
     struct dlock_session *session = acquiring->wait.session;
-    const struct dlock_server *server = session->client->strategy->server;
     const struct dlock_attempt *attempt = &acquiring->wait.attempt;
     struct dlock_grant *made = &acquiring->grant;
-    enum dlock_status status = settle(acquiring);
+    struct dlock_watchdog *watchdog = session->client->watchdog;
+    enum dlock_status status = acquiring->status;
+    uint64_t granted_at_ms = 0;
 
+    if (acquiring->tries)
+        status = dlock_wait_end(&acquiring->wait, &granted_at_ms);
+    if (acquiring->renewal != NULL && status == DLOCK_OK)
+        dlock_watchdog_confirm(watchdog, acquiring->renewal, granted_at_ms,
+                               acquiring->terms->max_hold_ms);
+    else
+        dlock_watchdog_discard(watchdog, acquiring->renewal);
     (void)snprintf(made->name, sizeof(made->name), "%s", attempt->name);
     (void)snprintf(made->owner, sizeof(made->owner), "%s", session->owner);
     made->attempt = acquiring->number;
-    if (status == DLOCK_OK) {
-        note_grant(session, made);
-        if (server != NULL)
-            server->label_keep(session->client, session->wire,
-                               attempt->lease_ms);
-    } else {
-        dlock_held_set(&session->held, attempt->name, attempt->holds);
-        leave_anyway(session, attempt);
-    }
+    note_end(session, status, attempt, made);
     if (status == DLOCK_BUSY) {
         acquiring->detail.text[0] = '\0';
         status = acquiring->terms->wait_ms > 0 ? DLOCK_TIMEOUT : DLOCK_BUSY;

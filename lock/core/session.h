@@ -1,8 +1,6 @@
-/*
- * Private to lock/: a session does one thing at a time. Who wants to use one
- * enters it, and whoever does the work leaves it at its end: for an
- * asynchronous call that is another thread.
- */
+/* Private to lock/: a session does one thing at a time. A caller enters it, and the
+ * thread that does the work leaves it: for an asynchronous call that is another
+ * one. */
 #ifndef DLOCK_SESSION_H
 #define DLOCK_SESSION_H
 
@@ -22,10 +20,8 @@ enum dlock_status dlock_session_enter(struct dlock_session *session,
                                       struct dlock_error *error);
 void dlock_session_leave(struct dlock_session *session);
 
-/*
- * Whether GRANT was given back, or lost, and the session has its name by other
- * grants. Of a lock that knows no owner, nobody can tell.
- */
+/* Whether GRANT was given back, or lost, and the session has its name by other
+ * grants. False for a lock that knows no owner, because nobody can tell. */
 bool dlock_session_superseded(const struct dlock_session *session,
                               const struct dlock_grant *grant);
 

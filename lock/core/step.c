@@ -1,7 +1,5 @@
-/*
- * Steps without a wire: the step hook, before and after. What tests,
- * timelines and schedulers see of a lock that does not live in Redis.
- */
+/* Steps without a wire: the step hook, before and after. Tests, timelines and
+ * schedulers see a lock that does not live in Redis by these. */
 #include "lock/core/step.h"
 
 #include "lock/core/error.h"

@@ -1,9 +1,9 @@
 /*
  * Private to lock/: what a lock strategy is, and what it is given.
  *
- * A strategy is one table of functions. The core has checked every argument
- * before, owns all waiting, and starts and ends renewal;
- * what is left for a strategy is the lock itself: one attempt per call.
+ * A strategy is one table of functions. The core has checked every argument before,
+ * owns all waiting, and starts and ends renewal; a strategy is the lock itself: one
+ * attempt per call.
  *
  * Statuses mean the same in every slot:
  *   DLOCK_UNREACHABLE  the call had no effect
@@ -13,10 +13,49 @@
 #ifndef DLOCK_STRATEGY_H
 #define DLOCK_STRATEGY_H
 
-#include "lock/core/renew.h"
-#include "lock/core/wake_call.h"
+#include "lock/dlock.h"
 
-struct dlock_session;
+struct dlock_wire_config;
+
+/*
+ * Whom to tell that it is worth trying again: a thread that sleeps (wait.c), or an
+ * asynchronous acquire, which waits without one (async/pool.c). It is called at most
+ * once for each time that it is armed, from any thread, with the mutex of whoever
+ * calls: so it takes none but its own, calls nothing of a lock, and returns at once.
+ */
+struct dlock_wake_call {
+    void (*told)(void *ctx); /* NULL = nobody waits, or was told already */
+    void *ctx;
+};
+
+/* With the mutex that guards CALL. */
+static inline void dlock_wake_call(struct dlock_wake_call *call)
+{
+    void (*told)(void *ctx) = call->told;
+
+    call->told = NULL;
+    if (told != NULL)
+        told(call->ctx);
+}
+
+/* A lease to be renewed, and what came of it. */
+struct dlock_renew {
+    const char *name;
+    const char *owner;
+    uint64_t number; /* of the command */
+    enum dlock_status status;
+    int64_t
+        answer; /* with DLOCK_OK: 1 = renewed, 0 = expired, -1 = taken, or ... */
+};
+
+/* ... a script's reply to a late command, which it has not carried out. */
+enum { DLOCK_OVERTAKEN = -2 };
+
+/* Slots of a strategy, below, that the watchdog calls. */
+typedef void dlock_renew_slot(struct dlock *client, struct dlock_renew renews[],
+                              size_t n, unsigned lease_ms, uint64_t limit_ms);
+typedef uint64_t dlock_forced_slot(struct dlock *client, const char *name,
+                                   const char *owner, uint64_t limit_ms);
 
 /* One acquire, extend or release, over all the times that it is sent. */
 struct dlock_attempt {
@@ -48,20 +87,14 @@ enum dlock_leaving {
 
 /* A kind of server, for the core; the folder of its locks has the table. */
 struct dlock_server {
-    /* Takes client->url apart, and notes LABEL of the options, or NULL. */
-    enum dlock_status (*prepare)(struct dlock *client, const char *label,
+    /* Takes client->url apart. */
+    enum dlock_status (*prepare)(struct dlock *client,
                                  struct dlock_error *error);
 
     /* As dlock_wire_open() and _close() of redis/wire.h. */
     struct dlock_wire *(*wire_open)(const struct dlock_wire_config *config,
                                     const char *owner);
     void (*wire_close)(struct dlock_wire *wire);
-
-    /* As in redis/label.h. */
-    void (*label_keep)(struct dlock *client, struct dlock_wire *wire,
-                       unsigned lease_ms);
-    void (*label_find)(struct dlock_session *session, uint64_t limit_ms,
-                       struct dlock_holder *holder);
 };
 
 struct dlock_strategy {
@@ -146,11 +179,9 @@ struct dlock_strategy {
     void (*give_up)(struct dlock_session *session,
                     const struct dlock_attempt *attempt);
 
-    /*
-     * Of a grant that has no lease, but can be lost: milliseconds until it is,
-     * as far as the client knows; 0 = it is, UINT64_MAX = nothing threatens it.
-     * From any thread; must not block. NULL = grant->deadline_ms says all.
-     */
+    /* Milliseconds until a grant that has no lease is lost, as far as the client
+     * knows; 0 = it is lost, UINT64_MAX = nothing threatens it. From any thread;
+     * must not block. NULL = grant->deadline_ms says all. */
     uint64_t (*remaining)(const struct dlock_session *session,
                           const struct dlock_grant *grant);
 
@@ -166,10 +197,8 @@ struct dlock_strategy {
      */
     dlock_renew_slot *renew;
 
-    /*
-     * With renew: the last attempt of OWNER's of which is known that what it had
-     * of NAME was ended by force. On the watchdog's thread, after a renewal said no.
-     */
+    /* With renew: the last attempt of OWNER's whose hold of NAME was ended by
+     * force; 0 = none is known. On the watchdog's thread, after a renewal said no. */
     dlock_forced_slot *forced;
 
     /*
@@ -186,13 +215,14 @@ struct dlock_strategy {
      * before. It returns until when to wait for that at most: UNTIL_MS or
      * earlier. disarm: *CALL is not called any more; the next try uses the
      * wake-up. unwatch: UNUSED = the try after the last wake-up got no answer,
-     * so another waiter must get the wake-up.
+     * so another waiter must get the wake-up;
+     * NULL = there is nothing to leave.
      */
     void *(*watch)(struct dlock_session *session, const char *name);
-    uint64_t (*arm)(struct dlock_session *session, void *watch,
-                    uint64_t until_ms, const struct dlock_wake_call *call);
-    void (*disarm)(struct dlock_session *session, void *watch);
-    void (*unwatch)(struct dlock_session *session, void *watch, bool unused);
+    uint64_t (*arm)(void *watch, uint64_t until_ms,
+                    const struct dlock_wake_call *call);
+    void (*disarm)(void *watch);
+    void (*unwatch)(void *watch, bool unused);
 
     /*
      * DLOCK_CAP_WAKE: all that are armed are called; waits that dlock_wait_ended()
@@ -219,7 +249,7 @@ struct dlock_strategy {
                                struct dlock_error *error);
 };
 
-/* Of a release: the number of its first call, also where it is the second. */
+/* The number of the first call of a release, also in the second call. */
 static inline uint64_t dlock_first_number(const struct dlock_attempt *attempt)
 {
     return attempt->repeats != 0 ? attempt->repeats : attempt->number;

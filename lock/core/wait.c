@@ -16,10 +16,10 @@
  * reason: it may be back within the wait, or somebody may repair what is wrong.
  * The pauses grow, and are random, since everybody comes back at once.
  *
- * A try without an answer may have got the lock. The next one has the same
- * number, by which the server knows it for a copy, and says what came of the
- * first; so the grant counts from the first one. Only when all is over, and
- * nothing has come of it, what may have been got is taken back.
+ * A try without an answer may have got the lock. The next one has the same number,
+ * by which the server knows it for a copy, and says what came of the first; so the
+ * grant counts from the first one. When all is over without a grant, a withdraw
+ * takes back what the server may have granted.
  */
 #include "lock/core/wait.h"
 
@@ -30,7 +30,8 @@ enum {
     POLL_MIN_US =
         500, /* below, a waiter is a burden to the holder's commands */
     POLL_MAX_US = 2000,
-    NAP_US = 5000,      /* after so long, a sleeper looks if it is to go on */
+    NAP_US =
+        5000, /* after so long, a sleeper looks whether its wait was ended */
     SILENT_MIN_MS = 10, /* after a try without an answer, and then twice, ... */
     SILENT_DOUBLINGS = 6,
 };
@@ -53,7 +54,8 @@ static bool is_silent(enum dlock_status status)
     return status == DLOCK_UNREACHABLE || status == DLOCK_UNKNOWN;
 }
 
-/* Of a grant by the try that begins now, if it says nothing else itself. */
+/* The deadline of a grant by the try that begins now, unless the strategy sets an
+ * earlier one. */
 static uint64_t lease_end(const struct dlock_wait *wait)
 {
     if ((wait->strategy->info.capabilities & DLOCK_CAP_LEASE) == 0)
@@ -88,23 +90,11 @@ static enum dlock_status give_back(struct dlock_wait *wait)
                            "the answer took longer than the lease");
 }
 
-/* Textbook locks do not ask; those that promise to be alone have to. */
-static bool is_over(const struct dlock_wait *wait)
-{
-    return (wait->strategy->info.capabilities & DLOCK_CAP_RENEW) != 0 &&
-           dlock_clock_until(wait->clock, wait->grant->deadline_ms) == 0;
-}
-
 /* The server has answered, and it was not yes. */
 static bool is_open(enum dlock_status status)
 {
     return status == DLOCK_BUSY || status == DLOCK_LOST ||
            status == DLOCK_DEADLOCK;
-}
-
-static bool is_worth_a_try(enum dlock_status status)
-{
-    return is_open(status) || is_silent(status);
 }
 
 /*
@@ -152,39 +142,33 @@ static enum dlock_status try_once(struct dlock_wait *wait)
     if (status == DLOCK_OK && wait->uncertain &&
         wait->grant->holds > wait->attempt.holds + 1)
         wait->grant->holds = wait->attempt.holds + 1;
-    if (status == DLOCK_OK && is_over(wait))
+    /* Textbook locks do not ask; those that promise to be alone have to. */
+    if (status == DLOCK_OK &&
+        (wait->strategy->info.capabilities & DLOCK_CAP_RENEW) != 0 &&
+        dlock_clock_until(wait->clock, wait->grant->deadline_ms) == 0)
         status = give_back(wait);
     note(wait, status);
     return status;
 }
 
-static bool has_time(const struct dlock_wait *wait)
-{
-    return !dlock_wait_ended(wait->session) &&
-           dlock_clock_until(wait->clock, wait->deadline_ms) > 0;
-}
-
-static uint64_t poll_pause_us(struct dlock_wait *wait)
+/* The pause of a wait that is told by nobody when it is worth another try: because the
+ * server is silent, or because the strategy polls. */
+static struct dlock_pause untold_pause(struct dlock_wait *wait)
 {
     uint64_t left_us = 1000 * dlock_clock_until(wait->clock, wait->deadline_ms);
     uint16_t dice = 0;
-    uint64_t pause;
+    uint64_t us;
 
-    wait->clock->random(wait->clock->ctx, &dice, sizeof(dice));
-    if (wait->strategy->pause_us != NULL)
-        pause = wait->strategy->pause_us(++wait->looks, dice);
-    else
-        pause = POLL_MIN_US + dice % (POLL_MAX_US - POLL_MIN_US + 1);
-    return left_us < pause ? left_us : pause;
-}
-
-/* After a try without an answer. Nobody could tell when it is worth another. */
-static uint64_t silent_pause_us(const struct dlock_wait *wait)
-{
-    uint64_t pause_ms = silent_pause_ms(wait->clock, wait->silent_n);
-    uint64_t left_ms = dlock_clock_until(wait->clock, wait->deadline_ms);
-
-    return 1000 * (pause_ms < left_ms ? pause_ms : left_ms);
+    if (is_silent(wait->status)) {
+        us = 1000 * silent_pause_ms(wait->clock, wait->silent_n);
+    } else {
+        wait->clock->random(wait->clock->ctx, &dice, sizeof(dice));
+        us = wait->strategy->pause_us != NULL
+                 ? wait->strategy->pause_us(++wait->looks, dice)
+                 : (uint64_t)POLL_MIN_US +
+                       dice % (POLL_MAX_US - POLL_MIN_US + 1);
+    }
+    return (struct dlock_pause){.us = us < left_us ? us : left_us};
 }
 
 /* The end of this sleep: the deadline, or the end of the holder's lease. */
@@ -241,15 +225,17 @@ bool dlock_wait_try(struct dlock_wait *wait)
         return false;
     wait->status = try_once(wait);
     wait->answered = wait->status == DLOCK_OK || is_open(wait->status);
-    return is_worth_a_try(wait->status) && has_time(wait) &&
+    return (is_open(wait->status) || is_silent(wait->status)) &&
+           !dlock_wait_ended(wait->session) &&
+           dlock_clock_until(wait->clock, wait->deadline_ms) > 0 &&
            !ends_by_look(wait);
 }
 
-/* A wake-up that led to no answer is for somebody else. */
+/* A wake-up whose try got no answer is passed on to the next waiter. */
 static void leave_watch(struct dlock_wait *wait)
 {
-    if (wait->watch != NULL)
-        wait->strategy->unwatch(wait->session, wait->watch, !wait->answered);
+    if (wait->watch != NULL && wait->strategy->unwatch != NULL)
+        wait->strategy->unwatch(wait->watch, !wait->answered);
     wait->watch = NULL;
     wait->watched = false;
 }
@@ -262,32 +248,34 @@ struct dlock_pause dlock_wait_arm(struct dlock_wait *wait,
     wait->has_waited = true;
     if (is_silent(wait->status)) {
         leave_watch(wait);
-        return (struct dlock_pause){.us = silent_pause_us(wait)};
+        return untold_pause(wait);
     }
     if (!wait->watched && strategy->watch != NULL)
         wait->watch = strategy->watch(wait->session, wait->attempt.name);
     wait->watched = true;
     wait->answered = false;
     if (wait->watch == NULL)
-        return (struct dlock_pause){.us = poll_pause_us(wait)};
+        return untold_pause(wait);
     return (struct dlock_pause){
-        .until_ms =
-            strategy->arm(wait->session, wait->watch, sleep_until(wait), call)};
+        .until_ms = strategy->arm(wait->watch, sleep_until(wait), call)};
 }
 
 void dlock_wait_disarm(struct dlock_wait *wait)
 {
     if (wait->watch != NULL)
-        wait->strategy->disarm(wait->session, wait->watch);
+        wait->strategy->disarm(wait->watch);
 }
 
 /* The duties after the last try, and the status that comes of all. */
-static enum dlock_status conclude(struct dlock_wait *wait)
+enum dlock_status dlock_wait_end(struct dlock_wait *wait,
+                                 uint64_t *granted_at_ms)
 {
     const struct dlock_strategy *strategy = wait->strategy;
     enum dlock_status status = wait->status;
 
-    if (!is_worth_a_try(status) && status != DLOCK_MISUSE)
+    leave_watch(wait);
+    *granted_at_ms = wait->tried_at_ms;
+    if (!is_open(status) && !is_silent(status) && status != DLOCK_MISUSE)
         return status;
     /* Without an answer there is nobody to tell. */
     if (!is_silent(status) && wait->attempt.waits && strategy->give_up != NULL)
@@ -300,14 +288,6 @@ static enum dlock_status conclude(struct dlock_wait *wait)
         dlock_wait_ended(wait->session))
         return DLOCK_TIMEOUT;
     return status;
-}
-
-enum dlock_status dlock_wait_end(struct dlock_wait *wait,
-                                 uint64_t *granted_at_ms)
-{
-    leave_watch(wait);
-    *granted_at_ms = wait->tried_at_ms;
-    return conclude(wait);
 }
 
 /* On the caller's thread ------------------------------------------------------- */
@@ -328,17 +308,6 @@ static void tell_sleeper(void *ctx)
     (void)pthread_mutex_unlock(&sleeper->mutex);
 }
 
-/* Nobody wakes who polls; who ends its wait has not to wait for it. */
-static void nap(const struct dlock_wait *wait, uint64_t us)
-{
-    while (us > 0 && !dlock_wait_ended(wait->session)) {
-        uint64_t part = us < NAP_US ? us : NAP_US;
-
-        dlock_clock_sleep_us(part);
-        us -= part;
-    }
-}
-
 void dlock_wait_sleep(struct dlock_wait *wait)
 {
     struct sleeper sleeper = {.mutex = PTHREAD_MUTEX_INITIALIZER};
@@ -349,7 +318,14 @@ void dlock_wait_sleep(struct dlock_wait *wait)
     /* Cannot fail where threads are the C library's own. */
     (void)dlock_clock_cond_init(&sleeper.cond);
     pause = dlock_wait_arm(wait, &call);
-    nap(wait, pause.us);
+    /* Pollers get no wake-up, so they sleep in parts, and look whether the wait was
+     * ended. */
+    while (pause.us > 0 && !dlock_wait_ended(wait->session)) {
+        uint64_t part = pause.us < NAP_US ? pause.us : NAP_US;
+
+        dlock_clock_sleep_us(part);
+        pause.us -= part;
+    }
     (void)pthread_mutex_lock(&sleeper.mutex);
     while (!sleeper.told && time_left)
         time_left = dlock_clock_wait(wait->clock, &sleeper.cond, &sleeper.mutex,

@@ -1,14 +1,14 @@
 /*
- * The watchdog: one thread and one connection for all renewals of a client.
- * This file keeps the table and the thread; what a renewal is, is in renewal.c.
+ * The watchdog: one thread and one connection for all renewals of a client. This
+ * file keeps the table and the thread; a pass over the renewals is in renewal.c.
  *
  * The thread sleeps until the next renewal is due and is woken only for one that
  * is due earlier. A cancelled grant costs it one idle look per third of a lease.
  *
- * The mutex is never held while a command is on its way. What a pass works on
- * is marked instead, and who wants to remove a marked entry waits until the
- * pass has its answers: that wait is what makes cancelling synchronous. The hook
- * comes later: it may want a mutex that is held by whoever gives back.
+ * The mutex is never held while a command is on its way. The entries of a pass are
+ * marked instead, and a thread that removes a marked entry waits until the pass has
+ * its answers: that wait makes cancelling synchronous. The hook comes later,
+ * because it may want a mutex that is held by the thread that gives back.
  */
 #include "lock/core/watchdog.h"
 
@@ -17,7 +17,6 @@
 #include <string.h>
 
 #include "lock/core/clock.h"
-#include "lock/core/renewal.h"
 
 /* A holder of many locks asks for each deadline again and again; it takes and
  * gives back seldom in comparison. */
@@ -25,8 +24,7 @@
 
 /* One per client; made with it, its thread with the first registration. */
 struct dlock_watchdog {
-    struct dlock_watchdog_config config;
-    const struct dlock_clock *clock;
+    struct dlock *client;
     pthread_mutex_t mutex; /* guards everything below */
     pthread_cond_t wake;   /* something is due earlier; stop */
     pthread_cond_t sent;   /* a pass has its answers */
@@ -40,15 +38,13 @@ struct dlock_watchdog {
     struct dlock_pass pass; /* the thread's own */
 };
 
-struct dlock_watchdog *
-dlock_watchdog_open(const struct dlock_watchdog_config *config)
+struct dlock_watchdog *dlock_watchdog_open(struct dlock *client)
 {
     struct dlock_watchdog *watchdog = calloc(1, sizeof(*watchdog));
 
     if (watchdog == NULL)
         return NULL;
-    watchdog->config = *config;
-    watchdog->clock = config->wire->clock;
+    watchdog->client = client;
     watchdog->wake_ms = UINT64_MAX;
     TAILQ_INIT(&watchdog->queue);
     if (pthread_mutex_init(&watchdog->mutex, NULL) != 0)
@@ -68,16 +64,6 @@ err_after_alloc:
     return NULL;
 }
 
-static void free_all(struct dlock_renewal *each)
-{
-    struct dlock_renewal *next;
-
-    for (; each != NULL; each = next) {
-        next = each->next_in_bucket;
-        free(each);
-    }
-}
-
 /* Renewals that are still registered end: the client is going. */
 void dlock_watchdog_close(struct dlock_watchdog *watchdog)
 {
@@ -91,7 +77,11 @@ void dlock_watchdog_close(struct dlock_watchdog *watchdog)
         (void)pthread_join(watchdog->thread, NULL);
     }
     for (size_t i = 0; i < WATCHDOG_BUCKETS; i++)
-        free_all(watchdog->buckets[i]);
+        for (struct dlock_renewal *next, *each = watchdog->buckets[i];
+             each != NULL; each = next) {
+            next = each->next_in_bucket;
+            free(each);
+        }
     (void)pthread_cond_destroy(&watchdog->sent);
     (void)pthread_cond_destroy(&watchdog->wake);
     (void)pthread_mutex_destroy(&watchdog->mutex);
@@ -107,21 +97,13 @@ static void pass_once(struct dlock_watchdog *watchdog, uint64_t now)
 
     watchdog->sending = true;
     (void)pthread_mutex_unlock(&watchdog->mutex);
-    dlock_renewal_send(pass, &watchdog->config);
+    dlock_renewal_send(pass, watchdog->client);
     (void)pthread_mutex_lock(&watchdog->mutex);
     watchdog->sending = false;
-    dlock_renewal_apply(pass, &watchdog->config, now);
+    dlock_renewal_apply(pass, watchdog->client, now);
     (void)pthread_cond_broadcast(&watchdog->sent);
-    dlock_renewal_tell(pass, &watchdog->config, &watchdog->mutex);
+    dlock_renewal_tell(pass, watchdog->client, &watchdog->mutex);
     dlock_renewal_end(pass, &watchdog->queue);
-}
-
-/* When there is something to do next; "never" if nothing is renewed. */
-static uint64_t next_due(const struct dlock_watchdog *watchdog)
-{
-    const struct dlock_renewal *first = TAILQ_FIRST(&watchdog->queue);
-
-    return first != NULL ? first->due_ms : UINT64_MAX;
 }
 
 /*
@@ -134,15 +116,17 @@ static void *watch(void *arg)
 
     (void)pthread_mutex_lock(&watchdog->mutex);
     while (!watchdog->stop) {
-        uint64_t now = dlock_clock_now(watchdog->clock);
+        uint64_t now = dlock_clock_now(watchdog->client->clock);
+        const struct dlock_renewal *first;
 
-        if (dlock_renewal_collect(&watchdog->pass, &watchdog->config,
+        if (dlock_renewal_collect(&watchdog->pass, watchdog->client,
                                   &watchdog->queue, now)) {
             pass_once(watchdog, now);
             continue;
         }
-        watchdog->wake_ms = next_due(watchdog);
-        (void)dlock_clock_wait(watchdog->clock, &watchdog->wake,
+        first = TAILQ_FIRST(&watchdog->queue);
+        watchdog->wake_ms = first != NULL ? first->due_ms : UINT64_MAX;
+        (void)dlock_clock_wait(watchdog->client->clock, &watchdog->wake,
                                &watchdog->mutex, watchdog->wake_ms);
     }
     (void)pthread_mutex_unlock(&watchdog->mutex);
@@ -158,44 +142,13 @@ static struct dlock_renewal **bucket_of(struct dlock_watchdog *watchdog,
     return &watchdog->buckets[attempt % WATCHDOG_BUCKETS];
 }
 
-/* With the mutex. */
-static void put_in(struct dlock_watchdog *watchdog,
-                   struct dlock_renewal *renewal)
-{
-    struct dlock_renewal **bucket = bucket_of(watchdog, renewal->attempt);
-
-    renewal->next_in_bucket = *bucket;
-    *bucket = renewal;
-}
-
-/* With the mutex. */
-static void take_out(struct dlock_watchdog *watchdog,
-                     struct dlock_renewal *renewal)
-{
-    struct dlock_renewal **link = bucket_of(watchdog, renewal->attempt);
-
-    while (*link != renewal)
-        link = &(*link)->next_in_bucket;
-    *link = renewal->next_in_bucket;
-    dlock_renewal_step_out(&watchdog->queue, renewal);
-}
-
-/* With the mutex: makes sure the thread is there. */
-static bool start(struct dlock_watchdog *watchdog)
-{
-    if (!watchdog->started)
-        watchdog->started =
-            dlock_clock_thread(&watchdog->thread, "dlock-watchdog", watch,
-                               watchdog) == 0;
-    return watchdog->started;
-}
-
 /* Pending entries are in the table, but not in the thread's queue. */
 struct dlock_renewal *dlock_watchdog_register(struct dlock_watchdog *watchdog,
                                               const char *name,
                                               const char *owner,
                                               uint64_t attempt)
 {
+    struct dlock_renewal **bucket = bucket_of(watchdog, attempt);
     struct dlock_renewal *renewal = calloc(1, sizeof(*renewal));
     bool started;
 
@@ -205,9 +158,15 @@ struct dlock_renewal *dlock_watchdog_register(struct dlock_watchdog *watchdog,
     (void)snprintf(renewal->owner, sizeof(renewal->owner), "%s", owner);
     renewal->attempt = attempt;
     (void)pthread_mutex_lock(&watchdog->mutex);
-    started = start(watchdog);
-    if (started)
-        put_in(watchdog, renewal);
+    if (!watchdog->started)
+        watchdog->started =
+            dlock_clock_thread(&watchdog->thread, "dlock-watchdog", watch,
+                               watchdog) == 0;
+    started = watchdog->started;
+    if (started) {
+        renewal->next_in_bucket = *bucket;
+        *bucket = renewal;
+    }
     (void)pthread_mutex_unlock(&watchdog->mutex);
     if (started)
         return renewal;
@@ -219,12 +178,14 @@ void dlock_watchdog_confirm(struct dlock_watchdog *watchdog,
                             struct dlock_renewal *renewal,
                             uint64_t granted_at_ms, unsigned max_hold_ms)
 {
-    unsigned lease_ms = watchdog->config.lease_ms;
+    const struct dlock *client = watchdog->client;
+    unsigned lease_ms = client->watchdog_lease_ms;
 
     (void)pthread_mutex_lock(&watchdog->mutex);
     renewal->state = DLOCK_RENEWAL_LIVE;
     renewal->due_ms = granted_at_ms + lease_ms / DLOCK_RENEWALS_PER_LEASE;
-    renewal->deadline_ms = granted_at_ms + watchdog->config.valid_ms;
+    renewal->deadline_ms =
+        granted_at_ms + dlock_valid_ms(client->strategy, lease_ms);
     renewal->stop_ms =
         max_hold_ms == 0 ? UINT64_MAX : granted_at_ms + max_hold_ms;
     dlock_renewal_line_up(&watchdog->queue, renewal);
@@ -241,12 +202,16 @@ void dlock_watchdog_confirm(struct dlock_watchdog *watchdog,
 static bool remove_renewal(struct dlock_watchdog *watchdog,
                            struct dlock_renewal *renewal)
 {
+    struct dlock_renewal **link = bucket_of(watchdog, renewal->attempt);
     bool cut_off;
 
     while (renewal->in_pass && watchdog->sending)
         (void)pthread_cond_wait(&watchdog->sent, &watchdog->mutex);
     cut_off = renewal->cut_off;
-    take_out(watchdog, renewal);
+    while (*link != renewal)
+        link = &(*link)->next_in_bucket;
+    *link = renewal->next_in_bucket;
+    dlock_renewal_step_out(&watchdog->queue, renewal);
     if (renewal->in_pass)
         renewal->state = DLOCK_RENEWAL_CANCELLED;
     else
@@ -316,14 +281,6 @@ void dlock_watchdog_cancel_owner(struct dlock_watchdog *watchdog,
     (void)pthread_mutex_unlock(&watchdog->mutex);
 }
 
-static void supersede(struct dlock_watchdog *watchdog,
-                      struct dlock_renewal *renewal)
-{
-    renewal->state = DLOCK_RENEWAL_UNTOLD;
-    renewal->due_ms = 0;
-    dlock_renewal_line_up(&watchdog->queue, renewal);
-}
-
 /* Telling is the thread's, and may have to wait for a pass under way. Goes over
  * all there are: it is seldom that a lock is lost and taken anew. */
 void dlock_watchdog_supersede(struct dlock_watchdog *watchdog, const char *name,
@@ -335,17 +292,18 @@ void dlock_watchdog_supersede(struct dlock_watchdog *watchdog, const char *name,
              each = each->next_in_bucket)
             if (each->state == DLOCK_RENEWAL_LIVE && each->attempt < attempt &&
                 strcmp(each->owner, owner) == 0 &&
-                strcmp(each->name, name) == 0)
-                supersede(watchdog, each);
+                strcmp(each->name, name) == 0) {
+                each->state = DLOCK_RENEWAL_UNTOLD;
+                each->due_ms = 0;
+                dlock_renewal_line_up(&watchdog->queue, each);
+            }
     (void)pthread_cond_signal(&watchdog->wake);
     (void)pthread_mutex_unlock(&watchdog->mutex);
 }
 
-/*
- * A renewal under way was sent before or after the new lease: what it says about
- * the end of the lease must not be written over it. A shorter lease may need the
- * next one sooner than was planned; one that is over is not renewed, but told.
- */
+/* A renewal under way may be older or younger than the new lease, so its answer
+ * must not overwrite the new end. A shorter lease may need the next one sooner than
+ * was planned; one that is over is not renewed, but told. */
 void dlock_watchdog_reset(struct dlock_watchdog *watchdog, const char *owner,
                           uint64_t attempt, uint64_t deadline_ms,
                           bool uncertain)
@@ -359,7 +317,7 @@ void dlock_watchdog_reset(struct dlock_watchdog *watchdog, const char *owner,
         (void)pthread_cond_wait(&watchdog->sent, &watchdog->mutex);
     if (renewal != NULL && renewal->state == DLOCK_RENEWAL_LIVE &&
         (!uncertain || deadline_ms < renewal->deadline_ms)) {
-        uint64_t now = dlock_clock_now(watchdog->clock);
+        uint64_t now = dlock_clock_now(watchdog->client->clock);
         uint64_t left = deadline_ms > now ? deadline_ms - now : 0;
         uint64_t third = left / DLOCK_RENEWALS_PER_LEASE;
 

@@ -14,14 +14,12 @@
 #ifndef DLOCK_WATCHDOG_H
 #define DLOCK_WATCHDOG_H
 
-#include "lock/core/renew.h"
+#include "lock/core/renewal.h"
 
-struct dlock_renewal;
 struct dlock_watchdog;
 
 /* The thread starts with the first registration. NULL if out of memory. */
-struct dlock_watchdog *
-dlock_watchdog_open(const struct dlock_watchdog_config *config);
+struct dlock_watchdog *dlock_watchdog_open(struct dlock *client);
 void dlock_watchdog_close(struct dlock_watchdog *watchdog);
 
 /* A renewal that is not active yet. NULL: no memory or no thread. */
@@ -49,10 +47,8 @@ bool dlock_watchdog_cancel(struct dlock_watchdog *watchdog, const char *owner,
 void dlock_watchdog_cancel_owner(struct dlock_watchdog *watchdog,
                                  const char *owner);
 
-/*
- * OWNER's ATTEMPT got NAME as if OWNER had not had it: what older attempts had
- * won is lost, is renewed no more, and its holder is told.
- */
+/* OWNER's ATTEMPT got NAME as if OWNER had not had it: the grants of older attempts
+ * are lost, are renewed no more, and their holder is told. */
 void dlock_watchdog_supersede(struct dlock_watchdog *watchdog, const char *name,
                               const char *owner, uint64_t attempt);
 

@@ -75,7 +75,8 @@ static enum dlock_status ask(struct dlock_session *session,
     return DLOCK_OK;
 }
 
-/* Whether the user lacks a right to look: what is asked, or a key found on the way. */
+/* Whether the user lacks a right to look: to a command, or to a key that the script
+ * found on its way. */
 static bool is_forbidden(const struct dlock_reply *reply)
 {
     return dlock_call_is_error(reply, "NORIGHT") ||

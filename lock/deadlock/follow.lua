@@ -29,7 +29,8 @@ end
 local function holder_of(lock)
     if redis.call('type', lock).ok == 'hash' then
         for _, field in ipairs(redis.call('hkeys', lock)) do
-            if field ~= 'attempt' and field ~= 'renewed' and field ~= 'token' then
+            if field ~= 'attempt' and field ~= 'renewed' and field ~= 'token' and
+                field ~= 'label' then
                 return field
             end
         end
@@ -98,10 +99,9 @@ local function cut(text, most)
     return #text > most and string.sub(text, 1, most - 2) .. '..' or text
 end
 
-local function who(owner)
-    local id = string.match(owner, '^[^-]+')
-    local label = redis.call('get', '{' .. id .. '}:dlock-label')
-    return cut(label or owner, 40)
+-- The one that LOCK is held by: its label, if it has one, or OWNER.
+local function who(owner, lock)
+    return cut(redis.call('hget', lock, 'label') or owner, 40)
 end
 
 -- PARTS as one text, of which the middle is left out if it is too long.

@@ -47,7 +47,8 @@ end
 local parts = {}
 for i = 2, #chain do
     parts[i - 1] = (i == 2 and cut(KEYS[1], 40) .. ' is held by ' or
-                    ', held by ') .. who(chain[i].owner) ..
+                    ', held by ') ..
+        who(chain[i].owner, i == 2 and KEYS[1] or chain[i - 1].name) ..
         ', which waits for ' .. cut(chain[i].name, 40)
 end
 return {2, stamp, cycle, join(parts, ', which you hold')}

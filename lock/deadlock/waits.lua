@@ -1,4 +1,4 @@
--- After follow.lua: who waits for whom, for anybody who asks.
+-- After follow.lua: the waits from one lock on, for dlock_waits_for().
 --
 --   KEYS[1]  the lock to begin with    KEYS[2]  the stamp
 --   ARGV     the stamp when a cycle was seen first or 0, which cycle
@@ -9,21 +9,23 @@
 
 local chain, parts = {}, {}
 local from, owner = follow(chain, KEYS[1])
+local lock = KEYS[1] -- that the next one in the chain holds
 
 for i, wait in ipairs(chain) do
     parts[i] = (i == 1 and cut(KEYS[1], 40) .. ' is held by ' or ', held by ') ..
-        who(wait.owner) .. ', which waits for ' .. cut(wait.name, 40)
+        who(wait.owner, lock) .. ', which waits for ' .. cut(wait.name, 40)
+    lock = wait.name
 end
 local name = #chain == 0 and cut(KEYS[1], 40) or ', which'
 if not owner then
     return {0, 0, 0, join(parts, name .. ' is held by nobody')}
 end
 if not from then
-    return {0, 0, 0, join(parts, name .. ' is held by ' .. who(owner) ..
+    return {0, 0, 0, join(parts, name .. ' is held by ' .. who(owner, lock) ..
                           ', which is not known to wait')}
 end
 local stamp, cycle = next_stamp(KEYS[2]), hash_of(chain, from)
 local sure = cycle == tonumber(ARGV[2]) and
     is_sure(chain, from, '', tonumber(ARGV[1]))
 return {sure and 2 or 1, stamp, cycle,
-        join(parts, ', held by ' .. who(owner) .. ' again')}
+        join(parts, ', held by ' .. who(owner, lock) .. ' again')}

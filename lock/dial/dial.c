@@ -1,7 +1,7 @@
 /*
- * Three stages, of which an address may need one or all. A timer among the
- * descriptors stands for "not for ever": the end of the patience with a name
- * that an older answer is known for, or with a place that is not the last.
+ * The stages of a dial; an address may need one or all. A timerfd among the descriptors
+ * limits two waits: for the answer to a name when an older one is known, and for one
+ * place when others are left.
  */
 #include "lock/dial/dial.h"
 
@@ -57,21 +57,16 @@ static enum dlock_status watch(const struct dlock_dial *dial, int fd,
                            strerror(errno));
 }
 
-/* Wakes who polls in MS; 0 = at once. */
+/* Wakes the caller's poll in MS; 0 = at once, UINT64_MAX = never. */
 static void set_timer(const struct dlock_dial *dial, uint64_t ms)
 {
     struct itimerspec in = {
         .it_value = {.tv_sec = (time_t)(ms / 1000),
                      .tv_nsec = ms == 0 ? 1 : (long)(ms % 1000) * 1000000}};
 
+    if (ms == UINT64_MAX)
+        memset(&in, 0, sizeof(in));
     (void)timerfd_settime(dial->timer_fd, 0, &in, NULL);
-}
-
-static void stop_timer(const struct dlock_dial *dial)
-{
-    const struct itimerspec never = {.it_value = {.tv_sec = 0}};
-
-    (void)timerfd_settime(dial->timer_fd, 0, &never, NULL);
 }
 
 /* Whether the timer is over; it is stopped then. */
@@ -107,12 +102,6 @@ static void tune_tcp(int fd)
                          &options[i].value, sizeof(options[i].value));
 }
 
-static enum dlock_status log_in(struct dlock_dial *dial,
-                                struct dlock_error *error)
-{
-    return dlock_login_go_on(&dial->login, dial->address, dial->link, error);
-}
-
 static enum dlock_status begin_login(struct dlock_dial *dial,
                                      struct dlock_error *error)
 {
@@ -122,7 +111,7 @@ static enum dlock_status begin_login(struct dlock_dial *dial,
     if (status != DLOCK_OK || dial->login.question.left == 0)
         return status;
     dial->stage = LOGS_IN;
-    return log_in(dial, error);
+    return dlock_login_go_on(&dial->login, dial->address, dial->link, error);
 }
 
 static enum dlock_status shake(struct dlock_dial *dial,
@@ -139,7 +128,7 @@ static enum dlock_status connected(struct dlock_dial *dial,
 {
     enum dlock_status status;
 
-    stop_timer(dial);
+    set_timer(dial, UINT64_MAX);
     if (!dial->address->local)
         tune_tcp(dial->link.fd);
     status = watch(dial, dial->link.fd, EPOLLIN, error);
@@ -358,7 +347,8 @@ enum dlock_status dlock_dial_go_on(struct dlock_dial *dial,
     else if (dial->stage == SHAKES)
         status = shake(dial, error);
     else
-        status = log_in(dial, error);
+        status =
+            dlock_login_go_on(&dial->login, dial->address, dial->link, error);
     *link = dlock_link_plain(-1);
     if (status == DLOCK_OK) {
         *link = dial->link;

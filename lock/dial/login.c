@@ -19,8 +19,8 @@ bool dlock_login_words(const struct dlock_address *address,
     return dlock_url_has_login(address);
 }
 
-/* A server that wants a client's certificate hangs up after the handshake. WHY: what
- * the kernel said. */
+/* A server that wants a client's certificate hangs up after the handshake. WHY is
+ * the kernel's text. */
 static enum dlock_status hung_up(struct dlock_link link, const char *why,
                                  struct dlock_error *error)
 {

@@ -77,7 +77,7 @@ static dlock_resolver *resolver = ask_system;
 /* Of the process; they stay until others need room. */
 static struct name *names;
 
-/* No thread is left that could answer. What is known stays known. */
+/* No thread is left that could answer. Old answers stay. */
 static void forget_questions(void)
 {
     for (struct name *name = names; name != NULL; name = name->next) {
@@ -181,17 +181,6 @@ static void *look_up(void *arg)
     return NULL;
 }
 
-/* Nobody joins it: it may hang for as long as the resolver likes. */
-static bool start(struct name *name)
-{
-    pthread_t thread;
-
-    if (dlock_clock_thread(&thread, "dlock-lookup", look_up, name) != 0)
-        return false;
-    (void)pthread_detach(thread);
-    return true;
-}
-
 /* Questions --------------------------------------------------------------- */
 
 /* Joins who has asked the same and waits, or starts a thread. */
@@ -199,6 +188,7 @@ static bool ask_for(struct dlock_lookup *lookup, const char *host,
                     const char *port)
 {
     struct name *name;
+    pthread_t thread;
 
     (void)pthread_mutex_lock(&mutex);
     name = name_of(host, port);
@@ -206,8 +196,13 @@ static bool ask_for(struct dlock_lookup *lookup, const char *host,
     if (name != NULL) {
         lookup->next = name->questions;
         name->questions = lookup;
-        if (!name->asking)
-            name->asking = start(name);
+        /* Nobody joins the thread, because it may hang for as long as the resolver
+         * likes. */
+        if (!name->asking &&
+            dlock_clock_thread(&thread, "dlock-lookup", look_up, name) == 0) {
+            (void)pthread_detach(thread);
+            name->asking = true;
+        }
         if (!name->asking)
             answer(name, EAI_AGAIN);
     }

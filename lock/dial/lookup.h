@@ -1,8 +1,8 @@
 /*
- * Looking host names up, with a bound. getaddrinfo() cannot be given one, so it
- * runs in a thread of its own, one per name; who asks waits for it as long as it
- * likes, and leaves. The thread's answer goes to whoever is still there, and is
- * remembered for those whose question gets none.
+ * Looking host names up, with a bound. getaddrinfo() takes none, so it runs in a
+ * thread of its own, one per name, and a question waits for it as long as its
+ * caller likes. The answer goes to the questions that still wait, and is remembered
+ * for later ones that get none.
  *
  * Names belong to the process, not to a client: the thread may come back when the
  * client that asked is long gone.

@@ -221,13 +221,6 @@ static void hear_sentinel(struct dlock_search *search, struct talk *sentinel)
     name_server(search, &at, strtoll(epoch, NULL, 10));
 }
 
-static void hear_server(struct dlock_search *search, struct talk *server)
-{
-    if (server->reply->type != REDIS_REPLY_STRING ||
-        strstr(server->reply->str, "role:master") == NULL)
-        fail(search, server, "is a replica");
-}
-
 /* The search --------------------------------------------------------------- */
 
 void dlock_search_end(struct dlock_search *search)
@@ -312,7 +305,7 @@ static struct talk *newest_primary(struct dlock_search *search)
     return best;
 }
 
-/* Whether it has run out; it begins with the first primary that there is. */
+/* Whether the grace has run out; it begins with the first primary that there is. */
 static bool grace_is_over(struct dlock_search *search)
 {
     struct itimerspec in = {.it_value = {.tv_nsec = GRACE_MS * 1000000L}};
@@ -335,9 +328,14 @@ enum dlock_status dlock_search_go_on(struct dlock_search *search,
     for (size_t i = 0; i < search->sentinels_n; i++)
         if (advance(search, &search->sentinels[i]))
             hear_sentinel(search, &search->sentinels[i]);
-    for (size_t i = 0; i < search->sentinels_n; i++)
-        if (advance(search, &search->servers[i]))
-            hear_server(search, &search->servers[i]);
+    for (size_t i = 0; i < search->sentinels_n; i++) {
+        struct talk *server = &search->servers[i];
+
+        if (advance(search, server) &&
+            (server->reply->type != REDIS_REPLY_STRING ||
+             strstr(server->reply->str, "role:master") == NULL))
+            fail(search, server, "is a replica");
+    }
     best = newest_primary(search);
     waits = may_be_newer(search, best);
     if (waits && (best == NULL || !grace_is_over(search)))

@@ -14,7 +14,6 @@
 #include "lock/core/error.h"
 #include "lock/core/tls.h"
 #include "lock/dial/address.h"
-#include "lock/dial/piece.h"
 
 const char dlock_url_forms[] =
     "use unix:PATH, redis://[USER:PASSWORD@]HOST[:PORT][/DB], "
@@ -23,13 +22,38 @@ const char dlock_url_forms[] =
 
 enum { DATABASE_DIGITS_MAX = 9 };
 
-/* As it is. False: it is empty, or too long. */
-static bool put(struct dlock_piece piece, char *field, size_t size)
+#define LOCAL "unix:"
+
+/* A piece of a url, from its first byte to before END. */
+struct piece {
+    const char *text;
+    const char *end;
+};
+
+static size_t length(struct piece piece)
 {
-    if (dlock_piece_length(piece) == 0 || dlock_piece_length(piece) >= size)
+    return (size_t)(piece.end - piece.text);
+}
+
+static bool begins(struct piece piece, const char *with)
+{
+    return length(piece) >= strlen(with) &&
+           strncmp(piece.text, with, strlen(with)) == 0;
+}
+
+/* The last BYTE of it, or NULL. */
+static const char *last(struct piece piece, char byte)
+{
+    return memrchr(piece.text, byte, length(piece));
+}
+
+/* As it is. False: it is empty, or too long. */
+static bool put(struct piece piece, char *field, size_t size)
+{
+    if (length(piece) == 0 || length(piece) >= size)
         return false;
-    memcpy(field, piece.text, dlock_piece_length(piece));
-    field[dlock_piece_length(piece)] = '\0';
+    memcpy(field, piece.text, length(piece));
+    field[length(piece)] = '\0';
     return true;
 }
 
@@ -42,7 +66,7 @@ static int digit(char byte)
 }
 
 /* With %XX decoded; may be empty. %00 would end the text too early. */
-static bool decode(struct dlock_piece piece, char *field, size_t size)
+static bool decode(struct piece piece, char *field, size_t size)
 {
     size_t used = 0;
 
@@ -65,14 +89,13 @@ static bool decode(struct dlock_piece piece, char *field, size_t size)
 }
 
 /* Digits only: strtol() would take blanks and signs as well. */
-static bool is_number(struct dlock_piece piece, size_t digits_max)
+static bool is_number(struct piece piece, size_t digits_max)
 {
-    return dlock_piece_length(piece) > 0 &&
-           dlock_piece_length(piece) <= digits_max &&
-           strspn(piece.text, "0123456789") >= dlock_piece_length(piece);
+    return length(piece) > 0 && length(piece) <= digits_max &&
+           strspn(piece.text, "0123456789") >= length(piece);
 }
 
-static bool parse_port(struct dlock_piece piece, struct dlock_address *address)
+static bool parse_port(struct piece piece, struct dlock_address *address)
 {
     if (!is_number(piece, 5) ||
         !put(piece, address->port, sizeof(address->port)))
@@ -81,8 +104,7 @@ static bool parse_port(struct dlock_piece piece, struct dlock_address *address)
            strtol(address->port, NULL, 10) <= 65535;
 }
 
-static bool parse_database(struct dlock_piece piece,
-                           struct dlock_address *address)
+static bool parse_database(struct piece piece, struct dlock_address *address)
 {
     if (!is_number(piece, DATABASE_DIGITS_MAX))
         return false;
@@ -91,35 +113,34 @@ static bool parse_database(struct dlock_piece piece,
 }
 
 /* "USER:PASSWORD"; of an empty user, the password has to be there. */
-static bool parse_login(struct dlock_piece piece, struct dlock_address *address)
+static bool parse_login(struct piece piece, struct dlock_address *address)
 {
-    const char *colon = memchr(piece.text, ':', dlock_piece_length(piece));
+    const char *colon = memchr(piece.text, ':', length(piece));
 
     return colon != NULL &&
-           decode((struct dlock_piece){piece.text, colon}, address->user,
+           decode((struct piece){piece.text, colon}, address->user,
                   sizeof(address->user)) &&
-           decode((struct dlock_piece){colon + 1, piece.end}, address->password,
+           decode((struct piece){colon + 1, piece.end}, address->password,
                   sizeof(address->password)) &&
            dlock_url_has_login(address);
 }
 
 /* "HOST:PORT", "[V6]:PORT", or without the port, which is PORT then. */
-static bool parse_place(struct dlock_piece piece, const char *port,
+static bool parse_place(struct piece piece, const char *port,
                         struct dlock_address *address)
 {
-    const char *colon = dlock_piece_last(piece, ':');
+    const char *colon = last(piece, ':');
     bool bare = colon == NULL || piece.end[-1] == ']';
-    struct dlock_piece host = {piece.text, bare ? piece.end : colon};
+    struct piece host = {piece.text, bare ? piece.end : colon};
 
     if (bare)
         memcpy(address->port, port, strlen(port) + 1);
-    else if (!parse_port((struct dlock_piece){colon + 1, piece.end}, address))
+    else if (!parse_port((struct piece){colon + 1, piece.end}, address))
         return false;
-    if (dlock_piece_length(host) > 2 && *host.text == '[' &&
-        host.end[-1] == ']') {
+    if (length(host) > 2 && *host.text == '[' && host.end[-1] == ']') {
         host.text++;
         host.end--;
-    } else if (strcspn(host.text, ":[]@") < dlock_piece_length(host)) {
+    } else if (strcspn(host.text, ":[]@") < length(host)) {
         return false;
     }
     return put(host, address->host, sizeof(address->host));
@@ -127,12 +148,11 @@ static bool parse_place(struct dlock_piece piece, const char *port,
 
 /* "[USER:PASSWORD@]" at its beginning, before the first comma: a password may have any
  * of ":/@" in it. */
-static bool take_login(struct dlock_piece *piece, struct dlock_address *address)
+static bool take_login(struct piece *piece, struct dlock_address *address)
 {
-    struct dlock_piece first = {piece->text,
-                                piece->text + strcspn(piece->text, ",")};
-    const char *at = dlock_piece_last(first, '@');
-    struct dlock_piece login = {piece->text, at};
+    struct piece first = {piece->text, piece->text + strcspn(piece->text, ",")};
+    const char *at = last(first, '@');
+    struct piece login = {piece->text, at};
 
     if (at == NULL)
         return true;
@@ -142,29 +162,28 @@ static bool take_login(struct dlock_piece *piece, struct dlock_address *address)
 
 /* "user=USER&password=PASSWORD&db=DB", any of them; of TLS, "ca=FILE&cert=FILE&
  * key=FILE". */
-static bool parse_query(struct dlock_piece piece, struct dlock_address *address)
+static bool parse_query(struct piece piece, struct dlock_address *address)
 {
     while (piece.text < piece.end) {
-        const char *stop = memchr(piece.text, '&', dlock_piece_length(piece));
-        struct dlock_piece one = {piece.text, stop == NULL ? piece.end : stop};
-        const char *value = memchr(one.text, '=', dlock_piece_length(one));
-        struct dlock_piece rest = {value == NULL ? one.end : value + 1,
-                                   one.end};
+        const char *stop = memchr(piece.text, '&', length(piece));
+        struct piece one = {piece.text, stop == NULL ? piece.end : stop};
+        const char *value = memchr(one.text, '=', length(one));
+        struct piece rest = {value == NULL ? one.end : value + 1, one.end};
         bool good = false;
 
-        if (address->tls && dlock_piece_begins(one, "ca="))
+        if (address->tls && begins(one, "ca="))
             good = decode(rest, address->ca, sizeof(address->ca));
-        else if (address->tls && dlock_piece_begins(one, "cert="))
+        else if (address->tls && begins(one, "cert="))
             good = decode(rest, address->cert, sizeof(address->cert));
-        else if (address->tls && dlock_piece_begins(one, "key="))
+        else if (address->tls && begins(one, "key="))
             good = decode(rest, address->key, sizeof(address->key));
         else if (address->tls)
             good = false;
-        else if (dlock_piece_begins(one, "user="))
+        else if (begins(one, "user="))
             good = decode(rest, address->user, sizeof(address->user));
-        else if (dlock_piece_begins(one, "password="))
+        else if (begins(one, "password="))
             good = decode(rest, address->password, sizeof(address->password));
-        else if (dlock_piece_begins(one, "db="))
+        else if (begins(one, "db="))
             good = parse_database(rest, address);
         if (!good)
             return false;
@@ -174,21 +193,21 @@ static bool parse_query(struct dlock_piece piece, struct dlock_address *address)
 }
 
 /* "?ca=FILE..." at its end, without the login: a password may have a '?' in it. */
-static bool take_files(struct dlock_piece *piece, struct dlock_address *address)
+static bool take_files(struct piece *piece, struct dlock_address *address)
 {
     const char *end = piece->end;
-    const char *query = memchr(piece->text, '?', dlock_piece_length(*piece));
+    const char *query = memchr(piece->text, '?', length(*piece));
 
     if (!address->tls || query == NULL)
         return true;
     piece->end = query;
-    return parse_query((struct dlock_piece){query + 1, end}, address);
+    return parse_query((struct piece){query + 1, end}, address);
 }
 
 const char *dlock_address_next(const char *places, const char *port,
                                struct dlock_address *address)
 {
-    struct dlock_piece place = {places, places + strcspn(places, ",")};
+    struct piece place = {places, places + strcspn(places, ",")};
 
     if (!parse_place(place, port, address))
         return NULL;
@@ -196,7 +215,7 @@ const char *dlock_address_next(const char *places, const char *port,
 }
 
 /* "HOST:PORT,HOST:PORT" */
-static bool parse_hosts(struct dlock_piece piece, const char *port,
+static bool parse_hosts(struct piece piece, const char *port,
                         struct dlock_address *address)
 {
     struct dlock_address one;
@@ -213,15 +232,15 @@ static bool parse_hosts(struct dlock_piece piece, const char *port,
 }
 
 /* "[USER:PASSWORD@]HOST[:PORT][/DB]"; of a cluster, "HOST:PORT,HOST:PORT". */
-static bool parse_tcp(struct dlock_piece piece, struct dlock_address *address)
+static bool parse_tcp(struct piece piece, struct dlock_address *address)
 {
     const char *slash;
 
     if (!take_login(&piece, address) || !take_files(&piece, address))
         return false;
-    slash = dlock_piece_last(piece, '/');
+    slash = last(piece, '/');
     if (slash != NULL &&
-        !parse_database((struct dlock_piece){slash + 1, piece.end}, address))
+        !parse_database((struct piece){slash + 1, piece.end}, address))
         return false;
     if (slash != NULL)
         piece.end = slash;
@@ -230,7 +249,7 @@ static bool parse_tcp(struct dlock_piece piece, struct dlock_address *address)
 }
 
 /* A name is sent as one word. */
-static bool parse_name(struct dlock_piece piece, struct dlock_address *address)
+static bool parse_name(struct piece piece, struct dlock_address *address)
 {
     if (!put(piece, address->primary, sizeof(address->primary)))
         return false;
@@ -244,10 +263,10 @@ static bool parse_name(struct dlock_piece piece, struct dlock_address *address)
  * "[USER:PASSWORD@]HOST:PORT,HOST:PORT/NAME[/DB]". The url ends before the first comma
  * behind the hosts. *END is set to that.
  */
-static bool parse_sentinel(struct dlock_piece piece,
-                           struct dlock_address *address, const char **end)
+static bool parse_sentinel(struct piece piece, struct dlock_address *address,
+                           const char **end)
 {
-    struct dlock_piece name;
+    struct piece name;
     const char *slash;
 
     if (!take_login(&piece, address))
@@ -256,13 +275,13 @@ static bool parse_sentinel(struct dlock_piece piece,
     if (slash == NULL)
         return false;
     *end = slash + strcspn(slash, ",");
-    name = (struct dlock_piece){slash + 1, *end};
+    name = (struct piece){slash + 1, *end};
     piece.end = slash;
     if (!take_files(&name, address))
         return false;
-    slash = dlock_piece_last(name, '/');
+    slash = last(name, '/');
     if (slash != NULL &&
-        !parse_database((struct dlock_piece){slash + 1, name.end}, address))
+        !parse_database((struct piece){slash + 1, name.end}, address))
         return false;
     if (slash != NULL)
         name.end = slash;
@@ -271,29 +290,29 @@ static bool parse_sentinel(struct dlock_piece piece,
 }
 
 /* Any path that fits into a socket address: the narrower of the two. */
-static bool parse_unix(struct dlock_piece piece, struct dlock_address *address)
+static bool parse_unix(struct piece piece, struct dlock_address *address)
 {
-    const char *query = memchr(piece.text, '?', dlock_piece_length(piece));
-    struct dlock_piece path = {piece.text, query == NULL ? piece.end : query};
+    const char *query = memchr(piece.text, '?', length(piece));
+    struct piece path = {piece.text, query == NULL ? piece.end : query};
 
     address->local = true;
     return put(path, address->host,
                sizeof(((struct sockaddr_un *)NULL)->sun_path)) &&
            (query == NULL ||
-            parse_query((struct dlock_piece){query + 1, piece.end}, address));
+            parse_query((struct piece){query + 1, piece.end}, address));
 }
 
 /* "redis://", or with TLS "rediss://". */
-static bool take_scheme(struct dlock_piece *piece, const char *name,
+static bool take_scheme(struct piece *piece, const char *name,
                         struct dlock_address *address)
 {
-    struct dlock_piece rest = {piece->text + strlen(name), piece->end};
+    struct piece rest = {piece->text + strlen(name), piece->end};
 
-    if (!dlock_piece_begins(*piece, name))
+    if (!begins(*piece, name))
         return false;
     address->tls = *rest.text == 's';
     rest.text += address->tls;
-    if (!dlock_piece_begins(rest, "://"))
+    if (!begins(rest, "://"))
         return false;
     rest.text += strlen("://");
     *piece = rest;
@@ -302,12 +321,12 @@ static bool take_scheme(struct dlock_piece *piece, const char *name,
 
 const char *dlock_url_parse(const char *url, struct dlock_address *address)
 {
-    struct dlock_piece piece = {url, url + strcspn(url, ",")};
+    struct piece piece = {url, url + strcspn(url, ",")};
     bool good = false;
 
     memset(address, 0, sizeof(*address));
-    if (dlock_piece_begins(piece, DLOCK_URL_LOCAL)) {
-        piece.text += strlen(DLOCK_URL_LOCAL);
+    if (begins(piece, LOCAL)) {
+        piece.text += strlen(LOCAL);
         good = parse_unix(piece, address);
     } else if (take_scheme(&piece, "sentinel", address)) {
         good = parse_sentinel(piece, address, &piece.end);
@@ -352,4 +371,46 @@ enum dlock_status dlock_address_parse(const char *url,
         return dlock_error_set(error, DLOCK_MISUSE, "the url: %s",
                                dlock_address_lacks(address));
     return DLOCK_OK;
+}
+
+/* Urls for people ---------------------------------------------------------- */
+
+/* The piece of a url that nobody is to see; of a Unix socket's, to its end. */
+static struct piece secret_of(struct piece url)
+{
+    const char *at = last(url, '@');
+    const char *next = memchr(url.text, '?', length(url));
+    const char *scheme = strstr(url.text, "://");
+
+    if (at != NULL && !begins(url, LOCAL) && scheme != NULL && scheme < at) {
+        const char *login = scheme + strlen("://");
+        const char *colon = memchr(login, ':', (size_t)(at - login));
+
+        return (struct piece){colon == NULL ? login : colon + 1, at};
+    }
+    for (; next != NULL; next = memchr(next, '&', (size_t)(url.end - next)))
+        if (begins((struct piece){++next, url.end}, "password="))
+            return (struct piece){next + strlen("password="), url.end};
+    return (struct piece){url.end, url.end};
+}
+
+void dlock_url_hide(const char *url, char *text, size_t size)
+{
+    size_t used = 0;
+
+    if (size > 0)
+        text[0] = '\0';
+    while (used < size) {
+        struct piece one = {url, url + strcspn(url, ",")};
+        struct piece hidden = secret_of(one);
+        int wrote = snprintf(text + used, size - used, "%.*s%s%.*s%.1s",
+                             (int)(hidden.text - url), url,
+                             length(hidden) > 0 ? "***" : "",
+                             (int)(one.end - hidden.end), hidden.end, one.end);
+
+        if (wrote < 0 || *one.end == '\0')
+            return;
+        used += (size_t)wrote;
+        url = one.end + 1;
+    }
 }

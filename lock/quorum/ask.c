@@ -3,8 +3,8 @@
  * hook and the sending, then one poll over all of them until everybody has
  * answered, enough have, or time is up.
  *
- * A server that has not answered by then loses its connection: what it says
- * later must not be taken for the answer to the next question.
+ * A server that has not answered by then loses its connection, because its late
+ * reply must not answer the next question.
  *
  * Why the rest gets some more time after the decision: a server that is merely
  * a little slower than its neighbours would else be cut off each time, and
@@ -73,11 +73,9 @@ static void send_one(struct dlock_asked *one, const struct asking *asking,
     one->waiting = one->waiting || answer->due;
 }
 
-/*
- * Commands go one behind the other, without waiting for replies. They are short:
- * a connection that stands takes them at once. What must arrive and must not
- * arrive twice goes as text (see cut_off).
- */
+/* Commands go one behind the other, without waiting for replies. They are short: a
+ * connection that stands takes them at once. A command that must arrive, and must
+ * not arrive twice, goes as text (see cut_off). */
 static void send_all(struct dlock_asked *one, const struct asking *asking)
 {
     for (size_t i = 0; i < asking->question->n; i++) {
@@ -135,17 +133,13 @@ static void connect_on(struct dlock_asked *one, const struct asking *asking)
     send_all(one, asking);
 }
 
-/* Not asked: nothing was sent. */
-static void leave_out(struct dlock_asked *one, const struct asking *asking)
-{
-    for (size_t i = 0; i < asking->question->n; i++)
-        one->answers[i] = (struct dlock_answer){.status = DLOCK_UNREACHABLE};
-}
-
 /* The hook for every command, then the connection, then all of them. */
 static void begin(struct dlock_asked *one, const struct asking *asking)
 {
-    leave_out(one, asking);
+    one->dial = NULL;
+    one->waiting = one->agreed = one->refused = false;
+    for (size_t i = 0; i < asking->question->n; i++)
+        one->answers[i] = (struct dlock_answer){.status = DLOCK_UNREACHABLE};
     if (one->wire == NULL || asking->until_ms == asking->began_ms)
         return;
     for (size_t i = 0; i < asking->question->n; i++) {
@@ -203,15 +197,6 @@ static void read_all(struct dlock_asked *one, const struct asking *asking)
         weigh(one, asking);
 }
 
-/* ONE can be gone on with: its connection does, or something has come. */
-static void advance(struct dlock_asked *one, const struct asking *asking)
-{
-    if (one->dial != NULL)
-        connect_on(one, asking);
-    else
-        read_all(one, asking);
-}
-
 /* Once it is clear what comes of it, the others are not waited for long. */
 static void look_for_decision(struct asking *asking)
 {
@@ -235,10 +220,8 @@ static void look_for_decision(struct asking *asking)
         asking->until_ms = now + grace_ms;
 }
 
-/*
- * Waits for the next thing to happen. False: nobody is left, or no time. What
- * has come is taken even at the last moment.
- */
+/* Waits for the next thing to happen. False: nobody is left, or no time. A reply
+ * that has come is taken even at the last moment. */
 static bool step(struct asking *asking)
 {
     struct pollfd pollers[SERVERS_MAX];
@@ -263,24 +246,13 @@ static bool step(struct asking *asking)
     ready = poll(pollers, asking->n, left > 60000 ? 60000 : (int)left);
     for (size_t i = 0; i < asking->n; i++)
         if (ready > 0 && pollers[i].revents != 0)
-            advance(&asking->asked[i], asking);
+            (asking->asked[i].dial != NULL ? connect_on : read_all)(
+                &asking->asked[i], asking);
     look_for_decision(asking);
     return ready > 0 || left > 0;
 }
 
 /* The end -------------------------------------------------------------------- */
-
-static void conclude(struct dlock_asked *one, const struct asking *asking)
-{
-    for (size_t i = 0; i < asking->question->n; i++) {
-        struct dlock_answer *answer = &one->answers[i];
-
-        if (answer->begun)
-            answer->status = dlock_call_conclude(
-                one->wire, command_of(asking, i), answer->status,
-                &answer->reply, asking->error);
-    }
-}
 
 /*
  * Time is up for ONE, if it has not answered. Once it goes on it may say that it
@@ -303,49 +275,37 @@ static void cut_off(struct dlock_asked *one, const struct asking *asking)
  * As for one command, the time that is left is read before the hook is called,
  * and counts from its return.
  */
-static void ask(struct asking *asking, uint64_t left_ms)
-{
-    asking->began_ms = dlock_clock_real_now();
-    asking->until_ms = asking->began_ms + left_ms;
-    for (size_t i = 0; i < asking->n; i++)
-        begin(&asking->asked[i], asking);
-    asking->began_ms = dlock_clock_real_now();
-    asking->until_ms = asking->began_ms + left_ms;
-    look_for_decision(asking);
-    while (step(asking))
-        continue;
-    for (size_t i = 0; i < asking->n; i++) {
-        cut_off(&asking->asked[i], asking);
-        conclude(&asking->asked[i], asking);
-    }
-}
-
-/* The time that one round may take. */
-static uint64_t time_left(const struct asking *asking)
-{
-    const struct dlock_question *question = asking->question;
-    uint64_t left_ms = 0;
-
-    for (size_t i = 0; i < asking->n; i++)
-        if (asking->asked[i].wire != NULL)
-            left_ms = dlock_clock_until(
-                dlock_wire_config(asking->asked[i].wire)->clock,
-                question->limit_ms);
-    return left_ms < question->timeout_ms ? left_ms : question->timeout_ms;
-}
-
 void dlock_ask(struct dlock_asked asked[], size_t n,
                const struct dlock_question *question, struct dlock_error *error)
 {
     struct asking asking = {asked, n, question, error, 0, 0, false};
-
-    uint64_t left_ms = time_left(&asking);
+    uint64_t left_ms = 0;
 
     assert(n <= SERVERS_MAX);
+    for (size_t i = 0; i < n; i++)
+        if (asked[i].wire != NULL)
+            left_ms = dlock_clock_until(dlock_wire_config(asked[i].wire)->clock,
+                                        question->limit_ms);
+    if (left_ms > question->timeout_ms)
+        left_ms = question->timeout_ms;
+    asking.began_ms = dlock_clock_real_now();
+    asking.until_ms = asking.began_ms + left_ms;
+    for (size_t i = 0; i < n; i++)
+        begin(&asked[i], &asking);
+    asking.began_ms = dlock_clock_real_now();
+    asking.until_ms = asking.began_ms + left_ms;
+    look_for_decision(&asking);
+    while (step(&asking))
+        continue;
     for (size_t i = 0; i < n; i++) {
-        asked[i].dial = NULL;
-        asked[i].waiting = false;
-        asked[i].agreed = asked[i].refused = false;
+        cut_off(&asked[i], &asking);
+        for (size_t k = 0; k < question->n; k++) {
+            struct dlock_answer *answer = &asked[i].answers[k];
+
+            if (answer->begun)
+                answer->status =
+                    dlock_call_conclude(asked[i].wire, command_of(&asking, k),
+                                        answer->status, &answer->reply, error);
+        }
     }
-    ask(&asking, left_ms);
 }

@@ -35,12 +35,9 @@ struct dlock_question {
     uint64_t limit_ms;   /* lease time */
     unsigned timeout_ms; /* for all together */
 
-    /*
-     * As soon as so many have agreed to all of it, or so many have refused that
-     * not so many can agree any more, the others get only a little more time:
-     * about as long again as it took. What they say later is not heard:
-     * DLOCK_UNKNOWN. 0 = wait for all.
-     */
+    /* As soon as so many have agreed to all of it, or so many have refused that not
+     * so many can agree any more, the others get only a little more time: about as
+     * long again as it took. A later reply is DLOCK_UNKNOWN. 0 = wait for all. */
     size_t needed;
 
     /* It has to reach also those that do not answer in time, and who knows

@@ -1,10 +1,9 @@
 /*
  * multi: one lock on all of N independent Redis servers.
  *
- * Guarantees what redisson does (X C A P R L N W), also if servers lose their
- * data: as long as one of them still knows the holder, nobody else can get all
- * of them. That is its use: a failover that promotes a stale copy does not let
- * a second one in.
+ * Guarantees what redisson does (X C A P R L N W), also if servers lose their data:
+ * as long as one of them still knows the holder, nobody else can get all of them.
+ * So a failover that promotes a stale copy does not let a second holder in.
  *
  * Does not guarantee that it is to be had: with one server down nobody gets it
  * (M only in this half). Nor an order (F), nor, without tokens, that a late

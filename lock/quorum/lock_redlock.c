@@ -1,11 +1,11 @@
 /*
  * redlock: one lock on more than half of N independent Redis servers.
  *
- * Guarantees what redisson does (X C A P R L N W), and with fewer than half of
- * the servers down or hung it goes on, and still excludes (M): any two
- * majorities have a server in common. Grants are counted 1 % and 2 ms shorter
- * than the lease (struct dlock_strategy: drifts), from before the first server
- * was asked; what is over by then is no grant.
+ * Guarantees what redisson does (X C A P R L N W), and with fewer than half of the
+ * servers down or hung it goes on, and still excludes (M): any two majorities have
+ * a server in common. Grants are counted 1 % and 2 ms shorter than the lease
+ * (struct dlock_strategy: drifts), from before the first server was asked; a grant
+ * that is over by then is none.
  *
  * A server that was restarted without its data would vote a second time, for
  * somebody else. So it has no vote until it has been up for as long as the
@@ -92,27 +92,11 @@ static void note_age(struct dlock_session *session, size_t i)
 }
 
 /*
- * Until when for the ages: what is left is for the votes. A server that hangs
- * comes with a new connection each time. If those whose age is known are enough,
- * the others are merely given a chance; else they are waited for until they are.
+ * Asks those that have a new connection. ERROR: why one did not say its age. Half of
+ * the time is for the votes. A server that hangs comes with a new connection each
+ * time: if the servers whose age is known are enough, it is merely given a chance;
+ * else it is waited for until they are.
  */
-static void wait_for_needed(const struct dlock_session *session,
-                            const struct dlock_attempt *attempt, size_t known_n,
-                            struct dlock_question *question)
-{
-    const struct dlock_poll *poll = session->own;
-    uint64_t half_ms =
-        dlock_clock_until(session->client->clock, attempt->limit_ms) / 2;
-
-    if (known_n < poll->needed)
-        question->needed = poll->needed - known_n;
-    else
-        question->timeout_ms = TIMEOUT_MS_MIN;
-    if (half_ms < question->timeout_ms)
-        question->timeout_ms = (unsigned)half_ms;
-}
-
-/* Asks those that have a new connection. ERROR: why one did not say its age. */
 static void ask_ages(struct dlock_session *session,
                      const struct dlock_attempt *attempt, unsigned timeout_ms,
                      struct dlock_error *error)
@@ -124,6 +108,8 @@ static void ask_ages(struct dlock_session *session,
                                       .limit_ms = attempt->limit_ms,
                                       .timeout_ms = timeout_ms,
                                       .agrees = is_age};
+    uint64_t half_ms =
+        dlock_clock_until(session->client->clock, attempt->limit_ms) / 2;
     struct dlock_asked asked[DLOCK_NODES_MAX];
     size_t known_n = 0;
 
@@ -136,7 +122,12 @@ static void ask_ages(struct dlock_session *session,
     }
     if (known_n == poll->n)
         return;
-    wait_for_needed(session, attempt, known_n, &question);
+    if (known_n < poll->needed)
+        question.needed = poll->needed - known_n;
+    else
+        question.timeout_ms = TIMEOUT_MS_MIN;
+    if (half_ms < question.timeout_ms)
+        question.timeout_ms = (unsigned)half_ms;
     dlock_command_init(&exchange.command, "eval-age", attempt->name,
                        &dlock_script_server_age);
     dlock_ask(asked, poll->n, &question, error);
@@ -249,18 +240,6 @@ static enum dlock_status judge(const struct dlock_poll *poll,
     return DLOCK_UNREACHABLE;
 }
 
-/* Small against the lease: the silent ones must not use it up. */
-static unsigned timeout_of(const struct dlock_session *session,
-                           const struct dlock_attempt *attempt)
-{
-    unsigned most = session->client->wire.command_timeout_ms;
-    unsigned timeout_ms = attempt->lease_ms / TIMEOUTS_PER_LEASE;
-
-    if (timeout_ms < TIMEOUT_MS_MIN)
-        timeout_ms = TIMEOUT_MS_MIN;
-    return timeout_ms < most ? timeout_ms : most;
-}
-
 /* Each try has a number of its own: the one before may have been undone. */
 static enum dlock_status acquire(struct dlock_session *session,
                                  const struct dlock_attempt *attempt,
@@ -274,14 +253,19 @@ static enum dlock_status acquire(struct dlock_session *session,
     struct dlock_exchange exchange;
     struct dlock_question question = {.exchanges = &exchange,
                                       .limit_ms = attempt->limit_ms,
-                                      .timeout_ms =
-                                          timeout_of(session, attempt),
+                                      .timeout_ms = attempt->lease_ms /
+                                                    TIMEOUTS_PER_LEASE,
                                       .agrees = dlock_quorum_is_one};
     enum dlock_status status;
 
     status = check_lease(session->client, attempt->lease_ms, error);
     if (status != DLOCK_OK)
         return status;
+    /* Small against the lease, because silent servers must not use it up. */
+    if (question.timeout_ms < TIMEOUT_MS_MIN)
+        question.timeout_ms = TIMEOUT_MS_MIN;
+    if (question.timeout_ms > session->client->wire.command_timeout_ms)
+        question.timeout_ms = session->client->wire.command_timeout_ms;
     mine.number = dlock_number(session->client);
     ask_ages(session, &mine, question.timeout_ms, &ages);
     status = check_distinct(poll, error);

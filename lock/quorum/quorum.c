@@ -102,7 +102,7 @@ enum dlock_status dlock_quorum_open(struct dlock *client, bool majority,
         goto err_after_alloc;
     nodes->needed = majority ? nodes->n / 2 + 1 : nodes->n;
     client->wire.address = nodes->configs[0].address;
-    status = dlock_redisson_open(client, error);
+    status = dlock_wakeup_open(client, error);
     if (status != DLOCK_OK)
         goto err_after_alloc;
     client->own = nodes;
@@ -118,7 +118,7 @@ void dlock_quorum_close(struct dlock *client)
 {
     struct dlock_nodes *nodes = client->own;
 
-    dlock_redisson_close(client);
+    dlock_wakeup_close(client);
     dlock_quorum_end_renewals(nodes);
     free(nodes);
 }
@@ -167,13 +167,6 @@ bool dlock_quorum_is_one(const struct dlock_reply *reply)
            reply->integers[0] == 1;
 }
 
-/* The end of the newer command is not known here, so this is no "no". */
-static bool is_overtaken(const struct dlock_reply *reply)
-{
-    return reply->kind == DLOCK_REPLY_INTEGER &&
-           reply->integers[0] == DLOCK_OVERTAKEN;
-}
-
 struct dlock_count dlock_quorum_ask(struct dlock_session *session,
                                     const struct dlock_question *asked,
                                     struct dlock_error *error)
@@ -189,10 +182,13 @@ struct dlock_count dlock_quorum_ask(struct dlock_session *session,
     dlock_ask(poll->asked, poll->n, &question, error);
     for (size_t i = 0; i < poll->n; i++) {
         const struct dlock_answer *answer = &poll->answers[i];
+        /* The outcome of the newer command is not known, so this is no "no". */
+        bool overtaken = answer->reply.kind == DLOCK_REPLY_INTEGER &&
+                         answer->reply.integers[0] == DLOCK_OVERTAKEN;
 
         if (answer->status == DLOCK_OK && asked->agrees(&answer->reply))
             count.yes++;
-        else if (answer->status == DLOCK_OK && !is_overtaken(&answer->reply))
+        else if (answer->status == DLOCK_OK && !overtaken)
             count.no++;
         else if (answer->status != DLOCK_UNREACHABLE)
             count.unknown++;
@@ -230,8 +226,8 @@ static bool spread_token(struct dlock_session *session,
 /*
  * A re-entry is a new hold only if so many servers did not know the outer one that
  * enough cannot have it any more: another majority may have answered then. It has
- * the token of the outer one: what a server says that did not know of that is not
- * heard.
+ * the token of the outer one; the token of a server that did not know the outer
+ * hold is ignored.
  */
 static void add_up(const struct dlock_poll *poll,
                    const struct dlock_grant parts[],

@@ -132,8 +132,6 @@ void dlock_quorum_end_renewals(struct dlock_nodes *nodes);
     .session_close = dlock_quorum_session_close,                               \
     .release = dlock_quorum_release, .inspect = dlock_quorum_inspect,          \
     .renew = dlock_quorum_renew, .forced = dlock_quorum_forced,                \
-    .watch = dlock_redisson_watch, .arm = dlock_redisson_arm,                  \
-    .disarm = dlock_redisson_disarm, .unwatch = dlock_redisson_unwatch,        \
-    .wake_all = dlock_redisson_wake_all, .force = dlock_quorum_force
+    .force = dlock_quorum_force, DLOCK_WAKEUP_FUNCTIONS
 
 #endif

@@ -2,10 +2,10 @@
  * A lock on several independent Redis servers, while it is held: extend,
  * release, inspect, release by force, and renewal.
  *
- * All of it by the same rule. Enough servers say yes: it is done. So many say
- * no that enough cannot say yes any more: it is lost. Else nobody knows. What
- * is given back is given back everywhere, also at those that did not answer
- * when the lock was taken: it may stand there all the same.
+ * All of it by the same rule. Enough servers say yes: it is done. So many say no
+ * that enough cannot say yes any more: it is lost. Else nobody knows. A release
+ * goes to all servers, also to those that did not answer when the lock was taken,
+ * because it may stand there all the same.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,10 +15,8 @@
 #include "lock/core/renewal.h"
 #include "lock/quorum/quorum.h"
 
-/*
- * DLOCK_OK, DLOCK_LOST, or why it cannot be told. The count of those that did
- * not answer is not needed: they are neither yes nor no.
- */
+/* DLOCK_OK, DLOCK_LOST, or why it cannot be told. Servers that did not answer are
+ * neither yes nor no, so they are not counted. */
 static enum dlock_status rule(size_t n, size_t needed,
                               const struct dlock_count *count)
 {
@@ -29,16 +27,25 @@ static enum dlock_status rule(size_t n, size_t needed,
     return count->unknown > 0 ? DLOCK_UNKNOWN : DLOCK_UNREACHABLE;
 }
 
-/* Asks all servers; the status by the rule, its text from one of them. */
+/* Asks all servers what FILL puts together; the status by the rule, its text from one
+ * of them. INSISTS: see ask.h. */
 static enum dlock_status ask(struct dlock_session *session,
-                             const struct dlock_question *question,
+                             const struct dlock_attempt *attempt,
+                             dlock_node_fill *fill, bool insists,
+                             bool (*agrees)(const struct dlock_reply *reply),
                              struct dlock_count *count,
                              struct dlock_error *error)
 {
     const struct dlock_poll *poll = session->own;
+    struct dlock_exchange exchange;
+    struct dlock_question question = {.exchanges = &exchange,
+                                      .limit_ms = attempt->limit_ms,
+                                      .agrees = agrees,
+                                      .insists = insists};
     enum dlock_status status;
 
-    *count = dlock_quorum_ask(session, question, error);
+    fill(session, attempt, &exchange.command);
+    *count = dlock_quorum_ask(session, &question, error);
     status = rule(poll->n, poll->needed, count);
     if (status == DLOCK_LOST && error != NULL)
         error->text[0] = '\0'; /* of a server that did not matter */
@@ -50,15 +57,10 @@ enum dlock_status dlock_quorum_extend(struct dlock_session *session,
                                       const struct dlock_attempt *attempt,
                                       struct dlock_error *error)
 {
-    struct dlock_exchange exchange;
-    struct dlock_question question = {.exchanges = &exchange,
-                                      .limit_ms = attempt->limit_ms,
-                                      .agrees = dlock_quorum_is_one};
     struct dlock_count count;
-    enum dlock_status status;
+    enum dlock_status status = ask(session, attempt, dlock_node_fill_extend,
+                                   false, dlock_quorum_is_one, &count, error);
 
-    dlock_node_fill_extend(session, attempt, &exchange.command);
-    status = ask(session, &question, &count, error);
     if (status == DLOCK_UNREACHABLE && count.yes > 0)
         return DLOCK_UNKNOWN;
     return status;
@@ -70,24 +72,16 @@ static bool was_held(const struct dlock_reply *reply)
     return reply->kind == DLOCK_REPLY_INTEGER && reply->integers[0] >= 0;
 }
 
-/*
- * A server that does not hold it says no. That happens to a minority after a
- * restart, and does not make the release a failure.
- */
+/* A server that does not hold it says no. A minority may do so after a restart, and
+ * that does not make the release a failure. */
 enum dlock_status dlock_quorum_release(struct dlock_session *session,
                                        const struct dlock_attempt *attempt,
                                        struct dlock_error *error)
 {
-    struct dlock_exchange exchange;
-    struct dlock_question question = {.exchanges = &exchange,
-                                      .limit_ms = attempt->limit_ms,
-                                      .agrees = was_held,
-                                      .insists = true};
     struct dlock_count count;
 
-    dlock_node_fill_release(session, "eval-release", attempt,
-                            &exchange.command);
-    return ask(session, &question, &count, error);
+    return ask(session, attempt, dlock_node_fill_release, true, was_held,
+               &count, error);
 }
 
 /* Whether a server has told of a holder; of one owner, the last command of all. */
@@ -117,16 +111,6 @@ static bool is_answer(const struct dlock_reply *reply)
     return true;
 }
 
-static bool has_freed(const struct dlock_poll *poll)
-{
-    bool freed = false;
-
-    for (size_t i = 0; i < poll->n; i++)
-        freed = freed || (poll->answers[i].status == DLOCK_OK &&
-                          dlock_quorum_is_one(&poll->answers[i].reply));
-    return freed;
-}
-
 /* One answer is enough to have freed something. */
 enum dlock_status dlock_quorum_force(struct dlock_session *session,
                                      const struct dlock_attempt *attempt,
@@ -148,7 +132,9 @@ enum dlock_status dlock_quorum_force(struct dlock_session *session,
         count = dlock_quorum_ask(session, &question, error);
         if (count.yes < poll->needed)
             return count.unknown > 0 ? DLOCK_UNKNOWN : DLOCK_UNREACHABLE;
-        freed = has_freed(poll) || freed;
+        for (size_t i = 0; i < poll->n; i++)
+            freed = freed || (poll->answers[i].status == DLOCK_OK &&
+                              dlock_quorum_is_one(&poll->answers[i].reply));
     } while (sees_holder(poll, &seen));
     return freed ? DLOCK_OK : DLOCK_LOST;
 }
@@ -199,16 +185,12 @@ enum dlock_status dlock_quorum_inspect(struct dlock_session *session,
     struct dlock_holder parts[DLOCK_NODES_MAX] = {{.held = false}};
     uint64_t remaining[DLOCK_NODES_MAX];
     struct dlock_holder found;
-    struct dlock_exchange exchange;
-    struct dlock_question question = {.exchanges = &exchange,
-                                      .limit_ms = attempt->limit_ms,
-                                      .agrees = is_list};
     struct dlock_count count;
+    enum dlock_status status = ask(session, attempt, dlock_node_fill_inspect,
+                                   false, is_list, &count, error);
 
-    dlock_node_fill_inspect(attempt, &exchange.command);
-    count = dlock_quorum_ask(session, &question, error);
-    if (count.yes < poll->needed)
-        return count.unknown > 0 ? DLOCK_UNKNOWN : DLOCK_UNREACHABLE;
+    if (status != DLOCK_OK)
+        return status;
     for (size_t i = 0; i < poll->n; i++)
         if (poll->answers[i].status == DLOCK_OK)
             dlock_node_read_inspect(&poll->answers[i].reply, &parts[i]);

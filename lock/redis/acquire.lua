@@ -1,11 +1,12 @@
 -- Takes a lock, or takes it once more, or says how long it is still held.
 --
---   KEYS[1]  the lock: a hash  owner -> holds,  token -> N, and numbers of
---            commands (numbers.lua):  attempt -> N,  renewed -> N
+--   KEYS[1]  the lock: a hash  owner -> holds,  token -> N,  label -> TEXT, and
+--            numbers of commands (numbers.lua):  attempt -> N,  renewed -> N
 --   KEYS[2]  "done": see numbers.lua
 --   KEYS[3]  the fence counter; absent = the lock has no tokens
 --   ARGV     owner, lease ms, attempt, holds, fence floor, counter's life ms,
---            '1' if another server may take over this one's data
+--            '1' if another server may take over this one's data, ...; the last
+--            one is the owner's label; '-' = it has none
 --
 --   returns {1, holds, token}   yours
 --           {0, ms}             somebody else's for that long; -1 = for ever
@@ -17,6 +18,7 @@
 local lock, fence = KEYS[1], KEYS[3]
 local owner, lease = ARGV[1], tonumber(ARGV[2])
 local attempt, holds = tonumber(ARGV[3]), tonumber(ARGV[4])
+local label = ARGV[#ARGV]
 
 -- An old command that was stuck in some buffer. Granting it would lock for
 -- somebody who has gone home.
@@ -54,6 +56,9 @@ local function begin()
     local token = next_token()
     redis.call('hset', lock, owner, 1, 'attempt', ARGV[3], 'token',
                string.format('%.0f', token))
+    if label ~= '-' then
+        redis.call('hset', lock, 'label', label)
+    end
     return token
 end
 

@@ -17,7 +17,6 @@
 #include "lock/core/clock.h"
 #include "lock/core/error.h"
 #include "lock/redis/cluster.h"
-#include "lock/redis/encode.h"
 
 enum {
     SENDS_MAX = 3, /* of one repeatable command */
@@ -132,19 +131,6 @@ static bool may_have_written(const struct dlock_command *command,
     return command->script != NULL && signature_of(reply) != NULL;
 }
 
-/* ask.lua's error names the right behind its code. */
-static enum dlock_status no_right(const struct dlock_reply *reply,
-                                  struct dlock_error *error)
-{
-    const char *right = strchr(reply->string, ' ') + 1;
-    const char *end = signature_of(reply);
-
-    return dlock_error_set(
-        error, DLOCK_UNREACHABLE,
-        "redis refused: the user has no right to %.*s, see dlock(3)",
-        (int)(end == NULL ? strlen(right) : (size_t)(end - right)), right);
-}
-
 /*
  * An error is the server's refusal, so nothing is held for it, unless it ended a
  * script. Some come from a server that is not, not yet, or no longer the one to
@@ -173,30 +159,21 @@ static enum dlock_status judge(struct dlock_wire *wire,
     if (dlock_call_is_error(reply, "ERR Protocol error: unauthenticated"))
         return dlock_error_set(error, DLOCK_UNREACHABLE,
                                "redis refused: NOAUTH a login is needed");
-    if (dlock_call_is_error(reply, "NORIGHT "))
-        return no_right(reply, error);
+    if (dlock_call_is_error(reply, "NORIGHT ")) {
+        /* ask.lua's error names the right behind its code. */
+        const char *right = strchr(reply->string, ' ') + 1;
+        const char *end = signature_of(reply);
+
+        return dlock_error_set(
+            error, DLOCK_UNREACHABLE,
+            "redis refused: the user has no right to %.*s, see dlock(3)",
+            (int)(end == NULL ? strlen(right) : (size_t)(end - right)), right);
+    }
     if (may_have_written(command, reply))
         return dlock_error_set(error, DLOCK_UNKNOWN,
                                "redis broke a script off: %s", reply->string);
     return dlock_error_set(error, DLOCK_UNREACHABLE, "redis refused: %s",
                            reply->string);
-}
-
-/* If the server does not know the script, sends its text instead. */
-static enum dlock_status or_by_text(struct dlock_wire *wire,
-                                    const struct dlock_command *command,
-                                    uint64_t until_ms,
-                                    struct dlock_reply *reply,
-                                    struct dlock_error *error)
-{
-    enum dlock_status status;
-
-    if (!dlock_call_forgotten(reply))
-        return DLOCK_OK;
-    status = dlock_wire_send(wire, command, DLOCK_BY_TEXT, until_ms, error);
-    if (status != DLOCK_OK)
-        return status;
-    return dlock_wire_read(wire, until_ms, reply, error);
 }
 
 enum dlock_status dlock_call_exchange(struct dlock_wire *wire,
@@ -212,9 +189,11 @@ enum dlock_status dlock_call_exchange(struct dlock_wire *wire,
         status = dlock_wire_send(wire, command, DLOCK_BY_SHA, until_ms, error);
     if (status == DLOCK_OK)
         status = dlock_wire_read(wire, until_ms, reply, error);
-    if (status == DLOCK_OK)
-        status = or_by_text(wire, command, until_ms, reply, error);
-    return status;
+    if (status != DLOCK_OK || !dlock_call_forgotten(reply))
+        return status;
+    status = dlock_wire_send(wire, command, DLOCK_BY_TEXT, until_ms, error);
+    return status != DLOCK_OK ? status
+                              : dlock_wire_read(wire, until_ms, reply, error);
 }
 
 /* The second half of a step: the hook, which may lose the reply, and verdict. */
@@ -300,21 +279,6 @@ enum dlock_status dlock_call(struct dlock_wire *wire,
     return copies && status != DLOCK_OK ? DLOCK_UNKNOWN : status;
 }
 
-/* The hook for every command, if there is any time left to send it. */
-static void batch_begin(const struct dlock_wire *wire,
-                        struct dlock_exchange *exchanges, size_t n,
-                        uint64_t left_ms, struct dlock_error *error)
-{
-    for (size_t i = 0; i < n; i++) {
-        struct dlock_exchange *each = &exchanges[i];
-
-        each->status = left_ms == 0
-                           ? no_time(error)
-                           : dlock_call_begin(wire, &each->command, error);
-        each->begun = each->status == DLOCK_OK;
-    }
-}
-
 /* Scripts that the server did not know go once more, each text only once. */
 static void batch_again(struct dlock_wire *wire,
                         struct dlock_exchange *exchanges, size_t n,
@@ -367,7 +331,14 @@ void dlock_call_batch(struct dlock_wire *wire, struct dlock_exchange *exchanges,
 {
     uint64_t left_ms = time_left(wire, limit_ms);
 
-    batch_begin(wire, exchanges, n, left_ms, error);
+    for (size_t i = 0; i < n; i++) {
+        struct dlock_exchange *each = &exchanges[i];
+
+        each->status = left_ms == 0
+                           ? no_time(error)
+                           : dlock_call_begin(wire, &each->command, error);
+        each->begun = each->status == DLOCK_OK;
+    }
     (is_clustered(wire) ? dlock_cluster_batch : batch_exchange)(
         wire, exchanges, n, dlock_clock_real_now() + left_ms, error);
     for (size_t i = 0; i < n; i++) {

@@ -1,6 +1,7 @@
 /*
  * Commands to a cluster. The first key of a command tells its slot, and the map who
- * has that; all keys of a lock are in one slot. What can go wrong on the way:
+ * has that; all keys of a lock are in one slot. These replies and failures lead
+ * elsewhere:
  *
  *   MOVED      another node has the slot: the map is corrected, and that one asked
  *   ASK        the slot is moving there, and the key is there already: that one is
@@ -9,8 +10,8 @@
  *              is tried again, until the time is over
  *   no node    the map is asked for anew; if it says the same, the command fails
  *
- * In each of these nothing was done. Who waits for a lock, releases or extends one
- * comes again by itself while there is time (wait.c).
+ * In each of these nothing was done. An acquire that waits, a release and an extend
+ * are tried again while there is time (wait.c).
  */
 #include "lock/redis/cluster.h"
 

@@ -37,9 +37,9 @@ end
 -- say.
 --
 -- If nobody at all was heard of for half a heartbeat, the server was stopped, or
--- could not be reached: whoever was alive when the last one was heard of is to
--- have the time to come back to its place. Only once, until it does come: there
--- may be none but the dead, or tries so slow that a pause is before each.
+-- could not be reached: a waiter that was alive when the last one was heard of must
+-- have the time to come back to its place. Only once, until it does come: there may
+-- be none but the dead, or tries so slow that a pause is before each.
 --
 -- If a beat is further ahead than it can be, the clock was set back. The dead
 -- would stand in the way for as long as that.
@@ -60,8 +60,8 @@ local function spare()
     end
 end
 
--- Whose turn it is; nil = nobody waits. The dead are thrown out when they have
--- come to the front: that is early enough, and cheap.
+-- The waiter whose turn it is; nil = nobody waits. The dead are thrown out when
+-- they have come to the front: that is early enough, and cheap.
 local function head()
     if redis.call('exists', queue) == 0 then
         return nil

@@ -70,7 +70,7 @@ enum dlock_status dlock_force_node(struct dlock_session *session,
                                    const struct dlock_attempt *attempt,
                                    struct dlock_error *error)
 {
-    return force(session, session->client->strategy->variant, attempt, error);
+    return force(session, dlock_node_kind_of(session), attempt, error);
 }
 
 enum dlock_status dlock_force_key(struct dlock_session *session,

@@ -13,12 +13,12 @@
 --
 --   returns {1} freed, {0} nobody held it, {-1, attempt, owner} held by this one
 --
--- Whoever held the lock and lives will ask for the word at the renewal that
--- finds the lock gone. It is about that hold, and about what the same owner had
--- taken before; not about what it takes later, which may end by itself. Where
--- the lock tells which attempt has it, the word may thus outlive the lease, for
--- an owner that was stopped. Where it does not, the word is about any attempt,
--- and has to be gone before a lease that begins now can end.
+-- A holder that lives asks for the word at the renewal that finds the lock gone. It
+-- is about that hold, and about what the same owner had taken before; not about
+-- what it takes later, which may end by itself. Where the lock tells which attempt
+-- has it, the word may thus outlive the lease, for an owner that was stopped. Where
+-- it does not, the word is about any attempt, and has to be gone before a lease
+-- that begins now can end.
 
 ask_each('type hkeys')
 local lock, word = KEYS[1], KEYS[2]
@@ -36,7 +36,8 @@ end
 local owners = {}
 if kind == 'hash' then
     for _, field in ipairs(redis.call('hkeys', lock)) do
-        if field ~= 'attempt' and field ~= 'renewed' and field ~= 'token' then
+        if field ~= 'attempt' and field ~= 'renewed' and field ~= 'token' and
+            field ~= 'label' then
             owners[#owners + 1] = field
         end
     end

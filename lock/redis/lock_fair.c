@@ -1,8 +1,8 @@
 /*
  * fair: first come, first served.
  *
- * Guarantees what redisson does (X C A P R L N W), and an order (F): whoever
- * asked first, and still waits, is next, whatever client it belongs to. Only
+ * Guarantees what redisson does (X C A P R L N W), and an order (F): the waiter
+ * that asked first, and still waits, is next, whatever client it belongs to. Only
  * that one is woken by a release. A try without waiting does not overtake.
  *
  * How: on the server, a queue beside the lock (fair_queue.lua). Each waiter has
@@ -27,10 +27,16 @@
  * whoever is there already, but waits for the one whose turn it is to be woken.
  */
 #include "lock/redis/lock_redisson.h"
-#include "lock/redis/waiters.h"
+#include "lock/redis/scripts.h"
 
 static const struct dlock_node_kind kind = {
-    DLOCK_WAITERS_SCRIPTS(fair),
+    .acquire = &dlock_script_fair_acquire,
+    .release = &dlock_script_fair_release,
+    .force = &dlock_script_fair_force,
+    .renew = &dlock_script_fair_renew,
+    .leave = &dlock_script_fair_leave,
+    .list = &dlock_script_fair_list,
+    .channel = DLOCK_NODE_TURN_CHANNEL,
     .keys = {":dlock-queue", ":dlock-beats"},
 };
 

@@ -18,10 +18,16 @@
  * one whose turn it is. Nor anything if the one server loses its data (M).
  */
 #include "lock/redis/lock_redisson.h"
-#include "lock/redis/waiters.h"
+#include "lock/redis/scripts.h"
 
 const struct dlock_node_kind dlock_fenced_kind = {
-    DLOCK_WAITERS_SCRIPTS(fenced),
+    .acquire = &dlock_script_fenced_acquire,
+    .release = &dlock_script_fenced_release,
+    .force = &dlock_script_fenced_force,
+    .renew = &dlock_script_fenced_renew,
+    .leave = &dlock_script_fenced_leave,
+    .list = &dlock_script_fenced_list,
+    .channel = DLOCK_NODE_TURN_CHANNEL,
     .keys = {":dlock-waiters"},
 };
 

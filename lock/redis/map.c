@@ -1,5 +1,12 @@
+/*
+ * The map comes from CLUSTER SLOTS, asked on a connection of its own. The reply is a
+ * list of ranges, lists in lists, for which the wire's plain replies have no place:
+ *
+ *     [first slot, last slot, [host, port, ...] of the primary, of a replica, ...]
+ */
 #include "lock/redis/map.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,37 +14,38 @@
 #include "lock/core/clock.h"
 #include "lock/core/error.h"
 #include "lock/dial/address.h"
-#include "lock/redis/topology.h"
+#include "lock/dial/dial.h"
+#include "lock/dial/question.h"
 
-enum { AGAIN_MS = 100 }; /* between two times that it is asked for */
+enum {
+    AGAIN_MS = 100,            /* between two times that it is asked for */
+    REPLY_BYTES_MAX = 4 << 20, /* each slot by itself takes less */
+};
 
-/* The part of a key that a cluster hashes: within the first {braces}, if that is not
- * empty, or all of it. */
-static const char *hashed(const char *key, size_t *len)
+/* CRC-16/XMODEM, which the specification of Redis Cluster names, of the part within
+ * the first {braces}; or of all of it, if that is empty. */
+unsigned dlock_map_slot(const char *key)
 {
     const char *open = strchr(key, '{');
     const char *shut = open == NULL ? NULL : strchr(open, '}');
-
-    *len = strlen(key);
-    if (shut == NULL || shut == open + 1)
-        return key;
-    *len = (size_t)(shut - open - 1);
-    return open + 1;
-}
-
-/* CRC-16/XMODEM, which the specification of Redis Cluster names. */
-unsigned dlock_map_slot(const char *key)
-{
-    size_t len;
-    const char *bytes = hashed(key, &len);
+    bool has_tag = shut != NULL && shut > open + 1;
+    const char *end = has_tag ? shut : strchr(key, '\0');
     unsigned crc = 0;
 
-    for (size_t i = 0; i < len; i++) {
-        crc ^= (unsigned)(unsigned char)bytes[i] << 8;
+    for (const char *at = has_tag ? open + 1 : key; at < end; at++) {
+        crc ^= (unsigned)(unsigned char)*at << 8;
         for (int bit = 0; bit < 8; bit++)
             crc = crc & 0x8000 ? crc << 1 ^ 0x1021 : crc << 1;
     }
     return crc % DLOCK_MAP_SLOTS_N;
+}
+
+/* Forgets who has what. */
+static void forget_slots(struct dlock_cluster *cluster)
+{
+    memset(cluster->slots, DLOCK_MAP_NO_NODE, sizeof(cluster->slots));
+    for (size_t i = 0; i < cluster->nodes_n; i++)
+        cluster->nodes[i]->is_known = cluster->nodes[i]->is_primary = false;
 }
 
 struct dlock_cluster *dlock_map_of(struct dlock_wire *wire)
@@ -56,7 +64,7 @@ struct dlock_cluster *dlock_map_of(struct dlock_wire *wire)
     made->is_stale = true;
     /* Not all clients begin with the same node. */
     clock->random(clock->ctx, &made->turn, sizeof(made->turn));
-    dlock_map_clear(made);
+    forget_slots(made);
     *place = made;
     return made;
 }
@@ -73,13 +81,6 @@ void dlock_map_close(struct dlock_cluster *cluster)
 }
 
 /* Nodes ------------------------------------------------------------------- */
-
-static bool is_at(const struct dlock_map_node *node, const char *host,
-                  const char *port)
-{
-    return strcmp(node->config.address.host, host) == 0 &&
-           strcmp(node->config.address.port, port) == 0;
-}
 
 /* Another one. The place of one that has left the cluster may be had again. */
 static struct dlock_map_node *add_node(struct dlock_cluster *cluster)
@@ -109,11 +110,14 @@ struct dlock_map_node *dlock_map_node(struct dlock_cluster *cluster,
     struct dlock_map_node *node;
     struct dlock_address *at;
 
-    for (size_t i = 0; i < cluster->nodes_n; i++)
-        if (is_at(cluster->nodes[i], host, port)) {
-            cluster->nodes[i]->is_known = true;
-            return cluster->nodes[i];
+    for (size_t i = 0; i < cluster->nodes_n; i++) {
+        node = cluster->nodes[i];
+        if (strcmp(node->config.address.host, host) == 0 &&
+            strcmp(node->config.address.port, port) == 0) {
+            node->is_known = true;
+            return node;
         }
+    }
     node = add_node(cluster);
     if (node == NULL)
         return NULL;
@@ -131,19 +135,113 @@ struct dlock_map_node *dlock_map_node(struct dlock_cluster *cluster,
 
 /* Slots ------------------------------------------------------------------- */
 
-void dlock_map_clear(struct dlock_cluster *cluster)
-{
-    memset(cluster->slots, DLOCK_MAP_NO_NODE, sizeof(cluster->slots));
-    for (size_t i = 0; i < cluster->nodes_n; i++)
-        cluster->nodes[i]->is_known = cluster->nodes[i]->is_primary = false;
-}
-
 void dlock_map_give(struct dlock_cluster *cluster, unsigned first,
                     unsigned last, const struct dlock_map_node *node)
 {
     for (unsigned slot = first; slot <= last && slot < DLOCK_MAP_SLOTS_N;
          slot++)
         cluster->slots[slot] = (uint8_t)node->index;
+}
+
+/* Asking ------------------------------------------------------------------- */
+
+static const redisReply *part(const redisReply *list, size_t index, int type)
+{
+    if (list == NULL || list->type != REDIS_REPLY_ARRAY ||
+        index >= list->elements || list->element[index]->type != type)
+        return NULL;
+    return list->element[index];
+}
+
+/* [host, port, ...]. Without a host it is the one that was ASKED. */
+static struct dlock_map_node *take_node(const redisReply *from,
+                                        const struct dlock_address *asked,
+                                        struct dlock_cluster *cluster)
+{
+    const redisReply *host = part(from, 0, REDIS_REPLY_STRING);
+    const redisReply *port = part(from, 1, REDIS_REPLY_INTEGER);
+    char digits[sizeof(asked->port)];
+
+    if (port == NULL || port->integer < 1 || port->integer > 65535)
+        return NULL;
+    (void)snprintf(digits, sizeof(digits), "%u", (unsigned)port->integer);
+    return dlock_map_node(
+        cluster, host == NULL || host->len == 0 ? asked->host : host->str,
+        digits);
+}
+
+static void take_range(const redisReply *from,
+                       const struct dlock_address *asked,
+                       struct dlock_cluster *cluster)
+{
+    const redisReply *first = part(from, 0, REDIS_REPLY_INTEGER);
+    const redisReply *last = part(from, 1, REDIS_REPLY_INTEGER);
+
+    if (first == NULL || last == NULL || first->integer < 0 ||
+        last->integer >= DLOCK_MAP_SLOTS_N)
+        return;
+    for (size_t i = 2; i < from->elements; i++) {
+        struct dlock_map_node *node =
+            take_node(from->element[i], asked, cluster);
+
+        if (i > 2 || node == NULL)
+            continue;
+        node->is_primary = true;
+        dlock_map_give(cluster, (unsigned)first->integer,
+                       (unsigned)last->integer, node);
+    }
+}
+
+static enum dlock_status take_all(const redisReply *reply,
+                                  const struct dlock_address *asked,
+                                  struct dlock_cluster *cluster,
+                                  struct dlock_error *error)
+{
+    if (reply->type == REDIS_REPLY_ERROR)
+        return dlock_error_set(error, DLOCK_UNREACHABLE, "%.100s", reply->str);
+    if (part(reply, 0, REDIS_REPLY_ARRAY) == NULL)
+        return dlock_error_set(error, DLOCK_UNREACHABLE,
+                               "it knows of no cluster yet");
+    forget_slots(cluster);
+    for (size_t i = 0; i < reply->elements; i++)
+        take_range(reply->element[i], asked, cluster);
+    return DLOCK_OK;
+}
+
+/* Asks the one at ADDRESS, and puts what it says into CLUSTER. DLOCK_OK: *LINK, the
+ * connection, is the caller's. DLOCK_UNREACHABLE: CLUSTER is as it was. */
+static enum dlock_status ask(const struct dlock_address *address,
+                             uint64_t until_ms, struct dlock_cluster *cluster,
+                             struct dlock_link *link, struct dlock_error *error)
+{
+    enum dlock_status status = dlock_dial(address, until_ms, link, error);
+    const struct dlock_words words = {{"CLUSTER", "SLOTS"}};
+    struct dlock_question question;
+    redisReply *reply = NULL;
+
+    if (status != DLOCK_OK)
+        return status;
+    status = dlock_question_begin(&question, *link, &words, 1, REPLY_BYTES_MAX,
+                                  error);
+    if (status == DLOCK_OK)
+        status =
+            dlock_question_go_on(&question, *link, until_ms, &reply, error);
+    if (status == DLOCK_BUSY)
+        status = dlock_error_set(error, DLOCK_UNREACHABLE, "%s",
+                                 strerror(ETIMEDOUT));
+    if (status == DLOCK_OK && reply != NULL) {
+        status = take_all(reply, address, cluster, error);
+        freeReplyObject(reply);
+    }
+    dlock_question_end(&question);
+    if (status != DLOCK_OK) {
+        struct dlock_error said = *error;
+
+        (void)dlock_error_set(error, DLOCK_UNREACHABLE, "%.60s:%s: %.120s",
+                              address->host, address->port, said.text);
+        dlock_net_close(link);
+    }
+    return status;
 }
 
 /* Place NUMBER to be asked: those of the url, then the nodes that are known.
@@ -179,6 +277,9 @@ enum dlock_status dlock_map_ask(struct dlock_cluster *cluster,
     struct dlock_address at;
     unsigned n = 0;
 
+    if (cluster == NULL)
+        return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
+
     while (place_of(cluster, n, &at))
         n++;
     for (unsigned i = 0; i < n; i++) {
@@ -186,8 +287,8 @@ enum dlock_status dlock_map_ask(struct dlock_cluster *cluster,
         uint64_t left = until_ms > now ? until_ms - now : 0;
 
         (void)place_of(cluster, cluster->turn++ % n, &at);
-        if (dlock_topology_ask(&at, i + 1 < n ? now + left / 2 : until_ms,
-                               cluster, link, &why) == DLOCK_OK) {
+        if (ask(&at, i + 1 < n ? now + left / 2 : until_ms, cluster, link,
+                &why) == DLOCK_OK) {
             cluster->is_stale = false;
             return DLOCK_OK;
         }
@@ -195,17 +296,6 @@ enum dlock_status dlock_map_ask(struct dlock_cluster *cluster,
     return dlock_error_set(error, DLOCK_UNREACHABLE,
                            "none of %u nodes of the cluster answers: %.130s", n,
                            why.text);
-}
-
-enum dlock_status dlock_map_dial(struct dlock_wire *wire, uint64_t until_ms,
-                                 struct dlock_link *link,
-                                 struct dlock_error *error)
-{
-    struct dlock_cluster *cluster = dlock_map_of(wire);
-
-    if (cluster == NULL)
-        return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
-    return dlock_map_ask(cluster, until_ms, link, error);
 }
 
 void dlock_map_refresh(struct dlock_cluster *cluster, uint64_t until_ms)

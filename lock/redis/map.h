@@ -50,15 +50,11 @@ void dlock_map_close(struct dlock_cluster *cluster);
 unsigned dlock_map_slot(const char *key);
 
 /* Asks who has what, until somebody answers: DLOCK_OK, and *LINK, a connection to
- * that node, is the caller's; or DLOCK_UNREACHABLE. */
+ * that node, is the caller's; or DLOCK_UNREACHABLE. A subscriber keeps it, because what
+ * is published at any node is heard at all. CLUSTER may be NULL: no memory. */
 enum dlock_status dlock_map_ask(struct dlock_cluster *cluster,
                                 uint64_t until_ms, struct dlock_link *link,
                                 struct dlock_error *error);
-
-/* The same for a subscriber on WIRE: what is published at any node is heard at all. */
-enum dlock_status dlock_map_dial(struct dlock_wire *wire, uint64_t until_ms,
-                                 struct dlock_link *link,
-                                 struct dlock_error *error);
 
 /* Asks, if it is stale or there is none, but not too often. */
 void dlock_map_refresh(struct dlock_cluster *cluster, uint64_t until_ms);
@@ -72,8 +68,7 @@ struct dlock_map_node *dlock_map_find(struct dlock_cluster *cluster,
 struct dlock_map_node *dlock_map_node(struct dlock_cluster *cluster,
                                       const char *host, const char *port);
 
-/* For an answer: forgets who has what; then, who has it. */
-void dlock_map_clear(struct dlock_cluster *cluster);
+/* NODE has these slots. */
 void dlock_map_give(struct dlock_cluster *cluster, unsigned first,
                     unsigned last, const struct dlock_map_node *node);
 

@@ -5,6 +5,8 @@
  */
 #include "lock/redis/node.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "lock/core/error.h"
@@ -23,16 +25,8 @@ const struct dlock_node_kind dlock_node_plain = {
     .channel = ":dlock-freed",
 };
 
-static const struct dlock_node_kind *
-kind_of(const struct dlock_session *session)
-{
-    return session->client->strategy->variant;
-}
-
-/*
- * Longer than a caller that was told "don't know" goes on asking, on top of
- * what a copy of the command can be on its way.
- */
+/* The memory of a release must outlive the calls of a caller that was told "don't
+ * know", and the longest delay of a copy of the command. */
 enum { DONE_LIFE_MS_MIN = 60000 };
 
 uint64_t dlock_node_done_life_ms(const struct dlock_session *session)
@@ -68,14 +62,14 @@ void dlock_node_add_keys(const struct dlock_session *session, bool fenced,
     dlock_node_add_done(session->owner, command);
     if (fenced)
         dlock_node_add_fence(command);
-    dlock_node_add_waiters(kind_of(session), command);
+    dlock_node_add_waiters(dlock_node_kind_of(session), command);
 }
 
 void dlock_node_fill_acquire(const struct dlock_session *session,
                              const struct dlock_attempt *attempt,
                              struct dlock_command *command)
 {
-    const struct dlock_node_kind *kind = kind_of(session);
+    const struct dlock_node_kind *kind = dlock_node_kind_of(session);
 
     dlock_command_init(command, "eval-acquire", attempt->name, kind->acquire);
     command->repeatable = true;
@@ -93,17 +87,19 @@ void dlock_node_fill_acquire(const struct dlock_session *session,
     if (kind->leave != NULL)
         dlock_command_number(
             command, attempt->waits ? dlock_node_done_life_ms(session) : 0);
+    dlock_command_arg(command, session->client->label[0] != '\0'
+                                   ? session->client->label
+                                   : "-");
     dlock_command_derived(command, kind->channel, "");
 }
 
-/* CHANNEL: who listens there is woken. */
-static void fill_release(const struct dlock_session *session, const char *step,
-                         const struct dlock_attempt *attempt,
+/* CHANNEL: waiters that listen there are woken. */
+static void fill_release(const struct dlock_session *session,
+                         const struct dlock_attempt *attempt, const char *step,
                          const char *channel, struct dlock_command *command)
 {
-    const struct dlock_node_kind *kind = kind_of(session);
-
-    dlock_command_init(command, step, attempt->name, kind->release);
+    dlock_command_init(command, step, attempt->name,
+                       dlock_node_kind_of(session)->release);
     command->repeatable = true;
     dlock_node_add_keys(session, false, command);
     dlock_command_arg(command, session->owner);
@@ -116,22 +112,22 @@ static void fill_release(const struct dlock_session *session, const char *step,
 }
 
 void dlock_node_fill_release(const struct dlock_session *session,
-                             const char *step,
                              const struct dlock_attempt *attempt,
                              struct dlock_command *command)
 {
-    fill_release(session, step, attempt, kind_of(session)->channel, command);
+    fill_release(session, attempt, "eval-release",
+                 dlock_node_kind_of(session)->channel, command);
 }
 
 /*
- * Two that try in vain would else wake each other without end, each by taking
- * back what was in the other's way.
+ * An undo must wake nobody. Two clients that each hold a minority would else wake
+ * each other without end, each by taking back what was in the other's way.
  */
 void dlock_node_fill_undo(const struct dlock_session *session,
                           const struct dlock_attempt *attempt,
                           struct dlock_command *command)
 {
-    fill_release(session, "eval-undo", attempt, ":dlock-undone", command);
+    fill_release(session, attempt, "eval-undo", ":dlock-undone", command);
 }
 
 /* WAY: see renew.lua. */
@@ -175,14 +171,16 @@ void dlock_node_fill_extend(const struct dlock_session *session,
                             const struct dlock_attempt *attempt,
                             struct dlock_command *command)
 {
-    fill_renew(kind_of(session), attempt->name, session->owner,
+    fill_renew(dlock_node_kind_of(session), attempt->name, session->owner,
                dlock_number(session->client), attempt->lease_ms,
                attempt->holds <= 1 ? "set" : "lengthen", command);
 }
 
-void dlock_node_fill_inspect(const struct dlock_attempt *attempt,
+void dlock_node_fill_inspect(const struct dlock_session *session,
+                             const struct dlock_attempt *attempt,
                              struct dlock_command *command)
 {
+    (void)session;
     dlock_command_init(command, "eval-inspect", attempt->name,
                        &dlock_script_inspect);
     dlock_command_key(command, attempt->name);
@@ -207,12 +205,11 @@ enum dlock_status dlock_node_read_acquire(const struct dlock_reply *reply,
     return DLOCK_BUSY;
 }
 
-enum dlock_status dlock_node_read_done(enum dlock_status status,
-                                       const struct dlock_reply *reply,
+enum dlock_status dlock_node_read_done(const struct dlock_reply *reply,
                                        struct dlock_error *error)
 {
-    if (status != DLOCK_OK || reply->integers[0] >= 0)
-        return status;
+    if (reply->integers[0] >= 0)
+        return DLOCK_OK;
     if (reply->integers[0] == DLOCK_OVERTAKEN)
         return dlock_error_set(error, DLOCK_UNKNOWN,
                                "overtaken by a newer command");
@@ -222,12 +219,71 @@ enum dlock_status dlock_node_read_done(enum dlock_status status,
 void dlock_node_read_inspect(const struct dlock_reply *reply,
                              struct dlock_holder *holder)
 {
+    size_t len = strcspn(reply->string, " ");
+
     if (reply->integers_n < 3)
         return;
     holder->held = true;
-    memcpy(holder->owner, reply->string, DLOCK_OWNER_BYTES_MAX);
+    (void)snprintf(holder->owner, sizeof(holder->owner), "%.*s", (int)len,
+                   reply->string);
+    if (reply->string[len] == ' ')
+        (void)snprintf(holder->label, sizeof(holder->label), "%.*s",
+                       (int)sizeof(holder->label) - 1, reply->string + len + 1);
     holder->holds = (unsigned)reply->integers[0];
     holder->token = (uint64_t)reply->integers[1];
     holder->remaining_ms =
         reply->integers[2] < 0 ? UINT64_MAX : (uint64_t)reply->integers[2];
+}
+
+/* The server, for the core ------------------------------------------------- */
+
+static enum dlock_status prepare(struct dlock *client,
+                                 struct dlock_error *error)
+{
+    enum dlock_status status =
+        dlock_address_parse(client->url, &client->wire.address, error);
+
+    if (status == DLOCK_OK && (client->wire.address.cluster ||
+                               client->wire.address.primary[0] != '\0'))
+        client->wire.primary = &client->primary;
+    return status;
+}
+
+const struct dlock_server dlock_redis_server = {
+    .prepare = prepare,
+    .wire_open = dlock_wire_open,
+    .wire_close = dlock_wire_close,
+};
+
+struct dlock_exchange *dlock_redis_renewals(struct dlock_renew renews[],
+                                            size_t n, unsigned lease_ms,
+                                            dlock_fill_renewal *fill)
+{
+    struct dlock_exchange *exchanges = malloc(n * sizeof(*exchanges));
+
+    for (size_t i = 0; i < n; i++) {
+        renews[i].status = DLOCK_UNREACHABLE;
+        if (exchanges != NULL)
+            fill(renews[i].name, renews[i].owner, renews[i].number, lease_ms,
+                 &exchanges[i].command);
+    }
+    return exchanges;
+}
+
+void dlock_redis_renew(struct dlock *client, struct dlock_renew renews[],
+                       size_t n, unsigned lease_ms, uint64_t limit_ms,
+                       dlock_fill_renewal *fill)
+{
+    struct dlock_exchange *exchanges =
+        dlock_redis_renewals(renews, n, lease_ms, fill);
+
+    if (exchanges == NULL)
+        return;
+    dlock_call_batch(client->renewal_wire, exchanges, n, limit_ms, NULL);
+    for (size_t i = 0; i < n; i++) {
+        renews[i].status = exchanges[i].status;
+        if (renews[i].status == DLOCK_OK)
+            renews[i].answer = exchanges[i].reply.integers[0];
+    }
+    free(exchanges);
 }

@@ -1,8 +1,7 @@
 /*
  * Private to lock/: one Redis server's part in a lock, as redisson, fenced,
  * fair, multi and redlock share it: what is sent to it, and what its replies
- * mean. Here nothing is sent; who asks how many servers, and what follows, is
- * in the files of the locks.
+ * mean. How many servers are asked, and what follows, is in the files of the locks.
  *
  * On a server the lock is a hash, owner -> holds, with its token and numbers of
  * commands, and beside it are kept what each owner released last, and the fence
@@ -11,7 +10,29 @@
 #ifndef DLOCK_NODE_H
 #define DLOCK_NODE_H
 
-#include "lock/redis/server.h"
+#include "lock/redis/call.h"
+
+/* One Redis server as the core knows it. */
+extern const struct dlock_server dlock_redis_server;
+
+/*
+ * Fills *command with what renews the lease of NAME for OWNER: its reply is the
+ * answer of struct dlock_renew. Must not block; what it points to must outlive it.
+ */
+typedef void dlock_fill_renewal(const char *name, const char *owner,
+                                uint64_t number, unsigned lease_ms,
+                                struct dlock_command *command);
+
+/* An exchange for each of RENEWS, to be freed. NULL: no memory, and each of them is
+ * DLOCK_UNREACHABLE: it is tried again. */
+struct dlock_exchange *dlock_redis_renewals(struct dlock_renew renews[],
+                                            size_t n, unsigned lease_ms,
+                                            dlock_fill_renewal *fill);
+
+/* For a strategy's renew: all of it. */
+void dlock_redis_renew(struct dlock *client, struct dlock_renew renews[],
+                       size_t n, unsigned lease_ms, uint64_t limit_ms,
+                       dlock_fill_renewal *fill);
 
 /*
  * The difference between the locks that do it this way: a strategy's `variant`. The
@@ -25,7 +46,8 @@ struct dlock_node_kind {
     const struct dlock_script *renew;
     const char *channel; /* suffix: what a release is published on */
 
-    /* Locks whose waiters the server knows (waiters.h); NULL = it does not. */
+    /* Locks whose waiters the server knows (waiters.lua, fair_queue.lua); NULL = it
+     * does not. */
     const struct dlock_script *leave;
     const struct dlock_script *list;
     const char *keys[2]; /* suffixes: where they are kept; NULL = no such key */
@@ -33,6 +55,15 @@ struct dlock_node_kind {
 
 /* It wakes one waiter of each client: acquire.lua and release.lua as they are. */
 extern const struct dlock_node_kind dlock_node_plain;
+
+/* A channel for each waiter that the server knows: this and its owner id. */
+#define DLOCK_NODE_TURN_CHANNEL ":dlock-turn:"
+
+static inline const struct dlock_node_kind *
+dlock_node_kind_of(const struct dlock_session *session)
+{
+    return session->client->strategy->variant;
+}
 
 /* The keys that all scripts have: lock, done, FENCED: fence, the waiters'. */
 void dlock_node_add_keys(const struct dlock_session *session, bool fenced,
@@ -51,29 +82,21 @@ enum { DLOCK_FENCE_LIFE_MS = 120000 };
 void dlock_node_add_fence(struct dlock_command *command);
 
 /* Puts one command together. ATTEMPT has to outlive COMMAND. */
-void dlock_node_fill_acquire(const struct dlock_session *session,
+typedef void dlock_node_fill(const struct dlock_session *session,
                              const struct dlock_attempt *attempt,
                              struct dlock_command *command);
 
-/* Of a release: attempt->holds is what is to be left. */
-void dlock_node_fill_release(const struct dlock_session *session,
-                             const char *step,
-                             const struct dlock_attempt *attempt,
-                             struct dlock_command *command);
+/* A release leaves attempt->holds holds. An undo is the release of an acquire that
+ * came to nothing, and wakes nobody. An extend may shorten the lease. */
+dlock_node_fill dlock_node_fill_acquire;
+dlock_node_fill dlock_node_fill_release;
+dlock_node_fill dlock_node_fill_undo;
+dlock_node_fill dlock_node_fill_extend;
+dlock_node_fill dlock_node_fill_inspect;
 
-/* The same for an acquire that came to nothing: step "eval-undo", wakes nobody. */
-void dlock_node_fill_undo(const struct dlock_session *session,
-                          const struct dlock_attempt *attempt,
-                          struct dlock_command *command);
-
-/* For a strategy's `renew`, and as such; for its `extend`, which may shorten too. */
+/* For a strategy's `renew`, and as such. */
 dlock_fill_renewal dlock_node_fill_renewal;
 dlock_renew_slot dlock_node_renew;
-void dlock_node_fill_extend(const struct dlock_session *session,
-                            const struct dlock_attempt *attempt,
-                            struct dlock_command *command);
-void dlock_node_fill_inspect(const struct dlock_attempt *attempt,
-                             struct dlock_command *command);
 
 /*
  * How long a release is remembered: longer than a copy of it, or of an older
@@ -86,9 +109,8 @@ enum dlock_status dlock_node_read_acquire(const struct dlock_reply *reply,
                                           struct dlock_grant *grant,
                                           uint64_t *busy_ms,
                                           struct dlock_error *error);
-/* Of a release and an extend: a negative reply is a no. */
-enum dlock_status dlock_node_read_done(enum dlock_status status,
-                                       const struct dlock_reply *reply,
+/* The reply to a release or an extend: a negative one is a no. */
+enum dlock_status dlock_node_read_done(const struct dlock_reply *reply,
                                        struct dlock_error *error);
 void dlock_node_read_inspect(const struct dlock_reply *reply,
                              struct dlock_holder *holder);

@@ -32,7 +32,7 @@ local function remember(holds_left)
         keep_over(attempt, ARGV[4])
         return
     end
-    -- Of what is most often left, nothing, nothing is said: a number alone takes
+    -- Usually no hold is left. Then the number stands alone, because that takes
     -- less room.
     redis.call('set', done, holds_left == 0 and ARGV[2] or
                ARGV[2] .. ':' .. holds_left, 'px', ARGV[4])

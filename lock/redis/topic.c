@@ -37,8 +37,8 @@ struct dlock_topic *dlock_topic_need(struct dlock_topic **list,
 }
 
 /*
- * At the end: who has waited longest is woken first. (That is not fairness: a
- * newcomer elsewhere may still be faster than the one that was woken.)
+ * At the end, because the one that has waited longest is woken first. (That is not
+ * fairness: a newcomer elsewhere may still be faster than the one that was woken.)
  */
 void dlock_topic_join(struct dlock_topic *topic, struct dlock_waiter *waiter)
 {

@@ -1,11 +1,9 @@
-/*
- * Private to wake-ups: the names that are waited for, and who waits for them.
- * Plain lists; whoever calls holds the mutex that guards them.
- */
+/* Private to wake-ups: the names that are waited for, and who waits for them. Plain
+ * lists; all functions are called with the mutex of the wake-ups. */
 #ifndef DLOCK_TOPIC_H
 #define DLOCK_TOPIC_H
 
-#include "lock/core/wake_call.h"
+#include "lock/core/strategy.h"
 #include "lock/redis/command.h"
 
 enum dlock_topic_state {
@@ -26,6 +24,7 @@ struct dlock_topic {
 
 struct dlock_waiter {
     struct dlock_waiter *next;
+    struct dlock_wakeup *wakeup;
     struct dlock_topic *topic;
     struct dlock_wake_call call; /* not yet called if .told is there */
     bool permit;                 /* it is worth trying */

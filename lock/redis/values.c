@@ -2,6 +2,7 @@
  * reconnects as they do. */
 #include "lock/dlock_values.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,70 +78,58 @@ static uint64_t limit_of(const struct dlock_values *values)
            values->config.command_timeout_ms;
 }
 
-static void take(const struct dlock_exchange *exchange,
-                 struct dlock_value *value, bool is_write)
-{
-    const struct dlock_reply *reply = &exchange->reply;
-
-    value->refused = reply->kind == DLOCK_REPLY_ERROR;
-    if (is_write || exchange->status != DLOCK_OK)
-        return;
-    value->text[0] = '\0';
-    if (reply->kind == DLOCK_REPLY_STRING &&
-        strlen(reply->string) < sizeof(value->text))
-        memcpy(value->text, reply->string, strlen(reply->string) + 1);
-}
-
+/* ROUND_N of them in a round trip. */
 static enum dlock_status run(struct dlock_values *values,
                              struct dlock_value list[], size_t n, bool is_write,
                              struct dlock_error *error)
 {
-    enum dlock_status all = DLOCK_OK;
+    enum dlock_status all = may_talk(values, error);
+    size_t round_n;
 
-    for (size_t i = 0; i < n; i++) {
-        struct dlock_command *command = &values->round[i].command;
+    for (; n > 0 && all == DLOCK_OK; list += round_n, n -= round_n) {
+        round_n = n < ROUND_N ? n : ROUND_N;
+        for (size_t i = 0; i < round_n; i++) {
+            struct dlock_command *command = &values->round[i].command;
 
-        dlock_command_init(command, is_write ? "set-value" : "get-value",
-                           list[i].key, NULL);
-        dlock_command_arg(command, is_write ? "SET" : "GET");
-        dlock_command_arg(command, list[i].key);
-        if (is_write)
-            dlock_command_arg(command, list[i].text);
-        values->round[i].reply.kind = DLOCK_REPLY_NIL;
-    }
-    dlock_call_batch(values->wire, values->round, n, limit_of(values), error);
-    for (size_t i = 0; i < n; i++) {
-        take(&values->round[i], &list[i], is_write);
-        if (values->round[i].status != DLOCK_OK)
-            all = values->round[i].status;
+            dlock_command_init(command, is_write ? "set-value" : "get-value",
+                               list[i].key, NULL);
+            dlock_command_arg(command, is_write ? "SET" : "GET");
+            dlock_command_arg(command, list[i].key);
+            if (is_write)
+                dlock_command_arg(command, list[i].text);
+            values->round[i].reply.kind = DLOCK_REPLY_NIL;
+        }
+        dlock_call_batch(values->wire, values->round, round_n, limit_of(values),
+                         error);
+        for (size_t i = 0; i < round_n; i++) {
+            const struct dlock_exchange *each = &values->round[i];
+            const char *text = each->reply.kind == DLOCK_REPLY_STRING
+                                   ? each->reply.string
+                                   : "";
+
+            list[i].refused = each->reply.kind == DLOCK_REPLY_ERROR;
+            if (each->status != DLOCK_OK)
+                all = each->status;
+            else if (!is_write)
+                (void)snprintf(list[i].text, sizeof(list[i].text), "%s",
+                               strlen(text) < sizeof(list[i].text) ? text : "");
+        }
     }
     return all;
-}
-
-static enum dlock_status run_all(struct dlock_values *values,
-                                 struct dlock_value list[], size_t n,
-                                 bool is_write, struct dlock_error *error)
-{
-    enum dlock_status status = may_talk(values, error);
-
-    for (size_t i = 0; i < n && status == DLOCK_OK; i += ROUND_N)
-        status = run(values, list + i, n - i < ROUND_N ? n - i : ROUND_N,
-                     is_write, error);
-    return status;
 }
 
 enum dlock_status dlock_values_get(struct dlock_values *values,
                                    struct dlock_value list[], size_t n,
                                    struct dlock_error *error)
 {
-    return run_all(values, list, n, false, error);
+    return run(values, list, n, false, error);
 }
 
 enum dlock_status dlock_values_set(struct dlock_values *values,
                                    struct dlock_value list[], size_t n,
                                    struct dlock_error *error)
 {
-    return run_all(values, list, n, true, error);
+    return run(values, list, n, true, error);
 }
 
 enum dlock_status dlock_values_about(struct dlock_values *values,

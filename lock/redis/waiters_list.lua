@@ -1,4 +1,4 @@
--- After waiters.lua or fair_queue.lua: who waits, in the order in which they will
+-- After waiters.lua or fair_queue.lua: the waiters, in the order in which they will
 -- be woken.
 --
 --   ARGV     how many to leave out, how many to tell at most

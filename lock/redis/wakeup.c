@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "lock/core/clock.h"
+#include "lock/core/error.h"
 #include "lock/redis/call.h"
 #include "lock/redis/topic.h"
 
@@ -43,14 +44,15 @@ struct dlock_wakeup {
     bool pinged; /* and nothing was heard since */
 };
 
-struct dlock_wakeup *dlock_wakeup_open(const struct dlock_wire_config *config)
+enum dlock_status dlock_wakeup_open(struct dlock *client,
+                                    struct dlock_error *error)
 {
     struct dlock_wakeup *wakeup = calloc(1, sizeof(*wakeup));
 
     if (wakeup == NULL)
-        return NULL;
-    wakeup->clock = config->clock;
-    wakeup->wire = dlock_wire_open(config, "subscriber");
+        goto err;
+    wakeup->clock = client->clock;
+    wakeup->wire = dlock_wire_open(&client->wire, "subscriber");
     if (wakeup->wire == NULL)
         goto err_after_alloc;
     wakeup->poke_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -59,7 +61,8 @@ struct dlock_wakeup *dlock_wakeup_open(const struct dlock_wire_config *config)
     wakeup->backoff_ms = BACKOFF_MIN_MS;
     if (pthread_mutex_init(&wakeup->mutex, NULL) != 0)
         goto err_after_eventfd;
-    return wakeup;
+    client->wakeup = wakeup;
+    return DLOCK_OK;
 
 err_after_eventfd:
     (void)close(wakeup->poke_fd);
@@ -67,7 +70,9 @@ err_after_wire:
     dlock_wire_close(wakeup->wire);
 err_after_alloc:
     free(wakeup);
-    return NULL;
+err:
+    return dlock_error_set(error, DLOCK_UNREACHABLE,
+                           "no memory or no descriptor for wake-ups");
 }
 
 static void poke(const struct dlock_wakeup *wakeup)
@@ -76,10 +81,10 @@ static void poke(const struct dlock_wakeup *wakeup)
     (void)!eventfd_write(wakeup->poke_fd, 1);
 }
 
-void dlock_wakeup_close(struct dlock_wakeup *wakeup)
+void dlock_wakeup_close(struct dlock *client)
 {
-    if (wakeup == NULL)
-        return;
+    struct dlock_wakeup *wakeup = client->wakeup;
+
     if (wakeup->started) {
         (void)pthread_mutex_lock(&wakeup->mutex);
         wakeup->stop = true;
@@ -285,15 +290,18 @@ static void *read_events(void *arg)
 
 /* Waiters ------------------------------------------------------------------ */
 
-struct dlock_waiter *dlock_wakeup_join(struct dlock_wakeup *wakeup,
-                                       const char *name, const char *channel)
+void *dlock_wakeup_join(struct dlock_wakeup *wakeup, const char *name,
+                        const char *suffix, const char *detail)
 {
     struct dlock_waiter *waiter = calloc(1, sizeof(*waiter));
+    char channel[DLOCK_KEY_BYTES_MAX + 1];
     struct dlock_topic *topic;
     bool stands = false;
 
     if (waiter == NULL)
         return NULL;
+    waiter->wakeup = wakeup;
+    dlock_key_derive(channel, name, suffix, detail);
     (void)pthread_mutex_lock(&wakeup->mutex);
     topic = dlock_topic_need(&wakeup->topics, name, channel);
     if (topic != NULL) {
@@ -314,10 +322,11 @@ struct dlock_waiter *dlock_wakeup_join(struct dlock_wakeup *wakeup,
     return waiter;
 }
 
-uint64_t dlock_wakeup_arm(struct dlock_wakeup *wakeup,
-                          struct dlock_waiter *waiter, uint64_t until_ms,
+uint64_t dlock_wakeup_arm(void *watch, uint64_t until_ms,
                           const struct dlock_wake_call *call)
 {
+    struct dlock_waiter *waiter = watch;
+    struct dlock_wakeup *wakeup = waiter->wakeup;
     uint64_t retry_ms;
 
     (void)pthread_mutex_lock(&wakeup->mutex);
@@ -338,17 +347,21 @@ uint64_t dlock_wakeup_arm(struct dlock_wakeup *wakeup,
  * A permit is taken away here, and from then on is the caller's duty: to try,
  * and if the try gets no answer, to say so when it leaves.
  */
-void dlock_wakeup_disarm(struct dlock_wakeup *wakeup,
-                         struct dlock_waiter *waiter)
+void dlock_wakeup_disarm(void *watch)
 {
+    struct dlock_waiter *waiter = watch;
+    struct dlock_wakeup *wakeup = waiter->wakeup;
+
     (void)pthread_mutex_lock(&wakeup->mutex);
     waiter->call.told = NULL;
     waiter->permit = false;
     (void)pthread_mutex_unlock(&wakeup->mutex);
 }
 
-void dlock_wakeup_all(struct dlock_wakeup *wakeup)
+void dlock_wakeup_all(struct dlock *client)
 {
+    struct dlock_wakeup *wakeup = client->wakeup;
+
     (void)pthread_mutex_lock(&wakeup->mutex);
     for (struct dlock_topic *each = wakeup->topics; each != NULL;
          each = each->next)
@@ -357,9 +370,10 @@ void dlock_wakeup_all(struct dlock_wakeup *wakeup)
 }
 
 /* Both a permit not yet seen and one seen in vain belong to the next. */
-void dlock_wakeup_leave(struct dlock_wakeup *wakeup,
-                        struct dlock_waiter *waiter, bool unused)
+void dlock_wakeup_leave(void *watch, bool unused)
 {
+    struct dlock_waiter *waiter = watch;
+    struct dlock_wakeup *wakeup = waiter->wakeup;
     struct dlock_topic *topic = waiter->topic;
 
     (void)pthread_mutex_lock(&wakeup->mutex);

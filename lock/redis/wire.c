@@ -1,7 +1,6 @@
 /*
- * The wire: hiredis' parser on sockets of our own (net.c and encode.c say why).
- * This file and decode.c are the only ones that include hiredis; outside,
- * replies are plain structs.
+ * The wire: hiredis' parser on sockets of our own (net.c and command.c say why).
+ * Outside of this file, replies are plain structs.
  *
  * A connection that had any trouble is dropped, not repaired: a late reply to
  * an old command, read as the reply to a new one, would turn a "no" into a
@@ -21,12 +20,7 @@
 #include "lock/core/error.h"
 #include "lock/core/net.h"
 #include "lock/dial/question.h"
-#include "lock/dial/sniff.h"
-#include "lock/redis/decode.h"
-#include "lock/redis/encode.h"
 #include "lock/redis/map.h"
-
-enum { SNIFF_MS = 250 };
 
 struct dlock_wire {
     const struct dlock_wire_config *config;
@@ -161,7 +155,7 @@ enum dlock_status dlock_wire_ready(struct dlock_wire *wire, uint64_t until_ms,
     if (renew_reader(wire, error) != DLOCK_OK)
         return DLOCK_UNREACHABLE;
     status = wire->config->address.cluster
-                 ? dlock_map_dial(wire, until_ms, &link, error)
+                 ? dlock_map_ask(dlock_map_of(wire), until_ms, &link, error)
                  : dlock_dial(&wire->config->address, until_ms, &link, error);
     if (status != DLOCK_OK)
         return status;
@@ -206,24 +200,17 @@ enum dlock_status dlock_wire_send(struct dlock_wire *wire,
     return DLOCK_UNREACHABLE;
 }
 
-/* A server that hears us and is not heard would carry out what comes by the client's
- * other connections: none is used until one has been made anew. */
-static void doubt_primary(const struct dlock_wire *wire)
-{
-    uint_fast64_t doubted = wire->primary;
-
-    if (wire->config->primary != NULL)
-        (void)atomic_compare_exchange_strong(wire->config->primary, &doubted,
-                                             0);
-}
-
 /*
- * One reply off the wire, to be freed; NULL: dropped, text in ERROR. What has
- * come is looked at once when time is up, but not for as long as more comes.
+ * One reply off the wire, to be freed; NULL: dropped, text in ERROR. At the deadline
+ * what is in the socket already is read once, but not for as long as more comes.
+ *
+ * A server that hears us and is not heard would carry out what comes by the client's
+ * other connections: none is used until one has been made anew.
  */
 static redisReply *receive(struct dlock_wire *wire, uint64_t until_ms,
                            struct dlock_error *error)
 {
+    uint_fast64_t doubted = wire->primary;
     char bytes[4096];
     void *raw = NULL;
 
@@ -251,8 +238,9 @@ static redisReply *receive(struct dlock_wire *wire, uint64_t until_ms,
             (void)dlock_error_set(error, DLOCK_UNKNOWN, "redis: %s",
                                   got == 0 ? "connection closed"
                                            : strerror(errno));
-            if (got < 0 && errno == ETIMEDOUT)
-                doubt_primary(wire);
+            if (got < 0 && errno == ETIMEDOUT && wire->config->primary != NULL)
+                (void)atomic_compare_exchange_strong(wire->config->primary,
+                                                     &doubted, 0);
             break;
         }
         wire->heard = true;
@@ -262,18 +250,147 @@ static redisReply *receive(struct dlock_wire *wire, uint64_t until_ms,
     return NULL;
 }
 
-/* Whether the server hung up because it wants TLS: it has carried out nothing then. */
+/* A server that wants TLS -------------------------------------------------- */
+
+enum { SNIFF_MS = 250, ALERT = 0x15, HANDSHAKE = 0x16 };
+
+/* A ClientHello (RFC 5246): TLS 1.2, 32 bytes that need not be random, no session, one
+ * cipher, no compression. */
+static const char hello[] = "\x16\x03\x01\x00\x2d\x01\x00\x00\x29\x03\x03"
+                            "01234567890123456789012345678901"
+                            "\x00\x00\x02\x00\x2f\x01\x00";
+
+/*
+ * Whether the server hung up because it wants TLS: it has carried out nothing then.
+ * On a new connection it is sent the beginning of a handshake. A server that knows TLS
+ * says something of TLS to that, if only an alert; one without takes it for half a
+ * command.
+ */
 static bool wants_tls(const struct dlock_wire *wire, uint64_t until_ms)
 {
-    const struct dlock_address *address = &wire->config->address;
+    struct dlock_address plain = wire->config->address;
     uint64_t soon_ms = dlock_clock_real_now() + SNIFF_MS;
+    struct dlock_link link;
+    char first = 0;
 
-    return wire->hung_up && !address->tls && !address->local &&
-           address->primary[0] == '\0' &&
-           dlock_sniff_tls(address, soon_ms < until_ms ? soon_ms : until_ms);
+    if (!wire->hung_up || plain.tls || plain.local || plain.primary[0] != '\0')
+        return false;
+    if (soon_ms < until_ms)
+        until_ms = soon_ms;
+    plain.user[0] = plain.password[0] = '\0';
+    plain.database = 0;
+    if (dlock_dial(&plain, until_ms, &link, NULL) != DLOCK_OK)
+        return false;
+    if (dlock_net_send(link, hello, sizeof(hello) - 1, until_ms) == 0)
+        (void)dlock_net_receive(link, 0, &first, 1, until_ms);
+    dlock_net_close(&link);
+    return first == ALERT || first == HANDSHAKE;
 }
 
-/* Replies, and what a subscriber is told ------------------------------- */
+/* Replies as plain structs ------------------------------------------------- */
+
+/* As much of TEXT as fits behind what is there, in a field of zeros. */
+static void append(char *field, size_t size, const char *text)
+{
+    size_t used = strlen(field);
+
+    memcpy(field + used, text, strnlen(text, size - 1 - used));
+}
+
+static void append_text(struct dlock_reply *to, const char *text)
+{
+    if (to->text[0] != '\0')
+        append(to->text, sizeof(to->text), " ");
+    append(to->text, sizeof(to->text), text);
+}
+
+static void take_integer(int64_t integer, struct dlock_reply *to)
+{
+    char text[1 + DLOCK_DIGITS_MAX + 1] = "-";
+    bool negative = integer < 0;
+    uint64_t size = negative ? 0 - (uint64_t)integer : (uint64_t)integer;
+
+    if (to->integers_n < DLOCK_INTEGERS_MAX)
+        to->integers[to->integers_n++] = integer;
+    (void)dlock_digits(text + 1, size);
+    append_text(to, negative ? text : text + 1);
+}
+
+/* Puts one value without parts into the plain struct and its text. */
+static void take_value(const redisReply *from, struct dlock_reply *to)
+{
+    switch (from->type) {
+    case REDIS_REPLY_INTEGER:
+        take_integer(from->integer, to);
+        break;
+    case REDIS_REPLY_STRING:
+    case REDIS_REPLY_STATUS:
+    case REDIS_REPLY_ERROR:
+        if (to->string[0] == '\0')
+            append(to->string, sizeof(to->string), from->str);
+        append_text(to, from->str);
+        break;
+    default:
+        append_text(to, "(nil)");
+        break;
+    }
+}
+
+/* hiredis' types, without the two that we make no difference between. */
+static enum dlock_reply_kind kind_of(const redisReply *from)
+{
+    switch (from->type) {
+    case REDIS_REPLY_INTEGER:
+        return DLOCK_REPLY_INTEGER;
+    case REDIS_REPLY_STRING:
+    case REDIS_REPLY_STATUS:
+        return DLOCK_REPLY_STRING;
+    case REDIS_REPLY_ARRAY:
+        return DLOCK_REPLY_LIST;
+    case REDIS_REPLY_ERROR:
+        return DLOCK_REPLY_ERROR;
+    default:
+        return DLOCK_REPLY_NIL;
+    }
+}
+
+/* Fills all of TO; what does not fit is cut. */
+static void decode(const redisReply *from, struct dlock_reply *to)
+{
+    memset(to, 0, sizeof(*to));
+    to->kind = kind_of(from);
+    if (to->kind != DLOCK_REPLY_LIST) {
+        take_value(from, to);
+        return;
+    }
+    for (size_t i = 0; i < from->elements; i++)
+        take_value(from->element[i], to);
+}
+
+/* An event of a subscriber: ["message", channel, text] and the like. A message
+ * without a text that we know says all by its coming. */
+static void decode_event(const redisReply *raw, struct dlock_event *event)
+{
+    const char *verb;
+
+    event->kind = DLOCK_EVENT_OTHER;
+    if (raw->type != REDIS_REPLY_ARRAY || raw->elements < 2 ||
+        raw->element[0]->type != REDIS_REPLY_STRING ||
+        raw->element[1]->type != REDIS_REPLY_STRING)
+        return;
+    verb = raw->element[0]->str;
+    if (strcmp(verb, "message") == 0)
+        event->kind = DLOCK_EVENT_MESSAGE;
+    else if (strcmp(verb, "subscribe") == 0)
+        event->kind = DLOCK_EVENT_SUBSCRIBED;
+    event->all = raw->elements > 2 &&
+                 raw->element[2]->type == REDIS_REPLY_STRING &&
+                 strcmp(raw->element[2]->str, "all") == 0;
+    (void)snprintf(event->channel, sizeof(event->channel), "%s",
+                   raw->element[1]->str);
+}
+
+/* Replies, and what a subscriber is told ----------------------------------- */
 
 enum dlock_status dlock_wire_read(struct dlock_wire *wire, uint64_t until_ms,
                                   struct dlock_reply *reply,
@@ -286,26 +403,9 @@ enum dlock_status dlock_wire_read(struct dlock_wire *wire, uint64_t until_ms,
                    ? dlock_error_set(error, DLOCK_UNREACHABLE,
                                      "redis: the server wants TLS: rediss://")
                    : DLOCK_UNKNOWN;
-    dlock_decode(raw, reply);
+    decode(raw, reply);
     freeReplyObject(raw);
     return DLOCK_OK;
-}
-
-/* Feeds the parser what has arrived, without waiting for more. */
-static enum dlock_status feed(struct dlock_wire *wire,
-                              struct dlock_error *error)
-{
-    char bytes[4096];
-    ssize_t got = dlock_net_receive(wire->link, 0, bytes, sizeof(bytes), 0);
-
-    if (got > 0) {
-        (void)redisReaderFeed(wire->reader, bytes, (size_t)got);
-        return DLOCK_OK;
-    }
-    if (got < 0 && errno == ETIMEDOUT)
-        return DLOCK_TIMEOUT;
-    dlock_wire_drop(wire);
-    return dlock_error_set(error, DLOCK_UNREACHABLE, "redis: connection lost");
 }
 
 /* Parsed replies first: several may have come with one read. */
@@ -316,21 +416,23 @@ enum dlock_status dlock_wire_event(struct dlock_wire *wire,
     event->kind = DLOCK_EVENT_NONE;
     while (wire->link.fd >= 0) {
         void *raw = NULL;
-        enum dlock_status status;
+        char bytes[4096];
+        ssize_t got;
 
         if (redisReaderGetReply(wire->reader, &raw) != REDIS_OK)
             break;
         if (raw != NULL) {
-            dlock_decode_event(raw, event);
+            decode_event(raw, event);
             freeReplyObject(raw);
             return DLOCK_OK;
         }
-        status = feed(wire, error);
-        if (status == DLOCK_TIMEOUT)
+        got = dlock_net_receive(wire->link, 0, bytes, sizeof(bytes), 0);
+        if (got < 0 && errno == ETIMEDOUT)
             return DLOCK_OK;
-        if (status != DLOCK_OK)
-            return status;
+        if (got <= 0)
+            break;
+        (void)redisReaderFeed(wire->reader, bytes, (size_t)got);
     }
     dlock_wire_drop(wire);
-    return dlock_error_set(error, DLOCK_UNREACHABLE, "redis: not connected");
+    return dlock_error_set(error, DLOCK_UNREACHABLE, "redis: connection lost");
 }

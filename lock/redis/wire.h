@@ -7,7 +7,7 @@
 #ifndef DLOCK_WIRE_H
 #define DLOCK_WIRE_H
 
-#include "lock/core/wire_config.h"
+#include "lock/core/client.h"
 #include "lock/dial/address.h"
 #include "lock/dial/dial.h"
 #include "lock/redis/command.h"
@@ -61,7 +61,7 @@ bool dlock_wire_alive(const struct dlock_wire *wire);
 /* Whether another connection has found that the primary is elsewhere now. */
 bool dlock_wire_outdated(const struct dlock_wire *wire);
 
-/* Of a cluster: what its library keeps for this wire, for it to set. */
+/* The place of the cluster of this wire, for map.c to set. */
 struct dlock_cluster **dlock_wire_cluster(struct dlock_wire *wire);
 
 /* How many connections it has made, the present one counted. */

@@ -98,7 +98,7 @@ static enum dlock_status inspect(struct dlock_session *session,
     return DLOCK_OK;
 }
 
-/* Whose connection it is, and ours, as text; "" = nobody's. */
+/* The connection of the holder, or "", and our own, as text. */
 static enum dlock_status find_holder(struct dlock_session *session,
                                      const struct dlock_attempt *attempt,
                                      struct dlock_sql_reply *reply,
@@ -109,47 +109,14 @@ static enum dlock_status find_holder(struct dlock_session *session,
                          reply, error);
 }
 
-static enum dlock_status kill_connection(struct dlock_session *session,
-                                         const struct dlock_attempt *attempt,
-                                         uint64_t connection,
-                                         struct dlock_error *error)
-{
-    struct dlock_sql_reply reply;
-    enum dlock_status status;
-    char sql[48];
-
-    (void)snprintf(sql, sizeof(sql), "KILL CONNECTION %" PRIu64, connection);
-    status = dlock_sql_run(session, attempt, "kill", sql, &reply, error);
-    if (status == DLOCK_OK && reply.answer == DLOCK_SQL_DENIED)
-        return dlock_error_set(error, DLOCK_MISUSE,
-                               "mysql: the holder's connection is another "
-                               "user's, and to end it needs a privilege");
-    return status;
-}
-
-/* The lock is free when the connection has ended, and that takes a moment. */
-static enum dlock_status await_end(struct dlock_session *session,
-                                   const struct dlock_attempt *attempt,
-                                   const char *connection,
-                                   struct dlock_error *error)
-{
-    struct dlock_sql_reply reply;
-    enum dlock_status status = find_holder(session, attempt, &reply, error);
-
-    while (status == DLOCK_OK && strcmp(reply.columns[0], connection) == 0) {
-        dlock_clock_sleep_us(KILL_LOOK_US);
-        status = find_holder(session, attempt, &reply, error);
-    }
-    return status == DLOCK_OK ? DLOCK_OK : DLOCK_UNKNOWN;
-}
-
 /* Our own lock needs no force. */
 static enum dlock_status force(struct dlock_session *session,
                                const struct dlock_attempt *attempt,
                                struct dlock_error *error)
 {
-    struct dlock_sql_reply holder;
+    struct dlock_sql_reply holder, reply;
     enum dlock_status status = find_holder(session, attempt, &holder, error);
+    char sql[48];
 
     if (status != DLOCK_OK)
         return status;
@@ -157,11 +124,23 @@ static enum dlock_status force(struct dlock_session *session,
         return DLOCK_LOST;
     if (strcmp(holder.columns[0], holder.columns[1]) == 0)
         return release(session, attempt, error);
-    status = kill_connection(session, attempt,
-                             strtoull(holder.columns[0], NULL, 10), error);
+    (void)snprintf(sql, sizeof(sql), "KILL CONNECTION %" PRIu64,
+                   (uint64_t)strtoull(holder.columns[0], NULL, 10));
+    status = dlock_sql_run(session, attempt, "kill", sql, &reply, error);
+    if (status == DLOCK_OK && reply.answer == DLOCK_SQL_DENIED)
+        return dlock_error_set(error, DLOCK_MISUSE,
+                               "mysql: the holder's connection is another "
+                               "user's, and to end it needs a privilege");
     if (status != DLOCK_OK)
         return status;
-    return await_end(session, attempt, holder.columns[0], error);
+    /* The lock is free when the connection has ended, and that takes a moment. */
+    status = find_holder(session, attempt, &reply, error);
+    while (status == DLOCK_OK &&
+           strcmp(reply.columns[0], holder.columns[0]) == 0) {
+        dlock_clock_sleep_us(KILL_LOOK_US);
+        status = find_holder(session, attempt, &reply, error);
+    }
+    return status == DLOCK_OK ? DLOCK_OK : DLOCK_UNKNOWN;
 }
 
 const struct dlock_strategy dlock_strategy_sql_row = {

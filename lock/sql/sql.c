@@ -216,81 +216,61 @@ static bool exchange(MYSQL *mysql, const struct dlock_statement *statement,
     return true;
 }
 
-/* Is it an answer that a lock reckons with? */
-static bool is_answer(unsigned code, struct dlock_sql_reply *reply)
-{
-    switch (code) {
-    case ER_DUP_ENTRY:
-        reply->answer = DLOCK_SQL_DUPLICATE;
-        return true;
-    case ER_NO_SUCH_TABLE:
-        reply->answer = DLOCK_SQL_NO_TABLE;
-        return true;
-    case ER_KILL_DENIED_ERROR:
-        reply->answer = DLOCK_SQL_DENIED;
-        return true;
-    case ER_NO_SUCH_THREAD:
-        reply->answer = DLOCK_SQL_NO_THREAD;
-        return true;
-    case ER_LOCK_DEADLOCK:
-    case ER_LOCK_WAIT_TIMEOUT:
-        reply->answer = DLOCK_SQL_CONFLICT;
-        return true;
-    default:
-        return false;
-    }
-}
+/* The errors that a lock reckons with, and their texts for the step hook. */
+static const struct {
+    unsigned code;
+    enum dlock_sql_answer answer;
+    const char *text;
+} answers[] = {
+    {ER_DUP_ENTRY, DLOCK_SQL_DUPLICATE, "duplicate"},
+    {ER_NO_SUCH_TABLE, DLOCK_SQL_NO_TABLE, "no such table"},
+    {ER_KILL_DENIED_ERROR, DLOCK_SQL_DENIED, "denied"},
+    {ER_NO_SUCH_THREAD, DLOCK_SQL_NO_THREAD, "no such connection"},
+    {ER_LOCK_DEADLOCK, DLOCK_SQL_CONFLICT, "conflict"},
+    {ER_LOCK_WAIT_TIMEOUT, DLOCK_SQL_CONFLICT, "conflict"},
+};
+
+enum { ANSWERS_N = sizeof(answers) / sizeof(answers[0]) };
 
 /*
- * Whether the statement may have been carried out. A write that fails has sent
- * a part at most, on which no server acts. Of the server's errors, those of a
- * connection that is being ended do not say when it was.
+ * Whether the statement may have been carried out. A write that fails has sent a part
+ * at most, on which no server acts. The server's errors for a connection that is being
+ * ended do not say whether it was before or after.
  */
-static bool is_uncertain(unsigned code)
-{
-    bool from_client = code >= CR_MIN_ERROR && code <= CR_MAX_ERROR;
-
-    if (from_client)
-        return code != CR_SERVER_GONE_ERROR;
-    return code == ER_SERVER_SHUTDOWN || code == ER_CONNECTION_KILLED;
-}
-
 static enum dlock_status judge(struct dlock_sql *sql,
                                struct dlock_sql_reply *reply,
                                struct dlock_error *error)
 {
     unsigned code = mysql_errno(sql->mysql);
-    enum dlock_status status =
-        is_uncertain(code) ? DLOCK_UNKNOWN : DLOCK_UNREACHABLE;
+    bool from_client = code >= CR_MIN_ERROR && code <= CR_MAX_ERROR;
+    bool uncertain = from_client ? code != CR_SERVER_GONE_ERROR
+                                 : code == ER_SERVER_SHUTDOWN ||
+                                       code == ER_CONNECTION_KILLED;
 
-    if (is_answer(code, reply))
-        return DLOCK_OK;
-    (void)dlock_error_set(error, status, "mysql: %.150s",
+    for (size_t i = 0; i < ANSWERS_N; i++)
+        if (answers[i].code == code) {
+            reply->answer = answers[i].answer;
+            return DLOCK_OK;
+        }
+    (void)dlock_error_set(error, DLOCK_UNREACHABLE, "mysql: %.150s",
                           mysql_error(sql->mysql));
     /* A connection that lost an answer may yet deliver it. */
-    if (status == DLOCK_UNKNOWN || code == CR_SERVER_GONE_ERROR)
+    if (uncertain || code == CR_SERVER_GONE_ERROR)
         dlock_sql_drop(sql);
-    return status;
+    return uncertain ? DLOCK_UNKNOWN : DLOCK_UNREACHABLE;
 }
 
-/* For the hook: what a person wants to see of it. */
+/* For the hook, which shows it to a person. */
 static void describe(const struct dlock_sql_reply *reply, char *text,
                      size_t size)
 {
-    static const char *const answers[] = {
-        [DLOCK_SQL_DONE] = "",
-        [DLOCK_SQL_DUPLICATE] = "duplicate",
-        [DLOCK_SQL_NO_TABLE] = "no such table",
-        [DLOCK_SQL_DENIED] = "denied",
-        [DLOCK_SQL_NO_THREAD] = "no such connection",
-        [DLOCK_SQL_CONFLICT] = "conflict"};
-
-    if (reply->answer != DLOCK_SQL_DONE)
-        (void)snprintf(text, size, "%s", answers[reply->answer]);
-    else if (reply->has_row)
+    if (reply->has_row)
         (void)snprintf(text, size, "%s", reply->columns[0]);
     else
         (void)snprintf(text, size, "%" PRIu64 " rows", reply->rows);
+    for (size_t i = 0; i < ANSWERS_N; i++)
+        if (answers[i].answer == reply->answer)
+            (void)snprintf(text, size, "%s", answers[i].text);
 }
 
 /* Time counts from the hook's return: a pause there is no deadline. */

@@ -9,8 +9,8 @@
  *   DLOCK_UNKNOWN      it was sent, and no answer came; the connection is gone
  *
  * A connection belongs to one session, thus to one thread at a time. It is made
- * with the first statement, and made anew when it was lost; what a connection
- * held went with it.
+ * with the first statement, and made anew when it was lost; the locks of a lost one
+ * are gone.
  */
 #ifndef DLOCK_SQL_H
 #define DLOCK_SQL_H
@@ -67,12 +67,12 @@ enum dlock_status dlock_sql_parse(const char *url,
                                   struct dlock_sql_address *address,
                                   struct dlock_error *error);
 
-/* Does not connect. What it is given is borrowed. NULL if out of memory. */
+/* Does not connect. SESSION and ADDRESS are borrowed. NULL if out of memory. */
 struct dlock_sql *dlock_sql_open(const struct dlock_session *session,
                                  const struct dlock_sql_address *address);
 void dlock_sql_close(struct dlock_sql *sql);
 
-/* Ends the connection: what it held is free as soon as the server notices. */
+/* Ends the connection: its locks are free as soon as the server notices. */
 void dlock_sql_drop(struct dlock_sql *sql);
 
 /*

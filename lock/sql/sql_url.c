@@ -71,51 +71,40 @@ static bool parse_port(const char *text, const char *end, unsigned *port)
     return errno == 0 && stop == end && number >= 1 && number <= 65535;
 }
 
-/* "USER[:PASSWORD]" */
-static bool parse_login(const char *text, const char *end,
-                        struct dlock_sql_address *address)
+/* "USER[:PASSWORD]@HOST[:PORT]/DB", the host possibly "[V6]" */
+static bool parse_tcp(const char *text, struct dlock_sql_address *address)
 {
-    size_t len = (size_t)(end - text);
+    const char *at = strchr(text, '@');
+    const char *slash = at == NULL ? NULL : strrchr(at, '/');
     size_t user = strcspn(text, ":@");
-
-    return user > 0 && put(address->user, sizeof(address->user), text, user) &&
-           (user == len || put(address->password, sizeof(address->password),
-                               text + user + 1, len - user - 1));
-}
-
-/* "HOST[:PORT]/DB", the host possibly "[V6]" */
-static bool parse_place(const char *text, struct dlock_sql_address *address)
-{
-    const char *slash = strrchr(text, '/');
+    const char *host = slash == NULL ? NULL : at + 1;
     const char *colon;
     size_t len;
 
-    if (slash == NULL || slash[1] == '\0')
+    if (slash == NULL || user == 0 ||
+        !put(address->user, sizeof(address->user), text, user))
         return false;
-    colon = memrchr(text, ':', (size_t)(slash - text));
+    if (text + user < at &&
+        !put(address->password, sizeof(address->password), text + user + 1,
+             (size_t)(at - text) - user - 1))
+        return false;
+    colon = memrchr(host, ':', (size_t)(slash - host));
     address->port = 3306;
     if (colon == NULL || slash[-1] == ']')
         colon = slash;
     else if (!parse_port(colon + 1, slash, &address->port))
         return false;
-    len = (size_t)(colon - text);
-    if (len > 2 && text[0] == '[' && text[len - 1] == ']') {
-        text++;
+    len = (size_t)(colon - host);
+    if (len > 2 && host[0] == '[' && host[len - 1] == ']') {
+        host++;
         len -= 2;
-    } else if (strcspn(text, ":[]") < len) {
+    } else if (strcspn(host, ":[]") < len) {
         return false;
     }
-    return len > 0 && put(address->host, sizeof(address->host), text, len) &&
+    return len > 0 && put(address->host, sizeof(address->host), host, len) &&
+           slash[1] != '\0' &&
            put(address->database, sizeof(address->database), slash + 1,
                strlen(slash + 1));
-}
-
-static bool parse_tcp(const char *text, struct dlock_sql_address *address)
-{
-    const char *at = strchr(text, '@');
-
-    return at != NULL && parse_login(text, at, address) &&
-           parse_place(at + 1, address);
 }
 
 enum dlock_status dlock_sql_parse(const char *url,

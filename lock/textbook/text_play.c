@@ -273,7 +273,7 @@ static enum dlock_status inspect(struct dlock_session *session,
     enum dlock_status status;
 
     if (counted)
-        dlock_node_fill_inspect(attempt, &command);
+        dlock_node_fill_inspect(session, attempt, &command);
     else {
         dlock_command_init(&command, "get", attempt->name, NULL);
         dlock_command_arg(&command, "GET");

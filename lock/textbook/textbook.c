@@ -17,7 +17,6 @@
 #include "lock/dlock_tls.h"
 #include "lock/dlock_zk.h"
 #include "lock/redis/lock_redisson.h"
-#include "lock/redis/waiters.h"
 #include "lock/textbook/text.h"
 
 /*

@@ -137,7 +137,7 @@ static bool read_files(SSL_CTX *ctx, const struct dlock_address *address,
     return true;
 }
 
-/* Whose certificate it has to be. */
+/* The certificate must be that of HOST. */
 static bool expect(SSL *ssl, const char *host)
 {
     X509_VERIFY_PARAM *param = SSL_get0_param(ssl);

@@ -10,10 +10,10 @@
  * only the owner releases (P, R); waiters are told by a watch (W).
  *
  * Does not guarantee: that the hand-over is cheap. All who wait watch the same
- * node, and when it goes, all are woken and ask, and all but one in vain: N
- * waiters cost N*N/2 commands to serve. That herd is the failure it is here to
- * show, beside zk-fair. Who is first is who is quickest (F). It gives no tokens
- * (S), and a session comes in once only (N).
+ * node, and when it goes, all are woken and ask, and all but one in vain: N waiters
+ * cost N*N/2 commands to serve. That herd is the failure it is here to show, beside
+ * zk-fair. The quickest waiter is first (F). It gives no tokens (S), and a session
+ * comes in once only (N).
  *
  * Neither this lock nor zk-fair can be released by force. Nobody but its session
  * deletes a node, so a holder needs not look whether its node is still there.

@@ -28,7 +28,7 @@ struct dlock_zk_handle {
     zhandle_t *library;
 };
 
-/* A command under way. Whoever is last frees it: its caller or its answer. */
+/* A command under way. The last one to need it frees it: its caller, or its answer. */
 struct call {
     struct dlock_zk *zk;
     bool done;      /* guarded by the mutex */

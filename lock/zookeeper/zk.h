@@ -191,7 +191,7 @@ uint64_t dlock_zk_left_ms(const struct dlock_zk *zk, uint64_t number);
  * too long. Gives the milliseconds after which to look again, or UINT64_MAX. */
 uint64_t dlock_zk_check(struct dlock_zk *zk);
 
-/* With the mutex: whoever waits in this session must look again. */
+/* With the mutex: the waiter in this session must look again. */
 void dlock_zk_wake(struct dlock_zk *zk);
 
 /* Nodes, zk_node.c ------------------------------------------------------------- */
@@ -277,12 +277,9 @@ enum dlock_status dlock_zk_client_session_open(struct dlock_session *session,
                                                struct dlock_error *error);
 void dlock_zk_client_session_close(struct dlock_session *session);
 void *dlock_zk_client_watch(struct dlock_session *session, const char *name);
-uint64_t dlock_zk_client_arm(struct dlock_session *session, void *watch,
-                             uint64_t until_ms,
+uint64_t dlock_zk_client_arm(void *watch, uint64_t until_ms,
                              const struct dlock_wake_call *call);
-void dlock_zk_client_disarm(struct dlock_session *session, void *watch);
-void dlock_zk_client_unwatch(struct dlock_session *session, void *watch,
-                             bool unused);
+void dlock_zk_client_disarm(void *watch);
 void dlock_zk_client_wake_all(struct dlock *client);
 
 #define DLOCK_ZK_FUNCTIONS                                                     \
@@ -291,7 +288,6 @@ void dlock_zk_client_wake_all(struct dlock *client);
     .session_close = dlock_zk_client_session_close,                            \
     .release = dlock_zk_node_release, .remaining = dlock_zk_node_remaining,    \
     .watch = dlock_zk_client_watch, .arm = dlock_zk_client_arm,                \
-    .disarm = dlock_zk_client_disarm, .unwatch = dlock_zk_client_unwatch,      \
-    .wake_all = dlock_zk_client_wake_all
+    .disarm = dlock_zk_client_disarm, .wake_all = dlock_zk_client_wake_all
 
 #endif

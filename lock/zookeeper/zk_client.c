@@ -258,13 +258,11 @@ void *dlock_zk_client_watch(struct dlock_session *session, const char *name)
 
 /* *CALL is called when a watched node goes, the session ends, or somebody wakes
  * it; at once if that has come since the last disarm. */
-uint64_t dlock_zk_client_arm(struct dlock_session *session, void *watch,
-                             uint64_t until_ms,
+uint64_t dlock_zk_client_arm(void *watch, uint64_t until_ms,
                              const struct dlock_wake_call *call)
 {
     struct dlock_zk *zk = watch;
 
-    (void)session;
     (void)pthread_mutex_lock(&zk->client->mutex);
     zk->call = *call;
     if (zk->woken)
@@ -275,23 +273,14 @@ uint64_t dlock_zk_client_arm(struct dlock_session *session, void *watch,
 
 /* Events from here on are seen by the look that follows, or end the next wait: nothing
  * falls in between. */
-void dlock_zk_client_disarm(struct dlock_session *session, void *watch)
+void dlock_zk_client_disarm(void *watch)
 {
     struct dlock_zk *zk = watch;
 
-    (void)session;
     (void)pthread_mutex_lock(&zk->client->mutex);
     zk->call.told = NULL;
     zk->woken = false;
     (void)pthread_mutex_unlock(&zk->client->mutex);
-}
-
-void dlock_zk_client_unwatch(struct dlock_session *session, void *watch,
-                             bool unused)
-{
-    (void)session;
-    (void)watch;
-    (void)unused;
 }
 
 void dlock_zk_client_wake_all(struct dlock *client)
