@@ -1,7 +1,7 @@
 # Goal of this test: kill -9 at any moment. After the restart the ledger balances,
 # every acknowledged order is there, and the redis-server of before is gone. 20
 # times, at random moments from a seed that is printed: STOCKADE_SEED=N makes it the
-# same moments again. STOCKADE_KILLS=N makes it N times: tests/full/kill9-200.t does.
+# same moments again. STOCKADE_KILLS=N makes it N times: tests/full/kill9-many.t does.
 use strict;
 use warnings;
 use FindBin;

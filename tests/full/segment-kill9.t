@@ -123,9 +123,9 @@ sub look_back {
     return;
 }
 
-sale_with_kills('batched',    1, 40);
-sale_with_kills('one by one', 1, 20, '--orders', 'one-by-one', '--workers', 16);
-sale_with_kills('two',        2, 20);
+sale_with_kills('batched',    1, 20);
+sale_with_kills('one by one', 1, 10, '--orders', 'one-by-one', '--workers', 16);
+sale_with_kills('two',        2, 15);
 cmp_ok $gathered{$_}, '>', 0, "gathered orders in state $_: $gathered{$_}" for sort keys %gathered;
 cmp_ok $killed{$_}, '>', 0, "killed with this under way: $_: $killed{$_} times" for sort keys %killed;
 done_testing;
