@@ -143,8 +143,7 @@ static void test_07_between_two_commands(void **state)
     assert_true(outlives_half_a_take(state, two, "pexpire", DLOCK_AFTER));
     assert_true(outlives_half_a_take(state, "setnx-expire-lua", "eval-take",
                                      DLOCK_AFTER));
-    assert_true(
-        outlives_half_a_take(state, "set-nx-px", "set", DLOCK_AFTER));
+    assert_true(outlives_half_a_take(state, "set-nx-px", "set", DLOCK_AFTER));
 }
 
 /* Left alone, both of them do set the lease that was asked for. */
@@ -244,9 +243,7 @@ static void test_lost_reply_is_not_sent_again(void **state)
 {
     static const struct {
         const char *name, *step;
-    } rows[] = {{"setnx", "setnx"},
-                {"set-nx-px", "set"},
-                {"token-lua", "set"}};
+    } rows[] = {{"setnx", "setnx"}, {"set-nx-px", "set"}, {"token-lua", "set"}};
     struct lock_rig *rig = *state;
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
