@@ -22,7 +22,7 @@ my @REAL = ('03', '06w', '12w');    # a crowd; a process that dies, and one that
 my %CODE = map { $_ => 1 } qw(
     redis sqlite naive guarded aw locked del nil stock orders state key id segments segment
     products initial epoch bills status charged synchronous sold purchases units fsync
-    get hget hset expire attempt bw cw ax bx cx dx al bl);
+    get set setnx pexpire hget hset attempt bw cw ax bx cx dx al bl);
 my $SAID = qr/database is locked|Operation against a key holding the wrong kind of value/;
 
 Stockade::call_as_typed();
