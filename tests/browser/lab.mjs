@@ -61,8 +61,8 @@ test('hints lead to the end, and say when there is no way', async (page) => {
   await says(told(page), /^Hint: b\. 2 moves from here/);
   await page.locator('.hinted').click();
   await at(page, OVERSELL.slice(0, 8));
-  await open(page, '#lock=fenced&deduct=guarded&moves=a+a+a');
-  await at(page, ['a', 'a', 'a']);
+  await open(page, '#lock=fenced&deduct=guarded&moves=a+a+a+a');
+  await at(page, ['a', 'a', 'a', 'a']);
   await page.getByRole('button', { name: 'Hint' }).click();
   await says(told(page), /^It cannot be done from here: nothing breaks in \d+ schedules/);
 });
