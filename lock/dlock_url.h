@@ -14,15 +14,16 @@
  * they call NAME each time a connection is made. The
  * login is for the primary; a sentinel that wants one gets the same.
  *
- * The hosts of cluster: are nodes of a Redis Cluster, up to 8, of which one is enough
- * to find the others. It is the last url of a list. All keys of a lock are in one slot.
- * While that slot moves to another node, a lock in it is renewed, but neither taken nor
- * given back: whoever wants to waits until the move is over, within the time of the
- * call. A move that was broken off keeps them waiting: redis-cli --cluster fix ends it.
- * A name with a '}' in it needs a {tag}, or it is refused: CROSSSLOT. A release that a
- * primary died with may wake nobody: waiters of fenced and fair look by themselves
- * within 700 ms, those of redisson when the lease would have ended. Until the cluster
- * has a new primary, calls are DLOCK_UNREACHABLE.
+ * The hosts of cluster: are nodes of a Redis Cluster, up to 8, of which one is
+ * enough to find the others. It is the last url of a list. All keys of a lock are
+ * in one slot. While that slot moves to another node, a lock in it is renewed, but
+ * neither taken nor given back: acquires and releases wait until the move is over,
+ * within the time of the call. A move that was broken off keeps them waiting:
+ * redis-cli --cluster fix ends it. A name with a '}' in it needs a {tag}, or it is
+ * refused: CROSSSLOT. A release that a primary died with may wake nobody: waiters
+ * of fenced and fair look by themselves within 700 ms, those of redisson when the
+ * lease would have ended. Until the cluster has a new primary, calls are
+ * DLOCK_UNREACHABLE.
  *
  * USER may be empty: the server's user "default". In USER and PASSWORD, %XX
  * stands for a byte; ',', '%', and what ends them, have to be written so: %2C.

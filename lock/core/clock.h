@@ -46,9 +46,9 @@ bool dlock_clock_wait(const struct dlock_clock *clock, pthread_cond_t *cond,
                       pthread_mutex_t *mutex, uint64_t until_ms);
 
 /*
- * Starts a thread that takes no signal of the host program: a library's thread
- * that catches the host's SIGTERM would run its handler in the wrong place. NAME,
- * 15 bytes at most, is for who looks at the threads of a process. 0 or an errno.
+ * Starts a thread that takes no signal of the host program: a library's thread that
+ * catches the host's SIGTERM would run its handler in the wrong place. NAME, 15
+ * bytes at most, is for people who look at the threads of a process. 0 or an errno.
  */
 int dlock_clock_thread(pthread_t *thread, const char *name,
                        void *(*run)(void *), void *arg);

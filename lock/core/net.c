@@ -54,8 +54,8 @@ static int await(int fd, short events, uint64_t until_ms)
  * Sleeping in recv() takes one system call, poll() and recv() take two. And the
  * reader of a Unix socket is woken once more, when the server takes the command
  * (poll() does not tell of that): on an idle machine the processor is up by the
- * time the reply comes, which is most of the gain; on a busy one it is a
- * switch too many, as it is for whoever reads without poll().
+ * time the reply comes, which is most of the gain; on a busy one it is a switch too
+ * many, as it is for a reader without poll().
  *
  * How long recv() may sleep is set on the socket, not given to the call, and to
  * set it for each command would be a second system call again. So it is set
@@ -81,18 +81,14 @@ unsigned dlock_net_nap(struct dlock_link link, unsigned timeout_ms)
  * MSG_NOSIGNAL instead of blocking SIGPIPE around the call: that would take two
  * more system calls, and leave a pending signal to be fetched.
  */
-static ssize_t send_some(struct dlock_link link, const char *bytes, size_t len)
-{
-    if (link.tls != NULL)
-        return dlock_tls_made->send(link.tls, bytes, len);
-    return send(link.fd, bytes, len, MSG_NOSIGNAL | MSG_DONTWAIT);
-}
-
 int dlock_net_send(struct dlock_link link, const char *bytes, size_t len,
                    uint64_t until_ms)
 {
     while (len > 0) {
-        ssize_t sent = send_some(link, bytes, len);
+        ssize_t sent =
+            link.tls != NULL
+                ? dlock_tls_made->send(link.tls, bytes, len)
+                : send(link.fd, bytes, len, MSG_NOSIGNAL | MSG_DONTWAIT);
         int ready;
 
         if (sent >= 0) {
@@ -113,14 +109,6 @@ int dlock_net_send(struct dlock_link link, const char *bytes, size_t len,
     return 0;
 }
 
-/* Whether a nap will be over in time, rounded up as it may be. */
-static bool may_nap(unsigned nap_ms, uint64_t until_ms)
-{
-    uint64_t now = dlock_clock_real_now();
-
-    return nap_ms > 0 && now + 2 * (uint64_t)nap_ms <= until_ms;
-}
-
 static ssize_t receive_some(struct dlock_link link, char *bytes, size_t size,
                             int flags)
 {
@@ -134,7 +122,9 @@ ssize_t dlock_net_receive(struct dlock_link link, unsigned nap_ms, char *bytes,
                           size_t size, uint64_t until_ms)
 {
     for (;;) {
-        bool naps = may_nap(nap_ms, until_ms);
+        /* A nap must be over in time, however the kernel rounds it up. */
+        bool naps = nap_ms > 0 &&
+                    dlock_clock_real_now() + 2 * (uint64_t)nap_ms <= until_ms;
         ssize_t got = receive_some(link, bytes, size, naps ? 0 : MSG_DONTWAIT);
         int ready;
 

@@ -90,8 +90,8 @@ static void put_ended_last(struct dlock_pass *pass, uint64_t now)
 bool dlock_renewal_collect(struct dlock_pass *pass, const struct dlock *client,
                            struct dlock_renewal_queue *queue, uint64_t now)
 {
-    /* Once we are at it, those that are nearly due are taken along: leases of
-     * about the same age stay together from then on. */
+    /* Entries that are nearly due are taken along, so that leases of about the same
+     * age stay together from then on. */
     uint64_t soon = now + client->watchdog_lease_ms / 20;
     struct dlock_renewal *each = TAILQ_FIRST(queue), *next;
 

@@ -13,8 +13,8 @@
 
 #include "lock/core/client.h"
 
-/* DLOCK_OK, or DLOCK_UNREACHABLE: the hook keeps it back, do not do it. OWNER is
- * who the hook is told to do it; NULL = the session's. */
+/* DLOCK_OK, or DLOCK_UNREACHABLE: the hook keeps it back, do not do it. The hook is
+ * told OWNER for the one that does it; NULL = the session's. */
 enum dlock_status dlock_step_begin(const struct dlock_session *session,
                                    const char *owner, const char *step,
                                    const char *name, struct dlock_error *error);

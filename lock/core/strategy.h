@@ -19,9 +19,10 @@ struct dlock_wire_config;
 
 /*
  * Whom to tell that it is worth trying again: a thread that sleeps (wait.c), or an
- * asynchronous acquire, which waits without one (async/pool.c). It is called at most
- * once for each time that it is armed, from any thread, with the mutex of whoever
- * calls: so it takes none but its own, calls nothing of a lock, and returns at once.
+ * asynchronous acquire, which waits without one (async/pool.c). It is called at
+ * most once for each time that it is armed, from any thread, with the caller's
+ * mutex: so it takes none but its own, calls nothing of a lock, and returns at
+ * once.
  */
 struct dlock_wake_call {
     void (*told)(void *ctx); /* NULL = nobody waits, or was told already */

@@ -6,11 +6,11 @@
  * the subscription told nobody. The sleep ends at a wake-up, or when the
  * holder's lease would run out, since the dead do not publish.
  *
- * All others are polled. A lock that is a bare key tells nobody that it has
- * gone; looking again and again is all that its waiters can do. They pay for it
- * twice: in commands per second that do nothing, and in fairness, since
- * whoever happens to look next gets it. The pause between two looks is random,
- * so that waiters that started together do not stay in step.
+ * All others are polled. A lock that is a bare key tells nobody that it has gone;
+ * looking again and again is all that its waiters can do. They pay for it twice: in
+ * commands per second that do nothing, and in fairness, since the one that happens
+ * to look next gets it. The pause between two looks is random, so that waiters that
+ * started together do not stay in step.
  *
  * A server that does not answer, or refuses, is waited for as well, whatever the
  * reason: it may be back within the wait, or somebody may repair what is wrong.

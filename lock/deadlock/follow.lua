@@ -47,9 +47,10 @@ local function wait_of(owner)
     end
 end
 
--- From the waiters in CHAIN, of which the last waits for LOCK, to one that does not
--- wait, or that is in the chain already. Returns the place of that one in the chain,
--- if there is a cycle, and the owner that it ended with, if the lock is held.
+-- From the waiters in CHAIN, the last of which waits for LOCK, to one that does not
+-- wait, or that is in the chain already. Returns the place of that one in the
+-- chain, if there is a cycle, and the owner that it ended with, if the lock is
+-- held.
 local function follow(chain, lock)
     local place = {}
     for i, wait in ipairs(chain) do
@@ -104,7 +105,7 @@ local function who(owner, lock)
     return cut(redis.call('hget', lock, 'label') or owner, 40)
 end
 
--- PARTS as one text, of which the middle is left out if it is too long.
+-- PARTS as one text, without its middle if it is too long.
 local function join(parts, tail)
     local text = table.concat(parts) .. tail
     if #text <= 155 then

@@ -1,6 +1,4 @@
-/*
- * An address of one server, for those that have a struct dlock_error to fill.
- */
+/* The address of one server, for callers that have a struct dlock_error to fill. */
 #ifndef DLOCK_ADDRESS_H
 #define DLOCK_ADDRESS_H
 

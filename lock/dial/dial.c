@@ -314,8 +314,8 @@ struct dlock_dial *dlock_dial_begin(const struct dlock_address *address,
     if (watch(dial, dial->timer_fd, EPOLLIN, error) != DLOCK_OK)
         goto err_after_alloc;
     if (address->primary[0] != '\0')
-        dial->search =
-            dlock_search_begin(address, dial->poll_fd, until_ms, error);
+        dial->search = dlock_search_begin(address, dial->poll_fd,
+                                          dial->timer_fd, until_ms, error);
     else if (is_at_hand(dial) || begin_lookup(dial, error) == DLOCK_OK)
         return dial;
     if (dial->search == NULL)

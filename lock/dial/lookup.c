@@ -1,6 +1,6 @@
 /*
- * Names, what is known of them, and who waits to know more. One mutex guards
- * all of it: it is held for moments, never while a name is being looked up.
+ * Names, their last answers, and the questions that wait for new ones. One mutex
+ * guards all of it: it is held for moments, never while a name is being looked up.
  */
 #include "lock/dial/lookup.h"
 

@@ -1,8 +1,8 @@
 /*
  * Private to lock/: a few commands on a new connection, before it is anybody's: the
- * login, where the primary is, who has which slots. hiredis writes them and reads the
- * replies, lists in lists as well; nothing is waited for that the caller does not
- * wait for.
+ * login, the place of the primary, the nodes of the slots. hiredis writes them and
+ * reads the replies, lists in lists as well; nothing is waited for that the caller
+ * does not wait for.
  */
 #ifndef DLOCK_QUESTION_H
 #define DLOCK_QUESTION_H

@@ -231,13 +231,12 @@ void dlock_search_end(struct dlock_search *search)
         hang_up(&search->sentinels[i]);
         hang_up(&search->servers[i]);
     }
-    if (search->timer_fd >= 0)
-        (void)close(search->timer_fd);
     free(search);
 }
 
 struct dlock_search *dlock_search_begin(const struct dlock_address *address,
-                                        int poll_fd, uint64_t until_ms,
+                                        int poll_fd, int timer_fd,
+                                        uint64_t until_ms,
                                         struct dlock_error *error)
 {
     struct dlock_search *search = calloc(1, sizeof(*search));
@@ -249,18 +248,11 @@ struct dlock_search *dlock_search_begin(const struct dlock_address *address,
     }
     search->address = address;
     search->poll_fd = poll_fd;
+    search->timer_fd = timer_fd;
     search->until_ms = until_ms;
     for (size_t i = 0; i < DLOCK_HOSTS_MAX; i++)
         search->sentinels[i].link = search->servers[i].link =
             dlock_link_plain(-1);
-    search->timer_fd =
-        timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-    if (search->timer_fd < 0 || !watch(search, search->timer_fd)) {
-        (void)dlock_error_set(error, DLOCK_UNREACHABLE, "timer: %s",
-                              strerror(errno));
-        dlock_search_end(search);
-        return NULL;
-    }
     while (next != NULL && *next != '\0') {
         struct talk *talk = &search->sentinels[search->sentinels_n++];
 

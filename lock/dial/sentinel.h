@@ -13,12 +13,11 @@
 
 struct dlock_search;
 
-/*
- * Begins, without waiting. POLL_FD, an epoll, is what wakes who polls it; ADDRESS is
- * borrowed until the end. NULL: no memory, with a text in ERROR.
- */
+/* Begins, without waiting. POLL_FD, an epoll with TIMER_FD in it, wakes the caller;
+ * ADDRESS is borrowed until the end. NULL: no memory, with a text in ERROR. */
 struct dlock_search *dlock_search_begin(const struct dlock_address *address,
-                                        int poll_fd, uint64_t until_ms,
+                                        int poll_fd, int timer_fd,
+                                        uint64_t until_ms,
                                         struct dlock_error *error);
 
 /* As dlock_dial_go_on(). */

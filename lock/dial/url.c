@@ -112,6 +112,18 @@ static bool parse_database(struct piece piece, struct dlock_address *address)
     return true;
 }
 
+/* "/DB" at its end, if there is one. */
+static bool take_database(struct piece *piece, struct dlock_address *address)
+{
+    const char *end = piece->end;
+    const char *slash = last(*piece, '/');
+
+    if (slash == NULL)
+        return true;
+    piece->end = slash;
+    return parse_database((struct piece){slash + 1, end}, address);
+}
+
 /* "USER:PASSWORD"; of an empty user, the password has to be there. */
 static bool parse_login(struct piece piece, struct dlock_address *address)
 {
@@ -164,27 +176,30 @@ static bool take_login(struct piece *piece, struct dlock_address *address)
  * key=FILE". */
 static bool parse_query(struct piece piece, struct dlock_address *address)
 {
+    const struct {
+        bool tls;
+        const char *name;
+        char *field;
+        size_t size;
+    } texts[] = {
+        {true, "ca=", address->ca, sizeof(address->ca)},
+        {true, "cert=", address->cert, sizeof(address->cert)},
+        {true, "key=", address->key, sizeof(address->key)},
+        {false, "user=", address->user, sizeof(address->user)},
+        {false, "password=", address->password, sizeof(address->password)},
+    };
+
     while (piece.text < piece.end) {
         const char *stop = memchr(piece.text, '&', length(piece));
         struct piece one = {piece.text, stop == NULL ? piece.end : stop};
         const char *value = memchr(one.text, '=', length(one));
         struct piece rest = {value == NULL ? one.end : value + 1, one.end};
-        bool good = false;
+        bool good = !address->tls && begins(one, "db=") &&
+                    parse_database(rest, address);
 
-        if (address->tls && begins(one, "ca="))
-            good = decode(rest, address->ca, sizeof(address->ca));
-        else if (address->tls && begins(one, "cert="))
-            good = decode(rest, address->cert, sizeof(address->cert));
-        else if (address->tls && begins(one, "key="))
-            good = decode(rest, address->key, sizeof(address->key));
-        else if (address->tls)
-            good = false;
-        else if (begins(one, "user="))
-            good = decode(rest, address->user, sizeof(address->user));
-        else if (begins(one, "password="))
-            good = decode(rest, address->password, sizeof(address->password));
-        else if (begins(one, "db="))
-            good = parse_database(rest, address);
+        for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+            if (address->tls == texts[i].tls && begins(one, texts[i].name))
+                good = decode(rest, texts[i].field, texts[i].size);
         if (!good)
             return false;
         piece.text = one.end + (stop != NULL);
@@ -234,16 +249,9 @@ static bool parse_hosts(struct piece piece, const char *port,
 /* "[USER:PASSWORD@]HOST[:PORT][/DB]"; of a cluster, "HOST:PORT,HOST:PORT". */
 static bool parse_tcp(struct piece piece, struct dlock_address *address)
 {
-    const char *slash;
-
-    if (!take_login(&piece, address) || !take_files(&piece, address))
+    if (!take_login(&piece, address) || !take_files(&piece, address) ||
+        !take_database(&piece, address))
         return false;
-    slash = last(piece, '/');
-    if (slash != NULL &&
-        !parse_database((struct piece){slash + 1, piece.end}, address))
-        return false;
-    if (slash != NULL)
-        piece.end = slash;
     return address->cluster ? parse_hosts(piece, DLOCK_PORT_SERVER, address)
                             : parse_place(piece, DLOCK_PORT_SERVER, address);
 }
@@ -277,15 +285,8 @@ static bool parse_sentinel(struct piece piece, struct dlock_address *address,
     *end = slash + strcspn(slash, ",");
     name = (struct piece){slash + 1, *end};
     piece.end = slash;
-    if (!take_files(&name, address))
-        return false;
-    slash = last(name, '/');
-    if (slash != NULL &&
-        !parse_database((struct piece){slash + 1, name.end}, address))
-        return false;
-    if (slash != NULL)
-        name.end = slash;
-    return parse_hosts(piece, DLOCK_PORT_SENTINEL, address) &&
+    return take_files(&name, address) && take_database(&name, address) &&
+           parse_hosts(piece, DLOCK_PORT_SENTINEL, address) &&
            parse_name(name, address);
 }
 

@@ -176,11 +176,9 @@ static void weigh(struct dlock_asked *one, const struct asking *asking)
     one->refused = whole && !agreed;
 }
 
-/*
- * All replies of one server, of which the first is there. If one of the others
- * is slow, those of other servers lie in their sockets meanwhile: they are read
- * afterwards, also when time is up by then.
- */
+/* All replies of one server; the first is there. If one of the others is slow,
+ * those of other servers lie in their sockets meanwhile: they are read afterwards,
+ * also when time is up by then. */
 static void read_all(struct dlock_asked *one, const struct asking *asking)
 {
     one->waiting = false;

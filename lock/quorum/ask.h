@@ -40,8 +40,8 @@ struct dlock_question {
      * long again as it took. A later reply is DLOCK_UNKNOWN. 0 = wait for all. */
     size_t needed;
 
-    /* It has to reach also those that do not answer in time, and who knows
-     * whether they know the script: they get its text as well. */
+    /* It must reach the servers that do not answer in time, too. They may not know
+     * the script, so they get its text as well. */
     bool insists;
     bool (*agrees)(const struct dlock_reply *reply);
 };

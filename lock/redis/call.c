@@ -279,32 +279,6 @@ enum dlock_status dlock_call(struct dlock_wire *wire,
     return copies && status != DLOCK_OK ? DLOCK_UNKNOWN : status;
 }
 
-/* Scripts that the server did not know go once more, each text only once. */
-static void batch_again(struct dlock_wire *wire,
-                        struct dlock_exchange *exchanges, size_t n,
-                        uint64_t until_ms, struct dlock_error *error)
-{
-    const struct dlock_script *told = NULL;
-
-    for (size_t i = 0; i < n; i++) {
-        struct dlock_exchange *each = &exchanges[i];
-        const struct dlock_script *script = each->command.script;
-
-        each->again =
-            each->status == DLOCK_OK && dlock_call_forgotten(&each->reply);
-        if (!each->again)
-            continue;
-        each->status = dlock_wire_send(
-            wire, &each->command, script == told ? DLOCK_BY_SHA : DLOCK_BY_TEXT,
-            until_ms, error);
-        told = script;
-    }
-    for (size_t i = 0; i < n; i++)
-        if (exchanges[i].again && exchanges[i].status == DLOCK_OK)
-            exchanges[i].status =
-                dlock_wire_read(wire, until_ms, &exchanges[i].reply, error);
-}
-
 /* All of it with one server, as the hook has let it go. */
 static void batch_exchange(struct dlock_wire *wire,
                            struct dlock_exchange *exchanges, size_t n,
@@ -322,8 +296,14 @@ static void batch_exchange(struct dlock_wire *wire,
         if (exchanges[i].status == DLOCK_OK)
             exchanges[i].status =
                 dlock_wire_read(wire, until_ms, &exchanges[i].reply, error);
-    /* Only now: a text sent earlier would be answered behind the others. */
-    batch_again(wire, exchanges, n, until_ms, error);
+    /* Scripts that the server did not know go once more, one by one: the first sends
+     * the text. Only now, because replies come in the order of the commands. */
+    for (size_t i = 0; i < n; i++)
+        if (exchanges[i].status == DLOCK_OK &&
+            dlock_call_forgotten(&exchanges[i].reply))
+            exchanges[i].status =
+                dlock_call_exchange(wire, &exchanges[i].command, real_limit_ms,
+                                    &exchanges[i].reply, error);
 }
 
 void dlock_call_batch(struct dlock_wire *wire, struct dlock_exchange *exchanges,

@@ -24,7 +24,7 @@ struct dlock_exchange {
     struct dlock_reply reply; /* valid if status is DLOCK_OK */
     enum dlock_status status;
     bool begun; /* the hook let it go: its AFTER call is due */
-    bool again; /* with the script's text: the server did not know it */
+    bool again; /* in a cluster: by itself, after the others */
 };
 
 /*

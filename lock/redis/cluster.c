@@ -116,7 +116,7 @@ static uint64_t until_of(const struct dlock_wire_config *config,
 }
 
 /* The node that "MOVED SLOT HOST:PORT" or "ASK ..." names; without a host it is
- * the one of who says so. */
+ * that of the sender. */
 static struct dlock_map_node *named(const struct way *way,
                                     const struct dlock_reply *reply)
 {
@@ -155,7 +155,8 @@ static bool follow(struct way *way, const struct dlock_command *command,
     return way->node != NULL;
 }
 
-/* After a failure: whether another one has the slot now, who has not been asked. */
+/* After a failure: whether another node, which has not been asked, has the slot
+ * now. */
 static bool finds_another(struct way *way)
 {
     struct dlock_map_node *was = way->node;
@@ -278,7 +279,7 @@ enum dlock_status dlock_cluster_exchange(struct dlock_wire *wire,
     return go(&way, command, reply, error);
 }
 
-/* The wire to who has the key, if that is known; or NULL. Asks nobody. */
+/* The wire to the node that has the key, if that is known; or NULL. Asks nobody. */
 static struct dlock_wire *at_hand(const struct dlock_cluster *cluster,
                                   const struct dlock_command *command)
 {

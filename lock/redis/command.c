@@ -136,43 +136,6 @@ static char *put_count(char *at, char mark, size_t n)
     return put(at, "\r\n", 2);
 }
 
-/* Words [1, PARTS_N] are parts of one argument. */
-static bool encode(const char *const words[], size_t n, size_t parts_n,
-                   struct dlock_encoded *out)
-{
-    size_t lens[DLOCK_WORDS_MAX];
-    size_t size = FRAME_BYTES_MAX;
-    size_t parts_len = 0;
-    char *at;
-
-    for (size_t i = 0; i < n; i++) {
-        lens[i] = strlen(words[i]);
-        size += FRAME_BYTES_MAX + lens[i];
-        if (i >= 1 && i <= parts_n)
-            parts_len += lens[i];
-    }
-    if (size > out->size) {
-        char *bytes = realloc(out->bytes, size);
-
-        if (bytes == NULL)
-            return false;
-        out->bytes = bytes;
-        out->size = size;
-    }
-    at = put_count(out->bytes, '*', parts_n > 0 ? n - parts_n + 1 : n);
-    for (size_t i = 0; i < n; i++) {
-        bool in_parts = i >= 1 && i <= parts_n;
-
-        if (!in_parts || i == 1)
-            at = put_count(at, '$', in_parts ? parts_len : lens[i]);
-        at = put(at, words[i], lens[i]);
-        if (!in_parts || i == parts_n)
-            at = put(at, "\r\n", 2);
-    }
-    out->len = (size_t)(at - out->bytes);
-    return true;
-}
-
 size_t dlock_encode_words(const struct dlock_command *command,
                           enum dlock_script_by by,
                           char keys_n[DLOCK_DIGITS_MAX + 1],
@@ -207,6 +170,36 @@ bool dlock_encode(const struct dlock_command *command, enum dlock_script_by by,
     char keys_n[DLOCK_DIGITS_MAX + 1];
     size_t parts_n;
     size_t n = dlock_encode_words(command, by, keys_n, words, &parts_n);
+    size_t lens[DLOCK_WORDS_MAX];
+    size_t size = FRAME_BYTES_MAX;
+    size_t parts_len = 0;
+    char *at;
 
-    return encode(words, n, parts_n, out);
+    for (size_t i = 0; i < n; i++) {
+        lens[i] = strlen(words[i]);
+        size += FRAME_BYTES_MAX + lens[i];
+        if (i >= 1 && i <= parts_n)
+            parts_len += lens[i];
+    }
+    if (size > out->size) {
+        char *bytes = realloc(out->bytes, size);
+
+        if (bytes == NULL)
+            return false;
+        out->bytes = bytes;
+        out->size = size;
+    }
+    at = put_count(out->bytes, '*', parts_n > 0 ? n - parts_n + 1 : n);
+    for (size_t i = 0; i < n; i++) {
+        /* Words [1, PARTS_N] are parts of one argument. */
+        bool in_parts = i >= 1 && i <= parts_n;
+
+        if (!in_parts || i == 1)
+            at = put_count(at, '$', in_parts ? parts_len : lens[i]);
+        at = put(at, words[i], lens[i]);
+        if (!in_parts || i == parts_n)
+            at = put(at, "\r\n", 2);
+    }
+    out->len = (size_t)(at - out->bytes);
+    return true;
 }

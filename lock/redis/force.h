@@ -24,11 +24,9 @@ struct dlock_force_seen {
     uint64_t attempt; /* the owner's last command */
 };
 
-/*
- * The same as a command, for those who send it themselves. Reply 1: freed; 0: nobody
- * held it; -1: it is held by whom _look takes from it, and freed if SEEN says so.
- * SEEN has to outlive COMMAND.
- */
+/* The same as a command, for callers that send it themselves. Reply 1: freed; 0:
+ * nobody held it; -1: _look takes the holder from it; the next command frees the
+ * lock if SEEN is that holder. SEEN has to outlive COMMAND. */
 void dlock_force_fill(const struct dlock_session *session,
                       const struct dlock_node_kind *kind,
                       const struct dlock_attempt *attempt,

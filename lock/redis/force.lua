@@ -1,6 +1,7 @@
 -- Frees a lock, whoever holds it, and leaves word for the holders. If the lock has
--- numbers (numbers.lua), the sender has to say whom it has seen there, which it is
--- told first: this command may be late, and somebody else inside by now.
+-- numbers (numbers.lua), the sender has to name the holder that it has seen, which
+-- it is told first, because this command may be late, and somebody else inside by
+-- now.
 --
 -- wake() stands in another part before this one; so does rights.lua, which takes the
 -- channel of releases from the end of ARGV.
@@ -51,7 +52,7 @@ end
 
 -- The DEL comes first, as in release.lua: it works without memory.
 redis.call('del', lock)
--- An old copy of its acquire must not lock for who was put out.
+-- An old copy of the acquire must not lock for an owner that was put out.
 if attempt then
     redis.call('set', KEYS[3], attempt .. ':-1', 'px', ARGV[4])
 end

@@ -23,8 +23,8 @@
  * data (M), nor, without tokens, that a late holder does not write (S): ask for
  * them in the terms.
  *
- * The failure it is here to show is that fairness costs: a lock may not go to
- * whoever is there already, but waits for the one whose turn it is to be woken.
+ * The failure it is here to show is that fairness costs: a lock may not go to a
+ * waiter that is awake, but waits until the one whose turn it is has been woken.
  */
 #include "lock/redis/lock_redisson.h"
 #include "lock/redis/scripts.h"

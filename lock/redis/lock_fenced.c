@@ -13,7 +13,7 @@
  * whatever the number of waiters: the try that finds it taken, the one that
  * takes it, the release.
  *
- * Does not guarantee: an order among waiters (F), since whoever comes at the right
+ * Does not guarantee: an order among waiters (F), since a newcomer at the right
  * moment overtakes; that is the difference to fair, which makes all wait for the
  * one whose turn it is. Nor anything if the one server loses its data (M).
  */

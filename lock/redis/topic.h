@@ -1,4 +1,4 @@
-/* Private to wake-ups: the names that are waited for, and who waits for them. Plain
+/* Private to wake-ups: the names that are waited for, and their waiters. Plain
  * lists; all functions are called with the mutex of the wake-ups. */
 #ifndef DLOCK_TOPIC_H
 #define DLOCK_TOPIC_H

@@ -106,22 +106,6 @@ bool dlock_wire_outdated(const struct dlock_wire *wire)
            atomic_load(wire->config->primary) != wire->primary;
 }
 
-/* A number for the server at the other end, not 0: FNV-1a of its address. */
-static uint64_t peer_of(int fd)
-{
-    struct sockaddr_storage at;
-    socklen_t size = sizeof(at);
-    const unsigned char *bytes = (const unsigned char *)&at;
-    uint64_t hash = UINT64_C(14695981039346656037);
-
-    memset(&at, 0, sizeof(at));
-    if (getpeername(fd, (struct sockaddr *)&at, &size) != 0)
-        return 1;
-    for (size_t i = 0; i < size && i < sizeof(at); i++)
-        hash = (hash ^ bytes[i]) * UINT64_C(1099511628211);
-    return hash;
-}
-
 /* Makes room for a new connection. */
 static enum dlock_status renew_reader(struct dlock_wire *wire,
                                       struct dlock_error *error)
@@ -133,14 +117,24 @@ static enum dlock_status renew_reader(struct dlock_wire *wire,
     return DLOCK_OK;
 }
 
+/* The primary is known by a number, not 0: FNV-1a of its address. */
 void dlock_wire_take(struct dlock_wire *wire, struct dlock_link link)
 {
+    struct sockaddr_storage at;
+    socklen_t size = sizeof(at);
+    const unsigned char *bytes = (const unsigned char *)&at;
+
     wire->link = link;
     wire->heard = wire->hung_up = false;
     wire->connections_n++;
     if (wire->config->primary == NULL)
         return;
-    wire->primary = peer_of(link.fd);
+    memset(&at, 0, sizeof(at));
+    if (getpeername(link.fd, (struct sockaddr *)&at, &size) != 0)
+        size = 0;
+    wire->primary = UINT64_C(14695981039346656037);
+    for (size_t i = 0; i < size && i < sizeof(at); i++)
+        wire->primary = (wire->primary ^ bytes[i]) * UINT64_C(1099511628211);
     atomic_store(wire->config->primary, wire->primary);
 }
 

@@ -217,7 +217,7 @@ static enum dlock_status shake(struct dlock_tls *tls, struct dlock_error *error)
                            X509_verify_cert_error_string(verdict));
 }
 
-/* A result as of the socket. 0 = closed, by whatever means. */
+/* A result as of the socket. 0 = closed, with or without a farewell. */
 static ssize_t result(struct dlock_tls *tls, int good, size_t n)
 {
     int why = good == 1 ? SSL_ERROR_NONE : SSL_get_error(tls->ssl, good);

@@ -16,11 +16,11 @@
  *   The lost reply. A create that got no answer may have made a node; another
  *   one would queue up behind it, and the first would block everybody until
  *   the session ends. So the name carries owner and attempt, "OWNER:17:", and
- *   whoever got no answer looks for it.
+ *   a caller without an answer looks for it.
  *
  *   The wake-up after death. A session may expire while its waiter sleeps; its
  *   node is gone, and what it saw last says nothing. After each wake-up the
- *   queue is read anew, and who is not in it any more has to queue up again.
+ *   queue is read anew, and a waiter that has gone from it queues up again.
  *
  *   The token. The numbers begin at 0 again when an empty directory has been
  *   removed. A node's creation has a number of its own, its czxid, which rises

@@ -63,9 +63,10 @@ static void rest(struct dlock_zk_client *client, unsigned seen,
 }
 
 /*
- * With the mutex, which is let go of for the hook: that is the program's, and may want
- * a mutex that is held by whoever closes a session, and so waits for ours. A grant that
- * is being given back is not told: its release says so. False: there is none to tell.
+ * With the mutex, which is let go of for the hook: that is the program's, and may
+ * want a mutex that is held by the thread that closes a session, and so waits for
+ * ours. A grant that is being given back is not told: its release says so. False:
+ * there is none to tell.
  */
 static bool tell_one(struct dlock_zk_client *client)
 {

@@ -1,12 +1,12 @@
 /*
  * The nodes of a session: making sure of them, holding, deleting them.
  *
- * A delete needs no question "is it still mine?" before it: it is sent in the session
- * that made the node. As long as that lives, the node is ours; once it has ended, the
- * server refuses whatever comes in its name. A pause between question and delete can do
- * no harm, because there is no question. But a delete without an answer may have let
- * somebody else in, who has the same path if it is shared: so the node is looked for,
- * and as long as it is there, nobody but us deletes it.
+ * A delete needs no question "is it still mine?" before it: it is sent in the
+ * session that made the node. As long as that lives, the node is ours; once it has
+ * ended, the server refuses all commands in its name. A pause between question and
+ * delete can do no harm, because there is no question. But a delete without an
+ * answer may have let somebody else in, who has the same path if it is shared: so
+ * the node is looked for, and as long as it is there, nobody but us deletes it.
  */
 #include "lock/zookeeper/zk.h"
 
