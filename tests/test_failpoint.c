@@ -77,8 +77,7 @@ static void test_pause(void **state)
 static void test_error(void **state)
 {
     struct lock_rig *rig = *state;
-    struct victim victim =
-        open_victim(rig, "token-lua", "set:before=error*2");
+    struct victim victim = open_victim(rig, "token-lua", "set:before=error*2");
 
     assert_int_equal(take(&victim), DLOCK_UNREACHABLE);
     assert_int_equal(take(&victim), DLOCK_UNREACHABLE);
@@ -91,8 +90,7 @@ static void test_error(void **state)
 static void test_drop(void **state)
 {
     struct lock_rig *rig = *state;
-    struct victim victim =
-        open_victim(rig, "token-lua", "set:after=drop*1");
+    struct victim victim = open_victim(rig, "token-lua", "set:after=drop*1");
 
     assert_int_equal(take(&victim), DLOCK_UNKNOWN);
     assert_int_equal(redis_server_number(rig->server, "EXISTS k"), 1);

@@ -92,7 +92,7 @@ my @wrong = (
     [["$dir"],                                           qr/: not a regular file/],
     [["$dir/fifo"],                                      qr/fifo: not a regular file: save/],
     [[write_file('control.jsonl', "\e[2J\n")],           qr/no JSON at byte 1: [ -~]*\n\z/],
-    [['--json', "$dir/played.jsonl"],                    qr/--json and --save go with a schedule/],
+    [['--json', "$dir/played.jsonl"],                    qr/--json, --save and --svg go with a schedule/],
     [['--save', "$dir/no/where", 'none', 'a'],           qr{--save: .*/no/where: No such file}],
 );
 for my $case (@wrong) {
