@@ -1,6 +1,7 @@
 # Goal of this test: the search judges every choice of every stop of the path as the
 # lesson needs it: some mend it and some do not. Nothing in the program knows which: the
-# table below is the only one. No search runs out of time.
+# table below is the only one. Each search comes to
+# its end: on a busy machine that may take longer than a learner's patience.
 use strict;
 use warnings;
 use FindBin;
@@ -40,8 +41,8 @@ for my $file (@files) {
     my @unknown;
     for my $letter (@letters ? @letters : '-') {
         my $run = Stockade::run(
-            ['lab', 'path', '--judge', '--json', $letter eq '-' ? () : ('--choice', $letter), $name],
-            seconds => 60
+            ['lab', 'path', '--judge', '--seconds', 500, '--json', $letter eq '-' ? () : ('--choice', $letter), $name],
+            seconds => 550
         );
         my $told = eval { JSON::PP::decode_json($run->{out}) } // { answer => "none: $run->{err}" };
         $held .= $letter if $told->{answer} eq 'holds';
@@ -57,6 +58,6 @@ for my $file (@files) {
         ok scalar(grep { $_ eq $told->{fault} } @$faults), "$name, $letter: $told->{fault} by '$told->{schedule}'";
     }
     is $held, $HOLDS{$name} // 'a row', "$name: what holds";
-    is_deeply \@unknown, [], "$name: the search was in time";
+    is_deeply \@unknown, [], "$name: the search came to its end";
 }
 done_testing;

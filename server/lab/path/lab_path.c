@@ -19,8 +19,9 @@ enum { SOLVED = 0, NOT_SOLVED = 1, COULD_NOT_RUN = 2 };
 
 struct walk {
     const struct path_stop *stop;
-    size_t index; /* of it */
-    char choice;  /* --choice; 0 = the stop itself */
+    size_t index;    /* of it */
+    char choice;     /* --choice; 0 = the stop itself */
+    int64_t seconds; /* of a search */
     bool judges, json, help;
     enum experiment_language language;
     unsigned look;
@@ -43,7 +44,8 @@ static void help(void)
         "that it cannot be done.\n\n"
         "  --choice X  play what the stop offers as X, a to d, and not its "
         "own lock\n"
-        "  --judge     search only, %d seconds at most; nothing is played\n"
+        "  --judge     search only; nothing is played\n"
+        "  --seconds N of a search, at most [%d]\n"
         "  --json      for programs: with --judge one object, else a game as "
         "of\n              replay -i --json\n"
         "  --zh        in Chinese\n\n"
@@ -157,8 +159,9 @@ static void keep(const struct walk *walk)
 static enum path_answer judge(const struct walk *walk, char choice)
 {
     char error[1000] = "";
-    enum path_answer answer = path_judge(walk->stop, choice, walk->json,
-                                         walk->look, error, sizeof(error));
+    enum path_answer answer =
+        path_judge(walk->stop, choice, (unsigned)walk->seconds, walk->json,
+                   walk->look, error, sizeof(error));
 
     if (answer == PATH_FAILED)
         fprintf(stderr, "stockade: lab path: %s\n", error);
@@ -309,6 +312,7 @@ static bool read_options(int argc, char *argv[], struct walk *walk)
     static const struct option flags[] = {
         {"choice", required_argument, NULL, 'c'},
         {"judge", no_argument, NULL, 'g'},
+        {"seconds", required_argument, NULL, 's'},
         {"json", no_argument, NULL, 'j'},
         {"zh", no_argument, NULL, 'z'},
         {"help", no_argument, NULL, 'h'},
@@ -328,6 +332,9 @@ static bool read_options(int argc, char *argv[], struct walk *walk)
             walk->choice = '?';
         if (c == 'c' && strlen(optarg) == 1)
             walk->choice = optarg[0];
+        if (c == 's' && !stage_options_number("seconds", optarg, 1,
+                                              PATH_JUDGE_S_MAX, &walk->seconds))
+            return false;
         if (c == '?') {
             fprintf(stderr, "stockade lab path --help lists the flags\n");
             return false;
@@ -359,6 +366,7 @@ int lab_path_main(int argc, char *argv[])
 
     if (isatty(STDOUT_FILENO) && !getenv("NO_COLOR"))
         walk.look = DRAW_COLOUR;
+    walk.seconds = PATH_JUDGE_S;
     if (!read_options(argc, argv, &walk))
         return COULD_NOT_RUN;
     if (walk.help) {

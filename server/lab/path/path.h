@@ -65,9 +65,8 @@ bool path_read(const char *file, char *content, struct path_stop *stop,
 
 /* ---- the judge (path_judge.c) -------------------------------------------- */
 
-enum {
-    PATH_JUDGE_S = 20
-}; /* that a search takes at most; most take one or two */
+/* The seconds that a search takes at most, unless told otherwise; most take one or two. */
+enum { PATH_JUDGE_S = 20, PATH_JUDGE_S_MAX = 3600 };
 
 enum path_answer {
     PATH_HOLDS,
@@ -76,15 +75,15 @@ enum path_answer {
     PATH_FAILED   /* it could not be searched */
 };
 
-/* Searches what CHOICE plays for the stop's faults, within its bounds, and tells what
- * came of it on standard output: in words, or as a JSON object on one line:
+/* Searches what CHOICE plays for the stop's faults, within its bounds and SECONDS, and
+ * tells what came of it on standard output: in words, or as a JSON object on one line:
  *
  *     {"choice", "answer": "holds" | "breaks" | "unknown", "says", "bounds",
  *      "fault" and "schedule" if it breaks, "others": [faults of another kind]}
  *
  * LOOK: see draw.h. A text in ERROR if it failed. */
 enum path_answer path_judge(const struct path_stop *stop, char choice,
-                            bool json, unsigned look, char *error,
-                            size_t error_size);
+                            unsigned seconds, bool json, unsigned look,
+                            char *error, size_t error_size);
 
 #endif

@@ -102,8 +102,8 @@ static void tell_json(const struct judgement *judgement, const char *schedule)
 }
 
 enum path_answer path_judge(const struct path_stop *stop, char choice,
-                            bool json, unsigned look, char *error,
-                            size_t error_size)
+                            unsigned seconds, bool json, unsigned look,
+                            char *error, size_t error_size)
 {
     static struct judgement judgement;
     struct explore *explore = &judgement.explore;
@@ -114,7 +114,7 @@ enum path_answer path_judge(const struct path_stop *stop, char choice,
     judgement = (struct judgement){.choice = choice, .look = look};
     *explore = (struct explore){.scene = *path_scene(stop, choice),
                                 .bounds = stop->bounds,
-                                .seconds = PATH_JUDGE_S,
+                                .seconds = seconds,
                                 .enough = against,
                                 .look = look};
     if (!explore_search(explore, error, error_size))
