@@ -401,10 +401,11 @@ struct api_reply api_call(const char *method, const char *path,
         return reply(200, json_pack("{s:o, s:o, s:o, s:o}", "locks", locks(),
                                     "experiments", experiments(), "stops",
                                     stops(), "faults", faults()));
+    if (is_game && strcmp(method, "DELETE") == 0 &&
+        visitors_end(id) == VISITORS_OK)
+        return (struct api_reply){.status = 204};
     if (is_game && strcmp(method, "DELETE") == 0)
-        return visitors_end(id) == VISITORS_OK
-                   ? (struct api_reply){.status = 204}
-                   : tell(VISITORS_NONE, NULL, id);
+        return tell(VISITORS_NONE, NULL, id);
     if (strcmp(method, "POST") != 0 ||
         !(is_game || strcmp(path, GAMES) == 0 || strcmp(path, JUDGE) == 0 ||
           strcmp(path, SEARCHES) == 0))
