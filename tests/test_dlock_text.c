@@ -56,6 +56,12 @@ static void test_faults_have_line_and_word(NO_STATE)
         {"take\n  SET $name $lese -> OK taken\n", ":2: '$lese': there are"},
         {"take\n  BLPOP $name 0 -> nil busy\n", ":2: 'BLPOP': no command"},
         {"take\n  GET -> nil busy\n", ":2: 'GET': of which key"},
+        {"take\n  DEL $name:a $name:b $name:c $name:d $name:e $name:f -> 1 "
+         "taken\n",
+         ":2: '$name:f': too often"},
+        {"take\n  HSET $name $lease $lease $lease $lease $lease $lease $lease "
+         "$lease $lease -> else taken\n",
+         ":2: '$lease': too often"},
         {"take\n  SET other 1 -> OK taken\n", ":2: 'other': a lock's text"},
         {"take\n  DEL $name other -> 1 taken\n", ":2: 'other': a lock's text"},
         {"take\n  SET $name:{x} 1 -> OK taken\n", ":2: '$name:{x}': there are"},

@@ -283,8 +283,7 @@ void dlock_quorum_renew(struct dlock *client, struct dlock_renew renews[],
                         size_t n, unsigned lease_ms, uint64_t limit_ms)
 {
     struct dlock_nodes *nodes = client->own;
-    struct dlock_exchange *exchanges =
-        dlock_redis_renewals(renews, n, lease_ms, dlock_node_fill_renewal);
+    struct dlock_exchange *exchanges = dlock_node_renewals(renews, n, lease_ms);
     struct dlock_question question = {.exchanges = exchanges,
                                       .n = n,
                                       .limit_ms = limit_ms,

@@ -147,19 +147,35 @@ static void fill_renew(const struct dlock_node_kind *kind, const char *name,
 }
 
 /* For the watchdog: several holds share the key, so it only lengthens. */
-void dlock_node_fill_renewal(const char *name, const char *owner,
-                             uint64_t number, unsigned lease_ms,
-                             struct dlock_command *command)
+struct dlock_exchange *dlock_node_renewals(struct dlock_renew renews[],
+                                           size_t n, unsigned lease_ms)
 {
-    fill_renew(&dlock_node_plain, name, owner, number, lease_ms, "renew",
-               command);
+    struct dlock_exchange *exchanges = malloc(n * sizeof(*exchanges));
+
+    for (size_t i = 0; i < n; i++) {
+        renews[i].status = DLOCK_UNREACHABLE;
+        if (exchanges != NULL)
+            fill_renew(&dlock_node_plain, renews[i].name, renews[i].owner,
+                       renews[i].number, lease_ms, "renew",
+                       &exchanges[i].command);
+    }
+    return exchanges;
 }
 
 void dlock_node_renew(struct dlock *client, struct dlock_renew renews[],
                       size_t n, unsigned lease_ms, uint64_t limit_ms)
 {
-    dlock_redis_renew(client, renews, n, lease_ms, limit_ms,
-                      dlock_node_fill_renewal);
+    struct dlock_exchange *exchanges = dlock_node_renewals(renews, n, lease_ms);
+
+    if (exchanges == NULL)
+        return;
+    dlock_call_batch(client->renewal_wire, exchanges, n, limit_ms, NULL);
+    for (size_t i = 0; i < n; i++) {
+        renews[i].status = exchanges[i].status;
+        if (renews[i].status == DLOCK_OK)
+            renews[i].answer = exchanges[i].reply.integers[0];
+    }
+    free(exchanges);
 }
 
 /*
@@ -254,36 +270,3 @@ const struct dlock_server dlock_redis_server = {
     .wire_open = dlock_wire_open,
     .wire_close = dlock_wire_close,
 };
-
-struct dlock_exchange *dlock_redis_renewals(struct dlock_renew renews[],
-                                            size_t n, unsigned lease_ms,
-                                            dlock_fill_renewal *fill)
-{
-    struct dlock_exchange *exchanges = malloc(n * sizeof(*exchanges));
-
-    for (size_t i = 0; i < n; i++) {
-        renews[i].status = DLOCK_UNREACHABLE;
-        if (exchanges != NULL)
-            fill(renews[i].name, renews[i].owner, renews[i].number, lease_ms,
-                 &exchanges[i].command);
-    }
-    return exchanges;
-}
-
-void dlock_redis_renew(struct dlock *client, struct dlock_renew renews[],
-                       size_t n, unsigned lease_ms, uint64_t limit_ms,
-                       dlock_fill_renewal *fill)
-{
-    struct dlock_exchange *exchanges =
-        dlock_redis_renewals(renews, n, lease_ms, fill);
-
-    if (exchanges == NULL)
-        return;
-    dlock_call_batch(client->renewal_wire, exchanges, n, limit_ms, NULL);
-    for (size_t i = 0; i < n; i++) {
-        renews[i].status = exchanges[i].status;
-        if (renews[i].status == DLOCK_OK)
-            renews[i].answer = exchanges[i].reply.integers[0];
-    }
-    free(exchanges);
-}

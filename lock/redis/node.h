@@ -15,24 +15,11 @@
 /* One Redis server as the core knows it. */
 extern const struct dlock_server dlock_redis_server;
 
-/*
- * Fills *command with what renews the lease of NAME for OWNER: its reply is the
- * answer of struct dlock_renew. Must not block; what it points to must outlive it.
- */
-typedef void dlock_fill_renewal(const char *name, const char *owner,
-                                uint64_t number, unsigned lease_ms,
-                                struct dlock_command *command);
-
-/* An exchange for each of RENEWS, to be freed. NULL: no memory, and each of them is
- * DLOCK_UNREACHABLE: it is tried again. */
-struct dlock_exchange *dlock_redis_renewals(struct dlock_renew renews[],
-                                            size_t n, unsigned lease_ms,
-                                            dlock_fill_renewal *fill);
-
-/* For a strategy's renew: all of it. */
-void dlock_redis_renew(struct dlock *client, struct dlock_renew renews[],
-                       size_t n, unsigned lease_ms, uint64_t limit_ms,
-                       dlock_fill_renewal *fill);
+/* An exchange for each of RENEWS, to be freed: it renews the lease, and its reply is the
+ * answer of struct dlock_renew. NULL: no memory, and each of them is DLOCK_UNREACHABLE:
+ * it is tried again. */
+struct dlock_exchange *dlock_node_renewals(struct dlock_renew renews[],
+                                           size_t n, unsigned lease_ms);
 
 /*
  * The difference between the locks that do it this way: a strategy's `variant`. The
@@ -95,7 +82,6 @@ dlock_node_fill dlock_node_fill_extend;
 dlock_node_fill dlock_node_fill_inspect;
 
 /* For a strategy's `renew`, and as such. */
-dlock_fill_renewal dlock_node_fill_renewal;
 dlock_renew_slot dlock_node_renew;
 
 /*

@@ -35,7 +35,7 @@
  * Arguments are words, $name (the lock's key), $name:WORD (a key beside it, in the same
  * slot of a cluster), $owner, $lease (ms), $holds (that are to be left), and $way: "set",
  * "lengthen" (the owner has it more than once) or "renew" (by the watchdog). Commands are
- * those of the table in text_read.c, and get no keys but these. EVAL runs the Lua that is
+ * those of the table in text_script.c, and get no keys but these. EVAL runs the Lua that is
  * indented further than itself: KEYS[1] is $name, more keys may follow, then ARGV. It may
  * neither loop nor call by another key; the right to all of its calls is asked for before
  * it writes.
@@ -140,7 +140,7 @@ void dlock_text_free(struct dlock_text *text);
 extern const struct dlock_strategy dlock_text_slots;
 dlock_renew_slot dlock_text_renew;
 
-/* What a part came to, besides its status. */
+/* A part's result, besides its status. */
 struct dlock_text_result {
     unsigned holds;   /* of a take */
     uint64_t busy_ms; /* of a take that was refused; UINT64_MAX = not known */

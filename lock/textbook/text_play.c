@@ -13,7 +13,7 @@
 #include "lock/redis/force.h"
 #include "lock/redis/node.h"
 
-/* What the words of a text stand for in one call. */
+/* Values of a text's words in one call. */
 struct values {
     const char *name;
     const char *owner;
@@ -258,45 +258,65 @@ static enum dlock_status extend(struct dlock_session *session,
                           attempt, NULL, error);
 }
 
+/* VERB of the lock's key, a question. */
+static enum dlock_status ask(struct dlock_session *session,
+                             const struct dlock_attempt *attempt,
+                             const char *step, const char *verb,
+                             struct dlock_reply *reply,
+                             struct dlock_error *error)
+{
+    struct dlock_command command;
+
+    dlock_command_init(&command, step, attempt->name, NULL);
+    dlock_command_arg(&command, verb);
+    dlock_command_arg(&command, attempt->name);
+    return dlock_call(session->wire, &command, attempt->limit_ms, reply, error);
+}
+
 /*
- * Of a plain key two questions, because it has no script to ask both at once. Between
- * them the lock may change hands: this is a look, not a decision.
+ * A plain key has no script to ask for owner and lease at once. Between the two questions
+ * the lock may change hands: this is a look, not a decision.
  */
+static enum dlock_status inspect_key(struct dlock_session *session,
+                                     const struct dlock_attempt *attempt,
+                                     struct dlock_holder *holder,
+                                     struct dlock_error *error)
+{
+    struct dlock_reply reply;
+    enum dlock_status status =
+        ask(session, attempt, "get", "GET", &reply, error);
+
+    if (status != DLOCK_OK || reply.kind == DLOCK_REPLY_NIL)
+        return status;
+    holder->holds = 1;
+    (void)snprintf(holder->owner, sizeof(holder->owner), "%.*s",
+                   DLOCK_OWNER_BYTES_MAX, reply.string);
+    status = ask(session, attempt, "pttl", "PTTL", &reply, error);
+    if (status != DLOCK_OK)
+        return status;
+    /* -1 = no lease, -2 = it went between our two questions. */
+    holder->held = reply.integers[0] != -2;
+    holder->remaining_ms =
+        reply.integers[0] < 0 ? UINT64_MAX : (uint64_t)reply.integers[0];
+    return DLOCK_OK;
+}
+
 static enum dlock_status inspect(struct dlock_session *session,
                                  const struct dlock_attempt *attempt,
                                  struct dlock_holder *holder,
                                  struct dlock_error *error)
 {
-    bool counted = text_of(session->client)->counted_by_server;
     struct dlock_command command;
     struct dlock_reply reply;
     enum dlock_status status;
 
-    if (counted)
-        dlock_node_fill_inspect(session, attempt, &command);
-    else {
-        dlock_command_init(&command, "get", attempt->name, NULL);
-        dlock_command_arg(&command, "GET");
-        dlock_command_arg(&command, attempt->name);
-    }
+    if (!text_of(session->client)->counted_by_server)
+        return inspect_key(session, attempt, holder, error);
+    dlock_node_fill_inspect(session, attempt, &command);
     status =
         dlock_call(session->wire, &command, attempt->limit_ms, &reply, error);
-    if (counted && status == DLOCK_OK)
+    if (status == DLOCK_OK)
         dlock_node_read_inspect(&reply, holder);
-    if (counted || status != DLOCK_OK || reply.kind == DLOCK_REPLY_NIL)
-        return status;
-    holder->holds = 1;
-    (void)snprintf(holder->owner, sizeof(holder->owner), "%.*s",
-                   DLOCK_OWNER_BYTES_MAX, reply.string);
-    dlock_command_init(&command, "pttl", attempt->name, NULL);
-    dlock_command_arg(&command, "PTTL");
-    dlock_command_arg(&command, attempt->name);
-    status =
-        dlock_call(session->wire, &command, attempt->limit_ms, &reply, error);
-    /* -1 = no lease, -2 = it went between our two questions. */
-    holder->held = status == DLOCK_OK && reply.integers[0] != -2;
-    holder->remaining_ms =
-        reply.integers[0] < 0 ? UINT64_MAX : (uint64_t)reply.integers[0];
     return status;
 }
 

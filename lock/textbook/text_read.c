@@ -176,6 +176,7 @@ static bool read_args(struct reader *reader, char *verb_word, char *rest,
 {
     const struct dlock_text_verb *verb = dlock_text_verb(verb_word);
     bool is_script, keys_ended = false;
+    unsigned derived_n = 0, numbers_n = 0;
 
     if (verb == NULL)
         return fail(reader, verb_word, "no command that a lock's text may use");
@@ -198,6 +199,10 @@ static bool read_args(struct reader *reader, char *verb_word, char *rest,
                         "a lock's text touches its own keys only: $name, or "
                         "$name:WORD");
         command->args[command->args_n++] = arg;
+        derived_n += strncmp(arg, "$name:", 6) == 0;
+        numbers_n += strcmp(arg, "$lease") == 0 || strcmp(arg, "$holds") == 0;
+        if (derived_n > DLOCK_DERIVED_MAX || numbers_n > DLOCK_NUMBERS_MAX)
+            return fail(reader, arg, "too often in one command");
     }
     return command->args_n > 1 || is_script ||
            fail(reader, verb_word, "of which key? Write $name behind it");

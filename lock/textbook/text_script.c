@@ -105,7 +105,7 @@ static const char *skip_quoted(const char *at)
     return *at == '\0' ? at : at + 1;
 }
 
-/* What stands behind "redis": .call('verb', KEYS[n]. Returns the place behind it, or
+/* The call behind "redis": .call('verb', KEYS[n]. Returns the place behind it, or
  * NULL, with the word that is wrong and WHY. */
 static const char *take_call(const char *at, char word[DLOCK_TEXT_WORD_BYTES],
                              const char **why)

@@ -74,7 +74,7 @@ subtest 'a game' => sub {
     like $game->{error}, qr/z/, 'what is no move is told';
     is + (ask('DELETE', "/api/lab/games/$id"))[0], 204, 'ended';
     is + (command($id, 'move a'))[0], 404, 'is over';
-    is scalar processes(), 0, 'its processes are gone';
+    ok Stockade::eventually(20, sub { !processes() }), 'its processes are gone';
 };
 
 subtest 'a story' => sub {
@@ -114,7 +114,7 @@ subtest 'the path' => sub {
         { lock => 'fenced' };
     is + (begin(stop => '03', choice => 'x'))[0], 422;
     is + (ask('GET', '/api/lab/judge'))[0], 404;
-    is scalar processes(), 0, 'no process is left';
+    ok Stockade::eventually(20, sub { !processes() }), 'no process is left';
 };
 
 subtest 'a lock of one\'s own' => sub {
@@ -140,7 +140,7 @@ subtest 'a lock of one\'s own' => sub {
     is + (ask('POST', '/api/lab/searches', '{}'))[0], 422;
     my ($all) = (ask('GET', '/api/lab'))[1];
     like + (grep { $_->{name} eq 'token' } @{ $all->{locks} })[0]{text}, qr/^release\n\s+GET \$name\s+-> \$owner next/m, 'the text of a lock can be had';
-    is scalar processes(), 0, 'no process is left';
+    ok Stockade::eventually(20, sub { !processes() }), 'no process is left';
 };
 
 subtest 'what is asked wrongly' => sub {
@@ -153,7 +153,7 @@ subtest 'what is asked wrongly' => sub {
     is + (ask('POST', '/api/lab/games', '[' x 4000))[0], 400;
     is + (ask('POST', '/api/lab/games', 'x' x 40_000))[0], 413;
     is + (ask('GET', '/api/lab/games'))[0], 404;
-    is scalar processes(), 0, 'and no process is left';
+    ok Stockade::eventually(20, sub { !processes() }), 'and no process is left';
 };
 
 subtest 'pages from elsewhere' => sub {
@@ -181,7 +181,7 @@ subtest 'a few games at once' => sub {
 
 subtest 'a page that is left while its game begins leaves no game' => sub {
     ask('DELETE', "/api/lab/games/$_") for @begun;
-    is scalar processes(), 0, 'none before';
+    ok Stockade::eventually(20, sub { !processes() }), 'none before';
     my $body = '{"lock":"none"}';
     my $port = $url =~ s/.*://r;
     for (1 .. 3) {

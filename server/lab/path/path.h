@@ -22,7 +22,7 @@ struct path_text {
     const char *redisson, *redsync, *spring; /* what to type there */
 };
 
-/* What may be changed. */
+/* A change that may mend the lock, or not. */
 struct path_choice {
     const char *text[EXPERIMENT_LANGUAGES_N];
     struct stage_scene
@@ -52,7 +52,7 @@ const struct path_stop *path_at(size_t index);
 /* By number or name: "5", "05", "two-commands". NULL: there is none. */
 const struct path_stop *path_find(const char *name, size_t *index);
 
-/* What is played of CHOICE, 'a' to 'd', or of the stop itself, 0. NULL: no such choice. */
+/* The scene of CHOICE, 'a' to 'd', or of the stop itself, 0. NULL: no such choice. */
 const struct stage_scene *path_scene(const struct path_stop *stop, char choice);
 
 /* How many moves the shortest known schedule has; 0: there is none. */

@@ -7,7 +7,7 @@
 #include "server/lab/picture/command.h"
 #include "server/lab/picture/draw.h"
 
-/* What is told of one search. */
+/* A search, and the answer that it gives. */
 struct judgement {
     char choice;
     enum path_answer answer;

@@ -20,7 +20,7 @@ int draw_columns(FILE *out);
 /* The program as it was called, for command lines that can be pasted. */
 const char *draw_program(void);
 
-/* What the English FORMAT comes to, in the language of LOOK. */
+/* The English FORMAT, in the language of LOOK. */
 void draw_say(FILE *out, unsigned look, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -56,7 +56,7 @@ enum { DRAW_STATE_BYTES_MAX = 8192 };
 void draw_state(FILE *out, struct stage *stage, const struct stage_scene *scene,
                 char before[DRAW_STATE_BYTES_MAX], unsigned look);
 
-/* What broke, and at which move, if it has one. */
+/* The faults of VERDICT, and at which move each came about, if it has one. */
 void draw_verdict(FILE *out, const struct stage_verdict *verdict, bool over,
                   unsigned look);
 

@@ -1,4 +1,4 @@
-/* What was played on a stage, kept as a timeline (server/lab/timeline/). */
+/* A schedule that was played on a stage, kept as a timeline (server/lab/timeline/). */
 #ifndef PICTURE_SAVE_H
 #define PICTURE_SAVE_H
 

@@ -96,7 +96,7 @@ static int write_lines(FILE *out, int x, int y, const char *class,
 
 /* ---- steps --------------------------------------------------------------- */
 
-/* Who was inside while the row from Y on happened. */
+/* Bars for those who were INSIDE while the row from Y on happened. */
 static void write_bars(FILE *out, unsigned inside, int y, int height)
 {
     bool is_clash = (inside & (inside - 1)) != 0;

@@ -4,7 +4,7 @@
 
 #include "server/lab/stage/stage.h"
 
-/* What a picture needs besides the steps: the caller notes it after each move. */
+/* Notes for a picture, besides the steps: the caller makes one after each move. */
 struct svg_notes {
     unsigned
         inside[STAGE_MOVES_MAX + 1]; /* after that move: a bit for each actor */

@@ -18,7 +18,7 @@
 
 #include "server/lab/explore/search.h"
 
-/* What a player is to bring about. */
+/* A goal that a player is to bring about. */
 struct game_goal {
     unsigned faults; /* a bit for each, any of them; 0 = whatever breaks */
     const struct search_bounds *bounds; /* of hints; NULL = GAME_HINT_BOUNDS */

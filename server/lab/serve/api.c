@@ -221,11 +221,19 @@ static bool is_known(const char *experiment, const char *lock)
                             stage_can_play(&scene, error, sizeof(error));
 }
 
+static void add_language(struct args *args, const json_t *wish)
+{
+    const char *language = text_in(wish, "language");
+
+    if (language && strcmp(language, "zh") == 0)
+        add(args, "--zh");
+    add(args, "--");
+}
+
 /* The command line of a stop of the path, which is played or judged. False: there is no
  * such stop, or it has no such choice. */
 static bool read_stop(const json_t *wish, bool judges, struct args *args)
 {
-    const char *language = text_in(wish, "language");
     const char *choice = text_in(wish, "choice"), *name = text_in(wish, "stop");
     const struct path_stop *stop = name ? path_find(name, NULL) : NULL;
     char flag[] = "--choice=x";
@@ -242,14 +250,12 @@ static bool read_stop(const json_t *wish, bool judges, struct args *args)
         flag[sizeof(flag) - 2] = choice[0];
         add(args, flag);
     }
-    if (language && strcmp(language, "zh") == 0)
-        add(args, "--zh");
-    add(args, "--");
+    add_language(args, wish);
     add(args, stop->id);
     return true;
 }
 
-/* What is on the stage, and in which language. */
+/* The settings of the stage. */
 static void add_scene(struct args *args, const json_t *wish)
 {
     const char *deduct = text_in(wish, "deduct");
@@ -258,15 +264,6 @@ static void add_scene(struct args *args, const json_t *wish)
     add_number(args, wish, "stock");
     if (deduct && strcmp(deduct, "guarded") == 0)
         add(args, "--deduct=guarded");
-}
-
-static void add_language(struct args *args, const json_t *wish)
-{
-    const char *language = text_in(wish, "language");
-
-    if (language && strcmp(language, "zh") == 0)
-        add(args, "--zh");
-    add(args, "--");
 }
 
 /* The lock that is wished for: one of the stage, or VISITORS_LOCK of a text. */

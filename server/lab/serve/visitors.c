@@ -40,7 +40,7 @@ struct visitor {
 static struct visitor visitors[VISITORS_MAX];
 static pthread_mutex_t all = PTHREAD_MUTEX_INITIALIZER;
 static bool is_open;         /* by `all` */
-static struct folder folder; /* each game has one in it, by its id */
+static struct folder folder; /* each game has one in it */
 
 bool visitors_open(char *error, size_t error_size)
 {
@@ -57,7 +57,8 @@ bool visitors_open(char *error, size_t error_size)
 static void name_place(const struct visitor *visitor, const char *file,
                        char path[PATH_MAX])
 {
-    (void)snprintf(path, PATH_MAX, "%s/%s%s", folder.path, visitor->id, file);
+    (void)snprintf(path, PATH_MAX, "%s/%td%s", folder.path, visitor - visitors,
+                   file);
 }
 
 /* The game's folder, with TEXT in it. */
@@ -128,13 +129,13 @@ static void stop(struct visitor *visitor)
 {
     char place[PATH_MAX];
 
-    if (visitor->pid == 0)
-        return;
-    (void)close(visitor->to);
-    (void)close(visitor->from);
-    (void)kill(visitor->pid, SIGTERM);
-    while (waitpid(visitor->pid, NULL, 0) < 0 && errno == EINTR)
-        continue;
+    if (visitor->pid != 0) {
+        (void)close(visitor->to);
+        (void)close(visitor->from);
+        (void)kill(visitor->pid, SIGTERM);
+        while (waitpid(visitor->pid, NULL, 0) < 0 && errno == EINTR)
+            continue;
+    }
     visitor->pid = 0;
     name_place(visitor, "", place);
     folder_remove(place);
@@ -196,8 +197,6 @@ static struct visitor *take_place(char id[VISITORS_ID_BYTES])
             pthread_mutex_trylock(&each->mutex) == 0)
             place = each;
     }
-    if (place)
-        stop(place);
     for (size_t i = 0; i < sizeof(dice) && place; i++)
         (void)snprintf(place->id + 2 * i, 3, "%02x", dice[i]);
     if (place) {
@@ -248,6 +247,7 @@ enum visitors_status visitors_begin(char *const args[], const char *text,
     *answer = NULL;
     if (!visitor)
         return VISITORS_FULL;
+    stop(visitor); /* the game that had this place, and was not used any more */
     good = make_place(visitor, text) && start(visitor, args);
     if (good)
         *answer = read_line(visitor->from);
