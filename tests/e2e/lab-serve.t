@@ -188,10 +188,13 @@ subtest 'a page that is left while its game begins leaves no game' => sub {
         my $socket = IO::Socket::INET->new(PeerAddr => "127.0.0.1:$port") or die "connect: $!";
         print {$socket} "POST /api/lab/games HTTP/1.1\r\nHost: localhost:$port\r\nContent-Type: application/json\r\n"
             . 'Content-Length: ' . length($body) . "\r\n\r\n$body";
+        # It says goodbye before the game can answer, and hears which one it was all the same.
         $socket->flush;
-        Stockade::eventually(20, sub { scalar processes() }) or die 'no game';
-        close $socket;
-        ok Stockade::eventually(20, sub { !processes() }), 'gone';
+        $socket->shutdown(1);
+        my ($id) = join('', <$socket>) =~ /"id":"([0-9a-f]+)"/;
+        ok $id, 'a game has begun';
+        is + (command($id, 'move a'))[0], 404, 'and is gone';
+        ok Stockade::eventually(20, sub { !processes() }), 'with its processes';
     }
     begin(lock => 'none') for 1 .. 16;
 };
