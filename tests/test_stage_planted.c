@@ -33,6 +33,8 @@ enum plant {
     RELEASE_OF_ANOTHERS, /* it sets the lease of who has the lock */
     RELEASE_SAYS_LOST,
     TOKEN_STAYS,
+    FLOOR_FORGOTTEN,     /* a server that lost its counter begins at 1 */
+    DEAD_STAY,           /* at the front of a fair lock's queue */
     LAST_IS_FIRST,       /* in the queue of a fair lock */
     FAILED_COMMIT_IS_OK, /* so is an order of which nothing was written */
     RENEWAL_NOT_KEPT,    /* its number is compared, and not kept */
@@ -74,6 +76,9 @@ static const struct {
      "redis.call('hexists', lock, owner) == 0", "true"},
     {TOKEN_STAYS, "eval-acquire", "tonumber(ARGV[5])) + 1",
      "tonumber(ARGV[5]))"},
+    {FLOOR_FORGOTTEN, "eval-acquire", "tonumber(ARGV[5])) + 1", "0) + 1"},
+    {DEAD_STAY, "eval-acquire", "while waiter and not is_alive(waiter)",
+     "while false"},
     {LAST_IS_FIRST, "eval-acquire", "tonumber(last[2] or '0') + 1",
      "tonumber(last[2] or '0') - 1"},
     {RENEWAL_NOT_KEPT, "eval-renew", "if last then",
@@ -166,7 +171,7 @@ void __wrap_order_set_decided(struct order *order, enum store_status status,
     if (planted == TIRED && order->record.status == STORE_SOLD_OUT &&
         ++refused_n > TIRED_AFTER)
         order->record.status = STORE_OK;
-    if (planted == FAILED_COMMIT_IS_OK && status == STORE_IO)
+    if (planted == FAILED_COMMIT_IS_OK && status == STORE_NO_SPACE)
         order->record.status = status = STORE_OK;
     __real_order_set_decided(order, status, error);
     if (planted == REPLAY_IS_NO && order->outcome == ORDER_REPLAYED)
@@ -225,6 +230,13 @@ static const struct search_bounds held_up = {.expiries = 1,
 static const struct search_bounds held_up_once = {
     .late = 1, .renewals = 2, .troubles = 3, .preemptions = 1, .moves = 5};
 
+static const struct search_bounds forgotten = {
+    .forgets = 1, .waits = 1, .troubles = 1, .preemptions = 2, .moves = 8};
+
+/* Longer than a heartbeat: the dead lose their place then. */
+static const struct search_bounds waited_for = {
+    .crashes = 1, .waits = 3, .troubles = 1, .preemptions = 1, .moves = 16};
+
 #define SAME_ORDER                                                             \
     {                                                                          \
         .program = "order", .user = 1, .key = "k"                              \
@@ -264,6 +276,17 @@ static const struct {
     {RELEASE_OF_ANOTHERS, STAGE_LEASE, STAGE_SCENE("redisson"), &short_ones},
     {RELEASE_SAYS_LOST, STAGE_TOLD_LOST, STAGE_SCENE("redisson"), &short_ones},
     {TOKEN_STAYS, STAGE_TOKEN, STAGE_SCENE("fenced"), &short_ones},
+    {FLOOR_FORGOTTEN, STAGE_TOKEN, STAGE_SCENE("fenced"), &forgotten},
+    {DEAD_STAY,
+     STAGE_ASLEEP,
+     {.lock = "fair",
+      .buyers = 2,
+      .roles = {{.program = "order-twice"}, {.program = "order"}},
+      .deduct = DEDUCT_GUARDED,
+      .stock = 2,
+      .quantity = 1,
+      .wait_ms = 30000},
+     &waited_for},
     {LAST_IS_FIRST,
      STAGE_OVERTAKEN,
      {.lock = "fair",

@@ -136,6 +136,7 @@ static const struct {
     {"foreign-lease", {PROPERTY_X2, PROPERTY_P, PROPERTY_R, PROPERTY_D}, 4},
     {"late-change", {PROPERTY_D}, 1},
     {"told-lost", {PROPERTY_P, PROPERTY_D}, 2},
+    {"told-kept", {PROPERTY_P, PROPERTY_D}, 2},
     {"asleep", {PROPERTY_W}, 1},
     {"overtaken", {PROPERTY_F}, 1},
     {"old-token", {PROPERTY_D, PROPERTY_S}, 2},

@@ -50,7 +50,10 @@ static void help(void)
         "  --moves N        moves of the longest schedule [64]\n"
         "  --no-reduction   also play schedules that lead to a known state\n"
         "  --stages N       schedules played at once [one for each processor]\n"
-        "  --seconds N      for each lock; tells what is known by then. Rows "
+        "  --seconds N      for each lock; tells what is known by then: the "
+        "last "
+        "third\n"
+        "                   of them goes to schedules with one trouble. Rows "
         "of\n"
         "                   --all have limits of their own, 45 to 300 "
         "seconds:\n"
@@ -265,8 +268,7 @@ static bool on_progress(void *ctx, const struct search_result *result)
     uint64_t now_ms = clock_ms();
 
     if (stage_options_interrupted() || has_enough(explore, result) ||
-        (explore->seconds > 0 &&
-         now_ms >= explore->began_ms + 1000 * (uint64_t)explore->seconds))
+        (explore->until_ms > 0 && now_ms >= explore->until_ms))
         return false;
     if (explore->asked && has_question())
         return tell_on(explore, result);
@@ -283,11 +285,38 @@ static bool on_progress(void *ctx, const struct search_result *result)
     return true;
 }
 
+/* Schedules with one trouble, for what is left of the time. */
+static bool search_calm(struct explore *explore, char *error, size_t error_size)
+{
+    struct search_bounds bounds = explore->bounds;
+    struct search_result *result = &explore->result, *calm = &explore->calm;
+    bool good;
+
+    bounds.troubles = 1;
+    explore->until_ms = explore->began_ms + 1000 * (uint64_t)explore->seconds;
+    good = search_run(&explore->scene, &bounds, explore->stages, on_progress,
+                      explore, calm, error, error_size);
+    result->schedules += calm->schedules;
+    result->states += calm->states;
+    for (int i = 0; i < STAGE_FAULT_N; i++)
+        if (calm->faults[i].is_found && !result->faults[i].is_found)
+            result->faults[i] = calm->faults[i];
+    return good;
+}
+
 bool explore_search(struct explore *explore, char *error, size_t error_size)
 {
+    bool in_two = explore->seconds > 0 && explore->random_s == 0 &&
+                  explore->enough == 0 && !explore->asked &&
+                  explore->bounds.troubles > 1;
+    uint64_t limit_ms = 1000 * (uint64_t)explore->seconds;
     bool good;
 
     explore->began_ms = clock_ms();
+    explore->calm = (struct search_result){.moves = 0};
+    if (limit_ms > 0)
+        explore->until_ms =
+            explore->began_ms + (in_two ? limit_ms / 2 : limit_ms);
     if (explore->random_s > 0)
         good = random_run(&explore->scene, &explore->bounds,
                           (uint64_t)explore->seed, explore->stages, on_progress,
@@ -296,6 +325,8 @@ bool explore_search(struct explore *explore, char *error, size_t error_size)
         good = search_run(&explore->scene, &explore->bounds, explore->stages,
                           on_progress, explore, &explore->result, error,
                           error_size);
+    if (good && in_two && !explore->result.is_whole)
+        good = search_calm(explore, error, error_size);
     explore->ms = clock_ms() - explore->began_ms;
     if (isatty(STDERR_FILENO))
         fprintf(stderr, "\r\033[K");

@@ -16,13 +16,15 @@ struct explore {
     struct stage_scene scene;
     struct search_bounds bounds;
     struct search_result result;
+    /* Beside it, when time was up: with one trouble at most, to where it came. */
+    struct search_result calm;
     unsigned stages, seconds; /* 0 = as many as it likes */
     unsigned enough;   /* it ends when one of these is found, a bit each */
     unsigned random_s; /* at random, for so long; 0 = all schedules */
     int64_t seed;      /* of it */
-    uint64_t began_ms,
-        told_ms; /* of the search; of its last line of progress */
-    uint64_t ms; /* that the search took */
+    uint64_t began_ms, until_ms; /* of the search; 0 = it has no end */
+    uint64_t told_ms;            /* its last line of progress */
+    uint64_t ms;                 /* that the search took */
     bool json, markdown, help;
     bool asked;    /* with json: tells how far it is for each line of input */
     unsigned look; /* see draw.h */
@@ -34,7 +36,9 @@ struct explore {
 bool explore_take_bound(struct explore *explore, const char *name,
                         const char *arg);
 
-/* Into explore->result. False and a text. */
+/* Into explore->result. When its time is limited, and two troubles together are too many
+ * to be played, half of the time goes to schedules with one: they are fewer,
+ * and reach further, where most faults of long programs are. False and a text. */
 bool explore_search(struct explore *explore, char *error, size_t error_size);
 
 /* The worst that was found; NULL. */
@@ -51,8 +55,8 @@ enum { EXPLORE_VERDICT_BYTES = 320 };
 const char *explore_verdict(const struct explore *explore,
                             char text[EXPLORE_VERDICT_BYTES]);
 
-/* How much "none" is worth: "all within these bounds", "all of up to 7 moves", or of
- * random ones how long they were, and their seed. */
+/* How much "none" is worth: "all within these bounds", "all of up to 7 moves", and of
+ * how many with one trouble, or of random ones how long they were, and their seed. */
 enum { EXPLORE_EXTENT_BYTES = 100 };
 const char *explore_extent(const struct explore *explore,
                            char text[EXPLORE_EXTENT_BYTES]);

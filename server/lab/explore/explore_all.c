@@ -27,6 +27,21 @@ enum { FLAGS_BYTES = 200, ROW_BYTES = 240 };
 #define FEW     "--troubles 1 --preemptions 2"
 #define SHALLOW "--troubles 0 --preemptions 0 --waits 1"
 
+/* Redis forgets all: a trouble of its own, because most locks are lost by it. */
+#define FORGETS                                                                \
+    "--forgets 1 --lost-replies 0 --late 0 --renewals 0 --refusals 0 "         \
+    "--preemptions 3"
+
+/* One of several servers begins anew, while a command to another is held up. */
+#define ONE_FORGETS                                                            \
+    "--forgets 1 --lost-replies 0 --renewals 0 --refusals 0 --expiries 0 "     \
+    "--crashes 0 --preemptions 1 --waits 0"
+
+/* One dies in the queue, and the next one has to look for longer than a heartbeat. */
+#define DEAD_AHEAD                                                             \
+    "--waits 4 --troubles 1 --expiries 0 --lost-replies 0 --late 0 "           \
+    "--renewals 0 --refusals 0 --preemptions 2"
+
 /* A way to play: a row of the table for each of its locks. Its FLAGS are what replay
  * must be given, and stand in the row's name. */
 static const struct way {
@@ -39,12 +54,14 @@ static const struct way {
     {"fenced redisson fair", "--deduct guarded", "", 120},
     {"fenced", "--batched", "", 180},
     {"fenced", "--batched --buyers 1", "", 90},
+    {"fenced", "--batched --buyers 1 --stock 4", "", 90},
 
     /* who gives up before a lease ends; units for both */
     {RIGHT, "--deduct guarded --wait-ms 1000", "", 45},
     {"fenced", "--wait-ms 1000", "", 60},
     {RIGHT, "--deduct guarded --stock 2", "", 45},
     {"fenced", "--stock 2", "", 60},
+    {"fenced", "--stock 3", "--troubles 1 --preemptions 1", 60},
     {"fenced", "--batched --wait-ms 1000", "", 90},
 
     /* all copies of a command get lost: its sender knows nothing */
@@ -61,6 +78,12 @@ static const struct way {
     /* the same session once more */
     {"redisson fenced fair multi",
      "--deduct guarded --stock 3 --programs order-twice,order", FEW, 45},
+    {"fair", "--deduct guarded --stock 2 --programs order-twice,order",
+     DEAD_AHEAD, 60},
+
+    {"redisson fenced fair", "--deduct guarded", FORGETS, 45},
+    {"fenced", "--batched --buyers 1", FORGETS, 60},
+    {"redlock", "--deduct guarded", ONE_FORGETS, 180},
 
     /* keys: one order, whoever sends it how often */
     {"fenced", "--deduct guarded --programs " SAME("order"), FEW, 45},
@@ -107,6 +130,8 @@ static const struct way {
      "--deduct guarded --stock 1 --programs restock-twice,restock-twice", FEW,
      45},
     {"fenced", "--batched --programs instance-refill,instance", SHALLOW, 60},
+    {"fenced", "--batched --buyers 1 --stock 0 --programs instance-refill", "",
+     60},
     {"fenced", "--batched --programs instance-restock,instance-restock",
      SHALLOW, 60},
 

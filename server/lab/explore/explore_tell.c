@@ -65,6 +65,14 @@ const char *explore_extent(const struct explore *explore,
                        result->schedules ? result->moves_all / result->schedules
                                          : 0,
                        explore->seed);
+    else if (explore->calm.is_whole)
+        (void)snprintf(text, EXPLORE_EXTENT_BYTES,
+                       "all of up to %u moves, and all with one trouble",
+                       result->moves);
+    else if (explore->calm.moves > result->moves)
+        (void)snprintf(text, EXPLORE_EXTENT_BYTES,
+                       "all of up to %u moves, with one trouble of up to %u",
+                       result->moves, explore->calm.moves);
     else
         (void)snprintf(text, EXPLORE_EXTENT_BYTES, "all of up to %u moves",
                        result->moves);
@@ -180,12 +188,13 @@ void explore_tell_json(const struct explore *explore, bool done)
     if (explore->random_s > 0)
         printf("\"seed\": %" PRId64 ", \"moves_all\": %" PRIu64 ", ",
                explore->seed, result->moves_all);
-    printf("\"verdict\": \"%s\", \"schedules\": %" PRIu64
-           ", \"states\": %" PRIu64 ", \"moves\": %u, \"whole\": %s, "
-           "\"done\": %s, \"ms\": %" PRIu64 ", \"faults\": {",
-           explore_verdict(explore, verdict), result->schedules, result->states,
-           result->moves, result->is_whole ? "true" : "false",
-           done ? "true" : "false", explore->ms);
+    printf(
+        "\"verdict\": \"%s\", \"schedules\": %" PRIu64 ", \"states\": %" PRIu64
+        ", \"moves\": %u, \"moves_with_one_trouble\": %u, \"whole\": %s, "
+        "\"done\": %s, \"ms\": %" PRIu64 ", \"faults\": {",
+        explore_verdict(explore, verdict), result->schedules, result->states,
+        result->moves, explore->calm.moves, result->is_whole ? "true" : "false",
+        done ? "true" : "false", explore->ms);
     for (int i = 0; i < STAGE_FAULT_N; i++) {
         const struct search_found *found = &result->faults[i];
 

@@ -38,8 +38,10 @@ static bool is_allowed(const struct search_bounds *bounds,
         has_step(node, node->last) &&
         !spend(&used->preemptions, bounds->preemptions))
         return false;
-    /* The fate of single servers is not searched for. */
-    if (move.actor < -1 || strchr("RP", move.kind))
+    /* A single server that begins anew forgets all; its clock is not searched for. */
+    if (move.actor < -1)
+        return move.kind == '!' && spend(&used->forgets, bounds->forgets);
+    if (strchr("RP", move.kind))
         return false;
     switch (move.kind) {
     case '~':

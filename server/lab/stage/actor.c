@@ -74,7 +74,8 @@ static void run(struct program_actor *actor)
 
     lane->answered = lane->unsure = lane->is_wrong = false;
     lane->orders_n = lane->placed_n = lane->tokens_n = lane->wishes_n = 0;
-    lane->wants[0] = lane->lost[0] = '\0';
+    lane->wants[0] = lane->lost[0] = lane->gave[0] = '\0';
+    lane->floor = 0;
     memset(lane->holds, 0, sizeof(lane->holds));
     lane->phase = PAGE_RUNS;
     if (!process.app.locks) {

@@ -87,7 +87,7 @@ struct page_record {
                      the program */
     char sent[320];
     char reply[96];
-    bool is_sql;
+    bool is_sql, is_local;
 };
 
 /* An order of the stage to an actor, to which it hands the turn. */
@@ -134,9 +134,13 @@ struct page_lane {
     bool may_wait;                /* it waits if it has to */
     unsigned asks_n;              /* that were answered "not yet" since */
     char lost[STAGE_NAME_BYTES]; /* it was told so in this move; "" = of none */
+    bool lost_unsure;            /* it had missed a reply before */
+    char gave[STAGE_NAME_BYTES]; /* back, and heard that all is well */
     unsigned tokens_n;           /* that it was granted; the last one, */
     uint64_t token;
     char token_of[STAGE_NAME_BYTES]; /* and of which lock */
+    uint64_t floor;                  /* the highest token that the database */
+    char floor_of[STAGE_NAME_BYTES]; /* had of that lock when it was asked */
     char owner[DLOCK_OWNER_BYTES_MAX + 1];
     unsigned orders_n; /* that it has begun */
     unsigned placed_n; /* orders that were answered as placed */

@@ -216,7 +216,7 @@ static bool begin(struct stage *stage)
     stage->repeats = stage->past_n > 0;
     stage->past_n += stage->past_n == 0;
     stage->look.keys[0] = '\0';
-    stage->unfaithful = false;
+    stage->unfaithful = stage->is_disturbed = false;
     stage->locks[0] = (struct stage_lock){.name = "lock:{1:0}", .setter = -1};
     stage->locks_n = 1;
     stage->insiders = stage->places_n = 0;

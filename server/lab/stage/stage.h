@@ -166,12 +166,15 @@ struct stage_step {
     X(STAGE_LOST, "lost-order", "an order was acknowledged, and is nowhere")   \
     X(STAGE_CHECK, "check", "what the program promises is not so")             \
     X(STAGE_REFUSED, "refused", "refused as sold out with stock left")         \
+    X(STAGE_FAILED, "failed", "an order failed, and nothing was in its way")   \
     X(STAGE_TWO_INSIDE, "two-inside", "two were inside at once")               \
     X(STAGE_DEADLOCK, "deadlock", "nobody can go on, and not all are done")    \
     X(STAGE_LEASE, "foreign-lease", "the lease of another's lock was changed") \
     X(STAGE_LATE, "late-change", "a late command undid what is newer")         \
     X(STAGE_TOLD_LOST, "told-lost",                                            \
       "an owner was told that it lost its lock, but has it")                   \
+    X(STAGE_TOLD_KEPT, "told-kept",                                            \
+      "an owner gave back what it had lost, and was told that all is well")    \
     X(STAGE_ASLEEP, "asleep", "the lock is free, and nobody wakes a waiter")   \
     X(STAGE_OVERTAKEN, "overtaken",                                            \
       "somebody came in before one who had waited longer")                     \

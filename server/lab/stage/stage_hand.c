@@ -72,6 +72,23 @@ void stage_tell(struct stage *stage, int actor, const char *name,
     (void)snprintf(step->reply, sizeof(step->reply), "%s", reply);
 }
 
+/* An order whose INSERT is refused has taken its units before, and loses them; it must
+ * not take others. */
+static void note_taken(struct stage *stage, const struct stage_step *step)
+{
+    struct stage_part *part = &stage->parts[step->actor];
+    unsigned order = stage_lane(stage, (unsigned)step->actor)->orders_n;
+
+    if (strcmp(step->name, "naive-insert") == 0 &&
+        strcmp(step->reply, store_status_text(STORE_STALE_FENCE)) == 0) {
+        stage->cut_short = true;
+        part->order_cut_short = order;
+    } else if (strcmp(step->name, "naive-update") == 0 &&
+               part->order_cut_short == order && order != 0) {
+        stage_broke(stage, STAGE_LEDGER);
+    }
+}
+
 /* A store's step: whether it may have changed the database. */
 static void note_written(struct stage *stage, const struct stage_step *step)
 {
@@ -84,9 +101,7 @@ static void note_written(struct stage *stage, const struct stage_step *step)
     stage->orders += strcmp(step->name, "naive-insert") == 0 ||
                      strcmp(step->name, "place") == 0 ||
                      strcmp(step->name, "INSERT") == 0;
-    if (strcmp(step->name, "naive-insert") == 0 &&
-        strcmp(step->reply, store_status_text(STORE_STALE_FENCE)) == 0)
-        stage->cut_short = true; /* its units were taken before */
+    note_taken(stage, step);
     /* A lot of an instance has two orders at most. */
     stage->orders +=
         stage->scene.batched && strcmp(step->name, "place") == 0 ? 1 : 0;
@@ -115,7 +130,7 @@ static void take_records(struct stage *stage, unsigned first)
         stage_name_owners(stage, step->reply);
         note_written(stage, step);
         stage->touched = stage->touched || (!step->is_sql && step->name[0]);
-        if (!step->is_sql && step->sent[0] &&
+        if (!step->is_sql && !record->is_local && step->sent[0] &&
             strcmp(step->reply, "(held up)") != 0)
             stage->parts[step->actor].commands_n++;
         stage_note_token(stage, step);
@@ -205,7 +220,9 @@ void stage_kill(struct stage *stage, unsigned actor)
     }
     part->pid = 0;
     for (unsigned i = 0; i < stage->scene.buyers; i++)
-        if (stage_process(stage, i) == process)
+        if (stage_process(stage, i) == process) {
             stage->parts[i].is_dead = true;
+            stage->parts[i].died_at = stage->moves_n;
+        }
     world_wait_for_servers(&stage->world);
 }

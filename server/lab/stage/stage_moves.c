@@ -146,6 +146,8 @@ static bool step(struct stage *stage, unsigned actor, char kind)
         part->hears_nothing = verdict == PAGE_LOSE || verdict == PAGE_HOLD;
     if (verdict != PAGE_OK)
         stage->unfaithful = true;
+    if (verdict != PAGE_OK && verdict != PAGE_LOSE)
+        stage->is_disturbed = true;
     if (verdict != PAGE_OK && shown->is_sql)
         stage->cut_short = true;
     stage->posted = !own;
@@ -256,7 +258,7 @@ static bool act_on_node(struct stage *stage, unsigned node, char kind)
                        atomic_load(&stage->board->now_us) + 1000;
     char text[80];
 
-    stage->unfaithful = true;
+    stage->unfaithful = stage->is_disturbed = true;
     (void)snprintf(text, sizeof(text),
                    kind == '!' ? "server %u dies, and begins anew with nothing"
                    : kind == 'F'
@@ -297,7 +299,7 @@ static bool act(struct stage *stage, struct stage_move move)
         return bring_news(stage, actor);
     case '!':
         stage_kill(stage, actor);
-        stage->unfaithful = stage->cut_short = true;
+        stage->unfaithful = stage->is_disturbed = stage->cut_short = true;
         stage_tell(stage, move.actor, "", "the process dies");
         return true;
     case 'L':
@@ -308,7 +310,7 @@ static bool act(struct stage *stage, struct stage_move move)
         stage_tell(stage, -1, "", "the replica lags from now on");
         return world_cut(&stage->world);
     case 'P':
-        stage->unfaithful = true;
+        stage->unfaithful = stage->is_disturbed = true;
         stage_tell(stage, -1, "", "the server dies, its replica is promoted");
         return world_promote(&stage->world);
     default:
@@ -353,7 +355,7 @@ bool stage_move(struct stage *stage, struct stage_move move, char *error,
     stage->touched = !strchr("s~-xil", move.kind);
     stage->posted = stage->is_delivery = false;
     for (unsigned i = 0; i < stage->scene.buyers; i++)
-        stage_lane(stage, i)->lost[0] = '\0';
+        stage_lane(stage, i)->lost[0] = stage_lane(stage, i)->gave[0] = '\0';
     if (act(stage, move) && stage_settle(stage, mover))
         return true;
     (void)snprintf(error, error_size, "%s",

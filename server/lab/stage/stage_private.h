@@ -22,6 +22,7 @@ struct stage_part {
     pid_t pid; /* 0 = not there */
     int pidfd; /* readable when it has ended */
     bool is_dead, has_begun;
+    unsigned died_at;     /* by which move */
     bool hears_nothing;   /* its last step had no reply */
     bool is_asleep;       /* it naps, */
     uint64_t asleep_hash; /* and so were the keys when it began to */
@@ -33,8 +34,11 @@ struct stage_part {
     unsigned place;      /* among those that wait, from 1; 0 = it does not */
     unsigned sure_place; /* the same, if the server gave it up in between */
     unsigned asks_n;     /* of this wait, answered; */
-    uint64_t asked_us;   /* the last of them */
+    uint64_t asked_us;   /* the last of them; */
+    uint64_t steady_us;  /* since when no heartbeat of it was late */
     unsigned orders_n;   /* that it has begun; since the last of them */
+    unsigned
+        order_cut_short; /* the last one that has lost its units; 0 = none */
     bool saw_short;      /* ... there were too few units for it at some time */
     char loss[48];       /* by what the lock that it had went: for people */
     unsigned reads[STAGE_PRODUCTS_N]; /* which version of a stock it has read */
@@ -43,7 +47,8 @@ struct stage_part {
 /* A lock as the server has it. */
 struct stage_lock {
     char name[STAGE_NAME_BYTES];
-    bool has_key; /* on one server at least */
+    bool has_key;      /* on one server at least; */
+    unsigned freed_at; /* since which move it is not */
     bool
         token_is_over; /* the lock was free since the last token was granted, */
     int token_by;      /* to whom, */
@@ -100,7 +105,8 @@ struct stage {
     int64_t units;
     int64_t orders;                   /* that were tried to be written there */
     bool unread;                      /* it has changed since the last audit */
-    bool unfaithful;                  /* somebody died, or a reply was lost */
+    bool unfaithful;                  /* somebody died, or a reply was lost; */
+    bool is_disturbed;                /* anything but the latter */
     bool cut_short;                   /* an order was, between its statements */
     unsigned faults;                  /* found so far */
     unsigned remarks;                 /* the same */
@@ -156,6 +162,15 @@ bool stage_is_outdated(const struct stage *stage,
 
 /* The lock promises an order. */
 bool stage_is_fair(const struct stage *stage);
+
+/* Since the schedule began. */
+bool stage_has_time_passed(const struct stage *stage);
+
+/* The dead actor may have been told that the lock is free. */
+bool stage_may_be_woken(const struct stage *stage, unsigned actor);
+
+/* Its lock tells late and doubled commands apart by numbers: what it says is exact. */
+bool stage_is_exact(const struct stage *stage);
 
 /* The hash of the keys, without the time that is left: naps end when that has changed. */
 uint64_t stage_keys_hash(const struct stage *stage);

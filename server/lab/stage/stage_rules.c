@@ -103,17 +103,47 @@ static void check_leases(struct stage *stage, const struct stage_lock *lock,
         stage_broke(stage, STAGE_LATE);
 }
 
-/* By the server its lease runs, and no lease has ended since it came in. */
+bool stage_is_exact(const struct stage *stage)
+{
+    const struct expected *expected = expected_of(stage->scene.lock);
+
+    return expected && expected->verdicts[PROPERTY_D] == '#' &&
+           stage->world.nodes_n == 1;
+}
+
+static bool has_holds(const struct stage *stage, unsigned actor,
+                      const char *name)
+{
+    const struct page_hold *holds = stage_lane(stage, actor)->holds;
+
+    for (unsigned i = 0; i < PAGE_HOLDS_MAX; i++)
+        if (holds[i].n > 0 && strcmp(holds[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* No lease has ended since it came in, and by the server its own runs, or ended by its
+ * own release: it has not lost the lock. And who has lost it must be told so by the last
+ * release at the latest, unless a copy of that has freed it before. */
 static void check_owner(struct stage *stage, const struct stage_lock *lock,
                         const struct stage_lock *before)
 {
     for (unsigned i = 0; i < stage->scene.buyers; i++) {
         const struct page_lane *lane = stage_lane(stage, i);
+        const struct stage_part *part = &stage->parts[i];
+        bool had_it = before->has_key && before->setter == (int)i;
 
-        if (stage->parts[i].has_begun && strcmp(lane->lost, lock->name) == 0 &&
-            before->has_key && before->setter == (int)i &&
-            stage->parts[i].lapses == stage->lapses)
+        /* One that has missed a reply counts to the earlier of two ends. */
+        if (!part->has_begun ||
+            (lane->lost_unsure && stage_has_time_passed(stage)))
+            continue;
+        if (strcmp(lane->lost, lock->name) == 0 &&
+            part->lapses == stage->lapses && (had_it || stage_is_exact(stage)))
             stage_broke(stage, STAGE_TOLD_LOST);
+        if (strcmp(lane->gave, lock->name) == 0 && !had_it &&
+            stage_is_exact(stage) && !stage->unfaithful &&
+            !has_holds(stage, i, lock->name))
+            stage_broke(stage, STAGE_TOLD_KEPT);
     }
 }
 
@@ -202,13 +232,53 @@ static void note_places(struct stage *stage)
             part->sure_place = ++stage->places_n;
         if (part->place == 0)
             part->place = part->sure_place;
+        if (now_us >= part->asked_us + BEAT_US / 2)
+            part->steady_us = now_us;
         part->asked_us = now_us;
     }
 }
 
+/* Nobody who may have a place in the queue is before ACTOR: all others have none, or have
+ * died, and were not heard of for a heartbeat. A server that heard of nobody at all for
+ * half of one spares its waiters once: not while ACTOR was steady. */
+static bool is_first(const struct stage *stage, unsigned actor)
+{
+    const struct stage_part *part = &stage->parts[actor];
+    uint64_t now_us = atomic_load(&stage->board->now_us);
+
+    for (unsigned i = 0; i < stage->scene.buyers; i++) {
+        const struct stage_part *other = &stage->parts[i];
+        uint64_t heard_us = other->asked_us > part->steady_us ? other->asked_us
+                                                              : part->steady_us;
+
+        if (other->has_begun && stage_lane(stage, i)->unsure)
+            return false;
+        if (i != actor && other->place != 0 &&
+            (!other->is_dead || now_us < heard_us + BEAT_US))
+            return false;
+    }
+    return true;
+}
+
+/* The first in the queue has asked for a free lock, and was told to wait. */
+static void check_turn(struct stage *stage, const struct stage_lock *lock,
+                       const struct stage_lock *before, int mover)
+{
+    if (mover < 0 || before->has_key || lock->has_key || stage->late_n > 0 ||
+        stage->is_delivery || stage->losses > 0 || stage->has_ghost)
+        return;
+    if (wants(stage, (unsigned)mover, lock->name) &&
+        stage->parts[mover].place != 0 &&
+        stage->parts[mover].asks_n !=
+            stage_lane(stage, (unsigned)mover)->asks_n &&
+        is_first(stage, (unsigned)mover))
+        stage_broke(stage, STAGE_ASLEEP);
+}
+
 /* ---- tokens --------------------------------------------------------------- */
 
-/* Those of one lock rise. Somebody that comes in again has its own once more. */
+/* Those of one lock rise. Somebody that comes in again has its own once more. A server
+ * that has lost its data begins anew, but above the token that it was told of. */
 static void check_token(struct stage *stage, struct stage_lock *lock)
 {
     lock->token_is_over = lock->token_is_over || !lock->has_key;
@@ -221,8 +291,12 @@ static void check_token(struct stage *stage, struct stage_lock *lock)
             strcmp(lane->token_of, lock->name) != 0)
             continue;
         part->tokens_n = lane->tokens_n;
-        if (lane->token < lock->token ||
-            (lane->token == lock->token && (!again || lock->token_is_over)))
+        again = again && !lock->token_is_over;
+        if (stage->losses == 0 && (lane->token < lock->token ||
+                                   (lane->token == lock->token && !again)))
+            stage_broke(stage, STAGE_TOKEN);
+        if (strcmp(lane->floor_of, lock->name) == 0 &&
+            lane->token <= lane->floor && !again)
             stage_broke(stage, STAGE_TOKEN);
         lock->token = lane->token;
         lock->token_by = (int)i;
@@ -232,12 +306,20 @@ static void check_token(struct stage *stage, struct stage_lock *lock)
 
 /* ---- sleep ---------------------------------------------------------------- */
 
-static bool is_free(const struct stage *stage, const char *name)
+static const struct stage_lock *lock_of(const struct stage *stage,
+                                        const char *name)
 {
     for (unsigned i = 0; i < stage->locks_n; i++)
         if (strcmp(stage->locks[i].name, name) == 0)
-            return !stage->locks[i].has_key;
-    return true;
+            return &stage->locks[i];
+    return NULL;
+}
+
+static bool is_free(const struct stage *stage, const char *name)
+{
+    const struct stage_lock *lock = lock_of(stage, name);
+
+    return !lock || !lock->has_key;
 }
 
 /* The thread that waits for the lock that the actor wants. One thread of the asynchronous
@@ -292,6 +374,20 @@ static void note_ghost(struct stage *stage)
         stage->has_ghost = true;
 }
 
+/* A dead waiter that may be the one that was woken: others have to look by themselves
+ * then. Nobody listens any more for one that had died before the lock was free; a queue
+ * goes by heartbeats, and wakes it all the same. */
+bool stage_may_be_woken(const struct stage *stage, unsigned actor)
+{
+    const struct stage_part *part = &stage->parts[actor];
+    const char *wants = stage_lane(stage, actor)->wants;
+    const struct stage_lock *lock = lock_of(stage, wants);
+
+    return part->is_dead && part->has_begun && wants[0] != '\0' &&
+           (stage_is_fair(stage) || stage->world.nodes_n > 1 || !lock ||
+            part->died_at >= lock->freed_at);
+}
+
 void stage_check_sleepers(struct stage *stage)
 {
     bool sleeps = false;
@@ -300,9 +396,7 @@ void stage_check_sleepers(struct stage *stage)
     if (stage->late_n > 0 || stage->losses > 0 || stage->has_ghost)
         return;
     for (unsigned i = 0; i < stage->scene.buyers; i++) {
-        /* The one that was woken has died: others have to look by themselves. */
-        if (stage->parts[i].is_dead && stage->parts[i].has_begun &&
-            stage_lane(stage, i)->wants[0] != '\0')
+        if (stage_may_be_woken(stage, i))
             return;
         if (!stage_is_playing(stage, i))
             continue;
@@ -323,10 +417,11 @@ void stage_check_locks(struct stage *stage, const struct stage_lock before[],
 
         check_leases(stage, lock, &before[i], mover);
         check_owner(stage, lock, &before[i]);
-        if (stage_is_fair(stage))
+        if (stage_is_fair(stage)) {
             check_order(stage, lock, &before[i], mover);
-        if (stage->losses == 0)
-            check_token(stage, lock);
+            check_turn(stage, lock, &before[i], mover);
+        }
+        check_token(stage, lock);
     }
     if (stage_is_fair(stage))
         note_places(stage);

@@ -29,6 +29,11 @@ const char *stage_fault_text(enum stage_fault fault)
     return texts[fault];
 }
 
+bool stage_has_time_passed(const struct stage *stage)
+{
+    return atomic_load(&stage->board->now_us) != WORLD_BEGINS_US;
+}
+
 /* ---- the ledger --------------------------------------------------------- */
 
 bool stage_read_ledger(struct stage *stage)
@@ -168,6 +173,26 @@ static bool has_lost_one(struct stage *stage)
     return stage->audit.orders + stage->audit.cancelled < acknowledged;
 }
 
+/* Told that it has an order, which is of another. */
+static bool has_anothers(struct stage *stage)
+{
+    struct store_order found;
+
+    for (unsigned i = 0; i < stage->scene.buyers; i++) {
+        const struct page_lane *lane = stage_lane(stage, i);
+        struct stage_role role = stage_role(&stage->scene, i);
+
+        if (role.key && lane->answered &&
+            (lane->outcome == ORDER_PLACED ||
+             lane->outcome == ORDER_REPLAYED) &&
+            store_order_by_key(stage->world.reader, role.key, &found, NULL) ==
+                STORE_OK &&
+            found.user_id != role.user)
+            return true;
+    }
+    return false;
+}
+
 static bool has_any_key(const struct stage *stage)
 {
     for (unsigned i = 0; i < stage->locks_n; i++)
@@ -210,9 +235,13 @@ static bool has_any_holds_left(struct stage *stage)
     return false;
 }
 
+/* A lost reply is no excuse for a lock that asks again. */
 static bool is_still_held(struct stage *stage)
 {
-    return has_any_key(stage) && !stage->unfaithful && stage->lapses == 0;
+    bool is_excused =
+        stage->is_disturbed || (stage->unfaithful && !stage_is_exact(stage));
+
+    return has_any_key(stage) && !is_excused && stage->lapses == 0;
 }
 
 /* Refused as sold out, though there were enough units all the time. */
@@ -226,6 +255,29 @@ static bool has_refused(struct stage *stage)
             lane->answered && lane->outcome == ORDER_SOLD_OUT &&
             !stage->parts[i].saw_short &&
             units_left_of(stage, role.product) >= role.quantity)
+            return true;
+    }
+    return false;
+}
+
+/* An order has failed in a schedule in which all that was asked was done, and at once: a
+ * lock server that was not asked for seconds may be taken for one that is gone. */
+static bool has_failed(struct stage *stage)
+{
+    unsigned failures = 1u << ORDER_STORE_UNAVAILABLE | 1u << ORDER_OVERLOADED |
+                        1u << ORDER_NO_PRODUCT | 1u << ORDER_SALE_NOT_OPEN |
+                        1u << ORDER_SALE_ENDED;
+
+    if (!stage_has_time_passed(stage))
+        failures |= 1u << ORDER_LOCK_UNREACHABLE;
+
+    if (stage->unfaithful || stage->lapses > 0)
+        return false;
+    for (unsigned i = 0; i < stage->scene.buyers; i++) {
+        const struct page_lane *lane = stage_lane(stage, i);
+
+        if (stage->parts[i].has_begun && lane->answered &&
+            failures & 1u << lane->outcome)
             return true;
     }
     return false;
@@ -279,9 +331,11 @@ static const struct rule {
     {STAGE_FOREVER, AT_ANY_TIME, is_left_for_ever},
     {STAGE_TWICE, WITH_THE_LEDGER, has_too_many},
     {STAGE_LOST, AT_THE_END, has_lost_one},
+    {STAGE_LOST, AT_THE_END, has_anothers},
     {STAGE_HELD, AT_THE_END, is_still_held},
     {STAGE_REFUSED, AT_THE_END, has_refused},
     {STAGE_REFUSED, AT_THE_END, has_refused_its_own},
+    {STAGE_FAILED, AT_THE_END, has_failed},
     {STAGE_HOLDS, AT_THE_END, has_any_holds_left},
     {STAGE_CHECK, AT_THE_END, breaks_a_promise},
     {STAGE_DEADLOCK, BEFORE_THE_END, is_stuck},

@@ -58,6 +58,8 @@ static uint64_t hash_actor(const struct stage *stage, unsigned actor,
 
     hash = hash_number(hash, part->is_dead);
     hash = hash_number(hash, part->has_begun);
+    hash = hash_number(hash, part->place ? part->asked_us : 0);
+    hash = hash_number(hash, stage_may_be_woken(stage, actor));
     if (part->is_dead || !part->has_begun)
         return hash;
     hash = hash_number(hash, lane->phase);
@@ -72,7 +74,7 @@ static uint64_t hash_actor(const struct stage *stage, unsigned actor,
     hash = hash_number(hash, page->heard);
     hash = hash_number(hash, part->hears_nothing);
     hash = hash_number(hash, rank_of(stage, actor));
-    hash = hash_number(hash, part->place ? part->asked_us : 0);
+    hash = hash_number(hash, part->place ? part->steady_us : 0);
     hash = hash_number(hash, part->is_asleep ? part->asleep_hash : 0);
     hash = hash_number(hash, part->was_inside && part->lapses != stage->lapses);
     for (unsigned i = 0; i < page->threads_n; i++) {
@@ -113,6 +115,7 @@ uint64_t stage_hash(struct stage *stage)
     hash = hash_number(hash, stage->written);
     hash = hash_number(hash, stage->faults);
     hash = hash_number(hash, stage->unfaithful);
+    hash = hash_number(hash, stage->is_disturbed);
     hash = hash_number(hash, stage->cut_short);
     hash = hash_number(hash, stage->has_ghost);
     hash = hash_number(hash, stage->lapses > 0);

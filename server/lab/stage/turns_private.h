@@ -29,7 +29,7 @@ struct open_step {
     char step[24];
     char key[64];
     char sent[320];
-    bool is_sql;
+    bool is_sql, is_local;
     enum page_verdict verdict;
 };
 

@@ -79,6 +79,7 @@ static void tell_step(unsigned node, const char *reply)
     memcpy(record->key, step->key, sizeof(record->key));
     memcpy(record->sent, step->sent, sizeof(record->sent));
     record->is_sql = step->is_sql;
+    record->is_local = step->is_local;
     if (turns_nodes_n > 1 && !step->is_sql)
         (void)snprintf(record->who, sizeof(record->who), "server %u", node + 1);
     (void)snprintf(record->reply, sizeof(record->reply), "%s", reply);
@@ -104,6 +105,7 @@ enum page_verdict turns_step(const struct page_thread *step)
     memcpy(open->key, step->key, sizeof(open->key));
     tell_sent(step, open->sent, sizeof(open->sent));
     open->is_sql = step->is_sql;
+    open->is_local = step->is_local;
     open->verdict = turns_self->verdict;
     return open->verdict;
 }

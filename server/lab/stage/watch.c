@@ -2,7 +2,9 @@
 #include "server/lab/stage/watch.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <inttypes.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +32,35 @@ bool watch_takes(enum page_verdict verdict)
     if (is_it)
         commit = PAGE_OK;
     return is_it;
+}
+
+static ssize_t find_no_room(int fd, const void *bytes, size_t size)
+{
+    (void)fd, (void)bytes, (void)size;
+    errno = ENOSPC;
+    return -1;
+}
+
+static ssize_t find_no_room_at(int fd, const void *bytes, size_t size,
+                               off_t offset)
+{
+    (void)offset;
+    return find_no_room(fd, bytes, size);
+}
+
+/* A COMMIT must fail in SQLite itself, because a fault may stand in any line that looks at
+ * what it said. */
+void watch_disk(bool is_full)
+{
+    sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
+    sqlite3_syscall_ptr plain =
+        is_full ? (sqlite3_syscall_ptr)find_no_room : NULL;
+    sqlite3_syscall_ptr at =
+        is_full ? (sqlite3_syscall_ptr)find_no_room_at : NULL;
+
+    (void)vfs->xSetSystemCall(vfs, "write", plain);
+    (void)vfs->xSetSystemCall(vfs, "pwrite", at);
+    (void)vfs->xSetSystemCall(vfs, "pwrite64", at);
 }
 
 /* ---- the step hooks ----------------------------------------------------- */
@@ -111,7 +142,8 @@ static enum store_verdict inside(const struct store_step *step)
         return STORE_GO;
     if (!commits)
         return before && watch_takes(PAGE_REFUSE) ? STORE_FAIL : STORE_GO;
-    return watch_takes(before ? PAGE_FAIL : PAGE_LOSE) ? STORE_FAIL : STORE_GO;
+    watch_disk(before && watch_takes(PAGE_FAIL));
+    return !before && watch_takes(PAGE_LOSE) ? STORE_FAIL : STORE_GO;
 }
 
 /* Order by order a transaction is one step. */
@@ -192,14 +224,15 @@ static void note_wish(const char *name, bool may_wait, unsigned thread)
     lane->asks_n = 0;
 }
 
-/* An owner that has lost a reply counts to the earlier of two ends. */
 static void note_lost(const char *name, enum dlock_status status)
 {
     struct page_lane *lane = turns_own_lane();
 
-    if (status == DLOCK_LOST && !lane->unsure)
-        (void)snprintf(lane->lost, sizeof(lane->lost), "%.*s",
-                       STAGE_NAME_BYTES - 1, name);
+    if (status != DLOCK_LOST)
+        return;
+    (void)snprintf(lane->lost, sizeof(lane->lost), "%.*s", STAGE_NAME_BYTES - 1,
+                   name);
+    lane->lost_unsure = lane->unsure;
 }
 
 /* By the actor's letter, if its role has not another user. */
@@ -247,9 +280,14 @@ static void note_acquired(const char *name, enum dlock_status status,
 
 static void note_released(const char *name, enum dlock_status status)
 {
+    struct page_lane *lane = turns_own_lane();
+
     note_lost(name, status);
     if (status != DLOCK_OK)
-        turns_own_lane()->unsure = true;
+        lane->unsure = true;
+    else
+        (void)snprintf(lane->gave, sizeof(lane->gave), "%.*s",
+                       STAGE_NAME_BYTES - 1, name);
     if (!watch_no_lock)
         turns_note(status == DLOCK_OK ? "released it" : "released it: %s",
                    dlock_status_text(status));

@@ -27,6 +27,10 @@ void watch_commit(enum page_verdict verdict);
 /* Whether that is the verdict, which counts once. */
 bool watch_takes(enum page_verdict verdict);
 
+/* From now on nothing can be written, or it can again: between the hook's calls before
+ * and after a COMMIT. */
+void watch_disk(bool is_full);
+
 /* watch_store() of an instance. */
 enum store_verdict watch_batch(const struct store_step *step);
 

@@ -107,6 +107,7 @@ static enum store_verdict end_step(const struct store_step *step)
         turns_transaction(has_begun = strcmp(text, "ok") == 0);
     if (!is(step, "commit"))
         return STORE_GO;
+    watch_disk(false);
     turns_transaction(false);
     return watch_takes(PAGE_LOSE) ? STORE_FAIL : STORE_GO;
 }
@@ -128,9 +129,10 @@ enum store_verdict watch_batch(const struct store_step *step)
     has_begun = has_begun && !begins;
     if (turns_ending())
         return STORE_FAIL;
-    if (!watch_takes(begins ? PAGE_REFUSE : PAGE_FAIL))
+    watch_disk(watch_takes(PAGE_FAIL));
+    if (!begins || !watch_takes(PAGE_REFUSE))
         return STORE_GO;
-    (void)turns_stepped(0, begins ? "another process writes" : "it fails");
+    (void)turns_stepped(0, "another process writes");
     return STORE_FAIL;
 }
 
@@ -183,21 +185,22 @@ enum store_status __wrap_store_fence_floor(struct store_reader *reader,
                                            struct store_error *error)
 {
     struct page_thread shown = {.is_sql = true, .step = "SELECT", .words_n = 1};
+    struct page_lane *lane = turns_own_lane();
     enum store_status status;
     char text[96];
 
-    if (!watch_floor) {
-        status =
-            __real_store_fence_floor(reader, product_id, name, token, error);
-        turns_hear(token, sizeof(*token));
-        return status;
-    }
     (void)snprintf(shown.words, sizeof(shown.words),
                    "SELECT the highest token of %s", name);
-    (void)turns_step(&shown);
+    if (watch_floor)
+        (void)turns_step(&shown);
     status = __real_store_fence_floor(reader, product_id, name, token, error);
     (void)snprintf(text, sizeof(text), "%" PRIu64, *token);
-    (void)turns_stepped(0,
-                        status == STORE_OK ? text : store_status_text(status));
+    if (watch_floor)
+        (void)turns_stepped(0, status == STORE_OK ? text
+                                                  : store_status_text(status));
+    else
+        turns_hear(token, sizeof(*token));
+    lane->floor = watch_floor ? *token : 0;
+    (void)snprintf(lane->floor_of, sizeof(lane->floor_of), "%s", name);
     return status;
 }
