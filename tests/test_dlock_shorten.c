@@ -2,12 +2,6 @@
  * A lease that is made shorter by hand: those that wait for the lock have gone to
  * sleep until its old end, and have to hear of the new one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -34,21 +28,20 @@ static void *wait_for_it(void *arg)
     return NULL;
 }
 
-static void begin(struct lock_rig *rig, const char *strategy, bool by_owner,
-                  struct shortened *test)
+static void begin(const char *strategy, bool by_owner, struct shortened *test)
 {
     char channel[100];
 
-    test->pair = lock_pair_open(rig, strategy);
+    test->pair = lock_pair_open(strategy);
     (void)snprintf(channel, sizeof(channel), "{k}:dlock-%s%s",
                    by_owner ? "turn:" : "freed",
                    by_owner ? dlock_session_owner(test->pair.session[1]) : "");
-    test->listener = redis_server_listen(rig->server, channel);
+    test->listener = redis_server_listen(rig.server, channel);
     assert_int_equal(lock_pair_take(&test->pair, 0, 0, LONG_MS), DLOCK_OK);
-    step_log_reset(&rig->log);
+    step_log_reset(&rig.log);
     assert_int_equal(pthread_create(&test->thread, NULL, wait_for_it, test), 0);
     /* The second one after it has subscribed: it sleeps, or is about to. */
-    step_log_await(&rig->log, "eval-acquire", 2);
+    step_log_await(&rig.log, "eval-acquire", 2);
 }
 
 static enum dlock_status extend(struct shortened *test, unsigned lease_ms)
@@ -57,12 +50,12 @@ static enum dlock_status extend(struct shortened *test, unsigned lease_ms)
                         NULL);
 }
 
-static void shorten(struct lock_rig *rig, const char *strategy, bool by_owner)
+static void shorten(const char *strategy, bool by_owner)
 {
     struct shortened test = {.status = DLOCK_MISUSE};
     uint64_t shortened_at_ms;
 
-    begin(rig, strategy, by_owner, &test);
+    begin(strategy, by_owner, &test);
     assert_int_equal(extend(&test, 2 * LONG_MS), DLOCK_OK);
     assert_false(redis_server_heard(test.listener, MOMENT_MS));
     shortened_at_ms = lock_rig_now_ms();
@@ -77,19 +70,19 @@ static void shorten(struct lock_rig *rig, const char *strategy, bool by_owner)
     lock_pair_close(&test.pair);
 }
 
-static void test_redisson(void **state)
+static void test_redisson(NO_STATE)
 {
-    shorten(*state, "redisson", false);
+    shorten("redisson", false);
 }
 
-static void test_fenced(void **state)
+static void test_fenced(NO_STATE)
 {
-    shorten(*state, "fenced", true);
+    shorten("fenced", true);
 }
 
-static void test_fair(void **state)
+static void test_fair(NO_STATE)
 {
-    shorten(*state, "fair", true);
+    shorten("fair", true);
 }
 
 struct waiter {
@@ -111,15 +104,14 @@ static void *wait_and_give(void *arg)
 }
 
 /* The first may leave before the new end: the others must not sleep beyond it. */
-static void test_all_waiters_of_a_client_are_told(void **state)
+static void test_all_waiters_of_a_client_are_told(NO_STATE)
 {
     enum { WAITERS_N = 3, TRIES = 2 };
-    struct lock_rig *rig = *state;
-    struct lock_pair pair = lock_pair_open(rig, "redisson");
+    struct lock_pair pair = lock_pair_open("redisson");
     struct waiter waiters[WAITERS_N];
 
     assert_int_equal(lock_pair_take(&pair, 0, 0, LONG_MS), DLOCK_OK);
-    step_log_reset(&rig->log);
+    step_log_reset(&rig.log);
     for (unsigned i = 0; i < WAITERS_N; i++) {
         waiters[i].session = lock_rig_session(pair.client[1]);
         assert_int_equal(pthread_create(&waiters[i].thread, NULL, wait_and_give,
@@ -127,27 +119,24 @@ static void test_all_waiters_of_a_client_are_told(void **state)
                          0);
     }
     /* Each tries once more when its subscription stands. */
-    step_log_await(&rig->log, "eval-acquire", WAITERS_N * TRIES);
-    step_log_reset(&rig->log);
-    assert_int_equal(
-        dlock_extend(pair.session[0], &pair.grant[0], LONG_MS / 2, NULL),
-        DLOCK_OK);
-    step_log_await(&rig->log, "eval-acquire", WAITERS_N);
+    step_log_await(&rig.log, "eval-acquire", WAITERS_N * TRIES);
+    step_log_reset(&rig.log);
+    assert_int_equal(lock_pair_extend(&pair, 0, LONG_MS / 2), DLOCK_OK);
+    step_log_await(&rig.log, "eval-acquire", WAITERS_N);
     assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
     for (unsigned i = 0; i < WAITERS_N; i++) {
         assert_int_equal(pthread_join(waiters[i].thread, NULL), 0);
         assert_int_equal(waiters[i].status, DLOCK_OK);
     }
-    lock_pair_close(&pair);
 }
 
 /* What a second hold needs stays, so there is no earlier end to tell of. */
-static void test_an_inner_hold_tells_nobody(void **state)
+static void test_an_inner_hold_tells_nobody(NO_STATE)
 {
     struct shortened test = {.status = DLOCK_MISUSE};
     struct dlock_grant inner;
 
-    begin(*state, "fenced", true, &test);
+    begin("fenced", true, &test);
     assert_int_equal(
         lock_rig_take(test.pair.session[0], "k", 0, LONG_MS, &inner), DLOCK_OK);
     assert_int_equal(extend(&test, SHORT_MS), DLOCK_OK);
@@ -161,17 +150,11 @@ static void test_an_inner_hold_tells_nobody(void **state)
     lock_pair_close(&test.pair);
 }
 
-#define TEST(name) cmocka_unit_test_setup(name, lock_rig_fresh)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_redisson),
-        TEST(test_fenced),
-        TEST(test_fair),
-        TEST(test_all_waiters_of_a_client_are_told),
-        TEST(test_an_inner_hold_tells_nobody),
-    };
-
-    return cmocka_run_group_tests(tests, lock_rig_setup, lock_rig_teardown);
-}
+static const struct CMUnitTest tests[] = {
+    LOCK_TEST(test_redisson),
+    LOCK_TEST(test_fenced),
+    LOCK_TEST(test_fair),
+    LOCK_TEST(test_all_waiters_of_a_client_are_told),
+    LOCK_TEST(test_an_inner_hold_tells_nobody),
+};
+LOCK_RIG_MAIN(tests)
