@@ -7,6 +7,39 @@
 
 #include "tests/support/lock_rig.h"
 
+/* Each lock with a lease tells whose it is, and lets nobody else set its end. */
+static void test_a_hold_is_seen_and_extended(NO_STATE)
+{
+    static const char *const names[] = {"token-lua", "watchdog", "reentrant",
+                                        "spin",      "redisson", "fenced",
+                                        "fair",      "multi"};
+
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        struct lock_pair pair = lock_pair_open(names[i]);
+        struct dlock_holder seen;
+
+        assert_int_equal(dlock_inspect(pair.session[1], "k", &seen, NULL), 0);
+        assert_false(seen.held);
+        assert_int_equal(lock_pair_take(&pair, 0, 0, 5000), DLOCK_OK);
+        assert_int_equal(dlock_inspect(pair.session[1], "k", &seen, NULL), 0);
+        assert_true(seen.held);
+        assert_string_equal(seen.owner, dlock_session_owner(pair.session[0]));
+        assert_in_range(seen.remaining_ms, 4000, 5000);
+        assert_int_equal(lock_pair_extend(&pair, 0, 60000), DLOCK_OK);
+        assert_in_range(lock_rig_ask("PTTL k"), 50000, 60000);
+        assert_in_range(lock_pair_left_ms(&pair, 0), 50000, 60000);
+        assert_int_equal(lock_pair_extend(&pair, 0, 2000), DLOCK_OK);
+        assert_in_range(lock_rig_ask("PTTL k"), 1, 2000);
+        pair.grant[1] = pair.grant[0];
+        lock_rig_pass_off(pair.session[1], &pair.grant[1]);
+        assert_int_equal(lock_pair_extend(&pair, 1, 9000), DLOCK_LOST);
+        lock_rig_end_lease();
+        assert_int_equal(lock_pair_extend(&pair, 0, 60000), DLOCK_LOST);
+        assert_int_equal(lock_pair_give(&pair, 0), DLOCK_LOST);
+        lock_pair_close(&pair);
+    }
+}
+
 /* All holds have one key: what one of them gives up, another may still need. */
 static void test_extending_one_hold_shortens_no_other(NO_STATE)
 {
@@ -187,6 +220,7 @@ static void test_of_a_lost_lease_nothing_remains(NO_STATE)
 }
 
 static const struct CMUnitTest tests[] = {
+    LOCK_TEST(test_a_hold_is_seen_and_extended),
     LOCK_TEST(test_extending_one_hold_shortens_no_other),
     LOCK_TEST(test_a_renewal_under_way_lengthens_no_extended_lease),
     LOCK_TEST(test_extending_beside_renewals),

@@ -72,9 +72,12 @@ static void test_lost_reply(NO_STATE)
 /* A release that never comes: what follows is another grant all the same. */
 static void test_no_token_twice_behind_a_lost_release(NO_STATE)
 {
-    struct lock_pair pair = lock_pair_held("fenced", 0);
-    uint64_t first = pair.grant[0].token;
+    struct lock_pair pair;
+    uint64_t first;
 
+    rig.command_timeout_ms = LOCK_RIG_TIMEOUT_MS;
+    pair = lock_pair_held("fenced", 0);
+    first = pair.grant[0].token;
     step_log_fail(&rig.log, "eval-release", DLOCK_BEFORE, STEP_LOG_ALWAYS);
     assert_int_equal(lock_pair_give(&pair, 0), DLOCK_UNREACHABLE);
     step_log_fail(&rig.log, "eval-release", DLOCK_BEFORE, 0);

@@ -3,11 +3,11 @@
  * the holder is told that it was force, not an accident, within one renewal
  * period.
  */
-#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
-#include "tests/support/lock_rig.h"
+#include "tests/support/async_note.h"
+#include "tests/support/lock_waiter.h"
 
 enum { LEASE_MS = LOCK_RIG_LEASE_MS / 2, PERIOD_MS = LEASE_MS / 3 };
 
@@ -33,41 +33,23 @@ static void test_holder_is_told(NO_STATE)
     assert_int_equal(lock_hold_give(&pair, &grant), DLOCK_LOST);
 }
 
-static void note_grant(void *ctx, struct dlock_session *session,
-                       enum dlock_status status,
-                       const struct dlock_grant *grant,
-                       const struct dlock_error *error)
-{
-    _Atomic uint64_t *token = ctx;
-
-    (void)session;
-    (void)status;
-    (void)error;
-    atomic_store(token, grant == NULL ? UINT64_MAX : grant->token);
-}
-
 /* Also if somebody else has it by then: force is why, not the somebody. */
 static void test_waiter_is_woken(NO_STATE)
 {
     struct dlock_grant grant;
     struct lock_pair pair = open_renewed("fenced");
     struct lock_single third = lock_single_open("fenced");
-    struct dlock_terms terms = {.wait_ms = 20000};
-    _Atomic uint64_t token = 0;
+    struct note note = {.n = 0};
     uint64_t forced_ms;
 
     assert_int_equal(lock_hold_take(&pair, "k", 0, &grant), 0);
-    assert_int_equal(dlock_acquire_async(pair.session[1], "k", &terms,
-                                         note_grant, &token, NULL),
-                     DLOCK_OK);
+    assert_int_equal(note_begin(pair.session[1], "k", 20000, &note), DLOCK_OK);
     step_log_await(&rig.log, "subscribe", 1);
     lock_rig_sleep_ms(20);
     forced_ms = lock_rig_now_ms();
     assert_int_equal(dlock_force_release(third.session, "k", NULL), DLOCK_OK);
-    while (atomic_load(&token) == 0 &&
-           lock_rig_now_ms() < forced_ms + LOCK_RIG_LONG_MS)
-        lock_rig_sleep_ms(1);
-    assert_int_equal(atomic_load(&token), grant.token + 1);
+    assert_int_equal(note_await(&note), DLOCK_OK);
+    assert_int_equal(note.grant.token, grant.token + 1);
     /* Not only when the lease would have ended. */
     assert_in_range(lock_rig_now_ms() - forced_ms, 0, 2 * PERIOD_MS);
     assert_int_equal(lock_rig_await_lost(1), DLOCK_LOSS_FORCED);
@@ -157,38 +139,29 @@ static void test_nothing_to_force(NO_STATE)
     assert_string_equal(error.text, "force: strategy none cannot");
 }
 
-static void *wait_for_it(void *session)
-{
-    struct dlock_grant grant;
-
-    assert_int_equal(lock_rig_take(session, "k", 10000, 0, &grant), DLOCK_OK);
-    assert_int_equal(dlock_release(session, &grant, NULL), DLOCK_OK);
-    return NULL;
-}
-
 /* Where waiters are woken but do not queue they are counted, without names. */
 static void test_who_waits_without_a_queue_is_counted(NO_STATE)
 {
     struct lock_pair pair = lock_pair_open("redisson");
     struct dlock_waiting waiters[2] = {{"x"}};
-    struct dlock_grant grant;
-    pthread_t thread;
+    struct lock_waiter waiter = {.session = pair.session[1], .wait_ms = 10000};
     size_t n = 7;
 
     assert_int_equal(
         dlock_inspect_waiters(pair.session[0], "k", waiters, 2, &n, NULL),
         DLOCK_OK);
     assert_int_equal(n, 0);
-    assert_int_equal(lock_hold_take(&pair, "k", 0, &grant), DLOCK_OK);
-    pthread_create(&thread, NULL, wait_for_it, pair.session[1]);
+    assert_int_equal(lock_pair_take(&pair, 0, 0, 0), DLOCK_OK);
+    lock_waiter_start(&waiter);
     while (n == 0)
         assert_int_equal(
             dlock_inspect_waiters(pair.session[0], "k", waiters, 2, &n, NULL),
             DLOCK_OK);
     assert_int_equal(n, 1);
     assert_string_equal(waiters[0].owner, "");
-    assert_int_equal(lock_hold_give(&pair, &grant), DLOCK_OK);
-    pthread_join(thread, NULL);
+    assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
+    lock_waiter_join(&waiter);
+    assert_int_equal(waiter.status, DLOCK_OK);
 }
 
 static void test_bad_questions_about_waiters(NO_STATE)

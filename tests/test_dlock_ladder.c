@@ -242,27 +242,11 @@ static void test_lost_reply_is_not_sent_again(NO_STATE)
     }
 }
 
-static void test_inspect_and_extend(NO_STATE)
+static void test_what_has_no_lease_has_no_end(NO_STATE)
 {
+    struct lock_pair pair = lock_pair_open("setnx");
     struct dlock_holder holder;
-    struct lock_pair pair = lock_pair_open("token-lua");
 
-    assert_int_equal(dlock_inspect(pair.session[0], "k", &holder, NULL), 0);
-    assert_false(holder.held);
-    assert_int_equal(lock_pair_take(&pair, 0, 0, 5000), DLOCK_OK);
-    assert_int_equal(dlock_inspect(pair.session[1], "k", &holder, NULL), 0);
-    assert_true(holder.held);
-    assert_string_equal(holder.owner, dlock_session_owner(pair.session[0]));
-    assert_in_range(holder.remaining_ms, 4000, 5000);
-    assert_int_equal(lock_pair_extend(&pair, 0, 9000), 0);
-    assert_int_equal(dlock_inspect(pair.session[1], "k", &holder, NULL), 0);
-    assert_in_range(holder.remaining_ms, 8000, 9000);
-    lock_rig_end_lease();
-    assert_int_equal(lock_pair_extend(&pair, 0, 9000), DLOCK_LOST);
-    assert_int_equal(lock_pair_give(&pair, 0), DLOCK_LOST);
-    lock_pair_close(&pair);
-
-    pair = lock_pair_open("setnx");
     assert_int_equal(lock_pair_take(&pair, 0, 0, 5000), DLOCK_OK);
     assert_int_equal(pair.grant[0].deadline_ms, UINT64_MAX);
     assert_int_equal(dlock_inspect(pair.session[1], "k", &holder, NULL), 0);
@@ -281,6 +265,6 @@ static const struct CMUnitTest tests[] = {
     LOCK_TEST(test_10_what_is_in_the_lock),
     LOCK_TEST(test_11_extend_looks_first),
     LOCK_TEST(test_lost_reply_is_not_sent_again),
-    LOCK_TEST(test_inspect_and_extend),
+    LOCK_TEST(test_what_has_no_lease_has_no_end),
 };
 LOCK_RIG_MAIN(tests)

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tests/support/lock_rig.h"
+#include "tests/support/lock_waiter.h"
 
 /* 16: a method that calls another one with the same lock --------------------- */
 
@@ -27,18 +27,25 @@ static void test_16_locking_yourself_out(NO_STATE)
 
 static void test_16_coming_in_again(NO_STATE)
 {
-    static const char *const locks[] = {"reentrant-local", "reentrant", "spin"};
+    static const char *const locks[] = {
+        "reentrant-local", "reentrant", "spin", "redisson", "fair", "fenced"};
 
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < COUNT_OF(locks); i++) {
         struct lock_pair pair = lock_pair_open(locks[i]);
         struct dlock_grant grants[4];
+        struct dlock_holder seen;
 
         for (unsigned n = 1; n <= 3; n++) {
             assert_int_equal(lock_pair_take(&pair, 0, 20, 5000), DLOCK_OK);
             assert_int_equal(pair.grant[0].holds, n);
             grants[n] = pair.grant[0];
+            assert_int_equal(dlock_inspect(pair.session[1], "k", &seen, NULL),
+                             DLOCK_OK);
+            /* The first counts in its process. */
+            assert_int_equal(seen.holds, i == 0 ? 1 : n);
         }
         for (unsigned n = 3; n > 0; n--) {
+            assert_int_equal(lock_pair_take(&pair, 1, 0, 5000), DLOCK_BUSY);
             pair.grant[0] = grants[n];
             assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
             assert_int_equal(lock_rig_is_held(), n > 1);
@@ -141,8 +148,10 @@ static void test_18_wrongtype(NO_STATE)
     struct dlock_terms terms = {.lease_ms = 50};
     struct dlock_grant grant = {.name = "k"};
     struct dlock_error error = {""};
-    struct lock_pair pair = lock_pair_open("reentrant-broken");
+    struct lock_pair pair;
 
+    rig.command_timeout_ms = LOCK_RIG_TIMEOUT_MS;
+    pair = lock_pair_open("reentrant-broken");
     assert_int_equal(
         dlock_acquire(pair.session[0], "k", &terms, &grant, &error),
         DLOCK_UNKNOWN);
@@ -212,25 +221,17 @@ static void test_20_spin_looks_less_and_less(NO_STATE)
     assert_true(polls > 2 * spins);
 }
 
-static void *wait_for_it(void *pair)
-{
-    return lock_pair_take(pair, 1, 5000, 0) == DLOCK_OK ? pair : NULL;
-}
-
 /* Sooner or later the waiter looks, and then the lock is free. */
 static void test_20_spin_gets_it(NO_STATE)
 {
-    struct lock_pair pair = lock_pair_open("spin");
-    pthread_t thread;
-    void *got;
+    struct lock_pair pair = lock_pair_held("spin", 5000);
+    struct lock_waiter waiter = {.session = pair.session[1], .wait_ms = 5000};
 
-    assert_int_equal(lock_pair_take(&pair, 0, 0, 5000), DLOCK_OK);
-    assert_int_equal(pthread_create(&thread, NULL, wait_for_it, &pair), 0);
+    lock_waiter_start(&waiter);
     step_log_await(&rig.log, "eval-take", 6);
     assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
-    assert_int_equal(pthread_join(thread, &got), 0);
-    assert_ptr_equal(got, &pair);
-    assert_int_equal(lock_pair_give(&pair, 1), DLOCK_OK);
+    lock_waiter_join(&waiter);
+    assert_int_equal(waiter.status, DLOCK_OK);
 }
 
 /* A pause does not outlast the wait: the ninth would end after 383 ms. */
@@ -253,36 +254,6 @@ static void test_20_spin_ends_in_time(NO_STATE)
     assert_in_range(best_ms, 259, 360);
 }
 
-/* Renewal of the hash asks for the owner, as everything else does. */
-static void test_reentrant_inspect_extend_renew(NO_STATE)
-{
-    struct dlock_holder holder;
-    struct lock_pair pair;
-
-    rig.watchdog_lease_ms = LOCK_RIG_LEASE_MS;
-    pair = lock_pair_open("reentrant");
-    assert_int_equal(lock_pair_take(&pair, 0, 0, 0), DLOCK_OK);
-    step_log_await(&rig.log, "eval-renew", 4);
-    assert_int_equal(dlock_inspect(pair.session[1], "k", &holder, NULL),
-                     DLOCK_OK);
-    assert_true(holder.held);
-    assert_int_equal(holder.holds, 1);
-    assert_string_equal(holder.owner, dlock_session_owner(pair.session[0]));
-    assert_in_range(holder.remaining_ms, 1, LOCK_RIG_LEASE_MS);
-    assert_int_equal(lock_pair_extend(&pair, 0, 9000), DLOCK_OK);
-    assert_in_range(lock_rig_ask("PTTL k"), 8000, 9000);
-    /* Shorter, and there is nobody to wake. */
-    assert_int_equal(lock_pair_extend(&pair, 0, 5000), DLOCK_OK);
-    assert_in_range(lock_rig_ask("PTTL k"), 4000, 5000);
-    pair.grant[1] = pair.grant[0];
-    lock_rig_pass_off(pair.session[1], &pair.grant[1]);
-    assert_int_equal(lock_pair_extend(&pair, 1, 9000), DLOCK_LOST);
-    assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
-    assert_int_equal(dlock_inspect(pair.session[1], "k", &holder, NULL),
-                     DLOCK_OK);
-    assert_false(holder.held);
-}
-
 static const struct CMUnitTest tests[] = {
     LOCK_TEST(test_16_locking_yourself_out),
     LOCK_TEST(test_16_coming_in_again),
@@ -295,6 +266,5 @@ static const struct CMUnitTest tests[] = {
     LOCK_TEST(test_20_spin_looks_less_and_less),
     LOCK_TEST(test_20_spin_gets_it),
     LOCK_TEST(test_20_spin_ends_in_time),
-    LOCK_TEST(test_reentrant_inspect_extend_renew),
 };
 LOCK_RIG_MAIN(tests)

@@ -5,10 +5,9 @@
  *
  *    1  release of someone else's lock;         here, and ladder: test_10
  *       success reported on an expired lock
- *    2  a re-sent release throws at its owner   redisson: lost_reply_of_release,
+ *    2  a re-sent release throws at its owner   here (03), redisson:
  *                                               unknown_release_once_more
- *    3  a re-sent acquire counts as re-entry    here (long), redisson:
- *                                               lost_reply_of_acquire
+ *    3  a re-sent acquire counts as re-entry    here
  *    4  lost wake-up before the subscription    wakeup: missed_wakeup,
  *                                               stuck_subscriber
  *    5  who gave up leaves a renewed lock       here (timed out), async: all of
@@ -38,6 +37,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "tests/support/async_note.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/lock_rig.h"
 
@@ -73,16 +73,19 @@ static void test_03_lost_replies_leave_no_hold_behind(NO_STATE)
     struct dlock_grant grants[3];
 
     for (unsigned i = 0; i < 3; i++) {
-        step_log_fail(&rig.log, "eval-acquire", DLOCK_AFTER, i % 3);
-        assert_int_equal(
-            lock_rig_take(pair.session[0], "k", 0, 5000, &grants[i]), DLOCK_OK);
+        step_log_reset(&rig.log);
+        step_log_fail(&rig.log, "eval-acquire", DLOCK_AFTER, i);
+        assert_int_equal(lock_hold_take(&pair, "k", 5000, &grants[i]),
+                         DLOCK_OK);
+        assert_int_equal(step_log_count(&rig.log, "eval-acquire"), 1 + i);
         assert_int_equal(grants[i].holds, i + 1);
     }
     for (unsigned i = 3; i-- > 0;) {
         assert_int_equal(lock_rig_probe("redisson", "k"), DLOCK_BUSY);
-        step_log_fail(&rig.log, "eval-release", DLOCK_AFTER, i % 3);
-        assert_int_equal(dlock_release(pair.session[0], &grants[i], NULL),
-                         DLOCK_OK);
+        step_log_reset(&rig.log);
+        step_log_fail(&rig.log, "eval-release", DLOCK_AFTER, i);
+        assert_int_equal(lock_hold_give(&pair, &grants[i]), DLOCK_OK);
+        assert_int_equal(step_log_count(&rig.log, "eval-release"), 1 + i);
     }
     assert_int_equal(lock_rig_probe("redisson", "k"), DLOCK_OK);
 }
@@ -180,48 +183,26 @@ static void test_12_failed_release_can_be_repeated(NO_STATE)
 
 /* 13 ------------------------------------------------------------------------ */
 
-struct late_grant {
-    atomic_uint n;
-    enum dlock_status status;
-    struct dlock_grant grant;
-};
-
-static void note_grant(void *ctx, struct dlock_session *session,
-                       enum dlock_status status,
-                       const struct dlock_grant *grant,
-                       const struct dlock_error *error)
-{
-    struct late_grant *late = ctx;
-
-    (void)session;
-    (void)error;
-    late->status = status;
-    if (grant != NULL)
-        late->grant = *grant;
-    (void)atomic_fetch_add(&late->n, 1);
-}
-
 /*
  * The command (DLOCK_BEFORE) or its reply (_AFTER) is on its way for longer than
  * the lease, by the holder's clock.
  */
-static void be_late(struct dlock_session *session, enum dlock_phase phase,
-                    const struct dlock_terms *terms, struct late_grant *late)
+static struct note be_late(struct dlock_session *session,
+                           enum dlock_phase phase,
+                           const struct dlock_terms *terms)
 {
-    uint64_t until = lock_rig_now_ms() + LOCK_RIG_LONG_MS;
+    struct note late = {.n = 0};
 
-    atomic_store(&late->n, 0);
     step_log_reset(&rig.log);
     step_log_shut(&rig.log, "eval-acquire", phase);
     assert_int_equal(
-        dlock_acquire_async(session, "k", terms, note_grant, late, NULL),
+        dlock_acquire_async(session, "k", terms, note_done, &late, NULL),
         DLOCK_OK);
     step_log_await_gate(&rig.log, 1);
     lock_rig_sleep_ms(terms->lease_ms + 20);
     step_log_open(&rig.log);
-    while (atomic_load(&late->n) == 0 && lock_rig_now_ms() < until)
-        lock_rig_sleep_ms(1);
-    assert_int_equal(atomic_load(&late->n), 1);
+    (void)note_await(&late);
+    return late;
 }
 
 /*
@@ -232,14 +213,14 @@ static void test_13_a_lease_that_is_over_is_no_grant(NO_STATE)
 {
     struct lock_pair pair = lock_pair_open("redisson");
     struct dlock_terms terms = {.lease_ms = 40};
-    struct late_grant late = {0};
+    struct note late;
 
-    be_late(pair.session[0], DLOCK_AFTER, &terms, &late);
+    late = be_late(pair.session[0], DLOCK_AFTER, &terms);
     assert_int_equal(late.status, DLOCK_LOST);
     assert_int_equal(step_log_count(&rig.log, "eval-acquire"), 1);
     assert_false(lock_rig_is_held());
     terms.wait_ms = 5000;
-    be_late(pair.session[0], DLOCK_AFTER, &terms, &late);
+    late = be_late(pair.session[0], DLOCK_AFTER, &terms);
     assert_int_equal(late.status, DLOCK_OK);
     assert_int_equal(late.grant.holds, 1);
     assert_in_range(step_log_count(&rig.log, "eval-acquire"), 2, 3);
@@ -254,9 +235,9 @@ static void test_13_a_late_grant_is_given_back_late(NO_STATE)
     rig.command_timeout_ms = 200;
     for (size_t i = 0; i < COUNT_OF(names); i++) {
         struct lock_pair pair = lock_pair_open(names[i]);
-        struct late_grant late = {0};
+        struct note late;
 
-        be_late(pair.session[0], DLOCK_BEFORE, &terms, &late);
+        late = be_late(pair.session[0], DLOCK_BEFORE, &terms);
         assert_int_equal(late.status, DLOCK_LOST);
         assert_int_equal(step_log_count(&rig.log, "eval-release"), 1);
         assert_false(lock_rig_is_held());

@@ -6,9 +6,11 @@ enum { QUEUED_MS = 120000, PATIENCE_MS = 60000 };
 static void *take(void *arg)
 {
     struct lock_waiter *waiter = arg;
+    struct dlock_terms terms = {.wait_ms = waiter->wait_ms,
+                                .lease_ms = waiter->lease_ms};
 
-    waiter->status = lock_rig_take(waiter->session, "k", waiter->wait_ms,
-                                   waiter->lease_ms, &waiter->grant);
+    waiter->status = dlock_acquire(waiter->session, "k", &terms, &waiter->grant,
+                                   &waiter->error);
     waiter->done_at_ms = lock_rig_now_ms();
     waiter->turn = atomic_fetch_add(&rig.turns_n, 1);
     if (waiter->status == DLOCK_OK && !waiter->keep)

@@ -14,6 +14,7 @@ struct lock_waiter {
     bool keep; /* gives nothing back */
     enum dlock_status status;
     struct dlock_grant grant;
+    struct dlock_error error;
     uint64_t done_at_ms;
     unsigned turn;        /* how many others were done before */
     struct dlock *client; /* its own, if it stands in a queue */
