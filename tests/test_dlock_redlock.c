@@ -202,18 +202,6 @@ static void test_minority_hung(NO_STATE)
     assert_int_equal(node_rig_held(), 0);
 }
 
-/* The machine's clock, some time ahead. */
-static uint64_t ahead(void *ctx)
-{
-    return lock_rig_now_ms() + atomic_load((atomic_uint *)ctx);
-}
-
-static void no_dice(void *ctx, void *bytes, size_t len)
-{
-    (void)ctx;
-    memset(bytes, 7, len);
-}
-
 /*
  * With the times that are there if none is asked for: the server that hangs
  * comes with a new connection each time, so its age is not known, and nobody
@@ -222,20 +210,16 @@ static void no_dice(void *ctx, void *bytes, size_t len)
 static void test_minority_hung_by_default(NO_STATE)
 {
     enum { OLD_MS = 11000 };
-    begin(3);
-    /* The clients go on until the next test. */
-    static atomic_uint ahead_ms;
-    static const struct dlock_clock clock = {
-        .now_ms = ahead, .random = no_dice, .ctx = &ahead_ms};
     uint64_t began_ms;
 
+    begin(3);
     nodes.longest_lease_ms = 0;
     nodes.watchdog_lease_ms = 0;
-    nodes.clock = &clock;
+    nodes.clock = &node_rig_ahead;
     node_rig_open("redlock");
     /* The default lease is above their age. */
     assert_int_equal(node_take(&nodes.a, 0, 0), DLOCK_UNREACHABLE);
-    atomic_store(&ahead_ms, OLD_MS);
+    atomic_store(&nodes.ahead_ms, OLD_MS);
     node_rig_pause(1);
     began_ms = lock_rig_now_ms();
     for (unsigned i = 0; i < 6; i++) {

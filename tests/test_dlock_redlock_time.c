@@ -121,10 +121,10 @@ static int up_s(void)
 static void test_the_age_is_not_rounded_up(NO_STATE)
 {
     enum { LATE_MS = 850, SAYS_S = LONGEST_MS / 1000 + 1 };
-    begin(1);
     uint64_t began_ms, age_ms;
     unsigned tries = 0;
 
+    begin(1);
     do {
         assert_true(tries++ < 20);
         while (ms_of_second() < LATE_MS)
@@ -140,36 +140,21 @@ static void test_the_age_is_not_rounded_up(NO_STATE)
     assert_int_equal(node_rig_held(), 0);
 }
 
-/* The machine's clock, some time ahead. */
-static uint64_t ahead(void *ctx)
-{
-    return lock_rig_now_ms() + atomic_load((atomic_uint *)ctx);
-}
-
-static void no_dice(void *ctx, void *bytes, size_t len)
-{
-    (void)ctx;
-    memset(bytes, 7, len);
-}
-
 /* Its clock may be fast: as old as the longest lease by that is not old enough. */
 static void test_the_age_allows_for_drift(NO_STATE)
 {
     enum { LONG_MS = 1000000, LONG_DRIFT_MS = LONG_MS / 100 + 2 };
-    static atomic_uint ahead_ms;
-    static const struct dlock_clock clock = {
-        .now_ms = ahead, .random = no_dice, .ctx = &ahead_ms};
-    begin(1);
 
+    begin(1);
     nodes.longest_lease_ms = LONG_MS;
-    nodes.clock = &clock;
+    nodes.clock = &node_rig_ahead;
     node_rig_open("redlock");
     assert_int_equal(take(&nodes.a, 0), DLOCK_UNREACHABLE);
     /* Half of the drift after the longest lease. */
-    atomic_store(&ahead_ms,
+    atomic_store(&nodes.ahead_ms,
                  (unsigned)(LONG_MS + LONG_DRIFT_MS / 2 - 1000 * up_s()));
     assert_int_equal(take(&nodes.a, 0), DLOCK_UNREACHABLE);
-    (void)atomic_fetch_add(&ahead_ms, LONG_DRIFT_MS);
+    (void)atomic_fetch_add(&nodes.ahead_ms, LONG_DRIFT_MS);
     assert_int_equal(take(&nodes.a, 0), DLOCK_OK);
     assert_int_equal(node_give(&nodes.a), DLOCK_OK);
 }

@@ -277,12 +277,12 @@ static void test_client_certificates(NO_STATE)
                      DLOCK_UNREACHABLE);
     assert_non_null(strstr(error.text, "certificate: cert=FILE"));
     (void)snprintf(more, sizeof(more), "&cert=%s/server.pem", tls.dir.path);
-    if (try_by(url_of("127.0.0.1", "ca.pem", more), &error) != DLOCK_OK)
-        fail_msg("%s", error.text);
+    lock_rig_works(
+        &(struct dlock_options){.url = url_of("127.0.0.1", "ca.pem", more)});
     (void)snprintf(more, sizeof(more), "&cert=%s/server.crt&key=%s/server.key",
                    tls.dir.path, tls.dir.path);
-    if (try_by(url_of("127.0.0.1", "ca.pem", more), &error) != DLOCK_OK)
-        fail_msg("%s", error.text);
+    lock_rig_works(
+        &(struct dlock_options){.url = url_of("127.0.0.1", "ca.pem", more)});
     (void)snprintf(more, sizeof(more), "&cert=%s/server.crt&key=%s/ca.key",
                    tls.dir.path, tls.dir.path);
     fails_by(url_of("127.0.0.1", "ca.pem", more), "ca.key: ");
@@ -321,7 +321,6 @@ static void test_sentinel(NO_STATE)
     const char *dir = tls.dir.path;
     int port = (int)server_proc_free_port("test_dlock_tls");
     struct server_proc proc = {.what = "sentinel"};
-    struct dlock_error error = {""};
     char conf[TEMP_DIR_BYTES_MAX + 16], url[600];
     char *argv[] = {"redis-server", conf, "--sentinel", NULL};
     FILE *file;
@@ -339,8 +338,7 @@ static void test_sentinel(NO_STATE)
     assert_true(server_proc_start(&proc, argv, "Sentinel ID is", NULL));
     (void)snprintf(url, sizeof(url),
                    "sentinels://127.0.0.1:%d/main?ca=%s/ca.pem", port, dir);
-    if (try_by(url, &error) != DLOCK_OK)
-        fail_msg("%s", error.text);
+    lock_rig_works(&(struct dlock_options){.url = url});
     (void)snprintf(url, sizeof(url),
                    "sentinels://127.0.0.1:%d/main?ca=%s/other.pem", port, dir);
     fails_by(url, "certificate: ");

@@ -114,6 +114,14 @@ enum dlock_status lock_rig_try(const struct dlock_options *options,
     return status;
 }
 
+void lock_rig_works(const struct dlock_options *options)
+{
+    struct dlock_error error = {""};
+
+    if (lock_rig_try(options, &error) != DLOCK_OK)
+        fail_msg("%s", error.text);
+}
+
 enum dlock_status lock_rig_fails(const struct dlock_options *options,
                                  const char *text)
 {

@@ -6,6 +6,21 @@
 
 struct node_rig nodes = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
+static uint64_t ahead(void *ctx)
+{
+    (void)ctx;
+    return lock_rig_now_ms() + atomic_load(&nodes.ahead_ms);
+}
+
+static void throw_sevens(void *ctx, void *bytes, size_t len)
+{
+    (void)ctx;
+    memset(bytes, 7, len);
+}
+
+const struct dlock_clock node_rig_ahead = {.now_ms = ahead,
+                                           .random = throw_sevens};
+
 int node_rig_setup(NO_STATE)
 {
     for (unsigned i = 0; i < NODE_RIG_MAX; i++) {
@@ -77,6 +92,7 @@ void node_rig_fresh(unsigned n)
     nodes.longest_lease_ms = 0;
     nodes.command_timeout_ms = 0;
     nodes.clock = NULL;
+    atomic_store(&nodes.ahead_ms, 0);
     atomic_store(&nodes.lost_n, 0);
 }
 

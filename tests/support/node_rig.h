@@ -46,12 +46,16 @@ struct node_rig {
     unsigned longest_lease_ms;
     unsigned command_timeout_ms;
     const struct dlock_clock *clock;
+    atomic_uint ahead_ms;  /* of node_rig_ahead */
     struct node_user a, b; /* open until the next test */
     atomic_uint lost_n;    /* how often one of all users was told of a loss */
     atomic_int loss;       /* why, the last time */
 };
 
 extern struct node_rig nodes;
+
+/* The machine's clock, so much ahead as `nodes` says. */
+extern const struct dlock_clock node_rig_ahead;
 
 /* All servers are started once for the program. */
 int node_rig_setup(void **state);
