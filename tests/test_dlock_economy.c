@@ -114,19 +114,17 @@ static enum dlock_verdict on_step(void *ctx, const struct dlock_step *step)
 static void test_renewals_go_together(NO_STATE)
 {
     enum { SESSIONS_N = 8, LOCKS_N = 40 };
-    struct flight flight = {0};
-    struct dlock_options options = {.url = redis_server_url(rig.server),
-                                    .strategy = "redisson",
-                                    .watchdog_lease_ms = LOCK_RIG_LEASE_MS,
-                                    .on_step = on_step,
-                                    .on_step_ctx = &flight};
+    static struct flight flight;
     struct dlock_session *sessions[SESSIONS_N];
     uint64_t until = lock_rig_now_ms() + LOCK_RIG_LONG_MS;
     struct dlock_grant grant;
     struct dlock *client;
     char name[24];
 
-    assert_int_equal(dlock_open(&options, &client, NULL), DLOCK_OK);
+    rig.watchdog_lease_ms = LOCK_RIG_LEASE_MS;
+    rig.on_step = on_step;
+    rig.hooks_ctx = &flight;
+    client = lock_rig_client("redisson");
     for (int i = 0; i < SESSIONS_N; i++)
         sessions[i] = lock_rig_session(client);
     for (int i = 0; i < LOCKS_N; i++) {
@@ -138,9 +136,6 @@ static void test_renewals_go_together(NO_STATE)
     while (atomic_load(&flight.most) < LOCKS_N && lock_rig_now_ms() < until)
         lock_rig_sleep_ms(5);
     assert_int_equal(atomic_load(&flight.most), LOCKS_N);
-    for (int i = 0; i < SESSIONS_N; i++)
-        dlock_session_close(sessions[i]);
-    dlock_close(client);
 }
 
 static void ignore(void *ctx, struct dlock_session *session,

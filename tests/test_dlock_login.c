@@ -215,21 +215,13 @@ static void test_login_has_a_bound(NO_STATE)
 static void test_every_connection_logs_in(NO_STATE)
 {
     char url[300], reply[4096];
-    struct dlock_options options = {.strategy = "fenced",
-                                    .watchdog_lease_ms = LOCK_RIG_LEASE_MS,
-                                    .on_step = step_log_hook,
-                                    .on_step_ctx = &rig.log};
-    struct dlock_session *a, *b;
-    struct dlock_grant grant;
-    struct dlock *client;
+    struct lock_pair pair;
 
-    options.url =
+    rig.url =
         with_login(rig.server, "user=shop&password=" PASSWORD_URL "&db=3", url);
-    assert_int_equal(dlock_open(&options, &client, NULL), DLOCK_OK);
-    a = lock_rig_session(client);
-    b = lock_rig_session(client);
-    assert_int_equal(lock_rig_take(a, "k", 0, 0, &grant), DLOCK_OK);
-    assert_int_equal(lock_rig_take(b, "k", 400, 0, &grant), DLOCK_TIMEOUT);
+    rig.watchdog_lease_ms = LOCK_RIG_LEASE_MS;
+    pair = lock_pair_held("fenced", 0);
+    assert_int_equal(lock_pair_take(&pair, 1, 400, 0), DLOCK_TIMEOUT);
     assert_int_equal(step_log_ended(&rig.log, "subscribe"), 1);
     step_log_await(&rig.log, "eval-renew", 3);
     redis_server_ask(rig.server, "INFO keyspace", reply, sizeof(reply));
@@ -239,9 +231,6 @@ static void test_every_connection_logs_in(NO_STATE)
     for (char *at = reply; (at = strstr(at, "\nid=")) != NULL; at++)
         assert_true(strstr(at, "user=shop") != NULL ||
                     strstr(at, "cmd=client|list") != NULL);
-    dlock_session_close(a);
-    dlock_session_close(b);
-    dlock_close(client);
 }
 
 static void test_wrong_logins(NO_STATE)

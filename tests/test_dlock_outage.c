@@ -278,24 +278,18 @@ static void test_nonsense(NO_STATE)
 
     (void)snprintf(path, sizeof(path), "/tmp/stockade-%d.sock", (int)getpid());
     (void)snprintf(url, sizeof(url), "unix:%s", path);
+    rig.url = url;
+    rig.command_timeout_ms = LOCK_RIG_TIMEOUT_MS;
     for (size_t i = 0; i < COUNT_OF(lines); i++) {
-        struct dlock_options options = {.strategy = "setnx", .url = url};
         struct impostor impostor = {.fd = listen_at(path), .says = lines[i]};
-        struct dlock *client = NULL;
-        struct dlock_session *session;
-        struct dlock_grant grant;
+        struct lock_single party = lock_single_open("setnx");
         pthread_t thread;
 
-        options.command_timeout_ms = LOCK_RIG_TIMEOUT_MS;
-        assert_int_equal(dlock_open(&options, &client, NULL), 0);
-        session = lock_rig_session(client);
         assert_int_equal(pthread_create(&thread, NULL, answer, &impostor), 0);
-        assert_int_equal(lock_rig_take(session, "k", 0, 1000, &grant),
-                         DLOCK_UNKNOWN);
+        assert_int_equal(lock_single_take(&party, 0), DLOCK_UNKNOWN);
         assert_int_equal(pthread_join(thread, NULL), 0);
         (void)close(impostor.fd);
-        dlock_session_close(session);
-        dlock_close(client);
+        lock_single_close(&party);
     }
     (void)unlink(path);
 }

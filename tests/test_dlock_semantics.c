@@ -264,31 +264,28 @@ static void test_13_what_is_no_grant_is_given_back(NO_STATE)
 {
     static const char *const names[] = {"watchdog", "reentrant", "spin",
                                         "redisson", "fenced",    "fair"};
-    struct dlock_terms terms = {.wait_ms = 10000, .lease_ms = 5000};
 
     for (size_t i = 0; i < COUNT_OF(names); i++) {
-        struct fake_clock clock;
-        struct dlock_options options = {.strategy = names[i],
-                                        .url = redis_server_url(rig.server),
-                                        .clock = &clock.face,
-                                        .on_step = sleep_once,
-                                        .on_step_ctx = &clock};
         uint64_t began_ms = lock_rig_now_ms();
-        struct dlock_session *session;
-        struct dlock *client;
-        struct dlock_grant grant;
+        static struct fake_clock clock;
+        struct lock_single single;
 
         fake_clock_init(&clock, 1000);
-        assert_int_equal(dlock_open(&options, &client, NULL), DLOCK_OK);
-        session = lock_rig_session(client);
-        assert_int_equal(dlock_acquire(session, "k", &terms, &grant, NULL), 0);
+        rig.command_timeout_ms = 0;
+        rig.clock = &clock.face;
+        rig.on_step = sleep_once;
+        rig.hooks_ctx = &clock;
+        single = lock_single_open(names[i]);
+        assert_int_equal(
+            lock_rig_take(single.session, "k", 10000, 5000, &single.grant),
+            DLOCK_OK);
         assert_in_range(lock_rig_now_ms() - began_ms, 0, 3000);
-        assert_int_equal(grant.holds, 1);
-        assert_int_equal(dlock_remaining_ms(session, &grant), 5000);
-        assert_int_equal(dlock_release(session, &grant, NULL), DLOCK_OK);
+        assert_int_equal(single.grant.holds, 1);
+        assert_int_equal(dlock_remaining_ms(single.session, &single.grant),
+                         5000);
+        assert_int_equal(lock_single_give(&single), DLOCK_OK);
         assert_false(lock_rig_is_held());
-        dlock_session_close(session);
-        dlock_close(client);
+        lock_single_close(&single);
         /* The same dice make the same owner. */
         lock_rig_tell("FLUSHALL");
     }

@@ -260,29 +260,19 @@ static void test_subscriber_comes_back(NO_STATE)
 /* A connection that dies in silence: the subscriber asks, and makes another. */
 static void test_subscriber_hears_nothing(NO_STATE)
 {
-    struct dlock_options options = {.strategy = "redisson",
-                                    .on_step = step_log_hook,
-                                    .on_step_ctx = &rig.log};
-    struct dlock *client;
     char url[64];
 
     (void)snprintf(url, sizeof(url), "redis://127.0.0.1:%d",
                    ntohs(lock_rig_at().sin_port));
-    options.url = url;
-    client = lock_rig_open(&options);
-    pair = lock_pair_held("redisson", LOCK_RIG_LONG_MS);
-    waiter = (struct lock_waiter){.session = lock_rig_session(client),
-                                  .wait_ms = LOCK_RIG_LONG_MS};
-    step_log_reset(&rig.log);
-    lock_waiter_start(&waiter);
-    step_log_await(&rig.log, "eval-acquire", 2);
+    rig.url = url;
+    rig.command_timeout_ms = 0;
+    fall_asleep("redisson");
     redis_server_pause(rig.server);
     for (int i = 0; i < 6000 && step_log_count(&rig.log, "subscribe") < 2; i++)
         lock_rig_sleep_ms(5);
     redis_server_resume(rig.server);
     assert_true(step_log_count(&rig.log, "subscribe") >= 2);
     (void)hand_over();
-    dlock_close(client);
 }
 
 /* Whatever a lock waits by, its waiters come back when waits are ended. */

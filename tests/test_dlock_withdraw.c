@@ -66,20 +66,15 @@ static void test_what_takes_an_acquire_back_repeats_no_release(NO_STATE)
 
     for (size_t i = 0; i < COUNT_OF(names); i++) {
         struct taken_back seen = {"", ""};
-        struct dlock_options options = {.strategy = names[i],
-                                        .url = redis_server_url(rig.server),
-                                        .on_step = lose_acquires,
-                                        .on_step_ctx = &seen};
-        struct dlock_session *session;
-        struct dlock *client;
+        struct lock_single single;
 
-        assert_int_equal(dlock_open(&options, &client, NULL), DLOCK_OK);
-        session = lock_rig_session(client);
-        assert_int_equal(try_on_soiled_stack(session), DLOCK_UNKNOWN);
+        rig.on_step = lose_acquires;
+        rig.hooks_ctx = &seen;
+        single = lock_single_open(names[i]);
+        assert_int_equal(try_on_soiled_stack(single.session), DLOCK_UNKNOWN);
         assert_string_equal(seen.repeats, "0");
         assert_true(strtoull(seen.undoes, NULL, 10) > 0);
-        dlock_session_close(session);
-        dlock_close(client);
+        lock_single_close(&single);
     }
 }
 
@@ -103,22 +98,17 @@ static enum dlock_verdict hold_up_acquire(void *ctx,
  * has given it back, and its owner has gone. */
 static void test_a_copy_that_was_told_no_is_taken_back(NO_STATE)
 {
-    char command[1000] = "";
-    struct dlock_options options = {.strategy = "multi",
-                                    .url = redis_server_url(rig.server),
-                                    .on_step = hold_up_acquire,
-                                    .on_step_ctx = command};
-    struct dlock *client = lock_rig_open(&options);
-    struct dlock_grant grant;
+    static char command[1000];
+    struct lock_single single;
 
+    rig.on_step = hold_up_acquire;
+    rig.hooks_ctx = command;
+    single = lock_single_open("multi");
     assert_int_equal(lock_rig_ask("HSET k other 1"), 1);
-    assert_int_equal(
-        lock_rig_take(lock_rig_session(client), "k", 0, 60000, &grant),
-        DLOCK_BUSY);
+    assert_int_equal(lock_single_take(&single, 0), DLOCK_BUSY);
     lock_rig_end_lease();
     lock_rig_tell(command);
     assert_false(lock_rig_is_held());
-    dlock_close(client);
 }
 
 static const struct CMUnitTest tests[] = {

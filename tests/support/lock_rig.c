@@ -176,7 +176,7 @@ static struct dlock *open_by_rig(const char *strategy)
 {
     return lock_rig_open(&(struct dlock_options){
         .strategy = strategy,
-        .url = lock_rig_url(strategy),
+        .url = rig.url != NULL ? rig.url : lock_rig_url(strategy),
         .watchdog_lease_ms = rig.watchdog_lease_ms,
         .connect_timeout_ms = rig.command_timeout_ms,
         .command_timeout_ms = rig.command_timeout_ms,

@@ -32,6 +32,7 @@ struct lock_rig {
     struct temp_dir dir; /* where `mkdir` makes its directories ... */
     char dir_url[TEMP_DIR_BYTES_MAX + 8]; /* ... as "dir:PATH" */
     struct step_log log;
+    const char *url;             /* of clients; NULL = the server's */
     unsigned watchdog_lease_ms;  /* 0 = the library's default */
     unsigned command_timeout_ms; /* to connect as well */
     const struct dlock_clock *clock;
