@@ -30,7 +30,6 @@ static void refuse_grant(struct dlock_session *session,
 /* Attempts are numbered alike in all sessions: the number tells nothing. */
 static void test_foreign_grant(NO_STATE)
 {
-
     for (size_t i = 0; i < COUNT_OF(owned); i++) {
         struct lock_pair pair = lock_pair_open(owned[i]);
         struct dlock_grant mine, other;
@@ -47,7 +46,6 @@ static void test_foreign_grant(NO_STATE)
 /* The next holder has the name, and is not to be put out by the last one's. */
 static void test_foreign_grant_of_before(NO_STATE)
 {
-
     for (size_t i = 0; i < COUNT_OF(owned); i++) {
         struct lock_pair pair = lock_pair_open(owned[i]);
         struct dlock_grant mine, old;

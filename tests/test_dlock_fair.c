@@ -62,7 +62,6 @@ static void test_only_the_head_is_woken(NO_STATE)
 /* The lock is free, but it is somebody else's turn. */
 static void test_a_try_does_not_overtake(NO_STATE)
 {
-
     lock_rig_tell("ZADD {k}:dlock-queue 1 somebody");
     lock_rig_tell("ZADD {k}:dlock-beats 9e15 somebody");
     assert_int_equal(lock_rig_probe("fair", "k"), DLOCK_BUSY);

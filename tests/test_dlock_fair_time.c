@@ -141,7 +141,6 @@ static void test_the_silent_are_waited_for_once(NO_STATE)
  * not: nobody could be heard since. */
 static void test_a_short_stop_costs_no_place(NO_STATE)
 {
-
     put(1, "before", -1);
     put(2, "last", HEARTBEAT_MS - 1400);
     assert_int_equal(lock_rig_probe("fair", "k"), DLOCK_BUSY);
@@ -152,7 +151,6 @@ static void test_a_short_stop_costs_no_place(NO_STATE)
 /* Somebody was heard of meanwhile: the server was not stopped, so he is dead. */
 static void test_a_silent_one_among_others_is_not(NO_STATE)
 {
-
     put(1, "silent", -1);
     put(2, "heard", HEARTBEAT_MS - 700);
     assert_int_equal(lock_rig_probe("fair", "k"), DLOCK_BUSY);
@@ -163,7 +161,6 @@ static void test_a_silent_one_among_others_is_not(NO_STATE)
 /* And not for ever: by then even their keys would have ended. */
 static void test_places_end(NO_STATE)
 {
-
     put(1, "silent", HEARTBEAT_MS - KEPT_MS - 1);
     assert_int_equal(lock_rig_probe("fair", "k"), DLOCK_OK);
 }
@@ -222,7 +219,6 @@ static void test_the_dead_leave_the_list(NO_STATE)
 /* One look throws out all that are in front, however many. */
 static void test_all_the_dead_are_passed_at_once(NO_STATE)
 {
-
     for (int i = 1; i <= 5; i++) {
         char name[10];
 

@@ -192,7 +192,6 @@ enum { REENTRANT_N = COUNT_OF(reentrant) };
 /* The second release of an inner hold is told so, and the outer one stays. */
 static void test_a_hold_is_given_back_once(NO_STATE)
 {
-
     for (size_t i = 0; i < REENTRANT_N; i++) {
         struct lock_pair pair = lock_pair_open(reentrant[i]);
         struct dlock_grant outer, inner, last;
@@ -218,7 +217,6 @@ static void test_a_hold_is_given_back_once(NO_STATE)
 /* A release that had worked is repeated: it gives back no second hold. */
 static void test_an_unknown_release_gives_back_one_hold(NO_STATE)
 {
-
     for (size_t i = 0; i < REENTRANT_N; i++) {
         struct lock_pair pair = lock_pair_open(reentrant[i]);
         struct dlock_grant outer, inner;

@@ -13,7 +13,6 @@
 
 static unsigned steps(const char *name)
 {
-
     return step_log_count(&rig.log, name);
 }
 

@@ -199,7 +199,6 @@ static void test_release_over_errors(NO_STATE)
 /* Two servers fail over to empty copies; the third one still knows. */
 static void test_excludes_while_one_knows(NO_STATE)
 {
-
     for (unsigned keeps = 0; keeps < NODES; keeps++) {
         assert_int_equal(node_take(&nodes.a, 0, 5000), 0);
         for (unsigned i = 0; i < NODES; i++)
@@ -237,7 +236,6 @@ static void test_one_validity(NO_STATE)
 
 static void test_renewed_on_all(NO_STATE)
 {
-
     nodes.watchdog_lease_ms = LOCK_RIG_LEASE_MS;
     node_rig_open("multi");
     assert_int_equal(node_take(&nodes.a, 0, 0), 0);
@@ -256,7 +254,6 @@ static void test_renewed_on_all(NO_STATE)
 
 static void test_forced(NO_STATE)
 {
-
     nodes.watchdog_lease_ms = LOCK_RIG_LEASE_MS;
     node_rig_open("multi");
     assert_int_equal(node_take(&nodes.a, 0, 0), 0);
@@ -292,23 +289,19 @@ static void test_forced_on_a_slow_server(NO_STATE)
 
 static void test_extend(NO_STATE)
 {
-
     assert_int_equal(node_take(&nodes.a, 0, 5000), 0);
-    assert_int_equal(dlock_extend(nodes.a.session, &nodes.a.grant, 9000, NULL),
-                     DLOCK_OK);
+    assert_int_equal(node_extend(&nodes.a, 9000), DLOCK_OK);
     for (unsigned i = 0; i < NODES; i++)
         assert_in_range(redis_server_number(nodes.servers[i], "PTTL k"), 5001,
                         9000);
     assert_in_range(node_left_ms(&nodes.a), 5001, 9000 - 92);
     node_rig_ask(2, "DEL k");
-    assert_int_equal(dlock_extend(nodes.a.session, &nodes.a.grant, 9000, NULL),
-                     DLOCK_LOST);
+    assert_int_equal(node_extend(&nodes.a, 9000), DLOCK_LOST);
 }
 
 /* A waiter sleeps, is woken, and the lock is its. */
 static void test_woken(NO_STATE)
 {
-
     assert_in_range(node_rig_wait_ms(), 250, LOCK_RIG_PROMPT_MS);
     /* Try, try again when subscribed, and once woken: few, not hundreds. */
     assert_in_range(step_log_count(&nodes.log, "eval-acquire"), 3, 14);

@@ -210,7 +210,6 @@ static void refuse(const char *strategy, const char *prepare, const char *text)
 
 static void test_refusals(NO_STATE)
 {
-
     refuse("fenced", "SET k 1", "WRONGTYPE");
     lock_rig_tell("DEL k");
     refuse("set-nx-px", "REPLICAOF 127.0.0.1 1", "READONLY");

@@ -119,7 +119,6 @@ static void work_over_an_outage(void (*begin)(struct redis_server *server),
 /* It comes back without data, and nobody is inside any more by then. */
 static void test_workers_over_a_restart(NO_STATE)
 {
-
     rig.watchdog_lease_ms = 1500;
     work_over_an_outage(redis_server_kill, redis_server_restart);
 }
@@ -127,7 +126,6 @@ static void test_workers_over_a_restart(NO_STATE)
 /* Tries get no answer, several times each: what they ask for is asked once. */
 static void test_workers_over_a_freeze(NO_STATE)
 {
-
     rig.watchdog_lease_ms = 1500;
     rig.command_timeout_ms = 200;
     work_over_an_outage(redis_server_pause, redis_server_resume);

@@ -121,22 +121,16 @@ static void test_extended_by_the_majority(NO_STATE)
     node_rig_redlock(3, LEASE_MS);
     assert_int_equal(node_take(&nodes.a, 0, 1000), DLOCK_OK);
     node_rig_fail(0, "eval-renew", DLOCK_BEFORE, 1);
-    assert_int_equal(
-        dlock_extend(nodes.a.session, &nodes.a.grant, LONGEST_MS, NULL),
-        DLOCK_OK);
+    assert_int_equal(node_extend(&nodes.a, LONGEST_MS), DLOCK_OK);
     assert_in_range(node_left_ms(&nodes.a), 1000, LONGEST_MS * 99 / 100 - 2);
     node_rig_mend();
     node_rig_fail(0, "eval-renew", DLOCK_BEFORE, STEP_LOG_ALWAYS);
     node_rig_fail(1, "eval-renew", DLOCK_AFTER, STEP_LOG_ALWAYS);
-    assert_int_equal(
-        dlock_extend(nodes.a.session, &nodes.a.grant, LONGEST_MS, NULL),
-        DLOCK_UNKNOWN);
+    assert_int_equal(node_extend(&nodes.a, LONGEST_MS), DLOCK_UNKNOWN);
     node_rig_mend();
     node_rig_ask(1, "DEL k");
     node_rig_ask(2, "DEL k");
-    assert_int_equal(
-        dlock_extend(nodes.a.session, &nodes.a.grant, LONGEST_MS, NULL),
-        DLOCK_LOST);
+    assert_int_equal(node_extend(&nodes.a, LONGEST_MS), DLOCK_LOST);
 }
 
 /*

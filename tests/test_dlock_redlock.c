@@ -175,8 +175,7 @@ static void test_majority_down_at_an_extension(NO_STATE)
     assert_int_equal(take(&nodes.a, 0), DLOCK_OK);
     node_rig_kill(0);
     node_rig_kill(1);
-    assert_int_equal(dlock_extend(nodes.a.session, &nodes.a.grant, 900, NULL),
-                     DLOCK_UNKNOWN);
+    assert_int_equal(node_extend(&nodes.a, 900), DLOCK_UNKNOWN);
     assert_in_range(node_left_ms(&nodes.a), 0, 900);
 }
 

@@ -182,11 +182,8 @@ static void test_leases_above_the_longest(NO_STATE)
     begin(3);
     assert_int_equal(node_take(&nodes.a, 0, LONGEST_MS + 1), DLOCK_MISUSE);
     assert_int_equal(take(&nodes.a, 0), DLOCK_OK);
-    assert_int_equal(
-        dlock_extend(nodes.a.session, &nodes.a.grant, LONGEST_MS + 1, NULL),
-        DLOCK_MISUSE);
-    assert_int_equal(dlock_extend(nodes.a.session, &nodes.a.grant, 1000, NULL),
-                     DLOCK_OK);
+    assert_int_equal(node_extend(&nodes.a, LONGEST_MS + 1), DLOCK_MISUSE);
+    assert_int_equal(node_extend(&nodes.a, 1000), DLOCK_OK);
     assert_in_range(node_left_ms(&nodes.a), 100, 1000 - 12);
     assert_int_equal(dlock_open(&options, &client, NULL), DLOCK_MISUSE);
 }

@@ -131,7 +131,6 @@ static struct outcome call(const struct row *row, const struct rights *rights,
 
 static void test_other_calls(NO_STATE)
 {
-
     dlock_deadlock_register();
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct rights rights = {.n = 0};

@@ -98,7 +98,6 @@ void node_rig_fresh(unsigned n)
 
 void node_rig_redlock(unsigned n, unsigned lease_ms)
 {
-
     node_rig_fresh(n);
     nodes.longest_lease_ms = NODE_RIG_LONGEST_MS;
     nodes.watchdog_lease_ms = lease_ms;
@@ -244,6 +243,11 @@ enum dlock_status node_take(struct node_user *user, unsigned wait_ms,
                             unsigned lease_ms)
 {
     return lock_rig_take(user->session, "k", wait_ms, lease_ms, &user->grant);
+}
+
+enum dlock_status node_extend(struct node_user *user, unsigned lease_ms)
+{
+    return dlock_extend(user->session, &user->grant, lease_ms, NULL);
 }
 
 enum dlock_status node_give(struct node_user *user)

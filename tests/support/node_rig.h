@@ -110,6 +110,7 @@ void node_user_close(struct node_user *user);
 /* What it does with "k"; what is left of its grant. */
 enum dlock_status node_take(struct node_user *user, unsigned wait_ms,
                             unsigned lease_ms);
+enum dlock_status node_extend(struct node_user *user, unsigned lease_ms);
 enum dlock_status node_give(struct node_user *user);
 uint64_t node_left_ms(const struct node_user *user);
 
