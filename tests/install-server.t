@@ -46,14 +46,6 @@ sub files_in {
     return grep { !-d "$folder/$_" } things_in($folder);
 }
 
-sub write_file {
-    my ($path, $text) = @_;
-    open my $file, '>', $path or die "$path: $!";
-    print {$file} $text;
-    close $file or die "$path: $!";
-    return;
-}
-
 sub has {
     my ($command) = @_;
     return system("command -v $command >/dev/null 2>&1") == 0;
@@ -93,8 +85,8 @@ is_deeply [$conf =~ /^([^#\n].*)/mg], ['no-seed = yes'], 'it sets one';
 my @named = $set =~ /^([a-z-]+) =/mg;
 cmp_ok scalar @named, '>', 5, "and names @named";
 $set =~ s{\Q$PREFIX\E(?=/etc/stockade/admin-token$)}{$OPT}m;
-write_file("$OPT/etc/stockade/admin-token", "token\n");
-write_file("$DEST/set.conf", $set);
+Stockade::write_file("$OPT/etc/stockade/admin-token", "token\n");
+Stockade::write_file("$DEST/set.conf", $set);
 my $checked = Stockade::run(['serve', '--check-config', '--listen', '127.0.0.1:0', '--config', "$DEST/set.conf"], binary => $binary);
 is $checked->{exit}, 0, 'which it takes all together' or diag $checked->{err};
 unlink "$OPT/etc/stockade/admin-token";
@@ -137,7 +129,7 @@ SKIP: {
     # It looks for the program and the pages where they will be: say that they are here.
     (my $here = $unit) =~ s/\Q$PREFIX\E/$OPT/g;
     for my $name (qw(stockade.service stockade@.service)) {
-        write_file("$DEST/$name", $here);
+        Stockade::write_file("$DEST/$name", $here);
         my $said = works("MANPATH=$OPT/share/man systemd-analyze verify $DEST/$name", "systemd-analyze verifies $name");
         is join('', grep { /stockade/ } split /^/, $said), '', 'and has nothing to say';
         my ($exposure) = works("systemd-analyze security --offline=true --no-pager $UNITS/$name", 'systemd-analyze security') =~ /exposure level.*: ([\d.]+)/;
@@ -150,7 +142,7 @@ my $redis = Stockade::Redis->start;
 my %instance;
 for my $port (8080, 8081) {
     my $name = "stockade\@$port";
-    write_file("$OPT/etc/stockade/$name.conf", "shared = yes\n");
+    Stockade::write_file("$OPT/etc/stockade/$name.conf", "shared = yes\n");
     my ($program, @args) = split / /, $start =~ s/\Q$PREFIX\E/$OPT/gr =~ s/%N/$name/gr;
     is shift @args, 'serve', "$name: a command of the program";
     $instance{$port} = Stockade->start(binary => $program, args => \@args, redis => $redis, dir => $DEST);
@@ -179,7 +171,7 @@ SKIP: {
 
 # ---- again, and away --------------------------------------------------------------
 
-write_file($CONF, Stockade::slurp($CONF) . "workers = 3\n");
+Stockade::write_file($CONF, Stockade::slurp($CONF) . "workers = 3\n");
 make('install-server');
 like Stockade::slurp($CONF), qr/^workers = 3$/m, 'installed once more: settings that were changed stay';
 make('uninstall-server');

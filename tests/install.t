@@ -49,13 +49,6 @@ sub files_in {
     return sort @files;
 }
 
-sub text_of {
-    my ($path) = @_;
-    open my $file, '<', $path or die "$path: $!";
-    local $/ = undef;
-    return scalar <$file>;
-}
-
 # A build of its own, so that nobody's binaries change under him.
 our $BUILD = 'build/install';
 
@@ -235,7 +228,7 @@ for my $header (map { m{^include/(.*)} ? $1 : () } @files) {
 
 # ---- what it shows --------------------------------------------------------
 
-my $headers = join '', map { text_of("$OPT/$_") } grep { /^include/ } @files;
+my $headers = join '', map { Stockade::slurp("$OPT/$_") } grep { /^include/ } @files;
 my $code = $headers =~ s{/\*.*?\*/}{}gsr;
 my %declared = map { $_ => 1 } $code =~ /^(?!typedef)[a-z].*?\b(dlock_\w+)\(/gm;
 cmp_ok scalar keys %declared, '>', 20, 'the headers declare functions';
@@ -260,7 +253,7 @@ is_deeply \@strangers, [], 'the archive defines no name outside of dlock_';
 
 # ---- the manual page ------------------------------------------------------
 
-my $page = text_of("$OPT/share/man/man3/dlock.3");
+my $page = Stockade::slurp("$OPT/share/man/man3/dlock.3");
 is_deeply [grep { $page !~ /\b$_\b/ } sort keys %declared], [], 'the manual page names every function';
 SKIP: {
     skip 'no man', 2 if !`sh -c 'command -v man'`;

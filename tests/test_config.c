@@ -192,10 +192,18 @@ static void long_values_of_a_file_are_whole(NO_STATE)
 static void passwords_are_not_shown(NO_STATE)
 {
     static const char *const words[] = {
-        "--redis=redis://u:s3cret@h:",   "--redis=redis://:s3cret",
-        "--redis=redis://u:s3cret",      "--redis=redis:u:s3cret",
-        "--redis=unix:?password=s3cret", "--lock-url=mysql://u:s3cret@h/d",
-        "--admin-token=s3cret",          "--admin-tokn=s3cret"};
+        "--redis=redis://u:s3cret@h:",
+        "--redis=redis://:s3cret",
+        "--redis=redis://u:s3cret",
+        "--redis=redis:u:s3cret",
+        "--redis=unix:?password=s3cret",
+        "--redis=redis://u:s3cret%@h:1",
+        "--redis=unix:/a?pass=s3cret",
+        "--redis=redis://u:s3cret,x@h:1",
+        "--redis=redis://:s3cret@h/" X300 X300 X300 X300,
+        "--lock-url=mysql://u:s3cret@h/d",
+        "--admin-token=s3cret",
+        "--admin-tokn=s3cret"};
 
     for (size_t i = 0; i < COUNT_OF(words); i++) {
         assert_int_equal(load(words[i], NULL), -1);
@@ -215,13 +223,26 @@ static void passwords_are_not_shown(NO_STATE)
     assert_non_null(strstr(error, ":1: redis = (hidden): takes spawn"));
 }
 
-static void several_servers_are_read(NO_STATE)
+static void servers_are_read(NO_STATE)
 {
-    assert_int_equal(load("--lock", "redlock", "--redis",
-                          "redis://h:1,unix:/a,redis://h:2", NULL),
-                     0);
-    assert_string_equal(config.redis, "redis://h:1,unix:/a,redis://h:2");
+    static const char *const urls[] = {
+        "unix:/run/redis.sock",
+        "redis://[::1]:6379",
+        "redis://shop:p%40ss@h:6379/3",
+        "redis://:pass@h:6379,unix:/a?user=u&password=p&db=2",
+        "redis://u:a:b/c@d@10.0.0.1:65535",
+        "unix:/a?db=0",
+        "redis://[::1]",
+        "sentinel://h1,h2,h3/main",
+        "cluster://h1"};
+
+    for (size_t i = 0; i < COUNT_OF(urls); i++) {
+        assert_int_equal(load("--lock", "multi", "--redis", urls[i], NULL), 0);
+        assert_string_equal(config.redis, urls[i]);
+    }
 }
+
+#define TAKES "takes spawn, unix:PATH, redis://"
 
 /* What was typed, and two things that the message has to say. */
 static const struct {
@@ -233,6 +254,8 @@ static const struct {
     {{"--workers", "3x"}, {"--workers", "\"3x\""}},
     {{"--workers", ""}, {"--workers", "\"\""}},
     {{"--think-ms", "99999999999999999999"}, {"--think-ms", "0..60000"}},
+    {{"--think-ms", "-1"}, {"--think-ms", "0..60000"}},
+    {{"--log-level", "loud"}, {"--log-level", "error|warn|info"}},
     {{"--deduct", "guard"}, {"--deduct", "guarded|naive"}},
     {{"--deduct", "guarded|naive"}, {"--deduct", "\"guarded|naive\""}},
     {{"--deduct", ""}, {"--deduct", "guarded|naive"}},
@@ -248,6 +271,13 @@ static const struct {
     {{"--listen", "127.0.0.1:"}, {"--listen", "HOST:PORT"}},
     {{"--listen", ":80"}, {"--listen", "HOST:PORT"}},
     {{"--listen", "127.0.0.1:65536"}, {"--listen", "65535"}},
+    {{"--redis", ""}, {TAKES, "sentinel://HOST,HOST/NAME or cluster://"}},
+    {{"--redis", "redis:/127.0.0.1"}, {TAKES, "with its :PORT"}},
+    {{"--redis", "redis://127.0.0.1:x"}, {TAKES, "with its :PORT"}},
+    {{"--redis", "sentinel://127.0.0.1"}, {TAKES, "with its :PORT"}},
+    {{"--redis", "cluster://"}, {TAKES, "with its :PORT"}},
+    {{"--redis", "redis://127.0.0.1:1?ca=x"}, {TAKES, "with its :PORT"}},
+    {{"--redis", "rediss://127.0.0.1:1?db=3"}, {TAKES, "with its :PORT"}},
     {{"--redis", "redis://h/x"}, {"\"redis://h/x\"", "@]HOST[:PORT][/DB]"}},
     {{"--redis", "redis://h:0"}, {"\"redis://h:0\"", "@]HOST[:PORT][/DB]"}},
     {{"--redis", "sentinel://a,b:1"}, {"\"sentinel://a,b:1\"", "/NAME"}},
@@ -399,7 +429,7 @@ static void threads_are_as_set_or_by_the_cores(NO_STATE)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(defaults_sell),
     cmocka_unit_test(flags_are_read),
-    cmocka_unit_test(several_servers_are_read),
+    cmocka_unit_test(servers_are_read),
     cmocka_unit_test(flag_beats_environment_beats_file),
     cmocka_unit_test(comments_end_a_line_of_the_file),
     cmocka_unit_test(nothing_is_said_to_be_wrong),

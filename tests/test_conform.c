@@ -3,12 +3,6 @@
  * all locks are as expected is tests/conform-locks.t; here locks are measured
  * that do not do what is said of them, and the suite must say where.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -166,11 +160,10 @@ static void test_broken_testbed_is_no_verdict(NO_STATE)
     }
 }
 
-static void test_every_lock_has_a_row(void **state)
+static void test_every_lock_has_a_row(NO_STATE)
 {
     const struct dlock_strategy_info *info;
 
-    (void)state;
     for (size_t i = 0; (info = dlock_strategy_info(i)) != NULL; i++) {
         const struct expected *row = expected_of(info->name);
 
@@ -185,12 +178,11 @@ static void test_every_lock_has_a_row(void **state)
 }
 
 /* A lock without a row, or one whose process broke off, is a difference. */
-static void test_differences_are_counted(void **state)
+static void test_differences_are_counted(NO_STATE)
 {
     static struct suite suite;
     struct suite_lock *lock = &suite.locks[0];
 
-    (void)state;
     assert_false(suite_fill(&suite, "no-such-lock"));
     assert_true(suite_fill(&suite, "none"));
     assert_int_equal(suite.locks_n, 1);
@@ -209,7 +201,7 @@ static void test_differences_are_counted(void **state)
 }
 
 /* What the search finds is what a property that fails leads to. */
-static void test_halves_of_a_row_fit(void **state)
+static void test_halves_of_a_row_fit(NO_STATE)
 {
     static const char *const faults[] = {
 #define FAULT_WORD(name, word, text) word,
@@ -218,14 +210,13 @@ static void test_halves_of_a_row_fit(void **state)
     };
     const struct dlock_strategy_info *info;
 
-    (void)state;
     for (size_t i = 0; (info = dlock_strategy_info(i)) != NULL; i++) {
         const struct expected *row = expected_of(info->name);
         size_t len = 0;
 
         if (!row->faults)
             continue;
-        for (size_t j = 0; j < sizeof(faults) / sizeof(faults[0]); j++) {
+        for (size_t j = 0; j < COUNT_OF(faults); j++) {
             if (!expected_breaks(row, faults[j]))
                 continue;
             if (!expected_allows(row, faults[j]))
@@ -238,18 +229,14 @@ static void test_halves_of_a_row_fit(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_lock_has_a_row),
-        cmocka_unit_test(test_differences_are_counted),
-        cmocka_unit_test(test_release_without_owner_check_is_found),
-        cmocka_unit_test(test_claim_that_is_too_good_is_found),
-        cmocka_unit_test(test_virtue_by_accident_is_found),
-        cmocka_unit_test(test_short_reentry_is_found),
-        cmocka_unit_test(test_broken_testbed_is_no_verdict),
-        cmocka_unit_test(test_halves_of_a_row_fit),
-    };
-
-    return cmocka_run_group_tests(tests, measure_all, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_every_lock_has_a_row),
+    cmocka_unit_test(test_differences_are_counted),
+    cmocka_unit_test(test_release_without_owner_check_is_found),
+    cmocka_unit_test(test_claim_that_is_too_good_is_found),
+    cmocka_unit_test(test_virtue_by_accident_is_found),
+    cmocka_unit_test(test_short_reentry_is_found),
+    cmocka_unit_test(test_broken_testbed_is_no_verdict),
+    cmocka_unit_test(test_halves_of_a_row_fit),
+};
+TEST_MAIN_WITHIN(tests, measure_all, NULL)

@@ -3,13 +3,6 @@
  * NULL, a name of the library's own. Each time a status and a text, and what
  * others hold stays held.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -35,85 +28,75 @@ static void refuse_grant(struct dlock_session *session,
 }
 
 /* Attempts are numbered alike in all sessions: the number tells nothing. */
-static void test_foreign_grant(void **state)
+static void test_foreign_grant(NO_STATE)
 {
-    struct lock_rig *rig = *state;
-
-    for (size_t i = 0; i < sizeof(owned) / sizeof(owned[0]); i++) {
-        struct lock_pair pair = lock_pair_open(rig, owned[i]);
+    for (size_t i = 0; i < COUNT_OF(owned); i++) {
+        struct lock_pair pair = lock_pair_open(owned[i]);
         struct dlock_grant mine, other;
 
-        assert_int_equal(lock_rig_take(pair.session[0], "x", 0, 0, &other), 0);
+        assert_int_equal(lock_hold_take(&pair, "x", 0, &other), 0);
         assert_int_equal(lock_rig_take(pair.session[1], "y", 0, 0, &mine), 0);
         refuse_grant(pair.session[1], &other);
-        assert_int_equal(dlock_release(pair.session[0], &other, NULL), 0);
+        assert_int_equal(lock_hold_give(&pair, &other), 0);
         assert_int_equal(dlock_release(pair.session[1], &mine, NULL), 0);
         lock_pair_close(&pair);
     }
 }
 
 /* The next holder has the name, and is not to be put out by the last one's. */
-static void test_foreign_grant_of_before(void **state)
+static void test_foreign_grant_of_before(NO_STATE)
 {
-    struct lock_rig *rig = *state;
-
-    for (size_t i = 0; i < sizeof(owned) / sizeof(owned[0]); i++) {
-        struct lock_pair pair = lock_pair_open(rig, owned[i]);
+    for (size_t i = 0; i < COUNT_OF(owned); i++) {
+        struct lock_pair pair = lock_pair_open(owned[i]);
         struct dlock_grant mine, old;
 
-        assert_int_equal(lock_rig_take(pair.session[0], "z", 0, 0, &old), 0);
-        assert_int_equal(dlock_release(pair.session[0], &old, NULL), 0);
+        assert_int_equal(lock_hold_take(&pair, "z", 0, &old), 0);
+        assert_int_equal(lock_hold_give(&pair, &old), 0);
         assert_int_equal(lock_rig_take(pair.session[1], "z", 0, 0, &mine), 0);
         refuse_grant(pair.session[1], &old);
-        assert_int_equal(lock_rig_probe(rig, owned[i], "z"), DLOCK_BUSY);
+        assert_int_equal(lock_rig_probe(owned[i], "z"), DLOCK_BUSY);
         assert_int_equal(dlock_release(pair.session[1], &mine, NULL), 0);
         lock_pair_close(&pair);
     }
 }
 
 /* What was refused has not stopped the renewal of the session's own lock. */
-static void test_foreign_grant_keeps_renewal(void **state)
+static void test_foreign_grant_keeps_renewal(NO_STATE)
 {
-    struct lock_rig *rig = *state;
     struct lock_pair pair;
     struct dlock_grant mine, other;
 
-    rig->watchdog_lease_ms = LOCK_RIG_LEASE_MS;
-    pair = lock_pair_open(rig, "fenced");
-    assert_int_equal(lock_rig_take(pair.session[0], "x", 0, 0, &other), 0);
+    rig.watchdog_lease_ms = LOCK_RIG_LEASE_MS;
+    pair = lock_pair_open("fenced");
+    assert_int_equal(lock_hold_take(&pair, "x", 0, &other), 0);
     assert_int_equal(lock_rig_take(pair.session[1], "y", 0, 0, &mine), 0);
     assert_int_equal(mine.attempt, other.attempt);
     refuse_grant(pair.session[1], &other);
     /* A lease and more, also if only one of the two is renewed. */
-    step_log_await(&rig->log, "eval-renew",
-                   step_log_count(&rig->log, "eval-renew") + 8);
-    assert_int_equal(lock_rig_probe(rig, "fenced", "y"), DLOCK_BUSY);
+    step_log_await(&rig.log, "eval-renew",
+                   step_log_count(&rig.log, "eval-renew") + 8);
+    assert_int_equal(lock_rig_probe("fenced", "y"), DLOCK_BUSY);
     assert_int_equal(dlock_release(pair.session[1], &mine, NULL), DLOCK_OK);
-    lock_pair_close(&pair);
 }
 
 /* Bytes that are no grant at all, not even text. */
-static void test_garbage_grant(void **state)
+static void test_garbage_grant(NO_STATE)
 {
-    struct lock_pair pair = lock_pair_open(*state, "fenced");
+    struct lock_pair pair = lock_pair_open("fenced");
     struct dlock_grant grant;
 
     memset(&grant, 'x', sizeof(grant));
-    assert_int_equal(dlock_release(pair.session[0], &grant, NULL),
-                     DLOCK_MISUSE);
-    assert_int_equal(dlock_extend(pair.session[0], &grant, 1000, NULL),
-                     DLOCK_MISUSE);
+    assert_int_equal(lock_hold_give(&pair, &grant), DLOCK_MISUSE);
+    assert_int_equal(lock_hold_extend(&pair, &grant, 1000), DLOCK_MISUSE);
     grant.name[3] = '\0';
-    assert_int_equal(dlock_release(pair.session[0], &grant, NULL),
-                     DLOCK_MISUSE);
-    lock_pair_close(&pair);
+    assert_int_equal(lock_hold_give(&pair, &grant), DLOCK_MISUSE);
 }
 
 /* NULL ------------------------------------------------------------------------ */
 
-static void test_null(void **state)
+static void test_null(NO_STATE)
 {
-    struct lock_pair pair = lock_pair_open(*state, "fenced");
+    struct lock_pair pair = lock_pair_open("fenced");
     struct dlock_session *session = pair.session[0];
     struct dlock_grant grant;
 
@@ -133,27 +116,24 @@ static void test_null(void **state)
     assert_int_equal(dlock_force_release(NULL, "k", NULL), DLOCK_MISUSE);
     assert_int_equal(dlock_session_open(NULL, &session, NULL), DLOCK_MISUSE);
     assert_int_equal(dlock_release(session, &grant, NULL), DLOCK_OK);
-    lock_pair_close(&pair);
 }
 
 /* Closing ----------------------------------------------------------------------- */
 
 /* Closing the client closes what it has; renewal ends, as by a session's end. */
-static void test_sessions_left_open(void **state)
+static void test_sessions_left_open(NO_STATE)
 {
     static const char *const all[] = {"process", "token-lua", "fenced", "fair",
                                       "redlock"};
 
-    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-        struct lock_pair pair = lock_pair_open(*state, all[i]);
+    for (size_t i = 0; i < COUNT_OF(all); i++) {
+        struct lock_pair pair = lock_pair_open(all[i]);
         struct dlock_grant grant;
 
         (void)lock_rig_session(pair.client[0]);
         (void)dlock_try(pair.session[0], "k", NULL, &grant, NULL);
-        dlock_close(pair.client[0]);
-        dlock_session_close(pair.session[1]);
-        dlock_close(pair.client[1]);
-        assert_int_equal(lock_rig_fresh(state), 0);
+        lock_pair_close(&pair);
+        lock_rig_tell("FLUSHALL");
     }
 }
 
@@ -176,13 +156,12 @@ static void *wait_to_be_cancelled(void *arg)
 }
 
 /* The call ends as it would have, and the thread after it. */
-static void test_thread_cancelled_in_a_wait(void **state)
+static void test_thread_cancelled_in_a_wait(NO_STATE)
 {
     static const char *const all[] = {"process", "token-lua", "spin", "fenced"};
-    struct lock_rig *rig = *state;
 
-    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-        struct lock_pair pair = lock_pair_open(rig, all[i]);
+    for (size_t i = 0; i < COUNT_OF(all); i++) {
+        struct lock_pair pair = lock_pair_open(all[i]);
         struct cancelled waiter = {.session = pair.session[1],
                                    .status = DLOCK_MISUSE};
         struct timespec until;
@@ -190,15 +169,13 @@ static void test_thread_cancelled_in_a_wait(void **state)
         void *result = NULL;
         pthread_t thread;
 
-        assert_int_equal(lock_rig_take(pair.session[0], "c", 0, 60000, &grant),
-                         DLOCK_OK);
+        assert_int_equal(lock_hold_take(&pair, "c", 60000, &grant), DLOCK_OK);
         assert_int_equal(
             pthread_create(&thread, NULL, wait_to_be_cancelled, &waiter), 0);
         lock_rig_sleep_ms(50); /* it is in the wait: no step says so */
         assert_int_equal(pthread_cancel(thread), 0);
         lock_rig_sleep_ms(20);
-        assert_int_equal(dlock_release(pair.session[0], &grant, NULL),
-                         DLOCK_OK);
+        assert_int_equal(lock_hold_give(&pair, &grant), DLOCK_OK);
         (void)clock_gettime(CLOCK_REALTIME, &until);
         until.tv_sec += 10;
         assert_int_equal(pthread_timedjoin_np(thread, &result, &until), 0);
@@ -213,15 +190,15 @@ static void test_thread_cancelled_in_a_wait(void **state)
 /* Names of the library's own --------------------------------------------------- */
 
 /* They would be the same keys as another lock's counter, queue or word. */
-static void test_reserved_names(void **state)
+static void test_reserved_names(NO_STATE)
 {
     static const char *const names[] = {"{Q}:dlock-fence", "{Q}:dlock-queue",
                                         "Q:dlock-done:1", "{Q}:dlock-freed"};
-    struct lock_pair pair = lock_pair_open(*state, "fenced");
+    struct lock_pair pair = lock_pair_open("fenced");
     struct dlock_session *session = pair.session[0];
     struct dlock_grant grant;
 
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
         struct dlock_error error = {""};
 
         assert_int_equal(dlock_try(session, names[i], NULL, &grant, &error),
@@ -232,24 +209,22 @@ static void test_reserved_names(void **state)
     }
     assert_int_equal(dlock_try(session, "a:dlock", NULL, &grant, NULL), 0);
     assert_int_equal(dlock_release(session, &grant, NULL), DLOCK_OK);
-    lock_pair_close(&pair);
 }
 
 /* What the texts tell ------------------------------------------------------------ */
 
-static void test_force_on_a_free_name(void **state)
+static void test_force_on_a_free_name(NO_STATE)
 {
-    struct lock_pair pair = lock_pair_open(*state, "fenced");
+    struct lock_pair pair = lock_pair_open("fenced");
     struct dlock_error error = {""};
 
     assert_int_equal(dlock_force_release(pair.session[0], "free", &error),
                      DLOCK_LOST);
     assert_string_equal(error.text, "force: nobody holds it");
-    lock_pair_close(&pair);
 }
 
 /* Passwords of urls that are not taken do not get into a log for that. */
-static void test_url_with_a_password(void **state)
+static void test_url_with_a_password(NO_STATE)
 {
     static const char *const urls[] = {
         "redis://:secret@127.0.0.1:x", "redis://me:secret@127.0.0.1:6379/x",
@@ -258,8 +233,7 @@ static void test_url_with_a_password(void **state)
     struct dlock_error error = {""};
     struct dlock *client = NULL;
 
-    (void)state;
-    for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(urls); i++) {
         struct dlock_options options = {.url = urls[i]};
 
         assert_int_equal(dlock_open(&options, &client, &error), DLOCK_MISUSE);
@@ -268,22 +242,16 @@ static void test_url_with_a_password(void **state)
     }
 }
 
-#define TEST(function) cmocka_unit_test_setup(function, lock_rig_fresh)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_foreign_grant),
-        TEST(test_foreign_grant_of_before),
-        TEST(test_foreign_grant_keeps_renewal),
-        TEST(test_garbage_grant),
-        TEST(test_null),
-        TEST(test_sessions_left_open),
-        TEST(test_thread_cancelled_in_a_wait),
-        TEST(test_force_on_a_free_name),
-        TEST(test_url_with_a_password),
-        TEST(test_reserved_names),
-    };
-
-    return cmocka_run_group_tests(tests, lock_rig_setup, lock_rig_teardown);
-}
+static const struct CMUnitTest tests[] = {
+    LOCK_TEST(test_foreign_grant),
+    LOCK_TEST(test_foreign_grant_of_before),
+    LOCK_TEST(test_foreign_grant_keeps_renewal),
+    LOCK_TEST(test_garbage_grant),
+    LOCK_TEST(test_null),
+    LOCK_TEST(test_sessions_left_open),
+    LOCK_TEST(test_thread_cancelled_in_a_wait),
+    LOCK_TEST(test_force_on_a_free_name),
+    LOCK_TEST(test_url_with_a_password),
+    LOCK_TEST(test_reserved_names),
+};
+LOCK_RIG_MAIN(tests)

@@ -2,21 +2,15 @@
  * Asynchronous calls: a callback comes exactly once, a session does one thing at a
  * time, and a close waits for the callbacks and no longer.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdatomic.h>
 #include <string.h>
 
 #include "tests/support/async_note.h"
 #include "tests/support/lock_rig.h"
 
-static void test_callback_comes_once_on_another_thread(void **state)
+static void test_callback_comes_once_on_another_thread(NO_STATE)
 {
-    struct lock_pair pair = lock_pair_open(*state, "redisson");
+    struct lock_pair pair = lock_pair_open("redisson");
     struct note taken = {0};
     struct note given = {0};
 
@@ -26,22 +20,21 @@ static void test_callback_comes_once_on_another_thread(void **state)
     assert_string_equal(taken.grant.name, "k");
     assert_string_equal(taken.text, "");
     assert_false(pthread_equal(taken.thread, pthread_self()));
-    assert_int_equal(lock_rig_probe(*state, "redisson", "k"), DLOCK_BUSY);
+    assert_int_equal(lock_rig_probe("redisson", "k"), DLOCK_BUSY);
     assert_int_equal(dlock_release_async(pair.session[0], &taken.grant,
                                          note_done, &given, NULL),
                      DLOCK_OK);
     assert_int_equal(note_await(&given), DLOCK_OK);
     assert_false(given.granted);
-    assert_int_equal(lock_rig_probe(*state, "redisson", "k"), DLOCK_OK);
+    assert_int_equal(lock_rig_probe("redisson", "k"), DLOCK_OK);
     lock_rig_sleep_ms(20);
     assert_int_equal(atomic_load(&taken.n), 1);
     assert_int_equal(atomic_load(&given.n), 1);
-    lock_pair_close(&pair);
 }
 
-static void test_busy_and_refused(void **state)
+static void test_busy_and_refused(NO_STATE)
 {
-    struct lock_pair pair = lock_pair_open(*state, "redisson");
+    struct lock_pair pair = lock_pair_open("redisson");
     struct dlock_terms terms = {.wait_ms = 0};
     struct dlock_grant grant;
     struct note note = {0};
@@ -66,12 +59,11 @@ static void test_busy_and_refused(void **state)
     /* And a refused session is idle again. */
     assert_int_equal(note_begin(pair.session[0], "free", 0, &note), DLOCK_OK);
     assert_int_equal(note_await(&note), DLOCK_OK);
-    lock_pair_close(&pair);
 }
 
-static void test_a_session_does_one_thing_at_a_time(void **state)
+static void test_a_session_does_one_thing_at_a_time(NO_STATE)
 {
-    struct lock_pair pair = lock_pair_open(*state, "redisson");
+    struct lock_pair pair = lock_pair_open("redisson");
     struct dlock_session *busy = pair.session[0];
     struct dlock_error error = {""};
     struct dlock_grant held, grant;
@@ -93,23 +85,20 @@ static void test_a_session_does_one_thing_at_a_time(void **state)
     assert_int_equal(note_await(&first), DLOCK_OK);
     assert_int_equal(dlock_release(busy, &first.grant, NULL), DLOCK_OK);
     assert_int_equal(atomic_load(&second.n), 0);
-    lock_pair_close(&pair);
 }
 
-static void test_callback_may_close_the_session(void **state)
+static void test_callback_may_close_the_session(NO_STATE)
 {
-    struct lock_pair pair = lock_pair_open(*state, "redisson");
+    struct lock_pair pair = lock_pair_open("redisson");
     struct note note = {.close = true};
 
     assert_int_equal(note_begin(pair.session[0], "k", 0, &note), DLOCK_OK);
     assert_int_equal(note_await(&note), DLOCK_OK);
-    pair.session[0] = NULL;
-    lock_pair_close(&pair);
 }
 
-static void test_close_cancels_and_waits(void **state)
+static void test_close_cancels_and_waits(NO_STATE)
 {
-    struct lock_pair pair = lock_pair_open(*state, "redisson");
+    struct lock_pair pair = lock_pair_open("redisson");
     struct dlock_grant grant;
     struct note note = {0};
     uint64_t start_ms;
@@ -122,8 +111,6 @@ static void test_close_cancels_and_waits(void **state)
     assert_int_equal(atomic_load(&note.n), 1);
     assert_int_equal(note.status, DLOCK_TIMEOUT);
     assert_true(lock_rig_now_ms() - start_ms < LOCK_RIG_PROMPT_MS);
-    pair.session[0] = NULL;
-    lock_pair_close(&pair);
 }
 
 /* A callback that waits for a lock by itself does not keep a close waiting. */
@@ -142,9 +129,9 @@ static void wait_inside(void *ctx, struct dlock_session *session,
     note->status = lock_rig_take(session, "k", LOCK_RIG_LONG_MS, 0, &other);
 }
 
-static void test_close_ends_a_wait_inside_a_callback(void **state)
+static void test_close_ends_a_wait_inside_a_callback(NO_STATE)
 {
-    struct lock_pair pair = lock_pair_open(*state, "redisson");
+    struct lock_pair pair = lock_pair_open("redisson");
     struct dlock_terms terms = {.wait_ms = 0};
     struct note note = {.n = 0};
     struct dlock_grant grant;
@@ -160,22 +147,14 @@ static void test_close_ends_a_wait_inside_a_callback(void **state)
     dlock_session_close(pair.session[0]);
     assert_true(lock_rig_now_ms() - start_ms < LOCK_RIG_PROMPT_MS);
     assert_int_equal(note.status, DLOCK_TIMEOUT);
-    pair.session[0] = NULL;
-    lock_pair_close(&pair);
 }
 
-#define TEST(name) cmocka_unit_test_setup(name, lock_rig_fresh)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_callback_comes_once_on_another_thread),
-        TEST(test_busy_and_refused),
-        TEST(test_a_session_does_one_thing_at_a_time),
-        TEST(test_callback_may_close_the_session),
-        TEST(test_close_cancels_and_waits),
-        TEST(test_close_ends_a_wait_inside_a_callback),
-    };
-
-    return cmocka_run_group_tests(tests, lock_rig_setup, lock_rig_teardown);
-}
+static const struct CMUnitTest tests[] = {
+    LOCK_TEST(test_callback_comes_once_on_another_thread),
+    LOCK_TEST(test_busy_and_refused),
+    LOCK_TEST(test_a_session_does_one_thing_at_a_time),
+    LOCK_TEST(test_callback_may_close_the_session),
+    LOCK_TEST(test_close_cancels_and_waits),
+    LOCK_TEST(test_close_ends_a_wait_inside_a_callback),
+};
+LOCK_RIG_MAIN(tests)

@@ -2,12 +2,6 @@
  * Calls begun in the callback of the one before, and callbacks in a loop of the
  * caller's: each comes to its end.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -37,9 +31,9 @@ static void next_link(void *ctx, struct dlock_session *session,
     note_done(&chain->last, session, status, grant, error);
 }
 
-static void test_callbacks_may_call(void **state)
+static void test_callbacks_may_call(NO_STATE)
 {
-    struct lock_pair pair = lock_pair_open(*state, "redisson");
+    struct lock_pair pair = lock_pair_open("redisson");
     struct dlock_terms terms = {.wait_ms = 0};
     struct chain chain = {.left = 50};
 
@@ -48,8 +42,7 @@ static void test_callbacks_may_call(void **state)
                      DLOCK_OK);
     assert_int_equal(note_await(&chain.last), DLOCK_OK);
     assert_int_equal(chain.left, 0);
-    assert_int_equal(lock_rig_probe(*state, "redisson", "k"), DLOCK_OK);
-    lock_pair_close(&pair);
+    assert_int_equal(lock_rig_probe("redisson", "k"), DLOCK_OK);
 }
 
 /* Each callback begins the next call, until one is refused. */
@@ -83,9 +76,9 @@ static void endless_link(void *ctx, struct dlock_session *session,
 }
 
 /* Without an end to the chain, this test is ended by its time limit. */
-static void test_close_ends_a_chain(void **state)
+static void test_close_ends_a_chain(NO_STATE)
 {
-    struct lock_pair pair = lock_pair_open(*state, "redisson");
+    struct lock_pair pair = lock_pair_open("redisson");
     struct endless chain = {.refusal = DLOCK_OK};
     struct dlock_terms terms = {.wait_ms = 2};
     struct dlock_grant grant;
@@ -102,8 +95,6 @@ static void test_close_ends_a_chain(void **state)
     assert_true(lock_rig_now_ms() - start_ms < LOCK_RIG_PROMPT_MS);
     assert_int_equal(chain.refusal, DLOCK_MISUSE);
     assert_string_equal(chain.text, "acquire: the session is being closed");
-    pair.session[0] = NULL;
-    lock_pair_close(&pair);
 }
 
 /* In a loop of the caller's ---------------------------------------------------- */
@@ -115,9 +106,9 @@ static bool is_readable(int fd, int timeout_ms)
     return poll(&poller, 1, timeout_ms) == 1 && poller.revents == POLLIN;
 }
 
-static void test_dispatch_calls_back_here(void **state)
+static void test_dispatch_calls_back_here(NO_STATE)
 {
-    struct lock_pair pair = lock_pair_open(*state, "redisson");
+    struct lock_pair pair = lock_pair_open("redisson");
     struct dlock *client = pair.client[0];
     int fd = dlock_fd(client);
     struct dlock_grant other;
@@ -130,8 +121,7 @@ static void test_dispatch_calls_back_here(void **state)
     assert_true(is_readable(fd, 20000));
     assert_int_equal(atomic_load(&note.n), 0);
     /* The session is the library's until its callback, ... */
-    assert_int_equal(lock_rig_take(pair.session[0], "x", 0, 0, &other),
-                     DLOCK_MISUSE);
+    assert_int_equal(lock_hold_take(&pair, "x", 0, &other), DLOCK_MISUSE);
     /* ... and the call has its answer, which a cancel does not change. */
     dlock_cancel(pair.session[0]);
     assert_int_equal(dlock_dispatch(client), 1);
@@ -145,14 +135,13 @@ static void test_dispatch_calls_back_here(void **state)
                      DLOCK_OK);
     assert_true(is_readable(fd, 20000));
     assert_int_equal(dlock_dispatch(client), 1);
-    assert_int_equal(lock_rig_probe(*state, "redisson", "k"), DLOCK_OK);
-    lock_pair_close(&pair);
+    assert_int_equal(lock_rig_probe("redisson", "k"), DLOCK_OK);
 }
 
 /* One step of a chain for each dispatch: the loop has its turn in between. */
-static void test_dispatch_does_not_follow_a_chain(void **state)
+static void test_dispatch_does_not_follow_a_chain(NO_STATE)
 {
-    struct lock_pair pair = lock_pair_open(*state, "redisson");
+    struct lock_pair pair = lock_pair_open("redisson");
     struct chain chain = {.left = 5};
     struct dlock_terms terms = {.wait_ms = 0};
     int fd = dlock_fd(pair.client[0]);
@@ -167,13 +156,12 @@ static void test_dispatch_does_not_follow_a_chain(void **state)
     }
     assert_int_equal(rounds, 10);
     assert_int_equal(chain.left, 0);
-    lock_pair_close(&pair);
 }
 
 /* Nobody dispatches any more: what is due is called by the close. */
-static void test_close_calls_what_is_due(void **state)
+static void test_close_calls_what_is_due(NO_STATE)
 {
-    struct lock_pair pair = lock_pair_open(*state, "redisson");
+    struct lock_pair pair = lock_pair_open("redisson");
     struct dlock_session *waiter = lock_rig_session(pair.client[0]);
     struct dlock_session *last = lock_rig_session(pair.client[0]);
     int fd = dlock_fd(pair.client[0]);
@@ -195,19 +183,16 @@ static void test_close_calls_what_is_due(void **state)
     dlock_session_close(pair.session[0]);
     assert_int_equal(atomic_load(&note[0].n), 1);
     assert_int_equal(note[0].status, DLOCK_OK);
-    dlock_close(pair.client[0]);
+    lock_rig_close(pair.client[0]);
     assert_int_equal(atomic_load(&note[2].n), 1);
     assert_int_equal(dlock_fd(NULL), -1);
     assert_int_equal(dlock_dispatch(NULL), 0);
-    pair.session[0] = NULL;
-    pair.client[0] = NULL;
-    lock_pair_close(&pair);
 }
 
 /* A chain whose callbacks run in dispatch ends as well. */
-static void test_close_ends_a_dispatched_chain(void **state)
+static void test_close_ends_a_dispatched_chain(NO_STATE)
 {
-    struct lock_pair pair = lock_pair_open(*state, "redisson");
+    struct lock_pair pair = lock_pair_open("redisson");
     struct endless chain = {.refusal = DLOCK_OK};
     struct dlock_terms terms = {.wait_ms = 2};
     int fd = dlock_fd(pair.client[0]);
@@ -222,14 +207,12 @@ static void test_close_ends_a_dispatched_chain(void **state)
     dlock_session_close(pair.session[0]);
     assert_int_equal(atomic_load(&chain.links_n), 4);
     assert_int_equal(chain.refusal, DLOCK_MISUSE);
-    pair.session[0] = NULL;
-    lock_pair_close(&pair);
 }
 
 /* Every kind of lock that wakes its waiters wakes those that have no thread. */
-static void hand_over(struct lock_rig *rig, const char *strategy)
+static void hand_over(const char *strategy)
 {
-    struct lock_pair pair = lock_pair_open(rig, strategy);
+    struct lock_pair pair = lock_pair_open(strategy);
     struct dlock_grant grant;
     struct note note = {.n = 0};
     int fd = dlock_fd(pair.client[0]);
@@ -246,16 +229,15 @@ static void hand_over(struct lock_rig *rig, const char *strategy)
     assert_int_equal(note.status, DLOCK_OK);
     assert_true(lock_rig_now_ms() - start_ms < LOCK_RIG_PROMPT_MS);
     assert_int_equal(dlock_release(pair.session[0], &note.grant, NULL), 0);
-    lock_pair_close(&pair);
 }
 
-static void test_parked_waiters_are_woken(void **state)
+static void test_parked_waiters_are_woken(NO_STATE)
 {
-    hand_over(*state, "process");
-    hand_over(*state, "redisson");
-    hand_over(*state, "fair");
-    hand_over(*state, "fenced");
-    hand_over(*state, "token-lua");
+    hand_over("process");
+    hand_over("redisson");
+    hand_over("fair");
+    hand_over("fenced");
+    hand_over("token-lua");
 }
 
 /*
@@ -263,42 +245,34 @@ static void test_parked_waiters_are_woken(void **state)
  * yet. What it is told then, when it asks to be woken, must not be lost: the holder's
  * lease is long.
  */
-static void test_told_before_it_is_parked(void **state)
+static void test_told_before_it_is_parked(NO_STATE)
 {
-    struct lock_rig *rig = *state;
-    struct lock_pair pair = lock_pair_held(rig, "redisson", 60000);
+    struct lock_pair pair = lock_pair_held("redisson", 60000);
     struct dlock_session *early = lock_rig_session(pair.client[1]);
     struct note left = {0}, told = {0};
 
     /* For a second after it has left, the subscription stands. */
-    step_log_reset(&rig->log);
+    step_log_reset(&rig.log);
     assert_int_equal(note_begin(early, "k", 60000, &left), DLOCK_OK);
-    step_log_await(&rig->log, "eval-acquire", 2);
-    step_log_shut(&rig->log, "eval-acquire", DLOCK_AFTER);
+    step_log_await(&rig.log, "eval-acquire", 2);
+    step_log_shut(&rig.log, "eval-acquire", DLOCK_AFTER);
     assert_int_equal(note_begin(pair.session[1], "k", 60000, &told), DLOCK_OK);
-    step_log_await_gate(&rig->log, 1);
+    step_log_await_gate(&rig.log, 1);
     dlock_cancel(early);
     assert_int_equal(note_await(&left), DLOCK_TIMEOUT);
     assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
-    step_log_open(&rig->log);
+    step_log_open(&rig.log);
     assert_int_equal(note_await(&told), DLOCK_OK);
-    lock_pair_close(&pair);
 }
 
-#define TEST(name) cmocka_unit_test_setup(name, lock_rig_fresh)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_callbacks_may_call),
-        TEST(test_close_ends_a_chain),
-        TEST(test_dispatch_calls_back_here),
-        TEST(test_dispatch_does_not_follow_a_chain),
-        TEST(test_close_calls_what_is_due),
-        TEST(test_close_ends_a_dispatched_chain),
-        TEST(test_parked_waiters_are_woken),
-        TEST(test_told_before_it_is_parked),
-    };
-
-    return cmocka_run_group_tests(tests, lock_rig_setup, lock_rig_teardown);
-}
+static const struct CMUnitTest tests[] = {
+    LOCK_TEST(test_callbacks_may_call),
+    LOCK_TEST(test_close_ends_a_chain),
+    LOCK_TEST(test_dispatch_calls_back_here),
+    LOCK_TEST(test_dispatch_does_not_follow_a_chain),
+    LOCK_TEST(test_close_calls_what_is_due),
+    LOCK_TEST(test_close_ends_a_dispatched_chain),
+    LOCK_TEST(test_parked_waiters_are_woken),
+    LOCK_TEST(test_told_before_it_is_parked),
+};
+LOCK_RIG_MAIN(tests)

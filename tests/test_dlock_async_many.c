@@ -1,12 +1,6 @@
 /*
  * Many asynchronous calls at once: they wait without threads, and all get their turn.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <dirent.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -53,14 +47,13 @@ struct crowd {
     struct note note[CROWD_N];
 };
 
-static struct crowd *crowd_open(struct lock_rig *rig, const char *strategy,
-                                unsigned names_n)
+static struct crowd *crowd_open(const char *strategy, unsigned names_n)
 {
     struct crowd *crowd = calloc(1, sizeof(*crowd));
     char name[24];
 
     assert_non_null(crowd);
-    crowd->client = lock_rig_client(rig, strategy);
+    crowd->client = lock_rig_client(strategy);
     for (unsigned i = 0; i < CROWD_N; i++) {
         crowd->session[i] = lock_rig_session(crowd->client);
         (void)snprintf(name, sizeof(name), "k%u", i % names_n);
@@ -77,7 +70,7 @@ static void crowd_close(struct crowd *crowd)
         dlock_session_close(crowd->session[i]);
     for (unsigned i = 0; i < CROWD_N; i++)
         assert_int_equal(atomic_load(&crowd->note[i].n), 1);
-    dlock_close(crowd->client);
+    lock_rig_close(crowd->client);
     free(crowd);
 }
 
@@ -91,10 +84,9 @@ static void lift_limit(void)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
 }
 
-static void test_a_thousand_wait_on_a_few_threads(void **state)
+static void test_a_thousand_wait_on_a_few_threads(NO_STATE)
 {
-    struct lock_rig *rig = *state;
-    struct dlock *client = lock_rig_client(rig, "fenced");
+    struct dlock *client = lock_rig_client("fenced");
     struct dlock_session *holder = lock_rig_session(client);
     struct crowd *crowd;
     struct dlock_grant grant;
@@ -102,10 +94,10 @@ static void test_a_thousand_wait_on_a_few_threads(void **state)
 
     lift_limit();
     assert_int_equal(lock_rig_take(holder, "k0", 0, 0, &grant), 0);
-    step_log_reset(&rig->log);
-    crowd = crowd_open(rig, "fenced", 1);
+    step_log_reset(&rig.log);
+    crowd = crowd_open("fenced", 1);
     /* All have tried, and been told no. */
-    step_log_await(&rig->log, "eval-acquire", CROWD_N);
+    step_log_await(&rig.log, "eval-acquire", CROWD_N);
     assert_in_range(threads_called("dlock-async"), 1, CROWD_THREADS_MAX);
     /* And each release reaches one of them at once. */
     start_ms = lock_rig_now_ms();
@@ -117,29 +109,25 @@ static void test_a_thousand_wait_on_a_few_threads(void **state)
         lock_rig_sleep_ms(1);
     }
     /* A thousand cancels do not wake a thousand each. */
-    step_log_reset(&rig->log);
+    step_log_reset(&rig.log);
     crowd_close(crowd);
-    assert_in_range(step_log_count(&rig->log, "eval-acquire"), 0, 20 * CROWD_N);
-    dlock_session_close(holder);
-    dlock_close(client);
+    assert_in_range(step_log_count(&rig.log, "eval-acquire"), 0, 20 * CROWD_N);
 }
 
 /* Locks that are polled: the pause is a timer. */
-static void test_a_thousand_poll_on_a_few_threads(void **state)
+static void test_a_thousand_poll_on_a_few_threads(NO_STATE)
 {
-    struct lock_rig *rig = *state;
-    struct lock_pair pair = lock_pair_open(rig, "spin");
+    struct lock_pair pair = lock_pair_open("spin");
     struct crowd *crowd;
 
     lift_limit();
     assert_int_equal(
         lock_rig_take(pair.session[0], "k0", 0, 60000, &pair.grant[0]), 0);
-    crowd = crowd_open(rig, "spin", 1);
+    crowd = crowd_open("spin", 1);
     lock_rig_sleep_ms(200);
     assert_in_range(threads_called("dlock-async"), 1, CROWD_THREADS_MAX);
     assert_int_equal(dlock_release(pair.session[0], &pair.grant[0], NULL), 0);
     crowd_close(crowd);
-    lock_pair_close(&pair);
 }
 
 /* Many that take and give back in turns, all with callbacks. */
@@ -194,10 +182,10 @@ static void ride(void *ctx, struct dlock_session *session,
         get_off(ctx, session, DLOCK_UNKNOWN, NULL, NULL);
 }
 
-static void ride_all(struct lock_rig *rig, const char *strategy)
+static void ride_all(const char *strategy)
 {
     enum { RIDERS_N = 24, RIDES = 8 };
-    struct dlock *client = lock_rig_client(rig, strategy);
+    struct dlock *client = lock_rig_client(strategy);
     struct dlock_session *session[RIDERS_N];
     struct rider rider[RIDERS_N];
     struct fair_ground ground = {.riders = RIDERS_N};
@@ -217,27 +205,25 @@ static void ride_all(struct lock_rig *rig, const char *strategy)
     assert_int_equal(atomic_load(&ground.riders), 0);
     assert_int_equal(atomic_load(&ground.failures), 0);
     assert_int_equal(atomic_load(&ground.clashes), 0);
-    for (unsigned i = 0; i < RIDERS_N; i++)
-        dlock_session_close(session[i]);
-    dlock_close(client);
+    lock_rig_close(client);
 }
 
-static void test_all_get_their_turn(void **state)
+static void test_all_get_their_turn(NO_STATE)
 {
-    ride_all(*state, "process");
-    ride_all(*state, "redisson");
-    ride_all(*state, "fair");
-    ride_all(*state, "fenced");
-    ride_all(*state, "token-lua");
+    ride_all("process");
+    ride_all("redisson");
+    ride_all("fair");
+    ride_all("fenced");
+    ride_all("token-lua");
 }
 
 /* And those that nobody wakes end in time. */
-static void test_parked_waiters_time_out(void **state)
+static void test_parked_waiters_time_out(NO_STATE)
 {
     static const char *const strategies[] = {"process", "redisson", "spin"};
 
-    for (size_t i = 0; i < sizeof(strategies) / sizeof(strategies[0]); i++) {
-        struct lock_pair pair = lock_pair_open(*state, strategies[i]);
+    for (size_t i = 0; i < COUNT_OF(strategies); i++) {
+        struct lock_pair pair = lock_pair_open(strategies[i]);
         struct note note = {.n = 0};
         struct dlock_grant grant;
         uint64_t start_ms = lock_rig_now_ms();
@@ -252,16 +238,10 @@ static void test_parked_waiters_time_out(void **state)
     }
 }
 
-#define TEST(name) cmocka_unit_test_setup(name, lock_rig_fresh)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_a_thousand_wait_on_a_few_threads),
-        TEST(test_a_thousand_poll_on_a_few_threads),
-        TEST(test_all_get_their_turn),
-        TEST(test_parked_waiters_time_out),
-    };
-
-    return cmocka_run_group_tests(tests, lock_rig_setup, lock_rig_teardown);
-}
+static const struct CMUnitTest tests[] = {
+    LOCK_TEST(test_a_thousand_wait_on_a_few_threads),
+    LOCK_TEST(test_a_thousand_poll_on_a_few_threads),
+    LOCK_TEST(test_all_get_their_turn),
+    LOCK_TEST(test_parked_waiters_time_out),
+};
+LOCK_RIG_MAIN(tests)

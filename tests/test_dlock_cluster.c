@@ -33,21 +33,23 @@ enum {
     CLIENTS_MAX = 8,
 };
 
-static int set_up(void **state)
+static struct redis_cluster *cluster;
+
+static int set_up(NO_STATE)
 {
-    *state = redis_cluster_start(3, false, NEVER_MS);
+    cluster = redis_cluster_start(3, false, NEVER_MS);
     return 0;
 }
 
-static int tear_down(void **state)
+static int tear_down(NO_STATE)
 {
-    redis_cluster_stop(*state);
+    redis_cluster_stop(cluster);
     return 0;
 }
 
 /* Slots --------------------------------------------------------------------- */
 
-static void the_slots_are_those_of_redis(void **state)
+static void the_slots_are_those_of_redis(NO_STATE)
 {
     static const char *const keys[] = {
         "k",
@@ -61,7 +63,6 @@ static void the_slots_are_those_of_redis(void **state)
         "a{b}c}",
         "\x7f~!",
         "0123456789012345678901234567890123456789"};
-    struct redis_cluster *cluster = *state;
 
     for (size_t i = 0; i < COUNT_OF(keys); i++) {
         char command[100];
@@ -79,9 +80,8 @@ static void the_slots_are_those_of_redis(void **state)
 
 /* A node that is cut off goes on telling what was; so it is not the only one that is
  * ever asked. */
-static void each_time_another_is_asked(void **state)
+static void each_time_another_is_asked(NO_STATE)
 {
-    struct redis_cluster *cluster = *state;
     struct dlock_wire_config config = {.clock = dlock_clock_default()};
     struct dlock_wire *wire = dlock_wire_open(&config, "me");
     in_port_t ports[3];
@@ -104,9 +104,8 @@ static void each_time_another_is_asked(void **state)
     dlock_wire_close(wire);
 }
 
-static void many_names_are_on_all_nodes(void **state)
+static void many_names_are_on_all_nodes(NO_STATE)
 {
-    struct redis_cluster *cluster = *state;
     struct lock_party party;
     struct dlock_grant grants[NAMES_N];
     unsigned names_of[3] = {0};
@@ -172,9 +171,8 @@ static void refuses(const char *url, const char *strategy, const char *text)
         fail_msg("'%s' is not in '%s'", text, error.text);
 }
 
-static void what_is_no_cluster(void **state)
+static void what_is_no_cluster(NO_STATE)
 {
-    struct redis_cluster *cluster = *state;
     struct redis_server *alone = redis_server_start_node(NEVER_MS);
     struct redis_server *plain = redis_server_start_tcp(NULL);
     char url[100];
@@ -197,9 +195,8 @@ static void what_is_no_cluster(void **state)
     redis_server_stop(plain);
 }
 
-static void the_login(void **state)
+static void the_login(NO_STATE)
 {
-    struct redis_cluster *cluster = *state;
     struct lock_party party;
     char url[250];
 
@@ -225,9 +222,8 @@ static void the_login(void **state)
 
 /* There is no replica. Locks on the other nodes do not notice; those on that one are
  * out of reach, and are to be had again when it is back. */
-static void a_node_goes_and_comes_back(void **state)
+static void a_node_goes_and_comes_back(NO_STATE)
 {
-    struct redis_cluster *cluster = *state;
     unsigned gone = redis_cluster_owner(cluster, "k");
     struct lock_party party;
     struct note note = {.n = 0};
@@ -345,14 +341,13 @@ static void finds_the_successor(struct demoted *node, unsigned successor,
     dlock_wire_close(wire);
 }
 
-static void who_had_it_refuses(void **state)
+static void who_had_it_refuses(NO_STATE)
 {
     static const char *const says[] = {
         "-READONLY You can't write against a read only replica.\r\n",
         "-CLUSTERDOWN The cluster is down\r\n",
         "-LOADING Redis is loading the dataset in memory\r\n",
     };
-    struct redis_cluster *cluster = *state;
     unsigned owner = redis_cluster_owner(cluster, "k");
     struct demoted node = {.fd = -1};
     struct sockaddr_in at;

@@ -24,21 +24,22 @@ enum {
     VALUES_N = 200,
 };
 
-static int set_up(void **state)
+static struct redis_cluster *cluster;
+
+static int set_up(NO_STATE)
 {
-    *state = redis_cluster_start(3, false, NEVER_MS);
+    cluster = redis_cluster_start(3, false, NEVER_MS);
     return 0;
 }
 
-static int tear_down(void **state)
+static int tear_down(NO_STATE)
 {
-    redis_cluster_stop(*state);
+    redis_cluster_stop(cluster);
     return 0;
 }
 
 /* Its commands have time enough for a slot to move. */
-static void open_patient(struct lock_party *party,
-                         const struct redis_cluster *cluster)
+static void open_patient(struct lock_party *party)
 {
     lock_party_open_at(party, cluster->url, "fenced", LEASE_MS, PROMPT_MS);
 }
@@ -51,9 +52,8 @@ static void one_more_renewal(struct redis_server *server)
 
 /* Half of its keys are there, half are here: renewals follow the lock (ASK); a
  * release needs all of its keys, and waits until they are there. */
-static void a_held_lock_moves(void **state)
+static void a_held_lock_moves(NO_STATE)
 {
-    struct redis_cluster *cluster = *state;
     unsigned from = redis_cluster_owner(cluster, "held");
     unsigned to = redis_cluster_next(cluster, from);
     struct lock_party party;
@@ -61,7 +61,7 @@ static void a_held_lock_moves(void **state)
     struct note note = {.n = 0};
     uint64_t token;
 
-    open_patient(&party, cluster);
+    open_patient(&party);
     assert_int_equal(lock_party_take(&party, "held", 0), DLOCK_OK);
     token = party.grant.token;
     redis_cluster_move_begin(cluster, "held", from, to);
@@ -89,16 +89,15 @@ static void a_held_lock_moves(void **state)
 
 /* Nobody has it, and nobody can take it before the move is over: a single try waits
  * for that, while its time lasts. */
-static void who_comes_in_between_waits(void **state)
+static void who_comes_in_between_waits(NO_STATE)
 {
-    struct redis_cluster *cluster = *state;
     unsigned from = redis_cluster_owner(cluster, "between");
     unsigned to = redis_cluster_next(cluster, from);
     struct lock_party hasty, patient;
     struct note note = {.n = 0};
 
     lock_party_open_at(&hasty, cluster->url, "fenced", 0, TIMEOUT_MS);
-    open_patient(&patient, cluster);
+    open_patient(&patient);
     redis_cluster_move_begin(cluster, "between", from, to);
     assert_int_equal(lock_party_take(&hasty, "between", 0), DLOCK_UNREACHABLE);
     assert_non_null(strstr(hasty.error.text, "redis refused: TRYAGAIN"));
@@ -116,10 +115,9 @@ static void who_comes_in_between_waits(void **state)
 
 /* Its lease is longer than anybody waits here, so a waiter that gets it before was
  * woken. fenced and fair look by themselves besides. */
-static void waiters_move(void **state)
+static void waiters_move(NO_STATE)
 {
     static const char *const strategies[] = {"redisson", "fair", "fenced"};
-    struct redis_cluster *cluster = *state;
 
     for (size_t i = 0; i < COUNT_OF(strategies); i++) {
         unsigned from = redis_cluster_owner(cluster, strategies[i]);
@@ -159,9 +157,8 @@ static void waiters_move(void **state)
     }
 }
 
-static void values_move(void **state)
+static void values_move(NO_STATE)
 {
-    struct redis_cluster *cluster = *state;
     struct dlock_value values[VALUES_N];
     char keys[VALUES_N][16];
     struct dlock_values *client;
@@ -211,9 +208,8 @@ static void order(const struct redis_server *server, const char *form,
 
 /* A slot is with another node, and who had it has not heard whose it is: it says
  * CLUSTERDOWN, not MOVED. So the map is asked for anew. */
-static void who_had_it_is_down(void **state)
+static void who_had_it_is_down(NO_STATE)
 {
-    struct redis_cluster *cluster = *state;
     unsigned from = redis_cluster_owner(cluster, "down");
     unsigned to = redis_cluster_next(cluster, from);
     unsigned third = redis_cluster_next(cluster, to);
@@ -221,7 +217,7 @@ static void who_had_it_is_down(void **state)
         redis_server_number(cluster->nodes[0], "CLUSTER KEYSLOT down");
     struct lock_party party;
 
-    open_patient(&party, cluster);
+    open_patient(&party);
     assert_int_equal(lock_party_take(&party, "down", 0), DLOCK_OK);
     assert_int_equal(lock_party_give(&party), DLOCK_OK);
     order(cluster->nodes[from], "CLUSTER FORGET %.0lld%s", 0, cluster->ids[to]);

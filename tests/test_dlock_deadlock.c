@@ -1,14 +1,16 @@
 /*
  * Deadlocks: of processes that wait for each other one is told, with the cycle in
  * words, and the others get what they wait for. Nobody is told of one that is none:
- * not when a waiter has given up, was stopped, or its command comes late. A crowd is
- * in test_dlock_deadlock_crowd.c.
+ * not when a waiter has given up, was stopped, or its command comes late. And of a crowd
+ * that takes two of three locks each, again and again, all come to their end.
  */
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "lock/deadlock/scripts.h"
@@ -22,6 +24,7 @@ enum {
     AFTER_MS = 50,   /* deadlock_ms */
     LOOKS = 8,       /* after which who was to be told would have been */
     PARTIES_MAX = 3,
+    CROWD = 8,
 };
 
 static struct redis_server *server;
@@ -211,11 +214,26 @@ static enum dlock_verdict keep_look(void *ctx, const struct dlock_step *step)
     return DLOCK_GO;
 }
 
-/* By its hash: the server has it. SHA: of the script. */
-static void deliver(const struct late *late, const char *sha)
+/* A session in this process, whose last look is kept. */
+static struct dlock_session *open_kept(struct late *late, struct dlock **client)
+{
+    struct dlock_options options = {.strategy = "fenced",
+                                    .url = redis_server_url(server),
+                                    .on_step = keep_look,
+                                    .on_step_ctx = late};
+    struct dlock_session *session = NULL;
+
+    assert_int_equal(dlock_open(&options, client, NULL), DLOCK_OK);
+    assert_int_equal(dlock_session_open(*client, &session, NULL), DLOCK_OK);
+    return session;
+}
+
+/* By its hash: the server has it. */
+static void deliver(const struct late *late)
 {
     char command[8192];
-    size_t used = (size_t)snprintf(command, sizeof(command), "EVALSHA %s", sha);
+    size_t used = (size_t)snprintf(command, sizeof(command), "EVALSHA %s",
+                                   dlock_script_look.sha);
     char reply[256];
 
     for (size_t i = 0; i < late->n; i++)
@@ -232,35 +250,27 @@ static void deliver(const struct late *late, const char *sha)
 static void a_late_look_deceives_nobody(NO_STATE)
 {
     static struct late late;
-    struct dlock_options options = {.strategy = "fenced",
-                                    .url = redis_server_url(server),
-                                    .on_step = keep_look,
-                                    .on_step_ctx = &late};
     struct dlock_terms terms = {.wait_ms = 700, .deadlock_ms = AFTER_MS};
     struct dlock_grant held, other;
     struct dlock_session *session;
     struct dlock *client;
-    char sha[64];
 
     start(2, "fenced");
     assert_int_equal(lock_process_give(&processes[0]), DLOCK_OK);
-    assert_int_equal(dlock_open(&options, &client, NULL), DLOCK_OK);
-    assert_int_equal(dlock_session_open(client, &session, NULL), DLOCK_OK);
+    session = open_kept(&late, &client);
     assert_int_equal(dlock_try(session, "A", NULL, &held, NULL), DLOCK_OK);
     assert_int_equal(dlock_acquire(session, "B", &terms, &other, NULL),
                      DLOCK_TIMEOUT);
     assert_true(late.n > 0);
-    (void)snprintf(sha, sizeof(sha), "%s", dlock_script_look.sha);
 
     lock_process_tell_take(&processes[1], "A", LONG_MS);
     for (int i = 0; i < 3 * LOOKS; i++) {
-        deliver(&late, sha);
+        deliver(&late);
         await_looks(1);
     }
     assert_false(has_said_something(&processes[1]));
     assert_int_equal(dlock_release(session, &held, NULL), DLOCK_OK);
     assert_int_equal(lock_process_report(&processes[1]).status, DLOCK_OK);
-    dlock_session_close(session);
     dlock_close(client);
 }
 
@@ -268,20 +278,15 @@ static void a_late_look_deceives_nobody(NO_STATE)
 static void a_look_of_an_older_wait_does_not_count(NO_STATE)
 {
     static struct late late;
-    struct dlock_options options = {.strategy = "fenced",
-                                    .url = redis_server_url(server),
-                                    .on_step = keep_look,
-                                    .on_step_ctx = &late};
     struct dlock_terms terms = {.wait_ms = 4 * AFTER_MS,
                                 .deadlock_ms = AFTER_MS};
-    char command[256], before[256], after[256], sha[64];
+    char command[256], before[256], after[256];
     struct dlock_grant other;
     struct dlock_session *session;
     struct dlock *client;
 
     start(1, "fenced");
-    assert_int_equal(dlock_open(&options, &client, NULL), DLOCK_OK);
-    assert_int_equal(dlock_session_open(client, &session, NULL), DLOCK_OK);
+    session = open_kept(&late, &client);
     assert_int_equal(dlock_acquire(session, "A", &terms, &other, NULL),
                      DLOCK_TIMEOUT);
     assert_true(late.n > 0);
@@ -296,8 +301,7 @@ static void a_look_of_an_older_wait_does_not_count(NO_STATE)
         "return redis.call('hgetall', k)\" 0",
         dlock_session_owner(session));
     redis_server_ask(server, command, before, sizeof(before));
-    (void)snprintf(sha, sizeof(sha), "%s", dlock_script_look.sha);
-    deliver(&late, sha);
+    deliver(&late);
     (void)snprintf(command, sizeof(command), "TTL {%s}:dlock-waits",
                    dlock_session_owner(session));
     assert_int_equal(redis_server_number(server, command), -1);
@@ -305,7 +309,6 @@ static void a_look_of_an_older_wait_does_not_count(NO_STATE)
                    dlock_session_owner(session));
     redis_server_ask(server, command, after, sizeof(after));
     assert_string_equal(after, before);
-    dlock_session_close(session);
     dlock_close(client);
 }
 
@@ -404,6 +407,89 @@ static void others_cannot(NO_STATE)
     cannot(&terms, "a cluster cannot look for deadlocks");
 }
 
+/* ---- a crowd ---------------------------------------------------------------- */
+
+/* Takes two of three locks again and again; ORDERED: always the lower one first. The
+ * exit status: how often it was told of a deadlock, 255 = something went wrong. */
+static _Noreturn void go_round(const char *strategy, unsigned seed,
+                               bool ordered)
+{
+    const struct lock_party_terms how = here(strategy);
+    const struct dlock_terms terms = {.wait_ms = LONG_MS, .deadlock_ms = 1};
+    int deadlocks = 0;
+    struct lock_party party;
+
+    lock_party_open(&party, &how);
+    for (int round = 0; round < (ordered ? 50 : 3);) {
+        unsigned first = (unsigned)rand_r(&seed) % PARTIES_MAX;
+        unsigned second =
+            (first + 1 + (unsigned)rand_r(&seed) % (PARTIES_MAX - 1)) %
+            PARTIES_MAX;
+        struct dlock_grant grants[2];
+        enum dlock_status status;
+
+        if (ordered && second < first) {
+            unsigned swap = first;
+
+            first = second;
+            second = swap;
+        }
+        status = dlock_acquire(party.session, names[first], &terms, &grants[0],
+                               NULL);
+        if (status != DLOCK_OK)
+            _exit(255);
+        status = dlock_acquire(party.session, names[second], &terms, &grants[1],
+                               NULL);
+        if (status != DLOCK_OK && status != DLOCK_DEADLOCK)
+            _exit(255);
+        if (status == DLOCK_OK &&
+            dlock_release(party.session, &grants[1], NULL) != DLOCK_OK)
+            _exit(255);
+        if (dlock_release(party.session, &grants[0], NULL) != DLOCK_OK)
+            _exit(255);
+        deadlocks += status == DLOCK_DEADLOCK;
+        round += status == DLOCK_OK;
+    }
+    _exit(deadlocks < 255 ? deadlocks : 254);
+}
+
+static int crowd(const char *strategy, bool ordered)
+{
+    pid_t pids[CROWD], parent = getpid();
+    unsigned n =
+        ordered ? CROWD : PARTIES_MAX; /* a cycle takes half a second */
+    int deadlocks = 0, status;
+
+    for (unsigned i = 0; i < n; i++) {
+        pids[i] = fork();
+        assert_true(pids[i] >= 0);
+        if (pids[i] == 0) {
+            (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+            if (getppid() == parent)
+                go_round(strategy, i + 1, ordered);
+            _exit(255);
+        }
+    }
+    for (unsigned i = 0; i < n; i++) {
+        assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
+        assert_true(WIFEXITED(status));
+        assert_int_not_equal(WEXITSTATUS(status), 255);
+        deadlocks += WEXITSTATUS(status);
+    }
+    return deadlocks;
+}
+
+static void a_crowd_in_order_hears_nothing(void **state)
+{
+    assert_int_equal(crowd(*state, true), 0);
+}
+
+/* Without order all come to their end as well, since one of each cycle gives way. */
+static void a_crowd_without_order_comes_through(void **state)
+{
+    (void)crowd(*state, false);
+}
+
 #define LOCK_TEST(test, lock)                                                  \
     {                                                                          \
 #test " (" lock ")", test, set_up, tear_down, (char[])                 \
@@ -413,6 +499,10 @@ static void others_cannot(NO_STATE)
     }
 
 static const struct CMUnitTest tests[] = {
+    LOCK_TEST(a_crowd_in_order_hears_nothing, "fenced"),
+    LOCK_TEST(a_crowd_in_order_hears_nothing, "redisson"),
+    LOCK_TEST(a_crowd_without_order_comes_through, "fenced"),
+    LOCK_TEST(a_crowd_without_order_comes_through, "fair"),
     LOCK_TEST(two_wait_for_each_other, "redisson"),
     LOCK_TEST(two_wait_for_each_other, "fenced"),
     LOCK_TEST(two_wait_for_each_other, "fair"),

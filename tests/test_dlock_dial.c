@@ -16,7 +16,6 @@
 #include "tests/support/deaf_server.h"
 #include "tests/support/fake_resolver.h"
 #include "tests/support/lock_rig.h"
-#include "tests/support/unit_test.h"
 
 enum { LATE_MS = 300 }; /* a busy machine's lateness */
 
@@ -95,13 +94,13 @@ static int fresh(void **state)
 
 /* Several addresses -------------------------------------------------------- */
 
-static void test_first_address_never_answers(void **state)
+static void test_first_address_never_answers(NO_STATE)
 {
     struct dlock_wire_config config = config_for("two.test");
     struct deaf_server deaf = deaf_server_open();
 
     fake_resolver_tell(deaf.at);
-    fake_resolver_tell(lock_rig_at(*state));
+    fake_resolver_tell(lock_rig_at());
     /* Both share the time. */
     assert_in_range(connect_ms(&config), 490, 999);
     config.connect_timeout_ms = 400;
@@ -109,7 +108,7 @@ static void test_first_address_never_answers(void **state)
     deaf_server_close(&deaf);
 }
 
-static void test_refusing_address_costs_nothing(void **state)
+static void test_refusing_address_costs_nothing(NO_STATE)
 {
     struct dlock_wire_config config = config_for("refuses.test");
     struct sockaddr_in refuses;
@@ -117,7 +116,7 @@ static void test_refusing_address_costs_nothing(void **state)
 
     fake_resolver_tell(refuses);
     fake_resolver_tell(refuses);
-    fake_resolver_tell(lock_rig_at(*state));
+    fake_resolver_tell(lock_rig_at());
     assert_in_range(connect_ms(&config), 0, 450);
     (void)close(fd);
 }
@@ -138,7 +137,7 @@ static void test_no_address_answers(NO_STATE)
 }
 
 /* Several servers are asked at once, without threads. */
-static void test_servers_asked_together(void **state)
+static void test_servers_asked_together(NO_STATE)
 {
     struct dlock_options options = {.strategy = "multi",
                                     .url = "redis://asked.test:6379",
@@ -149,7 +148,7 @@ static void test_servers_asked_together(void **state)
     struct dlock *client;
 
     fake_resolver_tell(deaf.at);
-    fake_resolver_tell(lock_rig_at(*state));
+    fake_resolver_tell(lock_rig_at());
     assert_int_equal(dlock_open(&options, &client, NULL), DLOCK_OK);
     session = lock_rig_session(client);
     assert_int_equal(lock_rig_take(session, "k", 0, 10000, &grant), DLOCK_OK);
@@ -190,12 +189,12 @@ static void test_resolver_hangs(NO_STATE)
     fake_resolver_let_go("hangs.test", "6379");
 }
 
-static void test_last_answer_is_used(void **state)
+static void test_last_answer_is_used(NO_STATE)
 {
     struct dlock_wire_config config = config_for("remembered.test");
     struct dlock_error error;
 
-    fake_resolver_tell(lock_rig_at(*state));
+    fake_resolver_tell(lock_rig_at());
     (void)connect_once_ms(&config);
     fake_resolver_hang(true);
     for (int i = 0; i < 3; i++)
@@ -214,7 +213,7 @@ static void test_last_answer_is_used(void **state)
 }
 
 /* A newer answer is used when it comes late, by the next connection. */
-static void test_late_answer_is_remembered(void **state)
+static void test_late_answer_is_remembered(NO_STATE)
 {
     struct dlock_wire_config config = config_for("late.test");
     struct dlock_error error;
@@ -226,7 +225,7 @@ static void test_late_answer_is_remembered(void **state)
     assert_non_null(strstr(error.text, "late.test:6379: Connection refused"));
     fake_resolver_hang(true);
     fake_resolver_forget();
-    fake_resolver_tell(lock_rig_at(*state));
+    fake_resolver_tell(lock_rig_at());
     (void)fail_ms(&config, &error);
     fake_resolver_let_go("late.test", "6379");
     fake_resolver_hang(true);
@@ -235,16 +234,15 @@ static void test_late_answer_is_remembered(void **state)
     (void)close(fd);
 }
 
-static void test_numbers_and_paths_ask_nobody(void **state)
+static void test_numbers_and_paths_ask_nobody(NO_STATE)
 {
-    struct lock_rig *rig = *state;
     struct dlock_wire_config config = config_for("127.0.0.1");
 
     fake_resolver_hang(true);
     (void)snprintf(config.address.port, sizeof(config.address.port), "%d",
-                   ntohs(lock_rig_at(rig).sin_port));
+                   ntohs(lock_rig_at().sin_port));
     (void)connect_ms(&config);
-    assert_int_equal(dlock_address_parse(redis_server_url(rig->server),
+    assert_int_equal(dlock_address_parse(redis_server_url(rig.server),
                                          &config.address, NULL),
                      DLOCK_OK);
     (void)connect_ms(&config);
@@ -252,29 +250,28 @@ static void test_numbers_and_paths_ask_nobody(void **state)
 }
 
 /* The watchdog's connection and the subscriber's, both new. */
-static void test_threads_of_a_client(void **state)
+static void test_threads_of_a_client(NO_STATE)
 {
-    struct lock_rig *rig = *state;
     struct dlock_options options = {.strategy = "fenced",
                                     .url = "redis://threads.test:6379",
                                     .connect_timeout_ms = LOCK_RIG_PROMPT_MS,
                                     .watchdog_lease_ms = 3000,
                                     .on_step = step_log_hook,
-                                    .on_step_ctx = &rig->log};
+                                    .on_step_ctx = &rig.log};
     struct dlock_session *a, *b;
     struct dlock_grant grant;
     struct dlock *client;
 
-    fake_resolver_tell(lock_rig_at(rig));
+    fake_resolver_tell(lock_rig_at());
     assert_int_equal(dlock_open(&options, &client, NULL), DLOCK_OK);
     a = lock_rig_session(client);
     b = lock_rig_session(client);
     assert_int_equal(lock_rig_take(a, "k", 0, 0, &grant), DLOCK_OK);
     fake_resolver_hang(true);
     assert_int_equal(lock_rig_take(b, "k", 4000, 0, &grant), DLOCK_TIMEOUT);
-    assert_int_equal(step_log_ended(&rig->log, "subscribe"), 1);
-    step_log_await(&rig->log, "eval-renew", 2);
-    assert_true(redis_server_number(rig->server, "EXISTS k") == 1);
+    assert_int_equal(step_log_ended(&rig.log, "subscribe"), 1);
+    step_log_await(&rig.log, "eval-renew", 2);
+    assert_true(lock_rig_ask("EXISTS k") == 1);
     dlock_session_close(a);
     dlock_session_close(b);
     dlock_close(client);
@@ -303,7 +300,7 @@ static void test_names_are_bounded(NO_STATE)
 }
 
 /* The system's own resolver. A bare Debian knows no localhost. */
-static void test_localhost(void **state)
+static void test_localhost(NO_STATE)
 {
     struct dlock_wire_config config = config_for("localhost");
     struct addrinfo *list;
@@ -313,7 +310,7 @@ static void test_localhost(void **state)
     freeaddrinfo(list);
     dlock_lookup_by(NULL);
     (void)snprintf(config.address.port, sizeof(config.address.port), "%d",
-                   ntohs(lock_rig_at(*state).sin_port));
+                   ntohs(lock_rig_at().sin_port));
     (void)connect_ms(&config);
     assert_int_equal(fake_resolver_asked_n(), 0);
 }
@@ -333,4 +330,4 @@ static const struct CMUnitTest tests[] = {
     TEST(test_names_are_bounded),
     TEST(test_localhost),
 };
-TEST_MAIN_WITHIN(tests, lock_rig_setup, lock_rig_teardown)
+LOCK_RIG_MAIN(tests)

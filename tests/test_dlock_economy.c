@@ -3,12 +3,6 @@
  * hash, one pipelined pass for all renewals of a client, one subscriber for all
  * its waiters, and timeouts that still hold after a reconnect.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -18,13 +12,13 @@
 #include "tests/support/lock_rig.h"
 
 /* How often the server has carried COMMAND out since the last reset. */
-static long long calls(const struct lock_rig *rig, const char *command)
+static long long calls(const char *command)
 {
     char reply[4096];
     char field[48];
     const char *at;
 
-    redis_server_ask(rig->server, "INFO commandstats", reply, sizeof(reply));
+    redis_server_ask(rig.server, "INFO commandstats", reply, sizeof(reply));
     (void)snprintf(field, sizeof(field), "cmdstat_%s:calls=", command);
     at = strstr(reply, field);
     return at == NULL ? 0 : strtoll(at + strlen(field), NULL, 10);
@@ -42,63 +36,53 @@ static void cycles(struct dlock_session *session, int n)
 }
 
 /* No script is asked for before it is used; a lock is two commands. */
-static void test_scripts_go_by_their_hash(void **state)
+static void test_scripts_go_by_their_hash(NO_STATE)
 {
-    struct lock_rig *rig = *state;
-    struct lock_pair pair = lock_pair_open(rig, "fenced");
+    struct lock_pair pair = lock_pair_open("fenced");
 
-    redis_server_ask(rig->server, "CONFIG RESETSTAT", NULL, 0);
+    lock_rig_tell("CONFIG RESETSTAT");
     cycles(pair.session[0], 50);
-    assert_int_equal(calls(rig, "evalsha"), 100);
-    assert_int_equal(calls(rig, "eval"), 2);
-    assert_int_equal(calls(rig, "script|load"), 0);
-    lock_pair_close(&pair);
+    assert_int_equal(calls("evalsha"), 100);
+    assert_int_equal(calls("eval"), 2);
+    assert_int_equal(calls("script|load"), 0);
 }
 
 /* The next client of the same server need not tell it anything. */
-static void test_another_connection_tells_nothing(void **state)
+static void test_another_connection_tells_nothing(NO_STATE)
 {
-    struct lock_rig *rig = *state;
-    struct lock_pair pair = lock_pair_open(rig, "fenced");
+    struct lock_pair pair = lock_pair_open("fenced");
 
     cycles(pair.session[0], 1);
-    redis_server_ask(rig->server, "CONFIG RESETSTAT", NULL, 0);
+    lock_rig_tell("CONFIG RESETSTAT");
     cycles(pair.session[1], 1);
-    assert_int_equal(calls(rig, "eval"), 0);
-    assert_int_equal(calls(rig, "evalsha"), 2);
-    lock_pair_close(&pair);
+    assert_int_equal(calls("eval"), 0);
+    assert_int_equal(calls("evalsha"), 2);
 }
 
 /* A server that has forgotten them is told once each, and never refuses. */
-static void test_forgotten_scripts_are_told_again(void **state)
+static void test_forgotten_scripts_are_told_again(NO_STATE)
 {
-    struct lock_rig *rig = *state;
-    struct lock_pair pair = lock_pair_open(rig, "fenced");
+    struct lock_pair pair = lock_pair_open("fenced");
 
     cycles(pair.session[0], 1);
-    redis_server_ask(rig->server, "SCRIPT FLUSH", NULL, 0);
-    redis_server_ask(rig->server, "CONFIG RESETSTAT", NULL, 0);
+    lock_rig_tell("SCRIPT FLUSH");
+    lock_rig_tell("CONFIG RESETSTAT");
     cycles(pair.session[0], 50);
-    assert_int_equal(calls(rig, "eval"), 2);
-    assert_int_equal(calls(rig, "evalsha"), 100);
-    lock_pair_close(&pair);
+    assert_int_equal(calls("eval"), 2);
+    assert_int_equal(calls("evalsha"), 100);
 }
 
 /* A release that finds only waiters that are gone asks once what the server is. */
-static void test_dead_waiters_cost_one_info(void **state)
+static void test_dead_waiters_cost_one_info(NO_STATE)
 {
-    struct lock_rig *rig = *state;
-    struct lock_single holder = lock_single_open(rig, "fenced");
+    struct lock_single holder = lock_single_open("fenced");
 
     assert_int_equal(lock_single_take(&holder, 0), DLOCK_OK);
-    redis_server_ask(rig->server, "ZADD {k}:dlock-waiters 9e15 a 9e15 b 9e15 c",
-                     NULL, 0);
-    redis_server_ask(rig->server, "CONFIG RESETSTAT", NULL, 0);
-    assert_int_equal(dlock_release(holder.session, &holder.grant, NULL),
-                     DLOCK_OK);
-    assert_int_equal(calls(rig, "info"), 1); /* before its own count */
-    assert_int_equal(calls(rig, "publish"), 3);
-    lock_single_close(&holder);
+    lock_rig_tell("ZADD {k}:dlock-waiters 9e15 a 9e15 b 9e15 c");
+    lock_rig_tell("CONFIG RESETSTAT");
+    assert_int_equal(lock_single_give(&holder), DLOCK_OK);
+    assert_int_equal(calls("info"), 1); /* before its own count */
+    assert_int_equal(calls("publish"), 3);
 }
 
 /* How many renewals were on their way at once. */
@@ -127,23 +111,20 @@ static enum dlock_verdict on_step(void *ctx, const struct dlock_step *step)
 }
 
 /* Forty locks of eight sessions: one pass, one connection, one round trip. */
-static void test_renewals_go_together(void **state)
+static void test_renewals_go_together(NO_STATE)
 {
     enum { SESSIONS_N = 8, LOCKS_N = 40 };
-    struct lock_rig *rig = *state;
-    struct flight flight = {0};
-    struct dlock_options options = {.url = redis_server_url(rig->server),
-                                    .strategy = "redisson",
-                                    .watchdog_lease_ms = LOCK_RIG_LEASE_MS,
-                                    .on_step = on_step,
-                                    .on_step_ctx = &flight};
+    static struct flight flight;
     struct dlock_session *sessions[SESSIONS_N];
     uint64_t until = lock_rig_now_ms() + LOCK_RIG_LONG_MS;
     struct dlock_grant grant;
     struct dlock *client;
     char name[24];
 
-    assert_int_equal(dlock_open(&options, &client, NULL), DLOCK_OK);
+    rig.watchdog_lease_ms = LOCK_RIG_LEASE_MS;
+    rig.on_step = on_step;
+    rig.hooks_ctx = &flight;
+    client = lock_rig_client("redisson");
     for (int i = 0; i < SESSIONS_N; i++)
         sessions[i] = lock_rig_session(client);
     for (int i = 0; i < LOCKS_N; i++) {
@@ -155,9 +136,6 @@ static void test_renewals_go_together(void **state)
     while (atomic_load(&flight.most) < LOCKS_N && lock_rig_now_ms() < until)
         lock_rig_sleep_ms(5);
     assert_int_equal(atomic_load(&flight.most), LOCKS_N);
-    for (int i = 0; i < SESSIONS_N; i++)
-        dlock_session_close(sessions[i]);
-    dlock_close(client);
 }
 
 static void ignore(void *ctx, struct dlock_session *session,
@@ -172,27 +150,26 @@ static void ignore(void *ctx, struct dlock_session *session,
 }
 
 /* How many connections of this kind the server counts. */
-static unsigned connections(const struct lock_rig *rig, const char *type)
+static unsigned connections(const char *type)
 {
     char command[40];
     char reply[4096];
     unsigned n = 0;
 
     (void)snprintf(command, sizeof(command), "CLIENT LIST TYPE %s", type);
-    redis_server_ask(rig->server, command, reply, sizeof(reply));
+    redis_server_ask(rig.server, command, reply, sizeof(reply));
     for (const char *at = reply; (at = strstr(at, "id=")) != NULL; at += 3)
         n += at == reply || at[-1] == '\n';
     return n;
 }
 
 /* Thirty waiters for thirty names share one subscribed connection. */
-static void test_14_one_subscriber_for_all_waiters(void **state)
+static void test_14_one_subscriber_for_all_waiters(NO_STATE)
 {
     enum { WAITERS_N = 30 };
-    struct lock_rig *rig = *state;
     struct dlock_terms terms = {.wait_ms = 20000};
-    struct dlock *client = lock_rig_client(rig, "redisson");
-    struct dlock *other = lock_rig_client(rig, "redisson");
+    struct dlock *client = lock_rig_client("redisson");
+    struct dlock *other = lock_rig_client("redisson");
     struct dlock_session *holder = lock_rig_session(other);
     struct dlock_session *waiters[WAITERS_N];
     struct dlock_grant grant;
@@ -206,44 +183,34 @@ static void test_14_one_subscriber_for_all_waiters(void **state)
             dlock_acquire_async(waiters[i], name, &terms, ignore, NULL, NULL),
             DLOCK_OK);
     }
-    step_log_await(&rig->log, "subscribe", WAITERS_N);
-    assert_int_equal(connections(rig, "pubsub"), 1);
-    for (int i = 0; i < WAITERS_N; i++)
-        dlock_session_close(waiters[i]);
-    dlock_close(client);
-    dlock_session_close(holder);
-    dlock_close(other);
+    step_log_await(&rig.log, "subscribe", WAITERS_N);
+    assert_int_equal(connections("pubsub"), 1);
 }
 
 /* hiredis 0.14.1 forgets its timeouts when it connects again; we do not. */
-static void test_timeouts_hold_after_a_reconnect(void **state)
+static void test_timeouts_hold_after_a_reconnect(NO_STATE)
 {
-    struct lock_rig *rig = *state;
     struct dlock_grant grant;
     struct lock_pair pair;
 
-    rig->command_timeout_ms = LOCK_RIG_TIMEOUT_MS;
-    pair = lock_pair_open(rig, "redisson");
+    rig.command_timeout_ms = LOCK_RIG_TIMEOUT_MS;
+    pair = lock_pair_open("redisson");
     for (int round = 0; round < 2; round++) {
         uint64_t start_ms;
 
-        assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 5000, &grant),
-                         DLOCK_OK);
-        redis_server_kill(rig->server);
-        redis_server_restart(rig->server);
-        assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 5000, &grant),
-                         DLOCK_OK);
-        redis_server_pause(rig->server);
+        assert_int_equal(lock_hold_take(&pair, "k", 5000, &grant), DLOCK_OK);
+        redis_server_kill(rig.server);
+        redis_server_restart(rig.server);
+        assert_int_equal(lock_hold_take(&pair, "k", 5000, &grant), DLOCK_OK);
+        redis_server_pause(rig.server);
         start_ms = lock_rig_now_ms();
-        assert_int_equal(dlock_release(pair.session[0], &grant, NULL),
-                         DLOCK_UNKNOWN);
+        assert_int_equal(lock_hold_give(&pair, &grant), DLOCK_UNKNOWN);
         assert_in_range(lock_rig_now_ms() - start_ms, LOCK_RIG_TIMEOUT_MS,
                         LOCK_RIG_PROMPT_MS);
-        redis_server_resume(rig->server);
-        redis_server_ask(rig->server, "FLUSHALL", NULL, 0);
-        (void)dlock_release(pair.session[0], &grant, NULL);
+        redis_server_resume(rig.server);
+        lock_rig_tell("FLUSHALL");
+        (void)lock_hold_give(&pair, &grant);
     }
-    lock_pair_close(&pair);
 }
 
 static atomic_uint dice_n;
@@ -261,36 +228,28 @@ static void count_dice(void *ctx, void *bytes, size_t len)
 }
 
 /* Dice are for pauses; who gets an answer has none. */
-static void test_no_dice_without_a_pause(void **state)
+static void test_no_dice_without_a_pause(NO_STATE)
 {
     static const struct dlock_clock clock = {.now_ms = now_ms,
                                              .random = count_dice};
-    struct lock_rig *rig = *state;
     struct lock_pair pair;
     unsigned before;
 
-    rig->clock = &clock;
-    pair = lock_pair_open(rig, "fenced");
+    rig.clock = &clock;
+    pair = lock_pair_open("fenced");
     before = atomic_load(&dice_n);
     cycles(pair.session[0], 10);
     assert_int_equal(atomic_load(&dice_n), before);
-    lock_pair_close(&pair);
 }
 
-#define TEST(name) cmocka_unit_test_setup(name, lock_rig_fresh)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_scripts_go_by_their_hash),
-        TEST(test_another_connection_tells_nothing),
-        TEST(test_forgotten_scripts_are_told_again),
-        TEST(test_dead_waiters_cost_one_info),
-        TEST(test_renewals_go_together),
-        TEST(test_14_one_subscriber_for_all_waiters),
-        TEST(test_timeouts_hold_after_a_reconnect),
-        TEST(test_no_dice_without_a_pause),
-    };
-
-    return cmocka_run_group_tests(tests, lock_rig_setup, lock_rig_teardown);
-}
+static const struct CMUnitTest tests[] = {
+    LOCK_TEST(test_scripts_go_by_their_hash),
+    LOCK_TEST(test_another_connection_tells_nothing),
+    LOCK_TEST(test_forgotten_scripts_are_told_again),
+    LOCK_TEST(test_dead_waiters_cost_one_info),
+    LOCK_TEST(test_renewals_go_together),
+    LOCK_TEST(test_14_one_subscriber_for_all_waiters),
+    LOCK_TEST(test_timeouts_hold_after_a_reconnect),
+    LOCK_TEST(test_no_dice_without_a_pause),
+};
+LOCK_RIG_MAIN(tests)

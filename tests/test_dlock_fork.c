@@ -14,7 +14,6 @@
 #include "tests/support/async_note.h"
 #include "tests/support/fake_resolver.h"
 #include "tests/support/lock_rig.h"
-#include "tests/support/unit_test.h"
 
 /* The thread sanitizer ends a child of threads that starts one of its own. */
 #ifdef __SANITIZE_THREAD__
@@ -94,7 +93,6 @@ static int use_parents(struct dlock *client, struct dlock_session *session,
 }
 
 struct parent {
-    struct lock_rig *rig;
     const char *strategy;
     struct lock_pair *pair;
 };
@@ -110,20 +108,19 @@ static int be_child(void *arg)
     dlock_session_close(pair->session[0]);
     dlock_close(pair->client[0]);
     dlock_close(pair->client[1]);
-    EXPECT(lock_rig_probe(parent->rig, parent->strategy, "k") == DLOCK_BUSY);
-    EXPECT(lock_rig_probe(parent->rig, parent->strategy, "free") == DLOCK_OK);
+    EXPECT(lock_rig_probe(parent->strategy, "k") == DLOCK_BUSY);
+    EXPECT(lock_rig_probe(parent->strategy, "free") == DLOCK_OK);
     return 0;
 }
 
 /* The parent holds it, renews it, and is not disturbed. */
-static void test_holder_is_not_disturbed(void **state)
+static void test_holder_is_not_disturbed(NO_STATE)
 {
     static const char *const all[] = {"setnx", "token-lua", "fenced", "multi"};
-    struct lock_rig *rig = *state;
 
     for (size_t i = 0; i < COUNT_OF(all); i++) {
-        struct lock_pair pair = lock_pair_open(rig, all[i]);
-        struct parent parent = {rig, all[i], &pair};
+        struct lock_pair pair = lock_pair_open(all[i]);
+        struct parent parent = {all[i], &pair};
 
         assert_int_equal(lock_pair_take(&pair, 0, 0, 0), DLOCK_OK);
         in_child(be_child, &parent);
@@ -137,7 +134,6 @@ static void test_holder_is_not_disturbed(void **state)
 /* What is the process' own ---------------------------------------------------- */
 
 struct busy {
-    struct lock_rig *rig;
     pthread_t thread;
     atomic_bool stop;
 };
@@ -146,33 +142,34 @@ struct busy {
 static void *be_busy(void *arg)
 {
     struct busy *busy = arg;
-    struct lock_single single = lock_single_open(busy->rig, "process");
+    struct lock_single single = lock_single_open("process");
 
     while (!atomic_load(&busy->stop)) {
         (void)lock_single_take(&single, 0);
-        (void)dlock_release(single.session, &single.grant, NULL);
+        (void)lock_single_give(&single);
         dlock_lookup_end(dlock_lookup_begin("hangs.test", "6379"));
     }
     lock_single_close(&single);
     return NULL;
 }
 
-static int find_all_free(void *rig)
+static int find_all_free(void *unused)
 {
     struct dlock_lookup *lookup = dlock_lookup_begin("hangs.test", "6379");
 
+    (void)unused;
     EXPECT(lookup != NULL);
     dlock_lookup_end(lookup);
-    EXPECT(lock_rig_probe(rig, "process", "held") == DLOCK_OK);
-    EXPECT(lock_rig_probe(rig, "process", "k") == DLOCK_OK);
+    EXPECT(lock_rig_probe("process", "held") == DLOCK_OK);
+    EXPECT(lock_rig_probe("process", "k") == DLOCK_OK);
     return 0;
 }
 
 /* A mutex lives as long as its process, and the child is another one. */
-static void test_locks_of_a_process(void **state)
+static void test_locks_of_a_process(NO_STATE)
 {
-    struct busy busy = {.rig = *state};
-    struct dlock *client = lock_rig_client(*state, "process");
+    struct busy busy = {.stop = false};
+    struct dlock *client = lock_rig_client("process");
     struct dlock_session *session = lock_rig_session(client);
     struct dlock_grant grant;
 
@@ -182,12 +179,11 @@ static void test_locks_of_a_process(void **state)
     assert_int_equal(lock_rig_take(session, "held", 0, 0, &grant), DLOCK_OK);
     assert_int_equal(pthread_create(&busy.thread, NULL, be_busy, &busy), 0);
     for (int i = 0; i < 30; i++)
-        in_child(find_all_free, *state);
+        in_child(find_all_free, NULL);
     atomic_store(&busy.stop, true);
     (void)pthread_join(busy.thread, NULL);
-    assert_int_equal(lock_rig_probe(*state, "process", "held"), DLOCK_BUSY);
+    assert_int_equal(lock_rig_probe("process", "held"), DLOCK_BUSY);
     assert_int_equal(dlock_release(session, &grant, NULL), DLOCK_OK);
-    dlock_close(client);
     fake_resolver_let_go("hangs.test", "6379");
 }
 
@@ -208,15 +204,13 @@ static void *hold_for_a_moment(void *arg)
 }
 
 /* A thread that has one of the mutexes is not in the child, to unlock it there. */
-static void test_no_mutex_stays_locked(void **state)
+static void test_no_mutex_stays_locked(NO_STATE)
 {
     static const struct dlock_shared *const all[] = {
         &dlock_sessions_shared, &dlock_lookup_shared, &dlock_process_shared};
-    struct lock_single single;
 
     CHILD_STARTS_A_THREAD();
-    single =
-        lock_single_open(*state, "process"); /* from here on forks are seen */
+    (void)lock_single_open("process"); /* from here on forks are seen */
     fake_resolver_begin();
     fake_resolver_hang(true);
     for (size_t i = 0; i < COUNT_OF(all); i++) {
@@ -227,10 +221,9 @@ static void test_no_mutex_stays_locked(void **state)
             pthread_create(&thread, NULL, hold_for_a_moment, &hold), 0);
         while (!atomic_load(&hold.held))
             lock_rig_sleep_ms(1);
-        in_child(find_all_free, *state);
+        in_child(find_all_free, NULL);
         (void)pthread_join(thread, NULL);
     }
-    lock_single_close(&single);
 }
 
 static int reach_by_name(void *unused)
@@ -247,13 +240,13 @@ static int reach_by_name(void *unused)
 }
 
 /* The thread that would have answered is the parent's. */
-static void test_name_that_is_looked_up(void **state)
+static void test_name_that_is_looked_up(NO_STATE)
 {
     struct dlock_lookup *lookup;
 
     CHILD_STARTS_A_THREAD();
     fake_resolver_begin();
-    fake_resolver_tell(lock_rig_at(*state));
+    fake_resolver_tell(lock_rig_at());
     fake_resolver_hang(true);
     lookup = dlock_lookup_begin("asked.test", "6379");
     while (fake_resolver_asked_n() == 0)
@@ -268,8 +261,7 @@ static void test_name_that_is_looked_up(void **state)
 static int call_asynchronously(void *arg)
 {
     const struct parent *parent = arg;
-    const struct dlock_options options = {
-        .url = lock_rig_url(parent->rig, "fenced")};
+    const struct dlock_options options = {.url = lock_rig_url("fenced")};
     struct dlock *theirs = parent->pair->client[0];
     struct dlock *client = lock_rig_open(&options);
     struct dlock_session *session = lock_rig_session(client);
@@ -280,45 +272,43 @@ static int call_asynchronously(void *arg)
     dlock_close(theirs);
     EXPECT(note_begin(session, "free", 0, &note) == DLOCK_OK);
     EXPECT(note_await(&note) == DLOCK_OK);
-    EXPECT(lock_rig_probe(parent->rig, "process", "held") == DLOCK_OK);
+    EXPECT(lock_rig_probe("process", "held") == DLOCK_OK);
     dlock_close(client);
     return 0;
 }
 
 /* One is on its way to the server, one is parked, of each kind of lock. */
-static void fork_among_calls(struct lock_rig *rig)
+static void fork_among_calls(void)
 {
-    struct lock_pair pair = lock_pair_held(rig, "fenced", 0);
-    struct dlock *client = lock_rig_client(rig, "process");
+    struct lock_pair pair = lock_pair_held("fenced", 0);
+    struct dlock *client = lock_rig_client("process");
     struct dlock_session *holder = lock_rig_session(client);
     struct dlock_session *waiter = lock_rig_session(client);
-    struct parent parent = {rig, "fenced", &pair};
+    struct parent parent = {"fenced", &pair};
     struct note on_its_way = {.n = 0}, parked = {.n = 0};
     struct dlock_grant grant;
 
     assert_int_equal(lock_rig_take(holder, "held", 0, 0, &grant), DLOCK_OK);
     assert_int_equal(note_begin(waiter, "held", LOCK_RIG_LONG_MS, &parked),
                      DLOCK_OK);
-    step_log_shut(&rig->log, "eval-acquire", DLOCK_BEFORE);
+    step_log_shut(&rig.log, "eval-acquire", DLOCK_BEFORE);
     assert_int_equal(note_begin(pair.session[1], "k", 0, &on_its_way),
                      DLOCK_OK);
-    step_log_await_gate(&rig->log, 1);
+    step_log_await_gate(&rig.log, 1);
     in_child(call_asynchronously, &parent);
-    step_log_open(&rig->log);
+    step_log_open(&rig.log);
     assert_int_equal(note_await(&on_its_way), DLOCK_BUSY);
     assert_int_equal(dlock_release(holder, &grant, NULL), DLOCK_OK);
     assert_int_equal(note_await(&parked), DLOCK_OK);
     assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
-    dlock_close(client);
-    lock_pair_close(&pair);
 }
 
 /* A skip comes first, because it would leak what is open. */
-static void test_asynchronous_calls(void **state)
+static void test_asynchronous_calls(NO_STATE)
 {
     CHILD_STARTS_A_THREAD();
     CHILD_OF_BUSY_THREADS();
-    fork_among_calls(*state);
+    fork_among_calls();
 }
 
 /* Values ------------------------------------------------------------------------ */
@@ -335,13 +325,13 @@ static int use_values(void *values)
     return 0;
 }
 
-static void test_values(void **state)
+static void test_values(NO_STATE)
 {
     struct dlock_value value = {.key = "v", .text = "1"};
     struct dlock_values *values;
 
     assert_int_equal(
-        dlock_values_open(lock_rig_url(*state, "fenced"), 5000, &values, NULL),
+        dlock_values_open(lock_rig_url("fenced"), 5000, &values, NULL),
         DLOCK_OK);
     assert_int_equal(dlock_values_set(values, &value, 1, NULL), DLOCK_OK);
     in_child(use_values, values);
@@ -351,11 +341,12 @@ static void test_values(void **state)
     dlock_values_close(values);
 }
 
-#define TEST(name) cmocka_unit_test_setup(name, lock_rig_fresh)
-
 static const struct CMUnitTest tests[] = {
-    TEST(test_holder_is_not_disturbed), TEST(test_locks_of_a_process),
-    TEST(test_no_mutex_stays_locked),   TEST(test_name_that_is_looked_up),
-    TEST(test_asynchronous_calls),      TEST(test_values),
+    LOCK_TEST(test_holder_is_not_disturbed),
+    LOCK_TEST(test_locks_of_a_process),
+    LOCK_TEST(test_no_mutex_stays_locked),
+    LOCK_TEST(test_name_that_is_looked_up),
+    LOCK_TEST(test_asynchronous_calls),
+    LOCK_TEST(test_values),
 };
-TEST_MAIN_WITHIN(tests, lock_rig_setup, lock_rig_teardown)
+LOCK_RIG_MAIN(tests)

@@ -16,7 +16,6 @@
 #include "lock/redis/wire.h"
 
 #include "tests/support/lock_rig.h"
-#include "tests/support/unit_test.h"
 
 /* User shop's password is "p@:/,%&?", which has to be written with care. */
 #define PASSWORD     "p@:/,%&?s3cret"
@@ -33,12 +32,9 @@ static void add_user(const struct redis_server *server)
 
 static int fresh(void **state)
 {
-    struct lock_rig *rig = *state;
-
-    redis_server_ask(rig->server, "ACL SETUSER default on nopass ~* &* +@all",
-                     NULL, 0);
+    lock_rig_tell("ACL SETUSER default on nopass ~* &* +@all");
     (void)lock_rig_fresh(state);
-    add_user(rig->server);
+    add_user(rig.server);
     return 0;
 }
 
@@ -114,8 +110,7 @@ static void *pretend(void *arg)
 }
 
 /* What a wire makes of a server that SAYS that. */
-static enum dlock_status meet(const struct lock_rig *rig, const char *query,
-                              struct impostor *impostor,
+static enum dlock_status meet(const char *query, struct impostor *impostor,
                               struct dlock_error *error)
 {
     struct dlock_wire_config config = {.clock = dlock_clock_default()};
@@ -126,7 +121,7 @@ static enum dlock_status meet(const struct lock_rig *rig, const char *query,
     pthread_t thread;
 
     (void)snprintf(to.sun_path, sizeof(to.sun_path), "%.80s/impostor",
-                   rig->dir.path);
+                   rig.dir.path);
     (void)unlink(to.sun_path);
     (void)snprintf(url, sizeof(url), "unix:%s?%s", to.sun_path, query);
     impostor->fd = socket(AF_UNIX, SOCK_STREAM, 0);
@@ -141,22 +136,21 @@ static enum dlock_status meet(const struct lock_rig *rig, const char *query,
     return status;
 }
 
-static void test_one_write_before_anything(void **state)
+static void test_one_write_before_anything(NO_STATE)
 {
     struct impostor impostor = {.says = "+OK\r\n+OK\r\n"};
 
     assert_int_equal(
-        meet(*state, "user=shop&password=s3%20cret&db=12", &impostor, NULL),
-        DLOCK_OK);
+        meet("user=shop&password=s3%20cret&db=12", &impostor, NULL), DLOCK_OK);
     assert_string_equal(impostor.heard,
                         "*3\r\n$4\r\nAUTH\r\n$4\r\nshop\r\n$7\r\ns3 cret\r\n"
                         "*2\r\n$6\r\nSELECT\r\n$2\r\n12\r\n");
-    assert_int_equal(meet(*state, "password=old", &impostor, NULL), DLOCK_OK);
+    assert_int_equal(meet("password=old", &impostor, NULL), DLOCK_OK);
     assert_string_equal(impostor.heard, "*2\r\n$4\r\nAUTH\r\n$3\r\nold\r\n");
 }
 
 /* Whatever a server says to a login. */
-static void test_refusals_do_not_tell(void **state)
+static void test_refusals_do_not_tell(NO_STATE)
 {
     static const struct {
         const char *says;
@@ -178,41 +172,39 @@ static void test_refusals_do_not_tell(void **state)
         struct impostor impostor = {.says = rows[i].says};
         struct dlock_error error = {""};
 
-        assert_int_equal(
-            meet(*state, "user=u&password=s3cret&db=1", &impostor, &error),
-            DLOCK_UNREACHABLE);
+        assert_int_equal(meet("user=u&password=s3cret&db=1", &impostor, &error),
+                         DLOCK_UNREACHABLE);
         assert_memory_equal(error.text, rows[i].text, strlen(rows[i].text));
         assert_null(strstr(error.text, "s3cr"));
     }
 }
 
 /* There is always more to read, and never a reply. */
-static void test_flood_is_no_reply(void **state)
+static void test_flood_is_no_reply(NO_STATE)
 {
     struct impostor impostor = {.says = "", .flood_ms = LOCK_RIG_PROMPT_MS};
     struct dlock_error error = {""};
 
-    assert_int_equal(meet(*state, "password=s3cret", &impostor, &error),
+    assert_int_equal(meet("password=s3cret", &impostor, &error),
                      DLOCK_UNREACHABLE);
     assert_true(impostor.was_left);
     assert_string_equal(error.text, "redis: log in: the reply is too long");
 }
 
 /* A server that is stopped takes connections: the login has a bound. */
-static void test_login_has_a_bound(void **state)
+static void test_login_has_a_bound(NO_STATE)
 {
-    struct lock_rig *rig = *state;
     struct dlock_error error = {""};
     char url[300];
     uint64_t start_ms;
 
-    (void)with_login(rig->server, "user=shop&password=s3cret", url);
-    redis_server_pause(rig->server);
+    (void)with_login(rig.server, "user=shop&password=s3cret", url);
+    redis_server_pause(rig.server);
     start_ms = lock_rig_now_ms();
     assert_int_equal(take_by("set-nx-px", url, &error), DLOCK_UNREACHABLE);
     assert_in_range(lock_rig_now_ms() - start_ms, LOCK_RIG_TIMEOUT_MS - 1,
                     LOCK_RIG_PROMPT_MS / 2);
-    redis_server_resume(rig->server);
+    redis_server_resume(rig.server);
     assert_string_equal(error.text,
                         "acquire: redis: log in: Connection timed out");
 }
@@ -220,40 +212,28 @@ static void test_login_has_a_bound(void **state)
 /* Locks --------------------------------------------------------------------- */
 
 /* The session's connection, the watchdog's and the subscriber's. */
-static void test_every_connection_logs_in(void **state)
+static void test_every_connection_logs_in(NO_STATE)
 {
-    struct lock_rig *rig = *state;
     char url[300], reply[4096];
-    struct dlock_options options = {.strategy = "fenced",
-                                    .watchdog_lease_ms = LOCK_RIG_LEASE_MS,
-                                    .on_step = step_log_hook,
-                                    .on_step_ctx = &rig->log};
-    struct dlock_session *a, *b;
-    struct dlock_grant grant;
-    struct dlock *client;
+    struct lock_pair pair;
 
-    options.url = with_login(rig->server,
-                             "user=shop&password=" PASSWORD_URL "&db=3", url);
-    assert_int_equal(dlock_open(&options, &client, NULL), DLOCK_OK);
-    a = lock_rig_session(client);
-    b = lock_rig_session(client);
-    assert_int_equal(lock_rig_take(a, "k", 0, 0, &grant), DLOCK_OK);
-    assert_int_equal(lock_rig_take(b, "k", 400, 0, &grant), DLOCK_TIMEOUT);
-    assert_int_equal(step_log_ended(&rig->log, "subscribe"), 1);
-    step_log_await(&rig->log, "eval-renew", 3);
-    redis_server_ask(rig->server, "INFO keyspace", reply, sizeof(reply));
+    rig.url =
+        with_login(rig.server, "user=shop&password=" PASSWORD_URL "&db=3", url);
+    rig.watchdog_lease_ms = LOCK_RIG_LEASE_MS;
+    pair = lock_pair_held("fenced", 0);
+    assert_int_equal(lock_pair_take(&pair, 1, 400, 0), DLOCK_TIMEOUT);
+    assert_int_equal(step_log_ended(&rig.log, "subscribe"), 1);
+    step_log_await(&rig.log, "eval-renew", 3);
+    redis_server_ask(rig.server, "INFO keyspace", reply, sizeof(reply));
     assert_non_null(strstr(reply, "db3:keys="));
     assert_null(strstr(reply, "db0:"));
-    redis_server_ask(rig->server, "CLIENT LIST", reply, sizeof(reply));
+    redis_server_ask(rig.server, "CLIENT LIST", reply, sizeof(reply));
     for (char *at = reply; (at = strstr(at, "\nid=")) != NULL; at++)
         assert_true(strstr(at, "user=shop") != NULL ||
                     strstr(at, "cmd=client|list") != NULL);
-    dlock_session_close(a);
-    dlock_session_close(b);
-    dlock_close(client);
 }
 
-static void test_wrong_logins(void **state)
+static void test_wrong_logins(NO_STATE)
 {
     static const char *const strategies[] = {
         "setnx", "fenced", "redisson", "fair", "multi", "redlock", "set-nx-px"};
@@ -266,14 +246,13 @@ static void test_wrong_logins(void **state)
         {"db=99", "redis refused database 99: ERR "},
         {"db=1", "redis refused: NOPERM "},
     };
-    struct lock_rig *rig = *state;
     char url[300];
 
     for (size_t k = 0; k < COUNT_OF(strategies); k++)
         for (size_t i = 0; i < COUNT_OF(rows); i++) {
             struct dlock_error error = {""};
 
-            (void)with_login(rig->server, rows[i].query, url);
+            (void)with_login(rig.server, rows[i].query, url);
             assert_int_equal(take_by(strategies[k], url, &error),
                              DLOCK_UNREACHABLE);
             assert_null(strstr(error.text, "s3cret"));
@@ -281,29 +260,27 @@ static void test_wrong_logins(void **state)
                 fail_msg("%s, %s: %s", strategies[k], rows[i].query,
                          error.text);
         }
-    redis_server_ask(rig->server, "ACL SETUSER default +@all", NULL, 0);
-    assert_int_equal(redis_server_number(rig->server, "DBSIZE"), 0);
+    lock_rig_tell("ACL SETUSER default +@all");
+    assert_int_equal(lock_rig_ask("DBSIZE"), 0);
 }
 
 /* As with requirepass, which is the password of the user "default". */
-static void test_password_of_default(void **state)
+static void test_password_of_default(NO_STATE)
 {
-    struct lock_rig *rig = *state;
     static const char *const strategies[] = {"fenced", "multi", "setnx"};
     struct dlock_error errors[3];
     enum dlock_status with[3], without[3];
     char url[300];
 
-    redis_server_ask(rig->server, "ACL SETUSER default +@all", NULL, 0);
-    redis_server_ask(rig->server, "CONFIG SET requirepass only", NULL, 0);
-    (void)with_login(rig->server, "password=only", url);
+    lock_rig_tell("ACL SETUSER default +@all");
+    lock_rig_tell("CONFIG SET requirepass only");
+    (void)with_login(rig.server, "password=only", url);
     for (int i = 0; i < 3; i++) {
         with[i] = take_by(strategies[i], url, NULL);
         without[i] =
-            take_by(strategies[i], redis_server_url(rig->server), &errors[i]);
+            take_by(strategies[i], redis_server_url(rig.server), &errors[i]);
     }
-    redis_server_ask(rig->server, "AUTH only\r\nACL SETUSER default nopass",
-                     NULL, 0);
+    lock_rig_tell("AUTH only\r\nACL SETUSER default nopass");
     for (int i = 0; i < 3; i++) {
         assert_int_equal(with[i], DLOCK_OK);
         assert_int_equal(without[i], DLOCK_UNREACHABLE);
@@ -313,9 +290,8 @@ static void test_password_of_default(void **state)
 }
 
 /* Each server has its own login, in any order of them. */
-static void test_each_its_own_login(void **state)
+static void test_each_its_own_login(NO_STATE)
 {
-    struct lock_rig *rig = *state;
     struct redis_server *other = redis_server_start();
     struct dlock_error error = {""};
     char right[700], wrong[700];
@@ -324,11 +300,11 @@ static void test_each_its_own_login(void **state)
     redis_server_ask(other, "ACL SETUSER default " NO_SCRIPTS, NULL, 0);
     (void)snprintf(right, sizeof(right),
                    "%s?user=shop&password=%s,%s?user=else&password=other&db=2",
-                   redis_server_url(rig->server), PASSWORD_URL,
+                   redis_server_url(rig.server), PASSWORD_URL,
                    redis_server_url(other));
     (void)snprintf(wrong, sizeof(wrong),
                    "%s?user=else&password=other&db=2,%s?user=shop&password=%s",
-                   redis_server_url(rig->server), redis_server_url(other),
+                   redis_server_url(rig.server), redis_server_url(other),
                    PASSWORD_URL);
     if (take_by("multi", right, &error) != DLOCK_OK)
         fail_msg("%s", error.text);
@@ -337,9 +313,8 @@ static void test_each_its_own_login(void **state)
     redis_server_stop(other);
 }
 
-static void test_ipv6(void **state)
+static void test_ipv6(NO_STATE)
 {
-    struct lock_rig *rig = *state;
     struct sockaddr_in6 at = {.sin6_family = AF_INET6,
                               .sin6_addr = IN6ADDR_LOOPBACK_INIT};
     socklen_t size = sizeof(at);
@@ -353,10 +328,10 @@ static void test_ipv6(void **state)
     }
     assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &size), 0);
     (void)close(fd);
-    redis_server_ask(rig->server, "CONFIG SET bind ::1", NULL, 0);
+    lock_rig_tell("CONFIG SET bind ::1");
     (void)snprintf(command, sizeof(command), "CONFIG SET port %d",
                    ntohs(at.sin6_port));
-    redis_server_ask(rig->server, command, reply, sizeof(reply));
+    redis_server_ask(rig.server, command, reply, sizeof(reply));
     assert_string_equal(reply, "+OK\r\n");
     (void)snprintf(url, sizeof(url), "redis://shop:%s@[::1]:%d/1", PASSWORD_URL,
                    ntohs(at.sin6_port));
@@ -365,15 +340,14 @@ static void test_ipv6(void **state)
 }
 
 /* The service's other connection: its hints go where the locks are. */
-static void test_values_log_in(void **state)
+static void test_values_log_in(NO_STATE)
 {
-    struct lock_rig *rig = *state;
     struct dlock_value value = {.key = "stock:{1:0}", .text = "7"};
     struct dlock_values *values;
     char url[300], reply[200];
 
     /* The first of several. */
-    (void)with_login(rig->server,
+    (void)with_login(rig.server,
                      "user=shop&password=" PASSWORD_URL "&db=4,unix:/another",
                      url);
     assert_int_equal(dlock_values_open(url, 1000, &values, NULL), DLOCK_OK);
@@ -382,9 +356,9 @@ static void test_values_log_in(void **state)
     assert_int_equal(dlock_values_get(values, &value, 1, NULL), DLOCK_OK);
     assert_string_equal(value.text, "7");
     dlock_values_close(values);
-    redis_server_ask(rig->server, "INFO keyspace", reply, sizeof(reply));
+    redis_server_ask(rig.server, "INFO keyspace", reply, sizeof(reply));
     assert_non_null(strstr(reply, "db4:keys=1"));
-    (void)with_login(rig->server, "db=99", url);
+    (void)with_login(rig.server, "db=99", url);
     assert_int_equal(dlock_values_open(url, 1000, &values, NULL), DLOCK_OK);
     assert_int_not_equal(dlock_values_get(values, &value, 1, NULL), DLOCK_OK);
     dlock_values_close(values);
@@ -404,4 +378,4 @@ static const struct CMUnitTest tests[] = {
     TEST(test_ipv6),
     TEST(test_values_log_in),
 };
-TEST_MAIN_WITHIN(tests, lock_rig_setup, lock_rig_teardown)
+LOCK_RIG_MAIN(tests)

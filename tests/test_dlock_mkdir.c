@@ -2,12 +2,6 @@
  * mkdir: names become file names, one name one directory; a crash leaves it
  * there; and nothing of a wrong base is undefined behaviour.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <dirent.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +10,7 @@
 
 #include "tests/support/lock_rig.h"
 
-#define OPEN(pair) struct lock_pair pair = lock_pair_open(*state, "mkdir")
+#define OPEN(pair) struct lock_pair pair = lock_pair_open("mkdir")
 
 static enum dlock_status take(struct dlock_session *session, const char *name,
                               struct dlock_grant *grant)
@@ -25,7 +19,7 @@ static enum dlock_status take(struct dlock_session *session, const char *name,
 }
 
 /* One at a time, whichever client it is; nobody knows whose it is. */
-static void test_excludes(void **state)
+static void test_excludes(NO_STATE)
 {
     struct dlock_holder holder;
     struct dlock_grant grant;
@@ -43,31 +37,28 @@ static void test_excludes(void **state)
     lock_rig_pass_off(pair.session[1], &grant);
     assert_int_equal(dlock_release(pair.session[1], &grant, NULL), DLOCK_OK);
     lock_rig_pass_off(pair.session[0], &grant);
-    assert_int_equal(dlock_release(pair.session[0], &grant, NULL), DLOCK_LOST);
+    assert_int_equal(lock_hold_give(&pair, &grant), DLOCK_LOST);
     assert_int_equal(dlock_inspect(pair.session[1], "a", &holder, NULL),
                      DLOCK_OK);
     assert_false(holder.held);
     assert_int_equal(take(pair.session[1], "a", &grant), DLOCK_OK);
-    lock_pair_close(&pair);
 }
 
 /* 06, without a server: also a new process finds the dead one's directory. */
-static void test_06_nobody_removes_it_after_a_crash(void **state)
+static void test_06_nobody_removes_it_after_a_crash(NO_STATE)
 {
     struct dlock_grant grant;
     OPEN(pair);
 
-    assert_int_equal(lock_rig_take(pair.session[0], "a", 0, 50, &grant),
-                     DLOCK_OK);
+    assert_int_equal(lock_hold_take(&pair, "a", 50, &grant), DLOCK_OK);
     lock_pair_close(&pair);
-    pair = lock_pair_open(*state, "mkdir");
+    pair = lock_pair_open("mkdir");
     assert_int_equal(lock_rig_take(pair.session[0], "a", 200, 50, &grant),
                      DLOCK_TIMEOUT);
-    lock_pair_close(&pair);
 }
 
 /* All the names of the list are held at once, and each only once. */
-static void hold_all(void **state, const char *const names[], size_t n)
+static void hold_all(const char *const names[], size_t n)
 {
     struct dlock_grant grants[8];
     struct dlock_grant other;
@@ -85,25 +76,23 @@ static void hold_all(void **state, const char *const names[], size_t n)
         assert_int_equal(dlock_release(pair.session[1], &other, NULL),
                          DLOCK_OK);
     }
-    lock_pair_close(&pair);
 }
 
 /* Names that a shell or a file system would take for something else. */
-static void test_names_stay_below_the_base(void **state)
+static void test_names_stay_below_the_base(NO_STATE)
 {
     static const char *const names[] = {"..",    ".", "../up", "a/b",
                                         "a%2Fb", " ", "%",     "-rf *"};
-    const struct lock_rig *rig = *state;
     char up[TEMP_DIR_BYTES_MAX + 8];
     struct stat found;
 
-    hold_all(state, names, 8);
-    (void)snprintf(up, sizeof(up), "%s/../up", rig->dir.path);
+    hold_all(names, 8);
+    (void)snprintf(up, sizeof(up), "%s/../up", rig.dir.path);
     assert_int_equal(stat(up, &found), -1);
 }
 
 /* A file name has room for a part of a long name; the rest goes below. */
-static void test_long_names(void **state)
+static void test_long_names(NO_STATE)
 {
     char longest[DLOCK_NAME_BYTES_MAX + 1];
     char last_byte[DLOCK_NAME_BYTES_MAX + 1];
@@ -123,33 +112,29 @@ static void test_long_names(void **state)
     shorter[sizeof(shorter) - 1] = '\0';
     part[sizeof(part) - 1] = '\0';
     plain[DLOCK_NAME_BYTES_MAX] = '\0';
-    hold_all(state, names, 5);
+    hold_all(names, 5);
 }
 
 /* What did not happen is "unreachable", what may have is "unknown". */
-static void test_faults(void **state)
+static void test_faults(NO_STATE)
 {
-    struct lock_rig *rig = *state;
     struct dlock_grant grant;
     struct lock_pair pair;
 
-    rig->command_timeout_ms = LOCK_RIG_TIMEOUT_MS;
-    pair = lock_pair_open(rig, "mkdir");
-    step_log_fail(&rig->log, "mkdir", DLOCK_BEFORE, 1);
+    rig.command_timeout_ms = LOCK_RIG_TIMEOUT_MS;
+    pair = lock_pair_open("mkdir");
+    step_log_fail(&rig.log, "mkdir", DLOCK_BEFORE, 1);
     assert_int_equal(take(pair.session[0], "a", &grant), DLOCK_UNREACHABLE);
-    step_log_fail(&rig->log, "mkdir", DLOCK_AFTER, 1);
+    step_log_fail(&rig.log, "mkdir", DLOCK_AFTER, 1);
     assert_int_equal(take(pair.session[0], "a", &grant), DLOCK_UNKNOWN);
     assert_int_equal(take(pair.session[1], "a", &grant), DLOCK_BUSY);
     (void)snprintf(grant.name, sizeof(grant.name), "a");
     lock_rig_pass_off(pair.session[0], &grant);
-    step_log_fail(&rig->log, "rmdir", DLOCK_BEFORE, STEP_LOG_ALWAYS);
-    assert_int_equal(dlock_release(pair.session[0], &grant, NULL),
-                     DLOCK_UNREACHABLE);
-    step_log_fail(&rig->log, "rmdir", DLOCK_AFTER, 1);
-    assert_int_equal(dlock_release(pair.session[0], &grant, NULL),
-                     DLOCK_UNKNOWN);
+    step_log_fail(&rig.log, "rmdir", DLOCK_BEFORE, STEP_LOG_ALWAYS);
+    assert_int_equal(lock_hold_give(&pair, &grant), DLOCK_UNREACHABLE);
+    step_log_fail(&rig.log, "rmdir", DLOCK_AFTER, 1);
+    assert_int_equal(lock_hold_give(&pair, &grant), DLOCK_UNKNOWN);
     assert_int_equal(take(pair.session[1], "a", &grant), DLOCK_OK);
-    lock_pair_close(&pair);
 }
 
 /* What a client at URL says to an acquire. */
@@ -172,9 +157,8 @@ static enum dlock_status try_at(const char *url, const char *name)
     return status;
 }
 
-static void test_bases(void **state)
+static void test_bases(NO_STATE)
 {
-    const struct lock_rig *rig = *state;
     char url[TEMP_DIR_BYTES_MAX + 32];
     char endless[2000];
     FILE *file;
@@ -184,13 +168,13 @@ static void test_bases(void **state)
     endless[sizeof(endless) - 1] = '\0';
     assert_int_equal(try_at(endless, "a"), DLOCK_MISUSE);
     assert_int_equal(try_at("dir:", "a"), DLOCK_MISUSE);
-    (void)snprintf(url, sizeof(url), "dir:%s/new", rig->dir.path);
+    (void)snprintf(url, sizeof(url), "dir:%s/new", rig.dir.path);
     assert_int_equal(try_at(url, "a"), DLOCK_OK);
-    (void)snprintf(url, sizeof(url), "dir:%s/new/", rig->dir.path);
+    (void)snprintf(url, sizeof(url), "dir:%s/new/", rig.dir.path);
     assert_int_equal(try_at(url, "a"), DLOCK_OK);
-    (void)snprintf(url, sizeof(url), "dir:%s/no/such", rig->dir.path);
+    (void)snprintf(url, sizeof(url), "dir:%s/no/such", rig.dir.path);
     assert_int_equal(try_at(url, "a"), DLOCK_UNREACHABLE);
-    (void)snprintf(url, sizeof(url), "dir:%s/file", rig->dir.path);
+    (void)snprintf(url, sizeof(url), "dir:%s/file", rig.dir.path);
     file = fopen(url + 4, "w");
     assert_non_null(file);
     (void)fclose(file);
@@ -198,13 +182,12 @@ static void test_bases(void **state)
 }
 
 /* Without a base of one's own: the user's in /tmp. */
-static void test_default_base(void **state)
+static void test_default_base(NO_STATE)
 {
     char name[64];
     char base[64];
     struct stat found;
 
-    (void)state;
     (void)snprintf(name, sizeof(name), "test-dlock-mkdir-%d", (int)getpid());
     (void)snprintf(base, sizeof(base), "/tmp/dlock-%lu",
                    (unsigned long)geteuid());
@@ -216,19 +199,13 @@ static void test_default_base(void **state)
     (void)rmdir(base); /* unless somebody else is using it */
 }
 
-#define TEST(name) cmocka_unit_test_setup(name, lock_rig_fresh)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_excludes),
-        TEST(test_06_nobody_removes_it_after_a_crash),
-        TEST(test_names_stay_below_the_base),
-        TEST(test_long_names),
-        TEST(test_faults),
-        TEST(test_bases),
-        TEST(test_default_base),
-    };
-
-    return cmocka_run_group_tests(tests, lock_rig_setup, lock_rig_teardown);
-}
+static const struct CMUnitTest tests[] = {
+    LOCK_TEST(test_excludes),
+    LOCK_TEST(test_06_nobody_removes_it_after_a_crash),
+    LOCK_TEST(test_names_stay_below_the_base),
+    LOCK_TEST(test_long_names),
+    LOCK_TEST(test_faults),
+    LOCK_TEST(test_bases),
+    LOCK_TEST(test_default_base),
+};
+LOCK_RIG_MAIN(tests)

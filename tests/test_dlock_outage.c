@@ -2,106 +2,78 @@
  * The lock server away, killed, frozen, forgetful, out of memory: what a caller
  * is told, how soon, and that everything recovers by itself.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
+#include "tests/support/deaf_server.h"
 #include "tests/support/lock_rig.h"
 
 /* SIGPIPE would end the test program: none of these may raise it. */
-static void test_server_away_and_back(void **state)
+static void test_server_away_and_back(NO_STATE)
 {
-    struct lock_rig *rig = *state;
-    struct lock_single party = lock_single_open(rig, "fenced");
+    struct lock_single party = lock_single_open("fenced");
 
-    redis_server_kill(rig->server);
+    redis_server_kill(rig.server);
     assert_int_equal(lock_single_take(&party, 0), DLOCK_UNREACHABLE);
-    redis_server_restart(rig->server);
+    redis_server_restart(rig.server);
     assert_int_equal(lock_single_take(&party, 0), DLOCK_OK);
-    redis_server_kill(rig->server);
-    assert_int_equal(dlock_release(party.session, &party.grant, NULL),
-                     DLOCK_UNREACHABLE);
-    redis_server_restart(rig->server);
+    redis_server_kill(rig.server);
+    assert_int_equal(lock_single_give(&party), DLOCK_UNREACHABLE);
+    redis_server_restart(rig.server);
     /* It has lost its data, and so have we the lock. */
-    assert_int_equal(dlock_release(party.session, &party.grant, NULL),
-                     DLOCK_LOST);
+    assert_int_equal(lock_single_give(&party), DLOCK_LOST);
     assert_int_equal(lock_single_take(&party, 0), DLOCK_OK);
-    assert_int_equal(dlock_release(party.session, &party.grant, NULL),
-                     DLOCK_OK);
-    lock_single_close(&party);
+    assert_int_equal(lock_single_give(&party), DLOCK_OK);
 }
 
 /* A restart while we were idle is no lost reply: found out before sending. */
-static void test_restart_unnoticed(void **state)
+static void test_restart_unnoticed(NO_STATE)
 {
     static const char *const names[] = {"setnx", "set-nx-px", "token-lua",
                                         "redisson"};
-    struct lock_rig *rig = *state;
 
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        struct lock_single party = lock_single_open(rig, names[i]);
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        struct lock_single party = lock_single_open(names[i]);
 
         assert_int_equal(lock_single_take(&party, 0), DLOCK_OK);
-        redis_server_kill(rig->server);
-        redis_server_restart(rig->server);
+        redis_server_kill(rig.server);
+        redis_server_restart(rig.server);
         assert_int_equal(lock_single_take(&party, 0), DLOCK_OK);
         lock_single_close(&party);
-        redis_server_ask(rig->server, "FLUSHALL", NULL, 0);
+        lock_rig_tell("FLUSHALL");
     }
 }
 
-/* Frozen: the command is sent, nothing comes back, and not for ever. */
-static void test_frozen_server(void **state)
+/* Frozen: the command is sent, nothing comes back, and not for ever: within the
+ * wait and one timeout. */
+static void test_frozen_server(NO_STATE)
 {
-    static const char *const names[] = {"setnx", "token-lua", "fenced"};
-    struct lock_rig *rig = *state;
+    static const struct {
+        const char *name;
+        unsigned wait_ms;
+    } rows[] = {{"setnx", 0}, {"token-lua", 0}, {"fenced", 0}, {"fenced", 200}};
 
-    rig->command_timeout_ms = LOCK_RIG_TIMEOUT_MS;
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        struct lock_single party = lock_single_open(rig, names[i]);
+    rig.command_timeout_ms = LOCK_RIG_TIMEOUT_MS;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct lock_single party = lock_single_open(rows[i].name);
         uint64_t start_ms;
 
         assert_int_equal(lock_single_take(&party, 0), DLOCK_OK);
-        assert_int_equal(dlock_release(party.session, &party.grant, NULL), 0);
-        redis_server_pause(rig->server);
+        assert_int_equal(lock_single_give(&party), 0);
+        redis_server_pause(rig.server);
         start_ms = lock_rig_now_ms();
-        assert_int_equal(lock_single_take(&party, 0), DLOCK_UNKNOWN);
+        assert_int_equal(lock_single_take(&party, rows[i].wait_ms),
+                         DLOCK_UNKNOWN);
         assert_in_range(lock_rig_now_ms() - start_ms, LOCK_RIG_TIMEOUT_MS - 5,
                         LOCK_RIG_PROMPT_MS);
-        redis_server_resume(rig->server);
-        redis_server_ask(rig->server, "FLUSHALL", NULL, 0);
+        redis_server_resume(rig.server);
+        lock_rig_tell("FLUSHALL");
         assert_int_equal(lock_single_take(&party, 0), DLOCK_OK);
         lock_single_close(&party);
-        redis_server_ask(rig->server, "FLUSHALL", NULL, 0);
+        lock_rig_tell("FLUSHALL");
     }
-}
-
-/* Within wait_ms plus one timeout, also with a wait. */
-static void test_frozen_server_while_waiting(void **state)
-{
-    struct lock_rig *rig = *state;
-    struct lock_single party;
-    uint64_t start_ms;
-
-    rig->command_timeout_ms = LOCK_RIG_TIMEOUT_MS;
-    party = lock_single_open(rig, "fenced");
-    assert_int_equal(lock_single_take(&party, 0), DLOCK_OK);
-    assert_int_equal(dlock_release(party.session, &party.grant, NULL), 0);
-    redis_server_pause(rig->server);
-    start_ms = lock_rig_now_ms();
-    assert_int_equal(lock_single_take(&party, 200), DLOCK_UNKNOWN);
-    assert_in_range(lock_rig_now_ms() - start_ms, LOCK_RIG_TIMEOUT_MS - 5,
-                    LOCK_RIG_PROMPT_MS);
-    redis_server_resume(rig->server);
-    lock_single_close(&party);
 }
 
 /*
@@ -110,32 +82,27 @@ static void test_frozen_server_while_waiting(void **state)
  */
 static void *thaw(void *arg)
 {
-    struct lock_rig *rig = arg;
-
-    step_log_await(&rig->log, "eval-release", 1);
-    redis_server_resume(rig->server);
-    return NULL;
+    step_log_await(&rig.log, "eval-release", 1);
+    redis_server_resume(rig.server);
+    return arg;
 }
 
-static void test_release_over_a_freeze(void **state)
+static void test_release_over_a_freeze(NO_STATE)
 {
-    struct lock_rig *rig = *state;
     struct lock_single party;
     pthread_t thread;
 
-    rig->command_timeout_ms = LOCK_RIG_TIMEOUT_MS;
-    party = lock_single_open(rig, "fenced");
+    rig.command_timeout_ms = LOCK_RIG_TIMEOUT_MS;
+    party = lock_single_open("fenced");
     assert_int_equal(lock_single_take(&party, 0), DLOCK_OK);
-    assert_int_equal(dlock_release(party.session, &party.grant, NULL), 0);
+    assert_int_equal(lock_single_give(&party), 0);
     assert_int_equal(lock_single_take(&party, 0), DLOCK_OK);
-    step_log_reset(&rig->log);
-    redis_server_pause(rig->server);
-    assert_int_equal(pthread_create(&thread, NULL, thaw, rig), 0);
-    assert_int_equal(dlock_release(party.session, &party.grant, NULL),
-                     DLOCK_OK);
+    step_log_reset(&rig.log);
+    redis_server_pause(rig.server);
+    assert_int_equal(pthread_create(&thread, NULL, thaw, NULL), 0);
+    assert_int_equal(lock_single_give(&party), DLOCK_OK);
     assert_int_equal(pthread_join(thread, NULL), 0);
-    assert_int_equal(redis_server_number(rig->server, "EXISTS k"), 0);
-    lock_single_close(&party);
+    assert_false(lock_rig_is_held());
 }
 
 /*
@@ -144,143 +111,116 @@ static void test_release_over_a_freeze(void **state)
  */
 static void *open_late(void *arg)
 {
-    struct lock_rig *rig = arg;
-
-    step_log_await_gate(&rig->log, 1);
+    step_log_await_gate(&rig.log, 1);
     lock_rig_sleep_ms(2 * LOCK_RIG_TIMEOUT_MS);
-    step_log_open(&rig->log);
-    return NULL;
+    step_log_open(&rig.log);
+    return arg;
 }
 
-static void test_pause_before_a_command(void **state)
+static void test_pause_before_a_command(NO_STATE)
 {
-    struct lock_rig *rig = *state;
     struct lock_single party;
     pthread_t thread;
 
-    rig->command_timeout_ms = LOCK_RIG_TIMEOUT_MS;
-    party = lock_single_open(rig, "set-nx-px");
-    step_log_shut(&rig->log, "set", DLOCK_BEFORE);
-    assert_int_equal(pthread_create(&thread, NULL, open_late, rig), 0);
+    rig.command_timeout_ms = LOCK_RIG_TIMEOUT_MS;
+    party = lock_single_open("set-nx-px");
+    step_log_shut(&rig.log, "set", DLOCK_BEFORE);
+    assert_int_equal(pthread_create(&thread, NULL, open_late, NULL), 0);
     assert_int_equal(lock_single_take(&party, 0), DLOCK_OK);
     assert_int_equal(pthread_join(thread, NULL), 0);
-    step_log_shut(&rig->log, "del", DLOCK_BEFORE);
-    assert_int_equal(pthread_create(&thread, NULL, open_late, rig), 0);
-    assert_int_equal(dlock_release(party.session, &party.grant, NULL), 0);
+    step_log_shut(&rig.log, "del", DLOCK_BEFORE);
+    assert_int_equal(pthread_create(&thread, NULL, open_late, NULL), 0);
+    assert_int_equal(lock_single_give(&party), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
-    assert_int_equal(redis_server_number(rig->server, "EXISTS k"), 0);
-    lock_single_close(&party);
+    assert_false(lock_rig_is_held());
 }
 
-static void test_script_flush(void **state)
+static void test_script_flush(NO_STATE)
 {
-    struct lock_rig *rig = *state;
-    struct lock_single party = lock_single_open(rig, "fenced");
-    struct lock_single other = lock_single_open(rig, "token-lua");
+    struct lock_single party = lock_single_open("fenced");
+    struct lock_single other = lock_single_open("token-lua");
 
     assert_int_equal(lock_single_take(&party, 0), DLOCK_OK);
-    redis_server_ask(rig->server, "SCRIPT FLUSH", NULL, 0);
-    assert_int_equal(dlock_release(party.session, &party.grant, NULL), 0);
-    redis_server_ask(rig->server, "SCRIPT FLUSH", NULL, 0);
-    step_log_reset(&rig->log);
+    lock_rig_tell("SCRIPT FLUSH");
+    assert_int_equal(lock_single_give(&party), 0);
+    lock_rig_tell("SCRIPT FLUSH");
+    step_log_reset(&rig.log);
     assert_int_equal(lock_single_take(&party, 0), DLOCK_OK);
     assert_int_equal(party.grant.holds, 1);
     /* One step, and the script was not loaded by a command of its own. */
-    assert_int_equal(step_log_count(&rig->log, NULL), 1);
-    redis_server_ask(rig->server, "SCRIPT FLUSH", NULL, 0);
-    assert_int_equal(dlock_release(party.session, &party.grant, NULL), 0);
+    assert_int_equal(step_log_count(&rig.log, NULL), 1);
+    lock_rig_tell("SCRIPT FLUSH");
+    assert_int_equal(lock_single_give(&party), 0);
     assert_int_equal(lock_single_take(&other, 0), DLOCK_OK);
-    assert_int_equal(dlock_release(other.session, &other.grant, NULL), 0);
-    redis_server_ask(rig->server, "SCRIPT FLUSH", NULL, 0);
+    assert_int_equal(lock_single_give(&other), 0);
+    lock_rig_tell("SCRIPT FLUSH");
     assert_int_equal(lock_single_take(&other, 0), DLOCK_OK);
-    assert_int_equal(dlock_release(other.session, &other.grant, NULL), 0);
-    lock_single_close(&party);
-    lock_single_close(&other);
+    assert_int_equal(lock_single_give(&other), 0);
 }
 
 /* Renewals in a pipeline, and the script is gone for all of them. */
-static void test_script_flush_under_the_watchdog(void **state)
+static void test_script_flush_under_the_watchdog(NO_STATE)
 {
-    struct lock_rig *rig = *state;
     struct dlock_grant grant[8];
     struct lock_single party;
     char name[16];
 
-    rig->watchdog_lease_ms = LOCK_RIG_LEASE_MS;
-    party = lock_single_open(rig, "fenced");
+    rig.watchdog_lease_ms = LOCK_RIG_LEASE_MS;
+    party = lock_single_open("fenced");
     for (int i = 0; i < 8; i++) {
         (void)snprintf(name, sizeof(name), "n%d", i);
         assert_int_equal(lock_rig_take(party.session, name, 0, 0, &grant[i]),
                          0);
     }
-    step_log_await(&rig->log, "eval-renew", 8);
-    redis_server_ask(rig->server, "SCRIPT FLUSH", NULL, 0);
-    step_log_await(&rig->log, "eval-renew", 24);
+    step_log_await(&rig.log, "eval-renew", 8);
+    lock_rig_tell("SCRIPT FLUSH");
+    step_log_await(&rig.log, "eval-renew", 24);
     for (int i = 0; i < 8; i++)
         assert_int_equal(dlock_release(party.session, &grant[i], NULL),
                          DLOCK_OK);
-    lock_single_close(&party);
 }
 
 /* A refusal is not "don't know": nothing is held, and the text says why. */
-static void refuse(struct lock_rig *rig, const char *strategy,
-                   const char *prepare, const char *text)
+static void refuse(const char *strategy, const char *prepare, const char *text)
 {
-    struct lock_single party = lock_single_open(rig, strategy);
+    struct lock_single party = lock_single_open(strategy);
     struct dlock_terms terms = {.wait_ms = 100};
     struct dlock_error error = {""};
 
-    redis_server_ask(rig->server, prepare, NULL, 0);
+    lock_rig_tell(prepare);
     assert_int_equal(
         dlock_acquire(party.session, "k", &terms, &party.grant, &error),
         DLOCK_UNREACHABLE);
     assert_non_null(strstr(error.text, "acquire: redis refused: "));
     assert_non_null(strstr(error.text, text));
-    lock_single_close(&party);
 }
 
-static void test_refusals(void **state)
+static void test_refusals(NO_STATE)
 {
-    struct lock_rig *rig = *state;
-
-    refuse(rig, "fenced", "SET k 1", "WRONGTYPE");
-    redis_server_ask(rig->server, "DEL k", NULL, 0);
-    refuse(rig, "set-nx-px", "REPLICAOF 127.0.0.1 1", "READONLY");
-    refuse(rig, "redisson", "REPLICAOF 127.0.0.1 1", "READONLY");
-    redis_server_ask(rig->server, "REPLICAOF NO ONE", NULL, 0);
-    refuse(rig, "setnx", "CONFIG SET maxmemory 1", "OOM");
-    refuse(rig, "fenced", "CONFIG SET maxmemory 1", "OOM");
-    assert_int_equal(redis_server_number(rig->server, "EXISTS k"), 0);
-    redis_server_ask(rig->server, "CONFIG SET maxmemory 0", NULL, 0);
+    refuse("fenced", "SET k 1", "WRONGTYPE");
+    lock_rig_tell("DEL k");
+    refuse("set-nx-px", "REPLICAOF 127.0.0.1 1", "READONLY");
+    refuse("redisson", "REPLICAOF 127.0.0.1 1", "READONLY");
+    lock_rig_tell("REPLICAOF NO ONE");
+    refuse("setnx", "CONFIG SET maxmemory 1", "OOM");
+    refuse("fenced", "CONFIG SET maxmemory 1", "OOM");
+    assert_false(lock_rig_is_held());
+    lock_rig_tell("CONFIG SET maxmemory 0");
 }
 
 /* Out of memory, a lock can still be given back. */
-static void test_release_without_memory(void **state)
+static void test_release_without_memory(NO_STATE)
 {
-    struct lock_rig *rig = *state;
-    struct lock_single party = lock_single_open(rig, "fenced");
+    struct lock_single party = lock_single_open("fenced");
 
     assert_int_equal(lock_single_take(&party, 0), DLOCK_OK);
-    redis_server_ask(rig->server, "CONFIG SET maxmemory 1", NULL, 0);
-    assert_int_equal(dlock_release(party.session, &party.grant, NULL), 0);
-    assert_int_equal(redis_server_number(rig->server, "EXISTS k"), 0);
-    redis_server_ask(rig->server, "CONFIG SET maxmemory 0", NULL, 0);
-    lock_single_close(&party);
+    lock_rig_tell("CONFIG SET maxmemory 1");
+    assert_int_equal(lock_single_give(&party), 0);
+    assert_false(lock_rig_is_held());
+    lock_rig_tell("CONFIG SET maxmemory 0");
 }
 
-/* Something listens that never answers, or answers nonsense. */
-static int listen_at(const char *path)
-{
-    struct sockaddr_un at = {.sun_family = AF_UNIX};
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    (void)snprintf(at.sun_path, sizeof(at.sun_path), "%s", path);
-    (void)unlink(path);
-    assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
-    assert_int_equal(listen(fd, 8), 0);
-    return fd;
-}
-
+/* Something listens that answers nonsense. */
 struct impostor {
     int fd;
     const char *says;
@@ -298,7 +238,7 @@ static void *answer(void *arg)
     return NULL;
 }
 
-static void test_nonsense(void **state)
+static void test_nonsense(NO_STATE)
 {
     static const char *const lines[] = {
         "HTTP/1.1 400 Bad Request\r\n\r\n",
@@ -307,52 +247,37 @@ static void test_nonsense(void **state)
         "*2\r\n:1\r\n",
         "*-5\r\n",
     };
-    struct lock_rig *rig = *state;
-    char path[64];
-    char url[80];
+    struct sockaddr_in at;
+    struct impostor impostor = {.fd = deaf_server_bind(&at, 8)};
+    char url[40];
 
-    (void)rig;
-    (void)snprintf(path, sizeof(path), "/tmp/stockade-%d.sock", (int)getpid());
-    (void)snprintf(url, sizeof(url), "unix:%s", path);
-    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
-        struct dlock_options options = {.strategy = "setnx", .url = url};
-        struct impostor impostor = {.fd = listen_at(path), .says = lines[i]};
-        struct dlock *client = NULL;
-        struct dlock_session *session;
-        struct dlock_grant grant;
+    (void)snprintf(url, sizeof(url), "redis://127.0.0.1:%d",
+                   ntohs(at.sin_port));
+    rig.url = url;
+    rig.command_timeout_ms = LOCK_RIG_TIMEOUT_MS;
+    for (size_t i = 0; i < COUNT_OF(lines); i++) {
+        struct lock_single party = lock_single_open("setnx");
         pthread_t thread;
 
-        options.command_timeout_ms = LOCK_RIG_TIMEOUT_MS;
-        assert_int_equal(dlock_open(&options, &client, NULL), 0);
-        session = lock_rig_session(client);
+        impostor.says = lines[i];
         assert_int_equal(pthread_create(&thread, NULL, answer, &impostor), 0);
-        assert_int_equal(lock_rig_take(session, "k", 0, 1000, &grant),
-                         DLOCK_UNKNOWN);
+        assert_int_equal(lock_single_take(&party, 0), DLOCK_UNKNOWN);
         assert_int_equal(pthread_join(thread, NULL), 0);
-        (void)close(impostor.fd);
-        dlock_session_close(session);
-        dlock_close(client);
+        lock_single_close(&party);
     }
-    (void)unlink(path);
+    (void)close(impostor.fd);
 }
 
-#define TEST(name) cmocka_unit_test_setup(name, lock_rig_fresh)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_server_away_and_back),
-        TEST(test_restart_unnoticed),
-        TEST(test_frozen_server),
-        TEST(test_frozen_server_while_waiting),
-        TEST(test_release_over_a_freeze),
-        TEST(test_pause_before_a_command),
-        TEST(test_script_flush),
-        TEST(test_script_flush_under_the_watchdog),
-        TEST(test_refusals),
-        TEST(test_release_without_memory),
-        TEST(test_nonsense),
-    };
-
-    return cmocka_run_group_tests(tests, lock_rig_setup, lock_rig_teardown);
-}
+static const struct CMUnitTest tests[] = {
+    LOCK_TEST(test_server_away_and_back),
+    LOCK_TEST(test_restart_unnoticed),
+    LOCK_TEST(test_frozen_server),
+    LOCK_TEST(test_release_over_a_freeze),
+    LOCK_TEST(test_pause_before_a_command),
+    LOCK_TEST(test_script_flush),
+    LOCK_TEST(test_script_flush_under_the_watchdog),
+    LOCK_TEST(test_refusals),
+    LOCK_TEST(test_release_without_memory),
+    LOCK_TEST(test_nonsense),
+};
+LOCK_RIG_MAIN(tests)

@@ -1,12 +1,6 @@
 /*
  * Workers that take and give back, with every strategy, over an outage.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -15,7 +9,7 @@
 static const char *const steady[] = {"redisson",  "fenced",   "fair", "spin",
                                      "token-lua", "watchdog", "multi"};
 enum {
-    STEADY_N = sizeof(steady) / sizeof(steady[0]),
+    STEADY_N = COUNT_OF(steady),
     WORKERS_N = 8, /* of each */
     OUTAGE_MS = 1000,
 };
@@ -60,11 +54,10 @@ static void *work(void *arg)
     return NULL;
 }
 
-static void begin_work(struct lock_rig *rig, const char *strategy,
-                       struct works *works)
+static void begin_work(const char *strategy, struct works *works)
 {
     works->strategy = strategy;
-    works->client = lock_rig_client(rig, strategy);
+    works->client = lock_rig_client(strategy);
     for (size_t i = 0; i < WORKERS_N; i++) {
         struct worker *worker = &works->workers[i];
 
@@ -99,25 +92,24 @@ static void end_work(struct works *works)
         assert_int_equal(pthread_join(works->workers[i].thread, NULL), 0);
         assert_string_equal(works->workers[i].error.text, "");
     }
-    dlock_close(works->client);
+    lock_rig_close(works->client);
     assert_int_equal(atomic_load(&works->failed_n), 0);
     assert_int_equal(atomic_load(&works->together_n), 0);
     assert_true(atomic_load(&works->done_n) >= 4 * WORKERS_N);
 }
 
-static void work_over_an_outage(struct lock_rig *rig,
-                                void (*begin)(struct redis_server *server),
+static void work_over_an_outage(void (*begin)(struct redis_server *server),
                                 void (*end)(struct redis_server *server))
 {
     struct works *works = calloc(STEADY_N, sizeof(*works));
 
     assert_non_null(works);
     for (size_t i = 0; i < STEADY_N; i++)
-        begin_work(rig, steady[i], &works[i]);
+        begin_work(steady[i], &works[i]);
     await_work(works);
-    begin(rig->server);
+    begin(rig.server);
     lock_rig_sleep_ms(OUTAGE_MS);
-    end(rig->server);
+    end(rig.server);
     await_work(works);
     for (size_t i = 0; i < STEADY_N; i++)
         end_work(&works[i]);
@@ -125,32 +117,22 @@ static void work_over_an_outage(struct lock_rig *rig,
 }
 
 /* It comes back without data, and nobody is inside any more by then. */
-static void test_workers_over_a_restart(void **state)
+static void test_workers_over_a_restart(NO_STATE)
 {
-    struct lock_rig *rig = *state;
-
-    rig->watchdog_lease_ms = 1500;
-    work_over_an_outage(rig, redis_server_kill, redis_server_restart);
+    rig.watchdog_lease_ms = 1500;
+    work_over_an_outage(redis_server_kill, redis_server_restart);
 }
 
 /* Tries get no answer, several times each: what they ask for is asked once. */
-static void test_workers_over_a_freeze(void **state)
+static void test_workers_over_a_freeze(NO_STATE)
 {
-    struct lock_rig *rig = *state;
-
-    rig->watchdog_lease_ms = 1500;
-    rig->command_timeout_ms = 200;
-    work_over_an_outage(rig, redis_server_pause, redis_server_resume);
+    rig.watchdog_lease_ms = 1500;
+    rig.command_timeout_ms = 200;
+    work_over_an_outage(redis_server_pause, redis_server_resume);
 }
 
-#define TEST(name) cmocka_unit_test_setup(name, lock_rig_fresh)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_workers_over_a_restart),
-        TEST(test_workers_over_a_freeze),
-    };
-
-    return cmocka_run_group_tests(tests, lock_rig_setup, lock_rig_teardown);
-}
+static const struct CMUnitTest tests[] = {
+    LOCK_TEST(test_workers_over_a_restart),
+    LOCK_TEST(test_workers_over_a_freeze),
+};
+LOCK_RIG_MAIN(tests)

@@ -2,12 +2,6 @@
  * redlock while it is held: renewal, extension and tokens by the majority's
  * word. And redlock and multi while many want it at once.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,190 +13,177 @@ enum { LONGEST_MS = NODE_RIG_LONGEST_MS, LEASE_MS = LOCK_RIG_LEASE_MS };
 /* While it is held ---------------------------------------------------------------- */
 
 /* On a busy machine votes may come too late to count, which is no yes: so once more. */
-static void take(struct node_rig *rig)
+static void take(void)
 {
     uint64_t until_ms = lock_rig_now_ms() + LOCK_RIG_LONG_MS;
 
-    while (node_take(&rig->a, 0, 0) != DLOCK_OK)
+    while (node_take(&nodes.a, 0, 0) != DLOCK_OK)
         assert_true(lock_rig_now_ms() < until_ms);
 }
 
-static void test_renewed_by_the_majority(void **state)
+static void test_renewed_by_the_majority(NO_STATE)
 {
-    struct node_rig *rig = node_rig_redlock(state, 3, LEASE_MS);
-
-    take(rig);
-    node_rig_kill(rig, 0);
+    node_rig_redlock(3, LEASE_MS);
+    take();
+    node_rig_kill(0);
     /* It may not have heard of enough votes in time: that is no yes either. */
-    assert_int_not_equal(node_take(&rig->b, LEASE_MS + 500, 0), DLOCK_OK);
-    assert_int_equal(atomic_load(&rig->lost_n), 0);
-    assert_in_range(node_left_ms(&rig->a), 1, LEASE_MS * 99 / 100 - 2);
+    assert_int_not_equal(node_take(&nodes.b, LEASE_MS + 500, 0), DLOCK_OK);
+    assert_int_equal(atomic_load(&nodes.lost_n), 0);
+    assert_in_range(node_left_ms(&nodes.a), 1, LEASE_MS * 99 / 100 - 2);
     /* Hung, not dead: renewals still come in time. */
-    node_rig_restart(rig, 0);
-    node_rig_pause(rig, 0);
+    node_rig_restart(0);
+    node_rig_pause(0);
     lock_rig_sleep_ms(LEASE_MS + 500);
-    assert_int_equal(atomic_load(&rig->lost_n), 0);
-    node_rig_resume(rig, 0);
+    assert_int_equal(atomic_load(&nodes.lost_n), 0);
+    node_rig_resume(0);
     /* Without a majority it is lost when its lease is over. */
-    node_rig_kill(rig, 0);
-    node_rig_kill(rig, 1);
-    node_rig_await_lost(rig, 1);
-    assert_int_equal(atomic_load(&rig->loss), DLOCK_LOSS_UNREACHABLE);
-    assert_int_equal(node_left_ms(&rig->a), 0);
+    node_rig_kill(0);
+    node_rig_kill(1);
+    assert_int_equal(node_rig_await_lost(1), DLOCK_LOSS_UNREACHABLE);
+    assert_int_equal(node_left_ms(&nodes.a), 0);
 }
 
 /* All servers take part, not the majority only. */
-static void take_on_all(struct node_rig *rig)
+static void take_on_all(void)
 {
     uint64_t until_ms = lock_rig_now_ms() + LOCK_RIG_LONG_MS;
 
-    take(rig);
-    while (node_rig_held(rig) < rig->n && lock_rig_now_ms() < until_ms) {
-        assert_int_equal(node_give(&rig->a), DLOCK_OK);
-        take(rig);
+    take();
+    while (node_rig_held() < nodes.n && lock_rig_now_ms() < until_ms) {
+        assert_int_equal(node_give(&nodes.a), DLOCK_OK);
+        take();
     }
 }
 
-static void test_lost_by_the_majority(void **state)
+static void test_lost_by_the_majority(NO_STATE)
 {
-    struct node_rig *rig = node_rig_redlock(state, 3, LEASE_MS);
-
-    take_on_all(rig);
-    node_rig_ask(rig, 2, "DEL k");
+    node_rig_redlock(3, LEASE_MS);
+    take_on_all();
+    node_rig_ask(2, "DEL k");
     lock_rig_sleep_ms(LEASE_MS / 2);
-    assert_int_equal(atomic_load(&rig->lost_n), 0);
-    node_rig_ask(rig, 0, "DEL k");
-    node_rig_await_lost(rig, 1);
-    assert_int_equal(atomic_load(&rig->loss), DLOCK_LOSS_FLUSHED);
-    assert_int_equal(node_give(&rig->a), DLOCK_LOST);
-    assert_int_equal(node_rig_held(rig), 0);
+    assert_int_equal(atomic_load(&nodes.lost_n), 0);
+    node_rig_ask(0, "DEL k");
+    assert_int_equal(node_rig_await_lost(1), DLOCK_LOSS_FLUSHED);
+    assert_int_equal(node_give(&nodes.a), DLOCK_LOST);
+    assert_int_equal(node_rig_held(), 0);
 }
 
 /* More locks than go into one round, and a server that says nothing. */
-static void test_many_are_renewed(void **state)
+static void test_many_are_renewed(NO_STATE)
 {
-    struct node_rig *rig = node_rig_redlock(state, 3, LEASE_MS);
     struct dlock_grant grants[80];
     char name[16];
 
+    node_rig_redlock(3, LEASE_MS);
     for (int i = 0; i < 80; i++) {
         (void)snprintf(name, sizeof(name), "k%d", i);
-        assert_int_equal(lock_rig_take(rig->a.session, name, 0, 0, &grants[i]),
+        assert_int_equal(lock_rig_take(nodes.a.session, name, 0, 0, &grants[i]),
                          0);
     }
-    node_rig_pause(rig, 1);
+    node_rig_pause(1);
     lock_rig_sleep_ms(2 * LEASE_MS);
-    assert_int_equal(atomic_load(&rig->lost_n), 0);
-    node_rig_resume(rig, 1);
+    assert_int_equal(atomic_load(&nodes.lost_n), 0);
+    node_rig_resume(1);
     for (int i = 0; i < 80; i++)
-        assert_int_equal(dlock_release(rig->a.session, &grants[i], NULL),
+        assert_int_equal(dlock_release(nodes.a.session, &grants[i], NULL),
                          DLOCK_OK);
 }
 
-static void test_forced(void **state)
+static void test_forced(NO_STATE)
 {
-    struct node_rig *rig = node_rig_redlock(state, 3, LEASE_MS);
     struct dlock_grant before;
 
-    take(rig);
-    node_rig_kill(rig, 1);
-    assert_int_equal(dlock_force_release(rig->b.session, "k", NULL), DLOCK_OK);
-    assert_int_equal(node_rig_held(rig), 0);
-    node_rig_await_lost(rig, 1);
-    assert_int_equal(atomic_load(&rig->loss), DLOCK_LOSS_FORCED);
-    assert_int_equal(node_give(&rig->a), DLOCK_LOST);
+    node_rig_redlock(3, LEASE_MS);
+    take();
+    node_rig_kill(1);
+    assert_int_equal(dlock_force_release(nodes.b.session, "k", NULL), DLOCK_OK);
+    assert_int_equal(node_rig_held(), 0);
+    assert_int_equal(node_rig_await_lost(1), DLOCK_LOSS_FORCED);
+    assert_int_equal(node_give(&nodes.a), DLOCK_LOST);
     /* The next grant is not ended by it. */
-    take(rig);
-    node_rig_ask(rig, 0, "DEL k");
-    node_rig_ask(rig, 2, "DEL k");
-    node_rig_await_lost(rig, 2);
-    assert_int_equal(atomic_load(&rig->loss), DLOCK_LOSS_FLUSHED);
+    take();
+    node_rig_ask(0, "DEL k");
+    node_rig_ask(2, "DEL k");
+    assert_int_equal(node_rig_await_lost(2), DLOCK_LOSS_FLUSHED);
     /* Forced, and taken anew before the renewal: that is heard of, too. */
-    assert_int_equal(node_give(&rig->a), DLOCK_LOST);
-    take(rig);
-    assert_int_equal(dlock_force_release(rig->b.session, "k", NULL), DLOCK_OK);
-    before = rig->a.grant;
-    take(rig);
-    node_rig_await_lost(rig, 3);
-    assert_int_equal(atomic_load(&rig->loss), DLOCK_LOSS_FORCED);
-    assert_int_equal(dlock_release(rig->a.session, &before, NULL), DLOCK_LOST);
-    assert_int_equal(node_give(&rig->a), DLOCK_OK);
+    assert_int_equal(node_give(&nodes.a), DLOCK_LOST);
+    take();
+    assert_int_equal(dlock_force_release(nodes.b.session, "k", NULL), DLOCK_OK);
+    before = nodes.a.grant;
+    take();
+    assert_int_equal(node_rig_await_lost(3), DLOCK_LOSS_FORCED);
+    assert_int_equal(dlock_release(nodes.a.session, &before, NULL), DLOCK_LOST);
+    assert_int_equal(node_give(&nodes.a), DLOCK_OK);
 }
 
-static void test_extended_by_the_majority(void **state)
+static void test_extended_by_the_majority(NO_STATE)
 {
-    struct node_rig *rig = node_rig_redlock(state, 3, LEASE_MS);
-
-    assert_int_equal(node_take(&rig->a, 0, 1000), DLOCK_OK);
-    node_rig_fail(rig, 0, "eval-renew", DLOCK_BEFORE, 1);
-    assert_int_equal(
-        dlock_extend(rig->a.session, &rig->a.grant, LONGEST_MS, NULL),
-        DLOCK_OK);
-    assert_in_range(node_left_ms(&rig->a), 1000, LONGEST_MS * 99 / 100 - 2);
-    node_rig_mend(rig);
-    node_rig_fail(rig, 0, "eval-renew", DLOCK_BEFORE, STEP_LOG_ALWAYS);
-    node_rig_fail(rig, 1, "eval-renew", DLOCK_AFTER, STEP_LOG_ALWAYS);
-    assert_int_equal(
-        dlock_extend(rig->a.session, &rig->a.grant, LONGEST_MS, NULL),
-        DLOCK_UNKNOWN);
-    node_rig_mend(rig);
-    node_rig_ask(rig, 1, "DEL k");
-    node_rig_ask(rig, 2, "DEL k");
-    assert_int_equal(
-        dlock_extend(rig->a.session, &rig->a.grant, LONGEST_MS, NULL),
-        DLOCK_LOST);
+    node_rig_redlock(3, LEASE_MS);
+    assert_int_equal(node_take(&nodes.a, 0, 1000), DLOCK_OK);
+    node_rig_fail(0, "eval-renew", DLOCK_BEFORE, 1);
+    assert_int_equal(node_extend(&nodes.a, LONGEST_MS), DLOCK_OK);
+    assert_in_range(node_left_ms(&nodes.a), 1000, LONGEST_MS * 99 / 100 - 2);
+    node_rig_mend();
+    node_rig_fail(0, "eval-renew", DLOCK_BEFORE, STEP_LOG_ALWAYS);
+    node_rig_fail(1, "eval-renew", DLOCK_AFTER, STEP_LOG_ALWAYS);
+    assert_int_equal(node_extend(&nodes.a, LONGEST_MS), DLOCK_UNKNOWN);
+    node_rig_mend();
+    node_rig_ask(1, "DEL k");
+    node_rig_ask(2, "DEL k");
+    assert_int_equal(node_extend(&nodes.a, LONGEST_MS), DLOCK_LOST);
 }
 
 /*
  * Each time another pair of servers, and each server counts for itself: the
  * token rises only because the pair before has one of them in common.
  */
-static void test_tokens_rise(void **state)
+static void test_tokens_rise(NO_STATE)
 {
-    struct node_rig *rig = node_rig_redlock(state, 3, LEASE_MS);
     struct dlock_terms terms = {.lease_ms = LONGEST_MS, .fenced = true};
     struct dlock_holder holder;
     struct dlock_grant inner;
     uint64_t last = 0;
 
-    node_rig_ask(rig, 0, "SET {k}:dlock-fence 7");
+    node_rig_redlock(3, LEASE_MS);
+    node_rig_ask(0, "SET {k}:dlock-fence 7");
     for (unsigned i = 0; i < 12; i++) {
-        node_rig_fail(rig, (i / 2 + i) % 3, "eval-acquire", DLOCK_BEFORE, 1);
+        node_rig_fail((i / 2 + i) % 3, "eval-acquire", DLOCK_BEFORE, 1);
         assert_int_equal(
-            dlock_acquire(rig->a.session, "k", &terms, &rig->a.grant, NULL), 0);
-        assert_true(rig->a.grant.token > last);
-        last = rig->a.grant.token;
+            dlock_acquire(nodes.a.session, "k", &terms, &nodes.a.grant, NULL),
+            0);
+        assert_true(nodes.a.grant.token > last);
+        last = nodes.a.grant.token;
         assert_int_equal(
-            dlock_acquire(rig->a.session, "k", &terms, &inner, NULL), 0);
+            dlock_acquire(nodes.a.session, "k", &terms, &inner, NULL), 0);
         assert_int_equal(inner.token, last);
-        assert_int_equal(dlock_inspect(rig->a.session, "k", &holder, NULL), 0);
+        assert_int_equal(dlock_inspect(nodes.a.session, "k", &holder, NULL), 0);
         assert_int_equal(holder.token, last);
-        assert_int_equal(dlock_release(rig->a.session, &inner, NULL), 0);
-        assert_int_equal(node_give(&rig->a), 0);
+        assert_int_equal(dlock_release(nodes.a.session, &inner, NULL), 0);
+        assert_int_equal(node_give(&nodes.a), 0);
     }
 }
 
 /* A server that counts further, and whose answer was lost, goes on from there. */
-static void test_a_token_lowers_no_counter(void **state)
+static void test_a_token_lowers_no_counter(NO_STATE)
 {
-    struct node_rig *rig = node_rig_redlock(state, 3, LEASE_MS);
     struct dlock_terms terms = {.lease_ms = LONGEST_MS, .fenced = true};
 
-    node_rig_ask(rig, 0, "SET {k}:dlock-fence 6000000000000000");
-    node_rig_ask(rig, 1, "SET {k}:dlock-fence 7000000000000000");
-    node_rig_ask(rig, 2, "SET {k}:dlock-fence 8000000000000000");
-    node_rig_fail(rig, 2, "eval-acquire", DLOCK_AFTER, 1);
+    node_rig_redlock(3, LEASE_MS);
+    node_rig_ask(0, "SET {k}:dlock-fence 6000000000000000");
+    node_rig_ask(1, "SET {k}:dlock-fence 7000000000000000");
+    node_rig_ask(2, "SET {k}:dlock-fence 8000000000000000");
+    node_rig_fail(2, "eval-acquire", DLOCK_AFTER, 1);
     assert_int_equal(
-        dlock_acquire(rig->a.session, "k", &terms, &rig->a.grant, NULL), 0);
-    assert_true(rig->a.grant.token == 7000000000000001);
-    redis_server_await(rig->servers[2], "HGET k token", "7000000000000001");
+        dlock_acquire(nodes.a.session, "k", &terms, &nodes.a.grant, NULL), 0);
+    assert_true(nodes.a.grant.token == 7000000000000001);
+    redis_server_await(nodes.servers[2], "HGET k token", "7000000000000001");
     assert_int_equal(
         redis_server_number(
-            rig->servers[2],
+            nodes.servers[2],
             "EVAL \"return tonumber(redis.call('get', KEYS[1]))\" 1 "
             "{k}:dlock-fence"),
         8000000000000001);
-    assert_int_equal(node_give(&rig->a), 0);
+    assert_int_equal(node_give(&nodes.a), 0);
 }
 
 /* Many that want it --------------------------------------------------------------- */
@@ -237,14 +218,14 @@ static void *compete(void *arg)
 }
 
 /* One at a time, and all of them get it. */
-static void contend(struct node_rig *rig, const char *strategy)
+static void contend(const char *strategy)
 {
     atomic_int inside = 0;
     atomic_uint turns_n = 0, crowds_n = 0;
     struct rival rivals[RIVALS];
 
     for (int i = 0; i < RIVALS; i++) {
-        rivals[i] = (struct rival){.user = node_rig_user(rig, strategy),
+        rivals[i] = (struct rival){.user = node_rig_user(strategy),
                                    .inside = &inside,
                                    .turns_n = &turns_n,
                                    .crowds_n = &crowds_n};
@@ -257,43 +238,43 @@ static void contend(struct node_rig *rig, const char *strategy)
     }
     assert_int_equal(atomic_load(&crowds_n), 0);
     assert_int_equal(atomic_load(&turns_n), RIVALS * TURNS_EACH);
-    assert_int_equal(node_rig_held(rig), 0);
+    assert_int_equal(node_rig_held(), 0);
 }
 
-static void test_contention(void **state)
+static void test_contention(NO_STATE)
 {
-    contend(node_rig_redlock(state, 5, LEASE_MS), "redlock");
-    contend(node_rig_redlock(state, 3, LEASE_MS), "multi");
+    node_rig_redlock(5, LEASE_MS);
+    contend("redlock");
+    node_rig_redlock(3, LEASE_MS);
+    contend("multi");
 }
 
-static void test_contention_with_one_down(void **state)
+static void test_contention_with_one_down(NO_STATE)
 {
-    struct node_rig *rig = node_rig_redlock(state, 3, LEASE_MS);
-
-    node_rig_kill(rig, 0);
-    contend(rig, "redlock");
+    node_rig_redlock(3, LEASE_MS);
+    node_rig_kill(0);
+    contend("redlock");
 }
 
 /* Of two and of four, half is not enough; but it ends all the same. */
-static void test_even_numbers_settle(void **state)
+static void test_even_numbers_settle(NO_STATE)
 {
-    struct node_rig *rig = node_rig_redlock(state, 4, LEASE_MS);
-
-    contend(rig, "redlock");
-    node_rig_ask(rig, 0, "HSET k somebody 1");
-    node_rig_ask(rig, 3, "HSET k somebody 1");
-    assert_int_equal(node_take(&rig->a, 300, 0), DLOCK_TIMEOUT);
-    assert_int_equal(node_rig_held(rig), 2);
-    node_rig_ask(rig, 3, "DEL k");
-    assert_int_equal(node_take(&rig->a, 300, 0), DLOCK_OK);
-    contend(node_rig_redlock(state, 2, LEASE_MS), "redlock");
+    node_rig_redlock(4, LEASE_MS);
+    contend("redlock");
+    node_rig_ask(0, "HSET k somebody 1");
+    node_rig_ask(3, "HSET k somebody 1");
+    assert_int_equal(node_take(&nodes.a, 300, 0), DLOCK_TIMEOUT);
+    assert_int_equal(node_rig_held(), 2);
+    node_rig_ask(3, "DEL k");
+    assert_int_equal(node_take(&nodes.a, 300, 0), DLOCK_OK);
+    node_rig_redlock(2, LEASE_MS);
+    contend("redlock");
 }
 
 enum { LONGEST_PAUSE_MS = 33, UNDO_MS = 60, WAIT_MS = 1500 };
 
 /* The tries of one who gets one vote of three each time. */
 struct tries {
-    struct node_rig *rig;
     uint64_t undone_at_ms; /* 0 = not yet */
     unsigned n;
     uint64_t until_ms; /* the end of the wait cuts the last pause short, ... */
@@ -310,7 +291,7 @@ static void note_try(void *ctx)
     if (tries->n > 3 && now_ms < tries->until_ms &&
         pause_ms < tries->shortest_ms)
         tries->shortest_ms = pause_ms;
-    node_rig_call(tries->rig, 1, "eval-acquire", DLOCK_BEFORE, note_try, tries);
+    node_rig_call(1, "eval-acquire", DLOCK_BEFORE, note_try, tries);
 }
 
 static void undo_slowly(void *ctx)
@@ -319,39 +300,38 @@ static void undo_slowly(void *ctx)
 
     lock_rig_sleep_ms(UNDO_MS);
     tries->undone_at_ms = lock_rig_now_ms();
-    node_rig_call(tries->rig, 1, "eval-undo", DLOCK_AFTER, undo_slowly, tries);
+    node_rig_call(1, "eval-undo", DLOCK_AFTER, undo_slowly, tries);
 }
 
 /* A try that took longer than the pause would leave nothing of it. */
-static void test_pause_follows_the_try(void **state)
+static void test_pause_follows_the_try(NO_STATE)
 {
-    struct node_rig *rig = node_rig_redlock(state, 3, LEASE_MS);
-    struct tries tries = {.rig = rig, .shortest_ms = UINT64_MAX};
+    struct tries tries = {.shortest_ms = UINT64_MAX};
 
-    rig->clock = &lock_rig_long_pauses;
-    node_rig_open(rig, "redlock");
-    node_rig_ask(rig, 0, "HSET k somebody 1");
-    node_rig_ask(rig, 2, "HSET k somebody 1");
-    node_rig_call(rig, 1, "eval-acquire", DLOCK_BEFORE, note_try, &tries);
-    node_rig_call(rig, 1, "eval-undo", DLOCK_AFTER, undo_slowly, &tries);
+    node_rig_redlock(3, LEASE_MS);
+    nodes.clock = &lock_rig_long_pauses;
+    node_rig_open("redlock");
+    node_rig_ask(0, "HSET k somebody 1");
+    node_rig_ask(2, "HSET k somebody 1");
+    node_rig_call(1, "eval-acquire", DLOCK_BEFORE, note_try, &tries);
+    node_rig_call(1, "eval-undo", DLOCK_AFTER, undo_slowly, &tries);
     tries.until_ms = lock_rig_now_ms() + WAIT_MS;
-    assert_int_equal(node_take(&rig->a, WAIT_MS, 0), DLOCK_TIMEOUT);
+    assert_int_equal(node_take(&nodes.a, WAIT_MS, 0), DLOCK_TIMEOUT);
     assert_in_range(tries.n, 5, WAIT_MS / (UNDO_MS + LONGEST_PAUSE_MS) + 4);
     assert_in_range(tries.shortest_ms, LONGEST_PAUSE_MS, LOCK_RIG_PROMPT_MS);
 }
 
 /* Woken by the first server; if that hangs, after a while. */
-static void test_woken(void **state)
+static void test_woken(NO_STATE)
 {
-    struct node_rig *rig = node_rig_redlock(state, 3, LEASE_MS);
-
-    assert_in_range(node_rig_wait_ms(rig), 250, LOCK_RIG_PROMPT_MS);
+    node_rig_redlock(3, LEASE_MS);
+    assert_in_range(node_rig_wait_ms(), 250, LOCK_RIG_PROMPT_MS);
     /* Three servers a try, and a try or two more until all have let go. */
-    assert_in_range(step_log_count(&rig->log, "eval-acquire"), 9, 24);
+    assert_in_range(step_log_count(&nodes.log, "eval-acquire"), 9, 24);
     for (unsigned i = 0; i < 3; i++) {
-        node_rig_pause(rig, i);
-        assert_in_range(node_rig_wait_ms(rig), 250, LOCK_RIG_PROMPT_MS);
-        node_rig_resume(rig, i);
+        node_rig_pause(i);
+        assert_in_range(node_rig_wait_ms(), 250, LOCK_RIG_PROMPT_MS);
+        node_rig_resume(i);
     }
 }
 
@@ -369,52 +349,47 @@ static void *wait_for_quorum(void *arg)
     return NULL;
 }
 
-static void take_over_an_outage(struct node_rig *rig)
+static void take_over_an_outage(void)
 {
-    struct quorum_wait wait = {.user = &rig->a};
+    struct quorum_wait wait = {.user = &nodes.a};
     pthread_t thread;
 
-    node_rig_pause(rig, 0);
-    node_rig_pause(rig, 1);
+    node_rig_pause(0);
+    node_rig_pause(1);
     assert_int_equal(pthread_create(&thread, NULL, wait_for_quorum, &wait), 0);
     lock_rig_sleep_ms(1000);
-    node_rig_resume(rig, 0);
-    node_rig_resume(rig, 1);
+    node_rig_resume(0);
+    node_rig_resume(1);
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(wait.status, DLOCK_OK);
-    assert_int_equal(node_give(&rig->a), DLOCK_OK);
-    assert_int_equal(node_take(&rig->b, LOCK_RIG_LONG_MS, 0), DLOCK_OK);
-    assert_int_equal(node_give(&rig->b), DLOCK_OK);
+    assert_int_equal(node_give(&nodes.a), DLOCK_OK);
+    assert_int_equal(node_take(&nodes.b, LOCK_RIG_LONG_MS, 0), DLOCK_OK);
+    assert_int_equal(node_give(&nodes.b), DLOCK_OK);
 }
 
-static void test_wait_over_an_outage(void **state)
+static void test_wait_over_an_outage(NO_STATE)
 {
-    struct node_rig *rig = node_rig_redlock(state, 3, LEASE_MS);
-
-    rig->command_timeout_ms = 150;
-    node_rig_open(rig, "redlock");
-    take_over_an_outage(rig);
-    node_rig_open(rig, "multi");
-    take_over_an_outage(rig);
+    node_rig_redlock(3, LEASE_MS);
+    nodes.command_timeout_ms = 150;
+    node_rig_open("redlock");
+    take_over_an_outage();
+    node_rig_open("multi");
+    take_over_an_outage();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_renewed_by_the_majority),
-        cmocka_unit_test(test_lost_by_the_majority),
-        cmocka_unit_test(test_many_are_renewed),
-        cmocka_unit_test(test_forced),
-        cmocka_unit_test(test_extended_by_the_majority),
-        cmocka_unit_test(test_tokens_rise),
-        cmocka_unit_test(test_a_token_lowers_no_counter),
-        cmocka_unit_test(test_contention),
-        cmocka_unit_test(test_contention_with_one_down),
-        cmocka_unit_test(test_even_numbers_settle),
-        cmocka_unit_test(test_pause_follows_the_try),
-        cmocka_unit_test(test_woken),
-        cmocka_unit_test(test_wait_over_an_outage),
-    };
-
-    return cmocka_run_group_tests(tests, node_rig_setup, node_rig_teardown);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_renewed_by_the_majority),
+    cmocka_unit_test(test_lost_by_the_majority),
+    cmocka_unit_test(test_many_are_renewed),
+    cmocka_unit_test(test_forced),
+    cmocka_unit_test(test_extended_by_the_majority),
+    cmocka_unit_test(test_tokens_rise),
+    cmocka_unit_test(test_a_token_lowers_no_counter),
+    cmocka_unit_test(test_contention),
+    cmocka_unit_test(test_contention_with_one_down),
+    cmocka_unit_test(test_even_numbers_settle),
+    cmocka_unit_test(test_pause_follows_the_try),
+    cmocka_unit_test(test_woken),
+    cmocka_unit_test(test_wait_over_an_outage),
+};
+TEST_MAIN_WITHIN(tests, node_rig_setup, node_rig_teardown)

@@ -10,7 +10,6 @@
 #include <time.h>
 
 #include "tests/support/node_rig.h"
-#include "tests/support/unit_test.h"
 
 enum {
     LONGEST_MS = NODE_RIG_LONGEST_MS,
@@ -18,9 +17,9 @@ enum {
     DRIFT_MS = LONGEST_MS / 100 + 2,
 };
 
-static struct node_rig *begin(void **state, unsigned n)
+static void begin(unsigned n)
 {
-    return node_rig_redlock(state, n, LONGEST_MS);
+    node_rig_redlock(n, LONGEST_MS);
 }
 
 static enum dlock_status take(struct node_user *user, unsigned wait_ms)
@@ -33,64 +32,64 @@ static void nap(void *ctx)
     lock_rig_sleep_ms(*(unsigned *)ctx);
 }
 
-static void test_validity_is_honest(void **state)
+static void test_validity_is_honest(NO_STATE)
 {
-    struct node_rig *rig = begin(state, 3);
     unsigned nap_ms = 300;
 
-    assert_int_equal(take(&rig->a, 0), DLOCK_OK);
-    assert_int_equal(node_give(&rig->a), DLOCK_OK);
-    node_rig_call(rig, 0, "eval-acquire", DLOCK_AFTER, nap, &nap_ms);
-    assert_int_equal(take(&rig->a, 0), DLOCK_OK);
-    assert_in_range(node_left_ms(&rig->a), 500, LONGEST_MS - DRIFT_MS - nap_ms);
-    assert_int_equal(node_give(&rig->a), DLOCK_OK);
-    node_rig_call(rig, 2, "eval-acquire", DLOCK_BEFORE, nap, &nap_ms);
-    assert_int_equal(node_take(&rig->a, 0, 250), DLOCK_LOST);
-    assert_int_equal(node_rig_held(rig), 0);
+    begin(3);
+    assert_int_equal(take(&nodes.a, 0), DLOCK_OK);
+    assert_int_equal(node_give(&nodes.a), DLOCK_OK);
+    node_rig_call(0, "eval-acquire", DLOCK_AFTER, nap, &nap_ms);
+    assert_int_equal(take(&nodes.a, 0), DLOCK_OK);
+    assert_in_range(node_left_ms(&nodes.a), 500,
+                    LONGEST_MS - DRIFT_MS - nap_ms);
+    assert_int_equal(node_give(&nodes.a), DLOCK_OK);
+    node_rig_call(2, "eval-acquire", DLOCK_BEFORE, nap, &nap_ms);
+    assert_int_equal(node_take(&nodes.a, 0, 250), DLOCK_LOST);
+    assert_int_equal(node_rig_held(), 0);
 }
 
 /* The lease does not begin with the first of many tries. */
-static void test_the_clock_starts_with_the_try(void **state)
+static void test_the_clock_starts_with_the_try(NO_STATE)
 {
-    struct node_rig *rig = begin(state, 3);
-
-    assert_int_equal(take(&rig->a, 0), DLOCK_OK);
-    assert_int_equal(node_take(&rig->b, 9000, 1000), DLOCK_OK);
+    begin(3);
+    assert_int_equal(take(&nodes.a, 0), DLOCK_OK);
+    assert_int_equal(node_take(&nodes.b, 9000, 1000), DLOCK_OK);
     /* With the first, it would be over by now. */
-    assert_in_range(node_left_ms(&rig->b), 1, 1000 - 12);
-    assert_int_equal(node_left_ms(&rig->a), 0);
-    assert_int_equal(node_give(&rig->a), DLOCK_LOST);
+    assert_in_range(node_left_ms(&nodes.b), 1, 1000 - 12);
+    assert_int_equal(node_left_ms(&nodes.a), 0);
+    assert_int_equal(node_give(&nodes.a), DLOCK_LOST);
     /* One may still have kept a's lease when b had enough. */
-    assert_in_range(node_rig_held(rig), 2, 3);
+    assert_in_range(node_rig_held(), 2, 3);
 }
 
-static void test_restarted_servers_have_no_vote(void **state)
+static void test_restarted_servers_have_no_vote(NO_STATE)
 {
-    struct node_rig *rig = begin(state, 3);
     struct dlock_terms terms = {.lease_ms = LONGEST_MS};
     struct dlock_error error = {""};
     enum dlock_status status;
     uint64_t give_up_ms;
 
-    assert_int_equal(take(&rig->a, 0), DLOCK_OK);
-    assert_int_equal(node_give(&rig->a), DLOCK_OK);
-    node_rig_restart(rig, 0);
-    assert_int_equal(take(&rig->a, 0), DLOCK_OK);
-    assert_int_equal(node_give(&rig->a), DLOCK_OK);
-    node_rig_restart(rig, 1);
+    begin(3);
+    assert_int_equal(take(&nodes.a, 0), DLOCK_OK);
+    assert_int_equal(node_give(&nodes.a), DLOCK_OK);
+    node_rig_restart(0);
+    assert_int_equal(take(&nodes.a, 0), DLOCK_OK);
+    assert_int_equal(node_give(&nodes.a), DLOCK_OK);
+    node_rig_restart(1);
     give_up_ms = lock_rig_now_ms() + OF_AGE_MS + OF_AGE_MS;
     assert_int_equal(
-        dlock_acquire(rig->a.session, "k", &terms, &rig->a.grant, &error),
+        dlock_acquire(nodes.a.session, "k", &terms, &nodes.a.grant, &error),
         DLOCK_UNREACHABLE);
     assert_non_null(strstr(error.text, "longest lease"));
-    assert_int_equal(node_rig_held(rig), 0);
+    assert_int_equal(node_rig_held(), 0);
     do {
         lock_rig_sleep_ms(50);
         status =
-            dlock_acquire(rig->a.session, "k", &terms, &rig->a.grant, &error);
+            dlock_acquire(nodes.a.session, "k", &terms, &nodes.a.grant, &error);
     } while (status == DLOCK_UNREACHABLE && lock_rig_now_ms() < give_up_ms);
     assert_int_equal(status, DLOCK_OK);
-    assert_in_range(lock_rig_now_ms() - rig->started_at_ms[0], LONGEST_MS,
+    assert_in_range(lock_rig_now_ms() - nodes.started_at_ms[0], LONGEST_MS,
                     OF_AGE_MS + 500);
 }
 
@@ -104,12 +103,12 @@ static unsigned ms_of_second(void)
 }
 
 /* What the server says for how long it has been up. */
-static int up_s(const struct node_rig *rig)
+static int up_s(void)
 {
     char info[4096];
     const char *at;
 
-    redis_server_ask(rig->servers[0], "INFO server", info, sizeof(info));
+    redis_server_ask(nodes.servers[0], "INFO server", info, sizeof(info));
     at = strstr(info, "uptime_in_seconds:");
     assert_non_null(at);
     return atoi(at + strlen("uptime_in_seconds:"));
@@ -119,92 +118,73 @@ static int up_s(const struct node_rig *rig)
  * A server that started at the end of a second says soon that it is a second
  * older than it is. By that it would have a vote, a moment too early.
  */
-static void test_the_age_is_not_rounded_up(void **state)
+static void test_the_age_is_not_rounded_up(NO_STATE)
 {
     enum { LATE_MS = 850, SAYS_S = LONGEST_MS / 1000 + 1 };
-    struct node_rig *rig = begin(state, 1);
     uint64_t began_ms, age_ms;
     unsigned tries = 0;
 
+    begin(1);
     do {
         assert_true(tries++ < 20);
         while (ms_of_second() < LATE_MS)
             lock_rig_sleep_ms(1);
         began_ms = lock_rig_now_ms();
-        node_rig_restart(rig, 0);
-        while (up_s(rig) < SAYS_S)
+        node_rig_restart(0);
+        while (up_s() < SAYS_S)
             lock_rig_sleep_ms(1);
         age_ms = lock_rig_now_ms() - began_ms;
     } while (age_ms > LONGEST_MS - 200);
-    assert_int_equal(take(&rig->a, 0), DLOCK_UNREACHABLE);
+    assert_int_equal(take(&nodes.a, 0), DLOCK_UNREACHABLE);
     assert_true(lock_rig_now_ms() - began_ms < LONGEST_MS);
-    assert_int_equal(node_rig_held(rig), 0);
-}
-
-/* The machine's clock, some time ahead. */
-static uint64_t ahead(void *ctx)
-{
-    return lock_rig_now_ms() + atomic_load((atomic_uint *)ctx);
-}
-
-static void no_dice(void *ctx, void *bytes, size_t len)
-{
-    (void)ctx;
-    memset(bytes, 7, len);
+    assert_int_equal(node_rig_held(), 0);
 }
 
 /* Its clock may be fast: as old as the longest lease by that is not old enough. */
-static void test_the_age_allows_for_drift(void **state)
+static void test_the_age_allows_for_drift(NO_STATE)
 {
     enum { LONG_MS = 1000000, LONG_DRIFT_MS = LONG_MS / 100 + 2 };
-    static atomic_uint ahead_ms;
-    static const struct dlock_clock clock = {
-        .now_ms = ahead, .random = no_dice, .ctx = &ahead_ms};
-    struct node_rig *rig = begin(state, 1);
 
-    rig->longest_lease_ms = LONG_MS;
-    rig->clock = &clock;
-    node_rig_open(rig, "redlock");
-    assert_int_equal(take(&rig->a, 0), DLOCK_UNREACHABLE);
+    begin(1);
+    nodes.longest_lease_ms = LONG_MS;
+    nodes.clock = &node_rig_ahead;
+    node_rig_open("redlock");
+    assert_int_equal(take(&nodes.a, 0), DLOCK_UNREACHABLE);
     /* Half of the drift after the longest lease. */
-    atomic_store(&ahead_ms,
-                 (unsigned)(LONG_MS + LONG_DRIFT_MS / 2 - 1000 * up_s(rig)));
-    assert_int_equal(take(&rig->a, 0), DLOCK_UNREACHABLE);
-    (void)atomic_fetch_add(&ahead_ms, LONG_DRIFT_MS);
-    assert_int_equal(take(&rig->a, 0), DLOCK_OK);
-    assert_int_equal(node_give(&rig->a), DLOCK_OK);
+    atomic_store(&nodes.ahead_ms,
+                 (unsigned)(LONG_MS + LONG_DRIFT_MS / 2 - 1000 * up_s()));
+    assert_int_equal(take(&nodes.a, 0), DLOCK_UNREACHABLE);
+    (void)atomic_fetch_add(&nodes.ahead_ms, LONG_DRIFT_MS);
+    assert_int_equal(take(&nodes.a, 0), DLOCK_OK);
+    assert_int_equal(node_give(&nodes.a), DLOCK_OK);
 }
 
 /* Why: a holds two of three. One of these forgets, and would let b in. */
-static void test_nobody_votes_twice(void **state)
+static void test_nobody_votes_twice(NO_STATE)
 {
-    struct node_rig *rig = begin(state, 3);
-
-    node_rig_fail(rig, 2, "eval-acquire", DLOCK_BEFORE, UINT_MAX);
-    NODE_ASSERT_TOLD(take(&rig->a, 0), DLOCK_OK);
-    node_rig_mend(rig);
-    node_rig_restart(rig, 1);
-    NODE_ASSERT_TOLD(take(&rig->b, 5000), DLOCK_OK);
-    assert_int_equal(node_left_ms(&rig->a), 0);
+    begin(3);
+    node_rig_fail(2, "eval-acquire", DLOCK_BEFORE, UINT_MAX);
+    NODE_ASSERT_TOLD(take(&nodes.a, 0), DLOCK_OK);
+    node_rig_mend();
+    node_rig_restart(1);
+    NODE_ASSERT_TOLD(take(&nodes.b, 5000), DLOCK_OK);
+    assert_int_equal(node_left_ms(&nodes.a), 0);
 }
 
-static void test_leases_above_the_longest(void **state)
+static void test_leases_above_the_longest(NO_STATE)
 {
-    struct node_rig *rig = begin(state, 3);
     struct dlock_options options = {.strategy = "redlock",
-                                    .url = rig->url,
+                                    .url = nodes.url,
                                     .longest_lease_ms = 1000,
                                     .watchdog_lease_ms = 2000};
     struct dlock *client = NULL;
 
-    assert_int_equal(node_take(&rig->a, 0, LONGEST_MS + 1), DLOCK_MISUSE);
-    assert_int_equal(take(&rig->a, 0), DLOCK_OK);
-    assert_int_equal(
-        dlock_extend(rig->a.session, &rig->a.grant, LONGEST_MS + 1, NULL),
-        DLOCK_MISUSE);
-    assert_int_equal(dlock_extend(rig->a.session, &rig->a.grant, 1000, NULL),
-                     DLOCK_OK);
-    assert_in_range(node_left_ms(&rig->a), 100, 1000 - 12);
+    begin(3);
+    assert_int_equal(node_take(&nodes.a, 0, LONGEST_MS + 1), DLOCK_MISUSE);
+    assert_int_equal(take(&nodes.a, 0), DLOCK_OK);
+    assert_int_equal(node_extend(&nodes.a, LONGEST_MS + 1), DLOCK_MISUSE);
+    assert_int_equal(node_extend(&nodes.a, 1000), DLOCK_OK);
+    assert_in_range(node_left_ms(&nodes.a), 100, 1000 - 12);
     assert_int_equal(dlock_open(&options, &client, NULL), DLOCK_MISUSE);
 }
 

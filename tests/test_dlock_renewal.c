@@ -3,18 +3,13 @@
  * and who is looked at for that. Who must not be looked at cannot be: reading it
  * ends the test.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "lock/core/client.h"
 #include "lock/core/renewal.h"
 #include "tests/support/fake_clock.h"
+#include "tests/support/unit_test.h"
 
 enum { MANY = 2000, LEASE_MS = 30000 };
 
@@ -58,12 +53,11 @@ static void crowd_close(struct crowd *crowd)
     assert_int_equal(munmap(crowd->all, MANY * sizeof(*crowd->all)), 0);
 }
 
-static void test_lining_up_looks_at_nobody_else(void **state)
+static void test_lining_up_looks_at_nobody_else(NO_STATE)
 {
     struct dlock_renewal next;
     struct crowd crowd;
 
-    (void)state;
     crowd_open(&crowd);
     crowd_hide(&crowd, PROT_NONE);
     grant(&next, LEASE_MS + MANY);
@@ -80,14 +74,13 @@ static void test_lining_up_looks_at_nobody_else(void **state)
 }
 
 /* Whatever they are given for a new time. */
-static void test_who_is_due_next_stands_first(void **state)
+static void test_who_is_due_next_stands_first(NO_STATE)
 {
     const struct dlock_renewal *each;
     struct crowd crowd;
     uint64_t last = 0;
     size_t n = 0;
 
-    (void)state;
     crowd_open(&crowd);
     for (uint64_t i = 0; i < MANY; i += 7) {
         crowd.all[i].due_ms = i * 7919 % MANY;
@@ -106,13 +99,12 @@ static void test_who_is_due_next_stands_first(void **state)
 }
 
 /* The ones that have waited longest; who is not due stays where he is. */
-static void test_a_pass_takes_who_is_due(void **state)
+static void test_a_pass_takes_who_is_due(NO_STATE)
 {
     const struct dlock client = {.wire = {.command_timeout_ms = 1000}};
     static struct dlock_pass pass;
     struct crowd crowd;
 
-    (void)state;
     crowd_open(&crowd);
     assert_false(
         dlock_renewal_collect(&pass, &client, &crowd.queue, LEASE_MS - 1));
@@ -136,7 +128,7 @@ static void test_a_pass_takes_who_is_due(void **state)
  * The answer to a renewal has taken some time. The server's lease began when it
  * was sent, or later: who counts from the answer on believes in it for too long.
  */
-static void test_a_lease_counts_from_the_sending(void **state)
+static void test_a_lease_counts_from_the_sending(NO_STATE)
 {
     enum { SENT_MS = 1000, TAKEN_MS = 700 };
     struct fake_clock clock;
@@ -147,7 +139,6 @@ static void test_a_lease_counts_from_the_sending(void **state)
     static struct dlock_pass pass;
     struct dlock_renewal renewal;
 
-    (void)state;
     fake_clock_init(&clock, SENT_MS + TAKEN_MS);
     grant(&renewal, SENT_MS);
     renewal.deadline_ms = SENT_MS + LEASE_MS / 2;
@@ -162,14 +153,10 @@ static void test_a_lease_counts_from_the_sending(void **state)
                      SENT_MS + LEASE_MS / DLOCK_RENEWALS_PER_LEASE);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lining_up_looks_at_nobody_else),
-        cmocka_unit_test(test_who_is_due_next_stands_first),
-        cmocka_unit_test(test_a_pass_takes_who_is_due),
-        cmocka_unit_test(test_a_lease_counts_from_the_sending),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_lining_up_looks_at_nobody_else),
+    cmocka_unit_test(test_who_is_due_next_stands_first),
+    cmocka_unit_test(test_a_pass_takes_who_is_due),
+    cmocka_unit_test(test_a_lease_counts_from_the_sending),
+};
+TEST_MAIN(tests)

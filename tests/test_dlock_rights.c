@@ -11,7 +11,6 @@
 #include "tests/support/async_note.h"
 #include "tests/support/lock_rig.h"
 #include "tests/support/rights_rig.h"
-#include "tests/support/unit_test.h"
 
 enum {
     LEASE_MS_MAX = 20000,
@@ -182,13 +181,12 @@ static void await_age(const struct redis_server *server)
     } while (strtol(strstr(reply, "uptime_in_seconds:") + 18, NULL, 10) < 4);
 }
 
-static void test_each_strategy(void **state)
+static void test_each_strategy(NO_STATE)
 {
-    struct lock_rig *rig = *state;
     const struct dlock_strategy_info *info;
     unsigned n = 0;
 
-    await_age(rig->server);
+    await_age(rig.server);
     for (size_t i = 0; (info = dlock_strategy_info(i)) != NULL; i++) {
         unsigned elsewhere = DLOCK_CAP_RECORD | DLOCK_CAP_ZK | DLOCK_CAP_SQL;
 
@@ -197,7 +195,7 @@ static void test_each_strategy(void **state)
             strcmp(info->name, "reentrant-broken") == 0)
             continue;
         print_message("# %s\n", info->name);
-        check_lock(rig->server, info->name);
+        check_lock(rig.server, info->name);
         n++;
     }
     assert_int_equal(n, 19);
@@ -279,29 +277,26 @@ static void check_extend(const struct redis_server *server,
     close_life(&life);
 }
 
-static void test_a_right_taken_from_a_holder(void **state)
+static void test_a_right_taken_from_a_holder(NO_STATE)
 {
     static const char *const strategies[] = {"redisson", "fair", "fenced",
                                              "multi"};
-    struct lock_rig *rig = *state;
 
     for (size_t i = 0; i < COUNT_OF(strategies); i++) {
         struct rights rights = {.n = 0};
 
         rights_add_row(&rights, strategies[i]);
         for (size_t less = 0; less < rights.n; less++) {
-            rights_give(rig->server, &rights, RIGHTS_ALL);
-            check_release(rig->server, strategies[i], rights.list[less]);
-            rights_give(rig->server, &rights, RIGHTS_ALL);
-            check_extend(rig->server, strategies[i], rights.list[less]);
+            rights_give(rig.server, &rights, RIGHTS_ALL);
+            check_release(rig.server, strategies[i], rights.list[less]);
+            rights_give(rig.server, &rights, RIGHTS_ALL);
+            check_extend(rig.server, strategies[i], rights.list[less]);
         }
     }
 }
 
-#define TEST(name) cmocka_unit_test_setup(name, lock_rig_fresh)
-
 static const struct CMUnitTest tests[] = {
-    TEST(test_each_strategy),
-    TEST(test_a_right_taken_from_a_holder),
+    LOCK_TEST(test_each_strategy),
+    LOCK_TEST(test_a_right_taken_from_a_holder),
 };
-TEST_MAIN_WITHIN(tests, lock_rig_setup, lock_rig_teardown)
+LOCK_RIG_MAIN(tests)

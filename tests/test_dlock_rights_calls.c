@@ -12,7 +12,6 @@
 #include "tests/support/lock_rig.h"
 #include "tests/support/redis_cluster.h"
 #include "tests/support/rights_rig.h"
-#include "tests/support/unit_test.h"
 
 enum { WAIT_MS = 60000 };
 
@@ -112,28 +111,26 @@ static const struct row rows[] = {
 };
 
 /* The call, by a user with all RULES but number LESS. */
-static struct outcome call(struct lock_rig *rig, const struct row *row,
-                           const struct rights *rights, size_t less)
+static struct outcome call(const struct row *row, const struct rights *rights,
+                           size_t less)
 {
     struct outcome outcome = {.error = {""}};
     struct dlock *client;
     struct lock_pair pair;
     char url[300];
 
-    rights_give(rig->server, rights, less);
-    pair = lock_pair_held(rig, row->strategy, WAIT_MS);
+    rights_give(rig.server, rights, less);
+    pair = lock_pair_held(row->strategy, WAIT_MS);
     client = lock_rig_open(&(struct dlock_options){
-        .strategy = row->strategy, .url = rights_url(rig->server, url)});
+        .strategy = row->strategy, .url = rights_url(rig.server, url)});
     outcome.status = row->call(lock_rig_session(client), url, &outcome.error);
     dlock_close(client);
     lock_pair_close(&pair);
     return outcome;
 }
 
-static void test_other_calls(void **state)
+static void test_other_calls(NO_STATE)
 {
-    struct lock_rig *rig = *state;
-
     dlock_deadlock_register();
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct rights rights = {.n = 0};
@@ -145,14 +142,14 @@ static void test_other_calls(void **state)
         own_n = rights.n;
         if (rows[i].besides)
             rights_add_row(&rights, rows[i].strategy);
-        outcome = call(rig, &rows[i], &rights, RIGHTS_ALL);
+        outcome = call(&rows[i], &rights, RIGHTS_ALL);
         if (outcome.status != DLOCK_OK)
             fail_msg("%s: %s", rows[i].head, outcome.error.text);
-        rights_assert_enough(rig->server, rows[i].head);
+        rights_assert_enough(rig.server, rows[i].head);
         for (size_t less = 0; less < own_n; less++) {
-            outcome = call(rig, &rows[i], &rights, less);
+            outcome = call(&rows[i], &rights, less);
             rights_assert_named(rows[i].head, rights.list[less], &outcome);
-            assert_int_equal(lock_rig_ask(state, "EXISTS k"), 1);
+            assert_true(lock_rig_is_held());
         }
     }
 }
@@ -169,19 +166,18 @@ static struct outcome try_by(const char *strategy, const char *url)
     return outcome;
 }
 
-static void test_a_database(void **state)
+static void test_a_database(NO_STATE)
 {
-    struct lock_rig *rig = *state;
     struct rights rights = {.n = 0};
     struct outcome outcome;
     char url[300];
 
     rights_add_row(&rights, "a database but 0");
     rights_add_row(&rights, "setnx");
-    rights_give(rig->server, &rights, RIGHTS_ALL);
-    (void)snprintf(url + strlen(rights_url(rig->server, url)), 8, "&db=3");
+    rights_give(rig.server, &rights, RIGHTS_ALL);
+    (void)snprintf(url + strlen(rights_url(rig.server, url)), 8, "&db=3");
     assert_int_equal(try_by("setnx", url).status, DLOCK_OK);
-    rights_give(rig->server, &rights, 0);
+    rights_give(rig.server, &rights, 0);
     outcome = try_by("setnx", url);
     rights_assert_named("a database", rights.list[0], &outcome);
 }
@@ -274,12 +270,10 @@ static void test_cluster(NO_STATE)
     redis_cluster_stop(cluster);
 }
 
-#define TEST(name) cmocka_unit_test_setup(name, lock_rig_fresh)
-
 static const struct CMUnitTest tests[] = {
-    TEST(test_other_calls),
-    TEST(test_a_database),
-    TEST(test_sentinel),
-    TEST(test_cluster),
+    LOCK_TEST(test_other_calls),
+    LOCK_TEST(test_a_database),
+    LOCK_TEST(test_sentinel),
+    LOCK_TEST(test_cluster),
 };
-TEST_MAIN_WITHIN(tests, lock_rig_setup, lock_rig_teardown)
+LOCK_RIG_MAIN(tests)

@@ -11,7 +11,6 @@
 #include "lock/redis/call.h"
 #include "lock/redis/scripts.h"
 #include "tests/support/lock_rig.h"
-#include "tests/support/unit_test.h"
 
 static const struct {
     const char *name;
@@ -22,22 +21,21 @@ static const struct {
 
 enum { SCRIPTS_N = COUNT_OF(scripts) };
 
-static struct dlock_wire *open_wire(struct lock_rig *rig,
-                                    struct dlock_wire_config *config)
+static struct dlock_wire *open_wire(struct dlock_wire_config *config)
 {
     *config = (struct dlock_wire_config){.connect_timeout_ms = 1000,
                                          .command_timeout_ms = 1000,
                                          .clock = dlock_clock_default()};
-    assert_int_equal(dlock_address_parse(redis_server_url(rig->server),
+    assert_int_equal(dlock_address_parse(redis_server_url(rig.server),
                                          &config->address, NULL),
                      DLOCK_OK);
     return dlock_wire_open(config, "me");
 }
 
-static void test_the_server_says_the_same(void **state)
+static void test_the_server_says_the_same(NO_STATE)
 {
     struct dlock_wire_config config;
-    struct dlock_wire *wire = open_wire(*state, &config);
+    struct dlock_wire *wire = open_wire(&config);
 
     assert_in_range(SCRIPTS_N, 20, 40);
     for (size_t i = 0; i < SCRIPTS_N; i++) {
@@ -62,25 +60,23 @@ static void test_the_server_says_the_same(void **state)
 }
 
 /* Where nobody may load scripts, their text does it. */
-static void test_refused_load_is_no_harm(void **state)
+static void test_refused_load_is_no_harm(NO_STATE)
 {
     static const char *const names[] = {"fenced", "multi"};
-    struct lock_rig *rig = *state;
     enum dlock_status taken[2], extended[2], given[2];
 
-    redis_server_ask(rig->server, "ACL SETUSER default -script", NULL, 0);
+    lock_rig_tell("ACL SETUSER default -script");
     for (unsigned i = 0; i < 2; i++) {
-        struct dlock *client = lock_rig_client(rig, names[i]);
+        struct dlock *client = lock_rig_client(names[i]);
         struct dlock_session *session = lock_rig_session(client);
         struct dlock_grant grant;
 
         taken[i] = lock_rig_take(session, names[i], 0, 1000, &grant);
         extended[i] = dlock_extend(session, &grant, 5000, NULL);
         given[i] = dlock_release(session, &grant, NULL);
-        dlock_session_close(session);
-        dlock_close(client);
+        lock_rig_close(client);
     }
-    redis_server_ask(rig->server, "ACL SETUSER default +script", NULL, 0);
+    lock_rig_tell("ACL SETUSER default +script");
     for (unsigned i = 0; i < 2; i++) {
         assert_int_equal(taken[i], DLOCK_OK);
         assert_int_equal(extended[i], DLOCK_OK);
@@ -88,10 +84,8 @@ static void test_refused_load_is_no_harm(void **state)
     }
 }
 
-#define TEST(name) cmocka_unit_test_setup(name, lock_rig_fresh)
-
 static const struct CMUnitTest tests[] = {
-    TEST(test_the_server_says_the_same),
-    TEST(test_refused_load_is_no_harm),
+    LOCK_TEST(test_the_server_says_the_same),
+    LOCK_TEST(test_refused_load_is_no_harm),
 };
-TEST_MAIN_WITHIN(tests, lock_rig_setup, lock_rig_teardown)
+LOCK_RIG_MAIN(tests)

@@ -16,11 +16,11 @@
 
 enum { PATIENCE_MS = 60000, CONNECT_MS = 1000, COMMAND_MS = 500 };
 
-struct set {
+static struct {
     struct redis_server *servers[2]; /* the first is the primary at first */
     struct redis_server *sentinels[2];
     char url[200];
-};
+} set;
 
 static bool says(const struct redis_server *server, const char *command,
                  const char *text)
@@ -31,71 +31,63 @@ static bool says(const struct redis_server *server, const char *command,
     return strstr(reply, text) != NULL;
 }
 
-static void order_replica(const struct set *set, int replica)
+static void order_replica(int replica)
 {
     char command[64];
 
     (void)snprintf(command, sizeof(command), "REPLICAOF 127.0.0.1 %d",
-                   redis_server_port(set->servers[1 - replica]));
-    redis_server_ask(set->servers[replica], command, NULL, 0);
-    redis_server_await(set->servers[replica], "INFO replication",
+                   redis_server_port(set.servers[1 - replica]));
+    redis_server_ask(set.servers[replica], command, NULL, 0);
+    redis_server_await(set.servers[replica], "INFO replication",
                        "master_link_status:up");
 }
 
-static int setup(void **state)
+static int setup(NO_STATE)
 {
-    struct set *set = calloc(1, sizeof(*set));
-
-    if (set == NULL)
-        return -1;
     for (int i = 0; i < 2; i++)
-        set->servers[i] = redis_server_start_tcp(NULL);
-    order_replica(set, 1);
+        set.servers[i] = redis_server_start_tcp(NULL);
+    order_replica(1);
     for (int i = 0; i < 2; i++) {
-        set->sentinels[i] = redis_server_start_tcp(set->servers[0]);
-        redis_server_await(set->sentinels[i], "SENTINEL MASTER main",
+        set.sentinels[i] = redis_server_start_tcp(set.servers[0]);
+        redis_server_await(set.sentinels[i], "SENTINEL MASTER main",
                            "num-slaves\r\n$1\r\n1");
     }
     for (int i = 0; i < 2; i++)
-        redis_server_await(set->sentinels[i], "SENTINEL MASTER main",
+        redis_server_await(set.sentinels[i], "SENTINEL MASTER main",
                            "num-other-sentinels\r\n$1\r\n1");
-    (void)snprintf(set->url, sizeof(set->url),
+    (void)snprintf(set.url, sizeof(set.url),
                    "sentinel://127.0.0.1:%d,127.0.0.1:%d/main",
-                   redis_server_port(set->sentinels[0]),
-                   redis_server_port(set->sentinels[1]));
-    *state = set;
+                   redis_server_port(set.sentinels[0]),
+                   redis_server_port(set.sentinels[1]));
     return 0;
 }
 
-static int teardown(void **state)
+static int teardown(NO_STATE)
 {
-    struct set *set = *state;
-
     for (int i = 0; i < 2; i++) {
-        redis_server_stop(set->servers[i]);
-        redis_server_stop(set->sentinels[i]);
+        redis_server_stop(set.servers[i]);
+        redis_server_stop(set.sentinels[i]);
     }
-    free(set);
     return 0;
 }
 
 /* Both sentinels name the other one. */
-static void await_switch(const struct set *set)
+static void await_switch(void)
 {
     char port[32];
 
     (void)snprintf(port, sizeof(port), "%d\r\n",
-                   redis_server_port(set->servers[1]));
+                   redis_server_port(set.servers[1]));
     for (int i = 0; i < 2; i++)
-        redis_server_await(set->sentinels[i],
+        redis_server_await(set.sentinels[i],
                            "SENTINEL GET-MASTER-ADDR-BY-NAME main", port);
 }
 
 /* By an operator: nothing dies, and nobody loses a connection by itself. */
-static void fail_over(const struct set *set)
+static void fail_over(void)
 {
-    redis_server_ask(set->sentinels[0], "SENTINEL FAILOVER main", NULL, 0);
-    await_switch(set);
+    redis_server_ask(set.sentinels[0], "SENTINEL FAILOVER main", NULL, 0);
+    await_switch();
 }
 
 static struct dlock_options options_for(const char *url, const char *strategy)
@@ -128,61 +120,58 @@ static void take_and_give(struct dlock_session *session)
 
 /* Two sessions have a connection each to the primary that hangs. One of them meets
  * it; the other hears of that, and does not go there once it has woken up. */
-static void test_who_hangs_is_left(void **state)
+static void test_who_hangs_is_left(NO_STATE)
 {
-    struct set *set = *state;
-    struct dlock *client = open_client(set->url, "fenced");
+    struct dlock *client = open_client(set.url, "fenced");
     struct dlock_session *session[2] = {lock_rig_session(client),
                                         lock_rig_session(client)};
 
     for (int i = 0; i < 2; i++)
         take_and_give(session[i]);
-    redis_server_pause(set->servers[0]);
-    await_switch(set);
+    redis_server_pause(set.servers[0]);
+    await_switch();
     take_and_give(session[0]);
-    redis_server_ask(set->servers[1], "CONFIG RESETSTAT", NULL, 0);
-    redis_server_resume(set->servers[0]);
+    redis_server_ask(set.servers[1], "CONFIG RESETSTAT", NULL, 0);
+    redis_server_resume(set.servers[0]);
     take_and_give(session[1]);
-    assert_true(says(set->servers[1], "INFO commandstats", "cmdstat_evalsha"));
+    assert_true(says(set.servers[1], "INFO commandstats", "cmdstat_evalsha"));
     dlock_close(client);
 }
 
 /* A server that is heard no more may hear us all the same. One session meets that;
  * the other, with a connection from before, is not to have a lock there of which it
  * never knows. */
-static void test_who_is_silent_gets_nothing(void **state)
+static void test_who_is_silent_gets_nothing(NO_STATE)
 {
-    struct set *set = *state;
-    struct dlock *client = open_client(set->url, "fenced");
+    struct dlock *client = open_client(set.url, "fenced");
     struct dlock_session *session[2] = {lock_rig_session(client),
                                         lock_rig_session(client)};
     struct dlock_grant grant;
 
     for (int i = 0; i < 2; i++) {
-        redis_server_ask(set->sentinels[i],
+        redis_server_ask(set.sentinels[i],
                          "SENTINEL SET main down-after-milliseconds 600000",
                          NULL, 0);
         take_and_give(session[i]);
     }
-    redis_server_pause(set->servers[0]);
+    redis_server_pause(set.servers[0]);
     assert_int_equal(dlock_try(session[0], "a", NULL, &grant, NULL),
                      DLOCK_UNKNOWN);
     assert_int_equal(dlock_try(session[1], "b", NULL, &grant, NULL),
                      DLOCK_UNREACHABLE);
-    redis_server_resume(set->servers[0]);
+    redis_server_resume(set.servers[0]);
     take_and_give(session[1]);
-    assert_true(says(set->servers[0], "EXISTS a", ":1"));
-    assert_true(says(set->servers[0], "EXISTS b", ":0"));
+    assert_true(says(set.servers[0], "EXISTS a", ":1"));
+    assert_true(says(set.servers[0], "EXISTS b", ":0"));
     dlock_close(client);
 }
 
 /* A waiter listens at the old primary, which says nothing any more: the release at
  * the new one has to reach it. The lease would last for a minute. */
-static void test_waiters_are_woken(void **state)
+static void test_waiters_are_woken(NO_STATE)
 {
-    struct set *set = *state;
-    struct dlock *client[2] = {open_client(set->url, "redisson"),
-                               open_client(set->url, "redisson")};
+    struct dlock *client[2] = {open_client(set.url, "redisson"),
+                               open_client(set.url, "redisson")};
     struct dlock_session *holder = lock_rig_session(client[0]);
     struct dlock_session *waiter = lock_rig_session(client[1]);
     struct note note = {.n = 0};
@@ -191,35 +180,34 @@ static void test_waiters_are_woken(void **state)
 
     assert_int_equal(lock_rig_take(holder, "k", 0, 59000, &grant), DLOCK_OK);
     assert_int_equal(note_begin(waiter, "k", PATIENCE_MS, &note), DLOCK_OK);
-    redis_server_await(set->servers[0], "PUBSUB NUMSUB {k}:dlock-freed",
+    redis_server_await(set.servers[0], "PUBSUB NUMSUB {k}:dlock-freed",
                        "freed\r\n:1");
-    redis_server_await(set->servers[1], "EXISTS k", ":1");
-    redis_server_pause(set->servers[0]);
-    await_switch(set);
+    redis_server_await(set.servers[1], "EXISTS k", ":1");
+    redis_server_pause(set.servers[0]);
+    await_switch();
     began_ms = lock_rig_now_ms();
     while (dlock_release(holder, &grant, NULL) != DLOCK_OK)
         assert_in_range(lock_rig_now_ms(), began_ms, began_ms + 20000);
     assert_int_equal(note_await(&note), DLOCK_OK);
     assert_in_range(lock_rig_now_ms(), began_ms, began_ms + 20000);
-    redis_server_resume(set->servers[0]);
+    redis_server_resume(set.servers[0]);
     for (int i = 0; i < 2; i++)
         dlock_close(client[i]);
 }
 
 /* What the watchdog renews stays held, over there. */
-static void test_locks_are_renewed(void **state)
+static void test_locks_are_renewed(NO_STATE)
 {
-    struct set *set = *state;
-    struct dlock *client = open_client(set->url, "fenced");
+    struct dlock *client = open_client(set.url, "fenced");
     struct dlock_session *session = lock_rig_session(client);
     struct dlock_grant grant;
     struct dlock_holder holder;
 
     assert_int_equal(lock_rig_take(session, "k", 0, 0, &grant), DLOCK_OK);
-    redis_server_await(set->servers[1], "EXISTS k", ":1");
-    fail_over(set);
-    redis_server_ask(set->servers[1], "CONFIG RESETSTAT", NULL, 0);
-    redis_server_await(set->servers[1], "INFO commandstats", "cmdstat_pexpire");
+    redis_server_await(set.servers[1], "EXISTS k", ":1");
+    fail_over();
+    redis_server_ask(set.servers[1], "CONFIG RESETSTAT", NULL, 0);
+    redis_server_await(set.servers[1], "INFO commandstats", "cmdstat_pexpire");
     assert_int_equal(dlock_inspect(session, "k", &holder, NULL), DLOCK_OK);
     assert_true(holder.held);
     assert_string_equal(holder.owner, grant.owner);
@@ -228,27 +216,26 @@ static void test_locks_are_renewed(void **state)
 }
 
 /* Values go the same way. */
-static void test_values(void **state)
+static void test_values(NO_STATE)
 {
-    struct set *set = *state;
     struct dlock_values *values;
     struct dlock_value value = {.key = "v", .text = "7"};
     struct dlock_about about = {0};
 
-    assert_int_equal(dlock_values_open(set->url, CONNECT_MS, &values, NULL),
+    assert_int_equal(dlock_values_open(set.url, CONNECT_MS, &values, NULL),
                      DLOCK_OK);
     assert_int_equal(dlock_values_set(values, &value, 1, NULL), DLOCK_OK);
     assert_int_equal(dlock_values_about(values, &about, NULL), DLOCK_OK);
     assert_int_equal(about.replicas, 1);
     assert_false(about.needs_them);
-    redis_server_ask(set->servers[0], "CONFIG SET min-replicas-to-write 1",
-                     NULL, 0);
+    redis_server_ask(set.servers[0], "CONFIG SET min-replicas-to-write 1", NULL,
+                     0);
     assert_int_equal(dlock_values_about(values, &about, NULL), DLOCK_OK);
     assert_true(about.needs_them);
     assert_in_range(about.version, 5, 99);
-    redis_server_await(set->servers[1], "EXISTS v", ":1");
-    redis_server_kill(set->servers[0]);
-    await_switch(set);
+    redis_server_await(set.servers[1], "EXISTS v", ":1");
+    redis_server_kill(set.servers[0]);
+    await_switch();
     value.text[0] = '\0';
     while (dlock_values_get(values, &value, 1, NULL) != DLOCK_OK)
         continue;
@@ -260,26 +247,25 @@ static void test_values(void **state)
 
 /* The replica missed the last grants, and the lock that is held: a second holder
  * gets in. Its token is higher all the same, by more than a count would make it. */
-static void test_tokens_rise(void **state)
+static void test_tokens_rise(NO_STATE)
 {
-    struct set *set = *state;
-    struct dlock *client[2] = {open_client(set->url, "fenced"),
-                               open_client(set->url, "fenced")};
+    struct dlock *client[2] = {open_client(set.url, "fenced"),
+                               open_client(set.url, "fenced")};
     struct dlock_session *old = lock_rig_session(client[0]);
     struct dlock_session *young = lock_rig_session(client[1]);
     struct dlock_grant held, next;
 
     take_and_give(old);
-    redis_server_await(set->servers[1], "EXISTS {k}:dlock-fence", ":1");
-    redis_server_ask(set->servers[1], "CONFIG SET masterauth nobody", NULL, 0);
-    redis_server_ask(set->servers[0], "CLIENT KILL TYPE replica", NULL, 0);
-    redis_server_await(set->servers[1], "INFO replication",
+    redis_server_await(set.servers[1], "EXISTS {k}:dlock-fence", ":1");
+    redis_server_ask(set.servers[1], "CONFIG SET masterauth nobody", NULL, 0);
+    redis_server_ask(set.servers[0], "CLIENT KILL TYPE replica", NULL, 0);
+    redis_server_await(set.servers[1], "INFO replication",
                        "master_link_status:down");
     for (int i = 0; i < 3; i++)
         take_and_give(old);
     assert_int_equal(lock_rig_take(old, "k", 0, 60000, &held), DLOCK_OK);
-    redis_server_kill(set->servers[0]);
-    await_switch(set);
+    redis_server_kill(set.servers[0]);
+    await_switch();
     assert_int_equal(lock_rig_take(young, "k", 5000, 60000, &next), DLOCK_OK);
     assert_true(dlock_remaining_ms(old, &held) > 0); /* it knows nothing */
     assert_true(next.token > held.token);
@@ -291,11 +277,11 @@ static void test_tokens_rise(void **state)
 
 /* Sentinels that are no help --------------------------------------------------- */
 
-static enum dlock_status try_by(const char *url, struct dlock_error *error)
+static void works_by(const char *url)
 {
     struct dlock_options options = options_for(url, "fenced");
 
-    return lock_rig_try(&options, error);
+    lock_rig_works(&options);
 }
 
 static void fails_by(const char *url, const char *text)
@@ -305,51 +291,46 @@ static void fails_by(const char *url, const char *text)
     assert_int_equal(lock_rig_fails(&options, text), DLOCK_UNREACHABLE);
 }
 
-static void test_who_is_no_help(void **state)
+static void test_who_is_no_help(NO_STATE)
 {
-    struct set *set = *state;
-    struct dlock_error error = {""};
     uint64_t began_ms = lock_rig_now_ms();
     char url[200];
 
     (void)snprintf(url, sizeof(url), "sentinel://127.0.0.1:%d/another",
-                   redis_server_port(set->sentinels[0]));
+                   redis_server_port(set.sentinels[0]));
     fails_by(url, "ERR No such master with that name");
     (void)snprintf(url, sizeof(url), "sentinel://127.0.0.1:%d/main",
-                   redis_server_port(set->servers[0]));
+                   redis_server_port(set.servers[0]));
     fails_by(url, "ERR unknown command 'SENTINEL'");
-    redis_server_kill(set->sentinels[0]);
-    assert_int_equal(try_by(set->url, &error), DLOCK_OK);
-    redis_server_restart(set->sentinels[0]);
-    redis_server_pause(set->sentinels[0]);
-    assert_int_equal(try_by(set->url, &error), DLOCK_OK);
-    redis_server_pause(set->sentinels[1]);
-    fails_by(set->url, "none of 2 sentinels answers");
-    redis_server_resume(set->sentinels[1]);
-    redis_server_pause(set->servers[0]);
-    fails_by(set->url, "named by a sentinel: Connection timed out");
-    redis_server_resume(set->servers[0]);
-    redis_server_resume(set->sentinels[0]);
+    redis_server_kill(set.sentinels[0]);
+    works_by(set.url);
+    redis_server_restart(set.sentinels[0]);
+    redis_server_pause(set.sentinels[0]);
+    works_by(set.url);
+    redis_server_pause(set.sentinels[1]);
+    fails_by(set.url, "none of 2 sentinels answers");
+    redis_server_resume(set.sentinels[1]);
+    redis_server_pause(set.servers[0]);
+    fails_by(set.url, "named by a sentinel: Connection timed out");
+    redis_server_resume(set.servers[0]);
+    redis_server_resume(set.sentinels[0]);
     assert_in_range(lock_rig_now_ms(), began_ms, began_ms + 20000);
 }
 
 /* A sentinel that has not heard of the switch names a replica; one that has is
  * believed. Alone, the first is no help. */
-static void test_an_old_answer(void **state)
+static void test_an_old_answer(NO_STATE)
 {
-    struct set *set = *state;
-    struct redis_server *late = redis_server_start_tcp(set->servers[1]);
+    struct redis_server *late = redis_server_start_tcp(set.servers[1]);
     char url[200];
-    struct dlock_error error = {""};
 
     (void)snprintf(url, sizeof(url), "sentinel://127.0.0.1:%d/main",
                    redis_server_port(late));
     fails_by(url, "is a replica");
     (void)snprintf(
         url, sizeof(url), "sentinel://127.0.0.1:%d,127.0.0.1:%d/main",
-        redis_server_port(late), redis_server_port(set->sentinels[0]));
-    if (try_by(url, &error) != DLOCK_OK)
-        fail_msg("%s", error.text);
+        redis_server_port(late), redis_server_port(set.sentinels[0]));
+    works_by(url);
     redis_server_stop(late);
 }
 
@@ -378,10 +359,9 @@ static int start_sentinel(struct server_proc *proc, const struct temp_dir *dir,
 /* Two servers say that they are primaries: a side of the network was cut off, and is
  * back. The newest configuration counts, whatever the order. An answer that is later
  * than the moment that is waited for may be missed: so most times. */
-static void test_the_newest_configuration_counts(void **state)
+static void test_the_newest_configuration_counts(NO_STATE)
 {
     enum { TRIES = 12 };
-    struct set *set = *state;
     struct redis_server *old = redis_server_start_tcp(NULL);
     struct server_proc procs[2] = {{.what = "sentinel"}, {.what = "sentinel"}};
     struct temp_dir dir;
@@ -390,16 +370,14 @@ static void test_the_newest_configuration_counts(void **state)
 
     temp_dir_make(&dir);
     ports[0] = start_sentinel(&procs[0], &dir, old, 3);
-    ports[1] = start_sentinel(&procs[1], &dir, set->servers[0], 7);
+    ports[1] = start_sentinel(&procs[1], &dir, set.servers[0], 7);
     for (int i = 0; i < TRIES; i++) {
-        struct dlock_error error = {""};
         char url[200];
 
         (void)snprintf(url, sizeof(url),
                        "sentinel://127.0.0.1:%d,127.0.0.1:%d/main",
                        ports[i % 2], ports[1 - i % 2]);
-        if (try_by(url, &error) != DLOCK_OK)
-            fail_msg("%s", error.text);
+        works_by(url);
     }
     /* Of each session, what it gave back last. */
     at_old = redis_server_number(old, "DBSIZE") - 1; /* the count of tokens */
@@ -411,31 +389,27 @@ static void test_the_newest_configuration_counts(void **state)
 }
 
 /* The login is for the servers; and for a sentinel, if it wants one. */
-static void test_login(void **state)
+static void test_login(NO_STATE)
 {
-    struct set *set = *state;
-    struct dlock_error error = {""};
-    char url[200];
+    char url[sizeof(set.url) + 20];
 
     for (int i = 0; i < 2; i++) {
-        redis_server_ask(set->servers[i], "CONFIG SET masterauth sesame", NULL,
+        redis_server_ask(set.servers[i], "CONFIG SET masterauth sesame", NULL,
                          0);
-        redis_server_ask(set->servers[i], "CONFIG SET requirepass sesame", NULL,
+        redis_server_ask(set.servers[i], "CONFIG SET requirepass sesame", NULL,
                          0);
     }
     (void)snprintf(url, sizeof(url), "sentinel://:sesame@%s",
-                   set->url + strlen("sentinel://"));
-    if (try_by(url, &error) != DLOCK_OK)
-        fail_msg("%s", error.text);
-    fails_by(set->url, "NOAUTH");
+                   set.url + strlen("sentinel://"));
+    works_by(url);
+    fails_by(set.url, "NOAUTH");
     fails_by("sentinel://:wrong@127.0.0.1:1/main", "Connection refused");
     for (int i = 0; i < 2; i++)
-        redis_server_ask(set->sentinels[i],
+        redis_server_ask(set.sentinels[i],
                          "ACL SETUSER default resetpass >sesame", NULL, 0);
-    if (try_by(url, &error) != DLOCK_OK)
-        fail_msg("%s", error.text);
+    works_by(url);
     (void)snprintf(url, sizeof(url), "sentinel://:wrong@%s",
-                   set->url + strlen("sentinel://"));
+                   set.url + strlen("sentinel://"));
     fails_by(url, "sentinel");
 }
 

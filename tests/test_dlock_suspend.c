@@ -3,12 +3,6 @@
  * gone on, CLOCK_MONOTONIC has not. The servers have gone on as well, so what was
  * a lease is over.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -36,83 +30,55 @@ static int fresh(void **state)
     return lock_rig_fresh(state);
 }
 
-static void test_a_lease_ends_in_the_night(void **state)
+static void test_a_lease_ends_in_the_night(NO_STATE)
 {
-    struct lock_pair pair = lock_pair_open(*state, "fenced");
+    struct lock_pair pair = lock_pair_open("fenced");
 
     assert_int_equal(lock_pair_take(&pair, 0, 0, 60000), DLOCK_OK);
     assert_in_range(dlock_remaining_ms(pair.session[0], &pair.grant[0]), 1,
                     60000);
     atomic_store(&suspended_s, NIGHT_S);
     assert_int_equal(dlock_remaining_ms(pair.session[0], &pair.grant[0]), 0);
-    lock_rig_end_lease(state);
+    lock_rig_end_lease();
     assert_int_equal(lock_pair_give(&pair, 0), DLOCK_LOST);
-    lock_pair_close(&pair);
-}
-
-static atomic_int lost;
-
-static void note_loss(void *ctx, const char *name, const char *owner,
-                      enum dlock_loss reason)
-{
-    (void)ctx;
-    (void)name;
-    (void)owner;
-    atomic_store(&lost, (int)reason);
 }
 
 /* The watchdog slept meanwhile. It looks again when the rest of that is over. */
-static void test_the_holder_is_told(void **state)
+static void test_the_holder_is_told(NO_STATE)
 {
-    struct lock_rig *rig = *state;
     struct lock_pair pair;
-    uint64_t resumed_ms;
 
-    atomic_store(&lost, -1);
-    rig->watchdog_lease_ms = LEASE_MS;
-    rig->on_lost = note_loss;
-    pair = lock_pair_open(rig, "fenced");
+    rig.watchdog_lease_ms = LEASE_MS;
+    pair = lock_pair_open("fenced");
     assert_int_equal(lock_pair_take(&pair, 0, 0, 0), DLOCK_OK);
-    lock_rig_end_lease(state);
+    lock_rig_end_lease();
     atomic_store(&suspended_s, NIGHT_S);
-    resumed_ms = lock_rig_now_ms();
     assert_int_equal(dlock_remaining_ms(pair.session[0], &pair.grant[0]), 0);
-    while (atomic_load(&lost) < 0) {
-        assert_true(lock_rig_now_ms() < resumed_ms + LOCK_RIG_LONG_MS);
-        lock_rig_sleep_ms(1);
-    }
-    assert_int_equal(atomic_load(&lost), DLOCK_LOSS_EXPIRED);
+    assert_int_equal(lock_rig_await_lost(1), DLOCK_LOSS_EXPIRED);
     assert_int_equal(lock_pair_give(&pair, 0), DLOCK_LOST);
-    lock_pair_close(&pair);
 }
 
 /* It has not been taken by anybody: the server still has it, and renews it. */
-static void test_a_nap_costs_nothing(void **state)
+static void test_a_nap_costs_nothing(NO_STATE)
 {
-    struct lock_rig *rig = *state;
     struct lock_pair pair;
 
-    rig->watchdog_lease_ms = LEASE_MS;
-    pair = lock_pair_open(rig, "fenced");
+    rig.watchdog_lease_ms = LEASE_MS;
+    pair = lock_pair_open("fenced");
     assert_int_equal(lock_pair_take(&pair, 0, 0, 0), DLOCK_OK);
     atomic_store(&suspended_s, 1);
-    step_log_await(&rig->log, "eval-renew", 1);
-    step_log_await(&rig->log, "eval-renew", 2);
+    step_log_await(&rig.log, "eval-renew", 1);
+    step_log_await(&rig.log, "eval-renew", 2);
     assert_in_range(dlock_remaining_ms(pair.session[0], &pair.grant[0]), 1,
                     LEASE_MS);
     assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
-    lock_pair_close(&pair);
 }
 
 #define TEST(name) cmocka_unit_test_setup(name, fresh)
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_a_lease_ends_in_the_night),
-        TEST(test_the_holder_is_told),
-        TEST(test_a_nap_costs_nothing),
-    };
-
-    return cmocka_run_group_tests(tests, lock_rig_setup, lock_rig_teardown);
-}
+static const struct CMUnitTest tests[] = {
+    TEST(test_a_lease_ends_in_the_night),
+    TEST(test_the_holder_is_told),
+    TEST(test_a_nap_costs_nothing),
+};
+LOCK_RIG_MAIN(tests)

@@ -9,7 +9,6 @@
 
 #include "lock/dlock_textbook.h"
 #include "tests/support/lock_rig.h"
-#include "tests/support/unit_test.h"
 
 static char folder[] = "/tmp/dlock-text-XXXXXX";
 static char path[100];
@@ -152,7 +151,7 @@ static void test_words_say_what_it_can(NO_STATE)
 }
 
 /* A counter beside the lock, which is a key of its own in the same slot; and a jump. */
-static void test_it_is_played(void **state)
+static void test_it_is_played(NO_STATE)
 {
     struct dlock_error error = {""};
     struct lock_pair pair;
@@ -167,19 +166,18 @@ static void test_it_is_played(void **state)
                   "  DEL $name -> 1 done, else lost\n",
                   false, &error),
         DLOCK_OK);
-    pair = lock_pair_open(*state, path);
+    pair = lock_pair_open(path);
     assert_int_equal(lock_pair_take(&pair, 0, 0, 5000), DLOCK_OK);
     assert_int_equal(lock_pair_take(&pair, 1, 0, 5000), DLOCK_BUSY);
-    assert_int_equal(lock_rig_ask(state, "INCR {k}:refused"), 2);
+    assert_int_equal(lock_rig_ask("INCR {k}:refused"), 2);
     lock_rig_pass_off(pair.session[1], &pair.grant[1]);
     (void)snprintf(pair.grant[1].name, sizeof(pair.grant[1].name), "k");
     assert_int_equal(lock_pair_give(&pair, 1), DLOCK_LOST);
     assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
-    assert_int_equal(lock_rig_ask(state, "EXISTS k"), 0);
-    lock_pair_close(&pair);
+    assert_false(lock_rig_is_held());
 }
 
-static void test_a_reply_that_it_does_not_name_is_no_success(void **state)
+static void test_a_reply_that_it_does_not_name_is_no_success(NO_STATE)
 {
     struct dlock_error error = {""};
     struct lock_pair pair;
@@ -188,13 +186,12 @@ static void test_a_reply_that_it_does_not_name_is_no_success(void **state)
     assert_int_equal(
         open_text("take\n  INCR $name -> 1 taken\n" RELEASE, false, &error),
         DLOCK_OK);
-    pair = lock_pair_open(*state, path);
-    (void)lock_rig_ask(state, "INCR k");
+    pair = lock_pair_open(path);
+    (void)lock_rig_ask("INCR k");
     assert_int_equal(
         dlock_acquire(pair.session[0], "k", &terms, &pair.grant[0], &error),
         DLOCK_UNKNOWN);
     assert_non_null(strstr(error.text, ":2: it does not say what 2 means"));
-    lock_pair_close(&pair);
 }
 
 static int set_up(void **state)
@@ -210,18 +207,12 @@ static int tear_down(void **state)
     return lock_rig_teardown(state) != 0 || system(command) != 0;
 }
 
-#define TEST(name) cmocka_unit_test_setup(name, lock_rig_fresh)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_faults_have_line_and_word),
-        TEST(test_a_forbidden_word_may_stand_in_a_text),
-        TEST(test_scripts_of_ones_own_stay_in_the_laboratory),
-        TEST(test_words_say_what_it_can),
-        TEST(test_it_is_played),
-        TEST(test_a_reply_that_it_does_not_name_is_no_success),
-    };
-
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+static const struct CMUnitTest tests[] = {
+    LOCK_TEST(test_faults_have_line_and_word),
+    LOCK_TEST(test_a_forbidden_word_may_stand_in_a_text),
+    LOCK_TEST(test_scripts_of_ones_own_stay_in_the_laboratory),
+    LOCK_TEST(test_words_say_what_it_can),
+    LOCK_TEST(test_it_is_played),
+    LOCK_TEST(test_a_reply_that_it_does_not_name_is_no_success),
+};
+TEST_MAIN_WITHIN(tests, set_up, tear_down)

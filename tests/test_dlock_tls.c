@@ -12,12 +12,10 @@
 #include "tests/support/async_note.h"
 #include "tests/support/lock_rig.h"
 #include "tests/support/server_proc.h"
-#include "tests/support/unit_test.h"
 
 enum { PATIENCE_MS = LOCK_RIG_LONG_MS };
 
 struct tls {
-    struct lock_rig *rig;
     struct temp_dir dir; /* ca.pem, server.pem with its key, other.pem */
     int port;
 };
@@ -59,14 +57,14 @@ static void serve_tls(const char *clients)
         "CONFIG SET tls-cert-file %s/server.pem tls-key-file "
         "%s/server.pem tls-ca-cert-file %s/ca.pem tls-auth-clients %s",
         dir, dir, dir, clients);
-    redis_server_ask(tls.rig->server, command, reply, sizeof(reply));
+    redis_server_ask(rig.server, command, reply, sizeof(reply));
     assert_string_equal(reply, "+OK\r\n");
     for (reply[0] = '\0'; tls.port == 0 || strcmp(reply, "+OK\r\n") != 0;) {
         tls.port = tls.port == 0 ? (int)server_proc_free_port("test_dlock_tls")
                                  : tls.port;
         (void)snprintf(command, sizeof(command), "CONFIG SET tls-port %d",
                        tls.port);
-        redis_server_ask(tls.rig->server, command, reply, sizeof(reply));
+        redis_server_ask(rig.server, command, reply, sizeof(reply));
         if (strcmp(reply, "+OK\r\n") != 0)
             tls.port = 0;
     }
@@ -76,7 +74,6 @@ static int setup(void **state)
 {
     if (lock_rig_setup(state) != 0)
         return -1;
-    tls.rig = *state;
     temp_dir_make(&tls.dir);
     make_certificates();
     return 0;
@@ -131,11 +128,10 @@ static void fails_by(const char *url, const char *text)
 
 /* Tests ------------------------------------------------------------------------ */
 
-static void test_locks(void **state)
+static void test_locks(NO_STATE)
 {
     static const char *const names[] = {"redisson", "fair", "fenced",
                                         "token-lua", "multi"};
-    struct lock_rig *rig = *state;
     const char *url = url_of("127.0.0.1", "ca.pem", "");
 
     for (size_t i = 0; i < COUNT_OF(names); i++) {
@@ -146,7 +142,7 @@ static void test_locks(void **state)
         for (int k = 0; k < 3; k++) {
             assert_int_equal(lock_rig_take(session, "k", 0, 60000, &grant),
                              DLOCK_OK);
-            assert_int_equal(lock_rig_probe(rig, names[i], "k"), DLOCK_BUSY);
+            assert_int_equal(lock_rig_probe(names[i], "k"), DLOCK_BUSY);
             assert_int_equal(dlock_release(session, &grant, NULL), DLOCK_OK);
         }
         dlock_close(client);
@@ -155,9 +151,8 @@ static void test_locks(void **state)
 
 /* What the server sends behind the handshake is none of the commands' replies: the
  * connection is not taken for a broken one. */
-static void test_one_connection(void **state)
+static void test_one_connection(NO_STATE)
 {
-    struct lock_rig *rig = *state;
     struct dlock *client =
         open_client("fenced", url_of("127.0.0.1", "ca.pem", ""));
     struct dlock_session *session = lock_rig_session(client);
@@ -170,14 +165,14 @@ static void test_one_connection(void **state)
                          DLOCK_OK);
         assert_int_equal(dlock_release(session, &grant, NULL), DLOCK_OK);
     }
-    redis_server_ask(rig->server, "INFO stats", clients, sizeof(clients));
-    redis_server_ask(rig->server, "CONFIG RESETSTAT", NULL, 0);
+    redis_server_ask(rig.server, "INFO stats", clients, sizeof(clients));
+    lock_rig_tell("CONFIG RESETSTAT");
     for (int i = 0; i < 10; i++) {
         assert_int_equal(lock_rig_take(session, "k", 0, 60000, &grant),
                          DLOCK_OK);
         assert_int_equal(dlock_release(session, &grant, NULL), DLOCK_OK);
     }
-    redis_server_ask(rig->server, "INFO stats", clients, sizeof(clients));
+    redis_server_ask(rig.server, "INFO stats", clients, sizeof(clients));
     assert_int_equal(sscanf(strstr(clients, "total_connections_received:"),
                             "total_connections_received:%d", &n),
                      1);
@@ -235,9 +230,8 @@ static void test_values(NO_STATE)
     dlock_values_close(values);
 }
 
-static void test_who_is_not_trusted(void **state)
+static void test_who_is_not_trusted(NO_STATE)
 {
-    struct lock_rig *rig = *state;
     char url[300], reply[64];
     int port = (int)server_proc_free_port("test_dlock_tls");
     struct dlock_error error = {""};
@@ -251,7 +245,7 @@ static void test_who_is_not_trusted(void **state)
                  "certificate: hostname mismatch");
     }
     /* The same server by an address that its certificate does not have. */
-    redis_server_ask(rig->server, "CONFIG SET bind \"127.0.0.1 127.0.0.2\"",
+    redis_server_ask(rig.server, "CONFIG SET bind \"127.0.0.1 127.0.0.2\"",
                      reply, sizeof(reply));
     assert_string_equal(reply, "+OK\r\n");
     fails_by(url_of("127.0.0.2", "ca.pem", ""),
@@ -260,7 +254,7 @@ static void test_who_is_not_trusted(void **state)
     (void)snprintf(url, sizeof(url), "rediss://127.0.0.1:%d", tls.port);
     fails_by(url, "certificate: "); /* the system does not know it */
     (void)snprintf(url, sizeof(url), "CONFIG SET port %d", port);
-    redis_server_ask(rig->server, url, reply, sizeof(reply));
+    redis_server_ask(rig.server, url, reply, sizeof(reply));
     assert_string_equal(reply, "+OK\r\n");
     (void)snprintf(url, sizeof(url), "rediss://127.0.0.1:%d", port);
     /* It waits for the rest of a line, and we for the time of a connection. */
@@ -269,7 +263,7 @@ static void test_who_is_not_trusted(void **state)
     /* Nothing was carried out, and the text says so. */
     assert_int_equal(try_by(url, &error), DLOCK_UNREACHABLE);
     assert_non_null(strstr(error.text, "wants TLS"));
-    redis_server_ask(rig->server, "CONFIG SET port 0", NULL, 0);
+    lock_rig_tell("CONFIG SET port 0");
 }
 
 static void test_client_certificates(NO_STATE)
@@ -283,12 +277,12 @@ static void test_client_certificates(NO_STATE)
                      DLOCK_UNREACHABLE);
     assert_non_null(strstr(error.text, "certificate: cert=FILE"));
     (void)snprintf(more, sizeof(more), "&cert=%s/server.pem", tls.dir.path);
-    if (try_by(url_of("127.0.0.1", "ca.pem", more), &error) != DLOCK_OK)
-        fail_msg("%s", error.text);
+    lock_rig_works(
+        &(struct dlock_options){.url = url_of("127.0.0.1", "ca.pem", more)});
     (void)snprintf(more, sizeof(more), "&cert=%s/server.crt&key=%s/server.key",
                    tls.dir.path, tls.dir.path);
-    if (try_by(url_of("127.0.0.1", "ca.pem", more), &error) != DLOCK_OK)
-        fail_msg("%s", error.text);
+    lock_rig_works(
+        &(struct dlock_options){.url = url_of("127.0.0.1", "ca.pem", more)});
     (void)snprintf(more, sizeof(more), "&cert=%s/server.crt&key=%s/ca.key",
                    tls.dir.path, tls.dir.path);
     fails_by(url_of("127.0.0.1", "ca.pem", more), "ca.key: ");
@@ -296,9 +290,8 @@ static void test_client_certificates(NO_STATE)
 
 /* It ends and comes back while a connection stands: no SIGPIPE. Its silence during
  * the handshake has a bound. */
-static void test_outage(void **state)
+static void test_outage(NO_STATE)
 {
-    struct lock_rig *rig = *state;
     const char *url = url_of("127.0.0.1", "ca.pem", "");
     struct dlock *client = open_client("fenced", url);
     struct dlock_session *session = lock_rig_session(client);
@@ -307,19 +300,19 @@ static void test_outage(void **state)
     uint64_t began_ms;
 
     assert_int_equal(lock_rig_take(session, "k", 0, 60000, &grant), DLOCK_OK);
-    redis_server_kill(rig->server);
+    redis_server_kill(rig.server);
     assert_int_equal(dlock_release(session, &grant, NULL), DLOCK_UNREACHABLE);
-    redis_server_restart(rig->server);
+    redis_server_restart(rig.server);
     serve_tls("no");
     assert_int_equal(lock_rig_take(session, "k", 5000, 60000, &grant),
                      DLOCK_OK);
     dlock_close(client);
-    redis_server_pause(rig->server);
+    redis_server_pause(rig.server);
     began_ms = lock_rig_now_ms();
     assert_int_equal(try_by(url, &error), DLOCK_UNREACHABLE);
     assert_non_null(strstr(error.text, "TLS: "));
     assert_in_range(lock_rig_now_ms(), began_ms + 400, began_ms + 3000);
-    redis_server_resume(rig->server);
+    redis_server_resume(rig.server);
 }
 
 /* A sentinel, and what it watches, all by TLS. */
@@ -328,7 +321,6 @@ static void test_sentinel(NO_STATE)
     const char *dir = tls.dir.path;
     int port = (int)server_proc_free_port("test_dlock_tls");
     struct server_proc proc = {.what = "sentinel"};
-    struct dlock_error error = {""};
     char conf[TEMP_DIR_BYTES_MAX + 16], url[600];
     char *argv[] = {"redis-server", conf, "--sentinel", NULL};
     FILE *file;
@@ -346,8 +338,7 @@ static void test_sentinel(NO_STATE)
     assert_true(server_proc_start(&proc, argv, "Sentinel ID is", NULL));
     (void)snprintf(url, sizeof(url),
                    "sentinels://127.0.0.1:%d/main?ca=%s/ca.pem", port, dir);
-    if (try_by(url, &error) != DLOCK_OK)
-        fail_msg("%s", error.text);
+    lock_rig_works(&(struct dlock_options){.url = url});
     (void)snprintf(url, sizeof(url),
                    "sentinels://127.0.0.1:%d/main?ca=%s/other.pem", port, dir);
     fails_by(url, "certificate: ");

@@ -17,20 +17,19 @@
 #include "lock/redis/call.h"
 #include "tests/support/deaf_server.h"
 #include "tests/support/lock_rig.h"
-#include "tests/support/unit_test.h"
 
 /* Of no script: the server has to be given the text. */
 static const char unknown_sha[] = "0000000000000000000000000000000000000000";
 
-static struct dlock_wire_config config_for(struct lock_rig *rig)
+static struct dlock_wire_config config_for(void)
 {
     struct dlock_wire_config config = {.connect_timeout_ms = 200,
                                        .command_timeout_ms = 200,
                                        .clock = dlock_clock_default(),
                                        .on_step = step_log_hook,
-                                       .on_step_ctx = &rig->log};
+                                       .on_step_ctx = &rig.log};
 
-    assert_int_equal(dlock_address_parse(redis_server_url(rig->server),
+    assert_int_equal(dlock_address_parse(redis_server_url(rig.server),
                                          &config.address, NULL),
                      DLOCK_OK);
     return config;
@@ -58,14 +57,13 @@ static void *trickle(void *arg)
 }
 
 /* A server of our own, for CONFIG to lead to. */
-static int listen_as(const struct lock_rig *rig,
-                     struct dlock_wire_config *config)
+static int listen_as(struct dlock_wire_config *config)
 {
     struct sockaddr_un to = {.sun_family = AF_UNIX};
     int listener = socket(AF_UNIX, SOCK_STREAM, 0);
 
     (void)snprintf(config->address.host, sizeof(config->address.host),
-                   "%.80s/server", rig->dir.path);
+                   "%.80s/server", rig.dir.path);
     (void)snprintf(to.sun_path, sizeof(to.sun_path), "%.100s",
                    config->address.host);
     assert_int_equal(bind(listener, (struct sockaddr *)&to, sizeof(to)), 0);
@@ -74,11 +72,10 @@ static int listen_as(const struct lock_rig *rig,
 }
 
 /* Each byte is an answer to a recv(); the reply has one deadline. */
-static void test_trickle_moves_no_deadline(void **state)
+static void test_trickle_moves_no_deadline(NO_STATE)
 {
-    struct lock_rig *rig = *state;
-    struct dlock_wire_config config = config_for(rig);
-    int listener = listen_as(rig, &config);
+    struct dlock_wire_config config = config_for();
+    int listener = listen_as(&config);
     struct dlock_wire *wire = dlock_wire_open(&config, "me");
     struct dlock_command command;
     struct dlock_reply reply;
@@ -99,12 +96,11 @@ static void test_trickle_moves_no_deadline(void **state)
 }
 
 /* Nor where it never has to be waited for: more and more of it is there. */
-static void test_flood_moves_no_deadline(void **state)
+static void test_flood_moves_no_deadline(NO_STATE)
 {
     enum { TEXT_BYTES = 60000 };
-    struct lock_rig *rig = *state;
-    struct dlock_wire_config config = config_for(rig);
-    int listener = listen_as(rig, &config);
+    struct dlock_wire_config config = config_for();
+    int listener = listen_as(&config);
     struct dlock_wire *wire = dlock_wire_open(&config, "me");
     char *text = calloc(1, TEXT_BYTES + 20);
     uint64_t now = dlock_clock_real_now();
@@ -157,13 +153,12 @@ static void test_encoding(NO_STATE)
 }
 
 /* What does not fit is cut off, in a reply's text as in its string. */
-static void test_reply_taken_apart(void **state)
+static void test_reply_taken_apart(NO_STATE)
 {
     static const struct dlock_script script = {
         unknown_sha,
         {"return {-2, 'a', 0, 'b', false, 10, ", "string.rep('x', 400)}"}};
-    struct lock_rig *rig = *state;
-    struct dlock_wire_config config = config_for(rig);
+    struct dlock_wire_config config = config_for();
     struct dlock_wire *wire = dlock_wire_open(&config, "me");
     struct dlock_command command;
     struct dlock_reply reply;
@@ -190,10 +185,9 @@ static void test_reply_taken_apart(void **state)
 }
 
 /* A reply that comes too late must find nobody listening. */
-static void test_dropped_after_a_timeout(void **state)
+static void test_dropped_after_a_timeout(NO_STATE)
 {
-    struct lock_rig *rig = *state;
-    struct dlock_wire_config config = config_for(rig);
+    struct dlock_wire_config config = config_for();
     struct dlock_wire *wire = dlock_wire_open(&config, "me");
     struct dlock_command command;
     struct dlock_reply reply;
@@ -205,11 +199,11 @@ static void test_dropped_after_a_timeout(void **state)
     assert_int_equal(dlock_call(wire, &command, UINT64_MAX, &reply, NULL), 0);
     assert_int_equal(reply.integers[0], 1);
     assert_true(dlock_wire_fd(wire) >= 0);
-    redis_server_pause(rig->server);
+    redis_server_pause(rig.server);
     assert_int_equal(dlock_call(wire, &command, UINT64_MAX, &reply, NULL),
                      DLOCK_UNKNOWN);
     assert_int_equal(dlock_wire_fd(wire), -1);
-    redis_server_resume(rig->server);
+    redis_server_resume(rig.server);
     assert_int_equal(dlock_call(wire, &command, UINT64_MAX, &reply, NULL), 0);
     assert_int_equal(reply.integers[0], 3);
     /* The second connection waits for replies as the first did. */
@@ -221,10 +215,9 @@ static const struct dlock_script echo = {
     "ccf9eb5e959d5d1685245616c2d23bd2389dfd7b", {"return tonumber(ARGV[1])"}};
 
 /* Each exchange gets its own reply, also if the server forgot the script. */
-static void test_batch_keeps_its_order(void **state)
+static void test_batch_keeps_its_order(NO_STATE)
 {
-    struct lock_rig *rig = *state;
-    struct dlock_wire_config config = config_for(rig);
+    struct dlock_wire_config config = config_for();
     struct dlock_wire *wire = dlock_wire_open(&config, "me");
     struct dlock_exchange *exchanges = calloc(5, sizeof(*exchanges));
 
@@ -240,17 +233,16 @@ static void test_batch_keeps_its_order(void **state)
             assert_int_equal(exchanges[i].status, DLOCK_OK);
             assert_int_equal(exchanges[i].reply.integers[0], 100 + i);
         }
-        redis_server_ask(rig->server, "SCRIPT FLUSH", NULL, 0);
+        lock_rig_tell("SCRIPT FLUSH");
     }
     dlock_wire_close(wire);
     free(exchanges);
 }
 
 /* One that the hook keeps back, and one that the server refuses. */
-static void test_batch_with_failures(void **state)
+static void test_batch_with_failures(NO_STATE)
 {
-    struct lock_rig *rig = *state;
-    struct dlock_wire_config config = config_for(rig);
+    struct dlock_wire_config config = config_for();
     struct dlock_wire *wire = dlock_wire_open(&config, "me");
     struct dlock_exchange *exchanges = calloc(3, sizeof(*exchanges));
     static const char *const verbs[] = {"NONSENSE", "GET", "PING"};
@@ -261,25 +253,24 @@ static void test_batch_with_failures(void **state)
         dlock_command_arg(&exchanges[i].command, verbs[i]);
     }
     dlock_command_arg(&exchanges[1].command, "n");
-    step_log_fail(&rig->log, "GET", DLOCK_BEFORE, 1);
+    step_log_fail(&rig.log, "GET", DLOCK_BEFORE, 1);
     dlock_call_batch(wire, exchanges, 3, UINT64_MAX, NULL);
     assert_int_equal(exchanges[0].status, DLOCK_UNREACHABLE);
     assert_int_equal(exchanges[1].status, DLOCK_UNREACHABLE);
     assert_int_equal(exchanges[2].status, DLOCK_OK);
     assert_string_equal(exchanges[2].reply.text, "PONG");
     /* Each step that was let go came back to the hook. */
-    assert_int_equal(step_log_ended(&rig->log, "NONSENSE"), 1);
-    assert_int_equal(step_log_ended(&rig->log, "GET"), 0);
+    assert_int_equal(step_log_ended(&rig.log, "NONSENSE"), 1);
+    assert_int_equal(step_log_ended(&rig.log, "GET"), 0);
     dlock_wire_close(wire);
     free(exchanges);
 }
 
 /* The server hangs, and knows nothing of the script: one limit for all. */
-static void test_batch_has_one_limit(void **state)
+static void test_batch_has_one_limit(NO_STATE)
 {
     static const struct dlock_script seven = {unknown_sha, {"return 7"}};
-    struct lock_rig *rig = *state;
-    struct dlock_wire_config config = config_for(rig);
+    struct dlock_wire_config config = config_for();
     struct dlock_wire *wire = dlock_wire_open(&config, "me");
     struct dlock_exchange exchanges[3];
     uint64_t start_ms = lock_rig_now_ms();
@@ -288,22 +279,21 @@ static void test_batch_has_one_limit(void **state)
     for (unsigned i = 0; i < 3; i++)
         dlock_command_init(&exchanges[i].command, "seven", "n", &seven);
     assert_int_equal(dlock_wire_ready(wire, start_ms + 1000, NULL), DLOCK_OK);
-    redis_server_pause(rig->server);
+    redis_server_pause(rig.server);
     start_ms = lock_rig_now_ms();
     dlock_call_batch(wire, exchanges, 3, start_ms + 600, NULL);
-    redis_server_resume(rig->server);
+    redis_server_resume(rig.server);
     assert_in_range(lock_rig_now_ms() - start_ms, 590, 1750);
-    assert_int_equal(step_log_ended(&rig->log, "seven"), 3);
+    assert_int_equal(step_log_ended(&rig.log, "seven"), 3);
     for (unsigned i = 0; i < 3; i++)
         assert_int_equal(exchanges[i].status, DLOCK_UNKNOWN);
     dlock_wire_close(wire);
 }
 
 /* A withdrawal that nobody waits for has an end all the same. */
-static void test_abandon_has_a_bound(void **state)
+static void test_abandon_has_a_bound(NO_STATE)
 {
-    struct lock_rig *rig = *state;
-    struct dlock_wire_config config = config_for(rig);
+    struct dlock_wire_config config = config_for();
     struct dlock_command command;
     struct dlock_wire *wire;
     struct deaf_server deaf = deaf_server_open();
@@ -319,7 +309,7 @@ static void test_abandon_has_a_bound(void **state)
     start_ms = lock_rig_now_ms();
     dlock_call_abandon(wire, &command, 100);
     assert_in_range(lock_rig_now_ms() - start_ms, 95, 1500);
-    assert_int_equal(step_log_ended(&rig->log, "eval-undo"), 1);
+    assert_int_equal(step_log_ended(&rig.log, "eval-undo"), 1);
     dlock_wire_close(wire);
     deaf_server_close(&deaf);
 }
@@ -348,12 +338,11 @@ static enum dlock_verdict hold_up(void *ctx, const struct dlock_step *step)
 }
 
 /* "Don't know" is right: the bytes may arrive, and here they do. */
-static void test_held_up_is_not_unsent(void **state)
+static void test_held_up_is_not_unsent(NO_STATE)
 {
-    struct lock_rig *rig = *state;
     struct slow_network network = {""};
     struct dlock_options options = {.strategy = "setnx",
-                                    .url = redis_server_url(rig->server),
+                                    .url = redis_server_url(rig.server),
                                     .on_step = hold_up,
                                     .on_step_ctx = &network};
     struct dlock_grant grant;
@@ -363,24 +352,22 @@ static void test_held_up_is_not_unsent(void **state)
     assert_int_equal(
         dlock_try(lock_rig_session(client), "k", NULL, &grant, NULL),
         DLOCK_UNKNOWN);
-    assert_int_equal(lock_rig_ask(state, "EXISTS k"), 0);
-    assert_int_equal(lock_rig_ask(state, network.command), 1);
-    assert_int_equal(lock_rig_ask(state, "EXISTS k"), 1);
+    assert_false(lock_rig_is_held());
+    assert_int_equal(lock_rig_ask(network.command), 1);
+    assert_true(lock_rig_is_held());
     dlock_close(client);
 }
 
-#define TEST(name) cmocka_unit_test_setup(name, lock_rig_fresh)
-
 static const struct CMUnitTest tests[] = {
-    TEST(test_trickle_moves_no_deadline),
-    TEST(test_flood_moves_no_deadline),
-    TEST(test_encoding),
-    TEST(test_reply_taken_apart),
-    TEST(test_dropped_after_a_timeout),
-    TEST(test_batch_keeps_its_order),
-    TEST(test_batch_with_failures),
-    TEST(test_batch_has_one_limit),
-    TEST(test_abandon_has_a_bound),
-    TEST(test_held_up_is_not_unsent),
+    LOCK_TEST(test_trickle_moves_no_deadline),
+    LOCK_TEST(test_flood_moves_no_deadline),
+    LOCK_TEST(test_encoding),
+    LOCK_TEST(test_reply_taken_apart),
+    LOCK_TEST(test_dropped_after_a_timeout),
+    LOCK_TEST(test_batch_keeps_its_order),
+    LOCK_TEST(test_batch_with_failures),
+    LOCK_TEST(test_batch_has_one_limit),
+    LOCK_TEST(test_abandon_has_a_bound),
+    LOCK_TEST(test_held_up_is_not_unsent),
 };
-TEST_MAIN_WITHIN(tests, lock_rig_setup, lock_rig_teardown)
+LOCK_RIG_MAIN(tests)

@@ -9,7 +9,6 @@
 #include "lock/core/session.h"
 #include "lock/redis/scripts.h"
 #include "tests/support/lock_rig.h"
-#include "tests/support/unit_test.h"
 
 /* Its last two arguments: the acquire, and the release that it repeats. */
 struct taken_back {
@@ -61,27 +60,21 @@ static enum dlock_status try_on_soiled_stack(struct dlock_session *session)
 }
 
 /* Whatever an earlier call has left on the stack. */
-static void test_what_takes_an_acquire_back_repeats_no_release(void **state)
+static void test_what_takes_an_acquire_back_repeats_no_release(NO_STATE)
 {
     static const char *const names[] = {"redisson", "fenced", "multi"};
-    struct lock_rig *rig = *state;
 
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
         struct taken_back seen = {"", ""};
-        struct dlock_options options = {.strategy = names[i],
-                                        .url = redis_server_url(rig->server),
-                                        .on_step = lose_acquires,
-                                        .on_step_ctx = &seen};
-        struct dlock_session *session;
-        struct dlock *client;
+        struct lock_single single;
 
-        assert_int_equal(dlock_open(&options, &client, NULL), DLOCK_OK);
-        session = lock_rig_session(client);
-        assert_int_equal(try_on_soiled_stack(session), DLOCK_UNKNOWN);
+        rig.on_step = lose_acquires;
+        rig.hooks_ctx = &seen;
+        single = lock_single_open(names[i]);
+        assert_int_equal(try_on_soiled_stack(single.session), DLOCK_UNKNOWN);
         assert_string_equal(seen.repeats, "0");
         assert_true(strtoull(seen.undoes, NULL, 10) > 0);
-        dlock_session_close(session);
-        dlock_close(client);
+        lock_single_close(&single);
     }
 }
 
@@ -103,31 +96,23 @@ static enum dlock_verdict hold_up_acquire(void *ctx,
 
 /* A copy of it is told no, as somebody has the lock. The first comes when that one
  * has given it back, and its owner has gone. */
-static void test_a_copy_that_was_told_no_is_taken_back(void **state)
+static void test_a_copy_that_was_told_no_is_taken_back(NO_STATE)
 {
-    struct lock_rig *rig = *state;
-    char command[1000] = "";
-    struct dlock_options options = {.strategy = "multi",
-                                    .url = redis_server_url(rig->server),
-                                    .on_step = hold_up_acquire,
-                                    .on_step_ctx = command};
-    struct dlock *client = lock_rig_open(&options);
-    struct dlock_grant grant;
+    static char command[1000];
+    struct lock_single single;
 
-    assert_int_equal(lock_rig_ask(state, "HSET k other 1"), 1);
-    assert_int_equal(
-        lock_rig_take(lock_rig_session(client), "k", 0, 60000, &grant),
-        DLOCK_BUSY);
-    lock_rig_end_lease(state);
-    redis_server_ask(rig->server, command, NULL, 0);
-    assert_false(lock_rig_is_held(state));
-    dlock_close(client);
+    rig.on_step = hold_up_acquire;
+    rig.hooks_ctx = command;
+    single = lock_single_open("multi");
+    assert_int_equal(lock_rig_ask("HSET k other 1"), 1);
+    assert_int_equal(lock_single_take(&single, 0), DLOCK_BUSY);
+    lock_rig_end_lease();
+    lock_rig_tell(command);
+    assert_false(lock_rig_is_held());
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test_setup(test_a_copy_that_was_told_no_is_taken_back,
-                           lock_rig_fresh),
-    cmocka_unit_test_setup(test_what_takes_an_acquire_back_repeats_no_release,
-                           lock_rig_fresh),
+    LOCK_TEST(test_a_copy_that_was_told_no_is_taken_back),
+    LOCK_TEST(test_what_takes_an_acquire_back_repeats_no_release),
 };
-TEST_MAIN_WITHIN(tests, lock_rig_setup, lock_rig_teardown)
+LOCK_RIG_MAIN(tests)

@@ -2,12 +2,6 @@
  * Failpoints: each action at a real step of a real lock, as often as was asked
  * for; and specifications that make no sense are refused with a text.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -29,12 +23,11 @@ struct victim {
     struct dlock_grant grant;
 };
 
-static struct victim open_victim(struct lock_rig *rig, const char *strategy,
-                                 const char *spec)
+static struct victim open_victim(const char *strategy, const char *spec)
 {
     struct victim victim = {0};
     struct dlock_options options = {.strategy = strategy,
-                                    .url = redis_server_url(rig->server),
+                                    .url = redis_server_url(rig.server),
                                     .on_step = failpoints_hook};
 
     assert_int_equal(failpoints_open(spec, &victim.points, NULL), DLOCK_OK);
@@ -61,10 +54,10 @@ static enum dlock_status give(struct victim *victim)
     return dlock_release(victim->session, &victim->grant, NULL);
 }
 
-static void test_pause(void **state)
+static void test_pause(NO_STATE)
 {
     struct victim victim =
-        open_victim(*state, "redisson", "eval-acquire:before=pause:120*1");
+        open_victim("redisson", "eval-acquire:before=pause:120*1");
     uint64_t start_ms = lock_rig_now_ms();
 
     assert_int_equal(take(&victim), DLOCK_OK);
@@ -74,41 +67,39 @@ static void test_pause(void **state)
 }
 
 /* Not sent: nothing is held. */
-static void test_error(void **state)
+static void test_error(NO_STATE)
 {
-    struct lock_rig *rig = *state;
-    struct victim victim = open_victim(rig, "token-lua", "set:before=error*2");
+    struct victim victim = open_victim("token-lua", "set:before=error*2");
 
     assert_int_equal(take(&victim), DLOCK_UNREACHABLE);
     assert_int_equal(take(&victim), DLOCK_UNREACHABLE);
-    assert_int_equal(redis_server_number(rig->server, "EXISTS k"), 0);
+    assert_false(lock_rig_is_held());
     assert_int_equal(take(&victim), DLOCK_OK);
     close_victim(&victim);
 }
 
 /* Sent, and the reply is lost: it is held, and nobody knows. */
-static void test_drop(void **state)
+static void test_drop(NO_STATE)
 {
-    struct lock_rig *rig = *state;
-    struct victim victim = open_victim(rig, "token-lua", "set:after=drop*1");
+    struct victim victim = open_victim("token-lua", "set:after=drop*1");
 
     assert_int_equal(take(&victim), DLOCK_UNKNOWN);
-    assert_int_equal(redis_server_number(rig->server, "EXISTS k"), 1);
+    assert_true(lock_rig_is_held());
     assert_int_equal(take(&victim), DLOCK_BUSY);
     close_victim(&victim);
 }
 
 /* Between two steps the process is no more; what it had done stays. */
-static void crash(struct lock_rig *rig, const char *spec, long long left)
+static void crash(const char *spec, long long left)
 {
     pid_t child;
     int status = 0;
 
-    redis_server_ask(rig->server, "FLUSHALL", NULL, 0);
+    lock_rig_tell("FLUSHALL");
     child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        struct victim victim = open_victim(rig, "redisson", spec);
+        struct victim victim = open_victim("redisson", spec);
 
         (void)take(&victim);
         (void)give(&victim);
@@ -117,15 +108,15 @@ static void crash(struct lock_rig *rig, const char *spec, long long left)
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), FAILPOINT_CRASH_CODE);
-    assert_int_equal(redis_server_number(rig->server, "EXISTS k"), left);
+    assert_int_equal(lock_rig_ask("EXISTS k"), left);
 }
 
-static void test_crash(void **state)
+static void test_crash(NO_STATE)
 {
-    crash(*state, "eval-acquire:before=crash", 0);
-    crash(*state, "eval-acquire:after=crash", 1);
-    crash(*state, "eval-release:before=crash", 1);
-    crash(*state, "eval-release:after=crash*1", 0);
+    crash("eval-acquire:before=crash", 0);
+    crash("eval-acquire:after=crash", 1);
+    crash("eval-release:before=crash", 1);
+    crash("eval-release:after=crash*1", 0);
 }
 
 static enum dlock_verdict hit(struct failpoints *points, const char *name,
@@ -137,11 +128,10 @@ static enum dlock_verdict hit(struct failpoints *points, const char *name,
 }
 
 /* Several at one step, each with its own count, in the order written. */
-static void test_order_and_counts(void **state)
+static void test_order_and_counts(NO_STATE)
 {
     struct failpoints *points = NULL;
 
-    (void)state;
     assert_int_equal(failpoints_open("a:before=pause:1*1,a:before=error*1,"
                                      "any:after=drop*2",
                                      &points, NULL),
@@ -157,7 +147,7 @@ static void test_order_and_counts(void **state)
 }
 
 /* A database's steps come by as well. */
-static void test_steps_of_a_store(void **state)
+static void test_steps_of_a_store(NO_STATE)
 {
     struct store_product product = {.id = 1, .name = "p", .initial = 1};
     struct store_options options = {.on_step = failpoints_store_hook};
@@ -166,7 +156,6 @@ static void test_steps_of_a_store(void **state)
     struct temp_dir dir;
     bool created;
 
-    (void)state;
     temp_dir_make(&dir);
     assert_int_equal(
         failpoints_open("product-put:before=error*1", &points, NULL), DLOCK_OK);
@@ -183,11 +172,10 @@ static void test_steps_of_a_store(void **state)
 }
 
 /* Without a count: every time. */
-static void test_always(void **state)
+static void test_always(NO_STATE)
 {
     struct failpoints *points = NULL;
 
-    (void)state;
     assert_int_equal(failpoints_open("a:after=drop", &points, NULL), DLOCK_OK);
     for (int i = 0; i < 100; i++)
         assert_int_equal(hit(points, "a", DLOCK_AFTER), DLOCK_FAIL);
@@ -223,12 +211,11 @@ static bool has_passed(int out, int ms)
 }
 
 /* Until the SIGUSR2 comes, also if that was before it waits. */
-static void test_hold(void **state)
+static void test_hold(NO_STATE)
 {
     int out, status = -1;
     pid_t child = begin_victim("a:before=hold*1", &out);
 
-    (void)state;
     assert_false(has_passed(out, 50));
     assert_int_equal(kill(child, SIGUSR2), 0);
     assert_true(has_passed(out, 10000));
@@ -238,12 +225,11 @@ static void test_hold(void **state)
 }
 
 /* The whole process, as its parent can see. */
-static void test_stop(void **state)
+static void test_stop(NO_STATE)
 {
     int out, status = 0;
     pid_t child = begin_victim("a:before=stop*1", &out);
 
-    (void)state;
     assert_int_equal(waitpid(child, &status, WUNTRACED), child);
     assert_true(WIFSTOPPED(status));
     assert_false(has_passed(out, 50));
@@ -254,7 +240,7 @@ static void test_stop(void **state)
     (void)close(out);
 }
 
-static void test_bad_specifications(void **state)
+static void test_bad_specifications(NO_STATE)
 {
     static const char *const bad[] = {
         "a",
@@ -281,8 +267,7 @@ static void test_bad_specifications(void **state)
     struct dlock_error error;
     char many[33 * 16] = "";
 
-    (void)state;
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(bad); i++) {
         error.text[0] = '\0';
         assert_int_equal(failpoints_open(bad[i], &points, &error),
                          DLOCK_MISUSE);
@@ -294,21 +279,19 @@ static void test_bad_specifications(void **state)
     assert_null(points);
 }
 
-#define TEST(name) cmocka_unit_test_setup(name, lock_rig_fresh)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_pause),
-        TEST(test_error),
-        TEST(test_drop),
-        TEST(test_crash),
-        TEST(test_order_and_counts),
-        TEST(test_steps_of_a_store),
-        TEST(test_always),
-        TEST(test_hold),
-        TEST(test_stop),
-        TEST(test_bad_specifications),
+        LOCK_TEST(test_pause),
+        LOCK_TEST(test_error),
+        LOCK_TEST(test_drop),
+        LOCK_TEST(test_crash),
+        LOCK_TEST(test_order_and_counts),
+        LOCK_TEST(test_steps_of_a_store),
+        LOCK_TEST(test_always),
+        LOCK_TEST(test_hold),
+        LOCK_TEST(test_stop),
+        LOCK_TEST(test_bad_specifications),
     };
 
     log_level_set(LOG_ERROR);

@@ -108,33 +108,9 @@ static void buckets_are_cumulative_and_bounds_inclusive(void **state)
     free(text);
 }
 
-/* Prometheus takes a name only once, and what it is comes before its values. */
-static void each_name_is_explained_once(void **state)
-{
-    struct metrics *metrics = *state;
-    char *text = written(metrics), *rest, name[80] = "", type[100];
-    size_t names = 0;
-
-    for (char *line = strtok_r(text, "\n", &rest); line;
-         line = strtok_r(NULL, "\n", &rest)) {
-        if (sscanf(line, "# HELP %79s", name) == 1) {
-            snprintf(type, sizeof(type), "# TYPE %s ", name);
-            line = strtok_r(NULL, "\n", &rest);
-            assert_int_equal(strncmp(line, type, strlen(type)), 0);
-            names++;
-        } else {
-            assert_int_equal(strncmp(line, name, strlen(name)), 0);
-        }
-    }
-    /* Three are in no table. */
-    assert_int_equal(names, 3 + METRICS_VALUE_N + METRICS_HISTOGRAM_N);
-    free(text);
-}
-
 static const struct CMUnitTest tests[] = {
     FIXTURE_TEST(counts_appear),
     FIXTURE_TEST(buckets_are_cumulative_and_bounds_inclusive),
-    FIXTURE_TEST(each_name_is_explained_once),
 };
 
 TEST_MAIN(tests)

@@ -101,6 +101,15 @@ sub slurp {
     return defined $text ? $text : '';
 }
 
+# Makes a file of that text; its path.
+sub write_file {
+    my ($path, $text) = @_;
+    open my $file, '>', $path or die "$path: $!";
+    print {$file} $text;
+    close $file or die "$path: $!";
+    return $path;
+}
+
 # Calls CHECK until it is true or SECONDS are over, and $PATIENCE_S; returns its last
 # value. Where there is no better way to wait.
 sub eventually {
@@ -160,7 +169,7 @@ sub _launch {
     my $port  = $with{port} || ($with{unready} ? free_port() : 0);
     my @stock = ('--db', $self->db_url, '--redis', $redis);
     @stock = ('--inventory', join ',', map { ref $_ ? $_->url : $_ } @{ $with{inventory} }) if $with{inventory};
-    push @stock, '--admin-token-file', $self->_token_file if defined $with{token};
+    push @stock, '--admin-token-file', write_file("$self->{dir}/admin-token", "$with{token}\n") if defined $with{token};
     my %env = (%NOT_SETTINGS, $with{inventory} ? () : (STOCKADE_LOCK_WAIT_MS => $LOCK_WAIT_MS), %{ $with{env} || {} });
     my $child = Stockade::Child->spawn(
         command => [
@@ -185,15 +194,6 @@ sub _launch {
     }
     ($self->{port}) = $port || $ready =~ /:(\d+)$/ or die "no port in '$ready'";
     return $self;
-}
-
-sub _token_file {
-    my ($self) = @_;
-    my $path = "$self->{dir}/admin-token";
-    open my $file, '>', $path or die "$path: $!";
-    print {$file} "$self->{with}{token}\n";
-    close $file or die "$path: $!";
-    return $path;
 }
 
 sub pid  { return $_[0]{child}->pid }

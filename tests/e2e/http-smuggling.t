@@ -123,9 +123,7 @@ is $server->stop, 0, 'the server is still there, and stops';
 SKIP: {
     skip 'a sanitizer wants to be loaded first', 5 if $ENV{SAN};
     my $dir = Stockade::tempdir();
-    open my $source, '>', "$dir/later.c" or die "later.c: $!";
-    print {$source} 'const char *MHD_get_version(void); const char *MHD_get_version(void) { return "0.9.76"; }';
-    close $source or die "later.c: $!";
+    Stockade::write_file("$dir/later.c", 'const char *MHD_get_version(void); const char *MHD_get_version(void) { return "0.9.76"; }');
     is system('cc', '-shared', '-fPIC', '-o', "$dir/later.so", "$dir/later.c"), 0, 'a library that says that it is a later one';
     $server = Stockade->start(env => { LD_PRELOAD => "$dir/later.so" });
     is HttpRaw::ask($server->port, "GET /livez HTTP/1.1\nHost: localhost\n\n")->{status}, 200,

@@ -45,10 +45,13 @@ like $reply->{raw}, qr/\n\z/, 'ends with a newline';
 my $name   = qr/[a-zA-Z_:][a-zA-Z0-9_:]*/;
 my $label  = qr/[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\["\\n])*"/;
 my $number = qr/[-+]?(?:\d+(?:\.\d+)?(?:e[-+]?\d+)?|Inf|NaN)/i;
-my (%type, %seen, @odd);
+my (%type, %seen, $help, @odd);
 for my $line (split /\n/, $reply->{raw}) {
-    if ($line =~ /^# TYPE ($name) (counter|gauge|histogram)$/) { $type{$1} = $2 }
-    elsif ($line =~ /^# HELP $name \S/) { }
+    if ($line =~ /^# TYPE ($name) (counter|gauge|histogram)$/) {
+        push @odd, "twice, or not explained: $line" if $type{$1} || $help ne $1;
+        $type{$1} = $2;
+    }
+    elsif ($line =~ /^# HELP ($name) \S/) { $help = $1 }
     elsif ($line =~ /^($name)((?:\{$label(?:,$label)*\})?) $number$/) {
         my ($sample, $labels) = ($1, $2);
         push @odd, "twice: $line" if $seen{"$sample$labels"}++;

@@ -57,13 +57,7 @@ sub hear_all {
     return @all;
 }
 
-sub write_file {
-    my ($name, $text) = @_;
-    open my $file, '>', "$dir/$name" or die "$name: $!";
-    print {$file} $text;
-    close $file or die "$name: $!";
-    return "$dir/$name";
-}
+sub write_file { return Stockade::write_file("$dir/$_[0]", $_[1]) }
 
 sub env {
     return { NOTIFY_SOCKET => "$dir/notify", WATCHDOG_USEC => int($WATCHDOG_S * 1e6), @_ };

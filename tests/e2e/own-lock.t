@@ -12,13 +12,7 @@ use Test::More;
 
 my $dir = Stockade::tempdir();
 
-sub write_lock {
-    my ($name, $text) = @_;
-    open my $file, '>', "$dir/$name.lock" or die "$name: $!";
-    print {$file} $text;
-    close $file or die "$name: $!";
-    return "$dir/$name.lock";
-}
+sub write_lock { return Stockade::write_file("$dir/$_[0].lock", $_[1]) }
 
 sub run {
     my (@args) = @_;

@@ -45,9 +45,7 @@ sub proxy {
         $site =~ s{/etc/ssl/\S+(pem|key);}{$dir/$1;}g;
         # Each order is to meet the backend that fails.
         $site =~ s/max_fails=1/max_fails=0/ if @backends > 2;
-        open my $file, '>', "$dir/$name" or die "$name: $!";
-        printf {$file} $how->{frame}, $site;
-        close $file;
+        Stockade::write_file("$dir/$name", sprintf $how->{frame}, $site);
         my $child = Stockade::Child->spawn(command => $how->{command}, stderr => "$dir/$name.log.$port");
         my $up = Stockade::eventually(10, sub {
             !$child->alive ? 'no' : IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port) && 'yes';

@@ -1,7 +1,7 @@
 # Goal of this test: a Redis that is not what it should be is told in clear words, at
 # the start and to customers; and when it is put right, the service sells without
-# being started anew. (Wrong passwords: redis-login.t.
-# Other texts of libdlock: test_dlock_cluster.c, test_dlock_sentinel.c.)
+# being started anew. (Wrong passwords: redis-login.t; wrong urls: test_config.c. Other
+# texts of libdlock: test_dlock_cluster.c, test_dlock_sentinel.c.)
 use strict;
 use warnings;
 use FindBin;
@@ -11,23 +11,6 @@ use IO::Socket::INET ();
 use POSIX ();
 use Stockade;
 use Test::More;
-
-# ---- a wrong url ------------------------------------------------------------
-
-for my $url (
-    'redis:/127.0.0.1', 'redis://127.0.0.1:x', 'sentinel://127.0.0.1:1', 'sentinel://127.0.0.1',
-    'cluster://', 'redis://127.0.0.1:1?ca=x', 'rediss://127.0.0.1:1?db=3', ''
-    )
-{
-    my $ran = Stockade::run(['serve', '--redis', $url, '--check-config']);
-    is $ran->{exit}, 2, "'$url': status 2";
-    like $ran->{err}, qr{takes spawn, unix:PATH, redis://.*, sentinel://HOST,HOST/NAME or cluster://HOST,HOST, each with its :PORT}, 'and what is right';
-}
-for my $url ('redis://127.0.0.1:1,redis://127.0.0.1:2', 'sentinel://127.0.0.1:1/m,unix:/a') {
-    my $ran = Stockade::run(['serve', '--redis', $url, '--check-config']);
-    is $ran->{exit}, 2, "'$url': status 2";
-    like $ran->{err}, qr{the url: this lock takes one server}, 'one is enough';
-}
 
 # ---- another Redis than is needed -------------------------------------------
 

@@ -115,13 +115,7 @@ sub sells {
 
 # ---- what only a person can change ----------------------------------------------
 
-sub write_file {
-    my ($name, $text) = @_;
-    open my $file, '>', "$top/$name" or die "$name: $!";
-    print {$file} $text;
-    close $file or die "$name: $!";
-    return "$top/$name";
-}
+sub write_file { return Stockade::write_file("$top/$_[0]", $_[1]) }
 
 sub refuses {
     my ($what, $db, $says, @wrap) = @_;

@@ -18,13 +18,7 @@ sub run {
     return @{ Stockade::run(\@args, seconds => 60) }{qw(exit out err)};
 }
 
-sub write_file {
-    my ($name, $text) = @_;
-    open my $file, '>', "$dir/$name" or die "$name: $!";
-    print {$file} $text;
-    close $file or die "$name: $!";
-    return "$dir/$name";
-}
+sub write_file { return Stockade::write_file("$dir/$_[0]", $_[1]) }
 
 sub lines_of {
     my ($path) = @_;

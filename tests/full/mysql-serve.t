@@ -38,9 +38,7 @@ refuses('no TLS there',     "$socket?db=newer&user=root&tls=yes", qr/TLS/);
 refuses("another program's", "$socket?db=other&user=root", qr/another program/);
 {
     my $dir = Stockade::tempdir();
-    open my $file, '>', "$dir/password" or die $!;
-    print {$file} "s3cret\n";
-    close $file or die $!;
+    Stockade::write_file("$dir/password", "s3cret\n");
     my $url = "$socket?db=newer&user=shop";
     my @serve = ('serve', '--check-config', '--redis', $redis->url, '--db');
     is Stockade::run([@serve, $url], env => { STOCKADE_DB_PASSWORD => 's3cret' })->{exit}, 0, 'password from the environment';
@@ -64,9 +62,7 @@ refuses("another program's", "$socket?db=other&user=root", qr/another program/);
 {
     my $dir      = Stockade::tempdir();
     my $password = sub {
-        open my $file, '>', "$dir/password.new" or die $!;
-        print {$file} "$_[0]\n";
-        close $file or die $!;
+        Stockade::write_file("$dir/password.new", "$_[0]\n");
         rename "$dir/password.new", "$dir/password" or die $!;
     };
     my $ids  = sub { split /\n/, $mariadb->sql("SELECT id FROM information_schema.processlist WHERE user = 'clerk' AND $_[0]") };
@@ -144,7 +140,7 @@ sub waits {
     waits('no such user yet', "$socket?db=granted&user=later", qr/Access denied/,
         sub { $mariadb->sql('CREATE USER later@localhost; GRANT ALL ON granted.* TO later@localhost') });
     my $dir      = Stockade::tempdir();
-    my $password = sub { open my $file, '>', "$dir/password" or die $!; print {$file} "$_[0]\n"; close $file or die $! };
+    my $password = sub { Stockade::write_file("$dir/password", "$_[0]\n") };
     $password->('old');
     waits('another password', "$socket?db=newer&user=shop&password-file=$dir/password", qr/Access denied/, sub { $password->('s3cret') });
 }

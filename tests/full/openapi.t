@@ -66,9 +66,7 @@ sub install {
         done_testing;
         exit 1;
     }
-    open my $done, '>', "$place/installed" or die "installed: $!";
-    print {$done} $wanted;
-    close $done or die "installed: $!";
+    Stockade::write_file("$place/installed", $wanted);
     return $place;
 }
 
@@ -90,9 +88,7 @@ sub lint {
 my ($exit, $errors, $warnings, $told) = lint($api);
 is_deeply [$exit, $errors, $warnings], [0, 0, 0], 'redocly has nothing to say' or diag $told;
 (my $broken = Stockade::slurp($api)) =~ s{responses/Malformed"}{responses/Nothing"};
-open my $file, '>', "$dir/broken.json" or die "broken.json: $!";
-print {$file} $broken;
-close $file or die "broken.json: $!";
+Stockade::write_file("$dir/broken.json", $broken);
 (undef, $errors) = lint("$dir/broken.json");
 cmp_ok $errors, '>', 0, 'but of a description that is broken it has';
 

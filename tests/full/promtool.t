@@ -23,10 +23,7 @@ sub promtool {
 # JSON is YAML.
 sub file_of {
     my ($name, $data) = @_;
-    open my $file, '>', "$dir/$name" or die "$name: $!";
-    print {$file} ref $data ? $JSON->encode($data) : $data;
-    close $file or die "$name: $!";
-    return "$dir/$name";
+    return Stockade::write_file("$dir/$name", ref $data ? $JSON->encode($data) : $data);
 }
 
 sub passes {

@@ -21,15 +21,17 @@ enum {
     TIMEOUT_MS = 1000,
 };
 
-static int set_up(void **state)
+static struct redis_cluster *cluster;
+
+static int set_up(NO_STATE)
 {
-    *state = redis_cluster_start(3, true, FAILED_MS);
+    cluster = redis_cluster_start(3, true, FAILED_MS);
     return 0;
 }
 
-static int tear_down(void **state)
+static int tear_down(NO_STATE)
 {
-    redis_cluster_stop(*state);
+    redis_cluster_stop(cluster);
     return 0;
 }
 
@@ -41,8 +43,7 @@ static void take_and_give(struct lock_party *party, const char *name)
 }
 
 /* The replica of node I, which is the primary when this returns. */
-static struct redis_server *await_successor(const struct redis_cluster *cluster,
-                                            unsigned i)
+static struct redis_server *await_successor(unsigned i)
 {
     struct redis_server *replica = cluster->nodes[cluster->primaries_n + i];
 
@@ -52,9 +53,8 @@ static struct redis_server *await_successor(const struct redis_cluster *cluster,
 
 /* The replica has missed the last grants, and the lock that is held: a second holder
  * gets in, with a higher token than the first one's. */
-static void the_primary_dies(void **state)
+static void the_primary_dies(NO_STATE)
 {
-    struct redis_cluster *cluster = *state;
     unsigned i = redis_cluster_owner(cluster, "k");
     struct redis_server *replica = cluster->nodes[cluster->primaries_n + i];
     struct lock_party old, young;
@@ -80,9 +80,8 @@ static void the_primary_dies(void **state)
 }
 
 /* It hangs: connections stand, and nothing comes. What was replicated stays held. */
-static void the_primary_hangs(void **state)
+static void the_primary_hangs(NO_STATE)
 {
-    struct redis_cluster *cluster = *state;
     unsigned i = redis_cluster_owner(cluster, "k");
     struct redis_server *replica = cluster->nodes[cluster->primaries_n + i];
     struct lock_party party, other;
@@ -95,7 +94,7 @@ static void the_primary_hangs(void **state)
     redis_server_pause(cluster->nodes[i]);
     status = lock_party_take(&other, "k", 100);
     assert_true(status == DLOCK_UNKNOWN || status == DLOCK_UNREACHABLE);
-    (void)await_successor(cluster, i);
+    (void)await_successor(i);
     while (lock_party_take(&other, "k", 0) != DLOCK_BUSY)
         assert_true(other.error.text[0] != '\0');
     assert_int_equal(lock_party_give(&party), DLOCK_OK);
@@ -108,8 +107,7 @@ static void the_primary_hangs(void **state)
 }
 
 /* Where a client listens; nodes_n: nowhere yet. */
-static unsigned listens_at(const struct redis_cluster *cluster,
-                           const char *channel, unsigned but)
+static unsigned listens_at(const char *channel, unsigned but)
 {
     for (;;) {
         for (unsigned i = 0; i < cluster->nodes_n; i++) {
@@ -128,7 +126,7 @@ static unsigned listens_at(const struct redis_cluster *cluster,
 }
 
 /* The lease would last for longer than anybody waits. HANGS: it does not die. */
-static void wakes_up_elsewhere(struct redis_cluster *cluster, bool hangs)
+static void wakes_up_elsewhere(bool hangs)
 {
     struct lock_party holder, waiter;
     struct note note = {.n = 0};
@@ -142,7 +140,7 @@ static void wakes_up_elsewhere(struct redis_cluster *cluster, bool hangs)
     assert_int_equal(lock_party_take(&holder, "w", 0), DLOCK_OK);
     assert_int_equal(note_begin(waiter.session, "w", PATIENCE_MS, &note),
                      DLOCK_OK);
-    at = listens_at(cluster, "{w}:dlock-freed", cluster->nodes_n);
+    at = listens_at("{w}:dlock-freed", cluster->nodes_n);
     if (at % cluster->primaries_n == redis_cluster_owner(cluster, "w"))
         redis_server_await(
             cluster->nodes[(at + cluster->primaries_n) % cluster->nodes_n],
@@ -151,7 +149,7 @@ static void wakes_up_elsewhere(struct redis_cluster *cluster, bool hangs)
         redis_server_pause(cluster->nodes[at]);
     else
         redis_server_kill(cluster->nodes[at]);
-    (void)listens_at(cluster, "{w}:dlock-freed", at);
+    (void)listens_at("{w}:dlock-freed", at);
     began_ms = lock_rig_now_ms();
     while (lock_party_give(&holder) != DLOCK_OK)
         assert_in_range(lock_rig_now_ms() - began_ms, 0, PROMPT_MS);
@@ -165,19 +163,18 @@ static void wakes_up_elsewhere(struct redis_cluster *cluster, bool hangs)
     lock_party_close(&waiter);
 }
 
-static void the_node_that_tells_dies(void **state)
+static void the_node_that_tells_dies(NO_STATE)
 {
-    wakes_up_elsewhere(*state, false);
+    wakes_up_elsewhere(false);
 }
 
-static void the_node_that_tells_hangs(void **state)
+static void the_node_that_tells_hangs(NO_STATE)
 {
-    wakes_up_elsewhere(*state, true);
+    wakes_up_elsewhere(true);
 }
 
-static void what_is_said_of_all(void **state)
+static void what_is_said_of_all(NO_STATE)
 {
-    struct redis_cluster *cluster = *state;
     struct dlock_values *values;
     struct dlock_about about;
 
@@ -194,15 +191,11 @@ static void what_is_said_of_all(void **state)
     dlock_values_close(values);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(the_primary_dies),
-        FIXTURE_TEST(the_primary_hangs),
-        FIXTURE_TEST(the_node_that_tells_dies),
-        FIXTURE_TEST(the_node_that_tells_hangs),
-        FIXTURE_TEST(what_is_said_of_all),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    FIXTURE_TEST(the_primary_dies),
+    FIXTURE_TEST(the_primary_hangs),
+    FIXTURE_TEST(the_node_that_tells_dies),
+    FIXTURE_TEST(the_node_that_tells_hangs),
+    FIXTURE_TEST(what_is_said_of_all),
+};
+TEST_MAIN(tests)

@@ -2,13 +2,6 @@
  * sql-table, sql-row and recorded against a real MariaDB: what each holds, what
  * sql-table does not, and what a caller is told when the server is away.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -345,24 +338,20 @@ static void test_urls(void **state)
     LOCK_TRIO_TEST(name, "sql-table"), LOCK_TRIO_TEST(name, "sql-row"),        \
         LOCK_TRIO_TEST(name, "recorded")
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        ALL(test_two_processes),
-        LOCK_TRIO_TEST(test_holder_crashes, "sql-table"),
-        LOCK_TRIO_TEST(test_holder_crashes, "sql-row"),
-        LOCK_TRIO_TEST(test_table_reentry, "sql-table"),
-        LOCK_TRIO_TEST(test_row_is_not_reentrant, "sql-row"),
-        ALL(test_lost_replies),
-        ALL(test_server_killed),
-        ALL(test_server_stopped),
-        LOCK_TRIO_TEST(test_recorded_survives_redis, "recorded"),
-        LOCK_TRIO_TEST(test_recorded_needs_both, "recorded"),
-        ALL(test_force),
-        LOCK_TRIO_TEST(test_force_needs_privilege, "sql-row"),
-        ALL(test_odd_names),
-        cmocka_unit_test(test_urls),
-    };
-
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+static const struct CMUnitTest tests[] = {
+    ALL(test_two_processes),
+    LOCK_TRIO_TEST(test_holder_crashes, "sql-table"),
+    LOCK_TRIO_TEST(test_holder_crashes, "sql-row"),
+    LOCK_TRIO_TEST(test_table_reentry, "sql-table"),
+    LOCK_TRIO_TEST(test_row_is_not_reentrant, "sql-row"),
+    ALL(test_lost_replies),
+    ALL(test_server_killed),
+    ALL(test_server_stopped),
+    LOCK_TRIO_TEST(test_recorded_survives_redis, "recorded"),
+    LOCK_TRIO_TEST(test_recorded_needs_both, "recorded"),
+    ALL(test_force),
+    LOCK_TRIO_TEST(test_force_needs_privilege, "sql-row"),
+    ALL(test_odd_names),
+    cmocka_unit_test(test_urls),
+};
+TEST_MAIN_WITHIN(tests, setup, teardown)

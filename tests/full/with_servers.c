@@ -9,12 +9,6 @@
  * that writes a line into a pipe that we read. All are gone when the command has
  * ended; its exit status is ours.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h> /* for the servers' own checks */
-
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +21,7 @@
 #include "tests/support/mariadb_server.h"
 #include "tests/support/server_proc.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/unit_test.h" /* for the servers' own checks */
 #include "tests/support/zookeeper_ensemble.h"
 
 /* "kill HOST:PORT" or "start HOST:PORT", as the script has written it. */

@@ -1,12 +1,6 @@
 /* See async_note.h. */
 #include "tests/support/async_note.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <string.h>
 
 #include "tests/support/lock_rig.h"

@@ -1,6 +1,7 @@
 #include "tests/support/lock_rig.h"
 
 #include <arpa/inet.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,54 +9,80 @@
 #include <unistd.h>
 
 #include "tests/support/deaf_server.h"
-#include "tests/support/unit_test.h"
 
-static void make_dir(struct lock_rig *rig)
+enum { CLIENTS_MAX = 64 };
+
+struct lock_rig rig;
+
+/* Those that are open; threads of a test open some as well. */
+static struct dlock *clients[CLIENTS_MAX];
+static pthread_mutex_t clients_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+/* The new one in place of the old one: NULL is a free place. */
+static bool put_client(const struct dlock *old, struct dlock *client)
 {
-    temp_dir_make(&rig->dir);
-    (void)snprintf(rig->dir_url, sizeof(rig->dir_url), "dir:%s", rig->dir.path);
+    bool found = false;
+
+    (void)pthread_mutex_lock(&clients_mutex);
+    for (size_t i = 0; i < CLIENTS_MAX && !found; i++) {
+        found = clients[i] == old;
+        if (found)
+            clients[i] = client;
+    }
+    (void)pthread_mutex_unlock(&clients_mutex);
+    return found;
 }
 
-int lock_rig_setup(void **state)
+void lock_rig_close(struct dlock *client)
 {
-    struct lock_rig *rig = calloc(1, sizeof(*rig));
+    if (client != NULL && put_client(client, NULL))
+        dlock_close(client);
+}
 
-    if (rig == NULL)
-        return -1;
-    rig->server = redis_server_start();
-    make_dir(rig);
-    step_log_init(&rig->log);
-    *state = rig;
+static void make_dir(void)
+{
+    temp_dir_make(&rig.dir);
+    (void)snprintf(rig.dir_url, sizeof(rig.dir_url), "dir:%s", rig.dir.path);
+}
+
+int lock_rig_setup(NO_STATE)
+{
+    rig.server = redis_server_start();
+    make_dir();
     return 0;
 }
 
-int lock_rig_teardown(void **state)
+static void close_all(void)
 {
-    struct lock_rig *rig = *state;
+    for (size_t i = 0; i < CLIENTS_MAX; i++)
+        lock_rig_close(clients[i]);
+}
 
-    redis_server_stop(rig->server);
-    temp_dir_remove(&rig->dir);
-    free(rig);
+int lock_rig_teardown(NO_STATE)
+{
+    close_all();
+    redis_server_stop(rig.server);
+    temp_dir_remove(&rig.dir);
     return 0;
 }
 
-int lock_rig_fresh(void **state)
+int lock_rig_fresh(NO_STATE)
 {
-    struct lock_rig *rig = *state;
-    struct redis_server *server = rig->server;
+    struct redis_server *server = rig.server;
 
+    close_all();
     redis_server_ask(server, "FLUSHALL", NULL, 0);
-    temp_dir_remove(&rig->dir);
-    *rig = (struct lock_rig){.server = server, .command_timeout_ms = 5000};
-    make_dir(rig);
-    step_log_init(&rig->log);
+    temp_dir_remove(&rig.dir);
+    rig = (struct lock_rig){.server = server, .command_timeout_ms = 5000};
+    make_dir();
+    step_log_init(&rig.log);
     return 0;
 }
 
-const char *lock_rig_url(const struct lock_rig *rig, const char *strategy)
+const char *lock_rig_url(const char *strategy)
 {
-    return strcmp(strategy, "mkdir") == 0 ? rig->dir_url
-                                          : redis_server_url(rig->server);
+    return strcmp(strategy, "mkdir") == 0 ? rig.dir_url
+                                          : redis_server_url(rig.server);
 }
 
 struct dlock *lock_rig_open(const struct dlock_options *options)
@@ -87,6 +114,14 @@ enum dlock_status lock_rig_try(const struct dlock_options *options,
     return status;
 }
 
+void lock_rig_works(const struct dlock_options *options)
+{
+    struct dlock_error error = {""};
+
+    if (lock_rig_try(options, &error) != DLOCK_OK)
+        fail_msg("%s", error.text);
+}
+
 enum dlock_status lock_rig_fails(const struct dlock_options *options,
                                  const char *text)
 {
@@ -99,7 +134,7 @@ enum dlock_status lock_rig_fails(const struct dlock_options *options,
     return status;
 }
 
-struct sockaddr_in lock_rig_at(const struct lock_rig *rig)
+struct sockaddr_in lock_rig_at(void)
 {
     static struct sockaddr_in at;
     char command[64], reply[64] = "";
@@ -108,29 +143,58 @@ struct sockaddr_in lock_rig_at(const struct lock_rig *rig)
         (void)close(deaf_server_bind(&at, -1));
         (void)snprintf(command, sizeof(command), "CONFIG SET port %d",
                        ntohs(at.sin_port));
-        redis_server_ask(rig->server, command, reply, sizeof(reply));
+        redis_server_ask(rig.server, command, reply, sizeof(reply));
         if (strncmp(reply, "+OK", 3) != 0)
             at.sin_port = 0;
     }
     return at;
 }
 
-struct dlock *lock_rig_client(struct lock_rig *rig, const char *strategy)
+static void note_loss(void *ctx, const char *name, const char *owner,
+                      enum dlock_loss reason)
 {
-    struct dlock_options options = {
-        .strategy = strategy,
-        .url = lock_rig_url(rig, strategy),
-        .watchdog_lease_ms = rig->watchdog_lease_ms,
-        .connect_timeout_ms = rig->command_timeout_ms,
-        .command_timeout_ms = rig->command_timeout_ms,
-        .clock = rig->clock,
-        .on_step = step_log_hook,
-        .on_step_ctx = &rig->log,
-        .on_lost = rig->on_lost,
-        .on_lost_ctx = rig->on_lost_ctx,
-    };
+    (void)ctx;
+    if (strcmp(name, "k") == 0) {
+        atomic_store(&rig.loss, (int)reason);
+        (void)atomic_fetch_add(&rig.lost_n, 1);
+    }
+    if (rig.on_lost != NULL)
+        rig.on_lost(rig.hooks_ctx, name, owner, reason);
+}
 
-    return lock_rig_open(&options);
+enum dlock_loss lock_rig_await_lost(unsigned n)
+{
+    uint64_t until_ms = lock_rig_now_ms() + LOCK_RIG_LONG_MS;
+
+    while (atomic_load(&rig.lost_n) < n && lock_rig_now_ms() < until_ms)
+        lock_rig_sleep_ms(1);
+    assert_int_equal(atomic_load(&rig.lost_n), n);
+    return (enum dlock_loss)atomic_load(&rig.loss);
+}
+
+static struct dlock *open_by_rig(const char *strategy)
+{
+    return lock_rig_open(&(struct dlock_options){
+        .strategy = strategy,
+        .url = rig.url != NULL ? rig.url : lock_rig_url(strategy),
+        .watchdog_lease_ms = rig.watchdog_lease_ms,
+        .connect_timeout_ms = rig.command_timeout_ms,
+        .command_timeout_ms = rig.command_timeout_ms,
+        .clock = rig.clock,
+        .label = rig.label,
+        .on_step = rig.on_step != NULL ? rig.on_step : step_log_hook,
+        .on_step_ctx = rig.on_step != NULL ? rig.hooks_ctx : &rig.log,
+        .on_lost = note_loss,
+    });
+}
+
+struct dlock *lock_rig_client(const char *strategy)
+{
+    struct dlock *client = open_by_rig(strategy);
+
+    if (!put_client(NULL, client))
+        abort();
+    return client;
 }
 
 struct dlock_session *lock_rig_session(struct dlock *client)
@@ -142,9 +206,9 @@ struct dlock_session *lock_rig_session(struct dlock *client)
     return session;
 }
 
-struct lock_single lock_single_open(struct lock_rig *rig, const char *strategy)
+struct lock_single lock_single_open(const char *strategy)
 {
-    struct lock_single single = {.client = lock_rig_client(rig, strategy)};
+    struct lock_single single = {.client = lock_rig_client(strategy)};
 
     single.session = lock_rig_session(single.client);
     return single;
@@ -152,8 +216,7 @@ struct lock_single lock_single_open(struct lock_rig *rig, const char *strategy)
 
 void lock_single_close(struct lock_single *single)
 {
-    dlock_session_close(single->session);
-    dlock_close(single->client);
+    lock_rig_close(single->client);
 }
 
 enum dlock_status lock_single_take(struct lock_single *single, unsigned wait_ms)
@@ -161,21 +224,25 @@ enum dlock_status lock_single_take(struct lock_single *single, unsigned wait_ms)
     return lock_rig_take(single->session, "k", wait_ms, 0, &single->grant);
 }
 
-struct lock_pair lock_pair_open(struct lock_rig *rig, const char *strategy)
+enum dlock_status lock_single_give(struct lock_single *single)
+{
+    return dlock_release(single->session, &single->grant, NULL);
+}
+
+struct lock_pair lock_pair_open(const char *strategy)
 {
     struct lock_pair pair = {.grant = {{.name = ""}}};
 
     for (int i = 0; i < 2; i++) {
-        pair.client[i] = lock_rig_client(rig, strategy);
+        pair.client[i] = lock_rig_client(strategy);
         pair.session[i] = lock_rig_session(pair.client[i]);
     }
     return pair;
 }
 
-struct lock_pair lock_pair_held(struct lock_rig *rig, const char *strategy,
-                                unsigned lease_ms)
+struct lock_pair lock_pair_held(const char *strategy, unsigned lease_ms)
 {
-    struct lock_pair pair = lock_pair_open(rig, strategy);
+    struct lock_pair pair = lock_pair_open(strategy);
 
     assert_int_equal(lock_pair_take(&pair, 0, 0, lease_ms), DLOCK_OK);
     return pair;
@@ -183,10 +250,8 @@ struct lock_pair lock_pair_held(struct lock_rig *rig, const char *strategy,
 
 void lock_pair_close(struct lock_pair *pair)
 {
-    for (int i = 0; i < 2; i++) {
-        dlock_session_close(pair->session[i]);
-        dlock_close(pair->client[i]);
-    }
+    for (int i = 0; i < 2; i++)
+        lock_rig_close(pair->client[i]);
 }
 
 enum dlock_status lock_rig_take(struct dlock_session *session, const char *name,
@@ -203,6 +268,12 @@ enum dlock_status lock_pair_take(struct lock_pair *pair, int who,
 {
     return lock_rig_take(pair->session[who], "k", wait_ms, lease_ms,
                          &pair->grant[who]);
+}
+
+enum dlock_status lock_pair_extend(struct lock_pair *pair, int who,
+                                   unsigned lease_ms)
+{
+    return dlock_extend(pair->session[who], &pair->grant[who], lease_ms, NULL);
 }
 
 enum dlock_status lock_pair_give(struct lock_pair *pair, int who)
@@ -227,6 +298,12 @@ enum dlock_status lock_hold_take(const struct lock_pair *pair, const char *name,
     return lock_rig_take(pair->session[0], name, 0, lease_ms, grant);
 }
 
+enum dlock_status lock_hold_extend(const struct lock_pair *pair,
+                                   struct dlock_grant *grant, unsigned lease_ms)
+{
+    return dlock_extend(pair->session[0], grant, lease_ms, NULL);
+}
+
 enum dlock_status lock_hold_give(const struct lock_pair *pair,
                                  const struct dlock_grant *grant)
 {
@@ -239,24 +316,24 @@ uint64_t lock_hold_left_ms(const struct lock_pair *pair,
     return dlock_remaining_ms(pair->session[0], grant);
 }
 
-long long lock_rig_ask(void **state, const char *command)
+long long lock_rig_ask(const char *command)
 {
-    const struct lock_rig *rig = *state;
-
-    return redis_server_number(rig->server, command);
+    return redis_server_number(rig.server, command);
 }
 
-void lock_rig_end_lease(void **state)
+void lock_rig_tell(const char *command)
 {
-    if (lock_rig_ask(state, "DEL k") != 1) {
-        fprintf(stderr, "lock_rig: nobody holds the lock\n");
-        abort();
-    }
+    redis_server_ask(rig.server, command, NULL, 0);
 }
 
-bool lock_rig_is_held(void **state)
+void lock_rig_end_lease(void)
 {
-    return lock_rig_ask(state, "EXISTS k") == 1;
+    assert_int_equal(lock_rig_ask("DEL k"), 1);
+}
+
+bool lock_rig_is_held(void)
+{
+    return lock_rig_ask("EXISTS k") == 1;
 }
 
 void lock_rig_pass_off(const struct dlock_session *session,
@@ -266,17 +343,16 @@ void lock_rig_pass_off(const struct dlock_session *session,
                    dlock_session_owner(session));
 }
 
-enum dlock_status lock_rig_probe(struct lock_rig *rig, const char *strategy,
-                                 const char *name)
+/* Also in a child of fork(), where a mutex may be locked for ever. */
+enum dlock_status lock_rig_probe(const char *strategy, const char *name)
 {
-    struct dlock *client = lock_rig_client(rig, strategy);
+    struct dlock *client = open_by_rig(strategy);
     struct dlock_session *session = lock_rig_session(client);
     struct dlock_grant grant;
     enum dlock_status status = lock_rig_take(session, name, 0, 5000, &grant);
 
     if (status == DLOCK_OK)
         (void)dlock_release(session, &grant, NULL);
-    dlock_session_close(session);
     dlock_close(client);
     return status;
 }

@@ -11,6 +11,7 @@
 #include "tests/support/redis_server.h"
 #include "tests/support/step_log.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/unit_test.h"
 
 /*
  * A busy machine may stall a thread or a server for a second. So a command is given
@@ -25,42 +26,58 @@ enum {
     LOCK_RIG_LONG_MS = 60000,
 };
 
+/* One for the whole program; what is not its server's is new for each test. */
 struct lock_rig {
     struct redis_server *server;
     struct temp_dir dir; /* where `mkdir` makes its directories ... */
     char dir_url[TEMP_DIR_BYTES_MAX + 8]; /* ... as "dir:PATH" */
     struct step_log log;
+    const char *url;             /* of clients; NULL = the server's */
     unsigned watchdog_lease_ms;  /* 0 = the library's default */
     unsigned command_timeout_ms; /* to connect as well */
     const struct dlock_clock *clock;
-    dlock_lost_hook *on_lost;
-    void *on_lost_ctx;
+    const char *label;
+    dlock_step_hook *on_step; /* in place of the log's */
+    dlock_lost_hook *on_lost; /* also told of losses */
+    void *hooks_ctx;          /* of both; it outlives the test */
+    atomic_uint lost_n;  /* how often a client was told of the loss of "k" */
+    atomic_int loss;     /* why, the last time */
     atomic_uint turns_n; /* of lock_waiter.h */
 };
 
-/* A cmocka group or test state; the server is started once. */
+extern struct lock_rig rig;
+
+/* The server is started once for all tests of the program, ... */
 int lock_rig_setup(void **state);
 int lock_rig_teardown(void **state);
+#define LOCK_RIG_MAIN(tests)                                                   \
+    TEST_MAIN_WITHIN(tests, lock_rig_setup, lock_rig_teardown)
 
-/* Between tests: an empty server, a fresh log, default options. */
+/* ... and is empty before each; clients of the last one are closed, the log is
+ * fresh, options are the default ones. */
 int lock_rig_fresh(void **state);
+#define LOCK_TEST(test) cmocka_unit_test_setup(test, lock_rig_fresh)
 
-/* A client by these options; one whose whole life is to take "k" once, with a
- * lease of ten seconds, and to give it back; and one that does not get it, which
- * is told with TEXT in it. */
+/* A client by these options, which is the caller's to close; one whose whole life is to take "k" once, with a
+ * lease of ten seconds, and to give it back; one that has to get it; and one that
+ * does not, which is told with TEXT in it. */
 struct dlock *lock_rig_open(const struct dlock_options *options);
 enum dlock_status lock_rig_try(const struct dlock_options *options,
                                struct dlock_error *error);
+void lock_rig_works(const struct dlock_options *options);
 enum dlock_status lock_rig_fails(const struct dlock_options *options,
                                  const char *text);
 
 /* The url that STRATEGY takes: the server's, or that of the directory. */
-const char *lock_rig_url(const struct lock_rig *rig, const char *strategy);
+const char *lock_rig_url(const char *strategy);
 
 /* The server gets a port as well, once: where it listens. */
-struct sockaddr_in lock_rig_at(const struct lock_rig *rig);
+struct sockaddr_in lock_rig_at(void);
 
-struct dlock *lock_rig_client(struct lock_rig *rig, const char *strategy);
+/* A client by the rig's options. It is closed before the next test, with its
+ * sessions; or now. */
+struct dlock *lock_rig_client(const char *strategy);
+void lock_rig_close(struct dlock *client);
 struct dlock_session *lock_rig_session(struct dlock *client);
 
 /* A client with one session, and what it does with the lock "k". */
@@ -70,10 +87,11 @@ struct lock_single {
     struct dlock_grant grant; /* the last */
 };
 
-struct lock_single lock_single_open(struct lock_rig *rig, const char *strategy);
+struct lock_single lock_single_open(const char *strategy);
 void lock_single_close(struct lock_single *single);
 enum dlock_status lock_single_take(struct lock_single *single,
                                    unsigned wait_ms);
+enum dlock_status lock_single_give(struct lock_single *single);
 
 /* Two clients with a session each, as in two processes. */
 struct lock_pair {
@@ -82,15 +100,16 @@ struct lock_pair {
     struct dlock_grant grant[2]; /* the last of each */
 };
 
-struct lock_pair lock_pair_open(struct lock_rig *rig, const char *strategy);
+struct lock_pair lock_pair_open(const char *strategy);
 /* The same, and the first has "k". */
-struct lock_pair lock_pair_held(struct lock_rig *rig, const char *strategy,
-                                unsigned lease_ms);
+struct lock_pair lock_pair_held(const char *strategy, unsigned lease_ms);
 void lock_pair_close(struct lock_pair *pair);
 
 /* What one of them does with the lock "k". To die is to release nothing. */
 enum dlock_status lock_pair_take(struct lock_pair *pair, int who,
                                  unsigned wait_ms, unsigned lease_ms);
+enum dlock_status lock_pair_extend(struct lock_pair *pair, int who,
+                                   unsigned lease_ms);
 enum dlock_status lock_pair_give(struct lock_pair *pair, int who);
 uint64_t lock_pair_left_ms(const struct lock_pair *pair, int who);
 void lock_pair_die(struct lock_pair *pair, int who);
@@ -98,15 +117,23 @@ void lock_pair_die(struct lock_pair *pair, int who);
 /* What the first of them does, where it has several holds. */
 enum dlock_status lock_hold_take(const struct lock_pair *pair, const char *name,
                                  unsigned lease_ms, struct dlock_grant *grant);
+enum dlock_status lock_hold_extend(const struct lock_pair *pair,
+                                   struct dlock_grant *grant,
+                                   unsigned lease_ms);
 enum dlock_status lock_hold_give(const struct lock_pair *pair,
                                  const struct dlock_grant *grant);
 uint64_t lock_hold_left_ms(const struct lock_pair *pair,
                            const struct dlock_grant *grant);
 
-/* What the server answers, a number; and what would take a sleep, by hand. */
-long long lock_rig_ask(void **state, const char *command);
-void lock_rig_end_lease(void **state);
-bool lock_rig_is_held(void **state);
+/* What the server answers, a number; what it is told; and what would take a
+ * sleep, by hand. */
+long long lock_rig_ask(const char *command);
+void lock_rig_tell(const char *command);
+void lock_rig_end_lease(void);
+bool lock_rig_is_held(void);
+
+/* Waits until the loss of "k" was told N times, and no more; why, the last time. */
+enum dlock_loss lock_rig_await_lost(unsigned n);
 
 /* Takes with WAIT_MS and LEASE_MS. */
 enum dlock_status lock_rig_take(struct dlock_session *session, const char *name,
@@ -118,8 +145,7 @@ void lock_rig_pass_off(const struct dlock_session *session,
                        struct dlock_grant *grant);
 
 /* A session of its own tries once. DLOCK_OK is given back again. */
-enum dlock_status lock_rig_probe(struct lock_rig *rig, const char *strategy,
-                                 const char *name);
+enum dlock_status lock_rig_probe(const char *strategy, const char *name);
 
 /* The machine's clock, with dice that always give the longest pause. Longer
  * throws are owner ids, and differ. */

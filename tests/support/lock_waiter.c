@@ -1,26 +1,25 @@
 /* See lock_waiter.h. */
 #include "tests/support/lock_waiter.h"
 
-#include "tests/support/unit_test.h"
-
 enum { QUEUED_MS = 120000, PATIENCE_MS = 60000 };
 
 static void *take(void *arg)
 {
     struct lock_waiter *waiter = arg;
+    struct dlock_terms terms = {.wait_ms = waiter->wait_ms,
+                                .lease_ms = waiter->lease_ms};
 
-    waiter->status = lock_rig_take(waiter->session, "k", waiter->wait_ms,
-                                   waiter->lease_ms, &waiter->grant);
+    waiter->status = dlock_acquire(waiter->session, "k", &terms, &waiter->grant,
+                                   &waiter->error);
     waiter->done_at_ms = lock_rig_now_ms();
-    waiter->turn = atomic_fetch_add(&waiter->rig->turns_n, 1);
+    waiter->turn = atomic_fetch_add(&rig.turns_n, 1);
     if (waiter->status == DLOCK_OK && !waiter->keep)
         (void)dlock_release(waiter->session, &waiter->grant, NULL);
     return NULL;
 }
 
-void lock_waiter_start(struct lock_rig *rig, struct lock_waiter *waiter)
+void lock_waiter_start(struct lock_waiter *waiter)
 {
-    waiter->rig = rig;
     assert_int_equal(pthread_create(&waiter->thread, NULL, take, waiter), 0);
 }
 
@@ -29,36 +28,34 @@ void lock_waiter_join(struct lock_waiter *waiter)
     assert_int_equal(pthread_join(waiter->thread, NULL), 0);
 }
 
-long long lock_queue_length(struct lock_rig *rig)
+long long lock_queue_length(void)
 {
-    return redis_server_number(rig->server, "ZCARD {k}:dlock-queue");
+    return lock_rig_ask("ZCARD {k}:dlock-queue");
 }
 
-void lock_queue_await(struct lock_rig *rig, long long n)
+void lock_queue_await(long long n)
 {
     uint64_t until_ms = lock_rig_now_ms() + PATIENCE_MS;
 
-    while (lock_queue_length(rig) != n) {
+    while (lock_queue_length() != n) {
         assert_true(lock_rig_now_ms() < until_ms);
         lock_rig_sleep_ms(1);
     }
 }
 
-void lock_waiter_queue_up(struct lock_rig *rig, struct lock_waiter *waiter,
-                          long long n)
+void lock_waiter_queue_up(struct lock_waiter *waiter, long long n)
 {
-    waiter->client = lock_rig_client(rig, "fair");
+    waiter->client = lock_rig_client("fair");
     waiter->session = lock_rig_session(waiter->client);
     waiter->lease_ms = QUEUED_MS;
     if (waiter->wait_ms == 0)
         waiter->wait_ms = QUEUED_MS;
-    lock_waiter_start(rig, waiter);
-    lock_queue_await(rig, n);
+    lock_waiter_start(waiter);
+    lock_queue_await(n);
 }
 
 void lock_waiter_close(struct lock_waiter *waiter)
 {
     lock_waiter_join(waiter);
-    dlock_session_close(waiter->session);
-    dlock_close(waiter->client);
+    lock_rig_close(waiter->client);
 }

@@ -14,27 +14,26 @@ struct lock_waiter {
     bool keep; /* gives nothing back */
     enum dlock_status status;
     struct dlock_grant grant;
+    struct dlock_error error;
     uint64_t done_at_ms;
     unsigned turn;        /* how many others were done before */
     struct dlock *client; /* its own, if it stands in a queue */
-    struct lock_rig *rig;
     pthread_t thread;
 };
 
-void lock_waiter_start(struct lock_rig *rig, struct lock_waiter *waiter);
+void lock_waiter_start(struct lock_waiter *waiter);
 void lock_waiter_join(struct lock_waiter *waiter);
 
 /* How many stand in the queue of the fair lock; and until they are so many. */
-long long lock_queue_length(struct lock_rig *rig);
-void lock_queue_await(struct lock_rig *rig, long long n);
+long long lock_queue_length(void);
+void lock_queue_await(long long n);
 
 /*
  * With a client of its own: returns when it stands in the queue as number N. It
  * waits for twenty seconds if nothing else is said, and so long is its lease.
  * Closing it waits for its end.
  */
-void lock_waiter_queue_up(struct lock_rig *rig, struct lock_waiter *waiter,
-                          long long n);
+void lock_waiter_queue_up(struct lock_waiter *waiter, long long n);
 void lock_waiter_close(struct lock_waiter *waiter);
 
 #endif

@@ -46,66 +46,71 @@ struct node_rig {
     unsigned longest_lease_ms;
     unsigned command_timeout_ms;
     const struct dlock_clock *clock;
+    atomic_uint ahead_ms;  /* of node_rig_ahead */
     struct node_user a, b; /* open until the next test */
     atomic_uint lost_n;    /* how often one of all users was told of a loss */
     atomic_int loss;       /* why, the last time */
 };
 
-/* A cmocka group state: all servers are started once. */
+extern struct node_rig nodes;
+
+/* The machine's clock, so much ahead as `nodes` says. */
+extern const struct dlock_clock node_rig_ahead;
+
+/* All servers are started once for the program. */
 int node_rig_setup(void **state);
 int node_rig_teardown(void **state);
 
 /* Between tests: all are up and empty, default options, N servers in the url. */
-void node_rig_fresh(struct node_rig *rig, unsigned n);
+void node_rig_fresh(unsigned n);
 
 /* Opens a and b anew, by the options of now. */
-void node_rig_open(struct node_rig *rig, const char *strategy);
+void node_rig_open(const char *strategy);
 
 /* Both for redlock, of whose servers each has a vote; leases are renewed every
  * third of LEASE_MS. */
-struct node_rig *node_rig_redlock(void **state, unsigned n, unsigned lease_ms);
+void node_rig_redlock(unsigned n, unsigned lease_ms);
 
 /* As SIGKILL and a new start without data; as SIGSTOP and SIGCONT. */
-void node_rig_kill(struct node_rig *rig, unsigned node);
-void node_rig_restart(struct node_rig *rig, unsigned node);
-void node_rig_pause(struct node_rig *rig, unsigned node);
-void node_rig_resume(struct node_rig *rig, unsigned node);
+void node_rig_kill(unsigned node);
+void node_rig_restart(unsigned node);
+void node_rig_pause(unsigned node);
+void node_rig_resume(unsigned node);
 
 /* Waits until the youngest server has been up for MS. */
-void node_rig_age(const struct node_rig *rig, unsigned ms);
+void node_rig_age(unsigned ms);
 
 /* The next N times that STEP comes to this phase at NODE, it fails. */
-void node_rig_fail(struct node_rig *rig, unsigned node, const char *step,
-                   enum dlock_phase phase, unsigned n);
+void node_rig_fail(unsigned node, const char *step, enum dlock_phase phase,
+                   unsigned n);
 
 /* Nothing fails any more. */
-void node_rig_mend(struct node_rig *rig);
+void node_rig_mend(void);
 
 /* Calls INSTEAD the next time, and lets the step go on. */
-void node_rig_call(struct node_rig *rig, unsigned node, const char *step,
-                   enum dlock_phase phase, void (*instead)(void *ctx),
-                   void *ctx);
+void node_rig_call(unsigned node, const char *step, enum dlock_phase phase,
+                   void (*instead)(void *ctx), void *ctx);
 
 /* One command to a server. */
-void node_rig_ask(const struct node_rig *rig, unsigned node,
-                  const char *command);
+void node_rig_ask(unsigned node, const char *command);
 
-/* Waits until the loss of N locks was told, and of no more. */
-void node_rig_await_lost(struct node_rig *rig, unsigned n);
+/* Waits until the loss of N locks was told, and of no more; why, the last time. */
+enum dlock_loss node_rig_await_lost(unsigned n);
 
 /* On how many servers that are up the lock "k" stands. */
-unsigned node_rig_held(const struct node_rig *rig);
+unsigned node_rig_held(void);
 
 /* How long b waits for "k", which a has and gives back after 300 ms. */
-uint64_t node_rig_wait_ms(struct node_rig *rig);
+uint64_t node_rig_wait_ms(void);
 
 /* One more user. */
-struct node_user node_rig_user(struct node_rig *rig, const char *strategy);
+struct node_user node_rig_user(const char *strategy);
 void node_user_close(struct node_user *user);
 
 /* What it does with "k"; what is left of its grant. */
 enum dlock_status node_take(struct node_user *user, unsigned wait_ms,
                             unsigned lease_ms);
+enum dlock_status node_extend(struct node_user *user, unsigned lease_ms);
 enum dlock_status node_give(struct node_user *user);
 uint64_t node_left_ms(const struct node_user *user);
 
