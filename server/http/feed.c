@@ -195,7 +195,8 @@ static void put_beat(struct viewer *viewer, FILE *out)
     viewer->beat_ms = viewer->feed->looked_ms;
 }
 
-/* All that there is to be told becomes the viewer's text. */
+/* All that there is to be told becomes the viewer's text; the time first, because the
+ * windows of sales are seen by it. */
 static void collect(struct viewer *viewer)
 {
     struct feed *feed = viewer->feed;
@@ -206,10 +207,10 @@ static void collect(struct viewer *viewer)
         return;
     pthread_mutex_lock(&feed->mutex);
     if (feed->looked_ms > viewer->since_ms) {
-        if (!put_events(viewer, out))
-            put_products(viewer, out);
         if (beat_is_due(viewer))
             put_beat(viewer, out);
+        if (!put_events(viewer, out))
+            put_products(viewer, out);
     }
     pthread_mutex_unlock(&feed->mutex);
     if (fclose(out) || !viewer->size) {

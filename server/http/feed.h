@@ -9,7 +9,7 @@
  * looks are rarer, because each look may mean a write to each viewer.
  *
  *   event     data
- *   products  the first page of GET /api/products: comes first, and after "lost"
+ *   products  the first page of GET /api/products: comes at first, and after "lost"
  *   product   one that is new or has changed, as in that page
  *   lost      {}: the viewer has missed events, because the ring has dropped the
  *             oldest or this process does not know the viewer's Last-Event-ID

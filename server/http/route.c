@@ -68,6 +68,8 @@ static const struct route routes[] = {
     {"GET", "/", handle_files_get, 0, NULL},
     {"GET", "/app.js", handle_files_get, 0, NULL},
     {"GET", "/shop.js", handle_files_get, 0, NULL},
+    {"GET", "/live.js", handle_files_get, 0, NULL},
+    {"GET", "/words.js", handle_files_get, 0, NULL},
     {"GET", "/orders.js", handle_files_get, 0, NULL},
     {"GET", "/admin.js", handle_files_get, 0, NULL},
     {"GET", "/style.css", handle_files_get, 0, NULL},
