@@ -43,7 +43,7 @@ function makeCard(id) {
 // What can be done with a product now, and what to say of it: words, a clock, a time.
 function saleState({ opens_at: opens, ends_at: ends, stock }, time) {
   if (ends && time >= Date.parse(ends)) return ['ended', text('ended', when(ends))];
-  if (opens && time < Date.parse(opens)) return ['soon', text('opensIn'), countdown(Date.parse(opens) - time), text('at', when(opens))];
+  if (opens && time < Date.parse(opens)) return ['soon', text('opensIn'), countdown(Date.parse(opens) - time), when(opens)];
   if (stock <= 0) return ['gone', text('soldOut')];
   return ['open', ends ? text('until', when(ends)) : ''];
 }

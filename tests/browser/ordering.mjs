@@ -139,7 +139,7 @@ test('opens by the clock of the shop, without a reload', async (page) => {
   await open(page);
   await page.evaluate('window.same = true');
   const early = card(page, 'Early');
-  await says(early.window, /^Opens in 0:0\d \(/);
+  await says(early.window, /^Opens in 0:0\d \d/);
   await says(early.item.getByRole('timer'), /^0:0\d$/);
   assert.match(await early.item.getAttribute('class'), /soon/, 'the last minute looks like it');
   await holdNews(page);
@@ -155,7 +155,7 @@ test('opens in days, ends, has ended', async (page) => {
   await putProduct(111, { name: 'Over', ends_at: '2020-01-01T12:00:00Z' });
   await open(page);
   await says(card(page, 'Late').window, /^Open until /);
-  await says(card(page, 'Distant').window, /^Opens in [\d,]+ days \(Jan 1, 2100, .*\)$/);
+  await says(card(page, 'Distant').window, /^Opens in [\d,]+ days Jan 1, 2100, /);
   await says(card(page, 'Over').window, /^Ended Jan 1, 2020/);
   await says(card(page, 'Late').window, /^Ended /);
   for (const name of ['Distant', 'Late', 'Over']) assert.equal(await card(page, name).button.isVisible(), false, name);
