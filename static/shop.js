@@ -135,7 +135,7 @@ export function noAnswer(reply) {
 export function explain(reply, { quantity, limit_per_user: limit } = {}) {
   const words = text('problems')[slug(reply)];
   const { title, detail, errors } = reply.body ?? {};
-  if (typeof words === 'function') return words({ quantity: count(quantity), limit: count(limit) });
+  if (typeof words === 'function') return words({ quantity: count(quantity), limit: count(limit), errors: errors ?? [] });
   if (words) return words;
   if (!title) return noAnswer(reply);
   const more = errors ? text('fields', errors) : detail ?? '';
@@ -145,8 +145,8 @@ export function explain(reply, { quantity, limit_per_user: limit } = {}) {
 // ---- showing ------------------------------------------------------------------
 
 // Only what has changed is touched, or a screen reader would never rest.
-export function setText(element, text) {
-  if (element.textContent !== text) element.textContent = text;
+export function setText(element, words) {
+  if (element.textContent !== words) element.textContent = words;
 }
 
 const said = new WeakMap(); // by answer: how to say it in any language
