@@ -314,6 +314,13 @@ enum store_status store_order_by_key(struct store_reader *reader,
                                      const char *key, struct store_order *order,
                                      struct store_error *error);
 
+/* Up to N orders with number > after, ascending. Of segment and fence nothing is
+ * said. */
+enum store_status
+store_order_list(struct store_reader *reader, int64_t after, size_t n,
+                 void (*on_order)(void *ctx, const struct store_order *order),
+                 void *ctx, struct store_error *error);
+
 /* Up to N products with id > after, ascending; *n_found says how many. */
 enum store_status store_product_list(struct store_reader *reader, int64_t after,
                                      size_t n, struct store_product products[],

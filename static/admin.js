@@ -1,7 +1,9 @@
 // For the administrator, while that part of the page is open: adding a product, its stock,
-// its sale's beginning and end, how its stock is split over segments; and the audit.
+// its sale's beginning and end, how its stock is split over segments; the audit, and all
+// orders as a file.
 
 import { call, count, explain, newKey, noAnswer, now, say, setText } from './shop.js';
+import { text } from './words.js';
 
 const admin = document.getElementById('admin');
 const token = document.getElementById('token');
@@ -13,15 +15,15 @@ function drawSegments(card, { segments, epoch, lock, stock_by_segment: inUse }) 
   const box = card.querySelector('.stocks');
   const most = Math.max(1, ...inUse.map((each) => each.initial));
   const stocks = inUse.map((each) => each.stock);
-  const range = `${count(Math.min(...stocks))} to ${count(Math.max(...stocks))} left in each`;
-  const some = inUse.length === segments ? '' : `${inUse.length} of `;
-  setText(card.querySelector('.split-text'), `${some}${segments} ${segments === 1 ? 'segment' : 'segments'}, epoch ${epoch}, lock ${lock}`);
+  const range = text('range', count(Math.min(...stocks)), count(Math.max(...stocks)));
+  delete card.querySelector('.split-text').dataset.word;
+  setText(card.querySelector('.split-text'), text('segmentsOf', inUse.length, segments, epoch, lock));
   if (box.getAttribute('aria-label') !== range) box.setAttribute('aria-label', range);
   box.classList.toggle('many', inUse.length > 32);
   while (box.children.length > inUse.length) box.lastElementChild.remove();
   while (box.children.length < inUse.length) box.append(document.getElementById('segment').content.firstElementChild.cloneNode(true));
   inUse.forEach((each, i) => {
-    box.children[i].title = `Segment ${each.segment}: ${count(each.stock)} of ${count(each.initial)} left`;
+    box.children[i].title = text('segment', each.segment, count(each.stock), count(each.initial));
     box.children[i].firstElementChild.style.blockSize = `${((100 * each.stock) / most).toFixed(1)}%`;
   });
 }
@@ -53,9 +55,10 @@ async function administer(place, act, done) {
   for (const button of buttons) button.ariaDisabled = 'true';
   const reply = await act({ token: token.value });
   for (const button of buttons) button.ariaDisabled = null;
-  if (reply.status >= 200 && reply.status < 300 && reply.body) say(answer, done(reply.body), done.kind?.(reply.body) ?? 'yes');
-  else if (reply.body && reply.status < 500) say(answer, `Not done: ${explain(reply)}`, 'no');
-  else say(answer, `${noAnswer(reply)} We do not know whether it was done.`, 'no');
+  const isDone = reply.status >= 200 && reply.status < 300 && (reply.body || reply.parts);
+  if (isDone) say(answer, () => done(reply.body, reply), done.kind?.(reply.body) ?? 'yes');
+  else if (reply.body && reply.status < 500) say(answer, () => text('notDone', reply.isTaken ? text('taken') : explain(reply)), 'no');
+  else say(answer, () => text('doneInDoubt', noAnswer(reply)), 'no');
   return reply;
 }
 
@@ -75,9 +78,9 @@ export function wireAdmin(card, id, refresh) {
   const patch = (body, done) => ask((access) => call('PATCH', path, { body, ...access }), done);
 
   onSubmit('.resize', () => patch({ segments: Number(place.querySelector('.segments').value) },
-    ({ segments }) => `Split over ${segments} ${segments === 1 ? 'segment' : 'segments'}.`));
+    ({ segments }) => text('splitOver', segments)));
   onClick('.warmup', () => ask((access) => call('POST', `${path}/warmup`, access),
-    (warm) => (warm.in_redis ? 'Its stock hints are in Redis.' : 'Redis has no stock hints now; orders do without.')));
+    (warm) => text(warm.in_redis ? 'warm' : 'notWarm')));
   // A restock keeps its key until it is done: pressed again it adds nothing twice.
   let key = newKey();
   let units = 0;
@@ -86,12 +89,12 @@ export function wireAdmin(card, id, refresh) {
     if (quantity !== units) key = newKey();
     units = quantity;
     const reply = await ask((access) => call('POST', `${path}/restock`, { body: { quantity }, key, ...access }),
-      ({ stock }) => `${count(quantity)} more: ${count(stock)} are left now.`);
+      ({ stock }) => text('restocked', count(quantity), count(stock)));
     if (reply?.status === 200) key = newKey();
   });
   const iso = (ms) => new Date(ms).toISOString();
-  onClick('.open', () => patch({ opens_at: null, ends_at: null }, () => 'Open, without an end.'));
-  onClick('.close', () => patch({ opens_at: null, ends_at: iso(now()) }, () => 'Closed.'));
+  onClick('.open', () => patch({ opens_at: null, ends_at: null }, () => text('opened')));
+  onClick('.close', () => patch({ opens_at: null, ends_at: iso(now()) }, () => text('closed')));
 }
 
 // ---- a new product, and the audit -----------------------------------------------
@@ -110,9 +113,8 @@ function newProduct(form) {
 const FAULTS = ['oversold', 'undersold', 'phantom', 'negative', 'stranded', 'duplicates', 'over_limit', 'miscounted', 'fence_regressions', 'lost'];
 
 function verdict(audit) {
-  if (audit.balanced) return `The ledger adds up: ${count(audit.sold)} sold in ${count(audit.orders)} orders, ${count(audit.cancelled)} cancelled.`;
-  const faults = FAULTS.filter((name) => audit[name]).map((name) => `${count(audit[name])} ${name.replace('_', ' ')}`);
-  return `The ledger does not add up: ${faults.join(', ')}.`;
+  if (audit.balanced) return text('balanced', count(audit.sold), count(audit.orders), count(audit.cancelled));
+  return text('unbalanced', FAULTS.filter((name) => audit[name]).map((name) => [name, count(audit[name])]));
 }
 verdict.kind = ({ balanced }) => (balanced ? 'yes' : 'no');
 
@@ -126,14 +128,48 @@ export function wireAdminPart(refresh) {
     const reply = await administer(form, async (access) => {
       const there = await call('GET', path); // PUT would change a product that is there
       return there.status === 404 ? call('PUT', path, { body, ...access })
-        : { ...there, body: there.status === 200 ? { title: 'This number has a product already' } : there.body, status: there.status === 200 ? 409 : there.status };
-    }, ({ name, stock }) => `Added: ${name}, ${count(stock)} in stock.`);
+        : { ...there, isTaken: there.status === 200, status: there.status === 200 ? 409 : there.status };
+    }, ({ name, stock }) => text('added', name, count(stock)));
     if (reply?.status === 201) form.reset();
     refresh();
   });
   document.getElementById('audit').addEventListener('click', () => {
     administer(document.getElementById('ledger'), (access) => call('GET', '/api/audit', access), verdict);
   });
+  document.getElementById('export').addEventListener('click', () => {
+    administer(document.getElementById('ledger'), exportOrders, exported);
+  });
+}
+
+// All pages, one after the other; all or nothing.
+async function exportOrders(access) {
+  const parts = [];
+  let next = '/api/orders.csv';
+  let reply;
+  while (next) {
+    reply = await call('GET', next, access);
+    if (reply.status !== 200) return reply;
+    parts.push(reply.raw);
+    ({ next } = reply);
+  }
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(new Blob(parts, { type: 'text/csv' }));
+  link.download = 'orders.csv';
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60000); // the browser has begun to read it
+  return { ...reply, parts };
+}
+
+// Lines but for the head's; no field has a line's end in it.
+const exported = (_, { parts }) => text('exported', count(parts.reduce((n, part) => n + part.split('\n').length - 1, -1)));
+
+// The words of this part, explained.
+export function drawWords() {
+  document.getElementById('glossary').replaceChildren(...text('glossary').flat().map((words, i) => {
+    const element = document.createElement(i % 2 ? 'dd' : 'dt');
+    element.textContent = words;
+    return element;
+  }));
 }
 
 document.getElementById('credentials').addEventListener('submit', (event) => event.preventDefault());

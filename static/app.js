@@ -1,15 +1,15 @@
-// The page at /: what is on sale, kept fresh while somebody looks at it, and a
-// button for each product. The answer to a press stands at the product. All it
-// knows comes from the interface in /openapi.json.
+// The page at /: what is on sale, live while somebody looks at it, and a button for
+// each product. The answer to a press stands at the product. All it knows comes from
+// the interface in /openapi.json.
 
-import { drawAdmin, isAdmin, refreshSegments, wireAdmin, wireAdminPart } from './admin.js';
-import { askOrders, beginOrder, confirmOrder, doubtOrder, forgetOrder } from './orders.js';
-import { call, count, countdown, explain, money, newKey, noAnswer, now, owedMs, placeOrder, say, sayLater, setText, sleep, when } from './shop.js';
+import { drawAdmin, drawWords, isAdmin, refreshSegments, wireAdmin, wireAdminPart } from './admin.js';
+import { drawLink, follow, refresh } from './live.js';
+import { askOrders, beginOrder, confirmOrder, doubtOrder, drawOrders, forgetOrder } from './orders.js';
+import { count, countdown, explain, money, newKey, noAnswer, now, placeOrder, say, sayAgain, sayLater, setText, sleep, when } from './shop.js';
+import { choose, fill, language, text } from './words.js';
 
-const POLL_MS = 2000;
-const POLL_MS_MAX = 30000; // while the shop does not answer
 const TICK_MS = 250; // of countdowns
-const OWED_MS = 2000; // without a reply for so long, the shop is not called live
+const SOON_MS = 60000; // the last minute before a sale looks like it
 const REST_MS = 1000; // after an answer a button rests, so that a double click is one press
 
 const $ = (id) => document.getElementById(id);
@@ -20,6 +20,8 @@ const cards = new Map(); // product id -> {card, product}
 function makeCard(id) {
   const card = $('product').content.firstElementChild.cloneNode(true);
   const button = card.querySelector('.buy button');
+  fill(card);
+  card.id = `product-${id}`;
   card.querySelector('.name').id = `name-${id}`;
   button.id = `order-${id}`;
   button.setAttribute('aria-labelledby', `order-${id} name-${id}`);
@@ -38,20 +40,25 @@ function makeCard(id) {
   return card;
 }
 
-// What can be done with a product now, and what to say of it.
+// What can be done with a product now, and what to say of it: words, a clock, a time.
 function saleState({ opens_at: opens, ends_at: ends, stock }, time) {
-  if (ends && time >= Date.parse(ends)) return ['ended', `Ended ${when(ends)}`];
-  if (opens && time < Date.parse(opens)) return ['soon', `Opens in ${countdown(Date.parse(opens) - time)} (${when(opens)})`];
-  if (stock <= 0) return ['gone', 'Sold out'];
-  return ['open', ends ? `Open until ${when(ends)}` : ''];
+  if (ends && time >= Date.parse(ends)) return ['ended', text('ended', when(ends))];
+  if (opens && time < Date.parse(opens)) return ['soon', text('opensIn'), countdown(Date.parse(opens) - time), when(opens)];
+  if (stock <= 0) return ['gone', text('soldOut')];
+  return ['open', ends ? text('until', when(ends)) : ''];
 }
 
 // The part that changes with time alone.
 function drawState({ card, product }) {
-  const [state, text] = saleState(product, now());
+  const [state, words, clock = '', at = ''] = saleState(product, now());
   const form = card.querySelector('.buy');
+  const isSoon = state === 'soon' && Date.parse(product.opens_at) - now() <= SOON_MS;
+  card.classList.toggle('opened', card.classList.contains('opened') || (card.dataset.state === 'soon' && state === 'open'));
   card.dataset.state = state;
-  setText(card.querySelector('.window'), text);
+  card.classList.toggle('soon', isSoon);
+  setText(card.querySelector('.window .words'), words);
+  setText(card.querySelector('.clock'), clock);
+  setText(card.querySelector('.window .at'), at);
   // A press that is under way keeps its button, and with it the focus.
   const hide = state !== 'open' && form.querySelector('button').ariaDisabled !== 'true';
   const focused = hide && form.contains(document.activeElement);
@@ -65,8 +72,8 @@ function drawCard({ card, product }) {
   const limit = product.limit_per_user;
   setText(card.querySelector('.name'), product.name);
   setText(card.querySelector('.price'), money(product.price_cents));
-  setText(card.querySelector('.left'), `${count(product.stock)} of ${count(product.initial)} left`);
-  setText(card.querySelector('.limit'), limit ? `${count(limit)} per customer` : '');
+  setText(card.querySelector('.left'), text('left', count(product.stock), count(product.initial)));
+  setText(card.querySelector('.limit'), limit ? text('each', count(limit)) : '');
   bar.setAttribute('aria-valuemax', Math.max(1, product.initial));
   bar.setAttribute('aria-valuenow', Math.max(0, product.stock));
   bar.setAttribute('aria-valuetext', card.querySelector('.left').textContent);
@@ -75,17 +82,22 @@ function drawCard({ card, product }) {
   drawAdmin(card, product);
 }
 
+function drawProduct(product) {
+  const { id } = product;
+  if (!cards.has(id)) {
+    cards.set(id, { card: makeCard(id) });
+    $('products').append(cards.get(id).card);
+    $('empty').hidden = true;
+    drawOrders(); // some may stand in it
+  }
+  cards.get(id).product = product;
+  drawCard(cards.get(id));
+  drawState(cards.get(id));
+}
+
 function drawProducts({ products, next }) {
   const seen = new Set(products.map((product) => product.id));
-  for (const product of products) {
-    if (!cards.has(product.id)) {
-      cards.set(product.id, { card: makeCard(product.id) });
-      $('products').append(cards.get(product.id).card);
-    }
-    cards.get(product.id).product = product;
-    drawCard(cards.get(product.id));
-    drawState(cards.get(product.id));
-  }
+  for (const product of products) drawProduct(product);
   for (const [id, { card }] of cards) {
     if (seen.has(id)) continue;
     card.remove();
@@ -93,23 +105,20 @@ function drawProducts({ products, next }) {
   }
   $('empty').hidden = products.length > 0;
   $('more').hidden = next === null;
-  setText($('more'), `These are the first ${count(products.length)} products.`);
+  setText($('more'), text('first', count(products.length)));
 }
 
 // ---- ordering -----------------------------------------------------------------
 
-function ordered(what, order) {
-  const total = order.total_cents === null ? '' : `, ${money(order.total_cents)} in all`;
-  return `Ordered: ${what}${total}.`;
-}
+const ordered = (what, { total_cents: total }) => text('ordered', what, total === null ? '' : money(total));
 
 // An order in doubt is asked for by its key from now on; see askOrders().
 function resolveDoubt(answer, key, what, reply) {
-  say(answer, `${noAnswer(reply)} We do not know yet whether this was ordered. We keep asking.`, 'wait');
+  say(answer, () => text('inDoubt', noAnswer(reply)), 'wait');
   return new Promise((resolve) => {
     doubtOrder(key, (state, order) => {
-      if (state === 'unknown') sayLater(answer, 'Not ordered: your order did not reach the shop. Please try again.', 'no');
-      else if (order) sayLater(answer, ordered(what, order), 'yes');
+      if (state === 'unknown') sayLater(answer, () => text('notOrdered', text('notReached')), 'no');
+      else if (order) sayLater(answer, () => ordered(what, order), 'yes');
       resolve();
     });
   });
@@ -124,74 +133,56 @@ async function buy(id) {
   const key = newKey();
   if (button.ariaDisabled === 'true') return;
   if (!$('buyer').reportValidity()) {
-    say(answer, 'Not ordered: please give your customer number first.', 'no');
+    say(answer, () => text('notOrdered', text('noCustomer')), 'no');
     return;
   }
   button.ariaDisabled = 'true';
-  setText(button, 'Ordering');
-  say(answer, '', 'wait');
+  button.dataset.word = 'ordering';
+  setText(button, text('ordering'));
+  say(answer, () => '', 'wait');
   remember('user', $('user').value);
-  beginOrder({ key, name: product.name, quantity });
+  beginOrder({ key, product: id, name: product.name, quantity });
   const order = { product_id: id, user_id: Number($('user').value), quantity };
-  const { reply, known } = await placeOrder(order, key, (text) => say(answer, text, 'wait'));
+  const { reply, known } = await placeOrder(order, key, (says) => say(answer, says, 'wait'));
   if (!known) {
     await resolveDoubt(answer, key, what, reply);
   } else if (reply.status === 201) {
     confirmOrder(key, reply.body);
-    say(answer, ordered(what, reply.body), 'yes');
+    say(answer, () => ordered(what, reply.body), 'yes');
   } else {
     forgetOrder(key);
-    say(answer, `Not ordered: ${explain(reply, { ...product, quantity })}`, 'no');
+    say(answer, () => text('notOrdered', explain(reply, { ...product, quantity })), 'no');
   }
   refresh();
-  setText(button, 'Order');
+  button.dataset.word = 'order';
+  setText(button, text('order'));
   await sleep(REST_MS);
   button.ariaDisabled = null;
   if (cards.has(id)) drawState(cards.get(id));
 }
 
-// ---- staying fresh --------------------------------------------------------------
+// ---- the language ---------------------------------------------------------------
 
-let failures = 0;
-let waitMs = POLL_MS;
-let running = null; // the refresh under way: there is never a second one
-let link = { live: '', text: 'Connecting' }; // as the last reply has it
-
-// Each tick: the last reply says nothing of a shop that has hung since.
-function drawLink() {
-  const { live, text } = owedMs() < OWED_MS ? link : { live: false, text: `${noAnswer({ status: 0 })} Waiting.` };
-  $('link').dataset.live = live;
-  setText($('link'), text);
-}
-
-function heard(reply) {
-  const live = reply.status === 200 && reply.body !== null;
-  failures = live ? 0 : failures + 1;
-  waitMs = Math.max(reply.retryS * 1000, Math.min(POLL_MS * 2 ** failures, POLL_MS_MAX));
-  link = { live, text: live ? 'Live' : `${noAnswer(reply)} Trying again.` };
-  drawLink();
-  return live;
-}
-
-async function refreshOnce() {
-  const reply = await call('GET', '/api/products?limit=200');
-  if (!heard(reply)) return;
-  drawProducts(reply.body);
-  await askOrders();
-  if (isAdmin()) await refreshSegments([...cards].map(([id, { card }]) => [id, card]));
-}
-
-function refresh() {
-  running ??= refreshOnce().finally(() => { running = null; });
-  return running;
-}
-
-// Some pages wait longer and some shorter, so that a crowd does not ask in step.
-async function watch() {
-  for (;;) {
-    if (!document.hidden) await refresh();
-    await sleep(waitMs * (0.8 + 0.4 * Math.random()));
+function speak() {
+  document.documentElement.lang = language === 'zh' ? 'zh-CN' : language;
+  document.title = text('title');
+  fill(document);
+  for (const id of ['en', 'zh']) $(id).setAttribute('aria-pressed', id === language);
+  for (const each of cards.values()) {
+    drawCard(each);
+    drawState(each);
   }
+  drawWords();
+  drawOrders();
+  drawLink();
+  sayAgain();
+}
+
+for (const id of ['en', 'zh']) {
+  $(id).addEventListener('click', () => {
+    choose(id);
+    speak();
+  });
 }
 
 // ---- beginning ------------------------------------------------------------------
@@ -218,10 +209,17 @@ $('admin').addEventListener('toggle', () => {
   scrollBy(0, $('admin').getBoundingClientRect().top - top); // the cards above have grown
   refresh();
 });
-document.addEventListener('visibilitychange', () => { if (!document.hidden) refresh(); });
 setInterval(() => {
   cards.forEach(drawState);
   drawLink();
 }, TICK_MS);
 wireAdminPart(refresh);
-watch();
+speak();
+follow({
+  onProducts: drawProducts,
+  onProduct: drawProduct,
+  onNews: async () => {
+    await askOrders();
+    if (isAdmin()) await refreshSegments([...cards].map(([id, { card }]) => [id, card]));
+  },
+});

@@ -3,14 +3,16 @@
 // then, a reload finds out.
 
 import { call, count, explain, money, noAnswer, say, setText, slug, when } from './shop.js';
+import { text } from './words.js';
 
 const ORDERS_MAX = 10;
 const LATE_MS = 10000; // so long an order whose reply was lost may still arrive
+const narrow = matchMedia('(max-width: 59.99rem)'); // as in style.css
 
 const items = new Map(); // key -> {element, order (as the shop has it), state, onKnown}
 let memory = null; // the list, if the browser does not store it
 
-// ---- what the browser keeps: {key, name, quantity, at}, newest first --------------
+// ---- what the browser keeps: {key, product, name, quantity, at}, newest first --------------
 
 function isEntry(entry) {
   return typeof entry?.key === 'string' && typeof entry.name === 'string'
@@ -36,17 +38,17 @@ function keep(list) {
   } catch {
     memory = last; // then they are known until the page is left
   }
-  draw();
+  drawOrders();
 }
 
 // ---- drawing ----------------------------------------------------------------------
 
 const STATES = {
-  sending: () => 'Being sent',
-  asking: () => 'We do not know yet. Asking.',
-  placed: (order) => `Ordered ${when(order.created_at)}`,
-  cancelled: (order) => `Cancelled ${when(order.cancelled_at)}`,
-  unknown: () => 'Not ordered: the shop does not know this order.',
+  sending: () => text('sending'),
+  asking: () => text('asking'),
+  placed: (order) => text('placed', when(order.created_at)),
+  cancelled: (order) => text('cancelled', when(order.cancelled_at)),
+  unknown: () => text('unknown'),
 };
 
 function makeItem(entry) {
@@ -54,28 +56,28 @@ function makeItem(entry) {
   const what = `${count(entry.quantity)} × ${entry.name}`;
   const item = { element, what, order: null, state: 'asking', onKnown: null };
   element.querySelector('.what').textContent = what;
-  element.querySelector('.cancel').setAttribute('aria-label', `Cancel ${what}`);
   element.querySelector('.cancel').addEventListener('click', () => cancel(item));
   return item;
 }
 
-function drawItem({ element, order, state }) {
+function drawItem({ element, what, order, state }) {
   element.dataset.state = state;
   setText(element.querySelector('.state'), STATES[state](order));
   setText(element.querySelector('.total'), order?.total_cents != null ? money(order.total_cents) : '');
-  element.querySelector('.cancel').hidden = state !== 'placed';
-  drawLast();
+  const button = element.querySelector('.cancel');
+  button.hidden = state !== 'placed';
+  setText(button, text('cancel'));
+  button.setAttribute('aria-label', text('cancelWhat', what));
 }
 
-// On a phone the list is below all products: the last one is told at the top, too.
-function drawLast() {
-  const link = document.getElementById('last-order');
-  const last = items.get(kept()[0]?.key);
-  link.hidden = !last;
-  if (last) setText(link, `${last.what}: ${STATES[last.state](last.order)}`);
+// Beside the products is the list; where there is no room beside, an order stands in its
+// product's card, below the button.
+function placeOf({ product }) {
+  const list = document.getElementById('orders');
+  return narrow.matches ? document.querySelector(`#product-${Number(product)} .mine`) ?? list : list;
 }
 
-function draw() {
+export function drawOrders() {
   const list = kept();
   const keys = new Set(list.map((entry) => entry.key));
   for (const [key, item] of items) {
@@ -84,22 +86,25 @@ function draw() {
     item.onKnown?.('dropped', null);
     items.delete(key);
   }
-  list.forEach((entry, place) => {
+  const places = new Map(); // how many each has
+  for (const entry of list) {
     if (!items.has(entry.key)) items.set(entry.key, makeItem(entry));
     const item = items.get(entry.key);
-    const box = document.getElementById('orders');
+    const box = placeOf(entry);
+    const place = places.get(box) ?? 0;
+    places.set(box, place + 1);
     drawItem(item);
     if (box.children[place] !== item.element) box.insertBefore(item.element, box.children[place]);
-  });
+  }
   document.getElementById('no-orders').hidden = list.length > 0;
-  drawLast();
+  document.querySelector('.aside').hidden = list.length > 0 && !document.getElementById('orders').children.length;
 }
 
 function settle(key, state, order) {
   const item = items.get(key);
   if (!item) return;
   Object.assign(item, { state, order });
-  draw();
+  drawOrders();
   item.onKnown?.(state, order);
   item.onKnown = null;
 }
@@ -150,15 +155,15 @@ async function cancel(item) {
   button.ariaDisabled = null;
   if (reply.status === 200 && reply.body) {
     Object.assign(item, { state: reply.body.state, order: reply.body });
-    say(answer, 'Cancelled. It is back in stock.', 'yes');
+    say(answer, () => text('cancelDone'), 'yes');
     answer.focus({ preventScroll: true }); // the button goes
     drawItem(item);
   } else if (reply.body) {
-    say(answer, `Not cancelled: ${explain(reply)}`, 'no');
+    say(answer, () => text('notCancelled', explain(reply)), 'no');
   } else {
-    say(answer, `${noAnswer(reply)} We do not know whether it was cancelled. Press again.`, 'no');
+    say(answer, () => text('cancelInDoubt', noAnswer(reply)), 'no');
   }
 }
 
-addEventListener('storage', draw);
-draw();
+addEventListener('storage', drawOrders);
+narrow.addEventListener('change', drawOrders);

@@ -1,6 +1,8 @@
 // Talking to the shop, and putting into words what it says. Requests have a
 // bound, orders are safe to repeat, and "no" and "don't know" stay apart.
 
+import { locale, text } from './words.js';
+
 const TIMEOUT_MS = 15000; // for one request
 const TRIES_MAX = 4; // of one order, all with the same key
 const WAIT_S_MAX = 10; // between two of them
@@ -16,17 +18,17 @@ export function owedMs() {
   return oldest ? performance.now() - oldest.at : 0;
 }
 
-// The server's time of day. A Date header is cut to seconds, so the latest of
-// all is the nearest; our own clock may be wrong by hours.
+// The server's time of day. A Date header is cut to seconds, and a beat takes its time,
+// so the latest of all is the nearest; our own clock may be wrong by hours.
 export const now = () => (ahead === -Infinity ? Date.now() : ahead + performance.now());
 
-function readClock(date) {
+export function readClock(date) {
   const ms = Date.parse(date);
   if (!Number.isNaN(ms)) ahead = Math.max(ahead, ms - performance.now());
 }
 
-// A reply as {status, body}; status 0 = there was none, or only a part of it;
-// body null = it is not JSON. TOKEN is the administrator's.
+// A reply as {status, body, raw, next}; status 0 = there was none, or only a part of it;
+// body null = it is not JSON. next: the page after this one. TOKEN is the administrator's.
 export async function call(method, path, { body, key, token } = {}) {
   const headers = { Accept: 'application/json' };
   if (token) headers.Authorization = `Bearer ${token}`;
@@ -37,9 +39,10 @@ export async function call(method, path, { body, key, token } = {}) {
   try {
     const reply = await fetch(path, { method, headers, body: body && JSON.stringify(body),
       cache: 'no-store', signal: AbortSignal.timeout(TIMEOUT_MS) });
-    const text = await reply.text();
+    const raw = await reply.text();
     readClock(reply.headers.get('Date'));
-    return { status: reply.status, body: parse(text), retryS: Number(reply.headers.get('Retry-After')) || 0 };
+    return { status: reply.status, body: parse(raw), raw, retryS: Number(reply.headers.get('Retry-After')) || 0,
+      next: /^<(.*)>; rel="next"$/.exec(reply.headers.get('Link'))?.[1] };
   } catch {
     return { status: 0, body: null, retryS: 0 };
   } finally {
@@ -47,9 +50,9 @@ export async function call(method, path, { body, key, token } = {}) {
   }
 }
 
-function parse(text) {
+function parse(raw) {
   try {
-    return JSON.parse(text);
+    return JSON.parse(raw);
   } catch {
     return null;
   }
@@ -94,25 +97,23 @@ export async function placeOrder(order, key, tell) {
     if (!NOT_NOW.has(slug(reply))) known = false;
     const waitS = reply.retryS || tries;
     if (tries === TRIES_MAX || waitS > WAIT_S_MAX) return { reply, known };
-    if (known) tell(`The shop is busy. Trying again in ${waitS} s.`);
-    else tell(`${noAnswer(reply)} We do not know yet whether this was ordered. Asking.`);
+    const told = known; // as it is now
+    tell(() => (told ? text('busy', waitS) : text('askingNow', noAnswer(reply))));
     await sleep(waitS * 1000);
   }
 }
 
 // ---- words --------------------------------------------------------------------
 
-const price = new Intl.NumberFormat(undefined, { style: 'currency', currency: 'EUR' });
+export const money = (cents) => (cents / 100).toLocaleString(locale(), { style: 'currency', currency: 'EUR' });
 
-export const money = (cents) => price.format(cents / 100);
-
-export const count = (n) => n.toLocaleString();
+export const count = (n) => n?.toLocaleString(locale());
 
 // Today without the date.
 export function when(time) {
   const date = new Date(time);
   const today = date.toDateString() === new Date(now()).toDateString();
-  return date.toLocaleString(undefined, today ? { timeStyle: 'medium' } : { dateStyle: 'medium', timeStyle: 'short' });
+  return date.toLocaleString(locale(), today ? { timeStyle: 'medium' } : { dateStyle: 'medium', timeStyle: 'short' });
 }
 
 // "3 days", then "47:59:59"; rounded up: it says 0:01 until the moment has come.
@@ -121,55 +122,49 @@ export function countdown(ms) {
   const pad = (n) => String(n).padStart(2, '0');
   const hours = Math.floor(s / 3600);
   const minutes = Math.floor((s % 3600) / 60);
-  if (hours >= 48) return `${count(Math.floor(hours / 24))} days`;
+  if (hours >= 48) return text('days', count(Math.floor(hours / 24)));
   return `${hours ? `${hours}:${pad(minutes)}` : minutes}:${pad(s % 60)}`;
 }
 
 export function noAnswer(reply) {
-  if (reply.status !== 0) return 'The shop has trouble just now.';
-  return navigator.onLine ? 'The shop does not answer.' : 'You are offline.';
+  if (reply.status !== 0) return text('trouble');
+  return text(navigator.onLine ? 'silent' : 'offline');
 }
 
-const REFUSALS = {
-  'sold-out': ({ quantity }) => (quantity > 1 ? `fewer than ${count(quantity)} are left.` : 'sold out.'),
-  'purchase-limit': ({ limit_per_user: limit }) => `one customer may buy ${count(limit)} in all.`,
-  'sale-not-open': () => 'the sale is not open yet.',
-  'sale-ended': () => 'the sale has ended.',
-  'no-such-product': () => 'this is not on sale any more.',
-  'too-many-in-flight': () => 'too many orders come from your address just now. Please try again in a moment.',
-  overloaded: () => 'the shop is too busy just now. Please try again in a moment.',
-  'lock-timeout': () => 'the shop is too busy just now. Please try again in a moment.',
-  'lock-unreachable': () => 'the shop has trouble just now. Please try again in a minute.',
-  'shutting-down': () => 'the shop is being restarted. Please try again in a minute.',
-  forbidden: () => 'only the administrator may do that. Is the admin token right?',
-  'no-such-order': () => 'the shop does not know this order.',
-};
-
 // Why not, for a person. ORDER has what the words need of an order and its product.
-export function explain(reply, order = {}) {
-  const words = REFUSALS[slug(reply)];
+export function explain(reply, { quantity, limit_per_user: limit } = {}) {
+  const words = text('problems')[slug(reply)];
   const { title, detail, errors } = reply.body ?? {};
-  if (words) return words(order);
+  if (typeof words === 'function') return words({ quantity: count(quantity), limit: count(limit), errors: errors ?? [] });
+  if (words) return words;
   if (!title) return noAnswer(reply);
-  const more = (errors ?? []).map((e) => `${e.field} ${e.detail}`).join('; ') || detail;
-  return more && more.toLowerCase() !== title.toLowerCase() ? `${title} (${more}).` : `${title}.`;
+  const more = errors ? text('fields', errors) : detail ?? '';
+  return text('because', title, more.toLowerCase() === title.toLowerCase() ? '' : more);
 }
 
 // ---- showing ------------------------------------------------------------------
 
 // Only what has changed is touched, or a screen reader would never rest.
-export function setText(element, text) {
-  if (element.textContent !== text) element.textContent = text;
+export function setText(element, words) {
+  if (element.textContent !== words) element.textContent = words;
 }
 
-// The answer stands where somebody pressed. KIND: yes, no, wait.
-export function say(answer, text, kind) {
-  sayLater(answer, text, kind);
+const said = new WeakMap(); // by answer: how to say it in any language
+
+// The answer stands where somebody pressed. WHAT makes the text. KIND: yes, no, wait.
+export function say(answer, what, kind) {
+  sayLater(answer, what, kind);
   answer.scrollIntoView({ block: 'nearest' });
 }
 
 // Whoever reads something else by then is left there.
-export function sayLater(answer, text, kind) {
+export function sayLater(answer, what, kind) {
   answer.dataset.kind = kind;
-  setText(answer, text);
+  said.set(answer, what);
+  setText(answer, what());
+}
+
+// After another language was chosen.
+export function sayAgain() {
+  for (const answer of document.querySelectorAll('.answer')) setText(answer, said.get(answer)?.() ?? '');
 }

@@ -58,6 +58,8 @@ static const struct {
                              "Open HTTP connections."},
     [METRICS_CONNECTIONS_LIMIT] = {"stockade_connections_limit", "gauge",
                                    "Connections that may be open."},
+    [METRICS_VIEWERS] = {"stockade_viewers", "gauge",
+                         "Open connections of GET /api/events."},
     [METRICS_READY] = {"stockade_ready", "gauge",
                        "1 if an order would succeed, as far as was heard."},
     [METRICS_STOCK] = {"stockade_stock_units", "gauge",

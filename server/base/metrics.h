@@ -29,6 +29,7 @@ enum metrics_value {
     METRICS_WAITING_LIMIT,     /* how many of them there may be */
     METRICS_CONNECTIONS,       /* open; those about to be cut not counted */
     METRICS_CONNECTIONS_LIMIT, /* how many of them there may be */
+    METRICS_VIEWERS,           /* of GET /api/events */
     METRICS_READY,             /* 1: an order would succeed; 0 */
     METRICS_STOCK,             /* units left, of all products */
     METRICS_STRANDED,          /* units that are in retired segments */

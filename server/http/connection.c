@@ -6,6 +6,7 @@
 #include "server/http/connection.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <microhttpd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,8 @@
 
 #define NEVER     UINT64_MAX
 #define LINGER_US 1000000 /* for a client to read why it is cut */
+
+#define NEWS_BYTES 4096 /* at a time, of a reply without an end */
 
 static uint64_t limit_us(const struct connection *connection)
 {
@@ -95,6 +98,7 @@ void connection_finish(struct connection *connection)
         atomic_fetch_sub(&request->loop->requests, 1);
     request->limited = NULL;
     request->counted = false;
+    feed_leave(&request->viewer);
     request_end(request);
 }
 
@@ -204,6 +208,84 @@ static struct MHD_Response *response_to(struct response *kept,
     return kept->mhd;
 }
 
+/* A suspended connection is not seen to break by the library. */
+static bool has_left(const struct connection *connection)
+{
+    char byte;
+    ssize_t n = recv(connection->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+
+    return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+}
+
+/*
+ * More for one who watches. Its connection is suspended while there is nothing,
+ * because the library would ask in every pass; and looks again by its timer, so no
+ * other thread has to know of it. Each piece has a time limit, as a request has: who
+ * does not read is cut.
+ */
+static ssize_t read_news(void *cls, uint64_t at, char *bytes, size_t size)
+{
+    struct connection *connection = cls;
+    struct request *request = &connection->request;
+    struct loop *loop = request->loop;
+    struct viewer *viewer = &request->viewer;
+
+    (void)at;
+    if (loop->draining)
+        return MHD_CONTENT_READER_END_OF_STREAM;
+    size = feed_read(viewer, bytes, size);
+    set_due(connection, loop->now_us + (size ? limit_us(connection)
+                                             : feed_pause_us(viewer->feed)));
+    /* Told of an error the library might keep the connection: a write that fails
+     * is what it always ends one for. */
+    if (!size && (!connection->timer.place || has_left(connection))) {
+        shutdown(connection->fd, SHUT_RDWR);
+        bytes[size++] = '\n';
+    }
+    if (size) {
+        loop_again(loop);
+        return (ssize_t)size;
+    }
+    viewer->is_asleep = true;
+    loop->suspended++;
+    MHD_suspend_connection(connection->handle);
+    return 0;
+}
+
+/* The pause of one who watches is over. */
+static void watch(struct connection *connection)
+{
+    struct viewer *viewer = &connection->request.viewer;
+    struct loop *loop = connection->request.loop;
+
+    set_due(connection, loop->now_us + feed_pause_us(viewer->feed));
+    if (!loop->draining && !feed_look(viewer) && !has_left(connection) &&
+        connection->timer.place)
+        return;
+    viewer->is_asleep = false;
+    loop->suspended--;
+    MHD_resume_connection(connection->handle);
+    loop_again(loop);
+}
+
+static bool reply_news(struct connection *connection)
+{
+    struct request *request = &connection->request;
+    const struct request_header *header = request->headers;
+    struct MHD_Response *response = MHD_create_response_from_callback(
+        MHD_SIZE_UNKNOWN, NEWS_BYTES, read_news, connection, NULL);
+    bool is_queued = response;
+
+    for (; header < request->headers + request->headers_n; header++)
+        is_queued = is_queued && MHD_add_response_header(response, header->name,
+                                                         header->value);
+    is_queued = is_queued && MHD_queue_response(connection->handle,
+                                                request->status, response);
+    if (response)
+        MHD_destroy_response(response);
+    return is_queued;
+}
+
 /* A reply that many get is kept by the loop, all others by the connection. */
 bool connection_reply(struct connection *connection)
 {
@@ -213,6 +295,8 @@ bool connection_reply(struct connection *connection)
     request->stage = REQUEST_REPLIED;
     loop_begun(request->loop, &connection->mark);
     metrics_http(request->app->metrics, request->status);
+    if (request->viewer.feed)
+        return reply_news(connection);
     response = response_to(
         request->common ? connection->common : &connection->kept, request);
     return response && MHD_queue_response(connection->handle, request->status,
@@ -288,6 +372,8 @@ void connection_due(struct timer *timer)
 
     if (connection->due_us > request->loop->now_us)
         set_due(connection, connection->due_us);
+    else if (request->viewer.is_asleep)
+        watch(connection);
     else if (request->stage == REQUEST_READING)
         reply_late(connection);
     else if (request->stage != REQUEST_WAITING)

@@ -23,6 +23,12 @@ static const char app_js[] =
 static const char shop_js[] =
 #include "static/shop.js.inc"
     ;
+static const char live_js[] =
+#include "static/live.js.inc"
+    ;
+static const char words_js[] =
+#include "static/words.js.inc"
+    ;
 static const char orders_js[] =
 #include "static/orders.js.inc"
     ;
@@ -54,6 +60,8 @@ static struct file {
     {"/", "text/html; charset=utf-8", index_html, 0, ""},
     {"/app.js", "text/javascript; charset=utf-8", app_js, 0, ""},
     {"/shop.js", "text/javascript; charset=utf-8", shop_js, 0, ""},
+    {"/live.js", "text/javascript; charset=utf-8", live_js, 0, ""},
+    {"/words.js", "text/javascript; charset=utf-8", words_js, 0, ""},
     {"/orders.js", "text/javascript; charset=utf-8", orders_js, 0, ""},
     {"/admin.js", "text/javascript; charset=utf-8", admin_js, 0, ""},
     {"/style.css", "text/css; charset=utf-8", style_css, 0, ""},

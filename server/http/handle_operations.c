@@ -154,6 +154,8 @@ void handle_operations_metrics(struct request *request)
                     atomic_load(&request->loop->group->connections_n));
         metrics_set(app->metrics, METRICS_CONNECTIONS_LIMIT,
                     request->loop->group->connections_max);
+        metrics_set(app->metrics, METRICS_VIEWERS,
+                    feed_viewers(request->loop->group->feed));
         write_metrics(app, out);
         if (fclose(out)) {
             free(text);

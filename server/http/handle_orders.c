@@ -6,12 +6,18 @@
  */
 #include "server/http/route.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "server/base/app.h"
 #include "server/http/client_limit.h"
 #include "server/http/reply.h"
 #include "server/http/parse.h"
+
+/* Orders in a page of the export: some 600 KiB. */
+#define EXPORT_LIMIT_MAX 5000
 
 static void post_answer(struct request *request)
 {
@@ -144,4 +150,73 @@ void handle_orders_cancel(struct request *request)
     memcpy(cancel->id, id, size + 1);
     if (suspend_for_write(request, &cancel->write, cancel_answer))
         store_cancel_begin(request->app->store, cancel);
+}
+
+/* ---- export ----------------------------------------------------------------- */
+
+struct page {
+    FILE *out;
+    int64_t n, last; /* orders, and the number of the last one */
+};
+
+static void put_line(void *ctx, const struct store_order *order)
+{
+    struct page *page = ctx;
+    char text[RENDER_ORDER_BYTES];
+
+    fwrite(text, render_csv_order(order, text), 1, page->out);
+    page->n++;
+    page->last = order->number;
+}
+
+static void export_run(struct request *request, struct worker *worker)
+{
+    struct store_error error = {0};
+    struct page page = {0};
+    enum store_status status;
+    char *text = NULL, *link;
+    size_t size;
+
+    page.out = open_memstream(&text, &size);
+    if (!page.out) {
+        reply_document(request, 200, "text/csv", NULL, 0);
+        return;
+    }
+    if (!request->page.after)
+        fputs(render_csv_head, page.out);
+    status =
+        store_order_list(worker->reader, request->page.after,
+                         (size_t)request->page.limit, put_line, &page, &error);
+    if (fclose(page.out)) {
+        free(text);
+        text = NULL;
+    }
+    text = request_take(request, text);
+    if (status != STORE_OK) {
+        reply_status(request, status, &error);
+        return;
+    }
+    if (page.n == request->page.limit &&
+        asprintf(&link,
+                 "</api/orders.csv?after=%" PRId64 "&limit=%" PRId64
+                 ">; rel=\"next\"",
+                 page.last, request->page.limit) > 0 &&
+        (link = request_take(request, link)))
+        request_header(request, "Link", link);
+    reply_document(request, 200, "text/csv", text, size);
+}
+
+/* A page and not all, because it is made in memory: the pages one after the other are
+ * the whole file, and the first one has its head. */
+void handle_orders_export(struct request *request)
+{
+    request->page.limit = EXPORT_LIMIT_MAX;
+    if (!route_number(request, "after", &request->page.after) ||
+        !route_number(request, "limit", &request->page.limit) ||
+        request->page.limit > EXPORT_LIMIT_MAX)
+        reply_problem(request, PROBLEM_BAD_TARGET,
+                      "after is an order's number, limit is 1 to %d",
+                      EXPORT_LIMIT_MAX);
+    else
+        suspend_for_task(request, export_run);
 }

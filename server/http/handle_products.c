@@ -1,6 +1,6 @@
 /*
- * /api/products: what is on sale, for everybody; to put products on sale and to
- * change them, for the administrator.
+ * /api/products: what is on sale, for everybody, and by /api/events as it changes; to
+ * put products on sale and to change them, for the administrator.
  *
  * Reading is a task. Changes go to the store's committer, which decides in the
  * transaction itself: two puts at once cannot both be the first, two restocks
@@ -57,24 +57,12 @@ static void list_run(struct request *request, struct worker *worker)
         reply_status(request, status, &error);
 }
 
-/* A number in the query: absent leaves it alone. */
-static bool read_query(const struct request *request, const char *name,
-                       int64_t *number)
-{
-    char text[24];
-    enum target_found found =
-        target_query(request->query, name, text, sizeof(text));
-
-    return found == TARGET_ABSENT ||
-           (found == TARGET_FOUND && parse_number(text, number));
-}
-
 /* Out of range is refused and not clipped: the client would miss the rest. */
 void handle_products_list(struct request *request)
 {
     request->page.limit = LIST_LIMIT_DEFAULT;
-    if (!read_query(request, "after", &request->page.after) ||
-        !read_query(request, "limit", &request->page.limit) ||
+    if (!route_number(request, "after", &request->page.after) ||
+        !route_number(request, "limit", &request->page.limit) ||
         request->page.limit > LIST_LIMIT_MAX)
         reply_problem(request, PROBLEM_BAD_TARGET,
                       "after is a product id, limit is 1 to %d",
@@ -192,4 +180,23 @@ void handle_products_restock(struct request *request)
         reply_faults(request, &error);
     else if (suspend_for_write(request, &restock->write, restock_answer))
         store_restock_begin(request->app->store, restock);
+}
+
+/* The reply begins here and goes on in connection.c, until the client leaves or the
+ * service drains. */
+void handle_products_watch(struct request *request)
+{
+    const char *last_id = request_field(request, "Last-Event-ID", NULL);
+
+    if (request->loop->draining) {
+        reply_problem(request, PROBLEM_SHUTTING_DOWN, "try another instance");
+    } else if (!feed_enter(request->loop->group->feed, &request->viewer,
+                           last_id)) {
+        reply_problem(request, PROBLEM_VIEWERS,
+                      "ask for /api/products from time to time");
+    } else {
+        /* nginx would keep events back until it has some KiB. */
+        request_header(request, "X-Accel-Buffering", "no");
+        reply_document(request, 200, "text/event-stream", "", 0);
+    }
 }

@@ -22,10 +22,14 @@
 #include "server/base/config.h"
 #include "server/http/client_limit.h"
 #include "server/http/connection.h"
+#include "server/http/feed.h"
 #include "server/http/parse.h"
 
 #define ADDRESS_BYTES 64
 #define BACKLOG       1024
+/* Who watches has a connection for good: of all so many are one viewer's, so that the
+ * others are there for those who order. No setting, because --connections-max is. */
+#define VIEWERS_SHARE 4
 
 struct http_thread {
     struct loop *loop;
@@ -222,6 +226,7 @@ static void release(struct http *http)
         loop_free(thread->loop);
     }
     client_limit_close(http->limit);
+    feed_close(http->group.feed);
     free(http);
 }
 
@@ -240,7 +245,9 @@ struct http *http_open(const struct app *app, char *error, size_t error_size)
     http->app = app;
     http->group.connections_max = (size_t)config->connections_max;
     http->limit = client_limit_open((size_t)config->client_inflight_max);
-    if (!http->limit)
+    http->group.feed =
+        feed_open(app, share(config->connections_max, 0, VIEWERS_SHARE));
+    if (!http->limit || !http->group.feed)
         goto err_after_calloc;
     http->listener =
         listen_on(config->listen, false, http->address, error, error_size);

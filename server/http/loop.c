@@ -122,7 +122,8 @@ bool loop_begin_pass(struct loop *loop)
         loop->draining = true;
         sem_post(&loop->drained);
     }
-    return !atomic_load(&loop->stop) || loop->expected > 0;
+    return !atomic_load(&loop->stop) || loop->expected > 0 ||
+           loop->suspended > 0;
 }
 
 struct completion *loop_next(struct loop *loop)
@@ -162,7 +163,7 @@ static void sleep_until(struct loop *loop, uint64_t due_us)
     }
     atomic_store(&loop->asleep, true);
     if (!atomic_load(&loop->inbox) &&
-        (loop->expected || !atomic_load(&loop->stop)) &&
+        (loop->expected || loop->suspended || !atomic_load(&loop->stop)) &&
         epoll_pwait2(loop->wait_fd, events, 2, timeout, NULL) < 0 &&
         errno == ENOSYS)
         epoll_wait(loop->wait_fd, events, 2, 1); /* Linux before 5.11 */

@@ -42,6 +42,7 @@
 
 struct app;
 struct client_limit;
+struct feed;
 struct order;
 
 /* Embedded in whatever comes back. */
@@ -49,8 +50,10 @@ struct completion {
     struct completion *next;
 };
 
-/* The connections of all loops, as /metrics tells them. */
+/* What all loops share: their connections, as /metrics tells them, and what is told
+ * to viewers. */
 struct loop_group {
+    struct feed *feed;
     size_t connections_max;
     atomic_size_t connections_n;
 };
@@ -72,6 +75,7 @@ struct loop {
     unsigned expected; /* completions that will come */
     unsigned gathered, awaited; /* orders; those gathered are awaited as well */
     unsigned answered;          /* in this round, and silent since */
+    unsigned suspended;         /* connections, of viewers */
     bool has_new_order;         /* in this pass */
     bool draining; /* from now on nothing is handed to other threads */
 
@@ -106,7 +110,8 @@ void loop_post(struct loop *loop, struct completion *completion);
 /* When it returns, the loop hands nothing to other threads any more. */
 void loop_drain(struct loop *loop);
 
-/* False: it was told to stop, and nothing is expected any more. */
+/* False: it was told to stop, nothing is expected any more, and no connection is
+ * suspended. */
 bool loop_begin_pass(struct loop *loop);
 
 /* One that was posted, the first one first; NULL if there is none. */

@@ -7,7 +7,9 @@
  *   that need a close are given in the first, all others in the last.
  * - A request that waits is not suspended, which would cost it system calls:
  *   its connection stays in the library's list of those that are ready, and
- *   the handler is asked in every pass. loop.c knows when to sleep.
+ *   the handler is asked in every pass. loop.c knows when to sleep. Only a
+ *   viewer's is, because it waits most of the time; while suspended it is not
+ *   seen to break, and must be resumed before the library ends.
  * - Its epoll loop waits again, for ever, before it serves exactly 128 ready
  *   sockets. So it is told never to wait.
  * - If a connection breaks while its request waits, the library forgets it at
@@ -250,9 +252,9 @@ struct mhd *mhd_start(struct loop *loop, int listener, unsigned connections_max,
         return NULL;
     mhd->loop = loop;
     mhd->parses_in_place = strverscmp(MHD_get_version(), "0.9.76") < 0;
-    mhd->daemon =
-        MHD_start_daemon(MHD_USE_EPOLL, 0, NULL, NULL, on_request, mhd,
-                         MHD_OPTION_ARRAY, options, MHD_OPTION_END);
+    mhd->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0,
+                                   NULL, NULL, on_request, mhd,
+                                   MHD_OPTION_ARRAY, options, MHD_OPTION_END);
     if (mhd->daemon &&
         loop_watch(loop,
                    MHD_get_daemon_info(mhd->daemon, MHD_DAEMON_INFO_EPOLL_FD)

@@ -49,6 +49,7 @@
     X(HEAD_SIZE, 431, "headers-too-large", 0,                                  \
       "The request headers are too large")                                     \
     X(INTERNAL, 500, "internal-error", 0, "The server has a bug")              \
+    X(VIEWERS, 503, "too-many-viewers", 10, "Too many are watching already")   \
     X(NOT_READY, 503, "not-ready", 2, "The service is not ready")              \
     X(VERSION, 505, "http-version", 0,                                         \
       "Only HTTP/1.0 and HTTP/1.1 are spoken here")

@@ -119,6 +119,40 @@ size_t render_order(const struct store_order *order, enum render_view view,
     return (size_t)(at - text);
 }
 
+const char render_csv_head[] =
+    "id,product_id,user_id,quantity,price_cents,total_cents,state,created_at,"
+    "cancelled_at,idempotency_key\r\n";
+
+size_t render_csv_order(const struct store_order *order,
+                        char text[RENDER_ORDER_BYTES])
+{
+    bool cancelled = order->state == STORE_CANCELLED;
+    int64_t total;
+    char *at = stpcpy(text, order->id);
+
+    at = put_integer(PUT(at, ","), order->product_id);
+    at = put_integer(PUT(at, ","), order->user_id);
+    at = put_integer(PUT(at, ","), order->quantity);
+    at = PUT(put_integer(PUT(at, ","), order->price_cents), ",");
+    if (!__builtin_mul_overflow(order->price_cents, order->quantity, &total))
+        at = put_integer(at, total);
+    at = stpcpy(PUT(at, ","), cancelled ? "cancelled" : "placed");
+    at = PUT(put_stamp(PUT(at, ","), order->created_ms), ",");
+    if (cancelled)
+        at = put_stamp(at, order->cancelled_ms);
+    at = PUT(at, ",\"");
+    if (*order->key && strchr("=+-@", *order->key))
+        *at++ = '\'';
+    for (const char *key = order->key; *key; key++) {
+        if (*key == '"')
+            *at++ = '"';
+        *at++ = *key;
+    }
+    at = stpcpy(at, "\"\r\n");
+    assert(at < text + RENDER_ORDER_BYTES);
+    return (size_t)(at - text);
+}
+
 static json_t *time_json(int64_t ms)
 {
     char text[40];
@@ -186,6 +220,11 @@ char *render_products(const struct store_product products[], size_t n,
         json_array_append_new(list, product_json(&products[i], lock));
     return dump_take(json_pack("{s:o,s:o}", "products", list, "next",
                                next ? json_integer(next) : json_null()));
+}
+
+char *render_beat(int64_t now_ms)
+{
+    return dump_take(json_pack("{s:o}", "time", time_json(now_ms)));
 }
 
 /*

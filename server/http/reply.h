@@ -45,6 +45,13 @@ enum render_view { RENDER_PLACED, RENDER_NOW, RENDER_NOW_WITH_SEGMENT };
 size_t render_order(const struct store_order *order, enum render_view view,
                     char text[RENDER_ORDER_BYTES]);
 
+/* The head of a table of orders, and an order's line in it (RFC 4180). The key is
+ * text of the customer's: a spreadsheet would run one that begins like a formula, so
+ * that one has a ' before it. */
+extern const char render_csv_head[];
+size_t render_csv_order(const struct store_order *order,
+                        char text[RENDER_ORDER_BYTES]);
+
 /* LOCK is the name of the strategy that guards the product. SEGMENTS, those in
  * use at that moment, may be NULL. */
 char *render_product(const struct store_product *product,
@@ -57,6 +64,9 @@ char *render_warmup(int64_t product_id, const struct store_segments *segments,
 /* NEXT: the id to list after for the next page; 0 = this was the last. */
 char *render_products(const struct store_product products[], size_t n,
                       const char *lock, int64_t next);
+
+/* The time of day, for those who watch. */
+char *render_beat(int64_t now_ms);
 
 char *render_audit(const struct store_audit *audit,
                    const struct store_audit_line lines[], size_t lines_n);

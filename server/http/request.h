@@ -31,6 +31,7 @@
 #include "server/base/tasks.h"
 #include "server/http/loop.h"
 #include "server/http/check.h"
+#include "server/http/feed.h"
 #include "server/inventory/inventory.h"
 #include "server/order/order.h"
 
@@ -114,8 +115,10 @@ struct request {
         struct store_restock restock;
         struct {
             int64_t after, limit;
-        } page; /* of products */
+        } page; /* of a list */
     };
+
+    struct viewer viewer; /* entered: its reply goes on and on */
 
     /* for mhd.c and request.c */
     struct check_verdict verdict;

@@ -47,6 +47,7 @@ static const struct route routes[] = {
     {"GET", "/api/orders", handle_orders_find, ROUTE_ASKED, NULL},
     {"GET", "/api/orders/{id}", NULL, ROUTE_ASKED, handle_orders_get},
     {"DELETE", "/api/orders/{id}", handle_orders_cancel, ROUTE_ASKED, NULL},
+    {"GET", "/api/orders.csv", handle_orders_export, ROUTE_ADMIN, NULL},
     {"GET", "/api/products", handle_products_list, ROUTE_ASKED, NULL},
     {"GET", "/api/products/{id}", NULL, ROUTE_PRODUCT | ROUTE_ASKED,
      handle_products_look},
@@ -58,6 +59,7 @@ static const struct route routes[] = {
      ROUTE_JSON | ROUTE_ADMIN | ROUTE_PRODUCT, NULL},
     {"POST", "/api/products/{id}/warmup", NULL,
      ROUTE_JSON | ROUTE_ADMIN | ROUTE_PRODUCT, handle_products_look},
+    {"GET", "/api/events", handle_products_watch, ROUTE_STORE, NULL},
     {"GET", "/api/audit", NULL, ROUTE_ADMIN, handle_operations_audit},
     {"GET", "/livez", handle_operations_livez, 0, NULL},
     {"GET", "/readyz", handle_operations_readyz, 0, NULL},
@@ -66,6 +68,8 @@ static const struct route routes[] = {
     {"GET", "/", handle_files_get, 0, NULL},
     {"GET", "/app.js", handle_files_get, 0, NULL},
     {"GET", "/shop.js", handle_files_get, 0, NULL},
+    {"GET", "/live.js", handle_files_get, 0, NULL},
+    {"GET", "/words.js", handle_files_get, 0, NULL},
     {"GET", "/orders.js", handle_files_get, 0, NULL},
     {"GET", "/admin.js", handle_files_get, 0, NULL},
     {"GET", "/style.css", handle_files_get, 0, NULL},
@@ -187,6 +191,9 @@ void route_dispatch(struct request *request, const char *method)
         reply_problem(request, PROBLEM_STORE_UNAVAILABLE,
                       "the service waits for its database: see /readyz; "
                       "nothing was done now");
+    else if ((route->flags & ROUTE_STORE) && request->app->inventory)
+        reply_problem(request, PROBLEM_NOT_FOUND,
+                      "not at an order service: ask for /api/products");
     else if ((route->flags & ROUTE_ADMIN) && request->app->inventory)
         reply_problem(request, PROBLEM_FORBIDDEN,
                       "not at an order service: ask an inventory service");
@@ -224,4 +231,15 @@ bool route_key(struct request *request, char *key)
                   "send one Idempotency-Key of 1 to 128 visible ASCII "
                   "characters, bare or in double quotes");
     return false;
+}
+
+bool route_number(const struct request *request, const char *name,
+                  int64_t *number)
+{
+    char text[24];
+    enum target_found found =
+        target_query(request->query, name, text, sizeof(text));
+
+    return found == TARGET_ABSENT ||
+           (found == TARGET_FOUND && parse_number(text, number));
 }

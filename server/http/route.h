@@ -21,6 +21,7 @@ enum route_flags {
     ROUTE_ADMIN = 1 << 2,   /* for the administrator only */
     ROUTE_PRODUCT = 1 << 3, /* the id is a product's, and so a number */
     ROUTE_ASKED = 1 << 4,   /* an order service asks an inventory service */
+    ROUTE_STORE = 1 << 5,   /* where the database is: not at an order service */
 };
 
 /* A row of the table. */
@@ -47,18 +48,25 @@ void route_dispatch(struct request *request, const char *method);
  * malformed. */
 bool route_key(struct request *request, char *key);
 
-/* handle_orders.c */
+/* For handlers: reads a number of the query, which is left alone if it is not there.
+ * False: it is no number. */
+bool route_number(const struct request *request, const char *name,
+                  int64_t *number);
+
+/* handle_orders.c; export for the administrator only */
 void handle_orders_post(struct request *request);
 void handle_orders_get(struct request *request, struct worker *worker);
 void handle_orders_find(struct request *request);
 void handle_orders_cancel(struct request *request);
+void handle_orders_export(struct request *request);
 
 /* handle_inventory.c: an order service has an inventory service answer */
 void handle_inventory_order(struct request *request); /* its body was read */
 void handle_inventory_other(struct request *request);
 
-/* handle_products.c; all but list and get for the administrator only */
+/* handle_products.c; all but list, get and watch for the administrator only */
 void handle_products_list(struct request *request);
+void handle_products_watch(struct request *request);
 void handle_products_look(struct request *request,
                           struct worker *worker);     /* get, or warm up */
 void handle_products_change(struct request *request); /* put, or patch */

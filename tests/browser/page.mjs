@@ -62,14 +62,16 @@ export async function expectAccessible(page) {
   assert.deepEqual(violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join(' ')}`), []);
 }
 
+// Of a test that POLLS the page is refused the stream of events, and asks for news.
 async function runOne(browser, { run, options }) {
-  const { viewport = DESKTOP, allow, ...more } = options;
+  const { viewport = DESKTOP, polls, allow = polls && /status of 503/, ...more } = options;
   const context = await browser.newContext({ viewport, locale: 'en-US', baseURL: SHOP, ...more });
   const complaints = [];
   context.setDefaultTimeout(WAIT_MS);
   try {
     const page = await context.newPage();
     await watch(page, complaints, allow);
+    if (polls) await page.route('**/api/events', (route) => route.fulfill({ status: 503 }));
     await run(page, context);
     assert.deepEqual(complaints, [], 'the browser complains of nothing');
   } finally {
@@ -104,8 +106,8 @@ export async function runTests() {
 export function card(page, name) {
   const item = page.locator('.product', { has: page.getByRole('heading', { name, exact: true }) });
   return { item,
-    button: item.getByRole('button', { name: /^Order/ }),
-    quantity: item.getByLabel('Quantity'),
+    button: item.locator('.buy button'),
+    quantity: item.locator('.quantity'),
     answer: item.locator('.answer').first(),
     window: item.locator('.window') };
 }

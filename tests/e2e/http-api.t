@@ -233,6 +233,35 @@ is_deeply $look->{body}, $gone->{body}, 'the same order';
 is buy('the first request again', 201, $want, 'api-1')->{raw}, $first->{raw}, 'has its first answer still';
 is $server->get('/api/products/100')->{body}{stock}, 13, 'the units are back, once';
 
+# ---- the export -----------------------------------------------------------------
+# Keys are customers' text: of these the first three would be formulas.
+my @keys = ('=1+1', '+a', '@b', 'quote"and,comma', 'plain');
+my @exported = map { buy("for the export, $_", 201, { product_id => 203 + $_, user_id => 1, quantity => 1 }, $keys[$_]) } 0 .. 3;
+my ($csv, $next, $pages) = ('', '/api/orders.csv?limit=3', 0);
+while ($next) {
+    my $page = call("export $next", 200, 'GET', $next, '/api/orders.csv');
+    $csv .= $page->{raw};
+    ($next) = ($page->{headers}{link} // '') =~ /^<(.*)>; rel="next"$/;
+    $pages++;
+}
+is $pages, 3, 'page by page';
+is call('in one', 200, 'GET', '/api/orders.csv', '/api/orders.csv')->{raw}, $csv, 'the same in one';
+my ($names, @rows) = split /\r\n/, $csv;
+is $names, 'id,product_id,user_id,quantity,price_cents,total_cents,state,created_at,cancelled_at,idempotency_key', 'its head';
+is scalar @rows, 7, 'a line for each order';
+is $rows[0], "$id,100,42,2,100,200,cancelled,$gone->{body}{created_at},$gone->{body}{cancelled_at},\"api-1\"", 'a cancelled one';
+is_deeply [map { /^(.*?),.*,(".*")$/ } @rows[3 .. 6]],
+    [map { ($exported[$_]{body}{id}, ('"\'=1+1"', '"\'+a"', '"\'@b"', '"quote""and,comma"')[$_]) } 0 .. 3],
+    'no key is a formula, and each is one field';
+call("export $_", 400, 'GET', "/api/orders.csv?$_", '/api/orders.csv') for 'limit=5001', 'after=x';
+call('export from outside', 403, 'GET', '/api/orders.csv', '/api/orders.csv', undef, { Forwarded => 'for=192.0.2.1' });
+
+# ---- events: see events.t -----------------------------------------------------------
+my $events = HttpRaw::ask($server->port, "HEAD /api/events HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+my $described = at($api->{paths}{'/api/events'}{get}{responses}{ $events->{status} });
+is $events->{headers}{'content-type'}, (keys %{ $described->{content} })[0], 'events: the media type is the described one';
+$called{'get /api/events'}++;
+
 # ---- segments -------------------------------------------------------------------
 call('split over four', 201, 'PUT', '/api/products/400', '/api/products/{id}', { name => 'split', stock => 10, segments => 4 });
 sub resize { return call($_[0], $_[1], 'PATCH', '/api/products/400', '/api/products/{id}', { segments => $_[2] }) }
@@ -283,7 +312,7 @@ is scalar(grep { $_->{retired} } @lines), 255, 'those out of use say so';
 call('audit from outside', 403, 'GET', '/api/audit', '/api/audit', undef, { Forwarded => 'for=192.0.2.1' });
 
 # ---- the page ---------------------------------------------------------------------
-for my $path ('/', '/app.js', '/shop.js', '/orders.js', '/admin.js', '/style.css', '/openapi.json') {
+for my $path ('/', '/app.js', '/shop.js', '/live.js', '/words.js', '/orders.js', '/admin.js', '/style.css', '/openapi.json') {
     my $file = call($path, 200, 'GET', $path, $path);
     like $file->{headers}{'content-security-policy'}, qr/default-src 'none'/, "$path: a policy";
     is $file->{headers}{'x-content-type-options'}, 'nosniff', "$path: nosniff";
@@ -367,5 +396,5 @@ my @missing = grep { !$called{$_} } map {
 is_deeply \@missing, [], 'every described operation was called';
 
 my $verdict = $server->ends('after SIGTERM');
-is_deeply [@$verdict{qw(sold orders cancelled)}], [4, 3, 2], 'units sold, orders, and those cancelled' or diag explain $verdict;
+is_deeply [@$verdict{qw(sold orders cancelled)}], [8, 7, 2], 'units sold, orders, and those cancelled' or diag explain $verdict;
 done_testing;

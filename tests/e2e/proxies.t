@@ -112,8 +112,16 @@ for my $name (sort keys %STARTED) {
     is ask($proxy->{port}, '127.0.0.2', "GET /livez HTTP/1.1\r\nHost: shop.example\r\n\r\n"), 200, "$name: passes on";
     is ask($proxy->{port}, '127.0.0.1', "GET $_ HTTP/1.1\r\nHost: shop.example\r\n\r\n"), m{^/api} ? 403 : 404,
         "$name: $_ is not for who comes through it" for '/metrics', '/readyz', '/api/audit';
+    my $viewer = HttpRaw::connect_to($proxy->{port}, LocalAddr => '127.0.0.2');
+    my $seen   = '';
+    HttpRaw::put($viewer, "GET /api/events HTTP/1.1\r\nHost: shop.example\r\n\r\n");
+    $seen .= HttpRaw::get($viewer, $HttpRaw::PATIENCE_S) // last until $seen =~ /event: beat/;
     my @status = map { ask($proxy->{port}, '127.0.0.2', HttpRaw::order_bytes(++$user)) } 1 .. 6;
     is_deeply \@status, [(201) x 6], "$name: orders";
+    my $left = 1000 - $orders - 6;
+    $seen .= HttpRaw::get($viewer, $HttpRaw::PATIENCE_S) || last until $seen =~ /event: product\n.*"stock":$left,/;
+    like $seen, qr/event: product\n.*"stock":$left,/, "$name: events are passed on, whichever instance has sold";
+    close $viewer;
 
     # ---- one is away -----------------------------------------------------------------
     $servers[0]->kill9;

@@ -1,0 +1,168 @@
+# Goal of this test: who watches GET /api/events knows the shop as it is, and knows when
+# that is not so: all products first, then each change, a beat while the database can be
+# read. One who comes again hears what was missed, or that something is lost. Viewers
+# have a bound, and hold nothing up at the end.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use HttpRaw;
+use JSON::PP ();
+use Stockade;
+use Test::More;
+use Time::HiRes qw(time);
+
+my $redis = Stockade::Redis->start;
+my $JSON  = JSON::PP->new->utf8;
+
+# A viewer: {socket, head, text, closed}. By HTTP/1.0, which has no chunks.
+sub watch {
+    my ($server, %with) = @_;
+    my $last = defined $with{last} ? "Last-Event-ID: $with{last}\r\n" : '';
+    my $self = { socket => HttpRaw::connect_to($server->port), text => '', closed => 0 };
+    HttpRaw::put($self->{socket}, "GET /api/events HTTP/1.0\r\nHost: localhost\r\n$last\r\n");
+    read_more($self) while $self->{text} !~ s/\A(.*?\r\n\r\n)//s && !$self->{closed};
+    $self->{head} = $1;
+    return $self;
+}
+
+sub read_more {
+    my ($viewer, $seconds) = @_;
+    my $more = HttpRaw::get($viewer->{socket}, $seconds // $HttpRaw::PATIENCE_S * $HttpRaw::SLOW);
+    $viewer->{closed} = 1 if !length($more // '');
+    $viewer->{text} .= $more // '';
+    return $more;
+}
+
+# The next event that is no beat, or if there are no more, undef: {event, id, data}.
+sub hear {
+    my ($viewer, %with) = @_;
+    while (1) {
+        while ($viewer->{text} =~ s/\A(.*?)\n\n//s) {
+            my %event = $1 =~ /^(\w+): (.*)$/mg;
+            next if !$event{event} || ($event{event} eq 'beat' && !$with{beat});
+            $event{data} = $JSON->decode($event{data});
+            return \%event;
+        }
+        return undef if $viewer->{closed};
+        read_more($viewer);
+    }
+}
+
+# Events until all of PRODUCTS have this stock: of each the last one counts.
+sub hear_stocks {
+    my ($viewer, $stock, @products) = @_;
+    my %missing = map { $_ => 1 } @products;
+    my ($n, $event) = (0);
+    while (%missing && ($event = hear($viewer))) {
+        delete $missing{ $event->{data}{id} } if $event->{event} eq 'product' && $event->{data}{stock} == $stock;
+        $n++;
+    }
+    is_deeply [keys %missing], [], "all have $stock units";
+    return ($n, $event);
+}
+
+my $server = Stockade->start(redis => $redis, args => [qw(--connections-max 12 --request-deadline-ms 1000)]);
+$server->product(10, 5);
+
+# ---- what is told ------------------------------------------------------------------
+my $viewer = watch($server);
+like $viewer->{head}, qr{^HTTP/1\.[01] 200 .*^Content-Type: text/event-stream\r\n}ms, 'a stream of events';
+like $viewer->{head}, qr/^Cache-Control: no-store\r\n/m, 'not for caches';
+like $viewer->{head}, qr/^X-Accel-Buffering: no\r\n/m, 'nor for a proxy to keep back';
+my $beat = hear($viewer, beat => 1);
+is $beat->{event}, 'beat', 'first a beat';
+my $all = hear($viewer);
+is $all->{event}, 'products', 'then all products';
+is_deeply $all->{data}, $server->get('/api/products?limit=200')->{body}, 'as in the list';
+like $beat->{data}{time}, qr/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/, 'which tells the time';
+is $server->order(10)->{status}, 201, 'somebody orders';
+my $sold = hear($viewer);
+is $sold->{event}, 'product', 'it is told';
+is_deeply $sold->{data}, { %{ $all->{data}{products}[2] }, stock => 4, sold => 1 }, 'of this product, and all of it';
+$server->patch('/api/products/10', { name => "T\x{e9}", opens_at => '2099-01-01T00:00:00Z' });
+is_deeply hear($viewer)->{data}, { %{ $sold->{data} }, name => "T\x{e9}", opens_at => '2099-01-01T00:00:00.000Z' },
+    'a change of its terms';
+$server->product(11, 3);
+my $new = hear($viewer);
+is_deeply [@{ $new->{data} }{qw(id stock)}], [11, 3], 'a new product';
+isnt $new->{id}, $sold->{id}, 'ids differ';
+# The time limit of a request is over long before the second beat.
+is hear($viewer, beat => 1)->{event}, 'beat', 'nothing else but beats' for 1, 2;
+is $server->metric('stockade_viewers'), 1, 'one watches';
+
+# ---- to come again -------------------------------------------------------------------
+my $again = watch($server, last => $sold->{id});
+my @missed = map { hear($again)->{data} } 1, 2;
+is_deeply [map { $_->{id} } @missed], [10, 11], 'one who comes again hears what was missed, and only that';
+is hear($again, beat => 1)->{event}, 'beat', 'and nothing else';
+close $again->{socket};
+ok Stockade::eventually(5, sub { $server->metric('stockade_viewers') == 1 }), 'one who leaves is not counted';
+for my $unknown ('00000000-1', 'x', ($new->{id} =~ s/-.*/-9999999/r)) {
+    my $lost = watch($server, last => $unknown);
+    is_deeply [map { hear($lost)->{event} } 1, 2], [qw(lost products)], "$unknown: lost, then all products";
+    close $lost->{socket};
+}
+# 260 events, of which the ring keeps 256.
+my @many = 1001 .. 1130;
+$server->product($_, 7) for @many;
+hear_stocks($viewer, 7, @many);
+$server->order($_) for @many;
+my ($n, $last) = hear_stocks($viewer, 6, @many);
+is $n, 130, 'each change once';
+my $late = watch($server, last => $new->{id});
+
+is_deeply [map { hear($late)->{event} } 1, 2], [qw(lost products)], 'what the ring has dropped is said to be lost';
+close $late->{socket};
+my ($number) = $last->{id} =~ /-(\d+)$/;
+my $recent = watch($server, last => $last->{id} =~ s/-.*/'-' . ($number - 255)/er);
+is hear($recent)->{event}, 'product', 'what it still has is told' for 1 .. 255;
+is hear($recent, beat => 1)->{event}, 'beat', 'to the last';
+
+# ---- the bound -----------------------------------------------------------------------
+my $third  = watch($server);
+my $fourth = HttpRaw::ask($server->port, "GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n");
+is $fourth->{status}, 503, 'of twelve connections three may be viewers\'';
+like $fourth->{body}, qr/:too-many-viewers"/, 'and it says so';
+is $fourth->{headers}{'retry-after'}, 10, 'and when to ask again';
+close $third->{socket};
+my $head = '';
+ok Stockade::eventually(5, sub {
+    $head = HttpRaw::ask($server->port, "HEAD /api/events HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    return $head->{status} eq '200';
+}), 'one leaves: there is room';
+is $head->{body}, '', 'HEAD: no events';
+ok Stockade::eventually(5, sub { $server->metric('stockade_viewers') == 2 }), 'nor does it watch';
+
+# ---- the end ---------------------------------------------------------------------------
+my $chunked = HttpRaw::connect_to($server->port);
+HttpRaw::put($chunked, "GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n");
+my $text = '';
+$text .= HttpRaw::get($chunked, $HttpRaw::PATIENCE_S) // last until $text =~ /event: beat/;
+is $server->stop, 0, 'it ends though somebody watches';
+like $server->log, qr/msg=stopped clean=yes/, 'and has waited for nobody';
+while (length(my $more = HttpRaw::get($chunked, $HttpRaw::PATIENCE_S) // '')) {
+    $text .= $more;
+}
+like $text, qr/\r\n0\r\n\r\n\z/, 'the stream ends properly';
+ok !defined hear($viewer), 'each does';
+
+# ---- what it does not know -----------------------------------------------------------------
+$server = Stockade->start(redis => $redis, args => ['--shared']);
+$viewer = watch($server);
+hear($viewer, beat => 1) for 1, 2;
+my $free = $server->hold_database;
+my ($end, $beats) = (time + 5, 0);
+while (time < $end) {
+    read_more($viewer, $end - time);
+    $viewer->{closed} = 0;
+    $beats++ while $viewer->{text} =~ s/\A(.*?)\n\n//s;
+}
+cmp_ok $beats, '<=', 1, 'no beat while the database cannot be read';
+$free->();
+is hear($viewer, beat => 1)->{event}, 'beat', 'then again';
+my $orders = Stockade->start(inventory => [$server]);
+is $orders->get('/api/events')->{status}, 404, 'an order service has none';
+is $orders->stop, 0, 'it ends';
+is $server->stop, 0, 'the other one as well';
+done_testing;
