@@ -14,6 +14,8 @@ enum {
     REPLY_MS_MAX = 15000,
     REPLY_BYTES = 400, /* of it are read: the problem's name is among them */
     TURN_MS = 20,
+    SCRAPE_MS_MAX = 2000,
+    SCRAPE_BYTES_MAX = 65536,
 };
 
 /* A connection, which one order after the other uses. */
@@ -25,6 +27,14 @@ struct buyers_seat {
     char body[160];
     char reply[REPLY_BYTES];
     size_t reply_n;
+};
+
+/* The metrics of an instance: the answer that is coming, and the one before. */
+struct buyers_scrape {
+    CURL *easy;
+    bool is_owed;
+    size_t n;
+    char coming[SCRAPE_BYTES_MAX], whole[SCRAPE_BYTES_MAX];
 };
 
 static size_t on_body(char *data, size_t unit, size_t n, void *ctx)
@@ -68,6 +78,15 @@ void buyers_close(struct buyers *buyers)
             curl_multi_remove_handle(buyers->multi, seat->easy);
         curl_easy_cleanup(seat->easy);
         curl_slist_free_all(seat->fields);
+    }
+    for (unsigned i = 0; i < SITE_INSTANCES_MAX; i++) {
+        struct buyers_scrape *scrape = buyers->scrapes[i];
+
+        if (scrape && scrape->is_owed)
+            curl_multi_remove_handle(buyers->multi, scrape->easy);
+        if (scrape)
+            curl_easy_cleanup(scrape->easy);
+        free(scrape);
     }
     if (buyers->multi) {
         curl_multi_cleanup(buyers->multi);
@@ -154,6 +173,47 @@ size_t buyers_send(struct buyers *buyers, unsigned instance)
     return n;
 }
 
+static size_t on_metrics(char *data, size_t unit, size_t n, void *ctx)
+{
+    struct buyers_scrape *scrape = ctx;
+
+    if (unit * n > sizeof(scrape->coming) - 1 - scrape->n)
+        return 0;
+    memcpy(scrape->coming + scrape->n, data, unit * n);
+    scrape->n += unit * n;
+    scrape->coming[scrape->n] = '\0';
+    return unit * n;
+}
+
+const char *buyers_scrape(struct buyers *buyers, unsigned instance)
+{
+    struct buyers_scrape *scrape = buyers->scrapes[instance];
+    char url[160];
+
+    if (!scrape) {
+        scrape = calloc(1, sizeof(*scrape));
+        if (scrape && !(scrape->easy = curl_easy_init())) {
+            free(scrape);
+            scrape = NULL;
+        }
+        buyers->scrapes[instance] = scrape;
+    }
+    if (!scrape || scrape->is_owed)
+        return scrape && *scrape->whole ? scrape->whole : NULL;
+    (void)snprintf(url, sizeof(url), "http://%s/metrics",
+                   buyers->site->instances[instance].address);
+    scrape->n = 0;
+    curl_easy_setopt(scrape->easy, CURLOPT_URL, url);
+    curl_easy_setopt(scrape->easy, CURLOPT_PROXY, "");
+    curl_easy_setopt(scrape->easy, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(scrape->easy, CURLOPT_TIMEOUT_MS, (long)SCRAPE_MS_MAX);
+    curl_easy_setopt(scrape->easy, CURLOPT_WRITEFUNCTION, on_metrics);
+    curl_easy_setopt(scrape->easy, CURLOPT_WRITEDATA, scrape);
+    scrape->is_owed =
+        curl_multi_add_handle(buyers->multi, scrape->easy) == CURLM_OK;
+    return *scrape->whole ? scrape->whole : NULL;
+}
+
 /* Replies ---------------------------------------------------------------------- */
 
 /* The last word of a problem's type: ".../lock-timeout". */
@@ -180,12 +240,30 @@ static enum buyers_outcome outcome_of(CURLcode code, long status)
                                             : BUYERS_OTHER;
 }
 
+static bool take_scrape(struct buyers *buyers, CURL *easy, CURLcode code)
+{
+    for (unsigned i = 0; i < SITE_INSTANCES_MAX; i++) {
+        struct buyers_scrape *scrape = buyers->scrapes[i];
+
+        if (!scrape || scrape->easy != easy)
+            continue;
+        curl_multi_remove_handle(buyers->multi, easy);
+        scrape->is_owed = false;
+        if (code == CURLE_OK)
+            memcpy(scrape->whole, scrape->coming, scrape->n + 1);
+        return true;
+    }
+    return false;
+}
+
 static void take_reply(struct buyers *buyers, CURL *easy, CURLcode code)
 {
     struct buyers_seat *seat = NULL;
     struct buyers_order *order;
     long status = 0;
 
+    if (take_scrape(buyers, easy, code))
+        return;
     curl_easy_getinfo(easy, CURLINFO_PRIVATE, &seat);
     curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
     curl_multi_remove_handle(buyers->multi, easy);

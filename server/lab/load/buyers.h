@@ -42,6 +42,7 @@ struct buyers {
     void *multi;
     struct buyers_seat *seats;
     unsigned seats_n, taken; /* connections; those in use */
+    struct buyers_scrape *scrapes[SITE_INSTANCES_MAX]; /* NULL = none yet */
     struct buyers_order *orders;
     size_t orders_n;
     int64_t product_id, quantity; /* of the orders to come */
@@ -62,6 +63,10 @@ size_t buyers_send(struct buyers *buyers, unsigned instance);
 /* Waits for MS at most until something has happened, and takes note of it; of the
  * site's logs, too. */
 void buyers_turn(struct buyers *buyers, unsigned ms);
+
+/* Asks an instance for its metrics, unless it still owes an answer, and returns the
+ * last one that is whole: until the next call. NULL: there is none. */
+const char *buyers_scrape(struct buyers *buyers, unsigned instance);
 
 /* A crowd, spread over INSTANCES. */
 struct buyers_crowd {
