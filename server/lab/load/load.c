@@ -279,14 +279,14 @@ static bool run_load(const struct experiment_play *play,
     static struct load load;
     bool ran;
 
-    load = (struct load){.play = play->load,
-                         .story = play->schedule,
-                         .run = run,
-                         .begun_us = clock_us()};
+    load =
+        (struct load){.play = play->load, .story = play->schedule, .run = run};
     head(&load);
     if (run->is_watched)
         load_watch_begin(&load);
-    ran = begin(&load) && sell(&load);
+    ran = begin(&load);
+    load.begun_us = clock_us();
+    ran = ran && sell(&load);
     if (run->is_watched)
         load_watch_end();
     if (run->json)

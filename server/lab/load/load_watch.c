@@ -114,8 +114,6 @@ static void take_sample(uint64_t now_us)
         for (int i = 0; i < COUNTERS_N; i++)
             sample->counts[i] += watch.base[who][i] + watch.last[who][i];
     }
-    if (sample->stock == 0 && sample->counts[PLACED] == 0)
-        sample->stock = -1; /* the product is not there yet */
     watch.next_us = now_us + watch.every_us;
 }
 
@@ -176,7 +174,7 @@ bool load_watch_ends(void)
 
     if (!watch.load || watch.has_gone)
         return watch.has_gone || stage_options_interrupted();
-    if (now_us >= watch.next_us)
+    if (watch.load->begun_us > 0 && now_us >= watch.next_us)
         take_sample(now_us);
     if (poll(&input, 1, 0) > 0) {
         (void)fflush(watch.load->run->json);
