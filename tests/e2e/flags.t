@@ -53,7 +53,6 @@ my @wrong = (
     [['--currency', 'JPY'],           qr/--currency is no setting any more: .*EUR/],
     [['--example-config'],            qr/--example-config is no setting any more: stockade\.conf\(5\)/],
     [['--inventory-timeout-ms', '9'], qr/--inventory-timeout-ms is no setting any more: give --lock-wait-ms/],
-    [['--lab'],                       qr/--lab is no setting any more: leave it out/],
     [['--lab-leaky'],                 qr/--lab-leaky is no setting any more: give --lab-failpoint del:before=error/],
     [['--bogus'],                     qr/--bogus/],
     [['--bogus', '1'],                qr/--bogus/],

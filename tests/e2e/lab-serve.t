@@ -167,8 +167,9 @@ subtest 'an experiment of load' => sub {
     is_deeply [@{$told}{qw(lock faults as_told)}], ['process', ['oversold'], JSON::PP::true], 'with the verdict of the ledger';
     like $told->{timeline}[-1]{text}, qr/\p{Han}/, 'in Chinese';
     my ($first, $last) = @{ $told->{samples} }[0, -1];
-    is_deeply [$first->{placed}, $first->{stock}, $last->{placed}, $last->{placed} + $last->{sold_out}, $last->{stock}],
-        [0, undef, $told->{sold}, 800, 0], 'its orders and its stock were followed';
+    cmp_ok $first->{stock}, '>', 50, 'from its beginning';
+    is_deeply [$first->{placed}, $last->{placed}, $last->{placed} + $last->{sold_out}, $last->{stock}],
+        [0, $told->{sold}, 800, 0], 'its orders and its stock were followed';
     ok + (grep { $_->{latency_ms} && $_->{wait_ms} } @{ $told->{samples} }), 'and what orders waited for';
     is + (command($id, 'look'))[0], 404, 'is over then';
 
@@ -246,6 +247,19 @@ ok @all > 16, scalar(@all) . ' processes';
 $lab->signal('INT');
 is $lab->wait(30 * $Stockade::SLOW), 0, 'Ctrl-C ends it';
 ok Stockade::eventually(20, sub { !grep { kill 0, $_ } @all }), 'and all of its games';
+
+subtest 'beside a service' => sub {
+    my $port    = IO::Socket::INET->new(Listen => 1, LocalAddr => '127.0.0.1')->sockport;
+    my $service = Stockade->start(args => ['--lab', $port]);
+    is $service->get('/lab')->{status}, 404, 'the service has no route of it';
+    is $http->get("http://127.0.0.1:$port/lab")->{status}, 200, 'the page has a port of its own';
+    like $service->log, qr{msg=lab page=http://127\.0\.0\.1:$port/lab$}m, 'which is told';
+    my $run = Stockade::run(['serve', '--listen', '127.0.0.1:0', '--db', "sqlite:$dir/other.db", '--lab', $port]);
+    is $run->{exit}, 1, 'a port that is taken is an error';
+    like $run->{err}, qr/msg=lab error=.*port $port is not free/, 'and told';
+    $service->kill9;
+    ok Stockade::eventually(20, sub { $http->get("http://127.0.0.1:$port/lab")->{status} == 599 }), 'it ends with the service';
+};
 opendir my $left, $tmp or die "$tmp: $!";
 is_deeply [grep { !/^\.\.?$/ } readdir $left], [], 'no file is left';
 done_testing;
