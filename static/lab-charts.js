@@ -11,6 +11,12 @@ const LINES = {
   times: [['latency_ms', '--wood', []], ['wait_ms', '--yes', [6, 3]]],
 };
 
+const FEW = 12; // points, which a line between them would hide
+
+// The legend would draw all of them alike.
+const dashed = (chart) => globalThis.Chart.defaults.plugins.legend.labels.generateLabels(chart)
+  .map((label) => ({ ...label, lineDash: chart.data.datasets[label.datasetIndex].borderDash }));
+
 function optionsOf(most, unit, words) {
   const ticks = { color: colour('--quiet'), maxTicksLimit: 6 };
   const grid = { color: colour('--line') };
@@ -25,16 +31,17 @@ function optionsOf(most, unit, words) {
       x: { type: 'linear', min: 0, suggestedMax: most.ms, ticks, grid, title: title(words.ms) },
       y: { beginAtZero: true, suggestedMax: most[unit], ticks, grid, title: title(words.axes[unit]) },
     },
-    plugins: { legend: { labels: { color: colour('--ink'), boxHeight: 0, boxWidth: 28 } } },
+    plugins: { legend: { labels: { color: colour('--ink'), usePointStyle: true, pointStyleWidth: 28, generateLabels: dashed } } },
   };
 }
 
 function drawOne(canvas, unit, samples, most, words) {
   const lines = LINES[unit].filter(([name]) => samples.some((each) => each[name]));
-  const data = { datasets: lines.map(([name, tint, borderDash]) => ({
-    label: words.samples[name], borderColor: colour(tint), borderDash, borderWidth: 2, pointRadius: 0, spanGaps: true,
-    data: samples.filter((each) => each[name] !== null).map((each) => ({ x: each.ms, y: each[name] })),
-  })) };
+  const data = { datasets: lines.map(([name, tint, borderDash]) => {
+    const points = samples.filter((each) => each[name] !== null).map((each) => ({ x: each.ms, y: each[name] }));
+    return { label: words.samples[name], data: points, borderColor: colour(tint), borderDash, borderWidth: 2, pointStyle: 'line',
+      pointRadius: points.length < FEW ? 3 : 0, spanGaps: true };
+  }) };
   const options = optionsOf(most, unit, words);
   const chart = globalThis.Chart.getChart(canvas);
   if (!chart) {

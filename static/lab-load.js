@@ -60,8 +60,9 @@ function wishOf(lab, side, language) {
 // ---- drawing -----------------------------------------------------------------
 
 function lanesOf(run, words) {
-  const names = [...new Set(run.timeline.map((each) => each.actor ?? 'a'))].sort();
-  const head = element('tr', {}, element('th', { scope: 'col', class: 'ms', text: words.ms }), ...names.map((name) => element('th', { scope: 'col', text: name })));
+  const actors = [...new Set(run.timeline.map((each) => each.actor).filter(Boolean))].sort();
+  const names = actors.length ? actors : [''];
+  const head = element('tr', {}, element('th', { scope: 'col', class: 'ms', text: words.ms }), ...names.map((name) => element(name ? 'th' : 'td', { scope: name ? 'col' : undefined, text: name })));
   const rows = run.timeline.map((each) => element('tr', {}, element('td', { class: 'ms', text: each.ms }),
     ...(each.actor ? names.map((name) => element('td', { text: name === each.actor ? each.text : '' }))
       : [element('td', { class: 'world-step', colspan: names.length, text: each.text })])));
@@ -90,7 +91,8 @@ function drawSide(side, context) {
   verdict.replaceChildren(element('p', { text }), ...(run.said ? [element('p', { text: run.said })] : []));
   place.querySelector('.happened').replaceChildren(...(run.timeline?.length ? [lanesOf(run, words)] : []));
   place.querySelector('.happened').hidden = !run.timeline?.length;
-  place.querySelector('.flags').textContent = run.flags ? `stockade serve --lock ${run.lock} ${run.flags}` : '';
+  const flags = run.flags ? `stockade serve --lock ${run.lock} ${run.flags}`.split(/ (?=--)/) : [];
+  place.querySelector('.flags').replaceChildren(...flags.flatMap((each) => [element('span', { text: each }), ' ']));
   if (run.samples?.length) drawCharts(place.querySelector('.charts'), words.withLock(run.lock), run.samples, reachOf(Object.values(runs).filter((each) => each?.samples)), words);
 }
 

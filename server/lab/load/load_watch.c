@@ -213,6 +213,7 @@ int load_watch_main(const struct experiment_play *play,
     struct experiment_run run = {
         .is_watched = true,
         .json_look = language == EXPERIMENT_ZH ? DRAW_CHINESE : 0};
+    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
     char line[100];
     size_t size;
     bool ran;
@@ -225,7 +226,7 @@ int load_watch_main(const struct experiment_play *play,
     (void)answer_so_far("\"timeline\": [");
     ran = load_kind.run(play, &run);
     (void)fclose(run.json);
-    if (!watch.has_gone && stage_options_wait_input() &&
+    if (!watch.has_gone && poll(&input, 1, UNSEEN_MS) > 0 &&
         fgets(line, sizeof(line), stdin)) {
         printf("{\"done\": true, %s, ", run.members);
         write_samples();

@@ -25,6 +25,7 @@ enum {
     ANSWER_MS = 60000, /* a hint takes half of it at most */
     ANSWER_BYTES_MAX = 1 << 20,
     UNUSED_MS = VISITORS_UNUSED_S * 1000,
+    RUN_UNUSED_MS = VISITORS_RUN_UNUSED_S * 1000,
 };
 
 /* One game. A call holds its mutex while it waits for the answer: each game has one
@@ -188,7 +189,7 @@ static unsigned runs_under_way(uint64_t now_ms)
 
     for (int i = 0; i < VISITORS_MAX; i++)
         n += visitors[i].id[0] && visitors[i].kind == VISITORS_RUN &&
-             now_ms <= visitors[i].used_ms + 1000 * VISITORS_RUN_UNUSED_S;
+             now_ms <= visitors[i].used_ms + RUN_UNUSED_MS;
     return n;
 }
 
