@@ -52,11 +52,19 @@ function drawOne(canvas, unit, samples, most, words) {
   chart.update();
 }
 
+const mean = (now, before, sum, n) => (now[n] > (before?.[n] ?? 0) ? Math.round(1e5 * (now[sum] - (before?.[sum] ?? 0)) / (now[n] - (before?.[n] ?? 0))) / 100 : null);
+
+// What is drawn of the server's SAMPLES: means are of the time since the one before.
+function pointsOf(samples) {
+  return samples.map((each, i) => ({ ...each, not_now: each.overloaded + each.lock_timeout,
+    latency_ms: mean(each, samples[i - 1], 'orders_s', 'orders'), wait_ms: mean(each, samples[i - 1], 'waits_s', 'waits') }));
+}
+
 const mostOf = (samples, names) => samples.reduce((most, each) => Math.max(most, ...names.map((name) => each[name] ?? 0)), 0);
 
 // How far the axes of several runs have to reach, so that these can be compared.
 export function reachOf(runs) {
-  const samples = runs.flatMap((each) => each.samples);
+  const samples = runs.flatMap((each) => pointsOf(each.samples));
   return { ms: mostOf(samples, ['ms']) || undefined,
     ...Object.fromEntries(Object.entries(LINES).map(([unit, lines]) => [unit, mostOf(samples, lines.map(([name]) => name))])) };
 }
@@ -67,8 +75,9 @@ function tableOf(samples, words) {
     element('tbody', {}, ...samples.map((each) => element('tr', {}, ...names.map((name) => element('td', { class: 'number', text: each[name] ?? '–' }))))));
 }
 
-// Into PLACE the charts of SAMPLES, and their numbers. NAME: of the run.
-export async function drawCharts(place, name, samples, most, words) {
+// Into PLACE the charts of RAW samples, and their numbers. NAME: of the run.
+export async function drawCharts(place, name, raw, most, words) {
+  const samples = pointsOf(raw);
   await loaded();
   if (!place.firstChild) {
     place.append(...Object.keys(LINES).filter(() => globalThis.Chart).map((unit) => element('div', { class: 'chart' },

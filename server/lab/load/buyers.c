@@ -15,7 +15,6 @@ enum {
     REPLY_BYTES = 400, /* of it are read: the problem's name is among them */
     TURN_MS = 20,
     SCRAPE_MS_MAX = 2000,
-    SCRAPE_BYTES_MAX = 65536,
 };
 
 /* A connection, which one order after the other uses. */
@@ -27,14 +26,6 @@ struct buyers_seat {
     char body[160];
     char reply[REPLY_BYTES];
     size_t reply_n;
-};
-
-/* The metrics of an instance: the answer that is coming, and the one before. */
-struct buyers_scrape {
-    CURL *easy;
-    bool is_owed;
-    size_t n;
-    char coming[SCRAPE_BYTES_MAX], whole[SCRAPE_BYTES_MAX];
 };
 
 static size_t on_body(char *data, size_t unit, size_t n, void *ctx)
@@ -80,13 +71,9 @@ void buyers_close(struct buyers *buyers)
         curl_slist_free_all(seat->fields);
     }
     for (unsigned i = 0; i < SITE_INSTANCES_MAX; i++) {
-        struct buyers_scrape *scrape = buyers->scrapes[i];
-
-        if (scrape && scrape->is_owed)
-            curl_multi_remove_handle(buyers->multi, scrape->easy);
-        if (scrape)
-            curl_easy_cleanup(scrape->easy);
-        free(scrape);
+        if (buyers->scrapes[i].is_owed)
+            curl_multi_remove_handle(buyers->multi, buyers->scrapes[i].easy);
+        curl_easy_cleanup(buyers->scrapes[i].easy);
     }
     if (buyers->multi) {
         curl_multi_cleanup(buyers->multi);
@@ -177,41 +164,36 @@ static size_t on_metrics(char *data, size_t unit, size_t n, void *ctx)
 {
     struct buyers_scrape *scrape = ctx;
 
-    if (unit * n > sizeof(scrape->coming) - 1 - scrape->n)
+    if (unit * n > sizeof(scrape->text) - 1 - scrape->n)
         return 0;
-    memcpy(scrape->coming + scrape->n, data, unit * n);
+    memcpy(scrape->text + scrape->n, data, unit * n);
     scrape->n += unit * n;
-    scrape->coming[scrape->n] = '\0';
+    scrape->text[scrape->n] = '\0';
     return unit * n;
 }
 
 const char *buyers_scrape(struct buyers *buyers, unsigned instance)
 {
-    struct buyers_scrape *scrape = buyers->scrapes[instance];
+    struct buyers_scrape *scrape = &buyers->scrapes[instance];
+    bool has_come = scrape->n > 0;
     char url[160];
 
-    if (!scrape) {
-        scrape = calloc(1, sizeof(*scrape));
-        if (scrape && !(scrape->easy = curl_easy_init())) {
-            free(scrape);
-            scrape = NULL;
-        }
-        buyers->scrapes[instance] = scrape;
-    }
-    if (!scrape || scrape->is_owed)
-        return scrape && *scrape->whole ? scrape->whole : NULL;
+    if (!scrape->easy)
+        scrape->easy = curl_easy_init();
+    if (!scrape->easy || scrape->is_owed)
+        return NULL;
     (void)snprintf(url, sizeof(url), "http://%s/metrics",
                    buyers->site->instances[instance].address);
-    scrape->n = 0;
     curl_easy_setopt(scrape->easy, CURLOPT_URL, url);
     curl_easy_setopt(scrape->easy, CURLOPT_PROXY, "");
     curl_easy_setopt(scrape->easy, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(scrape->easy, CURLOPT_TIMEOUT_MS, (long)SCRAPE_MS_MAX);
     curl_easy_setopt(scrape->easy, CURLOPT_WRITEFUNCTION, on_metrics);
     curl_easy_setopt(scrape->easy, CURLOPT_WRITEDATA, scrape);
+    scrape->n = 0;
     scrape->is_owed =
         curl_multi_add_handle(buyers->multi, scrape->easy) == CURLM_OK;
-    return *scrape->whole ? scrape->whole : NULL;
+    return has_come ? scrape->text : NULL;
 }
 
 /* Replies ---------------------------------------------------------------------- */
@@ -240,20 +222,16 @@ static enum buyers_outcome outcome_of(CURLcode code, long status)
                                             : BUYERS_OTHER;
 }
 
-static bool take_scrape(struct buyers *buyers, CURL *easy, CURLcode code)
+/* What has come of one that failed is not whole. */
+static void take_scrape(struct buyers *buyers, CURL *easy, CURLcode code)
 {
-    for (unsigned i = 0; i < SITE_INSTANCES_MAX; i++) {
-        struct buyers_scrape *scrape = buyers->scrapes[i];
+    struct buyers_scrape *scrape = buyers->scrapes;
 
-        if (!scrape || scrape->easy != easy)
-            continue;
-        curl_multi_remove_handle(buyers->multi, easy);
-        scrape->is_owed = false;
-        if (code == CURLE_OK)
-            memcpy(scrape->whole, scrape->coming, scrape->n + 1);
-        return true;
-    }
-    return false;
+    while (scrape->easy != easy)
+        scrape++;
+    scrape->is_owed = false;
+    if (code != CURLE_OK)
+        scrape->n = 0;
 }
 
 static void take_reply(struct buyers *buyers, CURL *easy, CURLcode code)
@@ -262,11 +240,13 @@ static void take_reply(struct buyers *buyers, CURL *easy, CURLcode code)
     struct buyers_order *order;
     long status = 0;
 
-    if (take_scrape(buyers, easy, code))
-        return;
     curl_easy_getinfo(easy, CURLINFO_PRIVATE, &seat);
     curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
     curl_multi_remove_handle(buyers->multi, easy);
+    if (!seat) {
+        take_scrape(buyers, easy, code);
+        return;
+    }
     seat->is_taken = false;
     buyers->taken--;
     if (seat->order == SIZE_MAX)

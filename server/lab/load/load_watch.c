@@ -20,29 +20,21 @@ enum {
     TURN_MS = 20,
 };
 
-/* Counters of all instances, by their names in /metrics. */
-enum counter {
-    PLACED,
-    SOLD_OUT,
-    NOT_NOW,
-    TIMED_OUT, /* is not now, too */
-    ORDERS,
-    ORDERS_S,
-    WAITS,
-    WAITS_S,
-    COUNTERS_N
+/* Counters of all instances: their names in an answer, and in /metrics. */
+static const struct {
+    const char *name, *metric;
+} counters[] = {
+    {"placed", "\nstockade_orders_total{outcome=\"placed\"} "},
+    {"sold_out", "\nstockade_orders_total{outcome=\"sold-out\"} "},
+    {"overloaded", "\nstockade_orders_total{outcome=\"overloaded\"} "},
+    {"lock_timeout", "\nstockade_orders_total{outcome=\"lock-timeout\"} "},
+    {"orders", "\nstockade_order_seconds_count "},
+    {"orders_s", "\nstockade_order_seconds_sum "},
+    {"waits", "\nstockade_lock_wait_seconds_count "},
+    {"waits_s", "\nstockade_lock_wait_seconds_sum "},
 };
 
-static const char *const counters[COUNTERS_N] = {
-    [PLACED] = "\nstockade_orders_total{outcome=\"placed\"} ",
-    [SOLD_OUT] = "\nstockade_orders_total{outcome=\"sold-out\"} ",
-    [NOT_NOW] = "\nstockade_orders_total{outcome=\"overloaded\"} ",
-    [TIMED_OUT] = "\nstockade_orders_total{outcome=\"lock-timeout\"} ",
-    [ORDERS] = "\nstockade_order_seconds_count ",
-    [ORDERS_S] = "\nstockade_order_seconds_sum ",
-    [WAITS] = "\nstockade_lock_wait_seconds_count ",
-    [WAITS_S] = "\nstockade_lock_wait_seconds_sum ",
-};
+enum { COUNTERS_N = sizeof(counters) / sizeof(counters[0]) };
 
 struct sample {
     uint64_t ms;
@@ -67,8 +59,8 @@ static struct {
 static void read_counters(unsigned who, const char *metrics)
 {
     for (int i = 0; i < COUNTERS_N; i++) {
-        const char *at = strstr(metrics, counters[i]);
-        double value = at ? strtod(at + strlen(counters[i]), NULL) : 0;
+        const char *metric = counters[i].metric, *at = strstr(metrics, metric);
+        double value = at ? strtod(at + strlen(metric), NULL) : 0;
 
         if (value < watch.last[who][i])
             watch.base[who][i] += watch.last[who][i];
@@ -119,40 +111,19 @@ static void take_sample(uint64_t now_us)
 
 /* ---- answers ------------------------------------------------------------ */
 
-/* A mean of what has happened since the sample before. */
-static void write_mean(const char *name, unsigned i, enum counter sum,
-                       enum counter count)
-{
-    static const struct sample start;
-    const struct sample *before = i > 0 ? &watch.samples[i - 1] : &start;
-    const struct sample *now = &watch.samples[i];
-    double n = now->counts[count] - before->counts[count];
-
-    if (n > 0)
-        printf(", \"%s\": %.2f", name,
-               1000 * (now->counts[sum] - before->counts[sum]) / n);
-    else
-        printf(", \"%s\": null", name);
-}
-
 static void write_samples(void)
 {
     fputs("\"samples\": [", stdout);
     for (unsigned i = 0; i < watch.n; i++) {
         const struct sample *sample = &watch.samples[i];
-        const double *counts = sample->counts;
 
-        printf("%s{\"ms\": %" PRIu64 ", \"placed\": %.0f, \"sold_out\": %.0f, "
-               "\"not_now\": %.0f",
-               i > 0 ? ", " : "", sample->ms, counts[PLACED], counts[SOLD_OUT],
-               counts[NOT_NOW] + counts[TIMED_OUT]);
+        printf("%s{\"ms\": %" PRIu64, i > 0 ? ", " : "", sample->ms);
+        for (int c = 0; c < COUNTERS_N; c++)
+            printf(", \"%s\": %.7g", counters[c].name, sample->counts[c]);
         if (sample->stock >= 0)
-            printf(", \"stock\": %" PRId64, sample->stock);
+            printf(", \"stock\": %" PRId64 "}", sample->stock);
         else
-            fputs(", \"stock\": null", stdout);
-        write_mean("latency_ms", i, ORDERS_S, ORDERS);
-        write_mean("wait_ms", i, WAITS_S, WAITS);
-        fputc('}', stdout);
+            fputs(", \"stock\": null}", stdout);
     }
     fputc(']', stdout);
 }

@@ -11,12 +11,12 @@
  *     "done"       false while it goes on; the answer that says true is the last one
  *     "lock", "flags", "timeline"     as `lab run --json` has them, so far; texts are in
  *                  LANGUAGE
- *     "samples"    [{"ms", "placed", "sold_out", "not_now", "stock", "latency_ms",
- *                  "wait_ms"}]: orders so far, as the instances count them; units left,
- *                  by the database; and means since the sample before of an order's
- *                  time and of the time that it waited for its lock. What is not known
- *                  is null
- *     "stock" to "as_told"            what came of it, when it is done; or "error"
+ *     "samples"    each has "ms"; "stock", the units left by the database, or null; and
+ *                  what the instances have counted by then: orders "placed", "sold_out",
+ *                  "overloaded" and of "lock_timeout"; all "orders" that were answered,
+ *                  in how many seconds, "orders_s"; and so for "waits" for a lock
+ *     "stock" to "as_told"            what came of it, when it is done; or "error". With
+ *                  another lock than its own, nothing was told of it
  *
  * Who has not looked for 15 seconds, or has closed standard input, has gone: the run
  * ends. The exit status: 0, or 2 if it could not be run.

@@ -101,32 +101,19 @@ static json_t *goal_of(unsigned faults)
     return list;
 }
 
-/* TEXT in both languages. */
-static json_t *in_both(const char *text)
-{
-    char translated[EXPERIMENT_SCENE_BYTES];
-
-    (void)snprintf(translated, sizeof(translated), "%s", text);
-    chinese(translated, sizeof(translated));
-    return json_pack("{s:s, s:s}", "en", text, "zh", translated);
-}
-
 /* The bug, and the fix if there is one. */
 static json_t *plays_of(const struct experiment *experiment)
 {
     json_t *list = json_array();
     const struct experiment_play *play = experiment->plays;
-    char scene[EXPERIMENT_SCENE_BYTES];
 
     for (; play < &experiment->plays[EXPERIMENT_REST] && experiment_has(play);
-         play++) {
-        experiment->kind->scene(play, scene, sizeof(scene));
+         play++)
         (void)json_array_append_new(
-            list, json_pack("{s:s, s:o, s:o, s:s?}", "lock",
-                            play->load ? play->load->lock : play->scene.lock,
-                            "scene", in_both(scene), "goal",
-                            goal_of(play->faults), "schedule", play->schedule));
-    }
+            list,
+            json_pack("{s:s, s:o, s:s?}", "lock",
+                      play->load ? play->load->lock : play->scene.lock, "goal",
+                      goal_of(play->faults), "schedule", play->schedule));
     return list;
 }
 
@@ -187,10 +174,16 @@ static json_t *faults(void)
 {
     json_t *all = json_object();
 
-    for (int i = 0; i < STAGE_FAULT_N; i++)
+    for (int i = 0; i < STAGE_FAULT_N; i++) {
+        const char *english = stage_fault_text((enum stage_fault)i);
+        char text[200];
+
+        (void)snprintf(text, sizeof(text), "%s", english);
+        chinese(text, sizeof(text));
         (void)json_object_set_new(
             all, stage_fault_word((enum stage_fault)i),
-            in_both(stage_fault_text((enum stage_fault)i)));
+            json_pack("{s:s, s:s}", "en", english, "zh", text));
+    }
     return all;
 }
 
