@@ -64,6 +64,16 @@ test('any two locks on the same load, which the address keeps', async (page) => 
   assert.equal(await page.locator('#right').inputValue(), 'fair');
 }, BUSY);
 
+test('without the library of charts there are their numbers', async (page) => {
+  await page.route('**/chart.js', (route) => route.fulfill({ contentType: 'text/javascript', body: '' }));
+  await open(page, '#load=19');
+  await run(page);
+  await says(page.locator('#run-right .numbers tr').last(), /64/);
+  assert.ok(await page.locator('#run-right .numbers').isVisible());
+  assert.equal(await page.locator('canvas').count(), 0);
+  await expectAccessible(page);
+}, BUSY);
+
 test('a story of instances has lanes, and is stopped', async (page) => {
   await open(page, '#load=08w');
   await button(page, 'Run it').click();
