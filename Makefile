@@ -18,6 +18,7 @@
 #   make explore    how each lock breaks: all schedules, into server/lab/README.md (an hour)
 #   make planted    75 bugs, one at a time: which of them the search finds (an hour or two)
 #   make mutants    150 bugs, one at a time: which of them the tests find (an hour or two)
+#   make pictures   the README's pictures of the pages, drawn anew
 #   make bench-explore how many schedules a second are played on the stage
 #   make profile    what an order costs: CPU, functions, system calls
 #   make bench-locks   what locks cost, and what waiting for one is like
@@ -57,6 +58,9 @@ TLS_LIB  := $(if $(HAVE_TLS),-lssl -lcrypto)
 
 # Without it the service tells no service manager how it is.
 HAVE_SYSTEMD := $(shell pkg-config --exists libsystemd 2>/dev/null && echo yes)
+
+# Without it the page of the laboratory has tables in place of charts.
+CHART_JS := $(wildcard /usr/share/javascript/chart.js/chart.min.js)
 
 PKGS    := libmicrohttpd hiredis jansson sqlite3 libcurl
 SANFLAG := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
@@ -99,6 +103,7 @@ LAB_TEXTS  := experiments path # folders of text files, each in one table
 GEN        := $(patsubst %,$(B)/gen/%.inc,$(TEXT)) $(B)/gen/lock/backends.h \
               $(B)/gen/server/lab/world/clock_preload.inc $(LAB_TEXTS:%=$(B)/gen/server/lab/%/all.inc) \
               $(B)/gen/lock/textbook/all.inc $(B)/gen/lock/redis/ask.lua.inc
+GEN        += $(B)/gen/static/chart.js.inc
 TEXT_TO_C  := sed -e 's/\\/\\\\/g' -e 's/["?]/\\&/g' -e 's/^/"/' -e 's/$$/\\n"/'
 TESTS      := $(patsubst tests/%.c,$(B)/tests/%,$(TEST_SRC))
 FULL_TESTS := $(patsubst tests/%.c,$(B)/tests/%,$(FULL_SRC))
@@ -108,7 +113,7 @@ GEN += $(SCRIPT_INC) $(SCRIPT_H) $(B)/gen/lock/scripts.inc
 
 BUILD_DEPS := gcc make coreutils pkg-config libc6-dev libmicrohttpd-dev \
               libhiredis-dev libjansson-dev libsqlite3-dev uthash-dev \
-              libcurl4-openssl-dev libsystemd-dev libssl-dev libunistring-dev redis-server curl jq
+              libcurl4-openssl-dev libsystemd-dev libssl-dev libunistring-dev libjs-chart.js redis-server curl jq
 DEMO_DEPS  := $(BUILD_DEPS) wrk
 TEST_DEPS  := $(DEMO_DEPS) g++ perl libcmocka-dev sqlite3 man-db \
               nginx haproxy openssl redis-tools
@@ -123,7 +128,7 @@ HOSTS_DEPS := $(TEST_DEPS) $(GALERA_DEPS) redis-server iproute2 nftables
 BENCH_DEPS := $(TEST_DEPS) linux-perf strace
 LINT_DEPS   = $(TEST_DEPS) $(FULL_DEPS) $(HOSTS_DEPS) clang clang-format clang-tidy cppcheck shellcheck
 
-.PHONY: all bench bench-explore explore planted mutants bench-open bench-segments bench-mysql bench-cluster profile bench-locks readme-locks deps demo lab test test-all test-hosts test-san hosts-deps lint loadtest clean lint-deps browser-deps \
+.PHONY: all pictures bench bench-explore explore planted mutants bench-open bench-segments bench-mysql bench-cluster profile bench-locks readme-locks deps demo lab test test-all test-hosts test-san hosts-deps lint loadtest clean lint-deps browser-deps \
         test-binaries full-binaries browser help FORCE
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
@@ -180,6 +185,13 @@ $(B)/%.o: %.c | $(GEN)
 $(B)/gen/%.inc: %
 	@mkdir -p $(@D)
 	$(Q)$(TEXT_TO_C) $< >$@
+
+# The library of another package may come and go: touched only if it has.
+$(B)/gen/static/chart.js.inc: FORCE
+	@mkdir -p $(@D)
+	@{ echo '""'; $(if $(CHART_JS),$(TEXT_TO_C) $(CHART_JS);) } >$@.new
+	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; \
+	 $(if $(CHART_JS),,echo '  left out: charts (no libjs-chart.js)';) fi
 
 # All texts of a folder: it is newer when a file has gone.
 define table
@@ -270,6 +282,11 @@ build/browser/node_modules/.package-lock.json: tests/browser/package.json tests/
 	@echo "  NPM   build/browser"
 	$(Q)mkdir -p build/browser && cp $^ build/browser
 	$(Q)cd build/browser && npm ci --loglevel=error --ignore-scripts --no-audit --no-fund
+
+# A font for the button that says "Chinese", in Chinese.
+pictures: all browser
+	@.ci/deps fonts-wqy-microhei
+	$(Q)node tests/browser/pictures.mjs server/lab
 
 # Packages first, then make anew: this make was read before they were there.
 PARALLEL := $(MAKE) -s --no-print-directory -j$(shell nproc)

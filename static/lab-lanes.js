@@ -53,23 +53,26 @@ function lockFact(lock, words) {
   return lock.ttl_ms === -1 ? words.forEver(lock.holder) : words.held(lock.holder, lock.ttl_ms);
 }
 
+export function drawFacts(place, game, words) {
+  place.replaceChildren();
+  for (const lock of game.locks) {
+    place.append(element('dt', {}, element('code', { text: lock.name })), element('dd', { text: lockFact(lock, words) }));
+  }
+  place.append(element('dt', { text: words.stock }), element('dd', { text: words.units(game.stock, game.sold) }),
+    element('dt', { text: words.orders }), element('dd', { text: game.orders }));
+}
+
 export function drawBoard(game, words, choose) {
   const clash = game.actors.filter((each) => each.inside).length > 1;
   document.getElementById('actors').replaceChildren(
     ...game.actors.map((actor) => actorCard(game, actor, clash, words, choose)));
-  const facts = document.getElementById('facts');
-  facts.replaceChildren();
-  for (const lock of game.locks) {
-    facts.append(element('dt', {}, element('code', { text: lock.name })), element('dd', { text: lockFact(lock, words) }));
-  }
-  facts.append(element('dt', { text: words.stock }), element('dd', { text: words.units(game.stock, game.sold) }),
-    element('dt', { text: words.orders }), element('dd', { text: game.orders }));
+  drawFacts(document.getElementById('facts'), game, words);
   document.getElementById('world-moves').replaceChildren(
     ...game.moves.filter((each) => !actorOf(each.move)).map((each) => moveButton(each, false, choose)));
 }
 
-// INSIDE: for each move the actors that were inside after it.
-export function drawLanes(game, inside, words) {
+// Into PLACE. INSIDE: for each move the actors that were inside after it.
+export function drawLanes(place, game, inside, words) {
   const names = game.actors.map((each) => each.name);
   const moves = game.schedule.split(' ').filter(Boolean);
   const table = element('table', {}, element('thead', {}, element('tr', {},
@@ -97,7 +100,6 @@ export function drawLanes(game, inside, words) {
     before = step.move;
   }
   table.append(body);
-  const lanes = document.getElementById('lanes');
-  lanes.replaceChildren(table);
-  lanes.scrollTop = lanes.scrollHeight;
+  place.replaceChildren(table);
+  place.scrollTop = place.scrollHeight;
 }

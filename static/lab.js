@@ -1,7 +1,10 @@
 // The laboratory in a browser: which game is played, and what the player does. The game
 // itself is a process of the server's: it gets a line for each move, and answers all of
 // the state. The schedule is in the address, so a link or a reload plays it again.
+import { besideId, besideSaved, drawBeside, followBeside, setBeside, showBeside } from './lab-beside.js';
+import { readFile, saveFile } from './lab-files.js';
 import { drawBoard, drawLanes, element } from './lab-lanes.js';
+import { addressOfLoad, drawLoad, endLoad, loadUnderWay, openLoad, runLoad, savedRuns, setRuns } from './lab-load.js';
 import { drawMend, drawStop, drawStops, isBroken, keepBroken, nextOpen, showStill, stateOf } from './lab-path.js';
 import { endSearch, keepOwn, openOwn, ownText, search, startFrom, tellFault } from './lab-own.js';
 import { firstLanguage, keepLanguage, words as allWords } from './lab-words.js';
@@ -14,6 +17,8 @@ let lab = { locks: [], experiments: [], stops: [], faults: {} };
 let stop = null; // of the path; else there is a story, or a lock of one's own choice
 let choice = ''; // of the stop: what is played in place of its lock
 let isOwn = false; // the lock is a text of the learner's
+let isLoad = false; // no game is played: instances run under load
+let isSaved = false; // the game is one of a file, and nobody plays it
 let game = null; // what the server said last
 let inside = []; // by move: who was inside after it
 let undone = []; // moves that redo makes again
@@ -48,10 +53,19 @@ function story() {
   return stop || isOwn ? undefined : lab.experiments.find((each) => each.id === $('story').value);
 }
 
+const context = () => ({ call, words, language, faultText, refused });
+
+const isRenewed = () => lab.locks.find((each) => each.name === game.lock)?.renewed ?? /^renewed\b/m.test(ownText());
+
+// What a story, or a stop, is to show, and how.
+function aim() {
+  return stop ?? story()?.plays[0];
+}
+
 // ---- drawing ---------------------------------------------------------------
 
 function drawGoal() {
-  const chosen = story() ?? stop;
+  const chosen = aim();
   const goals = chosen ? chosen.goal : [];
   const known = choice || !chosen?.schedule ? 0 : chosen.fewest ?? chosen.schedule.split(' ').length;
   const n = game.schedule.split(' ').filter(Boolean).length;
@@ -70,8 +84,8 @@ function drawGoal() {
   $('goal').dataset.state = reached || (game.faults.length && !stop) ? 'broken' : game.faults.length || game.remarks.length ? 'remark' : game.over ? 'over' : 'open';
   $('why').hidden = !(story() && (reached || game.over));
   if (story()) {
-    $('why-text').textContent = chosen[language].why;
-    $('fix-text').textContent = chosen[language].fix;
+    $('why-text').textContent = story()[language].why;
+    $('fix-text').textContent = story()[language].fix;
   }
   if (stop && reached && known) reachStop(n);
 }
@@ -95,14 +109,17 @@ function drawChoices(isOpen) {
 
 function drawPath() {
   for (const id of ['path', 'stop', 'mend', 'place']) $(id).hidden = !stop;
-  $('setup').hidden = Boolean(stop);
+  $('setup').hidden = Boolean(stop) || isLoad;
+  $('load').hidden = !isLoad;
   $('what').hidden = Boolean(stop) && stop !== lab.stops[0];
+  $('what').textContent = isLoad ? words.loadWhat : words.what;
   $('layout').classList.toggle('with-path', Boolean(stop));
   $('mode-path').toggleAttribute('aria-current', Boolean(stop));
-  $('mode-free').toggleAttribute('aria-current', !stop && !isOwn);
+  $('mode-free').toggleAttribute('aria-current', !stop && !isOwn && !isLoad);
+  $('mode-load').toggleAttribute('aria-current', isLoad);
   $('mode-own').toggleAttribute('aria-current', isOwn);
   $('own').hidden = !isOwn;
-  $('title').textContent = words.title;
+  $('title').textContent = isLoad ? words.loadTitle : words.title;
   $('in-place').hidden = true;
   $('still').hidden = true;
   if (!stop) return;
@@ -117,28 +134,31 @@ function drawPath() {
 function draw() {
   drawGoal();
   drawBoard(game, words, (move) => play([move]));
-  drawLanes(game, inside, words);
+  drawLanes($('lanes'), game, inside, words);
+  $('lanes-title').textContent = $('beside-lock').value ? words.withLock(game.lock) : words.lanes;
   $('undo').disabled = game.schedule === '';
   $('restart').disabled = game.schedule === '';
   $('redo').disabled = undone.length === 0;
-  $('show').hidden = !(story() ?? stop)?.schedule || Boolean(choice);
+  $('show').hidden = !aim()?.schedule || Boolean(choice);
   $('command').textContent = stop ? `stockade lab path ${choice && `--choice ${choice} `}${stop.id}` : story() ? `stockade lab run -i ${story().id}` : `stockade replay ${$('deduct').value === 'guarded' ? '--deduct guarded ' : ''}${$('buyers').value === '2' ? '' : `--buyers ${$('buyers').value} `}${game.lock} '${game.schedule}'`;
   history.replaceState(null, '', addressOf(game.schedule));
 }
 
-function take(answer) {
+async function take(answer) {
   game = answer;
   const n = game.schedule.split(' ').filter(Boolean).length;
   inside[n] = game.actors.filter((each) => each.inside).map((each) => each.name);
   inside.length = n + 1;
   draw();
+  await followBeside(game.schedule, isRenewed(), context());
 }
 
 // A link to where SCHEDULE leads; it has all of a lock of one's own.
 function addressOf(schedule) {
+  const besides = $('beside-lock').value && { beside: $('beside-lock').value };
   const free = { buyers: $('buyers').value, deduct: $('deduct').value };
   const address = new URLSearchParams(stop ? { stop: stop.id, ...(choice && { choice }) }
-    : story() ? { story: story().id } : isOwn ? { own: ownText(), ...free } : { lock: $('lock').value, ...free });
+    : story() ? { story: story().id, ...besides } : isOwn ? { own: ownText(), ...free, ...besides } : { lock: $('lock').value, ...free, ...besides });
   address.set('moves', schedule);
   return `#${address}`;
 }
@@ -153,7 +173,7 @@ async function command(line) {
     return false;
   }
   tell(answer.error || '');
-  if (answer.schedule !== undefined) take(answer);
+  if (answer.schedule !== undefined) await take(answer);
   return !answer.error;
 }
 
@@ -172,16 +192,33 @@ function freeWish() {
   return { ...(isOwn ? { text: ownText() } : { lock: $('lock').value }), buyers: Number($('buyers').value), deduct: $('deduct').value, language };
 }
 
-async function begin(schedule) {
-  const wish = stop ? { stop: stop.id, ...(choice && { choice }) } : story() ? { experiment: story().id } : freeWish();
-  if (game) await call('DELETE', `/api/lab/games/${game.id}`).catch(() => null);
+// What is played beside it: the fix of the story, or another lock.
+function besideWish() {
+  const value = stop ? '' : $('beside-lock').value;
+  if (!value) return null;
+  if (story()) return { experiment: story().id, ...(value === 'fix' ? { fix: true } : { lock: value }), language };
+  return { lock: value, buyers: Number($('buyers').value), deduct: $('deduct').value, language };
+}
+
+async function endGame() {
+  if (game?.id) await call('DELETE', `/api/lab/games/${game.id}`).catch(() => null);
   game = null;
   inside = [];
+}
+
+async function begin(schedule) {
+  const wish = stop ? { stop: stop.id, ...(choice && { choice }) } : story() ? { experiment: story().id } : freeWish();
+  await endGame();
+  await setBeside(null, context());
+  showSaved(false);
+  $('layout').classList.toggle('no-game', isLoad);
+  if (isLoad) return;
   const answer = await call('POST', '/api/lab/games', { ...wish, language });
   refused(answer.error || '');
   $('layout').classList.toggle('no-game', answer.status !== 200);
   if (answer.status !== 200) return;
-  take(answer);
+  await take(answer);
+  await setBeside(besideWish(), context());
   await makeMoves(schedule.split(/[ +]/).filter(Boolean));
 }
 
@@ -241,7 +278,7 @@ function show() {
   return inTurn(async () => {
     await command('back 0');
   }).then(async () => {
-    for (const move of (story() ?? stop).schedule.split(' ')) {
+    for (const move of aim().schedule.split(' ')) {
       await pause();
       if (mine !== shows) return;
       await inTurn(() => command(`move ${move}`));
@@ -258,6 +295,63 @@ async function copyLink() {
   }
 }
 
+// ---- files -----------------------------------------------------------------
+
+function showSaved(is) {
+  isSaved = is;
+  $('layout').classList.toggle('saved', is);
+  $('go-on').hidden = !is;
+}
+
+function save() {
+  const runs = isLoad && savedRuns();
+  if (isLoad && !runs) tell(words.nothingToSave);
+  else if (isLoad) saveFile(`load-${$('load-story').value}`, 'load', { address: location.hash, runs });
+  else if (game) saveFile(game.lock, 'steps', { address: location.hash, game: { ...game, id: undefined, moves: [] }, inside, beside: besideSaved() });
+}
+
+// Nothing is asked of the server.
+async function openFile() {
+  const [file] = $('file').files;
+  $('file').value = '';
+  const saved = file && await readFile(file);
+  if (!file) return;
+  if (!saved) {
+    tell(words.noFile);
+    return;
+  }
+  shows++;
+  undone = [];
+  endLoad(call);
+  endGame();
+  setBeside(null, context());
+  setUp(new URLSearchParams(saved.address.slice(1)));
+  $('layout').classList.toggle('no-game', isLoad);
+  tell(words.opened(file.name));
+  if (isLoad) {
+    setRuns(saved.runs, context());
+    return;
+  }
+  ({ game, inside } = saved);
+  isShown = true; // whoever played it, it was not the reader
+  showSaved(true);
+  draw();
+  showBeside(saved.beside, context());
+}
+
+// ---- load ------------------------------------------------------------------
+
+function startLoad() {
+  history.replaceState(null, '', `#${addressOfLoad()}`);
+  tell('');
+  return runLoad(lab, context()).catch(() => tell(words.gone));
+}
+
+function stopLoad() {
+  endLoad(call);
+  drawLoad(context());
+}
+
 // ---- the page --------------------------------------------------------------
 
 function fillWords() {
@@ -271,7 +365,7 @@ function fillWords() {
 function fillStories() {
   const chosen = $('story').value;
   $('story').replaceChildren(element('option', { value: '', text: words.free }),
-    ...lab.experiments.map((each) => element('option', { value: each.id, text: `${each.id}  ${each[language].title}` })));
+    ...lab.experiments.filter((each) => each.kind === 'steps').map((each) => element('option', { value: each.id, text: `${each.id}  ${each[language].title}` })));
   $('story').value = chosen;
 }
 
@@ -279,6 +373,12 @@ function showFree() {
   for (const each of document.querySelectorAll('.free, .stories, .mine')) {
     each.hidden = (each.matches('.free') && Boolean(story())) || (each.matches('.stories') && isOwn) || (each.matches('.mine') && !isOwn);
   }
+  const { value } = $('beside-lock');
+  $('beside-lock').replaceChildren(element('option', { value: '', text: words.nothing }),
+    ...(story()?.plays[1] ? [element('option', { value: 'fix', text: `${story().plays[1].lock}: ${words.theFix}` })] : []),
+    ...lab.locks.map((each) => element('option', { text: each.name, value: each.name, title: each.claim })));
+  $('beside-lock').value = value;
+  if ($('beside-lock').selectedIndex < 0) $('beside-lock').value = '';
   endSearch();
   $('found').replaceChildren();
   delete $('found').dataset.answer;
@@ -290,16 +390,27 @@ function speak(next) {
   keepLanguage(language);
   fillWords();
   fillStories();
+  showFree();
   drawPath();
-  inTurn(() => begin(game ? game.schedule : ''));
+  if (isLoad) openLoad(lab, addressOfLoad(), words, language);
+  drawLoad(context());
+  if (isSaved) {
+    draw();
+    drawBeside(context());
+  } else {
+    inTurn(() => begin(game ? game.schedule : ''));
+  }
 }
 
 function setUp(address) {
   fillStories();
   $('lock').replaceChildren(...lab.locks.map((each) => element('option', { text: each.name, title: each.claim })));
   isOwn = address.has('own');
+  isLoad = address.has('load');
+  setRuns({}, context());
+  if (isLoad) openLoad(lab, address, words, language);
   if (isOwn) openOwn(lab.locks, address.get('own'), words);
-  const isFree = isOwn || address.has('story') || address.has('lock');
+  const isFree = isOwn || isLoad || address.has('story') || address.has('lock');
   stop = isFree ? null : lab.stops.find((each) => each.id === address.get('stop')) ?? nextOpen(lab.stops);
   choice = stop?.choices['abcd'.indexOf(address.get('choice'))] ? address.get('choice') : '';
   isShown = address.has('moves');
@@ -311,12 +422,15 @@ function setUp(address) {
   $('buyers').value = address.get('buyers') === '3' ? '3' : '2';
   $('deduct').value = address.get('deduct') === 'guarded' ? 'guarded' : 'naive';
   showFree();
+  $('beside-lock').value = address.get('beside') ?? '';
+  if ($('beside-lock').selectedIndex < 0) $('beside-lock').value = '';
 }
 
 const KEYS = { u: undo, r: redo, '?': hint };
 
 function onKey(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest('select, input, textarea')) return;
+  if (isLoad || isSaved) return;
   if (KEYS[event.key]) KEYS[event.key]();
   else if (game?.moves.some((each) => each.move === event.key)) play([event.key]);
 }
@@ -327,6 +441,7 @@ async function follow(hash) {
   const address = new URLSearchParams(hash.slice(1));
   shows++;
   undone = [];
+  endLoad(call);
   setUp(address);
   await begin(address.get('moves') ?? '');
 }
@@ -350,15 +465,26 @@ $('setup').addEventListener('submit', (event) => {
   undone = [];
   inTurn(() => begin(''));
 });
+$('load-setup').addEventListener('submit', (event) => {
+  event.preventDefault();
+  startLoad();
+});
+$('load-story').addEventListener('change', () => {
+  stopLoad();
+  setUp(new URLSearchParams({ load: $('load-story').value }));
+  history.replaceState(null, '', `#${addressOfLoad()}`);
+});
+$('file').addEventListener('change', openFile);
 $('own-from').addEventListener('change', () => startFrom(lab.locks));
-for (const [id, work] of Object.entries({ search: searchAll, 'search-end': endSearch, undo, redo, restart, hint, show, link: copyLink })) $(id).addEventListener('click', work);
+for (const [id, work] of Object.entries({ search: searchAll, 'search-end': endSearch, undo, redo, restart, hint, show, link: copyLink, save, open: () => $('file').click(), 'load-end': stopLoad, 'go-on': () => inTurn(() => begin(game.schedule)) })) $(id).addEventListener('click', work);
 for (const each of ['en', 'zh']) $(each).addEventListener('click', () => speak(each));
 document.addEventListener('keydown', onKey);
+matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => drawLoad(context()));
 addEventListener('hashchange', () => {
   const { hash } = location;
   inTurn(() => follow(hash));
 });
 addEventListener('pagehide', () => {
-  if (game) fetch(`/api/lab/games/${game.id}`, { method: 'DELETE', keepalive: true });
+  for (const id of [game?.id, besideId(), loadUnderWay()].filter(Boolean)) fetch(`/api/lab/games/${id}`, { method: 'DELETE', keepalive: true });
 });
 inTurn(start);

@@ -313,7 +313,6 @@ static const struct {
     {{"--currency=USD"}, {"--currency is no", "prices in EUR"}},
     {{"--example-config"}, {"--example-config is no", "stockade.conf(5)"}},
     {{"--inventory-timeout-ms=1"}, {"-ms is no", "give --lock-wait-ms"}},
-    {{"--lab"}, {"--lab is no", "leave it out"}},
     {{"--lab-leaky"}, {"--lab-leaky is no", "del:before=error"}},
     {{"--trusted-proxy", "proxy.lan"}, {"--trusted-proxy", "10.0.0.0/8"}},
 };

@@ -89,6 +89,8 @@ static const struct setting table[] = {
         "with the bearer token for admin calls; without it loopback may"),
     ROW(TEXT, trusted_proxy, "trusted-proxy", "ADDRESS[/PREFIX],...", "",
         "proxies whose X-Forwarded-For is believed"),
+    ROW(NUMBER, lab, "lab", "0..65535", "0",
+        "port of 127.0.0.1 for the laboratory's page beside it; 0 = none"),
     ROW(TEXT, lab_timeline, "lab-timeline", "FILE", "",
         "what lock server and database are asked, as JSON Lines"),
     ROW(TEXT, lab_failpoint, "lab-failpoint", "STEP:PHASE=ACTION[*N],...", "",
@@ -121,7 +123,6 @@ static const struct {
     {"example-config", GONE, "stockade.conf(5) has all settings"},
     {"inventory-timeout-ms", GONE,
      "give --lock-wait-ms as the inventory services have it"},
-    {"lab", GONE, "leave it out; a setting lab-... needs no other"},
     {"lab-leaky", GONE, "give --lab-failpoint del:before=error"},
     {"log-format", GONE, "leave it out; the log is in logfmt"},
 };

@@ -44,6 +44,7 @@ struct config {
     int64_t request_deadline_ms; /* whole request, first byte to reply */
     char admin_token_file[1024]; /* "" = admin calls from loopback only */
     char trusted_proxy[1024];    /* see server/base/address.h */
+    int64_t lab;                 /* port of the laboratory's page; 0 = none */
     char lab_timeline[1024];     /* a file; "" = none */
     char lab_failpoint[1024];    /* see failpoint.h; "" = none */
     int64_t lab_lease_ms;        /* of the watchdog; 0 = as without a lab */

@@ -105,6 +105,7 @@ subtest 'a program plays, line by line' => sub {
     is_deeply [map { $_->{schedule} }  @answers], ['', 'a a L b b a', 'a a L b b a a b b', ('a a L b b') x 5];
     is_deeply [map { "@{$_->{faults}}" } @answers], ['', '', 'oversold', ('') x 5], 'a fault is taken back as well';
     is_deeply $answers[0]{moves}[0], { move => 'a', says => 'its program begins' };
+    is_deeply [map { $_->{says} } grep { $_->{move} eq 'a' } @{ $answers[2]{moves} }], ['DEL the lock'], 'steps are told in plain words';
     is $answers[1]{locks}[0]{holder}, 'b', 'the lock is b\'s';
     ok $answers[1]{actors}[0]{inside} && $answers[1]{actors}[1]{inside}, 'both are inside';
     like $answers[4]{error}, qr/no move|is no/, "an error: $answers[4]{error}";

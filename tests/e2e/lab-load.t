@@ -59,6 +59,21 @@ symlink $_, "$empty/" . s{.*/}{}r for grep { -x } map { "$_/redis-server" } spli
 is $code, 2, 'without wrk: exit 2';
 like $text, qr/wrk is not there: apt-get install wrk/, 'and what to do';
 
+# ---- a program that watches ------------------------------------------------------------
+
+my $watched = open3(my $ask, my $answers, undef, Stockade::binary(), qw(lab run -i --json --lock fenced 03));
+my $so_far = JSON::PP->new->decode(scalar <$answers>);
+ok !$so_far->{done}, 'it is told at once how far it is';
+close $ask;
+is_deeply [<$answers>], [], 'who closes the conversation hears no more';
+waitpid $watched, 0;
+is $? >> 8, 2, 'and the run has ended';
+is_deeply [left_behind($watched)], [], 'with all that was its own';
+($code, undef, $text) = lab([qw(--fix 03)]);
+like "$code $text", qr/^2 .*--fix and --lock go with -i/s, '--fix is for who plays by hand';
+($code, undef, $text) = lab([qw(-i --fix 02)]);
+like "$code $text", qr/^2 .*has no fix/s, 'if there is one';
+
 # ---- Ctrl-C ---------------------------------------------------------------------------
 
 for my $experiment ('38', '14w') {

@@ -50,13 +50,13 @@ subtest 'the page and what there is' => sub {
     is $status, 200;
     like $reply->{headers}{'content-security-policy'}, qr/default-src 'none'/;
     unlike $reply->{content}, qr{<script(?! type="module" src=)|\bon\w+=|style=}, 'nothing is inline';
-    ($status, $reply) = ask('GET', $_), is($status, 200, $_) for qw(/lab.css /lab.js /lab-lanes.js /lab-own.js /lab-path.js /lab-words.js);
+    ($status, $reply) = ask('GET', $_), is($status, 200, $_) for map { "/$_" } qw(lab.css lab.js lab-beside.js lab-charts.js lab-files.js lab-lanes.js lab-load.js lab-own.js lab-path.js lab-words.js chart.js);
     ($status, $reply) = ask('GET', '/');
     is $reply->{headers}{location}, '/lab', '/ leads there';
     ($status, my $all) = ask('GET', '/api/lab');
     ok + (grep { $_->{name} eq 'redlock' } @{ $all->{locks} }), 'locks';
     my ($story) = grep { $_->{id} eq '08' } @{ $all->{experiments} };
-    is_deeply $story->{goal}, ['oversold'], 'stories with their goals';
+    is_deeply $story->{plays}[0]{goal}, ['oversold'], 'stories with their goals';
     like $story->{zh}{title}, qr/\p{Han}/, 'in both languages';
 };
 
@@ -69,6 +69,9 @@ subtest 'a game' => sub {
     is_deeply $game->{faults}, ['oversold'], 'broken by nine moves';
     ($status, $game) = command($id, 'back 4');
     is $game->{schedule}, 'a a L b', 'and back';
+    ($status, $game) = command($id, 'move a a a b b b');
+    ok + (grep { $_->{done} } @{ $game->{actors} }), 'somebody is done';
+    is + (command($id, 'back 4'))[0], 200, 'but not the game';
     ($status, $game) = command($id, 'move z');
     is $status, 200;
     like $game->{error}, qr/z/, 'what is no move is told';
@@ -143,6 +146,47 @@ subtest 'a lock of one\'s own' => sub {
     ok Stockade::eventually(20, sub { !processes() }), 'no process is left';
 };
 
+subtest 'an experiment, with its fix and with another lock' => sub {
+    my ($status, $game) = begin(experiment => '08', fix => JSON::PP::true);
+    is_deeply [$status, $game->{lock}], [200, 'watchdog'], 'its fix is played';
+    ask('DELETE', "/api/lab/games/$game->{id}");
+    ($status, $game) = begin(experiment => '08', lock => 'fenced');
+    is_deeply [$status, $game->{lock}, $game->{stock}], [200, 'fenced', 1], 'a lock of choice, on the same stage';
+    ask('DELETE', "/api/lab/games/$game->{id}");
+    is + (begin(%$_))[0], 422, 'not: ' . JSON::PP->new->canonical->encode($_)
+        for { experiment => '08', lock => '--help' }, { experiment => '08', lock => 'zk' }, { experiment => '03' };
+};
+
+subtest 'an experiment of load' => sub {
+    my $run = sub { return ask('POST', '/api/lab/runs', JSON::PP::encode_json({@_})) };
+    my ($status, $told) = $run->(experiment => '03', language => 'zh');
+    is_deeply [$status, $told->{done}], [200, JSON::PP::false], 'begins';
+    my ($id, $looks) = ($told->{id}, 0);
+    my $done = Stockade::eventually(100, sub { $looks++; $told = (command($id, 'look'))[1]; $told->{done} });
+    ok $done, 'and ends';
+    is_deeply [@{$told}{qw(lock faults as_told)}], ['process', ['oversold'], JSON::PP::true], 'with the verdict of the ledger';
+    like $told->{timeline}[-1]{text}, qr/\p{Han}/, 'in Chinese';
+    my ($first, $last) = @{ $told->{samples} }[0, -1];
+    cmp_ok $first->{stock}, '>', 50, 'from its beginning';
+    is_deeply [$first->{placed}, $last->{placed}, $last->{placed} + $last->{sold_out}, $last->{stock}],
+        [0, $told->{sold}, 800, 0], 'its orders and its stock were followed';
+    is $last->{orders}, 800, 'and each order\'s time';
+    cmp_ok $last->{waits_s}, '>', 0, 'and what it waited for';
+    is + (command($id, 'look'))[0], 404, 'is over then';
+
+    ($status, $told) = $run->(experiment => '03', fix => JSON::PP::true);
+    my ($second) = (($run->(experiment => '19', lock => 'fair'))[1]{id});
+    is + ($run->(experiment => '03'))[0], 429, 'two are all';
+    is + (ask('DELETE', "/api/lab/games/$told->{id}"))[0], 204, 'who leaves ends it';
+    ($status, $told) = $run->(experiment => '03', lock => 'redisson');
+    is $status, 200, 'which makes room';
+    ask('DELETE', "/api/lab/games/$_") for $second, $told->{id};
+    is + ($run->(%$_))[0], 422, 'not: ' . JSON::PP->new->canonical->encode($_)
+        for {}, { experiment => '08' }, { experiment => '02', fix => JSON::PP::true }, { experiment => '03', lock => 'redlock' },
+        { experiment => '03', lock => '--help' };
+    ok Stockade::eventually(20, sub { !processes() }), 'no process is left';
+};
+
 subtest 'what is asked wrongly' => sub {
     my ($status, $reply) = begin(lock => 'no-such-lock');
     is $status, 422, $reply->{error};
@@ -204,6 +248,19 @@ ok @all > 16, scalar(@all) . ' processes';
 $lab->signal('INT');
 is $lab->wait(30 * $Stockade::SLOW), 0, 'Ctrl-C ends it';
 ok Stockade::eventually(20, sub { !grep { kill 0, $_ } @all }), 'and all of its games';
+
+subtest 'beside a service' => sub {
+    my $port    = IO::Socket::INET->new(Listen => 1, LocalAddr => '127.0.0.1')->sockport;
+    my $service = Stockade->start(args => ['--lab', $port]);
+    is $service->get('/lab')->{status}, 404, 'the service has no route of it';
+    is $http->get("http://127.0.0.1:$port/lab")->{status}, 200, 'the page has a port of its own';
+    like $service->log, qr{msg=lab page=http://127\.0\.0\.1:$port/lab$}m, 'which is told';
+    my $run = Stockade::run(['serve', '--listen', '127.0.0.1:0', '--db', "sqlite:$dir/other.db", '--lab', $port]);
+    is $run->{exit}, 1, 'a port that is taken is an error';
+    like $run->{err}, qr/msg=lab error=.*port $port is not free/, 'and told';
+    $service->kill9;
+    ok Stockade::eventually(20, sub { $http->get("http://127.0.0.1:$port/lab")->{status} == 599 }), 'it ends with the service';
+};
 opendir my $left, $tmp or die "$tmp: $!";
 is_deeply [grep { !/^\.\.?$/ } readdir $left], [], 'no file is left';
 done_testing;

@@ -192,7 +192,7 @@ my @wrong = (
     [['show', 'padlocks'],           qr/no experiment 'padlocks'; stockade lab list has all/],
     [['show'],                       qr/usage: stockade lab show/],
     [['show', 'wild-l'],             qr/which one: wild-losers-finally, wild-long-work, wild-late-fencing\?/],
-    [['show', '--brief', '08'],      qr/--save, --brief and -i are for lab run/],
+    [['show', '--brief', '08'],      qr/--save, --brief, -i, --fix and --lock are for lab run/],
     [['run', '06', 'nothing-at-all'], qr/no experiment 'nothing-at-all'/],
     [['run', '--jsn', '06'],         qr/--jsn.*stockade lab run --help lists the flags/s],
     [['list', '06'],                 qr/lab list takes no name/],

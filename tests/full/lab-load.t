@@ -5,6 +5,7 @@ use strict;
 use warnings;
 use FindBin;
 use lib "$FindBin::Bin/../e2e";
+use IPC::Open3 qw(open3);
 use JSON::PP ();
 use Stockade;
 use Stockade::Child;
@@ -32,4 +33,10 @@ for my $time (1 .. $ENV{LAB_TIMES} || 1) {
         }
     }
 }
+
+# A page that was left without a word would keep the machine busy: 38 takes longer than this.
+my $pid = open3(my $ask, my $answers, undef, Stockade::binary(), qw(lab run -i --json 38));
+is scalar(() = <$answers>), 1, 'a run that nobody looks at says no more than that it begins';
+waitpid $pid, 0;
+is $? >> 8, 2, 'and ends before its time';
 done_testing;

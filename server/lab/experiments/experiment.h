@@ -87,6 +87,9 @@ struct experiment_run {
     FILE *out;  /* for people, 80 columns; NULL = nothing */
     FILE *json; /* for programs: members of an object, without its braces, and
                    none of faults, sold, stock, orders, said; NULL = nothing */
+    char *members;      /* of .json, after fflush(); from open_memstream() */
+    unsigned json_look; /* load: DRAW_CHINESE, or 0, for its texts */
+    bool is_watched;    /* load: see load_watch.h */
     bool colour;
     bool brief; /* steps: the state at the end only, not behind each move */
     enum experiment_language language;
@@ -110,6 +113,10 @@ struct experiment_kind {
     /* One line on what is played: "lock set-nx-px, deduct naive: 2 buyers, stock 1". */
     void (*scene)(const struct experiment_play *play, char text[], size_t size);
 };
+
+/* The members of an object for what came of RUN: "stock", "sold", "orders", "faults",
+ * "remarks", "said", "as_told"; or "error". */
+void experiment_json(FILE *out, const struct experiment_run *run);
 
 extern const struct experiment_kind steps_kind; /* steps.c */
 extern const struct experiment_kind load_kind;  /* server/lab/load/load.c */

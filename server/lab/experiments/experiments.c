@@ -1,10 +1,12 @@
 /* All experiments, as the build has found their files. See experiment.h. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "server/lab/experiments/nearest.h"
 #include "server/lab/experiments/experiment.h"
+#include "server/lab/picture/draw.h"
 
 static const struct {
     const char *name, *content;
@@ -77,6 +79,27 @@ const char *experiment_play_title(const struct experiment *experiment,
     return plays->faults != 0 || plays->says        ? "With the bug"
            : experiment_has(&plays[EXPERIMENT_FIX]) ? "Without the fix"
                                                     : "What is played";
+}
+
+void experiment_json(FILE *out, const struct experiment_run *run)
+{
+    if (run->error[0]) {
+        fputs("\"error\": ", out);
+        draw_json_string(out, run->error);
+        return;
+    }
+    fprintf(out,
+            "\"stock\": %" PRId64 ", \"sold\": %" PRId64
+            ", \"orders\": %" PRId64 ", \"faults\": ",
+            run->stock, run->sold, run->orders);
+    draw_json_faults(out, run->verdict.faults);
+    fputs(", \"remarks\": ", out);
+    draw_json_faults(out, run->verdict.remarks);
+    if (run->said[0]) {
+        fputs(", \"said\": ", out);
+        draw_json_say(out, run->said, run->json_look);
+    }
+    fprintf(out, ", \"as_told\": %s", run->as_told ? "true" : "false");
 }
 
 static bool is_called(const struct experiment *experiment, const char *name)

@@ -9,6 +9,8 @@ enum lab_status { LAB_AS_TOLD = 0, LAB_NOT_AS_TOLD = 1, LAB_COULD_NOT_RUN = 2 };
 struct lab_options {
     bool json, brief, help, by_hand;
     enum experiment_language language;
+    bool fix;                     /* run -i: not the bug, but what fixes it */
+    const char *lock;             /* run -i: in place of its own; or NULL */
     const char *save;             /* run: a file; or NULL */
     const struct experiment *own; /* of --file; or NULL */
     int names_n;

@@ -42,6 +42,8 @@ bool lab_options_read(int argc, char *argv[], struct lab_options *options)
         {"brief", no_argument, NULL, 'b'},
         {"save", required_argument, NULL, 's'},
         {"file", required_argument, NULL, 'f'},
+        {"fix", no_argument, NULL, 'x'},
+        {"lock", required_argument, NULL, 'l'},
         {"help", no_argument, NULL, 'h'},
         {0},
     };
@@ -57,17 +59,24 @@ bool lab_options_read(int argc, char *argv[], struct lab_options *options)
                     argv[0]);
             return false;
         }
-        if ((c == 's' || c == 'b' || c == 'i') && strcmp(argv[0], "run") != 0) {
-            fprintf(stderr,
-                    "stockade: --save, --brief and -i are for lab run\n");
+        if (strchr("sbixl", c) && strcmp(argv[0], "run") != 0) {
+            fprintf(stderr, "stockade: --save, --brief, -i, --fix and --lock "
+                            "are for lab run\n");
             return false;
         }
         options->brief = options->brief || c == 'b';
         options->by_hand = options->by_hand || c == 'i';
+        options->fix = options->fix || c == 'x';
+        if (c == 'l')
+            options->lock = optarg;
         if (c == 's')
             options->save = optarg;
         if (c == 'f' && (options->own = read_own(optarg)) == NULL)
             return false;
+    }
+    if ((options->fix || options->lock) && !options->by_hand) {
+        fprintf(stderr, "stockade: lab run --fix and --lock go with -i\n");
+        return false;
     }
     options->names_n = argc - optind;
     options->names = argv + optind;

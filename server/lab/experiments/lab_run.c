@@ -7,9 +7,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lock/dlock.h"
 #include "server/base/clock.h"
 #include "server/lab/experiments/lab_experiments.h"
 #include "server/lab/experiments/words.h"
+#include "server/lab/load/load_watch.h"
 #include "server/lab/picture/draw.h"
 #include "server/lab/replay/hand.h"
 #include "server/lab/replay/lines.h"
@@ -37,7 +39,8 @@ static void help(void)
     printf(
         "usage: stockade lab run [--brief] [--json] [--zh] [--save FILE] "
         "NAME... | --file FILE\n"
-        "       stockade lab run -i [--zh] NAME | --file FILE\n\n"
+        "       stockade lab run -i [--zh] [--fix] [--lock LOCK] NAME | --file "
+        "FILE\n\n"
         "Runs an experiment with its bug, with what fixes it, and with what "
         "that leaves\nopen. NAME is a name or a number of stockade lab list; "
         "or "
@@ -47,6 +50,8 @@ static void help(void)
         "behind.\n\n"
         "  -i       you play it, move by move: stockade replay --help tells "
         "how\n"
+        "  --fix    with -i: with what fixes it\n"
+        "  --lock LOCK  with -i: with this lock in place of its own\n"
         "  --brief  the state at the end only, and not after each move\n"
         "  --json   one JSON object on a line for each\n"
         "  --zh     in Chinese\n"
@@ -163,18 +168,9 @@ static char *json_of(const char *members, const struct experiment_run *run)
 
     if (!out)
         return NULL;
-    fprintf(out,
-            "{%s%s\"stock\": %" PRId64 ", \"sold\": %" PRId64
-            ", \"orders\": %" PRId64 ", \"faults\": ",
-            members, *members ? ", " : "", run->stock, run->sold, run->orders);
-    draw_json_faults(out, run->verdict.faults);
-    fputs(", \"remarks\": ", out);
-    draw_json_faults(out, run->verdict.remarks);
-    if (run->said[0]) {
-        fputs(", \"said\": ", out);
-        draw_json_string(out, run->said);
-    }
-    fprintf(out, ", \"as_told\": %s}", run->as_told ? "true" : "false");
+    fprintf(out, "{%s%s", members, *members ? ", " : "");
+    experiment_json(out, run);
+    fputc('}', out);
     (void)fclose(out);
     for (char *at = text; (at = strchr(at, '\n')) != NULL;)
         *at = ' '; /* a line for each experiment */
@@ -358,28 +354,66 @@ static void run_named(struct runs *runs, const char *name)
             run_one(runs, experiment);
 }
 
-/* The bug is the player's to find: nothing is told that would give it away. */
+/* What is played by hand: the bug or its fix, maybe with another lock. False: there is
+ * no such thing, which is said. */
+static bool choose(const struct lab_options *options,
+                   const struct experiment *experiment,
+                   struct experiment_play *play, struct experiment_load *load)
+{
+    *play = experiment->plays[options->fix ? EXPERIMENT_FIX : EXPERIMENT_BUG];
+    if (!experiment_has(play)) {
+        fprintf(stderr, "stockade: lab run --fix: %s has no fix\n",
+                experiment->name);
+        return false;
+    }
+    if (options->lock && !dlock_strategy_find(options->lock)) {
+        fprintf(stderr, "stockade: there is no lock '%s'\n", options->lock);
+        return false;
+    }
+    if (options->lock && play->load) {
+        *load = *play->load;
+        load->lock = options->lock;
+        play->load = load;
+    } else if (options->lock) {
+        play->scene.lock = options->lock;
+    }
+    return true;
+}
+
+/* The bug is the player's to find: nothing is told that would give it away. A load is
+ * for a program to watch. */
 static int play_by_hand(const struct runs *runs,
                         const struct experiment *experiment)
 {
-    const struct experiment_text *text =
-        &experiment->text[runs->options.language];
-    const struct experiment_play *bug = &experiment->plays[EXPERIMENT_BUG];
-    const struct game_goal goal = {.faults = bug->faults & ~STAGE_REMARKS};
+    const struct lab_options *options = &runs->options;
+    const struct experiment_text *text = &experiment->text[options->language];
+    struct experiment_play play;
+    struct experiment_load load;
+    struct game_goal goal;
 
-    if (experiment->kind != &steps_kind) {
+    if (!choose(options, experiment, &play, &load))
+        return LAB_COULD_NOT_RUN;
+    if (play.load && options->json)
+        return load_watch_main(&play, options->language);
+    if (play.load) {
         fprintf(stderr,
                 "stockade: lab run -i: %s is played by instances under load, "
                 "not by moves; stockade lab list says which are of steps\n",
                 experiment->name);
         return LAB_COULD_NOT_RUN;
     }
-    if (runs->options.json)
-        return lines_play(&bug->scene, NULL, 0, &goal, look_of(runs));
+    goal = (struct game_goal){.faults = play.faults & ~STAGE_REMARKS};
+    if (options->json)
+        return lines_play(&play.scene, NULL, 0, &goal, look_of(runs));
     printf("%s%s %s%s\n\n", tint(runs, BOLD), experiment->id, text->title,
            tint(runs, PLAIN));
-    tell_scene(runs, experiment, 0);
-    return hand_play(&bug->scene, NULL, 0, &goal, look_of(runs), NULL);
+    tell(runs, BOLD,
+         experiment_play_title(experiment,
+                               options->fix ? EXPERIMENT_FIX : EXPERIMENT_BUG));
+    putchar('\n');
+    lab_scene(experiment, &play, options->language);
+    putchar('\n');
+    return hand_play(&play.scene, NULL, 0, &goal, look_of(runs), NULL);
 }
 
 int lab_run_main(int argc, char *argv[])

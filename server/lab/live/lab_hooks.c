@@ -1,8 +1,11 @@
 /* See lab_hooks.h. */
 #include "server/lab/live/lab_hooks.h"
 
+#include <inttypes.h>
+
 #include "server/base/config.h"
 #include "server/base/log.h"
+#include "server/lab/live/beside.h"
 #include "server/lab/live/failpoint.h"
 #include "server/lab/timeline/timeline_live.h"
 
@@ -22,12 +25,21 @@ bool lab_hooks_begin(struct lab_hooks *hooks, const struct config *config)
 {
     char error[1200];
 
-    if (!*config->lab_timeline)
+    if (*config->lab_timeline) {
+        hooks->timeline = timeline_live_open(config, error, sizeof(error));
+        if (!hooks->timeline) {
+            log_error("timeline", "error=\"%s\"", error);
+            return false;
+        }
+    }
+    if (config->lab == 0)
         return true;
-    hooks->timeline = timeline_live_open(config, error, sizeof(error));
-    if (!hooks->timeline)
-        log_error("timeline", "error=\"%s\"", error);
-    return hooks->timeline;
+    if (!beside_open(config->lab, &hooks->page, error, sizeof(error))) {
+        log_error("lab", "error=\"%s\"", error);
+        return false;
+    }
+    log_info("lab", "page=http://127.0.0.1:%" PRId64 "/lab", config->lab);
+    return true;
 }
 
 /* The timeline has the step before a fault holds it up. */
@@ -78,6 +90,7 @@ void lab_hooks_of_store(struct lab_hooks *hooks, struct store_options *options)
 
 void lab_hooks_close(struct lab_hooks *hooks)
 {
+    beside_close(hooks->page);
     timeline_live_close(hooks->timeline);
     failpoints_close(hooks->failpoints);
 }

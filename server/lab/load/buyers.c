@@ -14,6 +14,7 @@ enum {
     REPLY_MS_MAX = 15000,
     REPLY_BYTES = 400, /* of it are read: the problem's name is among them */
     TURN_MS = 20,
+    SCRAPE_MS_MAX = 2000,
 };
 
 /* A connection, which one order after the other uses. */
@@ -68,6 +69,11 @@ void buyers_close(struct buyers *buyers)
             curl_multi_remove_handle(buyers->multi, seat->easy);
         curl_easy_cleanup(seat->easy);
         curl_slist_free_all(seat->fields);
+    }
+    for (unsigned i = 0; i < SITE_INSTANCES_MAX; i++) {
+        if (buyers->scrapes[i].is_owed)
+            curl_multi_remove_handle(buyers->multi, buyers->scrapes[i].easy);
+        curl_easy_cleanup(buyers->scrapes[i].easy);
     }
     if (buyers->multi) {
         curl_multi_cleanup(buyers->multi);
@@ -154,6 +160,42 @@ size_t buyers_send(struct buyers *buyers, unsigned instance)
     return n;
 }
 
+static size_t on_metrics(char *data, size_t unit, size_t n, void *ctx)
+{
+    struct buyers_scrape *scrape = ctx;
+
+    if (unit * n > sizeof(scrape->text) - 1 - scrape->n)
+        return 0;
+    memcpy(scrape->text + scrape->n, data, unit * n);
+    scrape->n += unit * n;
+    scrape->text[scrape->n] = '\0';
+    return unit * n;
+}
+
+const char *buyers_scrape(struct buyers *buyers, unsigned instance)
+{
+    struct buyers_scrape *scrape = &buyers->scrapes[instance];
+    bool has_come = scrape->n > 0;
+    char url[160];
+
+    if (!scrape->easy)
+        scrape->easy = curl_easy_init();
+    if (!scrape->easy || scrape->is_owed)
+        return NULL;
+    (void)snprintf(url, sizeof(url), "http://%s/metrics",
+                   buyers->site->instances[instance].address);
+    curl_easy_setopt(scrape->easy, CURLOPT_URL, url);
+    curl_easy_setopt(scrape->easy, CURLOPT_PROXY, "");
+    curl_easy_setopt(scrape->easy, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(scrape->easy, CURLOPT_TIMEOUT_MS, (long)SCRAPE_MS_MAX);
+    curl_easy_setopt(scrape->easy, CURLOPT_WRITEFUNCTION, on_metrics);
+    curl_easy_setopt(scrape->easy, CURLOPT_WRITEDATA, scrape);
+    scrape->n = 0;
+    scrape->is_owed =
+        curl_multi_add_handle(buyers->multi, scrape->easy) == CURLM_OK;
+    return has_come ? scrape->text : NULL;
+}
+
 /* Replies ---------------------------------------------------------------------- */
 
 /* The last word of a problem's type: ".../lock-timeout". */
@@ -180,6 +222,18 @@ static enum buyers_outcome outcome_of(CURLcode code, long status)
                                             : BUYERS_OTHER;
 }
 
+/* What has come of one that failed is not whole. */
+static void take_scrape(struct buyers *buyers, CURL *easy, CURLcode code)
+{
+    struct buyers_scrape *scrape = buyers->scrapes;
+
+    while (scrape->easy != easy)
+        scrape++;
+    scrape->is_owed = false;
+    if (code != CURLE_OK)
+        scrape->n = 0;
+}
+
 static void take_reply(struct buyers *buyers, CURL *easy, CURLcode code)
 {
     struct buyers_seat *seat = NULL;
@@ -189,6 +243,10 @@ static void take_reply(struct buyers *buyers, CURL *easy, CURLcode code)
     curl_easy_getinfo(easy, CURLINFO_PRIVATE, &seat);
     curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
     curl_multi_remove_handle(buyers->multi, easy);
+    if (!seat) {
+        take_scrape(buyers, easy, code);
+        return;
+    }
     seat->is_taken = false;
     buyers->taken--;
     if (seat->order == SIZE_MAX)

@@ -16,7 +16,11 @@
 
 #include "server/lab/load/site.h"
 
-enum { BUYERS_MAX = 1024 /* at a time */, BUYERS_ORDERS_MAX = 2000000 };
+enum {
+    BUYERS_MAX = 1024 /* at a time */,
+    BUYERS_ORDERS_MAX = 2000000,
+    BUYERS_SCRAPE_BYTES = 65536,
+};
 
 enum buyers_outcome {
     BUYERS_WAITS,    /* no reply yet */
@@ -37,11 +41,20 @@ struct buyers_order {
     uint64_t sent_us, answered_us;
 };
 
+/* The metrics of an instance. */
+struct buyers_scrape {
+    void *easy;
+    bool is_owed; /* asked for, and not here yet */
+    size_t n;
+    char text[BUYERS_SCRAPE_BYTES];
+};
+
 struct buyers {
     struct site *site;
     void *multi;
     struct buyers_seat *seats;
     unsigned seats_n, taken; /* connections; those in use */
+    struct buyers_scrape scrapes[SITE_INSTANCES_MAX];
     struct buyers_order *orders;
     size_t orders_n;
     int64_t product_id, quantity; /* of the orders to come */
@@ -62,6 +75,10 @@ size_t buyers_send(struct buyers *buyers, unsigned instance);
 /* Waits for MS at most until something has happened, and takes note of it; of the
  * site's logs, too. */
 void buyers_turn(struct buyers *buyers, unsigned ms);
+
+/* Asks an instance for its metrics, and returns those that have come since the call
+ * before, until the next turn. NULL: none have. */
+const char *buyers_scrape(struct buyers *buyers, unsigned instance);
 
 /* A crowd, spread over INSTANCES. */
 struct buyers_crowd {

@@ -11,6 +11,7 @@
 #include "server/base/clock.h"
 #include "server/base/redis_proc.h"
 #include "server/lab/experiments/words.h"
+#include "server/lab/load/load_watch.h"
 #include "server/lab/picture/draw.h"
 #include "server/lab/stage/stage_ledger.h"
 #include "server/lab/stage/stage_options.h"
@@ -69,7 +70,7 @@ void load_tell(struct load *load, int who, const char *format, ...)
             fputs("null, \"text\": ", run->json);
         else
             fprintf(run->json, "\"%c\", \"text\": ", 'a' + who);
-        draw_json_string(run->json, text);
+        draw_json_say(run->json, text, run->json_look);
         fputc('}', run->json);
     }
     load->events++;
@@ -167,7 +168,9 @@ static bool begin(struct load *load)
     const struct experiment_load *play = load->play;
     unsigned at_a_time = play->crowd.buyers ? play->crowd.buyers : BUYERS_MAX;
 
-    if (!site_open(&load->site, stage_options_interrupted) ||
+    if (!site_open(&load->site, load->run->is_watched
+                                    ? load_watch_ends
+                                    : stage_options_interrupted) ||
         !buyers_open(&load->buyers, &load->site, at_a_time))
         return false;
     for (unsigned i = 0; i < play->instances; i++)
@@ -276,12 +279,16 @@ static bool run_load(const struct experiment_play *play,
     static struct load load;
     bool ran;
 
-    load = (struct load){.play = play->load,
-                         .story = play->schedule,
-                         .run = run,
-                         .begun_us = clock_us()};
+    load =
+        (struct load){.play = play->load, .story = play->schedule, .run = run};
     head(&load);
-    ran = begin(&load) && sell(&load);
+    if (run->is_watched)
+        load_watch_begin(&load);
+    ran = begin(&load);
+    load.begun_us = clock_us();
+    ran = ran && sell(&load);
+    if (run->is_watched)
+        load_watch_end();
     if (run->json)
         fputc(']', run->json);
     ran = ran && conclude(&load, play);

@@ -46,7 +46,7 @@ struct load {
     struct experiment_run *run;
     struct site site;
     struct buyers buyers;
-    uint64_t begun_us;
+    uint64_t begun_us; /* the sale; 0 = the servers are started yet */
     unsigned events;
 };
 

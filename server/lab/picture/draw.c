@@ -559,7 +559,7 @@ void draw_json(FILE *out, struct stage *stage, const struct stage_scene *scene,
                 view.locks[0].holder == (int)i ? "true" : "false");
         json_said(out, "next", actor->next, look);
         if (actor->answered)
-            json_member(out, "answer", order_outcome_slug(actor->outcome));
+            json_said(out, "answer", order_outcome_slug(actor->outcome), look);
         fputc('}', out);
     }
     fprintf(out, "],\n\"faults\": ");

@@ -142,6 +142,27 @@ bool game_hint(struct game *game, const struct game_goal *goal, uint64_t ms,
 
 /* ---- phrases ------------------------------------------------------------ */
 
+/* The stage calls a step of a lock by its name: the same in plain words. */
+static const char *in_plain_words(const char *step)
+{
+    static const struct {
+        const char *step, *words;
+    } steps[] = {
+        {"get", "GET the lock: whose is it?"},
+        {"del", "DEL the lock"},
+        {"rmdir", "remove the folder: the lock is free"},
+        {"expire", "EXPIRE: the lock gets a lease"},
+        {"eval-expire", "a script: the lock gets a lease"},
+        {"eval-acquire", "a script: take the lock"},
+        {"eval-release", "a script: give the lock back"},
+    };
+
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
+        if (strcmp(steps[i].step, step) == 0)
+            return steps[i].words;
+    return step;
+}
+
 const char *game_phrase(const struct stage_view *view, struct stage_move move,
                         char text[GAME_PHRASE_BYTES])
 {
@@ -175,7 +196,7 @@ const char *game_phrase(const struct stage_view *view, struct stage_move move,
                                         : phrases[i].server;
     if (move.kind == 's')
         (void)snprintf(text, GAME_PHRASE_BYTES, "%s",
-                       view->actors[move.actor].next);
+                       in_plain_words(view->actors[move.actor].next));
     else
         (void)snprintf(text, GAME_PHRASE_BYTES, phrase ? phrase : "",
                        -1 - move.actor);

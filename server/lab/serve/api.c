@@ -1,17 +1,22 @@
 /*
  * The requests of the laboratory's page, as JSON:
  *
- *     GET    /api/lab             the locks of the stage, the experiments of steps, and
- *                                 the stops of the path
+ *     GET    /api/lab             the locks of the stage, the experiments, and the
+ *                                 stops of the path
  *     POST   /api/lab/games       a game begins: {"lock", "buyers", "stock", "deduct",
- *                                 "schedule", "language"}, {"experiment", "language"},
- *                                 or {"stop", "choice", "language"}; in place of "lock"
- *                                 a lock's "text"
+ *                                 "schedule", "language"}; {"experiment", "language"},
+ *                                 with a "lock" in place of its own, or "fix": true; or
+ *                                 {"stop", "choice", "language"}; in place of "lock" a
+ *                                 lock's "text", but not in an experiment
  *     POST   /api/lab/games/ID    {"command"}: a line of server/lab/replay/lines.h
- *     DELETE /api/lab/games/ID    it ends
+ *     DELETE /api/lab/games/ID    it ends; a run that is "done" has ended
  *
  *     POST   /api/lab/searches    a game that a search plays, {"lock" or "text", ...}: a
  *                                 "command" asks how far it is, until it is "done"
+ *     POST   /api/lab/runs        an experiment of load, {"experiment", "lock", "fix",
+ *                                 "language"}: a "command" asks how far it is, until it
+ *                                 is "done" (server/lab/load/load_watch.h). 429: there
+ *                                 are as many as there may be
  *     POST   /api/lab/judge       {"stop", "choice", "language"}: what path_judge() says
  *
  * A game answers what lines.h says, and its "id". What was wrong is in "error". A judge
@@ -25,14 +30,17 @@
 
 #include "lock/dlock_textbook.h"
 #include "server/lab/experiments/experiment.h"
+#include "server/lab/load/load.h"
 #include "server/lab/path/path.h"
 #include "server/lab/picture/chinese.h"
 #include "server/lab/serve/lab_serve.h"
 #include "server/lab/serve/visitors.h"
+#include "server/lab/world/world.h"
 
 #define API      "/api/lab"
 #define GAMES    API "/games"
 #define JUDGE    API "/judge"
+#define RUNS     API "/runs"
 #define SEARCHES API "/searches"
 
 enum { ARGS_MAX = 16, ARG_BYTES = 300 };
@@ -66,9 +74,11 @@ static json_t *locks(void)
 
         if (stage_can_play(&scene, error, sizeof(error)))
             (void)json_array_append_new(
-                list, json_pack("{s:s, s:s, s:s?}", "name", info->name, "claim",
-                                info->claim, "text",
-                                dlock_textbook_text(info->name)));
+                list, json_pack("{s:s, s:s, s:s?, s:b, s:b}", "name",
+                                info->name, "claim", info->claim, "text",
+                                dlock_textbook_text(info->name), "in_one_redis",
+                                world_nodes_for(info->name) == 1, "renewed",
+                                info->capabilities & DLOCK_CAP_RENEW ? 1 : 0));
     }
     return list;
 }
@@ -91,22 +101,34 @@ static json_t *goal_of(unsigned faults)
     return list;
 }
 
-/* Those that are played by moves. */
+/* The bug, and the fix if there is one. */
+static json_t *plays_of(const struct experiment *experiment)
+{
+    json_t *list = json_array();
+    const struct experiment_play *play = experiment->plays;
+
+    for (; play < &experiment->plays[EXPERIMENT_REST] && experiment_has(play);
+         play++)
+        (void)json_array_append_new(
+            list,
+            json_pack("{s:s, s:o, s:s?}", "lock",
+                      play->load ? play->load->lock : play->scene.lock, "goal",
+                      goal_of(play->faults), "schedule", play->schedule));
+    return list;
+}
+
 static json_t *experiments(void)
 {
     json_t *list = json_array();
     const struct experiment *each;
 
     for (size_t i = 0; (each = experiment_at(i)) != NULL; i++)
-        if (each->kind == &steps_kind)
-            (void)json_array_append_new(
-                list,
-                json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:o}", "id", each->id,
-                          "name", each->name, "lock", each->plays[0].scene.lock,
-                          "schedule", each->plays[0].schedule, "goal",
-                          goal_of(each->plays[0].faults), "en",
-                          text_of(&each->text[EXPERIMENT_EN]), "zh",
-                          text_of(&each->text[EXPERIMENT_ZH])));
+        (void)json_array_append_new(
+            list,
+            json_pack("{s:s, s:s, s:s, s:o, s:o, s:o}", "id", each->id, "name",
+                      each->name, "kind", each->kind->name, "plays",
+                      plays_of(each), "en", text_of(&each->text[EXPERIMENT_EN]),
+                      "zh", text_of(&each->text[EXPERIMENT_ZH])));
     return list;
 }
 
@@ -208,17 +230,14 @@ static const char *text_in(const json_t *wish, const char *name)
     return text && strlen(text) < ARG_BYTES ? text : NULL;
 }
 
-/* There is such a story of steps, or such a lock on the stage. */
-static bool is_known(const char *experiment, const char *lock)
+/* A lock of the stage. */
+static bool is_lock(const char *lock)
 {
-    const struct experiment *story =
-        experiment ? experiment_find(experiment) : NULL;
     struct stage_scene scene = STAGE_SCENE(lock);
     char error[300];
 
-    return experiment ? story && story->kind == &steps_kind
-                      : lock && dlock_strategy_find(lock) &&
-                            stage_can_play(&scene, error, sizeof(error));
+    return lock && dlock_strategy_find(lock) &&
+           stage_can_play(&scene, error, sizeof(error));
 }
 
 static void add_language(struct args *args, const json_t *wish)
@@ -272,33 +291,69 @@ static const char *lock_of(const json_t *wish)
     return own_text(wish) ? VISITORS_LOCK : text_in(wish, "lock");
 }
 
-/* The command line of a game. False: the wish names nothing to play. */
-static bool read_wish(const json_t *wish, struct args *args)
+/* The command line of an experiment of KIND, with its fix or a lock in place of its own.
+ * False: there is no such thing. */
+static bool read_experiment(const json_t *wish,
+                            const struct experiment_kind *kind,
+                            struct args *args)
 {
-    const char *experiment = text_in(wish, "experiment");
+    const char *name = text_in(wish, "experiment"),
+               *lock = text_in(wish, "lock");
+    const struct experiment *experiment = name ? experiment_find(name) : NULL;
+    bool fix = json_is_true(json_object_get(wish, "fix"));
+    char flag[ARG_BYTES];
+
+    if (!experiment || experiment->kind != kind ||
+        (fix && !experiment_has(&experiment->plays[EXPERIMENT_FIX])) ||
+        (json_object_get(wish, "lock") && !is_lock(lock)) ||
+        (lock && kind == &load_kind && world_nodes_for(lock) > 1))
+        return false;
+    add(args, "stockade-lab");
+    add(args, "run");
+    if (fix)
+        add(args, "--fix");
+    (void)snprintf(flag, sizeof(flag), "--lock=%s", lock ? lock : "");
+    if (lock)
+        add(args, flag);
+    add(args, "-i");
+    add(args, "--json");
+    add_language(args, wish);
+    add(args, experiment->id);
+    return true;
+}
+
+/* The command line of a game. False: the wish names nothing to play. */
+static bool read_game(const json_t *wish, struct args *args)
+{
     const char *schedule = text_in(wish, "schedule");
 
     if (json_object_get(wish, "stop"))
         return read_stop(wish, false, args);
-    if (!own_text(wish) && !is_known(experiment, text_in(wish, "lock")))
+    if (json_object_get(wish, "experiment"))
+        return read_experiment(wish, &steps_kind, args);
+    if (!own_text(wish) && !is_lock(text_in(wish, "lock")))
         return false;
     add(args, "stockade-lab");
-    add(args, experiment ? "run" : "replay");
-    if (!experiment)
-        add_scene(args, wish);
+    add(args, "replay");
+    add_scene(args, wish);
     add(args, "-i");
     add(args, "--json");
     add_language(args, wish);
-    add(args, experiment ? experiment : lock_of(wish));
-    if (!experiment && schedule)
+    add(args, lock_of(wish));
+    if (schedule)
         add(args, schedule);
     return true;
+}
+
+static bool read_run(const json_t *wish, struct args *args)
+{
+    return read_experiment(wish, &load_kind, args);
 }
 
 /* The same of a search. */
 static bool read_search(const json_t *wish, struct args *args)
 {
-    if (!own_text(wish) && !is_known(NULL, text_in(wish, "lock")))
+    if (!own_text(wish) && !is_lock(text_in(wish, "lock")))
         return false;
     add(args, "stockade-lab");
     add(args, "explore");
@@ -321,6 +376,7 @@ static struct api_reply tell(enum visitors_status status, char *answer,
         const char *error;
     } refusals[] = {
         [VISITORS_FULL] = {503, "all games are taken: somebody has to end one"},
+        [VISITORS_BUSY] = {429, "others are running a load: wait for its end"},
         [VISITORS_NONE] = {404, "this game is over: begin a new one"},
         [VISITORS_BROKEN] = {500, "the game has ended by an error of its own"},
     };
@@ -338,18 +394,23 @@ static struct api_reply tell(enum visitors_status status, char *answer,
         refusals[status == VISITORS_OK ? VISITORS_BROKEN : status].error);
 }
 
-static struct api_reply begin(const json_t *wish, bool searches)
+/* READ makes its command line. */
+static struct api_reply begin(const json_t *wish, enum visitors_kind kind,
+                              bool (*read)(const json_t *, struct args *))
 {
     struct args args = {.n = 0};
     char id[VISITORS_ID_BYTES], *answer;
     enum visitors_status status;
     struct api_reply told;
 
-    if (searches ? !read_search(wish, &args) : !read_wish(wish, &args))
-        return refuse(422,
-                      "a game wants a \"lock\" of the stage, a \"text\" of "
-                      "one, an \"experiment\" of steps, or a \"stop\"");
-    status = visitors_begin(args.argv, own_text(wish), id, &answer);
+    if (!read(wish, &args))
+        return refuse(422, kind == VISITORS_RUN
+                               ? "a run wants an \"experiment\" of load, and a "
+                                 "\"lock\" or \"fix\" that there is"
+                               : "a game wants a \"lock\" of the stage, a "
+                                 "\"text\" of one, an \"experiment\" of steps, "
+                                 "or a \"stop\"");
+    status = visitors_begin(kind, args.argv, own_text(wish), id, &answer);
     told = tell(status, answer, id);
     if (status == VISITORS_OK)
         memcpy(told.begun, id, sizeof(id));
@@ -367,7 +428,7 @@ static struct api_reply judge(const json_t *wish)
     if (!read_stop(wish, true, &args))
         return refuse(422, "a judge wants a \"stop\", and a \"choice\" of it");
     (void)pthread_mutex_lock(&turn);
-    status = visitors_begin(args.argv, NULL, id, &answer);
+    status = visitors_begin(VISITORS_GAME, args.argv, NULL, id, &answer);
     if (status == VISITORS_OK)
         (void)visitors_end(id);
     (void)pthread_mutex_unlock(&turn);
@@ -389,6 +450,14 @@ static struct api_reply ask(const char *id, const json_t *wish)
 struct api_reply api_call(const char *method, const char *path,
                           const char *body, size_t n)
 {
+    static const struct beginning {
+        const char *path;
+        enum visitors_kind kind;
+        bool (*read)(const json_t *, struct args *);
+    } begins[] = {{GAMES, VISITORS_GAME, read_game},
+                  {SEARCHES, VISITORS_GAME, read_search},
+                  {RUNS, VISITORS_RUN, read_run}};
+    const struct beginning *begun = NULL;
     bool is_game = strncmp(path, GAMES "/", strlen(GAMES "/")) == 0;
     const char *id = is_game ? path + strlen(GAMES "/") : "";
     struct api_reply done;
@@ -403,9 +472,11 @@ struct api_reply api_call(const char *method, const char *path,
         return (struct api_reply){.status = 204};
     if (is_game && strcmp(method, "DELETE") == 0)
         return tell(VISITORS_NONE, NULL, id);
+    for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++)
+        if (strcmp(path, begins[i].path) == 0)
+            begun = &begins[i];
     if (strcmp(method, "POST") != 0 ||
-        !(is_game || strcmp(path, GAMES) == 0 || strcmp(path, JUDGE) == 0 ||
-          strcmp(path, SEARCHES) == 0))
+        !(is_game || begun || strcmp(path, JUDGE) == 0))
         return refuse(404, "there is nothing here");
     wish = json_loadb(body, n, 0, NULL);
     if (!json_is_object(wish)) {
@@ -413,9 +484,8 @@ struct api_reply api_call(const char *method, const char *path,
         return refuse(400, "the body is no JSON object");
     }
     done = is_game ? ask(id, wish)
-           : strcmp(path, JUDGE) == 0
-               ? judge(wish)
-               : begin(wish, strcmp(path, SEARCHES) == 0);
+           : begun ? begin(wish, begun->kind, begun->read)
+                   : judge(wish);
     json_decref(wish);
     return done;
 }

@@ -42,6 +42,21 @@ static const char lab_js[] =
 static const char lab_lanes_js[] =
 #include "static/lab-lanes.js.inc"
     ;
+static const char lab_beside_js[] =
+#include "static/lab-beside.js.inc"
+    ;
+static const char lab_charts_js[] =
+#include "static/lab-charts.js.inc"
+    ;
+static const char lab_files_js[] =
+#include "static/lab-files.js.inc"
+    ;
+static const char lab_load_js[] =
+#include "static/lab-load.js.inc"
+    ;
+static const char chart_js[] =
+#include "static/chart.js.inc"
+    ;
 static const char lab_own_js[] =
 #include "static/lab-own.js.inc"
     ;
@@ -59,6 +74,11 @@ static const struct file {
     {"/lab.css", "text/css; charset=utf-8", lab_css},
     {"/lab.js", "text/javascript; charset=utf-8", lab_js},
     {"/lab-lanes.js", "text/javascript; charset=utf-8", lab_lanes_js},
+    {"/lab-beside.js", "text/javascript; charset=utf-8", lab_beside_js},
+    {"/lab-charts.js", "text/javascript; charset=utf-8", lab_charts_js},
+    {"/lab-files.js", "text/javascript; charset=utf-8", lab_files_js},
+    {"/lab-load.js", "text/javascript; charset=utf-8", lab_load_js},
+    {"/chart.js", "text/javascript; charset=utf-8", chart_js},
     {"/lab-own.js", "text/javascript; charset=utf-8", lab_own_js},
     {"/lab-path.js", "text/javascript; charset=utf-8", lab_path_js},
     {"/lab-words.js", "text/javascript; charset=utf-8", lab_words_js},

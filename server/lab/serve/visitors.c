@@ -25,12 +25,14 @@ enum {
     ANSWER_MS = 60000, /* a hint takes half of it at most */
     ANSWER_BYTES_MAX = 1 << 20,
     UNUSED_MS = VISITORS_UNUSED_S * 1000,
+    RUN_UNUSED_MS = VISITORS_RUN_UNUSED_S * 1000,
 };
 
 /* One game. A call holds its mutex while it waits for the answer: each game has one
  * conversation. */
 struct visitor {
-    uint64_t used_ms; /* by `all` */
+    uint64_t used_ms;        /* by `all` */
+    enum visitors_kind kind; /* by `all` */
     pthread_mutex_t mutex;
     pid_t pid; /* 0 = no process */
     int to, from;
@@ -180,17 +182,35 @@ static bool send_line(int fd, const char *line)
 
 /* ---- all of them -------------------------------------------------------- */
 
-/* The place of a new game, locked; NULL: there is none. */
-static struct visitor *take_place(char id[VISITORS_ID_BYTES])
+/* Under `all`. */
+static unsigned runs_under_way(uint64_t now_ms)
+{
+    unsigned n = 0;
+
+    for (int i = 0; i < VISITORS_MAX; i++)
+        n += visitors[i].id[0] && visitors[i].kind == VISITORS_RUN &&
+             now_ms <= visitors[i].used_ms + RUN_UNUSED_MS;
+    return n;
+}
+
+/* The place of a new game, locked; NULL: there is none, and *STATUS says why. */
+static struct visitor *take_place(enum visitors_kind kind,
+                                  char id[VISITORS_ID_BYTES],
+                                  enum visitors_status *status)
 {
     struct visitor *place = NULL;
     uint8_t dice[(VISITORS_ID_BYTES - 1) / 2];
     uint64_t now_ms = clock_ms();
 
+    *status = VISITORS_FULL;
     if (getrandom(dice, sizeof(dice), 0) != (ssize_t)sizeof(dice))
         return NULL;
     (void)pthread_mutex_lock(&all);
-    for (int i = 0; i < VISITORS_MAX && !place && is_open; i++) {
+    if (kind == VISITORS_RUN && runs_under_way(now_ms) >= VISITORS_RUNS_MAX)
+        *status = VISITORS_BUSY;
+    for (int i = 0;
+         i < VISITORS_MAX && !place && is_open && *status != VISITORS_BUSY;
+         i++) {
         struct visitor *each = &visitors[i];
 
         if ((each->id[0] == '\0' || now_ms > each->used_ms + UNUSED_MS) &&
@@ -201,6 +221,7 @@ static struct visitor *take_place(char id[VISITORS_ID_BYTES])
         (void)snprintf(place->id + 2 * i, 3, "%02x", dice[i]);
     if (place) {
         place->used_ms = now_ms;
+        place->kind = kind;
         memcpy(id, place->id, VISITORS_ID_BYTES);
     }
     (void)pthread_mutex_unlock(&all);
@@ -238,21 +259,23 @@ static void give_back(struct visitor *visitor)
     (void)pthread_mutex_unlock(&all);
 }
 
-enum visitors_status visitors_begin(char *const args[], const char *text,
+enum visitors_status visitors_begin(enum visitors_kind kind, char *const args[],
+                                    const char *text,
                                     char id[VISITORS_ID_BYTES], char **answer)
 {
-    struct visitor *visitor = take_place(id);
+    enum visitors_status status;
+    struct visitor *visitor = take_place(kind, id, &status);
     bool good;
 
     *answer = NULL;
     if (!visitor)
-        return VISITORS_FULL;
+        return status;
     stop(visitor); /* the game that had this place, and was not used any more */
     good = make_place(visitor, text) && start(visitor, args);
     if (good)
         *answer = read_line(visitor->from);
     /* A game that cannot be played says why, and ends. */
-    good = *answer && strstr(*answer, "\"moves\"");
+    good = *answer && (strstr(*answer, "\"moves\"") || kind == VISITORS_RUN);
     if (!good)
         give_back(visitor);
     (void)pthread_mutex_unlock(&visitor->mutex);
@@ -269,7 +292,8 @@ enum visitors_status visitors_ask(const char *id, const char *line,
         return VISITORS_NONE;
     if (send_line(visitor->to, line))
         *answer = read_line(visitor->from);
-    if (!*answer)
+    if (!*answer || (visitor->kind == VISITORS_RUN &&
+                     strstr(*answer, "{\"done\": true") == *answer))
         give_back(visitor);
     (void)pthread_mutex_unlock(&visitor->mutex);
     return *answer ? VISITORS_OK : VISITORS_BROKEN;

@@ -15,11 +15,20 @@ enum {
     VISITORS_MAX = 16, /* a search is one, too */
     VISITORS_ID_BYTES = 33,
     VISITORS_UNUSED_S = 600, /* a game that nobody has asked for so long ends */
+    VISITORS_RUNS_MAX = 2,   /* under load, which wants the machine */
+    VISITORS_RUN_UNUSED_S =
+        15, /* one that nobody has asked for so long has ended */
+};
+
+enum visitors_kind {
+    VISITORS_GAME, /* a search, and a judge, too */
+    VISITORS_RUN,
 };
 
 enum visitors_status {
     VISITORS_OK,
     VISITORS_FULL,   /* and all were asked something a moment ago */
+    VISITORS_BUSY,   /* there are as many runs as there may be */
     VISITORS_NONE,   /* there is no such game, or none any more */
     VISITORS_BROKEN, /* its process gave no answer, and is gone */
 };
@@ -32,10 +41,12 @@ bool visitors_open(char *error, size_t error_size);
  * to be freed; of VISITORS_BROKEN NULL, or a line that says why. A game that was unused
  * for VISITORS_UNUSED_S makes room. */
 #define VISITORS_LOCK "mine.lock"
-enum visitors_status visitors_begin(char *const args[], const char *text,
+enum visitors_status visitors_begin(enum visitors_kind kind, char *const args[],
+                                    const char *text,
                                     char id[VISITORS_ID_BYTES], char **answer);
 
-/* Sends LINE, which has no newline, and waits for the answer: to be freed. */
+/* Sends LINE, which has no newline, and waits for the answer: to be freed. A run that
+ * is done has given its last one, and is gone. */
 enum visitors_status visitors_ask(const char *id, const char *line,
                                   char **answer);
 

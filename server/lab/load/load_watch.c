@@ -1,0 +1,210 @@
+/* See load_watch.h. All of it happens while the run waits for something, on its thread:
+ * the site asks whether to go on. */
+#include "server/lab/load/load_watch.h"
+
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "server/base/clock.h"
+#include "server/lab/picture/draw.h"
+#include "server/lab/stage/stage_options.h"
+
+enum {
+    SAMPLES_MAX = 120, /* when there are so many, every second one goes */
+    SAMPLE_US = 50000,
+    UNSEEN_MS = 15000,
+    TURN_MS = 20,
+};
+
+/* Counters of all instances: their names in an answer, and in /metrics. */
+static const struct {
+    const char *name, *metric;
+} counters[] = {
+    {"placed", "\nstockade_orders_total{outcome=\"placed\"} "},
+    {"sold_out", "\nstockade_orders_total{outcome=\"sold-out\"} "},
+    {"overloaded", "\nstockade_orders_total{outcome=\"overloaded\"} "},
+    {"lock_timeout", "\nstockade_orders_total{outcome=\"lock-timeout\"} "},
+    {"orders", "\nstockade_order_seconds_count "},
+    {"orders_s", "\nstockade_order_seconds_sum "},
+    {"waits", "\nstockade_lock_wait_seconds_count "},
+    {"waits_s", "\nstockade_lock_wait_seconds_sum "},
+};
+
+enum { COUNTERS_N = sizeof(counters) / sizeof(counters[0]) };
+
+struct sample {
+    uint64_t ms;
+    double counts[COUNTERS_N];
+    int64_t stock; /* -1: it could not be read */
+};
+
+static struct {
+    struct load *load; /* NULL: none is under way */
+    struct store_reader *reader;
+    struct sample samples[SAMPLES_MAX];
+    unsigned n;
+    uint64_t every_us, next_us, seen_ms;
+    double base[SITE_INSTANCES_MAX][COUNTERS_N]; /* of its processes before */
+    double last[SITE_INSTANCES_MAX][COUNTERS_N];
+    bool has_gone;
+} watch;
+
+/* ---- samples ------------------------------------------------------------ */
+
+/* The counters of an instance begin at nought when it is started anew. */
+static void read_counters(unsigned who, const char *metrics)
+{
+    for (int i = 0; i < COUNTERS_N; i++) {
+        const char *metric = counters[i].metric, *at = strstr(metrics, metric);
+        double value = at ? strtod(at + strlen(metric), NULL) : 0;
+
+        if (value < watch.last[who][i])
+            watch.base[who][i] += watch.last[who][i];
+        watch.last[who][i] = value;
+    }
+}
+
+static int64_t read_stock(void)
+{
+    int64_t units = -1, stranded;
+
+    if (!watch.reader && store_reader_open_url(watch.load->site.db_url,
+                                               &watch.reader, NULL) != STORE_OK)
+        watch.reader = NULL;
+    if (watch.reader &&
+        store_units_left(watch.reader, &units, &stranded, NULL) != STORE_OK)
+        units = -1;
+    return units;
+}
+
+static void take_sample(uint64_t now_us)
+{
+    struct sample *sample;
+
+    if (watch.n == SAMPLES_MAX) {
+        for (unsigned i = 0; i < SAMPLES_MAX / 2; i++)
+            watch.samples[i] = watch.samples[2 * i + 1];
+        watch.n = SAMPLES_MAX / 2;
+        watch.every_us *= 2;
+    }
+    sample = &watch.samples[watch.n++];
+    *sample = (struct sample){
+        .ms = (now_us - watch.load->begun_us) / 1000,
+        .stock = watch.load->play->stock > 0 ? read_stock() : -1};
+    for (unsigned who = 0; who < SITE_INSTANCES_MAX; who++) {
+        enum site_state state = watch.load->site.instances[who].state;
+        const char *metrics = state == SITE_RUNS || state == SITE_HELD
+                                  ? buyers_scrape(&watch.load->buyers, who)
+                                  : NULL;
+
+        if (metrics)
+            read_counters(who, metrics);
+        for (int i = 0; i < COUNTERS_N; i++)
+            sample->counts[i] += watch.base[who][i] + watch.last[who][i];
+    }
+    watch.next_us = now_us + watch.every_us;
+}
+
+/* ---- answers ------------------------------------------------------------ */
+
+static void write_samples(void)
+{
+    fputs("\"samples\": [", stdout);
+    for (unsigned i = 0; i < watch.n; i++) {
+        const struct sample *sample = &watch.samples[i];
+
+        printf("%s{\"ms\": %" PRIu64, i > 0 ? ", " : "", sample->ms);
+        for (int c = 0; c < COUNTERS_N; c++)
+            printf(", \"%s\": %.7g", counters[c].name, sample->counts[c]);
+        if (sample->stock >= 0)
+            printf(", \"stock\": %" PRId64 "}", sample->stock);
+        else
+            fputs(", \"stock\": null}", stdout);
+    }
+    fputc(']', stdout);
+}
+
+/* MEMBERS: of the run so far; its timeline is still open. */
+static bool answer_so_far(const char *members)
+{
+    printf("{\"done\": false, %s], ", members);
+    write_samples();
+    (void)puts("}");
+    return fflush(stdout) == 0;
+}
+
+bool load_watch_ends(void)
+{
+    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+    uint64_t now_us = clock_us();
+    char line[100];
+
+    if (!watch.load || watch.has_gone)
+        return watch.has_gone || stage_options_interrupted();
+    if (watch.load->begun_us > 0 && now_us >= watch.next_us)
+        take_sample(now_us);
+    if (poll(&input, 1, 0) > 0) {
+        (void)fflush(watch.load->run->json);
+        watch.has_gone = !fgets(line, sizeof(line), stdin) ||
+                         !answer_so_far(watch.load->run->members);
+        watch.seen_ms = now_us / 1000;
+    }
+    watch.has_gone = watch.has_gone || stage_options_interrupted() ||
+                     now_us / 1000 > watch.seen_ms + UNSEEN_MS;
+    return watch.has_gone;
+}
+
+void load_watch_begin(struct load *load)
+{
+    watch.load = load;
+    watch.every_us = SAMPLE_US;
+    watch.seen_ms = clock_ms();
+}
+
+/* The last sample is of when nobody orders any more: its answers are waited for. */
+void load_watch_end(void)
+{
+    for (int i = 0; i < 2 && watch.n > 0; i++) {
+        take_sample(clock_us());
+        buyers_turn(&watch.load->buyers, TURN_MS);
+        buyers_turn(&watch.load->buyers, TURN_MS);
+    }
+    store_reader_close(watch.reader);
+    watch.reader = NULL;
+    watch.load = NULL;
+}
+
+int load_watch_main(const struct experiment_play *play,
+                    enum experiment_language language)
+{
+    struct experiment_run run = {
+        .is_watched = true,
+        .json_look = language == EXPERIMENT_ZH ? DRAW_CHINESE : 0};
+    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+    char line[100];
+    size_t size;
+    bool ran;
+
+    run.json = open_memstream(&run.members, &size);
+    if (!run.json)
+        return 2;
+    stage_options_catch_signals();
+    (void)setvbuf(stdin, NULL, _IONBF, 0);
+    (void)answer_so_far("\"timeline\": [");
+    ran = load_kind.run(play, &run);
+    (void)fclose(run.json);
+    if (!watch.has_gone && poll(&input, 1, UNSEEN_MS) > 0 &&
+        fgets(line, sizeof(line), stdin)) {
+        printf("{\"done\": true, %s, ", run.members);
+        write_samples();
+        fputs(", ", stdout);
+        experiment_json(stdout, &run);
+        (void)puts("}");
+    }
+    free(run.members);
+    return ran ? 0 : 2;
+}

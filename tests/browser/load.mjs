@@ -1,0 +1,188 @@
+// Goal: an experiment of load is watched to the ledger's verdict, the bug and its fix, or
+// any two locks, beside each other; so are two locks by the same moves; and what was run
+// is a file, which is opened again while the laboratory is gone.
+
+import assert from 'node:assert/strict';
+import { tmpdir } from 'node:os';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+
+import { DESKTOP, PHONE, expectAccessible, runTests, says, test } from './page.mjs';
+
+const BUSY = { allow: /429/ }; // the tests beside it run loads as well
+const OVERSELL = ['a', 'a', 'L', 'b', 'b', 'a', 'a', 'b', 'b'];
+const RUN_MS = 120_000; // the machine may have other work
+
+const button = (page, name) => page.getByRole('button', { name, exact: true });
+const answer = (page, side) => page.locator(`#run-${side} .answer`);
+const move = (page, name) => page.locator(`button[data-move="${name}"]`);
+const at = (page, moves) => page.waitForFunction((wanted) => new URLSearchParams(location.hash.slice(1)).get('moves') === wanted, moves.join(' '));
+
+async function open(page, address) {
+  await page.goto(`/lab${address}`);
+  await button(page, 'Run it').waitFor();
+}
+
+async function run(page) {
+  await button(page, 'Run it').click();
+  await button(page, 'Stop it').waitFor();
+  await button(page, 'Run it').waitFor({ timeout: RUN_MS });
+}
+
+// What a browser saves by WORK, as a file that can be opened.
+async function saved(page, work) {
+  const coming = page.waitForEvent('download');
+  await work();
+  return (await coming).path();
+}
+
+test('the bug and its fix on the same load, by the ledger', async (page) => {
+  await open(page, '#load=03');
+  await run(page);
+  await says(answer(page, 'left'), /^Broken: more units were sold than there were\. By the ledger \d{3} sold, 0 left\.$/);
+  await says(answer(page, 'right'), /^Nothing broke\. By the ledger 100 sold, 0 left\.$/);
+  await says(page.locator('#run-right h2'), /^With token-lua$/);
+  await says(page.locator('#load-why'), /The lock lives in the memory of a process/);
+  const charts = await page.evaluate('globalThis.Chart ? 2 : 0');
+  for (const side of ['left', 'right']) {
+    assert.equal(await page.locator(`#run-${side} canvas`).count(), charts, 'charts, if the build has the library');
+    await says(page.locator(`#run-${side} .happened td`).last(), /^800 orders: /);
+  }
+  const numbers = page.locator('#run-right .numbers tr');
+  if (charts) await page.locator('#run-right summary').click();
+  assert.match(await numbers.last().textContent(), /1000700/, 'the last numbers are 100 sold, 0 left, 700 told "sold out"');
+}, BUSY);
+
+test('any two locks on the same load, which the address keeps', async (page) => {
+  await open(page, '#load=19');
+  await page.locator('#left').selectOption('none');
+  await page.locator('#right').selectOption('fair');
+  await run(page);
+  assert.equal(new URL(page.url()).hash, '#load=19&left=none&right=fair');
+  await says(answer(page, 'left'), /^Broken: /);
+  await page.reload();
+  await button(page, 'Run it').waitFor();
+  assert.equal(await page.locator('#right').inputValue(), 'fair');
+}, BUSY);
+
+test('without the library of charts there are their numbers', async (page) => {
+  await page.route('**/chart.js', (route) => route.fulfill({ contentType: 'text/javascript', body: '' }));
+  await open(page, '#load=19');
+  await run(page);
+  await says(page.locator('#run-right .numbers tr').last(), /64/);
+  assert.ok(await page.locator('#run-right .numbers').isVisible());
+  assert.equal(await page.locator('canvas').count(), 0);
+  await expectAccessible(page);
+}, BUSY);
+
+test('a story of instances has lanes, and is stopped', async (page) => {
+  await open(page, '#load=08w');
+  await button(page, 'Run it').click();
+  await says(page.locator('#run-left .happened td'), /waits at naive-update:before/, RUN_MS);
+  await says(page.locator('#run-right .happened td'), /waits at naive-update:before/, RUN_MS);
+  await button(page, 'Stop it').click();
+  await button(page, 'Run it').waitFor();
+  assert.equal(await answer(page, 'right').getAttribute('data-answer'), null, 'what was stopped has no verdict');
+}, BUSY);
+
+test('the fix of a story beside it, by the same moves', async (page) => {
+  await page.goto('/lab#story=08&beside=fix');
+  await says(page.locator('#beside-title'), /^With watchdog$/);
+  for (let i = 0; i < OVERSELL.length; i += 1) {
+    await move(page, OVERSELL[i]).click();
+    await at(page, OVERSELL.slice(0, i + 1));
+  }
+  await says(page.locator('#verdict'), /^Done in 9 moves/);
+  await says(page.locator('#beside-skipped'), /^In place of L: aw aw aw aw, because here a watchdog is awake\. Not possible here: b b b\.$/);
+  await says(page.locator('#beside-verdict'), /^Nothing broke so far\.$/);
+  await says(page.locator('#beside-facts'), /0 left, 1 sold/);
+  for (let i = 9; i > 2; i -= 1) {
+    await button(page, 'Undo').click();
+    await at(page, OVERSELL.slice(0, i - 1));
+  }
+  await says(page.locator('#beside-facts'), /1 left, 0 sold/);
+  await page.waitForFunction(() => document.getElementById('beside-skipped').textContent === '');
+});
+
+test('two locks beside each other, from a link', async (page) => {
+  await page.goto(`/lab#lock=token&beside=token-lua&moves=${OVERSELL.slice(0, 3).join('+')}`);
+  await says(page.locator('#lanes'), /the lease ends/);
+  await says(page.locator('#beside-lanes'), /the lease ends/);
+  await page.locator('#beside-lock').selectOption('');
+  await page.locator('#beside').waitFor({ state: 'hidden' });
+});
+
+test('a run is saved, and opened while the laboratory is gone', async (page, context) => {
+  await page.goto(`/lab#story=08&beside=fix&moves=${OVERSELL.join('+')}`);
+  await says(page.locator('#verdict'), /^Done in 9 moves/);
+  await says(page.locator('#beside-verdict'), /^Nothing broke so far\.$/);
+  await says(page.locator('#beside-skipped'), /b b b/);
+  const steps = await saved(page, () => button(page, 'Save this run').click());
+  await open(page, '#load=19');
+  await run(page);
+  const load = await saved(page, () => button(page, 'Save this run').click());
+
+  await context.setOffline(true);
+  await page.locator('#file').setInputFiles(steps);
+  await says(page.locator('#verdict'), /^Done in 9 moves/);
+  await says(page.locator('#lanes'), /sells what is not there/);
+  await says(page.locator('#beside-facts'), /0 left, 1 sold/);
+  assert.equal(await page.locator('[data-move] >> visible=true').filter({ has: page.locator('kbd') }).count(), 0, 'nobody can move');
+  await button(page, '中文').click();
+  await says(page.locator('#lanes'), /sells what is not there/);
+  await button(page, 'English').click();
+  await page.locator('#file').setInputFiles(load);
+  await says(page.locator('#run-left .answer'), /64 buyers for 64 units: \d+ bought/);
+  await says(page.locator('#run-right .answer'), /64 buyers for 64 units: 64 bought/);
+
+  await context.setOffline(false);
+  await page.locator('#file').setInputFiles(steps);
+  await button(page, 'Play on from here').click();
+  await at(page, OVERSELL);
+  await move(page, 'a').waitFor();
+}, { allow: /429|ERR_INTERNET_DISCONNECTED|Failed to fetch/ });
+
+test('a file that is no run is told', async (page) => {
+  const folder = mkdtempSync(`${tmpdir()}/stockade-browser-`);
+  try {
+    await page.goto('/lab#story=08');
+    await move(page, 'a').waitFor();
+    for (const text of ['no JSON', '{}', '{"stockade":1,"kind":"steps","address":"#story=08","game":{"schedule":""},"inside":[]}', '{"stockade":1,"kind":"load","address":"#load=03","runs":{"left":{}}}']) {
+      writeFileSync(`${folder}/run.json`, text);
+      await page.locator('#file').setInputFiles(`${folder}/run.json`);
+      await says(page.locator('#told'), /^This file is no run that was saved here\.$/);
+      await move(page, 'a').click();
+      await at(page, ['a']);
+      await button(page, 'Undo').click();
+      await at(page, []);
+    }
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
+
+test('in Chinese', async (page) => {
+  await open(page, '#load=03');
+  await page.getByRole('button', { name: '中文' }).click();
+  await says(page.getByRole('heading', { level: 1 }), /^真实实例，大量买家$/);
+  await button(page, '运行').click();
+  await button(page, '停止').waitFor();
+  await button(page, '运行').waitFor({ timeout: RUN_MS });
+  await says(answer(page, 'left'), /^出错：.*账本：售出 \d+ 件/);
+  await says(page.locator('#run-left .happened td').last(), /^800 个订单/);
+}, BUSY);
+
+for (const [colorScheme, viewport] of [['light', DESKTOP], ['dark', PHONE]]) {
+  test(`axe finds nothing, ${colorScheme}, ${viewport.width} px`, async (page) => {
+    const fits = async () => assert.ok(await page.evaluate('document.documentElement.scrollWidth') <= viewport.width, 'nothing is wider than the window');
+    await open(page, '#load=03');
+    await run(page);
+    await expectAccessible(page);
+    await fits();
+    await page.goto(`/lab#story=08&beside=fix&moves=${OVERSELL.join('+')}`);
+    await says(page.locator('#beside-skipped'), /b b b/);
+    await expectAccessible(page);
+    await fits();
+  }, { ...BUSY, viewport, colorScheme, reducedMotion: 'reduce' });
+}
+
+await runTests();
