@@ -74,6 +74,7 @@ struct sql {
     /* The server is one of a cluster: a row that is not here may be on another. */
     bool cluster;
     bool patient; /* a statement may take minutes */
+    bool hasty;   /* none waits for another process's lock on the file */
     size_t queries_n;
     struct sql_query queries[SQL_QUERIES_MAX];
 };

@@ -186,18 +186,22 @@ enum store_status holds_expire(struct sql *db, struct store_write *write)
     return status;
 }
 
-/* In a transaction that only reads, because a writer's may wait for others. */
+/* Nobody has asked for it, so that nobody should have to wait for it: in a transaction
+ * that only reads, and only if that can be at once. */
 enum store_status holds_next(struct sql *db, int64_t *in_ms)
 {
-    enum store_status status = sql_begin_reading(db);
     int64_t next = 0, now = 0;
+    enum store_status status;
 
+    db->hasty = true;
+    status = sql_begin_reading(db);
     if (status == STORE_OK)
         status = sql_first(sql_query(db, "SELECT MIN(pay_until_ms) FROM holds"),
                            &next);
     if (status == STORE_OK && next > 0)
         status = sql_clock(db, &now);
     (void)sql_rollback(db);
+    db->hasty = false;
     if (status == STORE_OK)
         *in_ms = next > 0 ? next - now : INT64_MAX;
     return status;

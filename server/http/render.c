@@ -167,11 +167,11 @@ static json_t *product_json(const struct store_product *product,
                             const char *lock)
 {
     return json_pack(
-        "{s:I,s:o*,s:I,s:I,s:I,s:o,s:o,s:I,s:I,s:I,s:I,s:s}", "id", product->id,
+        "{s:I,s:o*,s:I,s:I,s:o,s:o,s:I,s:I,s:I,s:I,s:I,s:s}", "id", product->id,
         "name", json_string(product->name), "price_cents", product->price_cents,
-        "limit_per_user", product->limit_per_user, "pay_within_s",
-        product->pay_within_s, "opens_at", time_json(product->opens_ms),
-        "ends_at", time_json(product->ends_ms), "initial", product->initial,
+        "limit_per_user", product->limit_per_user, "opens_at",
+        time_json(product->opens_ms), "ends_at", time_json(product->ends_ms),
+        "pay_within_s", product->pay_within_s, "initial", product->initial,
         "stock", product->stock, "sold", product->initial - product->stock,
         "segments", product->segments, "lock", lock);
 }
