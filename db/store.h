@@ -171,11 +171,13 @@ struct store_order {
                            though another segment has enough */
     char key[STORE_KEY_BYTES_MAX + 1]; /* idempotency key; "" = none */
 
-    char id[STORE_ID_BYTES_MAX + 1]; /* public, cannot be guessed */
+    char id[STORE_ID_BYTES_MAX + 1];           /* public, cannot be guessed */
+    char payment[STORE_PAYMENT_BYTES_MAX + 1]; /* "" = not paid */
+    char late_payment[STORE_PAYMENT_BYTES_MAX + 1]; /* the last; "" = none */
     bool replayed;            /* it was there before: same key, same order */
     enum store_status status; /* how placing it ended */
-    int64_t richest;          /* STORE_SHORT: the segment with most units */
     enum store_order_state state;
+    int64_t richest;      /* STORE_SHORT: the segment with most units */
     int64_t segments;     /* that the product has; 0 = nobody looked */
     int64_t number;       /* rises in commit order */
     int64_t price_cents;  /* of one unit, when it was sold */
@@ -183,12 +185,9 @@ struct store_order {
     int64_t cancelled_ms; /* Unix time; 0 = neither cancelled nor expired */
     uint64_t fence;       /* token it was written under; 0 = none */
 
-    int64_t
-        pay_until_ms; /* Unix time, exclusive; 0 = there is nothing to pay */
-    int64_t paid_ms;  /* Unix time; 0 = not paid */
-    int64_t late;     /* payments that came too late, to be refunded */
-    char payment[STORE_PAYMENT_BYTES_MAX + 1];      /* "" = none */
-    char late_payment[STORE_PAYMENT_BYTES_MAX + 1]; /* the last of those */
+    int64_t pay_until_ms; /* Unix time, exclusive; 0 = nothing to pay */
+    int64_t paid_ms;      /* Unix time; 0 = not paid */
+    int64_t late;         /* payments that came too late, to be refunded */
 };
 
 struct store_product {

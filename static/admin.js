@@ -107,7 +107,7 @@ function newProduct(form) {
   return body;
 }
 
-const FAULTS = ['oversold', 'undersold', 'phantom', 'negative', 'stranded', 'duplicates', 'over_limit', 'miscounted', 'fence_regressions', 'lost'];
+const FAULTS = ['oversold', 'undersold', 'phantom', 'negative', 'stranded', 'duplicates', 'over_limit', 'miscounted', 'fence_regressions', 'unsettled', 'lost'];
 
 function verdict(audit) {
   if (audit.balanced) return `The ledger adds up: ${count(audit.sold)} sold in ${count(audit.orders)} orders, ${count(audit.cancelled)} cancelled.`;

@@ -46,6 +46,9 @@ const STATES = {
   asking: () => 'We do not know yet. Asking.',
   placed: (order) => `Ordered ${when(order.created_at)}`,
   cancelled: (order) => `Cancelled ${when(order.cancelled_at)}`,
+  'awaiting-payment': (order) => `To be paid until ${when(order.pay_until)}`,
+  paid: (order) => `Paid ${when(order.paid_at)}`,
+  expired: () => 'Not paid in time. It is back in stock.',
   unknown: () => 'Not ordered: the shop does not know this order.',
 };
 
@@ -63,7 +66,7 @@ function drawItem({ element, order, state }) {
   element.dataset.state = state;
   setText(element.querySelector('.state'), STATES[state](order));
   setText(element.querySelector('.total'), order?.total_cents != null ? money(order.total_cents) : '');
-  element.querySelector('.cancel').hidden = state !== 'placed';
+  element.querySelector('.cancel').hidden = state !== 'placed' && state !== 'awaiting-payment';
   drawLast();
 }
 
@@ -111,7 +114,7 @@ export function beginOrder(entry) {
   settle(entry.key, 'sending', null);
 }
 
-export const confirmOrder = (key, order) => settle(key, 'placed', order);
+export const confirmOrder = (key, order) => settle(key, order.state, order);
 
 export const forgetOrder = (key) => keep(kept().filter((entry) => entry.key !== key));
 

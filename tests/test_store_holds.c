@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define HOUR_MS 3600000
+#define HOUR_MS INT64_C(3600000)
 
 static atomic_int_fast64_t ahead_ms; /* of the real wall clock */
 
@@ -350,7 +350,7 @@ static void test_clock_is_set(void **state)
     store_rig_sqlite_only(rig);
     put(rig, (struct store_product){.pay_within_s = 3000});
     soon = buy(rig, 1);
-    put(rig, (struct store_product){.pay_within_s = 3 * 3600});
+    put(rig, (struct store_product){.pay_within_s = 10800});
     late = buy(rig, 1);
     atomic_store(&ahead_ms, -HOUR_MS);
     usleep(1200 * 1000); /* two looks, which must not find anything */
