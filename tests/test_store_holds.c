@@ -293,7 +293,7 @@ static void test_many_expire(void **state)
     struct store_order orders[N], *all[N], last;
 
     put(rig, (struct store_product){
-                 .segments = 4, .initial = 10, .pay_within_s = 2});
+                 .segments = 4, .initial = 10, .pay_within_s = 6});
     store_rig_restock(rig, N - 10);
     for (int i = 0; i < N; i++) {
         orders[i] = store_rig_ask(1, 1 + i, 1, "");
@@ -548,7 +548,7 @@ static void test_all_at_once(void **state)
     if (far)
         assert_ok(store_open(&options, &other, NULL));
     put(rig, (struct store_product){.limit_per_user = STORE_NUMBER_MAX,
-                                    .pay_within_s = 4});
+                                    .pay_within_s = 8});
     store_rig_restock(rig, RACES);
     races.at = calloc(races.n, sizeof(*races.at));
     atomic_store(&races.left, 2 * races.n);
