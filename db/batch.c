@@ -287,6 +287,9 @@ void batch_run(struct store *store, bool with_orders)
         committer->again = true;
     }
     answer(writes, status, &error);
+    if (store->place.held)
+        committer_look(store);
+    store->place.held = false;
     /* After the answers: no write waits for it. */
     if (store->db)
         store->db->engine->tend(store->db, false);

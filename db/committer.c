@@ -8,12 +8,19 @@
  * grows.
  *
  * batch.c has the batch.
+ *
+ * What is not paid in time it gives back by itself: a look into the index of the holds
+ * says when the next one is due. While there are holds it looks again each half second
+ * at the latest, since a wall clock may be set meanwhile; a new hold has a second at
+ * least, so that it is seen before its time.
  */
 #include "db/committer.h"
 
 #include <assert.h>
 #include <string.h>
 #include <time.h>
+
+#define LOOK_US 500000
 
 /* ---- the source --------------------------------------------------------- */
 
@@ -86,14 +93,70 @@ void store_source_detach(struct store *store)
     pthread_mutex_unlock(&committer->mutex);
 }
 
+/* ---- what was not paid in time ------------------------------------------ */
+
+/* The next hold expires in so many ms; INT64_MAX: it knows of none. */
+static void plan_look(struct store *store, int64_t in_ms)
+{
+    uint64_t wait_us = in_ms == INT64_MAX ? store->look_every_us : LOOK_US;
+
+    if (in_ms < LOOK_US / 1000)
+        wait_us = in_ms > 0 ? (uint64_t)in_ms * 1000 : 0;
+    store->committer.look_us =
+        wait_us == UINT64_MAX ? UINT64_MAX : monotonic_us() + wait_us;
+}
+
+void committer_look(struct store *store)
+{
+    uint64_t soon_us = monotonic_us() + LOOK_US;
+
+    if (soon_us < store->committer.look_us)
+        store->committer.look_us = soon_us;
+}
+
+static bool is_time_to_look(const struct committer *committer)
+{
+    return committer->look_us != UINT64_MAX &&
+           monotonic_us() >= committer->look_us;
+}
+
+/* Without a connection the batch opens one. Where the database cannot be asked, later. */
+static bool look(struct store *store)
+{
+    int64_t in_ms = 0;
+
+    if (store->db && holds_next(store->db, &in_ms) != STORE_OK)
+        in_ms = LOOK_US / 1000;
+    plan_look(store, in_ms);
+    return in_ms <= 0;
+}
+
+/* Where nothing has expired although it was due, another instance was first. */
+static void on_expired(struct store_write *write)
+{
+    const struct holds_expiry *expiry = (const struct holds_expiry *)write;
+    struct store *store = write->owner;
+    bool more = write->status == STORE_OK && expiry->n > 0;
+
+    if (more)
+        atomic_fetch_add(&store->expired, expiry->n);
+    else if (write->status != STORE_OK && write->status != STORE_CLOSED &&
+             store->on_failure)
+        store->on_failure(store->on_failure_ctx, write->status, &write->error);
+    plan_look(store, more ? 0 : LOOK_US / 1000);
+}
+
 /* ---- the thread --------------------------------------------------------- */
 
 static void sleep_till_due(struct committer *committer)
 {
     uint64_t due_us = committer->attached ? committer->due_us : UINT64_MAX;
-    struct timespec due = {(time_t)(due_us / 1000000),
-                           (long)(due_us % 1000000) * 1000};
+    struct timespec due;
 
+    if (committer->look_us < due_us)
+        due_us = committer->look_us;
+    due = (struct timespec){(time_t)(due_us / 1000000),
+                            (long)(due_us % 1000000) * 1000};
     if (due_us == UINT64_MAX)
         pthread_cond_wait(&committer->wanted, &committer->mutex);
     else
@@ -101,7 +164,7 @@ static void sleep_till_due(struct committer *committer)
                                CLOCK_MONOTONIC, &due);
 }
 
-/* Ends a pass and waits for work: *writes, or for the source. False: it closes,
+/* Ends a pass and waits for work: *writes, the source, or a look. False: it closes,
  * and there is none left. */
 static bool next_pass(struct committer *committer, bool *writes)
 {
@@ -112,7 +175,8 @@ static bool next_pass(struct committer *committer, bool *writes)
     pthread_cond_broadcast(&committer->passed);
     atomic_store(&committer->asleep, true);
     while (!committer->head && !committer->closing &&
-           !(committer->attached && is_due(committer)))
+           !(committer->attached && is_due(committer)) &&
+           !is_time_to_look(committer))
         sleep_till_due(committer);
     atomic_store(&committer->asleep, false);
     committer->asking = committer->attached;
@@ -122,15 +186,24 @@ static bool next_pass(struct committer *committer, bool *writes)
     return more;
 }
 
+/* Orders and what expires share a batch; but not on a server: an instance that has a
+ * segment's row would wait for one that ends the same holds, and the other one for it. */
 static void *thread_main(void *arg)
 {
     struct store *store = arg;
     struct committer *committer = &store->committer;
-    bool orders, writes;
+    bool orders, writes, expires;
 
     while (next_pass(committer, &writes)) {
         orders = committer->asking && is_due(committer) && attend(committer);
-        if (orders || writes)
+        expires = is_time_to_look(committer) && look(store);
+        if (orders && expires && store->writer.engine->far) {
+            batch_run(store, true);
+            orders = false;
+        }
+        if (expires)
+            write_expiry(store, &committer->expiry);
+        if (orders || writes || expires)
             batch_run(store, orders);
     }
     return NULL;
@@ -164,8 +237,14 @@ void committer_submit(struct store *store, struct store_write *write)
 enum store_status committer_open(struct store *store, struct store_error *error)
 {
     struct committer *committer = &store->committer;
+    int64_t in_ms = 0;
     int rc;
 
+    /* What has run out while nobody looked is due at once. */
+    (void)holds_next(store->db, &in_ms);
+    plan_look(store, in_ms);
+    committer->expiry.write.done = on_expired;
+    committer->expiry.write.owner = store;
     committer->due_us = UINT64_MAX;
     committer->tail = &committer->head;
     pthread_mutex_init(&committer->mutex, NULL);

@@ -21,6 +21,8 @@ struct committer {
     bool asking;      /* this pass asks the source; changed under the mutex */
     bool again;       /* the source is to be asked, woken or not */
     uint64_t due_us;  /* and then at the latest */
+    uint64_t look_us; /* when to look for holds that have run out */
+    struct holds_expiry expiry;
 
     atomic_bool woken, asleep; /* the source; the thread, or it is about to */
 
@@ -37,7 +39,8 @@ struct store {
     char *where;
     struct sql_options writer; /* how the committer opens the database */
     atomic_bool hurry;         /* store_end_waits() was called */
-    atomic_uint_fast64_t retries;
+    atomic_uint_fast64_t retries, expired;
+    uint64_t look_every_us; /* UINT64_MAX: only while it knows of holds */
     struct step step;
     struct lockfile *lockfile; /* NULL: the database is on a server */
     void (*on_failure)(void *ctx, enum store_status status,
@@ -80,6 +83,12 @@ void batch_run(struct store *store, bool with_orders);
 /* The connection's hook on_wait, which is called while a connection waits for another
  * process. */
 void committer_on_wait(void *store);
+
+/* Has the committer look for holds soon: there may be new ones. On its thread. */
+void committer_look(struct store *store);
+
+/* Hands in the write that gives back what was not paid in time. */
+void write_expiry(struct store *store, struct holds_expiry *expiry);
 
 /* Refuses new writes, finishes those handed in, ends the thread. */
 void committer_close(struct store *store);

@@ -58,6 +58,14 @@ enum store_status sql_finish(struct sql_query *query)
     return sql_end(query);
 }
 
+enum store_status sql_clock(struct sql *db, int64_t *ms)
+{
+    if (db->engine->words.clock)
+        return sql_first(sql_query(db, db->engine->words.clock), ms);
+    *ms = now_ms();
+    return STORE_OK;
+}
+
 enum store_status sql_first_ints(struct sql_query *query,
                                  int64_t *const values[], size_t n)
 {

@@ -38,6 +38,13 @@
 /* Ends an INSERT for sql_insert(). */
 #define SQL_TELL_NUMBERS "/*! RETURNING number */"
 
+/* For an IN (...). */
+#define SQL_MARKS_8 "?, ?, ?, ?, ?, ?, ?, ?"
+#define SQL_MARKS_64                                                           \
+    SQL_MARKS_8 ", " SQL_MARKS_8 ", " SQL_MARKS_8 ", " SQL_MARKS_8             \
+                ", " SQL_MARKS_8 ", " SQL_MARKS_8 ", " SQL_MARKS_8             \
+                ", " SQL_MARKS_8
+
 #define SQL_QUERIES_MAX       160
 #define SQL_WHERE_BYTES       PATH_MAX
 #define SCHEMA_APPLICATION_ID 1937006955 /* "stck": whose database it is */
@@ -67,6 +74,7 @@ struct sql {
     /* The server is one of a cluster: a row that is not here may be on another. */
     bool cluster;
     bool patient; /* a statement may take minutes */
+    bool hasty;   /* none waits for another process's lock on the file */
     size_t queries_n;
     struct sql_query queries[SQL_QUERIES_MAX];
 };
@@ -77,6 +85,7 @@ struct sql_words {
     const char *buy_units; /* product, user, units, limit; if within that */
     /* See ledger/probe.c: a fence of this name; others of the probe's, or it. */
     const char *take_room, *free_room;
+    const char *clock; /* the server's, in ms; NULL: this host's counts */
 };
 
 enum sql_role {
@@ -271,6 +280,10 @@ static inline enum store_status sql_insert(struct sql_query *query,
 {
     return query->db->engine->insert(query, numbers, n);
 }
+
+/* Unix time in ms by the clock that all instances share: the database server's, or
+ * that of the one host. It can step. */
+enum store_status sql_clock(struct sql *db, int64_t *ms);
 
 /* Another process has changed what was read outside of a lock. */
 enum store_status sql_conflict(struct sql *db, const char *text);

@@ -71,6 +71,9 @@ static struct store *new_store(const struct store_options *options,
     store->place.soldout = &store->soldout;
     store->on_failure = options->on_failure;
     store->on_failure_ctx = options->on_failure_ctx;
+    store->look_every_us = (options->shared || engine->far) && options->look_ms
+                               ? options->look_ms * UINT64_C(1000)
+                               : UINT64_MAX;
     store->writer = (struct sql_options){
         .engine = engine,
         .where = store->where,
@@ -143,6 +146,11 @@ void store_end_waits(struct store *store)
 uint64_t store_retries(const struct store *store)
 {
     return atomic_load(&store->retries);
+}
+
+uint64_t store_expired(const struct store *store)
+{
+    return atomic_load(&store->expired);
 }
 
 bool store_knows_sold_out(const struct store *store, int64_t product_id,

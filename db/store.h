@@ -49,6 +49,18 @@
  * For each segment, retired or not: initial = stock + sold. Units enter at
  * segment 0, and each move between two is on record; the audit adds up both.
  *
+ * Pay or lose it
+ * --------------
+ * An order of a product with `pay_within_s` holds its units: they are sold, and count
+ * for the user's limit. It is paid, cancelled or, at pay_until_ms, expired: then the
+ * units go back, once, and the committer does that by itself, at that moment. Which of
+ * the three it was, the first transaction that is committed decides, under one
+ * condition; to the others it says so. From pay_until_ms on a payment is late, whether
+ * or not the units are back yet. A late payment is kept on record, for a refund.
+ *
+ * The time is that of the database server, or of this host with SQLite. If that clock
+ * is set by an hour, orders expire an hour earlier or later, and nothing is lost.
+ *
  * Errors
  * ------
  * "No" and "don't know" are different. STORE_SOLD_OUT is a no. STORE_BUSY,
@@ -72,6 +84,8 @@
 
 #define STORE_KEY_BYTES_MAX        128 /* idempotency key, without the NUL */
 #define STORE_ID_BYTES_MAX         40  /* public order id, without the NUL */
+#define STORE_PAYMENT_BYTES_MAX    64  /* its reference, without the NUL */
+#define STORE_PAY_WITHIN_S_MAX     31536000 /* a year */
 #define STORE_NAME_BYTES_MAX       100 /* product name in UTF-8, the same */
 #define STORE_FENCE_NAME_BYTES_MAX 512
 #define STORE_NUMBER_MAX           9007199254740991 /* 2^53-1: exact in JSON */
@@ -88,6 +102,10 @@
     X(STORE_NO_PRODUCT, "there is no such product")                            \
     X(STORE_NO_ORDER, "there is no such order")                                \
     X(STORE_KEY_REUSED, "the idempotency key belongs to another request")      \
+    X(STORE_ORDER_EXPIRED, "the order was not paid in time")                   \
+    X(STORE_ORDER_CANCELLED, "the order was cancelled")                        \
+    X(STORE_ALREADY_PAID, "the order is paid")                                 \
+    X(STORE_PAYMENT_REUSED, "the payment belongs to another order")            \
     X(STORE_STOCK_FIXED, "a product's stock changes by restock, not by put")   \
     X(STORE_INCOMPLETE, "the put leaves out what the product has set")         \
     X(STORE_WINDOW, "the sale would not end after its opening")                \
@@ -119,9 +137,12 @@ struct store_error {
 };
 
 struct store_options {
-    const char *url;          /* "sqlite:PATH", "mysql:...": see sql.h */
-    bool shared;              /* other processes write to the same file */
-    unsigned busy_ms;         /* longest wait for another process; 0 = 2000 */
+    const char *url;  /* "sqlite:PATH", "mysql:...": see sql.h */
+    bool shared;      /* other processes write to the same file */
+    unsigned busy_ms; /* longest wait for another process; 0 = 2000 */
+    /* How often to look for holds of other instances, which may have died; 0 = only
+     * while this one knows of some. */
+    unsigned look_ms;
     store_step_hook *on_step; /* NULL = none */
     void *on_step_ctx;
     /* Called after each transaction that failed, before its orders hear of it: on the
@@ -131,7 +152,14 @@ struct store_options {
     void *on_failure_ctx;
 };
 
-enum store_order_state { STORE_PLACED, STORE_CANCELLED };
+/* The first is all there is of a product that is paid at once; and CANCELLED. */
+enum store_order_state {
+    STORE_PLACED,
+    STORE_AWAITING, /* its units are held until it is paid */
+    STORE_PAID,
+    STORE_CANCELLED,
+    STORE_EXPIRED, /* it was not paid in time: its units went back */
+};
 
 /* An order: what was asked above, what the store made of it below. */
 struct store_order {
@@ -143,17 +171,23 @@ struct store_order {
                            though another segment has enough */
     char key[STORE_KEY_BYTES_MAX + 1]; /* idempotency key; "" = none */
 
-    char id[STORE_ID_BYTES_MAX + 1]; /* public, cannot be guessed */
+    char id[STORE_ID_BYTES_MAX + 1];           /* public, cannot be guessed */
+    char payment[STORE_PAYMENT_BYTES_MAX + 1]; /* "" = not paid */
+    char late_payment[STORE_PAYMENT_BYTES_MAX + 1]; /* the last; "" = none */
     bool replayed;            /* it was there before: same key, same order */
     enum store_status status; /* how placing it ended */
-    int64_t richest;          /* STORE_SHORT: the segment with most units */
     enum store_order_state state;
+    int64_t richest;      /* STORE_SHORT: the segment with most units */
     int64_t segments;     /* that the product has; 0 = nobody looked */
     int64_t number;       /* rises in commit order */
     int64_t price_cents;  /* of one unit, when it was sold */
     int64_t created_ms;   /* Unix time */
-    int64_t cancelled_ms; /* Unix time; 0 = not cancelled */
+    int64_t cancelled_ms; /* Unix time; 0 = neither cancelled nor expired */
     uint64_t fence;       /* token it was written under; 0 = none */
+
+    int64_t pay_until_ms; /* Unix time, exclusive; 0 = nothing to pay */
+    int64_t paid_ms;      /* Unix time; 0 = not paid */
+    int64_t late;         /* payments that came too late, to be refunded */
 };
 
 struct store_product {
@@ -161,6 +195,7 @@ struct store_product {
     char name[STORE_NAME_BYTES_MAX + 1];
     int64_t price_cents;
     int64_t limit_per_user; /* units one user may buy; 0 = no limit */
+    int64_t pay_within_s;   /* after the order; 0 = it is paid at once */
     int64_t opens_ms;       /* Unix time; 0 = always open */
     int64_t ends_ms;        /* Unix time, exclusive; 0 = never ends */
     int64_t initial;        /* all units ever put on sale */
@@ -340,10 +375,15 @@ enum store_status store_fence_floor(struct store_reader *reader,
                                     int64_t product_id, const char *name,
                                     uint64_t *token, struct store_error *error);
 
-/* Units left of all products, and of them those in retired segments, of which
- * there should be none. */
-enum store_status store_units_left(struct store_reader *reader, int64_t *units,
-                                   int64_t *stranded,
+/* Of all products. */
+struct store_units {
+    int64_t left;
+    int64_t stranded; /* of them: in retired segments; there should be none */
+    int64_t held;     /* sold, and not paid yet */
+};
+
+enum store_status store_units_left(struct store_reader *reader,
+                                   struct store_units *units,
                                    struct store_error *error);
 
 /* ---- the verdict -------------------------------------------------------- */
@@ -360,12 +400,15 @@ struct store_audit_line {
     bool retired;   /* out of use: its stock would be stranded */
 };
 
-/* The verdict on the whole ledger. In a sound one all but the first four are 0. */
+/* The verdict on the whole ledger. In a sound one all from `oversold` on are 0. */
 struct store_audit {
     int64_t products;
     int64_t orders; /* placed, not cancelled */
     int64_t sold;
+    int64_t held; /* units of `sold` that are not paid yet */
     int64_t cancelled;
+    int64_t expired;    /* orders that were not paid in time */
+    int64_t late;       /* payments that came too late, to be refunded */
     int64_t oversold;   /* units sold beyond the initial ones */
     int64_t undersold;  /* units neither in stock nor sold */
     int64_t phantom;    /* units both in stock and sold, or never put on sale */
@@ -378,7 +421,10 @@ struct store_audit {
                            what their orders say */
     int64_t fence_regressions; /* orders written under an older token than the
                                   one before */
-    int64_t lost; /* acknowledged orders that are not stored, see below */
+    int64_t
+        unsettled; /* orders to be paid that are not just one of these: held,
+                          paid, given back */
+    int64_t lost;  /* acknowledged orders that are not stored, see below */
     bool balanced;
 };
 

@@ -32,12 +32,27 @@ struct store_write {
 
 /*
  * Cancels an order and returns its units exactly once. A second cancel is
- * STORE_OK too, with order.replayed set, and returns nothing.
+ * STORE_OK too, with order.replayed set, and returns nothing. STORE_ALREADY_PAID,
+ * STORE_ORDER_EXPIRED: that came first, of an order that is to be paid.
  */
 struct store_cancel {
     struct store_write write;
     char id[STORE_ID_BYTES_MAX + 1];
     struct store_order order; /* as it is then */
+};
+
+/*
+ * Says that an order was paid. The same payment again gets the same answer;
+ * STORE_PAYMENT_REUSED if it is of another order. STORE_OK also if it came too late,
+ * because it is on record then: LATE says what came first.
+ */
+struct store_pay {
+    struct store_write write;
+    char id[STORE_ID_BYTES_MAX + 1];
+    char payment[STORE_PAYMENT_BYTES_MAX + 1]; /* its reference, not "" */
+    bool replayed;                             /* it was there before */
+    enum store_status late;                    /* STORE_OK: it was in time */
+    struct store_order order;                  /* as it is then */
 };
 
 /*
@@ -62,7 +77,8 @@ enum store_given {
     STORE_GIVEN_ENDS = 1 << 4,
     STORE_GIVEN_STOCK = 1 << 5,
     STORE_GIVEN_SEGMENTS = 1 << 6,
-    STORE_GIVEN_ALL = (1 << 7) - 1,
+    STORE_GIVEN_PAY = 1 << 7,
+    STORE_GIVEN_ALL = (1 << 8) - 1,
 };
 
 /*
@@ -70,7 +86,7 @@ enum store_given {
  *   put    Of a new product the name and the stock have to be given; what else
  *          is left out is 0, or one segment. Of a product that is there all has
  *          to be given that it has set (price, limit, opens, ends, several
- *          segments) but for its stock: else STORE_INCOMPLETE.
+ *          segments, time to pay) but for its stock: else STORE_INCOMPLETE.
  *   patch  Changes what is given and leaves the rest; STORE_NO_PRODUCT if there
  *          is no such product.
  * STORE_STOCK_FIXED if the stock is given and differs from what it has had;
@@ -97,6 +113,7 @@ struct store_even_out {
 };
 
 void store_cancel_begin(struct store *store, struct store_cancel *cancel);
+void store_pay_begin(struct store *store, struct store_pay *pay);
 void store_restock_begin(struct store *store, struct store_restock *restock);
 void store_change_begin(struct store *store, struct store_change *change);
 void store_even_out_begin(struct store *store, struct store_even_out *even_out);

@@ -96,4 +96,7 @@ bool store_knows_sold_out(const struct store *store, int64_t product_id,
  * the connection was lost. */
 uint64_t store_retries(const struct store *store);
 
+/* Orders that this instance has let expire so far. */
+uint64_t store_expired(const struct store *store);
+
 #endif

@@ -160,6 +160,7 @@ static enum store_status run_insert(struct store *store,
     struct sql *db = store->db;
     struct store_product product;
     enum store_status status;
+    int64_t clock_ms = 0;
     bool decided, taken;
 
     status = fence_check(db, insert->fence);
@@ -180,7 +181,10 @@ static enum store_status run_insert(struct store *store,
     order->fence = fence_token(insert->fence);
     order->created_ms = now_ms();
     row.limit_per_user = product.limit_per_user;
-    return orders_insert(db, &row, 1);
+    store->place.held |= product.pay_within_s > 0;
+    if (product.pay_within_s > 0)
+        status = holds_promise(db, product.pay_within_s, &clock_ms, order);
+    return status == STORE_OK ? orders_insert(db, &row, 1) : status;
 }
 
 enum store_status store_naive_insert(struct store *store,

@@ -7,6 +7,20 @@
 
 #include <semaphore.h>
 
+static enum store_status run_verb(struct store *store,
+                                  struct store_write *write)
+{
+    enum store_status status;
+
+    if (step_begin(store->step, write->step, write->product_id) == STORE_FAIL)
+        return sql_fail(store->db, STORE_IO, "%s failed on purpose",
+                        write->step);
+    status = write->raise(store->db, write);
+    (void)step_end(store->step, write->step, write->product_id,
+                   store_status_text(status));
+    return status;
+}
+
 /*
  * A write by which stock may rise ends what is known to be sold out. It does so
  * inside the transaction: other processes decide after it is committed, and
@@ -19,25 +33,19 @@ static enum store_status raise_stock(struct store *store,
                                      struct store_write *write)
 {
     int64_t changes = store->db->changes;
-    enum store_status status;
+    enum store_status status = run_verb(store, write);
 
-    if (step_begin(store->step, write->step, write->product_id) == STORE_FAIL)
-        return sql_fail(store->db, STORE_IO, "%s failed on purpose",
-                        write->step);
-    status = write->raise(store->db, write);
-    (void)step_end(store->step, write->step, write->product_id,
-                   store_status_text(status));
     if (status != STORE_OK || store->db->changes == changes)
         return status;
     return soldout_forget(&store->soldout, sql_error(store->db));
 }
 
-static void begin(struct store *store, struct store_write *write,
-                  enum store_status (*raise)(struct sql *db,
-                                             struct store_write *write),
-                  const char *step, int64_t product_id)
+static void
+begin(struct store *store, struct store_write *write, write_run *run,
+      enum store_status (*raise)(struct sql *db, struct store_write *write),
+      const char *step, int64_t product_id)
 {
-    write->run = raise_stock;
+    write->run = run;
     write->raise = raise;
     write->step = step;
     write->product_id = product_id;
@@ -46,24 +54,35 @@ static void begin(struct store *store, struct store_write *write,
 
 void store_cancel_begin(struct store *store, struct store_cancel *cancel)
 {
-    begin(store, &cancel->write, orders_cancel, "cancel", 0);
+    begin(store, &cancel->write, raise_stock, orders_cancel, "cancel", 0);
+}
+
+/* What it changes is no stock. */
+void store_pay_begin(struct store *store, struct store_pay *pay)
+{
+    begin(store, &pay->write, run_verb, holds_pay, "pay", 0);
+}
+
+void write_expiry(struct store *store, struct holds_expiry *expiry)
+{
+    begin(store, &expiry->write, raise_stock, holds_expire, "expire", 0);
 }
 
 void store_restock_begin(struct store *store, struct store_restock *restock)
 {
-    begin(store, &restock->write, segments_restock, "restock",
+    begin(store, &restock->write, raise_stock, segments_restock, "restock",
           restock->product_id);
 }
 
 void store_change_begin(struct store *store, struct store_change *change)
 {
-    begin(store, &change->write, products_change, "product-put",
+    begin(store, &change->write, raise_stock, products_change, "product-put",
           change->product.id);
 }
 
 void store_even_out_begin(struct store *store, struct store_even_out *even_out)
 {
-    begin(store, &even_out->write, segments_even_out, "even-out",
+    begin(store, &even_out->write, raise_stock, segments_even_out, "even-out",
           even_out->product_id);
 }
 

@@ -138,6 +138,7 @@ static void print_text(const struct store_audit *a, const struct ledger *ledger)
         {"users over the purchase limit", a->over_limit},
         {"users whose units are not those of their orders", a->miscounted},
         {"orders written by an overtaken lock holder", a->fence_regressions},
+        {"orders not just one of held, paid and given back", a->unsettled},
         {"acknowledged orders that are not stored", a->lost},
     };
 
@@ -153,6 +154,10 @@ static void print_text(const struct store_audit *a, const struct ledger *ledger)
     }
     printf("\n%" PRId64 " orders placed, %" PRId64 " cancelled\n", a->orders,
            a->cancelled);
+    if (a->held || a->expired || a->late)
+        printf("%" PRId64 " units not paid yet, %" PRId64 " orders expired, "
+               "%" PRId64 " late payments to be refunded\n",
+               a->held, a->expired, a->late);
     for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
         if (faults[i].n)
             printf("%" PRId64 " %s\n", faults[i].n, faults[i].what);

@@ -41,6 +41,10 @@
 
 #define SERVE_CONNECTIONS_MIN 8
 
+/* What an instance that has died has let nobody pay, another one gives back within
+ * this. */
+#define SERVE_LOOK_MS 1000
+
 /* A lock that its holder renews, of an instance that has died, keeps others out
  * for so long. Fencing makes it harmless that a lease this short ends while its
  * holder is only slow. */
@@ -120,6 +124,7 @@ static enum opener_answer open_store(struct service *s)
 {
     struct store_options options = {.url = s->config.db,
                                     .shared = s->config.shared,
+                                    .look_ms = SERVE_LOOK_MS,
                                     .on_failure = health_heard_store,
                                     .on_failure_ctx = s->app.health};
     struct store_error error = {""};

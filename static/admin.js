@@ -110,7 +110,7 @@ function newProduct(form) {
   return body;
 }
 
-const FAULTS = ['oversold', 'undersold', 'phantom', 'negative', 'stranded', 'duplicates', 'over_limit', 'miscounted', 'fence_regressions', 'lost'];
+const FAULTS = ['oversold', 'undersold', 'phantom', 'negative', 'stranded', 'duplicates', 'over_limit', 'miscounted', 'fence_regressions', 'unsettled', 'lost'];
 
 function verdict(audit) {
   if (audit.balanced) return text('balanced', count(audit.sold), count(audit.orders), count(audit.cancelled));

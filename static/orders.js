@@ -48,6 +48,9 @@ const STATES = {
   asking: () => text('asking'),
   placed: (order) => text('placed', when(order.created_at)),
   cancelled: (order) => text('cancelled', when(order.cancelled_at)),
+  'awaiting-payment': (order) => text('awaitingPayment', when(order.pay_until)),
+  paid: (order) => text('paid', when(order.paid_at)),
+  expired: () => text('expired'),
   unknown: () => text('unknown'),
 };
 
@@ -65,7 +68,7 @@ function drawItem({ element, what, order, state }) {
   setText(element.querySelector('.state'), STATES[state](order));
   setText(element.querySelector('.total'), order?.total_cents != null ? money(order.total_cents) : '');
   const button = element.querySelector('.cancel');
-  button.hidden = state !== 'placed';
+  button.hidden = state !== 'placed' && state !== 'awaiting-payment';
   setText(button, text('cancel'));
   button.setAttribute('aria-label', text('cancelWhat', what));
 }
@@ -116,7 +119,7 @@ export function beginOrder(entry) {
   settle(entry.key, 'sending', null);
 }
 
-export const confirmOrder = (key, order) => settle(key, 'placed', order);
+export const confirmOrder = (key, order) => settle(key, order.state, order);
 
 export const forgetOrder = (key) => keep(kept().filter((entry) => entry.key !== key));
 

@@ -94,7 +94,7 @@ static void readers_may_fail_alone(void **state)
     assert_non_null(strstr(f->why, "schema version 2"));
     health_worked(health, HEALTH_STORE, clock_us());
     assert_int_equal(health_look(health, f->why), HEALTH_NOT_READY);
-    store_rig_sql(&f->rig, "PRAGMA user_version = 4");
+    store_rig_sql(&f->rig, "PRAGMA user_version = 5");
     becomes(f, health, HEALTH_READY, false);
     health_stop(health);
     health_free(health);

@@ -203,6 +203,61 @@ static void orders_are_written(NO_STATE)
     assert_non_null(strstr(text, "\"total_cents\":null"));
 }
 
+static bool payment_from(const char *body, char *payment)
+{
+    return parse_payment(body, strlen(body), payment, &error);
+}
+
+/* It is shown as it came: what JSON escapes is refused. */
+static void payments_are_read(NO_STATE)
+{
+    static const char *const bad[] = {
+        "{}",
+        "{\"payment\":1}",
+        "{\"payment\":\"\"}",
+        "{\"payment\":\"a b\"}",
+        "{\"payment\":\"a\\\"b\"}",
+        "{\"payment\":\"a\\\\b\"}",
+        "{\"payment\":\"\xc3\xa4\"}",
+    };
+    char payment[STORE_PAYMENT_BYTES_MAX + 1], body[100];
+
+    assert_true(payment_from("{\"payment\":\"pi_1!#[]~\"}", payment));
+    assert_string_equal(payment, "pi_1!#[]~");
+    for (size_t i = 0; i < COUNT_OF(bad); i++) {
+        assert_false(payment_from(bad[i], payment));
+        assert_string_equal(error.faults[0].field, "payment");
+    }
+    for (int length = STORE_PAYMENT_BYTES_MAX; length < 66; length++) {
+        snprintf(body, sizeof(body), "{\"payment\":\"%0*d\"}", length, 0);
+        assert_int_equal(payment_from(body, payment),
+                         length == STORE_PAYMENT_BYTES_MAX);
+    }
+}
+
+/* Nothing of it stands in the order of a product that is paid at once. */
+static void payments_are_written(NO_STATE)
+{
+    struct store_order held = {.id = "9-x",
+                               .state = STORE_EXPIRED,
+                               .pay_until_ms = 1893456000001,
+                               .cancelled_ms = 1893456000002,
+                               .late = 2,
+                               .late_payment = "b"};
+    char text[RENDER_ORDER_BYTES];
+
+#define UNTIL "\"fence\":null,\"pay_until\":\"2030-01-01T00:00:00.001Z\""
+    render_order(&held, RENDER_PLACED, text);
+    assert_non_null(strstr(text, "\"state\":\"awaiting-payment\""));
+    assert_non_null(strstr(text, UNTIL "}\n"));
+    render_order(&held, RENDER_NOW, text);
+    assert_non_null(strstr(text, "\"state\":\"expired\""));
+    assert_non_null(strstr(text, "\"cancelled_at\":null"));
+    assert_non_null(strstr(text, UNTIL
+                           ",\"payment\":null,\"paid_at\":null,"
+                           "\"late_payments\":2,\"late_payment\":\"b\"}\n"));
+}
+
 /* What was written by a library once is written by hand: no order is longer. */
 static void the_longest_order_has_room(NO_STATE)
 {
@@ -214,10 +269,15 @@ static void the_longest_order_has_room(NO_STATE)
                                   .cancelled_ms = INT64_MAX,
                                   .state = STORE_CANCELLED,
                                   .fence = STORE_NUMBER_MAX,
-                                  .segment = INT64_MIN};
+                                  .segment = INT64_MIN,
+                                  .pay_until_ms = INT64_MAX,
+                                  .paid_ms = INT64_MAX,
+                                  .late = INT64_MIN};
     char text[RENDER_ORDER_BYTES];
 
     memset(longest.id, 'x', STORE_ID_BYTES_MAX);
+    memset(longest.payment, 'x', STORE_PAYMENT_BYTES_MAX);
+    memset(longest.late_payment, 'x', STORE_PAYMENT_BYTES_MAX);
     assert_in_range(render_order(&longest, RENDER_NOW_WITH_SEGMENT, text), 1,
                     sizeof(text) - 1);
     assert_non_null(strstr(text, "\"user_id\":-9223372036854775808,"));
@@ -324,6 +384,8 @@ int main(void)
         cmocka_unit_test(puts_are_read),
         cmocka_unit_test(patches_are_read),
         cmocka_unit_test(orders_are_written),
+        cmocka_unit_test(payments_are_read),
+        cmocka_unit_test(payments_are_written),
         cmocka_unit_test(the_longest_order_has_room),
         cmocka_unit_test(segments_are_written),
         cmocka_unit_test(problems_are_written),

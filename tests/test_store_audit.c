@@ -52,7 +52,7 @@ static void plant(struct store_rig *rig, const char *sql)
     store_rig_sql(rig, all);
 }
 
-/* All ten numbers at once: the planted one, and none besides. */
+/* All eleven numbers at once: the planted one, and none besides. */
 static void require(const struct store_audit *got,
                     const struct store_audit *want)
 {
@@ -65,6 +65,7 @@ static void require(const struct store_audit *got,
     assert_int_equal(got->over_limit, want->over_limit);
     assert_int_equal(got->miscounted, want->miscounted);
     assert_int_equal(got->fence_regressions, want->fence_regressions);
+    assert_int_equal(got->unsettled, want->unsettled);
     assert_int_equal(got->lost, want->lost);
     assert_int_equal(got->balanced, want->balanced);
 }
@@ -109,10 +110,42 @@ static void test_sound_when_split(void **state)
     assert_int_equal(got.sold, 36);
 }
 
+/* Product 3 has to be paid: order 6 awaits it, 7 is paid, 8 was cancelled. */
+static void hold(struct store_rig *rig)
+{
+    struct store_order order;
+    struct store_pay pay;
+
+    store_rig_put(rig, (struct store_product){
+                           .id = 3, .initial = 9, .pay_within_s = 3600});
+    for (int i = 0; i < 3; i++) {
+        order = store_rig_ask(3, 1, 2, "");
+        store_rig_place(rig, &order);
+        assert_int_equal(order.number, 6 + i);
+        if (i == 1)
+            assert_ok(store_pay(rig->store, order.id, "p", &pay));
+    }
+    assert_ok(store_cancel(rig->store, order.id, &order, NULL));
+}
+
+static void test_sound_when_held(void **state)
+{
+    struct store_rig *rig = *state;
+    struct store_audit got;
+
+    hold(rig);
+    got = store_rig_audit(rig);
+    require(&got, &(struct store_audit){.balanced = true});
+    assert_int_equal(got.sold, 14);
+    assert_int_equal(got.held, 2);
+    assert_int_equal(got.cancelled, 1);
+}
+
 struct plan {
     const char *what, *sql;
     struct store_audit want;
     bool is_split; /* done in a split stock */
+    bool is_held;  /* done where orders are to be paid */
 };
 
 static const struct plan planted[] = {
@@ -193,6 +226,24 @@ static const struct plan planted[] = {
     /* From where an order took its units counts as much as how many. */
     {"segment is forged", "UPDATE orders SET segment = 1 WHERE quantity = 26",
      .want = {.phantom = 26, .undersold = 26}, .is_split = true},
+    {"a payment too many is no fault",
+     "INSERT INTO payments VALUES ('x', 7, NULL, 1)",
+     .want = {.balanced = true}, .is_held = true},
+    {"neither held nor paid", "DELETE FROM holds", .want = {.unsettled = 1},
+     .is_held = true},
+    {"held and paid", "INSERT INTO payments VALUES ('x', 6, 1, 1)",
+     .want = {.unsettled = 1}, .is_held = true},
+    {"paid and given back",
+     "UPDATE payments SET number = 8, created_ms = 2 WHERE number = 7",
+     .want = {.unsettled = 2}, .is_held = true},
+    {"held and given back", "UPDATE holds SET number = 8",
+     .want = {.unsettled = 2}, .is_held = true},
+    {"nobody's hold", "INSERT INTO holds VALUES (99, 9000000000000, 1)",
+     .want = {.unsettled = 1}, .is_held = true},
+    {"a hold for longer", "UPDATE holds SET pay_until_ms = pay_until_ms + 1",
+     .want = {.unsettled = 1}, .is_held = true},
+    {"a hold of more", "UPDATE holds SET quantity = 3",
+     .want = {.unsettled = 1}, .is_held = true},
 };
 
 /* Each in a ledger of its own. */
@@ -205,6 +256,8 @@ static void check(const struct plan *plan)
     set_up(&rig);
     if (plan->is_split)
         split(rig);
+    if (plan->is_held)
+        hold(rig);
     plant(rig, plan->sql);
     got = store_rig_audit(rig);
     require(&got, &plan->want);
@@ -264,6 +317,7 @@ static void test_lines(void **state)
 static const struct CMUnitTest tests[] = {
     STORE_RIG_OWN_TEST(test_sound, set_up),
     STORE_RIG_OWN_TEST(test_sound_when_split, set_up),
+    STORE_RIG_OWN_TEST(test_sound_when_held, set_up),
     cmocka_unit_test(test_planted),
     STORE_RIG_OWN_TEST(test_lost, set_up),
     STORE_RIG_OWN_TEST(test_lines, set_up),

@@ -58,6 +58,8 @@ static struct store_nodes nodes;
 
 /* ---- the verbs ---------------------------------------------------------- */
 
+static void one_replayed(const struct play *play);
+
 static void place(struct move *move, const struct store_fence *fence)
 {
     struct store_order *orders[] = {&move->order};
@@ -131,6 +133,19 @@ static void cancel(struct move *move)
     move->status =
         store_cancel(move->store, move->order_id, &move->order, NULL);
     move->replayed = move->order.replayed;
+}
+
+/* Both with one payment where it is to be replayed, or each with its own. */
+static void pay(struct move *move)
+{
+    int64_t which = move->rule->check == one_replayed ? 0 : move->who;
+    struct store_pay pay;
+    char payment[48];
+
+    (void)snprintf(payment, sizeof(payment), "p%" PRId64 "-%" PRId64, move->id,
+                   which);
+    move->status = store_pay(move->store, move->order_id, payment, &pay);
+    move->replayed = pay.replayed;
 }
 
 static void restock(struct move *move)
@@ -280,6 +295,19 @@ static void check_cancel(const struct play *play)
     assert_int_equal(product_of(play).stock, 10);
 }
 
+static void check_paid_once(const struct play *play)
+{
+    one_of_them(play, STORE_ALREADY_PAID);
+}
+
+static void check_pay_and_cancel(const struct play *play)
+{
+    bool paid = play->moves[0].status == STORE_OK;
+
+    one_of_them(play, paid ? STORE_ALREADY_PAID : STORE_ORDER_CANCELLED);
+    assert_int_equal(product_of(play).stock, paid ? 9 : 10);
+}
+
 static void check_restock(const struct play *play)
 {
     both_ok(play);
@@ -341,6 +369,21 @@ static const struct rule rules[] = {
     {"price", {.initial = 10}, false, {sell, raise_price}, check_price},
     {"fence", {.initial = 10}, false, {sell_under_10, stamp_11}, check_fence},
     {"cancel once", {.initial = 10}, true, {cancel, cancel}, check_cancel},
+    {"payment once",
+     {.initial = 10, .pay_within_s = 99},
+     true,
+     {pay, pay},
+     one_replayed},
+    {"two payments",
+     {.initial = 10, .pay_within_s = 99},
+     true,
+     {pay, pay},
+     check_paid_once},
+    {"payment and cancel",
+     {.initial = 10, .pay_within_s = 99},
+     true,
+     {pay, cancel},
+     check_pay_and_cancel},
     {"restock once", {.initial = 10}, false, {restock, restock}, check_restock},
     {"resize",
      {.initial = 10, .segments = 2},

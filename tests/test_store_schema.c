@@ -68,6 +68,26 @@ static void test_version_1_sells_on_and_cancels(void **state)
     expect_stock(rig, 1, 10);
 }
 
+/* An order of before has nothing to pay, and never will. */
+static void test_version_4_had_nothing_to_pay(void **state)
+{
+    static const char id[] = "1-000000000000000b";
+    struct store_rig *rig = *state;
+    struct store_order order;
+
+    store_rig_sql(rig, version_1);
+    store_rig_open(rig, (struct store_options){0});
+    assert_int_equal(store_rig_product(rig, 1).pay_within_s, 0);
+    store_rig_put(rig, (struct store_product){
+                           .id = 1, .initial = 10, .pay_within_s = 60});
+    assert_ok(store_order_get(rig->reader, id, &order, NULL));
+    assert_int_equal(order.state, STORE_PLACED);
+    assert_ok(store_rig_buy(rig, 1, 1, 2, ""));
+    assert_int_equal(store_rig_audit(rig).held, 2);
+    assert_ok(store_cancel(rig->store, id, &order, NULL));
+    expect_stock(rig, 1, 8);
+}
+
 /* An order of several segments has one then: what it took was moved there. */
 static void test_version_2_with_parts(void **state)
 {
@@ -123,6 +143,7 @@ static void test_half_a_step_up_is_none(void **state)
 static const struct CMUnitTest tests[] = {
     STORE_RIG_DIR_TEST(test_version_1_sells_on_and_cancels),
     STORE_RIG_DIR_TEST(test_version_2_with_parts),
+    STORE_RIG_DIR_TEST(test_version_4_had_nothing_to_pay),
     STORE_RIG_DIR_TEST(test_reader_refuses_an_older_version),
     STORE_RIG_DIR_TEST(test_half_a_step_up_is_none),
 };

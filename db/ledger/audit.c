@@ -64,6 +64,22 @@
     "GROUP BY product_id, user_id HAVING SUM(units) <> 0) AS miscounted"
 
 /*
+ * Orders that are to be paid, sold, and not just one of held and paid; or given back,
+ * and held or paid as well; and holds that are not as their order says. A hold and a
+ * payment count one each, the order that they stand for takes one off.
+ */
+#define AUDIT_UNSETTLED                                                        \
+    "SELECT COUNT(*) FROM (SELECT SUM(n) AS n FROM "                           \
+    "(SELECT number, 1 AS n FROM holds UNION ALL "                             \
+    "SELECT number, 1 FROM payments WHERE accepted = 1 UNION ALL "             \
+    "SELECT number, -1 FROM orders WHERE state = 0 AND pay_until_ms > 0 "      \
+    "UNION ALL SELECT h.number, 9 FROM holds AS h JOIN orders AS o "           \
+    "ON o.number = h.number WHERE h.pay_until_ms <> o.pay_until_ms OR "        \
+    "h.quantity <> o.quantity) AS u GROUP BY number HAVING SUM(n) <> 0) AS s"
+
+#define AUDIT_EXPIRED "(pay_until_ms > 0 AND cancelled_ms >= pay_until_ms)"
+
+/*
  * Orders with an older token than the one before. Tokens belong to a lock, and
  * a lock to a product's segment. MariaDB looks at all rows before each one for
  * the highest of them: the last is enough to find that they fell.
@@ -143,11 +159,17 @@ static enum store_status count_all(struct sql *db, struct store_audit *audit)
     } counts[] = {
         {"SELECT COUNT(*) FROM products", &audit->products},
         {"SELECT COUNT(*) FROM orders WHERE state = 0", &audit->orders},
-        {"SELECT COUNT(*) FROM orders WHERE state = 1", &audit->cancelled},
+        {"SELECT COUNT(*) FROM orders WHERE state = 1 AND NOT " AUDIT_EXPIRED,
+         &audit->cancelled},
+        {"SELECT COUNT(*) FROM orders WHERE state = 1 AND " AUDIT_EXPIRED,
+         &audit->expired},
+        {"SELECT IFNULL(SUM(quantity), 0) FROM holds", &audit->held},
+        {"SELECT COUNT(*) FROM payments WHERE accepted IS NULL", &audit->late},
         {AUDIT_DUPLICATES, &audit->duplicates},
         {AUDIT_OVER_LIMIT, &audit->over_limit},
         {AUDIT_MISCOUNTED, &audit->miscounted},
         {AUDIT_REGRESSIONS, &audit->fence_regressions},
+        {AUDIT_UNSETTLED, &audit->unsettled},
     };
     enum store_status status = STORE_OK;
 
@@ -190,6 +212,6 @@ store_audit(struct store_reader *reader,
         status == STORE_OK && !audit->oversold && !audit->undersold &&
         !audit->phantom && !audit->negative && !audit->stranded &&
         !audit->duplicates && !audit->over_limit && !audit->miscounted &&
-        !audit->fence_regressions && !audit->lost;
+        !audit->fence_regressions && !audit->unsettled && !audit->lost;
     return read_end(reader, status, error);
 }

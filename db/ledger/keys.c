@@ -20,10 +20,6 @@
 
 #define ASK_MAX 64
 #define FEW     8
-#define MARKS_8 "?, ?, ?, ?, ?, ?, ?, ?"
-#define MARKS_64                                                               \
-    MARKS_8 ", " MARKS_8 ", " MARKS_8 ", " MARKS_8 ", " MARKS_8 ", " MARKS_8   \
-            ", " MARKS_8 ", " MARKS_8
 
 struct known_key {
     const char *key; /* the order's */
@@ -52,9 +48,9 @@ static enum store_status ask(struct keys *keys, struct sql *db,
                              const struct known_key some[], size_t n)
 {
     static const char few[] =
-        "SELECT `key` FROM orders WHERE `key` IN (" MARKS_8 ")";
+        "SELECT `key` FROM orders WHERE `key` IN (" SQL_MARKS_8 ")";
     static const char many[] =
-        "SELECT `key` FROM orders WHERE `key` IN (" MARKS_64 ")";
+        "SELECT `key` FROM orders WHERE `key` IN (" SQL_MARKS_64 ")";
     size_t marks = n <= FEW ? FEW : ASK_MAX;
     struct sql_query *query = sql_query(db, n <= FEW ? few : many);
     char used[STORE_KEY_BYTES_MAX + 1];

@@ -24,6 +24,8 @@
  *   fence                       the lock's, in fences: on a cluster each
  *                                 transaction under it raises fences.writes
  *   cancel once                 the order's
+ *   pay, cancel, expire         the hold's
+ *   payment once                the new row's, by its unique index
  *   resize, of two              the product's
  *   resize, of a sale           the segment's
  *   create once                 the product's
@@ -128,8 +130,51 @@ enum store_status orders_get(struct sql *db, const char *id,
  * written it and is not over. */
 enum store_status orders_find(struct sql *db, const char *id, bool *found);
 
+/* The order's units go back to its segment and its user, once: *given says whether
+ * it was now. A hold that it had is ended. */
+enum store_status orders_give_back(struct sql *db, struct store_order *order,
+                                   int64_t now, bool *given);
+
 /* Write: a struct store_cancel. */
 enum store_status orders_cancel(struct sql *db, struct store_write *write);
+
+/* ---- holds.c: orders that wait for their payment ------------------------- */
+
+/* The order, which is about to be inserted, is to be paid within so long. *CLOCK_MS is
+ * the time; 0: it is read, which most orders need not wait for. */
+enum store_status holds_promise(struct sql *db, int64_t pay_within_s,
+                                int64_t *clock_ms, struct store_order *order);
+
+/* Holds those of N new orders that are to be paid. */
+enum store_status holds_insert(struct sql *db, const int64_t numbers[],
+                               size_t n);
+
+/*
+ * Ends a hold; *ended: it was there, and nobody but this transaction has ended it.
+ * Before its time, for a payment or a cancel, or EXPIRED, after it: at one moment NOW,
+ * by sql_clock(), only one of the two is possible.
+ */
+enum store_status holds_end(struct sql *db, int64_t number, int64_t now,
+                            bool expired, bool *ended);
+
+/* What came first, of an order whose hold was not there to be ended. */
+enum store_status holds_winner(const struct store_order *order);
+
+/* Write: a struct store_pay. */
+enum store_status holds_pay(struct sql *db, struct store_write *write);
+
+#define HOLDS_EXPIRE_MAX 64 /* in one transaction: others wait for it */
+
+struct holds_expiry {
+    struct store_write write;
+    size_t n; /* that have expired */
+};
+
+/* Write: a struct holds_expiry. Gives back what was not paid in time. */
+enum store_status holds_expire(struct sql *db, struct store_write *write);
+
+/* In how many ms the next hold expires; 0 or less: now; INT64_MAX: there is none. */
+enum store_status holds_next(struct sql *db, int64_t *in_ms);
 
 enum store_status probe_write(struct sql *db);
 

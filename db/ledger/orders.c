@@ -2,10 +2,11 @@
  * The orders table, public order ids, and what each user has bought. See
  * ledger.h.
  *
- * An order is a small state machine, placed -> cancelled, and every move is a
+ * An order is a small state machine, sold -> given back, and every move is a
  * compare-and-set: "UPDATE ... WHERE state = <from>" and a look at how many
  * rows changed. Of two cancels at once one changes a row and returns the units;
- * the other changes none and only reports what it finds.
+ * the other changes none and only reports what it finds. Of an order that is to be
+ * paid there is more to tell, by its hold: see holds.c.
  */
 #include "db/ledger/ledger.h"
 
@@ -18,7 +19,15 @@
 /* One list for every SELECT, in the order in which read_row takes them. */
 #define ORDERS_COLUMNS                                                         \
     "number, secret, product_id, user_id, quantity, price_cents, "             \
-    "created_ms, cancelled_ms, fence, state, `key`, segment"
+    "created_ms, cancelled_ms, fence, state, `key`, segment, pay_until_ms, "   \
+    "CASE WHEN pay_until_ms > 0 THEN (SELECT COUNT(*) FROM holds "             \
+    "WHERE holds.number = orders.number) ELSE 0 END, "                         \
+    "(SELECT reference" PAYMENTS "accepted = 1), "                             \
+    "(SELECT p.created_ms" PAYMENTS "accepted = 1), "                          \
+    "(SELECT COUNT(*)" PAYMENTS "accepted IS NULL), "                          \
+    "(SELECT reference" PAYMENTS "accepted IS NULL "                           \
+    "ORDER BY p.created_ms DESC, reference LIMIT 1)"
+#define PAYMENTS " FROM payments AS p WHERE p.number = orders.number AND "
 
 /* ---- public ids --------------------------------------------------------- */
 
@@ -92,16 +101,31 @@ bool orders_reset(struct store_order *order)
     order->cancelled_ms = 0;
     order->fence = 0;
     order->state = STORE_PLACED;
+    order->pay_until_ms = 0;
+    order->paid_ms = 0;
+    order->late = 0;
+    order->payment[0] = '\0';
+    order->late_payment[0] = '\0';
     return valid;
 }
 
-/* Ends QUERY, whose first row is the order. */
-static enum store_status read_one(struct sql_query *query,
-                                  struct store_order *order, bool *found)
+/* What was given back at pay_until_ms or later has expired: see holds_end(). */
+static enum store_order_state state_of(const struct store_order *order,
+                                       bool given_back, bool held)
 {
-    *found = sql_next(query);
-    if (!*found)
-        return sql_end(query);
+    bool to_pay = order->pay_until_ms > 0;
+
+    if (given_back)
+        return to_pay && order->cancelled_ms >= order->pay_until_ms
+                   ? STORE_EXPIRED
+                   : STORE_CANCELLED;
+    if (!to_pay)
+        return STORE_PLACED;
+    return held ? STORE_AWAITING : STORE_PAID;
+}
+
+static void read_row(struct sql_query *query, struct store_order *order)
+{
     memset(order, 0, sizeof(*order));
     order->number = sql_int(query, 0);
     order->product_id = sql_int(query, 2);
@@ -111,12 +135,46 @@ static enum store_status read_one(struct sql_query *query,
     order->created_ms = sql_int(query, 6);
     order->cancelled_ms = sql_int(query, 7);
     order->fence = (uint64_t)sql_int(query, 8);
-    order->state = sql_int(query, 9) ? STORE_CANCELLED : STORE_PLACED;
     sql_text(query, 10, order->key, sizeof(order->key));
     order->segment = sql_int(query, 11);
+    order->pay_until_ms = sql_int(query, 12);
+    order->state = state_of(order, sql_int(query, 9), sql_int(query, 13));
+    sql_text(query, 14, order->payment, sizeof(order->payment));
+    order->paid_ms = sql_int(query, 15);
+    order->late = sql_int(query, 16);
+    sql_text(query, 17, order->late_payment, sizeof(order->late_payment));
     order->status = STORE_OK;
     format_id(order->number, sql_int(query, 1), order->id);
+}
+
+/* Ends QUERY, whose first row is the order. */
+static enum store_status read_one(struct sql_query *query,
+                                  struct store_order *order, bool *found)
+{
+    *found = sql_next(query);
+    if (*found)
+        read_row(query, order);
     return sql_end(query);
+}
+
+/* Pages go by number and not by offset: what is ordered meanwhile comes last. */
+enum store_status
+store_order_list(struct store_reader *reader, int64_t after, size_t n,
+                 void (*on_order)(void *ctx, const struct store_order *order),
+                 void *ctx, struct store_error *error)
+{
+    struct store_order order;
+    struct sql_query *query =
+        sql_query(reader->db,
+                  "SELECT " ORDERS_COLUMNS " FROM orders WHERE number > ?1 "
+                  "ORDER BY number LIMIT ?2",
+                  after, (int64_t)n);
+
+    while (sql_next(query)) {
+        read_row(query, &order);
+        on_order(ctx, &order);
+    }
+    return read_end(reader, sql_end(query), error);
 }
 
 static enum store_status find_key(struct sql *db, const char *key,
@@ -205,10 +263,10 @@ enum store_status store_order_get(struct store_reader *reader, const char *id,
 #define MANY PLACE_ROWS_MAX
 #define INSERT                                                                 \
     "INSERT INTO orders (product_id, price_cents, limit_per_user, "            \
-    "created_ms, secret, segment, user_id, quantity, fence, `key`, state, "    \
-    "cancelled_ms) VALUES "
-#define ROW       ", (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0)"
-#define ROW_BINDS 10
+    "created_ms, secret, segment, user_id, quantity, fence, pay_until_ms, "    \
+    "`key`, state, cancelled_ms) VALUES "
+#define ROW       ", (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0)"
+#define ROW_BINDS 11
 
 static char *inserts[MANY + 1]; /* of so many rows */
 static pthread_once_t inserts_made = PTHREAD_ONCE_INIT;
@@ -235,23 +293,26 @@ static enum store_status insert(struct sql *db, const char *text,
     const struct store_order *order;
     int64_t numbers[MANY];
     enum store_status status;
+    bool held = false;
     int at = 1;
 
     for (size_t i = 0; i < n; i++, at += ROW_BINDS) {
         order = rows[i].order;
-        const int64_t values[] = {
-            order->product_id, order->price_cents, rows[i].limit_per_user,
-            order->created_ms, rows[i].secret,     order->segment,
-            order->user_id,    order->quantity,    (int64_t)order->fence};
+        const int64_t values[] = {order->product_id,      order->price_cents,
+                                  rows[i].limit_per_user, order->created_ms,
+                                  rows[i].secret,         order->segment,
+                                  order->user_id,         order->quantity,
+                                  (int64_t)order->fence,  order->pay_until_ms};
         sql_bind_ints(query, at, values, ROW_BINDS - 1);
         sql_bind_text(query, at + ROW_BINDS - 1, order->key);
+        held |= order->pay_until_ms > 0;
     }
     status = sql_insert(query, numbers, n);
     for (size_t i = 0; i < n && status == STORE_OK; i++) {
         rows[i].order->number = numbers[i];
         format_id(numbers[i], rows[i].secret, rows[i].order->id);
     }
-    return status;
+    return status == STORE_OK && held ? holds_insert(db, numbers, n) : status;
 }
 
 enum store_status orders_insert(struct sql *db, struct orders_row rows[],
@@ -289,26 +350,20 @@ enum store_status orders_find(struct sql *db, const char *id, bool *found)
 }
 
 /* A user's units are not counted while the product has no limit. */
-enum store_status orders_cancel(struct sql *db, struct store_write *write)
+enum store_status orders_give_back(struct sql *db, struct store_order *order,
+                                   int64_t now, bool *given)
 {
-    struct store_cancel *cancel = (struct store_cancel *)write;
-    struct store_order *order = &cancel->order;
     enum store_status status;
-    int64_t now = now_ms();
 
-    status = orders_get(db, cancel->id, order);
-    if (status == STORE_OK)
-        status = sql_run(db,
-                         "UPDATE orders SET state = 1, cancelled_ms = ?2 "
-                         "WHERE number = ?1 AND state = 0",
-                         order->number, now);
-    if (status != STORE_OK)
+    status = sql_run(db,
+                     "UPDATE orders SET state = 1, cancelled_ms = ?2 "
+                     "WHERE number = ?1 AND state = 0",
+                     order->number, now);
+    *given = status == STORE_OK && db->changed > 0;
+    if (!*given)
         return status;
-    order->replayed = db->changed == 0;
-    if (order->replayed)
-        return STORE_OK;
-    order->state = STORE_CANCELLED;
     order->cancelled_ms = now;
+    order->state = state_of(order, true, false);
     status = segments_give_back(db, order->product_id, order->segment,
                                 order->quantity);
     if (status != STORE_OK)
@@ -319,6 +374,32 @@ enum store_status orders_cancel(struct sql *db, struct store_write *write)
                    "(SELECT limit_per_user > 0 AND counted "
                    "FROM products WHERE id = ?1)",
                    order->product_id, order->user_id, order->quantity);
+}
+
+/* If the hold was not there to be ended, the order is read once more: only now it says
+ * what another transaction has made of it. */
+enum store_status orders_cancel(struct sql *db, struct store_write *write)
+{
+    struct store_cancel *cancel = (struct store_cancel *)write;
+    struct store_order *order = &cancel->order;
+    enum store_status status;
+    int64_t now = now_ms();
+    bool done = true;
+
+    status = orders_get(db, cancel->id, order);
+    if (status == STORE_OK && order->pay_until_ms > 0) {
+        status = sql_clock(db, &now);
+        if (status == STORE_OK)
+            status = holds_end(db, order->number, now, false, &done);
+        if (status == STORE_OK && !done)
+            status = orders_get(db, cancel->id, order);
+        if (status == STORE_OK && !done && order->state != STORE_CANCELLED)
+            return sql_fail(db, holds_winner(order), "it came first");
+    }
+    if (status == STORE_OK)
+        status = orders_give_back(db, order, now, &done);
+    order->replayed = !done;
+    return status;
 }
 
 /* ---- units per user ----------------------------------------------------- */

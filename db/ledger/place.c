@@ -130,6 +130,10 @@ static enum store_status sell(struct place *place, struct rows_product *product,
     if (status != STORE_OK || !taken)
         return status;
     status = gather(place, product, from, order->quantity);
+    place->held |= product->pay_within_s > 0;
+    if (status == STORE_OK && product->pay_within_s > 0)
+        status = holds_promise(place->db, product->pay_within_s,
+                               &place->clock_ms, order);
     if (status != STORE_OK)
         return status;
     rows_take(&place->rows, product, from, order->quantity);
@@ -201,6 +205,7 @@ static enum store_status place_lot(struct place *place,
     enum store_status status = STORE_OK;
 
     place->now_ms = now_ms();
+    place->clock_ms = 0;
     place->lot = lot;
     place->stamped = false;
     for (size_t i = 0; i < lot->n && status == STORE_OK; i++)

@@ -41,6 +41,9 @@ struct place {
 
     struct sql *db;
     int64_t now_ms; /* of the lot, read inside the transaction */
+    int64_t
+        clock_ms; /* the same by sql_clock(), for what is to be paid; 0 = not read */
+    bool held; /* orders were sold that are to be paid; kept or not */
     const struct store_lot *lot;
     bool stamped; /* the lot's fence is announced */
     struct keys keys;

@@ -15,7 +15,7 @@
     "SELECT id, name, price_cents, limit_per_user, opens_ms, ends_ms, "        \
     "segments, epoch, "                                                        \
     "(SELECT SUM(initial) FROM segments WHERE product_id = id), "              \
-    "(SELECT SUM(stock) FROM segments WHERE product_id = id) "                 \
+    "(SELECT SUM(stock) FROM segments WHERE product_id = id), pay_within_s "   \
     "FROM products "
 
 static bool in_range(int64_t number, int64_t least)
@@ -37,6 +37,7 @@ static void read_row(const struct sql_query *query,
     product->epoch = sql_int(query, 7);
     product->initial = sql_int(query, 8);
     product->stock = sql_int(query, 9);
+    product->pay_within_s = sql_int(query, 10);
 }
 
 static enum store_status read_one(struct sql_query *query,
@@ -109,8 +110,9 @@ static bool valid(const struct store_product *product)
     return in_range(product->id, 1) && in_range(product->price_cents, 0) &&
            in_range(product->limit_per_user, 0) &&
            in_range(product->opens_ms, 0) && in_range(product->ends_ms, 0) &&
-           in_range(product->initial, 0) && product->segments >= 1 &&
-           product->segments <= STORE_SEGMENTS_MAX &&
+           in_range(product->initial, 0) && product->pay_within_s >= 0 &&
+           product->pay_within_s <= STORE_PAY_WITHIN_S_MAX &&
+           product->segments >= 1 && product->segments <= STORE_SEGMENTS_MAX &&
            product->name[0] != '\0' &&
            memchr(product->name, '\0', sizeof(product->name)) != NULL;
 }
@@ -122,6 +124,7 @@ static unsigned what_is_set(const struct store_product *old)
            (old->limit_per_user != 0 ? STORE_GIVEN_LIMIT : 0u) |
            (old->opens_ms != 0 ? STORE_GIVEN_OPENS : 0u) |
            (old->ends_ms != 0 ? STORE_GIVEN_ENDS : 0u) |
+           (old->pay_within_s != 0 ? STORE_GIVEN_PAY : 0u) |
            (old->segments > 1 ? STORE_GIVEN_SEGMENTS : 0u);
 }
 
@@ -147,6 +150,8 @@ static struct store_product changed(const struct store_change *change,
         product.initial = given->initial;
     if (change->given & STORE_GIVEN_SEGMENTS)
         product.segments = given->segments;
+    if (change->given & STORE_GIVEN_PAY)
+        product.pay_within_s = given->pay_within_s;
     return product;
 }
 
@@ -159,12 +164,12 @@ static enum store_status create(struct sql *db,
     query = sql_query(
         db,
         "INSERT INTO products (id, price_cents, limit_per_user, opens_ms, "
-        "ends_ms, first_units, segments, created_ms, name) "
-        "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        "ends_ms, first_units, segments, created_ms, pay_within_s, name) "
+        "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
         product->id, product->price_cents, product->limit_per_user,
         product->opens_ms, product->ends_ms, product->initial,
-        product->segments, now_ms());
-    sql_bind_text(query, 9, product->name);
+        product->segments, now_ms(), product->pay_within_s);
+    sql_bind_text(query, 10, product->name);
     status = sql_finish(query);
     if (status != STORE_OK)
         return status;
@@ -194,11 +199,12 @@ static enum store_status update(struct sql *db,
         db,
         "UPDATE products SET price_cents = ?2, limit_per_user = ?3, "
         "opens_ms = ?4, ends_ms = ?5, segments = ?6, epoch = epoch + ?7, "
-        "counted = counted AND ?8, name = ?9 WHERE id = ?1",
+        "counted = counted AND ?8, pay_within_s = ?9, name = ?10 WHERE id = ?1",
         product->id, product->price_cents, product->limit_per_user,
         product->opens_ms, product->ends_ms, product->segments, resized,
-        old->limit_per_user > 0 || product->limit_per_user == 0);
-    sql_bind_text(query, 9, product->name);
+        old->limit_per_user > 0 || product->limit_per_user == 0,
+        product->pay_within_s);
+    sql_bind_text(query, 10, product->name);
     status = sql_finish(query);
     if (status == STORE_OK)
         status = segments_raise_terms(db, product->id);
@@ -233,7 +239,8 @@ enum store_status products_change(struct sql *db, struct store_write *write)
     if (!valid(&product))
         return sql_fail(db, STORE_RANGE,
                         "a product needs an id, a name of 1 to %d bytes, "
-                        "1 to %d segments and numbers from 0 to 2^53-1",
+                        "1 to %d segments, numbers from 0 to 2^53-1 and "
+                        "a year at most to pay",
                         STORE_NAME_BYTES_MAX, STORE_SEGMENTS_MAX);
     if (product.ends_ms != 0 && product.ends_ms <= product.opens_ms)
         return sql_fail(db, STORE_WINDOW,

@@ -125,7 +125,7 @@ static enum store_status read_product(struct sql *db, int64_t id,
     query = sql_query(db,
                       "SELECT segment, stock, price_cents, "
                       "limit_per_user, opens_ms, ends_ms, segments, terms, "
-                      "counted OR limit_per_user = 0 "
+                      "counted OR limit_per_user = 0, pay_within_s "
                       "FROM products JOIN segments ON product_id = id "
                       "WHERE id = ?1 AND active ORDER BY segment",
                       id);
@@ -144,6 +144,7 @@ static enum store_status read_product(struct sql *db, int64_t id,
         found->ends_ms = sql_int(query, 5);
         found->segments = sql_int(query, 6);
         found->counted = sql_int(query, 8) != 0;
+        found->pay_within_s = sql_int(query, 9);
     }
     return sql_end(query);
 }

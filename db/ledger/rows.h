@@ -34,6 +34,7 @@ struct rows_product {
     int64_t id;
     int64_t price_cents;
     int64_t limit_per_user;
+    int64_t pay_within_s;
     int64_t opens_ms;
     int64_t ends_ms;
     int64_t segments; /* that it should have */

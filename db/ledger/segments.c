@@ -304,17 +304,18 @@ enum store_status store_product_segments(struct store_reader *reader,
 
 /* There is an index of just the stranded, which are none as a rule. Many products
  * with 2^53 - 1 units overflow SUM(). */
-enum store_status store_units_left(struct store_reader *reader, int64_t *units,
-                                   int64_t *stranded, struct store_error *error)
+enum store_status store_units_left(struct store_reader *reader,
+                                   struct store_units *units,
+                                   struct store_error *error)
 {
     struct sql_query *query = sql_query(
         reader->db, "SELECT IFNULL(SUM(stock + 0e0), 0), "
                     "(SELECT IFNULL(SUM(stock + 0e0), 0) FROM segments "
-                    "WHERE active = 0 AND stock > 0) FROM segments");
+                    "WHERE active = 0 AND stock > 0), "
+                    "(SELECT IFNULL(SUM(quantity + 0e0), 0) FROM holds) "
+                    "FROM segments");
 
-    if (sql_next(query)) {
-        *units = sql_int(query, 0);
-        *stranded = sql_int(query, 1);
-    }
-    return read_end(reader, sql_end(query), error);
+    return read_end(
+        reader, sql_first(query, &units->left, &units->stranded, &units->held),
+        error);
 }

@@ -465,10 +465,14 @@ static const char schema_4[] =
 #include "db/mysql/schema_4.sql.inc"
     ;
 
+static const char schema_5[] =
+#include "db/mysql/schema_5.sql.inc"
+    ;
+
 /* The first makes the first three; after a crash in between the rest is counted
  * up. */
 static const char *const scripts[MYSQL_VERSIONS] = {schema, NULL, NULL,
-                                                    schema_4};
+                                                    schema_4, schema_5};
 
 /* One statement after the other: each ends with ";" and the line. A change of a
  * table commits, and so the transaction begins anew. */
@@ -552,6 +556,9 @@ const struct sql_engine mysql_engine = {
             .take_room = "INSERT INTO fences (token, name, owner) "
                          "VALUES (1, ?1, REPEAT('-', 512))",
             .free_room = "DELETE FROM fences WHERE name = ?1",
+            /* Without the session's time zone, which has an hour twice a year. */
+            .clock = "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', "
+                     "UTC_TIMESTAMP(3)) DIV 1000",
         },
     .scripts = scripts,
     .versions = MYSQL_VERSIONS,

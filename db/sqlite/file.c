@@ -143,8 +143,12 @@ static const char version_4[] =
 #include "db/sqlite/schema_4.sql.inc"
     ;
 
-const char *const sqlite_scripts[SQLITE_VERSIONS] = {version_1, version_2,
-                                                     version_3, version_4};
+static const char version_5[] =
+#include "db/sqlite/schema_5.sql.inc"
+    ;
+
+const char *const sqlite_scripts[SQLITE_VERSIONS] = {
+    version_1, version_2, version_3, version_4, version_5};
 
 enum store_status sqlite_inspect(struct sql *db, int64_t *id, int64_t *version,
                                  int64_t *tables)

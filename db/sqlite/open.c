@@ -44,6 +44,8 @@ static int on_busy(void *ctx, int count)
 {
     struct sqlite *db = ctx;
 
+    if (db->sql.hasty)
+        return 0;
     if (count == 0)
         backoff_begin(&db->backoff, db->busy_ms);
     if (db->on_wait)

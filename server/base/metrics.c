@@ -47,9 +47,18 @@ static const struct {
                          "Transactions that were run once more: another "
                          "instance was in the way, or the connection was "
                          "lost."},
-    [METRICS_CHANGES_FAILED] = {"stockade_changes_failed_total", "counter",
-                                "Cancels, restocks and changes of products "
-                                "that the database could not do."},
+    [METRICS_EXPIRED] =
+        {"stockade_orders_expired_total", "counter",
+         "Orders that were not paid in time: their units are on "
+         "sale again."},
+    [METRICS_LATE_PAYMENTS] =
+        {"stockade_late_payments_total", "counter",
+         "Payments of orders that were expired, cancelled "
+         "or paid by then: to be refunded."},
+    [METRICS_CHANGES_FAILED] =
+        {"stockade_changes_failed_total", "counter",
+         "Cancels, payments, restocks and changes of products "
+         "that the database could not do."},
     [METRICS_WAITING] = {"stockade_orders_waiting", "gauge",
                          "Orders taken in and not answered yet."},
     [METRICS_WAITING_LIMIT] = {"stockade_orders_waiting_limit", "gauge",
@@ -64,6 +73,8 @@ static const struct {
                        "1 if an order would succeed, as far as was heard."},
     [METRICS_STOCK] = {"stockade_stock_units", "gauge",
                        "Units left of all products, as of a scrape before."},
+    [METRICS_HELD] = {"stockade_held_units", "gauge",
+                      "Units sold and not paid yet, as of a scrape before."},
     [METRICS_STRANDED] = {"stockade_stranded_units", "gauge",
                           "Units in retired segments, as of a scrape before: "
                           "has to be 0."},

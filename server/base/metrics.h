@@ -23,6 +23,8 @@ enum metrics_value {
                            against the database */
     METRICS_WRONG,      /* one was refused as sold out, and there was as much */
     METRICS_RETRIES,    /* transactions run once more; the store counts them */
+    METRICS_EXPIRED, /* orders that were not paid in time; the store counts */
+    METRICS_LATE_PAYMENTS,  /* refused, and on record: to be refunded */
     METRICS_CHANGES_FAILED, /* writes for a request, not orders: a 503 */
     /* From here on gauges, which are set; until then nobody knows. */
     METRICS_WAITING,           /* orders taken in and not answered yet */
@@ -32,6 +34,7 @@ enum metrics_value {
     METRICS_VIEWERS,           /* of GET /api/events */
     METRICS_READY,             /* 1: an order would succeed; 0 */
     METRICS_STOCK,             /* units left, of all products */
+    METRICS_HELD,              /* units sold, and not paid yet */
     METRICS_STRANDED,          /* units that are in retired segments */
     METRICS_AUDITED,  /* when the ledger was added up, in Unix seconds */
     METRICS_OVERSOLD, /* units sold beyond the stock, as it said then */

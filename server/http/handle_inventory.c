@@ -104,10 +104,14 @@ static void other_answer(struct request *request)
                           : "no inventory service has answered: ask again");
 }
 
-/* A cancel as well: repeated, it does nothing more. */
+/* A cancel and a payment as well: repeated, they do nothing more. */
 void handle_inventory_other(struct request *request)
 {
     request->call.method = request->method;
+    if (!strcmp(request->method, "POST")) {
+        request->call.body = request->body;
+        request->call.body_size = request->body_size;
+    }
     request->call.target = target_of(request);
     suspend_for_inventory(request, other_answer);
 }

@@ -76,15 +76,16 @@ static atomic_bool look_under_way;
 static void look_run(struct task *task, struct worker *worker)
 {
     struct metrics *metrics = worker->app->metrics;
-    int64_t units, stranded;
-    bool known =
-        store_units_left(worker->reader, &units, &stranded, NULL) == STORE_OK;
+    struct store_units units;
+    bool known = store_units_left(worker->reader, &units, NULL) == STORE_OK;
 
     (void)task;
     metrics_set(metrics, METRICS_STOCK,
-                known ? (uint64_t)units : METRICS_UNKNOWN);
+                known ? (uint64_t)units.left : METRICS_UNKNOWN);
     metrics_set(metrics, METRICS_STRANDED,
-                known ? (uint64_t)stranded : METRICS_UNKNOWN);
+                known ? (uint64_t)units.stranded : METRICS_UNKNOWN);
+    metrics_set(metrics, METRICS_HELD,
+                known ? (uint64_t)units.held : METRICS_UNKNOWN);
     atomic_store(&look_under_way, false);
 }
 
@@ -127,8 +128,10 @@ static void write_metrics(const struct app *app, FILE *out)
     bool is_open = atomic_load(&app->is_open);
 
     metrics_set(app->metrics, METRICS_READY, readiness(app));
-    if (is_open && app->store)
+    if (is_open && app->store) {
         metrics_set(app->metrics, METRICS_RETRIES, store_retries(app->store));
+        metrics_set(app->metrics, METRICS_EXPIRED, store_expired(app->store));
+    }
     if (is_open)
         metrics_set(app->metrics, METRICS_WAITING,
                     app->inventory ? inventory_depth(app->inventory)

@@ -2,7 +2,7 @@
  * /api/orders: placing an order, and what can be done with one afterwards.
  *
  * An order's id cannot be guessed. It is the only key to the order: a client that
- * has it may read and cancel the order.
+ * has it may read and cancel the order, and say that it is paid.
  */
 #include "server/http/route.h"
 
@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "server/base/app.h"
+#include "server/base/metrics.h"
 #include "server/http/client_limit.h"
 #include "server/http/reply.h"
 #include "server/http/parse.h"
@@ -133,6 +134,19 @@ static void cancel_answer(struct request *request)
         reply_status(request, cancel->write.status, &cancel->write.error);
 }
 
+/* False, and it has replied: what is too long is no order's id. */
+static bool take_id(struct request *request, char id[STORE_ID_BYTES_MAX + 1])
+{
+    const struct store_error error = {0};
+    size_t size = strlen(request->match.param);
+
+    if (size <= STORE_ID_BYTES_MAX)
+        memcpy(id, request->match.param, size + 1);
+    else
+        reply_status(request, STORE_NO_ORDER, &error);
+    return size <= STORE_ID_BYTES_MAX;
+}
+
 /*
  * The store returns the units once, however often it is asked. So a repeated
  * cancel gets the same answer as the first.
@@ -140,16 +154,42 @@ static void cancel_answer(struct request *request)
 void handle_orders_cancel(struct request *request)
 {
     struct store_cancel *cancel = &request->cancel;
-    const char *id = request->match.param;
-    size_t size = strlen(id);
 
-    if (size > STORE_ID_BYTES_MAX) {
-        reply_status(request, STORE_NO_ORDER, &cancel->write.error);
+    if (take_id(request, cancel->id) &&
+        suspend_for_write(request, &cancel->write, cancel_answer))
+        store_cancel_begin(request->app->store, cancel);
+}
+
+/* A payment that came too late is a no, although something was written. */
+static void pay_answer(struct request *request)
+{
+    const struct store_pay *pay = &request->pay;
+    enum store_status status = pay->write.status;
+
+    if (status == STORE_OK && pay->late && !pay->replayed)
+        metrics_count(request->app->metrics, METRICS_LATE_PAYMENTS, 1);
+    if (status == STORE_OK)
+        status = pay->late;
+    if (status != STORE_OK) {
+        reply_status(request, status, &pay->write.error);
         return;
     }
-    memcpy(cancel->id, id, size + 1);
-    if (suspend_for_write(request, &cancel->write, cancel_answer))
-        store_cancel_begin(request->app->store, cancel);
+    if (pay->replayed)
+        request_header(request, "Idempotent-Replayed", "true");
+    reply_order(request, 200, &pay->order, RENDER_NOW);
+}
+
+/* The payment's reference is its idempotency key. */
+void handle_orders_pay(struct request *request)
+{
+    struct store_pay *pay = &request->pay;
+    struct parse_error error;
+
+    if (!parse_payment(request->body, request->body_size, pay->payment, &error))
+        reply_faults(request, &error);
+    else if (take_id(request, pay->id) &&
+             suspend_for_write(request, &pay->write, pay_answer))
+        store_pay_begin(request->app->store, pay);
 }
 
 /* ---- export ----------------------------------------------------------------- */

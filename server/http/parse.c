@@ -53,6 +53,8 @@ static const struct field product_fields[] = {
      PARSE_PRICE_CENTS_MAX, NULL},
     {"limit_per_user", INTEGER, REMOVABLE, STORE_GIVEN_LIMIT,
      AT(limit_per_user), 0, STORE_NUMBER_MAX, NULL},
+    {"pay_within_s", INTEGER, REMOVABLE, STORE_GIVEN_PAY, AT(pay_within_s), 0,
+     STORE_PAY_WITHIN_S_MAX, NULL},
     {"segments", INTEGER, 0, STORE_GIVEN_SEGMENTS, AT(segments), 1,
      STORE_SEGMENTS_MAX, "has to be 1 to 256"},
     {"opens_at", TIME, 0, STORE_GIVEN_OPENS, AT(opens_ms), 0, 0, NULL},
@@ -64,6 +66,12 @@ static const struct field product_fields[] = {
 /* The body of a restock: one number, into an int64_t of its own. */
 static const struct field restock_fields[] = {
     {"quantity", INTEGER, REQUIRED, 0, 0, 1, STORE_NUMBER_MAX, NULL},
+    {0},
+};
+
+/* The body of a payment. */
+static const struct field payment_fields[] = {
+    {"payment", TEXT, REQUIRED, 0, 0, 0, STORE_PAYMENT_BYTES_MAX + 1, NULL},
     {0},
 };
 
@@ -375,6 +383,21 @@ bool parse_restock(const char *body, size_t size, int64_t *quantity,
 {
     return read_document(body, size, restock_fields, false, quantity, NULL,
                          error);
+}
+
+bool parse_payment(const char *body, size_t size, char *payment,
+                   struct parse_error *error)
+{
+    if (!read_document(body, size, payment_fields, false, payment, NULL, error))
+        return false;
+    for (const char *at = payment; *at; at++)
+        if (*at <= ' ' || *at > '~' || *at == '"' || *at == '\\') {
+            add_fault(
+                error, "payment",
+                "has to be visible ASCII, without quotes and backslashes");
+            break;
+        }
+    return error->problem == PROBLEM_NONE;
 }
 
 bool parse_product(const char *body, size_t size, bool patch,

@@ -41,13 +41,18 @@ bool parse_order(const char *body, size_t size, struct store_order *order,
                  struct parse_error *error);
 
 /*
- * {"name", "price_cents", "limit_per_user", "opens_at", "ends_at", "stock",
- * "segments"}: what of it is there is set in *GIVEN (enum store_given); "stock"
+ * {"name", "price_cents", "limit_per_user", "pay_within_s", "opens_at", "ends_at",
+ * "stock", "segments"}: what of it is there is set in *GIVEN (enum store_given); "stock"
  * becomes ->initial. In a PUT all but the name may be left out. In a PATCH all
- * may; null sets price, limit and times to 0 (RFC 7396).
+ * may; null sets price, limits and times to 0 (RFC 7396).
  */
 bool parse_product(const char *body, size_t size, bool patch,
                    struct store_product *product, unsigned *given,
+                   struct parse_error *error);
+
+/* {"payment"}: visible ASCII, without what JSON escapes, so that it is shown as it is.
+ * PAYMENT has STORE_PAYMENT_BYTES_MAX + 1 bytes. */
+bool parse_payment(const char *body, size_t size, char *payment,
                    struct parse_error *error);
 
 /* {"quantity"} */

@@ -28,6 +28,10 @@
     X(NO_ORDER, 404, "no-such-order", 0, "There is no such order")             \
     X(METHOD, 405, "method-not-allowed", 0, "The method is not allowed here")  \
     X(LATE, 408, "request-timeout", 0, "The request took too long to arrive")  \
+    X(ORDER_EXPIRED, 409, "order-expired", 0,                                  \
+      "The order was not paid in time")                                        \
+    X(ORDER_CANCELLED, 409, "order-cancelled", 0, "The order was cancelled")   \
+    X(ALREADY_PAID, 409, "already-paid", 0, "The order is paid")               \
     X(STOCK_FIXED, 409, "stock-fixed", 0,                                      \
       "Stock changes by restock, not by put")                                  \
     X(INCOMPLETE_PUT, 409, "incomplete-put", 0,                                \
@@ -43,6 +47,8 @@
       "The Host is not a name of this server")                                 \
     X(FIELDS, 422, "invalid-fields", 0,                                        \
       "Fields of the body are missing or wrong")                               \
+    X(PAYMENT_REUSED, 422, "payment-reused", 0,                                \
+      "The payment belongs to another order")                                  \
     X(RANGE, 422, "out-of-range", 0, "A number would leave its range")         \
     X(CLIENT_BUSY, 429, "too-many-in-flight", 1,                               \
       "Too many orders in flight from this address")                           \

@@ -88,7 +88,41 @@ static char *put_exact(char *at, bool exact, int64_t value)
     return exact ? put_integer(at, value) : PUT(at, "null");
 }
 
-/* The id is made of letters, digits and "-": nothing to escape. */
+static char *put_text(char *at, const char *text)
+{
+    return *text ? PUT(stpcpy(PUT(at, "\""), text), "\"") : PUT(at, "null");
+}
+
+static const char *state_text(const struct store_order *order,
+                              enum render_view view)
+{
+    static const char *const texts[] = {
+        [STORE_PLACED] = "placed",   [STORE_AWAITING] = "awaiting-payment",
+        [STORE_PAID] = "paid",       [STORE_CANCELLED] = "cancelled",
+        [STORE_EXPIRED] = "expired",
+    };
+
+    if (view != RENDER_PLACED)
+        return texts[order->state];
+    return texts[order->pay_until_ms ? STORE_AWAITING : STORE_PLACED];
+}
+
+/* Also one that is paid at once may have been paid once more. */
+static char *put_payments(char *at, const struct store_order *order,
+                          enum render_view view)
+{
+    if (order->pay_until_ms)
+        at = put_time(PUT(at, ",\"pay_until\":"), order->pay_until_ms);
+    if (view == RENDER_PLACED || !(order->pay_until_ms || order->late))
+        return at;
+    at = put_text(PUT(at, ",\"payment\":"), order->payment);
+    at = put_time(PUT(at, ",\"paid_at\":"), order->paid_ms);
+    at = put_integer(PUT(at, ",\"late_payments\":"), order->late);
+    return put_text(PUT(at, ",\"late_payment\":"), order->late_payment);
+}
+
+/* The id is made of letters, digits and "-", and a payment has no quotes: nothing to
+ * escape. */
 size_t render_order(const struct store_order *order, enum render_view view,
                     char text[RENDER_ORDER_BYTES])
 {
@@ -107,13 +141,14 @@ size_t render_order(const struct store_order *order, enum render_view view,
     at = put_integer(PUT(at, ",\"quantity\":"), order->quantity);
     at = put_integer(PUT(at, ",\"price_cents\":"), order->price_cents);
     at = put_exact(PUT(at, ",\"total_cents\":"), exact, total);
-    at = stpcpy(PUT(at, ",\"state\":\""), cancelled ? "cancelled" : "placed");
+    at = stpcpy(PUT(at, ",\"state\":\""), state_text(order, view));
     at = put_time(PUT(at, "\",\"created_at\":"), order->created_ms);
     at = put_time(PUT(at, ",\"cancelled_at\":"),
                   cancelled ? order->cancelled_ms : 0);
     at = put_exact(PUT(at, ",\"fence\":"), fenced, (int64_t)order->fence);
     if (view == RENDER_NOW_WITH_SEGMENT)
         at = put_integer(PUT(at, ",\"segment\":"), order->segment);
+    at = put_payments(at, order, view);
     at = stpcpy(at, "}\n"); /* and a NUL */
     assert(at < text + RENDER_ORDER_BYTES);
     return (size_t)(at - text);
@@ -126,7 +161,6 @@ const char render_csv_head[] =
 size_t render_csv_order(const struct store_order *order,
                         char text[RENDER_ORDER_BYTES])
 {
-    bool cancelled = order->state == STORE_CANCELLED;
     int64_t total;
     char *at = stpcpy(text, order->id);
 
@@ -136,9 +170,9 @@ size_t render_csv_order(const struct store_order *order,
     at = PUT(put_integer(PUT(at, ","), order->price_cents), ",");
     if (!__builtin_mul_overflow(order->price_cents, order->quantity, &total))
         at = put_integer(at, total);
-    at = stpcpy(PUT(at, ","), cancelled ? "cancelled" : "placed");
+    at = stpcpy(PUT(at, ","), state_text(order, RENDER_NOW));
     at = PUT(put_stamp(PUT(at, ","), order->created_ms), ",");
-    if (cancelled)
+    if (order->cancelled_ms)
         at = put_stamp(at, order->cancelled_ms);
     at = PUT(at, ",\"");
     if (*order->key && strchr("=+-@", *order->key))
@@ -166,13 +200,13 @@ static json_t *product_json(const struct store_product *product,
                             const char *lock)
 {
     return json_pack(
-        "{s:I,s:o*,s:I,s:I,s:o,s:o,s:I,s:I,s:I,s:I,s:s}", "id", product->id,
+        "{s:I,s:o*,s:I,s:I,s:o,s:o,s:I,s:I,s:I,s:I,s:I,s:s}", "id", product->id,
         "name", json_string(product->name), "price_cents", product->price_cents,
         "limit_per_user", product->limit_per_user, "opens_at",
         time_json(product->opens_ms), "ends_at", time_json(product->ends_ms),
-        "initial", product->initial, "stock", product->stock, "sold",
-        product->initial - product->stock, "segments", product->segments,
-        "lock", lock);
+        "pay_within_s", product->pay_within_s, "initial", product->initial,
+        "stock", product->stock, "sold", product->initial - product->stock,
+        "segments", product->segments, "lock", lock);
 }
 
 static json_t *segments_json(const struct store_segments *segments)
@@ -246,14 +280,17 @@ char *render_audit(const struct store_audit *audit,
                             "sold", line->sold, "orders", line->orders, "drift",
                             line->drift, "retired", (int)line->retired));
     return dump_take(json_pack(
-        "{s:b,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:o}",
+        "{s:b,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,"
+        "s:I,s:I,s:o}",
         "balanced", (int)audit->balanced, "products", audit->products, "orders",
-        audit->orders, "sold", audit->sold, "cancelled", audit->cancelled,
-        "oversold", audit->oversold, "undersold", audit->undersold, "phantom",
-        audit->phantom, "negative", audit->negative, "stranded",
+        audit->orders, "sold", audit->sold, "held", audit->held, "cancelled",
+        audit->cancelled, "expired", audit->expired, "late_payments",
+        audit->late, "oversold", audit->oversold, "undersold", audit->undersold,
+        "phantom", audit->phantom, "negative", audit->negative, "stranded",
         audit->stranded, "duplicates", audit->duplicates, "over_limit",
         audit->over_limit, "miscounted", audit->miscounted, "fence_regressions",
-        audit->fence_regressions, "lost", audit->lost, "lines", list));
+        audit->fence_regressions, "unsettled", audit->unsettled, "lost",
+        audit->lost, "lines", list));
 }
 
 /*

@@ -29,10 +29,11 @@ struct request;
  * The documents are the schemas of the same name in static/openapi.json, and
  * tests/e2e/http-api.t holds them against each other. Quantities and money are
  * integers within STORE_NUMBER_MAX, which every reader of JSON holds exactly;
- * times are text. What an order or a product does not have is null, not absent.
+ * times are text. What an order or a product does not have is null, not absent; but an
+ * order with nothing to pay says nothing of payments.
  */
 
-#define RENDER_ORDER_BYTES 512 /* holds every order, and the NUL */
+#define RENDER_ORDER_BYTES 768 /* holds every order, and the NUL */
 
 /*
  * What is shown of an order. What was placed is shown as it was then, whatever

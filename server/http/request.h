@@ -111,6 +111,7 @@ struct request {
     union {
         struct order order;
         struct store_cancel cancel;
+        struct store_pay pay;
         struct store_change change;
         struct store_restock restock;
         struct {

@@ -48,6 +48,8 @@ static const struct route routes[] = {
     {"GET", "/api/orders/{id}", NULL, ROUTE_ASKED, handle_orders_get},
     {"DELETE", "/api/orders/{id}", handle_orders_cancel, ROUTE_ASKED, NULL},
     {"GET", "/api/orders.csv", handle_orders_export, ROUTE_ADMIN, NULL},
+    {"POST", "/api/orders/{id}/pay", handle_orders_pay,
+     ROUTE_JSON | ROUTE_ASKED, NULL},
     {"GET", "/api/products", handle_products_list, ROUTE_ASKED, NULL},
     {"GET", "/api/products/{id}", NULL, ROUTE_PRODUCT | ROUTE_ASKED,
      handle_products_look},

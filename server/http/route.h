@@ -59,6 +59,7 @@ void handle_orders_get(struct request *request, struct worker *worker);
 void handle_orders_find(struct request *request);
 void handle_orders_cancel(struct request *request);
 void handle_orders_export(struct request *request);
+void handle_orders_pay(struct request *request);
 
 /* handle_inventory.c: an order service has an inventory service answer */
 void handle_inventory_order(struct request *request); /* its body was read */

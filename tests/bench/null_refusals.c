@@ -47,6 +47,8 @@ REFUSES(store_order_get, struct store_reader *reader, const char *id,
         struct store_order *order)
 REFUSES(store_order_by_key, struct store_reader *reader, const char *key,
         struct store_order *order)
+REFUSES(store_order_list, struct store_reader *reader, int64_t after, size_t n,
+        void (*on_order)(void *ctx, const struct store_order *order), void *ctx)
 REFUSES(store_reader_open_url, const char *url, struct store_reader **reader)
 REFUSES(store_audit, struct store_reader *reader,
         void (*on_line)(void *ctx, const struct store_audit_line *line),

@@ -50,6 +50,11 @@ uint64_t store_retries(const struct store *store)
     return 0;
 }
 
+uint64_t store_expired(const struct store *store)
+{
+    return 0;
+}
+
 /* ---- orders out of nothing ---------------------------------------------- */
 
 static void fabricate(struct store_order *order,
@@ -284,6 +289,7 @@ static enum store_status run_change(struct store *store,
     }
 
 REFUSES_TO_BEGIN(store_cancel_begin, struct store_cancel)
+REFUSES_TO_BEGIN(store_pay_begin, struct store_pay)
 REFUSES_TO_BEGIN(store_restock_begin, struct store_restock)
 REFUSES_TO_BEGIN(store_even_out_begin, struct store_even_out)
 
@@ -341,10 +347,11 @@ enum store_status store_fence_floor(struct store_reader *reader,
     return STORE_OK;
 }
 
-enum store_status store_units_left(struct store_reader *reader, int64_t *units,
-                                   int64_t *stranded, struct store_error *error)
+enum store_status store_units_left(struct store_reader *reader,
+                                   struct store_units *units,
+                                   struct store_error *error)
 {
-    *units = *stranded = 0;
+    *units = (struct store_units){0};
     return STORE_OK;
 }
 

@@ -262,6 +262,34 @@ my $described = at($api->{paths}{'/api/events'}{get}{responses}{ $events->{statu
 is $events->{headers}{'content-type'}, (keys %{ $described->{content} })[0], 'events: the media type is the described one';
 $called{'get /api/events'}++;
 
+# ---- paying -----------------------------------------------------------------------
+call('paid within an hour', 201, 'PUT', '/api/products/600', '/api/products/{id}', { name => 'held', stock => 5, pay_within_s => 3600 });
+sub pay {
+    my ($name, $status, $order, $with) = @_;
+    return call($name, $status, 'POST', "/api/orders/$order/pay", '/api/orders/{id}/pay', $with);
+}
+my $wanted = { product_id => 600, user_id => 7, quantity => 1 };
+my ($held, $left) = map { buy('an order to be paid', 201, $wanted, "held-$_") } 1, 2;
+is $held->{body}{state}, 'awaiting-payment', 'awaits its payment';
+like $held->{body}{pay_until}, qr/T/, 'until when';
+my $paid = pay('paid', 200, $held->{body}{id}, { payment => 'pi_1' });
+is_deeply [@{ $paid->{body} }{qw(state payment late_payments)}], ['paid', 'pi_1', 0], 'by that payment';
+is $paid->{body}{pay_until}, $held->{body}{pay_until}, 'the time to pay is as it was';
+my $replayed = pay('the same payment again', 200, $held->{body}{id}, { payment => 'pi_1' });
+is $replayed->{raw}, $paid->{raw}, 'the same answer';
+is $replayed->{headers}{'idempotent-replayed'}, 'true', 'which says so';
+is buy('the order again', 201, $wanted, 'held-1')->{raw}, $held->{raw}, 'has its first answer still';
+is Stockade::slug(pay('a second payment', 409, $held->{body}{id}, { payment => 'pi_2' })), 'already-paid', 'it is paid';
+is Stockade::slug(pay('another order by it', 422, $left->{body}{id}, { payment => 'pi_1' })), 'payment-reused', 'it has an order';
+is Stockade::slug(call('cancel what is paid', 409, 'DELETE', "/api/orders/$held->{body}{id}", '/api/orders/{id}')), 'already-paid', 'no';
+call('cancel what is not', 200, 'DELETE', "/api/orders/$left->{body}{id}", '/api/orders/{id}');
+is Stockade::slug(pay('pay what is cancelled', 409, $left->{body}{id}, { payment => 'pi_3' })), 'order-cancelled', 'too late';
+is_deeply [@{ call('the late payment', 200, 'GET', "/api/orders/$left->{body}{id}", '/api/orders/{id}')->{body} }
+        {qw(state payment late_payments late_payment)}], ['cancelled', undef, 1, 'pi_3'], 'is on record';
+call('pay no order', 404, 'POST', '/api/orders/1-0123456789abcdef/pay', '/api/orders/{id}/pay', { payment => 'pi_4' });
+is pay('pay by nothing', 422, $held->{body}{id}, {})->{body}{errors}[0]{field}, 'payment', 'names what is missing';
+pay('pay by what is no JSON', 400, $held->{body}{id}, '{');
+
 # ---- segments -------------------------------------------------------------------
 call('split over four', 201, 'PUT', '/api/products/400', '/api/products/{id}', { name => 'split', stock => 10, segments => 4 });
 sub resize { return call($_[0], $_[1], 'PATCH', '/api/products/400', '/api/products/{id}', { segments => $_[2] }) }
@@ -396,5 +424,5 @@ my @missing = grep { !$called{$_} } map {
 is_deeply \@missing, [], 'every described operation was called';
 
 my $verdict = $server->ends('after SIGTERM');
-is_deeply [@$verdict{qw(sold orders cancelled)}], [8, 7, 2], 'units sold, orders, and those cancelled' or diag explain $verdict;
+is_deeply [@$verdict{qw(sold orders cancelled held late_payments)}], [9, 8, 3, 0, 2], 'units sold, orders, and those cancelled' or diag explain $verdict;
 done_testing;

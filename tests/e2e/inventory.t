@@ -92,6 +92,13 @@ for my $n (1 .. 4) {
     is $service->get($reply->{headers}{location})->{body}{state}, 'placed', 'and where it is said to be';
     is $service->delete($reply->{headers}{location})->{body}{state}, 'cancelled', 'cancelled';
 }
+$one->product(8, 1, pay_within_s => 3600);
+my $held = $service->order(8)->{body}{id};
+my ($paid, $again) = map { $service->post("/api/orders/$held/pay", { payment => 'p' }) } 1, 2;
+is $paid->{body}{state}, 'paid', 'paid' or diag $paid->{raw};
+is $again->{headers}{'idempotent-replayed'}, 'true', 'once';
+is Stockade::slug($service->post("/api/orders/$held/pay", { payment => 'q' })), 'already-paid', 'and not by another payment';
+is $service->post("/api/orders/$held/pay", '{')->{status}, 400, 'what is wrong with it an inventory service says';
 is $service->get('/api/products/1')->{raw}, $one->get('/api/products/1')->{raw}, 'a product';
 is $service->get('/api/products')->{raw}, $one->get('/api/products')->{raw}, 'all products';
 is $service->get('/')->{raw}, $one->get('/')->{raw}, 'the page';
@@ -106,7 +113,7 @@ for my $admin (['PUT', '/api/products/1'], ['POST', '/api/products/1/restock'], 
 is $service->get($_)->{status}, 200, $_ for qw(/livez /readyz);
 my @asked = map { $_->metric('stockade_orders_total') } $one, $two;
 cmp_ok abs($asked[0] - $asked[1]), '<=', 2, "they take turns: @asked";
-is $service->metric('stockade_orders_total', outcome => 'placed'), 4, 'outcomes are counted';
+is $service->metric('stockade_orders_total', outcome => 'placed'), 5, 'outcomes are counted';
 
 # ---- one dies in mid-sale ----------------------------------------------------
 

@@ -39,6 +39,18 @@ enum store_status store_cancel(struct store *store, const char *id,
     return cancel.write.status;
 }
 
+enum store_status store_pay(struct store *store, const char *id,
+                            const char *payment, struct store_pay *pay)
+{
+    struct store_error *error = NULL;
+
+    *pay = (struct store_pay){.id = ""};
+    memcpy(pay->id, id, strnlen(id, STORE_ID_BYTES_MAX));
+    memcpy(pay->payment, payment, strnlen(payment, STORE_PAYMENT_BYTES_MAX));
+    WAIT_FOR(store_pay_begin, store, pay, error);
+    return pay->write.status == STORE_OK ? pay->late : pay->write.status;
+}
+
 enum store_status store_restock(struct store *store, int64_t product_id,
                                 int64_t quantity, const char *key,
                                 struct store_product *product,

@@ -61,10 +61,10 @@ bool stage_read_ledger(struct stage *stage)
 
 int64_t stage_units_left(const struct stage *stage)
 {
-    int64_t units = 0, stranded = 0;
+    struct store_units units = {0};
 
-    (void)store_units_left(stage->world.reader, &units, &stranded, NULL);
-    return units;
+    (void)store_units_left(stage->world.reader, &units, NULL);
+    return units.left;
 }
 
 /* Those of another product are no reason to have sold one of this. */

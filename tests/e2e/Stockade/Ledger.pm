@@ -138,7 +138,7 @@ sub _audit {
     push @wrong, "audit: exit $ran->{exit}" if $ran->{exit} != 0;
     push @wrong, 'audit: not balanced' if !$said->{balanced};
     push @wrong, map { "audit: $_ is $said->{$_}" }
-        grep { $said->{$_} } qw(oversold undersold phantom negative stranded duplicates lost miscounted fence_regressions);
+        grep { $said->{$_} } qw(oversold undersold phantom negative stranded duplicates lost miscounted fence_regressions unsettled);
     push @wrong, map { "audit: segment $_->{segment} drifts by $_->{drift}" } grep { $_->{drift} } @{ $said->{lines} };
     return @wrong;
 }
@@ -184,7 +184,7 @@ sub _bugs {
         ['an order is lost', 'lost', "DELETE FROM orders WHERE number = ($some)"],
         ['an order is stored twice', 'doubled',
             'INSERT INTO orders SELECT number + 1000000, secret, product_id, segment, user_id, quantity, price_cents, '
-            . "limit_per_user, fence, state, created_ms, cancelled_ms, NULL FROM orders WHERE number = ($some)"],
+            . "limit_per_user, fence, state, created_ms, cancelled_ms, NULL, pay_until_ms FROM orders WHERE number = ($some)"],
         ['an order nobody was told of', 'phantom', "UPDATE orders SET user_id = 900000000 WHERE number = ($some)"],
         ['a unit more in an order', 'quantity', "UPDATE orders SET quantity = quantity + 1 WHERE number = ($some)"],
         ['a cancelled order is there again', 'cancel', "UPDATE orders SET state = 0, cancelled_ms = 0 WHERE number = ($gone)"],

@@ -1,0 +1,160 @@
+# Goal of this test: what is not paid in time is on sale again at that moment, whoever
+# dies meanwhile; what is paid stays sold; and a payment that comes too late hears so and
+# is on record. Two instances sell, customers pay, cancel, or forget it, and many do so
+# at the last moment; instances get kill -9; the ledger is exact at every look.
+# STOCKADE_HOLDS=N has N orders.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+my $HOLDS;
+BEGIN { $HOLDS = $ENV{STOCKADE_HOLDS} || 600 }
+use POSIX ();
+use Stockade;
+use Test::More;
+use Time::HiRes qw(time);
+
+# A killed instance has to come up again in the middle of the sale.
+$Stockade::PATIENCE_S = 90;
+
+my $WITHIN_S = 3;
+my $CLIENTS  = 4;
+my $STOCK    = 10 * $HOLDS;
+
+my $redis = Stockade::Redis->start;
+my @args  = qw(--no-seed --shared --lock fenced);
+my $one   = Stockade->start(redis => $redis, args => \@args);
+my $two   = Stockade->start(redis => $redis, args => \@args, dir => $one->dir);
+my $dir   = Stockade::tempdir();
+
+# ---- at the moment, without a customer ---------------------------------------------
+sub state_of { return $two->get("/api/orders/$_[0]")->{body}{state} }
+sub stock_of { return $two->get("/api/products/$_[0]")->{body}{stock} }
+sub pay { my ($server, $id, $with) = @_; return $server->post("/api/orders/$id/pay", { payment => $with }) }
+
+$one->product(50, 3, pay_within_s => 1, limit_per_user => 2, segments => 3);
+my $order = $one->order(50, 1, 2)->{body}{id};
+is Stockade::slug($one->order(50, 1, 1)), 'purchase-limit', 'what is held counts';
+is Stockade::slug($one->order(50, 2, 2)), 'sold-out', 'and is not on sale';
+ok Stockade::eventually(5, sub { $one->order(50, 2, 2)->{status} == 201 }), 'it is on sale again';
+is state_of($order), 'expired', 'the order has expired';
+is Stockade::slug(pay($two, $order, 'late')), 'order-expired', 'and is not paid any more';
+ok Stockade::eventually(5, sub { stock_of(50) == 3 }), 'nor is the second one';
+is $one->metric('stockade_orders_expired_total') + $two->metric('stockade_orders_expired_total'), 2, 'two are counted';
+is $two->metric('stockade_late_payments_total'), 1, 'and the payment';
+
+$one->product(51, 5, pay_within_s => 1);
+my $last = $one->order(51)->{body}{id};
+$one->kill9;
+ok Stockade::eventually(5, sub { state_of($last) eq 'expired' }), 'the other one sees to it for one that has died';
+$last = $two->order(51)->{body}{id};
+$two->kill9;
+select undef, undef, undef, 1.2;    # nobody is there to do anything
+$two->restart;
+ok Stockade::eventually(5, sub { state_of($last) eq 'expired' }), 'what ran out meanwhile expires at the start';
+$one->restart;
+is stock_of(51), 5, 'all is back';
+
+# ---- a crowd -----------------------------------------------------------------------
+# A customer orders some, and does with each what it likes when it likes; writes down
+# each answer: "ordered ID", "paid ID 200", "cancelled ID 409", "unpaid ID".
+sub shop {
+    my ($i) = @_;
+    my @servers = ($one, $two);
+    open my $notes, '>>', "$dir/notes.$i" or POSIX::_exit(1);
+    $_->{http} = undef for @servers;
+    srand $i;
+    my (@todo, $n);
+    my $do = sub {
+        my ($what, $id) = @_;
+        my $server = $servers[rand @servers];
+        my $reply  = $what eq 'pay' ? pay($server, $id, "p-$id") : $server->delete("/api/orders/$id");
+        syswrite $notes, "$what $id $reply->{status} " . Stockade::slug($reply) . "\n";
+    };
+    while ($n++ < $HOLDS / $CLIENTS || @todo) {
+        if ($n <= $HOLDS / $CLIENTS) {
+            my $reply = $servers[rand @servers]->order(52, $i * 1_000_000 + $n, 1, "k$i-$n");
+            next if $reply->{status} != 201;
+            my $id = $reply->{body}{id};
+            syswrite $notes, "order $id 201 \n";
+            my $kind = rand;    # half of them pay soon; a fifth at the last moment, or cancels
+            my $end  = time + $WITHIN_S;
+            if    ($kind < 0.5) { $do->(pay => $id) }
+            elsif ($kind < 0.6) { push @todo, [$end - 0.02 + rand 0.03, 'pay', $id] }
+            elsif ($kind < 0.7) { push @todo, [$end - 0.02 + rand 0.03, $_, $id] for 'pay', 'cancel' }
+        }
+        @todo = sort { $a->[0] <=> $b->[0] } @todo;
+        select undef, undef, undef, 0.01 if $n > $HOLDS / $CLIENTS;
+        while (@todo && time >= $todo[0][0]) {
+            my (undef, $what, $id) = @{ shift @todo };
+            $do->($what, $id);
+        }
+    }
+    POSIX::_exit(0);
+}
+
+$one->product(52, $STOCK, pay_within_s => $WITHIN_S, segments => 4);
+my @pids = map {
+    my $pid = fork;
+    die "fork: $!" if !defined $pid;
+    shop($_) if !$pid;
+    $pid;
+} 1 .. $CLIENTS;
+
+my ($looks, $wrong) = (0, 0);
+sub look {
+    my ($verdict, $exit) = $two->audit;
+    # 2: it did not get at the database, which the instances write all the time.
+    $looks += $exit == 0;
+    $wrong += $exit == 1;
+    diag explain $verdict if $exit == 1;
+    return $verdict;
+}
+my %running = map { $_ => 1 } @pids;
+for my $round (1 .. 1_000_000) {
+    while ((my $pid = waitpid -1, POSIX::WNOHANG()) > 0) { delete $running{$pid} }
+    last if !grep { $running{$_} } @pids;
+    look();
+    select undef, undef, undef, 0.05;
+    next if $round % 4 != 2 || $round > 12;
+    $one->kill9;
+    look();
+    # On its old port: the customers know no other one.
+    $one->restart(port => $one->port);
+}
+ok Stockade::eventually(20, sub { my $held = look()->{held}; defined $held && $held == 0 }), 'at the end nothing is held';
+is $wrong, 0, "the ledger was exact at $looks looks";
+cmp_ok $looks, '>', 3, 'looked while they bought';
+
+# ---- what they were told, order by order ---------------------------------------------
+my (%told, %states);
+for my $i (1 .. $CLIENTS) {
+    for (split /\n/, Stockade::slurp("$dir/notes.$i")) {
+        my ($what, $id, $status, $slug) = split / /, $_, 4;
+        $told{$id}{$what} = [$status, $slug // ''];
+    }
+}
+my @complaints;
+my %first = (paid => 'already-paid', cancelled => 'order-cancelled', expired => 'order-expired');
+for my $id (sort keys %told) {
+    my $now  = $two->get("/api/orders/$id")->{body};
+    my $is   = $now->{state};
+    my $told = $told{$id};
+    $states{$is}++;
+    my ($pay, $cancel) = map { $_ || [599] } @$told{qw(pay cancel)};
+    push @complaints, "$id is $is, and was paid" if $pay->[0] == 200 && $is ne 'paid';
+    push @complaints, "$id is $is, and was cancelled" if $cancel->[0] == 200 && $is ne 'cancelled';
+    push @complaints, "$id is $is, the payment heard $pay->[1]" if $pay->[0] == 409 && $pay->[1] ne $first{$is};
+    push @complaints, "$id is $is, the cancel heard $cancel->[1]" if $cancel->[0] == 409 && $cancel->[1] ne $first{$is};
+    push @complaints, "$id: a late payment is not on record" if $pay->[0] == 409 && $now->{late_payments} != 1;
+    push @complaints, "$id: paid, and by nothing" if $is eq 'paid' && $now->{payment} ne "p-$id";
+    push @complaints, "$id is $is, and nobody has paid" if $is eq 'paid' && !$told->{pay};
+}
+is_deeply \@complaints, [], 'each order is what its customer was told';
+note join ', ', map { "$_: $states{$_}" } sort keys %states;
+cmp_ok $states{$_} || 0, '>', 0, "some are $_" for qw(paid expired);
+is stock_of(52), $STOCK - $two->audit->{sold}, 'what is not paid is on sale';
+is $_->stop, 0, 'ends' for $one, $two;
+my ($verdict, $exit) = $two->audit;
+is $exit, 0, 'the ledger balances' or diag explain $verdict;
+done_testing;
