@@ -70,15 +70,15 @@ static void read_counters(unsigned who, const char *metrics)
 
 static int64_t read_stock(void)
 {
-    int64_t units = -1, stranded;
+    struct store_units units;
 
     if (!watch.reader && store_reader_open_url(watch.load->site.db_url,
                                                &watch.reader, NULL) != STORE_OK)
         watch.reader = NULL;
-    if (watch.reader &&
-        store_units_left(watch.reader, &units, &stranded, NULL) != STORE_OK)
-        units = -1;
-    return units;
+    return watch.reader &&
+                   store_units_left(watch.reader, &units, NULL) == STORE_OK
+               ? units.left
+               : -1;
 }
 
 static void take_sample(uint64_t now_us)
