@@ -53,6 +53,9 @@ const struct program *program_find(const char *name);
 /* It sells in batches, as an instance of the service. */
 bool program_is_instance(const struct program *program);
 
+/* It makes statements of its own, and keeps others out by them. */
+bool program_is_lesson(const struct program *program);
+
 /* INDEX from 0 until it returns NULL. */
 const struct program *program_at(size_t index);
 

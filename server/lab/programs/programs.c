@@ -15,6 +15,8 @@ static const struct program *const tables[] = {
     lesson_locks,       lesson_statements, lesson_segments,
     lesson_answers,     lesson_disks,      lesson_time};
 
+enum { FIRST_LESSON = 3 };
+
 const struct program *program_at(size_t index)
 {
     for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
@@ -32,6 +34,15 @@ const struct program *program_find(const char *name)
         if (strcmp(program->name, name) == 0)
             break;
     return program;
+}
+
+bool program_is_lesson(const struct program *program)
+{
+    for (size_t i = FIRST_LESSON; i < sizeof(tables) / sizeof(tables[0]); i++)
+        for (const struct program *each = tables[i]; each->name; each++)
+            if (each == program)
+                return true;
+    return false;
 }
 
 bool program_is_ending(void)

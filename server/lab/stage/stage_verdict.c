@@ -273,6 +273,10 @@ static bool has_failed(struct stage *stage)
 
     if (stage->unfaithful || stage->lapses > 0)
         return false;
+    for (unsigned i = 0; i < stage->scene.buyers; i++)
+        if (program_is_lesson(
+                program_find(stage_role(&stage->scene, i).program)))
+            return false;
     for (unsigned i = 0; i < stage->scene.buyers; i++) {
         const struct page_lane *lane = stage_lane(stage, i);
 
