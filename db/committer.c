@@ -9,8 +9,8 @@
  *
  * batch.c has the batch.
  *
- * What is not paid in time it gives back by itself: a look into the index of the holds
- * says when the next one is due. While there are holds it looks again each half second
+ * Orders that are not paid in time are given back without being asked for: a look into
+ * the index of the holds says when the next one is due. While there are holds it looks again each half second
  * at the latest, since a wall clock may be set meanwhile; a new hold has a second at
  * least, so that it is seen before its time.
  */
@@ -240,7 +240,7 @@ enum store_status committer_open(struct store *store, struct store_error *error)
     int64_t in_ms = 0;
     int rc;
 
-    /* What has run out while nobody looked is due at once. */
+    /* Holds that ran out while nobody looked are due at once. */
     (void)holds_next(store->db, &in_ms);
     plan_look(store, in_ms);
     committer->expiry.write.done = on_expired;

@@ -375,7 +375,7 @@ enum store_status store_fence_floor(struct store_reader *reader,
                                     int64_t product_id, const char *name,
                                     uint64_t *token, struct store_error *error);
 
-/* Of all products. */
+/* Sums over all products. */
 struct store_units {
     int64_t left;
     int64_t stranded; /* of them: in retired segments; there should be none */

@@ -57,7 +57,7 @@ void store_cancel_begin(struct store *store, struct store_cancel *cancel)
     begin(store, &cancel->write, raise_stock, orders_cancel, "cancel", 0);
 }
 
-/* What it changes is no stock. */
+/* A payment changes no stock. */
 void store_pay_begin(struct store *store, struct store_pay *pay)
 {
     begin(store, &pay->write, run_verb, holds_pay, "pay", 0);

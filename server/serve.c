@@ -41,8 +41,8 @@
 
 #define SERVE_CONNECTIONS_MIN 8
 
-/* What an instance that has died has let nobody pay, another one gives back within
- * this. */
+/* Orders that nobody has paid, of an instance that has died, are given back by another
+ * one within this. */
 #define SERVE_LOOK_MS 1000
 
 /* A lock that its holder renews, of an instance that has died, keeps others out

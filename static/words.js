@@ -1,6 +1,6 @@
 // The shop's texts, one table for each language; and which of them is spoken: the one
-// that was chosen here or in the laboratory, else the first of the browser's that is
-// there. An element with data-word has a text of the table, one with data-label a name.
+// that was chosen here, else the first of the browser's that is there. An
+// element with data-word has a text of the table, one with data-label a name.
 
 export const words = {
   en: {
@@ -268,7 +268,7 @@ export const words = {
   },
 };
 
-const KEPT_AS = 'stockade-lab-language'; // one choice for the shop and the laboratory
+const KEPT_AS = 'stockade-language';
 
 function kept() {
   try {
@@ -282,7 +282,7 @@ const first = () => navigator.languages.map((each) => each.slice(0, 2)).find((ea
 
 export let language = words[kept()] ? kept() : first();
 
-// Of numbers and dates: the browser's own, where it is of this language.
+// The locale of numbers and dates: the browser's own, where it is of this language.
 export const locale = () => (language === 'en' ? undefined : navigator.languages.find((each) => each.startsWith(language)) ?? 'zh-CN');
 
 export function text(name, ...values) {

@@ -75,7 +75,7 @@ enum store_status holds_winner(const struct store_order *order)
 
 /* ---- paying --------------------------------------------------------------- */
 
-/* What is on record of the payment: *number is its order's, 0 = nothing. */
+/* The payment's record: *number is its order's, 0 = there is none. */
 static enum store_status find_payment(struct sql *db, const char *payment,
                                       int64_t *number, int64_t *accepted)
 {

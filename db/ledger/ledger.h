@@ -157,7 +157,7 @@ enum store_status holds_insert(struct sql *db, const int64_t numbers[],
 enum store_status holds_end(struct sql *db, int64_t number, int64_t now,
                             bool expired, bool *ended);
 
-/* What came first, of an order whose hold was not there to be ended. */
+/* The answer that came first, if the order's hold was not there to be ended. */
 enum store_status holds_winner(const struct store_order *order);
 
 /* Write: a struct store_pay. */

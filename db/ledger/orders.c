@@ -109,7 +109,7 @@ bool orders_reset(struct store_order *order)
     return valid;
 }
 
-/* What was given back at pay_until_ms or later has expired: see holds_end(). */
+/* An order that was given back at pay_until_ms or later has expired: see holds_end(). */
 static enum store_order_state state_of(const struct store_order *order,
                                        bool given_back, bool held)
 {

@@ -65,7 +65,8 @@ static bool differ(const struct store_product *a, const struct store_product *b)
            a->opens_ms != b->opens_ms || a->ends_ms != b->ends_ms ||
            a->price_cents != b->price_cents ||
            a->limit_per_user != b->limit_per_user ||
-           a->segments != b->segments || strcmp(a->name, b->name) != 0;
+           a->pay_within_s != b->pay_within_s || a->segments != b->segments ||
+           strcmp(a->name, b->name) != 0;
 }
 
 /* Both lists ascend, and products are never removed. */

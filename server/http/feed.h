@@ -1,6 +1,6 @@
 /*
- * What is told to those who watch the shop, by GET /api/events: each change of a
- * product, as Server-Sent Events.
+ * The feed of GET /api/events: viewers of the shop hear each change of a product, as
+ * Server-Sent Events.
  *
  * While somebody watches, a reader's task compares the list of products with what
  * was told last, at most every FEED_LOOK_MS; what has changed becomes an event in a

@@ -27,8 +27,8 @@
 
 #define ADDRESS_BYTES 64
 #define BACKLOG       1024
-/* Who watches has a connection for good: of all so many are one viewer's, so that the
- * others are there for those who order. No setting, because --connections-max is. */
+/* One connection of so many may be a viewer's, who has it for good: the others must be
+ * there for those who order. No setting, because --connections-max is. */
 #define VIEWERS_SHARE 4
 
 struct http_thread {

@@ -50,8 +50,8 @@ struct completion {
     struct completion *next;
 };
 
-/* What all loops share: their connections, as /metrics tells them, and what is told
- * to viewers. */
+/* The loops' common part: their connections, as /metrics tells them, and the viewers'
+ * feed. */
 struct loop_group {
     struct feed *feed;
     size_t connections_max;

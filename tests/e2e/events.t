@@ -83,6 +83,8 @@ is_deeply $sold->{data}, { %{ $all->{data}{products}[2] }, stock => 4, sold => 1
 $server->patch('/api/products/10', { name => "T\x{e9}", opens_at => '2099-01-01T00:00:00Z' });
 is_deeply hear($viewer)->{data}, { %{ $sold->{data} }, name => "T\x{e9}", opens_at => '2099-01-01T00:00:00.000Z' },
     'a change of its terms';
+$server->patch('/api/products/10', { pay_within_s => 60 });
+is hear($viewer)->{data}{pay_within_s}, 60, 'how long an order may stay unpaid is one of them';
 $server->product(11, 3);
 my $new = hear($viewer);
 is_deeply [@{ $new->{data} }{qw(id stock)}], [11, 3], 'a new product';
@@ -93,8 +95,8 @@ is $server->metric('stockade_viewers'), 1, 'one watches';
 
 # ---- to come again -------------------------------------------------------------------
 my $again = watch($server, last => $sold->{id});
-my @missed = map { hear($again)->{data} } 1, 2;
-is_deeply [map { $_->{id} } @missed], [10, 11], 'one who comes again hears what was missed, and only that';
+my @missed = map { hear($again)->{data} } 1 .. 3;
+is_deeply [map { $_->{id} } @missed], [10, 10, 11], 'one who comes again hears what was missed, and only that';
 is hear($again, beat => 1)->{event}, 'beat', 'and nothing else';
 close $again->{socket};
 ok Stockade::eventually(5, sub { $server->metric('stockade_viewers') == 1 }), 'one who leaves is not counted';

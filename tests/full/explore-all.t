@@ -12,7 +12,7 @@ use Test::More;
 my @all = qw(explore --all --json --renewals 1 --lost-replies 1 --late 1 --troubles 1);
 
 # Of locks with several servers there are more schedules than time. Locks as they are:
-# the other ways are for `make explore`, which has an hour.
+# the other ways are for `make explore`, which has more time.
 my ($table) = Stockade::slurp("$Stockade::ROOT/server/lab/README.md") =~ /<!-- explored -->\n(.*?)<!-- end/s;
 my @locks = grep { !/ / } $table =~ /^\| `([^`]+)` \|/mg;
 my ($told_of, @played) = ('');

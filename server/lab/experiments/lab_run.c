@@ -354,7 +354,7 @@ static void run_named(struct runs *runs, const char *name)
             run_one(runs, experiment);
 }
 
-/* What is played by hand: the bug or its fix, maybe with another lock. False: there is
+/* The play for the hand: the bug or its fix, maybe with another lock. False: there is
  * no such thing, which is said. */
 static bool choose(const struct lab_options *options,
                    const struct experiment *experiment,

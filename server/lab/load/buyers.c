@@ -222,7 +222,7 @@ static enum buyers_outcome outcome_of(CURLcode code, long status)
                                             : BUYERS_OTHER;
 }
 
-/* What has come of one that failed is not whole. */
+/* The text of a scrape that failed is not whole. */
 static void take_scrape(struct buyers *buyers, CURL *easy, CURLcode code)
 {
     struct buyers_scrape *scrape = buyers->scrapes;

@@ -18,7 +18,7 @@
  *     "stock" to "as_told"            what came of it, when it is done; or "error". With
  *                  another lock than its own, nothing was told of it
  *
- * Who has not looked for 15 seconds, or has closed standard input, has gone: the run
+ * A viewer that has not looked for 15 seconds, or has closed standard input, is gone: the run
  * ends. The exit status: 0, or 2 if it could not be run.
  */
 int load_watch_main(const struct experiment_play *play,

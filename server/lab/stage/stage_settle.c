@@ -270,7 +270,7 @@ static unsigned find_insiders(const struct stage *stage)
  * know; a lock that the server has lost is one by which no lock could. */
 static enum stage_fault kind_of_two(const struct stage *stage)
 {
-    /* Of several servers some have answered before all of them forget. */
+    /* Some of several servers have answered before all of them forget. */
     bool lapsed = false, lost = stage->world.nodes_n > 1 && stage->losses > 0;
 
     for (unsigned i = 0; i < stage->scene.buyers; i++) {
