@@ -34,7 +34,7 @@ VERSION := 0.1.0
 # Of libdlock. The first number changes when programs have to be built anew.
 DLOCK_VERSION := 0.1.0
 CC      ?= gcc
-CFLAGS  ?= -O2 -g
+CFLAGS  ?= $(if $(SAN),-O1 -g1,-O2 -g)
 WARN    := -std=c11 -Wall -Wextra -Wconversion -Wshadow -Wvla \
            -Wstrict-prototypes -Wmissing-prototypes
 WERROR  ?=
@@ -383,12 +383,17 @@ readme-locks:
 
 test-san:
 	@.ci/deps $(TEST_DEPS) $(FULL_DEPS)
-	@FULL=yes SAN=address,undefined tests/run; a=$$?; \
-	FULL=yes SAN=thread tests/run && [ $$a = 0 ]
+	@$(MAKE) -s --no-print-directory -k -j2 --output-sync test-san-address,undefined test-san-thread
 
+# Side by side, because most of these tests wait. The makes that tests start know nothing
+# of the jobs of this one.
+test-san-%:
+	@MAKEFLAGS= FULL=yes SAN=$* tests/run
+
+# It may begin beside the tests, which build: they take turns.
 lint:
 	@.ci/deps $(LINT_DEPS)
-	@$(PARALLEL) $(GEN)
+	@mkdir -p build && flock build/.lock $(PARALLEL) $(GEN)
 	@CPPFLAGS_ALL='$(CPPFLAGS_ALL)' tests/lint
 
 clean:

@@ -63,7 +63,7 @@ static void start(int n, const char *strategy)
 {
     static const char *const labels[PARTIES_MAX] = {"p", "q", "r"};
 
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n && i < PARTIES_MAX; i++) {
         lock_process_start(&processes[i], &(struct lock_party_terms){
                                               .strategy = strategy,
                                               .url = redis_server_url(server),
