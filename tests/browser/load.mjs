@@ -78,10 +78,11 @@ test('a story of instances has lanes, and is stopped', async (page) => {
   const waited = new Set(); // the second game is not looked at again while it waits, so that it cannot end first
   await page.route('**/api/lab/games/*', async (route) => {
     const { pathname } = new URL(route.request().url());
-    if (route.request().method() === 'POST' && waited.size === 2 && waited.has(pathname)) return;
+    if (route.request().method() !== 'POST') return route.continue();
+    if (waited.size === 2 && waited.has(pathname)) return;
     const reply = await route.fetch();
     if ((await reply.text()).includes('waits at naive-update:before')) waited.add(pathname);
-    await route.fulfill({ response: reply });
+    return route.fulfill({ response: reply });
   });
   await open(page, '#load=08w');
   await button(page, 'Run it').click();
@@ -90,6 +91,7 @@ test('a story of instances has lanes, and is stopped', async (page) => {
   await button(page, 'Stop it').click();
   await button(page, 'Run it').waitFor();
   assert.equal(await answer(page, 'right').getAttribute('data-answer'), null, 'what was stopped has no verdict');
+  await page.unrouteAll({ behavior: 'ignoreErrors' });
 }, BUSY);
 
 test('the fix of a story beside it, by the same moves', async (page) => {
