@@ -229,7 +229,7 @@ $(SYSTEMD_MARK):
 # A test of the stage gets the stage, and no lab besides; one of them plants bugs.
 PLANTED := dlock_command_init lock_task_run lock_fence order_set_decided one_by_one_run
 
-$(filter $(B)/tests/test_stage%,$(TESTS)): $(B)/tests/%: $(B)/tests/%.o $(B)/tests/support/all_locks.o \
+$(filter $(B)/tests/test_stage% $(B)/tests/full/test_stage%,$(TESTS) $(FULL_TESTS)): $(B)/tests/%: $(B)/tests/%.o $(B)/tests/support/all_locks.o \
               $(LOCKS) $(DB_OBJ) \
               $(filter-out $(B)/server/lab/stage/stage_main.o,$(STAGE_OBJ)) $(TIMELINE_OBJ) \
               $(filter-out $(B)/server/lab/% $(B)/server/main.o,$(SERVER_OBJ))
@@ -273,8 +273,8 @@ $(B)/open_load: $(B)/tests/bench/open_load.o
 BENCHES := $(B)/bench_locks $(B)/stockade-null $(B)/stockade-overruled $(B)/open_load
 
 # No script that runs under a sanitizer needs a bench.
-test-binaries: $(TESTS) $(if $(SAN),,$(BENCHES))
-full-binaries: $(FULL_TESTS) $(if $(FULL_TESTS),$(B)/tests/full/with_servers)
+test-binaries: $(TESTS)
+full-binaries: $(FULL_TESTS) $(if $(FULL_TESTS),$(B)/tests/full/with_servers) $(if $(SAN),,$(BENCHES))
 
 # What tests/browser needs, as its lock file says: outside of tests/.
 browser: build/browser/node_modules/.package-lock.json
@@ -379,7 +379,7 @@ bench-locks:
 
 readme-locks:
 	@.ci/deps $(TEST_DEPS) $(FULL_DEPS)
-	@$(PARALLEL) all full-binaries
+	@$(PARALLEL) all $(B)/tests/full/with_servers
 	@$(B)/tests/full/with_servers tests/readme-locks $(B)/stockade
 
 test-san:

@@ -1,6 +1,6 @@
 /*
  * The test of the test: the conformance suite has to find what is planted. That
- * all locks are as expected is tests/conform-locks.t; here locks are measured
+ * all locks are as expected is tests/full/conform-locks.t; here locks are measured
  * that do not do what is said of them, and the suite must say where.
  */
 #include <stdio.h>

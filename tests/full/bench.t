@@ -6,7 +6,7 @@ use strict;
 use warnings;
 use File::Basename qw(dirname);
 use FindBin;
-use lib $FindBin::Bin, "$FindBin::Bin/../../loadtest/lib";
+use lib "$FindBin::Bin/../e2e", "$FindBin::Bin/../../loadtest/lib";
 use JSON::PP ();
 use Stockade;
 use Test::More;

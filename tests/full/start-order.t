@@ -5,7 +5,7 @@
 use strict;
 use warnings;
 use FindBin;
-use lib $FindBin::Bin;
+use lib "$FindBin::Bin/../e2e";
 use IO::Socket::UNIX ();
 use Socket qw(SOCK_STREAM);
 use Stockade;

@@ -7,7 +7,7 @@ use strict;
 use warnings;
 use File::Find ();
 use FindBin;
-use lib "$FindBin::Bin/e2e";
+use lib "$FindBin::Bin/../e2e";
 use Stockade;
 use Test::More;
 
@@ -30,7 +30,7 @@ sub works {
 # A build of its own, so that nobody's binaries change under him.
 sub make {
     my ($goal, $more) = @_;
-    return works("make -s -C $FindBin::Bin/.. -j2 SAN= B=build/install-server PREFIX=$PREFIX DESTDIR=$DEST WERROR=-Werror "
+    return works("make -s -C $FindBin::Bin/../.. -j2 SAN= B=build/install-server PREFIX=$PREFIX DESTDIR=$DEST WERROR=-Werror "
             . ($more // '') . " $goal", "make $goal");
 }
 
@@ -51,7 +51,7 @@ sub has {
     return system("command -v $command >/dev/null 2>&1") == 0;
 }
 
-like works("make -s -C $FindBin::Bin/.. help", 'make help'), qr/^ +make install .*^ +make clean /ms, 'lists what one can make';
+like works("make -s -C $FindBin::Bin/../.. help", 'make help'), qr/^ +make install .*^ +make clean /ms, 'lists what one can make';
 
 make('install-server');
 is_deeply [files_in($OPT)],

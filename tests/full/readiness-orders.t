@@ -5,7 +5,7 @@
 use strict;
 use warnings;
 use FindBin;
-use lib $FindBin::Bin;
+use lib "$FindBin::Bin/../e2e";
 use HttpRaw;
 use Stockade;
 use Test::More;

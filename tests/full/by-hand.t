@@ -8,7 +8,7 @@ use utf8;
 use Encode qw(decode_utf8);
 use FindBin;
 use JSON::PP ();
-use lib $FindBin::Bin;
+use lib "$FindBin::Bin/../e2e";
 use Stockade;
 use Test::More;
 

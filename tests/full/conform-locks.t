@@ -3,7 +3,7 @@
 use strict;
 use warnings;
 use FindBin;
-use lib "$FindBin::Bin/e2e";
+use lib "$FindBin::Bin/../e2e";
 use JSON::PP ();
 use Stockade;
 use Test::More;
