@@ -97,6 +97,8 @@ static enum store_status run_one(struct store *store, struct store_write *write,
         status = sql_run(db, "SAVEPOINT one");
     if (status != STORE_OK)
         return status;
+    write->no = STORE_OK;
+    write->expired = 0;
     write->status = write->run(store, write);
     if (db->again)
         return write->status;
@@ -241,8 +243,8 @@ static struct store_write *take_writes(struct committer *committer)
 }
 
 /* A write may be gone as soon as done() has been called. */
-static void answer(struct store_write *writes, enum store_status status,
-                   const struct store_error *error)
+static void answer(struct store *store, struct store_write *writes,
+                   enum store_status status, const struct store_error *error)
 {
     struct store_write *next;
 
@@ -251,6 +253,9 @@ static void answer(struct store_write *writes, enum store_status status,
         if (status != STORE_OK) {
             writes->status = status;
             writes->error = *error;
+        } else if (writes->status == STORE_OK) {
+            writes->status = writes->no;
+            atomic_fetch_add(&store->expired, writes->expired);
         }
         writes->done(writes);
     }
@@ -286,7 +291,7 @@ void batch_run(struct store *store, bool with_orders)
         place_done(&store->place, &committer->source, status, &error);
         committer->again = true;
     }
-    answer(writes, status, &error);
+    answer(store, writes, status, &error);
     if (store->place.held)
         committer_look(store);
     store->place.held = false;

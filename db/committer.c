@@ -134,14 +134,11 @@ static bool look(struct store *store)
 /* Where nothing has expired although it was due, another instance was first. */
 static void on_expired(struct store_write *write)
 {
-    const struct holds_expiry *expiry = (const struct holds_expiry *)write;
     struct store *store = write->owner;
-    bool more = write->status == STORE_OK && expiry->n > 0;
+    bool more = write->status == STORE_OK && write->expired > 0;
 
-    if (more)
-        atomic_fetch_add(&store->expired, expiry->n);
-    else if (write->status != STORE_OK && write->status != STORE_CLOSED &&
-             store->on_failure)
+    if (write->status != STORE_OK && write->status != STORE_CLOSED &&
+        store->on_failure)
         store->on_failure(store->on_failure_ctx, write->status, &write->error);
     plan_look(store, more ? 0 : LOOK_US / 1000);
 }
@@ -243,8 +240,8 @@ enum store_status committer_open(struct store *store, struct store_error *error)
     /* Holds that ran out while nobody looked are due at once. */
     (void)holds_next(store->db, &in_ms);
     plan_look(store, in_ms);
-    committer->expiry.write.done = on_expired;
-    committer->expiry.write.owner = store;
+    committer->expiry.done = on_expired;
+    committer->expiry.owner = store;
     committer->due_us = UINT64_MAX;
     committer->tail = &committer->head;
     pthread_mutex_init(&committer->mutex, NULL);

@@ -22,7 +22,7 @@ struct committer {
     bool again;       /* the source is to be asked, woken or not */
     uint64_t due_us;  /* and then at the latest */
     uint64_t look_us; /* when to look for holds that have run out */
-    struct holds_expiry expiry;
+    struct store_write expiry;
 
     atomic_bool woken, asleep; /* the source; the thread, or it is about to */
 
@@ -88,7 +88,7 @@ void committer_on_wait(void *store);
 void committer_look(struct store *store);
 
 /* Hands in the write that gives back what was not paid in time. */
-void write_expiry(struct store *store, struct holds_expiry *expiry);
+void write_expiry(struct store *store, struct store_write *expiry);
 
 /* Refuses new writes, finishes those handed in, ends the thread. */
 void committer_close(struct store *store);

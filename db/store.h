@@ -56,7 +56,10 @@
  * units go back, once, and the committer does that by itself, at that moment. Which of
  * the three it was, the first transaction that is committed decides, under one
  * condition; to the others it says so. From pay_until_ms on a payment is late, whether
- * or not the units are back yet. A late payment is kept on record, for a refund.
+ * or not the units are back yet: if it or a cancel comes first, the order expires by
+ * that, so that no clock makes another thing of what was told. A late payment is kept on
+ * record, for a refund; STORE_LATE_MAX of an order are, or, where instances write at the
+ * same moment, one more for each of these.
  *
  * The time is that of the database server, or of this host with SQLite. If that clock
  * is set by an hour, orders expire an hour earlier or later, and nothing is lost.
@@ -86,6 +89,7 @@
 #define STORE_ID_BYTES_MAX         40  /* public order id, without the NUL */
 #define STORE_PAYMENT_BYTES_MAX    64  /* its reference, without the NUL */
 #define STORE_PAY_WITHIN_S_MAX     31536000 /* a year */
+#define STORE_LATE_MAX             16 /* late payments of an order, on record */
 #define STORE_NAME_BYTES_MAX       100 /* product name in UTF-8, the same */
 #define STORE_FENCE_NAME_BYTES_MAX 512
 #define STORE_NUMBER_MAX           9007199254740991 /* 2^53-1: exact in JSON */
@@ -106,6 +110,8 @@
     X(STORE_ORDER_CANCELLED, "the order was cancelled")                        \
     X(STORE_ALREADY_PAID, "the order is paid")                                 \
     X(STORE_PAYMENT_REUSED, "the payment belongs to another order")            \
+    X(STORE_PAYMENTS_FULL,                                                     \
+      "too many came too late for the order: this one is not on record")       \
     X(STORE_STOCK_FIXED, "a product's stock changes by restock, not by put")   \
     X(STORE_INCOMPLETE, "the put leaves out what the product has set")         \
     X(STORE_WINDOW, "the sale would not end after its opening")                \

@@ -28,12 +28,14 @@ struct store_write {
     enum store_status (*raise)(struct sql *db, struct store_write *write);
     const char *step;
     int64_t product_id;
+    enum store_status no; /* the status, though what run() did is kept */
+    size_t expired;       /* orders that it has let expire */
 };
 
 /*
  * Cancels an order and returns its units exactly once. A second cancel is
  * STORE_OK too, with order.replayed set, and returns nothing. STORE_ALREADY_PAID,
- * STORE_ORDER_EXPIRED: that came first, of an order that is to be paid.
+ * STORE_ORDER_EXPIRED: that came first, of an order that is to be paid, and stays so.
  */
 struct store_cancel {
     struct store_write write;
@@ -43,15 +45,16 @@ struct store_cancel {
 
 /*
  * Says that an order was paid. The same payment again gets the same answer;
- * STORE_PAYMENT_REUSED if it is of another order. STORE_OK also if it came too late,
- * because it is on record then: LATE says what came first.
+ * STORE_PAYMENT_REUSED if it is of another order. One that came too late is on record
+ * to be refunded, and hears what came first: STORE_ORDER_EXPIRED, STORE_ORDER_CANCELLED,
+ * STORE_ALREADY_PAID. STORE_PAYMENTS_FULL: it came too late, and is not on record,
+ * because STORE_LATE_MAX of this order are.
  */
 struct store_pay {
     struct store_write write;
     char id[STORE_ID_BYTES_MAX + 1];
     char payment[STORE_PAYMENT_BYTES_MAX + 1]; /* its reference, not "" */
     bool replayed;                             /* it was there before */
-    enum store_status late;                    /* STORE_OK: it was in time */
     struct store_order order;                  /* as it is then */
 };
 

@@ -17,7 +17,7 @@ static enum store_status run_verb(struct store *store,
                         write->step);
     status = write->raise(store->db, write);
     (void)step_end(store->step, write->step, write->product_id,
-                   store_status_text(status));
+                   store_status_text(status == STORE_OK ? write->no : status));
     return status;
 }
 
@@ -57,15 +57,24 @@ void store_cancel_begin(struct store *store, struct store_cancel *cancel)
     begin(store, &cancel->write, raise_stock, orders_cancel, "cancel", 0);
 }
 
-/* A payment changes no stock. */
-void store_pay_begin(struct store *store, struct store_pay *pay)
+/* A payment changes no stock, unless it finds that the order has expired. */
+static enum store_status run_pay(struct store *store, struct store_write *write)
 {
-    begin(store, &pay->write, run_verb, holds_pay, "pay", 0);
+    enum store_status status = run_verb(store, write);
+
+    return status == STORE_OK && write->expired > 0
+               ? soldout_forget(&store->soldout, sql_error(store->db))
+               : status;
 }
 
-void write_expiry(struct store *store, struct holds_expiry *expiry)
+void store_pay_begin(struct store *store, struct store_pay *pay)
 {
-    begin(store, &expiry->write, raise_stock, holds_expire, "expire", 0);
+    begin(store, &pay->write, run_pay, holds_pay, "pay", 0);
+}
+
+void write_expiry(struct store *store, struct store_write *expiry)
+{
+    begin(store, expiry, raise_stock, holds_expire, "expire", 0);
 }
 
 void store_restock_begin(struct store *store, struct store_restock *restock)

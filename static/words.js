@@ -233,6 +233,7 @@ export const words = {
       'order-cancelled': '订单已经取消。',
       'already-paid': '订单已经付款。',
       'payment-reused': '这笔付款属于另一个订单。',
+      'too-many-payments': '这个订单迟到的付款太多，这笔付款没有记录，请退款。',
       'too-many-in-flight': '你的地址同时下单太多，请稍后再试。',
       overloaded: '商店太忙，请稍后再试。',
       'lock-timeout': '商店太忙，请稍后再试。',

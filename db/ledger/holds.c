@@ -11,7 +11,9 @@
  *     given back               cancelled, or expired if that was at pay_until_ms or later
  *
  * A payment is written down whether it was in time or not: it is money that somebody
- * has paid.
+ * has paid. But a client that repeats itself with new references fills no disk: the
+ * order's STORE_LATE_MAX late ones stay, and those that follow hear that they are not
+ * written down.
  */
 #include "db/ledger/ledger.h"
 
@@ -48,28 +50,55 @@ enum store_status holds_insert(struct sql *db, const int64_t numbers[],
     return sql_finish(query);
 }
 
-enum store_status holds_end(struct sql *db, int64_t number, int64_t now,
-                            bool expired, bool *ended)
+/* Before its time, or OVERDUE: at one moment NOW only one of the two is possible. */
+static enum store_status delete_hold(struct sql *db, int64_t number,
+                                     int64_t now, bool overdue, bool *deleted)
 {
     enum store_status status = sql_run(
         db, "DELETE FROM holds WHERE number = ?1 AND (pay_until_ms <= ?2) = ?3",
-        number, now, expired);
+        number, now, overdue);
 
-    *ended = status == STORE_OK && db->changed > 0;
+    *deleted = status == STORE_OK && db->changed > 0;
     return status;
 }
 
-/* One that is overdue expires in a moment: a payment or a cancel has no say any more. */
+/* Unless it is not overdue, or another one was first. */
+static enum store_status expire(struct sql *db, struct store_write *write,
+                                struct store_order *order, int64_t now)
+{
+    enum store_status status;
+    bool mine;
+
+    status = delete_hold(db, order->number, now, true, &mine);
+    if (status == STORE_OK && mine)
+        status = orders_give_back(db, order, now, &mine);
+    write->expired += status == STORE_OK && mine;
+    return status;
+}
+
+/* It is not enough to say that an order is overdue: the clock may be set back, and the
+ * next one would be in time. */
+enum store_status holds_end(struct sql *db, struct store_write *write,
+                            struct store_order *order, int64_t now, bool *ended)
+{
+    enum store_status status =
+        delete_hold(db, order->number, now, false, ended);
+
+    if (status == STORE_OK && !*ended)
+        status = expire(db, write, order, now);
+    return status;
+}
+
 enum store_status holds_winner(const struct store_order *order)
 {
     switch (order->state) {
     case STORE_CANCELLED:
         return STORE_ORDER_CANCELLED;
-    case STORE_AWAITING:
-    case STORE_EXPIRED:
-        return STORE_ORDER_EXPIRED;
-    default:
+    case STORE_PLACED:
+    case STORE_PAID:
         return STORE_ALREADY_PAID;
+    default:
+        return STORE_ORDER_EXPIRED;
     }
 }
 
@@ -109,7 +138,7 @@ enum store_status holds_pay(struct sql *db, struct store_write *write)
     struct store_order *order = &pay->order;
     int64_t number, accepted, now;
     enum store_status status;
-    bool ended;
+    bool ended, full = false;
 
     if (pay->payment[0] == '\0' ||
         !memchr(pay->payment, '\0', sizeof(pay->payment)))
@@ -127,8 +156,9 @@ enum store_status holds_pay(struct sql *db, struct store_write *write)
     if (!pay->replayed) {
         status = sql_clock(db, &now);
         if (status == STORE_OK)
-            status = holds_end(db, order->number, now, false, &ended);
-        if (status == STORE_OK)
+            status = holds_end(db, write, order, now, &ended);
+        full = status == STORE_OK && !ended && order->late >= STORE_LATE_MAX;
+        if (status == STORE_OK && !full)
             status =
                 insert_payment(db, pay->payment, order->number, ended, now);
         if (status == STORE_OK)
@@ -137,7 +167,10 @@ enum store_status holds_pay(struct sql *db, struct store_write *write)
             return status;
         accepted = ended;
     }
-    pay->late = accepted ? STORE_OK : holds_winner(order);
+    if (full)
+        write->no = STORE_PAYMENTS_FULL;
+    else if (!accepted)
+        write->no = holds_winner(order);
     return STORE_OK;
 }
 
@@ -166,23 +199,16 @@ static enum store_status find_due(struct sql *db, int64_t now,
 
 enum store_status holds_expire(struct sql *db, struct store_write *write)
 {
-    struct holds_expiry *expiry = (struct holds_expiry *)write;
     struct store_order due[HOLDS_EXPIRE_MAX];
     enum store_status status;
     size_t n = 0;
     int64_t now;
-    bool mine;
 
-    expiry->n = 0;
     status = sql_clock(db, &now);
     if (status == STORE_OK)
         status = find_due(db, now, due, &n);
-    for (size_t i = 0; i < n && status == STORE_OK; i++) {
-        status = holds_end(db, due[i].number, now, true, &mine);
-        if (status == STORE_OK && mine)
-            status = orders_give_back(db, &due[i], now, &mine);
-        expiry->n += status == STORE_OK && mine;
-    }
+    for (size_t i = 0; i < n && status == STORE_OK; i++)
+        status = expire(db, write, &due[i], now);
     return status;
 }
 

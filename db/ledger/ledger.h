@@ -150,12 +150,13 @@ enum store_status holds_insert(struct sql *db, const int64_t numbers[],
                                size_t n);
 
 /*
- * Ends a hold; *ended: it was there, and nobody but this transaction has ended it.
- * Before its time, for a payment or a cancel, or EXPIRED, after it: at one moment NOW,
- * by sql_clock(), only one of the two is possible.
+ * Ends the order's hold for WRITE, a payment or a cancel; *ended: it was there in time,
+ * and nobody but this transaction has ended it. One that is overdue at NOW, by
+ * sql_clock(), expires by that.
  */
-enum store_status holds_end(struct sql *db, int64_t number, int64_t now,
-                            bool expired, bool *ended);
+enum store_status holds_end(struct sql *db, struct store_write *write,
+                            struct store_order *order, int64_t now,
+                            bool *ended);
 
 /* The answer that came first, if the order's hold was not there to be ended. */
 enum store_status holds_winner(const struct store_order *order);
@@ -165,12 +166,7 @@ enum store_status holds_pay(struct sql *db, struct store_write *write);
 
 #define HOLDS_EXPIRE_MAX 64 /* in one transaction: others wait for it */
 
-struct holds_expiry {
-    struct store_write write;
-    size_t n; /* that have expired */
-};
-
-/* Write: a struct holds_expiry. Gives back what was not paid in time. */
+/* Gives back what was not paid in time; write->expired says how many. */
 enum store_status holds_expire(struct sql *db, struct store_write *write);
 
 /* In how many ms the next hold expires; 0 or less: now; INT64_MAX: there is none. */

@@ -399,11 +399,13 @@ enum store_status orders_cancel(struct sql *db, struct store_write *write)
     if (status == STORE_OK && order->pay_until_ms > 0) {
         status = sql_clock(db, &now);
         if (status == STORE_OK)
-            status = holds_end(db, order->number, now, false, &done);
+            status = holds_end(db, write, order, now, &done);
         if (status == STORE_OK && !done)
             status = orders_get(db, cancel->id, order);
-        if (status == STORE_OK && !done && order->state != STORE_CANCELLED)
-            return sql_fail(db, holds_winner(order), "it came first");
+        if (status == STORE_OK && !done && order->state != STORE_CANCELLED) {
+            write->no = holds_winner(order);
+            return STORE_OK;
+        }
     }
     if (status == STORE_OK)
         status = orders_give_back(db, order, now, &done);

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "server/base/app.h"
+#include "server/base/log.h"
 #include "server/base/metrics.h"
 #include "server/http/client_limit.h"
 #include "server/http/reply.h"
@@ -160,23 +161,32 @@ void handle_orders_cancel(struct request *request)
         store_cancel_begin(request->app->store, cancel);
 }
 
-/* A payment that came too late is a no, although something was written. */
+/* Money that is not on record must leave a trace all the same: in the log. */
 static void pay_answer(struct request *request)
 {
     const struct store_pay *pay = &request->pay;
-    enum store_status status = pay->write.status;
 
-    if (status == STORE_OK && pay->late && !pay->replayed)
-        metrics_count(request->app->metrics, METRICS_LATE_PAYMENTS, 1);
-    if (status == STORE_OK)
-        status = pay->late;
-    if (status != STORE_OK) {
-        reply_status(request, status, &pay->write.error);
+    switch (pay->write.status) {
+    case STORE_OK:
+        if (pay->replayed)
+            request_header(request, "Idempotent-Replayed", "true");
+        reply_order(request, 200, &pay->order, RENDER_NOW);
         return;
+    case STORE_ORDER_EXPIRED:
+    case STORE_ORDER_CANCELLED:
+    case STORE_ALREADY_PAID:
+        metrics_count(request->app->metrics, METRICS_LATE_PAYMENTS,
+                      !pay->replayed);
+        break;
+    case STORE_PAYMENTS_FULL:
+        log_warn("payment", "order=%" PRId64 " payment=%s error=\"%s\"",
+                 pay->order.number, pay->payment,
+                 store_status_text(STORE_PAYMENTS_FULL));
+        break;
+    default:
+        break;
     }
-    if (pay->replayed)
-        request_header(request, "Idempotent-Replayed", "true");
-    reply_order(request, 200, &pay->order, RENDER_NOW);
+    reply_status(request, pay->write.status, &pay->write.error);
 }
 
 /* The payment's reference is its idempotency key. */

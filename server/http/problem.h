@@ -32,6 +32,8 @@
       "The order was not paid in time")                                        \
     X(ORDER_CANCELLED, 409, "order-cancelled", 0, "The order was cancelled")   \
     X(ALREADY_PAID, 409, "already-paid", 0, "The order is paid")               \
+    X(PAYMENTS_FULL, 409, "too-many-payments", 0,                              \
+      "Too many payments of the order came too late")                          \
     X(STOCK_FIXED, 409, "stock-fixed", 0,                                      \
       "Stock changes by restock, not by put")                                  \
     X(INCOMPLETE_PUT, 409, "incomplete-put", 0,                                \

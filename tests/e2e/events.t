@@ -149,6 +149,24 @@ while (length(my $more = HttpRaw::get($chunked, $HttpRaw::PATIENCE_S) // '')) {
 like $text, qr/\r\n0\r\n\r\n\z/, 'the stream ends properly';
 ok !defined hear($viewer), 'each does';
 
+# ---- what comes back by itself ---------------------------------------------------------
+# Whichever instance lets them expire: the viewers of both hear of it, and then the units
+# are sold to whoever asks first, whatever memory and hints of either say.
+my $one = Stockade->start(redis => $redis, args => ['--shared']);
+my $two = Stockade->start(redis => $redis, args => ['--shared'], dir => $one->dir);
+$one->product(20, 6, segments => 3, pay_within_s => 4);
+my @watching = map { watch($_) } $one, $two;
+is $one->order(20, $_, 2)->{status}, 201, 'held' for 1 .. 3;
+for my $server ($one, $two) {
+    is Stockade::slug($server->order(20, 9)), 'sold-out', 'this instance knows that all is sold' for 1 .. 3;
+    cmp_ok $server->metric('stockade_sold_out_checks_total'), '>', 0, 'by memory';
+}
+hear_stocks($_, 6, 20) for @watching;
+is $_->order(20, 10)->{status}, 201, 'what has come back is sold at once' for ($one, $two) x 3;
+is $one->metric('stockade_orders_expired_total') + $two->metric('stockade_orders_expired_total'), 3, 'three have expired';
+is $_->metric('stockade_false_sold_out_total'), 0, 'nothing was denied that was there' for $one, $two;
+is $_->stop, 0, 'ends' for $one, $two;
+
 # ---- what it does not know -----------------------------------------------------------------
 $server = Stockade->start(redis => $redis, args => ['--shared']);
 $viewer = watch($server);

@@ -286,6 +286,10 @@ call('cancel what is not', 200, 'DELETE', "/api/orders/$left->{body}{id}", '/api
 is Stockade::slug(pay('pay what is cancelled', 409, $left->{body}{id}, { payment => 'pi_3' })), 'order-cancelled', 'too late';
 is_deeply [@{ call('the late payment', 200, 'GET', "/api/orders/$left->{body}{id}", '/api/orders/{id}')->{body} }
         {qw(state payment late_payments late_payment)}], ['cancelled', undef, 1, 'pi_3'], 'is on record';
+pay("late payment $_", 409, $left->{body}{id}, { payment => "late-$_" }) for 2 .. 16;
+is Stockade::slug(pay('and one more', 409, $left->{body}{id}, { payment => 'late-17' })), 'too-many-payments', 'is not on record';
+ok Stockade::eventually(5, sub { $server->log =~ /^level=warn msg=payment order=\d+ payment=late-17 error="too many /m }),
+    'but in the log';
 call('pay no order', 404, 'POST', '/api/orders/1-0123456789abcdef/pay', '/api/orders/{id}/pay', { payment => 'pi_4' });
 is pay('pay by nothing', 422, $held->{body}{id}, {})->{body}{errors}[0]{field}, 'payment', 'names what is missing';
 pay('pay by what is no JSON', 400, $held->{body}{id}, '{');
@@ -424,5 +428,5 @@ my @missing = grep { !$called{$_} } map {
 is_deeply \@missing, [], 'every described operation was called';
 
 my $verdict = $server->ends('after SIGTERM');
-is_deeply [@$verdict{qw(sold orders cancelled held late_payments)}], [9, 8, 3, 0, 2], 'units sold, orders, and those cancelled' or diag explain $verdict;
+is_deeply [@$verdict{qw(sold orders cancelled held late_payments)}], [9, 8, 3, 0, 17], 'units sold, orders, and those cancelled' or diag explain $verdict;
 done_testing;

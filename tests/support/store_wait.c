@@ -48,7 +48,7 @@ enum store_status store_pay(struct store *store, const char *id,
     memcpy(pay->id, id, strnlen(id, STORE_ID_BYTES_MAX));
     memcpy(pay->payment, payment, strnlen(payment, STORE_PAYMENT_BYTES_MAX));
     WAIT_FOR(store_pay_begin, store, pay, error);
-    return pay->write.status == STORE_OK ? pay->late : pay->write.status;
+    return pay->write.status;
 }
 
 enum store_status store_restock(struct store *store, int64_t product_id,

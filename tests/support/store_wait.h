@@ -10,7 +10,6 @@
 enum store_status store_cancel(struct store *store, const char *id,
                                struct store_order *order,
                                struct store_error *error);
-/* STORE_OK: it was in time. If not, what came first, and it is on record. */
 enum store_status store_pay(struct store *store, const char *id,
                             const char *payment, struct store_pay *pay);
 enum store_status store_restock(struct store *store, int64_t product_id,
