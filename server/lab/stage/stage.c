@@ -228,6 +228,8 @@ static bool begin(struct stage *stage)
     stage->written = PAGE_HASH_SEED;
     stage->counted = 0;
     stage->orders = 0;
+    stage->holds_at = 0;
+    stage->holds_n = 0;
     stage->unread = true;
     for (unsigned i = 0; i < stage->scene.buyers; i++) {
         struct stage_part *part = &stage->parts[i];

@@ -96,6 +96,37 @@ int stage_keeper_thread(const struct stage *stage, unsigned actor)
     return -1;
 }
 
+/* Whoever began first in a process moves it. */
+int stage_committer_thread(const struct stage *stage, unsigned actor)
+{
+    const struct page *page = stage_page(stage, actor);
+
+    if (stage->parts[actor].is_dead || !stage->parts[actor].has_begun)
+        return -1;
+    for (unsigned i = 0; i < actor; i++)
+        if (stage_page(stage, i) == page && stage->parts[i].has_begun)
+            return -1;
+    for (unsigned i = 0; i < page->threads_n; i++)
+        if (strcmp(page->threads[i].name, "committer") == 0 &&
+            page->threads[i].wait == PAGE_TIMED)
+            return (int)i;
+    return -1;
+}
+
+/* A process goes on when its program is over; but an instance that has stopped has
+ * nobody to make the steps of its batch. */
+static bool may_expire(const struct stage *stage, unsigned actor)
+{
+    int thread =
+        stage->scene.pay_within_s > 0 &&
+                (!stage->scene.batched || stage_is_playing(stage, actor))
+            ? stage_committer_thread(stage, actor)
+            : -1;
+
+    return thread >= 0 && stage_page(stage, actor)->threads[thread].until_us <=
+                              atomic_load(&stage->board->now_us);
+}
+
 /* Its program is over, and its process goes on keeping what was not given back. */
 static bool keeps_on(const struct stage *stage, unsigned actor)
 {
@@ -175,6 +206,8 @@ size_t stage_enabled(struct stage *stage,
                 ? &page->threads[thread]
                 : NULL;
 
+        if (may_expire(stage, i))
+            moves[n++] = (struct stage_move){actor, 'e'};
         if (stage->scene.batched && !stage->parts[i].is_dead &&
             (!stage->parts[i].has_begun ||
              (stage_is_playing(stage, i) && stage_has_news(stage, i))))
@@ -214,6 +247,8 @@ size_t stage_enabled(struct stage *stage,
         moves[n++] = (struct stage_move){-1, '^'};
     if (stage_next_lease(stage))
         moves[n++] = (struct stage_move){-1, 'L'};
+    if (stage_next_payment(stage) != 0)
+        moves[n++] = (struct stage_move){-1, 'H'};
     if (stage->look.keys[0] != '\0')
         moves[n++] = (struct stage_move){-1, 'F'};
     if (stage->world.replica.is_linked)

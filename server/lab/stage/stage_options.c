@@ -156,6 +156,7 @@ static bool set_number(struct stage_scene *scene, const char *name,
         {"products", &scene->products, 1, 10},
         {"segments", &scene->segments, 1, 8},
         {"limit", &scene->limit, 0, 1000},
+        {"pay-within", &scene->pay_within_s, 0, 3600},
         {"max-hold-ms", &scene->max_hold_ms, 0, 3600000},
     };
     bool good = fail(error, size, "%s is no setting of the stage", name);

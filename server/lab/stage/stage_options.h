@@ -22,6 +22,7 @@ bool stage_options_set(struct stage_scene *scene, const char *name, char *arg,
         {"products", required_argument, NULL, 'c'},                            \
         {"segments", required_argument, NULL, 'c'},                            \
         {"limit", required_argument, NULL, 'c'},                               \
+        {"pay-within", required_argument, NULL, 'c'},                          \
         {"max-hold-ms", required_argument, NULL, 'c'},                         \
         {"programs", required_argument, NULL, 'c'},                            \
         {"one-process", no_argument, NULL, 'c'},                               \
@@ -46,6 +47,8 @@ bool stage_options_set(struct stage_scene *scene, const char *name, char *arg,
     "                   order:user=5:key=k (product, other, quantity, "        \
     "segments)\n"                                                              \
     "  --limit N        units that one user may buy [0: any]\n"                \
+    "  --pay-within N   seconds in which an order must be paid [0: it need "   \
+    "not]\n"                                                                   \
     "  --max-hold-ms N  how long a watchdog renews a lock [60000]\n"           \
     "  --one-process    all actors are threads of one process\n"               \
     "  --batched        each is an instance that sells in batches, guarded, "  \
