@@ -113,6 +113,13 @@ int stage_committer_thread(const struct stage *stage, unsigned actor)
     return -1;
 }
 
+/* Where its store is opened for the schedule it would wait for who is in a transaction. */
+static bool may_begin(const struct stage *stage, unsigned actor)
+{
+    return !stage->parts[actor].has_begun &&
+           (stage->scene.pay_within_s == 0 || !is_kept_out(stage, actor));
+}
+
 /* A process goes on when its program is over; but an instance that has stopped has
  * nobody to make the steps of its batch. */
 static bool may_expire(const struct stage *stage, unsigned actor)
@@ -209,7 +216,7 @@ size_t stage_enabled(struct stage *stage,
         if (may_expire(stage, i))
             moves[n++] = (struct stage_move){actor, 'e'};
         if (stage->scene.batched && !stage->parts[i].is_dead &&
-            (!stage->parts[i].has_begun ||
+            (may_begin(stage, i) ||
              (stage_is_playing(stage, i) && stage_has_news(stage, i))))
             moves[n++] = (struct stage_move){actor, 'i'};
         if (!stage->parts[i].is_dead && !stage->parts[i].has_begun) {
