@@ -157,6 +157,7 @@ static void fill_config(struct config *config, const struct stage_scene *scene)
     config->lock_lease_ms = scene->lease_ms;
     config->lock_max_hold_ms =
         scene->max_hold_ms > 0 ? scene->max_hold_ms : 60000;
+    config->lock_per = scene->lock_per;
     config->deduct = scene->deduct;
     config->orders = scene->batched ? ORDERS_BATCHED : ORDERS_ONE_BY_ONE;
     config->workers = 1;

@@ -91,6 +91,11 @@ static bool has_lock(const struct stage_scene *scene, char *error, size_t size)
         (void)snprintf(error, size,
                        "an instance that sells in batches is a "
                        "process, and deducts guarded");
+    else if (scene->lock_per == LOCK_PER_USER &&
+             (scene->batched || info->capabilities & DLOCK_CAP_FENCED))
+        (void)snprintf(error, size,
+                       "a lock per user has no tokens, and is of orders one by "
+                       "one");
     else if (scene->buyers < 1 || scene->buyers > STAGE_ACTORS_MAX)
         (void)snprintf(error, size, "1 to %d buyers", STAGE_ACTORS_MAX);
     else

@@ -107,7 +107,8 @@ struct stage_role {
 /* A scene: all that is on the stage. The stage copies it, and goes on using its texts. */
 struct stage_scene {
     const char *lock;
-    unsigned buyers; /* actors, whatever they do */
+    enum config_lock_per lock_per; /* of orders */
+    unsigned buyers;               /* actors, whatever they do */
     struct stage_role roles[STAGE_ACTORS_MAX];
     bool one_process;
     bool batched;   /* all actors are instances, see above */

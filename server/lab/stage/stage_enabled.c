@@ -199,6 +199,34 @@ static bool may_fail(const struct page_thread *step)
            (step->part == PAGE_WHOLE || step->part == PAGE_COMMITS);
 }
 
+/* Adds those of the world and its servers to the N that there are. */
+static size_t add_world(struct stage *stage,
+                        struct stage_move moves[STAGE_ENABLED_MAX], size_t n)
+{
+    if (stage->late_n > 0)
+        moves[n++] = (struct stage_move){-1, '^'};
+    if (stage_next_lease(stage))
+        moves[n++] = (struct stage_move){-1, 'L'};
+    if (stage_next_payment(stage) != 0)
+        moves[n++] = (struct stage_move){-1, 'H'};
+    if (stage->look.keys[0] != '\0')
+        moves[n++] = (struct stage_move){-1, 'F'};
+    if (stage->world.replica.is_linked)
+        moves[n++] = (struct stage_move){-1, 'R'};
+    if (stage->world.replica.is_there && !stage->world.replica.is_promoted)
+        moves[n++] = (struct stage_move){-1, 'P'};
+    for (unsigned i = 0; i < stage->world.nodes_n && stage->world.nodes_n > 1;
+         i++) {
+        signed char node = (signed char)(-2 - (int)i);
+
+        if (stage_node_lease(stage, i) != 0)
+            for (const char *kind = "LF"; *kind; kind++)
+                moves[n++] = (struct stage_move){node, *kind};
+        moves[n++] = (struct stage_move){node, '!'};
+    }
+    return n;
+}
+
 size_t stage_enabled(struct stage *stage,
                      struct stage_move moves[STAGE_ENABLED_MAX])
 {
@@ -250,26 +278,5 @@ size_t stage_enabled(struct stage *stage,
             moves[n++] = (struct stage_move){actor, 'w'};
         moves[n++] = (struct stage_move){actor, '!'};
     }
-    if (stage->late_n > 0)
-        moves[n++] = (struct stage_move){-1, '^'};
-    if (stage_next_lease(stage))
-        moves[n++] = (struct stage_move){-1, 'L'};
-    if (stage_next_payment(stage) != 0)
-        moves[n++] = (struct stage_move){-1, 'H'};
-    if (stage->look.keys[0] != '\0')
-        moves[n++] = (struct stage_move){-1, 'F'};
-    if (stage->world.replica.is_linked)
-        moves[n++] = (struct stage_move){-1, 'R'};
-    if (stage->world.replica.is_there && !stage->world.replica.is_promoted)
-        moves[n++] = (struct stage_move){-1, 'P'};
-    for (unsigned i = 0; i < stage->world.nodes_n && stage->world.nodes_n > 1;
-         i++) {
-        signed char node = (signed char)(-2 - (int)i);
-
-        if (stage_node_lease(stage, i) != 0)
-            for (const char *kind = "LF"; *kind; kind++)
-                moves[n++] = (struct stage_move){node, *kind};
-        moves[n++] = (struct stage_move){node, '!'};
-    }
-    return n;
+    return add_world(stage, moves, n);
 }

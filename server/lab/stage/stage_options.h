@@ -18,6 +18,7 @@ bool stage_options_set(struct stage_scene *scene, const char *name, char *arg,
         {"stock", required_argument, NULL, 'c'},                               \
         {"quantity", required_argument, NULL, 'c'},                            \
         {"deduct", required_argument, NULL, 'c'},                              \
+        {"lock-per", required_argument, NULL, 'c'},                            \
         {"wait-ms", required_argument, NULL, 'c'},                             \
         {"products", required_argument, NULL, 'c'},                            \
         {"segments", required_argument, NULL, 'c'},                            \
@@ -39,6 +40,8 @@ bool stage_options_set(struct stage_scene *scene, const char *name, char *arg,
     "  --deduct naive|guarded\n"                                               \
     "                   how stock is deducted [naive: the lock alone "         \
     "decides]\n"                                                               \
+    "  --lock-per product|user\n"                                              \
+    "                   what the lock of an order is named after [product]\n"  \
     "  --wait-ms N, --lease-ms N\n"                                            \
     "                   as stockade serve's --lock-wait-ms [30000] and\n"      \
     "                   --lock-lease-ms [0]\n"                                 \
