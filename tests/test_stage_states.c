@@ -433,6 +433,11 @@ static void test_other_ways(void **state)
           .pay_within_s = 1,
           .roles = {{.program = "order-pay", .key = "k"},
                     {.program = "order-cancel"}}}},
+        {{.lock = "fenced",
+          .batched = true,
+          .pay_within_s = 1,
+          .roles = {{.program = "instance-pay", .key = "k"},
+                    {.program = "instance-cancels", .key = "k"}}}},
     };
 
     (void)state;
