@@ -55,6 +55,8 @@ static const struct setting table[] = {
         "the kind of lock; serve --help lists them"),
     ROW(URL, lock_url, "lock-url", "mysql:...|zk:HOST:PORT", "",
         "where locks live, if not in --redis"),
+    ROW(CHOICE, lock_per, "lock-per", "product|user", "product",
+        "what a lock is named after; user: for lessons"),
     ROW(NUMBER, lock_wait_ms, "lock-wait-ms", "0..60000", "1000",
         "longest wait for a lock, then 503 lock-timeout"),
     ROW(NUMBER, lock_lease_ms, "lock-lease-ms", "0..3600000", "0",

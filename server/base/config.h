@@ -16,20 +16,22 @@
 
 #define CONFIG_SESSIONS_MAX 96 /* of the lock client, to sell in batches */
 
+enum config_lock_per { LOCK_PER_PRODUCT, LOCK_PER_USER };
 enum config_deduct { DEDUCT_GUARDED, DEDUCT_NAIVE };
 enum config_orders { ORDERS_BATCHED, ORDERS_ONE_BY_ONE };
 
 struct config {
-    char listen[128];      /* HOST:PORT as given */
-    char inventory[1024];  /* URLs; "" = it has a database of its own */
-    char db[1024];         /* sqlite:PATH, mysql:...; no order service has
+    char listen[128];     /* HOST:PORT as given */
+    char inventory[1024]; /* URLs; "" = it has a database of its own */
+    char db[1024];        /* sqlite:PATH, mysql:...; no order service has
                                  this .. no_seed, but for lock_wait_ms */
-    char redis[1024];      /* spawn, or unix:PATH and redis://HOST:PORT */
-    char lock[256];        /* a strategy of libdlock, or a FILE.lock */
-    char lock_url[1024];   /* for locks that are not, or not only, in Redis */
-    int64_t lock_wait_ms;  /* longest wait for a lock */
-    int64_t lock_lease_ms; /* 0 = renewed by the watchdog */
-    int64_t lock_max_hold_ms; /* renewal ends then */
+    char redis[1024];     /* spawn, or unix:PATH and redis://HOST:PORT */
+    char lock[256];       /* a strategy of libdlock, or a FILE.lock */
+    char lock_url[1024];  /* for locks that are not, or not only, in Redis */
+    enum config_lock_per lock_per; /* what it is named after */
+    int64_t lock_wait_ms;          /* longest wait for a lock */
+    int64_t lock_lease_ms;         /* 0 = renewed by the watchdog */
+    int64_t lock_max_hold_ms;      /* renewal ends then */
     enum config_deduct deduct;
     enum config_orders orders;
     int64_t workers;                /* orders at a time, one by one */

@@ -60,6 +60,20 @@ static const char *lock_url_broken(const struct config *c, unsigned lock,
                         : NULL;
 }
 
+/* A lock of a user's, which guards the limit, and no stock. */
+static const char *lock_per_broken(const struct config *c, unsigned lock)
+{
+    if (c->lock_per == LOCK_PER_PRODUCT)
+        return NULL;
+    if (c->orders == ORDERS_BATCHED)
+        return "goes with --orders one-by-one: a batch has orders of many "
+               "users";
+    return lock & DLOCK_CAP_FENCED
+               ? "goes with a lock without fencing tokens, such as --lock "
+                 "redisson: the database compares those of a product"
+               : NULL;
+}
+
 /* NAME is no lock of this program, but could be one. */
 static const char *lock_broken(const char *name)
 {
@@ -123,6 +137,10 @@ const char *config_rules_broken(const struct config *c, const char **name)
     if (c->deduct == DEDUCT_NAIVE && c->orders == ORDERS_BATCHED)
         return "goes with --orders one-by-one: a batch is one transaction "
                "already";
+    *name = "lock-per";
+    broken = lock_per_broken(c, lock->capabilities);
+    if (broken)
+        return broken;
     *name = "shared";
     if (c->shared && strcmp(c->redis, "spawn") == 0 &&
         config_rules_uses_redis(lock))

@@ -18,6 +18,11 @@ void lock_name(int64_t product_id, int64_t segment, char name[LOCK_NAME_BYTES])
                    product_id, segment);
 }
 
+void lock_name_of_user(int64_t user_id, char name[LOCK_NAME_BYTES])
+{
+    (void)snprintf(name, LOCK_NAME_BYTES, "lock:{user-%" PRId64 "}", user_id);
+}
+
 unsigned lock_wait_ms(const struct app *app)
 {
     uint64_t most = (uint64_t)app->config->lock_wait_ms;

@@ -53,6 +53,9 @@ struct lock_task {
  * and its stock hint are in the same slot of a Redis Cluster. */
 void lock_name(int64_t product_id, int64_t segment, char name[LOCK_NAME_BYTES]);
 
+/* "lock:{user-USER}": it keeps apart the orders of one user, and no others. */
+void lock_name_of_user(int64_t user_id, char name[LOCK_NAME_BYTES]);
+
 /* How long an order may wait for a lock: less than --lock-wait-ms by the time
  * in which the last command may fail. */
 unsigned lock_wait_ms(const struct app *app);

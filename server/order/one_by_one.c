@@ -168,7 +168,10 @@ static bool take_lock(struct worker *worker, struct order *order,
 
     lock->kind = LOCK_TAKE;
     lock->product_id = order->record.product_id;
-    lock_name(lock->product_id, order->record.segment, lock->name);
+    if (worker->app->config->lock_per == LOCK_PER_USER)
+        lock_name_of_user(order->record.user_id, lock->name);
+    else
+        lock_name(lock->product_id, order->record.segment, lock->name);
     lock->session = worker->session;
     lock->wait_ms = waited_ms < wait_ms ? (unsigned)(wait_ms - waited_ms) : 0;
     lock_task_run(lock, worker);

@@ -47,6 +47,7 @@ for my $case (
     ['mkdir',     2, \@naive, 0], # both on this host
     ['token-lua', 2, \@naive, 0],
     ['redisson',  2, \@naive, 0],
+    ['redisson',  2, [@naive, qw(--lock-per user)], 3], # two users sell one unit
     ['fenced',    2, \@naive, 0],
     ['fenced',    2, [qw(--deduct guarded --orders batched)], 0],
     ['none',      2, [qw(--deduct guarded --orders one-by-one)],  0],

@@ -109,6 +109,7 @@ is_deeply offered('serve', '--'), [sort @flags], 'of all settings';
 is_deeply offered('serve', '--lock-w'), ['--lock-wait-ms'], 'of one';
 is_deeply offered('serve', '--lock', ''), [sort @locks], 'of locks';
 is_deeply offered('serve', '--deduct', ''), [qw(guarded naive)], 'of choices';
+is_deeply offered('serve', '--lock-per', ''), [qw(product user)], 'of what a lock is named after';
 is_deeply offered('serve', '--shared', '--orders', 'o'), ['one-by-one'], 'of one choice';
 is_deeply offered('serve', '--db', ''), [], 'of what nobody can know: nothing';
 is_deeply offered('audit', '--'), [qw(--acked --db --json)], 'of flags of audit';

@@ -27,6 +27,7 @@ my %HOLDS = (
     'the-pause'             => 'cd',
     'fencing-too-late'      => 'bc',
     'unlock-before-commit'  => 'c',
+    'one-per-customer'      => 'bd',
     'redis-forgets'         => 'cd',
     'belt-and-braces'       => '-',
 );

@@ -65,8 +65,7 @@ static bool is_same(const struct seen *a, const struct seen *b)
 
 static bool is_trouble(struct stage_move move)
 {
-    return move.kind != 's' && move.kind != 'i' &&
-           (move.kind != '^' || move.actor >= 0);
+    return !strchr("sei", move.kind) && (move.kind != '^' || move.actor >= 0);
 }
 
 /* The servers' own fates are not searched for. */
@@ -426,6 +425,19 @@ static void test_other_ways(void **state)
         {{.lock = "none",
           .roles = {{.program = "order-whole"},
                     {.program = "order-busy-is-no"}}}},
+        {{.lock = "none",
+          .pay_within_s = 1,
+          .roles = {{.program = "order-pay", .key = "k"},
+                    {.program = "pay", .key = "k"}}}},
+        {{.lock = "redisson",
+          .pay_within_s = 1,
+          .roles = {{.program = "order-pay", .key = "k"},
+                    {.program = "order-cancel"}}}},
+        {{.lock = "fenced",
+          .batched = true,
+          .pay_within_s = 1,
+          .roles = {{.program = "instance-pay", .key = "k"},
+                    {.program = "instance-cancels", .key = "k"}}}},
     };
 
     (void)state;

@@ -35,7 +35,7 @@ static void help(void)
         "wrong\n"
         "LOCK lists all. Ctrl-C ends it, and tells what is known by then.\n"
         "stockade replay --help says what the moves of a schedule mean.\n\n"
-        "  --expiries N     leases that end [1]\n"
+        "  --expiries N     leases that end, and times to pay [1]\n"
         "  --crashes N      processes that die [1]\n"
         "  --lost-replies N replies that get lost [0]\n"
         "  --late N         commands that arrive late [0]\n"

@@ -42,6 +42,11 @@ enum { FLAGS_BYTES = 200, ROW_BYTES = 240 };
     "--waits 4 --troubles 1 --expiries 0 --lost-replies 0 --late 0 "           \
     "--renewals 0 --refusals 0 --preemptions 2"
 
+/* Nothing happens but that the time to pay runs out. */
+#define OVERDUE                                                                \
+    "--troubles 1 --crashes 0 --lost-replies 0 --late 0 --renewals 0 "         \
+    "--refusals 0 --preemptions 1"
+
 /* A way to play: a row of the table for each of its locks. Its FLAGS are what replay
  * must be given, and stand in the row's name. */
 static const struct way {
@@ -134,6 +139,35 @@ static const struct way {
      60},
     {"fenced", "--batched --programs instance-restock,instance-restock",
      SHALLOW, 60},
+
+    /* payment, cancel and expiry of one order, and others who want its unit */
+    {"fenced redisson",
+     "--deduct guarded --pay-within 1 --programs order-pay:key=k,cancel:key=k",
+     "", 60},
+    {"redisson",
+     "--deduct guarded --pay-within 1 --programs order-pay:key=k,pay:key=k", "",
+     60},
+    {"redisson",
+     "--deduct guarded --pay-within 1 --buyers 3 --programs "
+     "order:key=k,pay:key=k,cancel:key=k",
+     FEW, 60},
+    {"redisson",
+     "--deduct guarded --pay-within 1 --programs order-pay,order-pay", FEW, 60},
+    {"redisson",
+     "--deduct guarded --pay-within 1 --buyers 3 --programs "
+     "order-pay:key=k,cancel:key=k,order",
+     OVERDUE, 60},
+    {"redisson",
+     "--deduct guarded --pay-within 1 --stock 2 --limit 1 --programs "
+     "order-pay:user=1,order-twice:user=1",
+     OVERDUE, 60},
+    {"fenced",
+     "--batched --pay-within 1 --buyers 1 --programs instance-pay:key=k", FEW,
+     60},
+    {"fenced",
+     "--batched --pay-within 1 --programs "
+     "instance-pay:key=k,instance-cancels:key=k",
+     OVERDUE " --preemptions 0 --waits 0", 60},
 
     /* mixed */
     {"fenced",

@@ -108,7 +108,7 @@ static unsigned rank_of(struct stage_move move)
 /* Moves that come by themselves: all others are troubles. */
 static bool is_plain(struct stage_move move)
 {
-    return strchr("si+", move.kind) || (move.actor == -1 && move.kind == '^');
+    return strchr("sei+", move.kind) || (move.actor == -1 && move.kind == '^');
 }
 
 /* The index of the plain move of the highest rank; -1 = there is none. */

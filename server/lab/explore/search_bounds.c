@@ -54,6 +54,7 @@ static bool is_allowed(const struct search_bounds *bounds,
     case '!':
         return spend(&used->crashes, bounds->crashes);
     case 'L':
+    case 'H':
         return spend(&used->expiries, bounds->expiries);
     case 'F':
         return spend(&used->forgets, bounds->forgets);
@@ -115,7 +116,7 @@ bool search_child(const struct search_bounds *bounds,
         troubles(&child->used) > bounds->troubles)
         return false;
     child->used.depth++;
-    if (child->move.actor >= 0) {
+    if (child->move.actor >= 0 && child->move.kind != 'e') {
         child->last = child->move.actor;
         child->begun |= (uint8_t)(1u << child->move.actor);
     }

@@ -84,8 +84,7 @@ static void order_locks_user(struct program_actor *self)
     char name[LOCK_NAME_BYTES];
     int64_t stock;
 
-    (void)snprintf(name, sizeof(name), "lock:{user-%" PRId64 "}",
-                   self->role.user);
+    lock_name_of_user(self->role.user, name);
     if (!take(self, name, &lock))
         return;
     if (read_stock(self, &stock))

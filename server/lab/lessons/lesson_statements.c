@@ -20,8 +20,9 @@ static void order_checks_first(struct program_actor *self)
         (void)lesson_sell(self, 0);
 }
 
-/* A row for the product and the user, which both clicks have to change. */
-static void order_has_row(struct program_actor *self)
+/* A row for the product and the user, which both clicks have to change. False: the
+ * customer is told why not. */
+static bool take_row(struct program_actor *self)
 {
     int64_t rows = 0;
 
@@ -36,7 +37,35 @@ static void order_has_row(struct program_actor *self)
     else if (rows == 0)
         program_reply(ORDER_PURCHASE_LIMIT);
     else
+        return true;
+    return false;
+}
+
+static void order_has_row(struct program_actor *self)
+{
+    if (take_row(self))
         (void)lesson_sell(self, 0);
+}
+
+/* The row keeps the limit; the stock is read, and written as it was read. */
+static void order_has_row_alone(struct program_actor *self)
+{
+    int64_t stock;
+
+    if (!take_row(self))
+        return;
+    if (program_sql(self, &stock, "SELECT stock FROM segments " LESSON_ROW,
+                    LESSON_ROW_OF(self, 0)) != PROGRAM_OK)
+        program_reply(ORDER_STORE_UNAVAILABLE);
+    else if (stock < self->role.quantity)
+        program_reply(ORDER_SOLD_OUT);
+    else if (program_sql(self, NULL,
+                         "UPDATE segments SET stock = %" PRId64 " " LESSON_ROW,
+                         stock - self->role.quantity,
+                         LESSON_ROW_OF(self, 0)) != PROGRAM_OK)
+        program_reply(ORDER_STORE_UNAVAILABLE);
+    else
+        lesson_reply(program_insert(self, 0));
 }
 
 /* 32. The condition asks for any stock, and the order takes two units. The table has
@@ -87,6 +116,9 @@ const struct program lesson_statements[] = {
      1, order_counts_no_rows, NULL},
     {"order-has-row", "counts the units in the user's own row, then orders", 1,
      order_has_row, NULL},
+    {"order-has-row-alone",
+     "counts the units in the user's own row, then orders as in textbooks", 1,
+     order_has_row_alone, NULL},
     {"order-counts-rows", "orders if its UPDATE has changed a row", 1,
      order_counts_rows, NULL},
     {0},

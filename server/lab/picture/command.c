@@ -116,7 +116,10 @@ void command_replay(FILE *out, const struct stage_scene *scene,
     write_flag(&command, "products", scene->products, 1);
     write_flag(&command, "segments", scene->segments, 1);
     write_flag(&command, "limit", scene->limit, 0);
+    write_flag(&command, "pay-within", scene->pay_within_s, 0);
     write_flag(&command, "max-hold-ms", scene->max_hold_ms, 0);
+    if (scene->lock_per == LOCK_PER_USER)
+        write_word(&command, "--lock-per user");
     if (scene->one_process)
         write_word(&command, "--one-process");
     if (scene->replica)

@@ -61,6 +61,7 @@ const struct program *program_at(size_t index);
 
 /* Tables of programs; the last of each has no name. */
 extern const struct program programs_of_orders[];
+extern const struct program programs_of_payments[];
 extern const struct program programs_of_locks[];
 extern const struct program programs_of_instances[];
 /* Those of server/lab/lessons: what is taught, wrong or right. */
@@ -131,8 +132,22 @@ void program_steps_end(void);
 /* The answer to the customer of the actor's order. */
 void program_reply(enum order_outcome outcome);
 
-/* A cancel of the order that has KEY, a restock under KEY ("" = none): a step each. */
+/* Its last order was placed, now or before. */
+bool program_has_order(const struct program_actor *self);
+
+/* By its key, because the id is another actor's secret. False: there is none. */
+bool program_find_order(struct program_actor *self, const char *key,
+                        struct store_order *order);
+
+/* Somebody was told what came FIRST of payment, cancel and expiry: STORE_ALREADY_PAID,
+ * ...; another status says nothing of it. It is wrong if the data says otherwise. */
+void program_check_first(struct program_actor *self, const char *id,
+                         enum store_status first);
+
+/* A cancel or payment of the order that has KEY, a restock under KEY ("" = none): a step
+ * each. */
 void program_cancel(struct program_actor *self, const char *key);
+void program_pay(struct program_actor *self, const char *key);
 void program_restock(struct program_actor *self, const char *key);
 
 /* Adds a line to what has happened. */

@@ -19,6 +19,7 @@ enum arrival {
     AN_ORDER,  /* of another user each time, without a key */
     HIS_ORDER, /* of the role's user, with the role's key if there is one */
     A_CANCEL,  /* of the order that has the role's key */
+    A_PAYMENT, /* for it */
     A_RESTOCK, /* under a key that all instances have */
 };
 
@@ -33,6 +34,7 @@ static const struct plan plans[] = {
     {"instance-same", {HIS_ORDER, HIS_ORDER}},
     {"instance-cancel", {HIS_ORDER, A_CANCEL}},
     {"instance-cancels", {A_CANCEL, A_CANCEL}},
+    {"instance-pay", {HIS_ORDER, A_PAYMENT}},
     {"instance-restock", {A_RESTOCK, AN_ORDER}},
     {"instance-refill", {AN_ORDER, A_RESTOCK, AN_ORDER}},
 };
@@ -133,6 +135,11 @@ static bool arrive(struct instance *instance, enum arrival arrival)
             return false;
         program_cancel(actor, actor->role.key ? actor->role.key : "");
         return !turns_ending();
+    case A_PAYMENT:
+        if (!is_time_to("a payment comes in"))
+            return false;
+        program_pay(actor, actor->role.key ? actor->role.key : "");
+        return !turns_ending();
     case A_RESTOCK:
         program_restock(actor, "more");
         return !turns_ending();
@@ -202,6 +209,8 @@ const struct program programs_of_instances[] = {
     {"instance-cancel", "sells in batches: an order, and its cancel", 1, run,
      NULL},
     {"instance-cancels", "sells in batches: a cancel comes in twice", 0, run,
+     NULL},
+    {"instance-pay", "sells in batches: an order, and its payment", 1, run,
      NULL},
     {"instance-restock", "sells in batches: more units, then an order", 1, run,
      program_check_restocks},

@@ -11,11 +11,13 @@
 #include "server/lab/stage/watch.h"
 
 static const struct program *const tables[] = {
-    programs_of_orders, programs_of_locks, programs_of_instances,
-    lesson_locks,       lesson_statements, lesson_segments,
-    lesson_answers,     lesson_disks,      lesson_time};
+    programs_of_orders, programs_of_payments,
+    programs_of_locks,  programs_of_instances,
+    lesson_locks,       lesson_statements,
+    lesson_segments,    lesson_answers,
+    lesson_disks,       lesson_time};
 
-enum { FIRST_LESSON = 3 };
+enum { FIRST_LESSON = 4 };
 
 const struct program *program_at(size_t index)
 {

@@ -9,7 +9,7 @@
 
 #include "server/lab/stage/turns.h"
 
-static bool is_placed(const struct program_actor *self)
+bool program_has_order(const struct program_actor *self)
 {
     return self->order.outcome == ORDER_PLACED ||
            self->order.outcome == ORDER_REPLAYED;
@@ -40,23 +40,35 @@ static void begin_cancel(struct store *store, struct store_write *write)
 static void cancel_id(struct program_actor *self, const char *id)
 {
     struct store_cancel cancel = {.id = ""};
+    enum store_status status;
 
     (void)snprintf(cancel.id, sizeof(cancel.id), "%s", id);
-    if (program_write(self, "cancel", "UPDATE the order and the stock: cancel",
-                      &cancel.write, begin_cancel) == STORE_OK)
+    status =
+        program_write(self, "cancel", "UPDATE the order and the stock: cancel",
+                      &cancel.write, begin_cancel);
+    if (status == STORE_OK)
         program_say(cancel.order.replayed ? "it was cancelled before"
                                           : "cancelled: its units are back");
+    if (!program_is_ending())
+        program_check_first(
+            self, id, status == STORE_OK ? STORE_ORDER_CANCELLED : status);
 }
 
-/* By its key, because the id is the other actor's secret. */
+bool program_find_order(struct program_actor *self, const char *key,
+                        struct store_order *order)
+{
+    bool is_there =
+        store_order_by_key(self->worker.reader, key, order, NULL) == STORE_OK;
+
+    turns_hear(&is_there, sizeof(is_there));
+    return is_there;
+}
+
 void program_cancel(struct program_actor *self, const char *key)
 {
     struct store_order found;
-    bool is_there =
-        store_order_by_key(self->worker.reader, key, &found, NULL) == STORE_OK;
 
-    turns_hear(&is_there, sizeof(is_there));
-    if (is_there)
+    if (program_find_order(self, key, &found))
         cancel_id(self, found.id);
     else
         program_say("there is no such order to cancel");
@@ -70,7 +82,7 @@ static void cancel_by_key(struct program_actor *self)
 static void order_cancel(struct program_actor *self)
 {
     program_order(self);
-    if (!program_is_ending() && is_placed(self))
+    if (!program_is_ending() && program_has_order(self))
         cancel_id(self, self->order.record.id);
 }
 

@@ -15,6 +15,8 @@
 #include "server/lab/world/disk.h"
 #include "server/order/hints.h"
 
+enum { LOOK_MS = 1000 }; /* at least so often an instance looks for holds */
+
 struct process {
     const struct world *world;
     struct config config;
@@ -65,6 +67,46 @@ static void close_locks(void)
     process.app.locks = NULL;
 }
 
+/* Where time passes until something must be paid the committer remembers when, by the
+ * clock of a schedule: its store is of that schedule. Else it is the process's. */
+static bool is_store_short_lived(void)
+{
+    return process.actors[0].scene->pay_within_s > 0;
+}
+
+/* False: a line says why. */
+static bool open_store(void)
+{
+    struct store_error error = {""};
+    struct store_options options = {.url = process.world->db_url,
+                                    .shared = true,
+                                    .look_ms =
+                                        is_store_short_lived() ? LOOK_MS : 0,
+                                    .on_step = watch_store};
+    bool good;
+
+    watch_batched = false; /* it is opened without steps */
+    good = store_open(&options, &process.app.store, &error) == STORE_OK;
+    for (unsigned i = 0; i < process.actors_n && good; i++)
+        good = store_reader_open(process.app.store,
+                                 &process.actors[i].worker.reader,
+                                 &error) == STORE_OK;
+    watch_batched = process.actors[0].scene->batched;
+    if (!good)
+        turns_note("the store cannot be opened: %s", error.text);
+    return good;
+}
+
+static void close_store(void)
+{
+    for (unsigned i = 0; i < process.actors_n; i++) {
+        store_reader_close(process.actors[i].worker.reader);
+        process.actors[i].worker.reader = NULL;
+    }
+    store_close(process.app.store);
+    process.app.store = NULL;
+}
+
 /* From its beginning to its end. */
 static void run(struct program_actor *actor)
 {
@@ -78,6 +120,8 @@ static void run(struct program_actor *actor)
     lane->floor = 0;
     memset(lane->holds, 0, sizeof(lane->holds));
     lane->phase = PAGE_RUNS;
+    if (!process.app.store && !open_store())
+        turns_park(PAGE_TROUBLE);
     if (!process.app.locks) {
         (void)eventfd_read(process.stop_fd, &stops);
         atomic_store(&process.intake.depth, 0);
@@ -113,6 +157,7 @@ static void fill_config(struct config *config, const struct stage_scene *scene)
     config->lock_lease_ms = scene->lease_ms;
     config->lock_max_hold_ms =
         scene->max_hold_ms > 0 ? scene->max_hold_ms : 60000;
+    config->lock_per = scene->lock_per;
     config->deduct = scene->deduct;
     config->orders = scene->batched ? ORDERS_BATCHED : ORDERS_ONE_BY_ONE;
     config->workers = 1;
@@ -121,9 +166,8 @@ static void fill_config(struct config *config, const struct stage_scene *scene)
     config->request_deadline_ms = 120000;
 }
 
-static bool open_actor(struct program_actor *actor,
-                       const struct stage_scene *scene, unsigned index,
-                       struct store_error *error)
+static void fill_actor(struct program_actor *actor,
+                       const struct stage_scene *scene, unsigned index)
 {
     *actor = (struct program_actor){
         .index = index,
@@ -134,32 +178,22 @@ static bool open_actor(struct program_actor *actor,
         .app = &process.app,
         .redis_url = redis_proc_url(process.world->nodes[0].redis),
         .db_path = process.world->db_path};
-    return store_reader_open(process.app.store, &actor->worker.reader, error) ==
-           STORE_OK;
 }
 
-/* Client, store and threads live as long as the process. False: a text is in the page. */
+/* They live as long as the process. False: a text is in the page. */
 static bool open_parts(const struct stage_scene *scene, unsigned first)
 {
-    struct store_options store = {
-        .url = process.world->db_url, .shared = true, .on_step = watch_store};
-    struct store_error error = {""};
     struct app *app = &process.app;
-    bool good;
 
     app->config = &process.config;
     app->metrics = metrics_new();
     process.intake.app = app;
     process.actors_n = scene->one_process ? scene->buyers : 1;
-    good = app->metrics &&
+    for (unsigned i = 0; i < process.actors_n; i++)
+        fill_actor(&process.actors[i], scene, first + i);
+    return app->metrics &&
            (!process.world->has_disk || disk_watch(process.world->db_path)) &&
-           store_open(&store, &app->store, &error) == STORE_OK;
-    for (unsigned i = 0; i < process.actors_n && good; i++)
-        good = open_actor(&process.actors[i], scene, first + i, &error);
-    if (good)
-        return true;
-    turns_note("the store cannot be opened: %s", error.text);
-    return false;
+           (is_store_short_lived() || open_store());
 }
 
 _Noreturn void actor_main(const struct world *world, unsigned first,
@@ -179,9 +213,10 @@ _Noreturn void actor_main(const struct world *world, unsigned first,
     for (unsigned i = 0; i < world->nodes_n; i++)
         watch_nodes[i] = redis_proc_url(world->nodes[i].redis);
     turns_begin(board, &board->pages[first], process.stop_fd);
-    if (!open_parts(scene, first))
+    if (!open_parts(scene, first)) {
+        turns_note("its parts cannot be opened");
         turns_park(PAGE_TROUBLE);
-    watch_batched = scene->batched; /* the store was opened without steps */
+    }
     for (unsigned i = 1; i < process.actors_n; i++)
         (void)pthread_create(&thread, NULL, run_lane, &process.actors[i]);
     for (;;) {
@@ -192,5 +227,7 @@ _Noreturn void actor_main(const struct world *world, unsigned first,
             turns_park(PAGE_DONE);
         turns_await_lanes();
         close_locks();
+        if (is_store_short_lived())
+            close_store();
     }
 }

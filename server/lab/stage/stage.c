@@ -91,6 +91,11 @@ static bool has_lock(const struct stage_scene *scene, char *error, size_t size)
         (void)snprintf(error, size,
                        "an instance that sells in batches is a "
                        "process, and deducts guarded");
+    else if (scene->lock_per == LOCK_PER_USER &&
+             (scene->batched || info->capabilities & DLOCK_CAP_FENCED))
+        (void)snprintf(error, size,
+                       "a lock per user has no tokens, and is of orders one by "
+                       "one");
     else if (scene->buyers < 1 || scene->buyers > STAGE_ACTORS_MAX)
         (void)snprintf(error, size, "1 to %d buyers", STAGE_ACTORS_MAX);
     else
@@ -228,6 +233,8 @@ static bool begin(struct stage *stage)
     stage->written = PAGE_HASH_SEED;
     stage->counted = 0;
     stage->orders = 0;
+    stage->holds_at = 0;
+    stage->holds_n = 0;
     stage->unread = true;
     for (unsigned i = 0; i < stage->scene.buyers; i++) {
         struct stage_part *part = &stage->parts[i];

@@ -53,9 +53,12 @@
  *     aw   the next step of a's watchdog, when that is due
  *     ai   an order comes in at instance a; after the last one it stops
  *     al   instance a does something about a lock, although a batch is under way
+ *     ae   a's committer looks for orders that were not paid in time, when that
+ *          is due, and gives their units back
  *     a!   a's process dies
  *     L    the lease of the lock ends, by all clocks; of several the next one
  *     F    Redis forgets all it knows
+ *     H    the time runs out in which an order must be paid; of several the next one
  * With one server that has a replica:
  *     R    the replica lags: what is written from now on it does not get
  *     P    the server dies, and the replica is promoted in its place
@@ -68,8 +71,8 @@
  * Time
  * ----
  * One clock for all, also the redis-server's. L sets it to the end of the lock's
- * lease, a+ to the end of a's wait, aw to when the watchdog is due. Steps and naps
- * take no time. Nothing sleeps.
+ * lease, H to the end of the time to pay, a+ to the end of a's wait, aw to when the
+ * watchdog is due. Steps and naps take no time. Nothing sleeps.
  */
 #ifndef STAGE_H
 #define STAGE_H
@@ -104,7 +107,8 @@ struct stage_role {
 /* A scene: all that is on the stage. The stage copies it, and goes on using its texts. */
 struct stage_scene {
     const char *lock;
-    unsigned buyers; /* actors, whatever they do */
+    enum config_lock_per lock_per; /* of orders */
+    unsigned buyers;               /* actors, whatever they do */
     struct stage_role roles[STAGE_ACTORS_MAX];
     bool one_process;
     bool batched;   /* all actors are instances, see above */
@@ -113,6 +117,8 @@ struct stage_scene {
     int64_t products; /* each with the stock below; 0 = 1 */
     int64_t segments; /* of each product; 0 = 1 */
     int64_t limit;    /* units of a product that a user may buy; 0 = any */
+    int64_t
+        pay_within_s; /* time in which an order must be paid; 0 = it need not */
     enum config_deduct deduct;
     int64_t stock;    /* of each product */
     int64_t quantity; /* of each order */
@@ -130,8 +136,8 @@ struct stage_scene {
 
 struct stage_move {
     signed char actor; /* from 0; -1 = the world; -2 = server 1, ... */
-    char kind; /* 's' a step; '~' '^' '-' 'x' '+' 'w' 'i' 'l' '!'; of the
-                  world: '^' 'L' 'F' 'R' 'P'; of a server: 'L' 'F' '!' */
+    char kind; /* 's' a step; '~' '^' '-' 'x' '+' 'w' 'e' 'i' 'l' '!'; of the
+                  world: '^' 'L' 'F' 'H' 'R' 'P'; of a server: 'L' 'F' '!' */
 };
 
 /* A line of what has happened. */
@@ -152,6 +158,8 @@ struct stage_step {
 #define STAGE_FAULT_MAP(X)                                                     \
     X(STAGE_OVERSOLD, "oversold", "more units were sold than there were")      \
     X(STAGE_LEDGER, "ledger", "the ledger does not add up")                    \
+    X(STAGE_UNSETTLED, "unsettled",                                            \
+      "an order is paid and given back, or neither held nor paid")             \
     X(STAGE_STALE, "stale-write", "an order was written under an old token")   \
     X(STAGE_FOREIGN, "foreign-release", "somebody else's lock was released")   \
     X(STAGE_FOREVER, "left-for-ever",                                          \

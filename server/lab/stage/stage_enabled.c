@@ -96,6 +96,44 @@ int stage_keeper_thread(const struct stage *stage, unsigned actor)
     return -1;
 }
 
+/* Whoever began first in a process moves it. */
+int stage_committer_thread(const struct stage *stage, unsigned actor)
+{
+    const struct page *page = stage_page(stage, actor);
+
+    if (stage->parts[actor].is_dead || !stage->parts[actor].has_begun)
+        return -1;
+    for (unsigned i = 0; i < actor; i++)
+        if (stage_page(stage, i) == page && stage->parts[i].has_begun)
+            return -1;
+    for (unsigned i = 0; i < page->threads_n; i++)
+        if (strcmp(page->threads[i].name, "committer") == 0 &&
+            page->threads[i].wait == PAGE_TIMED)
+            return (int)i;
+    return -1;
+}
+
+/* Where its store is opened for the schedule it would wait for who is in a transaction. */
+static bool may_begin(const struct stage *stage, unsigned actor)
+{
+    return !stage->parts[actor].has_begun &&
+           (stage->scene.pay_within_s == 0 || !is_kept_out(stage, actor));
+}
+
+/* A process goes on when its program is over; but an instance that has stopped has
+ * nobody to make the steps of its batch. */
+static bool may_expire(const struct stage *stage, unsigned actor)
+{
+    int thread =
+        stage->scene.pay_within_s > 0 &&
+                (!stage->scene.batched || stage_is_playing(stage, actor))
+            ? stage_committer_thread(stage, actor)
+            : -1;
+
+    return thread >= 0 && stage_page(stage, actor)->threads[thread].until_us <=
+                              atomic_load(&stage->board->now_us);
+}
+
 /* Its program is over, and its process goes on keeping what was not given back. */
 static bool keeps_on(const struct stage *stage, unsigned actor)
 {
@@ -161,6 +199,34 @@ static bool may_fail(const struct page_thread *step)
            (step->part == PAGE_WHOLE || step->part == PAGE_COMMITS);
 }
 
+/* Adds those of the world and its servers to the N that there are. */
+static size_t add_world(struct stage *stage,
+                        struct stage_move moves[STAGE_ENABLED_MAX], size_t n)
+{
+    if (stage->late_n > 0)
+        moves[n++] = (struct stage_move){-1, '^'};
+    if (stage_next_lease(stage))
+        moves[n++] = (struct stage_move){-1, 'L'};
+    if (stage_next_payment(stage) != 0)
+        moves[n++] = (struct stage_move){-1, 'H'};
+    if (stage->look.keys[0] != '\0')
+        moves[n++] = (struct stage_move){-1, 'F'};
+    if (stage->world.replica.is_linked)
+        moves[n++] = (struct stage_move){-1, 'R'};
+    if (stage->world.replica.is_there && !stage->world.replica.is_promoted)
+        moves[n++] = (struct stage_move){-1, 'P'};
+    for (unsigned i = 0; i < stage->world.nodes_n && stage->world.nodes_n > 1;
+         i++) {
+        signed char node = (signed char)(-2 - (int)i);
+
+        if (stage_node_lease(stage, i) != 0)
+            for (const char *kind = "LF"; *kind; kind++)
+                moves[n++] = (struct stage_move){node, *kind};
+        moves[n++] = (struct stage_move){node, '!'};
+    }
+    return n;
+}
+
 size_t stage_enabled(struct stage *stage,
                      struct stage_move moves[STAGE_ENABLED_MAX])
 {
@@ -175,8 +241,10 @@ size_t stage_enabled(struct stage *stage,
                 ? &page->threads[thread]
                 : NULL;
 
+        if (may_expire(stage, i))
+            moves[n++] = (struct stage_move){actor, 'e'};
         if (stage->scene.batched && !stage->parts[i].is_dead &&
-            (!stage->parts[i].has_begun ||
+            (may_begin(stage, i) ||
              (stage_is_playing(stage, i) && stage_has_news(stage, i))))
             moves[n++] = (struct stage_move){actor, 'i'};
         if (!stage->parts[i].is_dead && !stage->parts[i].has_begun) {
@@ -210,24 +278,5 @@ size_t stage_enabled(struct stage *stage,
             moves[n++] = (struct stage_move){actor, 'w'};
         moves[n++] = (struct stage_move){actor, '!'};
     }
-    if (stage->late_n > 0)
-        moves[n++] = (struct stage_move){-1, '^'};
-    if (stage_next_lease(stage))
-        moves[n++] = (struct stage_move){-1, 'L'};
-    if (stage->look.keys[0] != '\0')
-        moves[n++] = (struct stage_move){-1, 'F'};
-    if (stage->world.replica.is_linked)
-        moves[n++] = (struct stage_move){-1, 'R'};
-    if (stage->world.replica.is_there && !stage->world.replica.is_promoted)
-        moves[n++] = (struct stage_move){-1, 'P'};
-    for (unsigned i = 0; i < stage->world.nodes_n && stage->world.nodes_n > 1;
-         i++) {
-        signed char node = (signed char)(-2 - (int)i);
-
-        if (stage_node_lease(stage, i) != 0)
-            for (const char *kind = "LF"; *kind; kind++)
-                moves[n++] = (struct stage_move){node, *kind};
-        moves[n++] = (struct stage_move){node, '!'};
-    }
-    return n;
+    return add_world(stage, moves, n);
 }

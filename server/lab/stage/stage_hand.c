@@ -97,6 +97,9 @@ static void note_written(struct stage *stage, const struct stage_step *step)
         return;
     stage->written = stage_hash_text(stage->written, step->sent);
     stage->written = stage_hash_text(stage->written, step->reply);
+    if (stage->scene.pay_within_s > 0) /* what is written has the time in it */
+        stage->written =
+            page_hash(stage->written, &step->at_us, sizeof(step->at_us));
     stage->unread = true;
     stage->orders += strcmp(step->name, "naive-insert") == 0 ||
                      strcmp(step->name, "place") == 0 ||

@@ -15,6 +15,11 @@ static bool has_phantoms(const struct store_audit *audit)
     return audit->phantom > audit->oversold;
 }
 
+static bool has_unsettled(const struct store_audit *audit)
+{
+    return audit->unsettled > 0;
+}
+
 static bool has_old_tokens(const struct store_audit *audit)
 {
     return audit->fence_regressions > 0;
@@ -44,9 +49,9 @@ unsigned ledger_faults(const struct store_audit *audit)
         enum stage_fault fault;
         bool (*is_broken)(const struct store_audit *audit);
     } rules[] = {
-        {STAGE_OVERSOLD, is_oversold}, {STAGE_LEDGER, has_phantoms},
-        {STAGE_STALE, has_old_tokens}, {STAGE_TWICE, has_duplicates},
-        {STAGE_LIMIT, is_over_limit},
+        {STAGE_OVERSOLD, is_oversold},    {STAGE_LEDGER, has_phantoms},
+        {STAGE_UNSETTLED, has_unsettled}, {STAGE_STALE, has_old_tokens},
+        {STAGE_TWICE, has_duplicates},    {STAGE_LIMIT, is_over_limit},
     };
     unsigned faults = 0;
 

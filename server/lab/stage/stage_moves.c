@@ -42,7 +42,7 @@ static bool parse_one(const char **text, struct stage_move *move)
     char first = *(*text)++;
 
     *move = (struct stage_move){.actor = -1, .kind = first};
-    if (strchr("^LFRP", first))
+    if (strchr("^LFHRP", first))
         return true;
     if (first >= '1' && first <= '0' + PAGE_NODES_MAX && **text != '\0' &&
         strchr("LF!", **text)) {
@@ -54,7 +54,7 @@ static bool parse_one(const char **text, struct stage_move *move)
         return false;
     *move =
         (struct stage_move){.actor = (signed char)(first - 'a'), .kind = 's'};
-    if (**text != '\0' && strchr("~^-x+wil!", **text))
+    if (**text != '\0' && strchr("~^-x+weil!", **text))
         move->kind = *(*text)++;
     return true;
 }
@@ -79,8 +79,8 @@ int stage_parse(const char *text, struct stage_move moves[STAGE_MOVES_MAX],
         if (!parse_one(&at, &moves[n++])) {
             (void)snprintf(
                 error, error_size,
-                "'%.8s' is not a move: a b c d, with ~ ^ - x + w i l or ! "
-                "behind it, or ^ L F R P, or 1L 2L 1! 2F ...",
+                "'%.8s' is not a move: a b c d, with ~ ^ - x + w e i l or ! "
+                "behind it, or ^ L F H R P, or 1L 2L 1! 2F ...",
                 begin);
             return -1;
         }
@@ -227,6 +227,21 @@ static bool keep(struct stage *stage, unsigned actor)
     return true;
 }
 
+/* The committer looks what is overdue. An instance only begins its batch with it. */
+static bool expire(struct stage *stage, unsigned actor)
+{
+    unsigned thread = (unsigned)stage_committer_thread(stage, actor);
+    size_t steps_n = stage->steps_n;
+
+    if (!stage_hand(stage, actor, PAGE_TIME, thread, PAGE_OK))
+        return false;
+    if (stage->steps_n == steps_n)
+        stage_tell(stage, (int)actor, "",
+                   stage->scene.batched ? "looks for what was not paid in time"
+                                        : "nothing is overdue");
+    return true;
+}
+
 /* The command that was held up first reaches its server. */
 static bool deliver(struct stage *stage)
 {
@@ -295,6 +310,8 @@ static bool act(struct stage *stage, struct stage_move move)
         return end_wait(stage, actor);
     case 'w':
         return keep(stage, actor);
+    case 'e':
+        return expire(stage, actor);
     case 'i':
         return bring_news(stage, actor);
     case '!':
@@ -305,6 +322,10 @@ static bool act(struct stage *stage, struct stage_move move)
     case 'L':
         stage_pass(stage, stage_next_lease(stage)->ends_us + 1000);
         stage_tell(stage, -1, "", "the lease ends");
+        return true;
+    case 'H':
+        stage_pass(stage, stage_next_payment(stage));
+        stage_tell(stage, -1, "", "the time to pay runs out");
         return true;
     case 'R':
         stage_tell(stage, -1, "", "the replica lags from now on");
@@ -352,7 +373,7 @@ bool stage_move(struct stage *stage, struct stage_move move, char *error,
     stage->moves_n++;
     remember(stage, move);
     stage->kind = move.kind;
-    stage->touched = !strchr("s~-xil", move.kind);
+    stage->touched = !strchr("s~-xeil", move.kind);
     stage->posted = stage->is_delivery = false;
     for (unsigned i = 0; i < stage->scene.buyers; i++)
         stage_lane(stage, i)->lost[0] = stage_lane(stage, i)->gave[0] = '\0';

@@ -139,6 +139,16 @@ static bool set_deduct(struct stage_scene *scene, const char *arg, char *error,
            fail(error, size, "deduct takes naive or guarded");
 }
 
+static bool set_lock_per(struct stage_scene *scene, const char *arg,
+                         char *error, size_t size)
+{
+    bool user = strcmp(arg, "user") == 0;
+
+    scene->lock_per = user ? LOCK_PER_USER : LOCK_PER_PRODUCT;
+    return user || strcmp(arg, "product") == 0 ||
+           fail(error, size, "lock-per takes product or user");
+}
+
 static bool set_number(struct stage_scene *scene, const char *name,
                        const char *arg, char *error, size_t size)
 {
@@ -156,6 +166,7 @@ static bool set_number(struct stage_scene *scene, const char *name,
         {"products", &scene->products, 1, 10},
         {"segments", &scene->segments, 1, 8},
         {"limit", &scene->limit, 0, 1000},
+        {"pay-within", &scene->pay_within_s, 0, 3600},
         {"max-hold-ms", &scene->max_hold_ms, 0, 3600000},
     };
     bool good = fail(error, size, "%s is no setting of the stage", name);
@@ -173,6 +184,8 @@ bool stage_options_set(struct stage_scene *scene, const char *name, char *arg,
 {
     if (strcmp(name, "deduct") == 0)
         return set_deduct(scene, arg, error, error_size);
+    if (strcmp(name, "lock-per") == 0)
+        return set_lock_per(scene, arg, error, error_size);
     if (strcmp(name, "programs") == 0)
         return set_programs(scene, arg, error, error_size);
     if (strcmp(name, "one-process") == 0)

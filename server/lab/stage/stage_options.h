@@ -18,10 +18,12 @@ bool stage_options_set(struct stage_scene *scene, const char *name, char *arg,
         {"stock", required_argument, NULL, 'c'},                               \
         {"quantity", required_argument, NULL, 'c'},                            \
         {"deduct", required_argument, NULL, 'c'},                              \
+        {"lock-per", required_argument, NULL, 'c'},                            \
         {"wait-ms", required_argument, NULL, 'c'},                             \
         {"products", required_argument, NULL, 'c'},                            \
         {"segments", required_argument, NULL, 'c'},                            \
         {"limit", required_argument, NULL, 'c'},                               \
+        {"pay-within", required_argument, NULL, 'c'},                          \
         {"max-hold-ms", required_argument, NULL, 'c'},                         \
         {"programs", required_argument, NULL, 'c'},                            \
         {"one-process", no_argument, NULL, 'c'},                               \
@@ -38,6 +40,8 @@ bool stage_options_set(struct stage_scene *scene, const char *name, char *arg,
     "  --deduct naive|guarded\n"                                               \
     "                   how stock is deducted [naive: the lock alone "         \
     "decides]\n"                                                               \
+    "  --lock-per product|user\n"                                              \
+    "                   what the lock of an order is named after [product]\n"  \
     "  --wait-ms N, --lease-ms N\n"                                            \
     "                   as stockade serve's --lock-wait-ms [30000] and\n"      \
     "                   --lock-lease-ms [0]\n"                                 \
@@ -46,6 +50,8 @@ bool stage_options_set(struct stage_scene *scene, const char *name, char *arg,
     "                   order:user=5:key=k (product, other, quantity, "        \
     "segments)\n"                                                              \
     "  --limit N        units that one user may buy [0: any]\n"                \
+    "  --pay-within N   seconds in which an order must be paid [0: it need "   \
+    "not]\n"                                                                   \
     "  --max-hold-ms N  how long a watchdog renews a lock [60000]\n"           \
     "  --one-process    all actors are threads of one process\n"               \
     "  --batched        each is an instance that sells in batches, guarded, "  \

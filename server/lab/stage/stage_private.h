@@ -9,7 +9,7 @@
 
 #include "server/lab/world/world.h"
 
-enum { STAGE_LATE_MAX = 8, STAGE_PRODUCTS_N = 12 };
+enum { STAGE_LATE_MAX = 8, STAGE_PRODUCTS_N = 12, STAGE_HOLDS_MAX = 8 };
 
 /* A command that is held up in the network. */
 struct stage_late {
@@ -115,6 +115,9 @@ struct stage {
     uint64_t first_token;             /* that was granted; 0 = none yet */
     unsigned insiders; /* a bit for each who shares a lock with another */
     unsigned stocks[STAGE_PRODUCTS_N]; /* the version of each product's stock */
+    uint64_t holds_at; /* the hash `written` when these were read: */
+    uint64_t pay_until_us[STAGE_HOLDS_MAX]; /* of orders that are not paid */
+    unsigned holds_n;
     struct store_audit audit;
     char error[200]; /* the stage itself is broken: why */
 };
@@ -137,6 +140,9 @@ const struct page_thread *stage_main_thread(const struct stage *stage,
 
 /* The lease that ends next; NULL: there is none that ends. */
 struct stage_lock *stage_next_lease(struct stage *stage);
+
+/* When the time to pay of the next order runs out; 0: nobody has to pay. */
+uint64_t stage_next_payment(struct stage *stage);
 
 /* When the next one ends on NODE; 0: there is none. */
 uint64_t stage_node_lease(const struct stage *stage, unsigned node);
@@ -224,12 +230,13 @@ void stage_kill(struct stage *stage, unsigned actor);
 
 /* An actor's thread that makes the next step; the one that would make it without the
  * first; the one that is about to begin a transaction, even if another actor is in
- * one; its watchdog's, due or not; the one whose wait ends by time. -1: there is
- * none. */
+ * one; its watchdog's, due or not; its committer's, if that waits for a time; the
+ * one whose wait ends by time. -1: there is none. */
 int stage_stepping_thread(const struct stage *stage, unsigned actor);
 int stage_second_thread(const struct stage *stage, unsigned actor);
 int stage_opening_thread(const struct stage *stage, unsigned actor);
 int stage_keeper_thread(const struct stage *stage, unsigned actor);
+int stage_committer_thread(const struct stage *stage, unsigned actor);
 int stage_waiting_thread(const struct stage *stage, unsigned actor);
 
 /* Whether the main thread of an instance is at a step: an order comes in, or it

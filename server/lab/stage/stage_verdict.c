@@ -80,6 +80,33 @@ static int64_t units_left_of(const struct stage *stage, int64_t product_id)
     return product.stock;
 }
 
+static void note_hold(void *ctx, const struct store_order *order)
+{
+    struct stage *stage = ctx;
+
+    if (order->state == STORE_AWAITING && stage->holds_n < STAGE_HOLDS_MAX)
+        stage->pay_until_us[stage->holds_n++] =
+            (uint64_t)order->pay_until_ms * 1000;
+}
+
+uint64_t stage_next_payment(struct stage *stage)
+{
+    uint64_t now_us = atomic_load(&stage->board->now_us);
+    uint64_t next_us = 0;
+
+    if (stage->scene.pay_within_s > 0 && stage->holds_at != stage->written) {
+        stage->holds_n = 0;
+        (void)store_order_list(stage->world.reader, 0, STAGE_HOLDS_MAX,
+                               note_hold, stage, NULL);
+        stage->holds_at = stage->written;
+    }
+    for (unsigned i = 0; i < stage->holds_n; i++)
+        if (stage->pay_until_us[i] > now_us &&
+            (next_us == 0 || stage->pay_until_us[i] < next_us))
+            next_us = stage->pay_until_us[i];
+    return next_us;
+}
+
 /* ---- what broke --------------------------------------------------------- */
 
 bool stage_is_over(const struct stage *stage)
@@ -97,7 +124,7 @@ static bool is_stuck(struct stage *stage)
     size_t n = stage_enabled(stage, moves);
 
     for (size_t i = 0; i < n; i++)
-        if (moves[i].kind != '!' && moves[i].kind != 'F')
+        if (!strchr("!FHe", moves[i].kind))
             return false;
     return !stage_is_over(stage);
 }
@@ -139,7 +166,7 @@ static bool may_rise(const struct stage *stage)
     for (unsigned i = 0; i < stage->scene.buyers; i++)
         if (program_find(stage_role(&stage->scene, i).program)->orders == 0)
             return true;
-    return stage->audit.cancelled > 0;
+    return stage->audit.cancelled + stage->audit.expired > 0;
 }
 
 /* Refused as sold out, though its key has its order. */
@@ -170,7 +197,8 @@ static bool has_lost_one(struct stage *stage)
     for (unsigned i = 0; i < stage->scene.buyers; i++)
         if (stage->parts[i].has_begun)
             acknowledged += stage_lane(stage, i)->placed_n;
-    return stage->audit.orders + stage->audit.cancelled < acknowledged;
+    return stage->audit.orders + stage->audit.cancelled + stage->audit.expired <
+           acknowledged;
 }
 
 /* Told that it has an order, which is of another. */

@@ -55,6 +55,7 @@ static uint64_t hash_actor(const struct stage *stage, unsigned actor,
     const struct stage_part *part = &stage->parts[actor];
     const struct page *page = stage_page(stage, actor);
     const struct page_lane *lane = stage_lane(stage, actor);
+    int committer = stage_committer_thread(stage, actor);
 
     hash = hash_number(hash, part->is_dead);
     hash = hash_number(hash, part->has_begun);
@@ -68,6 +69,8 @@ static uint64_t hash_actor(const struct stage *stage, unsigned actor,
     hash = hash_number(hash, part->saw_short);
     hash = hash_number(hash, lane->answered ? 1 + (uint64_t)lane->outcome : 0);
     hash = hash_number(hash, lane->placed_n);
+    hash = hash_number(hash,
+                       committer >= 0 ? page->threads[committer].until_us : 0);
     if (!stage_is_playing(stage, actor) && stage_held(stage, actor) == 0 &&
         !stage->scene.one_process)
         return hash;

@@ -171,20 +171,24 @@ static bool can_go_on(struct thread *thread)
     return thread->state == READY || (thread->state == STEP && ending);
 }
 
-/* At the end of a schedule no move makes time pass: the first thread that waits for
- * a time has waited for it. That is the one which runs the program. */
+/* At the end of a schedule no move makes time pass: the thread whose time comes first
+ * has waited for it. One that waits again and again must not keep the others waiting. */
 static struct thread *end_a_wait(void)
 {
+    struct thread *first = NULL;
+
     for (struct thread *each = turns_threads;
          each < turns_threads + THREADS_MAX; each++)
         if ((each->state == COND || each->state == SLEEP ||
              each->state == POLL) &&
-            each->until_us != PAGE_NEVER) {
-            turns_now_at_least(each->until_us);
-            each->timed_out = true;
-            return each;
-        }
-    return NULL;
+            each->until_us != PAGE_NEVER &&
+            (!first || each->until_us < first->until_us))
+            first = each;
+    if (first) {
+        turns_now_at_least(first->until_us);
+        first->timed_out = true;
+    }
+    return first;
 }
 
 static struct thread *next_thread(void)

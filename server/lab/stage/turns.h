@@ -45,6 +45,10 @@ enum page_verdict turns_step(const struct page_thread *step);
  * verdict that it was let go with. */
 enum page_verdict turns_stepped(unsigned node, const char *reply);
 
+/* A step that came along with the one under way: nobody lets it go, and its record is
+ * that of any other. */
+void turns_came_along(const struct page_thread *step, const char *reply);
+
 /* Before and after a command that is no step for the stage: it is sent at once. */
 void turns_step_aside(void);
 void turns_stepped_aside(void);

@@ -70,9 +70,8 @@ static void tell_sent(const struct page_thread *step, char text[], size_t size)
     }
 }
 
-static void tell_step(unsigned node, const char *reply)
+static void tell(const struct open_step *step, unsigned node, const char *reply)
 {
-    const struct open_step *step = &turns_self->open[node];
     struct page_record *record = new_record();
 
     memcpy(record->step, step->step, sizeof(record->step));
@@ -85,6 +84,15 @@ static void tell_step(unsigned node, const char *reply)
     (void)snprintf(record->reply, sizeof(record->reply), "%s", reply);
 }
 
+static void take_step(const struct page_thread *step, struct open_step *open)
+{
+    memcpy(open->step, step->step, sizeof(open->step));
+    memcpy(open->key, step->key, sizeof(open->key));
+    tell_sent(step, open->sent, sizeof(open->sent));
+    open->is_sql = step->is_sql;
+    open->is_local = step->is_local;
+}
+
 /* Several servers are asked at once: the next before the last has answered. */
 enum page_verdict turns_step(const struct page_thread *step)
 {
@@ -95,19 +103,27 @@ enum page_verdict turns_step(const struct page_thread *step)
         return PAGE_HOLD;
     }
     if (turns_self->open_n > 0)
-        tell_step(turns_self->shown.node, "(sent)");
+        tell(&turns_self->open[turns_self->shown.node], turns_self->shown.node,
+             "(sent)");
     turns_self->shown = *step;
     turns_block(STEP, NULL, PAGE_NEVER);
     if (turns_ending())
         return PAGE_HOLD;
     turns_self->open_n++;
-    memcpy(open->step, step->step, sizeof(open->step));
-    memcpy(open->key, step->key, sizeof(open->key));
-    tell_sent(step, open->sent, sizeof(open->sent));
-    open->is_sql = step->is_sql;
-    open->is_local = step->is_local;
+    take_step(step, open);
     open->verdict = turns_self->verdict;
     return open->verdict;
+}
+
+void turns_came_along(const struct page_thread *step, const char *reply)
+{
+    struct open_step open;
+
+    if (turns_ending())
+        return;
+    take_step(step, &open);
+    turns_hear(reply, strlen(reply) + 1);
+    tell(&open, 0, reply);
 }
 
 void turns_step_aside(void)
@@ -127,7 +143,7 @@ enum page_verdict turns_stepped(unsigned node, const char *reply)
     if (turns_ending())
         return PAGE_OK;
     turns_hear(reply, strlen(reply) + 1);
-    tell_step(node, reply);
+    tell(&turns_self->open[node], node, reply);
     return turns_self->open[node].verdict;
 }
 

@@ -146,6 +146,20 @@ static enum store_verdict inside(const struct store_step *step)
     return !before && watch_takes(PAGE_LOSE) ? STORE_FAIL : STORE_GO;
 }
 
+/* The committer's own: it shares the transaction of a write, or has one by itself. */
+static enum store_verdict note_expiry(const struct store_step *step)
+{
+    struct page_thread shown = {.is_sql = true,
+                                .is_write = true,
+                                .step = "expire",
+                                .words = "give back what was not paid in time",
+                                .words_n = 1};
+
+    if (step->phase == STORE_AFTER)
+        turns_came_along(&shown, step->reply);
+    return STORE_GO;
+}
+
 /* Order by order a transaction is one step. */
 enum store_verdict watch_store(void *ctx, const struct store_step *step)
 {
@@ -159,6 +173,8 @@ enum store_verdict watch_store(void *ctx, const struct store_step *step)
         return watch_batch(step);
     for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
         is_own = is_own || strcmp(step->name, own[i]) == 0;
+    if (strcmp(step->name, "expire") == 0)
+        return note_expiry(step);
     if (!is_own)
         return inside(step);
     if (step->phase == STORE_AFTER) {

@@ -66,6 +66,7 @@ static bool make_database(struct world *world, const struct stage_scene *scene,
     struct store_product product = {.name = "Stage",
                                     .initial = scene->stock,
                                     .limit_per_user = scene->limit,
+                                    .pay_within_s = scene->pay_within_s,
                                     .segments =
                                         scene->segments ? scene->segments : 1};
     int64_t products = scene->products ? scene->products : 1;
