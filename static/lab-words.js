@@ -295,23 +295,3 @@ export const words = {
     ms: '毫秒',
   },
 };
-
-// The one that was chosen here, else the first of the browser's that is there.
-export function firstLanguage() {
-  let kept = null;
-  try {
-    kept = localStorage.getItem('stockade-lab-language');
-  } catch {
-    // No storage: then it is not remembered.
-  }
-  const wanted = navigator.languages.map((each) => each.slice(0, 2)).find((each) => words[each]);
-  return words[kept] ? kept : wanted || 'en';
-}
-
-export function keepLanguage(language) {
-  try {
-    localStorage.setItem('stockade-lab-language', language);
-  } catch {
-    // See above.
-  }
-}

@@ -50,7 +50,7 @@ subtest 'the page and what there is' => sub {
     is $status, 200;
     like $reply->{headers}{'content-security-policy'}, qr/default-src 'none'/;
     unlike $reply->{content}, qr{<script(?! type="module" src=)|\bon\w+=|style=}, 'nothing is inline';
-    ($status, $reply) = ask('GET', $_), is($status, 200, $_) for map { "/$_" } qw(lab.css lab.js lab-beside.js lab-charts.js lab-files.js lab-lanes.js lab-load.js lab-own.js lab-path.js lab-words.js chart.js);
+    ($status, $reply) = ask('GET', $_), is($status, 200, $_) for map { "/$_" } qw(browser.js lab.css lab.js lab-beside.js lab-charts.js lab-files.js lab-lanes.js lab-load.js lab-own.js lab-path.js lab-words.js chart.js);
     ($status, $reply) = ask('GET', '/');
     is $reply->{headers}{location}, '/lab', '/ leads there';
     ($status, my $all) = ask('GET', '/api/lab');
