@@ -96,7 +96,7 @@ function drawAnswer(place, stop, answer, words, faultText) {
   if (answer.answer !== 'breaks' && answer.bounds) place.append(element('p', { class: 'hint', text: answer.bounds }));
   if (answer.answer === 'breaks') {
     place.append(element('p', {}, element('a', {
-      href: `#stop=${stop.id}${answer.choice === '-' ? '' : `&choice=${answer.choice}`}&moves=${answer.schedule.replaceAll(' ', '+')}`, text: words.playIt,
+      href: `#stop=${stop.id}${answer.choice === '-' ? '' : `&choice=${answer.choice}`}&moves=${encodeURIComponent(answer.schedule)}`, text: words.playIt,
     }), ' ', element('code', { text: answer.schedule })));
   }
 }

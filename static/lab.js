@@ -4,7 +4,7 @@
 import { fill, firstLanguage, keepLanguage } from './browser.js';
 import { besideId, besideSaved, drawBeside, followBeside, setBeside, showBeside } from './lab-beside.js';
 import { readFile, saveFile } from './lab-files.js';
-import { drawBoard, drawLanes, element } from './lab-lanes.js';
+import { drawBoard, drawLanes, element, standing } from './lab-lanes.js';
 import { addressOfLoad, drawLoad, endLoad, loadUnderWay, openLoad, runLoad, savedRuns, setRuns } from './lab-load.js';
 import { drawMend, drawStop, drawStops, isBroken, keepBroken, nextOpen, showStill, stateOf } from './lab-path.js';
 import { endSearch, keepOwn, openOwn, ownText, search, startFrom, tellFault } from './lab-own.js';
@@ -148,7 +148,7 @@ function draw() {
 async function take(answer) {
   game = answer;
   const n = game.schedule.split(' ').filter(Boolean).length;
-  inside[n] = game.actors.filter((each) => each.inside).map((each) => each.name);
+  inside[n] = standing(game);
   inside.length = n + 1;
   draw();
   await followBeside(game.schedule, isRenewed(), context());
@@ -220,7 +220,7 @@ async function begin(schedule) {
   if (answer.status !== 200) return;
   await take(answer);
   await setBeside(besideWish(), context());
-  await makeMoves(schedule.split(/[ +]/).filter(Boolean));
+  await makeMoves(schedule.split(' ').filter(Boolean));
 }
 
 // What is wrong with a text stands below it.
@@ -345,7 +345,10 @@ async function openFile() {
 function startLoad() {
   history.replaceState(null, '', `#${addressOfLoad()}`);
   tell('');
-  return runLoad(lab, context()).catch(() => tell(words.gone));
+  return runLoad(lab, context()).catch(() => {
+    stopLoad();
+    tell(words.gone);
+  });
 }
 
 function stopLoad() {
