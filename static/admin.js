@@ -103,8 +103,9 @@ export function wireAdmin(card, id, refresh) {
 function newProduct(form) {
   const body = { name: form.elements.name.value, stock: form.elements.stock.valueAsNumber,
     price_cents: Math.round(form.elements.price.valueAsNumber * 100) };
-  const { limit, opens, ends } = form.elements;
+  const { limit, pay, opens, ends } = form.elements;
   if (limit.value) body.limit_per_user = limit.valueAsNumber;
+  if (pay.value) body.pay_within_s = pay.valueAsNumber;
   if (opens.value) body.opens_at = new Date(opens.value).toISOString();
   if (ends.value) body.ends_at = new Date(ends.value).toISOString();
   return body;
@@ -113,7 +114,9 @@ function newProduct(form) {
 const FAULTS = ['oversold', 'undersold', 'phantom', 'negative', 'stranded', 'duplicates', 'over_limit', 'miscounted', 'fence_regressions', 'unsettled', 'lost'];
 
 function verdict(audit) {
-  if (audit.balanced) return text('balanced', count(audit.sold), count(audit.orders), count(audit.cancelled));
+  const payments = [audit.held, audit.expired, audit.late_payments];
+  const more = payments.some((n) => n > 0) ? ` ${text('payments', ...payments.map(count))}` : '';
+  if (audit.balanced) return text('balanced', count(audit.sold), count(audit.orders), count(audit.cancelled)) + more;
   return text('unbalanced', FAULTS.filter((name) => audit[name]).map((name) => [name, count(audit[name])]));
 }
 verdict.kind = ({ balanced }) => (balanced ? 'yes' : 'no');

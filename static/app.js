@@ -3,10 +3,11 @@
 // the interface in /openapi.json.
 
 import { drawAdmin, drawWords, isAdmin, refreshSegments, wireAdmin, wireAdminPart } from './admin.js';
+import { fill, keep, kept } from './browser.js';
 import { drawLink, follow, refresh } from './live.js';
-import { askOrders, beginOrder, confirmOrder, doubtOrder, drawOrders, forgetOrder } from './orders.js';
-import { count, countdown, explain, money, newKey, noAnswer, now, placeOrder, say, sayAgain, sayLater, setText, sleep, when } from './shop.js';
-import { choose, fill, language, text } from './words.js';
+import { askOrders, beginOrder, confirmOrder, doubtOrder, drawOrders, forgetOrder, tickOrders } from './orders.js';
+import { count, countdown, duration, explain, money, newKey, noAnswer, now, placeOrder, say, sayAgain, sayLater, setText, sleep, when } from './shop.js';
+import { choose, language, text } from './words.js';
 
 const TICK_MS = 250; // of countdowns
 const SOON_MS = 60000; // the last minute before a sale looks like it
@@ -20,7 +21,7 @@ const cards = new Map(); // product id -> {card, product}
 function makeCard(id) {
   const card = $('product').content.firstElementChild.cloneNode(true);
   const button = card.querySelector('.buy button');
-  fill(card);
+  fill(card, text);
   card.id = `product-${id}`;
   card.querySelector('.name').id = `name-${id}`;
   button.id = `order-${id}`;
@@ -41,10 +42,10 @@ function makeCard(id) {
 }
 
 // What can be done with a product now, and what to say of it: words, a clock, a time.
-function saleState({ opens_at: opens, ends_at: ends, stock }, time) {
+function saleState({ opens_at: opens, ends_at: ends, pay_within_s: pay, stock }, time) {
   if (ends && time >= Date.parse(ends)) return ['ended', text('ended', when(ends))];
   if (opens && time < Date.parse(opens)) return ['soon', text('opensIn'), countdown(Date.parse(opens) - time), when(opens)];
-  if (stock <= 0) return ['gone', text('soldOut')];
+  if (stock <= 0) return ['gone', text(pay ? 'soldOutHeld' : 'soldOut')];
   return ['open', ends ? text('until', when(ends)) : ''];
 }
 
@@ -69,11 +70,11 @@ function drawState({ card, product }) {
 function drawCard({ card, product }) {
   const bar = card.querySelector('.bar');
   const share = product.initial ? Math.max(0, product.stock) / product.initial : 0;
-  const limit = product.limit_per_user;
+  const { limit_per_user: limit, pay_within_s: pay } = product;
   setText(card.querySelector('.name'), product.name);
   setText(card.querySelector('.price'), money(product.price_cents));
   setText(card.querySelector('.left'), text('left', count(product.stock), count(product.initial)));
-  setText(card.querySelector('.limit'), limit ? text('each', count(limit)) : '');
+  setText(card.querySelector('.limit'), [limit && text('each', count(limit)), pay && text('payWithin', duration(pay))].filter(Boolean).join(' · '));
   bar.setAttribute('aria-valuemax', Math.max(1, product.initial));
   bar.setAttribute('aria-valuenow', Math.max(0, product.stock));
   bar.setAttribute('aria-valuetext', card.querySelector('.left').textContent);
@@ -110,7 +111,7 @@ function drawProducts({ products, next }) {
 
 // ---- ordering -----------------------------------------------------------------
 
-const ordered = (what, { total_cents: total }) => text('ordered', what, total === null ? '' : money(total));
+const ordered = (what, { state, total_cents: total, pay_until: until }) => text(state === 'awaiting-payment' ? 'reserved' : 'ordered', what, total === null ? '' : money(total), when(until));
 
 // An order in doubt is asked for by its key from now on; see askOrders().
 function resolveDoubt(answer, key, what, reply) {
@@ -140,7 +141,7 @@ async function buy(id) {
   button.dataset.word = 'ordering';
   setText(button, text('ordering'));
   say(answer, () => '', 'wait');
-  remember('user', $('user').value);
+  keep('user', $('user').value);
   beginOrder({ key, product: id, name: product.name, quantity });
   const order = { product_id: id, user_id: Number($('user').value), quantity };
   const { reply, known } = await placeOrder(order, key, (says) => say(answer, says, 'wait'));
@@ -166,7 +167,7 @@ async function buy(id) {
 function speak() {
   document.documentElement.lang = language === 'zh' ? 'zh-CN' : language;
   document.title = text('title');
-  fill(document);
+  fill(document, text);
   for (const id of ['en', 'zh']) $(id).setAttribute('aria-pressed', id === language);
   for (const each of cards.values()) {
     drawCard(each);
@@ -187,21 +188,7 @@ for (const id of ['en', 'zh']) {
 
 // ---- beginning ------------------------------------------------------------------
 
-function remember(name, value) {
-  try {
-    localStorage.setItem(name, value);
-  } catch { /* then it is asked for again */ }
-}
-
-function remembered(name) {
-  try {
-    return localStorage.getItem(name);
-  } catch {
-    return null;
-  }
-}
-
-$('user').value = remembered('user') ?? String(1 + Math.floor(Math.random() * 1e6));
+$('user').value = kept('user') ?? String(1 + Math.floor(Math.random() * 1e6));
 $('buyer').addEventListener('submit', (event) => event.preventDefault());
 $('admin').addEventListener('toggle', () => {
   const { top } = $('admin').getBoundingClientRect();
@@ -211,6 +198,7 @@ $('admin').addEventListener('toggle', () => {
 });
 setInterval(() => {
   cards.forEach(drawState);
+  if (tickOrders()) refresh();
   drawLink();
 }, TICK_MS);
 wireAdminPart(refresh);

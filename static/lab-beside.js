@@ -1,7 +1,7 @@
 // A second lock beside the one that is played: a game of its own, which gets the same
 // moves, where they are possible. A watchdog does not sleep there because the first lock
 // has none: while a lease would end, it has its turns.
-import { drawFacts, drawLanes } from './lab-lanes.js';
+import { drawFacts, drawLanes, standing } from './lab-lanes.js';
 
 const $ = (id) => document.getElementById(id);
 
@@ -11,8 +11,6 @@ let inside = [];
 let made = []; // { move, as }: a move of the first game, and those that were made here
 
 const TURNS = 4; // of a watchdog, until a lease would have ended
-
-const insideOf = (state) => state.actors.filter((each) => each.inside).map((each) => each.name);
 
 export const besideSaved = () => game && { game: { ...game, id: undefined, moves: [] }, inside, made };
 
@@ -42,7 +40,7 @@ export function drawBeside({ words, faultText }) {
 function take(answer) {
   game = answer;
   const n = game.schedule.split(' ').filter(Boolean).length;
-  inside[n] = insideOf(game);
+  inside[n] = standing(game);
   inside.length = n + 1;
 }
 

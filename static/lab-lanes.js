@@ -71,11 +71,23 @@ export function drawBoard(game, words, choose) {
     ...game.moves.filter((each) => !actorOf(each.move)).map((each) => moveButton(each, false, choose)));
 }
 
-// Into PLACE. INSIDE: for each move the actors that were inside after it.
+// How the actors of GAME stand: "a" is inside, "b waits".
+export const standing = ({ actors, moves }) => actors.filter((each) => !each.dead && !each.done)
+  .flatMap(({ name, inside }) => (inside ? [name] : moves.some((each) => each.move === name) ? [] : [`${name} waits`]));
+
+const isUnknown = ({ actor, reply }, name) => actor === name && /^\((?:no reply|held up|not awaited|lost)\)/.test(reply);
+
+function laneOf(now, name, step) {
+  if (isUnknown(step, name)) return 'unknown';
+  if (now.includes(name)) return now.filter((each) => each.length === 1).length > 1 ? 'clash' : 'held';
+  return now.includes(`${name} waits`) ? 'waits' : undefined;
+}
+
+// Into PLACE. INSIDE: for each move how the actors stood after it.
 export function drawLanes(place, game, inside, words) {
   const names = game.actors.map((each) => each.name);
   const moves = game.schedule.split(' ').filter(Boolean);
-  const table = element('table', {}, element('thead', {}, element('tr', {},
+  const table = element('table', {}, element('caption', { text: words.colours }), element('thead', {}, element('tr', {},
     element('th', { scope: 'col', text: words.move }), element('th', { scope: 'col', class: 'ms', text: words.ms }),
     ...names.map((name) => element('th', { scope: 'col', text: name })))));
   const body = element('tbody');
@@ -87,9 +99,7 @@ export function drawLanes(place, game, inside, words) {
       step.move === before ? element('td', { class: 'ms' }) : element('th', { scope: 'row', text: moves[step.move - 1] }),
       element('td', { class: 'ms', text: Math.round(step.at_us / 1000) }));
     for (const name of names) {
-      const cell = element('td', {
-        'data-inside': now.includes(name) && (now.length > 1 ? 'clash' : 'yes'), class: step.actor ? undefined : 'world-step',
-      });
+      const cell = element('td', { 'data-lane': laneOf(now, name, step), class: step.actor ? undefined : 'world-step' });
       if (name === (step.actor ?? names[0])) {
         cell.append(element('span', { text: step.says }));
         if (step.mark) cell.append(element('strong', { class: 'mark', text: step.mark }));

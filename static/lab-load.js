@@ -60,13 +60,12 @@ function wishOf(lab, side, language) {
 // ---- drawing -----------------------------------------------------------------
 
 function lanesOf(run, words) {
-  const actors = [...new Set(run.timeline.map((each) => each.actor).filter(Boolean))].sort();
+  const actors = [...'abcd'].slice(0, run.timeline[0].lanes?.length ?? 0); // of a crowd, and in an old file, there are none
   const names = actors.length ? actors : [''];
   const head = element('tr', {}, element('th', { scope: 'col', class: 'ms', text: words.ms }), ...names.map((name) => element(name ? 'th' : 'td', { scope: name ? 'col' : undefined, text: name })));
-  const rows = run.timeline.map((each) => element('tr', {}, element('td', { class: 'ms', text: each.ms }),
-    ...(each.actor ? names.map((name) => element('td', { text: name === each.actor ? each.text : '' }))
-      : [element('td', { class: 'world-step', colspan: names.length, text: each.text })])));
-  return element('table', {}, element('thead', {}, head), element('tbody', {}, ...rows));
+  const rows = run.timeline.map(({ ms, actor, text, lanes = [] }) => element('tr', {}, element('td', { class: 'ms', text: ms }),
+    ...names.map((name, i) => element('td', { text: name === (actor ?? names[0]) ? text : '', class: actor ? undefined : 'world-step', 'data-lane': lanes[i] || undefined }))));
+  return element('table', {}, ...(actors.length ? [element('caption', { text: words.colours })] : []), element('thead', {}, head), element('tbody', {}, ...rows));
 }
 
 function verdictOf(run, { words, faultText }) {

@@ -1,5 +1,6 @@
 // A lock of the learner's own: its text, which the browser keeps; and the search that
 // judges it, or any other lock, and is watched while it goes on. Knows nothing of games.
+import { keep, kept } from './browser.js';
 import { element } from './lab-lanes.js';
 
 const KEPT = 'stockade-lab-own';
@@ -16,15 +17,9 @@ export const ownText = () => $('own-text').value;
 export function openOwn(locks, text, words) {
   $('own-words').replaceChildren(...words.ownWords.flatMap(([word, means]) => [
     element('dt', {}, element('code', { text: word })), element('dd', { text: means })]));
-  let kept = null;
-  try {
-    kept = localStorage.getItem(KEPT);
-  } catch {
-    // No storage: then it begins anew each time.
-  }
   $('own-from').replaceChildren(...locks.filter((each) => each.text).map((each) => element('option', { text: each.name, title: each.claim })));
   $('own-from').value = 'token';
-  if (text || !ownText()) $('own-text').value = text || kept || textOf(locks);
+  if (text || !ownText()) $('own-text').value = text || kept(KEPT) || textOf(locks);
   tellFault('', words);
 }
 
@@ -37,13 +32,7 @@ function textOf(locks) {
   return locks.find((each) => each.name === $('own-from').value)?.text ?? '';
 }
 
-export function keepOwn() {
-  try {
-    localStorage.setItem(KEPT, ownText());
-  } catch {
-    // See above.
-  }
-}
+export const keepOwn = () => keep(KEPT, ownText());
 
 // "mine.lock:7: 'PXX': ..." stands below the text, whose line is marked.
 export function tellFault(error, words) {

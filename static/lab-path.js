@@ -1,5 +1,6 @@
 // The path: its stops, what the learner has solved of them (kept in this browser), and the
 // judge of what mends a lock. Knows nothing of how a game is played.
+import { keep, kept } from './browser.js';
 import { element } from './lab-lanes.js';
 
 const KEPT = 'stockade-lab-path';
@@ -11,20 +12,15 @@ const letter = (index) => 'abcd'[index];
 // By the name of a stop: { moves, mended }. One without moves was not broken yet.
 function progress() {
   try {
-    return JSON.parse(localStorage.getItem(KEPT)) || {};
+    return JSON.parse(kept(KEPT)) || {};
   } catch {
-    return {}; // No storage, or somebody else's: then nothing is known.
+    return {}; // Somebody else's: then nothing is known.
   }
 }
 
-function keep(stop, news) {
+function keepNews(stop, news) {
   const all = progress();
-  all[stop.name] = { ...all[stop.name], ...news };
-  try {
-    localStorage.setItem(KEPT, JSON.stringify(all));
-  } catch {
-    // See above.
-  }
+  keep(KEPT, JSON.stringify({ ...all, [stop.name]: { ...all[stop.name], ...news } }));
 }
 
 export function isBroken(stop) {
@@ -40,7 +36,7 @@ export function stateOf(stop) {
 // The learner has broken it in N moves.
 export function keepBroken(stop, n) {
   const before = progress()[stop.name]?.moves;
-  if (!before || n < before) keep(stop, { moves: n });
+  if (!before || n < before) keepNews(stop, { moves: n });
 }
 
 // Where a learner goes on: the first that is not solved, or the first of all.
@@ -100,7 +96,7 @@ function drawAnswer(place, stop, answer, words, faultText) {
   if (answer.answer !== 'breaks' && answer.bounds) place.append(element('p', { class: 'hint', text: answer.bounds }));
   if (answer.answer === 'breaks') {
     place.append(element('p', {}, element('a', {
-      href: `#stop=${stop.id}${answer.choice === '-' ? '' : `&choice=${answer.choice}`}&moves=${answer.schedule.replaceAll(' ', '+')}`, text: words.playIt,
+      href: `#stop=${stop.id}${answer.choice === '-' ? '' : `&choice=${answer.choice}`}&moves=${encodeURIComponent(answer.schedule)}`, text: words.playIt,
     }), ' ', element('code', { text: answer.schedule })));
   }
 }
@@ -121,7 +117,7 @@ export function drawMend(stop, isOpen, { words, language, faultText, ask, done }
       button.disabled = false;
       drawAnswer(place, stop, answer, words, faultText);
       if (answer.answer !== 'holds') return;
-      keep(stop, { mended: true });
+      keepNews(stop, { mended: true });
       done();
     });
     return element('li', {}, button, place);

@@ -128,6 +128,7 @@ export const words = {
     units: (left, sold) => `${left} left, ${sold} sold`,
     inside: 'inside',
     waiting: 'waits',
+    colours: 'Green: inside. Red: two inside. Grey, dotted: waits. Amber, double: what came of it is not known.',
     done: 'done',
     dead: 'dead',
     ready: 'can go on',
@@ -274,6 +275,7 @@ export const words = {
     units: (left, sold) => `剩 ${left} 件，售出 ${sold} 件`,
     inside: '在临界区内',
     waiting: '等待',
+    colours: '绿色：在临界区内。红色：两个同时在内。灰色点线：等待。黄色双线：结果未知。',
     done: '已完成',
     dead: '已崩溃',
     ready: '可以继续',
@@ -295,23 +297,3 @@ export const words = {
     ms: '毫秒',
   },
 };
-
-// The one that was chosen here, else the first of the browser's that is there.
-export function firstLanguage() {
-  let kept = null;
-  try {
-    kept = localStorage.getItem('stockade-lab-language');
-  } catch {
-    // No storage: then it is not remembered.
-  }
-  const wanted = navigator.languages.map((each) => each.slice(0, 2)).find((each) => words[each]);
-  return words[kept] ? kept : wanted || 'en';
-}
-
-export function keepLanguage(language) {
-  try {
-    localStorage.setItem('stockade-lab-language', language);
-  } catch {
-    // See above.
-  }
-}

@@ -1,17 +1,18 @@
 // The laboratory in a browser: which game is played, and what the player does. The game
 // itself is a process of the server's: it gets a line for each move, and answers all of
 // the state. The schedule is in the address, so a link or a reload plays it again.
+import { fill, firstLanguage, keepLanguage } from './browser.js';
 import { besideId, besideSaved, drawBeside, followBeside, setBeside, showBeside } from './lab-beside.js';
 import { readFile, saveFile } from './lab-files.js';
-import { drawBoard, drawLanes, element } from './lab-lanes.js';
+import { drawBoard, drawLanes, element, standing } from './lab-lanes.js';
 import { addressOfLoad, drawLoad, endLoad, loadUnderWay, openLoad, runLoad, savedRuns, setRuns } from './lab-load.js';
 import { drawMend, drawStop, drawStops, isBroken, keepBroken, nextOpen, showStill, stateOf } from './lab-path.js';
 import { endSearch, keepOwn, openOwn, ownText, search, startFrom, tellFault } from './lab-own.js';
-import { firstLanguage, keepLanguage, words as allWords } from './lab-words.js';
+import { words as allWords } from './lab-words.js';
 
 const $ = (id) => document.getElementById(id);
 
-let language = firstLanguage();
+let language = firstLanguage(allWords);
 let words = allWords[language];
 let lab = { locks: [], experiments: [], stops: [], faults: {} };
 let stop = null; // of the path; else there is a story, or a lock of one's own choice
@@ -147,7 +148,7 @@ function draw() {
 async function take(answer) {
   game = answer;
   const n = game.schedule.split(' ').filter(Boolean).length;
-  inside[n] = game.actors.filter((each) => each.inside).map((each) => each.name);
+  inside[n] = standing(game);
   inside.length = n + 1;
   draw();
   await followBeside(game.schedule, isRenewed(), context());
@@ -219,7 +220,7 @@ async function begin(schedule) {
   if (answer.status !== 200) return;
   await take(answer);
   await setBeside(besideWish(), context());
-  await makeMoves(schedule.split(/[ +]/).filter(Boolean));
+  await makeMoves(schedule.split(' ').filter(Boolean));
 }
 
 // What is wrong with a text stands below it.
@@ -344,7 +345,10 @@ async function openFile() {
 function startLoad() {
   history.replaceState(null, '', `#${addressOfLoad()}`);
   tell('');
-  return runLoad(lab, context()).catch(() => tell(words.gone));
+  return runLoad(lab, context()).catch(() => {
+    stopLoad();
+    tell(words.gone);
+  });
 }
 
 function stopLoad() {
@@ -356,8 +360,7 @@ function stopLoad() {
 
 function fillWords() {
   document.documentElement.lang = language;
-  for (const each of document.querySelectorAll('[data-word]')) each.textContent = words[each.dataset.word];
-  for (const each of document.querySelectorAll('[data-label]')) each.setAttribute('aria-label', words[each.dataset.label]);
+  fill(document, (name) => words[name]);
   $('en').setAttribute('aria-pressed', language === 'en');
   $('zh').setAttribute('aria-pressed', language === 'zh');
 }

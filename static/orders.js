@@ -1,18 +1,21 @@
 // "Your last orders": the browser keeps their keys, and the shop is asked by key
 // what became of each. A key is kept before its order is sent: whatever happens
-// then, a reload finds out.
+// then, a reload finds out. So is the reference of a payment: a second press of Pay, and
+// one after a reload, is the same payment.
 
-import { call, count, explain, money, noAnswer, say, setText, slug, when } from './shop.js';
+import * as browser from './browser.js';
+import { call, count, countdown, explain, isAnswer, money, newKey, noAnswer, now, say, sayLater, setText, slug, when } from './shop.js';
 import { text } from './words.js';
 
 const ORDERS_MAX = 10;
+const SOON_MS = 60000; // the last minute to pay looks like it
 const LATE_MS = 10000; // so long an order whose reply was lost may still arrive
 const narrow = matchMedia('(max-width: 59.99rem)'); // as in style.css
 
 const items = new Map(); // key -> {element, order (as the shop has it), state, onKnown}
 let memory = null; // the list, if the browser does not store it
 
-// ---- what the browser keeps: {key, product, name, quantity, at}, newest first --------------
+// ---- what the browser keeps: {key, product, name, quantity, at, payment}, newest first ------
 
 function isEntry(entry) {
   return typeof entry?.key === 'string' && typeof entry.name === 'string'
@@ -23,7 +26,7 @@ function isEntry(entry) {
 function kept() {
   if (memory) return memory;
   try {
-    const list = JSON.parse(localStorage.getItem('orders') ?? '[]');
+    const list = JSON.parse(browser.kept('orders') ?? '[]');
     return Array.isArray(list) ? list.filter(isEntry).slice(0, ORDERS_MAX) : [];
   } catch {
     return [];
@@ -32,12 +35,7 @@ function kept() {
 
 function keep(list) {
   const last = list.slice(0, ORDERS_MAX);
-  try {
-    localStorage.setItem('orders', JSON.stringify(last));
-    memory = null;
-  } catch {
-    memory = last; // then they are known until the page is left
-  }
+  memory = browser.keep('orders', JSON.stringify(last)) ? null : last; // else they are known until the page is left
   drawOrders();
 }
 
@@ -50,27 +48,38 @@ const STATES = {
   cancelled: (order) => text('cancelled', when(order.cancelled_at)),
   'awaiting-payment': (order) => text('awaitingPayment', when(order.pay_until)),
   paid: (order) => text('paid', when(order.paid_at)),
-  expired: () => text('expired'),
+  expired: (order) => text('expired', when(order.pay_until)),
   unknown: () => text('unknown'),
 };
 
 function makeItem(entry) {
   const element = document.getElementById('order').content.firstElementChild.cloneNode(true);
   const what = `${count(entry.quantity)} × ${entry.name}`;
-  const item = { element, what, order: null, state: 'asking', onKnown: null };
+  const item = { key: entry.key, element, what, order: null, state: 'asking', onKnown: null };
   element.querySelector('.what').textContent = what;
-  element.querySelector('.cancel').addEventListener('click', () => cancel(item));
+  element.querySelector('.cancel').addEventListener('click', () => act(item, 'cancel', (path) => call('DELETE', path)));
+  element.querySelector('.pay').addEventListener('click', () => act(item, 'pay', (path) => call('POST', `${path}/pay`, { body: { payment: paymentOf(item.key) } })));
   return item;
 }
 
+const leftMs = (order) => Date.parse(order.pay_until) - now();
+
 function drawItem({ element, what, order, state }) {
+  const isHeld = state === 'awaiting-payment';
+  const shown = { pay: isHeld, cancel: isHeld || state === 'placed' };
   element.dataset.state = state;
   setText(element.querySelector('.state'), STATES[state](order));
+  setText(element.querySelector('.due'), isHeld ? countdown(leftMs(order)) : '');
+  element.classList.toggle('soon', isHeld && leftMs(order) <= SOON_MS);
   setText(element.querySelector('.total'), order?.total_cents != null ? money(order.total_cents) : '');
-  const button = element.querySelector('.cancel');
-  button.hidden = state !== 'placed' && state !== 'awaiting-payment';
-  setText(button, text('cancel'));
-  button.setAttribute('aria-label', text('cancelWhat', what));
+  for (const [name, isShown] of Object.entries(shown)) {
+    const button = element.querySelector(`.${name}`);
+    const isLost = !isShown && button === document.activeElement; // the focus, with the button
+    button.hidden = !isShown;
+    setText(button, text(name));
+    button.setAttribute('aria-label', text(`${name}What`, what));
+    if (isLost) element.querySelector('.answer').focus({ preventScroll: true });
+  }
 }
 
 // Beside the products is the list; where there is no room beside, an order stands in its
@@ -103,9 +112,18 @@ export function drawOrders() {
   document.querySelector('.aside').hidden = list.length > 0 && !document.getElementById('orders').children.length;
 }
 
+// An order whose time is over is paid or expired, which is not known yet.
+const stateOf = (order) => (order.state === 'awaiting-payment' && leftMs(order) <= 0 ? 'asking' : order.state);
+
+// What is said when it becomes so, while somebody looks; of a late payment after a reload, too.
+const OUTCOMES = { paid: 'payDone', cancelled: 'cancelDone', expired: 'timeIsUp' };
+
 function settle(key, state, order) {
   const item = items.get(key);
   if (!item) return;
+  if (OUTCOMES[state] && (item.order || order.late_payments)) {
+    sayLater(item.element.querySelector('.answer'), () => text(order.late_payments ? 'payLate' : OUTCOMES[state], item.what), order.late_payments || state === 'expired' ? 'no' : 'yes');
+  }
   Object.assign(item, { state, order });
   drawOrders();
   item.onKnown?.(state, order);
@@ -119,7 +137,7 @@ export function beginOrder(entry) {
   settle(entry.key, 'sending', null);
 }
 
-export const confirmOrder = (key, order) => settle(key, order.state, order);
+export const confirmOrder = (key, order) => settle(key, stateOf(order), order);
 
 export const forgetOrder = (key) => keep(kept().filter((entry) => entry.key !== key));
 
@@ -143,29 +161,57 @@ export async function askOrders() {
   for (const { key, at } of kept()) {
     if (items.get(key)?.state !== 'asking') continue;
     const reply = await call('GET', `/api/orders?key=${encodeURIComponent(key)}`);
-    if (reply.status === 200 && reply.body) settle(key, reply.body.state, reply.body);
+    if (items.get(key)?.state !== 'asking') continue; // a press was answered meanwhile
+    if (reply.status === 200 && reply.body) settle(key, stateOf(reply.body), reply.body);
     else if (slug(reply) !== 'no-such-order') return;
     else if (Date.now() - at > LATE_MS || Date.now() < at) settle(key, 'unknown', null);
   }
 }
 
-async function cancel(item) {
-  const button = item.element.querySelector('.cancel');
+// Each tick. True: the time of one is over, and the shop is to be asked what became of it.
+export function tickOrders() {
+  const held = [...items.values()].filter(({ state }) => state === 'awaiting-payment');
+  for (const item of held) {
+    item.state = stateOf(item.order);
+    drawItem(item);
+  }
+  return held.some(({ state }) => state === 'asking');
+}
+
+// ---- what the customer presses --------------------------------------------------------
+
+function paymentOf(key) {
+  const list = kept();
+  const entry = list.find((each) => each.key === key);
+  if (entry.payment) return entry.payment;
+  entry.payment = newKey();
+  keep(list);
+  return entry.payment;
+}
+
+// Something else has come first; a payment is on record all the same.
+const isLate = (reply) => ['order-expired', 'order-cancelled', 'already-paid'].includes(slug(reply));
+
+// Does what NAME says, and tells at the order how it went.
+async function act(item, name, send) {
+  const button = item.element.querySelector(`.${name}`);
   const answer = item.element.querySelector('.answer');
   if (button.ariaDisabled === 'true') return;
   button.ariaDisabled = 'true';
-  const reply = await call('DELETE', `/api/orders/${encodeURIComponent(item.order.id)}`);
+  const path = `/api/orders/${encodeURIComponent(item.order.id)}`;
+  const reply = await send(path);
   button.ariaDisabled = null;
   if (reply.status === 200 && reply.body) {
-    Object.assign(item, { state: reply.body.state, order: reply.body });
-    say(answer, () => text('cancelDone'), 'yes');
-    answer.focus({ preventScroll: true }); // the button goes
-    drawItem(item);
-  } else if (reply.body) {
-    say(answer, () => text('notCancelled', explain(reply)), 'no');
-  } else {
-    say(answer, () => text('cancelInDoubt', noAnswer(reply)), 'no');
+    settle(item.key, reply.body.state, reply.body);
+    answer.scrollIntoView({ block: 'nearest' });
+    return;
   }
+  if (isAnswer(reply)) say(answer, () => text(name === 'pay' && isLate(reply) ? 'payLate' : `${name}Not`, explain(reply)), 'no');
+  else say(answer, () => text(`${name}InDoubt`, noAnswer(reply)), 'no');
+  if (!isLate(reply)) return;
+  const { status, body } = await call('GET', path); // askOrders() may have asked before this press
+  if (status === 200 && body) settle(item.key, stateOf(body), body);
+  else item.state = 'asking';
 }
 
 addEventListener('storage', drawOrders);

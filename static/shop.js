@@ -84,7 +84,7 @@ export const slug = (reply) => String(reply.body?.type ?? '').replace('urn:stock
 const NOT_NOW = new Set(['too-many-in-flight', 'overloaded', 'lock-timeout', 'lock-unreachable', 'shutting-down']);
 
 // A yes or a no, and not a "not now" or a broken reply.
-const isAnswer = ({ status, body }) => status > 0 && status < 500 && status !== 429 && body !== null;
+export const isAnswer = ({ status, body }) => status > 0 && status < 500 && status !== 429 && body !== null;
 
 // Sends an order until there is an answer. With one key for all tries there is at
 // most one order, however often it is sent. TELL gets a text while it waits.
@@ -124,6 +124,12 @@ export function countdown(ms) {
   const minutes = Math.floor((s % 3600) / 60);
   if (hours >= 48) return text('days', count(Math.floor(hours / 24)));
   return `${hours ? `${hours}:${pad(minutes)}` : minutes}:${pad(s % 60)}`;
+}
+
+// "15 minutes"; in the largest unit of which it is a whole number.
+export function duration(s) {
+  const [unit, n] = [['hour', 3600], ['minute', 60], ['second', 1]].find(([, each]) => s % each === 0);
+  return (s / n).toLocaleString(locale(), { style: 'unit', unit, unitDisplay: 'long' });
 }
 
 export function noAnswer(reply) {

@@ -1,6 +1,6 @@
-// The shop's texts, one table for each language; and which of them is spoken: the one
-// that was chosen here, else the first of the browser's that is there. An
-// element with data-word has a text of the table, one with data-label a name.
+// The shop's texts, one table for each language; and which of them is spoken.
+
+import { firstLanguage, keepLanguage } from './browser.js';
 
 export const words = {
   en: {
@@ -21,15 +21,18 @@ export const words = {
     noOrders: 'None yet. This browser remembers the last ten.',
     left: (n, all) => `${n} of ${all} left`,
     each: (n) => `${n} per customer`,
+    payWithin: (time) => `pay within ${time}`,
     opensIn: 'Opens in',
     days: (n) => `${n} days`,
     until: (time) => `Open until ${time}`,
     ended: (time) => `Ended ${time}`,
     soldOut: 'Sold out',
+    soldOutHeld: 'Sold out. What is not paid in time comes back here.',
     quantity: 'Quantity',
     order: 'Order',
     ordering: 'Ordering',
     ordered: (what, total) => `Ordered: ${what}${total && `, ${total} in all`}.`,
+    reserved: (what, total, time) => `Kept for you until ${time}: ${what}${total && `, ${total} in all`}. It is yours once it is paid.`,
     notOrdered: (why) => `Not ordered: ${why}`,
     noCustomer: 'please give your customer number first.',
     notReached: 'your order did not reach the shop. Please try again.',
@@ -47,12 +50,19 @@ export const words = {
     asking: 'We do not know yet. Asking.',
     placed: (time) => `Ordered ${time}`,
     cancelled: (time) => `Cancelled ${time}`,
-    awaitingPayment: (time) => `To be paid until ${time}`,
+    awaitingPayment: (time) => `To be paid by ${time}`,
     paid: (time) => `Paid ${time}`,
-    expired: 'Not paid in time. It is back in stock.',
+    expired: (time) => `Expired ${time}`,
     unknown: 'Not ordered: the shop does not know this order.',
+    pay: 'Pay',
+    payWhat: (what) => `Pay for ${what}`,
+    payDone: 'Paid. It is yours.',
+    payNot: (why) => `Not paid: ${why}`,
+    payLate: 'Your payment came too late. It is on record, and the shop refunds it.',
+    payInDoubt: (why) => `${why} We do not know whether it is paid. Press again: you pay once only.`,
+    timeIsUp: (what) => `Not paid in time: ${what} is on sale again.`,
     cancelDone: 'Cancelled. It is back in stock.',
-    notCancelled: (why) => `Not cancelled: ${why}`,
+    cancelNot: (why) => `Not cancelled: ${why}`,
     cancelInDoubt: (why) => `${why} We do not know whether it was cancelled. Press again.`,
     administrator: 'Administrator',
     token: 'Admin token',
@@ -63,6 +73,7 @@ export const words = {
     priceIn: 'Price in EUR',
     limit: 'Limit per customer',
     none: 'none',
+    paySeconds: 'Seconds to pay',
     opensAt: 'Opens at',
     endsAt: 'Ends at',
     add: 'Add the product',
@@ -92,6 +103,7 @@ export const words = {
     notDone: (why) => `Not done: ${why}`,
     doneInDoubt: (why) => `${why} We do not know whether it was done.`,
     balanced: (sold, n, cancelled) => `The ledger adds up: ${sold} sold in ${n} orders, ${cancelled} cancelled.`,
+    payments: (held, expired, late) => `Held until paid: ${held} units. Expired: ${expired} orders. To be refunded: ${late} late payments.`,
     unbalanced: (faults) => `The ledger does not add up: ${faults.map(([name, n]) => `${n} ${name.replace('_', ' ')}`).join(', ')}.`,
     glossary: [
       ['Segment', 'A part of a product\'s stock with a lock of its own. Orders of different segments do not wait for each other.'],
@@ -110,6 +122,9 @@ export const words = {
       'sale-not-open': 'the sale is not open yet.',
       'sale-ended': 'the sale has ended.',
       'no-such-product': 'this is not on sale any more.',
+      'order-expired': 'it was not paid in time, and is on sale again.',
+      'order-cancelled': 'it was cancelled before.',
+      'already-paid': 'it is paid already.',
       'too-many-in-flight': 'too many orders come from your address just now. Please try again in a moment.',
       overloaded: 'the shop is too busy just now. Please try again in a moment.',
       'lock-timeout': 'the shop is too busy just now. Please try again in a moment.',
@@ -139,15 +154,18 @@ export const words = {
     noOrders: '还没有。本浏览器记住最近十笔。',
     left: (n, all) => `剩 ${n} 件，共 ${all} 件`,
     each: (n) => `每人限购 ${n} 件`,
+    payWithin: (time) => `${time}内付款`,
     opensIn: '距开售',
     days: (n) => `${n} 天`,
     until: (time) => `${time} 结束`,
     ended: (time) => `已于 ${time} 结束`,
     soldOut: '已售罄',
+    soldOutHeld: '已售罄。逾期未付款的商品会重新上架。',
     quantity: '数量',
     order: '下单',
     ordering: '正在下单',
     ordered: (what, total) => `已下单：${what}${total && `，合计 ${total}`}。`,
+    reserved: (what, total, time) => `已为你保留到 ${time}：${what}${total && `，合计 ${total}`}。付款后就是你的。`,
     notOrdered: (why) => `未下单：${why}`,
     noCustomer: '请先填写顾客编号。',
     notReached: '订单没有送到商店，请重试。',
@@ -167,10 +185,17 @@ export const words = {
     cancelled: (time) => `${time} 已取消`,
     awaitingPayment: (time) => `请在 ${time} 之前付款`,
     paid: (time) => `${time} 已付款`,
-    expired: '未按时付款，已退回库存。',
+    expired: (time) => `${time} 已过期`,
     unknown: '未下单：商店没有这笔订单。',
+    pay: '付款',
+    payWhat: (what) => `为 ${what} 付款`,
+    payDone: '已付款，商品归你了。',
+    payNot: (why) => `未付款：${why}`,
+    payLate: '你的付款来晚了。这笔款已记录在案，商店会退款给你。',
+    payInDoubt: (why) => `${why}还不知道是否已付款。请再按一次：不会重复付款。`,
+    timeIsUp: (what) => `未按时付款：${what} 已重新上架。`,
     cancelDone: '已取消，库存已退回。',
-    notCancelled: (why) => `未取消：${why}`,
+    cancelNot: (why) => `未取消：${why}`,
     cancelInDoubt: (why) => `${why}还不知道是否已取消，请再按一次。`,
     administrator: '管理员',
     token: '管理员令牌',
@@ -181,6 +206,7 @@ export const words = {
     priceIn: '价格（欧元）',
     limit: '每人限购',
     none: '不限',
+    paySeconds: '付款时限（秒）',
     opensAt: '开售时间',
     endsAt: '结束时间',
     add: '添加商品',
@@ -210,9 +236,10 @@ export const words = {
     notDone: (why) => `未完成：${why}`,
     doneInDoubt: (why) => `${why}还不知道是否已完成。`,
     balanced: (sold, n, cancelled) => `账目相符：${n} 笔订单售出 ${sold} 件，取消 ${cancelled} 笔。`,
+    payments: (held, expired, late) => `待付款保留 ${held} 件，过期 ${expired} 笔，待退款的逾期付款 ${late} 笔。`,
     unbalanced: (faults) => `账目不符：${faults.map(([name, n]) => `${words.zh.faults[name]} ${n}`).join('，')}。`,
     faults: { oversold: '超卖', undersold: '少卖', phantom: '凭空多出', negative: '负库存', stranded: '滞留', duplicates: '重复订单', over_limit: '超过限购', miscounted: '限购计数有误', fence_regressions: '令牌倒退', unsettled: '未了结', lost: '丢失' },
-    names: { product_id: '商品编号', user_id: '顾客编号', quantity: '数量', name: '名称', stock: '库存', price_cents: '价格', limit_per_user: '每人限购', opens_at: '开售时间', ends_at: '结束时间', segments: '分段数' },
+    names: { product_id: '商品编号', user_id: '顾客编号', quantity: '数量', name: '名称', stock: '库存', price_cents: '价格', limit_per_user: '每人限购', pay_within_s: '付款时限', opens_at: '开售时间', ends_at: '结束时间', segments: '分段数' },
     glossary: [
       ['分段', '商品库存的一部分，有自己的锁。不同段的订单互不等待。按「分段」会把剩余库存重新分到这么多段，抢购中随时可以。'],
       ['纪元', '每次重新分配库存时加一；等待中的订单会重新选段。'],
@@ -229,7 +256,7 @@ export const words = {
       'sale-ended': '抢购已经结束。',
       'no-such-product': '这件商品已下架。',
       'idempotency-key-reused': '这个键已用于另一个请求。',
-      'order-expired': '订单未按时付款，已经过期。',
+      'order-expired': '订单未按时付款，商品已重新上架。',
       'order-cancelled': '订单已经取消。',
       'already-paid': '订单已经付款。',
       'payment-reused': '这笔付款属于另一个订单。',
@@ -269,19 +296,7 @@ export const words = {
   },
 };
 
-const KEPT_AS = 'stockade-language';
-
-function kept() {
-  try {
-    return localStorage.getItem(KEPT_AS);
-  } catch {
-    return null; // no storage: then it is not remembered
-  }
-}
-
-const first = () => navigator.languages.map((each) => each.slice(0, 2)).find((each) => words[each]) ?? 'en';
-
-export let language = words[kept()] ? kept() : first();
+export let language = firstLanguage(words);
 
 // The locale of numbers and dates: the browser's own, where it is of this language.
 export const locale = () => (language === 'en' ? undefined : navigator.languages.find((each) => each.startsWith(language)) ?? 'zh-CN');
@@ -291,15 +306,7 @@ export function text(name, ...values) {
   return typeof word === 'function' ? word(...values) : word;
 }
 
-// Puts the words into ROOT, and what is in it.
-export function fill(root) {
-  for (const each of root.querySelectorAll('[data-word]')) each.textContent = text(each.dataset.word);
-  for (const each of root.querySelectorAll('[data-label]')) each.setAttribute('aria-label', text(each.dataset.label));
-}
-
 export function choose(next) {
   language = next;
-  try {
-    localStorage.setItem(KEPT_AS, next);
-  } catch { /* see kept() */ }
+  keepLanguage(next);
 }

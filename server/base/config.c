@@ -93,6 +93,8 @@ static const struct setting table[] = {
         "proxies whose X-Forwarded-For is believed"),
     ROW(NUMBER, lab, "lab", "0..65535", "0",
         "port of 127.0.0.1 for the laboratory's page beside it; 0 = none"),
+    ROW(FLAG, lab_public, "lab-public", "", "no",
+        "that page listens on all addresses, and answers anybody"),
     ROW(TEXT, lab_timeline, "lab-timeline", "FILE", "",
         "what lock server and database are asked, as JSON Lines"),
     ROW(TEXT, lab_failpoint, "lab-failpoint", "STEP:PHASE=ACTION[*N],...", "",

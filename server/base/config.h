@@ -47,6 +47,7 @@ struct config {
     char admin_token_file[1024]; /* "" = admin calls from loopback only */
     char trusted_proxy[1024];    /* see server/base/address.h */
     int64_t lab;                 /* port of the laboratory's page; 0 = none */
+    bool lab_public;             /* on all addresses, for anybody */
     char lab_timeline[1024];     /* a file; "" = none */
     char lab_failpoint[1024];    /* see failpoint.h; "" = none */
     int64_t lab_lease_ms;        /* of the watchdog; 0 = as without a lab */

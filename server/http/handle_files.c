@@ -26,6 +26,9 @@ static const char shop_js[] =
 static const char live_js[] =
 #include "static/live.js.inc"
     ;
+static const char browser_js[] =
+#include "static/browser.js.inc"
+    ;
 static const char words_js[] =
 #include "static/words.js.inc"
     ;
@@ -61,6 +64,7 @@ static struct file {
     {"/app.js", "text/javascript; charset=utf-8", app_js, 0, ""},
     {"/shop.js", "text/javascript; charset=utf-8", shop_js, 0, ""},
     {"/live.js", "text/javascript; charset=utf-8", live_js, 0, ""},
+    {"/browser.js", "text/javascript; charset=utf-8", browser_js, 0, ""},
     {"/words.js", "text/javascript; charset=utf-8", words_js, 0, ""},
     {"/orders.js", "text/javascript; charset=utf-8", orders_js, 0, ""},
     {"/admin.js", "text/javascript; charset=utf-8", admin_js, 0, ""},

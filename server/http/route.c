@@ -71,6 +71,7 @@ static const struct route routes[] = {
     {"GET", "/app.js", handle_files_get, 0, NULL},
     {"GET", "/shop.js", handle_files_get, 0, NULL},
     {"GET", "/live.js", handle_files_get, 0, NULL},
+    {"GET", "/browser.js", handle_files_get, 0, NULL},
     {"GET", "/words.js", handle_files_get, 0, NULL},
     {"GET", "/orders.js", handle_files_get, 0, NULL},
     {"GET", "/admin.js", handle_files_get, 0, NULL},

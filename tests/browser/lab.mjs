@@ -4,7 +4,7 @@
 
 import assert from 'node:assert/strict';
 
-import { DESKTOP, PHONE, SHOP, expectAccessible, gone, runTests, says, test } from './page.mjs';
+import { DESKTOP, PHONE, SHOP, expectAccessible, gone, runTests, says, start, test } from './page.mjs';
 
 const OVERSELL = ['a', 'a', 'L', 'b', 'b', 'a', 'a', 'b', 'b'];
 
@@ -33,6 +33,7 @@ test('the last unit is sold twice by nine clicks', async (page) => {
   await says(page.locator('#goal-text'), /^Bring this about: more units were sold than there were/);
   await click(page, OVERSELL.slice(0, 4));
   assert.equal(await page.locator('.actor[data-inside="clash"]').count(), 2, 'both are inside, in red');
+  assert.equal(await page.locator('#lanes tr:last-child td[data-lane="clash"]').count(), 2, 'so are their lanes');
   await click(page, OVERSELL.slice(4), OVERSELL.slice(0, 4));
   await says(verdict(page), /^Done in 9 moves: .* The fewest known are 9\.$/);
   await says(page.locator('#facts'), /0 left, 2 sold/);
@@ -132,6 +133,27 @@ test('a laboratory that is gone is told, and found again', async (page, context)
   await at(page, ['a']);
   await gone(told(page).filter({ hasText: /does not answer/ }));
 }, { allow: /ERR_INTERNET_DISCONNECTED|Failed to fetch/ });
+
+test('a laboratory that was started anew goes on where the page is', async (page) => {
+  const serve = (port) => start(['lab', 'serve', '--port', port], /(http:\S+)\/lab/);
+  const first = serve('0');
+  const url = await first.url;
+  await page.goto(`${url}/lab#story=08`);
+  await click(page, ['a', 'a']);
+  await first.end();
+  await move(page, 'L').click();
+  await says(told(page), /does not answer/);
+  const second = serve(new URL(url).port);
+  try {
+    await second.url;
+    await move(page, 'L').click(); // of a game that nobody knows any more: its moves are made anew
+    await gone(told(page).filter({ hasText: /does not answer/ }));
+    await click(page, ['L'], ['a', 'a']);
+    await says(rows(page).last(), /the lease ends/);
+  } finally {
+    await second.end();
+  }
+}, { allow: /net::ERR_|Failed to fetch|status of 404/ });
 
 for (const colorScheme of ['light', 'dark']) {
   for (const viewport of [PHONE, DESKTOP]) {

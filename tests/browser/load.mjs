@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { tmpdir } from 'node:os';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 
-import { DESKTOP, PHONE, expectAccessible, runTests, says, test } from './page.mjs';
+import { DESKTOP, PHONE, expectAccessible, runTests, says, start, test } from './page.mjs';
 
 const BUSY = { allow: /429/ }; // the tests beside it run loads as well
 const OVERSELL = ['a', 'a', 'L', 'b', 'b', 'a', 'a', 'b', 'b'];
@@ -88,11 +88,55 @@ test('a story of instances has lanes, and is stopped', async (page) => {
   await button(page, 'Run it').click();
   await says(page.locator('#run-left .happened td'), /waits at naive-update:before/, RUN_MS);
   await says(page.locator('#run-right .happened td'), /waits at naive-update:before/, RUN_MS);
+  const lanes = (lane) => page.locator(`#run-left .happened td[data-lane="${lane}"]`);
+  await says(lanes('waits').first(), /^order 1$/);
+  await says(lanes('held').first(), /^waits at naive-update:before$/);
+  assert.ok(await lanes('clash').count() >= 2, 'red while b sells in the lease of a');
   await button(page, 'Stop it').click();
   await button(page, 'Run it').waitFor();
   assert.equal(await answer(page, 'right').getAttribute('data-answer'), null, 'what was stopped has no verdict');
   await page.unrouteAll({ behavior: 'ignoreErrors' });
 }, BUSY);
+
+test('by keys alone; a reload in mid-run, and two tabs, have runs of their own', async (page, context) => {
+  const begin = async (tab) => {
+    await open(tab, '#load=06w'); // its story waits for seconds
+    await tab.locator('#right').focus();
+    await tab.keyboard.press('Tab');
+    await tab.keyboard.press('Enter');
+    await says(tab.locator('#run-left .happened td'), /the process dies at naive-update:before/, RUN_MS);
+  };
+  await begin(page);
+  await page.reload();
+  await button(page, 'Run it').waitFor();
+  assert.equal(await answer(page, 'left').isVisible(), false, 'what was left is over');
+  const other = await context.newPage();
+  await Promise.all([begin(page), begin(other)]);
+  await page.locator('#load-end').focus();
+  await page.keyboard.press('Enter');
+  await button(page, 'Run it').waitFor();
+  await says(answer(other, 'left'), /^Broken: /, RUN_MS);
+  await says(answer(other, 'right'), /^Nothing broke\./, RUN_MS);
+}, BUSY);
+
+test('a laboratory that is gone in mid-run is told, and one that is there again runs it', async (page) => {
+  const serve = (port) => start(['lab', 'serve', '--port', port], /(http:\S+)\/lab/);
+  const first = serve('0');
+  const url = await first.url;
+  await page.goto(`${url}/lab#load=14w`);
+  await button(page, 'Run it').click();
+  await says(page.locator('#run-left .happened td'), /waits at naive-update:before/, RUN_MS);
+  await first.end('SIGKILL');
+  await says(page.locator('#told'), /does not answer/);
+  const second = serve(new URL(url).port);
+  try {
+    await second.url;
+    await button(page, 'Run it').click();
+    await says(page.locator('#run-left .happened td'), /waits at naive-update:before/, RUN_MS);
+  } finally {
+    await second.end();
+  }
+}, { allow: /net::ERR_|Failed to fetch/ });
 
 test('the fix of a story beside it, by the same moves', async (page) => {
   await page.goto('/lab#story=08&beside=fix');

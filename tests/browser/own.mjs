@@ -74,6 +74,23 @@ test('any lock is searched, until the learner has seen enough', async (page) => 
   await over(page);
 });
 
+test('by keys alone', async (page) => {
+  await open(page);
+  await text(page).focus();
+  await page.keyboard.press('Control+A');
+  await page.keyboard.insertText(BLIND);
+  const focused = () => page.evaluate('document.activeElement.id');
+  for (let i = 0; i < 20 && await focused() !== 'search'; i += 1) await page.keyboard.press('Tab');
+  await page.keyboard.press('Enter');
+  await page.locator('#search-end').waitFor();
+  await over(page);
+  await says(found(page), /It breaks\./);
+  const at = () => page.evaluate('document.activeElement.textContent');
+  for (let i = 0; i < 20 && await at() !== 'Play it'; i += 1) await page.keyboard.press('Tab');
+  await page.keyboard.press('Enter');
+  await says(page.locator('#verdict'), /^Broken in \d+ moves/);
+});
+
 test('in Chinese', async (page) => {
   await open(page);
   await button(page, '中文').click();

@@ -1,17 +1,20 @@
 // What the scripts of this folder share: Debian's chromium, driven by
 // playwright-core, at a stockade that runs already; and points in TAP.
 //
-//   STOCKADE_URL=http://127.0.0.1:PORT node tests/browser/ordering.mjs
+//   STOCKADE_URL=http://127.0.0.1:PORT node tests/browser/ordering.mjs [PART OF A NAME]
 //
 // tests/full/page.t starts the server and runs the scripts.
 
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
 import { createRequire } from 'node:module';
+import { fileURLToPath } from 'node:url';
 
 // `make browser` installs the packages there, so that tests/ has only what is ours.
 const packages = createRequire(new URL('../../build/browser/', import.meta.url));
 const { chromium } = packages('playwright-core');
 
+export const BINARY = process.env.STOCKADE_BIN || fileURLToPath(new URL('../../build/stockade', import.meta.url));
 export const SHOP = process.env.STOCKADE_URL;
 export const WAIT_MS = 15000 * (process.env.STOCKADE_SLOW || 1); // for one thing to be seen
 const AT_A_TIME = 4;
@@ -36,6 +39,26 @@ export async function api(method, path, body) {
 export const putProduct = (id, fields) => api('PUT', `/api/products/${id}`, { stock: 10, price_cents: 1250, ...fields });
 
 export const inMs = (ms) => new Date(Date.now() + ms).toISOString();
+
+// ---- other servers ------------------------------------------------------------------
+
+// A stockade with ARGS, whose first line that matches says where it is.
+export function start(args, pattern) {
+  const child = spawn(BINARY, args, { stdio: ['ignore', 'pipe', 'pipe'] });
+  const url = new Promise((resolve, reject) => {
+    let said = '';
+    for (const output of [child.stdout, child.stderr]) {
+      output.on('data', (data) => {
+        said += data;
+        const found = pattern.exec(said);
+        if (found) resolve(found[1]);
+      });
+    }
+    child.on('exit', () => reject(new Error(said)));
+  });
+  const ended = new Promise((resolve) => { child.on('exit', resolve); });
+  return { url, end: (signal = 'SIGTERM') => { child.kill(signal); return ended; } };
+}
 
 // ---- tests ----------------------------------------------------------------------------
 
@@ -92,9 +115,10 @@ export async function runTests() {
     }
   };
   try {
-    const some = tests.values(); // one iterator: whoever is free takes the next
+    const chosen = tests.filter(({ name }) => name.includes(process.argv[2] ?? ''));
+    const some = chosen.values(); // one iterator: whoever is free takes the next
     await Promise.all(Array.from({ length: AT_A_TIME }, () => runSome(some)));
-    console.log(`1..${tests.length}`);
+    console.log(`1..${chosen.length}`);
   } finally {
     await browser.close();
   }

@@ -3,34 +3,13 @@
 //
 //   node tests/browser/pictures.mjs FOLDER
 
-import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { fileURLToPath } from 'node:url';
 
-import { launch } from './page.mjs';
+import { launch, start } from './page.mjs';
 
 const BYTES_MAX = 200_000;
-const BINARY = fileURLToPath(new URL('../../build/stockade', import.meta.url));
 const WIDE = { width: 1120, height: 900 };
-
-// A stockade with ARGS, whose first line that matches says where it is.
-function start(args, pattern) {
-  const child = spawn(BINARY, args, { stdio: ['ignore', 'pipe', 'pipe'] });
-  const url = new Promise((resolve, reject) => {
-    let said = '';
-    for (const output of [child.stdout, child.stderr]) {
-      output.on('data', (data) => {
-        said += data;
-        const found = pattern.exec(said);
-        if (found) resolve(found[1]);
-      });
-    }
-    child.on('exit', () => reject(new Error(said)));
-  });
-  const ended = new Promise((resolve) => { child.on('exit', resolve); });
-  return { url, end: () => { child.kill('SIGTERM'); return ended; } };
-}
 
 const moves = (page, wanted) => page.waitForFunction((text) => new URLSearchParams(location.hash.slice(1)).get('moves') === text, wanted);
 

@@ -344,7 +344,7 @@ is scalar(grep { $_->{retired} } @lines), 255, 'those out of use say so';
 call('audit from outside', 403, 'GET', '/api/audit', '/api/audit', undef, { Forwarded => 'for=192.0.2.1' });
 
 # ---- the page ---------------------------------------------------------------------
-for my $path ('/', '/app.js', '/shop.js', '/live.js', '/words.js', '/orders.js', '/admin.js', '/style.css', '/openapi.json') {
+for my $path ('/', '/app.js', '/shop.js', '/live.js', '/browser.js', '/words.js', '/orders.js', '/admin.js', '/style.css', '/openapi.json') {
     my $file = call($path, 200, 'GET', $path, $path);
     like $file->{headers}{'content-security-policy'}, qr/default-src 'none'/, "$path: a policy";
     is $file->{headers}{'x-content-type-options'}, 'nosniff', "$path: nosniff";

@@ -30,7 +30,7 @@ sub left_behind {
 
 # ---- a crowd, a process that stops, an order that fails, a worker that hangs -------
 
-my ($status, $json, $error) = lab(['--json', '03', '12w', '04w', '15w']);
+my ($status, $json, $error) = lab(['--json', '03', '12w', '04w', '06w', '15w']);
 is $status, 0, 'as told: exit 0' or diag $error, $json;
 my %ran = map { my $one = JSON::PP->new->decode($_); $one->{id} => $one } split /\n/, $json;
 
@@ -43,6 +43,14 @@ my @texts = map { $_->{text} } @{ $ran{'12w'}{bug}{timeline} };
 is scalar(grep { $_ eq 'SIGSTOP at naive-update:before' } @texts), 1, '12w: the process stops where it should';
 is $ran{'12w'}{bug}{sold}, 5, 'five of three';
 is_deeply [@{ $ran{'12w'}{fix} }{qw(sold stock)}], [3, 0], 'with a fence: three, none too few';
+
+my %lanes = map { my $id = $_; $id => { map { $_->{text} =~ s/\d+ ms|order \d+: //r => join ' ', map { $_ || '-' } @{ $_->{lanes} } } @{ $ran{$id}{bug}{timeline} } } } '12w', '06w';
+is_deeply [@{ $lanes{'12w'} }{ 'order 1', 'SIGSTOP at naive-update:before', 'goes on', '201 sold', '409 sold-out' }],
+    ['waits -', 'held -', 'held -', '- held', '- -'], 'lanes: who waits, and who has the lock';
+is_deeply [map { $_->{actor} eq 'b' && $_->{text} =~ /sold$/ ? join ' ', @{ $_->{lanes} } : () } grep { $_->{actor} } @{ $ran{'12w'}{bug}{timeline} }],
+    ['clash clash', 'clash clash', ' held', ' held'], 'two have it, then one';
+is_deeply [@{ $lanes{'06w'} }{ 'the process dies at naive-update:before', 'no answer' }], [('unknown -') x 2], 'what became of an order of the dead nobody knows';
+ok !exists $ran{'03'}{bug}{timeline}[0]{lanes}, 'a crowd has none';
 
 is_deeply [@{ $ran{'04w'}{bug} }{qw(sold stock)}], [0, 3], '04w: nothing is sold any more';
 is_deeply $ran{'04w'}{bug}{faults}, ['left-for-ever'], 'since the lock is left';

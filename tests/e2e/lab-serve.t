@@ -50,7 +50,7 @@ subtest 'the page and what there is' => sub {
     is $status, 200;
     like $reply->{headers}{'content-security-policy'}, qr/default-src 'none'/;
     unlike $reply->{content}, qr{<script(?! type="module" src=)|\bon\w+=|style=}, 'nothing is inline';
-    ($status, $reply) = ask('GET', $_), is($status, 200, $_) for map { "/$_" } qw(lab.css lab.js lab-beside.js lab-charts.js lab-files.js lab-lanes.js lab-load.js lab-own.js lab-path.js lab-words.js chart.js);
+    ($status, $reply) = ask('GET', $_), is($status, 200, $_) for map { "/$_" } qw(browser.js lab.css lab.js lab-beside.js lab-charts.js lab-files.js lab-lanes.js lab-load.js lab-own.js lab-path.js lab-words.js chart.js);
     ($status, $reply) = ask('GET', '/');
     is $reply->{headers}{location}, '/lab', '/ leads there';
     ($status, my $all) = ask('GET', '/api/lab');
@@ -256,10 +256,15 @@ subtest 'beside a service' => sub {
     is $http->get("http://127.0.0.1:$port/lab")->{status}, 200, 'the page has a port of its own';
     like $service->log, qr{msg=lab page=http://127\.0\.0\.1:$port/lab$}m, 'which is told';
     my $run = Stockade::run(['serve', '--listen', '127.0.0.1:0', '--db', "sqlite:$dir/other.db", '--lab', $port]);
+    is $http->get("http://127.0.0.2:$port/lab")->{status}, 599, 'only there';
     is $run->{exit}, 1, 'a port that is taken is an error';
     like $run->{err}, qr/msg=lab error=.*port $port is not free/, 'and told';
     $service->kill9;
     ok Stockade::eventually(20, sub { $http->get("http://127.0.0.1:$port/lab")->{status} == 599 }), 'it ends with the service';
+    $service = Stockade->start(args => ['--lab', $port, '--lab-public']);
+    is $http->get("http://127.0.0.2:$port/lab")->{status}, 200, '--lab-public: at any address, by any name';
+    $service->kill9;
+    ok Stockade::eventually(20, sub { $http->get("http://127.0.0.1:$port/lab")->{status} == 599 }), 'it ends with the service, too';
 };
 opendir my $left, $tmp or die "$tmp: $!";
 is_deeply [grep { !/^\.\.?$/ } readdir $left], [], 'no file is left';

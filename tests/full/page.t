@@ -11,7 +11,7 @@ use Test::More;
 my $redis = Stockade::Redis->start;
 my $server = Stockade->start(redis => $redis, args => ['--no-seed']);
 
-Stockade::Browser::run_script($_, $server->url) for qw(ordering trouble looks live);
+Stockade::Browser::run_script($_, $server->url) for qw(ordering pay trouble looks live);
 
 $server->ends('the shop');
 done_testing;

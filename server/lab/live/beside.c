@@ -17,10 +17,15 @@
 enum { READY_MS = 10000 };
 
 /* In the child, where nothing may be called that takes a lock. */
-static _Noreturn void become(const char *path, char *port, int out,
-                             pid_t parent)
+static _Noreturn void become(const char *path, char *port, bool is_public,
+                             int out, pid_t parent)
 {
-    char *const argv[] = {"stockade-lab", "serve", "--port", port, NULL};
+    char *const argv[] = {"stockade-lab",
+                          "serve",
+                          "--port",
+                          port,
+                          is_public ? "--lab-public" : NULL,
+                          NULL};
 
     (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() == parent && dup2(out, STDOUT_FILENO) >= 0)
@@ -28,7 +33,8 @@ static _Noreturn void become(const char *path, char *port, int out,
     _exit(127);
 }
 
-bool beside_open(int64_t port, pid_t *pid, char *error, size_t error_size)
+bool beside_open(int64_t port, bool is_public, pid_t *pid, char *error,
+                 size_t error_size)
 {
     char own[PATH_MAX] = "", path[PATH_MAX + 16], number[24], said = '\0';
     pid_t parent = getpid();
@@ -43,7 +49,7 @@ bool beside_open(int64_t port, pid_t *pid, char *error, size_t error_size)
     (void)snprintf(number, sizeof(number), "%" PRId64, port);
     *pid = fork();
     if (*pid == 0)
-        become(path, number, ends[1], parent);
+        become(path, number, is_public, ends[1], parent);
     (void)close(ends[1]);
     output.fd = ends[0];
     /* The page says where it is when it listens; the end of its output is its own end. */

@@ -34,7 +34,8 @@ bool lab_hooks_begin(struct lab_hooks *hooks, const struct config *config)
     }
     if (config->lab == 0)
         return true;
-    if (!beside_open(config->lab, &hooks->page, error, sizeof(error))) {
+    if (!beside_open(config->lab, config->lab_public, &hooks->page, error,
+                     sizeof(error))) {
         log_error("lab", "error=\"%s\"", error);
         return false;
     }

@@ -151,8 +151,10 @@ size_t buyers_send(struct buyers *buyers, unsigned instance)
                    "%" PRId64 "}",
                    buyers->product_id, n + 1, buyers->quantity);
     (void)snprintf(key, sizeof(key), "Idempotency-Key: \"order-%zu\"", n + 1);
-    more[n] = (struct buyers_order){.instance = (unsigned char)instance,
-                                    .sent_us = clock_us()};
+    more[n] =
+        (struct buyers_order){.instance = (unsigned char)instance,
+                              .product = (unsigned char)buyers->product_id,
+                              .sent_us = clock_us()};
     seat->order = n;
     if (!begin(buyers, seat, "POST", instance, "/api/orders", key))
         return SIZE_MAX;

@@ -35,6 +35,7 @@ enum buyers_outcome {
 struct buyers_order {
     unsigned char instance;
     unsigned char outcome;
+    unsigned char product;
     bool is_told; /* the caller's: it has shown it */
     unsigned short status;
     char why[22]; /* the problem's name, "lock-timeout" */

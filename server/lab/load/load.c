@@ -71,6 +71,8 @@ void load_tell(struct load *load, int who, const char *format, ...)
         else
             fprintf(run->json, "\"%c\", \"text\": ", 'a' + who);
         draw_json_say(run->json, text, run->json_look);
+        if (load->story)
+            load_lanes_write(load, run->json);
         fputc('}', run->json);
     }
     load->events++;

@@ -39,6 +39,14 @@ struct experiment_load {
     bool (*judge)(struct load *load);
 };
 
+/* Of an instance, in a story. */
+struct load_lane {
+    size_t
+        held; /* the order, from 1, that stands at a failpoint under the lock;
+                    0 = none */
+    uint64_t since_us;
+};
+
 /* One that is under way. */
 struct load {
     const struct experiment_load *play;
@@ -48,6 +56,8 @@ struct load {
     struct buyers buyers;
     uint64_t begun_us; /* the sale; 0 = the servers are started yet */
     unsigned events;
+    struct load_lane lanes[SITE_INSTANCES_MAX];
+    size_t sold; /* the order, from 1, whose sale is told now; 0 = none */
 };
 
 enum { LOAD_SOLD_ANY = -1 }; /* for experiment_play.sold: it depends on luck */
@@ -68,6 +78,15 @@ bool load_start(struct load *load, unsigned who, const char *flags);
 
 bool load_story(struct load *load); /* load_story.c */
 bool load_wrk(struct load *load);   /* load_wrk.c */
+
+/* load_lanes.c: WHO has come to its failpoint, and goes on from there. */
+void load_lanes_hold(struct load *load, unsigned who);
+void load_lanes_go_on(struct load *load, unsigned who);
+
+/* The member "lanes" of an event, a word for each instance as it stands then: "held",
+ * "clash" (it thinks that it has the lock, and so does another), "waits" for an answer,
+ * "unknown" (it died with an order), or "". */
+void load_lanes_write(const struct load *load, FILE *out);
 
 /* From where on STORY is none, of so many instances; NULL: it is one. */
 const char *load_story_wrong(const char *story, unsigned instances);

@@ -54,12 +54,17 @@ static void tell_answers(struct load *load)
         if (order->is_told || order->outcome == BUYERS_WAITS)
             continue;
         order->is_told = true;
+        if (load->lanes[order->instance].held == i + 1)
+            load->lanes[order->instance].held = 0;
+        else if (order->outcome == BUYERS_SOLD)
+            load->sold = i + 1;
         if (order->outcome == BUYERS_LOST)
             load_tell(load, order->instance, "order %zu: no answer", i + 1);
         else
             load_tell(load, order->instance, "order %zu: %u %s", i + 1,
                       order->status,
                       order->outcome == BUYERS_SOLD ? "sold" : order->why);
+        load->sold = 0;
     }
 }
 
@@ -134,6 +139,7 @@ static bool await_failpoint(struct load *load, unsigned who)
         if (!turn(load))
             return false;
     }
+    load_lanes_hold(load, who);
     if (instance->has_acted)
         load_tell(load, (int)who, "%s at %s",
                   instance->state == SITE_HELD      ? "waits"
@@ -186,6 +192,7 @@ static bool play(struct load *load, const struct word *word)
         if (load->site.instances[word->who].has_acted)
             load_tell(load, (int)word->who, "goes on");
         site_go_on(&load->site, word->who);
+        load_lanes_go_on(load, word->who);
         return true;
     default:
         return order(load, word);

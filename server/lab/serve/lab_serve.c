@@ -39,6 +39,9 @@ static const char lab_css[] =
 static const char lab_js[] =
 #include "static/lab.js.inc"
     ;
+static const char browser_js[] =
+#include "static/browser.js.inc"
+    ;
 static const char lab_lanes_js[] =
 #include "static/lab-lanes.js.inc"
     ;
@@ -73,6 +76,7 @@ static const struct file {
     {"/lab", "text/html; charset=utf-8", lab_html},
     {"/lab.css", "text/css; charset=utf-8", lab_css},
     {"/lab.js", "text/javascript; charset=utf-8", lab_js},
+    {"/browser.js", "text/javascript; charset=utf-8", browser_js},
     {"/lab-lanes.js", "text/javascript; charset=utf-8", lab_lanes_js},
     {"/lab-beside.js", "text/javascript; charset=utf-8", lab_beside_js},
     {"/lab-charts.js", "text/javascript; charset=utf-8", lab_charts_js},

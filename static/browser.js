@@ -1,0 +1,35 @@
+// What both pages ask of the browser: to keep a text, and which language it prefers.
+
+// Null: it was never kept, or the browser stores nothing.
+export function kept(name) {
+  try {
+    return localStorage.getItem(name);
+  } catch {
+    return null;
+  }
+}
+
+// False: the browser stores nothing.
+export function keep(name, value) {
+  try {
+    localStorage.setItem(name, value);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+const LANGUAGE = 'stockade-language';
+
+// Of the tables of WORDS: the one that was chosen here, else the first of the browser's
+// that is there.
+export const firstLanguage = (words) => [kept(LANGUAGE), ...navigator.languages.map((each) => each.slice(0, 2))].find((each) => words[each]) ?? 'en';
+
+export const keepLanguage = (language) => keep(LANGUAGE, language);
+
+// Puts the words, which TEXT has by their names, into ROOT and what is in it: an element
+// with data-word has a text, one with data-label a name.
+export function fill(root, text) {
+  for (const each of root.querySelectorAll('[data-word]')) each.textContent = text(each.dataset.word);
+  for (const each of root.querySelectorAll('[data-label]')) each.setAttribute('aria-label', text(each.dataset.label));
+}

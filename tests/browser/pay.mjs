@@ -1,0 +1,166 @@
+// Goal: an order that is to be paid counts down by the shop's clock, is paid by a press,
+// once however often it is pressed, or loses its units, which others see at once. Whoever
+// pays too late is told so, and that the money comes back; also after a reload.
+
+import assert from 'node:assert/strict';
+
+import { DESKTOP, PHONE, api, card, expectAccessible, gone, putProduct, runTests, says, test } from './page.mjs';
+
+const REFUSED = /status of 409/;
+const SHORT_S = 4; // to pay: a page has ordered by then, on a busy machine too
+
+const order = (page) => page.locator('.order').first();
+const answer = (page) => order(page).locator('.answer');
+const state = (page) => order(page).locator('.state');
+const due = (page) => order(page).getByRole('timer');
+const pay = (page) => order(page).locator('.pay');
+
+// As the shop has the last order of PAGE.
+async function known(page) {
+  const [{ key }] = await page.evaluate(() => JSON.parse(localStorage.getItem('orders')));
+  return api('GET', `/api/orders?key=${key}`);
+}
+
+async function reserve(page, name, kept = /^Kept for you until \d.*: 1 × .*, €12\.50 in all\. It is yours once it is paid\.$/) {
+  await page.goto('/');
+  await card(page, name).button.click();
+  await says(card(page, name).answer, kept);
+}
+
+async function until(wanted, look) {
+  for (;;) if (await look() === wanted) return;
+}
+
+test('an order is paid in time, and stays so', async (page) => {
+  await putProduct(601, { name: 'Lute', pay_within_s: 900 });
+  await reserve(page, 'Lute');
+  await says(card(page, 'Lute').item, /9 of 10 left.*pay within 15 minutes/s);
+  await says(state(page), /^To be paid by \d/);
+  await says(due(page), /^1[45]:\d\d$/);
+  await page.getByRole('button', { name: 'Pay for 1 × Lute' }).click();
+  await says(answer(page), /^Paid\. It is yours\.$/);
+  await says(state(page), /^Paid \d/);
+  await gone(order(page).getByRole('button'));
+  assert.match(await page.evaluate('document.activeElement.textContent'), /^Paid\./, 'the focus has not gone with the button');
+  const { state: is, payment } = await known(page);
+  assert.equal(is, 'paid');
+  assert.ok(payment);
+  await page.reload();
+  await says(state(page), /^Paid \d/);
+  await says(card(page, 'Lute').item, /9 of 10 left/);
+});
+
+test('pressed again after a lost reply, and a reload: the same payment', async (page) => {
+  await putProduct(602, { name: 'Harp', pay_within_s: 900 });
+  const payments = [];
+  await page.route('**/pay', async (route) => {
+    payments.push(route.request().postDataJSON().payment);
+    await route.fetch();
+    await (payments.length < 3 ? route.abort() : route.continue());
+  });
+  await reserve(page, 'Harp');
+  await pay(page).click();
+  await says(answer(page), /^The shop does not answer\. We do not know whether it is paid\. Press again: you pay once only\.$/);
+  await pay(page).click();
+  await page.reload();
+  await says(state(page), /^Paid \d/);
+  const entries = await page.evaluate(() => JSON.parse(localStorage.getItem('orders')));
+  assert.deepEqual(payments, payments.map(() => entries[0].payment));
+  const { payment, late_payments: late } = await known(page);
+  assert.deepEqual([payment, late], [payments[0], 0]);
+}, { allow: /net::ERR_/ });
+
+test('not paid: it expires by the clock of the shop, and others see it come back', async (page, context) => {
+  await putProduct(603, { name: 'Drum', stock: 1, pay_within_s: SHORT_S });
+  const other = await context.newPage();
+  await other.goto('/');
+  await page.clock.install({ time: Date.now() - 3600000 }); // ours is an hour slow
+  await reserve(page, 'Drum');
+  await says(due(page), /^0:0[1-4]$/);
+  await says(card(other, 'Drum').window, /^Sold out\. What is not paid in time comes back here\.\s*$/);
+  await says(answer(page), /^Not paid in time: 1 × Drum is on sale again\.$/);
+  await says(state(page), /^Expired /);
+  assert.equal(await order(page).getByRole('button').count(), 0);
+  await card(other, 'Drum').button.waitFor();
+  await says(card(page, 'Drum').item, /1 of 1 left/);
+  await page.reload();
+  await says(state(page), /^Expired /);
+});
+
+test('a late payment will be refunded, says the page, also after a reload', async (page) => {
+  await putProduct(604, { name: 'Horn', pay_within_s: SHORT_S });
+  await page.route('**/pay', async (route) => {
+    await until('expired', async () => (await known(page)).state);
+    await route.continue();
+  });
+  await reserve(page, 'Horn');
+  await pay(page).click();
+  await says(answer(page), /^Your payment came too late\. It is on record, and the shop refunds it\.$/);
+  await says(state(page), /^Expired /);
+  assert.equal((await known(page)).late_payments, 1);
+  await says(card(page, 'Horn').item, /10 of 10 left/);
+  await page.reload();
+  await says(answer(page), /^Your payment came too late\./);
+}, { allow: REFUSED });
+
+test('cancelled elsewhere, then paid: late; paid elsewhere, then cancelled: no', async (page) => {
+  await putProduct(605, { name: 'Bell', pay_within_s: 900 });
+  await putProduct(606, { name: 'Gong', pay_within_s: 900 });
+  await reserve(page, 'Bell');
+  await api('DELETE', `/api/orders/${(await known(page)).id}`);
+  await pay(page).click();
+  await says(answer(page), /^Your payment came too late\./);
+  await says(state(page), /^Cancelled \d/);
+  await reserve(page, 'Gong');
+  await says(order(page), /Gong/);
+  await api('POST', `/api/orders/${(await known(page)).id}/pay`, { payment: 'elsewhere' });
+  await order(page).getByRole('button', { name: 'Cancel' }).click();
+  await says(state(page), /^Paid \d/);
+  await says(card(page, 'Gong').item, /9 of 10 left/);
+}, { allow: REFUSED });
+
+test('one that is not paid yet is cancelled, by keys alone', async (page) => {
+  await putProduct(607, { name: 'Pipe', pay_within_s: 900 });
+  await reserve(page, 'Pipe');
+  await pay(page).focus();
+  await page.keyboard.press('Tab');
+  await page.keyboard.press('Enter');
+  await says(answer(page), /^Cancelled\. It is back in stock\.$/);
+  assert.match(await page.evaluate('document.activeElement.textContent'), /^Cancelled\./);
+  await says(card(page, 'Pipe').item, /10 of 10 left/);
+});
+
+test('an administrator gives a time to pay, and sees what is held', async (page) => {
+  await page.goto('/');
+  await page.locator('summary').click();
+  const form = page.locator('#new-product');
+  for (const [label, value] of [['Number', '608'], ['Name', 'Viol'], ['Stock', '5'], ['Price in EUR', '12.50'], ['Seconds to pay', '90']]) await form.getByLabel(label).fill(value);
+  await form.getByRole('button').click();
+  await says(form.locator('.answer'), /^Added: Viol, 5 in stock\.$/);
+  await says(card(page, 'Viol').item, /pay within 90 seconds/);
+  await card(page, 'Viol').button.click();
+  await says(due(page), /^1:\d\d$/);
+  await page.getByRole('button', { name: 'Add up the ledger' }).click();
+  await says(page.locator('#ledger .answer'), /^The ledger adds up: .* Held until paid: [1-9]\d* units\. Expired: \d+ orders\. To be refunded: \d+ late payments\.$/);
+}, { allow: /status of 404/ });
+
+const looks = ['light', 'dark'].flatMap((colorScheme) => [[PHONE, 'zh-CN'], [DESKTOP, 'en-US']]
+  .map(([viewport, locale]) => ({ colorScheme, viewport, locale })));
+for (const [i, look] of looks.entries()) {
+  test(`axe finds nothing, ${look.colorScheme}, ${look.viewport.width} px, ${look.locale}`, async (page) => {
+    const names = [`Held ${i}`, `Paid ${i}`, `Late ${i}`];
+    for (const [n, name] of names.entries()) {
+      await putProduct(610 + 10 * i + n, { name, limit_per_user: 2, pay_within_s: 50 });
+      await reserve(page, name, look.locale === 'en-US' ? /^Kept/ : /^已为你保留到 .*：1 × .*，合计 .*。付款后就是你的。$/);
+      if (n === 0) continue;
+      if (n === 2) await api('DELETE', `/api/orders/${(await known(page)).id}`);
+      await page.locator('.order', { hasText: name }).locator('.pay').click();
+      await says(page.locator('.order', { hasText: name }).locator('.answer'), /[.。]$/);
+    }
+    await expectAccessible(page);
+    assert.ok(await page.evaluate('document.documentElement.scrollWidth') <= look.viewport.width, 'nothing is wider than the window');
+    if (process.env.PICTURES) await page.screenshot({ path: `${process.env.PICTURES}/pay-${i}.png`, fullPage: true });
+  }, { ...look, reducedMotion: 'reduce', allow: REFUSED });
+}
+
+await runTests();

@@ -1,0 +1,69 @@
+// Goal: the page says of each experiment what `stockade lab run` says of it: those of
+// steps by their schedules, with the fix beside them; and those of load, which take their
+// time: one of each group, or all with LAB_ALL=1.
+
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+
+import { BINARY, api, runTests, says, test } from './page.mjs';
+
+const RUN_MS = 600_000; // others run loads before us
+const BUSY = { allow: /429/ };
+const REPRESENTATIVES = ['06w', '08w', '20']; // an order of the dead, two inside, numbers; load.mjs has a crowd
+
+const OTHER_MOVES = ['23']; // its fix is a server that dies in place of one that forgets: by the same moves it breaks
+
+const { experiments, faults } = await api('GET', '/api/lab');
+const steps = experiments.filter((each) => each.kind === 'steps');
+const loads = experiments.filter((each) => each.kind === 'load' && (process.env.LAB_ALL || REPRESENTATIVES.includes(each.id)));
+const { stdout } = await promisify(execFile)(BINARY, ['lab', 'run', '--json', ...steps.map((each) => each.id)], { maxBuffer: 1 << 28 });
+const ran = new Map(stdout.trim().split('\n').map(JSON.parse).map((each) => [each.id, each]));
+
+const inWords = (list) => list.map((each) => faults[each].en).join('; ');
+
+// The sentence at the head of the page, of what BUG came to.
+function sentence(bug, goal) {
+  const reached = goal.find((each) => bug.faults.includes(each));
+  if (reached) return `: ${faults[reached].en}. The fewest known are `;
+  return bug.faults.length + bug.remarks.length ? `: ${inWords([...bug.faults, ...bug.remarks])}.` : 'All are done, and nothing broke.';
+}
+
+for (const { id, plays: [{ goal, schedule }, fix] } of steps) {
+  test(`${id}, step by step`, async (page) => {
+    const { bug } = ran.get(id);
+    await page.goto(`/lab#${new URLSearchParams({ story: id, moves: schedule, ...(fix && { beside: 'fix' }) })}`);
+    await page.locator('.actor').first().waitFor(); // until then the address is as it was typed
+    await page.waitForFunction((moves) => new URLSearchParams(location.hash.slice(1)).get('moves') === moves, schedule);
+    const said = await page.locator('#verdict').textContent();
+    assert.ok(said.includes(sentence(bug, goal)), `the page says "${said}" of ${JSON.stringify([bug.faults, bug.remarks])}`);
+    await says(page.locator('#facts'), new RegExp(`${bug.stock} left, ${bug.sold} sold`));
+    assert.ok(bug.as_told);
+    if (!fix || OTHER_MOVES.includes(id)) return;
+    await page.locator('#beside-verdict[data-answer]').waitFor();
+    for (const each of goal.filter((one) => !fix.goal.includes(one))) assert.ok(!(await page.locator('#beside-verdict').textContent()).includes(faults[each].en), 'the fix does not break so');
+  });
+}
+
+for (const { id, plays } of loads) {
+  test(`${id}, under load`, async (page) => {
+    const told = {}; // by lock, the server's last answer
+    page.on('response', async (reply) => {
+      const answer = reply.url().includes('/api/lab/games/') && reply.status() === 200 && await reply.json().catch(() => null);
+      if (answer?.done) told[answer.lock] = answer;
+    });
+    await page.goto(`/lab#load=${id}`);
+    await page.locator('#load-run').click();
+    await page.locator('#load-end').waitFor();
+    await page.locator('#load-run').waitFor({ timeout: RUN_MS });
+    for (const [i, { lock, goal }] of plays.entries()) {
+      const run = told[lock];
+      const said = await page.locator(`#run-${i ? 'right' : 'left'} .answer`).textContent();
+      assert.ok(run?.as_told, `${lock}: as told`);
+      for (const each of goal) assert.ok(run.faults.includes(each), `${lock}: ${each}`);
+      assert.equal(said, `${run.faults.length ? `Broken: ${inWords(run.faults)}.` : 'Nothing broke.'} By the ledger ${run.sold} sold, ${run.stock} left.${run.said ?? ''}`);
+    }
+  }, BUSY);
+}
+
+await runTests();
