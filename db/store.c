@@ -90,6 +90,7 @@ static struct store *new_store(const struct store_options *options,
 static void free_store(struct store *store)
 {
     rows_forget(&store->place.rows);
+    filter_release(&store->place.keys.filter);
     free(store->where);
     free(store);
 }
@@ -120,6 +121,8 @@ enum store_status store_open(const struct store_options *options,
     if (status != STORE_OK)
         goto err_after_lock;
     status = schema_bring_up(opened->db);
+    if (status == STORE_OK && !engine->far)
+        status = filter_read(&opened->place.keys.filter, opened->db);
     if (status != STORE_OK)
         failure_text(error, "%s", sql_error(opened->db)->text);
     else
