@@ -19,10 +19,10 @@
 /* Of an order's number: its bucket is the rest. As in the index orders_key. */
 #define BUCKET_BITS "15"
 
-/* The buckets ?1 to ?2, the newest one first; but none above MAX. */
-#define BUCKETS(max)                                                           \
-    "WITH RECURSIVE b (n) AS (SELECT MIN(?2, " max ") UNION ALL "              \
-    "SELECT n - 1 FROM b WHERE n > ?1) "
+/* The buckets ?1 to ?2, the newest one first, but none above what stands between these
+ * two; of all that it is joined with, only n >= ?1. */
+#define BUCKETS_BELOW "WITH RECURSIVE b (n) AS (SELECT MIN(?2, "
+#define BUCKETS_DOWN  ") UNION ALL SELECT n - 1 FROM b WHERE n > ?1) "
 
 /* ---- what went wrong ---------------------------------------------------- */
 
@@ -264,27 +264,18 @@ const struct sql_engine sqlite_engine = {
                 "SUM(quantity) FROM orders "
                 "WHERE product_id = ?1 AND state = 0 "
                 "GROUP BY number >> " BUCKET_BITS ", user_id",
-            .bought = "SELECT CASE WHEN counted THEN (" BUCKETS(
-                "(SELECT MAX(bucket) FROM purchases)") "SELECT SUM(units) FROM "
-                                                       "b CROSS JOIN purchases "
-                                                       "WHERE bucket = n AND "
-                                                       "product_id = ?3 AND "
-                                                       "user_id = ?4) "
-                                                       "ELSE (SELECT "
-                                                       "SUM(quantity) FROM "
-                                                       "orders "
-                                                       "WHERE product_id = ?3 "
-                                                       "AND user_id = ?4 AND "
-                                                       "state = 0) "
-                                                       "END FROM products "
-                                                       "WHERE id = ?3",
-            .find_key = BUCKETS("(SELECT MAX(number) FROM orders) "
-                                ">> " BUCKET_BITS) "SELECT number FROM b CROSS "
-                                                   "JOIN orders "
-                                                   "WHERE number "
-                                                   ">> " BUCKET_BITS
-                                                   " = n AND key = ?3 "
-                                                   "LIMIT 1",
+            .bought =
+                "SELECT CASE WHEN counted THEN (" BUCKETS_BELOW
+                "(SELECT MAX(bucket) FROM purchases)" BUCKETS_DOWN
+                "SELECT SUM(units) FROM b CROSS JOIN purchases WHERE n >= ?1 "
+                "AND bucket = n AND product_id = ?3 AND user_id = ?4) "
+                "ELSE (SELECT SUM(quantity) FROM orders "
+                "WHERE product_id = ?3 AND user_id = ?4 AND state = 0) "
+                "END FROM products WHERE id = ?3",
+            .find_key = BUCKETS_BELOW
+            "(SELECT MAX(number) FROM orders) >> " BUCKET_BITS BUCKETS_DOWN
+            "SELECT number FROM b CROSS JOIN orders WHERE n >= ?1 "
+            "AND number >> " BUCKET_BITS " = n AND key = ?3 LIMIT 1",
             .take_room = "INSERT INTO fences (token, name, owner) "
                          "VALUES (1, ?1, hex(zeroblob(" ROOM_BYTES " / 2)))",
             .free_room = "DELETE FROM fences WHERE name > 'readyz-' "
