@@ -65,6 +65,8 @@ static enum store_status begin(struct store *store, struct store_error *error)
         return failure_set(error, STORE_BUSY, "the begin failed on purpose");
     status = sql_begin(store->db);
     (void)step_end(store->step, "begin", 0, store_status_text(status));
+    if (status == STORE_OK && !store->db->engine->far)
+        status = filter_read(&store->place.keys.filter, store->db);
     *error = *sql_error(store->db);
     return status;
 }

@@ -81,8 +81,15 @@ struct sql {
 
 /* Statements for which the engines have different words. */
 struct sql_words {
-    const char *announce;  /* a fence: token, name, owner; if it is higher */
-    const char *buy_units; /* product, user, units, limit; if within that */
+    const char *announce; /* a fence: token, name, owner; if it is higher */
+    /* An order by its key: oldest bucket, newest, key. See ledger/filter.h; where
+     * there are no buckets, no word goes by them. */
+    const char *find_key;
+    /* What users buy: order's number, product, user, units, limit, if within that;
+     * the same without a limit, to be given back, if they are counted; all units of
+     * a product's users, from its orders; a user's in the buckets oldest, newest,
+     * of product, user. */
+    const char *buy_units, *give_units, *count_units, *bought;
     /* See ledger/probe.c: a fence of this name; others of the probe's, or it. */
     const char *take_room, *free_room;
     const char *clock; /* the server's, in ms; NULL: this host's counts */

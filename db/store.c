@@ -9,6 +9,8 @@
  */
 #include "db/committer.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -90,8 +92,42 @@ static struct store *new_store(const struct store_options *options,
 static void free_store(struct store *store)
 {
     rows_forget(&store->place.rows);
+    filter_release(&store->place.keys.filter);
     free(store->where);
     free(store);
+}
+
+/* What takes long with millions of orders: new tables for them, and reading their
+ * keys and users. */
+static enum store_status get_ready(struct store *store,
+                                   void (*on_note)(const char *text))
+{
+    struct filter *filter = &store->place.keys.filter;
+    struct sql *db = store->db;
+    enum store_status status;
+    int64_t version = 0;
+    char text[200];
+
+    if (on_note && schema_inspect(db, &version) == STORE_OK && version > 0 &&
+        version < db->engine->versions) {
+        (void)snprintf(text, sizeof(text),
+                       "brings the tables from version %" PRId64 " to %" PRId64
+                       ": with ten million orders that may take minutes",
+                       version, db->engine->versions);
+        on_note(text);
+    }
+    status = schema_bring_up(db);
+    if (status == STORE_OK && !db->engine->far)
+        status = filter_read(filter, db);
+    if (on_note && filter_bytes(filter) > 0) {
+        (void)snprintf(text, sizeof(text),
+                       "filters of keys and users take %zu MB, 4 for each "
+                       "million orders, %d at most",
+                       filter_bytes(filter) >> 20,
+                       FILTERS_MAX * FILTER_LINES / 32768);
+        on_note(text);
+    }
+    return status;
 }
 
 enum store_status store_open(const struct store_options *options,
@@ -119,7 +155,7 @@ enum store_status store_open(const struct store_options *options,
     status = engine->open(&opened->writer, &opened->db, error);
     if (status != STORE_OK)
         goto err_after_lock;
-    status = schema_bring_up(opened->db);
+    status = get_ready(opened, options->on_note);
     if (status != STORE_OK)
         failure_text(error, "%s", sql_error(opened->db)->text);
     else

@@ -32,7 +32,7 @@ static enum store_status judge(struct sql *db,
             product->stock < order->quantity ? STORE_SOLD_OUT : STORE_SHORT;
     if (order->status != STORE_OK || product->limit_per_user == 0)
         return STORE_OK;
-    status = purchases_read(db, order, &bought);
+    status = purchases_read(db, NULL, order, &bought);
     if (bought + order->quantity > product->limit_per_user)
         order->status = STORE_LIMIT;
     return status;
@@ -46,7 +46,7 @@ static enum store_status select_all(struct sql *db, struct store_order *order,
     enum store_status status;
     bool decided, found;
 
-    status = orders_replay(db, order, &decided);
+    status = orders_replay(db, NULL, order, &decided);
     if (status != STORE_OK || decided)
         return status;
     status = products_find(db, order->product_id, &product, &found);
@@ -156,6 +156,7 @@ static enum store_status run_insert(struct store *store,
 {
     const struct naive_write *insert = (struct naive_write *)write;
     struct store_order *order = insert->order;
+    struct filter *filter = &store->place.keys.filter;
     struct orders_row row = {.order = order};
     struct sql *db = store->db;
     struct store_product product;
@@ -165,7 +166,7 @@ static enum store_status run_insert(struct store *store,
 
     status = fence_check(db, insert->fence);
     if (status == STORE_OK)
-        status = orders_replay(db, order, &decided);
+        status = orders_replay(db, filter, order, &decided);
     if (status != STORE_OK)
         return status;
     if (decided)
@@ -174,12 +175,13 @@ static enum store_status run_insert(struct store *store,
     if (status == STORE_OK && product.limit_per_user > 0)
         status = purchases_count(db, product.id);
     if (status == STORE_OK && product.limit_per_user > 0)
-        status = purchases_take(db, order, STORE_NUMBER_MAX, &taken);
+        status = purchases_take(db, filter, order, STORE_NUMBER_MAX, &taken);
     if (status != STORE_OK)
         return status;
     order->price_cents = product.price_cents;
     order->fence = fence_token(insert->fence);
     order->created_ms = now_ms();
+    filter_sold(filter, order);
     row.limit_per_user = product.limit_per_user;
     store->place.held |= product.pay_within_s > 0;
     if (product.pay_within_s > 0)

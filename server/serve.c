@@ -119,6 +119,11 @@ static void log_store(const struct service *s, enum store_status status,
         log_error("store", "db=%s error=\"%s\"", s->config.db, error->text);
 }
 
+static void log_note(const char *text)
+{
+    log_info("store", "note=\"%s\"", text);
+}
+
 /* As far as the store is concerned: the parts above it are not open yet. */
 static enum opener_answer open_store(struct service *s)
 {
@@ -126,7 +131,8 @@ static enum opener_answer open_store(struct service *s)
                                     .shared = s->config.shared,
                                     .look_ms = SERVE_LOOK_MS,
                                     .on_failure = health_heard_store,
-                                    .on_failure_ctx = s->app.health};
+                                    .on_failure_ctx = s->app.health,
+                                    .on_note = log_note};
     struct store_error error = {""};
     enum store_status status = store_check(s->config.db, &error);
     bool is_new =

@@ -38,6 +38,28 @@ static const char version_2[] =
     "(4, 14, 2, 1, 42, 1, 5, 0, 7, 0, 1, 0, NULL);"
     "INSERT INTO parts VALUES (2, 1, 9), (2, 2, 2), (3, 1, 2), (3, 2, 3);";
 
+/* Of product 3 a user may buy two. User 42 has one unit in each of two buckets of
+ * orders (schema_6.sql); product 4 got its limit since, and nobody has counted. */
+static const char version_5[] =
+#include "db/sqlite/schema.sql.inc"
+#include "db/sqlite/schema_2.sql.inc"
+#include "db/sqlite/schema_3.sql.inc"
+#include "db/sqlite/schema_4.sql.inc"
+#include "db/sqlite/schema_5.sql.inc"
+    "PRAGMA application_id = 1937006955;"
+    "PRAGMA user_version = 5;"
+    "INSERT INTO products (id, name, price_cents, limit_per_user, opens_ms, "
+    "ends_ms, first_units, created_ms, counted) "
+    "VALUES (3, 'Limited', 5, 2, 0, 0, 10, 1, 1), "
+    "(4, 'Since', 5, 2, 0, 0, 10, 1, 0);"
+    "INSERT INTO segments (product_id, segment, initial, stock) "
+    "VALUES (3, 0, 10, 8), (4, 0, 10, 8);"
+    "INSERT INTO orders VALUES "
+    "(1, 11, 3, 0, 42, 1, 5, 2, 0, 0, 1, 0, 'old', 0), "
+    "(2, 12, 4, 0, 42, 2, 5, 0, 0, 0, 1, 0, NULL, 0), "
+    "(32768, 13, 3, 0, 42, 1, 5, 2, 0, 0, 1, 0, 'newer', 0);"
+    "INSERT INTO purchases VALUES (3, 42, 2), (4, 42, 77);";
+
 static void expect_stock(struct store_rig *rig, int64_t id, int64_t stock)
 {
     assert_int_equal(store_rig_product(rig, id).stock, stock);
@@ -112,6 +134,27 @@ static void test_version_2_with_parts(void **state)
     expect_stock(rig, 2, 0);
 }
 
+/* Keys and limits stay what they were, in each bucket. */
+static void test_version_5_knows_its_keys_and_limits(void **state)
+{
+    struct store_rig *rig = *state;
+    struct store_order order;
+
+    store_rig_sql(rig, version_5);
+    store_rig_open(rig, (struct store_options){0});
+    store_rig_expect_sound(rig);
+    assert_int_equal(store_rig_buy(rig, 3, 7, 1, "old"), STORE_KEY_REUSED);
+    order = store_rig_ask(3, 42, 1, "newer");
+    store_rig_place(rig, &order);
+    assert_true(order.replayed && order.number == 32768);
+    assert_int_equal(store_rig_buy(rig, 3, 42, 1, ""), STORE_LIMIT);
+    assert_int_equal(store_rig_buy(rig, 4, 42, 1, ""), STORE_LIMIT);
+    assert_ok(store_cancel(rig->store, "1-000000000000000b", &order, NULL));
+    assert_ok(store_rig_buy(rig, 3, 42, 1, ""));
+    assert_int_equal(store_rig_buy(rig, 3, 42, 1, ""), STORE_LIMIT);
+    expect_stock(rig, 3, 8);
+}
+
 /* A reader cannot bring it up, and says who can. */
 static void test_reader_refuses_an_older_version(void **state)
 {
@@ -144,6 +187,7 @@ static const struct CMUnitTest tests[] = {
     STORE_RIG_DIR_TEST(test_version_1_sells_on_and_cancels),
     STORE_RIG_DIR_TEST(test_version_2_with_parts),
     STORE_RIG_DIR_TEST(test_version_4_had_nothing_to_pay),
+    STORE_RIG_DIR_TEST(test_version_5_knows_its_keys_and_limits),
     STORE_RIG_DIR_TEST(test_reader_refuses_an_older_version),
     STORE_RIG_DIR_TEST(test_half_a_step_up_is_none),
 };

@@ -20,7 +20,8 @@
  *     of a sale and a change      terms, and the count of what was ordered before
  *     of them; limit and          there was a limit, raise segments.terms; sale and
  *     cancel                      cancel write the row of their segment
- *   key, restock once           the new row's, by its unique index
+ *   key, restock once           the new row's, by its unique index; keys of orders
+ *                                 in SQLite, which has one writer, by a look before
  *   fence                       the lock's, in fences: on a cluster each
  *                                 transaction under it raises fences.writes
  *   cancel once                 the order's
@@ -113,10 +114,11 @@ bool orders_reset(struct store_order *order);
 /*
  * Looks the order's key up. *decided: it was used before, and order->status
  * says STORE_OK (replayed, the stored order is filled in) or, if it was
- * another request, STORE_KEY_REUSED. Never decided without a key.
+ * another request, STORE_KEY_REUSED. Never decided without a key. FILTER may be
+ * NULL, here and below: then it takes longer.
  */
-enum store_status orders_replay(struct sql *db, struct store_order *order,
-                                bool *decided);
+enum store_status orders_replay(struct sql *db, const struct filter *filter,
+                                struct store_order *order, bool *decided);
 
 /* Inserts the orders. Their numbers rise in the order of the rows. */
 enum store_status orders_insert(struct sql *db, struct orders_row rows[],
@@ -182,14 +184,16 @@ enum store_status probe_write(struct sql *db);
  * where they meet: the second one's condition sees the first one's units.
  */
 
-/* Adds the order's units unless that goes over LIMIT; *taken says if it did. */
-enum store_status purchases_take(struct sql *db,
+/* Adds the order's units, which is sold next, unless that goes over LIMIT; *taken
+ * says if it did. */
+enum store_status purchases_take(struct sql *db, const struct filter *filter,
                                  const struct store_order *order, int64_t limit,
                                  bool *taken);
 
 /* Units that the order's user has bought, of its product. */
-enum store_status
-purchases_read(struct sql *db, const struct store_order *order, int64_t *units);
+enum store_status purchases_read(struct sql *db, const struct filter *filter,
+                                 const struct store_order *order,
+                                 int64_t *units);
 
 /* Counts a product's orders, if it has got a limit and nobody has yet. */
 enum store_status purchases_count(struct sql *db, int64_t product_id);

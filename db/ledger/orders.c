@@ -177,15 +177,32 @@ store_order_list(struct store_reader *reader, int64_t after, size_t n,
     return read_end(reader, sql_end(query), error);
 }
 
-static enum store_status find_key(struct sql *db, const char *key,
-                                  struct store_order *order, bool *found)
+/* The index alone answers for a new key; the whole row, with what was paid, costs
+ * SQLite more to get ready than to find. */
+static enum store_status find_key(struct sql *db, const struct filter *filter,
+                                  const char *key, struct store_order *order,
+                                  bool *found)
 {
+    uint64_t hash = filter ? filter_key(filter, key) : 0;
+    struct filter_span span = FILTER_BEGIN;
+    enum store_status status = STORE_OK;
     struct sql_query *query;
+    int64_t number = 0;
 
-    query =
-        sql_query(db, "SELECT " ORDERS_COLUMNS " FROM orders WHERE `key` = ?1");
-    sql_bind_text(query, 1, key);
-    return read_one(query, order, found);
+    while (number == 0 && status == STORE_OK &&
+           filter_next(filter, hash, &span)) {
+        query =
+            sql_query(db, db->engine->words.find_key, span.oldest, span.newest);
+        sql_bind_text(query, 3, key);
+        status = sql_first(query, &number);
+    }
+    *found = false;
+    if (status != STORE_OK || number == 0)
+        return status;
+    return read_one(
+        sql_query(db, "SELECT " ORDERS_COLUMNS " FROM orders WHERE number = ?1",
+                  number),
+        order, found);
 }
 
 enum store_status store_order_by_key(struct store_reader *reader,
@@ -193,32 +210,23 @@ enum store_status store_order_by_key(struct store_reader *reader,
                                      struct store_error *error)
 {
     bool found;
-    enum store_status status = find_key(reader->db, key, order, &found);
+    enum store_status status = find_key(reader->db, NULL, key, order, &found);
 
     if (status == STORE_OK && !found)
         status = sql_fail(reader->db, STORE_NO_ORDER, "no order has this key");
     return read_end(reader, status, error);
 }
 
-enum store_status orders_replay(struct sql *db, struct store_order *order,
-                                bool *decided)
+enum store_status orders_replay(struct sql *db, const struct filter *filter,
+                                struct store_order *order, bool *decided)
 {
     struct store_order found;
-    struct sql_query *query;
     enum store_status status;
-    int64_t number = 0;
 
     *decided = false;
     if (order->key[0] == '\0')
         return STORE_OK;
-    /* The index alone answers for a new key; the whole row, with what was paid, costs
-     * SQLite more to get ready than to find. */
-    query = sql_query(db, "SELECT number FROM orders WHERE `key` = ?1");
-    sql_bind_text(query, 1, order->key);
-    status = sql_first(query, &number);
-    if (status != STORE_OK || number == 0)
-        return status;
-    status = find_key(db, order->key, &found, decided);
+    status = find_key(db, filter, order->key, &found, decided);
     if (status != STORE_OK || !*decided)
         return status;
     if (found.product_id == order->product_id &&
@@ -271,11 +279,11 @@ enum store_status store_order_get(struct store_reader *reader, const char *id,
  */
 #define MANY PLACE_ROWS_MAX
 #define INSERT                                                                 \
-    "INSERT INTO orders (product_id, price_cents, limit_per_user, "            \
+    "INSERT INTO orders (number, product_id, price_cents, limit_per_user, "    \
     "created_ms, secret, segment, user_id, quantity, fence, pay_until_ms, "    \
     "`key`, state, cancelled_ms) VALUES "
-#define ROW       ", (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0)"
-#define ROW_BINDS 11
+#define ROW       ", (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0)"
+#define ROW_BINDS 12
 
 static char *inserts[MANY + 1]; /* of so many rows */
 static pthread_once_t inserts_made = PTHREAD_ONCE_INIT;
@@ -307,11 +315,11 @@ static enum store_status insert(struct sql *db, const char *text,
 
     for (size_t i = 0; i < n; i++, at += ROW_BINDS) {
         order = rows[i].order;
-        const int64_t values[] = {order->product_id,      order->price_cents,
-                                  rows[i].limit_per_user, order->created_ms,
-                                  rows[i].secret,         order->segment,
-                                  order->user_id,         order->quantity,
-                                  (int64_t)order->fence,  order->pay_until_ms};
+        const int64_t values[] = {
+            order->number,          order->product_id,  order->price_cents,
+            rows[i].limit_per_user, order->created_ms,  rows[i].secret,
+            order->segment,         order->user_id,     order->quantity,
+            (int64_t)order->fence,  order->pay_until_ms};
         sql_bind_ints(query, at, values, ROW_BINDS - 1);
         sql_bind_text(query, at + ROW_BINDS - 1, order->key);
         held |= order->pay_until_ms > 0;
@@ -377,11 +385,7 @@ enum store_status orders_give_back(struct sql *db, struct store_order *order,
                                 order->quantity);
     if (status != STORE_OK)
         return status;
-    return sql_run(db,
-                   "UPDATE purchases SET units = units - ?3 "
-                   "WHERE product_id = ?1 AND user_id = ?2 AND "
-                   "(SELECT limit_per_user > 0 AND counted "
-                   "FROM products WHERE id = ?1)",
+    return sql_run(db, db->engine->words.give_units, order->number,
                    order->product_id, order->user_id, order->quantity);
 }
 
@@ -415,34 +419,47 @@ enum store_status orders_cancel(struct sql *db, struct store_write *write)
 
 /* ---- units per user ----------------------------------------------------- */
 
-enum store_status purchases_take(struct sql *db,
+/* The row's own condition is of its bucket alone, where there is more than one. */
+enum store_status purchases_take(struct sql *db, const struct filter *filter,
                                  const struct store_order *order, int64_t limit,
                                  bool *taken)
 {
-    enum store_status status;
+    enum store_status status = STORE_OK;
+    int64_t bought = 0;
 
     *taken = false;
-    if (order->quantity > limit)
-        return STORE_OK;
-    status = sql_run(db, db->engine->words.buy_units, order->product_id,
-                     order->user_id, order->quantity, limit);
+    if (filter->next > 0)
+        status = purchases_read(db, filter, order, &bought);
+    if (status != STORE_OK || order->quantity > limit - bought)
+        return status;
+    status = sql_run(db, db->engine->words.buy_units, filter->next,
+                     order->product_id, order->user_id, order->quantity, limit);
     *taken = status == STORE_OK && db->changed > 0;
     return status;
 }
 
-enum store_status
-purchases_read(struct sql *db, const struct store_order *order, int64_t *units)
+/* A product that is not counted is read without a filter, as one span. */
+enum store_status purchases_read(struct sql *db, const struct filter *filter,
+                                 const struct store_order *order,
+                                 int64_t *units)
 {
+    struct filter_span span = FILTER_BEGIN;
+    enum store_status status = STORE_OK;
+    uint64_t hash = 0;
+    int64_t some;
+
+    if (filter)
+        hash = filter_user(filter, order->product_id, order->user_id);
     *units = 0;
-    return sql_first(
-        sql_query(db,
-                  "SELECT CASE WHEN counted THEN (SELECT units FROM purchases "
-                  "WHERE product_id = ?1 AND user_id = ?2) "
-                  "ELSE (SELECT SUM(quantity) FROM orders "
-                  "WHERE product_id = ?1 AND user_id = ?2 AND state = 0) END "
-                  "FROM products WHERE id = ?1",
-                  order->product_id, order->user_id),
-        units);
+    while (status == STORE_OK && filter_next(filter, hash, &span)) {
+        some = 0;
+        status =
+            sql_first(sql_query(db, db->engine->words.bought, span.oldest,
+                                span.newest, order->product_id, order->user_id),
+                      &some);
+        *units += some;
+    }
+    return status;
 }
 
 /*
@@ -466,9 +483,5 @@ enum store_status purchases_count(struct sql *db, int64_t product_id)
                          product_id);
     if (status != STORE_OK)
         return status;
-    return sql_run(db,
-                   "INSERT INTO purchases (product_id, user_id, units) "
-                   "SELECT product_id, user_id, SUM(quantity) FROM orders "
-                   "WHERE product_id = ?1 AND state = 0 GROUP BY user_id",
-                   product_id);
+    return sql_run(db, db->engine->words.count_units, product_id);
 }

@@ -72,7 +72,7 @@ static enum store_status foresee(struct place *place,
     int64_t bought = 0;
 
     if (product->limit_per_user > 0)
-        status = purchases_read(place->db, order, &bought);
+        status = purchases_read(place->db, &place->keys.filter, order, &bought);
     order->status = STORE_NEEDS_LOCK;
     if (product->limit_per_user > 0 &&
         order->quantity > product->limit_per_user - bought)
@@ -123,8 +123,8 @@ static enum store_status sell(struct place *place, struct rows_product *product,
         status = fence_stamp(place->db, &place->rows, fence);
     place->stamped = status == STORE_OK;
     if (status == STORE_OK && product->limit_per_user > 0)
-        status =
-            purchases_take(place->db, order, product->limit_per_user, &taken);
+        status = purchases_take(place->db, &place->keys.filter, order,
+                                product->limit_per_user, &taken);
     if (status == STORE_OK && !taken)
         order->status = STORE_LIMIT;
     if (status != STORE_OK || !taken)
@@ -140,6 +140,7 @@ static enum store_status sell(struct place *place, struct rows_product *product,
     order->created_ms = place->now_ms;
     order->price_cents = product->price_cents;
     order->fence = fence_token(fence);
+    filter_sold(&place->keys.filter, order);
     place->pending[place->pending_n++] = (struct orders_row){
         .order = order, .limit_per_user = product->limit_per_user};
     return place->pending_n < PLACE_ROWS_MAX ? STORE_OK : write_pending(place);
@@ -155,8 +156,9 @@ static enum store_status replay(struct place *place, struct store_order *order,
     for (size_t i = 0; order->key[0] != '\0' && i < place->pending_n; i++)
         if (!strcmp(place->pending[i].order->key, order->key))
             status = write_pending(place);
-    return status == STORE_OK ? orders_replay(place->db, order, decided)
-                              : status;
+    return status == STORE_OK
+               ? orders_replay(place->db, &place->keys.filter, order, decided)
+               : status;
 }
 
 /* The key comes first of all: a buyer gets the same answer again, also when by

@@ -10,6 +10,7 @@
 #ifndef STORE_PLACE_H
 #define STORE_PLACE_H
 
+#include "db/ledger/filter.h"
 #include "db/ledger/rows.h"
 #include "db/soldout.h"
 #include "db/store_batch.h"
@@ -26,6 +27,7 @@ struct orders_row {
 
 /* All zero: none is known to be new. */
 struct keys {
+    struct filter filter;    /* kept from one transaction to the next */
     struct known_key *fresh; /* a table */
     struct known_key *all;   /* its entries */
 };

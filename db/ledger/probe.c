@@ -78,8 +78,8 @@ static enum store_status write_order(struct sql *db, const struct trial *trial)
 
     status = sql_run(db, "SAVEPOINT trial");
     for (int units = 1; units <= 2 && status == STORE_OK; units++)
-        status = sql_run(db, db->engine->words.buy_units, trial->product_id,
-                         trial->number, 1, 2);
+        status = sql_run(db, db->engine->words.buy_units, trial->number,
+                         trial->product_id, trial->number, 1, 2);
     if (status == STORE_OK)
         status = sql_run(db,
                          "UPDATE segments SET stock = ?3 "

@@ -470,9 +470,9 @@ static const char schema_5[] =
     ;
 
 /* The first makes the first three; after a crash in between the rest is counted
- * up. */
-static const char *const scripts[MYSQL_VERSIONS] = {schema, NULL, NULL,
-                                                    schema_4, schema_5};
+ * up. SQLite's sixth is about its buckets. */
+static const char *const scripts[MYSQL_VERSIONS] = {schema,   NULL,     NULL,
+                                                    schema_4, schema_5, NULL};
 
 /* One statement after the other: each ends with ";" and the line. A change of a
  * table commits, and so the transaction begins anew. */
@@ -550,9 +550,24 @@ const struct sql_engine mysql_engine = {
                 "ON DUPLICATE KEY UPDATE "
                 "owner = IF(VALUES(token) > token, VALUES(owner), owner), "
                 "token = GREATEST(token, VALUES(token))",
+            .find_key = "SELECT number FROM orders WHERE `key` = ?3",
             .buy_units = "INSERT INTO purchases (product_id, user_id, units) "
-                         "VALUES (?1, ?2, ?3) ON DUPLICATE KEY UPDATE "
-                         "units = IF(units + ?3 <= ?4, units + ?3, units)",
+                         "VALUES (?2, ?3, ?4) ON DUPLICATE KEY UPDATE "
+                         "units = IF(units + ?4 <= ?5, units + ?4, units)",
+            .give_units = "UPDATE purchases SET units = units - ?4 "
+                          "WHERE product_id = ?2 AND user_id = ?3 AND "
+                          "(SELECT limit_per_user > 0 AND counted "
+                          "FROM products WHERE id = ?2)",
+            .count_units = "INSERT INTO purchases (product_id, user_id, units) "
+                           "SELECT product_id, user_id, SUM(quantity) "
+                           "FROM orders WHERE product_id = ?1 AND state = 0 "
+                           "GROUP BY user_id",
+            .bought = "SELECT CASE WHEN counted THEN "
+                      "(SELECT units FROM purchases "
+                      "WHERE product_id = ?3 AND user_id = ?4) "
+                      "ELSE (SELECT SUM(quantity) FROM orders "
+                      "WHERE product_id = ?3 AND user_id = ?4 AND state = 0) "
+                      "END FROM products WHERE id = ?3",
             .take_room = "INSERT INTO fences (token, name, owner) "
                          "VALUES (1, ?1, REPEAT('-', 512))",
             .free_room = "DELETE FROM fences WHERE name = ?1",

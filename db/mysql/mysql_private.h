@@ -9,7 +9,7 @@
 
 #include <mysql.h>
 
-#define MYSQL_VERSIONS 5 /* as many as SQLite has */
+#define MYSQL_VERSIONS 6 /* as many as SQLite has */
 
 /* Where the server is, and as whom we come. */
 struct mysql_address {

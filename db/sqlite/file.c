@@ -147,8 +147,12 @@ static const char version_5[] =
 #include "db/sqlite/schema_5.sql.inc"
     ;
 
+static const char version_6[] =
+#include "db/sqlite/schema_6.sql.inc"
+    ;
+
 const char *const sqlite_scripts[SQLITE_VERSIONS] = {
-    version_1, version_2, version_3, version_4, version_5};
+    version_1, version_2, version_3, version_4, version_5, version_6};
 
 enum store_status sqlite_inspect(struct sql *db, int64_t *id, int64_t *version,
                                  int64_t *tables)

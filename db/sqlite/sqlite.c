@@ -16,6 +16,14 @@
 /* Four pages: each tree that an order is put into may grow by one. */
 #define ROOM_BYTES "16384"
 
+/* Of an order's number: its bucket is the rest. As in the index orders_key. */
+#define BUCKET_BITS "15"
+
+/* The buckets ?1 to ?2, the newest one first, but none above what stands between these
+ * two; of all that it is joined with, only n >= ?1. */
+#define BUCKETS_BELOW "WITH RECURSIVE b (n) AS (SELECT MIN(?2, "
+#define BUCKETS_DOWN  ") UNION ALL SELECT n - 1 FROM b WHERE n > ?1) "
+
 /* ---- what went wrong ---------------------------------------------------- */
 
 /*
@@ -240,10 +248,34 @@ const struct sql_engine sqlite_engine = {
                         "WHERE excluded.token > fences.token",
             /* Not "SELECT ... WHERE": SQLite would get ready to undo this
              * statement alone, and copy each page that it changes. */
-            .buy_units = "INSERT INTO purchases (product_id, user_id, units) "
-                         "VALUES (?1, ?2, ?3) "
-                         "ON CONFLICT DO UPDATE SET units = units + ?3 "
-                         "WHERE units + ?3 <= ?4",
+            .buy_units = "INSERT INTO purchases "
+                         "(bucket, product_id, user_id, units) "
+                         "VALUES (?1 >> " BUCKET_BITS ", ?2, ?3, ?4) "
+                         "ON CONFLICT DO UPDATE SET units = units + ?4 "
+                         "WHERE units + ?4 <= ?5",
+            .give_units = "UPDATE purchases SET units = units - ?4 "
+                          "WHERE bucket = ?1 >> " BUCKET_BITS
+                          " AND product_id = ?2 AND user_id = ?3 AND "
+                          "(SELECT limit_per_user > 0 AND counted "
+                          "FROM products WHERE id = ?2)",
+            .count_units =
+                "INSERT INTO purchases (bucket, product_id, user_id, units) "
+                "SELECT number >> " BUCKET_BITS ", product_id, user_id, "
+                "SUM(quantity) FROM orders "
+                "WHERE product_id = ?1 AND state = 0 "
+                "GROUP BY number >> " BUCKET_BITS ", user_id",
+            .bought =
+                "SELECT CASE WHEN counted THEN (" BUCKETS_BELOW
+                "(SELECT MAX(bucket) FROM purchases)" BUCKETS_DOWN
+                "SELECT SUM(units) FROM b CROSS JOIN purchases WHERE n >= ?1 "
+                "AND bucket = n AND product_id = ?3 AND user_id = ?4) "
+                "ELSE (SELECT SUM(quantity) FROM orders "
+                "WHERE product_id = ?3 AND user_id = ?4 AND state = 0) "
+                "END FROM products WHERE id = ?3",
+            .find_key = BUCKETS_BELOW
+            "(SELECT MAX(number) FROM orders) >> " BUCKET_BITS BUCKETS_DOWN
+            "SELECT number FROM b CROSS JOIN orders WHERE n >= ?1 "
+            "AND number >> " BUCKET_BITS " = n AND key = ?3 LIMIT 1",
             .take_room = "INSERT INTO fences (token, name, owner) "
                          "VALUES (1, ?1, hex(zeroblob(" ROOM_BYTES " / 2)))",
             .free_room = "DELETE FROM fences WHERE name > 'readyz-' "

@@ -1,0 +1,71 @@
+/*
+ * Which orders may have a key, or be a user's: what spares the look into large old
+ * indexes, in SQLite.
+ *
+ * An index of random keys is slow when it is large: each new key changes a page of
+ * its own, anywhere. So in SQLite orders are in buckets, by their numbers, and the
+ * keys of a bucket stand together (orders_key), as do the units of its users
+ * (purchases): only the newest bucket grows, and it is small. To find a key is then a
+ * look into each bucket; and a filter in memory, for each so many buckets, says that
+ * it is surely not there.
+ *
+ * A filter is a hint that errs on one side only. It has all orders that are committed:
+ * each transaction that writes begins with a look for orders that it lacks, by this
+ * process or another, while nobody else can write. And it has those of the transaction
+ * itself as soon as they are sold. An order that was not kept stays in it: then a look
+ * finds nothing. Where there is no memory for a filter its buckets are always looked
+ * into.
+ *
+ * Where the database is on a server none is ever read: one look is enough there.
+ */
+#ifndef STORE_FILTER_H
+#define STORE_FILTER_H
+
+#include "db/sql.h"
+
+#define FILTER_BUCKET_BITS 15 /* schema_6.sql and SQLite's words say 15, too */
+#define FILTER_ORDERS_BITS 20 /* of one filter */
+#define FILTER_LINES       131072 /* of 32 bytes: 16 bits for a key or a user */
+#define FILTERS_MAX        256    /* 1 GB */
+
+/* All zero: nothing was read, and everything may be anywhere. */
+struct filter {
+    int64_t seen;  /* it has all committed orders up to this number */
+    int64_t next;  /* of the order that is sold next; 0 = nothing was read */
+    uint64_t seed; /* so that nobody can choose keys that look alike */
+    int64_t
+        begun; /* filters; each with its first order, or it would lack some */
+    uint32_t (*bits[FILTERS_MAX])[8]; /* NULL: there was no memory */
+};
+
+/* Buckets, the newest one first. */
+struct filter_span {
+    int64_t oldest, newest;
+};
+
+/* For filter_next(): before the first. */
+#define FILTER_BEGIN ((struct filter_span){INT64_MAX, INT64_MAX})
+
+/* The hashes that it goes by. */
+uint64_t filter_key(const struct filter *filter, const char *key);
+uint64_t filter_user(const struct filter *filter, int64_t product_id,
+                     int64_t user_id);
+
+/* The order is sold: gives it its number, and has its key and its user from now on. */
+void filter_sold(struct filter *filter, struct store_order *order);
+
+/* The next older buckets that may have it; false: there are none. FILTER may be NULL:
+ * all may. */
+bool filter_next(const struct filter *filter, uint64_t hash,
+                 struct filter_span *span);
+
+/* Reads the orders that it does not have yet. For a transaction that writes, as its
+ * first; or without any, when millions are to be read. */
+enum store_status filter_read(struct filter *filter, struct sql *db);
+
+/* Of memory. */
+size_t filter_bytes(const struct filter *filter);
+
+void filter_release(struct filter *filter);
+
+#endif

@@ -1,0 +1,26 @@
+-- Version 6: what is random stands in buckets of 2^15 orders, by their numbers, so that
+-- only a small part of it grows. ledger/filter.h says how it is found again.
+
+-- Unique in a bucket. That no other one has the key is looked at in the transaction
+-- that writes, and there is one writer.
+DROP INDEX orders_key;
+CREATE UNIQUE INDEX orders_key ON orders (number >> 15, key)
+    WHERE key IS NOT NULL;
+
+-- A user's units of the orders in one bucket; what counts is their sum.
+CREATE TABLE bought (
+    product_id INTEGER NOT NULL REFERENCES products (id),
+    user_id    INTEGER NOT NULL,
+    units      INTEGER NOT NULL CHECK (units >= 0),
+    bucket     INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (bucket, product_id, user_id)
+) STRICT, WITHOUT ROWID;
+
+INSERT INTO bought (product_id, user_id, units, bucket)
+    SELECT product_id, user_id, SUM(quantity), number >> 15 FROM orders
+    WHERE state = 0 AND product_id IN
+        (SELECT id FROM products WHERE limit_per_user > 0 AND counted = 1)
+    GROUP BY number >> 15, product_id, user_id;
+
+DROP TABLE purchases;
+ALTER TABLE bought RENAME TO purchases;

@@ -1,0 +1,316 @@
+/*
+ * Keys and limits over the buckets of SQLite (db/ledger/filter.h): a key answers with
+ * its first order and a limit counts all of its user's, wherever they stand, whatever
+ * the filters say, and whoever wrote them. A bucket ends where a test wants it: an
+ * order of somebody else has the number before.
+ */
+#include "db/committer.h"
+#include "tests/support/store_rig.h"
+#include "tests/support/store_wait.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BUCKET (INT64_C(1) << FILTER_BUCKET_BITS)
+#define FILTER (INT64_C(1) << FILTER_ORDERS_BITS)
+
+static void put(struct store_rig *rig, int64_t limit)
+{
+    store_rig_put(rig, (struct store_product){
+                           .id = 1, .initial = 1000, .limit_per_user = limit});
+}
+
+static int set_up(void **state)
+{
+    struct store_rig *rig = calloc(1, sizeof(*rig));
+    bool shared = *state != NULL;
+
+    *state = rig;
+    store_rig_begin(rig);
+    store_rig_open(rig, (struct store_options){.shared = shared});
+    store_rig_sqlite_only(rig);
+    put(rig, 3);
+    return 0;
+}
+
+/* The next order gets NUMBER. */
+static void skip_to(struct store_rig *rig, int64_t number)
+{
+    char sql[300];
+
+    snprintf(sql, sizeof(sql),
+             "INSERT INTO orders (number, secret, product_id, segment, "
+             "user_id, quantity, price_cents, limit_per_user, fence, state, "
+             "created_ms, cancelled_ms) "
+             "VALUES (%" PRId64 ", 1, 1, 0, 999, 1, 0, 0, 0, 1, 1, 1)",
+             number - 1);
+    store_rig_sql(rig, sql);
+}
+
+static struct store *store_of(struct store_rig *rig)
+{
+    struct store_options options = {.url = rig->dir.url, .shared = true};
+    struct store *other;
+
+    assert_ok(store_open(&options, &other, NULL));
+    return other;
+}
+
+static struct store_order buy_at(struct store *store, int64_t user,
+                                 const char *key)
+{
+    struct store_order order = store_rig_ask(1, user, 1, key), *one = &order;
+
+    assert_ok(store_place(store, &one, 1, NULL, NULL));
+    return order;
+}
+
+/* KEY is new, and its order gets NUMBER. */
+static void is_sold(struct store *store, const char *key, int64_t number)
+{
+    static int64_t users = 100;
+    struct store_order order = buy_at(store, users++, key);
+
+    assert_int_equal(order.status, STORE_OK);
+    assert_false(order.replayed);
+    assert_int_equal(order.number, number);
+}
+
+/* KEY is that of the order with NUMBER, whose user is not the one that asks. */
+static void is_known(struct store_rig *rig, struct store *store,
+                     const char *key, int64_t number)
+{
+    struct store_order found;
+
+    assert_int_equal(buy_at(store, 1, key).status, STORE_KEY_REUSED);
+    assert_ok(store_order_by_key(rig->reader, key, &found, NULL));
+    assert_int_equal(found.number, number);
+}
+
+static void reopen(struct store_rig *rig)
+{
+    store_rig_close(rig);
+    store_rig_open(rig, (struct store_options){0});
+}
+
+/* A key in each of these: at the ends of a bucket and of a filter. */
+static const struct {
+    const char *key;
+    int64_t number;
+} places[] = {{"a", 1},          {"b", BUCKET - 1}, {"c", BUCKET},
+              {"d", 5 * BUCKET}, {"e", FILTER - 1}, {"f", FILTER},
+              {"g", 3 * FILTER}, {"h", 4 * FILTER}};
+#define PLACES (sizeof(places) / sizeof(places[0]))
+
+static void sell_all(struct store_rig *rig)
+{
+    for (size_t i = 0; i < PLACES; i++) {
+        if (i > 0 && places[i].number > places[i - 1].number + 1)
+            skip_to(rig, places[i].number);
+        is_sold(rig->store, places[i].key, places[i].number);
+    }
+}
+
+static void all_are_known(struct store_rig *rig, struct store *store)
+{
+    struct store_order order;
+
+    for (size_t i = 0; i < PLACES; i++)
+        is_known(rig, store, places[i].key, places[i].number);
+    assert_int_equal(store_order_by_key(rig->reader, "new", &order, NULL),
+                     STORE_NO_ORDER);
+    store_rig_expect_sound(rig);
+}
+
+static void test_key_in_any_bucket(void **state)
+{
+    struct store_rig *rig = *state;
+
+    sell_all(rig);
+    all_are_known(rig, rig->store);
+    reopen(rig);
+    all_are_known(rig, rig->store);
+    is_sold(rig->store, "new", 4 * FILTER + 1);
+}
+
+static void test_key_again_is_the_same_order(void **state)
+{
+    struct store_rig *rig = *state;
+    struct store_order first = buy_at(rig->store, 1, "k"), again;
+
+    skip_to(rig, FILTER);
+    again = buy_at(rig->store, 1, "k");
+    assert_true(again.replayed);
+    assert_string_equal(again.id, first.id);
+    assert_int_equal(store_rig_product(rig, 1).stock, 999);
+}
+
+/* The batch's own orders are in no table when its next one is decided. */
+static void test_batch_over_the_end_of_a_bucket(void **state)
+{
+    static const char *const keys[] = {"a", "b", "c", "a", "c", "d"};
+    struct store_rig *rig = *state;
+    struct store_order orders[6], *batch[6];
+
+    for (int64_t end = BUCKET; end <= FILTER; end += FILTER - BUCKET) {
+        skip_to(rig, end - 1);
+        for (size_t i = 0; i < 6; i++) {
+            orders[i] = store_rig_ask(1, end, 1, keys[i]);
+            orders[i].key[1] = end == FILTER ? 'F' : 'B';
+            batch[i] = &orders[i];
+        }
+        assert_ok(store_place(rig->store, batch, 6, NULL, NULL));
+        for (int64_t i = 0; i < 3; i++)
+            assert_int_equal(orders[i].number, end - 1 + i);
+        assert_true(orders[3].replayed && orders[3].number == end - 1);
+        assert_true(orders[4].replayed && orders[4].number == end + 1);
+        assert_int_equal(orders[5].status, STORE_LIMIT);
+        store_rig_expect_sound(rig);
+    }
+}
+
+/* Two or three of three, in three buckets. */
+static void test_limit_counts_all_buckets(void **state)
+{
+    struct store_rig *rig = *state;
+    struct store_order first = buy_at(rig->store, 1, "");
+
+    skip_to(rig, BUCKET);
+    assert_int_equal(buy_at(rig->store, 1, "").status, STORE_OK);
+    skip_to(rig, FILTER);
+    assert_int_equal(buy_at(rig->store, 1, "").status, STORE_OK);
+    assert_int_equal(buy_at(rig->store, 1, "").status, STORE_LIMIT);
+    reopen(rig);
+    assert_int_equal(buy_at(rig->store, 1, "").status, STORE_LIMIT);
+    assert_ok(store_cancel(rig->store, first.id, &first, NULL));
+    store_rig_expect_sound(rig);
+    assert_int_equal(buy_at(rig->store, 1, "").status, STORE_OK);
+    assert_int_equal(buy_at(rig->store, 1, "").status, STORE_LIMIT);
+    store_rig_expect_sound(rig);
+}
+
+/* What was sold without a limit is counted when there is one. */
+static void test_limit_that_comes_later(void **state)
+{
+    struct store_rig *rig = *state;
+    struct store_order first;
+
+    put(rig, 0);
+    first = buy_at(rig->store, 1, "");
+    skip_to(rig, 2 * BUCKET);
+    assert_int_equal(buy_at(rig->store, 1, "").status, STORE_OK);
+    put(rig, 2);
+    assert_int_equal(buy_at(rig->store, 1, "").status, STORE_LIMIT);
+    assert_ok(store_cancel(rig->store, first.id, &first, NULL));
+    assert_int_equal(buy_at(rig->store, 1, "").status, STORE_OK);
+    assert_int_equal(buy_at(rig->store, 1, "").status, STORE_LIMIT);
+    store_rig_expect_sound(rig);
+}
+
+/* ---- filters that are of no help ----------------------------------------- */
+
+/* All bits: every key may be anywhere. */
+static void test_filter_that_is_always_wrong(void **state)
+{
+    struct store_rig *rig = *state;
+    struct filter *filter = &rig->store->place.keys.filter;
+
+    sell_all(rig);
+    assert_int_equal(filter_bytes(filter), 5 * FILTER_LINES * 32);
+    for (int i = 0; i < 5; i++)
+        memset(filter->bits[i], 0xff,
+               FILTER_LINES * sizeof(filter->bits[i][0]));
+    all_are_known(rig, rig->store);
+    is_sold(rig->store, "new", 4 * FILTER + 1);
+    store_rig_expect_sound(rig);
+}
+
+static void test_no_memory_for_a_filter(void **state)
+{
+    struct store_rig *rig = *state;
+    struct filter *filter = &rig->store->place.keys.filter;
+
+    sell_all(rig);
+    for (int i = 0; i < 5; i++) {
+        free(filter->bits[i]);
+        filter->bits[i] = NULL;
+    }
+    all_are_known(rig, rig->store);
+    is_sold(rig->store, "new", 4 * FILTER + 1);
+    assert_int_equal(filter_bytes(filter), 0);
+}
+
+/* The last one is over, and there is none for these. */
+static void test_more_orders_than_filters(void **state)
+{
+    struct store_rig *rig = *state;
+    const int64_t last = (FILTERS_MAX + 2) * FILTER;
+
+    store_rig_close(rig);
+    skip_to(rig, last);
+    store_rig_open(rig, (struct store_options){0});
+    is_sold(rig->store, "a", last);
+    skip_to(rig, last + FILTER);
+    is_sold(rig->store, "b", last + FILTER);
+    is_known(rig, rig->store, "a", last);
+    store_rig_expect_sound(rig);
+}
+
+/* ---- others --------------------------------------------------------------- */
+
+/* An instance that comes later, or writes between, is heard of. */
+static void test_keys_of_another_instance(void **state)
+{
+    struct store_rig *rig = *state;
+    struct store *other = store_of(rig);
+
+    is_sold(rig->store, "a", 1);
+    is_known(rig, other, "a", 1);
+    is_sold(other, "b", 2);
+    skip_to(rig, FILTER - 1);
+    is_sold(other, "c", FILTER - 1);
+    is_sold(other, "d", FILTER);
+    is_known(rig, rig->store, "b", 2);
+    is_known(rig, rig->store, "c", FILTER - 1);
+    is_known(rig, rig->store, "d", FILTER);
+    assert_int_equal(buy_at(rig->store, 7, "").status, STORE_OK);
+    assert_int_equal(buy_at(other, 7, "").status, STORE_OK);
+    assert_int_equal(buy_at(rig->store, 7, "").status, STORE_OK);
+    assert_int_equal(buy_at(other, 7, "").status, STORE_LIMIT);
+    store_close(other);
+    store_rig_expect_sound(rig);
+}
+
+/* The number of an order that was not kept is somebody else's then. */
+static void test_number_of_an_order_that_was_not_kept(void **state)
+{
+    struct store_rig *rig = *state;
+    struct store *other = store_of(rig);
+    struct store_order order = store_rig_ask(1, 1, 1, "a"), *one = &order;
+
+    rig->steps.failing = "commit";
+    assert_int_equal(store_place(rig->store, &one, 1, NULL, NULL), STORE_IO);
+    rig->steps.failing = NULL;
+    is_sold(other, "b", 1);
+    is_known(rig, rig->store, "b", 1);
+    is_sold(rig->store, "a", 2);
+    is_known(rig, other, "a", 2);
+    store_close(other);
+}
+
+static const struct CMUnitTest tests[] = {
+    STORE_RIG_OWN_TEST(test_key_in_any_bucket, set_up),
+    STORE_RIG_OWN_TEST(test_key_again_is_the_same_order, set_up),
+    STORE_RIG_OWN_TEST(test_batch_over_the_end_of_a_bucket, set_up),
+    STORE_RIG_OWN_TEST(test_limit_counts_all_buckets, set_up),
+    STORE_RIG_OWN_TEST(test_limit_that_comes_later, set_up),
+    STORE_RIG_OWN_TEST(test_filter_that_is_always_wrong, set_up),
+    STORE_RIG_OWN_TEST(test_no_memory_for_a_filter, set_up),
+    STORE_RIG_OWN_TEST(test_more_orders_than_filters, set_up),
+    STORE_RIG_SHARED_TEST(test_keys_of_another_instance, set_up),
+    STORE_RIG_SHARED_TEST(test_number_of_an_order_that_was_not_kept, set_up),
+};
+
+TEST_MAIN(tests)
