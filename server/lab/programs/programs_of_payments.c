@@ -9,11 +9,8 @@
 
 #include "server/lab/stage/turns.h"
 
-/* An order that is overdue expires in a moment, and nothing else can come of it. */
 static bool is_so(const struct store_order *order, enum store_status first)
 {
-    int64_t now_ms = (int64_t)(turns_now_us() / 1000);
-
     switch (first) {
     case STORE_ALREADY_PAID:
         return order->state == STORE_PAID &&
@@ -21,9 +18,7 @@ static bool is_so(const struct store_order *order, enum store_status first)
     case STORE_ORDER_CANCELLED:
         return order->state == STORE_CANCELLED;
     case STORE_ORDER_EXPIRED:
-        return order->state == STORE_EXPIRED ||
-               (order->state == STORE_AWAITING &&
-                now_ms >= order->pay_until_ms);
+        return order->state == STORE_EXPIRED;
     default:
         return true; /* nothing was told */
     }
@@ -48,7 +43,7 @@ static bool is_on_record(const struct program_actor *self,
     (void)snprintf(select, sizeof(select),
                    "SELECT COUNT(*) FROM payments WHERE reference = '%s' "
                    "AND IFNULL(accepted, 0) = %d",
-                   pay->payment, pay->late == STORE_OK);
+                   pay->payment, pay->write.status == STORE_OK);
     return program_number(self->db_path, select) == 1;
 }
 
@@ -57,19 +52,24 @@ static void begin_pay(struct store *store, struct store_write *write)
     store_pay_begin(store, (struct store_pay *)write);
 }
 
+static bool is_too_late(enum store_status status)
+{
+    return status == STORE_ORDER_EXPIRED || status == STORE_ORDER_CANCELLED ||
+           status == STORE_ALREADY_PAID;
+}
+
 /* False: the answer is not clear. */
 static bool pay_once(struct program_actor *self, struct store_pay *pay)
 {
     enum store_status status =
         program_write(self, "pay", "DELETE the hold, INSERT the payment",
                       &pay->write, begin_pay);
-    bool in_time = status == STORE_OK && pay->late == STORE_OK;
 
-    if (status != STORE_OK)
+    if (status != STORE_OK && !is_too_late(status))
         return status != STORE_UNKNOWN && status != STORE_BUSY;
-    program_say("%s", in_time ? "paid" : store_status_text(pay->late));
+    program_say("%s", status == STORE_OK ? "paid" : store_status_text(status));
     program_check_first(self, pay->id,
-                        in_time ? STORE_ALREADY_PAID : pay->late);
+                        status == STORE_OK ? STORE_ALREADY_PAID : status);
     if (!is_on_record(self, pay))
         program_is_wrong("a payment was taken, and is not on record");
     return true;
