@@ -88,6 +88,7 @@ static void add_order(struct filter *filter, int64_t number, int64_t product_id,
 
 void filter_sold(struct filter *filter, struct store_order *order)
 {
+    order->number = 0; /* the server gives one */
     if (filter->next == 0)
         return;
     order->number = filter->next++;

@@ -51,7 +51,8 @@ uint64_t filter_key(const struct filter *filter, const char *key);
 uint64_t filter_user(const struct filter *filter, int64_t product_id,
                      int64_t user_id);
 
-/* The order is sold: gives it its number, and has its key and its user from now on. */
+/* The order is sold: gives it its number, and has its key and its user from now on.
+ * If nothing was read, neither: number 0. */
 void filter_sold(struct filter *filter, struct store_order *order);
 
 /* The next older buckets that may have it; false: there are none. FILTER may be NULL:
