@@ -39,6 +39,7 @@ enum plant {
     FAILED_COMMIT_IS_OK, /* so is an order of which nothing was written */
     RENEWAL_NOT_KEPT,    /* its number is compared, and not kept */
     KEY_IGNORED,
+    CANCEL_IGNORES_PAYMENT,
     REPLAY_IS_NO, /* who has the order is told that all is sold out */
     TIRED,        /* a process that has said no often says yes instead */
 };
@@ -198,6 +199,21 @@ void __wrap_one_by_one_run(struct task *task, struct worker *worker)
     was_sold_out = order->outcome == ORDER_SOLD_OUT;
 }
 
+struct sql;
+enum store_status __real_holds_end(struct sql *db, int64_t number, int64_t now,
+                                   bool expired, bool *ended);
+enum store_status __wrap_holds_end(struct sql *db, int64_t number, int64_t now,
+                                   bool expired, bool *ended);
+enum store_status __wrap_holds_end(struct sql *db, int64_t number, int64_t now,
+                                   bool expired, bool *ended)
+{
+    enum store_status status =
+        __real_holds_end(db, number, now, expired, ended);
+
+    *ended = *ended || planted == CANCEL_IGNORES_PAYMENT;
+    return status;
+}
+
 /* ---- what is found ------------------------------------------------------ */
 
 /* Troubles that the fault needs none of would only add schedules. */
@@ -344,6 +360,18 @@ static const struct {
       .roles = {SAME_ORDER, SAME_ORDER},
       .deduct = DEDUCT_GUARDED,
       .stock = 2,
+      .quantity = 1,
+      .wait_ms = 30000},
+     NULL},
+    {CANCEL_IGNORES_PAYMENT,
+     STAGE_UNSETTLED,
+     {.lock = "redisson",
+      .buyers = 2,
+      .roles = {{.program = "order-pay", .key = "k"},
+                {.program = "cancel", .key = "k"}},
+      .deduct = DEDUCT_GUARDED,
+      .pay_within_s = 1,
+      .stock = 1,
       .quantity = 1,
       .wait_ms = 30000},
      NULL},
