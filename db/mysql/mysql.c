@@ -469,10 +469,9 @@ static const char schema_5[] =
 #include "db/mysql/schema_5.sql.inc"
     ;
 
-/* The first makes the first three; after a crash in between the rest is counted
- * up. SQLite's sixth is about its buckets. */
-static const char *const scripts[MYSQL_VERSIONS] = {schema,   NULL,     NULL,
-                                                    schema_4, schema_5, NULL};
+/* The first makes three; after a crash in between the rest is counted up. */
+static const char *const scripts[MYSQL_VERSIONS] = {
+    [0] = schema, [3] = schema_4, [4] = schema_5};
 
 /* One statement after the other: each ends with ";" and the line. A change of a
  * table commits, and so the transaction begins anew. */
