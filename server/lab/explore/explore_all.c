@@ -143,16 +143,16 @@ static const struct way {
     /* payment, cancel and expiry of one order, and others who want its unit */
     {"fenced redisson",
      "--deduct guarded --pay-within 1 --programs order-pay:key=k,cancel:key=k",
-     "", 60},
+     "", 90},
     {"redisson",
      "--deduct guarded --pay-within 1 --programs order-pay:key=k,pay:key=k", "",
-     60},
+     90},
     {"redisson",
      "--deduct guarded --pay-within 1 --buyers 3 --programs "
      "order:key=k,pay:key=k,cancel:key=k",
      FEW, 60},
     {"redisson",
-     "--deduct guarded --pay-within 1 --programs order-pay,order-pay", FEW, 60},
+     "--deduct guarded --pay-within 1 --programs order-pay,order-pay", FEW, 90},
     {"redisson",
      "--deduct guarded --pay-within 1 --buyers 3 --programs "
      "order-pay:key=k,cancel:key=k,order",
