@@ -156,7 +156,7 @@ static const struct way {
     {"redisson",
      "--deduct guarded --pay-within 1 --buyers 3 --programs "
      "order-pay:key=k,cancel:key=k,order",
-     OVERDUE, 60},
+     OVERDUE, 90},
     {"redisson",
      "--deduct guarded --pay-within 1 --stock 2 --limit 1 --programs "
      "order-pay:user=1,order-twice:user=1",
