@@ -143,20 +143,20 @@ static const struct way {
     /* payment, cancel and expiry of one order, and others who want its unit */
     {"fenced redisson",
      "--deduct guarded --pay-within 1 --programs order-pay:key=k,cancel:key=k",
-     "", 60},
+     "", 90},
     {"redisson",
      "--deduct guarded --pay-within 1 --programs order-pay:key=k,pay:key=k", "",
-     60},
+     90},
     {"redisson",
      "--deduct guarded --pay-within 1 --buyers 3 --programs "
      "order:key=k,pay:key=k,cancel:key=k",
      FEW, 60},
     {"redisson",
-     "--deduct guarded --pay-within 1 --programs order-pay,order-pay", FEW, 60},
+     "--deduct guarded --pay-within 1 --programs order-pay,order-pay", FEW, 90},
     {"redisson",
      "--deduct guarded --pay-within 1 --buyers 3 --programs "
      "order-pay:key=k,cancel:key=k,order",
-     OVERDUE, 60},
+     OVERDUE, 90},
     {"redisson",
      "--deduct guarded --pay-within 1 --stock 2 --limit 1 --programs "
      "order-pay:user=1,order-twice:user=1",
