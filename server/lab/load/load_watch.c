@@ -97,9 +97,10 @@ static void take_sample(uint64_t now_us)
         .stock = watch.load->play->stock > 0 ? read_stock() : -1};
     for (unsigned who = 0; who < SITE_INSTANCES_MAX; who++) {
         enum site_state state = watch.load->site.instances[who].state;
-        const char *metrics = state == SITE_RUNS || state == SITE_HELD
-                                  ? buyers_scrape(&watch.load->buyers, who)
-                                  : NULL;
+        /* A scrape has the instance try its lock. The release of that try ends the
+         * guard thread's renewals, on which a story of one that is held depends. */
+        const char *metrics =
+            state == SITE_RUNS ? buyers_scrape(&watch.load->buyers, who) : NULL;
 
         if (metrics)
             read_counters(who, metrics);
