@@ -17,7 +17,7 @@
 #define ROOM_BYTES "16384"
 
 /* Of an order's number: its bucket is the rest. As in the index orders_key. */
-#define BUCKET_BITS "15"
+#define BUCKET_BITS "14"
 
 /* The buckets ?1 to ?2, the newest one first, but none above what stands between these
  * two; of all that it is joined with, only n >= ?1. */
