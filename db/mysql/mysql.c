@@ -469,8 +469,8 @@ static const char schema_5[] =
 #include "db/mysql/schema_5.sql.inc"
     ;
 
-/* The first makes the first three; after a crash in between the rest is counted
- * up. SQLite's sixth is about its buckets. */
+/* The first makes the first three, the sixth is about SQLite's buckets; after a crash
+ * in between the rest is counted up. */
 static const char *const scripts[MYSQL_VERSIONS] = {schema,   NULL,     NULL,
                                                     schema_4, schema_5, NULL};
 
@@ -562,12 +562,9 @@ const struct sql_engine mysql_engine = {
                            "SELECT product_id, user_id, SUM(quantity) "
                            "FROM orders WHERE product_id = ?1 AND state = 0 "
                            "GROUP BY user_id",
-            .bought = "SELECT CASE WHEN counted THEN "
-                      "(SELECT units FROM purchases "
-                      "WHERE product_id = ?3 AND user_id = ?4) "
-                      "ELSE (SELECT SUM(quantity) FROM orders "
-                      "WHERE product_id = ?3 AND user_id = ?4 AND state = 0) "
-                      "END FROM products WHERE id = ?3",
+            .bought =
+                "SELECT CASE WHEN counted THEN (SELECT units FROM purchases "
+                "WHERE product_id = ?3 AND user_id = ?4) " SQL_ELSE_BY_ORDERS,
             .take_room = "INSERT INTO fences (token, name, owner) "
                          "VALUES (1, ?1, REPEAT('-', 512))",
             .free_room = "DELETE FROM fences WHERE name = ?1",

@@ -268,10 +268,8 @@ const struct sql_engine sqlite_engine = {
                 "SELECT CASE WHEN counted THEN (" BUCKETS_BELOW
                 "(SELECT MAX(bucket) FROM purchases)" BUCKETS_DOWN
                 "SELECT SUM(units) FROM b CROSS JOIN purchases WHERE n >= ?1 "
-                "AND bucket = n AND product_id = ?3 AND user_id = ?4) "
-                "ELSE (SELECT SUM(quantity) FROM orders "
-                "WHERE product_id = ?3 AND user_id = ?4 AND state = 0) "
-                "END FROM products WHERE id = ?3",
+                "AND bucket = n AND product_id = ?3 AND user_id = "
+                "?4) " SQL_ELSE_BY_ORDERS,
             .find_key = BUCKETS_BELOW
             "(SELECT MAX(number) FROM orders) >> " BUCKET_BITS BUCKETS_DOWN
             "SELECT number FROM b CROSS JOIN orders WHERE n >= ?1 "
