@@ -38,6 +38,12 @@
 /* Ends an INSERT for sql_insert(). */
 #define SQL_TELL_NUMBERS "/*! RETURNING number */"
 
+/* Ends the word `bought`: a product whose users' units nobody has counted. */
+#define SQL_ELSE_BY_ORDERS                                                     \
+    "ELSE (SELECT SUM(quantity) FROM orders "                                  \
+    "WHERE product_id = ?3 AND user_id = ?4 AND state = 0) "                   \
+    "END FROM products WHERE id = ?3"
+
 /* For an IN (...). */
 #define SQL_MARKS_8 "?, ?, ?, ?, ?, ?, ?, ?"
 #define SQL_MARKS_64                                                           \

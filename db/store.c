@@ -121,7 +121,7 @@ static enum store_status get_ready(struct store *store,
         status = filter_read(filter, db);
     if (on_note && filter_bytes(filter) > 0) {
         (void)snprintf(text, sizeof(text),
-                       "filters of keys and users take %zu MB, 4 for each "
+                       "filters of keys and users take %zu MB, 8 for each "
                        "million orders, %d at most",
                        filter_bytes(filter) >> 20,
                        FILTERS_MAX * FILTER_LINES / 32768);
@@ -262,7 +262,12 @@ enum store_status store_reader_open(struct store *store,
         .hurry = &store->hurry,
     };
 
-    return open_reader(&options, store->step, reader, error);
+    enum store_status status =
+        open_reader(&options, store->step, reader, error);
+
+    if (status == STORE_OK && !store->writer.shared)
+        (*reader)->filter = &store->place.keys.filter;
+    return status;
 }
 
 enum store_status store_reader_open_url(const char *url,

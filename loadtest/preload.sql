@@ -23,7 +23,7 @@ SELECT number, random(), 2, 0, ((random() & 0x1fffffff) << 24) | number, 1,
 FROM counter;
 
 INSERT INTO purchases (product_id, user_id, units, bucket)
-SELECT product_id, user_id, quantity, number >> 15 FROM orders;
+SELECT product_id, user_id, quantity, number >> 14 FROM orders;
 
 UPDATE segments SET stock = stock - :orders WHERE product_id = 2;
 

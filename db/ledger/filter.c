@@ -2,11 +2,12 @@
  * The filters. See filter.h.
  *
  * Each is a Bloom filter in lines of a cache line's half: a hash has one line, and one
- * bit in each of its eight words. With 16 bits for each key and each user one of about
- * a thousand that are not there is taken for one that may be.
+ * bit in each of its eight words. With 32 bits for each key and each user, one of some
+ * 40,000 that are not there is taken for one that may be.
  */
 #include "db/ledger/filter.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -48,10 +49,15 @@ uint64_t filter_user(const struct filter *filter, int64_t product_id,
 
 /* ---- bits ----------------------------------------------------------------- */
 
-static uint32_t *line_of(const struct filter *filter, int64_t n, uint64_t hash)
+static _Atomic uint32_t *line_of(const struct filter *filter, int64_t n,
+                                 uint64_t hash)
 {
     return filter->bits[n][((hash >> 32) * FILTER_LINES) >> 32];
 }
+
+#define GET(word) atomic_load_explicit(&(word), memory_order_relaxed)
+#define SET(word, bits)                                                        \
+    atomic_store_explicit(&(word), (bits), memory_order_relaxed)
 
 /* Of the lower half of the hash, since the upper one has chosen the line. */
 static uint32_t bit_of(uint64_t hash, int word)
@@ -66,7 +72,7 @@ static uint32_t bit_of(uint64_t hash, int word)
 static void add(struct filter *filter, int64_t number, uint64_t hash)
 {
     int64_t n = number >> FILTER_ORDERS_BITS;
-    uint32_t *line;
+    _Atomic uint32_t *line;
 
     for (; filter->begun <= n && filter->begun < FILTERS_MAX; filter->begun++)
         filter->bits[filter->begun] =
@@ -74,8 +80,8 @@ static void add(struct filter *filter, int64_t number, uint64_t hash)
     if (n >= FILTERS_MAX || !filter->bits[n])
         return;
     line = line_of(filter, n, hash);
-    for (int i = 0; i < 8; i++)
-        line[i] |= bit_of(hash, i);
+    for (int i = 0; i < 8; i++) /* no other thread writes */
+        SET(line[i], GET(line[i]) | bit_of(hash, i));
 }
 
 static void add_order(struct filter *filter, int64_t number, int64_t product_id,
@@ -98,13 +104,13 @@ void filter_sold(struct filter *filter, struct store_order *order)
 
 static bool may_have(const struct filter *filter, int64_t n, uint64_t hash)
 {
-    const uint32_t *line;
+    _Atomic uint32_t *line;
 
     if (n >= filter->begun || !filter->bits[n])
         return true;
     line = line_of(filter, n, hash);
     for (int i = 0; i < 8; i++)
-        if (!(line[i] & bit_of(hash, i)))
+        if (!(GET(line[i]) & bit_of(hash, i)))
             return false;
     return true;
 }
@@ -113,20 +119,20 @@ bool filter_next(const struct filter *filter, uint64_t hash,
                  struct filter_span *span)
 {
     const int bits = FILTER_ORDERS_BITS - FILTER_BUCKET_BITS;
-    int64_t n = (span->oldest >> bits) - 1;
+    int64_t next = filter ? filter->next : 0, n = (span->oldest >> bits) - 1;
 
-    if (!filter || filter->next == 0) {
+    if (next == 0) {
         n = span->oldest;
         *span = (struct filter_span){0, INT64_MAX};
         return n > 0;
     }
-    if (n > filter->next >> FILTER_ORDERS_BITS)
-        n = filter->next >> FILTER_ORDERS_BITS;
+    if (n > next >> FILTER_ORDERS_BITS)
+        n = next >> FILTER_ORDERS_BITS;
     while (n >= 0 && !may_have(filter, n, hash))
         n--;
     *span = (struct filter_span){n * (1 << bits), (n + 1) * (1 << bits) - 1};
-    if (span->newest > filter->next >> FILTER_BUCKET_BITS)
-        span->newest = filter->next >> FILTER_BUCKET_BITS;
+    if (span->newest > next >> FILTER_BUCKET_BITS)
+        span->newest = next >> FILTER_BUCKET_BITS;
     return n >= 0;
 }
 
@@ -141,7 +147,6 @@ enum store_status filter_read(struct filter *filter, struct sql *db)
     char key[STORE_KEY_BYTES_MAX + 1];
     int64_t rows;
 
-    filter->next = 0;
     if (filter->seed == 0 && getrandom(&filter->seed, sizeof(filter->seed),
                                        0) != sizeof(filter->seed))
         return sql_fail(db, STORE_IO, "the kernel gives no randomness");
@@ -159,8 +164,7 @@ enum store_status filter_read(struct filter *filter, struct sql *db)
         }
         status = sql_end(query);
     } while (status == STORE_OK && rows == READ_MAX);
-    if (status == STORE_OK)
-        filter->next = filter->seen + 1;
+    filter->next = status == STORE_OK ? filter->seen + 1 : 0;
     return status;
 }
 

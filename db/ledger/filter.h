@@ -23,19 +23,23 @@
 
 #include "db/sql.h"
 
-#define FILTER_BUCKET_BITS 15 /* schema_6.sql and SQLite's words say 15, too */
+#define FILTER_BUCKET_BITS 14 /* schema_6.sql and SQLite's words say 14, too */
 #define FILTER_ORDERS_BITS 20 /* of one filter */
-#define FILTER_LINES       131072 /* of 32 bytes: 16 bits for a key or a user */
-#define FILTERS_MAX        256    /* 1 GB */
+#define FILTER_LINES       262144 /* of 32 bytes: 32 bits for a key or a user */
+#define FILTERS_MAX        128    /* 1 GB */
 
-/* All zero: nothing was read, and everything may be anywhere. */
+/*
+ * All zero: nothing was read, and everything may be anywhere. The committer's thread
+ * changes it. Where no other process writes other threads may ask it as well: what is
+ * committed was in it before.
+ */
 struct filter {
-    int64_t seen;  /* it has all committed orders up to this number */
-    int64_t next;  /* of the order that is sold next; 0 = nothing was read */
-    uint64_t seed; /* so that nobody can choose keys that look alike */
-    int64_t
-        begun; /* filters; each with its first order, or it would lack some */
-    uint32_t (*bits[FILTERS_MAX])[8]; /* NULL: there was no memory */
+    int64_t seen;         /* it has all committed orders up to this number */
+    uint64_t seed;        /* so that nobody can choose keys that look alike */
+    _Atomic int64_t next; /* the next order's number; 0 = nothing was read */
+    /* Each is begun with its first order, or it would lack some. */
+    _Atomic int64_t begun;
+    _Atomic uint32_t (*bits[FILTERS_MAX])[8]; /* NULL: there was no memory */
 };
 
 /* Buckets, the newest one first. */

@@ -43,6 +43,7 @@
 
 struct store_reader {
     struct sql *db;
+    const struct filter *filter; /* NULL: others may write, too */
     struct step step;
 };
 

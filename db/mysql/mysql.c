@@ -561,12 +561,9 @@ const struct sql_engine mysql_engine = {
                            "SELECT product_id, user_id, SUM(quantity) "
                            "FROM orders WHERE product_id = ?1 AND state = 0 "
                            "GROUP BY user_id",
-            .bought = "SELECT CASE WHEN counted THEN "
-                      "(SELECT units FROM purchases "
-                      "WHERE product_id = ?3 AND user_id = ?4) "
-                      "ELSE (SELECT SUM(quantity) FROM orders "
-                      "WHERE product_id = ?3 AND user_id = ?4 AND state = 0) "
-                      "END FROM products WHERE id = ?3",
+            .bought =
+                "SELECT CASE WHEN counted THEN (SELECT units FROM purchases "
+                "WHERE product_id = ?3 AND user_id = ?4) " SQL_ELSE_BY_ORDERS,
             .take_room = "INSERT INTO fences (token, name, owner) "
                          "VALUES (1, ?1, REPEAT('-', 512))",
             .free_room = "DELETE FROM fences WHERE name = ?1",

@@ -1,10 +1,10 @@
--- Version 6: what is random stands in buckets of 2^15 orders, by their numbers, so that
+-- Version 6: what is random stands in buckets of 2^14 orders, by their numbers, so that
 -- only a small part of it grows. ledger/filter.h says how it is found again.
 
 -- Unique in a bucket. That no other one has the key is looked at in the transaction
 -- that writes, and there is one writer.
 DROP INDEX orders_key;
-CREATE UNIQUE INDEX orders_key ON orders (number >> 15, key)
+CREATE UNIQUE INDEX orders_key ON orders (number >> 14, key)
     WHERE key IS NOT NULL;
 
 -- A user's units of the orders in one bucket; what counts is their sum.
@@ -17,10 +17,10 @@ CREATE TABLE bought (
 ) STRICT, WITHOUT ROWID;
 
 INSERT INTO bought (product_id, user_id, units, bucket)
-    SELECT product_id, user_id, SUM(quantity), number >> 15 FROM orders
+    SELECT product_id, user_id, SUM(quantity), number >> 14 FROM orders
     WHERE state = 0 AND product_id IN
         (SELECT id FROM products WHERE limit_per_user > 0 AND counted = 1)
-    GROUP BY number >> 15, product_id, user_id;
+    GROUP BY number >> 14, product_id, user_id;
 
 DROP TABLE purchases;
 ALTER TABLE bought RENAME TO purchases;

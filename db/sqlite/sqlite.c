@@ -17,7 +17,7 @@
 #define ROOM_BYTES "16384"
 
 /* Of an order's number: its bucket is the rest. As in the index orders_key. */
-#define BUCKET_BITS "15"
+#define BUCKET_BITS "14"
 
 /* The buckets ?1 to ?2, the newest one first, but none above what stands between these
  * two; of all that it is joined with, only n >= ?1. */
@@ -268,10 +268,8 @@ const struct sql_engine sqlite_engine = {
                 "SELECT CASE WHEN counted THEN (" BUCKETS_BELOW
                 "(SELECT MAX(bucket) FROM purchases)" BUCKETS_DOWN
                 "SELECT SUM(units) FROM b CROSS JOIN purchases WHERE n >= ?1 "
-                "AND bucket = n AND product_id = ?3 AND user_id = ?4) "
-                "ELSE (SELECT SUM(quantity) FROM orders "
-                "WHERE product_id = ?3 AND user_id = ?4 AND state = 0) "
-                "END FROM products WHERE id = ?3",
+                "AND bucket = n AND product_id = ?3 AND user_id = "
+                "?4) " SQL_ELSE_BY_ORDERS,
             .find_key = BUCKETS_BELOW
             "(SELECT MAX(number) FROM orders) >> " BUCKET_BITS BUCKETS_DOWN
             "SELECT number FROM b CROSS JOIN orders WHERE n >= ?1 "
