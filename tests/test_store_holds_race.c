@@ -58,7 +58,7 @@ static void race(struct store_rig *rig, struct store *other,
         memcpy(each->pay.payment, each->order.id, sizeof(each->order.id));
         memcpy(each->cancel.id, each->order.id, sizeof(each->order.id));
         each->pay.write.done = each->cancel.write.done = on_answer;
-        while (store_rig_wall_ms() < from + 3L * i * lead_ms / 2 / TOGETHER)
+        while (store_rig_wall_ms() < from + lead_ms * 3 * i / 2 / TOGETHER)
             usleep(200);
         if (pay_first)
             store_pay_begin(rig->store, &each->pay);

@@ -210,7 +210,8 @@ enum store_status store_order_by_key(struct store_reader *reader,
                                      struct store_error *error)
 {
     bool found;
-    enum store_status status = find_key(reader->db, reader->filter, key, order, &found);
+    enum store_status status =
+        find_key(reader->db, reader->filter, key, order, &found);
 
     if (status == STORE_OK && !found)
         status = sql_fail(reader->db, STORE_NO_ORDER, "no order has this key");

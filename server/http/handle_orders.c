@@ -179,6 +179,7 @@ static void pay_answer(struct request *request)
                       !pay->replayed);
         break;
     case STORE_PAYMENTS_FULL:
+        metrics_count(request->app->metrics, METRICS_LATE_PAYMENTS, 1);
         log_warn("payment", "order=%" PRId64 " payment=%s error=\"%s\"",
                  pay->order.number, pay->payment,
                  store_status_text(STORE_PAYMENTS_FULL));

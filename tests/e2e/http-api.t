@@ -290,6 +290,7 @@ pay("late payment $_", 409, $left->{body}{id}, { payment => "late-$_" }) for 2 .
 is Stockade::slug(pay('and one more', 409, $left->{body}{id}, { payment => 'late-17' })), 'too-many-payments', 'is not on record';
 ok Stockade::eventually(5, sub { $server->log =~ /^level=warn msg=payment order=\d+ payment=late-17 error="too many /m }),
     'but in the log';
+is $server->metric('stockade_late_payments_total'), 18, 'all are counted, and none twice';
 call('pay no order', 404, 'POST', '/api/orders/1-0123456789abcdef/pay', '/api/orders/{id}/pay', { payment => 'pi_4' });
 is pay('pay by nothing', 422, $held->{body}{id}, {})->{body}{errors}[0]{field}, 'payment', 'names what is missing';
 pay('pay by what is no JSON', 400, $held->{body}{id}, '{');

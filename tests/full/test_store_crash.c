@@ -150,10 +150,11 @@ static void prepare(struct store_rig *rig)
     resize(rig, 2); /* 4 4 */
     store_rig_order_at(rig, 0, 3);
     store_rig_close(rig);
-    store_rig_sql(rig, "INSERT INTO orders (number, secret, product_id, "
-                       "segment, user_id, quantity, price_cents, "
-                       "limit_per_user, fence, state, created_ms, cancelled_ms) "
-                       "VALUES (1048575, 1, 1, 0, 9, 1, 0, 0, 0, 1, 1, 1)");
+    store_rig_sql(rig,
+                  "INSERT INTO orders (number, secret, product_id, "
+                  "segment, user_id, quantity, price_cents, "
+                  "limit_per_user, fence, state, created_ms, cancelled_ms) "
+                  "VALUES (1048575, 1, 1, 0, 9, 1, 0, 0, 0, 1, 1, 1)");
 }
 
 /* Sound, and BEFORE or AFTER. True: it is AFTER. Nobody has opened it to write
