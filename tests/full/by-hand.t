@@ -78,6 +78,8 @@ subtest 'in Chinese' => sub {
     like $out, qr/^提示：a；再走 \d+ 步：/m;
     my @moves = $out =~ /^  \S  [abLF^][~^!+x-]? +(.*)$/mg;
     is_deeply [grep { !/[\x{4e00}-\x{9fff}]/ } @moves], [], scalar(@moves) . ' moves, all in Chinese';
+    ($exit, $out) = play('q', 'lab', 'path', '--zh', '1');
+    like $out, qr/^目标：[^a-z]+$/m, 'and so is the goal';
 };
 
 subtest 'a terminal wants no Enter' => sub {
