@@ -160,7 +160,7 @@ like $longer, qr/^08 Longer than the lease - two holders/, 'the beginning of one
 # What fixes it is on a line.
 my @lines = (
     ['26', qr/COMMIT: ok\n.*answer: placed\na +0 eval-release: the lock is free/],
-    ['29', qr/INTO purchases .*1 row\n.*INTO purchases .*0 rows/s],
+    ['29', qr/INTO purchases\s.*1 row\n.*INTO purchases\s.*0 rows/s],
     ['33', qr/stock >= 1: 0\s+rows\n +0 +the answer: sold-out/],
     ['42', qr/no fsync: only the.* fsync: the disk has it/s],
     ['14', qr/the watchdog gives up: held for\s+15000 ms/],
