@@ -115,7 +115,7 @@ const FAULTS = ['oversold', 'undersold', 'phantom', 'negative', 'stranded', 'dup
 
 function verdict(audit) {
   const payments = [audit.held, audit.expired, audit.late_payments];
-  const more = payments.some((n) => n > 0) ? ` ${text('payments', ...payments.map(count))}` : '';
+  const more = payments.some((n) => n > 0) ? text('payments', ...payments.map(count)) : '';
   if (audit.balanced) return text('balanced', count(audit.sold), count(audit.orders), count(audit.cancelled)) + more;
   return text('unbalanced', FAULTS.filter((name) => audit[name]).map((name) => [name, count(audit[name])]));
 }

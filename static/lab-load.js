@@ -72,8 +72,8 @@ function verdictOf(run, { words, faultText }) {
   if (run.error) return ['unknown', run.error];
   if (!run.done) return [undefined, run.says ? words[run.says] : words.running];
   const sold = words.soldBy(run.sold, run.stock);
-  if (run.faults.length) return ['breaks', `${words.loadBroke(run.faults.map(faultText).join('; '))} ${sold}`];
-  return [run.said ? 'unknown' : 'holds', `${words.nothingBroke} ${sold}`];
+  if (run.faults.length) return ['breaks', `${words.loadBroke(run.faults.map(faultText).join('; '))}${sold}`];
+  return [run.said ? 'unknown' : 'holds', `${words.nothingBroke}${sold}`];
 }
 
 function drawSide(side, context) {

@@ -24,7 +24,7 @@ export const words = {
     running: 'Running …',
     waitsForPlace: 'Others are running a load: yours begins when there is room.',
     withLock: (lock) => `With ${lock}`,
-    soldBy: (sold, left) => `By the ledger ${sold} sold, ${left} left.`,
+    soldBy: (sold, left) => ` By the ledger ${sold} sold, ${left} left.`,
     nothingBroke: 'Nothing broke.',
     numbers: 'The numbers',
     numbersBelow: 'the numbers stand below',

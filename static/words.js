@@ -103,7 +103,7 @@ export const words = {
     notDone: (why) => `Not done: ${why}`,
     doneInDoubt: (why) => `${why} We do not know whether it was done.`,
     balanced: (sold, n, cancelled) => `The ledger adds up: ${sold} sold in ${n} orders, ${cancelled} cancelled.`,
-    payments: (held, expired, late) => `Held until paid: ${held} units. Expired: ${expired} orders. To be refunded: ${late} late payments.`,
+    payments: (held, expired, late) => ` Held until paid: ${held} units. Expired: ${expired} orders. To be refunded: ${late} late payments.`,
     unbalanced: (faults) => `The ledger does not add up: ${faults.map(([name, n]) => `${n} ${name.replace('_', ' ')}`).join(', ')}.`,
     glossary: [
       ['Segment', 'A part of a product\'s stock with a lock of its own. Orders of different segments do not wait for each other.'],

@@ -52,7 +52,7 @@ my %MAY = (
     'server/order'     => [qr{^server/(?:base|order)/}, $LOCK, $STORE],
     'server/inventory' => [qr{^server/(?:base|inventory)/}, $STORE],
     'server/http'      => [qr{^server/(?:base|order|inventory|http)/}, $LOCK, $STORE, qr{^static/}],
-    'server/lab'       => [qr{^server/(?:base|order|lab)/}, $LOCK, $STORE, qr{^loadtest/orders\.lua\.inc$}, qr{^static/(?:lab|colours|chart\.js|browser)}],
+    'server/lab'       => [qr{^server/(?:base|order|lab)/}, $LOCK, $STORE, qr{^loadtest/orders\.lua\.inc$}, qr{^static/(?:lab|browser|colours|chart\.js)}],
     server             => [qr{^server/}, $LOCK, $STORE],
 );
 

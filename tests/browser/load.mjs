@@ -78,11 +78,10 @@ test('a story of instances has lanes, and is stopped', async (page) => {
   const waited = new Set(); // the second game is not looked at again while it waits, so that it cannot end first
   await page.route('**/api/lab/games/*', async (route) => {
     const { pathname } = new URL(route.request().url());
-    if (route.request().method() !== 'POST') return route.continue();
-    if (waited.size === 2 && waited.has(pathname)) return;
+    if (route.request().method() === 'POST' && waited.size === 2 && waited.has(pathname)) return;
     const reply = await route.fetch();
     if ((await reply.text()).includes('waits at naive-update:before')) waited.add(pathname);
-    return route.fulfill({ response: reply });
+    await route.fulfill({ response: reply });
   });
   await open(page, '#load=08w');
   await button(page, 'Run it').click();
@@ -95,7 +94,7 @@ test('a story of instances has lanes, and is stopped', async (page) => {
   await button(page, 'Stop it').click();
   await button(page, 'Run it').waitFor();
   assert.equal(await answer(page, 'right').getAttribute('data-answer'), null, 'what was stopped has no verdict');
-  await page.unrouteAll({ behavior: 'ignoreErrors' });
+  await page.unrouteAll({ behavior: 'ignoreErrors' }); // the end of the game may be under way
 }, BUSY);
 
 test('by keys alone; a reload in mid-run, and two tabs, have runs of their own', async (page, context) => {
