@@ -78,10 +78,11 @@ test('a story of instances has lanes, and is stopped', async (page) => {
   const waited = new Set(); // the second game is not looked at again while it waits, so that it cannot end first
   await page.route('**/api/lab/games/*', async (route) => {
     const { pathname } = new URL(route.request().url());
-    if (route.request().method() === 'POST' && waited.size === 2 && waited.has(pathname)) return;
+    if (route.request().method() !== 'POST') return route.continue();
+    if (waited.size === 2 && waited.has(pathname)) return undefined;
     const reply = await route.fetch();
     if ((await reply.text()).includes('waits at naive-update:before')) waited.add(pathname);
-    await route.fulfill({ response: reply });
+    return route.fulfill({ response: reply });
   });
   await open(page, '#load=08w');
   await button(page, 'Run it').click();
