@@ -5,7 +5,8 @@
  * A status means
  * --------------
  *   STORE_OK       run() said so, and the commit is on disk
- *   a "no"         run() said so; what it did was rolled back
+ *   a "no"         run() said so; what it did was rolled back, unless it is
+ *                  write->no: then that is on disk
  *   STORE_BUSY, STORE_NO_SPACE, STORE_IO, STORE_GONE
  *                  the batch failed before its COMMIT, or its COMMIT was rolled
  *                  back: nothing of it is kept, and all in it hear the same

@@ -120,11 +120,22 @@ static bool is_time_to_look(const struct committer *committer)
            monotonic_us() >= committer->look_us;
 }
 
+/* What others have sold meanwhile is read now, because a batch would read it while nobody
+ * else can write. */
+static void read_others(struct store *store)
+{
+    store->db->hasty = true;
+    (void)filter_read(&store->place.keys.filter, store->db);
+    store->db->hasty = false;
+}
+
 /* Without a connection the batch opens one. Where the database cannot be asked, later. */
 static bool look(struct store *store)
 {
     int64_t in_ms = 0;
 
+    if (store->db && !store->db->engine->far)
+        read_others(store);
     if (store->db && holds_next(store->db, &in_ms) != STORE_OK)
         in_ms = LOOK_US / 1000;
     plan_look(store, in_ms);

@@ -14,7 +14,8 @@ struct sql;
  * The caller fills in DONE and OWNER, and what is asked. It keeps all of it in
  * place until DONE is called, once: on the committer's thread, where it must
  * not block; or, if the store is closing, inside the call. STATUS is a "no", a
- * failure as of store_place(), or STORE_OK: then the write is on disk.
+ * failure as of store_place(), or STORE_OK: then the write is on disk, as is what
+ * comes with a "no" in NO.
  */
 struct store_write {
     void (*done)(struct store_write *write);

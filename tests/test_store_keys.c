@@ -300,6 +300,47 @@ static void test_number_of_an_order_that_was_not_kept(void **state)
     store_close(other);
 }
 
+/* A copy of before is put in the place of the database, and another instance goes on
+ * with it: that it has the numbers which were seen here says nothing of its keys. */
+static void test_another_database_in_its_place(void **state)
+{
+    struct store_rig *rig = *state;
+    struct store *other = store_of(rig);
+
+    is_sold(rig->store, "a", 1);
+    skip_to(rig, BUCKET);
+    is_sold(rig->store, "b", BUCKET);
+    is_sold(rig->store, "c", BUCKET + 1);
+    store_rig_sql(rig, "DELETE FROM orders WHERE number > 1");
+    is_sold(other, "x", 2);
+    skip_to(rig, BUCKET + 1);
+    is_sold(other, "y", BUCKET + 1);
+    is_known(rig, rig->store, "x", 2);
+    is_known(rig, rig->store, "y", BUCKET + 1);
+    store_close(other);
+}
+
+/* C cannot compare a number with one in SQL; and a bucket that is no more than a part of
+ * the key comes first there, because SQLite's own check goes wrong if it does not. */
+static void test_schema_has_the_same_buckets(void **state)
+{
+    struct store_rig *rig = *state;
+    sqlite3 *db = store_rig_connect(rig, "SELECT 1");
+    char sql[200];
+
+    snprintf(sql, sizeof(sql),
+             "SELECT COUNT(*) FROM sqlite_schema "
+             "WHERE name = 'orders_key' AND sql LIKE '%%number >> %d, key%%'",
+             FILTER_BUCKET_BITS);
+    assert_int_equal(store_rig_number(db, sql), 1);
+    is_sold(rig->store, "a", 1);
+    assert_int_equal(
+        store_rig_number(db, "SELECT COUNT(*) FROM pragma_integrity_check "
+                             "WHERE integrity_check = 'ok'"),
+        1);
+    sqlite3_close(db);
+}
+
 static const struct CMUnitTest tests[] = {
     STORE_RIG_OWN_TEST(test_key_in_any_bucket, set_up),
     STORE_RIG_OWN_TEST(test_key_again_is_the_same_order, set_up),
@@ -309,7 +350,9 @@ static const struct CMUnitTest tests[] = {
     STORE_RIG_OWN_TEST(test_filter_that_is_always_wrong, set_up),
     STORE_RIG_OWN_TEST(test_no_memory_for_a_filter, set_up),
     STORE_RIG_OWN_TEST(test_more_orders_than_filters, set_up),
+    STORE_RIG_OWN_TEST(test_schema_has_the_same_buckets, set_up),
     STORE_RIG_SHARED_TEST(test_keys_of_another_instance, set_up),
+    STORE_RIG_SHARED_TEST(test_another_database_in_its_place, set_up),
     STORE_RIG_SHARED_TEST(test_number_of_an_order_that_was_not_kept, set_up),
 };
 

@@ -145,22 +145,30 @@ enum store_status filter_read(struct filter *filter, struct sql *db)
     enum store_status status;
     struct sql_query *query;
     char key[STORE_KEY_BYTES_MAX + 1];
-    int64_t rows;
+    int64_t rows, secret = 0;
 
     if (filter->seed == 0 && getrandom(&filter->seed, sizeof(filter->seed),
                                        0) != sizeof(filter->seed))
         return sql_fail(db, STORE_IO, "the kernel gives no randomness");
+    status = sql_first(sql_query(db,
+                                 "SELECT secret FROM orders "
+                                 "WHERE number = ?1",
+                                 filter->seen),
+                       &secret);
+    if (status == STORE_OK && secret != filter->secret)
+        filter->seen = filter->secret = 0;
     do {
         query =
             sql_query(db,
-                      "SELECT number, product_id, user_id, `key` "
+                      "SELECT number, secret, product_id, user_id, `key` "
                       "FROM orders WHERE number > ?1 ORDER BY number LIMIT ?2",
                       filter->seen, READ_MAX);
         for (rows = 0; sql_next(query); rows++) {
             filter->seen = sql_int(query, 0);
-            sql_text(query, 3, key, sizeof(key));
-            add_order(filter, filter->seen, sql_int(query, 1),
-                      sql_int(query, 2), key);
+            filter->secret = sql_int(query, 1);
+            sql_text(query, 4, key, sizeof(key));
+            add_order(filter, filter->seen, sql_int(query, 2),
+                      sql_int(query, 3), key);
         }
         status = sql_end(query);
     } while (status == STORE_OK && rows == READ_MAX);

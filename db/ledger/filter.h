@@ -14,7 +14,8 @@
  * process or another, while nobody else can write. And it has those of the transaction
  * itself as soon as they are sold. An order that was not kept stays in it: then a look
  * finds nothing. Where there is no memory for a filter its buckets are always looked
- * into.
+ * into. If an operator puts another database in the place of this one while we run, the
+ * last order that was seen is not there, and all are read anew.
  *
  * Where the database is on a server none is ever read: one look is enough there.
  */
@@ -35,6 +36,7 @@
  */
 struct filter {
     int64_t seen;         /* it has all committed orders up to this number */
+    int64_t secret;       /* of that one */
     uint64_t seed;        /* so that nobody can choose keys that look alike */
     _Atomic int64_t next; /* the next order's number; 0 = nothing was read */
     /* Each is begun with its first order, or it would lack some. */

@@ -11,7 +11,7 @@
  *     given back               cancelled, or expired if that was at pay_until_ms or later
  *
  * A payment is written down whether it was in time or not: it is money that somebody
- * has paid. But a client that repeats itself with new references fills no disk: the
+ * has paid. But a client that repeats itself with new references fills no table: the
  * order's STORE_LATE_MAX late ones stay, and those that follow hear that they are not
  * written down.
  */

@@ -7,17 +7,18 @@ DROP INDEX orders_key;
 CREATE UNIQUE INDEX orders_key ON orders (number >> 14, key)
     WHERE key IS NOT NULL;
 
--- A user's units of the orders in one bucket; what counts is their sum.
+-- A user's units of the orders in one bucket; what counts is their sum. An instance of
+-- before names no bucket, and must fail: it would count in none.
 CREATE TABLE bought (
+    bucket     INTEGER NOT NULL,
     product_id INTEGER NOT NULL REFERENCES products (id),
     user_id    INTEGER NOT NULL,
     units      INTEGER NOT NULL CHECK (units >= 0),
-    bucket     INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (bucket, product_id, user_id)
 ) STRICT, WITHOUT ROWID;
 
-INSERT INTO bought (product_id, user_id, units, bucket)
-    SELECT product_id, user_id, SUM(quantity), number >> 14 FROM orders
+INSERT INTO bought (bucket, product_id, user_id, units)
+    SELECT number >> 14, product_id, user_id, SUM(quantity) FROM orders
     WHERE state = 0 AND product_id IN
         (SELECT id FROM products WHERE limit_per_user > 0 AND counted = 1)
     GROUP BY number >> 14, product_id, user_id;

@@ -87,7 +87,7 @@
 enum {
     STAGE_ACTORS_MAX = 4,
     STAGE_MOVES_MAX = 64,   /* of one schedule */
-    STAGE_ENABLED_MAX = 48, /* at one moment */
+    STAGE_ENABLED_MAX = 80, /* at one moment */
     STAGE_STEPS_MAX = 512,  /* records of one schedule */
     STAGE_REDIS_BYTES_MAX = 4096,
     STAGE_LOCKS_MAX = 4,
