@@ -6,7 +6,7 @@
 # "sold out" with units left.
 #
 # The test makes sure that such a thing is under way when the server dies;
-# tests/test_store_crash.c dies at each step of it.
+# test_store_crash.c dies at each step of it.
 #
 # STOCKADE_SEED=N makes it the same moments again.
 use strict;

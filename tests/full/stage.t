@@ -9,7 +9,7 @@ use warnings;
 use FindBin;
 use Test::More;
 
-my $program = "$FindBin::Bin/../../build/tests/test_stage";
+my $tests = "$FindBin::Bin/../../build/tests";
 my @locks   = qw(none process mkdir setnx setnx-finally setnx-expire setnx-expire-lua set-nx-px token-thread token token-lua
     guard-thread watchdog reentrant-local reentrant-broken reentrant spin redisson fair multi redlock fenced fenced-late batched);
 
@@ -25,7 +25,7 @@ sub same {
             if ($pid == 0) {
                 @ENV{qw(STAGE_LOCK STAGE_SCHEDULES STAGE_TIMES)} = ($lock, $schedules, $times);
                 open STDOUT, '>', '/dev/null' or die "/dev/null: $!";
-                exec $program or die "$program: $!";
+                exec "$tests/test_stage" or die "$tests/test_stage: $!";
             }
             $lock_of{$pid} = $lock;
         } else {
@@ -54,11 +54,11 @@ kill 'KILL', @burners;
 waitpid $_, 0 for @burners;
 
 $ENV{STAGE_DEEPER} = $ENV{STAGE_FULL} ? 2 : 1;
-is system("${program}_search >/dev/null"), 0, 'the search finds the same with reduction and without';
+is system("$tests/full/test_stage_search >/dev/null"), 0, 'the search finds the same with reduction and without';
 
 # For seconds of each scene: the sample of this is test_stage_states by itself.
 if ($ENV{STAGE_FULL}) {
     $ENV{STAGE_SECONDS} = 5;
-    is system("${program}_states >/dev/null"), 0, 'states with one hash have one future';
+    is system("$tests/full/test_stage_states >/dev/null"), 0, 'states with one hash have one future';
 }
 done_testing;

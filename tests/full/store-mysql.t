@@ -8,13 +8,11 @@ use Stockade;
 use Stockade::Mariadb;
 use Test::More;
 
-# Why not.
+# Why not. Those in full/ are about a process that is killed, and a disk that lies.
 my %SQLITE_ONLY = (
-    test_store_crash  => 'kills a process before each of its statements, as sqlite3 traces them',
-    test_store_keys   => 'the buckets, which a server has no need of',
-    test_store_power  => 'a disk that lies, below SQLite',
-    test_store_schema => 'versions that MariaDB never had; mysql-serve.t',
-    test_store_shared => 'the lock file; mysql-serve.t has two instances',
+    test_store_keys    => 'the buckets, which a server has no need of',
+    test_store_schema  => 'versions that MariaDB never had; mysql-serve.t',
+    test_store_shared  => 'the lock file; mysql-serve.t has two instances',
     test_store_trouble => 'a full disk and a busy file; mysql-serve.t has what MariaDB suffers',
 );
 
