@@ -45,7 +45,7 @@ test('mended, it holds in all schedules within the bounds', async (page) => {
   assert.match(await text(page).inputValue(), /EVAL \$owner/);
   await page.locator('#deduct').selectOption('guarded');
   await search(page);
-  await says(found(page), /^None in \d+ schedules: all within these bounds\.Bounds: 1 lease/);
+  await says(found(page), /^Not broken: all \d+ schedules within these bounds were played\.Bounds: 1 lease/);
   await page.reload();
   assert.match(await text(page).inputValue(), /EVAL \$owner/, 'the browser has kept it');
 });
