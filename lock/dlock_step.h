@@ -6,6 +6,7 @@
 #ifndef DLOCK_STEP_HOOK_H
 #define DLOCK_STEP_HOOK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #ifdef __cplusplus
@@ -36,6 +37,7 @@ struct dlock_step {
     size_t words_n;
     size_t parts_n; /* of a script ("EVAL"): so many of words[1] and behind are
                        its text, one after the other */
+    bool is_error;  /* AFTER: the reply is the server's error */
 };
 
 /*

@@ -21,6 +21,10 @@ void dlock_register_all(void);
 /* The text of the lock NAME, as lock/textbook/text.h has it. NULL: it is none. */
 const char *dlock_textbook_text(const char *name);
 
+/* Script I, from 0, of the text of the lock NAME, and in *LINE that of its EVAL, above
+ * it. NULL: it has no more, or is no text. */
+const char *dlock_textbook_script(const char *name, size_t i, unsigned *line);
+
 /* Whether NAME is that of a file: it ends with ".lock". */
 bool dlock_textbook_is_file(const char *name);
 

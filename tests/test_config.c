@@ -123,7 +123,7 @@ static const struct {
     const char *text, *says;
 } wrong_files[] = {
     {"workers = 3\ndesk = combine\nwrkers = 3\n",
-     "2: desk is no setting any more: it is --orders now; combine is batched"},
+     "2: desk is no setting: it is --orders now; combine is batched"},
     {"workers = 3\nwrkers = 3\ndesk = x",
      "2: there is no setting wrkers; see stockade serve --help"},
     {"quux = 3", "1: there is no setting quux; see stockade serve --help"},
@@ -152,13 +152,11 @@ static const struct {
     {"lock = " X300 "\n",
      "\": is too long, of 300 bytes: takes the name of a lock"},
     {"admin-token = s3cret\n",
-     "1: admin-token is no setting any more: write it into a file, and give "
+     "1: admin-token is no setting: write it into a file, and give "
      "--admin-token-file"},
-    {"\nlog-format = json",
-     "2: log-format is no setting any more: leave it out"},
-    {"help = yes\n",
-     "1: help is no setting any more: it is a flag only, --help"},
-    {"check-config = no\n", "1: check-config is no setting any more: it is a"},
+    {"\nlog-format = json", "2: log-format is no setting: leave it out"},
+    {"help = yes\n", "1: help is no setting: it is a flag only, --help"},
+    {"check-config = no\n", "1: check-config is no setting: it is a"},
     {"workers3\n= 3", "1: this is not a setting"},
     {"lock_wait_ms = 3",
      "1: there is no setting lock_wait_ms; see stockade serve"},
@@ -210,9 +208,8 @@ static void passwords_are_not_shown(NO_STATE)
         assert_null(strstr(error, "s3cret"));
     }
     assert_int_equal(load("--admin-token", "s3cret", NULL), -1);
-    assert_string_equal(error,
-                        "--admin-token is no setting any more: write it into a "
-                        "file, and give --admin-token-file");
+    assert_string_equal(error, "--admin-token is no setting: write it into a "
+                               "file, and give --admin-token-file");
     assert_int_equal(load_file("admin-token = s3cret\n", NULL), -1);
     assert_null(strstr(error, "s3cret"));
     assert_int_equal(load_file("redis redis://:s3cret@h\n", NULL), -1);
@@ -314,7 +311,8 @@ static const struct {
     {{"--trusted-proxy", "10.0.0.1"},
      {"--trusted-proxy", "--admin-token-file"}},
     {{"--check-config=no"}, {"--check-config", "no value"}},
-    {{"--log-format", "json"}, {"no setting any more", "the log is in logfmt"}},
+    {{"--log-format", "json"}, {"is no setting", "the log is in logfmt"}},
+    {{"--port", "8080"}, {"is no setting", "give --listen HOST:PORT"}},
     {{"--currency=USD"}, {"--currency is no", "prices in EUR"}},
     {{"--example-config"}, {"--example-config is no", "stockade.conf(5)"}},
     {{"--inventory-timeout-ms=1"}, {"-ms is no", "give --lock-wait-ms"}},
@@ -345,11 +343,11 @@ static const struct {
     {"STOCKADE_CONFIG", "/tmp/nothing/here",
      "STOCKADE_CONFIG=\"/tmp/nothing/here\": cannot read it"},
     {"STOCKADE_DESK", "direct",
-     "STOCKADE_DESK is no setting any more: it is --orders now"},
+     "STOCKADE_DESK is no setting: it is --orders now"},
     {"STOCKADE_ADMIN_TOKEN", "s3cret",
-     "STOCKADE_ADMIN_TOKEN is no setting any more: write it into a file"},
+     "STOCKADE_ADMIN_TOKEN is no setting: write it into a file"},
     {"STOCKADE_CHECK_CONFIG", "yes",
-     "STOCKADE_CHECK_CONFIG is no setting any more: it is a flag only"},
+     "STOCKADE_CHECK_CONFIG is no setting: it is a flag only"},
     {"STOCKADE_WORKER", "3", NULL},
     {"STOCKADE_workers", "many", NULL},
     {"STOCKADE_", "3", NULL},

@@ -38,8 +38,8 @@ static void test_faults_have_line_and_word(NO_STATE)
     static const struct {
         const char *text, *error;
     } rows[] = {
-        {"", ":0: 'take': there is none"},
-        {TAKE, ":2: 'release': there is none"},
+        {"", ": there is no part 'take'"},
+        {TAKE, ": there is no part 'release'"},
         {"owner nobody\n" TAKE RELEASE,
          ":1: 'nobody': constant, number or random"},
         {"# one\n\ncolour red\n", ":3: 'colour': a line begins with"},

@@ -246,7 +246,7 @@ static const struct story {
     {"watchdog", "a a L b b a a b b", BIT(STAGE_OVERSOLD), 0},
     {"watchdog", "a a aw b", 0, 0},
     {"reentrant-local", "a a L b b a a b b", BIT(STAGE_OVERSOLD), 0},
-    {"reentrant-broken", "a a", 0, 0},
+    {"reentrant-broken", "a a", BIT(STAGE_ERROR), 0},
     {"reentrant", "a a L b b a a b b", BIT(STAGE_OVERSOLD), 0},
     {"spin", "a a L b b a a b b", BIT(STAGE_OVERSOLD), 0},
     {"redisson", "a a L b b a a b b", BIT(STAGE_OVERSOLD), 0},

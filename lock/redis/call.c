@@ -34,7 +34,8 @@ static enum dlock_status no_time(struct dlock_error *error)
 /* The seam: every command of the library comes by here twice. */
 static enum dlock_verdict tell(const struct dlock_wire *wire,
                                const struct dlock_command *command,
-                               enum dlock_phase phase, const char *reply)
+                               enum dlock_phase phase, const char *reply,
+                               bool is_error)
 {
     const struct dlock_wire_config *config = dlock_wire_config(wire);
     struct dlock_step step = {.name = command->step,
@@ -42,7 +43,8 @@ static enum dlock_verdict tell(const struct dlock_wire *wire,
                               .key = command->name,
                               .phase = phase,
                               .reply = reply,
-                              .node = config->node};
+                              .node = config->node,
+                              .is_error = is_error};
     const char *words[DLOCK_WORDS_MAX];
     char keys_n[DLOCK_DIGITS_MAX + 1];
 
@@ -205,10 +207,12 @@ enum dlock_status dlock_call_conclude(struct dlock_wire *wire,
 {
     if (status != DLOCK_OK) {
         (void)tell(wire, command, DLOCK_AFTER,
-                   status == DLOCK_UNKNOWN ? "(no reply)" : "(unreachable)");
+                   status == DLOCK_UNKNOWN ? "(no reply)" : "(unreachable)",
+                   false);
         return status;
     }
-    if (tell(wire, command, DLOCK_AFTER, reply->text) != DLOCK_GO) {
+    if (tell(wire, command, DLOCK_AFTER, reply->text,
+             reply->kind == DLOCK_REPLY_ERROR) != DLOCK_GO) {
         dlock_wire_drop(wire);
         return dlock_error_set(error, DLOCK_UNKNOWN, "reply lost at step '%s'",
                                command->step);
@@ -221,7 +225,7 @@ enum dlock_status dlock_call_begin(const struct dlock_wire *wire,
                                    const struct dlock_command *command,
                                    struct dlock_error *error)
 {
-    enum dlock_verdict verdict = tell(wire, command, DLOCK_BEFORE, NULL);
+    enum dlock_verdict verdict = tell(wire, command, DLOCK_BEFORE, NULL, false);
 
     if (verdict == DLOCK_FAIL)
         return dlock_error_set(error, DLOCK_UNREACHABLE,
@@ -347,7 +351,7 @@ static enum dlock_status post(struct dlock_wire *wire,
         status = dlock_wire_send(wire, command, DLOCK_BY_TEXT,
                                  command_until(wire, until_ms), error);
     if (status != DLOCK_OK)
-        (void)tell(wire, command, DLOCK_AFTER, "(unreachable)");
+        (void)tell(wire, command, DLOCK_AFTER, "(unreachable)", false);
     return status;
 }
 
@@ -373,7 +377,7 @@ void dlock_call_abandon(struct dlock_wire *wire,
     }
     if (post(wire, command, within_ms, NULL) != DLOCK_OK)
         return;
-    (void)tell(wire, command, DLOCK_AFTER, "(not awaited)");
+    (void)tell(wire, command, DLOCK_AFTER, "(not awaited)", false);
     dlock_wire_drop(wire); /* the reply would answer the next command */
 }
 
@@ -384,5 +388,5 @@ enum dlock_verdict dlock_call_told(const struct dlock_wire *wire,
     struct dlock_command command;
 
     dlock_command_init(&command, step, name, NULL);
-    return tell(wire, &command, DLOCK_AFTER, reply);
+    return tell(wire, &command, DLOCK_AFTER, reply, false);
 }

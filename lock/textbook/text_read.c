@@ -435,10 +435,13 @@ static bool check_whole(struct reader *reader)
     for (int part = 0; part < DLOCK_TEXT_PARTS_N; part++)
         if (!resolve(reader, part))
             return false;
-    if (text->parts[DLOCK_TEXT_TAKE].n == 0)
-        return fail(reader, "take", "there is none");
-    if (text->parts[DLOCK_TEXT_RELEASE].n == 0)
-        return fail(reader, "release", "there is none");
+    for (int part = 0; part < DLOCK_TEXT_PARTS_N; part++)
+        if (text->parts[part].n == 0 && part != DLOCK_TEXT_RENEW) {
+            (void)dlock_error_set(reader->error, DLOCK_MISUSE,
+                                  "%s: there is no part '%s'", reader->name,
+                                  part == DLOCK_TEXT_TAKE ? "take" : "release");
+            return false;
+        }
     if (renewed && !has_word(text, DLOCK_TEXT_TAKE, "$lease"))
         return fail(reader, "renewed", "take sets no $lease");
     if (text->strategy.renew != NULL && text->parts[DLOCK_TEXT_RENEW].n != 1)

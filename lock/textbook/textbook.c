@@ -123,13 +123,28 @@ bool dlock_textbook_is_file(const char *name)
     return length > 5 && strcmp(name + length - 5, ".lock") == 0;
 }
 
-static bool has_script(const struct dlock_text *text)
+static const char *script_of(const struct dlock_text *text, size_t i,
+                             unsigned *line)
 {
     for (int part = 0; part < DLOCK_TEXT_PARTS_N; part++)
-        for (size_t i = 0; i < text->parts[part].n; i++)
-            if (text->parts[part].commands[i].script.parts[0] != NULL)
-                return true;
-    return false;
+        for (size_t j = 0; j < text->parts[part].n; j++) {
+            const struct dlock_text_command *command =
+                &text->parts[part].commands[j];
+
+            *line = command->line;
+            if (command->script.parts[0] != NULL && i-- == 0)
+                return command->script.parts[2];
+        }
+    return NULL;
+}
+
+const char *dlock_textbook_script(const char *name, size_t i, unsigned *line)
+{
+    const struct dlock_strategy *strategy = dlock_strategy_called(name);
+
+    return strategy != NULL && strategy->acquire == dlock_text_slots.acquire
+               ? script_of(strategy->variant, i, line)
+               : NULL;
 }
 
 /* All of the file, to be freed. NULL and an error: it cannot be read. */
@@ -167,6 +182,7 @@ enum dlock_status dlock_textbook_open(const char *path, bool scripts,
                                       struct dlock_error *error)
 {
     struct dlock_text *text;
+    unsigned line;
     char *bytes;
 
     if (dlock_strategy_called(path) != NULL)
@@ -186,7 +202,7 @@ enum dlock_status dlock_textbook_open(const char *path, bool scripts,
     free(bytes);
     if (text == NULL)
         return DLOCK_MISUSE;
-    if (!scripts && has_script(text)) {
+    if (!scripts && script_of(text, 0, &line) != NULL) {
         dlock_text_free(text);
         return dlock_error_set(error, DLOCK_MISUSE,
                                "%s: a script of one's own runs in the "

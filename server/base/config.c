@@ -112,8 +112,8 @@ enum { ROWS = sizeof(table) / sizeof(table[0]) };
 /* Answers of getopt_long() that are no letter: letters are less. */
 enum option_value { CHECK_CONFIG = 256, HELP, GONE, SETTING };
 
-/* Names that are no settings, and what to do instead: two flags, and the settings
- * of earlier versions. */
+/* Names that are no settings, and what to do instead: two flags, the settings of
+ * earlier versions, and a flag of lab serve. */
 static const struct {
     const char *name;
     enum option_value value;
@@ -129,6 +129,7 @@ static const struct {
      "give --lock-wait-ms as the inventory services have it"},
     {"lab-leaky", GONE, "give --lab-failpoint del:before=error"},
     {"log-format", GONE, "leave it out; the log is in logfmt"},
+    {"port", GONE, "give --listen HOST:PORT"},
 };
 
 enum { OTHERS = sizeof(others) / sizeof(others[0]) };
@@ -257,7 +258,7 @@ static int refuse_name(const struct reading *reading, enum source source,
 
     for (size_t i = 0; i < OTHERS; i++)
         if (strcmp(spell(source, others[i].name, text), shown) == 0)
-            return refuse(reading, line, "%s is no setting any more: %s", shown,
+            return refuse(reading, line, "%s is no setting: %s", shown,
                           others[i].instead);
     return refuse(reading, line,
                   "there is no setting %s; see stockade serve --help", shown);

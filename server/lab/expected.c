@@ -69,7 +69,7 @@ static const struct expected rows[] = {
     {"reentrant-local",  "########...-....", KEPT_IN_REDIS, 1, false,
      "oversold late-change"},
     {"reentrant-broken", "...........-....", KEPT_IN_REDIS, 1, false,
-     "left-for-ever still-held"},
+     "error-reply left-for-ever still-held"},
     {"reentrant",        "#########..-....", KEPT_IN_REDIS, 1, false,
      "oversold holds-left late-change"},
     {"spin",             "#########..-....", KEPT_IN_REDIS, 1, false,

@@ -45,7 +45,7 @@ test('mended, it holds in all schedules within the bounds', async (page) => {
   assert.match(await text(page).inputValue(), /EVAL \$owner/);
   await page.locator('#deduct').selectOption('guarded');
   await search(page);
-  await says(found(page), /^None in \d+ schedules: all within these bounds\.Bounds: 1 lease/);
+  await says(found(page), /^Not broken: all \d+ schedules within these bounds were played\.Bounds: 1 lease/);
   await page.reload();
   assert.match(await text(page).inputValue(), /EVAL \$owner/, 'the browser has kept it');
 });
@@ -57,6 +57,15 @@ test('what is wrong with a text is told at its line', async (page) => {
   await says(page.getByRole('alert'), /^Line 4: '\$nome': there are \$name, /);
   assert.equal(await text(page).evaluate((box) => box.value.slice(box.selectionStart, box.selectionEnd)), '    DEL $nome -> 1 done, else lost');
   assert.equal(await page.locator('.board').isVisible(), false, 'nothing is played');
+  await page.locator('#own-from').selectOption('token-lua');
+  const lua = await text(page).inputValue();
+  await text(page).fill(lua.replace('==', '='));
+  const line = lua.split('\n').findIndex((each) => each.includes('==')) + 1;
+  for (const name of ['Search all schedules', 'Play it']) {
+    await button(page, name).click();
+    await says(page.getByRole('alert'), new RegExp(`^Line ${line}: Redis does not compile this script: `));
+  }
+  await text(page).fill(BLIND.replace('DEL $name', 'DEL $nome'));
   await button(page, 'Search all schedules').click();
   await says(page.getByRole('alert'), /^Line 4: /);
   await text(page).fill(BLIND);

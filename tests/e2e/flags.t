@@ -25,7 +25,7 @@ unlink glob "$dir/new.db?*";
 my @wrong = (
     [['--workers', 'many'],           qr/--workers "many": takes 1\.\.256/],
     [['--bogus', '1'],                qr/--bogus/],
-    [['--admin-token=s3cret'],        qr/--admin-token is no setting any more: write it into a file, and give --admin-token-file$/],
+    [['--admin-token=s3cret'],        qr/--admin-token is no setting: write it into a file, and give --admin-token-file$/],
     # What only the parts know: each check is theirs.
     [['--lab-failpoint', 'del:now=crash'], qr/failpoint.*this is none: 'del:now=crash'/],
     # Too long for a name: no resolver is asked.

@@ -139,7 +139,10 @@ subtest 'a lock of one\'s own' => sub {
     is $status, 422, 'what is wrong with a text is told';
     is $told->{error}, "mine.lock:4: 'FLUSHALL': no command that a lock's text may use", 'with its line';
     ($status, $told) = ask('POST', '/api/lab/searches', JSON::PP::encode_json({ text => 'take' }));
-    like $told->{error}, qr/^mine\.lock:1: /, 'by a search, too';
+    is $told->{error}, "mine.lock: there is no part 'take'", 'by a search, too';
+    ($status, $told) = ask('POST', '/api/lab/searches', JSON::PP::encode_json({ text => $text =~ s/DEL .*/EVAL -> 1 done\n        if x = 1 then/r }));
+    is $status, 422, 'a script that Redis does not compile is searched by nobody';
+    like $told->{error}, qr/^mine\.lock:5: Redis does not compile this script: /, 'and its line is told';
     is + (ask('POST', '/api/lab/searches', '{}'))[0], 422;
     my ($all) = (ask('GET', '/api/lab'))[1];
     like + (grep { $_->{name} eq 'token' } @{ $all->{locks} })[0]{text}, qr/^release\n\s+GET \$name\s+-> \$owner next/m, 'the text of a lock can be had';

@@ -44,6 +44,23 @@ like $out, qr/^broken\.lock|\Q$broken\E/m, 'the file names the lock';
 is $status, 0, 'mended by a script: it holds';
 like $out, qr/\Anone in \d+ schedules: all within these bounds$/m, 'in all within the bounds';
 
+# ---- an error of Redis -------------------------------------------------------
+
+my $mistyped = write_lock(mistyped => "${take}release\n    HDEL \$name x -> 1 done, else lost\n");
+my $breaks   = write_lock(breaks => $take . $in_one =~ s/(redis\.call\('del', KEYS\[1\]\))/$1 + nil/r);
+for my $case ([$mistyped, 'WRONGTYPE'], [$breaks, 'ERR']) {
+    my ($file, $answer) = @$case;
+    ($status, $out) = run('explore', '--json', '--deduct', 'guarded', $file);
+    is $status, 1, "$answer: no lock is right of which a command fails";
+    $found = JSON::PP::decode_json($out);
+    is $found->{faults}{'error-reply'}, 'a a a', 'the release of the first';
+    unlike $found->{verdict}, qr/none/, 'and the verdict is not none';
+    ($status, $out) = run('replay', '--deduct', 'guarded', $file, 'a a a' . ($file eq $mistyped ? ' a+' : ''));
+    like $out, qr/\Q$answer\E.*^verdict: error-reply: Redis answered a command of the lock with an error \(move 3\)$/ms, 'replay says the same';
+    like $out, qr/released it: Redis answered with\s+an error/, 'the release was answered';
+    unlike $out, qr/reply was lost/, 'and no reply was lost';
+}
+
 # ---- measured, and selling --------------------------------------------------
 
 ($status, $out) = run(qw(lab locks --json --lock), $broken);
@@ -62,6 +79,8 @@ $server->stop;
 for my $case (
     [write_lock(key => "$take${looks}renew\n    PEXPIRE other \$lease -> 1 done\n"), qr/key\.lock:7: 'other': a lock's text touches its own keys only/],
     [write_lock(word => "owner mine\n"), qr/word\.lock:1: 'mine': constant, number or random$/m],
+    [write_lock(lua => $take . $in_one =~ s/==/=/r), qr/lua\.lock:5: Redis does not compile this script: \S/],
+    [write_lock(empty => ''), qr/empty\.lock: there is no part 'take'$/m],
     ["$dir/none.lock", qr/none\.lock: No such file or directory$/m],
     [$dir . '/padlock', qr/there is no lock '\S+padlock'; there are: .*; or a text of your own, FILE\.lock$/m],
 ) {
@@ -69,6 +88,11 @@ for my $case (
     ($status, undef, $err) = run('explore', $file);
     is $status, 2, "$file: exit 2";
     like $err, $text, 'and why';
+}
+for my $command ([qw(explore -i --json)], [qw(replay -i --json)]) {
+    ($status, $out) = run(@$command, "$dir/lua.lock");
+    is $status, 2, "$command->[0]: exit 2";
+    like JSON::PP::decode_json($out)->{error}, qr/lua\.lock:5: Redis does not compile/, 'to a program as well, before anything is played';
 }
 ($status, undef, $err) = run('serve', '--listen', '127.0.0.1:0', '--db', "sqlite:$dir/x.db", '--lock', $mended);
 is $status, 2, 'serve takes no script of one\'s own';

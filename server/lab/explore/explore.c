@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "lock/dlock.h"
+#include "lock/dlock_textbook.h"
 #include "server/base/clock.h"
 #include "server/lab/expected.h"
 #include "server/lab/explore/explore.h"
@@ -364,6 +364,15 @@ static int explore_one(struct explore *explore)
                                     : EXPLORE_COULD_NOT_RUN;
 }
 
+/* A fault of a text is told before all else. */
+static bool opens(const struct stage_scene *scene, char *error, size_t size)
+{
+    struct stage *stage = stage_open(scene, error, size);
+
+    stage_close(stage);
+    return stage != NULL;
+}
+
 int explore_main(int argc, char *argv[])
 {
     static struct explore explore = {.scene = STAGE_SCENE(NULL),
@@ -391,7 +400,9 @@ int explore_main(int argc, char *argv[])
     stage_options_catch_signals();
     if (!explore.scene.lock)
         return explore_all(&explore);
-    if (!expected_lock(explore.scene.lock, error, sizeof(error))) {
+    if (!expected_lock(explore.scene.lock, error, sizeof(error)) ||
+        (dlock_textbook_is_file(explore.scene.lock) &&
+         !opens(&explore.scene, error, sizeof(error)))) {
         if (explore.asked) {
             printf("{\"error\": ");
             draw_json_say(stdout, error, explore.look & DRAW_CHINESE);

@@ -31,6 +31,19 @@ void explore_tell_bounds(FILE *out, const struct explore *explore)
 {
     const struct search_bounds *bounds = &explore->bounds;
     const struct stage_scene *scene = &explore->scene;
+    const struct {
+        const char *text;
+        unsigned n;
+    } troubles[] = {
+        {"expiries", bounds->expiries},
+        {"crashes", bounds->crashes},
+        {"lost replies", bounds->lost},
+        {"late commands", bounds->late},
+        {"losses of all data", bounds->forgets},
+        {"renewals", bounds->renewals},
+        {"refusals", bounds->refusals},
+    };
+    bool is_first = true;
 
     draw_say(out, explore->look,
              "%u buyer%s, stock %" PRId64 ", wait-ms %" PRId64
@@ -38,16 +51,18 @@ void explore_tell_bounds(FILE *out, const struct explore *explore)
              scene->buyers, scene->buyers == 1 ? "" : "s", scene->stock,
              scene->wait_ms, scene->lease_ms);
     draw_say(out, explore->look,
-             "at most %u moves, %u preemptions, %u waits, and %u of: "
-             "%u expiries, %u crashes,\n",
+             "at most %u moves, %u preemptions, %u waits, and %u of:\n",
              bounds->moves, bounds->preemptions, bounds->waits,
-             bounds->troubles, bounds->expiries, bounds->crashes);
-    draw_say(out, explore->look,
-             "%u lost replies, %u late commands, %u losses of all data, "
-             "%u renewals, %u refusals\n",
-             bounds->lost, bounds->late, bounds->forgets, bounds->renewals,
-             bounds->refusals);
-    fputc('\n', out);
+             bounds->troubles);
+    for (size_t i = 0; i < sizeof(troubles) / sizeof(troubles[0]); i++) {
+        if (troubles[i].n == 0)
+            continue;
+        draw_say(out, explore->look, is_first ? "" : ", ");
+        draw_say(out, explore->look, "%u %s", troubles[i].n, troubles[i].text);
+        is_first = false;
+    }
+    draw_say(out, explore->look, is_first ? "no troubles" : "");
+    fputs("\n\n", out);
 }
 
 const char *explore_extent(const struct explore *explore,

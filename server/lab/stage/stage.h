@@ -156,6 +156,8 @@ struct stage_step {
 
 /* Faults, each with the name that it is told by. */
 #define STAGE_FAULT_MAP(X)                                                     \
+    X(STAGE_ERROR, "error-reply",                                              \
+      "Redis answered a command of the lock with an error")                    \
     X(STAGE_OVERSOLD, "oversold", "more units were sold than there were")      \
     X(STAGE_LEDGER, "ledger", "the ledger does not add up")                    \
     X(STAGE_UNSETTLED, "unsettled",                                            \

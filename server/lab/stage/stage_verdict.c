@@ -327,6 +327,15 @@ static bool is_left_for_ever(struct stage *stage)
     return false;
 }
 
+/* Whatever else the lock does: a command of it that does nothing is no step of a lock. */
+static bool has_had_error(struct stage *stage)
+{
+    for (unsigned i = 0; i < stage->scene.buyers; i++)
+        if (stage->parts[i].has_begun && stage_lane(stage, i)->had_error)
+            return true;
+    return false;
+}
+
 /* The checks of the programs themselves. */
 static bool breaks_a_promise(struct stage *stage)
 {
@@ -360,6 +369,7 @@ static const struct rule {
     enum when when;
     bool (*is_broken)(struct stage *stage);
 } rules[] = {
+    {STAGE_ERROR, AT_ANY_TIME, has_had_error},
     {STAGE_FOREVER, AT_ANY_TIME, is_left_for_ever},
     {STAGE_TWICE, WITH_THE_LEDGER, has_too_many},
     {STAGE_LOST, AT_THE_END, has_lost_one},

@@ -105,9 +105,13 @@ enum dlock_verdict watch_lock(void *ctx, const struct dlock_step *step)
     if (step->phase == DLOCK_AFTER && strcmp(step->name, "eval-acquire") == 0 &&
         strncmp(step->reply, "0 ", 2) == 0)
         turns_own_lane()->asks_n++;
-    if (step->phase == DLOCK_AFTER)
-        return turns_stepped(step->node, step->reply) == PAGE_LOSE ? DLOCK_FAIL
-                                                                   : DLOCK_GO;
+    if (step->phase == DLOCK_AFTER) {
+        bool is_lost = turns_stepped(step->node, step->reply) == PAGE_LOSE;
+
+        turns_own_lane()->heard_error = step->is_error && !is_lost;
+        turns_own_lane()->had_error |= step->is_error;
+        return is_lost ? DLOCK_FAIL : DLOCK_GO;
+    }
     (void)snprintf(shown.step, sizeof(shown.step), "%s", step->name);
     (void)snprintf(shown.key, sizeof(shown.key), "%s", step->key);
     for (size_t i = 0; i < step->words_n; i++) {
@@ -129,6 +133,7 @@ enum dlock_verdict watch_lock(void *ctx, const struct dlock_step *step)
     if (turns_ending())
         return DLOCK_FAIL;
     (void)turns_stepped(step->node, "(held up)");
+    turns_own_lane()->heard_error = false;
     return DLOCK_HOLD_BACK;
 }
 
@@ -275,6 +280,15 @@ WRAPPED(store_stamp);
 WRAPPED(store_place);
 WRAPPED(store_is_gone);
 
+/* An error was an answer: nothing was lost, nor out of reach. */
+static const char *status_text(enum dlock_status status)
+{
+    return turns_own_lane()->heard_error &&
+                   (status == DLOCK_UNKNOWN || status == DLOCK_UNREACHABLE)
+               ? "Redis answered with an error"
+               : dlock_status_text(status);
+}
+
 /* An acquire is over. */
 static void note_acquired(const char *name, enum dlock_status status,
                           uint64_t token)
@@ -287,7 +301,7 @@ static void note_acquired(const char *name, enum dlock_status status,
     if (watch_no_lock)
         return;
     if (status != DLOCK_OK)
-        turns_note("not inside: %s", dlock_status_text(status));
+        turns_note("not inside: %s", status_text(status));
     else if (token != 0)
         turns_note("inside, with token %" PRIu64, token);
     else
@@ -306,7 +320,7 @@ static void note_released(const char *name, enum dlock_status status)
                        STAGE_NAME_BYTES - 1, name);
     if (!watch_no_lock)
         turns_note(status == DLOCK_OK ? "released it" : "released it: %s",
-                   dlock_status_text(status));
+                   status_text(status));
 }
 
 enum dlock_status __wrap_dlock_acquire(struct dlock_session *session,
@@ -419,7 +433,7 @@ enum dlock_status __wrap_dlock_extend(struct dlock_session *session,
     if (!watch_no_lock)
         turns_note(status == DLOCK_OK ? "has it for %u ms"
                                       : "asked for %u ms: %s",
-                   lease_ms, dlock_status_text(status));
+                   lease_ms, status_text(status));
     return status;
 }
 
