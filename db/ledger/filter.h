@@ -4,7 +4,7 @@
  *
  * An index of random keys is slow when it is large: each new key changes a page of
  * its own, anywhere. So in SQLite orders are in buckets, by their numbers, and the
- * keys of a bucket stand together (orders_key), as do the units of its users
+ * keys of a bucket stand together (orders_bucket_key), as do the units of its users
  * (purchases): only the newest bucket grows, and it is small. To find a key is then a
  * look into each bucket; and a filter in memory, for each so many buckets, says that
  * it is surely not there.

@@ -15,7 +15,9 @@
 #include <stdlib.h>
 #include <strings.h>
 
-#define SQLITE_UNDO_BYTES (16 * 1024 * 1024) /* more: in a file */
+/* In memory, however much it is: a piece that its VFS writes to a file must not have a
+ * multiple of 128 KiB, see wal.c, and smaller ones would be many. */
+#define SQLITE_UNDO_BYTES -1
 
 /* Changed only by the test that has to see an fsync missing. */
 #ifndef SQLITE_SYNCHRONOUS

@@ -1,11 +1,8 @@
 -- Version 6: what is random stands in buckets of 2^14 orders, by their numbers, so that
 -- only a small part of it grows. ledger/filter.h says how it is found again.
-
--- Unique in a bucket. That no other one has the key is looked at in the transaction
--- that writes, and there is one writer.
-DROP INDEX orders_key;
-CREATE UNIQUE INDEX orders_key ON orders (number >> 14, key)
-    WHERE key IS NOT NULL;
+--
+-- The old is dropped when all that is new is there, and its pages are not overwritten:
+-- so there is little that would have to be undone, which is in memory.
 
 -- A user's units of the orders in one bucket; what counts is their sum. An instance of
 -- before names no bucket, and must fail: it would count in none.
@@ -23,5 +20,12 @@ INSERT INTO bought (bucket, product_id, user_id, units)
         (SELECT id FROM products WHERE limit_per_user > 0 AND counted = 1)
     GROUP BY number >> 14, product_id, user_id;
 
+-- Unique in a bucket. That no other one has the key is looked at in the transaction
+-- that writes, and there is one writer.
+CREATE UNIQUE INDEX orders_bucket_key ON orders (number >> 14, key)
+    WHERE key IS NOT NULL;
+
+PRAGMA secure_delete = OFF; -- until the connection is closed
+DROP INDEX orders_key;
 DROP TABLE purchases;
 ALTER TABLE bought RENAME TO purchases;
