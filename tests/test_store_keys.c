@@ -330,7 +330,7 @@ static void test_schema_has_the_same_buckets(void **state)
 
     snprintf(sql, sizeof(sql),
              "SELECT COUNT(*) FROM sqlite_schema "
-             "WHERE name = 'orders_key' AND sql LIKE '%%number >> %d, key%%'",
+             "WHERE name = 'orders_bucket_key' AND sql LIKE '%%number >> %d, key%%'",
              FILTER_BUCKET_BITS);
     assert_int_equal(store_rig_number(db, sql), 1);
     is_sold(rig->store, "a", 1);
