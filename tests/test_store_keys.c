@@ -328,10 +328,11 @@ static void test_schema_has_the_same_buckets(void **state)
     sqlite3 *db = store_rig_connect(rig, "SELECT 1");
     char sql[200];
 
-    snprintf(sql, sizeof(sql),
-             "SELECT COUNT(*) FROM sqlite_schema "
-             "WHERE name = 'orders_bucket_key' AND sql LIKE '%%number >> %d, key%%'",
-             FILTER_BUCKET_BITS);
+    snprintf(
+        sql, sizeof(sql),
+        "SELECT COUNT(*) FROM sqlite_schema "
+        "WHERE name = 'orders_bucket_key' AND sql LIKE '%%number >> %d, key%%'",
+        FILTER_BUCKET_BITS);
     assert_int_equal(store_rig_number(db, sql), 1);
     is_sold(rig->store, "a", 1);
     assert_int_equal(

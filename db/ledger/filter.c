@@ -52,7 +52,7 @@ uint64_t filter_user(const struct filter *filter, int64_t product_id,
 static _Atomic uint32_t *line_of(const struct filter *filter, int64_t n,
                                  uint64_t hash)
 {
-    return filter->bits[n][((hash >> 32) * FILTER_LINES) >> 32];
+    return &filter->bits[n][((hash >> 32) * FILTER_LINES) >> 32][0];
 }
 
 #define GET(word) atomic_load_explicit(&(word), memory_order_relaxed)

@@ -138,7 +138,7 @@ enum store_status holds_pay(struct sql *db, struct store_write *write)
     struct store_order *order = &pay->order;
     int64_t number, accepted, now;
     enum store_status status;
-    bool ended, full = false;
+    bool ended = false, full = false;
 
     if (pay->payment[0] == '\0' ||
         !memchr(pay->payment, '\0', sizeof(pay->payment)))

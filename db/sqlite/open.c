@@ -17,7 +17,7 @@
 
 /* In memory, however much it is: a piece that its VFS writes to a file must not have a
  * multiple of 128 KiB, see wal.c, and smaller ones would be many. */
-#define SQLITE_UNDO_BYTES -1
+#define SQLITE_UNDO_BYTES (-1)
 
 /* Changed only by the test that has to see an fsync missing. */
 #ifndef SQLITE_SYNCHRONOUS
