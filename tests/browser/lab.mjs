@@ -81,6 +81,7 @@ test('a line leads to a lock to be broken, which is shown with what it claims', 
   await page.getByRole('link', { name: 'Break one yourself: choose a lock' }).click();
   await says(page.locator('#claim'), /^As token-thread, on all hosts, unless the lease ends while it gives back\.$/);
   assert.equal(await page.locator('#lock').inputValue(), 'token');
+  await expectAccessible(page);
   await says(page.locator('#lock-text'), /GET \$name/);
   await page.getByRole('button', { name: '中文' }).click();
   await says(page.locator('#claim'), /^同 token-thread，而且所有主机上都如此/);
