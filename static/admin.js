@@ -2,6 +2,7 @@
 // its sale's beginning and end, how its stock is split over segments; the audit, and all
 // orders as a file.
 
+import { download } from './browser.js';
 import { call, count, explain, newKey, noAnswer, now, say, setText } from './shop.js';
 import { text } from './words.js';
 
@@ -121,9 +122,16 @@ function verdict(audit) {
 }
 verdict.kind = ({ balanced }) => (balanced ? 'yes' : 'no');
 
+const form = document.getElementById('new-product');
+
+// NUMBER is of no product; one that the administrator has typed stays.
+export function proposeNumber(number) {
+  const { id } = form.elements;
+  if (id.value === id.defaultValue) id.value = id.defaultValue = number;
+}
+
 // REFRESH draws the products anew.
 export function wireAdminPart(refresh) {
-  const form = document.getElementById('new-product');
   form.addEventListener('submit', async (event) => {
     event.preventDefault();
     const path = `/api/products/${form.elements.id.value}`;
@@ -155,11 +163,7 @@ async function exportOrders(access) {
     parts.push(reply.raw);
     ({ next } = reply);
   }
-  const link = document.createElement('a');
-  link.href = URL.createObjectURL(new Blob(parts, { type: 'text/csv' }));
-  link.download = 'orders.csv';
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 60000); // the browser has begun to read it
+  download('orders.csv', new Blob(parts, { type: 'text/csv' }));
   return { ...reply, parts };
 }
 

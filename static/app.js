@@ -2,10 +2,10 @@
 // each product. The answer to a press stands at the product. All it knows comes from
 // the interface in /openapi.json.
 
-import { drawAdmin, drawWords, isAdmin, refreshSegments, wireAdmin, wireAdminPart } from './admin.js';
+import { drawAdmin, drawWords, isAdmin, proposeNumber, refreshSegments, wireAdmin, wireAdminPart } from './admin.js';
 import { fill, keep, kept } from './browser.js';
 import { drawLink, follow, refresh } from './live.js';
-import { askOrders, beginOrder, confirmOrder, doubtOrder, drawOrders, forgetOrder, tickOrders } from './orders.js';
+import { STATES, askOrders, beginOrder, confirmOrder, doubtOrder, drawOrders, forgetOrder, tickOrders } from './orders.js';
 import { count, countdown, duration, explain, money, newKey, noAnswer, now, placeOrder, say, sayAgain, sayLater, setText, sleep, when } from './shop.js';
 import { choose, language, text } from './words.js';
 
@@ -94,6 +94,7 @@ function drawProduct(product) {
   cards.get(id).product = product;
   drawCard(cards.get(id));
   drawState(cards.get(id));
+  proposeNumber(1 + Math.max(...cards.keys()));
 }
 
 function drawProducts({ products, next }) {
@@ -113,13 +114,25 @@ function drawProducts({ products, next }) {
 
 const ordered = (what, { state, total_cents: total, pay_until: until }) => text(state === 'awaiting-payment' ? 'reserved' : 'ordered', what, total === null ? '' : money(total), when(until));
 
+const ENDS = { paid: 'yes', cancelled: 'wait', expired: 'no' };
+
+// At its product, whatever becomes of an order, until something else is said there.
+function follower(answer, key, what) {
+  answer.dataset.key = key;
+  return (state, order) => {
+    if (answer.dataset.key !== key) return;
+    if (state === 'unknown') sayLater(answer, () => text('notOrdered', text('notReached')), 'no');
+    else if (ENDS[state]) sayLater(answer, () => text('outcome', what, STATES[state](order)), ENDS[state]);
+    else if (order) sayLater(answer, () => ordered(what, order), 'yes');
+  };
+}
+
 // An order in doubt is asked for by its key from now on; see askOrders().
-function resolveDoubt(answer, key, what, reply) {
+function resolveDoubt(answer, key, tell, reply) {
   say(answer, () => text('inDoubt', noAnswer(reply)), 'wait');
   return new Promise((resolve) => {
     doubtOrder(key, (state, order) => {
-      if (state === 'unknown') sayLater(answer, () => text('notOrdered', text('notReached')), 'no');
-      else if (order) sayLater(answer, () => ordered(what, order), 'yes');
+      tell(state, order);
       resolve();
     });
   });
@@ -143,13 +156,14 @@ async function buy(id) {
   say(answer, () => '', 'wait');
   keep('user', $('user').value);
   beginOrder({ key, product: id, name: product.name, quantity });
+  const tell = follower(answer, key, what);
   const order = { product_id: id, user_id: Number($('user').value), quantity };
   const { reply, known } = await placeOrder(order, key, (says) => say(answer, says, 'wait'));
   if (!known) {
-    await resolveDoubt(answer, key, what, reply);
+    await resolveDoubt(answer, key, tell, reply);
   } else if (reply.status === 201) {
-    confirmOrder(key, reply.body);
-    say(answer, () => ordered(what, reply.body), 'yes');
+    confirmOrder(key, reply.body, tell);
+    answer.scrollIntoView({ block: 'nearest' });
   } else {
     forgetOrder(key);
     say(answer, () => text('notOrdered', explain(reply, { ...product, quantity })), 'no');

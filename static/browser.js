@@ -9,6 +9,15 @@ export function kept(name) {
   }
 }
 
+// Null: it is no JSON.
+export function parse(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
 // False: the browser stores nothing.
 export function keep(name, value) {
   try {
@@ -33,3 +42,14 @@ export function fill(root, text) {
   for (const each of root.querySelectorAll('[data-word]')) each.textContent = text(each.dataset.word);
   for (const each of root.querySelectorAll('[data-label]')) each.setAttribute('aria-label', text(each.dataset.label));
 }
+
+// BLOB becomes a file of the reader's.
+export function download(name, blob) {
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60000); // the browser has begun to read it
+}
+
+export const pause = (ms) => new Promise((resolve) => { setTimeout(resolve, ms); });

@@ -7,7 +7,7 @@ const colour = (name) => getComputedStyle(document.documentElement).getPropertyV
 
 // Lines differ by their dashes, too.
 const LINES = {
-  orders: [['placed', '--yes', []], ['stock', '--wood', [6, 3]], ['sold_out', '--quiet', [2, 2]], ['not_now', '--no', [8, 3, 2, 3]]],
+  orders: [['placed', '--yes', []], ['stock', '--wood', [6, 3]], ['sold_out', '--quiet', [2, 2]], ['not_now', '--no', [8, 3, 2, 3]], ['units', '--ink', [12, 4]]],
   times: [['latency_ms', '--wood', []], ['wait_ms', '--yes', [6, 3]]],
 };
 
@@ -54,9 +54,9 @@ function drawOne(canvas, unit, samples, most, words) {
 
 const mean = (now, before, sum, n) => (now[n] > (before?.[n] ?? 0) ? Math.round(1e5 * (now[sum] - (before?.[sum] ?? 0)) / (now[n] - (before?.[n] ?? 0))) / 100 : null);
 
-// What is drawn of the server's SAMPLES: means are of the time since the one before.
-function pointsOf(samples) {
-  return samples.map((each, i) => ({ ...each, not_now: each.overloaded + each.lock_timeout,
+// What is drawn of a run: means are of the time since the sample before.
+function pointsOf({ samples, units }) {
+  return samples.map((each, i) => ({ ...each, units, not_now: each.overloaded + each.lock_timeout,
     latency_ms: mean(each, samples[i - 1], 'orders_s', 'orders'), wait_ms: mean(each, samples[i - 1], 'waits_s', 'waits') }));
 }
 
@@ -64,7 +64,7 @@ const mostOf = (samples, names) => samples.reduce((most, each) => Math.max(most,
 
 // How far the axes of several runs have to reach, so that these can be compared.
 export function reachOf(runs) {
-  const samples = runs.flatMap((each) => pointsOf(each.samples));
+  const samples = runs.flatMap(pointsOf);
   return { ms: mostOf(samples, ['ms']) || undefined,
     ...Object.fromEntries(Object.entries(LINES).map(([unit, lines]) => [unit, mostOf(samples, lines.map(([name]) => name))])) };
 }
@@ -75,9 +75,9 @@ function tableOf(samples, words) {
     element('tbody', {}, ...samples.map((each) => element('tr', {}, ...names.map((name) => element('td', { class: 'number', text: each[name] ?? '–' }))))));
 }
 
-// Into PLACE the charts of RAW samples, and their numbers. NAME: of the run.
-export async function drawCharts(place, name, raw, most, words) {
-  const samples = pointsOf(raw);
+// Into PLACE the charts of RUN, and their numbers.
+export async function drawCharts(place, name, run, most, words) {
+  const samples = pointsOf(run);
   await loaded();
   if (!place.firstChild) {
     place.append(...Object.keys(LINES).filter(() => globalThis.Chart).map((unit) => element('div', { class: 'chart' },

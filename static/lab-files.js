@@ -1,16 +1,13 @@
 // A run as a file: what was played, or came of a load, all that it takes to look at it
 // again, without a server.
+import { download } from './browser.js';
 
 const VERSION = 1;
 const BYTES_MAX = 4 << 20;
 
 export function saveFile(name, kind, content) {
   const text = JSON.stringify({ stockade: VERSION, kind, ...content }, null, 1);
-  const link = document.createElement('a');
-  link.href = URL.createObjectURL(new Blob([text], { type: 'application/json' }));
-  link.download = `stockade-${name}.json`;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  download(`stockade-${name}.json`, new Blob([text], { type: 'application/json' }));
 }
 
 const isList = (value) => Array.isArray(value);

@@ -11,10 +11,14 @@ export function element(tag, { text, ...attributes } = {}, ...children) {
   return made;
 }
 
-// The actor of "a~" is a; "L", "^" and "2!" are the world's.
-export function actorOf(move) {
-  return /^[a-d]/.test(move) ? move[0] : null;
+// VALUE, or what is OTHERWISE chosen where it is none of SELECT's.
+export function choose(select, value, otherwise) {
+  select.value = value ?? otherwise;
+  if (select.selectedIndex < 0) select.value = otherwise;
 }
+
+// The actor of "a~" is a; "L", "^" and "2!" are the world's.
+export const actorOf = (move) => (/^[a-d]/.test(move) ? move[0] : null);
 
 function moveButton({ move, says }, isMain, choose) {
   const button = element('button', { type: 'button', class: isMain ? 'step' : 'trouble', 'data-move': move },

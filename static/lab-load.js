@@ -1,8 +1,9 @@
 // Experiments of load: real instances with many buyers, watched while they run; on the
 // left the bug, on the right its fix, or any two locks on the same load. One after the
 // other, because each wants the machine.
+import { pause } from './browser.js';
 import { drawCharts, reachOf } from './lab-charts.js';
-import { element } from './lab-lanes.js';
+import { choose, element } from './lab-lanes.js';
 
 const LOOK_MS = 300;
 const WAIT_MS = 2000;
@@ -18,9 +19,9 @@ export const loadOf = (lab) => loads(lab).find((each) => each.id === $('load-sto
 
 // ---- what is to be run -------------------------------------------------------
 
-function fillLocks(lab, words) {
+function fillLocks(lab, words, language) {
   const { plays } = loadOf(lab);
-  const others = lab.locks.filter((each) => each.in_one_redis).map((each) => element('option', { text: each.name, value: each.name, title: each.claim }));
+  const others = lab.locks.filter((each) => each.in_one_redis).map((each) => element('option', { text: each.name, value: each.name, title: each.claim[language] }));
   const first = (play, word) => element('option', { value: '', text: play ? `${play.lock}: ${word}` : words.nothing });
   $('left').replaceChildren(first(plays[0], plays[1] ? words.theBug : words.asPlayed), ...others);
   $('right').replaceChildren(first(plays[1], words.theFix), ...others.map((each) => each.cloneNode(true)));
@@ -32,17 +33,12 @@ function drawText(lab, language) {
   $('load-fix-text').textContent = loadOf(lab)[language].fix;
 }
 
-function choose(select, value) {
-  select.value = value ?? '';
-  if (select.selectedIndex < 0) select.selectedIndex = 0;
-}
-
 // The experiment and the locks of ADDRESS.
 export function openLoad(lab, address, words, language) {
   $('load-story').replaceChildren(...loads(lab).map((each) => element('option', { value: each.id, text: `${each.id}  ${each[language].title}` })));
-  choose($('load-story'), loads(lab).some((each) => each.id === address.get('load')) ? address.get('load') : '03');
-  fillLocks(lab, words);
-  for (const side of SIDES) choose($(side), address.get(side));
+  choose($('load-story'), address.get('load'), '03');
+  fillLocks(lab, words, language);
+  for (const side of SIDES) choose($(side), address.get(side), '');
   drawText(lab, language);
 }
 
@@ -61,6 +57,7 @@ function wishOf(lab, side, language) {
 
 function lanesOf(run, words) {
   const actors = [...'abcd'].slice(0, run.timeline[0].lanes?.length ?? 0); // of a crowd, and in an old file, there are none
+  if (!actors.length && run.timeline.length === 1) return element('p', { text: run.timeline[0].text });
   const names = actors.length ? actors : [''];
   const head = element('tr', {}, element('th', { scope: 'col', class: 'ms', text: words.ms }), ...names.map((name) => element(name ? 'th' : 'td', { scope: name ? 'col' : undefined, text: name })));
   const rows = run.timeline.map(({ ms, actor, text, lanes = [] }) => element('tr', {}, element('td', { class: 'ms', text: ms }),
@@ -92,7 +89,7 @@ function drawSide(side, context) {
   place.querySelector('.happened').hidden = !run.timeline?.length;
   const flags = run.flags ? `stockade serve --lock ${run.lock} ${run.flags}`.split(/ (?=--)/) : [];
   place.querySelector('.flags').replaceChildren(...flags.flatMap((each) => [element('span', { text: each }), ' ']));
-  if (run.samples?.length) drawCharts(place.querySelector('.charts'), words.withLock(run.lock), run.samples, reachOf(Object.values(runs).filter((each) => each?.samples)), words);
+  if (run.samples?.length) drawCharts(place.querySelector('.charts'), words.withLock(run.lock), run, reachOf(Object.values(runs).filter((each) => each?.samples)), words);
 }
 
 export function drawLoad(context) {
@@ -100,6 +97,7 @@ export function drawLoad(context) {
   $('load-why').hidden = !runs.left?.done;
   $('load-run').hidden = Boolean(underWay);
   $('load-end').hidden = !underWay;
+  $('save').disabled = !savedRuns();
 }
 
 // RESULTS: of a file; else there are none.
@@ -127,8 +125,6 @@ export function endLoad(call) {
 }
 
 export const loadUnderWay = () => underWay;
-
-const pause = (ms) => new Promise((resolve) => { setTimeout(resolve, ms); });
 
 // Watches one side's run to its end. False: it is not wanted any more, or there is none.
 async function watch(side, wish, lock, mine, context) {

@@ -1,11 +1,14 @@
 // A lock of the learner's own: its text, which the browser keeps; and the search that
 // judges it, or any other lock, and is watched while it goes on. Knows nothing of games.
-import { keep, kept } from './browser.js';
+import { keep, kept, pause } from './browser.js';
 import { element } from './lab-lanes.js';
 
-const KEPT = 'stockade-lab-own';
+const KEPT = 'stockade-lab-mine';
 const LOOK_MS = 300;
 const $ = (id) => document.getElementById(id);
+
+// As in an address: "own", the last text that was no lock's of the server, and what was chosen.
+export const mine = new URLSearchParams(kept(KEPT) ?? '');
 
 let searches = 0; // rises when the search under way is not wanted any more
 
@@ -14,25 +17,37 @@ let searches = 0; // rises when the search under way is not wanted any more
 export const ownText = () => $('own-text').value;
 
 // TEXT, or what was there last, or a lock that is worth mending.
-export function openOwn(locks, text, words) {
+export function openOwn(locks, text, words, language) {
   $('own-words').replaceChildren(...words.ownWords.flatMap(([word, means]) => [
     element('dt', {}, element('code', { text: word })), element('dd', { text: means })]));
-  $('own-from').replaceChildren(...locks.filter((each) => each.text).map((each) => element('option', { text: each.name, title: each.claim })));
-  $('own-from').value = 'token';
-  if (text || !ownText()) $('own-text').value = text || kept(KEPT) || textOf(locks);
+  $('own-from').replaceChildren(element('option', { value: '', text: words.mine }),
+    ...locks.filter((each) => each.text).map((each) => element('option', { text: each.name, title: each.claim[language] })));
+  if (text || !ownText()) $('own-text').value = text || mine.get('own') || locks.find((each) => each.name === 'token').text;
+  showFrom(locks);
   tellFault('', words);
 }
 
+// Whose text it is, as far as it is known.
+function showFrom(locks) {
+  $('own-from').value = locks.find((each) => each.text === ownText())?.name ?? '';
+  $('own-from').options[0].disabled = Boolean($('own-from').value) && !mine.get('own');
+}
+
 export function startFrom(locks) {
-  $('own-text').value = textOf(locks);
-  keepOwn();
+  $('own-text').value = locks.find((each) => each.name === $('own-from').value)?.text ?? mine.get('own');
+  showFrom(locks);
 }
 
-function textOf(locks) {
-  return locks.find((each) => each.name === $('own-from').value)?.text ?? '';
+// Of every change, because the next click may put a lock's text in its place.
+export function keepOwn(locks) {
+  showFrom(locks);
+  if (!$('own-from').value && ownText().trim()) keepMine({ own: ownText() });
 }
 
-export const keepOwn = () => keep(KEPT, ownText());
+export function keepMine(news) {
+  for (const [name, value] of Object.entries(news)) mine.set(name, value);
+  keep(KEPT, mine);
+}
 
 // "mine.lock:7: 'PXX': ..." stands below the text, whose line is marked.
 export function tellFault(error, words) {
@@ -80,7 +95,7 @@ export async function search(wish, { call, words, faultText, linkTo, refused }) 
   while (found.status === 200) {
     drawFound(found, { words, faultText, linkTo });
     if (found.done) break;
-    await new Promise((resolve) => { setTimeout(resolve, LOOK_MS); });
+    await pause(LOOK_MS);
     if (mine !== searches) break;
     found = await call('POST', `/api/lab/games/${id}`, { command: 'look' });
   }

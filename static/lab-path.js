@@ -1,6 +1,6 @@
 // The path: its stops, what the learner has solved of them (kept in this browser), and the
 // judge of what mends a lock. Knows nothing of how a game is played.
-import { keep, kept } from './browser.js';
+import { keep, kept, parse } from './browser.js';
 import { element } from './lab-lanes.js';
 
 const KEPT = 'stockade-lab-path';
@@ -10,22 +10,14 @@ const letter = (index) => 'abcd'[index];
 // ---- progress ----------------------------------------------------------------
 
 // By the name of a stop: { moves, mended }. One without moves was not broken yet.
-function progress() {
-  try {
-    return JSON.parse(kept(KEPT)) || {};
-  } catch {
-    return {}; // Somebody else's: then nothing is known.
-  }
-}
+const progress = () => parse(kept(KEPT)) || {};
 
 function keepNews(stop, news) {
   const all = progress();
   keep(KEPT, JSON.stringify({ ...all, [stop.name]: { ...all[stop.name], ...news } }));
 }
 
-export function isBroken(stop) {
-  return Boolean(progress()[stop.name]?.moves);
-}
+export const isBroken = (stop) => Boolean(progress()[stop.name]?.moves);
 
 export function stateOf(stop) {
   const known = progress()[stop.name];
@@ -40,9 +32,7 @@ export function keepBroken(stop, n) {
 }
 
 // Where a learner goes on: the first that is not solved, or the first of all.
-export function nextOpen(stops) {
-  return stops.find((each) => stateOf(each) !== 'solved') ?? stops[0];
-}
+export const nextOpen = (stops) => stops.find((each) => stateOf(each) !== 'solved') ?? stops[0];
 
 // ---- drawing -----------------------------------------------------------------
 
@@ -127,6 +117,4 @@ export function drawMend(stop, isOpen, { words, language, faultText, ask, done }
   $('choices').replaceChildren(...rows);
 }
 
-export function showStill(stop) {
-  $('still').hidden = stateOf(stop) !== 'solved';
-}
+export const showStill = (stop) => { $('still').hidden = stateOf(stop) !== 'solved'; };

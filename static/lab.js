@@ -1,13 +1,13 @@
 // The laboratory in a browser: which game is played, and what the player does. The game
 // itself is a process of the server's: it gets a line for each move, and answers all of
 // the state. The schedule is in the address, so a link or a reload plays it again.
-import { fill, firstLanguage, keepLanguage } from './browser.js';
+import { fill, firstLanguage, keepLanguage, pause } from './browser.js';
 import { besideId, besideSaved, drawBeside, followBeside, setBeside, showBeside } from './lab-beside.js';
 import { readFile, saveFile } from './lab-files.js';
-import { drawBoard, drawLanes, element, standing } from './lab-lanes.js';
+import { choose, drawBoard, drawLanes, element, standing } from './lab-lanes.js';
 import { addressOfLoad, drawLoad, endLoad, loadUnderWay, openLoad, runLoad, savedRuns, setRuns } from './lab-load.js';
 import { drawMend, drawStop, drawStops, isBroken, keepBroken, nextOpen, showStill, stateOf } from './lab-path.js';
-import { endSearch, keepOwn, openOwn, ownText, search, startFrom, tellFault } from './lab-own.js';
+import { endSearch, keepMine, keepOwn, mine, openOwn, ownText, search, startFrom, tellFault } from './lab-own.js';
 import { words as allWords } from './lab-words.js';
 
 const $ = (id) => document.getElementById(id);
@@ -36,9 +36,7 @@ async function call(method, path, body) {
   return reply.status === 204 ? null : { status: reply.status, ...(await reply.json()) };
 }
 
-function tell(text) {
-  $('told').textContent = text;
-}
+const tell = (text) => { $('told').textContent = text; };
 
 // Only one thing is asked at a time; who clicks twice has two moves, one after the other.
 function inTurn(work) {
@@ -46,22 +44,16 @@ function inTurn(work) {
   return queue;
 }
 
-function faultText(word) {
-  return lab.faults[word] ? lab.faults[word][language] : word;
-}
+const faultText = (word) => lab.faults[word]?.[language] ?? word;
 
-function story() {
-  return stop || isOwn ? undefined : lab.experiments.find((each) => each.id === $('story').value);
-}
+const story = () => (stop || isOwn ? undefined : lab.experiments.find((each) => each.id === $('story').value));
 
 const context = () => ({ call, words, language, faultText, refused });
 
 const isRenewed = () => lab.locks.find((each) => each.name === game.lock)?.renewed ?? /^renewed\b/m.test(ownText());
 
 // What a story, or a stop, is to show, and how.
-function aim() {
-  return stop ?? story()?.plays[0];
-}
+const aim = () => stop ?? story()?.plays[0];
 
 // ---- drawing ---------------------------------------------------------------
 
@@ -72,7 +64,7 @@ function drawGoal() {
   const n = game.schedule.split(' ').filter(Boolean).length;
   const reached = goals.find((each) => game.faults.includes(each));
   const verdict = $('verdict');
-  $('goal-text').textContent = goals.length ? words.bring(goals.map(faultText).join(language === 'zh' ? '；' : '; ')) : words.anything;
+  $('goal-text').textContent = goals.length ? words.bring(goals.map((each) => lab.faults[each].goal[language])) : words.anything;
   if (reached) {
     verdict.textContent = known ? words.goal(faultText(reached), n, known) : words.broke(faultText(reached), n);
   } else if (game.faults.length && !stop) {
@@ -82,7 +74,8 @@ function drawGoal() {
   } else {
     verdict.textContent = game.over ? words.over : n === 0 ? words.begin : '';
   }
-  $('goal').dataset.state = reached || (game.faults.length && !stop) ? 'broken' : game.faults.length || game.remarks.length ? 'remark' : game.over ? 'over' : 'open';
+  $('goal').dataset.state = reached && known ? 'done' : reached || (game.faults.length && !stop) ? 'broken' : game.faults.length || game.remarks.length ? 'remark' : game.over ? 'over' : 'open';
+  $('to-mend').hidden = !(stop && reached && known);
   $('why').hidden = !(story() && (reached || game.over));
   if (story()) {
     $('why-text').textContent = story()[language].why;
@@ -112,6 +105,7 @@ function drawPath() {
   for (const id of ['path', 'stop', 'mend', 'place']) $(id).hidden = !stop;
   $('setup').hidden = Boolean(stop) || isLoad;
   $('load').hidden = !isLoad;
+  $('break-one').hidden = !stop;
   $('what').hidden = Boolean(stop) && stop !== lab.stops[0];
   $('what').textContent = isLoad ? words.loadWhat : words.what;
   $('layout').classList.toggle('with-path', Boolean(stop));
@@ -139,6 +133,7 @@ function draw() {
   $('lanes-title').textContent = $('beside-lock').value ? words.withLock(game.lock) : words.lanes;
   $('undo').disabled = game.schedule === '';
   $('restart').disabled = game.schedule === '';
+  $('save').disabled = false;
   $('redo').disabled = undone.length === 0;
   $('show').hidden = !aim()?.schedule || Boolean(choice);
   $('command').textContent = stop ? `stockade lab path ${choice && `--choice ${choice} `}${stop.id}` : story() ? `stockade lab run -i ${story().id}` : `stockade replay ${$('deduct').value === 'guarded' ? '--deduct guarded ' : ''}${$('buyers').value === '2' ? '' : `--buyers ${$('buyers').value} `}${game.lock} '${game.schedule}'`;
@@ -154,12 +149,13 @@ async function take(answer) {
   await followBeside(game.schedule, isRenewed(), context());
 }
 
+const besides = () => $('beside-lock').value && { beside: $('beside-lock').value };
+const picks = () => ({ buyers: $('buyers').value, deduct: $('deduct').value, ...besides() });
+
 // A link to where SCHEDULE leads; it has all of a lock of one's own.
 function addressOf(schedule) {
-  const besides = $('beside-lock').value && { beside: $('beside-lock').value };
-  const free = { buyers: $('buyers').value, deduct: $('deduct').value };
   const address = new URLSearchParams(stop ? { stop: stop.id, ...(choice && { choice }) }
-    : story() ? { story: story().id, ...besides } : isOwn ? { own: ownText(), ...free, ...besides } : { lock: $('lock').value, ...free, ...besides });
+    : story() ? { story: story().id, ...besides() } : { ...(isOwn ? { own: ownText() } : { lock: $('lock').value }), ...picks() });
   address.set('moves', schedule);
   return `#${address}`;
 }
@@ -230,7 +226,6 @@ function refused(error) {
 }
 
 function searchAll() {
-  keepOwn();
   return search(freeWish(), { call, words, faultText, linkTo: addressOf, refused }).catch(() => tell(words.gone));
 }
 
@@ -264,7 +259,8 @@ function hint() {
     tell(words.searching);
     if (!(await command('hint'))) return;
     const { move, n, fault, schedules, whole } = game.hint;
-    const text = move ? words.hintIs(move, n, faultText(fault)) : whole ? (stop ? words.noWayHere : words.noWay)(schedules) : words.notFound(schedules);
+    const isReached = ['done', 'broken'].includes($('goal').dataset.state);
+    const text = move ? words.hintIs(move, n, faultText(fault)) : isReached ? words.brokenAlready : whole ? (stop ? words.noWayHere : words.noWay)(schedules) : words.notFound(schedules);
     tell(text);
     document.querySelector(`[data-move="${CSS.escape(move || '')}"]`)?.classList.add('hinted');
   });
@@ -275,12 +271,9 @@ function show() {
   const mine = ++shows;
   undone = [];
   isShown = true;
-  const pause = () => new Promise((resolve) => { setTimeout(resolve, 900); });
-  return inTurn(async () => {
-    await command('back 0');
-  }).then(async () => {
+  return inTurn(() => command('back 0')).then(async () => {
     for (const move of aim().schedule.split(' ')) {
-      await pause();
+      await pause(900);
       if (mine !== shows) return;
       await inTurn(() => command(`move ${move}`));
     }
@@ -305,10 +298,8 @@ function showSaved(is) {
 }
 
 function save() {
-  const runs = isLoad && savedRuns();
-  if (isLoad && !runs) tell(words.nothingToSave);
-  else if (isLoad) saveFile(`load-${$('load-story').value}`, 'load', { address: location.hash, runs });
-  else if (game) saveFile(game.lock, 'steps', { address: location.hash, game: { ...game, id: undefined, moves: [] }, inside, beside: besideSaved() });
+  if (isLoad) saveFile(`load-${$('load-story').value}`, 'load', { address: location.hash, runs: savedRuns() });
+  else saveFile(game.lock, 'steps', { address: location.hash, game: { ...game, id: undefined, moves: [] }, inside, beside: besideSaved() });
 }
 
 // Nothing is asked of the server.
@@ -342,7 +333,8 @@ async function openFile() {
 
 // ---- load ------------------------------------------------------------------
 
-function startLoad() {
+function startLoad(event) {
+  event.preventDefault();
   history.replaceState(null, '', `#${addressOfLoad()}`);
   tell('');
   return runLoad(lab, context()).catch(() => {
@@ -372,16 +364,21 @@ function fillStories() {
   $('story').value = chosen;
 }
 
+const optionOf = ({ name, claim }) => element('option', { text: name, value: name, title: claim[language] });
+
 function showFree() {
   for (const each of document.querySelectorAll('.free, .stories, .mine')) {
     each.hidden = (each.matches('.free') && Boolean(story())) || (each.matches('.stories') && isOwn) || (each.matches('.mine') && !isOwn);
   }
+  const lock = lab.locks.find((each) => each.name === $('lock').value);
+  $('claim').textContent = lock?.claim[language];
+  $('lock-code').hidden = !lock?.text;
+  $('lock-text').textContent = lock?.text;
   const { value } = $('beside-lock');
   $('beside-lock').replaceChildren(element('option', { value: '', text: words.nothing }),
     ...(story()?.plays[1] ? [element('option', { value: 'fix', text: `${story().plays[1].lock}: ${words.theFix}` })] : []),
-    ...lab.locks.map((each) => element('option', { text: each.name, value: each.name, title: each.claim })));
-  $('beside-lock').value = value;
-  if ($('beside-lock').selectedIndex < 0) $('beside-lock').value = '';
+    ...lab.locks.map(optionOf));
+  choose($('beside-lock'), value, '');
   endSearch();
   $('found').replaceChildren();
   delete $('found').dataset.answer;
@@ -395,6 +392,7 @@ function speak(next) {
   fillStories();
   showFree();
   drawPath();
+  if (isOwn) openOwn(lab.locks, '', words, language);
   if (isLoad) openLoad(lab, addressOfLoad(), words, language);
   drawLoad(context());
   if (isSaved) {
@@ -407,26 +405,33 @@ function speak(next) {
 
 function setUp(address) {
   fillStories();
-  $('lock').replaceChildren(...lab.locks.map((each) => element('option', { text: each.name, title: each.claim })));
+  $('lock').replaceChildren(...lab.locks.map(optionOf));
   isOwn = address.has('own');
   isLoad = address.has('load');
   setRuns({}, context());
   if (isLoad) openLoad(lab, address, words, language);
-  if (isOwn) openOwn(lab.locks, address.get('own'), words);
+  if (isOwn) openOwn(lab.locks, address.get('own'), words, language);
   const isFree = isOwn || isLoad || address.has('story') || address.has('lock');
   stop = isFree ? null : lab.stops.find((each) => each.id === address.get('stop')) ?? nextOpen(lab.stops);
   choice = stop?.choices['abcd'.indexOf(address.get('choice'))] ? address.get('choice') : '';
   isShown = address.has('moves');
   drawPath();
-  $('story').value = address.get('story') ?? (address.get('lock') ? '' : '08');
-  if ($('story').selectedIndex < 0) $('story').value = '08';
-  $('lock').value = address.get('lock') ?? 'set-nx-px';
-  if ($('lock').selectedIndex < 0) $('lock').value = 'set-nx-px';
-  $('buyers').value = address.get('buyers') === '3' ? '3' : '2';
-  $('deduct').value = address.get('deduct') === 'guarded' ? 'guarded' : 'naive';
+  choose($('story'), address.get('lock') ? '' : address.get('story'), '08');
+  choose($('lock'), address.get('lock'), 'set-nx-px');
+  const picked = isOwn && !address.get('own') ? mine : address;
+  choose($('buyers'), picked.get('buyers'), '2');
+  choose($('deduct'), picked.get('deduct'), 'naive');
   showFree();
-  $('beside-lock').value = address.get('beside') ?? '';
-  if ($('beside-lock').selectedIndex < 0) $('beside-lock').value = '';
+  choose($('beside-lock'), picked.get('beside'), '');
+}
+
+function onSetup(event) {
+  event.preventDefault();
+  showFree();
+  if (isOwn) keepMine({ beside: '', ...picks() });
+  shows++;
+  undone = [];
+  return inTurn(() => begin(''));
 }
 
 const KEYS = { u: undo, r: redo, '?': hint };
@@ -445,33 +450,26 @@ async function follow(hash) {
   shows++;
   undone = [];
   endLoad(call);
+  const before = stop;
   setUp(address);
+  if (before && stop && stop !== before) {
+    $('title').focus();
+    scrollTo(0, 0);
+  }
   await begin(address.get('moves') ?? '');
 }
 
 async function start() {
   fillWords();
   lab = await call('GET', '/api/lab');
+  lab.locks.forEach(({ claim }, i) => { // each is read alone here
+    for (const each of ['en', 'zh']) claim[each] = claim[each].replace(/^(?:The same|同上)/, allWords[each].as(lab.locks[i - 1]?.name));
+  });
   await follow(location.hash);
 }
 
-$('setup').addEventListener('change', () => {
-  showFree();
-  shows++;
-  undone = [];
-  inTurn(() => begin(''));
-});
-$('setup').addEventListener('submit', (event) => {
-  event.preventDefault();
-  keepOwn();
-  shows++;
-  undone = [];
-  inTurn(() => begin(''));
-});
-$('load-setup').addEventListener('submit', (event) => {
-  event.preventDefault();
-  startLoad();
-});
+for (const each of ['change', 'submit']) $('setup').addEventListener(each, onSetup);
+$('load-setup').addEventListener('submit', startLoad);
 $('load-story').addEventListener('change', () => {
   stopLoad();
   setUp(new URLSearchParams({ load: $('load-story').value }));
@@ -479,10 +477,15 @@ $('load-story').addEventListener('change', () => {
 });
 $('file').addEventListener('change', openFile);
 $('own-from').addEventListener('change', () => startFrom(lab.locks));
+$('own-text').addEventListener('input', () => keepOwn(lab.locks));
+$('to-mend').addEventListener('click', () => {
+  $('mend').scrollIntoView();
+  $('mend-title').focus({ preventScroll: true });
+});
 for (const [id, work] of Object.entries({ search: searchAll, 'search-end': endSearch, undo, redo, restart, hint, show, link: copyLink, save, open: () => $('file').click(), 'load-end': stopLoad, 'go-on': () => inTurn(() => begin(game.schedule)) })) $(id).addEventListener('click', work);
 for (const each of ['en', 'zh']) $(each).addEventListener('click', () => speak(each));
 document.addEventListener('keydown', onKey);
-matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => drawLoad(context()));
+matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => isLoad && drawLoad(context()));
 addEventListener('hashchange', () => {
   const { hash } = location;
   inTurn(() => follow(hash));

@@ -25,12 +25,8 @@ function isEntry(entry) {
 // Read anew each time: another tab may have ordered.
 function kept() {
   if (memory) return memory;
-  try {
-    const list = JSON.parse(browser.kept('orders') ?? '[]');
-    return Array.isArray(list) ? list.filter(isEntry).slice(0, ORDERS_MAX) : [];
-  } catch {
-    return [];
-  }
+  const list = browser.parse(browser.kept('orders'));
+  return Array.isArray(list) ? list.filter(isEntry).slice(0, ORDERS_MAX) : [];
 }
 
 function keep(list) {
@@ -41,7 +37,7 @@ function keep(list) {
 
 // ---- drawing ----------------------------------------------------------------------
 
-const STATES = {
+export const STATES = {
   sending: () => text('sending'),
   asking: () => text('asking'),
   placed: (order) => text('placed', when(order.created_at)),
@@ -127,7 +123,6 @@ function settle(key, state, order) {
   Object.assign(item, { state, order });
   drawOrders();
   item.onKnown?.(state, order);
-  item.onKnown = null;
 }
 
 // ---- for the page ------------------------------------------------------------------
@@ -137,13 +132,17 @@ export function beginOrder(entry) {
   settle(entry.key, 'sending', null);
 }
 
-export const confirmOrder = (key, order) => settle(key, stateOf(order), order);
+// ON_KNOWN is called with its state now, and with each that comes.
+export function confirmOrder(key, order, onKnown) {
+  if (items.has(key)) items.get(key).onKnown = onKnown;
+  settle(key, stateOf(order), order);
+}
 
 export const forgetOrder = (key) => keep(kept().filter((entry) => entry.key !== key));
 
 // Nobody knows whether it was ordered: ON_KNOWN is called with 'placed',
-// 'cancelled' or 'unknown' and the order, once the shop has said so; or with
-// 'dropped', since newer orders have taken its place.
+// 'cancelled' or 'unknown' and the order, as soon as the shop says so, and with what
+// becomes of it; or with 'dropped', since newer orders have taken its place.
 export function doubtOrder(key, onKnown) {
   keep(kept().map((entry) => (entry.key === key ? { ...entry, at: Date.now() } : entry)));
   const item = items.get(key);

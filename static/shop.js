@@ -1,6 +1,7 @@
 // Talking to the shop, and putting into words what it says. Requests have a
 // bound, orders are safe to repeat, and "no" and "don't know" stay apart.
 
+import { parse } from './browser.js';
 import { locale, text } from './words.js';
 
 const TIMEOUT_MS = 15000; // for one request
@@ -47,14 +48,6 @@ export async function call(method, path, { body, key, token } = {}) {
     return { status: 0, body: null, retryS: 0 };
   } finally {
     underWay.delete(request);
-  }
-}
-
-function parse(raw) {
-  try {
-    return JSON.parse(raw);
-  } catch {
-    return null;
   }
 }
 
@@ -129,7 +122,7 @@ export function countdown(ms) {
 // "15 minutes"; in the largest unit of which it is a whole number.
 export function duration(s) {
   const [unit, n] = [['hour', 3600], ['minute', 60], ['second', 1]].find(([, each]) => s % each === 0);
-  return (s / n).toLocaleString(locale(), { style: 'unit', unit, unitDisplay: 'long' });
+  return (s / n).toLocaleString(locale(), { style: 'unit', unit, unitDisplay: 'long' }).replace(/(?<=\d)(?=\p{Script=Han})/u, ' ');
 }
 
 export function noAnswer(reply) {

@@ -30,7 +30,7 @@ async function click(page, moves, before = []) {
 
 test('the last unit is sold twice by nine clicks', async (page) => {
   await open(page, '#story=08');
-  await says(page.locator('#goal-text'), /^Bring this about: more units were sold than there were/);
+  await says(page.locator('#goal-text'), /^Sell more units than there are\.$/);
   await click(page, OVERSELL.slice(0, 4));
   assert.equal(await page.locator('.actor[data-inside="clash"]').count(), 2, 'both are inside, in red');
   assert.equal(await page.locator('#lanes tr:last-child td[data-lane="clash"]').count(), 2, 'so are their lanes');
@@ -67,6 +67,29 @@ test('hints lead to the end, and say when there is no way', async (page) => {
   await page.getByRole('button', { name: 'Hint' }).click();
   // A hint is searched for half a minute at most.
   await says(told(page), /^It cannot be done from here: nothing breaks in \d+ schedules|there are more/, 40000);
+});
+
+test('a hint after it was broken', async (page) => {
+  await open(page, '#story=08');
+  await click(page, OVERSELL);
+  await page.getByRole('button', { name: 'Hint' }).click();
+  await says(told(page), /^It is broken already: start again for another way\.$/, 40000);
+});
+
+test('a line leads to a lock to be broken, which is shown with what it claims', async (page) => {
+  await open(page, '');
+  await page.getByRole('link', { name: 'Break one yourself: choose a lock' }).click();
+  await says(page.locator('#claim'), /^As token-thread, on all hosts, unless the lease ends while it gives back\.$/);
+  assert.equal(await page.locator('#lock').inputValue(), 'token');
+  await expectAccessible(page);
+  await says(page.locator('#lock-text'), /GET \$name/);
+  await page.getByRole('button', { name: '中文' }).click();
+  await says(page.locator('#claim'), /^同 token-thread，而且所有主机上都如此/);
+  await page.locator('#lock').selectOption('fenced');
+  await says(page.locator('#claim'), /^同 redisson，/);
+  await gone(page.locator('#lock-text'));
+  await page.locator('#story').selectOption('08');
+  await gone(page.locator('#claim'));
 });
 
 test('the story is shown, and any click ends the show', async (page) => {

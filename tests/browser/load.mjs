@@ -37,7 +37,9 @@ async function saved(page, work) {
 
 test('the bug and its fix on the same load, by the ledger', async (page) => {
   await open(page, '#load=03');
+  assert.ok(await button(page, 'Save this run').isDisabled(), 'there is nothing to save');
   await run(page);
+  assert.ok(await button(page, 'Save this run').isEnabled());
   await says(answer(page, 'left'), /^Broken: more units were sold than there were\. By the ledger \d{3} sold, 0 left\.$/);
   await says(answer(page, 'right'), /^Nothing broke\. By the ledger 100 sold, 0 left\.$/);
   await says(page.locator('#run-right h2'), /^With token-lua$/);
@@ -45,7 +47,10 @@ test('the bug and its fix on the same load, by the ledger', async (page) => {
   const charts = await page.evaluate('globalThis.Chart ? 2 : 0');
   for (const side of ['left', 'right']) {
     assert.equal(await page.locator(`#run-${side} canvas`).count(), charts, 'charts, if the build has the library');
-    await says(page.locator(`#run-${side} .happened td`).last(), /^800 orders: /);
+    await says(page.locator(`#run-${side} .happened`), /^800 orders: /);
+    assert.equal(await page.locator(`#run-${side} .happened table`).count(), 0, 'one sentence is no table');
+    const line = await page.evaluate((canvas) => globalThis.Chart?.getChart(document.querySelector(canvas)).data.datasets.find((each) => each.label === 'for sale').data.map(({ y }) => y), `#run-${side} canvas[data-unit="orders"]`);
+    if (charts) assert.deepEqual([...new Set(line)], [100], 'a line where all are sold');
   }
   const numbers = page.locator('#run-right .numbers tr');
   if (charts) await page.locator('#run-right summary').click();
@@ -222,7 +227,7 @@ test('in Chinese', async (page) => {
   await button(page, '停止').waitFor();
   await button(page, '运行').waitFor({ timeout: RUN_MS });
   await says(answer(page, 'left'), /^出错：.*账本：售出 \d+ 件/);
-  await says(page.locator('#run-left .happened td').last(), /^800 个订单/);
+  await says(page.locator('#run-left .happened'), /^800 个订单/);
 }, BUSY);
 
 for (const [colorScheme, viewport] of [['light', DESKTOP], ['dark', PHONE]]) {

@@ -33,6 +33,7 @@ test('a lock of one\'s own is broken by the search, and played', async (page) =>
   await found(page).getByRole('link', { name: 'Play it' }).first().click();
   await says(page.locator('#verdict'), /^Broken in \d+ moves: somebody else's lock was released/);
   assert.equal(await text(page).inputValue(), BLIND, 'the text is in the link');
+  assert.equal(await page.locator('#own-from').inputValue(), '', 'and no other lock is named above it');
   const moves = new URL(page.url()).hash;
   await page.reload();
   await says(page.locator('#verdict'), /^Broken in \d+ moves/);
@@ -48,6 +49,33 @@ test('mended, it holds in all schedules within the bounds', async (page) => {
   await says(found(page), /^Not broken: all \d+ schedules within these bounds were played\.Bounds: 1 lease/);
   await page.reload();
   assert.match(await text(page).inputValue(), /EVAL \$owner/, 'the browser has kept it');
+});
+
+test('an example takes the place of one\'s own text, which comes back, with what was chosen', async (page, context) => {
+  const from = page.locator('#own-from');
+  const option = from.locator('option[value=""]');
+  await open(page);
+  assert.equal(await from.inputValue(), 'token');
+  assert.ok(await option.evaluate((each) => each.disabled), 'there is no text of one\'s own yet');
+  await text(page).fill(BLIND);
+  await page.locator('#deduct').selectOption('guarded');
+  await page.locator('#buyers').selectOption('3');
+  assert.equal(await from.inputValue(), '');
+  await from.selectOption('token-lua');
+  assert.match(await text(page).inputValue(), /EVAL \$owner/);
+  await from.selectOption('my text');
+  assert.equal(await text(page).inputValue(), BLIND);
+  await page.getByRole('link', { name: 'The path' }).click();
+  await page.locator('#place').waitFor();
+  await page.getByRole('link', { name: 'Your lock' }).click();
+  await text(page).waitFor();
+  for (const each of [page, await context.newPage()]) {
+    if (each !== page) await open(each);
+    assert.deepEqual(await Promise.all(['#own-text', '#deduct', '#buyers'].map((name) => each.locator(name).inputValue())), [BLIND, 'guarded', '3']);
+  }
+  await button(page, '中文').click();
+  await says(from, /^我写的/);
+  assert.match(await page.locator('#own-words').textContent(), /持有者标识/);
 });
 
 test('what is wrong with a text is told at its line', async (page) => {
@@ -112,7 +140,7 @@ for (const viewport of [PHONE, DESKTOP]) {
     await open(page);
     await text(page).fill(BLIND);
     await search(page);
-    await page.locator('summary').click();
+    await page.locator('#own summary').click();
     await expectAccessible(page);
     assert.ok(await page.evaluate('document.documentElement.scrollWidth') <= viewport.width, 'nothing is wider than the window');
   }, { viewport, reducedMotion: 'reduce' });

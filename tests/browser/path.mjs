@@ -80,6 +80,29 @@ test('a demonstration opens the choices, and does not count', async (page) => {
   await says(page.locator('#progress'), /^1 of \d+ solved$/);
 });
 
+test('what is shown has the fewest moves', async (page) => {
+  await open(page, '#stop=08');
+  await says(page.locator('#literature'), /this lock is called token\./);
+  await page.getByRole('button', { name: 'Show me' }).click();
+  await says(verdict(page), /^Done in 7 moves: .* The fewest known are 7\.$/);
+});
+
+test('done is a success, from which a button leads to the mend; the next stop begins at its heading', async (page) => {
+  const isSeen = (name) => page.locator(name).evaluate((each) => each.getBoundingClientRect().top >= 0 && each.getBoundingClientRect().top < innerHeight);
+  await open(page, '#stop=03');
+  await says(page.locator('#goal-text'), /^Leave a lock behind that never expires\.$/);
+  await click(page, 'a a!');
+  await says(page.locator('#goal[data-state="done"] #verdict'), /^Done/);
+  await page.evaluate('scrollTo(0, 0)');
+  await page.getByRole('button', { name: 'Now mend it' }).click();
+  assert.ok(await isSeen('#mend-title'));
+  await mend(page, 'c', HOLDS);
+  await page.locator('#next-stop').click();
+  await at(page, 'stop', '04');
+  assert.deepEqual(await page.evaluate('[scrollY, document.activeElement.id]'), [0, 'title']);
+  await gone(page.locator('#to-mend'));
+}, { viewport: PHONE });
+
 test('the way in which a mend still breaks is a link', async (page) => {
   await open(page, '#stop=03&moves=a+a!');
   await says(verdict(page), /^Done/);
@@ -130,6 +153,7 @@ test('stories and free play are a click away, and so is the path', async (page) 
 test('the first language of the browser that is there', async (page) => {
   await open(page, '#stop=03');
   await says(page.locator('#title'), /^持有者死了$/);
+  await says(page.locator('#goal-text'), /^目标：留下一把永不过期的锁。$/);
   await click(page, 'a a!');
   await mend(page, 'a', /^还是会出错/);
   await mend(page, 'c', /^没有问题：\d+ 个调度中没有发现问题：此范围内的全部。/);

@@ -40,6 +40,7 @@ test('an order is paid in time, and stays so', async (page) => {
   await page.getByRole('button', { name: 'Pay for 1 × Lute' }).click();
   await says(answer(page), /^Paid\. It is yours\.$/);
   await says(state(page), /^Paid \d/);
+  await says(card(page, 'Lute').answer, /^1 × Lute: Paid \d.*\.$/);
   await gone(order(page).getByRole('button'));
   assert.match(await page.evaluate('document.activeElement.textContent'), /^Paid\./, 'the focus has not gone with the button');
   const { state: is, payment } = await known(page);
@@ -80,6 +81,8 @@ test('not paid: it expires by the clock of the shop, and others see it come back
   await says(card(other, 'Drum').window, /^Sold out\. What is not paid in time comes back here\.\s*$/);
   await says(answer(page), /^Not paid in time: 1 × Drum is on sale again\.$/);
   await says(state(page), /^Expired /);
+  await says(card(page, 'Drum').answer, /^1 × Drum: Expired \d.*\.$/);
+  assert.equal(await card(page, 'Drum').answer.getAttribute('data-kind'), 'no');
   assert.equal(await order(page).getByRole('button').count(), 0);
   await card(other, 'Drum').button.waitFor();
   await says(card(page, 'Drum').item, /1 of 1 left/);
@@ -128,12 +131,15 @@ test('one that is not paid yet is cancelled, by keys alone', async (page) => {
   await says(answer(page), /^Cancelled\. It is back in stock\.$/);
   assert.match(await page.evaluate('document.activeElement.textContent'), /^Cancelled\./);
   await says(card(page, 'Pipe').item, /10 of 10 left/);
+  await says(card(page, 'Pipe').answer, /^1 × Pipe: Cancelled \d.*\.$/);
 });
 
 test('an administrator gives a time to pay, and sees what is held', async (page) => {
   await page.goto('/');
   await page.locator('summary').click();
   const form = page.locator('#new-product');
+  const last = Math.max(...(await api('GET', '/api/products?limit=200')).products.map(({ id }) => id));
+  await page.waitForFunction((n) => Number(document.querySelector('#new-product [name="id"]').value) > n, last);
   for (const [label, value] of [['Number', '608'], ['Name', 'Viol'], ['Stock', '5'], ['Price in EUR', '12.50'], ['Seconds to pay', '90']]) await form.getByLabel(label).fill(value);
   await form.getByRole('button').click();
   await says(form.locator('.answer'), /^Added: Viol, 5 in stock\.$/);
@@ -152,6 +158,7 @@ for (const [i, look] of looks.entries()) {
     for (const [n, name] of names.entries()) {
       await putProduct(610 + 10 * i + n, { name, limit_per_user: 2, pay_within_s: 50 });
       await reserve(page, name, look.locale === 'en-US' ? /^Kept/ : /^已为你保留到 .*：1 × .*，合计 .*。付款后就是你的。$/);
+      await says(card(page, name).item, look.locale === 'en-US' ? /pay within 50 seconds/ : / 50 秒钟?内付款/);
       if (n === 0) continue;
       if (n === 2) await api('DELETE', `/api/orders/${(await known(page)).id}`);
       await page.locator('.order', { hasText: name }).locator('.pay').click();

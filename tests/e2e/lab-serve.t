@@ -55,6 +55,9 @@ subtest 'the page and what there is' => sub {
     is $reply->{headers}{location}, '/lab', '/ leads there';
     ($status, my $all) = ask('GET', '/api/lab');
     ok + (grep { $_->{name} eq 'redlock' } @{ $all->{locks} }), 'locks';
+    is_deeply [grep { $_->{claim}{zh} !~ /^[^a-z]*\p{Han}/ } @{ $all->{locks} }], [], 'what each claims, in Chinese too';
+    my %is_goal = map { $_ => 1 } map { @{ $_->{goal} } } (map { @{ $_->{plays} } } @{ $all->{experiments} }), @{ $all->{stops} };
+    is_deeply [grep { ($all->{faults}{$_}{goal}{zh} // '') !~ /^\p{Han}/ } sort keys %is_goal], [], 'each goal says what to do';
     my ($story) = grep { $_->{id} eq '08' } @{ $all->{experiments} };
     is_deeply $story->{plays}[0]{goal}, ['oversold'], 'stories with their goals';
     like $story->{zh}{title}, qr/\p{Han}/, 'in both languages';
@@ -94,6 +97,8 @@ subtest 'the path' => sub {
     like $stop->{zh}{literature}, qr/\p{Han}/, 'in both languages';
     is scalar @{ $stop->{choices} }, 3, 'with what it offers';
     ok !grep({ exists $_->{lock} || exists $_->{holds} } @{ $stop->{choices} }), 'and no word on which is right';
+    my ($shown) = grep { $_->{id} eq '08' } @{ $all->{stops} };
+    is scalar(split / /, $shown->{schedule}), $shown->{fewest}, 'what is shown has no more moves than are known to do';
     my ($right) = grep { !$_->{schedule} } @{ $all->{stops} };
     is_deeply [@{$right}{qw(fewest choices)}], [0, []], 'one that cannot be broken';
 

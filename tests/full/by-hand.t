@@ -58,7 +58,7 @@ subtest 'hints lead to the goal of an experiment' => sub {
     }
     is Stockade::run(['replay', 'token', "@moves"])->{exit}, 1, "by hints: @moves";
     (my $exit, $out) = play('aaL?q', 'lab', 'run', '-i', '08');
-    like $out, qr/^bring this about: more units were sold than there were$/m, 'the goal is told first';
+    like $out, qr/^goal: sell more units than there are$/m, 'the goal is told first';
     like $out, qr/^hint: b; 6 moves from here: more units were sold than there were$/m, 'a hint leads there';
     ($exit, $out) = play('aaLbbaabbq', 'lab', 'run', '-i', '08');
     like $out, qr/^you have done it in 9 moves$/m, 'and it is told that it is reached';

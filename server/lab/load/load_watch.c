@@ -46,7 +46,7 @@ static struct {
     struct load *load; /* NULL: none is under way */
     struct store_reader *reader;
     struct sample samples[SAMPLES_MAX];
-    unsigned n;
+    unsigned units, n;
     uint64_t every_us, next_us, seen_ms;
     double base[SITE_INSTANCES_MAX][COUNTERS_N]; /* of its processes before */
     double last[SITE_INSTANCES_MAX][COUNTERS_N];
@@ -114,7 +114,7 @@ static void take_sample(uint64_t now_us)
 
 static void write_samples(void)
 {
-    fputs("\"samples\": [", stdout);
+    printf("\"units\": %u, \"samples\": [", watch.units);
     for (unsigned i = 0; i < watch.n; i++) {
         const struct sample *sample = &watch.samples[i];
 
@@ -162,6 +162,7 @@ bool load_watch_ends(void)
 void load_watch_begin(struct load *load)
 {
     watch.load = load;
+    watch.units = load->play->stock;
     watch.every_us = SAMPLE_US;
     watch.seen_ms = clock_ms();
 }

@@ -11,6 +11,7 @@
  *     "done"       false while it goes on; the answer that says true is the last one
  *     "lock", "flags", "timeline"     as `lab run --json` has them, so far; texts are in
  *                  LANGUAGE; events of a story have "lanes" (load.h)
+ *     "units"      that are for sale when it begins; 0: none
  *     "samples"    each has "ms"; "stock", the units left by the database, or null; and
  *                  what the instances have counted by then: orders "placed", "sold_out",
  *                  "overloaded" and of "lock_timeout"; all "orders" that were answered,

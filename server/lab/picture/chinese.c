@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { STARS_MAX = 6, PART_BYTES = 1024, PHRASES_MAX = 400 };
+enum { STARS_MAX = 6, PART_BYTES = 1024, PHRASES_MAX = 480 };
 
 static char table[] = /* which is taken apart */
 #include "server/lab/picture/chinese.txt.inc"

@@ -207,8 +207,8 @@ static void tell_goal(const struct hand *hand)
 {
     for (int i = 0; i < STAGE_FAULT_N; i++)
         if (hand->goal->faults & 1u << i)
-            draw_say(stdout, hand->look, "bring this about: %s\n",
-                     stage_fault_text((enum stage_fault)i));
+            draw_say(stdout, hand->look, "goal: %s\n",
+                     stage_fault_goal((enum stage_fault)i));
     if (hand->goal->faults)
         putchar('\n');
 }

@@ -63,6 +63,16 @@ static struct api_reply refuse(unsigned status, const char *error)
 
 /* ---- what there is ------------------------------------------------------ */
 
+/* ENGLISH, which chinese.txt has, in both languages. */
+static json_t *both(const char *english)
+{
+    char text[300];
+
+    (void)snprintf(text, sizeof(text), "%s", english);
+    chinese(text, sizeof(text));
+    return json_pack("{s:s, s:s}", "en", english, "zh", text);
+}
+
 static json_t *locks(void)
 {
     json_t *list = json_array();
@@ -74,8 +84,8 @@ static json_t *locks(void)
 
         if (stage_can_play(&scene, error, sizeof(error)))
             (void)json_array_append_new(
-                list, json_pack("{s:s, s:s, s:s?, s:b, s:b}", "name",
-                                info->name, "claim", info->claim, "text",
+                list, json_pack("{s:s, s:o, s:s?, s:b, s:b}", "name",
+                                info->name, "claim", both(info->claim), "text",
                                 dlock_textbook_text(info->name), "in_one_redis",
                                 world_nodes_for(info->name) == 1, "renewed",
                                 info->capabilities & DLOCK_CAP_RENEW ? 1 : 0));
@@ -163,7 +173,7 @@ static json_t *stops(void)
             json_pack("{s:s, s:s, s:s, s:s, s:s?, s:i, s:o, s:o, s:o, s:o}",
                       "id", each->id, "name", each->name, "lock",
                       each->scene.lock, "code", each->code, "schedule",
-                      each->schedule, "fewest", (int)path_fewest(each), "goal",
+                      each->shortest, "fewest", (int)path_fewest(each), "goal",
                       goal_of(each->faults), "choices", choices_of(each), "en",
                       text_of_stop(&each->text[EXPERIMENT_EN]), "zh",
                       text_of_stop(&each->text[EXPERIMENT_ZH])));
@@ -175,14 +185,13 @@ static json_t *faults(void)
     json_t *all = json_object();
 
     for (int i = 0; i < STAGE_FAULT_N; i++) {
-        const char *english = stage_fault_text((enum stage_fault)i);
-        char text[200];
+        const char *goal = stage_fault_goal((enum stage_fault)i);
+        json_t *fault = both(stage_fault_text((enum stage_fault)i));
 
-        (void)snprintf(text, sizeof(text), "%s", english);
-        chinese(text, sizeof(text));
-        (void)json_object_set_new(
-            all, stage_fault_word((enum stage_fault)i),
-            json_pack("{s:s, s:s}", "en", english, "zh", text));
+        if (goal)
+            (void)json_object_set_new(fault, "goal", both(goal));
+        (void)json_object_set_new(all, stage_fault_word((enum stage_fault)i),
+                                  fault);
     }
     return all;
 }

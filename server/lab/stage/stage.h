@@ -208,6 +208,9 @@ enum stage_fault {
 const char *stage_fault_word(enum stage_fault fault);
 const char *stage_fault_text(enum stage_fault fault);
 
+/* FAULT as a goal of a player, "sell more units than there are"; NULL: it is none. */
+const char *stage_fault_goal(enum stage_fault fault);
+
 struct stage_actor_view {
     bool is_dead, is_done, is_inside;
     bool answered;

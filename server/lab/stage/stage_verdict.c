@@ -29,6 +29,27 @@ const char *stage_fault_text(enum stage_fault fault)
     return texts[fault];
 }
 
+const char *stage_fault_goal(enum stage_fault fault)
+{
+    static const char *const goals[STAGE_FAULT_N] = {
+        [STAGE_OVERSOLD] = "sell more units than there are",
+        [STAGE_LEDGER] = "get the ledger not to add up",
+        [STAGE_FOREIGN] = "release somebody else's lock",
+        [STAGE_FOREVER] = "leave a lock behind that never expires",
+        [STAGE_HELD] = "leave the lock held while nobody works under it",
+        [STAGE_HOLDS] = "have holds counted of somebody who released all",
+        [STAGE_TWICE] = "get more orders than were wanted",
+        [STAGE_LIMIT] = "have somebody buy more than the limit per user",
+        [STAGE_LOST] = "lose an order that was acknowledged",
+        [STAGE_CHECK] = "break what the program promises",
+        [STAGE_REFUSED] = "have an order refused as sold out with stock left",
+        [STAGE_TWO_INSIDE] = "get two inside at once",
+        [STAGE_LEASE] = "change the lease of another's lock",
+    };
+
+    return goals[fault];
+}
+
 bool stage_has_time_passed(const struct stage *stage)
 {
     return atomic_load(&stage->board->now_us) != WORLD_BEGINS_US;
