@@ -21,7 +21,7 @@ my @REAL = ('03', '06w', '12w');    # a crowd; a process that dies, and one that
 # servers say themselves. Names of locks and faults are added below.
 my %CODE = map { $_ => 1 } qw(
     redis sqlite naive guarded aw locked del nil stock orders state key id segments segment
-    products initial epoch bills status charged synchronous sold purchases units fsync
+    products bucket initial epoch bills status charged synchronous sold purchases units fsync
     get set setnx pexpire hget hset attempt bw cw ax bx cx dx al bl);
 my $SAID = qr/database is locked|Operation against a key holding the wrong kind of value/;
 

@@ -27,8 +27,9 @@ static bool take_row(struct program_actor *self)
     int64_t rows = 0;
 
     if (program_sql(self, &rows,
-                    "INSERT INTO purchases (product_id, user_id, units) "
-                    "VALUES (%" PRId64 ", %" PRId64 ", %" PRId64 ") "
+                    "INSERT INTO purchases "
+                    "(bucket, product_id, user_id, units) "
+                    "VALUES (0, %" PRId64 ", %" PRId64 ", %" PRId64 ") "
                     "ON CONFLICT DO UPDATE SET units = units + "
                     "%" PRId64 " WHERE units + %" PRId64 " <= %" PRId64,
                     self->role.product, self->role.user, self->role.quantity,

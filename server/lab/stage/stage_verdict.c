@@ -32,6 +32,7 @@ const char *stage_fault_text(enum stage_fault fault)
 const char *stage_fault_goal(enum stage_fault fault)
 {
     static const char *const goals[STAGE_FAULT_N] = {
+        [STAGE_ERROR] = "have Redis answer the lock with an error",
         [STAGE_OVERSOLD] = "sell more units than there are",
         [STAGE_LEDGER] = "get the ledger not to add up",
         [STAGE_FOREIGN] = "release somebody else's lock",
