@@ -99,7 +99,7 @@ cmp_ok $errors, '>', 0, 'but of a description that is broken it has';
 # two runs go on side by side.
 my %run = (
     # Events come without an end: e2e/events.t reads them.
-    'no token' => { server => Stockade->start, operations => 25, args => ['--exclude-path', '/api/events'] },
+    'no token' => { server => Stockade->start, operations => 26, args => ['--exclude-path', '/api/events'] },
     'a token'  => {
         server     => Stockade->start(token => $TOKEN),
         operations => 6,
