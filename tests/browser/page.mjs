@@ -57,6 +57,7 @@ export function start(args, pattern) {
     child.on('exit', () => reject(new Error(said)));
   });
   const ended = new Promise((resolve) => { child.on('exit', resolve); });
+  process.on('exit', () => child.kill()); // however this script ends
   return { url, end: (signal = 'SIGTERM') => { child.kill(signal); return ended; } };
 }
 
