@@ -101,7 +101,7 @@ test('a story of instances has lanes, and is stopped', async (page) => {
   await button(page, 'Run it').waitFor();
   assert.equal(await answer(page, 'right').getAttribute('data-answer'), null, 'what was stopped has no verdict');
   await page.unrouteAll({ behavior: 'ignoreErrors' }); // the end of the game may be under way
-}, BUSY);
+}, { allow: /429|404/ }); // a game that has ended meanwhile is not there to be ended
 
 test('by keys alone; a reload in mid-run, and two tabs, have runs of their own', async (page, context) => {
   const begin = async (tab) => {

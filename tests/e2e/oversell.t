@@ -12,8 +12,8 @@ use Test::More;
 my $THINK_MS = 1500;
 my $redis    = Stockade::Redis->start;
 
-# Sells the last unit of three products to two buyers each, one at each of the
-# instances (or both at the only one). Returns the audit.
+# Sells the last unit of three products to two buyers each, who buy nothing else, one at
+# each of the instances (or both at the only one). Returns the audit.
 sub sell_last_units {
     my ($instances, @args) = @_;
     my $dir     = Stockade::tempdir();
@@ -28,7 +28,7 @@ sub sell_last_units {
         )
     } 1 .. $instances;
     $servers[0]->product($_, 1) for 1 .. 3;
-    my @replies = Stockade::Load::volley(map { ([$servers[0], $_, 1], [$servers[-1], $_, 2]) } 1 .. 3);
+    my @replies = Stockade::Load::volley(map { ([$servers[0], $_, 2 * $_], [$servers[-1], $_, 2 * $_ + 1]) } 1 .. 3);
     my $yes = grep { $_->[0] == 201 } @replies;
     is $_->stop, 0, 'ends' for @servers;
     my ($verdict, $exit) = $servers[0]->audit;
