@@ -125,6 +125,7 @@ static const struct {
     unsigned char by[6];
     size_t by_n;
 } causes[] = {
+    {"error-reply", {PROPERTY_X}, 1}, /* it cannot be taken and given back */
     {"two-inside", {PROPERTY_X, PROPERTY_X2}, 2},
     {"oversold", {PROPERTY_X2, PROPERTY_S}, 2},
     {"ledger", {PROPERTY_X2, PROPERTY_S}, 2},
