@@ -132,6 +132,7 @@ export function proposeNumber(number) {
 
 // REFRESH draws the products anew.
 export function wireAdminPart(refresh) {
+  form.elements.id.addEventListener('input', ({ target }) => { target.defaultValue = ''; });
   form.addEventListener('submit', async (event) => {
     event.preventDefault();
     const path = `/api/products/${form.elements.id.value}`;

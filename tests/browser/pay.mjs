@@ -140,6 +140,11 @@ test('an administrator gives a time to pay, and sees what is held', async (page)
   const form = page.locator('#new-product');
   const last = Math.max(...(await api('GET', '/api/products?limit=200')).products.map(({ id }) => id));
   await page.waitForFunction((n) => Number(document.querySelector('#new-product [name="id"]').value) > n, last);
+  await form.getByLabel('Number').fill(String(last + 1)); // as proposed: it is not proposed anew
+  await putProduct(609, { name: 'Lyre' });
+  await putProduct(700, { name: 'Last' });
+  await card(page, 'Last').item.waitFor();
+  assert.equal(await form.getByLabel('Number').inputValue(), String(last + 1));
   for (const [label, value] of [['Number', '608'], ['Name', 'Viol'], ['Stock', '5'], ['Price in EUR', '12.50'], ['Seconds to pay', '90']]) await form.getByLabel(label).fill(value);
   await form.getByRole('button').click();
   await says(form.locator('.answer'), /^Added: Viol, 5 in stock\.$/);
