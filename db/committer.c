@@ -10,9 +10,9 @@
  * batch.c has the batch.
  *
  * Orders that are not paid in time are given back without being asked for: a look into
- * the index of the holds says when the next one is due. While there are holds it looks again each half second
- * at the latest, since a wall clock may be set meanwhile; a new hold has a second at
- * least, so that it is seen before its time.
+ * the index of the holds says when the next one is due. While there are holds the
+ * committer looks again each half second at the latest, since a wall clock may be set
+ * meanwhile; a new hold has a second at least, so that it is seen before its time.
  */
 #include "db/committer.h"
 
@@ -120,8 +120,8 @@ static bool is_time_to_look(const struct committer *committer)
            monotonic_us() >= committer->look_us;
 }
 
-/* What others have sold meanwhile is read now, because a batch would read it while nobody
- * else can write. */
+/* Orders of other instances must be read now, because a batch would read them while
+ * nobody else can write. */
 static void read_others(struct store *store)
 {
     store->db->hasty = true;

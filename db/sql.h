@@ -91,7 +91,7 @@ struct sql_words {
     /* An order by its key: oldest bucket, newest, key. See ledger/filter.h; where
      * there are no buckets, no word goes by them. */
     const char *find_key;
-    /* What users buy: order's number, product, user, units, limit, if within that;
+    /* Units that users buy: order's number, product, user, units, limit, if within that;
      * the same without a limit, to be given back, if they are counted; all units of
      * a product's users, from its orders; a user's in the buckets oldest, newest,
      * of product, user. */

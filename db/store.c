@@ -97,7 +97,7 @@ static void free_store(struct store *store)
     free(store);
 }
 
-/* What takes long with millions of orders: new tables for them, and reading their
+/* Work that takes long with millions of orders: new tables for them, and reading their
  * keys and users. */
 static enum store_status get_ready(struct store *store,
                                    void (*on_note)(const char *text))

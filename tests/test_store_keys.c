@@ -191,7 +191,7 @@ static void test_limit_counts_all_buckets(void **state)
     store_rig_expect_sound(rig);
 }
 
-/* What was sold without a limit is counted when there is one. */
+/* Units that were sold without a limit are counted when there is one. */
 static void test_limit_that_comes_later(void **state)
 {
     struct store_rig *rig = *state;

@@ -38,7 +38,7 @@ static const char version_2[] =
     "(4, 14, 2, 1, 42, 1, 5, 0, 7, 0, 1, 0, NULL);"
     "INSERT INTO parts VALUES (2, 1, 9), (2, 2, 2), (3, 1, 2), (3, 2, 3);";
 
-/* Of product 3 a user may buy two. User 42 has one unit in each of two buckets of
+/* A user may buy two of product 3. User 42 has one unit in each of two buckets of
  * orders (schema_6.sql); product 4 got its limit since, and nobody has counted. */
 static const char version_5[] =
 #include "db/sqlite/schema.sql.inc"

@@ -59,7 +59,7 @@ static _Atomic uint32_t *line_of(const struct filter *filter, int64_t n,
 #define SET(word, bits)                                                        \
     atomic_store_explicit(&(word), (bits), memory_order_relaxed)
 
-/* Of the lower half of the hash, since the upper one has chosen the line. */
+/* The lower half of the hash chooses it, because the upper one has chosen the line. */
 static uint32_t bit_of(uint64_t hash, int word)
 {
     static const uint32_t odd[8] = {0x47b6137b, 0x44974d91, 0x8824ad5b,
@@ -138,8 +138,9 @@ bool filter_next(const struct filter *filter, uint64_t hash,
 
 /* ---- reading -------------------------------------------------------------- */
 
-/* Orders that are not kept give their numbers to others: what was read before they
- * were is all that counts as seen. */
+/* Orders that are not kept give their numbers to others, so that only orders that were
+ * read count as seen. The last of these must be there still: else an operator has put
+ * another database in the place of this one. */
 enum store_status filter_read(struct filter *filter, struct sql *db)
 {
     enum store_status status;

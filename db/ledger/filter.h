@@ -70,7 +70,7 @@ bool filter_next(const struct filter *filter, uint64_t hash,
  * first; or without any, when millions are to be read. */
 enum store_status filter_read(struct filter *filter, struct sql *db);
 
-/* Of memory. */
+/* Bytes of memory that the filters take. */
 size_t filter_bytes(const struct filter *filter);
 
 void filter_release(struct filter *filter);

@@ -16,7 +16,7 @@
 /* Four pages: each tree that an order is put into may grow by one. */
 #define ROOM_BYTES "16384"
 
-/* Of an order's number: its bucket is the rest. As in its index. */
+/* Bits of an order's number that are not its bucket's, as in its index. */
 #define BUCKET_BITS "14"
 
 /* The buckets ?1 to ?2, the newest one first, but none above what stands between these

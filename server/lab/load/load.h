@@ -39,7 +39,7 @@ struct experiment_load {
     bool (*judge)(struct load *load);
 };
 
-/* Of an instance, in a story. */
+/* An instance's state, in a story. */
 struct load_lane {
     size_t
         held; /* the order, from 1, that stands at a failpoint under the lock;

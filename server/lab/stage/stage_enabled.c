@@ -96,7 +96,7 @@ int stage_keeper_thread(const struct stage *stage, unsigned actor)
     return -1;
 }
 
-/* Whoever began first in a process moves it. */
+/* The actor that began first in a process moves it. */
 int stage_committer_thread(const struct stage *stage, unsigned actor)
 {
     const struct page *page = stage_page(stage, actor);
