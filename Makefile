@@ -124,9 +124,9 @@ SQL_DEPS   := libmariadb-dev mariadb-server-core mariadb-client-core
 # mariadb-server: how a node of a cluster gets the data.
 GALERA_DEPS := $(SQL_DEPS) mariadb-server galera-4 rsync
 FULL_DEPS   = $(GALERA_DEPS) libzookeeper-mt-dev libzookeeper-java default-jre-headless strace \
-              prometheus python3-venv systemd chromium $(NPM_DEPS)
+              prometheus python3-venv systemd chromium libnginx-mod-http-lua $(NPM_DEPS)
 HOSTS_DEPS := $(TEST_DEPS) $(GALERA_DEPS) redis-server iproute2 nftables
-BENCH_DEPS := $(TEST_DEPS) linux-perf strace
+BENCH_DEPS := $(TEST_DEPS) libnginx-mod-http-lua linux-perf strace
 LINT_DEPS   = $(TEST_DEPS) $(FULL_DEPS) $(HOSTS_DEPS) clang clang-format clang-tidy cppcheck shellcheck
 
 .PHONY: all pictures bench bench-explore explore planted mutants bench-open bench-segments bench-mysql bench-cluster profile bench-locks readme-locks deps demo lab test test-all test-hosts test-san hosts-deps lint loadtest clean lint-deps browser-deps \

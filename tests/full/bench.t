@@ -7,6 +7,7 @@ use warnings;
 use File::Basename qw(dirname);
 use FindBin;
 use lib "$FindBin::Bin/../e2e", "$FindBin::Bin/../../loadtest/lib";
+use IO::Socket::INET ();
 use JSON::PP ();
 use Stockade;
 use Test::More;
@@ -132,6 +133,34 @@ subtest 'an earlier version, with idle connections' => sub {
     my ($one) = map { $_->{to_before} } @{ $result->{rows} };
     is scalar @{ $one->{$_} }, 3, "how many times its $_, and the spread" for qw(per_s p99_ms);
     like $ran->{out}, qr/^  to before +rate +p99\n  idle +c=16 +[\d.]+ \[.*\n  idle +c=64 /m, 'and printed';
+};
+
+subtest 'a shop that keeps nothing, and customers who look on' => sub {
+    my $ran = loadtest('bench', qw(ROUNDS=1 SECONDS=1 CONNECTIONS=16), 'ONLY=limits,viewers', 'WHO=lua-on-redis,batched,with-viewers');
+    is $ran->{exit}, 0, 'it ends well' or diag $ran->{err}, $ran->{out};
+    my %case = map { $_->{who} => $_ } @{ result('bench')->{cases} };
+    ok $_->{per_s} > 0 && !$_->{refused}, "$_->{who} sells" for @case{qw(lua-on-redis batched with-viewers)};
+    like $ran->{out}, qr/^  with limit and key to Lua on Redis, 16 connections .* [\d.]+ \[/m, 'one is compared to the other';
+    like $ran->{out}, qr/^  with ten viewers to without .* [\d.]+ \[/m, 'and with viewers to without';
+
+    my $redis = Stockade::Redis->start;
+    my $rig   = Bench::Rig->new(build => $build);
+    my $shop  = $rig->lua_on_redis($redis);
+    my $order = sub {
+        my ($user, $key) = @_;
+        my $body = qq({"product_id":2,"user_id":$user,"quantity":1});
+        my $sent = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $shop->{port}) or die "connect: $!";
+        print {$sent} "POST /api/orders HTTP/1.1\r\nHost: x\r\nConnection: close\r\nIdempotency-Key: $key\r\nContent-Length: ",
+            length $body, "\r\n\r\n$body";
+        return join('', <$sent>) =~ /^HTTP\S+ (\d+).*(\{.*?\})/s ? "$1 $2" : 'nothing';
+    };
+    is_deeply [map { $order->(@$_) } [7, 'a'], [7, 'a'], [7, 'b'], [8, 'c']],
+        ['201 {"id":1}', '201 {"id":1}', '409 {"id":0}', '201 {"id":2}'], 'its script looks at keys and limits';
+    ok !Bench::Rig::lua_on_redis_wrong($redis, 2), 'two were sold';
+    like Bench::Rig::lua_on_redis_wrong($redis, 3), qr/^it sold 2, acknowledged 3/, 'three were not';
+    $redis->command('INCR', 'units');
+    ok Bench::Rig::lua_on_redis_wrong($redis, 2), 'a unit more is noticed';
+    $rig->clear;
 };
 
 subtest 'settings that make no sense' => sub {

@@ -1,10 +1,11 @@
 # One measurement: fresh servers, wrk, the end of the servers, the audit. A case
 # is a hash that says what to measure; measuring adds what was found.
 #
-#   who          nginx, a kind of Bench::Rig, or before
+#   who          nginx, lua-on-redis, a kind of Bench::Rig, or before
 #   load         same, spread or keys: see bench.lua
 #   connections
 #   idle         connections besides that were used once and stay open
+#   viewers      who watch the page meanwhile
 #   products     on sale; 0 = they are in the database that is copied
 #   sold_out     true: nothing is left of the only product
 #   rows, db     orders that are there before, and the database that has them
@@ -42,9 +43,12 @@ my $JSON = JSON::PP->new->utf8;
 # For connections that are idle for long: the server would close them otherwise.
 my @PATIENT = ('--request-deadline-ms', 120_000);
 
+my %OTHERS = (nginx => \&of_nginx, 'lua-on-redis' => \&of_lua_on_redis);
+
 sub measure {
     my ($rig, $seconds, $case) = @_;
-    my %found = eval { $case->{who} eq 'nginx' ? of_nginx($rig, $seconds, $case) : of_ours($rig, $seconds, $case) };
+    my $of = $OTHERS{ $case->{who} } || \&of_ours;
+    my %found = eval { $of->($rig, $seconds, $case) };
     %found = (wrong => ["it failed: $@"]) if $@;
     $rig->clear;
     chomp @{ $found{wrong} };
@@ -60,6 +64,17 @@ sub of_nginx {
     my %found = under_load($rig, $seconds, $case, { server => [$nginx->{pid}] }, [$nginx]);
     $found{per_s} = $found{requests} / $found{seconds};
     $found{wrong} = [$found{refused} || $found{broken} ? 'nginx did not answer all' : ()];
+    return %found;
+}
+
+sub of_lua_on_redis {
+    my ($rig, $seconds, $case) = @_;
+    my $redis = $rig->redis;
+    my $nginx = $rig->lua_on_redis($redis);
+    my %found = under_load($rig, $seconds, $case, { server => [$nginx->{pid}], redis => [$redis->pid] }, [$nginx]);
+    my $accepted = $found{requests} - $found{refused};
+    $found{per_s} = $accepted / $found{seconds};
+    $found{wrong} = [Bench::Rig::lua_on_redis_wrong($redis, $accepted)];
     return %found;
 }
 
@@ -99,6 +114,7 @@ sub of_ours {
 sub under_load {
     my ($rig, $seconds, $case, $pids, $servers) = @_;
     my @idle = map { idle_connections($_, $case->{idle}) } @$servers;
+    $rig->viewers($servers->[0]{port}, $case->{viewers}) if $case->{viewers};
     my %before = cpu_of($pids);
     my @runs = map { start_load($rig, $seconds, $case, $_, @$servers) } 0 .. $#$servers;
     my @told = map { end_load($seconds, $_) } @runs;

@@ -19,6 +19,7 @@ my @GOALS = (
     nginx_ratio('orders, 256 connections', connections => 0.75, 256),
     nginx_ratio('with limit and key, 64 connections',  limits => 0.40, 64),
     nginx_ratio('with limit and key, 256 connections', limits => 0.50, 256),
+    (map { to_lua($_) } 16, 64, 256),
     nginx_ratio('refusals, 64 connections',  refusals => 0.9, 64),
     nginx_ratio('refusals, 256 connections', refusals => 0.9, 256),
     ['p99, 64 connections', 'connections', 'p99_ratio', most => 12, { who => 'batched', connections => 64 }],
@@ -32,6 +33,8 @@ my @GOALS = (
     to_best(1),
     to_best(64),
     to_best(1000),
+    ['with ten viewers to without', 'viewers', 'between', least => 0.97,
+        { who => 'with-viewers' }, { who => 'batched' }],
     ['with a timeline to without', 'timeline', 'between', least => 0.97,
         { who => 'with-timeline' }, { who => 'batched' }],
     ['the smaller share of two instances', 'instances', 'share_min', least => 1 / 3, { who => 'batched' }],
@@ -40,6 +43,14 @@ my @GOALS = (
 sub nginx_ratio {
     my ($what, $section, $bound, $connections) = @_;
     return ["$what, to nginx", $section, 'ratio', least => $bound, { who => 'batched', connections => $connections }];
+}
+
+# Of a shop that keeps nothing on disk.
+sub to_lua {
+    my ($connections) = @_;
+    my %load = (connections => $connections, load => 'keys');
+    return ["with limit and key to Lua on Redis, $connections connections", 'limits', 'between', least => 1.5,
+        { who => 'batched', %load }, { who => 'lua-on-redis', %load }];
 }
 
 sub against {

@@ -5,6 +5,7 @@
 #     my $rig   = Bench::Rig->new(build => 'build', args => []);
 #     my $nginx = $rig->nginx;
 #     my $redis = $rig->redis;
+#     my $other = $rig->lua_on_redis($redis);
 #     my $server = $rig->stockade($kind, redis => $redis, products => 1);
 #     $server->{pid}, $server->{port}, $server->{stockade}
 #     $rig->clear;        # ends all, removes their files
@@ -34,6 +35,7 @@ my %KINDS = (
     'one-by-one-lua'    => ['stockade', '--orders', 'one-by-one', '--lock', 'token-lua'],
     'one-by-one-fenced' => ['stockade', '--orders', 'one-by-one', '--lock', 'fenced'],
     batched             => ['stockade', '--orders', 'batched', '--lock', 'fenced'],
+    'with-viewers'      => ['stockade', '--orders', 'batched', '--lock', 'fenced'],
     unlocked            => ['stockade', '--orders', 'batched', '--lock', 'none'],
     overruled           => ['stockade-overruled', '--orders', 'batched', '--lock', 'fenced'],
     'with-timeline'     => ['stockade', '--orders', 'batched', '--lock', 'fenced', '--lab-timeline', 'DIR/timeline.jsonl'],
@@ -73,7 +75,7 @@ sub new {
     }, $class;
 }
 
-sub kinds { return sort keys %KINDS }
+sub kinds { return sort keys %KINDS, 'lua-on-redis' }
 
 # Path of the binary and flags of a kind. `before` is `batched` of an earlier
 # version.
@@ -124,12 +126,14 @@ sub free_port {
 
 # One process: a master that is killed would leave its worker behind.
 my $NGINX_CONF = <<'END';
+MODULES
 master_process off;
 daemon off;
 pid nginx.pid;
 error_log nginx.err;
 events { worker_connections 4096; }
 http {
+    INIT
     access_log off;
     keepalive_requests 1000000000;
     client_body_temp_path body;
@@ -139,16 +143,41 @@ http {
     scgi_temp_path scgi;
     server {
         listen 127.0.0.1:PORT backlog=4096;
-        location / { return 200 "{\"ok\":true}"; }
+        location / { ANSWER }
     }
 }
 END
 
 sub nginx {
     my ($self) = @_;
+    return $self->_nginx(MODULES => '', INIT => '', ANSWER => 'return 200 "{\"ok\":true}";');
+}
+
+# The same nginx, which sells by a script on REDIS: a yardstick that keeps nothing.
+sub lua_on_redis {
+    my ($self, $redis) = @_;
+    my $scripts = "$Stockade::ROOT/loadtest/lua-on-redis";
+    my $sha     = $redis->command('SCRIPT', 'LOAD', Stockade::slurp("$scripts/redis.lua"));
+    $redis->command('SET', 'units', $STOCK);
+    return $self->_nginx(
+        MODULES => join(' ', map { "load_module /usr/lib/nginx/modules/${_}_module.so;" } qw(ndk_http ngx_http_lua)),
+        INIT    => sprintf('init_by_lua_block { SHA = "%s" SOCKET = "%s" }', $sha, $redis->url),
+        ANSWER  => "content_by_lua_file $scripts/nginx.lua;",
+    );
+}
+
+# What is wrong with what it sold, of which ACCEPTED were acknowledged.
+sub lua_on_redis_wrong {
+    my ($redis, $accepted) = @_;
+    my ($left, $sold) = map { $redis->command('GET', $_) || 0 } qw(units last);
+    return $left + $sold != $STOCK || $sold < $accepted ? "it sold $sold, acknowledged $accepted, and has $left of $STOCK left" : ();
+}
+
+sub _nginx {
+    my ($self, %text) = @_;
     my $folder = $self->folder;
-    my $port   = $self->free_port;
-    (my $conf = $NGINX_CONF) =~ s/PORT/$port/;
+    my $port   = $text{PORT} = $self->free_port;
+    (my $conf = $NGINX_CONF) =~ s/\b(PORT|MODULES|INIT|ANSWER)\b/$text{$1}/g;
     write_file("$folder/nginx.conf", $conf);
     my $child = Stockade::Child->spawn(
         command => ['nginx', '-p', $folder, '-e', "$folder/nginx.err", '-c', "$folder/nginx.conf"],
@@ -255,6 +284,21 @@ sub fill {
         $progress->($PRELOAD_S - $left_s + 10 . " s of at most $PRELOAD_S");
     }
     die 'preload failed: ', defined $exit ? Stockade::slurp("$path.err") : "it took more than $PRELOAD_S s" if !defined $exit || $exit;
+    return;
+}
+
+# ---- customers who look on --------------------------------------------------
+
+# N who watch the shop's page, until clear().
+sub viewers {
+    my ($self, $port, $n) = @_;
+    my $log = $self->folder . '/viewers';
+    my $child = Stockade::Child->spawn(
+        command => [qw(curl -sN -Z --parallel-immediate --parallel-max), $n, map { "http://127.0.0.1:$port/api/events?$_" } 1 .. $n],
+        stdout  => $log,
+    );
+    push @{ $self->{running} }, $child;
+    Stockade::eventually(10, sub { (() = Stockade::slurp($log) =~ /^event: products/mg) == $n }) or die "not all $n viewers were let in\n";
     return;
 }
 

@@ -17,6 +17,7 @@ my @SECTIONS = (
     [batches     => 'batch size and latency',                  \&batches],
     [choices     => 'what the dispatcher chooses, overruled',  \&choices],
     [instances   => 'two instances, one database',             \&instances],
+    [viewers     => 'ten customers watch the page',           \&viewers],
     [timeline    => 'with a timeline of every step',           \&timeline],
 );
 
@@ -68,7 +69,7 @@ sub same {
 sub limits {
     my ($settings) = @_;
     return map { my $who = $_; map { { who => $who, load => 'keys', connections => $_ } } @{ $settings->{connections} } }
-        qw(nginx batched);
+        qw(nginx lua-on-redis batched);
 }
 
 sub idle {
@@ -120,6 +121,10 @@ sub overruled {
 
 sub instances {
     return { who => 'batched', load => 'same', connections => 64, instances => 2 };
+}
+
+sub viewers {
+    return (same(64, 'batched'), { %{ (same(64, 'with-viewers'))[0] }, viewers => 10 });
 }
 
 sub timeline { return same(64, qw(batched with-timeline)) }
