@@ -121,10 +121,10 @@ static enum store_status get_ready(struct store *store,
         status = filter_read(filter, db);
     if (on_note && filter_bytes(filter) > 0) {
         (void)snprintf(text, sizeof(text),
-                       "filters of keys and users take %zu MB, 8 for each "
+                       "filters of keys and users take %zu MB, %d for each "
                        "million orders, %d at most",
-                       filter_bytes(filter) >> 20,
-                       FILTERS_MAX * FILTER_LINES / 32768);
+                       filter_bytes(filter) >> 20, FILTER_MB,
+                       FILTERS_MAX * FILTER_MB);
         on_note(text);
     }
     return status;
@@ -265,8 +265,10 @@ enum store_status store_reader_open(struct store *store,
     enum store_status status =
         open_reader(&options, store->step, reader, error);
 
-    if (status == STORE_OK && !store->writer.shared)
+    if (status == STORE_OK) {
         (*reader)->filter = &store->place.keys.filter;
+        (*reader)->shared = store->writer.shared;
+    }
     return status;
 }
 

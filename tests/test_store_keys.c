@@ -211,35 +211,57 @@ static void test_limit_that_comes_later(void **state)
 
 /* ---- filters that are of no help ----------------------------------------- */
 
-/* All bits: every key may be anywhere. */
-static void test_filter_that_is_always_wrong(void **state)
-{
-    struct store_rig *rig = *state;
-    struct filter *filter = &rig->store->place.keys.filter;
-
-    sell_all(rig);
-    assert_int_equal(filter_bytes(filter), 5 * FILTER_LINES * 32);
-    for (int i = 0; i < 5; i++)
-        memset(filter->bits[i], 0xff,
-               FILTER_LINES * sizeof(filter->bits[i][0]));
-    all_are_known(rig, rig->store);
-    is_sold(rig->store, "new", 4 * FILTER + 1);
-    store_rig_expect_sound(rig);
-}
-
 static void test_no_memory_for_a_filter(void **state)
 {
     struct store_rig *rig = *state;
     struct filter *filter = &rig->store->place.keys.filter;
 
     sell_all(rig);
+    assert_int_equal(filter_bytes(filter), 5 * FILTER_MB << 20);
     for (int i = 0; i < 5; i++) {
-        free(filter->bits[i]);
-        filter->bits[i] = NULL;
+        free(filter->slots[i]);
+        filter->slots[i] = NULL;
     }
     all_are_known(rig, rig->store);
     is_sold(rig->store, "new", 4 * FILTER + 1);
     assert_int_equal(filter_bytes(filter), 0);
+}
+
+/* Orders that were not kept give their numbers to others, and stay in the filter: so
+ * many that there is no room for the last. Then it may have any key. */
+static void test_more_than_a_filter_takes(void **state)
+{
+    struct store_rig *rig = *state;
+    struct filter *filter = &rig->store->place.keys.filter;
+    struct store_order order = {.product_id = 1};
+
+    is_sold(rig->store, "a", 1);
+    for (int64_t i = 1; i <= 2 * FILTER; i++) {
+        filter->next = 2;
+        order.user_id = i;
+        snprintf(order.key, sizeof(order.key), "%" PRId64, i);
+        filter_sold(filter, &order);
+    }
+    is_sold(rig->store, "b", 2);
+    is_known(rig, rig->store, "a", 1);
+    is_known(rig, rig->store, "b", 2);
+    store_rig_expect_sound(rig);
+}
+
+/* A user's second order in a bucket takes no slot, nor does the same order when it is
+ * read again. */
+static void test_what_is_there_takes_no_room(void **state)
+{
+    struct store_rig *rig = *state;
+    struct filter *filter = &rig->store->place.keys.filter;
+
+    assert_int_equal(buy_at(rig->store, 1, "a").status, STORE_OK);
+    assert_int_equal(filter->taken[0], 2);
+    assert_int_equal(buy_at(rig->store, 1, "b").status, STORE_OK);
+    assert_int_equal(filter->taken[0], 3);
+    skip_to(rig, BUCKET);
+    assert_int_equal(buy_at(rig->store, 1, "c").status, STORE_OK);
+    assert_int_equal(filter->taken[0], 6); /* and user 999 */
 }
 
 /* The last one is over, and there is none for these. */
@@ -265,6 +287,7 @@ static void test_keys_of_another_instance(void **state)
 {
     struct store_rig *rig = *state;
     struct store *other = store_of(rig);
+    struct store_order found;
 
     is_sold(rig->store, "a", 1);
     is_known(rig, other, "a", 1);
@@ -272,6 +295,10 @@ static void test_keys_of_another_instance(void **state)
     skip_to(rig, FILTER - 1);
     is_sold(other, "c", FILTER - 1);
     is_sold(other, "d", FILTER);
+    assert_ok(store_order_by_key(rig->reader, "a", &found, NULL));
+    assert_int_equal(found.number, 1);
+    assert_ok(store_order_by_key(rig->reader, "c", &found, NULL));
+    assert_int_equal(found.number, FILTER - 1);
     is_known(rig, rig->store, "b", 2);
     is_known(rig, rig->store, "c", FILTER - 1);
     is_known(rig, rig->store, "d", FILTER);
@@ -306,6 +333,7 @@ static void test_another_database_in_its_place(void **state)
 {
     struct store_rig *rig = *state;
     struct store *other = store_of(rig);
+    struct store_order found;
 
     is_sold(rig->store, "a", 1);
     skip_to(rig, BUCKET);
@@ -315,6 +343,8 @@ static void test_another_database_in_its_place(void **state)
     is_sold(other, "x", 2);
     skip_to(rig, BUCKET + 1);
     is_sold(other, "y", BUCKET + 1);
+    assert_ok(store_order_by_key(rig->reader, "x", &found, NULL));
+    assert_int_equal(found.number, 2);
     is_known(rig, rig->store, "x", 2);
     is_known(rig, rig->store, "y", BUCKET + 1);
     store_close(other);
@@ -328,11 +358,11 @@ static void test_schema_has_the_same_buckets(void **state)
     sqlite3 *db = store_rig_connect(rig, "SELECT 1");
     char sql[200];
 
-    snprintf(
-        sql, sizeof(sql),
-        "SELECT COUNT(*) FROM sqlite_schema "
-        "WHERE name = 'orders_bucket_key' AND sql LIKE '%%number >> %d, key%%'",
-        FILTER_BUCKET_BITS);
+    snprintf(sql, sizeof(sql),
+             "SELECT COUNT(*) FROM sqlite_schema "
+             "WHERE name = 'orders_key_by_bucket' "
+             "AND sql LIKE '%%number >> %d, key%%'",
+             FILTER_BUCKET_BITS);
     assert_int_equal(store_rig_number(db, sql), 1);
     is_sold(rig->store, "a", 1);
     assert_int_equal(
@@ -348,8 +378,9 @@ static const struct CMUnitTest tests[] = {
     STORE_RIG_OWN_TEST(test_batch_over_the_end_of_a_bucket, set_up),
     STORE_RIG_OWN_TEST(test_limit_counts_all_buckets, set_up),
     STORE_RIG_OWN_TEST(test_limit_that_comes_later, set_up),
-    STORE_RIG_OWN_TEST(test_filter_that_is_always_wrong, set_up),
     STORE_RIG_OWN_TEST(test_no_memory_for_a_filter, set_up),
+    STORE_RIG_OWN_TEST(test_more_than_a_filter_takes, set_up),
+    STORE_RIG_OWN_TEST(test_what_is_there_takes_no_room, set_up),
     STORE_RIG_OWN_TEST(test_more_orders_than_filters, set_up),
     STORE_RIG_OWN_TEST(test_schema_has_the_same_buckets, set_up),
     STORE_RIG_SHARED_TEST(test_keys_of_another_instance, set_up),

@@ -39,7 +39,7 @@ static const char version_2[] =
     "INSERT INTO parts VALUES (2, 1, 9), (2, 2, 2), (3, 1, 2), (3, 2, 3);";
 
 /* A user may buy two of product 3. User 42 has one unit in each of two buckets of
- * orders (schema_6.sql); product 4 got its limit since, and nobody has counted. */
+ * orders (schema_7.sql); product 4 got its limit since, and nobody has counted. */
 static const char version_5[] =
 #include "db/sqlite/schema.sql.inc"
 #include "db/sqlite/schema_2.sql.inc"
@@ -59,6 +59,19 @@ static const char version_5[] =
     "(2, 12, 4, 0, 42, 2, 5, 0, 0, 0, 1, 0, NULL, 0), "
     "(32768, 13, 3, 0, 42, 1, 5, 2, 0, 0, 1, 0, 'newer', 0);"
     "INSERT INTO purchases VALUES (3, 42, 2), (4, 42, 77);";
+
+/* After version_5: its buckets are larger, and its purchases have another column. */
+static const char version_6[] =
+    "DROP INDEX orders_key;"
+    "CREATE UNIQUE INDEX orders_bucket_key ON orders (number >> 14, key) "
+    "WHERE key IS NOT NULL;"
+    "DROP TABLE purchases;"
+    "CREATE TABLE purchases (bucket INTEGER NOT NULL, "
+    "product_id INTEGER NOT NULL REFERENCES products (id), "
+    "user_id INTEGER NOT NULL, units INTEGER NOT NULL CHECK (units >= 0), "
+    "PRIMARY KEY (bucket, product_id, user_id)) STRICT, WITHOUT ROWID;"
+    "INSERT INTO purchases VALUES (0, 3, 42, 1), (2, 3, 42, 1);"
+    "PRAGMA user_version = 6;";
 
 static void expect_stock(struct store_rig *rig, int64_t id, int64_t stock)
 {
@@ -135,12 +148,10 @@ static void test_version_2_with_parts(void **state)
 }
 
 /* Keys and limits stay what they were, in each bucket. */
-static void test_version_5_knows_its_keys_and_limits(void **state)
+static void expect_keys_and_limits(struct store_rig *rig)
 {
-    struct store_rig *rig = *state;
     struct store_order order;
 
-    store_rig_sql(rig, version_5);
     store_rig_open(rig, (struct store_options){0});
     store_rig_expect_sound(rig);
     assert_int_equal(store_rig_buy(rig, 3, 7, 1, "old"), STORE_KEY_REUSED);
@@ -153,6 +164,19 @@ static void test_version_5_knows_its_keys_and_limits(void **state)
     assert_ok(store_rig_buy(rig, 3, 42, 1, ""));
     assert_int_equal(store_rig_buy(rig, 3, 42, 1, ""), STORE_LIMIT);
     expect_stock(rig, 3, 8);
+}
+
+static void test_version_5_knows_its_keys_and_limits(void **state)
+{
+    store_rig_sql(*state, version_5);
+    expect_keys_and_limits(*state);
+}
+
+static void test_version_6_knows_its_keys_and_limits(void **state)
+{
+    store_rig_sql(*state, version_5);
+    store_rig_sql(*state, version_6);
+    expect_keys_and_limits(*state);
 }
 
 /* A reader cannot bring it up, and says who can. */
@@ -188,6 +212,7 @@ static const struct CMUnitTest tests[] = {
     STORE_RIG_DIR_TEST(test_version_2_with_parts),
     STORE_RIG_DIR_TEST(test_version_4_had_nothing_to_pay),
     STORE_RIG_DIR_TEST(test_version_5_knows_its_keys_and_limits),
+    STORE_RIG_DIR_TEST(test_version_6_knows_its_keys_and_limits),
     STORE_RIG_DIR_TEST(test_reader_refuses_an_older_version),
     STORE_RIG_DIR_TEST(test_half_a_step_up_is_none),
 };

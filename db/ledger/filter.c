@@ -1,9 +1,9 @@
 /*
  * The filters. See filter.h.
  *
- * Each is a Bloom filter in lines of a cache line's half: a hash has one line, and one
- * bit in each of its eight words. With 32 bits for each key and each user, one of some
- * 40,000 that are not there is taken for one that may be.
+ * Each is a hash table of fingerprints with open addressing: a slot has the bucket, and
+ * bits of the hash that have not chosen the slot. Two thirds are taken at most. So one
+ * of some 400,000 that are not there is taken for one that may be.
  */
 #include "db/ledger/filter.h"
 
@@ -12,7 +12,8 @@
 #include <string.h>
 #include <sys/random.h>
 
-#define READ_MAX 65536 /* rows at once: others may write between two */
+#define READ_MAX  65536 /* rows at once: others may write between two */
+#define SECRET_OF "SELECT secret FROM orders WHERE number = ?1"
 
 /* ---- hashes --------------------------------------------------------------- */
 
@@ -47,41 +48,64 @@ uint64_t filter_user(const struct filter *filter, int64_t product_id,
     return mix(product ^ (uint64_t)user_id, ODD_1);
 }
 
-/* ---- bits ----------------------------------------------------------------- */
+/* ---- slots ---------------------------------------------------------------- */
 
-static _Atomic uint32_t *line_of(const struct filter *filter, int64_t n,
-                                 uint64_t hash)
+#define BUCKETS_BITS                                                           \
+    (FILTER_ORDERS_BITS - FILTER_BUCKET_BITS) /* of one filter */
+#define BUCKETS    (UINT32_C(1) << BUCKETS_BITS)
+#define TAKEN_MAX  (FILTER_SLOTS / 8 * 7)
+#define WALKED_ALL UINT32_MAX
+
+#define GET(slot) atomic_load_explicit(&(slot), memory_order_relaxed)
+#define SET(slot, value)                                                       \
+    atomic_store_explicit(&(slot), value, memory_order_relaxed)
+
+/* The upper half of the hash chooses it. */
+static uint32_t slot_of(uint64_t hash, uint32_t walked)
 {
-    return &filter->bits[n][((hash >> 32) * FILTER_LINES) >> 32][0];
+    uint64_t first = ((hash >> 32) * FILTER_SLOTS) >> 32;
+
+    return (uint32_t)((first + walked) % FILTER_SLOTS);
 }
 
-#define GET(word) atomic_load_explicit(&(word), memory_order_relaxed)
-#define SET(word, bits)                                                        \
-    atomic_store_explicit(&(word), (bits), memory_order_relaxed)
-
-/* The lower half of the hash chooses it, because the upper one has chosen the line. */
-static uint32_t bit_of(uint64_t hash, int word)
+/* The lower half without a bucket; never 0, because a free slot is. */
+static uint32_t print_of(uint64_t hash)
 {
-    static const uint32_t odd[8] = {0x47b6137b, 0x44974d91, 0x8824ad5b,
-                                    0xa2b7289d, 0x705495c7, 0x2df1424b,
-                                    0x9efc4947, 0x5c6bfb31};
+    uint32_t print = (uint32_t)hash << BUCKETS_BITS;
 
-    return UINT32_C(1) << (((uint32_t)hash * odd[word]) >> 27);
+    return print ? print : BUCKETS;
+}
+
+/* Orders that were not kept stay, and may be too many. */
+static bool is_there(const struct filter *filter, int64_t n)
+{
+    return n < filter->begun && filter->slots[n] &&
+           GET(filter->taken[n]) < TAKEN_MAX;
 }
 
 static void add(struct filter *filter, int64_t number, uint64_t hash)
 {
     int64_t n = number >> FILTER_ORDERS_BITS;
-    _Atomic uint32_t *line;
+    uint32_t bucket = (uint32_t)(number >> FILTER_BUCKET_BITS) % BUCKETS;
+    uint32_t entry = print_of(hash) | bucket, found;
 
     for (; filter->begun <= n && filter->begun < FILTERS_MAX; filter->begun++)
-        filter->bits[filter->begun] =
-            calloc(FILTER_LINES, sizeof(*filter->bits[0]));
-    if (n >= FILTERS_MAX || !filter->bits[n])
+        filter->slots[filter->begun] =
+            calloc(FILTER_SLOTS, sizeof(*filter->slots[0]));
+    if (n >= FILTERS_MAX || !is_there(filter, n))
         return;
-    line = line_of(filter, n, hash);
-    for (int i = 0; i < 8; i++) /* no other thread writes */
-        SET(line[i], GET(line[i]) | bit_of(hash, i));
+    for (uint32_t walked = 0;; walked++) {
+        _Atomic uint32_t *slot = &filter->slots[n][slot_of(hash, walked)];
+
+        found = GET(*slot);
+        if (found == entry)
+            return;
+        if (found == 0) { /* no other thread writes */
+            SET(*slot, entry);
+            SET(filter->taken[n], filter->taken[n] + 1);
+            return;
+        }
+    }
 }
 
 static void add_order(struct filter *filter, int64_t number, int64_t product_id,
@@ -102,38 +126,67 @@ void filter_sold(struct filter *filter, struct store_order *order)
               order->key);
 }
 
-static bool may_have(const struct filter *filter, int64_t n, uint64_t hash)
+/* Goes on in the span's filter: the next bucket that may have it. */
+static bool walk(const struct filter *filter, uint64_t hash,
+                 struct filter_span *span)
 {
-    _Atomic uint32_t *line;
+    uint32_t entry;
+    int64_t bucket;
 
-    if (n >= filter->begun || !filter->bits[n])
+    while ((entry = GET(filter->slots[span->n][slot_of(hash, span->walked)]))) {
+        span->walked++;
+        if ((entry ^ print_of(hash)) >= BUCKETS)
+            continue;
+        bucket = span->n * BUCKETS + entry % BUCKETS;
+        span->oldest = span->newest = bucket;
         return true;
-    line = line_of(filter, n, hash);
-    for (int i = 0; i < 8; i++)
-        if (!(GET(line[i]) & bit_of(hash, i)))
-            return false;
-    return true;
+    }
+    return false;
 }
 
 bool filter_next(const struct filter *filter, uint64_t hash,
                  struct filter_span *span)
 {
-    const int bits = FILTER_ORDERS_BITS - FILTER_BUCKET_BITS;
-    int64_t next = filter ? filter->next : 0, n = (span->oldest >> bits) - 1;
+    int64_t next = filter ? filter->next : 0;
 
     if (next == 0) {
-        n = span->oldest;
-        *span = (struct filter_span){0, INT64_MAX};
-        return n > 0;
+        bool first = span->n >= 0;
+
+        *span = (struct filter_span){.newest = INT64_MAX, .n = -1};
+        return first;
     }
-    if (n > next >> FILTER_ORDERS_BITS)
-        n = next >> FILTER_ORDERS_BITS;
-    while (n >= 0 && !may_have(filter, n, hash))
-        n--;
-    *span = (struct filter_span){n * (1 << bits), (n + 1) * (1 << bits) - 1};
-    if (span->newest > next >> FILTER_BUCKET_BITS)
-        span->newest = next >> FILTER_BUCKET_BITS;
-    return n >= 0;
+    if (span->n > next >> FILTER_ORDERS_BITS)
+        span->n = next >> FILTER_ORDERS_BITS;
+    for (; span->n >= 0; span->n--, span->walked = 0) {
+        if (span->walked == 0 && !is_there(filter, span->n)) {
+            span->walked = WALKED_ALL;
+            span->oldest = span->n * BUCKETS;
+            span->newest = span->oldest + BUCKETS - 1;
+            return true;
+        }
+        if (span->walked != WALKED_ALL && walk(filter, hash, span))
+            return true;
+    }
+    return false;
+}
+
+enum store_status filter_unread(const struct filter *filter, struct sql *db,
+                                struct filter_span *span)
+{
+    int64_t seen = filter->seen, last = 0, secret = 0;
+    enum store_status status;
+
+    *span = FILTER_BEGIN;
+    if (filter->next == 0)
+        return STORE_OK;
+    last = filter->secret;
+    status = sql_first(sql_query(db, SECRET_OF, seen), &secret);
+    span->newest = INT64_MAX;
+    if (secret == last)
+        span->oldest = seen >> FILTER_BUCKET_BITS;
+    else
+        span->n = -1;
+    return status;
 }
 
 /* ---- reading -------------------------------------------------------------- */
@@ -146,34 +199,31 @@ enum store_status filter_read(struct filter *filter, struct sql *db)
     enum store_status status;
     struct sql_query *query;
     char key[STORE_KEY_BYTES_MAX + 1];
-    int64_t rows, secret = 0;
+    int64_t rows, seen = filter->seen, secret = 0;
 
     if (filter->seed == 0 && getrandom(&filter->seed, sizeof(filter->seed),
                                        0) != sizeof(filter->seed))
         return sql_fail(db, STORE_IO, "the kernel gives no randomness");
-    status = sql_first(sql_query(db,
-                                 "SELECT secret FROM orders "
-                                 "WHERE number = ?1",
-                                 filter->seen),
-                       &secret);
+    status = sql_first(sql_query(db, SECRET_OF, seen), &secret);
     if (status == STORE_OK && secret != filter->secret)
-        filter->seen = filter->secret = 0;
+        seen = secret = 0;
     do {
         query =
             sql_query(db,
                       "SELECT number, secret, product_id, user_id, `key` "
                       "FROM orders WHERE number > ?1 ORDER BY number LIMIT ?2",
-                      filter->seen, READ_MAX);
+                      seen, READ_MAX);
         for (rows = 0; sql_next(query); rows++) {
-            filter->seen = sql_int(query, 0);
-            filter->secret = sql_int(query, 1);
+            seen = sql_int(query, 0);
+            secret = sql_int(query, 1);
             sql_text(query, 4, key, sizeof(key));
-            add_order(filter, filter->seen, sql_int(query, 2),
-                      sql_int(query, 3), key);
+            add_order(filter, seen, sql_int(query, 2), sql_int(query, 3), key);
         }
         status = sql_end(query);
+        filter->secret = secret;
+        filter->seen = seen;
     } while (status == STORE_OK && rows == READ_MAX);
-    filter->next = status == STORE_OK ? filter->seen + 1 : 0;
+    filter->next = status == STORE_OK ? seen + 1 : 0;
     return status;
 }
 
@@ -182,13 +232,13 @@ size_t filter_bytes(const struct filter *filter)
     size_t n = 0;
 
     for (int64_t i = 0; i < filter->begun; i++)
-        n += filter->bits[i] != NULL;
-    return n * FILTER_LINES * sizeof(*filter->bits[0]);
+        n += filter->slots[i] != NULL;
+    return n * FILTER_SLOTS * sizeof(*filter->slots[0]);
 }
 
 void filter_release(struct filter *filter)
 {
     for (int64_t i = 0; i < filter->begun; i++)
-        free(filter->bits[i]);
+        free(filter->slots[i]);
     *filter = (struct filter){0};
 }

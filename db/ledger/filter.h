@@ -4,10 +4,10 @@
  *
  * An index of random keys is slow when it is large: each new key changes a page of
  * its own, anywhere. So in SQLite orders are in buckets, by their numbers, and the
- * keys of a bucket stand together (orders_bucket_key), as do the units of its users
- * (purchases): only the newest bucket grows, and it is small. To find a key is then a
- * look into each bucket; and a filter in memory, for each so many buckets, says that
- * it is surely not there.
+ * keys of a bucket stand together (orders_key_by_bucket), as do the units of its users
+ * (purchases): only the newest bucket grows, and its pages are few, because a batch
+ * writes each of them. To find a key would then be a look into each bucket; a filter
+ * in memory, for each million orders, says which few may have it.
  *
  * A filter is a hint that errs on one side only. It has all orders that are committed:
  * each transaction that writes begins with a look for orders that it lacks, by this
@@ -24,33 +24,37 @@
 
 #include "db/sql.h"
 
-#define FILTER_BUCKET_BITS 14 /* schema_6.sql and SQLite's words say 14, too */
+#define FILTER_BUCKET_BITS 9  /* schema_7.sql and SQLite's words say 9, too */
 #define FILTER_ORDERS_BITS 20 /* of one filter */
-#define FILTER_LINES       262144 /* of 32 bytes: 32 bits for a key or a user */
-#define FILTERS_MAX        128    /* 1 GB */
+#define FILTER_SLOTS       (3 << FILTER_ORDERS_BITS) /* a key and a user an order */
+#define FILTER_MB          12
+#define FILTERS_MAX        128
 
 /*
  * All zero: nothing was read, and everything may be anywhere. The committer's thread
- * changes it. Where no other process writes other threads may ask it as well: what is
- * committed was in it before.
+ * changes it. Other threads may ask it as well: what this process has committed was in
+ * it before, and what others have committed up to the order `seen`.
  */
 struct filter {
-    int64_t seen;         /* it has all committed orders up to this number */
-    int64_t secret;       /* of that one */
-    uint64_t seed;        /* so that nobody can choose keys that look alike */
-    _Atomic int64_t next; /* the next order's number; 0 = nothing was read */
+    _Atomic int64_t seen;   /* it has all committed orders up to this number */
+    _Atomic int64_t secret; /* of that one */
+    uint64_t seed;          /* so that nobody can choose keys that look alike */
+    _Atomic int64_t next;   /* the next order's number; 0 = nothing was read */
     /* Each is begun with its first order, or it would lack some. */
     _Atomic int64_t begun;
-    _Atomic uint32_t (*bits[FILTERS_MAX])[8]; /* NULL: there was no memory */
+    _Atomic uint32_t *slots[FILTERS_MAX]; /* NULL: there was no memory */
+    _Atomic uint32_t taken[FILTERS_MAX];  /* of those */
 };
 
-/* Buckets, the newest one first. */
+/* Buckets that may have it. */
 struct filter_span {
     int64_t oldest, newest;
+    int64_t n;       /* the filter that says so */
+    uint32_t walked; /* of its slots; 0 = none yet */
 };
 
 /* For filter_next(): before the first. */
-#define FILTER_BEGIN ((struct filter_span){INT64_MAX, INT64_MAX})
+#define FILTER_BEGIN ((struct filter_span){.n = INT64_MAX})
 
 /* The hashes that it goes by. */
 uint64_t filter_key(const struct filter *filter, const char *key);
@@ -61,10 +65,16 @@ uint64_t filter_user(const struct filter *filter, int64_t product_id,
  * If nothing was read, neither: number 0. */
 void filter_sold(struct filter *filter, struct store_order *order);
 
-/* The next older buckets that may have it; false: there are none. FILTER may be NULL:
- * all may. */
+/* The next buckets that may have it, those of newer filters first; false: there are no
+ * more. FILTER may be NULL: all may. */
 bool filter_next(const struct filter *filter, uint64_t hash,
                  struct filter_span *span);
+
+/* For a thread that is not the committer's, where other processes write, before the
+ * first filter_next(): buckets of orders that FILTER may lack, all if it is of no use.
+ * None, with newest = 0, if there are none such. */
+enum store_status filter_unread(const struct filter *filter, struct sql *db,
+                                struct filter_span *span);
 
 /* Reads the orders that it does not have yet. For a transaction that writes, as its
  * first; or without any, when millions are to be read. */

@@ -43,7 +43,8 @@
 
 struct store_reader {
     struct sql *db;
-    const struct filter *filter; /* NULL: others may write, too */
+    const struct filter *filter; /* the committer's; NULL: there is none */
+    bool shared;                 /* others may write, too: filter_unread() */
     struct step step;
 };
 

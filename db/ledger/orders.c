@@ -177,20 +177,21 @@ store_order_list(struct store_reader *reader, int64_t after, size_t n,
     return read_end(reader, sql_end(query), error);
 }
 
-/* The index alone answers for a new key; the whole row, with what was paid, costs
- * SQLite more to get ready than to find. */
+/* In the span's buckets, if it has any, and where FILTER says. The index alone answers
+ * for a new key; the whole row, with what was paid, costs SQLite more to get ready than
+ * to find. */
 static enum store_status find_key(struct sql *db, const struct filter *filter,
-                                  const char *key, struct store_order *order,
-                                  bool *found)
+                                  struct filter_span span, const char *key,
+                                  struct store_order *order, bool *found)
 {
     uint64_t hash = filter ? filter_key(filter, key) : 0;
-    struct filter_span span = FILTER_BEGIN;
+    bool more = span.newest > 0 || filter_next(filter, hash, &span);
     enum store_status status = STORE_OK;
     struct sql_query *query;
     int64_t number = 0;
 
-    while (number == 0 && status == STORE_OK &&
-           filter_next(filter, hash, &span)) {
+    for (; more && number == 0 && status == STORE_OK;
+         more = filter_next(filter, hash, &span)) {
         query =
             sql_query(db, db->engine->words.find_key, span.oldest, span.newest);
         sql_bind_text(query, 3, key);
@@ -209,10 +210,14 @@ enum store_status store_order_by_key(struct store_reader *reader,
                                      const char *key, struct store_order *order,
                                      struct store_error *error)
 {
-    bool found;
-    enum store_status status =
-        find_key(reader->db, reader->filter, key, order, &found);
+    struct filter_span span = FILTER_BEGIN;
+    enum store_status status = STORE_OK;
+    bool found = false;
 
+    if (reader->shared)
+        status = filter_unread(reader->filter, reader->db, &span);
+    if (status == STORE_OK)
+        status = find_key(reader->db, reader->filter, span, key, order, &found);
     if (status == STORE_OK && !found)
         status = sql_fail(reader->db, STORE_NO_ORDER, "no order has this key");
     return read_end(reader, status, error);
@@ -227,7 +232,7 @@ enum store_status orders_replay(struct sql *db, const struct filter *filter,
     *decided = false;
     if (order->key[0] == '\0')
         return STORE_OK;
-    status = find_key(db, filter, order->key, &found, decided);
+    status = find_key(db, filter, FILTER_BEGIN, order->key, &found, decided);
     if (status != STORE_OK || !*decided)
         return status;
     if (found.product_id == order->product_id &&

@@ -17,7 +17,7 @@
 #define ROOM_BYTES "16384"
 
 /* Bits of an order's number that are not its bucket's, as in its index. */
-#define BUCKET_BITS "14"
+#define BUCKET_BITS "9"
 
 /* The buckets ?1 to ?2, the newest one first, but none above what stands between these
  * two; of all that it is joined with, only n >= ?1. */
@@ -249,26 +249,27 @@ const struct sql_engine sqlite_engine = {
             /* Not "SELECT ... WHERE": SQLite would get ready to undo this
              * statement alone, and copy each page that it changes. */
             .buy_units = "INSERT INTO purchases "
-                         "(bucket, product_id, user_id, units) "
+                         "(bucket_of_512, product_id, user_id, units) "
                          "VALUES (?1 >> " BUCKET_BITS ", ?2, ?3, ?4) "
                          "ON CONFLICT DO UPDATE SET units = units + ?4 "
                          "WHERE units + ?4 <= ?5",
             .give_units = "UPDATE purchases SET units = units - ?4 "
-                          "WHERE bucket = ?1 >> " BUCKET_BITS
+                          "WHERE bucket_of_512 = ?1 >> " BUCKET_BITS
                           " AND product_id = ?2 AND user_id = ?3 AND "
                           "(SELECT limit_per_user > 0 AND counted "
                           "FROM products WHERE id = ?2)",
             .count_units =
-                "INSERT INTO purchases (bucket, product_id, user_id, units) "
+                "INSERT INTO purchases "
+                "(bucket_of_512, product_id, user_id, units) "
                 "SELECT number >> " BUCKET_BITS ", product_id, user_id, "
                 "SUM(quantity) FROM orders "
                 "WHERE product_id = ?1 AND state = 0 "
                 "GROUP BY number >> " BUCKET_BITS ", user_id",
             .bought =
                 "SELECT CASE WHEN counted THEN (" BUCKETS_BELOW
-                "(SELECT MAX(bucket) FROM purchases)" BUCKETS_DOWN
+                "(SELECT MAX(bucket_of_512) FROM purchases)" BUCKETS_DOWN
                 "SELECT SUM(units) FROM b CROSS JOIN purchases WHERE n >= ?1 "
-                "AND bucket = n AND product_id = ?3 AND user_id = "
+                "AND bucket_of_512 = n AND product_id = ?3 AND user_id = "
                 "?4) " SQL_ELSE_BY_ORDERS,
             .find_key = BUCKETS_BELOW
             "(SELECT MAX(number) FROM orders) >> " BUCKET_BITS BUCKETS_DOWN

@@ -52,7 +52,7 @@ enum store_status sqlite_find(const char *url, bool create,
 enum store_status sqlite_check(const char *url, char where[SQL_WHERE_BYTES],
                                struct store_error *error);
 
-#define SQLITE_VERSIONS 6
+#define SQLITE_VERSIONS 7
 
 extern const char *const sqlite_scripts[SQLITE_VERSIONS];
 
