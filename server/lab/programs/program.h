@@ -129,6 +129,9 @@ enum program_answer program_redis(struct program_actor *self, char reply[],
 /* For actor.c, when a program has returned: ends what its calls of these have opened. */
 void program_steps_end(void);
 
+/* Before an order that is placed is counted: how its customer was told of it. */
+void program_keep_id(const struct order *order);
+
 /* The answer to the customer of the actor's order. */
 void program_reply(enum order_outcome outcome);
 

@@ -72,6 +72,7 @@ static void on_answer(struct order *order)
     if (!lane->answered || order->outcome > lane->outcome)
         lane->outcome = order->outcome;
     lane->answered = true;
+    program_keep_id(order);
     lane->placed_n += order->outcome == ORDER_PLACED;
     instance->answered_n++;
     (void)sem_post(&instance->answered);

@@ -83,8 +83,21 @@ void program_reply(enum order_outcome outcome)
     turns_note("the answer: %s", order_outcome_slug(outcome));
 }
 
+void program_keep_id(const struct order *order)
+{
+    struct page_lane *lane = turns_own_lane();
+    struct page_placed *placed = &lane->placed[lane->placed_n];
+
+    if (order->outcome != ORDER_PLACED || lane->placed_n >= PAGE_PLACED_MAX)
+        return;
+    memcpy(placed->id, order->record.id, sizeof(placed->id));
+    placed->user_id = order->record.user_id;
+}
+
 static void on_answer(struct order *order)
 {
+    if (!turns_ending())
+        program_keep_id(order);
     program_reply(order->outcome);
 }
 

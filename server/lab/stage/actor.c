@@ -120,6 +120,7 @@ static void run(struct program_actor *actor)
     lane->wants[0] = lane->lost[0] = lane->gave[0] = '\0';
     lane->floor = 0;
     memset(lane->holds, 0, sizeof(lane->holds));
+    memset(lane->placed, 0, sizeof(lane->placed));
     lane->phase = PAGE_RUNS;
     if (!process.app.store && !open_store())
         turns_park(PAGE_TROUBLE);

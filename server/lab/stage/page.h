@@ -22,6 +22,7 @@ enum {
     PAGE_WORDS_BYTES_MAX = 16384,
     PAGE_NODES_MAX = 5, /* servers */
     PAGE_HOLDS_MAX = 4, /* locks that one actor holds */
+    PAGE_PLACED_MAX = 4,
 };
 
 #define PAGE_NEVER UINT64_MAX
@@ -75,6 +76,12 @@ struct page_thread {
     char key[64];
     unsigned words_n; /* a Redis command's, each with a NUL behind it */
     char words[PAGE_WORDS_BYTES_MAX];
+};
+
+/* An order as its customer was told of it; "" = by a lesson, which has no ids. */
+struct page_placed {
+    char id[STORE_ID_BYTES_MAX + 1];
+    int64_t user_id;
 };
 
 /* An event: a step that is over, or what came of the program. */
@@ -145,7 +152,9 @@ struct page_lane {
     char floor_of[STAGE_NAME_BYTES]; /* had of that lock when it was asked */
     char owner[DLOCK_OWNER_BYTES_MAX + 1];
     unsigned orders_n; /* that it has begun */
-    unsigned placed_n; /* orders that were answered as placed */
+    unsigned
+        placed_n; /* orders that were answered as placed; the first of them */
+    struct page_placed placed[PAGE_PLACED_MAX];
     bool answered;
     enum order_outcome outcome; /* of its last order */
 };

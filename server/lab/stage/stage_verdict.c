@@ -243,6 +243,30 @@ static bool has_anothers(struct stage *stage)
     return false;
 }
 
+/* Told that it has an order, under an id that no order has, or another user's. */
+static bool has_wrong_id(struct stage *stage)
+{
+    struct store_order found;
+
+    for (unsigned i = 0; i < stage->scene.buyers; i++) {
+        const struct page_lane *lane = stage_lane(stage, i);
+
+        if (!stage->parts[i].has_begun)
+            continue;
+        for (unsigned j = 0; j < PAGE_PLACED_MAX && lane->placed[j].id[0];
+             j++) {
+            enum store_status status = store_order_get(
+                stage->world.reader, lane->placed[j].id, &found, NULL);
+
+            if (status == STORE_NO_ORDER ||
+                (status == STORE_OK &&
+                 found.user_id != lane->placed[j].user_id))
+                return true;
+        }
+    }
+    return false;
+}
+
 static bool has_any_key(const struct stage *stage)
 {
     for (unsigned i = 0; i < stage->locks_n; i++)
@@ -396,6 +420,7 @@ static const struct rule {
     {STAGE_TWICE, WITH_THE_LEDGER, has_too_many},
     {STAGE_LOST, AT_THE_END, has_lost_one},
     {STAGE_LOST, AT_THE_END, has_anothers},
+    {STAGE_LOST, AT_THE_END, has_wrong_id},
     {STAGE_HELD, AT_THE_END, is_still_held},
     {STAGE_REFUSED, AT_THE_END, has_refused},
     {STAGE_REFUSED, AT_THE_END, has_refused_its_own},
