@@ -351,6 +351,32 @@ static bool is_asleep(const struct stage *stage, unsigned actor)
            thread->until_us > atomic_load(&stage->board->now_us) + soon_us;
 }
 
+/* An instance whose orders wait while it asks for no lock, and its watchdog is not about
+ * to hear that one is lost: only their own time to give up will come. */
+static bool has_orders_asleep(const struct stage *stage, unsigned actor)
+{
+    const struct page *page = stage_page(stage, actor);
+    int committer = stage_committer_thread(stage, actor);
+
+    for (unsigned i = 0; i < page->threads_n; i++)
+        if (page->threads[i].wait == PAGE_STEP)
+            return false;
+    return stage->scene.batched && committer >= 0 &&
+           stage_main_thread(stage, actor)->wait == PAGE_OTHERS &&
+           stage_lane(stage, actor)->wants[0] == '\0' &&
+           stage_held(stage, actor) == 0 &&
+           page->threads[committer].until_us >
+               atomic_load(&stage->board->now_us) + LOOK_US;
+}
+
+static bool are_all_free(const struct stage *stage)
+{
+    for (unsigned i = 0; i < stage->locks_n; i++)
+        if (stage->locks[i].has_key)
+            return false;
+    return true;
+}
+
 /* A step of its own, or a message, may still come; or it looks again by itself, because
  * it naps or the time of its sleep is over; and it wakes others when it gives the lock
  * back. */
@@ -402,8 +428,10 @@ void stage_check_sleepers(struct stage *stage)
             continue;
         if (is_at_work(stage, i))
             return;
-        sleeps = sleeps || (is_asleep(stage, i) &&
-                            is_free(stage, stage_lane(stage, i)->wants));
+        sleeps = sleeps ||
+                 (is_asleep(stage, i) &&
+                  is_free(stage, stage_lane(stage, i)->wants)) ||
+                 (has_orders_asleep(stage, i) && are_all_free(stage));
     }
     if (sleeps)
         stage_broke(stage, STAGE_ASLEEP);
