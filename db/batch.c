@@ -59,7 +59,7 @@ static enum store_status begin(struct store *store, struct store_error *error)
         committer->lost = lockfile_lost(store->lockfile);
     status = is_there(committer->lost, error);
     if (status == STORE_OK && !store->db)
-        status = store->writer.engine->open(&store->writer, &store->db, error);
+        status = sql_open(&store->writer, &store->db, error);
     if (status != STORE_OK)
         return status;
     if (step_begin(store->step, "begin", 0) == STORE_FAIL)
@@ -196,7 +196,7 @@ static enum store_status settle(struct store *store, struct backoff *pause,
     do {
         give_up(store, STORE_UNKNOWN);
         committer_on_wait(store);
-        status = store->writer.engine->open(&store->writer, &store->db, &why);
+        status = sql_open(&store->writer, &store->db, &why);
         if (status != STORE_OK)
             continue;
         status = sql_begin(store->db);

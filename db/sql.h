@@ -65,10 +65,33 @@ struct sql_query {
     int code;   /* of the engine's last call; the first failure stays */
 };
 
+enum sql_role {
+    SQL_ROLE_WRITER, /* creates the database, writes */
+    SQL_ROLE_READER, /* cannot write */
+    /*
+     * Reads, and may roll back what a process that died in its commit has left
+     * in SQLite's rollback journal; a strictly read-only connection would be
+     * stuck before it. Otherwise it writes nothing either.
+     */
+    SQL_ROLE_RESCUER,
+};
+
+struct sql_options {
+    const struct sql_engine *engine;
+    const char *where; /* as find() has said; not after the opening */
+    enum sql_role role;
+    bool shared;              /* writer: other processes write, too */
+    unsigned busy_ms;         /* longest wait for another process's lock */
+    const atomic_bool *hurry; /* no such wait while it is true; NULL = never */
+    void (*on_wait)(void *ctx); /* every few ms in such a wait; NULL = none */
+    void *on_wait_ctx;
+};
+
 /* A connection: the first member of the engine's own struct. */
 struct sql {
     const struct sql_engine *engine;
-    struct store_error error; /* of the last failure */
+    struct sql_options options; /* that it was opened with */
+    struct store_error error;   /* of the last failure */
     int64_t
         changed; /* rows, by the last INSERT, UPDATE or DELETE that ended well */
     int64_t changes; /* rows, since it was opened, kept or not */
@@ -99,28 +122,6 @@ struct sql_words {
     /* See ledger/probe.c: a fence of this name; others of the probe's, or it. */
     const char *take_room, *free_room;
     const char *clock; /* the server's, in ms; NULL: this host's counts */
-};
-
-enum sql_role {
-    SQL_ROLE_WRITER, /* creates the database, writes */
-    SQL_ROLE_READER, /* cannot write */
-    /*
-     * Reads, and may roll back what a process that died in its commit has left
-     * in SQLite's rollback journal; a strictly read-only connection would be
-     * stuck before it. Otherwise it writes nothing either.
-     */
-    SQL_ROLE_RESCUER,
-};
-
-struct sql_options {
-    const struct sql_engine *engine;
-    const char *where; /* as sql_find() has said */
-    enum sql_role role;
-    bool shared;              /* writer: other processes write, too */
-    unsigned busy_ms;         /* longest wait for another process's lock */
-    const atomic_bool *hurry; /* no such wait while it is true; NULL = never */
-    void (*on_wait)(void *ctx); /* every few ms in such a wait; NULL = none */
-    void *on_wait_ctx;
 };
 
 /*
@@ -169,8 +170,9 @@ struct sql_engine {
     enum store_status (*check)(const char *url, char where[SQL_WHERE_BYTES],
                                struct store_error *error);
 
-    enum store_status (*open)(const struct sql_options *options,
-                              struct sql **db, struct store_error *error);
+    size_t size; /* of the engine's own struct */
+    /* What has failed is closed after it. */
+    enum store_status (*open)(struct sql *db);
     void (*close)(struct sql *db);
     enum store_status (*begin)(struct sql *db, bool to_write);
     /* STORE_UNKNOWN: it was tried and not confirmed. After all other failures
@@ -203,6 +205,10 @@ extern const struct sql_engine mysql_engine __attribute__((weak));
 /* The engine whose scheme URL has; NULL, with a text, if none. */
 const struct sql_engine *sql_engine_of(const char *url,
                                        struct store_error *error);
+
+/* Opens a connection, which keeps the options. */
+enum store_status sql_open(const struct sql_options *options, struct sql **db,
+                           struct store_error *error);
 
 /* NULL is fine. */
 static inline void sql_close(struct sql *db)

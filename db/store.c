@@ -42,7 +42,7 @@ enum store_status store_check(const char *url, struct store_error *error)
     status = engine ? engine->check(url, where, error) : STORE_MISUSE;
     if (status != STORE_OK || !where[0])
         return status;
-    status = engine->open(&options, &db, error);
+    status = sql_open(&options, &db, error);
     if (status == STORE_OK) {
         status = schema_inspect(db, &version);
         if (status != STORE_OK)
@@ -152,7 +152,7 @@ enum store_status store_open(const struct store_options *options,
     if (status != STORE_OK)
         goto err_after_new;
     soldout_init(&opened->soldout, opened->writer.shared, opened->lockfile);
-    status = engine->open(&opened->writer, &opened->db, error);
+    status = sql_open(&opened->writer, &opened->db, error);
     if (status != STORE_OK)
         goto err_after_lock;
     status = get_ready(opened, options->on_note);
@@ -228,7 +228,7 @@ static enum store_status open_reader(const struct sql_options *options,
     if (!opened)
         return failure_set(error, STORE_IO, "out of memory");
     opened->step = step;
-    status = options->engine->open(options, &opened->db, error);
+    status = sql_open(options, &opened->db, error);
     if (status != STORE_OK)
         goto err_after_alloc;
     status = schema_check(opened->db);

@@ -168,7 +168,7 @@ static void prepare(struct sql_query *query)
     struct statement *it;
 
     query->code = DONE;
-    if (db->role != SQL_ROLE_WRITER && !db->open &&
+    if (db->sql.options.role != SQL_ROLE_WRITER && !db->open &&
         mysql_connect(db) != STORE_OK)
         query->code = FAILED;
     else if (!db->handle)
@@ -577,6 +577,7 @@ const struct sql_engine mysql_engine = {
     .set_version = set_version,
     .find = find,
     .check = check,
+    .size = sizeof(struct mysql),
     .open = mysql_open,
     .close = mysql_close_all,
     .begin = begin,
