@@ -175,7 +175,7 @@ static void give_up(struct store *store, enum store_status status)
     if (!undo(store) || (status != STORE_BUSY && status != STORE_NO_SPACE)) {
         sql_close(store->db);
         store->db = NULL;
-    } else if (status == STORE_NO_SPACE) {
+    } else if (status == STORE_NO_SPACE && store->db->engine->tend) {
         store->db->engine->tend(store->db, true);
     }
 }
@@ -201,7 +201,7 @@ static enum store_status settle(struct store *store, struct backoff *pause,
             continue;
         status = sql_begin(store->db);
         if (status == STORE_OK)
-            status = place_is_kept(store->db, &store->place, &kept);
+            status = orders_find(store->db, store->place.proof, &kept);
         (void)sql_rollback(store->db);
         if (status == STORE_OK && kept)
             return STORE_OK;
@@ -299,6 +299,6 @@ void batch_run(struct store *store, bool with_orders)
         committer_look(store);
     store->place.held = false;
     /* After the answers: no write waits for it. */
-    if (store->db)
+    if (store->db && store->db->engine->tend)
         store->db->engine->tend(store->db, false);
 }

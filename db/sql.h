@@ -128,8 +128,7 @@ struct sql_words {
  * How a connection knows its database. If two are equal, both taken inside of
  * transactions, and nothing was rolled back in between, it is the same: no row
  * has changed. (What SQLite does not count as a change, rows that REPLACE
- * removes and changes of the schema, is not done while a store is open.) Where
- * an engine cannot tell, no two are equal.
+ * removes and changes of the schema, is not done while a store is open.)
  */
 struct sql_state {
     int64_t connection; /* which */
@@ -166,7 +165,7 @@ struct sql_engine {
                               char where[SQL_WHERE_BYTES],
                               struct store_error *error);
     /* The same, and whether it is fit to be opened, as far as can be seen from
-     * outside. WHERE "": it is not there, and could be made. */
+     * outside. WHERE "": it is not there, and could be made. NULL: nothing can. */
     enum store_status (*check)(const char *url, char where[SQL_WHERE_BYTES],
                                struct store_error *error);
 
@@ -180,8 +179,10 @@ struct sql_engine {
     enum store_status (*commit)(struct sql *db);
     enum store_status (*rollback)(struct sql *db);
     bool (*in_transaction)(const struct sql *db);
+    /* NULL: it cannot tell what others have done. */
     enum store_status (*state)(struct sql *db, struct sql_state *state);
-    /* For the writer, between two transactions: house-keeping. FULL: the disk was. */
+    /* For the writer, between two transactions: house-keeping. FULL: the disk was.
+     * NULL: there is none. */
     void (*tend)(struct sql *db, bool full);
 
     /* And forgets the failure of the time before. */

@@ -35,11 +35,13 @@ enum store_status store_check(const char *url, struct store_error *error)
     char where[SQL_WHERE_BYTES] = "";
     struct sql_options options = {
         .engine = engine, .where = where, .role = SQL_ROLE_RESCUER};
-    enum store_status status;
+    enum store_status status = STORE_MISUSE;
     struct sql *db;
     int64_t version;
 
-    status = engine ? engine->check(url, where, error) : STORE_MISUSE;
+    if (engine)
+        status = engine->check ? engine->check(url, where, error)
+                               : engine->find(url, false, where, error);
     if (status != STORE_OK || !where[0])
         return status;
     status = sql_open(&options, &db, error);

@@ -442,19 +442,6 @@ static bool in_transaction(const struct sql *db)
     return of(db)->open;
 }
 
-/* It cannot tell what others have done. */
-static enum store_status state(struct sql *db, struct sql_state *found)
-{
-    *found = (struct sql_state){.others = ++of(db)->states, .own = db->changes};
-    return STORE_OK;
-}
-
-static void tend(struct sql *db, bool full)
-{
-    (void)db;
-    (void)full;
-}
-
 /* ---- the schema --------------------------------------------------------- */
 
 static const char schema[] =
@@ -532,12 +519,6 @@ static enum store_status find(const char *url, bool create,
     return mysql_address_read(url, &address, error);
 }
 
-static enum store_status check(const char *url, char where[SQL_WHERE_BYTES],
-                               struct store_error *error)
-{
-    return find(url, false, where, error);
-}
-
 const struct sql_engine mysql_engine = {
     .scheme = "mysql:",
     .far = true,
@@ -576,7 +557,6 @@ const struct sql_engine mysql_engine = {
     .inspect = inspect,
     .set_version = set_version,
     .find = find,
-    .check = check,
     .size = sizeof(struct mysql),
     .open = mysql_open,
     .close = mysql_close_all,
@@ -584,8 +564,6 @@ const struct sql_engine mysql_engine = {
     .commit = commit,
     .rollback = rollback,
     .in_transaction = in_transaction,
-    .state = state,
-    .tend = tend,
     .script = script,
     .prepare = prepare,
     .bind_ints = bind_ints,

@@ -31,7 +31,6 @@ struct mysql {
     uint64_t on_wait_us;      /* when to call options.on_wait again */
     enum store_status status; /* of the last failure */
     bool open;                /* a transaction; the server may have ended it */
-    int64_t states;           /* how often state() was asked */
 };
 
 /* ---- address.c ----------------------------------------------------------- */
