@@ -241,26 +241,6 @@ static bool open_locks(struct service *s)
     return false;
 }
 
-static bool open_http(struct service *s)
-{
-    char error[512];
-
-    s->http = http_open(&s->app, error, sizeof(error));
-    if (!s->http)
-        log_error("http", "error=\"%s\"", error);
-    return s->http;
-}
-
-static bool open_inventory(struct service *s)
-{
-    char error[512];
-
-    s->app.inventory = inventory_open(&s->app, error, sizeof(error));
-    if (!s->app.inventory)
-        log_error("inventory", "error=\"%s\"", error);
-    return s->app.inventory;
-}
-
 /* Where a lock needs no Redis, nothing does. */
 static bool open_parts(struct service *s)
 {
@@ -352,11 +332,14 @@ static bool service_open(struct service *s)
         return false;
     if (*s->config.inventory) {
         atomic_store(&app->is_open, true);
-        return open_inventory(s) && open_http(s);
+        app->inventory = inventory_open(app);
+    } else {
+        app->health = health_new(app->metrics);
     }
-    app->health = health_new(app->metrics);
-    return app->health && lab_hooks_begin(&s->hooks, &s->config) &&
-           open_http(s);
+    if (app->inventory ||
+        (app->health && lab_hooks_begin(&s->hooks, &s->config)))
+        s->http = http_open(app);
+    return s->http;
 }
 
 /* Answers everybody, then takes the parts away: stopped, each is still asked
@@ -433,19 +416,12 @@ static bool service_check(struct service *s)
 {
     struct store_error store_error = {""};
     enum store_status status;
-    char error[512];
     bool good;
 
-    if (!http_check(&s->config, error, sizeof(error))) {
-        log_error("http", "error=\"%s\"", error);
+    if (!http_check(&s->config))
         return false;
-    }
-    if (*s->config.inventory) {
-        good = inventory_check(&s->config, error, sizeof(error));
-        if (!good)
-            log_error("inventory", "error=\"%s\"", error);
-        return good;
-    }
+    if (*s->config.inventory)
+        return inventory_check(&s->config);
     s->lock = dlock_strategy_find(s->config.lock);
     if (strncmp(s->config.db, "sqlite:", 7) == 0)
         s->db_path = s->config.db + 7;
