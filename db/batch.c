@@ -59,7 +59,7 @@ static enum store_status begin(struct store *store, struct store_error *error)
         committer->lost = lockfile_lost(store->lockfile);
     status = is_there(committer->lost, error);
     if (status == STORE_OK && !store->db)
-        status = store->writer.engine->open(&store->writer, &store->db, error);
+        status = sql_open(&store->writer, &store->db, error);
     if (status != STORE_OK)
         return status;
     if (step_begin(store->step, "begin", 0) == STORE_FAIL)
@@ -175,7 +175,7 @@ static void give_up(struct store *store, enum store_status status)
     if (!undo(store) || (status != STORE_BUSY && status != STORE_NO_SPACE)) {
         sql_close(store->db);
         store->db = NULL;
-    } else if (status == STORE_NO_SPACE) {
+    } else if (status == STORE_NO_SPACE && store->db->engine->tend) {
         store->db->engine->tend(store->db, true);
     }
 }
@@ -196,12 +196,12 @@ static enum store_status settle(struct store *store, struct backoff *pause,
     do {
         give_up(store, STORE_UNKNOWN);
         committer_on_wait(store);
-        status = store->writer.engine->open(&store->writer, &store->db, &why);
+        status = sql_open(&store->writer, &store->db, &why);
         if (status != STORE_OK)
             continue;
         status = sql_begin(store->db);
         if (status == STORE_OK)
-            status = place_is_kept(store->db, &store->place, &kept);
+            status = orders_find(store->db, store->place.proof, &kept);
         (void)sql_rollback(store->db);
         if (status == STORE_OK && kept)
             return STORE_OK;
@@ -299,6 +299,6 @@ void batch_run(struct store *store, bool with_orders)
         committer_look(store);
     store->place.held = false;
     /* After the answers: no write waits for it. */
-    if (store->db)
+    if (store->db && store->db->engine->tend)
         store->db->engine->tend(store->db, false);
 }

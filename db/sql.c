@@ -2,6 +2,7 @@
 #include "db/sql.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 const struct sql_engine *sql_engine_of(const char *url,
@@ -18,6 +19,26 @@ const struct sql_engine *sql_engine_of(const char *url,
                  engines[1] ? " or mysql:...: see --db in stockade(1)"
                             : ": built without libmariadb-dev");
     return NULL;
+}
+
+enum store_status sql_open(const struct sql_options *options, struct sql **db,
+                           struct store_error *error)
+{
+    struct sql *opened = calloc(1, options->engine->size);
+    enum store_status status;
+
+    if (!opened)
+        return failure_set(error, STORE_IO, "out of memory");
+    opened->engine = options->engine;
+    opened->options = *options;
+    status = opened->engine->open(opened);
+    if (status == STORE_OK) {
+        *db = opened;
+        return STORE_OK;
+    }
+    failure_text(error, "%s", opened->error.text);
+    sql_close(opened);
+    return status;
 }
 
 /* Nobody else changes what SQLite's writer has read. */

@@ -65,10 +65,33 @@ struct sql_query {
     int code;   /* of the engine's last call; the first failure stays */
 };
 
+enum sql_role {
+    SQL_ROLE_WRITER, /* creates the database, writes */
+    SQL_ROLE_READER, /* cannot write */
+    /*
+     * Reads, and may roll back what a process that died in its commit has left
+     * in SQLite's rollback journal; a strictly read-only connection would be
+     * stuck before it. Otherwise it writes nothing either.
+     */
+    SQL_ROLE_RESCUER,
+};
+
+struct sql_options {
+    const struct sql_engine *engine;
+    const char *where; /* as find() has said; not after the opening */
+    enum sql_role role;
+    bool shared;              /* writer: other processes write, too */
+    unsigned busy_ms;         /* longest wait for another process's lock */
+    const atomic_bool *hurry; /* no such wait while it is true; NULL = never */
+    void (*on_wait)(void *ctx); /* every few ms in such a wait; NULL = none */
+    void *on_wait_ctx;
+};
+
 /* A connection: the first member of the engine's own struct. */
 struct sql {
     const struct sql_engine *engine;
-    struct store_error error; /* of the last failure */
+    struct sql_options options; /* that it was opened with */
+    struct store_error error;   /* of the last failure */
     int64_t
         changed; /* rows, by the last INSERT, UPDATE or DELETE that ended well */
     int64_t changes; /* rows, since it was opened, kept or not */
@@ -101,34 +124,11 @@ struct sql_words {
     const char *clock; /* the server's, in ms; NULL: this host's counts */
 };
 
-enum sql_role {
-    SQL_ROLE_WRITER, /* creates the database, writes */
-    SQL_ROLE_READER, /* cannot write */
-    /*
-     * Reads, and may roll back what a process that died in its commit has left
-     * in SQLite's rollback journal; a strictly read-only connection would be
-     * stuck before it. Otherwise it writes nothing either.
-     */
-    SQL_ROLE_RESCUER,
-};
-
-struct sql_options {
-    const struct sql_engine *engine;
-    const char *where; /* as sql_find() has said */
-    enum sql_role role;
-    bool shared;              /* writer: other processes write, too */
-    unsigned busy_ms;         /* longest wait for another process's lock */
-    const atomic_bool *hurry; /* no such wait while it is true; NULL = never */
-    void (*on_wait)(void *ctx); /* every few ms in such a wait; NULL = none */
-    void *on_wait_ctx;
-};
-
 /*
  * How a connection knows its database. If two are equal, both taken inside of
  * transactions, and nothing was rolled back in between, it is the same: no row
  * has changed. (What SQLite does not count as a change, rows that REPLACE
- * removes and changes of the schema, is not done while a store is open.) Where
- * an engine cannot tell, no two are equal.
+ * removes and changes of the schema, is not done while a store is open.)
  */
 struct sql_state {
     int64_t connection; /* which */
@@ -165,12 +165,13 @@ struct sql_engine {
                               char where[SQL_WHERE_BYTES],
                               struct store_error *error);
     /* The same, and whether it is fit to be opened, as far as can be seen from
-     * outside. WHERE "": it is not there, and could be made. */
+     * outside. WHERE "": it is not there, and could be made. NULL: nothing can. */
     enum store_status (*check)(const char *url, char where[SQL_WHERE_BYTES],
                                struct store_error *error);
 
-    enum store_status (*open)(const struct sql_options *options,
-                              struct sql **db, struct store_error *error);
+    size_t size; /* of the engine's own struct */
+    /* What has failed is closed after it. */
+    enum store_status (*open)(struct sql *db);
     void (*close)(struct sql *db);
     enum store_status (*begin)(struct sql *db, bool to_write);
     /* STORE_UNKNOWN: it was tried and not confirmed. After all other failures
@@ -178,8 +179,10 @@ struct sql_engine {
     enum store_status (*commit)(struct sql *db);
     enum store_status (*rollback)(struct sql *db);
     bool (*in_transaction)(const struct sql *db);
+    /* NULL: it cannot tell what others have done. */
     enum store_status (*state)(struct sql *db, struct sql_state *state);
-    /* For the writer, between two transactions: house-keeping. FULL: the disk was. */
+    /* For the writer, between two transactions: house-keeping. FULL: the disk was.
+     * NULL: there is none. */
     void (*tend)(struct sql *db, bool full);
 
     /* And forgets the failure of the time before. */
@@ -203,6 +206,10 @@ extern const struct sql_engine mysql_engine __attribute__((weak));
 /* The engine whose scheme URL has; NULL, with a text, if none. */
 const struct sql_engine *sql_engine_of(const char *url,
                                        struct store_error *error);
+
+/* Opens a connection, which keeps the options. */
+enum store_status sql_open(const struct sql_options *options, struct sql **db,
+                           struct store_error *error);
 
 /* NULL is fine. */
 static inline void sql_close(struct sql *db)

@@ -35,14 +35,16 @@ enum store_status store_check(const char *url, struct store_error *error)
     char where[SQL_WHERE_BYTES] = "";
     struct sql_options options = {
         .engine = engine, .where = where, .role = SQL_ROLE_RESCUER};
-    enum store_status status;
+    enum store_status status = STORE_MISUSE;
     struct sql *db;
     int64_t version;
 
-    status = engine ? engine->check(url, where, error) : STORE_MISUSE;
+    if (engine)
+        status = engine->check ? engine->check(url, where, error)
+                               : engine->find(url, false, where, error);
     if (status != STORE_OK || !where[0])
         return status;
-    status = engine->open(&options, &db, error);
+    status = sql_open(&options, &db, error);
     if (status == STORE_OK) {
         status = schema_inspect(db, &version);
         if (status != STORE_OK)
@@ -152,7 +154,7 @@ enum store_status store_open(const struct store_options *options,
     if (status != STORE_OK)
         goto err_after_new;
     soldout_init(&opened->soldout, opened->writer.shared, opened->lockfile);
-    status = engine->open(&opened->writer, &opened->db, error);
+    status = sql_open(&opened->writer, &opened->db, error);
     if (status != STORE_OK)
         goto err_after_lock;
     status = get_ready(opened, options->on_note);
@@ -228,7 +230,7 @@ static enum store_status open_reader(const struct sql_options *options,
     if (!opened)
         return failure_set(error, STORE_IO, "out of memory");
     opened->step = step;
-    status = options->engine->open(options, &opened->db, error);
+    status = sql_open(options, &opened->db, error);
     if (status != STORE_OK)
         goto err_after_alloc;
     status = schema_check(opened->db);

@@ -44,16 +44,16 @@ static enum store_status select_all(struct sql *db, struct store_order *order,
 {
     struct store_product product;
     enum store_status status;
-    bool decided, found;
+    bool decided;
 
     status = orders_replay(db, NULL, order, &decided);
     if (status != STORE_OK || decided)
         return status;
-    status = products_find(db, order->product_id, &product, &found);
-    if (status != STORE_OK || !found) {
-        order->status = STORE_NO_PRODUCT;
-        return status;
-    }
+    status = products_get(db, order->product_id, &product);
+    if (status == STORE_NO_PRODUCT)
+        order->status = status;
+    if (status != STORE_OK)
+        return status == STORE_NO_PRODUCT ? STORE_OK : status;
     status = sql_first(
         sql_query(db,
                   "SELECT (SELECT stock FROM segments "

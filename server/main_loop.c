@@ -11,6 +11,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "lock/dlock_values.h"
 #include "server/base/app.h"
 #include "server/base/clock.h"
 #include "server/base/health.h"
@@ -18,9 +19,7 @@
 #include "server/base/redis_proc.h"
 #include "server/http/request.h"
 #include "server/inventory/inventory.h"
-#include "server/opener.h"
 #include "server/order/dispatcher.h"
-#include "server/redis_check.h"
 
 #ifdef HAVE_SYSTEMD
 #include <systemd/sd-daemon.h>
@@ -29,9 +28,10 @@
 #define sd_watchdog_enabled(unset, us) ((void)(us), 0)
 #endif
 
-#define TICK_MS_MAX  1000
-#define EXTEND_US    30000000 /* a start may take so much longer than a tick */
-#define LOG_EVERY_MS 10000    /* while Redis does not start; as health does */
+#define TICK_MS_MAX      1000
+#define EXTEND_US        30000000 /* a start may take so much longer than a tick */
+#define CHECK_TIMEOUT_MS 1000     /* of a server, twice */
+#define LOG_EVERY_MS     10000 /* while Redis does not start; as health does */
 
 /* The loop's own, which changes while it runs. */
 struct state {
@@ -101,6 +101,41 @@ static void reload(const struct main_loop *loop, const struct state *state)
         sd_notifyf(0, "READY=1");
 }
 
+/* ---- a Redis that is not ours ---------------------------------------------- */
+
+/* A primary that was cut off, or paused, takes writes that nobody will know of: for
+ * as long as it does not hear of its successor, unless it needs replicas to write. */
+static void check_primary(const char *url, const struct dlock_address *at)
+{
+    bool fails_over = *at->primary != '\0';
+    struct dlock_about about = {.replicas = 0};
+    struct dlock_values *values = NULL;
+    struct dlock_error error = {""};
+
+    if (dlock_values_open(url, CHECK_TIMEOUT_MS, &values, &error) != DLOCK_OK ||
+        dlock_values_about(values, &about, &error) != DLOCK_OK)
+        log_info("redis", "check=\"not made\" error=\"%s\"", error.text);
+    else if ((about.replicas > 0 || fails_over) && !about.needs_them)
+        log_warn("redis",
+                 "min_replicas_to_write=0 error=\"a primary that is cut off or "
+                 "paused goes on taking locks that are lost at the failover: "
+                 "set min-replicas-to-write 1 and min-replicas-max-lag 2 on "
+                 "each server\"");
+    dlock_values_close(values);
+}
+
+/* Asks each server, once, since a Redis that is not ours may have been set up so. */
+static void check_redis(const char *url)
+{
+    struct dlock_address at;
+
+    for (const char *next; (next = dlock_url_parse(url, &at)); url = next + 1) {
+        check_primary(url, &at);
+        if (*next == '\0')
+            break;
+    }
+}
+
 /* ---- the service manager --------------------------------------------------- */
 
 #define PAGE_BYTES 128
@@ -163,7 +198,7 @@ static void tell_health(const struct main_loop *loop, struct state *state)
     sd_notifyf(0, "%sSTATUS=%s", ready && state->awaited ? "READY=1\n" : "",
                status);
     if (ready && state->awaited && !loop->redis)
-        redis_check(loop->redis_url);
+        check_redis(loop->redis_url);
     state->awaited &= !ready;
     memcpy(state->status, status, sizeof(status));
 }
@@ -249,7 +284,7 @@ void main_loop_run(struct main_loop *loop)
                 (loop->redis && !state.redis_up);
         fds[1].fd =
             loop->redis && state.redis_up ? redis_proc_fd(loop->redis) : -1;
-        fds[3].fd = loop->opener ? opener_fd(loop->opener) : -1;
+        fds[3].fd = loop->opened_fd;
         for (size_t i = 0; i < 4; i++)
             fds[i].revents = 0;
         if (poll(fds, 4, ticks ? (int)state.tick_ms : -1) < 0 && errno != EINTR)

@@ -17,7 +17,6 @@
 #include "server/base/config.h"
 
 struct app;
-struct opener;
 struct redis_proc;
 
 /* All of it is borrowed. */
@@ -27,12 +26,12 @@ struct main_loop {
     const char *address;
     int argc; /* as for config_load() */
     char **argv;
-    int signals;           /* of main_loop_signals() */
-    struct opener *opener; /* NULL = the app is open */
+    int signals;   /* of main_loop_signals() */
+    int opened_fd; /* readable once opened() is to be called; -1 = no more */
     const char *redis_url;
     struct redis_proc *redis; /* NULL = not ours, or the app is not open yet */
-    /* The opener is over: takes it away, and sets the two above. False: the
-     * service ends. */
+    /* The app is open, or cannot be opened: sets the three above. False: the service
+     * ends. */
     bool (*opened)(struct main_loop *loop);
     void *owner; /* for opened() */
 };

@@ -10,10 +10,13 @@
 #include "server/commands.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <inttypes.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -30,11 +33,11 @@
 #include "server/inventory/inventory.h"
 #include "server/lab/live/lab_hooks.h"
 #include "server/main_loop.h"
-#include "server/opener.h"
 #include "server/order/dispatcher.h"
 #include "server/order/hints.h"
 
 #define SERVE_DRAIN_MS_MAX 2000
+#define SERVE_AGAIN_MS     1000 /* from one try to open to the next */
 #define SERVE_SEED_UNITS   1000
 #define SERVE_READERS      2
 #define SERVE_WORKERS      3 /* in batches: see tasks.h */
@@ -50,6 +53,8 @@
  * holder is only slow. */
 #define SERVE_FENCED_LEASE_MS 2500
 
+enum opener_answer { OPENER_NOT_NOW, OPENER_OPEN, OPENER_NEVER };
+
 enum { EXIT_ENDED = 0, EXIT_TRY_AGAIN = 1, EXIT_FOR_A_PERSON = 2 };
 
 struct service {
@@ -62,6 +67,9 @@ struct service {
     struct lab_hooks hooks;
     int signals;
     int exit_code;
+    pthread_t opener;
+    int stop_fd, opened_fd; /* eventfds: no further try is to come, or will */
+    enum opener_answer answer; /* the opener's until it has ended */
 };
 
 /* ---- parts ---------------------------------------------------------------- */
@@ -233,26 +241,6 @@ static bool open_locks(struct service *s)
     return false;
 }
 
-static bool open_http(struct service *s)
-{
-    char error[512];
-
-    s->http = http_open(&s->app, error, sizeof(error));
-    if (!s->http)
-        log_error("http", "error=\"%s\"", error);
-    return s->http;
-}
-
-static bool open_inventory(struct service *s)
-{
-    char error[512];
-
-    s->app.inventory = inventory_open(&s->app, error, sizeof(error));
-    if (!s->app.inventory)
-        log_error("inventory", "error=\"%s\"", error);
-    return s->app.inventory;
-}
-
 /* Where a lock needs no Redis, nothing does. */
 static bool open_parts(struct service *s)
 {
@@ -293,9 +281,8 @@ static void close_parts(struct service *s)
 }
 
 /* On the opener's thread. What the store has may be gone again a moment later. */
-static enum opener_answer try_to_open(void *ctx)
+static enum opener_answer try_to_open(struct service *s)
 {
-    struct service *s = ctx;
     enum opener_answer answer = open_store(s);
 
     if (answer == OPENER_OPEN && !open_parts(s)) {
@@ -308,6 +295,29 @@ static enum opener_answer try_to_open(void *ctx)
     return answer;
 }
 
+/* A thread of its own, because a try may hang in a look-up or in a disk. */
+static void *opener_main(void *arg)
+{
+    struct service *s = arg;
+
+    do
+        s->answer = try_to_open(s);
+    while (s->answer == OPENER_NOT_NOW &&
+           !poll(&(struct pollfd){s->stop_fd, POLLIN, 0}, 1, SERVE_AGAIN_MS));
+    (void)eventfd_write(s->opened_fd, 1);
+    return NULL;
+}
+
+/* Waits for the try under way. False: it hangs, and may still touch S, so that the
+ * process has to end. */
+static bool end_opener(struct service *s)
+{
+    (void)eventfd_write(s->stop_fd, 1);
+    return poll(&(struct pollfd){s->opened_fd, POLLIN, 0}, 1,
+                SERVE_DRAIN_MS_MAX) > 0 &&
+           pthread_join(s->opener, NULL) == 0;
+}
+
 /* After service_check(). */
 static bool service_open(struct service *s)
 {
@@ -316,21 +326,27 @@ static bool service_open(struct service *s)
     app->config = &s->config;
     app->metrics = metrics_new();
     s->signals = main_loop_signals();
-    if (!app->metrics || s->signals < 0)
+    s->stop_fd = eventfd(0, EFD_CLOEXEC);
+    s->opened_fd = eventfd(0, EFD_CLOEXEC);
+    if (!app->metrics || s->signals < 0 || s->stop_fd < 0 || s->opened_fd < 0)
         return false;
     if (*s->config.inventory) {
         atomic_store(&app->is_open, true);
-        return open_inventory(s) && open_http(s);
+        app->inventory = inventory_open(app);
+    } else {
+        app->health = health_new(app->metrics);
     }
-    app->health = health_new(app->metrics);
-    return app->health && lab_hooks_begin(&s->hooks, &s->config) &&
-           open_http(s);
+    if (app->inventory ||
+        (app->health && lab_hooks_begin(&s->hooks, &s->config)))
+        s->http = http_open(app);
+    return s->http;
 }
 
 /* Answers everybody, then takes the parts away: stopped, each is still asked
  * by HTTP until that is closed, and says no. */
 static bool service_close(struct service *s)
 {
+    const int fds[] = {s->signals, s->stop_fd, s->opened_fd};
     bool drained = true;
 
     if (s->http)
@@ -351,8 +367,9 @@ static bool service_close(struct service *s)
     lab_hooks_close(&s->hooks);
     health_free(s->app.health);
     metrics_free(s->app.metrics);
-    if (s->signals >= 0)
-        close(s->signals);
+    for (size_t i = 0; i < sizeof(fds) / sizeof(*fds); i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
     return drained;
 }
 
@@ -399,19 +416,12 @@ static bool service_check(struct service *s)
 {
     struct store_error store_error = {""};
     enum store_status status;
-    char error[512];
     bool good;
 
-    if (!http_check(&s->config, error, sizeof(error))) {
-        log_error("http", "error=\"%s\"", error);
+    if (!http_check(&s->config))
         return false;
-    }
-    if (*s->config.inventory) {
-        good = inventory_check(&s->config, error, sizeof(error));
-        if (!good)
-            log_error("inventory", "error=\"%s\"", error);
-        return good;
-    }
+    if (*s->config.inventory)
+        return inventory_check(&s->config);
     s->lock = dlock_strategy_find(s->config.lock);
     if (strncmp(s->config.db, "sqlite:", 7) == 0)
         s->db_path = s->config.db + 7;
@@ -440,13 +450,10 @@ static bool service_check(struct service *s)
 static bool opened(struct main_loop *loop)
 {
     struct service *s = loop->owner;
-    enum opener_answer answer;
     char error[512];
-    bool hangs;
 
-    answer = opener_end(loop->opener, SERVE_DRAIN_MS_MAX, &hangs);
-    loop->opener = NULL;
-    if (answer != OPENER_OPEN)
+    loop->opened_fd = -1;
+    if (!end_opener(s) || s->answer != OPENER_OPEN)
         return false;
     if (s->redis && !redis_proc_tend(s->redis, error, sizeof(error)))
         health_heard(s->app.health, HEALTH_LOCK, error);
@@ -479,22 +486,21 @@ static void run(struct service *s, int argc, char *argv[])
                              .argc = argc,
                              .argv = argv,
                              .signals = s->signals,
+                             .opened_fd = s->app.inventory ? -1 : s->opened_fd,
                              .opened = opened,
                              .owner = s};
-    bool hangs = false;
 
     s->exit_code = EXIT_ENDED;
-    if (!s->app.inventory)
-        loop.opener = opener_start(try_to_open, s);
-    if (!s->app.inventory && !loop.opener) {
+    if (!s->app.inventory &&
+        pthread_create(&s->opener, NULL, opener_main, s) != 0) {
         log_error("tasks", "error=\"cannot start the opener's thread\"");
         s->exit_code = EXIT_TRY_AGAIN;
         return;
     }
+    if (!s->app.inventory)
+        (void)pthread_setname_np(s->opener, "opener");
     main_loop_run(&loop);
-    if (loop.opener)
-        (void)opener_end(loop.opener, SERVE_DRAIN_MS_MAX, &hangs);
-    if (hangs)
+    if (loop.opened_fd >= 0 && !end_opener(s))
         leave(s);
 }
 

@@ -58,11 +58,7 @@ static inline enum store_status read_end(struct store_reader *reader,
     return status;
 }
 
-/* *found: there is one, and *product is filled in. */
-enum store_status products_find(struct sql *db, int64_t id,
-                                struct store_product *product, bool *found);
-
-/* The same, but STORE_NO_PRODUCT if there is none. */
+/* STORE_NO_PRODUCT if there is none. */
 enum store_status products_get(struct sql *db, int64_t id,
                                struct store_product *product);
 

@@ -33,12 +33,6 @@ static enum store_status write_pending(struct place *place)
     return status;
 }
 
-enum store_status place_is_kept(struct sql *db, const struct place *place,
-                                bool *kept)
-{
-    return orders_find(db, place->proof, kept);
-}
-
 /* ---- an order ----------------------------------------------------------- */
 
 /* May the order be sold, as far as the sale and its units go? FROM is its

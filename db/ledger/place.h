@@ -50,7 +50,7 @@ struct place {
     bool stamped; /* the lot's fence is announced */
     struct keys keys;
     /* The last order that this transaction has written, "" = none: if it is in
-     * the database, all of the transaction is. */
+     * the database, all of the transaction is, for orders_find(). */
     char proof[STORE_ID_BYTES_MAX + 1];
     size_t pending_n;
     struct orders_row pending[PLACE_ROWS_MAX]; /* to be written */
@@ -61,11 +61,6 @@ void place_take(struct place *place, const struct store_source *source);
 
 /* Decides them, in the transaction that is open. A failure is its end. */
 enum store_status place_lots(struct place *place, struct sql *db);
-
-/* The COMMIT was not answered: by another connection this waits until the old one is
- * through with its transaction, and says whether that was kept. */
-enum store_status place_is_kept(struct sql *db, const struct place *place,
-                                bool *kept);
 
 /* The transaction ended with STATUS: answers the lots. */
 void place_done(struct place *place, const struct store_source *source,

@@ -40,45 +40,37 @@ static void read_row(const struct sql_query *query,
     product->pay_within_s = sql_int(query, 10);
 }
 
-static enum store_status read_one(struct sql_query *query,
-                                  struct store_product *product, bool *found)
-{
-    *found = sql_next(query);
-    if (*found)
-        read_row(query, product);
-    return sql_end(query);
-}
-
-enum store_status products_find(struct sql *db, int64_t id,
-                                struct store_product *product, bool *found)
-{
-    return read_one(sql_query(db, PRODUCTS_SELECT "WHERE id = ?1", id), product,
-                    found);
-}
-
 enum store_status products_none(struct sql *db, int64_t id)
 {
     return sql_fail(db, STORE_NO_PRODUCT, "there is no product %" PRId64, id);
 }
 
+/* Ends QUERY, whose first row is the product. */
+static enum store_status read_one(struct sql_query *query, int64_t id,
+                                  struct store_product *product)
+{
+    bool found = sql_next(query);
+    enum store_status status;
+
+    if (found)
+        read_row(query, product);
+    status = sql_end(query);
+    return status == STORE_OK && !found ? products_none(query->db, id) : status;
+}
+
 enum store_status products_get(struct sql *db, int64_t id,
                                struct store_product *product)
 {
-    bool found;
-    enum store_status status = products_find(db, id, product, &found);
-
-    return status == STORE_OK && !found ? products_none(db, id) : status;
+    return read_one(sql_query(db, PRODUCTS_SELECT "WHERE id = ?1", id), id,
+                    product);
 }
 
 enum store_status products_lock(struct sql *db, int64_t id,
                                 struct store_product *product)
 {
-    bool found;
-    enum store_status status = read_one(
-        sql_query(db, PRODUCTS_SELECT "WHERE id = ?1 " SQL_FOR_UPDATE, id),
-        product, &found);
-
-    return status == STORE_OK && !found ? products_none(db, id) : status;
+    return read_one(
+        sql_query(db, PRODUCTS_SELECT "WHERE id = ?1 " SQL_FOR_UPDATE, id), id,
+        product);
 }
 
 enum store_status store_product_list(struct store_reader *reader, int64_t after,

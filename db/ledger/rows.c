@@ -58,10 +58,12 @@ void rows_forget(struct rows *rows)
 
 enum store_status rows_begin(struct rows *rows, struct sql *db)
 {
-    struct sql_state state;
-    enum store_status status = db->engine->state(db, &state);
+    struct sql_state state = {0};
+    enum store_status status = STORE_OK;
 
-    if (!rows->valid || status != STORE_OK ||
+    if (db->engine->state)
+        status = db->engine->state(db, &state);
+    if (!rows->valid || status != STORE_OK || !db->engine->state ||
         state.connection != rows->state.connection ||
         state.others != rows->state.others || state.own != rows->state.own)
         rows_forget(rows);

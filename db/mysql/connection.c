@@ -35,7 +35,7 @@
 
 static unsigned lock_wait_s(const struct mysql *db)
 {
-    return (db->busy_ms + 999) / 1000;
+    return (db->sql.options.busy_ms + 999) / 1000;
 }
 
 uint64_t mysql_until_us(const struct mysql *db)
@@ -44,7 +44,7 @@ uint64_t mysql_until_us(const struct mysql *db)
 
     if (db->sql.patient)
         ms = PATIENT_MS;
-    if (db->hurry && atomic_load(db->hurry))
+    if (db->sql.options.hurry && atomic_load(db->sql.options.hurry))
         ms = HURRY_MS;
     return monotonic_us() + ms * 1000ull;
 }
@@ -55,9 +55,9 @@ static void tell_waiting(struct mysql *db)
 {
     uint64_t now_us = monotonic_us();
 
-    if (!db->on_wait || now_us < db->on_wait_us)
+    if (!db->sql.options.on_wait || now_us < db->on_wait_us)
         return;
-    db->on_wait(db->on_wait_ctx);
+    db->sql.options.on_wait(db->sql.options.on_wait_ctx);
     db->on_wait_us = now_us + ON_WAIT_MS * 1000ull;
 }
 
@@ -247,8 +247,9 @@ static enum store_status set_up_session(struct mysql *db)
              "SET SESSION sql_mode = 'STRICT_ALL_TABLES,"
              "NO_ENGINE_SUBSTITUTION', autocommit = %d, tx_isolation = '%s', "
              "innodb_lock_wait_timeout = %u",
-             db->role != SQL_ROLE_WRITER,
-             db->role == SQL_ROLE_WRITER ? "READ-COMMITTED" : "REPEATABLE-READ",
+             db->sql.options.role != SQL_ROLE_WRITER,
+             db->sql.options.role == SQL_ROLE_WRITER ? "READ-COMMITTED"
+                                                     : "REPEATABLE-READ",
              lock_wait_s(db));
     status = mysql_plain(db, text);
     if (status != STORE_OK)
@@ -305,29 +306,11 @@ void mysql_close_all(struct sql *db)
     free(db);
 }
 
-enum store_status mysql_open(const struct sql_options *options, struct sql **db,
-                             struct store_error *error)
+enum store_status mysql_open(struct sql *sql)
 {
-    struct mysql *opened = calloc(1, sizeof(*opened));
-    enum store_status status;
+    struct mysql *db = (struct mysql *)sql;
+    enum store_status status =
+        mysql_address_read(sql->options.where, &db->address, sql_error(sql));
 
-    if (!opened)
-        return failure_set(error, STORE_IO, "out of memory");
-    opened->sql.engine = &mysql_engine;
-    opened->role = options->role;
-    opened->busy_ms = options->busy_ms;
-    opened->hurry = options->hurry;
-    opened->on_wait = options->on_wait;
-    opened->on_wait_ctx = options->on_wait_ctx;
-    status = mysql_address_read(options->where, &opened->address, error);
-    if (status == STORE_OK) {
-        status = mysql_connect(opened);
-        failure_text(status == STORE_OK ? NULL : error, "%s",
-                     opened->sql.error.text);
-    }
-    if (status == STORE_OK)
-        *db = &opened->sql;
-    else
-        mysql_close_all(&opened->sql);
-    return status;
+    return status == STORE_OK ? mysql_connect(db) : status;
 }

@@ -168,7 +168,7 @@ static void prepare(struct sql_query *query)
     struct statement *it;
 
     query->code = DONE;
-    if (db->role != SQL_ROLE_WRITER && !db->open &&
+    if (db->sql.options.role != SQL_ROLE_WRITER && !db->open &&
         mysql_connect(db) != STORE_OK)
         query->code = FAILED;
     else if (!db->handle)
@@ -442,19 +442,6 @@ static bool in_transaction(const struct sql *db)
     return of(db)->open;
 }
 
-/* It cannot tell what others have done. */
-static enum store_status state(struct sql *db, struct sql_state *found)
-{
-    *found = (struct sql_state){.others = ++of(db)->states, .own = db->changes};
-    return STORE_OK;
-}
-
-static void tend(struct sql *db, bool full)
-{
-    (void)db;
-    (void)full;
-}
-
 /* ---- the schema --------------------------------------------------------- */
 
 static const char schema[] =
@@ -532,12 +519,6 @@ static enum store_status find(const char *url, bool create,
     return mysql_address_read(url, &address, error);
 }
 
-static enum store_status check(const char *url, char where[SQL_WHERE_BYTES],
-                               struct store_error *error)
-{
-    return find(url, false, where, error);
-}
-
 const struct sql_engine mysql_engine = {
     .scheme = "mysql:",
     .far = true,
@@ -576,15 +557,13 @@ const struct sql_engine mysql_engine = {
     .inspect = inspect,
     .set_version = set_version,
     .find = find,
-    .check = check,
+    .size = sizeof(struct mysql),
     .open = mysql_open,
     .close = mysql_close_all,
     .begin = begin,
     .commit = commit,
     .rollback = rollback,
     .in_transaction = in_transaction,
-    .state = state,
-    .tend = tend,
     .script = script,
     .prepare = prepare,
     .bind_ints = bind_ints,

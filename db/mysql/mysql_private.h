@@ -28,15 +28,9 @@ struct mysql {
     struct sql sql;
     MYSQL *handle; /* NULL: it was lost */
     struct mysql_address address;
-    enum sql_role role;
-    unsigned busy_ms;
-    const atomic_bool *hurry; /* NULL = never */
-    void (*on_wait)(void *ctx);
-    void *on_wait_ctx;
-    uint64_t on_wait_us;      /* when to call it again */
+    uint64_t on_wait_us;      /* when to call options.on_wait again */
     enum store_status status; /* of the last failure */
     bool open;                /* a transaction; the server may have ended it */
-    int64_t states;           /* how often state() was asked */
 };
 
 /* ---- address.c ----------------------------------------------------------- */
@@ -88,8 +82,7 @@ enum store_status mysql_judge(struct mysql *db, unsigned code,
 /* Runs a statement without parameters and rows, as text. */
 enum store_status mysql_plain(struct mysql *db, const char *text);
 
-enum store_status mysql_open(const struct sql_options *options, struct sql **db,
-                             struct store_error *error);
+enum store_status mysql_open(struct sql *db);
 void mysql_close_all(struct sql *db);
 
 /* ---- mysql.c -------------------------------------------------------------- */

@@ -49,9 +49,9 @@ static int on_busy(void *ctx, int count)
     if (db->sql.hasty)
         return 0;
     if (count == 0)
-        backoff_begin(&db->backoff, db->busy_ms);
-    if (db->on_wait)
-        db->on_wait(db->on_wait_ctx);
+        backoff_begin(&db->backoff, db->sql.options.busy_ms);
+    if (db->sql.options.on_wait)
+        db->sql.options.on_wait(db->sql.options.on_wait_ctx);
     return backoff_wait(&db->backoff);
 }
 
@@ -65,18 +65,17 @@ static int on_busy(void *ctx, int count)
  * and does not ask the busy handler, so we ask again ourselves: an audit may be
  * reading.
  */
-static enum store_status choose_journal(struct sql *db,
-                                        const struct sql_options *options)
+static enum store_status choose_journal(struct sql *db)
 {
-    const char *wanted = options->shared ? "persist" : "wal";
-    const char *sql = options->shared ? "PRAGMA journal_mode = PERSIST"
-                                      : "PRAGMA journal_mode = WAL";
+    const char *wanted = db->options.shared ? "persist" : "wal";
+    const char *sql = db->options.shared ? "PRAGMA journal_mode = PERSIST"
+                                         : "PRAGMA journal_mode = WAL";
     enum store_status status;
-    struct backoff backoff = {.hurry = options->hurry};
+    struct backoff backoff = {.hurry = db->options.hurry};
     struct sql_query *query;
     char mode[16];
 
-    backoff_begin(&backoff, options->busy_ms);
+    backoff_begin(&backoff, db->options.busy_ms);
     do {
         query = sql_query(db, sql);
         mode[0] = '\0';
@@ -94,8 +93,7 @@ static enum store_status choose_journal(struct sql *db,
                     wanted);
 }
 
-static enum store_status set_up_writer(struct sqlite *db,
-                                       const struct sql_options *options)
+static enum store_status set_up_writer(struct sqlite *db)
 {
     enum store_status status;
 
@@ -109,7 +107,7 @@ static enum store_status set_up_writer(struct sqlite *db,
                                   "PRAGMA cache_size = -32768;"
                                   "PRAGMA journal_size_limit = 67108864");
     if (status == STORE_OK)
-        status = choose_journal(&db->sql, options);
+        status = choose_journal(&db->sql);
     if (status == STORE_OK)
         status = wal_settle(db);
     return status;
@@ -131,47 +129,26 @@ void sqlite_close(struct sql *db)
     free(db);
 }
 
-enum store_status sqlite_open(const struct sql_options *options,
-                              struct sql **db, struct store_error *error)
+enum store_status sqlite_open(struct sql *sql)
 {
     static const int flags[] = {
         [SQL_ROLE_WRITER] = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
         [SQL_ROLE_READER] = SQLITE_OPEN_READONLY,
         [SQL_ROLE_RESCUER] = SQLITE_OPEN_READWRITE,
     };
-    struct sqlite *opened;
-    enum store_status status;
+    const struct sql_options *options = &sql->options;
+    struct sqlite *db = (struct sqlite *)sql;
 
     pthread_once(&configured, configure);
-    opened = calloc(1, sizeof(*opened));
-    if (!opened)
-        return failure_set(error, STORE_IO, "out of memory");
-    opened->sql.engine = &sqlite_engine;
-    opened->serial = atomic_fetch_add(&serials, 1);
-    opened->busy_ms = options->busy_ms;
-    opened->backoff.hurry = options->hurry;
-    opened->on_wait = options->on_wait;
-    opened->on_wait_ctx = options->on_wait_ctx;
-    if (sqlite3_open_v2(options->where, &opened->handle,
+    db->serial = atomic_fetch_add(&serials, 1);
+    db->backoff.hurry = options->hurry;
+    if (sqlite3_open_v2(options->where, &db->handle,
                         flags[options->role] | SQLITE_OPEN_NOMUTEX,
-                        NULL) != SQLITE_OK) {
-        status = sql_fail(&opened->sql, STORE_IO, "cannot open %s: %s",
-                          options->where, sqlite3_errmsg(opened->handle));
-        goto err_after_alloc;
-    }
-    sqlite3_extended_result_codes(opened->handle, 1);
-    sqlite3_busy_handler(opened->handle, on_busy, opened);
-    if (options->role == SQL_ROLE_WRITER)
-        status = set_up_writer(opened, options);
-    else
-        status = set_up_reader(opened);
-    if (status != STORE_OK)
-        goto err_after_alloc;
-    *db = &opened->sql;
-    return STORE_OK;
-
-err_after_alloc:
-    failure_text(error, "%s", opened->sql.error.text);
-    sqlite_close(&opened->sql);
-    return status;
+                        NULL) != SQLITE_OK)
+        return sql_fail(sql, STORE_IO, "cannot open %s: %s", options->where,
+                        sqlite3_errmsg(db->handle));
+    sqlite3_extended_result_codes(db->handle, 1);
+    sqlite3_busy_handler(db->handle, on_busy, db);
+    return options->role == SQL_ROLE_WRITER ? set_up_writer(db)
+                                            : set_up_reader(db);
 }

@@ -286,6 +286,7 @@ const struct sql_engine sqlite_engine = {
     .set_version = sqlite_set_version,
     .find = sqlite_find,
     .check = sqlite_check,
+    .size = sizeof(struct sqlite),
     .open = sqlite_open,
     .close = sqlite_close,
     .begin = begin,

@@ -13,18 +13,14 @@ struct sqlite {
     struct sql sql;
     sqlite3 *handle;
     int64_t serial; /* no other connection of this process has it */
-    unsigned busy_ms;
     struct backoff backoff;
-    void (*on_wait)(void *ctx);
-    void *on_wait_ctx;
     int wal_frames;          /* length of the WAL after the last commit */
     sqlite3_int64 wal_bytes; /* of its file, with the room behind the end */
 };
 
 /* ---- open.c, wal.c -------------------------------------------------------- */
 
-enum store_status sqlite_open(const struct sql_options *options,
-                              struct sql **db, struct store_error *error);
+enum store_status sqlite_open(struct sql *db);
 void sqlite_close(struct sql *db);
 
 /* Has the length of the WAL noted at each commit. */

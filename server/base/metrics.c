@@ -1,6 +1,6 @@
 /*
- * Counters, gauges and histograms as arrays of relaxed atomics; two tables say what they
- * are called. There is no maintained Prometheus client for C; the text format is
+ * Counters, gauges and histograms as arrays of relaxed atomics; the maps of metrics.h
+ * say what they are called. There is no maintained Prometheus client for C; the text format is
  * small enough to be written here, and the arrays are all it needs.
  *
  * Bucket bounds double: a percentile read from them is right to a factor of two,
@@ -31,88 +31,18 @@ struct metrics {
 static const struct {
     const char *name, *type, *help;
 } value_rows[METRICS_VALUE_N] = {
-    [METRICS_LOCKS_LOST] = {"stockade_locks_lost_total", "counter",
-                            "Locks found lost while they were held."},
-    [METRICS_REBALANCES] = {"stockade_rebalances_total", "counter",
-                            "Times that units were moved between a product's "
-                            "segments."},
-    [METRICS_CHECKS] = {"stockade_sold_out_checks_total", "counter",
-                        "Orders decided without a lock, most of them since "
-                        "memory says sold out: whether memory is right was "
-                        "looked at."},
-    [METRICS_WRONG] = {"stockade_false_sold_out_total", "counter",
-                       "Refusals of what was there, as far as found: has to be "
-                       "0."},
-    [METRICS_RETRIES] = {"stockade_store_retries_total", "counter",
-                         "Transactions that were run once more: another "
-                         "instance was in the way, or the connection was "
-                         "lost."},
-    [METRICS_EXPIRED] =
-        {"stockade_orders_expired_total", "counter",
-         "Orders that were not paid in time: their units are on "
-         "sale again."},
-    [METRICS_LATE_PAYMENTS] =
-        {"stockade_late_payments_total", "counter",
-         "Payments of orders that were expired, cancelled "
-         "or paid by then: to be refunded."},
-    [METRICS_CHANGES_FAILED] =
-        {"stockade_changes_failed_total", "counter",
-         "Cancels, payments, restocks and changes of products "
-         "that the database could not do."},
-    [METRICS_WAITING] = {"stockade_orders_waiting", "gauge",
-                         "Orders taken in and not answered yet."},
-    [METRICS_WAITING_LIMIT] = {"stockade_orders_waiting_limit", "gauge",
-                               "Orders that may wait; more are refused."},
-    [METRICS_CONNECTIONS] = {"stockade_connections", "gauge",
-                             "Open HTTP connections."},
-    [METRICS_CONNECTIONS_LIMIT] = {"stockade_connections_limit", "gauge",
-                                   "Connections that may be open."},
-    [METRICS_VIEWERS] = {"stockade_viewers", "gauge",
-                         "Open connections of GET /api/events."},
-    [METRICS_READY] = {"stockade_ready", "gauge",
-                       "1 if an order would succeed, as far as was heard."},
-    [METRICS_STOCK] = {"stockade_stock_units", "gauge",
-                       "Units left of all products, as of a scrape before."},
-    [METRICS_HELD] = {"stockade_held_units", "gauge",
-                      "Units sold and not paid yet, as of a scrape before."},
-    [METRICS_STRANDED] = {"stockade_stranded_units", "gauge",
-                          "Units in retired segments, as of a scrape before: "
-                          "has to be 0."},
-    [METRICS_AUDITED] = {"stockade_audit_timestamp_seconds", "gauge",
-                         "When GET /api/audit was last answered here."},
-    [METRICS_OVERSOLD] = {"stockade_audit_oversold_units", "gauge",
-                          "Units sold beyond the stock, by that audit: has to "
-                          "be 0."},
-    [METRICS_BALANCED] = {"stockade_audit_balanced", "gauge",
-                          "1 if that audit found nothing wrong."},
-};
-
-/* Microseconds are shown as seconds: from 100 us, 200 us, ... to 6.6 s. */
-#define SECONDS .first = 100, .n = 17, .scale = 1e-6
+#define COUNTER_ROW(name, shown, help) {shown, "counter", help},
+#define GAUGE_ROW(name, shown, help)   {shown, "gauge", help},
+    METRICS_COUNTER_MAP(COUNTER_ROW) METRICS_GAUGE_MAP(GAUGE_ROW)};
 
 static const struct {
     const char *name, *help;
-    uint64_t first; /* bound of the first bucket */
-    size_t n;       /* buckets, but for that above all */
-    double scale;   /* turns what was observed into what is shown */
+    uint64_t first;
+    size_t n;
+    double scale;
 } histogram_rows[METRICS_HISTOGRAM_N] = {
-    [METRICS_ORDER] = {"stockade_order_seconds",
-                       "From taking an order in to answering it.", SECONDS},
-    [METRICS_LOCK_WAIT] = {"stockade_lock_wait_seconds",
-                           "One acquire of a lock, granted or not.", SECONDS},
-    [METRICS_LOCK_HOLD] = {"stockade_lock_hold_seconds",
-                           "From the grant of a lock to its release.", SECONDS},
-    [METRICS_COMMIT] = {"stockade_store_write_seconds",
-                        "One guarded batch in the store, commit included.",
-                        SECONDS},
-    [METRICS_BATCH] = {"stockade_batch_orders",
-                       "Orders of one lock that shared a transaction.", 1, 11,
-                       1},
-    [METRICS_PROBES] = {"stockade_order_probes",
-                        "Segments that an order was sent to before it was "
-                        "answered, of products with several.",
-                        1, 4, 1},
-};
+#define HISTOGRAM_ROW(name, ...) {__VA_ARGS__},
+    METRICS_HISTOGRAM_MAP(HISTOGRAM_ROW)};
 
 struct metrics *metrics_new(void)
 {

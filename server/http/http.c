@@ -20,6 +20,7 @@
 #include "server/base/app.h"
 #include "server/base/clock.h"
 #include "server/base/config.h"
+#include "server/base/log.h"
 #include "server/http/client_limit.h"
 #include "server/http/connection.h"
 #include "server/http/feed.h"
@@ -89,9 +90,8 @@ static void describe(int fd, char address[ADDRESS_BYTES])
              host, port);
 }
 
-/* What stands in --listen, looked up. NULL, and ERROR says why. */
-static struct addrinfo *look_up(const char *where, char *error,
-                                size_t error_size)
+/* What stands in --listen, looked up. NULL, and the log says why. */
+static struct addrinfo *look_up(const char *where)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
                              .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
@@ -104,23 +104,22 @@ static struct addrinfo *look_up(const char *where, char *error,
     rc = getaddrinfo(host, port, &hints, &list);
     if (!rc)
         return list;
-    snprintf(error, error_size, "--listen %s: %s", where, gai_strerror(rc));
+    log_error("http", "error=\"--listen %s: %s\"", where, gai_strerror(rc));
     return NULL;
 }
 
 /*
  * Binds WHERE, "HOST:PORT" or "[HOST]:PORT", port 0 = any, and listens; -1, and
- * ERROR says why, which libmicrohttpd could not. A name may stand for several
+ * the log says why, which libmicrohttpd could not. A name may stand for several
  * addresses, say 127.0.0.1 and ::1 for localhost: the first that works is taken.
  * SO_REUSEADDR is for the restart right after a stop, when old connections still
  * linger.
  */
 static int listen_on(const char *where, bool any_port,
-                     char address[ADDRESS_BYTES], char *error,
-                     size_t error_size)
+                     char address[ADDRESS_BYTES])
 {
-    struct addrinfo *list = look_up(where, error, error_size), *info;
-    int fd = -1, one = 1;
+    struct addrinfo *list = look_up(where), *info;
+    int fd = -1, one = 1, why = 0;
 
     for (info = list; info; info = info->ai_next) {
         if (any_port) /* in the same place with IPv6 */
@@ -134,11 +133,13 @@ static int listen_on(const char *where, bool any_port,
             describe(fd, address);
             break;
         }
-        snprintf(error, error_size, "--listen %s: %s", where, strerror(errno));
+        why = errno;
         if (fd >= 0)
             close(fd);
         fd = -1;
     }
+    if (list && fd < 0)
+        log_error("http", "error=\"--listen %s: %s\"", where, strerror(why));
     if (list)
         freeaddrinfo(list);
     return fd;
@@ -146,19 +147,19 @@ static int listen_on(const char *where, bool any_port,
 
 /* A start without the address may be too early, and is tried again by who started
  * us; a person who asks is told. */
-bool http_check(const struct config *config, char *error, size_t error_size)
+bool http_check(const struct config *config)
 {
     char address[ADDRESS_BYTES];
     struct addrinfo *list;
     int fd;
 
     if (config->check_config) {
-        fd = listen_on(config->listen, true, address, error, error_size);
+        fd = listen_on(config->listen, true, address);
         if (fd >= 0)
             close(fd);
         return fd >= 0;
     }
-    list = look_up(config->listen, error, error_size);
+    list = look_up(config->listen);
     if (list)
         freeaddrinfo(list);
     return list;
@@ -230,16 +231,17 @@ static void release(struct http *http)
     free(http);
 }
 
-struct http *http_open(const struct app *app, char *error, size_t error_size)
+struct http *http_open(const struct app *app)
 {
     const struct config *config = app->config;
     size_t n = (size_t)config->http_threads;
     struct http *http =
         calloc(1, sizeof(*http) + n * sizeof(struct http_thread));
 
-    snprintf(error, error_size, "http: no memory");
-    if (!http)
+    if (!http) {
+        log_error("http", "error=\"no memory\"");
         return NULL;
+    }
     parse_init();
     access_set_token(config->admin_token);
     http->app = app;
@@ -247,20 +249,21 @@ struct http *http_open(const struct app *app, char *error, size_t error_size)
     http->limit = client_limit_open((size_t)config->client_inflight_max);
     http->group.feed =
         feed_open(app, share(config->connections_max, 0, VIEWERS_SHARE));
-    if (!http->limit || !http->group.feed)
+    if (!http->limit || !http->group.feed) {
+        log_error("http", "error=\"no memory\"");
         goto err_after_calloc;
-    http->listener =
-        listen_on(config->listen, false, http->address, error, error_size);
+    }
+    http->listener = listen_on(config->listen, false, http->address);
     if (http->listener < 0)
         goto err_after_calloc;
     while (http->threads_n < n && start(http, http->threads_n))
         http->threads_n++;
     if (http->threads_n == n)
         return http;
-    snprintf(error, error_size,
-             "--listen %s: libmicrohttpd did not start; are there enough file "
-             "descriptors for --connections-max?",
-             config->listen);
+    log_error("http",
+              "error=\"--listen %s: libmicrohttpd did not start; are there "
+              "enough file descriptors for --connections-max?\"",
+              config->listen);
     /* It has closed the listener on some of its ways out: leave it. */
 err_after_calloc:
     release(http);

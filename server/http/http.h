@@ -19,20 +19,19 @@
 #define HTTP_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
 struct app;
 struct config;
 struct http;
 
-/* Whether config->listen names an address. If not, ERROR says why. */
-bool http_check(const struct config *config, char *error, size_t error_size);
+/* Whether config->listen names an address. If not, the log says why. */
+bool http_check(const struct config *config);
 
 /*
- * Binds config->listen and serves. NULL, and ERROR says why. APP, and all
+ * Binds config->listen and serves. NULL, and the log says why. APP, and all
  * that it points to, is borrowed until http_close().
  */
-struct http *http_open(const struct app *app, char *error, size_t error_size);
+struct http *http_open(const struct app *app);
 
 /* Where it really listens, "127.0.0.1:43210". Lives as long as HTTP. */
 const char *http_address(const struct http *http);

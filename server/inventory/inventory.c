@@ -195,28 +195,24 @@ void inventory_metrics(const struct inventory *inv, FILE *out)
         atomic_load(&inv->retries));
 }
 
-bool inventory_check(const struct config *config, char *error,
-                     size_t error_size)
+bool inventory_check(const struct config *config)
 {
     struct services services = {0};
 
-    return services_read(&services, config->inventory, error, error_size);
+    return services_read(&services, config->inventory);
 }
 
-struct inventory *inventory_open(const struct app *app, char *error,
-                                 size_t error_size)
+struct inventory *inventory_open(const struct app *app)
 {
     struct inventory *inv = calloc(1, sizeof(*inv));
 
-    snprintf(error, error_size, "no memory, or no thread");
     if (!inv)
-        return NULL;
+        goto err;
     inv->app = app;
     inv->try_us = (uint64_t)app->config->lock_wait_ms * 1000 + ANSWER_US;
     calls_init(inv);
     inv->news_fd = eventfd(0, EFD_CLOEXEC);
-    if (services_read(&inv->services, app->config->inventory, error,
-                      error_size))
+    if (services_read(&inv->services, app->config->inventory))
         inv->tries = tries_open(inv->services.n * (SERVICE_FLYING_MAX + 1));
     inv->runs = inv->tries && inv->news_fd >= 0 &&
                 pthread_create(&inv->thread, NULL, thread_main, inv) == 0;
@@ -224,6 +220,9 @@ struct inventory *inventory_open(const struct app *app, char *error,
         (void)pthread_setname_np(inv->thread, "inventory");
         return inv;
     }
+
+err:
+    log_error("inventory", "error=\"no memory, or no thread\"");
     inventory_close(inv);
     return NULL;
 }

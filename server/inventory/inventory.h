@@ -66,13 +66,11 @@ struct inventory_call {
     bool is_lost; /* a try of it was sent, and not answered */
 };
 
-/* Whether config->inventory is a list of URLs. If not, ERROR says why. */
-bool inventory_check(const struct config *config, char *error,
-                     size_t error_size);
+/* Whether config->inventory is a list of URLs. If not, the log says why. */
+bool inventory_check(const struct config *config);
 
-/* Uses app->config and app->metrics. NULL, and ERROR says why. */
-struct inventory *inventory_open(const struct app *app, char *error,
-                                 size_t error_size);
+/* Uses app->config and app->metrics. NULL, and the log says why. */
+struct inventory *inventory_open(const struct app *app);
 
 /* False: --queue-max are under way, or it was stopped; done() is not called. From
  * any thread. */

@@ -32,9 +32,8 @@ struct services {
     struct service list[SERVICES_MAX];
 };
 
-/* False: TEXT is no list of URLs, and ERROR says why. */
-bool services_read(struct services *services, const char *text, char *error,
-                   size_t error_size);
+/* False: TEXT is no list of URLs, and the log says why. */
+bool services_read(struct services *services, const char *text);
 
 /* The first from `turn` on that is ready and has room, but not FAILED, which may be
  * NULL. NULL: none. */

@@ -5,7 +5,6 @@
  * request unanswered, gets no more requests, and is asked again after a pause that
  * grows as long as that goes on: also if /readyz says yes each time and orders fail.
  */
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -25,8 +24,7 @@ static bool is_there(const struct services *services, const char *url)
     return false;
 }
 
-bool services_read(struct services *services, const char *text, char *error,
-                   size_t error_size)
+bool services_read(struct services *services, const char *text)
 {
     size_t size = 0;
 
@@ -49,10 +47,10 @@ bool services_read(struct services *services, const char *text, char *error,
     }
     if (!*text)
         return services->n > 0;
-    snprintf(error, error_size,
-             "--inventory takes http://HOST:PORT, up to %d different ones with "
-             "commas between, not '%.*s'",
-             SERVICES_MAX, (int)size, text);
+    log_error("inventory",
+              "error=\"--inventory takes http://HOST:PORT, up to %d different "
+              "ones with commas between, not '%.*s'\"",
+              SERVICES_MAX, (int)size, text);
     return false;
 }
 

@@ -16,7 +16,7 @@
 #include "server/order/dispatcher.h"
 
 #include <limits.h>
-#include <pthread.h>
+#include <semaphore.h>
 #include <stdlib.h>
 
 #include "db/store_batch.h"
@@ -56,9 +56,7 @@ struct dispatcher {
     struct store_order *batch[BATCH_MAX];
     bool stopping;
 
-    pthread_mutex_t mutex; /* guards is_idle */
-    pthread_cond_t idle;
-    bool is_idle; /* stopping, and nothing is left to do */
+    sem_t idle; /* posted while it is stopping and nothing is left to do */
 };
 
 /* ---- into the queues, or out of them --------------------------------------- */
@@ -241,19 +239,14 @@ static bool attend(void *ctx, uint64_t *due_us)
         expire(d, CONTAINER_OF(timer, struct order, limit));
     if (atomic_load(&d->intake.closed))
         stop_all(d);
-    locks_attend(d->locks);
+    *due_us = locks_attend(d->locks);
     hints_attend(d->app->hints, d->queues.now_us);
     /* An order that was counted and is not in the inbox yet is on its way. */
     if (d->stopping && atomic_load(&d->intake.depth) == 0 &&
-        locks_are_idle(d->locks) && hints_are_idle(d->app->hints)) {
-        pthread_mutex_lock(&d->mutex);
-        d->is_idle = true;
-        pthread_cond_signal(&d->idle);
-        pthread_mutex_unlock(&d->mutex);
-    }
-    *due_us = timers_next_us(&d->limits);
-    if (locks_due_us(d->locks) < *due_us)
-        *due_us = locks_due_us(d->locks);
+        locks_are_idle(d->locks) && hints_are_idle(d->app->hints))
+        sem_post(&d->idle);
+    if (timers_next_us(&d->limits) < *due_us)
+        *due_us = timers_next_us(&d->limits);
     return d->unlocked.waiting > 0 || !TAILQ_EMPTY(&d->queues.ready);
 }
 
@@ -443,8 +436,7 @@ struct dispatcher *dispatcher_open(const struct app *app)
     d->intake.app = app;
     queues_init(&d->queues);
     TAILQ_INIT(&d->unlocked.orders);
-    pthread_mutex_init(&d->mutex, NULL);
-    pthread_cond_init(&d->idle, NULL);
+    sem_init(&d->idle, 0, 0);
     d->locks = locks_open(app, &d->queues, &owner);
     if (!d->locks) {
         log_error("dispatcher", "error=\"out of memory\"");
@@ -465,10 +457,8 @@ void dispatcher_stop(struct dispatcher *d)
     dlock_end_waits(d->app->locks); /* whatever --lock-wait-ms says */
     if (d->is_batched) {
         store_source_wake(d->app->store);
-        pthread_mutex_lock(&d->mutex);
-        while (!d->is_idle)
-            pthread_cond_wait(&d->idle, &d->mutex);
-        pthread_mutex_unlock(&d->mutex);
+        while (sem_wait(&d->idle) != 0)
+            continue;
     }
     store_source_detach(d->app->store);
     tasks_stop(d->app->workers);
@@ -482,7 +472,6 @@ void dispatcher_close(struct dispatcher *d)
     queues_release(&d->queues);
     locks_close(d->locks);
     timers_release(&d->limits);
-    pthread_cond_destroy(&d->idle);
-    pthread_mutex_destroy(&d->mutex);
+    sem_destroy(&d->idle);
     free(d);
 }

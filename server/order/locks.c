@@ -504,7 +504,7 @@ static void look_at(struct locks *locks, struct queue *queue)
     }
 }
 
-void locks_attend(struct locks *locks)
+uint64_t locks_attend(struct locks *locks)
 {
     struct timer *timer;
 
@@ -517,10 +517,6 @@ void locks_attend(struct locks *locks)
             look_at(locks, CONTAINER_OF(timer, struct queue, timer));
     }
     begin_all(locks);
-}
-
-uint64_t locks_due_us(const struct locks *locks)
-{
     return timers_next_us(&locks->timers);
 }
 

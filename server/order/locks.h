@@ -42,11 +42,9 @@ struct locks *locks_open(const struct app *app, struct queues *queues,
 /* Nothing is held, no task is under way: see locks_are_idle(). NULL is fine. */
 void locks_close(struct locks *locks);
 
-/* Hears what the workers have to say, looks at what is due, begins tasks. */
-void locks_attend(struct locks *locks);
-
-/* When to call that again, at the latest. */
-uint64_t locks_due_us(const struct locks *locks);
+/* Hears what the workers have to say, looks at what is due, begins tasks. When to call
+ * it again, at the latest. */
+uint64_t locks_attend(struct locks *locks);
 
 /* Orders were put into the queue, taken out of it, or are decided. */
 void locks_update(struct locks *locks, struct queue *queue);

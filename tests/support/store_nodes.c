@@ -24,7 +24,7 @@ static struct sql *connect_to(const char *url)
     struct sql *db = NULL;
 
     options.engine = sql_engine_of(url, &error);
-    if (options.engine->open(&options, &db, &error) != STORE_OK)
+    if (sql_open(&options, &db, &error) != STORE_OK)
         fail_msg("%s", error.text);
     return db;
 }

@@ -34,8 +34,7 @@ static void mysql_do(const char *url, const char *statements)
     struct sql *db;
 
     options.engine = sql_engine_of(url, &error);
-    if (!options.engine ||
-        options.engine->open(&options, &db, &error) != STORE_OK) {
+    if (!options.engine || sql_open(&options, &db, &error) != STORE_OK) {
         fail_msg("%s", error.text);
         return;
     }
