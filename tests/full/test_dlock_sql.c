@@ -13,17 +13,15 @@
 static struct mariadb_server *sql;
 static struct redis_server *redis;
 
-static int setup(void **state)
+static int setup(NO_STATE)
 {
-    (void)state;
     sql = mariadb_server_start();
     redis = redis_server_start();
     return 0;
 }
 
-static int teardown(void **state)
+static int teardown(NO_STATE)
 {
-    (void)state;
     redis_server_stop(redis);
     mariadb_server_stop(sql);
     return 0;
@@ -286,13 +284,13 @@ static void test_odd_names(void **state)
 
     memset(longest, 'n', sizeof(longest) - 1);
     longest[sizeof(longest) - 1] = '\0';
-    for (size_t j = 0; j < sizeof(odd) / sizeof(odd[0]); j++)
+    for (size_t j = 0; j < COUNT_OF(odd); j++)
         assert_int_equal(lock_party_take(&trio->a, odd[j], 0), DLOCK_OK);
     assert_int_equal(lock_party_take(&trio->a, longest, 0), DLOCK_OK);
     assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
 }
 
-static void test_urls(void **state)
+static void test_urls(NO_STATE)
 {
     static const struct {
         const char *strategy;
@@ -320,8 +318,7 @@ static void test_urls(void **state)
         {"recorded", "redis://h:1,mysql:unix:/x", DLOCK_OK},
     };
 
-    (void)state;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct dlock_options options = {.strategy = cases[i].strategy,
                                         .url = cases[i].url};
         struct dlock_error error = {""};
