@@ -139,33 +139,14 @@ static void peers_are_told_apart(NO_STATE)
     client_limit_close(limit);
 }
 
+/* Of a name that was given; the others are asked from outside, in http-access.t. */
 static void our_hosts_are_known(NO_STATE)
 {
-    static const char *const ours[] = {
-        "localhost",     "LOCALHOST:8080", "127.0.0.1:8080", "127.1.2.3",
-        "[::1]:8080",    "shop.lan:8080",  "192.0.2.7",      "192.0.2.7:8080",
-        "shop.lan:9999", "localhost:80",   "localhost:",     "[::1]:1"};
-    static const char *const others[] = {
-        "",
-        ":8080",
-        "localhost.:8080",
-        "localhost:1@evil.example",
-        "localhost:80:80",
-        "localhost:8o",
-        "[::1]:x",
-        "xlocalhost",
-        "localhostx",
-        "evil.example:8080",
-        "127.0.0.1.evil.example",
-        "127.1",
-        "0x7f.0.0.1",
-        "128.0.0.1",
-        "[::2]",
-        "::1",
-        "[::1].evil.example",
-        "192.0.2.8",
-        "shop.lan.evil.example",
-        "0000000000000000000000000000000127.0.0.1"};
+    static const char *const ours[] = {"localhost:8080", "192.0.2.7",
+                                       "192.0.2.7:8080", "shop.lan:8080",
+                                       "shop.lan:9999"};
+    static const char *const others[] = {"", "192.0.2.8",
+                                         "shop.lan.evil.example"};
 
     for (size_t i = 0; i < COUNT_OF(ours); i++)
         assert_true(

@@ -1,10 +1,10 @@
 /*
- * The textbook ladder, lesson by lesson. Each test shows a failure on the rung
- * that is there to show it, and on the next one that it is gone. The numbers
- * are those of the laboratory's experiments.
+ * What the textbook ladder's rungs do that no story of the stage shows. That each rung
+ * fails as it is there to show, and that the next one does not, is in the stories of
+ * test_stage.c and test_stage_programs.c, and in the laboratory's experiments, whose
+ * numbers are those of the tests: e2e/lab.t plays them.
  *
- * Nothing here waits for luck: leases are ended by hand, threads are stopped at
- * a step, and a crash is a session that is closed without a release.
+ * Nothing here waits for luck: leases are ended by hand.
  */
 #include <stdio.h>
 #include <string.h>
@@ -16,56 +16,7 @@ static unsigned steps(const char *name)
     return step_log_count(&rig.log, name);
 }
 
-/* 04: an error under the lock ------------------------------------------------- */
-
-/*
- * In a textbook the release is the last line of the work: an error does not come
- * by there. A library cannot do that for its caller, nor prevent it.
- */
-static void test_04_the_exception(NO_STATE)
-{
-    struct lock_pair pair = lock_pair_open("setnx");
-
-    assert_int_equal(lock_pair_take(&pair, 0, 0, 5000), DLOCK_OK);
-    assert_int_equal(steps("del"), 0);
-    assert_int_equal(lock_pair_take(&pair, 1, 150, 50), DLOCK_TIMEOUT);
-    assert_int_equal(lock_rig_ask("PTTL k"), -1);
-    lock_pair_close(&pair);
-
-    lock_rig_end_lease();
-    pair = lock_pair_open("setnx-finally");
-    assert_int_equal(lock_pair_take(&pair, 0, 0, 5000), DLOCK_OK);
-    assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
-    assert_int_equal(steps("del"), 1);
-    assert_int_equal(lock_pair_take(&pair, 1, 0, 5000), DLOCK_OK);
-}
-
 /* 05: the `finally` of somebody who never had it ------------------------------ */
-
-/* Whether a loser's try leaves the winner alone. WAIT_MS: how he tries. */
-static bool winner_is_safe(const char *strategy, unsigned wait_ms)
-{
-    bool safe;
-    struct lock_pair pair = lock_pair_open(strategy);
-
-    assert_int_equal(lock_pair_take(&pair, 0, 0, 5000), DLOCK_OK);
-    assert_int_equal(lock_pair_take(&pair, 1, wait_ms, 5000),
-                     wait_ms > 0 ? DLOCK_TIMEOUT : DLOCK_BUSY);
-    /* The winner is still inside: is there room for a second one? */
-    safe = lock_pair_take(&pair, 1, 0, 5000) == DLOCK_BUSY;
-    lock_pair_close(&pair);
-    (void)lock_rig_ask("DEL k");
-    return safe;
-}
-
-static void test_05_the_losers_finally(NO_STATE)
-{
-    assert_true(winner_is_safe("setnx", 0));
-    assert_false(winner_is_safe("setnx-finally", 0));
-    assert_false(winner_is_safe("setnx-finally", 20));
-    assert_true(winner_is_safe("setnx-expire", 0));
-    assert_true(winner_is_safe("setnx-expire", 20));
-}
 
 /* A waiter's looks are no failed acquires: the `finally` comes at the end. */
 static void test_05_waiting_is_not_losing(NO_STATE)
@@ -79,60 +30,7 @@ static void test_05_waiting_is_not_losing(NO_STATE)
     assert_int_equal(steps("del"), 1);
 }
 
-/* 06: the holder crashes ------------------------------------------------------ */
-
-/* Whether somebody gets in after the holder has died, within lease and more. */
-static bool outlives_crash(const char *strategy)
-{
-    bool got_in;
-    struct lock_pair pair = lock_pair_open(strategy);
-
-    assert_int_equal(lock_pair_take(&pair, 0, 0, 60), DLOCK_OK);
-    lock_pair_die(&pair, 0);
-    got_in = lock_pair_take(&pair, 1, 300, 60) == DLOCK_OK;
-    lock_pair_close(&pair);
-    (void)lock_rig_ask("DEL k");
-    return got_in;
-}
-
-static void test_06_the_crash(NO_STATE)
-{
-    assert_false(outlives_crash("setnx"));
-    assert_false(outlives_crash("setnx-finally"));
-    assert_true(outlives_crash("setnx-expire"));
-    assert_true(outlives_crash("set-nx-px"));
-}
-
 /* 07: between SETNX and EXPIRE ------------------------------------------------ */
-
-/* Dies around STEP of its acquire; whether the lock comes free again. */
-static bool outlives_half_a_take(const char *strategy, const char *step,
-                                 enum dlock_phase phase)
-{
-    bool got_in;
-    struct lock_pair pair = lock_pair_open(strategy);
-
-    step_log_fail(&rig.log, step, phase, 1);
-    assert_int_equal(lock_pair_take(&pair, 0, 0, 60), DLOCK_UNKNOWN);
-    assert_true(lock_rig_is_held());
-    lock_pair_die(&pair, 0);
-    got_in = lock_pair_take(&pair, 1, 300, 60) == DLOCK_OK;
-    lock_pair_close(&pair);
-    (void)lock_rig_ask("DEL k");
-    return got_in;
-}
-
-static void test_07_between_two_commands(NO_STATE)
-{
-    const char *two = "setnx-expire";
-
-    assert_false(outlives_half_a_take(two, "setnx", DLOCK_AFTER));
-    assert_false(outlives_half_a_take(two, "pexpire", DLOCK_BEFORE));
-    assert_true(outlives_half_a_take(two, "pexpire", DLOCK_AFTER));
-    assert_true(
-        outlives_half_a_take("setnx-expire-lua", "eval-take", DLOCK_AFTER));
-    assert_true(outlives_half_a_take("set-nx-px", "set", DLOCK_AFTER));
-}
 
 /* Left alone, both of them do set the lease that was asked for. */
 static void test_07_lease_is_set(NO_STATE)
@@ -153,36 +51,6 @@ static void test_07_lease_is_set(NO_STATE)
 }
 
 /* 10: the same number in two processes ---------------------------------------- */
-
-/* A's lease ends, B takes it, A gives back: does B still have it? */
-static bool b_is_safe(const char *strategy, bool same_process)
-{
-    struct lock_pair pair = lock_pair_open(strategy);
-    bool safe;
-
-    if (same_process) {
-        dlock_session_close(pair.session[1]);
-        pair.session[1] = lock_rig_session(pair.client[0]);
-    }
-    assert_int_equal(lock_pair_take(&pair, 0, 0, 5000), DLOCK_OK);
-    lock_rig_end_lease();
-    assert_int_equal(lock_pair_take(&pair, 1, 0, 5000), DLOCK_OK);
-    safe = lock_pair_give(&pair, 0) == DLOCK_LOST;
-    assert_int_equal(lock_rig_is_held(), safe);
-    lock_pair_die(&pair, 1);
-    lock_pair_close(&pair);
-    (void)lock_rig_ask("DEL k");
-    return safe;
-}
-
-static void test_10_same_name_in_two_houses(NO_STATE)
-{
-    assert_false(b_is_safe("set-nx-px", true));
-    assert_true(b_is_safe("token-thread", true));
-    assert_false(b_is_safe("token-thread", false));
-    assert_true(b_is_safe("token", true));
-    assert_true(b_is_safe("token", false));
-}
 
 /* A token tells on the way what the key says: a number, or 128 random bits. */
 static void test_10_what_is_in_the_lock(NO_STATE)
@@ -254,13 +122,8 @@ static void test_what_has_no_lease_has_no_end(NO_STATE)
 }
 
 static const struct CMUnitTest tests[] = {
-    LOCK_TEST(test_04_the_exception),
-    LOCK_TEST(test_05_the_losers_finally),
     LOCK_TEST(test_05_waiting_is_not_losing),
-    LOCK_TEST(test_06_the_crash),
-    LOCK_TEST(test_07_between_two_commands),
     LOCK_TEST(test_07_lease_is_set),
-    LOCK_TEST(test_10_same_name_in_two_houses),
     LOCK_TEST(test_10_what_is_in_the_lock),
     LOCK_TEST(test_11_extend_looks_first),
     LOCK_TEST(test_lost_reply_is_not_sent_again),

@@ -3,7 +3,7 @@
  * shared/locks.md: each was a real bug in a widely used library. Where the test
  * of each one is:
  *
- *    1  release of someone else's lock;         here, and ladder: test_10
+ *    1  release of someone else's lock;         here, and test_stage.c: stories
  *       success reported on an expired lock
  *    2  a re-sent release throws at its owner   here (03), redisson:
  *                                               unknown_release_once_more

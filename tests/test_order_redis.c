@@ -49,17 +49,6 @@ static void redis_hangs(void **state)
     expect_sells_again(rig);
 }
 
-static void redis_is_killed_and_restarted(void **state)
-{
-    struct order_rig *rig = *state;
-
-    order_rig_expect(rig, 1, 1, "", ORDER_PLACED);
-    redis_server_kill(order_rig_redis());
-    expect_not_now(rig);
-    redis_server_restart(order_rig_redis());
-    expect_sells_again(rig);
-}
-
 /* Many buy all the time, and meanwhile everything is forgotten several times. */
 struct sale {
     struct order_rig *rig;
@@ -177,7 +166,6 @@ static void a_known_key_when_redis_is_away(void **state)
 
 static const struct CMUnitTest tests[] = {
     TEST(redis_hangs),
-    TEST(redis_is_killed_and_restarted),
     ORDER_RIG_TEST(redis_forgets_all, .stock = {100000000}),
     ORDER_RIG_TEST(redis_forgets_all, .stock = {100000000}, .segments = {8}),
     TEST(a_known_key_when_all_is_sold),

@@ -103,37 +103,10 @@ static void paths_find_their_handler(NO_STATE)
     }
 }
 
-static void other_paths_are_not_found(NO_STATE)
-{
-    static const char *const bad[] = {"/nope",
-                                      "/api",
-                                      "/api/orders/",
-                                      "/api/orders/1/",
-                                      "/livez/",
-                                      "//",
-                                      "/api/products//restock",
-                                      "/api/products/1/restock/",
-                                      "/API/orders",
-                                      "",
-                                      "/api/products/1/restocks"};
-    const struct route *last = row_of("GET", "/nope");
-    char longest[128] = "/api/orders/";
-
-    assert_null(last->method);
-    for (size_t i = 0; i < COUNT_OF(bad); i++)
-        assert_ptr_equal(row_of("GET", bad[i]), last);
-    memset(longest + strlen(longest), 'x', REQUEST_PARAM_BYTES_MAX);
-    assert_ptr_not_equal(row_of("GET", longest), last);
-    longest[strlen(longest)] = 'x';
-    assert_ptr_equal(row_of("GET", longest), last);
-    assert_ptr_equal(row_of("OPTIONS", "/nope"), last);
-}
-
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(targets_are_split_and_decoded),
     cmocka_unit_test(queries_are_decoded),
     cmocka_unit_test(paths_find_their_handler),
-    cmocka_unit_test(other_paths_are_not_found),
 };
 
 TEST_MAIN(tests)

@@ -12,37 +12,27 @@
  * What is killed between two statements of the store, also of a cancel or a
  * resize: test_store_crash.c.
  */
-#include <semaphore.h>
 #include <signal.h>
-#include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "server/base/app.h"
-#include "server/base/config.h"
-#include "server/base/metrics.h"
-#include "server/order/dispatcher.h"
-#include "server/order/hints.h"
-#include "tests/support/redis_server.h"
+#include "tests/support/order_rig.h"
 #include "tests/support/store_rig.h"
 
 #define UNITS     24
 #define SEGMENTS  4
 #define LEASE_MS  60 /* that a dead holder leaves behind */
-#define WAIT_MS   5000
 #define STEPS_MAX 200
 
 struct deed {
-    enum config_orders orders;
+    bool one_by_one;
     bool by_kill; /* or the step fails */
     int64_t quantity;
     int64_t dry; /* segments that are sold out before */
 };
 
-static struct redis_server *redis;
 static struct temp_dir dir;
 
 /* ---- what goes wrong ------------------------------------------------------- */
@@ -60,80 +50,21 @@ static bool goes_wrong(void)
     return true;
 }
 
-static enum store_verdict on_store(void *ctx, const struct store_step *step)
+/* An instance is opened, at whose N-th step from now on something goes wrong (-1: at
+ * none), and the deed is ordered. */
+static struct rig_order *buy(const struct deed *deed, int n)
 {
-    (void)ctx, (void)step;
-    return goes_wrong() ? STORE_FAIL : STORE_GO;
-}
+    struct order_rig *rig = order_rig_open(
+        &(struct order_rig_options){.db_url = dir.url,
+                                    .one_by_one = deed->one_by_one,
+                                    .lock_lease_ms = LEASE_MS,
+                                    .goes_wrong = goes_wrong});
+    struct rig_order *order;
 
-static enum dlock_verdict on_lock(void *ctx, const struct dlock_step *step)
-{
-    (void)ctx, (void)step;
-    return goes_wrong() ? DLOCK_FAIL : DLOCK_GO;
-}
-
-/* ---- one life -------------------------------------------------------------- */
-
-struct life {
-    struct config config;
-    struct app app;
-    struct order order;
-    sem_t answered;
-};
-
-static void begin(struct life *life, const struct deed *deed)
-{
-    const struct store_options store = {.url = dir.url, .on_step = on_store};
-    const struct dlock_options locks = {.strategy = "fenced",
-                                        .url = redis_server_url(redis),
-                                        .on_step = on_lock};
-    struct app *app = &life->app;
-
-    *life = (struct life){.config = {.lock = "fenced",
-                                     .orders = deed->orders,
-                                     .workers = 2,
-                                     .queue_max = 10,
-                                     .lock_wait_ms = WAIT_MS,
-                                     .lock_lease_ms = LEASE_MS,
-                                     .request_deadline_ms = 60000}};
-    sem_init(&life->answered, 0, 0);
-    app->config = &life->config;
-    app->metrics = metrics_new();
-    assert_int_equal(store_open(&store, &app->store, NULL), STORE_OK);
-    assert_int_equal(dlock_open(&locks, &app->locks, NULL), DLOCK_OK);
-    app->workers = tasks_open(app, "worker", 2);
-    app->hints = hints_open(app, redis_server_url(redis));
-    app->dispatcher = dispatcher_open(app);
-    assert_non_null(app->dispatcher);
-}
-
-static void end(struct life *life)
-{
-    dispatcher_close(life->app.dispatcher);
-    hints_close(life->app.hints);
-    tasks_close(life->app.workers);
-    dlock_close(life->app.locks);
-    store_close(life->app.store);
-    metrics_free(life->app.metrics);
-    sem_destroy(&life->answered);
-}
-
-static void is_answered(struct order *order)
-{
-    sem_post(&((struct life *)order->owner)->answered);
-}
-
-static enum order_outcome buy(struct life *life, const struct deed *deed)
-{
-    life->order = (struct order){.record = {.product_id = 1,
-                                            .user_id = 1,
-                                            .quantity = deed->quantity,
-                                            .key = "deed"},
-                                 .done = is_answered,
-                                 .owner = life};
-    dispatcher_submit(life->app.dispatcher, &life->order);
-    sem_wait(&life->answered);
-    return life->order.outcome;
+    atomic_store(&to_go, n);
+    order = order_rig_submit(rig, 1, 1, deed->quantity, "deed");
+    order_rig_await(rig, order);
+    return order;
 }
 
 /* ---- from life to life ----------------------------------------------------- */
@@ -144,12 +75,11 @@ static struct {
     char id[STORE_ID_BYTES_MAX + 1];
 } * heard;
 
-static void hear(const struct life *life)
+static void hear(const struct rig_order *order)
 {
-    memcpy(heard->id, life->order.record.id, sizeof(heard->id));
-    heard->is_yes = life->order.outcome == ORDER_PLACED;
-    heard->is_nothing =
-        strstr(life->order.detail, "nothing was ordered") != NULL;
+    memcpy(heard->id, order->id, sizeof(heard->id));
+    heard->is_yes = order->outcome == ORDER_PLACED;
+    heard->is_nothing = strstr(order->detail, "nothing was ordered") != NULL;
 }
 
 static void prepare(const struct deed *deed)
@@ -166,16 +96,17 @@ static void prepare(const struct deed *deed)
     store_rig_close(&rig);
 }
 
+static void close_instance(void)
+{
+    if (order_rig_teardown(NULL) != 0)
+        server_proc_die("test_segment_steps", "it was not answered once");
+}
+
 /* Something goes wrong at the N-th step. False: there are not so many. */
 static bool live(const struct deed *deed, int n)
 {
-    struct life life;
-
-    begin(&life, deed);
-    atomic_store(&to_go, n);
-    (void)buy(&life, deed);
-    hear(&life);
-    end(&life);
+    hear(buy(deed, n));
+    close_instance();
     return atomic_exchange(&to_go, -1) < 0;
 }
 
@@ -190,7 +121,8 @@ static bool die(const struct deed *deed, int n)
     if (child == 0)
         _exit(live(deed, n));
     assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFSIGNALED(status) || WEXITSTATUS(status) == 0);
+    assert_int_equal(WIFSIGNALED(status) ? WTERMSIG(status) : status,
+                     WIFSIGNALED(status) ? SIGKILL : 0);
     return WIFSIGNALED(status);
 }
 
@@ -206,20 +138,18 @@ static void expect_sold(int64_t units, int n)
 /* Asks again. A lock whose reply was lost is in the way for as long as its lease. */
 static void ask_again(const struct deed *deed, int n)
 {
-    enum order_outcome outcome;
-    struct life life;
+    const struct rig_order *order = buy(deed, -1);
+    enum order_outcome outcome = order->outcome;
 
-    begin(&life, deed);
-    outcome = buy(&life, deed);
     if (outcome != ORDER_REPLAYED && (outcome != ORDER_PLACED || heard->is_yes))
         fail_msg("step %d: %s, %s", n, order_outcome_slug(outcome),
-                 life.order.detail);
+                 order->detail);
     if (outcome == ORDER_REPLAYED && heard->is_nothing)
         fail_msg("step %d: nothing was ordered, but it was", n);
     if (heard->is_yes)
-        assert_string_equal(life.order.record.id, heard->id);
+        assert_string_equal(order->id, heard->id);
     expect_sold(deed->quantity + deed->dry * UNITS / SEGMENTS, n);
-    end(&life);
+    close_instance();
 }
 
 static void at_each_step(void **state)
@@ -239,32 +169,25 @@ static void at_each_step(void **state)
     assert_in_range(n, 9, STEPS_MAX - 1); /* the lock, the store, the commit */
 }
 
-static int set_up(NO_STATE)
+static int set_up(void **state)
 {
     (void)signal(SIGPIPE, SIG_IGN);
-    redis = redis_server_start();
     heard = mmap(NULL, sizeof(*heard), PROT_READ | PROT_WRITE,
                  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    return heard == MAP_FAILED;
-}
-
-static int tear_down(NO_STATE)
-{
-    redis_server_stop(redis);
-    return 0;
+    return heard == MAP_FAILED || order_rig_group_setup(state);
 }
 
 #define DEED(name, ...)                                                        \
     CASE_TEST(name, at_each_step, &((struct deed){__VA_ARGS__}))
 #define DEEDS(name, ...)                                                       \
-    DEED(name ", batched, kill", ORDERS_BATCHED, true, __VA_ARGS__),           \
-        DEED(name ", batched, fail", ORDERS_BATCHED, false, __VA_ARGS__),      \
-        DEED(name ", one by one, kill", ORDERS_ONE_BY_ONE, true, __VA_ARGS__), \
-        DEED(name ", one by one, fail", ORDERS_ONE_BY_ONE, false, __VA_ARGS__)
+    DEED(name ", batched, kill", false, true, __VA_ARGS__),                    \
+        DEED(name ", batched, fail", false, false, __VA_ARGS__),               \
+        DEED(name ", one by one, kill", true, true, __VA_ARGS__),              \
+        DEED(name ", one by one, fail", true, false, __VA_ARGS__)
 
 static const struct CMUnitTest tests[] = {
     DEEDS("gather", 10, 0),
     DEEDS("probe", 1, SEGMENTS - 1),
 };
 
-TEST_MAIN_WITHIN(tests, set_up, tear_down)
+TEST_MAIN_WITHIN(tests, set_up, order_rig_group_teardown)

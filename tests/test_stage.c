@@ -6,12 +6,6 @@
  * STAGE_TIMES how often each; with STAGE_LOCK, only these, of that lock.
  * tests/full/stage.t asks for many.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <inttypes.h>
 #include <pty.h>
 #include <stdio.h>
@@ -19,34 +13,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "server/lab/expected.h"
 #include "server/lab/picture/draw.h"
-
-/* All that the stage plays. */
-static const char *const locks[] = {"none",
-                                    "process",
-                                    "mkdir",
-                                    "setnx",
-                                    "setnx-finally",
-                                    "setnx-expire",
-                                    "setnx-expire-lua",
-                                    "set-nx-px",
-                                    "token-thread",
-                                    "token",
-                                    "token-lua",
-                                    "guard-thread",
-                                    "watchdog",
-                                    "reentrant-local",
-                                    "reentrant-broken",
-                                    "reentrant",
-                                    "spin",
-                                    "redisson",
-                                    "fair",
-                                    "multi",
-                                    "redlock",
-                                    "fenced",
-                                    "fenced-late"};
-
-#define LOCKS_N (sizeof(locks) / sizeof(locks[0]))
+#include "tests/support/unit_test.h"
 
 enum { RECORD_BYTES_MAX = 64 << 10, RANDOM_MOVES_MAX = 24 };
 
@@ -166,7 +135,7 @@ static void assert_same_again(struct stage *stage,
 }
 
 /* The same of instances that sell in batches. STAGE_LOCK=batched: only them. */
-static void test_batches_are_the_same(void **state)
+static void test_batches_are_the_same(NO_STATE)
 {
     unsigned long schedules = from_environment("STAGE_SCHEDULES", 5);
     const char *only = getenv("STAGE_LOCK");
@@ -174,7 +143,6 @@ static void test_batches_are_the_same(void **state)
     struct stage_scene scene = STAGE_SCENE("fenced");
     struct stage *stage;
 
-    (void)state;
     if (only && strcmp(only, "batched") != 0)
         return;
     scene.deduct = DEDUCT_GUARDED;
@@ -186,22 +154,22 @@ static void test_batches_are_the_same(void **state)
     stage_close(stage);
 }
 
-static void test_same_every_time(void **state)
+static void test_same_every_time(NO_STATE)
 {
     unsigned long schedules = from_environment("STAGE_SCHEDULES", 5);
     const char *only = getenv("STAGE_LOCK");
     struct stage_move moves[RANDOM_MOVES_MAX];
+    const struct dlock_strategy_info *info;
 
-    (void)state;
-    for (size_t i = 0; i < LOCKS_N; i++) {
+    for (size_t i = 0; (info = dlock_strategy_info(i)) != NULL; i++) {
         struct stage *stage;
 
-        if (only && strcmp(only, locks[i]) != 0)
+        /* The search's faults are known of all that the stage plays. */
+        if (!expected_of(info->name)->faults ||
+            (only && strcmp(only, info->name) != 0))
             continue;
-        stage = open_lock(locks[i], i % 2 ? DEDUCT_NAIVE : DEDUCT_GUARDED);
-
-        print_message("%s\n", locks[i]);
-
+        stage = open_lock(info->name, i % 2 ? DEDUCT_NAIVE : DEDUCT_GUARDED);
+        print_message("%s\n", info->name);
         for (unsigned long j = 0; j < schedules; j++)
             assert_same_again(stage, moves,
                               play_random(stage, 1000 * i + j, moves));
@@ -272,10 +240,9 @@ static void play(struct stage *stage, const char *schedule)
         move(stage, moves[i]);
 }
 
-static void test_stories(void **state)
+static void test_stories(NO_STATE)
 {
-    (void)state;
-    for (size_t i = 0; i < sizeof(stories) / sizeof(stories[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(stories); i++) {
         const struct story *story = &stories[i];
         struct stage_scene scene = STAGE_SCENE(story->lock);
         struct stage *stage;
@@ -326,10 +293,9 @@ static const struct judged {
     {"token-lua", 1, 1, "a a a a!", BIT(STAGE_LEDGER), 0, STAGE_LEDGER, 4, 0},
 };
 
-static void test_verdicts(void **state)
+static void test_verdicts(NO_STATE)
 {
-    (void)state;
-    for (size_t i = 0; i < sizeof(judged) / sizeof(judged[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(judged); i++) {
         const struct judged *one = &judged[i];
         struct stage_scene scene = STAGE_SCENE(one->lock);
         struct stage_move moves[STAGE_MOVES_MAX];
@@ -382,10 +348,9 @@ static const struct marked {
      "nothing to release: Redis had forgotten it", 2, 7},
 };
 
-static void test_marks(void **state)
+static void test_marks(NO_STATE)
 {
-    (void)state;
-    for (size_t i = 0; i < sizeof(marked) / sizeof(marked[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(marked); i++) {
         const struct marked *one = &marked[i];
         struct stage_scene scene = STAGE_SCENE(one->lock);
         struct stage_move moves[STAGE_MOVES_MAX];
@@ -417,7 +382,7 @@ static void test_marks(void **state)
 }
 
 /* A mark is red on a terminal, and no line ends between it and its arrow. */
-static void test_marks_are_red(void **state)
+static void test_marks_are_red(NO_STATE)
 {
     const struct stage_step step = {.name = "del",
                                     .sent = "DEL lock:{1:0}",
@@ -426,7 +391,6 @@ static void test_marks_are_red(void **state)
     char text[500] = "";
     FILE *out;
 
-    (void)state;
     for (unsigned look = 0; look <= DRAW_COLOUR; look++) {
         out = fmemopen(text, sizeof(text), "w");
         assert_non_null(out);
@@ -439,7 +403,7 @@ static void test_marks_are_red(void **state)
 }
 
 /* As wide as the terminal; what is none has 80 columns. */
-static void test_width_is_the_terminals(void **state)
+static void test_width_is_the_terminals(NO_STATE)
 {
     const struct stage_step step = {.actor = 1,
                                     .reply = "a text that is wider than one "
@@ -449,7 +413,6 @@ static void test_width_is_the_terminals(void **state)
     int terminal, end;
     FILE *out;
 
-    (void)state;
     assert_int_equal(openpty(&terminal, &end, NULL, NULL, &size), 0);
     out = fdopen(end, "w");
     assert_int_equal(draw_columns(out), 200);
@@ -465,14 +428,13 @@ static void test_width_is_the_terminals(void **state)
 
 /* ---- moves -------------------------------------------------------------- */
 
-static void test_moves_are_checked(void **state)
+static void test_moves_are_checked(NO_STATE)
 {
     struct stage *stage = open_lock("setnx", DEDUCT_NAIVE);
     struct stage_move moves[STAGE_MOVES_MAX];
     char error[300];
     size_t n;
 
-    (void)state;
     assert_int_equal(stage_parse("a x", moves, error, sizeof(error)), -1);
     assert_non_null(strstr(error, "'x' is not a move"));
     assert_int_equal(stage_parse("ab!L a^ ^", moves, error, sizeof(error)), 5);
@@ -491,12 +453,11 @@ static void test_moves_are_checked(void **state)
 }
 
 /* What is held up is not lost: the actor does not know, and then it arrives. */
-static void test_held_up_arrives(void **state)
+static void test_held_up_arrives(NO_STATE)
 {
     static struct stage_view view;
     struct stage *stage = open_lock("setnx", DEDUCT_NAIVE);
 
-    (void)state;
     play(stage, "a^");
     stage_look(stage, &view);
     assert_int_equal(view.late_n, 1);
@@ -510,12 +471,11 @@ static void test_held_up_arrives(void **state)
 }
 
 /* The lease ends on the server as well as for those who count on it. */
-static void test_time_is_one(void **state)
+static void test_time_is_one(NO_STATE)
 {
     static struct stage_view view;
     struct stage *stage = open_lock("redisson", DEDUCT_NAIVE);
 
-    (void)state;
     play(stage, "a aw");
     stage_look(stage, &view);
     assert_int_equal(view.locks[0].ttl_ms, 10000); /* renewed */

@@ -2,16 +2,11 @@
  * The files of experiments that are built in: each is there in both languages, and has
  * a number and a name of its own. tests/e2e/lab-file.t has what any file can have wrong.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <string.h>
 
 #include "server/lab/experiments/experiment.h"
 #include "server/lab/load/load.h"
+#include "tests/support/unit_test.h"
 
 #define TEXT "title t\nsymptom s\nsee s\nwhy w\nfix f\n"
 #define FILE_OF(kind, chinese, plays)                                          \
@@ -26,19 +21,18 @@ static bool read_ours(const char *name, const char *content,
     return experiment_read(name, strdup(content), true, experiment, error, 200);
 }
 
-static void all_are_read(void **state)
+static void all_are_read(NO_STATE)
 {
     const struct experiment *one = NULL;
     size_t n = 0;
 
-    (void)state;
     for (; (one = experiment_at(n)) != NULL; n++)
         for (int i = 0; i < EXPERIMENT_LANGUAGES_N; i++)
             assert_non_null(one->text[i].title);
     assert_true(n > 50);
 }
 
-static void what_is_wrong_is_told_with_its_line(void **state)
+static void what_is_wrong_is_told_with_its_line(NO_STATE)
 {
     static const struct {
         const char *content, *error;
@@ -66,8 +60,7 @@ static void what_is_wrong_is_told_with_its_line(void **state)
          "08-a.txt:19: sold takes 0 to 1000000"},
     };
 
-    (void)state;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct experiment experiment;
         char error[200] = "";
 
@@ -77,14 +70,13 @@ static void what_is_wrong_is_told_with_its_line(void **state)
     }
 }
 
-static void two_of_one_number_or_name_are_refused(void **state)
+static void two_of_one_number_or_name_are_refused(NO_STATE)
 {
     static const char *const names[][2] = {{"08-a.txt", "08-b.txt"},
                                            {"08-a.txt", "09-a.txt"}};
     struct experiment two[2];
     char error[200] = "";
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         for (size_t j = 0; j < 2; j++)
             assert_true(read_ours(names[i][j], FILE_OF("", CHINESE, BUG),
@@ -96,7 +88,7 @@ static void two_of_one_number_or_name_are_refused(void **state)
     }
 }
 
-static void a_play_has_what_the_one_before_it_has(void **state)
+static void a_play_has_what_the_one_before_it_has(NO_STATE)
 {
     static const char content[] =
         "family f\nkind load\n[en]\n" TEXT "rest r\n" CHINESE "rest r\n" LOAD
@@ -107,7 +99,6 @@ static void a_play_has_what_the_one_before_it_has(void **state)
     const struct experiment_play *plays = experiment.plays;
     char error[200] = "";
 
-    (void)state;
     assert_true(read_ours("08w-a-b.txt", content, &experiment, error));
     assert_string_equal(experiment.id, "08w");
     assert_string_equal(experiment.name, "a-b");
@@ -125,14 +116,11 @@ static void a_play_has_what_the_one_before_it_has(void **state)
     experiment_release(&experiment);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_are_read),
-        cmocka_unit_test(what_is_wrong_is_told_with_its_line),
-        cmocka_unit_test(two_of_one_number_or_name_are_refused),
-        cmocka_unit_test(a_play_has_what_the_one_before_it_has),
-    };
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(all_are_read),
+    cmocka_unit_test(what_is_wrong_is_told_with_its_line),
+    cmocka_unit_test(two_of_one_number_or_name_are_refused),
+    cmocka_unit_test(a_play_has_what_the_one_before_it_has),
+};
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(tests)

@@ -3,18 +3,13 @@
  * one process. The stories are kept as strings: what one version tells, the next
  * one tells as well.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "server/lab/programs/program.h"
+#include "tests/support/unit_test.h"
 
 #define BIT(fault) (1u << (fault))
 
@@ -67,73 +62,48 @@ static const struct story {
     const char *what;
     struct stage_scene scene; /* 0 = two buyers, one unit, a wait of 30 s */
     const char *schedule;
-    unsigned faults;
-    int stock, orders;
-    bool over;
+    struct end {
+        unsigned faults;
+        int stock, orders;
+        bool over;
+    } end;
 } stories[] = {
     {"in one process a mutex is enough",
      {.lock = "process", .deduct = DEDUCT_NAIVE, .one_process = true},
      "a b a a b",
-     0,
-     0,
-     1,
-     true},
+     {0, 0, 1, true}},
     {"in two it is not",
      {.lock = "process", .deduct = DEDUCT_NAIVE},
      "a b a a b b",
-     BIT(STAGE_OVERSOLD) | BIT(STAGE_TWO_INSIDE),
-     0,
-     2,
-     true},
+     {BIT(STAGE_OVERSOLD) | BIT(STAGE_TWO_INSIDE), 0, 2, true}},
     {"a number of this process's is enough in it",
      {.lock = "token-thread", .deduct = DEDUCT_NAIVE, .one_process = true},
      "a a a a L b a",
-     0,
-     0,
-     1,
-     false},
+     {0, 0, 1, false}},
     {"and is another's number in the next process",
      {.lock = "token-thread", .deduct = DEDUCT_NAIVE},
      "a a a a a L b a",
-     BIT(STAGE_FOREIGN),
-     0,
-     1,
-     false},
+     {BIT(STAGE_FOREIGN), 0, 1, false}},
     {"who dies takes those of its process along",
      {.lock = "set-nx-px", .one_process = true},
      "a a!",
-     0,
-     1,
-     0,
-     true},
+     {0, 1, 0, true}},
     {"who locks twice waits for itself",
      {.lock = "token-lua", A(P("lock-nested")), B(P("lock"))},
      "a a b a+",
-     0,
-     1,
-     0,
-     false},
+     {0, 1, 0, false}},
     {"unless the lock counts",
      {.lock = "reentrant", A(P("lock-nested")), B(P("lock"))},
      "a a a a b b",
-     0,
-     1,
-     0,
-     true},
+     {0, 1, 0, true}},
     {"an error under the lock, and nobody sells any more",
      {.lock = "setnx", A(P("lock-throws"))},
      "a b b+ b",
-     BIT(STAGE_HELD),
-     1,
-     0,
-     true},
+     {BIT(STAGE_HELD), 1, 0, true}},
     {"a finally gives it back",
      {.lock = "setnx-finally", .deduct = DEDUCT_NAIVE, A(P("lock-throws"))},
      "a a b b b b b",
-     0,
-     0,
-     1,
-     true},
+     {0, 0, 1, true}},
     {"the answer of acquire is ignored",
      {.lock = "set-nx-px",
       .wait_ms = 5000,
@@ -141,68 +111,44 @@ static const struct story {
       A(P("order-ignoring")),
       B(P("order-ignoring"))},
      "a a b b+ b b a a b b a",
-     BIT(STAGE_OVERSOLD),
-     0,
-     2,
-     true},
+     {BIT(STAGE_OVERSOLD), 0, 2, true}},
     {"A-B and B-A",
      {.lock = "token-lua",
       .products = 2,
       A(P("lock-both")),
       B(P("lock-both", .product = 2, .other = 1))},
      "a b a b a+",
-     0,
-     2,
-     0,
-     false},
+     {0, 2, 0, false}},
     {"a lock that counts in the session is not lengthened",
      {.lock = "reentrant-local", .deduct = DEDUCT_NAIVE, A(P("order-nested"))},
      "a a L b b a a b b",
-     BIT(STAGE_OVERSOLD),
-     0,
-     2,
-     false},
+     {BIT(STAGE_OVERSOLD), 0, 2, false}},
     {"a thread renews what nobody works under",
      {.lock = "guard-thread", A(P("lock-forgets"))},
      "a b aw aw aw aw",
-     0,
-     1,
-     0,
-     false},
+     {0, 1, 0, false}},
     {"who gives back another lock is renewed no more",
      {.lock = "guard-thread",
       .products = 2,
       .deduct = DEDUCT_NAIVE,
       A(P("order-beside"))},
      "a a a a L b b a a b b",
-     BIT(STAGE_OVERSOLD),
-     1,
-     2,
-     false},
+     {BIT(STAGE_OVERSOLD), 1, 2, false}},
     {"a retry without a key",
      {.lock = "none", .buyers = 1, .stock = 5, A(P("order-again"))},
      "a~ a",
-     BIT(STAGE_TWICE),
-     3,
-     2,
-     true},
+     {BIT(STAGE_TWICE), 3, 2, true}},
     {"and with one",
      {.lock = "none", .buyers = 1, .stock = 5, A(P("order-again", .key = "k"))},
      "a~ a",
-     0,
-     4,
-     1,
-     true},
+     {0, 4, 1, true}},
     {"two orders of one actor",
      {.lock = "none",
       .buyers = 1,
       .stock = 5,
       A(P("order-twice", .quantity = 2))},
      "a a",
-     0,
-     1,
-     2,
-     true},
+     {0, 1, 2, true}},
     {"a user's limit",
      {.lock = "none",
       .stock = 5,
@@ -211,57 +157,37 @@ static const struct story {
       A(.user = 7),
       B(.user = 7)},
      "a b a b a b",
-     BIT(STAGE_LIMIT) | BIT(STAGE_TWO_INSIDE) | BIT(STAGE_LEDGER),
-     4,
-     2,
-     true},
+     {BIT(STAGE_LIMIT) | BIT(STAGE_TWO_INSIDE) | BIT(STAGE_LEDGER), 4, 2,
+      true}},
     {"a cancel returns the units",
      {.lock = "none", A(.key = "k"), B(P("cancel", .key = "k"))},
      "a b",
-     0,
-     1,
-     0,
-     true},
+     {0, 1, 0, true}},
     {"its own order",
      {.lock = "none", .buyers = 1, A(P("order-cancel"))},
      "a a",
-     0,
-     1,
-     0,
-     true},
+     {0, 1, 0, true}},
     {"more units, once for a key",
      {.lock = "none",
       A(P("restock", .key = "k", .quantity = 3)),
       B(P("restock", .key = "k", .quantity = 3))},
      "a b",
-     0,
-     4,
-     0,
-     true},
+     {0, 4, 0, true}},
     {"other segments, and they are dealt out evenly",
      {.lock = "none",
       .stock = 8,
       A(P("resize", .segments = 4)),
       B(P("even-out"))},
      "a b",
-     0,
-     8,
-     0,
-     true},
+     {0, 8, 0, true}},
     {"a replica that lags is promoted: two holders",
      {.lock = "redisson", .deduct = DEDUCT_NAIVE, .replica = true},
      "R a a P b b a a b b",
-     BIT(STAGE_OVERSOLD),
-     0,
-     2,
-     false},
+     {BIT(STAGE_OVERSOLD), 0, 2, false}},
     {"one that does not knows the holder",
      {.lock = "redisson", .deduct = DEDUCT_NAIVE, .replica = true},
      "a a P b a a",
-     0,
-     0,
-     1,
-     false},
+     {0, 0, 1, false}},
     {"a key's order is one, whoever sends it",
      {.lock = "none",
       .stock = 5,
@@ -269,34 +195,22 @@ static const struct story {
       A(.user = 1, .key = "k"),
       B(P("order-twice", .user = 1, .key = "k"))},
      "a b b",
-     0,
-     4,
-     1,
-     true},
+     {0, 4, 1, true}},
     {"two cancels of it return the units once",
      {.lock = "none",
       .deduct = DEDUCT_GUARDED,
       A(P("order-cancel", .key = "k")),
       B(P("cancel", .key = "k"))},
      "a b a",
-     0,
-     1,
-     0,
-     true},
+     {0, 1, 0, true}},
     {"more units under one key, four times",
      {.lock = "none", A(P("restock-twice")), B(P("restock-twice"))},
      "a b a b",
-     0,
-     2,
-     0,
-     true},
+     {0, 2, 0, true}},
     {"a lease made shorter",
      {.lock = "redisson", A(P("lock-extends")), B(P("lock"))},
      "a a L b b a a",
-     0,
-     1,
-     0,
-     true},
+     {0, 1, 0, true}},
     {"batched: the same order at two instances",
      {.lock = "fenced",
       .stock = 3,
@@ -304,54 +218,36 @@ static const struct story {
       A(P("instance-same", .user = 1, .key = "k")),
       B(P("instance-same", .user = 1, .key = "k"))},
      "ai ai a a a a a a a ai a bi bi b b b b b b b bi b",
-     0,
-     2,
-     1,
-     true},
+     {0, 2, 1, true}},
     {"an instance whose lease has ended writes nothing",
      {.lock = "fenced", .stock = 3, .batched = true},
      "ai ai a a bi bi b b L b b b a a b b b b b",
-     0,
-     1,
-     2,
-     false},
+     {0, 1, 2, false}},
     {"an order is paid, and a cancel comes too late",
      {.lock = "none",
       .pay_within_s = 1,
       A(P("order-pay", .key = "k")),
       B(P("cancel", .key = "k"))},
      "a a b",
-     0,
-     0,
-     1,
-     true},
+     {0, 0, 1, true}},
     {"it is cancelled, and the payment comes too late",
      {.lock = "none",
       .pay_within_s = 1,
       A(P("order-pay", .key = "k")),
       B(P("cancel", .key = "k"))},
      "a b a",
-     0,
-     1,
-     0,
-     true},
+     {0, 1, 0, true}},
     {"it is overdue, and its payment comes before the expiry: too late",
      {.lock = "none", .pay_within_s = 1, .buyers = 1, A(P("order-pay"))},
      "a H a",
-     0,
-     1,
-     0,
-     true},
+     {0, 1, 0, true}},
     {"it has expired, another buyer has the unit, and the payment comes",
      {.lock = "none",
       .pay_within_s = 1,
       A(P("order-pay", .key = "k")),
       B(P("order-pay"))},
      "a H ae b a b",
-     0,
-     0,
-     1,
-     true},
+     {0, 0, 1, true}},
     {"its instance has died, and another one gives the unit back, once",
      {.lock = "none",
       .buyers = 3,
@@ -360,17 +256,11 @@ static const struct story {
       B(P("pay", .key = "k")),
       .roles[2] = {P("pay", .key = "k")}},
      "a b c H be ce b c",
-     0,
-     1,
-     0,
-     true},
+     {0, 1, 0, true}},
     {"the answer to a payment is lost, and it is sent once more",
      {.lock = "none", .pay_within_s = 1, .buyers = 1, A(P("order-pay"))},
      "a a~ a",
-     0,
-     0,
-     1,
-     true},
+     {0, 0, 1, true}},
     {"a lock per user keeps a user's limit",
      {.lock = "redisson",
       .limit = 1,
@@ -380,106 +270,67 @@ static const struct story {
       A(.user = 1),
       B(.user = 1)},
      "a b b b a a a a b b b",
-     0,
-     1,
-     1,
-     true},
+     {0, 1, 1, true}},
     {"and not the stock",
      {.lock = "redisson", .lock_per = LOCK_PER_USER, .deduct = DEDUCT_NAIVE},
      "a b a b a b a b a b",
-     BIT(STAGE_OVERSOLD),
-     0,
-     2,
-     true},
+     {BIT(STAGE_OVERSOLD), 0, 2, true}},
     {"a waiter whose time is over is not asleep: it looks, and wakes the next",
      {.lock = "fair", .buyers = 3},
      "c b b b b b+ b L a a c! a a",
-     0,
-     1,
-     0,
-     false},
+     {0, 1, 0, false}},
     {"a question that came late has its place in the queue",
      {.lock = "fair", .buyers = 3},
      "c a^ ^ c~ c b~ a^ ^",
-     0,
-     0,
-     1,
-     false},
+     {0, 0, 1, false}},
     {"a late vote of a minority locks nothing",
      {.lock = "redlock"},
      "a a a^ a a a a^ ^",
-     0,
-     0,
-     1,
-     false},
+     {0, 0, 1, false}},
     {"whoever was not heard of for a heartbeat queues up anew",
      {.lock = "fair", .buyers = 3},
      "b b a a a c c c c c+ c c+ c c+ b a c",
-     0,
-     0,
-     1,
-     false},
+     {0, 0, 1, false}},
     {"or keeps its place, because the server heard of nobody",
      {.lock = "fair", .buyers = 3},
      "b a bw b- c~ a a a a+ b a",
-     0,
-     1,
-     0,
-     false},
+     {0, 1, 0, false}},
     {"a late question of one that has had the lock is a heartbeat's delay",
      {.lock = "fair", .buyers = 3},
      "b^ a^ a a L ^ ^ b b a b b b",
-     0,
-     0,
-     1,
-     false},
+     {0, 0, 1, false}},
     {"a pause of a moment after a split vote is no sleep",
      {.lock = "multi", .deduct = DEDUCT_NAIVE},
      "a a a a~ b a b b b b a b",
-     0,
-     0,
-     0,
-     false},
+     {0, 0, 0, false}},
     {"a waiter of several servers looks by itself, because an undo wakes "
      "nobody",
      {.lock = "multi", .wait_ms = 1000},
      "a~ L a b b b b a",
-     0,
-     1,
-     0,
-     false},
+     {0, 1, 0, false}},
     {"what is late after a loss of all data is the loss's",
      {.lock = "fenced"},
      "a a^ a a a F ^",
-     0,
-     0,
-     1,
-     false},
+     {0, 0, 1, false}},
     {"and so are holds that it leaves",
      {.lock = "fenced"},
      "a a a a b b^ b b b F ^",
-     0,
-     0,
-     1,
-     true},
+     {0, 0, 1, true}},
     {"a late question that a release has made void gives no place",
      {.lock = "fair", .buyers = 3},
      "b a^ L a a ^ c",
-     0,
-     1,
-     0,
-     false},
+     {0, 1, 0, false}},
 };
 
-static void test_stories(void **state)
+static void test_stories(NO_STATE)
 {
     static struct stage_view view;
     unsigned wrong = 0;
 
-    (void)state;
-    for (size_t i = 0; i < sizeof(stories) / sizeof(stories[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(stories); i++) {
         const struct story *story = &stories[i];
         struct stage_scene scene = story->scene;
+        const struct end *told = &story->end;
         unsigned faults;
 
         scene.buyers = scene.buyers ? scene.buyers : 2;
@@ -487,20 +338,20 @@ static void test_stories(void **state)
         scene.quantity = 1;
         scene.wait_ms = scene.wait_ms ? scene.wait_ms : 30000;
         faults = play(&scene, story->schedule, &view);
-        if (faults == story->faults && view.stock == story->stock &&
-            view.orders == story->orders && view.over == story->over)
+        if (faults == told->faults && view.stock == told->stock &&
+            view.orders == told->orders && view.over == told->over)
             continue;
         wrong++;
         print_error("%s: faults %x, not %x; stock %" PRId64
                     ", not %d; orders %" PRId64 ", not %d; over: %d\n",
-                    story->what, faults, story->faults, view.stock,
-                    story->stock, view.orders, story->orders, view.over);
+                    story->what, faults, told->faults, view.stock, told->stock,
+                    view.orders, told->orders, view.over);
     }
     assert_int_equal(wrong, 0);
 }
 
 /* A server that has died, and a replica in its place, are back at the start. */
-static void test_promoted_and_back(void **state)
+static void test_promoted_and_back(NO_STATE)
 {
     struct stage_scene scene = STAGE_SCENE("redisson");
     struct stage_move moves[STAGE_MOVES_MAX];
@@ -509,7 +360,6 @@ static void test_promoted_and_back(void **state)
     static struct stage_view view;
     int n = stage_parse("a R b P b", moves, error, sizeof(error));
 
-    (void)state;
     scene.replica = true;
     stage = stage_open(&scene, error, sizeof(error));
     assert_non_null(stage);
@@ -527,12 +377,11 @@ static void test_promoted_and_back(void **state)
     stage_close(stage);
 }
 
-static void test_programs_are_known(void **state)
+static void test_programs_are_known(NO_STATE)
 {
     struct stage_scene scene = STAGE_SCENE("none");
     char error[300] = "";
 
-    (void)state;
     scene.lock_per = LOCK_PER_USER;
     scene.deduct = DEDUCT_GUARDED;
     scene.batched = true;
@@ -552,13 +401,10 @@ static void test_programs_are_known(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stories),
-        cmocka_unit_test(test_promoted_and_back),
-        cmocka_unit_test(test_programs_are_known),
-    };
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_stories),
+    cmocka_unit_test(test_promoted_and_back),
+    cmocka_unit_test(test_programs_are_known),
+};
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(tests)

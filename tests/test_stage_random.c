@@ -2,16 +2,11 @@
  * Random schedules: they find what breaks a lock and nothing in one that holds, the same
  * with the same seed; and what they find is shortened to what breaks it.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <string.h>
 
 #include "lock/dlock.h"
 #include "server/lab/explore/random.h"
+#include "tests/support/unit_test.h"
 
 static const struct search_bounds bounds = {.expiries = 3,
                                             .crashes = 1,
@@ -41,7 +36,7 @@ static void search(const struct stage_scene *scene, uint64_t seed,
         fail_msg("%s: %s", scene->lock, error);
 }
 
-static void test_finds(void **state)
+static void test_finds(NO_STATE)
 {
     const struct stage_scene scene = STAGE_SCENE("set-nx-px");
     static struct search_result once, again;
@@ -49,7 +44,6 @@ static void test_finds(void **state)
     struct stage *stage;
     char error[300];
 
-    (void)state;
     search(&scene, 1, 20000, &once);
     assert_true(found->is_found);
     /* A shortest one has nine. */
@@ -69,12 +63,11 @@ static void test_finds(void **state)
     stage_close(stage);
 }
 
-static void test_finds_nothing(void **state)
+static void test_finds_nothing(NO_STATE)
 {
     struct stage_scene scene = STAGE_SCENE("fenced");
     static struct search_result result;
 
-    (void)state;
     scene.deduct = DEDUCT_GUARDED;
     scene.buyers = 3;
     scene.stock = 2;
@@ -87,14 +80,13 @@ static void test_finds_nothing(void **state)
     assert_true(result.moves_all >= 10 * result.schedules);
 }
 
-static void test_shortens(void **state)
+static void test_shortens(NO_STATE)
 {
     const struct stage_scene scene = STAGE_SCENE("set-nx-px");
     struct search_found found = {.n = 0}, right = {.n = 0};
     char error[300], text[4 * STAGE_MOVES_MAX + 1];
     struct stage *stage = stage_open(&scene, error, sizeof(error));
 
-    (void)state;
     assert_non_null(stage);
     /* Two moves of no use, and switches where none is needed. */
     found.n = (size_t)stage_parse("a a b L b b b a b a b", found.moves, error,
@@ -111,13 +103,10 @@ static void test_shortens(void **state)
     stage_close(stage);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_finds),
-        cmocka_unit_test(test_finds_nothing),
-        cmocka_unit_test(test_shortens),
-    };
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_finds),
+    cmocka_unit_test(test_finds_nothing),
+    cmocka_unit_test(test_shortens),
+};
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(tests)

@@ -149,10 +149,33 @@ static void test_stamp_stops_the_old_holder(void **state)
     assert_int_equal(insert(rig, &b, &new), STORE_OK);
     assert_int_equal(b.fence, 34);
     assert_int_equal(store_stamp(rig->store, &old, NULL), STORE_STALE_FENCE);
-    /* So much does the known wrong way, too, which announces by writing; what it
-     * does not: test_scenario_late_fence.c. */
+    /* So much does the known wrong way, too, which announces by writing. */
     assert_int_equal(update(rig, 1, &late), STORE_STALE_FENCE);
     store_rig_expect_sound(rig);
+}
+
+/* Scenario 13, fencing too late: the old holder writes just before the new one, which
+ * has read the same number. Nobody broke a rule: that is what is wrong with the rule. */
+static void test_compared_at_the_write_it_is_too_late(void **state)
+{
+    struct store_rig *rig = *state;
+    const struct store_fence old = {.name = "lock", .token = 33, .late = true},
+                             new = {.name = "lock", .token = 34, .late = true};
+    struct store_order a = store_rig_ask(1, 1, 1, ""),
+                       b = store_rig_ask(1, 2, 1, "");
+    struct store_audit verdict;
+    int64_t stock;
+
+    put(rig, 1, 0);
+    assert_int_equal(look(rig, &a, &stock), STORE_OK);
+    assert_int_equal(look(rig, &b, &stock), STORE_OK);
+    assert_int_equal(update(rig, 0, &old), STORE_OK);
+    assert_int_equal(insert(rig, &a, &old), STORE_OK);
+    assert_int_equal(update(rig, 0, &new), STORE_OK);
+    assert_int_equal(insert(rig, &b, &new), STORE_OK);
+    verdict = store_rig_audit(rig);
+    assert_int_equal(verdict.oversold, 1);
+    assert_int_equal(verdict.fence_regressions, 0);
 }
 
 /* A token nobody has announced is not taken, be it ever so high. */
@@ -208,6 +231,7 @@ static const struct CMUnitTest tests[] = {
     STORE_RIG_TEST(test_one_segment_of_many),
     STORE_RIG_TEST(test_two_with_one_key_lose_a_unit),
     STORE_RIG_TEST(test_stamp_stops_the_old_holder),
+    STORE_RIG_TEST(test_compared_at_the_write_it_is_too_late),
     STORE_RIG_TEST(test_one_token_of_two_owners),
     STORE_RIG_TEST(test_unannounced_token_is_refused),
 };

@@ -16,6 +16,7 @@ use strict;
 use warnings;
 
 use Cwd qw(abs_path);
+use Encode qw(decode_utf8);
 use File::Basename qw(dirname);
 use File::Spec ();
 use File::Temp ();
@@ -70,9 +71,9 @@ sub tempdir {
     return File::Temp->newdir('stockade-XXXXXX', TMPDIR => 1);
 }
 
-# Runs a stockade command to its end: {out, err, exit}. {stdin}, a file, {env}, {cwd},
-# {seconds}, {wrap} and {binary} are optional; a run that does not end is killed and has
-# exit 'timeout'.
+# Runs a stockade command to its end: {out, err, exit}. {stdin}, a file, or {keys}, a
+# text that it reads there, {env}, {cwd}, {seconds}, {wrap} and {binary} are optional; a
+# run that does not end is killed and has exit 'timeout'.
 sub run {
     my ($args, %with) = @_;
     my $dir   = tempdir();
@@ -80,7 +81,7 @@ sub run {
         command => [@{ $with{wrap} || [] }, $with{binary} || binary(), @$args],
         env     => { $args->[0] && $args->[0] eq 'serve' ? %NOT_SETTINGS : (), %{ $with{env} || {} } },
         cwd     => $with{cwd},
-        stdin   => $with{stdin},
+        stdin   => defined $with{keys} ? write_file("$dir/keys", $with{keys}) : $with{stdin},
         stdout  => "$dir/out",
         stderr  => "$dir/err",
     );
@@ -91,6 +92,20 @@ sub run {
         err  => slurp("$dir/err"),
         exit => defined $exit ? $exit : 'timeout',
     };
+}
+
+# The same as text: (exit status, output, errors).
+sub told {
+    my $run = run(@_);
+    return ($run->{exit}, map { decode_utf8($_) } @{$run}{qw(out err)});
+}
+
+# How many columns of a terminal a text takes: Chinese characters and their punctuation
+# take two each.
+sub columns {
+    my ($text) = @_;
+    my $wide = () = $text =~ /[\x{3000}-\x{303f}\x{3400}-\x{9fff}\x{ff00}-\x{ff60}]/g;
+    return length($text) + $wide;
 }
 
 sub slurp {

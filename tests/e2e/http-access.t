@@ -22,9 +22,11 @@ my @json   = ('Content-Type: application/json', 'Content-Length: 0');
 # ---- Host: a name that was made to point here ------------------------------------
 is ask($server, 'GET /livez', "Host: $_"), 200, "Host: $_"
     for "127.0.0.1:$port", "localhost:$port", "LocalHost:$port", "127.8.9.1:$port", "[::1]:$port", 'localhost',
-    '127.0.0.1:1', 'localhost:9999', "localhost:$port \t ";
+    '127.0.0.1:1', 'localhost:9999', 'localhost:', '[::1]:1', "localhost:$port \t ";
 for my $host ("evil.example:$port", "evil.example", "localhost.evil.example:$port", "127.0.0.1.evil.example:$port",
-    "[::2]:$port", "192.0.2.1:$port", ":$port", '', 'localhost:1@evil.example', "localhost:$port:evil", 'localhost:evil', '[::1]:x')
+    "[::2]:$port", "192.0.2.1:$port", ":$port", '', 'localhost:1@evil.example', "localhost:$port:evil", 'localhost:evil', '[::1]:x',
+    "localhost.:$port", 'localhost:80:80', 'localhost:8o', 'xlocalhost', 'localhostx', '127.1', '0x7f.0.0.1', '128.0.0.1',
+    '::1', '[::1].evil.example', '0000000000000000000000000000000127.0.0.1')
 {
     is ask($server, 'GET /livez', "Host: $host"), 421, "Host: '$host' is misdirected";
     is ask($server, 'POST /api/products/1/warmup', "Host: $host", @json), 421, 'for an admin call as well';

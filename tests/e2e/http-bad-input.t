@@ -214,12 +214,14 @@ problem($_, path_of($_), 400, 'malformed-target') for (
 problem("key=$_", path_of("/api/orders?key=$_"), 400, 'malformed-idempotency-key')
     for '', '%00', 'a%20b', 'a+b', '%', 'a&key=b', 'x' x 129;
 problem($_, path_of($_), 404, 'not-found') for (
-    '/nope', '/livez/', '/livez/x', '//livez', '/api/orders/', '/api/orders/1/2', '/api/products/1/restock/x',
+    '/nope', '/livez/', '/livez/x', '//', '//livez', '/api/orders/', '/api/orders/1/', '/api/orders/1/2', '/api/products//restock',
+    '/api/products/1/restock/', '/api/products/1/restock/x', '/api/products/1/restocks',
     '/API/products', '/index.html', '/api', '/api/orders/' . 'x' x 65,
 );
+problem('OPTIONS /nope', raw("OPTIONS /nope HTTP/1.1\r\n$HOST\r\n"), 404, 'not-found');
 problem($_, path_of($_), 404, 'no-such-product')
     for map { "/api/products/$_" } 0, qw(-1 +1 1x 01 1%20 %201 abc 9007199254740992 99999999999999999999 99999);
-problem($_, path_of($_), 404, 'no-such-order') for '/api/orders/nosuch', '/api/orders/1-0000000000000000',
+problem($_, path_of($_), 404, 'no-such-order') for '/api/orders/nosuch', '/api/orders/1-0000000000000000', '/api/orders/' . 'x' x 64,
     '/api/orders?key=nosuch';
 is path_of('/%6civez')->{status}, 200, 'an escape that need not be one is understood';
 is path_of('/livez?x=%zz')->{status}, 200, 'a query that nobody reads does not matter';

@@ -4,7 +4,7 @@
 use strict;
 use warnings;
 use utf8;
-use Encode qw(decode_utf8 encode_utf8);
+use Encode qw(encode_utf8);
 use FindBin;
 use lib $FindBin::Bin;
 use JSON::PP ();
@@ -16,17 +16,11 @@ binmode $_, ':encoding(UTF-8)' for Test::More->builder->output, Test::More->buil
 Stockade::call_as_typed();
 my $dir = Stockade::tempdir();
 
-sub lab {
-    my $run = Stockade::run(['lab', @_], seconds => 120);
-    return ($run->{exit}, decode_utf8($run->{out}), decode_utf8($run->{err}));
-}
+sub lab { return Stockade::told(['lab', @_], seconds => 120) }
 
 sub file {
     my ($name, $text) = @_;
-    open my $file, '>', "$dir/$name" or die "$name: $!";
-    print {$file} encode_utf8($text);
-    close $file or die "$name: $!";
-    return "$dir/$name";
+    return Stockade::write_file("$dir/$name", encode_utf8($text));
 }
 
 my $OWN = <<'END';

@@ -5,7 +5,6 @@
 use strict;
 use warnings;
 use utf8;
-use Encode qw(decode_utf8);
 use FindBin;
 use lib $FindBin::Bin;
 use IPC::Open3 qw(open3);
@@ -15,8 +14,7 @@ use Test::More;
 
 sub lab {
     my ($args, %with) = @_;
-    my $run = Stockade::run(['lab', 'run', @$args], seconds => 60, %with);
-    return ($run->{exit}, decode_utf8($run->{out}), $run->{err});
+    return Stockade::told(['lab', 'run', @$args], seconds => 60, %with);
 }
 
 # Folders and processes of the laboratory whose process id this is.

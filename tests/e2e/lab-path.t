@@ -5,7 +5,7 @@
 use strict;
 use warnings;
 use utf8;
-use Encode qw(decode_utf8 encode_utf8);
+use Encode qw(encode_utf8);
 use FindBin;
 use JSON::PP ();
 use lib $FindBin::Bin;
@@ -21,25 +21,10 @@ our $state = "$dir/state";
 # Runs `lab path ARGS` with KEYS on its standard input: (exit status, output, errors).
 sub path {
     my ($keys, @args) = @_;
-    open my $file, '>', "$dir/keys" or die "keys: $!";
-    print {$file} $keys;
-    close $file or die "keys: $!";
-    my $run = Stockade::run(
-        ['lab', 'path', @args],
-        stdin   => "$dir/keys",
-        env     => { XDG_STATE_HOME => $state },
-        seconds => 120
-    );
-    return ($run->{exit}, decode_utf8($run->{out}), decode_utf8($run->{err}));
+    return Stockade::told(['lab', 'path', @args], keys => $keys, env => { XDG_STATE_HOME => $state }, seconds => 120);
 }
 
 sub kept { return Stockade::slurp("$state/stockade/path") }
-
-sub columns {
-    my ($text) = @_;
-    my $wide = () = $text =~ /[\x{3000}-\x{303f}\x{3400}-\x{9fff}\x{ff00}-\x{ff60}]/g;
-    return length($text) + $wide;
-}
 
 # What the files say, apart from what the program reads in them.
 my %stops;
@@ -152,10 +137,10 @@ subtest 'in Chinese, within 80 columns' => sub {
     for my $id (sort keys %stops) {
         my ($exit, $out) = path('q', '--zh', $id);
         my $head = $out =~ s/^\S*动作  毫秒.*//msr;
-        is_deeply [grep { columns($_) > 80 } split /\n/, $out], [], "$id: no line is too wide";
+        is_deeply [grep { Stockade::columns($_) > 80 } split /\n/, $out], [], "$id: no line is too wide";
         like $head, qr/^$id .*\n\n书上怎么说\n  .*^这把锁\n.*^弄坏它\n  /ms, "$id: its parts";
         ($exit, $out) = path('q', $id);
-        is_deeply [grep { columns($_) > 80 } split /\n/, $out], [], "$id: nor in English";
+        is_deeply [grep { Stockade::columns($_) > 80 } split /\n/, $out], [], "$id: nor in English";
     }
     my ($exit, $out) = path('qac', '--zh', '3');
     is $exit, 0;
@@ -178,17 +163,13 @@ subtest 'what goes wrong is told' => sub {
     my $help = (path('', '--help'))[1];
     like $help, qr{^\Q$state\E/stockade/path$}m, '--help says where it is kept';
 
-    open my $file, '>', "$state/stockade/path" or die "$state: $!";
-    print {$file} "nonsense\nno-lock broken many mended\n\nleft-behind broken 2 mended\n" . 'x' x 1000;
-    close $file or die "$state: $!";
+    Stockade::write_file("$state/stockade/path", "nonsense\nno-lock broken many mended\n\nleft-behind broken 2 mended\n" . 'x' x 1000);
     my ($status, $out) = path('');
     is_deeply [$out =~ /^\[x\] (\d\d)/mg], ['03'], 'what makes no sense in the file says nothing';
 };
 
 subtest 'where nothing can be kept, it is played all the same' => sub {
-    open my $file, '>', "$dir/file" or die "file: $!";
-    close $file or die "file: $!";
-    $state = "$dir/file";
+    $state = Stockade::write_file("$dir/file", '');
     my ($exit, $out, $err) = path('a1c', '3');
     is $exit, 0, 'solved';
     like $err, qr{lab path: .*/stockade/path: Not a directory}, 'that it is not kept is told';

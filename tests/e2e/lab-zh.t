@@ -31,12 +31,6 @@ for my $play (grep { $_ } map { @{$_}{qw(bug fix rest)} } @experiments) {
     $CODE{$_} = 1 for $play->{scene} =~ /\block ([^,]+),/, @{ $play->{faults} }, @{ $play->{remarks} };
 }
 
-sub columns {
-    my ($text) = @_;
-    my $wide = () = $text =~ /[\x{3000}-\x{303f}\x{3400}-\x{9fff}\x{ff00}-\x{ff60}]/g;
-    return length($text) + $wide;
-}
-
 # Both ways, from the heading to the verdict, without command lines: they end where a
 # line does not end with a backslash.
 sub drawn {
@@ -62,13 +56,13 @@ sub astray {
     $drawn =~ s/^  \S.*\n(?: {10}\S.*\n)*//mg;    # the state
     my ($head, $lines) = $drawn =~ /^(动作  毫秒 .*)\n((?:[^ \n].*\n| {4} *\d.*\n| {11}.*\n)*)/m or return 'no lanes';
     my (@lanes, @astray);
-    push @lanes, columns(substr $head, 0, $-[0]) while $head =~ /[a-d]/g;
+    push @lanes, Stockade::columns(substr $head, 0, $-[0]) while $head =~ /[a-d]/g;
     for my $line (split /\n/, $lines) {
         my ($before, $move) = $line =~ /^( {11,}|(\S*) *\d+ +)/;
-        my ($lane) = grep { $lanes[$_] == columns($before) } 0 .. $#lanes;
+        my ($lane) = grep { $lanes[$_] == Stockade::columns($before) } 0 .. $#lanes;
         my $is_actors = !defined $move || $move =~ /^[a-d]/;
         push @astray, $line
-            if !defined $lane || $is_actors && $lane < $#lanes && columns($line) >= $lanes[$lane + 1];
+            if !defined $lane || $is_actors && $lane < $#lanes && Stockade::columns($line) >= $lanes[$lane + 1];
     }
     return @astray;
 }
@@ -92,7 +86,7 @@ for my $id (@ids) {
     is +(delete $running{$id})->wait(60 * $Stockade::SLOW), 0, "$id: as told" or diag Stockade::slurp("$dir/$id.err");
     my $out = decode_utf8(Stockade::slurp("$dir/$id"));
     unlike $out, qr/\x{fffd}/, 'no character is cut in two';
-    is_deeply [grep { columns($_) > 80 } split /\n/, $out], [], '80 columns';
+    is_deeply [grep { Stockade::columns($_) > 80 } split /\n/, $out], [], '80 columns';
     unlike $out, qr/eval-[a-z-]+：-?[0-9]|[0-9]{16}/, 'scripts answer in words, and tokens are numbered';
     my @ways = drawn($out);
     cmp_ok scalar @ways, '>', 0, 'it is drawn';

@@ -5,7 +5,6 @@
 use strict;
 use warnings;
 use utf8;
-use Encode qw(decode_utf8);
 use FindBin;
 use lib $FindBin::Bin;
 use IPC::Open3 qw(open3);
@@ -18,26 +17,15 @@ binmode $_, ':encoding(UTF-8)' for Test::More->builder->output, Test::More->buil
 Stockade::call_as_typed();
 
 # Exit status, standard output, standard error.
-sub lab {
-    my (@args) = @_;
-    my $run = Stockade::run(['lab', @args], seconds => 120);
-    return ($run->{exit}, decode_utf8($run->{out}), decode_utf8($run->{err}));
-}
+sub lab { return Stockade::told(['lab', @_], seconds => 120) }
 
 sub json_lines {
     return map { JSON::PP->new->decode($_) } split /\n/, $_[0];
 }
 
-# Chinese characters and their punctuation take two columns.
-sub columns {
-    my ($text) = @_;
-    my $wide = () = $text =~ /[\x{3000}-\x{303f}\x{3400}-\x{9fff}\x{ff00}-\x{ff60}]/g;
-    return length($text) + $wide;
-}
-
 sub fits {
     my ($out, $what) = @_;
-    my @wide = grep { columns($_) > 80 } split /\n/, $out;
+    my @wide = grep { Stockade::columns($_) > 80 } split /\n/, $out;
     is_deeply \@wide, [], "$what: 80 columns";
     return;
 }
@@ -53,7 +41,7 @@ is_deeply [grep { $seen{$_} > 1 } keys %seen], [], 'no id and no name is there t
 for my $one (@experiments) {
     my @empty = grep { my $text = $one->{text}{$_}; grep { !length $text->{$_} } qw(title symptom see why fix) } qw(en zh);
     is_deeply \@empty, [], "$one->{id}: all parts of the text, in both languages";
-    my @long = grep { columns($one->{text}{$_}{symptom}) > 44 } qw(en zh);
+    my @long = grep { Stockade::columns($one->{text}{$_}{symptom}) > 44 } qw(en zh);
     is_deeply \@long, [], "$one->{id}: the symptom fits into the list";
     like $one->{text}{zh}{$_}, qr/\p{Han}/, "$one->{id}: $_ is Chinese" for qw(title symptom see why fix);
 }

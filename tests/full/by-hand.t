@@ -5,7 +5,7 @@
 use strict;
 use warnings;
 use utf8;
-use Encode qw(decode_utf8);
+use Encode ();
 use FindBin;
 use JSON::PP ();
 use lib "$FindBin::Bin/../e2e";
@@ -18,11 +18,7 @@ my $dir = Stockade::tempdir();
 # Presses KEYS, one after the other: (exit status, output, errors).
 sub play {
     my ($keys, @command) = @_;
-    open my $file, '>', "$dir/keys" or die "keys: $!";
-    print {$file} $keys;
-    close $file or die "keys: $!";
-    my $run = Stockade::run(\@command, stdin => "$dir/keys", seconds => 120);
-    return ($run->{exit}, decode_utf8($run->{out}), decode_utf8($run->{err}));
+    return Stockade::told(\@command, keys => $keys, seconds => 120);
 }
 
 subtest 'keys make a schedule, which can be played again' => sub {
@@ -84,15 +80,7 @@ subtest 'in Chinese' => sub {
 
 subtest 'a terminal wants no Enter' => sub {
     my $typed = Stockade::binary() . ' replay -i set-nx-px';
-    open my $file, '>', "$dir/keys" or die "keys: $!";
-    print {$file} 'aq';
-    close $file or die "keys: $!";
-    my $run = Stockade::run(
-        ['-qec', $typed, '/dev/null'],
-        binary  => '/usr/bin/script',
-        stdin   => "$dir/keys",
-        seconds => 60
-    );
+    my $run = Stockade::run(['-qec', $typed, '/dev/null'], binary => '/usr/bin/script', keys => 'aq', seconds => 60);
     is $run->{exit}, 0;
     like $run->{out}, qr/set-nx-px 'a'/, 'q ended it';
 };

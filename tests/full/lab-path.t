@@ -32,7 +32,6 @@ my %HOLDS = (
     'belt-and-braces'       => '-',
 );
 
-my $dir   = Stockade::tempdir();
 my @files = map { Stockade::slurp($_) =~ s{\A}{$_\n}r } sort glob "$Stockade::ROOT/server/lab/path/*.txt";
 is scalar @files, scalar keys %HOLDS, 'all stops are in the table';
 for my $file (@files) {
@@ -51,10 +50,7 @@ for my $file (@files) {
 
         # A choice that breaks does so by its own schedule, once more, played by hand.
         next if $told->{answer} ne 'breaks';
-        open my $lines, '>', "$dir/lines" or die "lines: $!";
-        print {$lines} "move $told->{schedule}\n";
-        close $lines or die "lines: $!";
-        my $played = Stockade::run(['lab', 'path', '--json', '--choice', $letter, $name], stdin => "$dir/lines", seconds => 60);
+        my $played = Stockade::run(['lab', 'path', '--json', '--choice', $letter, $name], keys => "move $told->{schedule}\n", seconds => 60);
         my $faults = JSON::PP::decode_json((split /\n/, $played->{out})[1])->{faults};
         ok scalar(grep { $_ eq $told->{fault} } @$faults), "$name, $letter: $told->{fault} by '$told->{schedule}'";
     }

@@ -1,6 +1,7 @@
 /*
- * sql-table, sql-row and recorded against a real MariaDB: what each holds, what
- * sql-table does not, and what a caller is told when the server is away.
+ * sql-table, sql-row and recorded against a real MariaDB: re-entry, lost replies, and
+ * what a caller is told when the server is away. That holders exclude each other, and
+ * die, is in conform-all.t (X2 and C).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,17 +14,15 @@
 static struct mariadb_server *sql;
 static struct redis_server *redis;
 
-static int setup(void **state)
+static int setup(NO_STATE)
 {
-    (void)state;
     sql = mariadb_server_start();
     redis = redis_server_start();
     return 0;
 }
 
-static int teardown(void **state)
+static int teardown(NO_STATE)
 {
-    (void)state;
     redis_server_stop(redis);
     mariadb_server_stop(sql);
     return 0;
@@ -47,34 +46,6 @@ static int fresh(void **state)
 static bool is(const struct lock_trio *trio, const char *strategy)
 {
     return strcmp(trio->how.strategy, strategy) == 0;
-}
-
-/* X2: one of two processes, and the other after it. */
-static void test_two_processes(void **state)
-{
-    struct lock_trio *trio = lock_trio_beside(state, 1);
-
-    assert_int_equal(lock_process_take(&trio->other, "k", 0), DLOCK_OK);
-    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_BUSY);
-    assert_int_equal(lock_party_take(&trio->a, "K", 0), DLOCK_OK);
-    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
-    assert_int_equal(lock_party_take(&trio->a, "k", 30), DLOCK_TIMEOUT);
-    assert_int_equal(lock_process_give(&trio->other), DLOCK_OK);
-    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
-    assert_int_equal(lock_process_take(&trio->other, "k", 0), DLOCK_BUSY);
-    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
-    assert_int_equal(lock_party_give(&trio->a), DLOCK_LOST);
-}
-
-/* C: the disconnect frees sql-row; nobody frees the row of sql-table. */
-static void test_holder_crashes(void **state)
-{
-    struct lock_trio *trio = lock_trio_beside(state, 1);
-
-    assert_int_equal(lock_process_take(&trio->other, "k", 0), DLOCK_OK);
-    lock_process_kill(&trio->other);
-    assert_int_equal(lock_party_take(&trio->a, "k", 2000),
-                     is(trio, "sql-table") ? DLOCK_TIMEOUT : DLOCK_OK);
 }
 
 /* N: the row counts, and says so. */
@@ -286,13 +257,13 @@ static void test_odd_names(void **state)
 
     memset(longest, 'n', sizeof(longest) - 1);
     longest[sizeof(longest) - 1] = '\0';
-    for (size_t j = 0; j < sizeof(odd) / sizeof(odd[0]); j++)
+    for (size_t j = 0; j < COUNT_OF(odd); j++)
         assert_int_equal(lock_party_take(&trio->a, odd[j], 0), DLOCK_OK);
     assert_int_equal(lock_party_take(&trio->a, longest, 0), DLOCK_OK);
     assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
 }
 
-static void test_urls(void **state)
+static void test_urls(NO_STATE)
 {
     static const struct {
         const char *strategy;
@@ -320,8 +291,7 @@ static void test_urls(void **state)
         {"recorded", "redis://h:1,mysql:unix:/x", DLOCK_OK},
     };
 
-    (void)state;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct dlock_options options = {.strategy = cases[i].strategy,
                                         .url = cases[i].url};
         struct dlock_error error = {""};
@@ -339,9 +309,6 @@ static void test_urls(void **state)
         LOCK_TRIO_TEST(name, "recorded")
 
 static const struct CMUnitTest tests[] = {
-    ALL(test_two_processes),
-    LOCK_TRIO_TEST(test_holder_crashes, "sql-table"),
-    LOCK_TRIO_TEST(test_holder_crashes, "sql-row"),
     LOCK_TRIO_TEST(test_table_reentry, "sql-table"),
     LOCK_TRIO_TEST(test_row_is_not_reentrant, "sql-row"),
     ALL(test_lost_replies),

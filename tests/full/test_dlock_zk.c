@@ -1,7 +1,8 @@
 /*
- * zk and zk-fair against a real ZooKeeper: what they hold, lost replies, sessions
- * that expire, and a server that goes. Those that wait are in
- * test_dlock_zk_wait.c.
+ * zk and zk-fair against a real ZooKeeper: lost replies, lost data, and a server that
+ * goes. Those that wait are in test_dlock_zk_wait.c, sessions that expire in
+ * test_dlock_zk_loss.c; that holders exclude each other, die and are stopped, in
+ * conform-all.t (X2, C, P and W).
  */
 #include <stdio.h>
 #include <string.h>
@@ -21,63 +22,6 @@ static int fresh(void **state)
 {
     zookeeper_server_restart_empty(the_zookeeper);
     return lock_trio_new(state, the_zookeeper->url, SESSION_MS, 1000);
-}
-
-/* X2, and W: the waiter gets it when it is given back, not later. */
-static void test_two_processes(void **state)
-{
-    struct lock_trio *trio = lock_trio_beside(state, 1);
-    uint64_t began;
-
-    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
-    assert_int_equal(lock_process_take(&trio->other, "k", 0), DLOCK_BUSY);
-    assert_int_equal(lock_process_take(&trio->other, "k", 50), DLOCK_TIMEOUT);
-    assert_int_equal(lock_process_take(&trio->other, "K", 0), DLOCK_OK);
-    assert_int_equal(lock_process_give(&trio->other), DLOCK_OK);
-    lock_process_tell_take(&trio->other, "k", LONG_MS);
-    lock_rig_sleep_ms(100);
-    began = lock_rig_now_ms();
-    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
-    assert_int_equal(lock_process_report(&trio->other).status, DLOCK_OK);
-    assert_in_range(lock_rig_now_ms() - began, 0, 1000);
-    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_BUSY);
-    assert_int_equal(lock_party_give(&trio->a), DLOCK_LOST);
-    assert_int_equal(lock_process_give(&trio->other), DLOCK_OK);
-}
-
-/* C: within the session's timeout, not before, and nobody has to ask. */
-static void test_holder_crashes(void **state)
-{
-    struct lock_trio *trio = lock_trio_beside(state, 1);
-    uint64_t began;
-
-    assert_int_equal(lock_process_take(&trio->other, "k", 0), DLOCK_OK);
-    lock_process_kill(&trio->other);
-    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_BUSY);
-    began = lock_rig_now_ms();
-    assert_int_equal(lock_party_take(&trio->a, "k", LONG_MS), DLOCK_OK);
-    assert_in_range(lock_rig_now_ms() - began, 50, SESSION_MS + 2000);
-    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
-}
-
-/* P: stopped for longer than its session, it is told, and frees nobody's. */
-static void test_holder_pauses(void **state)
-{
-    struct lock_trio *trio = lock_trio_beside(state, 1);
-    struct lock_process_report report;
-
-    assert_int_equal(lock_process_take(&trio->other, "k", LONG_MS), DLOCK_OK);
-    lock_process_pause(&trio->other);
-    assert_int_equal(lock_party_take(&trio->a, "k", LONG_MS), DLOCK_OK);
-    lock_process_resume(&trio->other);
-    do {
-        lock_process_tell_take(&trio->other, "k", 20);
-        report = lock_process_report(&trio->other);
-        assert_int_not_equal(report.status, DLOCK_OK);
-    } while (report.lost_n == 0);
-    assert_int_equal(report.lost_n, 1);
-    assert_int_equal(lock_process_give(&trio->other), DLOCK_LOST);
-    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
 }
 
 /* The node is there, only nobody said so: it is found, and is one. */
@@ -292,9 +236,6 @@ static void test_urls(NO_STATE)
 }
 
 static const struct CMUnitTest tests[] = {
-    LOCK_TRIO_ZK(test_two_processes),
-    LOCK_TRIO_ZK(test_holder_crashes),
-    LOCK_TRIO_ZK(test_holder_pauses),
     LOCK_TRIO_ZK(test_lost_create),
     LOCK_TRIO_ZK(test_lost_create_is_swept),
     LOCK_TRIO_ZK(test_lost_release),

@@ -6,7 +6,7 @@
 #include "tests/support/lock_party.h"
 #include "tests/support/lock_rig.h"
 #include "tests/support/unit_test.h"
-#include "tests/support/zookeeper_ensemble.h"
+#include "tests/support/zookeeper_server.h"
 
 enum {
     SESSION_MS = 15000, /* an election takes a second or two */

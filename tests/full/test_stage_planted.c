@@ -5,12 +5,6 @@
  * They are planted here only, by the linker (--wrap, see the Makefile): what sells
  * has no switch for any of them.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,6 +14,7 @@
 #include "server/lab/stage/turns.h"
 #include "server/order/one_by_one.h"
 #include "server/order/lock_tasks.h"
+#include "tests/support/unit_test.h"
 
 enum plant {
     NOTHING,
@@ -96,12 +91,12 @@ static const struct dlock_script *edit_script(const char *step,
                                               const struct dlock_script *script)
 {
     static struct dlock_script edited;
-    static char texts[sizeof(edits) / sizeof(edits[0])][8192];
+    static char texts[COUNT_OF(edits)][8192];
     bool is_edited = false;
 
     edited = *script;
     edited.sha = "0000000000000000000000000000000000000000";
-    for (size_t i = 0; i < sizeof(edits) / sizeof(edits[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(edits); i++)
         for (int j = 0; j < DLOCK_SCRIPT_PARTS_MAX; j++) {
             const char *part = edited.parts[j];
 
@@ -261,7 +256,7 @@ static const struct search_bounds waited_for = {
 static const struct {
     enum plant plant;
     enum stage_fault fault;
-    struct stage_scene scene;
+    struct stage_scene scene; /* 0 = two buyers, one unit, a wait of 30 s */
     const struct search_bounds *bounds; /* NULL = few */
 } cases[] = {
     {RELEASE_WITHOUT_OWNER, STAGE_FOREIGN, STAGE_SCENE("redisson"), NULL},
@@ -270,23 +265,12 @@ static const struct {
     {FENCE_COMPARED_LATE, STAGE_OVERSOLD, STAGE_SCENE("fenced"), NULL},
     {HINT_BELIEVED,
      STAGE_REFUSED,
-     {.lock = "fenced",
-      .buyers = 2,
-      .deduct = DEDUCT_GUARDED,
-      .segments = 2,
-      .stock = 2,
-      .quantity = 1,
-      .wait_ms = 30000},
+     {.lock = "fenced", .segments = 2, .stock = 2},
      NULL},
     {SOLD_OUT_FOR_EVER,
      STAGE_REFUSED,
      {.lock = "fenced",
-      .buyers = 2,
-      .roles = {{.program = "order-twice"}, {.program = "order-cancel"}},
-      .deduct = DEDUCT_GUARDED,
-      .stock = 1,
-      .quantity = 1,
-      .wait_ms = 30000},
+      .roles = {{.program = "order-twice"}, {.program = "order-cancel"}}},
      NULL},
     {RELEASE_WAKES_NOBODY, STAGE_ASLEEP, STAGE_SCENE("redisson"), &short_ones},
     {RELEASE_OF_ANOTHERS, STAGE_LEASE, STAGE_SCENE("redisson"), &short_ones},
@@ -296,94 +280,48 @@ static const struct {
     {DEAD_STAY,
      STAGE_ASLEEP,
      {.lock = "fair",
-      .buyers = 2,
       .roles = {{.program = "order-twice"}, {.program = "order"}},
-      .deduct = DEDUCT_GUARDED,
-      .stock = 2,
-      .quantity = 1,
-      .wait_ms = 30000},
+      .stock = 2},
      &waited_for},
     {LAST_IS_FIRST,
      STAGE_OVERTAKEN,
      {.lock = "fair",
       .buyers = 3,
-      .roles = {{.program = "lock"}, {.program = "lock"}, {.program = "lock"}},
-      .stock = 1,
-      .quantity = 1,
-      .wait_ms = 30000},
+      .roles = {{.program = "lock"}, {.program = "lock"}, {.program = "lock"}}},
      &short_ones},
     {FAILED_COMMIT_IS_OK,
      STAGE_LOST,
-     {.lock = "fenced",
-      .buyers = 1,
-      .deduct = DEDUCT_GUARDED,
-      .stock = 1,
-      .quantity = 1,
-      .wait_ms = 30000},
+     {.lock = "fenced", .buyers = 1},
      &refused},
     {FAILED_COMMIT_IS_OK,
      STAGE_LOST,
-     {.lock = "fenced",
-      .buyers = 1,
-      .batched = true,
-      .deduct = DEDUCT_GUARDED,
-      .stock = 1,
-      .quantity = 1,
-      .wait_ms = 30000},
+     {.lock = "fenced", .buyers = 1, .batched = true},
      &refused},
     /* Two holders: a lease that a late command has cut, and its holder is sure of. */
     {RENEWAL_NOT_KEPT,
      STAGE_CHECK,
-     {.lock = "redisson",
-      .buyers = 1,
-      .roles = {{.program = "lock-extends"}},
-      .deduct = DEDUCT_GUARDED,
-      .stock = 1,
-      .quantity = 1,
-      .wait_ms = 30000},
+     {.lock = "redisson", .buyers = 1, .roles = {{.program = "lock-extends"}}},
      &held_up},
     /* The same, as the command tells it. */
     {RENEWAL_NOT_KEPT,
      STAGE_LATE,
      {.lock = "redisson",
-      .buyers = 2,
-      .roles = {{.program = "lock-extends"}, {.program = "lock"}},
-      .deduct = DEDUCT_GUARDED,
-      .stock = 1,
-      .quantity = 1,
-      .wait_ms = 30000},
+      .roles = {{.program = "lock-extends"}, {.program = "lock"}}},
      &held_up_once},
     {KEY_IGNORED,
      STAGE_TWICE,
-     {.lock = "fenced",
-      .buyers = 2,
-      .roles = {SAME_ORDER, SAME_ORDER},
-      .deduct = DEDUCT_GUARDED,
-      .stock = 2,
-      .quantity = 1,
-      .wait_ms = 30000},
+     {.lock = "fenced", .roles = {SAME_ORDER, SAME_ORDER}, .stock = 2},
      NULL},
     {CANCEL_IGNORES_PAYMENT,
      STAGE_UNSETTLED,
      {.lock = "redisson",
-      .buyers = 2,
       .roles = {{.program = "order-pay", .key = "k"},
                 {.program = "cancel", .key = "k"}},
-      .deduct = DEDUCT_GUARDED,
-      .pay_within_s = 1,
-      .stock = 1,
-      .quantity = 1,
-      .wait_ms = 30000},
+      .pay_within_s = 1},
      NULL},
     {REPLAY_IS_NO,
      STAGE_REFUSED,
-     {.lock = "fenced",
-      .buyers = 2,
-      .roles = {SAME_ORDER, SAME_ORDER},
-      .deduct = DEDUCT_GUARDED,
-      .stock = 1,
-      .quantity = 1,
-      .wait_ms = 30000},
+     {.lock = "fenced", .roles = {SAME_ORDER, SAME_ORDER}},
      NULL},
 };
 
@@ -391,19 +329,23 @@ static void search(size_t i, struct search_result *result)
 {
     const struct search_bounds *bounds =
         cases[i].bounds ? cases[i].bounds : &few;
+    struct stage_scene scene = cases[i].scene;
     char error[300];
 
-    if (!search_run(&cases[i].scene, bounds, 0, NULL, NULL, result, error,
+    scene.buyers = scene.buyers ? scene.buyers : 2;
+    scene.stock = scene.stock ? scene.stock : 1;
+    scene.quantity = 1;
+    scene.wait_ms = 30000;
+    if (!search_run(&scene, bounds, 0, NULL, NULL, result, error,
                     sizeof(error)))
         fail_msg("%s: %s", cases[i].scene.lock, error);
 }
 
-static void test_planted_bugs_are_found(void **state)
+static void test_planted_bugs_are_found(NO_STATE)
 {
     static struct search_result with, without;
 
-    (void)state;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
         const struct search_found *found = &with.faults[cases[i].fault];
         char text[4 * STAGE_MOVES_MAX + 1];
 
@@ -426,9 +368,8 @@ static void test_planted_bugs_are_found(void **state)
 }
 
 /* A release is marked if nobody is told of it, and somebody waits to be told. */
-static void test_silence_is_marked(void **state)
+static void test_silence_is_marked(NO_STATE)
 {
-    (void)state;
     for (int i = 0; i < 2; i++) {
         struct stage_scene scene = STAGE_SCENE("redisson");
         struct stage_move moves[STAGE_MOVES_MAX];
@@ -457,7 +398,7 @@ static void test_silence_is_marked(void **state)
 }
 
 /* A finding is played once more where nobody has played: else it is not told. */
-static void test_findings_are_confirmed(void **state)
+static void test_findings_are_confirmed(NO_STATE)
 {
     const struct search_bounds bounds = {
         .lost = 1, .troubles = 1, .preemptions = 2, .moves = 11};
@@ -465,7 +406,6 @@ static void test_findings_are_confirmed(void **state)
     static struct search_result result;
     char error[300] = "";
 
-    (void)state;
     planted = TIRED;
     assert_false(search_run(&scene, &bounds, 0, NULL, NULL, &result, error,
                             sizeof(error)));
@@ -475,13 +415,10 @@ static void test_findings_are_confirmed(void **state)
     assert_false(result.faults[STAGE_LOST].is_found);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_planted_bugs_are_found),
-        cmocka_unit_test(test_silence_is_marked),
-        cmocka_unit_test(test_findings_are_confirmed),
-    };
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_planted_bugs_are_found),
+    cmocka_unit_test(test_silence_is_marked),
+    cmocka_unit_test(test_findings_are_confirmed),
+};
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(tests)

@@ -5,12 +5,6 @@
  * With STAGE_DEEPER only that, with schedules that are so many moves longer:
  * tests/full/stage.t asks for it.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +12,7 @@
 #include "lock/dlock.h"
 #include "server/lab/expected.h"
 #include "server/lab/explore/search.h"
+#include "tests/support/unit_test.h"
 
 static void search(const struct stage_scene *scene,
                    const struct search_bounds *bounds, unsigned stages,
@@ -31,7 +26,7 @@ static void search(const struct stage_scene *scene,
 }
 
 /* With reduction and without, the same is found, and as short. */
-static void test_reduction_loses_nothing(void **state)
+static void test_reduction_loses_nothing(NO_STATE)
 {
     /* Of all troubles few moves; of the end of a lease, enough to oversell. */
     const char *more = getenv("STAGE_DEEPER");
@@ -54,7 +49,6 @@ static void test_reduction_loses_nothing(void **state)
     uint64_t all_with = 0, all_without = 0;
     const struct dlock_strategy_info *info;
 
-    (void)state;
     for (size_t i = 0; (info = dlock_strategy_info(i / 2)) != NULL; i++) {
         struct stage_scene scene = STAGE_SCENE(info->name);
         struct search_bounds bounds = kinds[i % 2];
@@ -78,7 +72,7 @@ static void test_reduction_loses_nothing(void **state)
 }
 
 /* The shortest that breaks it; and none that breaks what holds. */
-static void test_search_finds_the_shortest(void **state)
+static void test_search_finds_the_shortest(NO_STATE)
 {
     const struct search_bounds bounds = {.expiries = 1,
                                          .troubles = 1,
@@ -88,7 +82,6 @@ static void test_search_finds_the_shortest(void **state)
     struct stage_scene scene = STAGE_SCENE("set-nx-px");
     char text[200];
 
-    (void)state;
     search(&scene, &bounds, 0, &result);
     assert_true(result.is_whole);
     stage_text(result.faults[STAGE_OVERSOLD].moves,
@@ -103,7 +96,7 @@ static void test_search_finds_the_shortest(void **state)
 }
 
 /* Behind a schedule, the rest of the shortest: what was played counts as nothing used. */
-static void test_search_goes_on_from_a_schedule(void **state)
+static void test_search_goes_on_from_a_schedule(NO_STATE)
 {
     struct search_bounds bounds = {
         .troubles = 0, .preemptions = 3, .moves = STAGE_MOVES_MAX};
@@ -113,7 +106,6 @@ static void test_search_goes_on_from_a_schedule(void **state)
     char error[300], text[200];
     int n = stage_parse("a a L", bounds.from, error, sizeof(error));
 
-    (void)state;
     bounds.from_n = (unsigned)n;
     search(&scene, &bounds, 0, &result);
     assert_true(result.is_whole);
@@ -123,7 +115,7 @@ static void test_search_goes_on_from_a_schedule(void **state)
 }
 
 /* Who plays the schedules makes no difference to what is found. */
-static void test_stages_agree(void **state)
+static void test_stages_agree(NO_STATE)
 {
     const struct search_bounds bounds = {.expiries = 1,
                                          .crashes = 1,
@@ -133,7 +125,6 @@ static void test_stages_agree(void **state)
     static struct search_result one, three;
     struct stage_scene scene = STAGE_SCENE("token-thread");
 
-    (void)state;
     search(&scene, &bounds, 1, &one);
     search(&scene, &bounds, 3, &three);
     assert_int_equal(one.schedules, three.schedules);

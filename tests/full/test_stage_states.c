@@ -9,12 +9,6 @@
  * With STAGE_SECONDS both go on for so long with each scene, and STAGE_LOCK says
  * which lock: tests/full/stage.t asks for it.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +18,7 @@
 #include "server/base/clock.h"
 #include "server/lab/expected.h"
 #include "server/lab/stage/stage.h"
+#include "tests/support/unit_test.h"
 
 enum {
     PLAYS_MAX = 400000,  /* of one scene */
@@ -156,7 +151,7 @@ static bool is_within(const struct node *node, struct stage_move move)
 
 static uint32_t find_equal(uint32_t node)
 {
-    const size_t room = sizeof(places) / sizeof(places[0]);
+    const size_t room = COUNT_OF(places);
     size_t at = nodes[node].seen.hash % room;
 
     for (; places[at] != 0; at = (at + 1) % room)
@@ -391,11 +386,10 @@ static void play_scene(const struct stage_scene *scene, uint32_t plays,
     all_pairs += pairs + far;
 }
 
-static void test_equal_states_have_equal_futures(void **state)
+static void test_equal_states_have_equal_futures(NO_STATE)
 {
     const struct dlock_strategy_info *info;
 
-    (void)state;
     for (size_t i = 0; (info = dlock_strategy_info(i)) != NULL; i++) {
         struct stage_scene scene = STAGE_SCENE(info->name);
 
@@ -410,7 +404,7 @@ static void test_equal_states_have_equal_futures(void **state)
 }
 
 /* The ways on which nothing breaks, and programs of other kinds. */
-static void test_other_ways(void **state)
+static void test_other_ways(NO_STATE)
 {
     static const struct {
         struct stage_scene scene;
@@ -440,8 +434,7 @@ static void test_other_ways(void **state)
                     {.program = "instance-cancels", .key = "k"}}}},
     };
 
-    (void)state;
-    for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(ways); i++) {
         struct stage_scene scene = ways[i].scene;
 
         scene.deduct = DEDUCT_GUARDED;
@@ -470,7 +463,7 @@ static uint64_t hash_of(const char *text)
 
 /* What has once been taken for one state: by when a lease was counted from, and by
  * the answer to a SUBSCRIBE, which only the subscriber misses. */
-static void test_different_states_differ(void **state)
+static void test_different_states_differ(NO_STATE)
 {
     static const struct {
         const char *lock;
@@ -482,8 +475,7 @@ static void test_different_states_differ(void **state)
         {"redisson", false, "a b b", "a b b~"},
     };
 
-    (void)state;
-    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(pairs); i++) {
         struct stage_scene scene = STAGE_SCENE(pairs[i].lock);
 
         scene.batched = pairs[i].batched;
@@ -496,13 +488,10 @@ static void test_different_states_differ(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_different_states_differ),
-        cmocka_unit_test(test_equal_states_have_equal_futures),
-        cmocka_unit_test(test_other_ways),
-    };
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_different_states_differ),
+    cmocka_unit_test(test_equal_states_have_equal_futures),
+    cmocka_unit_test(test_other_ways),
+};
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(tests)

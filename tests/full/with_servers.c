@@ -22,7 +22,7 @@
 #include "tests/support/server_proc.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/unit_test.h" /* for the servers' own checks */
-#include "tests/support/zookeeper_ensemble.h"
+#include "tests/support/zookeeper_server.h"
 
 /* "kill HOST:PORT" or "start HOST:PORT", as the script has written it. */
 static void obey(struct zookeeper_ensemble *ensemble, char *line)

@@ -6,7 +6,6 @@
  * meanwhile: what they write is not synced then.
  */
 #include "tests/support/fragile_disk.h"
-#include "tests/support/fragile_inode.h"
 #include "tests/support/temp_dir.h"
 
 #include <assert.h>
@@ -19,19 +18,38 @@
 #include <string.h>
 #include <time.h>
 
+#define SECTOR      512
 #define NAMES_MAX   4
 #define SYNC_NS     50000 /* a sync takes so long */
 #define DB_IS_RARER 8     /* the database is written seldom: more cuts there */
 
+/* A write; or, without data, a new size. */
+struct change {
+    size_t offset, length;
+    uint8_t *data;
+};
+
+struct inode {
+    /* Of all, since deleted ones may still be open. */
+    struct inode *next;
+    uint8_t *bytes; /* on disk */
+    size_t size, room;
+    /* Not on disk, in the order they were made. */
+    struct change *changes;
+    size_t changes_n;
+    size_t settled; /* changes that have left the list */
+    size_t late;    /* FRAGILE_LATE_SYNC: as many when the last one began */
+};
+
 struct name {
     char text[64];
-    struct fragile_inode *now, *on_disk; /* NULL: no such file */
+    struct inode *now, *on_disk; /* NULL: no such file */
 };
 
 struct fragile_file {
     const sqlite3_io_methods *real;
     sqlite3_io_methods methods; /* the real ones, but for three */
-    struct fragile_inode *inode;
+    struct inode *inode;
     bool is_log, is_db; /* WAL or journal; database */
     bool syncs_names;   /* its first sync does, as that of the real VFS */
 };
@@ -43,28 +61,179 @@ static struct {
     bool has_wal;
     struct fragile_story story;
     struct name names[NAMES_MAX];
-    struct fragile_inode *inodes;
+    struct inode *inodes;
     sqlite3_vfs vfs, *real;
 } disk = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
+/* What decides about each power loss; one in N, from 0. */
+static unsigned random_state;
+
+static unsigned chance(unsigned n)
+{
+    return (unsigned)rand_r(&random_state) % n;
+}
+
+/* ---- what is on disk ---------------------------------------------------- */
+
+static void *resized(void *memory, size_t size)
+{
+    memory = realloc(memory, size);
+    assert(memory);
+    return memory;
+}
+
+static void resize(struct inode *inode, size_t size)
+{
+    /* Sector by sector a sanitizer's realloc() would copy all of it each time. */
+    if (size > inode->room) {
+        inode->room = 2 * size;
+        inode->bytes = resized(inode->bytes, inode->room);
+    }
+    if (size > inode->size)
+        memset(inode->bytes + inode->size, 0, size - inode->size);
+    inode->size = size;
+}
+
+/* So many PERCENT of its sectors. With ZEROS there is nothing in those of them
+ * that the file has grown by. */
+static void apply(struct inode *inode, const struct change *change,
+                  unsigned percent, bool zeros)
+{
+    size_t end = change->offset + change->length, from, next;
+    bool is_new;
+
+    if (!change->data) {
+        if (chance(100) < percent)
+            resize(inode, change->offset);
+        return;
+    }
+    for (from = change->offset; from < end; from = next) {
+        next = (from / SECTOR + 1) * SECTOR;
+        if (next > end)
+            next = end;
+        if (percent < 100 && chance(100) >= percent)
+            continue;
+        is_new = from >= inode->size;
+        if (next > inode->size)
+            resize(inode, next);
+        assert(inode->bytes);
+        if (!zeros || !is_new)
+            memcpy(inode->bytes + from, change->data + from - change->offset,
+                   next - from);
+    }
+}
+
+static void inode_change(struct inode *inode, const void *data, size_t length,
+                         size_t offset)
+{
+    struct change *change;
+
+    /* Twice as much whenever it is a power of two, and so may be full. */
+    if ((inode->changes_n & (inode->changes_n - 1)) == 0)
+        inode->changes = resized(inode->changes,
+                                 (2 * inode->changes_n + 1) * sizeof(*change));
+    change = &inode->changes[inode->changes_n++];
+    *change = (struct change){.offset = offset, .length = length};
+    if (data)
+        change->data = memcpy(resized(NULL, length), data, length);
+}
+
+/* All changes up to number LAST are on disk; or, if the sync FAILED, forgotten. */
+static void inode_settle(struct inode *inode, size_t last, bool failed)
+{
+    size_t n = last > inode->settled ? last - inode->settled : 0;
+
+    if (n > inode->changes_n)
+        n = inode->changes_n;
+    for (size_t i = 0; i < n; i++) {
+        if (!failed)
+            apply(inode, &inode->changes[i], 100, false);
+        free(inode->changes[i].data);
+    }
+    inode->settled += n;
+    inode->changes_n -= n;
+    if (inode->changes_n > 0)
+        memmove(inode->changes, inode->changes + n,
+                inode->changes_n * sizeof(inode->changes[0]));
+}
+
+/* The number of its last change. */
+static size_t inode_last(const struct inode *inode)
+{
+    return inode->settled + inode->changes_n;
+}
+
+static void inode_free(struct inode *inode)
+{
+    inode_settle(inode, SIZE_MAX, true);
+    free(inode->changes);
+    free(inode->bytes);
+    free(inode);
+}
+
 /* ---- what a power loss leaves ------------------------------------------- */
+
+enum luck { NOTHING, ALL, FIRST, LAST, SECTORS, ZEROS, LUCKS };
+
+/* What is there of the changes: of those from FIRST to LAST all, and of the next
+ * one some sectors; or of each some sectors. */
+static struct inode image_of(const struct inode *inode)
+{
+    enum luck luck = (enum luck)chance(LUCKS);
+    unsigned percent = 10 + chance(3) * 40;
+    size_t n = inode->changes_n, some = chance((unsigned)n + 1);
+    size_t first = luck == LAST ? some : 0, last = luck == FIRST ? some : n;
+    struct inode image = {0};
+
+    resize(&image, inode->size);
+    if (inode->size > 0)
+        memcpy(image.bytes, inode->bytes, inode->size);
+    for (size_t i = first; i < n && luck != NOTHING; i++) {
+        if (luck == SECTORS || luck == ZEROS || i == last)
+            apply(&image, &inode->changes[i], percent, luck == ZEROS);
+        else if (i < last)
+            apply(&image, &inode->changes[i], 100, false);
+    }
+    return image;
+}
+
+static void write_image(const struct inode *image, const char *path)
+{
+    FILE *file = fopen(path, "we");
+    size_t written = 0;
+
+    if (file && image->size > 0)
+        written = fwrite(image->bytes, 1, image->size, file);
+    assert(file && written == image->size);
+    (void)written;
+    fclose(file);
+}
+
+/* Writes to PATH what a power loss leaves of it. */
+static void inode_found(const struct inode *inode, const char *path)
+{
+    struct inode image = image_of(inode);
+
+    write_image(&image, path);
+    free(image.bytes);
+}
 
 /* With the mutex held: the world stands still. */
 static void cut(void)
 {
     struct temp_dir dir = {0};
     char path[TEMP_DIR_BYTES_MAX + 80];
-    const struct fragile_inode *inode;
+    const struct inode *inode;
 
     disk.story.cuts++;
     disk.options.on_cut(disk.options.ctx, NULL);
     temp_dir_make(&dir);
     for (size_t i = 0; i < NAMES_MAX; i++) {
-        inode = fragile_chance(2) ? disk.names[i].now : disk.names[i].on_disk;
+        inode = chance(2) ? disk.names[i].now : disk.names[i].on_disk;
         if (!inode)
             continue;
         snprintf(path, sizeof(path), "%s/%s", dir.path, disk.names[i].text);
-        fragile_inode_found(inode, path);
+        inode_found(inode, path);
     }
     disk.options.on_cut(disk.options.ctx, dir.path);
     temp_dir_remove(&dir);
@@ -74,8 +243,7 @@ static void moment(const struct fragile_file *file)
 {
     unsigned n = disk.options.cut_one_in;
 
-    if (n > 0 &&
-        fragile_chance(file && file->is_db ? n / DB_IS_RARER + 1 : n) == 0)
+    if (n > 0 && chance(file && file->is_db ? n / DB_IS_RARER + 1 : n) == 0)
         cut();
 }
 
@@ -121,7 +289,7 @@ static struct fragile_file *cast(sqlite3_file *file)
 static void note_write(const struct fragile_file *self, const void *data,
                        size_t n, size_t at)
 {
-    fragile_inode_change(self->inode, data, n, at);
+    inode_change(self->inode, data, n, at);
     disk.story.db_writes += self->is_db;
     disk.story.begins += self->is_log && at == 0;
     disk.story.wide += n >= FRAGILE_WIDE_BYTES;
@@ -154,19 +322,18 @@ static int x_truncate(sqlite3_file *file, sqlite3_int64 size)
     pthread_mutex_lock(&disk.mutex);
     rc = self->real->xTruncate(file, size);
     if (rc == SQLITE_OK)
-        fragile_inode_change(self->inode, NULL, 0, (size_t)size);
+        inode_change(self->inode, NULL, 0, (size_t)size);
     moment(self);
     pthread_mutex_unlock(&disk.mutex);
     return rc;
 }
 
 /* What a sync that begins now brings to disk: up to which change of *INODE. */
-static size_t sync_begins(const struct fragile_file *self,
-                          struct fragile_inode **inode)
+static size_t sync_begins(const struct fragile_file *self, struct inode **inode)
 {
-    struct fragile_inode *own = self->inode;
+    struct inode *own = self->inode;
     enum fragile_lie lie = disk.options.lie;
-    size_t last = fragile_inode_last(own);
+    size_t last = inode_last(own);
 
     *inode = own;
     if (lie == FRAGILE_NO_SYNC)
@@ -175,11 +342,11 @@ static size_t sync_begins(const struct fragile_file *self,
         return 0;
     if (lie == FRAGILE_LATE_SYNC) {
         last = own->late;
-        own->late = fragile_inode_last(own);
+        own->late = inode_last(own);
     }
     if (lie == FRAGILE_WRONG_FILE && self->is_log) {
         *inode = disk.names[0].now;
-        last = fragile_inode_last(*inode);
+        last = inode_last(*inode);
     }
     return last;
 }
@@ -188,7 +355,7 @@ static int x_sync(sqlite3_file *file, int flags)
 {
     static const struct timespec pause = {0, SYNC_NS};
     struct fragile_file *self = cast(file);
-    struct fragile_inode *inode;
+    struct inode *inode;
     bool failed;
     size_t last;
 
@@ -201,7 +368,7 @@ static int x_sync(sqlite3_file *file, int flags)
     nanosleep(&pause, NULL);
     pthread_mutex_lock(&disk.mutex);
     moment(self);
-    fragile_inode_settle(inode, last, failed);
+    inode_settle(inode, last, failed);
     disk.story.broken += failed;
     if (!failed && self->syncs_names && disk.options.lie != FRAGILE_NO_SYNC)
         sync_names();
@@ -213,17 +380,17 @@ static int x_sync(sqlite3_file *file, int flags)
 
 /* ---- the VFS ------------------------------------------------------------ */
 
-static struct fragile_inode *new_inode(void)
+static struct inode *new_inode(void)
 {
-    struct fragile_inode *inode = fragile_inode_new();
+    struct inode *inode = resized(NULL, sizeof(*inode));
 
-    inode->next = disk.inodes;
+    *inode = (struct inode){.next = disk.inodes};
     return disk.inodes = inode;
 }
 
 /* The database itself was made, empty, before SQLite opens it for the first
  * time: that much is taken to be on disk. */
-static struct fragile_inode *inode_of(struct name *name, bool is_db)
+static struct inode *inode_of(struct name *name, bool is_db)
 {
     if (!name->now)
         name->now = new_inode();
@@ -283,7 +450,7 @@ static int x_delete(sqlite3_vfs *vfs, const char *path, int sync)
 void fragile_disk_begin(const struct fragile_options *options)
 {
     disk.options = *options;
-    fragile_seed(options->seed);
+    random_state = options->seed;
     disk.real = sqlite3_vfs_find(NULL);
     assert(disk.real && disk.real != &disk.vfs);
     disk.vfs = *disk.real;
@@ -307,13 +474,13 @@ struct fragile_story fragile_disk_story(void)
 
 void fragile_disk_end(void)
 {
-    struct fragile_inode *inode;
+    struct inode *inode;
 
     sqlite3_vfs_unregister(&disk.vfs);
     sqlite3_vfs_register(disk.real, 1);
     while ((inode = disk.inodes)) {
         disk.inodes = inode->next;
-        fragile_inode_free(inode);
+        inode_free(inode);
     }
     memset(disk.names, 0, sizeof(disk.names));
     disk.full = disk.broken = disk.has_wal = false;

@@ -91,7 +91,7 @@ struct order_rig *order_rig_open(const struct order_rig_options *options)
         die("no memory");
     rig->options = *options;
     fill_config(&rig->config, options);
-    rig->watch = store.on_step_ctx = order_watch_new();
+    rig->watch = store.on_step_ctx = order_watch_new(options->goes_wrong);
     if (!options->db_url) {
         temp_dir_make(&rig->dir);
         rig->options.db_url = rig->dir.url;

@@ -41,6 +41,9 @@ struct order_rig_options {
     unsigned busy_ms;   /* of the store; 0 = its default */
     const char *db_url; /* NULL = a database of its own */
     const char *redis_url;
+    bool (*goes_wrong)(
+        void); /* NULL = never; asked as each step of the store or
+                                 of a lock begins and ends: true = it fails */
 };
 
 /* A test and its instance's options, which its name shows; and the same twice,

@@ -20,7 +20,8 @@
 struct order_watch;
 struct order_rig; /* an instance: it has a watch */
 
-struct order_watch *order_watch_new(void);
+/* GOES_WRONG says of each step whether it fails; may be NULL. */
+struct order_watch *order_watch_new(bool (*goes_wrong)(void));
 void order_watch_free(struct order_watch *watch);
 
 /* The two hooks. Their CTX is the watch. */

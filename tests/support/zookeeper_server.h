@@ -1,7 +1,8 @@
 /*
  * A private ZooKeeper for a test: one server on a free port of this machine,
- * its data in a directory of its own. Its clock ticks every 100 ms, so sessions
- * can be as short as 200 ms. It dies with the test; see server_proc.h.
+ * its data in a directory of its own; or an ensemble of three, which may lose one.
+ * Their clocks tick every 100 ms, so sessions can be as short as 200 ms. They die
+ * with the test; see server_proc.h.
  */
 #ifndef ZOOKEEPER_SERVER_H
 #define ZOOKEEPER_SERVER_H
@@ -22,13 +23,6 @@ struct zookeeper_server {
 /* Starts one and returns when it listens. */
 struct zookeeper_server *zookeeper_server_start(void);
 
-/*
- * The same as member NUMBER, from 1, of an ensemble: MEMBERS are its lines of
- * the configuration. Does not wait for the others: see zookeeper_ensemble.h.
- */
-struct zookeeper_server *zookeeper_server_start_member(unsigned number,
-                                                       const char *members);
-
 /* Kills it and removes its directory. NULL is fine. */
 void zookeeper_server_stop(struct zookeeper_server *server);
 
@@ -40,5 +34,33 @@ void zookeeper_server_restart_empty(struct zookeeper_server *server);
 extern struct zookeeper_server *the_zookeeper;
 int zookeeper_server_set_up(void **state);
 int zookeeper_server_tear_down(void **state);
+
+/* ---- an ensemble ---------------------------------------------------------- */
+
+enum { ZOOKEEPER_MEMBERS_N = 3 };
+
+struct zookeeper_ensemble {
+    struct zookeeper_server *members[ZOOKEEPER_MEMBERS_N];
+    char url[160];    /* "zk:127.0.0.1:PORT,127.0.0.1:PORT,..." */
+    char config[256]; /* of each member: who the others are */
+};
+
+/* Starts them and returns when one leads and the others follow. */
+struct zookeeper_ensemble *zookeeper_ensemble_start(void);
+
+/* Kills them and removes their directories. NULL is fine. */
+void zookeeper_ensemble_stop(struct zookeeper_ensemble *ensemble);
+
+/* The member that leads ('l'), or one that follows ('f'); waits for it. */
+struct zookeeper_server *
+zookeeper_ensemble_in(const struct zookeeper_ensemble *ensemble, char role);
+
+/* The member at "HOST:PORT", or NULL. */
+struct zookeeper_server *
+zookeeper_ensemble_at(const struct zookeeper_ensemble *ensemble,
+                      const char *at);
+
+/* Waits until every member leads or follows. */
+void zookeeper_ensemble_await(const struct zookeeper_ensemble *ensemble);
 
 #endif

@@ -128,11 +128,9 @@ sub _total {
 
 sub _audit {
     my ($db, $sale) = @_;
-    my $dir = Stockade::tempdir();
-    open my $file, '>', "$dir/acked" or die "acked: $!";
-    print {$file} "$_->{id}\n" for $sale->acked;
-    close $file or die "acked: $!";
-    my $ran = Stockade::run(['audit', '--db', "sqlite:$db", '--json', '--acked', "$dir/acked"]);
+    my $dir   = Stockade::tempdir();
+    my $acked = Stockade::write_file("$dir/acked", join '', map { "$_->{id}\n" } $sale->acked);
+    my $ran   = Stockade::run(['audit', '--db', "sqlite:$db", '--json', '--acked', $acked]);
     my $said = eval { JSON::PP::decode_json($ran->{out}) } or return "audit: could not tell: $ran->{err}";
     my @wrong;
     push @wrong, "audit: exit $ran->{exit}" if $ran->{exit} != 0;

@@ -84,10 +84,7 @@ sub finish {
         push @acked, map { $_->[-1] } @yes;
         push @last, [@{ $yes[-1] }[1 .. 5]] if @yes;
     }
-    my $path = "$self->{dir}/acked";
-    open my $file, '>', $path or die "$path: $!";
-    print {$file} "$_\n" for @acked;
-    close $file or die "$path: $!";
+    my $path = Stockade::write_file("$self->{dir}/acked", join '', map { "$_\n" } @acked);
     return { acked => \@acked, file => $path, status => \%status, last => \@last };
 }
 

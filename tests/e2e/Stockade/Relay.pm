@@ -41,9 +41,7 @@ sub url { return "http://127.0.0.1:$_[0]{port}" }
 
 sub does {
     my ($self, $what) = @_;
-    open my $file, '>', "$self->{dir}/new" or die "relay: $!";
-    print {$file} $what;
-    close $file or die "relay: $!";
+    Stockade::write_file("$self->{dir}/new", $what);
     rename "$self->{dir}/new", "$self->{dir}/does" or die "relay: $!";
     return $self;
 }

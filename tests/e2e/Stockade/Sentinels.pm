@@ -48,10 +48,8 @@ sub _sentinel {
     my ($self) = @_;
     my $dir  = Stockade::tempdir();
     my $down = int $DOWN_AFTER_MS * $Stockade::SLOW;
-    open my $file, '>', "$dir/sentinel.conf" or die "$dir: $!";
-    print {$file} "sentinel monitor main 127.0.0.1 $self->{primary}{port} 2\n",
-        "sentinel down-after-milliseconds main $down\nsentinel failover-timeout main 2000\n";
-    close $file;
+    Stockade::write_file("$dir/sentinel.conf", "sentinel monitor main 127.0.0.1 $self->{primary}{port} 2\n"
+            . "sentinel down-after-milliseconds main $down\nsentinel failover-timeout main 2000\n");
     return Stockade::Redis->start(port => 1, dir => $dir, sentinel => 1);
 }
 
