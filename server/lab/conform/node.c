@@ -1,7 +1,6 @@
 #include "server/lab/conform/node.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,27 +86,7 @@ bool node_start_all(struct testbed *testbed, unsigned n, char *error,
     return replicate(testbed->nodes[0], testbed->replica, error, error_size);
 }
 
-bool node_mend_all(struct testbed *testbed, char *error, size_t error_size)
-{
-    for (unsigned i = 0; i < testbed->nodes_n; i++)
-        if (!redis_proc_tend(testbed->nodes[i], error, error_size))
-            return false;
-    return true;
-}
-
-void node_stop_all(struct testbed *testbed)
-{
-    for (unsigned i = 0; i < testbed->nodes_n; i++)
-        redis_proc_stop(testbed->nodes[i]);
-    redis_proc_stop(testbed->replica);
-}
-
 /* Losing one --------------------------------------------------------------- */
-
-void node_kill(struct testbed *testbed, unsigned index)
-{
-    redis_proc_kill(testbed->nodes[index]);
-}
 
 void node_restart(struct testbed *testbed, unsigned index)
 {
@@ -115,16 +94,6 @@ void node_restart(struct testbed *testbed, unsigned index)
 
     if (!redis_proc_tend(testbed->nodes[index], error, sizeof(error)))
         testbed_broken(testbed, "%.150s", error);
-}
-
-void node_pause(struct testbed *testbed, unsigned index)
-{
-    redis_proc_signal(testbed->nodes[index], SIGSTOP);
-}
-
-void node_resume(struct testbed *testbed, unsigned index)
-{
-    redis_proc_signal(testbed->nodes[index], SIGCONT);
 }
 
 /* The server goes on listening; its name is what changes. */
@@ -186,7 +155,7 @@ void node_fail_over(struct testbed *testbed)
 {
     struct peek *replica = peek_at(testbed, testbed->replica);
 
-    node_kill(testbed, 0);
+    redis_proc_kill(testbed->nodes[0]);
     if (!PEEK_ASK(replica, "OK", "REPLICAOF", "NO", "ONE"))
         testbed_broken(testbed, "the replica does not take over");
     peek_close(replica);

@@ -1,6 +1,6 @@
 /*
- * The testbed's Redis nodes, and all the ways to lose one: it dies, it hangs, it
- * cannot be reached, it comes back empty, its replica takes over.
+ * The testbed's Redis nodes, and the ways to lose one besides a signal: it cannot be
+ * reached, it comes back empty, its replica takes over.
  *
  * A node is at an address, not in a process. When a replica takes over it moves
  * to the address of its master, as it does behind a virtual IP; so clients need
@@ -17,20 +17,11 @@
 bool node_start_all(struct testbed *testbed, unsigned n, char *error,
                     size_t error_size);
 
-/* Starts those again that a check has killed. */
-bool node_mend_all(struct testbed *testbed, char *error, size_t error_size);
-void node_stop_all(struct testbed *testbed);
-
 /* The Unix socket of a node. */
 const char *node_path(const struct testbed *testbed, unsigned index);
 
-/* SIGKILL; and the same again, without what it knew. It dies with the check. */
-void node_kill(struct testbed *testbed, unsigned index);
+/* Starts one again that was killed, without what it knew. */
 void node_restart(struct testbed *testbed, unsigned index);
-
-/* SIGSTOP and SIGCONT: connections stay open, nothing is answered. */
-void node_pause(struct testbed *testbed, unsigned index);
-void node_resume(struct testbed *testbed, unsigned index);
 
 /* No new connection gets to it; and they do again. */
 void node_hide(struct testbed *testbed, unsigned index);

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "server/base/redis_proc.h"
 #include "server/lab/conform/node.h"
 #include "server/lab/servers/folder.h"
 
@@ -104,7 +105,9 @@ bool testbed_open(struct testbed *testbed, const struct expected *expected,
 
 void testbed_close(struct testbed *testbed)
 {
-    node_stop_all(testbed);
+    for (unsigned i = 0; i < testbed->nodes_n; i++)
+        redis_proc_stop(testbed->nodes[i]);
+    redis_proc_stop(testbed->replica);
     /* Databases, directories of `mkdir`: whatever the checks have left. */
     folder_remove(testbed->dir);
     (void)munmap(testbed->race, sizeof(*testbed->race));
@@ -112,8 +115,9 @@ void testbed_close(struct testbed *testbed)
 
 bool testbed_mend(struct testbed *testbed, char *error, size_t error_size)
 {
-    if (!node_mend_all(testbed, error, error_size))
-        return false;
+    for (unsigned i = 0; i < testbed->nodes_n; i++)
+        if (!redis_proc_tend(testbed->nodes[i], error, error_size))
+            return false;
     nodes_age(testbed);
     return true;
 }
@@ -141,66 +145,16 @@ void testbed_sleep_ms(unsigned ms)
         ;
 }
 
-/* Home with it: who reads it ends this process, if it does not itself. */
-__attribute__((format(printf, 3, 0))) static void
-tell(const struct testbed *testbed, enum conform_verdict verdict,
-     const char *format, va_list args)
+/* The lock's process ends this one when it has the result, if it has not ended. */
+void testbed_end(const struct testbed *testbed, enum conform_verdict verdict,
+                 const char *format, ...)
 {
     struct conform_result result = {.verdict = verdict};
+    va_list args;
 
+    va_start(args, format);
     (void)vsnprintf(result.text, sizeof(result.text), format, args);
-    if (write(testbed->out, &result, sizeof(result)) != (ssize_t)sizeof(result))
-        _exit(1);
-}
-
-void testbed_holds(const struct testbed *testbed, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    tell(testbed, CONFORM_HOLDS, format, args);
     va_end(args);
-    _exit(0);
-}
-
-void testbed_fails(const struct testbed *testbed, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    tell(testbed, CONFORM_FAILS, format, args);
-    va_end(args);
-    _exit(0);
-}
-
-void testbed_untested(const struct testbed *testbed, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    tell(testbed, CONFORM_UNTESTED, format, args);
-    va_end(args);
-    _exit(0);
-}
-
-void testbed_not_asked(const struct testbed *testbed, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    tell(testbed, CONFORM_NOT_ASKED, format, args);
-    va_end(args);
-    _exit(0);
-}
-
-void testbed_broken(const struct testbed *testbed, const char *format, ...)
-{
-    char text[200] = "BROKEN: ";
-    size_t len = strlen(text);
-    va_list args;
-
-    va_start(args, format);
-    (void)vsnprintf(text + len, sizeof(text) - len, format, args);
-    va_end(args);
-    testbed_untested(testbed, "%s", text);
+    _exit(write(testbed->out, &result, sizeof(result)) !=
+          (ssize_t)sizeof(result));
 }
