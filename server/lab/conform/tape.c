@@ -4,18 +4,15 @@
  */
 #include "server/lab/conform/tape.h"
 
-#include <ctype.h>
+#include <hiredis/hiredis.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 struct tape {
-    FILE *monitor; /* what the server shows */
-    FILE *ask;     /* a connection for our own commands */
+    redisContext *monitor; /* what the server shows */
+    redisContext *ask;     /* a connection for our own commands */
     unsigned marks;
     char **lines;
     size_t n;
@@ -28,55 +25,21 @@ static _Noreturn void die(const char *what)
     exit(70);
 }
 
-static FILE *connect_to(const char *path)
+static redisContext *connect_to(const char *path)
 {
-    struct sockaddr_un to = {.sun_family = AF_UNIX};
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    FILE *file;
+    redisContext *redis = redisConnectUnix(path);
 
-    (void)snprintf(to.sun_path, sizeof(to.sun_path), "%s", path);
-    if (fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof(to)) != 0)
+    if (!redis || redis->err)
         die("tape: connect");
-    file = fdopen(fd, "r");
-    if (!file)
-        die("tape: fdopen");
-    return file;
+    return redis;
 }
 
-static void say(FILE *file, const char *line)
+/* The answer to a command, which must have come. */
+static redisReply *answer(void *reply)
 {
-    if (dprintf(fileno(file), "%s\r\n", line) < 0)
-        die("tape: write");
-}
-
-static bool begins_with(const char *text, const char *start)
-{
-    size_t n = strlen(start);
-
-    return strncmp(text, start, n) == 0;
-}
-
-/* Sends COMMAND and one that marks the end of its reply, which goes to REPLY. */
-static void ask(struct tape *tape, const char *command, char reply[],
-                size_t size)
-{
-    char mark[40], *line = NULL;
-    size_t room = 0, used = 0;
-    ssize_t got;
-
-    (void)snprintf(mark, sizeof(mark), "ECHO tape-mark-%08u", ++tape->marks);
-    say(tape->ask, command);
-    say(tape->ask, mark);
-    while ((got = getline(&line, &room, tape->ask)) > 0 &&
-           !begins_with(line, mark + 5))
-        for (ssize_t i = 0; i < got && used + 3 < size; i++)
-            used += (size_t)snprintf(reply + used, size - used,
-                                     isprint((unsigned char)line[i]) ? "%c"
-                                                                     : "%02x",
-                                     (unsigned char)line[i]);
-    if (got <= 0)
-        die("tape: read");
-    free(line);
+    if (!reply)
+        die("tape: no answer");
+    return reply;
 }
 
 /* Whether the command is worth a replay: not our own, and not about a
@@ -108,46 +71,45 @@ static void keep(struct tape *tape, const char *command)
     tape->n++;
 }
 
-/* Takes what was shown up to our own last mark; RECORDS it, or not. */
+/* Takes what was shown so far, up to a mark of our own; RECORDS it, or not. */
 static void wind(struct tape *tape, bool records)
 {
-    char mark[40], *line = NULL, *command;
-    size_t room = 0;
+    char mark[40];
+    redisReply *shown;
+    const char *command;
+    bool is_end = false;
 
     (void)snprintf(mark, sizeof(mark), "\"ECHO\" \"tape-mark-%08u\"",
-                   tape->marks);
-    for (;;) {
-        if (getline(&line, &room, tape->monitor) <= 0)
+                   ++tape->marks);
+    freeReplyObject(
+        answer(redisCommand(tape->ask, "ECHO tape-mark-%08u", tape->marks)));
+    while (!is_end) {
+        if (redisGetReply(tape->monitor, (void **)&shown) != REDIS_OK)
             die("tape: monitor");
-        command = strstr(line, "] ");
+        command = strstr(shown->str, "] ");
         if (!command)
-            continue;
+            die("tape: a line of MONITOR");
         command += 2;
-        if (strncmp(command, mark, strlen(mark)) == 0)
-            break;
+        is_end = strcmp(command, mark) == 0;
         /* "[0 lua]": a script has called it. */
-        if (strncmp(command - 5, "lua] ", 5) == 0 || !is_kept(command))
-            continue;
-        if (records)
-            keep(tape, command);
-        else
-            tape->unrecorded_n++;
+        if (is_kept(command) && strncmp(command - 5, "lua] ", 5) != 0) {
+            if (records)
+                keep(tape, command);
+            else
+                tape->unrecorded_n++;
+        }
+        freeReplyObject(shown);
     }
-    free(line);
 }
 
 struct tape *tape_open(const char *path)
 {
     struct tape *tape = calloc(1, sizeof(*tape));
-    char line[16];
-
     if (!tape)
         die("tape: no memory");
     tape->monitor = connect_to(path);
     tape->ask = connect_to(path);
-    say(tape->monitor, "MONITOR");
-    if (!fgets(line, sizeof(line), tape->monitor))
-        die("tape: MONITOR");
+    freeReplyObject(answer(redisCommand(tape->monitor, "MONITOR")));
     return tape;
 }
 
@@ -158,16 +120,13 @@ void tape_close(struct tape *tape)
     for (size_t i = 0; i < tape->n; i++)
         free(tape->lines[i]);
     free(tape->lines);
-    (void)fclose(tape->monitor);
-    (void)fclose(tape->ask);
+    redisFree(tape->monitor);
+    redisFree(tape->ask);
     free(tape);
 }
 
 size_t tape_n(struct tape *tape)
 {
-    char reply[64];
-
-    ask(tape, "PING", reply, sizeof(reply));
     wind(tape, true);
     return tape->n;
 }
@@ -184,18 +143,21 @@ const char *tape_text(const struct tape *tape, size_t i)
 
 void tape_replay(struct tape *tape, size_t i)
 {
-    char reply[64];
+    redisReply *reply;
 
-    ask(tape, tape->lines[i], reply, sizeof(reply));
+    (void)redisAppendFormattedCommand(tape->ask, tape->lines[i],
+                                      strlen(tape->lines[i]));
+    (void)redisAppendFormattedCommand(tape->ask, "\r\n", 2);
+    if (redisGetReply(tape->ask, (void **)&reply) != REDIS_OK)
+        die("tape: replay");
+    freeReplyObject(reply);
     wind(tape, false);
 }
 
 static void run_script(struct tape *tape, const char *script, const char *key)
 {
-    char command[600], reply[64];
-
-    (void)snprintf(command, sizeof(command), "EVAL \"%s\" 0 *%s*", script, key);
-    ask(tape, command, reply, sizeof(reply));
+    freeReplyObject(
+        answer(redisCommand(tape->ask, "EVAL %s 0 *%s*", script, key)));
     wind(tape, false);
 }
 
@@ -221,14 +183,16 @@ void tape_restore(struct tape *tape, const char *key)
 void tape_state(struct tape *tape, const char *key, char text[], size_t size,
                 bool *exists)
 {
-    char command[600];
+    redisReply *value = answer(redisCommand(tape->ask, "DUMP %s", key));
+    redisReply *ends = answer(redisCommand(tape->ask, "PEXPIRETIME %s", key));
     size_t used;
 
-    (void)snprintf(command, sizeof(command), "DUMP %s", key);
-    ask(tape, command, text, size);
-    *exists = strncmp(text, "$-1", 3) != 0;
-    used = strlen(text);
-    (void)snprintf(command, sizeof(command), "PEXPIRETIME %s", key);
-    ask(tape, command, text + used, size - used);
+    *exists = value->type == REDIS_REPLY_STRING;
+    used = (size_t)snprintf(text, size, "%lld ", ends->integer);
+    for (size_t i = 0; *exists && i < value->len && used + 2 < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "%02x",
+                                 (unsigned char)value->str[i]);
+    freeReplyObject(value);
+    freeReplyObject(ends);
     wind(tape, false);
 }
