@@ -7,7 +7,6 @@
 
 #include "server/base/redis_proc.h"
 #include "server/lab/servers/peek.h"
-#include "server/lab/servers/port.h"
 
 /* The socket, whose name is the node's address. */
 static const char *path_of(const struct redis_proc *proc)
@@ -52,7 +51,7 @@ static bool replicate(const struct redis_proc *master,
     struct peek *from =
         to ? peek_open(redis_proc_url(replica), error, error_size) : NULL;
     char port[16];
-    bool follows = from && port_listen(to, port, sizeof(port)) &&
+    bool follows = from && peek_listen(to, port, sizeof(port)) &&
                    PEEK_ASK(from, "OK", "REPLICAOF", "127.0.0.1", port);
 
     if (from && !follows)
