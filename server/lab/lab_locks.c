@@ -3,8 +3,6 @@
  * its own redis-servers; of other servers it has to be given the address. The
  * README's table of locks is its output.
  */
-#include "server/lab/lab_locks.h"
-
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +10,7 @@
 
 #include "server/base/clock.h"
 #include "server/lab/conform/report.h"
+#include "server/lab/lab.h"
 
 enum { AS_EXPECTED = 0, DIFFERENT = 1, COULD_NOT_RUN = 2 };
 

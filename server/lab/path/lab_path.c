@@ -1,21 +1,30 @@
 /* `stockade lab path`: the stops, and one of them at a terminal. See path.h. */
-#include "server/lab/path/lab_path.h"
+#include "server/lab/path/path.h"
 
+#include <errno.h>
 #include <getopt.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "server/lab/experiments/nearest.h"
 #include "server/lab/experiments/words.h"
-#include "server/lab/path/path.h"
-#include "server/lab/path/progress.h"
 #include "server/lab/picture/draw.h"
 #include "server/lab/replay/hand.h"
 #include "server/lab/replay/lines.h"
 #include "server/lab/stage/stage_options.h"
 
 enum { SOLVED = 0, NOT_SOLVED = 1, COULD_NOT_RUN = 2 };
+
+/* What a learner has done at a stop. */
+struct progress {
+    bool is_broken;
+    bool is_mended; /* or the search has agreed that it cannot be broken */
+    unsigned moves; /* the fewest by which it was broken */
+};
 
 struct walk {
     const struct path_stop *stop;
@@ -27,6 +36,89 @@ struct walk {
     unsigned look;
     struct progress progress[PATH_STOPS_MAX];
 };
+
+/* ---- what was solved ------------------------------------------------------- */
+
+enum { LINE_BYTES = 200 };
+
+/* The file has a line for each stop that was begun, "no-lock broken 6 mended"; a browser
+ * keeps its own. $XDG_STATE_HOME/stockade/path, or ~/.local/state/stockade/path. NULL:
+ * there is no home. */
+static const char *progress_file(void)
+{
+    static char path[PATH_MAX];
+    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    bool is_state = state && state[0] == '/'; /* as its specification has it */
+    int n;
+
+    if (!is_state && (!home || home[0] != '/'))
+        return NULL;
+    n = snprintf(path, sizeof(path), "%s/stockade/path",
+                 is_state ? state : home);
+    if (!is_state)
+        n = snprintf(path, sizeof(path), "%s/.local/state/stockade/path", home);
+    return n > 0 && n < PATH_MAX - 8 ? path : NULL;
+}
+
+/* Nothing of stops that nobody has begun; a line that makes no sense says nothing. */
+static void progress_read(struct progress all[PATH_STOPS_MAX])
+{
+    const char *path = progress_file();
+    FILE *file = path ? fopen(path, "re") : NULL;
+    char line[LINE_BYTES], name[40];
+
+    while (file && fgets(line, sizeof(line), file)) {
+        const char *broken = strstr(line, " broken ");
+        size_t index;
+
+        if (sscanf(line, "%39s", name) != 1 || !path_find(name, &index))
+            continue;
+        all[index].is_broken =
+            broken && sscanf(broken, " broken %5u", &all[index].moves) == 1;
+        all[index].is_mended = strstr(line, " mended") != NULL;
+    }
+    if (file)
+        (void)fclose(file);
+}
+
+/* Makes the folders in which PATH lies. */
+static void make_folders(char *path)
+{
+    for (char *at = path + 1; (at = strchr(at, '/')) != NULL; at++) {
+        *at = '\0';
+        (void)mkdir(path, 0700);
+        *at = '/';
+    }
+}
+
+/* Into another file first: one that is cut short must not take the place of all. */
+static void progress_write(const struct progress all[PATH_STOPS_MAX])
+{
+    const char *path = progress_file();
+    const struct path_stop *stop;
+    char fresh[PATH_MAX];
+    FILE *file;
+
+    if (!path) {
+        fprintf(stderr, "stockade: lab path: there is no HOME to keep it in\n");
+        return;
+    }
+    (void)snprintf(fresh, sizeof(fresh), "%.*s.new", PATH_MAX - 8, path);
+    make_folders(fresh);
+    file = fopen(fresh, "we");
+    for (size_t i = 0; file && (stop = path_at(i)) != NULL; i++) {
+        if (!all[i].is_broken && !all[i].is_mended)
+            continue;
+        fputs(stop->name, file);
+        if (all[i].is_broken)
+            fprintf(file, " broken %u", all[i].moves);
+        fputs(all[i].is_mended ? " mended\n" : "\n", file);
+    }
+    if (!file || fclose(file) != 0 || rename(fresh, path) != 0)
+        fprintf(stderr, "stockade: lab path: %s: %s\n", path, strerror(errno));
+}
+
+/* ---- words ---------------------------------------------------------------- */
 
 static void help(void)
 {
@@ -54,8 +146,6 @@ static void help(void)
         "or it broke;\n2 it could not run, or time was up first.\n",
         PATH_JUDGE_S, file ? file : "but you have no HOME for it.");
 }
-
-/* ---- words ---------------------------------------------------------------- */
 
 /* A part of a line, in bold. */
 static void tell_bold(const struct walk *walk, const char *english)
@@ -128,7 +218,8 @@ static int list(const struct walk *walk)
 
     for (; (stop = path_at(n)) != NULL; n++) {
         const struct progress *progress = &walk->progress[n];
-        bool is_solved = progress_is_solved(stop, progress);
+        bool is_solved =
+            progress->is_mended && (progress->is_broken || !stop->schedule);
 
         printf("[%c] %s  %-23s %s\n",
                is_solved             ? 'x'
@@ -147,14 +238,6 @@ static int list(const struct walk *walk)
 }
 
 /* ---- one stop ------------------------------------------------------------- */
-
-static void keep(const struct walk *walk)
-{
-    char error[300];
-
-    if (!progress_write(walk->progress, error, sizeof(error)))
-        fprintf(stderr, "stockade: lab path: %s\n", error);
-}
 
 static enum path_answer judge(const struct walk *walk, char choice)
 {
@@ -198,7 +281,7 @@ static int break_it(struct walk *walk)
         words_say(stdout, walk->language, "the fewest known are %u\n",
                   path_fewest(stop));
     putchar('\n');
-    keep(walk);
+    progress_write(walk->progress);
     return status;
 }
 
@@ -284,7 +367,7 @@ static int walk_stop(struct walk *walk)
     if (status != SOLVED)
         return status;
     progress->is_mended = true;
-    keep(walk);
+    progress_write(walk->progress);
     words_say(stdout, walk->language, "solved\n\n");
     tell_end(walk);
     return SOLVED;

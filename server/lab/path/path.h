@@ -86,4 +86,9 @@ enum path_answer path_judge(const struct path_stop *stop, char choice,
                             unsigned seconds, bool json, unsigned look,
                             char *error, size_t error_size);
 
+/* ---- the command (lab_path.c) --------------------------------------------- */
+
+/* `stockade lab path`: gets ARGV from its name on, and returns the exit status. */
+int lab_path_main(int argc, char *argv[]);
+
 #endif
