@@ -1,21 +1,14 @@
 /* See words.h. */
 #include "server/lab/experiments/words.h"
 
-#include <stdarg.h>
 #include <stdint.h>
 #include <string.h>
 #include <unilbrk.h>
-#include <uniwidth.h>
 
 #include "server/lab/picture/chinese.h"
 #include "server/lab/picture/draw.h"
 
 enum { TEXT_BYTES_MAX = 2000 }; /* what is longer is not broken into lines */
-
-static const uint8_t *bytes_of(const char *text)
-{
-    return (const uint8_t *)text;
-}
 
 void words_wrap(FILE *out, int indent, const char *text)
 {
@@ -28,8 +21,9 @@ void words_wrap(FILE *out, int indent, const char *text)
     for (size_t i = 0; i < n; i++) /* not in "--lock-max-hold-ms" */
         forced[i] = i > 0 && text[i - 1] == '-' ? UC_BREAK_PROHIBITED
                                                 : UC_BREAK_UNDEFINED;
-    (void)u8_width_linebreaks(bytes_of(text), n, draw_columns(out) - indent, 0,
-                              0, forced, "UTF-8", breaks);
+    (void)u8_width_linebreaks((const uint8_t *)text, n,
+                              draw_columns(out) - indent, 0, 0, forced, "UTF-8",
+                              breaks);
     fprintf(out, "%*s", indent, "");
     for (size_t i = 0; i < n; i++) {
         begins = breaks[i] == UC_BREAK_POSSIBLE;
@@ -42,28 +36,12 @@ void words_wrap(FILE *out, int indent, const char *text)
     fputc('\n', out);
 }
 
-void words_wrap_english(FILE *out, int indent,
-                        enum experiment_language language, const char *text)
+void words_wrap_english(FILE *out, int indent, unsigned look, const char *text)
 {
     char words[TEXT_BYTES_MAX];
 
     (void)snprintf(words, sizeof(words), "%s", text);
-    if (language == EXPERIMENT_ZH)
+    if (look & DRAW_CHINESE)
         chinese(words, sizeof(words));
     words_wrap(out, indent, words);
-}
-
-int words_say(FILE *out, enum experiment_language language, const char *format,
-              ...)
-{
-    char text[TEXT_BYTES_MAX];
-    va_list args;
-
-    va_start(args, format);
-    (void)vsnprintf(text, sizeof(text), format, args);
-    va_end(args);
-    if (language == EXPERIMENT_ZH)
-        chinese(text, sizeof(text));
-    fputs(text, out);
-    return u8_strwidth(bytes_of(text), "UTF-8");
 }

@@ -4,18 +4,11 @@
 
 #include <stdio.h>
 
-#include "server/lab/experiments/experiment.h"
-
 /* TEXT in lines as wide as OUT (draw_columns()), each behind INDENT columns. A Chinese
  * character takes two columns, and a line may end behind most of them. */
 void words_wrap(FILE *out, int indent, const char *text);
 
-/* The same of an English TEXT, in LANGUAGE. */
-void words_wrap_english(FILE *out, int indent,
-                        enum experiment_language language, const char *text);
-
-/* The English FORMAT, in LANGUAGE. Returns how many columns it takes. */
-int words_say(FILE *out, enum experiment_language language, const char *format,
-              ...) __attribute__((format(printf, 3, 4)));
+/* The same of an English TEXT, in the language of LOOK (draw.h). */
+void words_wrap_english(FILE *out, int indent, unsigned look, const char *text);
 
 #endif

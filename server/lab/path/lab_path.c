@@ -32,7 +32,6 @@ struct walk {
     char choice;     /* --choice; 0 = the stop itself */
     int64_t seconds; /* of a search */
     bool judges, json, help;
-    enum experiment_language language;
     unsigned look;
     struct progress progress[PATH_STOPS_MAX];
 };
@@ -151,7 +150,7 @@ static void help(void)
 static void tell_bold(const struct walk *walk, const char *english)
 {
     fputs(walk->look & DRAW_COLOUR ? "\033[1m" : "", stdout);
-    words_say(stdout, walk->language, "%s", english);
+    draw_say(stdout, walk->look, "%s", english);
     fputs(walk->look & DRAW_COLOUR ? "\033[0m" : "", stdout);
 }
 
@@ -183,7 +182,8 @@ static void tell_code(const struct walk *walk)
 
 static void tell_elsewhere(const struct walk *walk)
 {
-    const struct path_text *text = &walk->stop->text[walk->language];
+    const struct path_text *text =
+        &walk->stop->text[experiment_language(walk->look)];
     const char *const rows[][2] = {{"Redisson", text->redisson},
                                    {"redsync", text->redsync},
                                    {"Spring", text->spring}};
@@ -205,7 +205,7 @@ static void tell_scene(const struct walk *walk, const struct stage_scene *scene)
     char text[EXPERIMENT_SCENE_BYTES];
 
     steps_kind.scene(&play, text, sizeof(text));
-    words_wrap_english(stdout, 2, walk->language, text);
+    words_wrap_english(stdout, 2, walk->look, text);
     putchar('\n');
 }
 
@@ -225,13 +225,14 @@ static int list(const struct walk *walk)
                is_solved             ? 'x'
                : progress->is_broken ? '/'
                                      : ' ',
-               stop->id, stop->name, stop->text[walk->language].title);
+               stop->id, stop->name,
+               stop->text[experiment_language(walk->look)].title);
         solved_n += is_solved;
         if (!is_solved && !next)
             next = stop;
     }
     putchar('\n');
-    words_say(stdout, walk->language, "%u of %u solved\n", solved_n, n);
+    draw_say(stdout, walk->look, "%u of %u solved\n", solved_n, n);
     if (next)
         printf("  %s lab path %s\n", draw_program(), next->id);
     return 0;
@@ -278,8 +279,8 @@ static int break_it(struct walk *walk)
         progress->moves = moves;
     progress->is_broken = true;
     if (stop->schedule)
-        words_say(stdout, walk->language, "the fewest known are %u\n",
-                  path_fewest(stop));
+        draw_say(stdout, walk->look, "the fewest known are %u\n",
+                 path_fewest(stop));
     putchar('\n');
     progress_write(walk->progress);
     return status;
@@ -299,18 +300,18 @@ static int mend_it(struct walk *walk)
         char line[1000];
 
         (void)snprintf(line, sizeof(line), "%c  %s", 'a' + (int)n,
-                       choices[n].text[walk->language]);
+                       choices[n].text[experiment_language(walk->look)]);
         words_wrap(stdout, 2, line);
     }
     do {
         putchar('\n');
-        words_say(stdout, walk->language, "your choice (q end)");
+        draw_say(stdout, walk->look, "your choice (q end)");
         printf(": ");
         key = hand_key();
         if (key == 'q')
             return NOT_SOLVED;
         if (!path_scene(walk->stop, (char)key))
-            words_say(stdout, walk->language, "there is no such choice\n");
+            draw_say(stdout, walk->look, "there is no such choice\n");
         else
             answer = judge(walk, (char)key);
     } while (answer == PATH_BREAKS || answer == PATH_UNKNOWN);
@@ -320,9 +321,9 @@ static int mend_it(struct walk *walk)
 /* A right lock: the search has the last word. */
 static int agree(struct walk *walk)
 {
-    words_say(stdout, walk->language,
-              "Can it be done? s: it cannot, and the search has to agree "
-              "(q end)");
+    draw_say(stdout, walk->look,
+             "Can it be done? s: it cannot, and the search has to agree "
+             "(q end)");
     printf(": ");
     if (hand_key() != 's')
         return NOT_SOLVED;
@@ -334,19 +335,19 @@ static void tell_end(struct walk *walk)
     const struct path_stop *next = path_at(walk->index + 1);
 
     tell_part(walk, "What is still wrong",
-              walk->stop->text[walk->language].still);
+              walk->stop->text[experiment_language(walk->look)].still);
     tell_elsewhere(walk);
     if (!next)
-        words_say(stdout, walk->language, "This was the last stop.\n");
+        draw_say(stdout, walk->look, "This was the last stop.\n");
     else
         printf("  %s lab path %s    %s\n", draw_program(), next->id,
-               next->text[walk->language].title);
+               next->text[experiment_language(walk->look)].title);
 }
 
 static int walk_stop(struct walk *walk)
 {
     const struct path_stop *stop = walk->stop;
-    const struct path_text *text = &stop->text[walk->language];
+    const struct path_text *text = &stop->text[experiment_language(walk->look)];
     struct progress *progress = &walk->progress[walk->index];
     char title[200];
     int status;
@@ -360,7 +361,7 @@ static int walk_stop(struct walk *walk)
     if (status == COULD_NOT_RUN || stage_options_interrupted())
         return COULD_NOT_RUN;
     if (stop->schedule && !progress->is_broken) {
-        words_say(stdout, walk->language, "not broken yet\n");
+        draw_say(stdout, walk->look, "not broken yet\n");
         return NOT_SOLVED;
     }
     status = stop->schedule ? mend_it(walk) : agree(walk);
@@ -368,7 +369,7 @@ static int walk_stop(struct walk *walk)
         return status;
     progress->is_mended = true;
     progress_write(walk->progress);
-    words_say(stdout, walk->language, "solved\n\n");
+    draw_say(stdout, walk->look, "solved\n\n");
     tell_end(walk);
     return SOLVED;
 }
@@ -407,10 +408,8 @@ static bool read_options(int argc, char *argv[], struct walk *walk)
         walk->judges = walk->judges || c == 'g';
         walk->json = walk->json || c == 'j';
         walk->help = walk->help || c == 'h';
-        if (c == 'z') {
-            walk->language = EXPERIMENT_ZH;
+        if (c == 'z')
             walk->look |= DRAW_CHINESE;
-        }
         if (c == 'c')
             walk->choice = '?';
         if (c == 'c' && strlen(optarg) == 1)

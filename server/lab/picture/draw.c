@@ -17,6 +17,7 @@ enum {
     COLUMNS_MIN = 40,
     MARGIN = 11, /* the move and the time */
     TEXT_BYTES = DRAW_STEP_BYTES,
+    SAID_BYTES = 2000,
     REPLY_BYTES = 96,
     STATE_INDENT = 10,
 };
@@ -33,9 +34,9 @@ static const char *tint(unsigned look, const char *code)
     return look & DRAW_COLOUR ? code : "";
 }
 
-void draw_say(FILE *out, unsigned look, const char *format, ...)
+int draw_say(FILE *out, unsigned look, const char *format, ...)
 {
-    char text[TEXT_BYTES];
+    char text[SAID_BYTES];
     va_list args;
 
     va_start(args, format);
@@ -44,6 +45,7 @@ void draw_say(FILE *out, unsigned look, const char *format, ...)
     if (look & DRAW_CHINESE)
         chinese(text, sizeof(text));
     fputs(text, out);
+    return u8_strwidth((const uint8_t *)text, "UTF-8");
 }
 
 int draw_columns(FILE *out)

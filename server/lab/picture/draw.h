@@ -20,8 +20,8 @@ int draw_columns(FILE *out);
 /* The program as it was called, for command lines that can be pasted. */
 const char *draw_program(void);
 
-/* The English FORMAT, in the language of LOOK. */
-void draw_say(FILE *out, unsigned look, const char *format, ...)
+/* The English FORMAT, in the language of LOOK. Returns how many columns it takes. */
+int draw_say(FILE *out, unsigned look, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* The head of the columns. */
