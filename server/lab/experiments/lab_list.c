@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/lab/experiments/words.h"
 #include "server/lab/picture/draw.h"
 #include "server/lab/programs/program.h"
 
@@ -238,7 +237,7 @@ int lab_list_main(int argc, char *argv[])
 static void show_part(const char *label, const char *text, unsigned look)
 {
     draw_say(stdout, look, "%s\n", label);
-    words_wrap(stdout, 2, text);
+    draw_text(stdout, 2, text);
 }
 
 /* An actor's program, and its settings where they are not those of all. */
@@ -276,7 +275,7 @@ static void tell_role(const struct stage_scene *scene, unsigned actor,
     if (role->key || between[0] == ',')
         draw_say(out, look, ")");
     if (fclose(out) == 0 && (role->program || role->key || between[0] == ','))
-        words_wrap(stdout, 2, text);
+        draw_text(stdout, 2, text);
 }
 
 void lab_scene(const struct experiment *experiment,
@@ -285,7 +284,7 @@ void lab_scene(const struct experiment *experiment,
     char text[EXPERIMENT_SCENE_BYTES];
 
     experiment->kind->scene(play, text, sizeof(text));
-    words_wrap_english(stdout, 2, look, text);
+    draw_english(stdout, 2, look, text);
     for (unsigned i = 0; i < play->scene.buyers; i++)
         tell_role(&play->scene, i, look);
 }
@@ -307,7 +306,7 @@ static void show_play(const struct experiment *experiment, unsigned index,
     draw_say(stdout, look, "%s\n", experiment_play_title(experiment, index));
     lab_scene(experiment, play, look);
     if (play->schedule)
-        words_wrap(stdout, 2, play->schedule);
+        draw_text(stdout, 2, play->schedule);
     for (int i = 0; i < STAGE_FAULT_N; i++)
         if (play->faults & EXPERIMENT_FAULT(i))
             tell_expected(stage_fault_word((enum stage_fault)i),

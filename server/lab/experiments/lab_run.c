@@ -10,7 +10,6 @@
 #include "lock/dlock.h"
 #include "server/base/clock.h"
 #include "server/lab/experiments/lab_experiments.h"
-#include "server/lab/experiments/words.h"
 #include "server/lab/load/load_watch.h"
 #include "server/lab/picture/draw.h"
 #include "server/lab/replay/hand.h"
@@ -78,7 +77,7 @@ static void tell_part(const struct runs *runs, const char *label,
 {
     tell(runs, BOLD, label);
     putchar('\n');
-    words_wrap(stdout, 2, text);
+    draw_text(stdout, 2, text);
     putchar('\n');
 }
 
@@ -119,7 +118,7 @@ static void tell_verdict(const struct runs *runs,
              "\n",
              run->stock, run->sold, run->orders);
     if (run->said[0])
-        words_wrap_english(stdout, 0, runs->options.look, run->said);
+        draw_english(stdout, 0, runs->options.look, run->said);
     if (is_heard)
         tell_finding(runs, RED, "somebody is told", play->says);
     if (is_measured)

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "server/lab/experiments/nearest.h"
-#include "server/lab/experiments/words.h"
 #include "server/lab/picture/draw.h"
 #include "server/lab/replay/hand.h"
 #include "server/lab/replay/lines.h"
@@ -159,7 +158,7 @@ static void tell_part(const struct walk *walk, const char *label,
 {
     tell_bold(walk, label);
     putchar('\n');
-    words_wrap(stdout, 2, text);
+    draw_text(stdout, 2, text);
     putchar('\n');
 }
 
@@ -193,7 +192,7 @@ static void tell_elsewhere(const struct walk *walk)
     putchar('\n');
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         (void)snprintf(line, sizeof(line), "%s: %s", rows[i][0], rows[i][1]);
-        words_wrap(stdout, 2, line);
+        draw_text(stdout, 2, line);
     }
     putchar('\n');
 }
@@ -205,7 +204,7 @@ static void tell_scene(const struct walk *walk, const struct stage_scene *scene)
     char text[EXPERIMENT_SCENE_BYTES];
 
     steps_kind.scene(&play, text, sizeof(text));
-    words_wrap_english(stdout, 2, walk->look, text);
+    draw_english(stdout, 2, walk->look, text);
     putchar('\n');
 }
 
@@ -301,7 +300,7 @@ static int mend_it(struct walk *walk)
 
         (void)snprintf(line, sizeof(line), "%c  %s", 'a' + (int)n,
                        choices[n].text[experiment_language(walk->look)]);
-        words_wrap(stdout, 2, line);
+        draw_text(stdout, 2, line);
     }
     do {
         putchar('\n');

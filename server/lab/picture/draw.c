@@ -214,8 +214,8 @@ static const char *tint_of(const struct stage_step *step)
 size_t draw_fit(const char *text, size_t room)
 {
     const uint8_t *at = (const uint8_t *)text;
-    size_t n = strlen(text), columns = 0, cut = 0;
-    char breaks[TEXT_BYTES];
+    size_t n = strnlen(text, SAID_BYTES), columns = 0, cut = 0;
+    char breaks[SAID_BYTES];
 
     u8_possible_linebreaks(at, n, "UTF-8", breaks);
     for (size_t i = 0; i < n;) {
@@ -247,6 +247,22 @@ static void wrap(FILE *out, const char *text, int indent, int width,
         while (*text == ' ')
             text++;
     }
+}
+
+void draw_text(FILE *out, int indent, const char *text)
+{
+    fprintf(out, "%*s", indent, "");
+    wrap(out, text, indent, draw_columns(out) - indent, "", "");
+}
+
+void draw_english(FILE *out, int indent, unsigned look, const char *text)
+{
+    char words[SAID_BYTES];
+
+    (void)snprintf(words, sizeof(words), "%s", text);
+    if (look & DRAW_CHINESE)
+        chinese(words, sizeof(words));
+    draw_text(out, indent, words);
 }
 
 void draw_step(FILE *out, const struct stage_step *step, const char *move,

@@ -39,6 +39,11 @@ const char *draw_step_text(const struct stage_step *step, unsigned look,
 /* How many bytes of TEXT go into ROOM columns. */
 size_t draw_fit(const char *text, size_t room);
 
+/* TEXT in lines as wide as OUT, each behind INDENT columns. */
+void draw_text(FILE *out, int indent, const char *text);
+/* The same of an English TEXT, in the language of LOOK. */
+void draw_english(FILE *out, int indent, unsigned look, const char *text);
+
 /* One step, under the text of its MOVE, "" = none; or NULL: with a time to the
  * microsecond. Its actor is a number below COLUMNS, or -1. */
 void draw_step(FILE *out, const struct stage_step *step, const char *move,
