@@ -5,6 +5,7 @@
  */
 #include "server/lab/conform/check.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,7 +16,7 @@
 #include "server/base/clock.h"
 #include "server/base/redis_proc.h"
 #include "server/lab/conform/cast.h"
-#include "server/lab/conform/node.h"
+#include "server/lab/servers/peek.h"
 
 enum {
     TRIES_MS = 500, /* M: connections are dead, the first tries may fail */
@@ -23,6 +24,98 @@ enum {
     STOCK = 10,
     PRODUCT = 1,
 };
+
+/* Nodes, and ways to lose one --------------------------------------------------- */
+
+/* The socket, whose name is the node's address. */
+static const char *path_of(const struct redis_proc *proc)
+{
+    return redis_proc_url(proc) + strlen("unix:");
+}
+
+/* One that was killed, without what it knew. */
+static void node_restart(struct testbed *testbed, unsigned index)
+{
+    char error[200];
+
+    if (!redis_proc_tend(testbed->nodes[index], error, sizeof(error)))
+        testbed_broken(testbed, "%.150s", error);
+}
+
+/* The server goes on listening; its name is what changes. */
+static void move(const struct testbed *testbed, const char *from,
+                 const char *to)
+{
+    if (rename(from, to) != 0)
+        testbed_broken(testbed, "%.80s: %s", from, strerror(errno));
+}
+
+static void hidden_path(const struct testbed *testbed, unsigned index,
+                        char *path, size_t size)
+{
+    (void)snprintf(path, size, "%s.hidden", path_of(testbed->nodes[index]));
+}
+
+/* No new connection gets to it; and they do again. */
+static void node_hide(struct testbed *testbed, unsigned index)
+{
+    char hidden[sizeof(testbed->dir) + 32];
+
+    hidden_path(testbed, index, hidden, sizeof(hidden));
+    move(testbed, path_of(testbed->nodes[index]), hidden);
+}
+
+static void node_show(struct testbed *testbed, unsigned index)
+{
+    char hidden[sizeof(testbed->dir) + 32];
+
+    hidden_path(testbed, index, hidden, sizeof(hidden));
+    move(testbed, hidden, path_of(testbed->nodes[index]));
+}
+
+static struct peek *peek_at(const struct testbed *testbed,
+                            const struct redis_proc *proc)
+{
+    char error[200];
+    struct peek *peek = peek_open(redis_proc_url(proc), error, sizeof(error));
+
+    if (!peek)
+        testbed_broken(testbed, "%.150s", error);
+    return peek;
+}
+
+/*
+ * The replica of node 0 hears of everything up to now, of which the check is sure by
+ * WAIT, and of nothing after. WAIT counts those that have heard of what its own
+ * connection has written.
+ */
+static void node_part(struct testbed *testbed)
+{
+    struct peek *master = peek_at(testbed, testbed->nodes[0]);
+
+    if (!PEEK_ASK(master, "OK", "SET", "lab:heard", "1") ||
+        !PEEK_ASK(master, "1", "WAIT", "1", "5000"))
+        testbed_broken(testbed, "the replica does not follow");
+    if (!PEEK_ASK(master, "OK", "CONFIG", "SET", "port", "0") ||
+        !PEEK_ASK(master, "1", "CLIENT", "KILL", "TYPE", "replica"))
+        testbed_broken(testbed, "the replica does not go");
+    peek_close(master);
+}
+
+/*
+ * Node 0 dies, and its replica takes over: at the address of its master, as behind a
+ * virtual IP. So clients need to be told nothing.
+ */
+static void node_fail_over(struct testbed *testbed)
+{
+    struct peek *replica = peek_at(testbed, testbed->replica);
+
+    redis_proc_kill(testbed->nodes[0]);
+    if (!PEEK_ASK(replica, "OK", "REPLICAOF", "NO", "ONE"))
+        testbed_broken(testbed, "the replica does not take over");
+    peek_close(replica);
+    move(testbed, path_of(testbed->replica), path_of(testbed->nodes[0]));
+}
 
 /* M, M2: a node is lost ----------------------------------------------------- */
 
