@@ -4,7 +4,8 @@
 #define LAB_H
 
 int lab_main(int argc, char *argv[]);
-int lab_locks_main(int argc, char *argv[]); /* `lab locks`: lab_locks.c */
+/* `lab locks`: conform/lab_locks.c. */
+int lab_locks_main(int argc, char *argv[]);
 
 /* Each command that plays locks on the stage, `explore` and `replay` as well. They are in
  * a program of its own, stockade-lab, that lies beside this one; server/lab/stage/ says

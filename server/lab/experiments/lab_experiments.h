@@ -32,9 +32,6 @@ const struct experiment *lab_find(const char *name);
 void lab_scene(const struct experiment *experiment,
                const struct experiment_play *play, unsigned look);
 
-/* The members of an object for EXPERIMENT, without its braces. */
-void lab_json(FILE *out, const struct experiment *experiment);
-
 /* "oversold, foreign-release"; "none". */
 void lab_faults(FILE *out, unsigned faults, unsigned look);
 

@@ -151,10 +151,11 @@ static void json_play(FILE *out, const struct experiment *experiment,
     fputc('}', out);
 }
 
-void lab_json(FILE *out, const struct experiment *experiment)
+static void json_experiment(FILE *out, const struct experiment *experiment)
 {
     static const char *const languages[] = {"en", "zh"};
 
+    fputc('{', out);
     json_member(out, "id", experiment->id);
     json_member(out, "name", experiment->name);
     json_member(out, "family", experiment->family);
@@ -177,6 +178,7 @@ void lab_json(FILE *out, const struct experiment *experiment)
     fputc('}', out);
     for (unsigned i = 0; i < EXPERIMENT_PLAYS_N; i++)
         json_play(out, experiment, i);
+    fputs("}\n", out);
 }
 
 static void list_help(void)
@@ -219,9 +221,7 @@ int lab_list_main(int argc, char *argv[])
         all_n++;
         wild_n += strchr(one->id, 'w') != NULL;
         if (options.json) {
-            putchar('{');
-            lab_json(stdout, one);
-            puts("}");
+            json_experiment(stdout, one);
         } else {
             printf("%-4s %-28s %s\n", one->id, one->name,
                    one->text[experiment_language(options.look)].symptom);
@@ -368,12 +368,9 @@ int lab_show_main(int argc, char *argv[])
     experiment = options.own ? options.own : lab_find(options.names[0]);
     if (!experiment)
         return LAB_COULD_NOT_RUN;
-    if (options.json) {
-        putchar('{');
-        lab_json(stdout, experiment);
-        puts("}");
-    } else {
+    if (options.json)
+        json_experiment(stdout, experiment);
+    else
         show(experiment, options.look);
-    }
     return 0;
 }
