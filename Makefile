@@ -101,10 +101,11 @@ SERVER_OBJ := $(call obj,$(SERVER_SRC))
 HELP_OBJ   := $(call obj,$(HELP_SRC))
 LOCK_TEXTS := $(sort $(wildcard lock/textbook/*.lock))
 LAB_TEXTS  := experiments path # folders of text files, each in one table
+LAB_JS     := $(notdir $(wildcard static/lab*.js)) browser.js chart.js # of its page
 GEN        := $(patsubst %,$(B)/gen/%.inc,$(TEXT)) $(B)/gen/lock/backends.h \
               $(B)/gen/server/lab/world/clock_preload.inc $(LAB_TEXTS:%=$(B)/gen/server/lab/%/all.inc) \
               $(B)/gen/lock/textbook/all.inc $(B)/gen/lock/redis/ask.lua.inc
-GEN        += $(B)/gen/static/chart.js.inc
+GEN        += $(B)/gen/static/chart.js.inc $(B)/gen/server/lab/serve/scripts.inc
 TEXT_TO_C  := sed -e 's/\\/\\\\/g' -e 's/["?]/\\&/g' -e 's/^/"/' -e 's/$$/\\n"/'
 TESTS      := $(patsubst tests/%.c,$(B)/tests/%,$(TEST_SRC))
 FULL_TESTS := $(patsubst tests/%.c,$(B)/tests/%,$(FULL_SRC))
@@ -202,7 +203,12 @@ $(B)/gen/$(1)/all.inc: $(sort $(wildcard $(1)/*.txt)) $(1)
 endef
 $(foreach folder,$(LAB_TEXTS),$(eval $(call table,server/lab/$(folder))))
 
-# The same of the locks that are texts.
+# The scripts of the laboratory's page.
+$(B)/gen/server/lab/serve/scripts.inc: static Makefile
+	@mkdir -p $(@D)
+	$(Q){ $(foreach file,$(LAB_JS),echo '{"/$(file)", SCRIPT,'; echo '#include "static/$(file).inc"'; echo '},';) } >$@
+
+# All locks that are texts.
 $(B)/gen/lock/textbook/all.inc: $(LOCK_TEXTS) lock/textbook
 	@mkdir -p $(@D)
 	$(Q){ $(foreach file,$(LOCK_TEXTS),echo '{"$(basename $(notdir $(file)))",'; $(TEXT_TO_C) $(file); echo '},';) } >$@

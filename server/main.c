@@ -9,7 +9,6 @@
 #include "lock/dlock_textbook.h"
 #include "server/commands.h"
 #include "server/lab/lab.h"
-#include "server/lab/lab_stage.h"
 
 static const struct command {
     const char *name;
@@ -19,8 +18,9 @@ static const struct command {
     {"serve", serve_main, "sell: the HTTP order service"},
     {"audit", audit_main, "check the ledger: is every unit accounted for?"},
     {"lab", lab_main, "experiments with locks"},
-    {"explore", explore_main, "find the shortest schedules that break a lock"},
-    {"replay", replay_main, "play a schedule against a lock, step by step"},
+    {"explore", lab_stage_main,
+     "find the shortest schedules that break a lock"},
+    {"replay", lab_stage_main, "play a schedule against a lock, step by step"},
     {"help", NULL, "show this"},
 };
 

@@ -3,12 +3,14 @@
  */
 #include "server/lab/lab.h"
 
+#include <errno.h>
+#include <libgen.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "server/base/log.h"
-#include "server/lab/lab_locks.h"
-#include "server/lab/lab_stage.h"
 
 static const struct command {
     const char *name;
@@ -33,6 +35,23 @@ static void usage(FILE *out)
     fprintf(out, "usage: stockade lab COMMAND [--help | flags]\n\n");
     for (size_t i = 0; i < COMMANDS_N; i++)
         fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].help);
+}
+
+/* Keeps the name by which it was called, for command lines that can be pasted. */
+int lab_stage_main(int argc, char *argv[])
+{
+    char own[PATH_MAX] = "", path[PATH_MAX + 16];
+    char *args[64] = {program_invocation_name};
+
+    for (int i = 0; i < argc && i < 62; i++)
+        args[i + 1] = argv[i];
+    if (readlink("/proc/self/exe", own, sizeof(own) - 1) < 0)
+        own[0] = '\0';
+    (void)snprintf(path, sizeof(path), "%s/stockade-lab", dirname(own));
+    (void)execv(path, args);
+    fprintf(stderr, "stockade: %s: cannot start %s: %s\n", argv[0], path,
+            strerror(errno));
+    return 2;
 }
 
 int lab_main(int argc, char *argv[])

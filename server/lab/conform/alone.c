@@ -51,63 +51,50 @@ static void deed_contend(struct deed_hand *hand, const struct deed_order *order,
     }
 }
 
-static void contend(struct cast *cast, const char *name)
+/* N players contend, and the counters of the race tell. */
+static _Noreturn void contend(struct testbed *testbed, unsigned n,
+                              const char *what)
 {
-    struct deed_order order = cast_order(deed_contend, name);
+    struct testbed_race *race = testbed->race;
+    unsigned all = n * ROUNDS, entered, overlaps, lost;
+    char name[TESTBED_NAME_BYTES_MAX + 1];
+    struct deed_order order;
+    struct cast cast;
 
-    order.wait_ms = 10000 * cast->testbed->slow;
+    testbed_name(name, what);
+    cast_open(&cast, testbed, n, testbed->long_ms);
+    cast_begin(&cast, name, 0);
+    (void)cast_give(&cast, CAST_HOLDER, name);
+    order = cast_order(deed_contend, name);
+    order.wait_ms = 10000 * testbed->slow;
     order.number = ROUNDS;
-    for (unsigned i = 0; i < cast->players_n; i++)
-        cast_tell(cast, i, &order);
-    for (unsigned i = 0; i < cast->players_n; i++)
-        (void)cast_hear(cast, i);
-}
-
-static _Noreturn void judge(const struct cast *cast, const char *what)
-{
-    const struct testbed *testbed = cast->testbed;
-    unsigned all = cast->players_n * ROUNDS;
-    unsigned entered = atomic_load(&testbed->race->entered);
-    unsigned overlaps = atomic_load(&testbed->race->overlaps);
-    unsigned lost = entered - atomic_load(&testbed->race->counter);
-
+    for (unsigned i = 0; i < n; i++)
+        cast_tell(&cast, i, &order);
+    for (unsigned i = 0; i < n; i++)
+        (void)cast_hear(&cast, i);
+    entered = atomic_load(&race->entered);
+    overlaps = atomic_load(&race->overlaps);
+    lost = entered - atomic_load(&race->counter);
     if (overlaps > 0 || lost > 0)
         testbed_fails(testbed,
-                      "%u %s, %u entries: %u found company, %u updates lost",
-                      cast->players_n, what, entered, overlaps, lost);
+                      "%u %s, %u entries: %u found company, %u updates lost", n,
+                      what, entered, overlaps, lost);
     if (entered < all)
         testbed_fails(testbed, "%u of %u entries never got in; the first: %s",
-                      all - entered, all, testbed->race->refusal);
-    testbed_holds(testbed, "%u %s, %u entries, each alone", cast->players_n,
-                  what, entered);
+                      all - entered, all, race->refusal);
+    testbed_holds(testbed, "%u %s, %u entries, each alone", n, what, entered);
 }
 
 void conform_check_x(struct testbed *testbed)
 {
-    char name[TESTBED_NAME_BYTES_MAX + 1];
-    struct cast cast;
-
     testbed->together = true;
-    testbed_name(name, "x");
-    cast_open(&cast, testbed, 4, testbed->long_ms);
-    cast_begin(&cast, name, 0);
-    (void)cast_give(&cast, CAST_HOLDER, name);
-    contend(&cast, name);
-    judge(&cast, "threads");
+    contend(testbed, 4, "threads");
 }
 
 void conform_check_x2(struct testbed *testbed)
 {
-    char name[TESTBED_NAME_BYTES_MAX + 1];
-    struct cast cast;
-
     testbed->together = false;
-    testbed_name(name, "x2");
-    cast_open(&cast, testbed, 2, testbed->long_ms);
-    cast_begin(&cast, name, 0);
-    (void)cast_give(&cast, CAST_HOLDER, name);
-    contend(&cast, name);
-    judge(&cast, "processes");
+    contend(testbed, 2, "processes");
 }
 
 /* L: the lease is renewed while the holder lives ---------------------------- */

@@ -14,30 +14,28 @@
 /* A check that takes longer hangs; none should come near it. */
 enum { CHECK_MS_MAX = 40000 };
 
-static conform_check *const checks[PROPERTIES_N] = {
-    [PROPERTY_X] = conform_check_x,   [PROPERTY_X2] = conform_check_x2,
-    [PROPERTY_C] = conform_check_c,   [PROPERTY_A] = conform_check_a,
-    [PROPERTY_P] = conform_check_p,   [PROPERTY_R] = conform_check_r,
-    [PROPERTY_L] = conform_check_l,   [PROPERTY_N] = conform_check_n,
-    [PROPERTY_N2] = conform_check_n2, [PROPERTY_D] = conform_check_d,
-    [PROPERTY_W] = conform_check_w,   [PROPERTY_HERD] = conform_check_h,
-    [PROPERTY_F] = conform_check_f,   [PROPERTY_M] = conform_check_m,
-    [PROPERTY_M2] = conform_check_m2, [PROPERTY_S] = conform_check_s,
+/* In the order in which they run: those come last that lose servers. What a check
+ * starts dies with it. */
+static const struct {
+    size_t property;
+    conform_check *check;
+} checks[PROPERTIES_N] = {
+    {PROPERTY_X, conform_check_x},   {PROPERTY_X2, conform_check_x2},
+    {PROPERTY_C, conform_check_c},   {PROPERTY_A, conform_check_a},
+    {PROPERTY_P, conform_check_p},   {PROPERTY_R, conform_check_r},
+    {PROPERTY_L, conform_check_l},   {PROPERTY_N, conform_check_n},
+    {PROPERTY_N2, conform_check_n2}, {PROPERTY_D, conform_check_d},
+    {PROPERTY_W, conform_check_w},   {PROPERTY_HERD, conform_check_h},
+    {PROPERTY_F, conform_check_f},   {PROPERTY_S, conform_check_s},
+    {PROPERTY_M, conform_check_m},   {PROPERTY_M2, conform_check_m2},
 };
 
-/*
- * In which order they run: those come last that lose servers. What a check
- * starts dies with it.
- */
-static const size_t program[PROPERTIES_N] = {
-    PROPERTY_X, PROPERTY_X2, PROPERTY_C,  PROPERTY_A, PROPERTY_P, PROPERTY_R,
-    PROPERTY_L, PROPERTY_N,  PROPERTY_N2, PROPERTY_D, PROPERTY_W, PROPERTY_HERD,
-    PROPERTY_F, PROPERTY_S,  PROPERTY_M,  PROPERTY_M2};
-
 /* The check's process: it must not outlive us, and never come back. */
-static _Noreturn void check_play(struct testbed *testbed, size_t index, int out,
+static _Noreturn void check_play(struct testbed *testbed, size_t i, int out,
                                  pid_t parent)
 {
+    size_t index = checks[i].property;
+
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(3);
@@ -46,7 +44,7 @@ static _Noreturn void check_play(struct testbed *testbed, size_t index, int out,
     if (testbed->expected->kept == KEPT_IN_REDIS && testbed->nodes_n == 0 &&
         (index == PROPERTY_D || index == PROPERTY_M || index == PROPERTY_M2))
         testbed_not_asked(testbed, "a Redis that is given is not taken apart");
-    checks[index](testbed);
+    checks[i].check(testbed);
     _exit(4);
 }
 
@@ -68,7 +66,7 @@ static struct conform_result check_result(const struct testbed *testbed, int in,
     return result;
 }
 
-static struct conform_result check_run(struct testbed *testbed, size_t index)
+static struct conform_result check_run(struct testbed *testbed, size_t i)
 {
     struct conform_result result = {.text = "BROKEN: no process"};
     uint64_t began_ms = clock_ms();
@@ -79,7 +77,7 @@ static struct conform_result check_run(struct testbed *testbed, size_t index)
         return result;
     pid = fork();
     if (pid == 0)
-        check_play(testbed, index, ends[1], parent);
+        check_play(testbed, i, ends[1], parent);
     (void)close(ends[1]);
     if (pid > 0)
         result = check_result(testbed, ends[0], pid);
@@ -129,8 +127,8 @@ bool conform_run(const struct expected *expected,
     if (!testbed_open(&testbed, expected, servers, error, error_size))
         return false;
     for (size_t i = 0; i < PROPERTIES_N && mended; i++) {
-        size_t index = program[i];
-        struct conform_result result = check_run(&testbed, index);
+        size_t index = checks[i].property;
+        struct conform_result result = check_run(&testbed, i);
 
         verdicts[index] = result.verdict;
         /* A lock of threads is asked what it can do among threads. */

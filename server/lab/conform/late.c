@@ -10,21 +10,183 @@
  */
 #include "server/lab/conform/check.h"
 
+#include <hiredis/hiredis.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
+#include "server/base/redis_proc.h"
 #include "server/lab/conform/cast.h"
-#include "server/lab/conform/node.h"
-#include "server/lab/conform/tape.h"
 
 enum { STATE_BYTES_MAX = 4096 };
+
+/* The tapes ------------------------------------------------------------------ */
+
+/*
+ * The commands that a node gets. MONITOR shows each with its arguments quoted, as
+ * the server itself takes them when they are typed in. So a line of it can be sent
+ * as it is.
+ */
+struct tape {
+    const struct testbed *testbed;
+    redisContext *monitor; /* what the server shows */
+    redisContext *ask;     /* a connection for our own commands */
+    unsigned marks;
+    char **lines; /* "EVALSHA" "..." ... */
+    size_t n;
+    size_t before;       /* commands sent before this step */
+    size_t unrecorded_n; /* not on it: a replay's, and what came meanwhile */
+};
+
+/* The answer to a command, which must have come: a check that cannot record proves
+ * nothing. */
+static redisReply *answer(const struct tape *tape, void *reply)
+{
+    if (!reply)
+        testbed_broken(tape->testbed, "the tape hears nothing from its node");
+    return reply;
+}
+
+static redisReply *next_reply(const struct tape *tape, redisContext *redis)
+{
+    void *reply = NULL;
+
+    (void)redisGetReply(redis, &reply);
+    return answer(tape, reply);
+}
+
+/* Whether the command is worth a replay: not our own, and not about a
+ * connection. */
+static bool is_kept(const char *command)
+{
+    static const char *const left_out[] = {
+        "\"ECHO\"",   "\"DUMP\"", "\"PEXPIRETIME\"", "\"SUBSCRIBE\"",
+        "\"SCRIPT\"", "\"INFO\"", "\"UNSUBSCRIBE\"", "\"MONITOR\"",
+        "\"PING\"",   "\"AUTH\"", "\"SELECT\"",      "\"PUBSUB\""};
+
+    for (size_t i = 0; i < sizeof(left_out) / sizeof(left_out[0]); i++)
+        if (strncasecmp(command, left_out[i], strlen(left_out[i])) == 0)
+            return false;
+    return true;
+}
+
+static void keep(struct tape *tape, const char *command)
+{
+    char **lines = reallocarray(tape->lines, tape->n + 1, sizeof(*lines));
+
+    if (!lines || !(lines[tape->n++] = strdup(command)))
+        testbed_broken(tape->testbed, "no memory");
+    tape->lines = lines;
+}
+
+/* Takes what was shown so far, up to a mark of our own; RECORDS it, or not. How many
+ * commands are on the tape. */
+static size_t wind(struct tape *tape, bool records)
+{
+    char mark[40];
+    redisReply *shown;
+    const char *command;
+    bool is_end = false;
+
+    (void)snprintf(mark, sizeof(mark), "\"ECHO\" \"tape-mark-%08u\"",
+                   ++tape->marks);
+    freeReplyObject(answer(
+        tape, redisCommand(tape->ask, "ECHO tape-mark-%08u", tape->marks)));
+    while (!is_end) {
+        shown = next_reply(tape, tape->monitor);
+        command = strstr(shown->str, "] ") + 2;
+        is_end = strcmp(command, mark) == 0;
+        /* "[0 lua]": a script has called it. */
+        if (is_kept(command) && strncmp(command - 5, "lua] ", 5) != 0) {
+            if (records)
+                keep(tape, command);
+            else
+                tape->unrecorded_n++;
+        }
+        freeReplyObject(shown);
+    }
+    return tape->n;
+}
+
+static void tape_open(struct tape *tape, const struct testbed *testbed,
+                      const char *url)
+{
+    const char *path = url + strlen("unix:");
+
+    *tape = (struct tape){.testbed = testbed,
+                          .monitor = redisConnectUnix(path),
+                          .ask = redisConnectUnix(path)};
+    if (!tape->monitor || !tape->ask)
+        testbed_broken(testbed, "no memory");
+    freeReplyObject(answer(tape, redisCommand(tape->monitor, "MONITOR")));
+}
+
+/* Delivers command I once more, and waits for the reply, which nobody reads. */
+static void replay(struct tape *tape, size_t i)
+{
+    (void)redisAppendFormattedCommand(tape->ask, tape->lines[i],
+                                      strlen(tape->lines[i]));
+    (void)redisAppendFormattedCommand(tape->ask, "\r\n", 2);
+    freeReplyObject(next_reply(tape, tape->ask));
+    (void)wind(tape, false);
+}
+
+static void run_script(struct tape *tape, const char *script, const char *key)
+{
+    freeReplyObject(
+        answer(tape, redisCommand(tape->ask, "EVAL %s 0 *%s*", script, key)));
+    (void)wind(tape, false);
+}
+
+/* Remembers all keys with KEY in their names, which has no characters that mean
+ * something in a pattern. */
+static void tape_save(struct tape *tape, const char *key)
+{
+    run_script(tape,
+               "for _, k in ipairs(redis.call('keys', ARGV[1])) do "
+               "redis.call('copy', k, 'saved:' .. k, 'replace') end",
+               key);
+}
+
+/* And sets them back, as if nothing had arrived since. */
+static void tape_restore(struct tape *tape, const char *key)
+{
+    run_script(tape,
+               "for _, k in ipairs(redis.call('keys', ARGV[1])) do "
+               "if string.sub(k, 1, 6) ~= 'saved:' then "
+               "redis.call('del', k) end end "
+               "for _, k in ipairs(redis.call('keys', 'saved:' .. ARGV[1])) do "
+               "redis.call('rename', k, string.sub(k, 7)) end",
+               key);
+}
+
+/* The value under KEY, and when it ends: the same text as long as nothing changes. */
+static void tape_state(struct tape *tape, const char *key, char text[],
+                       size_t size, bool *exists)
+{
+    redisReply *value = answer(tape, redisCommand(tape->ask, "DUMP %s", key));
+    redisReply *ends =
+        answer(tape, redisCommand(tape->ask, "PEXPIRETIME %s", key));
+    size_t used;
+
+    *exists = value->type == REDIS_REPLY_STRING;
+    used = (size_t)snprintf(text, size, "%lld ", ends->integer);
+    for (size_t i = 0; *exists && i < value->len && used + 2 < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "%02x",
+                                 (unsigned char)value->str[i]);
+    freeReplyObject(value);
+    freeReplyObject(ends);
+    (void)wind(tape, false);
+}
+
+/* Steps ---------------------------------------------------------------------- */
 
 /* Everything that was sent to the testbed's nodes. */
 struct tapes {
     struct cast cast;
     char name[TESTBED_NAME_BYTES_MAX + 1];
-    struct tape *tapes[TESTBED_NODES_MAX];
-    size_t before[TESTBED_NODES_MAX]; /* commands sent before this step */
+    struct tape tapes[TESTBED_NODES_MAX];
     unsigned replayed_n;
 };
 
@@ -44,21 +206,21 @@ static void deed_extend(struct deed_hand *hand, const struct deed_order *order,
 static void deliver(struct tapes *all, unsigned k, size_t i, const char *step)
 {
     static char was[STATE_BYTES_MAX], is[STATE_BYTES_MAX];
-    struct tape *tape = all->tapes[k];
+    struct tape *tape = &all->tapes[k];
     bool was_held, is_held;
     size_t n;
 
     do {
-        n = tape_unrecorded_n(tape);
+        n = tape->unrecorded_n;
         tape_state(tape, all->name, was, sizeof(was), &was_held);
-        tape_replay(tape, i);
+        replay(tape, i);
         tape_state(tape, all->name, is, sizeof(is), &is_held);
         all->replayed_n++;
-    } while (tape_unrecorded_n(tape) != n + 1);
+    } while (tape->unrecorded_n != n + 1);
     if (strcmp(was, is) == 0)
         return;
     testbed_fails(all->cast.testbed, "after '%s' a late %.60s %s", step,
-                  tape_text(tape, i),
+                  tape->lines[i],
                   was_held && !is_held   ? "frees the lock"
                   : !was_held && is_held ? "locks for nobody"
                                          : "changes the lock");
@@ -68,11 +230,11 @@ static void deliver(struct tapes *all, unsigned k, size_t i, const char *step)
 static void deliver_all(struct tapes *all, const char *step)
 {
     for (unsigned k = 0; k < all->cast.testbed->nodes_n; k++) {
-        size_t n = tape_n(all->tapes[k]);
+        size_t n = wind(&all->tapes[k], true);
 
-        for (size_t i = 0; i < all->before[k]; i++)
+        for (size_t i = 0; i < all->tapes[k].before; i++)
             deliver(all, k, i, step);
-        all->before[k] = n;
+        all->tapes[k].before = n;
     }
 }
 
@@ -105,7 +267,7 @@ static void do_held(struct tapes *all, deed_function *deed, unsigned lease_ms,
     enum dlock_status status;
 
     for (unsigned k = 0; k < testbed->nodes_n; k++)
-        tape_save(all->tapes[k], all->name);
+        tape_save(&all->tapes[k], all->name);
     cast_trap(&all->cast, CAST_HOLDER, mute ? DEED_MUTE : DEED_PASS,
               DLOCK_AFTER, 0);
     status = act(all, CAST_HOLDER, deed, lease_ms);
@@ -114,8 +276,8 @@ static void do_held(struct tapes *all, deed_function *deed, unsigned lease_ms,
         testbed_broken(testbed, "a step that is held back: %s",
                        dlock_status_text(status));
     for (unsigned k = 0; k < testbed->nodes_n; k++) {
-        all->before[k] = tape_n(all->tapes[k]);
-        tape_restore(all->tapes[k], all->name);
+        all->tapes[k].before = wind(&all->tapes[k], true);
+        tape_restore(&all->tapes[k], all->name);
     }
 }
 
@@ -123,13 +285,13 @@ static void do_held(struct tapes *all, deed_function *deed, unsigned lease_ms,
 static void be_renewed(struct tapes *all)
 {
     const struct testbed *testbed = all->cast.testbed;
-    unsigned steps_n;
+    size_t n;
 
     if (!testbed_can(testbed, DLOCK_CAP_RENEW))
         return;
     do_step(all, CAST_HOLDER, deed_take, 0, "take, renewed");
-    for (steps_n = (unsigned)tape_n(all->tapes[0]);
-         tape_n(all->tapes[0]) == steps_n;)
+    n = wind(&all->tapes[0], true);
+    while (wind(&all->tapes[0], true) == n)
         testbed_sleep_ms(1);
     do_step(all, CAST_HOLDER, deed_give, 0, "give back what was renewed");
 }
@@ -180,7 +342,7 @@ void conform_check_d(struct testbed *testbed)
     if (cast_give(&all.cast, CAST_HOLDER, all.name) != DLOCK_OK)
         testbed_broken(testbed, "the release of a new name fails");
     for (unsigned k = 0; k < testbed->nodes_n; k++)
-        all.tapes[k] = tape_open(node_path(testbed, k));
+        tape_open(&all.tapes[k], testbed, redis_proc_url(testbed->nodes[k]));
     play(&all);
     be_renewed(&all);
     play_held(&all);

@@ -5,15 +5,18 @@
  */
 #include "server/lab/conform/check.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "db/store.h"
 #include "server/base/clock.h"
+#include "server/base/redis_proc.h"
 #include "server/lab/conform/cast.h"
-#include "server/lab/conform/node.h"
+#include "server/lab/servers/peek.h"
 
 enum {
     TRIES_MS = 500, /* M: connections are dead, the first tries may fail */
@@ -21,6 +24,98 @@ enum {
     STOCK = 10,
     PRODUCT = 1,
 };
+
+/* Nodes, and ways to lose one --------------------------------------------------- */
+
+/* The socket, whose name is the node's address. */
+static const char *path_of(const struct redis_proc *proc)
+{
+    return redis_proc_url(proc) + strlen("unix:");
+}
+
+/* One that was killed, without what it knew. */
+static void node_restart(struct testbed *testbed, unsigned index)
+{
+    char error[200];
+
+    if (!redis_proc_tend(testbed->nodes[index], error, sizeof(error)))
+        testbed_broken(testbed, "%.150s", error);
+}
+
+/* The server goes on listening; its name is what changes. */
+static void move(const struct testbed *testbed, const char *from,
+                 const char *to)
+{
+    if (rename(from, to) != 0)
+        testbed_broken(testbed, "%.80s: %s", from, strerror(errno));
+}
+
+static void hidden_path(const struct testbed *testbed, unsigned index,
+                        char *path, size_t size)
+{
+    (void)snprintf(path, size, "%s.hidden", path_of(testbed->nodes[index]));
+}
+
+/* No new connection gets to it; and they do again. */
+static void node_hide(struct testbed *testbed, unsigned index)
+{
+    char hidden[sizeof(testbed->dir) + 32];
+
+    hidden_path(testbed, index, hidden, sizeof(hidden));
+    move(testbed, path_of(testbed->nodes[index]), hidden);
+}
+
+static void node_show(struct testbed *testbed, unsigned index)
+{
+    char hidden[sizeof(testbed->dir) + 32];
+
+    hidden_path(testbed, index, hidden, sizeof(hidden));
+    move(testbed, hidden, path_of(testbed->nodes[index]));
+}
+
+static struct peek *peek_at(const struct testbed *testbed,
+                            const struct redis_proc *proc)
+{
+    char error[200];
+    struct peek *peek = peek_open(redis_proc_url(proc), error, sizeof(error));
+
+    if (!peek)
+        testbed_broken(testbed, "%.150s", error);
+    return peek;
+}
+
+/*
+ * The replica of node 0 hears of everything up to now, of which the check is sure by
+ * WAIT, and of nothing after. WAIT counts those that have heard of what its own
+ * connection has written.
+ */
+static void node_part(struct testbed *testbed)
+{
+    struct peek *master = peek_at(testbed, testbed->nodes[0]);
+
+    if (!PEEK_ASK(master, "OK", "SET", "lab:heard", "1") ||
+        !PEEK_ASK(master, "1", "WAIT", "1", "5000"))
+        testbed_broken(testbed, "the replica does not follow");
+    if (!PEEK_ASK(master, "OK", "CONFIG", "SET", "port", "0") ||
+        !PEEK_ASK(master, "1", "CLIENT", "KILL", "TYPE", "replica"))
+        testbed_broken(testbed, "the replica does not go");
+    peek_close(master);
+}
+
+/*
+ * Node 0 dies, and its replica takes over: at the address of its master, as behind a
+ * virtual IP. So clients need to be told nothing.
+ */
+static void node_fail_over(struct testbed *testbed)
+{
+    struct peek *replica = peek_at(testbed, testbed->replica);
+
+    redis_proc_kill(testbed->nodes[0]);
+    if (!PEEK_ASK(replica, "OK", "REPLICAOF", "NO", "ONE"))
+        testbed_broken(testbed, "the replica does not take over");
+    peek_close(replica);
+    move(testbed, path_of(testbed->replica), path_of(testbed->nodes[0]));
+}
 
 /* M, M2: a node is lost ----------------------------------------------------- */
 
@@ -137,15 +232,11 @@ void conform_check_m(struct testbed *testbed)
     testbed_holds(testbed, "%s: one holder", when);
 }
 
-/* HOLDER has NAME, node 0 goes away by LOSE; it is NEXT's in the end. */
-static void check_away(struct cast *cast, const char *name,
-                       void lose(struct testbed *, unsigned), const char *when)
+/* HOLDER has NAME, node 0 has gone away; it is NEXT's in the end. */
+static void check_away(struct cast *cast, const char *name, const char *when)
 {
-    struct testbed *testbed = cast->testbed;
-
-    lose(testbed, 0);
     if (try_hard(cast, CAST_NEXT, name) == DLOCK_OK)
-        testbed_fails(testbed, "%s: two holders", when);
+        testbed_fails(cast->testbed, "%s: two holders", when);
     check_handed_on(cast, CAST_HOLDER, name, when);
 }
 
@@ -167,14 +258,16 @@ void conform_check_m2(struct testbed *testbed)
     if (testbed->nodes_n == 0)
         testbed_untested(testbed, "it has no Redis node to lose");
     if (testbed->nodes_n > 1) {
-        check_away(&cast, name, node_pause, "one node hangs");
-        node_resume(testbed, 0);
+        redis_proc_signal(testbed->nodes[0], SIGSTOP);
+        check_away(&cast, name, "one node hangs");
+        redis_proc_signal(testbed->nodes[0], SIGCONT);
     }
     testbed_name(name, "m2");
     cast_begin(&cast, name, testbed->long_ms);
-    check_away(&cast, name, node_kill, "one node is down");
+    redis_proc_kill(testbed->nodes[0]);
+    check_away(&cast, name, "one node is down");
     for (unsigned i = 0; i < 2 && i < testbed->nodes_n; i++) {
-        node_kill(testbed, i);
+        redis_proc_kill(testbed->nodes[i]);
         node_restart(testbed, i);
     }
     if (try_hard(&cast, CAST_THIRD, name) == DLOCK_OK)

@@ -9,8 +9,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "server/lab/conform/node.h"
+#include "server/base/redis_proc.h"
 #include "server/lab/servers/folder.h"
+#include "server/lab/servers/peek.h"
 
 enum {
     LEASE_MS = 150,
@@ -25,6 +26,73 @@ unsigned conform_slow(void)
     long times = slow ? strtol(slow, NULL, 10) : 1;
 
     return times > 0 && times < 100 ? (unsigned)times : 1;
+}
+
+/* The nodes ------------------------------------------------------------------ */
+
+/* A server on a socket beside an empty file in the testbed's directory. */
+static struct redis_proc *server_start(const struct testbed *testbed,
+                                       const char *what, char *error,
+                                       size_t error_size)
+{
+    char path[sizeof(testbed->dir) + 16];
+    FILE *file;
+
+    (void)snprintf(path, sizeof(path), "%s/%s", testbed->dir, what);
+    file = fopen(path, "w");
+    if (!file) {
+        (void)snprintf(error, error_size, "%s: %s", path, strerror(errno));
+        return NULL;
+    }
+    (void)fclose(file);
+    return redis_proc_start(path, error, error_size);
+}
+
+/*
+ * Replication knows no Unix sockets: the master gets a port, on loopback. The
+ * replica is in step by the time that somebody asks for it.
+ */
+static bool replicate(const struct redis_proc *master,
+                      const struct redis_proc *replica, char *error,
+                      size_t error_size)
+{
+    struct peek *to = peek_open(redis_proc_url(master), error, error_size);
+    struct peek *from =
+        to ? peek_open(redis_proc_url(replica), error, error_size) : NULL;
+    char port[16];
+    bool follows = from && peek_listen(to, port, sizeof(port)) &&
+                   PEEK_ASK(from, "OK", "REPLICAOF", "127.0.0.1", port);
+
+    if (from && !follows)
+        (void)snprintf(error, error_size, "redis-server takes no replica");
+    peek_close(from);
+    peek_close(to);
+    return follows;
+}
+
+/* Starts N nodes and a replica of node 0. */
+static bool nodes_start(struct testbed *testbed, unsigned n, char *error,
+                        size_t error_size)
+{
+    size_t len = 0;
+    char what[16];
+
+    for (unsigned i = 0; i < n; i++) {
+        (void)snprintf(what, sizeof(what), "node%u", i);
+        testbed->nodes[i] = server_start(testbed, what, error, error_size);
+        if (!testbed->nodes[i])
+            return false;
+        testbed->nodes_n = i + 1;
+        len += (size_t)snprintf(testbed->url + len, sizeof(testbed->url) - len,
+                                "%s%s", i > 0 ? "," : "",
+                                redis_proc_url(testbed->nodes[i]));
+    }
+    if (n == 0)
+        return true;
+    testbed->replica = server_start(testbed, "replica", error, error_size);
+    if (!testbed->replica)
+        return false;
+    return replicate(testbed->nodes[0], testbed->replica, error, error_size);
 }
 
 /*
@@ -59,7 +127,7 @@ static bool backend_start(struct testbed *testbed,
     if (backend == KEPT_LOCALLY)
         (void)snprintf(testbed->url, sizeof(testbed->url), "dir:%s/locks",
                        testbed->dir);
-    if (!node_start_all(testbed, nodes_n, error, error_size))
+    if (!nodes_start(testbed, nodes_n, error, error_size))
         return false;
     len = strlen(testbed->url);
     if (given)
@@ -104,7 +172,9 @@ bool testbed_open(struct testbed *testbed, const struct expected *expected,
 
 void testbed_close(struct testbed *testbed)
 {
-    node_stop_all(testbed);
+    for (unsigned i = 0; i < testbed->nodes_n; i++)
+        redis_proc_stop(testbed->nodes[i]);
+    redis_proc_stop(testbed->replica);
     /* Databases, directories of `mkdir`: whatever the checks have left. */
     folder_remove(testbed->dir);
     (void)munmap(testbed->race, sizeof(*testbed->race));
@@ -112,8 +182,9 @@ void testbed_close(struct testbed *testbed)
 
 bool testbed_mend(struct testbed *testbed, char *error, size_t error_size)
 {
-    if (!node_mend_all(testbed, error, error_size))
-        return false;
+    for (unsigned i = 0; i < testbed->nodes_n; i++)
+        if (!redis_proc_tend(testbed->nodes[i], error, error_size))
+            return false;
     nodes_age(testbed);
     return true;
 }
@@ -141,66 +212,16 @@ void testbed_sleep_ms(unsigned ms)
         ;
 }
 
-/* Home with it: who reads it ends this process, if it does not itself. */
-__attribute__((format(printf, 3, 0))) static void
-tell(const struct testbed *testbed, enum conform_verdict verdict,
-     const char *format, va_list args)
+/* The lock's process ends this one when it has the result, if it has not ended. */
+void testbed_end(const struct testbed *testbed, enum conform_verdict verdict,
+                 const char *format, ...)
 {
     struct conform_result result = {.verdict = verdict};
+    va_list args;
 
+    va_start(args, format);
     (void)vsnprintf(result.text, sizeof(result.text), format, args);
-    if (write(testbed->out, &result, sizeof(result)) != (ssize_t)sizeof(result))
-        _exit(1);
-}
-
-void testbed_holds(const struct testbed *testbed, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    tell(testbed, CONFORM_HOLDS, format, args);
     va_end(args);
-    _exit(0);
-}
-
-void testbed_fails(const struct testbed *testbed, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    tell(testbed, CONFORM_FAILS, format, args);
-    va_end(args);
-    _exit(0);
-}
-
-void testbed_untested(const struct testbed *testbed, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    tell(testbed, CONFORM_UNTESTED, format, args);
-    va_end(args);
-    _exit(0);
-}
-
-void testbed_not_asked(const struct testbed *testbed, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    tell(testbed, CONFORM_NOT_ASKED, format, args);
-    va_end(args);
-    _exit(0);
-}
-
-void testbed_broken(const struct testbed *testbed, const char *format, ...)
-{
-    char text[200] = "BROKEN: ";
-    size_t len = strlen(text);
-    va_list args;
-
-    va_start(args, format);
-    (void)vsnprintf(text + len, sizeof(text) - len, format, args);
-    va_end(args);
-    testbed_untested(testbed, "%s", text);
+    _exit(write(testbed->out, &result, sizeof(result)) !=
+          (ssize_t)sizeof(result));
 }

@@ -67,17 +67,18 @@ void testbed_sleep_ms(unsigned ms);
  * started dies with it. testbed_broken() is for what the lock cannot be blamed
  * for: the verdict is then "untested", which nobody expects.
  */
-_Noreturn void testbed_holds(const struct testbed *testbed, const char *format,
-                             ...) __attribute__((format(printf, 2, 3)));
-_Noreturn void testbed_fails(const struct testbed *testbed, const char *format,
-                             ...) __attribute__((format(printf, 2, 3)));
-_Noreturn void testbed_untested(const struct testbed *testbed,
-                                const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-_Noreturn void testbed_not_asked(const struct testbed *testbed,
-                                 const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-_Noreturn void testbed_broken(const struct testbed *testbed, const char *format,
-                              ...) __attribute__((format(printf, 2, 3)));
+_Noreturn void testbed_end(const struct testbed *testbed,
+                           enum conform_verdict verdict, const char *format,
+                           ...) __attribute__((format(printf, 3, 4)));
+#define testbed_holds(testbed, ...)                                            \
+    testbed_end(testbed, CONFORM_HOLDS, __VA_ARGS__)
+#define testbed_fails(testbed, ...)                                            \
+    testbed_end(testbed, CONFORM_FAILS, __VA_ARGS__)
+#define testbed_untested(testbed, ...)                                         \
+    testbed_end(testbed, CONFORM_UNTESTED, __VA_ARGS__)
+#define testbed_not_asked(testbed, ...)                                        \
+    testbed_end(testbed, CONFORM_NOT_ASKED, __VA_ARGS__)
+#define testbed_broken(testbed, ...)                                           \
+    testbed_end(testbed, CONFORM_UNTESTED, "BROKEN: " __VA_ARGS__)
 
 #endif

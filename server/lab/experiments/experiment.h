@@ -32,6 +32,9 @@ enum experiment_language {
     EXPERIMENT_LANGUAGES_N
 };
 
+/* That of LOOK (draw.h). */
+enum experiment_language experiment_language(unsigned look);
+
 struct experiment_text {
     const char *title;
     const char *symptom;
@@ -87,12 +90,10 @@ struct experiment_run {
     FILE *out;  /* for people, 80 columns; NULL = nothing */
     FILE *json; /* for programs: members of an object, without its braces, and
                    none of faults, sold, stock, orders, said; NULL = nothing */
-    char *members;      /* of .json, after fflush(); from open_memstream() */
-    unsigned json_look; /* load: DRAW_CHINESE, or 0, for its texts */
-    bool is_watched;    /* load: see load_watch.h */
-    bool colour;
+    char *members;   /* of .json, after fflush(); from open_memstream() */
+    unsigned look;   /* see draw.h */
+    bool is_watched; /* load: see load_watch.h */
     bool brief; /* steps: the state at the end only, not behind each move */
-    enum experiment_language language;
     const char *save; /* steps: a file for its timeline; or NULL */
     const char *name; /* of the experiment */
 

@@ -56,6 +56,11 @@ const struct experiment *experiment_at(size_t index)
     return index < FILES_N ? &all_of_them()[index] : NULL;
 }
 
+enum experiment_language experiment_language(unsigned look)
+{
+    return look & DRAW_CHINESE ? EXPERIMENT_ZH : EXPERIMENT_EN;
+}
+
 bool experiment_has(const struct experiment_play *play)
 {
     return play->scene.lock || play->load;
@@ -97,7 +102,7 @@ void experiment_json(FILE *out, const struct experiment_run *run)
     draw_json_faults(out, run->verdict.remarks);
     if (run->said[0]) {
         fputs(", \"said\": ", out);
-        draw_json_say(out, run->said, run->json_look);
+        draw_json_say(out, run->said, run->look);
     }
     fprintf(out, ", \"as_told\": %s", run->as_told ? "true" : "false");
 }

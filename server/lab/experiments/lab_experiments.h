@@ -8,7 +8,7 @@ enum lab_status { LAB_AS_TOLD = 0, LAB_NOT_AS_TOLD = 1, LAB_COULD_NOT_RUN = 2 };
 
 struct lab_options {
     bool json, brief, help, by_hand;
-    enum experiment_language language;
+    unsigned look;                /* see draw.h */
     bool fix;                     /* run -i: not the bug, but what fixes it */
     const char *lock;             /* run -i: in place of its own; or NULL */
     const char *save;             /* run: a file; or NULL */
@@ -30,13 +30,9 @@ const struct experiment *lab_find(const char *name);
 
 /* The name of a play, for people. */
 void lab_scene(const struct experiment *experiment,
-               const struct experiment_play *play,
-               enum experiment_language language);
-
-/* The members of an object for EXPERIMENT, without its braces. */
-void lab_json(FILE *out, const struct experiment *experiment);
+               const struct experiment_play *play, unsigned look);
 
 /* "oversold, foreign-release"; "none". */
-void lab_faults(FILE *out, unsigned faults, enum experiment_language language);
+void lab_faults(FILE *out, unsigned faults, unsigned look);
 
 #endif

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/lab/experiments/words.h"
 #include "server/lab/picture/draw.h"
 #include "server/lab/programs/program.h"
 
@@ -53,7 +52,7 @@ bool lab_options_read(int argc, char *argv[], struct lab_options *options)
         options->json = options->json || c == 'j';
         options->help = options->help || c == 'h';
         if (c == 'z')
-            options->language = EXPERIMENT_ZH;
+            options->look |= DRAW_CHINESE;
         if (c == '?') {
             fprintf(stderr, "stockade lab %s --help lists the flags\n",
                     argv[0]);
@@ -107,7 +106,7 @@ const struct experiment *lab_find(const char *name)
     return experiment;
 }
 
-void lab_faults(FILE *out, unsigned faults, enum experiment_language language)
+void lab_faults(FILE *out, unsigned faults, unsigned look)
 {
     const char *between = "";
 
@@ -117,7 +116,7 @@ void lab_faults(FILE *out, unsigned faults, enum experiment_language language)
                     stage_fault_word((enum stage_fault)i));
             between = ", ";
         }
-    words_say(out, language, "%s", faults == 0 ? "none" : "");
+    draw_say(out, look, "%s", faults == 0 ? "none" : "");
 }
 
 static void json_member(FILE *out, const char *name, const char *value)
@@ -152,10 +151,11 @@ static void json_play(FILE *out, const struct experiment *experiment,
     fputc('}', out);
 }
 
-void lab_json(FILE *out, const struct experiment *experiment)
+static void json_experiment(FILE *out, const struct experiment *experiment)
 {
     static const char *const languages[] = {"en", "zh"};
 
+    fputc('{', out);
     json_member(out, "id", experiment->id);
     json_member(out, "name", experiment->name);
     json_member(out, "family", experiment->family);
@@ -178,6 +178,7 @@ void lab_json(FILE *out, const struct experiment *experiment)
     fputc('}', out);
     for (unsigned i = 0; i < EXPERIMENT_PLAYS_N; i++)
         json_play(out, experiment, i);
+    fputs("}\n", out);
 }
 
 static void list_help(void)
@@ -189,21 +190,20 @@ static void list_help(void)
 }
 
 /* An experiment "in the wild" is one of the others once more. */
-static void list_end(unsigned all_n, unsigned wild_n,
-                     enum experiment_language language)
+static void list_end(unsigned all_n, unsigned wild_n, unsigned look)
 {
     putchar('\n');
-    words_say(stdout, language,
-              "%u experiments; %u of them once more with real instances (w)\n",
-              all_n - wild_n, wild_n);
-    words_say(stdout, language, "To see what one is about, and to run it:\n");
+    draw_say(stdout, look,
+             "%u experiments; %u of them once more with real instances (w)\n",
+             all_n - wild_n, wild_n);
+    draw_say(stdout, look, "To see what one is about, and to run it:\n");
     printf("  %s lab show 08\n  %s lab run 08\n", draw_program(),
            draw_program());
 }
 
 int lab_list_main(int argc, char *argv[])
 {
-    struct lab_options options = {.language = EXPERIMENT_EN};
+    struct lab_options options = {.look = 0};
     const struct experiment *one;
     unsigned all_n = 0, wild_n = 0;
 
@@ -221,31 +221,28 @@ int lab_list_main(int argc, char *argv[])
         all_n++;
         wild_n += strchr(one->id, 'w') != NULL;
         if (options.json) {
-            putchar('{');
-            lab_json(stdout, one);
-            puts("}");
+            json_experiment(stdout, one);
         } else {
             printf("%-4s %-28s %s\n", one->id, one->name,
-                   one->text[options.language].symptom);
+                   one->text[experiment_language(options.look)].symptom);
         }
     }
     if (!options.json)
-        list_end(all_n, wild_n, options.language);
+        list_end(all_n, wild_n, options.look);
     return 0;
 }
 
 /* ---- show --------------------------------------------------------------- */
 
-static void show_part(const char *label, const char *text,
-                      enum experiment_language language)
+static void show_part(const char *label, const char *text, unsigned look)
 {
-    words_say(stdout, language, "%s\n", label);
-    words_wrap(stdout, 2, text);
+    draw_say(stdout, look, "%s\n", label);
+    draw_text(stdout, 2, text);
 }
 
 /* An actor's program, and its settings where they are not those of all. */
 static void tell_role(const struct stage_scene *scene, unsigned actor,
-                      enum experiment_language language)
+                      unsigned look)
 {
     const struct stage_role *role = &scene->roles[actor];
     const struct {
@@ -262,87 +259,84 @@ static void tell_role(const struct stage_scene *scene, unsigned actor,
 
     if (!out)
         return;
-    words_say(out, language, "%c: %s", 'a' + (int)actor,
-              program_find(program)->does);
+    draw_say(out, look, "%c: %s", 'a' + (int)actor,
+             program_find(program)->does);
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
         if (numbers[i].value > 0) {
-            words_say(out, language, "%s", between);
-            words_say(out, language, "%s %" PRId64, numbers[i].what,
-                      numbers[i].value);
+            draw_say(out, look, "%s", between);
+            draw_say(out, look, "%s %" PRId64, numbers[i].what,
+                     numbers[i].value);
             between = ", ";
         }
     if (role->key) {
-        words_say(out, language, "%s", between);
-        words_say(out, language, "Idempotency-Key %s", role->key);
+        draw_say(out, look, "%s", between);
+        draw_say(out, look, "Idempotency-Key %s", role->key);
     }
     if (role->key || between[0] == ',')
-        words_say(out, language, ")");
+        draw_say(out, look, ")");
     if (fclose(out) == 0 && (role->program || role->key || between[0] == ','))
-        words_wrap(stdout, 2, text);
+        draw_text(stdout, 2, text);
 }
 
 void lab_scene(const struct experiment *experiment,
-               const struct experiment_play *play,
-               enum experiment_language language)
+               const struct experiment_play *play, unsigned look)
 {
     char text[EXPERIMENT_SCENE_BYTES];
 
     experiment->kind->scene(play, text, sizeof(text));
-    words_wrap_english(stdout, 2, language, text);
+    draw_english(stdout, 2, look, text);
     for (unsigned i = 0; i < play->scene.buyers; i++)
-        tell_role(&play->scene, i, language);
+        tell_role(&play->scene, i, look);
 }
 
-static void tell_expected(const char *word, const char *text,
-                          enum experiment_language language)
+static void tell_expected(const char *word, const char *text, unsigned look)
 {
     printf("  ");
-    words_say(stdout, language,
-              text[0] ? "expected: %s: %s\n" : "expected: %s\n", word, text);
+    draw_say(stdout, look, text[0] ? "expected: %s: %s\n" : "expected: %s\n",
+             word, text);
 }
 
 static void show_play(const struct experiment *experiment, unsigned index,
-                      enum experiment_language language)
+                      unsigned look)
 {
     const struct experiment_play *play = &experiment->plays[index];
 
     if (!experiment_has(play))
         return;
-    words_say(stdout, language, "%s\n",
-              experiment_play_title(experiment, index));
-    lab_scene(experiment, play, language);
+    draw_say(stdout, look, "%s\n", experiment_play_title(experiment, index));
+    lab_scene(experiment, play, look);
     if (play->schedule)
-        words_wrap(stdout, 2, play->schedule);
+        draw_text(stdout, 2, play->schedule);
     for (int i = 0; i < STAGE_FAULT_N; i++)
         if (play->faults & EXPERIMENT_FAULT(i))
             tell_expected(stage_fault_word((enum stage_fault)i),
-                          stage_fault_text((enum stage_fault)i), language);
+                          stage_fault_text((enum stage_fault)i), look);
     if (play->says)
-        tell_expected("somebody is told", play->says, language);
+        tell_expected("somebody is told", play->says, look);
     else if ((play->faults & ~STAGE_REMARKS) == 0)
-        tell_expected("nothing broke", "", language);
+        tell_expected("nothing broke", "", look);
 }
 
-static void show(const struct experiment *experiment,
-                 enum experiment_language language)
+static void show(const struct experiment *experiment, unsigned look)
 {
-    const struct experiment_text *text = &experiment->text[language];
+    const struct experiment_text *text =
+        &experiment->text[experiment_language(look)];
     const struct experiment_play *bug = &experiment->plays[EXPERIMENT_BUG];
 
-    words_say(stdout, language, "%s %s - %s\n\n", experiment->id, text->title,
-              text->symptom);
-    show_part("What you will see", text->see, language);
-    show_part("Why", text->why, language);
-    show_part("What fixes it", text->fix, language);
+    draw_say(stdout, look, "%s %s - %s\n\n", experiment->id, text->title,
+             text->symptom);
+    show_part("What you will see", text->see, look);
+    show_part("Why", text->why, look);
+    show_part("What fixes it", text->fix, look);
     if (text->rest)
-        show_part("What the fix leaves open", text->rest, language);
+        show_part("What the fix leaves open", text->rest, look);
     putchar('\n');
     for (unsigned i = 0; i < EXPERIMENT_PLAYS_N; i++)
-        show_play(experiment, i, language);
+        show_play(experiment, i, look);
     if (bug->schedule) {
         putchar('\n');
-        words_say(
-            stdout, language, "%s\n",
+        draw_say(
+            stdout, look, "%s\n",
             bug->load
                 ? "server/lab/README.md says what the words of a story mean"
                 : "stockade replay --help says what these moves mean");
@@ -362,7 +356,7 @@ static void show_help(FILE *out)
 
 int lab_show_main(int argc, char *argv[])
 {
-    struct lab_options options = {.language = EXPERIMENT_EN};
+    struct lab_options options = {.look = 0};
     const struct experiment *experiment;
 
     if (!lab_options_read(argc, argv, &options))
@@ -374,12 +368,9 @@ int lab_show_main(int argc, char *argv[])
     experiment = options.own ? options.own : lab_find(options.names[0]);
     if (!experiment)
         return LAB_COULD_NOT_RUN;
-    if (options.json) {
-        putchar('{');
-        lab_json(stdout, experiment);
-        puts("}");
-    } else {
-        show(experiment, options.language);
-    }
+    if (options.json)
+        json_experiment(stdout, experiment);
+    else
+        show(experiment, options.look);
     return 0;
 }

@@ -10,7 +10,6 @@
 #include "lock/dlock.h"
 #include "server/base/clock.h"
 #include "server/lab/experiments/lab_experiments.h"
-#include "server/lab/experiments/words.h"
 #include "server/lab/load/load_watch.h"
 #include "server/lab/picture/draw.h"
 #include "server/lab/replay/hand.h"
@@ -24,14 +23,14 @@
 
 struct runs {
     struct lab_options options;
-    bool colour, is_many;
+    bool is_many;
     unsigned all_n, run_n, as_told_n;
     unsigned broken_n; /* could not be run */
 };
 
 static const char *tint(const struct runs *runs, const char *code)
 {
-    return runs->colour ? code : "";
+    return runs->options.look & DRAW_COLOUR ? code : "";
 }
 
 static void help(void)
@@ -63,19 +62,13 @@ static void help(void)
         "Exit status: 0 all as told, 1 not as told, 2 could not run.\n");
 }
 
-static unsigned look_of(const struct runs *runs)
-{
-    return (runs->colour ? DRAW_COLOUR : 0) |
-           (runs->options.language == EXPERIMENT_ZH ? DRAW_CHINESE : 0);
-}
-
 /* ---- for people --------------------------------------------------------- */
 
 /* A part of a line. */
 static void tell(const struct runs *runs, const char *code, const char *english)
 {
     fputs(tint(runs, code), stdout);
-    words_say(stdout, runs->options.language, "%s", english);
+    draw_say(stdout, runs->options.look, "%s", english);
     fputs(tint(runs, PLAIN), stdout);
 }
 
@@ -84,7 +77,7 @@ static void tell_part(const struct runs *runs, const char *label,
 {
     tell(runs, BOLD, label);
     putchar('\n');
-    words_wrap(stdout, 2, text);
+    draw_text(stdout, 2, text);
     putchar('\n');
 }
 
@@ -93,7 +86,7 @@ static void tell_scene(const struct runs *runs,
 {
     tell(runs, BOLD, experiment_play_title(experiment, index));
     putchar('\n');
-    lab_scene(experiment, &experiment->plays[index], runs->options.language);
+    lab_scene(experiment, &experiment->plays[index], runs->options.look);
     putchar('\n');
 }
 
@@ -120,18 +113,18 @@ static void tell_verdict(const struct runs *runs,
     bool is_heard = play->says && run->as_told;
     bool is_measured = run->said[0] && run->verdict.faults == 0;
 
-    words_say(stdout, runs->options.language,
-              "ledger: stock %" PRId64 ", sold %" PRId64 ", orders %" PRId64
-              "\n",
-              run->stock, run->sold, run->orders);
+    draw_say(stdout, runs->options.look,
+             "ledger: stock %" PRId64 ", sold %" PRId64 ", orders %" PRId64
+             "\n",
+             run->stock, run->sold, run->orders);
     if (run->said[0])
-        words_wrap_english(stdout, 0, runs->options.language, run->said);
+        draw_english(stdout, 0, runs->options.look, run->said);
     if (is_heard)
         tell_finding(runs, RED, "somebody is told", play->says);
     if (is_measured)
         tell_finding(runs, GREEN, "", "nothing broke; what counts is above");
     else if (!is_heard || run->verdict.faults)
-        draw_verdict(stdout, &run->verdict, true, look_of(runs));
+        draw_verdict(stdout, &run->verdict, true, runs->options.look);
     printf("-> ");
     tell_as_told(runs, run->as_told);
     putchar('\n');
@@ -142,19 +135,18 @@ static void tell_difference(const struct runs *runs,
                             const struct experiment_play *play,
                             const struct experiment_run *run, const char *title)
 {
-    enum experiment_language language = runs->options.language;
+    unsigned look = runs->options.look;
 
-    words_say(stdout, language, "  %s: expected ", title);
-    lab_faults(stdout, play->faults, language);
+    draw_say(stdout, look, "  %s: expected ", title);
+    lab_faults(stdout, play->faults, look);
     if (play->schedule)
-        words_say(stdout, language, ", sold %" PRId64, play->sold);
+        draw_say(stdout, look, ", sold %" PRId64, play->sold);
     if (play->says)
-        words_say(stdout, language, ", \"%s\"", play->says);
-    words_say(stdout, language, "; found ");
-    lab_faults(stdout, run->verdict.faults | run->verdict.remarks, language);
-    words_say(stdout, language, ", sold %" PRId64, run->sold);
-    words_say(stdout, language, "%s\n",
-              run->is_over ? "" : ", not all are done");
+        draw_say(stdout, look, ", \"%s\"", play->says);
+    draw_say(stdout, look, "; found ");
+    lab_faults(stdout, run->verdict.faults | run->verdict.remarks, look);
+    draw_say(stdout, look, ", sold %" PRId64, run->sold);
+    draw_say(stdout, look, "%s\n", run->is_over ? "" : ", not all are done");
 }
 
 /* ---- for programs ------------------------------------------------------- */
@@ -192,9 +184,8 @@ static bool play(const struct runs *runs, const struct experiment *experiment,
     *run = (struct experiment_run){
         .out = runs->options.json || runs->is_many ? NULL : stdout,
         .json = runs->options.json ? open_memstream(&members, &size) : NULL,
-        .colour = runs->colour,
+        .look = runs->options.json ? 0 : runs->options.look,
         .brief = runs->options.brief,
-        .language = runs->options.language,
         .save = save ? path : NULL,
         .name = experiment->name,
         .is_over = true};
@@ -218,7 +209,7 @@ static void tell_before(const struct runs *runs,
                         const struct experiment *experiment)
 {
     const struct experiment_text *text =
-        &experiment->text[runs->options.language];
+        &experiment->text[experiment_language(runs->options.look)];
 
     if (runs->options.json)
         return;
@@ -277,7 +268,7 @@ static void tell_text(const struct runs *runs,
 static void run_one(struct runs *runs, const struct experiment *experiment)
 {
     const struct experiment_text *text =
-        &experiment->text[runs->options.language];
+        &experiment->text[experiment_language(runs->options.look)];
     bool at_length = !runs->is_many && !runs->options.json;
     struct experiment_run results[EXPERIMENT_PLAYS_N];
     char *json[EXPERIMENT_PLAYS_N] = {NULL};
@@ -386,7 +377,8 @@ static int play_by_hand(const struct runs *runs,
                         const struct experiment *experiment)
 {
     const struct lab_options *options = &runs->options;
-    const struct experiment_text *text = &experiment->text[options->language];
+    const struct experiment_text *text =
+        &experiment->text[experiment_language(options->look)];
     struct experiment_play play;
     struct experiment_load load;
     struct game_goal goal;
@@ -394,7 +386,7 @@ static int play_by_hand(const struct runs *runs,
     if (!choose(options, experiment, &play, &load))
         return LAB_COULD_NOT_RUN;
     if (play.load && options->json)
-        return load_watch_main(&play, options->language);
+        return load_watch_main(&play, options->look);
     if (play.load) {
         fprintf(stderr,
                 "stockade: lab run -i: %s is played by instances under load, "
@@ -404,21 +396,21 @@ static int play_by_hand(const struct runs *runs,
     }
     goal = (struct game_goal){.faults = play.faults & ~STAGE_REMARKS};
     if (options->json)
-        return lines_play(&play.scene, NULL, 0, &goal, look_of(runs));
+        return lines_play(&play.scene, NULL, 0, &goal, runs->options.look);
     printf("%s%s %s%s\n\n", tint(runs, BOLD), experiment->id, text->title,
            tint(runs, PLAIN));
     tell(runs, BOLD,
          experiment_play_title(experiment,
                                options->fix ? EXPERIMENT_FIX : EXPERIMENT_BUG));
     putchar('\n');
-    lab_scene(experiment, &play, options->language);
+    lab_scene(experiment, &play, options->look);
     putchar('\n');
-    return hand_play(&play.scene, NULL, 0, &goal, look_of(runs), NULL);
+    return hand_play(&play.scene, NULL, 0, &goal, runs->options.look, NULL);
 }
 
 int lab_run_main(int argc, char *argv[])
 {
-    struct runs runs = {.options = {.language = EXPERIMENT_EN}};
+    struct runs runs = {.is_many = false};
     struct lab_options *options = &runs.options;
     unsigned n;
 
@@ -444,7 +436,8 @@ int lab_run_main(int argc, char *argv[])
         return LAB_COULD_NOT_RUN;
     }
     runs.is_many = runs.all_n > 1;
-    runs.colour = isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
+    if (isatty(STDOUT_FILENO) && !getenv("NO_COLOR"))
+        options->look |= DRAW_COLOUR;
     if (options->by_hand && runs.is_many) {
         fprintf(stderr, "stockade: lab run -i takes one experiment\n");
         return LAB_COULD_NOT_RUN;
@@ -459,8 +452,8 @@ int lab_run_main(int argc, char *argv[])
     for (int i = 0; i < options->names_n && !stage_options_interrupted(); i++)
         run_named(&runs, options->names[i]);
     if (runs.is_many && !options->json)
-        words_say(stdout, options->language, "%u of %u as told\n",
-                  runs.as_told_n, runs.all_n);
+        draw_say(stdout, options->look, "%u of %u as told\n", runs.as_told_n,
+                 runs.all_n);
     if (runs.broken_n > 0 || runs.run_n < runs.all_n)
         return LAB_COULD_NOT_RUN;
     return runs.as_told_n == runs.run_n ? LAB_AS_TOLD : LAB_NOT_AS_TOLD;

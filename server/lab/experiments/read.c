@@ -5,7 +5,6 @@
 #include "server/lab/experiments/experiment.h"
 #include "server/lab/experiments/reader.h"
 #include "server/lab/load/load.h"
-#include "server/lab/load/measure.h"
 
 enum { NUMBER_MAX = 1000000 };
 
@@ -26,15 +25,12 @@ static bool set_number(struct reader *reader, unsigned *number, const char *key,
 }
 
 /* The function NAME, which measures or judges. */
-static bool set_function(struct reader *reader,
-                         bool (**function)(struct load *), const char *name)
+static bool set_function(struct reader *reader, load_function **function,
+                         const char *name)
 {
-    const struct measure *measure = measure_find(name);
-
-    if (!measure)
-        return reader_fail(reader, "measure.c has no function '%s'", name);
-    *function = measure->function;
-    return true;
+    *function = measure_find(name);
+    return *function ||
+           reader_fail(reader, "measure.c has no function '%s'", name);
 }
 
 static bool set_story(struct reader *reader, struct experiment_play *play,

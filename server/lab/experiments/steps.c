@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "server/lab/experiments/experiment.h"
-#include "server/lab/experiments/words.h"
 #include "server/lab/picture/command.h"
 #include "server/lab/picture/draw.h"
 #include "server/lab/picture/save.h"
@@ -22,12 +21,6 @@ static void tell_scene(const struct experiment_play *play, char text[],
         scene->deduct == DEDUCT_NAIVE ? "naive" : "guarded", scene->buyers,
         command_has_programs(scene) ? "actor" : "buyer",
         scene->buyers == 1 ? "" : "s", scene->stock);
-}
-
-static unsigned look_of(const struct experiment_run *run)
-{
-    return (run->colour ? DRAW_COLOUR : 0) |
-           (run->language == EXPERIMENT_ZH ? DRAW_CHINESE : 0);
 }
 
 /* Whether a step was sent, or answered, TEXT. */
@@ -55,9 +48,9 @@ static bool play_moves(struct stage *stage, const struct experiment_play *play,
     if (run->out) {
         command_replay(run->out, &play->scene, play->schedule);
         fputs("\n\n", run->out);
-        draw_head(run->out, &play->scene, look_of(run));
+        draw_head(run->out, &play->scene, run->look);
         if (!run->brief)
-            draw_state(run->out, stage, &play->scene, state, look_of(run));
+            draw_state(run->out, stage, &play->scene, state, run->look);
     }
     for (size_t i = 0; i < n; i++) {
         char error[300] = "interrupted";
@@ -71,9 +64,9 @@ static bool play_moves(struct stage *stage, const struct experiment_play *play,
         stage_judge(stage, &run->verdict);
         if (!run->out)
             continue;
-        draw_steps(run->out, stage, &play->scene, drawn, moves, look_of(run));
+        draw_steps(run->out, stage, &play->scene, drawn, moves, run->look);
         if (!run->brief)
-            draw_state(run->out, stage, &play->scene, state, look_of(run));
+            draw_state(run->out, stage, &play->scene, state, run->look);
         (void)fflush(run->out);
         (void)stage_steps(stage, &drawn);
     }
@@ -105,7 +98,7 @@ static void conclude(struct stage *stage, const struct experiment_play *play,
     stage_judge(stage, &run->verdict);
     (void)stage_steps(stage, &n); /* a program's check may have added why */
     for (size_t i = drawn; i < n && run->out; i++)
-        draw_step(run->out, &steps[i], "", play->scene.buyers, look_of(run));
+        draw_step(run->out, &steps[i], "", play->scene.buyers, run->look);
     stage_look(stage, &view);
     run->stock = view.stock;
     run->sold = view.sold;
@@ -119,7 +112,7 @@ static void conclude(struct stage *stage, const struct experiment_play *play,
     if (run->out && run->brief) {
         state[0] = '\0';
         draw_state(run->out, stage, &play->scene, state,
-                   look_of(run) | DRAW_NO_MOVES);
+                   run->look | DRAW_NO_MOVES);
     }
     if (run->json)
         write_json(stage, play, run->json);

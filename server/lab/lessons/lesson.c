@@ -14,6 +14,29 @@ enum program_answer lesson_deduct(struct program_actor *self, int64_t segment)
     return answer == PROGRAM_OK && rows == 0 ? PROGRAM_NO : answer;
 }
 
+bool lesson_read_stock(struct program_actor *self, int64_t *stock)
+{
+    if (program_sql(self, stock, "SELECT stock FROM segments " LESSON_ROW,
+                    LESSON_ROW_OF(self, 0)) != PROGRAM_OK)
+        program_reply(ORDER_STORE_UNAVAILABLE);
+    else if (*stock < self->role.quantity)
+        program_reply(ORDER_SOLD_OUT);
+    else
+        return true;
+    return false;
+}
+
+enum program_answer lesson_write_order(struct program_actor *self,
+                                       int64_t stock)
+{
+    enum program_answer answer;
+
+    answer = program_sql(self, NULL,
+                         "UPDATE segments SET stock = %" PRId64 " " LESSON_ROW,
+                         stock - self->role.quantity, LESSON_ROW_OF(self, 0));
+    return answer == PROGRAM_OK ? program_insert(self, 0) : answer;
+}
+
 void lesson_reply(enum program_answer written)
 {
     program_reply(written == PROGRAM_OK ? ORDER_PLACED

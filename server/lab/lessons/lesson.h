@@ -23,7 +23,13 @@ enum program_answer lesson_deduct(struct program_actor *self, int64_t segment);
 /* lesson_deduct() and the order's row. The customer is told. */
 enum program_answer lesson_sell(struct program_actor *self, int64_t segment);
 
-/* The same in one transaction: the database is its own until it commits. */
+/* The textbook's way: reads the stock; false: there are too few units, or it cannot be
+ * read, which the customer is told. Then writes what is left of it, and the order's row. */
+bool lesson_read_stock(struct program_actor *self, int64_t *stock);
+enum program_answer lesson_write_order(struct program_actor *self,
+                                       int64_t stock);
+
+/* lesson_sell() in one transaction: the database is its own until it commits. */
 void lesson_order_whole(struct program_actor *self);
 
 /* Cancels the order with the role's key; its units go to SEGMENT. False: there is none

@@ -15,30 +15,6 @@ static bool take(struct program_actor *self, const char *name,
     return false;
 }
 
-/* False: there are too few units, or it could not be read. */
-static bool read_stock(struct program_actor *self, int64_t *stock)
-{
-    if (program_sql(self, stock, "SELECT stock FROM segments " LESSON_ROW,
-                    LESSON_ROW_OF(self, 0)) != PROGRAM_OK)
-        program_reply(ORDER_STORE_UNAVAILABLE);
-    else if (*stock < self->role.quantity)
-        program_reply(ORDER_SOLD_OUT);
-    else
-        return true;
-    return false;
-}
-
-static enum program_answer write_order(struct program_actor *self,
-                                       int64_t stock)
-{
-    enum program_answer answer;
-
-    answer = program_sql(self, NULL,
-                         "UPDATE segments SET stock = %" PRId64 " " LESSON_ROW,
-                         stock - self->role.quantity, LESSON_ROW_OF(self, 0));
-    return answer == PROGRAM_OK ? program_insert(self, 0) : answer;
-}
-
 /* 26. The release stands inside of the transaction, as it does where a framework
  * commits when the method that has the lock returns; or behind it. */
 static void order_in_transaction(struct program_actor *self, bool unlocks_first)
@@ -51,13 +27,13 @@ static void order_in_transaction(struct program_actor *self, bool unlocks_first)
     lock_name(self->role.product, 0, name);
     if (!take(self, name, &lock))
         return;
-    if (!read_stock(self, &stock)) {
+    if (!lesson_read_stock(self, &stock)) {
         (void)program_give(self, &lock);
         return;
     }
     answer = program_sql(self, NULL, "BEGIN IMMEDIATE");
     if (answer == PROGRAM_OK)
-        answer = write_order(self, stock);
+        answer = lesson_write_order(self, stock);
     if (unlocks_first) /* the next one reads what was before */
         (void)program_give(self, &lock);
     if (answer == PROGRAM_OK)
@@ -87,8 +63,8 @@ static void order_locks_user(struct program_actor *self)
     lock_name_of_user(self->role.user, name);
     if (!take(self, name, &lock))
         return;
-    if (read_stock(self, &stock))
-        lesson_reply(write_order(self, stock));
+    if (lesson_read_stock(self, &stock))
+        lesson_reply(lesson_write_order(self, stock));
     (void)program_give(self, &lock);
 }
 

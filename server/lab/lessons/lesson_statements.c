@@ -52,24 +52,10 @@ static void order_has_row(struct program_actor *self)
 /* The row keeps the limit; the stock is read, and written as it was read. */
 static void order_has_row_alone(struct program_actor *self)
 {
-    enum program_answer answer;
     int64_t stock;
 
-    if (!take_row(self))
-        return;
-    answer = program_sql(self, &stock, "SELECT stock FROM segments " LESSON_ROW,
-                         LESSON_ROW_OF(self, 0));
-    if (answer == PROGRAM_OK && stock < self->role.quantity) {
-        program_reply(ORDER_SOLD_OUT);
-        return;
-    }
-    if (answer == PROGRAM_OK)
-        answer = program_sql(
-            self, NULL, "UPDATE segments SET stock = %" PRId64 " " LESSON_ROW,
-            stock - self->role.quantity, LESSON_ROW_OF(self, 0));
-    if (answer == PROGRAM_OK)
-        answer = program_insert(self, 0);
-    lesson_reply(answer);
+    if (take_row(self) && lesson_read_stock(self, &stock))
+        lesson_reply(lesson_write_order(self, stock));
 }
 
 /* 32. The condition asks for any stock, and the order takes two units. The table has

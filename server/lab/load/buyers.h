@@ -88,7 +88,6 @@ struct buyers_crowd {
     unsigned within_ms; /* each order has a moment of its own in this time; 0 =
                            it is sent when a buyer is free */
     unsigned for_ms;    /* nobody begins another order after that */
-    bool ends_empty;    /* nor after the first "sold out" */
 };
 
 bool buyers_crowd(struct buyers *buyers, const struct buyers_crowd *crowd,

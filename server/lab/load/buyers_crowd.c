@@ -6,64 +6,38 @@
 
 enum { TURN_MS = 20 };
 
-struct wave {
-    const struct buyers_crowd *crowd;
-    uint64_t begun_us;
-    size_t first,
-        looked; /* orders before it; those whose reply was looked at */
-    bool is_over;
-};
-
-/* When the next order is due, since the wave began; UINT64_MAX: never. */
-static uint64_t due_us(const struct wave *wave, size_t sent)
+/* When the order behind SENT others is due, since the crowd began, NOW later; UINT64_MAX:
+ * never. */
+static uint64_t due_us(const struct buyers_crowd *crowd, size_t sent,
+                       uint64_t now)
 {
-    const struct buyers_crowd *crowd = wave->crowd;
-
-    if (wave->is_over || (crowd->orders && sent >= crowd->orders))
+    if ((crowd->orders && sent >= crowd->orders) ||
+        (crowd->for_ms && now > crowd->for_ms * UINT64_C(1000)))
         return UINT64_MAX;
     return crowd->within_ms && crowd->orders
                ? sent * UINT64_C(1000) * crowd->within_ms / crowd->orders
                : 0;
 }
 
-static void look(struct wave *wave, const struct buyers *buyers)
-{
-    uint64_t us = clock_us() - wave->begun_us;
-
-    wave->is_over |=
-        wave->crowd->for_ms && us > wave->crowd->for_ms * UINT64_C(1000);
-    for (; wave->looked < buyers->orders_n &&
-           buyers->orders[wave->looked].outcome != BUYERS_WAITS;
-         wave->looked++)
-        wave->is_over |=
-            wave->crowd->ends_empty &&
-            buyers->orders[wave->looked].outcome == BUYERS_SOLD_OUT;
-}
-
 bool buyers_crowd(struct buyers *buyers, const struct buyers_crowd *crowd,
                   unsigned instances)
 {
-    struct wave wave = {.crowd = crowd,
-                        .begun_us = clock_us(),
-                        .first = buyers->orders_n,
-                        .looked = buyers->orders_n};
-    uint64_t due = 0, now = 0;
+    uint64_t begun_us = clock_us(), due = 0, now = 0;
     size_t sent = 0;
 
     while (buyers->taken > 0 || due != UINT64_MAX) {
         while (buyers->taken < crowd->buyers && due <= now) {
             if (buyers_send(buyers, (unsigned)(sent % instances)) == SIZE_MAX)
                 return false;
-            due = due_us(&wave, ++sent);
+            due = due_us(crowd, ++sent, now);
         }
         buyers_turn(buyers, due > now && due - now < TURN_MS * UINT64_C(1000)
                                 ? (unsigned)((due - now) / 1000)
                                 : TURN_MS);
         if (!site_goes_on(buyers->site))
             return false;
-        look(&wave, buyers);
-        due = due_us(&wave, sent);
-        now = clock_us() - wave.begun_us;
+        now = clock_us() - begun_us;
+        due = due_us(crowd, sent, now);
     }
     return true;
 }

@@ -10,7 +10,6 @@
 
 #include "server/base/clock.h"
 #include "server/base/redis_proc.h"
-#include "server/lab/experiments/words.h"
 #include "server/lab/load/load_watch.h"
 #include "server/lab/picture/draw.h"
 #include "server/lab/stage/stage_ledger.h"
@@ -70,7 +69,7 @@ void load_tell(struct load *load, int who, const char *format, ...)
             fputs("null, \"text\": ", run->json);
         else
             fprintf(run->json, "\"%c\", \"text\": ", 'a' + who);
-        draw_json_say(run->json, text, run->json_look);
+        draw_json_say(run->json, text, run->look);
         if (load->story)
             load_lanes_write(load, run->json);
         fputc('}', run->json);
@@ -79,9 +78,9 @@ void load_tell(struct load *load, int who, const char *format, ...)
     if (!run->out)
         return;
     fprintf(run->out, "%6" PRIu64 "   %*s%s", ms, who > 0 ? who * width : 0, "",
-            run->colour ? tint_of(who, text) : "");
-    words_say(run->out, run->language, "%s", text);
-    fprintf(run->out, "%s\n", run->colour ? PLAIN : "");
+            run->look & DRAW_COLOUR ? tint_of(who, text) : "");
+    draw_say(run->out, run->look, "%s", text);
+    fprintf(run->out, "%s\n", run->look & DRAW_COLOUR ? PLAIN : "");
     (void)fflush(run->out);
 }
 
@@ -91,7 +90,7 @@ static void tell_flags(const struct experiment_run *run, const char *who,
 {
     FILE *out = run->out;
     char text[FLAGS_BYTES], *at = text, *next;
-    int column = words_say(out, run->language, "%s: stockade serve", who);
+    int column = draw_say(out, run->look, "%s: stockade serve", who);
 
     (void)snprintf(text, sizeof(text), "%s%s%s%s", lock ? " --lock " : "",
                    lock ? lock : "", lock ? " " : "", flags);
@@ -130,10 +129,10 @@ static void head(const struct load *load)
             tell_flags(run, (const char[]){(char)('a' + (int)i), '\0'}, NULL,
                        play->each[i]);
     if (load->story)
-        words_say(run->out, run->language, "story: '%s'\n", load->story);
+        draw_say(run->out, run->look, "story: '%s'\n", load->story);
     width = (draw_columns(run->out) - MARGIN) / (int)play->instances;
     fputc('\n', run->out);
-    words_say(run->out, run->language, "    ms");
+    draw_say(run->out, run->look, "    ms");
     for (unsigned i = 0; load->story && i < play->instances; i++)
         fprintf(run->out, "%*s%c", i > 0 ? width - 1 : 3, "", 'a' + (int)i);
     fputc('\n', run->out);

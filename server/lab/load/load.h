@@ -21,6 +21,7 @@
 #include "server/lab/load/site.h"
 
 struct load;
+typedef bool load_function(struct load *load);
 
 struct experiment_load {
     const char *lock;
@@ -32,11 +33,11 @@ struct experiment_load {
     /* Without a story: one of these. */
     struct buyers_crowd crowd;
     unsigned wrk_connections; /* wrk, for two seconds */
-    bool (*measure)(struct load *load);
+    load_function *measure;
 
     /* Whether the numbers are as told; and in run->said what they are. NULL: faults
      * and sold units are all. */
-    bool (*judge)(struct load *load);
+    load_function *judge;
 };
 
 /* An instance's state, in a story. */
@@ -78,6 +79,15 @@ bool load_start(struct load *load, unsigned who, const char *flags);
 
 bool load_story(struct load *load); /* load_story.c */
 bool load_wrk(struct load *load);   /* load_wrk.c */
+
+/*
+ * measure.c: the measurements of experiments about waiting and about segments, and the
+ * bounds that they have to keep, as the files of experiments name them. A bound is a
+ * ratio inside of one run, or a count, so that it holds on a machine that has other work
+ * as well. NULL: there is none of this NAME.
+ */
+load_function *measure_find(const char *name);
+load_function measure_segments, measure_segments_as_told;
 
 /* load_lanes.c: WHO has come to its failpoint, and goes on from there. */
 void load_lanes_hold(struct load *load, unsigned who);

@@ -180,12 +180,9 @@ void load_watch_end(void)
     watch.load = NULL;
 }
 
-int load_watch_main(const struct experiment_play *play,
-                    enum experiment_language language)
+int load_watch_main(const struct experiment_play *play, unsigned look)
 {
-    struct experiment_run run = {
-        .is_watched = true,
-        .json_look = language == EXPERIMENT_ZH ? DRAW_CHINESE : 0};
+    struct experiment_run run = {.is_watched = true, .look = look};
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
     char line[100];
     size_t size;

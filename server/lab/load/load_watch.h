@@ -10,7 +10,7 @@
  *
  *     "done"       false while it goes on; the answer that says true is the last one
  *     "lock", "flags", "timeline"     as `lab run --json` has them, so far; texts are in
- *                  LANGUAGE; events of a story have "lanes" (load.h)
+ *                  the language of LOOK (draw.h); events of a story have "lanes" (load.h)
  *     "units"      that are for sale when it begins; 0: none
  *     "samples"    each has "ms"; "stock", the units left by the database, or null; and
  *                  what the instances have counted by then: orders "placed", "sold_out",
@@ -22,8 +22,7 @@
  * A viewer that has not looked for 15 seconds, or has closed standard input, is gone: the run
  * ends. The exit status: 0, or 2 if it could not be run.
  */
-int load_watch_main(const struct experiment_play *play,
-                    enum experiment_language language);
+int load_watch_main(const struct experiment_play *play, unsigned look);
 
 /* For load.c: LOAD, whose run is watched, begins, and has not ended yet. */
 void load_watch_begin(struct load *load);

@@ -1,5 +1,5 @@
-/* Waiting for a lock, measured. See measure.h. */
-#include "server/lab/load/measure.h"
+/* Waiting for a lock, measured. See load.h. */
+#include "server/lab/load/load.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -148,9 +148,12 @@ static bool measure_is_fair(struct load *load)
     return found.worst <= OVERTAKES_MAX;
 }
 
-const struct measure *measure_find(const char *name)
+load_function *measure_find(const char *name)
 {
-    static const struct measure all[] = {
+    static const struct {
+        const char *name; /* as in the file of an experiment */
+        load_function *function;
+    } all[] = {
         /* 19: how many were refused, although units were left. */
         {"refused", measure_refused}, /* half of them, and more */
         {"nobody-refused", measure_nobody_refused},
@@ -170,6 +173,6 @@ const struct measure *measure_find(const char *name)
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         if (strcmp(all[i].name, name) == 0)
-            return &all[i];
+            return all[i].function;
     return NULL;
 }

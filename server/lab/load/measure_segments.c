@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "server/base/clock.h"
-#include "server/lab/load/measure.h"
+#include "server/lab/load/load.h"
 
 enum {
     FOR_MS = 500, /* one cell */

@@ -1,15 +1,16 @@
 /* `stockade lab path`: the stops, and one of them at a terminal. See path.h. */
-#include "server/lab/path/lab_path.h"
+#include "server/lab/path/path.h"
 
+#include <errno.h>
 #include <getopt.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "server/lab/experiments/nearest.h"
-#include "server/lab/experiments/words.h"
-#include "server/lab/path/path.h"
-#include "server/lab/path/progress.h"
 #include "server/lab/picture/draw.h"
 #include "server/lab/replay/hand.h"
 #include "server/lab/replay/lines.h"
@@ -17,16 +18,105 @@
 
 enum { SOLVED = 0, NOT_SOLVED = 1, COULD_NOT_RUN = 2 };
 
+/* What a learner has done at a stop. */
+struct progress {
+    bool is_broken;
+    bool is_mended; /* or the search has agreed that it cannot be broken */
+    unsigned moves; /* the fewest by which it was broken */
+};
+
 struct walk {
     const struct path_stop *stop;
     size_t index;    /* of it */
     char choice;     /* --choice; 0 = the stop itself */
     int64_t seconds; /* of a search */
     bool judges, json, help;
-    enum experiment_language language;
     unsigned look;
     struct progress progress[PATH_STOPS_MAX];
 };
+
+/* ---- what was solved ------------------------------------------------------- */
+
+enum { LINE_BYTES = 200 };
+
+/* The file has a line for each stop that was begun, "no-lock broken 6 mended"; a browser
+ * keeps its own. $XDG_STATE_HOME/stockade/path, or ~/.local/state/stockade/path. NULL:
+ * there is no home. */
+static const char *progress_file(void)
+{
+    static char path[PATH_MAX];
+    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    bool is_state = state && state[0] == '/'; /* as its specification has it */
+    int n;
+
+    if (!is_state && (!home || home[0] != '/'))
+        return NULL;
+    n = snprintf(path, sizeof(path), "%s/stockade/path",
+                 is_state ? state : home);
+    if (!is_state)
+        n = snprintf(path, sizeof(path), "%s/.local/state/stockade/path", home);
+    return n > 0 && n < PATH_MAX - 8 ? path : NULL;
+}
+
+/* Nothing of stops that nobody has begun; a line that makes no sense says nothing. */
+static void progress_read(struct progress all[PATH_STOPS_MAX])
+{
+    const char *path = progress_file();
+    FILE *file = path ? fopen(path, "re") : NULL;
+    char line[LINE_BYTES], name[40];
+
+    while (file && fgets(line, sizeof(line), file)) {
+        const char *broken = strstr(line, " broken ");
+        size_t index;
+
+        if (sscanf(line, "%39s", name) != 1 || !path_find(name, &index))
+            continue;
+        all[index].is_broken =
+            broken && sscanf(broken, " broken %5u", &all[index].moves) == 1;
+        all[index].is_mended = strstr(line, " mended") != NULL;
+    }
+    if (file)
+        (void)fclose(file);
+}
+
+/* Makes the folders in which PATH lies. */
+static void make_folders(char *path)
+{
+    for (char *at = path + 1; (at = strchr(at, '/')) != NULL; at++) {
+        *at = '\0';
+        (void)mkdir(path, 0700);
+        *at = '/';
+    }
+}
+
+/* Into another file first: one that is cut short must not take the place of all. */
+static void progress_write(const struct progress all[PATH_STOPS_MAX])
+{
+    const char *path = progress_file();
+    const struct path_stop *stop;
+    char fresh[PATH_MAX];
+    FILE *file;
+
+    if (!path) {
+        fprintf(stderr, "stockade: lab path: there is no HOME to keep it in\n");
+        return;
+    }
+    (void)snprintf(fresh, sizeof(fresh), "%.*s.new", PATH_MAX - 8, path);
+    make_folders(fresh);
+    file = fopen(fresh, "we");
+    for (size_t i = 0; file && (stop = path_at(i)) != NULL; i++) {
+        if (!all[i].is_broken && !all[i].is_mended)
+            continue;
+        fputs(stop->name, file);
+        if (all[i].is_broken)
+            fprintf(file, " broken %u", all[i].moves);
+        fputs(all[i].is_mended ? " mended\n" : "\n", file);
+    }
+    if (!file || fclose(file) != 0 || rename(fresh, path) != 0)
+        fprintf(stderr, "stockade: lab path: %s: %s\n", path, strerror(errno));
+}
+
+/* ---- words ---------------------------------------------------------------- */
 
 static void help(void)
 {
@@ -55,13 +145,11 @@ static void help(void)
         PATH_JUDGE_S, file ? file : "but you have no HOME for it.");
 }
 
-/* ---- words ---------------------------------------------------------------- */
-
 /* A part of a line, in bold. */
 static void tell_bold(const struct walk *walk, const char *english)
 {
     fputs(walk->look & DRAW_COLOUR ? "\033[1m" : "", stdout);
-    words_say(stdout, walk->language, "%s", english);
+    draw_say(stdout, walk->look, "%s", english);
     fputs(walk->look & DRAW_COLOUR ? "\033[0m" : "", stdout);
 }
 
@@ -70,7 +158,7 @@ static void tell_part(const struct walk *walk, const char *label,
 {
     tell_bold(walk, label);
     putchar('\n');
-    words_wrap(stdout, 2, text);
+    draw_text(stdout, 2, text);
     putchar('\n');
 }
 
@@ -93,7 +181,8 @@ static void tell_code(const struct walk *walk)
 
 static void tell_elsewhere(const struct walk *walk)
 {
-    const struct path_text *text = &walk->stop->text[walk->language];
+    const struct path_text *text =
+        &walk->stop->text[experiment_language(walk->look)];
     const char *const rows[][2] = {{"Redisson", text->redisson},
                                    {"redsync", text->redsync},
                                    {"Spring", text->spring}};
@@ -103,7 +192,7 @@ static void tell_elsewhere(const struct walk *walk)
     putchar('\n');
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         (void)snprintf(line, sizeof(line), "%s: %s", rows[i][0], rows[i][1]);
-        words_wrap(stdout, 2, line);
+        draw_text(stdout, 2, line);
     }
     putchar('\n');
 }
@@ -115,7 +204,7 @@ static void tell_scene(const struct walk *walk, const struct stage_scene *scene)
     char text[EXPERIMENT_SCENE_BYTES];
 
     steps_kind.scene(&play, text, sizeof(text));
-    words_wrap_english(stdout, 2, walk->language, text);
+    draw_english(stdout, 2, walk->look, text);
     putchar('\n');
 }
 
@@ -128,33 +217,27 @@ static int list(const struct walk *walk)
 
     for (; (stop = path_at(n)) != NULL; n++) {
         const struct progress *progress = &walk->progress[n];
-        bool is_solved = progress_is_solved(stop, progress);
+        bool is_solved =
+            progress->is_mended && (progress->is_broken || !stop->schedule);
 
         printf("[%c] %s  %-23s %s\n",
                is_solved             ? 'x'
                : progress->is_broken ? '/'
                                      : ' ',
-               stop->id, stop->name, stop->text[walk->language].title);
+               stop->id, stop->name,
+               stop->text[experiment_language(walk->look)].title);
         solved_n += is_solved;
         if (!is_solved && !next)
             next = stop;
     }
     putchar('\n');
-    words_say(stdout, walk->language, "%u of %u solved\n", solved_n, n);
+    draw_say(stdout, walk->look, "%u of %u solved\n", solved_n, n);
     if (next)
         printf("  %s lab path %s\n", draw_program(), next->id);
     return 0;
 }
 
 /* ---- one stop ------------------------------------------------------------- */
-
-static void keep(const struct walk *walk)
-{
-    char error[300];
-
-    if (!progress_write(walk->progress, error, sizeof(error)))
-        fprintf(stderr, "stockade: lab path: %s\n", error);
-}
 
 static enum path_answer judge(const struct walk *walk, char choice)
 {
@@ -195,10 +278,10 @@ static int break_it(struct walk *walk)
         progress->moves = moves;
     progress->is_broken = true;
     if (stop->schedule)
-        words_say(stdout, walk->language, "the fewest known are %u\n",
-                  path_fewest(stop));
+        draw_say(stdout, walk->look, "the fewest known are %u\n",
+                 path_fewest(stop));
     putchar('\n');
-    keep(walk);
+    progress_write(walk->progress);
     return status;
 }
 
@@ -216,18 +299,18 @@ static int mend_it(struct walk *walk)
         char line[1000];
 
         (void)snprintf(line, sizeof(line), "%c  %s", 'a' + (int)n,
-                       choices[n].text[walk->language]);
-        words_wrap(stdout, 2, line);
+                       choices[n].text[experiment_language(walk->look)]);
+        draw_text(stdout, 2, line);
     }
     do {
         putchar('\n');
-        words_say(stdout, walk->language, "your choice (q end)");
+        draw_say(stdout, walk->look, "your choice (q end)");
         printf(": ");
         key = hand_key();
         if (key == 'q')
             return NOT_SOLVED;
         if (!path_scene(walk->stop, (char)key))
-            words_say(stdout, walk->language, "there is no such choice\n");
+            draw_say(stdout, walk->look, "there is no such choice\n");
         else
             answer = judge(walk, (char)key);
     } while (answer == PATH_BREAKS || answer == PATH_UNKNOWN);
@@ -237,9 +320,9 @@ static int mend_it(struct walk *walk)
 /* A right lock: the search has the last word. */
 static int agree(struct walk *walk)
 {
-    words_say(stdout, walk->language,
-              "Can it be done? s: it cannot, and the search has to agree "
-              "(q end)");
+    draw_say(stdout, walk->look,
+             "Can it be done? s: it cannot, and the search has to agree "
+             "(q end)");
     printf(": ");
     if (hand_key() != 's')
         return NOT_SOLVED;
@@ -251,19 +334,19 @@ static void tell_end(struct walk *walk)
     const struct path_stop *next = path_at(walk->index + 1);
 
     tell_part(walk, "What is still wrong",
-              walk->stop->text[walk->language].still);
+              walk->stop->text[experiment_language(walk->look)].still);
     tell_elsewhere(walk);
     if (!next)
-        words_say(stdout, walk->language, "This was the last stop.\n");
+        draw_say(stdout, walk->look, "This was the last stop.\n");
     else
         printf("  %s lab path %s    %s\n", draw_program(), next->id,
-               next->text[walk->language].title);
+               next->text[experiment_language(walk->look)].title);
 }
 
 static int walk_stop(struct walk *walk)
 {
     const struct path_stop *stop = walk->stop;
-    const struct path_text *text = &stop->text[walk->language];
+    const struct path_text *text = &stop->text[experiment_language(walk->look)];
     struct progress *progress = &walk->progress[walk->index];
     char title[200];
     int status;
@@ -277,15 +360,15 @@ static int walk_stop(struct walk *walk)
     if (status == COULD_NOT_RUN || stage_options_interrupted())
         return COULD_NOT_RUN;
     if (stop->schedule && !progress->is_broken) {
-        words_say(stdout, walk->language, "not broken yet\n");
+        draw_say(stdout, walk->look, "not broken yet\n");
         return NOT_SOLVED;
     }
     status = stop->schedule ? mend_it(walk) : agree(walk);
     if (status != SOLVED)
         return status;
     progress->is_mended = true;
-    keep(walk);
-    words_say(stdout, walk->language, "solved\n\n");
+    progress_write(walk->progress);
+    draw_say(stdout, walk->look, "solved\n\n");
     tell_end(walk);
     return SOLVED;
 }
@@ -324,10 +407,8 @@ static bool read_options(int argc, char *argv[], struct walk *walk)
         walk->judges = walk->judges || c == 'g';
         walk->json = walk->json || c == 'j';
         walk->help = walk->help || c == 'h';
-        if (c == 'z') {
-            walk->language = EXPERIMENT_ZH;
+        if (c == 'z')
             walk->look |= DRAW_CHINESE;
-        }
         if (c == 'c')
             walk->choice = '?';
         if (c == 'c' && strlen(optarg) == 1)

@@ -120,8 +120,9 @@ static bool has_all(struct reader *reader, struct path_stop *stop)
     return true;
 }
 
-bool path_read(const char *file, char *content, struct path_stop *stop,
-               char *error, size_t error_size)
+/* Takes CONTENT, from malloc(). False: ERROR says which line is wrong. */
+static bool read_stop(const char *file, char *content, struct path_stop *stop,
+                      char *error, size_t error_size)
 {
     struct reader reader = {.file = file,
                             .at = content,
@@ -146,10 +147,7 @@ bool path_read(const char *file, char *content, struct path_stop *stop,
         else if (reader.section >= CHOICES) /* the same, but for what it says */
             stop->choices[reader.section - CHOICES].scene = stop->scene;
     }
-    good = good && has_all(&reader, stop);
-    if (!good)
-        free(content);
-    return good;
+    return good && has_all(&reader, stop);
 }
 
 /* ---- all of them ---------------------------------------------------------- */
@@ -161,7 +159,7 @@ static const struct path_stop *all_of_them(void)
     char error[ERROR_BYTES];
 
     for (size_t i = 0; i < FILES_N && !all[FILES_N - 1].content; i++)
-        if (!path_read(files[i].name, strdup(files[i].content), &all[i], error,
+        if (!read_stop(files[i].name, strdup(files[i].content), &all[i], error,
                        sizeof(error))) {
             fprintf(stderr, "stockade: %s\n", error);
             exit(2);

@@ -58,11 +58,6 @@ const struct stage_scene *path_scene(const struct path_stop *stop, char choice);
 /* How many moves the shortest known schedule has; 0: there is none. */
 unsigned path_fewest(const struct path_stop *stop);
 
-/* Reads CONTENT, from malloc(), which is taken, of the file FILE. False: ERROR says which
- * line is wrong, and there is nothing to release. */
-bool path_read(const char *file, char *content, struct path_stop *stop,
-               char *error, size_t error_size);
-
 /* ---- the judge (path_judge.c) -------------------------------------------- */
 
 /* The seconds that a search takes at most, unless told otherwise; most take one or two. */
@@ -85,5 +80,10 @@ enum path_answer {
 enum path_answer path_judge(const struct path_stop *stop, char choice,
                             unsigned seconds, bool json, unsigned look,
                             char *error, size_t error_size);
+
+/* ---- the command (lab_path.c) --------------------------------------------- */
+
+/* `stockade lab path`: gets ARGV from its name on, and returns the exit status. */
+int lab_path_main(int argc, char *argv[]);
 
 #endif

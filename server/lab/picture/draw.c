@@ -17,6 +17,7 @@ enum {
     COLUMNS_MIN = 40,
     MARGIN = 11, /* the move and the time */
     TEXT_BYTES = DRAW_STEP_BYTES,
+    SAID_BYTES = 2000,
     REPLY_BYTES = 96,
     STATE_INDENT = 10,
 };
@@ -33,9 +34,9 @@ static const char *tint(unsigned look, const char *code)
     return look & DRAW_COLOUR ? code : "";
 }
 
-void draw_say(FILE *out, unsigned look, const char *format, ...)
+int draw_say(FILE *out, unsigned look, const char *format, ...)
 {
-    char text[TEXT_BYTES];
+    char text[SAID_BYTES];
     va_list args;
 
     va_start(args, format);
@@ -44,6 +45,7 @@ void draw_say(FILE *out, unsigned look, const char *format, ...)
     if (look & DRAW_CHINESE)
         chinese(text, sizeof(text));
     fputs(text, out);
+    return u8_strwidth((const uint8_t *)text, "UTF-8");
 }
 
 int draw_columns(FILE *out)
@@ -212,8 +214,8 @@ static const char *tint_of(const struct stage_step *step)
 size_t draw_fit(const char *text, size_t room)
 {
     const uint8_t *at = (const uint8_t *)text;
-    size_t n = strlen(text), columns = 0, cut = 0;
-    char breaks[TEXT_BYTES];
+    size_t n = strnlen(text, SAID_BYTES), columns = 0, cut = 0;
+    char breaks[SAID_BYTES];
 
     u8_possible_linebreaks(at, n, "UTF-8", breaks);
     for (size_t i = 0; i < n;) {
@@ -245,6 +247,22 @@ static void wrap(FILE *out, const char *text, int indent, int width,
         while (*text == ' ')
             text++;
     }
+}
+
+void draw_text(FILE *out, int indent, const char *text)
+{
+    fprintf(out, "%*s", indent, "");
+    wrap(out, text, indent, draw_columns(out) - indent, "", "");
+}
+
+void draw_english(FILE *out, int indent, unsigned look, const char *text)
+{
+    char words[SAID_BYTES];
+
+    (void)snprintf(words, sizeof(words), "%s", text);
+    if (look & DRAW_CHINESE)
+        chinese(words, sizeof(words));
+    draw_text(out, indent, words);
 }
 
 void draw_step(FILE *out, const struct stage_step *step, const char *move,

@@ -20,8 +20,8 @@ int draw_columns(FILE *out);
 /* The program as it was called, for command lines that can be pasted. */
 const char *draw_program(void);
 
-/* The English FORMAT, in the language of LOOK. */
-void draw_say(FILE *out, unsigned look, const char *format, ...)
+/* The English FORMAT, in the language of LOOK. Returns how many columns it takes. */
+int draw_say(FILE *out, unsigned look, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* The head of the columns. */
@@ -38,6 +38,11 @@ const char *draw_step_text(const struct stage_step *step, unsigned look,
 
 /* How many bytes of TEXT go into ROOM columns. */
 size_t draw_fit(const char *text, size_t room);
+
+/* TEXT in lines as wide as OUT, each behind INDENT columns. */
+void draw_text(FILE *out, int indent, const char *text);
+/* The same of an English TEXT, in the language of LOOK. */
+void draw_english(FILE *out, int indent, unsigned look, const char *text);
 
 /* One step, under the text of its MOVE, "" = none; or NULL: with a time to the
  * microsecond. Its actor is a number below COLUMNS, or -1. */

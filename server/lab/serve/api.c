@@ -24,6 +24,7 @@
  */
 #include <jansson.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -204,11 +205,16 @@ struct args {
     int n;
 };
 
-static void add(struct args *args, const char *text)
+__attribute__((format(printf, 2, 3))) static void add(struct args *args,
+                                                      const char *format, ...)
 {
+    va_list more;
+
     if (args->n == ARGS_MAX)
         return;
-    (void)snprintf(args->texts[args->n], ARG_BYTES, "%s", text);
+    va_start(more, format);
+    (void)vsnprintf(args->texts[args->n], ARG_BYTES, format, more);
+    va_end(more);
     args->argv[args->n] = args->texts[args->n];
     args->n++;
 }
@@ -217,13 +223,9 @@ static void add(struct args *args, const char *text)
 static void add_number(struct args *args, const json_t *wish, const char *name)
 {
     json_t *value = json_object_get(wish, name);
-    char text[64];
 
-    if (!json_is_integer(value))
-        return;
-    (void)snprintf(text, sizeof(text), "--%s=%lld", name,
-                   (long long)json_integer_value(value));
-    add(args, text);
+    if (json_is_integer(value))
+        add(args, "--%s=%lld", name, (long long)json_integer_value(value));
 }
 
 /* A lock's text. */
@@ -264,40 +266,19 @@ static bool read_stop(const json_t *wish, bool judges, struct args *args)
 {
     const char *choice = text_in(wish, "choice"), *name = text_in(wish, "stop");
     const struct path_stop *stop = name ? path_find(name, NULL) : NULL;
-    char flag[] = "--choice=x";
 
     if (!stop ||
         (choice && (strlen(choice) != 1 || !path_scene(stop, choice[0]))))
         return false;
-    add(args, "stockade-lab");
     add(args, "path");
     add(args, "--json");
     if (judges)
         add(args, "--judge");
-    if (choice) {
-        flag[sizeof(flag) - 2] = choice[0];
-        add(args, flag);
-    }
+    if (choice)
+        add(args, "--choice=%c", choice[0]);
     add_language(args, wish);
-    add(args, stop->id);
+    add(args, "%s", stop->id);
     return true;
-}
-
-/* The settings of the stage. */
-static void add_scene(struct args *args, const json_t *wish)
-{
-    const char *deduct = text_in(wish, "deduct");
-
-    add_number(args, wish, "buyers");
-    add_number(args, wish, "stock");
-    if (deduct && strcmp(deduct, "guarded") == 0)
-        add(args, "--deduct=guarded");
-}
-
-/* The lock that is wished for: one of the stage, or VISITORS_LOCK of a text. */
-static const char *lock_of(const json_t *wish)
-{
-    return own_text(wish) ? VISITORS_LOCK : text_in(wish, "lock");
 }
 
 /* The command line of an experiment of KIND, with its fix or a lock in place of its own.
@@ -310,24 +291,43 @@ static bool read_experiment(const json_t *wish,
                *lock = text_in(wish, "lock");
     const struct experiment *experiment = name ? experiment_find(name) : NULL;
     bool fix = json_is_true(json_object_get(wish, "fix"));
-    char flag[ARG_BYTES];
 
     if (!experiment || experiment->kind != kind ||
         (fix && !experiment_has(&experiment->plays[EXPERIMENT_FIX])) ||
         (json_object_get(wish, "lock") && !is_lock(lock)) ||
         (lock && kind == &load_kind && world_nodes_for(lock) > 1))
         return false;
-    add(args, "stockade-lab");
     add(args, "run");
     if (fix)
         add(args, "--fix");
-    (void)snprintf(flag, sizeof(flag), "--lock=%s", lock ? lock : "");
     if (lock)
-        add(args, flag);
+        add(args, "--lock=%s", lock);
     add(args, "-i");
     add(args, "--json");
     add_language(args, wish);
-    add(args, experiment->id);
+    add(args, "%s", experiment->id);
+    return true;
+}
+
+/* The command line of a lock of the stage, or of a text of one, which is played or
+ * searched. False: there is no such lock. */
+static bool read_lock(const json_t *wish, bool searches, struct args *args)
+{
+    const char *deduct = text_in(wish, "deduct"), *lock = text_in(wish, "lock");
+
+    if (!own_text(wish) && !is_lock(lock))
+        return false;
+    add(args, searches ? "explore" : "replay");
+    add_number(args, wish, "buyers");
+    add_number(args, wish, "stock");
+    if (deduct && strcmp(deduct, "guarded") == 0)
+        add(args, "--deduct=guarded");
+    add(args, "-i");
+    add(args, "--json");
+    if (searches)
+        add(args, SEARCH_SECONDS);
+    add_language(args, wish);
+    add(args, "%s", own_text(wish) ? VISITORS_LOCK : lock);
     return true;
 }
 
@@ -340,17 +340,10 @@ static bool read_game(const json_t *wish, struct args *args)
         return read_stop(wish, false, args);
     if (json_object_get(wish, "experiment"))
         return read_experiment(wish, &steps_kind, args);
-    if (!own_text(wish) && !is_lock(text_in(wish, "lock")))
+    if (!read_lock(wish, false, args))
         return false;
-    add(args, "stockade-lab");
-    add(args, "replay");
-    add_scene(args, wish);
-    add(args, "-i");
-    add(args, "--json");
-    add_language(args, wish);
-    add(args, lock_of(wish));
     if (schedule)
-        add(args, schedule);
+        add(args, "%s", schedule);
     return true;
 }
 
@@ -359,20 +352,9 @@ static bool read_run(const json_t *wish, struct args *args)
     return read_experiment(wish, &load_kind, args);
 }
 
-/* The same of a search. */
 static bool read_search(const json_t *wish, struct args *args)
 {
-    if (!own_text(wish) && !is_lock(text_in(wish, "lock")))
-        return false;
-    add(args, "stockade-lab");
-    add(args, "explore");
-    add_scene(args, wish);
-    add(args, "-i");
-    add(args, "--json");
-    add(args, SEARCH_SECONDS);
-    add_language(args, wish);
-    add(args, lock_of(wish));
-    return true;
+    return read_lock(wish, true, args);
 }
 
 /* ANSWER is taken: it is a JSON object, which gets the game's ID. */
@@ -407,7 +389,7 @@ static struct api_reply tell(enum visitors_status status, char *answer,
 static struct api_reply begin(const json_t *wish, enum visitors_kind kind,
                               bool (*read)(const json_t *, struct args *))
 {
-    struct args args = {.n = 0};
+    struct args args = {.argv = {"stockade-lab"}, .n = 1};
     char id[VISITORS_ID_BYTES], *answer;
     enum visitors_status status;
     struct api_reply told;
@@ -430,7 +412,7 @@ static struct api_reply begin(const json_t *wish, enum visitors_kind kind,
 static struct api_reply judge(const json_t *wish)
 {
     static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
-    struct args args = {.n = 0};
+    struct args args = {.argv = {"stockade-lab"}, .n = 1};
     char id[VISITORS_ID_BYTES], *answer;
     enum visitors_status status;
 

@@ -36,56 +36,16 @@ static const char lab_css[] =
 
 #include "static/lab.css.inc"
     ;
-static const char lab_js[] =
-#include "static/lab.js.inc"
-    ;
-static const char browser_js[] =
-#include "static/browser.js.inc"
-    ;
-static const char lab_lanes_js[] =
-#include "static/lab-lanes.js.inc"
-    ;
-static const char lab_beside_js[] =
-#include "static/lab-beside.js.inc"
-    ;
-static const char lab_charts_js[] =
-#include "static/lab-charts.js.inc"
-    ;
-static const char lab_files_js[] =
-#include "static/lab-files.js.inc"
-    ;
-static const char lab_load_js[] =
-#include "static/lab-load.js.inc"
-    ;
-static const char chart_js[] =
-#include "static/chart.js.inc"
-    ;
-static const char lab_own_js[] =
-#include "static/lab-own.js.inc"
-    ;
-static const char lab_path_js[] =
-#include "static/lab-path.js.inc"
-    ;
-static const char lab_words_js[] =
-#include "static/lab-words.js.inc"
-    ;
 
+#define SCRIPT "text/javascript; charset=utf-8"
+
+/* A row of scripts.inc, which the build makes: {"/lab.js", SCRIPT, "its text"}. */
 static const struct file {
     const char *path, *type, *text;
 } files[] = {
     {"/lab", "text/html; charset=utf-8", lab_html},
     {"/lab.css", "text/css; charset=utf-8", lab_css},
-    {"/lab.js", "text/javascript; charset=utf-8", lab_js},
-    {"/browser.js", "text/javascript; charset=utf-8", browser_js},
-    {"/lab-lanes.js", "text/javascript; charset=utf-8", lab_lanes_js},
-    {"/lab-beside.js", "text/javascript; charset=utf-8", lab_beside_js},
-    {"/lab-charts.js", "text/javascript; charset=utf-8", lab_charts_js},
-    {"/lab-files.js", "text/javascript; charset=utf-8", lab_files_js},
-    {"/lab-load.js", "text/javascript; charset=utf-8", lab_load_js},
-    {"/chart.js", "text/javascript; charset=utf-8", chart_js},
-    {"/lab-own.js", "text/javascript; charset=utf-8", lab_own_js},
-    {"/lab-path.js", "text/javascript; charset=utf-8", lab_path_js},
-    {"/lab-words.js", "text/javascript; charset=utf-8", lab_words_js},
+#include "server/lab/serve/scripts.inc"
 };
 
 struct serve {

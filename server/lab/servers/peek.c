@@ -1,12 +1,19 @@
 /* See peek.h. */
 #include "server/lab/servers/peek.h"
 
+#include <arpa/inet.h>
 #include <hiredis/hiredis.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
-enum { ANSWER_S_MAX = 30 }; /* a redis-server that takes longer is broken */
+enum {
+    ANSWER_S_MAX = 30, /* a redis-server that takes longer is broken */
+    PORT_TRIES = 5,    /* somebody else may be faster with a free port */
+};
 
 struct peek {
     redisContext *redis;
@@ -76,15 +83,6 @@ void peek_close(struct peek *peek)
     free(peek);
 }
 
-bool peek_flush(struct peek *peek)
-{
-    redisReply *reply = redisCommand(peek->redis, "FLUSHALL SYNC");
-    bool good = reply != NULL;
-
-    freeReplyObject(reply);
-    return good;
-}
-
 static void tell(const redisReply *reply, char text[], size_t size)
 {
     if (reply->type == REDIS_REPLY_INTEGER)
@@ -137,11 +135,31 @@ bool peek_look(struct peek *peek, char keys[], size_t keys_size,
     return good;
 }
 
-bool peek_wait(struct peek *peek)
+static unsigned find_free_port(void)
 {
-    redisReply *reply = redisCommand(peek->redis, "PING");
-    bool good = reply != NULL;
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(at);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    unsigned port = 0;
 
-    freeReplyObject(reply);
-    return good;
+    if (fd >= 0 && bind(fd, (struct sockaddr *)&at, len) == 0 &&
+        getsockname(fd, (struct sockaddr *)&at, &len) == 0)
+        port = ntohs(at.sin_port);
+    if (fd >= 0)
+        (void)close(fd);
+    return port;
+}
+
+bool peek_listen(struct peek *peek, char port[], size_t size)
+{
+    if (!PEEK_ASK(peek, "OK", "CONFIG", "SET", "bind", "127.0.0.1") ||
+        !PEEK_ASK(peek, "OK", "CONFIG", "SET", "repl-diskless-sync-delay", "0"))
+        return false;
+    for (int i = 0; i < PORT_TRIES; i++) {
+        (void)snprintf(port, size, "%u", find_free_port());
+        if (PEEK_ASK(peek, "OK", "CONFIG", "SET", "port", port))
+            return true;
+    }
+    return false;
 }

@@ -18,9 +18,6 @@ struct peek;
 struct peek *peek_open(const char *url, char *error, size_t error_size);
 void peek_close(struct peek *peek);
 
-/* Removes all keys. False: no answer. */
-bool peek_flush(struct peek *peek);
-
 /* Sends the N words, and their answer's text goes to REPLY, cut: "(nil)" for none,
  * "(3 values)" for an array. False: no answer. */
 bool peek_send(struct peek *peek, size_t n, const char *words[], char reply[],
@@ -38,7 +35,9 @@ bool peek_ask(struct peek *peek, const char *wanted, const char *const words[]);
 bool peek_look(struct peek *peek, char keys[], size_t keys_size,
                char listeners[], size_t listeners_size);
 
-/* Waits for an answer, and for nothing else. False: none. */
-bool peek_wait(struct peek *peek);
+/* The server listens on a free port of the loopback as well, which PORT names, because a
+ * replica follows by TCP alone; and sends what it has to a replica at once. False: it
+ * does not. */
+bool peek_listen(struct peek *peek, char port[], size_t size);
 
 #endif

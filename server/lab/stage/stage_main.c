@@ -10,7 +10,7 @@
 #include "lock/dlock_textbook.h"
 #include "server/lab/experiments/lab_experiments.h"
 #include "server/lab/explore/explore.h"
-#include "server/lab/path/lab_path.h"
+#include "server/lab/path/path.h"
 #include "server/lab/replay/replay.h"
 #include "server/lab/serve/lab_serve.h"
 

@@ -286,7 +286,8 @@ static bool act_on_node(struct stage *stage, unsigned node, char kind)
         return world_restart(&stage->world, node, stage->error,
                              sizeof(stage->error));
     if (kind == 'F')
-        return peek_flush(stage->world.nodes[node].peek);
+        return PEEK_ASK(stage->world.nodes[node].peek, "OK", "FLUSHALL",
+                        "SYNC");
     (void)atomic_fetch_add(&stage->board->ahead_us[node], left_us);
     return true;
 }

@@ -167,7 +167,7 @@ bool world_flush(struct world *world)
     bool good = true;
 
     for (unsigned i = 0; i < world->nodes_n; i++)
-        good = peek_flush(world->nodes[i].peek) && good;
+        good = PEEK_ASK(world->nodes[i].peek, "OK", "FLUSHALL", "SYNC") && good;
     return good;
 }
 
@@ -291,5 +291,5 @@ void world_wait_for_servers(const struct world *world)
 {
     for (unsigned i = 0; i < world->nodes_n; i++)
         for (int round = 0; round < 2 && world->nodes[i].peek; round++)
-            (void)peek_wait(world->nodes[i].peek);
+            (void)PEEK_ASK(world->nodes[i].peek, "PONG", "PING");
 }

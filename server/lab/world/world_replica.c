@@ -10,7 +10,6 @@
 #include <time.h>
 
 #include "server/base/redis_proc.h"
-#include "server/lab/servers/port.h"
 #include "server/lab/world/world.h"
 
 enum { SYNC_MS_MAX = 10000 };
@@ -61,7 +60,7 @@ bool world_replica_begin(struct world *world, char *error, size_t error_size)
 {
     const struct world_node *node = &world->replica.node;
 
-    if (port_listen(world->nodes[0].peek, world->replica.port,
+    if (peek_listen(world->nodes[0].peek, world->replica.port,
                     sizeof(world->replica.port)) &&
         ASK(node, "OK", "CONFIG", "SET", "repl-diskless-load", "swapdb") &&
         follow(world))

@@ -1,0 +1,370 @@
+/*
+ * `stockade lab locks`: the conformance suite on the command line. It starts
+ * its own redis-servers; of other servers it has to be given the address. The
+ * README's table of locks is its output.
+ */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "server/base/clock.h"
+#include "server/lab/conform/suite.h"
+#include "server/lab/lab.h"
+
+enum { AS_EXPECTED = 0, DIFFERENT = 1, COULD_NOT_RUN = 2 };
+
+struct options {
+    const char *lock; /* NULL = all */
+    struct conform_servers servers;
+    unsigned jobs;
+    bool markdown;
+    bool json;
+    bool help;
+};
+
+static void help(void)
+{
+    printf(
+        "usage: stockade lab locks [--lock NAME] [--markdown | --json]\n"
+        "                          [--redis URL] [--sql URL] [--zk URL]\n"
+        "                          [--jobs N]\n"
+        "                          [--zk-ensemble URL --zk-node COMMAND]\n\n"
+        "Measures which properties every lock holds: processes take it, are\n"
+        "stopped and killed, and private redis-servers are lost under them.\n"
+        "A lock that has to fail, and does not, is as wrong as one that "
+        "fails.\n"
+        "Takes half a minute. Ctrl-C ends it, and leaves nothing behind.\n\n"
+        "  --lock NAME  this one only, with the evidence; or your own, "
+        "FILE.lock\n"
+        "  --markdown   the table of the README\n"
+        "  --json       all of it as one JSON object, with the evidence\n"
+        "  --redis URL  this one, of any kind that serve takes, for the locks "
+        "on\n"
+        "               one server: without D, M and M2, which take it apart\n"
+        "  --sql URL    a MariaDB or MySQL, for the locks that need one:\n"
+        "               mysql:unix:PATH?db=NAME&user=NAME\n"
+        "  --zk URL     a ZooKeeper, for the locks that need one: "
+        "zk:HOST:PORT\n"
+        "  --zk-ensemble URL, --zk-node COMMAND\n"
+        "               three that may be killed: COMMAND kill HOST:PORT does\n"
+        "               it, and COMMAND start HOST:PORT undoes it\n"
+        "  --jobs N     locks at a time, 1 to 16 [three per processor]\n\n"
+        "Exit status: 0 all as expected, 1 differences, 2 no lock could be "
+        "run.\n");
+}
+
+static unsigned jobs_default(void)
+{
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+
+    return processors > 0 && processors < 6 ? 3 * (unsigned)processors : 16;
+}
+
+/* 0: it is none. */
+static unsigned jobs_read(const char *text)
+{
+    char *end;
+    long jobs = strtol(text, &end, 10);
+
+    return *end == '\0' && jobs >= 1 && jobs <= 16 ? (unsigned)jobs : 0;
+}
+
+static int options_read(int argc, char *argv[], struct options *options)
+{
+    static const struct option flags[] = {
+        {"lock", required_argument, NULL, 'l'},
+        {"redis", required_argument, NULL, 'r'},
+        {"sql", required_argument, NULL, 's'},
+        {"zk", required_argument, NULL, 'z'},
+        {"zk-ensemble", required_argument, NULL, 'e'},
+        {"zk-node", required_argument, NULL, 'k'},
+        {"jobs", required_argument, NULL, 'n'},
+        {"markdown", no_argument, NULL, 'm'},
+        {"json", no_argument, NULL, 'j'},
+        {"help", no_argument, NULL, 'h'},
+        {0},
+    };
+    int c;
+
+    *options = (struct options){.jobs = jobs_default()};
+    while ((c = getopt_long(argc, argv, ":h", flags, NULL)) != -1) {
+        if (c == 'l')
+            options->lock = optarg;
+        else if (c == 'r')
+            options->servers.redis_url = optarg;
+        else if (c == 's')
+            options->servers.sql_url = optarg;
+        else if (c == 'z')
+            options->servers.zk_url = optarg;
+        else if (c == 'e')
+            options->servers.zk_ensemble = optarg;
+        else if (c == 'k')
+            options->servers.zk_node = optarg;
+        else if (c == 'n')
+            options->jobs = jobs_read(optarg);
+        else if (c == 'm')
+            options->markdown = true;
+        else if (c == 'j')
+            options->json = true;
+        else if (c == 'h')
+            options->help = true;
+        else
+            return fprintf(stderr, "stockade: lab locks does not take '%s'\n",
+                           argv[optind - 1]);
+    }
+    if (options->jobs == 0)
+        return fprintf(stderr, "stockade: lab locks: --jobs takes 1 to 16\n");
+    if (optind < argc)
+        return fprintf(stderr, "stockade: lab locks does not take '%s'\n",
+                       argv[optind]);
+    return 0;
+}
+
+/* The report ----------------------------------------------------------------- */
+
+static const char *const signs[] = {[CONFORM_UNTESTED] = "–",
+                                    [CONFORM_HOLDS] = "✔",
+                                    [CONFORM_FAILS] = "✘",
+                                    [CONFORM_NOT_ASKED] = "?"};
+static const char *const words[] = {[CONFORM_UNTESTED] = "untested",
+                                    [CONFORM_HOLDS] = "holds",
+                                    [CONFORM_FAILS] = "fails",
+                                    [CONFORM_NOT_ASKED] = "not asked"};
+
+/* The word for what is expected of property INDEX. */
+static const char *expected_word(const struct suite_lock *lock, size_t index)
+{
+    if (lock->expected == &lock->own)
+        return "anything";
+    for (int verdict = CONFORM_UNTESTED; verdict <= CONFORM_FAILS; verdict++)
+        if (conform_agrees(lock->expected, index,
+                           (enum conform_verdict)verdict))
+            return words[verdict];
+    return "?";
+}
+
+static const char *why_not_run(const struct suite_lock *lock)
+{
+    return lock->expected ? lock->missing : "no row in expected.c";
+}
+
+/* For a person ------------------------------------------------------------- */
+
+static void text_row(const struct suite_lock *lock)
+{
+    printf("%-17s", lock->info->name);
+    if (why_not_run(lock)) {
+        printf(" not run: %s\n", why_not_run(lock));
+        return;
+    }
+    for (size_t i = 0; i < PROPERTIES_N; i++)
+        printf("  %s%c", signs[lock->results[i].verdict],
+               suite_differs(lock, i) ? '!' : ' ');
+    printf("\n");
+}
+
+static void text_table(const struct suite *suite)
+{
+    printf("%-17s", "lock");
+    for (size_t i = 0; i < PROPERTIES_N; i++)
+        printf("  %-2s", properties[i].letter);
+    printf("\n");
+    for (size_t i = 0; i < suite->locks_n; i++)
+        text_row(&suite->locks[i]);
+    printf("\n");
+    for (size_t i = 0; i < PROPERTIES_N; i++)
+        printf("%-2s  %s\n", properties[i].letter, properties[i].text);
+}
+
+/* One lock: there is room for the evidence. */
+static void text_evidence(const struct suite_lock *lock)
+{
+    printf("%s: %s\n", lock->info->name, lock->info->claim);
+    if (why_not_run(lock))
+        printf("\nnot run: %s\n", why_not_run(lock));
+    for (size_t i = 0; i < PROPERTIES_N && !why_not_run(lock); i++)
+        printf("\n%-2s %s%c %s\n      %s (%u ms)\n", properties[i].letter,
+               signs[lock->results[i].verdict],
+               suite_differs(lock, i) ? '!' : ' ', properties[i].text,
+               lock->results[i].text, lock->results[i].ms);
+}
+
+/* The table, what differs from what is expected, what was not run. */
+static void report_text(const struct suite *suite)
+{
+    size_t differences = suite_differences(suite);
+
+    if (suite->locks_n == 1)
+        text_evidence(&suite->locks[0]);
+    else
+        text_table(suite);
+    printf("\n✔ holds  ✘ fails  – cannot be tested  ? was not run  "
+           "! not as expected\n"
+           "%zu of %zu locks measured; ",
+           suite_measured(suite), suite->locks_n);
+    if (suite_measured(suite) == 0)
+        printf("so nothing is known\n");
+    else if (suite->locks_n == 1 &&
+             suite->locks[0].expected == &suite->locks[0].own)
+        printf("nothing was expected of a lock of your own\n");
+    else if (differences == 0)
+        printf("all as expected, failures included\n");
+    else
+        printf("%zu not as expected\n", differences);
+}
+
+/* Every difference with its evidence, a line each, on standard error; or what is
+ * missing, if no lock was run. */
+static void report_differences(const struct suite *suite)
+{
+    for (size_t i = 0; i < suite->locks_n; i++) {
+        const struct suite_lock *lock = &suite->locks[i];
+
+        if (!lock->expected || (lock->missing && suite_measured(suite) == 0))
+            fprintf(stderr, "lab: %s not run: %s\n", lock->info->name,
+                    why_not_run(lock));
+        for (size_t j = 0; j < PROPERTIES_N; j++)
+            if (suite_differs(lock, j))
+                fprintf(stderr, "lab: %s %s: expected %s, found %s: %s\n",
+                        lock->info->name, properties[j].letter,
+                        expected_word(lock, j), words[lock->results[j].verdict],
+                        lock->results[j].text);
+    }
+}
+
+/* For a README ------------------------------------------------------------- */
+
+/* The table alone: a row for each lock that was run or only could not be. */
+static void report_markdown(const struct suite *suite)
+{
+    printf("| lock |");
+    for (size_t i = 0; i < PROPERTIES_N; i++)
+        printf(" %s |", properties[i].letter);
+    printf("\n|---|");
+    for (size_t i = 0; i < PROPERTIES_N; i++)
+        printf(":-:|");
+    printf("\n");
+    for (size_t i = 0; i < suite->locks_n; i++) {
+        const struct suite_lock *lock = &suite->locks[i];
+
+        printf("| `%s` |", lock->info->name);
+        for (size_t j = 0; j < PROPERTIES_N; j++)
+            printf(" %s |",
+                   why_not_run(lock) ? "?" : signs[lock->results[j].verdict]);
+        printf("\n");
+    }
+}
+
+/* For a program ------------------------------------------------------------ */
+
+static void json_string(const char *text)
+{
+    putchar('"');
+    for (; *text; text++) {
+        if (*text == '"' || *text == '\\')
+            printf("\\%c", *text);
+        else if ((unsigned char)*text < ' ')
+            printf("\\u%04x", (unsigned)*text);
+        else
+            putchar(*text);
+    }
+    putchar('"');
+}
+
+static void json_property(const struct suite_lock *lock, size_t index)
+{
+    const struct conform_result *result = &lock->results[index];
+
+    printf("%s\n      \"%s\": {\"verdict\": \"%s\", \"expected\": \"%s\", "
+           "\"ms\": %u, \"evidence\": ",
+           index > 0 ? "," : "", properties[index].letter,
+           words[result->verdict], expected_word(lock, index), result->ms);
+    json_string(result->text);
+    printf("}");
+}
+
+static void json_lock(const struct suite_lock *lock)
+{
+    printf("    {\"name\": \"%s\", \"claim\": ", lock->info->name);
+    json_string(lock->info->claim);
+    if (why_not_run(lock)) {
+        printf(", \"not_run\": ");
+        json_string(why_not_run(lock));
+        printf("}");
+        return;
+    }
+    printf(", \"properties\": {");
+    for (size_t i = 0; i < PROPERTIES_N; i++)
+        json_property(lock, i);
+    printf("}}");
+}
+
+/* All of it, with the evidence, as one JSON object. */
+static void report_json(const struct suite *suite)
+{
+    printf("{\"differences\": %zu,\n  \"locks\": [\n",
+           suite_differences(suite));
+    for (size_t i = 0; i < suite->locks_n; i++) {
+        json_lock(&suite->locks[i]);
+        fputs(i + 1 < suite->locks_n ? ",\n" : "\n", stdout);
+    }
+    printf("  ]}\n");
+}
+
+/* The command ---------------------------------------------------------------- */
+
+/* A line on a terminal that rewrites itself. */
+static void on_progress(void *ctx, size_t done, size_t all)
+{
+    const uint64_t *began_ms = ctx;
+
+    fprintf(stderr, "\rmeasuring: %zu of %zu checks, %u s ", done, all,
+            (unsigned)((clock_ms() - *began_ms) / 1000));
+    if (done == all)
+        fprintf(stderr, "\r\033[K");
+}
+
+static int run(const struct options *options)
+{
+    static struct suite suite; /* 100 KB: too much for a stack */
+    uint64_t began_ms = clock_ms();
+    char error[EXPECTED_ERROR_BYTES];
+
+    suite.servers = options->servers;
+    suite.jobs = options->jobs;
+    if (options->lock && !expected_lock(options->lock, error, sizeof(error))) {
+        fprintf(stderr, "stockade: %s\n", error);
+        return COULD_NOT_RUN;
+    }
+    (void)suite_fill(&suite, options->lock);
+    if (!suite_run(&suite, isatty(STDERR_FILENO) ? on_progress : NULL,
+                   &began_ms, error, sizeof(error))) {
+        fprintf(stderr, "stockade: lab locks: %s\n", error);
+        return COULD_NOT_RUN;
+    }
+    if (options->json)
+        report_json(&suite);
+    else if (options->markdown)
+        report_markdown(&suite);
+    else
+        report_text(&suite);
+    (void)fflush(stdout);
+    report_differences(&suite);
+    if (suite_differences(&suite) > 0)
+        return DIFFERENT;
+    return suite_measured(&suite) > 0 ? AS_EXPECTED : COULD_NOT_RUN;
+}
+
+int lab_locks_main(int argc, char *argv[])
+{
+    struct options options;
+
+    if (options_read(argc, argv, &options) != 0)
+        return COULD_NOT_RUN;
+    if (options.help) {
+        help();
+        return 0;
+    }
+    return run(&options);
+}
