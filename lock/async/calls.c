@@ -26,21 +26,10 @@ struct dlock_async *dlock_async_open(void)
     TAILQ_INIT(&async->telling);
     async->watched_us = UINT64_MAX;
     async->fd = -1;
-    if (pthread_mutex_init(&async->mutex, NULL) != 0)
-        goto err_after_alloc;
-    if (dlock_clock_cond_init(&async->work) != 0)
-        goto err_after_mutex;
-    if (pthread_cond_init(&async->settled, NULL) != 0)
-        goto err_after_work;
+    (void)pthread_mutex_init(&async->mutex, NULL);
+    (void)pthread_cond_init(&async->work, NULL);
+    (void)pthread_cond_init(&async->settled, NULL);
     return async;
-
-err_after_work:
-    (void)pthread_cond_destroy(&async->work);
-err_after_mutex:
-    (void)pthread_mutex_destroy(&async->mutex);
-err_after_alloc:
-    free(async);
-    return NULL;
 }
 
 /* No session is left, and so no job: the threads are idle. */

@@ -184,7 +184,8 @@ static void idle(struct dlock_async *async)
         async->watched_us = first->due_us;
         until.tv_sec = (time_t)(first->due_us / 1000000);
         until.tv_nsec = (long)(first->due_us % 1000000) * 1000;
-        (void)pthread_cond_timedwait(&async->work, &async->mutex, &until);
+        (void)pthread_cond_clockwait(&async->work, &async->mutex,
+                                     CLOCK_MONOTONIC, &until);
         async->watched_us = UINT64_MAX;
     }
     async->idle_n--;

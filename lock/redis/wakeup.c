@@ -59,13 +59,10 @@ enum dlock_status dlock_wakeup_open(struct dlock *client,
     if (wakeup->poke_fd < 0)
         goto err_after_wire;
     wakeup->backoff_ms = BACKOFF_MIN_MS;
-    if (pthread_mutex_init(&wakeup->mutex, NULL) != 0)
-        goto err_after_eventfd;
+    (void)pthread_mutex_init(&wakeup->mutex, NULL);
     client->wakeup = wakeup;
     return DLOCK_OK;
 
-err_after_eventfd:
-    (void)close(wakeup->poke_fd);
 err_after_wire:
     dlock_wire_close(wakeup->wire);
 err_after_alloc:

@@ -68,26 +68,15 @@ enum dlock_status dlock_guard_open(struct dlock *client,
     guard->lease_ms = client->watchdog_lease_ms;
     guard->timeout_ms = client->wire.command_timeout_ms;
     guard->wire = dlock_wire_open(&client->wire, "guard");
-    if (guard->wire == NULL)
-        goto err_after_alloc;
-    if (pthread_mutex_init(&guard->mutex, NULL) != 0)
-        goto err_after_wire;
-    if (dlock_clock_cond_init(&guard->wake) != 0)
-        goto err_after_mutex;
-    if (dlock_clock_cond_init(&guard->dropped) != 0)
-        goto err_after_wake;
+    if (guard->wire == NULL) {
+        free(guard);
+        return DLOCK_UNREACHABLE;
+    }
+    (void)pthread_mutex_init(&guard->mutex, NULL);
+    (void)pthread_cond_init(&guard->wake, NULL);
+    (void)pthread_cond_init(&guard->dropped, NULL);
     client->own = guard;
     return DLOCK_OK;
-
-err_after_wake:
-    (void)pthread_cond_destroy(&guard->wake);
-err_after_mutex:
-    (void)pthread_mutex_destroy(&guard->mutex);
-err_after_wire:
-    dlock_wire_close(guard->wire);
-err_after_alloc:
-    free(guard);
-    return DLOCK_UNREACHABLE;
 }
 
 /* With the mutex, or when the thread has gone. */
