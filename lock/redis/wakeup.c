@@ -153,7 +153,7 @@ static bool tell_server(struct dlock_wakeup *wakeup)
             good = post(wakeup, "subscribe", "SUBSCRIBE", task);
             continue;
         }
-        if (task->state != DLOCK_TOPIC_NEW && dlock_wire_fd(wakeup->wire) >= 0)
+        if (task->state != DLOCK_TOPIC_NEW && wakeup->wire->link.fd >= 0)
             good = post(wakeup, "unsubscribe", "UNSUBSCRIBE", task);
         free(task);
     }
@@ -199,7 +199,7 @@ static bool hear_server(struct dlock_wakeup *wakeup)
 {
     struct dlock_event event;
 
-    while (dlock_wire_fd(wakeup->wire) >= 0) {
+    while (wakeup->wire->link.fd >= 0) {
         if (dlock_wire_event(wakeup->wire, &event, NULL) != DLOCK_OK)
             return false;
         if (event.kind == DLOCK_EVENT_NONE)
@@ -222,8 +222,7 @@ static bool has_pulse(struct dlock_wakeup *wakeup)
     struct dlock_command command;
     uint64_t now = dlock_clock_real_now();
 
-    if (dlock_wire_config(wakeup->wire)->address.local ||
-        dlock_wire_fd(wakeup->wire) < 0)
+    if (wakeup->wire->config->address.local || wakeup->wire->link.fd < 0)
         return true;
     if (dlock_wire_outdated(wakeup->wire) ||
         (wakeup->pinged && now >= wakeup->ping_at_ms))
@@ -242,7 +241,7 @@ static void sleep_reader(struct dlock_wakeup *wakeup, bool idle)
 {
     struct pollfd pollers[2] = {
         {.fd = wakeup->poke_fd, .events = POLLIN},
-        {.fd = dlock_wire_fd(wakeup->wire), .events = POLLIN}, /* may be -1 */
+        {.fd = wakeup->wire->link.fd, .events = POLLIN}, /* may be -1 */
     };
     uint64_t now = dlock_clock_real_now();
     int timeout = LINGER_MS;
@@ -277,7 +276,7 @@ static void *read_events(void *arg)
         sleep_reader(wakeup, idle);
         if (!hear_server(wakeup) || !has_pulse(wakeup))
             disconnected(wakeup);
-        if (dlock_wire_fd(wakeup->wire) < 0 &&
+        if (wakeup->wire->link.fd < 0 &&
             dlock_clock_real_now() < wakeup->retry_at_ms)
             continue;
         if (!tell_server(wakeup))
