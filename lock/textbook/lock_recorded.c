@@ -19,7 +19,7 @@
  *
  * The url is that of the Redis server, a comma, and that of the database.
  */
-#include "lock/sql/lock_sql.h"
+#include "lock/sql/sql.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +41,7 @@ static enum dlock_status open_client(struct dlock *client,
         return dlock_error_set(error, DLOCK_MISUSE,
                                "recorded takes two urls: unix:PATH or "
                                "redis://HOST:PORT, a comma, and mysql:...");
-    return dlock_sql_client_open(client, comma + 1, error);
+    return dlock_sql_read_url(client, comma + 1, error);
 }
 
 static enum dlock_status open_session(struct dlock_session *session,
@@ -142,7 +142,7 @@ static enum dlock_status release(struct dlock_session *session,
                                  const struct dlock_attempt *attempt,
                                  struct dlock_error *error)
 {
-    struct dlock_sql_own *own = session->own;
+    struct dlock_sql *own = session->own;
     enum dlock_status status, key;
     bool ours;
 
