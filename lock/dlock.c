@@ -167,7 +167,6 @@ enum dlock_status dlock_open(const struct dlock_options *options,
     made->async = dlock_async_open();
     if (made->async == NULL)
         goto err_after_strategy;
-    made->nudge = dlock_async_nudge;
     *client = made;
     return DLOCK_OK;
 

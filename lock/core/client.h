@@ -15,13 +15,6 @@
 
 struct dlock_async;
 
-/*
- * Makes SESSION's asynchronous acquire look at once whether it was cancelled. False:
- * the session has none. A pointer, because asynchronous calls stand above the core.
- */
-typedef bool dlock_nudge(struct dlock_async *async,
-                         struct dlock_session *session);
-
 /* All connections of a client have this, whatever server they go to. */
 struct dlock_wire_config {
     struct dlock_address address; /* of a Redis server */
@@ -52,7 +45,6 @@ struct dlock {
         *renewal_wire;           /* its thread's own; NULL without a server */
     struct dlock_wakeup *wakeup; /* NULL unless its open made one */
     struct dlock_async *async;   /* threads for asynchronous calls */
-    dlock_nudge *nudge;          /* theirs */
     void *own;                   /* what else its open made */
     char id[33];                 /* 32 random hex digits */
     char label[DLOCK_LABEL_BYTES_MAX + 1]; /* "host:pid:label"; "" = none */

@@ -77,15 +77,6 @@ struct dlock_attempt {
     uint64_t limit_ms;    /* lease time at which the answer is due */
 };
 
-/* The place of a caller's `finally`: only setnx and setnx-finally differ in it. */
-enum dlock_leaving {
-    DLOCK_LEAVE_IF_HELD,    /* from a `finally` inside of the acquire */
-    DLOCK_LEAVE_ON_SUCCESS, /* the last line of the work: if that fails, the
-                               caller does not come by there */
-    DLOCK_LEAVE_ALWAYS,     /* from a `finally` around the acquire: release is
-                               called after a failed acquire as well */
-};
-
 /* A kind of server, for the core; the folder of its locks has the table. */
 struct dlock_server {
     /* Takes client->url apart. */
@@ -100,7 +91,10 @@ struct dlock_server {
 
 struct dlock_strategy {
     struct dlock_strategy_info info;
-    enum dlock_leaving leaving;
+
+    /* The caller's `finally` stands around the acquire: release is called after a
+     * failed one as well. The lesson of setnx-finally. */
+    bool releases_always;
 
     /* The kind of server that each session has a wire to. NULL: open takes
      * client->url apart, and session_open makes what the session needs. */
