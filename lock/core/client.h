@@ -74,7 +74,8 @@ struct dlock_session {
     int cancel_state;           /* of the thread, before it entered */
     atomic_bool closing;        /* begins no asynchronous call, and waits for
                                    no lock */
-    struct dlock_wire *wire;    /* NULL without DLOCK_CAP_REMOTE */
+    struct dlock_wire
+        *wire; /* to one Redis server; or NULL. dlock.c closes it */
     char owner[DLOCK_OWNER_BYTES_MAX + 1];
     struct dlock_held held; /* what it knows to hold */
     bool may_come_late;     /* this acquire sent a command, of which only a copy

@@ -52,13 +52,12 @@ extern const struct dlock_node_kind dlock_fenced_kind;
     .wake_all = dlock_wakeup_all
 
 #define DLOCK_REDISSON_FUNCTIONS                                               \
-    .server = &dlock_redis_server, .knows_copies = true,                       \
-    .open = dlock_wakeup_open, .close = dlock_wakeup_close,                    \
-    .acquire = dlock_redisson_acquire, .withdraw = dlock_redisson_withdraw,    \
-    .release = dlock_redisson_release, .extend = dlock_redisson_extend,        \
-    .inspect = dlock_redisson_inspect, .renew = dlock_node_renew,              \
-    .forced = dlock_force_forced, .force = dlock_force_node,                   \
-    DLOCK_WAKEUP_FUNCTIONS
+    .on_redis = true, .knows_copies = true, .open = dlock_wakeup_open,         \
+    .close = dlock_wakeup_close, .acquire = dlock_redisson_acquire,            \
+    .withdraw = dlock_redisson_withdraw, .release = dlock_redisson_release,    \
+    .extend = dlock_redisson_extend, .inspect = dlock_redisson_inspect,        \
+    .renew = dlock_node_renew, .forced = dlock_force_forced,                   \
+    .force = dlock_force_node, DLOCK_WAKEUP_FUNCTIONS
 
 #define DLOCK_WAITERS_FUNCTIONS                                                \
     .give_up = dlock_redisson_give_up, .waiters = dlock_redisson_waiters

@@ -12,9 +12,6 @@
 
 #include "lock/redis/call.h"
 
-/* One Redis server as the core knows it. */
-extern const struct dlock_server dlock_redis_server;
-
 /* An exchange for each of RENEWS, to be freed: it renews the lease, and its reply is the
  * answer of struct dlock_renew. NULL: no memory, and each of them is DLOCK_UNREACHABLE:
  * it is tried again. */

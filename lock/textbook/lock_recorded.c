@@ -47,21 +47,10 @@ static enum dlock_status open_client(struct dlock *client,
 static enum dlock_status open_session(struct dlock_session *session,
                                       struct dlock_error *error)
 {
-    enum dlock_status status;
-
     session->wire = dlock_wire_open(&session->client->wire, session->owner);
     if (session->wire == NULL)
         return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
-    status = dlock_sql_session_open(session, error);
-    if (status != DLOCK_OK)
-        dlock_wire_close(session->wire);
-    return status;
-}
-
-static void close_session(struct dlock_session *session)
-{
-    dlock_sql_session_close(session);
-    dlock_wire_close(session->wire);
+    return dlock_sql_session_open(session, error);
 }
 
 /* The record ---------------------------------------------------------------- */
@@ -229,7 +218,7 @@ const struct dlock_strategy dlock_strategy_recorded = {
     .open = open_client,
     .close = dlock_sql_client_close,
     .session_open = open_session,
-    .session_close = close_session,
+    .session_close = dlock_sql_session_close,
     .acquire = acquire,
     .extend = extend,
     .release = release,

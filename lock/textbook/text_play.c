@@ -364,5 +364,5 @@ const struct dlock_strategy dlock_text_slots = {
     .inspect = inspect,
     .force = dlock_force_key,
     .forced = dlock_force_forced,
-    .server = &dlock_redis_server,
+    .on_redis = true,
 };
