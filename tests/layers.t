@@ -268,7 +268,7 @@ my @planted = (
     ['server/a.c',      qq{#include <hiredis/hiredis.h>\n}],
     ['server/order/hints.c', qq{#include <hiredis/hiredis.h>\n}],
     ['server/order/hint_redis.h', qq{#include <hiredis/hiredis.h>\n}],
-    ['lock/sql/lock_sql.c', qq{#include <mysql.h>\n}],
+    ['lock/sql/sql_url.c', qq{#include <mysql.h>\n}],
     ['lock/zookeeper/zk_node.c', qq{#include <zookeeper/zookeeper.h>\n}],
     ['db/store.c',      qq{#include <sqlite3.h>\n}],
     ['db/sqlite/sqlite.c', qq{#include <sqlite3.h>\n}],

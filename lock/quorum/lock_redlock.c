@@ -301,7 +301,7 @@ const struct dlock_strategy dlock_strategy_redlock = {
     .info = {.name = "redlock",
              .claim = "As redisson, on more than half of several servers: it "
                       "goes on when the others fail.",
-             .capabilities = DLOCK_REDISSON_CAPABILITIES},
+             .capabilities = DLOCK_NODE_CAPABILITIES},
     .variant = &dlock_node_plain,
     .open = open_majority,
     .acquire = acquire,

@@ -215,6 +215,7 @@ struct dlock_count dlock_quorum_ask(struct dlock_session *session,
 static bool spread_token(struct dlock_session *session,
                          const struct dlock_attempt *attempt, uint64_t token)
 {
+    const struct dlock_poll *poll = session->own;
     struct dlock_exchange exchange;
     struct dlock_command *command = &exchange.command;
     struct dlock_question question = {.exchanges = &exchange,
@@ -229,8 +230,7 @@ static bool spread_token(struct dlock_session *session,
     dlock_command_number(command, token);
     dlock_command_number(command, DLOCK_FENCE_LIFE_MS);
     dlock_command_number(command, attempt->number);
-    return dlock_quorum_ask(session, &question, NULL).yes >=
-           dlock_quorum_poll(session)->needed;
+    return dlock_quorum_ask(session, &question, NULL).yes >= poll->needed;
 }
 
 /*

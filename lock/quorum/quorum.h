@@ -12,7 +12,9 @@
 
 #include "lock/core/renewal.h"
 #include "lock/quorum/ask.h"
-#include "lock/redis/lock_redisson.h"
+#include "lock/redis/force.h"
+#include "lock/redis/node.h"
+#include "lock/redis/wakeup.h"
 
 enum { DLOCK_NODES_MAX = 9 };
 
@@ -48,12 +50,6 @@ struct dlock_count {
     size_t no;      /* answered, and did not agree */
     size_t unknown; /* may have agreed, and may have acted so */
 };
-
-static inline struct dlock_poll *
-dlock_quorum_poll(const struct dlock_session *session)
-{
-    return session->own;
-}
 
 /* For .open: all servers of the url, or with MAJORITY more than half. */
 enum dlock_status dlock_quorum_open(struct dlock *client, bool majority,

@@ -37,6 +37,10 @@ struct dlock_node_kind {
     const char *keys[2]; /* suffixes: where they are kept; NULL = no such key */
 };
 
+#define DLOCK_NODE_CAPABILITIES                                                \
+    (DLOCK_CAP_REMOTE | DLOCK_CAP_LEASE | DLOCK_CAP_OWNER | DLOCK_CAP_RENEW |  \
+     DLOCK_CAP_REENTRANT | DLOCK_CAP_WAKE | DLOCK_CAP_TOKENS)
+
 /* It wakes one waiter of each client: acquire.lua and release.lua as they are. */
 extern const struct dlock_node_kind dlock_node_plain;
 

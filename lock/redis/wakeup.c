@@ -17,7 +17,7 @@
 
 #include "lock/core/clock.h"
 #include "lock/core/error.h"
-#include "lock/redis/call.h"
+#include "lock/redis/node.h"
 #include "lock/redis/topic.h"
 
 enum {
@@ -286,9 +286,11 @@ static void *read_events(void *arg)
 
 /* Waiters ------------------------------------------------------------------ */
 
-void *dlock_wakeup_join(struct dlock_wakeup *wakeup, const char *name,
-                        const char *suffix, const char *detail)
+/* All waiters of a client listen on one channel, or each on its own. */
+void *dlock_wakeup_watch(struct dlock_session *session, const char *name)
 {
+    const struct dlock_node_kind *kind = dlock_node_kind_of(session);
+    struct dlock_wakeup *wakeup = session->client->wakeup;
     struct dlock_waiter *waiter = calloc(1, sizeof(*waiter));
     char channel[DLOCK_KEY_BYTES_MAX + 1];
     struct dlock_topic *topic;
@@ -297,7 +299,8 @@ void *dlock_wakeup_join(struct dlock_wakeup *wakeup, const char *name,
     if (waiter == NULL)
         return NULL;
     waiter->wakeup = wakeup;
-    dlock_key_derive(channel, name, suffix, detail);
+    dlock_key_derive(channel, name, kind->channel,
+                     kind->leave != NULL ? session->owner : "");
     (void)pthread_mutex_lock(&wakeup->mutex);
     topic = dlock_topic_need(&wakeup->topics, name, channel);
     if (topic != NULL) {
