@@ -16,6 +16,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "lock/dlock_sql.h"
+
 #define OURS " WHERE name = {name} AND owner = {owner}"
 
 static const char table[] = "CREATE TABLE IF NOT EXISTS dlock_table ("
@@ -112,3 +114,8 @@ const struct dlock_strategy dlock_strategy_sql_table = {
     .inspect = inspect,
     .force = force,
 };
+
+#define STRATEGIES(X) X(sql_table) X(sql_row)
+
+STRATEGIES(DLOCK_STRATEGY_DECLARE)
+DLOCK_STRATEGIES(dlock_sql_strategies, STRATEGIES)

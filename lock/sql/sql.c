@@ -25,7 +25,6 @@
 #include "lock/core/error.h"
 #include "lock/core/net.h"
 #include "lock/core/step.h"
-#include "lock/dlock_sql.h"
 
 enum {
     SENDS_MAX = 20, /* of one statement that is rolled back each time */
@@ -486,8 +485,3 @@ enum dlock_status dlock_sql_released(struct dlock_session *session,
         own->unknown_release = 0;
     return status;
 }
-
-#define STRATEGIES(X) X(sql_table) X(sql_row)
-
-STRATEGIES(DLOCK_STRATEGY_DECLARE)
-DLOCK_STRATEGIES(dlock_sql_strategies, STRATEGIES)
