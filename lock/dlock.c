@@ -23,6 +23,7 @@
 #include "lock/core/clock.h"
 #include "lock/core/error.h"
 #include "lock/core/watchdog.h"
+#include "lock/redis/wire.h"
 
 /* Options of 0 stand for these, as dlock.h promises. */
 enum {
@@ -44,6 +45,18 @@ const struct dlock_shared dlock_sessions_shared = {.mutex = &sessions_mutex};
 static unsigned or_default(unsigned value, unsigned fallback)
 {
     return value == 0 ? fallback : value;
+}
+
+/* The url of a Redis server. Of sentinels or a cluster another one may take over. */
+static enum dlock_status read_url(struct dlock *client,
+                                  struct dlock_error *error)
+{
+    struct dlock_address *address = &client->wire.address;
+    enum dlock_status status = dlock_address_parse(client->url, address, error);
+
+    if (status == DLOCK_OK && (address->cluster || address->primary[0] != '\0'))
+        client->wire.primary = &client->primary;
+    return status;
 }
 
 /* Turns options into the client's own settings, or says what is wrong. */
@@ -76,9 +89,7 @@ static enum dlock_status configure(struct dlock *client,
     client->on_lost = options->on_lost;
     client->on_lost_ctx = options->on_lost_ctx;
     client->url = options->url;
-    if (client->strategy->server == NULL)
-        return DLOCK_OK;
-    return client->strategy->server->prepare(client, error);
+    return client->strategy->on_redis ? read_url(client, error) : DLOCK_OK;
 }
 
 /* People want to know whose a lock is, and owner ids are random. */
@@ -111,21 +122,20 @@ static void make_id(struct dlock *client)
 static void close_watchdog(struct dlock *client)
 {
     dlock_watchdog_close(client->watchdog);
-    if (client->renewal_wire != NULL)
-        client->strategy->server->wire_close(client->renewal_wire);
+    dlock_wire_close(client->renewal_wire);
 }
 
 /* Only where there is something to renew. Its thread starts when it must. */
 static enum dlock_status open_watchdog(struct dlock *client,
                                        struct dlock_error *error)
 {
-    const struct dlock_server *server = client->strategy->server;
+    bool on_redis = client->strategy->on_redis;
 
     if ((client->strategy->info.capabilities & DLOCK_CAP_RENEW) == 0)
         return DLOCK_OK;
-    if (server != NULL)
-        client->renewal_wire = server->wire_open(&client->wire, "watchdog");
-    if (server == NULL || client->renewal_wire != NULL)
+    if (on_redis)
+        client->renewal_wire = dlock_wire_open(&client->wire, "watchdog");
+    if (!on_redis || client->renewal_wire != NULL)
         client->watchdog = dlock_watchdog_open(client);
     if (client->watchdog != NULL)
         return DLOCK_OK;
@@ -167,7 +177,6 @@ enum dlock_status dlock_open(const struct dlock_options *options,
     made->async = dlock_async_open();
     if (made->async == NULL)
         goto err_after_strategy;
-    made->nudge = dlock_async_nudge;
     *client = made;
     return DLOCK_OK;
 
@@ -249,16 +258,15 @@ static enum dlock_status equip(struct dlock_session *session,
     (void)snprintf(
         session->owner, sizeof(session->owner), "%s-%llu", client->id,
         (unsigned long long)atomic_fetch_add(&client->sessions_n, 1) + 1);
-    if (strategy->server != NULL) {
-        session->wire =
-            strategy->server->wire_open(&client->wire, session->owner);
+    if (strategy->on_redis) {
+        session->wire = dlock_wire_open(&client->wire, session->owner);
         if (session->wire == NULL)
             return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
     }
     if (strategy->session_open != NULL)
         status = strategy->session_open(session, error);
-    if (status != DLOCK_OK && strategy->server != NULL)
-        strategy->server->wire_close(session->wire);
+    if (status != DLOCK_OK)
+        dlock_wire_close(session->wire);
     return status;
 }
 
@@ -322,8 +330,7 @@ void dlock_session_close(struct dlock_session *session)
         dlock_watchdog_cancel_owner(session->client->watchdog, session->owner);
     if (strategy->session_close != NULL)
         strategy->session_close(session);
-    if (strategy->server != NULL)
-        strategy->server->wire_close(session->wire);
+    dlock_wire_close(session->wire);
     dlock_held_release(&session->held);
     free(session);
     (void)pthread_setcancelstate(before, NULL);

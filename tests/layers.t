@@ -31,7 +31,7 @@ my $STORE = qr{^db/store(?:_async|_batch)?\.h$};
 my $SQL    = qr{^db/(?:base|sql|store)\.h$};
 my $LEDGER = qr{^db/(?:base|sql|soldout|store|store_async|store_batch)\.h$};
 my %MAY = (
-    lock             => [$CORE, qr{^lock/async/async\.h$}],
+    lock             => [$CORE, qr{^lock/(?:async/async|redis/wire)\.h$}],
     'lock/core'      => [$CORE],
     'lock/async'     => [$CORE, qr{^lock/async/}],
     'lock/dial'      => [$CORE, qr{^lock/dial/}],
@@ -269,7 +269,7 @@ my @planted = (
     ['server/a.c',      qq{#include <hiredis/hiredis.h>\n}],
     ['server/order/hints.c', qq{#include <hiredis/hiredis.h>\n}],
     ['server/order/hint_redis.h', qq{#include <hiredis/hiredis.h>\n}],
-    ['lock/sql/lock_sql.c', qq{#include <mysql.h>\n}],
+    ['lock/sql/sql_url.c', qq{#include <mysql.h>\n}],
     ['lock/zookeeper/zk_node.c', qq{#include <zookeeper/zookeeper.h>\n}],
     ['db/store.c',      qq{#include <sqlite3.h>\n}],
     ['db/sqlite/sqlite.c', qq{#include <sqlite3.h>\n}],

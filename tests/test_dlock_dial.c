@@ -81,7 +81,7 @@ static uint64_t fail_ms(const struct dlock_wire_config *config,
     assert_int_equal(
         dlock_wire_ready(wire, start_ms + config->connect_timeout_ms, error),
         DLOCK_UNREACHABLE);
-    assert_int_equal(dlock_wire_fd(wire), -1);
+    assert_int_equal(wire->link.fd, -1);
     dlock_wire_close(wire);
     return lock_rig_now_ms() - start_ms;
 }

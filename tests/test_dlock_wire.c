@@ -115,7 +115,7 @@ static void test_flood_moves_no_deadline(NO_STATE)
     fd = accept(listener, NULL, NULL);
     assert_int_equal(send(fd, text, strlen(text), 0), strlen(text));
     assert_int_equal(dlock_wire_read(wire, now, &reply, NULL), DLOCK_UNKNOWN);
-    assert_int_equal(dlock_wire_fd(wire), -1);
+    assert_int_equal(wire->link.fd, -1);
     free(text);
     dlock_wire_close(wire);
     (void)close(fd);
@@ -195,19 +195,19 @@ static void test_dropped_after_a_timeout(NO_STATE)
     dlock_command_init(&command, "incr", "n", NULL);
     dlock_command_arg(&command, "INCR");
     dlock_command_arg(&command, "n");
-    assert_int_equal(dlock_wire_fd(wire), -1);
+    assert_int_equal(wire->link.fd, -1);
     assert_int_equal(dlock_call(wire, &command, UINT64_MAX, &reply, NULL), 0);
     assert_int_equal(reply.integers[0], 1);
-    assert_true(dlock_wire_fd(wire) >= 0);
+    assert_true(wire->link.fd >= 0);
     redis_server_pause(rig.server);
     assert_int_equal(dlock_call(wire, &command, UINT64_MAX, &reply, NULL),
                      DLOCK_UNKNOWN);
-    assert_int_equal(dlock_wire_fd(wire), -1);
+    assert_int_equal(wire->link.fd, -1);
     redis_server_resume(rig.server);
     assert_int_equal(dlock_call(wire, &command, UINT64_MAX, &reply, NULL), 0);
     assert_int_equal(reply.integers[0], 3);
     /* The second connection waits for replies as the first did. */
-    assert_int_equal(fcntl(dlock_wire_fd(wire), F_GETFL) & O_NONBLOCK, 0);
+    assert_int_equal(fcntl(wire->link.fd, F_GETFL) & O_NONBLOCK, 0);
     dlock_wire_close(wire);
 }
 

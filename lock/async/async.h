@@ -26,9 +26,4 @@ void dlock_async_close(struct dlock_async *async);
 void dlock_async_drain(struct dlock_async *async,
                        struct dlock_session *session);
 
-/* SESSION's acquire looks at once whether it was cancelled. False: it has none
- * here. */
-bool dlock_async_nudge(struct dlock_async *async,
-                       struct dlock_session *session);
-
 #endif

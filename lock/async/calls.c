@@ -26,21 +26,10 @@ struct dlock_async *dlock_async_open(void)
     TAILQ_INIT(&async->telling);
     async->watched_us = UINT64_MAX;
     async->fd = -1;
-    if (pthread_mutex_init(&async->mutex, NULL) != 0)
-        goto err_after_alloc;
-    if (dlock_clock_cond_init(&async->work) != 0)
-        goto err_after_mutex;
-    if (pthread_cond_init(&async->settled, NULL) != 0)
-        goto err_after_work;
+    (void)pthread_mutex_init(&async->mutex, NULL);
+    (void)pthread_cond_init(&async->work, NULL);
+    (void)pthread_cond_init(&async->settled, NULL);
     return async;
-
-err_after_work:
-    (void)pthread_cond_destroy(&async->work);
-err_after_mutex:
-    (void)pthread_mutex_destroy(&async->mutex);
-err_after_alloc:
-    free(async);
-    return NULL;
 }
 
 /* No session is left, and so no job: the threads are idle. */
@@ -56,7 +45,7 @@ void dlock_async_close(struct dlock_async *async)
         (void)pthread_join(async->threads[i], NULL);
     if (async->fd >= 0)
         (void)close(async->fd);
-    dlock_timers_release(&async->timers);
+    free(async->timers.jobs);
     (void)pthread_cond_destroy(&async->settled);
     (void)pthread_cond_destroy(&async->work);
     (void)pthread_mutex_destroy(&async->mutex);
@@ -174,16 +163,27 @@ enum dlock_status dlock_release_async(struct dlock_session *session,
 
 /* Ending them ------------------------------------------------------------------ */
 
-bool dlock_async_nudge(struct dlock_async *async, struct dlock_session *session)
+/* Only a call that is under way can be cancelled. An asynchronous acquire looks at
+ * once; a thread that sleeps is woken by the strategy, or looks by itself soon. */
+void dlock_cancel(struct dlock_session *session)
 {
-    bool found;
+    int calling = DLOCK_SESSION_CALLING;
+    struct dlock *client;
+    bool has_job;
 
-    (void)pthread_mutex_lock(&async->mutex);
-    found = session->job != NULL;
-    if (found)
-        dlock_pool_nudge(async, session->job);
-    (void)pthread_mutex_unlock(&async->mutex);
-    return found;
+    if (session == NULL || !dlock_is_ours(session->client))
+        return;
+    client = session->client;
+    if (!atomic_compare_exchange_strong(&session->state, &calling,
+                                        DLOCK_SESSION_CANCELLED))
+        return;
+    (void)pthread_mutex_lock(&client->async->mutex);
+    has_job = session->job != NULL;
+    if (has_job)
+        dlock_pool_nudge(client->async, session->job);
+    (void)pthread_mutex_unlock(&client->async->mutex);
+    if (!has_job && client->strategy->wake_all != NULL)
+        client->strategy->wake_all(client);
 }
 
 /* The thread that closes may be the one that would have to dispatch. */

@@ -19,6 +19,92 @@
 
 #include "lock/core/clock.h"
 
+/* Timers --------------------------------------------------------------------- */
+
+/* They are a binary heap: with thousands that wait, a list in order would be walked with
+ * each pause, and a pause may be half a millisecond. */
+
+/* Room for N jobs, so that putting one in cannot fail. False: no memory. */
+static bool reserve_timers(struct dlock_timers *timers, size_t n)
+{
+    struct dlock_job **jobs;
+    size_t room = timers->room == 0 ? 16 : timers->room;
+
+    if (n <= timers->room)
+        return true;
+    while (room < n)
+        room *= 2;
+    jobs = realloc(timers->jobs, room * sizeof(struct dlock_job *));
+    if (jobs == NULL)
+        return false;
+    timers->jobs = jobs;
+    timers->room = room;
+    return true;
+}
+
+static void set(struct dlock_timers *timers, size_t at, struct dlock_job *job)
+{
+    timers->jobs[at] = job;
+    job->timer = at;
+}
+
+/* JOB goes to AT, or nearer to the top. */
+static void rise(struct dlock_timers *timers, size_t at, struct dlock_job *job)
+{
+    while (at > 0) {
+        struct dlock_job *parent = timers->jobs[(at - 1) / 2];
+
+        if (parent->due_us <= job->due_us)
+            break;
+        set(timers, at, parent);
+        at = (at - 1) / 2;
+    }
+    set(timers, at, job);
+}
+
+/* JOB goes to AT, or farther down. */
+static void sink(struct dlock_timers *timers, size_t at, struct dlock_job *job)
+{
+    size_t child;
+
+    while ((child = 2 * at + 1) < timers->n) {
+        if (child + 1 < timers->n &&
+            timers->jobs[child + 1]->due_us < timers->jobs[child]->due_us)
+            child++;
+        if (job->due_us <= timers->jobs[child]->due_us)
+            break;
+        set(timers, at, timers->jobs[child]);
+        at = child;
+    }
+    set(timers, at, job);
+}
+
+static void put_timer(struct dlock_timers *timers, struct dlock_job *job)
+{
+    rise(timers, timers->n++, job);
+}
+
+/* The last one fills the gap, and may have to go either way from there. */
+static void remove_timer(struct dlock_timers *timers, struct dlock_job *job)
+{
+    size_t at = job->timer;
+    struct dlock_job *last = timers->jobs[--timers->n];
+
+    if (last == job)
+        return;
+    sink(timers, at, last);
+    if (last->timer == at)
+        rise(timers, at, last);
+}
+
+/* NULL = there is none. */
+static struct dlock_job *first_timer(const struct dlock_timers *timers)
+{
+    return timers->n > 0 ? timers->jobs[0] : NULL;
+}
+
+/* Threads -------------------------------------------------------------------- */
+
 static uint64_t real_us(void)
 {
     struct timespec now;
@@ -42,7 +128,7 @@ static bool start_thread(struct dlock_async *async)
 
 bool dlock_pool_reserve(struct dlock_async *async)
 {
-    return dlock_timers_reserve(&async->timers, async->jobs_n + 1) &&
+    return reserve_timers(&async->timers, async->jobs_n + 1) &&
            (async->threads_n > 0 || start_thread(async));
 }
 
@@ -68,7 +154,7 @@ void dlock_pool_nudge(struct dlock_async *async, struct dlock_job *job)
     job->told = true;
     if (job->place != DLOCK_JOB_PARKED)
         return;
-    dlock_timers_remove(&async->timers, job);
+    remove_timer(&async->timers, job);
     dlock_pool_ready(async, job);
 }
 
@@ -97,15 +183,15 @@ static void end_pauses(struct dlock_async *async)
     uint64_t now_us = real_us();
     struct dlock_job *first;
 
-    while ((first = dlock_timers_first(&async->timers)) != NULL &&
+    while ((first = first_timer(&async->timers)) != NULL &&
            first->due_us <= now_us) {
-        dlock_timers_remove(&async->timers, first);
+        remove_timer(&async->timers, first);
         if (first->pause.us == 0)
             first->due_us = pause_end(first, now_us);
         if (first->due_us <= now_us)
             dlock_pool_ready(async, first);
         else
-            dlock_timers_put(&async->timers, first);
+            put_timer(&async->timers, first);
     }
 }
 
@@ -157,7 +243,7 @@ static void run(struct dlock_async *async, struct dlock_job *job)
     } else if (waits) {
         job->place = DLOCK_JOB_PARKED;
         job->due_us = pause_end(job, real_us());
-        dlock_timers_put(&async->timers, job);
+        put_timer(&async->timers, job);
     } else if (async->fd < 0) {
         dlock_pool_tell(async, job);
     } else {
@@ -174,7 +260,7 @@ static void run(struct dlock_async *async, struct dlock_job *job)
  */
 static void idle(struct dlock_async *async)
 {
-    const struct dlock_job *first = dlock_timers_first(&async->timers);
+    const struct dlock_job *first = first_timer(&async->timers);
     struct timespec until;
 
     async->idle_n++;
@@ -184,7 +270,8 @@ static void idle(struct dlock_async *async)
         async->watched_us = first->due_us;
         until.tv_sec = (time_t)(first->due_us / 1000000);
         until.tv_nsec = (long)(first->due_us % 1000000) * 1000;
-        (void)pthread_cond_timedwait(&async->work, &async->mutex, &until);
+        (void)pthread_cond_clockwait(&async->work, &async->mutex,
+                                     CLOCK_MONOTONIC, &until);
         async->watched_us = UINT64_MAX;
     }
     async->idle_n--;

@@ -89,16 +89,4 @@ void dlock_pool_nudge(struct dlock_async *async, struct dlock_job *job);
  */
 void dlock_pool_tell(struct dlock_async *async, struct dlock_job *job);
 
-/* The timers, with the mutex. */
-void dlock_timers_release(struct dlock_timers *timers);
-
-/* Room for N jobs, so that putting one in cannot fail. False: no memory. */
-bool dlock_timers_reserve(struct dlock_timers *timers, size_t n);
-
-void dlock_timers_put(struct dlock_timers *timers, struct dlock_job *job);
-void dlock_timers_remove(struct dlock_timers *timers, struct dlock_job *job);
-
-/* NULL = there is none. */
-struct dlock_job *dlock_timers_first(const struct dlock_timers *timers);
-
 #endif

@@ -15,13 +15,6 @@
 
 struct dlock_async;
 
-/*
- * Makes SESSION's asynchronous acquire look at once whether it was cancelled. False:
- * the session has none. A pointer, because asynchronous calls stand above the core.
- */
-typedef bool dlock_nudge(struct dlock_async *async,
-                         struct dlock_session *session);
-
 /* All connections of a client have this, whatever server they go to. */
 struct dlock_wire_config {
     struct dlock_address address; /* of a Redis server */
@@ -52,7 +45,6 @@ struct dlock {
         *renewal_wire;           /* its thread's own; NULL without a server */
     struct dlock_wakeup *wakeup; /* NULL unless its open made one */
     struct dlock_async *async;   /* threads for asynchronous calls */
-    dlock_nudge *nudge;          /* theirs */
     void *own;                   /* what else its open made */
     char id[33];                 /* 32 random hex digits */
     char label[DLOCK_LABEL_BYTES_MAX + 1]; /* "host:pid:label"; "" = none */
@@ -82,7 +74,8 @@ struct dlock_session {
     int cancel_state;           /* of the thread, before it entered */
     atomic_bool closing;        /* begins no asynchronous call, and waits for
                                    no lock */
-    struct dlock_wire *wire;    /* NULL without DLOCK_CAP_REMOTE */
+    struct dlock_wire
+        *wire; /* to one Redis server; or NULL. dlock.c closes it */
     char owner[DLOCK_OWNER_BYTES_MAX + 1];
     struct dlock_held held; /* what it knows to hold */
     bool may_come_late;     /* this acquire sent a command, of which only a copy

@@ -90,25 +90,11 @@ void dlock_clock_sleep_us(uint64_t us)
 }
 
 /*
- * By default it would wait by the wall clock, which jumps. CLOCK_BOOTTIME it does
- * not take: a wait stands still while the host is suspended, and goes on after that
- * for what was left of it. The waiter then looks at the time again before it
+ * By the wall clock, which jumps, a wait would be too long. CLOCK_BOOTTIME a condition
+ * does not take: a wait stands still while the host is suspended, and goes on after
+ * that for what was left of it. The waiter then looks at the time again before it
  * believes in anything; only its work comes later, by that rest.
  */
-int dlock_clock_cond_init(pthread_cond_t *cond)
-{
-    pthread_condattr_t attr;
-    int status = pthread_condattr_init(&attr);
-
-    if (status != 0)
-        return status;
-    status = pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    if (status == 0)
-        status = pthread_cond_init(cond, &attr);
-    (void)pthread_condattr_destroy(&attr);
-    return status;
-}
-
 bool dlock_clock_wait(const struct dlock_clock *clock, pthread_cond_t *cond,
                       pthread_mutex_t *mutex, uint64_t until_ms)
 {
@@ -126,7 +112,7 @@ bool dlock_clock_wait(const struct dlock_clock *clock, pthread_cond_t *cond,
         until.tv_sec++;
         until.tv_nsec -= 1000000000;
     }
-    (void)pthread_cond_timedwait(cond, mutex, &until);
+    (void)pthread_cond_clockwait(cond, mutex, CLOCK_MONOTONIC, &until);
     return dlock_clock_until(clock, until_ms) > 0;
 }
 

@@ -16,6 +16,9 @@
 
 #include "lock/dlock.h"
 
+/* A mutex or a condition without attributes takes no memory: with glibc, to make one
+ * cannot fail, and callers do not ask. */
+
 /* CLOCK_BOOTTIME and getrandom(). Static. */
 const struct dlock_clock *dlock_clock_default(void);
 
@@ -33,9 +36,6 @@ uint64_t dlock_clock_until(const struct dlock_clock *clock, uint64_t point);
 
 /* Puts the thread to sleep for US microseconds of real time. */
 void dlock_clock_sleep_us(uint64_t us);
-
-/* A condition variable for dlock_clock_wait(). 0 or an errno. */
-int dlock_clock_cond_init(pthread_cond_t *cond);
 
 /*
  * Waits on COND for as much real time as there is lease time left until

@@ -194,7 +194,6 @@ uint64_t dlock_held_unknown_release(const struct dlock_held *held,
     return is_about(&held->unknown, grant) ? held->unknown.number : 0;
 }
 
-/* A mutex without attributes cannot fail here: it takes no memory. */
 void dlock_held_init(struct dlock_held *held)
 {
     (void)pthread_mutex_init(&held->mutex, NULL);

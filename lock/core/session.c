@@ -61,22 +61,6 @@ void dlock_session_leave(struct dlock_session *session)
         (void)pthread_setcancelstate(before, NULL);
 }
 
-/* Only a call that is under way can be cancelled. */
-void dlock_cancel(struct dlock_session *session)
-{
-    const struct dlock_strategy *strategy;
-    int calling = DLOCK_SESSION_CALLING;
-
-    if (session == NULL || !dlock_is_ours(session->client))
-        return;
-    strategy = session->client->strategy;
-    if (atomic_compare_exchange_strong(&session->state, &calling,
-                                       DLOCK_SESSION_CANCELLED) &&
-        !session->client->nudge(session->client->async, session) &&
-        strategy->wake_all != NULL)
-        strategy->wake_all(session->client);
-}
-
 /* Release ------------------------------------------------------------------ */
 
 /*
@@ -251,7 +235,7 @@ static void note_end(struct dlock_session *session, enum dlock_status status,
         return;
     }
     dlock_held_set(&session->held, attempt->name, attempt->holds);
-    if (strategy->leaving != DLOCK_LEAVE_ALWAYS)
+    if (!strategy->releases_always)
         return;
     /* The `finally` around an acquire: it runs for the losers as well. */
     end.number = dlock_number(session->client);

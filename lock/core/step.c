@@ -5,23 +5,21 @@
 #include "lock/core/error.h"
 
 static enum dlock_verdict tell(const struct dlock_session *session,
-                               struct dlock_step *step)
+                               const struct dlock_step *step)
 {
     const struct dlock_wire_config *config = &session->client->wire;
 
     if (config->on_step == NULL)
         return DLOCK_GO;
-    if (step->owner == NULL)
-        step->owner = session->owner;
     return config->on_step(config->on_step_ctx, step);
 }
 
 enum dlock_status dlock_step_begin(const struct dlock_session *session,
-                                   const char *owner, const char *step,
-                                   const char *name, struct dlock_error *error)
+                                   const char *step, const char *name,
+                                   struct dlock_error *error)
 {
     if (tell(session, &(struct dlock_step){.name = step,
-                                           .owner = owner,
+                                           .owner = session->owner,
                                            .key = name,
                                            .phase = DLOCK_BEFORE}) != DLOCK_GO)
         return dlock_error_set(error, DLOCK_UNREACHABLE,
@@ -30,13 +28,12 @@ enum dlock_status dlock_step_begin(const struct dlock_session *session,
 }
 
 enum dlock_status dlock_step_end(const struct dlock_session *session,
-                                 const char *owner, const char *step,
-                                 const char *name, const char *reply,
-                                 enum dlock_status status,
+                                 const char *step, const char *name,
+                                 const char *reply, enum dlock_status status,
                                  struct dlock_error *error)
 {
     if (tell(session, &(struct dlock_step){.name = step,
-                                           .owner = owner,
+                                           .owner = session->owner,
                                            .key = name,
                                            .phase = DLOCK_AFTER,
                                            .reply = reply}) != DLOCK_GO)

@@ -15,8 +15,6 @@
 
 #include "lock/dlock.h"
 
-struct dlock_wire_config;
-
 /*
  * Whom to tell that it is worth trying again: a thread that sleeps (wait.c), or an
  * asynchronous acquire, which waits without one (async/pool.c). It is called at
@@ -77,34 +75,17 @@ struct dlock_attempt {
     uint64_t limit_ms;    /* lease time at which the answer is due */
 };
 
-/* The place of a caller's `finally`: only setnx and setnx-finally differ in it. */
-enum dlock_leaving {
-    DLOCK_LEAVE_IF_HELD,    /* from a `finally` inside of the acquire */
-    DLOCK_LEAVE_ON_SUCCESS, /* the last line of the work: if that fails, the
-                               caller does not come by there */
-    DLOCK_LEAVE_ALWAYS,     /* from a `finally` around the acquire: release is
-                               called after a failed acquire as well */
-};
-
-/* A kind of server, for the core; the folder of its locks has the table. */
-struct dlock_server {
-    /* Takes client->url apart. */
-    enum dlock_status (*prepare)(struct dlock *client,
-                                 struct dlock_error *error);
-
-    /* As dlock_wire_open() and _close() of redis/wire.h. */
-    struct dlock_wire *(*wire_open)(const struct dlock_wire_config *config,
-                                    const char *owner);
-    void (*wire_close)(struct dlock_wire *wire);
-};
-
 struct dlock_strategy {
     struct dlock_strategy_info info;
-    enum dlock_leaving leaving;
 
-    /* The kind of server that each session has a wire to. NULL: open takes
-     * client->url apart, and session_open makes what the session needs. */
-    const struct dlock_server *server;
+    /* The caller's `finally` stands around the acquire: release is called after a
+     * failed one as well. The lesson of setnx-finally. */
+    bool releases_always;
+
+    /* Each session has a wire to one Redis server, that of client->url, and so has
+     * the watchdog. Else open takes client->url apart, and session_open makes what the
+     * session needs. */
+    bool on_redis;
 
     /* Leases run on the clocks of several servers, see dlock_valid_ms(). */
     bool drifts;
@@ -194,7 +175,7 @@ struct dlock_strategy {
 
     /*
      * DLOCK_CAP_RENEW: sends N renewals in one go and fills in what came of them.
-     * On the watchdog's thread, over client->renewal_wire, if there is a `server`.
+     * On the watchdog's thread, over client->renewal_wire, if it is on_redis.
      */
     dlock_renew_slot *renew;
 

@@ -310,13 +310,12 @@ static void tell_sleeper(void *ctx)
 
 void dlock_wait_sleep(struct dlock_wait *wait)
 {
-    struct sleeper sleeper = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+    struct sleeper sleeper = {.mutex = PTHREAD_MUTEX_INITIALIZER,
+                              .cond = PTHREAD_COND_INITIALIZER};
     const struct dlock_wake_call call = {tell_sleeper, &sleeper};
     struct dlock_pause pause;
     bool time_left = true;
 
-    /* Cannot fail where threads are the C library's own. */
-    (void)dlock_clock_cond_init(&sleeper.cond);
     pause = dlock_wait_arm(wait, &call);
     /* Pollers get no wake-up, so they sleep in parts, and look whether the wait was
      * ended. */

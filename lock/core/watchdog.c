@@ -47,21 +47,10 @@ struct dlock_watchdog *dlock_watchdog_open(struct dlock *client)
     watchdog->client = client;
     watchdog->wake_ms = UINT64_MAX;
     TAILQ_INIT(&watchdog->queue);
-    if (pthread_mutex_init(&watchdog->mutex, NULL) != 0)
-        goto err_after_alloc;
-    if (dlock_clock_cond_init(&watchdog->wake) != 0)
-        goto err_after_mutex;
-    if (dlock_clock_cond_init(&watchdog->sent) != 0)
-        goto err_after_wake;
+    (void)pthread_mutex_init(&watchdog->mutex, NULL);
+    (void)pthread_cond_init(&watchdog->wake, NULL);
+    (void)pthread_cond_init(&watchdog->sent, NULL);
     return watchdog;
-
-err_after_wake:
-    (void)pthread_cond_destroy(&watchdog->wake);
-err_after_mutex:
-    (void)pthread_mutex_destroy(&watchdog->mutex);
-err_after_alloc:
-    free(watchdog);
-    return NULL;
 }
 
 /* Renewals that are still registered end: the client is going. */

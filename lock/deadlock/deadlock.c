@@ -21,7 +21,7 @@
 #include "lock/deadlock/scripts.inc" /* what the one above declares */
 #include "lock/core/error.h"
 #include "lock/core/session.h"
-#include "lock/redis/lock_redisson.h"
+#include "lock/redis/call.h"
 
 enum {
     LOOK_MS = 500, /* between two looks of a waiter, ... */
@@ -35,10 +35,13 @@ enum answer { NO_CYCLE, MAYBE, SURE };
 static const char waits_suffix[] = ":dlock-waits"; /* of the owner */
 static const char stamp_key[] = "{deadlocks}:dlock-stamp";
 
+DLOCK_STRATEGY_DECLARE(fenced)
+
+/* redisson, fenced and fair have the same slots. */
 static enum dlock_status can(const struct dlock *client,
                              struct dlock_error *error)
 {
-    if (client->strategy->acquire != dlock_redisson_acquire)
+    if (client->strategy->acquire != dlock_strategy_fenced.acquire)
         return dlock_error_set(error, DLOCK_MISUSE,
                                "strategy %s cannot look for deadlocks",
                                client->strategy->info.name);

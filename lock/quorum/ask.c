@@ -89,7 +89,7 @@ static void send_all(struct dlock_asked *one, const struct asking *asking)
         one->answers[i].again = once;
     }
     /* It broke in the middle: there will be no reply to the first ones. */
-    if (dlock_wire_fd(one->wire) < 0)
+    if (one->wire->link.fd < 0)
         settle(one, asking, DLOCK_UNKNOWN);
 }
 
@@ -110,7 +110,7 @@ static void send_unknown(struct dlock_asked *one, const struct asking *asking)
                  command->script == told ? DLOCK_BY_SHA : DLOCK_BY_TEXT);
         told = command->script;
     }
-    if (dlock_wire_fd(one->wire) < 0)
+    if (one->wire->link.fd < 0)
         settle(one, asking, DLOCK_UNKNOWN);
 }
 
@@ -234,8 +234,8 @@ static bool step(struct asking *asking)
         pollers[i] = (struct pollfd){.fd = -1};
         if (one->dial == NULL && !one->waiting)
             continue;
-        pollers[i].fd = one->dial != NULL ? dlock_dial_fd(one->dial)
-                                          : dlock_wire_fd(one->wire);
+        pollers[i].fd =
+            one->dial != NULL ? dlock_dial_fd(one->dial) : one->wire->link.fd;
         pollers[i].events = POLLIN;
         open++;
     }
@@ -282,7 +282,7 @@ void dlock_ask(struct dlock_asked asked[], size_t n,
     assert(n <= SERVERS_MAX);
     for (size_t i = 0; i < n; i++)
         if (asked[i].wire != NULL)
-            left_ms = dlock_clock_until(dlock_wire_config(asked[i].wire)->clock,
+            left_ms = dlock_clock_until(asked[i].wire->config->clock,
                                         question->limit_ms);
     if (left_ms > question->timeout_ms)
         left_ms = question->timeout_ms;

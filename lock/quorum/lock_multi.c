@@ -88,7 +88,7 @@ const struct dlock_strategy dlock_strategy_multi = {
     .info = {.name = "multi",
              .claim = "As redisson, on all of several servers at once: none "
                       "that loses its data lets a second holder in.",
-             .capabilities = DLOCK_REDISSON_CAPABILITIES},
+             .capabilities = DLOCK_NODE_CAPABILITIES},
     .variant = &dlock_node_plain,
     .open = open_all,
     .acquire = acquire,

@@ -64,7 +64,7 @@ static bool has_told(const struct dlock_poll *poll, size_t i)
     const struct dlock_wire *wire = poll->asked[i].wire;
 
     return dlock_wire_alive(wire) &&
-           poll->voters[i].connection == dlock_wire_connections(wire);
+           poll->voters[i].connection == wire->connections_n;
 }
 
 static bool is_age(const struct dlock_reply *reply)
@@ -85,7 +85,7 @@ static void note_age(struct dlock_session *session, size_t i)
 
     if (answer->status != DLOCK_OK || !is_age(&answer->reply))
         return;
-    voter->connection = dlock_wire_connections(poll->asked[i].wire);
+    voter->connection = poll->asked[i].wire->connections_n;
     voter->up_ms = up_s > 0 ? (uint64_t)(up_s - 1) * 1000 : 0;
     voter->at_ms = dlock_clock_now(session->client->clock);
     memcpy(voter->run, answer->reply.string, sizeof(voter->run) - 1);
@@ -167,7 +167,7 @@ static bool may_vote(const struct dlock_session *session,
                          ? attempt->lease_ms
                          : client->watchdog_lease_ms;
     longest_ms += longest_ms / 100 + 2;
-    return voter->connection == dlock_wire_connections(poll->asked[i].wire) &&
+    return voter->connection == poll->asked[i].wire->connections_n &&
            voter->up_ms + dlock_clock_now(client->clock) - voter->at_ms >=
                longest_ms;
 }
@@ -301,7 +301,7 @@ const struct dlock_strategy dlock_strategy_redlock = {
     .info = {.name = "redlock",
              .claim = "As redisson, on more than half of several servers: it "
                       "goes on when the others fail.",
-             .capabilities = DLOCK_REDISSON_CAPABILITIES},
+             .capabilities = DLOCK_NODE_CAPABILITIES},
     .variant = &dlock_node_plain,
     .open = open_majority,
     .acquire = acquire,

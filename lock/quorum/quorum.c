@@ -106,6 +106,15 @@ enum dlock_status dlock_quorum_open(struct dlock *client, bool majority,
     if (status != DLOCK_OK)
         goto err_after_alloc;
     client->own = nodes;
+    for (size_t i = 0; i < nodes->n; i++) {
+        nodes->renewers[i].answers = nodes->renewals[i];
+        nodes->renewers[i].wire =
+            dlock_wire_open(&nodes->configs[i], "watchdog");
+        if (nodes->renewers[i].wire == NULL) {
+            dlock_quorum_close(client);
+            return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
+        }
+    }
     return DLOCK_OK;
 
 err_after_alloc:
@@ -113,13 +122,14 @@ err_after_alloc:
     return status;
 }
 
-/* After the watchdog, whose thread used the renewers. */
+/* After the watchdog, whose thread used the renewers. A wire may be NULL. */
 void dlock_quorum_close(struct dlock *client)
 {
     struct dlock_nodes *nodes = client->own;
 
     dlock_wakeup_close(client);
-    dlock_quorum_end_renewals(nodes);
+    for (size_t i = 0; i < nodes->n; i++)
+        dlock_wire_close(nodes->renewers[i].wire);
     free(nodes);
 }
 
@@ -205,6 +215,7 @@ struct dlock_count dlock_quorum_ask(struct dlock_session *session,
 static bool spread_token(struct dlock_session *session,
                          const struct dlock_attempt *attempt, uint64_t token)
 {
+    const struct dlock_poll *poll = session->own;
     struct dlock_exchange exchange;
     struct dlock_command *command = &exchange.command;
     struct dlock_question question = {.exchanges = &exchange,
@@ -219,8 +230,7 @@ static bool spread_token(struct dlock_session *session,
     dlock_command_number(command, token);
     dlock_command_number(command, DLOCK_FENCE_LIFE_MS);
     dlock_command_number(command, attempt->number);
-    return dlock_quorum_ask(session, &question, NULL).yes >=
-           dlock_quorum_poll(session)->needed;
+    return dlock_quorum_ask(session, &question, NULL).yes >= poll->needed;
 }
 
 /*

@@ -10,8 +10,11 @@
 #ifndef DLOCK_QUORUM_H
 #define DLOCK_QUORUM_H
 
+#include "lock/core/renewal.h"
 #include "lock/quorum/ask.h"
-#include "lock/redis/lock_redisson.h"
+#include "lock/redis/force.h"
+#include "lock/redis/node.h"
+#include "lock/redis/wakeup.h"
 
 enum { DLOCK_NODES_MAX = 9 };
 
@@ -20,7 +23,8 @@ struct dlock_nodes {
     size_t n;
     size_t needed; /* so many have to agree */
     struct dlock_wire_config configs[DLOCK_NODES_MAX];
-    struct dlock_asked *renewers; /* the watchdog's; NULL = not used yet */
+    struct dlock_asked renewers[DLOCK_NODES_MAX]; /* the watchdog's */
+    struct dlock_answer renewals[DLOCK_NODES_MAX][DLOCK_PASS_MAX];
 };
 
 /* A server's age as a session knows it; see lock_redlock.c. */
@@ -46,12 +50,6 @@ struct dlock_count {
     size_t no;      /* answered, and did not agree */
     size_t unknown; /* may have agreed, and may have acted so */
 };
-
-static inline struct dlock_poll *
-dlock_quorum_poll(const struct dlock_session *session)
-{
-    return session->own;
-}
 
 /* For .open: all servers of the url, or with MAJORITY more than half. */
 enum dlock_status dlock_quorum_open(struct dlock *client, bool majority,
@@ -121,9 +119,6 @@ enum dlock_status dlock_quorum_force(struct dlock_session *session,
                                      struct dlock_error *error);
 dlock_renew_slot dlock_quorum_renew;
 dlock_forced_slot dlock_quorum_forced;
-
-/* For dlock_quorum_close(): what the renewals have made. */
-void dlock_quorum_end_renewals(struct dlock_nodes *nodes);
 
 /* All slots but .open, .acquire and .extend. */
 #define DLOCK_QUORUM_FUNCTIONS                                                 \

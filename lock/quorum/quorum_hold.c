@@ -12,7 +12,6 @@
 
 #include "lock/core/clock.h"
 #include "lock/core/error.h"
-#include "lock/core/renewal.h"
 #include "lock/quorum/quorum.h"
 
 /* DLOCK_OK, DLOCK_LOST, or why it cannot be told. Servers that did not answer are
@@ -212,43 +211,6 @@ enum dlock_status dlock_quorum_inspect(struct dlock_session *session,
 /* Renewal, on the watchdog's thread --------------------------------------------- */
 
 /*
- * Makes connections of the watchdog's own, and room for the answers to a pass,
- * if they are not there yet. False: no memory.
- */
-static bool has_renewers(struct dlock_nodes *nodes)
-{
-    struct dlock_asked *made;
-
-    if (nodes->renewers != NULL)
-        return true;
-    made = calloc(nodes->n, sizeof(*made));
-    if (made == NULL)
-        return false;
-    nodes->renewers = made;
-    for (size_t i = 0; i < nodes->n; i++) {
-        made[i].answers = calloc(DLOCK_PASS_MAX, sizeof(struct dlock_answer));
-        made[i].wire = dlock_wire_open(&nodes->configs[i], "watchdog");
-        if (made[i].answers == NULL || made[i].wire == NULL)
-            goto err_after_renewers;
-    }
-    return true;
-
-err_after_renewers:
-    dlock_quorum_end_renewals(nodes);
-    return false;
-}
-
-void dlock_quorum_end_renewals(struct dlock_nodes *nodes)
-{
-    for (size_t i = 0; nodes->renewers != NULL && i < nodes->n; i++) {
-        dlock_wire_close(nodes->renewers[i].wire);
-        free(nodes->renewers[i].answers);
-    }
-    free(nodes->renewers);
-    nodes->renewers = NULL;
-}
-
-/*
  * Adds up what the servers say to renewal number I. If it is lost, then for the
  * reason that one of them gives.
  */
@@ -293,7 +255,7 @@ void dlock_quorum_renew(struct dlock *client, struct dlock_renew renews[],
                                       .agrees = is_answer};
 
     /* No memory: that is as if nobody could be reached. */
-    if (exchanges != NULL && has_renewers(nodes)) {
+    if (exchanges != NULL) {
         dlock_ask(nodes->renewers, nodes->n, &question, NULL);
         for (size_t i = 0; i < n; i++)
             add_renewals(nodes, &renews[i], i);
@@ -322,8 +284,6 @@ uint64_t dlock_quorum_forced(struct dlock *client, const char *name,
                                       .agrees = knows_of_force};
     uint64_t forced = 0;
 
-    if (!has_renewers(nodes))
-        return 0;
     dlock_force_fill_ask(name, owner, &exchange.command);
     dlock_ask(nodes->renewers, nodes->n, &question, NULL);
     for (size_t k = 0; k < nodes->n; k++) {

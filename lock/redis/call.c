@@ -37,9 +37,9 @@ static enum dlock_verdict tell(const struct dlock_wire *wire,
                                enum dlock_phase phase, const char *reply,
                                bool is_error)
 {
-    const struct dlock_wire_config *config = dlock_wire_config(wire);
+    const struct dlock_wire_config *config = wire->config;
     struct dlock_step step = {.name = command->step,
-                              .owner = dlock_wire_owner(wire),
+                              .owner = wire->owner,
                               .key = command->name,
                               .phase = phase,
                               .reply = reply,
@@ -61,7 +61,7 @@ static enum dlock_verdict tell(const struct dlock_wire *wire,
 /* Lease time until LIMIT_MS, cut if long. */
 static uint64_t time_left(const struct dlock_wire *wire, uint64_t limit_ms)
 {
-    uint64_t left = dlock_clock_until(dlock_wire_config(wire)->clock, limit_ms);
+    uint64_t left = dlock_clock_until(wire->config->clock, limit_ms);
 
     return left < LEFT_MS_MAX ? left : LEFT_MS_MAX;
 }
@@ -79,7 +79,7 @@ static enum dlock_status connect_wire(struct dlock_wire *wire,
                                       uint64_t real_limit_ms,
                                       struct dlock_error *error)
 {
-    unsigned timeout = dlock_wire_config(wire)->connect_timeout_ms;
+    unsigned timeout = wire->config->connect_timeout_ms;
 
     return dlock_wire_ready(wire, real_until(timeout, real_limit_ms), error);
 }
@@ -87,13 +87,13 @@ static enum dlock_status connect_wire(struct dlock_wire *wire,
 /* The end of one command's time: its own timeout, or the caller's limit. */
 static uint64_t command_until(const struct dlock_wire *wire, uint64_t limit_ms)
 {
-    return real_until(dlock_wire_config(wire)->command_timeout_ms, limit_ms);
+    return real_until(wire->config->command_timeout_ms, limit_ms);
 }
 
 /* Whether the node that has a key must be found first. */
 static bool is_clustered(const struct dlock_wire *wire)
 {
-    return dlock_wire_config(wire)->address.cluster;
+    return wire->config->address.cluster;
 }
 
 bool dlock_call_is_error(const struct dlock_reply *reply, const char *code)
@@ -345,7 +345,7 @@ static enum dlock_status post(struct dlock_wire *wire,
     if (status != DLOCK_OK)
         return status;
     /* A subscriber's connection always has something to read: no _ready. */
-    if (dlock_wire_fd(wire) < 0)
+    if (wire->link.fd < 0)
         status = connect_wire(wire, until_ms, error);
     if (status == DLOCK_OK)
         status = dlock_wire_send(wire, command, DLOCK_BY_TEXT,
@@ -366,7 +366,7 @@ enum dlock_status dlock_call_post(struct dlock_wire *wire,
 void dlock_call_abandon(struct dlock_wire *wire,
                         const struct dlock_command *command, uint64_t within_ms)
 {
-    const struct dlock_clock *clock = dlock_wire_config(wire)->clock;
+    const struct dlock_clock *clock = wire->config->clock;
     struct dlock_reply reply;
 
     /* Where to, only a reply tells. */

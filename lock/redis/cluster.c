@@ -78,8 +78,7 @@ static enum dlock_status talk(struct dlock_map_node *node,
 {
     enum dlock_status status;
 
-    if (dlock_wire_fd(node->wire) < 0 &&
-        dlock_clock_real_now() < node->rest_until_ms)
+    if (node->wire->link.fd < 0 && dlock_clock_real_now() < node->rest_until_ms)
         return dlock_error_set(error, DLOCK_UNREACHABLE, "%s", node->why.text);
     if (asks)
         status = ask(node, command, until_ms, reply, &node->why);
@@ -321,7 +320,7 @@ void dlock_cluster_batch(struct dlock_wire *wire,
                          uint64_t real_limit_ms, struct dlock_error *error)
 {
     struct dlock_cluster *cluster = dlock_map_of(wire);
-    uint64_t until_ms = until_of(dlock_wire_config(wire), real_limit_ms);
+    uint64_t until_ms = until_of(wire->config, real_limit_ms);
 
     for (size_t i = 0; cluster != NULL && i < cluster->nodes_n; i++)
         if (!dlock_wire_alive(cluster->nodes[i]->wire))

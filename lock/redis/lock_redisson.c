@@ -1,7 +1,8 @@
 /*
- * redisson: the complete lock on one Redis server.
+ * redisson, and with the same slots fenced and fair: the complete locks on one Redis
+ * server. fenced and fair have a head of their own, above their tables.
  *
- * Guarantees: one holder at a time while its lease runs (X); a dead holder is
+ * redisson guarantees: one holder at a time while its lease runs (X); a dead holder is
  * got rid of (C); only the owner releases, renews and extends (P); the lease of
  * a living holder is renewed (L); the same session may come in again (N);
  * waiters are woken (W); a command that is sent twice counts once.
@@ -15,13 +16,16 @@
  * The lock is a hash, owner -> holds, and every operation a Lua script
  * (acquire.lua, release.lua, renew.lua), because each has to look before it
  * writes. Each slot fills one command, sends it, and reads the reply; what
- * is sent, and what comes back, is in node.c. fenced and fair have the same slots,
- * and scripts of their own.
+ * is sent, and what comes back, is in node.c. fenced and fair have scripts of their
+ * own.
  */
-#include "lock/redis/lock_redisson.h"
-
 #include <stdio.h>
 #include <string.h>
+
+#include "lock/redis/force.h"
+#include "lock/redis/node.h"
+#include "lock/redis/scripts.h"
+#include "lock/redis/wakeup.h"
 
 enum { TOLD_AT_ONCE = 3 }; /* owners that fit into one reply */
 
@@ -37,11 +41,10 @@ static enum dlock_status ask(struct dlock_session *session,
     return dlock_call(session->wire, &command, attempt->limit_ms, reply, error);
 }
 
-enum dlock_status dlock_redisson_acquire(struct dlock_session *session,
-                                         const struct dlock_attempt *attempt,
-                                         struct dlock_grant *grant,
-                                         uint64_t *busy_ms,
-                                         struct dlock_error *error)
+static enum dlock_status acquire(struct dlock_session *session,
+                                 const struct dlock_attempt *attempt,
+                                 struct dlock_grant *grant, uint64_t *busy_ms,
+                                 struct dlock_error *error)
 {
     struct dlock_reply reply;
     enum dlock_status status =
@@ -58,8 +61,8 @@ enum dlock_status dlock_redisson_acquire(struct dlock_session *session,
  * it wakes up again, and lock for somebody who has given up. So a release goes
  * after it, whose reply nobody waits for; it is of use in either order.
  */
-void dlock_redisson_withdraw(struct dlock_session *session,
-                             const struct dlock_attempt *attempt)
+static void withdraw(struct dlock_session *session,
+                     const struct dlock_attempt *attempt)
 {
     struct dlock_attempt end = *attempt;
     struct dlock_command command;
@@ -72,9 +75,9 @@ void dlock_redisson_withdraw(struct dlock_session *session,
                        session->client->wire.connect_timeout_ms);
 }
 
-enum dlock_status dlock_redisson_release(struct dlock_session *session,
-                                         const struct dlock_attempt *attempt,
-                                         struct dlock_error *error)
+static enum dlock_status release(struct dlock_session *session,
+                                 const struct dlock_attempt *attempt,
+                                 struct dlock_error *error)
 {
     struct dlock_reply reply;
     enum dlock_status status =
@@ -83,9 +86,9 @@ enum dlock_status dlock_redisson_release(struct dlock_session *session,
     return status != DLOCK_OK ? status : dlock_node_read_done(&reply, error);
 }
 
-enum dlock_status dlock_redisson_extend(struct dlock_session *session,
-                                        const struct dlock_attempt *attempt,
-                                        struct dlock_error *error)
+static enum dlock_status extend(struct dlock_session *session,
+                                const struct dlock_attempt *attempt,
+                                struct dlock_error *error)
 {
     struct dlock_reply reply;
     enum dlock_status status =
@@ -96,10 +99,10 @@ enum dlock_status dlock_redisson_extend(struct dlock_session *session,
     return status != DLOCK_OK ? status : dlock_node_read_done(&reply, error);
 }
 
-enum dlock_status dlock_redisson_inspect(struct dlock_session *session,
-                                         const struct dlock_attempt *attempt,
-                                         struct dlock_holder *holder,
-                                         struct dlock_error *error)
+static enum dlock_status inspect(struct dlock_session *session,
+                                 const struct dlock_attempt *attempt,
+                                 struct dlock_holder *holder,
+                                 struct dlock_error *error)
 {
     struct dlock_reply reply;
     enum dlock_status status =
@@ -111,15 +114,6 @@ enum dlock_status dlock_redisson_inspect(struct dlock_session *session,
 }
 
 /* Waiters ------------------------------------------------------------------ */
-
-/* All waiters of a client listen on one channel, or each on its own. */
-void *dlock_redisson_watch(struct dlock_session *session, const char *name)
-{
-    const struct dlock_node_kind *kind = dlock_node_kind_of(session);
-
-    return dlock_wakeup_join(session->client->wakeup, name, kind->channel,
-                             kind->leave != NULL ? session->owner : "");
-}
 
 static void fill_leave(const struct dlock_session *session,
                        const struct dlock_attempt *attempt,
@@ -140,8 +134,8 @@ static void fill_leave(const struct dlock_session *session,
  * If there is no answer, the heartbeat ends the matter: there is nothing to tell
  * the caller, and nothing to wait for longer than once.
  */
-void dlock_redisson_give_up(struct dlock_session *session,
-                            const struct dlock_attempt *attempt)
+static void give_up(struct dlock_session *session,
+                    const struct dlock_attempt *attempt)
 {
     struct dlock_attempt end = {.name = attempt->name,
                                 .number = dlock_number(session->client),
@@ -166,11 +160,10 @@ static size_t take_owners(const char *text, struct dlock_waiting waiters[],
 }
 
 /* A long queue takes several looks, and may move on between them. */
-enum dlock_status dlock_redisson_waiters(struct dlock_session *session,
-                                         const struct dlock_attempt *attempt,
-                                         struct dlock_waiting found[],
-                                         size_t n_max, size_t *n,
-                                         struct dlock_error *error)
+static enum dlock_status waiters(struct dlock_session *session,
+                                 const struct dlock_attempt *attempt,
+                                 struct dlock_waiting found[], size_t n_max,
+                                 size_t *n, struct dlock_error *error)
 {
     size_t told = 0, before;
 
@@ -229,12 +222,113 @@ static enum dlock_status count_waiters(struct dlock_session *session,
     return DLOCK_OK;
 }
 
+/* The locks ------------------------------------------------------------------ */
+
+/* Slots that all three have. */
+#define SLOTS                                                                  \
+    .on_redis = true, .knows_copies = true, .open = dlock_wakeup_open,         \
+    .close = dlock_wakeup_close, .acquire = acquire, .withdraw = withdraw,     \
+    .release = release, .extend = extend, .inspect = inspect,                  \
+    .renew = dlock_node_renew, .forced = dlock_force_forced,                   \
+    .force = dlock_force_node, DLOCK_WAKEUP_FUNCTIONS
+
 const struct dlock_strategy dlock_strategy_redisson = {
     .info = {.name = "redisson",
              .claim = "One holder while its lease runs, renewed while it "
                       "lives; re-entrant; waiters are woken.",
-             .capabilities = DLOCK_REDISSON_CAPABILITIES},
+             .capabilities = DLOCK_NODE_CAPABILITIES},
     .variant = &dlock_node_plain,
-    DLOCK_REDISSON_FUNCTIONS,
+    SLOTS,
     .waiters = count_waiters,
+};
+
+/*
+ * fenced: redisson with a token in each grant, and without its herd. The default.
+ *
+ * Guarantees what redisson does (X C A P R L N W), and that a late holder does
+ * not write (S): the token only rises, so the guarded resource can refuse it. It
+ * is the same code with one more key; redisson gives tokens as well, if the terms
+ * ask for them.
+ *
+ * And one release wakes one waiter. redisson tells every client, as its original
+ * does: with 32 processes waiting 31 of them come in vain, each time. Here
+ * the server has a list of the waiters (waiters.lua) and wakes the one that tried
+ * longest ago; if that one is gone, the next. So a cycle costs three commands
+ * whatever the number of waiters: the try that finds it taken, the one that
+ * takes it, the release.
+ *
+ * Does not guarantee: an order among waiters (F), since a newcomer at the right
+ * moment overtakes; that is the difference to fair, which makes all wait for the
+ * one whose turn it is. Nor anything if the one server loses its data (M).
+ */
+static const struct dlock_node_kind fenced = {
+    .acquire = &dlock_script_fenced_acquire,
+    .release = &dlock_script_fenced_release,
+    .force = &dlock_script_fenced_force,
+    .renew = &dlock_script_fenced_renew,
+    .leave = &dlock_script_fenced_leave,
+    .list = &dlock_script_fenced_list,
+    .channel = DLOCK_NODE_TURN_CHANNEL,
+    .keys = {":dlock-waiters"},
+};
+
+const struct dlock_strategy dlock_strategy_fenced = {
+    .info = {.name = "fenced",
+             .claim = "As redisson, and every grant has a rising token by "
+                      "which the resource can refuse a late holder.",
+             .capabilities = DLOCK_NODE_CAPABILITIES | DLOCK_CAP_FENCED},
+    .variant = &fenced,
+    SLOTS,
+    .give_up = give_up,
+    .waiters = waiters,
+};
+
+/*
+ * fair: first come, first served.
+ *
+ * Guarantees what redisson does (X C A P R L N W), and an order (F): the waiter
+ * that asked first, and still waits, is next, whatever client it belongs to. Only
+ * that one is woken by a release. A try without waiting does not overtake.
+ *
+ * How: on the server, a queue beside the lock (fair_queue.lua). Each waiter has
+ * a heartbeat of two seconds there, refreshed by its own tries, of which there
+ * are three per heartbeat while it sleeps. A waiter that dies, or is stopped for
+ * longer, loses its place and holds the others up no longer than that; one that
+ * gives up takes itself out. Nobody's deadline is ever moved by anybody else,
+ * and all are read from the server's clock. The fair lock of a widely used
+ * library did neither, and its deadlines drifted hours ahead (locks.md, 8).
+ *
+ * When nobody was heard of for half a heartbeat, the dead cannot be told from
+ * those whom a stopped server did not hear: all keep their places for a heartbeat
+ * more. The same if the server's clock is found to have been set back.
+ *
+ * Does not guarantee: an order after ten seconds of that, or if the server's
+ * clock is set forward by as much: all waiters queue anew then, as they come.
+ * Exclusion does not depend on it. Nor anything if the one server loses its
+ * data (M), nor, without tokens, that a late holder does not write (S): ask for
+ * them in the terms.
+ *
+ * The failure it is here to show is that fairness costs: a lock may not go to a
+ * waiter that is awake, but waits until the one whose turn it is has been woken.
+ */
+static const struct dlock_node_kind fair = {
+    .acquire = &dlock_script_fair_acquire,
+    .release = &dlock_script_fair_release,
+    .force = &dlock_script_fair_force,
+    .renew = &dlock_script_fair_renew,
+    .leave = &dlock_script_fair_leave,
+    .list = &dlock_script_fair_list,
+    .channel = DLOCK_NODE_TURN_CHANNEL,
+    .keys = {":dlock-queue", ":dlock-beats"},
+};
+
+const struct dlock_strategy dlock_strategy_fair = {
+    .info = {.name = "fair",
+             .claim = "As redisson, and the lock goes to whoever has waited "
+                      "for it longest.",
+             .capabilities = DLOCK_NODE_CAPABILITIES},
+    .variant = &fair,
+    SLOTS,
+    .give_up = give_up,
+    .waiters = waiters,
 };

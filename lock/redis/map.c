@@ -50,22 +50,21 @@ static void forget_slots(struct dlock_cluster *cluster)
 
 struct dlock_cluster *dlock_map_of(struct dlock_wire *wire)
 {
-    struct dlock_cluster **place = dlock_wire_cluster(wire);
-    const struct dlock_clock *clock = dlock_wire_config(wire)->clock;
+    const struct dlock_clock *clock = wire->config->clock;
     struct dlock_cluster *made;
 
-    if (*place != NULL)
-        return *place;
+    if (wire->cluster != NULL)
+        return wire->cluster;
     made = calloc(1, sizeof(*made));
     if (made == NULL)
         return NULL;
-    made->config = dlock_wire_config(wire);
-    made->owner = dlock_wire_owner(wire);
+    made->config = wire->config;
+    made->owner = wire->owner;
     made->is_stale = true;
     /* Not all clients begin with the same node. */
     clock->random(clock->ctx, &made->turn, sizeof(made->turn));
     forget_slots(made);
-    *place = made;
+    wire->cluster = made;
     return made;
 }
 

@@ -250,23 +250,3 @@ void dlock_node_read_inspect(const struct dlock_reply *reply,
     holder->remaining_ms =
         reply->integers[2] < 0 ? UINT64_MAX : (uint64_t)reply->integers[2];
 }
-
-/* The server, for the core ------------------------------------------------- */
-
-static enum dlock_status prepare(struct dlock *client,
-                                 struct dlock_error *error)
-{
-    enum dlock_status status =
-        dlock_address_parse(client->url, &client->wire.address, error);
-
-    if (status == DLOCK_OK && (client->wire.address.cluster ||
-                               client->wire.address.primary[0] != '\0'))
-        client->wire.primary = &client->primary;
-    return status;
-}
-
-const struct dlock_server dlock_redis_server = {
-    .prepare = prepare,
-    .wire_open = dlock_wire_open,
-    .wire_close = dlock_wire_close,
-};

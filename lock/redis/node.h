@@ -12,9 +12,6 @@
 
 #include "lock/redis/call.h"
 
-/* One Redis server as the core knows it. */
-extern const struct dlock_server dlock_redis_server;
-
 /* An exchange for each of RENEWS, to be freed: it renews the lease, and its reply is the
  * answer of struct dlock_renew. NULL: no memory, and each of them is DLOCK_UNREACHABLE:
  * it is tried again. */
@@ -39,6 +36,10 @@ struct dlock_node_kind {
     const struct dlock_script *list;
     const char *keys[2]; /* suffixes: where they are kept; NULL = no such key */
 };
+
+#define DLOCK_NODE_CAPABILITIES                                                \
+    (DLOCK_CAP_REMOTE | DLOCK_CAP_LEASE | DLOCK_CAP_OWNER | DLOCK_CAP_RENEW |  \
+     DLOCK_CAP_REENTRANT | DLOCK_CAP_WAKE | DLOCK_CAP_TOKENS)
 
 /* It wakes one waiter of each client: acquire.lua and release.lua as they are. */
 extern const struct dlock_node_kind dlock_node_plain;

@@ -17,7 +17,7 @@
 
 #include "lock/core/clock.h"
 #include "lock/core/error.h"
-#include "lock/redis/call.h"
+#include "lock/redis/node.h"
 #include "lock/redis/topic.h"
 
 enum {
@@ -59,13 +59,10 @@ enum dlock_status dlock_wakeup_open(struct dlock *client,
     if (wakeup->poke_fd < 0)
         goto err_after_wire;
     wakeup->backoff_ms = BACKOFF_MIN_MS;
-    if (pthread_mutex_init(&wakeup->mutex, NULL) != 0)
-        goto err_after_eventfd;
+    (void)pthread_mutex_init(&wakeup->mutex, NULL);
     client->wakeup = wakeup;
     return DLOCK_OK;
 
-err_after_eventfd:
-    (void)close(wakeup->poke_fd);
 err_after_wire:
     dlock_wire_close(wakeup->wire);
 err_after_alloc:
@@ -156,7 +153,7 @@ static bool tell_server(struct dlock_wakeup *wakeup)
             good = post(wakeup, "subscribe", "SUBSCRIBE", task);
             continue;
         }
-        if (task->state != DLOCK_TOPIC_NEW && dlock_wire_fd(wakeup->wire) >= 0)
+        if (task->state != DLOCK_TOPIC_NEW && wakeup->wire->link.fd >= 0)
             good = post(wakeup, "unsubscribe", "UNSUBSCRIBE", task);
         free(task);
     }
@@ -202,7 +199,7 @@ static bool hear_server(struct dlock_wakeup *wakeup)
 {
     struct dlock_event event;
 
-    while (dlock_wire_fd(wakeup->wire) >= 0) {
+    while (wakeup->wire->link.fd >= 0) {
         if (dlock_wire_event(wakeup->wire, &event, NULL) != DLOCK_OK)
             return false;
         if (event.kind == DLOCK_EVENT_NONE)
@@ -225,8 +222,7 @@ static bool has_pulse(struct dlock_wakeup *wakeup)
     struct dlock_command command;
     uint64_t now = dlock_clock_real_now();
 
-    if (dlock_wire_config(wakeup->wire)->address.local ||
-        dlock_wire_fd(wakeup->wire) < 0)
+    if (wakeup->wire->config->address.local || wakeup->wire->link.fd < 0)
         return true;
     if (dlock_wire_outdated(wakeup->wire) ||
         (wakeup->pinged && now >= wakeup->ping_at_ms))
@@ -245,7 +241,7 @@ static void sleep_reader(struct dlock_wakeup *wakeup, bool idle)
 {
     struct pollfd pollers[2] = {
         {.fd = wakeup->poke_fd, .events = POLLIN},
-        {.fd = dlock_wire_fd(wakeup->wire), .events = POLLIN}, /* may be -1 */
+        {.fd = wakeup->wire->link.fd, .events = POLLIN}, /* may be -1 */
     };
     uint64_t now = dlock_clock_real_now();
     int timeout = LINGER_MS;
@@ -280,7 +276,7 @@ static void *read_events(void *arg)
         sleep_reader(wakeup, idle);
         if (!hear_server(wakeup) || !has_pulse(wakeup))
             disconnected(wakeup);
-        if (dlock_wire_fd(wakeup->wire) < 0 &&
+        if (wakeup->wire->link.fd < 0 &&
             dlock_clock_real_now() < wakeup->retry_at_ms)
             continue;
         if (!tell_server(wakeup))
@@ -290,9 +286,11 @@ static void *read_events(void *arg)
 
 /* Waiters ------------------------------------------------------------------ */
 
-void *dlock_wakeup_join(struct dlock_wakeup *wakeup, const char *name,
-                        const char *suffix, const char *detail)
+/* All waiters of a client listen on one channel, or each on its own. */
+void *dlock_wakeup_watch(struct dlock_session *session, const char *name)
 {
+    const struct dlock_node_kind *kind = dlock_node_kind_of(session);
+    struct dlock_wakeup *wakeup = session->client->wakeup;
     struct dlock_waiter *waiter = calloc(1, sizeof(*waiter));
     char channel[DLOCK_KEY_BYTES_MAX + 1];
     struct dlock_topic *topic;
@@ -301,7 +299,8 @@ void *dlock_wakeup_join(struct dlock_wakeup *wakeup, const char *name,
     if (waiter == NULL)
         return NULL;
     waiter->wakeup = wakeup;
-    dlock_key_derive(channel, name, suffix, detail);
+    dlock_key_derive(channel, name, kind->channel,
+                     kind->leave != NULL ? session->owner : "");
     (void)pthread_mutex_lock(&wakeup->mutex);
     topic = dlock_topic_need(&wakeup->topics, name, channel);
     if (topic != NULL) {

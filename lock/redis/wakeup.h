@@ -29,23 +29,23 @@ void dlock_wakeup_close(struct dlock *client);
 void dlock_wakeup_all(struct dlock *client);
 
 /*
- * For a strategy's watch: joins the waiters for the releases of the lock NAME, which
- * are published on the channel that dlock_key_derive() makes of SUFFIX and DETAIL.
- * Does not block. NULL if out of memory.
+ * A strategy's watch, arm, disarm and unwatch, for one with a struct dlock_node_kind.
+ * watch joins the waiters for the releases of the lock NAME. *CALL is called when there
+ * is a permit; at once if there is one already, as there is upon joining a standing
+ * subscription: the lock may have become free just before. While the subscription does
+ * not stand, the time that arm returns is a tenth of a second away at most, so that a
+ * broken subscriber costs time, not liveness. A disarm uses the permit up, if there was
+ * one.
  */
-void *dlock_wakeup_join(struct dlock_wakeup *wakeup, const char *name,
-                        const char *suffix, const char *detail);
-
-/*
- * A strategy's arm, disarm and unwatch. *CALL is called when there is a permit; at
- * once if there is one already, as there is upon joining a standing subscription: the
- * lock may have become free just before. While the subscription does not stand, the
- * time that arm returns is a tenth of a second away at most, so that a broken
- * subscriber costs time, not liveness. A disarm uses the permit up, if there was one.
- */
+void *dlock_wakeup_watch(struct dlock_session *session, const char *name);
 uint64_t dlock_wakeup_arm(void *watch, uint64_t until_ms,
                           const struct dlock_wake_call *call);
 void dlock_wakeup_disarm(void *watch);
 void dlock_wakeup_leave(void *watch, bool unused);
+
+#define DLOCK_WAKEUP_FUNCTIONS                                                 \
+    .watch = dlock_wakeup_watch, .arm = dlock_wakeup_arm,                      \
+    .disarm = dlock_wakeup_disarm, .unwatch = dlock_wakeup_leave,              \
+    .wake_all = dlock_wakeup_all
 
 #endif

@@ -22,20 +22,6 @@
 #include "lock/dial/question.h"
 #include "lock/redis/map.h"
 
-struct dlock_wire {
-    const struct dlock_wire_config *config;
-    const char *owner;
-    struct dlock_link link;
-    unsigned nap_ms; /* see dlock_net_nap() */
-    uint64_t connections_n;
-    bool heard;       /* the server has said something on this connection */
-    bool hung_up;     /* the last one was ended by the server, before it had */
-    uint64_t primary; /* of the config, when this one was made */
-    redisReader *reader;
-    struct dlock_encoded encoded; /* what was sent last */
-    struct dlock_cluster *cluster;
-};
-
 struct dlock_wire *dlock_wire_open(const struct dlock_wire_config *config,
                                    const char *owner)
 {
@@ -66,26 +52,6 @@ void dlock_wire_close(struct dlock_wire *wire)
     dlock_map_close(wire->cluster);
     free(wire->encoded.bytes);
     free(wire);
-}
-
-int dlock_wire_fd(const struct dlock_wire *wire)
-{
-    return wire->link.fd;
-}
-
-const struct dlock_wire_config *dlock_wire_config(const struct dlock_wire *wire)
-{
-    return wire->config;
-}
-
-const char *dlock_wire_owner(const struct dlock_wire *wire)
-{
-    return wire->owner;
-}
-
-struct dlock_cluster **dlock_wire_cluster(struct dlock_wire *wire)
-{
-    return &wire->cluster;
 }
 
 /* Connecting, sending, reading ----------------------------------------- */
@@ -169,11 +135,6 @@ enum dlock_status dlock_wire_begin(struct dlock_wire *wire, uint64_t until_ms,
         return DLOCK_UNREACHABLE;
     *dial = dlock_dial_begin(&wire->config->address, until_ms, error);
     return *dial == NULL ? DLOCK_UNREACHABLE : DLOCK_OK;
-}
-
-uint64_t dlock_wire_connections(const struct dlock_wire *wire)
-{
-    return wire->connections_n;
 }
 
 enum dlock_status dlock_wire_send(struct dlock_wire *wire,

@@ -12,7 +12,20 @@
 #include "lock/dial/dial.h"
 #include "lock/redis/command.h"
 
-struct dlock_wire;
+/* Others only read, but for the cluster, which is map.c's. */
+struct dlock_wire {
+    const struct dlock_wire_config *config;
+    const char *owner;
+    struct dlock_link link; /* without a socket while there is no connection */
+    unsigned nap_ms;        /* see dlock_net_nap() */
+    uint64_t connections_n; /* that it has made, the present one counted */
+    bool heard;       /* the server has said something on this connection */
+    bool hung_up;     /* the last one was ended by the server, before it had */
+    uint64_t primary; /* of the config, when this one was made */
+    struct redisReader *reader;   /* hiredis' */
+    struct dlock_encoded encoded; /* what was sent last */
+    struct dlock_cluster *cluster;
+};
 
 /* Something a subscribed connection was told. */
 struct dlock_event {
@@ -30,13 +43,6 @@ struct dlock_event {
 struct dlock_wire *dlock_wire_open(const struct dlock_wire_config *config,
                                    const char *owner);
 void dlock_wire_close(struct dlock_wire *wire);
-
-const struct dlock_wire_config *
-dlock_wire_config(const struct dlock_wire *wire);
-const char *dlock_wire_owner(const struct dlock_wire *wire);
-
-/* The descriptor to poll; -1 while there is no connection. */
-int dlock_wire_fd(const struct dlock_wire *wire);
 
 /* Drops the connection; _ready makes a new one. */
 void dlock_wire_drop(struct dlock_wire *wire);
@@ -60,12 +66,6 @@ bool dlock_wire_alive(const struct dlock_wire *wire);
 
 /* Whether another connection has found that the primary is elsewhere now. */
 bool dlock_wire_outdated(const struct dlock_wire *wire);
-
-/* The place of the cluster of this wire, for map.c to set. */
-struct dlock_cluster **dlock_wire_cluster(struct dlock_wire *wire);
-
-/* How many connections it has made, the present one counted. */
-uint64_t dlock_wire_connections(const struct dlock_wire *wire);
 
 /*
  * Sends one command, which needs a _ready wire. DLOCK_UNREACHABLE whenever it

@@ -16,7 +16,7 @@
  *
  * Force can only end the connection, and so frees all that its session holds.
  */
-#include "lock/sql/lock_sql.h"
+#include "lock/sql/sql.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -27,13 +27,6 @@
 #include "lock/core/error.h"
 
 enum { KILL_LOOK_US = 2000 }; /* a connection ends soon, and nobody tells */
-
-/* The url is that of the database. */
-static enum dlock_status open_client(struct dlock *client,
-                                     struct dlock_error *error)
-{
-    return dlock_sql_client_open(client, client->url, error);
-}
 
 /*
  * The lock for the server's functions. Its names are 64 characters at most,
@@ -149,7 +142,7 @@ const struct dlock_strategy dlock_strategy_sql_row = {
                       "dead holder is got rid of at once.",
              .capabilities =
                  DLOCK_CAP_REMOTE | DLOCK_CAP_SQL | DLOCK_CAP_OWNER},
-    .open = open_client,
+    .open = dlock_sql_client_open,
     .close = dlock_sql_client_close,
     .session_open = dlock_sql_session_open,
     .session_close = dlock_sql_session_close,

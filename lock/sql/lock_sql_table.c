@@ -11,17 +11,12 @@
  * which is what release by force does here. That is the failure it is here to
  * show. It is polled (W), in no order (F), and has no tokens (S).
  */
-#include "lock/sql/lock_sql.h"
+#include "lock/sql/sql.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The url is that of the database. */
-static enum dlock_status open_client(struct dlock *client,
-                                     struct dlock_error *error)
-{
-    return dlock_sql_client_open(client, client->url, error);
-}
+#include "lock/dlock_sql.h"
 
 #define OURS " WHERE name = {name} AND owner = {owner}"
 
@@ -110,7 +105,7 @@ const struct dlock_strategy dlock_strategy_sql_table = {
                       "nobody crashes; re-entrant.",
              .capabilities = DLOCK_CAP_REMOTE | DLOCK_CAP_SQL |
                              DLOCK_CAP_OWNER | DLOCK_CAP_REENTRANT},
-    .open = open_client,
+    .open = dlock_sql_client_open,
     .close = dlock_sql_client_close,
     .session_open = dlock_sql_session_open,
     .session_close = dlock_sql_session_close,
@@ -119,3 +114,8 @@ const struct dlock_strategy dlock_strategy_sql_table = {
     .inspect = inspect,
     .force = force,
 };
+
+#define STRATEGIES(X) X(sql_table) X(sql_row)
+
+STRATEGIES(DLOCK_STRATEGY_DECLARE)
+DLOCK_STRATEGIES(dlock_sql_strategies, STRATEGIES)

@@ -8,6 +8,7 @@
  */
 #include "lock/sql/sql.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -25,26 +26,57 @@
 #include "lock/core/net.h"
 #include "lock/core/step.h"
 
-struct dlock_sql {
-    const struct dlock_session *session;
-    const struct dlock_sql_address *address;
-    MYSQL *mysql; /* NULL = no connection */
+enum {
+    SENDS_MAX = 20, /* of one statement that is rolled back each time */
+    TEXT_BYTES_MAX = 4095,
 };
 
-struct dlock_sql *dlock_sql_open(const struct dlock_session *session,
-                                 const struct dlock_sql_address *address)
-{
-    struct dlock_sql *sql = calloc(1, sizeof(*sql));
+/* Values are in it as hexadecimal literals and numbers. */
+struct statement {
+    size_t len;
+    char text[TEXT_BYTES_MAX + 1];
+};
 
-    if (sql == NULL)
-        return NULL;
-    sql->session = session;
-    sql->address = address;
-    return sql;
+/* Clients and sessions ------------------------------------------------------ */
+
+enum dlock_status dlock_sql_read_url(struct dlock *client, const char *url,
+                                     struct dlock_error *error)
+{
+    struct dlock_sql_address *address = calloc(1, sizeof(*address));
+    enum dlock_status status;
+
+    if (address == NULL)
+        return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
+    status = dlock_sql_parse(url, address, error);
+    if (status != DLOCK_OK)
+        free(address);
+    else
+        client->own = address;
+    return status;
+}
+
+enum dlock_status dlock_sql_client_open(struct dlock *client,
+                                        struct dlock_error *error)
+{
+    return dlock_sql_read_url(client, client->url, error);
+}
+
+void dlock_sql_client_close(struct dlock *client)
+{
+    free(client->own);
+}
+
+enum dlock_status dlock_sql_session_open(struct dlock_session *session,
+                                         struct dlock_error *error)
+{
+    session->own = calloc(1, sizeof(struct dlock_sql));
+    if (session->own != NULL)
+        return DLOCK_OK;
+    return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
 }
 
 /* No farewell to a server that may not listen: the socket is shut first. */
-void dlock_sql_drop(struct dlock_sql *sql)
+static void drop(struct dlock_sql *sql)
 {
     if (sql->mysql == NULL)
         return;
@@ -53,12 +85,10 @@ void dlock_sql_drop(struct dlock_sql *sql)
     sql->mysql = NULL;
 }
 
-void dlock_sql_close(struct dlock_sql *sql)
+void dlock_sql_session_close(struct dlock_session *session)
 {
-    if (sql == NULL)
-        return;
-    dlock_sql_drop(sql);
-    free(sql);
+    drop(session->own);
+    free(session->own);
 }
 
 /* Waiting ------------------------------------------------------------------- */
@@ -131,10 +161,12 @@ static void close_on_exec(MYSQL *mysql)
         (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
 
-static enum dlock_status connect_sql(struct dlock_sql *sql, uint64_t until_ms,
+static enum dlock_status connect_sql(const struct dlock_session *session,
+                                     uint64_t until_ms,
                                      struct dlock_error *error)
 {
-    const struct dlock_sql_address *to = sql->address;
+    const struct dlock_sql_address *to = session->client->own;
+    struct dlock_sql *sql = session->own;
     MYSQL *mysql = make_handle(to->host[0] != '\0');
     MYSQL *made = NULL;
     int wanted;
@@ -161,18 +193,75 @@ static enum dlock_status connect_sql(struct dlock_sql *sql, uint64_t until_ms,
 }
 
 /* Connects, unless there is a connection that looks alive. */
-static enum dlock_status ready(struct dlock_sql *sql, uint64_t until_ms,
-                               struct dlock_error *error)
+static enum dlock_status ready(const struct dlock_session *session,
+                               uint64_t until_ms, struct dlock_error *error)
 {
+    struct dlock_sql *sql = session->own;
+
     if (sql->mysql != NULL &&
         dlock_net_stale(dlock_link_plain(mysql_get_socket(sql->mysql))))
-        dlock_sql_drop(sql);
+        drop(sql);
     if (sql->mysql != NULL)
         return DLOCK_OK;
-    return connect_sql(sql, until_ms, error);
+    return connect_sql(session, until_ms, error);
 }
 
-/* One statement ------------------------------------------------------------- */
+/* Statements ---------------------------------------------------------------- */
+
+/* A full statement is a bug of the strategy: names and owners are bounded. */
+static void add(struct statement *statement, const char *text, size_t len)
+{
+    assert(statement->len + len <= TEXT_BYTES_MAX);
+    memcpy(statement->text + statement->len, text, len);
+    statement->len += len;
+    statement->text[statement->len] = '\0';
+}
+
+/*
+ * A hexadecimal literal has nothing to escape, whatever the server's character set
+ * and SQL mode, and compares byte by byte: to a column's collation, "Lamp" and
+ * "lamp " would be one name, and two locks one.
+ */
+static void add_bytes(struct statement *statement, const char *value)
+{
+    char hex[3];
+
+    add(statement, "x'", 2);
+    for (; *value != '\0'; value++)
+        add(statement, hex,
+            (size_t)snprintf(hex, sizeof(hex), "%02x", (unsigned char)*value));
+    add(statement, "'", 1);
+}
+
+static void add_number(struct statement *statement, unsigned number)
+{
+    char text[16];
+
+    add(statement, text, (size_t)snprintf(text, sizeof(text), "%u", number));
+}
+
+static void fill(struct statement *statement,
+                 const struct dlock_session *session,
+                 const struct dlock_attempt *attempt, const char *sql)
+{
+    for (const char *end; *sql != '\0'; sql = end) {
+        end = sql + strcspn(sql, "{");
+        add(statement, sql, (size_t)(end - sql));
+        if (*end == '\0')
+            return;
+        if (strncmp(end, "{name}", 6) == 0)
+            add_bytes(statement, attempt->name);
+        else if (strncmp(end, "{owner}", 7) == 0)
+            add_bytes(statement, session->owner);
+        else if (strncmp(end, "{holds}", 7) == 0)
+            add_number(statement, attempt->holds);
+        else if (strncmp(end, "{lease_ms}", 10) == 0)
+            add_number(statement, attempt->lease_ms);
+        else
+            assert(false);
+        end = strchr(end, '}') + 1;
+    }
+}
 
 /* The first row, if there is one. The rest is read and thrown away. */
 static void take_row(MYSQL_RES *result, struct dlock_sql_reply *reply)
@@ -188,7 +277,7 @@ static void take_row(MYSQL_RES *result, struct dlock_sql_reply *reply)
                        row[i] != NULL ? row[i] : "");
 }
 
-static bool exchange(MYSQL *mysql, const struct dlock_statement *statement,
+static bool exchange(MYSQL *mysql, const struct statement *statement,
                      uint64_t until_ms, struct dlock_sql_reply *reply)
 {
     MYSQL_RES *result = NULL;
@@ -256,7 +345,7 @@ static enum dlock_status judge(struct dlock_sql *sql,
                           mysql_error(sql->mysql));
     /* A connection that lost an answer may yet deliver it. */
     if (uncertain || code == CR_SERVER_GONE_ERROR)
-        dlock_sql_drop(sql);
+        drop(sql);
     return uncertain ? DLOCK_UNKNOWN : DLOCK_UNREACHABLE;
 }
 
@@ -274,15 +363,16 @@ static void describe(const struct dlock_sql_reply *reply, char *text,
 }
 
 /* Time counts from the hook's return: a pause there is no deadline. */
-static enum dlock_status carry_out(struct dlock_sql *sql,
-                                   const struct dlock_statement *statement,
+static enum dlock_status carry_out(const struct dlock_session *session,
+                                   const struct statement *statement,
                                    uint64_t left_ms,
                                    struct dlock_sql_reply *reply,
                                    struct dlock_error *error)
 {
-    const struct dlock_wire_config *config = &sql->session->client->wire;
+    const struct dlock_wire_config *config = &session->client->wire;
+    struct dlock_sql *sql = session->own;
     enum dlock_status status =
-        ready(sql, real_until(config->connect_timeout_ms, left_ms), error);
+        ready(session, real_until(config->connect_timeout_ms, left_ms), error);
 
     if (status == DLOCK_OK &&
         !exchange(sql->mysql, statement,
@@ -291,30 +381,107 @@ static enum dlock_status carry_out(struct dlock_sql *sql,
     return status;
 }
 
-enum dlock_status dlock_sql_do(struct dlock_sql *sql,
-                               const struct dlock_statement *statement,
-                               uint64_t limit_ms, struct dlock_sql_reply *reply,
-                               struct dlock_error *error)
+/* A step: at most the command timeout, and not beyond the attempt's limit. */
+static enum dlock_status send_once(const struct dlock_session *session,
+                                   const struct dlock_attempt *attempt,
+                                   const char *step,
+                                   const struct statement *statement,
+                                   struct dlock_sql_reply *reply,
+                                   struct dlock_error *error)
 {
-    uint64_t left_ms = dlock_clock_until(sql->session->client->clock, limit_ms);
+    uint64_t left_ms =
+        dlock_clock_until(session->client->clock, attempt->limit_ms);
     char text[160] = "(unreachable)";
     enum dlock_status status;
 
     *reply = (struct dlock_sql_reply){.answer = DLOCK_SQL_DONE};
     if (left_ms == 0)
         return dlock_error_set(error, DLOCK_UNREACHABLE, "no time left");
-    status = dlock_step_begin(sql->session, NULL, statement->step,
-                              statement->name, error);
+    status = dlock_step_begin(session, step, attempt->name, error);
     if (status != DLOCK_OK)
         return status;
-    status = carry_out(sql, statement, left_ms, reply, error);
+    status = carry_out(session, statement, left_ms, reply, error);
     if (status == DLOCK_OK)
         describe(reply, text, sizeof(text));
     else if (status == DLOCK_UNKNOWN)
         (void)snprintf(text, sizeof(text), "(no reply)");
-    status = dlock_step_end(sql->session, NULL, statement->step,
-                            statement->name, text, status, error);
+    status = dlock_step_end(session, step, attempt->name, text, status, error);
     if (status == DLOCK_UNKNOWN)
-        dlock_sql_drop(sql);
+        drop(session->own);
+    return status;
+}
+
+enum dlock_status dlock_sql_run(struct dlock_session *session,
+                                const struct dlock_attempt *attempt,
+                                const char *step, const char *sql,
+                                struct dlock_sql_reply *reply,
+                                struct dlock_error *error)
+{
+    struct statement statement = {.len = 0};
+    enum dlock_status status;
+    int sends = 0;
+
+    fill(&statement, session, attempt, sql);
+    do {
+        status = send_once(session, attempt, step, &statement, reply, error);
+        sends++;
+    } while (status == DLOCK_OK && reply->answer == DLOCK_SQL_CONFLICT &&
+             sends < SENDS_MAX);
+    if (status == DLOCK_OK && reply->answer == DLOCK_SQL_CONFLICT)
+        return dlock_error_set(error, DLOCK_UNREACHABLE,
+                               "mysql: rolled back, as others were first");
+    return status;
+}
+
+enum dlock_status dlock_sql_change(struct dlock_session *session,
+                                   const struct dlock_attempt *attempt,
+                                   const char *step, const char *sql,
+                                   bool *changed, struct dlock_error *error)
+{
+    struct dlock_sql_reply reply;
+    enum dlock_status status =
+        dlock_sql_run(session, attempt, step, sql, &reply, error);
+
+    *changed = status == DLOCK_OK && reply.rows > 0;
+    return status;
+}
+
+enum dlock_status dlock_sql_insert(struct dlock_session *session,
+                                   const struct dlock_attempt *attempt,
+                                   const char *insert, const char *table,
+                                   bool *is_there, struct dlock_error *error)
+{
+    struct dlock_sql_reply reply;
+    enum dlock_status status =
+        dlock_sql_run(session, attempt, "insert", insert, &reply, error);
+
+    if (status == DLOCK_OK && reply.answer == DLOCK_SQL_NO_TABLE) {
+        status = dlock_sql_run(session, attempt, "create-table", table, &reply,
+                               error);
+        if (status == DLOCK_OK)
+            status = dlock_sql_run(session, attempt, "insert", insert, &reply,
+                                   error);
+    }
+    *is_there = status == DLOCK_OK && reply.answer == DLOCK_SQL_DUPLICATE;
+    if (status == DLOCK_OK && reply.answer == DLOCK_SQL_NO_TABLE)
+        return dlock_error_set(error, DLOCK_UNREACHABLE,
+                               "the lock table was dropped again");
+    return status;
+}
+
+enum dlock_status dlock_sql_released(struct dlock_session *session,
+                                     const struct dlock_attempt *attempt,
+                                     enum dlock_status status, bool ours)
+{
+    struct dlock_sql *own = session->own;
+
+    if (status == DLOCK_OK && !ours &&
+        own->unknown_release != dlock_first_number(attempt))
+        status = DLOCK_LOST;
+    /* Not having reached the server this time settles nothing. */
+    if (status == DLOCK_UNKNOWN)
+        own->unknown_release = dlock_first_number(attempt);
+    else if (status != DLOCK_UNREACHABLE)
+        own->unknown_release = 0;
     return status;
 }

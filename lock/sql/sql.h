@@ -1,7 +1,8 @@
 /*
- * Private to lock/: a connection to a MariaDB or MySQL server, one statement at
- * a time, each a step with a name and with a deadline of its own. The only
- * place that knows the client library.
+ * Private to lock/: parts that the locks in a SQL database have in common. One address
+ * for each client; for each session a connection to a MariaDB or MySQL server, one
+ * statement at a time, each a step with a name and with a deadline of its own; and the
+ * memory of a release that got no answer. sql.c alone knows the client library.
  *
  * Statuses, as everywhere:
  *   DLOCK_OK           the server has answered (it may have said no)
@@ -17,11 +18,9 @@
 
 #include "lock/core/client.h"
 
-enum {
-    DLOCK_SQL_COLUMNS_MAX = 3,
-    DLOCK_SQL_TEXT_BYTES_MAX = 4095,
-};
+enum { DLOCK_SQL_COLUMNS_MAX = 3 };
 
+/* client->own. */
 struct dlock_sql_address {
     char host[256]; /* "" = the socket */
     char socket[108];
@@ -31,14 +30,10 @@ struct dlock_sql_address {
     char database[65];
 };
 
-struct dlock_sql;
-
-/* One statement. Values are in it as hexadecimal literals and numbers. */
-struct dlock_statement {
-    const char *step; /* "insert" */
-    const char *name; /* the lock, for the step hook */
-    size_t len;
-    char text[DLOCK_SQL_TEXT_BYTES_MAX + 1];
+/* session->own. */
+struct dlock_sql {
+    struct st_mysql *mysql;   /* the library's; NULL = no connection */
+    uint64_t unknown_release; /* the attempt; 0 = none */
 };
 
 /* The server's answer; the errors are those that a lock reckons with. */
@@ -67,21 +62,53 @@ enum dlock_status dlock_sql_parse(const char *url,
                                   struct dlock_sql_address *address,
                                   struct dlock_error *error);
 
-/* Does not connect. SESSION and ADDRESS are borrowed. NULL if out of memory. */
-struct dlock_sql *dlock_sql_open(const struct dlock_session *session,
-                                 const struct dlock_sql_address *address);
-void dlock_sql_close(struct dlock_sql *sql);
+/* Takes URL, the part of the client's that is of the database, apart: client->own. */
+enum dlock_status dlock_sql_read_url(struct dlock *client, const char *url,
+                                     struct dlock_error *error);
 
-/* Ends the connection: its locks are free as soon as the server notices. */
-void dlock_sql_drop(struct dlock_sql *sql);
+/* A strategy's open, of which all of the url is the database's, and its close. */
+enum dlock_status dlock_sql_client_open(struct dlock *client,
+                                        struct dlock_error *error);
+void dlock_sql_client_close(struct dlock *client);
+
+/* Its session_open and session_close, which ends the connection: its locks are free as
+ * soon as the server notices. */
+enum dlock_status dlock_sql_session_open(struct dlock_session *session,
+                                         struct dlock_error *error);
+void dlock_sql_session_close(struct dlock_session *session);
 
 /*
- * Sends it and waits for the answer: at most the command timeout, and not
- * beyond LIMIT_MS of lease time. Nothing is sent twice.
+ * One statement on the session's connection, a step called STEP. In SQL {name} and
+ * {owner} stand for the lock's and the session's, {holds} and {lease_ms} for the
+ * attempt's numbers. Under contention the server rolls back one of two that wait for
+ * each other: it had no effect, and is sent again, a few times.
  */
-enum dlock_status dlock_sql_do(struct dlock_sql *sql,
-                               const struct dlock_statement *statement,
-                               uint64_t limit_ms, struct dlock_sql_reply *reply,
-                               struct dlock_error *error);
+enum dlock_status dlock_sql_run(struct dlock_session *session,
+                                const struct dlock_attempt *attempt,
+                                const char *step, const char *sql,
+                                struct dlock_sql_reply *reply,
+                                struct dlock_error *error);
+
+/* The same for a change. *CHANGED: of a row at least. */
+enum dlock_status dlock_sql_change(struct dlock_session *session,
+                                   const struct dlock_attempt *attempt,
+                                   const char *step, const char *sql,
+                                   bool *changed, struct dlock_error *error);
+
+/* The same for a row to be inserted; TABLE makes the table, the first time in a
+ * database. Two may do that at once; one of them does it. *IS_THERE: the row was. */
+enum dlock_status dlock_sql_insert(struct dlock_session *session,
+                                   const struct dlock_attempt *attempt,
+                                   const char *insert, const char *table,
+                                   bool *is_there, struct dlock_error *error);
+
+/*
+ * The end of a release. OURS: there was something to give back. If not, the
+ * lock was lost; or this is the release whose answer was lost, and the first
+ * time it had worked.
+ */
+enum dlock_status dlock_sql_released(struct dlock_session *session,
+                                     const struct dlock_attempt *attempt,
+                                     enum dlock_status status, bool ours);
 
 #endif

@@ -34,8 +34,8 @@
 enum { LOOKS_PER_LEASE = 3 };
 
 /* A name that the thread looks after. */
-struct dlock_guarded {
-    struct dlock_guarded *next;
+struct guarded {
+    struct guarded *next;
     char name[DLOCK_NAME_BYTES_MAX + 1];
 };
 
@@ -44,13 +44,13 @@ struct guard {
     struct dlock_wire *wire; /* the thread's own */
     const struct dlock_clock *clock;
     unsigned lease_ms;
-    unsigned timeout_ms;        /* of one look */
-    pthread_mutex_t mutex;      /* guards everything below */
-    pthread_cond_t wake;        /* for the thread: something has changed */
-    pthread_cond_t dropped;     /* the thread has emptied the list */
-    struct dlock_guarded *list; /* grown by all, emptied by the thread */
-    uint64_t due_ms;            /* the next look */
-    bool running;               /* THE flag: one for all names */
+    unsigned timeout_ms;    /* of one look */
+    pthread_mutex_t mutex;  /* guards everything below */
+    pthread_cond_t wake;    /* for the thread: something has changed */
+    pthread_cond_t dropped; /* the thread has emptied the list */
+    struct guarded *list;   /* grown by all, emptied by the thread */
+    uint64_t due_ms;        /* the next look */
+    bool running;           /* THE flag: one for all names */
     bool closing;
     bool started;
     pthread_t thread;
@@ -68,33 +68,22 @@ enum dlock_status dlock_guard_open(struct dlock *client,
     guard->lease_ms = client->watchdog_lease_ms;
     guard->timeout_ms = client->wire.command_timeout_ms;
     guard->wire = dlock_wire_open(&client->wire, "guard");
-    if (guard->wire == NULL)
-        goto err_after_alloc;
-    if (pthread_mutex_init(&guard->mutex, NULL) != 0)
-        goto err_after_wire;
-    if (dlock_clock_cond_init(&guard->wake) != 0)
-        goto err_after_mutex;
-    if (dlock_clock_cond_init(&guard->dropped) != 0)
-        goto err_after_wake;
+    if (guard->wire == NULL) {
+        free(guard);
+        return DLOCK_UNREACHABLE;
+    }
+    (void)pthread_mutex_init(&guard->mutex, NULL);
+    (void)pthread_cond_init(&guard->wake, NULL);
+    (void)pthread_cond_init(&guard->dropped, NULL);
     client->own = guard;
     return DLOCK_OK;
-
-err_after_wake:
-    (void)pthread_cond_destroy(&guard->wake);
-err_after_mutex:
-    (void)pthread_mutex_destroy(&guard->mutex);
-err_after_wire:
-    dlock_wire_close(guard->wire);
-err_after_alloc:
-    free(guard);
-    return DLOCK_UNREACHABLE;
 }
 
 /* With the mutex, or when the thread has gone. */
 static void drop_all(struct guard *guard)
 {
     while (guard->list != NULL) {
-        struct dlock_guarded *guarded = guard->list;
+        struct guarded *guarded = guard->list;
 
         guard->list = guarded->next;
         free(guarded);
@@ -158,8 +147,8 @@ static void renew(struct guard *guard, const char *name)
  */
 static void look_after_all(struct guard *guard)
 {
-    for (struct dlock_guarded *each = guard->list;
-         each != NULL && guard->running; each = each->next) {
+    for (struct guarded *each = guard->list; each != NULL && guard->running;
+         each = each->next) {
         (void)pthread_mutex_unlock(&guard->mutex);
         renew(guard, each->name);
         (void)pthread_mutex_lock(&guard->mutex);
@@ -191,28 +180,6 @@ static void *guard_all(void *arg)
 
 /* Starting and stopping ----------------------------------------------------- */
 
-struct dlock_guarded *dlock_guard_prepare(struct dlock *client,
-                                          const char *name)
-{
-    struct guard *guard = client->own;
-    struct dlock_guarded *guarded = calloc(1, sizeof(*guarded));
-    bool started;
-
-    if (guarded == NULL)
-        return NULL;
-    (void)snprintf(guarded->name, sizeof(guarded->name), "%s", name);
-    (void)pthread_mutex_lock(&guard->mutex);
-    if (!guard->started)
-        guard->started = dlock_clock_thread(&guard->thread, "dlock-guard",
-                                            guard_all, guard) == 0;
-    started = guard->started;
-    (void)pthread_mutex_unlock(&guard->mutex);
-    if (started)
-        return guarded;
-    free(guarded);
-    return NULL;
-}
-
 /* With the mutex: a stop that the thread has not yet seen comes first. */
 static void await_stop(struct guard *guard)
 {
@@ -220,25 +187,34 @@ static void await_stop(struct guard *guard)
         (void)pthread_cond_wait(&guard->dropped, &guard->mutex);
 }
 
-void dlock_guard_start(struct dlock *client, struct dlock_guarded *guarded)
+bool dlock_guard_start(struct dlock *client, const char *name)
 {
     struct guard *guard = client->own;
+    struct guarded *guarded = calloc(1, sizeof(*guarded));
+    bool started;
 
+    if (guarded == NULL)
+        return false;
+    (void)snprintf(guarded->name, sizeof(guarded->name), "%s", name);
     (void)pthread_mutex_lock(&guard->mutex);
-    await_stop(guard);
-    if (guard->list == NULL)
-        guard->due_ms =
-            dlock_clock_now(guard->clock) + guard->lease_ms / LOOKS_PER_LEASE;
-    guarded->next = guard->list;
-    guard->list = guarded;
-    guard->running = true;
-    (void)pthread_cond_signal(&guard->wake);
+    if (!guard->started)
+        guard->started = dlock_clock_thread(&guard->thread, "dlock-guard",
+                                            guard_all, guard) == 0;
+    started = guard->started;
+    if (started) {
+        await_stop(guard);
+        if (guard->list == NULL)
+            guard->due_ms = dlock_clock_now(guard->clock) +
+                            guard->lease_ms / LOOKS_PER_LEASE;
+        guarded->next = guard->list;
+        guard->list = guarded;
+        guard->running = true;
+        (void)pthread_cond_signal(&guard->wake);
+    }
     (void)pthread_mutex_unlock(&guard->mutex);
-}
-
-void dlock_guard_discard(struct dlock_guarded *guarded)
-{
-    free(guarded);
+    if (!started)
+        free(guarded);
+    return started;
 }
 
 void dlock_guard_stop(struct dlock *client)

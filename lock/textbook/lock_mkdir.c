@@ -149,7 +149,7 @@ static enum dlock_status end_step(const struct dlock_session *session,
 
     if (status == DLOCK_UNREACHABLE)
         (void)dlock_error_set(error, status, "%s: %s", step, reply);
-    return dlock_step_end(session, NULL, step, name, reply, status, error);
+    return dlock_step_end(session, step, name, reply, status, error);
 }
 
 static enum dlock_status acquire(struct dlock_session *session,
@@ -163,7 +163,7 @@ static enum dlock_status acquire(struct dlock_session *session,
     int failure;
 
     (void)busy_ms;
-    status = dlock_step_begin(session, NULL, "mkdir", attempt->name, error);
+    status = dlock_step_begin(session, "mkdir", attempt->name, error);
     if (status != DLOCK_OK)
         return status;
     make_path(base, attempt->name, path);
@@ -185,7 +185,7 @@ static enum dlock_status release(struct dlock_session *session,
     enum dlock_status status;
     int failure;
 
-    status = dlock_step_begin(session, NULL, "rmdir", attempt->name, error);
+    status = dlock_step_begin(session, "rmdir", attempt->name, error);
     if (status != DLOCK_OK)
         return status;
     make_path(session->client->own, attempt->name, path);
@@ -204,7 +204,7 @@ static enum dlock_status inspect(struct dlock_session *session,
     enum dlock_status status;
     int failure;
 
-    status = dlock_step_begin(session, NULL, "stat", attempt->name, error);
+    status = dlock_step_begin(session, "stat", attempt->name, error);
     if (status != DLOCK_OK)
         return status;
     make_path(session->client->own, attempt->name, path);

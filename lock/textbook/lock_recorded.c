@@ -19,7 +19,7 @@
  *
  * The url is that of the Redis server, a comma, and that of the database.
  */
-#include "lock/sql/lock_sql.h"
+#include "lock/sql/sql.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,27 +41,16 @@ static enum dlock_status open_client(struct dlock *client,
         return dlock_error_set(error, DLOCK_MISUSE,
                                "recorded takes two urls: unix:PATH or "
                                "redis://HOST:PORT, a comma, and mysql:...");
-    return dlock_sql_client_open(client, comma + 1, error);
+    return dlock_sql_read_url(client, comma + 1, error);
 }
 
 static enum dlock_status open_session(struct dlock_session *session,
                                       struct dlock_error *error)
 {
-    enum dlock_status status;
-
     session->wire = dlock_wire_open(&session->client->wire, session->owner);
     if (session->wire == NULL)
         return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
-    status = dlock_sql_session_open(session, error);
-    if (status != DLOCK_OK)
-        dlock_wire_close(session->wire);
-    return status;
-}
-
-static void close_session(struct dlock_session *session)
-{
-    dlock_sql_session_close(session);
-    dlock_wire_close(session->wire);
+    return dlock_sql_session_open(session, error);
 }
 
 /* The record ---------------------------------------------------------------- */
@@ -142,7 +131,7 @@ static enum dlock_status release(struct dlock_session *session,
                                  const struct dlock_attempt *attempt,
                                  struct dlock_error *error)
 {
-    struct dlock_sql_own *own = session->own;
+    struct dlock_sql *own = session->own;
     enum dlock_status status, key;
     bool ours;
 
@@ -229,7 +218,7 @@ const struct dlock_strategy dlock_strategy_recorded = {
     .open = open_client,
     .close = dlock_sql_client_close,
     .session_open = open_session,
-    .session_close = close_session,
+    .session_close = dlock_sql_session_close,
     .acquire = acquire,
     .extend = extend,
     .release = release,

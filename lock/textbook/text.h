@@ -162,13 +162,8 @@ enum dlock_status dlock_guard_open(struct dlock *client,
                                    struct dlock_error *error);
 void dlock_guard_close(struct dlock *client);
 
-/* Memory and a thread for one more name, before the lock is taken. */
-struct dlock_guarded *dlock_guard_prepare(struct dlock *client,
-                                          const char *name);
-
-/* The lock was taken: guards it from now on; or was not. */
-void dlock_guard_start(struct dlock *client, struct dlock_guarded *guarded);
-void dlock_guard_discard(struct dlock_guarded *guarded);
+/* The lock NAME was taken: guards it from now on. False: no memory or no thread. */
+bool dlock_guard_start(struct dlock *client, const char *name);
 
 /* Ends the guarding of all names of the client: that is its fault. */
 void dlock_guard_stop(struct dlock *client);

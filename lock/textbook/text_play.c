@@ -191,45 +191,29 @@ static const struct dlock_text *text_of(const struct dlock *client)
     return client->strategy->variant;
 }
 
-/* Takes, and has the guard thread look after what was taken. */
-static enum dlock_status take_guarded(struct dlock_session *session,
-                                      const struct dlock_attempt *attempt,
-                                      struct dlock_text_result *result,
-                                      struct dlock_error *error)
-{
-    struct dlock *client = session->client;
-    struct dlock_guarded *guarded = dlock_guard_prepare(client, attempt->name);
-    enum dlock_status status;
-
-    if (guarded == NULL)
-        return dlock_error_set(error, DLOCK_UNREACHABLE,
-                               "no memory or no thread to guard with");
-    status = dlock_text_run(text_of(client), DLOCK_TEXT_TAKE, session, attempt,
-                            result, error);
-    if (status == DLOCK_OK)
-        dlock_guard_start(client, guarded);
-    else
-        dlock_guard_discard(guarded);
-    return status;
-}
-
 static enum dlock_status acquire(struct dlock_session *session,
                                  const struct dlock_attempt *attempt,
                                  struct dlock_grant *grant, uint64_t *busy_ms,
                                  struct dlock_error *error)
 {
     const struct dlock_text *text = text_of(session->client);
+    bool inner = text->counted_by_session && attempt->holds > 0;
     struct dlock_text_result result = {.holds = 1, .busy_ms = *busy_ms};
     enum dlock_status status = DLOCK_OK;
 
     /* The session thinks that it has the lock: so it has it once more. */
-    if (text->counted_by_session && attempt->holds > 0)
+    if (inner)
         result.holds = attempt->holds + 1;
-    else if (text->guarded && attempt->renewed)
-        status = take_guarded(session, attempt, &result, error);
     else
         status = dlock_text_run(text, DLOCK_TEXT_TAKE, session, attempt,
                                 &result, error);
+    if (status == DLOCK_OK && text->guarded && attempt->renewed && !inner &&
+        !dlock_guard_start(session->client, attempt->name)) {
+        (void)dlock_text_run(text, DLOCK_TEXT_RELEASE, session, attempt, NULL,
+                             NULL);
+        status = dlock_error_set(error, DLOCK_UNREACHABLE,
+                                 "no memory or no thread to guard with");
+    }
     grant->token = 0;
     grant->holds = result.holds;
     *busy_ms = result.busy_ms;
@@ -364,5 +348,5 @@ const struct dlock_strategy dlock_text_slots = {
     .inspect = inspect,
     .force = dlock_force_key,
     .forced = dlock_force_forced,
-    .server = &dlock_redis_server,
+    .on_redis = true,
 };

@@ -329,13 +329,10 @@ static uint64_t doubling_us(unsigned look, uint16_t dice)
 /* WORD, number CHOSEN of its list, of setting number KEY. */
 static void set(struct dlock_text *text, size_t key, unsigned chosen)
 {
-    static const enum dlock_leaving leavings[] = {
-        DLOCK_LEAVE_IF_HELD, DLOCK_LEAVE_ON_SUCCESS, DLOCK_LEAVE_ALWAYS};
-
     if (key == OWNER)
         text->owner = chosen;
     else if (key == FINALLY)
-        text->strategy.leaving = leavings[chosen];
+        text->strategy.releases_always = chosen == 2;
     else if (key == RENEWED) {
         text->guarded = chosen == 1;
         text->strategy.renew = chosen == 2 ? dlock_text_renew : NULL;

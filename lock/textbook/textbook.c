@@ -16,25 +16,7 @@
 #include "lock/dlock_sql.h"
 #include "lock/dlock_tls.h"
 #include "lock/dlock_zk.h"
-#include "lock/redis/lock_redisson.h"
 #include "lock/textbook/text.h"
-
-/*
- * Nothing of the lock is different from fenced. It is the resource that is told,
- * by the capability, to compare at the write and not to stamp before the read:
- * what the holder has read by then may be stale, and its number is the highest.
- */
-static const struct dlock_strategy fenced_late = {
-    .info = {.name = "fenced-late",
-             .claim =
-                 "As fenced, but the resource compares tokens only when it "
-                 "is written: the late holder may come first.",
-             .capabilities = DLOCK_REDISSON_CAPABILITIES | DLOCK_CAP_FENCED |
-                             DLOCK_CAP_FENCED_LATE},
-    .variant = &dlock_fenced_kind,
-    DLOCK_REDISSON_FUNCTIONS,
-    DLOCK_WAITERS_FUNCTIONS,
-};
 
 /* Made by the Makefile from NAME.lock. */
 static const struct {
@@ -44,7 +26,7 @@ static const struct {
 #include "lock/textbook/all.inc"
 };
 
-extern const struct dlock_strategy dlock_strategy_mkdir,
+extern const struct dlock_strategy dlock_strategy_fenced, dlock_strategy_mkdir,
     dlock_strategy_recorded;
 
 enum {
@@ -60,13 +42,31 @@ static size_t all_n;
 static const struct dlock_strategies textbook = {.core = &DLOCK_CORE,
                                                  .all = all};
 
+/*
+ * Nothing of the lock is different from fenced. It is the resource that is told,
+ * by the capability, to compare at the write and not to stamp before the read:
+ * what the holder has read by then may be stale, and its number is the highest.
+ */
+static const struct dlock_strategy *make_fenced_late(void)
+{
+    static struct dlock_strategy late;
+
+    late = dlock_strategy_fenced;
+    late.info.name = "fenced-late";
+    late.info.claim =
+        "As fenced, but the resource compares tokens only when it is written: "
+        "the late holder may come first.";
+    late.info.capabilities |= DLOCK_CAP_FENCED_LATE;
+    return &late;
+}
+
 static void read_texts(void)
 {
     all[all_n++] = &dlock_strategy_mkdir;
 #if DLOCK_WITH_SQL
     all[all_n++] = &dlock_strategy_recorded;
 #endif
-    all[all_n++] = &fenced_late;
+    all[all_n++] = make_fenced_late();
     for (size_t i = 0; i < TEXTS_N; i++) {
         struct dlock_error error;
         const struct dlock_text *text =

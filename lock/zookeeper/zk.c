@@ -480,8 +480,7 @@ enum dlock_status dlock_zk_do(struct dlock_session *session,
     memset(reply, 0, sizeof(*reply));
     if (left_ms == 0)
         return dlock_error_set(error, DLOCK_UNREACHABLE, "no time left");
-    status =
-        dlock_step_begin(session, NULL, command->step, attempt->name, error);
+    status = dlock_step_begin(session, command->step, attempt->name, error);
     if (status != DLOCK_OK)
         return status;
     if (command->path == NULL)
@@ -490,8 +489,8 @@ enum dlock_status dlock_zk_do(struct dlock_session *session,
                        command->path != NULL ? command->path : path, left_ms,
                        reply, error);
     describe(status, reply, text, sizeof(text));
-    told = dlock_step_end(session, NULL, command->step, attempt->name, text,
-                          status, error);
+    told = dlock_step_end(session, command->step, attempt->name, text, status,
+                          error);
     if (told != DLOCK_OK)
         dlock_zk_reply_release(reply);
     return told;

@@ -170,11 +170,10 @@ enum dlock_status dlock_zk_client_open(struct dlock *client,
 {
     struct dlock_zk_client *own = calloc(1, sizeof(*own));
 
-    if (own == NULL || dlock_clock_cond_init(&own->changed) != 0) {
-        free(own);
+    if (own == NULL)
         return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
-    }
     (void)pthread_mutex_init(&own->mutex, NULL);
+    (void)pthread_cond_init(&own->changed, NULL);
     own->client = client;
     own->period_ms = client->watchdog_lease_ms / LOOKS_PER_SESSION + 1;
     client->own = own;
@@ -209,10 +208,9 @@ enum dlock_status dlock_zk_client_session_open(struct dlock_session *session,
     struct dlock_zk *zk = calloc(1, sizeof(*zk));
     bool watched;
 
-    if (zk == NULL || dlock_clock_cond_init(&zk->changed) != 0) {
-        free(zk);
+    if (zk == NULL)
         return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
-    }
+    (void)pthread_cond_init(&zk->changed, NULL);
     zk->session = session;
     zk->client = client;
     session->own = zk;

@@ -13,7 +13,7 @@ enum {
     ROUNDING_US = 2000, /* servers tell milliseconds */
     LOOK_US = 1000000,  /* quorum.c: a waiter looks by itself more often */
     BEAT_US =
-        2000000, /* lock_fair.c: who was not heard of for longer loses its place */
+        2000000, /* fair_queue.lua: who was not heard of for longer loses its place */
 };
 
 static bool wants(const struct stage *stage, unsigned actor, const char *name)
