@@ -32,28 +32,28 @@ ok $found->{whole}, 'nothing within the bounds was left out';
 
 my ($code, $out) = run('explore', '--crashes', 0, '--expiries', 0, 'token-lua');
 is $code, 0, 'a lock that holds: exit 0';
-like $out, qr/\Anone in \d+ schedules: all within these bounds$/m, 'and says within what';
-like $out, qr/wait-ms 30000, lease-ms 0;\nat most 64 moves, 3 preemptions, 2 waits, and 2 of:\nno troubles$/m, 'all of it';
+like $out, qr/\Anothing broke in \d+ schedules: all within these bounds$/m, 'and says within what';
+like $out, qr/wait-ms 30000, lease-ms 0;\nat most 64 moves, 3 times one who could go on has to wait \(preemptions\),\n2 waits that end by time, and 2 of:\nno troubles$/m, 'all of it';
 my (undef, $held) = json('explore', '--json', '--crashes', 0, '--expiries', 0, 'token-lua');
-like $held->{verdict}, qr/\Anone in $held->{schedules} schedules: all within/, 'JSON: the same';
+like $held->{verdict}, qr/\Anothing broke in $held->{schedules} schedules: all within/, 'JSON: the same';
 is $held->{bounds}{waits}, 2, 'and within what';
 
 ($code, $out) = run('explore', '--seconds', 1, '--late', 1, 'fenced');
 is $code, 2, 'time is up and nothing was found: nobody knows, exit 2';
-like $out, qr/\Anone in the \d+ that were played: all of up to \d+ moves(?:, with one trouble of up to \d+)?$/m, 'and says what was played';
+like $out, qr/\Anothing broke in the \d+ that were played: all of up to \d+ moves(?:, with one trouble of up to \d+)?$/m, 'and says what was played';
 ($code, $out) = run('explore', '--all', '--only', 'x', '--moves', 1, '--crashes', 0, '--expiries', 0);
-like $out, qr/^set-nx-px\s+none in \d+ schedules: all within these bounds$/m, '--all: the same words';
+like $out, qr/^set-nx-px\s+nothing broke in \d+ schedules: all within these bounds$/m, '--all: the same words';
 ($code, $out) = run('explore', '--all', '--only', 'set-nx-px', '--markdown', '--moves', 2, '--crashes', 0, '--expiries', 0);
 like $out, qr/^\| `set-nx-px` \| none \| \d+: all within these bounds \|$/m, '--markdown: in a table';
 
 ($code, $out) = run(qw(explore --all --moves 1 --only), '--batched --stock 3 --programs');
-like $out, qr/^fenced --batched --stock 3 --programs instance-same:user=1:key=k,\S+ none in/m, '--only: rows of that name, by which replay plays them';
+like $out, qr/^fenced --batched --stock 3 --programs instance-same:user=1:key=k,\S+ nothing broke in/m, '--only: rows of that name, by which replay plays them';
 unlike $out, qr/^(?:set-nx-px|redisson)/m, 'and no others';
 
 ($code, $out) = run(qw(explore --random 1 --seed 9 --deduct guarded fenced));
 is $code, 2, 'at random nothing was found: exit 2';
-like $out, qr/\Anone in the \d+ that were played: at random, of up to \d+ moves and \d+ on average, seed 9$/m, 'of how many moves, and of which seed';
-like $out, qr/6 waits, and 6 of:\n3 expiries/, 'with more of all troubles';
+like $out, qr/\Anothing broke in the \d+ that were played: at random, of up to \d+ moves and \d+ on average, seed 9$/m, 'of how many moves, and of which seed';
+like $out, qr/6 waits that end by time, and 6 of:\n3 expiries/, 'with more of all troubles';
 my (undef, $drawn) = json(qw(explore --json --random 1 --seed 9 --deduct guarded fenced));
 is $drawn->{seed}, 9, 'as JSON';
 is +(run(qw(explore --random 1 --all)))[0], 2, 'of one lock at a time';
@@ -159,7 +159,7 @@ waitpid $pid, 0;
 my ($result) = $text =~ /^(\{.*\})/ms;
 is $? >> 8, 2, 'Ctrl-C: nobody knows, exit 2';
 ok !JSON::PP::decode_json($result)->{whole}, 'what is known by then, and that it is not all';
-like JSON::PP::decode_json($result)->{verdict}, qr/\Anone in the \d+ that were played/, 'in words';
+like JSON::PP::decode_json($result)->{verdict}, qr/\Anothing broke in the \d+ that were played/, 'in words';
 is $ours->(), 0, 'and nothing is left behind';
 
 # It may be over before we are told of its folder: then once more.

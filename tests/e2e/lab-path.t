@@ -96,7 +96,7 @@ subtest 'broken, mended wrongly, mended' => sub {
     ($exit, $out) = path('qdzc', '03');
     is $exit, 0, 'gone on with, and solved';
     like $out, qr/: d\nthere is no such choice\n.*: z\nthere is no such choice\n/s, 'what is no choice is told';
-    like $out, qr/^none in \d+ schedules: all within these bounds\n(?:but something else.*\n)*2 buyers, .*\nat most 64 moves/m,
+    like $out, qr/^nothing broke in \d+ schedules: all within these bounds\n(?:but something else.*\n)*2 buyers, .*\nat most 64 moves/m,
         'none, and within which bounds';
     like $out, qr/^but something else breaks: more units were sold/m, 'what else breaks is told';
     like $out, qr/^solved\n\nWhat is still wrong\n.*Redisson: .*redsync: .*Spring: .*lab path 04    The loser's finally$/ms,
@@ -124,7 +124,7 @@ subtest 'it cannot be done' => sub {
     unlike kept(), qr/compare-and-delete/;
     ($exit, $out) = path('aaLqs', '9');
     is $exit, 0, 'solved';
-    like $out, qr/^none in \d+ schedules: all within these bounds$/m, 'when the search agrees';
+    like $out, qr/^nothing broke in \d+ schedules: all within these bounds$/m, 'when the search agrees';
     like kept(), qr/^compare-and-delete mended$/m;
 };
 
@@ -135,8 +135,8 @@ subtest 'what the stop offers is judged and played by itself' => sub {
     is $exit, 0, 'holds';
     my $told = JSON::PP::decode_json(encode_utf8($out));
     is_deeply [@{$told}{qw(choice answer)}], ['b', 'holds'];
-    like $told->{says}, qr/^none in \d+ schedules: all within these bounds$/;
-    like $told->{bounds}, qr/^2 buyers.*\nat most 64 moves, 3 preemptions/, 'the bounds are told';
+    like $told->{says}, qr/^nothing broke in \d+ schedules: all within these bounds$/;
+    like $told->{bounds}, qr/^2 buyers.*\nat most 64 moves, 3 times one who could go on has to wait \(preemptions\)/, 'the bounds are told';
     ($exit, $out) = path('', '--judge', '--json', '--choice', 'a', '1');
     is_deeply [@{ JSON::PP::decode_json(encode_utf8($out)) }{qw(answer fault schedule)}], ['breaks', 'oversold', 'a b a a b b'];
     like + (path('', '--judge', '--choice', 'c', '10'))[1], qr/\Ait breaks in another way: the lock was left behind.*\n  \S+ replay setnx 'a a!'\n\z/,

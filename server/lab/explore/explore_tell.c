@@ -51,9 +51,11 @@ void explore_tell_bounds(FILE *out, const struct explore *explore)
              scene->buyers, scene->buyers == 1 ? "" : "s", scene->stock,
              scene->wait_ms, scene->lease_ms);
     draw_say(out, explore->look,
-             "at most %u moves, %u preemptions, %u waits, and %u of:\n",
-             bounds->moves, bounds->preemptions, bounds->waits,
-             bounds->troubles);
+             "at most %u moves, %u times one who could go on has to wait "
+             "(preemptions),\n",
+             bounds->moves, bounds->preemptions);
+    draw_say(out, explore->look, "%u waits that end by time, and %u of:\n",
+             bounds->waits, bounds->troubles);
     for (size_t i = 0; i < sizeof(troubles) / sizeof(troubles[0]); i++) {
         if (troubles[i].n == 0)
             continue;
@@ -103,8 +105,9 @@ const char *explore_verdict(const struct explore *explore,
 
     if (!explore_worst(explore)) {
         (void)snprintf(text, EXPLORE_VERDICT_BYTES,
-                       result->is_whole ? "none in %" PRIu64 " schedules: %s"
-                                        : "none in the %" PRIu64
+                       result->is_whole ? "nothing broke in %" PRIu64
+                                          " schedules: %s"
+                                        : "nothing broke in the %" PRIu64
                                           " that were played: %s",
                        result->schedules, explore_extent(explore, extent));
         return text;
