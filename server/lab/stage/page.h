@@ -126,8 +126,8 @@ struct page_lane {
     unsigned thread; /* that runs its program */
     struct page_hold holds[PAGE_HOLDS_MAX];
     bool is_wrong;   /* its program has broken a promise, and said which */
-    char heard[80];  /* its lock's last command was answered like this, which is
-                        no reply of a lock's; "" = like a lock's, or not */
+    char heard[80];  /* the answer to its lock's last command, in words, if that
+                        was no reply of a lock's; "" = it was one, or none */
     unsigned faults; /* of its lock's commands: bits of enum stage_fault */
     bool unsure;     /* of a lock: it does not know what came of its command */
     char wants[STAGE_NAME_BYTES]; /* the lock that it is about to take; "" */

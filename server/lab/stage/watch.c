@@ -90,9 +90,9 @@ static void know_script(const struct page_thread *step)
 
 static void hear(const char *text)
 {
-    char *heard = turns_own_lane()->heard;
+    struct page_lane *lane = turns_own_lane();
 
-    (void)snprintf(heard, sizeof(turns_own_lane()->heard), "%s", text);
+    (void)snprintf(lane->heard, sizeof(lane->heard), "%s", text);
 }
 
 /* A watchdog's or a subscriber's command is a step as well, of its own thread. */
