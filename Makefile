@@ -149,6 +149,7 @@ STAGE_WRAPS := pthread_create pthread_setname_np pthread_join pthread_mutex_lock
                pthread_cond_signal pthread_cond_broadcast sem_wait sem_post \
                clock_gettime nanosleep clock_nanosleep getrandom poll recv \
                dlock_acquire dlock_release dlock_acquire_async dlock_release_async dlock_extend \
+               dlock_textbook_unnamed \
                store_naive_select store_naive_update store_naive_insert store_stamp store_place \
                store_is_gone store_source_attach store_fence_floor
 STAGE_CLOCK := server/lab/world/clock_preload

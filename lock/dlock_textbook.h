@@ -25,6 +25,13 @@ const char *dlock_textbook_text(const char *name);
  * it. NULL: it has no more, or is no text. */
 const char *dlock_textbook_script(const char *name, size_t i, unsigned *line);
 
+/* The end of a command of the text LOCK that was answered by a REPLY which its LINE does not
+ * name: DLOCK_UNKNOWN, because the command may have had its effect. A call of its own, so
+ * that the laboratory hears of it. ERROR may be NULL. */
+enum dlock_status dlock_textbook_unnamed(const char *lock, unsigned line,
+                                         const char *reply,
+                                         struct dlock_error *error);
+
 /* Whether NAME is that of a file: it ends with ".lock". */
 bool dlock_textbook_is_file(const char *name);
 

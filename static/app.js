@@ -3,7 +3,7 @@
 // the interface in /openapi.json.
 
 import { drawAdmin, drawWords, isAdmin, proposeNumber, refreshSegments, wireAdmin, wireAdminPart } from './admin.js';
-import { fill, keep, kept } from './browser.js';
+import { fill, keep, kept, showLanguage, wireLanguages } from './browser.js';
 import { drawLink, follow, refresh } from './live.js';
 import { STATES, askOrders, beginOrder, confirmOrder, doubtOrder, drawOrders, forgetOrder, tickOrders } from './orders.js';
 import { count, countdown, duration, explain, money, newKey, noAnswer, now, placeOrder, say, sayAgain, sayLater, setText, sleep, when } from './shop.js';
@@ -178,11 +178,11 @@ async function buy(id) {
 
 // ---- the language ---------------------------------------------------------------
 
-function speak() {
-  document.documentElement.lang = language === 'zh' ? 'zh-CN' : language;
+function speak(next) {
+  choose(next);
+  showLanguage(next);
   document.title = text('title');
   fill(document, text);
-  for (const id of ['en', 'zh']) $(id).setAttribute('aria-pressed', id === language);
   for (const each of cards.values()) {
     drawCard(each);
     drawState(each);
@@ -191,13 +191,6 @@ function speak() {
   drawOrders();
   drawLink();
   sayAgain();
-}
-
-for (const id of ['en', 'zh']) {
-  $(id).addEventListener('click', () => {
-    choose(id);
-    speak();
-  });
 }
 
 // ---- beginning ------------------------------------------------------------------
@@ -216,7 +209,8 @@ setInterval(() => {
   drawLink();
 }, TICK_MS);
 wireAdminPart(refresh);
-speak();
+wireLanguages(speak);
+speak(language);
 follow({
   onProducts: drawProducts,
   onProduct: drawProduct,

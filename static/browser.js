@@ -28,13 +28,22 @@ export function keep(name, value) {
   }
 }
 
-const LANGUAGE = 'stockade-language';
+// Of the tables of WORDS: the one that was chosen on this host, else the first of the
+// browser's that is there. A cookie, because the shop and the laboratory have a port each.
+export const firstLanguage = (words) => [/stockade-language=(\w+)/.exec(document.cookie)?.[1], ...navigator.languages.map((each) => each.slice(0, 2))].find((each) => words[each]) ?? 'en';
 
-// Of the tables of WORDS: the one that was chosen here, else the first of the browser's
-// that is there.
-export const firstLanguage = (words) => [kept(LANGUAGE), ...navigator.languages.map((each) => each.slice(0, 2))].find((each) => words[each]) ?? 'en';
+const SWITCH = ['en', 'zh'].map((each) => document.getElementById(each));
 
-export const keepLanguage = (language) => keep(LANGUAGE, language);
+export function showLanguage(language) {
+  document.documentElement.lang = language === 'zh' ? 'zh-CN' : language;
+  for (const each of SWITCH) each.setAttribute('aria-pressed', each.id === language);
+}
+
+// Whoever presses the switch has both pages SPEAK that language from then on.
+export const wireLanguages = (speak) => SWITCH.forEach((each) => each.addEventListener('click', () => {
+  document.cookie = `stockade-language=${each.id}; path=/; max-age=31536000; samesite=lax`;
+  speak(each.id);
+}));
 
 // Puts the words, which TEXT has by their names, into ROOT and what is in it: an element
 // with data-word has a text, one with data-label a name.

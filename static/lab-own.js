@@ -16,25 +16,29 @@ let searches = 0; // rises when the search under way is not wanted any more
 
 export const ownText = () => $('own-text').value;
 
+// A lock of the server's, whose text, in either language, is TEXT.
+const lockOf = (locks, text) => locks.find((each) => each.text && Object.values(each.text).includes(text));
+
 // TEXT, or what was there last, or a lock that is worth mending.
 export function openOwn(locks, text, words, language) {
   $('own-words').replaceChildren(...words.ownWords.flatMap(([word, means]) => [
     element('dt', {}, element('code', { text: word })), element('dd', { text: means })]));
   $('own-from').replaceChildren(element('option', { value: '', text: words.mine }),
     ...locks.filter((each) => each.text).map((each) => element('option', { text: each.name, title: each.claim[language] })));
-  if (text || !ownText()) $('own-text').value = text || mine.get('own') || locks.find((each) => each.name === 'token').text;
+  const own = text || ownText() || mine.get('own') || locks.find((each) => each.name === 'token').text.en;
+  $('own-text').value = lockOf(locks, own)?.text[language] ?? own;
   showFrom(locks);
   tellFault('', words);
 }
 
 // Whose text it is, as far as it is known.
 function showFrom(locks) {
-  $('own-from').value = locks.find((each) => each.text === ownText())?.name ?? '';
+  $('own-from').value = lockOf(locks, ownText())?.name ?? '';
   $('own-from').options[0].disabled = Boolean($('own-from').value) && !mine.get('own');
 }
 
-export function startFrom(locks) {
-  $('own-text').value = locks.find((each) => each.name === $('own-from').value)?.text ?? mine.get('own');
+export function startFrom(locks, language) {
+  $('own-text').value = locks.find((each) => each.name === $('own-from').value)?.text[language] ?? mine.get('own');
   showFrom(locks);
 }
 
@@ -66,7 +70,9 @@ export function tellFault(error, words) {
 
 function drawFound(found, { words, faultText, linkTo }) {
   const faults = Object.entries(found.faults);
-  $('found').dataset.answer = faults.length ? 'breaks' : found.whole ? 'holds' : 'unknown';
+  const answer = faults.length ? 'breaks' : found.whole ? 'holds' : 'unknown';
+  const isNews = found.done || $('found').dataset.answer !== answer;
+  $('found').dataset.answer = answer;
   const says = !found.done ? words.searchGoes(found.schedules, found.moves)
     : faults.length ? words.searchBreaks(found.schedules)
       : (found.whole ? words.searchHolds : words.searchEnds)(found.schedules, found.moves);
@@ -74,6 +80,7 @@ function drawFound(found, { words, faultText, linkTo }) {
     ...faults.map(([fault, schedule]) => element('li', {}, element('span', { text: words.searchFault(faultText(fault), schedule.split(' ').length) }), ' ',
       element('a', { href: linkTo(schedule), text: words.playIt })))),
   element('p', { class: 'hint', text: words.searchBounds(found.bounds) }));
+  if (isNews) $('found').scrollIntoView({ block: 'nearest' });
 }
 
 export function endSearch() {
@@ -84,6 +91,7 @@ export function endSearch() {
 // Watches the search that WISH begins until it is done, or another one begins.
 export async function search(wish, { call, words, faultText, linkTo, refused }) {
   const mine = ++searches;
+  delete $('found').dataset.answer;
   let found = await call('POST', '/api/lab/searches', wish);
   if (found.status !== 200) {
     $('found').replaceChildren();

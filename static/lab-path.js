@@ -106,6 +106,7 @@ export function drawMend(stop, isOpen, { words, language, faultText, ask, done }
       const answer = await ask(choice).catch(() => ({ error: words.gone }));
       button.disabled = false;
       drawAnswer(place, stop, answer, words, faultText);
+      place.scrollIntoView({ block: 'nearest' });
       if (answer.answer !== 'holds') return;
       keepNews(stop, { mended: true });
       done();

@@ -1,7 +1,7 @@
 // The laboratory in a browser: which game is played, and what the player does. The game
 // itself is a process of the server's: it gets a line for each move, and answers all of
 // the state. The schedule is in the address, so a link or a reload plays it again.
-import { fill, firstLanguage, keepLanguage, pause } from './browser.js';
+import { fill, firstLanguage, pause, showLanguage, wireLanguages } from './browser.js';
 import { besideId, besideSaved, drawBeside, followBeside, setBeside, showBeside } from './lab-beside.js';
 import { readFile, saveFile } from './lab-files.js';
 import { choose, drawBoard, drawLanes, element, standing } from './lab-lanes.js';
@@ -351,10 +351,8 @@ function stopLoad() {
 // ---- the page --------------------------------------------------------------
 
 function fillWords() {
-  document.documentElement.lang = language;
+  showLanguage(language);
   fill(document, (name) => words[name]);
-  $('en').setAttribute('aria-pressed', language === 'en');
-  $('zh').setAttribute('aria-pressed', language === 'zh');
 }
 
 function fillStories() {
@@ -373,7 +371,7 @@ function showFree() {
   const lock = lab.locks.find((each) => each.name === $('lock').value);
   $('claim').textContent = lock?.claim[language];
   $('lock-code').hidden = !lock?.text;
-  $('lock-text').textContent = lock?.text;
+  $('lock-text').textContent = lock?.text?.[language];
   const { value } = $('beside-lock');
   $('beside-lock').replaceChildren(element('option', { value: '', text: words.nothing }),
     ...(story()?.plays[1] ? [element('option', { value: 'fix', text: `${story().plays[1].lock}: ${words.theFix}` })] : []),
@@ -387,7 +385,6 @@ function showFree() {
 function speak(next) {
   language = next;
   words = allWords[language];
-  keepLanguage(language);
   fillWords();
   fillStories();
   showFree();
@@ -431,7 +428,7 @@ function onSetup(event) {
   if (isOwn) keepMine({ beside: '', ...picks() });
   shows++;
   undone = [];
-  return inTurn(() => begin(''));
+  return inTurn(() => begin('')).then(() => event.type === 'submit' && $('actors').scrollIntoView());
 }
 
 const KEYS = { u: undo, r: redo, '?': hint };
@@ -476,14 +473,14 @@ $('load-story').addEventListener('change', () => {
   history.replaceState(null, '', `#${addressOfLoad()}`);
 });
 $('file').addEventListener('change', openFile);
-$('own-from').addEventListener('change', () => startFrom(lab.locks));
+$('own-from').addEventListener('change', () => startFrom(lab.locks, language));
 $('own-text').addEventListener('input', () => keepOwn(lab.locks));
 $('to-mend').addEventListener('click', () => {
   $('mend').scrollIntoView();
   $('mend-title').focus({ preventScroll: true });
 });
 for (const [id, work] of Object.entries({ search: searchAll, 'search-end': endSearch, undo, redo, restart, hint, show, link: copyLink, save, open: () => $('file').click(), 'load-end': stopLoad, 'go-on': () => inTurn(() => begin(game.schedule)) })) $(id).addEventListener('click', work);
-for (const each of ['en', 'zh']) $(each).addEventListener('click', () => speak(each));
+wireLanguages(speak);
 document.addEventListener('keydown', onKey);
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => isLoad && drawLoad(context()));
 addEventListener('hashchange', () => {

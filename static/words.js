@@ -1,6 +1,6 @@
 // The shop's texts, one table for each language; and which of them is spoken.
 
-import { firstLanguage, keepLanguage } from './browser.js';
+import { firstLanguage } from './browser.js';
 
 export const words = {
   en: {
@@ -308,7 +308,4 @@ export function text(name, ...values) {
   return typeof word === 'function' ? word(...values) : word;
 }
 
-export function choose(next) {
-  language = next;
-  keepLanguage(next);
-}
+export const choose = (next) => { language = next; };

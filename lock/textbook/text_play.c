@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "lock/core/error.h"
+#include "lock/dlock_textbook.h"
 #include "lock/redis/force.h"
 #include "lock/redis/node.h"
 
@@ -171,9 +172,8 @@ enum dlock_status dlock_text_run(const struct dlock_text *text,
             return status_of(status, from->reads, changed);
         answer = answer_of(from, &reply, &values);
         if (answer == NULL)
-            return dlock_error_set(
-                error, DLOCK_UNKNOWN, "%s:%u: it does not say what %s means",
-                text->strategy.info.name, from->line, reply.text);
+            return dlock_textbook_unnamed(text->strategy.info.name, from->line,
+                                          reply.text, error);
         if (answer->outcome != DLOCK_TEXT_GOES_ON)
             return conclude(answer->outcome, &reply, result);
         changed = changed || has_effect(from, &reply);
@@ -332,7 +332,9 @@ void dlock_text_renew(struct dlock *client, struct dlock_renew renews[],
             continue;
         answer = answer_of(from, &exchanges[i].reply, &values);
         if (answer == NULL)
-            renews[i].status = DLOCK_UNKNOWN;
+            renews[i].status =
+                dlock_textbook_unnamed(text->strategy.info.name, from->line,
+                                       exchanges[i].reply.text, NULL);
         else if (answer->outcome == DLOCK_TEXT_DONE)
             renews[i].answer = 1;
         else

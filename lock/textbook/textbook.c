@@ -114,6 +114,15 @@ const char *dlock_textbook_text(const char *name)
     return NULL;
 }
 
+enum dlock_status dlock_textbook_unnamed(const char *lock, unsigned line,
+                                         const char *reply,
+                                         struct dlock_error *error)
+{
+    return dlock_error_set(error, DLOCK_UNKNOWN,
+                           "%s:%u: it does not say what %s means", lock, line,
+                           reply);
+}
+
 /* One's own ------------------------------------------------------------------ */
 
 bool dlock_textbook_is_file(const char *name)

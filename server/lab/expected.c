@@ -126,6 +126,7 @@ static const struct {
     size_t by_n;
 } causes[] = {
     {"error-reply", {PROPERTY_X}, 1}, /* it cannot be taken and given back */
+    {"unnamed-reply", {PROPERTY_X}, 1},
     {"two-inside", {PROPERTY_X, PROPERTY_X2}, 2},
     {"oversold", {PROPERTY_X2, PROPERTY_S}, 2},
     {"ledger", {PROPERTY_X2, PROPERTY_S}, 2},

@@ -3,8 +3,10 @@
 // laboratory is gone.
 
 import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 
-import { DESKTOP, PHONE, SHOP, expectAccessible, gone, runTests, says, start, test } from './page.mjs';
+import { DESKTOP, LOW, PHONE, SHOP, expectAccessible, gone, inView, runTests, says, start, test } from './page.mjs';
 
 const OVERSELL = ['a', 'a', 'L', 'b', 'b', 'a', 'a', 'b', 'b'];
 
@@ -112,6 +114,26 @@ test('any lock, three buyers, a link that is shared', async (page, context) => {
   await says(verdict(page), /two were inside at once/);
 });
 
+test('what came of a move is seen on a low screen, wherever it was clicked', async (page) => {
+  for (const address of ['#lock=setnx', '#stop=03', '#own']) {
+    await open(page, address);
+    if (address === '#own') {
+      await page.locator('#own-from').selectOption('setnx');
+      await page.getByRole('button', { name: 'Play it' }).click();
+      await page.locator('#facts').waitFor();
+    }
+    await move(page, 'a').click();
+    await at(page, ['a']);
+    await move(page, 'a!').click();
+    await says(verdict(page), /it never expires/);
+    assert.ok(await inView(verdict(page)), `${address}: beside its moves`);
+    await page.evaluate('scrollTo(0, document.documentElement.scrollHeight)');
+    assert.ok(await inView(verdict(page)), 'and at the end of the page');
+    await page.evaluate('scrollTo(0, 0)');
+    assert.ok(await inView(verdict(page)), 'and at its beginning');
+  }
+}, { viewport: LOW });
+
 test('in Chinese, remembered', async (page) => {
   await open(page, '#story=08');
   await page.getByRole('button', { name: '中文' }).click();
@@ -121,7 +143,38 @@ test('in Chinese, remembered', async (page) => {
   await page.reload();
   await says(page.getByRole('heading', { level: 1 }), /^由你来调度$/);
   await at(page, ['a']);
-  assert.equal(await page.evaluate('document.documentElement.lang'), 'zh');
+  assert.equal(await page.evaluate('document.documentElement.lang'), 'zh-CN');
+});
+
+test('the switch of language is one for the shop and the laboratory', async (page) => {
+  const folder = mkdtempSync(`${tmpdir()}/stockade-switch-`);
+  const service = start(['serve', '--listen', '127.0.0.1:0', '--db', `sqlite:${folder}/shop.db`], /page=(http:\/\/[^\s/]+)/);
+  const looks = (name) => page.locator(name).evaluate((button) => {
+    const { x, y, width, height } = button.getBoundingClientRect();
+    const { color, backgroundColor, borderColor, borderRadius, fontSize, fontWeight, lineHeight } = getComputedStyle(button);
+    return { x, y, width, height, color, backgroundColor, borderColor, borderRadius, fontSize, fontWeight, lineHeight };
+  });
+  try {
+    const url = await service.url;
+    for (const viewport of [DESKTOP, PHONE]) {
+      await page.setViewportSize(viewport);
+      await page.goto(url);
+      await page.locator('#zh').click();
+      await says(page.locator('h1'), /^限时抢购$/);
+      await page.mouse.move(0, 0);
+      const shop = { en: await looks('#en'), zh: await looks('#zh') };
+      await page.goto('/lab');
+      await says(page.locator('#place'), /^第 1 站/);
+      assert.deepEqual({ en: await looks('#en'), zh: await looks('#zh') }, shop, `${viewport.width} px: it looks and stands the same`);
+      await page.locator('#en').click();
+      await says(page.locator('#place'), /^Stop 1/);
+      await page.goto(url);
+      await says(page.locator('h1'), /^Flash sale$/);
+    }
+  } finally {
+    await service.end();
+    rmSync(folder, { recursive: true });
+  }
 });
 
 test('by keys alone', async (page) => {

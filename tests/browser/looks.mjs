@@ -3,12 +3,7 @@
 
 import assert from 'node:assert/strict';
 
-import { DESKTOP, PHONE, api, card, expectAccessible, putProduct, runTests, says, test } from './page.mjs';
-
-const inView = (locator) => locator.evaluate((element) => {
-  const { top, bottom, left, right } = element.getBoundingClientRect();
-  return top >= 0 && left >= 0 && bottom <= innerHeight && right <= innerWidth;
-});
+import { DESKTOP, PHONE, api, card, expectAccessible, inView, putProduct, runTests, says, test } from './page.mjs';
 
 const administrator = (page) => page.locator('summary');
 

@@ -4,7 +4,7 @@
 
 import assert from 'node:assert/strict';
 
-import { DESKTOP, PHONE, expectAccessible, runTests, says, test } from './page.mjs';
+import { DESKTOP, LOW, PHONE, expectAccessible, inView, runTests, says, test } from './page.mjs';
 
 const BLIND = 'take\n    SET $name $owner NX PX $lease -> OK taken, else busy\nrelease\n    DEL $name -> 1 done, else lost\n';
 
@@ -102,6 +102,20 @@ test('what is wrong with a text is told at its line', async (page) => {
   await says(page.getByRole('alert'), /^$/);
 }, { allow: /422/ });
 
+test('what a search has found is seen on a low screen, and so is the board that is played', async (page) => {
+  await open(page);
+  await text(page).fill(BLIND);
+  await button(page, 'Search all schedules').click();
+  await says(found(page), /schedules/);
+  assert.ok(await inView(found(page)), 'while it goes on');
+  await over(page);
+  assert.ok(await inView(found(page)), 'and at its end');
+  await page.evaluate('scrollTo(0, 0)');
+  await button(page, 'Play it').click();
+  await page.waitForFunction('scrollY > 0');
+  assert.ok(await inView(page.locator('[data-move="a"]')), 'the first move');
+}, { viewport: LOW });
+
 test('any lock is searched, until the learner has seen enough', async (page) => {
   await page.goto('/lab#lock=fair&buyers=3');
   await page.locator('.actor').first().waitFor();
@@ -133,6 +147,19 @@ test('in Chinese', async (page) => {
   await button(page, '中文').click();
   await says(page.locator('#own-title'), /^锁就是一段文字/);
   await button(page, '搜索全部调度').waitFor();
+  assert.match(await text(page).inputValue(), /^# 持有者写下.*\n#\n# 先看，再删.*\n\nclaim +同上/, 'its comments, too');
+  assert.equal(await page.locator('#own-from').inputValue(), 'token', 'as which it is known');
+  await page.locator('#own-from').selectOption('setnx');
+  assert.match(await text(page).inputValue(), /^# 不存在才设置/);
+  await button(page, '执行').click();
+  await says(page.getByRole('alert'), /^$/);
+  await button(page, 'English').click();
+  await says(page.locator('#own-title'), /^A lock is a text/);
+  assert.match(await text(page).inputValue(), /^# SET if Not eXists/);
+  await text(page).fill(`# mine\n${BLIND}`);
+  await button(page, '中文').click();
+  await says(page.locator('#own-title'), /^锁就是一段文字/);
+  assert.equal(await text(page).inputValue(), `# mine\n${BLIND}`, 'a text of one\'s own stays');
 });
 
 for (const viewport of [PHONE, DESKTOP]) {

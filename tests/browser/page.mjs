@@ -20,6 +20,7 @@ export const WAIT_MS = 15000 * (process.env.STOCKADE_SLOW || 1); // for one thin
 const AT_A_TIME = 4;
 export const PHONE = { width: 360, height: 740 };
 export const DESKTOP = { width: 1280, height: 900 };
+export const LOW = { width: 1280, height: 720 };
 
 // root may not use chromium's sandbox; the pages are our own.
 export const launch = () => chromium.launch({
@@ -143,5 +144,13 @@ export async function says(element, pattern, timeout = WAIT_MS) {
     throw new Error(`${pattern} is not said, but: ${await element.allTextContents()}`, { cause: error });
   });
 }
+
+// All of it, and nothing lies over it.
+export const inView = (locator) => locator.evaluate((element) => {
+  const { top, bottom, left, right } = element.getBoundingClientRect();
+  const isBare = (x, y) => element.contains(document.elementFromPoint(x, y));
+  return top >= 0 && left >= 0 && bottom <= innerHeight && right <= innerWidth
+    && isBare((left + right) / 2, top + 1) && isBare((left + right) / 2, bottom - 1);
+});
 
 export const gone = (element) => element.waitFor({ state: 'hidden' });

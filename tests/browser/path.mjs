@@ -4,7 +4,7 @@
 
 import assert from 'node:assert/strict';
 
-import { DESKTOP, PHONE, SHOP, WAIT_MS, expectAccessible, gone, runTests, says, test } from './page.mjs';
+import { DESKTOP, LOW, PHONE, SHOP, WAIT_MS, expectAccessible, gone, inView, runTests, says, test } from './page.mjs';
 
 const move = (page, name) => page.locator(`button[data-move="${name}"]`);
 const choice = (page, name) => page.locator(`button[data-choice="${name}"]`);
@@ -66,6 +66,19 @@ test('the first five stops are solved by clicks, and stay so', async (page) => {
   await says(page.locator('#still'), /Redisson/);
   assert.ok(await choice(page, 'a').isEnabled(), 'what was broken once can be mended anew');
 });
+
+for (const viewport of [LOW, PHONE]) {
+  test(`what the judge says is seen on a low screen, ${viewport.width} px`, async (page) => {
+    await open(page, '#stop=03');
+    await click(page, 'a a!');
+    await page.getByRole('button', { name: 'Now mend it' }).click();
+    assert.ok(await inView(page.locator('#mend-title')), 'the choices, not below the verdict');
+    for (const [name, expected] of [['a', BREAKS], ['c', HOLDS]]) {
+      await mend(page, name, expected);
+      assert.ok(await inView(answer(page, name)), name);
+    }
+  }, { viewport });
+}
 
 test('a demonstration opens the choices, and does not count', async (page) => {
   await open(page, '#stop=03');

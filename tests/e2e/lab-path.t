@@ -121,7 +121,7 @@ subtest 'what the stop offers is judged and played by itself' => sub {
     my $told = JSON::PP::decode_json(encode_utf8($out));
     is_deeply [@{$told}{qw(choice answer)}], ['b', 'holds'];
     like $told->{says}, qr/^none in \d+ schedules: all within these bounds$/;
-    like $told->{bounds}, qr/^2 buyers.*\nat most 64 moves, 3 preemptions/, 'the bounds are told';
+    like $told->{bounds}, qr/^2 buyers.*\nat most 64 moves, 3 times one who could go on has to wait \(preemptions\)/, 'the bounds are told';
     ($exit, $out) = path('', '--judge', '--json', '--choice', 'a', '1');
     is_deeply [@{ JSON::PP::decode_json(encode_utf8($out)) }{qw(answer fault schedule)}], ['breaks', 'oversold', 'a b a a b b'];
     like + (path('', '--judge', '--choice', 'c', '10'))[1], qr/\Ait breaks in another way: the lock was left behind.*\n  \S+ replay setnx 'a a!'\n\z/,

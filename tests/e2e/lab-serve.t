@@ -150,7 +150,16 @@ subtest 'a lock of one\'s own' => sub {
     like $told->{error}, qr/^mine\.lock:5: Redis does not compile this script: /, 'and its line is told';
     is + (ask('POST', '/api/lab/searches', '{}'))[0], 422;
     my ($all) = (ask('GET', '/api/lab'))[1];
-    like + (grep { $_->{name} eq 'token' } @{ $all->{locks} })[0]{text}, qr/^release\n\s+GET \$name\s+-> \$owner next/m, 'the text of a lock can be had';
+    like + (grep { $_->{name} eq 'token' } @{ $all->{locks} })[0]{text}{en}, qr/^release\n\s+GET \$name\s+-> \$owner next/m, 'the text of a lock can be had';
+    for my $lock (grep { $_->{text} } @{ $all->{locks} }) {
+        my ($english, $chinese) = @{ $lock->{text} }{qw(en zh)};
+        is_deeply [grep { !/\p{Han}/ } $chinese =~ /^(?:# |claim ).*/mg], [], "$lock->{name}: all comments are in Chinese, too";
+        s/^(?:#|claim ).*\n//mg for $english, $chinese;
+        is $chinese, $english, 'and nothing else differs';
+    }
+    ($status, $game) = begin(text => (grep { $_->{name} eq 'reentrant' } @{ $all->{locks} })[0]{text}{zh});
+    is $status, 200, 'such a text plays';
+    ask('DELETE', "/api/lab/games/$game->{id}");
     ok Stockade::eventually(20, sub { !processes() }), 'no process is left';
 };
 

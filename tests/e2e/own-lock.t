@@ -54,12 +54,31 @@ for my $case ([$mistyped, 'WRONGTYPE'], [$breaks, 'ERR']) {
     is $status, 1, "$answer: no lock is right of which a command fails";
     $found = JSON::PP::decode_json($out);
     is $found->{faults}{'error-reply'}, 'a a a', 'the release of the first';
-    unlike $found->{verdict}, qr/none/, 'and the verdict is not none';
+    unlike $found->{verdict}, qr/nothing broke/, 'and the verdict is not that nothing broke';
     ($status, $out) = run('replay', '--deduct', 'guarded', $file, 'a a a' . ($file eq $mistyped ? ' a+' : ''));
     like $out, qr/\Q$answer\E.*^verdict: error-reply: Redis answered a command of the lock with an error \(move 3\)$/ms, 'replay says the same';
     like $out, qr/released it: Redis answered with\s+an error/, 'the release was answered';
     unlike $out, qr/reply was lost/, 'and no reply was lost';
 }
+
+# Its sender has given up, and never hears of it.
+my $late = write_lock(late => $take . $in_one =~ s/return 0/return redis.call('incr', KEYS[1], 'x')/r);
+($status, $out) = run('replay', '--deduct', 'guarded', $late, 'a a a^ L ^');
+like $out, qr/late eval-release: ERR .*^verdict: error-reply: .* \(move 5\)$/ms, 'an error counts when the command arrives late, too';
+
+# ---- a reply that the text does not name -------------------------------------
+
+my $unnamed = write_lock(unnamed => $take . $looks =~ s/1 done, else lost/2 done/r);
+($status, $out) = run('explore', '--json', '--deduct', 'guarded', $unnamed);
+is $status, 1, 'a lock that does not understand its replies is not right';
+is +JSON::PP::decode_json($out)->{faults}{'unnamed-reply'}, 'a a a a', 'found where the reply came';
+($status, $out) = run('replay', '--deduct', 'guarded', $unnamed, 'a a a a');
+like $out, qr/released it: line 5 of the text\s+does not name the reply 1$/m, 'told with the line and the reply';
+unlike $out, qr/reply was lost/, 'which was not lost';
+like $out, qr/^verdict: unnamed-reply: .* \(move 4\)$/m, 'and the verdict says so';
+my $asleep = write_lock(asleep => "renewed watchdog\n\n${take}renew\n    PEXPIRE \$name \$lease -> 2 done\n$looks");
+($status, $out) = run('replay', '--deduct', 'guarded', $asleep, 'a aw');
+like $out, qr/^verdict: unnamed-reply: .* \(move 2\)$/m, 'also to the watchdog';
 
 # ---- measured, and selling --------------------------------------------------
 
@@ -89,6 +108,9 @@ for my $case (
     is $status, 2, "$file: exit 2";
     like $err, $text, 'and why';
 }
+($status, undef, $err) = run(qw(lab locks --lock), "$dir/lua.lock");
+is $status, 2, 'lab locks: exit 2';
+like $err, qr/lua\.lock:5: Redis does not compile this script: \S/, 'instead of a measurement of nothing';
 for my $command ([qw(explore -i --json)], [qw(replay -i --json)]) {
     ($status, $out) = run(@$command, "$dir/lua.lock");
     is $status, 2, "$command->[0]: exit 2";

@@ -13,6 +13,7 @@
 #include "lock/dlock_textbook.h"
 #include "server/base/redis_proc.h"
 #include "server/lab/conform/testbed.h"
+#include "server/lab/servers/peek.h"
 
 /* Being ended ---------------------------------------------------------------- */
 
@@ -288,21 +289,33 @@ static bool crew_work(struct crew *crew,
     return true;
 }
 
-/* Without one nothing can be measured: said once, and not by each lock. */
+/* Without one nothing can be measured, nor with a script that it does not compile: said
+ * once, and not by each check. A server that was given is not for such a trial. */
 static bool has_redis(const struct suite *suite, char *error, size_t error_size)
 {
-    bool is_needed = false;
+    bool is_needed = false, is_good;
     struct redis_proc *redis;
+    struct peek *peek;
 
-    for (size_t i = 0; i < suite->locks_n; i++)
-        is_needed |= is_runnable(&suite->locks[i]) &&
-                     (suite->locks[i].expected->kept == KEPT_IN_REDIS ||
-                      suite->locks[i].expected->kept == KEPT_IN_BOTH);
-    if (!is_needed || suite->servers.redis_url)
+    for (size_t i = 0; i < suite->locks_n; i++) {
+        const struct suite_lock *lock = &suite->locks[i];
+
+        is_needed |= lock->own.lock != NULL ||
+                     (is_runnable(lock) && !suite->servers.redis_url &&
+                      (lock->expected->kept == KEPT_IN_REDIS ||
+                       lock->expected->kept == KEPT_IN_BOTH));
+    }
+    if (!is_needed)
         return true;
     redis = redis_proc_start(suite->folder.path, error, error_size);
+    peek = redis ? peek_open(redis_proc_url(redis), error, error_size) : NULL;
+    is_good = peek != NULL;
+    for (size_t i = 0; is_good && i < suite->locks_n; i++)
+        is_good =
+            peek_compiles(peek, suite->locks[i].info->name, error, error_size);
+    peek_close(peek);
     redis_proc_stop(redis);
-    return redis != NULL;
+    return is_good;
 }
 
 bool suite_run(struct suite *suite,

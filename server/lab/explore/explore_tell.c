@@ -51,9 +51,11 @@ void explore_tell_bounds(FILE *out, const struct explore *explore)
              scene->buyers, scene->buyers == 1 ? "" : "s", scene->stock,
              scene->wait_ms, scene->lease_ms);
     draw_say(out, explore->look,
-             "at most %u moves, %u preemptions, %u waits, and %u of:\n",
-             bounds->moves, bounds->preemptions, bounds->waits,
-             bounds->troubles);
+             "at most %u moves, %u times one who could go on has to wait "
+             "(preemptions),\n",
+             bounds->moves, bounds->preemptions);
+    draw_say(out, explore->look, "%u waits that end by time, and %u of:\n",
+             bounds->waits, bounds->troubles);
     for (size_t i = 0; i < sizeof(troubles) / sizeof(troubles[0]); i++) {
         if (troubles[i].n == 0)
             continue;

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { STARS_MAX = 6, PART_BYTES = 1024, PHRASES_MAX = 480 };
+enum { STARS_MAX = 6, PART_BYTES = 1024, PHRASES_MAX = 520 };
 
 static char table[] = /* which is taken apart */
 #include "server/lab/picture/chinese.txt.inc"
@@ -109,4 +109,44 @@ void chinese(char text[], size_t size)
     while (lines_n-- > 0)
         fputc('\n', out);
     (void)fclose(out);
+}
+
+/* A paragraph of a comment, in as many lines as its phrase has parts. */
+static void write_comment(FILE *out, char paragraph[], size_t size)
+{
+    char *rest = paragraph, *line;
+
+    if (!*paragraph)
+        return;
+    chinese(paragraph, size);
+    while ((line = strsep(&rest, "|")) != NULL)
+        fprintf(out, "# %s\n", line);
+    *paragraph = '\0';
+}
+
+char *chinese_lock(const char *text)
+{
+    char comment[PART_BYTES] = "", claim[PART_BYTES], *all = NULL;
+    size_t size, used, n;
+    FILE *out = open_memstream(&all, &size);
+
+    for (; out && *text; text += n + (text[n] == '\n')) {
+        n = strcspn(text, "\n");
+        used = strlen(comment);
+        if (strncmp(text, "# ", 2) == 0) {
+            (void)snprintf(comment + used, sizeof(comment) - used, "%s%.*s",
+                           used > 0 ? " " : "", (int)n - 2, text + 2);
+            continue;
+        }
+        write_comment(out, comment, sizeof(comment));
+        if (sscanf(text, "claim %1000[^\n]", claim) == 1) {
+            chinese(claim, sizeof(claim));
+            fprintf(out, "claim    %s\n", claim);
+        } else {
+            fprintf(out, "%.*s\n", (int)n, text);
+        }
+    }
+    if (out)
+        (void)fclose(out);
+    return all;
 }

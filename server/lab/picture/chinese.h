@@ -13,4 +13,8 @@
 /* Puts the English TEXT into Chinese. What has no phrase, like a command, stays. */
 void chinese(char text[], size_t size);
 
+/* TEXT, of a lock of lock/textbook/, with its claim and its comments in Chinese; it plays
+ * the same. To be freed. NULL: no memory. */
+char *chinese_lock(const char *text);
+
 #endif

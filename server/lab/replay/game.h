@@ -58,7 +58,9 @@ bool game_back(struct game *game, size_t n);
 bool game_hint(struct game *game, const struct game_goal *goal, uint64_t ms,
                search_progress *progress, void *ctx, struct game_hint *hint);
 
-#define GAME_HINT_BOUNDS "one lease that ends, one crash and 3 preemptions"
+#define GAME_HINT_BOUNDS                                                       \
+    "one lease that ends, one crash, and 3 times one who could go on has to "  \
+    "wait (preemptions)"
 extern const struct search_bounds game_hint_bounds; /* the same */
 
 /* A phrase for MOVE, in plain words: for a plain step its actor's next one, for the other

@@ -74,6 +74,17 @@ static json_t *both(const char *english)
     return json_pack("{s:s, s:s}", "en", english, "zh", text);
 }
 
+/* The text of the lock NAME, in both languages; null: it is none. */
+static json_t *texts_of(const char *name)
+{
+    const char *text = dlock_textbook_text(name);
+    char *zh = text ? chinese_lock(text) : NULL;
+    json_t *texts = zh ? json_pack("{s:s, s:s}", "en", text, "zh", zh) : NULL;
+
+    free(zh);
+    return texts;
+}
+
 static json_t *locks(void)
 {
     json_t *list = json_array();
@@ -85,9 +96,9 @@ static json_t *locks(void)
 
         if (stage_can_play(&scene, error, sizeof(error)))
             (void)json_array_append_new(
-                list, json_pack("{s:s, s:o, s:s?, s:b, s:b}", "name",
+                list, json_pack("{s:s, s:o, s:o?, s:b, s:b}", "name",
                                 info->name, "claim", both(info->claim), "text",
-                                dlock_textbook_text(info->name), "in_one_redis",
+                                texts_of(info->name), "in_one_redis",
                                 world_nodes_for(info->name) == 1, "renewed",
                                 info->capabilities & DLOCK_CAP_RENEW ? 1 : 0));
     }

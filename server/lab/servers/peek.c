@@ -10,6 +10,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "lock/dlock_textbook.h"
+
 enum {
     ANSWER_S_MAX = 30, /* a redis-server that takes longer is broken */
     PORT_TRIES = 5,    /* somebody else may be faster with a free port */
@@ -95,15 +97,44 @@ static void tell(const redisReply *reply, char text[], size_t size)
         (void)snprintf(text, size, "%s", reply->str);
 }
 
-bool peek_send(struct peek *peek, size_t n, const char *words[], char text[],
-               size_t size)
+enum peek_answer peek_send(struct peek *peek, size_t n, const char *words[],
+                           char text[], size_t size)
 {
     redisReply *reply = redisCommandArgv(peek->redis, (int)n, words, NULL);
+    enum peek_answer answer = PEEK_REPLY;
 
     if (!reply)
-        return false;
+        return PEEK_NONE;
+    if (reply->type == REDIS_REPLY_ERROR)
+        answer = PEEK_ERROR;
     tell(reply, text, size);
     freeReplyObject(reply);
+    return answer;
+}
+
+/* A script with an error in it would fail in some schedules only. The line in Redis'
+ * text counts from the one behind EVAL's. */
+bool peek_compiles(struct peek *peek, const char *lock, char *error,
+                   size_t error_size)
+{
+    const char *text;
+    unsigned line;
+
+    for (size_t i = 0; (text = dlock_textbook_script(lock, i, &line)) != NULL;
+         i++) {
+        const char *words[] = {"SCRIPT", "LOAD", text}, *why, *at;
+        char reply[200] = "no answer";
+
+        if (peek_send(peek, 3, words, reply, sizeof(reply)) == PEEK_REPLY)
+            continue;
+        at = strstr(reply, "user_script:");
+        why = at != NULL ? strstr(at, ": ") : NULL;
+        (void)snprintf(
+            error, error_size, "%s:%lu: Redis does not compile this script: %s",
+            lock, why ? line + strtoul(strchr(at, ':') + 1, NULL, 10) : line,
+            why ? why + 2 : reply);
+        return false;
+    }
     return true;
 }
 

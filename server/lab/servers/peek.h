@@ -19,9 +19,15 @@ struct peek *peek_open(const char *url, char *error, size_t error_size);
 void peek_close(struct peek *peek);
 
 /* Sends the N words, and their answer's text goes to REPLY, cut: "(nil)" for none,
- * "(3 values)" for an array. False: no answer. */
-bool peek_send(struct peek *peek, size_t n, const char *words[], char reply[],
-               size_t size);
+ * "(3 values)" for an array. */
+enum peek_answer { PEEK_NONE, PEEK_REPLY, PEEK_ERROR };
+enum peek_answer peek_send(struct peek *peek, size_t n, const char *words[],
+                           char reply[], size_t size);
+
+/* False: a script of the text of LOCK does not compile, and ERROR says which and why, with
+ * the file's line. A lock that is no text has none. */
+bool peek_compiles(struct peek *peek, const char *lock, char *error,
+                   size_t error_size);
 
 /* Sends WORDS, at most eight, which end with NULL. False: another answer than WANTED,
  * or none. */

@@ -115,7 +115,8 @@ static void run(struct program_actor *actor)
     eventfd_t stops;
 
     lane->answered = lane->unsure = lane->is_wrong = false;
-    lane->heard_error = lane->had_error = false;
+    lane->heard[0] = '\0';
+    lane->faults = 0;
     lane->orders_n = lane->placed_n = lane->tokens_n = lane->wishes_n = 0;
     lane->wants[0] = lane->lost[0] = lane->gave[0] = '\0';
     lane->floor = 0;

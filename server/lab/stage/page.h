@@ -132,10 +132,11 @@ struct page_lane {
     enum page_phase phase;
     unsigned thread; /* that runs its program */
     struct page_hold holds[PAGE_HOLDS_MAX];
-    bool is_wrong;    /* its program has broken a promise, and said which */
-    bool heard_error; /* its lock's last command was answered by an error, */
-    bool had_error;   /* or any of them */
-    bool unsure;      /* of a lock: it does not know what came of its command */
+    bool is_wrong;   /* its program has broken a promise, and said which */
+    char heard[80];  /* the answer to its lock's last command, in words, if that
+                        was no reply of a lock's; "" = it was one, or none */
+    unsigned faults; /* of its lock's commands: bits of enum stage_fault */
+    bool unsure;     /* of a lock: it does not know what came of its command */
     char wants[STAGE_NAME_BYTES]; /* the lock that it is about to take; "" */
     unsigned wishes_n;            /* acquires under way */
     unsigned wants_thread;        /* that waits; PAGE_ASYNC: one of the lock

@@ -152,36 +152,6 @@ static bool learn_first(struct stage *stage, char *error, size_t error_size)
     return true;
 }
 
-/* A script with an error in it would fail in some schedules only. The line in Redis'
- * text counts from the one behind EVAL's. */
-static bool has_sound_scripts(const struct stage *stage, char *error,
-                              size_t size)
-{
-    const char *script;
-    unsigned line;
-
-    for (size_t i = 0;
-         (script = dlock_textbook_script(stage->scene.lock, i, &line)) != NULL;
-         i++) {
-        const char *words[] = {"SCRIPT", "LOAD", script}, *why, *at;
-        char reply[200] = "ERR no answer";
-
-        (void)peek_send(stage->world.nodes[0].peek, 3, words, reply,
-                        sizeof(reply));
-        if (strncmp(reply, "ERR", 3) != 0)
-            continue;
-        at = strstr(reply, "user_script:");
-        why = at != NULL ? strstr(at, ": ") : NULL;
-        (void)snprintf(
-            error, size, "%s:%lu: Redis does not compile this script: %s",
-            stage->scene.lock,
-            why ? line + strtoul(strchr(at, ':') + 1, NULL, 10) : line,
-            why ? why + 2 : reply);
-        return false;
-    }
-    return true;
-}
-
 struct stage *stage_open(const struct stage_scene *scene, char *error,
                          size_t error_size)
 {
@@ -199,7 +169,8 @@ struct stage *stage_open(const struct stage_scene *scene, char *error,
     (void)signal(SIGCHLD, SIG_IGN);
     (void)signal(SIGPIPE, SIG_IGN); /* a server that dies; its actors, too */
     if (world_open(&stage->world, scene, error, error_size) &&
-        has_sound_scripts(stage, error, error_size)) {
+        peek_compiles(stage->world.nodes[0].peek, scene->lock, error,
+                      error_size)) {
         stage->board = stage->world.board;
         for (unsigned i = 0; i < scene->buyers; i++)
             stage->parts[i].is_dead = true;

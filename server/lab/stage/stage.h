@@ -158,6 +158,8 @@ struct stage_step {
 #define STAGE_FAULT_MAP(X)                                                     \
     X(STAGE_ERROR, "error-reply",                                              \
       "Redis answered a command of the lock with an error")                    \
+    X(STAGE_UNNAMED, "unnamed-reply",                                          \
+      "Redis gave a reply that the lock's text does not name")                 \
     X(STAGE_OVERSOLD, "oversold", "more units were sold than there were")      \
     X(STAGE_LEDGER, "ledger", "the ledger does not add up")                    \
     X(STAGE_UNSETTLED, "unsettled",                                            \

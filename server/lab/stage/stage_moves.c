@@ -248,6 +248,7 @@ static bool deliver(struct stage *stage)
     struct stage_late late = stage->late[0];
     const char *words[PAGE_WORDS_MAX + 1];
     const char *word = late.step.words;
+    enum peek_answer answer;
     char reply[96], name[32];
 
     stage->delivered = late;
@@ -258,9 +259,12 @@ static bool deliver(struct stage *stage)
         words[i] = word;
         word += strlen(word) + 1;
     }
-    if (!peek_send(stage->world.nodes[late.step.node].peek, late.step.words_n,
-                   words, reply, sizeof(reply)))
+    answer = peek_send(stage->world.nodes[late.step.node].peek,
+                       late.step.words_n, words, reply, sizeof(reply));
+    if (answer == PEEK_NONE)
         return false;
+    if (answer == PEEK_ERROR) /* its sender does not hear of it */
+        stage_broke(stage, STAGE_ERROR);
     (void)snprintf(name, sizeof(name), "late %.18s", late.step.step);
     stage_tell(stage, (int)late.actor, name, reply);
     return true;

@@ -33,6 +33,7 @@ const char *stage_fault_goal(enum stage_fault fault)
 {
     static const char *const goals[STAGE_FAULT_N] = {
         [STAGE_ERROR] = "have Redis answer the lock with an error",
+        [STAGE_UNNAMED] = "have Redis give a reply that the text does not name",
         [STAGE_OVERSOLD] = "sell more units than there are",
         [STAGE_LEDGER] = "get the ledger not to add up",
         [STAGE_FOREIGN] = "release somebody else's lock",
@@ -373,13 +374,25 @@ static bool is_left_for_ever(struct stage *stage)
     return false;
 }
 
-/* Whatever else the lock does: a command of it that does nothing is no step of a lock. */
-static bool has_had_error(struct stage *stage)
+/* Whatever else the lock does: a command of it that does nothing is no step of a lock, and
+ * a reply that it does not understand is no answer. */
+static bool has_had(const struct stage *stage, enum stage_fault fault)
 {
     for (unsigned i = 0; i < stage->scene.buyers; i++)
-        if (stage->parts[i].has_begun && stage_lane(stage, i)->had_error)
+        if (stage->parts[i].has_begun &&
+            stage_lane(stage, i)->faults & (1u << fault))
             return true;
     return false;
+}
+
+static bool has_had_error(struct stage *stage)
+{
+    return has_had(stage, STAGE_ERROR);
+}
+
+static bool has_had_unnamed(struct stage *stage)
+{
+    return has_had(stage, STAGE_UNNAMED);
 }
 
 /* The checks of the programs themselves. */
@@ -416,6 +429,7 @@ static const struct rule {
     bool (*is_broken)(struct stage *stage);
 } rules[] = {
     {STAGE_ERROR, AT_ANY_TIME, has_had_error},
+    {STAGE_UNNAMED, AT_ANY_TIME, has_had_unnamed},
     {STAGE_FOREVER, AT_ANY_TIME, is_left_for_ever},
     {STAGE_TWICE, WITH_THE_LEDGER, has_too_many},
     {STAGE_LOST, AT_THE_END, has_lost_one},

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lock/dlock_textbook.h"
 #include "server/lab/stage/real.h"
 #include "server/lab/stage/turns.h"
 #include "server/lab/servers/peek.h"
@@ -87,6 +88,13 @@ static void know_script(const struct page_thread *step)
         (void)peek_send(peeks[step->node], 3, words, text, sizeof(text));
 }
 
+static void hear(const char *text)
+{
+    struct page_lane *lane = turns_own_lane();
+
+    (void)snprintf(lane->heard, sizeof(lane->heard), "%s", text);
+}
+
 /* A watchdog's or a subscriber's command is a step as well, of its own thread. */
 enum dlock_verdict watch_lock(void *ctx, const struct dlock_step *step)
 {
@@ -108,8 +116,9 @@ enum dlock_verdict watch_lock(void *ctx, const struct dlock_step *step)
     if (step->phase == DLOCK_AFTER) {
         bool is_lost = turns_stepped(step->node, step->reply) == PAGE_LOSE;
 
-        turns_own_lane()->heard_error = step->is_error && !is_lost;
-        turns_own_lane()->had_error |= step->is_error;
+        hear(step->is_error && !is_lost ? "Redis answered with an error" : "");
+        if (step->is_error)
+            turns_own_lane()->faults |= 1u << STAGE_ERROR;
         return is_lost ? DLOCK_FAIL : DLOCK_GO;
     }
     (void)snprintf(shown.step, sizeof(shown.step), "%s", step->name);
@@ -133,7 +142,7 @@ enum dlock_verdict watch_lock(void *ctx, const struct dlock_step *step)
     if (turns_ending())
         return DLOCK_FAIL;
     (void)turns_stepped(step->node, "(held up)");
-    turns_own_lane()->heard_error = false;
+    hear("");
     return DLOCK_HOLD_BACK;
 }
 
@@ -273,6 +282,7 @@ WRAPPED(dlock_release);
 WRAPPED(dlock_acquire_async);
 WRAPPED(dlock_release_async);
 WRAPPED(dlock_extend);
+WRAPPED(dlock_textbook_unnamed);
 WRAPPED(store_naive_select);
 WRAPPED(store_naive_update);
 WRAPPED(store_naive_insert);
@@ -280,13 +290,28 @@ WRAPPED(store_stamp);
 WRAPPED(store_place);
 WRAPPED(store_is_gone);
 
-/* An error was an answer: nothing was lost, nor out of reach. */
+/* An error was an answer, and so was a reply that the lock's text does not name: nothing
+ * was lost, nor out of reach. */
 static const char *status_text(enum dlock_status status)
 {
-    return turns_own_lane()->heard_error &&
+    return turns_own_lane()->heard[0] &&
                    (status == DLOCK_UNKNOWN || status == DLOCK_UNREACHABLE)
-               ? "Redis answered with an error"
+               ? turns_own_lane()->heard
                : dlock_status_text(status);
+}
+
+enum dlock_status __wrap_dlock_textbook_unnamed(const char *lock, unsigned line,
+                                                const char *reply,
+                                                struct dlock_error *error)
+{
+    char text[sizeof(turns_own_lane()->heard)];
+
+    (void)snprintf(text, sizeof(text),
+                   "line %u of the text does not name the reply %.24s", line,
+                   reply);
+    hear(text);
+    turns_own_lane()->faults |= 1u << STAGE_UNNAMED;
+    return __real_dlock_textbook_unnamed(lock, line, reply, error);
 }
 
 /* An acquire is over. */
