@@ -336,7 +336,8 @@ static bool has_refused(struct stage *stage)
 }
 
 /* An order has failed in a schedule in which all that was asked was done, and at once: a
- * lock server that was not asked for seconds may be taken for one that is gone. */
+ * lock server that was not asked for seconds may be taken for one that is gone, and who
+ * has waited for that long may give up. */
 static bool has_failed(struct stage *stage)
 {
     unsigned failures = 1u << ORDER_STORE_UNAVAILABLE | 1u << ORDER_OVERLOADED |
@@ -345,6 +346,8 @@ static bool has_failed(struct stage *stage)
 
     if (!stage_has_time_passed(stage))
         failures |= 1u << ORDER_LOCK_UNREACHABLE;
+    if (!stage_has_time_passed(stage) && stage->scene.wait_ms > 0)
+        failures |= 1u << ORDER_LOCK_TIMEOUT;
 
     if (stage->unfaithful || stage->lapses > 0)
         return false;

@@ -338,9 +338,9 @@ static void note_released(const char *name, enum dlock_status status)
     struct page_lane *lane = turns_own_lane();
 
     note_lost(name, status);
-    if (status != DLOCK_OK)
+    if (status != DLOCK_OK && status != DLOCK_LOST)
         lane->unsure = true;
-    else
+    if (status == DLOCK_OK)
         (void)snprintf(lane->gave, sizeof(lane->gave), "%.*s",
                        STAGE_NAME_BYTES - 1, name);
     if (!watch_no_lock)
