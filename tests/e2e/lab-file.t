@@ -98,6 +98,11 @@ for my $case (@wrong) {
     like $err, qr{^stockade: \Q$dir\E/53-wrong\.txt:\d+: }, 'and its file';
     is $out, '', 'and nothing else';
 }
+my $endless = Stockade::slurp("$Stockade::ROOT/server/lab/experiments/20-spin.txt") =~ s/^orders.*\n//mgr;
+($status, $out, $err) = lab('run', '--file', file('54-endless.txt', $endless));
+is $status, 2, 'a crowd that never ends: exit 2';
+like $err, qr/^stockade: lab run 54, bug: without orders a crowd would not end$/m, 'and why';
+
 my @calls = (
     [['run', '--file', "$dir/not-there"],         qr/cannot read \S+not-there/],
     [['run', '--file', file('mine.txt', $OWN)],   qr/mine\.txt:\d+: a file is called NUMBER-NAME\.txt/],

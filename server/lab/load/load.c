@@ -187,6 +187,8 @@ bool load_crowd(struct load *load)
 {
     struct buyers *buyers = &load->buyers;
 
+    if (load->play->crowd.orders == 0)
+        return site_fail(&load->site, "without orders a crowd would not end");
     if (!buyers_crowd(buyers, &load->play->crowd, load->play->instances))
         return false;
     load_tell(load, -1, "%zu orders: %zu sold, %zu sold out, %zu not now",
