@@ -4,8 +4,8 @@
  *
  * Steps of the calling thread: "naive-select", "naive-update", "naive-insert", "stamp",
  * "place". Steps of the committer's thread: "begin" and "commit" of its transaction; in
- * it "place" of a lot, "cancel", "pay", "expire", "restock", "product-put", "even-out"; and "rollback",
- * which no verdict keeps from being done. The lab's timeline, failpoints
+ * it "place" of a lot, "cancel", "pay", "expire", "restock", "product-put", "even-out";
+ * and "rollback", which no verdict keeps from being done. The lab's timeline, failpoints
  * and explorer use it.
  */
 #ifndef STORE_STEP_H

@@ -1,7 +1,7 @@
 /*
  * Counters, gauges and histograms as arrays of relaxed atomics; the maps of metrics.h
- * say what they are called. There is no maintained Prometheus client for C; the text format is
- * small enough to be written here, and the arrays are all it needs.
+ * say what they are called. There is no maintained Prometheus client for C; the text
+ * format is small enough to be written here, and the arrays are all it needs.
  *
  * Bucket bounds double: a percentile read from them is right to a factor of two,
  * which is what a dashboard can use.

@@ -58,9 +58,9 @@ int lock_rig_teardown(void **state);
 int lock_rig_fresh(void **state);
 #define LOCK_TEST(test) cmocka_unit_test_setup(test, lock_rig_fresh)
 
-/* A client by these options, which is the caller's to close; one whose whole life is to take "k" once, with a
- * lease of ten seconds, and to give it back; one that has to get it; and one that
- * does not, which is told with TEXT in it. */
+/* A client by these options, which is the caller's to close; one whose whole life is to
+ * take "k" once, with a lease of ten seconds, and to give it back; one that has to get it;
+ * and one that does not, which is told with TEXT in it. */
 struct dlock *lock_rig_open(const struct dlock_options *options);
 enum dlock_status lock_rig_try(const struct dlock_options *options,
                                struct dlock_error *error);

@@ -18,8 +18,9 @@
 #include "server/lab/explore/search.h"
 
 /*
- * Plays random schedules within BOUNDS, without reduction, on STAGES stages until PROGRESS says false; the rest as of search_run(). Schedule number N of
- * a SEED is the same each time.
+ * Plays random schedules within BOUNDS, without reduction, on STAGES stages until
+ * PROGRESS says false; the rest as of search_run(). Schedule number N of a SEED is the
+ * same each time.
  */
 bool random_run(const struct stage_scene *scene,
                 const struct search_bounds *bounds, uint64_t seed,

@@ -1,7 +1,8 @@
 /*
  * The laboratory's page beside a service: `stockade lab serve` as a process of its own, on
- * a port of loopback, or for all if it IS_PUBLIC. The service has no route of it, and what the page plays touches
- * neither its locks nor its store. It ends with the service, however that ends.
+ * a port of loopback, or for all if it IS_PUBLIC. The service has no route of it, and
+ * what the page plays touches neither its locks nor its store. It ends with the service,
+ * however that ends.
  */
 #ifndef LIVE_BESIDE_H
 #define LIVE_BESIDE_H

@@ -1,8 +1,8 @@
 /*
  * stockade-lab: the program behind `stockade explore`, `replay`, and `lab list`,
- * `lab show`, `lab run`, `lab path` and `lab serve`. It is one of its own because it is linked so that
- * actors block, sleep and read the time where the stage wants them to (wraps.c):
- * what sells has none of that.
+ * `lab show`, `lab run`, `lab path` and `lab serve`. It is one of its own because it is
+ * linked so that actors block, sleep and read the time where the stage wants them to
+ * (wraps.c): what sells has none of that.
  */
 #include <stdio.h>
 #include <string.h>
