@@ -8,7 +8,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 
 import { DESKTOP, PHONE, expectAccessible, runTests, says, start, test } from './page.mjs';
 
-const BUSY = { allow: /429/ }; // the tests beside it run loads as well
+const BUSY = { allow: /429|404/ }; // the tests beside it run loads as well; one that is left is over
 const OVERSELL = ['a', 'a', 'L', 'b', 'b', 'a', 'a', 'b', 'b'];
 const RUN_MS = 300_000; // the machine may have other work, and others run loads before us
 
@@ -141,7 +141,7 @@ test('a laboratory that is gone in mid-run is told, and one that is there again 
   } finally {
     await second.end();
   }
-}, { allow: /net::ERR_|Failed to fetch/ });
+}, { allow: /net::ERR_|Failed to fetch|404/ }); // the second one knows no run of the first
 
 test('the fix of a story beside it, by the same moves', async (page) => {
   await page.goto('/lab#story=08&beside=fix');
