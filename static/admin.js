@@ -124,10 +124,10 @@ verdict.kind = ({ balanced }) => (balanced ? 'yes' : 'no');
 
 const form = document.getElementById('new-product');
 
-// NUMBER is of no product; one that the administrator has typed stays.
+// NUMBER is of no product; one that the administrator types, or has typed, stays.
 export function proposeNumber(number) {
   const { id } = form.elements;
-  if (id.value === id.defaultValue) id.value = id.defaultValue = number;
+  if (id !== document.activeElement && id.value === id.defaultValue) id.value = id.defaultValue = number;
 }
 
 // REFRESH draws the products anew.
