@@ -170,7 +170,7 @@ struct sql_engine {
                                struct store_error *error);
 
     size_t size; /* of the engine's own struct */
-    /* What has failed is closed after it. */
+    /* A connection that fails to open is closed by sql_open(). */
     enum store_status (*open)(struct sql *db);
     void (*close)(struct sql *db);
     enum store_status (*begin)(struct sql *db, bool to_write);

@@ -139,7 +139,7 @@ static void peers_are_told_apart(NO_STATE)
     client_limit_close(limit);
 }
 
-/* Of a name that was given; the others are asked from outside, in http-access.t. */
+/* A host is ours by a name that was given; http-access.t asks for others from outside. */
 static void our_hosts_are_known(NO_STATE)
 {
     static const char *const ours[] = {"localhost:8080", "192.0.2.7",

@@ -1,5 +1,5 @@
 /*
- * What the textbook ladder's rungs do that no story of the stage shows. That each rung
+ * Rungs of the textbook ladder, where no story of the stage shows them. That each rung
  * fails as it is there to show, and that the next one does not, is in the stories of
  * test_stage.c and test_stage_programs.c, and in the laboratory's experiments, whose
  * numbers are those of the tests: e2e/lab.t plays them.

@@ -27,7 +27,7 @@
 #define FILTER_BUCKET_BITS 9  /* schema_7.sql and SQLite's words say 9, too */
 #define FILTER_ORDERS_BITS 20 /* of one filter */
 #define FILTER_SLOTS       (3 << FILTER_ORDERS_BITS) /* a key and a user an order */
-#define FILTER_MB          12
+#define FILTER_MB          (FILTER_SLOTS * 4 >> 20)
 #define FILTERS_MAX        128
 
 /*

@@ -90,7 +90,7 @@ static void describe(int fd, char address[ADDRESS_BYTES])
              host, port);
 }
 
-/* What stands in --listen, looked up. NULL, and the log says why. */
+/* Looks up the address of --listen. NULL, and the log says why. */
 static struct addrinfo *look_up(const char *where)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM,

@@ -30,7 +30,7 @@ struct change {
 };
 
 struct inode {
-    /* Of all, since deleted ones may still be open. */
+    /* The list has all inodes, because deleted files may still be open. */
     struct inode *next;
     uint8_t *bytes; /* on disk */
     size_t size, room;
@@ -65,7 +65,7 @@ static struct {
     sqlite3_vfs vfs, *real;
 } disk = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-/* What decides about each power loss; one in N, from 0. */
+/* A number that decides about each power loss; one in N, from 0. */
 static unsigned random_state;
 
 static unsigned chance(unsigned n)
@@ -175,7 +175,7 @@ static void inode_free(struct inode *inode)
 
 enum luck { NOTHING, ALL, FIRST, LAST, SECTORS, ZEROS, LUCKS };
 
-/* What is there of the changes: of those from FIRST to LAST all, and of the next
+/* Changes that are there: of those from FIRST to LAST all, and of the next
  * one some sectors; or of each some sectors. */
 static struct inode image_of(const struct inode *inode)
 {

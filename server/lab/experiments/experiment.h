@@ -32,7 +32,7 @@ enum experiment_language {
     EXPERIMENT_LANGUAGES_N
 };
 
-/* That of LOOK (draw.h). */
+/* The language of LOOK (draw.h). */
 enum experiment_language experiment_language(unsigned look);
 
 struct experiment_text {

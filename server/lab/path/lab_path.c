@@ -18,7 +18,7 @@
 
 enum { SOLVED = 0, NOT_SOLVED = 1, COULD_NOT_RUN = 2 };
 
-/* What a learner has done at a stop. */
+/* A learner's progress at one stop. */
 struct progress {
     bool is_broken;
     bool is_mended; /* or the search has agreed that it cannot be broken */
