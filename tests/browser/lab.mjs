@@ -172,6 +172,7 @@ test('the switch of language is one for the shop and the laboratory', async (pag
       await says(page.locator('h1'), /^Flash sale$/);
     }
   } finally {
+    await page.goto('about:blank'); // the shop's page would miss its server
     await service.end();
     rmSync(folder, { recursive: true });
   }
