@@ -9,6 +9,7 @@ use lib $FindBin::Bin;
 use IPC::Open3 qw(open3);
 use JSON::PP ();
 use Stockade;
+use Stockade::Child;
 use Test::More;
 
 # Exit status, standard output, standard error.
@@ -40,7 +41,9 @@ is $held->{bounds}{waits}, 2, 'and within what';
 
 ($code, $out) = run('explore', '--seconds', 1, '--late', 1, 'fenced');
 is $code, 2, 'time is up and nothing was found: nobody knows, exit 2';
-like $out, qr/\Anone in the \d+ that were played: all of up to \d+ moves(?:, with one trouble of up to \d+)?$/m, 'and says what was played';
+like $out, qr/\Anone in the \d+ that were played: all of up to \d+ moves(?:, with one trouble of up to \d+)?(?:, and \d+ at random)?$/m, 'and says what was played';
+my (undef, $part) = json('explore', '--json', '--seconds', 6 * $Stockade::SLOW, '--late', 1, 'fenced');
+cmp_ok $part->{at_random}, '>', 0, 'part of the time goes to random schedules';
 ($code, $out) = run('explore', '--all', '--only', 'x', '--moves', 1, '--crashes', 0, '--expiries', 0);
 like $out, qr/^set-nx-px\s+none in \d+ schedules: all within these bounds$/m, '--all: the same words';
 ($code, $out) = run('explore', '--all', '--only', 'set-nx-px', '--markdown', '--moves', 2, '--crashes', 0, '--expiries', 0);
@@ -182,16 +185,29 @@ waitpid $pid, 0;
 like $text, qr/left-for-ever/, 'a directory is left as the lock';
 is $ours->(), 0, 'and goes with all the rest';
 
-for my $victim ('explore', 'one that plays for it') {
+for my $case (['explore'], ['one that plays for it'], ['one that plays at random', qw(--random 100)]) {
+    my ($victim, @flags) = @$case;
     %family = ();
-    $pid = open3($in, $said, undef, Stockade::binary(), 'explore', '--stages', 2, '--lost-replies', 2, '--troubles', 4, 'fenced');
+    $pid = open3($in, $said, undef, Stockade::binary(), 'explore', '--stages', 2, '--lost-replies', 2, '--troubles', 4, @flags, 'fenced');
     ok Stockade::eventually(20, sub { $ours->() == 2 }), 'two stages, a folder each';
     kill 'KILL', $victim eq 'explore' ? $pid : grep { $_ != $pid } (sort keys %family)[0, 1];
-    local $/ = undef;
-    $text = <$said>;
+    $text = do { local $/ = undef; <$said> };
     waitpid $pid, 0;
     ok Stockade::eventually(20, sub { !$ours->() }), "kill -9 of $victim: no folder is left";
     ok Stockade::eventually(20, sub { !grep { -e "/proc/$_" } keys %family }), 'and no process';
+    like $text, qr/has ended by itself/, 'and the search says that it cannot go on' if $victim ne 'explore';
 }
-like $text, qr/has ended by itself/, 'and the search says that it cannot go on';
+
+# Time is up, and one stage ends long before the other, which was told so as well.
+%family = ();
+$pid = open3($in, $said, undef, Stockade::binary(), 'explore', '--stages', 2, '--seconds', 4, '--late', 1, 'fenced');
+Stockade::eventually(20, sub { $ours->() == 2 }) or die 'no stages';
+my ($slow, $other) = sort { $a <=> $b } Stockade::Child::children_of($pid);
+Stockade::Child::freeze($slow);
+ok Stockade::eventually(20, sub { !Stockade::Child::name_of($other) }), 'of two stages one has ended';
+Stockade::eventually(20, sub { !-e "/proc/$other" }); # the search has looked after it
+kill 'CONT', $slow;
+$text = do { local $/ = undef; <$said> };
+waitpid $pid, 0;
+like $text, qr/\Anone in the \d+ that were played/, 'the search waits for the other, and tells what is known';
 done_testing;

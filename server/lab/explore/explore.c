@@ -19,7 +19,12 @@
 #include "server/lab/picture/draw.h"
 #include "server/lab/stage/stage_options.h"
 
-enum { PROGRESS_MS = 200, SECONDS_MAX = 86400, SEEDS = 1000000 };
+enum {
+    PROGRESS_MS = 200,
+    SECONDS_MAX = 86400,
+    SEEDS = 1000000,
+    RANDOM_SEED = 1, /* of those beside a search of all */
+};
 
 #define NOT_GIVEN UINT_MAX
 
@@ -51,13 +56,14 @@ static void help(void)
         "  --no-reduction   also play schedules that lead to a known state\n"
         "  --stages N       schedules played at once [one for each processor]\n"
         "  --seconds N      for each lock; tells what is known by then: the "
-        "last "
         "third\n"
-        "                   of them goes to schedules with one trouble. Rows "
-        "of\n"
-        "                   --all have limits of their own, 45 to 300 "
-        "seconds,\n"
-        "                   three hours if all of them were used up\n"
+        "                   quarter of them goes to schedules with one "
+        "trouble, and\n"
+        "                   the last one to random ones. Rows of --all have "
+        "limits\n"
+        "                   of their own, 45 to 300 seconds, three hours if "
+        "all of\n"
+        "                   them were used up\n"
         "  --only TEXT      of --all, rows whose name has it: \"redisson\"; "
         "=NAME:\n                   the one that is called so\n"
         "  --random N       instead, for N seconds: random schedules of up to\n"
@@ -285,48 +291,89 @@ static bool on_progress(void *ctx, const struct search_result *result)
     return true;
 }
 
-/* Schedules with one trouble, for what is left of the time. */
+/* Faults that a search has found beside the first. Its schedules count. */
+static void add(struct search_result *result, const struct search_result *more)
+{
+    result->schedules += more->schedules;
+    result->states += more->states;
+    for (int i = 0; i < STAGE_FAULT_N; i++)
+        if (more->faults[i].is_found && !result->faults[i].is_found)
+            result->faults[i] = more->faults[i];
+}
+
+/* Schedules with one trouble, all of them that there is time for. */
 static bool search_calm(struct explore *explore, char *error, size_t error_size)
 {
     struct search_bounds bounds = explore->bounds;
-    struct search_result *result = &explore->result, *calm = &explore->calm;
     bool good;
 
     bounds.troubles = 1;
-    explore->until_ms = explore->began_ms + 1000 * (uint64_t)explore->seconds;
     good = search_run(&explore->scene, &bounds, explore->stages, on_progress,
-                      explore, calm, error, error_size);
-    result->schedules += calm->schedules;
-    result->states += calm->states;
-    for (int i = 0; i < STAGE_FAULT_N; i++)
-        if (calm->faults[i].is_found && !result->faults[i].is_found)
-            result->faults[i] = calm->faults[i];
+                      explore, &explore->calm, error, error_size);
+    add(&explore->result, &explore->calm);
     return good;
+}
+
+/* Random schedules within the same bounds. */
+static bool search_random(struct explore *explore, char *error,
+                          size_t error_size)
+{
+    static struct search_result found;
+    bool good = random_run(&explore->scene, &explore->bounds, RANDOM_SEED,
+                           explore->stages, on_progress, explore, &found, error,
+                           error_size);
+
+    explore->at_random = found.schedules;
+    add(&explore->result, &found);
+    return good;
+}
+
+/* The search ends when PART of the four parts of its time are over. */
+static void end_after(struct explore *explore, unsigned part)
+{
+    explore->until_ms =
+        explore->began_ms + (uint64_t)explore->seconds * 1000 * part / 4;
+}
+
+static bool search_in_parts(struct explore *explore, char *error,
+                            size_t error_size)
+{
+    bool good;
+
+    end_after(explore, 2);
+    good =
+        search_run(&explore->scene, &explore->bounds, explore->stages,
+                   on_progress, explore, &explore->result, error, error_size);
+    if (!good || explore->result.is_whole)
+        return good;
+    end_after(explore, 3);
+    if (explore->bounds.troubles > 1 &&
+        !search_calm(explore, error, error_size))
+        return false;
+    end_after(explore, 4);
+    return stage_options_interrupted() ||
+           search_random(explore, error, error_size);
 }
 
 bool explore_search(struct explore *explore, char *error, size_t error_size)
 {
-    bool in_two = explore->seconds > 0 && explore->random_s == 0 &&
-                  explore->enough == 0 && !explore->asked &&
-                  explore->bounds.troubles > 1;
-    uint64_t limit_ms = 1000 * (uint64_t)explore->seconds;
     bool good;
 
     explore->began_ms = clock_ms();
     explore->calm = (struct search_result){.moves = 0};
-    if (limit_ms > 0)
-        explore->until_ms =
-            explore->began_ms + (in_two ? limit_ms / 2 : limit_ms);
+    explore->at_random = 0;
+    if (explore->seconds > 0)
+        end_after(explore, 4);
     if (explore->random_s > 0)
         good = random_run(&explore->scene, &explore->bounds,
                           (uint64_t)explore->seed, explore->stages, on_progress,
                           explore, &explore->result, error, error_size);
+    else if (explore->seconds > 0 && explore->enough == 0 && !explore->asked)
+        good = search_in_parts(explore, error, error_size);
     else
         good = search_run(&explore->scene, &explore->bounds, explore->stages,
                           on_progress, explore, &explore->result, error,
                           error_size);
-    if (good && in_two && !explore->result.is_whole)
-        good = search_calm(explore, error, error_size);
     explore->ms = clock_ms() - explore->began_ms;
     if (isatty(STDERR_FILENO))
         fprintf(stderr, "\r\033[K");

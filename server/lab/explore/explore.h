@@ -18,6 +18,7 @@ struct explore {
     struct search_result result;
     /* Beside it, when time was up: with one trouble at most, to where it came. */
     struct search_result calm;
+    uint64_t at_random;       /* and then so many random schedules */
     unsigned stages, seconds; /* 0 = as many as it likes */
     unsigned enough;   /* it ends when one of these is found, a bit each */
     unsigned random_s; /* at random, for so long; 0 = all schedules */
@@ -36,9 +37,11 @@ struct explore {
 bool explore_take_bound(struct explore *explore, const char *name,
                         const char *arg);
 
-/* Into explore->result. When its time is limited, and two troubles together are too many
- * to be played, half of the time goes to schedules with one: they are fewer,
- * and reach further, where most faults of long programs are. False and a text. */
+/* Into explore->result. When its time is limited, and not enough for all within the
+ * bounds, its third quarter goes to schedules with one trouble, because these are fewer
+ * and reach further; and its last to random ones, which reach the end of any program:
+ * a fault behind twenty moves and two troubles is met there or nowhere. False and a
+ * text. */
 bool explore_search(struct explore *explore, char *error, size_t error_size);
 
 /* The worst that was found; NULL. */
@@ -56,8 +59,9 @@ const char *explore_verdict(const struct explore *explore,
                             char text[EXPLORE_VERDICT_BYTES]);
 
 /* How much "none" is worth: "all within these bounds", "all of up to 7 moves", and of
- * how many with one trouble, or of random ones how long they were, and their seed. */
-enum { EXPLORE_EXTENT_BYTES = 100 };
+ * how many with one trouble and at random, or of random ones how long they were, and
+ * their seed. */
+enum { EXPLORE_EXTENT_BYTES = 140 };
 const char *explore_extent(const struct explore *explore,
                            char text[EXPLORE_EXTENT_BYTES]);
 

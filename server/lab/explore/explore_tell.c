@@ -71,10 +71,11 @@ const char *explore_extent(const struct explore *explore,
                            char text[EXPLORE_EXTENT_BYTES])
 {
     const struct search_result *result = &explore->result;
+    int used;
 
     if (result->is_whole)
         return "all within these bounds";
-    if (explore->random_s > 0)
+    if (explore->random_s > 0) {
         (void)snprintf(text, EXPLORE_EXTENT_BYTES,
                        "at random, of up to %u moves and %" PRIu64
                        " on average, seed %" PRId64,
@@ -82,17 +83,19 @@ const char *explore_extent(const struct explore *explore,
                        result->schedules ? result->moves_all / result->schedules
                                          : 0,
                        explore->seed);
-    else if (explore->calm.is_whole)
-        (void)snprintf(text, EXPLORE_EXTENT_BYTES,
-                       "all of up to %u moves, and all with one trouble",
-                       result->moves);
+        return text;
+    }
+    used = snprintf(text, EXPLORE_EXTENT_BYTES, "all of up to %u moves",
+                    result->moves);
+    if (explore->calm.is_whole)
+        used += snprintf(text + used, EXPLORE_EXTENT_BYTES - (size_t)used,
+                         ", and all with one trouble");
     else if (explore->calm.moves > result->moves)
-        (void)snprintf(text, EXPLORE_EXTENT_BYTES,
-                       "all of up to %u moves, with one trouble of up to %u",
-                       result->moves, explore->calm.moves);
-    else
-        (void)snprintf(text, EXPLORE_EXTENT_BYTES, "all of up to %u moves",
-                       result->moves);
+        used += snprintf(text + used, EXPLORE_EXTENT_BYTES - (size_t)used,
+                         ", with one trouble of up to %u", explore->calm.moves);
+    if (explore->at_random > 0)
+        (void)snprintf(text + used, EXPLORE_EXTENT_BYTES - (size_t)used,
+                       ", and %" PRIu64 " at random", explore->at_random);
     return text;
 }
 
@@ -205,13 +208,15 @@ void explore_tell_json(const struct explore *explore, bool done)
     if (explore->random_s > 0)
         printf("\"seed\": %" PRId64 ", \"moves_all\": %" PRIu64 ", ",
                explore->seed, result->moves_all);
-    printf(
-        "\"verdict\": \"%s\", \"schedules\": %" PRIu64 ", \"states\": %" PRIu64
-        ", \"moves\": %u, \"moves_with_one_trouble\": %u, \"whole\": %s, "
-        "\"done\": %s, \"ms\": %" PRIu64 ", \"faults\": {",
-        explore_verdict(explore, verdict), result->schedules, result->states,
-        result->moves, explore->calm.moves, result->is_whole ? "true" : "false",
-        done ? "true" : "false", explore->ms);
+    printf("\"verdict\": \"%s\", \"schedules\": %" PRIu64
+           ", \"states\": %" PRIu64
+           ", \"moves\": %u, \"moves_with_one_trouble\": %u, "
+           "\"at_random\": %" PRIu64
+           ", \"whole\": %s, \"done\": %s, \"ms\": %" PRIu64 ", \"faults\": {",
+           explore_verdict(explore, verdict), result->schedules, result->states,
+           result->moves, explore->calm.moves, explore->at_random,
+           result->is_whole ? "true" : "false", done ? "true" : "false",
+           explore->ms);
     for (int i = 0; i < STAGE_FAULT_N; i++) {
         const struct search_found *found = &result->faults[i];
 

@@ -34,7 +34,7 @@ struct random_shared {
     atomic_uint longest;
     atomic_uint claimed; /* faults: who met one first shortens it */
     struct search_found faults[STAGE_FAULT_N];
-    char errors[SEARCH_STAGES_MAX][300]; /* "" = all is well */
+    char errors[SEARCH_STAGES_MAX][SEARCH_ERROR_BYTES]; /* "" = all is well */
 };
 
 /* One stage, and what was drawn for the schedule that it plays. */
@@ -160,7 +160,7 @@ static bool begin(struct player *p)
 {
     p->played = (struct search_found){.n = 0};
     p->at = (struct search_node){.last = -1, .move = {.actor = -1}};
-    if (!stage_begin(p->stage, p->error, sizeof(p->shared->errors[0])))
+    if (!stage_begin(p->stage, p->error, SEARCH_ERROR_BYTES))
         return false;
     search_fill(p->stage, &p->shared->scene, &p->at);
     return true;
@@ -174,8 +174,7 @@ static bool move_on(struct player *p)
 
     if (i < 0 ||
         !search_child(&p->shared->bounds, &p->at, (unsigned)i, &child) ||
-        !stage_move(p->stage, child.move, p->error,
-                    sizeof(p->shared->errors[0])))
+        !stage_move(p->stage, child.move, p->error, SEARCH_ERROR_BYTES))
         return false;
     p->played.moves[p->played.n++] = child.move;
     search_fill(p->stage, &p->shared->scene, &child);
@@ -197,8 +196,7 @@ static void note_faults(struct player *p)
         if (!(faults & (1u << i)) ||
             atomic_fetch_or(&p->shared->claimed, 1u << i) & (1u << i))
             continue;
-        if (!random_shorten(p->stage, i, &found, p->error,
-                            sizeof(p->shared->errors[0])))
+        if (!random_shorten(p->stage, i, &found, p->error, SEARCH_ERROR_BYTES))
             return;
         p->shared->faults[i] = found;
         p->shared->faults[i].is_found = true;
@@ -241,8 +239,7 @@ _Noreturn static void work(struct random_shared *shared, unsigned index,
     (void)signal(SIGINT, SIG_IGN);
     (void)signal(SIGTERM, SIG_IGN);
     search_stay_on(index);
-    p.stage =
-        stage_open(&shared->scene, p.error, sizeof(shared->errors[index]));
+    p.stage = stage_open(&shared->scene, p.error, SEARCH_ERROR_BYTES);
     /* One to which nothing happens, for its length: all points lie beyond it. */
     p.length = STAGE_MOVES_MAX;
     draw_schedule(&p, 0);
@@ -257,13 +254,6 @@ _Noreturn static void work(struct random_shared *shared, unsigned index,
     if (p.error[0])
         shared->stop = true;
     _exit(0);
-}
-
-static bool has_ended(pid_t *pid)
-{
-    if (*pid > 0 && waitpid(*pid, NULL, WNOHANG) != 0)
-        *pid = 0;
-    return *pid <= 0;
 }
 
 static void look(const struct random_shared *shared,
@@ -289,8 +279,11 @@ static void watch(struct random_shared *shared, pid_t pids[], unsigned n,
         if (progress && !progress(ctx, result))
             shared->stop = true;
         ended = 0;
-        for (unsigned i = 0; i < n; i++)
-            ended += has_ended(&pids[i]);
+        for (unsigned i = 0; i < n; i++) {
+            if (search_stage_died(&pids[i], shared->errors[i]))
+                shared->stop = true;
+            ended += pids[i] <= 0;
+        }
     } while (ended < n);
     look(shared, result);
 }

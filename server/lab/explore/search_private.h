@@ -92,6 +92,12 @@ void search_fill(struct stage *stage, const struct stage_scene *scene,
 unsigned search_processors(void);
 void search_stay_on(unsigned index);
 
+enum { SEARCH_ERROR_BYTES = 300 };
+
+/* Whether the process of a stage has ended without having been told to: then ERROR
+ * says so. *PID becomes 0 when it has ended in any way. */
+bool search_stage_died(pid_t *pid, char error[SEARCH_ERROR_BYTES]);
+
 /* In memory that all processes of a search have mapped. */
 struct search_shared {
     struct stage_scene scene;
@@ -101,7 +107,7 @@ struct search_shared {
     uint32_t queue_n;
     _Atomic uint32_t next; /* place in the queue to be taken up by a stage */
     sem_t go[SEARCH_STAGES_MAX], done;
-    char errors[SEARCH_STAGES_MAX][300]; /* "" = all is well */
+    char errors[SEARCH_STAGES_MAX][SEARCH_ERROR_BYTES]; /* "" = all is well */
     uint32_t queue[NODES_MAX]; /* nodes to go on from, in their order */
     struct search_node nodes[NODES_MAX];
 };

@@ -209,7 +209,7 @@ _Noreturn static void work(struct search_shared *shared, unsigned index,
     struct runner runner = {.shared = shared,
                             .seen = {.bounds = &shared->bounds},
                             .error = shared->errors[index],
-                            .error_size = sizeof(shared->errors[index])};
+                            .error_size = SEARCH_ERROR_BYTES};
     bool good;
 
     /* Ctrl-C is for who started the search, which ends it. */
@@ -291,7 +291,8 @@ void search_stages_close(struct search_stages *stages)
     for (unsigned i = 0; i < stages->n; i++)
         (void)sem_post(&stages->shared->go[i]);
     for (unsigned i = 0; i < stages->n; i++)
-        while (waitpid(stages->pids[i], NULL, 0) < 0 && errno == EINTR)
+        while (stages->pids[i] > 0 && waitpid(stages->pids[i], NULL, 0) < 0 &&
+               errno == EINTR)
             continue;
     (void)munmap(stages->shared, sizeof(*stages->shared));
 }
@@ -312,17 +313,25 @@ static bool is_done(struct search_shared *shared)
     return sem_timedwait(&shared->done, &until) == 0;
 }
 
-/* Each waits for a go, or has ended, which it does not do by itself. */
+bool search_stage_died(pid_t *pid, char error[SEARCH_ERROR_BYTES])
+{
+    int status;
+
+    if (*pid <= 0 || waitpid(*pid, &status, WNOHANG) <= 0)
+        return false;
+    *pid = 0;
+    /* One that was told to stop ends before the others. */
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        return false;
+    (void)snprintf(error, SEARCH_ERROR_BYTES, "a stage has ended by itself");
+    return true;
+}
+
 static bool have_died(struct search_stages *stages)
 {
     for (unsigned i = 0; i < stages->n; i++)
-        if (kill(stages->pids[i], 0) != 0 ||
-            waitpid(stages->pids[i], NULL, WNOHANG) > 0) {
-            (void)snprintf(stages->shared->errors[i],
-                           sizeof(stages->shared->errors[i]),
-                           "a stage has ended by itself");
+        if (search_stage_died(&stages->pids[i], stages->shared->errors[i]))
             return true;
-        }
     return false;
 }
 
