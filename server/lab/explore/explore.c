@@ -314,25 +314,32 @@ static bool search_calm(struct explore *explore, char *error, size_t error_size)
     return good;
 }
 
-/* Random schedules within the same bounds. */
-static bool search_random(struct explore *explore, char *error,
-                          size_t error_size)
-{
-    static struct search_result found;
-    bool good = random_run(&explore->scene, &explore->bounds, RANDOM_SEED,
-                           explore->stages, on_progress, explore, &found, error,
-                           error_size);
-
-    explore->at_random = found.schedules;
-    add(&explore->result, &found);
-    return good;
-}
-
 /* The search ends when PART of the four parts of its time are over. */
 static void end_after(struct explore *explore, unsigned part)
 {
     explore->until_ms =
         explore->began_ms + (uint64_t)explore->seconds * 1000 * part / 4;
+}
+
+/* Random schedules, for a quarter of the time or what is left of it. */
+static bool search_random(struct explore *explore, char *error,
+                          size_t error_size)
+{
+    static struct search_result found;
+    struct search_bounds bounds = explore->bounds;
+    uint64_t until_ms = clock_ms() + (uint64_t)explore->seconds * 1000 / 4;
+    bool good, is_wider = explore->wide && search_widen(&bounds, explore->wide);
+
+    if (stage_options_interrupted() || (explore->result.is_whole && !is_wider))
+        return true;
+    end_after(explore, 4);
+    if (until_ms < explore->until_ms)
+        explore->until_ms = until_ms;
+    good = random_run(&explore->scene, &bounds, RANDOM_SEED, explore->stages,
+                      on_progress, explore, &found, error, error_size);
+    explore->at_random = found.schedules;
+    add(&explore->result, &found);
+    return good;
 }
 
 static bool search_in_parts(struct explore *explore, char *error,
@@ -344,15 +351,10 @@ static bool search_in_parts(struct explore *explore, char *error,
     good =
         search_run(&explore->scene, &explore->bounds, explore->stages,
                    on_progress, explore, &explore->result, error, error_size);
-    if (!good || explore->result.is_whole)
-        return good;
     end_after(explore, 3);
-    if (explore->bounds.troubles > 1 &&
-        !search_calm(explore, error, error_size))
-        return false;
-    end_after(explore, 4);
-    return stage_options_interrupted() ||
-           search_random(explore, error, error_size);
+    if (good && !explore->result.is_whole && explore->bounds.troubles > 1)
+        good = search_calm(explore, error, error_size);
+    return good && search_random(explore, error, error_size);
 }
 
 bool explore_search(struct explore *explore, char *error, size_t error_size)

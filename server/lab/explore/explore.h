@@ -15,6 +15,7 @@ enum { EXPLORE_AS_EXPECTED = 0, EXPLORE_BROKEN = 1, EXPLORE_COULD_NOT_RUN = 2 };
 struct explore {
     struct stage_scene scene;
     struct search_bounds bounds;
+    const struct search_bounds *wide; /* of random ones, if more; or NULL */
     struct search_result result;
     /* Beside it, when time was up: with one trouble at most, to where it came. */
     struct search_result calm;
@@ -40,8 +41,9 @@ bool explore_take_bound(struct explore *explore, const char *name,
 /* Into explore->result. When its time is limited, and not enough for all within the
  * bounds, its third quarter goes to schedules with one trouble, because these are fewer
  * and reach further; and its last to random ones, which reach the end of any program:
- * a fault behind twenty moves and two troubles is met there or nowhere. False and a
- * text. */
+ * a fault behind twenty moves and two troubles is met there or nowhere. A row whose
+ * bounds are narrow, so that all can be played, has random ones within the wide bounds
+ * even then. False and a text. */
 bool explore_search(struct explore *explore, char *error, size_t error_size);
 
 /* The worst that was found; NULL. */

@@ -333,6 +333,7 @@ static void play(const struct explore *asked, const struct way *way,
 
     explore = *asked;
     explore.scene.lock = lock;
+    explore.wide = &asked->bounds;
     explore.flags = way->flags;
     explore.seconds = seconds_of(asked, way);
     if (stage_options_interrupted() ||

@@ -73,8 +73,6 @@ const char *explore_extent(const struct explore *explore,
     const struct search_result *result = &explore->result;
     int used;
 
-    if (result->is_whole)
-        return "all within these bounds";
     if (explore->random_s > 0) {
         (void)snprintf(text, EXPLORE_EXTENT_BYTES,
                        "at random, of up to %u moves and %" PRIu64
@@ -85,8 +83,10 @@ const char *explore_extent(const struct explore *explore,
                        explore->seed);
         return text;
     }
-    used = snprintf(text, EXPLORE_EXTENT_BYTES, "all of up to %u moves",
-                    result->moves);
+    used = result->is_whole
+               ? snprintf(text, EXPLORE_EXTENT_BYTES, "all within these bounds")
+               : snprintf(text, EXPLORE_EXTENT_BYTES, "all of up to %u moves",
+                          result->moves);
     if (explore->calm.is_whole)
         used += snprintf(text + used, EXPLORE_EXTENT_BYTES - (size_t)used,
                          ", and all with one trouble");

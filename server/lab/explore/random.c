@@ -35,6 +35,7 @@ struct random_shared {
     atomic_uint claimed; /* faults: who met one first shortens it */
     struct search_found faults[STAGE_FAULT_N];
     char errors[SEARCH_STAGES_MAX][SEARCH_ERROR_BYTES]; /* "" = all is well */
+    atomic_bool leaves[SEARCH_STAGES_MAX];
 };
 
 /* One stage, and what was drawn for the schedule that it plays. */
@@ -253,6 +254,7 @@ _Noreturn static void work(struct random_shared *shared, unsigned index,
     stage_close(p.stage);
     if (p.error[0])
         shared->stop = true;
+    shared->leaves[index] = true;
     _exit(0);
 }
 
@@ -280,7 +282,8 @@ static void watch(struct random_shared *shared, pid_t pids[], unsigned n,
             shared->stop = true;
         ended = 0;
         for (unsigned i = 0; i < n; i++) {
-            if (search_stage_died(&pids[i], shared->errors[i]))
+            if (search_stage_died(&pids[i], &shared->leaves[i],
+                                  shared->errors[i]))
                 shared->stop = true;
             ended += pids[i] <= 0;
         }

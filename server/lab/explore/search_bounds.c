@@ -144,3 +144,30 @@ bool search_is_end(const struct search_node *node)
     return node->faults & (1u << STAGE_OVERSOLD | 1u << STAGE_LEDGER |
                            1u << STAGE_STALE | 1u << STAGE_FOREVER);
 }
+
+bool search_widen(struct search_bounds *bounds, const struct search_bounds *by)
+{
+    const struct {
+        unsigned *bound, by;
+    } rows[] = {
+        {&bounds->expiries, by->expiries},
+        {&bounds->crashes, by->crashes},
+        {&bounds->lost, by->lost},
+        {&bounds->late, by->late},
+        {&bounds->forgets, by->forgets},
+        {&bounds->waits, by->waits},
+        {&bounds->renewals, by->renewals},
+        {&bounds->refusals, by->refusals},
+        {&bounds->troubles, by->troubles},
+        {&bounds->preemptions, by->preemptions},
+        {&bounds->moves, by->moves},
+    };
+    bool is_wider = false;
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (rows[i].by > *rows[i].bound) {
+            *rows[i].bound = rows[i].by;
+            is_wider = true;
+        }
+    return is_wider;
+}

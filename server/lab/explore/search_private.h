@@ -94,9 +94,11 @@ void search_stay_on(unsigned index);
 
 enum { SEARCH_ERROR_BYTES = 300 };
 
-/* Whether the process of a stage has ended without having been told to: then ERROR
- * says so. *PID becomes 0 when it has ended in any way. */
-bool search_stage_died(pid_t *pid, char error[SEARCH_ERROR_BYTES]);
+/* Whether the process of a stage has ended without having said LEAVES, the last that it
+ * does: then ERROR says so. An exit status tells nothing, because a process that has
+ * opened a stage ignores SIGCHLD. *PID becomes 0 when it has ended in any way. */
+bool search_stage_died(pid_t *pid, const atomic_bool *leaves,
+                       char error[SEARCH_ERROR_BYTES]);
 
 /* In memory that all processes of a search have mapped. */
 struct search_shared {
@@ -108,6 +110,7 @@ struct search_shared {
     _Atomic uint32_t next; /* place in the queue to be taken up by a stage */
     sem_t go[SEARCH_STAGES_MAX], done;
     char errors[SEARCH_STAGES_MAX][SEARCH_ERROR_BYTES]; /* "" = all is well */
+    atomic_bool leaves[SEARCH_STAGES_MAX];
     uint32_t queue[NODES_MAX]; /* nodes to go on from, in their order */
     struct search_node nodes[NODES_MAX];
 };

@@ -238,6 +238,7 @@ _Noreturn static void work(struct search_shared *shared, unsigned index,
         }
     }
     stage_close(runner.stage);
+    shared->leaves[index] = true;
     _exit(0);
 }
 
@@ -313,15 +314,13 @@ static bool is_done(struct search_shared *shared)
     return sem_timedwait(&shared->done, &until) == 0;
 }
 
-bool search_stage_died(pid_t *pid, char error[SEARCH_ERROR_BYTES])
+bool search_stage_died(pid_t *pid, const atomic_bool *leaves,
+                       char error[SEARCH_ERROR_BYTES])
 {
-    int status;
-
-    if (*pid <= 0 || waitpid(*pid, &status, WNOHANG) <= 0)
+    if (*pid <= 0 || waitpid(*pid, NULL, WNOHANG) == 0)
         return false;
     *pid = 0;
-    /* One that was told to stop ends before the others. */
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+    if (*leaves)
         return false;
     (void)snprintf(error, SEARCH_ERROR_BYTES, "a stage has ended by itself");
     return true;
@@ -330,7 +329,8 @@ bool search_stage_died(pid_t *pid, char error[SEARCH_ERROR_BYTES])
 static bool have_died(struct search_stages *stages)
 {
     for (unsigned i = 0; i < stages->n; i++)
-        if (search_stage_died(&stages->pids[i], stages->shared->errors[i]))
+        if (search_stage_died(&stages->pids[i], &stages->shared->leaves[i],
+                              stages->shared->errors[i]))
             return true;
     return false;
 }
