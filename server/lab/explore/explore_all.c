@@ -37,6 +37,9 @@ enum { FLAGS_BYTES = 200, ROW_BYTES = 240 };
     "--forgets 1 --lost-replies 0 --renewals 0 --refusals 0 --expiries 0 "     \
     "--crashes 0 --preemptions 1 --waits 0"
 
+/* With three, a queue has a second place. */
+#define QUEUE "--troubles 1 --preemptions 3"
+
 /* One dies in the queue, and the next one has to look for longer than a heartbeat. */
 #define DEAD_AHEAD                                                             \
     "--waits 4 --troubles 1 --expiries 0 --lost-replies 0 --late 0 "           \
@@ -57,7 +60,9 @@ static const struct way {
 } ways[] = {
     {EVERY, "", "", 300},
     {"fenced redisson fair", "--deduct guarded", "", 120},
+    {"multi redlock", "--deduct guarded", "", 60},
     {"fenced", "--batched", "", 180},
+    {"fenced", "--batched --stock 3", "", 60},
     {"fenced", "--batched --buyers 1", "", 90},
     {"fenced", "--batched --buyers 1 --stock 4", "", 90},
 
@@ -68,10 +73,37 @@ static const struct way {
     {"fenced", "--stock 2", "", 60},
     {"fenced", "--stock 3", "--troubles 1 --preemptions 1", 60},
     {"fenced", "--batched --wait-ms 1000", "", 90},
+    {"redisson", "--deduct guarded --wait-ms 1", "", 45},
+
+    /* two in the queue behind the holder */
+    {"fenced redisson fair", "--deduct guarded --buyers 3 --stock 3", QUEUE,
+     60},
+    {"fenced redisson fair",
+     "--deduct guarded --wait-ms 1000 --buyers 3 --stock 3", QUEUE, 60},
+    {"redisson", "--deduct guarded --wait-ms 1000 --buyers 3 --one-process",
+     QUEUE, 60},
+
+    /* a part of the stock each, and an order that needs both */
+    {"fenced", "--deduct guarded --segments 2 --stock 2", "", 45},
+    {"fenced",
+     "--deduct guarded --segments 2 --stock 2 --programs "
+     "order:quantity=2,order",
+     FEW, 45},
+    {"fenced", "--batched --buyers 1 --segments 2 --stock 3", "", 45},
+    {"fenced",
+     "--batched --segments 2 --stock 2 --programs instance:quantity=2,instance",
+     SHALLOW, 60},
 
     /* all copies of a command get lost: its sender knows nothing */
     {"redisson fenced fair multi", "--deduct guarded",
      "--lost-replies 3 --troubles 3 --late 0 --expiries 0 --preemptions 2", 45},
+    {"redisson", "--deduct guarded --wait-ms 1 --programs order-again,order",
+     "--lost-replies 3 --troubles 4 --crashes 0 --expiries 0 --renewals 0", 60},
+
+    /* held once more by who holds it */
+    {"fenced redisson", "--deduct guarded --programs lock-nested,lock", "", 45},
+    {"fenced", "--deduct guarded --programs order-nested,order", "", 45},
+    {"reentrant", "--programs order-nested,order", "", 45},
 
     /* a lease that is made shorter, and a late command of it */
     {"redisson fenced fair",
@@ -83,6 +115,9 @@ static const struct way {
     /* the same session once more */
     {"redisson fenced fair multi",
      "--deduct guarded --stock 3 --programs order-twice,order", FEW, 45},
+    {"fenced redisson fair",
+     "--deduct guarded --wait-ms 1000 --stock 3 --programs order-twice,order",
+     FEW, 45},
     {"fair", "--deduct guarded --stock 2 --programs order-twice,order",
      DEAD_AHEAD, 60},
 
@@ -95,6 +130,12 @@ static const struct way {
     {"fenced redisson",
      "--deduct guarded --stock 3 --programs " SAME("order-twice"), FEW, 45},
     {"fenced", "--stock 2 --programs " SAME("order-again"), FEW, 45},
+    {"fenced",
+     "--deduct guarded --stock 3 --programs "
+     "order:user=1:key=k,order:user=2:key=k",
+     FEW, 45},
+    {"fenced", "--deduct guarded --stock 3 --programs order-twice:key=k,order",
+     FEW, 45},
     {"fenced", "--batched --programs " SAME("instance-same"), SHALLOW, 60},
     {"fenced", "--batched --stock 3 --programs " SAME("instance-same"), SHALLOW,
      60},
@@ -117,6 +158,8 @@ static const struct way {
 
     /* units that come back, and units that are added */
     {"fenced redisson", "--deduct guarded --programs order-cancel,order-twice",
+     FEW, 45},
+    {"fenced", "--deduct guarded --one-process --programs order-cancel,order",
      FEW, 45},
     {"fenced",
      "--deduct guarded --buyers 3 --programs order-cancel:key=k,cancel:key=k,"
