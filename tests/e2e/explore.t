@@ -167,6 +167,9 @@ ok !JSON::PP::decode_json($result)->{whole}, 'what is known by then, and that it
 like JSON::PP::decode_json($result)->{verdict}, qr/\Anone in the \d+ that were played/, 'in words';
 is $ours->(), 0, 'and nothing is left behind';
 
+like +(run(qw(explore --programs xx none)))[2], qr/there are: order .* expire-compares$/, 'all programs are named';
+like +(run(qw(explore --batched --programs xx fenced)))[2], qr/there are:(?: instance[a-z-]*)+$/, 'of instances theirs';
+
 # It may be over before we are told of its folder: then once more.
 for (1 .. 50) {
     $pid = open3($in, $said, undef, Stockade::binary(), 'replay', 'set-nx-px', $found->{faults}{oversold});

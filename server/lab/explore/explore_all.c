@@ -180,6 +180,8 @@ static const struct way {
     {"fenced", "--batched --programs instance-refill,instance", SHALLOW, 60},
     {"fenced", "--batched --buyers 1 --stock 0 --programs instance-refill", "",
      60},
+    {"fenced", "--batched --buyers 1 --stock 0 --programs instance-refused",
+     FEW, 45},
     {"fenced", "--batched --programs instance-restock,instance-restock",
      SHALLOW, 60},
 

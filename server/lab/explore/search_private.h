@@ -92,7 +92,7 @@ void search_fill(struct stage *stage, const struct stage_scene *scene,
 unsigned search_processors(void);
 void search_stay_on(unsigned index);
 
-enum { SEARCH_ERROR_BYTES = 300 };
+enum { SEARCH_ERROR_BYTES = 1000 };
 
 /* Whether the process of a stage has ended without having said LEAVES, the last that it
  * does: then ERROR says so. An exit status tells nothing, because a process that has

@@ -12,7 +12,7 @@
 #include "server/order/dispatcher.h"
 #include "server/order/hints.h"
 
-enum { ARRIVALS_MAX = 3 };
+enum { ARRIVALS_MAX = 4 };
 
 enum arrival {
     NOTHING,
@@ -37,6 +37,8 @@ static const struct plan plans[] = {
     {"instance-pay", {HIS_ORDER, A_PAYMENT}},
     {"instance-restock", {A_RESTOCK, AN_ORDER}},
     {"instance-refill", {AN_ORDER, A_RESTOCK, AN_ORDER}},
+    /* The second is asked for in spite of what is known, the third is not. */
+    {"instance-refused", {AN_ORDER, AN_ORDER, A_RESTOCK, AN_ORDER}},
 };
 
 struct instance {
@@ -217,5 +219,7 @@ const struct program programs_of_instances[] = {
      program_check_restocks},
     {"instance-refill", "sells in batches: an order, more units, another order",
      2, run, program_check_restocks},
+    {"instance-refused", "sells in batches: two orders, more units, another", 3,
+     run, program_check_restocks},
     {0},
 };

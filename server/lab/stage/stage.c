@@ -123,8 +123,9 @@ static bool has_programs(const struct stage_scene *scene, char *error,
         used =
             (size_t)snprintf(error, size, "no program '%s'; there are:", name);
         for (size_t j = 0; (each = program_at(j)) != NULL && used < size; j++)
-            used +=
-                (size_t)snprintf(error + used, size - used, " %s", each->name);
+            if (scene->batched == program_is_instance(each))
+                used += (size_t)snprintf(error + used, size - used, " %s",
+                                         each->name);
         return false;
     }
     return true;
