@@ -118,6 +118,7 @@ static void run(struct program_actor *actor)
     lane->heard[0] = '\0';
     lane->faults = 0;
     lane->orders_n = lane->placed_n = lane->tokens_n = lane->wishes_n = 0;
+    lane->asks_n = 0;
     lane->wants[0] = lane->lost[0] = lane->gave[0] = '\0';
     lane->floor = 0;
     memset(lane->holds, 0, sizeof(lane->holds));

@@ -142,7 +142,7 @@ struct page_lane {
     unsigned wants_thread;        /* that waits; PAGE_ASYNC: one of the lock
                                      library's asynchronous calls */
     bool may_wait;                /* it waits if it has to */
-    unsigned asks_n;              /* that were answered "not yet" since */
+    unsigned asks_n;              /* that were answered "not yet" */
     char lost[STAGE_NAME_BYTES]; /* it was told so in this move; "" = of none */
     bool lost_unsure;            /* it had missed a reply before */
     char gave[STAGE_NAME_BYTES]; /* back, and heard that all is well */

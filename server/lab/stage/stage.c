@@ -233,6 +233,7 @@ static bool begin(struct stage *stage)
     stage->touched = true;
     stage->first_token = 0;
     memset(stage->stocks, 0, sizeof(stage->stocks));
+    stage->restarts = 0;
     stage->lapses = stage->losses = stage->faults = stage->remarks = 0;
     stage->written = PAGE_HASH_SEED;
     stage->counted = 0;

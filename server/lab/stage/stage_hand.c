@@ -134,8 +134,11 @@ static void take_records(struct stage *stage, unsigned first)
         note_written(stage, step);
         stage->touched = stage->touched || (!step->is_sql && step->name[0]);
         if (!step->is_sql && !record->is_local && step->sent[0] &&
-            strcmp(step->reply, "(held up)") != 0)
+            strcmp(step->reply, "(held up)") != 0) {
             stage->parts[step->actor].commands_n++;
+            stage->parts[step->actor].renewals_n +=
+                strcmp(step->name, "eval-renew") == 0;
+        }
         stage_note_token(stage, step);
         stage_name_tokens(stage, step->sent);
         stage_name_tokens(stage, step->reply);

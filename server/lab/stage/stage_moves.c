@@ -140,8 +140,11 @@ static bool step(struct stage *stage, unsigned actor, char kind)
     own = (unsigned)thread == stage_lane(stage, actor)->thread;
 
     if (verdict == PAGE_HOLD)
-        stage->late[stage->late_n++] = (struct stage_late){
-            .actor = actor, .commands = part->commands_n, .step = *shown};
+        stage->late[stage->late_n++] =
+            (struct stage_late){.actor = actor,
+                                .commands = part->commands_n,
+                                .renewals = part->renewals_n,
+                                .step = *shown};
     if (own)
         part->hears_nothing = verdict == PAGE_LOSE || verdict == PAGE_HOLD;
     if (verdict != PAGE_OK)
@@ -159,6 +162,15 @@ static bool step(struct stage *stage, unsigned actor, char kind)
     return stage_hand(stage, actor, PAGE_GO, (unsigned)thread, verdict);
 }
 
+uint64_t stage_wait_us(const struct stage *stage)
+{
+    struct config config = {.lock_wait_ms = stage->scene.wait_ms};
+    uint64_t wait_ms = (uint64_t)stage->scene.wait_ms;
+    uint64_t command_ms = config_rules_command_timeout_ms(&config);
+
+    return wait_ms > command_ms ? 1000 * (wait_ms - command_ms) : 0;
+}
+
 /* Ends a wait by time. An actor that naps between two looks at a lock is to give up:
  * so all the time passes for which it waits for the lock. */
 static bool end_wait(struct stage *stage, unsigned actor)
@@ -166,15 +178,11 @@ static bool end_wait(struct stage *stage, unsigned actor)
     unsigned index = (unsigned)stage_waiting_thread(stage, actor);
     const struct page_thread *thread =
         &stage_page(stage, actor)->threads[index];
-    struct config config = {.lock_wait_ms = stage->scene.wait_ms};
-    uint64_t wait_ms = (uint64_t)stage->scene.wait_ms;
-    uint64_t command_ms = config_rules_command_timeout_ms(&config);
     uint64_t until_us = thread->until_us;
 
-    wait_ms = wait_ms > command_ms ? wait_ms - command_ms : 0;
     if (thread->wait == PAGE_SLEEP &&
-        until_us < WORLD_BEGINS_US + wait_ms * 1000)
-        until_us = WORLD_BEGINS_US + wait_ms * 1000;
+        until_us < WORLD_BEGINS_US + stage_wait_us(stage))
+        until_us = WORLD_BEGINS_US + stage_wait_us(stage);
     stage_pass(stage, until_us);
     stage_tell(stage, (int)actor, "", "time passes: its wait is over");
     return stage_hand(stage, actor, PAGE_TIME, index, PAGE_OK);
@@ -286,6 +294,7 @@ static bool act_on_node(struct stage *stage, unsigned node, char kind)
                          "ends there",
                    node + 1);
     stage_tell(stage, -1, "", text);
+    stage->restarts += kind == '!';
     if (kind == '!')
         return world_restart(&stage->world, node, stage->error,
                              sizeof(stage->error));

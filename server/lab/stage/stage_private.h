@@ -14,7 +14,7 @@ enum { STAGE_LATE_MAX = 8, STAGE_PRODUCTS_N = 12, STAGE_HOLDS_MAX = 8 };
 /* A command that is held up in the network. */
 struct stage_late {
     unsigned actor;
-    unsigned commands; /* of its actor that the servers had got by then */
+    unsigned commands, renewals; /* of its actor that the servers had got */
     struct page_thread step;
 };
 
@@ -29,11 +29,12 @@ struct stage_part {
     bool was_inside;
     unsigned lapses;     /* that there had been when it came in */
     unsigned losses;     /* the same */
-    unsigned commands_n; /* of its own that the servers have got */
+    unsigned commands_n; /* of its own that the servers have got, */
+    unsigned renewals_n; /* and how many of these are its watchdog's */
     unsigned tokens_n;   /* that it was granted */
     unsigned place;      /* among those that wait, from 1; 0 = it does not */
     unsigned sure_place; /* the same, if the server gave it up in between */
-    unsigned asks_n;     /* of this wait, answered; */
+    unsigned asks_n;     /* that were answered; */
     uint64_t asked_us;   /* the last of them; */
     uint64_t steady_us;  /* since when no heartbeat of it was late */
     unsigned orders_n;   /* that it has begun; since the last of them */
@@ -97,6 +98,7 @@ struct stage {
     unsigned locks_n;
     unsigned lapses; /* of leases, and of locks that the only server has lost */
     unsigned losses; /* the latter */
+    unsigned restarts; /* of one of several servers, which then knows nothing */
 
     bool touched; /* this move may have changed what Redis has, or the time */
     bool posted;  /* what this move has sent is not waited for by who sent it */
@@ -124,6 +126,9 @@ struct stage {
 
 /* The hash of a text, as page_hash(). */
 uint64_t stage_hash_text(uint64_t hash, const char *text);
+
+/* How long an order waits for a lock: the service leaves time for a last command. */
+uint64_t stage_wait_us(const struct stage *stage);
 
 /* The process of an actor, by the number of the first actor in it. */
 unsigned stage_process(const struct stage *stage, unsigned actor);

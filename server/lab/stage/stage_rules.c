@@ -55,10 +55,16 @@ static bool is_of(const struct stage *stage, int mover, int owner)
            stage_process(stage, (unsigned)owner);
 }
 
-/* Its actor has sent something newer since, and that was carried out. */
+/* Its actor has sent something newer since, and that was carried out. A renewal makes no
+ * acquire void, because both make the lease a full one. */
 bool stage_is_outdated(const struct stage *stage, const struct stage_late *late)
 {
-    return late->commands != stage->parts[late->actor].commands_n;
+    const struct stage_part *part = &stage->parts[late->actor];
+    unsigned newer = part->commands_n - late->commands;
+
+    if (strcmp(late->step.step, "eval-acquire") == 0)
+        newer -= part->renewals_n - late->renewals;
+    return newer > 0;
 }
 
 /* The script has said yes, however long the lease is by it. */
@@ -122,8 +128,8 @@ static bool has_holds(const struct stage *stage, unsigned actor,
     return false;
 }
 
-/* No lease has ended since it came in, and by the server its own runs, or ended by its
- * own release: it has not lost the lock. And who has lost it must be told so by the last
+/* No lease has ended since it came in, and by the server its own runs, or, of the only
+ * lock there is, ended by its own release: it has not lost the lock. And who has lost it must be told so by the last
  * release at the latest, unless a copy of that has freed it before. */
 static void check_owner(struct stage *stage, const struct stage_lock *lock,
                         const struct stage_lock *before)
@@ -138,7 +144,8 @@ static void check_owner(struct stage *stage, const struct stage_lock *lock,
             (lane->lost_unsure && stage_has_time_passed(stage)))
             continue;
         if (strcmp(lane->lost, lock->name) == 0 &&
-            part->lapses == stage->lapses && (had_it || stage_is_exact(stage)))
+            part->lapses == stage->lapses &&
+            (had_it || (stage_is_exact(stage) && stage->locks_n == 1)))
             stage_broke(stage, STAGE_TOLD_LOST);
         if (strcmp(lane->gave, lock->name) == 0 && !had_it &&
             stage_is_exact(stage) && !stage->unfaithful &&
@@ -206,6 +213,20 @@ static bool has_asked_late(const struct stage *stage, unsigned actor)
     return false;
 }
 
+/* ACTOR has told the server with this move that it waits no longer. */
+static bool has_left(const struct stage *stage, unsigned actor)
+{
+    for (size_t i = stage->steps_n; i-- > 0;) {
+        const struct stage_step *step = &stage->steps[i];
+
+        if (step->move != stage->moves_n)
+            return false;
+        if (step->actor == (int)actor && strcmp(step->name, "eval-leave") == 0)
+            return strcmp(step->reply, "(held up)") != 0;
+    }
+    return false;
+}
+
 /* A question that has reached the server gives a waiter its place; a grant, and the
  * end of its acquire, take it away. */
 static void note_places(struct stage *stage)
@@ -217,10 +238,11 @@ static void note_places(struct stage *stage)
         const struct page_lane *lane = stage_lane(stage, i);
 
         if (!part->has_begun || lane->wants[0] == '\0' || !lane->may_wait) {
-            part->place = part->asks_n = 0;
+            part->place = 0;
+            part->asks_n = part->has_begun ? lane->asks_n : 0;
             continue;
         }
-        if (is_holder(stage, i))
+        if (is_holder(stage, i) || has_left(stage, i))
             part->place = 0;
         if ((part->asks_n == lane->asks_n && !has_asked_late(stage, i)) ||
             is_holder(stage, i))
@@ -245,11 +267,13 @@ static bool is_first(const struct stage *stage, unsigned actor)
 {
     const struct stage_part *part = &stage->parts[actor];
     uint64_t now_us = atomic_load(&stage->board->now_us);
+    bool is_late = now_us >= part->asked_us + BEAT_US / 2;
+    uint64_t steady_us = is_late ? now_us : part->steady_us;
 
     for (unsigned i = 0; i < stage->scene.buyers; i++) {
         const struct stage_part *other = &stage->parts[i];
-        uint64_t heard_us = other->asked_us > part->steady_us ? other->asked_us
-                                                              : part->steady_us;
+        uint64_t heard_us =
+            other->asked_us > steady_us ? other->asked_us : steady_us;
 
         if (other->has_begun && stage_lane(stage, i)->unsure)
             return false;
@@ -391,13 +415,24 @@ static bool is_at_work(const struct stage *stage, unsigned actor)
             !sleeps);
 }
 
-/* A late acquire of an actor that does not wait any more may stand in the queue, and
- * is woken in vain: others have to look by themselves. */
+/* No time was left in which it could tell the server that it waits no longer. */
+static bool has_overslept(const struct stage *stage, unsigned actor)
+{
+    const struct page_lane *lane = stage_lane(stage, actor);
+
+    return lane->phase == PAGE_DONE && lane->answered &&
+           lane->outcome == ORDER_LOCK_UNREACHABLE;
+}
+
+/* Somebody who does not wait any more may stand in the queue, and is woken in vain: one
+ * that has overslept, or whose acquire came late. Others have to look by themselves. */
 static void note_ghost(struct stage *stage)
 {
     if (has_asked_late(stage, stage->delivered.actor) &&
         stage_lane(stage, stage->delivered.actor)->wants[0] == '\0')
         stage->has_ghost = true;
+    for (unsigned i = 0; i < stage->scene.buyers; i++)
+        stage->has_ghost = stage->has_ghost || has_overslept(stage, i);
 }
 
 /* A dead waiter that may be the one that was woken: others have to look by themselves

@@ -304,7 +304,9 @@ static bool has_holds_left(const struct stage *stage, unsigned actor)
 /* A server that has lost its data lets a late command in. */
 static bool has_any_holds_left(struct stage *stage)
 {
-    for (unsigned i = 0; stage->losses == 0 && i < stage->scene.buyers; i++)
+    if (stage->losses > 0 || stage->restarts > 0)
+        return false;
+    for (unsigned i = 0; i < stage->scene.buyers; i++)
         if (!stage->parts[i].is_dead && has_holds_left(stage, i))
             return true;
     return false;
@@ -346,7 +348,7 @@ static bool has_failed(struct stage *stage)
 
     if (!stage_has_time_passed(stage))
         failures |= 1u << ORDER_LOCK_UNREACHABLE;
-    if (!stage_has_time_passed(stage) && stage->scene.wait_ms > 0)
+    if (!stage_has_time_passed(stage) && stage_wait_us(stage) > 0)
         failures |= 1u << ORDER_LOCK_TIMEOUT;
 
     if (stage->unfaithful || stage->lapses > 0)

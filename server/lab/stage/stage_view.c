@@ -123,6 +123,7 @@ uint64_t stage_hash(struct stage *stage)
     hash = hash_number(hash, stage->has_ghost);
     hash = hash_number(hash, stage->lapses > 0);
     hash = hash_number(hash, stage->losses > 0);
+    hash = hash_number(hash, stage->restarts > 0);
     for (unsigned i = 0; i < stage->locks_n; i++) {
         hash = stage_hash_text(hash, stage->locks[i].name);
         hash = page_hash(hash, &stage->locks[i].setter, sizeof(int));

@@ -251,7 +251,6 @@ static void note_wish(const char *name, bool may_wait, unsigned thread)
     (void)snprintf(lane->wants, sizeof(lane->wants), "%s", name);
     lane->wants_thread = thread;
     lane->may_wait = may_wait;
-    lane->asks_n = 0;
 }
 
 static void note_lost(const char *name, enum dlock_status status)
