@@ -285,7 +285,7 @@ static bool on_progress(void *ctx, const struct search_result *result)
             "\r\033[K%s: %" PRIu64 " schedules, %s up to %u moves, %" PRIu64
             " a second%s",
             explore->scene.lock, result->schedules,
-            explore->random_s > 0 ? "of" : "all of", result->moves,
+            explore->draws ? "of" : "all of", result->moves,
             result->schedules * 1000 / (now_ms - explore->began_ms + 1),
             explore_worst(explore) ? ", found a way" : "");
     return true;
@@ -332,6 +332,7 @@ static bool search_random(struct explore *explore, char *error,
 
     if (stage_options_interrupted() || (explore->result.is_whole && !is_wider))
         return true;
+    explore->draws = true;
     end_after(explore, 4);
     if (until_ms < explore->until_ms)
         explore->until_ms = until_ms;
@@ -364,6 +365,7 @@ bool explore_search(struct explore *explore, char *error, size_t error_size)
     explore->began_ms = clock_ms();
     explore->calm = (struct search_result){.moves = 0};
     explore->at_random = 0;
+    explore->draws = explore->random_s > 0;
     if (explore->seconds > 0)
         end_after(explore, 4);
     if (explore->random_s > 0)

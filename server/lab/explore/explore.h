@@ -19,6 +19,7 @@ struct explore {
     struct search_result result;
     /* Beside it, when time was up: with one trouble at most, to where it came. */
     struct search_result calm;
+    bool draws;               /* random ones are under way */
     uint64_t at_random;       /* and then so many random schedules */
     unsigned stages, seconds; /* 0 = as many as it likes */
     unsigned enough;   /* it ends when one of these is found, a bit each */
