@@ -335,6 +335,16 @@ static bool have_died(struct search_stages *stages)
     return false;
 }
 
+/* One that hears of the stop before its go has nothing to be done with. */
+static bool have_left(const struct search_stages *stages)
+{
+    unsigned n = 0;
+
+    while (n < stages->n && stages->pids[n] == 0)
+        n++;
+    return n == stages->n;
+}
+
 bool search_stages_play(struct search_stages *stages, bool (*wanted)(void *ctx),
                         void *ctx)
 {
@@ -349,6 +359,8 @@ bool search_stages_play(struct search_stages *stages, bool (*wanted)(void *ctx),
         }
         if (have_died(stages))
             return false;
+        if (have_left(stages))
+            break;
         if (!wanted(ctx))
             shared->stop = true;
     }

@@ -202,13 +202,19 @@ static bool is_closed(const struct stage *stage, unsigned process)
 }
 
 /* Each process is there, and between two schedules. Those that live let go first:
- * one that begins opens the database, and would wait for a transaction of theirs. */
+ * one that begins opens the database, and would wait for a transaction of theirs. One
+ * that cannot let go, because of a bug in what it plays, begins anew. */
 static bool begin_processes(struct stage *stage)
 {
-    for (unsigned i = 0; i < stage->scene.buyers; i++)
-        if (stage_process(stage, i) == i && !stage->parts[i].is_dead &&
-            !is_closed(stage, i) && !stage_hand(stage, i, PAGE_END, 0, PAGE_OK))
+    for (unsigned i = 0; i < stage->scene.buyers; i++) {
+        if (stage_process(stage, i) != i || stage->parts[i].is_dead ||
+            is_closed(stage, i))
+            continue;
+        if (!stage_hand(stage, i, PAGE_END, 0, PAGE_OK))
             return false;
+        if (!is_closed(stage, i))
+            stage_kill(stage, i);
+    }
     for (unsigned i = 0; i < stage->scene.buyers; i++)
         if (stage_process(stage, i) == i && stage->parts[i].is_dead &&
             !stage_spawn(stage, i))
