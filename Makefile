@@ -30,6 +30,9 @@
 #
 # SAN=address,undefined or SAN=thread builds into a folder of its own.
 
+# Nothing here is made by a rule that make brings along; to look for one takes it a second.
+MAKEFLAGS += --no-builtin-rules
+
 VERSION := 0.1.0
 # Of libdlock. The first number changes when programs have to be built anew.
 DLOCK_VERSION := 0.1.0
