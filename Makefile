@@ -23,7 +23,7 @@
 #   make profile    what an order costs: CPU, functions, system calls
 #   make bench-locks   what locks cost, and what waiting for one is like
 #   make readme-locks  the README's table of locks, measured anew
-#   make lint       formatters and static analysis
+#   make lint       formatters and static analysis; NODES=225000 follows all paths
 #   make test-san   C tests, and scripts that press a server, under sanitizers
 #   make deps       install the packages that building and running need
 #   make clean      make help: this list
