@@ -5,6 +5,7 @@
 #   make test       install what is missing, build, run the tests
 #   make test-all   the same, with the locks over MariaDB and ZooKeeper, with tools
 #                   that read openapi.json, alerts and metrics, and a browser
+#   make test-long  six of these tests in their long form (an hour)
 #   make test-hosts three hosts, a Galera cluster, Sentinel: what they survive (root)
 #   make            build build/stockade and build/libdlock.a
 #   make install    the service and libdlock, to PREFIX=/usr/local under DESTDIR=;
@@ -135,7 +136,7 @@ HOSTS_DEPS := $(TEST_DEPS) $(GALERA_DEPS) redis-server iproute2 nftables
 BENCH_DEPS := $(TEST_DEPS) libnginx-mod-http-lua linux-perf strace
 LINT_DEPS   = $(TEST_DEPS) $(FULL_DEPS) $(HOSTS_DEPS) clang clang-format clang-tidy cppcheck shellcheck
 
-.PHONY: all pictures bench bench-explore explore planted mutants bench-open bench-segments bench-mysql bench-cluster profile bench-locks readme-locks deps demo lab test test-all test-hosts test-san hosts-deps lint loadtest clean lint-deps browser-deps \
+.PHONY: all pictures bench bench-explore explore planted mutants bench-open bench-segments bench-mysql bench-cluster profile bench-locks readme-locks deps demo lab test test-all test-long test-hosts test-san hosts-deps lint loadtest clean lint-deps browser-deps \
         test-binaries full-binaries browser help FORCE
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
@@ -373,10 +374,18 @@ test:
 	@.ci/deps $(TEST_DEPS)
 	@tests/run
 
+LONG := pay.t segment-sale.t kill9-many.t segment-kill9.t openapi.t stage.t
+
 test-all:
 	@.ci/deps $(TEST_DEPS) $(FULL_DEPS)
 	@$(PARALLEL) browser
 	@FULL=yes tests/run
+
+# Those of them that have a longer form than is worth the time of each change.
+test-long:
+	@.ci/deps $(TEST_DEPS) $(FULL_DEPS)
+	@STOCKADE_HOLDS=100000 STOCKADE_UNITS=100000 STOCKADE_KILLS=80 EXAMPLES=300 STAGE_FULL=yes \
+	 FULL=yes LIMIT_S=3600 tests/run $(addprefix tests/full/,$(LONG))
 
 test-hosts:
 	@tests/hosts/run
