@@ -5,6 +5,7 @@
 #   make test       install what is missing, build, run the tests
 #   make test-all   the same, with the locks over MariaDB and ZooKeeper, with tools
 #                   that read openapi.json, alerts and metrics, and a browser
+#   make test-long  six of these tests in their long form (an hour)
 #   make test-hosts three hosts, a Galera cluster, Sentinel: what they survive (root)
 #   make            build build/stockade and build/libdlock.a
 #   make install    the service and libdlock, to PREFIX=/usr/local under DESTDIR=;
@@ -23,12 +24,15 @@
 #   make profile    what an order costs: CPU, functions, system calls
 #   make bench-locks   what locks cost, and what waiting for one is like
 #   make readme-locks  the README's table of locks, measured anew
-#   make lint       formatters and static analysis
+#   make lint       formatters and static analysis; NODES=225000 follows all paths
 #   make test-san   C tests, and scripts that press a server, under sanitizers
 #   make deps       install the packages that building and running need
 #   make clean      make help: this list
 #
 # SAN=address,undefined or SAN=thread builds into a folder of its own.
+
+# Nothing here is made by a rule that make brings along; to look for one takes it a second.
+MAKEFLAGS += --no-builtin-rules
 
 VERSION := 0.1.0
 # Of libdlock. The first number changes when programs have to be built anew.
@@ -71,6 +75,8 @@ CPPFLAGS_ALL := -D_GNU_SOURCE -DSTOCKADE_VERSION=$(VERSION) \
                 $(LOCK_CPP) $(CPPFLAGS)
 CFLAGS_ALL   := $(WARN) $(WERROR) $(CFLAGS) $(SANFLAG) -pthread
 LDFLAGS_ALL  := $(LDFLAGS) $(SANFLAG) -pthread
+# Of some hundred programs that only test, the quick linker saves most of the time.
+TEST_LD      := $(if $(shell command -v ld.gold),-fuse-ld=gold)
 LDLIBS       := -lmicrohttpd -lhiredis $(SQL_LIB) $(ZK_LIB) $(TLS_LIB) -ljansson -lsqlite3 -lcurl \
                 $(if $(HAVE_SYSTEMD),-lsystemd)
 
@@ -130,7 +136,7 @@ HOSTS_DEPS := $(TEST_DEPS) $(GALERA_DEPS) redis-server iproute2 nftables
 BENCH_DEPS := $(TEST_DEPS) libnginx-mod-http-lua linux-perf strace
 LINT_DEPS   = $(TEST_DEPS) $(FULL_DEPS) $(HOSTS_DEPS) clang clang-format clang-tidy cppcheck shellcheck
 
-.PHONY: all pictures bench bench-explore explore planted mutants bench-open bench-segments bench-mysql bench-cluster profile bench-locks readme-locks deps demo lab test test-all test-hosts test-san hosts-deps lint loadtest clean lint-deps browser-deps \
+.PHONY: all pictures bench bench-explore explore planted mutants bench-open bench-segments bench-mysql bench-cluster profile bench-locks readme-locks deps demo lab test test-all test-long test-hosts test-san hosts-deps lint loadtest clean lint-deps browser-deps \
         test-binaries full-binaries browser help FORCE
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
@@ -241,14 +247,14 @@ $(filter $(B)/tests/test_stage% $(B)/tests/full/test_stage%,$(TESTS) $(FULL_TEST
               $(filter-out $(B)/server/lab/stage/stage_main.o,$(STAGE_OBJ)) $(TIMELINE_OBJ) \
               $(filter-out $(B)/server/lab/% $(B)/server/main.o,$(SERVER_OBJ))
 	@echo "  LD    $@"
-	$(Q)$(CC) $(LDFLAGS_ALL) $(STAGE_WRAPS:%=-Wl,--wrap=%) $(if $(findstring planted,$@),$(PLANTED:%=-Wl,--wrap=%)) \
+	$(Q)$(CC) $(LDFLAGS_ALL) $(TEST_LD) $(STAGE_WRAPS:%=-Wl,--wrap=%) $(if $(findstring planted,$@),$(PLANTED:%=-Wl,--wrap=%)) \
 	  -o $@ $(filter %.o,$^) $(LOCKS) $(LDLIBS) -lunistring -lcmocka
 
 # A test binary gets everything but main().
 $(B)/tests/%: $(B)/tests/%.o $(HELP_OBJ) $(LOCKS) $(DB_OBJ) \
               $(filter-out $(B)/server/main.o,$(SERVER_OBJ))
 	@echo "  LD    $@"
-	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(filter %.o,$^) $(LOCKS) $(LDLIBS) -lcmocka
+	$(Q)$(CC) $(LDFLAGS_ALL) $(TEST_LD) -o $@ $(filter %.o,$^) $(LOCKS) $(LDLIBS) -lcmocka
 
 # An archive, so that a bench of locks gets only the helpers that it uses.
 $(B)/tests/libsupport.a: $(HELP_OBJ)
@@ -368,10 +374,18 @@ test:
 	@.ci/deps $(TEST_DEPS)
 	@tests/run
 
+LONG := pay.t segment-sale.t kill9-many.t segment-kill9.t openapi.t stage.t
+
 test-all:
 	@.ci/deps $(TEST_DEPS) $(FULL_DEPS)
 	@$(PARALLEL) browser
 	@FULL=yes tests/run
+
+# Those of them that have a longer form than is worth the time of each change.
+test-long:
+	@.ci/deps $(TEST_DEPS) $(FULL_DEPS)
+	@STOCKADE_HOLDS=100000 STOCKADE_UNITS=100000 STOCKADE_KILLS=80 EXAMPLES=300 STAGE_FULL=yes \
+	 FULL=yes LIMIT_S=3600 tests/run $(addprefix tests/full/,$(LONG))
 
 test-hosts:
 	@tests/hosts/run

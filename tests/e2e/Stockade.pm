@@ -57,6 +57,14 @@ sub binary {
     return $ENV{STOCKADE_BIN} || "$ROOT/build/stockade";
 }
 
+# What is built already, once more in PLACE: what a test makes there changes no binary
+# under another, and is soon made.
+sub copy_build {
+    my ($place) = @_;
+    my $build = dirname(binary());
+    return 0 == system "mkdir -p '$place' && cd '$build' && cp -a db gen lock server *.a stockade stockade-lab '$place'";
+}
+
 # From now on it is called as a person types it, from the top folder: commands that it
 # prints begin with that, and are as long wherever the folder is.
 sub call_as_typed {

@@ -5,7 +5,7 @@
 # exact, order by order and segment by segment.
 #
 # STOCKADE_UNITS=N sells N units, and then in other ways as well:
-# tests/full/segment-sale.t sells 100,000.
+# tests/full/segment-sale.t does.
 # STOCKADE_SEED=N makes the customers want the same again.
 use strict;
 use warnings;

@@ -8,7 +8,7 @@
 # The test makes sure that such a thing is under way when the server dies;
 # test_store_crash.c dies at each step of it.
 #
-# STOCKADE_SEED=N makes it the same moments again.
+# STOCKADE_SEED=N makes it the same moments again. `make test-long` kills twice as often.
 use strict;
 use warnings;
 use FindBin;
@@ -123,9 +123,10 @@ sub look_back {
     return;
 }
 
-sale_with_kills('batched',    1, 20);
-sale_with_kills('one by one', 1, 10, '--orders', 'one-by-one', '--workers', 16);
-sale_with_kills('two',        2, 15);
+my $times = $ENV{STOCKADE_KILLS} ? 2 : 1;
+sale_with_kills('batched',    1, $times * 10);
+sale_with_kills('one by one', 1, $times * 5, '--orders', 'one-by-one', '--workers', 16);
+sale_with_kills('two',        2, $times * 10);
 cmp_ok $gathered{$_}, '>', 0, "gathered orders in state $_: $gathered{$_}" for sort keys %gathered;
 cmp_ok $killed{$_}, '>', 0, "killed with this under way: $_: $killed{$_} times" for sort keys %killed;
 done_testing;

@@ -17,10 +17,9 @@ enum {
     LONG_MS = 20000, /* longer than anything here takes */
 };
 
-/* A test that fails leaves locks behind; they are not for the next one. */
+/* A session ends with its test, and its locks with it: the server is the same for all. */
 static int fresh(void **state)
 {
-    zookeeper_server_restart_empty(the_zookeeper);
     return lock_trio_new(state, the_zookeeper->url, SESSION_MS, 1000);
 }
 
