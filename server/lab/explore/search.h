@@ -24,18 +24,39 @@
 
 enum { SEARCH_STAGES_MAX = 8 };
 
+/* The bounds by their numbers, in the order of their names below. */
+enum search_bound {
+    SEARCH_MOVES,
+    SEARCH_PREEMPTIONS,
+    SEARCH_WAITS,
+    SEARCH_TROUBLES,
+    SEARCH_EXPIRIES, /* the first of the troubles */
+    SEARCH_CRASHES,
+    SEARCH_LOST,
+    SEARCH_LATE,
+    SEARCH_FORGETS,
+    SEARCH_RENEWALS,
+    SEARCH_REFUSALS,
+    SEARCH_BOUNDS_N
+};
+
 struct search_bounds {
-    unsigned expiries;    /* leases that end, by L or while somebody waits */
-    unsigned crashes;     /* ! */
-    unsigned lost;        /* ~ */
-    unsigned late;        /* ^ of an actor */
-    unsigned forgets;     /* F */
-    unsigned waits;       /* +: those that end by time */
-    unsigned renewals;    /* passes of a watchdog */
-    unsigned refusals;    /* - and x: the database says no */
-    unsigned troubles;    /* of all these together */
-    unsigned preemptions; /* an actor that could go on has to wait */
-    unsigned moves;       /* of one schedule */
+    union {
+        struct {
+            unsigned moves;       /* of one schedule */
+            unsigned preemptions; /* an actor that could go on has to wait */
+            unsigned waits;       /* +: those that end by time */
+            unsigned troubles;    /* of all these together: */
+            unsigned expiries;    /* leases that end, by L or while one waits */
+            unsigned crashes;     /* ! */
+            unsigned lost;        /* ~ */
+            unsigned late;        /* ^ of an actor */
+            unsigned forgets;     /* F */
+            unsigned renewals;    /* passes of a watchdog */
+            unsigned refusals;    /* - and x: the database says no */
+        };
+        unsigned most[SEARCH_BOUNDS_N];
+    };
     bool no_reduction;
     bool are_alike; /* all actors; the search sets it */
     /* The schedule behind which the search begins: none of its moves counts. */
