@@ -118,11 +118,10 @@ static void lose(struct cast *cast, const struct zk_nodes *nodes, char role,
 {
     struct testbed *testbed = cast->testbed;
     const char *victim = await_role(testbed, nodes, role);
-    char name[TESTBED_NAME_BYTES_MAX + 1];
+    const char *name = testbed_name(when);
     enum dlock_status status;
     struct deed_order wait;
 
-    testbed_name(name, when);
     cast_begin(cast, name, 0);
     wait = cast_order(deed_take, name);
     wait.wait_ms = testbed->long_ms;
