@@ -143,6 +143,9 @@ const struct experiment *experiment_find(const char *name);
 /* The name that is probably meant; NULL: none is like it. */
 const char *experiment_nearest(const char *name);
 
+/* Is WORD like NAME, and more so than those before? *LEAST is 0 at the first. */
+bool experiment_is_nearest(const char *name, const char *word, size_t *least);
+
 /* False: two of N have one number or one name, which ERROR says. */
 bool experiment_all_distinct(const struct experiment list[], size_t n,
                              char *error, size_t error_size);
