@@ -2,6 +2,7 @@
  * each actor: wait for a beginning, run the program, wait for the end. */
 #include "server/lab/stage/actor.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>

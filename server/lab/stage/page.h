@@ -84,17 +84,11 @@ struct page_placed {
     int64_t user_id;
 };
 
-/* An event: a step that is over, or what came of the program. */
+/* An event: a step that is over, or what came of the program. Of .step the actor is the
+ * lane; the stage knows which move it belongs to, when that was, and what is wrong. */
 struct page_record {
-    unsigned lane;
-    char step[24]; /* "" = not a step: REPLY says it */
-    char key[64];
-    char who
-        [12]; /* the thread's part: "watchdog", "subscriber", "server 2"; "" =
-                     the program */
-    char sent[320];
-    char reply[96];
-    bool is_sql, is_local;
+    struct stage_step step;
+    bool is_local; /* see struct page_thread */
 };
 
 /* An order of the stage to an actor, to which it hands the turn. */
