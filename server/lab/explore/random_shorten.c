@@ -19,17 +19,6 @@ struct shortening {
     size_t error_size;
 };
 
-static bool is_enabled(struct stage *stage, struct stage_move move)
-{
-    struct stage_move moves[STAGE_ENABLED_MAX];
-    size_t n = stage_enabled(stage, moves);
-
-    while (n > 0)
-        if (moves[--n].actor == move.actor && moves[n].kind == move.kind)
-            return true;
-    return false;
-}
-
 /* Plays TRIAL up to the move that breaks it, and cuts the rest. A move that is not
  * enabled any more is left out as well. False: it does not break. */
 static bool breaks(struct shortening *s, struct search_found *trial)
@@ -40,7 +29,7 @@ static bool breaks(struct shortening *s, struct search_found *trial)
     if (!stage_begin(s->stage, s->error, s->error_size))
         return false;
     for (size_t i = 0; i < trial->n; i++) {
-        if (!is_enabled(s->stage, trial->moves[i]))
+        if (!stage_has_move(s->stage, trial->moves[i]))
             continue;
         if (!stage_move(s->stage, trial->moves[i], s->error, s->error_size))
             return false;

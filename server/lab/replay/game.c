@@ -36,22 +36,11 @@ void game_close(struct game *game)
     (void)give_up(game);
 }
 
-static bool is_enabled(struct game *game, struct stage_move move)
-{
-    struct stage_move moves[STAGE_ENABLED_MAX];
-    size_t n = stage_enabled(game->stage, moves);
-
-    for (size_t i = 0; i < n; i++)
-        if (moves[i].actor == move.actor && moves[i].kind == move.kind)
-            return true;
-    return false;
-}
-
 bool game_move(struct game *game, struct stage_move move)
 {
     char text[4];
 
-    if (game->n == STAGE_MOVES_MAX || !is_enabled(game, move)) {
+    if (game->n == STAGE_MOVES_MAX || !stage_has_move(game->stage, move)) {
         (void)snprintf(game->error, sizeof(game->error),
                        game->n == STAGE_MOVES_MAX
                            ? "%s would be one move too many: take some back"

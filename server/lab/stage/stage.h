@@ -273,6 +273,9 @@ void stage_text(const struct stage_move moves[], size_t n, char text[],
 size_t stage_enabled(struct stage *stage,
                      struct stage_move moves[STAGE_ENABLED_MAX]);
 
+/* Whether MOVE is one of them. */
+bool stage_has_move(struct stage *stage, struct stage_move move);
+
 void stage_look(struct stage *stage, struct stage_view *view);
 
 /* The role of actor ACTOR, with all defaults filled in. */
