@@ -6,7 +6,6 @@
 
 #include <stdio.h>
 
-#include "server/lab/stage/turns.h"
 #include "server/lab/world/disk.h"
 
 /* 42. A transaction that is over for all who read the file, and nowhere on disk. */
@@ -16,9 +15,9 @@ static void order_on_disk(struct program_actor *self, const char *pragma)
 
     (void)program_sql(self, NULL, "%s", pragma);
     lesson_order_whole(self);
-    program_say(disk_syncs() > before
-                    ? "fsync: the disk has it"
-                    : "no fsync: only the kernel's memory has it");
+    turns_note(disk_syncs() > before
+                   ? "fsync: the disk has it"
+                   : "no fsync: only the kernel's memory has it");
 }
 
 static void order_unsynced(struct program_actor *self)

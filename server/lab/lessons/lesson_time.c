@@ -6,8 +6,6 @@
 
 #include <string.h>
 
-#include "server/lab/stage/turns.h"
-
 enum { SALE_ENDS_IN_MS = 5000 };
 
 static int64_t now_ms(void)
@@ -110,7 +108,7 @@ static bool set_bill(struct program_actor *self, const char *status,
 static void pay(struct program_actor *self, bool compares)
 {
     program_order(self);
-    if (program_is_ending() || self->order.outcome != ORDER_PLACED)
+    if (turns_ending() || self->order.outcome != ORDER_PLACED)
         return;
     (void)program_sql(self, NULL,
                       "CREATE TABLE bills AS SELECT key, 'open' AS status, "
@@ -120,7 +118,7 @@ static void pay(struct program_actor *self, bool compares)
                           "UPDATE bills SET charged = 1 WHERE key = '%s'",
                           self->role.key);
     else
-        program_say("the bill is not open: nothing is charged");
+        turns_note("the bill is not open: nothing is charged");
 }
 
 static void begin_cancel(struct store *store, struct store_write *write)
@@ -137,7 +135,7 @@ static void expire(struct program_actor *self, bool compares)
     if (!set_bill(self, "expired", compares) ||
         store_order_by_key(self->worker.reader, self->role.key, &found, NULL) !=
             STORE_OK) {
-        program_say("the bill is not open: nothing is cancelled");
+        turns_note("the bill is not open: nothing is cancelled");
         return;
     }
     memcpy(cancel.id, found.id, sizeof(cancel.id));
