@@ -9,25 +9,16 @@
 #include "server/lab/world/disk.h"
 
 /* 42. A transaction that is over for all who read the file, and nowhere on disk. */
-static void order_on_disk(struct program_actor *self, const char *pragma)
+static void order_on_disk(struct program_actor *self)
 {
     unsigned before = disk_syncs();
 
-    (void)program_sql(self, NULL, "%s", pragma);
+    (void)program_sql(self, NULL, "PRAGMA synchronous = %s",
+                      lesson_is(self, "order-synced") ? "FULL" : "OFF");
     lesson_order_whole(self);
     turns_note(disk_syncs() > before
                    ? "fsync: the disk has it"
                    : "no fsync: only the kernel's memory has it");
-}
-
-static void order_unsynced(struct program_actor *self)
-{
-    order_on_disk(self, "PRAGMA synchronous = OFF");
-}
-
-static void order_synced(struct program_actor *self)
-{
-    order_on_disk(self, "PRAGMA synchronous = FULL");
 }
 
 /* Not a buyer but the machine. */
@@ -52,9 +43,9 @@ static void power_cut(struct program_actor *self)
 
 const struct program lesson_disks[] = {
     {"order-unsynced", "orders in a database that does not wait for its disk",
-     1, order_unsynced, NULL},
+     1, order_on_disk, NULL},
     {"order-synced", "orders in a database that waits for its disk", 1,
-     order_synced, NULL},
+     order_on_disk, NULL},
     {DISK_PROGRAM, "is the machine, which loses its power", 0, power_cut, NULL},
     {0},
 };

@@ -17,8 +17,9 @@ static bool take(struct program_actor *self, const char *name,
 
 /* 26. The release stands inside of the transaction, as it does where a framework
  * commits when the method that has the lock returns; or behind it. */
-static void order_in_transaction(struct program_actor *self, bool unlocks_first)
+static void order_in_transaction(struct program_actor *self)
 {
+    bool unlocks_first = lesson_is(self, "order-unlocks-first");
     enum program_answer answer;
     struct lock_task lock;
     char name[LOCK_NAME_BYTES];
@@ -43,16 +44,6 @@ static void order_in_transaction(struct program_actor *self, bool unlocks_first)
         (void)program_give(self, &lock);
 }
 
-static void order_unlocks_first(struct program_actor *self)
-{
-    order_in_transaction(self, true);
-}
-
-static void order_commits_first(struct program_actor *self)
-{
-    order_in_transaction(self, false);
-}
-
 /* 28. The stock is the product's; the lock is the user's. */
 static void order_locks_user(struct program_actor *self)
 {
@@ -70,9 +61,9 @@ static void order_locks_user(struct program_actor *self)
 
 const struct program lesson_locks[] = {
     {"order-unlocks-first", "orders, and releases the lock before it commits",
-     1, order_unlocks_first, NULL},
+     1, order_in_transaction, NULL},
     {"order-commits-first", "orders, and commits before it releases the lock",
-     1, order_commits_first, NULL},
+     1, order_in_transaction, NULL},
     {"order-locks-user", "orders under a lock of the user's own", 1,
      order_locks_user, NULL},
     {0},

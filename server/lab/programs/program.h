@@ -83,10 +83,6 @@ enum dlock_status program_take(struct program_actor *self, const char *name,
 enum dlock_status program_give(struct program_actor *self,
                                struct lock_task *lock);
 
-/* The lease of a lock that program_take() took is to end in LEASE_MS. */
-enum dlock_status program_extend(struct program_actor *self,
-                                 struct lock_task *lock, unsigned lease_ms);
-
 /* Writes of store_async.h, whose begin() is called as a step named STEP, and waited
  * for. WORDS say what is written. */
 enum store_status program_write(struct program_actor *self, const char *step,

@@ -122,14 +122,6 @@ enum dlock_status program_give(struct program_actor *self,
     return lock->status;
 }
 
-enum dlock_status program_extend(struct program_actor *self,
-                                 struct lock_task *lock, unsigned lease_ms)
-{
-    lock->status =
-        dlock_extend(self->worker.session, &lock->grant, lease_ms, NULL);
-    return lock->status;
-}
-
 static void on_written(struct store_write *write)
 {
     (void)sem_post(write->owner);

@@ -190,7 +190,9 @@ static void lock_extends(struct program_actor *self)
 
     if (take(self, self->role.product, &lock) != DLOCK_OK)
         return;
-    if (program_extend(self, &lock, EXTEND_MS) != DLOCK_LOST && !turns_ending())
+    if (dlock_extend(self->worker.session, &lock.grant, EXTEND_MS, NULL) !=
+            DLOCK_LOST &&
+        !turns_ending())
         compare_with_server(self, &lock);
     (void)program_give(self, &lock);
 }
