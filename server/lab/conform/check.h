@@ -37,8 +37,8 @@ conform_check conform_check_m;
 conform_check conform_check_m2;
 conform_check conform_check_s;
 
-/* zk.c: the same of locks in ZooKeeper */
-conform_check conform_check_m_zk;
-conform_check conform_check_m2_zk;
+/* zk.c: the same of locks in ZooKeeper, which lose the server that is ROLE. */
+_Noreturn void conform_lose_zk(struct testbed *testbed, char role,
+                               const char *when);
 
 #endif

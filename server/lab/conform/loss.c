@@ -210,7 +210,7 @@ void conform_check_m(struct testbed *testbed)
     unsigned who;
 
     if (testbed->expected->kept == KEPT_IN_ZK)
-        conform_check_m_zk(testbed);
+        conform_lose_zk(testbed, 'l', "the leader went");
     cast_open(&cast, testbed, 3, testbed->long_ms);
     cast_begin(&cast, heard, testbed->long_ms);
     if (testbed->nodes_n == 0)
@@ -249,7 +249,7 @@ void conform_check_m2(struct testbed *testbed)
     struct cast cast;
 
     if (testbed->expected->kept == KEPT_IN_ZK)
-        conform_check_m2_zk(testbed);
+        conform_lose_zk(testbed, 'f', "a follower went");
     name = testbed_name("m2-hangs");
     cast_open(&cast, testbed, 3, testbed->long_ms);
     cast_begin(&cast, name, testbed->long_ms);

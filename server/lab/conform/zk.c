@@ -144,9 +144,7 @@ static void lose(struct cast *cast, const struct zk_nodes *nodes, char role,
                       when);
 }
 
-/* One that is ROLE. */
-static _Noreturn void check(struct testbed *testbed, char role,
-                            const char *when)
+void conform_lose_zk(struct testbed *testbed, char role, const char *when)
 {
     const struct conform_servers *servers = testbed->servers;
     struct zk_nodes nodes;
@@ -164,14 +162,4 @@ static _Noreturn void check(struct testbed *testbed, char role,
     lose(&cast, &nodes, role, when);
     testbed_holds(testbed, "of %u servers %s, and came back: one holder",
                   nodes.n, when);
-}
-
-void conform_check_m_zk(struct testbed *testbed)
-{
-    check(testbed, 'l', "the leader went");
-}
-
-void conform_check_m2_zk(struct testbed *testbed)
-{
-    check(testbed, 'f', "a follower went");
 }
