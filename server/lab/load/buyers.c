@@ -44,8 +44,7 @@ bool buyers_open(struct buyers *buyers, struct site *site, unsigned n)
 {
     struct rlimit files;
 
-    *buyers = (struct buyers){
-        .site = site, .seats_n = n, .product_id = 1, .quantity = 1};
+    *buyers = (struct buyers){.site = site, .seats_n = n, .product_id = 1};
     if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < n + 64) {
         files.rlim_cur = files.rlim_max < n + 64 ? files.rlim_max : n + 64;
         (void)setrlimit(RLIMIT_NOFILE, &files);
@@ -147,9 +146,9 @@ size_t buyers_send(struct buyers *buyers, unsigned instance)
         return SIZE_MAX;
     }
     (void)snprintf(seat->body, sizeof(seat->body),
-                   "{\"product_id\":%" PRId64 ",\"user_id\":%zu,\"quantity\":"
-                   "%" PRId64 "}",
-                   buyers->product_id, n + 1, buyers->quantity);
+                   "{\"product_id\":%" PRId64
+                   ",\"user_id\":%zu,\"quantity\":1}",
+                   buyers->product_id, n + 1);
     (void)snprintf(key, sizeof(key), "Idempotency-Key: \"order-%zu\"", n + 1);
     more[n] =
         (struct buyers_order){.instance = (unsigned char)instance,

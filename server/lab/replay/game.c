@@ -5,6 +5,9 @@
 #include <string.h>
 
 #include "server/base/clock.h"
+#include "server/lab/stage/stage_options.h"
+
+enum { HINT_MS = 30000 }; /* that a hint is searched for, at most */
 
 /* The stage is closed: the game is over. */
 static bool give_up(struct game *game)
@@ -98,7 +101,7 @@ static bool is_wanted(void *ctx, const struct search_result *result)
     const struct hunt *hunt = ctx;
 
     return nearest(hunt, result) == STAGE_FAULT_N &&
-           clock_ms() < hunt->ends_ms &&
+           clock_ms() < hunt->ends_ms && !stage_options_interrupted() &&
            (!hunt->progress || hunt->progress(hunt->ctx, result));
 }
 
@@ -109,12 +112,12 @@ const struct search_bounds game_hint_bounds = {.expiries = 1,
                                                .preemptions = 3,
                                                .moves = STAGE_MOVES_MAX};
 
-bool game_hint(struct game *game, const struct game_goal *goal, uint64_t ms,
+bool game_hint(struct game *game, const struct game_goal *goal,
                search_progress *progress, void *ctx, struct game_hint *hint)
 {
     struct search_bounds bounds =
         goal->bounds ? *goal->bounds : game_hint_bounds;
-    struct hunt hunt = {goal->faults, clock_ms() + ms, progress, ctx};
+    struct hunt hunt = {goal->faults, clock_ms() + HINT_MS, progress, ctx};
 
     bounds.from_n = (unsigned)game->n;
     memcpy(bounds.from, game->moves, sizeof(bounds.from));

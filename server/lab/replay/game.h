@@ -53,9 +53,10 @@ bool game_move(struct game *game, struct stage_move move);
 bool game_back(struct game *game, size_t n);
 
 /* Looks for the shortest way to one of the faults of GOAL that is not there yet; within
- * its bounds and MS, and while PROGRESS, which may be NULL, says true. False and an
+ * its bounds and half a minute, until Ctrl-C, and while PROGRESS, which may be NULL, says
+ * true. False and an
  * error: the stage is broken, and closed. */
-bool game_hint(struct game *game, const struct game_goal *goal, uint64_t ms,
+bool game_hint(struct game *game, const struct game_goal *goal,
                search_progress *progress, void *ctx, struct game_hint *hint);
 
 #define GAME_HINT_BOUNDS                                                       \

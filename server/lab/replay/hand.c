@@ -21,8 +21,7 @@ enum {
     KEY_QUIT = 'q',
     KEY_UNDO = 'u',
     KEY_HINT = '?',
-    HINT_MS = 30000, /* that a hint is searched for, at most */
-    TOLD_MS = 200,   /* between two lines of its progress */
+    TOLD_MS = 200, /* between two lines of its progress */
 };
 
 /* For moves of two letters. Those of one are their own key. */
@@ -169,7 +168,7 @@ static bool tell_progress(void *ctx, const struct search_result *result)
                  result->schedules);
         (void)fflush(stdout);
     }
-    return !stage_options_interrupted();
+    return true;
 }
 
 static void give_hint(struct hand *hand)
@@ -177,8 +176,7 @@ static void give_hint(struct hand *hand)
     static struct game_hint hint;
     char text[4];
 
-    if (!game_hint(&hand->game, hand->goal, HINT_MS, tell_progress, hand,
-                   &hint))
+    if (!game_hint(&hand->game, hand->goal, tell_progress, hand, &hint))
         return;
     if (isatty(STDOUT_FILENO))
         printf("\r\033[K");

@@ -11,8 +11,6 @@
 #include "server/lab/replay/game.h"
 #include "server/lab/stage/stage_options.h"
 
-enum { HINT_MS = 30000 };
-
 struct lines {
     struct game game;
     const struct game_goal *goal;
@@ -118,19 +116,11 @@ static const char *back(struct game *game, const char *number)
     return game_back(game, n) ? NULL : game->error;
 }
 
-static bool is_wanted(void *ctx, const struct search_result *result)
-{
-    (void)ctx;
-    (void)result;
-    return !stage_options_interrupted();
-}
-
 static const char *hint(struct lines *lines)
 {
     struct game *game = &lines->game;
 
-    lines->has_hint =
-        game_hint(game, lines->goal, HINT_MS, is_wanted, NULL, &lines->hint);
+    lines->has_hint = game_hint(game, lines->goal, NULL, NULL, &lines->hint);
     return lines->has_hint ? NULL : game->error;
 }
 

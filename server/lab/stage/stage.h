@@ -111,9 +111,8 @@ struct stage_scene {
     unsigned buyers;               /* actors, whatever they do */
     struct stage_role roles[STAGE_ACTORS_MAX];
     bool one_process;
-    bool batched;   /* all actors are instances, see above */
-    unsigned nodes; /* redis-servers; 0 = 2 for multi, 3 for redlock, else 1 */
-    bool replica;   /* of the only server */
+    bool batched;     /* all actors are instances, see above */
+    bool replica;     /* of the only server */
     int64_t products; /* each with the stock below; 0 = 1 */
     int64_t segments; /* of each product; 0 = 1 */
     int64_t limit;    /* units of a product that a user may buy; 0 = any */

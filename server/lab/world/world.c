@@ -230,7 +230,7 @@ static bool start_at(struct world *world, unsigned index, uint64_t now_us,
 static bool open_nodes(struct world *world, const struct stage_scene *scene,
                        char *error, size_t error_size)
 {
-    unsigned n = scene->nodes ? scene->nodes : world_nodes_for(scene->lock);
+    unsigned n = world_nodes_for(scene->lock);
     size_t used = 0;
 
     for (; world->nodes_n < n; world->nodes_n++)
@@ -292,40 +292,11 @@ bool world_flush(struct world *world)
 
 /* ---- the directories of mkdir ---------------------------------------------- */
 
-static void each_lock(const struct world *world,
-                      void (*do_it)(const char *path, const char *name,
-                                    void *ctx),
-                      void *ctx)
-{
-    DIR *dir = opendir(world->locks_dir);
-    const struct dirent *each;
-    char path[400];
-
-    while (dir && (each = readdir(dir)) != NULL) {
-        if (each->d_name[0] == '.')
-            continue;
-        (void)snprintf(path, sizeof(path), "%s/%s", world->locks_dir,
-                       each->d_name);
-        do_it(path, each->d_name, ctx);
-    }
-    if (dir)
-        (void)closedir(dir);
-}
-
-static void remove_one(const char *path, const char *name, void *ctx)
-{
-    (void)name;
-    (void)ctx;
-    (void)rmdir(path);
-}
-
 /* As a key: "lock%3A%7B1%3A0%7D" is lock:{1:0}. */
-static void tell_one(const char *path, const char *name, void *ctx)
+static void tell_lock(FILE *text, const char *name)
 {
-    FILE *text = ctx;
     unsigned byte;
 
-    (void)path;
     fputs(ftell(text) > 0 ? "\n" : "", text);
     for (; *name; name++)
         if (*name == '%' && sscanf(name + 1, "%2x", &byte) == 1) {
@@ -337,9 +308,24 @@ static void tell_one(const char *path, const char *name, void *ctx)
     fputs("\tdirectory\t-1\tis there", text);
 }
 
+/* Tells TEXT of all of them, or removes them if it is NULL. */
+static void each_lock(const struct world *world, FILE *text)
+{
+    DIR *dir = opendir(world->locks_dir);
+    const struct dirent *each;
+
+    while (dir && (each = readdir(dir)) != NULL)
+        if (each->d_name[0] != '.' && text)
+            tell_lock(text, each->d_name);
+        else if (each->d_name[0] != '.')
+            (void)unlinkat(dirfd(dir), each->d_name, AT_REMOVEDIR);
+    if (dir)
+        (void)closedir(dir);
+}
+
 static bool reset_nodes(struct world *world, char *error, size_t error_size)
 {
-    each_lock(world, remove_one, NULL);
+    each_lock(world, NULL);
     for (unsigned i = 0; i < world->nodes_n; i++) {
         atomic_store(&world->board->ahead_us[i], 0);
         if (world->restarted_us[i] != 0 &&
@@ -508,7 +494,7 @@ bool world_look(const struct world *world, struct world_look *look)
     all = fmemopen(look->keys, sizeof(look->keys), "w");
     if (!all)
         return false;
-    each_lock(world, tell_one, all);
+    each_lock(world, all);
     for (unsigned i = 0; i < world->nodes_n && world->nodes_n > 1; i++) {
         good =
             good && peek_look(world->nodes[i].peek, one.keys, sizeof(one.keys),

@@ -56,7 +56,7 @@ void world_close(struct world *world);
 /* Back to the start. To be called when no actor runs a program. False and a text. */
 bool world_reset(struct world *world, char *error, size_t error_size);
 
-/* How many a lock needs, where the scene does not say. */
+/* How many servers a lock needs. */
 unsigned world_nodes_for(const char *lock);
 
 /* All of them forget all they know. */
