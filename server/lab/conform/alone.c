@@ -2,7 +2,6 @@
  * A holder is alone: X among threads, X2 among processes, L for longer than
  * the lease.
  */
-#include "server/lab/conform/check.h"
 
 #include <stdio.h>
 #include <time.h>

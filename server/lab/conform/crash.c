@@ -6,7 +6,6 @@
  * after each. Their leases all run at the same time, so this takes one lease
  * and not as many as there are commands.
  */
-#include "server/lab/conform/check.h"
 
 #include <stdio.h>
 #include <string.h>

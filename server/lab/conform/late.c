@@ -8,7 +8,6 @@
  * One command is forgiven: with nobody there, a late acquire of one who has died
  * may lock for as long as its lease. Here nobody dies.
  */
-#include "server/lab/conform/check.h"
 
 #include <hiredis/hiredis.h>
 #include <stdio.h>

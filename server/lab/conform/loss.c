@@ -3,7 +3,6 @@
  * behind; M2: the node is away, and comes back empty; S: the lease has ended,
  * nobody told the holder, and the store is the last one who can say no.
  */
-#include "server/lab/conform/check.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -3,7 +3,6 @@
  * was stopped in the middle of giving back; N: the owner may come in again, and
  * (N2) for as long as it asks then.
  */
-#include "server/lab/conform/check.h"
 
 #include <stdio.h>
 

@@ -2,7 +2,6 @@
  * How one waits. W: woken by the release, not by asking again and again; H: and
  * not all at once, to come in vain but for one; F: in the order in which one came.
  */
-#include "server/lab/conform/check.h"
 
 #include "server/lab/conform/cast.h"
 

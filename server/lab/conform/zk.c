@@ -7,7 +7,6 @@
  * The ensemble is one for all locks, and loses one server at a time: so checks
  * that run at once take turns.
  */
-#include "server/lab/conform/check.h"
 
 #include <fcntl.h>
 #include <stdio.h>

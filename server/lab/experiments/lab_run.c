@@ -12,8 +12,7 @@
 #include "server/lab/experiments/lab_experiments.h"
 #include "server/lab/load/load_watch.h"
 #include "server/lab/picture/draw.h"
-#include "server/lab/replay/hand.h"
-#include "server/lab/replay/lines.h"
+#include "server/lab/replay/game.h"
 #include "server/lab/stage/stage_options.h"
 
 #define RED   "\033[31m"

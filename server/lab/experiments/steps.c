@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "server/lab/experiments/experiment.h"
-#include "server/lab/picture/command.h"
 #include "server/lab/picture/draw.h"
 #include "server/lab/picture/save.h"
 #include "server/lab/stage/stage_options.h"

@@ -11,8 +11,7 @@
 #include <unistd.h>
 
 #include "server/lab/picture/draw.h"
-#include "server/lab/replay/hand.h"
-#include "server/lab/replay/lines.h"
+#include "server/lab/replay/game.h"
 #include "server/lab/stage/stage_options.h"
 
 enum { SOLVED = 0, NOT_SOLVED = 1, COULD_NOT_RUN = 2 };

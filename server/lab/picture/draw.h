@@ -75,4 +75,13 @@ void draw_json_faults(FILE *out, unsigned faults);
 void draw_json(FILE *out, struct stage *stage, const struct stage_scene *scene,
                unsigned look);
 
+/* The command line that plays a schedule (command.c): `stockade replay --buyers 3 fair
+ * 'a b a'`, without a newline at its end. It has the flags that differ from replay's own;
+ * it is broken to the columns of OUT. */
+void command_replay(FILE *out, const struct stage_scene *scene,
+                    const char *schedule);
+
+/* Whether an actor does more than order. */
+bool command_has_programs(const struct stage_scene *scene);
+
 #endif

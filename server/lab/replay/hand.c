@@ -1,9 +1,8 @@
 /*
- * See hand.h. The moves that there are stand below the state, each with its key and
+ * See game.h. The moves that there are stand below the state, each with its key and
  * with what it does: so the learner finds a race by choosing it, and no machine has
  * to be fast or slow at the right moment.
  */
-#include "server/lab/replay/hand.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,7 +11,6 @@
 #include <unistd.h>
 
 #include "server/base/clock.h"
-#include "server/lab/picture/command.h"
 #include "server/lab/picture/draw.h"
 #include "server/lab/replay/game.h"
 #include "server/lab/stage/stage_options.h"

@@ -1,6 +1,5 @@
-/* See lines.h. A page speaks this with a process for each visitor: a stage is for one
+/* See game.h. A page speaks this with a process for each visitor: a stage is for one
  * thread, and is gone with its process. */
-#include "server/lab/replay/lines.h"
 
 #include <inttypes.h>
 #include <stdio.h>

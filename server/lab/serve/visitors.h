@@ -1,6 +1,6 @@
 /*
  * The games of a page's visitors: a process for each, which plays by lines
- * (server/lab/replay/lines.h). A stage is for one thread, forks, and stops its own
+ * (server/lab/replay/game.h). A stage is for one thread, forks, and stops its own
  * processes: none of that may happen to whoever serves others.
  *
  * Any thread may call all of this.

@@ -182,4 +182,12 @@ struct board {
     _Alignas(4096) struct page pages[STAGE_ACTORS_MAX];
 };
 
+struct world;
+
+/* An actor's process (actor.c): it has what an instance of the service has, and runs the
+ * program of one actor, or with one_process of all, at the stage's pace. Never returns.
+ * FIRST: the process's first actor, from 0. */
+_Noreturn void actor_main(const struct world *world, unsigned first,
+                          const struct stage_scene *scene);
+
 #endif

@@ -9,7 +9,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "server/lab/stage/actor.h"
 #include "server/lab/stage/stage_private.h"
 
 enum { TURN_S_MAX = 60 }; /* of real time: longer is a bug of the stage's */
