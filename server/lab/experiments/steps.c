@@ -7,7 +7,6 @@
 
 #include "server/lab/experiments/experiment.h"
 #include "server/lab/picture/draw.h"
-#include "server/lab/picture/save.h"
 #include "server/lab/stage/stage_options.h"
 
 static void tell_scene(const struct experiment_play *play, char text[],

@@ -15,7 +15,7 @@
 #include "server/base/clock.h"
 #include "server/lab/expected.h"
 #include "server/lab/explore/explore.h"
-#include "server/lab/explore/random.h"
+#include "server/lab/explore/search.h"
 #include "server/lab/picture/draw.h"
 #include "server/lab/stage/stage_options.h"
 

@@ -99,7 +99,8 @@ int hand_key(void);
  * ({"move": "a~", "says": "the same, ..."}), "over", after a hint "hint" ({"move", "n",
  * "fault"}, or {"schedules", "whole"} without a way), and "error" if a command could not
  * be done: the rest is true all the same. A hint leads to GOAL. Texts are in the language
- * of LOOK (draw.h). The exit status: 0, or 2 if the stage is broken, which the last answer says.
+ * of LOOK (draw.h). The exit status: 0, or 2 if the stage is broken, which the last answer
+ * says.
  */
 int lines_play(const struct stage_scene *scene, const struct stage_move moves[],
                size_t n, const struct game_goal *goal, unsigned look);

@@ -35,7 +35,6 @@
 #include "server/lab/path/path.h"
 #include "server/lab/picture/chinese.h"
 #include "server/lab/serve/lab_serve.h"
-#include "server/lab/serve/visitors.h"
 #include "server/lab/world/world.h"
 
 #define API      "/api/lab"
