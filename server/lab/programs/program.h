@@ -64,11 +64,10 @@ extern const struct program programs_of_orders[];
 extern const struct program programs_of_locks[];
 extern const struct program programs_of_instances[];
 /* Those of server/lab/lessons: what is taught, wrong or right. */
-extern const struct program lesson_locks[];
+extern const struct program lesson_around[];
 extern const struct program lesson_statements[];
 extern const struct program lesson_segments[];
 extern const struct program lesson_answers[];
-extern const struct program lesson_disks[];
 extern const struct program lesson_time[];
 
 /* ---- by the real path ---------------------------------------------------- */

@@ -9,9 +9,8 @@
 #include "server/lab/stage/watch.h"
 
 static const struct program *const tables[] = {
-    programs_of_orders, programs_of_locks, programs_of_instances,
-    lesson_locks,       lesson_statements, lesson_segments,
-    lesson_answers,     lesson_disks,      lesson_time};
+    programs_of_orders, programs_of_locks, programs_of_instances, lesson_around,
+    lesson_statements,  lesson_segments,   lesson_answers,        lesson_time};
 
 enum { FIRST_LESSON = 3 };
 
