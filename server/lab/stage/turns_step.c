@@ -8,11 +8,12 @@
 static struct stage_step *add_record(const struct page_record *what)
 {
     struct page *page = turns_page();
-    struct stage_step *step = &page->records[page->records_n].step;
+    struct stage_step *step;
 
     if (page->records_n == PAGE_RECORDS_MAX)
         turns_die("too much happens in one move");
-    page->records[page->records_n++] = *what;
+    page->records[page->records_n] = *what;
+    step = &page->records[page->records_n++].step;
     step->actor = (signed char)turns_own_lane_n();
     /* Asynchronous calls are the program's own. */
     if (strncmp(turns_self->name, "dlock-", 6) == 0 &&
