@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "server/lab/conform/suite.h"
+#include "server/lab/conform/conform.h"
 #include "server/lab/stage/stage.h"
 #include "tests/support/unit_test.h"
 

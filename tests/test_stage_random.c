@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "lock/dlock.h"
-#include "server/lab/explore/random.h"
+#include "server/lab/explore/search.h"
 #include "tests/support/unit_test.h"
 
 static const struct search_bounds bounds = {.expiries = 3,

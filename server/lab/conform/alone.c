@@ -2,7 +2,6 @@
  * A holder is alone: X among threads, X2 among processes, L for longer than
  * the lease.
  */
-#include "server/lab/conform/check.h"
 
 #include <stdio.h>
 #include <time.h>
@@ -57,11 +56,10 @@ static _Noreturn void contend(struct testbed *testbed, unsigned n,
 {
     struct testbed_race *race = testbed->race;
     unsigned all = n * ROUNDS, entered, overlaps, lost;
-    char name[TESTBED_NAME_BYTES_MAX + 1];
+    const char *name = testbed_name(what);
     struct deed_order order;
     struct cast cast;
 
-    testbed_name(name, what);
     cast_open(&cast, testbed, n, testbed->long_ms);
     cast_begin(&cast, name, 0);
     (void)cast_give(&cast, CAST_HOLDER, name);
@@ -118,14 +116,12 @@ void conform_check_l(struct testbed *testbed)
 {
     enum { SECOND_HOLDER = 3 };
     unsigned lease_ms = HURRY_LEASE_MS * testbed->slow;
-    char plain[TESTBED_NAME_BYTES_MAX + 1], kept[TESTBED_NAME_BYTES_MAX + 1];
-    char given[TESTBED_NAME_BYTES_MAX + 1];
+    const char *plain = testbed_name("l-plain");
+    const char *kept = testbed_name("l-kept");
+    const char *given = testbed_name("l-given");
     struct deed_report of_plain, of_kept;
     struct cast cast;
 
-    testbed_name(plain, "l-plain");
-    testbed_name(kept, "l-kept");
-    testbed_name(given, "l-given");
     cast_open(&cast, testbed, 4, lease_ms);
     cast_begin(&cast, plain, 0);
     (void)cast_take(&cast, SECOND_HOLDER, kept, 0, 0);

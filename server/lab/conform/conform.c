@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "server/base/clock.h"
-#include "server/lab/conform/check.h"
+#include "server/lab/conform/cast.h"
 
 /* A check that takes longer hangs; none should come near it. */
 enum { CHECK_MS_MAX = 40000 };

@@ -6,7 +6,6 @@
  * after each. Their leases all run at the same time, so this takes one lease
  * and not as many as there are commands.
  */
-#include "server/lab/conform/check.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -44,10 +43,9 @@ static struct deed_report inherit(struct cast *cast, const char *name)
 static unsigned check_dead_thread(struct cast *cast)
 {
     const struct deed_order leave = {.deed = deed_abandon};
-    char name[TESTBED_NAME_BYTES_MAX + 1];
+    const char *name = testbed_name("c-thread");
     struct deed_report report;
 
-    testbed_name(name, "c-thread");
     cast_begin(cast, name, 0);
     (void)cast_ask(cast, CAST_HOLDER, &leave);
     report = inherit(cast, name);
@@ -68,11 +66,10 @@ static void check_no_undead(struct cast *cast)
 {
     const struct deed_order leave = {.deed = deed_abandon};
     struct testbed *testbed = cast->testbed;
-    char name[TESTBED_NAME_BYTES_MAX + 1];
+    const char *name = testbed_name("c-undead");
     struct deed_report report;
     bool overtaken;
 
-    testbed_name(name, "c-undead");
     if (cast_take(cast, CAST_HOLDER, name, 0, 0) != DLOCK_OK)
         return;
     cast_stop(cast, CAST_HOLDER);
@@ -98,10 +95,9 @@ static void check_no_undead(struct cast *cast)
 static void check_renewal_ends(struct cast *cast)
 {
     struct testbed *testbed = cast->testbed;
-    char name[TESTBED_NAME_BYTES_MAX + 1];
+    const char *name = testbed_name("c-renewal");
     struct deed_report report;
 
-    testbed_name(name, "c-renewal");
     if (cast_take(cast, CAST_HOLDER, name, 0, 0) != DLOCK_OK ||
         cast_give(cast, CAST_HOLDER, name) != DLOCK_OK ||
         cast_take(cast, CAST_HOLDER, name, 0, testbed->lease_ms) != DLOCK_OK)
@@ -116,10 +112,9 @@ static void check_renewal_ends(struct cast *cast)
 
 static unsigned check_dead_process(struct cast *cast)
 {
-    char name[TESTBED_NAME_BYTES_MAX + 1];
+    const char *name = testbed_name("c-process");
     struct deed_report report;
 
-    testbed_name(name, "c-process");
     cast_begin(cast, name, 0);
     cast_kill(cast, CAST_HOLDER);
     report = inherit(cast, name);
@@ -161,7 +156,7 @@ struct crash {
     unsigned at;
     bool in_release;
     char step[DEED_STEP_BYTES_MAX + 1];
-    char name[TESTBED_NAME_BYTES_MAX + 1]; /* the lock's: each has its own */
+    const char *name; /* the lock's: each has its own */
 };
 
 static void note(const struct cast *cast, unsigned who, bool in_release,
@@ -174,17 +169,16 @@ static void note(const struct cast *cast, unsigned who, bool in_release,
         crash->at = i;
         (void)snprintf(crash->step, sizeof(crash->step), "%s",
                        cast_step_name(cast, who, i));
-        testbed_name(crash->name, "a");
+        crash->name = testbed_name("a");
     }
 }
 
 /* A holder's whole life, without a fault: which commands are there? */
 static unsigned rehearse(struct cast *cast, struct crash crashes[])
 {
-    char name[TESTBED_NAME_BYTES_MAX + 1];
+    const char *name = testbed_name("a-dry");
     unsigned n = 0, who = cast_add(cast, 1);
 
-    testbed_name(name, "a-dry");
     (void)cast_take(cast, who, name, 0, 0);
     note(cast, who, false, crashes, &n);
     cast_trap(cast, who, DEED_PASS, DLOCK_BEFORE, 0);
@@ -283,7 +277,7 @@ static void check_failures(struct testbed *testbed, struct crash crashes[],
 
     cast_open(&cast, testbed, 2, testbed->lease_ms);
     for (unsigned i = 0; i < n; i++) {
-        testbed_name(crashes[i].name, "a-fails");
+        crashes[i].name = testbed_name("a-fails");
         if (fail_at(&cast, &crashes[i], phase) &&
             !cast_is_free(&cast, CAST_NEXT, crashes[i].name))
             not_free(testbed, &crashes[i], phase, 0);
@@ -299,11 +293,11 @@ static void check_failures(struct testbed *testbed, struct crash crashes[],
 void conform_check_a(struct testbed *testbed)
 {
     struct crash crashes[CRASHES_MAX];
-    char name[TESTBED_NAME_BYTES_MAX + 1], steps[120] = "";
+    const char *name = testbed_name("a-begin");
+    char steps[120] = "";
     struct cast cast;
     unsigned n;
 
-    testbed_name(name, "a-begin");
     cast_open(&cast, testbed, 2, testbed->lease_ms);
     cast_begin(&cast, name, 0);
     n = rehearse(&cast, crashes);

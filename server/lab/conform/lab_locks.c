@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "server/base/clock.h"
-#include "server/lab/conform/suite.h"
+#include "server/lab/conform/conform.h"
 #include "server/lab/lab.h"
 
 enum { AS_EXPECTED = 0, DIFFERENT = 1, COULD_NOT_RUN = 2 };

@@ -8,7 +8,6 @@
  * One command is forgiven: with nobody there, a late acquire of one who has died
  * may lock for as long as its lease. Here nobody dies.
  */
-#include "server/lab/conform/check.h"
 
 #include <hiredis/hiredis.h>
 #include <stdio.h>
@@ -185,7 +184,7 @@ static void tape_state(struct tape *tape, const char *key, char text[],
 /* Everything that was sent to the testbed's nodes. */
 struct tapes {
     struct cast cast;
-    char name[TESTBED_NAME_BYTES_MAX + 1];
+    const char *name;
     struct tape tapes[TESTBED_NODES_MAX];
     unsigned replayed_n;
 };
@@ -332,11 +331,10 @@ static void play_held(struct tapes *all)
 
 void conform_check_d(struct testbed *testbed)
 {
-    struct tapes all = {.replayed_n = 0};
+    struct tapes all = {.name = testbed_name("d")};
 
     if (testbed->nodes_n == 0)
         testbed_untested(testbed, "what is sent to it cannot be sent again");
-    testbed_name(all.name, "d");
     cast_open(&all.cast, testbed, 2, testbed->lease_ms);
     cast_begin(&all.cast, all.name, testbed->long_ms);
     if (cast_give(&all.cast, CAST_HOLDER, all.name) != DLOCK_OK)

@@ -3,7 +3,6 @@
  * behind; M2: the node is away, and comes back empty; S: the lease has ended,
  * nobody told the holder, and the store is the last one who can say no.
  */
-#include "server/lab/conform/check.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -177,10 +176,9 @@ static unsigned hold_barely(struct cast *cast, const char *name)
 static void check_partitions(struct cast *cast)
 {
     struct testbed *testbed = cast->testbed;
-    char name[TESTBED_NAME_BYTES_MAX + 1];
+    const char *name = testbed_name("m-partition");
     unsigned n = testbed->nodes_n > 1 ? testbed->nodes_n : 0;
 
-    testbed_name(name, "m-partition");
     for (unsigned one = 0; one < n; one++) {
         unsigned who = cast_add(cast, 1); /* it has no connection yet */
 
@@ -204,15 +202,14 @@ static void check_partitions(struct cast *cast)
 void conform_check_m(struct testbed *testbed)
 {
     static const char when[] = "a replica took over that had not heard of it";
-    char heard[TESTBED_NAME_BYTES_MAX + 1], name[TESTBED_NAME_BYTES_MAX + 1];
+    const char *heard = testbed_name("m-heard");
+    const char *name = testbed_name("m");
     enum dlock_status status;
     struct cast cast;
     unsigned who;
 
     if (testbed->expected->kept == KEPT_IN_ZK)
-        conform_check_m_zk(testbed);
-    testbed_name(heard, "m-heard");
-    testbed_name(name, "m");
+        conform_lose_zk(testbed, 'l', "the leader went");
     cast_open(&cast, testbed, 3, testbed->long_ms);
     cast_begin(&cast, heard, testbed->long_ms);
     if (testbed->nodes_n == 0)
@@ -247,12 +244,12 @@ static void check_away(struct cast *cast, const char *name, const char *when)
  */
 void conform_check_m2(struct testbed *testbed)
 {
-    char name[TESTBED_NAME_BYTES_MAX + 1];
+    const char *name;
     struct cast cast;
 
     if (testbed->expected->kept == KEPT_IN_ZK)
-        conform_check_m2_zk(testbed);
-    testbed_name(name, "m2-hangs");
+        conform_lose_zk(testbed, 'f', "a follower went");
+    name = testbed_name("m2-hangs");
     cast_open(&cast, testbed, 3, testbed->long_ms);
     cast_begin(&cast, name, testbed->long_ms);
     if (testbed->nodes_n == 0)
@@ -262,7 +259,7 @@ void conform_check_m2(struct testbed *testbed)
         check_away(&cast, name, "one node hangs");
         redis_proc_signal(testbed->nodes[0], SIGCONT);
     }
-    testbed_name(name, "m2");
+    name = testbed_name("m2");
     cast_begin(&cast, name, testbed->long_ms);
     redis_proc_kill(testbed->nodes[0]);
     check_away(&cast, name, "one node is down");
@@ -383,12 +380,11 @@ static int64_t overtake(struct cast *cast, const char *name,
 /* LATE_FIRST: the late one writes before or after the other one. */
 static void check_late(struct testbed *testbed, bool late_first)
 {
-    char name[TESTBED_NAME_BYTES_MAX + 1];
+    const char *name = testbed_name("s");
     enum store_status late = STORE_OK, next;
     int64_t holder_saw, next_saw;
     struct cast cast;
 
-    testbed_name(name, "s");
     /* The clients' own lease is short too: it is what ends a session. */
     cast_open(&cast, testbed, 2, testbed->lease_ms);
     next_saw = overtake(&cast, name, &holder_saw);

@@ -3,7 +3,6 @@
  * was stopped in the middle of giving back; N: the owner may come in again, and
  * (N2) for as long as it asks then.
  */
-#include "server/lab/conform/check.h"
 
 #include <stdio.h>
 
@@ -47,11 +46,10 @@ static void not_overtaken(struct cast *cast, unsigned who)
 
 void conform_check_p(struct testbed *testbed)
 {
-    char name[TESTBED_NAME_BYTES_MAX + 1];
+    const char *name = testbed_name("p");
     enum dlock_status said;
     struct cast cast;
 
-    testbed_name(name, "p");
     cast_open(&cast, testbed, 3, testbed->lease_ms);
     cast_begin(&cast, name, 0);
     if (testbed->together)
@@ -83,10 +81,9 @@ enum { CUTS_MAX = 12 };
 /* The commands of a release, counted at one without a fault. */
 static unsigned rehearse(struct cast *cast)
 {
-    char name[TESTBED_NAME_BYTES_MAX + 1];
+    const char *name = testbed_name("r-dry");
     unsigned n, who = cast_add(cast, 1);
 
-    testbed_name(name, "r-dry");
     (void)cast_take(cast, who, name, 0, 0);
     cast_trap(cast, who, DEED_PASS, DLOCK_BEFORE, 0);
     (void)cast_give(cast, who, name);
@@ -127,17 +124,16 @@ static void check_cut(struct cast *cast, const char *name, unsigned late,
 
 void conform_check_r(struct testbed *testbed)
 {
-    char held[TESTBED_NAME_BYTES_MAX + 1];
-    char names[CUTS_MAX][TESTBED_NAME_BYTES_MAX + 1];
+    const char *held = testbed_name("r-begin");
+    const char *names[CUTS_MAX];
     unsigned late[CUTS_MAX], n;
     struct cast cast;
 
-    testbed_name(held, "r-begin");
     cast_open(&cast, testbed, 3, testbed->lease_ms);
     cast_begin(&cast, held, testbed->long_ms);
     n = testbed->together ? 0 : rehearse(&cast);
     for (unsigned i = 0; i < n; i++) {
-        testbed_name(names[i], "r");
+        names[i] = testbed_name("r");
         late[i] = stop_before(&cast, names[i], i);
     }
     for (unsigned i = 0; i < n; i++) {
@@ -170,10 +166,9 @@ static void take_again(struct cast *cast, const char *name)
 
 void conform_check_n(struct testbed *testbed)
 {
-    char name[TESTBED_NAME_BYTES_MAX + 1];
+    const char *name = testbed_name("n");
     struct cast cast;
 
-    testbed_name(name, "n");
     cast_open(&cast, testbed, 3, testbed->long_ms);
     cast_begin(&cast, name, testbed->long_ms);
     take_again(&cast, name);
@@ -191,11 +186,10 @@ void conform_check_n(struct testbed *testbed)
 /* The inner hold counts like any other: its lease is the lock's now. */
 void conform_check_n2(struct testbed *testbed)
 {
-    char calm[TESTBED_NAME_BYTES_MAX + 1], name[TESTBED_NAME_BYTES_MAX + 1];
+    const char *calm = testbed_name("n2-begin");
+    const char *name = testbed_name("n2");
     struct cast cast;
 
-    testbed_name(calm, "n2-begin");
-    testbed_name(name, "n2");
     cast_open(&cast, testbed, 2, testbed->long_ms);
     cast_begin(&cast, calm, testbed->long_ms);
     if (cast_take(&cast, CAST_HOLDER, name, 0, testbed->lease_ms) != DLOCK_OK)

@@ -1,4 +1,4 @@
-#include "server/lab/conform/suite.h"
+#include "server/lab/conform/conform.h"
 
 #include <errno.h>
 #include <poll.h>

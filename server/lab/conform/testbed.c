@@ -195,12 +195,14 @@ bool testbed_can(const struct testbed *testbed,
     return (testbed->capabilities & (unsigned)capability) != 0;
 }
 
-void testbed_name(char name[TESTBED_NAME_BYTES_MAX + 1], const char *what)
+const char *testbed_name(const char *what)
 {
     static unsigned n; /* each check is a process of its own: hence the pid */
+    char *name;
 
-    (void)snprintf(name, TESTBED_NAME_BYTES_MAX + 1, "lab:%.16s:%d:%u", what,
-                   (int)getpid(), n++);
+    if (asprintf(&name, "lab:%.16s:%d:%u", what, (int)getpid(), n++) < 0)
+        abort();
+    return name;
 }
 
 void testbed_sleep_ms(unsigned ms)

@@ -57,8 +57,8 @@ bool testbed_mend(struct testbed *testbed, char *error, size_t error_size);
 bool testbed_can(const struct testbed *testbed,
                  enum dlock_capability capability);
 
-/* A lock's name that was not used before. */
-void testbed_name(char name[TESTBED_NAME_BYTES_MAX + 1], const char *what);
+/* A lock's name that was not used before, until the end of the check's process. */
+const char *testbed_name(const char *what);
 
 void testbed_sleep_ms(unsigned ms);
 

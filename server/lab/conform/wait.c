@@ -2,7 +2,6 @@
  * How one waits. W: woken by the release, not by asking again and again; H: and
  * not all at once, to come in vain but for one; F: in the order in which one came.
  */
-#include "server/lab/conform/check.h"
 
 #include "server/lab/conform/cast.h"
 
@@ -24,9 +23,8 @@ enum {
 /* Makes connection and scripts, so that the first command is the lock's. */
 static void warm_up(struct cast *cast, unsigned who)
 {
-    char name[TESTBED_NAME_BYTES_MAX + 1];
+    const char *name = testbed_name("warm");
 
-    testbed_name(name, "warm");
     if (cast_take(cast, who, name, 0, 0) == DLOCK_OK)
         (void)cast_give(cast, who, name);
 }
@@ -46,7 +44,7 @@ static struct deed_order patient(const struct testbed *testbed,
 
 void conform_check_w(struct testbed *testbed)
 {
-    char name[TESTBED_NAME_BYTES_MAX + 1];
+    const char *name = testbed_name("w");
     struct deed_order order, give;
     struct deed_report given, got;
     unsigned servers_n = testbed->nodes_n > 0 ? testbed->nodes_n : 1;
@@ -54,7 +52,6 @@ void conform_check_w(struct testbed *testbed)
     unsigned commands, delay_ms;
     struct cast cast;
 
-    testbed_name(name, "w");
     order = patient(testbed, deed_take, name);
     give = cast_order(deed_give, name);
     cast_open(&cast, testbed, 2, testbed->long_ms);
@@ -100,14 +97,13 @@ void conform_check_h(struct testbed *testbed)
 {
     unsigned commands = 0,
              servers_n = testbed->nodes_n > 0 ? testbed->nodes_n : 1;
-    char name[TESTBED_NAME_BYTES_MAX + 1];
+    const char *name = testbed_name("h");
     struct deed_order wait;
     struct cast cast;
 
     if (!testbed_can(testbed, DLOCK_CAP_WAKE) || testbed->together)
         testbed_untested(testbed,
                          "no release wakes anybody in another process");
-    testbed_name(name, "h");
     wait = patient(testbed, deed_pass_on, name);
     cast_open(&cast, testbed, HERD_N + 1, testbed->long_ms);
     cast_begin(&cast, name, testbed->long_ms);
@@ -237,11 +233,10 @@ static void check_order(struct cast *cast, const char *name)
 /* One of a queue gives up, one dies: both must not be in anybody's way. */
 static void check_deserters(struct testbed *testbed)
 {
-    char name[TESTBED_NAME_BYTES_MAX + 1];
+    const char *name = testbed_name("f-deserted");
     struct deed_order wait;
     struct cast cast;
 
-    testbed_name(name, "f-deserted");
     wait = patient(testbed, deed_take, name);
     /* The clients' own lease is short: it is what ends a session. */
     cast_open(&cast, testbed, 3, testbed->lease_ms);
@@ -264,7 +259,7 @@ static void check_deserters(struct testbed *testbed)
 
 void conform_check_f(struct testbed *testbed)
 {
-    char name[TESTBED_NAME_BYTES_MAX + 1];
+    const char *name;
     struct cast cast;
     unsigned tries;
     bool shows;
@@ -274,7 +269,7 @@ void conform_check_f(struct testbed *testbed)
     shows = cast_steps(&cast, CAST_NEXT) > 0;
     tries = shows ? 1 : OVERTAKINGS_N;
     for (unsigned i = 0; i < tries; i++) {
-        testbed_name(name, "f");
+        name = testbed_name("f");
         cast_begin(&cast, name, testbed->long_ms);
         check_no_overtaking(&cast, name, shows);
     }
@@ -283,7 +278,7 @@ void conform_check_f(struct testbed *testbed)
                          "not overtaken in %u tries; no command shows who "
                          "came first",
                          tries);
-    testbed_name(name, "f-order");
+    name = testbed_name("f-order");
     cast_begin(&cast, name, testbed->long_ms);
     check_order(&cast, name);
     check_deserters(testbed);

@@ -7,7 +7,6 @@
  * The ensemble is one for all locks, and loses one server at a time: so checks
  * that run at once take turns.
  */
-#include "server/lab/conform/check.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -118,11 +117,10 @@ static void lose(struct cast *cast, const struct zk_nodes *nodes, char role,
 {
     struct testbed *testbed = cast->testbed;
     const char *victim = await_role(testbed, nodes, role);
-    char name[TESTBED_NAME_BYTES_MAX + 1];
+    const char *name = testbed_name(when);
     enum dlock_status status;
     struct deed_order wait;
 
-    testbed_name(name, when);
     cast_begin(cast, name, 0);
     wait = cast_order(deed_take, name);
     wait.wait_ms = testbed->long_ms;
@@ -145,9 +143,7 @@ static void lose(struct cast *cast, const struct zk_nodes *nodes, char role,
                       when);
 }
 
-/* One that is ROLE. */
-static _Noreturn void check(struct testbed *testbed, char role,
-                            const char *when)
+void conform_lose_zk(struct testbed *testbed, char role, const char *when)
 {
     const struct conform_servers *servers = testbed->servers;
     struct zk_nodes nodes;
@@ -165,14 +161,4 @@ static _Noreturn void check(struct testbed *testbed, char role,
     lose(&cast, &nodes, role, when);
     testbed_holds(testbed, "of %u servers %s, and came back: one holder",
                   nodes.n, when);
-}
-
-void conform_check_m_zk(struct testbed *testbed)
-{
-    check(testbed, 'l', "the leader went");
-}
-
-void conform_check_m2_zk(struct testbed *testbed)
-{
-    check(testbed, 'f', "a follower went");
 }

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/lab/experiments/nearest.h"
 #include "server/lab/experiments/experiment.h"
 #include "server/lab/picture/draw.h"
 
@@ -14,7 +13,11 @@ static const struct {
 #include "server/lab/experiments/all.inc"
 };
 
-enum { FILES_N = sizeof(files) / sizeof(files[0]), ERROR_BYTES = 1000 };
+enum {
+    FILES_N = sizeof(files) / sizeof(files[0]),
+    ERROR_BYTES = 1000,
+    WORD_BYTES_MAX = 64 /* longer ones are like no other */
+};
 
 bool experiment_all_distinct(const struct experiment list[], size_t n,
                              char *error, size_t error_size)
@@ -131,6 +134,43 @@ const struct experiment *experiment_find(const char *name)
     return begun_n == 1 ? begun : NULL;
 }
 
+/* How many bytes have to be put in, taken out or changed to make B of A
+ * (Levenshtein). ROW has what that is for the beginnings of B. */
+static size_t edits(const char *a, const char *b)
+{
+    size_t row[WORD_BYTES_MAX + 1], n = strlen(b), corner, change;
+
+    for (size_t j = 0; j <= n; j++)
+        row[j] = j;
+    for (size_t i = 0; a[i]; i++) {
+        corner = row[0];
+        row[0] = i + 1;
+        for (size_t j = 0; j < n; j++) {
+            change = corner + (a[i] != b[j]);
+            corner = row[j + 1];
+            row[j + 1] = 1 + (corner < row[j] ? corner : row[j]);
+            if (change < row[j + 1])
+                row[j + 1] = change;
+        }
+    }
+    return row[n];
+}
+
+bool experiment_is_nearest(const char *name, const char *word, size_t *least)
+{
+    size_t n;
+
+    if (*least == 0)
+        *least = 2 + strlen(name) / 4;
+    if (strlen(word) > WORD_BYTES_MAX)
+        return false;
+    n = edits(name, word);
+    if (n >= *least)
+        return false;
+    *least = n;
+    return true;
+}
+
 const char *experiment_nearest(const char *name)
 {
     const struct experiment *one;
@@ -138,7 +178,7 @@ const char *experiment_nearest(const char *name)
     size_t least = 0;
 
     for (size_t i = 0; (one = experiment_at(i)) != NULL; i++)
-        if (nearest_is(name, one->name, &least))
+        if (experiment_is_nearest(name, one->name, &least))
             nearest = one->name;
     return nearest;
 }

@@ -1,5 +1,5 @@
-/* `stockade lab list` and `stockade lab show NAME`: see lab_experiments.h. */
-#include "server/lab/experiments/lab_experiments.h"
+/* `stockade lab list` and `stockade lab show NAME`: see experiment.h. */
+#include "server/lab/experiments/experiment.h"
 
 #include <getopt.h>
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /*
  * `stockade lab run NAME...`: each experiment with its bug and with its fix. One is
- * told at length; of several there is a line each. See lab_experiments.h.
+ * told at length; of several there is a line each. See experiment.h.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -9,11 +9,10 @@
 
 #include "lock/dlock.h"
 #include "server/base/clock.h"
-#include "server/lab/experiments/lab_experiments.h"
+#include "server/lab/experiments/experiment.h"
 #include "server/lab/load/load_watch.h"
 #include "server/lab/picture/draw.h"
-#include "server/lab/replay/hand.h"
-#include "server/lab/replay/lines.h"
+#include "server/lab/replay/game.h"
 #include "server/lab/stage/stage_options.h"
 
 #define RED   "\033[31m"

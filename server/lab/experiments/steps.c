@@ -6,9 +6,7 @@
 #include <string.h>
 
 #include "server/lab/experiments/experiment.h"
-#include "server/lab/picture/command.h"
 #include "server/lab/picture/draw.h"
-#include "server/lab/picture/save.h"
 #include "server/lab/stage/stage_options.h"
 
 static void tell_scene(const struct experiment_play *play, char text[],

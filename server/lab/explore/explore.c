@@ -15,7 +15,7 @@
 #include "server/base/clock.h"
 #include "server/lab/expected.h"
 #include "server/lab/explore/explore.h"
-#include "server/lab/explore/random.h"
+#include "server/lab/explore/search.h"
 #include "server/lab/picture/draw.h"
 #include "server/lab/stage/stage_options.h"
 
@@ -87,66 +87,57 @@ static void help(void)
 
 /* ---- what is asked ------------------------------------------------------ */
 
+const struct explore_bound explore_bounds[SEARCH_BOUNDS_N] = {
+    [SEARCH_MOVES] = {"moves", NULL, STAGE_MOVES_MAX, 60},
+    [SEARCH_PREEMPTIONS] = {"preemptions", NULL, 3, STAGE_MOVES_MAX},
+    [SEARCH_WAITS] = {"waits", NULL, 2, 6},
+    [SEARCH_TROUBLES] = {"troubles", NULL, 2, 6},
+    [SEARCH_EXPIRIES] = {"expiries", "expiries", 1, 3},
+    [SEARCH_CRASHES] = {"crashes", "crashes", 1, 1},
+    [SEARCH_LOST] = {"lost-replies", "lost replies", 0, 3},
+    [SEARCH_LATE] = {"late", "late commands", 0, 3},
+    [SEARCH_FORGETS] = {"forgets", "losses of all data", 0, 0},
+    [SEARCH_RENEWALS] = {"renewals", "renewals", 0, 3},
+    [SEARCH_REFUSALS] = {"refusals", "refusals", 0, 2},
+};
+
 bool explore_take_bound(struct explore *explore, const char *name,
                         const char *arg)
 {
-    struct search_bounds *bounds = &explore->bounds;
     const struct {
         const char *name;
         unsigned *value, most;
     } numbers[] = {
-        {"expiries", &bounds->expiries, STAGE_MOVES_MAX},
-        {"crashes", &bounds->crashes, STAGE_MOVES_MAX},
-        {"lost-replies", &bounds->lost, STAGE_MOVES_MAX},
-        {"late", &bounds->late, STAGE_MOVES_MAX},
-        {"troubles", &bounds->troubles, STAGE_MOVES_MAX},
-        {"waits", &bounds->waits, STAGE_MOVES_MAX},
-        {"forgets", &bounds->forgets, STAGE_MOVES_MAX},
-        {"renewals", &bounds->renewals, STAGE_MOVES_MAX},
-        {"refusals", &bounds->refusals, STAGE_MOVES_MAX},
-        {"preemptions", &bounds->preemptions, STAGE_MOVES_MAX},
-        {"moves", &bounds->moves, STAGE_MOVES_MAX},
         {"stages", &explore->stages, SEARCH_STAGES_MAX},
         {"seconds", &explore->seconds, SECONDS_MAX},
         {"random", &explore->random_s, SECONDS_MAX},
     };
+    unsigned *value = NULL, most = STAGE_MOVES_MAX;
     int64_t number;
-    bool good = false;
 
     if (strcmp(name, "seed") == 0)
         return stage_options_number(name, arg, 1, INT64_MAX, &explore->seed);
+    for (int i = 0; i < SEARCH_BOUNDS_N; i++)
+        if (strcmp(explore_bounds[i].flag, name) == 0)
+            value = &explore->bounds.most[i];
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
         if (strcmp(numbers[i].name, name) == 0) {
-            good = stage_options_number(name, arg, 0, numbers[i].most, &number);
-            *numbers[i].value = (unsigned)number;
+            value = numbers[i].value;
+            most = numbers[i].most;
         }
-    return good;
+    if (!value || !stage_options_number(name, arg, 0, most, &number))
+        return false;
+    *value = (unsigned)number;
+    return true;
 }
 
-/* Bounds that nobody has given. At random there are troubles enough for many. */
 static void take_defaults(struct explore *explore)
 {
-    struct search_bounds *bounds = &explore->bounds;
-    const struct {
-        unsigned *value, of_all, at_random;
-    } rows[] = {
-        {&bounds->expiries, 1, 3},
-        {&bounds->crashes, 1, 1},
-        {&bounds->lost, 0, 3},
-        {&bounds->late, 0, 3},
-        {&bounds->forgets, 0, 0},
-        {&bounds->renewals, 0, 3},
-        {&bounds->refusals, 0, 2},
-        {&bounds->troubles, 2, 6},
-        {&bounds->waits, 2, 6},
-        {&bounds->preemptions, 3, STAGE_MOVES_MAX},
-        {&bounds->moves, STAGE_MOVES_MAX, 60},
-    };
-
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-        if (*rows[i].value == NOT_GIVEN)
-            *rows[i].value =
-                explore->random_s > 0 ? rows[i].at_random : rows[i].of_all;
+    for (int i = 0; i < SEARCH_BOUNDS_N; i++)
+        if (explore->bounds.most[i] == NOT_GIVEN)
+            explore->bounds.most[i] = explore->random_s > 0
+                                          ? explore_bounds[i].at_random
+                                          : explore_bounds[i].of_all;
     if (explore->random_s > 0)
         explore->seconds = explore->random_s;
     if (explore->random_s > 0 && explore->seed == 0)
@@ -155,18 +146,7 @@ static void take_defaults(struct explore *explore)
 
 static bool read_options(int argc, char *argv[], struct explore *explore)
 {
-    static const struct option flags[] = {
-        {"expiries", required_argument, NULL, 'b'},
-        {"crashes", required_argument, NULL, 'b'},
-        {"lost-replies", required_argument, NULL, 'b'},
-        {"late", required_argument, NULL, 'b'},
-        {"forgets", required_argument, NULL, 'b'},
-        {"troubles", required_argument, NULL, 'b'},
-        {"waits", required_argument, NULL, 'b'},
-        {"renewals", required_argument, NULL, 'b'},
-        {"refusals", required_argument, NULL, 'b'},
-        {"preemptions", required_argument, NULL, 'b'},
-        {"moves", required_argument, NULL, 'b'},
+    static struct option flags[64] = {
         {"stages", required_argument, NULL, 'b'},
         {"seconds", required_argument, NULL, 'b'},
         {"random", required_argument, NULL, 'b'},
@@ -178,12 +158,17 @@ static bool read_options(int argc, char *argv[], struct explore *explore)
         {"only", required_argument, NULL, 'o'},
         {"zh", no_argument, NULL, 'z'},
         {"help", no_argument, NULL, 'h'},
-        STAGE_OPTIONS,
-        {0},
+        STAGE_OPTIONS, /* and behind them the bounds */
     };
+    struct option *next = flags;
     bool all = false;
     int c, i;
 
+    while (next->name)
+        next++;
+    for (i = 0; i < SEARCH_BOUNDS_N; i++)
+        *next++ = (struct option){explore_bounds[i].flag, required_argument,
+                                  NULL, 'b'};
     while ((c = getopt_long(argc, argv, "hi", flags, &i)) != -1) {
         if (c == '?')
             fprintf(stderr, "stockade explore --help lists the flags\n");
@@ -426,20 +411,11 @@ static bool opens(const struct stage_scene *scene, char *error, size_t size)
 
 int explore_main(int argc, char *argv[])
 {
-    static struct explore explore = {.scene = STAGE_SCENE(NULL),
-                                     .bounds = {.expiries = NOT_GIVEN,
-                                                .crashes = NOT_GIVEN,
-                                                .lost = NOT_GIVEN,
-                                                .late = NOT_GIVEN,
-                                                .forgets = NOT_GIVEN,
-                                                .waits = NOT_GIVEN,
-                                                .renewals = NOT_GIVEN,
-                                                .refusals = NOT_GIVEN,
-                                                .troubles = NOT_GIVEN,
-                                                .preemptions = NOT_GIVEN,
-                                                .moves = NOT_GIVEN}};
+    static struct explore explore = {.scene = STAGE_SCENE(NULL)};
     char error[EXPECTED_ERROR_BYTES];
 
+    for (int i = 0; i < SEARCH_BOUNDS_N; i++)
+        explore.bounds.most[i] = NOT_GIVEN;
     if (isatty(STDOUT_FILENO) && !getenv("NO_COLOR"))
         explore.look = DRAW_COLOUR;
     if (!read_options(argc, argv, &explore))

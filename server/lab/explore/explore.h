@@ -35,6 +35,14 @@ struct explore {
     const char *only;  /* rows whose name has it; NULL = all */
 };
 
+/* Each bound: its flag, what a person calls such troubles, NULL if they are none; and
+ * how many there are if nobody says so: at random, troubles enough for many. */
+struct explore_bound {
+    const char *flag, *troubles;
+    unsigned of_all, at_random;
+};
+extern const struct explore_bound explore_bounds[SEARCH_BOUNDS_N];
+
 /* Takes ARG, of the bound --NAME: "late", "moves". False: it is none. */
 bool explore_take_bound(struct explore *explore, const char *name,
                         const char *arg);

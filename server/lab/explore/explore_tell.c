@@ -31,18 +31,6 @@ void explore_tell_bounds(FILE *out, const struct explore *explore)
 {
     const struct search_bounds *bounds = &explore->bounds;
     const struct stage_scene *scene = &explore->scene;
-    const struct {
-        const char *text;
-        unsigned n;
-    } troubles[] = {
-        {"expiries", bounds->expiries},
-        {"crashes", bounds->crashes},
-        {"lost replies", bounds->lost},
-        {"late commands", bounds->late},
-        {"losses of all data", bounds->forgets},
-        {"renewals", bounds->renewals},
-        {"refusals", bounds->refusals},
-    };
     bool is_first = true;
 
     draw_say(out, explore->look,
@@ -56,11 +44,12 @@ void explore_tell_bounds(FILE *out, const struct explore *explore)
              bounds->moves, bounds->preemptions);
     draw_say(out, explore->look, "%u waits that end by time, and %u of:\n",
              bounds->waits, bounds->troubles);
-    for (size_t i = 0; i < sizeof(troubles) / sizeof(troubles[0]); i++) {
-        if (troubles[i].n == 0)
+    for (int i = 0; i < SEARCH_BOUNDS_N; i++) {
+        if (!explore_bounds[i].troubles || bounds->most[i] == 0)
             continue;
         draw_say(out, explore->look, is_first ? "" : ", ");
-        draw_say(out, explore->look, "%u %s", troubles[i].n, troubles[i].text);
+        draw_say(out, explore->look, "%u %s", bounds->most[i],
+                 explore_bounds[i].troubles);
         is_first = false;
     }
     draw_say(out, explore->look, is_first ? "no troubles" : "");
@@ -180,18 +169,16 @@ void explore_tell(const struct explore *explore)
 
 static void tell_bounds_json(const struct explore *explore)
 {
-    const struct search_bounds *bounds = &explore->bounds;
     const struct stage_scene *scene = &explore->scene;
 
     printf("\"bounds\": {\"stock\": %" PRId64 ", \"wait_ms\": %" PRId64
-           ", \"lease_ms\": %" PRId64 ", \"moves\": %u, \"preemptions\": %u, "
-           "\"waits\": %u, \"troubles\": %u, \"expiries\": %u, "
-           "\"crashes\": %u, \"lost_replies\": %u, \"late\": %u, "
-           "\"forgets\": %u, \"renewals\": %u, \"refusals\": %u}, ",
-           scene->stock, scene->wait_ms, scene->lease_ms, bounds->moves,
-           bounds->preemptions, bounds->waits, bounds->troubles,
-           bounds->expiries, bounds->crashes, bounds->lost, bounds->late,
-           bounds->forgets, bounds->renewals, bounds->refusals);
+           ", \"lease_ms\": %" PRId64,
+           scene->stock, scene->wait_ms, scene->lease_ms);
+    for (int i = 0; i < SEARCH_BOUNDS_N; i++)
+        printf(", \"%s\": %u",
+               i == SEARCH_LOST ? "lost_replies" : explore_bounds[i].flag,
+               explore->bounds.most[i]);
+    printf("}, ");
 }
 
 void explore_tell_json(const struct explore *explore, bool done)

@@ -68,10 +68,10 @@ static void note_faults(struct search *search, const struct search_node *node)
         if (!(node->faults & (1u << i)) || found->is_found)
             continue;
         found->is_found = true;
-        found->n = node->used.depth;
-        for (const struct search_node *each = node; each->used.depth > 0;
-             each = &nodes[each->parent])
-            found->moves[each->used.depth - 1] = each->move;
+        found->n = node->used.of[SEARCH_MOVES];
+        for (const struct search_node *each = node;
+             each->used.of[SEARCH_MOVES] > 0; each = &nodes[each->parent])
+            found->moves[each->used.of[SEARCH_MOVES] - 1] = each->move;
     }
 }
 
@@ -94,7 +94,7 @@ static void go_on_from(struct search *search, const struct search_node *node)
         is_new = search_table_put(&search->seen, child);
         if ((!is_new && !shared->bounds.no_reduction) || search_is_end(child))
             continue;
-        if (child->used.depth < shared->bounds.moves)
+        if (child->used.of[SEARCH_MOVES] < shared->bounds.moves)
             shared->queue[shared->queue_n++] = number;
     }
     search->result->states = search->seen.n;

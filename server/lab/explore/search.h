@@ -24,18 +24,39 @@
 
 enum { SEARCH_STAGES_MAX = 8 };
 
+/* The bounds by their numbers, in the order of their names below. */
+enum search_bound {
+    SEARCH_MOVES,
+    SEARCH_PREEMPTIONS,
+    SEARCH_WAITS,
+    SEARCH_TROUBLES,
+    SEARCH_EXPIRIES, /* the first of the troubles */
+    SEARCH_CRASHES,
+    SEARCH_LOST,
+    SEARCH_LATE,
+    SEARCH_FORGETS,
+    SEARCH_RENEWALS,
+    SEARCH_REFUSALS,
+    SEARCH_BOUNDS_N
+};
+
 struct search_bounds {
-    unsigned expiries;    /* leases that end, by L or while somebody waits */
-    unsigned crashes;     /* ! */
-    unsigned lost;        /* ~ */
-    unsigned late;        /* ^ of an actor */
-    unsigned forgets;     /* F */
-    unsigned waits;       /* +: those that end by time */
-    unsigned renewals;    /* passes of a watchdog */
-    unsigned refusals;    /* - and x: the database says no */
-    unsigned troubles;    /* of all these together */
-    unsigned preemptions; /* an actor that could go on has to wait */
-    unsigned moves;       /* of one schedule */
+    union {
+        struct {
+            unsigned moves;       /* of one schedule */
+            unsigned preemptions; /* an actor that could go on has to wait */
+            unsigned waits;       /* +: those that end by time */
+            unsigned troubles;    /* of all these together: */
+            unsigned expiries;    /* leases that end, by L or while one waits */
+            unsigned crashes;     /* ! */
+            unsigned lost;        /* ~ */
+            unsigned late;        /* ^ of an actor */
+            unsigned forgets;     /* F */
+            unsigned renewals;    /* passes of a watchdog */
+            unsigned refusals;    /* - and x: the database says no */
+        };
+        unsigned most[SEARCH_BOUNDS_N];
+    };
     bool no_reduction;
     bool are_alike; /* all actors; the search sets it */
     /* The schedule behind which the search begins: none of its moves counts. */
@@ -73,5 +94,35 @@ bool search_run(const struct stage_scene *scene,
                 const struct search_bounds *bounds, unsigned stages,
                 search_progress *progress, void *ctx,
                 struct search_result *result, char *error, size_t error_size);
+
+/* ---- random schedules (random.c) ------------------------------------------- */
+
+/*
+ * Random schedules, for what is beyond all that can be enumerated: 20 to 60 moves of
+ * up to four actors.
+ *
+ * Each schedule draws a priority for every actor, and the first in rank moves; at a
+ * few random points the one that would move falls behind all others. A bug that needs
+ * d such points comes up with a probability that has a lower bound: this is the PCT
+ * scheduler of Burckhardt, Kothari, Musuvathi and Nagarakatte, "A Randomized Scheduler
+ * with Probabilistic Guarantees of Finding Bugs", ASPLOS 2010. Troubles (deaths, ends of
+ * leases, lost replies) are drawn into it at random points as well.
+ *
+ * A schedule that breaks something is shortened before it is told: moves are left out,
+ * and those of one actor joined, as long as the same still breaks.
+ *
+ * Plays random schedules within BOUNDS, without reduction, on STAGES stages until
+ * PROGRESS says false; the rest as of search_run(). Schedule number N of a SEED is the
+ * same each time.
+ */
+bool random_run(const struct stage_scene *scene,
+                const struct search_bounds *bounds, uint64_t seed,
+                unsigned stages, search_progress *progress, void *ctx,
+                struct search_result *result, char *error, size_t error_size);
+
+/* Shortens FOUND, which breaks FAULT on STAGE. False and a text: the stage is
+ * broken, or FOUND does not break it. */
+bool random_shorten(struct stage *stage, unsigned fault,
+                    struct search_found *found, char *error, size_t error_size);
 
 #endif

@@ -12,10 +12,13 @@ static bool has_step(const struct search_node *node, signed char actor)
     return false;
 }
 
-/* Counts it, and tells whether that is within the bounds. */
-static bool spend(uint8_t *used, unsigned bound)
+/* Counts one of KIND, and tells whether that is within the bounds. */
+static bool spend(const struct search_bounds *bounds, struct search_used *used,
+                  enum search_bound kind)
 {
-    return ++*used <= bound;
+    if (kind > SEARCH_TROUBLES && !spend(bounds, used, SEARCH_TROUBLES))
+        return false;
+    return ++used->of[kind] <= bounds->most[kind];
 }
 
 /* Actors that are alike have their letters in the order in which they come. */
@@ -35,73 +38,55 @@ static bool is_allowed(const struct search_bounds *bounds,
     if (!bounds->no_reduction && is_another(bounds, node, move))
         return false;
     if (acts && node->last >= 0 && node->last != move.actor &&
-        has_step(node, node->last) &&
-        !spend(&used->preemptions, bounds->preemptions))
+        has_step(node, node->last) && !spend(bounds, used, SEARCH_PREEMPTIONS))
         return false;
     /* A single server that begins anew forgets all; its clock is not searched for. */
     if (move.actor < -1)
-        return move.kind == '!' && spend(&used->forgets, bounds->forgets);
+        return move.kind == '!' && spend(bounds, used, SEARCH_FORGETS);
     if (strchr("RP", move.kind))
         return false;
     switch (move.kind) {
     case '~':
-        return spend(&used->lost, bounds->lost);
+        return spend(bounds, used, SEARCH_LOST);
     case '^':
-        return move.actor < 0 || spend(&used->late, bounds->late);
+        return move.actor < 0 || spend(bounds, used, SEARCH_LATE);
     case '-':
     case 'x':
-        return spend(&used->refusals, bounds->refusals);
+        return spend(bounds, used, SEARCH_REFUSALS);
     case '!':
-        return spend(&used->crashes, bounds->crashes);
+        return spend(bounds, used, SEARCH_CRASHES);
     case 'L':
     case 'H':
-        return spend(&used->expiries, bounds->expiries);
+        return spend(bounds, used, SEARCH_EXPIRIES);
     case 'F':
-        return spend(&used->forgets, bounds->forgets);
+        return spend(bounds, used, SEARCH_FORGETS);
     case '+': /* who can look does not give up */
-        return !has_step(node, move.actor) &&
-               spend(&used->waits, bounds->waits);
+        return !has_step(node, move.actor) && spend(bounds, used, SEARCH_WAITS);
     case 'w': /* of use only if it has something to keep */
         return move.actor >= 0 && (node->inside & (1u << move.actor)) &&
-               spend(&used->renewals, bounds->renewals);
+               spend(bounds, used, SEARCH_RENEWALS);
     default:
         return true;
     }
 }
 
-static unsigned troubles(const struct search_used *used)
+/* What is left of one bound, where no more troubles are left of all. */
+static unsigned left(const struct search_bounds *bounds,
+                     const struct search_used *used, unsigned kind)
 {
-    return (unsigned)used->expiries + used->crashes + used->lost + used->late +
-           used->forgets + used->renewals + used->refusals;
-}
+    unsigned of_all = bounds->troubles - used->of[SEARCH_TROUBLES];
+    unsigned of_it = bounds->most[kind] - used->of[kind];
 
-/* The rest of one bound, where as many troubles are left of all. */
-static unsigned left(unsigned bound, unsigned used, unsigned troubles_left)
-{
-    return bound - used < troubles_left ? bound - used : troubles_left;
+    return kind > SEARCH_TROUBLES && of_it > of_all ? of_all : of_it;
 }
 
 bool search_is_as_free(const struct search_bounds *bounds,
                        const struct search_used *a, const struct search_used *b)
 {
-    unsigned a_left = bounds->troubles - troubles(a);
-    unsigned b_left = bounds->troubles - troubles(b);
-    const unsigned kinds[][3] = {
-        {bounds->expiries, a->expiries, b->expiries},
-        {bounds->crashes, a->crashes, b->crashes},
-        {bounds->lost, a->lost, b->lost},
-        {bounds->late, a->late, b->late},
-        {bounds->forgets, a->forgets, b->forgets},
-        {bounds->renewals, a->renewals, b->renewals},
-        {bounds->refusals, a->refusals, b->refusals},
-    };
-
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
-        if (left(kinds[i][0], kinds[i][1], a_left) <
-            left(kinds[i][0], kinds[i][2], b_left))
+    for (unsigned kind = 0; kind < SEARCH_BOUNDS_N; kind++)
+        if (left(bounds, a, kind) < left(bounds, b, kind))
             return false;
-    return a_left >= b_left && a->preemptions <= b->preemptions &&
-           a->waits <= b->waits && a->depth <= b->depth;
+    return true;
 }
 
 bool search_child(const struct search_bounds *bounds,
@@ -112,10 +97,9 @@ bool search_child(const struct search_bounds *bounds,
                                   .last = node->last,
                                   .begun = node->begun,
                                   .used = node->used};
-    if (!is_allowed(bounds, node, child->move, &child->used) ||
-        troubles(&child->used) > bounds->troubles)
+    if (!is_allowed(bounds, node, child->move, &child->used))
         return false;
-    child->used.depth++;
+    child->used.of[SEARCH_MOVES]++;
     if (child->move.actor >= 0 && child->move.kind != 'e') {
         child->last = child->move.actor;
         child->begun |= (uint8_t)(1u << child->move.actor);
@@ -128,9 +112,7 @@ bool search_is_within(const struct search_bounds *bounds,
                       const struct search_node *node, struct search_node *child)
 {
     if (child->move.kind == '+' && child->lapses > node->lapses &&
-        !spend(&child->used.expiries, bounds->expiries))
-        return false;
-    if (troubles(&child->used) > bounds->troubles)
+        !spend(bounds, &child->used, SEARCH_EXPIRIES))
         return false;
     /* Who cannot go on is not kept from it. */
     if (child->last >= 0 && !has_step(child, child->last))
@@ -147,26 +129,11 @@ bool search_is_end(const struct search_node *node)
 
 bool search_widen(struct search_bounds *bounds, const struct search_bounds *by)
 {
-    const struct {
-        unsigned *bound, by;
-    } rows[] = {
-        {&bounds->expiries, by->expiries},
-        {&bounds->crashes, by->crashes},
-        {&bounds->lost, by->lost},
-        {&bounds->late, by->late},
-        {&bounds->forgets, by->forgets},
-        {&bounds->waits, by->waits},
-        {&bounds->renewals, by->renewals},
-        {&bounds->refusals, by->refusals},
-        {&bounds->troubles, by->troubles},
-        {&bounds->preemptions, by->preemptions},
-        {&bounds->moves, by->moves},
-    };
     bool is_wider = false;
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-        if (rows[i].by > *rows[i].bound) {
-            *rows[i].bound = rows[i].by;
+    for (int i = 0; i < SEARCH_BOUNDS_N; i++)
+        if (by->most[i] > bounds->most[i]) {
+            bounds->most[i] = by->most[i];
             is_wider = true;
         }
     return is_wider;

@@ -15,11 +15,9 @@ enum {
     NODE_BEYOND = NODES_MAX, /* a schedule that is not within the bounds */
 };
 
-/* The part of the bounds that has been used up. */
+/* The part of the bounds that has been used up; of SEARCH_MOVES, how many there are. */
 struct search_used {
-    uint8_t expiries, crashes, lost, late, forgets, preemptions, renewals,
-        refusals, waits;
-    uint8_t depth; /* moves */
+    uint8_t of[SEARCH_BOUNDS_N];
 };
 
 /* A schedule that was played, and what is true at its end. */

@@ -55,7 +55,7 @@ static bool play(struct runner *runner, const struct search_node *node)
 {
     const struct search_bounds *bounds = &runner->shared->bounds;
     struct stage_move moves[STAGE_MOVES_MAX];
-    size_t n = bounds->from_n + node->used.depth;
+    size_t n = bounds->from_n + node->used.of[SEARCH_MOVES];
 
     memcpy(moves, bounds->from, sizeof(moves));
     for (size_t i = n; i > bounds->from_n;
@@ -137,7 +137,8 @@ static bool follow(struct runner *runner, uint32_t at, unsigned i)
         if (at == 0 || shared->stop)
             return good;
         node = &shared->nodes[at];
-        if (search_is_end(node) || node->used.depth >= shared->bounds.moves ||
+        if (search_is_end(node) ||
+            node->used.of[SEARCH_MOVES] >= shared->bounds.moves ||
             !search_table_put(&runner->seen, node))
             return true;
         for (i = 0; i < node->moves_n; i++)

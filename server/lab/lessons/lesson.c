@@ -1,6 +1,13 @@
 /* See lesson.h: what several lessons have in common. */
 #include "server/lab/lessons/lesson.h"
 
+#include <string.h>
+
+bool lesson_is(const struct program_actor *self, const char *name)
+{
+    return strcmp(self->role.program, name) == 0;
+}
+
 enum program_answer lesson_deduct(struct program_actor *self, int64_t segment)
 {
     enum program_answer answer;

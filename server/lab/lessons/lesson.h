@@ -36,6 +36,10 @@ void lesson_order_whole(struct program_actor *self);
  * that is not cancelled. In the caller's transaction. */
 bool lesson_give_back(struct program_actor *self, int64_t segment);
 
+/* Which of two: the wrong way and the right one are often one program, that differs in one
+ * thing. */
+bool lesson_is(const struct program_actor *self, const char *name);
+
 /* The last write of an order: PLACED if it went well. */
 void lesson_reply(enum program_answer written);
 

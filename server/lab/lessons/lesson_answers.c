@@ -37,8 +37,9 @@ static void order_in_redis(struct program_actor *self)
 /* 40. The flag spares a write for each buyer who comes too late. It has the product's
  * epoch in it, which each cancel raises. One of an older epoch says nothing; but only
  * who LOOKS at the epoch knows that. */
-static void order_flagged(struct program_actor *self, bool looks)
+static void order_flagged(struct program_actor *self)
 {
+    bool looks = lesson_is(self, "order-epoch");
     const char *const get[] = {"GET", "sold-out:{1}", NULL};
     char epoch[24], flag[32];
     int64_t number = 0;
@@ -56,16 +57,6 @@ static void order_flagged(struct program_actor *self, bool looks)
         (void)program_redis(
             self, flag, sizeof(flag),
             (const char *[]){"SET", "sold-out:{1}", epoch, NULL});
-}
-
-static void order_sticky(struct program_actor *self)
-{
-    order_flagged(self, false);
-}
-
-static void order_epoch(struct program_actor *self)
-{
-    order_flagged(self, true);
 }
 
 /* The units are back and the epoch is over at once, in one transaction. */
@@ -96,9 +87,9 @@ const struct program lesson_answers[] = {
     {"order-in-redis", "sells in Redis, says so, then writes the order", 1,
      order_in_redis, NULL},
     {"order-sticky", "orders, unless a flag says that all is sold out", 1,
-     order_sticky, NULL},
+     order_flagged, NULL},
     {"order-epoch", "orders, unless a flag of this epoch says sold out", 1,
-     order_epoch, NULL},
+     order_flagged, NULL},
     {"cancel-epoch", "cancels, and begins a new epoch of the product", 0,
      cancel_epoch, NULL},
     {"order-whole", "orders in one transaction of several statements", 1,

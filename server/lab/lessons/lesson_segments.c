@@ -67,17 +67,14 @@ static enum program_answer move(struct program_actor *self)
     return answer;
 }
 
-/* 36. Each statement is on disk when it ends. */
-static void move_in_steps(struct program_actor *self)
+/* 36. Each statement is on disk when it ends; or all of them are, or none. */
+static void move_units(struct program_actor *self)
 {
-    (void)move(self);
-}
+    bool at_once = lesson_is(self, "move-at-once");
 
-/* The same statements: all of them are on disk, or none. */
-static void move_at_once(struct program_actor *self)
-{
-    if (program_sql(self, NULL, "BEGIN IMMEDIATE") == PROGRAM_OK &&
-        move(self) == PROGRAM_OK)
+    if (at_once && program_sql(self, NULL, "BEGIN IMMEDIATE") != PROGRAM_OK)
+        return;
+    if (move(self) == PROGRAM_OK && at_once)
         (void)program_sql(self, NULL, "COMMIT");
 }
 
@@ -98,9 +95,9 @@ const struct program lesson_segments[] = {
     {"order-probes", "orders from the first segment that has all it wants", 1,
      order_probes, NULL},
     {"move-in-steps", "moves units from segment 0 to 1, a statement each", 0,
-     move_in_steps, NULL},
+     move_units, NULL},
     {"move-at-once", "moves units from segment 0 to 1, in one transaction", 0,
-     move_at_once, NULL},
+     move_units, NULL},
     {"cancel-pinned", "cancels; the user's number says where the units go", 0,
      cancel_pinned, NULL},
     {0},

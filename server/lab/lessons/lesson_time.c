@@ -6,8 +6,6 @@
 
 #include <string.h>
 
-#include "server/lab/stage/turns.h"
-
 enum { SALE_ENDS_IN_MS = 5000 };
 
 static int64_t now_ms(void)
@@ -86,9 +84,10 @@ static const char *check_bill(const struct stage_view *view,
 
 /* Whether the bill is STATUS from now on. The wrong way: look, then write. The right
  * one is a compare-and-set, of which one of two who try changes a row. */
-static bool set_bill(struct program_actor *self, const char *status,
-                     bool compares)
+static bool set_bill(struct program_actor *self, const char *status)
 {
+    bool compares =
+        lesson_is(self, "pay-compares") || lesson_is(self, "expire-compares");
     int64_t is_open = 0, rows = 0;
 
     if (compares)
@@ -107,20 +106,20 @@ static bool set_bill(struct program_actor *self, const char *status,
 }
 
 /* Orders; then the customer pays. */
-static void pay(struct program_actor *self, bool compares)
+static void pay(struct program_actor *self)
 {
     program_order(self);
-    if (program_is_ending() || self->order.outcome != ORDER_PLACED)
+    if (turns_ending() || self->order.outcome != ORDER_PLACED)
         return;
     (void)program_sql(self, NULL,
                       "CREATE TABLE bills AS SELECT key, 'open' AS status, "
                       "0 AS charged FROM orders");
-    if (set_bill(self, "paid", compares))
+    if (set_bill(self, "paid"))
         (void)program_sql(self, NULL,
                           "UPDATE bills SET charged = 1 WHERE key = '%s'",
                           self->role.key);
     else
-        program_say("the bill is not open: nothing is charged");
+        turns_note("the bill is not open: nothing is charged");
 }
 
 static void begin_cancel(struct store *store, struct store_write *write)
@@ -129,15 +128,15 @@ static void begin_cancel(struct store *store, struct store_write *write)
 }
 
 /* The job that cancels what was not paid in time, by the service's own cancel. */
-static void expire(struct program_actor *self, bool compares)
+static void expire(struct program_actor *self)
 {
     struct store_order found;
     struct store_cancel cancel = {.id = ""};
 
-    if (!set_bill(self, "expired", compares) ||
+    if (!set_bill(self, "expired") ||
         store_order_by_key(self->worker.reader, self->role.key, &found, NULL) !=
             STORE_OK) {
-        program_say("the bill is not open: nothing is cancelled");
+        turns_note("the bill is not open: nothing is cancelled");
         return;
     }
     memcpy(cancel.id, found.id, sizeof(cancel.id));
@@ -146,38 +145,18 @@ static void expire(struct program_actor *self, bool compares)
                         begin_cancel);
 }
 
-static void pay_looks(struct program_actor *self)
-{
-    pay(self, false);
-}
-
-static void pay_compares(struct program_actor *self)
-{
-    pay(self, true);
-}
-
-static void expire_looks(struct program_actor *self)
-{
-    expire(self, false);
-}
-
-static void expire_compares(struct program_actor *self)
-{
-    expire(self, true);
-}
-
 const struct program lesson_time[] = {
     {"end-soon", "ends the product's sale, five seconds from now", 0, end_soon,
      check_end},
     {"order-late", "checks whether the sale is open, then waits for the lock",
      1, order_late, check_end},
-    {"pay-looks", "orders, then pays, if a check finds the bill open", 1,
-     pay_looks, check_bill},
+    {"pay-looks", "orders, then pays, if a check finds the bill open", 1, pay,
+     check_bill},
     {"pay-compares", "orders, then pays, on condition that the bill is open", 1,
-     pay_compares, check_bill},
+     pay, check_bill},
     {"expire-looks", "cancels the order, if a check finds its bill open", 0,
-     expire_looks, check_bill},
+     expire, check_bill},
     {"expire-compares", "cancels the order, on condition that its bill is open",
-     0, expire_compares, check_bill},
+     0, expire, check_bill},
     {0},
 };

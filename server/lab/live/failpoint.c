@@ -52,17 +52,6 @@ struct failpoints {
 
 /* Reading specifications --------------------------------------------------- */
 
-/* Takes WORD off the front of *AT, if it stands there. */
-static bool take(const char **at, const char *word)
-{
-    size_t len = strlen(word);
-
-    if (strncmp(*at, word, len) != 0)
-        return false;
-    *at += len;
-    return true;
-}
-
 /* Takes a decimal number of 1 to MOST. */
 static bool take_number(const char **at, unsigned most, unsigned *number)
 {
@@ -75,48 +64,33 @@ static bool take_number(const char **at, unsigned most, unsigned *number)
     return *at > begin && value > 0 && value <= most;
 }
 
-static bool take_step(const char **at, struct point *point)
-{
-    size_t len = strcspn(*at, ":,=*");
-
-    if (len == 0 || len > STEP_BYTES_MAX || (*at)[len] != ':')
-        return false;
-    memcpy(point->step, *at, len);
-    point->step[len] = '\0';
-    *at += len;
-    return true;
-}
-
-static bool take_phase(const char **at, struct point *point)
-{
-    point->phase = take(at, ":before=") ? DLOCK_BEFORE : DLOCK_AFTER;
-    return point->phase == DLOCK_BEFORE || take(at, ":after=");
-}
-
 /* An error is of the way there, a drop of the way back: no other way round. */
-static bool take_action(const char **at, struct point *point)
+static bool read_point(const char *text, struct point *point)
 {
-    if (take(at, "pause:")) {
-        point->action = ACTION_PAUSE;
-        return take_number(at, PAUSE_MS_MAX, &point->pause_ms);
-    }
-    point->action = take(at, "hold")    ? ACTION_HOLD
-                    : take(at, "stop")  ? ACTION_STOP
-                    : take(at, "crash") ? ACTION_CRASH
-                                        : ACTION_FAIL;
-    return point->action != ACTION_FAIL ||
-           take(at, point->phase == DLOCK_BEFORE ? "error" : "drop");
-}
+    char phase[8], action[8];
+    const char *fails, *at = text;
+    int end = 0;
 
-static bool take_point(const char **at, struct point *point)
-{
-    if (!take_step(at, point) || !take_phase(at, point) ||
-        !take_action(at, point))
+    if (sscanf(text, "%31[^:=*]:%7[a-z]=%7[a-z]%n", point->step, phase, action,
+               &end) != 3)
         return false;
-    point->counted = take(at, "*");
-    if (point->counted && !take_number(at, TIMES_MAX, &point->left))
+    at += end;
+    point->phase = strcmp(phase, "before") == 0 ? DLOCK_BEFORE : DLOCK_AFTER;
+    fails = point->phase == DLOCK_BEFORE ? "error" : "drop";
+    if (point->phase == DLOCK_AFTER && strcmp(phase, "after") != 0)
         return false;
-    return **at == '\0' || take(at, ",");
+    point->action = strcmp(action, fails) == 0 ? ACTION_FAIL : ACTION_NONE;
+    for (int i = ACTION_PAUSE; i < ACTION_FAIL; i++)
+        if (strcmp(action, action_words[i]) == 0)
+            point->action = (enum action)i;
+    if (point->action == ACTION_PAUSE &&
+        (*at++ != ':' || !take_number(&at, PAUSE_MS_MAX, &point->pause_ms)))
+        return false;
+    point->counted = *at == '*';
+    at += point->counted;
+    if (point->counted && !take_number(&at, TIMES_MAX, &point->left))
+        return false;
+    return point->action != ACTION_NONE && *at == '\0';
 }
 
 static enum dlock_status misuse(struct dlock_error *error, const char *what,
@@ -131,16 +105,19 @@ static enum dlock_status misuse(struct dlock_error *error, const char *what,
 static enum dlock_status parse(const char *spec, struct failpoints *points,
                                struct dlock_error *error)
 {
-    for (const char *at = spec; *at != '\0';) {
-        const char *begin = at;
+    char one[80];
 
+    for (size_t len; *spec != '\0'; spec += len + (spec[len] == ',')) {
+        len = strcspn(spec, ",");
+        (void)snprintf(one, sizeof(one), "%.*s", (int)len, spec);
         if (points->n == POINTS_MAX)
-            return misuse(error, "more than 32 failpoints before ", begin);
-        if (!take_point(&at, &points->points[points->n++]))
+            return misuse(error, "more than 32 failpoints before ", spec);
+        if (len >= sizeof(one) ||
+            !read_point(one, &points->points[points->n++]))
             return misuse(error,
                           "a failpoint is STEP:before|after=pause:MS|hold|stop|"
                           "crash|error|drop[*N], and this is none: ",
-                          begin);
+                          spec);
     }
     return DLOCK_OK;
 }

@@ -19,7 +19,7 @@ struct timeline_live;
 struct lab_hooks {
     struct failpoints *failpoints;  /* NULL = none */
     struct timeline_live *timeline; /* NULL = none */
-    pid_t page;                     /* see beside.h; 0 = none */
+    pid_t page;                     /* the process; 0 = none */
 };
 
 /* Before other threads start. False: a setting cannot be read, which is logged. */

@@ -58,7 +58,7 @@ struct buyers {
     struct buyers_scrape scrapes[SITE_INSTANCES_MAX];
     struct buyers_order *orders;
     size_t orders_n;
-    int64_t product_id, quantity; /* of the orders to come */
+    int64_t product_id; /* of the orders to come */
 };
 
 /* For N buyers at a time at most. False, and site->error says why. */

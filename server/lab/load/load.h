@@ -87,11 +87,6 @@ bool load_wrk(struct load *load);   /* load_wrk.c */
  * as well. NULL: there is none of this NAME.
  */
 load_function *measure_find(const char *name);
-load_function measure_segments, measure_segments_as_told;
-
-/* load_lanes.c: WHO has come to its failpoint, and goes on from there. */
-void load_lanes_hold(struct load *load, unsigned who);
-void load_lanes_go_on(struct load *load, unsigned who);
 
 /* The member "lanes" of an event, a word for each instance as it stands then: "held",
  * "clash" (it thinks that it has the lock, and so does another), "waits" for an answer,

@@ -10,10 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "server/lab/experiments/nearest.h"
 #include "server/lab/picture/draw.h"
-#include "server/lab/replay/hand.h"
-#include "server/lab/replay/lines.h"
+#include "server/lab/replay/game.h"
 #include "server/lab/stage/stage_options.h"
 
 enum { SOLVED = 0, NOT_SOLVED = 1, COULD_NOT_RUN = 2 };
@@ -381,7 +379,7 @@ static void no_stop(const char *name)
     size_t least = 0;
 
     for (size_t i = 0; (stop = path_at(i)) != NULL; i++)
-        if (nearest_is(name, stop->name, &least))
+        if (experiment_is_nearest(name, stop->name, &least))
             nearest = stop;
     fprintf(stderr, "stockade: the path has no stop '%s'; ", name);
     if (nearest)

@@ -4,7 +4,6 @@
 
 #include "server/lab/explore/explore.h"
 #include "server/lab/path/path.h"
-#include "server/lab/picture/command.h"
 #include "server/lab/picture/draw.h"
 
 /* A search, and the answer that it gives. */

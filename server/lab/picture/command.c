@@ -1,11 +1,9 @@
-/* See command.h. */
-#include "server/lab/picture/command.h"
+/* See draw.h. */
+#include "server/lab/picture/draw.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
 #include <string.h>
-
-#include "server/lab/picture/draw.h"
 
 bool command_has_programs(const struct stage_scene *scene)
 {

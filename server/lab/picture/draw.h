@@ -75,4 +75,41 @@ void draw_json_faults(FILE *out, unsigned faults);
 void draw_json(FILE *out, struct stage *stage, const struct stage_scene *scene,
                unsigned look);
 
+/* The command line that plays a schedule (command.c): `stockade replay --buyers 3 fair
+ * 'a b a'`, without a newline at its end. It has the flags that differ from replay's own;
+ * it is broken to the columns of OUT. */
+void command_replay(FILE *out, const struct stage_scene *scene,
+                    const char *schedule);
+
+/* Whether an actor does more than order. */
+bool command_has_programs(const struct stage_scene *scene);
+
+/* ---- files (save.c, svg.c) ----------------------------------------------------- */
+
+/* Writes what the N moves have done since stage_begin() to the file PATH, in place of what
+ * it had, as a timeline (server/lab/timeline/). NAME: of the experiment; "" = none. False
+ * and a text: it could not be written. */
+bool stage_save(const char *path, struct stage *stage,
+                const struct stage_scene *scene,
+                const struct stage_move moves[], size_t n, const char *name,
+                char *error, size_t error_size);
+
+/* Notes for a picture, besides the steps: the caller makes one after each move. */
+struct svg_notes {
+    unsigned
+        inside[STAGE_MOVES_MAX + 1]; /* after that move: a bit for each actor */
+};
+
+void svg_note(struct svg_notes *notes, const struct stage *stage,
+              const struct stage_scene *scene, size_t move);
+
+/* Writes to PATH, as a picture for a slide or a post, what has happened on STAGE by MOVES,
+ * and VERDICT: SVG, light or dark as its reader is. False and a text: the file cannot be
+ * written. */
+bool svg_save(const char *path, const struct stage *stage,
+              const struct stage_scene *scene, const struct stage_move moves[],
+              size_t n, const struct svg_notes *notes,
+              const struct stage_verdict *verdict, unsigned look, char *error,
+              size_t error_size);
+
 #endif

@@ -1,5 +1,5 @@
-/* See save.h. */
-#include "server/lab/picture/save.h"
+/* See draw.h. */
+#include "server/lab/picture/draw.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,5 +1,4 @@
-/* See svg.h. Widths are in pixels of a typeface whose characters are equally wide. */
-#include "server/lab/picture/svg.h"
+/* See draw.h. Widths are in pixels of a typeface whose characters are equally wide. */
 
 #include <errno.h>
 #include <inttypes.h>

@@ -9,7 +9,7 @@
  * code do, it does with program_sql() and program_redis(), each call a step.
  *
  * At the end of a schedule whatever a program is in returns at once with a
- * failure, and program_is_ending() says so: a loop has to ask. The process, its
+ * failure, and turns_ending() says so: a loop has to ask. The process, its
  * store and its connections stay; so a program frees what it has made, and keeps
  * nothing in static variables.
  */
@@ -18,7 +18,7 @@
 
 #include "db/store_async.h"
 #include "server/base/app.h"
-#include "server/lab/stage/stage.h"
+#include "server/lab/stage/turns.h"
 #include "server/order/lock_tasks.h"
 #include "server/order/one_by_one.h"
 
@@ -61,20 +61,16 @@ const struct program *program_at(size_t index);
 
 /* Tables of programs; the last of each has no name. */
 extern const struct program programs_of_orders[];
-extern const struct program programs_of_payments[];
 extern const struct program programs_of_locks[];
 extern const struct program programs_of_instances[];
 /* Those of server/lab/lessons: what is taught, wrong or right. */
-extern const struct program lesson_locks[];
+extern const struct program lesson_around[];
 extern const struct program lesson_statements[];
 extern const struct program lesson_segments[];
 extern const struct program lesson_answers[];
-extern const struct program lesson_disks[];
 extern const struct program lesson_time[];
 
 /* ---- by the real path ---------------------------------------------------- */
-
-bool program_is_ending(void);
 
 /* One order, from its lock to its answer, which is in self->order. */
 void program_order(struct program_actor *self);
@@ -85,10 +81,6 @@ enum dlock_status program_take(struct program_actor *self, const char *name,
                                struct lock_task *lock);
 enum dlock_status program_give(struct program_actor *self,
                                struct lock_task *lock);
-
-/* The lease of a lock that program_take() took is to end in LEASE_MS. */
-enum dlock_status program_extend(struct program_actor *self,
-                                 struct lock_task *lock, unsigned lease_ms);
 
 /* Writes of store_async.h, whose begin() is called as a step named STEP, and waited
  * for. WORDS say what is written. */
@@ -135,28 +127,13 @@ void program_keep_id(const struct order *order);
 /* The answer to the customer of the actor's order. */
 void program_reply(enum order_outcome outcome);
 
-/* Its last order was placed, now or before. */
-bool program_has_order(const struct program_actor *self);
-
-/* By its key, because the id is another actor's secret. False: there is none. */
-bool program_find_order(struct program_actor *self, const char *key,
-                        struct store_order *order);
-
-/* Somebody was told what came FIRST of payment, cancel and expiry: STORE_ALREADY_PAID,
- * ...; another status says nothing of it. It is wrong if the data says otherwise. */
-void program_check_first(struct program_actor *self, const char *id,
-                         enum store_status first);
-
 /* A cancel or payment of the order that has KEY, a restock under KEY ("" = none): a step
  * each. */
 void program_cancel(struct program_actor *self, const char *key);
 void program_pay(struct program_actor *self, const char *key);
 void program_restock(struct program_actor *self, const char *key);
 
-/* Adds a line to what has happened. */
-void program_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-/* The same, of what no check() can see: a broken promise. */
+/* A turns_note() of what no check() can see: a broken promise. */
 void program_is_wrong(const char *text);
 
 /* For check(): a number from the database, by the words of a SELECT. */

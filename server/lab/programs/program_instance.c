@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "server/lab/programs/program.h"
-#include "server/lab/stage/turns.h"
 #include "server/order/dispatcher.h"
 #include "server/order/hints.h"
 
@@ -23,22 +22,17 @@ enum arrival {
     A_RESTOCK, /* under a key that all instances have */
 };
 
-/* A program of this file: what comes in, one after the other. */
-struct plan {
-    const char *name;
-    enum arrival arrivals[ARRIVALS_MAX];
-};
-
-static const struct plan plans[] = {
-    {"instance", {AN_ORDER, AN_ORDER}},
-    {"instance-same", {HIS_ORDER, HIS_ORDER}},
-    {"instance-cancel", {HIS_ORDER, A_CANCEL}},
-    {"instance-cancels", {A_CANCEL, A_CANCEL}},
-    {"instance-pay", {HIS_ORDER, A_PAYMENT}},
-    {"instance-restock", {A_RESTOCK, AN_ORDER}},
-    {"instance-refill", {AN_ORDER, A_RESTOCK, AN_ORDER}},
+/* What comes in, one after the other, in the order of programs_of_instances. */
+static const enum arrival plans[][ARRIVALS_MAX] = {
+    {AN_ORDER, AN_ORDER},
+    {HIS_ORDER, HIS_ORDER},
+    {HIS_ORDER, A_CANCEL},
+    {A_CANCEL, A_CANCEL},
+    {HIS_ORDER, A_PAYMENT},
+    {A_RESTOCK, AN_ORDER},
+    {AN_ORDER, A_RESTOCK, AN_ORDER},
     /* The second is asked for in spite of what is known, the third is not. */
-    {"instance-refused", {AN_ORDER, AN_ORDER, A_RESTOCK, AN_ORDER}},
+    {AN_ORDER, AN_ORDER, A_RESTOCK, AN_ORDER},
 };
 
 struct instance {
@@ -154,21 +148,14 @@ static bool arrive(struct instance *instance, enum arrival arrival)
     }
 }
 
-static const struct plan *plan_of(const struct program_actor *actor)
-{
-    const struct plan *plan = plans;
-
-    while (strcmp(plan->name, actor->role.program) != 0)
-        plan++;
-    return plan;
-}
-
 static void sell(struct instance *instance)
 {
-    const struct plan *plan = plan_of(instance->actor);
+    const enum arrival *plan =
+        plans[program_find(instance->actor->role.program) -
+              programs_of_instances];
 
-    for (int i = 0; i < ARRIVALS_MAX && plan->arrivals[i] != NOTHING; i++)
-        if (!arrive(instance, plan->arrivals[i]))
+    for (int i = 0; i < ARRIVALS_MAX && plan[i] != NOTHING; i++)
+        if (!arrive(instance, plan[i]))
             break;
     for (unsigned i = 0; i < instance->orders_n; i++)
         while (sem_wait(&instance->answered) != 0)
@@ -189,7 +176,7 @@ static void run(struct program_actor *self)
     if (app->dispatcher)
         sell(&instance);
     else
-        program_say("an instance cannot be opened");
+        turns_note("an instance cannot be opened");
     dispatcher_close(app->dispatcher);
     tasks_close(app->workers);
     hints_close(app->hints);

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "server/lab/stage/turns.h"
 #include "server/lab/servers/peek.h"
 
 static _Thread_local sqlite3 *database;

@@ -2,22 +2,17 @@
 #include "server/lab/programs/program.h"
 
 #include <semaphore.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "server/base/clock.h"
-#include "server/lab/stage/turns.h"
 #include "server/lab/stage/watch.h"
 
 static const struct program *const tables[] = {
-    programs_of_orders, programs_of_payments,
-    programs_of_locks,  programs_of_instances,
-    lesson_locks,       lesson_statements,
-    lesson_segments,    lesson_answers,
-    lesson_disks,       lesson_time};
+    programs_of_orders, programs_of_locks, programs_of_instances, lesson_around,
+    lesson_statements,  lesson_segments,   lesson_answers,        lesson_time};
 
-enum { FIRST_LESSON = 4 };
+enum { FIRST_LESSON = 3 };
 
 const struct program *program_at(size_t index)
 {
@@ -45,22 +40,6 @@ bool program_is_lesson(const struct program *program)
             if (each == program)
                 return true;
     return false;
-}
-
-bool program_is_ending(void)
-{
-    return turns_ending();
-}
-
-void program_say(const char *format, ...)
-{
-    char text[96];
-    va_list args;
-
-    va_start(args, format);
-    (void)vsnprintf(text, sizeof(text), format, args);
-    va_end(args);
-    turns_note("%s", text);
 }
 
 void program_is_wrong(const char *text)
@@ -139,14 +118,6 @@ enum dlock_status program_give(struct program_actor *self,
     lock->session =
         self->worker.session; /* an order beneath may have a new one */
     lock_task_run(lock, &self->worker);
-    return lock->status;
-}
-
-enum dlock_status program_extend(struct program_actor *self,
-                                 struct lock_task *lock, unsigned lease_ms)
-{
-    lock->status =
-        dlock_extend(self->worker.session, &lock->grant, lease_ms, NULL);
     return lock->status;
 }
 

@@ -26,7 +26,7 @@ static void take_all(struct program_actor *self, const int64_t products[],
     while (got < n && take(self, products[got], &locks[got]) == DLOCK_OK)
         got++;
     if (got == n)
-        program_say("has all that it wants");
+        turns_note("has all that it wants");
     while (got > 0)
         (void)program_give(self, &locks[--got]);
 }
@@ -54,7 +54,7 @@ static void lock_throws(struct program_actor *self)
 
     if (take(self, self->role.product, &lock) != DLOCK_OK)
         return;
-    program_say("an error under the lock");
+    turns_note("an error under the lock");
     if (strcmp(self->scene->lock, "setnx") != 0)
         (void)program_give(self, &lock);
 }
@@ -87,7 +87,7 @@ static void lock_forgets(struct program_actor *self)
     struct lock_task lock;
 
     if (take(self, self->role.product, &lock) == DLOCK_OK)
-        program_say("the worker ends, and does not release it");
+        turns_note("the worker ends, and does not release it");
 }
 
 /* A method that holds the lock calls one that takes it as well. */
@@ -174,7 +174,7 @@ static void compare_with_server(struct program_actor *self,
     struct dlock_holder holder = {.held = false};
 
     if (dlock_inspect(session, lock->name, &holder, NULL) != DLOCK_OK ||
-        program_is_ending())
+        turns_ending())
         return;
     if (holder.held && strcmp(holder.owner, dlock_session_owner(session)) == 0)
         return;
@@ -190,8 +190,9 @@ static void lock_extends(struct program_actor *self)
 
     if (take(self, self->role.product, &lock) != DLOCK_OK)
         return;
-    if (program_extend(self, &lock, EXTEND_MS) != DLOCK_LOST &&
-        !program_is_ending())
+    if (dlock_extend(self->worker.session, &lock.grant, EXTEND_MS, NULL) !=
+            DLOCK_LOST &&
+        !turns_ending())
         compare_with_server(self, &lock);
     (void)program_give(self, &lock);
 }

@@ -1,15 +1,15 @@
 /*
  * Programs about orders: all by the real path, as a client of the service would
- * have it, with the service's own code.
+ * have it, with the service's own code. Whoever pays or cancels checks at once that the
+ * answer is what the data says.
  */
 #include "server/lab/programs/program.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "server/lab/stage/turns.h"
-
-bool program_has_order(const struct program_actor *self)
+/* Its last order was placed, now or before. */
+static bool has_order(const struct program_actor *self)
 {
     return self->order.outcome == ORDER_PLACED ||
            self->order.outcome == ORDER_REPLAYED;
@@ -18,7 +18,7 @@ bool program_has_order(const struct program_actor *self)
 static void order_twice(struct program_actor *self)
 {
     program_order(self);
-    if (!program_is_ending())
+    if (!turns_ending())
         program_order(self);
 }
 
@@ -26,11 +26,39 @@ static void order_twice(struct program_actor *self)
 static void order_again(struct program_actor *self)
 {
     program_order(self);
-    if (!program_is_ending() && self->order.outcome >= ORDER_LOCK_TIMEOUT)
+    if (!turns_ending() && self->order.outcome >= ORDER_LOCK_TIMEOUT)
         program_order(self);
 }
 
-/* ---- cancel ---------------------------------------------------------------- */
+/* ---- cancel and payment ---------------------------------------------------- */
+
+static bool is_so(const struct store_order *order, enum store_status first)
+{
+    switch (first) {
+    case STORE_ALREADY_PAID:
+        return order->state == STORE_PAID &&
+               order->paid_ms < order->pay_until_ms;
+    case STORE_ORDER_CANCELLED:
+        return order->state == STORE_CANCELLED;
+    case STORE_ORDER_EXPIRED:
+        return order->state == STORE_EXPIRED;
+    default:
+        return true; /* nothing was told */
+    }
+}
+
+/* Somebody was told what came FIRST of payment, cancel and expiry, which stays so for ever:
+ * STORE_ALREADY_PAID, ...; another status says nothing of it. It is wrong if the data says
+ * otherwise. */
+static void check_first(struct program_actor *self, const char *id,
+                        enum store_status first)
+{
+    struct store_order order;
+
+    if (store_order_get(self->worker.reader, id, &order, NULL) != STORE_OK ||
+        !is_so(&order, first))
+        program_is_wrong("the order is not what somebody was told of it");
+}
 
 static void begin_cancel(struct store *store, struct store_write *write)
 {
@@ -47,15 +75,16 @@ static void cancel_id(struct program_actor *self, const char *id)
         program_write(self, "cancel", "UPDATE the order and the stock: cancel",
                       &cancel.write, begin_cancel);
     if (status == STORE_OK)
-        program_say(cancel.order.replayed ? "it was cancelled before"
-                                          : "cancelled: its units are back");
-    if (!program_is_ending())
-        program_check_first(
-            self, id, status == STORE_OK ? STORE_ORDER_CANCELLED : status);
+        turns_note(cancel.order.replayed ? "it was cancelled before"
+                                         : "cancelled: its units are back");
+    if (!turns_ending())
+        check_first(self, id,
+                    status == STORE_OK ? STORE_ORDER_CANCELLED : status);
 }
 
-bool program_find_order(struct program_actor *self, const char *key,
-                        struct store_order *order)
+/* By its key, because the id is another actor's secret. False: there is none. */
+static bool find_order(struct program_actor *self, const char *key,
+                       struct store_order *order)
 {
     bool is_there =
         store_order_by_key(self->worker.reader, key, order, NULL) == STORE_OK;
@@ -68,10 +97,10 @@ void program_cancel(struct program_actor *self, const char *key)
 {
     struct store_order found;
 
-    if (program_find_order(self, key, &found))
+    if (find_order(self, key, &found))
         cancel_id(self, found.id);
     else
-        program_say("there is no such order to cancel");
+        turns_note("there is no such order to cancel");
 }
 
 static void cancel_by_key(struct program_actor *self)
@@ -82,8 +111,94 @@ static void cancel_by_key(struct program_actor *self)
 static void order_cancel(struct program_actor *self)
 {
     program_order(self);
-    if (!program_is_ending() && program_has_order(self))
+    if (!turns_ending() && has_order(self))
         cancel_id(self, self->order.record.id);
+}
+
+/* As what it was told: accepted or too late. */
+static bool is_on_record(const struct program_actor *self,
+                         const struct store_pay *pay)
+{
+    char select[200];
+
+    (void)snprintf(select, sizeof(select),
+                   "SELECT COUNT(*) FROM payments WHERE reference = '%s' "
+                   "AND IFNULL(accepted, 0) = %d",
+                   pay->payment, pay->write.status == STORE_OK);
+    return program_number(self->db_path, select) == 1;
+}
+
+static void begin_pay(struct store *store, struct store_write *write)
+{
+    store_pay_begin(store, (struct store_pay *)write);
+}
+
+static bool is_too_late(enum store_status status)
+{
+    return status == STORE_ORDER_EXPIRED || status == STORE_ORDER_CANCELLED ||
+           status == STORE_ALREADY_PAID;
+}
+
+/* False: the answer is not clear. */
+static bool pay_once(struct program_actor *self, struct store_pay *pay)
+{
+    enum store_status status =
+        program_write(self, "pay", "DELETE the hold, INSERT the payment",
+                      &pay->write, begin_pay);
+
+    if (status != STORE_OK && !is_too_late(status))
+        return status != STORE_UNKNOWN && status != STORE_BUSY;
+    turns_note("%s", status == STORE_OK ? "paid" : store_status_text(status));
+    check_first(self, pay->id,
+                status == STORE_OK ? STORE_ALREADY_PAID : status);
+    if (!is_on_record(self, pay))
+        program_is_wrong("a payment was taken, and is not on record");
+    return true;
+}
+
+/* Without a clear answer it is sent once more, under the same reference. */
+static void pay_id(struct program_actor *self, const char *id)
+{
+    struct store_pay pay = {.id = ""};
+
+    (void)snprintf(pay.id, sizeof(pay.id), "%s", id);
+    (void)snprintf(pay.payment, sizeof(pay.payment), "payment-%c",
+                   'a' + (int)self->index);
+    if (!pay_once(self, &pay) && !turns_ending())
+        (void)pay_once(self, &pay);
+}
+
+void program_pay(struct program_actor *self, const char *key)
+{
+    struct store_order found;
+
+    if (find_order(self, key, &found))
+        pay_id(self, found.id);
+    else
+        turns_note("there is no such order to pay");
+}
+
+/* Others may come between its look and the payment; and its committer waits by then for
+ * the end of the time to pay. */
+static void pay_by_key(struct program_actor *self)
+{
+    struct page_thread shown = {.is_sql = true,
+                                .step = "SELECT",
+                                .words = "SELECT the order",
+                                .words_n = 1};
+
+    (void)turns_step(&shown);
+    if (turns_ending())
+        return;
+    (void)turns_stepped(0, "looked for");
+    program_pay(self, self->role.key ? self->role.key : "");
+}
+
+static void order_pay(struct program_actor *self)
+{
+    program_order(self);
+    if (!turns_ending() && has_order(self))
+        pay_id(self, self->order.record.id);
 }
 
 /* ---- the stock ------------------------------------------------------------- */
@@ -105,7 +220,7 @@ void program_restock(struct program_actor *self, const char *key)
     if (program_write(self, "restock", words, &restock.write, begin_restock) ==
             STORE_OK &&
         restock.replayed)
-        program_say("that was added before");
+        turns_note("that was added before");
 }
 
 static void restock(struct program_actor *self)
@@ -118,7 +233,7 @@ static void restock(struct program_actor *self)
 static void restock_twice(struct program_actor *self)
 {
     program_restock(self, "more");
-    if (!program_is_ending())
+    if (!turns_ending())
         program_restock(self, "more");
 }
 
@@ -162,7 +277,7 @@ static void even_out(struct program_actor *self)
 
     if (program_write(self, "even-out", "UPDATE the stock: deal it out evenly",
                       &even_out.write, begin_even_out) == STORE_OK)
-        program_say(even_out.moved ? "units were moved" : "it was even");
+        turns_note(even_out.moved ? "units were moved" : "it was even");
 }
 
 const struct program programs_of_orders[] = {
@@ -172,6 +287,8 @@ const struct program programs_of_orders[] = {
      1, order_again, NULL},
     {"order-cancel", "orders, then cancels that", 1, order_cancel, NULL},
     {"cancel", "cancels the order that has this key", 0, cancel_by_key, NULL},
+    {"order-pay", "orders, then pays for that", 1, order_pay, NULL},
+    {"pay", "pays for the order that has this key", 0, pay_by_key, NULL},
     {"restock", "adds units to the stock", 0, restock, NULL},
     {"restock-twice", "adds units, twice under the key that all have", 0,
      restock_twice, program_check_restocks},

@@ -5,6 +5,9 @@
 #include <string.h>
 
 #include "server/base/clock.h"
+#include "server/lab/stage/stage_options.h"
+
+enum { HINT_MS = 30000 }; /* that a hint is searched for, at most */
 
 /* The stage is closed: the game is over. */
 static bool give_up(struct game *game)
@@ -36,22 +39,11 @@ void game_close(struct game *game)
     (void)give_up(game);
 }
 
-static bool is_enabled(struct game *game, struct stage_move move)
-{
-    struct stage_move moves[STAGE_ENABLED_MAX];
-    size_t n = stage_enabled(game->stage, moves);
-
-    for (size_t i = 0; i < n; i++)
-        if (moves[i].actor == move.actor && moves[i].kind == move.kind)
-            return true;
-    return false;
-}
-
 bool game_move(struct game *game, struct stage_move move)
 {
     char text[4];
 
-    if (game->n == STAGE_MOVES_MAX || !is_enabled(game, move)) {
+    if (game->n == STAGE_MOVES_MAX || !stage_has_move(game->stage, move)) {
         (void)snprintf(game->error, sizeof(game->error),
                        game->n == STAGE_MOVES_MAX
                            ? "%s would be one move too many: take some back"
@@ -109,7 +101,7 @@ static bool is_wanted(void *ctx, const struct search_result *result)
     const struct hunt *hunt = ctx;
 
     return nearest(hunt, result) == STAGE_FAULT_N &&
-           clock_ms() < hunt->ends_ms &&
+           clock_ms() < hunt->ends_ms && !stage_options_interrupted() &&
            (!hunt->progress || hunt->progress(hunt->ctx, result));
 }
 
@@ -120,12 +112,12 @@ const struct search_bounds game_hint_bounds = {.expiries = 1,
                                                .preemptions = 3,
                                                .moves = STAGE_MOVES_MAX};
 
-bool game_hint(struct game *game, const struct game_goal *goal, uint64_t ms,
+bool game_hint(struct game *game, const struct game_goal *goal,
                search_progress *progress, void *ctx, struct game_hint *hint)
 {
     struct search_bounds bounds =
         goal->bounds ? *goal->bounds : game_hint_bounds;
-    struct hunt hunt = {goal->faults, clock_ms() + ms, progress, ctx};
+    struct hunt hunt = {goal->faults, clock_ms() + HINT_MS, progress, ctx};
 
     bounds.from_n = (unsigned)game->n;
     memcpy(bounds.from, game->moves, sizeof(bounds.from));

@@ -53,9 +53,10 @@ bool game_move(struct game *game, struct stage_move move);
 bool game_back(struct game *game, size_t n);
 
 /* Looks for the shortest way to one of the faults of GOAL that is not there yet; within
- * its bounds and MS, and while PROGRESS, which may be NULL, says true. False and an
+ * its bounds and half a minute, until Ctrl-C, and while PROGRESS, which may be NULL, says
+ * true. False and an
  * error: the stage is broken, and closed. */
-bool game_hint(struct game *game, const struct game_goal *goal, uint64_t ms,
+bool game_hint(struct game *game, const struct game_goal *goal,
                search_progress *progress, void *ctx, struct game_hint *hint);
 
 #define GAME_HINT_BOUNDS                                                       \
@@ -68,5 +69,40 @@ extern const struct search_bounds game_hint_bounds; /* the same */
 enum { GAME_PHRASE_BYTES = 200 };
 const char *game_phrase(const struct stage_view *view, struct stage_move move,
                         char text[GAME_PHRASE_BYTES]);
+
+/* ---- a person is the scheduler, one key a move (hand.c) --------------------- */
+
+/* GOAL is told first, a hint leads there, and it is told when it is reached. With REACHED
+ * that is the end: it gets the number of moves, or 0.
+ *
+ * Plays N moves, then those whose keys come on standard input, from a terminal or not,
+ * until q, Ctrl-C or the end of it; and prints the schedule. Catches signals
+ * (stage_options.h). LOOK: see draw.h. The exit status: 0 nothing broke, 1 something
+ * did, 2 it could not be played, which standard error says. */
+int hand_play(const struct stage_scene *scene, const struct stage_move moves[],
+              size_t n, const struct game_goal *goal, unsigned look,
+              unsigned *reached);
+
+/* The next key, without Enter if a terminal has it; q at the end of the input. */
+int hand_key(void);
+
+/* ---- a program is, a command a line (lines.c) -------------------------------- */
+
+/*
+ * Answers what the game is at, and then each line of standard input until its end:
+ *
+ *     move a b~       goes on by these moves
+ *     back 3          as it was after three moves
+ *     hint            searches for the shortest way to a fault
+ *
+ * An answer is a JSON object: what `stockade replay --json` has, and "schedule", "moves"
+ * ({"move": "a~", "says": "the same, ..."}), "over", after a hint "hint" ({"move", "n",
+ * "fault"}, or {"schedules", "whole"} without a way), and "error" if a command could not
+ * be done: the rest is true all the same. A hint leads to GOAL. Texts are in the language
+ * of LOOK (draw.h). The exit status: 0, or 2 if the stage is broken, which the last answer
+ * says.
+ */
+int lines_play(const struct stage_scene *scene, const struct stage_move moves[],
+               size_t n, const struct game_goal *goal, unsigned look);
 
 #endif

@@ -1,9 +1,8 @@
 /*
- * See hand.h. The moves that there are stand below the state, each with its key and
+ * See game.h. The moves that there are stand below the state, each with its key and
  * with what it does: so the learner finds a race by choosing it, and no machine has
  * to be fast or slow at the right moment.
  */
-#include "server/lab/replay/hand.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,7 +11,6 @@
 #include <unistd.h>
 
 #include "server/base/clock.h"
-#include "server/lab/picture/command.h"
 #include "server/lab/picture/draw.h"
 #include "server/lab/replay/game.h"
 #include "server/lab/stage/stage_options.h"
@@ -21,8 +19,7 @@ enum {
     KEY_QUIT = 'q',
     KEY_UNDO = 'u',
     KEY_HINT = '?',
-    HINT_MS = 30000, /* that a hint is searched for, at most */
-    TOLD_MS = 200,   /* between two lines of its progress */
+    TOLD_MS = 200, /* between two lines of its progress */
 };
 
 /* For moves of two letters. Those of one are their own key. */
@@ -169,7 +166,7 @@ static bool tell_progress(void *ctx, const struct search_result *result)
                  result->schedules);
         (void)fflush(stdout);
     }
-    return !stage_options_interrupted();
+    return true;
 }
 
 static void give_hint(struct hand *hand)
@@ -177,8 +174,7 @@ static void give_hint(struct hand *hand)
     static struct game_hint hint;
     char text[4];
 
-    if (!game_hint(&hand->game, hand->goal, HINT_MS, tell_progress, hand,
-                   &hint))
+    if (!game_hint(&hand->game, hand->goal, tell_progress, hand, &hint))
         return;
     if (isatty(STDOUT_FILENO))
         printf("\r\033[K");

@@ -1,6 +1,5 @@
-/* See lines.h. A page speaks this with a process for each visitor: a stage is for one
+/* See game.h. A page speaks this with a process for each visitor: a stage is for one
  * thread, and is gone with its process. */
-#include "server/lab/replay/lines.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,8 +9,6 @@
 #include "server/lab/picture/draw.h"
 #include "server/lab/replay/game.h"
 #include "server/lab/stage/stage_options.h"
-
-enum { HINT_MS = 30000 };
 
 struct lines {
     struct game game;
@@ -118,19 +115,11 @@ static const char *back(struct game *game, const char *number)
     return game_back(game, n) ? NULL : game->error;
 }
 
-static bool is_wanted(void *ctx, const struct search_result *result)
-{
-    (void)ctx;
-    (void)result;
-    return !stage_options_interrupted();
-}
-
 static const char *hint(struct lines *lines)
 {
     struct game *game = &lines->game;
 
-    lines->has_hint =
-        game_hint(game, lines->goal, HINT_MS, is_wanted, NULL, &lines->hint);
+    lines->has_hint = game_hint(game, lines->goal, NULL, NULL, &lines->hint);
     return lines->has_hint ? NULL : game->error;
 }
 

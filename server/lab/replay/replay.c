@@ -13,10 +13,7 @@
 #include "lock/dlock_textbook.h"
 #include "server/lab/expected.h"
 #include "server/lab/picture/draw.h"
-#include "server/lab/picture/save.h"
-#include "server/lab/picture/svg.h"
-#include "server/lab/replay/hand.h"
-#include "server/lab/replay/lines.h"
+#include "server/lab/replay/game.h"
 #include "server/lab/replay/replay.h"
 #include "server/lab/stage/stage_options.h"
 

@@ -8,7 +8,7 @@
  *                                 with a "lock" in place of its own, or "fix": true; or
  *                                 {"stop", "choice", "language"}; in place of "lock" a
  *                                 lock's "text", but not in an experiment
- *     POST   /api/lab/games/ID    {"command"}: a line of server/lab/replay/lines.h
+ *     POST   /api/lab/games/ID    {"command"}: a line of server/lab/replay/game.h
  *     DELETE /api/lab/games/ID    it ends; a run that is "done" has ended
  *
  *     POST   /api/lab/searches    a game that a search plays, {"lock" or "text", ...}: a
@@ -19,7 +19,7 @@
  *                                 are as many as there may be
  *     POST   /api/lab/judge       {"stop", "choice", "language"}: what path_judge() says
  *
- * A game answers what lines.h says, and its "id". What was wrong is in "error". A judge
+ * A game answers what game.h says, and its "id". What was wrong is in "error". A judge
  * is a game that says one thing, and takes a game's place meanwhile; they take turns.
  */
 #include <jansson.h>
@@ -35,7 +35,6 @@
 #include "server/lab/path/path.h"
 #include "server/lab/picture/chinese.h"
 #include "server/lab/serve/lab_serve.h"
-#include "server/lab/serve/visitors.h"
 #include "server/lab/world/world.h"
 
 #define API      "/api/lab"

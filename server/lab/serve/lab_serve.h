@@ -3,12 +3,67 @@
 #ifndef LAB_SERVE_H
 #define LAB_SERVE_H
 
+#include <stdbool.h>
 #include <stddef.h>
-
-#include "server/lab/serve/visitors.h"
 
 /* The command: gets ARGV from its name on, and returns the exit status. */
 int lab_serve_main(int argc, char *argv[]);
+
+/* ---- games (visitors.c) ------------------------------------------------------ */
+
+/*
+ * The games of a page's visitors: a process for each, which plays by lines
+ * (server/lab/replay/game.h). A stage is for one thread, forks, and stops its own
+ * processes: none of that may happen to whoever serves others.
+ *
+ * Any thread may call all of this.
+ */
+
+enum {
+    VISITORS_MAX = 16, /* a search is one, too */
+    VISITORS_ID_BYTES = 33,
+    VISITORS_UNUSED_S = 600, /* a game that nobody has asked for so long ends */
+    VISITORS_RUNS_MAX = 2,   /* under load, which wants the machine */
+    VISITORS_RUN_UNUSED_S =
+        15, /* one that nobody has asked for so long has ended */
+};
+
+enum visitors_kind {
+    VISITORS_GAME, /* a search, and a judge, too */
+    VISITORS_RUN,
+};
+
+enum visitors_status {
+    VISITORS_OK,
+    VISITORS_FULL,   /* and all were asked something a moment ago */
+    VISITORS_BUSY,   /* there are as many runs as there may be */
+    VISITORS_NONE,   /* there is no such game, or none any more */
+    VISITORS_BROKEN, /* its process gave no answer, and is gone */
+};
+
+/* Once, before all else, while there is one thread. False and a text. */
+bool visitors_open(char *error, size_t error_size);
+
+/* Starts `stockade ARGS...`, up to a NULL, in a folder of its own, where TEXT, if it is
+ * not NULL, is the file VISITORS_LOCK. Into ID its name, and into *ANSWER its first line,
+ * to be freed; of VISITORS_BROKEN NULL, or a line that says why. A game that was unused
+ * for VISITORS_UNUSED_S makes room. */
+#define VISITORS_LOCK "mine.lock"
+enum visitors_status visitors_begin(enum visitors_kind kind, char *const args[],
+                                    const char *text,
+                                    char id[VISITORS_ID_BYTES], char **answer);
+
+/* Sends LINE, which has no newline, and waits for the answer: to be freed. A run that
+ * is done has given its last one, and is gone. */
+enum visitors_status visitors_ask(const char *id, const char *line,
+                                  char **answer);
+
+enum visitors_status visitors_end(const char *id);
+
+/* Ends all: for good, because none can begin any more. */
+void visitors_close(void);
+
+/* ---- requests (api.c) --------------------------------------------------------- */
 
 struct api_reply {
     unsigned status; /* of HTTP */

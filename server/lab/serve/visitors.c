@@ -1,5 +1,5 @@
-/* See visitors.h. */
-#include "server/lab/serve/visitors.h"
+/* See lab_serve.h. */
+#include "server/lab/serve/lab_serve.h"
 
 #include <errno.h>
 #include <fcntl.h>

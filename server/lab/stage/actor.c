@@ -1,7 +1,8 @@
-/* See actor.h. The parts of a process, which its actors share; and the loop of
+/* See page.h. The parts of a process, which its actors share; and the loop of
  * each actor: wait for a beginning, run the program, wait for the end. */
-#include "server/lab/stage/actor.h"
+#include "server/lab/world/world.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>

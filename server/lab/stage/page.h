@@ -84,17 +84,11 @@ struct page_placed {
     int64_t user_id;
 };
 
-/* An event: a step that is over, or what came of the program. */
+/* An event: a step that is over, or what came of the program. Of .step the actor is the
+ * lane; the stage knows which move it belongs to, when that was, and what is wrong. */
 struct page_record {
-    unsigned lane;
-    char step[24]; /* "" = not a step: REPLY says it */
-    char key[64];
-    char who
-        [12]; /* the thread's part: "watchdog", "subscriber", "server 2"; "" =
-                     the program */
-    char sent[320];
-    char reply[96];
-    bool is_sql, is_local;
+    struct stage_step step;
+    bool is_local; /* see struct page_thread */
 };
 
 /* An order of the stage to an actor, to which it hands the turn. */
@@ -187,5 +181,13 @@ struct board {
     uint64_t resets;              /* schedules so far */
     _Alignas(4096) struct page pages[STAGE_ACTORS_MAX];
 };
+
+struct world;
+
+/* An actor's process (actor.c): it has what an instance of the service has, and runs the
+ * program of one actor, or with one_process of all, at the stage's pace. Never returns.
+ * FIRST: the process's first actor, from 0. */
+_Noreturn void actor_main(const struct world *world, unsigned first,
+                          const struct stage_scene *scene);
 
 #endif

@@ -78,10 +78,6 @@ static bool has_lock(const struct stage_scene *scene, char *error, size_t size)
                        "%s needs SQL or ZooKeeper, and the stage plays only "
                        "locks in Redis; stockade lab locks measures it",
                        scene->lock);
-    else if (scene->nodes > PAGE_NODES_MAX)
-        (void)snprintf(error, size, "1 to %d servers", PAGE_NODES_MAX);
-    else if (scene->nodes > 1 && world_nodes_for(scene->lock) == 1)
-        (void)snprintf(error, size, "%s is in one Redis", scene->lock);
     else if (scene->replica && world_nodes_for(scene->lock) > 1)
         (void)snprintf(error, size,
                        "%s is on several servers, and they have "

@@ -111,9 +111,8 @@ struct stage_scene {
     unsigned buyers;               /* actors, whatever they do */
     struct stage_role roles[STAGE_ACTORS_MAX];
     bool one_process;
-    bool batched;   /* all actors are instances, see above */
-    unsigned nodes; /* redis-servers; 0 = 2 for multi, 3 for redlock, else 1 */
-    bool replica;   /* of the only server */
+    bool batched;     /* all actors are instances, see above */
+    bool replica;     /* of the only server */
     int64_t products; /* each with the stock below; 0 = 1 */
     int64_t segments; /* of each product; 0 = 1 */
     int64_t limit;    /* units of a product that a user may buy; 0 = any */
@@ -272,6 +271,9 @@ void stage_text(const struct stage_move moves[], size_t n, char text[],
 /* The moves that there are now, in a fixed order. */
 size_t stage_enabled(struct stage *stage,
                      struct stage_move moves[STAGE_ENABLED_MAX]);
+
+/* Whether MOVE is one of them. */
+bool stage_has_move(struct stage *stage, struct stage_move move);
 
 void stage_look(struct stage *stage, struct stage_view *view);
 

@@ -9,7 +9,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "server/lab/stage/actor.h"
 #include "server/lab/stage/stage_private.h"
 
 enum { TURN_S_MAX = 60 }; /* of real time: longer is a bug of the stage's */
@@ -50,26 +49,27 @@ static bool await(struct stage *stage, unsigned actor)
     return false;
 }
 
-static struct stage_step *new_step(struct stage *stage)
+static struct stage_step *add_step(struct stage *stage,
+                                   const struct stage_step *what)
 {
     struct stage_step *step = &stage->steps[stage->steps_n];
 
     if (stage->steps_n < STAGE_STEPS_MAX - 1)
         stage->steps_n++;
-    *step = (struct stage_step){.move = stage->moves_n,
-                                .at_us = atomic_load(&stage->board->now_us) -
-                                         WORLD_BEGINS_US};
+    *step = *what;
+    step->move = stage->moves_n;
+    step->at_us = atomic_load(&stage->board->now_us) - WORLD_BEGINS_US;
     return step;
 }
 
 void stage_tell(struct stage *stage, int actor, const char *name,
                 const char *reply)
 {
-    struct stage_step *step = new_step(stage);
+    struct stage_step step = {.actor = (signed char)actor};
 
-    step->actor = (signed char)actor;
-    (void)snprintf(step->name, sizeof(step->name), "%s", name);
-    (void)snprintf(step->reply, sizeof(step->reply), "%s", reply);
+    (void)snprintf(step.name, sizeof(step.name), "%s", name);
+    (void)snprintf(step.reply, sizeof(step.reply), "%s", reply);
+    (void)add_step(stage, &step);
 }
 
 /* An order whose INSERT is refused has taken its units before, and loses them; it must
@@ -117,15 +117,9 @@ static void take_records(struct stage *stage, unsigned first)
     first = stage_process(stage, first);
     for (unsigned i = 0; i < page->records_n; i++) {
         const struct page_record *record = &page->records[i];
-        struct stage_step *step = new_step(stage);
+        struct stage_step *step = add_step(stage, &record->step);
 
-        step->actor = (signed char)(first + record->lane);
-        step->is_sql = record->is_sql;
-        memcpy(step->who, record->who, sizeof(step->who));
-        memcpy(step->name, record->step, sizeof(step->name));
-        memcpy(step->key, record->key, sizeof(step->key));
-        memcpy(step->sent, record->sent, sizeof(step->sent));
-        memcpy(step->reply, record->reply, sizeof(step->reply));
+        step->actor = (signed char)(first + (unsigned)record->step.actor);
         if (strcmp(step->reply, "(not awaited)") == 0 ||
             strcmp(step->reply, "(sent)") == 0)
             stage->posted = true;
@@ -155,7 +149,7 @@ static bool is_in_trouble(struct stage *stage, unsigned actor)
     for (unsigned i = 0; i < STAGE_ACTORS_MAX; i++)
         if (page->lanes[i].phase == PAGE_TROUBLE) {
             (void)snprintf(stage->error, sizeof(stage->error), "actor %c: %s",
-                           'a' + (int)actor, page->records[0].reply);
+                           'a' + (int)actor, page->records[0].step.reply);
             return true;
         }
     return false;

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "lock/dlock_textbook.h"
-#include "server/lab/experiments/lab_experiments.h"
+#include "server/lab/experiments/experiment.h"
 #include "server/lab/explore/explore.h"
 #include "server/lab/path/path.h"
 #include "server/lab/replay/replay.h"

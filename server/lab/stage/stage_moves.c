@@ -90,21 +90,28 @@ int stage_parse(const char *text, struct stage_move moves[STAGE_MOVES_MAX],
 
 /* ---- what they do ------------------------------------------------------- */
 
-static bool is_enabled(struct stage *stage, struct stage_move move, char *error,
-                       size_t error_size)
+bool stage_has_move(struct stage *stage, struct stage_move move)
+{
+    struct stage_move moves[STAGE_ENABLED_MAX];
+    size_t n = stage_enabled(stage, moves);
+
+    while (n > 0)
+        if (moves[--n].actor == move.actor && moves[n].kind == move.kind)
+            return true;
+    return false;
+}
+
+static void refuse(struct stage *stage, struct stage_move move, char *error,
+                   size_t error_size)
 {
     struct stage_move moves[STAGE_ENABLED_MAX];
     size_t n = stage_enabled(stage, moves);
     char text[200], one[4];
 
-    for (size_t i = 0; i < n; i++)
-        if (moves[i].actor == move.actor && moves[i].kind == move.kind)
-            return true;
     stage_text(moves, n, text, sizeof(text));
     (void)snprintf(error, error_size, "'%s' is no move now; %s%s",
                    stage_move_text(move, one),
                    n > 0 ? "there are: " : "there is none: all are done", text);
-    return false;
 }
 
 /* Its program begins, up to its first step; if it has not before. */
@@ -380,8 +387,10 @@ bool stage_move(struct stage *stage, struct stage_move move, char *error,
         (void)snprintf(error, error_size, TOO_LONG, STAGE_MOVES_MAX);
         return false;
     }
-    if (!is_enabled(stage, move, error, error_size))
+    if (!stage_has_move(stage, move)) {
+        refuse(stage, move, error, error_size);
         return false;
+    }
     if (move.actor < 0 && move.kind == '^')
         mover = (int)stage->late[0].actor;
     stage->moves_n++;

@@ -11,9 +11,6 @@
 #ifndef STAGE_TURNS_H
 #define STAGE_TURNS_H
 
-#include <poll.h>
-#include <pthread.h>
-
 #include "server/lab/stage/page.h"
 
 /* Whether this process has actors. In others all calls are the C library's. */
@@ -81,29 +78,5 @@ uint64_t turns_now_us(void);
  * nothing else. Orders, replies and the clock are noted already; other reads of what
  * all share (the database, who lives) must be. */
 void turns_hear(const void *bytes, size_t len);
-
-/* For wraps.c: what each of the C library's calls becomes. ---------------------- */
-
-int turns_thread_create(pthread_t *thread, const pthread_attr_t *attr,
-                        void *(*run)(void *), void *arg);
-void turns_thread_name(pthread_t thread, const char *name);
-void turns_thread_join(pthread_t thread);
-void turns_mutex_lock(pthread_mutex_t *mutex);
-/* ETIMEDOUT: the time was up. */
-int turns_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex,
-                    uint64_t until_us);
-void turns_cond_wake(pthread_cond_t *cond, bool all);
-void turns_sem_wait(sem_t *semaphore);
-void turns_sem_posted(sem_t *semaphore);
-void turns_sleep(uint64_t us);
-/* From a stream of the thread's own, the same with every PAGE_BEGIN. */
-void turns_random(void *bytes, size_t size);
-int turns_poll(struct pollfd fds[], nfds_t n, int timeout_ms);
-/* Whether the thread may read from a socket: in the middle of a step it waits for
- * a reply, which is sure to come; else the stage must have said so. */
-bool turns_in_step(void);
-/* The same of several servers at once: all of them answer. */
-bool turns_asks_many(void);
-bool turns_may_read(void);
 
 #endif

@@ -1,7 +1,10 @@
-/* The files of the turns share this: turns.c says which thread goes on, turns_wait.c
- * has what a thread may wait for, turns_step.c its steps. */
+/* The files of the turns share this: turns.c says which thread goes on, wraps.c has what
+ * a thread may wait for, turns_step.c its steps. */
 #ifndef STAGE_TURNS_PRIVATE_H
 #define STAGE_TURNS_PRIVATE_H
+
+#include <poll.h>
+#include <pthread.h>
 
 #include "server/lab/stage/turns.h"
 
@@ -24,15 +27,6 @@ enum state {
     OVER, /* it has returned, and was not joined */
 };
 
-/* A step that was let go, and not answered yet. */
-struct open_step {
-    char step[24];
-    char key[64];
-    char sent[320];
-    bool is_sql, is_local;
-    enum page_verdict verdict;
-};
-
 struct thread {
     enum state state;
     unsigned lane;
@@ -47,8 +41,9 @@ struct thread {
     nfds_t fds_n;
     bool is_main; /* it runs its lane's program */
     bool timed_out, may_read;
-    unsigned open_n; /* steps that have begun and not ended */
-    struct open_step open[PAGE_NODES_MAX]; /* they, by their servers */
+    unsigned open_n; /* steps that were let go, and not answered yet */
+    struct page_record open[PAGE_NODES_MAX];    /* they, by their servers, */
+    enum page_verdict verdicts[PAGE_NODES_MAX]; /* and how they were let go */
     enum page_verdict verdict;
     unsigned naps;            /* in this move */
     struct page_thread shown; /* of STEP */

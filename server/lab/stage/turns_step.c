@@ -5,41 +5,42 @@
 
 #include "server/lab/stage/turns_private.h"
 
-static struct page_record *new_record(void)
+static struct stage_step *add_record(const struct page_record *what)
 {
-    struct page_record *record =
-        &turns_page()->records[turns_page()->records_n];
+    struct page *page = turns_page();
+    struct stage_step *step;
 
-    if (turns_page()->records_n == PAGE_RECORDS_MAX)
+    if (page->records_n == PAGE_RECORDS_MAX)
         turns_die("too much happens in one move");
-    turns_page()->records_n++;
-    *record = (struct page_record){.lane = turns_own_lane_n()};
+    page->records[page->records_n] = *what;
+    step = &page->records[page->records_n++].step;
+    step->actor = (signed char)turns_own_lane_n();
     /* Asynchronous calls are the program's own. */
     if (strncmp(turns_self->name, "dlock-", 6) == 0 &&
         strcmp(turns_self->name, "dlock-async") != 0)
-        (void)snprintf(record->who, sizeof(record->who), "%s",
+        (void)snprintf(step->who, sizeof(step->who), "%s",
                        turns_self->name + 6);
-    return record;
+    return step;
 }
 
 void turns_note(const char *format, ...)
 {
+    struct page_record note = {.is_local = false};
     va_list args;
 
     if (turns_ending())
         return;
     va_start(args, format);
-    (void)vsnprintf(new_record()->reply, sizeof(turns_page()->records[0].reply),
-                    format, args);
+    (void)vsnprintf(note.step.reply, sizeof(note.step.reply), format, args);
     va_end(args);
+    (void)add_record(&note);
 }
 
 void turns_amend(const char *format, ...)
 {
-    struct page_record *last =
-        turns_page()->records_n > 0
-            ? &turns_page()->records[turns_page()->records_n - 1]
-            : NULL;
+    struct page *page = turns_page();
+    struct stage_step *last =
+        page->records_n > 0 ? &page->records[page->records_n - 1].step : NULL;
     va_list args;
 
     if (turns_ending() || !last || !last->is_sql)
@@ -70,34 +71,28 @@ static void tell_sent(const struct page_thread *step, char text[], size_t size)
     }
 }
 
-static void tell(const struct open_step *step, unsigned node, const char *reply)
+static void tell(const struct page_record *open, unsigned node,
+                 const char *reply)
 {
-    struct page_record *record = new_record();
+    struct stage_step *step = add_record(open);
 
-    memcpy(record->step, step->step, sizeof(record->step));
-    memcpy(record->key, step->key, sizeof(record->key));
-    memcpy(record->sent, step->sent, sizeof(record->sent));
-    record->is_sql = step->is_sql;
-    record->is_local = step->is_local;
     if (turns_nodes_n > 1 && !step->is_sql)
-        (void)snprintf(record->who, sizeof(record->who), "server %u", node + 1);
-    (void)snprintf(record->reply, sizeof(record->reply), "%s", reply);
+        (void)snprintf(step->who, sizeof(step->who), "server %u", node + 1);
+    (void)snprintf(step->reply, sizeof(step->reply), "%s", reply);
 }
 
-static void take_step(const struct page_thread *step, struct open_step *open)
+static void take_step(const struct page_thread *step, struct page_record *open)
 {
-    memcpy(open->step, step->step, sizeof(open->step));
-    memcpy(open->key, step->key, sizeof(open->key));
-    tell_sent(step, open->sent, sizeof(open->sent));
-    open->is_sql = step->is_sql;
-    open->is_local = step->is_local;
+    *open = (struct page_record){.step.is_sql = step->is_sql,
+                                 .is_local = step->is_local};
+    memcpy(open->step.name, step->step, sizeof(open->step.name));
+    memcpy(open->step.key, step->key, sizeof(open->step.key));
+    tell_sent(step, open->step.sent, sizeof(open->step.sent));
 }
 
 /* Several servers are asked at once: the next before the last has answered. */
 enum page_verdict turns_step(const struct page_thread *step)
 {
-    struct open_step *open = &turns_self->open[step->node];
-
     if (turns_ending()) { /* who tries again at once would do so for ever */
         turns_now_at_least(turns_now_us() + 1000);
         return PAGE_HOLD;
@@ -110,14 +105,14 @@ enum page_verdict turns_step(const struct page_thread *step)
     if (turns_ending())
         return PAGE_HOLD;
     turns_self->open_n++;
-    take_step(step, open);
-    open->verdict = turns_self->verdict;
-    return open->verdict;
+    take_step(step, &turns_self->open[step->node]);
+    turns_self->verdicts[step->node] = turns_self->verdict;
+    return turns_self->verdict;
 }
 
 void turns_came_along(const struct page_thread *step, const char *reply)
 {
-    struct open_step open;
+    struct page_record open;
 
     if (turns_ending())
         return;
@@ -144,21 +139,5 @@ enum page_verdict turns_stepped(unsigned node, const char *reply)
         return PAGE_OK;
     turns_hear(reply, strlen(reply) + 1);
     tell(&turns_self->open[node], node, reply);
-    return turns_self->open[node].verdict;
-}
-
-bool turns_in_step(void)
-{
-    return turns_self->open_n > 0;
-}
-
-/* A subscriber does not wait for answers: it sleeps until something comes. */
-bool turns_asks_many(void)
-{
-    return turns_in_step() && strcmp(turns_self->name, "dlock-wakeup") != 0;
-}
-
-bool turns_may_read(void)
-{
-    return turns_self->may_read;
+    return turns_self->verdicts[node];
 }

@@ -6,24 +6,345 @@
  */
 #include "server/lab/world/world.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "server/base/redis_proc.h"
 #include "server/lab/world/disk.h"
 
 enum {
-    CHANGES_AT = 24,         /* the change counter in a database's header ... */
-    VALID_FOR_AT = 92,       /* ... and the one that its size is valid for */
-    CHANGES_PER_RESET = 4096 /* more than any schedule has commits */
+    CHANGES_AT = 24,   /* the change counter in a database's header ... */
+    VALID_FOR_AT = 92, /* ... and the one that its size is valid for */
+    CHANGES_PER_RESET = 4096, /* more than any schedule has commits */
+    SYNC_MS_MAX = 10000
 };
 
 static bool fail(char *error, size_t size, const char *what)
 {
     (void)snprintf(error, size, "%s: %s", what, strerror(errno));
+    return false;
+}
+
+/* ---- the replica ----------------------------------------------------------
+ *
+ * Replication is Redis's own, by TCP over loopback, for it knows no other; clients stay
+ * on Unix sockets. It is asynchronous, so its lag is made by us: before the replica is
+ * cut off it has all, and from then on it gets nothing.
+ */
+
+#define ASK(node, wanted, ...) PEEK_ASK((node)->peek, wanted, __VA_ARGS__)
+
+/* A number of what a server says of its replication; -1: it says none. */
+static long long offset_of(const struct world_node *node, const char *name)
+{
+    const char *words[] = {"INFO", "replication"};
+    char said[2048];
+    const char *at;
+
+    if (!peek_send(node->peek, 2, words, said, sizeof(said)))
+        return -1;
+    at = strstr(said, name);
+    return at && strstr(said, "master_link_status:down") == NULL
+               ? strtoll(at + strlen(name), NULL, 10)
+               : -1;
+}
+
+/* Not by WAIT, whose limit goes by the clock that stands still. */
+static bool has_all(const struct world *world)
+{
+    const struct timespec nap = {.tv_nsec = 1000000};
+    long long written = -1;
+
+    for (int ms = 0; ms < SYNC_MS_MAX; ms++) {
+        written = offset_of(&world->nodes[0], "\nmaster_repl_offset:");
+        if (written >= 0 &&
+            written == offset_of(&world->replica.node, "\nslave_repl_offset:"))
+            return true;
+        (void)nanosleep(&nap, NULL);
+    }
+    return false;
+}
+
+static bool follow(struct world *world)
+{
+    world->replica.is_linked = ASK(&world->replica.node, "OK", "REPLICAOF",
+                                   "127.0.0.1", world->replica.port) &&
+                               has_all(world);
+    return world->replica.is_linked;
+}
+
+/* Another process may be faster with the port. */
+static bool replica_begin(struct world *world, char *error, size_t error_size)
+{
+    const struct world_node *node = &world->replica.node;
+
+    if (peek_listen(world->nodes[0].peek, world->replica.port,
+                    sizeof(world->replica.port)) &&
+        ASK(node, "OK", "CONFIG", "SET", "repl-diskless-load", "swapdb") &&
+        follow(world))
+        return true;
+    (void)snprintf(error, error_size,
+                   "the replica cannot follow its primary on port %s",
+                   world->replica.port);
+    return false;
+}
+
+/* Nobody listens on port 1. */
+bool world_cut(struct world *world)
+{
+    bool good = has_all(world) &&
+                ASK(&world->replica.node, "OK", "REPLICAOF", "127.0.0.1", "1");
+
+    world->replica.is_linked = false;
+    return good;
+}
+
+/* Clients come by the primary's name, and find the replica there. */
+bool world_promote(struct world *world)
+{
+    struct world_node *primary = &world->nodes[0];
+    const char *name = redis_proc_url(primary->redis) + strlen("unix:");
+    bool good = (!world->replica.is_linked || has_all(world)) &&
+                ASK(&world->replica.node, "OK", "REPLICAOF", "NO", "ONE");
+
+    redis_proc_kill(primary->redis);
+    peek_close(primary->peek);
+    primary->peek = world->replica.node.peek;
+    world->replica.node.peek = NULL;
+    world->replica.is_linked = false;
+    world->replica.is_promoted = true;
+    return good &&
+           rename(redis_proc_url(world->replica.node.redis) + strlen("unix:"),
+                  name) == 0;
+}
+
+static bool replica_reset(struct world *world)
+{
+    return world->replica.is_linked || follow(world);
+}
+/* ---- the servers ----------------------------------------------------------- */
+
+/* A server that has been up for a day when a schedule begins may vote in redlock. */
+#define AGE_US UINT64_C(86400000000)
+
+static const unsigned char preload[] = {
+#include "server/lab/world/clock_preload.inc"
+};
+
+unsigned world_nodes_for(const char *lock)
+{
+    if (strcmp(lock, "redlock") == 0)
+        return 3;
+    return strcmp(lock, "multi") == 0 ? 2 : 1;
+}
+
+/* Its clock is preloaded from memory: there may be no folder to load it from. FD
+ * is the clock's. */
+static void set_environment(const struct world *world, unsigned node, int fd)
+{
+    char text[64];
+
+    (void)snprintf(text, sizeof(text), "/proc/%ld/fd/%d", (long)getpid(), fd);
+    (void)setenv("LD_PRELOAD", text, 1);
+    (void)snprintf(text, sizeof(text), "/proc/%ld/fd/%d", (long)getpid(),
+                   world->board_fd);
+    (void)setenv("STOCKADE_STAGE_CLOCK", text, 1);
+    (void)snprintf(text, sizeof(text), "%u", node);
+    (void)setenv("STOCKADE_STAGE_NODE", text, 1);
+}
+
+/* Behind the servers stands the replica of the only one. */
+static struct world_node *node_at(struct world *world, unsigned index)
+{
+    return world->replica.is_there && index == 1 ? &world->replica.node
+                                                 : &world->nodes[index];
+}
+
+/* jemalloc's own thread waits until a time of the wall clock, which stands still
+ * here: it never sleeps, and takes half of a core. A build without jemalloc says
+ * that it has no such setting. */
+static void still_the_allocator(struct peek *peek)
+{
+    const char *words[] = {"CONFIG", "SET", "jemalloc-bg-thread", "no"};
+    char reply[96];
+
+    (void)peek_send(peek, 4, words, reply, sizeof(reply));
+}
+
+/* Beside a file that stands for it. */
+static bool start(struct world *world, unsigned index, char *error, size_t size)
+{
+    struct world_node *node = node_at(world, index);
+    char path[96];
+    int fd;
+
+    (void)snprintf(path, sizeof(path), "%s/node%u", world->folder.path,
+                   index + 1);
+    fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (fd >= 0)
+        (void)close(fd);
+    if (!node->redis)
+        node->redis = redis_proc_start(path, error, size);
+    else if (!redis_proc_tend(node->redis, error, size))
+        return false;
+    if (node->redis)
+        node->peek = peek_open(redis_proc_url(node->redis), error, size);
+    if (node->peek)
+        still_the_allocator(node->peek);
+    return node->peek;
+}
+
+static bool start_at(struct world *world, unsigned index, uint64_t now_us,
+                     char *error, size_t size)
+{
+    uint64_t then_us = atomic_load(&world->board->now_us);
+    int fd = memfd_create("clock", MFD_CLOEXEC);
+    bool good = fd >= 0 &&
+                write(fd, preload, sizeof(preload)) == (ssize_t)sizeof(preload);
+
+    if (!good) {
+        (void)snprintf(error, size, "no memory for the clock: %s",
+                       strerror(errno));
+    } else {
+        atomic_store(&world->board->now_us, now_us);
+        set_environment(world, index, fd);
+        good = start(world, index, error, size);
+        (void)unsetenv("LD_PRELOAD");
+        (void)unsetenv("STOCKADE_STAGE_CLOCK");
+        (void)unsetenv("STOCKADE_STAGE_NODE");
+        atomic_store(&world->board->now_us, then_us);
+    }
+    if (fd >= 0)
+        (void)close(fd);
+    return good;
+}
+
+static bool open_nodes(struct world *world, const struct stage_scene *scene,
+                       char *error, size_t error_size)
+{
+    unsigned n = world_nodes_for(scene->lock);
+    size_t used = 0;
+
+    for (; world->nodes_n < n; world->nodes_n++)
+        if (!start_at(world, world->nodes_n, WORLD_BEGINS_US - AGE_US, error,
+                      error_size))
+            return false;
+    world->replica.is_there = scene->replica;
+    if (scene->replica &&
+        (!start_at(world, 1, WORLD_BEGINS_US - AGE_US, error, error_size) ||
+         !replica_begin(world, error, error_size)))
+        return false;
+    for (unsigned i = 0; i < n; i++)
+        used += (size_t)snprintf(
+            world->lock_url + used, sizeof(world->lock_url) - used, "%s%s",
+            i > 0 ? "," : "", redis_proc_url(world->nodes[i].redis));
+    if (strcmp(scene->lock, "mkdir") == 0)
+        (void)snprintf(world->lock_url, sizeof(world->lock_url), "dir:%s",
+                       world->locks_dir);
+    return true;
+}
+
+static void close_nodes(struct world *world)
+{
+    for (unsigned i = 0; i < PAGE_NODES_MAX; i++) {
+        struct world_node *node = node_at(world, i);
+
+        peek_close(node->peek);
+        redis_proc_stop(node->redis);
+    }
+}
+
+static bool restart_at(struct world *world, unsigned index, uint64_t now_us,
+                       char *error, size_t size)
+{
+    struct world_node *node = node_at(world, index);
+
+    peek_close(node->peek);
+    node->peek = NULL;
+    redis_proc_kill(node->redis);
+    return start_at(world, index, now_us, error, size);
+}
+
+bool world_restart(struct world *world, unsigned node, char *error,
+                   size_t error_size)
+{
+    world->restarted_us[node] = atomic_load(&world->board->now_us);
+    return restart_at(world, node, world->restarted_us[node], error,
+                      error_size);
+}
+
+bool world_flush(struct world *world)
+{
+    bool good = true;
+
+    for (unsigned i = 0; i < world->nodes_n; i++)
+        good = PEEK_ASK(world->nodes[i].peek, "OK", "FLUSHALL", "SYNC") && good;
+    return good;
+}
+
+/* ---- the directories of mkdir ---------------------------------------------- */
+
+/* As a key: "lock%3A%7B1%3A0%7D" is lock:{1:0}. */
+static void tell_lock(FILE *text, const char *name)
+{
+    unsigned byte;
+
+    fputs(ftell(text) > 0 ? "\n" : "", text);
+    for (; *name; name++)
+        if (*name == '%' && sscanf(name + 1, "%2x", &byte) == 1) {
+            fputc((int)byte, text);
+            name += 2;
+        } else {
+            fputc(*name, text);
+        }
+    fputs("\tdirectory\t-1\tis there", text);
+}
+
+/* Tells TEXT of all of them, or removes them if it is NULL. */
+static void each_lock(const struct world *world, FILE *text)
+{
+    DIR *dir = opendir(world->locks_dir);
+    const struct dirent *each;
+
+    while (dir && (each = readdir(dir)) != NULL)
+        if (each->d_name[0] != '.' && text)
+            tell_lock(text, each->d_name);
+        else if (each->d_name[0] != '.')
+            (void)unlinkat(dirfd(dir), each->d_name, AT_REMOVEDIR);
+    if (dir)
+        (void)closedir(dir);
+}
+
+static bool reset_nodes(struct world *world, char *error, size_t error_size)
+{
+    each_lock(world, NULL);
+    for (unsigned i = 0; i < world->nodes_n; i++) {
+        atomic_store(&world->board->ahead_us[i], 0);
+        if (world->restarted_us[i] != 0 &&
+            !restart_at(world, i, WORLD_BEGINS_US - AGE_US, error, error_size))
+            return false;
+        world->restarted_us[i] = 0;
+    }
+    if (world->replica.is_promoted) {
+        world->replica.is_promoted = false;
+        return restart_at(world, 0, WORLD_BEGINS_US - AGE_US, error,
+                          error_size) &&
+               restart_at(world, 1, WORLD_BEGINS_US - AGE_US, error,
+                          error_size) &&
+               replica_begin(world, error, error_size);
+    }
+    if (world_flush(world) &&
+        (!world->replica.is_there || replica_reset(world)))
+        return true;
+    (void)snprintf(error, error_size, "redis-server has died");
     return false;
 }
 
@@ -102,13 +423,13 @@ bool world_open(struct world *world, const struct stage_scene *scene,
     return make_board(world, error, error_size) &&
            make_dir(world, error, error_size) &&
            make_database(world, scene, error, error_size) &&
-           world_open_nodes(world, scene, error, error_size);
+           open_nodes(world, scene, error, error_size);
 }
 
 void world_close(struct world *world)
 {
     store_reader_close(world->reader);
-    world_close_nodes(world);
+    close_nodes(world);
     folder_close(&world->folder);
     free(world->image);
     if (world->board)
@@ -145,5 +466,56 @@ bool world_reset(struct world *world, char *error, size_t error_size)
     if (!disk_write_file(path, &mark, sizeof(mark)))
         return fail(error, error_size, "cannot set the lock file back");
     atomic_store(&world->board->now_us, WORLD_BEGINS_US);
-    return world_reset_nodes(world, error, error_size);
+    return reset_nodes(world, error, error_size);
+}
+
+/* ---- what there is --------------------------------------------------------- */
+
+static void tell_node(FILE *text, unsigned node, char *keys)
+{
+    char *rest = NULL;
+
+    for (char *line = strtok_r(keys, "\n", &rest); line;
+         line = strtok_r(NULL, "\n", &rest))
+        fprintf(text, "%s%u/%s", ftell(text) > 0 ? "\n" : "", node + 1, line);
+}
+
+bool world_look(const struct world *world, struct world_look *look)
+{
+    struct world_look one;
+    size_t used = 0;
+    bool good = true;
+    FILE *all;
+
+    if (world->nodes_n == 1 && strncmp(world->lock_url, "dir:", 4) != 0)
+        return peek_look(world->nodes[0].peek, look->keys, sizeof(look->keys),
+                         look->listeners, sizeof(look->listeners));
+    look->keys[0] = look->listeners[0] = '\0';
+    all = fmemopen(look->keys, sizeof(look->keys), "w");
+    if (!all)
+        return false;
+    each_lock(world, all);
+    for (unsigned i = 0; i < world->nodes_n && world->nodes_n > 1; i++) {
+        good =
+            good && peek_look(world->nodes[i].peek, one.keys, sizeof(one.keys),
+                              one.listeners, sizeof(one.listeners));
+        tell_node(all, i, one.keys);
+        (void)snprintf(look->listeners + used, sizeof(look->listeners) - used,
+                       "%s", one.listeners);
+        used += strlen(look->listeners + used);
+    }
+    (void)fclose(all);
+    return good;
+}
+
+/*
+ * The server takes up a new connection in one round of its loop, reads from it in
+ * the next, and has written what came of it when it has read from us in the one
+ * after that.
+ */
+void world_wait_for_servers(const struct world *world)
+{
+    for (unsigned i = 0; i < world->nodes_n; i++)
+        for (int round = 0; round < 2 && world->nodes[i].peek; round++)
+            (void)PEEK_ASK(world->nodes[i].peek, "PONG", "PING");
 }

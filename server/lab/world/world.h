@@ -56,15 +56,8 @@ void world_close(struct world *world);
 /* Back to the start. To be called when no actor runs a program. False and a text. */
 bool world_reset(struct world *world, char *error, size_t error_size);
 
-/* ---- the servers: world_nodes.c ------------------------------------------- */
-
-/* How many a lock needs, where the scene does not say. */
+/* How many servers a lock needs. */
 unsigned world_nodes_for(const char *lock);
-
-bool world_open_nodes(struct world *world, const struct stage_scene *scene,
-                      char *error, size_t error_size);
-void world_close_nodes(struct world *world);
-bool world_reset_nodes(struct world *world, char *error, size_t error_size);
 
 /* All of them forget all they know. */
 bool world_flush(struct world *world);
@@ -73,21 +66,11 @@ bool world_flush(struct world *world);
 bool world_restart(struct world *world, unsigned node, char *error,
                    size_t error_size);
 
-/* ---- the replica: world_replica.c ------------------------------------------ */
-
-/* Both servers are new: the one follows the other, and has all that it has. */
-bool world_replica_begin(struct world *world, char *error, size_t error_size);
-
-/* Back to that, from a schedule that did not promote it. */
-bool world_replica_reset(struct world *world);
-
 /* From now on the replica hears nothing. */
 bool world_cut(struct world *world);
 
 /* The primary dies, and clients find the replica in its place. */
 bool world_promote(struct world *world);
-
-/* ---- what there is --------------------------------------------------------- */
 
 /* The servers' state, as peek_look() tells it. */
 struct world_look {
