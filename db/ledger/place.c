@@ -220,7 +220,7 @@ static enum store_status sell(struct place *place, struct rows_product *product,
     bool taken = true;
 
     if (!place->stamped)
-        status = fence_stamp(place->db, &place->rows, fence);
+        status = fence_stamp(place->db, fence);
     place->stamped = status == STORE_OK;
     if (status == STORE_OK && product->limit_per_user > 0)
         status = purchases_take(place->db, &place->keys.filter, order,

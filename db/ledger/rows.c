@@ -1,5 +1,5 @@
 /*
- * The committer's memory of products and fences. See rows.h.
+ * The committer's memory of products. See rows.h.
  *
  * Products are kept whole, with all segments in use: then everything that an
  * order may ask - what its segment has, which one has most, what all have
@@ -15,7 +15,7 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
-/* The most products with their segments, and fences, that are kept. When there are as many all is
+/* The most products with their segments that are kept. When there are as many all is
  * forgotten, and read again when it is asked for. */
 #define ROWS_MAX 16384
 
@@ -27,29 +27,16 @@ struct known_product {
     struct rows_segment segments[];
 };
 
-struct known_fence {
-    uint64_t token;
-    const char *owner; /* behind the name */
-    UT_hash_handle hh;
-    char name[];
-};
-
 /* ---- for how long ------------------------------------------------------- */
 
 void rows_forget(struct rows *rows)
 {
     struct known_product *product = rows->products, *next_product;
-    struct known_fence *fence = rows->fences, *next_fence;
 
     HASH_CLEAR(hh, rows->products);
     for (; product; product = next_product) {
         next_product = product->hh.next;
         free(product);
-    }
-    HASH_CLEAR(hh, rows->fences);
-    for (; fence; fence = next_fence) {
-        next_fence = fence->hh.next;
-        free(fence);
     }
     rows->valid = false;
     rows->dirty = NULL;
@@ -252,47 +239,4 @@ void rows_take(struct rows *rows, struct rows_product *product,
     known->dirty = true;
     known->next_dirty = rows->dirty;
     rows->dirty = known;
-}
-
-/* ---- fences ------------------------------------------------------------- */
-
-static struct known_fence *find_fence(const struct rows *rows, const char *name)
-{
-    struct known_fence *known;
-
-    HASH_FIND_STR(rows->fences, name, known);
-    return known;
-}
-
-bool rows_announced(const struct rows *rows, const struct store_fence *fence)
-{
-    const struct known_fence *known = find_fence(rows, fence->name);
-
-    return known && known->token == fence->token &&
-           strcmp(known->owner, fence_owner(fence)) == 0;
-}
-
-/* Without memory it is not known; what was known before must not stay. */
-void rows_keep_fence(struct rows *rows, const struct store_fence *fence)
-{
-    struct known_fence *known = find_fence(rows, fence->name);
-    size_t name_size = strlen(fence->name) + 1;
-    size_t owner_size = strlen(fence_owner(fence)) + 1;
-
-    if (known) {
-        HASH_DEL(rows->fences, known);
-        free(known);
-    }
-    if (HASH_COUNT(rows->fences) >= ROWS_MAX)
-        return;
-    known = malloc(sizeof(*known) + name_size + owner_size);
-    if (!known)
-        return;
-    known->token = fence->token;
-    known->owner = known->name + name_size;
-    memcpy(known->name, fence->name, name_size);
-    memcpy(known->name + name_size, fence_owner(fence), owner_size);
-    HASH_ADD_STR(rows->fences, name, known);
-    if (!known->hh.tbl)
-        free(known);
 }

@@ -2,8 +2,8 @@
  * The products that the committer has read, and knows to be so still.
  *
  * Most of what an order costs is to read again what was read a moment ago: the
- * terms of its product, the stock of its segments, the fence of its lock.
- * Between two transactions of the committer none of that changes, as a rule,
+ * terms of its product, the stock of its segments. (Not the fence of its lock, which
+ * is one row for all orders of a lot.) Between two transactions of the committer none of that changes, as a rule,
  * and the database can tell: it counts the changes of this connection, and
  * notices those of others. So there is one hard rule: if anything has changed
  * in between, whatever it is, all is forgotten. This is looked at inside the
@@ -12,8 +12,7 @@
  * Inside a transaction orders take units from what is known here. The database
  * is told once for each segment, at the end, by an UPDATE that says how much
  * has to be there. So a sale cannot oversell even if something here were wrong.
- * All else - the terms, the fence, that there is not enough - rests on the
- * rule.
+ * All else - the terms, that there is not enough - rests on the rule.
  *
  * For the committer's thread only.
  */
@@ -52,7 +51,6 @@ struct rows {
     size_t n;
     struct known_product *products;
     struct known_product *dirty; /* something was taken from these */
-    struct known_fence *fences;
 };
 
 /*
@@ -95,12 +93,5 @@ struct rows_segment *rows_richest(const struct rows_product *product,
 /* Takes QUANTITY, which has to be there, from a segment of PRODUCT. */
 void rows_take(struct rows *rows, struct rows_product *product,
                struct rows_segment *segment, int64_t quantity);
-
-/* Whether this token of this owner is the one that was announced last. False
- * also if that is not known. */
-bool rows_announced(const struct rows *rows, const struct store_fence *fence);
-
-/* It is. */
-void rows_keep_fence(struct rows *rows, const struct store_fence *fence);
 
 #endif
