@@ -272,7 +272,7 @@ my @planted = (
     ['lock/sql/sql_url.c', qq{#include <mysql.h>\n}],
     ['lock/zookeeper/zk_node.c', qq{#include <zookeeper/zookeeper.h>\n}],
     ['db/store.c',      qq{#include <sqlite3.h>\n}],
-    ['db/sqlite/sqlite.c', qq{#include <sqlite3.h>\n}],
+    ['db/sqlite/file.c', qq{#include <sqlite3.h>\n}],
     ['db/store.c', qq{#include "db/mysql/mysql_private.h"\n}],
     ['db/ledger/place.c', qq{#include "db/committer.h"\n}],
     ['db/sql.c',        qq{#include "db/ledger/rows.h"\n}],
