@@ -15,10 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A table that cannot grow is no reason to end the program. */
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
-
 /* ---- keys that are new ------------------------------------------------------- */
 
 /*
@@ -143,7 +139,7 @@ static enum store_status write_pending(struct place *place)
 
 /* May the order be sold, as far as the sale and its units go? FROM is its
  * segment, NULL if that is not in use. */
-static void judge(const struct place *place, const struct rows_product *product,
+static void judge(const struct place *place, struct rows_product *product,
                   const struct rows_segment *from, struct store_order *order)
 {
     const struct rows_segment *richest;
@@ -182,7 +178,7 @@ static enum store_status foresee(struct place *place,
 
 /* Moves what is missing from the richest others into the order's segment. */
 static enum store_status gather(struct place *place,
-                                const struct rows_product *product,
+                                struct rows_product *product,
                                 struct rows_segment *into, int64_t quantity)
 {
     enum store_status status = STORE_OK;

@@ -21,6 +21,10 @@
 
 #include "db/sql.h"
 
+/* A table that cannot grow is no reason to end the program. */
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
 struct rows_segment {
     int64_t segment;
     int64_t stock; /* after the orders before */
@@ -40,7 +44,13 @@ struct rows_product {
     int64_t stock;    /* of all segments in use */
     size_t n;         /* of these; 1 or more */
     bool counted;     /* what its users have, if it has a limit */
-    struct rows_segment *at;
+
+    /* rows.c's own: something was taken from it, and from the next ones. */
+    bool dirty;
+    struct rows_product *next_dirty;
+    UT_hash_handle hh;
+
+    struct rows_segment at[];
 };
 
 /* All zero: nothing is known. */
@@ -49,8 +59,8 @@ struct rows {
     struct sql_state state; /* at the last rows_end() */
     bool valid;             /* as of then */
     size_t n;
-    struct known_product *products;
-    struct known_product *dirty; /* something was taken from these */
+    struct rows_product *products;
+    struct rows_product *dirty; /* something was taken from these */
 };
 
 /*
@@ -83,11 +93,11 @@ int64_t rows_stock(const struct rows *rows, int64_t product_id,
                    int64_t segment);
 
 /* NULL: not in use. */
-struct rows_segment *rows_segment(const struct rows_product *product,
+struct rows_segment *rows_segment(struct rows_product *product,
                                   int64_t segment);
 
 /* The segment in use with most units, but for BUT, which may be NULL. */
-struct rows_segment *rows_richest(const struct rows_product *product,
+struct rows_segment *rows_richest(struct rows_product *product,
                                   const struct rows_segment *but);
 
 /* Takes QUANTITY, which has to be there, from a segment of PRODUCT. */
