@@ -20,6 +20,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -184,6 +185,8 @@ void mysql_drop_connection(struct mysql *db)
     /* No farewell to a server that may not listen: the socket is shut first. */
     (void)mariadb_cancel(handle);
     mysql_close(handle);
+    for (size_t i = 0; i < db->sql.queries_n; i++)
+        mysql_forget(&db->sql.queries[i]);
 }
 
 /* The server may have hung up while nobody looked. */
@@ -295,6 +298,12 @@ enum store_status mysql_connect(struct mysql *db)
     else
         (void)fcntl(mysql_get_socket(db->handle), F_SETFD, FD_CLOEXEC);
     return status;
+}
+
+void mysql_close_all(struct sql *db)
+{
+    mysql_drop_connection((struct mysql *)db);
+    free(db);
 }
 
 enum store_status mysql_open(struct sql *sql)

@@ -24,12 +24,14 @@
  *
  * Statements
  * ----------
- * The values stand in the text that is sent, in the places of their markers: SQLite's
- * ?1, ?2, ... may come in any order and twice, so they wait in a list until the
- * statement begins. A text is escaped as the connection wants it, and bytes to the
- * server, as its column is. The server parses each statement anew; but it has no
- * state of ours, and a new connection costs no round trip for each text. All rows
- * of a result are fetched before the first is looked at: the connection is free then.
+ * SQLite's ?1, ?2, ... may come in any order and twice; MariaDB has only "?",
+ * one after the other. So each marker of the text that is sent remembers whose
+ * value it takes. Values are copied into slots that stay where they are, and so
+ * the parameters are bound once in a statement's life. All rows of a result are
+ * fetched before the first is looked at: the connection is free then.
+ *
+ * A text without parameters that is no SELECT is sent as it is: SAVEPOINT and
+ * the like need not be prepared.
  */
 #include "db/mysql/mysql_private.h"
 
@@ -50,18 +52,24 @@ static struct mysql *of(const struct sql *db)
 /* query->code */
 enum { DONE = 0, ROW = 1, FAILED = -1 };
 
-struct value {
-    const char *text; /* borrowed; "" is NULL; no text: a number */
+struct slot {
+    enum enum_field_types type; /* LONGLONG or STRING, once it was bound */
+    my_bool is_null;
+    unsigned long length;
     int64_t number;
+    char *text; /* NULL: it is a number */
 };
 
 struct statement {
-    struct value *values; /* ?1 is the first */
-    size_t values_n;
-    bool executed;
-    MYSQL_RES *result; /* NULL: it gives no rows, or was not executed */
-    MYSQL_ROW row;
+    MYSQL_STMT *stmt; /* NULL: it goes as plain text */
+    bool bound, executed;
+    unsigned slots_n, markers_n, columns_n;
+    struct slot *slots;      /* ?1 is the first */
+    unsigned short *markers; /* of each "?": which slot */
+    struct slot *columns;
 };
+
+/* ---- failures ----------------------------------------------------------- */
 
 static void fail(struct sql_query *query, unsigned code, const char *text)
 {
@@ -69,11 +77,95 @@ static void fail(struct sql_query *query, unsigned code, const char *text)
     (void)mysql_judge(of(query->db), code, text);
 }
 
+static void fail_stmt(struct sql_query *query)
+{
+    MYSQL_STMT *stmt = ((struct statement *)query->stmt)->stmt;
+
+    fail(query, mysql_stmt_errno(stmt), mysql_stmt_error(stmt));
+}
+
+/* ---- preparing ---------------------------------------------------------- */
+
+void mysql_forget(struct sql_query *query)
+{
+    struct statement *it = query->stmt;
+
+    query->stmt = NULL;
+    if (!it)
+        return;
+    if (it->stmt)
+        (void)mysql_stmt_close(it->stmt);
+    for (unsigned i = 0; it->slots && i < it->slots_n; i++)
+        free(it->slots[i].text);
+    for (unsigned i = 0; it->columns && i < it->columns_n; i++)
+        free(it->columns[i].text);
+    free(it->slots);
+    free(it->markers);
+    free(it->columns);
+    free(it);
+}
+
+/* Copies the text with each ?N as "?", and notes N. Of a plain "?" it is one
+ * more than the highest before. */
+static char *number_markers(const char *text, struct statement *it)
+{
+    char *sent = malloc(strlen(text) + 1), *end = sent, *next;
+    unsigned number;
+
+    it->markers = calloc(strlen(text) + 1, sizeof(*it->markers));
+    if (!sent || !it->markers) {
+        free(sent);
+        return NULL;
+    }
+    while (*text != '\0') {
+        *end++ = *text;
+        if (*text++ != '?')
+            continue;
+        number = (unsigned)strtoul(text, &next, 10);
+        if (next == text)
+            number = it->slots_n + 1;
+        text = next;
+        if (number > it->slots_n)
+            it->slots_n = number;
+        it->markers[it->markers_n++] = (unsigned short)(number - 1);
+    }
+    *end = '\0';
+    return sent;
+}
+
+static bool is_plain(const struct statement *it, const char *text)
+{
+    return it->markers_n == 0 && strncmp(text, "SELECT", 6) != 0;
+}
+
+/* False: no memory. A failure of the server's is noted in QUERY. */
+static bool make(struct sql_query *query, struct statement *it)
+{
+    struct mysql *db = of(query->db);
+    char *sent = number_markers(query->text, it);
+
+    if (!sent)
+        return false;
+    it->slots = calloc(it->slots_n + 1, sizeof(*it->slots));
+    if (!is_plain(it, sent))
+        it->stmt = mysql_stmt_init(db->handle);
+    if (!it->slots || (!it->stmt && !is_plain(it, sent))) {
+        free(sent);
+        return false;
+    }
+    if (it->stmt &&
+        MYSQL_CALL(db, int, mysql_stmt_prepare, it->stmt, sent, strlen(sent)))
+        fail_stmt(query);
+    free(sent);
+    return true;
+}
+
 /* A reader that lost its connection gets another one by asking on. A writer does
  * not: it would go on in the middle of a transaction that is gone. */
 static void prepare(struct sql_query *query)
 {
     struct mysql *db = of(query->db);
+    struct statement *it;
 
     query->code = DONE;
     if (db->sql.options.role != SQL_ROLE_WRITER && !db->open &&
@@ -81,90 +173,109 @@ static void prepare(struct sql_query *query)
         query->code = FAILED;
     else if (!db->handle)
         fail(query, CR_SERVER_GONE_ERROR, "the connection was lost");
-    else if (!query->stmt &&
-             !(query->stmt = calloc(1, sizeof(struct statement))))
+    if (query->code == FAILED || query->stmt)
+        return;
+    it = calloc(1, sizeof(*it));
+    query->stmt = it;
+    if (!it || !make(query, it))
         fail(query, CR_OUT_OF_MEMORY, "out of memory");
+    if (query->code == FAILED)
+        mysql_forget(query);
 }
 
 /* ---- values ------------------------------------------------------------- */
 
-static void set_value(struct sql_query *query, int at, struct value value)
+static struct slot *slot_of(struct sql_query *query, int at,
+                            enum enum_field_types type)
 {
     struct statement *it = query->stmt;
-    size_t n = (size_t)at;
-    struct value *more;
+    struct slot *slot = &it->slots[at - 1];
 
-    if (query->code != DONE)
-        return;
-    if (n > it->values_n) {
-        more = reallocarray(it->values, n, sizeof(value));
-        if (!more) {
-            fail(query, CR_OUT_OF_MEMORY, "out of memory");
-            return;
-        }
-        it->values = more;
-        it->values_n = n;
-    }
-    it->values[n - 1] = value;
+    assert(at >= 1 && (unsigned)at <= it->slots_n);
+    assert(!it->bound || slot->type == type);
+    slot->type = type;
+    return slot;
 }
 
 static void bind_ints(struct sql_query *query, int at, const int64_t values[],
                       size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        set_value(query, at + (int)i, (struct value){.number = values[i]});
+    for (size_t i = 0; i < n && query->code == DONE; i++)
+        slot_of(query, at + (int)i, MYSQL_TYPE_LONGLONG)->number = values[i];
 }
 
 static void bind_text(struct sql_query *query, int at, const char *text)
 {
-    set_value(query, at, (struct value){.text = text});
+    struct slot *slot;
+
+    if (query->code != DONE)
+        return;
+    slot = slot_of(query, at, MYSQL_TYPE_STRING);
+    if (!slot->text && !(slot->text = malloc(TEXT_BYTES_MAX + 1))) {
+        fail(query, CR_OUT_OF_MEMORY, "out of memory");
+        return;
+    }
+    slot->is_null = (my_bool)(text[0] == '\0');
+    slot->length = strlen(text);
+    assert(slot->length <= TEXT_BYTES_MAX);
+    memcpy(slot->text, text, slot->length);
 }
 
-static void put_value(struct mysql *db, const struct value *value, FILE *out)
+static MYSQL_BIND bind_of(struct slot *slot)
 {
-    char escaped[2 * TEXT_BYTES_MAX + 1];
+    bool number = slot->type == MYSQL_TYPE_LONGLONG;
 
-    if (!value->text) {
-        fprintf(out, "%" PRId64, value->number);
-    } else if (value->text[0] == '\0') {
-        fputs("NULL", out);
-    } else {
-        assert(strlen(value->text) <= TEXT_BYTES_MAX);
-        (void)mysql_real_escape_string(db->handle, escaped, value->text,
-                                       strlen(value->text));
-        fprintf(out, "_binary'%s'", escaped);
-    }
+    return (MYSQL_BIND){
+        .buffer_type = slot->type,
+        .buffer = number ? (void *)&slot->number : (void *)slot->text,
+        .buffer_length = number ? sizeof(slot->number) : TEXT_BYTES_MAX,
+        .length = &slot->length,
+        .is_null = &slot->is_null,
+    };
 }
 
-/* The text with the value of ?N for each ?N; a plain "?" is one more than the highest
- * before. From malloc(); NULL: no memory. */
-static char *fill_in(const struct sql_query *query)
+/* Both copy what they are given. */
+static bool bind_all(struct statement *it)
 {
-    const struct statement *it = query->stmt;
-    const char *text = query->text;
-    size_t number, highest = 0, size;
-    char *filled = NULL, *next;
-    FILE *out = open_memstream(&filled, &size);
+    MYSQL_BIND *binds = calloc(it->markers_n + 1, sizeof(*binds));
+    bool good = binds != NULL;
 
-    while (out && *text != '\0') {
-        size = strcspn(text, "?");
-        fwrite(text, 1, size, out);
-        text += size;
-        if (*text++ == '\0')
-            break;
-        number = strtoul(text, &next, 10);
-        if (next == text)
-            number = highest + 1;
-        text = next;
-        if (number > highest)
-            highest = number;
-        assert(number <= it->values_n);
-        put_value(of(query->db), &it->values[number - 1], out);
+    for (unsigned i = 0; good && i < it->markers_n; i++)
+        binds[i] = bind_of(&it->slots[it->markers[i]]);
+    good = good && !mysql_stmt_bind_param(it->stmt, binds);
+    free(binds);
+    it->bound = good;
+    return good;
+}
+
+/* A statement that failed after its first rows must go: libmariadb believes that more
+ * of them come, and would wait for them if it were executed again, or its result freed. */
+static void fail_rows(struct sql_query *query)
+{
+    fail_stmt(query);
+    mysql_forget(query);
+}
+
+/* Every column comes as text: a sum is a decimal to the server, a constant has a
+ * type of its own. */
+static bool bind_columns(struct statement *it)
+{
+    unsigned n = mysql_stmt_field_count(it->stmt);
+    MYSQL_BIND *binds = calloc(n + 1, sizeof(*binds));
+    bool good;
+
+    it->columns = calloc(n + 1, sizeof(*it->columns));
+    it->columns_n = n;
+    good = binds && it->columns;
+    for (unsigned i = 0; good && i < n; i++) {
+        it->columns[i].type = MYSQL_TYPE_STRING;
+        it->columns[i].text = malloc(TEXT_BYTES_MAX + 1);
+        good = it->columns[i].text != NULL;
+        binds[i] = bind_of(&it->columns[i]);
     }
-    if (out && fclose(out) == 0)
-        return filled;
-    free(filled);
-    return NULL;
+    good = good && !mysql_stmt_bind_result(it->stmt, binds);
+    free(binds);
+    return good;
 }
 
 /* ---- running ------------------------------------------------------------ */
@@ -178,23 +289,30 @@ static void count(struct mysql *db, int64_t rows)
 static void run(struct sql_query *query, struct statement *it)
 {
     struct mysql *db = of(query->db);
-    char *text = fill_in(query);
 
-    if (!text)
-        fail(query, CR_OUT_OF_MEMORY, "out of memory");
-    else if (mysql_plain(db, text) != STORE_OK)
-        query->code = FAILED;
-    else if (mysql_field_count(db->handle) == 0)
-        count(db, (int64_t)mysql_affected_rows(db->handle));
-    else if (!(it->result =
-                   MYSQL_CALL(db, MYSQL_RES *, mysql_store_result, db->handle)))
-        fail(query, mysql_errno(db->handle), mysql_error(db->handle));
-    free(text);
+    if (!it->stmt) {
+        if (mysql_plain(db, query->text) == STORE_OK)
+            count(db, (int64_t)mysql_affected_rows(db->handle));
+        else
+            query->code = FAILED;
+        return;
+    }
+    if ((!it->bound && !bind_all(it)) ||
+        MYSQL_CALL(db, int, mysql_stmt_execute, it->stmt)) {
+        fail_stmt(query);
+        return;
+    }
+    if (mysql_stmt_field_count(it->stmt) == 0)
+        count(db, (int64_t)mysql_stmt_affected_rows(it->stmt));
+    else if ((!it->columns && !bind_columns(it)) ||
+             MYSQL_CALL(db, int, mysql_stmt_store_result, it->stmt))
+        fail_rows(query);
 }
 
 static bool next(struct sql_query *query)
 {
     struct statement *it = query->stmt;
+    int rc;
 
     if (query->code == FAILED)
         return false;
@@ -204,33 +322,37 @@ static bool next(struct sql_query *query)
         if (query->code == FAILED)
             return false;
     }
-    it->row = it->result ? mysql_fetch_row(it->result) : NULL;
-    query->code = it->row ? ROW : DONE;
-    return it->row;
+    query->code = DONE;
+    if (it->stmt && mysql_stmt_field_count(it->stmt) > 0) {
+        rc = mysql_stmt_fetch(it->stmt);
+        if (rc == 0 || rc == MYSQL_DATA_TRUNCATED)
+            query->code = ROW;
+        else if (rc != MYSQL_NO_DATA)
+            fail_stmt(query);
+    }
+    return query->code == ROW;
 }
 
-static const char *column(const struct sql_query *query, int at)
-{
-    const char *found = ((const struct statement *)query->stmt)->row[at];
-
-    return found ? found : "";
-}
-
-static void column_text(const struct sql_query *query, int at, char *text,
+static void column_text(const struct sql_query *query, int column, char *text,
                         size_t size)
 {
-    snprintf(text, size, "%s", column(query, at));
+    const struct slot *found =
+        &((const struct statement *)query->stmt)->columns[column];
+    int length = found->is_null ? 0 : (int)found->length;
+
+    snprintf(text, size, "%.*s", length, found->text);
 }
 
 /* A sum of doubles may have an exponent; like SQLite, more than there is room for is
  * the most. */
-static int64_t column_int(const struct sql_query *query, int at)
+static int64_t column_int(const struct sql_query *query, int column)
 {
-    const char *text = column(query, at);
-    char *end;
-    int64_t number = strtoll(text, &end, 10);
+    char text[32], *end;
+    int64_t number;
     double real;
 
+    column_text(query, column, text, sizeof(text));
+    number = strtoll(text, &end, 10);
     if (*end == '\0')
         return number;
     real = strtod(text, NULL);
@@ -241,11 +363,10 @@ static enum store_status end(struct sql_query *query)
 {
     struct statement *it = query->stmt;
 
-    if (it) {
-        mysql_free_result(it->result);
-        it->result = NULL;
+    if (it && it->executed && it->stmt)
+        (void)mysql_stmt_free_result(it->stmt);
+    if (it)
         it->executed = false;
-    }
     return query->code == FAILED ? of(query->db)->status : STORE_OK;
 }
 
@@ -262,20 +383,6 @@ static enum store_status insert(struct sql_query *query, int64_t numbers[],
     if (query->code != FAILED && found < n)
         fail(query, 0, "an INSERT told too few numbers");
     return end(query);
-}
-
-static void close_all(struct sql *db)
-{
-    struct statement *it;
-
-    mysql_drop_connection(of(db));
-    for (size_t i = 0; i < db->queries_n; i++) {
-        it = db->queries[i].stmt;
-        if (it)
-            free(it->values);
-        free(it);
-    }
-    free(db);
 }
 
 /* ---- transactions ------------------------------------------------------- */
@@ -452,7 +559,7 @@ const struct sql_engine mysql_engine = {
     .find = find,
     .size = sizeof(struct mysql),
     .open = mysql_open,
-    .close = close_all,
+    .close = mysql_close_all,
     .begin = begin,
     .commit = commit,
     .rollback = rollback,

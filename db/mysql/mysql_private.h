@@ -71,7 +71,7 @@ uint64_t mysql_until_us(const struct mysql *db);
 /* Connects, if there is no connection that looks alive. Not in a transaction. */
 enum store_status mysql_connect(struct mysql *db);
 
-/* Gives up a connection that cannot be trusted. */
+/* Gives up a connection that cannot be trusted, and what it had prepared. */
 void mysql_drop_connection(struct mysql *db);
 
 /* Notes a failure of the library or the server, by its CODE, which is not one of
@@ -79,9 +79,15 @@ void mysql_drop_connection(struct mysql *db);
 enum store_status mysql_judge(struct mysql *db, unsigned code,
                               const char *text);
 
-/* Sends a statement as it is. The caller fetches its rows, if it gives some. */
+/* Runs a statement without parameters and rows, as text. */
 enum store_status mysql_plain(struct mysql *db, const char *text);
 
 enum store_status mysql_open(struct sql *db);
+void mysql_close_all(struct sql *db);
+
+/* ---- mysql.c -------------------------------------------------------------- */
+
+/* Frees what the engine keeps for a query. */
+void mysql_forget(struct sql_query *query);
 
 #endif
