@@ -7,46 +7,42 @@
 
 #include <semaphore.h>
 
-static enum store_status run_verb(struct store *store,
-                                  struct store_write *write)
-{
-    enum store_status status;
-
-    if (step_begin(store->step, write->step, write->product_id) == STORE_FAIL)
-        return sql_fail(store->db, STORE_IO, "%s failed on purpose",
-                        write->step);
-    status = write->raise(store->db, write);
-    (void)step_end(store->step, write->step, write->product_id,
-                   store_status_text(status == STORE_OK ? write->no : status));
-    return status;
-}
-
 /*
  * A write by which stock may rise ends what is known to be sold out. It does so
  * inside the transaction: other processes decide after it is committed, and
  * must not go by an old refusal then. A write that changed nothing - a cancel
  * of no order, a restock that was done before - ends nothing, since anybody may
- * send such as often as they like. (What an even-out moves is no more than
- * before; but should a retired segment have units, this is how they come back.)
+ * send such as often as they like. Nor does a payment, unless it finds that the order
+ * has expired. (What an even-out moves is no more than before; but should a retired
+ * segment have units, this is how they come back.)
  */
-static enum store_status raise_stock(struct store *store,
-                                     struct store_write *write)
+static enum store_status run_verb(struct store *store,
+                                  struct store_write *write)
 {
     int64_t changes = store->db->changes;
-    enum store_status status = run_verb(store, write);
+    enum store_status status;
+    bool may_rise;
 
-    if (status != STORE_OK || store->db->changes == changes)
+    if (step_begin(store->step, write->step, write->product_id) == STORE_FAIL)
+        return sql_fail(store->db, STORE_IO, "%s failed on purpose",
+                        write->step);
+    status = write->verb(store->db, write);
+    (void)step_end(store->step, write->step, write->product_id,
+                   store_status_text(status == STORE_OK ? write->no : status));
+    may_rise = write->verb == holds_pay ? write->expired > 0
+                                        : store->db->changes != changes;
+    if (status != STORE_OK || !may_rise)
         return status;
     return soldout_forget(&store->soldout, sql_error(store->db));
 }
 
-static void
-begin(struct store *store, struct store_write *write, write_run *run,
-      enum store_status (*raise)(struct sql *db, struct store_write *write),
-      const char *step, int64_t product_id)
+static void begin(struct store *store, struct store_write *write,
+                  enum store_status (*verb)(struct sql *db,
+                                            struct store_write *write),
+                  const char *step, int64_t product_id)
 {
-    write->run = run;
-    write->raise = raise;
+    write->run = run_verb;
+    write->verb = verb;
     write->step = step;
     write->product_id = product_id;
     committer_submit(store, write);
@@ -54,44 +50,34 @@ begin(struct store *store, struct store_write *write, write_run *run,
 
 void store_cancel_begin(struct store *store, struct store_cancel *cancel)
 {
-    begin(store, &cancel->write, raise_stock, orders_cancel, "cancel", 0);
-}
-
-/* A payment changes no stock, unless it finds that the order has expired. */
-static enum store_status run_pay(struct store *store, struct store_write *write)
-{
-    enum store_status status = run_verb(store, write);
-
-    return status == STORE_OK && write->expired > 0
-               ? soldout_forget(&store->soldout, sql_error(store->db))
-               : status;
+    begin(store, &cancel->write, orders_cancel, "cancel", 0);
 }
 
 void store_pay_begin(struct store *store, struct store_pay *pay)
 {
-    begin(store, &pay->write, run_pay, holds_pay, "pay", 0);
+    begin(store, &pay->write, holds_pay, "pay", 0);
 }
 
 void write_expiry(struct store *store, struct store_write *expiry)
 {
-    begin(store, expiry, raise_stock, holds_expire, "expire", 0);
+    begin(store, expiry, holds_expire, "expire", 0);
 }
 
 void store_restock_begin(struct store *store, struct store_restock *restock)
 {
-    begin(store, &restock->write, raise_stock, segments_restock, "restock",
+    begin(store, &restock->write, segments_restock, "restock",
           restock->product_id);
 }
 
 void store_change_begin(struct store *store, struct store_change *change)
 {
-    begin(store, &change->write, raise_stock, products_change, "product-put",
+    begin(store, &change->write, products_change, "product-put",
           change->product.id);
 }
 
 void store_even_out_begin(struct store *store, struct store_even_out *even_out)
 {
-    begin(store, &even_out->write, raise_stock, segments_even_out, "even-out",
+    begin(store, &even_out->write, segments_even_out, "even-out",
           even_out->product_id);
 }
 
@@ -208,7 +194,7 @@ struct stamp_write {
 static enum store_status run_stamp(struct store *store,
                                    struct store_write *write)
 {
-    return fence_stamp(store->db, NULL, ((struct stamp_write *)write)->fence);
+    return fence_stamp(store->db, ((struct stamp_write *)write)->fence);
 }
 
 enum store_status store_stamp(struct store *store,

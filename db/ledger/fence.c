@@ -90,14 +90,13 @@ static enum store_status stale(struct sql *db, const struct store_fence *fence)
                     (uint64_t)last == fence->token ? " by another" : "");
 }
 
-enum store_status fence_stamp(struct sql *db, struct rows *rows,
-                              const struct store_fence *fence)
+enum store_status fence_stamp(struct sql *db, const struct store_fence *fence)
 {
     struct sql_query *query;
     enum store_status status;
     bool announced;
 
-    if (fence_token(fence) == 0 || (rows && rows_announced(rows, fence)))
+    if (fence_token(fence) == 0)
         return STORE_OK;
     status = hold(db, fence, &announced);
     if (status == STORE_OK && !announced) {
@@ -109,8 +108,6 @@ enum store_status fence_stamp(struct sql *db, struct rows *rows,
         if (status == STORE_OK && db->changed == 0)
             return stale(db, fence);
     }
-    if (status == STORE_OK && rows)
-        rows_keep_fence(rows, fence);
     return status;
 }
 
@@ -122,7 +119,7 @@ enum store_status fence_check(struct sql *db, const struct store_fence *fence)
     if (fence_token(fence) == 0)
         return STORE_OK;
     if (fence->late)
-        return fence_stamp(db, NULL, fence);
+        return fence_stamp(db, fence);
     status = hold(db, fence, &announced);
     return status == STORE_OK && !announced ? stale(db, fence) : status;
 }

@@ -223,12 +223,9 @@ static inline const char *fence_owner(const struct store_fence *fence)
 /* False, with a text: a token without a name, or too long a name, ... */
 bool fence_valid(const struct store_fence *fence, struct store_error *error);
 
-/*
- * Announces the token. STORE_STALE_FENCE if a higher one was, or this one by
- * another owner. ROWS may be NULL.
- */
-enum store_status fence_stamp(struct sql *db, struct rows *rows,
-                              const struct store_fence *fence);
+/* Announces the token. STORE_STALE_FENCE if a higher one was, or this one by
+ * another owner. */
+enum store_status fence_stamp(struct sql *db, const struct store_fence *fence);
 
 /*
  * STORE_STALE_FENCE unless token and owner are those announced last. With

@@ -12,7 +12,111 @@
 
 #include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* ---- keys that are new ------------------------------------------------------- */
+
+/*
+ * Where the database is in this process its filter says so of most (filter.h). Where
+ * each question is a round trip, one question for all keys of a batch goes ahead; and
+ * only an order whose key was found is looked up by itself. Two orders of the batch
+ * may have the same key: only the first of them is new.
+ */
+#define ASK_MAX 64
+
+struct known_key {
+    const char *key; /* the order's */
+    UT_hash_handle hh;
+};
+
+static void keys_forget(struct keys *keys)
+{
+    HASH_CLEAR(hh, keys->fresh);
+    free(keys->all);
+    keys->all = NULL;
+}
+
+/* Whether no order has this key; says so once, since the first one of the batch has
+ * it from then on. */
+static bool keys_take_new(struct keys *keys, const char *key)
+{
+    struct filter_span span = FILTER_BEGIN;
+    struct known_key *known;
+
+    if (keys->filter.next > 0)
+        return key[0] != '\0' &&
+               !filter_next(&keys->filter, filter_key(&keys->filter, key),
+                            &span);
+    HASH_FIND_STR(keys->fresh, key, known);
+    if (known)
+        HASH_DEL(keys->fresh, known);
+    return known != NULL;
+}
+
+/* Takes those out that are used: N is ASK_MAX at most, other marks are NULL. */
+static enum store_status ask(struct keys *keys, struct sql *db,
+                             const struct known_key some[], size_t n)
+{
+    struct sql_query *query = sql_query(
+        db, "SELECT `key` FROM orders WHERE `key` IN (" SQL_MARKS_64 ")");
+    char used[STORE_KEY_BYTES_MAX + 1];
+
+    for (size_t i = 0; i < ASK_MAX; i++)
+        sql_bind_text(query, (int)i + 1, i < n ? some[i].key : "");
+    while (sql_next(query)) {
+        sql_text(query, 0, used, sizeof(used));
+        (void)keys_take_new(keys, used);
+    }
+    return sql_end(query);
+}
+
+/* Each once; without memory, or with a key that is none, it is not known. */
+static size_t collect(struct keys *keys, const struct store_lot *lot, size_t n)
+{
+    struct known_key *known;
+
+    for (size_t i = 0; i < lot->n; i++) {
+        const char *key = lot->orders[i]->key;
+
+        if (key[0] == '\0' || !memchr(key, '\0', STORE_KEY_BYTES_MAX + 1))
+            continue;
+        HASH_FIND_STR(keys->fresh, key, known);
+        if (known)
+            continue;
+        known = &keys->all[n];
+        known->key = key;
+        HASH_ADD_KEYPTR(hh, keys->fresh, key, strlen(key), known);
+        n += known->hh.tbl != NULL;
+    }
+    return n;
+}
+
+/* The orders have to stay where they are until keys_forget(). */
+static enum store_status keys_ask(struct keys *keys, struct sql *db,
+                                  const struct store_lot lots[], size_t n)
+{
+    enum store_status status = STORE_OK;
+    size_t orders = 0, found = 0, some;
+
+    keys_forget(keys);
+    for (size_t i = 0; i < n; i++)
+        orders += lots[i].n;
+    keys->all = calloc(orders + 1, sizeof(*keys->all));
+    if (!keys->all)
+        return STORE_OK;
+    for (size_t i = 0; i < n; i++)
+        found = collect(keys, &lots[i], found);
+    for (size_t i = 0; i < found && status == STORE_OK; i += some) {
+        some = found - i < ASK_MAX ? found - i : ASK_MAX;
+        status = ask(keys, db, keys->all + i, some);
+    }
+    if (status != STORE_OK)
+        keys_forget(keys);
+    return status;
+}
+
+/* ---- an order ----------------------------------------------------------- */
 
 /*
  * The stock first: an order's row takes a lock on its segment's row, which it
@@ -33,11 +137,9 @@ static enum store_status write_pending(struct place *place)
     return status;
 }
 
-/* ---- an order ----------------------------------------------------------- */
-
 /* May the order be sold, as far as the sale and its units go? FROM is its
  * segment, NULL if that is not in use. */
-static void judge(const struct place *place, const struct rows_product *product,
+static void judge(const struct place *place, struct rows_product *product,
                   const struct rows_segment *from, struct store_order *order)
 {
     const struct rows_segment *richest;
@@ -76,7 +178,7 @@ static enum store_status foresee(struct place *place,
 
 /* Moves what is missing from the richest others into the order's segment. */
 static enum store_status gather(struct place *place,
-                                const struct rows_product *product,
+                                struct rows_product *product,
                                 struct rows_segment *into, int64_t quantity)
 {
     enum store_status status = STORE_OK;
@@ -114,7 +216,7 @@ static enum store_status sell(struct place *place, struct rows_product *product,
     bool taken = true;
 
     if (!place->stamped)
-        status = fence_stamp(place->db, &place->rows, fence);
+        status = fence_stamp(place->db, fence);
     place->stamped = status == STORE_OK;
     if (status == STORE_OK && product->limit_per_user > 0)
         status = purchases_take(place->db, &place->keys.filter, order,

@@ -25,7 +25,7 @@ struct orders_row {
     int64_t secret;         /* filled in as well */
 };
 
-/* All zero: none is known to be new. */
+/* Which keys no order has. All zero: none is known to be new. */
 struct keys {
     struct filter filter;    /* kept from one transaction to the next */
     struct known_key *fresh; /* a table */
@@ -75,18 +75,5 @@ enum store_status place_alone(struct place *place, struct sql *db,
 
 /* Nothing was kept: gives the lot and every order STATUS. */
 void place_fail(struct store_lot *lot, enum store_status status);
-
-/* ---- keys.c --------------------------------------------------------------- */
-
-/* In a transaction: asks for the keys of all orders in the lots, which have to
- * stay where they are until keys_forget(). */
-enum store_status keys_ask(struct keys *keys, struct sql *db,
-                           const struct store_lot lots[], size_t n);
-
-/* Whether no order has this key; says so once, since the first one of the batch has
- * it from then on. */
-bool keys_take_new(struct keys *keys, const char *key);
-
-void keys_forget(struct keys *keys);
 
 #endif

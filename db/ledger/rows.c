@@ -1,5 +1,5 @@
 /*
- * The committer's memory of products and fences. See rows.h.
+ * The committer's memory of products. See rows.h.
  *
  * Products are kept whole, with all segments in use: then everything that an
  * order may ask - what its segment has, which one has most, what all have
@@ -11,45 +11,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A table that cannot grow is no reason to end the program. */
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
-
-/* The most products with their segments, and fences, that are kept. When there are as many all is
+/* The most products with their segments that are kept. When there are as many all is
  * forgotten, and read again when it is asked for. */
 #define ROWS_MAX 16384
-
-struct known_product {
-    struct rows_product product; /* first: callers get a pointer to it */
-    bool dirty;
-    struct known_product *next_dirty;
-    UT_hash_handle hh;
-    struct rows_segment segments[];
-};
-
-struct known_fence {
-    uint64_t token;
-    const char *owner; /* behind the name */
-    UT_hash_handle hh;
-    char name[];
-};
 
 /* ---- for how long ------------------------------------------------------- */
 
 void rows_forget(struct rows *rows)
 {
-    struct known_product *product = rows->products, *next_product;
-    struct known_fence *fence = rows->fences, *next_fence;
+    struct rows_product *product = rows->products, *next;
 
     HASH_CLEAR(hh, rows->products);
-    for (; product; product = next_product) {
-        next_product = product->hh.next;
+    for (; product; product = next) {
+        next = product->hh.next;
         free(product);
-    }
-    HASH_CLEAR(hh, rows->fences);
-    for (; fence; fence = next_fence) {
-        next_fence = fence->hh.next;
-        free(fence);
     }
     rows->valid = false;
     rows->dirty = NULL;
@@ -87,8 +62,8 @@ enum store_status rows_flush(struct rows *rows)
 
     for (; rows->dirty && status == STORE_OK;
          rows->dirty = rows->dirty->next_dirty) {
-        product = &rows->dirty->product;
-        rows->dirty->dirty = false;
+        product = rows->dirty;
+        product->dirty = false;
         for (size_t i = 0; i < product->n && status == STORE_OK; i++) {
             segment = &product->at[i];
             if (segment->taken == 0)
@@ -123,7 +98,7 @@ static enum store_status read_product(struct sql *db, int64_t id,
 {
     struct sql_query *query;
 
-    *found = (struct rows_product){.at = found->at};
+    *found = (struct rows_product){.id = id};
     query = sql_query(db,
                       "SELECT segment, stock, price_cents, "
                       "limit_per_user, opens_ms, ends_ms, segments, terms, "
@@ -139,7 +114,6 @@ static enum store_status read_product(struct sql *db, int64_t id,
         found->stock += sql_int(query, 1);
         if (found->n > 1)
             continue;
-        found->id = id;
         found->price_cents = sql_int(query, 2);
         found->limit_per_user = sql_int(query, 3);
         found->opens_ms = sql_int(query, 4);
@@ -151,70 +125,69 @@ static enum store_status read_product(struct sql *db, int64_t id,
     return sql_end(query);
 }
 
-static struct known_product *find(const struct rows *rows, int64_t id)
+static struct rows_product *find(const struct rows *rows, int64_t id)
 {
-    struct known_product *known;
+    struct rows_product *known;
 
     HASH_FIND(hh, rows->products, &id, sizeof(id), known);
     return known;
 }
 
+/* With room for all segments that it could have, and then without. */
 enum store_status rows_product(struct rows *rows, int64_t id,
                                struct rows_product **product)
 {
-    struct known_product *known = find(rows, id);
-    struct rows_segment segments[STORE_SEGMENTS_MAX];
-    struct rows_product found = {.at = segments};
+    const size_t size = sizeof(struct rows_segment);
     enum store_status status = STORE_OK;
-    size_t size;
+    struct rows_product *found, *smaller;
 
-    *product = known ? &known->product : NULL;
-    if (known)
+    *product = find(rows, id);
+    if (*product)
         return STORE_OK;
-    status = read_product(rows->db, id, &found);
-    if (status == STORE_OK && found.n > 0 && !found.counted) {
+    found = calloc(1, sizeof(*found) + STORE_SEGMENTS_MAX * size);
+    if (!found)
+        return sql_fail(rows->db, STORE_IO, "out of memory");
+    status = read_product(rows->db, id, found);
+    if (status == STORE_OK && found->n > 0 && !found->counted) {
         status = purchases_count(rows->db, id);
         if (status == STORE_OK)
-            status = read_product(rows->db, id, &found);
+            status = read_product(rows->db, id, found);
     }
-    if (status == STORE_OK && found.n > 0 && rows->n + found.n > ROWS_MAX) {
+    if (status == STORE_OK && found->n > 0 && rows->n + found->n > ROWS_MAX) {
         status = rows_flush(rows);
         if (status == STORE_OK)
             rows_forget(rows);
     }
-    if (status != STORE_OK || found.n == 0)
+    if (status != STORE_OK || found->n == 0) {
+        free(found);
         return status;
-    size = found.n * sizeof(segments[0]);
-    known = calloc(1, sizeof(*known) + size);
-    if (known) {
-        known->product = found;
-        known->product.at = known->segments;
-        memcpy(known->segments, segments, size);
-        HASH_ADD(hh, rows->products, product.id, sizeof(found.id), known);
     }
-    if (!known || !known->hh.tbl) {
-        free(known);
+    smaller = realloc(found, sizeof(*found) + found->n * size);
+    if (smaller)
+        found = smaller;
+    HASH_ADD(hh, rows->products, id, sizeof(found->id), found);
+    if (!found->hh.tbl) {
+        free(found);
         return sql_fail(rows->db, STORE_IO, "out of memory");
     }
-    rows->n += 1 + found.n;
-    *product = &known->product;
+    rows->n += 1 + found->n;
+    *product = found;
     return STORE_OK;
 }
 
 int64_t rows_stock(const struct rows *rows, int64_t product_id, int64_t segment)
 {
-    const struct known_product *known = find(rows, product_id);
+    struct rows_product *known = find(rows, product_id);
     const struct rows_segment *found;
 
     if (!known)
         return -1;
-    found = rows_segment(&known->product, segment);
+    found = rows_segment(known, segment);
     return found ? found->stock : 0;
 }
 
 /* As a rule the segments in use are the first ones, with none left out. */
-struct rows_segment *rows_segment(const struct rows_product *product,
-                                  int64_t segment)
+struct rows_segment *rows_segment(struct rows_product *product, int64_t segment)
 {
     size_t i = (size_t)segment;
 
@@ -226,7 +199,7 @@ struct rows_segment *rows_segment(const struct rows_product *product,
     return NULL;
 }
 
-struct rows_segment *rows_richest(const struct rows_product *product,
+struct rows_segment *rows_richest(struct rows_product *product,
                                   const struct rows_segment *but)
 {
     struct rows_segment *richest = NULL;
@@ -241,58 +214,13 @@ struct rows_segment *rows_richest(const struct rows_product *product,
 void rows_take(struct rows *rows, struct rows_product *product,
                struct rows_segment *segment, int64_t quantity)
 {
-    struct known_product *known = (struct known_product *)product;
-
     assert(segment->stock >= quantity);
     segment->stock -= quantity;
     segment->taken += quantity;
     product->stock -= quantity;
-    if (known->dirty)
+    if (product->dirty)
         return;
-    known->dirty = true;
-    known->next_dirty = rows->dirty;
-    rows->dirty = known;
-}
-
-/* ---- fences ------------------------------------------------------------- */
-
-static struct known_fence *find_fence(const struct rows *rows, const char *name)
-{
-    struct known_fence *known;
-
-    HASH_FIND_STR(rows->fences, name, known);
-    return known;
-}
-
-bool rows_announced(const struct rows *rows, const struct store_fence *fence)
-{
-    const struct known_fence *known = find_fence(rows, fence->name);
-
-    return known && known->token == fence->token &&
-           strcmp(known->owner, fence_owner(fence)) == 0;
-}
-
-/* Without memory it is not known; what was known before must not stay. */
-void rows_keep_fence(struct rows *rows, const struct store_fence *fence)
-{
-    struct known_fence *known = find_fence(rows, fence->name);
-    size_t name_size = strlen(fence->name) + 1;
-    size_t owner_size = strlen(fence_owner(fence)) + 1;
-
-    if (known) {
-        HASH_DEL(rows->fences, known);
-        free(known);
-    }
-    if (HASH_COUNT(rows->fences) >= ROWS_MAX)
-        return;
-    known = malloc(sizeof(*known) + name_size + owner_size);
-    if (!known)
-        return;
-    known->token = fence->token;
-    known->owner = known->name + name_size;
-    memcpy(known->name, fence->name, name_size);
-    memcpy(known->name + name_size, fence_owner(fence), owner_size);
-    HASH_ADD_STR(rows->fences, name, known);
-    if (!known->hh.tbl)
-        free(known);
+    product->dirty = true;
+    product->next_dirty = rows->dirty;
+    rows->dirty = product;
 }

@@ -2,8 +2,8 @@
  * The products that the committer has read, and knows to be so still.
  *
  * Most of what an order costs is to read again what was read a moment ago: the
- * terms of its product, the stock of its segments, the fence of its lock.
- * Between two transactions of the committer none of that changes, as a rule,
+ * terms of its product, the stock of its segments. (Not the fence of its lock, which
+ * is one row for all orders of a lot.) Between two transactions of the committer none of that changes, as a rule,
  * and the database can tell: it counts the changes of this connection, and
  * notices those of others. So there is one hard rule: if anything has changed
  * in between, whatever it is, all is forgotten. This is looked at inside the
@@ -12,8 +12,7 @@
  * Inside a transaction orders take units from what is known here. The database
  * is told once for each segment, at the end, by an UPDATE that says how much
  * has to be there. So a sale cannot oversell even if something here were wrong.
- * All else - the terms, the fence, that there is not enough - rests on the
- * rule.
+ * All else - the terms, that there is not enough - rests on the rule.
  *
  * For the committer's thread only.
  */
@@ -21,6 +20,10 @@
 #define STORE_ROWS_H
 
 #include "db/sql.h"
+
+/* A table that cannot grow is no reason to end the program. */
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
 
 struct rows_segment {
     int64_t segment;
@@ -41,7 +44,13 @@ struct rows_product {
     int64_t stock;    /* of all segments in use */
     size_t n;         /* of these; 1 or more */
     bool counted;     /* what its users have, if it has a limit */
-    struct rows_segment *at;
+
+    /* rows.c's own: something was taken from it, and from the next ones. */
+    bool dirty;
+    struct rows_product *next_dirty;
+    UT_hash_handle hh;
+
+    struct rows_segment at[];
 };
 
 /* All zero: nothing is known. */
@@ -50,9 +59,8 @@ struct rows {
     struct sql_state state; /* at the last rows_end() */
     bool valid;             /* as of then */
     size_t n;
-    struct known_product *products;
-    struct known_product *dirty; /* something was taken from these */
-    struct known_fence *fences;
+    struct rows_product *products;
+    struct rows_product *dirty; /* something was taken from these */
 };
 
 /*
@@ -85,22 +93,15 @@ int64_t rows_stock(const struct rows *rows, int64_t product_id,
                    int64_t segment);
 
 /* NULL: not in use. */
-struct rows_segment *rows_segment(const struct rows_product *product,
+struct rows_segment *rows_segment(struct rows_product *product,
                                   int64_t segment);
 
 /* The segment in use with most units, but for BUT, which may be NULL. */
-struct rows_segment *rows_richest(const struct rows_product *product,
+struct rows_segment *rows_richest(struct rows_product *product,
                                   const struct rows_segment *but);
 
 /* Takes QUANTITY, which has to be there, from a segment of PRODUCT. */
 void rows_take(struct rows *rows, struct rows_product *product,
                struct rows_segment *segment, int64_t quantity);
-
-/* Whether this token of this owner is the one that was announced last. False
- * also if that is not known. */
-bool rows_announced(const struct rows *rows, const struct store_fence *fence);
-
-/* It is. */
-void rows_keep_fence(struct rows *rows, const struct store_fence *fence);
 
 #endif

@@ -3,7 +3,7 @@
  * it is fit, and which schema it has. PRAGMA application_id says whose file it is,
  * user_version which version.
  */
-#include "db/sqlite/sqlite_private.h"
+#include "db/sqlite/file.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,17 +1,40 @@
 /*
- * The engine SQLite: statements and transactions. open.c opens a connection,
- * wal.c looks after the WAL, file.c knows the file and its schema;
- * no other file sees <sqlite3.h>.
+ * The engine SQLite: connections, statements, transactions, and the WAL. file.c knows
+ * the file and its schema; no other file sees <sqlite3.h>.
  *
  * Waiting
  * -------
  * SQLite only ever tries its locks between processes. A busy handler polls for
  * them (base.h); after that it is STORE_BUSY: don't know yet, never a "no".
+ *
+ * Durability
+ * ----------
+ * synchronous=FULL: WAL commits sync the WAL. In shared mode the journal is
+ * kept and its header overwritten (PERSIST), and that is synced too before
+ * COMMIT returns. With journal_mode=DELETE it would not do: the deletion may
+ * be undone by a power cut, and the order with it, unless synchronous=EXTRA
+ * syncs the folder as well, at the price of another fsync.
+ *
+ * The WAL
+ * -------
+ * It may get long, for a page that is written often is copied once for all those
+ * times. When it begins anew it is written over from its beginning; the file stays
+ * as long as it is.
+ *
+ * A commit that makes the file longer is synced in 200 to 300 us here, one that
+ * writes over what is there in 130: the file system has no new size to sync. So
+ * zeros are written behind the end before they are needed, a piece at a time,
+ * since the next commit has to wait until they are on disk. To SQLite they are
+ * no frames: their checksums are wrong.
  */
-#include "db/sqlite/sqlite_private.h"
+#include "db/sqlite/file.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <sqlite3.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
 
 /* Four pages: each tree that an order is put into may grow by one. */
 #define ROOM_BYTES "16384"
@@ -23,6 +46,35 @@
  * two; of all that it is joined with, only n >= ?1. */
 #define BUCKETS_BELOW "WITH RECURSIVE b (n) AS (SELECT MIN(?2, "
 #define BUCKETS_DOWN  ") UNION ALL SELECT n - 1 FROM b WHERE n > ?1) "
+
+/* In memory, however much it is: a piece that its VFS writes to a file must not have a
+ * multiple of 128 KiB, see append_room(), and smaller ones would be many. */
+#define SQLITE_UNDO_BYTES (-1)
+
+/* Changed only by the test that has to see an fsync missing. */
+#ifndef SQLITE_SYNCHRONOUS
+#define SQLITE_SYNCHRONOUS "FULL"
+#endif
+
+#define WAL_CHECKPOINT_FRAMES 16000 /* 64 MB */
+#define WAL_BUSY_FRAMES       250   /* a WAL worth having room made for it */
+#define WAL_FRAME_BYTES       (4096 + 24) /* a page and the frame's head */
+#define WAL_ROOM_BYTES        1048576
+#define WAL_PIECE_BYTES       65536
+
+struct sqlite {
+    struct sql sql;
+    sqlite3 *handle;
+    int64_t serial; /* no other connection of this process has it */
+    struct backoff backoff;
+    int wal_frames;          /* length of the WAL after the last commit */
+    sqlite3_int64 wal_bytes; /* of its file, with the room behind the end */
+};
+
+static const struct sqlite *of(const struct sql *db)
+{
+    return (const struct sqlite *)db;
+}
 
 /* ---- what went wrong ---------------------------------------------------- */
 
@@ -91,11 +143,6 @@ static enum store_status report(struct sqlite *db, int rc)
 }
 
 /* ---- statements --------------------------------------------------------- */
-
-static const struct sqlite *of(const struct sql *db)
-{
-    return (const struct sqlite *)db;
-}
 
 static sqlite3_stmt *statement(const struct sql_query *query)
 {
@@ -228,13 +275,212 @@ static enum store_status rollback(struct sql *db)
     return sql_run(db, "ROLLBACK");
 }
 
-/* A full disk may have room again once the WAL begins anew. */
-static void tend(struct sql *db, bool full)
+/* ---- the WAL -------------------------------------------------------------- */
+
+static int on_wal_commit(void *ctx, sqlite3 *handle, const char *name,
+                         int frames)
 {
-    if (full)
-        wal_checkpoint((struct sqlite *)db);
-    else
-        wal_tend((struct sqlite *)db);
+    struct sqlite *db = ctx;
+
+    (void)handle;
+    (void)name;
+    db->wal_frames = frames;
+    return SQLITE_OK;
+}
+
+/*
+ * Copies the WAL into the database, so that it can begin anew. Never waits for
+ * a reader; what it could not do it does another time.
+ */
+static void checkpoint(struct sqlite *db)
+{
+    db->wal_frames = 0;
+    (void)sqlite3_wal_checkpoint_v2(db->handle, NULL, SQLITE_CHECKPOINT_PASSIVE,
+                                    NULL, NULL);
+}
+
+/* Brings to disk what another process has left in the WAL: it may have died
+ * between its write and its fsync, and what is read there will be told. A checkpoint
+ * syncs the WAL before it copies anything. On a full disk that has been done as
+ * well, and what is copied is synced in turn. */
+static enum store_status settle_wal(struct sqlite *db)
+{
+    int rc = sqlite3_wal_checkpoint_v2(db->handle, NULL,
+                                       SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+
+    if (rc == SQLITE_OK || rc == SQLITE_BUSY || rc == SQLITE_FULL)
+        return STORE_OK;
+    return sql_fail(&db->sql, STORE_IO,
+                    "what was written before cannot be brought to disk: %s",
+                    sqlite3_errmsg(db->handle));
+}
+
+/* In pieces: of the length of a write SQLite's own VFS looks at the lower 17
+ * bits only, and takes a piece that has none there for a full disk. */
+static bool append_room(sqlite3_file *wal, sqlite3_int64 end)
+{
+    static const char zeros[WAL_PIECE_BYTES];
+
+    for (sqlite3_int64 at = end; at < end + WAL_ROOM_BYTES;
+         at += WAL_PIECE_BYTES)
+        if (wal->pMethods->xWrite(wal, zeros, WAL_PIECE_BYTES, at) != SQLITE_OK)
+            return false;
+    return true;
+}
+
+/* On a full disk it does without. */
+static void make_room(struct sqlite *db)
+{
+    sqlite3_int64 end = (sqlite3_int64)db->wal_frames * WAL_FRAME_BYTES;
+    sqlite3_file *wal = NULL;
+    sqlite3_int64 size;
+
+    if (end + WAL_ROOM_BYTES / 2 < db->wal_bytes)
+        return;
+    sqlite3_file_control(db->handle, "main", SQLITE_FCNTL_JOURNAL_POINTER,
+                         &wal);
+    if (!wal->pMethods || wal->pMethods->xFileSize(wal, &size) != SQLITE_OK)
+        return;
+    db->wal_bytes = size;
+    if (end + WAL_ROOM_BYTES / 2 >= size && !append_room(wal, size))
+        db->wal_bytes = INT64_MAX; /* not again */
+}
+
+/* A full disk may have room again once the WAL begins anew. */
+static void tend(struct sql *sql, bool full)
+{
+    struct sqlite *db = (struct sqlite *)sql;
+
+    if (full || db->wal_frames >= WAL_CHECKPOINT_FRAMES)
+        checkpoint(db);
+    else if (db->wal_frames >= WAL_BUSY_FRAMES)
+        make_room(db);
+}
+
+/* ---- opening -------------------------------------------------------------- */
+
+static pthread_once_t configured = PTHREAD_ONCE_INIT;
+static atomic_int_fast64_t serials;
+
+/*
+ * Every connection has one thread at a time, so SQLite needs no mutex around
+ * it; and its memory statistics would be one mutex for all threads. Fails
+ * harmlessly if the program has used SQLite before us.
+ */
+static void configure(void)
+{
+    sqlite3_config(SQLITE_CONFIG_MULTITHREAD);
+    sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+    sqlite3_config(SQLITE_CONFIG_STMTJRNL_SPILL, SQLITE_UNDO_BYTES);
+}
+
+/* SQLite's busy handler: 0 = give up. COUNT is 0 when a wait begins. */
+static int on_busy(void *ctx, int count)
+{
+    struct sqlite *db = ctx;
+
+    if (db->sql.hasty)
+        return 0;
+    if (count == 0)
+        backoff_begin(&db->backoff, db->sql.options.busy_ms);
+    if (db->sql.options.on_wait)
+        db->sql.options.on_wait(db->sql.options.on_wait_ctx);
+    return backoff_wait(&db->backoff);
+}
+
+/*
+ * A WAL while this process is the only one that writes, a rollback journal when
+ * several do: see store.h. lockfile.h sees to it that the two never meet.
+ *
+ * Changing between WAL and rollback journal needs the file for itself
+ * and does not ask the busy handler, so we ask again ourselves: an audit may be
+ * reading.
+ */
+static enum store_status choose_journal(struct sql *db)
+{
+    const char *wanted = db->options.shared ? "persist" : "wal";
+    const char *sql = db->options.shared ? "PRAGMA journal_mode = PERSIST"
+                                         : "PRAGMA journal_mode = WAL";
+    enum store_status status;
+    struct backoff backoff = {.hurry = db->options.hurry};
+    struct sql_query *query;
+    char mode[16];
+
+    backoff_begin(&backoff, db->options.busy_ms);
+    do {
+        query = sql_query(db, sql);
+        mode[0] = '\0';
+        if (sql_next(query))
+            sql_text(query, 0, mode, sizeof(mode));
+        status = sql_end(query);
+        if (status == STORE_OK && strcasecmp(mode, wanted) == 0)
+            return STORE_OK;
+        if (status != STORE_OK && status != STORE_BUSY)
+            return status;
+    } while (backoff_wait(&backoff));
+    return sql_fail(db, STORE_BUSY,
+                    "another process reads the database: its journal "
+                    "cannot be changed to %s now",
+                    wanted);
+}
+
+static enum store_status set_up_writer(struct sqlite *db)
+{
+    enum store_status status;
+
+    if (sqlite3_db_readonly(db->handle, "main") == 1)
+        return sql_fail(&db->sql, STORE_UNFIT,
+                        "the database may not be written");
+    sqlite3_wal_hook(db->handle, on_wal_commit, db);
+    status = script(&db->sql, "PRAGMA foreign_keys = ON;"
+                              "PRAGMA synchronous = " SQLITE_SYNCHRONOUS ";"
+                              "PRAGMA cache_size = -32768;"
+                              "PRAGMA journal_size_limit = 67108864");
+    if (status == STORE_OK)
+        status = choose_journal(&db->sql);
+    if (status == STORE_OK)
+        status = settle_wal(db);
+    return status;
+}
+
+/* No checkpoints from here, not even from the last to close: see store.h. */
+static enum store_status set_up_reader(struct sqlite *db)
+{
+    sqlite3_db_config(db->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    return script(&db->sql,
+                  "PRAGMA query_only = ON; PRAGMA wal_autocheckpoint = 0");
+}
+
+static void close_all(struct sql *db)
+{
+    for (size_t i = 0; i < db->queries_n; i++)
+        sqlite3_finalize(db->queries[i].stmt);
+    sqlite3_close(((struct sqlite *)db)->handle);
+    free(db);
+}
+
+static enum store_status open_it(struct sql *sql)
+{
+    static const int flags[] = {
+        [SQL_ROLE_WRITER] = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
+        [SQL_ROLE_READER] = SQLITE_OPEN_READONLY,
+        [SQL_ROLE_RESCUER] = SQLITE_OPEN_READWRITE,
+    };
+    const struct sql_options *options = &sql->options;
+    struct sqlite *db = (struct sqlite *)sql;
+
+    pthread_once(&configured, configure);
+    db->serial = atomic_fetch_add(&serials, 1);
+    db->backoff.hurry = options->hurry;
+    if (sqlite3_open_v2(options->where, &db->handle,
+                        flags[options->role] | SQLITE_OPEN_NOMUTEX,
+                        NULL) != SQLITE_OK)
+        return sql_fail(sql, STORE_IO, "cannot open %s: %s", options->where,
+                        sqlite3_errmsg(db->handle));
+    sqlite3_extended_result_codes(db->handle, 1);
+    sqlite3_busy_handler(db->handle, on_busy, db);
+    return options->role == SQL_ROLE_WRITER ? set_up_writer(db)
+                                            : set_up_reader(db);
 }
 
 const struct sql_engine sqlite_engine = {
@@ -287,8 +533,8 @@ const struct sql_engine sqlite_engine = {
     .find = sqlite_find,
     .check = sqlite_check,
     .size = sizeof(struct sqlite),
-    .open = sqlite_open,
-    .close = sqlite_close,
+    .open = open_it,
+    .close = close_all,
     .begin = begin,
     .commit = commit,
     .rollback = rollback,

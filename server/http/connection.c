@@ -107,7 +107,6 @@ static void connection_free(struct connection *connection)
     connection_finish(connection);
     client_limit_part(connection->request.loop->limit,
                       connection->request.client);
-    response_forget(&connection->kept);
     free(connection);
 }
 
@@ -127,86 +126,6 @@ void connection_end(struct connection *connection)
 }
 
 /* ---- replies --------------------------------------------------------------- */
-
-void response_forget(struct response *kept)
-{
-    if (kept->mhd)
-        MHD_destroy_response(kept->mhd);
-    kept->mhd = NULL;
-}
-
-/*
- * A kept reply is used again if it has the same body, and headers of the same
- * names. Values may differ, as an order's Location does: these are set anew.
- * While the service drains, each says that its connection ends.
- */
-static bool is_alike(const struct response *kept, const struct request *request)
-{
-    if (!kept->mhd || kept->size != request->reply_size ||
-        kept->headers_n != request->headers_n || request->loop->draining)
-        return false;
-    for (size_t i = 0; i < kept->headers_n; i++)
-        if (kept->names[i] != request->headers[i].name)
-            return false;
-    return request->common
-               ? !memcmp(kept->body, request->reply_body, kept->size)
-               : kept->body == request->reply_body;
-}
-
-/* false: no memory. */
-static bool make(struct response *kept, const struct request *request)
-{
-    size_t size = request->reply_size;
-    char *copy = request->common ? malloc(size) : NULL;
-
-    response_forget(kept);
-    if (request->common && !copy)
-        return false;
-    kept->body =
-        copy ? memcpy(copy, request->reply_body, size) : request->reply_body;
-    kept->size = size;
-    kept->headers_n = request->headers_n;
-    for (size_t i = 0; i < kept->headers_n; i++)
-        kept->names[i] = request->headers[i].name;
-    kept->mhd = MHD_create_response_from_buffer(size, (void *)kept->body,
-                                                copy ? MHD_RESPMEM_MUST_FREE
-                                                     : MHD_RESPMEM_PERSISTENT);
-    if (!kept->mhd)
-        free(copy);
-    else if (request->loop->draining)
-        MHD_add_response_header(kept->mhd, "Connection", "close");
-    return kept->mhd;
-}
-
-/*
- * The reply to REQUEST; it stays the one of KEPT. NULL: there is no memory. Of
- * a reply that many get the body is copied; of others the bytes are the
- * request's, which outlives the reply.
- *
- * The next call for the same KEPT may change its headers. That does not change
- * replies that wait to be sent: libmicrohttpd builds a reply's head when it is
- * queued, or, queued by the access handler, right after that has returned.
- */
-static struct MHD_Response *response_to(struct response *kept,
-                                        const struct request *request)
-{
-    const struct request_header *header = request->headers;
-    const char *old;
-
-    if (!is_alike(kept, request) && !make(kept, request))
-        return NULL;
-    for (; header < request->headers + request->headers_n; header++) {
-        old = MHD_get_response_header(kept->mhd, header->name);
-        if (old && !strcmp(old, header->value))
-            continue;
-        if ((old && !MHD_del_response_header(kept->mhd, header->name, old)) ||
-            !MHD_add_response_header(kept->mhd, header->name, header->value)) {
-            response_forget(kept);
-            return NULL;
-        }
-    }
-    return kept->mhd;
-}
 
 /* A suspended connection is not seen to break by the library. */
 static bool has_left(const struct connection *connection)
@@ -268,39 +187,36 @@ static void watch(struct connection *connection)
     loop_again(loop);
 }
 
-static bool reply_news(struct connection *connection)
-{
-    struct request *request = &connection->request;
-    const struct request_header *header = request->headers;
-    struct MHD_Response *response = MHD_create_response_from_callback(
-        MHD_SIZE_UNKNOWN, NEWS_BYTES, read_news, connection, NULL);
-    bool is_queued = response;
-
-    for (; header < request->headers + request->headers_n; header++)
-        is_queued = is_queued && MHD_add_response_header(response, header->name,
-                                                         header->value);
-    is_queued = is_queued && MHD_queue_response(connection->handle,
-                                                request->status, response);
-    if (response)
-        MHD_destroy_response(response);
-    return is_queued;
-}
-
-/* A reply that many get is kept by the loop, all others by the connection. */
+/* The bytes are the request's, which outlives the reply. While the service drains,
+ * each reply says that its connection ends. */
 bool connection_reply(struct connection *connection)
 {
     struct request *request = &connection->request;
+    const struct request_header *header = request->headers;
     struct MHD_Response *response;
+    bool good;
 
     request->stage = REQUEST_REPLIED;
     loop_begun(request->loop, &connection->mark);
     metrics_http(request->app->metrics, request->status);
     if (request->viewer.feed)
-        return reply_news(connection);
-    response = response_to(
-        request->common ? connection->common : &connection->kept, request);
-    return response && MHD_queue_response(connection->handle, request->status,
-                                          response) == MHD_YES;
+        response = MHD_create_response_from_callback(
+            MHD_SIZE_UNKNOWN, NEWS_BYTES, read_news, connection, NULL);
+    else
+        response = MHD_create_response_from_buffer(request->reply_size,
+                                                   (void *)request->reply_body,
+                                                   MHD_RESPMEM_PERSISTENT);
+    good = response;
+    for (; header < request->headers + request->headers_n; header++)
+        good = good &&
+               MHD_add_response_header(response, header->name, header->value);
+    if (request->loop->draining)
+        good = good && MHD_add_response_header(response, "Connection", "close");
+    good = good && MHD_queue_response(connection->handle, request->status,
+                                      response) == MHD_YES;
+    if (response)
+        MHD_destroy_response(response);
+    return good;
 }
 
 /*

@@ -31,29 +31,15 @@
 #include "server/http/request.h"
 
 struct MHD_Connection;
-struct MHD_Response;
 struct mhd;
 struct sockaddr;
-
-/* A reply as libmicrohttpd wants it, which needs seven pieces of memory for one
- * with two headers. So one is kept and used again: by each loop the last reply
- * that many get, by each connection the last one of its own. Begins as {0}. */
-struct response {
-    struct MHD_Response *mhd; /* NULL: there is none */
-    const char *body;         /* its bytes */
-    size_t size;
-    size_t headers_n;
-    const char *names[REQUEST_REPLY_HEADERS_MAX]; /* of headers; literals */
-};
 
 struct connection {
     struct MHD_Connection *handle; /* NULL: it is closed */
     int fd;
     struct loop_mark mark;
     struct timer timer;
-    uint64_t due_us;         /* UINT64_MAX = no limit now */
-    struct response kept;    /* its last reply */
-    struct response *common; /* of all on its loop: what many get */
+    uint64_t due_us; /* UINT64_MAX = no limit now */
     struct request request;
 };
 
@@ -82,9 +68,6 @@ void connection_finish(struct connection *connection);
 /* Its socket is about to be closed. Frees it, or if its request waits, when
  * that came back. NULL is fine. */
 void connection_end(struct connection *connection);
-
-/* Of no use any more; lives on until it was sent. */
-void response_forget(struct response *kept);
 
 /* Accepts no more than CONNECTIONS_MAX at a time, and of one address no more than
  * ADDRESS_MAX, 0 = any number. NULL if it does not start. */

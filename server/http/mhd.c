@@ -42,7 +42,6 @@ struct mhd {
     struct MHD_Daemon *daemon;
     bool quiet;           /* accepts no more connections */
     bool parses_in_place; /* a head, in its read buffer */
-    struct response echo; /* what many get in a row, such as "sold out" */
 };
 
 /* ---- one connection ------------------------------------------------------ */
@@ -68,10 +67,8 @@ static void on_connection(void *cls, struct MHD_Connection *handle,
     peer = MHD_get_connection_info(handle, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
     *context = connection = connection_begin(mhd->loop, fd->connect_fd,
                                              peer ? peer->client_addr : NULL);
-    if (connection) {
-        connection->common = &mhd->echo;
+    if (connection)
         connection->handle = handle;
-    }
 }
 
 /* ---- one request --------------------------------------------------------- */
@@ -292,6 +289,5 @@ void mhd_stop(struct mhd *mhd)
         MHD_quiesce_daemon(mhd->daemon);
         MHD_stop_daemon(mhd->daemon);
     }
-    response_forget(&mhd->echo);
     free(mhd);
 }

@@ -76,45 +76,11 @@ static const struct field payment_fields[] = {
 };
 
 /*
- * Memory for jansson, which asks for some twenty small pieces a body and frees
- * them all together: while `open`, they are cut from a few KiB of the thread's
- * own. Freeing such a piece does nothing; its address tells which it is. What
- * does not fit is malloc()ed.
- */
-#define SCRATCH_BYTES 4096
-
-static _Thread_local struct {
-    _Alignas(max_align_t) char bytes[SCRATCH_BYTES];
-    size_t used;
-    bool open;
-} scratch;
-
-static void *scratch_malloc(size_t size)
-{
-    const size_t align = _Alignof(max_align_t);
-    char *piece = scratch.bytes + scratch.used;
-
-    if (!scratch.open || size > SCRATCH_BYTES - scratch.used)
-        return malloc(size);
-    /* A multiple, as SCRATCH_BYTES is: never beyond it. */
-    scratch.used += (size + align - 1) / align * align;
-    return piece;
-}
-
-static void scratch_free(void *piece)
-{
-    /* As integers: pointers into different pieces must not be compared. */
-    if ((uintptr_t)piece - (uintptr_t)scratch.bytes >= SCRATCH_BYTES)
-        free(piece);
-}
-
-/*
  * Without this, jansson would seed its hash at the first object, on whichever
  * thread that is. The hash is keyed, so a client cannot send colliding names.
  */
 void parse_init(void)
 {
-    json_set_alloc_funcs(scratch_malloc, scratch_free);
     json_object_seed(0);
 }
 
@@ -151,10 +117,7 @@ static json_t *load(const char *body, size_t size, struct parse_error *error)
     error->detail[0] = '\0';
     error->faults_n = 0;
     /* The depth is bounded by jansson, the size by the request check. */
-    scratch.used = 0; /* the pieces of the last body are freed */
-    scratch.open = true;
     json = json_loadb(body, size, JSON_REJECT_DUPLICATES, &wrong);
-    scratch.open = false;
     if (json_is_object(json))
         return json;
     error->problem = PROBLEM_FIELDS;

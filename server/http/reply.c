@@ -115,7 +115,6 @@ void reply_problem(struct request *request, enum problem problem,
         size_t size;         /* 0 = nothing yet */
     } last;
     const struct problem_row *row = problem_row(problem);
-    bool common = request->headers_n == 0; /* all that follow are constants */
     char detail[sizeof(last.detail)], *body;
     va_list args;
 
@@ -138,7 +137,6 @@ void reply_problem(struct request *request, enum problem problem,
     if (body)
         memcpy(body, last.document, last.size);
     reply_document(request, row->status, problem_json, body, last.size);
-    request->common = common;
 }
 
 void reply_faults(struct request *request, const struct parse_error *error)

@@ -105,7 +105,6 @@ struct request {
     enum request_stage stage;
     enum request_wait waits_for;
     unsigned status; /* of the reply; 0 = none yet */
-    bool common;     /* many get the same, headers and all */
 
     /* for handlers, to fill: what is asked, then with its answer */
     union {
