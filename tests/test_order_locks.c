@@ -1,6 +1,6 @@
 /*
  * Orders and locks: which are taken, for how long they are kept, and who has to
- * wait for whom.
+ * wait for whom. A lock server that is away: e2e/redis-outage.t.
  */
 #include <unistd.h>
 
@@ -235,6 +235,45 @@ static void a_thousand_taken_locks_delay_no_other(void **state)
     locks_that_are_taken_delay_no_other(*state, 1000);
 }
 
+/* ---- who has bought before ------------------------------------------------- */
+
+/* ORDER was placed with the key "mine": another order with it is refused. */
+static void expect_known(struct order_rig *rig, const struct rig_order *order)
+{
+    struct rig_order *again =
+        order_rig_expect(rig, 1, 2, "mine", ORDER_REPLAYED);
+
+    assert_string_equal(again->id, order->id);
+    assert_true(again->took_ms < 7200 * order_rig_slow());
+    order_rig_expect(rig, 1, 1, "mine", ORDER_KEY_REUSED);
+}
+
+/* A key is looked for before it is told that all is sold, or that there is no lock. */
+static void a_known_key_when_all_is_sold(void **state)
+{
+    struct order_rig *rig = *state;
+    struct rig_order *order = order_rig_expect(rig, 1, 2, "mine", ORDER_PLACED);
+
+    order_rig_expect(rig, 1, 998, "", ORDER_PLACED);
+    expect_known(rig, order);
+    order_rig_expect(rig, 1, 1, "", ORDER_SOLD_OUT);
+    expect_known(rig, order);
+    order_rig_expect(rig, 1, 1, "new", ORDER_SOLD_OUT);
+    order_rig_expect_ledger(rig, 1, 1000);
+}
+
+static void a_known_key_when_another_has_the_lock(void **state)
+{
+    struct order_rig *rig = *state;
+    struct rig_order *order = order_rig_expect(rig, 1, 2, "mine", ORDER_PLACED);
+    struct order_foreign *other = order_foreign_open(1, 1, 120000);
+
+    expect_known(rig, order);
+    order_rig_expect(rig, 1, 1, "new", ORDER_LOCK_TIMEOUT);
+    order_foreign_close(other);
+    order_rig_expect_ledger(rig, 1, 2);
+}
+
 /* ---- products that there are not ------------------------------------------- */
 
 #define ABSENT 1000000
@@ -288,6 +327,10 @@ static const struct CMUnitTest tests[] = {
     ORDER_RIG_TEST(twenty_taken_locks_delay_no_other, .lock_wait_ms = 60000),
     ORDER_RIG_TEST(a_thousand_taken_locks_delay_no_other,
                    .lock_wait_ms = 60000),
+    ORDER_RIG_TEST(a_known_key_when_all_is_sold, .stock = {1000},
+                   .lock_wait_ms = 4000),
+    ORDER_RIG_TEST(a_known_key_when_another_has_the_lock, .stock = {1000},
+                   .lock_wait_ms = 4000),
     ORDER_RIG_TEST(products_that_there_are_not, .stock = {100}),
 };
 

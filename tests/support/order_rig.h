@@ -24,9 +24,6 @@
 #include "tests/support/server_proc.h"
 #include "tests/support/unit_test.h"
 
-/* A holder that died is got rid of after that. */
-#define ORDER_RIG_LEASE_MS 3000
-
 /* ---- an instance ----------------------------------------------------------- */
 
 struct order_rig_options {
@@ -205,9 +202,7 @@ struct order_foreign *order_foreign_open(int64_t first, int64_t n,
                                          unsigned lease_ms);
 void order_foreign_close(struct order_foreign *foreign);
 
-/* Whether somebody holds a lock; waits until nobody does. */
 bool order_rig_lock_is_held(int64_t product_id, int64_t segment);
-void order_rig_await_lock_free(int64_t product_id, int64_t segment);
 
 /* Calls BODY in N threads at once, and returns when all have ended. */
 void order_rig_in_threads(size_t n, void (*body)(void *ctx, size_t i),
