@@ -40,7 +40,7 @@ struct sql *store_nodes_connect(const struct store_rig *rig)
 void store_nodes_open(struct store_nodes *nodes, const struct store_rig *rig)
 {
     *nodes = (struct store_nodes){NULL};
-    if (strncmp(rig->dir.url, "mysql:", 6) != 0)
+    if (!store_rig_on_mysql(rig))
         return;
     nodes->second = store_nodes_connect(rig);
     if (!nodes->second->cluster)

@@ -19,7 +19,7 @@ void store_rig_begin_in(struct store_rig *rig, const struct temp_dir *dir)
 
 /* ---- on MariaDB --------------------------------------------------------- */
 
-static bool on_mysql(const struct store_rig *rig)
+bool store_rig_on_mysql(const struct store_rig *rig)
 {
     return strncmp(rig->dir.url, "mysql:", 6) == 0;
 }
@@ -69,13 +69,13 @@ static void mysql_database(struct temp_dir *dir, const char *verb)
 
 void store_rig_sqlite_only(const struct store_rig *rig)
 {
-    if (on_mysql(rig))
+    if (store_rig_on_mysql(rig))
         skip();
 }
 
 void store_rig_mysql_only(const struct store_rig *rig)
 {
-    if (!on_mysql(rig))
+    if (!store_rig_on_mysql(rig))
         skip();
 }
 
@@ -118,7 +118,7 @@ void store_rig_close(struct store_rig *rig)
 void store_rig_end(struct store_rig *rig)
 {
     store_rig_close(rig);
-    if (on_mysql(rig))
+    if (store_rig_on_mysql(rig))
         mysql_database(&rig->dir, "DROP");
     temp_dir_remove(&rig->dir);
     pthread_cond_destroy(&rig->changed);
@@ -306,7 +306,7 @@ sqlite3 *store_rig_connect(const struct store_rig *rig, const char *sql)
 
 void store_rig_sql(const struct store_rig *rig, const char *sql)
 {
-    if (on_mysql(rig))
+    if (store_rig_on_mysql(rig))
         mysql_do(rig->dir.url, sql);
     else
         sqlite3_close(store_rig_connect(rig, sql));

@@ -125,6 +125,8 @@ struct store_audit store_rig_audit_dir(const struct temp_dir *dir,
                                        const char *const acked[], size_t n);
 void store_rig_expect_sound(struct store_rig *rig);
 
+bool store_rig_on_mysql(const struct store_rig *rig);
+
 /* Of a test that is about SQLite's files and locks: with another database it ends
  * here, as skipped. */
 void store_rig_sqlite_only(const struct store_rig *rig);
