@@ -3,7 +3,6 @@
  * the last value only. Whatever happens to Redis, the hints go on without it, and
  * are right again afterwards.
  */
-#include <poll.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -218,53 +217,6 @@ static void stopped_it_begins_nothing(void **state)
     assert_true(hints_are_idle(rig->hints));
 }
 
-static void run_till_stop(struct task *task, struct worker *worker)
-{
-    struct pollfd stop = {.fd = worker->stop_fd, .events = POLLIN};
-
-    (void)task;
-    poll(&stop, 1, PATIENCE_MS);
-}
-
-/* It need not have begun. */
-static void refuse_busy(struct task *task)
-{
-    (void)task;
-}
-
-/* The workers are stopped while the task waits for one. */
-static void a_task_that_is_refused_ends(void **state)
-{
-    struct hints_rig *rig = *state;
-    struct task busy[2] = {{.run = run_till_stop, .refuse = refuse_busy},
-                           {.run = run_till_stop, .refuse = refuse_busy}};
-
-    for (int i = 0; i < 2; i++)
-        assert_true(tasks_submit(rig->app.workers, &busy[i]));
-    hints_rig_note(rig, 0, 10);
-    hints_attend(rig->hints, rig->now_us);
-    assert_false(hints_are_idle(rig->hints));
-    tasks_stop(rig->app.workers);
-    hints_rig_settle(rig);
-    hints_rig_note(rig, 0, 9); /* not even taken */
-    hints_rig_settle(rig);
-}
-
-static void a_url_that_makes_no_sense(void **state)
-{
-    const struct hints_rig *rig = *state;
-    const char *const urls[] = {"redis://",    "redis://host:", "redis://h:0",
-                                "redis://h:x", "http://h:1",    ""};
-    struct hints *hints;
-
-    for (size_t i = 0; i < COUNT_OF(urls); i++)
-        assert_null(hints_open(&rig->app, urls[i]));
-    hints = hints_open(&rig->app, "redis://[::1]:6379,redis://other:6379");
-    assert_non_null(hints);
-    hints_close(hints);
-    hints_close(NULL);
-}
-
 static const struct CMUnitTest tests[] = {
     HINTS_RIG_TEST(what_is_noted_is_written),
     HINTS_RIG_TEST(the_last_value_counts),
@@ -274,8 +226,6 @@ static const struct CMUnitTest tests[] = {
     HINTS_RIG_TEST(hung_it_costs_a_task),
     HINTS_RIG_TEST(full_it_costs_nothing_and_heals),
     HINTS_RIG_TEST(stopped_it_begins_nothing),
-    HINTS_RIG_TEST(a_task_that_is_refused_ends),
-    HINTS_RIG_TEST(a_url_that_makes_no_sense),
 };
 
 TEST_MAIN(tests)

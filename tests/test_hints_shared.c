@@ -100,22 +100,6 @@ static void what_was_noted_meanwhile_is_newer(void **state)
     assert_int_equal(hints_rig_key(rig, 1, 2), 0);
 }
 
-/* There is something to be written all the time. */
-static void in_a_busy_sale_it_is_read_as_well(void **state)
-{
-    struct hints_rig *rig = share(state, "4000", "0");
-
-    for (int i = 0; i < 300; i++) {
-        hints_rig_note(rig, 0, 5);
-        hints_attend(rig->hints, rig->now_us);
-        sem_wait(&rig->woken);
-        rig->now_us += 1000;
-    }
-    assert_in_range(hints_rig_asked(rig, "set"), 100, 300); /* mostly */
-    hints_rig_settle(rig);
-    hints_rig_expect_choice(rig, 6, 1);
-}
-
 /* ---- evening out: all on the committer's thread ---------------------------- */
 
 static void learn(struct hints_rig *rig)
@@ -228,7 +212,6 @@ static const struct CMUnitTest tests[] = {
     HINTS_RIG_TEST(each_product_has_its_turn),
     HINTS_RIG_TEST(what_is_no_number_is_unknown),
     HINTS_RIG_TEST(what_was_noted_meanwhile_is_newer),
-    HINTS_RIG_TEST(in_a_busy_sale_it_is_read_as_well),
     HINTS_RIG_TEST(an_uneven_product_is_evened_out_once),
     HINTS_RIG_TEST(what_was_evened_out_is_unknown),
     HINTS_RIG_TEST(what_is_even_stays_known),
