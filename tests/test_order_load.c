@@ -129,19 +129,6 @@ static void a_key_is_one_order(void **state)
     }
 }
 
-static void a_key_of_another_order_is_refused(void **state)
-{
-    struct order_rig *rig = *state;
-
-    order_rig_expect(rig, SMALL, 2, "mine", ORDER_PLACED);
-    order_rig_expect(rig, SMALL, 2, "mine", ORDER_REPLAYED);
-    order_rig_expect(rig, SMALL, 1, "mine", ORDER_KEY_REUSED);
-    assert_int_equal(order_rig_buy(rig, SMALL, 2, 2, "mine"), ORDER_KEY_REUSED);
-    order_rig_expect(rig, SPLIT, 2, "mine", ORDER_KEY_REUSED);
-    order_rig_expect_ledger(rig, SMALL, 2);
-    order_rig_expect_ledger(rig, SPLIT, 0);
-}
-
 /* A user buys from all threads at once, and gets as many as one user may. */
 static void buy_for_all_users(void *rig, size_t i)
 {
@@ -166,7 +153,6 @@ static void a_limit_holds(void **state)
 static const struct CMUnitTest tests[] = {
     BOTH(what_is_there_is_sold_exactly),
     BOTH(a_key_is_one_order),
-    BOTH(a_key_of_another_order_is_refused),
     BOTH(a_limit_holds),
 };
 

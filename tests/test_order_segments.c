@@ -1,7 +1,8 @@
 /*
  * A stock that is split over segments: a customer does not notice. Nobody hears
  * "sold out" while the product has enough, whatever lies in which segment, and
- * whatever is dealt out anew meanwhile.
+ * whatever is dealt out anew meanwhile. Fragments, cancels and restocks, one after the
+ * other and in the middle of a sale: e2e/segments.t, e2e/segment-sale.t.
  */
 #include "tests/support/order_rig.h"
 
@@ -35,16 +36,6 @@ static void more_than_any_segment_has(void **state)
     expect_steps(*state, steps);
 }
 
-static void fragments_of_one(void **state)
-{
-    static const struct step steps[] = {{2, 3, ORDER_PLACED},
-                                        {3, 1, ORDER_SOLD_OUT},
-                                        {2, 1, ORDER_PLACED},
-                                        {0}};
-
-    expect_steps(*state, steps);
-}
-
 /* Of as many segments as there can be, at one go. */
 static void all_at_one_go(void **state)
 {
@@ -52,36 +43,6 @@ static void all_at_one_go(void **state)
         {MOST + 1, 1, ORDER_SOLD_OUT}, {MOST, 1, ORDER_PLACED}, {0}};
 
     expect_steps(*state, steps);
-}
-
-/* One in each segment, until there is none; and one that comes later. */
-static void the_last_unit_is_found(void **state)
-{
-    static const struct step each[] = {{1, 64, ORDER_PLACED}, {0}},
-                             one[] = {{1, 1, ORDER_PLACED}, {0}};
-
-    expect_steps(*state, each);
-    order_rig_restock(*state, 1, 1);
-    expect_steps(*state, one);
-}
-
-/* Units that came back one by one, to segments of their own, are bought
- * together. */
-static void what_was_cancelled_in_fragments(void **state)
-{
-    static const struct step steps[] = {{9, 1, ORDER_SOLD_OUT},
-                                        {7, 1, ORDER_PLACED},
-                                        {1, 1, ORDER_PLACED},
-                                        {0}};
-    struct order_rig *rig = *state;
-    struct rig_order *orders[16];
-
-    for (int i = 0; i < 16; i++)
-        orders[i] = order_rig_expect(rig, 1, 1, "", ORDER_PLACED);
-    order_rig_expect(rig, 1, 1, "", ORDER_SOLD_OUT);
-    for (int i = 0; i < 16; i += 2)
-        assert_true(order_rig_cancel(rig, orders[i]->id));
-    expect_steps(rig, steps);
 }
 
 /* ---- a crowd --------------------------------------------------------------- */
@@ -128,13 +89,6 @@ static void expect_all_served(struct crowd *crowd, bool resizes)
     expect_steps(crowd->rig, &(struct step){0});
 }
 
-static void many_want_fragments(void **state)
-{
-    struct crowd crowd = {*state, .orders = 12, .quantities = {2, 2, 2}};
-
-    expect_all_served(&crowd, false);
-}
-
 static void large_and_small_ones_at_once(void **state)
 {
     struct crowd crowd = {*state, .orders = 30, .quantities = {1, 26, 3}};
@@ -149,42 +103,15 @@ static void resized_in_mid_sale(void **state)
     expect_all_served(&crowd, true);
 }
 
-/* The stock comes in small pieces, while they buy: those that are too early are
- * refused, and none of the units is lost. */
-static void restocked_in_mid_sale(void **state)
-{
-    struct order_rig *rig = *state;
-    struct crowd crowd = {rig, .orders = 90, .quantities = {1, 1, 1}};
-    int64_t stock = 20, units;
-    pthread_t buyers;
-
-    pthread_create(&buyers, NULL, buy_main, &crowd);
-    while (atomic_load(&crowd.gone) < THREADS) {
-        order_rig_restock(rig, 1, 5);
-        stock += 5;
-    }
-    pthread_join(buyers, NULL);
-    units = order_rig_units(rig, 1);
-    assert_int_equal(units + order_rig_count(rig, 1, ORDER_SOLD_OUT),
-                     THREADS * 90);
-    assert_int_equal(order_rig_product(rig, 1).stock, stock - units);
-    order_rig_expect_ledger(rig, 1, units);
-}
-
 #define BOTH(name, units, width)                                               \
     ORDER_RIG_BOTH(name, .stock = {units}, .segments = {width},                \
                    .lock_wait_ms = 30000)
 
 static const struct CMUnitTest tests[] = {
     BOTH(more_than_any_segment_has, 80, 8),
-    BOTH(fragments_of_one, 8, 8),
     BOTH(all_at_one_go, MOST, MOST),
-    BOTH(the_last_unit_is_found, 64, 64),
-    BOTH(what_was_cancelled_in_fragments, 16, 16),
-    BOTH(many_want_fragments, THREADS * 12 * 2, 128),
     BOTH(large_and_small_ones_at_once, THREADS * 10 * (1 + 26 + 3), 16),
     BOTH(resized_in_mid_sale, THREADS * 20 * (1 + 2 + 7), 8),
-    BOTH(restocked_in_mid_sale, 20, 8),
 };
 
 ORDER_RIG_MAIN(tests)

@@ -40,7 +40,6 @@ static int set_up(void **state)
     store_rig_set_up(state);
     rig = *state;
     store_rig_put(rig, (struct store_product){.id = 1, .initial = 100});
-    rig->steps.trace[0] = '\0';
     atomic_store(&answers, 0);
     return 0;
 }
@@ -80,15 +79,6 @@ static void test_window_is_tested_at_the_commit(void **state)
     store_rig_wait(rig, &rig->feed.dones, 1);
     assert_int_equal(rig->feed.told[0].status, STORE_OK);
     assert_int_equal(late.status, STORE_ENDED);
-}
-
-static void test_steps_in_order(void **state)
-{
-    struct store_rig *rig = *state;
-
-    assert_ok(store_rig_buy(rig, 1, 1, 1, ""));
-    assert_string_equal(rig->steps.trace,
-                        "<place <begin >begin <commit >commit >place ");
 }
 
 static void *closer_main(void *arg)
@@ -135,7 +125,6 @@ static void test_close_finishes_what_is_queued(void **state)
 static const struct CMUnitTest tests[] = {
     STORE_RIG_OWN_TEST(test_nothing_is_answered_before_the_commit, set_up),
     STORE_RIG_OWN_TEST(test_window_is_tested_at_the_commit, set_up),
-    STORE_RIG_OWN_TEST(test_steps_in_order, set_up),
     STORE_RIG_OWN_TEST(test_close_finishes_what_is_queued, set_up),
 };
 

@@ -153,12 +153,8 @@ enum store_verdict store_rig_on_step(void *ctx, const struct store_step *step)
     struct store_rig *rig = ctx;
     struct store_rig_steps *steps = &rig->steps;
     enum store_verdict verdict = STORE_GO;
-    size_t length;
 
     pthread_mutex_lock(&rig->mutex);
-    length = strlen(steps->trace);
-    snprintf(steps->trace + length, sizeof(steps->trace) - length, "%s%s ",
-             step->phase == STORE_BEFORE ? "<" : ">", step->name);
     if (step->phase == STORE_BEFORE && strcmp(step->name, "commit") == 0) {
         steps->commits++;
         steps->held++;

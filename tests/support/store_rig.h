@@ -24,7 +24,6 @@ struct store_rig_steps {
     const char *failing; /* this step fails; NULL = none */
     bool hold;           /* commits wait before they happen */
     int commits, held;   /* begun; waiting now */
-    char trace[200];     /* all steps, when there are few */
 };
 
 #define STORE_RIG_LOTS 2
