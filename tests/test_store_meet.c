@@ -9,7 +9,6 @@
 #include "db/ledger/ledger.h"
 #include "tests/support/store_nodes.h"
 #include "tests/support/store_rig.h"
-#include "tests/support/store_stepper.h"
 #include "tests/support/store_wait.h"
 
 #include <inttypes.h>

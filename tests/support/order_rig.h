@@ -140,9 +140,6 @@ void order_rig_expect_outcome(const struct rig_order *order,
 void order_rig_expect_not_now(const struct rig_order *order,
                               uint64_t within_ms);
 
-/* Ids of orders that were placed, by an array to be freed. */
-const char **order_rig_acked(struct order_rig *rig, size_t *n);
-
 /* Fails if the ledger does not balance or has other than UNITS sold of the
  * product, or lacks an order that this instance placed. */
 void order_rig_expect_ledger(struct order_rig *rig, int64_t product_id,
