@@ -116,15 +116,4 @@ for my $threads (1, 4) {
     is $server->stop, 0, 'stops';
 }
 
-# ---- a storm ---------------------------------
-SKIP: {
-    my $wrk = (grep { -x } map { "$_/wrk" } split /:/, $ENV{PATH})[0];
-    skip 'no wrk', 3 if !$wrk;
-    my $server = Stockade->start;
-    my $out = `$wrk -t1 -c256 -d2s --timeout ${HttpRaw::PATIENCE_S}s ${\ $server->url}/livez 2>&1`;
-    my ($n) = $out =~ /(\d+) requests in/;
-    cmp_ok $n || 0, '>', 256, 'wrk with 256 connections: more requests than that' or diag $out;
-    unlike $out, qr/Socket errors|Non-2xx/, 'and no errors';
-    is $server->stop, 0, 'stops';
-}
 done_testing;
