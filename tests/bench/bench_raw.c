@@ -61,9 +61,11 @@ static const char *read_word(const char *from, char *word)
     for (; *from != '"' && *from != '\0'; from++) {
         if (len == ARG_BYTES_MAX)
             die("an argument is too long");
-        if (*from == '\\')
-            from++;
-        word[len++] = from[-1] == '\\' && *from == 'n' ? '\n' : *from;
+        if (*from == '\\' && *++from == 'n')
+            word[len] = '\n';
+        else
+            word[len] = *from;
+        len++;
     }
     word[len] = '\0';
     return *from == '"' ? from + 1 : NULL;

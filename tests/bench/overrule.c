@@ -65,9 +65,12 @@ void __real_store_source_attach(struct store *store,
 void __wrap_store_source_attach(struct store *store,
                                 const struct store_source *source);
 
-/* The dispatcher and its store: there is one of each in a process. */
-static struct store_source dispatcher;
-static struct store *its_store;
+/* There is one in a process. */
+static struct {
+    struct store_source source;
+    struct store *store;
+    struct store_lot lots[STORE_LOTS_MAX]; /* of answer_all() */
+} dispatcher;
 
 static size_t linger_and_take(void *ctx, struct store_lot lots[], size_t n_max)
 {
@@ -76,7 +79,7 @@ static size_t linger_and_take(void *ctx, struct store_lot lots[], size_t n_max)
         .tv_nsec = (long)(choices.linger_us % 1000000 * 1000)};
 
     nanosleep(&linger, NULL);
-    return dispatcher.take(ctx, lots, n_max);
+    return dispatcher.source.take(ctx, lots, n_max);
 }
 
 static void fabricate(struct store_order *order,
@@ -98,13 +101,13 @@ static void fabricate(struct store_order *order,
  * answered by then. Each time it is woken again, so that other writes have a turn. */
 static bool answer_all(void *ctx, uint64_t *due_us)
 {
-    static struct store_lot lots[STORE_LOTS_MAX];
+    struct store_lot *lots = dispatcher.lots;
     const struct store_error none = {""};
     size_t n;
 
-    if (!dispatcher.attend(ctx, due_us))
+    if (!dispatcher.source.attend(ctx, due_us))
         return false;
-    n = dispatcher.take(ctx, lots, STORE_LOTS_MAX);
+    n = dispatcher.source.take(ctx, lots, STORE_LOTS_MAX);
     for (size_t i = 0; i < n; i++) {
         lots[i].status = STORE_OK;
         lots[i].left = lots[i].unlocked ? -1 : STORE_NUMBER_MAX;
@@ -115,8 +118,8 @@ static bool answer_all(void *ctx, uint64_t *due_us)
             else
                 fabricate(lots[i].orders[k], lots[i].fence);
     }
-    dispatcher.done(ctx, lots, n, &none);
-    store_source_wake(its_store);
+    dispatcher.source.done(ctx, lots, n, &none);
+    store_source_wake(dispatcher.store);
     return false;
 }
 
@@ -125,8 +128,8 @@ void __wrap_store_source_attach(struct store *store,
 {
     struct store_source between = *source;
 
-    dispatcher = *source;
-    its_store = store;
+    dispatcher.source = *source;
+    dispatcher.store = store;
     if (choices.linger_us > 0)
         between.take = linger_and_take;
     if (choices.null)
