@@ -110,7 +110,7 @@ static struct {
     pthread_cond_t changed;
     const struct sql *db;
     const struct sql_engine *real;
-    int at; /* counted down to 0; STORE_STEPPER_COMMIT */
+    int at; /* counted down to 0; STORE_NODES_COMMIT */
     bool stopped;
 } stepper = {.mutex = PTHREAD_MUTEX_INITIALIZER,
              .changed = PTHREAD_COND_INITIALIZER};
@@ -119,7 +119,7 @@ static void step(const struct sql *db, bool commits)
 {
     pthread_mutex_lock(&stepper.mutex);
     if (db == stepper.db && ((stepper.at > 0 && --stepper.at == 0) ||
-                             (stepper.at == STORE_STEPPER_COMMIT && commits))) {
+                             (stepper.at == STORE_NODES_COMMIT && commits))) {
         stepper.at = 0;
         stepper.stopped = true;
         pthread_cond_broadcast(&stepper.changed);
@@ -157,7 +157,7 @@ static enum store_status arm(struct store *store, struct store_write *write)
     return STORE_NO_ORDER;
 }
 
-void store_stepper_set(struct store *store, int at)
+void store_nodes_stop_at(struct store *store, int at)
 {
     struct store_write write = {0};
 
@@ -167,7 +167,7 @@ void store_stepper_set(struct store *store, int at)
     pthread_mutex_unlock(&stepper.mutex);
 }
 
-bool store_stepper_wait(const bool *done)
+bool store_nodes_await_stop(const bool *done)
 {
     bool stopped;
 
@@ -180,7 +180,7 @@ bool store_stepper_wait(const bool *done)
     return stopped;
 }
 
-void store_stepper_go_on(void)
+void store_nodes_go_on(void)
 {
     pthread_mutex_lock(&stepper.mutex);
     stepper.stopped = false;
@@ -188,7 +188,7 @@ void store_stepper_go_on(void)
     pthread_mutex_unlock(&stepper.mutex);
 }
 
-void store_stepper_tell(bool *done)
+void store_nodes_tell(bool *done)
 {
     pthread_mutex_lock(&stepper.mutex);
     *done = true;
@@ -196,7 +196,7 @@ void store_stepper_tell(bool *done)
     pthread_mutex_unlock(&stepper.mutex);
 }
 
-bool store_stepper_is_told(const bool *done)
+bool store_nodes_is_told(const bool *done)
 {
     bool told;
 
