@@ -265,13 +265,6 @@ $(B)/bench_locks: $(call obj,$(BENCH_SRC)) $(B)/tests/libsupport.a $(LOCKS)
 	@echo "  LD    $@"
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LDLIBS)
 
-# The server on a store that stores nothing: a bench's ceiling, not a product.
-NULL_OBJ := $(call obj,$(wildcard tests/bench/null_*.c))
-
-$(B)/stockade-null: $(SERVER_OBJ) $(LOCKS) $(NULL_OBJ)
-	@echo "  LD    $@"
-	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(filter-out %.a,$^) $(LOCKS) $(LDLIBS)
-
 # The server with the dispatcher's choices overruled, by a bench that tells what they are worth.
 OVERRULED := queue_pop store_source_attach queue_keep_until_us
 
@@ -283,7 +276,7 @@ $(B)/open_load: $(B)/tests/bench/open_load.o
 	@echo "  LD    $@"
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^
 
-BENCHES := $(B)/bench_locks $(B)/stockade-null $(B)/stockade-overruled $(B)/open_load
+BENCHES := $(B)/bench_locks $(B)/stockade-overruled $(B)/open_load
 
 # No script that runs under a sanitizer needs a bench.
 test-binaries: $(TESTS)
@@ -374,7 +367,7 @@ test:
 	@.ci/deps $(TEST_DEPS)
 	@tests/run
 
-LONG := pay.t segment-sale.t kill9-many.t segment-kill9.t openapi.t stage.t
+LONG := pay.t segment-sale.t kill9-many.t openapi.t stage.t
 
 test-all:
 	@.ci/deps $(TEST_DEPS) $(FULL_DEPS)

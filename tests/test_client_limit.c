@@ -1,5 +1,6 @@
-/* Clients: how many orders one may have waiting, who they are, and by which
- * names they may call us. */
+/* Clients: that their limit holds for threads, who they are, and by which names they
+ * may call us. How many orders and connections one may have: e2e/http-connections.t,
+ * e2e/http-strangers.t. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -16,58 +17,6 @@ static const struct in6_addr *from(const char *text)
 
     assert_true(address_parse(text, strlen(text), &address));
     return &address;
-}
-
-static void clients_have_a_limit_each(NO_STATE)
-{
-    struct client_limit *limit = client_limit_open(3);
-    struct client *a, *b, *c;
-
-    a = client_limit_meet(limit, from("10.0.0.1"));
-    /* a second connection */
-    assert_ptr_equal(client_limit_meet(limit, from("10.0.0.1")), a);
-    b = client_limit_meet(limit, from("10.0.0.2"));
-    assert_ptr_not_equal(a, b);
-    for (int i = 0; i < 3; i++)
-        assert_true(client_limit_enter(limit, a));
-    assert_false(client_limit_enter(limit, a));
-    assert_true(client_limit_enter(limit, b));
-    assert_false(client_limit_enter(limit, NULL));
-    client_limit_part(limit, NULL);
-    client_limit_leave(b);
-    client_limit_part(limit, b);
-    c = client_limit_meet(limit, from("10.0.0.3"));
-    assert_true(client_limit_enter(limit, c));
-    client_limit_leave(c);
-    client_limit_leave(a);
-    assert_true(client_limit_enter(limit, a));
-    assert_false(client_limit_enter(limit, a));
-    /* Its other connection is still there. */
-    client_limit_part(limit, a);
-    assert_ptr_equal(client_limit_meet(limit, from("10.0.0.1")), a);
-    assert_false(client_limit_enter(limit, a));
-    client_limit_close(limit);
-    client_limit_close(NULL);
-}
-
-static void many_clients_come_and_go(NO_STATE)
-{
-    struct client_limit *limit = client_limit_open(1);
-    struct client *clients[100];
-    char address[16];
-
-    for (int round = 0; round < 50; round++) {
-        for (int i = 0; i < 100; i++) {
-            snprintf(address, sizeof(address), "10.%d.%d.1", round, i);
-            clients[i] = client_limit_meet(limit, from(address));
-            assert_true(client_limit_enter(limit, clients[i]));
-        }
-        for (int i = 99; i >= 0; i--) {
-            client_limit_leave(clients[i]);
-            client_limit_part(limit, clients[i]);
-        }
-    }
-    client_limit_close(limit);
 }
 
 struct crowd {
@@ -159,8 +108,6 @@ static void our_hosts_are_known(NO_STATE)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(clients_have_a_limit_each),
-    cmocka_unit_test(many_clients_come_and_go),
     cmocka_unit_test(a_limit_holds_for_threads),
     cmocka_unit_test(peers_are_told_apart),
     cmocka_unit_test(our_hosts_are_known),

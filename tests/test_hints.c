@@ -164,17 +164,6 @@ static void many_products(void **state)
         assert_in_range(hints_choose(hints, id, 1), 0, 2);
 }
 
-static void without_redis_nothing_is_begun(void **state)
-{
-    struct hints *hints = *state;
-    struct store_segments segments = {.n = 1};
-
-    hints_note(hints, 1, 2, 0, 10);
-    hints_attend(hints, 1000000);
-    assert_true(hints_are_idle(hints));
-    assert_false(hints_publish(hints, 1, &segments));
-}
-
 static const struct CMUnitTest tests[] = {
     FIXTURE_TEST(a_segment_is_chosen_by_what_is_left),
     FIXTURE_TEST(those_of_others_come_last),
@@ -182,7 +171,6 @@ static const struct CMUnitTest tests[] = {
     FIXTURE_TEST(what_is_sent_there_is_not_left),
     FIXTURE_TEST(after_a_resize),
     FIXTURE_TEST(many_products),
-    FIXTURE_TEST(without_redis_nothing_is_begun),
 };
 
 TEST_MAIN(tests)

@@ -1,24 +1,214 @@
 /*
- * Stock hints in Redis: what the store has said is written there, by a worker,
- * the last value only. Whatever happens to Redis, the hints go on without it, and
- * are right again afterwards.
+ * Stock hints in Redis: what the store has said is written there, by a worker, the last
+ * value only; what other instances wrote is read, as far as this one does not know
+ * better. Whatever happens to Redis, the hints go on without it, and are right again
+ * afterwards. And units are dealt out anew because a segment was found short: once,
+ * however many find it out.
+ *
+ * The test's thread does what the dispatcher's does, or has it done on the committer's.
  */
-#include <poll.h>
+#include <inttypes.h>
 #include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
+#include "server/base/app.h"
 #include "server/base/clock.h"
-#include "tests/support/hints_rig.h"
+#include "server/base/config.h"
+#include "server/base/metrics.h"
+#include "server/order/hints.h"
+#include "tests/support/redis_server.h"
+#include "tests/support/store_rig.h"
+
+#define NO_KEY (-1)
+
+struct rig {
+    struct redis_server *redis;
+    struct store_rig store;
+    struct config config;
+    struct app app;
+    struct hints *hints;
+    uint64_t now_us;
+    sem_t woken; /* the store's source was: a task has ended, say */
+    void (*_Atomic call)(struct rig *); /* on the committer's thread */
+    sem_t called;
+    bool is_idle;             /* for a CALL to say */
+    atomic_int evened_out;    /* writes of the store */
+    atomic_bool note_in_even; /* a batch of the same transaction is noted */
+    FILE *log;
+    int error; /* where standard error went before */
+};
+
+static void attend(void *ctx)
+{
+    struct rig *rig = ctx;
+    void (*call)(struct rig *) = atomic_exchange(&rig->call, NULL);
+
+    if (call) {
+        call(rig);
+        sem_post(&rig->called);
+    }
+    sem_post(&rig->woken);
+}
+
+/* Product 1 has three segments: what is left in one of them. */
+static void note(struct rig *rig, int64_t segment, int64_t left)
+{
+    hints_note(rig->hints, 1, 3, segment, left);
+}
+
+static enum store_verdict on_step(void *ctx, const struct store_step *step)
+{
+    struct rig *rig = ctx;
+
+    if (strcmp(step->name, "even-out") != 0 || step->phase != STORE_BEFORE)
+        return STORE_GO;
+    atomic_fetch_add(&rig->evened_out, 1);
+    for (int i = 0; i < 3 && atomic_load(&rig->note_in_even); i++)
+        note(rig, i, 10);
+    return STORE_GO;
+}
+
+static void open_parts(struct rig *rig)
+{
+    const struct dlock_options locks = {.strategy = "none"};
+
+    store_rig_begin(&rig->store);
+    store_rig_open(&rig->store, (struct store_options){.on_step = on_step,
+                                                       .on_step_ctx = rig});
+    rig->app.config = &rig->config;
+    rig->app.metrics = metrics_new();
+    rig->app.store = rig->store.store;
+    assert_int_equal(dlock_open(&locks, &rig->app.locks, NULL), DLOCK_OK);
+    rig->app.workers = tasks_open(&rig->app, "worker", 2);
+    rig->hints = hints_open(&rig->app, redis_server_url(rig->redis));
+    assert_non_null(rig->app.workers);
+    assert_non_null(rig->hints);
+    rig->store.feed.on_attend = attend;
+    rig->store.feed.ctx = rig;
+    store_rig_feed(&rig->store);
+}
+
+static int set_up(void **state)
+{
+    struct rig *rig = *state = calloc(1, sizeof(*rig));
+
+    (void)signal(SIGPIPE, SIG_IGN);
+    sem_init(&rig->woken, 0, 0);
+    sem_init(&rig->called, 0, 0);
+    rig->now_us = 1000000000;
+    rig->redis = redis_server_start();
+    open_parts(rig);
+    rig->log = tmpfile();
+    rig->error = dup(STDERR_FILENO);
+    return dup2(fileno(rig->log), STDERR_FILENO) < 0;
+}
+
+/* When the workers have ended no task is under way. */
+static int tear_down(void **state)
+{
+    struct rig *rig = *state;
+
+    dup2(rig->error, STDERR_FILENO);
+    close(rig->error);
+    fclose(rig->log);
+    redis_server_stop(rig->redis);
+    tasks_close(rig->app.workers);
+    store_source_detach(rig->app.store);
+    hints_close(rig->hints);
+    dlock_close(rig->app.locks);
+    store_rig_end(&rig->store);
+    metrics_free(rig->app.metrics);
+    free(rig);
+    return 0;
+}
+
+/* So many lines of the log have that in them. */
+static unsigned logged(struct rig *rig, const char *what)
+{
+    char line[1100];
+    unsigned n = 0;
+
+    rewind(rig->log);
+    while (fgets(line, sizeof(line), rig->log))
+        n += strstr(line, what) != NULL;
+    (void)fseek(rig->log, 0, SEEK_END);
+    return n;
+}
+
+/* Until nothing is under way, and nothing is to be begun as of now. */
+static void settle(struct rig *rig)
+{
+    for (;;) {
+        hints_attend(rig->hints, rig->now_us);
+        if (hints_are_idle(rig->hints))
+            return;
+        sem_wait(&rig->woken);
+    }
+}
+
+/* All orders of product 1 are sent there. It has to have units for 30 of them. */
+static void expect_choice(struct rig *rig, int64_t quantity, int64_t segment)
+{
+    for (int i = 0; i < 30; i++)
+        assert_int_equal(hints_choose(rig->hints, 1, quantity), segment);
+}
+
+/* Has that called on the committer's thread, and waits for it. */
+static void call_there(struct rig *rig, void (*call)(struct rig *))
+{
+    atomic_store(&rig->call, call);
+    store_source_wake(rig->app.store);
+    sem_wait(&rig->called);
+}
+
+/* What Redis has. */
+static int64_t key_of(struct rig *rig, int64_t product_id, int64_t segment)
+{
+    char command[80], reply[200] = "";
+    int64_t units;
+
+    (void)snprintf(command, sizeof(command),
+                   "GET stock:{%" PRId64 ":%" PRId64 "}", product_id, segment);
+    redis_server_ask(rig->redis, command, reply, sizeof(reply));
+    return sscanf(reply, "$%*d %" SCNd64, &units) == 1 ? units : NO_KEY;
+}
+
+static void set_key(struct rig *rig, int64_t segment, const char *value)
+{
+    char command[100];
+
+    (void)snprintf(command, sizeof(command), "SET stock:{1:%" PRId64 "} %s",
+                   segment, value);
+    redis_server_ask(rig->redis, command, NULL, 0);
+}
+
+/* How often it was asked that: "set", "get". */
+static int asked(struct rig *rig, const char *command)
+{
+    char text[4096], name[40];
+    const char *at;
+
+    (void)snprintf(name, sizeof(name), "cmdstat_%s:calls=", command);
+    redis_server_ask(rig->redis, "INFO commandstats", text, sizeof(text));
+    at = strstr(text, name);
+    return at ? atoi(at + strlen(name)) : 0;
+}
 
 #define PATIENCE_MS 10000
 
 /* It takes a moment until Redis is tried again after a failure. */
-static void await_key(struct hints_rig *rig, int64_t segment, int64_t left)
+static void await_key(struct rig *rig, int64_t segment, int64_t left)
 {
-    for (int ms = 0; hints_rig_key(rig, 1, segment) != left; ms += 10) {
+    for (int ms = 0; key_of(rig, 1, segment) != left; ms += 10) {
         assert_true(ms < PATIENCE_MS);
-        hints_rig_note(rig, segment, left);
-        hints_rig_settle(rig);
+        note(rig, segment, left);
+        settle(rig);
         usleep(10000);
     }
 }
@@ -27,69 +217,69 @@ static void await_key(struct hints_rig *rig, int64_t segment, int64_t left)
 
 static void what_is_noted_is_written(void **state)
 {
-    struct hints_rig *rig = *state;
+    struct rig *rig = *state;
 
-    hints_rig_note(rig, 0, 10);
-    hints_rig_note(rig, 2, 30);
+    note(rig, 0, 10);
+    note(rig, 2, 30);
     hints_note(rig->hints, 2, 2, 1, 0);
     hints_note(rig->hints, 3, 1, 0, 5); /* has no hints: it has one segment */
-    hints_rig_settle(rig);
-    assert_int_equal(hints_rig_key(rig, 1, 0), 10);
-    assert_int_equal(hints_rig_key(rig, 1, 1), HINTS_RIG_NO_KEY);
-    assert_int_equal(hints_rig_key(rig, 1, 2), 30);
-    assert_int_equal(hints_rig_key(rig, 2, 1), 0);
-    assert_int_equal(hints_rig_key(rig, 3, 0), HINTS_RIG_NO_KEY);
-    hints_rig_note(rig, 2, 29);
-    hints_rig_note(rig, 0, -1); /* nobody knows */
-    hints_rig_settle(rig);
-    assert_int_equal(hints_rig_key(rig, 1, 0), 10);
-    assert_int_equal(hints_rig_key(rig, 1, 2), 29);
+    settle(rig);
+    assert_int_equal(key_of(rig, 1, 0), 10);
+    assert_int_equal(key_of(rig, 1, 1), NO_KEY);
+    assert_int_equal(key_of(rig, 1, 2), 30);
+    assert_int_equal(key_of(rig, 2, 1), 0);
+    assert_int_equal(key_of(rig, 3, 0), NO_KEY);
+    note(rig, 2, 29);
+    note(rig, 0, -1); /* nobody knows */
+    settle(rig);
+    assert_int_equal(key_of(rig, 1, 0), 10);
+    assert_int_equal(key_of(rig, 1, 2), 29);
 }
 
 /* While one is on its way, the next ones become one. */
 static void the_last_value_counts(void **state)
 {
-    struct hints_rig *rig = *state;
+    struct rig *rig = *state;
 
     for (int i = 100; i >= 0; i--)
-        hints_rig_note(rig, 0, i);
-    hints_rig_settle(rig);
-    hints_rig_settle(rig);
-    assert_int_equal(hints_rig_key(rig, 1, 0), 0);
-    assert_int_equal(hints_rig_asked(rig, "set"), 1);
+        note(rig, 0, i);
+    settle(rig);
+    settle(rig);
+    assert_int_equal(key_of(rig, 1, 0), 0);
+    assert_int_equal(asked(rig, "set"), 1);
     redis_server_pause(rig->redis);
     for (int i = 100; i >= 7; i--) {
-        hints_rig_note(rig, 0, i);
+        note(rig, 0, i);
         hints_attend(rig->hints, rig->now_us);
         assert_false(hints_are_idle(rig->hints));
     }
     redis_server_resume(rig->redis);
-    hints_rig_settle(rig);
-    assert_int_equal(hints_rig_key(rig, 1, 0), 7);
-    assert_int_equal(hints_rig_asked(rig, "set"), 3);
+    settle(rig);
+    assert_int_equal(key_of(rig, 1, 0), 7);
+    assert_int_equal(asked(rig, "set"), 3);
 }
 
 /* More than one task writes, and more products than are remembered at once. */
 static void many_hints(void **state)
 {
-    struct hints_rig *rig = *state;
+    struct rig *rig = *state;
 
     for (int64_t i = 0; i < STORE_SEGMENTS_MAX; i++)
         for (int64_t id = 1; id <= 3; id++)
             hints_note(rig->hints, id, STORE_SEGMENTS_MAX, i, 1000 * id + i);
-    hints_rig_settle(rig);
+    settle(rig);
     for (int64_t i = 0; i < STORE_SEGMENTS_MAX; i += 15)
         for (int64_t id = 1; id <= 3; id++)
-            assert_int_equal(hints_rig_key(rig, id, i), 1000 * id + i);
+            assert_int_equal(key_of(rig, id, i), 1000 * id + i);
     for (int64_t id = 1; id <= 9000; id++)
         hints_note(rig->hints, id, 2, 1, id);
-    hints_rig_settle(rig);
-    assert_int_equal(hints_rig_key(rig, 9000, 1), 9000);
+    settle(rig);
+    assert_int_equal(key_of(rig, 9000, 1), 9000);
 }
 
 static void *publish_often(void *arg)
 {
-    struct hints_rig *rig = arg;
+    struct rig *rig = arg;
     struct store_segments segments = {.n = 50};
     bool written = true;
 
@@ -104,7 +294,7 @@ static void *publish_often(void *arg)
 /* From another thread, while the dispatcher's hints are written. */
 static void a_product_is_published(void **state)
 {
-    struct hints_rig *rig = *state;
+    struct rig *rig = *state;
     const struct store_segments none = {.n = 1};
     pthread_t thread;
     void *written;
@@ -113,13 +303,13 @@ static void a_product_is_published(void **state)
     for (int i = 0; i < 300; i++) {
         for (int k = 0; k < 50; k++)
             hints_note(rig->hints, 6, 50, k, i);
-        hints_rig_settle(rig);
+        settle(rig);
     }
     pthread_join(thread, &written);
     assert_non_null(written);
     for (int k = 0; k < 50; k++) {
-        assert_int_equal(hints_rig_key(rig, 5, 2L * k), 299);
-        assert_int_equal(hints_rig_key(rig, 6, k), 299);
+        assert_int_equal(key_of(rig, 5, 2L * k), 299);
+        assert_int_equal(key_of(rig, 6, k), 299);
     }
     redis_server_kill(rig->redis);
     assert_false(hints_publish(rig->hints, 5, &none));
@@ -130,53 +320,53 @@ static void a_product_is_published(void **state)
 /* Emptied, then away: what is known is known. */
 static void away_it_costs_nothing_and_heals(void **state)
 {
-    struct hints_rig *rig = *state;
+    struct rig *rig = *state;
     uint64_t begin_ms;
 
     for (int i = 0; i < 3; i++)
-        hints_rig_note(rig, i, i == 1 ? 1000 : 0);
-    hints_rig_settle(rig);
+        note(rig, i, i == 1 ? 1000 : 0);
+    settle(rig);
     redis_server_ask(rig->redis, "FLUSHALL", NULL, 0);
-    hints_rig_expect_choice(rig, 1, 1);
-    hints_rig_note(rig, 1, 9);
-    hints_rig_settle(rig);
-    assert_int_equal(hints_rig_key(rig, 1, 1), 9);
-    assert_int_equal(hints_rig_key(rig, 1, 0), HINTS_RIG_NO_KEY);
-    assert_int_equal(hints_rig_logged(rig, "redis="), 0);
+    expect_choice(rig, 1, 1);
+    note(rig, 1, 9);
+    settle(rig);
+    assert_int_equal(key_of(rig, 1, 1), 9);
+    assert_int_equal(key_of(rig, 1, 0), NO_KEY);
+    assert_int_equal(logged(rig, "redis="), 0);
     redis_server_kill(rig->redis);
     begin_ms = clock_ms();
     for (int i = 0; clock_ms() < begin_ms + 1200; i++) { /* it is tried again */
-        hints_rig_note(rig, 1, 1000 + i);
-        hints_rig_settle(rig);
+        note(rig, 1, 1000 + i);
+        settle(rig);
         usleep(1000);
     }
-    hints_rig_expect_choice(rig, 1, 1);
+    expect_choice(rig, 1, 1);
     redis_server_restart(rig->redis);
     await_key(rig, 1, 77);
-    assert_int_equal(hints_rig_logged(rig, "redis=away"), 1);
-    assert_int_equal(hints_rig_logged(rig, "redis=back"), 1);
+    assert_int_equal(logged(rig, "redis=away"), 1);
+    assert_int_equal(logged(rig, "redis=back"), 1);
 }
 
 /* The task waits, and nobody else does; and not the next one at once. */
 static void hung_it_costs_a_task(void **state)
 {
-    struct hints_rig *rig = *state;
+    struct rig *rig = *state;
     uint64_t begin_ms;
 
-    hints_rig_note(rig, 0, 10);
-    hints_rig_settle(rig);
+    note(rig, 0, 10);
+    settle(rig);
     redis_server_pause(rig->redis);
-    hints_rig_note(rig, 0, 9);
+    note(rig, 0, 9);
     begin_ms = clock_ms();
     for (int i = 0; i < 1000; i++)
         hints_attend(rig->hints, rig->now_us);
     assert_true(clock_ms() - begin_ms < PATIENCE_MS);
-    hints_rig_settle(rig);
+    settle(rig);
     assert_in_range(clock_ms() - begin_ms, 250, PATIENCE_MS);
     begin_ms = clock_ms();
     for (int i = 0; i < 10; i++) {
-        hints_rig_note(rig, 0, i);
-        hints_rig_settle(rig);
+        note(rig, 0, i);
+        settle(rig);
     }
     assert_true(clock_ms() - begin_ms < 2000);
     redis_server_resume(rig->redis);
@@ -185,97 +375,222 @@ static void hung_it_costs_a_task(void **state)
 
 static void full_it_costs_nothing_and_heals(void **state)
 {
-    struct hints_rig *rig = *state;
+    struct rig *rig = *state;
     const struct store_segments segments = {.n = 1, .at = {{.stock = 4}}};
 
     rig->config.shared = true; /* it reads as well, which is not refused */
     redis_server_ask(rig->redis, "CONFIG SET maxmemory 1", NULL, 0);
     for (int i = 0; i < 50; i++) {
-        hints_rig_note(rig, 1, i);
+        note(rig, 1, i);
         rig->now_us += 1000000;
-        hints_rig_settle(rig);
+        settle(rig);
     }
-    assert_int_equal(hints_rig_key(rig, 1, 1), HINTS_RIG_NO_KEY);
+    assert_int_equal(key_of(rig, 1, 1), NO_KEY);
     assert_false(hints_publish(rig->hints, 1, &segments));
-    assert_int_equal(hints_rig_logged(rig, "redis="), 1);
+    assert_int_equal(logged(rig, "redis="), 1);
     redis_server_ask(rig->redis, "CONFIG SET maxmemory 0", NULL, 0);
-    hints_rig_note(rig, 1, 50);
-    hints_rig_settle(rig);
-    assert_int_equal(hints_rig_key(rig, 1, 1), 50);
-    assert_int_equal(hints_rig_logged(rig, "redis=refuses"), 1);
-    assert_int_equal(hints_rig_logged(rig, "redis=takes-them-again"), 1);
+    note(rig, 1, 50);
+    settle(rig);
+    assert_int_equal(key_of(rig, 1, 1), 50);
+    assert_int_equal(logged(rig, "redis=refuses"), 1);
+    assert_int_equal(logged(rig, "redis=takes-them-again"), 1);
 }
 
 /* ---- beginning and end ----------------------------------------------------- */
 
 static void stopped_it_begins_nothing(void **state)
 {
-    struct hints_rig *rig = *state;
+    struct rig *rig = *state;
 
     hints_stop(rig->hints);
-    hints_rig_note(rig, 0, 10);
+    note(rig, 0, 10);
     hints_attend(rig->hints, rig->now_us);
     assert_true(hints_are_idle(rig->hints));
 }
 
-static void run_till_stop(struct task *task, struct worker *worker)
-{
-    struct pollfd stop = {.fd = worker->stop_fd, .events = POLLIN};
+/* ---- other instances (--shared) -------------------------------------------- */
 
-    (void)task;
-    poll(&stop, 1, PATIENCE_MS);
+/* This one knows of segment 0; what is in the others, Redis says. */
+static struct rig *share(void **state, const char *one, const char *two)
+{
+    struct rig *rig = *state;
+
+    rig->config.shared = true;
+    note(rig, 0, 5);
+    settle(rig);
+    set_key(rig, 1, one);
+    set_key(rig, 2, two);
+    rig->now_us += 1000000;
+    return rig;
 }
 
-/* It need not have begun. */
-static void refuse_busy(struct task *task)
+static void what_others_wrote_is_read(void **state)
 {
-    (void)task;
+    struct rig *rig = share(state, "4000", "3");
+    int before = asked(rig, "get");
+
+    rig->config.shared = false; /* there are no others */
+    settle(rig);
+    assert_int_equal(asked(rig, "get"), before);
+    rig->config.shared = true;
+    settle(rig);
+    expect_choice(rig, 6, 1);
+    set_key(rig, 1, "0");
+    set_key(rig, 2, "5000");
+    settle(rig); /* not yet */
+    expect_choice(rig, 6, 1);
+    rig->now_us += 1000000;
+    settle(rig);
+    expect_choice(rig, 6, 2);
+    redis_server_kill(rig->redis); /* a read that fails changes nothing */
+    rig->now_us += 1000000;
+    settle(rig);
+    expect_choice(rig, 6, 2);
 }
 
-/* The workers are stopped while the task waits for one. */
-static void a_task_that_is_refused_ends(void **state)
+/* Neither more than there can be. */
+static void what_is_no_number_is_unknown(void **state)
 {
-    struct hints_rig *rig = *state;
-    struct task busy[2] = {{.run = run_till_stop, .refuse = refuse_busy},
-                           {.run = run_till_stop, .refuse = refuse_busy}};
+    struct rig *rig = share(state, "4000", "5000");
+    static const char *const values[][2] = {
+        {"4x", "-7"}, {"9007199254740992", "99999999999999999999"}};
 
-    for (int i = 0; i < 2; i++)
-        assert_true(tasks_submit(rig->app.workers, &busy[i]));
-    hints_rig_note(rig, 0, 10);
+    for (int i = 0; i < 2; i++) {
+        int counts[3] = {0};
+
+        set_key(rig, 1, values[i][0]);
+        set_key(rig, 2, values[i][1]);
+        rig->now_us += 1000000;
+        settle(rig);
+        for (int k = 0; k < 200; k++)
+            counts[hints_choose(rig->hints, 1, 6)]++;
+        assert_int_equal(counts[0], 0);
+        assert_in_range(counts[1], 50, 150);
+    }
+}
+
+/* The task reads what is older than what was noted meanwhile. */
+static void what_was_noted_meanwhile_is_newer(void **state)
+{
+    struct rig *rig = share(state, "4000", "5000");
+
+    redis_server_pause(rig->redis);
     hints_attend(rig->hints, rig->now_us);
     assert_false(hints_are_idle(rig->hints));
-    tasks_stop(rig->app.workers);
-    hints_rig_settle(rig);
-    hints_rig_note(rig, 0, 9); /* not even taken */
-    hints_rig_settle(rig);
+    note(rig, 2, 0);
+    redis_server_resume(rig->redis);
+    settle(rig);
+    expect_choice(rig, 6, 1);
+    assert_int_equal(key_of(rig, 1, 2), 0);
 }
 
-static void a_url_that_makes_no_sense(void **state)
-{
-    const struct hints_rig *rig = *state;
-    const char *const urls[] = {"redis://",    "redis://host:", "redis://h:0",
-                                "redis://h:x", "http://h:1",    ""};
-    struct hints *hints;
+/* ---- evening out: all on the committer's thread ---------------------------- */
 
-    for (size_t i = 0; i < COUNT_OF(urls); i++)
-        assert_null(hints_open(&rig->app, urls[i]));
-    hints = hints_open(&rig->app, "redis://[::1]:6379,redis://other:6379");
-    assert_non_null(hints);
-    hints_close(hints);
-    hints_close(NULL);
+static void learn(struct rig *rig)
+{
+    for (int i = 0; i < 3; i++)
+        note(rig, i, i == 0 ? 0 : 10);
+}
+
+static void find_short(struct rig *rig)
+{
+    hints_uneven(rig->hints, 1, rig->now_us);
+    hints_uneven(rig->hints, 1, rig->now_us);
+    hints_uneven(rig->hints, 2, rig->now_us); /* not heard of */
+    rig->is_idle = hints_are_idle(rig->hints);
+}
+
+/* And again, when the store has taken its time. */
+static void find_short_again(struct rig *rig)
+{
+    find_short(rig);
+    hints_uneven(rig->hints, 1, rig->now_us + 1000000);
+}
+
+static void look(struct rig *rig)
+{
+    hints_attend(rig->hints, rig->now_us);
+    rig->is_idle = hints_are_idle(rig->hints);
+}
+
+static void stop(struct rig *rig)
+{
+    hints_stop(rig->hints);
+}
+
+static void await_idle(struct rig *rig)
+{
+    do
+        call_there(rig, look);
+    while (!rig->is_idle);
+}
+
+static struct rig *make_uneven(void **state)
+{
+    struct rig *rig = *state;
+
+    store_rig_split(&rig->store, 30, 3);
+    (void)store_rig_order_at(&rig->store, 0, 10);
+    store_rig_expect(&rig->store, "0 10 10");
+    call_there(rig, learn);
+    return rig;
+}
+
+static void an_uneven_product_is_evened_out_once(void **state)
+{
+    struct rig *rig = make_uneven(state);
+
+    call_there(rig, find_short_again);
+    assert_false(rig->is_idle);
+    await_idle(rig);
+    store_rig_expect(&rig->store, "7 7 6");
+    rig->now_us += 50000;
+    call_there(rig, find_short);
+    await_idle(rig);
+    assert_int_equal(atomic_load(&rig->evened_out), 1);
+    rig->now_us += 1000000;
+    call_there(rig, find_short); /* again, since time has passed */
+    await_idle(rig);
+    assert_int_equal(atomic_load(&rig->evened_out), 2);
+    rig->now_us += 1000000;
+    call_there(rig, stop);
+    call_there(rig, find_short);
+    assert_true(rig->is_idle);
+}
+
+/* What a batch said that was decided just before is true no more. */
+static void what_was_evened_out_is_unknown(void **state)
+{
+    struct rig *rig = make_uneven(state);
+    int counts[3] = {0};
+
+    await_idle(rig);
+    assert_int_equal(key_of(rig, 1, 2), 10);
+    atomic_store(&rig->note_in_even, true);
+    call_there(rig, find_short);
+    await_idle(rig);
+    for (int i = 0; i < 3; i++) /* older numbers may be there, but no others */
+        assert_int_equal(key_of(rig, 1, i), i == 0 ? 0 : 10);
+    for (int i = 0; i < 300; i++)
+        counts[hints_choose(rig->hints, 1, 1)]++;
+    for (int i = 0; i < 3; i++)
+        assert_in_range(counts[i], 50, 150);
 }
 
 static const struct CMUnitTest tests[] = {
-    HINTS_RIG_TEST(what_is_noted_is_written),
-    HINTS_RIG_TEST(the_last_value_counts),
-    HINTS_RIG_TEST(many_hints),
-    HINTS_RIG_TEST(a_product_is_published),
-    HINTS_RIG_TEST(away_it_costs_nothing_and_heals),
-    HINTS_RIG_TEST(hung_it_costs_a_task),
-    HINTS_RIG_TEST(full_it_costs_nothing_and_heals),
-    HINTS_RIG_TEST(stopped_it_begins_nothing),
-    HINTS_RIG_TEST(a_task_that_is_refused_ends),
-    HINTS_RIG_TEST(a_url_that_makes_no_sense),
+    FIXTURE_TEST(what_is_noted_is_written),
+    FIXTURE_TEST(the_last_value_counts),
+    FIXTURE_TEST(many_hints),
+    FIXTURE_TEST(a_product_is_published),
+    FIXTURE_TEST(away_it_costs_nothing_and_heals),
+    FIXTURE_TEST(hung_it_costs_a_task),
+    FIXTURE_TEST(full_it_costs_nothing_and_heals),
+    FIXTURE_TEST(stopped_it_begins_nothing),
+    FIXTURE_TEST(what_others_wrote_is_read),
+    FIXTURE_TEST(what_is_no_number_is_unknown),
+    FIXTURE_TEST(what_was_noted_meanwhile_is_newer),
+    FIXTURE_TEST(an_uneven_product_is_evened_out_once),
+    FIXTURE_TEST(what_was_evened_out_is_unknown),
 };
 
 TEST_MAIN(tests)

@@ -1,12 +1,11 @@
 /* The lines of the log: whatever is in a value, a line stays one line, within its
- * bounds, and what a machine can read. */
+ * bounds, and what a machine can read. Levels, and the journal's priorities:
+ * e2e/notify.t, e2e/logs.t. */
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "server/base/log.h"
@@ -125,59 +124,11 @@ static void long_lines_are_cut(void **state)
     }
 }
 
-static void the_level_changes_at_run_time(void **state)
-{
-    log_open(LOG_WARN);
-    log_info("word", "a=%d", 1);
-    log_warn("word", "a=%d", 2);
-    log_level_set(LOG_INFO);
-    log_info("word", "a=%d", 3);
-    log_level_set(LOG_ERROR);
-    log_warn("word", "a=%d", 4);
-    log_error("word", "a=%d", 5);
-    assert_string_equal(written(*state), "level=warn msg=word a=2\n"
-                                         "level=info msg=word a=3\n"
-                                         "level=error msg=word a=5\n");
-}
-
-static void say_all_levels(void)
-{
-    log_error("word", "a=%d", 1);
-    log_warn("word", "a=%d", 2);
-    log_info("word", "a=%d", 3);
-}
-
-static void the_journal_gets_priorities(void **state)
-{
-    struct captured *captured = *state;
-    char named[64];
-    struct stat st;
-
-    fstat(captured->fd, &st);
-    snprintf(named, sizeof(named), "%ju:%ju", (uintmax_t)st.st_dev,
-             (uintmax_t)st.st_ino);
-    setenv("JOURNAL_STREAM", named, 1);
-    log_open(LOG_INFO);
-    say_all_levels();
-    assert_string_equal(written(captured), "<3>level=error msg=word a=1\n"
-                                           "<4>level=warn msg=word a=2\n"
-                                           "<6>level=info msg=word a=3\n");
-    /* It was the journal's once, and is redirected now. */
-    snprintf(named, sizeof(named), "%ju:%ju", (uintmax_t)st.st_dev,
-             (uintmax_t)st.st_ino + 1);
-    setenv("JOURNAL_STREAM", named, 1);
-    log_open(LOG_INFO);
-    log_info("word", "a=%d", 3);
-    assert_string_equal(written(captured), "level=info msg=word a=3\n");
-}
-
 static const struct CMUnitTest tests[] = {
     FIXTURE_TEST(logfmt_quotes_what_needs_it),
     FIXTURE_TEST(no_byte_forges_a_pair),
     FIXTURE_TEST(what_is_no_text_is_replaced),
     FIXTURE_TEST(long_lines_are_cut),
-    FIXTURE_TEST(the_level_changes_at_run_time),
-    FIXTURE_TEST(the_journal_gets_priorities),
 };
 
 TEST_MAIN(tests)

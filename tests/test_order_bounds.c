@@ -1,6 +1,6 @@
 /*
  * Bounds: how many may wait, and for how long; and the end, which everybody
- * hears of once, whatever hangs.
+ * hears of once, whatever hangs. The end in the middle of a sale: e2e/shutdown.t.
  */
 #include <unistd.h>
 
@@ -198,40 +198,6 @@ static void stopping_in_mid_transaction(void **state)
     expect_stopped_well(rig, MANY + 1);
 }
 
-struct sale {
-    struct order_rig *rig;
-    atomic_bool over;
-};
-
-/* Orders come up to the end, and a bit longer; but not more than can wait. */
-static void buy_until_over(void *ctx, size_t i)
-{
-    struct sale *sale = ctx;
-    int64_t user = 1;
-
-    if (i == 0) {
-        order_rig_await_answered(sale->rig, 200);
-        if (order_rig_stop(sale->rig) >= STOP_MS)
-            server_proc_die("stopping", "too slow");
-        atomic_store(&sale->over, true);
-    }
-    while (!atomic_load(&sale->over)) {
-        order_rig_submit(sale->rig, 1 + user % 2, user, user % 3 + 1, "");
-        while (order_rig_depth(sale->rig) > 4000 && !atomic_load(&sale->over))
-            usleep(200);
-        if (user++ % 8 == 0)
-            usleep(200);
-    }
-}
-
-static void stopping_in_mid_sale(void **state)
-{
-    struct sale sale = {.rig = *state};
-
-    order_rig_in_threads(5, buy_until_over, &sale);
-    expect_stopped_well(sale.rig, order_rig_answered(sale.rig));
-}
-
 struct entry {
     struct order_rig *rig;
     struct rig_order *orders[2];
@@ -300,7 +266,6 @@ static const struct CMUnitTest tests[] = {
     ORDER_RIG_BOTH(stopping_when_a_lock_was_just_taken, TWO,
                    .lock_wait_ms = 60000, .think_ms = 60000),
     ORDER_RIG_BOTH(stopping_in_mid_transaction, TWO, .lock_wait_ms = 20000),
-    ORDER_RIG_BOTH(stopping_in_mid_sale, TWO, .lock_wait_ms = 20000),
     ORDER_RIG_BOTH(who_is_on_the_way_in_is_answered_too, .stock = {10, 10},
                    .queue_max = 1),
     ORDER_RIG_BOTH(stopping_while_redis_hangs, TWO, .lock_wait_ms = 2000),

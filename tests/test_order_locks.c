@@ -1,6 +1,6 @@
 /*
  * Orders and locks: which are taken, for how long they are kept, and who has to
- * wait for whom.
+ * wait for whom. A lock server that is away: e2e/redis-outage.t.
  */
 #include <unistd.h>
 
@@ -44,6 +44,73 @@ static void a_lock_is_given_back_after_the_commit(void **state)
     assert_int_equal(order_watch_count(rig, "eval-release", 1, STORE_BEFORE),
                      1);
     assert_true(order_watch_last(rig, "eval-release", STORE_BEFORE) > written);
+}
+
+/* A lock is kept for a second, while orders wait. */
+#define KEPT_MS 1000
+
+static void business_time_may_be_longer_than_a_lock_is_kept(void **state)
+{
+    order_rig_expect(*state, 1, 1, "", ORDER_PLACED);
+}
+
+/* Product 2 is waited for while product 1 is on its way to the disk: its lock was
+ * not taken for nothing. */
+static void a_commit_may_take_longer_than_a_lock_is_kept(void **state)
+{
+    struct order_rig *rig = *state;
+    struct rig_order *orders[2];
+
+    order_watch_hold(rig, "commit", 0);
+    orders[0] = order_rig_submit(rig, 1, 1, 1, "");
+    order_watch_await_held(rig);
+    orders[1] = order_rig_submit(rig, 2, 1, 1, "");
+    usleep((KEPT_MS + 200) * 1000); /* the disk is slow */
+    order_watch_let_go(rig);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(order_rig_await(rig, orders[i]), ORDER_PLACED);
+    assert_int_equal(order_watch_count(rig, "eval-acquire", 2, STORE_BEFORE),
+                     1);
+}
+
+/* Three queues with more orders each than it may have of a transaction, whose
+ * locks come all at once: together far more than fit into one. */
+static void more_orders_than_fit_into_a_transaction(void **state)
+{
+    struct order_rig *rig = *state;
+
+    order_watch_hold(rig, "eval-acquire", 0);
+    order_rig_submit_many(rig, NULL, 3 * 600, 3);
+    order_watch_await_held(rig);
+    order_watch_let_go(rig);
+    order_rig_await_answered(rig, 3 * 600);
+    for (int64_t product = 1; product <= 3; product++)
+        order_rig_expect_ledger(rig, product, 600);
+}
+
+/* The lock passes on, and they have to take it again, together: the store has
+ * been told of a later holder while they waited for its commit. */
+static void orders_that_go_on_keep_their_order(void **state)
+{
+    struct order_rig *rig = *state;
+    struct store_fence later = {
+        .name = "lock:{1:0}", .token = UINT64_C(3) << 50, .owner = "later"};
+    struct rig_order *orders[50];
+
+    for (int64_t round = 0; round < 10; round++) {
+        for (int64_t i = 0; i < 3; i++) /* so that it is kept */
+            order_rig_buy(rig, 1, 1 + i, 1, "");
+        later.token += 1000;
+        assert_int_equal(store_stamp(order_rig_store(rig), &later, NULL),
+                         STORE_OK);
+        for (int64_t i = 0; i < 50; i++)
+            orders[i] = order_rig_make(rig, 1, 1 + i, 1, "");
+        order_rig_hand_in(rig, orders, 50);
+        for (int64_t i = 0; i < 50; i++)
+            assert_int_equal(order_rig_await(rig, orders[i]), ORDER_PLACED);
+        for (int64_t i = 1; i < 50; i++)
+            assert_true(orders[i - 1]->number < orders[i]->number);
+    }
 }
 
 struct sale {
@@ -235,6 +302,45 @@ static void a_thousand_taken_locks_delay_no_other(void **state)
     locks_that_are_taken_delay_no_other(*state, 1000);
 }
 
+/* ---- who has bought before ------------------------------------------------- */
+
+/* ORDER was placed with the key "mine": another order with it is refused. */
+static void expect_known(struct order_rig *rig, const struct rig_order *order)
+{
+    struct rig_order *again =
+        order_rig_expect(rig, 1, 2, "mine", ORDER_REPLAYED);
+
+    assert_string_equal(again->id, order->id);
+    assert_true(again->took_ms < 7200 * order_rig_slow());
+    order_rig_expect(rig, 1, 1, "mine", ORDER_KEY_REUSED);
+}
+
+/* A key is looked for before it is told that all is sold, or that there is no lock. */
+static void a_known_key_when_all_is_sold(void **state)
+{
+    struct order_rig *rig = *state;
+    struct rig_order *order = order_rig_expect(rig, 1, 2, "mine", ORDER_PLACED);
+
+    order_rig_expect(rig, 1, 998, "", ORDER_PLACED);
+    expect_known(rig, order);
+    order_rig_expect(rig, 1, 1, "", ORDER_SOLD_OUT);
+    expect_known(rig, order);
+    order_rig_expect(rig, 1, 1, "new", ORDER_SOLD_OUT);
+    order_rig_expect_ledger(rig, 1, 1000);
+}
+
+static void a_known_key_when_another_has_the_lock(void **state)
+{
+    struct order_rig *rig = *state;
+    struct rig_order *order = order_rig_expect(rig, 1, 2, "mine", ORDER_PLACED);
+    struct order_foreign *other = order_foreign_open(1, 1, 120000);
+
+    expect_known(rig, order);
+    order_rig_expect(rig, 1, 1, "new", ORDER_LOCK_TIMEOUT);
+    order_foreign_close(other);
+    order_rig_expect_ledger(rig, 1, 2);
+}
+
 /* ---- products that there are not ------------------------------------------- */
 
 #define ABSENT 1000000
@@ -270,6 +376,13 @@ static void products_that_there_are_not(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
+    ORDER_RIG_TEST(business_time_may_be_longer_than_a_lock_is_kept,
+                   .stock = {10}, .think_ms = KEPT_MS + 100),
+    ORDER_RIG_TEST(a_commit_may_take_longer_than_a_lock_is_kept,
+                   .stock = {10, 10}),
+    ORDER_RIG_TEST(more_orders_than_fit_into_a_transaction,
+                   .stock = {1000, 1000, 1000}),
+    ORDER_RIG_TEST(orders_that_go_on_keep_their_order, .stock = {1000}),
     ORDER_RIG_TEST(a_lock_is_kept_while_it_is_used, .stock = {1000}),
     ORDER_RIG_BOTH(a_lock_is_given_back_after_the_commit, .stock = {1}),
     ORDER_RIG_TEST(a_lock_is_given_back_after_the_commit, .stock = {1},
@@ -288,6 +401,10 @@ static const struct CMUnitTest tests[] = {
     ORDER_RIG_TEST(twenty_taken_locks_delay_no_other, .lock_wait_ms = 60000),
     ORDER_RIG_TEST(a_thousand_taken_locks_delay_no_other,
                    .lock_wait_ms = 60000),
+    ORDER_RIG_TEST(a_known_key_when_all_is_sold, .stock = {1000},
+                   .lock_wait_ms = 4000),
+    ORDER_RIG_TEST(a_known_key_when_another_has_the_lock, .stock = {1000},
+                   .lock_wait_ms = 4000),
     ORDER_RIG_TEST(products_that_there_are_not, .stock = {100}),
 };
 

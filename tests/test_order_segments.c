@@ -1,11 +1,14 @@
 /*
  * A stock that is split over segments: a customer does not notice. Nobody hears
  * "sold out" while the product has enough, whatever lies in which segment, and
- * whatever is dealt out anew meanwhile.
+ * whatever is dealt out anew meanwhile; a key is one order, and a limit holds, however
+ * many come at once. Fragments, cancels and restocks, one after the
+ * other and in the middle of a sale: e2e/segments.t, e2e/segment-sale.t.
  */
 #include "tests/support/order_rig.h"
 
 #define THREADS INT64_C(8)
+#define CROWD   INT64_C(12)
 #define MOST    STORE_SEGMENTS_MAX
 
 /* Orders one after another, until QUANTITY 0. */
@@ -35,16 +38,6 @@ static void more_than_any_segment_has(void **state)
     expect_steps(*state, steps);
 }
 
-static void fragments_of_one(void **state)
-{
-    static const struct step steps[] = {{2, 3, ORDER_PLACED},
-                                        {3, 1, ORDER_SOLD_OUT},
-                                        {2, 1, ORDER_PLACED},
-                                        {0}};
-
-    expect_steps(*state, steps);
-}
-
 /* Of as many segments as there can be, at one go. */
 static void all_at_one_go(void **state)
 {
@@ -52,36 +45,6 @@ static void all_at_one_go(void **state)
         {MOST + 1, 1, ORDER_SOLD_OUT}, {MOST, 1, ORDER_PLACED}, {0}};
 
     expect_steps(*state, steps);
-}
-
-/* One in each segment, until there is none; and one that comes later. */
-static void the_last_unit_is_found(void **state)
-{
-    static const struct step each[] = {{1, 64, ORDER_PLACED}, {0}},
-                             one[] = {{1, 1, ORDER_PLACED}, {0}};
-
-    expect_steps(*state, each);
-    order_rig_restock(*state, 1, 1);
-    expect_steps(*state, one);
-}
-
-/* Units that came back one by one, to segments of their own, are bought
- * together. */
-static void what_was_cancelled_in_fragments(void **state)
-{
-    static const struct step steps[] = {{9, 1, ORDER_SOLD_OUT},
-                                        {7, 1, ORDER_PLACED},
-                                        {1, 1, ORDER_PLACED},
-                                        {0}};
-    struct order_rig *rig = *state;
-    struct rig_order *orders[16];
-
-    for (int i = 0; i < 16; i++)
-        orders[i] = order_rig_expect(rig, 1, 1, "", ORDER_PLACED);
-    order_rig_expect(rig, 1, 1, "", ORDER_SOLD_OUT);
-    for (int i = 0; i < 16; i += 2)
-        assert_true(order_rig_cancel(rig, orders[i]->id));
-    expect_steps(rig, steps);
 }
 
 /* ---- a crowd --------------------------------------------------------------- */
@@ -128,13 +91,6 @@ static void expect_all_served(struct crowd *crowd, bool resizes)
     expect_steps(crowd->rig, &(struct step){0});
 }
 
-static void many_want_fragments(void **state)
-{
-    struct crowd crowd = {*state, .orders = 12, .quantities = {2, 2, 2}};
-
-    expect_all_served(&crowd, false);
-}
-
 static void large_and_small_ones_at_once(void **state)
 {
     struct crowd crowd = {*state, .orders = 30, .quantities = {1, 26, 3}};
@@ -149,26 +105,100 @@ static void resized_in_mid_sale(void **state)
     expect_all_served(&crowd, true);
 }
 
-/* The stock comes in small pieces, while they buy: those that are too early are
- * refused, and none of the units is lost. */
-static void restocked_in_mid_sale(void **state)
-{
-    struct order_rig *rig = *state;
-    struct crowd crowd = {rig, .orders = 90, .quantities = {1, 1, 1}};
-    int64_t stock = 20, units;
-    pthread_t buyers;
+/* ---- keys and limits --------------------------------------------------------- */
 
-    pthread_create(&buyers, NULL, buy_main, &crowd);
-    while (atomic_load(&crowd.gone) < THREADS) {
-        order_rig_restock(rig, 1, 5);
-        stock += 5;
+enum { SMALL = 1, SPLIT, LIMITED }; /* products */
+
+#define SMALL_STOCK 40
+#define LIMIT       2
+#define EACH        INT64_C(60) /* orders of a thread */
+
+/* All threads have the same keys, and begin with different ones. */
+static struct rig_order *answers[CROWD][EACH];
+static int64_t key_product;
+
+static void repeat_keys(void *rig, size_t i)
+{
+    char key[32];
+
+    for (size_t n = 0; n < EACH; n++) {
+        size_t k = (n + i * 7) % EACH;
+
+        snprintf(key, sizeof(key), "key-%d-%zu", (int)key_product, k);
+        answers[i][k] =
+            order_rig_submit(rig, key_product, (int64_t)k + 1, 1, key);
+        if (n % 3 == 0)
+            order_rig_await(rig, answers[i][k]);
     }
-    pthread_join(buyers, NULL);
-    units = order_rig_units(rig, 1);
-    assert_int_equal(units + order_rig_count(rig, 1, ORDER_SOLD_OUT),
-                     THREADS * 90);
-    assert_int_equal(order_rig_product(rig, 1).stock, stock - units);
-    order_rig_expect_ledger(rig, 1, units);
+}
+
+/* How a key was answered: once placed and then replayed, with the same order;
+ * or always refused. True: it was placed. */
+static bool expect_one_order(struct order_rig *rig, size_t k)
+{
+    const struct rig_order *first = NULL;
+    int placed = 0, replayed = 0, sold_out = 0;
+
+    for (size_t i = 0; i < CROWD; i++) {
+        const struct rig_order *order = answers[i][k];
+
+        order_rig_await(rig, order);
+        placed += order->outcome == ORDER_PLACED;
+        replayed += order->outcome == ORDER_REPLAYED;
+        sold_out += order->outcome == ORDER_SOLD_OUT;
+        if (order->outcome == ORDER_SOLD_OUT)
+            continue;
+        first = first ? first : order;
+        assert_string_equal(order->id, first->id);
+    }
+    if (placed == 0)
+        assert_int_equal(sold_out, CROWD);
+    else
+        assert_int_equal(placed * 1000 + replayed, 1000 + CROWD - 1);
+    return placed > 0;
+}
+
+/* The keys of each product begin with its number. Where there is not enough for
+ * all keys those that bought hear so all the same. */
+static void a_key_is_one_order(void **state)
+{
+    static const int64_t placed[] = {[SMALL] = SMALL_STOCK, [SPLIT] = EACH};
+    struct order_rig *rig = *state;
+
+    for (key_product = SMALL; key_product <= SPLIT; key_product++) {
+        int n = 0;
+
+        order_rig_in_threads(CROWD, repeat_keys, rig);
+        for (size_t k = 0; k < EACH; k++)
+            n += expect_one_order(rig, k);
+        assert_int_equal(n, placed[key_product]);
+        order_rig_expect_ledger(rig, key_product, placed[key_product]);
+    }
+}
+
+/* A user buys from all threads at once, and gets as many as one user may. */
+static void buy_for_all_users(void *rig, size_t i)
+{
+    for (int64_t n = 0; n < EACH; n++)
+        order_rig_submit(rig, LIMITED, 1 + (n + (int64_t)i) % EACH, 1, "");
+}
+
+static void a_limit_holds(void **state)
+{
+    const struct store_product limited = {.id = LIMITED,
+                                          .name = "Ticket",
+                                          .initial = 10000,
+                                          .segments = 4,
+                                          .limit_per_user = LIMIT};
+    struct order_rig *rig = *state;
+
+    order_rig_put_product(rig, &limited);
+    order_rig_in_threads(CROWD, buy_for_all_users, rig);
+    order_rig_await_answered(rig, CROWD * EACH);
+    assert_int_equal(order_rig_count(rig, LIMITED, ORDER_PLACED), LIMIT * EACH);
+    assert_int_equal(order_rig_count(rig, LIMITED, ORDER_PURCHASE_LIMIT),
+                     (CROWD - LIMIT) * EACH);
+    order_rig_expect_ledger(rig, LIMITED, LIMIT * EACH);
 }
 
 #define BOTH(name, units, width)                                               \
@@ -177,14 +207,12 @@ static void restocked_in_mid_sale(void **state)
 
 static const struct CMUnitTest tests[] = {
     BOTH(more_than_any_segment_has, 80, 8),
-    BOTH(fragments_of_one, 8, 8),
     BOTH(all_at_one_go, MOST, MOST),
-    BOTH(the_last_unit_is_found, 64, 64),
-    BOTH(what_was_cancelled_in_fragments, 16, 16),
-    BOTH(many_want_fragments, THREADS * 12 * 2, 128),
     BOTH(large_and_small_ones_at_once, THREADS * 10 * (1 + 26 + 3), 16),
     BOTH(resized_in_mid_sale, THREADS * 20 * (1 + 2 + 7), 8),
-    BOTH(restocked_in_mid_sale, 20, 8),
+    ORDER_RIG_BOTH(a_key_is_one_order, .stock = {SMALL_STOCK, 100},
+                   .segments = {1, 8}, .lock_wait_ms = 30000),
+    ORDER_RIG_BOTH(a_limit_holds, .lock_wait_ms = 30000),
 };
 
 ORDER_RIG_MAIN(tests)

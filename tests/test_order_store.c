@@ -1,9 +1,11 @@
 /*
  * Orders and the store's transactions: what gathers while the disk is busy is
  * decided together and in turn; what fails hurts nobody else, and nobody is left
- * in doubt who need not be.
+ * in doubt who need not be. Cancels in a sale, and after a resize: e2e/segments.t and
+ * e2e/segment-sale.t; of one order at once: test_store_meet.c.
  */
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/support/order_rig.h"
 #include "tests/support/store_wait.h"
@@ -157,6 +159,34 @@ static void a_cancel_that_fails_hurts_no_order(void **state)
     order_rig_expect_ledger(rig, 1, MANY + 1);
 }
 
+/*
+ * An order is refused, and its refusal is not told yet, when a cancel comes: what
+ * is remembered of the refusal must not outlive the cancel.
+ */
+static void a_refusal_that_is_late_is_not_remembered(void **state)
+{
+    struct order_rig *rig = *state;
+    struct cancel cancel = {.rig = rig};
+    struct rig_order *last = order_rig_expect(rig, 1, 1, "", ORDER_PLACED);
+    pthread_t thread;
+
+    for (int i = 0; i < 10; i++) {
+        cancel.id = last->id;
+        order_watch_hold(rig, "commit", 0);
+        last = order_rig_submit(rig, 1, 2, 1, "");
+        order_rig_submit(rig, 2, 1, 1, "");
+        order_watch_await_held(rig);
+        pthread_create(&thread, NULL, cancel_one, &cancel);
+        usleep(5000); /* so that it waits by then; it is right either way */
+        order_watch_let_go(rig);
+        pthread_join(thread, NULL);
+        if (order_rig_await(rig, last) != ORDER_PLACED)
+            last = order_rig_expect(rig, 1, 1, "", ORDER_PLACED);
+    }
+    order_rig_await_answered(rig, order_rig_count(rig, 0, ORDER_PLACED));
+    order_rig_expect_ledger(rig, 1, 1);
+}
+
 /* Another process keeps the database: nothing was tried, so nothing can have
  * been ordered, and the answer says so. */
 static void what_was_not_tried_was_not_ordered(void **state)
@@ -188,6 +218,7 @@ static const struct CMUnitTest tests[] = {
     ORDER_RIG_TEST(a_batch_that_fails_hurts_no_other, .stock = {1000, 1000},
                    .segments = {1, 4}),
     ORDER_RIG_TEST(a_cancel_that_fails_hurts_no_order, .stock = {1000}),
+    ORDER_RIG_TEST(a_refusal_that_is_late_is_not_remembered, .stock = {1, 100}),
     ORDER_RIG_TEST(what_was_not_tried_was_not_ordered, .stock = {1000, 1000},
                    .segments = {1, 4}, .shared = true, .busy_ms = 200),
 };

@@ -32,7 +32,8 @@ struct fixture {
     char lock[TEMP_DIR_BYTES_MAX + 32];      /* the lock file */
     char ids[STOCK][STORE_ID_BYTES_MAX + 1]; /* what was bought */
     pid_t servant;
-    int line; /* to it */
+    int line;          /* to it */
+    bool is_overtaken; /* the servant cancels when the next commit is through */
 };
 
 /* ---- the servant ---------------------------------------------------------- */
@@ -172,6 +173,19 @@ static void expect_sold_out(struct fixture *f)
     assert_int_equal(f->rig.steps.commits, commits);
 }
 
+/* On the committer's thread, which has not told yet what it has decided. */
+static enum store_verdict on_step(void *ctx, const struct store_step *step)
+{
+    struct fixture *f = ctx;
+
+    if (f->is_overtaken && step->phase == STORE_AFTER &&
+        strcmp(step->name, "commit") == 0) {
+        f->is_overtaken = false;
+        assert_int_equal(have_done(f, CANCEL), STORE_OK);
+    }
+    return store_rig_on_step(&f->rig, step);
+}
+
 static int set_up(void **state)
 {
     struct fixture *f = calloc(1, sizeof(*f));
@@ -184,7 +198,8 @@ static int set_up(void **state)
     f->servant = store_rig_fork(serve, &servant);
     close(servant.ends[1]);
     f->line = servant.ends[0];
-    store_rig_open(&f->rig, (struct store_options){SHARED});
+    store_rig_open(&f->rig, (struct store_options){SHARED, .on_step = on_step,
+                                                   .on_step_ctx = f});
     store_rig_feed(&f->rig);
     /* The servant may still be at opening: that forgets, too. */
     assert_int_equal(have_done(f, ASK), false);
@@ -227,6 +242,19 @@ static void the_next_order_gets_what_comes_back(void **state)
         assert_int_equal(buy(f, 0), STORE_OK);
         expect_sold_out(f);
     }
+}
+
+/* The refusal was right when it was decided: nobody may hear it from memory then. */
+static void a_refusal_that_is_overtaken_is_not_remembered(void **state)
+{
+    struct fixture *f = *state;
+
+    f->is_overtaken = true;
+    assert_int_equal(buy_one(&f->rig, NULL), STORE_SOLD_OUT);
+    assert_false(f->is_overtaken);
+    assert_false(knows(&f->rig));
+    assert_int_equal(buy(f, 0), STORE_OK);
+    expect_sold_out(f);
 }
 
 static void both_remember(void **state)
@@ -350,6 +378,7 @@ static void the_lock_file_is_replaced(void **state)
 
 static const struct CMUnitTest tests[] = {
     FIXTURE_TEST(the_next_order_gets_what_comes_back),
+    FIXTURE_TEST(a_refusal_that_is_overtaken_is_not_remembered),
     FIXTURE_TEST(both_remember),
     FIXTURE_TEST(what_brings_nothing_back_voids_nothing),
     FIXTURE_TEST(killed_before_its_commit),

@@ -40,7 +40,7 @@ static int set_up(void **state)
 /* Writes what no honest program could: the constraints are off. */
 static void plant(struct store_rig *rig, const char *sql)
 {
-    const char *off = strncmp(rig->dir.url, "mysql:", 6) == 0
+    const char *off = store_rig_on_mysql(rig)
                           ? "SET check_constraint_checks = 0;"
                             "SET foreign_key_checks = 0"
                           : "PRAGMA ignore_check_constraints = ON;"

@@ -306,70 +306,69 @@ static void it_is_looked_up_by_an_order_that_was_kept(void **state)
 
 /* ---- at the start --------------------------------------------------------- */
 
-struct starter {
-    const char *url;
+struct opener {
+    struct store_rig rig;
     int gate[2]; /* a pipe: nobody begins before it ends */
 };
 
-static void start(void *ctx)
+static void opener_main(void *ctx)
 {
-    const struct starter *starter = ctx;
-    struct store_options options = {
-        .url = starter->url, .shared = true, .busy_ms = 60000};
-    struct store_error error = {""};
-    struct store *store = NULL;
+    struct opener *self = ctx;
     char byte;
 
-    (void)close(starter->gate[1]);
-    assert_int_equal(read(starter->gate[0], &byte, 1), 0);
-    if (store_open(&options, &store, &error) != STORE_OK)
-        fail_msg("%s", error.text);
-    store_close(store);
+    (void)close(self->gate[1]);
+    assert_int_equal(read(self->gate[0], &byte, 1), 0);
+    store_rig_open(&self->rig,
+                   (struct store_options){.shared = true, .busy_ms = 60000});
+    (void)store_rig_buy(&self->rig, 1, 1, 1, "");
 }
 
-/* Each finds it empty, or half made. */
-static void start_at_once(void)
+/* It ends without closing anything: its WAL is to be recovered. */
+static void leave_wal(void *ctx)
 {
-    struct starter starter;
-    struct store_rig rig;
-    pid_t children[3];
-
-    store_rig_begin(&rig);
-    starter.url = rig.dir.url;
-    assert_int_equal(pipe(starter.gate), 0);
-    for (size_t i = 0; i < COUNT_OF(children); i++)
-        children[i] = store_rig_fork(start, &starter);
-    (void)close(starter.gate[1]);
-    for (size_t i = 0; i < COUNT_OF(children); i++)
-        store_rig_join(children[i]);
-    (void)close(starter.gate[0]);
-    store_rig_end(&rig);
+    store_rig_open(ctx, (struct store_options){0});
+    store_rig_put(ctx, (struct store_product){.id = 1, .initial = 300});
 }
 
-static void three_create_the_schema_at_once(NO_STATE)
+/* All want to create the schema, or all to change the journal that a dead process
+ * has left: each finds it empty, or half made. */
+static void four_open_it_at_once(NO_STATE)
 {
-    for (int i = 0; i < 8; i++)
-        start_at_once();
+    struct opener opener;
+    pid_t children[4];
+
+    for (int round = 0; round < 10; round++) {
+        bool has_wal;
+
+        store_rig_begin(&opener.rig);
+        has_wal = round % 2 && !store_rig_on_mysql(&opener.rig);
+        if (has_wal)
+            store_rig_join(store_rig_fork(leave_wal, &opener.rig));
+        assert_int_equal(pipe(opener.gate), 0);
+        for (size_t i = 0; i < COUNT_OF(children); i++)
+            children[i] = store_rig_fork(opener_main, &opener);
+        (void)close(opener.gate[0]);
+        (void)close(opener.gate[1]);
+        for (size_t i = 0; i < COUNT_OF(children); i++)
+            store_rig_join(children[i]);
+        if (!store_rig_on_mysql(&opener.rig)) /* 1: a rollback journal */
+            assert_int_equal(store_rig_byte(&opener.rig, "", 18), 1);
+        assert_int_equal(store_rig_audit(&opener.rig).sold,
+                         has_wal ? COUNT_OF(children) : 0);
+        store_rig_end(&opener.rig);
+    }
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(three_create_the_schema_at_once),
-    cmocka_unit_test_setup_teardown(another_was_first_with_a_key, set_up,
-                                    tear_down),
-    cmocka_unit_test_setup_teardown(a_key_is_found_when_the_time_is_up, set_up,
-                                    tear_down),
-    cmocka_unit_test_setup_teardown(nobody_passes_a_fence_that_is_looked_at,
-                                    set_up, tear_down),
-    cmocka_unit_test_setup_teardown(a_server_ends_a_transaction_in_silence,
-                                    set_up, tear_down),
-    cmocka_unit_test_setup_teardown(
-        a_transaction_begins_on_a_connection_in_none, set_up, tear_down),
-    cmocka_unit_test_setup_teardown(an_answer_that_got_lost_is_looked_up,
-                                    set_up, tear_down),
-    cmocka_unit_test_setup_teardown(what_was_not_kept_is_written_again, set_up,
-                                    tear_down),
-    cmocka_unit_test_setup_teardown(it_is_looked_up_by_an_order_that_was_kept,
-                                    set_up, tear_down),
+    cmocka_unit_test(four_open_it_at_once),
+    FIXTURE_TEST(another_was_first_with_a_key),
+    FIXTURE_TEST(a_key_is_found_when_the_time_is_up),
+    FIXTURE_TEST(nobody_passes_a_fence_that_is_looked_at),
+    FIXTURE_TEST(a_server_ends_a_transaction_in_silence),
+    FIXTURE_TEST(a_transaction_begins_on_a_connection_in_none),
+    FIXTURE_TEST(an_answer_that_got_lost_is_looked_up),
+    FIXTURE_TEST(what_was_not_kept_is_written_again),
+    FIXTURE_TEST(it_is_looked_up_by_an_order_that_was_kept),
 };
 
 TEST_MAIN(tests)

@@ -1,9 +1,88 @@
 /*
  * Orders that hold their units until they are paid: what comes first decides, and all
  * others hear what that was; and nothing is paid for and given back. The wall clock is
- * the test's, but for MariaDB, whose own counts. All at once: test_store_holds_race.c.
+ * the test's, but for MariaDB, whose own counts. All at once: e2e/pay.t.
  */
-#include "tests/support/hold_rig.h"
+#include "tests/support/store_rig.h"
+#include "tests/support/store_wait.h"
+
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define HOUR_MS INT64_C(3600000)
+
+static atomic_int_fast64_t ahead_ms; /* of the real wall clock */
+
+/* In place of the C library's. */
+int clock_gettime(clockid_t id, struct timespec *now)
+{
+    int64_t ms = id == CLOCK_REALTIME ? atomic_load(&ahead_ms) : 0;
+    int rc = (int)syscall(SYS_clock_gettime, id, now);
+
+    ms += now->tv_nsec / 1000000;
+    now->tv_sec += ms / 1000;
+    now->tv_nsec = ms % 1000 * 1000000 + now->tv_nsec % 1000000;
+    return rc;
+}
+
+static void put(struct store_rig *rig, struct store_product product)
+{
+    product.id = 1;
+    product.initial = product.initial ? product.initial : 10;
+    product.pay_within_s = product.pay_within_s ? product.pay_within_s : 3600;
+    store_rig_put(rig, product);
+}
+
+static int set_up(void **state)
+{
+    atomic_store(&ahead_ms, 0);
+    store_rig_set_up(state);
+    put(*state, (struct store_product){.limit_per_user = 3});
+    return 0;
+}
+
+static struct store_order look(struct store_rig *rig,
+                               const struct store_order *order)
+{
+    struct store_order found;
+
+    assert_ok(store_order_get(rig->reader, order->id, &found, NULL));
+    return found;
+}
+
+/* Nothing calls out when a hold has run out but the rows. */
+static struct store_order await_expiry(struct store_rig *rig,
+                                       const struct store_order *order)
+{
+    struct store_order found;
+
+    while ((found = look(rig, order)).state == STORE_AWAITING)
+        usleep(2000);
+    assert_int_equal(found.state, STORE_EXPIRED);
+    return found;
+}
+
+static void expect(struct store_rig *rig, int64_t stock, int64_t held)
+{
+    struct store_units units;
+
+    assert_int_equal(store_rig_product(rig, 1).stock, stock);
+    assert_int_equal(store_rig_audit(rig).held, held);
+    assert_ok(store_units_left(rig->reader, &units, NULL));
+    assert_int_equal(units.held, held);
+    store_rig_expect_sound(rig);
+}
+
+/* The hold must outlive its instance, because that would give it back as well: it
+ * lasts for an hour, and the clock leaps when the instance is gone. MariaDB's own
+ * clock does not leap. */
+static int64_t pay_within_s(const struct store_rig *rig)
+{
+    return store_rig_on_mysql(rig) ? 3 : 3600;
+}
 
 static struct store_order buy(struct store_rig *rig, int64_t quantity)
 {
@@ -50,13 +129,13 @@ static void test_paid(void **state)
     assert_in_range(order.pay_until_ms - order.created_ms, HOUR_MS - 500,
                     HOUR_MS + 500);
     assert_int_equal(store_rig_buy(rig, 1, 1, 1, ""), STORE_LIMIT);
-    hold_rig_expect(rig, 7, 3);
+    expect(rig, 7, 3);
     for (int again = 0; again < 2; again++) {
         assert_ok(pay(rig, &order, "p", &replayed));
         assert_int_equal(replayed, again);
-        hold_rig_expect(rig, 7, 1);
+        expect(rig, 7, 1);
     }
-    found = hold_rig_look(rig, &order);
+    found = look(rig, &order);
     assert_int_equal(found.state, STORE_PAID);
     assert_string_equal(found.payment, "p");
     assert_in_range(found.paid_ms, found.pay_until_ms - HOUR_MS,
@@ -64,11 +143,11 @@ static void test_paid(void **state)
     assert_int_equal(found.pay_until_ms, order.pay_until_ms);
     assert_int_equal(cancel(rig, &order), STORE_ALREADY_PAID);
     assert_int_equal(pay(rig, &other, "p", NULL), STORE_PAYMENT_REUSED);
-    assert_int_equal(hold_rig_look(rig, &other).late, 0);
+    assert_int_equal(look(rig, &other).late, 0);
     assert_int_equal(pay(rig, &order, "", NULL), STORE_RANGE);
     strcpy(order.id, "1-0123456789abcdef");
     assert_int_equal(pay(rig, &order, "q", NULL), STORE_NO_ORDER);
-    hold_rig_expect(rig, 7, 1);
+    expect(rig, 7, 1);
 }
 
 /* It is no order's second payment that is kept from being seen. */
@@ -84,11 +163,11 @@ static void test_paid_twice(void **state)
         assert_int_equal(replayed, again);
     }
     assert_int_equal(pay(rig, &order, "r", NULL), STORE_ALREADY_PAID);
-    found = hold_rig_look(rig, &order);
+    found = look(rig, &order);
     assert_string_equal(found.payment, "p");
     assert_int_equal(found.late, 2);
     assert_int_equal(store_rig_audit(rig).late, 2);
-    hold_rig_expect(rig, 9, 0);
+    expect(rig, 9, 0);
 }
 
 static void test_paid_at_once(void **state)
@@ -100,7 +179,7 @@ static void test_paid_at_once(void **state)
     store_rig_place(rig, &order);
     assert_int_equal(order.pay_until_ms, 0);
     assert_int_equal(pay(rig, &order, "p", NULL), STORE_ALREADY_PAID);
-    found = hold_rig_look(rig, &order);
+    found = look(rig, &order);
     assert_int_equal(found.state, STORE_PLACED);
     assert_int_equal(found.late, 1);
     assert_string_equal(found.late_payment, "p");
@@ -117,10 +196,10 @@ static void test_cancelled(void **state)
         assert_ok(store_cancel(rig->store, order.id, &found, NULL));
         assert_int_equal(found.replayed, again);
         assert_int_equal(found.state, STORE_CANCELLED);
-        hold_rig_expect(rig, 10, 0);
+        expect(rig, 10, 0);
     }
     assert_int_equal(pay(rig, &order, "p", NULL), STORE_ORDER_CANCELLED);
-    found = hold_rig_look(rig, &order);
+    found = look(rig, &order);
     assert_int_equal(found.state, STORE_CANCELLED);
     assert_int_equal(found.late, 1);
     buy(rig, 3);
@@ -139,7 +218,7 @@ static void test_replayed(void **state)
     store_rig_place(rig, &again);
     assert_true(again.replayed);
     assert_int_equal(again.pay_until_ms, order.pay_until_ms);
-    hold_rig_expect(rig, 9, 0);
+    expect(rig, 9, 0);
 }
 
 /* At the moment, without anybody asking; and then it is too late for all else. */
@@ -148,18 +227,17 @@ static void test_expired(void **state)
     struct store_rig *rig = *state;
     struct store_order order, found;
 
-    hold_rig_put(
-        rig, (struct store_product){.limit_per_user = 3, .pay_within_s = 1});
+    put(rig, (struct store_product){.limit_per_user = 3, .pay_within_s = 1});
     order = buy(rig, 3);
     assert_int_equal(store_rig_buy(rig, 1, 2, 8, ""), STORE_SOLD_OUT);
-    found = hold_rig_wait(rig, &order);
+    found = await_expiry(rig, &order);
     assert_in_range(found.cancelled_ms - order.pay_until_ms, 0, 1000);
-    hold_rig_expect(rig, 10, 0);
+    expect(rig, 10, 0);
     assert_int_equal(store_expired(rig->store), 1);
     assert_int_equal(cancel(rig, &order), STORE_ORDER_EXPIRED);
     for (int again = 0; again < 2; again++)
         assert_int_equal(pay(rig, &order, "p", NULL), STORE_ORDER_EXPIRED);
-    found = hold_rig_look(rig, &order);
+    found = look(rig, &order);
     assert_int_equal(found.late, 1);
     assert_string_equal(found.late_payment, "p");
     assert_int_equal(store_rig_audit(rig).expired, 1);
@@ -194,14 +272,13 @@ static void test_what_was_told_stays(void **state)
     store_rig_close(rig);
     store_rig_open(rig, (struct store_options){.on_failure = on_failure,
                                                .on_failure_ctx = &failures});
-    hold_rig_put(
-        rig, (struct store_product){.limit_per_user = 3, .pay_within_s = 1});
+    put(rig, (struct store_product){.limit_per_user = 3, .pay_within_s = 1});
     set_failing(rig, "expire");
     paid = buy(rig, 2);
     cancelled = buy(rig, 1);
     while (atomic_load(&failures) < 3)
         usleep(2000);
-    assert_int_equal(hold_rig_look(rig, &paid).state, STORE_AWAITING);
+    assert_int_equal(look(rig, &paid).state, STORE_AWAITING);
     assert_int_equal(pay(rig, &paid, "p", NULL), STORE_ORDER_EXPIRED);
     assert_int_equal(cancel(rig, &cancelled), STORE_ORDER_EXPIRED);
     assert_int_equal(store_expired(rig->store), 2);
@@ -209,13 +286,13 @@ static void test_what_was_told_stays(void **state)
     assert_int_equal(cancel(rig, &paid), STORE_ORDER_EXPIRED);
     assert_int_equal(pay(rig, &cancelled, "q", NULL), STORE_ORDER_EXPIRED);
     for (int i = 0; i < 2; i++) {
-        found = hold_rig_look(rig, i ? &paid : &cancelled);
+        found = look(rig, i ? &paid : &cancelled);
         assert_int_equal(found.state, STORE_EXPIRED);
         assert_true(found.cancelled_ms >= found.pay_until_ms);
         assert_int_equal(found.late, 1);
     }
     set_failing(rig, NULL);
-    hold_rig_expect(rig, 10, 0);
+    expect(rig, 10, 0);
     buy(rig, 3);
 }
 
@@ -233,14 +310,14 @@ static void test_late_payments_are_bounded(void **state)
     assert_int_equal(pay(rig, &order, with, NULL), STORE_PAYMENTS_FULL);
     assert_int_equal(pay(rig, &order, with, &replayed), STORE_PAYMENTS_FULL);
     assert_false(replayed);
-    assert_int_equal(hold_rig_look(rig, &order).late, STORE_LATE_MAX);
+    assert_int_equal(look(rig, &order).late, STORE_LATE_MAX);
     assert_int_equal(pay(rig, &order, "a", &replayed), STORE_ALREADY_PAID);
     assert_true(replayed);
     assert_ok(pay(rig, &order, "first", &replayed));
     assert_true(replayed);
     assert_ok(pay(rig, &other, with, NULL)); /* nobody has it */
     assert_int_equal(store_rig_audit(rig).late, STORE_LATE_MAX);
-    hold_rig_expect(rig, 8, 0);
+    expect(rig, 8, 0);
 }
 
 /* More than share a transaction; in segments, one of which has gone since. */
@@ -250,8 +327,8 @@ static void test_many_expire(void **state)
     enum { N = 200 };
     struct store_order orders[N], *all[N], last;
 
-    hold_rig_put(rig, (struct store_product){
-                          .segments = 4, .initial = 10, .pay_within_s = 6});
+    put(rig, (struct store_product){
+                 .segments = 4, .initial = 10, .pay_within_s = 6});
     store_rig_restock(rig, N - 10);
     for (int i = 0; i < N; i++) {
         orders[i] = store_rig_ask(1, 1 + i, 1, "");
@@ -263,13 +340,13 @@ static void test_many_expire(void **state)
     store_rig_resize(rig, 1);
     for (int i = 0; i < N; i += 2)
         assert_ok(pay(rig, &orders[i], orders[i].id, NULL));
-    last = hold_rig_wait(rig, &orders[N - 1]);
+    last = await_expiry(rig, &orders[N - 1]);
     wait_until_so_many(rig, N / 2);
     assert_true(last.cancelled_ms >= last.pay_until_ms);
     for (int i = 0; i < N; i++)
-        assert_int_equal(hold_rig_look(rig, &orders[i]).state,
+        assert_int_equal(look(rig, &orders[i]).state,
                          i % 2 ? STORE_EXPIRED : STORE_PAID);
-    hold_rig_expect(rig, N / 2, 0);
+    expect(rig, N / 2, 0);
     assert_int_equal(store_rig_audit(rig).expired, N / 2);
 }
 
@@ -292,7 +369,7 @@ static void test_sold_out_is_forgotten(void **state)
 
     store_rig_sqlite_only(rig);
     store_rig_feed(rig);
-    hold_rig_put(rig, (struct store_product){0});
+    put(rig, (struct store_product){0});
     for (int i = 0; i < 4; i++)
         all[i] = buy(rig, 1);
     sell_out(rig);
@@ -309,7 +386,7 @@ static void test_sold_out_is_forgotten(void **state)
     assert_int_equal(pay(rig, &all[0], "late", NULL), STORE_ALREADY_PAID);
     assert_true(store_knows_sold_out(rig->store, 1, 1));
     set_failing(rig, NULL);
-    hold_rig_wait(rig, &all[3]);
+    await_expiry(rig, &all[3]);
     assert_false(store_knows_sold_out(rig->store, 1, 1));
     buy(rig, 1);
 }
@@ -323,23 +400,23 @@ static void test_clock_is_set(void **state)
     struct store_order soon, late;
 
     store_rig_sqlite_only(rig);
-    hold_rig_put(rig, (struct store_product){.pay_within_s = 3000});
+    put(rig, (struct store_product){.pay_within_s = 3000});
     soon = buy(rig, 1);
-    hold_rig_put(rig, (struct store_product){.pay_within_s = 10800});
+    put(rig, (struct store_product){.pay_within_s = 10800});
     late = buy(rig, 1);
     atomic_store(&ahead_ms, -HOUR_MS);
     usleep(1200 * 1000); /* two looks, which must not find anything */
-    assert_int_equal(hold_rig_look(rig, &soon).state, STORE_AWAITING);
+    assert_int_equal(look(rig, &soon).state, STORE_AWAITING);
     atomic_store(&ahead_ms, HOUR_MS);
-    hold_rig_wait(rig, &soon);
-    assert_int_equal(hold_rig_look(rig, &late).state, STORE_AWAITING);
+    await_expiry(rig, &soon);
+    assert_int_equal(look(rig, &late).state, STORE_AWAITING);
     atomic_store(&ahead_ms, -HOUR_MS);
-    assert_int_equal(hold_rig_look(rig, &soon).state, STORE_EXPIRED);
+    assert_int_equal(look(rig, &soon).state, STORE_EXPIRED);
     assert_ok(pay(rig, &late, "p", NULL));
     atomic_store(&ahead_ms, 4 * HOUR_MS);
     assert_int_equal(pay(rig, &soon, "q", NULL), STORE_ORDER_EXPIRED);
-    assert_int_equal(hold_rig_look(rig, &late).state, STORE_PAID);
-    hold_rig_expect(rig, 9, 0);
+    assert_int_equal(look(rig, &late).state, STORE_PAID);
+    expect(rig, 9, 0);
 }
 
 /* Where several hosts sell, theirs do not count. */
@@ -350,7 +427,7 @@ static void test_servers_clock_counts(void **state)
 
     store_rig_mysql_only(rig);
     atomic_store(&ahead_ms, -HOUR_MS);
-    hold_rig_put(rig, (struct store_product){.pay_within_s = 600});
+    put(rig, (struct store_product){.pay_within_s = 600});
     order = buy(rig, 1);
     assert_in_range(order.pay_until_ms - order.created_ms, HOUR_MS + 599000,
                     HOUR_MS + 601000);
@@ -364,15 +441,15 @@ static void test_expired_at_the_start(void **state)
     struct store_rig *rig = *state;
     struct store_order order, paid;
 
-    hold_rig_put(rig, (struct store_product){.pay_within_s = 1});
+    put(rig, (struct store_product){.pay_within_s = 1});
     order = buy(rig, 1);
     paid = buy(rig, 1);
     assert_ok(pay(rig, &paid, "p", NULL));
     store_rig_close(rig);
     usleep(1100 * 1000);
     store_rig_open(rig, (struct store_options){0});
-    hold_rig_wait(rig, &order);
-    hold_rig_expect(rig, 9, 0);
+    await_expiry(rig, &order);
+    expect(rig, 9, 0);
 }
 
 /* ---- two instances -------------------------------------------------------- */
@@ -382,8 +459,7 @@ static void sell_and_die(void *ctx)
     struct store_rig *rig = ctx;
 
     store_rig_open(rig, (struct store_options){.shared = true});
-    hold_rig_put(rig, (struct store_product){.pay_within_s =
-                                                 hold_rig_pay_within_s(rig)});
+    put(rig, (struct store_product){.pay_within_s = pay_within_s(rig)});
     (void)buy(rig, 1);
 }
 
@@ -400,7 +476,7 @@ static void test_holder_dies(void **state)
     store_rig_put(rig, (struct store_product){.id = 2, .initial = 1});
     atomic_store(&ahead_ms, HOUR_MS);
     wait_until_so_many(rig, 1);
-    hold_rig_expect(rig, 10, 0);
+    expect(rig, 10, 0);
 }
 
 /* It was there before the other one sold. */
@@ -413,29 +489,28 @@ static void test_holder_dies_later(void **state)
     atomic_store(&ahead_ms, 0);
     store_rig_open(rig, (struct store_options){.shared = true, .look_ms = 50});
     assert_ok(store_open(&options, &dead.store, NULL));
-    hold_rig_put(&dead, (struct store_product){.pay_within_s =
-                                                   hold_rig_pay_within_s(rig)});
+    put(&dead, (struct store_product){.pay_within_s = pay_within_s(rig)});
     (void)buy(&dead, 1);
     store_close(dead.store);
     atomic_store(&ahead_ms, HOUR_MS);
     wait_until_so_many(rig, 1);
-    hold_rig_expect(rig, 10, 0);
+    expect(rig, 10, 0);
 }
 
 static const struct CMUnitTest tests[] = {
-    STORE_RIG_OWN_TEST(test_paid, hold_rig_set_up),
-    STORE_RIG_OWN_TEST(test_paid_twice, hold_rig_set_up),
-    STORE_RIG_OWN_TEST(test_paid_at_once, hold_rig_set_up),
-    STORE_RIG_OWN_TEST(test_cancelled, hold_rig_set_up),
-    STORE_RIG_OWN_TEST(test_replayed, hold_rig_set_up),
-    STORE_RIG_OWN_TEST(test_expired, hold_rig_set_up),
-    STORE_RIG_OWN_TEST(test_what_was_told_stays, hold_rig_set_up),
-    STORE_RIG_OWN_TEST(test_late_payments_are_bounded, hold_rig_set_up),
-    STORE_RIG_OWN_TEST(test_many_expire, hold_rig_set_up),
-    STORE_RIG_OWN_TEST(test_sold_out_is_forgotten, hold_rig_set_up),
-    STORE_RIG_OWN_TEST(test_clock_is_set, hold_rig_set_up),
-    STORE_RIG_OWN_TEST(test_servers_clock_counts, hold_rig_set_up),
-    STORE_RIG_OWN_TEST(test_expired_at_the_start, hold_rig_set_up),
+    STORE_RIG_OWN_TEST(test_paid, set_up),
+    STORE_RIG_OWN_TEST(test_paid_twice, set_up),
+    STORE_RIG_OWN_TEST(test_paid_at_once, set_up),
+    STORE_RIG_OWN_TEST(test_cancelled, set_up),
+    STORE_RIG_OWN_TEST(test_replayed, set_up),
+    STORE_RIG_OWN_TEST(test_expired, set_up),
+    STORE_RIG_OWN_TEST(test_what_was_told_stays, set_up),
+    STORE_RIG_OWN_TEST(test_late_payments_are_bounded, set_up),
+    STORE_RIG_OWN_TEST(test_many_expire, set_up),
+    STORE_RIG_OWN_TEST(test_sold_out_is_forgotten, set_up),
+    STORE_RIG_OWN_TEST(test_clock_is_set, set_up),
+    STORE_RIG_OWN_TEST(test_servers_clock_counts, set_up),
+    STORE_RIG_OWN_TEST(test_expired_at_the_start, set_up),
     STORE_RIG_DIR_TEST(test_holder_dies),
     STORE_RIG_DIR_TEST(test_holder_dies_later),
 };

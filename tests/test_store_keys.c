@@ -248,22 +248,6 @@ static void test_more_than_a_filter_takes(void **state)
     store_rig_expect_sound(rig);
 }
 
-/* A user's second order in a bucket takes no slot, nor does the same order when it is
- * read again. */
-static void test_what_is_there_takes_no_room(void **state)
-{
-    struct store_rig *rig = *state;
-    struct filter *filter = &rig->store->place.keys.filter;
-
-    assert_int_equal(buy_at(rig->store, 1, "a").status, STORE_OK);
-    assert_int_equal(filter->taken[0], 2);
-    assert_int_equal(buy_at(rig->store, 1, "b").status, STORE_OK);
-    assert_int_equal(filter->taken[0], 3);
-    skip_to(rig, BUCKET);
-    assert_int_equal(buy_at(rig->store, 1, "c").status, STORE_OK);
-    assert_int_equal(filter->taken[0], 6); /* and user 999 */
-}
-
 /* The last one is over, and there is none for these. */
 static void test_more_orders_than_filters(void **state)
 {
@@ -380,7 +364,6 @@ static const struct CMUnitTest tests[] = {
     STORE_RIG_OWN_TEST(test_limit_that_comes_later, set_up),
     STORE_RIG_OWN_TEST(test_no_memory_for_a_filter, set_up),
     STORE_RIG_OWN_TEST(test_more_than_a_filter_takes, set_up),
-    STORE_RIG_OWN_TEST(test_what_is_there_takes_no_room, set_up),
     STORE_RIG_OWN_TEST(test_more_orders_than_filters, set_up),
     STORE_RIG_OWN_TEST(test_schema_has_the_same_buckets, set_up),
     STORE_RIG_SHARED_TEST(test_keys_of_another_instance, set_up),

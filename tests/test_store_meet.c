@@ -9,7 +9,6 @@
 #include "db/ledger/ledger.h"
 #include "tests/support/store_nodes.h"
 #include "tests/support/store_rig.h"
-#include "tests/support/store_stepper.h"
 #include "tests/support/store_wait.h"
 
 #include <inttypes.h>
@@ -415,7 +414,7 @@ static void *run_move(void *arg)
     struct move *move = arg;
 
     move->rule->verbs[move->who](move);
-    store_stepper_tell(&move->done);
+    store_nodes_tell(&move->done);
     return NULL;
 }
 
@@ -479,22 +478,22 @@ static bool play(const struct rule *rule, int first, int at)
     struct play play;
     struct move *one = &play.moves[first], *two = &play.moves[!first];
     /* The second one is committed by then, and not known. */
-    bool unknown = at == STORE_STEPPER_COMMIT, stopped;
+    bool unknown = at == STORE_NODES_COMMIT, stopped;
 
     set_stage(&play, rule, first);
-    store_stepper_set(rig.store, at);
+    store_nodes_stop_at(rig.store, at);
     begin(one);
-    stopped = store_stepper_wait(&one->done);
+    stopped = store_nodes_await_stop(&one->done);
     if (stopped && unknown)
         store_nodes_hold_back(&nodes);
     begin(two);
     do
         store_nodes_glance();
-    while (!store_stepper_is_told(&two->done) &&
+    while (!store_nodes_is_told(&two->done) &&
            (unknown || !store_nodes_is_blocked(&nodes)));
-    if (stopped && store_stepper_is_told(&two->done))
+    if (stopped && store_nodes_is_told(&two->done))
         play.early = two;
-    store_stepper_go_on();
+    store_nodes_go_on();
     if (stopped && unknown)
         store_nodes_let_in(&nodes);
     pthread_join(one->thread, NULL);
@@ -512,7 +511,7 @@ static void test_rule(void **state)
         for (int at = 1; play(rule, first, at); at++)
             stops++;
         if (nodes.first)
-            assert_true(play(rule, first, STORE_STEPPER_COMMIT));
+            assert_true(play(rule, first, STORE_NODES_COMMIT));
     }
     print_message("# %s: %d stops\n", rule->name, stops);
     assert_true(stops >= 2 * 2);

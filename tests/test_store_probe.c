@@ -15,11 +15,6 @@
 
 static bool shared; /* as the test is to open the store */
 
-static bool on_mysql(const struct store_rig *rig)
-{
-    return strncmp(rig->dir.url, "mysql:", 6) == 0;
-}
-
 /* All that a verb or the ledger tells is as if no probe had been. */
 static void test_it_leaves_nothing(void **state)
 {
@@ -37,7 +32,8 @@ static void test_it_leaves_nothing(void **state)
     store_rig_place(rig, &after);
     assert_ok(after.status);
     /* A MariaDB leaves one number out when it sees the first one below zero. */
-    assert_in_range(after.number - before.number, 1, on_mysql(rig) ? 2 : 1);
+    assert_in_range(after.number - before.number, 1,
+                    store_rig_on_mysql(rig) ? 2 : 1);
     assert_int_equal(store_rig_buy(rig, 1, 1, 1, ""), STORE_LIMIT);
     assert_int_equal(store_rig_buy(rig, 1, 2, 1, ""), STORE_OK);
     assert_ok(
@@ -54,8 +50,9 @@ static void test_it_fails_where_a_trigger_raises(void **state)
     static const char *const writes[] = {
         "INSERT ON orders", "INSERT ON purchases", "UPDATE ON purchases",
         "INSERT ON fences", "UPDATE ON fences",    "UPDATE ON segments"};
-    const char *raise = on_mysql(rig) ? "FOR EACH ROW SIGNAL SQLSTATE '45000'"
-                                      : "BEGIN SELECT RAISE(ABORT, 'no'); END";
+    const char *raise = store_rig_on_mysql(rig)
+                            ? "FOR EACH ROW SIGNAL SQLSTATE '45000'"
+                            : "BEGIN SELECT RAISE(ABORT, 'no'); END";
     char sql[200];
 
     store_rig_put(rig, (struct store_product){.id = 1, .initial = 2});
@@ -76,7 +73,7 @@ static void test_nothing_is_deleted(void **state)
 {
     static const char *const tables[] = {"orders", "purchases"};
     struct store_rig *rig = *state;
-    bool mysql = on_mysql(rig);
+    bool mysql = store_rig_on_mysql(rig);
     char sql[200];
 
     store_rig_put(rig, (struct store_product){

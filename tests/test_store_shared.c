@@ -1,6 +1,6 @@
 /*
  * Who may have the database open: the lock file, and the journal that goes with
- * each way.
+ * each way. Many that open it at once: test_store_conflicts.c.
  */
 #include "tests/support/store_rig.h"
 
@@ -8,8 +8,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#define OPENERS 4
 
 static enum store_status open_store(const char *url, bool shared,
                                     struct store **store,
@@ -174,55 +172,6 @@ static void test_journal_goes_with_the_way_of_opening(void **state)
     }
 }
 
-/* ---- processes at once -------------------------------------------------- */
-
-struct opener {
-    struct store_rig rig;
-    int shot[2];
-};
-
-static void opener_main(void *ctx)
-{
-    struct opener *self = ctx;
-    char byte;
-
-    close(self->shot[1]);
-    assert_int_equal(read(self->shot[0], &byte, 1), 0);
-    store_rig_open(&self->rig, (struct store_options){.shared = true});
-    buy(&self->rig);
-}
-
-/* It ends without closing anything: its WAL is to be recovered. */
-static void leave_wal(void *ctx)
-{
-    open_rig(ctx, false);
-}
-
-/* All want to create the schema, or all to change the journal that a dead process
- * has left. */
-static void test_openers_at_the_same_instant(NO_STATE)
-{
-    struct opener opener;
-    pid_t children[OPENERS];
-
-    for (int round = 0; round < 10; round++) {
-        store_rig_begin(&opener.rig);
-        if (round % 2)
-            store_rig_join(store_rig_fork(leave_wal, &opener.rig));
-        assert_int_equal(pipe(opener.shot), 0);
-        for (int i = 0; i < OPENERS; i++)
-            children[i] = store_rig_fork(opener_main, &opener);
-        close(opener.shot[0]);
-        close(opener.shot[1]);
-        for (int i = 0; i < OPENERS; i++)
-            store_rig_join(children[i]);
-        assert_int_equal(journal_of(&opener.rig), 1);
-        assert_int_equal(store_rig_audit_dir(&opener.rig.dir, NULL, 0).sold,
-                         round % 2 ? OPENERS : 0);
-        store_rig_end(&opener.rig);
-    }
-}
-
 static const struct CMUnitTest tests[] = {
     STORE_RIG_DIR_TEST(test_only_sharers_meet),
     STORE_RIG_DIR_TEST(test_another_name_is_the_same_file),
@@ -230,7 +179,6 @@ static const struct CMUnitTest tests[] = {
     STORE_RIG_DIR_TEST(test_reader_creates_nothing),
     STORE_RIG_DIR_TEST(test_unwritable),
     STORE_RIG_DIR_TEST(test_journal_goes_with_the_way_of_opening),
-    cmocka_unit_test(test_openers_at_the_same_instant),
 };
 
 TEST_MAIN(tests)

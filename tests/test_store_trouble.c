@@ -1,20 +1,17 @@
 /*
- * Trouble from outside: the disk is full, another process has the lock. The
+ * Trouble from outside: another process has the lock, or a file is gone. The
  * answer is "don't know", never "sold out"; nothing half is kept; and when the
- * trouble is over, so is ours.
+ * trouble is over, so is ours. A full disk: e2e/store-outage.t, test_store_probe.c.
  */
 #include "server/base/clock.h"
 #include "tests/support/store_rig.h"
 #include "tests/support/store_wait.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #define BUSY_MS 200
-#define BATCH   64
 #define UNITS   1000000
 
 static bool shared; /* as the test is to open the store */
@@ -43,58 +40,6 @@ static enum store_status buy(struct store_rig *rig)
 
     assert_int_equal(order.status, status);
     return status;
-}
-
-/* ---- a full disk -------------------------------------------------------- */
-
-/* Buys until it fails. *placed counts what was acknowledged. */
-static enum store_status buy_all(struct store_rig *rig, int64_t *placed)
-{
-    struct store_order asked[BATCH], *orders[BATCH];
-    enum store_status status = STORE_OK;
-
-    for (int round = 0; round < 1000 && status == STORE_OK; round++) {
-        for (int i = 0; i < BATCH; i++) {
-            asked[i] = store_rig_ask(1, 1, 1, "");
-            orders[i] = &asked[i];
-        }
-        status = store_place(rig->store, orders, BATCH, NULL, NULL);
-        *placed += status == STORE_OK ? BATCH : 0;
-    }
-    return asked[BATCH - 1].status == status ? status : STORE_MISUSE;
-}
-
-/* No file of this process may grow beyond BYTES; writing on fails. */
-static void limit_files(rlim_t bytes)
-{
-    const struct rlimit limit = {bytes, RLIM_INFINITY};
-
-    signal(SIGXFSZ, SIG_IGN);
-    setrlimit(RLIMIT_FSIZE, &limit);
-}
-
-static void fill_up(void *ctx)
-{
-    struct store_rig *rig = ctx;
-    int64_t placed = 0;
-
-    open_all(rig);
-    limit_files(128 << 10);
-    assert_int_equal(buy_all(rig, &placed), STORE_NO_SPACE);
-    assert_true(placed > 0);
-    /* One more may fit where a whole batch did not. */
-    if (buy(rig) == STORE_OK)
-        placed++;
-    limit_files(RLIM_INFINITY);
-    assert_int_equal(buy(rig), STORE_OK);
-    assert_int_equal(store_rig_audit(rig).orders, placed + 1);
-    store_rig_expect_sound(rig);
-}
-
-/* In a process of its own: the limit is the whole process's. */
-static void test_full_disk_and_room_again(void **state)
-{
-    store_rig_join(store_rig_fork(fill_up, *state));
 }
 
 /* ---- another connection's lock ------------------------------------------ */
@@ -209,8 +154,6 @@ static void test_without_its_lock_file_it_takes_no_orders(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    STORE_RIG_OWN_TEST(test_full_disk_and_room_again, set_up),
-    STORE_RIG_SHARED_TEST(test_full_disk_and_room_again, set_up),
     STORE_RIG_OWN_TEST(test_busy_is_bounded_and_no_refusal, set_up),
     STORE_RIG_SHARED_TEST(test_reader_in_the_way_of_a_commit, set_up),
     STORE_RIG_OWN_TEST(test_a_hurry_ends_waiting, set_up),

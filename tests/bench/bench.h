@@ -11,16 +11,16 @@
 #include "lock/dlock.h"
 #include "tests/support/redis_server.h"
 
-/* Times of one slice, in microseconds; filled by one thread, then merged. */
-struct bench_times {
-    uint32_t *us;
-    size_t n, n_max; /* beyond, they are counted and not kept */
+/* Values of one kind; filled by one thread, then looked at. */
+struct bench_series {
+    double *at;
+    size_t n;
 };
 
-/* A slice's outcome. */
-struct bench_rate {
-    double per_s;
-    double p50_us, p99_us;
+/* What it costs without contention; a value of each kind for each round. */
+struct bench_cost {
+    struct bench_series lib, raw, ratio; /* cycles a second */
+    struct bench_series p50_us, p99_us, raw_p50_us, raw_p99_us;
 };
 
 /* A lock's client, sessions of it and what is sent; aborts if it cannot. */
@@ -31,12 +31,11 @@ struct dlock_session *bench_session(struct dlock *client);
 /* Commands that the step hook of bench_client() has seen, ever. */
 uint64_t bench_steps(void);
 
-void bench_times_init(struct bench_times *times, size_t n_max);
-void bench_times_release(struct bench_times *times);
-void bench_times_add(struct bench_times *times, uint64_t us);
+void bench_add(struct bench_series *series, double value);
+void bench_release(struct bench_series *series);
 
-/* The FRACTION quantile; sorts. 0 if there are none. */
-double bench_quantile(struct bench_times *times, double fraction);
+/* The FRACTION quantile, 0.5 is the median; sorts. 0 if there are none. */
+double bench_quantile(struct bench_series *series, double fraction);
 
 /*
  * bench_rate.c: THREADS_N connections take and give names of their own, by
@@ -44,8 +43,8 @@ double bench_quantile(struct bench_times *times, double fraction);
  * machine that is busy now and idle then is so for both.
  */
 void bench_rates(const struct redis_server *server, const char *strategy,
-                 unsigned threads_n, unsigned slice_ms, struct bench_rate *lib,
-                 struct bench_rate *raw);
+                 unsigned threads_n, unsigned slice_ms,
+                 struct bench_cost *cost);
 
 /* Per cycle: commands sent, and executed by the server, scripts' included. */
 void bench_commands(const struct redis_server *server, const char *strategy,
@@ -62,8 +61,8 @@ void bench_raw_cycle(struct bench_raw *raw);
 void bench_raw_close(struct bench_raw *raw);
 
 /* bench_wait.c: from a release to the next holder, who was waiting. */
-struct bench_rate bench_handover(const struct redis_server *server,
-                                 const char *strategy, unsigned times_n);
+void bench_handover(const struct redis_server *server, const char *strategy,
+                    unsigned times_n, struct bench_series *us);
 
 struct bench_crowd {
     double longest_ms; /* that anybody waited */

@@ -22,24 +22,13 @@ struct options {
     const char *json; /* NULL = none */
 };
 
-/* One number over the rounds. */
-struct series {
-    double values[ROUNDS_MAX];
-    unsigned n;
-};
-
-/* Uncontended, on so many connections. */
-struct cost {
-    struct series lib, raw, ratio, p50_us, p99_us, raw_p50_us, raw_p99_us;
-};
-
 struct row {
     const char *lock;
-    struct cost one, eight;
+    struct bench_cost one, eight;
     double sent, executed;
     bool waits; /* the rest was measured as well */
-    struct series handover_p50_us, handover_p99_us;
-    struct series longest_ms, overtakes, worst;
+    struct bench_series handover_p50_us, handover_p99_us;
+    struct bench_series longest_ms, overtakes, worst;
 };
 
 /* The locks that the goal is about, and those whose waiting is compared. */
@@ -51,67 +40,23 @@ static const struct {
     {"redisson", true},   {"fair", true},      {"fenced", true},
 };
 
-static void add(struct series *series, double value)
+static double median(struct bench_series *series)
 {
-    if (series->n < ROUNDS_MAX)
-        series->values[series->n++] = value;
-}
-
-static int compare(const void *a, const void *b)
-{
-    const double *x = a, *y = b;
-
-    return (*x > *y) - (*x < *y);
-}
-
-static double median(const struct series *series)
-{
-    struct series sorted = *series;
-
-    if (sorted.n == 0)
-        return 0;
-    qsort(sorted.values, sorted.n, sizeof(sorted.values[0]), compare);
-    return (sorted.values[(sorted.n - 1) / 2] + sorted.values[sorted.n / 2]) /
-           2;
-}
-
-/* The ends of the range. */
-static double extreme(const struct series *series, bool most)
-{
-    double found = series->n > 0 ? series->values[0] : 0;
-
-    for (unsigned i = 1; i < series->n; i++)
-        if ((series->values[i] > found) == most)
-            found = series->values[i];
-    return found;
-}
-
-static void measure_cost(const struct redis_server *server, const char *lock,
-                         unsigned threads_n, unsigned slice_ms,
-                         struct cost *cost)
-{
-    struct bench_rate lib, raw;
-
-    bench_rates(server, lock, threads_n, slice_ms, &lib, &raw);
-    add(&cost->lib, lib.per_s);
-    add(&cost->raw, raw.per_s);
-    add(&cost->ratio, lib.per_s / raw.per_s);
-    add(&cost->p50_us, lib.p50_us);
-    add(&cost->p99_us, lib.p99_us);
-    add(&cost->raw_p50_us, raw.p50_us);
-    add(&cost->raw_p99_us, raw.p99_us);
+    return bench_quantile(series, 0.5);
 }
 
 static void measure_waits(const struct redis_server *server, struct row *row)
 {
-    struct bench_rate handover = bench_handover(server, row->lock, HANDOVERS);
     struct bench_crowd crowd = bench_crowd(server, row->lock);
+    struct bench_series us = {.n = 0};
 
-    add(&row->handover_p50_us, handover.p50_us);
-    add(&row->handover_p99_us, handover.p99_us);
-    add(&row->longest_ms, crowd.longest_ms);
-    add(&row->overtakes, crowd.overtakes);
-    add(&row->worst, crowd.worst);
+    bench_handover(server, row->lock, HANDOVERS, &us);
+    bench_add(&row->handover_p50_us, bench_quantile(&us, 0.5));
+    bench_add(&row->handover_p99_us, bench_quantile(&us, 0.99));
+    bench_release(&us);
+    bench_add(&row->longest_ms, crowd.longest_ms);
+    bench_add(&row->overtakes, crowd.overtakes);
+    bench_add(&row->worst, crowd.worst);
 }
 
 static void measure(const struct redis_server *server,
@@ -123,10 +68,10 @@ static void measure(const struct redis_server *server,
         for (size_t i = 0; i < n; i++) {
             fprintf(stderr, "\rround %u of %u, %-12s", round + 1,
                     options->rounds, rows[i].lock);
-            measure_cost(server, rows[i].lock, 1, options->slice_ms,
-                         &rows[i].one);
-            measure_cost(server, rows[i].lock, 8, options->slice_ms,
-                         &rows[i].eight);
+            bench_rates(server, rows[i].lock, 1, options->slice_ms,
+                        &rows[i].one);
+            bench_rates(server, rows[i].lock, 8, options->slice_ms,
+                        &rows[i].eight);
             if (rows[i].waits)
                 measure_waits(server, &rows[i]);
         }
@@ -135,28 +80,28 @@ static void measure(const struct redis_server *server,
 
 /* Output ------------------------------------------------------------------- */
 
-static void print_cost(const struct row *rows, size_t n)
+static void print_cost(struct row *rows, size_t n)
 {
     printf("%-12s %4s %10s %10s %6s %11s %13s %13s %6s %9s\n", "lock", "conn",
            "cycles/s", "raw/s", "ratio", "range", "p50/p99 us", "raw p50/p99",
            "sent", "executed");
     for (size_t i = 0; i < 2 * n; i++) {
-        const struct row *row = &rows[i / 2];
-        const struct cost *cost = i % 2 ? &row->eight : &row->one;
+        struct row *row = &rows[i / 2];
+        struct bench_cost *cost = i % 2 ? &row->eight : &row->one;
 
         printf("%-12s %4d %10.0f %10.0f %6.3f %5.2f-%-5.2f %6.0f/%-6.0f "
                "%6.0f/%-6.0f %6.2f "
                "%9.2f\n",
                i % 2 ? "" : row->lock, i % 2 ? 8 : 1, median(&cost->lib),
                median(&cost->raw), median(&cost->ratio),
-               extreme(&cost->ratio, false), extreme(&cost->ratio, true),
+               bench_quantile(&cost->ratio, 0), bench_quantile(&cost->ratio, 1),
                median(&cost->p50_us), median(&cost->p99_us),
                median(&cost->raw_p50_us), median(&cost->raw_p99_us), row->sent,
                row->executed);
     }
 }
 
-static void print_waits(const struct row *rows, size_t n)
+static void print_waits(struct row *rows, size_t n)
 {
     printf("\n%-12s %20s %16s %16s %12s\n", "lock", "hand-over p50/p99 us",
            "longest wait ms", "overtakes/grant", "worst");
@@ -169,7 +114,7 @@ static void print_waits(const struct row *rows, size_t n)
                    median(&rows[i].worst));
 }
 
-static void json_cost(FILE *file, const char *name, const struct cost *cost)
+static void json_cost(FILE *file, const char *name, struct bench_cost *cost)
 {
     fprintf(file,
             "\"%s\": {\"per_s\": %.0f, \"raw_per_s\": %.0f, \"ratio\": %.4f, "
@@ -177,12 +122,12 @@ static void json_cost(FILE *file, const char *name, const struct cost *cost)
             "\"p50_us\": %.0f, \"p99_us\": %.0f, \"raw_p50_us\": %.0f, "
             "\"raw_p99_us\": %.0f}, ",
             name, median(&cost->lib), median(&cost->raw), median(&cost->ratio),
-            extreme(&cost->ratio, false), extreme(&cost->ratio, true),
+            bench_quantile(&cost->ratio, 0), bench_quantile(&cost->ratio, 1),
             median(&cost->p50_us), median(&cost->p99_us),
             median(&cost->raw_p50_us), median(&cost->raw_p99_us));
 }
 
-static void json_row(FILE *file, const struct row *row)
+static void json_row(FILE *file, struct row *row)
 {
     fprintf(file, "  {\"lock\": \"%s\", ", row->lock);
     json_cost(file, "one_connection", &row->one);
@@ -199,7 +144,7 @@ static void json_row(FILE *file, const struct row *row)
             row->sent, row->executed);
 }
 
-static void write_json(const struct options *options, const struct row *rows,
+static void write_json(const struct options *options, struct row *rows,
                        size_t n)
 {
     FILE *file = fopen(options->json, "w");

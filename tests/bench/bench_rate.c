@@ -13,8 +13,7 @@
 #include "server/base/clock.h"
 
 enum {
-    THREADS_MAX = 9, /* names end in one digit */
-    TIMES_MAX = 200000,
+    THREADS_MAX = 9,  /* names end in one digit */
     TURN_CYCLES = 50, /* before it is the other one's turn */
     CYCLES_COUNTED = 200,
 };
@@ -65,47 +64,42 @@ uint64_t bench_steps(void)
     return atomic_load(&steps_n);
 }
 
-void bench_times_init(struct bench_times *times, size_t n_max)
+void bench_add(struct bench_series *series, double value)
 {
-    *times = (struct bench_times){
-        .us = need(malloc(n_max * sizeof(*times->us))), .n_max = n_max};
+    /* Twice as much whenever it is a power of two, and so may be full. */
+    if ((series->n & (series->n - 1)) == 0)
+        series->at = need(
+            realloc(series->at, (2 * series->n + 1) * sizeof(*series->at)));
+    series->at[series->n++] = value;
 }
 
-void bench_times_release(struct bench_times *times)
+void bench_release(struct bench_series *series)
 {
-    free(times->us);
-}
-
-void bench_times_add(struct bench_times *times, uint64_t us)
-{
-    if (times->n < times->n_max)
-        times->us[times->n] = (uint32_t)us;
-    times->n++;
+    free(series->at);
+    *series = (struct bench_series){.n = 0};
 }
 
 static int compare(const void *a, const void *b)
 {
-    const uint32_t *x = a, *y = b;
+    const double *x = a, *y = b;
 
     return (*x > *y) - (*x < *y);
 }
 
-double bench_quantile(struct bench_times *times, double fraction)
+double bench_quantile(struct bench_series *series, double fraction)
 {
-    size_t n = times->n < times->n_max ? times->n : times->n_max;
-
-    if (n == 0)
+    if (series->n == 0)
         return 0;
-    qsort(times->us, n, sizeof(times->us[0]), compare);
-    return times->us[(size_t)(fraction * (double)(n - 1))];
+    qsort(series->at, series->n, sizeof(series->at[0]), compare);
+    return series->at[(size_t)(fraction * (double)(series->n - 1))];
 }
 
 /* The slices --------------------------------------------------------------- */
 
 /* What the two ways of doing it have taken. */
 struct tally {
-    uint64_t us;
-    struct bench_times times;
+    double us;
+    struct bench_series times;
 };
 
 struct runner {
@@ -139,8 +133,8 @@ static void turn(const struct runner *runner, struct bench_raw *raw,
         else
             cycle(runner);
         took = clock_us() - began;
-        tally->us += took;
-        bench_times_add(&tally->times, took);
+        tally->us += (double)took;
+        bench_add(&tally->times, (double)took);
     }
 }
 
@@ -164,31 +158,23 @@ static void runner_open(struct runner *runner, struct dlock *client,
 {
     runner->session = bench_session(client);
     runner->raw = bench_raw_open(server, strategy, number);
-    bench_times_init(&runner->by_lib.times, TIMES_MAX);
-    bench_times_init(&runner->by_raw.times, TIMES_MAX);
     (void)snprintf(runner->name, sizeof(runner->name), "bench:%u", number);
 }
 
-/* The first connection stands for the quantiles: all are alike. */
-static void tally_up(struct tally *tally, struct bench_rate *rate)
+static double per_s(const struct tally *tally)
 {
-    if (rate->per_s == 0) {
-        rate->p50_us = bench_quantile(&tally->times, 0.5);
-        rate->p99_us = bench_quantile(&tally->times, 0.99);
-    }
-    rate->per_s += (double)tally->times.n * 1000000 / (double)tally->us;
-    bench_times_release(&tally->times);
+    return (double)tally->times.n * 1000000 / tally->us;
 }
 
+/* The first connection stands for the quantiles: all are alike. */
 void bench_rates(const struct redis_server *server, const char *strategy,
-                 unsigned threads_n, unsigned slice_ms, struct bench_rate *lib,
-                 struct bench_rate *raw)
+                 unsigned threads_n, unsigned slice_ms, struct bench_cost *cost)
 {
     struct dlock *client = bench_client(server, strategy);
     struct runner runners[THREADS_MAX] = {{.slice_ms = 0}};
     pthread_t threads[THREADS_MAX];
+    double lib = 0, raw = 0;
 
-    *lib = *raw = (struct bench_rate){.per_s = 0};
     for (unsigned i = 0; i < threads_n; i++) {
         runners[i].slice_ms = slice_ms;
         runner_open(&runners[i], client, server, strategy, i);
@@ -197,12 +183,22 @@ void bench_rates(const struct redis_server *server, const char *strategy,
         (void)pthread_create(&threads[i], NULL, run, &runners[i]);
     for (unsigned i = 0; i < threads_n; i++)
         (void)pthread_join(threads[i], NULL);
+    bench_add(&cost->p50_us, bench_quantile(&runners[0].by_lib.times, 0.5));
+    bench_add(&cost->p99_us, bench_quantile(&runners[0].by_lib.times, 0.99));
+    bench_add(&cost->raw_p50_us, bench_quantile(&runners[0].by_raw.times, 0.5));
+    bench_add(&cost->raw_p99_us,
+              bench_quantile(&runners[0].by_raw.times, 0.99));
     for (unsigned i = 0; i < threads_n; i++) {
-        tally_up(&runners[i].by_lib, lib);
-        tally_up(&runners[i].by_raw, raw);
+        lib += per_s(&runners[i].by_lib);
+        raw += per_s(&runners[i].by_raw);
+        bench_release(&runners[i].by_lib.times);
+        bench_release(&runners[i].by_raw.times);
         bench_raw_close(runners[i].raw);
         dlock_session_close(runners[i].session);
     }
+    bench_add(&cost->lib, lib);
+    bench_add(&cost->raw, raw);
+    bench_add(&cost->ratio, lib / raw);
     dlock_close(client);
 }
 

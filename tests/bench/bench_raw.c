@@ -15,9 +15,9 @@
 #include <strings.h>
 
 enum {
-    COMMANDS_MAX = 16,
-    ARGS_MAX = 24,
-    ARG_BYTES_MAX = 127,
+    COMMANDS_MAX = 8,
+    ARGS_MAX = 16,
+    ARG_BYTES_MAX = 8191, /* a textbook's script goes as text */
 };
 
 static const char heard_name[] = "bench:h";
@@ -59,10 +59,13 @@ static const char *read_word(const char *from, char *word)
     if (*from++ != '"')
         return NULL;
     for (; *from != '"' && *from != '\0'; from++) {
-        if (*from == '\\')
-            from++;
-        if (len < ARG_BYTES_MAX)
-            word[len++] = *from;
+        if (len == ARG_BYTES_MAX)
+            die("an argument is too long");
+        if (*from == '\\' && *++from == 'n')
+            word[len] = '\n';
+        else
+            word[len] = *from;
+        len++;
     }
     word[len] = '\0';
     return *from == '"' ? from + 1 : NULL;

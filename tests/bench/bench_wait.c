@@ -50,7 +50,7 @@ struct partner {
     sem_t *mine, *other; /* posted when it is one's turn to wait for the lock */
     atomic_uint_fast64_t *released_us;
     unsigned times_n;
-    struct bench_times times;
+    struct bench_series times;
 };
 
 static void *pass_on(void *arg)
@@ -63,8 +63,8 @@ static void *pass_on(void *arg)
         (void)sem_wait(partner->mine); /* the other one holds it now */
         grant = take(partner->session, "bench:handover");
         if (atomic_load(partner->released_us) != 0)
-            bench_times_add(&partner->times,
-                            clock_us() - atomic_load(partner->released_us));
+            bench_add(&partner->times,
+                      (double)(clock_us() - atomic_load(partner->released_us)));
         (void)sem_post(partner->other);
         pause_us(1000 * HELD_MS);
         atomic_store(partner->released_us, clock_us());
@@ -73,20 +73,17 @@ static void *pass_on(void *arg)
     return NULL;
 }
 
-struct bench_rate bench_handover(const struct redis_server *server,
-                                 const char *strategy, unsigned times_n)
+void bench_handover(const struct redis_server *server, const char *strategy,
+                    unsigned times_n, struct bench_series *us)
 {
     atomic_uint_fast64_t released_us = 0;
-    struct bench_rate rate = {.per_s = 0};
     struct partner partners[2];
-    struct bench_times all;
     struct dlock *clients[2];
     pthread_t threads[2];
     sem_t turns[2];
 
     (void)sem_init(&turns[0], 0, 1);
     (void)sem_init(&turns[1], 0, 0);
-    bench_times_init(&all, (size_t)times_n + 2);
     for (int i = 0; i < 2; i++) {
         clients[i] = bench_client(server, strategy);
         partners[i] = (struct partner){.session = bench_session(clients[i]),
@@ -94,7 +91,6 @@ struct bench_rate bench_handover(const struct redis_server *server,
                                        .other = &turns[1 - i],
                                        .released_us = &released_us,
                                        .times_n = times_n / 2};
-        bench_times_init(&partners[i].times, times_n);
     }
     for (int i = 0; i < 2; i++)
         (void)pthread_create(&threads[i], NULL, pass_on, &partners[i]);
@@ -102,16 +98,12 @@ struct bench_rate bench_handover(const struct redis_server *server,
         (void)pthread_join(threads[i], NULL);
     for (int i = 0; i < 2; i++) {
         for (size_t j = 0; j < partners[i].times.n; j++)
-            bench_times_add(&all, partners[i].times.us[j]);
-        bench_times_release(&partners[i].times);
+            bench_add(us, partners[i].times.at[j]);
+        bench_release(&partners[i].times);
         dlock_session_close(partners[i].session);
         dlock_close(clients[i]);
         (void)sem_destroy(&turns[i]);
     }
-    rate.p50_us = bench_quantile(&all, 0.5);
-    rate.p99_us = bench_quantile(&all, 0.99);
-    bench_times_release(&all);
-    return rate;
 }
 
 /* The crowd ---------------------------------------------------------------- */

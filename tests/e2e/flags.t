@@ -56,7 +56,11 @@ ok !-e "$dir/x.db", 'no database was made on the way';
 my $folder = serve(['--check-config', '--db', "sqlite:$dir/none/x.db"]);
 is $folder->{exit}, 2, 'a folder that is not there';
 like $folder->{err}, qr{cannot make it in \Q$dir\E/none: No such file}, 'is said';
-is serve([@$_, '--redis', 'spawn'], env => { PATH => $dir })->{exit}, 2, "@$_ without a redis-server: exit 2" for [], ['--check-config'];
+for my $check ([], ['--check-config']) {
+    my $ran = serve([@$check, '--redis', 'spawn'], env => { PATH => $dir });
+    is $ran->{exit}, 2, "@$check without a redis-server: exit 2";
+    like $ran->{err}, qr/apt-get install redis-server/, 'and how to have one';
+}
 write_file('lost.db-wal', 'orders');
 like serve(['--db', "sqlite:$dir/lost.db"])->{err}, qr/lost\.db is missing, but its journal is there .* or move the journal away"/, 'nor in the place of a lost one';
 ok !-e "$dir/lost.db" && -s "$dir/lost.db-wal", 'and its journal stays';

@@ -209,20 +209,21 @@ problem($_, path_of($_), 400, 'malformed-target') for (
     '/static/..%2f..%2fetc/passwd', '/../livez', '/api/../livez', '/./livez', '/livez/..', '/livez/.',
     '/a\b', '/a%5cb', '/a%2Fb', 'livez', '*', '/livez#top', '/api/products?limit=0', '/api/products?limit=201',
     '/api/products?limit=x', '/api/products?limit=1&limit=2', '/api/products?after=-1',
-    '/api/products?after=%zz', '/api/orders',
+    '/api/products?after=%zz', '/api/orders', '/api/orders?keys=1&xkey=2&key',
 );
 problem("key=$_", path_of("/api/orders?key=$_"), 400, 'malformed-idempotency-key')
-    for '', '%00', 'a%20b', 'a+b', '%', 'a&key=b', 'x' x 129;
+    for '', '%00', 'a%20b', 'a+b', '%', '%1&x=2', 'a&key=b', 'x' x 129;
 problem($_, path_of($_), 404, 'not-found') for (
     '/nope', '/livez/', '/livez/x', '//', '//livez', '/api/orders/', '/api/orders/1/', '/api/orders/1/2', '/api/products//restock',
     '/api/products/1/restock/', '/api/products/1/restock/x', '/api/products/1/restocks',
-    '/API/products', '/index.html', '/api', '/api/orders/' . 'x' x 65,
+    '/API/products', '/index.html', '/api', '/api/orders/' . 'x' x 65, '/a..b/..c/...', '/%61pi/x%C3%A4',
 );
 problem('OPTIONS /nope', raw("OPTIONS /nope HTTP/1.1\r\n$HOST\r\n"), 404, 'not-found');
 problem($_, path_of($_), 404, 'no-such-product')
     for map { "/api/products/$_" } 0, qw(-1 +1 1x 01 1%20 %201 abc 9007199254740992 99999999999999999999 99999);
 problem($_, path_of($_), 404, 'no-such-order') for '/api/orders/nosuch', '/api/orders/1-0000000000000000', '/api/orders/' . 'x' x 64,
     '/api/orders?key=nosuch';
+is path_of('/api/orders?a=1&key=%7e!@%23$%25^%26*()')->{status}, 200, 'a key is decoded: & is a part of it';
 is path_of('/%6civez')->{status}, 200, 'an escape that need not be one is understood';
 is path_of('/livez?x=%zz')->{status}, 200, 'a query that nobody reads does not matter';
 
@@ -263,7 +264,7 @@ bad_put("{\"name\":\"a\",\"stock\":1,\"opens_at\":$_}", 'opens_at')
     '"2030-01-01T00:60:00Z"', '"2030-01-01T00:00:60Z"', '"2030-01-01t00:00:00Z"', '"2030-01-01T00:00:00Z "',
     '" 2030-01-01T00:00:00Z"', '"2030-1-01T00:00:00Z"', '"+2030-01-01T00:00:00Z"', '""', '"2030-01-01T00:00:00.Z"', '"2030-01-01T00:00:00.1234Z"',
     '1', '"1969-01-01T00:00:00Z"';
-bad_put('{"name":"a","stock":1,"opens_at":"2030-01-02T00:00:00Z","ends_at":"2030-01-01T00:00:00Z"}', 'ends_at');
+bad_put("{\"name\":\"a\",\"stock\":1,\"opens_at\":\"2030-01-02T00:00:00Z\",\"ends_at\":\"2030-01-0${_}T00:00:00Z\"}", 'ends_at') for 1, 2;
 problem('restock by nothing', $server->post('/api/products/7/restock', '{"quantity":0}'), 422, 'invalid-fields');
 problem('restock of nothing', $server->post('/api/products/901/restock', '{"quantity":1}'), 404, 'no-such-product');
 

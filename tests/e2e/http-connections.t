@@ -116,33 +116,4 @@ for my $threads (1, 4) {
     is $server->stop, 0, 'stops';
 }
 
-# ---- a storm, then SIGTERM in the middle of it ---------------------------------
-SKIP: {
-    my $wrk = (grep { -x } map { "$_/wrk" } split /:/, $ENV{PATH})[0];
-    skip 'no wrk', 3 if !$wrk;
-    my $server = Stockade->start;
-    my $out = `$wrk -t1 -c256 -d2s --timeout ${HttpRaw::PATIENCE_S}s ${\ $server->url}/livez 2>&1`;
-    my ($n) = $out =~ /(\d+) requests in/;
-    cmp_ok $n || 0, '>', 256, 'wrk with 256 connections: more requests than that' or diag $out;
-    unlike $out, qr/Socket errors|Non-2xx/, 'and no errors';
-    is $server->stop, 0, 'stops';
-}
-{
-    my $server = Stockade->start(args => [
-        '--orders', 'one-by-one', '--workers', 1, '--think-ms', 20, '--lock-wait-ms', 10000,
-    ]);
-    $server->product(9, 1000);
-    my @sockets = map { HttpRaw::connect_to($server->port) } 1 .. 64;
-    HttpRaw::put($sockets[$_], HttpRaw::order_bytes(1 + $_)) for 0 .. $#sockets;
-    # One was answered: the others wait.
-    is HttpRaw::read_replies($sockets[0], 1)->{replies}[0]{status}, 201, 'one is placed';
-    is $server->stop, 0, 'SIGTERM while 63 orders wait: exit 0';
-    my %status;
-    $status{ HttpRaw::status_of($_) }++ for @sockets[1 .. $#sockets];
-    is $status{none} || 0, 0, 'everybody got an answer' or diag explain \%status;
-    is +($status{201} || 0) + ($status{503} || 0), 63, 'placed, or 503';
-    cmp_ok $status{503} || 0, '>', 0, 'those who were not begun: 503';
-    my ($verdict) = $server->audit;
-    is $verdict->{orders}, 1 + ($status{201} || 0), 'the ledger has exactly those that were acknowledged';
-}
 done_testing;

@@ -33,7 +33,8 @@ for my $line (@lines) {
     my ($priority, $level) = $line =~ /^<(\d)>level=(\w+) msg=\S/;
     is $priority, $priority{ $level // '' }, "journal: $line";
 }
-@lines = lines_of(name => 'logfmt');
+# It was the journal once, and is redirected now.
+@lines = lines_of(name => 'logfmt', env => { JOURNAL_STREAM => '1:1' });
 is_deeply [grep { !/^level=\w+ msg=\S/ } @lines], [], 'elsewhere there are none';
 my ($ready) = grep { /msg=ready/ } @lines;
 like $ready, qr{ db="sqlite:\Q$home\E/a \\"quoted\\" back\\\\slash = caf\xc3\xa9 \?/logfmt\.db" }, 'the values are there';

@@ -11,7 +11,7 @@ use Test::More;
 use Time::HiRes qw(time);
 
 my $redis  = Stockade::Redis->start;
-my $server = Stockade->start(redis => $redis, args => ['--no-seed', '--lock', 'fenced']);
+my $server;
 my @SHARED = qw(--no-seed --shared --lock fenced);
 
 sub says {
@@ -37,30 +37,55 @@ sub sound {
     return;
 }
 
-# ---- 34: a buyer belongs to no segment ---------------------------------------
+# In batches, and order by order.
+for my $way (qw(one-by-one batched)) {
+    $server = Stockade->start(redis => $redis, args => ['--no-seed', '--lock', 'fenced', '--orders', $way]);
 
-# The same user every time: with hash(user) mod 8 it would be sold out after five.
-$server->product(34, 40, segments => 8);
-sells $server->order(34, 7), "34: unit $_, of the same user" for 1 .. 40;
-is stock_by_segment($server, 34), '0 0 0 0 0 0 0 0', '34: from all segments';
-says $server->order(34, 7), 'sold-out', '34: sold out when there is nothing left, and not before';
-is $server->metric('stockade_false_sold_out_total'), 0, '34: and it has looked whether that was so';
+    # ---- 34: a buyer belongs to no segment ---------------------------------------
 
-# ---- 35: fragments -----------------------------------------------------------
+    # The same user every time: with hash(user) mod 8 it would be sold out after five.
+    $server->product(34, 40, segments => 8);
+    sells $server->order(34, 7), "34 $way: unit $_, of the same user" for 1 .. 40;
+    is stock_by_segment($server, 34), '0 0 0 0 0 0 0 0', "34 $way: from all segments";
+    says $server->order(34, 7), 'sold-out', "34 $way: sold out when there is nothing left, and not before";
+    is $server->metric('stockade_false_sold_out_total'), 0, "34 $way: and it has looked whether that was so";
 
-$server->product(35, 8, segments => 8);
-is stock_by_segment($server, 35), '1 1 1 1 1 1 1 1', '35: eight segments of one';
-my @pairs = map { $server->order(35, undef, 2)->{body}{id} } 1 .. 4;
-is scalar(grep { defined } @pairs), 4, '35: four orders of two';
-like segment_of($server, $_), qr/^[0-7]$/, '35: each has one segment' for @pairs;
-is stock_by_segment($server, 35), '0 0 0 0 0 0 0 0', '35: from all segments';
-says $server->order(35, undef, 2), 'sold-out', '35: and now there are none';
-is $server->delete("/api/orders/$pairs[1]")->{status}, 200, '35: one is cancelled';
-is $server->delete("/api/orders/$pairs[1]")->{status}, 200, '35: twice';
-is stock_of($server, 35), 2, '35: two units are back, once';
-says $server->order(35, undef, 3), 'sold-out', '35: three are not there';
-sells $server->order(35, undef, 2), '35: two are';
-sound '35', $server;
+    # ---- 35: fragments -----------------------------------------------------------
+
+    $server->product(35, 8, segments => 8);
+    is stock_by_segment($server, 35), '1 1 1 1 1 1 1 1', "35 $way: eight segments of one";
+    my @pairs = map { $server->order(35, undef, 2)->{body}{id} } 1 .. 4;
+    is scalar(grep { defined } @pairs), 4, "35 $way: four orders of two";
+    like segment_of($server, $_), qr/^[0-7]$/, "35 $way: each has one segment" for @pairs;
+    is stock_by_segment($server, 35), '0 0 0 0 0 0 0 0', "35 $way: from all segments";
+    says $server->order(35, undef, 2), 'sold-out', "35 $way: and now there are none";
+    is $server->delete("/api/orders/$pairs[1]")->{status}, 200, "35 $way: one is cancelled";
+    is $server->delete("/api/orders/$pairs[1]")->{status}, 200, "35 $way: twice";
+    is stock_of($server, 35), 2, "35 $way: two units are back, once";
+    says $server->order(35, undef, 3), 'sold-out', "35 $way: three are not there";
+    sells $server->order(35, undef, 2), "35 $way: two are";
+    sound "35 $way", $server;
+
+    # ---- 37: resized between a sale and its cancel -------------------------------
+
+    $server->product(37, 60, segments => 12);
+    my @orders = map { $server->order(37, undef, $_)->{body} } 1, 5, 7, 11, 3;
+    my %of = map { $_->{id} => segment_of($server, $_->{id}) } @orders;
+    for my $resize ([12 => 3], [3 => 9], [9 => 1], [1 => 16]) {
+        my ($was, $is) = @$resize;
+        my $order = shift @orders;
+        is $server->request('PATCH', '/api/products/37', { segments => $is })->{status}, 200, "37 $way: $was segments become $is";
+        is segment_of($server, $order->{id}), $of{ $order->{id} }, "37 $way: an order keeps its segment";
+        my $before = stock_of($server, 37);
+        is $server->delete("/api/orders/$order->{id}")->{status}, 200, "37 $way: cancelled" for 1, 2;
+        is stock_of($server, 37), $before + $order->{quantity}, "37 $way: its units are back, once";
+        sound "37 $way ($is)", $server;
+    }
+    sells $server->order(37, undef, stock_of($server, 37)), "37 $way: and all of them can be bought, in one order";
+    is stock_by_segment($server, 37), join(' ', (0) x 16), "37 $way: nothing is left anywhere";
+    sound "37 $way", $server;
+    is $server->stop, 0, "$way: ends" if $way ne 'batched';
+}
 
 # ---- 34 and 35, the bug ------------------------------------------------------
 
@@ -74,25 +99,6 @@ says $naive->order(35, undef, 2), 'sold-out', 'naive: two of eight: sold out';
 is stock_of($naive, 35), 8, 'naive: with all eight there';
 ok Stockade::eventually(5, sub { ($naive->metric('stockade_false_sold_out_total') || 0) == 2 }), 'naive: and it notices each lie';
 is $naive->stop, 0, 'naive: ends';
-
-# ---- 37: resized between a sale and its cancel -------------------------------
-
-$server->product(37, 60, segments => 12);
-my @orders = map { $server->order(37, undef, $_)->{body} } 1, 5, 7, 11, 3;
-my %of = map { $_->{id} => segment_of($server, $_->{id}) } @orders;
-for my $resize ([12 => 3], [3 => 9], [9 => 1], [1 => 16]) {
-    my ($was, $is) = @$resize;
-    my $order = shift @orders;
-    is $server->request('PATCH', '/api/products/37', { segments => $is })->{status}, 200, "37: $was segments become $is";
-    is segment_of($server, $order->{id}), $of{ $order->{id} }, '37: an order keeps its segment';
-    my $before = stock_of($server, 37);
-    is $server->delete("/api/orders/$order->{id}")->{status}, 200, "37: cancelled" for 1, 2;
-    is stock_of($server, 37), $before + $order->{quantity}, '37: its units are back, once';
-    sound "37 ($is)", $server;
-}
-sells $server->order(37, undef, stock_of($server, 37)), '37: and all of them can be bought, in one order';
-is stock_by_segment($server, 37), join(' ', (0) x 16), '37: nothing is left anywhere';
-sound '37', $server;
 
 # ---- 40: "sold out" does not stick --------------------------------------------
 

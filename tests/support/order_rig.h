@@ -12,20 +12,18 @@
 #ifndef ORDER_RIG_H
 #define ORDER_RIG_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "db/store.h"
 #include "lock/dlock.h"
 #include "server/base/clock.h"
 #include "server/order/order.h"
-#include "tests/support/order_watch.h"
 #include "tests/support/redis_server.h"
 #include "tests/support/server_proc.h"
 #include "tests/support/unit_test.h"
-
-/* A holder that died is got rid of after that. */
-#define ORDER_RIG_LEASE_MS 3000
 
 /* ---- an instance ----------------------------------------------------------- */
 
@@ -75,8 +73,6 @@ struct order_rig *order_rig_beside(const struct order_rig *rig);
 /* Stops as the service does, and returns how long that took. */
 uint64_t order_rig_stop(struct order_rig *rig);
 
-/* Sees the store's steps and the locks', and "answer": an order of that product
- * is about to be answered. */
 struct order_watch *order_rig_watch(struct order_rig *rig);
 struct store *order_rig_store(struct order_rig *rig);
 size_t order_rig_depth(const struct order_rig *rig);
@@ -144,13 +140,59 @@ void order_rig_expect_outcome(const struct rig_order *order,
 void order_rig_expect_not_now(const struct rig_order *order,
                               uint64_t within_ms);
 
-/* Ids of orders that were placed, by an array to be freed. */
-const char **order_rig_acked(struct order_rig *rig, size_t *n);
-
 /* Fails if the ledger does not balance or has other than UNITS sold of the
  * product, or lacks an order that this instance placed. */
 void order_rig_expect_ledger(struct order_rig *rig, int64_t product_id,
                              int64_t units);
+
+/* ---- steps -------------------------------------------------------------------
+ * What a test of the order path sees and does at the steps of the store and of
+ * the locks: it counts them, stops threads in front of them, makes them fail.
+ * Races are made in this way, and not by luck.
+ *
+ * A step has a name ("commit", "place", "eval-acquire") and a product, which is
+ * 0 for a step of no product. A product of 0 in a call below means any. Every
+ * command to the lock server is a step "command" as well. Waiting in vain ends
+ * the test program after a time that no test needs.
+ */
+/* GOES_WRONG says of each step whether it fails; may be NULL. */
+struct order_watch *order_watch_new(bool (*goes_wrong)(void));
+void order_watch_free(struct order_watch *watch);
+
+/* The two hooks. Their CTX is the watch. */
+enum store_verdict order_watch_store(void *watch,
+                                     const struct store_step *step);
+enum dlock_verdict order_watch_lock(void *watch, const struct dlock_step *step);
+
+/* From now on threads stop before that step, until _let_go, which ends all
+ * holds. */
+void order_watch_hold(struct order_rig *rig, const char *step,
+                      int64_t product_id);
+void order_watch_let_go(struct order_rig *rig);
+
+/* Waits until a thread has been stopped since the last _let_go. */
+void order_watch_await_held(struct order_rig *rig);
+
+/* The step fails the next time: it is not done (before), or it is done and its
+ * answer is lost (after). */
+void order_watch_fail(struct order_rig *rig, const char *step,
+                      enum store_phase phase);
+
+/* How often a step was begun, or has ended; waits until it was begun once. */
+unsigned order_watch_count(struct order_rig *rig, const char *step,
+                           int64_t product_id, enum store_phase phase);
+void order_watch_await_begun(struct order_rig *rig, const char *step,
+                             int64_t product_id);
+
+/* When a step was begun, or has ended, for the last time: numbers that rise with
+ * each step of any kind. 0 = never. */
+unsigned order_watch_last(struct order_rig *rig, const char *step,
+                          enum store_phase phase);
+
+/* Waits for CHANGED; UNTIL is what _patience said before. */
+struct timespec order_watch_patience(void);
+void order_watch_wait(pthread_cond_t *changed, pthread_mutex_t *mutex,
+                      const struct timespec *until, const char *what);
 
 /* ---- products -------------------------------------------------------------- */
 
@@ -205,9 +247,7 @@ struct order_foreign *order_foreign_open(int64_t first, int64_t n,
                                          unsigned lease_ms);
 void order_foreign_close(struct order_foreign *foreign);
 
-/* Whether somebody holds a lock; waits until nobody does. */
 bool order_rig_lock_is_held(int64_t product_id, int64_t segment);
-void order_rig_await_lock_free(int64_t product_id, int64_t segment);
 
 /* Calls BODY in N threads at once, and returns when all have ended. */
 void order_rig_in_threads(size_t n, void (*body)(void *ctx, size_t i),

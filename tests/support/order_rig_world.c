@@ -206,18 +206,6 @@ bool order_rig_lock_is_held(int64_t product_id, int64_t segment)
     return holder.held;
 }
 
-/* Nobody tells when a lock is given back: one has to look. */
-void order_rig_await_lock_free(int64_t product_id, int64_t segment)
-{
-    uint64_t until_ms = clock_ms() + 60000;
-
-    while (order_rig_lock_is_held(product_id, segment)) {
-        if (clock_ms() > until_ms)
-            die("a lock is never given back");
-        usleep(1000);
-    }
-}
-
 /* ---- threads --------------------------------------------------------------- */
 
 struct crew {

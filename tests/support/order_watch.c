@@ -1,10 +1,9 @@
-#include "tests/support/order_watch.h"
+/* The steps that a test of the order path sees, and stops. See order_rig.h. */
+#include "tests/support/order_rig.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "tests/support/order_rig.h"
 
 enum { PATIENCE_S = 60, RULES_MAX = 4, STEP_BYTES = 24 };
 

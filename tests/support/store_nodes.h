@@ -44,4 +44,25 @@ void store_nodes_glance(void);
 
 int64_t store_nodes_first_number(struct sql_query *query);
 
+/* ---- a store that is stopped -------------------------------------------------- */
+
+/* Before one of its statements: a table of functions stands before its engine's. One
+ * store of the process at a time. */
+#define STORE_NODES_COMMIT (-1)
+
+/* The store's next transaction stops before its statement AT, 1 is the first, or
+ * before its COMMIT. Nothing may be under way in it. */
+void store_nodes_stop_at(struct store *store, int at);
+
+/* Waits until it has stopped, or *DONE; whether it has stopped. If it has not, it
+ * will not. */
+bool store_nodes_await_stop(const bool *done);
+
+/* It goes on, and stops no more. */
+void store_nodes_go_on(void);
+
+/* For who waits here: sets *DONE; and looks at it. */
+void store_nodes_tell(bool *done);
+bool store_nodes_is_told(const bool *done);
+
 #endif

@@ -3,6 +3,7 @@
 #include "tests/support/store_rig.h"
 #include "tests/support/store_wait.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,7 @@ void store_rig_begin_in(struct store_rig *rig, const struct temp_dir *dir)
 
 /* ---- on MariaDB --------------------------------------------------------- */
 
-static bool on_mysql(const struct store_rig *rig)
+bool store_rig_on_mysql(const struct store_rig *rig)
 {
     return strncmp(rig->dir.url, "mysql:", 6) == 0;
 }
@@ -69,13 +70,13 @@ static void mysql_database(struct temp_dir *dir, const char *verb)
 
 void store_rig_sqlite_only(const struct store_rig *rig)
 {
-    if (on_mysql(rig))
+    if (store_rig_on_mysql(rig))
         skip();
 }
 
 void store_rig_mysql_only(const struct store_rig *rig)
 {
-    if (!on_mysql(rig))
+    if (!store_rig_on_mysql(rig))
         skip();
 }
 
@@ -118,7 +119,7 @@ void store_rig_close(struct store_rig *rig)
 void store_rig_end(struct store_rig *rig)
 {
     store_rig_close(rig);
-    if (on_mysql(rig))
+    if (store_rig_on_mysql(rig))
         mysql_database(&rig->dir, "DROP");
     temp_dir_remove(&rig->dir);
     pthread_cond_destroy(&rig->changed);
@@ -153,12 +154,8 @@ enum store_verdict store_rig_on_step(void *ctx, const struct store_step *step)
     struct store_rig *rig = ctx;
     struct store_rig_steps *steps = &rig->steps;
     enum store_verdict verdict = STORE_GO;
-    size_t length;
 
     pthread_mutex_lock(&rig->mutex);
-    length = strlen(steps->trace);
-    snprintf(steps->trace + length, sizeof(steps->trace) - length, "%s%s ",
-             step->phase == STORE_BEFORE ? "<" : ">", step->name);
     if (step->phase == STORE_BEFORE && strcmp(step->name, "commit") == 0) {
         steps->commits++;
         steps->held++;
@@ -306,7 +303,7 @@ sqlite3 *store_rig_connect(const struct store_rig *rig, const char *sql)
 
 void store_rig_sql(const struct store_rig *rig, const char *sql)
 {
-    if (on_mysql(rig))
+    if (store_rig_on_mysql(rig))
         mysql_do(rig->dir.url, sql);
     else
         sqlite3_close(store_rig_connect(rig, sql));
@@ -338,4 +335,169 @@ int store_rig_byte(const struct store_rig *rig, const char *suffix, long at)
     if (file)
         fclose(file);
     return byte;
+}
+
+/* ---- product 1, split over segments ----------------------------------------- */
+
+void store_rig_split(struct store_rig *rig, int64_t units, int64_t segments)
+{
+    store_rig_put(rig, (struct store_product){
+                           .id = 1, .initial = units, .segments = segments});
+}
+
+void store_rig_resize(struct store_rig *rig, int64_t segments)
+{
+    store_rig_split(rig, store_rig_product(rig, 1).initial, segments);
+}
+
+struct store_order store_rig_ask_at(struct store_rig *rig, int64_t segment,
+                                    int64_t quantity)
+{
+    struct store_order order = store_rig_ask(1, 1, quantity, "");
+
+    order.segment = segment;
+    store_rig_place(rig, &order);
+    return order;
+}
+
+struct store_order store_rig_order_at(struct store_rig *rig, int64_t segment,
+                                      int64_t quantity)
+{
+    struct store_order order = store_rig_ask_at(rig, segment, quantity);
+
+    assert_int_equal(order.status, STORE_OK);
+    return order;
+}
+
+void store_rig_cancel(struct store_rig *rig, const struct store_order *it)
+{
+    struct store_order order;
+
+    assert_ok(store_cancel(rig->store, it->id, &order, NULL));
+}
+
+void store_rig_restock(struct store_rig *rig, int64_t units)
+{
+    struct store_product product;
+
+    assert_ok(store_restock(rig->store, 1, units, "", &product, NULL));
+}
+
+void store_rig_stock(struct store_rig *rig, char text[STORE_RIG_TEXT_BYTES])
+{
+    struct store_segments found;
+    struct store_product product;
+    int64_t sum = 0;
+    size_t length = 0;
+
+    assert_ok(store_product_segments(rig->reader, 1, &product, &found, NULL));
+    for (size_t i = 0; i < found.n; i++) {
+        assert_int_equal(found.at[i].segment, i);
+        sum += found.at[i].stock;
+        length +=
+            (size_t)snprintf(text + length, STORE_RIG_TEXT_BYTES - length,
+                             "%s%" PRId64, i ? " " : "", found.at[i].stock);
+    }
+    assert_int_equal(product.stock, sum);
+}
+
+void store_rig_expect(struct store_rig *rig, const char *stock)
+{
+    char text[STORE_RIG_TEXT_BYTES] = "";
+
+    store_rig_stock(rig, text);
+    assert_string_equal(text, stock);
+}
+
+/* ---- the source of orders ---------------------------------------------------- */
+
+static bool attend(void *ctx, uint64_t *due_us)
+{
+    struct store_rig *rig = ctx;
+    struct store_rig_feed *feed = &rig->feed;
+    void (*on_attend)(void *ctx);
+    bool has;
+
+    (void)due_us;
+    pthread_mutex_lock(&rig->mutex);
+    on_attend = feed->on_attend;
+    pthread_mutex_unlock(&rig->mutex);
+    if (on_attend)
+        on_attend(feed->ctx);
+    pthread_mutex_lock(&rig->mutex);
+    feed->attends++;
+    has = feed->next_n > 0;
+    pthread_cond_broadcast(&rig->changed);
+    pthread_mutex_unlock(&rig->mutex);
+    return has;
+}
+
+static size_t take(void *ctx, struct store_lot lots[], size_t n_max)
+{
+    struct store_rig *rig = ctx;
+    struct store_rig_feed *feed = &rig->feed;
+    size_t n;
+
+    pthread_mutex_lock(&rig->mutex);
+    feed->takes++;
+    n = feed->next_n;
+    assert_true(n <= n_max);
+    memcpy(lots, feed->next, n * sizeof(lots[0]));
+    feed->next_n = 0;
+    pthread_mutex_unlock(&rig->mutex);
+    return n;
+}
+
+static void done(void *ctx, struct store_lot lots[], size_t n,
+                 const struct store_error *error)
+{
+    struct store_rig *rig = ctx;
+    struct store_rig_feed *feed = &rig->feed;
+
+    pthread_mutex_lock(&rig->mutex);
+    memcpy(feed->told, lots, n * sizeof(lots[0]));
+    feed->why = *error;
+    feed->dones++;
+    pthread_cond_broadcast(&rig->changed);
+    pthread_mutex_unlock(&rig->mutex);
+}
+
+void store_rig_feed(struct store_rig *rig)
+{
+    const struct store_source source = {
+        .attend = attend, .take = take, .done = done, .ctx = rig};
+
+    store_source_attach(rig->store, &source);
+    store_rig_wait(rig, &rig->feed.attends, 1);
+}
+
+void store_rig_offer(struct store_rig *rig, const struct store_lot lots[],
+                     size_t n)
+{
+    assert_true(n <= STORE_RIG_LOTS);
+    pthread_mutex_lock(&rig->mutex);
+    memcpy(rig->feed.next, lots, n * sizeof(lots[0]));
+    rig->feed.next_n = n;
+    pthread_mutex_unlock(&rig->mutex);
+    store_source_wake(rig->store);
+}
+
+/* One at a time: between two nothing is under way. */
+enum store_status store_rig_go(struct store_rig *rig,
+                               const struct store_lot lots[], size_t n)
+{
+    int before = rig->feed.dones;
+
+    store_rig_offer(rig, lots, n);
+    store_rig_wait(rig, &rig->feed.dones, before + 1);
+    return rig->feed.told[0].status;
+}
+
+enum store_status store_rig_go_order(struct store_rig *rig,
+                                     struct store_order *order)
+{
+    struct store_lot lot = {.orders = &order, .n = 1};
+    enum store_status status = store_rig_go(rig, &lot, 1);
+
+    return status == STORE_OK ? order->status : status;
 }

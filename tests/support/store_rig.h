@@ -24,7 +24,6 @@ struct store_rig_steps {
     const char *failing; /* this step fails; NULL = none */
     bool hold;           /* commits wait before they happen */
     int commits, held;   /* begun; waiting now */
-    char trace[200];     /* all steps, when there are few */
 };
 
 #define STORE_RIG_LOTS 2
@@ -124,6 +123,8 @@ struct store_audit store_rig_audit(struct store_rig *rig);
 struct store_audit store_rig_audit_dir(const struct temp_dir *dir,
                                        const char *const acked[], size_t n);
 void store_rig_expect_sound(struct store_rig *rig);
+
+bool store_rig_on_mysql(const struct store_rig *rig);
 
 /* Of a test that is about SQLite's files and locks: with another database it ends
  * here, as skipped. */

@@ -31,7 +31,7 @@ my $PRELOAD_S = 1800; # at most
 # The ways to sell that are compared: binary and flags of `serve`. DIR is a folder of
 # the server's own.
 my %KINDS = (
-    null                => ['stockade-null', '--lock', 'none'],
+    null                => ['stockade-overruled', '--lock', 'none'],
     'one-by-one-lua'    => ['stockade', '--orders', 'one-by-one', '--lock', 'token-lua'],
     'one-by-one-fenced' => ['stockade', '--orders', 'one-by-one', '--lock', 'fenced'],
     batched             => ['stockade', '--orders', 'batched', '--lock', 'fenced'],
@@ -59,7 +59,7 @@ $SIG{INT} = $SIG{TERM} = $SIG{HUP} = sub {
 sub new {
     my ($class, %with) = @_;
     my $build = abs_path($with{build});
-    -x "$build/$_" or die "$build/$_ is not there: make bench makes it\n" for qw(stockade stockade-null stockade-overruled);
+    -x "$build/$_" or die "$build/$_ is not there: make bench makes it\n" for qw(stockade stockade-overruled);
     make_path("$build/bench");
     # Not in /tmp, which may be memory: a commit has to reach a disk.
     my $work = File::Temp->newdir("$build/bench/run.XXXXXX");
@@ -224,7 +224,7 @@ sub stockade {
         redis => $with{redis},
         dir   => $dir,
         db_url => $with{url},
-        env   => $with{env},
+        env   => $kind eq 'null' ? { BENCH_NULL => 1 } : $with{env},
         args  => [
             (map { s/^DIR/$dir/r } @flags), '--no-seed', $with{shared} ? '--shared' : (),
             @{ $with{flags} || [] },

@@ -121,9 +121,9 @@ sub _total {
         $stock   += $segment->{stock};
         $placed  += $segment->{placed};
     }
-    my ($least, $maybe) = ($sale->supplied, $sale->maybe_supplied);
-    return if $stock + $placed == $initial && ($initial == $least || $initial == $least + $maybe);
-    return "total: $placed placed, $stock left, $initial on account, of $least";
+    my $supplied = $sale->supplied;
+    return if $stock + $placed == $initial && $initial == $supplied;
+    return "total: $placed placed, $stock left, $initial on account, of $supplied";
 }
 
 sub _audit {

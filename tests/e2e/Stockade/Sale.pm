@@ -90,24 +90,6 @@ sub statuses   { return $_[0]{statuses} }
 sub supplied   { return $_[0]{supplied} }
 sub bought     { return $_[0]{bought} }
 
-# What a step without an answer yet may have supplied already.
-sub maybe_supplied {
-    my ($self) = @_;
-    my $deed = $self->{admin}{deed};
-    return $deed && $deed->{step}{supplies} || 0;
-}
-
-# How many requests wait for that server's answer, by kind; steps by {what}.
-sub under_way {
-    my ($self, $server) = @_;
-    my %kinds;
-    for my $agent (grep { $_->{waits} && $_->{server} == $server } $self->{admin}, @{ $self->{agents} }) {
-        my $deed = $agent->{deed};
-        $kinds{ $deed->{step} ? $deed->{step}{what} : $deed->{kind} }++;
-    }
-    return \%kinds;
-}
-
 # The orders by user, from 1: {quantity, key, told, id, cancel}. told is 'yes',
 # 'no' or, for one whose answer got lost, 'unknown'; cancel 'asked' or 'done'.
 sub orders { return $_[0]{orders} }
@@ -137,7 +119,7 @@ sub state {
 # ---- the loop ---------------------------------------------------------------
 
 # Until everybody has heard that it is sold out and nothing is planned any more:
-# true. Or until {until} says so, or {seconds} are over: false.
+# true. Or until {seconds} are over: false.
 sub run {
     my ($self, %with) = @_;
     my $end = time + ($with{seconds} || 60) * $Stockade::SLOW;
@@ -148,7 +130,7 @@ sub run {
         for my $agent (@all) {
             $self->_begin($agent, $now) if !$agent->{waits} && $now >= $agent->{not_before};
         }
-        return 0 if $now > $end || ($with{until} && $with{until}->());
+        return 0 if $now > $end;
         $self->_hear(grep { $_->{waits} } @all);
     }
     return 1;
