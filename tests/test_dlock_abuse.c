@@ -3,10 +3,7 @@
  * NULL, a name of the library's own. Each time a status and a text, and what
  * others hold stays held.
  */
-#include <signal.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "tests/support/lock_rig.h"
 
@@ -211,18 +208,6 @@ static void test_reserved_names(NO_STATE)
     assert_int_equal(dlock_release(session, &grant, NULL), DLOCK_OK);
 }
 
-/* What the texts tell ------------------------------------------------------------ */
-
-static void test_force_on_a_free_name(NO_STATE)
-{
-    struct lock_pair pair = lock_pair_open("fenced");
-    struct dlock_error error = {""};
-
-    assert_int_equal(dlock_force_release(pair.session[0], "free", &error),
-                     DLOCK_LOST);
-    assert_string_equal(error.text, "force: nobody holds it");
-}
-
 /* Passwords of urls that are not taken do not get into a log for that. */
 static void test_url_with_a_password(NO_STATE)
 {
@@ -250,7 +235,6 @@ static const struct CMUnitTest tests[] = {
     LOCK_TEST(test_null),
     LOCK_TEST(test_sessions_left_open),
     LOCK_TEST(test_thread_cancelled_in_a_wait),
-    LOCK_TEST(test_force_on_a_free_name),
     LOCK_TEST(test_url_with_a_password),
     LOCK_TEST(test_reserved_names),
 };

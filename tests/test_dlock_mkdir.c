@@ -2,13 +2,13 @@
  * mkdir: names become file names, one name one directory; a crash leaves it
  * there; and nothing of a wrong base is undefined behaviour.
  */
-#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/support/lock_rig.h"
+#include "tests/support/lock_story.h"
 
 #define OPEN(pair) struct lock_pair pair = lock_pair_open("mkdir")
 
@@ -16,45 +16,6 @@ static enum dlock_status take(struct dlock_session *session, const char *name,
                               struct dlock_grant *grant)
 {
     return lock_rig_take(session, name, 0, 0, grant);
-}
-
-/* One at a time, whichever client it is; nobody knows whose it is. */
-static void test_excludes(NO_STATE)
-{
-    struct dlock_holder holder;
-    struct dlock_grant grant;
-    OPEN(pair);
-
-    assert_int_equal(take(pair.session[0], "a", &grant), DLOCK_OK);
-    assert_int_equal(grant.deadline_ms, UINT64_MAX);
-    assert_int_equal(take(pair.session[0], "a", &grant), DLOCK_BUSY);
-    assert_int_equal(take(pair.session[1], "a", &grant), DLOCK_BUSY);
-    assert_int_equal(dlock_inspect(pair.session[1], "a", &holder, NULL),
-                     DLOCK_OK);
-    assert_true(holder.held);
-    assert_string_equal(holder.owner, "");
-    assert_int_equal(holder.remaining_ms, UINT64_MAX);
-    lock_rig_pass_off(pair.session[1], &grant);
-    assert_int_equal(dlock_release(pair.session[1], &grant, NULL), DLOCK_OK);
-    lock_rig_pass_off(pair.session[0], &grant);
-    assert_int_equal(lock_hold_give(&pair, &grant), DLOCK_LOST);
-    assert_int_equal(dlock_inspect(pair.session[1], "a", &holder, NULL),
-                     DLOCK_OK);
-    assert_false(holder.held);
-    assert_int_equal(take(pair.session[1], "a", &grant), DLOCK_OK);
-}
-
-/* 06, without a server: also a new process finds the dead one's directory. */
-static void test_06_nobody_removes_it_after_a_crash(NO_STATE)
-{
-    struct dlock_grant grant;
-    OPEN(pair);
-
-    assert_int_equal(lock_hold_take(&pair, "a", 50, &grant), DLOCK_OK);
-    lock_pair_close(&pair);
-    pair = lock_pair_open("mkdir");
-    assert_int_equal(lock_rig_take(pair.session[0], "a", 200, 50, &grant),
-                     DLOCK_TIMEOUT);
 }
 
 /* All the names of the list are held at once, and each only once. */
@@ -113,28 +74,6 @@ static void test_long_names(NO_STATE)
     part[sizeof(part) - 1] = '\0';
     plain[DLOCK_NAME_BYTES_MAX] = '\0';
     hold_all(names, 5);
-}
-
-/* What did not happen is "unreachable", what may have is "unknown". */
-static void test_faults(NO_STATE)
-{
-    struct dlock_grant grant;
-    struct lock_pair pair;
-
-    rig.command_timeout_ms = LOCK_RIG_TIMEOUT_MS;
-    pair = lock_pair_open("mkdir");
-    step_log_fail(&rig.log, "mkdir", DLOCK_BEFORE, 1);
-    assert_int_equal(take(pair.session[0], "a", &grant), DLOCK_UNREACHABLE);
-    step_log_fail(&rig.log, "mkdir", DLOCK_AFTER, 1);
-    assert_int_equal(take(pair.session[0], "a", &grant), DLOCK_UNKNOWN);
-    assert_int_equal(take(pair.session[1], "a", &grant), DLOCK_BUSY);
-    (void)snprintf(grant.name, sizeof(grant.name), "a");
-    lock_rig_pass_off(pair.session[0], &grant);
-    step_log_fail(&rig.log, "rmdir", DLOCK_BEFORE, STEP_LOG_ALWAYS);
-    assert_int_equal(lock_hold_give(&pair, &grant), DLOCK_UNREACHABLE);
-    step_log_fail(&rig.log, "rmdir", DLOCK_AFTER, 1);
-    assert_int_equal(lock_hold_give(&pair, &grant), DLOCK_UNKNOWN);
-    assert_int_equal(take(pair.session[1], "a", &grant), DLOCK_OK);
 }
 
 /* What a client at URL says to an acquire. */
@@ -199,13 +138,27 @@ static void test_default_base(NO_STATE)
     (void)rmdir(base); /* unless somebody else is using it */
 }
 
+static const struct lock_story stories[] = {
+    /* Nobody knows whose it is. */
+    {"one at a time, whichever client it is", "mkdir",
+     "a takes; a has left=-1; a takes -> busy; b takes -> busy; "
+     "b sees held=1 owner=nobody left=-1; b poses as=a; b gives; a gives -> "
+     "lost; "
+     "b sees held=0; b takes"},
+    /* 06, without a server. */
+    {"a new process, too, finds the directory of one that crashed", "mkdir",
+     "a takes 50; a closes; a takes 50 wait=200 -> timeout"},
+    {"what did not happen is unreachable, what may have is unknown", "mkdir",
+     "commands timeout; fail mkdir before 1; a takes -> unreachable; "
+     "fail mkdir after 1; a takes -> unknown; b takes -> busy; a poses as=a; "
+     "fail rmdir before always; a gives -> unreachable; fail rmdir after 1; "
+     "a gives -> unknown; b takes"},
+};
+LOCK_STORIES_TEST
+
 static const struct CMUnitTest tests[] = {
-    LOCK_TEST(test_excludes),
-    LOCK_TEST(test_06_nobody_removes_it_after_a_crash),
-    LOCK_TEST(test_names_stay_below_the_base),
-    LOCK_TEST(test_long_names),
-    LOCK_TEST(test_faults),
-    LOCK_TEST(test_bases),
+    cmocka_unit_test(test_stories), LOCK_TEST(test_names_stay_below_the_base),
+    LOCK_TEST(test_long_names),     LOCK_TEST(test_bases),
     LOCK_TEST(test_default_base),
 };
 LOCK_RIG_MAIN(tests)

@@ -15,7 +15,7 @@
 #define STEP_LOG_ALWAYS UINT32_MAX
 
 struct step_at {
-    const char *name;
+    char name[24];
     enum dlock_phase phase;
 };
 
