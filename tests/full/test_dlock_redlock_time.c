@@ -4,11 +4,11 @@
  */
 #include <limits.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "tests/support/lock_story.h"
 #include "tests/support/node_rig.h"
 
 enum {
@@ -25,42 +25,6 @@ static void begin(unsigned n)
 static enum dlock_status take(struct node_user *user, unsigned wait_ms)
 {
     return node_take(user, wait_ms, LONGEST_MS);
-}
-
-static void nap(void *ctx)
-{
-    lock_rig_sleep_ms(*(unsigned *)ctx);
-}
-
-static void test_validity_is_honest(NO_STATE)
-{
-    unsigned nap_ms = 300;
-
-    begin(3);
-    assert_int_equal(take(&nodes.a, 0), DLOCK_OK);
-    assert_int_equal(node_give(&nodes.a), DLOCK_OK);
-    node_rig_call(0, "eval-acquire", DLOCK_AFTER, nap, &nap_ms);
-    assert_int_equal(take(&nodes.a, 0), DLOCK_OK);
-    assert_in_range(node_left_ms(&nodes.a), 500,
-                    LONGEST_MS - DRIFT_MS - nap_ms);
-    assert_int_equal(node_give(&nodes.a), DLOCK_OK);
-    node_rig_call(2, "eval-acquire", DLOCK_BEFORE, nap, &nap_ms);
-    assert_int_equal(node_take(&nodes.a, 0, 250), DLOCK_LOST);
-    assert_int_equal(node_rig_held(), 0);
-}
-
-/* The lease does not begin with the first of many tries. */
-static void test_the_clock_starts_with_the_try(NO_STATE)
-{
-    begin(3);
-    assert_int_equal(take(&nodes.a, 0), DLOCK_OK);
-    assert_int_equal(node_take(&nodes.b, 9000, 1000), DLOCK_OK);
-    /* With the first, it would be over by now. */
-    assert_in_range(node_left_ms(&nodes.b), 1, 1000 - 12);
-    assert_int_equal(node_left_ms(&nodes.a), 0);
-    assert_int_equal(node_give(&nodes.a), DLOCK_LOST);
-    /* One may still have kept a's lease when b had enough. */
-    assert_in_range(node_rig_held(), 2, 3);
 }
 
 static void test_restarted_servers_have_no_vote(NO_STATE)
@@ -159,18 +123,6 @@ static void test_the_age_allows_for_drift(NO_STATE)
     assert_int_equal(node_give(&nodes.a), DLOCK_OK);
 }
 
-/* Why: a holds two of three. One of these forgets, and would let b in. */
-static void test_nobody_votes_twice(NO_STATE)
-{
-    begin(3);
-    node_rig_fail(2, "eval-acquire", DLOCK_BEFORE, UINT_MAX);
-    NODE_ASSERT_TOLD(take(&nodes.a, 0), DLOCK_OK);
-    node_rig_mend();
-    node_rig_restart(1);
-    NODE_ASSERT_TOLD(take(&nodes.b, 5000), DLOCK_OK);
-    assert_int_equal(node_left_ms(&nodes.a), 0);
-}
-
 static void test_leases_above_the_longest(NO_STATE)
 {
     struct dlock_options options = {.strategy = "redlock",
@@ -188,13 +140,31 @@ static void test_leases_above_the_longest(NO_STATE)
     assert_int_equal(dlock_open(&options, &client, NULL), DLOCK_MISUSE);
 }
 
+static const struct lock_story stories[] = {
+    {"validity is honest", "redlock:3",
+     "a takes longest; a gives; nap eval-acquire after 300 @0; a takes "
+     "longest; "
+     "a has left=500..4549; a gives; nap eval-acquire before 300 @2; "
+     "a takes 250 -> lost; held 0"},
+    /* With the first of many, b's lease would be over by now. One server may still have
+     * kept a's when b had enough. */
+    {"the clock starts with the try", "redlock:3",
+     "a takes longest; b takes 1000 wait=9000; b has left=1..988; a has "
+     "left=0; "
+     "a gives -> lost; held 2..3"},
+    /* Why servers have an age: a holds two of three. One of these forgets, and would let
+     * b in. */
+    {"nobody votes twice", "redlock:3",
+     "fail eval-acquire before always @2; told a takes longest; mend; "
+     "server restart 1; told b takes longest wait=5000; a has left=0"},
+};
+LOCK_STORIES_TEST
+
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_validity_is_honest),
-    cmocka_unit_test(test_the_clock_starts_with_the_try),
+    cmocka_unit_test(test_stories),
     cmocka_unit_test(test_restarted_servers_have_no_vote),
     cmocka_unit_test(test_the_age_is_not_rounded_up),
     cmocka_unit_test(test_the_age_allows_for_drift),
-    cmocka_unit_test(test_nobody_votes_twice),
     cmocka_unit_test(test_leases_above_the_longest),
 };
 TEST_MAIN_WITHIN(tests, node_rig_setup, node_rig_teardown)

@@ -8,6 +8,7 @@
 
 #include "tests/support/async_note.h"
 #include "tests/support/lock_rig.h"
+#include "tests/support/node_rig.h"
 
 enum { PARTIES_N = 8, HOLDS_MAX = 5, TEXT_BYTES_MAX = 400 };
 
@@ -53,6 +54,8 @@ struct act {
 static struct {
     const char *what;
     char lock[24];
+    unsigned nodes_n; /* 0 = the one server of lock_rig.h */
+    struct step_log *log;
     const char *statement;
     struct party parties[PARTIES_N];
     uint64_t token, clock_ms; /* the last token; when the clock was set */
@@ -94,10 +97,13 @@ static bool is_number(const char *word, long long *number)
     static const struct {
         const char *name;
         long long value;
-    } names[] = {
-        {"lease", LOCK_RIG_LEASE_MS},   {"timeout", LOCK_RIG_TIMEOUT_MS},
-        {"prompt", LOCK_RIG_PROMPT_MS}, {"long", LOCK_RIG_LONG_MS},
-        {"always", STEP_LOG_ALWAYS},    {"far", 3LL << 50}};
+    } names[] = {{"lease", LOCK_RIG_LEASE_MS},
+                 {"timeout", LOCK_RIG_TIMEOUT_MS},
+                 {"prompt", LOCK_RIG_PROMPT_MS},
+                 {"longest", NODE_RIG_LONGEST_MS},
+                 {"long", LOCK_RIG_LONG_MS},
+                 {"always", STEP_LOG_ALWAYS},
+                 {"far", 3LL << 50}};
 
     for (size_t i = 0; i < COUNT_OF(names); i++) {
         size_t len = strlen(names[i].name);
@@ -173,7 +179,12 @@ static struct party *party_of(const char *word)
     struct party *first = &play.parties[2 * (word[0] - 'a')];
     struct party *party = first + (word[1] == '2');
 
-    if (first->client == NULL)
+    if (first->client == NULL && play.nodes_n > 0) {
+        struct node_user user = node_rig_user(play.lock);
+
+        first->client = user.client;
+        first->session = user.session;
+    } else if (first->client == NULL)
         first->client = lock_rig_client(play.lock);
     party->client = first->client;
     if (party->session == NULL)
@@ -301,18 +312,25 @@ static const struct {
              {"stops", stops},     {"sees", sees},     {"has", has},
              {"dies", dies},       {"closes", closes}, {"poses", poses}};
 
+/* A token may be told of by the last one. */
+static struct range range_of(const char *value)
+{
+    long long last = (long long)play.token;
+
+    if (strcmp(value, "same") == 0)
+        return (struct range){last, last, true};
+    if (strcmp(value, "next") == 0)
+        return (struct range){last + 1, last + 1, true};
+    if (strcmp(value, "rises") == 0)
+        return (struct range){last + 1, INT64_MAX, true};
+    return range(value);
+}
+
 static void take_value(struct act *act, const char *word, const char *value)
 {
     for (size_t i = 0; i < RANGES_N; i++)
         if (strcmp(word, range_words[i]) == 0) {
-            bool is_next = strcmp(value, "next") == 0;
-
-            act->ranges[i] =
-                is_next || strcmp(value, "rises") == 0
-                    ? (struct range){(long long)play.token + 1, INT64_MAX, true}
-                    : range(value);
-            if (is_next)
-                act->ranges[i].to = act->ranges[i].from;
+            act->ranges[i] = range_of(value);
             return;
         }
     if (strcmp(word, "wait") == 0)
@@ -417,13 +435,37 @@ static void join(void)
 
 /* All else --------------------------------------------------------------------- */
 
-/* With $a, the owner id of a. */
+/* Servers have the order of their addresses, in which multi takes them. */
+static unsigned node_of(const char *word)
+{
+    unsigned rank = (unsigned)number(word);
+
+    for (unsigned i = 0; i < play.nodes_n; i++) {
+        unsigned before = 0;
+
+        for (unsigned k = 0; k < play.nodes_n; k++)
+            before += strcmp(redis_server_url(nodes.servers[k]),
+                             redis_server_url(nodes.servers[i])) < 0;
+        if (before == rank)
+            return i;
+    }
+    fail_msg("there is no server %u", rank);
+    return 0;
+}
+
+/* With $a, the owner id of a; at one of several, if it begins with "@1 ". */
 static void ask_server(char *text)
 {
+    const struct redis_server *server = rig.server;
     const char *answer = cut_at_arrow(text);
     char command[TEXT_BYTES_MAX + 100];
-    char *dollar = strchr(text, '$');
+    char *dollar;
 
+    if (text[0] == '@') {
+        server = nodes.servers[node_of(text + 1)];
+        text += strlen("@1 ");
+    }
+    dollar = strchr(text, '$');
     if (dollar != NULL) {
         const char who[2] = {dollar[1], '\0'};
 
@@ -433,21 +475,44 @@ static void ask_server(char *text)
     } else
         (void)snprintf(command, sizeof(command), "%s", text);
     if (answer == NULL)
-        lock_rig_tell(command);
+        redis_server_ask(server, command, NULL, 0);
     else
-        expect("the server says", range(answer), lock_rig_ask(command));
+        expect("the server says", range(answer),
+               redis_server_number(server, command));
 }
 
-static void serve(const char *how)
+static void serve(char *rest)
 {
-    if (strcmp(how, "kill") == 0)
-        redis_server_kill(rig.server);
-    else if (strcmp(how, "restart") == 0)
-        redis_server_restart(rig.server);
-    else if (strcmp(how, "pause") == 0)
-        redis_server_pause(rig.server);
-    else
-        redis_server_resume(rig.server);
+    static const struct {
+        const char *how;
+        void (*one)(struct redis_server *server);
+        void (*of_several)(unsigned node);
+    } ways[] = {{"kill", redis_server_kill, node_rig_kill},
+                {"restart", redis_server_restart, node_rig_restart},
+                {"pause", redis_server_pause, node_rig_pause},
+                {"resume", redis_server_resume, node_rig_resume}};
+    const char *how = next_word(&rest);
+
+    for (size_t i = 0; i < COUNT_OF(ways); i++)
+        if (strcmp(how, ways[i].how) == 0 && play.nodes_n > 0)
+            ways[i].of_several(node_of(next_word(&rest)));
+        else if (strcmp(how, ways[i].how) == 0)
+            ways[i].one(rig.server);
+}
+
+static unsigned held_n(void)
+{
+    return play.nodes_n > 0 ? node_rig_held() : lock_rig_is_held();
+}
+
+static void set_ms(unsigned *of_one, unsigned *of_several, const char *word)
+{
+    *(play.nodes_n > 0 ? of_several : of_one) = (unsigned)number(word);
+}
+
+static void nap(void *ms)
+{
+    lock_rig_sleep_ms(*(unsigned *)ms);
 }
 
 static void expect_lost(unsigned n, const char *reason)
@@ -459,7 +524,8 @@ static void expect_lost(unsigned n, const char *reason)
         [DLOCK_LOSS_FLUSHED] = "flushed",
         [DLOCK_LOSS_OVERHELD] = "overheld",
         [DLOCK_LOSS_UNREACHABLE] = "unreachable"};
-    enum dlock_loss loss = lock_rig_await_lost(n);
+    enum dlock_loss loss =
+        play.nodes_n > 0 ? node_rig_await_lost(n) : lock_rig_await_lost(n);
 
     if (reason != NULL && strcmp(words[loss], reason) != 0)
         wrong(words[loss]);
@@ -468,11 +534,19 @@ static void expect_lost(unsigned n, const char *reason)
 static void do_steps(const char *first, char *rest)
 {
     const char *step = next_word(&rest), *word = next_word(&rest);
-    struct step_log *log = &rig.log;
+    const char *node = strchr(rest, '@');
+    struct step_log *log = play.log;
+    static unsigned nap_ms;
     enum dlock_phase phase =
         word != NULL && strcmp(word, "after") == 0 ? DLOCK_AFTER : DLOCK_BEFORE;
 
-    if (strcmp(first, "shut") == 0)
+    if (strcmp(first, "nap") == 0) {
+        nap_ms = (unsigned)number(next_word(&rest));
+        node_rig_call(node_of(node + 1), step, phase, nap, &nap_ms);
+    } else if (strcmp(first, "fail") == 0 && node != NULL)
+        node_rig_fail(node_of(node + 1), step, phase,
+                      (unsigned)number(next_word(&rest)));
+    else if (strcmp(first, "shut") == 0)
         step_log_shut(log, step, phase);
     else if (strcmp(first, "fail") == 0)
         step_log_fail(log, step, phase, (unsigned)number(next_word(&rest)));
@@ -501,21 +575,23 @@ static void do_else(char *text)
     else if (strcmp(first, "still") == 0)
         assert_false(atomic_load(&play.beside.is_done));
     else if (strcmp(first, "gate") == 0)
-        step_log_await_gate(&rig.log, 1);
+        step_log_await_gate(play.log, 1);
     else if (strcmp(first, "open") == 0)
-        step_log_open(&rig.log);
+        step_log_open(play.log);
     else if (strcmp(first, "forget") == 0)
-        step_log_reset(&rig.log);
+        step_log_reset(play.log);
     else if (strcmp(first, "watchdog") == 0)
-        rig.watchdog_lease_ms = (unsigned)number(rest);
+        set_ms(&rig.watchdog_lease_ms, &nodes.watchdog_lease_ms, rest);
     else if (strcmp(first, "commands") == 0)
-        rig.command_timeout_ms = (unsigned)number(rest);
+        set_ms(&rig.command_timeout_ms, &nodes.command_timeout_ms, rest);
     else if (strcmp(first, "lock") == 0)
         (void)snprintf(play.lock, sizeof(play.lock), "%s", rest);
     else if (strcmp(first, "held") == 0)
-        expect("held", range("1"), lock_rig_is_held());
+        expect("held", range(rest[0] != '\0' ? rest : "1"), held_n());
     else if (strcmp(first, "free") == 0)
-        expect("held", range("0"), lock_rig_is_held());
+        expect("held", range("0"), held_n());
+    else if (strcmp(first, "mend") == 0)
+        node_rig_mend();
     else if (strcmp(first, "probe") == 0)
         expect_status(cut_at_arrow(rest), lock_rig_probe(play.lock, "k"), "");
     else if (strcmp(first, "sleep") == 0)
@@ -549,6 +625,12 @@ static void do_statement(const char *statement)
         play.is_beside = true;
         assert_int_equal(
             pthread_create(&play.thread, NULL, act_beside, &play.beside), 0);
+    } else if (strcmp(word, "told") == 0) {
+        parse_act(&act, statement + strlen("told "));
+        do
+            act.status = act.does(&act);
+        while (node_is_uncertain(act.status) && lock_rig_now_ms() < until_ms);
+        check_act(&act);
     } else if (strcmp(word, "until") == 0) {
         do {
             play.is_asking = lock_rig_now_ms() < until_ms;
@@ -560,20 +642,50 @@ static void do_statement(const char *statement)
         parse_act(&act, statement);
         act.status = act.does(&act);
         check_act(&act);
-    } else if (isupper((unsigned char)word[0]))
+    } else if (isupper((unsigned char)word[0]) || word[0] == '@')
         ask_server(text);
     else
         do_else(text);
+}
+
+/* Of several servers; those of lock_rig.h are closed by that. */
+static void close_parties(void)
+{
+    for (size_t i = 0; i < PARTIES_N && play.nodes_n > 0; i += 2) {
+        dlock_close(play.parties[i].client);
+        play.parties[i].client = NULL;
+    }
+}
+
+/* LOCK may be "multi:3", on three servers, or "redlock:5". */
+static void set_up(const char *lock)
+{
+    const char *colon = strchr(lock, ':');
+
+    memset(&play, 0, sizeof(play));
+    (void)snprintf(play.lock, sizeof(play.lock), "%.*s",
+                   (int)strcspn(lock, ":"), lock);
+    play.log = &rig.log;
+    if (colon == NULL) {
+        assert_int_equal(lock_rig_fresh(NULL), 0);
+        return;
+    }
+    play.nodes_n = (unsigned)number(colon + 1);
+    play.log = &nodes.log;
+    if (strcmp(play.lock, "redlock") == 0)
+        node_rig_redlock(play.nodes_n, NODE_RIG_LONGEST_MS);
+    else
+        node_rig_fresh(play.nodes_n);
+    step_log_reset(&nodes.log);
 }
 
 static void play_with(const struct lock_story *story, const char *lock)
 {
     char text[2000], *rest = NULL;
 
-    assert_int_equal(lock_rig_fresh(NULL), 0);
-    memset(&play, 0, sizeof(play));
+    close_parties();
+    set_up(lock);
     play.what = story->what;
-    (void)snprintf(play.lock, sizeof(play.lock), "%s", lock);
     assert_true(strlen(story->story) < sizeof(text));
     (void)snprintf(text, sizeof(text), "%s", story->story);
     print_message("# %s (%s)\n", story->what, lock);
@@ -581,6 +693,7 @@ static void play_with(const struct lock_story *story, const char *lock)
          each = strtok_r(NULL, ";", &rest))
         do_statement(each + strspn(each, " "));
     join();
+    close_parties();
 }
 
 void lock_story_play(const struct lock_story stories[], size_t n)

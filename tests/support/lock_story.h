@@ -10,7 +10,7 @@
  * A text that begins with ".." is only a part. Words are the lease (a bare number), and
  * wait=, max=, floor=, fenced of the terms; name= of the lock, if it is not "k"; and a
  * name for the hold, if there are several ("a takes inner", "a gives inner"). Others say
- * what has to be so afterwards: holds=, token= (also "rises" and "next"), left=, held=,
+ * what has to be so afterwards: holds=, token= (also "rises", "next" and "same"), left=, held=,
  * owner=WHO (or nobody).
  *
  *   takes, tries, gives, extends, forces   as the functions of dlock.h
@@ -34,9 +34,14 @@
  *   lost N REASON                     so many losses of "k" are told, the last for that
  *   until STATEMENT                   waits for that to be so
  *   server kill|restart|pause|resume, sleep MS, clock, took N (since the clock was set)
+ *   told WHO ...                      asked once more while the answer is uncertain
+ *
+ * A lock may be on several servers, as in "redlock:5" (see node_rig.h). Then it is "held 3"
+ * by so many, and one of them is told what to do: "@1 DEL k", "server kill 1", "fail STEP
+ * before N @1" (more than one may; "mend" ends all), "nap STEP after MS @1", where it sleeps.
  *
  * N may be a range ("3..5", "3.."); a number may be one of lock_rig.h's ("lease", "timeout",
- * "prompt", "long", "lease+500"), "always", or "far", a token that no time comes to; -1 is
+ * "prompt", "long", "lease+500", "longest"), "always", or "far", a token that no time comes to; -1 is
  * what never ends.
  */
 #ifndef LOCK_STORY_H

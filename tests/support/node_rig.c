@@ -122,10 +122,11 @@ void node_rig_ask(unsigned node, const char *command)
     redis_server_ask(nodes.servers[node], command, NULL, 0);
 }
 
-static void add_fault(struct node_fault fault)
+static void add_fault(const char *step, struct node_fault fault)
 {
     unsigned i = 0;
 
+    (void)snprintf(fault.step, sizeof(fault.step), "%s", step);
     (void)pthread_mutex_lock(&nodes.mutex);
     while (nodes.faults[i].n > 0)
         i++;
@@ -136,8 +137,7 @@ static void add_fault(struct node_fault fault)
 void node_rig_fail(unsigned node, const char *step, enum dlock_phase phase,
                    unsigned n)
 {
-    add_fault((struct node_fault){
-        .step = step, .phase = phase, .node = node, .n = n});
+    add_fault(step, (struct node_fault){.phase = phase, .node = node, .n = n});
 }
 
 void node_rig_mend(void)
@@ -150,12 +150,11 @@ void node_rig_mend(void)
 void node_rig_call(unsigned node, const char *step, enum dlock_phase phase,
                    void (*instead)(void *ctx), void *ctx)
 {
-    add_fault((struct node_fault){.step = step,
-                                  .phase = phase,
-                                  .node = node,
-                                  .n = 1,
-                                  .instead = instead,
-                                  .ctx = ctx});
+    add_fault(step, (struct node_fault){.phase = phase,
+                                        .node = node,
+                                        .n = 1,
+                                        .instead = instead,
+                                        .ctx = ctx});
 }
 
 /* The fault that this step meets with, or one with n = 0. */

@@ -18,7 +18,7 @@ enum {
 
 /* What a step is to meet with, at one server. */
 struct node_fault {
-    const char *step;
+    char step[24];
     enum dlock_phase phase;
     unsigned node;              /* place in the url */
     unsigned n;                 /* how often it is still to fail */
