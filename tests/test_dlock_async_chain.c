@@ -240,31 +240,6 @@ static void test_parked_waiters_are_woken(NO_STATE)
     hand_over("token-lua");
 }
 
-/*
- * The lock is given back behind the back of a waiter that was told no and is not parked
- * yet. What it is told then, when it asks to be woken, must not be lost: the holder's
- * lease is long.
- */
-static void test_told_before_it_is_parked(NO_STATE)
-{
-    struct lock_pair pair = lock_pair_held("redisson", 60000);
-    struct dlock_session *early = lock_rig_session(pair.client[1]);
-    struct note left = {0}, told = {0};
-
-    /* For a second after it has left, the subscription stands. */
-    step_log_reset(&rig.log);
-    assert_int_equal(note_begin(early, "k", 60000, &left), DLOCK_OK);
-    step_log_await(&rig.log, "eval-acquire", 2);
-    step_log_shut(&rig.log, "eval-acquire", DLOCK_AFTER);
-    assert_int_equal(note_begin(pair.session[1], "k", 60000, &told), DLOCK_OK);
-    step_log_await_gate(&rig.log, 1);
-    dlock_cancel(early);
-    assert_int_equal(note_await(&left), DLOCK_TIMEOUT);
-    assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
-    step_log_open(&rig.log);
-    assert_int_equal(note_await(&told), DLOCK_OK);
-}
-
 static const struct CMUnitTest tests[] = {
     LOCK_TEST(test_callbacks_may_call),
     LOCK_TEST(test_close_ends_a_chain),
@@ -273,6 +248,5 @@ static const struct CMUnitTest tests[] = {
     LOCK_TEST(test_close_calls_what_is_due),
     LOCK_TEST(test_close_ends_a_dispatched_chain),
     LOCK_TEST(test_parked_waiters_are_woken),
-    LOCK_TEST(test_told_before_it_is_parked),
 };
 LOCK_RIG_MAIN(tests)

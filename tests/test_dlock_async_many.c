@@ -217,31 +217,9 @@ static void test_all_get_their_turn(NO_STATE)
     ride_all("token-lua");
 }
 
-/* And those that nobody wakes end in time. */
-static void test_parked_waiters_time_out(NO_STATE)
-{
-    static const char *const strategies[] = {"process", "redisson", "spin"};
-
-    for (size_t i = 0; i < COUNT_OF(strategies); i++) {
-        struct lock_pair pair = lock_pair_open(strategies[i]);
-        struct note note = {.n = 0};
-        struct dlock_grant grant;
-        uint64_t start_ms = lock_rig_now_ms();
-
-        assert_int_equal(lock_rig_take(pair.session[1], "t", 0, 60000, &grant),
-                         0);
-        assert_int_equal(note_begin(pair.session[0], "t", 80, &note), DLOCK_OK);
-        assert_int_equal(note_await(&note), DLOCK_TIMEOUT);
-        assert_in_range(lock_rig_now_ms() - start_ms, 79, 5000);
-        assert_int_equal(dlock_release(pair.session[1], &grant, NULL), 0);
-        lock_pair_close(&pair);
-    }
-}
-
 static const struct CMUnitTest tests[] = {
     LOCK_TEST(test_a_thousand_wait_on_a_few_threads),
     LOCK_TEST(test_a_thousand_poll_on_a_few_threads),
     LOCK_TEST(test_all_get_their_turn),
-    LOCK_TEST(test_parked_waiters_time_out),
 };
 LOCK_RIG_MAIN(tests)

@@ -2,8 +2,6 @@
  * What dlock.h says about the list of locks, about texts, ids, values and time.
  * Nothing in here needs a server, except where it says so.
  */
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "lock/core/client.h"
@@ -105,26 +103,6 @@ static void test_capabilities_agree(NO_STATE)
         if (can & DLOCK_CAP_REENTRANT)
             assert_true(can & DLOCK_CAP_OWNER);
     }
-}
-
-/* Whoever held it is gone and has given nothing back: the wait ends anyway. */
-static void test_wait_in_vain_ends(NO_STATE)
-{
-    struct dlock *client =
-        lock_rig_open(&(struct dlock_options){.strategy = "process"});
-    struct dlock_session *holder = lock_rig_session(client);
-    struct dlock_session *waiter = lock_rig_session(client);
-    struct dlock_grant grant;
-    uint64_t start_ms;
-
-    assert_int_equal(lock_rig_take(holder, "crash", 0, 0, &grant), DLOCK_OK);
-    dlock_session_close(holder);
-    start_ms = lock_rig_now_ms();
-    assert_int_equal(lock_rig_take(waiter, "crash", 100, 0, &grant),
-                     DLOCK_TIMEOUT);
-    assert_in_range(lock_rig_now_ms() - start_ms, 100, LOCK_RIG_PROMPT_MS);
-    dlock_session_close(waiter);
-    dlock_close(client);
 }
 
 /* Values -------------------------------------------------------------------- */
@@ -267,7 +245,6 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_list_of_strategies),
     cmocka_unit_test(test_registered_twice),
     cmocka_unit_test(test_capabilities_agree),
-    cmocka_unit_test(test_wait_in_vain_ends),
     cmocka_unit_test(test_error_is_left_alone),
     cmocka_unit_test(test_owner_ids),
     cmocka_unit_test(test_derived_keys),

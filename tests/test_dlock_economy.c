@@ -187,32 +187,6 @@ static void test_14_one_subscriber_for_all_waiters(NO_STATE)
     assert_int_equal(connections("pubsub"), 1);
 }
 
-/* hiredis 0.14.1 forgets its timeouts when it connects again; we do not. */
-static void test_timeouts_hold_after_a_reconnect(NO_STATE)
-{
-    struct dlock_grant grant;
-    struct lock_pair pair;
-
-    rig.command_timeout_ms = LOCK_RIG_TIMEOUT_MS;
-    pair = lock_pair_open("redisson");
-    for (int round = 0; round < 2; round++) {
-        uint64_t start_ms;
-
-        assert_int_equal(lock_hold_take(&pair, "k", 5000, &grant), DLOCK_OK);
-        redis_server_kill(rig.server);
-        redis_server_restart(rig.server);
-        assert_int_equal(lock_hold_take(&pair, "k", 5000, &grant), DLOCK_OK);
-        redis_server_pause(rig.server);
-        start_ms = lock_rig_now_ms();
-        assert_int_equal(lock_hold_give(&pair, &grant), DLOCK_UNKNOWN);
-        assert_in_range(lock_rig_now_ms() - start_ms, LOCK_RIG_TIMEOUT_MS,
-                        LOCK_RIG_PROMPT_MS);
-        redis_server_resume(rig.server);
-        lock_rig_tell("FLUSHALL");
-        (void)lock_hold_give(&pair, &grant);
-    }
-}
-
 static atomic_uint dice_n;
 
 static uint64_t now_ms(void *ctx)
@@ -249,7 +223,6 @@ static const struct CMUnitTest tests[] = {
     LOCK_TEST(test_dead_waiters_cost_one_info),
     LOCK_TEST(test_renewals_go_together),
     LOCK_TEST(test_14_one_subscriber_for_all_waiters),
-    LOCK_TEST(test_timeouts_hold_after_a_reconnect),
     LOCK_TEST(test_no_dice_without_a_pause),
 };
 LOCK_RIG_MAIN(tests)

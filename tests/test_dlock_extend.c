@@ -145,6 +145,12 @@ static const struct lock_story stories[] = {
     {"of a lease that the server says is lost nothing remains", "redisson",
      "a takes; b forces; a extends 20000 -> lost; a has left=0; "
      "c takes 20000; b forces; c extends 20000 -> lost; c has left=0"},
+    {"what has no lease says so, and knows no holder", "none",
+     "a takes; a extends 1000 -> misuse '..has no leases'; a sees -> misuse; "
+     "a has left=-1; a gives"},
+    {"or knows one", "process",
+     "a takes; a extends 1000 -> misuse '..has no leases'; a sees held=1; "
+     "a has left=-1; a gives"},
 };
 LOCK_STORIES_TEST
 

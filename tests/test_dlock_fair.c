@@ -152,27 +152,6 @@ static void test_giving_up_moves_no_deadline(NO_STATE)
     assert_int_equal(first.status, DLOCK_OK);
 }
 
-/* The head was to have it, and does not want it any more: the next is told. */
-static void test_a_head_that_gives_up_passes_the_turn_on(NO_STATE)
-{
-    struct lock_waiter first = {.wait_ms = 0}, second = {.wait_ms = 0};
-    uint64_t passed_at_ms;
-
-    (void)lock_pair_held("fair", 20000);
-    lock_waiter_queue_up(&first, 1);
-    lock_waiter_queue_up(&second, 2);
-    lock_rig_sleep_ms(50);
-    /* No message: as if the head had got it and not come for it yet. */
-    lock_rig_tell("DEL k");
-    passed_at_ms = lock_rig_now_ms();
-    dlock_cancel(first.session);
-    lock_waiter_close(&first);
-    assert_int_equal(first.status, DLOCK_TIMEOUT);
-    lock_waiter_close(&second);
-    assert_int_equal(second.status, DLOCK_OK);
-    assert_true(second.done_at_ms - passed_at_ms < SLACK_MS);
-}
-
 static const struct lock_story stories[] = {
     /* The lock is free, but it is somebody else's turn. */
     {"a try does not overtake", "fair",
@@ -217,6 +196,11 @@ static const struct lock_story stories[] = {
      "b takes fenced floor=far token=far+2; b gives; "
      "a takes fenced floor=far token=far+3; a gives; "
      "b takes fenced floor=far token=far+4; b gives; a takes token=0"},
+    /* No message: as if the head had got it and not come for it yet. */
+    {"a head that gives up passes the turn on", "fair",
+     "a takes 20000; b begins wait=120000; until ZCARD {k}:dlock-queue -> 1; "
+     "c begins wait=120000; until ZCARD {k}:dlock-queue -> 2; sleep 50; DEL k; "
+     "clock; b cancels; b ends -> timeout; c ends; took 0..1000"},
 };
 LOCK_STORIES_TEST
 
@@ -227,6 +211,5 @@ static const struct CMUnitTest tests[] = {
     LOCK_TEST(test_who_waits),
     LOCK_TEST(test_a_dead_waiter_does_not_block),
     LOCK_TEST(test_giving_up_moves_no_deadline),
-    LOCK_TEST(test_a_head_that_gives_up_passes_the_turn_on),
 };
 LOCK_RIG_MAIN(tests)

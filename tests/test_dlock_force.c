@@ -66,7 +66,7 @@ static const struct lock_story stories[] = {
     /* By a renewal: when the lease ends, the reason would be that. */
     {"the holder is told", "redisson",
      "watchdog 1200; a takes; a takes inner 5000; b forces; free; lost 1 "
-     "forced; "
+     "force; "
      "a has left=0; a gives inner -> lost; a gives -> lost"},
     /* Not only when the lease would have ended. And though somebody else has it by then,
      * force is why. */
@@ -74,21 +74,21 @@ static const struct lock_story stories[] = {
      "watchdog 1200; a takes token=1..; b begins wait=20000; await subscribe "
      "1; "
      "sleep 20; clock; c forces; b ends token=next; took 0..800; lost 1 "
-     "forced; "
+     "force; "
      "a gives -> lost"},
     {"the word is not for the next owner, and does not stay for ever",
      "redisson",
      "watchdog 1200; a takes 5000; b forces; "
-     "PTTL {k}:dlock-forced -> 60000..65000; b takes; DEL k; lost 1 flushed"},
+     "PTTL {k}:dlock-forced -> 60000..65000; b takes; DEL k; lost 1 gone"},
     /* It sleeps through the lease, in a renewal of another lock. */
     {"nor for the next grant of the session",
      "redisson fair watchdog spin reentrant fenced",
-     "watchdog 1200; a takes; b forces; lost 1 forced; a gives -> lost; "
+     "watchdog 1200; a takes; b forces; lost 1 force; a gives -> lost; "
      "shut eval-renew before; a takes other name=j; gate; a takes; sleep 1250; "
      "open; lost 2 expired; a gives -> lost"},
     {"nor if the old grant has not heard of it yet", "redisson",
-     "watchdog 1200; a takes old; b forces; a takes; lost 1 forced; "
-     "a has old left=0; a gives old -> lost; DEL k; lost 2 flushed; "
+     "watchdog 1200; a takes old; b forces; a takes; lost 1 force; "
+     "a has old left=0; a gives old -> lost; DEL k; lost 2 gone; "
      "a gives -> lost"},
     {"there is nothing to force", "redisson fenced",
      "a forces -> lost 'force: nobody holds it'; a forces name= -> misuse"},

@@ -59,33 +59,7 @@ static void test_the_server_says_the_same(NO_STATE)
     dlock_wire_close(wire);
 }
 
-/* Where nobody may load scripts, their text does it. */
-static void test_refused_load_is_no_harm(NO_STATE)
-{
-    static const char *const names[] = {"fenced", "multi"};
-    enum dlock_status taken[2], extended[2], given[2];
-
-    lock_rig_tell("ACL SETUSER default -script");
-    for (unsigned i = 0; i < 2; i++) {
-        struct dlock *client = lock_rig_client(names[i]);
-        struct dlock_session *session = lock_rig_session(client);
-        struct dlock_grant grant;
-
-        taken[i] = lock_rig_take(session, names[i], 0, 1000, &grant);
-        extended[i] = dlock_extend(session, &grant, 5000, NULL);
-        given[i] = dlock_release(session, &grant, NULL);
-        lock_rig_close(client);
-    }
-    lock_rig_tell("ACL SETUSER default +script");
-    for (unsigned i = 0; i < 2; i++) {
-        assert_int_equal(taken[i], DLOCK_OK);
-        assert_int_equal(extended[i], DLOCK_OK);
-        assert_int_equal(given[i], DLOCK_OK);
-    }
-}
-
 static const struct CMUnitTest tests[] = {
     LOCK_TEST(test_the_server_says_the_same),
-    LOCK_TEST(test_refused_load_is_no_harm),
 };
 LOCK_RIG_MAIN(tests)

@@ -17,12 +17,11 @@
  *    7  leases of two holders mix               here
  *    8  fair queue: deadlines drift, a dead     fair: giving_up_moves_no_deadline,
  *       waiter blocks                           a_dead_waiter_does_not_block
- *    9  multi-lock: order, first failed unlock  multi: one_order_for_all, rollback,
- *                                               release_over_errors
- *   10  redlock: validity, split, restart       redlock: validity_is_honest,
- *                                               the_clock_starts_with_the_try,
- *                                               quorum: even_numbers_settle,
- *                                               nobody_votes_twice
+ *    9  multi-lock: order, first failed unlock  multi: one_order_for_all, the others are
+ *                                               given back, the release goes on
+ *   10  redlock: validity, split, restart       redlock: validity is honest, the clock
+ *                                               starts with the try, nobody votes twice,
+ *                                               quorum: even_numbers_settle
  *   11  counters live for ever, or restart      fenced: counters do not pile up, the
  *                                               floor counts
  *   12  a cancelled release leaves the lock     here

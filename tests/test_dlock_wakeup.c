@@ -251,6 +251,22 @@ static const struct lock_story stories[] = {
      "process token-lua fenced",
      "a takes long; & b takes wait=long -> timeout; sleep 30; clock; b stops; "
      "join; took 0..prompt; a gives; b takes wait=60000; b gives"},
+    {"who has no thread and is not woken ends in time", "process redisson spin",
+     "b takes 60000; clock; a begins wait=80; a ends -> timeout; took "
+     "79..5000; "
+     "b gives"},
+    /* The lock is given back behind the back of a waiter that was told no and is not
+     * parked yet. What it is told then, when it asks to be woken, must not be lost: the
+     * holder's lease is long. For a second after b2 has left, the subscription stands. */
+    {"who is told before it is parked", "redisson",
+     "a takes 60000; forget; b2 begins wait=60000; await eval-acquire 2; "
+     "shut eval-acquire after; b begins wait=60000; gate; b2 cancels; "
+     "b2 ends -> timeout; a gives; open; b ends"},
+    {"the holder has gone and given nothing back: the wait ends anyway",
+     "process",
+     "a takes name=crash; a dies; clock; a2 takes name=crash wait=100 -> "
+     "timeout; "
+     "took 100..prompt"},
 };
 LOCK_STORIES_TEST
 

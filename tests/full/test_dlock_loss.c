@@ -9,10 +9,10 @@
 static const struct lock_story stories[] = {
     {"it was held too long", "redisson",
      "watchdog lease; clock; a takes max=lease+400; b takes wait=long; "
-     "took 2790..prompt; lost 1 overheld; a has left=0; a gives -> lost"},
+     "took 2790..prompt; lost 1 held; a has left=0; a gives -> lost"},
     /* Once: one renewal more says nothing. */
     {"the server lost it, as our clock says that the lease runs", "redisson",
-     "watchdog lease; a takes; FLUSHALL; lost 1 flushed; a has left=0; "
+     "watchdog lease; a takes; FLUSHALL; lost 1 gone; a has left=0; "
      "sleep 1200; lost 1"},
     {"it is somebody else's", "redisson",
      "HSET strangers x 1; watchdog lease; a takes; RENAME strangers k; "
@@ -24,7 +24,7 @@ static const struct lock_story stories[] = {
      * own id there. What is done with the first is not done to the second. */
     {"it is taken anew", "redisson",
      "watchdog lease; a takes first; DEL k; a takes second holds=1; "
-     "a has first left=0; lost 1 flushed; a extends first 60000 -> lost; "
+     "a has first left=0; lost 1 gone; a extends first 60000 -> lost; "
      "a gives first -> lost; forget; await eval-renew 4; PTTL k -> 1..lease; "
      "a has second left=1..lease; a gives second; lost 1"},
     {"no renewal of the first grant prolongs the second", "redisson",

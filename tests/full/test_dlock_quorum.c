@@ -265,9 +265,9 @@ static const struct lock_story stories[] = {
      * renewal, is heard of, too. */
     {"it is forced", "redlock:3",
      "watchdog lease; until a takes; server kill 1; b forces; held 0; "
-     "lost 1 forced; a gives -> lost; until a takes; @0 DEL k; @2 DEL k; "
-     "lost 2 flushed; a gives -> lost; until a takes old; b forces; "
-     "until a takes anew; lost 3 forced; a gives old -> lost; a gives anew"},
+     "lost 1 force; a gives -> lost; until a takes; @0 DEL k; @2 DEL k; "
+     "lost 2 gone; a gives -> lost; until a takes old; b forces; "
+     "until a takes anew; lost 3 force; a gives old -> lost; a gives anew"},
     {"it is extended by the majority", "redlock:3",
      "watchdog lease; a takes 1000; fail eval-renew before 1 @0; "
      "a extends longest; a has left=1000..4849; mend; "

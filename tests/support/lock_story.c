@@ -38,12 +38,11 @@ struct act {
     const char *statement;     /* as it was */
     struct party *party;
     struct hold *hold;
-    enum dlock_status (*does)(struct act *act);
+    const char *verb;
     const char *name;
     struct dlock_terms terms;
     struct range ranges[RANGES_N];
     struct party *other;
-    bool is_nobodys;
     const char *statuses, *says;
     enum dlock_status status;
     struct dlock_error error;
@@ -65,6 +64,8 @@ static struct {
     bool is_beside;
 } play;
 
+static struct party nobody; /* whose owner id is "" */
+
 static void wrong(const char *found)
 {
     play.is_wrong = true;
@@ -74,6 +75,11 @@ static void wrong(const char *found)
 }
 
 /* Words ------------------------------------------------------------------------ */
+
+static bool is(const char *word, const char *which)
+{
+    return word != NULL && strcmp(word, which) == 0;
+}
 
 static char *next_word(char **rest)
 {
@@ -127,11 +133,25 @@ static long long number(const char *word)
     return found;
 }
 
+static unsigned whole(const char *word)
+{
+    return (unsigned)number(word);
+}
+
+/* A token may be told of by the last one. */
 static struct range range(const char *word)
 {
     const char *dots = word != NULL ? strstr(word, "..") : NULL;
-    struct range range = {.from = number(word), .is_asked = true};
+    long long last = (long long)play.token;
+    struct range range = {.is_asked = true};
 
+    if (is(word, "same"))
+        return (struct range){last, last, true};
+    if (is(word, "next"))
+        return (struct range){last + 1, last + 1, true};
+    if (is(word, "rises"))
+        return (struct range){last + 1, INT64_MAX, true};
+    range.from = number(word);
     range.to = dots == NULL      ? range.from
                : dots[2] != '\0' ? number(dots + 2)
                                  : INT64_MAX;
@@ -170,7 +190,7 @@ static void expect_status(const char *statuses, enum dlock_status status,
 static bool is_party(const char *word)
 {
     return word[0] >= 'a' && word[0] <= 'd' &&
-           (word[1] == '\0' || strcmp(word + 1, "2") == 0);
+           (word[1] == '\0' || is(word + 1, "2"));
 }
 
 /* It comes when it is first told of. */
@@ -202,42 +222,7 @@ static struct hold *hold_of(struct party *party, const char *name)
     return hold;
 }
 
-static enum dlock_status takes(struct act *act)
-{
-    return dlock_acquire(act->party->session, act->name, &act->terms,
-                         &act->hold->grant, &act->error);
-}
-
-static enum dlock_status tries(struct act *act)
-{
-    return dlock_try(act->party->session, act->name, &act->terms,
-                     &act->hold->grant, &act->error);
-}
-
-static enum dlock_status gives(struct act *act)
-{
-    return dlock_release(act->party->session, &act->hold->grant, &act->error);
-}
-
-static enum dlock_status extends(struct act *act)
-{
-    return dlock_extend(act->party->session, &act->hold->grant,
-                        act->terms.lease_ms, &act->error);
-}
-
-static enum dlock_status forces(struct act *act)
-{
-    return dlock_force_release(act->party->session, act->name, &act->error);
-}
-
-static enum dlock_status begins(struct act *act)
-{
-    act->party->note = (struct note){.n = 0};
-    return dlock_acquire_async(act->party->session, act->name, &act->terms,
-                               note_done, &act->party->note, &act->error);
-}
-
-static enum dlock_status ends(struct act *act)
+static enum dlock_status end_call(struct act *act)
 {
     enum dlock_status status = note_await(&act->party->note);
 
@@ -249,101 +234,78 @@ static enum dlock_status ends(struct act *act)
     return status;
 }
 
-static enum dlock_status waits(struct act *act)
-{
-    assert_int_equal(atomic_load(&act->party->note.n), 0);
-    return DLOCK_OK;
-}
-
-static enum dlock_status cancels(struct act *act)
-{
-    dlock_cancel(act->party->session);
-    return DLOCK_OK;
-}
-
-static enum dlock_status stops(struct act *act)
-{
-    dlock_end_waits(act->party->client);
-    return DLOCK_OK;
-}
-
-static enum dlock_status sees(struct act *act)
-{
-    return dlock_inspect(act->party->session, act->name, &act->holder,
-                         &act->error);
-}
-
-static enum dlock_status has(struct act *act)
-{
-    (void)act;
-    return DLOCK_OK;
-}
-
-static enum dlock_status dies(struct act *act)
-{
-    dlock_session_close(act->party->session);
-    act->party->session = NULL;
-    return DLOCK_OK;
-}
-
-static enum dlock_status closes(struct act *act)
-{
-    lock_rig_close(act->party->client);
-    *act->party = (struct party){.client = NULL};
-    return DLOCK_OK;
-}
-
-static enum dlock_status poses(struct act *act)
+static void pose(struct act *act)
 {
     struct dlock_grant *grant = &act->hold->grant;
 
     *grant = act->other->holds[0].grant;
     (void)snprintf(grant->name, sizeof(grant->name), "%s", act->name);
     lock_rig_pass_off(act->party->session, grant);
-    return DLOCK_OK;
 }
 
-static const struct {
-    const char *word;
-    enum dlock_status (*does)(struct act *act);
-} verbs[] = {{"takes", takes},     {"tries", tries},   {"gives", gives},
-             {"extends", extends}, {"forces", forces}, {"begins", begins},
-             {"ends", ends},       {"waits", waits},   {"cancels", cancels},
-             {"stops", stops},     {"sees", sees},     {"has", has},
-             {"dies", dies},       {"closes", closes}, {"poses", poses}};
-
-/* A token may be told of by the last one. */
-static struct range range_of(const char *value)
+static enum dlock_status do_verb(struct act *act)
 {
-    long long last = (long long)play.token;
+    struct party *party = act->party;
+    struct dlock_session *session = party->session;
+    struct dlock_grant *grant = &act->hold->grant;
+    struct dlock_error *error = &act->error;
 
-    if (strcmp(value, "same") == 0)
-        return (struct range){last, last, true};
-    if (strcmp(value, "next") == 0)
-        return (struct range){last + 1, last + 1, true};
-    if (strcmp(value, "rises") == 0)
-        return (struct range){last + 1, INT64_MAX, true};
-    return range(value);
+    if (is(act->verb, "takes"))
+        return dlock_acquire(session, act->name, &act->terms, grant, error);
+    if (is(act->verb, "tries"))
+        return dlock_try(session, act->name, &act->terms, grant, error);
+    if (is(act->verb, "gives"))
+        return dlock_release(session, grant, error);
+    if (is(act->verb, "extends"))
+        return dlock_extend(session, grant, act->terms.lease_ms, error);
+    if (is(act->verb, "forces"))
+        return dlock_force_release(session, act->name, error);
+    if (is(act->verb, "sees"))
+        return dlock_inspect(session, act->name, &act->holder, error);
+    if (is(act->verb, "ends"))
+        return end_call(act);
+    if (is(act->verb, "begins")) {
+        party->note = (struct note){.n = 0};
+        return dlock_acquire_async(session, act->name, &act->terms, note_done,
+                                   &party->note, error);
+    }
+    if (is(act->verb, "waits"))
+        assert_int_equal(atomic_load(&party->note.n), 0);
+    else if (is(act->verb, "cancels"))
+        dlock_cancel(session);
+    else if (is(act->verb, "stops"))
+        dlock_end_waits(party->client);
+    else if (is(act->verb, "poses"))
+        pose(act);
+    else if (is(act->verb, "dies")) {
+        dlock_session_close(session);
+        party->session = NULL;
+    } else if (is(act->verb, "closes")) {
+        lock_rig_close(party->client);
+        *party = (struct party){.client = NULL};
+    } else if (!is(act->verb, "has"))
+        fail_msg("'%s': there is no such verb", act->statement);
+    return DLOCK_OK;
 }
 
 static void take_value(struct act *act, const char *word, const char *value)
 {
     for (size_t i = 0; i < RANGES_N; i++)
-        if (strcmp(word, range_words[i]) == 0) {
-            act->ranges[i] = range_of(value);
+        if (is(word, range_words[i])) {
+            act->ranges[i] = range(value);
             return;
         }
-    if (strcmp(word, "wait") == 0)
-        act->terms.wait_ms = (unsigned)number(value);
-    else if (strcmp(word, "max") == 0)
-        act->terms.max_hold_ms = (unsigned)number(value);
-    else if (strcmp(word, "floor") == 0)
+    if (is(word, "wait"))
+        act->terms.wait_ms = whole(value);
+    else if (is(word, "max"))
+        act->terms.max_hold_ms = whole(value);
+    else if (is(word, "floor"))
         act->terms.fence_floor = (uint64_t)number(value);
-    else if (strcmp(word, "name") == 0)
+    else if (is(word, "name"))
         act->name = value;
-    else if (strcmp(value, "nobody") == 0)
-        act->is_nobodys = true;
-    else if (strcmp(word, "owner") == 0 || strcmp(word, "as") == 0)
+    else if (is(value, "nobody"))
+        act->other = &nobody;
+    else if (is(word, "owner") || is(word, "as"))
         act->other = party_of(value);
     else
         wrong("it has a word that there is not");
@@ -359,19 +321,14 @@ static void parse_act(struct act *act, const char *statement)
     act->statuses = cut_at_arrow(act->text);
     act->party = party_of(strtok_r(act->text, " ", &rest));
     act->hold = act->party->holds;
-    word = next_word(&rest);
-    for (size_t i = 0; i < COUNT_OF(verbs) && word != NULL; i++)
-        if (strcmp(verbs[i].word, word) == 0)
-            act->does = verbs[i].does;
-    if (act->does == NULL)
-        fail_msg("'%s': there is no such verb", statement);
+    act->verb = next_word(&rest);
     while ((word = next_word(&rest)) != NULL) {
         if ((value = strchr(word, '=')) != NULL) {
             *value = '\0';
             take_value(act, word, value + 1);
         } else if (is_number(word, &ms))
             act->terms.lease_ms = (unsigned)ms;
-        else if (strcmp(word, "fenced") == 0)
+        else if (is(word, "fenced"))
             act->terms.fenced = true;
         else
             act->hold = hold_of(act->party, word);
@@ -387,7 +344,7 @@ static void check_act(const struct act *act)
 {
     const struct dlock_grant *grant = &act->hold->grant;
     const struct dlock_holder *holder = &act->holder;
-    bool saw = act->does == sees;
+    bool saw = is(act->verb, "sees");
     uint64_t token = saw ? holder->token : grant->token;
     uint64_t left_ms = act->ranges[LEFT].is_asked && !saw
                            ? dlock_remaining_ms(act->party->session, grant)
@@ -406,10 +363,8 @@ static void check_act(const struct act *act)
         wrong(text);
     for (size_t i = 0; i < RANGES_N; i++)
         expect(range_words[i], act->ranges[i], found[i]);
-    if (saw && (act->other != NULL || act->is_nobodys) &&
-        strcmp(holder->owner,
-               act->is_nobodys ? ""
-                               : dlock_session_owner(act->other->session)) != 0)
+    if (saw && act->other != NULL &&
+        strcmp(holder->owner, dlock_session_owner(act->other->session)) != 0)
         wrong(holder->owner);
     if (act->status == DLOCK_OK && token > 0)
         play.token = token;
@@ -419,7 +374,7 @@ static void *act_beside(void *arg)
 {
     struct act *act = arg;
 
-    act->status = act->does(act);
+    act->status = do_verb(act);
     atomic_store(&act->is_done, true);
     return NULL;
 }
@@ -435,24 +390,6 @@ static void join(void)
 
 /* All else --------------------------------------------------------------------- */
 
-/* Servers have the order of their addresses, in which multi takes them. */
-static unsigned node_of(const char *word)
-{
-    unsigned rank = (unsigned)number(word);
-
-    for (unsigned i = 0; i < play.nodes_n; i++) {
-        unsigned before = 0;
-
-        for (unsigned k = 0; k < play.nodes_n; k++)
-            before += strcmp(redis_server_url(nodes.servers[k]),
-                             redis_server_url(nodes.servers[i])) < 0;
-        if (before == rank)
-            return i;
-    }
-    fail_msg("there is no server %u", rank);
-    return 0;
-}
-
 /* With $a, the owner id of a; at one of several, if it begins with "@1 ". */
 static void ask_server(char *text)
 {
@@ -462,7 +399,7 @@ static void ask_server(char *text)
     char *dollar;
 
     if (text[0] == '@') {
-        server = nodes.servers[node_of(text + 1)];
+        server = nodes.servers[whole(text + 1)];
         text += strlen("@1 ");
     }
     dollar = strchr(text, '$');
@@ -494,9 +431,9 @@ static void serve(char *rest)
     const char *how = next_word(&rest);
 
     for (size_t i = 0; i < COUNT_OF(ways); i++)
-        if (strcmp(how, ways[i].how) == 0 && play.nodes_n > 0)
-            ways[i].of_several(node_of(next_word(&rest)));
-        else if (strcmp(how, ways[i].how) == 0)
+        if (is(how, ways[i].how) && play.nodes_n > 0)
+            ways[i].of_several(whole(next_word(&rest)));
+        else if (is(how, ways[i].how))
             ways[i].one(rig.server);
 }
 
@@ -507,7 +444,7 @@ static unsigned held_n(void)
 
 static void set_ms(unsigned *of_one, unsigned *of_several, const char *word)
 {
-    *(play.nodes_n > 0 ? of_several : of_one) = (unsigned)number(word);
+    *(play.nodes_n > 0 ? of_several : of_one) = whole(word);
 }
 
 static void nap(void *ms)
@@ -517,18 +454,11 @@ static void nap(void *ms)
 
 static void expect_lost(unsigned n, const char *reason)
 {
-    static const char *const words[DLOCK_LOSS_N] = {
-        [DLOCK_LOSS_EXPIRED] = "expired",
-        [DLOCK_LOSS_FORCED] = "forced",
-        [DLOCK_LOSS_TAKEN] = "taken",
-        [DLOCK_LOSS_FLUSHED] = "flushed",
-        [DLOCK_LOSS_OVERHELD] = "overheld",
-        [DLOCK_LOSS_UNREACHABLE] = "unreachable"};
     enum dlock_loss loss =
         play.nodes_n > 0 ? node_rig_await_lost(n) : lock_rig_await_lost(n);
 
-    if (reason != NULL && strcmp(words[loss], reason) != 0)
-        wrong(words[loss]);
+    if (reason != NULL && strstr(dlock_loss_text(loss), reason) == NULL)
+        wrong(dlock_loss_text(loss));
 }
 
 static void do_steps(const char *first, char *rest)
@@ -537,30 +467,26 @@ static void do_steps(const char *first, char *rest)
     const char *node = strchr(rest, '@');
     struct step_log *log = play.log;
     static unsigned nap_ms;
-    enum dlock_phase phase =
-        word != NULL && strcmp(word, "after") == 0 ? DLOCK_AFTER : DLOCK_BEFORE;
+    enum dlock_phase phase = is(word, "after") ? DLOCK_AFTER : DLOCK_BEFORE;
 
-    if (strcmp(first, "nap") == 0) {
-        nap_ms = (unsigned)number(next_word(&rest));
-        node_rig_call(node_of(node + 1), step, phase, nap, &nap_ms);
-    } else if (strcmp(first, "fail") == 0 && node != NULL)
-        node_rig_fail(node_of(node + 1), step, phase,
-                      (unsigned)number(next_word(&rest)));
-    else if (strcmp(first, "shut") == 0)
+    if (is(first, "nap")) {
+        nap_ms = whole(next_word(&rest));
+        node_rig_call(whole(node + 1), step, phase, nap, &nap_ms);
+    } else if (is(first, "fail") && node != NULL)
+        node_rig_fail(whole(node + 1), step, phase, whole(next_word(&rest)));
+    else if (is(first, "shut"))
         step_log_shut(log, step, phase);
-    else if (strcmp(first, "fail") == 0)
-        step_log_fail(log, step, phase, (unsigned)number(next_word(&rest)));
-    else if (strcmp(first, "also") == 0)
-        step_log_fail_also(log, step, phase,
-                           (unsigned)number(next_word(&rest)));
-    else if (strcmp(first, "await") == 0)
-        step_log_await(log, step, (unsigned)number(word));
-    else if (strcmp(first, "more") == 0)
-        step_log_await(log, step,
-                       step_log_ended(log, step) + (unsigned)number(word));
-    else if (strcmp(first, "steps") == 0)
+    else if (is(first, "fail"))
+        step_log_fail(log, step, phase, whole(next_word(&rest)));
+    else if (is(first, "also"))
+        step_log_fail_also(log, step, phase, whole(next_word(&rest)));
+    else if (is(first, "await"))
+        step_log_await(log, step, whole(word));
+    else if (is(first, "more"))
+        step_log_await(log, step, step_log_ended(log, step) + whole(word));
+    else if (is(first, "steps"))
         expect("steps", range(word),
-               step_log_count(log, strcmp(step, "all") == 0 ? NULL : step));
+               step_log_count(log, is(step, "all") ? NULL : step));
     else
         fail_msg("'%s' is no statement", first);
 }
@@ -570,42 +496,42 @@ static void do_else(char *text)
     char *rest = NULL;
     const char *first = strtok_r(text, " ", &rest);
 
-    if (strcmp(first, "join") == 0)
+    if (is(first, "join"))
         join();
-    else if (strcmp(first, "still") == 0)
+    else if (is(first, "still"))
         assert_false(atomic_load(&play.beside.is_done));
-    else if (strcmp(first, "gate") == 0)
+    else if (is(first, "gate"))
         step_log_await_gate(play.log, 1);
-    else if (strcmp(first, "open") == 0)
+    else if (is(first, "open"))
         step_log_open(play.log);
-    else if (strcmp(first, "forget") == 0)
+    else if (is(first, "forget"))
         step_log_reset(play.log);
-    else if (strcmp(first, "watchdog") == 0)
+    else if (is(first, "watchdog"))
         set_ms(&rig.watchdog_lease_ms, &nodes.watchdog_lease_ms, rest);
-    else if (strcmp(first, "commands") == 0)
+    else if (is(first, "commands"))
         set_ms(&rig.command_timeout_ms, &nodes.command_timeout_ms, rest);
-    else if (strcmp(first, "lock") == 0)
+    else if (is(first, "lock"))
         (void)snprintf(play.lock, sizeof(play.lock), "%s", rest);
-    else if (strcmp(first, "held") == 0)
+    else if (is(first, "held"))
         expect("held", range(rest[0] != '\0' ? rest : "1"), held_n());
-    else if (strcmp(first, "free") == 0)
+    else if (is(first, "free"))
         expect("held", range("0"), held_n());
-    else if (strcmp(first, "mend") == 0)
+    else if (is(first, "mend"))
         node_rig_mend();
-    else if (strcmp(first, "probe") == 0)
+    else if (is(first, "probe"))
         expect_status(cut_at_arrow(rest), lock_rig_probe(play.lock, "k"), "");
-    else if (strcmp(first, "sleep") == 0)
-        lock_rig_sleep_ms((unsigned)number(rest));
-    else if (strcmp(first, "clock") == 0)
+    else if (is(first, "sleep"))
+        lock_rig_sleep_ms(whole(rest));
+    else if (is(first, "clock"))
         play.clock_ms = lock_rig_now_ms();
-    else if (strcmp(first, "took") == 0)
+    else if (is(first, "took"))
         expect("took", range(rest),
                (long long)(lock_rig_now_ms() - play.clock_ms));
-    else if (strcmp(first, "server") == 0)
+    else if (is(first, "server"))
         serve(rest);
-    else if (strcmp(first, "lost") == 0) {
+    else if (is(first, "lost")) {
         first = next_word(&rest);
-        expect_lost((unsigned)number(first), next_word(&rest));
+        expect_lost(whole(first), next_word(&rest));
     } else
         do_steps(first, rest);
 }
@@ -615,32 +541,31 @@ static void do_statement(const char *statement)
     const uint64_t until_ms = lock_rig_now_ms() + LOCK_RIG_LONG_MS;
     char text[TEXT_BYTES_MAX], word[8] = "";
     struct act act;
+    bool told;
 
     play.statement = statement;
     play.is_wrong = false;
     (void)snprintf(text, sizeof(text), "%s", statement);
     (void)sscanf(statement, "%7s", word);
-    if (strcmp(word, "&") == 0) {
+    told = is(word, "told");
+    if (is(word, "&")) {
         parse_act(&play.beside, statement + 2);
         play.is_beside = true;
         assert_int_equal(
             pthread_create(&play.thread, NULL, act_beside, &play.beside), 0);
-    } else if (strcmp(word, "told") == 0) {
-        parse_act(&act, statement + strlen("told "));
-        do
-            act.status = act.does(&act);
-        while (node_is_uncertain(act.status) && lock_rig_now_ms() < until_ms);
-        check_act(&act);
-    } else if (strcmp(word, "until") == 0) {
+    } else if (is(word, "until")) {
         do {
             play.is_asking = lock_rig_now_ms() < until_ms;
             lock_rig_sleep_ms(1);
             do_statement(statement + strlen("until "));
         } while (play.is_wrong);
         play.is_asking = false;
-    } else if (is_party(word)) {
-        parse_act(&act, statement);
-        act.status = act.does(&act);
+    } else if (is_party(word) || told) {
+        parse_act(&act, statement + (told ? strlen("told ") : 0));
+        do
+            act.status = do_verb(&act);
+        while (told && node_is_uncertain(act.status) &&
+               lock_rig_now_ms() < until_ms);
         check_act(&act);
     } else if (isupper((unsigned char)word[0]) || word[0] == '@')
         ask_server(text);
@@ -670,9 +595,9 @@ static void set_up(const char *lock)
         assert_int_equal(lock_rig_fresh(NULL), 0);
         return;
     }
-    play.nodes_n = (unsigned)number(colon + 1);
+    play.nodes_n = whole(colon + 1);
     play.log = &nodes.log;
-    if (strcmp(play.lock, "redlock") == 0)
+    if (is(play.lock, "redlock"))
         node_rig_redlock(play.nodes_n, NODE_RIG_LONGEST_MS);
     else
         node_rig_fresh(play.nodes_n);

@@ -21,12 +21,19 @@ static void throw_sevens(void *ctx, void *bytes, size_t len)
 const struct dlock_clock node_rig_ahead = {.now_ms = ahead,
                                            .random = throw_sevens};
 
+static int by_address(const void *one, const void *other)
+{
+    return strcmp(redis_server_url(*(struct redis_server *const *)one),
+                  redis_server_url(*(struct redis_server *const *)other));
+}
+
 int node_rig_setup(NO_STATE)
 {
     for (unsigned i = 0; i < NODE_RIG_MAX; i++) {
         nodes.servers[i] = redis_server_start();
         nodes.started_at_ms[i] = lock_rig_now_ms();
     }
+    qsort(nodes.servers, NODE_RIG_MAX, sizeof(nodes.servers[0]), by_address);
     return 0;
 }
 
