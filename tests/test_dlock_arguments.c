@@ -124,11 +124,11 @@ static void test_names(NO_STATE)
     name[DLOCK_NAME_BYTES_MAX + 1] = '\0';
     refuse_name(session, name, "longer than 512");
     name[DLOCK_NAME_BYTES_MAX] = '\0';
-    assert_int_equal(lock_rig_take(session, name, 0, 0, &grant), DLOCK_OK);
+    assert_ok(lock_rig_take(session, name, 0, 0, &grant));
     assert_string_equal(grant.name, name);
-    assert_int_equal(dlock_release(session, &grant, NULL), DLOCK_OK);
-    assert_int_equal(lock_rig_take(session, " ~", 0, 0, &grant), DLOCK_OK);
-    assert_int_equal(dlock_release(session, &grant, NULL), DLOCK_OK);
+    assert_ok(dlock_release(session, &grant, NULL));
+    assert_ok(lock_rig_take(session, " ~", 0, 0, &grant));
+    assert_ok(dlock_release(session, &grant, NULL));
     dlock_session_close(session);
     dlock_close(client);
 }

@@ -15,8 +15,7 @@ static void test_cancel_at_any_moment(NO_STATE)
     for (unsigned i = 0; i < 200; i++) {
         struct note note = {.n = 0};
 
-        assert_int_equal(note_begin(pair.session[0], "k", 20000, &note),
-                         DLOCK_OK);
+        assert_ok(note_begin(pair.session[0], "k", 20000, &note));
         for (volatile unsigned spin = 0; spin < i * 200; spin++)
             ;
         dlock_cancel(pair.session[0]);
@@ -25,10 +24,9 @@ static void test_cancel_at_any_moment(NO_STATE)
             assert_false(lock_rig_is_held());
             continue;
         }
-        assert_int_equal(note.status, DLOCK_OK);
+        assert_ok(note.status);
         assert_int_equal(note.grant.holds, 1);
-        assert_int_equal(dlock_release(pair.session[0], &note.grant, NULL),
-                         DLOCK_OK);
+        assert_ok(dlock_release(pair.session[0], &note.grant, NULL));
     }
     assert_int_not_equal(cancelled, 0);
 }

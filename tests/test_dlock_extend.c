@@ -66,7 +66,7 @@ static void test_a_renewal_under_way_lengthens_no_extended_lease(NO_STATE)
     struct extension call = {.pair = &pair, .grant = &grant};
     pthread_t thread;
 
-    assert_int_equal(lock_hold_take(&pair, "k", 0, &grant), DLOCK_OK);
+    assert_ok(lock_hold_take(&pair, "k", 0, &grant));
     while (!atomic_load(&slow.arrived))
         lock_rig_sleep_ms(1);
     assert_int_equal(pthread_create(&thread, NULL, extend_to_2000, &call), 0);
@@ -75,7 +75,7 @@ static void test_a_renewal_under_way_lengthens_no_extended_lease(NO_STATE)
     lock_rig_sleep_ms(20);
     atomic_store(&slow.held_up, false);
     assert_int_equal(pthread_join(thread, NULL), 0);
-    assert_int_equal(call.status, DLOCK_OK);
+    assert_ok(call.status);
     lock_rig_sleep_ms(20);
     assert_in_range(lock_hold_left_ms(&pair, &grant), 1, 2000);
 }
@@ -89,7 +89,7 @@ static void test_extending_beside_renewals(NO_STATE)
 
     rig.watchdog_lease_ms = 3000;
     pair = lock_pair_open("fenced");
-    assert_int_equal(lock_hold_take(&pair, "k", 0, &grant), DLOCK_OK);
+    assert_ok(lock_hold_take(&pair, "k", 0, &grant));
     for (unsigned i = 0; lock_rig_now_ms() < until; i++) {
         enum dlock_status status =
             lock_hold_extend(&pair, &grant, 20 + i % 2000);
@@ -108,8 +108,7 @@ static void test_an_extension_that_is_over_is_none(NO_STATE)
             open_slow(10000, (struct slow_replies){.nap_ms = 60});
         struct dlock_grant grant;
 
-        assert_int_equal(lock_hold_take(&pair, "k", leases[i], &grant),
-                         DLOCK_OK);
+        assert_ok(lock_hold_take(&pair, "k", leases[i], &grant));
         assert_int_equal(lock_hold_extend(&pair, &grant, 40), DLOCK_LOST);
         assert_int_equal(lock_hold_left_ms(&pair, &grant), 0);
         if (leases[i] == 0)

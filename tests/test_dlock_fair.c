@@ -26,10 +26,10 @@ static void test_first_come_first_served(NO_STATE)
 
     for (int i = 0; i < 16; i++)
         lock_waiter_queue_up(&waiters[i], i + 1);
-    assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
+    assert_ok(lock_pair_give(&pair, 0));
     for (unsigned i = 0; i < 16; i++) {
         lock_waiter_close(&waiters[i]);
-        assert_int_equal(waiters[i].status, DLOCK_OK);
+        assert_ok(waiters[i].status);
         assert_int_equal(waiters[i].turn, i);
     }
     assert_false(lock_rig_is_held());
@@ -48,12 +48,11 @@ static void test_only_the_head_is_woken(NO_STATE)
     lock_rig_sleep_ms(100); /* all of them sleep */
     step_log_reset(&rig.log);
     released_at_ms = lock_rig_now_ms();
-    assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
+    assert_ok(lock_pair_give(&pair, 0));
     lock_waiter_join(&waiters[0]);
     assert_true(waiters[0].done_at_ms - released_at_ms < SLACK_MS);
     assert_in_range(step_log_count(&rig.log, "eval-acquire"), 1, 4);
-    assert_int_equal(dlock_release(waiters[0].session, &waiters[0].grant, NULL),
-                     DLOCK_OK);
+    assert_ok(dlock_release(waiters[0].session, &waiters[0].grant, NULL));
     lock_rig_close(waiters[0].client);
     for (int i = 1; i < 8; i++)
         lock_waiter_close(&waiters[i]);
@@ -69,20 +68,17 @@ static void test_who_waits(NO_STATE)
 
     for (int i = 0; i < 7; i++)
         lock_waiter_queue_up(&waiters[i], i + 1);
-    assert_int_equal(
-        dlock_inspect_waiters(pair.session[1], "k", seen, 8, &n, NULL), 0);
+    assert_ok(dlock_inspect_waiters(pair.session[1], "k", seen, 8, &n, NULL));
     assert_int_equal(n, 7);
     for (int i = 0; i < 7; i++)
         assert_string_equal(seen[i].owner,
                             dlock_session_owner(waiters[i].session));
-    assert_int_equal(
-        dlock_inspect_waiters(pair.session[1], "k", seen, 2, &n, NULL), 0);
+    assert_ok(dlock_inspect_waiters(pair.session[1], "k", seen, 2, &n, NULL));
     assert_int_equal(n, 7);
-    assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
+    assert_ok(lock_pair_give(&pair, 0));
     for (int i = 0; i < 7; i++)
         lock_waiter_close(&waiters[i]);
-    assert_int_equal(
-        dlock_inspect_waiters(pair.session[1], "k", seen, 8, &n, NULL), 0);
+    assert_ok(dlock_inspect_waiters(pair.session[1], "k", seen, 8, &n, NULL));
     assert_int_equal(n, 0);
 }
 
@@ -116,9 +112,9 @@ static void test_a_dead_waiter_does_not_block(NO_STATE)
     (void)kill(pid, SIGKILL);
     (void)waitpid(pid, NULL, 0);
     killed_at_ms = lock_rig_now_ms();
-    assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
+    assert_ok(lock_pair_give(&pair, 0));
     lock_waiter_close(&waiter);
-    assert_int_equal(waiter.status, DLOCK_OK);
+    assert_ok(waiter.status);
     /* Twice, if this machine had other things to do for half a heartbeat. */
     assert_true(waiter.done_at_ms - killed_at_ms < 2 * HEARTBEAT_MS + SLACK_MS);
     assert_int_equal(lock_queue_length(), 0);
@@ -147,9 +143,9 @@ static void test_giving_up_moves_no_deadline(NO_STATE)
         ",'{k}:dlock-beats','%s')-t[1]*1000\" 0",
         dlock_session_owner(first.session));
     assert_in_range(lock_rig_ask(command), 1, HEARTBEAT_MS + 1000);
-    assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
+    assert_ok(lock_pair_give(&pair, 0));
     lock_waiter_close(&first);
-    assert_int_equal(first.status, DLOCK_OK);
+    assert_ok(first.status);
 }
 
 static const struct lock_story stories[] = {

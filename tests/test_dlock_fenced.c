@@ -16,9 +16,8 @@ static uint64_t token_above(struct lock_single *holder, const char *name,
     struct dlock_terms terms = {.fence_floor = floor};
     struct dlock_grant grant;
 
-    assert_int_equal(dlock_acquire(holder->session, name, &terms, &grant, NULL),
-                     DLOCK_OK);
-    assert_int_equal(dlock_release(holder->session, &grant, NULL), DLOCK_OK);
+    assert_ok(dlock_acquire(holder->session, name, &terms, &grant, NULL));
+    assert_ok(dlock_release(holder->session, &grant, NULL));
     return grant.token;
 }
 

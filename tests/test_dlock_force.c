@@ -16,21 +16,19 @@ static void test_who_waits_without_a_queue_is_counted(NO_STATE)
     struct lock_waiter waiter = {.session = pair.session[1], .wait_ms = 10000};
     size_t n = 7;
 
-    assert_int_equal(
-        dlock_inspect_waiters(pair.session[0], "k", waiters, 2, &n, NULL),
-        DLOCK_OK);
+    assert_ok(
+        dlock_inspect_waiters(pair.session[0], "k", waiters, 2, &n, NULL));
     assert_int_equal(n, 0);
-    assert_int_equal(lock_pair_take(&pair, 0, 0, 0), DLOCK_OK);
+    assert_ok(lock_pair_take(&pair, 0, 0, 0));
     lock_waiter_start(&waiter);
     while (n == 0)
-        assert_int_equal(
-            dlock_inspect_waiters(pair.session[0], "k", waiters, 2, &n, NULL),
-            DLOCK_OK);
+        assert_ok(
+            dlock_inspect_waiters(pair.session[0], "k", waiters, 2, &n, NULL));
     assert_int_equal(n, 1);
     assert_string_equal(waiters[0].owner, "");
-    assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
+    assert_ok(lock_pair_give(&pair, 0));
     lock_waiter_join(&waiter);
-    assert_int_equal(waiter.status, DLOCK_OK);
+    assert_ok(waiter.status);
 }
 
 static void test_bad_questions_about_waiters(NO_STATE)

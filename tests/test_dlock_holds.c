@@ -18,8 +18,7 @@ static void take_many(struct dlock_session *session, char side,
 
     for (int i = 0; i < MANY; i++) {
         (void)snprintf(name, sizeof(name), "%c%d", side, i);
-        assert_int_equal(lock_rig_take(session, name, 0, 0, &grants[i]),
-                         DLOCK_OK);
+        assert_ok(lock_rig_take(session, name, 0, 0, &grants[i]));
     }
 }
 
@@ -28,7 +27,7 @@ static void give_every_second(struct dlock_session *session,
                               const struct dlock_grant grants[], int from)
 {
     for (int i = from; i < MANY; i += 2) {
-        assert_int_equal(dlock_release(session, &grants[i], NULL), DLOCK_OK);
+        assert_ok(dlock_release(session, &grants[i], NULL));
         assert_int_equal(dlock_release(session, &grants[i], NULL), DLOCK_LOST);
     }
 }

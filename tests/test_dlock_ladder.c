@@ -17,11 +17,10 @@ static void test_10_what_is_in_the_lock(NO_STATE)
     struct dlock_holder holder;
     struct lock_pair pair = lock_pair_open("token-thread");
 
-    assert_int_equal(lock_pair_take(&pair, 1, 0, 5000), DLOCK_OK);
-    assert_int_equal(dlock_inspect(pair.session[0], "k", &holder, NULL),
-                     DLOCK_OK);
+    assert_ok(lock_pair_take(&pair, 1, 0, 5000));
+    assert_ok(dlock_inspect(pair.session[0], "k", &holder, NULL));
     assert_string_equal(holder.owner, "1");
-    assert_int_equal(lock_pair_give(&pair, 1), DLOCK_OK);
+    assert_ok(lock_pair_give(&pair, 1));
 }
 
 /* Looks of a waiter in WAIT_MS. */
@@ -30,7 +29,7 @@ static unsigned looks(const char *strategy, unsigned wait_ms)
     struct lock_pair pair = lock_pair_open(strategy);
     unsigned n;
 
-    assert_int_equal(lock_pair_take(&pair, 0, 0, 5000), DLOCK_OK);
+    assert_ok(lock_pair_take(&pair, 0, 0, 5000));
     step_log_reset(&rig.log);
     assert_int_equal(lock_pair_take(&pair, 1, wait_ms, 0), DLOCK_TIMEOUT);
     n = step_log_count(&rig.log, "eval-take");
@@ -57,9 +56,9 @@ static void test_20_spin_gets_it(NO_STATE)
 
     lock_waiter_start(&waiter);
     step_log_await(&rig.log, "eval-take", 6);
-    assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
+    assert_ok(lock_pair_give(&pair, 0));
     lock_waiter_join(&waiter);
-    assert_int_equal(waiter.status, DLOCK_OK);
+    assert_ok(waiter.status);
 }
 
 /* A pause does not outlast the wait: the ninth would end after 383 ms. */
@@ -70,7 +69,7 @@ static void test_20_spin_ends_in_time(NO_STATE)
 
     rig.clock = &lock_rig_long_pauses;
     pair = lock_pair_open("spin");
-    assert_int_equal(lock_pair_take(&pair, 0, 0, 20000), DLOCK_OK);
+    assert_ok(lock_pair_take(&pair, 0, 0, 20000));
     /* The best of some: a busy machine may be late, but not each time. */
     for (int i = 0; i < 5; i++) {
         uint64_t start_ms = lock_rig_now_ms(), took_ms;

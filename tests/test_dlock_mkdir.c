@@ -26,16 +26,14 @@ static void hold_all(const char *const names[], size_t n)
     OPEN(pair);
 
     for (size_t i = 0; i < n; i++)
-        assert_int_equal(take(pair.session[0], names[i], &grants[i]), DLOCK_OK);
+        assert_ok(take(pair.session[0], names[i], &grants[i]));
     for (size_t i = 0; i < n; i++)
         assert_int_equal(take(pair.session[1], names[i], &other), DLOCK_BUSY);
     for (size_t i = 0; i < n; i++)
-        assert_int_equal(dlock_release(pair.session[0], &grants[i], NULL),
-                         DLOCK_OK);
+        assert_ok(dlock_release(pair.session[0], &grants[i], NULL));
     for (size_t i = 0; i < n; i++) {
-        assert_int_equal(take(pair.session[1], names[i], &other), DLOCK_OK);
-        assert_int_equal(dlock_release(pair.session[1], &other, NULL),
-                         DLOCK_OK);
+        assert_ok(take(pair.session[1], names[i], &other));
+        assert_ok(dlock_release(pair.session[1], &other, NULL));
     }
 }
 
@@ -90,7 +88,7 @@ static enum dlock_status try_at(const char *url, const char *name)
     session = lock_rig_session(client);
     status = take(session, name, &grant);
     if (status == DLOCK_OK)
-        assert_int_equal(dlock_release(session, &grant, NULL), DLOCK_OK);
+        assert_ok(dlock_release(session, &grant, NULL));
     dlock_session_close(session);
     dlock_close(client);
     return status;
@@ -108,9 +106,9 @@ static void test_bases(NO_STATE)
     assert_int_equal(try_at(endless, "a"), DLOCK_MISUSE);
     assert_int_equal(try_at("dir:", "a"), DLOCK_MISUSE);
     (void)snprintf(url, sizeof(url), "dir:%s/new", rig.dir.path);
-    assert_int_equal(try_at(url, "a"), DLOCK_OK);
+    assert_ok(try_at(url, "a"));
     (void)snprintf(url, sizeof(url), "dir:%s/new/", rig.dir.path);
-    assert_int_equal(try_at(url, "a"), DLOCK_OK);
+    assert_ok(try_at(url, "a"));
     (void)snprintf(url, sizeof(url), "dir:%s/no/such", rig.dir.path);
     assert_int_equal(try_at(url, "a"), DLOCK_UNREACHABLE);
     (void)snprintf(url, sizeof(url), "dir:%s/file", rig.dir.path);
@@ -130,8 +128,8 @@ static void test_default_base(NO_STATE)
     (void)snprintf(name, sizeof(name), "test-dlock-mkdir-%d", (int)getpid());
     (void)snprintf(base, sizeof(base), "/tmp/dlock-%lu",
                    (unsigned long)geteuid());
-    assert_int_equal(try_at(NULL, name), DLOCK_OK);
-    assert_int_equal(try_at("unix:/nowhere", name), DLOCK_OK);
+    assert_ok(try_at(NULL, name));
+    assert_ok(try_at("unix:/nowhere", name));
     assert_int_equal(lstat(base, &found), 0);
     assert_true(S_ISDIR(found.st_mode));
     assert_int_equal(found.st_uid, geteuid());

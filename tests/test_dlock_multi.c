@@ -27,7 +27,7 @@ static void test_one_order_for_all(NO_STATE)
                    redis_server_url(nodes.servers[0]));
     node_user_close(&nodes.b);
     nodes.b = node_rig_user("multi");
-    assert_int_equal(node_take(&nodes.a, 0, 0), 0);
+    assert_ok(node_take(&nodes.a, 0, 0));
     step_log_reset(&nodes.log);
     assert_int_equal(node_take(&nodes.b, 0, 0), DLOCK_BUSY);
     /* b met a at the first one, and had nothing to undo. */
@@ -75,7 +75,7 @@ static void test_urls(NO_STATE)
         assert_non_null(strstr(error.text, wrong[i].text));
     }
     options.url = "redis://h:1,redis://h:2,unix:/c";
-    assert_int_equal(dlock_open(&options, &client, &error), DLOCK_OK);
+    assert_ok(dlock_open(&options, &client, &error));
     dlock_close(client);
 }
 

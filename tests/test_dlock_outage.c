@@ -110,16 +110,15 @@ static void test_won_by_a_try_without_an_answer(NO_STATE)
         long long server_ms;
 
         step_log_fail(&rig.log, "eval-acquire", DLOCK_AFTER, 9);
-        assert_int_equal(
-            lock_rig_take(party.session, "k", 60000, 20000, &party.grant),
-            DLOCK_OK);
+        assert_ok(
+            lock_rig_take(party.session, "k", 60000, 20000, &party.grant));
         server_ms = lock_rig_ask("PTTL k");
         /* Three tries, and pauses of 15 ms at least; two clocks of whole ms. */
         assert_in_range(dlock_remaining_ms(party.session, &party.grant), 1,
                         server_ms + 2);
         assert_int_equal(party.grant.holds, 1);
         assert_int_equal(step_log_count(&rig.log, "eval-withdraw"), 0);
-        assert_int_equal(lock_single_give(&party), 0);
+        assert_ok(lock_single_give(&party));
         assert_false(lock_rig_is_held());
         lock_single_close(&party);
     }

@@ -49,11 +49,11 @@ static void test_05_timed_out_waiter_holds_nothing(NO_STATE)
 
     rig.watchdog_lease_ms = 60;
     pair = lock_pair_open("redisson");
-    assert_int_equal(lock_pair_take(&pair, 1, 0, 60000), DLOCK_OK);
+    assert_ok(lock_pair_take(&pair, 1, 0, 60000));
     for (int i = 0; i < 20; i++)
         assert_int_equal(lock_pair_take(&pair, 0, 3, 0), DLOCK_TIMEOUT);
     step_log_reset(&rig.log);
-    assert_int_equal(lock_pair_give(&pair, 1), DLOCK_OK);
+    assert_ok(lock_pair_give(&pair, 1));
     lock_rig_sleep_ms(100);
     assert_int_equal(step_log_count(&rig.log, "eval-renew"), 0);
     assert_false(lock_rig_is_held());
@@ -73,7 +73,7 @@ static void test_06_no_renewal_after_release(NO_STATE)
         enum dlock_status status;
 
         /* On a loaded machine 30 ms may be over any time: that is no matter. */
-        assert_int_equal(lock_pair_take(&pair, 0, 1000, 0), DLOCK_OK);
+        assert_ok(lock_pair_take(&pair, 0, 1000, 0));
         lock_rig_sleep_ms((unsigned)(lock_rig_now_ms() % 3) * 5 + 5);
         status = lock_pair_give(&pair, 0);
         assert_true(status == DLOCK_OK || status == DLOCK_LOST);
@@ -117,14 +117,13 @@ static void test_13_what_is_no_grant_is_given_back(NO_STATE)
         rig.on_step = sleep_once;
         rig.hooks_ctx = &clock;
         single = lock_single_open(names[i]);
-        assert_int_equal(
-            lock_rig_take(single.session, "k", 10000, 5000, &single.grant),
-            DLOCK_OK);
+        assert_ok(
+            lock_rig_take(single.session, "k", 10000, 5000, &single.grant));
         assert_in_range(lock_rig_now_ms() - began_ms, 0, 3000);
         assert_int_equal(single.grant.holds, 1);
         assert_int_equal(dlock_remaining_ms(single.session, &single.grant),
                          5000);
-        assert_int_equal(lock_single_give(&single), DLOCK_OK);
+        assert_ok(lock_single_give(&single));
         assert_false(lock_rig_is_held());
         lock_single_close(&single);
         /* The same dice make the same owner. */

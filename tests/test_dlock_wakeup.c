@@ -35,9 +35,9 @@ static uint64_t hand_over(void)
 {
     uint64_t released_at_ms = lock_rig_now_ms();
 
-    assert_int_equal(lock_pair_give(&pair, 0), 0);
+    assert_ok(lock_pair_give(&pair, 0));
     lock_waiter_join(&waiter);
-    assert_int_equal(waiter.status, DLOCK_OK);
+    assert_ok(waiter.status);
     assert_in_range(waiter.done_at_ms - released_at_ms, 0, LOCK_RIG_PROMPT_MS);
     return waiter.done_at_ms - released_at_ms;
 }
@@ -56,10 +56,10 @@ static uint64_t miss_a_wakeup(void)
     begin_wait("redisson");
     start_ms = lock_rig_now_ms();
     step_log_await_gate(&rig.log, 1);
-    assert_int_equal(lock_pair_give(&pair, 0), 0);
+    assert_ok(lock_pair_give(&pair, 0));
     step_log_open(&rig.log);
     lock_waiter_join(&waiter);
-    assert_int_equal(waiter.status, DLOCK_OK);
+    assert_ok(waiter.status);
     lock_pair_close(&pair);
     return waiter.done_at_ms - start_ms;
 }
@@ -99,10 +99,10 @@ static unsigned tries_of_a_crowd(const char *strategy, unsigned n, bool apart)
     /* Two tries each, then all of them sleep. */
     step_log_await(&rig.log, "eval-acquire", 2 * n);
     tries = step_log_count(&rig.log, "eval-acquire");
-    assert_int_equal(lock_pair_give(&pair, 0), 0);
+    assert_ok(lock_pair_give(&pair, 0));
     for (unsigned i = 0; i < n; i++) {
         lock_waiter_join(&waiters[i]);
-        assert_int_equal(waiters[i].status, DLOCK_OK);
+        assert_ok(waiters[i].status);
     }
     tries = step_log_count(&rig.log, "eval-acquire") - tries;
     assert_false(lock_rig_is_held());
@@ -145,13 +145,13 @@ static void test_who_is_gone_is_passed_over(NO_STATE)
         lock_rig_tell("EVAL \"local t = redis.call('time') return "
                       "redis.call('zadd', KEYS[1], t[1] * 1000 + "
                       "1500, 'gone')\" 1 {k}:dlock-waiters");
-        assert_int_equal(
-            dlock_inspect_waiters(pair.session[0], "k", NULL, 0, &n, NULL), 0);
+        assert_ok(
+            dlock_inspect_waiters(pair.session[0], "k", NULL, 0, &n, NULL));
         assert_int_equal(n, 2);
         ms = hand_over();
         best_ms = ms < best_ms ? ms : best_ms;
-        assert_int_equal(
-            dlock_inspect_waiters(pair.session[0], "k", NULL, 0, &n, NULL), 0);
+        assert_ok(
+            dlock_inspect_waiters(pair.session[0], "k", NULL, 0, &n, NULL));
         assert_int_equal(n, 0);
         lock_pair_close(&pair);
     }
@@ -175,7 +175,7 @@ static void test_permit_is_passed_on(NO_STATE)
     released_at_ms = lock_rig_now_ms();
     (void)hand_over();
     lock_waiter_join(&second);
-    assert_int_equal(second.status, DLOCK_OK);
+    assert_ok(second.status);
     assert_in_range(second.done_at_ms - released_at_ms, 0, LOCK_RIG_PROMPT_MS);
 }
 

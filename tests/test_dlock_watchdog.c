@@ -18,7 +18,7 @@ static void test_a_lease_counts_from_the_sending(NO_STATE)
     rig.watchdog_lease_ms = LEASE_MS;
     pair = lock_pair_open("redisson");
     step_log_shut(&rig.log, "eval-renew", DLOCK_AFTER);
-    assert_int_equal(lock_pair_take(&pair, 0, 0, 0), 0);
+    assert_ok(lock_pair_take(&pair, 0, 0, 0));
     step_log_await_gate(&rig.log, 1);
     sent_ms = lock_rig_now_ms(); /* or a little before */
     lock_rig_sleep_ms(TAKEN_MS);
@@ -30,7 +30,7 @@ static void test_a_lease_counts_from_the_sending(NO_STATE)
     }
     assert_true(lock_rig_now_ms() + lock_pair_left_ms(&pair, 0) <=
                 sent_ms + LEASE_MS + 20);
-    assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
+    assert_ok(lock_pair_give(&pair, 0));
 }
 
 struct release_call {

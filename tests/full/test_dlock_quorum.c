@@ -28,7 +28,7 @@ static void take_on_all(void)
 
     take();
     while (node_rig_held() < nodes.n && lock_rig_now_ms() < until_ms) {
-        assert_int_equal(node_give(&nodes.a), DLOCK_OK);
+        assert_ok(node_give(&nodes.a));
         take();
     }
 }
@@ -55,16 +55,14 @@ static void test_many_are_renewed(NO_STATE)
     node_rig_redlock(3, LEASE_MS);
     for (int i = 0; i < 80; i++) {
         (void)snprintf(name, sizeof(name), "k%d", i);
-        assert_int_equal(lock_rig_take(nodes.a.session, name, 0, 0, &grants[i]),
-                         0);
+        assert_ok(lock_rig_take(nodes.a.session, name, 0, 0, &grants[i]));
     }
     node_rig_pause(1);
     lock_rig_sleep_ms(2 * LEASE_MS);
     assert_int_equal(atomic_load(&nodes.lost_n), 0);
     node_rig_resume(1);
     for (int i = 0; i < 80; i++)
-        assert_int_equal(dlock_release(nodes.a.session, &grants[i], NULL),
-                         DLOCK_OK);
+        assert_ok(dlock_release(nodes.a.session, &grants[i], NULL));
 }
 
 /*
@@ -82,18 +80,16 @@ static void test_tokens_rise(NO_STATE)
     node_rig_ask(0, "SET {k}:dlock-fence 7");
     for (unsigned i = 0; i < 12; i++) {
         node_rig_fail((i / 2 + i) % 3, "eval-acquire", DLOCK_BEFORE, 1);
-        assert_int_equal(
-            dlock_acquire(nodes.a.session, "k", &terms, &nodes.a.grant, NULL),
-            0);
+        assert_ok(
+            dlock_acquire(nodes.a.session, "k", &terms, &nodes.a.grant, NULL));
         assert_true(nodes.a.grant.token > last);
         last = nodes.a.grant.token;
-        assert_int_equal(
-            dlock_acquire(nodes.a.session, "k", &terms, &inner, NULL), 0);
+        assert_ok(dlock_acquire(nodes.a.session, "k", &terms, &inner, NULL));
         assert_int_equal(inner.token, last);
-        assert_int_equal(dlock_inspect(nodes.a.session, "k", &holder, NULL), 0);
+        assert_ok(dlock_inspect(nodes.a.session, "k", &holder, NULL));
         assert_int_equal(holder.token, last);
-        assert_int_equal(dlock_release(nodes.a.session, &inner, NULL), 0);
-        assert_int_equal(node_give(&nodes.a), 0);
+        assert_ok(dlock_release(nodes.a.session, &inner, NULL));
+        assert_ok(node_give(&nodes.a));
     }
 }
 
@@ -177,7 +173,7 @@ static void test_even_numbers_settle(NO_STATE)
     assert_int_equal(node_take(&nodes.a, 300, 0), DLOCK_TIMEOUT);
     assert_int_equal(node_rig_held(), 2);
     node_rig_ask(3, "DEL k");
-    assert_int_equal(node_take(&nodes.a, 300, 0), DLOCK_OK);
+    assert_ok(node_take(&nodes.a, 300, 0));
     node_rig_redlock(2, LEASE_MS);
     contend("redlock");
 }

@@ -44,8 +44,8 @@ static void test_minority_hung_by_default(NO_STATE)
     node_rig_pause(1);
     began_ms = lock_rig_now_ms();
     for (unsigned i = 0; i < 6; i++) {
-        assert_int_equal(node_take(&nodes.a, i % 2 * 500, 0), DLOCK_OK);
-        assert_int_equal(node_give(&nodes.a), DLOCK_OK);
+        assert_ok(node_take(&nodes.a, i % 2 * 500, 0));
+        assert_ok(node_give(&nodes.a));
     }
     assert_in_range(lock_rig_now_ms() - began_ms, 0, OLD_MS / 2);
     node_rig_resume(1);
@@ -83,11 +83,11 @@ static void test_restarted_servers_have_no_vote(NO_STATE)
     uint64_t give_up_ms;
 
     begin(3);
-    assert_int_equal(take(&nodes.a, 0), DLOCK_OK);
-    assert_int_equal(node_give(&nodes.a), DLOCK_OK);
+    assert_ok(take(&nodes.a, 0));
+    assert_ok(node_give(&nodes.a));
     node_rig_restart(0);
-    assert_int_equal(take(&nodes.a, 0), DLOCK_OK);
-    assert_int_equal(node_give(&nodes.a), DLOCK_OK);
+    assert_ok(take(&nodes.a, 0));
+    assert_ok(node_give(&nodes.a));
     node_rig_restart(1);
     give_up_ms = lock_rig_now_ms() + OF_AGE_MS + OF_AGE_MS;
     assert_int_equal(
@@ -100,7 +100,7 @@ static void test_restarted_servers_have_no_vote(NO_STATE)
         status =
             dlock_acquire(nodes.a.session, "k", &terms, &nodes.a.grant, &error);
     } while (status == DLOCK_UNREACHABLE && lock_rig_now_ms() < give_up_ms);
-    assert_int_equal(status, DLOCK_OK);
+    assert_ok(status);
     assert_in_range(lock_rig_now_ms() - nodes.started_at_ms[0], LONGEST_MS,
                     OF_AGE_MS + 500);
 }
@@ -167,8 +167,8 @@ static void test_the_age_allows_for_drift(NO_STATE)
                  (unsigned)(LONG_MS + LONG_DRIFT_MS / 2 - 1000 * up_s()));
     assert_int_equal(take(&nodes.a, 0), DLOCK_UNREACHABLE);
     (void)atomic_fetch_add(&nodes.ahead_ms, LONG_DRIFT_MS);
-    assert_int_equal(take(&nodes.a, 0), DLOCK_OK);
-    assert_int_equal(node_give(&nodes.a), DLOCK_OK);
+    assert_ok(take(&nodes.a, 0));
+    assert_ok(node_give(&nodes.a));
 }
 
 static void test_leases_above_the_longest(NO_STATE)
@@ -181,9 +181,9 @@ static void test_leases_above_the_longest(NO_STATE)
 
     begin(3);
     assert_int_equal(node_take(&nodes.a, 0, LONGEST_MS + 1), DLOCK_MISUSE);
-    assert_int_equal(take(&nodes.a, 0), DLOCK_OK);
+    assert_ok(take(&nodes.a, 0));
     assert_int_equal(node_extend(&nodes.a, LONGEST_MS + 1), DLOCK_MISUSE);
-    assert_int_equal(node_extend(&nodes.a, 1000), DLOCK_OK);
+    assert_ok(node_extend(&nodes.a, 1000));
     assert_in_range(node_left_ms(&nodes.a), 100, 1000 - 12);
     assert_int_equal(dlock_open(&options, &client, NULL), DLOCK_MISUSE);
 }

@@ -56,7 +56,7 @@ static struct {
     unsigned nodes_n; /* 0 = the one server of lock_rig.h */
     struct step_log *log;
     const char *statement;
-    struct party parties[PARTIES_N];
+    struct party parties[PARTIES_N], nobody; /* whose owner id is "" */
     uint64_t token, clock_ms; /* the last token; when the clock was set */
     bool is_asking, is_wrong; /* of "until" */
     struct act beside;        /* by the thread */
@@ -64,14 +64,12 @@ static struct {
     bool is_beside;
 } play;
 
-static struct party nobody; /* whose owner id is "" */
-
-static void wrong(const char *found)
+static void wrong(const char *what, const char *found)
 {
     play.is_wrong = true;
     if (!play.is_asking)
-        fail_msg("%s (%s): '%s': %s", play.what, play.lock, play.statement,
-                 found);
+        fail_msg("%s (%s): '%s': %s: %s", play.what, play.lock, play.statement,
+                 what, found);
 }
 
 /* Words ------------------------------------------------------------------------ */
@@ -129,7 +127,7 @@ static long long number(const char *word)
     long long found = 0;
 
     if (word == NULL || !is_number(word, &found))
-        wrong("there is no number");
+        wrong("number", word != NULL ? word : "");
     return found;
 }
 
@@ -160,12 +158,12 @@ static struct range range(const char *word)
 
 static void expect(const char *what, struct range expected, long long found)
 {
-    char text[80];
+    char text[24];
 
     if (!expected.is_asked || (found >= expected.from && found <= expected.to))
         return;
-    (void)snprintf(text, sizeof(text), "%s: %lld", what, found);
-    wrong(text);
+    (void)snprintf(text, sizeof(text), "%lld", found);
+    wrong(what, text);
 }
 
 /* Statuses are "ok|busy". */
@@ -177,12 +175,9 @@ static void expect_status(const char *statuses, enum dlock_status status,
         [DLOCK_TIMEOUT] = "timeout", [DLOCK_LOST] = "lost",
         [DLOCK_UNKNOWN] = "unknown", [DLOCK_UNREACHABLE] = "unreachable",
         [DLOCK_MISUSE] = "misuse",   [DLOCK_DEADLOCK] = "deadlock"};
-    char found[300];
 
-    if (strstr(statuses != NULL ? statuses : "ok", words[status]) != NULL)
-        return;
-    (void)snprintf(found, sizeof(found), "%s: %s", words[status], text);
-    wrong(found);
+    if (strstr(statuses != NULL ? statuses : "ok", words[status]) == NULL)
+        wrong(words[status], text);
 }
 
 /* Who, and what they do -------------------------------------------------------- */
@@ -196,7 +191,7 @@ static bool is_party(const char *word)
 /* It comes when it is first told of. */
 static struct party *party_of(const char *word)
 {
-    struct party *first = &play.parties[2 * (word[0] - 'a')];
+    struct party *first = &play.parties[2 * (size_t)(word[0] - 'a')];
     struct party *party = first + (word[1] == '2');
 
     if (first->client == NULL && play.nodes_n > 0) {
@@ -222,27 +217,6 @@ static struct hold *hold_of(struct party *party, const char *name)
     return hold;
 }
 
-static enum dlock_status end_call(struct act *act)
-{
-    enum dlock_status status = note_await(&act->party->note);
-
-    assert_int_equal(act->party->note.granted, status == DLOCK_OK);
-    if (status == DLOCK_OK)
-        act->hold->grant = act->party->note.grant;
-    (void)snprintf(act->error.text, sizeof(act->error.text), "%s",
-                   act->party->note.text);
-    return status;
-}
-
-static void pose(struct act *act)
-{
-    struct dlock_grant *grant = &act->hold->grant;
-
-    *grant = act->other->holds[0].grant;
-    (void)snprintf(grant->name, sizeof(grant->name), "%s", act->name);
-    lock_rig_pass_off(act->party->session, grant);
-}
-
 static enum dlock_status do_verb(struct act *act)
 {
     struct party *party = act->party;
@@ -262,8 +236,16 @@ static enum dlock_status do_verb(struct act *act)
         return dlock_force_release(session, act->name, error);
     if (is(act->verb, "sees"))
         return dlock_inspect(session, act->name, &act->holder, error);
-    if (is(act->verb, "ends"))
-        return end_call(act);
+    if (is(act->verb, "ends")) {
+        enum dlock_status status = note_await(&party->note);
+
+        assert_int_equal(party->note.granted, status == DLOCK_OK);
+        if (status == DLOCK_OK)
+            *grant = party->note.grant;
+        (void)snprintf(error->text, sizeof(error->text), "%s",
+                       party->note.text);
+        return status;
+    }
     if (is(act->verb, "begins")) {
         party->note = (struct note){.n = 0};
         return dlock_acquire_async(session, act->name, &act->terms, note_done,
@@ -275,9 +257,11 @@ static enum dlock_status do_verb(struct act *act)
         dlock_cancel(session);
     else if (is(act->verb, "stops"))
         dlock_end_waits(party->client);
-    else if (is(act->verb, "poses"))
-        pose(act);
-    else if (is(act->verb, "dies")) {
+    else if (is(act->verb, "poses")) {
+        *grant = act->other->holds[0].grant;
+        (void)snprintf(grant->name, sizeof(grant->name), "%s", act->name);
+        lock_rig_pass_off(session, grant);
+    } else if (is(act->verb, "dies")) {
         dlock_session_close(session);
         party->session = NULL;
     } else if (is(act->verb, "closes")) {
@@ -304,11 +288,11 @@ static void take_value(struct act *act, const char *word, const char *value)
     else if (is(word, "name"))
         act->name = value;
     else if (is(value, "nobody"))
-        act->other = &nobody;
+        act->other = &play.nobody;
     else if (is(word, "owner") || is(word, "as"))
         act->other = party_of(value);
     else
-        wrong("it has a word that there is not");
+        wrong("there is no such word", word);
 }
 
 static void parse_act(struct act *act, const char *statement)
@@ -360,12 +344,12 @@ static void check_act(const struct act *act)
     if (act->says != NULL &&
         (strncmp(act->says, "..", 2) == 0 ? strstr(text, act->says + 2) == NULL
                                           : strcmp(text, act->says) != 0))
-        wrong(text);
+        wrong("text", text);
     for (size_t i = 0; i < RANGES_N; i++)
         expect(range_words[i], act->ranges[i], found[i]);
     if (saw && act->other != NULL &&
         strcmp(holder->owner, dlock_session_owner(act->other->session)) != 0)
-        wrong(holder->owner);
+        wrong("owner", holder->owner);
     if (act->status == DLOCK_OK && token > 0)
         play.token = token;
 }
@@ -437,49 +421,23 @@ static void serve(char *rest)
             ways[i].one(rig.server);
 }
 
-static unsigned held_n(void)
-{
-    return play.nodes_n > 0 ? node_rig_held() : lock_rig_is_held();
-}
-
-static void set_ms(unsigned *of_one, unsigned *of_several, const char *word)
-{
-    *(play.nodes_n > 0 ? of_several : of_one) = whole(word);
-}
-
-static void nap(void *ms)
-{
-    lock_rig_sleep_ms(*(unsigned *)ms);
-}
-
-static void expect_lost(unsigned n, const char *reason)
-{
-    enum dlock_loss loss =
-        play.nodes_n > 0 ? node_rig_await_lost(n) : lock_rig_await_lost(n);
-
-    if (reason != NULL && strstr(dlock_loss_text(loss), reason) == NULL)
-        wrong(dlock_loss_text(loss));
-}
-
 static void do_steps(const char *first, char *rest)
 {
     const char *step = next_word(&rest), *word = next_word(&rest);
-    const char *node = strchr(rest, '@');
+    const char *third = next_word(&rest), *node = next_word(&rest);
     struct step_log *log = play.log;
-    static unsigned nap_ms;
     enum dlock_phase phase = is(word, "after") ? DLOCK_AFTER : DLOCK_BEFORE;
 
-    if (is(first, "nap")) {
-        nap_ms = whole(next_word(&rest));
-        node_rig_call(whole(node + 1), step, phase, nap, &nap_ms);
-    } else if (is(first, "fail") && node != NULL)
-        node_rig_fail(whole(node + 1), step, phase, whole(next_word(&rest)));
+    if (is(first, "nap"))
+        node_rig_nap(whole(node + 1), step, phase, whole(third));
+    else if (is(first, "fail") && node != NULL)
+        node_rig_fail(whole(node + 1), step, phase, whole(third));
+    else if (is(first, "fail"))
+        step_log_fail(log, step, phase, whole(third));
+    else if (is(first, "also"))
+        step_log_fail_also(log, step, phase, whole(third));
     else if (is(first, "shut"))
         step_log_shut(log, step, phase);
-    else if (is(first, "fail"))
-        step_log_fail(log, step, phase, whole(next_word(&rest)));
-    else if (is(first, "also"))
-        step_log_fail_also(log, step, phase, whole(next_word(&rest)));
     else if (is(first, "await"))
         step_log_await(log, step, whole(word));
     else if (is(first, "more"))
@@ -507,15 +465,19 @@ static void do_else(char *text)
     else if (is(first, "forget"))
         step_log_reset(play.log);
     else if (is(first, "watchdog"))
-        set_ms(&rig.watchdog_lease_ms, &nodes.watchdog_lease_ms, rest);
+        *(play.nodes_n > 0 ? &nodes.watchdog_lease_ms
+                           : &rig.watchdog_lease_ms) = whole(rest);
     else if (is(first, "commands"))
-        set_ms(&rig.command_timeout_ms, &nodes.command_timeout_ms, rest);
+        *(play.nodes_n > 0 ? &nodes.command_timeout_ms
+                           : &rig.command_timeout_ms) = whole(rest);
     else if (is(first, "lock"))
         (void)snprintf(play.lock, sizeof(play.lock), "%s", rest);
-    else if (is(first, "held"))
-        expect("held", range(rest[0] != '\0' ? rest : "1"), held_n());
-    else if (is(first, "free"))
-        expect("held", range("0"), held_n());
+    else if (is(first, "held") || is(first, "free"))
+        expect("held",
+               range(is(first, "free") ? "0"
+                     : rest[0] != '\0' ? rest
+                                       : "1"),
+               play.nodes_n > 0 ? node_rig_held() : lock_rig_is_held());
     else if (is(first, "mend"))
         node_rig_mend();
     else if (is(first, "probe"))
@@ -530,8 +492,13 @@ static void do_else(char *text)
     else if (is(first, "server"))
         serve(rest);
     else if (is(first, "lost")) {
-        first = next_word(&rest);
-        expect_lost(whole(first), next_word(&rest));
+        unsigned n = whole(next_word(&rest));
+        const char *word = next_word(&rest);
+        const char *told = dlock_loss_text(
+            play.nodes_n > 0 ? node_rig_await_lost(n) : lock_rig_await_lost(n));
+
+        if (word != NULL && strstr(told, word) == NULL)
+            wrong(word, told);
     } else
         do_steps(first, rest);
 }
@@ -539,15 +506,14 @@ static void do_else(char *text)
 static void do_statement(const char *statement)
 {
     const uint64_t until_ms = lock_rig_now_ms() + LOCK_RIG_LONG_MS;
+    const bool told = strncmp(statement, "told ", 5) == 0;
     char text[TEXT_BYTES_MAX], word[8] = "";
     struct act act;
-    bool told;
 
     play.statement = statement;
     play.is_wrong = false;
     (void)snprintf(text, sizeof(text), "%s", statement);
     (void)sscanf(statement, "%7s", word);
-    told = is(word, "told");
     if (is(word, "&")) {
         parse_act(&play.beside, statement + 2);
         play.is_beside = true;
@@ -601,14 +567,12 @@ static void set_up(const char *lock)
         node_rig_redlock(play.nodes_n, NODE_RIG_LONGEST_MS);
     else
         node_rig_fresh(play.nodes_n);
-    step_log_reset(&nodes.log);
 }
 
 static void play_with(const struct lock_story *story, const char *lock)
 {
     char text[2000], *rest = NULL;
 
-    close_parties();
     set_up(lock);
     play.what = story->what;
     assert_true(strlen(story->story) < sizeof(text));

@@ -164,6 +164,20 @@ void node_rig_call(unsigned node, const char *step, enum dlock_phase phase,
                                         .ctx = ctx});
 }
 
+static void nap(void *ms)
+{
+    lock_rig_sleep_ms(*(unsigned *)ms);
+}
+
+void node_rig_nap(unsigned node, const char *step, enum dlock_phase phase,
+                  unsigned ms)
+{
+    static unsigned nap_ms; /* of the last one */
+
+    nap_ms = ms;
+    node_rig_call(node, step, phase, nap, &nap_ms);
+}
+
 /* The fault that this step meets with, or one with n = 0. */
 static struct node_fault take_fault(const struct dlock_step *step)
 {

@@ -92,6 +92,10 @@ void node_rig_mend(void);
 void node_rig_call(unsigned node, const char *step, enum dlock_phase phase,
                    void (*instead)(void *ctx), void *ctx);
 
+/* Sleeps for MS the next time. */
+void node_rig_nap(unsigned node, const char *step, enum dlock_phase phase,
+                  unsigned ms);
+
 /* One command to a server. */
 void node_rig_ask(unsigned node, const char *command);
 
