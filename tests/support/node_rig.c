@@ -29,11 +29,12 @@ static int by_address(const void *one, const void *other)
 
 int node_rig_setup(NO_STATE)
 {
-    for (unsigned i = 0; i < NODE_RIG_MAX; i++) {
+    for (unsigned i = 0; i < NODE_RIG_MAX; i++)
         nodes.servers[i] = redis_server_start();
+    qsort(nodes.servers, NODE_RIG_MAX, sizeof(nodes.servers) / NODE_RIG_MAX,
+          by_address);
+    for (unsigned i = 0; i < NODE_RIG_MAX; i++)
         nodes.started_at_ms[i] = lock_rig_now_ms();
-    }
-    qsort(nodes.servers, NODE_RIG_MAX, sizeof(nodes.servers[0]), by_address);
     return 0;
 }
 
