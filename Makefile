@@ -5,7 +5,7 @@
 #   make test       install what is missing, build, run the tests
 #   make test-all   the same, with the locks over MariaDB and ZooKeeper, with tools
 #                   that read openapi.json, alerts and metrics, and a browser
-#   make test-long  six of these tests in their long form (an hour)
+#   make test-long  five of these tests in their long form (an hour)
 #   make test-hosts three hosts, a Galera cluster, Sentinel: what they survive (root)
 #   make            build build/stockade and build/libdlock.a
 #   make install    the service and libdlock, to PREFIX=/usr/local under DESTDIR=;

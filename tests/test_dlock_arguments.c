@@ -124,11 +124,11 @@ static void test_names(NO_STATE)
     name[DLOCK_NAME_BYTES_MAX + 1] = '\0';
     refuse_name(session, name, "longer than 512");
     name[DLOCK_NAME_BYTES_MAX] = '\0';
-    assert_int_equal(lock_rig_take(session, name, 0, 0, &grant), DLOCK_OK);
+    assert_ok(lock_rig_take(session, name, 0, 0, &grant));
     assert_string_equal(grant.name, name);
-    assert_int_equal(dlock_release(session, &grant, NULL), DLOCK_OK);
-    assert_int_equal(lock_rig_take(session, " ~", 0, 0, &grant), DLOCK_OK);
-    assert_int_equal(dlock_release(session, &grant, NULL), DLOCK_OK);
+    assert_ok(dlock_release(session, &grant, NULL));
+    assert_ok(lock_rig_take(session, " ~", 0, 0, &grant));
+    assert_ok(dlock_release(session, &grant, NULL));
     dlock_session_close(session);
     dlock_close(client);
 }
@@ -173,38 +173,11 @@ static void test_terms(NO_STATE)
     dlock_close(client);
 }
 
-/* What a strategy cannot do is misuse, and says so. */
-static void test_absent_capabilities(NO_STATE)
-{
-    static const char *const without_lease[] = {"none", "process"};
-
-    for (size_t i = 0; i < 2; i++) {
-        struct dlock *client = lock_rig_open(
-            &(struct dlock_options){.strategy = without_lease[i]});
-        struct dlock_session *session = lock_rig_session(client);
-        struct dlock_error error = {""};
-        struct dlock_holder holder;
-        struct dlock_grant grant;
-
-        assert_int_equal(lock_rig_take(session, "k", 0, 0, &grant), DLOCK_OK);
-        assert_int_equal(dlock_extend(session, &grant, 1000, &error),
-                         DLOCK_MISUSE);
-        assert_non_null(strstr(error.text, "has no leases"));
-        assert_int_equal(dlock_inspect(session, "k", &holder, &error),
-                         i == 0 ? DLOCK_MISUSE : DLOCK_OK);
-        assert_int_equal(dlock_remaining_ms(session, &grant), UINT64_MAX);
-        assert_int_equal(dlock_release(session, &grant, NULL), DLOCK_OK);
-        dlock_session_close(session);
-        dlock_close(client);
-    }
-}
-
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_options),
     cmocka_unit_test(test_open_does_not_connect),
     cmocka_unit_test(test_close_null),
     cmocka_unit_test(test_names),
     cmocka_unit_test(test_terms),
-    cmocka_unit_test(test_absent_capabilities),
 };
 TEST_MAIN(tests)

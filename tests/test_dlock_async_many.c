@@ -57,9 +57,7 @@ static struct crowd *crowd_open(const char *strategy, unsigned names_n)
     for (unsigned i = 0; i < CROWD_N; i++) {
         crowd->session[i] = lock_rig_session(crowd->client);
         (void)snprintf(name, sizeof(name), "k%u", i % names_n);
-        assert_int_equal(
-            note_begin(crowd->session[i], name, 60000, &crowd->note[i]),
-            DLOCK_OK);
+        assert_ok(note_begin(crowd->session[i], name, 60000, &crowd->note[i]));
     }
     return crowd;
 }
@@ -93,7 +91,7 @@ static void test_a_thousand_wait_on_a_few_threads(NO_STATE)
     uint64_t start_ms;
 
     lift_limit();
-    assert_int_equal(lock_rig_take(holder, "k0", 0, 0, &grant), 0);
+    assert_ok(lock_rig_take(holder, "k0", 0, 0, &grant));
     step_log_reset(&rig.log);
     crowd = crowd_open("fenced", 1);
     /* All have tried, and been told no. */
@@ -101,7 +99,7 @@ static void test_a_thousand_wait_on_a_few_threads(NO_STATE)
     assert_in_range(threads_called("dlock-async"), 1, CROWD_THREADS_MAX);
     /* And each release reaches one of them at once. */
     start_ms = lock_rig_now_ms();
-    assert_int_equal(dlock_release(holder, &grant, NULL), DLOCK_OK);
+    assert_ok(dlock_release(holder, &grant, NULL));
     for (unsigned won = 0; won == 0;) {
         for (unsigned i = 0; i < CROWD_N; i++)
             won += atomic_load(&crowd->note[i].n) > 0;
@@ -121,12 +119,11 @@ static void test_a_thousand_poll_on_a_few_threads(NO_STATE)
     struct crowd *crowd;
 
     lift_limit();
-    assert_int_equal(
-        lock_rig_take(pair.session[0], "k0", 0, 60000, &pair.grant[0]), 0);
+    assert_ok(lock_rig_take(pair.session[0], "k0", 0, 60000, &pair.grant[0]));
     crowd = crowd_open("spin", 1);
     lock_rig_sleep_ms(200);
     assert_in_range(threads_called("dlock-async"), 1, CROWD_THREADS_MAX);
-    assert_int_equal(dlock_release(pair.session[0], &pair.grant[0], NULL), 0);
+    assert_ok(dlock_release(pair.session[0], &pair.grant[0], NULL));
     crowd_close(crowd);
 }
 
@@ -196,9 +193,8 @@ static void ride_all(const char *strategy)
 
         rider[i] = (struct rider){.ground = &ground, .left = RIDES};
         session[i] = lock_rig_session(client);
-        assert_int_equal(dlock_acquire_async(session[i], "ride", &terms, ride,
-                                             &rider[i], NULL),
-                         DLOCK_OK);
+        assert_ok(dlock_acquire_async(session[i], "ride", &terms, ride,
+                                      &rider[i], NULL));
     }
     while (atomic_load(&ground.riders) > 0 && lock_rig_now_ms() < until)
         lock_rig_sleep_ms(1);
@@ -217,31 +213,9 @@ static void test_all_get_their_turn(NO_STATE)
     ride_all("token-lua");
 }
 
-/* And those that nobody wakes end in time. */
-static void test_parked_waiters_time_out(NO_STATE)
-{
-    static const char *const strategies[] = {"process", "redisson", "spin"};
-
-    for (size_t i = 0; i < COUNT_OF(strategies); i++) {
-        struct lock_pair pair = lock_pair_open(strategies[i]);
-        struct note note = {.n = 0};
-        struct dlock_grant grant;
-        uint64_t start_ms = lock_rig_now_ms();
-
-        assert_int_equal(lock_rig_take(pair.session[1], "t", 0, 60000, &grant),
-                         0);
-        assert_int_equal(note_begin(pair.session[0], "t", 80, &note), DLOCK_OK);
-        assert_int_equal(note_await(&note), DLOCK_TIMEOUT);
-        assert_in_range(lock_rig_now_ms() - start_ms, 79, 5000);
-        assert_int_equal(dlock_release(pair.session[1], &grant, NULL), 0);
-        lock_pair_close(&pair);
-    }
-}
-
 static const struct CMUnitTest tests[] = {
     LOCK_TEST(test_a_thousand_wait_on_a_few_threads),
     LOCK_TEST(test_a_thousand_poll_on_a_few_threads),
     LOCK_TEST(test_all_get_their_turn),
-    LOCK_TEST(test_parked_waiters_time_out),
 };
 LOCK_RIG_MAIN(tests)

@@ -92,10 +92,8 @@ static void each_time_another_is_asked(NO_STATE)
         socklen_t len = sizeof(at);
         struct dlock_link link;
 
-        assert_int_equal(dlock_map_ask(dlock_map_of(wire),
-                                       lock_rig_now_ms() + PROMPT_MS, &link,
-                                       NULL),
-                         DLOCK_OK);
+        assert_ok(dlock_map_ask(dlock_map_of(wire),
+                                lock_rig_now_ms() + PROMPT_MS, &link, NULL));
         assert_int_equal(getpeername(link.fd, (struct sockaddr *)&at, &len), 0);
         ports[i] = at.sin_port;
         dlock_net_close(&link);
@@ -116,7 +114,7 @@ static void many_names_are_on_all_nodes(NO_STATE)
         unsigned owner;
 
         (void)snprintf(name, sizeof(name), "many:%d", i);
-        assert_int_equal(lock_party_take(&party, name, 0), DLOCK_OK);
+        assert_ok(lock_party_take(&party, name, 0));
         grants[i] = party.grant;
         owner = redis_cluster_owner(cluster, name);
         names_of[owner]++;
@@ -133,13 +131,10 @@ static void many_names_are_on_all_nodes(NO_STATE)
     for (int i = 0; i < NAMES_N; i++) {
         struct dlock_holder holder;
 
-        assert_int_equal(
-            dlock_inspect(party.session, grants[i].name, &holder, NULL),
-            DLOCK_OK);
+        assert_ok(dlock_inspect(party.session, grants[i].name, &holder, NULL));
         assert_true(holder.held);
         assert_int_equal(holder.token, grants[i].token);
-        assert_int_equal(dlock_release(party.session, &grants[i], NULL),
-                         DLOCK_OK);
+        assert_ok(dlock_release(party.session, &grants[i], NULL));
     }
     assert_int_equal(atomic_load(&party.lost_n), 0);
     lock_party_close(&party);
@@ -210,8 +205,8 @@ static void the_login(NO_STATE)
         char name[8];
 
         (void)snprintf(name, sizeof(name), "l%d", i);
-        assert_int_equal(lock_party_take(&party, name, 0), DLOCK_OK);
-        assert_int_equal(lock_party_give(&party), DLOCK_OK);
+        assert_ok(lock_party_take(&party, name, 0));
+        assert_ok(lock_party_give(&party));
     }
     lock_party_close(&party);
     fails(cluster->url, "fenced", "NOAUTH");
@@ -232,19 +227,18 @@ static void a_node_goes_and_comes_back(NO_STATE)
     for (int i = 0; redis_cluster_owner(cluster, name) == gone; i++)
         (void)snprintf(name, sizeof(name), "other:%d", i);
     lock_party_open_at(&party, cluster->url, "fenced", 0, TIMEOUT_MS);
-    assert_int_equal(lock_party_take(&party, "k", 0), DLOCK_OK);
-    assert_int_equal(lock_party_give(&party), DLOCK_OK);
+    assert_ok(lock_party_take(&party, "k", 0));
+    assert_ok(lock_party_give(&party));
     redis_server_kill(cluster->nodes[gone]);
     assert_int_equal(lock_party_take(&party, "k", 100), DLOCK_UNREACHABLE);
     assert_non_null(strstr(party.error.text, "Connection refused"));
     fails(cluster->url, "redisson", "Connection refused");
-    assert_int_equal(lock_party_take(&party, name, 0), DLOCK_OK);
-    assert_int_equal(lock_party_give(&party), DLOCK_OK);
-    assert_int_equal(note_begin(party.session, "k", PATIENCE_MS, &note),
-                     DLOCK_OK);
+    assert_ok(lock_party_take(&party, name, 0));
+    assert_ok(lock_party_give(&party));
+    assert_ok(note_begin(party.session, "k", PATIENCE_MS, &note));
     redis_server_restart(cluster->nodes[gone]);
-    assert_int_equal(note_await(&note), DLOCK_OK);
-    assert_int_equal(dlock_release(party.session, &note.grant, NULL), DLOCK_OK);
+    assert_ok(note_await(&note));
+    assert_ok(dlock_release(party.session, &note.grant, NULL));
     lock_party_close(&party);
 }
 
@@ -330,7 +324,7 @@ static void finds_the_successor(struct demoted *node, unsigned successor,
     assert_non_null(dlock_url_parse(url, &config.address));
     atomic_store(&node->primary, node->port);
     atomic_store(&node->says, ":1\r\n");
-    assert_int_equal(send_get(wire, in_batch), DLOCK_OK);
+    assert_ok(send_get(wire, in_batch));
     atomic_store(&node->says, says);
     assert_int_equal(send_get(wire, in_batch), DLOCK_UNREACHABLE);
     atomic_store(&node->primary, successor);

@@ -62,28 +62,26 @@ static void a_held_lock_moves(NO_STATE)
     uint64_t token;
 
     open_patient(&party);
-    assert_int_equal(lock_party_take(&party, "held", 0), DLOCK_OK);
+    assert_ok(lock_party_take(&party, "held", 0));
     token = party.grant.token;
     redis_cluster_move_begin(cluster, "held", from, to);
     one_more_renewal(cluster->nodes[from]);
     redis_cluster_move_key(cluster, "held", from, to);
     one_more_renewal(cluster->nodes[to]);
-    assert_int_equal(dlock_inspect(party.session, "held", &holder, NULL),
-                     DLOCK_OK);
+    assert_ok(dlock_inspect(party.session, "held", &holder, NULL));
     assert_string_equal(holder.owner, party.grant.owner);
     redis_server_ask(cluster->nodes[to], "CONFIG RESETSTAT", NULL, 0);
-    assert_int_equal(dlock_release_async(party.session, &party.grant, note_done,
-                                         &note, NULL),
-                     DLOCK_OK);
+    assert_ok(dlock_release_async(party.session, &party.grant, note_done, &note,
+                                  NULL));
     redis_server_await(cluster->nodes[to], "INFO errorstats", "TRYAGAIN");
     redis_cluster_move_key(cluster, "{held}:dlock-fence", from, to);
     redis_cluster_move_end(cluster, "held", from, to);
-    assert_int_equal(note_await(&note), DLOCK_OK);
+    assert_ok(note_await(&note));
     assert_int_equal(atomic_load(&party.lost_n), 0);
-    assert_int_equal(lock_party_take(&party, "held", 0), DLOCK_OK);
+    assert_ok(lock_party_take(&party, "held", 0));
     assert_true(party.grant.token > token);
     assert_true(redis_cluster_has(cluster->nodes[to], "held"));
-    assert_int_equal(lock_party_give(&party), DLOCK_OK);
+    assert_ok(lock_party_give(&party));
     lock_party_close(&party);
 }
 
@@ -102,13 +100,11 @@ static void who_comes_in_between_waits(NO_STATE)
     assert_int_equal(lock_party_take(&hasty, "between", 0), DLOCK_UNREACHABLE);
     assert_non_null(strstr(hasty.error.text, "redis refused: TRYAGAIN"));
     redis_server_ask(cluster->nodes[to], "CONFIG RESETSTAT", NULL, 0);
-    assert_int_equal(note_begin(patient.session, "between", 0, &note),
-                     DLOCK_OK);
+    assert_ok(note_begin(patient.session, "between", 0, &note));
     redis_server_await(cluster->nodes[to], "INFO errorstats", "TRYAGAIN");
     redis_cluster_move_end(cluster, "between", from, to);
-    assert_int_equal(note_await(&note), DLOCK_OK);
-    assert_int_equal(dlock_release(patient.session, &note.grant, NULL),
-                     DLOCK_OK);
+    assert_ok(note_await(&note));
+    assert_ok(dlock_release(patient.session, &note.grant, NULL));
     lock_party_close(&hasty);
     lock_party_close(&patient);
 }
@@ -131,27 +127,23 @@ static void waiters_move(NO_STATE)
                            TIMEOUT_MS);
         lock_party_open_at(&waiter, cluster->url, strategies[i], PATIENCE_MS,
                            TIMEOUT_MS);
-        assert_int_equal(lock_party_take(&holder, strategies[i], 0), DLOCK_OK);
-        assert_int_equal(
-            note_begin(waiter.session, strategies[i], PATIENCE_MS, &note),
-            DLOCK_OK);
+        assert_ok(lock_party_take(&holder, strategies[i], 0));
+        assert_ok(
+            note_begin(waiter.session, strategies[i], PATIENCE_MS, &note));
         for (began_ms = lock_rig_now_ms(); n == 0;
              assert_in_range(lock_rig_now_ms() - began_ms, 0, PROMPT_MS))
-            assert_int_equal(dlock_inspect_waiters(holder.session,
-                                                   strategies[i], who, 4, &n,
-                                                   NULL),
-                             DLOCK_OK);
+            assert_ok(dlock_inspect_waiters(holder.session, strategies[i], who,
+                                            4, &n, NULL));
         assert_int_equal(n, 1);
         redis_cluster_move(cluster, strategies[i], from,
                            redis_cluster_next(cluster, from));
         began_ms = lock_rig_now_ms();
-        assert_int_equal(lock_party_give(&holder), DLOCK_OK);
-        assert_int_equal(note_await(&note), DLOCK_OK);
+        assert_ok(lock_party_give(&holder));
+        assert_ok(note_await(&note));
         assert_in_range(lock_rig_now_ms() - began_ms, 0, PROMPT_MS);
         assert_true(redis_cluster_has(
             cluster->nodes[redis_cluster_next(cluster, from)], strategies[i]));
-        assert_int_equal(dlock_release(waiter.session, &note.grant, NULL),
-                         DLOCK_OK);
+        assert_ok(dlock_release(waiter.session, &note.grant, NULL));
         lock_party_close(&holder);
         lock_party_close(&waiter);
     }
@@ -164,8 +156,7 @@ static void values_move(NO_STATE)
     struct dlock_values *client;
     struct dlock_about about;
 
-    assert_int_equal(dlock_values_open(cluster->url, TIMEOUT_MS, &client, NULL),
-                     DLOCK_OK);
+    assert_ok(dlock_values_open(cluster->url, TIMEOUT_MS, &client, NULL));
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i < VALUES_N; i++) {
             (void)snprintf(keys[i], sizeof(keys[i]), "value:%d", i);
@@ -173,8 +164,7 @@ static void values_move(NO_STATE)
             (void)snprintf(values[i].text, sizeof(values[i].text), "%d",
                            round * 1000 + i);
         }
-        assert_int_equal(dlock_values_set(client, values, VALUES_N, NULL),
-                         DLOCK_OK);
+        assert_ok(dlock_values_set(client, values, VALUES_N, NULL));
         for (int i = 0; i < VALUES_N; i++)
             values[i].text[0] = '\0';
         if (round == 1)
@@ -182,13 +172,12 @@ static void values_move(NO_STATE)
                 cluster, "value:7", redis_cluster_owner(cluster, "value:7"),
                 redis_cluster_next(cluster,
                                    redis_cluster_owner(cluster, "value:7")));
-        assert_int_equal(dlock_values_get(client, values, VALUES_N, NULL),
-                         DLOCK_OK);
+        assert_ok(dlock_values_get(client, values, VALUES_N, NULL));
         for (int i = 0; i < VALUES_N; i++)
             assert_int_equal(strtol(values[i].text, NULL, 10),
                              round * 1000 + i);
     }
-    assert_int_equal(dlock_values_about(client, &about, NULL), DLOCK_OK);
+    assert_ok(dlock_values_about(client, &about, NULL));
     assert_in_range(about.version, 5, 99);
     assert_int_equal(about.replicas, 0);
     assert_false(about.needs_them);
@@ -218,8 +207,8 @@ static void who_had_it_is_down(NO_STATE)
     struct lock_party party;
 
     open_patient(&party);
-    assert_int_equal(lock_party_take(&party, "down", 0), DLOCK_OK);
-    assert_int_equal(lock_party_give(&party), DLOCK_OK);
+    assert_ok(lock_party_take(&party, "down", 0));
+    assert_ok(lock_party_give(&party));
     order(cluster->nodes[from], "CLUSTER FORGET %.0lld%s", 0, cluster->ids[to]);
     order(cluster->nodes[from], "CLUSTER DELSLOTS %lld%s", slot, "");
     redis_server_ask(cluster->nodes[to], "CLUSTER BUMPEPOCH", NULL, 0);
@@ -228,7 +217,7 @@ static void who_had_it_is_down(NO_STATE)
     order(cluster->nodes[third], "CLUSTER SETSLOT %lld NODE %s", slot,
           cluster->ids[to]);
     redis_server_await(cluster->nodes[from], "GET down", "CLUSTERDOWN");
-    assert_int_equal(lock_party_take(&party, "down", PROMPT_MS), DLOCK_OK);
+    assert_ok(lock_party_take(&party, "down", PROMPT_MS));
     assert_true(redis_cluster_has(cluster->nodes[to], "down"));
     lock_party_close(&party);
 }

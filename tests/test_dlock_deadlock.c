@@ -69,8 +69,7 @@ static void start(int n, const char *strategy)
                                               .url = redis_server_url(server),
                                               .deadlock_ms = AFTER_MS,
                                               .label = labels[i]});
-        assert_int_equal(lock_process_take(&processes[i], names[i], 0),
-                         DLOCK_OK);
+        assert_ok(lock_process_take(&processes[i], names[i], 0));
     }
 }
 
@@ -137,8 +136,8 @@ static void two_wait_for_each_other(void **state)
                 (const char *const[]){"acquire: A is held by ", ":p, which ",
                                       "waits for B, which you hold", NULL});
     assert_false(has_said_something(&processes[0]));
-    assert_int_equal(lock_process_give(&processes[1]), DLOCK_OK);
-    assert_int_equal(lock_process_report(&processes[0]).status, DLOCK_OK);
+    assert_ok(lock_process_give(&processes[1]));
+    assert_ok(lock_process_report(&processes[0]).status);
 }
 
 static void three_in_a_circle(void **state)
@@ -159,8 +158,8 @@ static void three_in_a_circle(void **state)
                                       "held by ",
                                       ":q, which waits for C, which you hold",
                                       NULL});
-    assert_int_equal(lock_process_give(&processes[2]), DLOCK_OK);
-    assert_int_equal(lock_process_report(&processes[1]).status, DLOCK_OK);
+    assert_ok(lock_process_give(&processes[2]));
+    assert_ok(lock_process_report(&processes[1]).status);
     assert_false(has_said_something(&processes[0]));
 }
 
@@ -177,8 +176,8 @@ static void who_gave_up_is_in_no_circle(NO_STATE)
     lock_process_tell_take(&processes[1], "A", LONG_MS);
     await_looks(LOOKS);
     assert_false(has_said_something(&processes[1]));
-    assert_int_equal(lock_process_give(&processes[0]), DLOCK_OK);
-    assert_int_equal(lock_process_report(&processes[1]).status, DLOCK_OK);
+    assert_ok(lock_process_give(&processes[0]));
+    assert_ok(lock_process_report(&processes[1]).status);
 }
 
 /* Nobody knows whether it still waits; when it goes on, all do. */
@@ -223,8 +222,8 @@ static struct dlock_session *open_kept(struct late *late, struct dlock **client)
                                     .on_step_ctx = late};
     struct dlock_session *session = NULL;
 
-    assert_int_equal(dlock_open(&options, client, NULL), DLOCK_OK);
-    assert_int_equal(dlock_session_open(*client, &session, NULL), DLOCK_OK);
+    assert_ok(dlock_open(&options, client, NULL));
+    assert_ok(dlock_session_open(*client, &session, NULL));
     return session;
 }
 
@@ -256,9 +255,9 @@ static void a_late_look_deceives_nobody(NO_STATE)
     struct dlock *client;
 
     start(2, "fenced");
-    assert_int_equal(lock_process_give(&processes[0]), DLOCK_OK);
+    assert_ok(lock_process_give(&processes[0]));
     session = open_kept(&late, &client);
-    assert_int_equal(dlock_try(session, "A", NULL, &held, NULL), DLOCK_OK);
+    assert_ok(dlock_try(session, "A", NULL, &held, NULL));
     assert_int_equal(dlock_acquire(session, "B", &terms, &other, NULL),
                      DLOCK_TIMEOUT);
     assert_true(late.n > 0);
@@ -269,8 +268,8 @@ static void a_late_look_deceives_nobody(NO_STATE)
         await_looks(1);
     }
     assert_false(has_said_something(&processes[1]));
-    assert_int_equal(dlock_release(session, &held, NULL), DLOCK_OK);
-    assert_int_equal(lock_process_report(&processes[1]).status, DLOCK_OK);
+    assert_ok(dlock_release(session, &held, NULL));
+    assert_ok(lock_process_report(&processes[1]).status);
     dlock_close(client);
 }
 
@@ -331,9 +330,9 @@ static void who_comes_in_again_waits_for_nobody(NO_STATE)
     start(1, "fenced");
     lock_party_open(&party, &terms);
     lock_process_tell_take(&processes[0], "A", LONG_MS);
-    assert_int_equal(lock_process_report(&processes[0]).status, DLOCK_OK);
+    assert_ok(lock_process_report(&processes[0]).status);
     assert_int_equal(lock_party_take(&party, "A", 4 * AFTER_MS), DLOCK_TIMEOUT);
-    assert_int_equal(dlock_waits_for(party.session, "A", text, NULL), DLOCK_OK);
+    assert_ok(dlock_waits_for(party.session, "A", text, NULL));
     assert_says(text,
                 (const char *const[]){"A is held by ",
                                       ":p, which is not known to wait", NULL});
@@ -348,11 +347,11 @@ static void anybody_may_ask(NO_STATE)
     char text[DLOCK_WAITS_BYTES_MAX];
 
     lock_party_open(&party, &terms);
-    assert_int_equal(dlock_waits_for(party.session, "A", text, NULL), DLOCK_OK);
+    assert_ok(dlock_waits_for(party.session, "A", text, NULL));
     assert_string_equal(text, "A is held by nobody");
     start(2, "fenced");
     wait_for(&processes[0], "B", 1);
-    assert_int_equal(dlock_waits_for(party.session, "A", text, NULL), DLOCK_OK);
+    assert_ok(dlock_waits_for(party.session, "A", text, NULL));
     assert_says(text,
                 (const char *const[]){"A is held by ", ":p, which waits for B",
                                       ":q, which is not known to wait", NULL});
@@ -375,7 +374,7 @@ static void who_does_not_wait_for_long_sends_nothing(NO_STATE)
     start(1, "fenced");
     terms.deadlock_ms = 10000;
     lock_party_open(&party, &terms);
-    assert_int_equal(lock_party_take(&party, "free", 1000), DLOCK_OK);
+    assert_ok(lock_party_take(&party, "free", 1000));
     assert_int_equal(lock_party_take(&party, "A", 100), DLOCK_TIMEOUT);
     assert_int_equal(step_log_count(&party.log, "eval-look"), 0);
     lock_party_close(&party);

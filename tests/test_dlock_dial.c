@@ -52,7 +52,7 @@ static uint64_t connect_once_ms(const struct dlock_wire_config *config)
     took_ms = lock_rig_now_ms() - start_ms;
     dlock_command_init(&command, "ping", "n", NULL);
     dlock_command_arg(&command, "PING");
-    assert_int_equal(dlock_call(wire, &command, UINT64_MAX, &reply, NULL), 0);
+    assert_ok(dlock_call(wire, &command, UINT64_MAX, &reply, NULL));
     dlock_wire_close(wire);
     return took_ms;
 }
@@ -149,10 +149,10 @@ static void test_servers_asked_together(NO_STATE)
 
     fake_resolver_tell(deaf.at);
     fake_resolver_tell(lock_rig_at());
-    assert_int_equal(dlock_open(&options, &client, NULL), DLOCK_OK);
+    assert_ok(dlock_open(&options, &client, NULL));
     session = lock_rig_session(client);
-    assert_int_equal(lock_rig_take(session, "k", 0, 10000, &grant), DLOCK_OK);
-    assert_int_equal(dlock_release(session, &grant, NULL), DLOCK_OK);
+    assert_ok(lock_rig_take(session, "k", 0, 10000, &grant));
+    assert_ok(dlock_release(session, &grant, NULL));
     dlock_session_close(session);
     dlock_close(client);
     deaf_server_close(&deaf);
@@ -175,7 +175,7 @@ static void test_resolver_hangs(NO_STATE)
         struct dlock *client;
         uint64_t start_ms = lock_rig_now_ms();
 
-        assert_int_equal(dlock_open(&options, &client, NULL), DLOCK_OK);
+        assert_ok(dlock_open(&options, &client, NULL));
         session = lock_rig_session(client);
         assert_int_equal(lock_rig_take(session, "k", 0, 10000, &grant),
                          DLOCK_UNREACHABLE);
@@ -242,9 +242,8 @@ static void test_numbers_and_paths_ask_nobody(NO_STATE)
     (void)snprintf(config.address.port, sizeof(config.address.port), "%d",
                    ntohs(lock_rig_at().sin_port));
     (void)connect_ms(&config);
-    assert_int_equal(dlock_address_parse(redis_server_url(rig.server),
-                                         &config.address, NULL),
-                     DLOCK_OK);
+    assert_ok(dlock_address_parse(redis_server_url(rig.server), &config.address,
+                                  NULL));
     (void)connect_ms(&config);
     assert_int_equal(fake_resolver_asked_n(), 0);
 }
@@ -263,10 +262,10 @@ static void test_threads_of_a_client(NO_STATE)
     struct dlock *client;
 
     fake_resolver_tell(lock_rig_at());
-    assert_int_equal(dlock_open(&options, &client, NULL), DLOCK_OK);
+    assert_ok(dlock_open(&options, &client, NULL));
     a = lock_rig_session(client);
     b = lock_rig_session(client);
-    assert_int_equal(lock_rig_take(a, "k", 0, 0, &grant), DLOCK_OK);
+    assert_ok(lock_rig_take(a, "k", 0, 0, &grant));
     fake_resolver_hang(true);
     assert_int_equal(lock_rig_take(b, "k", 4000, 0, &grant), DLOCK_TIMEOUT);
     assert_int_equal(step_log_ended(&rig.log, "subscribe"), 1);

@@ -6,63 +6,7 @@
 #include <string.h>
 
 #include "tests/support/lock_rig.h"
-
-/* Each lock with a lease tells whose it is, and lets nobody else set its end. */
-static void test_a_hold_is_seen_and_extended(NO_STATE)
-{
-    static const char *const names[] = {"token-lua", "watchdog", "reentrant",
-                                        "spin",      "redisson", "fenced",
-                                        "fair",      "multi"};
-
-    for (size_t i = 0; i < COUNT_OF(names); i++) {
-        struct lock_pair pair = lock_pair_open(names[i]);
-        struct dlock_holder seen;
-
-        assert_int_equal(dlock_inspect(pair.session[1], "k", &seen, NULL), 0);
-        assert_false(seen.held);
-        assert_int_equal(lock_pair_take(&pair, 0, 0, 5000), DLOCK_OK);
-        assert_int_equal(dlock_inspect(pair.session[1], "k", &seen, NULL), 0);
-        assert_true(seen.held);
-        assert_string_equal(seen.owner, dlock_session_owner(pair.session[0]));
-        assert_in_range(seen.remaining_ms, 4000, 5000);
-        assert_int_equal(lock_pair_extend(&pair, 0, 60000), DLOCK_OK);
-        assert_in_range(lock_rig_ask("PTTL k"), 50000, 60000);
-        assert_in_range(lock_pair_left_ms(&pair, 0), 50000, 60000);
-        assert_int_equal(lock_pair_extend(&pair, 0, 2000), DLOCK_OK);
-        assert_in_range(lock_rig_ask("PTTL k"), 1, 2000);
-        pair.grant[1] = pair.grant[0];
-        lock_rig_pass_off(pair.session[1], &pair.grant[1]);
-        assert_int_equal(lock_pair_extend(&pair, 1, 9000), DLOCK_LOST);
-        lock_rig_end_lease();
-        assert_int_equal(lock_pair_extend(&pair, 0, 60000), DLOCK_LOST);
-        assert_int_equal(lock_pair_give(&pair, 0), DLOCK_LOST);
-        lock_pair_close(&pair);
-    }
-}
-
-/* All holds have one key: what one of them gives up, another may still need. */
-static void test_extending_one_hold_shortens_no_other(NO_STATE)
-{
-    static const char *const names[] = {"fenced", "reentrant", "fair"};
-
-    for (size_t i = 0; i < COUNT_OF(names); i++) {
-        struct lock_pair pair = lock_pair_open(names[i]);
-        struct dlock_grant outer, inner;
-
-        assert_int_equal(lock_hold_take(&pair, "k", 0, &outer), DLOCK_OK);
-        assert_int_equal(lock_hold_take(&pair, "k", 5000, &inner), DLOCK_OK);
-        assert_int_equal(lock_hold_extend(&pair, &inner, 3000), DLOCK_OK);
-        assert_in_range(lock_hold_left_ms(&pair, &inner), 0, 3000);
-        assert_true(lock_hold_left_ms(&pair, &outer) > 5000);
-        assert_in_range(lock_rig_ask("PTTL k"), 3001, 10000);
-        assert_int_equal(lock_hold_give(&pair, &inner), DLOCK_OK);
-        /* With one hold it is the holder's to say. */
-        assert_int_equal(lock_hold_extend(&pair, &outer, 3000), DLOCK_OK);
-        assert_in_range(lock_rig_ask("PTTL k"), 1, 3000);
-        assert_int_equal(lock_hold_give(&pair, &outer), DLOCK_OK);
-        lock_pair_close(&pair);
-    }
-}
+#include "tests/support/lock_story.h"
 
 /* Replies to the watchdog wait; those to an extend take some time. */
 static struct slow_replies {
@@ -122,7 +66,7 @@ static void test_a_renewal_under_way_lengthens_no_extended_lease(NO_STATE)
     struct extension call = {.pair = &pair, .grant = &grant};
     pthread_t thread;
 
-    assert_int_equal(lock_hold_take(&pair, "k", 0, &grant), DLOCK_OK);
+    assert_ok(lock_hold_take(&pair, "k", 0, &grant));
     while (!atomic_load(&slow.arrived))
         lock_rig_sleep_ms(1);
     assert_int_equal(pthread_create(&thread, NULL, extend_to_2000, &call), 0);
@@ -131,7 +75,7 @@ static void test_a_renewal_under_way_lengthens_no_extended_lease(NO_STATE)
     lock_rig_sleep_ms(20);
     atomic_store(&slow.held_up, false);
     assert_int_equal(pthread_join(thread, NULL), 0);
-    assert_int_equal(call.status, DLOCK_OK);
+    assert_ok(call.status);
     lock_rig_sleep_ms(20);
     assert_in_range(lock_hold_left_ms(&pair, &grant), 1, 2000);
 }
@@ -145,36 +89,12 @@ static void test_extending_beside_renewals(NO_STATE)
 
     rig.watchdog_lease_ms = 3000;
     pair = lock_pair_open("fenced");
-    assert_int_equal(lock_hold_take(&pair, "k", 0, &grant), DLOCK_OK);
+    assert_ok(lock_hold_take(&pair, "k", 0, &grant));
     for (unsigned i = 0; lock_rig_now_ms() < until; i++) {
         enum dlock_status status =
             lock_hold_extend(&pair, &grant, 20 + i % 2000);
 
         assert_true(status == DLOCK_OK || status == DLOCK_LOST);
-    }
-}
-
-/* Whether the server has the new end or the old one: the holder goes by the
- * earlier one. */
-static void test_an_unknown_extension_may_have_shortened(NO_STATE)
-{
-    static const unsigned leases[] = {0, 9000};
-
-    rig.command_timeout_ms = LOCK_RIG_TIMEOUT_MS;
-    for (size_t i = 0; i < 2; i++) {
-        struct lock_pair pair = lock_pair_open("fenced");
-        struct dlock_grant grant;
-
-        assert_int_equal(lock_hold_take(&pair, "k", leases[i], &grant),
-                         DLOCK_OK);
-        step_log_fail(&rig.log, "eval-renew", DLOCK_AFTER, STEP_LOG_ALWAYS);
-        assert_int_equal(lock_hold_extend(&pair, &grant, 60000), DLOCK_UNKNOWN);
-        assert_in_range(lock_hold_left_ms(&pair, &grant), 5000, 10000);
-        assert_int_equal(lock_hold_extend(&pair, &grant, 3000), DLOCK_UNKNOWN);
-        step_log_fail(&rig.log, "eval-renew", DLOCK_AFTER, 0);
-        assert_in_range(lock_hold_left_ms(&pair, &grant), 0, 3000);
-        assert_int_equal(lock_hold_give(&pair, &grant), DLOCK_OK);
-        lock_pair_close(&pair);
     }
 }
 
@@ -188,8 +108,7 @@ static void test_an_extension_that_is_over_is_none(NO_STATE)
             open_slow(10000, (struct slow_replies){.nap_ms = 60});
         struct dlock_grant grant;
 
-        assert_int_equal(lock_hold_take(&pair, "k", leases[i], &grant),
-                         DLOCK_OK);
+        assert_ok(lock_hold_take(&pair, "k", leases[i], &grant));
         assert_int_equal(lock_hold_extend(&pair, &grant, 40), DLOCK_LOST);
         assert_int_equal(lock_hold_left_ms(&pair, &grant), 0);
         if (leases[i] == 0)
@@ -200,32 +119,44 @@ static void test_an_extension_that_is_over_is_none(NO_STATE)
     }
 }
 
-/* The server has it no more, and has said so. */
-static void test_of_a_lost_lease_nothing_remains(NO_STATE)
-{
-    static const unsigned leases[] = {0, 20000};
-
-    for (size_t i = 0; i < 2; i++) {
-        struct lock_pair pair = lock_pair_open("redisson");
-        struct dlock_grant grant;
-
-        assert_int_equal(lock_hold_take(&pair, "k", leases[i], &grant),
-                         DLOCK_OK);
-        assert_int_equal(dlock_force_release(pair.session[1], "k", NULL),
-                         DLOCK_OK);
-        assert_int_equal(lock_hold_extend(&pair, &grant, 20000), DLOCK_LOST);
-        assert_int_equal(lock_hold_left_ms(&pair, &grant), 0);
-        lock_pair_close(&pair);
-    }
-}
+static const struct lock_story stories[] = {
+    /* Each lock with a lease tells whose it is, and lets nobody else set its end. */
+    {"a hold is seen and extended", LOCKS_OWNED " multi",
+     "b sees held=0; a takes 5000; b sees held=1 owner=a left=4000..5000; "
+     "a extends 60000; PTTL k -> 50000..60000; a has left=50000..60000; "
+     "a extends 2000; PTTL k -> 1..2000; b poses as=a; b extends 9000 -> lost; "
+     "DEL k -> 1; a extends 60000 -> lost; a gives -> lost"},
+    /* All holds have one key; with one hold it is the holder's to say. */
+    {"what one hold gives up, another may still need", "fenced reentrant fair",
+     "a takes outer; a takes inner 5000; a extends inner 3000; "
+     "a has inner left=0..3000; a has outer left=5001..; "
+     "PTTL k -> 3001..10000; a gives inner; a extends outer 3000; "
+     "PTTL k -> 1..3000; a gives outer"},
+    /* Whether the server has the new end or the old one: the earlier one counts. */
+    {"an unknown extension may have shortened", "fenced",
+     "commands timeout; a takes; fail eval-renew after always; "
+     "a extends 60000 -> unknown; a has left=5000..10000; "
+     "a extends 3000 -> unknown; fail eval-renew after 0; a has left=0..3000; "
+     "a gives; a takes 9000; fail eval-renew after always; "
+     "a extends 60000 -> unknown; a has left=5000..10000; "
+     "a extends 3000 -> unknown; fail eval-renew after 0; a has left=0..3000; "
+     "a gives"},
+    {"of a lease that the server says is lost nothing remains", "redisson",
+     "a takes; b forces; a extends 20000 -> lost; a has left=0; "
+     "c takes 20000; b forces; c extends 20000 -> lost; c has left=0"},
+    {"what has no lease says so, and knows no holder", "none",
+     "a takes; a extends 1000 -> misuse '..has no leases'; a sees -> misuse; "
+     "a has left=-1; a gives"},
+    {"or knows one", "process",
+     "a takes; a extends 1000 -> misuse '..has no leases'; a sees held=1; "
+     "a has left=-1; a gives"},
+};
+LOCK_STORIES_TEST
 
 static const struct CMUnitTest tests[] = {
-    LOCK_TEST(test_a_hold_is_seen_and_extended),
-    LOCK_TEST(test_extending_one_hold_shortens_no_other),
+    cmocka_unit_test(test_stories),
     LOCK_TEST(test_a_renewal_under_way_lengthens_no_extended_lease),
     LOCK_TEST(test_extending_beside_renewals),
-    LOCK_TEST(test_an_unknown_extension_may_have_shortened),
     LOCK_TEST(test_an_extension_that_is_over_is_none),
-    LOCK_TEST(test_of_a_lost_lease_nothing_remains),
 };
 LOCK_RIG_MAIN(tests)

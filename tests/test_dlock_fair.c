@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/support/lock_story.h"
 #include "tests/support/lock_waiter.h"
 
 enum {
@@ -25,10 +26,10 @@ static void test_first_come_first_served(NO_STATE)
 
     for (int i = 0; i < 16; i++)
         lock_waiter_queue_up(&waiters[i], i + 1);
-    assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
+    assert_ok(lock_pair_give(&pair, 0));
     for (unsigned i = 0; i < 16; i++) {
         lock_waiter_close(&waiters[i]);
-        assert_int_equal(waiters[i].status, DLOCK_OK);
+        assert_ok(waiters[i].status);
         assert_int_equal(waiters[i].turn, i);
     }
     assert_false(lock_rig_is_held());
@@ -47,44 +48,15 @@ static void test_only_the_head_is_woken(NO_STATE)
     lock_rig_sleep_ms(100); /* all of them sleep */
     step_log_reset(&rig.log);
     released_at_ms = lock_rig_now_ms();
-    assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
+    assert_ok(lock_pair_give(&pair, 0));
     lock_waiter_join(&waiters[0]);
     assert_true(waiters[0].done_at_ms - released_at_ms < SLACK_MS);
     assert_in_range(step_log_count(&rig.log, "eval-acquire"), 1, 4);
-    assert_int_equal(dlock_release(waiters[0].session, &waiters[0].grant, NULL),
-                     DLOCK_OK);
+    assert_ok(dlock_release(waiters[0].session, &waiters[0].grant, NULL));
     lock_rig_close(waiters[0].client);
     for (int i = 1; i < 8; i++)
         lock_waiter_close(&waiters[i]);
     assert_true(waiters[7].done_at_ms - released_at_ms < 600 + SLACK_MS);
-}
-
-/* The lock is free, but it is somebody else's turn. */
-static void test_a_try_does_not_overtake(NO_STATE)
-{
-    lock_rig_tell("ZADD {k}:dlock-queue 1 somebody");
-    lock_rig_tell("ZADD {k}:dlock-beats 9e15 somebody");
-    assert_int_equal(lock_rig_probe("fair", "k"), DLOCK_BUSY);
-    assert_int_equal(lock_queue_length(), 1);
-    lock_rig_tell("ZADD {k}:dlock-beats 1 somebody");
-    assert_int_equal(lock_rig_probe("fair", "k"), DLOCK_OK);
-    assert_int_equal(lock_queue_length(), 0);
-}
-
-static void test_reentry_passes_the_queue(NO_STATE)
-{
-    struct lock_pair pair = lock_pair_held("fair", 20000);
-    struct dlock_grant inner;
-    struct lock_waiter waiter = {.wait_ms = 0};
-
-    lock_waiter_queue_up(&waiter, 1);
-    assert_int_equal(lock_hold_take(&pair, "k", 0, &inner), 0);
-    assert_int_equal(inner.holds, 2);
-    assert_int_equal(lock_hold_give(&pair, &inner), 0);
-    assert_int_equal(lock_queue_length(), 1);
-    assert_int_equal(lock_pair_give(&pair, 0), 0);
-    lock_waiter_close(&waiter);
-    assert_int_equal(waiter.status, DLOCK_OK);
 }
 
 static void test_who_waits(NO_STATE)
@@ -96,20 +68,17 @@ static void test_who_waits(NO_STATE)
 
     for (int i = 0; i < 7; i++)
         lock_waiter_queue_up(&waiters[i], i + 1);
-    assert_int_equal(
-        dlock_inspect_waiters(pair.session[1], "k", seen, 8, &n, NULL), 0);
+    assert_ok(dlock_inspect_waiters(pair.session[1], "k", seen, 8, &n, NULL));
     assert_int_equal(n, 7);
     for (int i = 0; i < 7; i++)
         assert_string_equal(seen[i].owner,
                             dlock_session_owner(waiters[i].session));
-    assert_int_equal(
-        dlock_inspect_waiters(pair.session[1], "k", seen, 2, &n, NULL), 0);
+    assert_ok(dlock_inspect_waiters(pair.session[1], "k", seen, 2, &n, NULL));
     assert_int_equal(n, 7);
-    assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
+    assert_ok(lock_pair_give(&pair, 0));
     for (int i = 0; i < 7; i++)
         lock_waiter_close(&waiters[i]);
-    assert_int_equal(
-        dlock_inspect_waiters(pair.session[1], "k", seen, 8, &n, NULL), 0);
+    assert_ok(dlock_inspect_waiters(pair.session[1], "k", seen, 8, &n, NULL));
     assert_int_equal(n, 0);
 }
 
@@ -143,25 +112,12 @@ static void test_a_dead_waiter_does_not_block(NO_STATE)
     (void)kill(pid, SIGKILL);
     (void)waitpid(pid, NULL, 0);
     killed_at_ms = lock_rig_now_ms();
-    assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
+    assert_ok(lock_pair_give(&pair, 0));
     lock_waiter_close(&waiter);
-    assert_int_equal(waiter.status, DLOCK_OK);
+    assert_ok(waiter.status);
     /* Twice, if this machine had other things to do for half a heartbeat. */
     assert_true(waiter.done_at_ms - killed_at_ms < 2 * HEARTBEAT_MS + SLACK_MS);
     assert_int_equal(lock_queue_length(), 0);
-}
-
-static void test_timed_out_waiter_leaves_no_trace(NO_STATE)
-{
-    struct lock_pair pair = lock_pair_held("fair", 20000);
-
-    assert_int_equal(lock_pair_take(&pair, 1, 100, 0), DLOCK_TIMEOUT);
-    assert_int_equal(lock_rig_ask("EXISTS {k}:dlock-queue "
-                                  "{k}:dlock-beats"),
-                     0);
-    assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
-    /* And it may come again. */
-    assert_int_equal(lock_pair_take(&pair, 1, 100, 0), DLOCK_OK);
 }
 
 /* Others come and go; nobody's place and nobody's heartbeat moves. */
@@ -187,145 +143,69 @@ static void test_giving_up_moves_no_deadline(NO_STATE)
         ",'{k}:dlock-beats','%s')-t[1]*1000\" 0",
         dlock_session_owner(first.session));
     assert_in_range(lock_rig_ask(command), 1, HEARTBEAT_MS + 1000);
-    assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
+    assert_ok(lock_pair_give(&pair, 0));
     lock_waiter_close(&first);
-    assert_int_equal(first.status, DLOCK_OK);
+    assert_ok(first.status);
 }
 
-/* The head was to have it, and does not want it any more: the next is told. */
-static void test_a_head_that_gives_up_passes_the_turn_on(NO_STATE)
-{
-    struct lock_waiter first = {.wait_ms = 0}, second = {.wait_ms = 0};
-    uint64_t passed_at_ms;
-
-    (void)lock_pair_held("fair", 20000);
-    lock_waiter_queue_up(&first, 1);
-    lock_waiter_queue_up(&second, 2);
-    lock_rig_sleep_ms(50);
+static const struct lock_story stories[] = {
+    /* The lock is free, but it is somebody else's turn. */
+    {"a try does not overtake", "fair",
+     "ZADD {k}:dlock-queue 1 somebody; ZADD {k}:dlock-beats 9e15 somebody; "
+     "probe -> busy; ZCARD {k}:dlock-queue -> 1; "
+     "ZADD {k}:dlock-beats 1 somebody; probe; ZCARD {k}:dlock-queue -> 0"},
+    {"who comes in again passes the queue", "fair",
+     "a takes 20000; b begins wait=120000; until ZCARD {k}:dlock-queue -> 1; "
+     "a takes inner holds=2; a gives inner; ZCARD {k}:dlock-queue -> 1; a "
+     "gives; "
+     "b ends"},
+    {"who waited in vain leaves no trace, and may come again", "fair",
+     "a takes 20000; b takes wait=100 -> timeout; "
+     "EXISTS {k}:dlock-queue {k}:dlock-beats -> 0; a gives; b takes wait=100"},
+    /* Also with somebody waiting, and also if nobody has taken it yet. */
+    {"an expired lock is given back", "fair",
+     "a takes 30; sleep 60; a gives -> lost; a takes 150; b begins "
+     "wait=120000; "
+     "until ZCARD {k}:dlock-queue -> 1; b ends; a gives -> lost; b gives"},
+    {"whatever is sent twice counts once: tries that wait, too", "fair",
+     "fail eval-acquire after 2; a takes holds=1; fail eval-acquire after 2; "
+     "b takes wait=50 -> timeout; fail eval-release after 2; a gives; free; "
+     "b takes"},
+    {"\"don't know\" leaves neither a lock nor a place in the queue", "fair",
+     "fail eval-acquire after always; a takes wait=100 -> unknown; "
+     "fail eval-acquire after 0; b takes; fail eval-acquire after always; "
+     "a takes wait=100 -> unknown; fail eval-acquire after 0; "
+     "ZCARD {k}:dlock-queue -> 0; b gives; a takes"},
+    /* A release of which nothing was heard is asked for again: not before the session
+     * has waited for the lock in vain, or has taken back an acquire. */
+    {"a release is repeated behind a wait in vain", "fair",
+     "commands timeout; a takes first; fail eval-release after always; "
+     "a gives first -> unknown; fail eval-release after 0; b takes; "
+     "a takes wait=50 -> timeout; a gives first; b gives"},
+    {"and behind an acquire that was taken back", "fair",
+     "commands timeout; a takes first; fail eval-release after always; "
+     "a gives first -> unknown; fail eval-release after 0; b takes; "
+     "fail eval-acquire after always; a takes wait=50 -> unknown; "
+     "fail eval-acquire after 0; a gives first; b gives"},
+    {"there are tokens if the terms ask", "fair",
+     "a takes fenced floor=far token=far+1; a gives; "
+     "b takes fenced floor=far token=far+2; b gives; "
+     "a takes fenced floor=far token=far+3; a gives; "
+     "b takes fenced floor=far token=far+4; b gives; a takes token=0"},
     /* No message: as if the head had got it and not come for it yet. */
-    lock_rig_tell("DEL k");
-    passed_at_ms = lock_rig_now_ms();
-    dlock_cancel(first.session);
-    lock_waiter_close(&first);
-    assert_int_equal(first.status, DLOCK_TIMEOUT);
-    lock_waiter_close(&second);
-    assert_int_equal(second.status, DLOCK_OK);
-    assert_true(second.done_at_ms - passed_at_ms < SLACK_MS);
-}
-
-/* As redisson ------------------------------------------------------------------- */
-
-/* Also with somebody waiting, and also if nobody has taken it yet. */
-static void test_release_of_an_expired_lock(NO_STATE)
-{
-    struct lock_pair pair = lock_pair_open("fair");
-    struct lock_waiter waiter = {.keep = true};
-
-    assert_int_equal(lock_pair_take(&pair, 0, 0, 30), 0);
-    lock_rig_sleep_ms(60);
-    assert_int_equal(lock_pair_give(&pair, 0), DLOCK_LOST);
-    assert_int_equal(lock_pair_take(&pair, 0, 0, 150), 0);
-    lock_waiter_queue_up(&waiter, 1);
-    lock_waiter_join(&waiter);
-    assert_int_equal(waiter.status, DLOCK_OK);
-    assert_int_equal(lock_pair_give(&pair, 0), DLOCK_LOST);
-    assert_int_equal(dlock_release(waiter.session, &waiter.grant, NULL), 0);
-}
-
-/* Whatever is sent twice counts once: tries that wait, too. */
-static void test_lost_replies(NO_STATE)
-{
-    struct lock_pair pair = lock_pair_open("fair");
-
-    step_log_fail(&rig.log, "eval-acquire", DLOCK_AFTER, 2);
-    assert_int_equal(lock_pair_take(&pair, 0, 0, 0), 0);
-    assert_int_equal(pair.grant[0].holds, 1);
-    step_log_fail(&rig.log, "eval-acquire", DLOCK_AFTER, 2);
-    assert_int_equal(lock_pair_take(&pair, 1, 50, 0), DLOCK_TIMEOUT);
-    step_log_fail(&rig.log, "eval-release", DLOCK_AFTER, 2);
-    assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
-    assert_false(lock_rig_is_held());
-    assert_int_equal(lock_pair_take(&pair, 1, 0, 0), 0);
-}
-
-/* "Don't know" leaves neither a lock nor a place in the queue. */
-static void test_unknown_acquire(NO_STATE)
-{
-    struct lock_pair pair = lock_pair_open("fair");
-
-    step_log_fail(&rig.log, "eval-acquire", DLOCK_AFTER, STEP_LOG_ALWAYS);
-    assert_int_equal(lock_pair_take(&pair, 0, 100, 0), DLOCK_UNKNOWN);
-    step_log_fail(&rig.log, "eval-acquire", DLOCK_AFTER, 0);
-    assert_int_equal(lock_pair_take(&pair, 1, 0, 0), 0);
-    step_log_fail(&rig.log, "eval-acquire", DLOCK_AFTER, STEP_LOG_ALWAYS);
-    assert_int_equal(lock_pair_take(&pair, 0, 100, 0), DLOCK_UNKNOWN);
-    step_log_fail(&rig.log, "eval-acquire", DLOCK_AFTER, 0);
-    assert_int_equal(lock_queue_length(), 0);
-    assert_int_equal(lock_pair_give(&pair, 1), 0);
-    assert_int_equal(lock_pair_take(&pair, 0, 0, 0), 0);
-}
-
-/*
- * A release of which nothing was heard is asked for again: not before the session has
- * waited for the lock in vain, or has taken back an acquire.
- */
-static void test_a_release_is_repeated_behind_another_command(NO_STATE)
-{
-    static const char *const lost[] = {NULL, "eval-acquire"};
-
-    rig.command_timeout_ms = LOCK_RIG_TIMEOUT_MS;
-    for (size_t i = 0; i < COUNT_OF(lost); i++) {
-        struct lock_pair pair = lock_pair_held("fair", 0);
-        struct dlock_grant first = pair.grant[0];
-
-        step_log_fail(&rig.log, "eval-release", DLOCK_AFTER, STEP_LOG_ALWAYS);
-        assert_int_equal(lock_pair_give(&pair, 0), DLOCK_UNKNOWN);
-        step_log_fail(&rig.log, "eval-release", DLOCK_AFTER, 0);
-        assert_int_equal(lock_pair_take(&pair, 1, 0, 0), DLOCK_OK);
-        if (lost[i] != NULL)
-            step_log_fail(&rig.log, lost[i], DLOCK_AFTER, STEP_LOG_ALWAYS);
-        assert_int_equal(lock_pair_take(&pair, 0, 50, 0),
-                         lost[i] == NULL ? DLOCK_TIMEOUT : DLOCK_UNKNOWN);
-        if (lost[i] != NULL)
-            step_log_fail(&rig.log, lost[i], DLOCK_AFTER, 0);
-        assert_int_equal(lock_hold_give(&pair, &first), DLOCK_OK);
-        assert_int_equal(lock_pair_give(&pair, 1), DLOCK_OK);
-        lock_pair_close(&pair);
-    }
-}
-
-static void test_tokens_if_the_terms_ask(NO_STATE)
-{
-    struct lock_pair pair = lock_pair_open("fair");
-    uint64_t floor = UINT64_C(3) << 50; /* above the time */
-    struct dlock_terms terms = {.fenced = true, .fence_floor = floor};
-    struct dlock_grant grant;
-
-    for (uint64_t i = 0; i < 6; i++) {
-        struct dlock_session *session = pair.session[i % 2];
-
-        assert_int_equal(dlock_acquire(session, "k", &terms, &grant, NULL), 0);
-        assert_true(grant.token == floor + 1 + i);
-        assert_int_equal(dlock_release(session, &grant, NULL), 0);
-    }
-    assert_int_equal(lock_pair_take(&pair, 0, 0, 0), 0);
-    assert_int_equal(pair.grant[0].token, 0);
-}
+    {"a head that gives up passes the turn on", "fair",
+     "a takes 20000; b begins wait=120000; until ZCARD {k}:dlock-queue -> 1; "
+     "c begins wait=120000; until ZCARD {k}:dlock-queue -> 2; sleep 50; DEL k; "
+     "clock; b cancels; b ends -> timeout; c ends; took 0..1000"},
+};
+LOCK_STORIES_TEST
 
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_stories),
     LOCK_TEST(test_first_come_first_served),
     LOCK_TEST(test_only_the_head_is_woken),
-    LOCK_TEST(test_a_try_does_not_overtake),
-    LOCK_TEST(test_reentry_passes_the_queue),
     LOCK_TEST(test_who_waits),
     LOCK_TEST(test_a_dead_waiter_does_not_block),
-    LOCK_TEST(test_timed_out_waiter_leaves_no_trace),
     LOCK_TEST(test_giving_up_moves_no_deadline),
-    LOCK_TEST(test_a_head_that_gives_up_passes_the_turn_on),
-    LOCK_TEST(test_release_of_an_expired_lock),
-    LOCK_TEST(test_lost_replies),
-    LOCK_TEST(test_unknown_acquire),
-    LOCK_TEST(test_a_release_is_repeated_behind_another_command),
-    LOCK_TEST(test_tokens_if_the_terms_ask),
 };
 LOCK_RIG_MAIN(tests)

@@ -78,7 +78,7 @@ static void assert_turned_round(struct lock_waiter crowd[], unsigned n)
     for (unsigned i = 0; i < n; i++)
         lock_waiter_close(&crowd[i]);
     for (unsigned i = 0; i < n; i++) {
-        assert_int_equal(crowd[i].status, DLOCK_OK);
+        assert_ok(crowd[i].status);
         assert_int_equal(crowd[i].turn, n - 1 - i);
     }
 }
@@ -96,7 +96,7 @@ static void stop_for(unsigned ms, bool held)
     gather(crowd, CROWD);
     turn_round();
     if (!held)
-        assert_int_equal(lock_pair_extend(&pair, 0, 500), DLOCK_OK);
+        assert_ok(lock_pair_extend(&pair, 0, 500));
     redis_server_pause(rig.server);
     lock_rig_sleep_ms(ms);
     redis_server_resume(rig.server);
@@ -132,7 +132,7 @@ static void test_the_silent_are_waited_for_once(NO_STATE)
     assert_int_equal(place_of("early"), 2);
     assert_int_equal(place_of("late"), 3);
     (void)eval(all_silent);
-    assert_int_equal(lock_rig_probe("fair", "k"), DLOCK_OK);
+    assert_ok(lock_rig_probe("fair", "k"));
     assert_int_equal(place_of("early"), 0);
     assert_int_equal(place_of("late"), 0);
 }
@@ -162,7 +162,7 @@ static void test_a_silent_one_among_others_is_not(NO_STATE)
 static void test_places_end(NO_STATE)
 {
     put(1, "silent", HEARTBEAT_MS - KEPT_MS - 1);
-    assert_int_equal(lock_rig_probe("fair", "k"), DLOCK_OK);
+    assert_ok(lock_rig_probe("fair", "k"));
 }
 
 /* A clock that is set back ------------------------------------------------------------ */
@@ -175,7 +175,7 @@ static void test_the_dead_do_not_wait_for_the_clock(NO_STATE)
 
     put(1, "dead", HOUR_MS);
     put(2, "dead too", HOUR_MS - 1000);
-    assert_int_equal(lock_pair_take(&pair, 0, 10000, 20000), DLOCK_OK);
+    assert_ok(lock_pair_take(&pair, 0, 10000, 20000));
     assert_in_range(lock_rig_now_ms() - began_ms, HEARTBEAT_MS - SLACK_MS,
                     HEARTBEAT_MS + SLACK_MS);
 }
@@ -186,13 +186,13 @@ static void test_places_survive_a_clock_set_back(NO_STATE)
     struct lock_waiter crowd[CROWD];
     struct lock_pair pair = lock_pair_open("fair");
 
-    assert_int_equal(lock_pair_take(&pair, 0, 0, 20000), DLOCK_OK);
+    assert_ok(lock_pair_take(&pair, 0, 0, 20000));
     gather(crowd, CROWD);
     turn_round();
     (void)eval("for _, w in ipairs(call('zrange', b, 0, -1)) do "
                "call('zincrby', b, %d, w) end return 1",
                HOUR_MS);
-    assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
+    assert_ok(lock_pair_give(&pair, 0));
     assert_turned_round(crowd, CROWD);
 }
 
@@ -206,9 +206,8 @@ static void test_the_dead_leave_the_list(NO_STATE)
     (void)eval("return call('zadd', '{k}:dlock-waiters', now + %d, 'dead')",
                HOUR_MS);
     while (n > 0) {
-        assert_int_equal(
-            dlock_inspect_waiters(pair.session[0], "k", NULL, 0, &n, NULL),
-            DLOCK_OK);
+        assert_ok(
+            dlock_inspect_waiters(pair.session[0], "k", NULL, 0, &n, NULL));
         assert_true(lock_rig_now_ms() < patience_ms);
         lock_rig_sleep_ms(10);
     }

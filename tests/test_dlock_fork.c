@@ -122,11 +122,11 @@ static void test_holder_is_not_disturbed(NO_STATE)
         struct lock_pair pair = lock_pair_open(all[i]);
         struct parent parent = {all[i], &pair};
 
-        assert_int_equal(lock_pair_take(&pair, 0, 0, 0), DLOCK_OK);
+        assert_ok(lock_pair_take(&pair, 0, 0, 0));
         in_child(be_child, &parent);
-        assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
-        assert_int_equal(lock_pair_take(&pair, 1, 0, 0), DLOCK_OK);
-        assert_int_equal(lock_pair_give(&pair, 1), DLOCK_OK);
+        assert_ok(lock_pair_give(&pair, 0));
+        assert_ok(lock_pair_take(&pair, 1, 0, 0));
+        assert_ok(lock_pair_give(&pair, 1));
         lock_pair_close(&pair);
     }
 }
@@ -176,14 +176,14 @@ static void test_locks_of_a_process(NO_STATE)
     CHILD_STARTS_A_THREAD();
     fake_resolver_begin();
     fake_resolver_hang(true);
-    assert_int_equal(lock_rig_take(session, "held", 0, 0, &grant), DLOCK_OK);
+    assert_ok(lock_rig_take(session, "held", 0, 0, &grant));
     assert_int_equal(pthread_create(&busy.thread, NULL, be_busy, &busy), 0);
     for (int i = 0; i < 30; i++)
         in_child(find_all_free, NULL);
     atomic_store(&busy.stop, true);
     (void)pthread_join(busy.thread, NULL);
     assert_int_equal(lock_rig_probe("process", "held"), DLOCK_BUSY);
-    assert_int_equal(dlock_release(session, &grant, NULL), DLOCK_OK);
+    assert_ok(dlock_release(session, &grant, NULL));
     fake_resolver_let_go("hangs.test", "6379");
 }
 
@@ -288,19 +288,17 @@ static void fork_among_calls(void)
     struct note on_its_way = {.n = 0}, parked = {.n = 0};
     struct dlock_grant grant;
 
-    assert_int_equal(lock_rig_take(holder, "held", 0, 0, &grant), DLOCK_OK);
-    assert_int_equal(note_begin(waiter, "held", LOCK_RIG_LONG_MS, &parked),
-                     DLOCK_OK);
+    assert_ok(lock_rig_take(holder, "held", 0, 0, &grant));
+    assert_ok(note_begin(waiter, "held", LOCK_RIG_LONG_MS, &parked));
     step_log_shut(&rig.log, "eval-acquire", DLOCK_BEFORE);
-    assert_int_equal(note_begin(pair.session[1], "k", 0, &on_its_way),
-                     DLOCK_OK);
+    assert_ok(note_begin(pair.session[1], "k", 0, &on_its_way));
     step_log_await_gate(&rig.log, 1);
     in_child(call_asynchronously, &parent);
     step_log_open(&rig.log);
     assert_int_equal(note_await(&on_its_way), DLOCK_BUSY);
-    assert_int_equal(dlock_release(holder, &grant, NULL), DLOCK_OK);
-    assert_int_equal(note_await(&parked), DLOCK_OK);
-    assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
+    assert_ok(dlock_release(holder, &grant, NULL));
+    assert_ok(note_await(&parked));
+    assert_ok(lock_pair_give(&pair, 0));
 }
 
 /* A skip comes first, because it would leak what is open. */
@@ -330,13 +328,11 @@ static void test_values(NO_STATE)
     struct dlock_value value = {.key = "v", .text = "1"};
     struct dlock_values *values;
 
-    assert_int_equal(
-        dlock_values_open(lock_rig_url("fenced"), 5000, &values, NULL),
-        DLOCK_OK);
-    assert_int_equal(dlock_values_set(values, &value, 1, NULL), DLOCK_OK);
+    assert_ok(dlock_values_open(lock_rig_url("fenced"), 5000, &values, NULL));
+    assert_ok(dlock_values_set(values, &value, 1, NULL));
     in_child(use_values, values);
     value.text[0] = '\0';
-    assert_int_equal(dlock_values_get(values, &value, 1, NULL), DLOCK_OK);
+    assert_ok(dlock_values_get(values, &value, 1, NULL));
     assert_string_equal(value.text, "1");
     dlock_values_close(values);
 }

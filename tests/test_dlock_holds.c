@@ -1,10 +1,11 @@
 /*
- * Several holds of one session: what is done with one of them, and what goes
- * wrong with it, is done to none of the others.
+ * Holds: coming in again, and several of one session. What is done with one of them, and
+ * what goes wrong with it, as a reply that is lost, is done to none of the others.
  */
 #include <stdio.h>
 
 #include "tests/support/lock_rig.h"
+#include "tests/support/lock_story.h"
 
 /* Very many of them ----------------------------------------------------------- */
 
@@ -17,8 +18,7 @@ static void take_many(struct dlock_session *session, char side,
 
     for (int i = 0; i < MANY; i++) {
         (void)snprintf(name, sizeof(name), "%c%d", side, i);
-        assert_int_equal(lock_rig_take(session, name, 0, 0, &grants[i]),
-                         DLOCK_OK);
+        assert_ok(lock_rig_take(session, name, 0, 0, &grants[i]));
     }
 }
 
@@ -27,7 +27,7 @@ static void give_every_second(struct dlock_session *session,
                               const struct dlock_grant grants[], int from)
 {
     for (int i = from; i < MANY; i += 2) {
-        assert_int_equal(dlock_release(session, &grants[i], NULL), DLOCK_OK);
+        assert_ok(dlock_release(session, &grants[i], NULL));
         assert_int_equal(dlock_release(session, &grants[i], NULL), DLOCK_LOST);
     }
 }
@@ -72,177 +72,131 @@ static void test_each_of_very_many_is_known(NO_STATE)
         assert_false(is_there('a', i) || is_there('b', i));
 }
 
-/* Lost, and taken anew -------------------------------------------------------- */
+static const struct lock_story stories[] = {
+    /* 16: a method that calls another one with the same lock. */
+    {"who does not count locks itself out", "token-lua watchdog",
+     "a takes 5000; a takes again wait=20 5000 -> timeout; a gives; "
+     "a gives -> lost"},
+    {"a hold counts in its process", "reentrant-local",
+     "a takes one 5000 wait=20 holds=1; b sees holds=1; "
+     "a takes two 5000 wait=20 holds=2; b sees holds=1; "
+     "a takes three 5000 wait=20 holds=3; b sees holds=1; "
+     "b takes 5000 -> busy; a gives three; held; "
+     "b takes 5000 -> busy; a gives two; held; "
+     "b takes 5000 -> busy; a gives one; free; a gives one -> lost"},
+    {"and with the others on the server", "reentrant spin redisson fair fenced",
+     "a takes one 5000 wait=20 holds=1; b sees holds=1; "
+     "a takes two 5000 wait=20 holds=2; b sees holds=2; "
+     "a takes three 5000 wait=20 holds=3; b sees holds=3; "
+     "b takes 5000 -> busy; a gives three; held; "
+     "b takes 5000 -> busy; a gives two; held; "
+     "b takes 5000 -> busy; a gives one; free; a gives one -> lost"},
+    {"another session of the same thread is somebody else",
+     "reentrant-local reentrant",
+     "a takes 5000; a2 takes 5000 -> busy; a gives; a2 takes 5000; a2 gives"},
 
-/* The copy of a command that began anew is told so as well. */
-static void test_a_copy_does_not_hide_the_loss(NO_STATE)
-{
-    struct lock_pair pair = lock_pair_open("fenced");
-    struct dlock_grant outer, anew;
+    /* 17: the inner section gets what is left of the outer one's lease, and thinks
+     * otherwise. */
+    {"a count in the session does not renew", "reentrant-local",
+     "a takes outer 1000; forget; a takes inner 9000; steps all 0; "
+     "PTTL k -> 0..1000; a has outer left=0..1000; a has inner "
+     "left=5000..9000; "
+     "a gives inner; a gives outer"},
+    {"one on the server does", "reentrant",
+     "a takes outer 1000; a takes inner 9000; PTTL k -> 7000..9000"},
+    /* It opens a door that is somebody else's; the server still checks. */
+    {"a count is not the lock", "reentrant-local",
+     "a takes outer 5000; DEL k -> 1; b takes 5000; a takes inner 5000; "
+     "a gives inner; a gives outer -> lost; held; b gives"},
+    {"and the server knows", "reentrant",
+     "a takes outer 5000; DEL k -> 1; b takes 5000; a takes inner 5000 -> "
+     "busy; "
+     "a gives outer -> lost; held; b gives"},
 
-    assert_int_equal(lock_hold_take(&pair, "k", 0, &outer), DLOCK_OK);
-    lock_rig_end_lease();
-    step_log_fail(&rig.log, "eval-acquire", DLOCK_AFTER, 1);
-    assert_int_equal(lock_hold_take(&pair, "k", 0, &anew), DLOCK_OK);
-    assert_int_equal(anew.holds, 1);
-    assert_true(anew.token > outer.token);
-    assert_int_equal(lock_hold_left_ms(&pair, &outer), 0);
-    assert_int_equal(lock_hold_give(&pair, &anew), DLOCK_OK);
-    assert_false(lock_rig_is_held());
-    assert_int_equal(lock_hold_give(&pair, &outer), DLOCK_LOST);
-}
+    {"an inner lease that is shorter does not cut the outer one", "redisson",
+     "a takes outer 60000; a takes inner 1000; PTTL k -> 50000..60000; "
+     "a takes more 90000; PTTL k -> 80000..90000"},
 
-/* Nobody renews what has a lease of its own, so no watchdog has found it lost. */
-static void test_nothing_is_left_of_a_superseded_grant(NO_STATE)
-{
-    struct lock_pair pair = lock_pair_open("fenced");
-    struct dlock_grant outer, anew;
+    /* Lost, and taken anew. */
+    {"a copy of a command that began anew does not hide the loss", "fenced",
+     "a takes outer; DEL k -> 1; fail eval-acquire after 1; "
+     "a takes anew holds=1 token=rises; a has outer left=0; a gives anew; "
+     "free; "
+     "a gives outer -> lost"},
+    /* Nobody renews what has a lease of its own, so no watchdog has found it lost. */
+    {"nothing is left of a superseded grant", "fenced",
+     "a takes outer 20000; DEL k -> 1; a takes anew 20000; a has outer left=0; "
+     "a has anew left=1..; a gives outer -> lost; a gives anew"},
+    {"what is withdrawn does not go to a hold that was lost before", "fenced",
+     "a takes outer; DEL k -> 1; fail eval-acquire after 3; "
+     "a takes none -> unknown; until free; a gives outer -> lost"},
+    {"and is one hold, where none was lost", "fenced",
+     "a takes outer 60000; fail eval-acquire after 3; "
+     "a takes none 60000 -> unknown; until b sees held=1 holds=1; a gives "
+     "outer"},
 
-    assert_int_equal(lock_hold_take(&pair, "k", 20000, &outer), DLOCK_OK);
-    lock_rig_end_lease();
-    assert_int_equal(lock_hold_take(&pair, "k", 20000, &anew), DLOCK_OK);
-    assert_int_equal(lock_hold_left_ms(&pair, &outer), 0);
-    assert_true(lock_hold_left_ms(&pair, &anew) > 0);
-    assert_int_equal(lock_hold_give(&pair, &outer), DLOCK_LOST);
-    assert_int_equal(lock_hold_give(&pair, &anew), DLOCK_OK);
-}
+    /* Acquires without an answer. A withdrawal goes after them; where that is lost as
+     * well, the session copes with what it finds: of each name. */
+    {"unknown acquires are taken over", "redisson",
+     "fail eval-acquire after 3; also eval-withdraw before 1; "
+     "a takes -> unknown; steps eval-acquire 3; "
+     "fail eval-acquire after 3; also eval-withdraw before 1; "
+     "a takes name=k2 -> unknown; steps eval-acquire 6; "
+     "fail eval-acquire after 3; also eval-withdraw before 1; "
+     "a takes name=k3 -> unknown; steps eval-acquire 9; EXISTS k k2 k3 -> 3; "
+     "a takes holds=1; a gives; b takes; "
+     "a takes name=k2 holds=1; a gives; b takes name=k2; "
+     "a takes name=k3 holds=1; a gives; b takes name=k3"},
+    {"the withdrawal alone frees it, long before its lease is over", "redisson",
+     "fail eval-acquire after 3; a takes 5000 -> unknown; b takes wait=2000; "
+     "b gives"},
+    {"a lock that may be held is not renewed", "redisson",
+     "watchdog 90; fail eval-acquire after 3; a takes -> unknown; "
+     "b takes wait=long; steps eval-renew 0"},
+    {"not sent is not held, and nothing is sent again", "redisson",
+     "fail eval-acquire before 1; "
+     "a takes -> unreachable 'acquire: kept back at step 'eval-acquire''; "
+     "free"},
+    /* A late copy, stuck in some buffer, must not lock for somebody who has gone home.
+     * What makes it late: the memo of a later release stands for all attempts before. */
+    {"a copy that comes after the release takes nothing", "redisson",
+     "a takes; a gives; EVAL \"return tonumber(redis.call('get', KEYS[1]))\" 1 "
+     "{k}:dlock-done:$a -> 2; PTTL {k}:dlock-done:$a -> 60001..110000; "
+     "SET {k}:dlock-done:$a 99:0; a takes -> unknown; free"},
 
-/* What is withdrawn does not go to a hold that was lost before. */
-static void test_a_lost_hold_does_not_come_back(NO_STATE)
-{
-    struct lock_pair pair = lock_pair_open("fenced");
-    uint64_t until = lock_rig_now_ms() + LOCK_RIG_LONG_MS;
-    struct dlock_grant outer, none;
-
-    assert_int_equal(lock_hold_take(&pair, "k", 0, &outer), DLOCK_OK);
-    lock_rig_end_lease();
-    step_log_fail(&rig.log, "eval-acquire", DLOCK_AFTER, 3);
-    assert_int_equal(lock_hold_take(&pair, "k", 0, &none), DLOCK_UNKNOWN);
-    while (lock_rig_is_held() && lock_rig_now_ms() < until)
-        lock_rig_sleep_ms(1);
-    assert_false(lock_rig_is_held());
-    assert_int_equal(lock_hold_give(&pair, &outer), DLOCK_LOST);
-}
-
-/* And a hold that was not lost stays. */
-static void test_what_is_withdrawn_is_one_hold(NO_STATE)
-{
-    struct lock_pair pair = lock_pair_open("fenced");
-    uint64_t until = lock_rig_now_ms() + LOCK_RIG_LONG_MS;
-    struct dlock_grant outer, none;
-    struct dlock_holder holder = {.holds = 2};
-
-    assert_int_equal(lock_hold_take(&pair, "k", 60000, &outer), DLOCK_OK);
-    step_log_fail(&rig.log, "eval-acquire", DLOCK_AFTER, 3);
-    assert_int_equal(lock_hold_take(&pair, "k", 60000, &none), DLOCK_UNKNOWN);
-    while (holder.holds != 1 && lock_rig_now_ms() < until)
-        assert_int_equal(dlock_inspect(pair.session[1], "k", &holder, NULL),
-                         DLOCK_OK);
-    assert_true(holder.held);
-    assert_int_equal(lock_hold_give(&pair, &outer), DLOCK_OK);
-}
-
-/* Releases without an answer -------------------------------------------------------- */
-
-/* Of several that were not answered, each is known again when it is repeated. */
-static void test_each_unknown_release_is_known_again(NO_STATE)
-{
-    struct dlock_grant outer, inner, other;
-    struct lock_pair pair;
-
-    rig.command_timeout_ms = LOCK_RIG_TIMEOUT_MS;
-    pair = lock_pair_open("fenced");
-    assert_int_equal(lock_hold_take(&pair, "k", 60000, &outer), DLOCK_OK);
-    assert_int_equal(lock_hold_take(&pair, "k", 60000, &inner), DLOCK_OK);
-    assert_int_equal(lock_hold_take(&pair, "other", 60000, &other), DLOCK_OK);
-    step_log_fail(&rig.log, "eval-release", DLOCK_BEFORE, STEP_LOG_ALWAYS);
-    assert_int_equal(lock_hold_give(&pair, &inner), DLOCK_UNREACHABLE);
-    assert_int_equal(lock_hold_give(&pair, &other), DLOCK_UNREACHABLE);
-    step_log_fail(&rig.log, "eval-release", DLOCK_BEFORE, 0);
-    assert_int_equal(lock_hold_give(&pair, &inner), DLOCK_OK);
-    assert_int_equal(lock_rig_probe("fenced", "k"), DLOCK_BUSY);
-    assert_int_equal(lock_hold_give(&pair, &other), DLOCK_OK);
-    assert_int_equal(lock_hold_give(&pair, &outer), DLOCK_OK);
-    assert_int_equal(lock_rig_ask("EXISTS k other"), 0);
-}
-
-/* Carried out, the reply lost, and repeated when the outer hold has gone too. */
-static void test_an_unknown_release_after_the_outer_hold(NO_STATE)
-{
-    struct dlock_grant outer, inner;
-    struct lock_pair pair;
-
-    rig.command_timeout_ms = LOCK_RIG_TIMEOUT_MS;
-    pair = lock_pair_open("fenced");
-    assert_int_equal(lock_hold_take(&pair, "k", 60000, &outer), DLOCK_OK);
-    assert_int_equal(lock_hold_take(&pair, "k", 60000, &inner), DLOCK_OK);
-    step_log_fail(&rig.log, "eval-release", DLOCK_AFTER, STEP_LOG_ALWAYS);
-    assert_int_equal(lock_hold_give(&pair, &inner), DLOCK_UNKNOWN);
-    step_log_fail(&rig.log, "eval-release", DLOCK_AFTER, 0);
-    assert_int_equal(lock_hold_give(&pair, &outer), DLOCK_OK);
-    assert_int_equal(lock_hold_give(&pair, &inner), DLOCK_OK);
-}
-
-/* Holds given back twice -------------------------------------------------------- */
-
-static const char *const reentrant[] = {
-    "reentrant-local", "reentrant", "spin", "redisson", "fair", "fenced"};
-enum { REENTRANT_N = COUNT_OF(reentrant) };
-
-/* The second release of an inner hold is told so, and the outer one stays. */
-static void test_a_hold_is_given_back_once(NO_STATE)
-{
-    for (size_t i = 0; i < REENTRANT_N; i++) {
-        struct lock_pair pair = lock_pair_open(reentrant[i]);
-        struct dlock_grant outer, inner, last;
-
-        assert_int_equal(lock_hold_take(&pair, "k", 0, &outer), DLOCK_OK);
-        assert_int_equal(lock_hold_take(&pair, "k", 0, &inner), DLOCK_OK);
-        assert_int_equal(lock_hold_take(&pair, "k", 0, &last), DLOCK_OK);
-        assert_int_equal(lock_hold_give(&pair, &inner), DLOCK_OK);
-        assert_int_equal(lock_hold_give(&pair, &inner), DLOCK_LOST);
-        assert_int_equal(lock_hold_give(&pair, &inner), DLOCK_LOST);
-        assert_int_equal(lock_hold_extend(&pair, &inner, 5000), DLOCK_LOST);
-        assert_int_equal(lock_rig_probe(reentrant[i], "k"), DLOCK_BUSY);
-        /* In which order does not matter. */
-        assert_int_equal(lock_hold_give(&pair, &outer), DLOCK_OK);
-        assert_int_equal(lock_hold_give(&pair, &outer), DLOCK_LOST);
-        assert_int_equal(lock_rig_probe(reentrant[i], "k"), DLOCK_BUSY);
-        assert_int_equal(lock_hold_give(&pair, &last), DLOCK_OK);
-        assert_int_equal(lock_rig_probe(reentrant[i], "k"), DLOCK_OK);
-        lock_pair_close(&pair);
-    }
-}
-
-/* A release that had worked is repeated: it gives back no second hold. */
-static void test_an_unknown_release_gives_back_one_hold(NO_STATE)
-{
-    for (size_t i = 0; i < REENTRANT_N; i++) {
-        struct lock_pair pair = lock_pair_open(reentrant[i]);
-        struct dlock_grant outer, inner;
-
-        assert_int_equal(lock_hold_take(&pair, "k", 0, &outer), DLOCK_OK);
-        assert_int_equal(lock_hold_take(&pair, "k", 0, &inner), DLOCK_OK);
-        step_log_fail(&rig.log, "eval-release", DLOCK_AFTER, 3);
-        (void)lock_hold_give(&pair, &inner);
-        step_log_fail(&rig.log, "eval-release", DLOCK_AFTER, 0);
-        (void)lock_hold_give(&pair, &inner);
-        assert_int_equal(lock_rig_probe(reentrant[i], "k"), DLOCK_BUSY);
-        assert_int_equal(lock_hold_give(&pair, &outer), DLOCK_OK);
-        assert_int_equal(lock_rig_probe(reentrant[i], "k"), DLOCK_OK);
-        lock_pair_close(&pair);
-    }
-}
+    /* Releases without an answer. */
+    {"each unknown release is known again when it is repeated", "fenced",
+     "commands timeout; a takes outer 60000; a takes inner 60000; "
+     "a takes other 60000 name=other; fail eval-release before always; "
+     "a gives inner -> unreachable; a gives other -> unreachable; "
+     "fail eval-release before 0; a gives inner; probe -> busy; a gives other; "
+     "a gives outer; EXISTS k other -> 0"},
+    {"also when the outer hold has gone", "fenced",
+     "commands timeout; a takes outer 60000; a takes inner 60000; "
+     "fail eval-release after always; a gives inner -> unknown; "
+     "fail eval-release after 0; a gives outer; a gives inner"},
+    {"and before", "redisson",
+     "commands timeout; a takes outer; a takes inner; "
+     "fail eval-release after always; a gives inner -> unknown; "
+     "fail eval-release after 0; a gives inner; a gives outer; "
+     "a gives outer -> lost; free"},
+    {"a release that had worked and is repeated gives back no second hold",
+     LOCKS_REENTRANT,
+     "a takes outer; a takes inner; fail eval-release after 3; "
+     "a gives inner -> ok|unknown; fail eval-release after 0; "
+     "a gives inner -> ok|lost; probe -> busy; a gives outer; probe"},
+    /* The second release is told so, and in which order does not matter. */
+    {"a hold is given back once", LOCKS_REENTRANT,
+     "a takes outer; a takes inner; a takes last; a gives inner; "
+     "a gives inner -> lost; a gives inner -> lost; a extends inner 5000 -> "
+     "lost; "
+     "probe -> busy; a gives outer; a gives outer -> lost; probe -> busy; "
+     "a gives last; probe"},
+};
+LOCK_STORIES_TEST
 
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_stories),
     LOCK_TEST(test_each_of_very_many_is_known),
-    LOCK_TEST(test_a_copy_does_not_hide_the_loss),
-    LOCK_TEST(test_nothing_is_left_of_a_superseded_grant),
-    LOCK_TEST(test_a_lost_hold_does_not_come_back),
-    LOCK_TEST(test_what_is_withdrawn_is_one_hold),
-    LOCK_TEST(test_each_unknown_release_is_known_again),
-    LOCK_TEST(test_an_unknown_release_after_the_outer_hold),
-    LOCK_TEST(test_a_hold_is_given_back_once),
-    LOCK_TEST(test_an_unknown_release_gives_back_one_hold),
 };
 LOCK_RIG_MAIN(tests)

@@ -27,8 +27,7 @@ static void assert_label(struct lock_single *looker, const char *name,
     if (label[0] != '\0')
         (void)snprintf(want, sizeof(want), "%s:%ld:%s", host, (long)getpid(),
                        label);
-    assert_int_equal(dlock_inspect(looker->session, name, &holder, NULL),
-                     DLOCK_OK);
+    assert_ok(dlock_inspect(looker->session, name, &holder, NULL));
     assert_true(holder.held);
     assert_string_equal(holder.label, want);
 }
@@ -39,9 +38,8 @@ static void look_at_each_other(const char *strategy)
     struct lock_single b = open_labelled(strategy, "web.7");
     struct dlock_grant grant;
 
-    assert_int_equal(lock_rig_take(a.session, "one", 0, 0, &grant), DLOCK_OK);
-    assert_int_equal(lock_rig_take(b.session, "two", 0, 5000, &grant),
-                     DLOCK_OK);
+    assert_ok(lock_rig_take(a.session, "one", 0, 0, &grant));
+    assert_ok(lock_rig_take(b.session, "two", 0, 5000, &grant));
     assert_label(&b, "one", "nightly_report");
     assert_label(&a, "two", "web.7");
     assert_label(&a, "one", "nightly_report");
@@ -64,19 +62,19 @@ static void test_it_is_the_locks(NO_STATE)
     struct dlock_grant grants[2];
     struct dlock_holder holder;
 
-    assert_int_equal(lock_rig_take(a.session, "k", 0, 0, &grants[0]), DLOCK_OK);
-    assert_int_equal(lock_rig_take(a.session, "k", 0, 0, &grants[1]), DLOCK_OK);
-    assert_int_equal(dlock_inspect(b.session, "k", &holder, NULL), DLOCK_OK);
+    assert_ok(lock_rig_take(a.session, "k", 0, 0, &grants[0]));
+    assert_ok(lock_rig_take(a.session, "k", 0, 0, &grants[1]));
+    assert_ok(dlock_inspect(b.session, "k", &holder, NULL));
     assert_string_equal(holder.owner, dlock_session_owner(a.session));
     assert_int_equal(holder.holds, 2);
-    assert_int_equal(dlock_release(a.session, &grants[1], NULL), DLOCK_OK);
+    assert_ok(dlock_release(a.session, &grants[1], NULL));
     assert_label(&b, "k", "a");
-    assert_int_equal(dlock_release(a.session, &grants[0], NULL), DLOCK_OK);
-    assert_int_equal(lock_rig_take(b.session, "k", 0, 0, &grants[0]), DLOCK_OK);
+    assert_ok(dlock_release(a.session, &grants[0], NULL));
+    assert_ok(lock_rig_take(b.session, "k", 0, 0, &grants[0]));
     assert_label(&a, "k", "");
-    assert_int_equal(dlock_release(b.session, &grants[0], NULL), DLOCK_OK);
-    assert_int_equal(lock_rig_take(a.session, "k", 0, 0, &grants[0]), DLOCK_OK);
-    assert_int_equal(dlock_force_release(b.session, "k", NULL), DLOCK_OK);
+    assert_ok(dlock_release(b.session, &grants[0], NULL));
+    assert_ok(lock_rig_take(a.session, "k", 0, 0, &grants[0]));
+    assert_ok(dlock_force_release(b.session, "k", NULL));
     assert_int_equal(dlock_release(a.session, &grants[0], NULL), DLOCK_LOST);
 }
 
@@ -86,11 +84,11 @@ static void test_without_a_label_there_is_none(NO_STATE)
     struct lock_single local = open_labelled("process", "local");
     struct dlock_grant grant;
 
-    assert_int_equal(lock_rig_take(a.session, "k", 0, 0, &grant), DLOCK_OK);
+    assert_ok(lock_rig_take(a.session, "k", 0, 0, &grant));
     assert_label(&a, "k", "");
-    assert_int_equal(lock_rig_take(local.session, "k", 0, 0, &grant), DLOCK_OK);
+    assert_ok(lock_rig_take(local.session, "k", 0, 0, &grant));
     assert_label(&local, "k", "");
-    assert_int_equal(dlock_release(local.session, &grant, NULL), DLOCK_OK);
+    assert_ok(dlock_release(local.session, &grant, NULL));
 }
 
 static void test_wrong_labels(NO_STATE)
@@ -106,7 +104,7 @@ static void test_wrong_labels(NO_STATE)
         assert_int_equal(dlock_open(&options, &client, NULL), DLOCK_MISUSE);
     }
     options.label = "0123456789012345678901234567890123456789";
-    assert_int_equal(dlock_open(&options, &client, NULL), DLOCK_OK);
+    assert_ok(dlock_open(&options, &client, NULL));
     dlock_close(client);
 }
 

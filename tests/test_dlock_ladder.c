@@ -2,55 +2,14 @@
  * Rungs of the textbook ladder, where no story of the stage shows them. That each rung
  * fails as it is there to show, and that the next one does not, is in the stories of
  * test_stage.c and test_stage_programs.c, and in the laboratory's experiments, whose
- * numbers are those of the tests: e2e/lab.t plays them.
+ * numbers are those of the tests: e2e/lab.t plays them. The last ones, which count
+ * holds, are in test_dlock_holds.c as well.
  *
  * Nothing here waits for luck: leases are ended by hand.
  */
-#include <stdio.h>
-#include <string.h>
-
 #include "tests/support/lock_rig.h"
-
-static unsigned steps(const char *name)
-{
-    return step_log_count(&rig.log, name);
-}
-
-/* 05: the `finally` of somebody who never had it ------------------------------ */
-
-/* A waiter's looks are no failed acquires: the `finally` comes at the end. */
-static void test_05_waiting_is_not_losing(NO_STATE)
-{
-    struct lock_pair pair = lock_pair_open("setnx-finally");
-
-    assert_int_equal(lock_pair_take(&pair, 0, 0, 5000), DLOCK_OK);
-    step_log_reset(&rig.log);
-    assert_int_equal(lock_pair_take(&pair, 1, 20, 0), DLOCK_TIMEOUT);
-    assert_true(steps("setnx") > 1);
-    assert_int_equal(steps("del"), 1);
-}
-
-/* 07: between SETNX and EXPIRE ------------------------------------------------ */
-
-/* Left alone, both of them do set the lease that was asked for. */
-static void test_07_lease_is_set(NO_STATE)
-{
-    static const char *const names[] = {"setnx-expire", "setnx-expire-lua"};
-
-    for (size_t i = 0; i < 2; i++) {
-        struct lock_pair pair = lock_pair_open(names[i]);
-
-        assert_int_equal(lock_pair_take(&pair, 0, 0, 5000), DLOCK_OK);
-        assert_in_range(lock_rig_ask("PTTL k"), 4000, 5000);
-        assert_int_equal(lock_pair_take(&pair, 1, 0, 5000), DLOCK_BUSY);
-        assert_in_range(lock_rig_ask("PTTL k"), 3000, 5000);
-        assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
-        assert_false(lock_rig_is_held());
-        lock_pair_close(&pair);
-    }
-}
-
-/* 10: the same number in two processes ---------------------------------------- */
+#include "tests/support/lock_story.h"
+#include "tests/support/lock_waiter.h"
 
 /* A token tells on the way what the key says: a number, or 128 random bits. */
 static void test_10_what_is_in_the_lock(NO_STATE)
@@ -58,75 +17,112 @@ static void test_10_what_is_in_the_lock(NO_STATE)
     struct dlock_holder holder;
     struct lock_pair pair = lock_pair_open("token-thread");
 
-    assert_int_equal(lock_pair_take(&pair, 1, 0, 5000), DLOCK_OK);
-    assert_int_equal(dlock_inspect(pair.session[0], "k", &holder, NULL),
-                     DLOCK_OK);
+    assert_ok(lock_pair_take(&pair, 1, 0, 5000));
+    assert_ok(dlock_inspect(pair.session[0], "k", &holder, NULL));
     assert_string_equal(holder.owner, "1");
-    assert_int_equal(lock_pair_give(&pair, 1), DLOCK_OK);
+    assert_ok(lock_pair_give(&pair, 1));
 }
 
-/* 11: between GET and PEXPIRE -------------------------------------------------- */
-
-/* Who does not look lengthens another's lease. */
-static void test_11_extend_looks_first(NO_STATE)
+/* Looks of a waiter in WAIT_MS. */
+static unsigned looks(const char *strategy, unsigned wait_ms)
 {
-    struct lock_pair pair = lock_pair_open("token");
+    struct lock_pair pair = lock_pair_open(strategy);
+    unsigned n;
 
-    assert_int_equal(lock_pair_take(&pair, 0, 0, 5000), DLOCK_OK);
-    assert_int_equal(lock_pair_extend(&pair, 0, 9000), DLOCK_OK);
-    assert_in_range(lock_rig_ask("PTTL k"), 8000, 9000);
-    lock_rig_end_lease();
-    assert_int_equal(lock_pair_take(&pair, 1, 0, 5000), DLOCK_OK);
-    assert_int_equal(lock_pair_extend(&pair, 0, 9000), DLOCK_LOST);
-    assert_in_range(lock_rig_ask("PTTL k"), 3000, 5000);
+    assert_ok(lock_pair_take(&pair, 0, 0, 5000));
+    step_log_reset(&rig.log);
+    assert_int_equal(lock_pair_take(&pair, 1, wait_ms, 0), DLOCK_TIMEOUT);
+    n = step_log_count(&rig.log, "eval-take");
     lock_pair_close(&pair);
-    pair = lock_pair_open("set-nx-px");
-    (void)snprintf(pair.grant[0].name, sizeof(pair.grant[0].name), "k");
-    lock_rig_pass_off(pair.session[0], &pair.grant[0]);
-    assert_int_equal(lock_pair_extend(&pair, 0, 9000), DLOCK_OK);
-    assert_in_range(lock_rig_ask("PTTL k"), 8000, 9000);
+    lock_rig_end_lease();
+    return n;
 }
 
-/* What all rungs have --------------------------------------------------------- */
-
-/* A lost reply is "don't know" where the command cannot be sent twice. */
-static void test_lost_reply_is_not_sent_again(NO_STATE)
+/* Half of 1, 2, 4 ... 64, 128, 128 ms at least: that is how many at most. */
+static void test_20_spin_looks_less_and_less(NO_STATE)
 {
-    static const struct {
-        const char *name, *step;
-    } rows[] = {{"setnx", "setnx"}, {"set-nx-px", "set"}, {"token-lua", "set"}};
+    unsigned polls = looks("reentrant", 500);
+    unsigned spins = looks("spin", 500);
 
-    for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        struct lock_pair pair = lock_pair_open(rows[i].name);
+    assert_in_range(spins, 3, 15);
+    assert_true(polls > 2 * spins);
+}
 
-        step_log_reset(&rig.log);
-        step_log_fail(&rig.log, rows[i].step, DLOCK_AFTER, 1);
-        assert_int_equal(lock_pair_take(&pair, 0, 0, 5000), DLOCK_UNKNOWN);
-        assert_int_equal(steps(rows[i].step), 1);
-        assert_int_equal(lock_pair_take(&pair, 1, 0, 5000), DLOCK_BUSY);
-        lock_pair_close(&pair);
-        lock_rig_end_lease();
+/* Sooner or later the waiter looks, and then the lock is free. */
+static void test_20_spin_gets_it(NO_STATE)
+{
+    struct lock_pair pair = lock_pair_held("spin", 5000);
+    struct lock_waiter waiter = {.session = pair.session[1], .wait_ms = 5000};
+
+    lock_waiter_start(&waiter);
+    step_log_await(&rig.log, "eval-take", 6);
+    assert_ok(lock_pair_give(&pair, 0));
+    lock_waiter_join(&waiter);
+    assert_ok(waiter.status);
+}
+
+/* A pause does not outlast the wait: the ninth would end after 383 ms. */
+static void test_20_spin_ends_in_time(NO_STATE)
+{
+    uint64_t best_ms = UINT64_MAX;
+    struct lock_pair pair;
+
+    rig.clock = &lock_rig_long_pauses;
+    pair = lock_pair_open("spin");
+    assert_ok(lock_pair_take(&pair, 0, 0, 20000));
+    /* The best of some: a busy machine may be late, but not each time. */
+    for (int i = 0; i < 5; i++) {
+        uint64_t start_ms = lock_rig_now_ms(), took_ms;
+
+        assert_int_equal(lock_pair_take(&pair, 1, 260, 0), DLOCK_TIMEOUT);
+        took_ms = lock_rig_now_ms() - start_ms;
+        best_ms = took_ms < best_ms ? took_ms : best_ms;
     }
+    assert_in_range(best_ms, 259, 360);
 }
 
-static void test_what_has_no_lease_has_no_end(NO_STATE)
-{
-    struct lock_pair pair = lock_pair_open("setnx");
-    struct dlock_holder holder;
+static const struct lock_story stories[] = {
+    /* A waiter's looks are no failed acquires: the `finally` comes at the end. */
+    {"05: the `finally` of somebody who never had it", "setnx-finally",
+     "a takes 5000; forget; b takes wait=20 -> timeout; steps setnx 2..; "
+     "steps del 1"},
+    {"07: left alone, both do set the lease", "setnx-expire setnx-expire-lua",
+     "a takes 5000; PTTL k -> 4000..5000; b takes 5000 -> busy; "
+     "PTTL k -> 3000..5000; a gives; free"},
+    {"11: an extension looks first", "token",
+     "a takes 5000; a extends 9000; PTTL k -> 8000..9000; DEL k -> 1; "
+     "b takes 5000; a extends 9000 -> lost; PTTL k -> 3000..5000"},
+    {"11: who does not lengthens another's lease", "set-nx-px",
+     "b takes 5000; a poses as=b; a extends 9000; PTTL k -> 8000..9000"},
+    /* "Don't know" where the command cannot be sent twice. */
+    {"a lost reply is not sent again", "setnx",
+     "fail setnx after 1; a takes 5000 -> unknown; steps setnx 1; "
+     "b takes 5000 -> busy"},
+    {"nor with a lease", "set-nx-px token-lua",
+     "fail set after 1; a takes 5000 -> unknown; steps set 1; "
+     "b takes 5000 -> busy"},
+    {"what has no lease has no end", "setnx",
+     "a takes 5000; a has left=-1; b sees held=1 left=-1; a gives"},
 
-    assert_int_equal(lock_pair_take(&pair, 0, 0, 5000), DLOCK_OK);
-    assert_int_equal(pair.grant[0].deadline_ms, UINT64_MAX);
-    assert_int_equal(dlock_inspect(pair.session[1], "k", &holder, NULL), 0);
-    assert_true(holder.held && holder.remaining_ms == UINT64_MAX);
-    assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
-}
+    /* 18: what it leaves behind is a lock that nobody has, without an end. */
+    {"the tutorial that never ran", "reentrant-broken",
+     "commands timeout; a takes 50 -> unknown '..WRONGTYPE'; PTTL k -> -1; "
+     "a takes 50 wait=100 -> unreachable '..WRONGTYPE'; a poses as=a; "
+     "a gives -> unreachable '..WRONGTYPE'; "
+     "b takes 50 wait=100 -> unreachable '..WRONGTYPE'; b poses as=b; "
+     "b gives -> unreachable '..WRONGTYPE'; PTTL k -> -1"},
+    {"with the hash that its author had in mind, the rest would have run",
+     "reentrant-broken",
+     "HSET k $a 2 -> 1; a poses as=a; b poses as=b; b gives -> lost; a gives; "
+     "held; a gives; free"},
+};
+LOCK_STORIES_TEST
 
 static const struct CMUnitTest tests[] = {
-    LOCK_TEST(test_05_waiting_is_not_losing),
-    LOCK_TEST(test_07_lease_is_set),
+    cmocka_unit_test(test_stories),
     LOCK_TEST(test_10_what_is_in_the_lock),
-    LOCK_TEST(test_11_extend_looks_first),
-    LOCK_TEST(test_lost_reply_is_not_sent_again),
-    LOCK_TEST(test_what_has_no_lease_has_no_end),
+    LOCK_TEST(test_20_spin_looks_less_and_less),
+    LOCK_TEST(test_20_spin_gets_it),
+    LOCK_TEST(test_20_spin_ends_in_time),
 };
 LOCK_RIG_MAIN(tests)

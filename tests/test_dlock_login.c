@@ -61,11 +61,11 @@ static enum dlock_status take_by(const char *strategy, const char *url,
     struct dlock *client;
     enum dlock_status status;
 
-    assert_int_equal(dlock_open(&options, &client, NULL), DLOCK_OK);
+    assert_ok(dlock_open(&options, &client, NULL));
     session = lock_rig_session(client);
     status = dlock_acquire(session, "k", &terms, &grant, error);
     if (status == DLOCK_OK)
-        assert_int_equal(dlock_release(session, &grant, NULL), DLOCK_OK);
+        assert_ok(dlock_release(session, &grant, NULL));
     dlock_session_close(session);
     dlock_close(client);
     return status;
@@ -127,7 +127,7 @@ static enum dlock_status meet(const char *query, struct impostor *impostor,
     impostor->fd = socket(AF_UNIX, SOCK_STREAM, 0);
     assert_int_equal(bind(impostor->fd, (struct sockaddr *)&to, sizeof(to)), 0);
     assert_int_equal(listen(impostor->fd, 1), 0);
-    assert_int_equal(dlock_address_parse(url, &config.address, NULL), DLOCK_OK);
+    assert_ok(dlock_address_parse(url, &config.address, NULL));
     assert_int_equal(pthread_create(&thread, NULL, pretend, impostor), 0);
     status = dlock_wire_ready(wire, lock_rig_now_ms() + 1000, error);
     dlock_wire_close(wire);
@@ -140,12 +140,11 @@ static void test_one_write_before_anything(NO_STATE)
 {
     struct impostor impostor = {.says = "+OK\r\n+OK\r\n"};
 
-    assert_int_equal(
-        meet("user=shop&password=s3%20cret&db=12", &impostor, NULL), DLOCK_OK);
+    assert_ok(meet("user=shop&password=s3%20cret&db=12", &impostor, NULL));
     assert_string_equal(impostor.heard,
                         "*3\r\n$4\r\nAUTH\r\n$4\r\nshop\r\n$7\r\ns3 cret\r\n"
                         "*2\r\n$6\r\nSELECT\r\n$2\r\n12\r\n");
-    assert_int_equal(meet("password=old", &impostor, NULL), DLOCK_OK);
+    assert_ok(meet("password=old", &impostor, NULL));
     assert_string_equal(impostor.heard, "*2\r\n$4\r\nAUTH\r\n$3\r\nold\r\n");
 }
 
@@ -282,7 +281,7 @@ static void test_password_of_default(NO_STATE)
     }
     lock_rig_tell("AUTH only\r\nACL SETUSER default nopass");
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(with[i], DLOCK_OK);
+        assert_ok(with[i]);
         assert_int_equal(without[i], DLOCK_UNREACHABLE);
         if (strstr(errors[i].text, "redis refused: NOAUTH ") == NULL)
             fail_msg("%s: %s", strategies[i], errors[i].text);
@@ -350,16 +349,16 @@ static void test_values_log_in(NO_STATE)
     (void)with_login(rig.server,
                      "user=shop&password=" PASSWORD_URL "&db=4,unix:/another",
                      url);
-    assert_int_equal(dlock_values_open(url, 1000, &values, NULL), DLOCK_OK);
-    assert_int_equal(dlock_values_set(values, &value, 1, NULL), DLOCK_OK);
+    assert_ok(dlock_values_open(url, 1000, &values, NULL));
+    assert_ok(dlock_values_set(values, &value, 1, NULL));
     value.text[0] = '\0';
-    assert_int_equal(dlock_values_get(values, &value, 1, NULL), DLOCK_OK);
+    assert_ok(dlock_values_get(values, &value, 1, NULL));
     assert_string_equal(value.text, "7");
     dlock_values_close(values);
     redis_server_ask(rig.server, "INFO keyspace", reply, sizeof(reply));
     assert_non_null(strstr(reply, "db4:keys=1"));
     (void)with_login(rig.server, "db=99", url);
-    assert_int_equal(dlock_values_open(url, 1000, &values, NULL), DLOCK_OK);
+    assert_ok(dlock_values_open(url, 1000, &values, NULL));
     assert_int_not_equal(dlock_values_get(values, &value, 1, NULL), DLOCK_OK);
     dlock_values_close(values);
 }

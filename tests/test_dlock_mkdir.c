@@ -2,13 +2,13 @@
  * mkdir: names become file names, one name one directory; a crash leaves it
  * there; and nothing of a wrong base is undefined behaviour.
  */
-#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/support/lock_rig.h"
+#include "tests/support/lock_story.h"
 
 #define OPEN(pair) struct lock_pair pair = lock_pair_open("mkdir")
 
@@ -16,45 +16,6 @@ static enum dlock_status take(struct dlock_session *session, const char *name,
                               struct dlock_grant *grant)
 {
     return lock_rig_take(session, name, 0, 0, grant);
-}
-
-/* One at a time, whichever client it is; nobody knows whose it is. */
-static void test_excludes(NO_STATE)
-{
-    struct dlock_holder holder;
-    struct dlock_grant grant;
-    OPEN(pair);
-
-    assert_int_equal(take(pair.session[0], "a", &grant), DLOCK_OK);
-    assert_int_equal(grant.deadline_ms, UINT64_MAX);
-    assert_int_equal(take(pair.session[0], "a", &grant), DLOCK_BUSY);
-    assert_int_equal(take(pair.session[1], "a", &grant), DLOCK_BUSY);
-    assert_int_equal(dlock_inspect(pair.session[1], "a", &holder, NULL),
-                     DLOCK_OK);
-    assert_true(holder.held);
-    assert_string_equal(holder.owner, "");
-    assert_int_equal(holder.remaining_ms, UINT64_MAX);
-    lock_rig_pass_off(pair.session[1], &grant);
-    assert_int_equal(dlock_release(pair.session[1], &grant, NULL), DLOCK_OK);
-    lock_rig_pass_off(pair.session[0], &grant);
-    assert_int_equal(lock_hold_give(&pair, &grant), DLOCK_LOST);
-    assert_int_equal(dlock_inspect(pair.session[1], "a", &holder, NULL),
-                     DLOCK_OK);
-    assert_false(holder.held);
-    assert_int_equal(take(pair.session[1], "a", &grant), DLOCK_OK);
-}
-
-/* 06, without a server: also a new process finds the dead one's directory. */
-static void test_06_nobody_removes_it_after_a_crash(NO_STATE)
-{
-    struct dlock_grant grant;
-    OPEN(pair);
-
-    assert_int_equal(lock_hold_take(&pair, "a", 50, &grant), DLOCK_OK);
-    lock_pair_close(&pair);
-    pair = lock_pair_open("mkdir");
-    assert_int_equal(lock_rig_take(pair.session[0], "a", 200, 50, &grant),
-                     DLOCK_TIMEOUT);
 }
 
 /* All the names of the list are held at once, and each only once. */
@@ -65,16 +26,14 @@ static void hold_all(const char *const names[], size_t n)
     OPEN(pair);
 
     for (size_t i = 0; i < n; i++)
-        assert_int_equal(take(pair.session[0], names[i], &grants[i]), DLOCK_OK);
+        assert_ok(take(pair.session[0], names[i], &grants[i]));
     for (size_t i = 0; i < n; i++)
         assert_int_equal(take(pair.session[1], names[i], &other), DLOCK_BUSY);
     for (size_t i = 0; i < n; i++)
-        assert_int_equal(dlock_release(pair.session[0], &grants[i], NULL),
-                         DLOCK_OK);
+        assert_ok(dlock_release(pair.session[0], &grants[i], NULL));
     for (size_t i = 0; i < n; i++) {
-        assert_int_equal(take(pair.session[1], names[i], &other), DLOCK_OK);
-        assert_int_equal(dlock_release(pair.session[1], &other, NULL),
-                         DLOCK_OK);
+        assert_ok(take(pair.session[1], names[i], &other));
+        assert_ok(dlock_release(pair.session[1], &other, NULL));
     }
 }
 
@@ -115,28 +74,6 @@ static void test_long_names(NO_STATE)
     hold_all(names, 5);
 }
 
-/* What did not happen is "unreachable", what may have is "unknown". */
-static void test_faults(NO_STATE)
-{
-    struct dlock_grant grant;
-    struct lock_pair pair;
-
-    rig.command_timeout_ms = LOCK_RIG_TIMEOUT_MS;
-    pair = lock_pair_open("mkdir");
-    step_log_fail(&rig.log, "mkdir", DLOCK_BEFORE, 1);
-    assert_int_equal(take(pair.session[0], "a", &grant), DLOCK_UNREACHABLE);
-    step_log_fail(&rig.log, "mkdir", DLOCK_AFTER, 1);
-    assert_int_equal(take(pair.session[0], "a", &grant), DLOCK_UNKNOWN);
-    assert_int_equal(take(pair.session[1], "a", &grant), DLOCK_BUSY);
-    (void)snprintf(grant.name, sizeof(grant.name), "a");
-    lock_rig_pass_off(pair.session[0], &grant);
-    step_log_fail(&rig.log, "rmdir", DLOCK_BEFORE, STEP_LOG_ALWAYS);
-    assert_int_equal(lock_hold_give(&pair, &grant), DLOCK_UNREACHABLE);
-    step_log_fail(&rig.log, "rmdir", DLOCK_AFTER, 1);
-    assert_int_equal(lock_hold_give(&pair, &grant), DLOCK_UNKNOWN);
-    assert_int_equal(take(pair.session[1], "a", &grant), DLOCK_OK);
-}
-
 /* What a client at URL says to an acquire. */
 static enum dlock_status try_at(const char *url, const char *name)
 {
@@ -151,7 +88,7 @@ static enum dlock_status try_at(const char *url, const char *name)
     session = lock_rig_session(client);
     status = take(session, name, &grant);
     if (status == DLOCK_OK)
-        assert_int_equal(dlock_release(session, &grant, NULL), DLOCK_OK);
+        assert_ok(dlock_release(session, &grant, NULL));
     dlock_session_close(session);
     dlock_close(client);
     return status;
@@ -169,9 +106,9 @@ static void test_bases(NO_STATE)
     assert_int_equal(try_at(endless, "a"), DLOCK_MISUSE);
     assert_int_equal(try_at("dir:", "a"), DLOCK_MISUSE);
     (void)snprintf(url, sizeof(url), "dir:%s/new", rig.dir.path);
-    assert_int_equal(try_at(url, "a"), DLOCK_OK);
+    assert_ok(try_at(url, "a"));
     (void)snprintf(url, sizeof(url), "dir:%s/new/", rig.dir.path);
-    assert_int_equal(try_at(url, "a"), DLOCK_OK);
+    assert_ok(try_at(url, "a"));
     (void)snprintf(url, sizeof(url), "dir:%s/no/such", rig.dir.path);
     assert_int_equal(try_at(url, "a"), DLOCK_UNREACHABLE);
     (void)snprintf(url, sizeof(url), "dir:%s/file", rig.dir.path);
@@ -191,21 +128,35 @@ static void test_default_base(NO_STATE)
     (void)snprintf(name, sizeof(name), "test-dlock-mkdir-%d", (int)getpid());
     (void)snprintf(base, sizeof(base), "/tmp/dlock-%lu",
                    (unsigned long)geteuid());
-    assert_int_equal(try_at(NULL, name), DLOCK_OK);
-    assert_int_equal(try_at("unix:/nowhere", name), DLOCK_OK);
+    assert_ok(try_at(NULL, name));
+    assert_ok(try_at("unix:/nowhere", name));
     assert_int_equal(lstat(base, &found), 0);
     assert_true(S_ISDIR(found.st_mode));
     assert_int_equal(found.st_uid, geteuid());
     (void)rmdir(base); /* unless somebody else is using it */
 }
 
+static const struct lock_story stories[] = {
+    /* Nobody knows whose it is. */
+    {"one at a time, whichever client it is", "mkdir",
+     "a takes; a has left=-1; a takes -> busy; b takes -> busy; "
+     "b sees held=1 owner=nobody left=-1; b poses as=a; b gives; a gives -> "
+     "lost; "
+     "b sees held=0; b takes"},
+    /* 06, without a server. */
+    {"a new process, too, finds the directory of one that crashed", "mkdir",
+     "a takes 50; a closes; a takes 50 wait=200 -> timeout"},
+    {"what did not happen is unreachable, what may have is unknown", "mkdir",
+     "commands timeout; fail mkdir before 1; a takes -> unreachable; "
+     "fail mkdir after 1; a takes -> unknown; b takes -> busy; a poses as=a; "
+     "fail rmdir before always; a gives -> unreachable; fail rmdir after 1; "
+     "a gives -> unknown; b takes"},
+};
+LOCK_STORIES_TEST
+
 static const struct CMUnitTest tests[] = {
-    LOCK_TEST(test_excludes),
-    LOCK_TEST(test_06_nobody_removes_it_after_a_crash),
-    LOCK_TEST(test_names_stay_below_the_base),
-    LOCK_TEST(test_long_names),
-    LOCK_TEST(test_faults),
-    LOCK_TEST(test_bases),
+    cmocka_unit_test(test_stories), LOCK_TEST(test_names_stay_below_the_base),
+    LOCK_TEST(test_long_names),     LOCK_TEST(test_bases),
     LOCK_TEST(test_default_base),
 };
 LOCK_RIG_MAIN(tests)

@@ -1,6 +1,7 @@
 /*
- * The lock server away, killed, frozen, forgetful, out of memory: what a caller
- * is told, how soon, and that everything recovers by itself.
+ * The lock server away, killed, frozen, forgetful, out of memory: what a caller is told,
+ * how soon, and that everything recovers by itself. In the middle of a wait: it goes on,
+ * what a try has won without an answer is known again, and it ends when it has to.
  */
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -9,216 +10,8 @@
 
 #include "tests/support/deaf_server.h"
 #include "tests/support/lock_rig.h"
-
-/* SIGPIPE would end the test program: none of these may raise it. */
-static void test_server_away_and_back(NO_STATE)
-{
-    struct lock_single party = lock_single_open("fenced");
-
-    redis_server_kill(rig.server);
-    assert_int_equal(lock_single_take(&party, 0), DLOCK_UNREACHABLE);
-    redis_server_restart(rig.server);
-    assert_int_equal(lock_single_take(&party, 0), DLOCK_OK);
-    redis_server_kill(rig.server);
-    assert_int_equal(lock_single_give(&party), DLOCK_UNREACHABLE);
-    redis_server_restart(rig.server);
-    /* It has lost its data, and so have we the lock. */
-    assert_int_equal(lock_single_give(&party), DLOCK_LOST);
-    assert_int_equal(lock_single_take(&party, 0), DLOCK_OK);
-    assert_int_equal(lock_single_give(&party), DLOCK_OK);
-}
-
-/* A restart while we were idle is no lost reply: found out before sending. */
-static void test_restart_unnoticed(NO_STATE)
-{
-    static const char *const names[] = {"setnx", "set-nx-px", "token-lua",
-                                        "redisson"};
-
-    for (size_t i = 0; i < COUNT_OF(names); i++) {
-        struct lock_single party = lock_single_open(names[i]);
-
-        assert_int_equal(lock_single_take(&party, 0), DLOCK_OK);
-        redis_server_kill(rig.server);
-        redis_server_restart(rig.server);
-        assert_int_equal(lock_single_take(&party, 0), DLOCK_OK);
-        lock_single_close(&party);
-        lock_rig_tell("FLUSHALL");
-    }
-}
-
-/* Frozen: the command is sent, nothing comes back, and not for ever: within the
- * wait and one timeout. */
-static void test_frozen_server(NO_STATE)
-{
-    static const struct {
-        const char *name;
-        unsigned wait_ms;
-    } rows[] = {{"setnx", 0}, {"token-lua", 0}, {"fenced", 0}, {"fenced", 200}};
-
-    rig.command_timeout_ms = LOCK_RIG_TIMEOUT_MS;
-    for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        struct lock_single party = lock_single_open(rows[i].name);
-        uint64_t start_ms;
-
-        assert_int_equal(lock_single_take(&party, 0), DLOCK_OK);
-        assert_int_equal(lock_single_give(&party), 0);
-        redis_server_pause(rig.server);
-        start_ms = lock_rig_now_ms();
-        assert_int_equal(lock_single_take(&party, rows[i].wait_ms),
-                         DLOCK_UNKNOWN);
-        assert_in_range(lock_rig_now_ms() - start_ms, LOCK_RIG_TIMEOUT_MS - 5,
-                        LOCK_RIG_PROMPT_MS);
-        redis_server_resume(rig.server);
-        lock_rig_tell("FLUSHALL");
-        assert_int_equal(lock_single_take(&party, 0), DLOCK_OK);
-        lock_single_close(&party);
-        lock_rig_tell("FLUSHALL");
-    }
-}
-
-/*
- * Frozen for longer than one timeout, then back: the release is sent again and
- * both copies arrive. The owner must not be told that it lost the lock.
- */
-static void *thaw(void *arg)
-{
-    step_log_await(&rig.log, "eval-release", 1);
-    redis_server_resume(rig.server);
-    return arg;
-}
-
-static void test_release_over_a_freeze(NO_STATE)
-{
-    struct lock_single party;
-    pthread_t thread;
-
-    rig.command_timeout_ms = LOCK_RIG_TIMEOUT_MS;
-    party = lock_single_open("fenced");
-    assert_int_equal(lock_single_take(&party, 0), DLOCK_OK);
-    assert_int_equal(lock_single_give(&party), 0);
-    assert_int_equal(lock_single_take(&party, 0), DLOCK_OK);
-    step_log_reset(&rig.log);
-    redis_server_pause(rig.server);
-    assert_int_equal(pthread_create(&thread, NULL, thaw, NULL), 0);
-    assert_int_equal(lock_single_give(&party), DLOCK_OK);
-    assert_int_equal(pthread_join(thread, NULL), 0);
-    assert_false(lock_rig_is_held());
-}
-
-/*
- * A process that was stopped for long, before its command, goes on where it
- * stopped: the command goes out. (The lab's pauses work like this.)
- */
-static void *open_late(void *arg)
-{
-    step_log_await_gate(&rig.log, 1);
-    lock_rig_sleep_ms(2 * LOCK_RIG_TIMEOUT_MS);
-    step_log_open(&rig.log);
-    return arg;
-}
-
-static void test_pause_before_a_command(NO_STATE)
-{
-    struct lock_single party;
-    pthread_t thread;
-
-    rig.command_timeout_ms = LOCK_RIG_TIMEOUT_MS;
-    party = lock_single_open("set-nx-px");
-    step_log_shut(&rig.log, "set", DLOCK_BEFORE);
-    assert_int_equal(pthread_create(&thread, NULL, open_late, NULL), 0);
-    assert_int_equal(lock_single_take(&party, 0), DLOCK_OK);
-    assert_int_equal(pthread_join(thread, NULL), 0);
-    step_log_shut(&rig.log, "del", DLOCK_BEFORE);
-    assert_int_equal(pthread_create(&thread, NULL, open_late, NULL), 0);
-    assert_int_equal(lock_single_give(&party), 0);
-    assert_int_equal(pthread_join(thread, NULL), 0);
-    assert_false(lock_rig_is_held());
-}
-
-static void test_script_flush(NO_STATE)
-{
-    struct lock_single party = lock_single_open("fenced");
-    struct lock_single other = lock_single_open("token-lua");
-
-    assert_int_equal(lock_single_take(&party, 0), DLOCK_OK);
-    lock_rig_tell("SCRIPT FLUSH");
-    assert_int_equal(lock_single_give(&party), 0);
-    lock_rig_tell("SCRIPT FLUSH");
-    step_log_reset(&rig.log);
-    assert_int_equal(lock_single_take(&party, 0), DLOCK_OK);
-    assert_int_equal(party.grant.holds, 1);
-    /* One step, and the script was not loaded by a command of its own. */
-    assert_int_equal(step_log_count(&rig.log, NULL), 1);
-    lock_rig_tell("SCRIPT FLUSH");
-    assert_int_equal(lock_single_give(&party), 0);
-    assert_int_equal(lock_single_take(&other, 0), DLOCK_OK);
-    assert_int_equal(lock_single_give(&other), 0);
-    lock_rig_tell("SCRIPT FLUSH");
-    assert_int_equal(lock_single_take(&other, 0), DLOCK_OK);
-    assert_int_equal(lock_single_give(&other), 0);
-}
-
-/* Renewals in a pipeline, and the script is gone for all of them. */
-static void test_script_flush_under_the_watchdog(NO_STATE)
-{
-    struct dlock_grant grant[8];
-    struct lock_single party;
-    char name[16];
-
-    rig.watchdog_lease_ms = LOCK_RIG_LEASE_MS;
-    party = lock_single_open("fenced");
-    for (int i = 0; i < 8; i++) {
-        (void)snprintf(name, sizeof(name), "n%d", i);
-        assert_int_equal(lock_rig_take(party.session, name, 0, 0, &grant[i]),
-                         0);
-    }
-    step_log_await(&rig.log, "eval-renew", 8);
-    lock_rig_tell("SCRIPT FLUSH");
-    step_log_await(&rig.log, "eval-renew", 24);
-    for (int i = 0; i < 8; i++)
-        assert_int_equal(dlock_release(party.session, &grant[i], NULL),
-                         DLOCK_OK);
-}
-
-/* A refusal is not "don't know": nothing is held, and the text says why. */
-static void refuse(const char *strategy, const char *prepare, const char *text)
-{
-    struct lock_single party = lock_single_open(strategy);
-    struct dlock_terms terms = {.wait_ms = 100};
-    struct dlock_error error = {""};
-
-    lock_rig_tell(prepare);
-    assert_int_equal(
-        dlock_acquire(party.session, "k", &terms, &party.grant, &error),
-        DLOCK_UNREACHABLE);
-    assert_non_null(strstr(error.text, "acquire: redis refused: "));
-    assert_non_null(strstr(error.text, text));
-}
-
-static void test_refusals(NO_STATE)
-{
-    refuse("fenced", "SET k 1", "WRONGTYPE");
-    lock_rig_tell("DEL k");
-    refuse("set-nx-px", "REPLICAOF 127.0.0.1 1", "READONLY");
-    refuse("redisson", "REPLICAOF 127.0.0.1 1", "READONLY");
-    lock_rig_tell("REPLICAOF NO ONE");
-    refuse("setnx", "CONFIG SET maxmemory 1", "OOM");
-    refuse("fenced", "CONFIG SET maxmemory 1", "OOM");
-    assert_false(lock_rig_is_held());
-    lock_rig_tell("CONFIG SET maxmemory 0");
-}
-
-/* Out of memory, a lock can still be given back. */
-static void test_release_without_memory(NO_STATE)
-{
-    struct lock_single party = lock_single_open("fenced");
-
-    assert_int_equal(lock_single_take(&party, 0), DLOCK_OK);
-    lock_rig_tell("CONFIG SET maxmemory 1");
-    assert_int_equal(lock_single_give(&party), 0);
-    assert_false(lock_rig_is_held());
-    lock_rig_tell("CONFIG SET maxmemory 0");
-}
+#include "tests/support/lock_story.h"
+#include "tests/support/lock_waiter.h"
 
 /* Something listens that answers nonsense. */
 struct impostor {
@@ -268,16 +61,187 @@ static void test_nonsense(NO_STATE)
     (void)close(impostor.fd);
 }
 
+static struct lock_pair pair;
+static struct lock_waiter waiter;
+
+/* The second of the pair begins to wait for what the first has, and the server is
+ * killed. The wait goes on, and at its end the true cause is told. */
+static void kill_under(const char *strategy, unsigned wait_ms)
+{
+    unsigned looks_n;
+
+    pair = lock_pair_held(strategy, 0);
+    waiter = (struct lock_waiter){
+        .session = pair.session[1], .wait_ms = wait_ms, .keep = true};
+    looks_n = step_log_count(&rig.log, "eval-acquire");
+    lock_waiter_start(&waiter);
+    step_log_await(&rig.log, "eval-acquire", looks_n + 2);
+    redis_server_kill(rig.server);
+}
+
+static void test_server_dies_under_a_waiter(NO_STATE)
+{
+    static const char *const names[] = {"redisson", "fenced", "fair"};
+
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        uint64_t began_at_ms = lock_rig_now_ms();
+
+        kill_under(names[i], 1500);
+        lock_waiter_join(&waiter);
+        /* Not sent, or sent into a connection that was just breaking. */
+        assert_true(waiter.status == DLOCK_UNREACHABLE ||
+                    waiter.status == DLOCK_UNKNOWN);
+        assert_null(strstr(waiter.error.text, "no time left"));
+        assert_non_null(strstr(waiter.error.text, "redis"));
+        assert_in_range(waiter.done_at_ms - began_at_ms, 1500,
+                        LOCK_RIG_PROMPT_MS);
+        redis_server_restart(rig.server);
+        lock_pair_close(&pair);
+    }
+}
+
+/* What the first try has won is known again, and counts from the first one. */
+static void test_won_by_a_try_without_an_answer(NO_STATE)
+{
+    static const char *const names[] = {"redisson", "fenced", "fair"};
+
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        struct lock_single party = lock_single_open(names[i]);
+        long long server_ms;
+
+        step_log_fail(&rig.log, "eval-acquire", DLOCK_AFTER, 9);
+        assert_ok(
+            lock_rig_take(party.session, "k", 60000, 20000, &party.grant));
+        server_ms = lock_rig_ask("PTTL k");
+        /* Three tries, and pauses of 15 ms at least; two clocks of whole ms. */
+        assert_in_range(dlock_remaining_ms(party.session, &party.grant), 1,
+                        server_ms + 2);
+        assert_int_equal(party.grant.holds, 1);
+        assert_int_equal(step_log_count(&rig.log, "eval-withdraw"), 0);
+        assert_ok(lock_single_give(&party));
+        assert_false(lock_rig_is_held());
+        lock_single_close(&party);
+    }
+}
+
+static const struct lock_story stories[] = {
+    /* SIGPIPE would end the test program: none of these may raise it. It has lost its
+     * data, and so have we the lock. */
+    {"the server is away, and comes back", "fenced",
+     "server kill; a takes -> unreachable; server restart; a takes; server "
+     "kill; "
+     "a gives -> unreachable; server restart; a gives -> lost; a takes; a "
+     "gives"},
+    /* Found out before sending. */
+    {"a restart while we were idle is no lost reply",
+     "setnx set-nx-px token-lua redisson",
+     "a takes; server kill; server restart; a takes"},
+    /* The command is sent, nothing comes back, and not for ever. */
+    {"it is frozen", "setnx token-lua fenced",
+     "commands timeout; a takes; a gives; server pause; clock; "
+     "a takes -> unknown; took 1495..prompt; server resume; FLUSHALL; a takes"},
+    {"within the wait and one timeout", "fenced",
+     "commands timeout; a takes; a gives; server pause; clock; "
+     "a takes wait=200 -> unknown; took 1495..prompt; server resume; FLUSHALL; "
+     "a takes"},
+    /* For longer than one timeout: the release is sent again and both copies arrive. The
+     * owner must not be told that it lost the lock. */
+    {"a release over a freeze", "fenced",
+     "commands timeout; a takes; a gives; a takes; forget; server pause; "
+     "& a gives; await eval-release 1; server resume; join; free"},
+    /* A process that was stopped goes on where it stopped: the command goes out. (The
+     * lab's pauses work like this.) */
+    {"a long pause before a command", "set-nx-px",
+     "commands timeout; shut set before; & a takes; gate; sleep 3000; open; "
+     "join; shut del before; & a gives; gate; sleep 3000; open; join; free"},
+    /* One step, and the script was not loaded by a command of its own. */
+    {"scripts are forgotten", "fenced",
+     "a takes; SCRIPT FLUSH; a gives; SCRIPT FLUSH; forget; a takes holds=1; "
+     "steps all 1; SCRIPT FLUSH; a gives"},
+    {"also those of the textbook", "token-lua",
+     "a takes; a gives; SCRIPT FLUSH; a takes; a gives"},
+    {"and by all renewals of a pipeline", "fenced",
+     "watchdog lease; a takes one name=1; a takes two name=2; "
+     "a takes three name=3; a takes four name=4; await eval-renew 4; "
+     "SCRIPT FLUSH; await eval-renew 12; a gives one; a gives two; "
+     "a gives three; a gives four"},
+    /* A refusal is not "don't know": nothing is held, and the text says why. */
+    {"the key is of another kind", "fenced",
+     "SET k 1; a takes wait=100 -> unreachable "
+     "'..acquire: redis refused: WRONGTYPE'"},
+    {"it is a replica", "set-nx-px redisson",
+     "REPLICAOF 127.0.0.1 1; a takes wait=100 -> unreachable "
+     "'..acquire: redis refused: READONLY'; REPLICAOF NO ONE"},
+    {"it is out of memory", "setnx fenced",
+     "CONFIG SET maxmemory 1; a takes wait=100 -> unreachable "
+     "'..acquire: redis refused: OOM'; free; CONFIG SET maxmemory 0"},
+    {"then a lock can still be given back", "fenced",
+     "a takes; CONFIG SET maxmemory 1; a gives; free; CONFIG SET maxmemory 0"},
+
+    {"a wait ends when nobody wants it any more", "redisson fenced fair",
+     "a takes; forget; & b takes wait=60000 -> timeout|unknown; "
+     "await eval-acquire 2; server kill; sleep 300; clock; b cancels; join; "
+     "took 0..prompt; server restart"},
+    {"nor any of the client", "redisson fenced fair",
+     "a takes; forget; & b takes wait=60000 -> timeout|unknown; "
+     "await eval-acquire 2; server kill; sleep 300; clock; b stops; join; "
+     "took 0..prompt; server restart"},
+    /* The try under way is not sent again for somebody who does not want it. A first
+     * acquire, because connections and scripts have to be there. */
+    {"a wait ends on a frozen server", "fenced fair",
+     "commands timeout; b takes 60000 wait=60000; b gives; server pause; "
+     "forget; "
+     "& b takes 60000 wait=60000 -> unknown; await eval-acquire 1; clock; "
+     "b cancels; join; took 0..prompt+1500; server resume"},
+    {"and those of the client", "fenced",
+     "commands timeout; b takes 60000 wait=60000; b gives; server pause; "
+     "forget; "
+     "& b takes 60000 wait=60000 -> unknown; await eval-acquire 1; clock; "
+     "b stops; join; took 0..prompt+1500; server resume"},
+    {"a lock that counts its takings has counted the lost one: it is not ours",
+     "spin",
+     "fail eval-take after 2; a takes wait=60000 holds=1; a gives; free"},
+    {"the key in the way may be our own: that is no \"no\"", "token-lua",
+     "fail set after 1; a takes 60000 wait=100 -> unknown; fail set after 1; "
+     "DEL k; a takes 2000 wait=long; a has left=1..2000"},
+    {"who was told no after a lost answer leaves nothing behind", "redisson",
+     "a takes; fail eval-acquire after 3; b takes wait=timeout -> timeout; "
+     "steps eval-withdraw 1; a gives"},
+    /* It may pass, or be put right, within the wait. */
+    {"what a server refuses for is outlasted", "fenced",
+     "SET k 1; & a takes wait=60000; await eval-acquire 3; DEL k; join; a "
+     "gives; "
+     "REPLICAOF 127.0.0.1 1; forget; & a takes wait=60000; await eval-acquire "
+     "3; "
+     "REPLICAOF NO ONE; join; a gives; "
+     "CONFIG SET maxmemory 1; forget; & a takes wait=60000; "
+     "await eval-acquire 3; CONFIG SET maxmemory 0; join; a gives; free"},
+    /* They have two command timeouts: a busy machine starts a server in less. It has
+     * lost its data, which is an answer. */
+    {"an extend and a release over a restart", "fenced",
+     "commands 5000; a takes 60000; server kill; & a extends 60000 -> lost; "
+     "await eval-renew 2; server restart; join; fail eval-release before 2; "
+     "a gives -> lost"},
+    {"where nobody may load scripts, their text does it", "fenced multi",
+     "ACL SETUSER default -script; a takes 1000; a extends 5000; a gives; "
+     "ACL SETUSER default +script"},
+    /* hiredis 0.14.1 forgets its timeouts when it connects again; we do not. */
+    {"timeouts hold after a reconnect", "redisson",
+     "commands timeout; a takes 5000; server kill; server restart; a takes "
+     "5000; "
+     "server pause; clock; a gives -> unknown; took 1500..prompt; server "
+     "resume; "
+     "FLUSHALL; a gives -> ok|lost; a takes 5000; server kill; server restart; "
+     "a takes 5000; server pause; clock; a gives -> unknown; took "
+     "1500..prompt; "
+     "server resume"},
+};
+LOCK_STORIES_TEST
+
 static const struct CMUnitTest tests[] = {
-    LOCK_TEST(test_server_away_and_back),
-    LOCK_TEST(test_restart_unnoticed),
-    LOCK_TEST(test_frozen_server),
-    LOCK_TEST(test_release_over_a_freeze),
-    LOCK_TEST(test_pause_before_a_command),
-    LOCK_TEST(test_script_flush),
-    LOCK_TEST(test_script_flush_under_the_watchdog),
-    LOCK_TEST(test_refusals),
-    LOCK_TEST(test_release_without_memory),
+    cmocka_unit_test(test_stories),
     LOCK_TEST(test_nonsense),
+    LOCK_TEST(test_server_dies_under_a_waiter),
+    LOCK_TEST(test_won_by_a_try_without_an_answer),
 };
 LOCK_RIG_MAIN(tests)

@@ -8,7 +8,6 @@
 
 #include "lock/core/client.h"
 #include "lock/core/renewal.h"
-#include "tests/support/fake_clock.h"
 #include "tests/support/unit_test.h"
 
 enum { MANY = 2000, LEASE_MS = 30000 };
@@ -124,39 +123,9 @@ static void test_a_pass_takes_who_is_due(NO_STATE)
     crowd_close(&crowd);
 }
 
-/*
- * The answer to a renewal has taken some time. The server's lease began when it
- * was sent, or later: who counts from the answer on believes in it for too long.
- */
-static void test_a_lease_counts_from_the_sending(NO_STATE)
-{
-    enum { SENT_MS = 1000, TAKEN_MS = 700 };
-    struct fake_clock clock;
-    const struct dlock_strategy strategy = {.drifts = false};
-    const struct dlock client = {.strategy = &strategy,
-                                 .clock = &clock.face,
-                                 .watchdog_lease_ms = LEASE_MS};
-    static struct dlock_pass pass;
-    struct dlock_renewal renewal;
-
-    fake_clock_init(&clock, SENT_MS + TAKEN_MS);
-    grant(&renewal, SENT_MS);
-    renewal.deadline_ms = SENT_MS + LEASE_MS / 2;
-    pass.n = pass.renewed_n = 1;
-    pass.entries[0] = &renewal;
-    pass.losses[0] = DLOCK_LOSS_N;
-    pass.renews[0].status = DLOCK_OK;
-    pass.renews[0].answer = 1;
-    dlock_renewal_apply(&pass, &client, SENT_MS);
-    assert_int_equal(renewal.deadline_ms, SENT_MS + LEASE_MS);
-    assert_int_equal(renewal.due_ms,
-                     SENT_MS + LEASE_MS / DLOCK_RENEWALS_PER_LEASE);
-}
-
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_lining_up_looks_at_nobody_else),
     cmocka_unit_test(test_who_is_due_next_stands_first),
     cmocka_unit_test(test_a_pass_takes_who_is_due),
-    cmocka_unit_test(test_a_lease_counts_from_the_sending),
 };
 TEST_MAIN(tests)

@@ -75,7 +75,7 @@ static enum dlock_status keep_values(struct dlock_session *session,
     enum dlock_status status;
 
     (void)session;
-    assert_int_equal(dlock_values_open(url, WAIT_MS, &values, NULL), DLOCK_OK);
+    assert_ok(dlock_values_open(url, WAIT_MS, &values, NULL));
     status = dlock_values_set(values, &value, 1, error);
     if (status == DLOCK_OK)
         status = dlock_values_get(values, &value, 1, error);
@@ -91,7 +91,7 @@ static enum dlock_status tell_about(struct dlock_session *session,
     enum dlock_status status;
 
     (void)session;
-    assert_int_equal(dlock_values_open(url, WAIT_MS, &values, NULL), DLOCK_OK);
+    assert_ok(dlock_values_open(url, WAIT_MS, &values, NULL));
     status = dlock_values_about(values, &about, error);
     dlock_values_close(values);
     return status;
@@ -176,7 +176,7 @@ static void test_a_database(NO_STATE)
     rights_add_row(&rights, "setnx");
     rights_give(rig.server, &rights, RIGHTS_ALL);
     (void)snprintf(url + strlen(rights_url(rig.server, url)), 8, "&db=3");
-    assert_int_equal(try_by("setnx", url).status, DLOCK_OK);
+    assert_ok(try_by("setnx", url).status);
     rights_give(rig.server, &rights, 0);
     outcome = try_by("setnx", url);
     rights_assert_named("a database", rights.list[0], &outcome);

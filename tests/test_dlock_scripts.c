@@ -26,9 +26,8 @@ static struct dlock_wire *open_wire(struct dlock_wire_config *config)
     *config = (struct dlock_wire_config){.connect_timeout_ms = 1000,
                                          .command_timeout_ms = 1000,
                                          .clock = dlock_clock_default()};
-    assert_int_equal(dlock_address_parse(redis_server_url(rig.server),
-                                         &config->address, NULL),
-                     DLOCK_OK);
+    assert_ok(dlock_address_parse(redis_server_url(rig.server),
+                                  &config->address, NULL));
     return dlock_wire_open(config, "me");
 }
 
@@ -52,40 +51,13 @@ static void test_the_server_says_the_same(NO_STATE)
         dlock_command_arg(&command, "SCRIPT");
         dlock_command_arg(&command, "LOAD");
         dlock_command_arg(&command, text);
-        assert_int_equal(dlock_call(wire, &command, UINT64_MAX, &reply, NULL),
-                         DLOCK_OK);
+        assert_ok(dlock_call(wire, &command, UINT64_MAX, &reply, NULL));
         assert_string_equal(reply.string, script->sha);
     }
     dlock_wire_close(wire);
 }
 
-/* Where nobody may load scripts, their text does it. */
-static void test_refused_load_is_no_harm(NO_STATE)
-{
-    static const char *const names[] = {"fenced", "multi"};
-    enum dlock_status taken[2], extended[2], given[2];
-
-    lock_rig_tell("ACL SETUSER default -script");
-    for (unsigned i = 0; i < 2; i++) {
-        struct dlock *client = lock_rig_client(names[i]);
-        struct dlock_session *session = lock_rig_session(client);
-        struct dlock_grant grant;
-
-        taken[i] = lock_rig_take(session, names[i], 0, 1000, &grant);
-        extended[i] = dlock_extend(session, &grant, 5000, NULL);
-        given[i] = dlock_release(session, &grant, NULL);
-        lock_rig_close(client);
-    }
-    lock_rig_tell("ACL SETUSER default +script");
-    for (unsigned i = 0; i < 2; i++) {
-        assert_int_equal(taken[i], DLOCK_OK);
-        assert_int_equal(extended[i], DLOCK_OK);
-        assert_int_equal(given[i], DLOCK_OK);
-    }
-}
-
 static const struct CMUnitTest tests[] = {
     LOCK_TEST(test_the_server_says_the_same),
-    LOCK_TEST(test_refused_load_is_no_harm),
 };
 LOCK_RIG_MAIN(tests)

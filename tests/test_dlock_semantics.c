@@ -5,27 +5,25 @@
  *
  *    1  release of someone else's lock;         here, and test_stage.c: stories
  *       success reported on an expired lock
- *    2  a re-sent release throws at its owner   here (03), redisson:
- *                                               unknown_release_once_more
+ *    2  a re-sent release throws at its owner   here (03), holds: releases without an
+ *                                               answer
  *    3  a re-sent acquire counts as re-entry    here
- *    4  lost wake-up before the subscription    wakeup: missed_wakeup,
- *                                               stuck_subscriber
- *    5  who gave up leaves a renewed lock       here (timed out), async: all of
- *                                               cancel, redisson:
- *                                               unknown_acquire_is_not_renewed
- *    6  the watchdog outlives the unlock        here (many), watchdog:
- *                                               release_waits_for_the_renewal
+ *    4  lost wake-up before the subscription    wakeup: missed_wakeup, the subscriber
+ *                                               is stuck
+ *    5  who gave up leaves a renewed lock       here (timed out), all of cancel, holds:
+ *                                               what may be held is not renewed
+ *    6  the watchdog outlives the unlock        here (many), watchdog: a release waits
+ *                                               for the renewal
  *    7  leases of two holders mix               here
  *    8  fair queue: deadlines drift, a dead     fair: giving_up_moves_no_deadline,
  *       waiter blocks                           a_dead_waiter_does_not_block
- *    9  multi-lock: order, first failed unlock  multi: one_order_for_all, rollback,
- *                                               release_over_errors
- *   10  redlock: validity, split, restart       redlock: validity_is_honest,
- *                                               the_clock_starts_with_the_try,
- *                                               quorum: even_numbers_settle,
- *                                               nobody_votes_twice
- *   11  counters live for ever, or restart      fenced: counter_expires,
- *                                               floor_after_data_loss
+ *    9  multi-lock: order, first failed unlock  multi: one_order_for_all, the others are
+ *                                               given back, the release goes on
+ *   10  redlock: validity, split, restart       redlock: validity is honest, the clock
+ *                                               starts with the try, nobody votes twice,
+ *                                               quorum: even_numbers_settle
+ *   11  counters live for ever, or restart      fenced: counters do not pile up, the
+ *                                               floor counts
  *   12  a cancelled release leaves the lock     here
  *   13  a lock on a session that died waiting   full/zk; here for a lease,
  *                                               which is validity (10) as well
@@ -40,55 +38,7 @@
 #include "tests/support/async_note.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/lock_rig.h"
-
-/* 1 ------------------------------------------------------------------------- */
-
-/* All locks that have an owner and a lease, whatever they are made of. */
-static void test_01_late_release_frees_no_strangers_lock(NO_STATE)
-{
-    static const char *const names[] = {"token-lua", "watchdog", "reentrant",
-                                        "spin",      "redisson", "fenced",
-                                        "fair"};
-
-    for (size_t i = 0; i < COUNT_OF(names); i++) {
-        struct lock_pair pair = lock_pair_open(names[i]);
-
-        assert_int_equal(lock_pair_take(&pair, 0, 0, 5000), DLOCK_OK);
-        lock_rig_end_lease();
-        assert_int_equal(lock_pair_give(&pair, 0), DLOCK_LOST);
-        assert_int_equal(lock_pair_take(&pair, 1, 0, 5000), DLOCK_OK);
-        assert_int_equal(lock_pair_give(&pair, 0), DLOCK_LOST);
-        assert_int_equal(lock_rig_probe(names[i], "k"), DLOCK_BUSY);
-        assert_int_equal(lock_pair_give(&pair, 1), DLOCK_OK);
-        lock_pair_close(&pair);
-    }
-}
-
-/* 3 ------------------------------------------------------------------------- */
-
-/* However many replies are lost on the way: as many holds as grants. */
-static void test_03_lost_replies_leave_no_hold_behind(NO_STATE)
-{
-    struct lock_pair pair = lock_pair_open("redisson");
-    struct dlock_grant grants[3];
-
-    for (unsigned i = 0; i < 3; i++) {
-        step_log_reset(&rig.log);
-        step_log_fail(&rig.log, "eval-acquire", DLOCK_AFTER, i);
-        assert_int_equal(lock_hold_take(&pair, "k", 5000, &grants[i]),
-                         DLOCK_OK);
-        assert_int_equal(step_log_count(&rig.log, "eval-acquire"), 1 + i);
-        assert_int_equal(grants[i].holds, i + 1);
-    }
-    for (unsigned i = 3; i-- > 0;) {
-        assert_int_equal(lock_rig_probe("redisson", "k"), DLOCK_BUSY);
-        step_log_reset(&rig.log);
-        step_log_fail(&rig.log, "eval-release", DLOCK_AFTER, i);
-        assert_int_equal(lock_hold_give(&pair, &grants[i]), DLOCK_OK);
-        assert_int_equal(step_log_count(&rig.log, "eval-release"), 1 + i);
-    }
-    assert_int_equal(lock_rig_probe("redisson", "k"), DLOCK_OK);
-}
+#include "tests/support/lock_story.h"
 
 /* 5 ------------------------------------------------------------------------- */
 
@@ -99,11 +49,11 @@ static void test_05_timed_out_waiter_holds_nothing(NO_STATE)
 
     rig.watchdog_lease_ms = 60;
     pair = lock_pair_open("redisson");
-    assert_int_equal(lock_pair_take(&pair, 1, 0, 60000), DLOCK_OK);
+    assert_ok(lock_pair_take(&pair, 1, 0, 60000));
     for (int i = 0; i < 20; i++)
         assert_int_equal(lock_pair_take(&pair, 0, 3, 0), DLOCK_TIMEOUT);
     step_log_reset(&rig.log);
-    assert_int_equal(lock_pair_give(&pair, 1), DLOCK_OK);
+    assert_ok(lock_pair_give(&pair, 1));
     lock_rig_sleep_ms(100);
     assert_int_equal(step_log_count(&rig.log, "eval-renew"), 0);
     assert_false(lock_rig_is_held());
@@ -123,7 +73,7 @@ static void test_06_no_renewal_after_release(NO_STATE)
         enum dlock_status status;
 
         /* On a loaded machine 30 ms may be over any time: that is no matter. */
-        assert_int_equal(lock_pair_take(&pair, 0, 1000, 0), DLOCK_OK);
+        assert_ok(lock_pair_take(&pair, 0, 1000, 0));
         lock_rig_sleep_ms((unsigned)(lock_rig_now_ms() % 3) * 5 + 5);
         status = lock_pair_give(&pair, 0);
         assert_true(status == DLOCK_OK || status == DLOCK_LOST);
@@ -134,116 +84,7 @@ static void test_06_no_renewal_after_release(NO_STATE)
     assert_int_equal(step_log_count(&rig.log, "eval-renew"), 0);
 }
 
-/* 7 ------------------------------------------------------------------------- */
-
-/* Sessions of one client, each with a lease of its own. */
-static void test_07_leases_of_two_holders_do_not_mix(NO_STATE)
-{
-    struct dlock *client = lock_rig_client("redisson");
-    struct dlock_session *a = lock_rig_session(client);
-    struct dlock_session *b = lock_rig_session(client);
-    struct dlock_grant of_a, of_b, inner;
-
-    assert_int_equal(lock_rig_take(a, "a", 0, 60000, &of_a), DLOCK_OK);
-    assert_int_equal(lock_rig_take(b, "b", 0, 5000, &of_b), DLOCK_OK);
-    assert_in_range(lock_rig_ask("PTTL a"), 55000, 60000);
-    assert_in_range(lock_rig_ask("PTTL b"), 1, 5000);
-    /* A nested hold, its release, and an extension touch only their own. */
-    assert_int_equal(lock_rig_take(b, "b", 0, 20000, &inner), DLOCK_OK);
-    assert_int_equal(dlock_release(b, &inner, NULL), DLOCK_OK);
-    assert_int_equal(dlock_extend(a, &of_a, 30000, NULL), DLOCK_OK);
-    assert_in_range(lock_rig_ask("PTTL a"), 25000, 30000);
-    assert_in_range(lock_rig_ask("PTTL b"), 15000, 20000);
-    assert_in_range(dlock_remaining_ms(a, &of_a), 25000, 30000);
-    assert_in_range(dlock_remaining_ms(b, &of_b), 1, 5000);
-}
-
-/* 12 ------------------------------------------------------------------------ */
-
-/* A release that never left can be called again, and then frees it. */
-static void test_12_failed_release_can_be_repeated(NO_STATE)
-{
-    static const char *const names[] = {"token-lua", "redisson", "fenced"};
-
-    rig.command_timeout_ms = LOCK_RIG_TIMEOUT_MS;
-    for (size_t i = 0; i < COUNT_OF(names); i++) {
-        struct lock_pair pair = lock_pair_open(names[i]);
-
-        assert_int_equal(lock_pair_take(&pair, 0, 0, 60000), DLOCK_OK);
-        step_log_fail(&rig.log, "eval-release", DLOCK_BEFORE, STEP_LOG_ALWAYS);
-        for (int tries = 0; tries < 2; tries++)
-            assert_int_equal(lock_pair_give(&pair, 0), DLOCK_UNREACHABLE);
-        step_log_fail(&rig.log, "eval-release", DLOCK_BEFORE, 0);
-        assert_int_equal(lock_rig_probe(names[i], "k"), DLOCK_BUSY);
-        assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
-        assert_int_equal(lock_rig_probe(names[i], "k"), DLOCK_OK);
-        lock_pair_close(&pair);
-    }
-}
-
 /* 13 ------------------------------------------------------------------------ */
-
-/*
- * The command (DLOCK_BEFORE) or its reply (_AFTER) is on its way for longer than
- * the lease, by the holder's clock.
- */
-static struct note be_late(struct dlock_session *session,
-                           enum dlock_phase phase,
-                           const struct dlock_terms *terms)
-{
-    struct note late = {.n = 0};
-
-    step_log_reset(&rig.log);
-    step_log_shut(&rig.log, "eval-acquire", phase);
-    assert_int_equal(
-        dlock_acquire_async(session, "k", terms, note_done, &late, NULL),
-        DLOCK_OK);
-    step_log_await_gate(&rig.log, 1);
-    lock_rig_sleep_ms(terms->lease_ms + 20);
-    step_log_open(&rig.log);
-    (void)note_await(&late);
-    return late;
-}
-
-/*
- * The lease counts from before the command was sent: what is over by the time
- * the reply is there is no grant, and is asked for again while there is time.
- */
-static void test_13_a_lease_that_is_over_is_no_grant(NO_STATE)
-{
-    struct lock_pair pair = lock_pair_open("redisson");
-    struct dlock_terms terms = {.lease_ms = 40};
-    struct note late;
-
-    late = be_late(pair.session[0], DLOCK_AFTER, &terms);
-    assert_int_equal(late.status, DLOCK_LOST);
-    assert_int_equal(step_log_count(&rig.log, "eval-acquire"), 1);
-    assert_false(lock_rig_is_held());
-    terms.wait_ms = 5000;
-    late = be_late(pair.session[0], DLOCK_AFTER, &terms);
-    assert_int_equal(late.status, DLOCK_OK);
-    assert_int_equal(late.grant.holds, 1);
-    assert_in_range(step_log_count(&rig.log, "eval-acquire"), 2, 3);
-}
-
-/* Also where the time for the acquire itself is over by then. */
-static void test_13_a_late_grant_is_given_back_late(NO_STATE)
-{
-    static const char *const names[] = {"redisson", "fair"};
-    struct dlock_terms terms = {.lease_ms = 500};
-
-    rig.command_timeout_ms = 200;
-    for (size_t i = 0; i < COUNT_OF(names); i++) {
-        struct lock_pair pair = lock_pair_open(names[i]);
-        struct note late;
-
-        late = be_late(pair.session[0], DLOCK_BEFORE, &terms);
-        assert_int_equal(late.status, DLOCK_LOST);
-        assert_int_equal(step_log_count(&rig.log, "eval-release"), 1);
-        assert_false(lock_rig_is_held());
-        lock_pair_close(&pair);
-    }
-}
 
 /* The holder is stopped for 6 s while the first reply is on its way. */
 static enum dlock_verdict sleep_once(void *ctx, const struct dlock_step *step)
@@ -276,14 +117,13 @@ static void test_13_what_is_no_grant_is_given_back(NO_STATE)
         rig.on_step = sleep_once;
         rig.hooks_ctx = &clock;
         single = lock_single_open(names[i]);
-        assert_int_equal(
-            lock_rig_take(single.session, "k", 10000, 5000, &single.grant),
-            DLOCK_OK);
+        assert_ok(
+            lock_rig_take(single.session, "k", 10000, 5000, &single.grant));
         assert_in_range(lock_rig_now_ms() - began_ms, 0, 3000);
         assert_int_equal(single.grant.holds, 1);
         assert_int_equal(dlock_remaining_ms(single.session, &single.grant),
                          5000);
-        assert_int_equal(lock_single_give(&single), DLOCK_OK);
+        assert_ok(lock_single_give(&single));
         assert_false(lock_rig_is_held());
         lock_single_close(&single);
         /* The same dice make the same owner. */
@@ -291,15 +131,51 @@ static void test_13_what_is_no_grant_is_given_back(NO_STATE)
     }
 }
 
+static const struct lock_story stories[] = {
+    /* All locks that have an owner and a lease, whatever they are made of. */
+    {"01: a late release frees no stranger's lock", LOCKS_OWNED,
+     "a takes 5000; DEL k -> 1; a gives -> lost; b takes 5000; a gives -> "
+     "lost; "
+     "probe -> busy; b gives"},
+    {"03: however many replies are lost, there are as many holds as grants",
+     "redisson",
+     "a takes one 5000 holds=1; steps eval-acquire 1; "
+     "forget; fail eval-acquire after 1; "
+     "a takes two 5000 holds=2; steps eval-acquire 2; "
+     "forget; fail eval-acquire after 2; "
+     "a takes three 5000 holds=3; steps eval-acquire 3; "
+     "probe -> busy; forget; fail eval-release after 2; a gives three; "
+     "steps eval-release 3; probe -> busy; forget; fail eval-release after 1; "
+     "a gives two; steps eval-release 2; probe -> busy; forget; "
+     "fail eval-release after 0; a gives one; steps eval-release 1; probe"},
+    /* A nested hold, its release, and an extension touch only their own. */
+    {"07: leases of two sessions of a client do not mix", "redisson",
+     "a takes name=a 60000; a2 takes name=b 5000; PTTL a -> 55000..60000; "
+     "PTTL b -> 1..5000; a2 takes inner name=b 20000; a2 gives inner; "
+     "a extends 30000; PTTL a -> 25000..30000; PTTL b -> 15000..20000; "
+     "a has left=25000..30000; a2 has left=1..5000"},
+    {"12: a release that never left can be called again, and then frees it",
+     "token-lua redisson fenced reentrant-local",
+     "commands timeout; a takes 60000; fail eval-release before always; "
+     "a gives -> unreachable; a gives -> unreachable; "
+     "fail eval-release before 0; probe -> busy; a gives; probe"},
+    /* The lease counts from before the command was sent: what is over by the time the
+     * reply is there is no grant, and is asked for again while there is time. */
+    {"13: a lease that is over is no grant", "redisson",
+     "shut eval-acquire after; a begins 40; gate; sleep 60; open; "
+     "a ends -> lost; steps eval-acquire 1; free; "
+     "forget; shut eval-acquire after; a begins 40 wait=5000; gate; sleep 60; "
+     "open; a ends holds=1; steps eval-acquire 2..3"},
+    {"13: also where the time for the acquire itself is over", "redisson fair",
+     "commands 200; shut eval-acquire before; a begins 500; gate; sleep 520; "
+     "open; a ends -> lost; steps eval-release 1; free"},
+};
+LOCK_STORIES_TEST
+
 static const struct CMUnitTest tests[] = {
-    LOCK_TEST(test_01_late_release_frees_no_strangers_lock),
-    LOCK_TEST(test_03_lost_replies_leave_no_hold_behind),
+    cmocka_unit_test(test_stories),
     LOCK_TEST(test_05_timed_out_waiter_holds_nothing),
     LOCK_TEST(test_06_no_renewal_after_release),
-    LOCK_TEST(test_07_leases_of_two_holders_do_not_mix),
-    LOCK_TEST(test_12_failed_release_can_be_repeated),
-    LOCK_TEST(test_13_a_lease_that_is_over_is_no_grant),
-    LOCK_TEST(test_13_a_late_grant_is_given_back_late),
     LOCK_TEST(test_13_what_is_no_grant_is_given_back),
 };
 LOCK_RIG_MAIN(tests)

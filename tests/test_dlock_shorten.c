@@ -35,7 +35,7 @@ static void begin(const char *strategy, bool by_owner)
 static void end(void)
 {
     lock_waiter_join(&waiter);
-    assert_int_equal(waiter.status, DLOCK_OK);
+    assert_ok(waiter.status);
     assert_false(lock_rig_is_held());
     (void)close(listener);
 }
@@ -45,10 +45,10 @@ static void shorten(const char *strategy, bool by_owner)
     uint64_t shortened_at_ms;
 
     begin(strategy, by_owner);
-    assert_int_equal(lock_pair_extend(&pair, 0, 2 * LONG_MS), DLOCK_OK);
+    assert_ok(lock_pair_extend(&pair, 0, 2 * LONG_MS));
     assert_false(redis_server_heard(listener, MOMENT_MS));
     shortened_at_ms = lock_rig_now_ms();
-    assert_int_equal(lock_pair_extend(&pair, 0, SHORT_MS), DLOCK_OK);
+    assert_ok(lock_pair_extend(&pair, 0, SHORT_MS));
     assert_true(redis_server_heard(listener, SOON_MS));
     end();
     assert_in_range(waiter.done_at_ms - shortened_at_ms, SHORT_MS - 1, SOON_MS);
@@ -86,12 +86,12 @@ static void test_all_waiters_of_a_client_are_told(NO_STATE)
     /* Each tries once more when its subscription stands. */
     step_log_await(&rig.log, "eval-acquire", WAITERS_N * TRIES);
     step_log_reset(&rig.log);
-    assert_int_equal(lock_pair_extend(&pair, 0, LONG_MS / 2), DLOCK_OK);
+    assert_ok(lock_pair_extend(&pair, 0, LONG_MS / 2));
     step_log_await(&rig.log, "eval-acquire", WAITERS_N);
-    assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
+    assert_ok(lock_pair_give(&pair, 0));
     for (unsigned i = 0; i < WAITERS_N; i++) {
         lock_waiter_join(&waiters[i]);
-        assert_int_equal(waiters[i].status, DLOCK_OK);
+        assert_ok(waiters[i].status);
     }
 }
 
@@ -101,11 +101,11 @@ static void test_an_inner_hold_tells_nobody(NO_STATE)
     struct dlock_grant inner;
 
     begin("fenced", true);
-    assert_int_equal(lock_hold_take(&pair, "k", LONG_MS, &inner), DLOCK_OK);
-    assert_int_equal(lock_pair_extend(&pair, 0, SHORT_MS), DLOCK_OK);
+    assert_ok(lock_hold_take(&pair, "k", LONG_MS, &inner));
+    assert_ok(lock_pair_extend(&pair, 0, SHORT_MS));
     assert_false(redis_server_heard(listener, MOMENT_MS));
-    assert_int_equal(lock_hold_give(&pair, &inner), DLOCK_OK);
-    assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
+    assert_ok(lock_hold_give(&pair, &inner));
+    assert_ok(lock_pair_give(&pair, 0));
     end();
 }
 

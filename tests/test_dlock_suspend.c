@@ -34,7 +34,7 @@ static void test_a_lease_ends_in_the_night(NO_STATE)
 {
     struct lock_pair pair = lock_pair_open("fenced");
 
-    assert_int_equal(lock_pair_take(&pair, 0, 0, 60000), DLOCK_OK);
+    assert_ok(lock_pair_take(&pair, 0, 0, 60000));
     assert_in_range(dlock_remaining_ms(pair.session[0], &pair.grant[0]), 1,
                     60000);
     atomic_store(&suspended_s, NIGHT_S);
@@ -50,7 +50,7 @@ static void test_the_holder_is_told(NO_STATE)
 
     rig.watchdog_lease_ms = LEASE_MS;
     pair = lock_pair_open("fenced");
-    assert_int_equal(lock_pair_take(&pair, 0, 0, 0), DLOCK_OK);
+    assert_ok(lock_pair_take(&pair, 0, 0, 0));
     lock_rig_end_lease();
     atomic_store(&suspended_s, NIGHT_S);
     assert_int_equal(dlock_remaining_ms(pair.session[0], &pair.grant[0]), 0);
@@ -65,13 +65,13 @@ static void test_a_nap_costs_nothing(NO_STATE)
 
     rig.watchdog_lease_ms = LEASE_MS;
     pair = lock_pair_open("fenced");
-    assert_int_equal(lock_pair_take(&pair, 0, 0, 0), DLOCK_OK);
+    assert_ok(lock_pair_take(&pair, 0, 0, 0));
     atomic_store(&suspended_s, 1);
     step_log_await(&rig.log, "eval-renew", 1);
     step_log_await(&rig.log, "eval-renew", 2);
     assert_in_range(dlock_remaining_ms(pair.session[0], &pair.grant[0]), 1,
                     LEASE_MS);
-    assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
+    assert_ok(lock_pair_give(&pair, 0));
 }
 
 #define TEST(name) cmocka_unit_test_setup(name, fresh)

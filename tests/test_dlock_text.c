@@ -156,7 +156,7 @@ static void test_it_is_played(NO_STATE)
     struct dlock_error error = {""};
     struct lock_pair pair;
 
-    assert_int_equal(
+    assert_ok(
         open_text("take\n"
                   "  SET $name $owner NX PX $lease -> nil incr, else taken\n"
                   "  GET $name -> else busy\n"
@@ -164,16 +164,15 @@ static void test_it_is_played(NO_STATE)
                   "release\n"
                   "  GET $name -> $owner next, else lost\n"
                   "  DEL $name -> 1 done, else lost\n",
-                  false, &error),
-        DLOCK_OK);
+                  false, &error));
     pair = lock_pair_open(path);
-    assert_int_equal(lock_pair_take(&pair, 0, 0, 5000), DLOCK_OK);
+    assert_ok(lock_pair_take(&pair, 0, 0, 5000));
     assert_int_equal(lock_pair_take(&pair, 1, 0, 5000), DLOCK_BUSY);
     assert_int_equal(lock_rig_ask("INCR {k}:refused"), 2);
     lock_rig_pass_off(pair.session[1], &pair.grant[1]);
     (void)snprintf(pair.grant[1].name, sizeof(pair.grant[1].name), "k");
     assert_int_equal(lock_pair_give(&pair, 1), DLOCK_LOST);
-    assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
+    assert_ok(lock_pair_give(&pair, 0));
     assert_false(lock_rig_is_held());
 }
 
@@ -183,9 +182,8 @@ static void test_a_reply_that_it_does_not_name_is_no_success(NO_STATE)
     struct lock_pair pair;
     struct dlock_terms terms = {.lease_ms = 1000};
 
-    assert_int_equal(
-        open_text("take\n  INCR $name -> 1 taken\n" RELEASE, false, &error),
-        DLOCK_OK);
+    assert_ok(
+        open_text("take\n  INCR $name -> 1 taken\n" RELEASE, false, &error));
     pair = lock_pair_open(path);
     (void)lock_rig_ask("INCR k");
     assert_int_equal(

@@ -140,10 +140,9 @@ static void test_locks(NO_STATE)
         struct dlock_grant grant;
 
         for (int k = 0; k < 3; k++) {
-            assert_int_equal(lock_rig_take(session, "k", 0, 60000, &grant),
-                             DLOCK_OK);
+            assert_ok(lock_rig_take(session, "k", 0, 60000, &grant));
             assert_int_equal(lock_rig_probe(names[i], "k"), DLOCK_BUSY);
-            assert_int_equal(dlock_release(session, &grant, NULL), DLOCK_OK);
+            assert_ok(dlock_release(session, &grant, NULL));
         }
         dlock_close(client);
     }
@@ -161,16 +160,14 @@ static void test_one_connection(NO_STATE)
     int n = 0;
 
     for (int i = 0; i < 10; i++) {
-        assert_int_equal(lock_rig_take(session, "k", 0, 60000, &grant),
-                         DLOCK_OK);
-        assert_int_equal(dlock_release(session, &grant, NULL), DLOCK_OK);
+        assert_ok(lock_rig_take(session, "k", 0, 60000, &grant));
+        assert_ok(dlock_release(session, &grant, NULL));
     }
     redis_server_ask(rig.server, "INFO stats", clients, sizeof(clients));
     lock_rig_tell("CONFIG RESETSTAT");
     for (int i = 0; i < 10; i++) {
-        assert_int_equal(lock_rig_take(session, "k", 0, 60000, &grant),
-                         DLOCK_OK);
-        assert_int_equal(dlock_release(session, &grant, NULL), DLOCK_OK);
+        assert_ok(lock_rig_take(session, "k", 0, 60000, &grant));
+        assert_ok(dlock_release(session, &grant, NULL));
     }
     redis_server_ask(rig.server, "INFO stats", clients, sizeof(clients));
     assert_int_equal(sscanf(strstr(clients, "total_connections_received:"),
@@ -192,14 +189,14 @@ static void test_waiting(NO_STATE)
     struct dlock_grant grant;
     uint64_t began_ms;
 
-    assert_int_equal(lock_rig_take(holder, "k", 0, 0, &grant), DLOCK_OK);
-    assert_int_equal(note_begin(waiter, "k", PATIENCE_MS, &note), DLOCK_OK);
+    assert_ok(lock_rig_take(holder, "k", 0, 0, &grant));
+    assert_ok(note_begin(waiter, "k", PATIENCE_MS, &note));
     lock_rig_sleep_ms(LOCK_RIG_LEASE_MS + 500); /* longer than a lease */
     assert_int_equal(note.n, 0);
     assert_true(dlock_remaining_ms(holder, &grant) > 0);
     began_ms = lock_rig_now_ms();
-    assert_int_equal(dlock_release(holder, &grant, NULL), DLOCK_OK);
-    assert_int_equal(note_await(&note), DLOCK_OK);
+    assert_ok(dlock_release(holder, &grant, NULL));
+    assert_ok(note_await(&note));
     assert_in_range(lock_rig_now_ms(), began_ms, began_ms + LOCK_RIG_PROMPT_MS);
     for (int i = 0; i < 2; i++)
         dlock_close(client[i]);
@@ -218,13 +215,12 @@ static void test_values(NO_STATE)
         list[i].key = keys[i];
         (void)snprintf(list[i].text, sizeof(list[i].text), "%050d", i);
     }
-    assert_int_equal(dlock_values_open(url_of("127.0.0.1", "ca.pem", ""), 1000,
-                                       &values, NULL),
-                     DLOCK_OK);
-    assert_int_equal(dlock_values_set(values, list, N, NULL), DLOCK_OK);
+    assert_ok(dlock_values_open(url_of("127.0.0.1", "ca.pem", ""), 1000,
+                                &values, NULL));
+    assert_ok(dlock_values_set(values, list, N, NULL));
     for (int i = 0; i < N; i++)
         list[i].text[0] = '\0';
-    assert_int_equal(dlock_values_get(values, list, N, NULL), DLOCK_OK);
+    assert_ok(dlock_values_get(values, list, N, NULL));
     for (int i = 0; i < N; i++)
         assert_int_equal(atoi(list[i].text), i);
     dlock_values_close(values);
@@ -299,13 +295,12 @@ static void test_outage(NO_STATE)
     struct dlock_grant grant;
     uint64_t began_ms;
 
-    assert_int_equal(lock_rig_take(session, "k", 0, 60000, &grant), DLOCK_OK);
+    assert_ok(lock_rig_take(session, "k", 0, 60000, &grant));
     redis_server_kill(rig.server);
     assert_int_equal(dlock_release(session, &grant, NULL), DLOCK_UNREACHABLE);
     redis_server_restart(rig.server);
     serve_tls("no");
-    assert_int_equal(lock_rig_take(session, "k", 5000, 60000, &grant),
-                     DLOCK_OK);
+    assert_ok(lock_rig_take(session, "k", 5000, 60000, &grant));
     dlock_close(client);
     redis_server_pause(rig.server);
     began_ms = lock_rig_now_ms();

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "lock/redis/topic.h"
+#include "tests/support/lock_story.h"
 #include "tests/support/lock_waiter.h"
 
 static struct lock_pair pair;
@@ -34,25 +35,14 @@ static uint64_t hand_over(void)
 {
     uint64_t released_at_ms = lock_rig_now_ms();
 
-    assert_int_equal(lock_pair_give(&pair, 0), 0);
+    assert_ok(lock_pair_give(&pair, 0));
     lock_waiter_join(&waiter);
-    assert_int_equal(waiter.status, DLOCK_OK);
+    assert_ok(waiter.status);
     assert_in_range(waiter.done_at_ms - released_at_ms, 0, LOCK_RIG_PROMPT_MS);
     return waiter.done_at_ms - released_at_ms;
 }
 
 /* Wake-ups -------------------------------------------------------------------- */
-
-/* Try, subscribe, try, sleep, be woken, try: three commands, however long. */
-static void test_wakeup_is_prompt(NO_STATE)
-{
-    fall_asleep("redisson");
-    lock_rig_sleep_ms(150);
-    assert_int_equal(step_log_count(&rig.log, "eval-acquire"), 2);
-    assert_int_equal(step_log_count(&rig.log, "subscribe"), 1);
-    (void)hand_over();
-    assert_int_equal(step_log_count(&rig.log, "eval-acquire"), 3);
-}
 
 /*
  * The lock is given back between the waiter's first try and its subscription:
@@ -66,10 +56,10 @@ static uint64_t miss_a_wakeup(void)
     begin_wait("redisson");
     start_ms = lock_rig_now_ms();
     step_log_await_gate(&rig.log, 1);
-    assert_int_equal(lock_pair_give(&pair, 0), 0);
+    assert_ok(lock_pair_give(&pair, 0));
     step_log_open(&rig.log);
     lock_waiter_join(&waiter);
-    assert_int_equal(waiter.status, DLOCK_OK);
+    assert_ok(waiter.status);
     lock_pair_close(&pair);
     return waiter.done_at_ms - start_ms;
 }
@@ -86,28 +76,6 @@ static void test_missed_wakeup(NO_STATE)
         best_ms = ms < best_ms ? ms : best_ms;
     }
     assert_in_range(best_ms, 0, 80);
-}
-
-/* The subscriber is stuck altogether: the waiter looks by itself. */
-static void test_stuck_subscriber(NO_STATE)
-{
-    step_log_shut(&rig.log, "subscribe", DLOCK_BEFORE);
-    begin_wait("redisson");
-    step_log_await_gate(&rig.log, 1);
-    (void)hand_over();
-    step_log_open(&rig.log);
-}
-
-/* The holder dies: nobody publishes, the lease has to do it. */
-static void test_waiter_of_a_dead_holder(NO_STATE)
-{
-    uint64_t start_ms = lock_rig_now_ms();
-
-    pair = lock_pair_held("redisson", 200);
-    step_log_reset(&rig.log);
-    assert_int_equal(lock_pair_take(&pair, 1, LOCK_RIG_LONG_MS, 0), 0);
-    assert_in_range(lock_rig_now_ms() - start_ms, 195, LOCK_RIG_PROMPT_MS);
-    assert_in_range(step_log_count(&rig.log, "eval-acquire"), 3, 5);
 }
 
 enum { CROWD_N = 64 };
@@ -131,10 +99,10 @@ static unsigned tries_of_a_crowd(const char *strategy, unsigned n, bool apart)
     /* Two tries each, then all of them sleep. */
     step_log_await(&rig.log, "eval-acquire", 2 * n);
     tries = step_log_count(&rig.log, "eval-acquire");
-    assert_int_equal(lock_pair_give(&pair, 0), 0);
+    assert_ok(lock_pair_give(&pair, 0));
     for (unsigned i = 0; i < n; i++) {
         lock_waiter_join(&waiters[i]);
-        assert_int_equal(waiters[i].status, DLOCK_OK);
+        assert_ok(waiters[i].status);
     }
     tries = step_log_count(&rig.log, "eval-acquire") - tries;
     assert_false(lock_rig_is_held());
@@ -177,13 +145,13 @@ static void test_who_is_gone_is_passed_over(NO_STATE)
         lock_rig_tell("EVAL \"local t = redis.call('time') return "
                       "redis.call('zadd', KEYS[1], t[1] * 1000 + "
                       "1500, 'gone')\" 1 {k}:dlock-waiters");
-        assert_int_equal(
-            dlock_inspect_waiters(pair.session[0], "k", NULL, 0, &n, NULL), 0);
+        assert_ok(
+            dlock_inspect_waiters(pair.session[0], "k", NULL, 0, &n, NULL));
         assert_int_equal(n, 2);
         ms = hand_over();
         best_ms = ms < best_ms ? ms : best_ms;
-        assert_int_equal(
-            dlock_inspect_waiters(pair.session[0], "k", NULL, 0, &n, NULL), 0);
+        assert_ok(
+            dlock_inspect_waiters(pair.session[0], "k", NULL, 0, &n, NULL));
         assert_int_equal(n, 0);
         lock_pair_close(&pair);
     }
@@ -207,7 +175,7 @@ static void test_permit_is_passed_on(NO_STATE)
     released_at_ms = lock_rig_now_ms();
     (void)hand_over();
     lock_waiter_join(&second);
-    assert_int_equal(second.status, DLOCK_OK);
+    assert_ok(second.status);
     assert_in_range(second.done_at_ms - released_at_ms, 0, LOCK_RIG_PROMPT_MS);
 }
 
@@ -238,25 +206,6 @@ static void test_each_permit_wakes_another(NO_STATE)
     free(topic);
 }
 
-/* The subscriber's connection breaks: the waiter notices and goes on. */
-static void test_broken_subscriber(NO_STATE)
-{
-    fall_asleep("redisson");
-    step_log_fail(&rig.log, "subscribe", DLOCK_BEFORE, 1000);
-    lock_rig_tell("CLIENT KILL TYPE pubsub");
-    /* Without one, it looks by itself now and then. */
-    step_log_await(&rig.log, "eval-acquire", 4);
-    (void)hand_over();
-}
-
-static void test_subscriber_comes_back(NO_STATE)
-{
-    fall_asleep("redisson");
-    lock_rig_tell("CLIENT KILL TYPE pubsub");
-    step_log_await(&rig.log, "subscribe", 2);
-    (void)hand_over();
-}
-
 /* A connection that dies in silence: the subscriber asks, and makes another. */
 static void test_subscriber_hears_nothing(NO_STATE)
 {
@@ -275,41 +224,60 @@ static void test_subscriber_hears_nothing(NO_STATE)
     (void)hand_over();
 }
 
-/* Whatever a lock waits by, its waiters come back when waits are ended. */
-static void test_ended_waits_return_at_once(NO_STATE)
-{
-    static const char *const names[] = {"process", "token-lua", "fenced"};
-    uint64_t ended_at_ms;
-
-    for (size_t i = 0; i < COUNT_OF(names); i++) {
-        begin_wait(names[i]);
-        lock_rig_sleep_ms(30); /* waits, or is about to: both have to work */
-        ended_at_ms = lock_rig_now_ms();
-        dlock_end_waits(pair.client[1]);
-        lock_waiter_join(&waiter);
-        assert_int_equal(waiter.status, DLOCK_TIMEOUT);
-        assert_in_range(waiter.done_at_ms - ended_at_ms, 0, LOCK_RIG_PROMPT_MS);
-        /* What is free is still to be had. */
-        assert_int_equal(lock_pair_give(&pair, 0), 0);
-        assert_int_equal(lock_pair_take(&pair, 1, 60000, 0), DLOCK_OK);
-        assert_int_equal(lock_pair_give(&pair, 1), 0);
-        lock_pair_close(&pair);
-    }
-}
+static const struct lock_story stories[] = {
+    /* Three commands, however long. */
+    {"try, subscribe, try, sleep, be woken, try", "redisson",
+     "a takes long; forget; & b takes wait=long; await eval-acquire 2; sleep "
+     "150; "
+     "steps eval-acquire 2; steps subscribe 1; clock; a gives; join; "
+     "took 0..prompt; steps eval-acquire 3"},
+    {"the subscriber is stuck: the waiter looks by itself", "redisson",
+     "shut subscribe before; a takes long; & b takes wait=long; gate; clock; "
+     "a gives; join; took 0..prompt; open"},
+    {"the holder dies, nobody publishes: the lease has to do it", "redisson",
+     "clock; a takes 200; forget; b takes wait=long; took 195..prompt; "
+     "steps eval-acquire 3..5"},
+    /* Without one, it looks by itself now and then. */
+    {"the subscriber's connection breaks", "redisson",
+     "a takes long; forget; & b takes wait=long; await eval-acquire 2; "
+     "fail subscribe before 1000; CLIENT KILL TYPE pubsub; "
+     "await eval-acquire 4; clock; a gives; join; took 0..prompt"},
+    {"and comes back", "redisson",
+     "a takes long; forget; & b takes wait=long; await eval-acquire 2; "
+     "CLIENT KILL TYPE pubsub; await subscribe 2; clock; a gives; join; "
+     "took 0..prompt"},
+    /* They wait, or are about to: both have to work. What is free is still to be had. */
+    {"ended waits return at once, whatever a lock waits by",
+     "process token-lua fenced",
+     "a takes long; & b takes wait=long -> timeout; sleep 30; clock; b stops; "
+     "join; took 0..prompt; a gives; b takes wait=60000; b gives"},
+    {"who has no thread and is not woken ends in time", "process redisson spin",
+     "b takes 60000; clock; a begins wait=80; a ends -> timeout; took "
+     "79..5000; "
+     "b gives"},
+    /* The lock is given back behind the back of a waiter that was told no and is not
+     * parked yet. What it is told then, when it asks to be woken, must not be lost: the
+     * holder's lease is long. For a second after b2 has left, the subscription stands. */
+    {"who is told before it is parked", "redisson",
+     "a takes 60000; forget; b2 begins wait=60000; await eval-acquire 2; "
+     "shut eval-acquire after; b begins wait=60000; gate; b2 cancels; "
+     "b2 ends -> timeout; a gives; open; b ends"},
+    {"the holder has gone and given nothing back: the wait ends anyway",
+     "process",
+     "a takes name=crash; a dies; clock; a2 takes name=crash wait=100 -> "
+     "timeout; "
+     "took 100..prompt"},
+};
+LOCK_STORIES_TEST
 
 static const struct CMUnitTest tests[] = {
-    LOCK_TEST(test_wakeup_is_prompt),
+    cmocka_unit_test(test_stories),
     LOCK_TEST(test_missed_wakeup),
-    LOCK_TEST(test_stuck_subscriber),
-    LOCK_TEST(test_waiter_of_a_dead_holder),
     LOCK_TEST(test_crowd),
     LOCK_TEST(test_no_herd),
     LOCK_TEST(test_who_is_gone_is_passed_over),
     LOCK_TEST(test_permit_is_passed_on),
     LOCK_TEST(test_each_permit_wakes_another),
-    LOCK_TEST(test_broken_subscriber),
-    LOCK_TEST(test_subscriber_comes_back),
     LOCK_TEST(test_subscriber_hears_nothing),
-    LOCK_TEST(test_ended_waits_return_at_once),
 };
 LOCK_RIG_MAIN(tests)

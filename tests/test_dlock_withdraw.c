@@ -50,7 +50,7 @@ static enum dlock_status try_on_soiled_stack(struct dlock_session *session)
     enum dlock_status status;
     struct dlock_grant grant;
 
-    assert_int_equal(dlock_session_enter(session, "try", NULL), DLOCK_OK);
+    assert_ok(dlock_session_enter(session, "try", NULL));
     soil_stack();
     assert_true(dlock_session_begin(&acquiring, session, "k", &terms));
     assert_false(dlock_wait_try(&acquiring.wait));

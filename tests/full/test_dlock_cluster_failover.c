@@ -39,7 +39,7 @@ static void take_and_give(struct lock_party *party, const char *name)
 {
     if (lock_party_take(party, name, PATIENCE_MS) != DLOCK_OK)
         fail_msg("%s", party->error.text);
-    assert_int_equal(lock_party_give(party), DLOCK_OK);
+    assert_ok(lock_party_give(party));
 }
 
 /* The replica of node I, which is the primary when this returns. */
@@ -68,12 +68,12 @@ static void the_primary_dies(NO_STATE)
     redis_server_await(replica, "INFO replication", "master_link_status:down");
     for (int n = 0; n < 3; n++)
         take_and_give(&old, "k");
-    assert_int_equal(lock_party_take(&old, "k", 0), DLOCK_OK);
+    assert_ok(lock_party_take(&old, "k", 0));
     redis_server_kill(cluster->nodes[i]);
-    assert_int_equal(lock_party_take(&young, "k", PATIENCE_MS), DLOCK_OK);
+    assert_ok(lock_party_take(&young, "k", PATIENCE_MS));
     assert_true(young.grant.token > old.grant.token);
     assert_int_equal(lock_party_give(&old), DLOCK_LOST);
-    assert_int_equal(lock_party_give(&young), DLOCK_OK);
+    assert_ok(lock_party_give(&young));
     take_and_give(&old, "k");
     lock_party_close(&old);
     lock_party_close(&young);
@@ -89,7 +89,7 @@ static void the_primary_hangs(NO_STATE)
 
     lock_party_open_at(&party, cluster->url, "fenced", PROMPT_MS, TIMEOUT_MS);
     lock_party_open_at(&other, cluster->url, "fenced", PROMPT_MS, TIMEOUT_MS);
-    assert_int_equal(lock_party_take(&party, "k", 0), DLOCK_OK);
+    assert_ok(lock_party_take(&party, "k", 0));
     redis_server_await(replica, "READONLY\r\nEXISTS k", ":1");
     redis_server_pause(cluster->nodes[i]);
     status = lock_party_take(&other, "k", 100);
@@ -97,7 +97,7 @@ static void the_primary_hangs(NO_STATE)
     (void)await_successor(i);
     while (lock_party_take(&other, "k", 0) != DLOCK_BUSY)
         assert_true(other.error.text[0] != '\0');
-    assert_int_equal(lock_party_give(&party), DLOCK_OK);
+    assert_ok(lock_party_give(&party));
     take_and_give(&other, "k");
     redis_server_resume(cluster->nodes[i]);
     for (int n = 0; n < 50; n++)
@@ -137,9 +137,8 @@ static void wakes_up_elsewhere(bool hangs)
                        TIMEOUT_MS);
     lock_party_open_at(&waiter, cluster->url, "redisson", PATIENCE_MS,
                        TIMEOUT_MS);
-    assert_int_equal(lock_party_take(&holder, "w", 0), DLOCK_OK);
-    assert_int_equal(note_begin(waiter.session, "w", PATIENCE_MS, &note),
-                     DLOCK_OK);
+    assert_ok(lock_party_take(&holder, "w", 0));
+    assert_ok(note_begin(waiter.session, "w", PATIENCE_MS, &note));
     at = listens_at("{w}:dlock-freed", cluster->nodes_n);
     if (at % cluster->primaries_n == redis_cluster_owner(cluster, "w"))
         redis_server_await(
@@ -153,10 +152,9 @@ static void wakes_up_elsewhere(bool hangs)
     began_ms = lock_rig_now_ms();
     while (lock_party_give(&holder) != DLOCK_OK)
         assert_in_range(lock_rig_now_ms() - began_ms, 0, PROMPT_MS);
-    assert_int_equal(note_await(&note), DLOCK_OK);
+    assert_ok(note_await(&note));
     assert_in_range(lock_rig_now_ms() - began_ms, 0, PROMPT_MS);
-    assert_int_equal(dlock_release(waiter.session, &note.grant, NULL),
-                     DLOCK_OK);
+    assert_ok(dlock_release(waiter.session, &note.grant, NULL));
     if (hangs)
         redis_server_resume(cluster->nodes[at]);
     lock_party_close(&holder);
@@ -178,10 +176,9 @@ static void what_is_said_of_all(NO_STATE)
     struct dlock_values *values;
     struct dlock_about about;
 
-    assert_int_equal(dlock_values_open(cluster->url, TIMEOUT_MS, &values, NULL),
-                     DLOCK_OK);
+    assert_ok(dlock_values_open(cluster->url, TIMEOUT_MS, &values, NULL));
     for (unsigned i = 0; i <= cluster->primaries_n; i++) {
-        assert_int_equal(dlock_values_about(values, &about, NULL), DLOCK_OK);
+        assert_ok(dlock_values_about(values, &about, NULL));
         assert_int_equal(about.replicas, 1);
         assert_int_equal(about.needs_them, i == cluster->primaries_n);
         if (i < cluster->primaries_n)

@@ -4,109 +4,7 @@
  * test_dlock_ladder.c.
  */
 #include "tests/support/lock_rig.h"
-
-/*
- * A lease that is renewed: long enough for a busy machine to do so in time. A
- * guard that has renewed it four times has outlived it.
- */
-enum { RENEWED_LEASE_MS = LOCK_RIG_LEASE_MS, RENEWALS = 4 };
-
-/* The lease is renewed, and B is another process. */
-static struct lock_pair open_renewed(const char *strategy)
-{
-    rig.watchdog_lease_ms = RENEWED_LEASE_MS;
-    return lock_pair_open(strategy);
-}
-
-/* 14: the eternal lock -------------------------------------------------------- */
-
-/* Waits for N more renewals by the guard: three of them are a lease. */
-static void await_guard(unsigned n)
-{
-    step_log_await(&rig.log, "guard-expire",
-                   step_log_ended(&rig.log, "guard-expire") + n);
-}
-
-static void test_14_the_eternal_lock(NO_STATE)
-{
-    struct lock_pair pair = open_renewed("guard-thread");
-    struct dlock_terms terms = {.max_hold_ms = 1};
-
-    assert_int_equal(
-        dlock_acquire(pair.session[0], "k", &terms, &pair.grant[0], NULL),
-        DLOCK_OK);
-    lock_pair_die(&pair, 0); /* the worker; its process lives */
-    await_guard(RENEWALS);
-    assert_int_equal(lock_pair_take(&pair, 1, 0, 5000), DLOCK_BUSY);
-    lock_pair_close(&pair); /* only the end of the process is an end */
-    pair = lock_pair_open("watchdog");
-    assert_int_equal(lock_pair_take(&pair, 1, LOCK_RIG_LONG_MS, 0), DLOCK_OK);
-
-    lock_pair_die(&pair, 1);
-    assert_int_equal(lock_pair_take(&pair, 0, LOCK_RIG_LONG_MS, 5000),
-                     DLOCK_OK);
-}
-
-/* The watchdog's other answer: who holds too long is not renewed. */
-static void test_14_max_hold(NO_STATE)
-{
-    struct lock_pair pair = open_renewed("watchdog");
-    struct dlock_terms terms = {.max_hold_ms = 1};
-
-    assert_int_equal(
-        dlock_acquire(pair.session[0], "k", &terms, &pair.grant[0], NULL),
-        DLOCK_OK);
-    assert_int_equal(lock_pair_take(&pair, 1, LOCK_RIG_LONG_MS, 5000),
-                     DLOCK_OK);
-}
-
-/* It does not ask whose lock it renews. */
-static void test_14_guard_renews_anothers(NO_STATE)
-{
-    struct lock_pair pair = open_renewed("guard-thread");
-
-    assert_int_equal(lock_pair_take(&pair, 0, 0, 0), DLOCK_OK);
-    await_guard(1);
-    lock_rig_end_lease();
-    /* B wants it for one lease, and dies. */
-    assert_int_equal(lock_pair_take(&pair, 1, 0, RENEWED_LEASE_MS), DLOCK_OK);
-    lock_pair_die(&pair, 1);
-    await_guard(RENEWALS);
-    assert_int_equal(lock_pair_take(&pair, 1, 0, 5000), DLOCK_BUSY);
-    /* A can at least not delete it: that much token-lua was worth. */
-    assert_int_equal(lock_pair_give(&pair, 0), DLOCK_LOST);
-    assert_int_equal(lock_pair_take(&pair, 1, LOCK_RIG_LONG_MS, 5000),
-                     DLOCK_OK);
-}
-
-/* An explicit lease is nobody's to renew. */
-static void test_14_guard_leaves_leases_alone(NO_STATE)
-{
-    struct lock_pair pair = lock_pair_open("guard-thread");
-
-    assert_int_equal(lock_pair_take(&pair, 0, 0, LOCK_RIG_TIMEOUT_MS),
-                     DLOCK_OK);
-    assert_int_equal(lock_pair_take(&pair, 1, LOCK_RIG_LONG_MS, 5000),
-                     DLOCK_OK);
-    assert_int_equal(step_log_count(&rig.log, "guard-ttl"), 0);
-}
-
-/* 15: one stop flag for all --------------------------------------------------- */
-
-/* The flag is set again by the next one who takes a lock, and by nobody else. */
-static void test_15_guard_starts_again(NO_STATE)
-{
-    struct lock_pair pair = open_renewed("guard-thread");
-
-    for (int i = 0; i < 3; i++) {
-        assert_int_equal(lock_pair_take(&pair, 0, 0, 0), DLOCK_OK);
-        await_guard(RENEWALS);
-        assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
-    }
-    step_log_reset(&rig.log);
-    lock_rig_sleep_ms(RENEWED_LEASE_MS);
-    assert_int_equal(step_log_count(&rig.log, NULL), 0);
-}
+#include "tests/support/lock_story.h"
 
 /*
  * Many take and give back at once: stopping and starting do not deadlock. That
@@ -132,12 +30,14 @@ static void *take_and_give(void *arg)
 
 static void test_15_guard_under_load(NO_STATE)
 {
-    struct lock_pair pair = open_renewed("guard-thread");
+    struct dlock *client;
     pthread_t threads[4];
     struct dlock_session *sessions[4];
 
+    rig.watchdog_lease_ms = LOCK_RIG_LEASE_MS;
+    client = lock_rig_client("guard-thread");
     for (int i = 0; i < 4; i++) {
-        sessions[i] = lock_rig_session(pair.client[0]);
+        sessions[i] = lock_rig_session(client);
         assert_int_equal(
             pthread_create(&threads[i], NULL, take_and_give, sessions[i]), 0);
     }
@@ -149,12 +49,34 @@ static void test_15_guard_under_load(NO_STATE)
     }
 }
 
+static const struct lock_story stories[] = {
+    /* 14: the worker dies, its process lives; only the end of that is an end. A guard
+     * that has renewed a lease four times has outlived it. */
+    {"the eternal lock", "guard-thread",
+     "watchdog lease; a takes max=1; a dies; more guard-expire 4; "
+     "b takes 5000 -> busy; a closes; b closes; lock watchdog; "
+     "b takes wait=long; b dies; a takes 5000 wait=long"},
+    {"who holds too long is not renewed: the watchdog's other answer",
+     "watchdog", "watchdog lease; a takes max=1; b takes 5000 wait=long"},
+    /* B wants it for one lease, and dies. A can at least not delete it: that much
+     * token-lua was worth. */
+    {"it does not ask whose lock it renews", "guard-thread",
+     "watchdog lease; a takes; more guard-expire 1; DEL k -> 1; b takes lease; "
+     "b dies; more guard-expire 4; b takes 5000 -> busy; a gives -> lost; "
+     "b takes 5000 wait=long"},
+    {"an explicit lease is nobody's to renew", "guard-thread",
+     "a takes timeout; b takes 5000 wait=long; steps guard-ttl 0"},
+    /* 15: one stop flag for all. */
+    {"it is set again by the next one who takes a lock, and by nobody else",
+     "guard-thread",
+     "watchdog lease; a takes; more guard-expire 4; a gives; a takes; "
+     "more guard-expire 4; a gives; a takes; more guard-expire 4; a gives; "
+     "forget; sleep lease; steps all 0"},
+};
+LOCK_STORIES_TEST
+
 static const struct CMUnitTest tests[] = {
-    LOCK_TEST(test_14_the_eternal_lock),
-    LOCK_TEST(test_14_max_hold),
-    LOCK_TEST(test_14_guard_renews_anothers),
-    LOCK_TEST(test_14_guard_leaves_leases_alone),
-    LOCK_TEST(test_15_guard_starts_again),
+    cmocka_unit_test(test_stories),
     LOCK_TEST(test_15_guard_under_load),
 };
 LOCK_RIG_MAIN(tests)

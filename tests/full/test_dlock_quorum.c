@@ -4,8 +4,8 @@
  */
 #include <stdatomic.h>
 #include <stdio.h>
-#include <string.h>
 
+#include "tests/support/lock_story.h"
 #include "tests/support/node_rig.h"
 
 enum { LONGEST_MS = NODE_RIG_LONGEST_MS, LEASE_MS = LOCK_RIG_LEASE_MS };
@@ -21,28 +21,6 @@ static void take(void)
         assert_true(lock_rig_now_ms() < until_ms);
 }
 
-static void test_renewed_by_the_majority(NO_STATE)
-{
-    node_rig_redlock(3, LEASE_MS);
-    take();
-    node_rig_kill(0);
-    /* It may not have heard of enough votes in time: that is no yes either. */
-    assert_int_not_equal(node_take(&nodes.b, LEASE_MS + 500, 0), DLOCK_OK);
-    assert_int_equal(atomic_load(&nodes.lost_n), 0);
-    assert_in_range(node_left_ms(&nodes.a), 1, LEASE_MS * 99 / 100 - 2);
-    /* Hung, not dead: renewals still come in time. */
-    node_rig_restart(0);
-    node_rig_pause(0);
-    lock_rig_sleep_ms(LEASE_MS + 500);
-    assert_int_equal(atomic_load(&nodes.lost_n), 0);
-    node_rig_resume(0);
-    /* Without a majority it is lost when its lease is over. */
-    node_rig_kill(0);
-    node_rig_kill(1);
-    assert_int_equal(node_rig_await_lost(1), DLOCK_LOSS_UNREACHABLE);
-    assert_int_equal(node_left_ms(&nodes.a), 0);
-}
-
 /* All servers take part, not the majority only. */
 static void take_on_all(void)
 {
@@ -50,7 +28,7 @@ static void take_on_all(void)
 
     take();
     while (node_rig_held() < nodes.n && lock_rig_now_ms() < until_ms) {
-        assert_int_equal(node_give(&nodes.a), DLOCK_OK);
+        assert_ok(node_give(&nodes.a));
         take();
     }
 }
@@ -77,60 +55,14 @@ static void test_many_are_renewed(NO_STATE)
     node_rig_redlock(3, LEASE_MS);
     for (int i = 0; i < 80; i++) {
         (void)snprintf(name, sizeof(name), "k%d", i);
-        assert_int_equal(lock_rig_take(nodes.a.session, name, 0, 0, &grants[i]),
-                         0);
+        assert_ok(lock_rig_take(nodes.a.session, name, 0, 0, &grants[i]));
     }
     node_rig_pause(1);
     lock_rig_sleep_ms(2 * LEASE_MS);
     assert_int_equal(atomic_load(&nodes.lost_n), 0);
     node_rig_resume(1);
     for (int i = 0; i < 80; i++)
-        assert_int_equal(dlock_release(nodes.a.session, &grants[i], NULL),
-                         DLOCK_OK);
-}
-
-static void test_forced(NO_STATE)
-{
-    struct dlock_grant before;
-
-    node_rig_redlock(3, LEASE_MS);
-    take();
-    node_rig_kill(1);
-    assert_int_equal(dlock_force_release(nodes.b.session, "k", NULL), DLOCK_OK);
-    assert_int_equal(node_rig_held(), 0);
-    assert_int_equal(node_rig_await_lost(1), DLOCK_LOSS_FORCED);
-    assert_int_equal(node_give(&nodes.a), DLOCK_LOST);
-    /* The next grant is not ended by it. */
-    take();
-    node_rig_ask(0, "DEL k");
-    node_rig_ask(2, "DEL k");
-    assert_int_equal(node_rig_await_lost(2), DLOCK_LOSS_FLUSHED);
-    /* Forced, and taken anew before the renewal: that is heard of, too. */
-    assert_int_equal(node_give(&nodes.a), DLOCK_LOST);
-    take();
-    assert_int_equal(dlock_force_release(nodes.b.session, "k", NULL), DLOCK_OK);
-    before = nodes.a.grant;
-    take();
-    assert_int_equal(node_rig_await_lost(3), DLOCK_LOSS_FORCED);
-    assert_int_equal(dlock_release(nodes.a.session, &before, NULL), DLOCK_LOST);
-    assert_int_equal(node_give(&nodes.a), DLOCK_OK);
-}
-
-static void test_extended_by_the_majority(NO_STATE)
-{
-    node_rig_redlock(3, LEASE_MS);
-    assert_int_equal(node_take(&nodes.a, 0, 1000), DLOCK_OK);
-    node_rig_fail(0, "eval-renew", DLOCK_BEFORE, 1);
-    assert_int_equal(node_extend(&nodes.a, LONGEST_MS), DLOCK_OK);
-    assert_in_range(node_left_ms(&nodes.a), 1000, LONGEST_MS * 99 / 100 - 2);
-    node_rig_mend();
-    node_rig_fail(0, "eval-renew", DLOCK_BEFORE, STEP_LOG_ALWAYS);
-    node_rig_fail(1, "eval-renew", DLOCK_AFTER, STEP_LOG_ALWAYS);
-    assert_int_equal(node_extend(&nodes.a, LONGEST_MS), DLOCK_UNKNOWN);
-    node_rig_mend();
-    node_rig_ask(1, "DEL k");
-    node_rig_ask(2, "DEL k");
-    assert_int_equal(node_extend(&nodes.a, LONGEST_MS), DLOCK_LOST);
+        assert_ok(dlock_release(nodes.a.session, &grants[i], NULL));
 }
 
 /*
@@ -148,42 +80,17 @@ static void test_tokens_rise(NO_STATE)
     node_rig_ask(0, "SET {k}:dlock-fence 7");
     for (unsigned i = 0; i < 12; i++) {
         node_rig_fail((i / 2 + i) % 3, "eval-acquire", DLOCK_BEFORE, 1);
-        assert_int_equal(
-            dlock_acquire(nodes.a.session, "k", &terms, &nodes.a.grant, NULL),
-            0);
+        assert_ok(
+            dlock_acquire(nodes.a.session, "k", &terms, &nodes.a.grant, NULL));
         assert_true(nodes.a.grant.token > last);
         last = nodes.a.grant.token;
-        assert_int_equal(
-            dlock_acquire(nodes.a.session, "k", &terms, &inner, NULL), 0);
+        assert_ok(dlock_acquire(nodes.a.session, "k", &terms, &inner, NULL));
         assert_int_equal(inner.token, last);
-        assert_int_equal(dlock_inspect(nodes.a.session, "k", &holder, NULL), 0);
+        assert_ok(dlock_inspect(nodes.a.session, "k", &holder, NULL));
         assert_int_equal(holder.token, last);
-        assert_int_equal(dlock_release(nodes.a.session, &inner, NULL), 0);
-        assert_int_equal(node_give(&nodes.a), 0);
+        assert_ok(dlock_release(nodes.a.session, &inner, NULL));
+        assert_ok(node_give(&nodes.a));
     }
-}
-
-/* A server that counts further, and whose answer was lost, goes on from there. */
-static void test_a_token_lowers_no_counter(NO_STATE)
-{
-    struct dlock_terms terms = {.lease_ms = LONGEST_MS, .fenced = true};
-
-    node_rig_redlock(3, LEASE_MS);
-    node_rig_ask(0, "SET {k}:dlock-fence 6000000000000000");
-    node_rig_ask(1, "SET {k}:dlock-fence 7000000000000000");
-    node_rig_ask(2, "SET {k}:dlock-fence 8000000000000000");
-    node_rig_fail(2, "eval-acquire", DLOCK_AFTER, 1);
-    assert_int_equal(
-        dlock_acquire(nodes.a.session, "k", &terms, &nodes.a.grant, NULL), 0);
-    assert_true(nodes.a.grant.token == 7000000000000001);
-    redis_server_await(nodes.servers[2], "HGET k token", "7000000000000001");
-    assert_int_equal(
-        redis_server_number(
-            nodes.servers[2],
-            "EVAL \"return tonumber(redis.call('get', KEYS[1]))\" 1 "
-            "{k}:dlock-fence"),
-        8000000000000001);
-    assert_int_equal(node_give(&nodes.a), 0);
 }
 
 /* Many that want it --------------------------------------------------------------- */
@@ -266,7 +173,7 @@ static void test_even_numbers_settle(NO_STATE)
     assert_int_equal(node_take(&nodes.a, 300, 0), DLOCK_TIMEOUT);
     assert_int_equal(node_rig_held(), 2);
     node_rig_ask(3, "DEL k");
-    assert_int_equal(node_take(&nodes.a, 300, 0), DLOCK_OK);
+    assert_ok(node_take(&nodes.a, 300, 0));
     node_rig_redlock(2, LEASE_MS);
     contend("redlock");
 }
@@ -341,55 +248,58 @@ struct quorum_wait {
     enum dlock_status status;
 };
 
-static void *wait_for_quorum(void *arg)
-{
-    struct quorum_wait *wait = arg;
-
-    wait->status = node_take(wait->user, 60000, 0);
-    return NULL;
-}
-
-static void take_over_an_outage(void)
-{
-    struct quorum_wait wait = {.user = &nodes.a};
-    pthread_t thread;
-
-    node_rig_pause(0);
-    node_rig_pause(1);
-    assert_int_equal(pthread_create(&thread, NULL, wait_for_quorum, &wait), 0);
-    lock_rig_sleep_ms(1000);
-    node_rig_resume(0);
-    node_rig_resume(1);
-    assert_int_equal(pthread_join(thread, NULL), 0);
-    assert_int_equal(wait.status, DLOCK_OK);
-    assert_int_equal(node_give(&nodes.a), DLOCK_OK);
-    assert_int_equal(node_take(&nodes.b, LOCK_RIG_LONG_MS, 0), DLOCK_OK);
-    assert_int_equal(node_give(&nodes.b), DLOCK_OK);
-}
-
-static void test_wait_over_an_outage(NO_STATE)
-{
-    node_rig_redlock(3, LEASE_MS);
-    nodes.command_timeout_ms = 150;
-    node_rig_open("redlock");
-    take_over_an_outage();
-    node_rig_open("multi");
-    take_over_an_outage();
-}
+static const struct lock_story stories[] = {
+    /* b may not hear of enough votes in time: that is no yes either. One that hangs, and
+     * is not dead, delays no renewal. */
+    {"it is renewed by the majority", "redlock:3",
+     "watchdog lease; until a takes; server kill 0; "
+     "b takes wait=lease+500 -> timeout|unknown|unreachable|busy|lost; lost 0; "
+     "a has left=1..2374; server restart 0; server pause 0; sleep lease+500; "
+     "lost 0; server resume 0; server kill 0; server kill 1; "
+     "lost 1 unreachable; a has left=0"},
+    /* The next grant is not ended by it; and what was forced, and taken anew before the
+     * renewal, is heard of, too. */
+    {"it is forced", "redlock:3",
+     "watchdog lease; until a takes; server kill 1; b forces; held 0; "
+     "lost 1 force; a gives -> lost; until a takes; @0 DEL k; @2 DEL k; "
+     "lost 2 gone; a gives -> lost; until a takes old; b forces; "
+     "until a takes anew; lost 3 force; a gives old -> lost; a gives anew"},
+    {"it is extended by the majority", "redlock:3",
+     "watchdog lease; a takes 1000; fail eval-renew before 1 @0; "
+     "a extends longest; a has left=1000..4849; mend; "
+     "fail eval-renew before always @0; fail eval-renew after always @1; "
+     "a extends longest -> unknown; mend; @1 DEL k; @2 DEL k; "
+     "a extends longest -> lost"},
+    {"a server that counts further, and whose answer was lost, goes on from "
+     "there",
+     "redlock:3",
+     "@0 SET {k}:dlock-fence 6000000000000000; "
+     "@1 SET {k}:dlock-fence 7000000000000000; "
+     "@2 SET {k}:dlock-fence 8000000000000000; fail eval-acquire after 1 @2; "
+     "a takes longest fenced token=7000000000000001; "
+     "until @2 EVAL \"return tonumber(redis.call('hget', 'k', 'token') or 0)\" "
+     "0 "
+     "-> 7000000000000001; "
+     "@2 EVAL \"return tonumber(redis.call('get', KEYS[1]))\" 1 "
+     "{k}:dlock-fence "
+     "-> 8000000000000001; a gives"},
+    {"a wait holds through an outage of more servers than may be away",
+     "redlock:3 multi:3",
+     "commands 150; server pause 0; server pause 1; & a takes wait=60000; "
+     "sleep 1000; server resume 0; server resume 1; join; a gives; "
+     "b takes wait=long; b gives"},
+};
+LOCK_STORIES_TEST
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_renewed_by_the_majority),
+    cmocka_unit_test(test_stories),
     cmocka_unit_test(test_lost_by_the_majority),
     cmocka_unit_test(test_many_are_renewed),
-    cmocka_unit_test(test_forced),
-    cmocka_unit_test(test_extended_by_the_majority),
     cmocka_unit_test(test_tokens_rise),
-    cmocka_unit_test(test_a_token_lowers_no_counter),
     cmocka_unit_test(test_contention),
     cmocka_unit_test(test_contention_with_one_down),
     cmocka_unit_test(test_even_numbers_settle),
     cmocka_unit_test(test_pause_follows_the_try),
     cmocka_unit_test(test_woken),
-    cmocka_unit_test(test_wait_over_an_outage),
 };
 TEST_MAIN_WITHIN(tests, node_rig_setup, node_rig_teardown)

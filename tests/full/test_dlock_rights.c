@@ -69,8 +69,7 @@ static bool hand_over(struct life *life, struct dlock_grant *grant)
 
     if ((life->can & DLOCK_CAP_WAKE) == 0)
         return went(life, dlock_release(life->session[0], grant, error));
-    assert_int_equal(note_begin(life->session[1], "k", WAIT_MS, &note),
-                     DLOCK_OK);
+    assert_ok(note_begin(life->session[1], "k", WAIT_MS, &note));
     step_log_await(&life->log, "subscribe", 1);
     if (!went(life, dlock_release(life->session[0], grant, error)))
         return false;
@@ -212,9 +211,8 @@ static void take_away(const struct redis_server *server, struct life *life,
     open_life(life, strategy, rights_url(server, url), SHORT_MS);
     /* So short a time may be over on a busy machine: it comes again. */
     terms.wait_ms = WAIT_MS;
-    assert_int_equal(dlock_acquire(life->session[0], "k", &terms, grant,
-                                   &life->outcome.error),
-                     DLOCK_OK);
+    assert_ok(dlock_acquire(life->session[0], "k", &terms, grant,
+                            &life->outcome.error));
     (void)snprintf(command, sizeof(command), "ACL SETUSER shop %s%s",
                    right[0] == '+'   ? "-"
                    : right[0] == '&' ? "resetchannels"

@@ -115,7 +115,7 @@ static void take_and_give(struct dlock_session *session)
 
     if (dlock_acquire(session, "k", &terms, &grant, &error) != DLOCK_OK)
         fail_msg("%s", error.text);
-    assert_int_equal(dlock_release(session, &grant, NULL), DLOCK_OK);
+    assert_ok(dlock_release(session, &grant, NULL));
 }
 
 /* Two sessions have a connection each to the primary that hangs. One of them meets
@@ -178,8 +178,8 @@ static void test_waiters_are_woken(NO_STATE)
     struct dlock_grant grant;
     uint64_t began_ms;
 
-    assert_int_equal(lock_rig_take(holder, "k", 0, 59000, &grant), DLOCK_OK);
-    assert_int_equal(note_begin(waiter, "k", PATIENCE_MS, &note), DLOCK_OK);
+    assert_ok(lock_rig_take(holder, "k", 0, 59000, &grant));
+    assert_ok(note_begin(waiter, "k", PATIENCE_MS, &note));
     redis_server_await(set.servers[0], "PUBSUB NUMSUB {k}:dlock-freed",
                        "freed\r\n:1");
     redis_server_await(set.servers[1], "EXISTS k", ":1");
@@ -188,7 +188,7 @@ static void test_waiters_are_woken(NO_STATE)
     began_ms = lock_rig_now_ms();
     while (dlock_release(holder, &grant, NULL) != DLOCK_OK)
         assert_in_range(lock_rig_now_ms(), began_ms, began_ms + 20000);
-    assert_int_equal(note_await(&note), DLOCK_OK);
+    assert_ok(note_await(&note));
     assert_in_range(lock_rig_now_ms(), began_ms, began_ms + 20000);
     redis_server_resume(set.servers[0]);
     for (int i = 0; i < 2; i++)
@@ -203,15 +203,15 @@ static void test_locks_are_renewed(NO_STATE)
     struct dlock_grant grant;
     struct dlock_holder holder;
 
-    assert_int_equal(lock_rig_take(session, "k", 0, 0, &grant), DLOCK_OK);
+    assert_ok(lock_rig_take(session, "k", 0, 0, &grant));
     redis_server_await(set.servers[1], "EXISTS k", ":1");
     fail_over();
     redis_server_ask(set.servers[1], "CONFIG RESETSTAT", NULL, 0);
     redis_server_await(set.servers[1], "INFO commandstats", "cmdstat_pexpire");
-    assert_int_equal(dlock_inspect(session, "k", &holder, NULL), DLOCK_OK);
+    assert_ok(dlock_inspect(session, "k", &holder, NULL));
     assert_true(holder.held);
     assert_string_equal(holder.owner, grant.owner);
-    assert_int_equal(dlock_release(session, &grant, NULL), DLOCK_OK);
+    assert_ok(dlock_release(session, &grant, NULL));
     dlock_close(client);
 }
 
@@ -222,15 +222,14 @@ static void test_values(NO_STATE)
     struct dlock_value value = {.key = "v", .text = "7"};
     struct dlock_about about = {0};
 
-    assert_int_equal(dlock_values_open(set.url, CONNECT_MS, &values, NULL),
-                     DLOCK_OK);
-    assert_int_equal(dlock_values_set(values, &value, 1, NULL), DLOCK_OK);
-    assert_int_equal(dlock_values_about(values, &about, NULL), DLOCK_OK);
+    assert_ok(dlock_values_open(set.url, CONNECT_MS, &values, NULL));
+    assert_ok(dlock_values_set(values, &value, 1, NULL));
+    assert_ok(dlock_values_about(values, &about, NULL));
     assert_int_equal(about.replicas, 1);
     assert_false(about.needs_them);
     redis_server_ask(set.servers[0], "CONFIG SET min-replicas-to-write 1", NULL,
                      0);
-    assert_int_equal(dlock_values_about(values, &about, NULL), DLOCK_OK);
+    assert_ok(dlock_values_about(values, &about, NULL));
     assert_true(about.needs_them);
     assert_in_range(about.version, 5, 99);
     redis_server_await(set.servers[1], "EXISTS v", ":1");
@@ -263,14 +262,14 @@ static void test_tokens_rise(NO_STATE)
                        "master_link_status:down");
     for (int i = 0; i < 3; i++)
         take_and_give(old);
-    assert_int_equal(lock_rig_take(old, "k", 0, 60000, &held), DLOCK_OK);
+    assert_ok(lock_rig_take(old, "k", 0, 60000, &held));
     redis_server_kill(set.servers[0]);
     await_switch();
-    assert_int_equal(lock_rig_take(young, "k", 5000, 60000, &next), DLOCK_OK);
+    assert_ok(lock_rig_take(young, "k", 5000, 60000, &next));
     assert_true(dlock_remaining_ms(old, &held) > 0); /* it knows nothing */
     assert_true(next.token > held.token);
     assert_int_equal(dlock_release(old, &held, NULL), DLOCK_LOST);
-    assert_int_equal(dlock_release(young, &next, NULL), DLOCK_OK);
+    assert_ok(dlock_release(young, &next, NULL));
     for (int i = 0; i < 2; i++)
         dlock_close(client[i]);
 }

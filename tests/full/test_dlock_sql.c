@@ -55,19 +55,18 @@ static void test_table_reentry(void **state)
     struct dlock_holder holder;
     struct dlock_grant outer;
 
-    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
+    assert_ok(lock_party_take(&trio->a, "k", 0));
     outer = trio->a.grant;
-    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
+    assert_ok(lock_party_take(&trio->a, "k", 0));
     assert_int_equal(trio->a.grant.holds, 2);
-    assert_int_equal(dlock_inspect(trio->b.session, "k", &holder, NULL),
-                     DLOCK_OK);
+    assert_ok(dlock_inspect(trio->b.session, "k", &holder, NULL));
     assert_int_equal(holder.holds, 2);
     assert_string_equal(holder.owner, dlock_session_owner(trio->a.session));
-    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
+    assert_ok(lock_party_give(&trio->a));
     assert_int_equal(lock_party_take(&trio->b, "k", 0), DLOCK_BUSY);
-    assert_int_equal(dlock_release(trio->a.session, &outer, NULL), DLOCK_OK);
-    assert_int_equal(lock_party_take(&trio->b, "k", 0), DLOCK_OK);
-    assert_int_equal(lock_party_give(&trio->b), DLOCK_OK);
+    assert_ok(dlock_release(trio->a.session, &outer, NULL));
+    assert_ok(lock_party_take(&trio->b, "k", 0));
+    assert_ok(lock_party_give(&trio->b));
 }
 
 /* The same connection gets GET_LOCK twice; a session does not. */
@@ -76,12 +75,12 @@ static void test_row_is_not_reentrant(void **state)
     struct lock_trio *trio = lock_trio_open(state, 1);
     struct dlock_grant first;
 
-    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
+    assert_ok(lock_party_take(&trio->a, "k", 0));
     first = trio->a.grant;
     assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_BUSY);
-    assert_int_equal(lock_party_take(&trio->a, "other", 0), DLOCK_OK);
-    assert_int_equal(dlock_release(trio->a.session, &first, NULL), DLOCK_OK);
-    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
+    assert_ok(lock_party_take(&trio->a, "other", 0));
+    assert_ok(dlock_release(trio->a.session, &first, NULL));
+    assert_ok(lock_party_give(&trio->a));
 }
 
 /*
@@ -93,19 +92,19 @@ static void test_lost_replies(void **state)
     struct lock_trio *trio = lock_trio_open(state, 2);
     bool is_row = is(trio, "sql-row");
 
-    assert_int_equal(lock_party_take(&trio->a, "warm-up", 0), DLOCK_OK);
-    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
+    assert_ok(lock_party_take(&trio->a, "warm-up", 0));
+    assert_ok(lock_party_give(&trio->a));
     step_log_fail(&trio->a.log, is_row ? "get-lock" : "insert", DLOCK_AFTER, 1);
     assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_UNKNOWN);
-    assert_int_equal(lock_party_take(&trio->a, "k", 500), DLOCK_OK);
+    assert_ok(lock_party_take(&trio->a, "k", 500));
     assert_int_equal(trio->a.grant.holds, 1);
     assert_int_equal(lock_party_take(&trio->b, "k", 0), DLOCK_BUSY);
     step_log_fail(&trio->a.log, is_row ? "release-lock" : "delete", DLOCK_AFTER,
                   1);
     assert_int_equal(lock_party_give(&trio->a), DLOCK_UNKNOWN);
-    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
-    assert_int_equal(lock_party_take(&trio->b, "k", 500), DLOCK_OK);
-    assert_int_equal(lock_party_give(&trio->b), DLOCK_OK);
+    assert_ok(lock_party_give(&trio->a));
+    assert_ok(lock_party_take(&trio->b, "k", 500));
+    assert_ok(lock_party_give(&trio->b));
 }
 
 /* Killed: not sent. It comes back with its data: the row is still there. */
@@ -113,15 +112,15 @@ static void test_server_killed(void **state)
 {
     struct lock_trio *trio = lock_trio_open(state, 1);
 
-    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
+    assert_ok(lock_party_take(&trio->a, "k", 0));
     server_proc_kill(&sql->proc);
     assert_int_equal(lock_party_take(&trio->a, "other", 0), DLOCK_UNREACHABLE);
     assert_int_equal(lock_party_give(&trio->a), DLOCK_UNREACHABLE);
     mariadb_server_restart(sql);
     assert_int_equal(lock_party_give(&trio->a),
                      is(trio, "sql-row") ? DLOCK_LOST : DLOCK_OK);
-    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
-    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
+    assert_ok(lock_party_take(&trio->a, "k", 0));
+    assert_ok(lock_party_give(&trio->a));
 }
 
 /* Stopped: sent, and no answer, within the timeout. */
@@ -130,7 +129,7 @@ static void test_server_stopped(void **state)
     struct lock_trio *trio = lock_trio_open(state, 1);
     uint64_t began;
 
-    assert_int_equal(lock_party_take(&trio->a, "warm-up", 0), DLOCK_OK);
+    assert_ok(lock_party_take(&trio->a, "warm-up", 0));
     server_proc_pause(&sql->proc);
     began = lock_rig_now_ms();
     assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_UNKNOWN);
@@ -138,8 +137,8 @@ static void test_server_stopped(void **state)
     /* The connection is gone, and none is to be had. */
     assert_int_equal(lock_party_take(&trio->a, "k2", 0), DLOCK_UNREACHABLE);
     server_proc_resume(&sql->proc);
-    assert_int_equal(lock_party_take(&trio->a, "k3", 2000), DLOCK_OK);
-    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
+    assert_ok(lock_party_take(&trio->a, "k3", 2000));
+    assert_ok(lock_party_give(&trio->a));
 }
 
 /* M: Redis forgets, and the row still says no; it ends with the lease. */
@@ -149,27 +148,23 @@ static void test_recorded_survives_redis(void **state)
     struct dlock_terms lease = {.lease_ms = 800};
     struct dlock_holder holder;
 
-    assert_int_equal(
-        dlock_acquire(trio->a.session, "k", &lease, &trio->a.grant, NULL),
-        DLOCK_OK);
+    assert_ok(
+        dlock_acquire(trio->a.session, "k", &lease, &trio->a.grant, NULL));
     redis_server_ask(redis, "FLUSHALL", NULL, 0);
     assert_int_equal(lock_party_take(&trio->b, "k", 0), DLOCK_BUSY);
     assert_int_equal(redis_server_number(redis, "EXISTS k"), 0);
-    assert_int_equal(dlock_inspect(trio->b.session, "k", &holder, NULL),
-                     DLOCK_OK);
+    assert_ok(dlock_inspect(trio->b.session, "k", &holder, NULL));
     assert_true(holder.held);
     assert_in_range(holder.remaining_ms, 1, 800);
-    assert_int_equal(dlock_extend(trio->a.session, &trio->a.grant, 900, NULL),
-                     DLOCK_OK);
+    assert_ok(dlock_extend(trio->a.session, &trio->a.grant, 900, NULL));
     assert_int_equal(lock_party_take(&trio->b, "k", 0), DLOCK_BUSY);
-    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
-    assert_int_equal(
-        dlock_acquire(trio->a.session, "k", &lease, &trio->a.grant, NULL),
-        DLOCK_OK);
+    assert_ok(lock_party_give(&trio->a));
+    assert_ok(
+        dlock_acquire(trio->a.session, "k", &lease, &trio->a.grant, NULL));
     redis_server_ask(redis, "FLUSHALL", NULL, 0);
-    assert_int_equal(lock_party_take(&trio->b, "k", 5000), DLOCK_OK);
+    assert_ok(lock_party_take(&trio->b, "k", 5000));
     assert_int_equal(lock_party_give(&trio->a), DLOCK_LOST);
-    assert_int_equal(lock_party_give(&trio->b), DLOCK_OK);
+    assert_ok(lock_party_give(&trio->b));
 }
 
 /* No record, no lock: what Redis gave goes back, and somebody else may try. */
@@ -180,11 +175,11 @@ static void test_recorded_needs_both(void **state)
     step_log_fail(&trio->a.log, "insert", DLOCK_BEFORE, 1);
     assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_UNREACHABLE);
     assert_int_equal(redis_server_number(redis, "EXISTS k"), 0);
-    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
+    assert_ok(lock_party_take(&trio->a, "k", 0));
     /* The row goes, the key is uncertain: asked again, it is no loss. */
     step_log_fail(&trio->a.log, "eval-release", DLOCK_AFTER, 1);
     assert_int_equal(lock_party_give(&trio->a), DLOCK_UNKNOWN);
-    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
+    assert_ok(lock_party_give(&trio->a));
 }
 
 static enum dlock_status force(struct lock_party *party)
@@ -210,20 +205,19 @@ static void test_force(void **state)
     struct dlock_holder holder;
 
     assert_int_equal(force(&trio->b), DLOCK_LOST);
-    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
-    assert_int_equal(dlock_inspect(trio->b.session, "k", &holder, NULL),
-                     DLOCK_OK);
+    assert_ok(lock_party_take(&trio->a, "k", 0));
+    assert_ok(dlock_inspect(trio->b.session, "k", &holder, NULL));
     assert_true(holder.held && holder.holds == 1);
-    assert_int_equal(force(&trio->b), DLOCK_OK);
+    assert_ok(force(&trio->b));
     assert_int_equal(force(&trio->b), DLOCK_LOST);
-    assert_int_equal(lock_party_take(&trio->b, "k", 0), DLOCK_OK);
+    assert_ok(lock_party_take(&trio->b, "k", 0));
     give_lost(&trio->a);
     assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_BUSY);
     /* One's own as well. */
-    assert_int_equal(force(&trio->b), DLOCK_OK);
+    assert_ok(force(&trio->b));
     assert_int_equal(lock_party_give(&trio->b), DLOCK_LOST);
-    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
-    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
+    assert_ok(lock_party_take(&trio->a, "k", 0));
+    assert_ok(lock_party_give(&trio->a));
 }
 
 /* What holds sql-row is a connection, which not everybody may end. */
@@ -239,11 +233,11 @@ static void test_force_needs_privilege(void **state)
     (void)snprintf(url, sizeof(url), "%s?db=test&user=poor", how.url);
     how.url = url;
     lock_party_open(&poor, &how);
-    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
+    assert_ok(lock_party_take(&trio->a, "k", 0));
     assert_int_equal(force(&poor), DLOCK_MISUSE);
     assert_non_null(strstr(poor.error.text, "needs a privilege"));
     assert_int_equal(lock_party_take(&poor, "k", 0), DLOCK_BUSY);
-    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
+    assert_ok(lock_party_give(&trio->a));
     lock_party_close(&poor);
 }
 
@@ -258,9 +252,9 @@ static void test_odd_names(void **state)
     memset(longest, 'n', sizeof(longest) - 1);
     longest[sizeof(longest) - 1] = '\0';
     for (size_t j = 0; j < COUNT_OF(odd); j++)
-        assert_int_equal(lock_party_take(&trio->a, odd[j], 0), DLOCK_OK);
-    assert_int_equal(lock_party_take(&trio->a, longest, 0), DLOCK_OK);
-    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
+        assert_ok(lock_party_take(&trio->a, odd[j], 0));
+    assert_ok(lock_party_take(&trio->a, longest, 0));
+    assert_ok(lock_party_give(&trio->a));
 }
 
 static void test_urls(NO_STATE)

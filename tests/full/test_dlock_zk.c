@@ -28,14 +28,14 @@ static void test_lost_create(void **state)
 {
     struct lock_trio *trio = lock_trio_open(state, 2);
 
-    assert_int_equal(lock_party_take(&trio->b, "lost", 0), DLOCK_OK);
-    assert_int_equal(lock_party_give(&trio->b), DLOCK_OK);
+    assert_ok(lock_party_take(&trio->b, "lost", 0));
+    assert_ok(lock_party_give(&trio->b));
     step_log_fail(&trio->a.log, "create", DLOCK_AFTER, 1);
-    assert_int_equal(lock_party_take(&trio->a, "lost", 0), DLOCK_OK);
+    assert_ok(lock_party_take(&trio->a, "lost", 0));
     assert_int_equal(lock_party_take(&trio->b, "lost", 0), DLOCK_BUSY);
-    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
-    assert_int_equal(lock_party_take(&trio->b, "lost", 0), DLOCK_OK);
-    assert_int_equal(lock_party_give(&trio->b), DLOCK_OK);
+    assert_ok(lock_party_give(&trio->a));
+    assert_ok(lock_party_take(&trio->b, "lost", 0));
+    assert_ok(lock_party_give(&trio->b));
 }
 
 /*
@@ -48,21 +48,20 @@ static void test_lost_create_is_swept(void **state)
     bool is_fair = strcmp(trio->how.strategy, "zk-fair") == 0;
     struct dlock_grant kept;
 
-    assert_int_equal(lock_party_take(&trio->b, "swept", 0), DLOCK_OK);
-    assert_int_equal(lock_party_give(&trio->b), DLOCK_OK);
+    assert_ok(lock_party_take(&trio->b, "swept", 0));
+    assert_ok(lock_party_give(&trio->b));
     for (int keeps = 0; keeps < 2; keeps++) {
         if (keeps)
-            assert_int_equal(lock_party_take(&trio->a, "kept", 0), DLOCK_OK);
+            assert_ok(lock_party_take(&trio->a, "kept", 0));
         kept = trio->a.grant;
         step_log_fail(&trio->a.log, "create", DLOCK_AFTER, 1);
         step_log_fail_also(&trio->a.log, is_fair ? "children" : "get",
                            DLOCK_BEFORE, 1);
         assert_int_equal(lock_party_take(&trio->a, "swept", 0), DLOCK_UNKNOWN);
-        assert_int_equal(lock_party_take(&trio->b, "swept", 2000), DLOCK_OK);
-        assert_int_equal(lock_party_give(&trio->b), DLOCK_OK);
+        assert_ok(lock_party_take(&trio->b, "swept", 2000));
+        assert_ok(lock_party_give(&trio->b));
         if (keeps)
-            assert_int_equal(dlock_release(trio->a.session, &kept, NULL),
-                             DLOCK_OK);
+            assert_ok(dlock_release(trio->a.session, &kept, NULL));
     }
 }
 
@@ -72,16 +71,16 @@ static void test_lost_release(void **state)
     struct lock_trio *trio = lock_trio_open(state, 2);
 
     for (int phase = DLOCK_BEFORE; phase <= DLOCK_AFTER; phase++) {
-        assert_int_equal(lock_party_take(&trio->a, "k", 2000), DLOCK_OK);
+        assert_ok(lock_party_take(&trio->a, "k", 2000));
         step_log_fail(&trio->a.log, "delete", (enum dlock_phase)phase, 1);
         step_log_fail_also(&trio->a.log, "sync", DLOCK_BEFORE, 1);
         assert_int_equal(lock_party_give(&trio->a), phase == DLOCK_BEFORE
                                                         ? DLOCK_UNREACHABLE
                                                         : DLOCK_UNKNOWN);
         /* Without another word from a. */
-        assert_int_equal(lock_party_take(&trio->b, "k", 2000), DLOCK_OK);
-        assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
-        assert_int_equal(lock_party_give(&trio->b), DLOCK_OK);
+        assert_ok(lock_party_take(&trio->b, "k", 2000));
+        assert_ok(lock_party_give(&trio->a));
+        assert_ok(lock_party_give(&trio->b));
     }
     assert_int_equal(atomic_load(&trio->a.lost_n), 0);
 }
@@ -99,12 +98,10 @@ static void test_tokens_rise(void **state)
         lock_party_open(&a, &trio->how);
         for (int i = 0; i < 4; i++) {
             ask.fence_floor = round == 2 ? last : 0;
-            assert_int_equal(
-                dlock_acquire(a.session, "t", &ask, &a.grant, &a.error),
-                DLOCK_OK);
+            assert_ok(dlock_acquire(a.session, "t", &ask, &a.grant, &a.error));
             assert_true(a.grant.token > last);
             last = a.grant.token;
-            assert_int_equal(lock_party_give(&a), DLOCK_OK);
+            assert_ok(lock_party_give(&a));
         }
         /* Then it forgets, and begins at 1 again: the floor says from where. */
         if (round == 1) {
@@ -120,14 +117,14 @@ static void test_data_lost(void **state)
 {
     struct lock_trio *trio = lock_trio_open(state, 1);
 
-    assert_int_equal(lock_party_take(&trio->a, "k", LONG_MS), DLOCK_OK);
+    assert_ok(lock_party_take(&trio->a, "k", LONG_MS));
     zookeeper_server_restart_empty(the_zookeeper);
     for (int j = 0; j < 100 && atomic_load(&trio->a.lost_n) == 0; j++)
         lock_rig_sleep_ms(100);
     assert_int_equal(atomic_load(&trio->a.lost_n), 1);
     assert_int_equal(lock_party_give(&trio->a), DLOCK_LOST);
-    assert_int_equal(lock_party_take(&trio->a, "k", 5000), DLOCK_OK);
-    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
+    assert_ok(lock_party_take(&trio->a, "k", 5000));
+    assert_ok(lock_party_give(&trio->a));
 }
 
 /* A restart with its data: the session goes on, and so does the lock. */
@@ -136,7 +133,7 @@ static void test_restart(void **state)
     struct lock_trio *trio = lock_trio_open(state, 2);
     enum dlock_status status;
 
-    assert_int_equal(lock_party_take(&trio->a, "k", LONG_MS), DLOCK_OK);
+    assert_ok(lock_party_take(&trio->a, "k", LONG_MS));
     server_proc_kill(&the_zookeeper->proc);
     assert_int_equal(lock_party_take(&trio->b, "k", 0), DLOCK_UNREACHABLE);
     zookeeper_server_restart(the_zookeeper);
@@ -145,10 +142,10 @@ static void test_restart(void **state)
         status = lock_party_take(&trio->b, "k", 0);
     while (status == DLOCK_UNREACHABLE);
     assert_int_equal(status, DLOCK_BUSY);
-    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
+    assert_ok(lock_party_give(&trio->a));
     assert_int_equal(atomic_load(&trio->a.lost_n), 0);
-    assert_int_equal(lock_party_take(&trio->b, "k", 0), DLOCK_OK);
-    assert_int_equal(lock_party_give(&trio->b), DLOCK_OK);
+    assert_ok(lock_party_take(&trio->b, "k", 0));
+    assert_ok(lock_party_give(&trio->b));
 }
 
 /* Stopped: no answer, within the timeout; and afterwards nothing is left. */
@@ -157,15 +154,15 @@ static void test_server_stopped(void **state)
     struct lock_trio *trio = lock_trio_open(state, 2);
     uint64_t began;
 
-    assert_int_equal(lock_party_take(&trio->a, "warm-up", LONG_MS), DLOCK_OK);
-    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
+    assert_ok(lock_party_take(&trio->a, "warm-up", LONG_MS));
+    assert_ok(lock_party_give(&trio->a));
     server_proc_pause(&the_zookeeper->proc);
     began = lock_rig_now_ms();
     assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_UNKNOWN);
     assert_in_range(lock_rig_now_ms() - began, 250, 3000);
     server_proc_resume(&the_zookeeper->proc);
-    assert_int_equal(lock_party_take(&trio->b, "k", 5000), DLOCK_OK);
-    assert_int_equal(lock_party_give(&trio->b), DLOCK_OK);
+    assert_ok(lock_party_take(&trio->b, "k", 5000));
+    assert_ok(lock_party_give(&trio->b));
 }
 
 static void test_odd_names(void **state)
@@ -178,9 +175,9 @@ static void test_odd_names(void **state)
     memset(longest, '/', sizeof(longest) - 1);
     longest[sizeof(longest) - 1] = '\0';
     for (size_t j = 0; j < COUNT_OF(odd); j++)
-        assert_int_equal(lock_party_take(&trio->a, odd[j], LONG_MS), DLOCK_OK);
-    assert_int_equal(lock_party_take(&trio->a, longest, 0), DLOCK_OK);
-    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
+        assert_ok(lock_party_take(&trio->a, odd[j], LONG_MS));
+    assert_ok(lock_party_take(&trio->a, longest, 0));
+    assert_ok(lock_party_give(&trio->a));
 }
 
 /* Neither can, and says so: nothing happens to the holder. */
@@ -188,12 +185,12 @@ static void test_no_force(void **state)
 {
     struct lock_trio *trio = lock_trio_open(state, 2);
 
-    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
+    assert_ok(lock_party_take(&trio->a, "k", 0));
     assert_int_equal(dlock_force_release(trio->b.session, "k", &trio->b.error),
                      DLOCK_MISUSE);
     assert_non_null(strstr(trio->b.error.text, "strategy zk"));
     assert_int_equal(lock_party_take(&trio->b, "k", 0), DLOCK_BUSY);
-    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
+    assert_ok(lock_party_give(&trio->a));
 }
 
 /* A root that is not there can hold no lock: that is not a no. */

@@ -32,19 +32,19 @@ static void test_delete_comes_through(void **state)
 {
     struct lock_trio *trio = lock_trio_open(state, 2);
 
-    assert_int_equal(lock_party_take(&trio->a, "kept", 0), DLOCK_OK);
+    assert_ok(lock_party_take(&trio->a, "kept", 0));
     for (int phase = DLOCK_BEFORE; phase <= DLOCK_AFTER; phase++) {
-        assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
+        assert_ok(lock_party_take(&trio->a, "k", 0));
         step_log_fail(&trio->a.log, "delete", (enum dlock_phase)phase, 2);
         step_log_fail_also(&trio->a.log, "sync", DLOCK_BEFORE, 1);
         assert_int_equal(lock_party_give(&trio->a), phase == DLOCK_BEFORE
                                                         ? DLOCK_UNREACHABLE
                                                         : DLOCK_UNKNOWN);
-        assert_int_equal(lock_party_take(&trio->b, "k", SOON_MS), DLOCK_OK);
+        assert_ok(lock_party_take(&trio->b, "k", SOON_MS));
         /* Called again, it is done; and it is nobody else's that goes. */
-        assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
+        assert_ok(lock_party_give(&trio->a));
         assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_BUSY);
-        assert_int_equal(lock_party_give(&trio->b), DLOCK_OK);
+        assert_ok(lock_party_give(&trio->b));
     }
     assert_int_equal(lock_party_take(&trio->b, "kept", 0), DLOCK_BUSY);
     assert_int_equal(atomic_load(&trio->a.lost_n), 0);
@@ -55,12 +55,12 @@ static void test_place_is_cleared(void **state)
 {
     struct lock_trio *trio = lock_trio_open(state, 3);
 
-    assert_int_equal(lock_party_take(&trio->a, "kept", 0), DLOCK_OK);
-    assert_int_equal(lock_party_take(&trio->b, "k", 0), DLOCK_OK);
+    assert_ok(lock_party_take(&trio->a, "kept", 0));
+    assert_ok(lock_party_take(&trio->b, "k", 0));
     step_log_fail(&trio->a.log, "delete", DLOCK_BEFORE, 2);
     assert_int_equal(lock_party_take(&trio->a, "k", 50), DLOCK_TIMEOUT);
-    assert_int_equal(lock_party_give(&trio->b), DLOCK_OK);
-    assert_int_equal(lock_party_take(&trio->c, "k", SOON_MS), DLOCK_OK);
+    assert_ok(lock_party_give(&trio->b));
+    assert_ok(lock_party_take(&trio->c, "k", SOON_MS));
 }
 
 static void *take_k(void *arg)
@@ -82,8 +82,8 @@ static void test_server_goes_after_create(void **state)
     pthread_t thread;
 
     /* The first one makes the directory as well. */
-    assert_int_equal(lock_party_take(&trio->b, "k", 0), DLOCK_OK);
-    assert_int_equal(lock_party_give(&trio->b), DLOCK_OK);
+    assert_ok(lock_party_take(&trio->b, "k", 0));
+    assert_ok(lock_party_give(&trio->b));
     step_log_fail(&trio->a.log, "create", DLOCK_AFTER, 1);
     step_log_shut(&trio->a.log, "sync", DLOCK_BEFORE);
     assert_int_equal(pthread_create(&thread, NULL, take_k, &trio->a), 0);
@@ -94,7 +94,7 @@ static void test_server_goes_after_create(void **state)
     zookeeper_server_restart(the_zookeeper);
     while (lock_party_take(&trio->b, "up", 0) == DLOCK_UNREACHABLE)
         ;
-    assert_int_equal(lock_party_take(&trio->b, "k", SOON_MS), DLOCK_OK);
+    assert_ok(lock_party_take(&trio->b, "k", SOON_MS));
 }
 
 /*
@@ -105,8 +105,8 @@ static void test_late_delete_hits_no_other(void **state)
 {
     struct lock_trio *trio = lock_trio_open(state, 2);
 
-    assert_int_equal(lock_party_take(&trio->a, "kept", SOON_MS), DLOCK_OK);
-    assert_int_equal(lock_party_take(&trio->a, "k", SOON_MS), DLOCK_OK);
+    assert_ok(lock_party_take(&trio->a, "kept", SOON_MS));
+    assert_ok(lock_party_take(&trio->a, "k", SOON_MS));
     step_log_fail(&trio->a.log, "delete", DLOCK_BEFORE, 2);
     assert_int_equal(lock_party_give(&trio->a), DLOCK_UNREACHABLE);
     step_log_shut(&trio->a.log, "delete", DLOCK_BEFORE);
@@ -114,8 +114,8 @@ static void test_late_delete_hits_no_other(void **state)
     assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_UNREACHABLE);
     assert_int_equal(lock_party_give(&trio->a), DLOCK_UNKNOWN);
     step_log_open(&trio->a.log);
-    assert_int_equal(lock_party_take(&trio->a, "k", SOON_MS), DLOCK_OK);
-    assert_int_equal(lock_party_take(&trio->a, "other", 0), DLOCK_OK);
+    assert_ok(lock_party_take(&trio->a, "k", SOON_MS));
+    assert_ok(lock_party_take(&trio->a, "other", 0));
     assert_int_equal(lock_party_take(&trio->b, "k", 300), DLOCK_TIMEOUT);
 }
 
@@ -133,7 +133,7 @@ static void test_remaining(void **state)
 {
     struct lock_trio *trio = lock_trio_open(state, 1);
 
-    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
+    assert_ok(lock_party_take(&trio->a, "k", 0));
     assert_true(dlock_remaining_ms(trio->a.session, &trio->a.grant) ==
                 UINT64_MAX);
     server_proc_pause(&the_zookeeper->proc);
@@ -142,10 +142,10 @@ static void test_remaining(void **state)
     server_proc_resume(&the_zookeeper->proc);
     assert_int_equal(lock_party_give(&trio->a), DLOCK_LOST);
     assert_int_equal(dlock_remaining_ms(trio->a.session, &trio->a.grant), 0);
-    assert_int_equal(lock_party_take(&trio->a, "k", SOON_MS), DLOCK_OK);
+    assert_ok(lock_party_take(&trio->a, "k", SOON_MS));
     assert_true(dlock_remaining_ms(trio->a.session, &trio->a.grant) ==
                 UINT64_MAX);
-    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
+    assert_ok(lock_party_give(&trio->a));
     assert_int_equal(dlock_remaining_ms(trio->a.session, &trio->a.grant), 0);
 }
 
@@ -155,7 +155,7 @@ static void test_remaining_without_server(void **state)
     struct lock_trio *trio = lock_trio_open(state, 1);
     uint64_t left_ms = UINT64_MAX;
 
-    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
+    assert_ok(lock_party_take(&trio->a, "k", 0));
     server_proc_kill(&the_zookeeper->proc);
     for (int i = 0; i < 200 && left_ms == UINT64_MAX; i++) {
         lock_rig_sleep_ms(10);
@@ -173,13 +173,13 @@ static void test_lost_is_lost(void **state)
 {
     struct lock_trio *trio = lock_trio_open(state, 2);
 
-    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
+    assert_ok(lock_party_take(&trio->a, "k", 0));
     server_proc_kill(&the_zookeeper->proc);
     await_loss(&trio->a);
     zookeeper_server_restart(the_zookeeper);
     while (lock_party_take(&trio->b, "up", 0) == DLOCK_UNREACHABLE)
         ;
-    assert_int_equal(lock_party_take(&trio->b, "k", LONG_MS), DLOCK_OK);
+    assert_ok(lock_party_take(&trio->b, "k", LONG_MS));
     assert_int_equal(lock_party_give(&trio->a), DLOCK_LOST);
 }
 
@@ -241,21 +241,19 @@ static void test_next_session_is_not_lost(void **state)
     struct dlock_grant old, next;
     struct dlock *client;
 
-    assert_int_equal(dlock_open(&options, &client, NULL), DLOCK_OK);
-    assert_int_equal(dlock_session_open(client, &session, NULL), DLOCK_OK);
-    assert_int_equal(dlock_acquire(session, "old", &wait, &old, NULL),
-                     DLOCK_OK);
+    assert_ok(dlock_open(&options, &client, NULL));
+    assert_ok(dlock_session_open(client, &session, NULL));
+    assert_ok(dlock_acquire(session, "old", &wait, &old, NULL));
     server_proc_pause(&the_zookeeper->proc);
     await_told(&teller);
     server_proc_resume(&the_zookeeper->proc);
     assert_int_equal(dlock_release(session, &old, NULL), DLOCK_LOST);
-    assert_int_equal(dlock_acquire(session, "next", &wait, &next, NULL),
-                     DLOCK_OK);
+    assert_ok(dlock_acquire(session, "next", &wait, &next, NULL));
     let_go(&teller);
     /* It goes on, and would tell at once; then this says that it held. */
     lock_rig_sleep_ms(100);
     assert_true(dlock_remaining_ms(session, &next) == UINT64_MAX);
-    assert_int_equal(dlock_release(session, &next, NULL), DLOCK_OK);
+    assert_ok(dlock_release(session, &next, NULL));
     assert_int_equal(teller.told_n, 1);
     assert_string_equal(teller.told[0], "old");
     dlock_session_close(session);
@@ -315,11 +313,9 @@ static void test_hook_wants_a_mutex(void **state)
     pthread_t thread;
     bool closed;
 
-    assert_int_equal(dlock_open(&options, &client, NULL), DLOCK_OK);
-    assert_int_equal(dlock_session_open(client, &program.session, NULL),
-                     DLOCK_OK);
-    assert_int_equal(dlock_acquire(program.session, "k", &wait, &grant, NULL),
-                     DLOCK_OK);
+    assert_ok(dlock_open(&options, &client, NULL));
+    assert_ok(dlock_session_open(client, &program.session, NULL));
+    assert_ok(dlock_acquire(program.session, "k", &wait, &grant, NULL));
     (void)pthread_mutex_lock(&program.mutex);
     server_proc_pause(&the_zookeeper->proc);
     assert_true(becomes_true(&program.told));

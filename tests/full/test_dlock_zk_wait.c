@@ -34,28 +34,27 @@ static void test_waiter_expires(void **state)
     struct dlock_grant held;
     size_t n = 1;
 
-    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
+    assert_ok(lock_party_take(&trio->a, "k", 0));
     held = trio->a.grant;
     lock_process_tell_take(&trio->other, "k", LONG_MS);
     lock_rig_sleep_ms(200);
     lock_process_pause(&trio->other);
     for (int round = 0; shows && n > 0 && round < 100; round++) {
         lock_rig_sleep_ms(100);
-        assert_int_equal(
-            dlock_inspect_waiters(trio->a.session, "k", waiting, 1, &n, NULL),
-            DLOCK_OK);
+        assert_ok(
+            dlock_inspect_waiters(trio->a.session, "k", waiting, 1, &n, NULL));
     }
     lock_rig_sleep_ms(shows ? 0 : 2 * SESSION_MS);
     lock_process_resume(&trio->other);
     lock_rig_sleep_ms(300);
-    assert_int_equal(lock_party_take(&trio->a, "probe", 0), DLOCK_OK);
-    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
+    assert_ok(lock_party_take(&trio->a, "probe", 0));
+    assert_ok(lock_party_give(&trio->a));
     trio->a.grant = held;
-    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
-    assert_int_equal(lock_process_report(&trio->other).status, DLOCK_OK);
+    assert_ok(lock_party_give(&trio->a));
+    assert_ok(lock_process_report(&trio->other).status);
     /* And it does hold it now, by a node that is there. */
     assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_BUSY);
-    assert_int_equal(lock_process_give(&trio->other), DLOCK_OK);
+    assert_ok(lock_process_give(&trio->other));
 }
 
 struct waiter {
@@ -97,7 +96,7 @@ static void join_all(struct waiter waiters[])
 {
     for (size_t i = 0; i < WAITERS_N; i++) {
         (void)pthread_join(waiters[i].thread, NULL);
-        assert_int_equal(waiters[i].status, DLOCK_OK);
+        assert_ok(waiters[i].status);
     }
 }
 
@@ -120,11 +119,11 @@ static void test_herd(void **state)
     struct waiter waiters[WAITERS_N];
     unsigned order = 0;
 
-    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
+    assert_ok(lock_party_take(&trio->a, "k", 0));
     queue_up(waiters, trio->how, &order);
     for (size_t i = 0; i < WAITERS_N; i++)
         step_log_shut(&waiters[i].party.log, "delete", DLOCK_BEFORE);
-    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
+    assert_ok(lock_party_give(&trio->a));
     for (size_t i = 0; i < WAITERS_N; i++)
         step_log_await(&waiters[i].party.log, "create", 1);
     assert_true(total(waiters, "create") >= WAITERS_N);
@@ -147,16 +146,15 @@ static void test_queue(void **state)
     unsigned order = 0;
     size_t n = 0;
 
-    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
+    assert_ok(lock_party_take(&trio->a, "k", 0));
     queue_up(waiters, trio->how, &order);
-    assert_int_equal(dlock_inspect_waiters(trio->a.session, "k", waiting,
-                                           WAITERS_N, &n, NULL),
-                     DLOCK_OK);
+    assert_ok(dlock_inspect_waiters(trio->a.session, "k", waiting, WAITERS_N,
+                                    &n, NULL));
     assert_int_equal(n, WAITERS_N);
     for (size_t i = 0; i < WAITERS_N; i++)
         assert_string_equal(waiting[i].owner,
                             dlock_session_owner(waiters[i].party.session));
-    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
+    assert_ok(lock_party_give(&trio->a));
     join_all(waiters);
     print_message("# zk-fair: %u looks for %d waiters\n",
                   total(waiters, "children"), WAITERS_N);
@@ -174,21 +172,19 @@ static void test_waiter_leaves(void **state)
     struct lock_trio *trio = lock_trio_open(state, 3);
     struct dlock_holder held;
 
-    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
+    assert_ok(lock_party_take(&trio->a, "k", 0));
     assert_int_equal(lock_party_take(&trio->b, "k", 50), DLOCK_TIMEOUT);
     assert_int_equal(lock_party_take(&trio->b, "k", 0), DLOCK_BUSY);
-    assert_int_equal(dlock_inspect(trio->b.session, "k", &held, NULL),
-                     DLOCK_OK);
+    assert_ok(dlock_inspect(trio->b.session, "k", &held, NULL));
     assert_string_equal(held.owner, dlock_session_owner(trio->a.session));
-    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
-    assert_int_equal(lock_party_take(&trio->c, "k", 0), DLOCK_OK);
+    assert_ok(lock_party_give(&trio->a));
+    assert_ok(lock_party_take(&trio->c, "k", 0));
     /* A waiter that cannot delete its node does not block either. */
     step_log_fail(&trio->b.log, "delete", DLOCK_BEFORE, 1);
     assert_int_equal(lock_party_take(&trio->b, "k", 50), DLOCK_TIMEOUT);
-    assert_int_equal(lock_party_give(&trio->c), DLOCK_OK);
-    assert_int_equal(lock_party_take(&trio->a, "k", 2 * SESSION_MS + 2000),
-                     DLOCK_OK);
-    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
+    assert_ok(lock_party_give(&trio->c));
+    assert_ok(lock_party_take(&trio->a, "k", 2 * SESSION_MS + 2000));
+    assert_ok(lock_party_give(&trio->a));
 }
 
 static void *end_soon(void *arg)
@@ -205,11 +201,11 @@ static void test_end_waits(void **state)
     struct lock_trio *trio = lock_trio_open(state, 2);
     pthread_t thread;
 
-    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
+    assert_ok(lock_party_take(&trio->a, "k", 0));
     assert_int_equal(pthread_create(&thread, NULL, end_soon, &trio->b), 0);
     assert_int_equal(lock_party_take(&trio->b, "k", LONG_MS), DLOCK_TIMEOUT);
     (void)pthread_join(thread, NULL);
-    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
+    assert_ok(lock_party_give(&trio->a));
 }
 
 static void note_parked(void *ctx, struct dlock_session *session,
@@ -221,7 +217,7 @@ static void note_parked(void *ctx, struct dlock_session *session,
 
     (void)session;
     (void)error;
-    assert_int_equal(status, DLOCK_OK);
+    assert_ok(status);
     party->grant = *grant;
 }
 
@@ -232,15 +228,14 @@ static void test_parked_waiter_is_woken(void **state)
     struct dlock_terms terms = {.wait_ms = LONG_MS};
     struct pollfd poller = {.fd = dlock_fd(trio->b.client), .events = POLLIN};
 
-    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
-    assert_int_equal(dlock_acquire_async(trio->b.session, "k", &terms,
-                                         note_parked, &trio->b, NULL),
-                     DLOCK_OK);
+    assert_ok(lock_party_take(&trio->a, "k", 0));
+    assert_ok(dlock_acquire_async(trio->b.session, "k", &terms, note_parked,
+                                  &trio->b, NULL));
     assert_int_equal(poll(&poller, 1, 100), 0);
-    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
+    assert_ok(lock_party_give(&trio->a));
     assert_int_equal(poll(&poller, 1, LONG_MS / 4), 1);
     assert_int_equal(dlock_dispatch(trio->b.client), 1);
-    assert_int_equal(lock_party_give(&trio->b), DLOCK_OK);
+    assert_ok(lock_party_give(&trio->b));
 }
 
 static const struct CMUnitTest tests[] = {

@@ -286,12 +286,6 @@ uint64_t lock_pair_left_ms(const struct lock_pair *pair, int who)
     return dlock_remaining_ms(pair->session[who], &pair->grant[who]);
 }
 
-void lock_pair_die(struct lock_pair *pair, int who)
-{
-    dlock_session_close(pair->session[who]);
-    pair->session[who] = lock_rig_session(pair->client[who]);
-}
-
 enum dlock_status lock_hold_take(const struct lock_pair *pair, const char *name,
                                  unsigned lease_ms, struct dlock_grant *grant)
 {

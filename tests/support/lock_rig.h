@@ -105,14 +105,13 @@ struct lock_pair lock_pair_open(const char *strategy);
 struct lock_pair lock_pair_held(const char *strategy, unsigned lease_ms);
 void lock_pair_close(struct lock_pair *pair);
 
-/* What one of them does with the lock "k". To die is to release nothing. */
+/* What one of them does with the lock "k". */
 enum dlock_status lock_pair_take(struct lock_pair *pair, int who,
                                  unsigned wait_ms, unsigned lease_ms);
 enum dlock_status lock_pair_extend(struct lock_pair *pair, int who,
                                    unsigned lease_ms);
 enum dlock_status lock_pair_give(struct lock_pair *pair, int who);
 uint64_t lock_pair_left_ms(const struct lock_pair *pair, int who);
-void lock_pair_die(struct lock_pair *pair, int who);
 
 /* What the first of them does, where it has several holds. */
 enum dlock_status lock_hold_take(const struct lock_pair *pair, const char *name,

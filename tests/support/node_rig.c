@@ -21,12 +21,20 @@ static void throw_sevens(void *ctx, void *bytes, size_t len)
 const struct dlock_clock node_rig_ahead = {.now_ms = ahead,
                                            .random = throw_sevens};
 
+static int by_address(const void *one, const void *other)
+{
+    return strcmp(redis_server_url(*(struct redis_server *const *)one),
+                  redis_server_url(*(struct redis_server *const *)other));
+}
+
 int node_rig_setup(NO_STATE)
 {
-    for (unsigned i = 0; i < NODE_RIG_MAX; i++) {
+    for (unsigned i = 0; i < NODE_RIG_MAX; i++)
         nodes.servers[i] = redis_server_start();
+    qsort(nodes.servers, NODE_RIG_MAX, sizeof(nodes.servers) / NODE_RIG_MAX,
+          by_address);
+    for (unsigned i = 0; i < NODE_RIG_MAX; i++)
         nodes.started_at_ms[i] = lock_rig_now_ms();
-    }
     return 0;
 }
 
@@ -122,10 +130,11 @@ void node_rig_ask(unsigned node, const char *command)
     redis_server_ask(nodes.servers[node], command, NULL, 0);
 }
 
-static void add_fault(struct node_fault fault)
+static void add_fault(const char *step, struct node_fault fault)
 {
     unsigned i = 0;
 
+    (void)snprintf(fault.step, sizeof(fault.step), "%s", step);
     (void)pthread_mutex_lock(&nodes.mutex);
     while (nodes.faults[i].n > 0)
         i++;
@@ -136,8 +145,7 @@ static void add_fault(struct node_fault fault)
 void node_rig_fail(unsigned node, const char *step, enum dlock_phase phase,
                    unsigned n)
 {
-    add_fault((struct node_fault){
-        .step = step, .phase = phase, .node = node, .n = n});
+    add_fault(step, (struct node_fault){.phase = phase, .node = node, .n = n});
 }
 
 void node_rig_mend(void)
@@ -150,12 +158,25 @@ void node_rig_mend(void)
 void node_rig_call(unsigned node, const char *step, enum dlock_phase phase,
                    void (*instead)(void *ctx), void *ctx)
 {
-    add_fault((struct node_fault){.step = step,
-                                  .phase = phase,
-                                  .node = node,
-                                  .n = 1,
-                                  .instead = instead,
-                                  .ctx = ctx});
+    add_fault(step, (struct node_fault){.phase = phase,
+                                        .node = node,
+                                        .n = 1,
+                                        .instead = instead,
+                                        .ctx = ctx});
+}
+
+static void nap(void *ms)
+{
+    lock_rig_sleep_ms(*(unsigned *)ms);
+}
+
+void node_rig_nap(unsigned node, const char *step, enum dlock_phase phase,
+                  unsigned ms)
+{
+    static unsigned nap_ms; /* of the last one */
+
+    nap_ms = ms;
+    node_rig_call(node, step, phase, nap, &nap_ms);
 }
 
 /* The fault that this step meets with, or one with n = 0. */

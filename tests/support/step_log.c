@@ -39,8 +39,15 @@ static unsigned row(struct step_log *log, const char *name)
 
 static bool is_at(const struct step_at *at, const struct dlock_step *step)
 {
-    return at->name != NULL && at->phase == step->phase &&
-           strcmp(at->name, step->name) == 0;
+    return at->phase == step->phase && strcmp(at->name, step->name) == 0;
+}
+
+static struct step_at at(const char *name, enum dlock_phase phase)
+{
+    struct step_at at = {.phase = phase};
+
+    (void)snprintf(at.name, sizeof(at.name), "%s", name);
+    return at;
 }
 
 enum dlock_verdict step_log_hook(void *ctx, const struct dlock_step *step)
@@ -116,7 +123,7 @@ void step_log_fail(struct step_log *log, const char *name,
                    enum dlock_phase phase, unsigned n)
 {
     (void)pthread_mutex_lock(&log->mutex);
-    log->faults[0] = (struct step_fault){{name, phase}, n};
+    log->faults[0] = (struct step_fault){at(name, phase), n};
     log->faults[1].n = 0;
     (void)pthread_mutex_unlock(&log->mutex);
 }
@@ -125,7 +132,7 @@ void step_log_fail_also(struct step_log *log, const char *name,
                         enum dlock_phase phase, unsigned n)
 {
     (void)pthread_mutex_lock(&log->mutex);
-    log->faults[1] = (struct step_fault){{name, phase}, n};
+    log->faults[1] = (struct step_fault){at(name, phase), n};
     (void)pthread_mutex_unlock(&log->mutex);
 }
 
@@ -133,8 +140,7 @@ void step_log_shut(struct step_log *log, const char *name,
                    enum dlock_phase phase)
 {
     (void)pthread_mutex_lock(&log->mutex);
-    log->gate.name = name;
-    log->gate.phase = phase;
+    log->gate = at(name, phase);
     log->at_gate_n = 0;
     log->shut = true;
     (void)pthread_mutex_unlock(&log->mutex);

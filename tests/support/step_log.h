@@ -11,11 +11,14 @@
 
 #include "lock/dlock.h"
 
+/* What most calls of a test have to come to. */
+#define assert_ok(call) assert_int_equal(call, DLOCK_OK)
+
 /* As a number of failures: until the next ones are named. */
 #define STEP_LOG_ALWAYS UINT32_MAX
 
 struct step_at {
-    const char *name;
+    char name[24];
     enum dlock_phase phase;
 };
 
