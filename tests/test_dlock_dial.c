@@ -136,7 +136,7 @@ static void test_no_address_answers(NO_STATE)
     deaf_server_close(&deaf);
 }
 
-/* Several servers are asked at once, without threads. */
+/* Servers are asked at once. */
 static void test_servers_asked_together(NO_STATE)
 {
     struct dlock_options options = {.strategy = "multi",
@@ -281,17 +281,19 @@ static void test_threads_of_a_client(NO_STATE)
 /* Threads that hang are counted, and so is what is remembered. */
 static void test_names_are_bounded(NO_STATE)
 {
-    struct dlock_lookup *lookups[40];
+    struct dlock_places places;
     char host[32];
 
     fake_resolver_hang(true);
     for (int i = 0; i < 40; i++) {
+        struct dlock_error error = {""};
+
         (void)snprintf(host, sizeof(host), "many-%d.test", i);
-        lookups[i] = dlock_lookup_begin(host, "6379");
-        assert_true((lookups[i] != NULL) == (i < 32));
+        assert_int_equal(dlock_lookup(host, "6379", 0, &places, &error),
+                         DLOCK_UNREACHABLE);
+        assert_true((strstr(error.text, "too many at once") == NULL) ==
+                    (i < 32));
     }
-    for (int i = 0; i < 32; i++)
-        dlock_lookup_end(lookups[i]);
     for (int i = 0; i < 32; i++) {
         (void)snprintf(host, sizeof(host), "many-%d.test", i);
         fake_resolver_let_go(host, "6379");

@@ -1,9 +1,8 @@
 /*
  * From an address to a connection that commands can be sent on: looks the name
- * up, connects, logs in. Everything that there is to wait for is behind one
- * descriptor, so that who talks to several servers can wait for all of them.
+ * up, connects, logs in.
  *
- * A dial belongs to one thread at a time. UNTIL_MS is real time (clock.h).
+ * UNTIL_MS is real time (clock.h).
  */
 #ifndef DLOCK_DIAL_H
 #define DLOCK_DIAL_H
@@ -12,36 +11,32 @@
 #include "lock/dlock.h"
 #include "lock/dlock_url.h"
 
-struct dlock_dial;
+/*
+ * Waits until UNTIL_MS at most: DLOCK_OK, and *LINK is the caller's, a non-blocking,
+ * close-on-exec socket; or DLOCK_UNREACHABLE with a text in ERROR.
+ */
+enum dlock_status dlock_dial(const struct dlock_address *address,
+                             uint64_t until_ms, struct dlock_link *link,
+                             struct dlock_error *error);
 
 /*
- * Begins, without waiting. ADDRESS is borrowed until _end. UNTIL_MS ends
- * nothing: it says how long a place can be waited for before the next is tried.
- * NULL: no memory or no descriptors, with a text in ERROR.
+ * The same on a thread of its own, for a caller that has other servers to wait for as
+ * well. The thread may outlive the caller, until UNTIL_MS. A dial belongs to one thread
+ * at a time. NULL: no memory, thread or descriptor, with a text in ERROR.
  */
 struct dlock_dial *dlock_dial_begin(const struct dlock_address *address,
                                     uint64_t until_ms,
                                     struct dlock_error *error);
 
-/* To be polled for reading, after _go_on has said DLOCK_BUSY. */
+/* Readable once there is an outcome. */
 int dlock_dial_fd(const struct dlock_dial *dial);
 
-/*
- * Goes on as far as it can without waiting: DLOCK_OK, and *LINK is the caller's, a
- * non-blocking, close-on-exec socket; DLOCK_BUSY if it has to be waited for;
- * DLOCK_UNREACHABLE with a text in ERROR. But for DLOCK_BUSY it is over then, and
- * only _end is left to be called.
- */
+/* The outcome, as of dlock_dial(), or DLOCK_BUSY. */
 enum dlock_status dlock_dial_go_on(struct dlock_dial *dial,
                                    struct dlock_link *link,
                                    struct dlock_error *error);
 
 /* Gives up what is under way; waits for nothing. NULL is fine. */
 void dlock_dial_end(struct dlock_dial *dial);
-
-/* All of it at once, until UNTIL_MS. Not DLOCK_BUSY. */
-enum dlock_status dlock_dial(const struct dlock_address *address,
-                             uint64_t until_ms, struct dlock_link *link,
-                             struct dlock_error *error);
 
 #endif

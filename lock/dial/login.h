@@ -13,37 +13,17 @@
 #include "lock/dial/question.h"
 #include "lock/dlock_url.h"
 
-enum { DLOCK_LOGIN_COMMANDS_MAX = 3 };
-
-/* How far one login has come. All zero: there is none. */
-struct dlock_login {
-    struct dlock_question question; /* ->left = 0: it is through */
-    bool selecting;                 /* the next reply is that to SELECT */
-    bool pings;                     /* the last one is that to PING */
-    char number[16];                /* of the database */
-};
-
 /* AUTH, if ADDRESS has a login: fills *AUTH. */
 bool dlock_login_words(const struct dlock_address *address,
                        struct dlock_words *auth);
 
-/* Sends what ADDRESS asks for, if anything, on the new connection LINK. _end is to be
- * called in any case. */
-enum dlock_status dlock_login_begin(struct dlock_login *login,
-                                    const struct dlock_address *address,
-                                    struct dlock_link link,
-                                    struct dlock_error *error);
-
 /*
- * Takes what has come, without waiting: DLOCK_OK if it is through, DLOCK_BUSY if
- * there is more to come, DLOCK_UNREACHABLE with a text that has no password in
- * it if the server refused or is gone.
+ * Sends what ADDRESS asks for, if anything, on the new connection LINK, and waits for
+ * the replies. DLOCK_UNREACHABLE, with a text that has no password in it: the server
+ * refused, is gone, or has said nothing by UNTIL_MS.
  */
-enum dlock_status dlock_login_go_on(struct dlock_login *login,
-                                    const struct dlock_address *address,
-                                    struct dlock_link link,
-                                    struct dlock_error *error);
-
-void dlock_login_end(struct dlock_login *login);
+enum dlock_status dlock_login(const struct dlock_address *address,
+                              struct dlock_link link, uint64_t until_ms,
+                              struct dlock_error *error);
 
 #endif

@@ -149,8 +149,11 @@ static void begin(struct dlock_asked *one, const struct asking *asking)
             dlock_call_begin(one->wire, command_of(asking, i), asking->error);
         answer->begun = answer->status == DLOCK_OK;
     }
-    if (dlock_wire_begin(one->wire, asking->until_ms, &one->dial,
-                         asking->error) != DLOCK_OK)
+    /* A hook that paused has taken nothing from the time to connect. */
+    if (dlock_wire_begin(one->wire,
+                         dlock_clock_real_now() + asking->until_ms -
+                             asking->began_ms,
+                         &one->dial, asking->error) != DLOCK_OK)
         settle(one, asking, DLOCK_UNREACHABLE);
     else if (one->dial != NULL)
         connect_on(one, asking);
