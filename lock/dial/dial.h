@@ -11,6 +11,8 @@
 #include "lock/dlock.h"
 #include "lock/dlock_url.h"
 
+struct dlock_words;
+
 /*
  * Waits until UNTIL_MS at most: DLOCK_OK, and *LINK is the caller's, a non-blocking,
  * close-on-exec socket; or DLOCK_UNREACHABLE with a text in ERROR.
@@ -38,5 +40,36 @@ enum dlock_status dlock_dial_go_on(struct dlock_dial *dial,
 
 /* Gives up what is under way; waits for nothing. NULL is fine. */
 void dlock_dial_end(struct dlock_dial *dial);
+
+/* dlock_dial() to a url of the kind sentinel:, the primary (sentinel.c). */
+enum dlock_status dlock_sentinel_find(const struct dlock_address *address,
+                                      uint64_t until_ms,
+                                      struct dlock_link *link,
+                                      struct dlock_error *error);
+
+/* AUTH, if ADDRESS has a login: fills *AUTH, which borrows it. */
+bool dlock_dial_login(const struct dlock_address *address,
+                      struct dlock_words *auth);
+
+/* Addresses, url.c: as in dlock_url.h, for callers that have an error to fill ------- */
+
+/* The forms of a url, for the text of an error. */
+extern const char dlock_url_forms[];
+
+/* One url of dlock_url.h; else DLOCK_MISUSE, with no word of it in ERROR. */
+enum dlock_status dlock_address_parse(const char *url,
+                                      struct dlock_address *address,
+                                      struct dlock_error *error);
+
+/* The part of the program that is missing for it, for a person; or NULL. */
+const char *dlock_address_lacks(const struct dlock_address *address);
+
+#define DLOCK_PORT_SERVER   "6379"
+#define DLOCK_PORT_SENTINEL "26379"
+
+/* One place of a list of "HOST:PORT", and the next one's text; NULL: it makes no
+ * sense. At the end of the list, that is "". PORT is that of a place without one. */
+const char *dlock_address_next(const char *places, const char *port,
+                               struct dlock_address *address);
 
 #endif

@@ -8,7 +8,7 @@
  * newest configuration counts, by the number that sentinels give it (the epoch),
  * and those that have not answered are waited for, for a moment.
  */
-#include "lock/dial/sentinel.h"
+#include "lock/dial/dial.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -18,9 +18,7 @@
 
 #include "lock/core/clock.h"
 #include "lock/core/error.h"
-#include "lock/dial/address.h"
-#include "lock/dial/dial.h"
-#include "lock/dial/login.h"
+#include "lock/dial/question.h"
 
 /* So long is a newer answer waited for, once there is a primary. */
 enum { GRACE_MS = 30 };
@@ -100,7 +98,7 @@ static redisReply *ask(const struct talk *talk, struct dlock_error *error)
     size_t n = 0;
 
     if (talk->to_sentinel) {
-        n = dlock_login_words(&search->address, &commands[0]);
+        n = dlock_dial_login(&search->address, &commands[0]);
         commands[n] = (struct dlock_words){
             {"SENTINEL", "MASTER", search->address.primary}};
     }

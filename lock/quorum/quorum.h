@@ -12,7 +12,6 @@
 
 #include "lock/core/renewal.h"
 #include "lock/quorum/ask.h"
-#include "lock/redis/force.h"
 #include "lock/redis/node.h"
 #include "lock/redis/wakeup.h"
 

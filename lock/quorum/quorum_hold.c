@@ -85,14 +85,14 @@ enum dlock_status dlock_quorum_release(struct dlock_session *session,
 
 /* Whether a server has told of a holder; of one owner, the last command of all. */
 static bool sees_holder(const struct dlock_poll *poll,
-                        struct dlock_force_seen *seen)
+                        struct dlock_node_seen *seen)
 {
-    struct dlock_force_seen each;
+    struct dlock_node_seen each;
     bool sees = false;
 
     for (size_t i = 0; i < poll->n; i++) {
         if (poll->answers[i].status != DLOCK_OK ||
-            !dlock_force_look(&poll->answers[i].reply, &each))
+            !dlock_node_read_seen(&poll->answers[i].reply, &each))
             continue;
         if (!sees || (strcmp(each.owner, seen->owner) == 0 &&
                       each.attempt > seen->attempt))
@@ -116,7 +116,7 @@ enum dlock_status dlock_quorum_force(struct dlock_session *session,
                                      struct dlock_error *error)
 {
     const struct dlock_poll *poll = session->own;
-    struct dlock_force_seen seen = {.attempt = 0};
+    struct dlock_node_seen seen = {.attempt = 0};
     struct dlock_exchange exchange;
     struct dlock_question question = {.exchanges = &exchange,
                                       .limit_ms = attempt->limit_ms,
@@ -126,8 +126,8 @@ enum dlock_status dlock_quorum_force(struct dlock_session *session,
     bool freed = false;
 
     do {
-        dlock_force_fill(session, &dlock_node_plain, attempt, &seen,
-                         &exchange.command);
+        dlock_node_fill_force(session, &dlock_node_plain, attempt, &seen,
+                              &exchange.command);
         count = dlock_quorum_ask(session, &question, error);
         if (count.yes < poll->needed)
             return count.unknown > 0 ? DLOCK_UNKNOWN : DLOCK_UNREACHABLE;
@@ -266,7 +266,7 @@ void dlock_quorum_renew(struct dlock *client, struct dlock_renew renews[],
 /* One that knows of force: there is no need to wait for the others. */
 static bool knows_of_force(const struct dlock_reply *reply)
 {
-    return dlock_force_read(reply) > 0;
+    return dlock_node_read_forced(reply) > 0;
 }
 
 /* Each server has a word of its own: the last attempt is the right one. */
@@ -284,12 +284,13 @@ uint64_t dlock_quorum_forced(struct dlock *client, const char *name,
                                       .agrees = knows_of_force};
     uint64_t forced = 0;
 
-    dlock_force_fill_ask(name, owner, &exchange.command);
+    dlock_node_fill_forced(name, owner, &exchange.command);
     dlock_ask(nodes->renewers, nodes->n, &question, NULL);
     for (size_t k = 0; k < nodes->n; k++) {
         const struct dlock_answer *answer = nodes->renewers[k].answers;
-        uint64_t known =
-            answer->status == DLOCK_OK ? dlock_force_read(&answer->reply) : 0;
+        uint64_t known = answer->status == DLOCK_OK
+                             ? dlock_node_read_forced(&answer->reply)
+                             : 0;
 
         forced = known > forced ? known : forced;
     }

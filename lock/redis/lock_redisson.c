@@ -22,7 +22,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lock/redis/force.h"
 #include "lock/redis/node.h"
 #include "lock/redis/scripts.h"
 #include "lock/redis/wakeup.h"
@@ -229,8 +228,8 @@ static enum dlock_status count_waiters(struct dlock_session *session,
     .on_redis = true, .knows_copies = true, .open = dlock_wakeup_open,         \
     .close = dlock_wakeup_close, .acquire = acquire, .withdraw = withdraw,     \
     .release = release, .extend = extend, .inspect = inspect,                  \
-    .renew = dlock_node_renew, .forced = dlock_force_forced,                   \
-    .force = dlock_force_node, DLOCK_WAKEUP_FUNCTIONS
+    .renew = dlock_node_renew, .forced = dlock_node_forced,                    \
+    .force = dlock_node_force, DLOCK_WAKEUP_FUNCTIONS
 
 const struct dlock_strategy dlock_strategy_redisson = {
     .info = {.name = "redisson",

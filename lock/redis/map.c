@@ -13,7 +13,6 @@
 
 #include "lock/core/clock.h"
 #include "lock/core/error.h"
-#include "lock/dial/address.h"
 #include "lock/dial/dial.h"
 #include "lock/dial/question.h"
 

@@ -8,7 +8,6 @@
 #define DLOCK_WIRE_H
 
 #include "lock/core/client.h"
-#include "lock/dial/address.h"
 #include "lock/dial/dial.h"
 #include "lock/redis/command.h"
 

@@ -26,7 +26,7 @@
 #include <string.h>
 
 #include "lock/core/error.h"
-#include "lock/redis/force.h"
+#include "lock/redis/node.h"
 #include "lock/textbook/text.h"
 
 /* "unix:/run/redis.sock,mysql:unix:/run/mysqld.sock", at the second comma. */
@@ -203,7 +203,7 @@ static enum dlock_status force(struct dlock_session *session,
 
     if (status != DLOCK_OK)
         return status;
-    status = dlock_force_key(session, attempt, error);
+    status = dlock_node_force_key(session, attempt, error);
     if (recorded && status == DLOCK_LOST)
         return DLOCK_OK;
     return recorded && status == DLOCK_UNREACHABLE ? DLOCK_UNKNOWN : status;

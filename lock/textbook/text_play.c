@@ -11,7 +11,6 @@
 
 #include "lock/core/error.h"
 #include "lock/dlock_textbook.h"
-#include "lock/redis/force.h"
 #include "lock/redis/node.h"
 
 /* Values of a text's words in one call. */
@@ -348,7 +347,7 @@ const struct dlock_strategy dlock_text_slots = {
     .extend = extend,
     .release = release,
     .inspect = inspect,
-    .force = dlock_force_key,
-    .forced = dlock_force_forced,
+    .force = dlock_node_force_key,
+    .forced = dlock_node_forced,
     .on_redis = true,
 };
