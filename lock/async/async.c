@@ -48,7 +48,7 @@ struct dlock_job {
     struct dlock_terms terms;
     struct dlock_grant grant;
     char name[DLOCK_NAME_BYTES_MAX + 1];
-    struct dlock_acquiring acquiring;
+    struct dlock_wait wait;
     struct dlock_pause pause; /* to be waited for while parked */
     enum dlock_status status;
     struct dlock_error error;
@@ -186,8 +186,8 @@ static uint64_t pause_end(const struct dlock_job *job, uint64_t now_us)
 {
     if (job->pause.us > 0)
         return now_us + job->pause.us;
-    return now_us + 1000 * dlock_clock_until(job->acquiring.wait.clock,
-                                             job->pause.until_ms);
+    return now_us +
+           1000 * dlock_clock_until(job->wait.clock, job->pause.until_ms);
 }
 
 /*
@@ -259,13 +259,13 @@ static void tell(struct dlock_async *async, struct dlock_job *job)
 static bool advance(struct dlock_job *job)
 {
     const struct dlock_wake_call call = {told, job};
-    struct dlock_wait *wait = &job->acquiring.wait;
+    struct dlock_wait *wait = &job->wait;
     bool tries = true;
 
     if (job->begun)
         dlock_wait_disarm(wait);
     else
-        tries = dlock_session_begin(&job->acquiring, job->session, job->name,
+        tries = dlock_session_begin(&job->wait, job->session, job->name,
                                     &job->terms);
     job->begun = true;
     /* A wake-up from here on is worth another try. A cancel that is wiped out here is
@@ -277,7 +277,7 @@ static bool advance(struct dlock_job *job)
         job->pause = dlock_wait_arm(wait, &call);
         return true;
     }
-    job->status = dlock_session_end(&job->acquiring, &job->grant, &job->error);
+    job->status = dlock_session_end(&job->wait, &job->grant, &job->error);
     return false;
 }
 
