@@ -124,8 +124,7 @@ static bool tell_one(struct place *place)
 }
 
 /* The same session again finds the name taken, like anybody else. */
-static enum dlock_status acquire(struct dlock_session *session,
-                                 const struct dlock_attempt *attempt,
+static enum dlock_status acquire(const struct dlock_attempt *attempt,
                                  struct dlock_grant *grant, uint64_t *busy_ms,
                                  struct dlock_error *error)
 {
@@ -139,7 +138,7 @@ static enum dlock_status acquire(struct dlock_session *session,
         status = dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
     } else if (place->owner[0] == '\0') {
         (void)snprintf(place->owner, sizeof(place->owner), "%s",
-                       session->owner);
+                       attempt->session->owner);
         grant->token = 0;
         grant->holds = 1;
         status = DLOCK_OK;
@@ -148,8 +147,7 @@ static enum dlock_status acquire(struct dlock_session *session,
     return status;
 }
 
-static enum dlock_status release(struct dlock_session *session,
-                                 const struct dlock_attempt *attempt,
+static enum dlock_status release(const struct dlock_attempt *attempt,
                                  struct dlock_error *error)
 {
     enum dlock_status status = DLOCK_LOST;
@@ -158,7 +156,7 @@ static enum dlock_status release(struct dlock_session *session,
     (void)error;
     (void)pthread_mutex_lock(&mutex);
     place = find(attempt->name);
-    if (place != NULL && strcmp(place->owner, session->owner) == 0) {
+    if (place != NULL && strcmp(place->owner, attempt->session->owner) == 0) {
         place->owner[0] = '\0';
         (void)tell_one(place);
         forget(place);
@@ -168,14 +166,12 @@ static enum dlock_status release(struct dlock_session *session,
     return status;
 }
 
-static enum dlock_status inspect(struct dlock_session *session,
-                                 const struct dlock_attempt *attempt,
+static enum dlock_status inspect(const struct dlock_attempt *attempt,
                                  struct dlock_holder *holder,
                                  struct dlock_error *error)
 {
     const struct place *place;
 
-    (void)session;
     (void)error;
     (void)pthread_mutex_lock(&mutex);
     place = find(attempt->name);

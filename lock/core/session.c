@@ -75,6 +75,7 @@ static void fill_release(struct dlock_session *session,
 {
     unsigned holds = dlock_held_count(&session->held, grant->name);
 
+    attempt->session = session;
     attempt->name = grant->name;
     attempt->number = dlock_number(session->client);
     attempt->repeats =
@@ -111,8 +112,8 @@ static enum dlock_status give(struct dlock_session *session,
     /* The lease is over, and the holder was told that nobody answers. */
     if (cut_off)
         attempt.limit_ms = dlock_session_limit(session, 1, 0);
-    status = dlock_wait_retry(session, &attempt,
-                              session->client->strategy->release, error);
+    status =
+        dlock_wait_retry(&attempt, session->client->strategy->release, error);
     answered = status != DLOCK_UNKNOWN && status != DLOCK_UNREACHABLE;
     dlock_held_note_unknown(&session->held, grant->name, grant->attempt,
                             answered ? 0 : dlock_first_number(&attempt));
@@ -164,6 +165,7 @@ static void fill_attempt(struct dlock_session *session, const char *name,
                          const struct dlock_terms *terms,
                          struct dlock_attempt *attempt)
 {
+    attempt->session = session;
     attempt->name = name;
     attempt->number = dlock_number(session->client);
     attempt->holds = dlock_held_count(&session->held, name);
@@ -222,7 +224,7 @@ static void note_end(struct dlock_session *session, enum dlock_status status,
                      const struct dlock_grant *grant)
 {
     const struct dlock_strategy *strategy = session->client->strategy;
-    struct dlock_attempt end = {.name = attempt->name};
+    struct dlock_attempt end = {.session = session, .name = attempt->name};
 
     if (status == DLOCK_OK) {
         /* If the count began anew, the holds that the session thought to have are
@@ -240,7 +242,7 @@ static void note_end(struct dlock_session *session, enum dlock_status status,
     /* The `finally` around an acquire: it runs for the losers as well. */
     end.number = dlock_number(session->client);
     end.limit_ms = dlock_session_limit(session, 1, 0);
-    (void)strategy->release(session, &end, NULL);
+    (void)strategy->release(&end, NULL);
 }
 
 /* Memory is taken here, because nothing is held yet if there is none. */

@@ -82,10 +82,8 @@ enum dlock_status dlock_wait_end(struct dlock_wait *wait);
  * server knows copies.
  */
 enum dlock_status
-dlock_wait_retry(struct dlock_session *session,
-                 const struct dlock_attempt *attempt,
-                 enum dlock_status (*call)(struct dlock_session *session,
-                                           const struct dlock_attempt *attempt,
+dlock_wait_retry(const struct dlock_attempt *attempt,
+                 enum dlock_status (*call)(const struct dlock_attempt *attempt,
                                            struct dlock_error *error),
                  struct dlock_error *error);
 

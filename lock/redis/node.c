@@ -65,10 +65,10 @@ void dlock_node_add_keys(const struct dlock_session *session, bool fenced,
     dlock_node_add_waiters(dlock_node_kind_of(session), command);
 }
 
-void dlock_node_fill_acquire(const struct dlock_session *session,
-                             const struct dlock_attempt *attempt,
+void dlock_node_fill_acquire(const struct dlock_attempt *attempt,
                              struct dlock_command *command)
 {
+    const struct dlock_session *session = attempt->session;
     const struct dlock_node_kind *kind = dlock_node_kind_of(session);
 
     dlock_command_init(command, "eval-acquire", attempt->name, kind->acquire);
@@ -94,10 +94,10 @@ void dlock_node_fill_acquire(const struct dlock_session *session,
 }
 
 /* CHANNEL: waiters that listen there are woken. */
-static void fill_release(const struct dlock_session *session,
-                         const struct dlock_attempt *attempt, const char *step,
+static void fill_release(const struct dlock_attempt *attempt, const char *step,
                          const char *channel, struct dlock_command *command)
 {
+    const struct dlock_session *session = attempt->session;
     dlock_command_init(command, step, attempt->name,
                        dlock_node_kind_of(session)->release);
     command->repeatable = true;
@@ -111,23 +111,21 @@ static void fill_release(const struct dlock_session *session,
     dlock_command_number(command, attempt->repeats);
 }
 
-void dlock_node_fill_release(const struct dlock_session *session,
-                             const struct dlock_attempt *attempt,
+void dlock_node_fill_release(const struct dlock_attempt *attempt,
                              struct dlock_command *command)
 {
-    fill_release(session, attempt, "eval-release",
-                 dlock_node_kind_of(session)->channel, command);
+    fill_release(attempt, "eval-release",
+                 dlock_node_kind_of(attempt->session)->channel, command);
 }
 
 /*
  * An undo must wake nobody. Two clients that each hold a minority would else wake
  * each other without end, each by taking back what was in the other's way.
  */
-void dlock_node_fill_undo(const struct dlock_session *session,
-                          const struct dlock_attempt *attempt,
+void dlock_node_fill_undo(const struct dlock_attempt *attempt,
                           struct dlock_command *command)
 {
-    fill_release(session, attempt, "eval-undo", ":dlock-undone", command);
+    fill_release(attempt, "eval-undo", ":dlock-undone", command);
 }
 
 /* WAY: see renew.lua. */
@@ -183,20 +181,18 @@ void dlock_node_renew(struct dlock *client, struct dlock_renew renews[],
  * renewal may have overtaken the last try, which has then done nothing. So each
  * try has a number of its own.
  */
-void dlock_node_fill_extend(const struct dlock_session *session,
-                            const struct dlock_attempt *attempt,
+void dlock_node_fill_extend(const struct dlock_attempt *attempt,
                             struct dlock_command *command)
 {
+    const struct dlock_session *session = attempt->session;
     fill_renew(dlock_node_kind_of(session), attempt->name, session->owner,
                dlock_number(session->client), attempt->lease_ms,
                attempt->holds <= 1 ? "set" : "lengthen", command);
 }
 
-void dlock_node_fill_inspect(const struct dlock_session *session,
-                             const struct dlock_attempt *attempt,
+void dlock_node_fill_inspect(const struct dlock_attempt *attempt,
                              struct dlock_command *command)
 {
-    (void)session;
     dlock_command_init(command, "eval-inspect", attempt->name,
                        &dlock_script_inspect);
     dlock_command_key(command, attempt->name);
@@ -315,18 +311,17 @@ static enum dlock_status force(struct dlock_session *session,
     return status;
 }
 
-enum dlock_status dlock_node_force(struct dlock_session *session,
-                                   const struct dlock_attempt *attempt,
+enum dlock_status dlock_node_force(const struct dlock_attempt *attempt,
                                    struct dlock_error *error)
 {
-    return force(session, dlock_node_kind_of(session), attempt, error);
+    return force(attempt->session, dlock_node_kind_of(attempt->session),
+                 attempt, error);
 }
 
-enum dlock_status dlock_node_force_key(struct dlock_session *session,
-                                       const struct dlock_attempt *attempt,
+enum dlock_status dlock_node_force_key(const struct dlock_attempt *attempt,
                                        struct dlock_error *error)
 {
-    return force(session, &dlock_node_plain, attempt, error);
+    return force(attempt->session, &dlock_node_plain, attempt, error);
 }
 
 void dlock_node_fill_forced(const char *name, const char *owner,

@@ -70,8 +70,7 @@ enum { DLOCK_FENCE_LIFE_MS = 120000 };
 void dlock_node_add_fence(struct dlock_command *command);
 
 /* Puts one command together. ATTEMPT has to outlive COMMAND. */
-typedef void dlock_node_fill(const struct dlock_session *session,
-                             const struct dlock_attempt *attempt,
+typedef void dlock_node_fill(const struct dlock_attempt *attempt,
                              struct dlock_command *command);
 
 /* A release leaves attempt->holds holds. An undo is the release of an acquire that
@@ -108,11 +107,9 @@ void dlock_node_read_inspect(const struct dlock_reply *reply,
  * The slot `force` of strategies whose lock is the key of its name: for those
  * with a struct dlock_node_kind, and for others.
  */
-enum dlock_status dlock_node_force(struct dlock_session *session,
-                                   const struct dlock_attempt *attempt,
+enum dlock_status dlock_node_force(const struct dlock_attempt *attempt,
                                    struct dlock_error *error);
-enum dlock_status dlock_node_force_key(struct dlock_session *session,
-                                       const struct dlock_attempt *attempt,
+enum dlock_status dlock_node_force_key(const struct dlock_attempt *attempt,
                                        struct dlock_error *error);
 
 /* The holder that was seen; all zero: nobody has looked yet. */

@@ -94,8 +94,7 @@ struct dlock_zk_kind {
      * answer may have, in that session. DLOCK_OK: node->found says whether it
      * is there; DLOCK_LOST: the session has ended. Also on the keeper's thread.
      */
-    enum dlock_status (*find)(struct dlock_session *session,
-                              const struct dlock_attempt *attempt,
+    enum dlock_status (*find)(const struct dlock_attempt *attempt,
                               struct dlock_zk_node *node,
                               struct dlock_error *error);
 };
@@ -153,8 +152,7 @@ struct dlock_zk_reply {
  *   DLOCK_LOST         it was for a session that has ended
  * On the session's thread; and in a session that there is, on any.
  */
-enum dlock_status dlock_zk_do(struct dlock_session *session,
-                              const struct dlock_attempt *attempt,
+enum dlock_status dlock_zk_do(const struct dlock_attempt *attempt,
                               const struct dlock_zk_command *command,
                               struct dlock_zk_reply *reply,
                               struct dlock_error *error);
@@ -162,8 +160,7 @@ void dlock_zk_reply_release(struct dlock_zk_reply *reply);
 
 /* A create that makes what has to be there before: the root, which stays for ever,
  * and the directory of a child. DLOCK_OK: done, or there is such a node already. */
-enum dlock_status dlock_zk_create(struct dlock_session *session,
-                                  const struct dlock_attempt *attempt,
+enum dlock_status dlock_zk_create(const struct dlock_attempt *attempt,
                                   const struct dlock_zk_command *command,
                                   struct dlock_zk_reply *reply,
                                   struct dlock_error *error);
@@ -223,8 +220,7 @@ void dlock_zk_node_owner(const char *tag,
  * is left, for one command timeout. DLOCK_OK: *NODE is there, and wanted. DLOCK_BUSY:
  * there is such a lock already. Else *NODE is NULL; with DLOCK_UNKNOWN, one is left.
  */
-enum dlock_status dlock_zk_node_make(struct dlock_session *session,
-                                     const struct dlock_attempt *attempt,
+enum dlock_status dlock_zk_node_make(const struct dlock_attempt *attempt,
                                      bool in_queue, struct dlock_zk_node **node,
                                      struct dlock_error *error);
 
@@ -248,15 +244,13 @@ enum dlock_status dlock_zk_node_hold(struct dlock_session *session,
 
 /* For an acquire that waits, DLOCK_BUSY: it is woken when the node of the lock's name
  * goes, or the CHILD of that unless NULL; at once, if it has gone already. */
-enum dlock_status dlock_zk_node_watch(struct dlock_session *session,
-                                      const struct dlock_attempt *attempt,
+enum dlock_status dlock_zk_node_watch(const struct dlock_attempt *attempt,
                                       const char *child,
                                       struct dlock_error *error);
 
 /* Deletes it. DLOCK_OK: there was one. DLOCK_LOST: there was none any more. Else it
  * is left. In any case it is not the caller's any more. */
-enum dlock_status dlock_zk_node_give(struct dlock_session *session,
-                                     const struct dlock_attempt *attempt,
+enum dlock_status dlock_zk_node_give(const struct dlock_attempt *attempt,
                                      struct dlock_zk_node *node,
                                      struct dlock_error *error);
 
@@ -265,8 +259,7 @@ bool dlock_zk_node_clear(struct dlock_zk *zk);
 
 /* The strategies' functions; see strategy.h ----------------------------------- */
 
-enum dlock_status dlock_zk_node_release(struct dlock_session *session,
-                                        const struct dlock_attempt *attempt,
+enum dlock_status dlock_zk_node_release(const struct dlock_attempt *attempt,
                                         struct dlock_error *error);
 uint64_t dlock_zk_node_remaining(const struct dlock_session *session,
                                  const struct dlock_grant *grant);
