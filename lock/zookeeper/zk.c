@@ -66,8 +66,8 @@ uint64_t dlock_zk_left_ms(const struct dlock_zk *zk, uint64_t number)
 static void end(struct dlock_zk *zk, enum dlock_loss why)
 {
     zk->ended = true;
-    for (struct dlock_zk_node *node = zk->nodes; node != NULL;
-         node = node->next)
+    for (struct dlock_zk_node *node = LIST_FIRST(&zk->nodes); node != NULL;
+         node = LIST_NEXT(node, link))
         if (node->state == DLOCK_ZK_NODE_HELD && node->session == zk->number) {
             node->untold = true;
             node->why = why;

@@ -16,6 +16,7 @@
 #define DLOCK_ZK_H
 
 #include <pthread.h>
+#include <sys/queue.h>
 
 #include "lock/core/client.h"
 
@@ -29,10 +30,10 @@ enum dlock_zk_node_state {
     DLOCK_ZK_NODE_LEFT,  /* to be deleted by the keeper, and its own */
 };
 
-/* A node that a session has made, or may have. The mutex guards next, state, untold
+/* A node that a session has made, or may have. The mutex guards link, state, untold
  * and why; the rest belongs to the thread that the state names. */
 struct dlock_zk_node {
-    struct dlock_zk_node *next; /* of its session, the youngest first */
+    LIST_ENTRY(dlock_zk_node) link; /* of its session, the youngest first */
     enum dlock_zk_node_state state;
     bool untold;         /* held, and lost; its holder has not been told ... */
     enum dlock_loss why; /* ... of this */
@@ -55,13 +56,13 @@ struct dlock_zk_client {
     unsigned workers_n;     /* that run */
     unsigned news;          /* a count: workers have something to do */
     bool closing;
-    struct dlock_zk *first;  /* session */
+    LIST_HEAD(, dlock_zk) sessions;
     struct dlock_zk *served; /* the keeper is at this one, without the mutex */
 };
 
 /* session->own. */
 struct dlock_zk {
-    struct dlock_zk *next; /* of the client's */
+    LIST_ENTRY(dlock_zk) link; /* of the client's */
     struct dlock_session *session;
     struct dlock_zk_client *client;
     uint64_t unknown_release; /* attempt that got no answer; 0 = none */
@@ -75,7 +76,7 @@ struct dlock_zk {
     struct dlock_wake_call call; /* ... who is told so once */
     uint64_t expires_ms; /* real time; while not connected; 0 = never was */
     unsigned session_ms; /* the timeout, as the server sees it */
-    struct dlock_zk_node *nodes;
+    LIST_HEAD(, dlock_zk_node) nodes;
 };
 
 /* With the mutex. */

@@ -41,11 +41,11 @@ static struct dlock_zk_node *node_of(const struct dlock_zk *zk,
                                      const char *name,
                                      enum dlock_zk_node_state state)
 {
-    struct dlock_zk_node *node = zk->nodes;
+    struct dlock_zk_node *node = LIST_FIRST(&zk->nodes);
 
     while (node != NULL && (node->state != state ||
                             (name != NULL && strcmp(node->name, name) != 0)))
-        node = node->next;
+        node = LIST_NEXT(node, link);
     return node;
 }
 
@@ -66,12 +66,9 @@ void dlock_zk_node_forget(struct dlock_session *session,
                           struct dlock_zk_node *node)
 {
     struct dlock_zk *zk = session->own;
-    struct dlock_zk_node **link = &zk->nodes;
 
     (void)pthread_mutex_lock(&zk->client->mutex);
-    while (*link != node)
-        link = &(*link)->next;
-    *link = node->next;
+    LIST_REMOVE(node, link);
     (void)pthread_cond_broadcast(&zk->changed);
     (void)pthread_mutex_unlock(&zk->client->mutex);
     free(node);
@@ -148,8 +145,7 @@ static enum dlock_status node_new(const struct dlock_attempt *attempt,
     (*node)->attempt = attempt->number;
     (void)snprintf((*node)->name, sizeof((*node)->name), "%s", attempt->name);
     (void)pthread_mutex_lock(&zk->client->mutex);
-    (*node)->next = zk->nodes;
-    zk->nodes = *node;
+    LIST_INSERT_HEAD(&zk->nodes, *node, link);
     (void)pthread_mutex_unlock(&zk->client->mutex);
     return DLOCK_OK;
 }
@@ -249,7 +245,8 @@ uint64_t dlock_zk_node_remaining(const struct dlock_session *session,
     uint64_t left_ms = 0;
 
     (void)pthread_mutex_lock(&zk->client->mutex);
-    for (node = zk->nodes; node != NULL; node = node->next)
+    for (node = LIST_FIRST(&zk->nodes); node != NULL;
+         node = LIST_NEXT(node, link))
         if (node->state == DLOCK_ZK_NODE_HELD &&
             node->attempt == grant->attempt)
             left_ms = dlock_zk_left_ms(zk, node->session);
