@@ -136,7 +136,7 @@ bool dlock_dial_login(const struct dlock_address *address,
 static enum dlock_status hung_up(struct dlock_link link, const char *why,
                                  struct dlock_error *error)
 {
-    if (link.tls != NULL)
+    if (link.tls != NULL && strcmp(why, strerror(ETIMEDOUT)) != 0)
         return dlock_error_set(error, DLOCK_UNREACHABLE,
                                "TLS: the server hung up, and may want a "
                                "certificate: cert=FILE");
@@ -190,16 +190,14 @@ static enum dlock_status log_in(const struct dlock_address *address,
                                 struct dlock_error *error)
 {
     struct dlock_words commands[COMMANDS_MAX];
-    struct dlock_question question;
+    redisReply *replies[COMMANDS_MAX];
     struct dlock_error why = {""};
     enum dlock_status status;
-    bool selecting;
     char number[16];
     size_t n = 0;
 
     if (dlock_dial_login(address, &commands[0]))
         n++;
-    selecting = n == 0;
     (void)snprintf(number, sizeof(number), "%u", address->database);
     if (address->database > 0)
         commands[n++] = (struct dlock_words){{"SELECT", number}};
@@ -207,26 +205,21 @@ static enum dlock_status log_in(const struct dlock_address *address,
         commands[n++] = (struct dlock_words){{"PING"}};
     if (n == 0)
         return DLOCK_OK;
-    status = dlock_question_begin(&question, link, commands, n,
-                                  REPLIES_BYTES_MAX, &why);
+    status = dlock_question(link, commands, n, REPLIES_BYTES_MAX, until_ms,
+                            replies, &why);
     if (status != DLOCK_OK)
         (void)hung_up(link, why.text, error);
-    while (question.left > 0 && status == DLOCK_OK) {
-        redisReply *reply = NULL;
+    /* The first refusal is the reason of all that follows, hanging up as well. */
+    for (size_t i = n; i-- > 0;) {
+        bool is_ping = address->tls && i == n - 1;
 
-        status = dlock_question_go_on(&question, link, until_ms, &reply, &why);
-        if (status == DLOCK_BUSY)
-            status = dlock_error_set(error, DLOCK_UNREACHABLE,
-                                     "redis: log in: %s", strerror(ETIMEDOUT));
-        else if (status != DLOCK_OK)
-            status = hung_up(link, why.text, error);
-        else if (reply->type != REDIS_REPLY_STATUS &&
-                 !(address->tls && question.left == 0))
-            status = refused(address, selecting, reply, error);
-        freeReplyObject(reply);
-        selecting = true;
+        if (replies[i] != NULL && replies[i]->type != REDIS_REPLY_STATUS &&
+            !is_ping)
+            status =
+                refused(address, strcmp(commands[i].list[0], "SELECT") == 0,
+                        replies[i], error);
+        freeReplyObject(replies[i]);
     }
-    dlock_question_end(&question);
     return status;
 }
 

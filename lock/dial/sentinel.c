@@ -92,8 +92,7 @@ static redisReply *ask(const struct talk *talk, struct dlock_error *error)
 {
     const struct search *search = talk->search;
     struct dlock_words commands[2] = {{{"INFO", "replication"}}};
-    struct dlock_question question;
-    redisReply *reply = NULL;
+    redisReply *replies[2];
     enum dlock_status status;
     size_t n = 0;
 
@@ -102,23 +101,16 @@ static redisReply *ask(const struct talk *talk, struct dlock_error *error)
         commands[n] = (struct dlock_words){
             {"SENTINEL", "MASTER", search->address.primary}};
     }
-    status = dlock_question_begin(&question, talk->link, commands, n + 1,
-                                  REPLIES_BYTES_MAX, error);
-    while (status == DLOCK_OK && question.left > 0) {
-        freeReplyObject(reply);
-        reply = NULL;
-        status = dlock_question_go_on(&question, talk->link, search->until_ms,
-                                      &reply, error);
-    }
-    dlock_question_end(&question);
-    if (status == DLOCK_BUSY)
-        (void)dlock_error_set(error, status, "%s", strerror(ETIMEDOUT));
-    else if (status == DLOCK_OK && reply->type == REDIS_REPLY_ERROR)
+    status = dlock_question(talk->link, commands, n + 1, REPLIES_BYTES_MAX,
+                            search->until_ms, replies, error);
+    if (n > 0)
+        freeReplyObject(replies[0]);
+    if (status == DLOCK_OK && replies[n]->type == REDIS_REPLY_ERROR)
         status = dlock_error_set(error, DLOCK_UNREACHABLE, "refused: %.100s",
-                                 reply->str);
+                                 replies[n]->str);
     if (status == DLOCK_OK)
-        return reply;
-    freeReplyObject(reply);
+        return replies[n];
+    freeReplyObject(replies[n]);
     return NULL;
 }
 
