@@ -206,14 +206,14 @@ void dlock_end_waits(struct dlock *client)
 void dlock_close(struct dlock *client)
 {
     int before = PTHREAD_CANCEL_ENABLE;
+    struct dlock_session *session;
 
     if (client == NULL)
         return;
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
     /* Each close takes one off the list. NOLINTNEXTLINE(*unix.Malloc) */
-    while (!LIST_EMPTY(&client->sessions))
-        dlock_session_close(
-            LIST_FIRST(&client->sessions)); /* NOLINT(*unix.Malloc) */
+    while ((session = LIST_FIRST(&client->sessions)) != NULL)
+        dlock_session_close(session); /* NOLINT(*unix.Malloc) */
     if (dlock_is_ours(client)) {
         dlock_async_close(client->async);
         close_watchdog(client);

@@ -6,19 +6,21 @@
 #include "lock/core/error.h"
 #include "lock/core/session.h"
 
-/* The strategy CAN, the name is fit for CALL, and the session is entered. */
+static enum dlock_status cannot(const struct dlock_session *session,
+                                const char *call, struct dlock_error *error)
+{
+    return dlock_error_set(error, DLOCK_MISUSE, "%s: strategy %s cannot", call,
+                           session->client->strategy->info.name);
+}
+
+/* The name is fit for CALL, and the session is entered. */
 static enum dlock_status begin(struct dlock_session *session, const char *call,
-                               bool can, const char *name,
-                               struct dlock_attempt *attempt,
+                               const char *name, struct dlock_attempt *attempt,
                                struct dlock_error *error)
 {
     struct dlock_error detail = {""};
-    enum dlock_status status;
+    enum dlock_status status = dlock_check_name(name, &detail);
 
-    if (!can)
-        return dlock_error_set(error, DLOCK_MISUSE, "%s: strategy %s cannot",
-                               call, session->client->strategy->info.name);
-    status = dlock_check_name(name, &detail);
     if (status != DLOCK_OK)
         return dlock_error_report(error, status, call, &detail);
     *attempt = (struct dlock_attempt){.session = session, .name = name};
@@ -40,8 +42,9 @@ enum dlock_status dlock_inspect(struct dlock_session *session, const char *name,
         return dlock_error_set(error, DLOCK_MISUSE,
                                "inspect: an argument is NULL");
     strategy = session->client->strategy;
-    status = begin(session, "inspect", strategy->inspect != NULL, name,
-                   &attempt, error);
+    if (strategy->inspect == NULL)
+        return cannot(session, "inspect", error);
+    status = begin(session, "inspect", name, &attempt, error);
     if (status != DLOCK_OK)
         return status;
     status = strategy->inspect(&attempt, &found, &detail);
@@ -67,8 +70,9 @@ enum dlock_status dlock_inspect_waiters(struct dlock_session *session,
         return dlock_error_set(error, DLOCK_MISUSE,
                                "waiters: an argument is NULL");
     strategy = session->client->strategy;
-    status = begin(session, "waiters", strategy->waiters != NULL, name,
-                   &attempt, error);
+    if (strategy->waiters == NULL)
+        return cannot(session, "waiters", error);
+    status = begin(session, "waiters", name, &attempt, error);
     if (status != DLOCK_OK)
         return status;
     status = strategy->waiters(&attempt, waiters, n_max, &found, &detail);
@@ -90,8 +94,9 @@ enum dlock_status dlock_force_release(struct dlock_session *session,
     if (session == NULL)
         return dlock_error_set(error, DLOCK_MISUSE, "force: no session");
     strategy = session->client->strategy;
-    status =
-        begin(session, "force", strategy->force != NULL, name, &attempt, error);
+    if (strategy->force == NULL)
+        return cannot(session, "force", error);
+    status = begin(session, "force", name, &attempt, error);
     if (status != DLOCK_OK)
         return status;
     status = strategy->force(&attempt, &detail);

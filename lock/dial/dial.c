@@ -292,15 +292,18 @@ void dlock_dial_end(struct dlock_dial *dial)
     free(dial);
 }
 
-static void *run(void *arg)
+static void carry_out(struct dlock_dial *dial)
 {
-    struct dlock_dial *dial = arg;
-
     dial->status =
         dlock_dial(&dial->address, dial->until_ms, &dial->link, &dial->error);
     atomic_store(&dial->done, true);
     (void)!eventfd_write(dial->fd, 1);
-    dlock_dial_end(dial);
+}
+
+static void *run(void *arg)
+{
+    carry_out(arg);
+    dlock_dial_end(arg);
     return NULL;
 }
 
@@ -326,11 +329,12 @@ struct dlock_dial *dlock_dial_begin(const struct dlock_address *address,
     dial->address = *address;
     dial->until_ms = until_ms;
     dial->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    atomic_store(&dial->users_n, 2);
+    atomic_store(&dial->users_n, 1);
     if (dial->fd >= 0 && is_instant(address)) {
-        (void)run(dial);
+        carry_out(dial);
         return dial;
     }
+    atomic_store(&dial->users_n, 2);
     if (dial->fd >= 0 &&
         dlock_clock_thread(&thread, "dlock-dial", run, dial) == 0) {
         (void)pthread_detach(thread);

@@ -1,7 +1,7 @@
 /*
- * Asking several servers at once, without threads: for each server in turn the
- * hook and the sending, then one poll over all of them until everybody has
- * answered, enough have, or time is up.
+ * Asking several servers at once: for each server in turn the hook and the sending,
+ * then one poll over all of them, and over the connections under way, until everybody
+ * has answered, enough have, or time is up.
  *
  * A server that has not answered by then loses its connection, because its late
  * reply must not answer the next question.
