@@ -227,8 +227,10 @@ static void end_pauses(struct dlock_async *async)
 /* Telling ---------------------------------------------------------------------- */
 
 /*
- * With the mutex, which is let go of meanwhile: leaves the session and calls the callback
- * of JOB, which is in no queue; then it is gone. When the callback begins, the session is not the library's any more: from then
+ * With the mutex, which is let go of meanwhile: leaves the session and calls the
+ * callback of JOB, which is in no queue; then it is gone.
+ *
+ * When the callback begins, the session is not the library's any more: from then
  * on only the job is touched here, and the session only as long as the callback
  * has not closed it.
  */
