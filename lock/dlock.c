@@ -206,13 +206,14 @@ void dlock_end_waits(struct dlock *client)
 void dlock_close(struct dlock *client)
 {
     int before = PTHREAD_CANCEL_ENABLE;
+    struct dlock_session *session;
 
     if (client == NULL)
         return;
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
     /* Each close takes one off the list. NOLINTNEXTLINE(*unix.Malloc) */
-    while (client->sessions != NULL)
-        dlock_session_close(client->sessions); /* NOLINT(*unix.Malloc) */
+    while ((session = LIST_FIRST(&client->sessions)) != NULL)
+        dlock_session_close(session); /* NOLINT(*unix.Malloc) */
     if (dlock_is_ours(client)) {
         dlock_async_close(client->async);
         close_watchdog(client);
@@ -225,25 +226,10 @@ void dlock_close(struct dlock *client)
 
 /* Sessions --------------------------------------------------------------- */
 
-static void enlist(struct dlock_session *session)
-{
-    struct dlock *client = session->client;
-
-    (void)pthread_mutex_lock(&sessions_mutex);
-    session->next = client->sessions;
-    session->at = &client->sessions;
-    if (session->next != NULL)
-        session->next->at = &session->next;
-    client->sessions = session;
-    (void)pthread_mutex_unlock(&sessions_mutex);
-}
-
 static void delist(struct dlock_session *session)
 {
     (void)pthread_mutex_lock(&sessions_mutex);
-    *session->at = session->next;
-    if (session->next != NULL)
-        session->next->at = session->at;
+    LIST_REMOVE(session, link);
     (void)pthread_mutex_unlock(&sessions_mutex);
 }
 
@@ -293,7 +279,9 @@ enum dlock_status dlock_session_open(struct dlock *client,
         free(made);
         return dlock_error_report(error, status, "session", &detail);
     }
-    enlist(made);
+    (void)pthread_mutex_lock(&sessions_mutex);
+    LIST_INSERT_HEAD(&client->sessions, made, link);
+    (void)pthread_mutex_unlock(&sessions_mutex);
     *session = made;
     return DLOCK_OK;
 }

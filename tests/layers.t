@@ -258,7 +258,7 @@ my @planted = (
     ['server/http/a.c', qq{#include "server/serve.h"\n}],
     ['server/http/a.c', qq{#include "lock/dlock_async.h"\n}],
     ['lock/core/wait.c',     qq{#include "lock/redis/wakeup.h"\n}],
-    ['lock/core/session.c',  qq{#include "lock/async/pool.h"\n}],
+    ['lock/core/session.c',  qq{#include "lock/async/async.h"\n}],
     ['lock/dial/a.c',   qq{#include "lock/redis/wire.h"\n}],
     ['lock/redis/a.c',  qq{#include "lock/quorum/quorum.h"\n}],
     ['lock/redis/a.c',  qq{#include "server/base/log.h"\n}],

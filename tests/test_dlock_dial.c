@@ -3,6 +3,7 @@
  * of which some are dead, and bounds that hold all the same.
  */
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -136,7 +137,7 @@ static void test_no_address_answers(NO_STATE)
     deaf_server_close(&deaf);
 }
 
-/* Several servers are asked at once, without threads. */
+/* Servers are asked at once. */
 static void test_servers_asked_together(NO_STATE)
 {
     struct dlock_options options = {.strategy = "multi",
@@ -280,22 +281,65 @@ static void test_threads_of_a_client(NO_STATE)
 /* Threads that hang are counted, and so is what is remembered. */
 static void test_names_are_bounded(NO_STATE)
 {
-    struct dlock_lookup *lookups[40];
+    struct dlock_places places;
     char host[32];
 
     fake_resolver_hang(true);
     for (int i = 0; i < 40; i++) {
+        struct dlock_error error = {""};
+
         (void)snprintf(host, sizeof(host), "many-%d.test", i);
-        lookups[i] = dlock_lookup_begin(host, "6379");
-        assert_true((lookups[i] != NULL) == (i < 32));
+        assert_int_equal(dlock_lookup(host, "6379", 0, &places, &error),
+                         DLOCK_UNREACHABLE);
+        assert_true((strstr(error.text, "too many at once") == NULL) ==
+                    (i < 32));
     }
-    for (int i = 0; i < 32; i++)
-        dlock_lookup_end(lookups[i]);
     for (int i = 0; i < 32; i++) {
         (void)snprintf(host, sizeof(host), "many-%d.test", i);
         fake_resolver_let_go(host, "6379");
     }
     fake_resolver_let_go("more.test", "6379");
+}
+
+static unsigned dials_n(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    struct dirent *task;
+    unsigned n = 0;
+
+    assert_non_null(tasks);
+    while ((task = readdir(tasks)) != NULL) {
+        char path[300], name[32] = "";
+        FILE *file;
+
+        (void)snprintf(path, sizeof(path), "/proc/self/task/%s/comm",
+                       task->d_name);
+        file = fopen(path, "r");
+        if (file == NULL)
+            continue;
+        (void)!fgets(name, sizeof(name), file);
+        (void)fclose(file);
+        n += strcmp(name, "dlock-dial\n") == 0;
+    }
+    (void)closedir(tasks);
+    return n;
+}
+
+/* Redlock gives up waiting for one that is slow to connect to, each time. */
+static void test_one_thread_for_a_connection(NO_STATE)
+{
+    struct dlock_wire_config config = config_for("127.0.0.1");
+    struct dlock_wire *wire = dlock_wire_open(&config, "me");
+    struct deaf_server deaf = deaf_server_open();
+    uint64_t until_ms = lock_rig_now_ms() + LOCK_RIG_PROMPT_MS;
+
+    (void)snprintf(config.address.port, sizeof(config.address.port), "%d",
+                   ntohs(deaf.at.sin_port));
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(dlock_wire_begin(wire, until_ms, NULL), DLOCK_BUSY);
+    assert_int_equal(dials_n(), 1);
+    dlock_wire_close(wire);
+    deaf_server_close(&deaf);
 }
 
 /* The system's own resolver. A bare Debian knows no localhost. */
@@ -327,6 +371,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_numbers_and_paths_ask_nobody),
     TEST(test_threads_of_a_client),
     TEST(test_names_are_bounded),
+    TEST(test_one_thread_for_a_connection),
     TEST(test_localhost),
 };
 LOCK_RIG_MAIN(tests)

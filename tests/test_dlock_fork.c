@@ -143,11 +143,12 @@ static void *be_busy(void *arg)
 {
     struct busy *busy = arg;
     struct lock_single single = lock_single_open("process");
+    struct dlock_places places;
 
     while (!atomic_load(&busy->stop)) {
         (void)lock_single_take(&single, 0);
         (void)lock_single_give(&single);
-        dlock_lookup_end(dlock_lookup_begin("hangs.test", "6379"));
+        (void)dlock_lookup("hangs.test", "6379", 0, &places, NULL);
     }
     lock_single_close(&single);
     return NULL;
@@ -155,11 +156,10 @@ static void *be_busy(void *arg)
 
 static int find_all_free(void *unused)
 {
-    struct dlock_lookup *lookup = dlock_lookup_begin("hangs.test", "6379");
+    struct dlock_places places;
 
     (void)unused;
-    EXPECT(lookup != NULL);
-    dlock_lookup_end(lookup);
+    (void)dlock_lookup("hangs.test", "6379", 0, &places, NULL);
     EXPECT(lock_rig_probe("process", "held") == DLOCK_OK);
     EXPECT(lock_rig_probe("process", "k") == DLOCK_OK);
     return 0;
@@ -242,17 +242,16 @@ static int reach_by_name(void *unused)
 /* The thread that would have answered is the parent's. */
 static void test_name_that_is_looked_up(NO_STATE)
 {
-    struct dlock_lookup *lookup;
+    struct dlock_places places;
 
     CHILD_STARTS_A_THREAD();
     fake_resolver_begin();
     fake_resolver_tell(lock_rig_at());
     fake_resolver_hang(true);
-    lookup = dlock_lookup_begin("asked.test", "6379");
+    (void)dlock_lookup("asked.test", "6379", 0, &places, NULL);
     while (fake_resolver_asked_n() == 0)
         lock_rig_sleep_ms(1);
     in_child(reach_by_name, NULL);
-    dlock_lookup_end(lookup);
     fake_resolver_let_go("asked.test", "6379");
 }
 

@@ -46,15 +46,15 @@ static __attribute__((noinline)) void soil_stack(void)
 static enum dlock_status try_on_soiled_stack(struct dlock_session *session)
 {
     const struct dlock_terms terms = {.wait_ms = 0};
-    struct dlock_acquiring acquiring;
+    struct dlock_wait wait;
     enum dlock_status status;
     struct dlock_grant grant;
 
     assert_ok(dlock_session_enter(session, "try", NULL));
     soil_stack();
-    assert_true(dlock_session_begin(&acquiring, session, "k", &terms));
-    assert_false(dlock_wait_try(&acquiring.wait));
-    status = dlock_session_end(&acquiring, &grant, NULL);
+    assert_true(dlock_session_begin(&wait, session, "k", &terms));
+    assert_false(dlock_wait_try(&wait));
+    status = dlock_session_end(&wait, &grant, NULL);
     dlock_session_leave(session);
     return status;
 }

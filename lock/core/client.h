@@ -6,6 +6,7 @@
 #define DLOCK_CLIENT_H
 
 #include <stdatomic.h>
+#include <sys/queue.h>
 
 #include "lock/core/clock.h"
 #include "lock/core/forks.h"
@@ -30,8 +31,8 @@ struct dlock_wire_config {
 };
 
 struct dlock {
-    struct dlock_session *sessions; /* that are open */
-    unsigned forks;                 /* of dlock_forks(), at its open */
+    LIST_HEAD(, dlock_session) sessions; /* that are open */
+    unsigned forks;                      /* of dlock_forks(), at its open */
     const struct dlock_strategy *strategy;
     const struct dlock_clock *clock;
     struct dlock_wire_config wire; /* for all connections of this client */
@@ -68,11 +69,10 @@ enum dlock_session_state {
 
 struct dlock_session {
     struct dlock *client;
-    struct dlock_session *next; /* of the client's ... */
-    struct dlock_session **at;  /* ... and what points to this one */
-    atomic_int state;           /* of enum dlock_session_state */
-    int cancel_state;           /* of the thread, before it entered */
-    atomic_bool closing;        /* begins no asynchronous call, and waits for
+    LIST_ENTRY(dlock_session) link; /* of the client's */
+    atomic_int state;               /* of enum dlock_session_state */
+    int cancel_state;               /* of the thread, before it entered */
+    atomic_bool closing; /* begins no asynchronous call, and waits for
                                    no lock */
     struct dlock_wire
         *wire; /* to one Redis server; or NULL. dlock.c closes it */

@@ -22,8 +22,7 @@ struct dlock_detector {
     /* DLOCK_BUSY: wait on, and look again at look->at_ms. DLOCK_DEADLOCK, and the
      * cycle in words: it is this wait that is to end. DLOCK_MISUSE: this user of
      * the server may not look. Blocks for the wire. */
-    enum dlock_status (*look)(struct dlock_session *session,
-                              const struct dlock_attempt *attempt,
+    enum dlock_status (*look)(const struct dlock_attempt *attempt,
                               struct dlock_look *look,
                               struct dlock_error *error);
 };

@@ -23,7 +23,7 @@ static enum dlock_status begin(struct dlock_session *session, const char *call,
 
     if (status != DLOCK_OK)
         return dlock_error_report(error, status, call, &detail);
-    *attempt = (struct dlock_attempt){.name = name};
+    *attempt = (struct dlock_attempt){.session = session, .name = name};
     attempt->limit_ms = dlock_session_limit(session, 1, 0);
     return dlock_session_enter(session, call, error);
 }
@@ -47,7 +47,7 @@ enum dlock_status dlock_inspect(struct dlock_session *session, const char *name,
     status = begin(session, "inspect", name, &attempt, error);
     if (status != DLOCK_OK)
         return status;
-    status = strategy->inspect(session, &attempt, &found, &detail);
+    status = strategy->inspect(&attempt, &found, &detail);
     dlock_session_leave(session);
     if (status == DLOCK_OK)
         *holder = found;
@@ -75,8 +75,7 @@ enum dlock_status dlock_inspect_waiters(struct dlock_session *session,
     status = begin(session, "waiters", name, &attempt, error);
     if (status != DLOCK_OK)
         return status;
-    status =
-        strategy->waiters(session, &attempt, waiters, n_max, &found, &detail);
+    status = strategy->waiters(&attempt, waiters, n_max, &found, &detail);
     dlock_session_leave(session);
     if (status == DLOCK_OK)
         *n = found;
@@ -100,7 +99,7 @@ enum dlock_status dlock_force_release(struct dlock_session *session,
     status = begin(session, "force", name, &attempt, error);
     if (status != DLOCK_OK)
         return status;
-    status = strategy->force(session, &attempt, &detail);
+    status = strategy->force(&attempt, &detail);
     dlock_session_leave(session);
     if (status == DLOCK_LOST)
         return dlock_error_set(error, status, "force: nobody holds it");

@@ -49,6 +49,7 @@ static enum dlock_status extend(struct dlock_session *session,
 {
     const struct dlock_strategy *strategy = session->client->strategy;
     struct dlock_attempt attempt = {
+        .session = session,
         .name = grant->name,
         .holds = dlock_held_count(&session->held, grant->name),
         .lease_ms = lease_ms,
@@ -59,8 +60,7 @@ static enum dlock_status extend(struct dlock_session *session,
     if (dlock_session_superseded(session, grant))
         return DLOCK_LOST;
     return settle(session, grant, deadline_ms,
-                  dlock_wait_retry(session, &attempt, strategy->extend, error),
-                  error);
+                  dlock_wait_retry(&attempt, strategy->extend, error), error);
 }
 
 enum dlock_status dlock_extend(struct dlock_session *session,

@@ -9,12 +9,10 @@
  */
 #include "lock/core/client.h"
 
-static enum dlock_status acquire(struct dlock_session *session,
-                                 const struct dlock_attempt *attempt,
+static enum dlock_status acquire(const struct dlock_attempt *attempt,
                                  struct dlock_grant *grant, uint64_t *busy_ms,
                                  struct dlock_error *error)
 {
-    (void)session;
     (void)attempt;
     (void)busy_ms;
     (void)error;
@@ -24,11 +22,9 @@ static enum dlock_status acquire(struct dlock_session *session,
 }
 
 /* There is nothing to lose, so nothing is ever found lost. */
-static enum dlock_status release(struct dlock_session *session,
-                                 const struct dlock_attempt *attempt,
+static enum dlock_status release(const struct dlock_attempt *attempt,
                                  struct dlock_error *error)
 {
-    (void)session;
     (void)attempt;
     (void)error;
     return DLOCK_OK;

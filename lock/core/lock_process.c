@@ -27,7 +27,7 @@ TAILQ_HEAD(waiter_list, waiter);
 
 /* A name that is held or waited for; the table forgets the others. */
 struct place {
-    struct place *next;
+    LIST_ENTRY(place) link; /* of its bucket */
     unsigned waiters_n;
     struct waiter_list armed; /* who is to be told, the oldest first */
     char owner[DLOCK_OWNER_BYTES_MAX + 1]; /* "" = free */
@@ -44,16 +44,16 @@ struct waiter {
 enum { BUCKETS_N = 256 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static struct place *buckets[BUCKETS_N]; /* guarded by mutex */
+static LIST_HEAD(bucket, place) buckets[BUCKETS_N]; /* guarded by mutex */
 
 /* Waiters of the parent's stay: they may be on the stack of a thread that is gone. */
 static void forget_parents(void)
 {
     for (size_t i = 0; i < BUCKETS_N; i++)
-        while (buckets[i] != NULL) {
-            struct place *gone = buckets[i];
+        while (!LIST_EMPTY(&buckets[i])) {
+            struct place *gone = LIST_FIRST(&buckets[i]);
 
-            buckets[i] = gone->next;
+            LIST_REMOVE(gone, link);
             free(gone);
         }
 }
@@ -61,7 +61,7 @@ static void forget_parents(void)
 const struct dlock_shared dlock_process_shared = {&mutex, forget_parents};
 
 /* FNV-1a. Where a name's chain starts. */
-static struct place **bucket(const char *name)
+static struct bucket *bucket_of(const char *name)
 {
     uint32_t hash = 2166136261u;
 
@@ -73,10 +73,10 @@ static struct place **bucket(const char *name)
 /* With the mutex, as all that touches the table. */
 static struct place *find(const char *name)
 {
-    struct place *each = *bucket(name);
+    struct place *each = LIST_FIRST(bucket_of(name));
 
     while (each != NULL && strcmp(each->name, name) != 0)
-        each = each->next;
+        each = LIST_NEXT(each, link);
     return each;
 }
 
@@ -84,7 +84,6 @@ static struct place *find(const char *name)
 static struct place *need(const char *name)
 {
     struct place *place = find(name);
-    struct place **chain = bucket(name);
 
     if (place != NULL)
         return place;
@@ -93,21 +92,16 @@ static struct place *need(const char *name)
         return NULL;
     TAILQ_INIT(&place->armed);
     (void)snprintf(place->name, sizeof(place->name), "%s", name);
-    place->next = *chain;
-    *chain = place;
+    LIST_INSERT_HEAD(bucket_of(name), place, link);
     return place;
 }
 
 /* Forgets a place that nobody holds or waits for. */
 static void forget(struct place *place)
 {
-    struct place **link = bucket(place->name);
-
     if (place->owner[0] != '\0' || place->waiters_n > 0)
         return;
-    while (*link != place)
-        link = &(*link)->next;
-    *link = place->next;
+    LIST_REMOVE(place, link);
     free(place);
 }
 
@@ -124,8 +118,7 @@ static bool tell_one(struct place *place)
 }
 
 /* The same session again finds the name taken, like anybody else. */
-static enum dlock_status acquire(struct dlock_session *session,
-                                 const struct dlock_attempt *attempt,
+static enum dlock_status acquire(const struct dlock_attempt *attempt,
                                  struct dlock_grant *grant, uint64_t *busy_ms,
                                  struct dlock_error *error)
 {
@@ -139,7 +132,7 @@ static enum dlock_status acquire(struct dlock_session *session,
         status = dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
     } else if (place->owner[0] == '\0') {
         (void)snprintf(place->owner, sizeof(place->owner), "%s",
-                       session->owner);
+                       attempt->session->owner);
         grant->token = 0;
         grant->holds = 1;
         status = DLOCK_OK;
@@ -148,8 +141,7 @@ static enum dlock_status acquire(struct dlock_session *session,
     return status;
 }
 
-static enum dlock_status release(struct dlock_session *session,
-                                 const struct dlock_attempt *attempt,
+static enum dlock_status release(const struct dlock_attempt *attempt,
                                  struct dlock_error *error)
 {
     enum dlock_status status = DLOCK_LOST;
@@ -158,7 +150,7 @@ static enum dlock_status release(struct dlock_session *session,
     (void)error;
     (void)pthread_mutex_lock(&mutex);
     place = find(attempt->name);
-    if (place != NULL && strcmp(place->owner, session->owner) == 0) {
+    if (place != NULL && strcmp(place->owner, attempt->session->owner) == 0) {
         place->owner[0] = '\0';
         (void)tell_one(place);
         forget(place);
@@ -168,14 +160,12 @@ static enum dlock_status release(struct dlock_session *session,
     return status;
 }
 
-static enum dlock_status inspect(struct dlock_session *session,
-                                 const struct dlock_attempt *attempt,
+static enum dlock_status inspect(const struct dlock_attempt *attempt,
                                  struct dlock_holder *holder,
                                  struct dlock_error *error)
 {
     const struct place *place;
 
-    (void)session;
     (void)error;
     (void)pthread_mutex_lock(&mutex);
     place = find(attempt->name);
@@ -256,7 +246,8 @@ static void wake_all(struct dlock *client)
     (void)client;
     (void)pthread_mutex_lock(&mutex);
     for (size_t i = 0; i < BUCKETS_N; i++)
-        for (struct place *each = buckets[i]; each != NULL; each = each->next)
+        for (struct place *each = LIST_FIRST(&buckets[i]); each != NULL;
+             each = LIST_NEXT(each, link))
             while (tell_one(each))
                 continue;
     (void)pthread_mutex_unlock(&mutex);

@@ -32,8 +32,7 @@ enum {
     NAP_MS_MIN = 25, /* a few ticks */
 };
 
-/* 1 = ready, 0 = the deadline has passed, -1 = errno. */
-static int await(int fd, short events, uint64_t until_ms)
+int dlock_net_await(int fd, short events, uint64_t until_ms)
 {
     for (;;) {
         struct pollfd poller = {.fd = fd, .events = events};
@@ -100,7 +99,7 @@ int dlock_net_send(struct dlock_link link, const char *bytes, size_t len,
             continue;
         if (errno != EAGAIN)
             return -1;
-        ready = await(link.fd, POLLOUT, until_ms);
+        ready = dlock_net_await(link.fd, POLLOUT, until_ms);
         if (ready == 0)
             errno = ETIMEDOUT;
         if (ready <= 0)
@@ -132,7 +131,7 @@ ssize_t dlock_net_receive(struct dlock_link link, unsigned nap_ms, char *bytes,
             return got;
         if (naps)
             continue;
-        ready = await(link.fd, POLLIN, until_ms);
+        ready = dlock_net_await(link.fd, POLLIN, until_ms);
         if (ready == 0)
             errno = ETIMEDOUT;
         if (ready <= 0)

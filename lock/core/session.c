@@ -75,6 +75,7 @@ static void fill_release(struct dlock_session *session,
 {
     unsigned holds = dlock_held_count(&session->held, grant->name);
 
+    attempt->session = session;
     attempt->name = grant->name;
     attempt->number = dlock_number(session->client);
     attempt->repeats =
@@ -111,8 +112,8 @@ static enum dlock_status give(struct dlock_session *session,
     /* The lease is over, and the holder was told that nobody answers. */
     if (cut_off)
         attempt.limit_ms = dlock_session_limit(session, 1, 0);
-    status = dlock_wait_retry(session, &attempt,
-                              session->client->strategy->release, error);
+    status =
+        dlock_wait_retry(&attempt, session->client->strategy->release, error);
     answered = status != DLOCK_UNKNOWN && status != DLOCK_UNREACHABLE;
     dlock_held_note_unknown(&session->held, grant->name, grant->attempt,
                             answered ? 0 : dlock_first_number(&attempt));
@@ -164,6 +165,7 @@ static void fill_attempt(struct dlock_session *session, const char *name,
                          const struct dlock_terms *terms,
                          struct dlock_attempt *attempt)
 {
+    attempt->session = session;
     attempt->name = name;
     attempt->number = dlock_number(session->client);
     attempt->holds = dlock_held_count(&session->held, name);
@@ -222,7 +224,7 @@ static void note_end(struct dlock_session *session, enum dlock_status status,
                      const struct dlock_grant *grant)
 {
     const struct dlock_strategy *strategy = session->client->strategy;
-    struct dlock_attempt end = {.name = attempt->name};
+    struct dlock_attempt end = {.session = session, .name = attempt->name};
 
     if (status == DLOCK_OK) {
         /* If the count began anew, the holds that the session thought to have are
@@ -240,75 +242,77 @@ static void note_end(struct dlock_session *session, enum dlock_status status,
     /* The `finally` around an acquire: it runs for the losers as well. */
     end.number = dlock_number(session->client);
     end.limit_ms = dlock_session_limit(session, 1, 0);
-    (void)strategy->release(session, &end, NULL);
+    (void)strategy->release(&end, NULL);
 }
 
 /* Memory is taken here, because nothing is held yet if there is none. */
-static enum dlock_status prepare(struct dlock_acquiring *acquiring,
-                                 struct dlock_session *session,
-                                 const struct dlock_attempt *attempt)
+static enum dlock_status prepare(struct dlock_wait *wait)
 {
+    struct dlock_session *session = wait->session;
+    const struct dlock_attempt *attempt = &wait->attempt;
     bool good = dlock_held_reserve(&session->held, attempt->name);
 
     if (good && attempt->renewed && can(session, DLOCK_CAP_RENEW)) {
-        acquiring->renewal =
+        wait->renewal =
             dlock_watchdog_register(session->client->watchdog, attempt->name,
                                     session->owner, attempt->number);
-        good = acquiring->renewal != NULL;
+        good = wait->renewal != NULL;
     }
     if (good)
         return DLOCK_OK;
-    return dlock_error_set(&acquiring->detail, DLOCK_UNREACHABLE,
+    return dlock_error_set(&wait->error, DLOCK_UNREACHABLE,
                            "no memory, or no thread to renew with");
 }
 
-bool dlock_session_begin(struct dlock_acquiring *acquiring,
-                         struct dlock_session *session, const char *name,
-                         const struct dlock_terms *terms)
+bool dlock_session_begin(struct dlock_wait *wait, struct dlock_session *session,
+                         const char *name, const struct dlock_terms *terms)
 {
-    uint64_t now = dlock_clock_now(session->client->clock);
-    struct dlock_attempt attempt = {.number = 0};
+    const struct dlock_clock *clock = session->client->clock;
+    uint64_t now = dlock_clock_now(clock);
 
-    *acquiring = (struct dlock_acquiring){.terms = terms};
-    fill_attempt(session, name, terms, &attempt);
-    acquiring->status = prepare(acquiring, session, &attempt);
-    dlock_wait_begin(&acquiring->wait, session, &attempt, now + terms->wait_ms,
-                     &acquiring->grant, &acquiring->detail);
-    acquiring->number = attempt.number;
-    acquiring->tries = acquiring->status == DLOCK_OK;
-    return acquiring->tries;
+    session->may_come_late = false;
+    *wait = (struct dlock_wait){.session = session,
+                                .strategy = session->client->strategy,
+                                .clock = clock,
+                                .terms = terms,
+                                .deadline_ms = now + terms->wait_ms,
+                                .answered = true};
+    fill_attempt(session, name, terms, &wait->attempt);
+    wait->number = wait->attempt.number;
+    if (terms->deadlock_ms > 0)
+        wait->look.at_ms = dlock_clock_after(now, terms->deadlock_ms);
+    wait->status = prepare(wait);
+    wait->tries = wait->status == DLOCK_OK;
+    return wait->tries;
 }
 
-enum dlock_status dlock_session_end(struct dlock_acquiring *acquiring,
+enum dlock_status dlock_session_end(struct dlock_wait *wait,
                                     struct dlock_grant *grant,
                                     struct dlock_error *error)
 {
-    struct dlock_session *session = acquiring->wait.session;
-    const struct dlock_attempt *attempt = &acquiring->wait.attempt;
-    struct dlock_grant *made = &acquiring->grant;
+    struct dlock_session *session = wait->session;
+    struct dlock_grant *made = &wait->grant;
     struct dlock_watchdog *watchdog = session->client->watchdog;
-    enum dlock_status status = acquiring->status;
-    uint64_t granted_at_ms = 0;
+    enum dlock_status status =
+        wait->tries ? dlock_wait_end(wait) : wait->status;
 
-    if (acquiring->tries)
-        status = dlock_wait_end(&acquiring->wait, &granted_at_ms);
-    if (acquiring->renewal != NULL && status == DLOCK_OK)
-        dlock_watchdog_confirm(watchdog, acquiring->renewal, granted_at_ms,
-                               acquiring->terms->max_hold_ms);
+    if (wait->renewal != NULL && status == DLOCK_OK)
+        dlock_watchdog_confirm(watchdog, wait->renewal, wait->tried_at_ms,
+                               wait->terms->max_hold_ms);
     else
-        dlock_watchdog_discard(watchdog, acquiring->renewal);
-    (void)snprintf(made->name, sizeof(made->name), "%s", attempt->name);
+        dlock_watchdog_discard(watchdog, wait->renewal);
+    (void)snprintf(made->name, sizeof(made->name), "%s", wait->attempt.name);
     (void)snprintf(made->owner, sizeof(made->owner), "%s", session->owner);
-    made->attempt = acquiring->number;
-    note_end(session, status, attempt, made);
+    made->attempt = wait->number;
+    note_end(session, status, &wait->attempt, made);
     if (status == DLOCK_BUSY) {
-        acquiring->detail.text[0] = '\0';
-        status = acquiring->terms->wait_ms > 0 ? DLOCK_TIMEOUT : DLOCK_BUSY;
+        wait->error.text[0] = '\0';
+        status = wait->terms->wait_ms > 0 ? DLOCK_TIMEOUT : DLOCK_BUSY;
     }
-    status = conclude(session, status, made, &acquiring->detail);
+    status = conclude(session, status, made, &wait->error);
     if (status == DLOCK_OK)
         *grant = *made;
-    return dlock_error_report(error, status, "acquire", &acquiring->detail);
+    return dlock_error_report(error, status, "acquire", &wait->error);
 }
 
 enum dlock_status dlock_acquire(struct dlock_session *session, const char *name,
@@ -316,7 +320,7 @@ enum dlock_status dlock_acquire(struct dlock_session *session, const char *name,
                                 struct dlock_grant *grant,
                                 struct dlock_error *error)
 {
-    struct dlock_acquiring acquiring;
+    struct dlock_wait wait;
     enum dlock_status status =
         dlock_session_may_acquire(session, name, terms, error);
 
@@ -326,10 +330,10 @@ enum dlock_status dlock_acquire(struct dlock_session *session, const char *name,
         status = dlock_session_enter(session, "acquire", error);
     if (status != DLOCK_OK)
         return status;
-    if (dlock_session_begin(&acquiring, session, name, terms))
-        while (dlock_wait_try(&acquiring.wait))
-            dlock_wait_sleep(&acquiring.wait);
-    status = dlock_session_end(&acquiring, grant, error);
+    if (dlock_session_begin(&wait, session, name, terms))
+        while (dlock_wait_try(&wait))
+            dlock_wait_sleep(&wait);
+    status = dlock_session_end(&wait, grant, error);
     dlock_session_leave(session);
     return status;
 }

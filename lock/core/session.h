@@ -34,23 +34,11 @@ enum dlock_status dlock_session_may_release(const struct dlock_session *session,
                                             const struct dlock_grant *grant,
                                             struct dlock_error *error);
 
-/* An acquire under way; must not move. For session.c only, but for .wait. */
-struct dlock_acquiring {
-    struct dlock_wait wait;
-    const struct dlock_terms *terms; /* has to live as long, as the name has */
-    struct dlock_renewal *renewal;
-    struct dlock_grant grant;
-    struct dlock_error detail;
-    enum dlock_status status;
-    uint64_t number; /* of the attempt: the grant's, and its renewal's */
-    bool tries;      /* or it had failed before the first one */
-};
-
 /*
  * dlock_acquire() of checked arguments, in a session that was entered, in pieces:
  *
  *     if (dlock_session_begin(...))
- *         while (dlock_wait_try(&acquiring.wait))
+ *         while (dlock_wait_try(...))
  *             wait, see wait.h;
  *     status = dlock_session_end(...);
  *     dlock_session_leave(session);
@@ -58,10 +46,9 @@ struct dlock_acquiring {
  * After the end it cannot be cancelled any more. An acquire that was cancelled
  * before holds nothing. Both may block for the wire.
  */
-bool dlock_session_begin(struct dlock_acquiring *acquiring,
-                         struct dlock_session *session, const char *name,
-                         const struct dlock_terms *terms);
-enum dlock_status dlock_session_end(struct dlock_acquiring *acquiring,
+bool dlock_session_begin(struct dlock_wait *wait, struct dlock_session *session,
+                         const char *name, const struct dlock_terms *terms);
+enum dlock_status dlock_session_end(struct dlock_wait *wait,
                                     struct dlock_grant *grant,
                                     struct dlock_error *error);
 

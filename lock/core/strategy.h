@@ -58,6 +58,7 @@ typedef uint64_t dlock_forced_slot(struct dlock *client, const char *name,
 
 /* One acquire, extend or release, over all the times that it is sent. */
 struct dlock_attempt {
+    struct dlock_session *session;
     const char *name;
     uint64_t number;      /* of dlock_number(); the same when re-sent */
     unsigned holds;       /* acquire, extend: that the session has already;
@@ -122,8 +123,7 @@ struct dlock_strategy {
      *   DLOCK_LOST  it took longer than the lease, and was given back
      *   DLOCK_UNREACHABLE, DLOCK_UNKNOWN
      */
-    enum dlock_status (*acquire)(struct dlock_session *session,
-                                 const struct dlock_attempt *attempt,
+    enum dlock_status (*acquire)(const struct dlock_attempt *attempt,
                                  struct dlock_grant *grant, uint64_t *busy_ms,
                                  struct dlock_error *error);
 
@@ -132,16 +132,14 @@ struct dlock_strategy {
      * holds than one, not before the others need it. Blocks for the wire.
      * DLOCK_LOST if it ended before. Only called with DLOCK_CAP_LEASE.
      */
-    enum dlock_status (*extend)(struct dlock_session *session,
-                                const struct dlock_attempt *attempt,
+    enum dlock_status (*extend)(const struct dlock_attempt *attempt,
                                 struct dlock_error *error);
 
     /*
      * Gives one hold back. Blocks for the wire. DLOCK_LOST if it was not held;
      * whether the strategy can tell is part of the lesson.
      */
-    enum dlock_status (*release)(struct dlock_session *session,
-                                 const struct dlock_attempt *attempt,
+    enum dlock_status (*release)(const struct dlock_attempt *attempt,
                                  struct dlock_error *error);
 
     /*
@@ -150,16 +148,14 @@ struct dlock_strategy {
      * no answer. Without this slot, tries see to that by themselves, or nobody.
      * With it, a try that is repeated gets what the first one got, and when.
      */
-    void (*withdraw)(struct dlock_session *session,
-                     const struct dlock_attempt *attempt);
+    void (*withdraw)(const struct dlock_attempt *attempt);
 
     /*
      * After an acquire with attempt->waits was told no for the last time: leaves
      * the queue. (An acquire without an answer leaves it by itself.) Blocks for
      * the wire at most. NULL = there is no queue.
      */
-    void (*give_up)(struct dlock_session *session,
-                    const struct dlock_attempt *attempt);
+    void (*give_up)(const struct dlock_attempt *attempt);
 
     /* Milliseconds until a grant that has no lease is lost, as far as the client
      * knows; 0 = it is lost, UINT64_MAX = nothing threatens it. From any thread;
@@ -168,8 +164,7 @@ struct dlock_strategy {
                           const struct dlock_grant *grant);
 
     /* Fills *holder, which is all zero. Blocks for the wire. NULL = cannot. */
-    enum dlock_status (*inspect)(struct dlock_session *session,
-                                 const struct dlock_attempt *attempt,
+    enum dlock_status (*inspect)(const struct dlock_attempt *attempt,
                                  struct dlock_holder *holder,
                                  struct dlock_error *error);
 
@@ -216,8 +211,7 @@ struct dlock_strategy {
      * Fills up to N_MAX of WAITERS, the next to be served first; *n is how many
      * there are. Blocks for the wire. NULL = it cannot tell.
      */
-    enum dlock_status (*waiters)(struct dlock_session *session,
-                                 const struct dlock_attempt *attempt,
+    enum dlock_status (*waiters)(const struct dlock_attempt *attempt,
                                  struct dlock_waiting waiters[], size_t n_max,
                                  size_t *n, struct dlock_error *error);
 
@@ -226,8 +220,7 @@ struct dlock_strategy {
      * renewal, where there is one. DLOCK_LOST: nobody did. Blocks for the wire.
      * NULL = cannot.
      */
-    enum dlock_status (*force)(struct dlock_session *session,
-                               const struct dlock_attempt *attempt,
+    enum dlock_status (*force)(const struct dlock_attempt *attempt,
                                struct dlock_error *error);
 };
 

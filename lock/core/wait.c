@@ -81,12 +81,12 @@ static enum dlock_status give_back(struct dlock_wait *wait)
     struct dlock_attempt end = wait->attempt;
 
     end.number = dlock_number(wait->session->client);
-    end.holds = wait->grant->holds - 1;
+    end.holds = wait->grant.holds - 1;
     /* The time of the acquire may be over; this has a time of its own. */
     end.limit_ms = dlock_session_limit(wait->session, 1, 0);
-    (void)wait->strategy->release(wait->session, &end, NULL);
+    (void)wait->strategy->release(&end, NULL);
     renumber(wait);
-    return dlock_error_set(wait->error, DLOCK_LOST,
+    return dlock_error_set(&wait->error, DLOCK_LOST,
                            "the answer took longer than the lease");
 }
 
@@ -135,17 +135,17 @@ static enum dlock_status try_once(struct dlock_wait *wait)
     if (!wait->repeats)
         wait->tried_at_ms = dlock_clock_now(wait->clock);
     wait->busy_ms = UINT64_MAX;
-    wait->grant->deadline_ms = lease_end(wait);
-    status = wait->strategy->acquire(wait->session, &wait->attempt, wait->grant,
-                                     &wait->busy_ms, wait->error);
+    wait->grant.deadline_ms = lease_end(wait);
+    status = wait->strategy->acquire(&wait->attempt, &wait->grant,
+                                     &wait->busy_ms, &wait->error);
     /* A lock that counts may have counted the try that it did not answer. */
     if (status == DLOCK_OK && wait->uncertain &&
-        wait->grant->holds > wait->attempt.holds + 1)
-        wait->grant->holds = wait->attempt.holds + 1;
+        wait->grant.holds > wait->attempt.holds + 1)
+        wait->grant.holds = wait->attempt.holds + 1;
     /* Textbook locks do not ask; those that promise to be alone have to. */
     if (status == DLOCK_OK &&
         (wait->strategy->info.capabilities & DLOCK_CAP_RENEW) != 0 &&
-        dlock_clock_until(wait->clock, wait->grant->deadline_ms) == 0)
+        dlock_clock_until(wait->clock, wait->grant.deadline_ms) == 0)
         status = give_back(wait);
     note(wait, status);
     return status;
@@ -186,27 +186,6 @@ static uint64_t sleep_until(const struct dlock_wait *wait)
 
 /* Pieces --------------------------------------------------------------------- */
 
-void dlock_wait_begin(struct dlock_wait *wait, struct dlock_session *session,
-                      const struct dlock_attempt *attempt, uint64_t deadline_ms,
-                      struct dlock_grant *grant, struct dlock_error *error)
-{
-    session->may_come_late = false;
-    *wait = (struct dlock_wait){
-        .status = DLOCK_BUSY,
-        .session = session,
-        .strategy = session->client->strategy,
-        .clock = session->client->clock,
-        .attempt = *attempt,
-        .deadline_ms = deadline_ms,
-        .grant = grant,
-        .error = error,
-        .answered = true,
-    };
-    if (attempt->deadlock_ms > 0)
-        wait->look.at_ms = dlock_clock_after(dlock_clock_now(wait->clock),
-                                             attempt->deadlock_ms);
-}
-
 /* Whether it is time to look, and this wait has to end: since no other will, or since
  * its user may not look. */
 static bool ends_by_look(struct dlock_wait *wait)
@@ -214,8 +193,8 @@ static bool ends_by_look(struct dlock_wait *wait)
     if (wait->status != DLOCK_BUSY || wait->look.at_ms == 0 ||
         dlock_clock_until(wait->clock, wait->look.at_ms) > 0)
         return false;
-    wait->status = dlock_detector_made->look(wait->session, &wait->attempt,
-                                             &wait->look, wait->error);
+    wait->status =
+        dlock_detector_made->look(&wait->attempt, &wait->look, &wait->error);
     return wait->status != DLOCK_BUSY;
 }
 
@@ -267,21 +246,19 @@ void dlock_wait_disarm(struct dlock_wait *wait)
 }
 
 /* The duties after the last try, and the status that comes of all. */
-enum dlock_status dlock_wait_end(struct dlock_wait *wait,
-                                 uint64_t *granted_at_ms)
+enum dlock_status dlock_wait_end(struct dlock_wait *wait)
 {
     const struct dlock_strategy *strategy = wait->strategy;
     enum dlock_status status = wait->status;
 
     leave_watch(wait);
-    *granted_at_ms = wait->tried_at_ms;
     if (!is_open(status) && !is_silent(status) && status != DLOCK_MISUSE)
         return status;
     /* Without an answer there is nobody to tell. */
     if (!is_silent(status) && wait->attempt.waits && strategy->give_up != NULL)
-        strategy->give_up(wait->session, &wait->attempt);
+        strategy->give_up(&wait->attempt);
     if (wait->session->may_come_late && strategy->withdraw != NULL)
-        strategy->withdraw(wait->session, &wait->attempt);
+        strategy->withdraw(&wait->attempt);
     if (wait->uncertain)
         return DLOCK_UNKNOWN;
     if (status == DLOCK_UNREACHABLE && wait->attempt.waits &&
@@ -339,25 +316,23 @@ void dlock_wait_sleep(struct dlock_wait *wait)
 /* Release and extend --------------------------------------------------------- */
 
 enum dlock_status
-dlock_wait_retry(struct dlock_session *session,
-                 const struct dlock_attempt *attempt,
-                 enum dlock_status (*call)(struct dlock_session *session,
-                                           const struct dlock_attempt *attempt,
+dlock_wait_retry(const struct dlock_attempt *attempt,
+                 enum dlock_status (*call)(const struct dlock_attempt *attempt,
                                            struct dlock_error *error),
                  struct dlock_error *error)
 {
-    const struct dlock *client = session->client;
+    const struct dlock *client = attempt->session->client;
     unsigned capabilities = client->strategy->info.capabilities;
     bool uncertain = false;
     enum dlock_status status;
 
     /* There, a thread goes on deleting what was given back. */
     if (capabilities & DLOCK_CAP_ZK)
-        return call(session, attempt, error);
+        return call(attempt, error);
     for (unsigned silent_n = 1;; silent_n++) {
         uint64_t pause_ms;
 
-        status = call(session, attempt, error);
+        status = call(attempt, error);
         uncertain = uncertain || status == DLOCK_UNKNOWN;
         if (!is_silent(status) ||
             (uncertain && !client->strategy->knows_copies))

@@ -1,9 +1,9 @@
 /*
  * Waiting for a lock: tries, and what lies between them.
  *
- *     dlock_wait_begin - dlock_wait_try - arm - (told, or time) - disarm
- *                           ^                                       |
- *                           +---------------------------------------+
+ *     dlock_session_begin - dlock_wait_try - arm - (told, or time) - disarm
+ *                              ^                                       |
+ *                              +---------------------------------------+
  *
  * A thread of its caller's sleeps where an asynchronous acquire is put aside:
  * that is all the difference between them.
@@ -13,19 +13,24 @@
 
 #include "lock/core/deadlock.h"
 
-/* One acquire that waits; must not move. For wait.c only, but for the first. */
+/* One acquire; must not move. For wait.c and session.c only, but for the clock. */
 struct dlock_wait {
-    enum dlock_status status; /* of the last try */
+    enum dlock_status status; /* of the last try, or why there is none */
+    bool tries;               /* or it had failed before the first one */
     struct dlock_session *session;
     const struct dlock_strategy *strategy;
     const struct dlock_clock *clock;
-    struct dlock_attempt attempt; /* its number rises when it was answered */
-    uint64_t deadline_ms;
+    const struct dlock_terms
+        *terms; /* have to live as long, as the name has to */
+    struct dlock_renewal *renewal; /* NULL: it is not to be renewed */
+    struct dlock_attempt attempt;  /* its number rises when it was answered */
+    uint64_t number;      /* its first one: the grant's, and its renewal's */
+    uint64_t deadline_ms; /* lease time */
     uint64_t tried_at_ms; /* before the last try, or the one that it repeats */
     uint64_t busy_ms;     /* the holder has at most so long, ... */
     uint64_t busy_at_ms;  /* ... from here, the end of the last try */
-    struct dlock_grant *grant;
-    struct dlock_error *error;
+    struct dlock_grant grant;
+    struct dlock_error error;
     void *watch;       /* NULL: polls, or has not waited yet */
     bool watched;      /* WATCH was asked for */
     bool has_waited;   /* there was a pause */
@@ -43,14 +48,6 @@ struct dlock_pause {
     uint64_t us;
     uint64_t until_ms;
 };
-
-/*
- * Prepares to wait until DEADLINE_MS of lease time. ATTEMPT is copied, what it
- * points to is not; GRANT and ERROR have to live as long.
- */
-void dlock_wait_begin(struct dlock_wait *wait, struct dlock_session *session,
-                      const struct dlock_attempt *attempt, uint64_t deadline_ms,
-                      struct dlock_grant *grant, struct dlock_error *error);
 
 /*
  * One try; none if the wait was ended meanwhile, but for the first. True: it was
@@ -71,14 +68,13 @@ void dlock_wait_disarm(struct dlock_wait *wait);
 void dlock_wait_sleep(struct dlock_wait *wait);
 
 /*
- * Leaves. With DLOCK_OK grant->deadline_ms, ->token and ->holds are filled, and
- * *granted_at_ms with a time before the grant. DLOCK_BUSY is the answer if it
+ * Leaves. With DLOCK_OK grant.deadline_ms, .token and .holds are filled, and tried_at_ms
+ * is a time before the grant. DLOCK_BUSY is the answer if it
  * never was free, DLOCK_LOST if it was granted too late for its lease, the last
  * time; DLOCK_DEADLOCK as told; DLOCK_TIMEOUT if nobody could be reached and the
  * wait was ended; else as from a strategy. Blocks for the wire only.
  */
-enum dlock_status dlock_wait_end(struct dlock_wait *wait,
-                                 uint64_t *granted_at_ms);
+enum dlock_status dlock_wait_end(struct dlock_wait *wait);
 
 /*
  * Calls CALL, a strategy's release or extend, again and again while there is no
@@ -86,10 +82,8 @@ enum dlock_status dlock_wait_end(struct dlock_wait *wait,
  * server knows copies.
  */
 enum dlock_status
-dlock_wait_retry(struct dlock_session *session,
-                 const struct dlock_attempt *attempt,
-                 enum dlock_status (*call)(struct dlock_session *session,
-                                           const struct dlock_attempt *attempt,
+dlock_wait_retry(const struct dlock_attempt *attempt,
+                 enum dlock_status (*call)(const struct dlock_attempt *attempt,
                                            struct dlock_error *error),
                  struct dlock_error *error);
 

@@ -89,11 +89,11 @@ static bool is_forbidden(const struct dlock_reply *reply)
 }
 
 /* Without an answer nothing is known, and it is asked again. */
-static enum dlock_status look(struct dlock_session *session,
-                              const struct dlock_attempt *attempt,
+static enum dlock_status look(const struct dlock_attempt *attempt,
                               struct dlock_look *look,
                               struct dlock_error *error)
 {
+    struct dlock_session *session = attempt->session;
     char own_key[DLOCK_KEY_BYTES_MAX + 1];
     struct dlock_error detail = {""};
     struct dlock_command command;

@@ -1,90 +1,50 @@
 /*
- * The stages of a dial; an address may need one or all. A timerfd among the descriptors
- * limits two waits: for the answer to a name when an older one is known, and for one
- * place when others are left.
+ * A dial is a straight way, with one end of its time: the name, the places that it
+ * stands for one after the other, TLS, the login.
  */
 #include "lock/dial/dial.h"
 
 #include <errno.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/timerfd.h>
+#include <sys/eventfd.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "lock/core/clock.h"
 #include "lock/core/error.h"
-#include "lock/dial/address.h"
-#include "lock/dial/login.h"
 #include "lock/dial/lookup.h"
-#include "lock/dial/sentinel.h"
+#include "lock/dial/question.h"
 
-/* So long, and no longer than this part of the time, for a newer answer. */
-enum { LOOKUP_MS_MAX = 250, LOOKUP_SHARE = 4 };
-
-struct dlock_dial {
-    const struct dlock_address *address;
-    uint64_t until_ms;
-    enum { LOOKS_UP, CONNECTS, SHAKES, LOGS_IN } stage;
-    int poll_fd; /* an epoll: the timer, and what the stage waits for */
-    int timer_fd;
-    struct dlock_search *search; /* instead of all that follows */
-    struct dlock_lookup *lookup;
-    struct dlock_places places;
-    size_t begun_n; /* of the places */
-    struct dlock_login login;
-    struct dlock_link link; /* the connection, or what may become one */
+enum {
+    COMMANDS_MAX = 3,         /* of a login */
+    REPLIES_BYTES_MAX = 4096, /* no server says more to it */
 };
 
-/* Waiting ----------------------------------------------------------------- */
+/* The places of an address ------------------------------------------------- */
 
-static enum dlock_status watch(const struct dlock_dial *dial, int fd,
-                               uint32_t events, struct dlock_error *error)
+/* A Unix socket is one place. */
+static enum dlock_status find_places(const struct dlock_address *address,
+                                     uint64_t until_ms,
+                                     struct dlock_places *places,
+                                     struct dlock_error *error)
 {
-    struct epoll_event event = {.events = events, .data.fd = fd};
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
 
-    /* A socket that was not connected yet is there already, to be written to. */
-    if (epoll_ctl(dial->poll_fd, EPOLL_CTL_ADD, fd, &event) == 0 ||
-        (errno == EEXIST &&
-         epoll_ctl(dial->poll_fd, EPOLL_CTL_MOD, fd, &event) == 0))
-        return DLOCK_OK;
-    return dlock_error_set(error, DLOCK_UNREACHABLE, "epoll: %s",
-                           strerror(errno));
+    if (!address->local)
+        return dlock_lookup(address->host, address->port, until_ms, places,
+                            error);
+    memcpy(to.sun_path, address->host, strlen(address->host) + 1);
+    memcpy(&places->list[0].at, &to, sizeof(to));
+    places->list[0].len = sizeof(to);
+    places->n = 1;
+    return DLOCK_OK;
 }
-
-/* Wakes the caller's poll in MS; 0 = at once, UINT64_MAX = never. */
-static void set_timer(const struct dlock_dial *dial, uint64_t ms)
-{
-    struct itimerspec in = {
-        .it_value = {.tv_sec = (time_t)(ms / 1000),
-                     .tv_nsec = ms == 0 ? 1 : (long)(ms % 1000) * 1000000}};
-
-    if (ms == UINT64_MAX)
-        memset(&in, 0, sizeof(in));
-    (void)timerfd_settime(dial->timer_fd, 0, &in, NULL);
-}
-
-/* Whether the timer is over; it is stopped then. */
-static bool timer_rang(const struct dlock_dial *dial)
-{
-    uint64_t times;
-
-    return read(dial->timer_fd, &times, sizeof(times)) == sizeof(times);
-}
-
-static uint64_t left_ms(const struct dlock_dial *dial)
-{
-    uint64_t now = dlock_clock_real_now();
-
-    return dial->until_ms > now ? dial->until_ms - now : 0;
-}
-
-/* The connection, and the login on it ------------------------------------- */
 
 /* Small packets at once; a peer that is silently gone is found out. */
 static void tune_tcp(int fd)
@@ -102,185 +62,256 @@ static void tune_tcp(int fd)
                          &options[i].value, sizeof(options[i].value));
 }
 
-static enum dlock_status begin_login(struct dlock_dial *dial,
-                                     struct dlock_error *error)
+/* 0, or why it could not be connected to by UNTIL_MS. A full backlog of a Unix socket
+ * fails at once (EAGAIN): the caller's next try is a new one. */
+static int connect_place(const struct dlock_place *place, uint64_t until_ms,
+                         struct dlock_link *link)
 {
-    enum dlock_status status =
-        dlock_login_begin(&dial->login, dial->address, dial->link, error);
-
-    if (status != DLOCK_OK || dial->login.question.left == 0)
-        return status;
-    dial->stage = LOGS_IN;
-    return dlock_login_go_on(&dial->login, dial->address, dial->link, error);
-}
-
-static enum dlock_status shake(struct dlock_dial *dial,
-                               struct dlock_error *error)
-{
-    enum dlock_status status = dlock_tls_made->shake(dial->link.tls, error);
-
-    return status == DLOCK_OK ? begin_login(dial, error) : status;
-}
-
-/* The socket under way is connected. */
-static enum dlock_status connected(struct dlock_dial *dial,
-                                   struct dlock_error *error)
-{
-    enum dlock_status status;
-
-    set_timer(dial, UINT64_MAX);
-    if (!dial->address->local)
-        tune_tcp(dial->link.fd);
-    status = watch(dial, dial->link.fd, EPOLLIN, error);
-    if (status != DLOCK_OK)
-        return status;
-    if (!dial->address->tls)
-        return begin_login(dial, error);
-    dial->link.tls = dlock_tls_made->begin(dial->address, dial->link.fd, error);
-    if (dial->link.tls == NULL)
-        return DLOCK_UNREACHABLE;
-    dial->stage = SHAKES;
-    return shake(dial, error);
-}
-
-/* The places, one after the other ------------------------------------------ */
-
-static enum dlock_status lost(const struct dlock_dial *dial, int failure,
-                              struct dlock_error *error)
-{
-    if (dial->address->local)
-        return dlock_error_set(error, DLOCK_UNREACHABLE, "connect to %s: %s",
-                               dial->address->host, strerror(failure));
-    return dlock_error_set(error, DLOCK_UNREACHABLE, "connect to %.100s:%s: %s",
-                           dial->address->host, dial->address->port,
-                           strerror(failure));
-}
-
-static bool has_next(const struct dlock_dial *dial)
-{
-    return dial->begun_n < dial->places.n;
-}
-
-/* 0 = connected, EINPROGRESS = under way, else why not. A full backlog of a Unix
- * socket fails at once (EAGAIN): the caller's next try is a new one. */
-static int begin_connect(struct dlock_dial *dial)
-{
-    const struct dlock_place *place = &dial->places.list[dial->begun_n++];
-
-    dlock_net_close(&dial->link);
-    dial->link.fd = socket(place->at.ss_family,
-                           SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (dial->link.fd < 0)
-        return errno;
-    if (connect(dial->link.fd, (const struct sockaddr *)&place->at,
-                place->len) == 0)
-        return 0;
-    return errno == EINTR ? EINPROGRESS : errno;
-}
-
-/* Each place is waited for in its share of the time, because the last one must have
- * its turn. */
-static enum dlock_status try_next(struct dlock_dial *dial, int failure,
-                                  struct dlock_error *error)
-{
-    while (has_next(dial)) {
-        failure = begin_connect(dial);
-        if (failure == 0)
-            return connected(dial, error);
-        if (failure != EINPROGRESS)
-            continue;
-        if (watch(dial, dial->link.fd, EPOLLOUT, error) != DLOCK_OK)
-            return DLOCK_UNREACHABLE;
-        if (has_next(dial))
-            set_timer(dial,
-                      left_ms(dial) / (dial->places.n - dial->begun_n + 1));
-        return DLOCK_BUSY;
-    }
-    return lost(dial, failure, error);
-}
-
-/* 0 = connected, EINPROGRESS = still under way, else why not. */
-static int outcome(int fd)
-{
-    struct pollfd poller = {.fd = fd, .events = POLLOUT};
     socklen_t size = sizeof(int);
     int failure = 0;
+    int ready;
 
-    if (poll(&poller, 1, 0) <= 0)
-        return EINPROGRESS;
-    if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &failure, &size) != 0)
+    dlock_net_close(link);
+    link->fd = socket(place->at.ss_family,
+                      SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (link->fd < 0)
+        return errno;
+    if (connect(link->fd, (const struct sockaddr *)&place->at, place->len) == 0)
+        return 0;
+    if (errno != EINPROGRESS && errno != EINTR)
+        return errno;
+    ready = dlock_net_await(link->fd, POLLOUT, until_ms);
+    if (ready <= 0)
+        return ready == 0 ? ETIMEDOUT : errno;
+    if (getsockopt(link->fd, SOL_SOCKET, SO_ERROR, &failure, &size) != 0)
         return errno;
     return failure;
 }
 
-static enum dlock_status connects(struct dlock_dial *dial,
-                                  struct dlock_error *error)
+/* Each place is waited for in its share of the time, because the last one must have
+ * its turn. */
+static enum dlock_status connect_to(const struct dlock_address *address,
+                                    uint64_t until_ms, struct dlock_link *link,
+                                    struct dlock_error *error)
 {
-    int failure = dial->begun_n == 0 ? EADDRNOTAVAIL : outcome(dial->link.fd);
-    bool waited = timer_rang(dial) && has_next(dial);
+    struct dlock_places places;
+    enum dlock_status status = find_places(address, until_ms, &places, error);
+    int failure = EADDRNOTAVAIL;
 
+    if (status != DLOCK_OK)
+        return status;
+    for (size_t i = 0; i < places.n && failure != 0; i++) {
+        uint64_t now = dlock_clock_real_now();
+        uint64_t left_ms = until_ms > now ? until_ms - now : 0;
+
+        failure = connect_place(&places.list[i], now + left_ms / (places.n - i),
+                                link);
+    }
+    if (failure == 0 && !address->local)
+        tune_tcp(link->fd);
     if (failure == 0)
-        return connected(dial, error);
-    if (failure == EINPROGRESS && !waited)
-        return DLOCK_BUSY;
-    return try_next(dial, failure, error);
+        return DLOCK_OK;
+    if (address->local)
+        return dlock_error_set(error, DLOCK_UNREACHABLE, "connect to %s: %s",
+                               address->host, strerror(failure));
+    return dlock_error_set(error, DLOCK_UNREACHABLE, "connect to %.100s:%s: %s",
+                           address->host, address->port, strerror(failure));
 }
 
-/* Names ------------------------------------------------------------------- */
+/* The login ------------------------------------------------------------------ */
 
-/* A name's old answer is good enough if there is no new one; "there is no such
- * name" is one. */
-static enum dlock_status look_up(struct dlock_dial *dial,
+/* Without a user, AUTH takes one word: so does a server before 6. */
+bool dlock_dial_login(const struct dlock_address *address,
+                      struct dlock_words *auth)
+{
+    *auth =
+        address->user[0] != '\0'
+            ? (struct dlock_words){{"AUTH", address->user, address->password}}
+            : (struct dlock_words){{"AUTH", address->password}};
+    return dlock_url_has_login(address);
+}
+
+/* A server that wants a client's certificate hangs up after the handshake. WHY is
+ * the kernel's text. */
+static enum dlock_status hung_up(struct dlock_link link, const char *why,
                                  struct dlock_error *error)
 {
-    struct dlock_places *places = &dial->places;
-    bool waited = timer_rang(dial);
-    int failure = 0;
-
-    if (!dlock_lookup_answer(dial->lookup, &failure, places)) {
-        if (!waited || !dlock_lookup_remembered(dial->lookup, places))
-            return DLOCK_BUSY;
-    } else if (failure != 0 && (failure == EAI_NONAME ||
-                                !dlock_lookup_remembered(dial->lookup, places)))
-        return dlock_error_set(error, DLOCK_UNREACHABLE, "look up %.100s: %s",
-                               dial->address->host, gai_strerror(failure));
-    dlock_lookup_end(dial->lookup);
-    dial->lookup = NULL;
-    dial->stage = CONNECTS;
-    return try_next(dial, EADDRNOTAVAIL, error);
-}
-
-static enum dlock_status begin_lookup(struct dlock_dial *dial,
-                                      struct dlock_error *error)
-{
-    uint64_t share_ms = left_ms(dial) / LOOKUP_SHARE;
-
-    dial->lookup = dlock_lookup_begin(dial->address->host, dial->address->port);
-    if (dial->lookup == NULL)
+    if (link.tls != NULL && strcmp(why, strerror(ETIMEDOUT)) != 0)
         return dlock_error_set(error, DLOCK_UNREACHABLE,
-                               "look up %.100s: no memory, or too many at once",
-                               dial->address->host);
-    dial->stage = LOOKS_UP;
-    set_timer(dial, share_ms < LOOKUP_MS_MAX ? share_ms : LOOKUP_MS_MAX);
-    return watch(dial, dlock_lookup_fd(dial->lookup), EPOLLIN, error);
+                               "TLS: the server hung up, and may want a "
+                               "certificate: cert=FILE");
+    return dlock_error_set(error, DLOCK_UNREACHABLE, "redis: log in: %s", why);
 }
 
-/* All of it --------------------------------------------------------------- */
-
-/* A Unix socket is one place; so is an address in numbers. */
-static bool is_at_hand(struct dlock_dial *dial)
+/*
+ * As much of an error as is safe to tell: a server that does not know AUTH says
+ * what it was given, and any other might.
+ */
+static void make_tellable(char *text, const char *password)
 {
-    struct dlock_places *places = &dial->places;
-    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    char *given = strstr(text, ", with args");
+    bool told = password[0] != '\0' && strstr(text, password) != NULL;
 
-    if (!dial->address->local)
-        return dlock_lookup_numbers(dial->address->host, dial->address->port,
-                                    places);
-    memcpy(to.sun_path, dial->address->host, strlen(dial->address->host) + 1);
-    memcpy(&places->list[0].at, &to, sizeof(to));
-    places->list[0].len = sizeof(to);
-    places->n = 1;
-    return true;
+    if (given != NULL)
+        *given = '\0';
+    else if (told)
+        text[strcspn(text, " ")] = '\0';
+    if (told && strstr(text, password) != NULL)
+        text[0] = '\0';
+}
+
+static enum dlock_status refused(const struct dlock_address *address,
+                                 bool selecting, redisReply *reply,
+                                 struct dlock_error *error)
+{
+    char nonsense[] = "no sense in its reply";
+    char *text = reply->type == REDIS_REPLY_ERROR ? reply->str : nonsense;
+
+    make_tellable(text, address->password);
+    if (selecting)
+        return dlock_error_set(error, DLOCK_UNREACHABLE,
+                               "redis refused database %u: %.120s",
+                               address->database, text);
+    return dlock_error_set(error, DLOCK_UNREACHABLE,
+                           "redis refused the login: %.120s", text);
+}
+
+/*
+ * AUTH and SELECT go in one write, before anything else is sent. Their replies are
+ * awaited, because a command behind a SELECT that was refused would work on the wrong
+ * database.
+ *
+ * By TLS there is a PING behind them, whatever it is answered: a server that does not
+ * take the client's certificate says so behind the handshake only, and what was sent
+ * by then would be in doubt.
+ */
+static enum dlock_status log_in(const struct dlock_address *address,
+                                struct dlock_link link, uint64_t until_ms,
+                                struct dlock_error *error)
+{
+    struct dlock_words commands[COMMANDS_MAX];
+    redisReply *replies[COMMANDS_MAX];
+    struct dlock_error why = {""};
+    enum dlock_status status;
+    char number[16];
+    size_t n = 0;
+
+    if (dlock_dial_login(address, &commands[0]))
+        n++;
+    (void)snprintf(number, sizeof(number), "%u", address->database);
+    if (address->database > 0)
+        commands[n++] = (struct dlock_words){{"SELECT", number}};
+    if (address->tls)
+        commands[n++] = (struct dlock_words){{"PING"}};
+    if (n == 0)
+        return DLOCK_OK;
+    status = dlock_question(link, commands, n, REPLIES_BYTES_MAX, until_ms,
+                            replies, &why);
+    if (status != DLOCK_OK)
+        (void)hung_up(link, why.text, error);
+    /* The first refusal is the reason of all that follows, hanging up as well. */
+    for (size_t i = n; i-- > 0;) {
+        bool is_ping = address->tls && i == n - 1;
+
+        if (replies[i] != NULL && replies[i]->type != REDIS_REPLY_STATUS &&
+            !is_ping)
+            status =
+                refused(address, strcmp(commands[i].list[0], "SELECT") == 0,
+                        replies[i], error);
+        freeReplyObject(replies[i]);
+    }
+    return status;
+}
+
+/* All of it ---------------------------------------------------------------- */
+
+static enum dlock_status shake(const struct dlock_address *address,
+                               uint64_t until_ms, struct dlock_link *link,
+                               struct dlock_error *error)
+{
+    enum dlock_status status;
+
+    link->tls = dlock_tls_made->begin(address, link->fd, error);
+    if (link->tls == NULL)
+        return DLOCK_UNREACHABLE;
+    while ((status = dlock_tls_made->shake(link->tls, error)) == DLOCK_BUSY)
+        if (dlock_net_await(link->fd, POLLIN, until_ms) <= 0)
+            return dlock_error_set(error, DLOCK_UNREACHABLE, "redis: TLS: %s",
+                                   strerror(ETIMEDOUT));
+    return status;
+}
+
+enum dlock_status dlock_dial(const struct dlock_address *address,
+                             uint64_t until_ms, struct dlock_link *link,
+                             struct dlock_error *error)
+{
+    enum dlock_status status;
+
+    *link = dlock_link_plain(-1);
+    if (dlock_address_lacks(address) != NULL)
+        return dlock_error_set(error, DLOCK_UNREACHABLE, "%s",
+                               dlock_address_lacks(address));
+    if (address->primary[0] != '\0')
+        return dlock_sentinel_find(address, until_ms, link, error);
+    status = connect_to(address, until_ms, link, error);
+    if (status == DLOCK_OK && address->tls)
+        status = shake(address, until_ms, link, error);
+    if (status == DLOCK_OK)
+        status = log_in(address, *link, until_ms, error);
+    if (status != DLOCK_OK)
+        dlock_net_close(link);
+    return status;
+}
+
+/* On a thread of its own ----------------------------------------------------- */
+
+/* Its caller and its thread share it; the last of them frees it. */
+struct dlock_dial {
+    atomic_int users_n;
+    atomic_bool done;
+    int fd; /* an eventfd */
+    struct dlock_address address;
+    uint64_t until_ms;
+    enum dlock_status status;
+    struct dlock_link link;
+    struct dlock_error error;
+};
+
+int dlock_dial_fd(const struct dlock_dial *dial)
+{
+    return dial->fd;
+}
+
+void dlock_dial_end(struct dlock_dial *dial)
+{
+    if (dial == NULL || atomic_fetch_sub(&dial->users_n, 1) > 1)
+        return;
+    dlock_net_close(&dial->link);
+    if (dial->fd >= 0)
+        (void)close(dial->fd);
+    free(dial);
+}
+
+static void carry_out(struct dlock_dial *dial)
+{
+    dial->status =
+        dlock_dial(&dial->address, dial->until_ms, &dial->link, &dial->error);
+    atomic_store(&dial->done, true);
+    (void)!eventfd_write(dial->fd, 1);
+}
+
+static void *run(void *arg)
+{
+    carry_out(arg);
+    dlock_dial_end(arg);
+    return NULL;
+}
+
+/* A Unix socket without a login is connected to at once, and needs no thread. */
+static bool is_instant(const struct dlock_address *address)
+{
+    return address->local && !dlock_url_has_login(address) &&
+           address->database == 0;
 }
 
 struct dlock_dial *dlock_dial_begin(const struct dlock_address *address,
@@ -288,128 +319,44 @@ struct dlock_dial *dlock_dial_begin(const struct dlock_address *address,
                                     struct dlock_error *error)
 {
     struct dlock_dial *dial = calloc(1, sizeof(*dial));
+    pthread_t thread;
 
     if (dial == NULL) {
         (void)dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
         return NULL;
     }
     dial->link = dlock_link_plain(-1);
-    dial->poll_fd = dial->timer_fd = -1;
-    if (dlock_address_lacks(address) != NULL) {
-        (void)dlock_error_set(error, DLOCK_UNREACHABLE, "%s",
-                              dlock_address_lacks(address));
-        goto err_after_alloc;
-    }
-    dial->address = address;
+    dial->address = *address;
     dial->until_ms = until_ms;
-    dial->stage = CONNECTS;
-    dial->poll_fd = epoll_create1(EPOLL_CLOEXEC);
-    dial->timer_fd =
-        timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-    if (dial->poll_fd < 0 || dial->timer_fd < 0) {
-        (void)dlock_error_set(error, DLOCK_UNREACHABLE, "connect: %s",
-                              strerror(errno));
-        goto err_after_alloc;
-    }
-    if (watch(dial, dial->timer_fd, EPOLLIN, error) != DLOCK_OK)
-        goto err_after_alloc;
-    if (address->primary[0] != '\0')
-        dial->search = dlock_search_begin(address, dial->poll_fd,
-                                          dial->timer_fd, until_ms, error);
-    else if (is_at_hand(dial) || begin_lookup(dial, error) == DLOCK_OK)
+    dial->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    atomic_store(&dial->users_n, 1);
+    if (dial->fd >= 0 && is_instant(address)) {
+        carry_out(dial);
         return dial;
-    if (dial->search == NULL)
-        goto err_after_alloc;
-    return dial;
-
-err_after_alloc:
+    }
+    atomic_store(&dial->users_n, 2);
+    if (dial->fd >= 0 &&
+        dlock_clock_thread(&thread, "dlock-dial", run, dial) == 0) {
+        (void)pthread_detach(thread);
+        return dial;
+    }
+    (void)dlock_error_set(error, DLOCK_UNREACHABLE,
+                          "connect: no descriptor or thread");
+    atomic_store(&dial->users_n, 1);
     dlock_dial_end(dial);
     return NULL;
-}
-
-int dlock_dial_fd(const struct dlock_dial *dial)
-{
-    return dial->poll_fd;
 }
 
 enum dlock_status dlock_dial_go_on(struct dlock_dial *dial,
                                    struct dlock_link *link,
                                    struct dlock_error *error)
 {
-    enum dlock_status status;
-
-    if (dial->search != NULL)
-        return dlock_search_go_on(dial->search, link, error);
-    if (dial->stage == LOOKS_UP)
-        status = look_up(dial, error);
-    else if (dial->stage == CONNECTS)
-        status = connects(dial, error);
-    else if (dial->stage == SHAKES)
-        status = shake(dial, error);
-    else
-        status =
-            dlock_login_go_on(&dial->login, dial->address, dial->link, error);
     *link = dlock_link_plain(-1);
-    if (status == DLOCK_OK) {
-        *link = dial->link;
-        dial->link = dlock_link_plain(-1);
-    }
-    return status;
-}
-
-void dlock_dial_end(struct dlock_dial *dial)
-{
-    if (dial == NULL)
-        return;
-    dlock_search_end(dial->search);
-    dlock_login_end(&dial->login);
-    dlock_lookup_end(dial->lookup);
-    dlock_net_close(&dial->link);
-    if (dial->timer_fd >= 0)
-        (void)close(dial->timer_fd);
-    if (dial->poll_fd >= 0)
-        (void)close(dial->poll_fd);
-    free(dial);
-}
-
-/* The stage that it was at when time was up. */
-static void late(const struct dlock_dial *dial, struct dlock_error *error)
-{
-    if (dial->search != NULL)
-        dlock_search_late(dial->search, error);
-    else if (dial->stage == LOOKS_UP)
-        (void)dlock_error_set(error, DLOCK_UNREACHABLE, "look up %.100s: %s",
-                              dial->address->host, strerror(ETIMEDOUT));
-    else if (dial->stage == LOGS_IN || dial->stage == SHAKES)
-        (void)dlock_error_set(error, DLOCK_UNREACHABLE, "redis: %s: %s",
-                              dial->stage == SHAKES ? "TLS" : "log in",
-                              strerror(ETIMEDOUT));
-    else
-        (void)lost(dial, ETIMEDOUT, error);
-}
-
-enum dlock_status dlock_dial(const struct dlock_address *address,
-                             uint64_t until_ms, struct dlock_link *link,
-                             struct dlock_error *error)
-{
-    struct dlock_dial *dial = dlock_dial_begin(address, until_ms, error);
-    enum dlock_status status = DLOCK_UNREACHABLE;
-
-    if (dial == NULL)
-        return DLOCK_UNREACHABLE;
-    for (;;) {
-        struct pollfd poller = {.events = POLLIN};
-        uint64_t left;
-
-        status = dlock_dial_go_on(dial, link, error);
-        left = left_ms(dial);
-        if (status != DLOCK_BUSY || left == 0)
-            break;
-        poller.fd = dial->poll_fd;
-        (void)poll(&poller, 1, left > 60000 ? 60000 : (int)left);
-    }
-    if (status == DLOCK_BUSY)
-        late(dial, error);
-    dlock_dial_end(dial);
-    return status == DLOCK_BUSY ? DLOCK_UNREACHABLE : status;
+    if (!atomic_load(&dial->done))
+        return DLOCK_BUSY;
+    if (dial->status != DLOCK_OK)
+        return dlock_error_set(error, dial->status, "%s", dial->error.text);
+    *link = dial->link;
+    dial->link = dlock_link_plain(-1);
+    return DLOCK_OK;
 }

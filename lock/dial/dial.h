@@ -1,9 +1,8 @@
 /*
  * From an address to a connection that commands can be sent on: looks the name
- * up, connects, logs in. Everything that there is to wait for is behind one
- * descriptor, so that who talks to several servers can wait for all of them.
+ * up, connects, logs in.
  *
- * A dial belongs to one thread at a time. UNTIL_MS is real time (clock.h).
+ * UNTIL_MS is real time (clock.h).
  */
 #ifndef DLOCK_DIAL_H
 #define DLOCK_DIAL_H
@@ -12,26 +11,29 @@
 #include "lock/dlock.h"
 #include "lock/dlock_url.h"
 
-struct dlock_dial;
+struct dlock_words;
 
 /*
- * Begins, without waiting. ADDRESS is borrowed until _end. UNTIL_MS ends
- * nothing: it says how long a place can be waited for before the next is tried.
- * NULL: no memory or no descriptors, with a text in ERROR.
+ * Waits until UNTIL_MS at most: DLOCK_OK, and *LINK is the caller's, a non-blocking,
+ * close-on-exec socket; or DLOCK_UNREACHABLE with a text in ERROR.
+ */
+enum dlock_status dlock_dial(const struct dlock_address *address,
+                             uint64_t until_ms, struct dlock_link *link,
+                             struct dlock_error *error);
+
+/*
+ * The same on a thread of its own, for a caller that has other servers to wait for as
+ * well. The thread may outlive the caller, until UNTIL_MS. A dial belongs to one thread
+ * at a time. NULL: no memory, thread or descriptor, with a text in ERROR.
  */
 struct dlock_dial *dlock_dial_begin(const struct dlock_address *address,
                                     uint64_t until_ms,
                                     struct dlock_error *error);
 
-/* To be polled for reading, after _go_on has said DLOCK_BUSY. */
+/* Readable once there is an outcome. */
 int dlock_dial_fd(const struct dlock_dial *dial);
 
-/*
- * Goes on as far as it can without waiting: DLOCK_OK, and *LINK is the caller's, a
- * non-blocking, close-on-exec socket; DLOCK_BUSY if it has to be waited for;
- * DLOCK_UNREACHABLE with a text in ERROR. But for DLOCK_BUSY it is over then, and
- * only _end is left to be called.
- */
+/* The outcome, as of dlock_dial(), or DLOCK_BUSY. */
 enum dlock_status dlock_dial_go_on(struct dlock_dial *dial,
                                    struct dlock_link *link,
                                    struct dlock_error *error);
@@ -39,9 +41,35 @@ enum dlock_status dlock_dial_go_on(struct dlock_dial *dial,
 /* Gives up what is under way; waits for nothing. NULL is fine. */
 void dlock_dial_end(struct dlock_dial *dial);
 
-/* All of it at once, until UNTIL_MS. Not DLOCK_BUSY. */
-enum dlock_status dlock_dial(const struct dlock_address *address,
-                             uint64_t until_ms, struct dlock_link *link,
-                             struct dlock_error *error);
+/* dlock_dial() to a url of the kind sentinel:, the primary (sentinel.c). */
+enum dlock_status dlock_sentinel_find(const struct dlock_address *address,
+                                      uint64_t until_ms,
+                                      struct dlock_link *link,
+                                      struct dlock_error *error);
+
+/* AUTH, if ADDRESS has a login: fills *AUTH, which borrows it. */
+bool dlock_dial_login(const struct dlock_address *address,
+                      struct dlock_words *auth);
+
+/* Addresses, url.c: as in dlock_url.h, for callers that have an error to fill ------- */
+
+/* The forms of a url, for the text of an error. */
+extern const char dlock_url_forms[];
+
+/* One url of dlock_url.h; else DLOCK_MISUSE, with no word of it in ERROR. */
+enum dlock_status dlock_address_parse(const char *url,
+                                      struct dlock_address *address,
+                                      struct dlock_error *error);
+
+/* The part of the program that is missing for it, for a person; or NULL. */
+const char *dlock_address_lacks(const struct dlock_address *address);
+
+#define DLOCK_PORT_SERVER   "6379"
+#define DLOCK_PORT_SENTINEL "26379"
+
+/* One place of a list of "HOST:PORT", and the next one's text; NULL: it makes no
+ * sense. At the end of the list, that is "". PORT is that of a place without one. */
+const char *dlock_address_next(const char *places, const char *port,
+                               struct dlock_address *address);
 
 #endif

@@ -1,38 +1,35 @@
 /*
- * Names, their last answers, and the questions that wait for new ones. One mutex
- * guards all of it: it is held for moments, never while a name is being looked up.
+ * Names, their last answers, and the threads that ask for new ones. One mutex guards
+ * all of it: it is held for moments, never while a name is being looked up.
  */
 #include "lock/dial/lookup.h"
 
+#include <errno.h>
 #include <netdb.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "lock/core/clock.h"
+#include "lock/core/error.h"
 #include "lock/core/forks.h"
 
 enum { NAMES_MAX = 32 }; /* so many threads, at most, hang in a dead resolver */
+
+/* An older answer is used after so long, and after this part of the time. */
+enum { NEWER_MS_MAX = 250, NEWER_SHARE = 4 };
 
 /* A host and port that was asked for. HOST and PORT never change. */
 struct name {
     struct name *next;
     char host[256];
     char port[8];
-    bool asking;              /* its thread runs: it must not go */
+    bool asking;         /* its thread runs: it must not go */
+    unsigned waiters_n;  /* the same */
+    uint64_t answered_n; /* by how many threads */
+    int failure;         /* the last answer: an EAI_; 0 = it was a good one */
     struct dlock_places good; /* the last good answer; n = 0: none yet */
-    struct dlock_lookup *questions;
-};
-
-struct dlock_lookup {
-    struct name *name;
-    struct dlock_lookup *next; /* of the same name */
-    int fd;
-    bool answered;
-    int failure;
 };
 
 /* Asks getaddrinfo(), in the way that FLAGS say. */
@@ -66,33 +63,23 @@ static int ask_system(const char *host, const char *port,
     return ask_by(AI_NUMERICSERV, host, port, places);
 }
 
-bool dlock_lookup_numbers(const char *host, const char *port,
-                          struct dlock_places *places)
-{
-    return ask_by(AI_NUMERICHOST | AI_NUMERICSERV, host, port, places) == 0;
-}
-
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t answered = PTHREAD_COND_INITIALIZER;
 static dlock_resolver *resolver = ask_system;
 /* Of the process; they stay until others need room. */
 static struct name *names;
 
-/* No thread is left that could answer. Old answers stay. */
-static void forget_questions(void)
+/* No thread is left that could answer, or waits. Old answers stay. */
+static void forget_threads(void)
 {
+    answered = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
     for (struct name *name = names; name != NULL; name = name->next) {
         name->asking = false;
-        while (name->questions != NULL) {
-            struct dlock_lookup *gone = name->questions;
-
-            name->questions = gone->next;
-            (void)close(gone->fd);
-            free(gone);
-        }
+        name->waiters_n = 0;
     }
 }
 
-const struct dlock_shared dlock_lookup_shared = {&mutex, forget_questions};
+const struct dlock_shared dlock_lookup_shared = {&mutex, forget_threads};
 
 void dlock_lookup_by(dlock_resolver *another)
 {
@@ -112,7 +99,7 @@ static bool make_room(void)
 
     for (struct name **at = &names; *at != NULL; at = &(*at)->next) {
         n++;
-        if (!(*at)->asking && (*at)->questions == NULL)
+        if (!(*at)->asking && (*at)->waiters_n == 0)
             oldest = at;
     }
     if (n < NAMES_MAX)
@@ -145,19 +132,6 @@ static struct name *name_of(const char *host, const char *port)
     return name;
 }
 
-/* Tells all that wait for NAME. */
-static void answer(struct name *name, int failure)
-{
-    for (struct dlock_lookup *each = name->questions; each != NULL;
-         each = each->next) {
-        if (each->answered)
-            continue;
-        each->answered = true;
-        each->failure = failure;
-        (void)!eventfd_write(each->fd, 1);
-    }
-}
-
 /* The thread -------------------------------------------------------------- */
 
 /* Looks one name up, however long that takes. */
@@ -174,97 +148,82 @@ static void *look_up(void *arg)
     failure = ask(name->host, name->port, &found);
     (void)pthread_mutex_lock(&mutex);
     name->asking = false;
+    name->answered_n++;
+    name->failure = failure;
     if (failure == 0)
         name->good = found;
-    answer(name, failure);
+    (void)pthread_cond_broadcast(&answered);
     (void)pthread_mutex_unlock(&mutex);
     return NULL;
+}
+
+/* With the mutex: a thread asks for it, this one or that of an earlier question. Nobody
+ * joins it, because it may hang for as long as the resolver likes. */
+static bool is_asked_for(struct name *name)
+{
+    pthread_t thread;
+
+    if (!name->asking &&
+        dlock_clock_thread(&thread, "dlock-lookup", look_up, name) == 0) {
+        (void)pthread_detach(thread);
+        name->asking = true;
+    }
+    return name->asking;
 }
 
 /* Questions --------------------------------------------------------------- */
 
-/* Joins who has asked the same and waits, or starts a thread. */
-static bool ask_for(struct dlock_lookup *lookup, const char *host,
-                    const char *port)
+/* With the mutex, which is let go of meanwhile: 0 or an EAI_, which is EAI_INPROGRESS if
+ * there was no answer by UNTIL_MS. */
+static int await_answer(struct name *name, uint64_t until_ms)
 {
-    struct name *name;
-    pthread_t thread;
+    uint64_t answered_n = name->answered_n;
+    bool time_left = true;
 
-    (void)pthread_mutex_lock(&mutex);
-    name = name_of(host, port);
-    lookup->name = name;
-    if (name != NULL) {
-        lookup->next = name->questions;
-        name->questions = lookup;
-        /* Nobody joins the thread, because it may hang for as long as the resolver
-         * likes. */
-        if (!name->asking &&
-            dlock_clock_thread(&thread, "dlock-lookup", look_up, name) == 0) {
-            (void)pthread_detach(thread);
-            name->asking = true;
-        }
-        if (!name->asking)
-            answer(name, EAI_AGAIN);
-    }
-    (void)pthread_mutex_unlock(&mutex);
-    return name != NULL;
+    if (!is_asked_for(name))
+        return EAI_AGAIN;
+    while (name->answered_n == answered_n && time_left)
+        time_left = dlock_clock_wait(dlock_clock_default(), &answered, &mutex,
+                                     until_ms);
+    return name->answered_n == answered_n ? EAI_INPROGRESS : name->failure;
 }
 
-struct dlock_lookup *dlock_lookup_begin(const char *host, const char *port)
-{
-    struct dlock_lookup *lookup = calloc(1, sizeof(*lookup));
-
-    if (lookup == NULL)
-        return NULL;
-    lookup->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (lookup->fd >= 0 && ask_for(lookup, host, port))
-        return lookup;
-    if (lookup->fd >= 0)
-        (void)close(lookup->fd);
-    free(lookup);
-    return NULL;
-}
-
-int dlock_lookup_fd(const struct dlock_lookup *lookup)
-{
-    return lookup->fd;
-}
-
-bool dlock_lookup_answer(struct dlock_lookup *lookup, int *failure,
+/* "There is no such name" is an answer; without one, the last good one will do. */
+static int look_up_until(struct name *name, uint64_t until_ms,
                          struct dlock_places *places)
 {
-    bool answered;
+    uint64_t now = dlock_clock_real_now();
+    uint64_t left_ms = until_ms > now ? until_ms - now : 0;
+    uint64_t newer_ms = left_ms / NEWER_SHARE;
+    int failure;
 
-    (void)pthread_mutex_lock(&mutex);
-    answered = lookup->answered;
-    *failure = lookup->failure;
-    if (answered && lookup->failure == 0)
-        *places = lookup->name->good;
-    (void)pthread_mutex_unlock(&mutex);
-    return answered;
+    if (newer_ms > NEWER_MS_MAX)
+        newer_ms = NEWER_MS_MAX;
+    name->waiters_n++;
+    failure = await_answer(name, name->good.n > 0 ? now + newer_ms : until_ms);
+    name->waiters_n--;
+    *places = name->good;
+    return failure != EAI_NONAME && places->n > 0 ? 0 : failure;
 }
 
-bool dlock_lookup_remembered(struct dlock_lookup *lookup,
-                             struct dlock_places *places)
+enum dlock_status dlock_lookup(const char *host, const char *port,
+                               uint64_t until_ms, struct dlock_places *places,
+                               struct dlock_error *error)
 {
-    (void)pthread_mutex_lock(&mutex);
-    *places = lookup->name->good;
-    (void)pthread_mutex_unlock(&mutex);
-    return places->n > 0;
-}
+    struct name *name;
+    int failure = 0;
 
-void dlock_lookup_end(struct dlock_lookup *lookup)
-{
-    struct dlock_lookup **at;
-
-    if (lookup == NULL)
-        return;
+    if (ask_by(AI_NUMERICHOST | AI_NUMERICSERV, host, port, places) == 0)
+        return DLOCK_OK;
     (void)pthread_mutex_lock(&mutex);
-    at = &lookup->name->questions;
-    while (*at != lookup)
-        at = &(*at)->next;
-    *at = lookup->next;
+    name = name_of(host, port);
+    if (name != NULL)
+        failure = look_up_until(name, until_ms, places);
     (void)pthread_mutex_unlock(&mutex);
-    (void)close(lookup->fd);
-    free(lookup);
+    if (name != NULL && failure == 0)
+        return DLOCK_OK;
+    return dlock_error_set(error, DLOCK_UNREACHABLE, "look up %.100s: %s", host,
+                           name == NULL ? "no memory, or too many at once"
+                           : failure == EAI_INPROGRESS ? strerror(ETIMEDOUT)
+                                                       : gai_strerror(failure));
 }

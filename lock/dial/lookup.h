@@ -1,8 +1,8 @@
 /*
  * Looking host names up, with a bound. getaddrinfo() takes none, so it runs in a
  * thread of its own, one per name, and a question waits for it as long as its
- * caller likes. The answer goes to the questions that still wait, and is remembered
- * for later ones that get none.
+ * caller likes. The answer goes to all who still wait, and is remembered for later
+ * questions that get none.
  *
  * Names belong to the process, not to a client: the thread may come back when the
  * client that asked is long gone.
@@ -32,27 +32,13 @@ typedef int dlock_resolver(const char *host, const char *port,
 /* Puts ANOTHER in the place of getaddrinfo(), for tests; NULL = back again. */
 void dlock_lookup_by(dlock_resolver *another);
 
-/* If HOST is an address in numbers. Asks nobody, starts nothing. */
-bool dlock_lookup_numbers(const char *host, const char *port,
-                          struct dlock_places *places);
-
-struct dlock_lookup; /* one question; belongs to one thread at a time */
-
-/* NULL: no memory, or too many names are being looked up. */
-struct dlock_lookup *dlock_lookup_begin(const char *host, const char *port);
-
-/* Readable once there is an answer. */
-int dlock_lookup_fd(const struct dlock_lookup *lookup);
-
-/* False: none yet. Else *FAILURE is an EAI_, or 0 and PLACES are filled. */
-bool dlock_lookup_answer(struct dlock_lookup *lookup, int *failure,
-                         struct dlock_places *places);
-
-/* The last good answer. False: there was none. */
-bool dlock_lookup_remembered(struct dlock_lookup *lookup,
-                             struct dlock_places *places);
-
-/* Does not wait for the answer. NULL is fine. */
-void dlock_lookup_end(struct dlock_lookup *lookup);
+/*
+ * Waits for an answer until UNTIL_MS of real time; if there is an older one, not for
+ * long. An address in numbers is its own answer. DLOCK_UNREACHABLE: there is no such
+ * name, or none was to be had.
+ */
+enum dlock_status dlock_lookup(const char *host, const char *port,
+                               uint64_t until_ms, struct dlock_places *places,
+                               struct dlock_error *error);
 
 #endif

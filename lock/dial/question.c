@@ -72,76 +72,77 @@ static bool write_command(FILE *text, const struct dlock_words *words)
     return true;
 }
 
-enum dlock_status dlock_question_begin(struct dlock_question *question,
-                                       struct dlock_link link,
-                                       const struct dlock_words commands[],
-                                       size_t n, size_t bytes_max,
-                                       struct dlock_error *error)
+static bool send_all(struct dlock_link link,
+                     const struct dlock_words commands[], size_t n,
+                     struct dlock_error *error)
 {
-    enum dlock_status status = DLOCK_OK;
     char *bytes = NULL;
     size_t len = 0;
     FILE *text = open_memstream(&bytes, &len);
-    bool good;
+    bool good = text != NULL;
 
-    *question = (struct dlock_question){.reader = dlock_reader_open(),
-                                        .left = (unsigned)n,
-                                        .bytes_max = bytes_max};
-    good = text != NULL && question->reader != NULL;
     for (size_t i = 0; i < n && good; i++)
         good = write_command(text, &commands[i]);
     if (text != NULL)
         good = fclose(text) == 0 && good;
-    if (!good)
-        status = dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
-    else if (dlock_net_send(link, bytes, len, 0) != 0)
-        status =
-            dlock_error_set(error, DLOCK_UNREACHABLE, "%s", strerror(errno));
+    if (!good) {
+        (void)dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
+    } else if (dlock_net_send(link, bytes, len, 0) != 0) {
+        (void)dlock_error_set(error, DLOCK_UNREACHABLE, "%s", strerror(errno));
+        good = false;
+    }
     free(bytes);
-    return status;
+    return good;
 }
 
-enum dlock_status dlock_question_go_on(struct dlock_question *question,
-                                       struct dlock_link link,
-                                       uint64_t until_ms, redisReply **reply,
-                                       struct dlock_error *error)
+/* The next reply; NULL, with a text in ERROR: there is none. */
+static redisReply *receive(struct dlock_link link, redisReader *reader,
+                           size_t *bytes_max, uint64_t until_ms,
+                           struct dlock_error *error)
 {
+    const char *why = "no sense in its reply";
     void *raw = NULL;
 
-    for (;;) {
+    while (redisReaderGetReply(reader, &raw) == REDIS_OK) {
         char bytes[4096];
+        size_t room = *bytes_max < sizeof(bytes) ? *bytes_max : sizeof(bytes);
         ssize_t got;
 
-        if (redisReaderGetReply(question->reader, &raw) != REDIS_OK)
-            return dlock_error_set(error, DLOCK_UNREACHABLE,
-                                   "no sense in its reply");
         if (raw != NULL)
+            return raw;
+        if (room == 0) {
+            why = "the reply is too long";
             break;
-        if (question->bytes_max == 0)
-            return dlock_error_set(error, DLOCK_UNREACHABLE,
-                                   "the reply is too long");
-        got = dlock_net_receive(link, 0, bytes,
-                                question->bytes_max < sizeof(bytes)
-                                    ? question->bytes_max
-                                    : sizeof(bytes),
-                                until_ms);
-        if (got < 0 && errno == ETIMEDOUT)
-            return DLOCK_BUSY;
-        if (got <= 0)
-            return dlock_error_set(error, DLOCK_UNREACHABLE, "%s",
-                                   got == 0 ? "connection closed"
-                                            : strerror(errno));
-        question->bytes_max -= (size_t)got;
-        (void)redisReaderFeed(question->reader, bytes, (size_t)got);
+        }
+        got = dlock_net_receive(link, 0, bytes, room, until_ms);
+        if (got <= 0) {
+            why = got == 0 ? "connection closed" : strerror(errno);
+            break;
+        }
+        *bytes_max -= (size_t)got;
+        (void)redisReaderFeed(reader, bytes, (size_t)got);
     }
-    *reply = raw;
-    question->left--;
-    return DLOCK_OK;
+    (void)dlock_error_set(error, DLOCK_UNREACHABLE, "%s", why);
+    return NULL;
 }
 
-void dlock_question_end(struct dlock_question *question)
+enum dlock_status dlock_question(struct dlock_link link,
+                                 const struct dlock_words commands[], size_t n,
+                                 size_t bytes_max, uint64_t until_ms,
+                                 redisReply *replies[],
+                                 struct dlock_error *error)
 {
-    if (question->reader != NULL)
-        redisReaderFree(question->reader);
-    *question = (struct dlock_question){.left = 0};
+    redisReader *reader = dlock_reader_open();
+    size_t got_n = 0;
+
+    for (size_t i = 0; i < n; i++)
+        replies[i] = NULL;
+    if (reader == NULL)
+        return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
+    if (send_all(link, commands, n, error))
+        while (got_n < n && (replies[got_n] = receive(link, reader, &bytes_max,
+                                                      until_ms, error)) != NULL)
+            got_n++;
+    redisReaderFree(reader);
+    return got_n == n ? DLOCK_OK : DLOCK_UNREACHABLE;
 }

@@ -1,26 +1,23 @@
 /*
  * Where the primary is now: all sentinels of an address are asked at once, and
  * each server that one of them names is connected to and asked whether it is a
- * primary. Both are talked to in the same way: a dial, a question, a reply.
+ * primary. Both are talked to in the same way, each on a thread of its own: a dial, a
+ * question, a reply.
  *
  * A sentinel that was cut off, or has not heard yet, may name the old one; so the
  * newest configuration counts, by the number that sentinels give it (the epoch),
  * and those that have not answered are waited for, for a moment.
  */
-#include "lock/dial/sentinel.h"
+#include "lock/dial/dial.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/timerfd.h>
-#include <unistd.h>
 
+#include "lock/core/clock.h"
 #include "lock/core/error.h"
-#include "lock/dial/address.h"
-#include "lock/dial/dial.h"
-#include "lock/dial/login.h"
 #include "lock/dial/question.h"
 
 /* So long is a newer answer waited for, once there is a primary. */
@@ -29,145 +26,45 @@ enum { GRACE_MS = 30 };
 enum { REPLIES_BYTES_MAX = 8192 }; /* of a server; longer ones are refused */
 
 struct talk {
-    enum { NOT_YET, DIALS, ASKS, ANSWERED, FAILED } stage;
+    struct search *search;
+    bool to_sentinel;
+    enum { NOT_YET, TALKS, ANSWERED, FAILED } stage;
     struct dlock_address at;
-    struct dlock_dial *dial;
-    struct dlock_link link;
-    long long epoch; /* of a server: of the newest that named it */
-    struct dlock_question question;
-    redisReply *reply; /* when it has ANSWERED, up to its end */
+    long long epoch;        /* of a server: of the newest that named it */
+    struct dlock_link link; /* of a primary */
 };
 
-struct dlock_search {
-    const struct dlock_address *address;
-    uint64_t until_ms;
-    int poll_fd;
-    int timer_fd; /* the end of the grace; set = it runs */
-    bool grace;
+/* Its caller and the threads of its talks share it; the last of them frees it. The
+ * mutex guards stages, epochs, users_n and failure. A talk that has ANSWERED or FAILED
+ * is not its thread's any more. */
+struct search {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    unsigned users_n;
+    struct dlock_address address;
+    uint64_t until_ms; /* of talks: the caller's end comes first, and is told */
     size_t sentinels_n;
     struct talk sentinels[DLOCK_HOSTS_MAX];
     struct talk servers[DLOCK_HOSTS_MAX]; /* that were named */
     char failure[sizeof(((struct dlock_error *)NULL)->text)]; /* the last */
 };
 
-static bool watch(const struct dlock_search *search, int fd)
+/* With the mutex, which goes: one user less. */
+static void leave(struct search *search)
 {
-    struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+    bool is_last = --search->users_n == 0;
 
-    return epoll_ctl(search->poll_fd, EPOLL_CTL_ADD, fd, &event) == 0;
+    (void)pthread_mutex_unlock(&search->mutex);
+    if (!is_last)
+        return;
+    for (size_t i = 0; i < DLOCK_HOSTS_MAX; i++)
+        dlock_net_close(&search->servers[i].link);
+    (void)pthread_cond_destroy(&search->changed);
+    (void)pthread_mutex_destroy(&search->mutex);
+    free(search);
 }
 
-/* Talking ------------------------------------------------------------------ */
-
-static void hang_up(struct talk *talk)
-{
-    dlock_dial_end(talk->dial);
-    talk->dial = NULL;
-    dlock_question_end(&talk->question);
-    freeReplyObject(talk->reply);
-    talk->reply = NULL;
-    dlock_net_close(&talk->link);
-}
-
-static bool is_sentinel(const struct dlock_search *search,
-                        const struct talk *talk)
-{
-    return talk < search->servers;
-}
-
-/* WHY is told if nothing better comes. */
-static void fail(struct dlock_search *search, struct talk *talk,
-                 const char *why)
-{
-    (void)snprintf(search->failure, sizeof(search->failure), "%s %.60s:%s: %s",
-                   is_sentinel(search, talk) ? "sentinel" : "primary",
-                   talk->at.host, talk->at.port, why);
-    hang_up(talk);
-    talk->stage = FAILED;
-}
-
-static void call(struct dlock_search *search, struct talk *talk)
-{
-    struct dlock_error error = {""};
-
-    talk->stage = DIALS;
-    talk->dial = dlock_dial_begin(&talk->at, search->until_ms, &error);
-    if (talk->dial == NULL)
-        fail(search, talk, error.text);
-    else if (!watch(search, dlock_dial_fd(talk->dial)))
-        fail(search, talk, strerror(errno));
-}
-
-/* A login goes to each sentinel: one that wants none refuses it, and answers all the
- * same. */
-static enum dlock_status ask(struct dlock_search *search, struct talk *talk,
-                             struct dlock_error *error)
-{
-    struct dlock_words commands[2] = {{{"INFO", "replication"}}};
-    size_t n = 0;
-
-    if (is_sentinel(search, talk)) {
-        n = dlock_login_words(search->address, &commands[0]);
-        commands[n] = (struct dlock_words){
-            {"SENTINEL", "MASTER", search->address->primary}};
-    }
-    return dlock_question_begin(&talk->question, talk->link, commands, n + 1,
-                                REPLIES_BYTES_MAX, error);
-}
-
-/* The last reply counts. */
-static enum dlock_status hear(struct talk *talk, struct dlock_error *error)
-{
-    enum dlock_status status;
-
-    do {
-        freeReplyObject(talk->reply);
-        talk->reply = NULL;
-        status = dlock_question_go_on(&talk->question, talk->link, 0,
-                                      &talk->reply, error);
-    } while (status == DLOCK_OK && talk->question.left > 0);
-    if (status == DLOCK_OK && talk->reply->type == REDIS_REPLY_ERROR)
-        return dlock_error_set(error, DLOCK_UNREACHABLE, "refused: %.100s",
-                               talk->reply->str);
-    return status;
-}
-
-/* The connection stands, and the server has been logged in to. */
-static enum dlock_status connected(struct dlock_search *search,
-                                   struct talk *talk, struct dlock_error *error)
-{
-    enum dlock_status status = dlock_dial_go_on(talk->dial, &talk->link, error);
-
-    if (status != DLOCK_OK)
-        return status;
-    dlock_dial_end(talk->dial);
-    talk->dial = NULL;
-    talk->stage = ASKS;
-    if (!watch(search, talk->link.fd))
-        return dlock_error_set(error, DLOCK_UNREACHABLE, "epoll: %s",
-                               strerror(errno));
-    return ask(search, talk, error);
-}
-
-/* As far as it goes without waiting. True: the answer has come just now. */
-static bool advance(struct dlock_search *search, struct talk *talk)
-{
-    struct dlock_error error = {""};
-    enum dlock_status status = DLOCK_OK;
-
-    if (talk->stage == DIALS)
-        status = connected(search, talk, &error);
-    if (talk->stage == ASKS && status == DLOCK_OK)
-        status = hear(talk, &error);
-    if (status == DLOCK_UNREACHABLE)
-        fail(search, talk, error.text);
-    if (talk->stage != ASKS || status != DLOCK_OK)
-        return false;
-    talk->stage = ANSWERED;
-    return true;
-}
-
-/* Their answers ------------------------------------------------------------ */
+/* Talking, on a thread for each ---------------------------------------------- */
 
 /* The value called NAME of a list of names and values. False: none, or too long. */
 static bool value_of(const redisReply *reply, const char *name, char *value,
@@ -187,106 +84,138 @@ static bool value_of(const redisReply *reply, const char *name, char *value,
     return false;
 }
 
-/* A server that was not named before is called. */
-static void name_server(struct dlock_search *search,
-                        const struct dlock_address *at, long long epoch)
+/*
+ * The last reply to the commands counts; it is to be freed. A login goes to each
+ * sentinel: one that wants none refuses it, and answers all the same.
+ */
+static redisReply *ask(const struct talk *talk, struct dlock_error *error)
+{
+    const struct search *search = talk->search;
+    struct dlock_words commands[2] = {{{"INFO", "replication"}}};
+    redisReply *replies[2];
+    enum dlock_status status;
+    size_t n = 0;
+
+    if (talk->to_sentinel) {
+        n = dlock_dial_login(&search->address, &commands[0]);
+        commands[n] = (struct dlock_words){
+            {"SENTINEL", "MASTER", search->address.primary}};
+    }
+    status = dlock_question(talk->link, commands, n + 1, REPLIES_BYTES_MAX,
+                            search->until_ms, replies, error);
+    if (n > 0)
+        freeReplyObject(replies[0]);
+    if (status == DLOCK_OK && replies[n]->type == REDIS_REPLY_ERROR)
+        status = dlock_error_set(error, DLOCK_UNREACHABLE, "refused: %.100s",
+                                 replies[n]->str);
+    if (status == DLOCK_OK)
+        return replies[n];
+    freeReplyObject(replies[n]);
+    return NULL;
+}
+
+/* A server is to be a primary; a sentinel is to name one, which goes into *NAMED. */
+static bool is_of_use(const struct talk *talk, const redisReply *reply,
+                      struct talk *named, struct dlock_error *error)
+{
+    char epoch[24] = "0";
+
+    if (!talk->to_sentinel) {
+        (void)dlock_error_set(error, DLOCK_UNREACHABLE, "is a replica");
+        return reply->type == REDIS_REPLY_STRING &&
+               strstr(reply->str, "role:master") != NULL;
+    }
+    named->at = talk->search->address;
+    named->at.primary[0] = '\0';
+    (void)dlock_error_set(error, DLOCK_UNREACHABLE, "names no primary");
+    if (!value_of(reply, "ip", named->at.host, sizeof(named->at.host)) ||
+        !value_of(reply, "port", named->at.port, sizeof(named->at.port)))
+        return false;
+    (void)value_of(reply, "config-epoch", epoch, sizeof(epoch));
+    named->epoch = strtoll(epoch, NULL, 10);
+    return true;
+}
+
+static void begin_talk(struct search *search, struct talk *talk);
+
+/* With the mutex: a server that was not named before is talked to. */
+static void name_server(struct search *search, const struct talk *named)
 {
     struct talk *server = search->servers;
 
     while (server->stage != NOT_YET &&
-           (strcmp(server->at.host, at->host) != 0 ||
-            strcmp(server->at.port, at->port) != 0))
+           (strcmp(server->at.host, named->at.host) != 0 ||
+            strcmp(server->at.port, named->at.port) != 0))
         server++;
-    if (server->epoch < epoch)
-        server->epoch = epoch;
+    if (server->epoch < named->epoch)
+        server->epoch = named->epoch;
     if (server->stage != NOT_YET)
         return;
-    server->at = *at;
-    call(search, server);
+    server->at = named->at;
+    begin_talk(search, server);
 }
 
-static void hear_sentinel(struct dlock_search *search, struct talk *sentinel)
+/* With the mutex. WHY is told if nothing better comes. */
+static void fail(struct search *search, struct talk *talk, const char *why)
 {
-    struct dlock_address at = *search->address;
-    char epoch[24] = "0";
+    (void)snprintf(search->failure, sizeof(search->failure), "%s %.60s:%s: %s",
+                   talk->to_sentinel ? "sentinel" : "primary", talk->at.host,
+                   talk->at.port, why);
+    talk->stage = FAILED;
+}
 
-    at.primary[0] = '\0';
-    if (!value_of(sentinel->reply, "ip", at.host, sizeof(at.host)) ||
-        !value_of(sentinel->reply, "port", at.port, sizeof(at.port))) {
-        fail(search, sentinel, "names no primary");
+static void *run(void *arg)
+{
+    struct talk *talk = arg;
+    struct search *search = talk->search;
+    struct dlock_error error = {""};
+    redisReply *reply = NULL;
+    struct talk named;
+    bool good;
+
+    if (dlock_dial(&talk->at, search->until_ms, &talk->link, &error) ==
+        DLOCK_OK)
+        reply = ask(talk, &error);
+    good = reply != NULL && is_of_use(talk, reply, &named, &error);
+    freeReplyObject(reply);
+    if (!good || talk->to_sentinel)
+        dlock_net_close(&talk->link);
+    (void)pthread_mutex_lock(&search->mutex);
+    if (good)
+        talk->stage = ANSWERED;
+    else
+        fail(search, talk, error.text);
+    if (good && talk->to_sentinel)
+        name_server(search, &named);
+    (void)pthread_cond_broadcast(&search->changed);
+    leave(search);
+    return NULL;
+}
+
+/* With the mutex. */
+static void begin_talk(struct search *search, struct talk *talk)
+{
+    pthread_t thread;
+
+    talk->search = search;
+    talk->stage = TALKS;
+    search->users_n++;
+    if (dlock_clock_thread(&thread, "dlock-sentinel", run, talk) == 0) {
+        (void)pthread_detach(thread);
         return;
     }
-    (void)value_of(sentinel->reply, "config-epoch", epoch, sizeof(epoch));
-    hang_up(sentinel);
-    name_server(search, &at, strtoll(epoch, NULL, 10));
+    search->users_n--;
+    fail(search, talk, "no thread");
 }
 
 /* The search --------------------------------------------------------------- */
 
-void dlock_search_end(struct dlock_search *search)
-{
-    if (search == NULL)
-        return;
-    for (size_t i = 0; i < DLOCK_HOSTS_MAX; i++) {
-        hang_up(&search->sentinels[i]);
-        hang_up(&search->servers[i]);
-    }
-    free(search);
-}
-
-struct dlock_search *dlock_search_begin(const struct dlock_address *address,
-                                        int poll_fd, int timer_fd,
-                                        uint64_t until_ms,
-                                        struct dlock_error *error)
-{
-    struct dlock_search *search = calloc(1, sizeof(*search));
-    const char *next = address->hosts;
-
-    if (search == NULL) {
-        (void)dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
-        return NULL;
-    }
-    search->address = address;
-    search->poll_fd = poll_fd;
-    search->timer_fd = timer_fd;
-    search->until_ms = until_ms;
-    for (size_t i = 0; i < DLOCK_HOSTS_MAX; i++)
-        search->sentinels[i].link = search->servers[i].link =
-            dlock_link_plain(-1);
-    while (next != NULL && *next != '\0') {
-        struct talk *talk = &search->sentinels[search->sentinels_n++];
-
-        next = dlock_address_next(next, DLOCK_PORT_SENTINEL, &talk->at);
-        talk->at.tls = address->tls;
-        memcpy(talk->at.ca, address->ca, sizeof(address->ca));
-        memcpy(talk->at.cert, address->cert, sizeof(address->cert));
-        memcpy(talk->at.key, address->key, sizeof(address->key));
-        call(search, talk);
-    }
-    return search;
-}
-
-/* Whether something may come yet that is newer than BEST. */
-static bool may_be_newer(const struct dlock_search *search,
-                         const struct talk *best)
-{
-    for (size_t i = 0; i < search->sentinels_n; i++) {
-        const struct talk *server = &search->servers[i];
-
-        if (search->sentinels[i].stage == DIALS ||
-            search->sentinels[i].stage == ASKS)
-            return true;
-        if ((server->stage == DIALS || server->stage == ASKS) &&
-            (best == NULL || server->epoch > best->epoch))
-            return true;
-    }
-    return false;
-}
-
-static struct talk *newest_primary(struct dlock_search *search)
+/* The newest primary that there is, or NULL. *WAITS: there may come a newer one. */
+static struct talk *find_best(struct search *search, bool *waits)
 {
     struct talk *best = NULL;
 
+    *waits = false;
     for (size_t i = 0; i < search->sentinels_n; i++) {
         struct talk *server = &search->servers[i];
 
@@ -294,63 +223,91 @@ static struct talk *newest_primary(struct dlock_search *search)
             (best == NULL || server->epoch > best->epoch))
             best = server;
     }
+    for (size_t i = 0; i < search->sentinels_n; i++)
+        *waits |= search->sentinels[i].stage == TALKS ||
+                  (search->servers[i].stage == TALKS &&
+                   (best == NULL || search->servers[i].epoch > best->epoch));
     return best;
 }
 
-/* Whether the grace has run out; it begins with the first primary that there is. */
-static bool grace_is_over(struct dlock_search *search)
+/* With the mutex, which is let go of meanwhile. */
+static struct talk *await_best(struct search *search, uint64_t until_ms,
+                               bool *waits)
 {
-    struct itimerspec in = {.it_value = {.tv_nsec = GRACE_MS * 1000000L}};
-    uint64_t times;
+    bool grace = false, time_left = true;
+    struct talk *best;
 
-    if (search->grace)
-        return read(search->timer_fd, &times, sizeof(times)) == sizeof(times);
-    search->grace = true;
-    return timerfd_settime(search->timer_fd, 0, &in, NULL) != 0;
+    while ((best = find_best(search, waits)), *waits && time_left) {
+        uint64_t grace_ms = dlock_clock_real_now() + GRACE_MS;
+
+        if (best != NULL && !grace && grace_ms < until_ms)
+            until_ms = grace_ms;
+        grace = best != NULL;
+        time_left = dlock_clock_wait(dlock_clock_default(), &search->changed,
+                                     &search->mutex, until_ms);
+    }
+    return best;
 }
 
-enum dlock_status dlock_search_go_on(struct dlock_search *search,
-                                     struct dlock_link *link,
-                                     struct dlock_error *error)
+static struct search *open_search(const struct dlock_address *address,
+                                  uint64_t until_ms)
 {
+    struct search *search = calloc(1, sizeof(*search));
+    const char *next = address->hosts;
+
+    if (search == NULL)
+        return NULL;
+    (void)pthread_mutex_init(&search->mutex, NULL);
+    (void)pthread_cond_init(&search->changed, NULL);
+    search->users_n = 1;
+    search->address = *address;
+    search->until_ms = until_ms + GRACE_MS;
+    for (size_t i = 0; i < DLOCK_HOSTS_MAX; i++)
+        search->servers[i].link = dlock_link_plain(-1);
+    (void)pthread_mutex_lock(&search->mutex);
+    while (next != NULL && *next != '\0') {
+        struct talk *talk = &search->sentinels[search->sentinels_n++];
+
+        next = dlock_address_next(next, DLOCK_PORT_SENTINEL, &talk->at);
+        talk->to_sentinel = true;
+        talk->at.tls = address->tls;
+        memcpy(talk->at.ca, address->ca, sizeof(address->ca));
+        memcpy(talk->at.cert, address->cert, sizeof(address->cert));
+        memcpy(talk->at.key, address->key, sizeof(address->key));
+        begin_talk(search, talk);
+    }
+    return search;
+}
+
+enum dlock_status dlock_sentinel_find(const struct dlock_address *address,
+                                      uint64_t until_ms,
+                                      struct dlock_link *link,
+                                      struct dlock_error *error)
+{
+    struct search *search = open_search(address, until_ms);
+    const struct talk *server;
     struct talk *best;
     bool waits;
 
-    *link = dlock_link_plain(-1);
-    for (size_t i = 0; i < search->sentinels_n; i++)
-        if (advance(search, &search->sentinels[i]))
-            hear_sentinel(search, &search->sentinels[i]);
-    for (size_t i = 0; i < search->sentinels_n; i++) {
-        struct talk *server = &search->servers[i];
-
-        if (advance(search, server) &&
-            (server->reply->type != REDIS_REPLY_STRING ||
-             strstr(server->reply->str, "role:master") == NULL))
-            fail(search, server, "is a replica");
-    }
-    best = newest_primary(search);
-    waits = may_be_newer(search, best);
-    if (waits && (best == NULL || !grace_is_over(search)))
-        return DLOCK_BUSY;
-    if (best == NULL)
-        return dlock_error_set(error, DLOCK_UNREACHABLE, "%s", search->failure);
-    *link = best->link;
-    best->link = dlock_link_plain(-1);
-    return DLOCK_OK;
-}
-
-void dlock_search_late(const struct dlock_search *search,
-                       struct dlock_error *error)
-{
-    const struct talk *server = search->servers;
-
-    if (server->stage == NOT_YET)
-        (void)dlock_error_set(error, DLOCK_UNREACHABLE,
-                              "none of %zu sentinels answers: %.120s",
-                              search->sentinels_n, search->failure);
-    else
+    if (search == NULL)
+        return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
+    server = search->servers;
+    best = await_best(search, until_ms, &waits);
+    if (best != NULL) {
+        *link = best->link;
+        best->link = dlock_link_plain(-1);
+    } else if (server->stage == TALKS) {
         (void)dlock_error_set(error, DLOCK_UNREACHABLE,
                               "primary %.100s:%s, named by a sentinel: %s",
                               server->at.host, server->at.port,
                               strerror(ETIMEDOUT));
+    } else if (server->stage == NOT_YET && waits) {
+        (void)dlock_error_set(error, DLOCK_UNREACHABLE,
+                              "none of %zu sentinels answers: %.120s",
+                              search->sentinels_n, search->failure);
+    } else {
+        (void)dlock_error_set(error, DLOCK_UNREACHABLE, "%s", search->failure);
+    }
+    leave(search);
+    return best != NULL ? DLOCK_OK : DLOCK_UNREACHABLE;
 }

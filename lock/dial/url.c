@@ -13,7 +13,7 @@
 
 #include "lock/core/error.h"
 #include "lock/core/tls.h"
-#include "lock/dial/address.h"
+#include "lock/dial/dial.h"
 
 const char dlock_url_forms[] =
     "use unix:PATH, redis://[USER:PASSWORD@]HOST[:PORT][/DB], "

@@ -1,7 +1,7 @@
 /*
- * Asking several servers at once, without threads: for each server in turn the
- * hook and the sending, then one poll over all of them until everybody has
- * answered, enough have, or time is up.
+ * Asking several servers at once: for each server in turn the hook and the sending,
+ * then one poll over all of them, and over the connections under way, until everybody
+ * has answered, enough have, or time is up.
  *
  * A server that has not answered by then loses its connection, because its late
  * reply must not answer the next question.
@@ -50,9 +50,7 @@ static void settle(struct dlock_asked *one, const struct asking *asking,
             answer->status = status;
         answer->due = false;
     }
-    dlock_dial_end(one->dial);
-    one->dial = NULL;
-    one->waiting = false;
+    one->connecting = one->waiting = false;
 }
 
 static const struct dlock_command *command_of(const struct asking *asking,
@@ -114,30 +112,28 @@ static void send_unknown(struct dlock_asked *one, const struct asking *asking)
         settle(one, asking, DLOCK_UNKNOWN);
 }
 
-/* Looks up, connects and logs in, as far as that goes; sends then. */
+/* STATUS of a connection. Sends as soon as it stands. */
+static void connected(struct dlock_asked *one, const struct asking *asking,
+                      enum dlock_status status)
+{
+    one->connecting = status == DLOCK_BUSY;
+    if (status == DLOCK_OK)
+        send_all(one, asking);
+    else if (status != DLOCK_BUSY)
+        settle(one, asking, DLOCK_UNREACHABLE);
+}
+
 static void connect_on(struct dlock_asked *one, const struct asking *asking)
 {
-    struct dlock_link link;
-    enum dlock_status status =
-        dlock_dial_go_on(one->dial, &link, asking->error);
-
-    if (status == DLOCK_BUSY)
-        return;
-    if (status != DLOCK_OK) {
-        settle(one, asking, DLOCK_UNREACHABLE);
-        return;
-    }
-    dlock_dial_end(one->dial);
-    one->dial = NULL;
-    dlock_wire_take(one->wire, link);
-    send_all(one, asking);
+    connected(one, asking, dlock_wire_go_on(one->wire, asking->error));
 }
 
 /* The hook for every command, then the connection, then all of them. */
 static void begin(struct dlock_asked *one, const struct asking *asking)
 {
-    one->dial = NULL;
-    one->waiting = one->agreed = one->refused = false;
+    uint64_t until_ms;
+
+    one->connecting = one->waiting = one->agreed = one->refused = false;
     for (size_t i = 0; i < asking->question->n; i++)
         one->answers[i] = (struct dlock_answer){.status = DLOCK_UNREACHABLE};
     if (one->wire == NULL || asking->until_ms == asking->began_ms)
@@ -149,13 +145,10 @@ static void begin(struct dlock_asked *one, const struct asking *asking)
             dlock_call_begin(one->wire, command_of(asking, i), asking->error);
         answer->begun = answer->status == DLOCK_OK;
     }
-    if (dlock_wire_begin(one->wire, asking->until_ms, &one->dial,
-                         asking->error) != DLOCK_OK)
-        settle(one, asking, DLOCK_UNREACHABLE);
-    else if (one->dial != NULL)
-        connect_on(one, asking);
-    else
-        send_all(one, asking);
+    /* A hook that paused has taken nothing from the time to connect. */
+    until_ms = dlock_clock_real_now() + asking->until_ms - asking->began_ms;
+    connected(one, asking,
+              dlock_wire_begin(one->wire, until_ms, asking->error));
 }
 
 /* Reading ------------------------------------------------------------------ */
@@ -232,10 +225,10 @@ static bool step(struct asking *asking)
         const struct dlock_asked *one = &asking->asked[i];
 
         pollers[i] = (struct pollfd){.fd = -1};
-        if (one->dial == NULL && !one->waiting)
+        if (!one->connecting && !one->waiting)
             continue;
-        pollers[i].fd =
-            one->dial != NULL ? dlock_dial_fd(one->dial) : one->wire->link.fd;
+        pollers[i].fd = one->connecting ? dlock_dial_fd(one->wire->dial)
+                                        : one->wire->link.fd;
         pollers[i].events = POLLIN;
         open++;
     }
@@ -244,8 +237,8 @@ static bool step(struct asking *asking)
     ready = poll(pollers, asking->n, left > 60000 ? 60000 : (int)left);
     for (size_t i = 0; i < asking->n; i++)
         if (ready > 0 && pollers[i].revents != 0)
-            (asking->asked[i].dial != NULL ? connect_on : read_all)(
-                &asking->asked[i], asking);
+            (asking->asked[i].connecting ? connect_on
+                                         : read_all)(&asking->asked[i], asking);
     look_for_decision(asking);
     return ready > 0 || left > 0;
 }
@@ -258,14 +251,16 @@ static bool step(struct asking *asking)
  */
 static void cut_off(struct dlock_asked *one, const struct asking *asking)
 {
-    if (one->dial == NULL && !one->waiting)
+    if (one->connecting)
+        settle(one, asking, DLOCK_UNREACHABLE);
+    if (!one->waiting)
         return;
     for (size_t i = 0; asking->question->insists && i < asking->question->n;
          i++)
         if (one->answers[i].due && !one->answers[i].again)
             (void)dlock_wire_send(one->wire, command_of(asking, i),
                                   DLOCK_BY_TEXT, asking->until_ms, NULL);
-    settle(one, asking, one->waiting ? DLOCK_UNKNOWN : DLOCK_UNREACHABLE);
+    settle(one, asking, DLOCK_UNKNOWN);
     dlock_wire_drop(one->wire);
 }
 

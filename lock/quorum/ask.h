@@ -22,7 +22,7 @@ struct dlock_answer {
 struct dlock_asked {
     struct dlock_wire *wire;      /* NULL = leave this one out */
     struct dlock_answer *answers; /* to each command; filled by the asking */
-    struct dlock_dial *dial;      /* the rest is the asking's own */
+    bool connecting;              /* the rest is the asking's own */
     bool waiting;
     bool agreed;
     bool refused;

@@ -32,18 +32,17 @@ static enum dlock_status open_all(struct dlock *client,
  * HELD says which are to be given back if it is not DLOCK_OK: also one of which
  * only a copy was told no, for what was sent first may still come, and lock.
  */
-static enum dlock_status take_all(struct dlock_session *session,
-                                  const struct dlock_attempt *attempt,
+static enum dlock_status take_all(const struct dlock_attempt *attempt,
                                   struct dlock_grant parts[],
                                   enum dlock_status held[], size_t *busy_at,
                                   uint64_t *busy_ms, struct dlock_error *error)
 {
-    const struct dlock_poll *poll = session->own;
+    const struct dlock_poll *poll = attempt->session->own;
     enum dlock_status status = DLOCK_OK;
     struct dlock_command command;
     struct dlock_reply reply;
 
-    dlock_node_fill_acquire(session, attempt, &command);
+    dlock_node_fill_acquire(attempt, &command);
     for (size_t i = 0; i < poll->n; i++)
         held[i] = DLOCK_UNREACHABLE;
     for (size_t i = 0; i < poll->n && status == DLOCK_OK; i++) {
@@ -58,8 +57,7 @@ static enum dlock_status take_all(struct dlock_session *session,
 }
 
 /* Each try has a number of its own: the one before may have been undone. */
-static enum dlock_status acquire(struct dlock_session *session,
-                                 const struct dlock_attempt *attempt,
+static enum dlock_status acquire(const struct dlock_attempt *attempt,
                                  struct dlock_grant *grant, uint64_t *busy_ms,
                                  struct dlock_error *error)
 {
@@ -69,19 +67,19 @@ static enum dlock_status acquire(struct dlock_session *session,
     enum dlock_status status;
     size_t busy_at = 0;
 
-    mine.number = dlock_number(session->client);
+    mine.number = dlock_number(attempt->session->client);
     /* With the lease over, the rest would be in vain. */
     if (grant->deadline_ms < mine.limit_ms)
         mine.limit_ms = grant->deadline_ms;
-    status = take_all(session, &mine, parts, held, &busy_at, busy_ms, error);
+    status = take_all(&mine, parts, held, &busy_at, busy_ms, error);
     if (status == DLOCK_OK)
-        status =
-            dlock_quorum_confirm(session, &mine, parts, held, grant, error);
+        status = dlock_quorum_confirm(&mine, parts, held, grant, error);
     if (status == DLOCK_OK)
         return DLOCK_OK;
     if (status == DLOCK_BUSY)
-        *busy_ms = dlock_quorum_pause_ms(session, busy_at > 0, *busy_ms);
-    return dlock_quorum_undo(session, &mine, held, status);
+        *busy_ms =
+            dlock_quorum_pause_ms(attempt->session, busy_at > 0, *busy_ms);
+    return dlock_quorum_undo(&mine, held, status);
 }
 
 const struct dlock_strategy dlock_strategy_multi = {

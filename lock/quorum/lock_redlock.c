@@ -97,10 +97,10 @@ static void note_age(struct dlock_session *session, size_t i)
  * time: if the servers whose age is known are enough, it is merely given a chance;
  * else it is waited for until they are.
  */
-static void ask_ages(struct dlock_session *session,
-                     const struct dlock_attempt *attempt, unsigned timeout_ms,
+static void ask_ages(const struct dlock_attempt *attempt, unsigned timeout_ms,
                      struct dlock_error *error)
 {
+    struct dlock_session *session = attempt->session;
     struct dlock_poll *poll = session->own;
     struct dlock_exchange exchange;
     struct dlock_question question = {.exchanges = &exchange,
@@ -154,11 +154,10 @@ static enum dlock_status check_distinct(const struct dlock_poll *poll,
 }
 
 /* Whether server number I has a vote for this attempt. */
-static bool may_vote(const struct dlock_session *session,
-                     const struct dlock_attempt *attempt, size_t i)
+static bool may_vote(const struct dlock_attempt *attempt, size_t i)
 {
-    const struct dlock *client = session->client;
-    const struct dlock_poll *poll = session->own;
+    const struct dlock *client = attempt->session->client;
+    const struct dlock_poll *poll = attempt->session->own;
     const struct dlock_voter *voter = &poll->voters[i];
     uint64_t longest_ms = client->longest_lease_ms;
 
@@ -186,11 +185,10 @@ struct votes {
 };
 
 /* A server without a vote has taken the lock as well: it has to be given back. */
-static void count_votes(const struct dlock_session *session,
-                        const struct dlock_attempt *attempt,
+static void count_votes(const struct dlock_attempt *attempt,
                         struct votes *votes)
 {
-    const struct dlock_poll *poll = session->own;
+    const struct dlock_poll *poll = attempt->session->own;
 
     votes->busy_ms = UINT64_MAX;
     for (size_t i = 0; i < poll->n; i++) {
@@ -207,7 +205,7 @@ static void count_votes(const struct dlock_session *session,
         votes->no += votes->held[i] == DLOCK_BUSY;
         if (votes->held[i] != DLOCK_OK)
             continue;
-        if (may_vote(session, attempt, i)) {
+        if (may_vote(attempt, i)) {
             votes->yes++;
         } else {
             votes->young++;
@@ -241,11 +239,11 @@ static enum dlock_status judge(const struct dlock_poll *poll,
 }
 
 /* Each try has a number of its own: the one before may have been undone. */
-static enum dlock_status acquire(struct dlock_session *session,
-                                 const struct dlock_attempt *attempt,
+static enum dlock_status acquire(const struct dlock_attempt *attempt,
                                  struct dlock_grant *grant, uint64_t *busy_ms,
                                  struct dlock_error *error)
 {
+    struct dlock_session *session = attempt->session;
     const struct dlock_poll *poll = session->own;
     struct dlock_attempt mine = *attempt;
     struct votes votes = {.yes = 0};
@@ -267,34 +265,33 @@ static enum dlock_status acquire(struct dlock_session *session,
     if (question.timeout_ms > session->client->wire.command_timeout_ms)
         question.timeout_ms = session->client->wire.command_timeout_ms;
     mine.number = dlock_number(session->client);
-    ask_ages(session, &mine, question.timeout_ms, &ages);
+    ask_ages(&mine, question.timeout_ms, &ages);
     status = check_distinct(poll, error);
     if (status != DLOCK_OK)
         return status;
-    dlock_node_fill_acquire(session, &mine, &exchange.command);
+    dlock_node_fill_acquire(&mine, &exchange.command);
     (void)dlock_quorum_ask(session, &question, error);
-    count_votes(session, &mine, &votes);
+    count_votes(&mine, &votes);
     status = judge(poll, &votes, &ages, error);
     if (status == DLOCK_OK)
-        status = dlock_quorum_confirm(session, &mine, votes.parts,
-                                      votes.counted, grant, error);
+        status = dlock_quorum_confirm(&mine, votes.parts, votes.counted, grant,
+                                      error);
     if (status == DLOCK_OK)
         return DLOCK_OK;
     if (status == DLOCK_BUSY)
         *busy_ms = dlock_quorum_pause_ms(session, votes.yes > 0, votes.busy_ms);
-    return dlock_quorum_undo(session, &mine, votes.held, status);
+    return dlock_quorum_undo(&mine, votes.held, status);
 }
 
-static enum dlock_status extend(struct dlock_session *session,
-                                const struct dlock_attempt *attempt,
+static enum dlock_status extend(const struct dlock_attempt *attempt,
                                 struct dlock_error *error)
 {
     enum dlock_status status =
-        check_lease(session->client, attempt->lease_ms, error);
+        check_lease(attempt->session->client, attempt->lease_ms, error);
 
     if (status != DLOCK_OK)
         return status;
-    return dlock_quorum_extend(session, attempt, error);
+    return dlock_quorum_extend(attempt, error);
 }
 
 const struct dlock_strategy dlock_strategy_redlock = {

@@ -212,9 +212,9 @@ struct dlock_count dlock_quorum_ask(struct dlock_session *session,
  * Makes the token known to enough servers. A round trip more, but only after
  * servers were out of reach: else their counts agree by themselves.
  */
-static bool spread_token(struct dlock_session *session,
-                         const struct dlock_attempt *attempt, uint64_t token)
+static bool spread_token(const struct dlock_attempt *attempt, uint64_t token)
 {
+    struct dlock_session *session = attempt->session;
     const struct dlock_poll *poll = session->own;
     struct dlock_exchange exchange;
     struct dlock_command *command = &exchange.command;
@@ -274,21 +274,21 @@ static bool is_known(const struct dlock_poll *poll,
 }
 
 /* The time is looked at last: everything before has taken some. */
-enum dlock_status dlock_quorum_confirm(struct dlock_session *session,
-                                       const struct dlock_attempt *attempt,
+enum dlock_status dlock_quorum_confirm(const struct dlock_attempt *attempt,
                                        const struct dlock_grant parts[],
                                        const enum dlock_status held[],
                                        struct dlock_grant *grant,
                                        struct dlock_error *error)
 {
-    const struct dlock_poll *poll = session->own;
+    const struct dlock_poll *poll = attempt->session->own;
 
     add_up(poll, parts, held, attempt->holds, grant);
     if (attempt->fenced && !is_known(poll, parts, held, grant->token) &&
-        !spread_token(session, attempt, grant->token))
+        !spread_token(attempt, grant->token))
         return dlock_error_set(error, DLOCK_UNREACHABLE,
                                "the token did not reach enough servers");
-    if (dlock_clock_until(session->client->clock, grant->deadline_ms) == 0)
+    if (dlock_clock_until(attempt->session->client->clock,
+                          grant->deadline_ms) == 0)
         return dlock_error_set(error, DLOCK_LOST,
                                "the answers took longer than the lease");
     return DLOCK_OK;
@@ -321,11 +321,11 @@ static void tell_silent(const struct dlock_session *session,
 }
 
 /* Those that agreed are asked to forget it, and waited for. */
-enum dlock_status dlock_quorum_undo(struct dlock_session *session,
-                                    const struct dlock_attempt *attempt,
+enum dlock_status dlock_quorum_undo(const struct dlock_attempt *attempt,
                                     const enum dlock_status held[],
                                     enum dlock_status status)
 {
+    struct dlock_session *session = attempt->session;
     struct dlock_poll *poll = session->own;
     struct dlock_attempt end = *attempt;
     struct dlock_exchange exchange;
@@ -340,7 +340,7 @@ enum dlock_status dlock_quorum_undo(struct dlock_session *session,
 
     end.undoes = attempt->number;
     end.number = dlock_number(session->client);
-    dlock_node_fill_undo(session, &end, &exchange.command);
+    dlock_node_fill_undo(&end, &exchange.command);
     for (size_t i = 0; i < poll->n; i++) {
         size_t last = poll->n - 1 - i;
 

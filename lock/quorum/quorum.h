@@ -12,7 +12,6 @@
 
 #include "lock/core/renewal.h"
 #include "lock/quorum/ask.h"
-#include "lock/redis/force.h"
 #include "lock/redis/node.h"
 #include "lock/redis/wakeup.h"
 
@@ -72,8 +71,7 @@ bool dlock_quorum_is_one(const struct dlock_reply *reply);
  * servers and that its lease has not ended meanwhile. DLOCK_UNREACHABLE or
  * DLOCK_LOST: it is no grant.
  */
-enum dlock_status dlock_quorum_confirm(struct dlock_session *session,
-                                       const struct dlock_attempt *attempt,
+enum dlock_status dlock_quorum_confirm(const struct dlock_attempt *attempt,
                                        const struct dlock_grant parts[],
                                        const enum dlock_status held[],
                                        struct dlock_grant *grant,
@@ -85,8 +83,7 @@ enum dlock_status dlock_quorum_confirm(struct dlock_session *session,
  * nobody. Returns what the acquire is to answer: STATUS, or DLOCK_UNKNOWN if so
  * many servers may keep it until its lease ends that nobody else can get it.
  */
-enum dlock_status dlock_quorum_undo(struct dlock_session *session,
-                                    const struct dlock_attempt *attempt,
+enum dlock_status dlock_quorum_undo(const struct dlock_attempt *attempt,
                                     const enum dlock_status held[],
                                     enum dlock_status status);
 
@@ -104,18 +101,14 @@ void dlock_quorum_close(struct dlock *client);
 enum dlock_status dlock_quorum_session_open(struct dlock_session *session,
                                             struct dlock_error *error);
 void dlock_quorum_session_close(struct dlock_session *session);
-enum dlock_status dlock_quorum_extend(struct dlock_session *session,
-                                      const struct dlock_attempt *attempt,
+enum dlock_status dlock_quorum_extend(const struct dlock_attempt *attempt,
                                       struct dlock_error *error);
-enum dlock_status dlock_quorum_release(struct dlock_session *session,
-                                       const struct dlock_attempt *attempt,
+enum dlock_status dlock_quorum_release(const struct dlock_attempt *attempt,
                                        struct dlock_error *error);
-enum dlock_status dlock_quorum_inspect(struct dlock_session *session,
-                                       const struct dlock_attempt *attempt,
+enum dlock_status dlock_quorum_inspect(const struct dlock_attempt *attempt,
                                        struct dlock_holder *holder,
                                        struct dlock_error *error);
-enum dlock_status dlock_quorum_force(struct dlock_session *session,
-                                     const struct dlock_attempt *attempt,
+enum dlock_status dlock_quorum_force(const struct dlock_attempt *attempt,
                                      struct dlock_error *error);
 dlock_renew_slot dlock_quorum_renew;
 dlock_forced_slot dlock_quorum_forced;

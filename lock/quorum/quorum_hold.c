@@ -28,14 +28,13 @@ static enum dlock_status rule(size_t n, size_t needed,
 
 /* Asks all servers what FILL puts together; the status by the rule, its text from one
  * of them. INSISTS: see ask.h. */
-static enum dlock_status ask(struct dlock_session *session,
-                             const struct dlock_attempt *attempt,
+static enum dlock_status ask(const struct dlock_attempt *attempt,
                              dlock_node_fill *fill, bool insists,
                              bool (*agrees)(const struct dlock_reply *reply),
                              struct dlock_count *count,
                              struct dlock_error *error)
 {
-    const struct dlock_poll *poll = session->own;
+    const struct dlock_poll *poll = attempt->session->own;
     struct dlock_exchange exchange;
     struct dlock_question question = {.exchanges = &exchange,
                                       .limit_ms = attempt->limit_ms,
@@ -43,8 +42,8 @@ static enum dlock_status ask(struct dlock_session *session,
                                       .insists = insists};
     enum dlock_status status;
 
-    fill(session, attempt, &exchange.command);
-    *count = dlock_quorum_ask(session, &question, error);
+    fill(attempt, &exchange.command);
+    *count = dlock_quorum_ask(attempt->session, &question, error);
     status = rule(poll->n, poll->needed, count);
     if (status == DLOCK_LOST && error != NULL)
         error->text[0] = '\0'; /* of a server that did not matter */
@@ -52,13 +51,12 @@ static enum dlock_status ask(struct dlock_session *session,
 }
 
 /* Where some have the new lease and others not, nobody knows when it ends. */
-enum dlock_status dlock_quorum_extend(struct dlock_session *session,
-                                      const struct dlock_attempt *attempt,
+enum dlock_status dlock_quorum_extend(const struct dlock_attempt *attempt,
                                       struct dlock_error *error)
 {
     struct dlock_count count;
-    enum dlock_status status = ask(session, attempt, dlock_node_fill_extend,
-                                   false, dlock_quorum_is_one, &count, error);
+    enum dlock_status status = ask(attempt, dlock_node_fill_extend, false,
+                                   dlock_quorum_is_one, &count, error);
 
     if (status == DLOCK_UNREACHABLE && count.yes > 0)
         return DLOCK_UNKNOWN;
@@ -73,26 +71,24 @@ static bool was_held(const struct dlock_reply *reply)
 
 /* A server that does not hold it says no. A minority may do so after a restart, and
  * that does not make the release a failure. */
-enum dlock_status dlock_quorum_release(struct dlock_session *session,
-                                       const struct dlock_attempt *attempt,
+enum dlock_status dlock_quorum_release(const struct dlock_attempt *attempt,
                                        struct dlock_error *error)
 {
     struct dlock_count count;
 
-    return ask(session, attempt, dlock_node_fill_release, true, was_held,
-               &count, error);
+    return ask(attempt, dlock_node_fill_release, true, was_held, &count, error);
 }
 
 /* Whether a server has told of a holder; of one owner, the last command of all. */
 static bool sees_holder(const struct dlock_poll *poll,
-                        struct dlock_force_seen *seen)
+                        struct dlock_node_seen *seen)
 {
-    struct dlock_force_seen each;
+    struct dlock_node_seen each;
     bool sees = false;
 
     for (size_t i = 0; i < poll->n; i++) {
         if (poll->answers[i].status != DLOCK_OK ||
-            !dlock_force_look(&poll->answers[i].reply, &each))
+            !dlock_node_read_seen(&poll->answers[i].reply, &each))
             continue;
         if (!sees || (strcmp(each.owner, seen->owner) == 0 &&
                       each.attempt > seen->attempt))
@@ -111,12 +107,12 @@ static bool is_answer(const struct dlock_reply *reply)
 }
 
 /* One answer is enough to have freed something. */
-enum dlock_status dlock_quorum_force(struct dlock_session *session,
-                                     const struct dlock_attempt *attempt,
+enum dlock_status dlock_quorum_force(const struct dlock_attempt *attempt,
                                      struct dlock_error *error)
 {
+    struct dlock_session *session = attempt->session;
     const struct dlock_poll *poll = session->own;
-    struct dlock_force_seen seen = {.attempt = 0};
+    struct dlock_node_seen seen = {.attempt = 0};
     struct dlock_exchange exchange;
     struct dlock_question question = {.exchanges = &exchange,
                                       .limit_ms = attempt->limit_ms,
@@ -126,8 +122,8 @@ enum dlock_status dlock_quorum_force(struct dlock_session *session,
     bool freed = false;
 
     do {
-        dlock_force_fill(session, &dlock_node_plain, attempt, &seen,
-                         &exchange.command);
+        dlock_node_fill_force(session, &dlock_node_plain, attempt, &seen,
+                              &exchange.command);
         count = dlock_quorum_ask(session, &question, error);
         if (count.yes < poll->needed)
             return count.unknown > 0 ? DLOCK_UNKNOWN : DLOCK_UNREACHABLE;
@@ -175,18 +171,17 @@ static size_t add_holders(const struct dlock_holder parts[], size_t n,
 }
 
 /* Held is what enough servers hold for one owner, as long as they are enough. */
-enum dlock_status dlock_quorum_inspect(struct dlock_session *session,
-                                       const struct dlock_attempt *attempt,
+enum dlock_status dlock_quorum_inspect(const struct dlock_attempt *attempt,
                                        struct dlock_holder *holder,
                                        struct dlock_error *error)
 {
-    const struct dlock_poll *poll = session->own;
+    const struct dlock_poll *poll = attempt->session->own;
     struct dlock_holder parts[DLOCK_NODES_MAX] = {{.held = false}};
     uint64_t remaining[DLOCK_NODES_MAX];
     struct dlock_holder found;
     struct dlock_count count;
-    enum dlock_status status = ask(session, attempt, dlock_node_fill_inspect,
-                                   false, is_list, &count, error);
+    enum dlock_status status =
+        ask(attempt, dlock_node_fill_inspect, false, is_list, &count, error);
 
     if (status != DLOCK_OK)
         return status;
@@ -266,7 +261,7 @@ void dlock_quorum_renew(struct dlock *client, struct dlock_renew renews[],
 /* One that knows of force: there is no need to wait for the others. */
 static bool knows_of_force(const struct dlock_reply *reply)
 {
-    return dlock_force_read(reply) > 0;
+    return dlock_node_read_forced(reply) > 0;
 }
 
 /* Each server has a word of its own: the last attempt is the right one. */
@@ -284,12 +279,13 @@ uint64_t dlock_quorum_forced(struct dlock *client, const char *name,
                                       .agrees = knows_of_force};
     uint64_t forced = 0;
 
-    dlock_force_fill_ask(name, owner, &exchange.command);
+    dlock_node_fill_forced(name, owner, &exchange.command);
     dlock_ask(nodes->renewers, nodes->n, &question, NULL);
     for (size_t k = 0; k < nodes->n; k++) {
         const struct dlock_answer *answer = nodes->renewers[k].answers;
-        uint64_t known =
-            answer->status == DLOCK_OK ? dlock_force_read(&answer->reply) : 0;
+        uint64_t known = answer->status == DLOCK_OK
+                             ? dlock_node_read_forced(&answer->reply)
+                             : 0;
 
         forced = known > forced ? known : forced;
     }

@@ -22,7 +22,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lock/redis/force.h"
 #include "lock/redis/node.h"
 #include "lock/redis/scripts.h"
 #include "lock/redis/wakeup.h"
@@ -30,29 +29,28 @@
 enum { TOLD_AT_ONCE = 3 }; /* owners that fit into one reply */
 
 /* Sends what FILL puts together; DLOCK_OK: *REPLY is there. */
-static enum dlock_status ask(struct dlock_session *session,
-                             const struct dlock_attempt *attempt,
+static enum dlock_status ask(const struct dlock_attempt *attempt,
                              dlock_node_fill *fill, struct dlock_reply *reply,
                              struct dlock_error *error)
 {
     struct dlock_command command;
 
-    fill(session, attempt, &command);
-    return dlock_call(session->wire, &command, attempt->limit_ms, reply, error);
+    fill(attempt, &command);
+    return dlock_call(attempt->session->wire, &command, attempt->limit_ms,
+                      reply, error);
 }
 
-static enum dlock_status acquire(struct dlock_session *session,
-                                 const struct dlock_attempt *attempt,
+static enum dlock_status acquire(const struct dlock_attempt *attempt,
                                  struct dlock_grant *grant, uint64_t *busy_ms,
                                  struct dlock_error *error)
 {
     struct dlock_reply reply;
     enum dlock_status status =
-        ask(session, attempt, dlock_node_fill_acquire, &reply, error);
+        ask(attempt, dlock_node_fill_acquire, &reply, error);
 
     if (status != DLOCK_OK)
         return status;
-    session->may_come_late |= reply.of_copy;
+    attempt->session->may_come_late |= reply.of_copy;
     return dlock_node_read_acquire(&reply, grant, busy_ms, error);
 }
 
@@ -61,52 +59,49 @@ static enum dlock_status acquire(struct dlock_session *session,
  * it wakes up again, and lock for somebody who has given up. So a release goes
  * after it, whose reply nobody waits for; it is of use in either order.
  */
-static void withdraw(struct dlock_session *session,
-                     const struct dlock_attempt *attempt)
+static void withdraw(const struct dlock_attempt *attempt)
 {
+    struct dlock_session *session = attempt->session;
     struct dlock_attempt end = *attempt;
     struct dlock_command command;
 
     end.undoes = attempt->number;
     end.number = dlock_number(session->client);
-    dlock_node_fill_release(session, &end, &command);
+    dlock_node_fill_release(&end, &command);
     command.step = "eval-withdraw";
     dlock_call_abandon(session->wire, &command,
                        session->client->wire.connect_timeout_ms);
 }
 
-static enum dlock_status release(struct dlock_session *session,
-                                 const struct dlock_attempt *attempt,
+static enum dlock_status release(const struct dlock_attempt *attempt,
                                  struct dlock_error *error)
 {
     struct dlock_reply reply;
     enum dlock_status status =
-        ask(session, attempt, dlock_node_fill_release, &reply, error);
+        ask(attempt, dlock_node_fill_release, &reply, error);
 
     return status != DLOCK_OK ? status : dlock_node_read_done(&reply, error);
 }
 
-static enum dlock_status extend(struct dlock_session *session,
-                                const struct dlock_attempt *attempt,
+static enum dlock_status extend(const struct dlock_attempt *attempt,
                                 struct dlock_error *error)
 {
     struct dlock_reply reply;
     enum dlock_status status =
-        ask(session, attempt, dlock_node_fill_extend, &reply, error);
+        ask(attempt, dlock_node_fill_extend, &reply, error);
 
     if (status == DLOCK_OK && reply.integers[0] == 0)
         return DLOCK_LOST;
     return status != DLOCK_OK ? status : dlock_node_read_done(&reply, error);
 }
 
-static enum dlock_status inspect(struct dlock_session *session,
-                                 const struct dlock_attempt *attempt,
+static enum dlock_status inspect(const struct dlock_attempt *attempt,
                                  struct dlock_holder *holder,
                                  struct dlock_error *error)
 {
     struct dlock_reply reply;
     enum dlock_status status =
-        ask(session, attempt, dlock_node_fill_inspect, &reply, error);
+        ask(attempt, dlock_node_fill_inspect, &reply, error);
 
     if (status == DLOCK_OK)
         dlock_node_read_inspect(&reply, holder);
@@ -115,10 +110,10 @@ static enum dlock_status inspect(struct dlock_session *session,
 
 /* Waiters ------------------------------------------------------------------ */
 
-static void fill_leave(const struct dlock_session *session,
-                       const struct dlock_attempt *attempt,
+static void fill_leave(const struct dlock_attempt *attempt,
                        struct dlock_command *command)
 {
+    const struct dlock_session *session = attempt->session;
     const struct dlock_node_kind *kind = dlock_node_kind_of(session);
 
     dlock_command_init(command, "eval-leave", attempt->name, kind->leave);
@@ -134,15 +129,16 @@ static void fill_leave(const struct dlock_session *session,
  * If there is no answer, the heartbeat ends the matter: there is nothing to tell
  * the caller, and nothing to wait for longer than once.
  */
-static void give_up(struct dlock_session *session,
-                    const struct dlock_attempt *attempt)
+static void give_up(const struct dlock_attempt *attempt)
 {
-    struct dlock_attempt end = {.name = attempt->name,
-                                .number = dlock_number(session->client),
-                                .limit_ms = dlock_session_limit(session, 1, 0)};
+    struct dlock_attempt end = {
+        .session = attempt->session,
+        .name = attempt->name,
+        .number = dlock_number(attempt->session->client),
+        .limit_ms = dlock_session_limit(attempt->session, 1, 0)};
     struct dlock_reply reply;
 
-    (void)ask(session, &end, fill_leave, &reply, NULL);
+    (void)ask(&end, fill_leave, &reply, NULL);
 }
 
 /* Takes "OWNER OWNER" apart into WAITERS from number I on. */
@@ -160,11 +156,11 @@ static size_t take_owners(const char *text, struct dlock_waiting waiters[],
 }
 
 /* A long queue takes several looks, and may move on between them. */
-static enum dlock_status waiters(struct dlock_session *session,
-                                 const struct dlock_attempt *attempt,
+static enum dlock_status waiters(const struct dlock_attempt *attempt,
                                  struct dlock_waiting found[], size_t n_max,
                                  size_t *n, struct dlock_error *error)
 {
+    struct dlock_session *session = attempt->session;
     size_t told = 0, before;
 
     do {
@@ -189,30 +185,28 @@ static enum dlock_status waiters(struct dlock_session *session,
     return DLOCK_OK;
 }
 
-static void fill_subscribers(const struct dlock_session *session,
-                             const struct dlock_attempt *attempt,
+static void fill_subscribers(const struct dlock_attempt *attempt,
                              struct dlock_command *command)
 {
     dlock_command_init(command, "pubsub-numsub", attempt->name, NULL);
     command->repeatable = true;
     dlock_command_arg(command, "PUBSUB");
     dlock_command_arg(command, "NUMSUB");
-    dlock_command_derived(command, dlock_node_kind_of(session)->channel, "");
+    dlock_command_derived(command,
+                          dlock_node_kind_of(attempt->session)->channel, "");
 }
 
 /*
  * Waiters of redisson are subscribed: one connection a client, which stays subscribed
  * for a moment after its last waiter. The server counts them, but knows no names.
  */
-static enum dlock_status count_waiters(struct dlock_session *session,
-                                       const struct dlock_attempt *attempt,
+static enum dlock_status count_waiters(const struct dlock_attempt *attempt,
                                        struct dlock_waiting waiters[],
                                        size_t n_max, size_t *n,
                                        struct dlock_error *error)
 {
     struct dlock_reply reply;
-    enum dlock_status status =
-        ask(session, attempt, fill_subscribers, &reply, error);
+    enum dlock_status status = ask(attempt, fill_subscribers, &reply, error);
 
     if (status != DLOCK_OK)
         return status;
@@ -229,8 +223,8 @@ static enum dlock_status count_waiters(struct dlock_session *session,
     .on_redis = true, .knows_copies = true, .open = dlock_wakeup_open,         \
     .close = dlock_wakeup_close, .acquire = acquire, .withdraw = withdraw,     \
     .release = release, .extend = extend, .inspect = inspect,                  \
-    .renew = dlock_node_renew, .forced = dlock_force_forced,                   \
-    .force = dlock_force_node, DLOCK_WAKEUP_FUNCTIONS
+    .renew = dlock_node_renew, .forced = dlock_node_forced,                    \
+    .force = dlock_node_force, DLOCK_WAKEUP_FUNCTIONS
 
 const struct dlock_strategy dlock_strategy_redisson = {
     .info = {.name = "redisson",

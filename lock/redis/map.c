@@ -13,7 +13,6 @@
 
 #include "lock/core/clock.h"
 #include "lock/core/error.h"
-#include "lock/dial/address.h"
 #include "lock/dial/dial.h"
 #include "lock/dial/question.h"
 
@@ -215,24 +214,15 @@ static enum dlock_status ask(const struct dlock_address *address,
 {
     enum dlock_status status = dlock_dial(address, until_ms, link, error);
     const struct dlock_words words = {{"CLUSTER", "SLOTS"}};
-    struct dlock_question question;
     redisReply *reply = NULL;
 
     if (status != DLOCK_OK)
         return status;
-    status = dlock_question_begin(&question, *link, &words, 1, REPLY_BYTES_MAX,
-                                  error);
+    status = dlock_question(*link, &words, 1, REPLY_BYTES_MAX, until_ms, &reply,
+                            error);
     if (status == DLOCK_OK)
-        status =
-            dlock_question_go_on(&question, *link, until_ms, &reply, error);
-    if (status == DLOCK_BUSY)
-        status = dlock_error_set(error, DLOCK_UNREACHABLE, "%s",
-                                 strerror(ETIMEDOUT));
-    if (status == DLOCK_OK && reply != NULL) {
         status = take_all(reply, address, cluster, error);
-        freeReplyObject(reply);
-    }
-    dlock_question_end(&question);
+    freeReplyObject(reply);
     if (status != DLOCK_OK) {
         struct dlock_error said = *error;
 

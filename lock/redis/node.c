@@ -65,10 +65,10 @@ void dlock_node_add_keys(const struct dlock_session *session, bool fenced,
     dlock_node_add_waiters(dlock_node_kind_of(session), command);
 }
 
-void dlock_node_fill_acquire(const struct dlock_session *session,
-                             const struct dlock_attempt *attempt,
+void dlock_node_fill_acquire(const struct dlock_attempt *attempt,
                              struct dlock_command *command)
 {
+    const struct dlock_session *session = attempt->session;
     const struct dlock_node_kind *kind = dlock_node_kind_of(session);
 
     dlock_command_init(command, "eval-acquire", attempt->name, kind->acquire);
@@ -94,10 +94,10 @@ void dlock_node_fill_acquire(const struct dlock_session *session,
 }
 
 /* CHANNEL: waiters that listen there are woken. */
-static void fill_release(const struct dlock_session *session,
-                         const struct dlock_attempt *attempt, const char *step,
+static void fill_release(const struct dlock_attempt *attempt, const char *step,
                          const char *channel, struct dlock_command *command)
 {
+    const struct dlock_session *session = attempt->session;
     dlock_command_init(command, step, attempt->name,
                        dlock_node_kind_of(session)->release);
     command->repeatable = true;
@@ -111,23 +111,21 @@ static void fill_release(const struct dlock_session *session,
     dlock_command_number(command, attempt->repeats);
 }
 
-void dlock_node_fill_release(const struct dlock_session *session,
-                             const struct dlock_attempt *attempt,
+void dlock_node_fill_release(const struct dlock_attempt *attempt,
                              struct dlock_command *command)
 {
-    fill_release(session, attempt, "eval-release",
-                 dlock_node_kind_of(session)->channel, command);
+    fill_release(attempt, "eval-release",
+                 dlock_node_kind_of(attempt->session)->channel, command);
 }
 
 /*
  * An undo must wake nobody. Two clients that each hold a minority would else wake
  * each other without end, each by taking back what was in the other's way.
  */
-void dlock_node_fill_undo(const struct dlock_session *session,
-                          const struct dlock_attempt *attempt,
+void dlock_node_fill_undo(const struct dlock_attempt *attempt,
                           struct dlock_command *command)
 {
-    fill_release(session, attempt, "eval-undo", ":dlock-undone", command);
+    fill_release(attempt, "eval-undo", ":dlock-undone", command);
 }
 
 /* WAY: see renew.lua. */
@@ -183,20 +181,18 @@ void dlock_node_renew(struct dlock *client, struct dlock_renew renews[],
  * renewal may have overtaken the last try, which has then done nothing. So each
  * try has a number of its own.
  */
-void dlock_node_fill_extend(const struct dlock_session *session,
-                            const struct dlock_attempt *attempt,
+void dlock_node_fill_extend(const struct dlock_attempt *attempt,
                             struct dlock_command *command)
 {
+    const struct dlock_session *session = attempt->session;
     fill_renew(dlock_node_kind_of(session), attempt->name, session->owner,
                dlock_number(session->client), attempt->lease_ms,
                attempt->holds <= 1 ? "set" : "lengthen", command);
 }
 
-void dlock_node_fill_inspect(const struct dlock_session *session,
-                             const struct dlock_attempt *attempt,
+void dlock_node_fill_inspect(const struct dlock_attempt *attempt,
                              struct dlock_command *command)
 {
-    (void)session;
     dlock_command_init(command, "eval-inspect", attempt->name,
                        &dlock_script_inspect);
     dlock_command_key(command, attempt->name);
@@ -249,4 +245,112 @@ void dlock_node_read_inspect(const struct dlock_reply *reply,
     holder->token = (uint64_t)reply->integers[1];
     holder->remaining_ms =
         reply->integers[2] < 0 ? UINT64_MAX : (uint64_t)reply->integers[2];
+}
+
+/* Force ---------------------------------------------------------------------- */
+
+/*
+ * The lock is deleted and a word is left beside it, which names the owners. Nobody goes
+ * and tells them: a holder looks after its lock every third of a lease anyway, and the
+ * renewal that finds it gone asks why. So the word reaches it within one renewal
+ * period, over any number of processes, and costs nothing while no force is used.
+ */
+static const char word_suffix[] = ":dlock-forced";
+
+/* Beyond the lease, where the word is about one hold (force.lua). */
+enum { WORD_LIFE_MS = 60000 };
+
+void dlock_node_fill_force(const struct dlock_session *session,
+                           const struct dlock_node_kind *kind,
+                           const struct dlock_attempt *attempt,
+                           const struct dlock_node_seen *seen,
+                           struct dlock_command *command)
+{
+    dlock_command_init(command, "eval-force", attempt->name, kind->force);
+    dlock_command_key(command, attempt->name);
+    dlock_command_derived_key(command, word_suffix, "");
+    dlock_node_add_done(seen->owner, command);
+    dlock_node_add_waiters(kind, command);
+    dlock_command_number(command, WORD_LIFE_MS);
+    dlock_command_arg(command, seen->owner);
+    dlock_command_number(command, seen->attempt);
+    dlock_command_number(command, dlock_node_done_life_ms(session));
+    dlock_command_derived(command, kind->channel, "");
+}
+
+bool dlock_node_read_seen(const struct dlock_reply *reply,
+                          struct dlock_node_seen *seen)
+{
+    if (reply->integers_n < 2 || reply->integers[0] != -1)
+        return false;
+    seen->attempt = (uint64_t)reply->integers[1];
+    (void)snprintf(seen->owner, sizeof(seen->owner), "%.*s",
+                   (int)sizeof(seen->owner) - 1, reply->string);
+    return true;
+}
+
+static enum dlock_status force(struct dlock_session *session,
+                               const struct dlock_node_kind *kind,
+                               const struct dlock_attempt *attempt,
+                               struct dlock_error *error)
+{
+    struct dlock_node_seen seen = {.attempt = 0};
+    struct dlock_command command;
+    struct dlock_reply reply;
+    enum dlock_status status;
+
+    /* The first time it only looks. If the holder is another one by the second, or
+     * went on, that one it is. */
+    do {
+        dlock_node_fill_force(session, kind, attempt, &seen, &command);
+        status = dlock_call(session->wire, &command, attempt->limit_ms, &reply,
+                            error);
+    } while (status == DLOCK_OK && dlock_node_read_seen(&reply, &seen));
+    if (status == DLOCK_OK && reply.integers[0] != 1)
+        return DLOCK_LOST;
+    return status;
+}
+
+enum dlock_status dlock_node_force(const struct dlock_attempt *attempt,
+                                   struct dlock_error *error)
+{
+    return force(attempt->session, dlock_node_kind_of(attempt->session),
+                 attempt, error);
+}
+
+enum dlock_status dlock_node_force_key(const struct dlock_attempt *attempt,
+                                       struct dlock_error *error)
+{
+    return force(attempt->session, &dlock_node_plain, attempt, error);
+}
+
+void dlock_node_fill_forced(const char *name, const char *owner,
+                            struct dlock_command *command)
+{
+    dlock_command_init(command, "why-lost", name, NULL);
+    command->repeatable = true;
+    dlock_command_arg(command, "HGET");
+    dlock_command_derived(command, word_suffix, "");
+    dlock_command_arg(command, owner);
+}
+
+uint64_t dlock_node_read_forced(const struct dlock_reply *reply)
+{
+    if (reply->kind != DLOCK_REPLY_STRING)
+        return 0;
+    return strtoull(reply->string, NULL, 10);
+}
+
+/* The grant is lost either way, only the reason is not known. */
+uint64_t dlock_node_forced(struct dlock *client, const char *name,
+                           const char *owner, uint64_t limit_ms)
+{
+    struct dlock_command command;
+    struct dlock_reply reply;
+
+    dlock_node_fill_forced(name, owner, &command);
+    if (dlock_call(client->renewal_wire, &command, limit_ms, &reply, NULL) !=
+        DLOCK_OK)
+        return 0;
+    return dlock_node_read_forced(&reply);
 }

@@ -70,8 +70,7 @@ enum { DLOCK_FENCE_LIFE_MS = 120000 };
 void dlock_node_add_fence(struct dlock_command *command);
 
 /* Puts one command together. ATTEMPT has to outlive COMMAND. */
-typedef void dlock_node_fill(const struct dlock_session *session,
-                             const struct dlock_attempt *attempt,
+typedef void dlock_node_fill(const struct dlock_attempt *attempt,
                              struct dlock_command *command);
 
 /* A release leaves attempt->holds holds. An undo is the release of an acquire that
@@ -101,5 +100,45 @@ enum dlock_status dlock_node_read_done(const struct dlock_reply *reply,
                                        struct dlock_error *error);
 void dlock_node_read_inspect(const struct dlock_reply *reply,
                              struct dlock_holder *holder);
+
+/* Force, and how the holder comes to know ------------------------------------------ */
+
+/*
+ * The slot `force` of strategies whose lock is the key of its name: for those
+ * with a struct dlock_node_kind, and for others.
+ */
+enum dlock_status dlock_node_force(const struct dlock_attempt *attempt,
+                                   struct dlock_error *error);
+enum dlock_status dlock_node_force_key(const struct dlock_attempt *attempt,
+                                       struct dlock_error *error);
+
+/* The holder that was seen; all zero: nobody has looked yet. */
+struct dlock_node_seen {
+    char owner[DLOCK_OWNER_BYTES_MAX + 1];
+    uint64_t attempt; /* the owner's last command */
+};
+
+/* The same as a command, for callers that send it themselves. Reply 1: freed; 0:
+ * nobody held it; -1: _read_seen takes the holder from it; the next command frees the
+ * lock if SEEN is that holder. SEEN has to outlive COMMAND. */
+void dlock_node_fill_force(const struct dlock_session *session,
+                           const struct dlock_node_kind *kind,
+                           const struct dlock_attempt *attempt,
+                           const struct dlock_node_seen *seen,
+                           struct dlock_command *command);
+bool dlock_node_read_seen(const struct dlock_reply *reply,
+                          struct dlock_node_seen *seen);
+
+/*
+ * For a renewal that found the lock gone, the question whether it was taken
+ * from OWNER by force, and what the reply says: 0 = no, or the last attempt of
+ * OWNER's of whose holds that is true. OWNER has to outlive COMMAND.
+ */
+void dlock_node_fill_forced(const char *name, const char *owner,
+                            struct dlock_command *command);
+uint64_t dlock_node_read_forced(const struct dlock_reply *reply);
+
+/* A strategy's `forced`: asks one server. No answer is 0. */
+dlock_forced_slot dlock_node_forced;
 
 #endif

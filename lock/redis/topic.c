@@ -31,6 +31,7 @@ struct dlock_topic *dlock_topic_need(struct dlock_topic **list,
         return NULL;
     (void)snprintf(topic->name, sizeof(topic->name), "%s", name);
     (void)snprintf(topic->channel, sizeof(topic->channel), "%s", channel);
+    TAILQ_INIT(&topic->waiters);
     topic->next = *list;
     *list = topic;
     return topic;
@@ -42,11 +43,7 @@ struct dlock_topic *dlock_topic_need(struct dlock_topic **list,
  */
 void dlock_topic_join(struct dlock_topic *topic, struct dlock_waiter *waiter)
 {
-    struct dlock_waiter **link = &topic->first;
-
-    while (*link != NULL)
-        link = &(*link)->next;
-    *link = waiter;
+    TAILQ_INSERT_TAIL(&topic->waiters, waiter, link);
     waiter->topic = topic;
     waiter->permit = topic->state == DLOCK_TOPIC_STANDS;
 }
@@ -55,22 +52,19 @@ void dlock_topic_join(struct dlock_topic *topic, struct dlock_waiter *waiter)
 void dlock_topic_leave(struct dlock_waiter *waiter)
 {
     struct dlock_topic *topic = waiter->topic;
-    struct dlock_waiter **link = &topic->first;
 
-    while (*link != waiter)
-        link = &(*link)->next;
-    *link = waiter->next;
-    if (topic->first == NULL)
+    TAILQ_REMOVE(&topic->waiters, waiter, link);
+    if (TAILQ_EMPTY(&topic->waiters))
         topic->idle_since_ms = dlock_clock_real_now();
 }
 
 /* Those that have a permit are about to try: a second one would be wasted. */
 void dlock_topic_wake_one(const struct dlock_topic *topic)
 {
-    struct dlock_waiter *each = topic->first;
+    struct dlock_waiter *each = TAILQ_FIRST(&topic->waiters);
 
     while (each != NULL && each->permit)
-        each = each->next;
+        each = TAILQ_NEXT(each, link);
     if (each == NULL)
         return;
     each->permit = true;
@@ -79,8 +73,8 @@ void dlock_topic_wake_one(const struct dlock_topic *topic)
 
 void dlock_topic_wake_all(const struct dlock_topic *topic)
 {
-    for (struct dlock_waiter *each = topic->first; each != NULL;
-         each = each->next) {
+    for (struct dlock_waiter *each = TAILQ_FIRST(&topic->waiters); each != NULL;
+         each = TAILQ_NEXT(each, link)) {
         each->permit = true;
         dlock_wake_call(&each->call);
     }
@@ -94,11 +88,12 @@ struct dlock_topic *dlock_topic_task(struct dlock_topic **list,
          link = &(*link)->next) {
         struct dlock_topic *each = *link;
 
-        if (each->first == NULL && each->idle_since_ms <= idle_before_ms) {
+        if (TAILQ_EMPTY(&each->waiters) &&
+            each->idle_since_ms <= idle_before_ms) {
             *link = each->next;
             return each;
         }
-        if (each->state == DLOCK_TOPIC_NEW && each->first != NULL) {
+        if (each->state == DLOCK_TOPIC_NEW && !TAILQ_EMPTY(&each->waiters)) {
             each->state = DLOCK_TOPIC_ASKED;
             *copy = *each;
             return copy;

@@ -3,6 +3,8 @@
 #ifndef DLOCK_TOPIC_H
 #define DLOCK_TOPIC_H
 
+#include <sys/queue.h>
+
 #include "lock/core/strategy.h"
 #include "lock/redis/command.h"
 
@@ -16,14 +18,14 @@ enum dlock_topic_state {
 struct dlock_topic {
     struct dlock_topic *next;
     enum dlock_topic_state state;
-    struct dlock_waiter *first; /* in order of arrival */
-    uint64_t idle_since_ms;     /* real time; valid if there is no waiter */
+    TAILQ_HEAD(, dlock_waiter) waiters; /* in order of arrival */
+    uint64_t idle_since_ms; /* real time; valid if there is no waiter */
     char name[DLOCK_NAME_BYTES_MAX + 1];
     char channel[DLOCK_KEY_BYTES_MAX + 1];
 };
 
 struct dlock_waiter {
-    struct dlock_waiter *next;
+    TAILQ_ENTRY(dlock_waiter) link;
     struct dlock_wakeup *wakeup;
     struct dlock_topic *topic;
     struct dlock_wake_call call; /* not yet called if .told is there */

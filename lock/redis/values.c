@@ -9,7 +9,7 @@
 #include "lock/core/clock.h"
 #include "lock/core/error.h"
 #include "lock/core/forks.h"
-#include "lock/dial/address.h"
+#include "lock/dial/dial.h"
 #include "lock/redis/call.h"
 #include "lock/redis/scripts.h"
 

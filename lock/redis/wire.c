@@ -37,6 +37,8 @@ struct dlock_wire *dlock_wire_open(const struct dlock_wire_config *config,
 
 void dlock_wire_drop(struct dlock_wire *wire)
 {
+    dlock_dial_end(wire->dial);
+    wire->dial = NULL;
     dlock_net_close(&wire->link);
     wire->nap_ms = 0;
     if (wire->reader != NULL)
@@ -84,7 +86,7 @@ static enum dlock_status renew_reader(struct dlock_wire *wire,
 }
 
 /* The primary is known by a number, not 0: FNV-1a of its address. */
-void dlock_wire_take(struct dlock_wire *wire, struct dlock_link link)
+static void take(struct dlock_wire *wire, struct dlock_link link)
 {
     struct sockaddr_storage at;
     socklen_t size = sizeof(at);
@@ -119,22 +121,41 @@ enum dlock_status dlock_wire_ready(struct dlock_wire *wire, uint64_t until_ms,
                  : dlock_dial(&wire->config->address, until_ms, &link, error);
     if (status != DLOCK_OK)
         return status;
-    dlock_wire_take(wire, link);
+    take(wire, link);
     wire->nap_ms = dlock_net_nap(wire->link, wire->config->command_timeout_ms);
     return DLOCK_OK;
 }
 
 enum dlock_status dlock_wire_begin(struct dlock_wire *wire, uint64_t until_ms,
-                                   struct dlock_dial **dial,
                                    struct dlock_error *error)
 {
-    *dial = NULL;
+    /* An earlier one may have come to its end meanwhile, and the server have gone. */
+    if (wire->dial != NULL)
+        (void)dlock_wire_go_on(wire, NULL);
     if (dlock_wire_alive(wire))
         return DLOCK_OK;
+    if (wire->dial != NULL)
+        return DLOCK_BUSY;
     if (renew_reader(wire, error) != DLOCK_OK)
         return DLOCK_UNREACHABLE;
-    *dial = dlock_dial_begin(&wire->config->address, until_ms, error);
-    return *dial == NULL ? DLOCK_UNREACHABLE : DLOCK_OK;
+    wire->dial = dlock_dial_begin(&wire->config->address, until_ms, error);
+    return wire->dial == NULL ? DLOCK_UNREACHABLE
+                              : dlock_wire_go_on(wire, error);
+}
+
+enum dlock_status dlock_wire_go_on(struct dlock_wire *wire,
+                                   struct dlock_error *error)
+{
+    struct dlock_link link;
+    enum dlock_status status = dlock_dial_go_on(wire->dial, &link, error);
+
+    if (status == DLOCK_BUSY)
+        return status;
+    dlock_dial_end(wire->dial);
+    wire->dial = NULL;
+    if (status == DLOCK_OK)
+        take(wire, link);
+    return status;
 }
 
 enum dlock_status dlock_wire_send(struct dlock_wire *wire,

@@ -8,7 +8,6 @@
 #define DLOCK_WIRE_H
 
 #include "lock/core/client.h"
-#include "lock/dial/address.h"
 #include "lock/dial/dial.h"
 #include "lock/redis/command.h"
 
@@ -16,9 +15,10 @@
 struct dlock_wire {
     const struct dlock_wire_config *config;
     const char *owner;
-    struct dlock_link link; /* without a socket while there is no connection */
-    unsigned nap_ms;        /* see dlock_net_nap() */
-    uint64_t connections_n; /* that it has made, the present one counted */
+    struct dlock_link link;  /* without a socket while there is no connection */
+    struct dlock_dial *dial; /* of _begin, under way to one; or NULL */
+    unsigned nap_ms;         /* see dlock_net_nap() */
+    uint64_t connections_n;  /* that it has made, the present one counted */
     bool heard;       /* the server has said something on this connection */
     bool hung_up;     /* the last one was ended by the server, before it had */
     uint64_t primary; /* of the config, when this one was made */
@@ -52,14 +52,15 @@ enum dlock_status dlock_wire_ready(struct dlock_wire *wire, uint64_t until_ms,
                                    struct dlock_error *error);
 
 /*
- * The same without waiting: *DIAL is what leads to a connection, to be gone on
- * with until there is one, which the wire then takes; NULL if there is nothing
- * to wait for. It is the caller's, who ends it before the wire is closed.
+ * The same without waiting. DLOCK_BUSY: ->dial is under way, and to be polled; when it
+ * has an outcome, _go_on takes it. It may stay under way after its caller has given up
+ * waiting, because a server that is slow to connect to would else never be reached,
+ * and would cost a thread each time.
  */
 enum dlock_status dlock_wire_begin(struct dlock_wire *wire, uint64_t until_ms,
-                                   struct dlock_dial **dial,
                                    struct dlock_error *error);
-void dlock_wire_take(struct dlock_wire *wire, struct dlock_link link);
+enum dlock_status dlock_wire_go_on(struct dlock_wire *wire,
+                                   struct dlock_error *error);
 
 /* Whether there is a connection that looks alive. */
 bool dlock_wire_alive(const struct dlock_wire *wire);

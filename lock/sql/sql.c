@@ -241,7 +241,6 @@ static void add_number(struct statement *statement, unsigned number)
 }
 
 static void fill(struct statement *statement,
-                 const struct dlock_session *session,
                  const struct dlock_attempt *attempt, const char *sql)
 {
     for (const char *end; *sql != '\0'; sql = end) {
@@ -252,7 +251,7 @@ static void fill(struct statement *statement,
         if (strncmp(end, "{name}", 6) == 0)
             add_bytes(statement, attempt->name);
         else if (strncmp(end, "{owner}", 7) == 0)
-            add_bytes(statement, session->owner);
+            add_bytes(statement, attempt->session->owner);
         else if (strncmp(end, "{holds}", 7) == 0)
             add_number(statement, attempt->holds);
         else if (strncmp(end, "{lease_ms}", 10) == 0)
@@ -382,13 +381,13 @@ static enum dlock_status carry_out(const struct dlock_session *session,
 }
 
 /* A step: at most the command timeout, and not beyond the attempt's limit. */
-static enum dlock_status send_once(const struct dlock_session *session,
-                                   const struct dlock_attempt *attempt,
+static enum dlock_status send_once(const struct dlock_attempt *attempt,
                                    const char *step,
                                    const struct statement *statement,
                                    struct dlock_sql_reply *reply,
                                    struct dlock_error *error)
 {
+    const struct dlock_session *session = attempt->session;
     uint64_t left_ms =
         dlock_clock_until(session->client->clock, attempt->limit_ms);
     char text[160] = "(unreachable)";
@@ -411,8 +410,7 @@ static enum dlock_status send_once(const struct dlock_session *session,
     return status;
 }
 
-enum dlock_status dlock_sql_run(struct dlock_session *session,
-                                const struct dlock_attempt *attempt,
+enum dlock_status dlock_sql_run(const struct dlock_attempt *attempt,
                                 const char *step, const char *sql,
                                 struct dlock_sql_reply *reply,
                                 struct dlock_error *error)
@@ -421,9 +419,9 @@ enum dlock_status dlock_sql_run(struct dlock_session *session,
     enum dlock_status status;
     int sends = 0;
 
-    fill(&statement, session, attempt, sql);
+    fill(&statement, attempt, sql);
     do {
-        status = send_once(session, attempt, step, &statement, reply, error);
+        status = send_once(attempt, step, &statement, reply, error);
         sends++;
     } while (status == DLOCK_OK && reply->answer == DLOCK_SQL_CONFLICT &&
              sends < SENDS_MAX);
@@ -433,34 +431,29 @@ enum dlock_status dlock_sql_run(struct dlock_session *session,
     return status;
 }
 
-enum dlock_status dlock_sql_change(struct dlock_session *session,
-                                   const struct dlock_attempt *attempt,
+enum dlock_status dlock_sql_change(const struct dlock_attempt *attempt,
                                    const char *step, const char *sql,
                                    bool *changed, struct dlock_error *error)
 {
     struct dlock_sql_reply reply;
-    enum dlock_status status =
-        dlock_sql_run(session, attempt, step, sql, &reply, error);
+    enum dlock_status status = dlock_sql_run(attempt, step, sql, &reply, error);
 
     *changed = status == DLOCK_OK && reply.rows > 0;
     return status;
 }
 
-enum dlock_status dlock_sql_insert(struct dlock_session *session,
-                                   const struct dlock_attempt *attempt,
+enum dlock_status dlock_sql_insert(const struct dlock_attempt *attempt,
                                    const char *insert, const char *table,
                                    bool *is_there, struct dlock_error *error)
 {
     struct dlock_sql_reply reply;
     enum dlock_status status =
-        dlock_sql_run(session, attempt, "insert", insert, &reply, error);
+        dlock_sql_run(attempt, "insert", insert, &reply, error);
 
     if (status == DLOCK_OK && reply.answer == DLOCK_SQL_NO_TABLE) {
-        status = dlock_sql_run(session, attempt, "create-table", table, &reply,
-                               error);
+        status = dlock_sql_run(attempt, "create-table", table, &reply, error);
         if (status == DLOCK_OK)
-            status = dlock_sql_run(session, attempt, "insert", insert, &reply,
-                                   error);
+            status = dlock_sql_run(attempt, "insert", insert, &reply, error);
     }
     *is_there = status == DLOCK_OK && reply.answer == DLOCK_SQL_DUPLICATE;
     if (status == DLOCK_OK && reply.answer == DLOCK_SQL_NO_TABLE)
@@ -469,11 +462,10 @@ enum dlock_status dlock_sql_insert(struct dlock_session *session,
     return status;
 }
 
-enum dlock_status dlock_sql_released(struct dlock_session *session,
-                                     const struct dlock_attempt *attempt,
+enum dlock_status dlock_sql_released(const struct dlock_attempt *attempt,
                                      enum dlock_status status, bool ours)
 {
-    struct dlock_sql *own = session->own;
+    struct dlock_sql *own = attempt->session->own;
 
     if (status == DLOCK_OK && !ours &&
         own->unknown_release != dlock_first_number(attempt))

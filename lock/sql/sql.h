@@ -83,22 +83,19 @@ void dlock_sql_session_close(struct dlock_session *session);
  * attempt's numbers. Under contention the server rolls back one of two that wait for
  * each other: it had no effect, and is sent again, a few times.
  */
-enum dlock_status dlock_sql_run(struct dlock_session *session,
-                                const struct dlock_attempt *attempt,
+enum dlock_status dlock_sql_run(const struct dlock_attempt *attempt,
                                 const char *step, const char *sql,
                                 struct dlock_sql_reply *reply,
                                 struct dlock_error *error);
 
 /* The same for a change. *CHANGED: of a row at least. */
-enum dlock_status dlock_sql_change(struct dlock_session *session,
-                                   const struct dlock_attempt *attempt,
+enum dlock_status dlock_sql_change(const struct dlock_attempt *attempt,
                                    const char *step, const char *sql,
                                    bool *changed, struct dlock_error *error);
 
 /* The same for a row to be inserted; TABLE makes the table, the first time in a
  * database. Two may do that at once; one of them does it. *IS_THERE: the row was. */
-enum dlock_status dlock_sql_insert(struct dlock_session *session,
-                                   const struct dlock_attempt *attempt,
+enum dlock_status dlock_sql_insert(const struct dlock_attempt *attempt,
                                    const char *insert, const char *table,
                                    bool *is_there, struct dlock_error *error);
 
@@ -107,8 +104,7 @@ enum dlock_status dlock_sql_insert(struct dlock_session *session,
  * lock was lost; or this is the release whose answer was lost, and the first
  * time it had worked.
  */
-enum dlock_status dlock_sql_released(struct dlock_session *session,
-                                     const struct dlock_attempt *attempt,
+enum dlock_status dlock_sql_released(const struct dlock_attempt *attempt,
                                      enum dlock_status status, bool ours);
 
 #endif

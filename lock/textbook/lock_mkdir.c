@@ -152,11 +152,11 @@ static enum dlock_status end_step(const struct dlock_session *session,
     return dlock_step_end(session, step, name, reply, status, error);
 }
 
-static enum dlock_status acquire(struct dlock_session *session,
-                                 const struct dlock_attempt *attempt,
+static enum dlock_status acquire(const struct dlock_attempt *attempt,
                                  struct dlock_grant *grant, uint64_t *busy_ms,
                                  struct dlock_error *error)
 {
+    struct dlock_session *session = attempt->session;
     const struct base *base = session->client->own;
     char path[PATH_BYTES_MAX + 1];
     enum dlock_status status;
@@ -177,10 +177,10 @@ static enum dlock_status acquire(struct dlock_session *session,
 }
 
 /* Whoever made it: a directory does not tell. */
-static enum dlock_status release(struct dlock_session *session,
-                                 const struct dlock_attempt *attempt,
+static enum dlock_status release(const struct dlock_attempt *attempt,
                                  struct dlock_error *error)
 {
+    struct dlock_session *session = attempt->session;
     char path[PATH_BYTES_MAX + 1];
     enum dlock_status status;
     int failure;
@@ -194,11 +194,11 @@ static enum dlock_status release(struct dlock_session *session,
                     failure == ENOENT ? DLOCK_LOST : DLOCK_UNREACHABLE, error);
 }
 
-static enum dlock_status inspect(struct dlock_session *session,
-                                 const struct dlock_attempt *attempt,
+static enum dlock_status inspect(const struct dlock_attempt *attempt,
                                  struct dlock_holder *holder,
                                  struct dlock_error *error)
 {
+    struct dlock_session *session = attempt->session;
     char path[PATH_BYTES_MAX + 1];
     struct stat found;
     enum dlock_status status;

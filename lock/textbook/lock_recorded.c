@@ -26,7 +26,7 @@
 #include <string.h>
 
 #include "lock/core/error.h"
-#include "lock/redis/force.h"
+#include "lock/redis/node.h"
 #include "lock/textbook/text.h"
 
 /* "unix:/run/redis.sock,mysql:unix:/run/mysqld.sock", at the second comma. */
@@ -73,53 +73,48 @@ static const char take_over[] =
     "UPDATE dlock_record SET owner = {owner}, expires = " LEASE_END
     " WHERE name = {name} AND (expires <= " NOW " OR owner = {owner})";
 
-static enum dlock_status record(struct dlock_session *session,
-                                const struct dlock_attempt *attempt,
+static enum dlock_status record(const struct dlock_attempt *attempt,
                                 struct dlock_error *error)
 {
     bool is_there, ours = true;
     enum dlock_status status =
-        dlock_sql_insert(session, attempt, insert, table, &is_there, error);
+        dlock_sql_insert(attempt, insert, table, &is_there, error);
 
     if (is_there)
-        status = dlock_sql_change(session, attempt, "update", take_over, &ours,
-                                  error);
+        status = dlock_sql_change(attempt, "update", take_over, &ours, error);
     return status == DLOCK_OK && !ours ? DLOCK_BUSY : status;
 }
 
 /* The lock ------------------------------------------------------------------ */
 
 static enum dlock_status in_redis(enum dlock_text_part part,
-                                  struct dlock_session *session,
                                   const struct dlock_attempt *attempt,
                                   struct dlock_error *error)
 {
     const struct dlock_text *token_lua =
         dlock_strategy_called("token-lua")->variant;
 
-    return dlock_text_run(token_lua, part, session, attempt, NULL, error);
+    return dlock_text_run(token_lua, part, attempt, NULL, error);
 }
 
 /* Without the record there is no lock: what Redis gave goes back. */
-static enum dlock_status acquire(struct dlock_session *session,
-                                 const struct dlock_attempt *attempt,
+static enum dlock_status acquire(const struct dlock_attempt *attempt,
                                  struct dlock_grant *grant, uint64_t *busy_ms,
                                  struct dlock_error *error)
 {
-    enum dlock_status status =
-        in_redis(DLOCK_TEXT_TAKE, session, attempt, error);
+    enum dlock_status status = in_redis(DLOCK_TEXT_TAKE, attempt, error);
 
     (void)busy_ms;
     if (status != DLOCK_OK)
         return status;
-    status = record(session, attempt, error);
+    status = record(attempt, error);
     if (status == DLOCK_OK) {
         grant->token = 0;
         grant->holds = 1;
         return DLOCK_OK;
     }
     /* If this fails as well, the key ends with its lease. */
-    (void)in_redis(DLOCK_TEXT_RELEASE, session, attempt, NULL);
+    (void)in_redis(DLOCK_TEXT_RELEASE, attempt, NULL);
     return status;
 }
 
@@ -127,19 +122,18 @@ static enum dlock_status acquire(struct dlock_session *session,
  * The row says whether it was ours: Redis may have forgotten, which is what the
  * row is for. The key comes last, or a waiter would meet the row still there.
  */
-static enum dlock_status release(struct dlock_session *session,
-                                 const struct dlock_attempt *attempt,
+static enum dlock_status release(const struct dlock_attempt *attempt,
                                  struct dlock_error *error)
 {
-    struct dlock_sql *own = session->own;
+    struct dlock_sql *own = attempt->session->own;
     enum dlock_status status, key;
     bool ours;
 
     status =
-        dlock_sql_change(session, attempt, "delete",
+        dlock_sql_change(attempt, "delete",
                          "DELETE" RECORD " AND owner = {owner}", &ours, error);
-    status = dlock_sql_released(session, attempt, status, ours);
-    key = in_redis(DLOCK_TEXT_RELEASE, session, attempt, error);
+    status = dlock_sql_released(attempt, status, ours);
+    key = in_redis(DLOCK_TEXT_RELEASE, attempt, error);
     if (status != DLOCK_OK || key == DLOCK_OK || key == DLOCK_LOST)
         return status;
     /* Called again, it will find no row; that is no loss. */
@@ -147,14 +141,13 @@ static enum dlock_status release(struct dlock_session *session,
     return key;
 }
 
-static enum dlock_status extend(struct dlock_session *session,
-                                const struct dlock_attempt *attempt,
+static enum dlock_status extend(const struct dlock_attempt *attempt,
                                 struct dlock_error *error)
 {
     enum dlock_status status, key;
     bool ours;
 
-    status = dlock_sql_change(session, attempt, "extend",
+    status = dlock_sql_change(attempt, "extend",
                               "UPDATE dlock_record SET expires = " LEASE_END
                               " WHERE name = {name} AND owner = {owner}"
                               " AND expires > " NOW,
@@ -163,18 +156,17 @@ static enum dlock_status extend(struct dlock_session *session,
         return DLOCK_LOST;
     if (status != DLOCK_OK)
         return status;
-    key = in_redis(DLOCK_TEXT_RENEW, session, attempt, error);
+    key = in_redis(DLOCK_TEXT_RENEW, attempt, error);
     return key == DLOCK_LOST ? DLOCK_OK : key;
 }
 
-static enum dlock_status inspect(struct dlock_session *session,
-                                 const struct dlock_attempt *attempt,
+static enum dlock_status inspect(const struct dlock_attempt *attempt,
                                  struct dlock_holder *holder,
                                  struct dlock_error *error)
 {
     struct dlock_sql_reply reply;
     enum dlock_status status =
-        dlock_sql_run(session, attempt, "select",
+        dlock_sql_run(attempt, "select",
                       "SELECT owner, TIMESTAMPDIFF(MICROSECOND, " NOW
                       ", expires) DIV 1000" RECORD,
                       &reply, error);
@@ -193,17 +185,16 @@ static enum dlock_status inspect(struct dlock_session *session,
  * As in a release, the key comes last. What is left of the two, if one of the
  * servers does not answer, ends with the lease.
  */
-static enum dlock_status force(struct dlock_session *session,
-                               const struct dlock_attempt *attempt,
+static enum dlock_status force(const struct dlock_attempt *attempt,
                                struct dlock_error *error)
 {
     bool recorded;
-    enum dlock_status status = dlock_sql_change(
-        session, attempt, "force", "DELETE" RECORD, &recorded, error);
+    enum dlock_status status =
+        dlock_sql_change(attempt, "force", "DELETE" RECORD, &recorded, error);
 
     if (status != DLOCK_OK)
         return status;
-    status = dlock_force_key(session, attempt, error);
+    status = dlock_node_force_key(attempt, error);
     if (recorded && status == DLOCK_LOST)
         return DLOCK_OK;
     return recorded && status == DLOCK_UNREACHABLE ? DLOCK_UNKNOWN : status;

@@ -152,7 +152,6 @@ struct dlock_text_result {
 /* One part of TEXT, for a lock that has more besides. RESULT may be NULL. */
 enum dlock_status dlock_text_run(const struct dlock_text *text,
                                  enum dlock_text_part part,
-                                 struct dlock_session *session,
                                  const struct dlock_attempt *attempt,
                                  struct dlock_text_result *result,
                                  struct dlock_error *error);

@@ -11,7 +11,6 @@
 
 #include "lock/core/error.h"
 #include "lock/dlock_textbook.h"
-#include "lock/redis/force.h"
 #include "lock/redis/node.h"
 
 /* Values of a text's words in one call. */
@@ -149,12 +148,12 @@ static const char *way_of(const struct dlock_attempt *attempt)
 
 enum dlock_status dlock_text_run(const struct dlock_text *text,
                                  enum dlock_text_part part,
-                                 struct dlock_session *session,
                                  const struct dlock_attempt *attempt,
                                  struct dlock_text_result *result,
                                  struct dlock_error *error)
 {
-    struct values values = {attempt->name, owner_of(text, session->owner),
+    struct values values = {attempt->name,
+                            owner_of(text, attempt->session->owner),
                             attempt->lease_ms, attempt->holds, way_of(attempt)};
     bool changed = false;
 
@@ -166,8 +165,8 @@ enum dlock_status dlock_text_run(const struct dlock_text *text,
         enum dlock_status status;
 
         fill(from, &values, &command);
-        status = dlock_call(session->wire, &command, attempt->limit_ms, &reply,
-                            error);
+        status = dlock_call(attempt->session->wire, &command, attempt->limit_ms,
+                            &reply, error);
         if (status != DLOCK_OK)
             return status_of(status, from->reads, changed);
         answer = answer_of(from, &reply, &values);
@@ -191,26 +190,23 @@ static const struct dlock_text *text_of(const struct dlock *client)
     return client->strategy->variant;
 }
 
-static enum dlock_status acquire(struct dlock_session *session,
-                                 const struct dlock_attempt *attempt,
+static enum dlock_status acquire(const struct dlock_attempt *attempt,
                                  struct dlock_grant *grant, uint64_t *busy_ms,
                                  struct dlock_error *error)
 {
-    const struct dlock_text *text = text_of(session->client);
+    const struct dlock_text *text = text_of(attempt->session->client);
     bool inner = text->counted_by_session && attempt->holds > 0;
     struct dlock_text_result result = {.holds = 1, .busy_ms = *busy_ms};
     enum dlock_status status = DLOCK_OK;
 
-    /* The session thinks that it has the lock: so it has it once more. */
+    /* The attempt->session thinks that it has the lock: so it has it once more. */
     if (inner)
         result.holds = attempt->holds + 1;
     else
-        status = dlock_text_run(text, DLOCK_TEXT_TAKE, session, attempt,
-                                &result, error);
+        status = dlock_text_run(text, DLOCK_TEXT_TAKE, attempt, &result, error);
     if (status == DLOCK_OK && text->guarded && attempt->renewed && !inner &&
-        !dlock_guard_start(session->client, attempt->name)) {
-        (void)dlock_text_run(text, DLOCK_TEXT_RELEASE, session, attempt, NULL,
-                             NULL);
+        !dlock_guard_start(attempt->session->client, attempt->name)) {
+        (void)dlock_text_run(text, DLOCK_TEXT_RELEASE, attempt, NULL, NULL);
         status = dlock_error_set(error, DLOCK_UNREACHABLE,
                                  "no memory or no thread to guard with");
     }
@@ -220,31 +216,27 @@ static enum dlock_status acquire(struct dlock_session *session,
     return status;
 }
 
-static enum dlock_status release(struct dlock_session *session,
-                                 const struct dlock_attempt *attempt,
+static enum dlock_status release(const struct dlock_attempt *attempt,
                                  struct dlock_error *error)
 {
-    const struct dlock_text *text = text_of(session->client);
+    const struct dlock_text *text = text_of(attempt->session->client);
 
     if (text->guarded)
-        dlock_guard_stop(session->client);
+        dlock_guard_stop(attempt->session->client);
     if (text->counted_by_session && attempt->holds > 0)
         return DLOCK_OK; /* an inner section; the outer one gives back */
-    return dlock_text_run(text, DLOCK_TEXT_RELEASE, session, attempt, NULL,
-                          error);
+    return dlock_text_run(text, DLOCK_TEXT_RELEASE, attempt, NULL, error);
 }
 
-static enum dlock_status extend(struct dlock_session *session,
-                                const struct dlock_attempt *attempt,
+static enum dlock_status extend(const struct dlock_attempt *attempt,
                                 struct dlock_error *error)
 {
-    return dlock_text_run(text_of(session->client), DLOCK_TEXT_RENEW, session,
+    return dlock_text_run(text_of(attempt->session->client), DLOCK_TEXT_RENEW,
                           attempt, NULL, error);
 }
 
 /* VERB of the lock's key, a question. */
-static enum dlock_status ask(struct dlock_session *session,
-                             const struct dlock_attempt *attempt,
+static enum dlock_status ask(const struct dlock_attempt *attempt,
                              const char *step, const char *verb,
                              struct dlock_reply *reply,
                              struct dlock_error *error)
@@ -254,28 +246,27 @@ static enum dlock_status ask(struct dlock_session *session,
     dlock_command_init(&command, step, attempt->name, NULL);
     dlock_command_arg(&command, verb);
     dlock_command_arg(&command, attempt->name);
-    return dlock_call(session->wire, &command, attempt->limit_ms, reply, error);
+    return dlock_call(attempt->session->wire, &command, attempt->limit_ms,
+                      reply, error);
 }
 
 /*
  * A plain key has no script to ask for owner and lease at once. Between the two questions
  * the lock may change hands: this is a look, not a decision.
  */
-static enum dlock_status inspect_key(struct dlock_session *session,
-                                     const struct dlock_attempt *attempt,
+static enum dlock_status inspect_key(const struct dlock_attempt *attempt,
                                      struct dlock_holder *holder,
                                      struct dlock_error *error)
 {
     struct dlock_reply reply;
-    enum dlock_status status =
-        ask(session, attempt, "get", "GET", &reply, error);
+    enum dlock_status status = ask(attempt, "get", "GET", &reply, error);
 
     if (status != DLOCK_OK || reply.kind == DLOCK_REPLY_NIL)
         return status;
     holder->holds = 1;
     (void)snprintf(holder->owner, sizeof(holder->owner), "%.*s",
                    DLOCK_OWNER_BYTES_MAX, reply.string);
-    status = ask(session, attempt, "pttl", "PTTL", &reply, error);
+    status = ask(attempt, "pttl", "PTTL", &reply, error);
     if (status != DLOCK_OK)
         return status;
     /* -1 = no lease, -2 = it went between our two questions. */
@@ -285,8 +276,7 @@ static enum dlock_status inspect_key(struct dlock_session *session,
     return DLOCK_OK;
 }
 
-static enum dlock_status inspect(struct dlock_session *session,
-                                 const struct dlock_attempt *attempt,
+static enum dlock_status inspect(const struct dlock_attempt *attempt,
                                  struct dlock_holder *holder,
                                  struct dlock_error *error)
 {
@@ -294,11 +284,11 @@ static enum dlock_status inspect(struct dlock_session *session,
     struct dlock_reply reply;
     enum dlock_status status;
 
-    if (!text_of(session->client)->counted_by_server)
-        return inspect_key(session, attempt, holder, error);
-    dlock_node_fill_inspect(session, attempt, &command);
-    status =
-        dlock_call(session->wire, &command, attempt->limit_ms, &reply, error);
+    if (!text_of(attempt->session->client)->counted_by_server)
+        return inspect_key(attempt, holder, error);
+    dlock_node_fill_inspect(attempt, &command);
+    status = dlock_call(attempt->session->wire, &command, attempt->limit_ms,
+                        &reply, error);
     if (status == DLOCK_OK)
         dlock_node_read_inspect(&reply, holder);
     return status;
@@ -348,7 +338,7 @@ const struct dlock_strategy dlock_text_slots = {
     .extend = extend,
     .release = release,
     .inspect = inspect,
-    .force = dlock_force_key,
-    .forced = dlock_force_forced,
+    .force = dlock_node_force_key,
+    .forced = dlock_node_forced,
     .on_redis = true,
 };

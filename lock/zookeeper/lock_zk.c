@@ -29,8 +29,7 @@
 #include "lock/dlock_zk.h"
 
 /* The node's data says who made it, and by which attempt. */
-static enum dlock_status find(struct dlock_session *session,
-                              const struct dlock_attempt *attempt,
+static enum dlock_status find(const struct dlock_attempt *attempt,
                               struct dlock_zk_node *node,
                               struct dlock_error *error)
 {
@@ -38,43 +37,39 @@ static enum dlock_status find(struct dlock_session *session,
         .verb = DLOCK_ZK_GET, .step = "get", .session = node->session};
     char tag[DLOCK_ZK_TAG_BYTES_MAX + 1];
     struct dlock_zk_reply reply;
-    enum dlock_status status =
-        dlock_zk_do(session, attempt, &get, &reply, error);
+    enum dlock_status status = dlock_zk_do(attempt, &get, &reply, error);
 
-    dlock_zk_node_tag(session, node->attempt, tag);
+    dlock_zk_node_tag(attempt->session, node->attempt, tag);
     node->found = status == DLOCK_OK && reply.answer == DLOCK_ZK_DONE &&
                   strcmp(reply.text, tag) == 0;
-    dlock_zk_path(session, attempt->name, NULL, node->path);
+    dlock_zk_path(attempt->session, attempt->name, NULL, node->path);
     return status;
 }
 
-static enum dlock_status acquire(struct dlock_session *session,
-                                 const struct dlock_attempt *attempt,
+static enum dlock_status acquire(const struct dlock_attempt *attempt,
                                  struct dlock_grant *grant, uint64_t *busy_ms,
                                  struct dlock_error *error)
 {
     struct dlock_zk_node *node;
-    enum dlock_status status =
-        dlock_zk_node_make(session, attempt, false, &node, error);
+    enum dlock_status status = dlock_zk_node_make(attempt, false, &node, error);
 
     (void)busy_ms;
     grant->token = 0;
     grant->holds = 1;
     if (status == DLOCK_BUSY && attempt->waits)
-        return dlock_zk_node_watch(session, attempt, NULL, error);
-    return status == DLOCK_OK ? dlock_zk_node_hold(session, node, error)
-                              : status;
+        return dlock_zk_node_watch(attempt, NULL, error);
+    return status == DLOCK_OK
+               ? dlock_zk_node_hold(attempt->session, node, error)
+               : status;
 }
 
-static enum dlock_status inspect(struct dlock_session *session,
-                                 const struct dlock_attempt *attempt,
+static enum dlock_status inspect(const struct dlock_attempt *attempt,
                                  struct dlock_holder *holder,
                                  struct dlock_error *error)
 {
     const struct dlock_zk_command get = {.verb = DLOCK_ZK_GET, .step = "get"};
     struct dlock_zk_reply reply;
-    enum dlock_status status =
-        dlock_zk_do(session, attempt, &get, &reply, error);
+    enum dlock_status status = dlock_zk_do(attempt, &get, &reply, error);
 
     if (status != DLOCK_OK || reply.answer != DLOCK_ZK_DONE)
         return status;

@@ -68,15 +68,14 @@ static int by_number(const void *a, const void *b)
 
 /* In session IN of ZooKeeper, or with 0 in any. The server lists them in no order; it
  * is in the numbers that it has put behind the names. */
-static enum dlock_status read_queue(struct dlock_session *session,
-                                    const struct dlock_attempt *attempt,
+static enum dlock_status read_queue(const struct dlock_attempt *attempt,
                                     uint64_t in, struct queue *queue,
                                     struct dlock_error *error)
 {
     const struct dlock_zk_command list = {
         .verb = DLOCK_ZK_CHILDREN, .step = "children", .session = in};
     enum dlock_status status =
-        dlock_zk_do(session, attempt, &list, &queue->reply, error);
+        dlock_zk_do(attempt, &list, &queue->reply, error);
     char **children = queue->reply.children;
     size_t n = queue->reply.children_n;
 
@@ -89,8 +88,7 @@ static enum dlock_status read_queue(struct dlock_session *session,
     return status;
 }
 
-static enum dlock_status find(struct dlock_session *session,
-                              const struct dlock_attempt *attempt,
+static enum dlock_status find(const struct dlock_attempt *attempt,
                               struct dlock_zk_node *node,
                               struct dlock_error *error)
 {
@@ -102,21 +100,21 @@ static enum dlock_status find(struct dlock_session *session,
     struct queue queue;
     struct dlock_zk_reply reply;
     enum dlock_status status =
-        read_queue(session, attempt, node->session, &queue, error);
+        read_queue(attempt, node->session, &queue, error);
 
     if (status != DLOCK_OK)
         return status;
-    dlock_zk_node_tag(session, node->attempt, tag);
+    dlock_zk_node_tag(attempt->session, node->attempt, tag);
     node->path[0] = '\0';
     for (size_t i = 0; i < queue.places_n; i++)
         if (strncmp(queue.reply.children[i], tag, strlen(tag)) == 0)
-            dlock_zk_path(session, attempt->name, queue.reply.children[i],
-                          node->path);
+            dlock_zk_path(attempt->session, attempt->name,
+                          queue.reply.children[i], node->path);
     dlock_zk_reply_release(&queue.reply);
     if (node->path[0] == '\0')
         return DLOCK_OK;
     /* The number of its creation comes with the node, not with its name. */
-    status = dlock_zk_do(session, attempt, &get, &reply, error);
+    status = dlock_zk_do(attempt, &get, &reply, error);
     node->found = status == DLOCK_OK && reply.answer == DLOCK_ZK_DONE;
     node->zxid = reply.zxid;
     return status;
@@ -127,15 +125,14 @@ static enum dlock_status find(struct dlock_session *session,
  * hear. DLOCK_LOST: we are not in the queue any more. COUNTED: tokens come from the
  * counter.
  */
-static enum dlock_status look(struct dlock_session *session,
-                              const struct dlock_attempt *attempt,
+static enum dlock_status look(const struct dlock_attempt *attempt,
                               const struct dlock_zk_node *node, bool *counted,
                               struct dlock_error *error)
 {
     const char *mine = strrchr(node->path, '/') + 1;
-    const struct dlock_zk *zk = session->own;
+    const struct dlock_zk *zk = attempt->session->own;
     struct queue queue;
-    enum dlock_status status = read_queue(session, attempt, 0, &queue, error);
+    enum dlock_status status = read_queue(attempt, 0, &queue, error);
     size_t at = 0;
     bool live;
 
@@ -149,7 +146,7 @@ static enum dlock_status look(struct dlock_session *session,
         status = DLOCK_LOST;
     else if (status == DLOCK_OK && at > 0)
         status = attempt->waits
-                     ? dlock_zk_node_watch(session, attempt,
+                     ? dlock_zk_node_watch(attempt,
                                            queue.reply.children[at - 1], error)
                      : DLOCK_BUSY;
     dlock_zk_reply_release(&queue.reply);
@@ -169,8 +166,7 @@ static enum dlock_status look(struct dlock_session *session,
  * the floor when the counting began. A write whose answer is lost may have been done:
  * that token is skipped.
  */
-static enum dlock_status count(struct dlock_session *session,
-                               const struct dlock_attempt *attempt, uint64_t in,
+static enum dlock_status count(const struct dlock_attempt *attempt, uint64_t in,
                                uint64_t *token, struct dlock_error *error)
 {
     const struct dlock_zk_command get = {.verb = DLOCK_ZK_GET,
@@ -185,7 +181,7 @@ static enum dlock_status count(struct dlock_session *session,
     for (int i = 0; i < TRIES_MAX; i++) {
         uint64_t last;
 
-        if (dlock_zk_do(session, attempt, &get, &reply, error) != DLOCK_OK)
+        if (dlock_zk_do(attempt, &get, &reply, error) != DLOCK_OK)
             return DLOCK_UNREACHABLE;
         last = strtoull(reply.text, NULL, 10);
         set.verb = reply.answer == DLOCK_ZK_NONE ? DLOCK_ZK_CREATE_LASTING
@@ -194,7 +190,7 @@ static enum dlock_status count(struct dlock_session *session,
         *token =
             (last > attempt->fence_floor ? last : attempt->fence_floor) + 1;
         (void)snprintf(text, sizeof(text), "%" PRIu64, *token);
-        if (dlock_zk_do(session, attempt, &set, &reply, error) != DLOCK_OK)
+        if (dlock_zk_do(attempt, &set, &reply, error) != DLOCK_OK)
             return DLOCK_UNREACHABLE;
         if (reply.answer == DLOCK_ZK_DONE)
             return DLOCK_OK;
@@ -205,11 +201,11 @@ static enum dlock_status count(struct dlock_session *session,
 
 /* The strategy ------------------------------------------------------------------ */
 
-static enum dlock_status acquire(struct dlock_session *session,
-                                 const struct dlock_attempt *attempt,
+static enum dlock_status acquire(const struct dlock_attempt *attempt,
                                  struct dlock_grant *grant, uint64_t *busy_ms,
                                  struct dlock_error *error)
 {
+    struct dlock_session *session = attempt->session;
     struct dlock_zk_node *node =
         dlock_zk_node_of(session, attempt->name, DLOCK_ZK_NODE_WANTED);
     enum dlock_status status = DLOCK_LOST;
@@ -218,10 +214,10 @@ static enum dlock_status acquire(struct dlock_session *session,
     (void)busy_ms;
     while (status == DLOCK_LOST) {
         if (node == NULL)
-            status = dlock_zk_node_make(session, attempt, true, &node, error);
+            status = dlock_zk_node_make(attempt, true, &node, error);
         if (node == NULL)
             return status;
-        status = look(session, attempt, node, &counted, error);
+        status = look(attempt, node, &counted, error);
         if (status == DLOCK_LOST) {
             dlock_zk_node_forget(session, node);
             node = NULL;
@@ -233,31 +229,29 @@ static enum dlock_status acquire(struct dlock_session *session,
     grant->token = node->zxid;
     if (status == DLOCK_OK && attempt->fenced &&
         (counted || node->zxid <= attempt->fence_floor))
-        status = count(session, attempt, node->session, &grant->token, error);
+        status = count(attempt, node->session, &grant->token, error);
     if (status == DLOCK_OK)
         return dlock_zk_node_hold(session, node, error);
     /* A try that came to nothing must not stay in the queue. */
-    (void)dlock_zk_node_give(session, attempt, node, NULL);
+    (void)dlock_zk_node_give(attempt, node, NULL);
     return status == DLOCK_UNKNOWN ? DLOCK_UNREACHABLE : status;
 }
 
-static void give_up(struct dlock_session *session,
-                    const struct dlock_attempt *attempt)
+static void give_up(const struct dlock_attempt *attempt)
 {
     struct dlock_zk_node *node =
-        dlock_zk_node_of(session, attempt->name, DLOCK_ZK_NODE_WANTED);
+        dlock_zk_node_of(attempt->session, attempt->name, DLOCK_ZK_NODE_WANTED);
 
     if (node != NULL)
-        (void)dlock_zk_node_give(session, attempt, node, NULL);
+        (void)dlock_zk_node_give(attempt, node, NULL);
 }
 
-static enum dlock_status inspect(struct dlock_session *session,
-                                 const struct dlock_attempt *attempt,
+static enum dlock_status inspect(const struct dlock_attempt *attempt,
                                  struct dlock_holder *holder,
                                  struct dlock_error *error)
 {
     struct queue queue;
-    enum dlock_status status = read_queue(session, attempt, 0, &queue, error);
+    enum dlock_status status = read_queue(attempt, 0, &queue, error);
 
     if (queue.places_n > 0) {
         holder->held = true;
@@ -269,13 +263,12 @@ static enum dlock_status inspect(struct dlock_session *session,
     return status;
 }
 
-static enum dlock_status waiters(struct dlock_session *session,
-                                 const struct dlock_attempt *attempt,
+static enum dlock_status waiters(const struct dlock_attempt *attempt,
                                  struct dlock_waiting waiting[], size_t n_max,
                                  size_t *n, struct dlock_error *error)
 {
     struct queue queue;
-    enum dlock_status status = read_queue(session, attempt, 0, &queue, error);
+    enum dlock_status status = read_queue(attempt, 0, &queue, error);
 
     *n = queue.places_n > 0 ? queue.places_n - 1 : 0;
     for (size_t i = 0; i < *n && i < n_max; i++)

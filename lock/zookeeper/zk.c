@@ -66,8 +66,8 @@ uint64_t dlock_zk_left_ms(const struct dlock_zk *zk, uint64_t number)
 static void end(struct dlock_zk *zk, enum dlock_loss why)
 {
     zk->ended = true;
-    for (struct dlock_zk_node *node = zk->nodes; node != NULL;
-         node = node->next)
+    for (struct dlock_zk_node *node = LIST_FIRST(&zk->nodes); node != NULL;
+         node = LIST_NEXT(node, link))
         if (node->state == DLOCK_ZK_NODE_HELD && node->session == zk->number) {
             node->untold = true;
             node->why = why;
@@ -465,12 +465,12 @@ void dlock_zk_path(const struct dlock_session *session, const char *name,
                        child);
 }
 
-enum dlock_status dlock_zk_do(struct dlock_session *session,
-                              const struct dlock_attempt *attempt,
+enum dlock_status dlock_zk_do(const struct dlock_attempt *attempt,
                               const struct dlock_zk_command *command,
                               struct dlock_zk_reply *reply,
                               struct dlock_error *error)
 {
+    struct dlock_session *session = attempt->session;
     uint64_t left_ms =
         dlock_clock_until(session->client->clock, attempt->limit_ms);
     char path[DLOCK_ZK_PATH_BYTES_MAX + 1];
@@ -497,29 +497,27 @@ enum dlock_status dlock_zk_do(struct dlock_session *session,
 }
 
 /* The url may name a root of its own, which has to be there: this does not make it. */
-enum dlock_status dlock_zk_create(struct dlock_session *session,
-                                  const struct dlock_attempt *attempt,
+enum dlock_status dlock_zk_create(const struct dlock_attempt *attempt,
                                   const struct dlock_zk_command *command,
                                   struct dlock_zk_reply *reply,
                                   struct dlock_error *error)
 {
-    const struct dlock_zk_kind *kind = session->client->strategy->variant;
+    const struct dlock_zk_kind *kind =
+        attempt->session->client->strategy->variant;
     const struct dlock_zk_command queue = {.verb = DLOCK_ZK_CREATE_CONTAINER,
                                            .step = "make-queue"};
     const struct dlock_zk_command root = {.verb = DLOCK_ZK_CREATE_LASTING,
                                           .step = "make-root",
                                           .path = kind->root};
-    enum dlock_status status =
-        dlock_zk_do(session, attempt, command, reply, error);
+    enum dlock_status status = dlock_zk_do(attempt, command, reply, error);
 
     if (status != DLOCK_OK || reply->answer != DLOCK_ZK_NONE)
         return status;
     if (command->path == NULL) {
-        status = dlock_zk_create(session, attempt,
-                                 command->child != NULL ? &queue : &root, reply,
-                                 error);
+        status = dlock_zk_create(
+            attempt, command->child != NULL ? &queue : &root, reply, error);
         if (status == DLOCK_OK)
-            status = dlock_zk_do(session, attempt, command, reply, error);
+            status = dlock_zk_do(attempt, command, reply, error);
         else if (status == DLOCK_UNKNOWN)
             return DLOCK_UNREACHABLE; /* nobody holds anything by a parent */
     }

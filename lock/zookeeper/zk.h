@@ -16,6 +16,7 @@
 #define DLOCK_ZK_H
 
 #include <pthread.h>
+#include <sys/queue.h>
 
 #include "lock/core/client.h"
 
@@ -29,10 +30,10 @@ enum dlock_zk_node_state {
     DLOCK_ZK_NODE_LEFT,  /* to be deleted by the keeper, and its own */
 };
 
-/* A node that a session has made, or may have. The mutex guards next, state, untold
+/* A node that a session has made, or may have. The mutex guards link, state, untold
  * and why; the rest belongs to the thread that the state names. */
 struct dlock_zk_node {
-    struct dlock_zk_node *next; /* of its session, the youngest first */
+    LIST_ENTRY(dlock_zk_node) link; /* of its session, the youngest first */
     enum dlock_zk_node_state state;
     bool untold;         /* held, and lost; its holder has not been told ... */
     enum dlock_loss why; /* ... of this */
@@ -55,13 +56,13 @@ struct dlock_zk_client {
     unsigned workers_n;     /* that run */
     unsigned news;          /* a count: workers have something to do */
     bool closing;
-    struct dlock_zk *first;  /* session */
+    LIST_HEAD(, dlock_zk) sessions;
     struct dlock_zk *served; /* the keeper is at this one, without the mutex */
 };
 
 /* session->own. */
 struct dlock_zk {
-    struct dlock_zk *next; /* of the client's */
+    LIST_ENTRY(dlock_zk) link; /* of the client's */
     struct dlock_session *session;
     struct dlock_zk_client *client;
     uint64_t unknown_release; /* attempt that got no answer; 0 = none */
@@ -75,7 +76,7 @@ struct dlock_zk {
     struct dlock_wake_call call; /* ... who is told so once */
     uint64_t expires_ms; /* real time; while not connected; 0 = never was */
     unsigned session_ms; /* the timeout, as the server sees it */
-    struct dlock_zk_node *nodes;
+    LIST_HEAD(, dlock_zk_node) nodes;
 };
 
 /* With the mutex. */
@@ -94,8 +95,7 @@ struct dlock_zk_kind {
      * answer may have, in that session. DLOCK_OK: node->found says whether it
      * is there; DLOCK_LOST: the session has ended. Also on the keeper's thread.
      */
-    enum dlock_status (*find)(struct dlock_session *session,
-                              const struct dlock_attempt *attempt,
+    enum dlock_status (*find)(const struct dlock_attempt *attempt,
                               struct dlock_zk_node *node,
                               struct dlock_error *error);
 };
@@ -153,8 +153,7 @@ struct dlock_zk_reply {
  *   DLOCK_LOST         it was for a session that has ended
  * On the session's thread; and in a session that there is, on any.
  */
-enum dlock_status dlock_zk_do(struct dlock_session *session,
-                              const struct dlock_attempt *attempt,
+enum dlock_status dlock_zk_do(const struct dlock_attempt *attempt,
                               const struct dlock_zk_command *command,
                               struct dlock_zk_reply *reply,
                               struct dlock_error *error);
@@ -162,8 +161,7 @@ void dlock_zk_reply_release(struct dlock_zk_reply *reply);
 
 /* A create that makes what has to be there before: the root, which stays for ever,
  * and the directory of a child. DLOCK_OK: done, or there is such a node already. */
-enum dlock_status dlock_zk_create(struct dlock_session *session,
-                                  const struct dlock_attempt *attempt,
+enum dlock_status dlock_zk_create(const struct dlock_attempt *attempt,
                                   const struct dlock_zk_command *command,
                                   struct dlock_zk_reply *reply,
                                   struct dlock_error *error);
@@ -223,8 +221,7 @@ void dlock_zk_node_owner(const char *tag,
  * is left, for one command timeout. DLOCK_OK: *NODE is there, and wanted. DLOCK_BUSY:
  * there is such a lock already. Else *NODE is NULL; with DLOCK_UNKNOWN, one is left.
  */
-enum dlock_status dlock_zk_node_make(struct dlock_session *session,
-                                     const struct dlock_attempt *attempt,
+enum dlock_status dlock_zk_node_make(const struct dlock_attempt *attempt,
                                      bool in_queue, struct dlock_zk_node **node,
                                      struct dlock_error *error);
 
@@ -248,15 +245,13 @@ enum dlock_status dlock_zk_node_hold(struct dlock_session *session,
 
 /* For an acquire that waits, DLOCK_BUSY: it is woken when the node of the lock's name
  * goes, or the CHILD of that unless NULL; at once, if it has gone already. */
-enum dlock_status dlock_zk_node_watch(struct dlock_session *session,
-                                      const struct dlock_attempt *attempt,
+enum dlock_status dlock_zk_node_watch(const struct dlock_attempt *attempt,
                                       const char *child,
                                       struct dlock_error *error);
 
 /* Deletes it. DLOCK_OK: there was one. DLOCK_LOST: there was none any more. Else it
  * is left. In any case it is not the caller's any more. */
-enum dlock_status dlock_zk_node_give(struct dlock_session *session,
-                                     const struct dlock_attempt *attempt,
+enum dlock_status dlock_zk_node_give(const struct dlock_attempt *attempt,
                                      struct dlock_zk_node *node,
                                      struct dlock_error *error);
 
@@ -265,8 +260,7 @@ bool dlock_zk_node_clear(struct dlock_zk *zk);
 
 /* The strategies' functions; see strategy.h ----------------------------------- */
 
-enum dlock_status dlock_zk_node_release(struct dlock_session *session,
-                                        const struct dlock_attempt *attempt,
+enum dlock_status dlock_zk_node_release(const struct dlock_attempt *attempt,
                                         struct dlock_error *error);
 uint64_t dlock_zk_node_remaining(const struct dlock_session *session,
                                  const struct dlock_grant *grant);

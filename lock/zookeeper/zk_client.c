@@ -75,12 +75,12 @@ static bool tell_one(struct dlock_zk_client *client)
     char owner[DLOCK_OWNER_BYTES_MAX + 1];
     struct dlock_zk_node lost;
 
-    for (struct dlock_zk *zk = client->first; zk != NULL && node == NULL;
-         zk = zk->next) {
-        node = zk->nodes;
+    for (struct dlock_zk *zk = LIST_FIRST(&client->sessions);
+         zk != NULL && node == NULL; zk = LIST_NEXT(zk, link)) {
+        node = LIST_FIRST(&zk->nodes);
         while (node != NULL &&
                !(node->untold && node->state == DLOCK_ZK_NODE_HELD))
-            node = node->next;
+            node = LIST_NEXT(node, link);
         memcpy(owner, zk->session->owner, sizeof(owner));
     }
     if (node == NULL || whose->on_lost == NULL)
@@ -105,7 +105,8 @@ static void *guard(void *arg)
         uint64_t nap_ms = client->period_ms;
         unsigned seen;
 
-        for (struct dlock_zk *zk = client->first; zk != NULL; zk = zk->next) {
+        for (struct dlock_zk *zk = LIST_FIRST(&client->sessions); zk != NULL;
+             zk = LIST_NEXT(zk, link)) {
             uint64_t left_ms = dlock_zk_check(zk);
 
             nap_ms = left_ms < nap_ms ? left_ms : nap_ms;
@@ -130,7 +131,8 @@ static void *keeper(void *arg)
         uint64_t nap_ms = client->period_ms;
         unsigned seen = client->news;
 
-        for (struct dlock_zk *zk = client->first; zk != NULL; zk = zk->next) {
+        for (struct dlock_zk *zk = LIST_FIRST(&client->sessions); zk != NULL;
+             zk = LIST_NEXT(zk, link)) {
             bool cleared;
 
             client->served = zk;
@@ -216,8 +218,7 @@ enum dlock_status dlock_zk_client_session_open(struct dlock_session *session,
     session->own = zk;
     (void)pthread_mutex_lock(&client->mutex);
     watched = begin_workers(client);
-    zk->next = client->first;
-    client->first = zk;
+    LIST_INSERT_HEAD(&client->sessions, zk, link);
     (void)pthread_mutex_unlock(&client->mutex);
     if (watched)
         return DLOCK_OK;
@@ -230,18 +231,15 @@ void dlock_zk_client_session_close(struct dlock_session *session)
 {
     struct dlock_zk_client *client = session->client->own;
     struct dlock_zk *zk = session->own;
-    struct dlock_zk **link = &client->first;
 
     dlock_zk_drop(zk, false);
     (void)pthread_mutex_lock(&client->mutex);
     while (client->served == zk)
         (void)pthread_cond_wait(&client->changed, &client->mutex);
-    while (*link != zk)
-        link = &(*link)->next;
-    *link = zk->next;
+    LIST_REMOVE(zk, link);
     (void)pthread_mutex_unlock(&client->mutex);
-    while (zk->nodes != NULL)
-        dlock_zk_node_forget(session, zk->nodes);
+    while (!LIST_EMPTY(&zk->nodes))
+        dlock_zk_node_forget(session, LIST_FIRST(&zk->nodes));
     (void)pthread_cond_destroy(&zk->changed);
     free(zk);
 }
@@ -287,7 +285,8 @@ void dlock_zk_client_wake_all(struct dlock *client)
     struct dlock_zk_client *own = client->own;
 
     (void)pthread_mutex_lock(&own->mutex);
-    for (struct dlock_zk *zk = own->first; zk != NULL; zk = zk->next)
+    for (struct dlock_zk *zk = LIST_FIRST(&own->sessions); zk != NULL;
+         zk = LIST_NEXT(zk, link))
         dlock_zk_wake(zk);
     (void)pthread_mutex_unlock(&own->mutex);
 }

@@ -41,11 +41,11 @@ static struct dlock_zk_node *node_of(const struct dlock_zk *zk,
                                      const char *name,
                                      enum dlock_zk_node_state state)
 {
-    struct dlock_zk_node *node = zk->nodes;
+    struct dlock_zk_node *node = LIST_FIRST(&zk->nodes);
 
     while (node != NULL && (node->state != state ||
                             (name != NULL && strcmp(node->name, name) != 0)))
-        node = node->next;
+        node = LIST_NEXT(node, link);
     return node;
 }
 
@@ -66,12 +66,9 @@ void dlock_zk_node_forget(struct dlock_session *session,
                           struct dlock_zk_node *node)
 {
     struct dlock_zk *zk = session->own;
-    struct dlock_zk_node **link = &zk->nodes;
 
     (void)pthread_mutex_lock(&zk->client->mutex);
-    while (*link != node)
-        link = &(*link)->next;
-    *link = node->next;
+    LIST_REMOVE(node, link);
     (void)pthread_cond_broadcast(&zk->changed);
     (void)pthread_mutex_unlock(&zk->client->mutex);
     free(node);
@@ -113,30 +110,28 @@ static void leave_behind(struct dlock_session *session,
 }
 
 /* A request that got no answer is either done by now, or never will be. */
-static enum dlock_status look_for(struct dlock_session *session,
-                                  const struct dlock_attempt *attempt,
+static enum dlock_status look_for(const struct dlock_attempt *attempt,
                                   struct dlock_zk_node *node,
                                   struct dlock_error *error)
 {
-    const struct dlock_zk_kind *kind = session->client->strategy->variant;
+    const struct dlock_zk_kind *kind =
+        attempt->session->client->strategy->variant;
     struct dlock_zk_command sync = {.verb = DLOCK_ZK_SYNC,
                                     .step = "sync",
                                     .path = kind->root,
                                     .session = node->session};
     struct dlock_zk_reply reply;
-    enum dlock_status status =
-        dlock_zk_do(session, attempt, &sync, &reply, error);
+    enum dlock_status status = dlock_zk_do(attempt, &sync, &reply, error);
 
-    return status == DLOCK_OK ? kind->find(session, attempt, node, error)
-                              : status;
+    return status == DLOCK_OK ? kind->find(attempt, node, error) : status;
 }
 
 /* A new node that is wanted. DLOCK_UNREACHABLE: one is left still, or no memory. */
-static enum dlock_status node_new(struct dlock_session *session,
-                                  const struct dlock_attempt *attempt,
+static enum dlock_status node_new(const struct dlock_attempt *attempt,
                                   struct dlock_zk_node **node,
                                   struct dlock_error *error)
 {
+    struct dlock_session *session = attempt->session;
     uint64_t until_ms = dlock_session_limit(session, 1, 0);
     struct dlock_zk *zk = session->own;
 
@@ -150,8 +145,7 @@ static enum dlock_status node_new(struct dlock_session *session,
     (*node)->attempt = attempt->number;
     (void)snprintf((*node)->name, sizeof((*node)->name), "%s", attempt->name);
     (void)pthread_mutex_lock(&zk->client->mutex);
-    (*node)->next = zk->nodes;
-    zk->nodes = *node;
+    LIST_INSERT_HEAD(&zk->nodes, *node, link);
     (void)pthread_mutex_unlock(&zk->client->mutex);
     return DLOCK_OK;
 }
@@ -161,11 +155,11 @@ static enum dlock_status node_new(struct dlock_session *session,
  * along, but only if the server is there to be told: while an ensemble elects, it
  * would stay until the session times out.
  */
-enum dlock_status dlock_zk_node_make(struct dlock_session *session,
-                                     const struct dlock_attempt *attempt,
+enum dlock_status dlock_zk_node_make(const struct dlock_attempt *attempt,
                                      bool in_queue, struct dlock_zk_node **node,
                                      struct dlock_error *error)
 {
+    struct dlock_session *session = attempt->session;
     char tag[DLOCK_ZK_TAG_BYTES_MAX + 1];
     const struct dlock_zk_command create = {
         .verb = in_queue ? DLOCK_ZK_CREATE_SEQUENTIAL : DLOCK_ZK_CREATE,
@@ -174,16 +168,16 @@ enum dlock_status dlock_zk_node_make(struct dlock_session *session,
         .data = tag};
     struct dlock_zk_reply reply;
     struct dlock_zk_node *made;
-    enum dlock_status status = node_new(session, attempt, &made, error);
+    enum dlock_status status = node_new(attempt, &made, error);
 
     *node = NULL;
     if (status != DLOCK_OK)
         return status;
     dlock_zk_node_tag(session, attempt->number, tag);
-    status = dlock_zk_create(session, attempt, &create, &reply, error);
+    status = dlock_zk_create(attempt, &create, &reply, error);
     made->session = reply.session;
-    if (status == DLOCK_UNKNOWN &&
-        look_for(session, attempt, made, error) == DLOCK_OK && made->found) {
+    if (status == DLOCK_UNKNOWN && look_for(attempt, made, error) == DLOCK_OK &&
+        made->found) {
         status = DLOCK_OK;
     } else if (status == DLOCK_OK && reply.answer == DLOCK_ZK_DONE) {
         made->found = true;
@@ -201,17 +195,15 @@ enum dlock_status dlock_zk_node_make(struct dlock_session *session,
     return status;
 }
 
-enum dlock_status dlock_zk_node_watch(struct dlock_session *session,
-                                      const struct dlock_attempt *attempt,
+enum dlock_status dlock_zk_node_watch(const struct dlock_attempt *attempt,
                                       const char *child,
                                       struct dlock_error *error)
 {
     const struct dlock_zk_command watch = {
         .verb = DLOCK_ZK_WATCH, .step = "watch", .child = child};
-    struct dlock_zk *zk = session->own;
+    struct dlock_zk *zk = attempt->session->own;
     struct dlock_zk_reply reply;
-    enum dlock_status status =
-        dlock_zk_do(session, attempt, &watch, &reply, error);
+    enum dlock_status status = dlock_zk_do(attempt, &watch, &reply, error);
 
     if (status == DLOCK_UNKNOWN)
         return DLOCK_UNREACHABLE; /* nothing is held for it */
@@ -253,7 +245,8 @@ uint64_t dlock_zk_node_remaining(const struct dlock_session *session,
     uint64_t left_ms = 0;
 
     (void)pthread_mutex_lock(&zk->client->mutex);
-    for (node = zk->nodes; node != NULL; node = node->next)
+    for (node = LIST_FIRST(&zk->nodes); node != NULL;
+         node = LIST_NEXT(node, link))
         if (node->state == DLOCK_ZK_NODE_HELD &&
             node->attempt == grant->attempt)
             left_ms = dlock_zk_left_ms(zk, node->session);
@@ -268,8 +261,7 @@ uint64_t dlock_zk_node_remaining(const struct dlock_session *session,
  * path may be somebody else's: the node must be looked for before the next try. A node
  * that is gone after that is no loss; a session that has ended is one.
  */
-static enum dlock_status delete_node(struct dlock_session *session,
-                                     const struct dlock_attempt *attempt,
+static enum dlock_status delete_node(const struct dlock_attempt *attempt,
                                      struct dlock_zk_node *node,
                                      struct dlock_error *error)
 {
@@ -282,13 +274,12 @@ static enum dlock_status delete_node(struct dlock_session *session,
     struct dlock_zk_reply reply;
 
     for (int i = 0; i < TRIES_MAX && status == DLOCK_UNKNOWN; i++) {
-        status =
-            node->found ? DLOCK_OK : look_for(session, attempt, node, error);
+        status = node->found ? DLOCK_OK : look_for(attempt, node, error);
         if (status == DLOCK_OK && !node->found)
             return gone;
         if (status != DLOCK_OK)
             continue;
-        status = dlock_zk_do(session, attempt, &command, &reply, error);
+        status = dlock_zk_do(attempt, &command, &reply, error);
         if (status == DLOCK_OK && reply.answer == DLOCK_ZK_NONE)
             return gone;
         if (status == DLOCK_UNKNOWN) {
@@ -300,18 +291,18 @@ static enum dlock_status delete_node(struct dlock_session *session,
                                                            : status;
 }
 
-enum dlock_status dlock_zk_node_give(struct dlock_session *session,
-                                     const struct dlock_attempt *attempt,
+enum dlock_status dlock_zk_node_give(const struct dlock_attempt *attempt,
                                      struct dlock_zk_node *node,
                                      struct dlock_error *error)
 {
+    struct dlock_session *session = attempt->session;
     struct dlock_zk_client *client = session->client->own;
     enum dlock_status status;
 
     (void)pthread_mutex_lock(&client->mutex);
     node->state = DLOCK_ZK_NODE_GIVEN;
     (void)pthread_mutex_unlock(&client->mutex);
-    status = delete_node(session, attempt, node, error);
+    status = delete_node(attempt, node, error);
     if (status == DLOCK_OK || status == DLOCK_LOST)
         dlock_zk_node_forget(session, node);
     else
@@ -320,17 +311,17 @@ enum dlock_status dlock_zk_node_give(struct dlock_session *session,
 }
 
 /* A release without an answer is done when its node has gone, for whatever reason. */
-enum dlock_status dlock_zk_node_release(struct dlock_session *session,
-                                        const struct dlock_attempt *attempt,
+enum dlock_status dlock_zk_node_release(const struct dlock_attempt *attempt,
                                         struct dlock_error *error)
 {
+    struct dlock_session *session = attempt->session;
     struct dlock_zk *zk = session->own;
     struct dlock_zk_node *node =
         dlock_zk_node_of(session, attempt->name, DLOCK_ZK_NODE_HELD);
     enum dlock_status status = DLOCK_LOST;
 
     if (node != NULL)
-        status = dlock_zk_node_give(session, attempt, node, error);
+        status = dlock_zk_node_give(attempt, node, error);
     else if (dlock_first_number(attempt) == zk->unknown_release)
         status =
             await_cleared(session, attempt->name, attempt->limit_ms, error);
@@ -349,9 +340,11 @@ bool dlock_zk_node_clear(struct dlock_zk *zk)
 
     while ((node = dlock_zk_node_of(session, NULL, DLOCK_ZK_NODE_LEFT)) !=
            NULL) {
-        struct dlock_attempt attempt = {
-            .name = node->name, .limit_ms = dlock_session_limit(session, 1, 0)};
-        enum dlock_status status = delete_node(session, &attempt, node, NULL);
+        struct dlock_attempt attempt = {.session = session,
+                                        .name = node->name,
+                                        .limit_ms =
+                                            dlock_session_limit(session, 1, 0)};
+        enum dlock_status status = delete_node(&attempt, node, NULL);
 
         if (status != DLOCK_OK && status != DLOCK_LOST)
             return false;

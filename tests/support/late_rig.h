@@ -24,7 +24,7 @@ struct late_user {
     bool unsure; /* a release, or the end of a wait, that got no answer */
     bool waits;
     bool forced_out;
-    struct dlock_acquiring acquiring;
+    struct dlock_wait wait;
     unsigned long long
         over[LATE_NODES_MAX]; /* will be, by what was not awaited */
     bool overtaken; /* its next extend, by a renewal that is sent before it */

@@ -1,0 +1,556 @@
+/*
+ * Asynchronous calls, and the threads that carry them out. An acquire that is told no
+ * gives its thread back and is parked, with its wake-up armed and the end of its pause
+ * noted: whichever comes first makes it ready for the next try. So a thousand that wait
+ * need no more threads than a few, because a try takes one round trip and never waits
+ * for a holder.
+ *
+ * Releases are taken before acquires: they are what others wait for.
+ *
+ * One idle thread watches the pauses, the others sleep until there is a job.
+ *
+ * A job is its session's from its call until its callback begins. While a
+ * callback runs, the session may begin its next one: so a session counts them.
+ *
+ * The mutex is never held while a strategy is called, since strategies call back
+ * (told) with theirs.
+ */
+#include "lock/async/async.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/queue.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "lock/core/clock.h"
+#include "lock/core/error.h"
+
+enum { THREADS_MAX = 4 };
+
+/* Where a job is; it goes from the second to the third again and again. */
+enum job_place {
+    JOB_READY,   /* in a queue for a thread */
+    JOB_RUNNING, /* on one */
+    JOB_PARKED,  /* an acquire that was told no */
+    JOB_DONE,    /* in the queue of dlock_dispatch() */
+    JOB_TELLING, /* in its callback */
+};
+
+/* A release has no terms and comes with the grant, an acquire is given one. */
+struct dlock_job {
+    TAILQ_ENTRY(dlock_job) link; /* of the queue it is in */
+    struct dlock_async *async;
+    bool acquires;
+    bool begun; /* there was a first try */
+    struct dlock_terms terms;
+    struct dlock_grant grant;
+    char name[DLOCK_NAME_BYTES_MAX + 1];
+    struct dlock_wait wait;
+    struct dlock_pause pause; /* to be waited for while parked */
+    enum dlock_status status;
+    struct dlock_error error;
+    dlock_done *done;
+    void *ctx;
+    /* Guarded by the mutex of the pool. */
+    struct dlock_session *session; /* NULL: its own callback has closed it */
+    enum job_place place;
+    bool told;        /* worth a try, since the last one began */
+    uint64_t due_us;  /* real time; while parked */
+    pthread_t teller; /* the callback's thread */
+};
+
+TAILQ_HEAD(job_queue, dlock_job);
+
+struct dlock_async {
+    pthread_mutex_t mutex;     /* guards everything below */
+    pthread_cond_t work;       /* a job is ready, or pauses are to be watched */
+    pthread_cond_t settled;    /* a job is done, or gone */
+    struct job_queue releases; /* these two are ready, ... */
+    struct job_queue acquires;
+    size_t ready_n;           /* ... so many of them; */
+    struct job_queue parked;  /* the end of whose pause comes first, */
+    struct job_queue done;    /* for dlock_dispatch(), */
+    struct job_queue telling; /* and in their callbacks */
+    unsigned threads_n;
+    unsigned idle_n;     /* of these */
+    uint64_t watched_us; /* an idle one looks at pauses then; or never */
+    bool stop;
+    int fd; /* an eventfd that says that there is something done; -1 = none */
+    pthread_t threads[THREADS_MAX];
+};
+
+struct dlock_async *dlock_async_open(void)
+{
+    struct dlock_async *async = calloc(1, sizeof(*async));
+
+    if (async == NULL)
+        return NULL;
+    TAILQ_INIT(&async->releases);
+    TAILQ_INIT(&async->acquires);
+    TAILQ_INIT(&async->parked);
+    TAILQ_INIT(&async->done);
+    TAILQ_INIT(&async->telling);
+    async->watched_us = UINT64_MAX;
+    async->fd = -1;
+    (void)pthread_mutex_init(&async->mutex, NULL);
+    (void)pthread_cond_init(&async->work, NULL);
+    (void)pthread_cond_init(&async->settled, NULL);
+    return async;
+}
+
+/* No session is left, and so no job: the threads are idle. */
+void dlock_async_close(struct dlock_async *async)
+{
+    if (async == NULL)
+        return;
+    (void)pthread_mutex_lock(&async->mutex);
+    async->stop = true;
+    (void)pthread_cond_broadcast(&async->work);
+    (void)pthread_mutex_unlock(&async->mutex);
+    for (unsigned i = 0; i < async->threads_n; i++)
+        (void)pthread_join(async->threads[i], NULL);
+    if (async->fd >= 0)
+        (void)close(async->fd);
+    (void)pthread_cond_destroy(&async->settled);
+    (void)pthread_cond_destroy(&async->work);
+    (void)pthread_mutex_destroy(&async->mutex);
+    free(async);
+}
+
+/* Threads -------------------------------------------------------------------- */
+
+static uint64_t real_us(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+static void *work(void *arg);
+
+/* With the mutex. */
+static bool start_thread(struct dlock_async *async)
+{
+    if (async->threads_n == THREADS_MAX ||
+        dlock_clock_thread(&async->threads[async->threads_n], "dlock-async",
+                           work, async) != 0)
+        return false;
+    async->threads_n++;
+    return true;
+}
+
+/* With the mutex: JOB, which is in no queue, is for the next thread. */
+static void make_ready(struct dlock_async *async, struct dlock_job *job)
+{
+    job->place = JOB_READY;
+    if (job->acquires)
+        TAILQ_INSERT_TAIL(&async->acquires, job, link);
+    else
+        TAILQ_INSERT_TAIL(&async->releases, job, link);
+    async->ready_n++;
+    if (async->ready_n > async->idle_n)
+        (void)start_thread(async);
+    if (async->idle_n > 0)
+        (void)pthread_cond_signal(&async->work);
+}
+
+/* Parking ---------------------------------------------------------------------- */
+
+/* With the mutex: JOB, if it is still under way, is worth a look at once. If it is
+ * running, it sees that it was told before it is parked. */
+static void nudge(struct dlock_async *async, struct dlock_job *job)
+{
+    job->told = true;
+    if (job->place != JOB_PARKED)
+        return;
+    TAILQ_REMOVE(&async->parked, job, link);
+    make_ready(async, job);
+}
+
+/* A strategy's call: a wake-up has come for the job. */
+static void told(void *ctx)
+{
+    struct dlock_job *job = ctx;
+
+    (void)pthread_mutex_lock(&job->async->mutex);
+    nudge(job->async, job);
+    (void)pthread_mutex_unlock(&job->async->mutex);
+}
+
+/* The end of a pause, as far as it can be known: lease time may run by itself. */
+static uint64_t pause_end(const struct dlock_job *job, uint64_t now_us)
+{
+    if (job->pause.us > 0)
+        return now_us + job->pause.us;
+    return now_us +
+           1000 * dlock_clock_until(job->wait.clock, job->pause.until_ms);
+}
+
+/*
+ * With the mutex: JOB stands among those that are parked, by the end of its pause. From
+ * the tail, because most pauses are of one length: the one that begins last ends last.
+ */
+static void park(struct dlock_async *async, struct dlock_job *job)
+{
+    struct dlock_job *before = TAILQ_LAST(&async->parked, job_queue);
+
+    while (before != NULL && before->due_us > job->due_us)
+        before = TAILQ_PREV(before, job_queue, link);
+    if (before != NULL)
+        TAILQ_INSERT_AFTER(&async->parked, before, job, link);
+    else
+        TAILQ_INSERT_HEAD(&async->parked, job, link);
+}
+
+/* With the mutex: those whose pause is over are ready. */
+static void end_pauses(struct dlock_async *async)
+{
+    uint64_t now_us = real_us();
+    struct dlock_job *first;
+
+    while ((first = TAILQ_FIRST(&async->parked)) != NULL &&
+           first->due_us <= now_us) {
+        TAILQ_REMOVE(&async->parked, first, link);
+        if (first->pause.us == 0)
+            first->due_us = pause_end(first, now_us);
+        if (first->due_us <= now_us)
+            make_ready(async, first);
+        else
+            park(async, first);
+    }
+}
+
+/* Telling ---------------------------------------------------------------------- */
+
+/*
+ * With the mutex, which is let go of meanwhile: leaves the session and calls the
+ * callback of JOB, which is in no queue; then it is gone.
+ *
+ * When the callback begins, the session is not the library's any more: from then
+ * on only the job is touched here, and the session only as long as the callback
+ * has not closed it.
+ */
+static void tell(struct dlock_async *async, struct dlock_job *job)
+{
+    struct dlock_session *session = job->session;
+
+    job->place = JOB_TELLING;
+    job->teller = pthread_self();
+    TAILQ_INSERT_TAIL(&async->telling, job, link);
+    session->job = NULL;
+    (void)pthread_mutex_unlock(&async->mutex);
+    dlock_session_leave(session);
+    job->done(job->ctx, session, job->status,
+              job->acquires && job->status == DLOCK_OK ? &job->grant : NULL,
+              &job->error);
+    (void)pthread_mutex_lock(&async->mutex);
+    TAILQ_REMOVE(&async->telling, job, link);
+    if (job->session != NULL)
+        job->session->jobs_n--;
+    (void)pthread_cond_broadcast(&async->settled);
+    free(job);
+}
+
+/* Working ---------------------------------------------------------------------- */
+
+/* The next piece of an acquire. True: it was told no, and is to be parked. */
+static bool advance(struct dlock_job *job)
+{
+    const struct dlock_wake_call call = {told, job};
+    struct dlock_wait *wait = &job->wait;
+    bool tries = true;
+
+    if (job->begun)
+        dlock_wait_disarm(wait);
+    else
+        tries = dlock_session_begin(&job->wait, job->session, job->name,
+                                    &job->terms);
+    job->begun = true;
+    /* A wake-up from here on is worth another try. A cancel that is wiped out here is
+     * seen by the try itself. */
+    (void)pthread_mutex_lock(&job->async->mutex);
+    job->told = false;
+    (void)pthread_mutex_unlock(&job->async->mutex);
+    if (tries && dlock_wait_try(wait)) {
+        job->pause = dlock_wait_arm(wait, &call);
+        return true;
+    }
+    job->status = dlock_session_end(&job->wait, &job->grant, &job->error);
+    return false;
+}
+
+/* With the mutex, which is let go of meanwhile. After it the job is parked, or ready
+ * again; or its callback has been called, or dlock_dispatch() will call it. */
+static void run(struct dlock_async *async, struct dlock_job *job)
+{
+    bool waits = false;
+
+    job->place = JOB_RUNNING;
+    async->ready_n--;
+    (void)pthread_mutex_unlock(&async->mutex);
+    if (job->acquires)
+        waits = advance(job);
+    else
+        job->status =
+            dlock_session_give(job->session, &job->grant, &job->error);
+    (void)pthread_mutex_lock(&async->mutex);
+    if (waits && job->told) {
+        make_ready(async, job);
+    } else if (waits) {
+        job->place = JOB_PARKED;
+        job->due_us = pause_end(job, real_us());
+        park(async, job);
+    } else if (async->fd < 0) {
+        tell(async, job);
+    } else {
+        job->place = JOB_DONE;
+        TAILQ_INSERT_TAIL(&async->done, job, link);
+        (void)!eventfd_write(async->fd, 1);
+        (void)pthread_cond_broadcast(&async->settled);
+    }
+}
+
+/*
+ * With the mutex: sleeps until there is something to do. A thread that finds that no
+ * other looks at the pauses early enough does so itself.
+ */
+static void idle(struct dlock_async *async)
+{
+    const struct dlock_job *first = TAILQ_FIRST(&async->parked);
+    struct timespec until;
+
+    async->idle_n++;
+    if (first == NULL || async->watched_us <= first->due_us) {
+        (void)pthread_cond_wait(&async->work, &async->mutex);
+    } else {
+        async->watched_us = first->due_us;
+        until.tv_sec = (time_t)(first->due_us / 1000000);
+        until.tv_nsec = (long)(first->due_us % 1000000) * 1000;
+        (void)pthread_cond_clockwait(&async->work, &async->mutex,
+                                     CLOCK_MONOTONIC, &until);
+        async->watched_us = UINT64_MAX;
+    }
+    async->idle_n--;
+}
+
+static void *work(void *arg)
+{
+    struct dlock_async *async = arg;
+
+    (void)pthread_mutex_lock(&async->mutex);
+    for (;;) {
+        struct job_queue *queue;
+        struct dlock_job *job;
+
+        end_pauses(async);
+        queue =
+            TAILQ_EMPTY(&async->releases) ? &async->acquires : &async->releases;
+        job = TAILQ_FIRST(queue);
+        if (job == NULL && async->stop)
+            break;
+        if (job == NULL) {
+            idle(async);
+            continue;
+        }
+        TAILQ_REMOVE(queue, job, link);
+        /* Another one is to look at the pauses meanwhile. */
+        if (async->watched_us == UINT64_MAX && !TAILQ_EMPTY(&async->parked))
+            (void)pthread_cond_signal(&async->work);
+        run(async, job);
+    }
+    (void)pthread_mutex_unlock(&async->mutex);
+    return NULL;
+}
+
+/* Calls -------------------------------------------------------------------- */
+
+/* Makes a job as WANTED. The session is entered here, and left before the callback or
+ * if the call is refused. */
+static enum dlock_status begin(struct dlock_session *session,
+                               const struct dlock_job *wanted,
+                               struct dlock_error *error)
+{
+    const char *call = wanted->acquires ? "acquire" : "release";
+    struct dlock_async *async = session->client->async;
+    struct dlock_job *job = malloc(sizeof(*job));
+    enum dlock_status status = DLOCK_MISUSE;
+    bool has_thread;
+    int before;
+
+    if (job == NULL)
+        return dlock_error_set(error, DLOCK_UNREACHABLE, "%s: out of memory",
+                               call);
+    if (wanted->done == NULL)
+        (void)dlock_error_set(error, status, "%s: no callback", call);
+    else
+        status = dlock_session_enter(session, call, error);
+    if (status != DLOCK_OK)
+        goto err_after_alloc;
+    /* A callback that begins the next call each time would keep a close waiting for
+     * ever. The close is looked for after entering, because a close that comes after
+     * the look finds the session in a call and cancels it. */
+    if (atomic_load(&session->closing)) {
+        status = dlock_error_set(error, DLOCK_MISUSE,
+                                 "%s: the session is being closed", call);
+        goto err_after_enter;
+    }
+    *job = *wanted;
+    job->async = async;
+    job->session = session;
+    /* Another thread leaves the session. */
+    before = session->cancel_state;
+    session->cancel_state = DLOCK_CANCEL_STATE_KEPT;
+    (void)pthread_mutex_lock(&async->mutex);
+    has_thread = async->threads_n > 0 || start_thread(async);
+    if (has_thread) {
+        session->jobs_n++;
+        session->job = job;
+        make_ready(async, job);
+    }
+    (void)pthread_mutex_unlock(&async->mutex);
+    if (has_thread) {
+        (void)pthread_setcancelstate(before, NULL);
+        return DLOCK_OK;
+    }
+    session->cancel_state = before;
+    status = dlock_error_set(error, DLOCK_UNREACHABLE, "%s: no thread", call);
+err_after_enter:
+    dlock_session_leave(session);
+err_after_alloc:
+    free(job);
+    return status;
+}
+
+enum dlock_status dlock_acquire_async(struct dlock_session *session,
+                                      const char *name,
+                                      const struct dlock_terms *terms,
+                                      dlock_done *done, void *ctx,
+                                      struct dlock_error *error)
+{
+    struct dlock_job job = {.acquires = true, .done = done, .ctx = ctx};
+    enum dlock_status status =
+        dlock_session_may_acquire(session, name, terms, error);
+
+    if (status != DLOCK_OK)
+        return status;
+    job.terms = *terms;
+    (void)snprintf(job.name, sizeof(job.name), "%s", name);
+    return begin(session, &job, error);
+}
+
+enum dlock_status dlock_release_async(struct dlock_session *session,
+                                      const struct dlock_grant *grant,
+                                      dlock_done *done, void *ctx,
+                                      struct dlock_error *error)
+{
+    struct dlock_job job = {.done = done, .ctx = ctx};
+    enum dlock_status status = dlock_session_may_release(session, grant, error);
+
+    if (status != DLOCK_OK)
+        return status;
+    job.grant = *grant;
+    return begin(session, &job, error);
+}
+
+/* Ending them ------------------------------------------------------------------ */
+
+/* Only a call that is under way can be cancelled. An asynchronous acquire looks at
+ * once; a thread that sleeps is woken by the strategy, or looks by itself soon. */
+void dlock_cancel(struct dlock_session *session)
+{
+    int calling = DLOCK_SESSION_CALLING;
+    struct dlock *client;
+    bool has_job;
+
+    if (session == NULL || !dlock_is_ours(session->client))
+        return;
+    client = session->client;
+    if (!atomic_compare_exchange_strong(&session->state, &calling,
+                                        DLOCK_SESSION_CANCELLED))
+        return;
+    (void)pthread_mutex_lock(&client->async->mutex);
+    has_job = session->job != NULL;
+    if (has_job)
+        nudge(client->async, session->job);
+    (void)pthread_mutex_unlock(&client->async->mutex);
+    if (!has_job && client->strategy->wake_all != NULL)
+        client->strategy->wake_all(client);
+}
+
+/* The thread that closes may be the one that would have to dispatch. */
+void dlock_async_drain(struct dlock_async *async, struct dlock_session *session)
+{
+    struct dlock_job *job;
+
+    dlock_cancel(session);
+    (void)pthread_mutex_lock(&async->mutex);
+    /* If its own callback closes the session, the job forgets it, because another may
+     * be made at the same address while the callback runs. */
+    TAILQ_FOREACH(job, &async->telling, link)
+    if (job->session == session && pthread_equal(job->teller, pthread_self())) {
+        job->session = NULL;
+        session->jobs_n--;
+    }
+    while (session->jobs_n > 0) {
+        job = session->job;
+
+        /* One that was told is the session's no more. NOLINTNEXTLINE(*unix.Malloc) */
+        if (job != NULL && job->place == JOB_DONE) {
+            TAILQ_REMOVE(&async->done, job, link);
+            tell(async, job);
+        } else {
+            (void)pthread_cond_wait(&async->settled, &async->mutex);
+        }
+    }
+    (void)pthread_mutex_unlock(&async->mutex);
+}
+
+/* For a loop -------------------------------------------------------------------- */
+
+int dlock_fd(struct dlock *client)
+{
+    struct dlock_async *async;
+    int fd;
+
+    if (client == NULL || !dlock_is_ours(client))
+        return -1;
+    async = client->async;
+    (void)pthread_mutex_lock(&async->mutex);
+    if (async->fd < 0)
+        async->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    fd = async->fd;
+    (void)pthread_mutex_unlock(&async->mutex);
+    return fd;
+}
+
+/* Not more than there are now: a chain of callbacks must not keep the loop from
+ * its other work. */
+unsigned dlock_dispatch(struct dlock *client)
+{
+    struct dlock_async *async;
+    struct dlock_job *job;
+    unsigned due = 0;
+    unsigned n = 0;
+    eventfd_t rings;
+
+    if (client == NULL || !dlock_is_ours(client))
+        return 0;
+    async = client->async;
+    (void)pthread_mutex_lock(&async->mutex);
+    if (async->fd >= 0)
+        (void)!eventfd_read(async->fd, &rings);
+    TAILQ_FOREACH(job, &async->done, link)
+    due++;
+    for (; n < due && (job = TAILQ_FIRST(&async->done)) != NULL; n++) {
+        TAILQ_REMOVE(&async->done, job, link);
+        tell(async, job);
+    }
+    if (!TAILQ_EMPTY(&async->done))
+        (void)!eventfd_write(async->fd, 1);
+    (void)pthread_mutex_unlock(&async->mutex);
+    return n;
+}
