@@ -333,7 +333,9 @@ static void test_sentinel(NO_STATE)
     assert_true(server_proc_start(&proc, argv, "Sentinel ID is", NULL));
     (void)snprintf(url, sizeof(url),
                    "sentinels://127.0.0.1:%d/main?ca=%s/ca.pem", port, dir);
-    lock_rig_works(&(struct dlock_options){.url = url});
+    /* Two handshakes, one behind the other. */
+    lock_rig_works(
+        &(struct dlock_options){.url = url, .connect_timeout_ms = 5000});
     (void)snprintf(url, sizeof(url),
                    "sentinels://127.0.0.1:%d/main?ca=%s/other.pem", port, dir);
     fails_by(url, "certificate: ");

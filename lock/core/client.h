@@ -31,8 +31,8 @@ struct dlock_wire_config {
 };
 
 struct dlock {
-    LIST_HEAD(, dlock_session) sessions; /* that are open */
-    unsigned forks;                      /* of dlock_forks(), at its open */
+    LIST_HEAD(dlock_sessions, dlock_session) sessions; /* that are open */
+    unsigned forks; /* of dlock_forks(), at its open */
     const struct dlock_strategy *strategy;
     const struct dlock_clock *clock;
     struct dlock_wire_config wire; /* for all connections of this client */

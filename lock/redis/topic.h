@@ -18,7 +18,7 @@ enum dlock_topic_state {
 struct dlock_topic {
     struct dlock_topic *next;
     enum dlock_topic_state state;
-    TAILQ_HEAD(, dlock_waiter) waiters; /* in order of arrival */
+    TAILQ_HEAD(dlock_waiters, dlock_waiter) waiters; /* in order of arrival */
     uint64_t idle_since_ms; /* real time; valid if there is no waiter */
     char name[DLOCK_NAME_BYTES_MAX + 1];
     char channel[DLOCK_KEY_BYTES_MAX + 1];

@@ -56,7 +56,7 @@ struct dlock_zk_client {
     unsigned workers_n;     /* that run */
     unsigned news;          /* a count: workers have something to do */
     bool closing;
-    LIST_HEAD(, dlock_zk) sessions;
+    LIST_HEAD(dlock_zks, dlock_zk) sessions;
     struct dlock_zk *served; /* the keeper is at this one, without the mutex */
 };
 
@@ -76,7 +76,7 @@ struct dlock_zk {
     struct dlock_wake_call call; /* ... who is told so once */
     uint64_t expires_ms; /* real time; while not connected; 0 = never was */
     unsigned session_ms; /* the timeout, as the server sees it */
-    LIST_HEAD(, dlock_zk_node) nodes;
+    LIST_HEAD(dlock_zk_nodes, dlock_zk_node) nodes;
 };
 
 /* With the mutex. */

@@ -98,7 +98,6 @@ struct stage {
     unsigned locks_n;
     unsigned lapses; /* of leases, and of locks that the only server has lost */
     unsigned losses; /* the latter */
-    unsigned restarts; /* of one of several servers, which then knows nothing */
 
     bool touched; /* this move may have changed what Redis has, or the time */
     bool posted;  /* what this move has sent is not waited for by who sent it */
@@ -120,6 +119,7 @@ struct stage {
     uint64_t holds_at; /* the hash `written` when these were read: */
     uint64_t pay_until_us[STAGE_HOLDS_MAX]; /* of orders that are not paid */
     unsigned holds_n;
+    unsigned restarts; /* of one of several servers, which then knows nothing */
     struct store_audit audit;
     char error[200]; /* the stage itself is broken: why */
 };
