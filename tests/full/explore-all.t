@@ -34,6 +34,11 @@ my $less = Stockade::run([@all, qw(--moves 2 --only =set-nx-px)], seconds => 300
 is $less->{exit}, 2, 'two moves are too few to tell';
 like $less->{err}, qr/set-nx-px: oversold is expected, and was not found in so few moves$/m, 'and it is said';
 
+# Rows of a move each: all are there, and their flags make sense.
+my $rows = Stockade::run([@all, qw(--moves 1 --seconds 1)], seconds => 300);
+my $names = join '', map { join(' ', $_->{lock}, $_->{flags} || ()) . "\n" } map { JSON::PP::decode_json($_) } split /\n/, $rows->{out};
+is_deeply [grep { $names !~ /^\Q$_\E$/m } $table =~ /^\| `([^`]+)` \|/mg], [], 'each row of the table is one of explore';
+
 # ---- the table --------------------------------------------------------------
 
 my %told;

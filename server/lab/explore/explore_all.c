@@ -320,7 +320,8 @@ static void take_flags(struct explore *explore, char *text)
 
     for (char *name = strtok_r(text, " ", &rest); name;
          name = strtok_r(NULL, " ", &rest)) {
-        bool is_alone = strcmp(name, "--batched") == 0;
+        bool is_alone = strcmp(name, "--batched") == 0 ||
+                        strcmp(name, "--one-process") == 0;
         char *arg = is_alone ? NULL : strtok_r(NULL, " ", &rest);
 
         good = (arg && explore_take_bound(explore, name + 2, arg)) ||
