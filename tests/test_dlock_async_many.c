@@ -1,7 +1,6 @@
 /*
  * Many asynchronous calls at once: they wait without threads, and all get their turn.
  */
-#include <dirent.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,33 +9,6 @@
 
 #include "tests/support/async_note.h"
 #include "tests/support/lock_rig.h"
-
-/* Threads of this process by name. */
-static unsigned threads_called(const char *name)
-{
-    DIR *tasks = opendir("/proc/self/task");
-    struct dirent *task;
-    unsigned n = 0;
-
-    assert_non_null(tasks);
-    while ((task = readdir(tasks)) != NULL) {
-        char path[300];
-        char comm[32] = "";
-        FILE *file;
-
-        (void)snprintf(path, sizeof(path), "/proc/self/task/%s/comm",
-                       task->d_name);
-        file = fopen(path, "r");
-        if (file == NULL)
-            continue;
-        if (fgets(comm, sizeof(comm), file) != NULL)
-            comm[strcspn(comm, "\n")] = '\0';
-        n += strcmp(comm, name) == 0;
-        (void)fclose(file);
-    }
-    (void)closedir(tasks);
-    return n;
-}
 
 enum { CROWD_N = 1000, CROWD_THREADS_MAX = 4 };
 
@@ -96,7 +68,7 @@ static void test_a_thousand_wait_on_a_few_threads(NO_STATE)
     crowd = crowd_open("fenced", 1);
     /* All have tried, and been told no. */
     step_log_await(&rig.log, "eval-acquire", CROWD_N);
-    assert_in_range(threads_called("dlock-async"), 1, CROWD_THREADS_MAX);
+    assert_in_range(lock_rig_threads("dlock-async"), 1, CROWD_THREADS_MAX);
     /* And each release reaches one of them at once. */
     start_ms = lock_rig_now_ms();
     assert_ok(dlock_release(holder, &grant, NULL));
@@ -122,7 +94,7 @@ static void test_a_thousand_poll_on_a_few_threads(NO_STATE)
     assert_ok(lock_rig_take(pair.session[0], "k0", 0, 60000, &pair.grant[0]));
     crowd = crowd_open("spin", 1);
     lock_rig_sleep_ms(200);
-    assert_in_range(threads_called("dlock-async"), 1, CROWD_THREADS_MAX);
+    assert_in_range(lock_rig_threads("dlock-async"), 1, CROWD_THREADS_MAX);
     assert_ok(dlock_release(pair.session[0], &pair.grant[0], NULL));
     crowd_close(crowd);
 }

@@ -3,7 +3,6 @@
  * of which some are dead, and bounds that hold all the same.
  */
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -301,30 +300,6 @@ static void test_names_are_bounded(NO_STATE)
     fake_resolver_let_go("more.test", "6379");
 }
 
-static unsigned dials_n(void)
-{
-    DIR *tasks = opendir("/proc/self/task");
-    struct dirent *task;
-    unsigned n = 0;
-
-    assert_non_null(tasks);
-    while ((task = readdir(tasks)) != NULL) {
-        char path[300], name[32] = "";
-        FILE *file;
-
-        (void)snprintf(path, sizeof(path), "/proc/self/task/%s/comm",
-                       task->d_name);
-        file = fopen(path, "r");
-        if (file == NULL)
-            continue;
-        (void)!fgets(name, sizeof(name), file);
-        (void)fclose(file);
-        n += strcmp(name, "dlock-dial\n") == 0;
-    }
-    (void)closedir(tasks);
-    return n;
-}
-
 /* Redlock gives up waiting for one that is slow to connect to, each time. */
 static void test_one_thread_for_a_connection(NO_STATE)
 {
@@ -337,7 +312,7 @@ static void test_one_thread_for_a_connection(NO_STATE)
                    ntohs(deaf.at.sin_port));
     for (int i = 0; i < 5; i++)
         assert_int_equal(dlock_wire_begin(wire, until_ms, NULL), DLOCK_BUSY);
-    assert_int_equal(dials_n(), 1);
+    assert_int_equal(lock_rig_threads("dlock-dial"), 1);
     dlock_wire_close(wire);
     deaf_server_close(&deaf);
 }

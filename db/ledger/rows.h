@@ -3,9 +3,9 @@
  *
  * Most of what an order costs is to read again what was read a moment ago: the
  * terms of its product, the stock of its segments. (Not the fence of its lock, which
- * is one row for all orders of a lot.) Between two transactions of the committer none of that changes, as a rule,
- * and the database can tell: it counts the changes of this connection, and
- * notices those of others. So there is one hard rule: if anything has changed
+ * is one row for all orders of a lot.) Between two transactions of the committer none
+ * of that changes, as a rule, and the database can tell: it counts the changes of this
+ * connection, and notices those of others. So there is one hard rule: if anything has changed
  * in between, whatever it is, all is forgotten. This is looked at inside the
  * transaction, when other connections cannot change anything.
  *

@@ -17,7 +17,7 @@ struct bench_series {
     size_t n;
 };
 
-/* What it costs without contention; a value of each kind for each round. */
+/* A lock's cost without contention; a value of each kind for each round. */
 struct bench_cost {
     struct bench_series lib, raw, ratio; /* cycles a second */
     struct bench_series p50_us, p99_us, raw_p50_us, raw_p99_us;

@@ -51,7 +51,7 @@ static void test_minority_hung_by_default(NO_STATE)
     node_rig_resume(1);
 }
 
-/* What has two names in the url has one vote; with two, it would outvote all. */
+/* A server with two names in the url has one vote; with two, it would outvote all. */
 static void test_one_server_by_two_names(NO_STATE)
 {
     const char *first = redis_server_url(nodes.servers[0]);
@@ -105,7 +105,7 @@ static void test_restarted_servers_have_no_vote(NO_STATE)
                     OF_AGE_MS + 500);
 }
 
-/* Of the wall clock, from which servers take whole seconds. */
+/* The wall clock's part of a second: servers take whole ones from it. */
 static unsigned ms_of_second(void)
 {
     struct timespec now;
@@ -114,7 +114,7 @@ static unsigned ms_of_second(void)
     return (unsigned)(now.tv_nsec / 1000000);
 }
 
-/* What the server says for how long it has been up. */
+/* The server's own word for how long it has been up. */
 static int up_s(void)
 {
     char info[4096];
@@ -247,7 +247,7 @@ static const struct lock_story stories[] = {
      "3; "
      "clock; a takes longest -> unknown; took 490..1469; server resume 1; "
      "server resume 2; server resume 3; sleep 100; held 0; a takes longest"},
-    /* Whoever did not answer may hold it all the same: it hangs before it was ever sent
+    /* A server that did not answer may hold it all the same: it hangs before it was ever sent
      * a release, and does not know the script; or it voted, and its word did not arrive;
      * the same for an acquire that came to nothing. */
     {"a release goes to all", "redlock:3",

@@ -1,5 +1,6 @@
 #include "tests/support/lock_rig.h"
 
+#include <dirent.h>
 #include <arpa/inet.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -383,3 +384,29 @@ static void throw_dice(void *ctx, void *bytes, size_t len)
 
 const struct dlock_clock lock_rig_long_pauses = {real_now, throw_dice,
                                                  &(unsigned char){0}};
+
+unsigned lock_rig_threads(const char *name)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    struct dirent *task;
+    unsigned n = 0;
+
+    assert_non_null(tasks);
+    while ((task = readdir(tasks)) != NULL) {
+        char path[300];
+        char comm[32] = "";
+        FILE *file;
+
+        (void)snprintf(path, sizeof(path), "/proc/self/task/%s/comm",
+                       task->d_name);
+        file = fopen(path, "r");
+        if (file == NULL)
+            continue;
+        if (fgets(comm, sizeof(comm), file) != NULL)
+            comm[strcspn(comm, "\n")] = '\0';
+        n += strcmp(comm, name) == 0;
+        (void)fclose(file);
+    }
+    (void)closedir(tasks);
+    return n;
+}

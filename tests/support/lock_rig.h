@@ -105,7 +105,7 @@ struct lock_pair lock_pair_open(const char *strategy);
 struct lock_pair lock_pair_held(const char *strategy, unsigned lease_ms);
 void lock_pair_close(struct lock_pair *pair);
 
-/* What one of them does with the lock "k". */
+/* One of them does this with the lock "k". */
 enum dlock_status lock_pair_take(struct lock_pair *pair, int who,
                                  unsigned wait_ms, unsigned lease_ms);
 enum dlock_status lock_pair_extend(struct lock_pair *pair, int who,
@@ -152,5 +152,8 @@ extern const struct dlock_clock lock_rig_long_pauses;
 
 uint64_t lock_rig_now_ms(void);
 void lock_rig_sleep_ms(unsigned ms);
+
+/* Threads of this process that are called NAME. */
+unsigned lock_rig_threads(const char *name);
 
 #endif

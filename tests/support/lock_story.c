@@ -32,7 +32,7 @@ struct range {
 enum { HOLDS, TOKEN, LEFT, HELD, RANGES_N };
 static const char *const range_words[] = {"holds", "token", "left", "held"};
 
-/* What somebody does. */
+/* A deed of somebody. */
 struct act {
     char text[TEXT_BYTES_MAX]; /* taken apart */
     const char *statement;     /* as it was */
@@ -539,7 +539,7 @@ static void do_statement(const char *statement)
         do_else(text);
 }
 
-/* Of several servers; those of lock_rig.h are closed by that. */
+/* Clients of several servers; lock_rig.h closes its own. */
 static void close_parties(void)
 {
     for (size_t i = 0; i < PARTIES_N && play.nodes_n > 0; i += 2) {

@@ -146,7 +146,7 @@ void order_rig_expect_ledger(struct order_rig *rig, int64_t product_id,
                              int64_t units);
 
 /* ---- steps -------------------------------------------------------------------
- * What a test of the order path sees and does at the steps of the store and of
+ * A test of the order path looks, and acts, at the steps of the store and of
  * the locks: it counts them, stops threads in front of them, makes them fail.
  * Races are made in this way, and not by luck.
  *

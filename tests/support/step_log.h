@@ -11,7 +11,7 @@
 
 #include "lock/dlock.h"
 
-/* What most calls of a test have to come to. */
+/* Most calls of a test have to come to this. */
 #define assert_ok(call) assert_int_equal(call, DLOCK_OK)
 
 /* As a number of failures: until the next ones are named. */

@@ -5,6 +5,7 @@
  * guarded must not oversell, and has the other faults of its lock.
  */
 #include <assert.h>
+#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -311,6 +312,17 @@ static void compare(const struct explore *explore,
     }
 }
 
+static bool takes_nothing(const char *flag)
+{
+    static const struct option options[] = {STAGE_OPTIONS};
+    size_t n = sizeof(options) / sizeof(options[0]);
+
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(options[i].name, flag) == 0)
+            return options[i].has_arg == no_argument;
+    return false;
+}
+
 /* FLAGS of a way make sense, because they are ours. TEXT must stay as long as the
  * scene. */
 static void take_flags(struct explore *explore, char *text)
@@ -320,9 +332,7 @@ static void take_flags(struct explore *explore, char *text)
 
     for (char *name = strtok_r(text, " ", &rest); name;
          name = strtok_r(NULL, " ", &rest)) {
-        bool is_alone = strcmp(name, "--batched") == 0 ||
-                        strcmp(name, "--one-process") == 0;
-        char *arg = is_alone ? NULL : strtok_r(NULL, " ", &rest);
+        char *arg = takes_nothing(name + 2) ? NULL : strtok_r(NULL, " ", &rest);
 
         good = (arg && explore_take_bound(explore, name + 2, arg)) ||
                stage_options_take(&explore->scene, name + 2, arg);

@@ -70,7 +70,7 @@ static bool is_allowed(const struct search_bounds *bounds,
     }
 }
 
-/* What is left of one bound, where no more troubles are left of all. */
+/* The rest of one bound, where no more troubles are left of all. */
 static unsigned left(const struct search_bounds *bounds,
                      const struct search_used *used, unsigned kind)
 {

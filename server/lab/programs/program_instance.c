@@ -22,7 +22,7 @@ enum arrival {
     A_RESTOCK, /* under a key that all instances have */
 };
 
-/* What comes in, one after the other, in the order of programs_of_instances. */
+/* Arrivals, one after the other, in the order of programs_of_instances. */
 static const enum arrival plans[][ARRIVALS_MAX] = {
     {AN_ORDER, AN_ORDER},
     {HIS_ORDER, HIS_ORDER},

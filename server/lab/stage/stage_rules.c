@@ -195,36 +195,38 @@ static bool is_holder(const struct stage *stage, unsigned actor)
     return false;
 }
 
+/* The last step NAME of ACTOR with the move under way; NULL. */
+static const struct stage_step *step_of(const struct stage *stage,
+                                        unsigned actor, const char *name)
+{
+    for (size_t i = stage->steps_n; i-- > 0;) {
+        const struct stage_step *step = &stage->steps[i];
+
+        if (step->move != stage->moves_n)
+            return NULL;
+        if (step->actor == (int)actor && strcmp(step->name, name) == 0)
+            return step;
+    }
+    return NULL;
+}
+
 /* An acquire of ACTOR was held up, and has reached the server with this move. The
  * script answers {-1}, one value, if a newer command has made it void: it then changes
  * nothing, and gives no place in the queue. */
 static bool has_asked_late(const struct stage *stage, unsigned actor)
 {
-    if (!stage->is_delivery || stage->delivered.actor != actor)
-        return false;
-    for (size_t i = stage->steps_n; i-- > 0;) {
-        const struct stage_step *step = &stage->steps[i];
+    const struct stage_step *step =
+        stage->is_delivery ? step_of(stage, actor, "late eval-acquire") : NULL;
 
-        if (step->move != stage->moves_n)
-            return false;
-        if (strcmp(step->name, "late eval-acquire") == 0)
-            return strcmp(step->reply, "(1 values)") != 0;
-    }
-    return false;
+    return step && strcmp(step->reply, "(1 values)") != 0;
 }
 
 /* ACTOR has told the server with this move that it waits no longer. */
 static bool has_left(const struct stage *stage, unsigned actor)
 {
-    for (size_t i = stage->steps_n; i-- > 0;) {
-        const struct stage_step *step = &stage->steps[i];
+    const struct stage_step *step = step_of(stage, actor, "eval-leave");
 
-        if (step->move != stage->moves_n)
-            return false;
-        if (step->actor == (int)actor && strcmp(step->name, "eval-leave") == 0)
-            return strcmp(step->reply, "(held up)") != 0;
-    }
-    return false;
+    return step && strcmp(step->reply, "(held up)") != 0;
 }
 
 /* A question that has reached the server gives a waiter its place; a grant, and the
