@@ -11,6 +11,7 @@ const $ = (id) => document.getElementById(id);
 export const mine = new URLSearchParams(kept(KEPT) ?? '');
 
 let searches = 0; // rises when the search under way is not wanted any more
+let underWay = null;
 
 // ---- the text ----------------------------------------------------------------
 
@@ -71,7 +72,7 @@ export function tellFault(error, words) {
 function drawFound(found, { words, faultText, linkTo }) {
   const faults = Object.entries(found.faults);
   const answer = faults.length ? 'breaks' : found.whole ? 'holds' : 'unknown';
-  const isNews = found.done || $('found').dataset.answer !== answer;
+  const isNews = found.done || $('found').dataset.answer !== answer || faults.length !== $('found').querySelectorAll('li').length;
   $('found').dataset.answer = answer;
   const says = !found.done ? words.searchGoes(found.schedules, found.moves)
     : faults.length ? words.searchBreaks(found.schedules)
@@ -82,6 +83,8 @@ function drawFound(found, { words, faultText, linkTo }) {
   element('p', { class: 'hint', text: words.searchBounds(found.bounds) }));
   if (isNews) $('found').scrollIntoView({ block: 'nearest' });
 }
+
+export const searchUnderWay = () => underWay;
 
 export function endSearch() {
   searches++;
@@ -99,6 +102,7 @@ export async function search(wish, { call, words, faultText, linkTo, refused }) 
     return;
   }
   const { id } = found;
+  underWay = id;
   $('search-end').hidden = false;
   while (found.status === 200) {
     drawFound(found, { words, faultText, linkTo });
@@ -108,5 +112,7 @@ export async function search(wish, { call, words, faultText, linkTo, refused }) 
     found = await call('POST', `/api/lab/games/${id}`, { command: 'look' });
   }
   await call('DELETE', `/api/lab/games/${id}`);
-  if (mine === searches) $('search-end').hidden = true;
+  if (mine !== searches) return;
+  underWay = null;
+  $('search-end').hidden = true;
 }

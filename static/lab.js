@@ -7,7 +7,7 @@ import { readFile, saveFile } from './lab-files.js';
 import { choose, drawBoard, drawLanes, element, standing } from './lab-lanes.js';
 import { addressOfLoad, drawLoad, endLoad, loadUnderWay, openLoad, runLoad, savedRuns, setRuns } from './lab-load.js';
 import { drawMend, drawStop, drawStops, isBroken, keepBroken, nextOpen, showStill, stateOf } from './lab-path.js';
-import { endSearch, keepMine, keepOwn, mine, openOwn, ownText, search, startFrom, tellFault } from './lab-own.js';
+import { endSearch, keepMine, keepOwn, mine, openOwn, ownText, search, searchUnderWay, startFrom, tellFault } from './lab-own.js';
 import { words as allWords } from './lab-words.js';
 
 const $ = (id) => document.getElementById(id);
@@ -211,7 +211,7 @@ async function begin(schedule) {
   $('layout').classList.toggle('no-game', isLoad);
   if (isLoad) return;
   const answer = await call('POST', '/api/lab/games', { ...wish, language });
-  refused(answer.error || '');
+  refused(answer.error || '', wish.text);
   $('layout').classList.toggle('no-game', answer.status !== 200);
   if (answer.status !== 200) return;
   await take(answer);
@@ -219,14 +219,16 @@ async function begin(schedule) {
   await makeMoves(schedule.split(' ').filter(Boolean));
 }
 
-// What is wrong with a text stands below it.
-function refused(error) {
+// What is wrong with a TEXT stands below it, while it is the one that stands there.
+function refused(error, text) {
+  if (isOwn && text !== undefined && text !== ownText()) return;
   tell(isOwn ? '' : error);
   if (isOwn) tellFault(error, words);
 }
 
 function searchAll() {
-  return search(freeWish(), { call, words, faultText, linkTo: addressOf, refused }).catch(() => tell(words.gone));
+  const wish = freeWish();
+  return search(wish, { call, words, faultText, linkTo: addressOf, refused: (error) => refused(error, wish.text) }).catch(() => tell(words.gone));
 }
 
 function undo() {
@@ -488,6 +490,6 @@ addEventListener('hashchange', () => {
   inTurn(() => follow(hash));
 });
 addEventListener('pagehide', () => {
-  for (const id of [game?.id, besideId(), loadUnderWay()].filter(Boolean)) fetch(`/api/lab/games/${id}`, { method: 'DELETE', keepalive: true });
+  for (const id of [game?.id, besideId(), searchUnderWay(), loadUnderWay()].filter(Boolean)) fetch(`/api/lab/games/${id}`, { method: 'DELETE', keepalive: true });
 });
 inTurn(start);

@@ -20,7 +20,7 @@ sub run_script {
         stdout  => "$dir/out",
         stderr  => "$dir/err",
     );
-    my $exit = $child->wait(420 * $Stockade::SLOW);
+    my $exit = $child->wait(500 * $Stockade::SLOW);
     my $tap  = Stockade::slurp("$dir/out");
     my ($planned, $said) = ($tap =~ /^1\.\.(\d+)$/m, 0);
     while ($tap =~ /^(not )?ok \d+ - (.*)\n((?:#.*\n)*)/mg) {
