@@ -41,14 +41,14 @@ static const struct lock_story stories[] = {
      "a takes holds=1; a gives"},
     {"a cancel before the caller was told of the grant gives it back",
      "redisson",
-     "watchdog 60; shut eval-acquire after; a begins wait=20000; gate; held; "
-     "a cancels; open; a ends -> timeout; free; sleep 60; steps eval-renew 0"},
+     "watchdog 600; shut eval-acquire after; a begins wait=20000; gate; held; "
+     "a cancels; open; a ends -> timeout; free; sleep 300; steps eval-renew 0"},
     {"of a second hold, the first one stays", "redisson",
      "a takes; shut eval-acquire after; a begins wait=20000; gate; a cancels; "
      "open; a ends -> timeout; probe -> busy; a gives; probe"},
     {"what cannot be given back is a don't know, which ends with its lease",
      "redisson",
-     "watchdog 90; commands timeout; shut eval-acquire after; "
+     "watchdog 600; commands timeout; shut eval-acquire after; "
      "fail eval-release before always; a begins wait=20000; gate; a cancels; "
      "open; a ends -> unknown; b takes wait=5000; steps eval-renew 0"},
     {"a client that ends all waits ends asynchronous ones as well", "redisson",

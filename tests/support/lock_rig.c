@@ -101,13 +101,18 @@ struct dlock *lock_rig_open(const struct dlock_options *options)
 enum dlock_status lock_rig_try(const struct dlock_options *options,
                                struct dlock_error *error)
 {
-    struct dlock_terms terms = {.lease_ms = 10000};
-    struct dlock *client = lock_rig_open(options);
-    struct dlock_session *session = lock_rig_session(client);
+    struct dlock_terms terms = {.lease_ms = LOCK_RIG_LONG_MS};
+    struct dlock_options patient = *options;
+    struct dlock *client;
+    struct dlock_session *session;
     struct dlock_grant grant;
-    enum dlock_status status =
-        dlock_acquire(session, "k", &terms, &grant, error);
+    enum dlock_status status;
 
+    if (patient.connect_timeout_ms == 0)
+        patient.connect_timeout_ms = LOCK_RIG_PROMPT_MS;
+    client = lock_rig_open(&patient);
+    session = lock_rig_session(client);
+    status = dlock_acquire(session, "k", &terms, &grant, error);
     if (status == DLOCK_OK)
         assert_int_equal(dlock_release(session, &grant, NULL), DLOCK_OK);
     dlock_session_close(session);

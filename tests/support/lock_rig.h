@@ -59,8 +59,8 @@ int lock_rig_fresh(void **state);
 #define LOCK_TEST(test) cmocka_unit_test_setup(test, lock_rig_fresh)
 
 /* A client by these options, which is the caller's to close; one whose whole life is to
- * take "k" once, with a lease of ten seconds, and to give it back; one that has to get it;
- * and one that does not, which is told with TEXT in it. */
+ * take "k" once, and to give it back, and which has LOCK_RIG_PROMPT_MS to connect unless
+ * it says otherwise; one that has to get it; and one that does not, and is told TEXT. */
 struct dlock *lock_rig_open(const struct dlock_options *options);
 enum dlock_status lock_rig_try(const struct dlock_options *options,
                                struct dlock_error *error);

@@ -52,7 +52,7 @@ enum dlock_status cast_take(struct cast *cast, unsigned who, const char *name,
                             unsigned wait_ms, unsigned lease_ms);
 enum dlock_status cast_give(struct cast *cast, unsigned who, const char *name);
 
-/* Tries once and gives it back at once: is it free? */
+/* Tries until there is an answer, and gives it back at once: is it free? */
 bool cast_is_free(struct cast *cast, unsigned who, const char *name);
 
 /*
