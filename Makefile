@@ -372,7 +372,7 @@ LONG := pay.t segment-sale.t kill9-many.t openapi.t stage.t
 test-all:
 	@.ci/deps $(TEST_DEPS) $(FULL_DEPS)
 	@$(PARALLEL) browser
-	@FULL=yes tests/run
+	@FULL=$${FULL:-yes} tests/run
 
 # Those of them that have a longer form than is worth the time of each change.
 test-long:
