@@ -115,4 +115,20 @@ subtest 'what does not go together is told' => sub {
     like $err, qr/under load, not by moves/;
 };
 
+subtest 'killed in the moment in which its folder is made: none is left' => sub {
+    my @slow = (qw(strace -qq -o /dev/null -e), 'trace=mkdir,mkdirat', '-e', 'inject=mkdir,mkdirat:delay_exit=60000000');
+    my $strace = open my $pipe, '|-', @slow, Stockade::binary(), qw(replay -i set-nx-px) or die "strace: $!";
+    my ($folder, $pid);
+    my $look = sub {
+        ($pid) = split ' ', Stockade::slurp("/proc/$strace/task/$strace/children");
+        ($folder) = $pid ? glob "{/dev/shm,/tmp}/stockade-stage-$pid-*" : ();
+        return $folder && -e $folder;
+    };
+    ok Stockade::eventually(20, $look), 'it has a folder';
+    kill 'KILL', $pid;
+    ok Stockade::eventually(20, sub { !-e $folder }), 'which goes with it';
+    kill 'KILL', $strace;
+    close $pipe;
+};
+
 done_testing;

@@ -26,23 +26,36 @@ void folder_remove(const char *path)
     (void)nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
+/* The remover makes the folder as well, because whoever had made it could be killed
+ * before there is a remover. */
+struct birth {
+    int error; /* 0 = it is there */
+    char path[sizeof(((struct folder *)0)->path)];
+};
+
 /* It keeps nothing open but its end of the pair, and hears no Ctrl-C. */
-static _Noreturn void wait_for_the_end(const char *path, int in)
+static _Noreturn void make_and_wait_for_the_end(const char *template, int in)
 {
+    struct birth birth = {0};
     char byte;
 
     (void)setsid();
-    (void)chdir("/");
     (void)dup2(in, 0);
     (void)close_range(1, UINT_MAX, 0);
-    while (read(0, &byte, 1) < 0 && errno == EINTR)
+    (void)snprintf(birth.path, sizeof(birth.path), "%s", template);
+    if (!mkdtemp(birth.path))
+        birth.error = errno;
+    (void)send(0, &birth, sizeof(birth), MSG_NOSIGNAL);
+    while (birth.error == 0 && read(0, &byte, 1) < 0 && errno == EINTR)
         continue;
-    folder_remove(path);
+    if (birth.error == 0)
+        folder_remove(birth.path);
     _exit(0);
 }
 
 static bool start_remover(struct folder *folder)
 {
+    struct birth birth = {.error = EIO};
     int ends[2];
 
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0)
@@ -50,9 +63,17 @@ static bool start_remover(struct folder *folder)
     folder->alive = ends[1];
     folder->remover = fork();
     if (folder->remover == 0)
-        wait_for_the_end(folder->path, ends[0]);
+        make_and_wait_for_the_end(folder->path, ends[0]);
     (void)close(ends[0]);
-    return folder->remover > 0;
+    if (folder->remover < 0)
+        return false;
+    while (recv(ends[1], &birth, sizeof(birth), MSG_WAITALL) < 0 &&
+           errno == EINTR)
+        continue;
+    errno = birth.error;
+    if (birth.error == 0)
+        memcpy(folder->path, birth.path, sizeof(birth.path));
+    return birth.error == 0;
 }
 
 bool folder_open(struct folder *folder, const char *where, const char *name,
@@ -71,7 +92,7 @@ bool folder_open(struct folder *folder, const char *where, const char *name,
                        "no folder in %.80s: its name is too long", where);
         return false;
     }
-    if (mkdtemp(folder->path) && start_remover(folder))
+    if (start_remover(folder))
         return true;
     (void)snprintf(error, error_size, "no folder in %.80s: %s", where,
                    strerror(errno));
