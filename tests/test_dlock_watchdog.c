@@ -122,7 +122,8 @@ static const struct lock_story stories[] = {
      "sleep 20; still; steps eval-release 0; open; join; forget; sleep 300; "
      "steps eval-renew 0; free"},
     {"renewal ends, even if the release gets through to nobody", "redisson",
-     "watchdog 600; commands timeout; a takes; fail eval-release before always; "
+     "watchdog 600; commands timeout; a takes; fail eval-release before "
+     "always; "
      "a gives -> unreachable; b takes wait=long"},
 };
 LOCK_STORIES_TEST
