@@ -83,20 +83,32 @@ ok Stockade::eventually(20, sub { !running("$dir") && !(() = glob "$dir/*") }), 
 
 # ---- all locks, all properties ---------------------------------------------
 
-# Slowly, because a busy machine must not decide.
-my $all = Stockade::run([qw(lab locks --markdown)], seconds => 500, env => { STOCKADE_SLOW => 5 * $Stockade::SLOW });
-is $all->{exit}, 0, 'every lock is as expected' or diag $all->{err};
-
 # name => its row, of the locks that were run
 sub rows_of {
     my ($table) = @_;
     return map { /^\| `(\S+)` \|(?! \?)/ ? ($1 => $_) : () } split /\n/, $table;
 }
 
-my %measured = rows_of($all->{out});
+# Slowly, because a busy machine must not decide.
+sub measure {
+    my ($slow, @which) = @_;
+    my $run = Stockade::run([qw(lab locks --markdown), @which], seconds => 500, env => { STOCKADE_SLOW => $slow * $Stockade::SLOW });
+    return ($run, rows_of($run->{out}));
+}
+
+my ($all, %measured) = measure(5);
 my ($shown) = Stockade::slurp("$Stockade::ROOT/server/lab/README.md") =~ /<!-- locks -->\n(.*?)<!-- end of locks -->/s;
 my %told = rows_of($shown // '');
 cmp_ok scalar keys %measured, '>', 6, 'locks were run';
+
+# What is wrong with a lock is found again, and what a busy machine did is not.
+for my $lock (grep { ($told{$_} // '') ne $measured{$_} } sort keys %measured) {
+    diag $all->{err};
+    ($all, my %again) = measure(15, '--lock', $lock);
+    last if $all->{exit} != 0;
+    $measured{$lock} = $again{$lock};
+}
+is $all->{exit}, 0, 'every lock is as expected' or diag $all->{err};
 for my $lock (sort keys %measured) {
     is $told{$lock}, $measured{$lock}, "the README says of $lock what was measured (make readme-locks)";
 }
