@@ -70,12 +70,23 @@ function movesFor(move, renewed) {
 }
 
 // Makes the moves of SCHEDULE that are possible, and takes those back that are not in it.
+// A game that has made room for others is begun anew, once.
 export async function followBeside(schedule, renewed, context) {
+  try {
+    await follow(schedule, renewed, context);
+  } catch (error) {
+    if (error.cause !== 404) throw error;
+    await setBeside(wish, context);
+    await follow(schedule, renewed, context);
+  }
+}
+
+async function follow(schedule, renewed, context) {
   if (!wish || !game) return;
   const moves = schedule.split(' ').filter(Boolean);
   const ask = async (command) => {
     const answer = await context.call('POST', `/api/lab/games/${game.id}`, { command });
-    if (answer.schedule === undefined) throw new Error(answer.error);
+    if (answer.schedule === undefined) throw new Error(answer.error, { cause: answer.status });
     take(answer);
     return !answer.error;
   };

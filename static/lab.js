@@ -162,12 +162,13 @@ function addressOf(schedule) {
 
 // ---- the game --------------------------------------------------------------
 
-// False: the game is over, or the move is none; that is told.
-async function command(line) {
+// False: the game is over, or the move is none; that is told. A game that has made room
+// for others is begun anew, once.
+async function command(line, isAnew = false) {
   const answer = await call('POST', `/api/lab/games/${game.id}`, { command: line });
-  if (answer.status === 404 || answer.status === 503) {
+  if (answer.status === 404 && !isAnew) {
     await begin(game.schedule);
-    return false;
+    return Boolean(game) && command(line, true);
   }
   tell(answer.error || '');
   if (answer.schedule !== undefined) await take(answer);
@@ -181,8 +182,8 @@ function play(moves) {
   return inTurn(() => makeMoves(moves));
 }
 
-async function makeMoves(moves) {
-  for (const move of moves) if (!(await command(`move ${move}`))) return;
+async function makeMoves(moves, isAnew) {
+  for (const move of moves) if (!(await command(`move ${move}`, isAnew))) return;
 }
 
 function freeWish() {
@@ -216,7 +217,7 @@ async function begin(schedule) {
   if (answer.status !== 200) return;
   await take(answer);
   await setBeside(besideWish(), context());
-  await makeMoves(schedule.split(' ').filter(Boolean));
+  await makeMoves(schedule.split(' ').filter(Boolean), true);
 }
 
 // What is wrong with a TEXT stands below it, while it is the one that stands there.

@@ -69,11 +69,13 @@ const tests = [];
 export const test = (name, run, options = {}) => tests.push({ name, run, options });
 
 // What nobody expects of a page: errors, and whatever its policy forbids. A test that
-// breaks the network allows the console to say so.
+// breaks the network allows the console to say so; a game of the laboratory may have made
+// room for others.
 async function watch(page, complaints, allowed) {
   const complain = (text) => allowed?.test(text) || complaints.push(text);
   page.on('pageerror', (error) => complain(String(error)));
-  page.on('console', (message) => ['error', 'warning'].includes(message.type()) && complain(message.text()));
+  const isOfGame = (message) => /status of 404/.test(message.text()) && message.location().url.includes('/api/lab/games/');
+  page.on('console', (message) => ['error', 'warning'].includes(message.type()) && !isOfGame(message) && complain(message.text()));
   await page.exposeFunction('policyBroken', (what) => complain(`policy: ${what}`));
   await page.addInitScript(() => addEventListener('securitypolicyviolation',
     (event) => window.policyBroken(`${event.violatedDirective} ${event.blockedURI}`)));
@@ -157,12 +159,17 @@ export async function says(element, pattern, timeout = WAIT_MS) {
   });
 }
 
-// All of it, and nothing lies over it.
-export const inView = (locator) => locator.evaluate((element) => {
-  const { top, bottom, left, right } = element.getBoundingClientRect();
-  const isBare = (x, y) => element.contains(document.elementFromPoint(x, y));
-  return top >= 0 && left >= 0 && bottom <= innerHeight && right <= innerWidth
-    && isBare((left + right) / 2, top + 1) && isBare((left + right) / 2, bottom - 1);
-});
+// Waits until all of it is seen, and nothing lies over it.
+export const inView = (locator) => locator.evaluate((element, waitMs) => new Promise((resolve) => {
+  const isSeen = () => {
+    const { top, bottom, left, right } = element.getBoundingClientRect();
+    const isBare = (x, y) => element.contains(document.elementFromPoint(x, y));
+    return top >= 0 && left >= 0 && bottom <= innerHeight && right <= innerWidth
+      && isBare((left + right) / 2, top + 1) && isBare((left + right) / 2, bottom - 1);
+  };
+  const end = performance.now() + waitMs;
+  const look = () => (isSeen() || performance.now() > end ? resolve(isSeen()) : setTimeout(look, 50));
+  look();
+}), WAIT_MS / 4);
 
 export const gone = (element) => element.waitFor({ state: 'hidden' });

@@ -240,6 +240,24 @@ subtest 'a few games at once' => sub {
     @begun = (@ids[1 .. 15], $reply->{id});
 };
 
+# The page of a browser that was killed never says that its game has ended.
+subtest 'the game that was unused for the longest time makes room' => sub {
+    my ($unused, @used) = @begun;
+    my ($status, $new);
+    Stockade::eventually(
+        60,
+        sub {
+            command($_, 'move a') for @used;
+            ($status, $new) = begin(lock => 'none');
+            return $status == 200;
+        }
+    );
+    is $status, 200, 'one begins';
+    is + (command($unused, 'move a'))[0], 404, 'in its place';
+    is_deeply [grep { (command($_, 'move a'))[0] != 200 } @used], [], 'and in no other';
+    @begun = (@used, $new->{id});
+};
+
 subtest 'a page that is left while its game begins leaves no game' => sub {
     ask('DELETE', "/api/lab/games/$_") for @begun;
     ok Stockade::eventually(20, sub { !processes() }), 'none before';

@@ -22,8 +22,9 @@ int lab_serve_main(int argc, char *argv[]);
 enum {
     VISITORS_MAX = 16, /* a search is one, too */
     VISITORS_ID_BYTES = 33,
-    VISITORS_UNUSED_S = 600, /* a game that nobody has asked for so long ends */
-    VISITORS_RUNS_MAX = 2,   /* under load, which wants the machine */
+    VISITORS_UNUSED_S = 10, /* a game that nobody has asked for so long ends,
+                                if its place is wanted */
+    VISITORS_RUNS_MAX = 2,  /* under load, which wants the machine */
     VISITORS_RUN_UNUSED_S =
         15, /* one that nobody has asked for so long has ended */
 };
@@ -46,8 +47,10 @@ bool visitors_open(char *error, size_t error_size);
 
 /* Starts `stockade ARGS...`, up to a NULL, in a folder of its own, where TEXT, if it is
  * not NULL, is the file VISITORS_LOCK. Into ID its name, and into *ANSWER its first line,
- * to be freed; of VISITORS_BROKEN NULL, or a line that says why. A game that was unused
- * for VISITORS_UNUSED_S makes room. */
+ * to be freed; of VISITORS_BROKEN NULL, or a line that says why. If all places are taken,
+ * the game that was unused for the longest time makes room, after VISITORS_UNUSED_S:
+ * browsers that are killed say no goodbye, and a page whose game has ended plays the same
+ * moves in a new one. */
 #define VISITORS_LOCK "mine.lock"
 enum visitors_status visitors_begin(enum visitors_kind kind, char *const args[],
                                     const char *text,

@@ -31,7 +31,7 @@ enum {
 /* One game. A call holds its mutex while it waits for the answer: each game has one
  * conversation. */
 struct visitor {
-    uint64_t used_ms;        /* by `all` */
+    uint64_t used_ms;        /* 0 = free; by `all` */
     enum visitors_kind kind; /* by `all` */
     pthread_mutex_t mutex;
     pid_t pid; /* 0 = no process */
@@ -208,14 +208,18 @@ static struct visitor *take_place(enum visitors_kind kind,
     (void)pthread_mutex_lock(&all);
     if (kind == VISITORS_RUN && runs_under_way(now_ms) >= VISITORS_RUNS_MAX)
         *status = VISITORS_BUSY;
-    for (int i = 0;
-         i < VISITORS_MAX && !place && is_open && *status != VISITORS_BUSY;
+    for (int i = 0; i < VISITORS_MAX && is_open && *status != VISITORS_BUSY;
          i++) {
         struct visitor *each = &visitors[i];
 
-        if ((each->id[0] == '\0' || now_ms > each->used_ms + UNUSED_MS) &&
-            pthread_mutex_trylock(&each->mutex) == 0)
-            place = each;
+        if (now_ms <= each->used_ms + UNUSED_MS && each->id[0])
+            continue;
+        if ((place && place->used_ms <= each->used_ms) ||
+            pthread_mutex_trylock(&each->mutex) != 0)
+            continue;
+        if (place)
+            (void)pthread_mutex_unlock(&place->mutex);
+        place = each;
     }
     for (size_t i = 0; i < sizeof(dice) && place; i++)
         (void)snprintf(place->id + 2 * i, 3, "%02x", dice[i]);
@@ -256,6 +260,15 @@ static void give_back(struct visitor *visitor)
     stop(visitor);
     (void)pthread_mutex_lock(&all);
     visitor->id[0] = '\0';
+    visitor->used_ms = 0;
+    (void)pthread_mutex_unlock(&all);
+}
+
+/* The player begins to think when the answer is there. */
+static void note_use(struct visitor *visitor)
+{
+    (void)pthread_mutex_lock(&all);
+    visitor->used_ms = clock_ms();
     (void)pthread_mutex_unlock(&all);
 }
 
@@ -295,6 +308,8 @@ enum visitors_status visitors_ask(const char *id, const char *line,
     if (!*answer || (visitor->kind == VISITORS_RUN &&
                      strstr(*answer, "{\"done\": true") == *answer))
         give_back(visitor);
+    else
+        note_use(visitor);
     (void)pthread_mutex_unlock(&visitor->mutex);
     return *answer ? VISITORS_OK : VISITORS_BROKEN;
 }
