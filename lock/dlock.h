@@ -210,7 +210,8 @@ struct dlock_options {
                         see dlock_url.h; of strategies that are registered, as
                         their header says; others without DLOCK_CAP_REMOTE
                         ignore it */
-    unsigned connect_timeout_ms; /* to look up, connect, log in; 0 = 500 */
+    unsigned connect_timeout_ms; /* to look up, connect, log in, but for no
+                                    longer than a call lasts; 0 = 500 */
     unsigned command_timeout_ms; /* 0 = 1000 */
     unsigned watchdog_lease_ms;  /* lease while renewed, timeout of a ZooKeeper
                                     session; 0 = 10000 */
