@@ -4,7 +4,7 @@
 
 import assert from 'node:assert/strict';
 
-import { DESKTOP, LOW, PHONE, expectAccessible, inView, runTests, says, test } from './page.mjs';
+import { DESKTOP, LOW, PHONE, SHOP, WAIT_MS, expectAccessible, inView, runTests, says, test } from './page.mjs';
 
 const BLIND = 'take\n    SET $name $owner NX PX $lease -> OK taken, else busy\nrelease\n    DEL $name -> 1 done, else lost\n';
 
@@ -101,6 +101,40 @@ test('what is wrong with a text is told at its line', async (page) => {
   await page.locator('.board').waitFor();
   await says(page.getByRole('alert'), /^$/);
 }, { allow: /422/ });
+
+test('what was wrong with a text is not told of the next one', async (page) => {
+  const [first, second] = ['$nome', '$nahme'].map((wrong) => BLIND.replace('DEL $name', `DEL ${wrong}`));
+  let send; // lets the answer to the first text go
+  const held = new Promise((resolve) => { send = resolve; });
+  await page.route('**/api/lab/searches', async (route) => {
+    if (route.request().postDataJSON().text === first) await held;
+    await route.continue();
+  });
+  await open(page);
+  await text(page).fill(first);
+  await button(page, 'Search all schedules').click();
+  await text(page).fill(second);
+  await button(page, 'Search all schedules').click();
+  await says(page.getByRole('alert'), /nahme/);
+  const late = page.waitForResponse((reply) => reply.request().postDataJSON()?.text === first);
+  send();
+  await (await late).finished();
+  await page.evaluate(() => new Promise(requestAnimationFrame));
+  await says(page.getByRole('alert'), /nahme/);
+}, { allow: /422/ });
+
+test('a search ends with its page', async (page) => {
+  await page.goto('/lab#lock=fair&buyers=3');
+  await page.locator('.actor').first().waitFor();
+  const begun = page.waitForResponse('**/api/lab/searches');
+  await button(page, 'Search all schedules').click();
+  const { id } = await (await begun).json();
+  const look = () => fetch(`${SHOP}/api/lab/games/${id}`, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: '{"command":"look"}' });
+  assert.equal((await look()).status, 200, 'it goes on');
+  await page.goto('about:blank');
+  const end = Date.now() + WAIT_MS;
+  while ((await look()).status !== 404) assert.ok(Date.now() < end, 'it is over');
+});
 
 test('what a search has found is seen on a low screen, and so is the board that is played', async (page) => {
   await open(page);
