@@ -131,7 +131,7 @@ SQL_DEPS   := libmariadb-dev mariadb-server-core mariadb-client-core
 # mariadb-server: how a node of a cluster gets the data.
 GALERA_DEPS := $(SQL_DEPS) mariadb-server galera-4 rsync
 FULL_DEPS   = $(GALERA_DEPS) libzookeeper-mt-dev libzookeeper-java default-jre-headless strace \
-              prometheus python3-venv systemd chromium libnginx-mod-http-lua $(NPM_DEPS)
+              prometheus python3-venv systemd chromium-headless-shell libnginx-mod-http-lua $(NPM_DEPS)
 HOSTS_DEPS := $(TEST_DEPS) $(GALERA_DEPS) redis-server iproute2 nftables
 BENCH_DEPS := $(TEST_DEPS) libnginx-mod-http-lua linux-perf strace
 LINT_DEPS   = $(TEST_DEPS) $(FULL_DEPS) $(HOSTS_DEPS) clang clang-format clang-tidy cppcheck shellcheck
@@ -302,7 +302,7 @@ deps:
 	@.ci/deps $(BUILD_DEPS)
 
 browser-deps:
-	@.ci/deps $(BUILD_DEPS) chromium $(NPM_DEPS)
+	@.ci/deps $(BUILD_DEPS) chromium-headless-shell $(NPM_DEPS)
 
 lint-deps:
 	@.ci/deps $(LINT_DEPS)

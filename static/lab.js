@@ -10,6 +10,8 @@ import { drawMend, drawStop, drawStops, isBroken, keepBroken, nextOpen, showStil
 import { endSearch, keepMine, keepOwn, mine, openOwn, ownText, search, searchUnderWay, startFrom, tellFault } from './lab-own.js';
 import { words as allWords } from './lab-words.js';
 
+const PLACE_MS = 1000;
+const PLACE_TRIES = 20;
 const $ = (id) => document.getElementById(id);
 
 let language = firstLanguage(allWords);
@@ -27,12 +29,20 @@ let shows = 0; // rises when a demonstration is to end
 let isShown = false; // these moves are not the player's own
 let queue = Promise.resolve(); // one request after the other
 
+// A game that somebody has left makes room after ten seconds, so a place is waited for.
 async function call(method, path, body) {
-  const reply = await fetch(path, {
-    method,
-    headers: body && { 'Content-Type': 'application/json' },
-    body: body && JSON.stringify(body),
-  });
+  let reply;
+  for (let tries = 0; tries < PLACE_TRIES; tries += 1) {
+    reply = await fetch(path, {
+      method,
+      headers: body && { 'Content-Type': 'application/json' },
+      body: body && JSON.stringify(body),
+    });
+    if (tries) tell('');
+    if (reply.status !== 503) break;
+    tell(words.waitsForGame);
+    await pause(PLACE_MS);
+  }
   return reply.status === 204 ? null : { status: reply.status, ...(await reply.json()) };
 }
 

@@ -189,6 +189,23 @@ test('by keys alone', async (page) => {
   await at(page, OVERSELL.slice(0, 8));
 });
 
+test('a game waits for a place', async (page) => {
+  const { url, end } = start(['lab', 'serve', '--port', '0'], /(http:\S+)\/lab/);
+  const place = await url;
+  const begin = () => fetch(`${place}/api/lab/games`, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: '{"lock":"none"}' });
+  try {
+    let last;
+    for (let reply = await begin(); reply.status === 200; reply = await begin()) last = await reply.json();
+    await page.goto(`${place}/lab#story=08`);
+    await says(told(page), /^All games are taken: yours begins when there is room\.$/);
+    await fetch(`${place}/api/lab/games/${last.id}`, { method: 'DELETE' });
+    await click(page, ['a']);
+    await gone(told(page).filter({ hasText: /./ }));
+  } finally {
+    await end();
+  }
+}, { allow: /status of 503/ });
+
 test('two tabs have a game each', async (page, context) => {
   const other = await context.newPage();
   await open(page, '#story=08');
