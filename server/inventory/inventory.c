@@ -1,6 +1,22 @@
 /*
- * The thread of all requests to inventory services: calls (calls.c), and probes of
- * /readyz (services.c). It waits for both in one place, in libcurl (tries.c).
+ * The thread of all requests to inventory services: calls, and probes of /readyz. It
+ * waits for both in one place, in libcurl (services.c).
+ *
+ * The life of a call:
+ *
+ *     inbox -> waiting -> a try -> answered
+ *                 ^          |
+ *                 +----------+  once more, at another inventory service
+ *
+ * A call waits while no inventory service has room for it. If none is ready it is
+ * refused at once; but one that may have been done already waits for somebody who
+ * can tell, as long as its time lasts.
+ *
+ * A try that was never sent costs nobody anything, and the next one begins at once.
+ * One that was sent and not answered, or answered "not now", is followed by one more
+ * at most; and all of these together are a tenth of all calls, beside a reserve for
+ * what one service had under way when it died. So services that are slow because
+ * they have too much to do do not get twice as much.
  */
 #include "server/inventory/inventory.h"
 
@@ -15,11 +31,256 @@
 #include "server/base/clock.h"
 #include "server/base/config.h"
 #include "server/base/log.h"
-#include "server/inventory/inventory_private.h"
+#include "server/base/metrics.h"
+#include "server/inventory/services.h"
 
 #define IDLE_US   1000000
-#define TICK_US   50000   /* while calls wait */
+#define TICK_US   50000   /* between two looks at all calls that wait */
 #define ANSWER_US 1000000 /* for all but an order's wait for its lock */
+
+#define TRIES_MAX   2  /* that were sent */
+#define RETRY_PRICE 10 /* what a retry takes from the budget; a call adds 1 */
+#define BUDGET_MAX  (SERVICE_FLYING_MAX * RETRY_PRICE)
+
+TAILQ_HEAD(call_list, inventory_call);
+
+/* All of it is the thread's own, but for what is atomic, and the inbox. */
+struct inventory {
+    const struct app *app;
+    struct tries *tries;
+    struct services services;
+    pthread_t thread;
+    bool runs;
+    int news_fd;
+    uint64_t try_us; /* the longest a try may take */
+    /* The thread's own: */
+    struct call_list waiting;
+    unsigned budget;
+    uint64_t swept_us; /* when all that wait were looked at */
+    bool was_ready;
+    /* Everybody's: */
+    pthread_mutex_t mutex; /* guards the inbox */
+    struct call_list inbox;
+    atomic_size_t depth;
+    atomic_bool asleep, closed;
+    /* When an order failed for a reason of ours; 0 = since then one was placed, or a
+     * service said that it is ready, which began later. */
+    atomic_uint_fast64_t failed_us;
+    atomic_uint_fast64_t beat, retries;
+};
+
+/* ---- the end of a call ------------------------------------------------------ */
+
+/* A reply as the outcome of an order; ORDER_OUTCOME_N: none of these. */
+static enum order_outcome outcome_of(const struct inventory_call *call)
+{
+    static const char type[] = "urn:stockade:problem:";
+    const struct inventory_reply *reply = &call->reply;
+    const char *slug = reply->text ? strstr(reply->text, type) : NULL;
+
+    if (call->end != INVENTORY_ANSWERED || (reply->status != 201 && !slug))
+        return ORDER_STORE_UNAVAILABLE;
+    if (reply->status == 201)
+        return reply->replayed ? ORDER_REPLAYED : ORDER_PLACED;
+    slug += sizeof(type) - 1;
+    for (unsigned i = 0; i < ORDER_OUTCOME_N; i++) {
+        const char *name = order_outcome_slug((enum order_outcome)i);
+        size_t size = strlen(name);
+
+        if (strncmp(slug, name, size) == 0 && slug[size] == '"')
+            return (enum order_outcome)i;
+    }
+    return ORDER_OUTCOME_N;
+}
+
+/* An order that began at BEGUN_US would succeed, or did: a failure before counts no
+ * more. */
+static void worked(struct inventory *inv, uint64_t begun_us)
+{
+    if (begun_us > atomic_load(&inv->failed_us))
+        atomic_store(&inv->failed_us, 0);
+}
+
+/* Readiness follows the rule of server/base/health.h, for all services together. An
+ * order that was told no, or not now, may have been placed by an earlier try. */
+static void end_order(struct inventory *inv, const struct inventory_call *call)
+{
+    enum order_outcome outcome = outcome_of(call);
+    uint64_t now_us = clock_us();
+
+    if (outcome != ORDER_OUTCOME_N)
+        metrics_order(inv->app->metrics, outcome);
+    metrics_observe(inv->app->metrics, METRICS_ORDER, now_us - call->begun_us);
+    if (outcome == ORDER_STORE_UNAVAILABLE || outcome == ORDER_LOCK_UNREACHABLE)
+        atomic_store(&inv->failed_us, now_us);
+    else if (outcome == ORDER_PLACED)
+        worked(inv, call->begun_us);
+    if (call->is_lost && call->reply.status != 201)
+        log_warn("unknown-order", "key=%s", call->key);
+}
+
+static void end_call(struct inventory *inv, struct inventory_call *call,
+                     enum inventory_end end)
+{
+    call->end = end;
+    if (call->key)
+        end_order(inv, call);
+    atomic_fetch_sub(&inv->depth, 1);
+    call->done(call);
+}
+
+/* It has no more time, or there is nobody to ask. A "not now" counts only if no
+ * other try was lost. */
+static void end_without_answer(struct inventory *inv,
+                               struct inventory_call *call)
+{
+    if (call->is_lost)
+        end_call(inv, call, INVENTORY_UNKNOWN);
+    else
+        end_call(inv, call,
+                 call->reply.status ? INVENTORY_ANSWERED : INVENTORY_NOT_SENT);
+}
+
+/* ---- tries ------------------------------------------------------------------ */
+
+static bool begin_try(struct inventory *inv, struct inventory_call *call,
+                      struct service *service, uint64_t now_us)
+{
+    uint64_t limit_us = call->due_us - now_us;
+    struct http_try *try;
+
+    if (limit_us > inv->try_us)
+        limit_us = inv->try_us;
+    try = tries_begin(inv->tries, service, call, limit_us / 1000 + 1);
+    if (!try)
+        return false;
+    try->call = call;
+    service->flying++;
+    inv->services.turn = (size_t)(service - inv->services.list) + 1;
+    return true;
+}
+
+/* Whether the call may be tried once more; then that is paid for. */
+static bool may_retry(struct inventory *inv, const struct inventory_call *call)
+{
+    if (call->tries >= TRIES_MAX || inv->budget < RETRY_PRICE)
+        return false;
+    if (call->reply.status && !services_any(&inv->services, call->failed))
+        return false;
+    inv->budget -= RETRY_PRICE;
+    atomic_fetch_add(&inv->retries, 1);
+    return true;
+}
+
+static bool is_not_now(const struct http_try *try)
+{
+    return try->end == TRY_ANSWERED &&
+           (try->reply.status == 503 || try->reply.status == 429);
+}
+
+/* The reply is an inventory service's own: it says where the order is, or names a
+ * problem. */
+static bool is_verdict(const struct inventory_reply *reply)
+{
+    return reply->text &&
+           (reply->status == 201
+                ? strncmp(reply->location, "/api/orders/", 12) == 0
+                : strcmp(reply->type, "application/problem+json") == 0);
+}
+
+/* A proxy in between, a service with a bug or a reply that is cut in its head, which
+ * libcurl takes, does not say what was done. */
+static bool is_lost(const struct http_try *try)
+{
+    return try->end == TRY_LOST ||
+           (try->end == TRY_ANSWERED && !is_not_now(try) &&
+            (try->reply.status >= 500 ||
+             (try->call->key && !is_verdict(&try->reply))));
+}
+
+/* A try of a call has ended. */
+static void try_heard(struct inventory *inv, struct http_try *try,
+                      uint64_t now_us)
+{
+    struct inventory_call *call = try->call;
+    bool not_now = is_not_now(try), lost = is_lost(try);
+
+    if (try->end != TRY_NOT_SENT)
+        call->tries++;
+    call->failed = try->service;
+    call->is_lost |= lost;
+    if (try->end == TRY_ANSWERED) {
+        free(call->reply.text);
+        call->reply = try->reply;
+        try->reply.text = NULL;
+    }
+    if (try->end == TRY_ANSWERED && !not_now && !lost)
+        end_call(inv, call, INVENTORY_ANSWERED);
+    else if (now_us < call->due_us &&
+             (try->end == TRY_NOT_SENT || may_retry(inv, call)))
+        TAILQ_INSERT_HEAD(&inv->waiting, call, place);
+    else
+        end_without_answer(inv, call);
+}
+
+/* ---- calls that wait ------------------------------------------------------ */
+
+/* Calls that other threads have submitted begin to wait. */
+static void take(struct inventory *inv, uint64_t now_us)
+{
+    struct inventory_call *call;
+    struct call_list taken;
+
+    TAILQ_INIT(&taken);
+    pthread_mutex_lock(&inv->mutex);
+    TAILQ_CONCAT(&taken, &inv->inbox, place);
+    pthread_mutex_unlock(&inv->mutex);
+    TAILQ_FOREACH(call, &taken, place)
+    {
+        call->begun_us = now_us;
+        call->due_us = now_us + 2 * inv->try_us;
+        if (inv->budget < BUDGET_MAX)
+            inv->budget++;
+    }
+    TAILQ_CONCAT(&inv->waiting, &taken, place);
+}
+
+/* The service for CALL. A second try goes elsewhere; but if the first was lost, and
+ * the others are away, it goes to the same one, which may have come back. */
+static struct service *choose(struct inventory *inv,
+                              const struct inventory_call *call)
+{
+    bool same = call->is_lost && !services_any(&inv->services, call->failed);
+
+    return services_choose(&inv->services, same ? NULL : call->failed);
+}
+
+/* Begins tries of those that wait, as far as there is room; now and then looks at
+ * all, for those that have no more time. */
+static void serve(struct inventory *inv, uint64_t now_us)
+{
+    bool sweeps = now_us >= inv->swept_us + TICK_US;
+    struct inventory_call *call, *next;
+    struct service *service;
+
+    if (sweeps)
+        inv->swept_us = now_us;
+    for (call = TAILQ_FIRST(&inv->waiting); call; call = next) {
+        next = TAILQ_NEXT(call, place);
+        service = now_us < call->due_us ? choose(inv, call) : NULL;
+        if (!service && now_us < call->due_us &&
+            (call->is_lost || services_any(&inv->services, call->failed))) {
+            if (!sweeps && !services_choose(&inv->services, NULL))
+                break;
+            continue;
+        }
+        TAILQ_REMOVE(&inv->waiting, call, place);
+        if (!service || !begin_try(inv, call, service, now_us))
+            end_without_answer(inv, call);
+    }
+}
+
+/* ---- the thread --------------------------------------------------------------- */
 
 static void probe_heard(struct inventory *inv, struct http_try *try,
                         uint64_t now_us)
@@ -29,7 +290,7 @@ static void probe_heard(struct inventory *inv, struct http_try *try,
     try->service->is_probed = false;
     if (try->end == TRY_ANSWERED && try->reply.status == 200) {
         services_works(try->service, now_us);
-        calls_worked(inv, try->begun_us);
+        worked(inv, try->begun_us);
         return;
     }
     snprintf(why, sizeof(why), "/readyz answers %u %.200s", try->reply.status,
@@ -51,7 +312,7 @@ static void hear(struct inventory *inv, struct http_try *try)
     /* The first of many that were under way tells. */
     if (try->end != TRY_ANSWERED && atomic_load(&service->is_ready))
         services_fails(service, now_us, try->why);
-    calls_heard(inv, try, now_us);
+    try_heard(inv, try, now_us);
 }
 
 static void probe_all(struct inventory *inv, uint64_t now_us)
@@ -71,8 +332,6 @@ static bool would_sell(const struct inventory *inv)
     return services_any(&inv->services, NULL) &&
            atomic_load(&inv->failed_us) == 0;
 }
-
-/* ---- the thread --------------------------------------------------------------- */
 
 static uint64_t next_us(const struct inventory *inv, uint64_t now_us)
 {
@@ -112,8 +371,8 @@ static void *thread_main(void *arg)
             tries_free(try);
         }
         now_us = clock_us();
-        calls_take(inv, now_us);
-        calls_serve(inv, now_us);
+        take(inv, now_us);
+        serve(inv, now_us);
         probe_all(inv, now_us);
         is_ready = would_sell(inv);
         if (is_ready != inv->was_ready)
@@ -210,7 +469,10 @@ struct inventory *inventory_open(const struct app *app)
         goto err;
     inv->app = app;
     inv->try_us = (uint64_t)app->config->lock_wait_ms * 1000 + ANSWER_US;
-    calls_init(inv);
+    TAILQ_INIT(&inv->waiting);
+    TAILQ_INIT(&inv->inbox);
+    pthread_mutex_init(&inv->mutex, NULL);
+    inv->budget = BUDGET_MAX;
     inv->news_fd = eventfd(0, EFD_CLOEXEC);
     if (services_read(&inv->services, app->config->inventory))
         inv->tries = tries_open(inv->services.n * (SERVICE_FLYING_MAX + 1));

@@ -1,9 +1,10 @@
-/* For the sources in this folder. All of it is the inventory's thread's own,
- * but for what is atomic, and the inbox. */
-#ifndef INVENTORY_PRIVATE_H
-#define INVENTORY_PRIVATE_H
+/*
+ * The inventory services, and tries: one HTTP request each. All of it is the
+ * inventory's thread's own, but for what is atomic.
+ */
+#ifndef SERVICES_H
+#define SERVICES_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "server/inventory/inventory.h"
@@ -15,8 +16,6 @@
 /* Requests that one inventory service may have at a time: so many connections. A
  * service that hangs takes no more than these with it. */
 #define SERVICE_FLYING_MAX 256
-
-/* ---- services.c: which one to ask, and whether it is ready ------------------ */
 
 struct service {
     char url[SERVICE_URL_BYTES]; /* without a slash at its end */
@@ -48,8 +47,6 @@ bool services_any(const struct services *services,
 void services_works(struct service *service, uint64_t now_us);
 void services_fails(struct service *service, uint64_t now_us, const char *why);
 
-/* ---- tries.c: one HTTP request each, by libcurl ------------------------------ */
-
 enum try_end { TRY_ANSWERED, TRY_NOT_SENT, TRY_LOST };
 
 struct http_try {
@@ -60,7 +57,7 @@ struct http_try {
     enum try_end end;
     char why[TRY_WHY_BYTES]; /* for a person, unless it was answered */
     struct inventory_reply reply;
-    /* tries.c's */
+    /* services.c's */
     void *easy;
     void *fields;
     bool is_sent; /* or is being sent */
@@ -68,9 +65,6 @@ struct http_try {
 };
 
 struct tries;
-
-/* Whether URL is http://HOST[:PORT] and no more. */
-bool tries_url_valid(const char *url);
 
 /* NULL: no memory. */
 struct tries *tries_open(size_t connections_max);
@@ -94,50 +88,5 @@ void tries_free(struct http_try *try);
 /* Waits for something to do; and ends that wait, from any thread. */
 void tries_wait(struct tries *tries, uint64_t ms);
 void tries_wake(struct tries *tries);
-
-/* ---- inventory.c, calls.c ------------------------------------------------------ */
-
-TAILQ_HEAD(call_list, inventory_call);
-
-struct inventory {
-    const struct app *app;
-    struct tries *tries;
-    struct services services;
-    pthread_t thread;
-    bool runs;
-    int news_fd;
-    uint64_t try_us; /* the longest a try may take */
-    /* The thread's own: */
-    struct call_list waiting;
-    unsigned budget;
-    uint64_t swept_us; /* when all that wait were looked at */
-    bool was_ready;
-    /* Everybody's: */
-    pthread_mutex_t mutex; /* guards the inbox */
-    struct call_list inbox;
-    atomic_size_t depth;
-    atomic_bool asleep, closed;
-    /* When an order failed for a reason of ours; 0 = since then one was placed, or a
-     * service said that it is ready, which began later. */
-    atomic_uint_fast64_t failed_us;
-    atomic_uint_fast64_t beat, retries;
-};
-
-void calls_init(struct inventory *inventory);
-
-/* An order that began at BEGUN_US would succeed, or did: a failure before counts no
- * more. */
-void calls_worked(struct inventory *inventory, uint64_t begun_us);
-
-/* Calls that other threads have submitted begin to wait. */
-void calls_take(struct inventory *inventory, uint64_t now_us);
-
-/* A try of a call has ended. */
-void calls_heard(struct inventory *inventory, struct http_try *try,
-                 uint64_t now_us);
-
-/* Begins tries of those that wait, as far as there is room; now and then looks at
- * all, for those that have no more time. */
-void calls_serve(struct inventory *inventory, uint64_t now_us);
 
 #endif
