@@ -122,8 +122,8 @@ GEN += $(SCRIPT_INC) $(SCRIPT_H) $(B)/gen/lock/scripts.inc
 BUILD_DEPS := gcc make coreutils pkg-config libc6-dev libmicrohttpd-dev \
               libhiredis-dev libjansson-dev libsqlite3-dev uthash-dev \
               libcurl4-openssl-dev libsystemd-dev libssl-dev libunistring-dev libjs-chart.js redis-server curl jq
-DEMO_DEPS  := $(BUILD_DEPS) wrk
-TEST_DEPS  := $(DEMO_DEPS) g++ perl libcmocka-dev sqlite3 man-db \
+DEMO_DEPS  := $(BUILD_DEPS) wrk perl
+TEST_DEPS  := $(DEMO_DEPS) g++ libcmocka-dev sqlite3 man-db \
               nginx haproxy openssl redis-tools
 # What comes with an npm of its own, as nodesource's nodejs does, keeps it.
 NPM_DEPS    = nodejs $(if $(shell command -v npm 2>&1),,npm)

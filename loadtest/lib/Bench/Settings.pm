@@ -13,7 +13,7 @@ sub read {
             print $usage->();
             exit 0;
         }
-        my ($name, $value) = $word =~ /^([A-Z]+)=(.*)$/s or refuse("'$word' is not NAME=VALUE; see --help");
+        my ($name, $value) = $word =~ /^([A-Z_]+)=(.*)$/s or refuse("'$word' is not NAME=VALUE; see --help");
         refuse("there is no setting '$name'; see --help") if !exists $preset->{$name};
         $given{$name} = $value;
     }
