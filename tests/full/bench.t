@@ -120,7 +120,7 @@ exec $ENV{TODAY}, map { $today{$_} || $_ } @ARGV;
 END
 
 subtest 'an earlier version, with idle connections' => sub {
-    Bench::Rig::write_file("$dir/earlier", $EARLIER);
+    Stockade::write_file("$dir/earlier", $EARLIER);
     chmod 0755, "$dir/earlier";
     local $ENV{TODAY} = Stockade::binary();
     my $ran = loadtest('bench', qw(ROUNDS=2 SECONDS=1 ONLY=idle WHO=batched), "BEFORE=$dir/earlier");

@@ -33,6 +33,7 @@ use warnings;
 
 use IO::Socket::INET ();
 use JSON::PP ();
+use List::Util qw(max sum);
 use Time::HiRes qw(time);
 
 use Bench::Rig;
@@ -122,7 +123,7 @@ sub under_load {
     my %sum = (shares => [map { $_->{requests} - $_->{refused} } @told]);
     for my $one (@told) {
         $sum{$_} += $one->{$_} for qw(requests refused broken cpu_s);
-        $sum{$_} = max($sum{$_}, $one->{$_}) for 'seconds', grep { /_ms$/ } keys %$one;
+        $sum{$_} = max($sum{$_} // 0, $one->{$_}) for 'seconds', grep { /_ms$/ } keys %$one;
     }
     delete $sum{shares} if @told == 1;
     $sum{cpu} = cores(\%used, delete $sum{cpu_s}, $sum{seconds});
@@ -186,11 +187,6 @@ sub check_samples {
     die "wrk's percentiles are of $told->{samples} samples, not of $told->{requests}\n"
         if abs($told->{samples} - $told->{requests}) > $told->{broken};
     return;
-}
-
-sub max {
-    my ($a, $b) = @_;
-    return !defined $a || $b > $a ? $b : $a;
 }
 
 # ---- CPU ----------------------------------------------------------------------
@@ -269,16 +265,14 @@ sub sizes {
 
 # The servers check their own refusals.
 sub false_refusals {
-    my $n = 0;
-    $n += $_->{stockade}->metric('stockade_false_sold_out_total') || 0 for @_;
+    my $n = sum(map { $_->{stockade}->metric('stockade_false_sold_out_total') || 0 } @_);
     return $n ? "$n orders were refused as sold out of what was there" : ();
 }
 
 # To wrk every error is a refusal; the servers know which of them meant "sold out".
 sub other_refusals {
     my ($refused, @servers) = @_;
-    my $sold_out = 0;
-    $sold_out += $_->{stockade}->metric('stockade_orders_total', outcome => 'sold-out') || 0 for @servers;
+    my $sold_out = sum(map { $_->{stockade}->metric('stockade_orders_total', outcome => 'sold-out') || 0 } @servers);
     return $sold_out < $refused ? "$refused were refused, but only $sold_out as sold out" : ();
 }
 

@@ -4,6 +4,8 @@ package Bench::Profile;
 use strict;
 use warnings;
 
+use List::Util qw(sum0);
+
 # ---- samples ----------------------------------------------------------------
 
 # From the text of `perf script -F comm,tid,ip,sym,dso`: [thread, [frames, the
@@ -126,12 +128,7 @@ sub flat_text {
     return $text;
 }
 
-sub total {
-    my ($counts) = @_;
-    my $sum = 0;
-    $sum += $_ for values %$counts;
-    return $sum;
-}
+sub total { return sum0(values %{ $_[0] }) }
 
 sub calls_text {
     my ($calls, $orders) = @_;

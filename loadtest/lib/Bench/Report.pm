@@ -4,9 +4,9 @@ package Bench::Report;
 use strict;
 use warnings;
 
-use Bench::Sections;
+use List::Util qw(max);
 
-my $FORMAT = "  %-18s %8s %22s %18s %7s %7s %7s %15s %6s %7s\n";
+use Bench::Sections;
 
 sub text {
     my ($result) = @_;
@@ -18,7 +18,8 @@ sub text {
     }
     $text .= "\nMedians of $result->{settings}{rounds} rounds of $result->{settings}{seconds} s, [least-most].\n";
     $text .= disturbance(@{ $result->{rows} });
-    return $text . to_before(@{ $result->{rows} }) . goals(@{ $result->{goals} }) . wrongs(@{ $result->{rows} });
+    return $text . to_before(@{ $result->{rows} }) . goals(@{ $result->{goals} })
+        . wrongs(sub { join ', ', $_[0]{section}, who($_[0]), what($_[0]{section}, $_[0]) }, @{ $result->{rows} }) =~ s/^(?=W)/\n/r;
 }
 
 # This version compared to the one before, in the same rounds.
@@ -33,31 +34,33 @@ sub to_before {
 
 sub table {
     my ($name, @rows) = @_;
-    my $head = sprintf "%s: %s\n", $name, Bench::Sections::title($name);
-    $head .= sprintf $FORMAT, '', '', $name eq 'refusals' ? 'answers/s' : 'orders/s', yardstick($name), 'p50 ms', 'p99', 'p99.9',
-        'wrk/server/redis', 'refus.', extra_title($name);
-    $head =~ s/ +$//mg;
-    return $head . join '', map { line($name, $_) } @rows;
+    return sprintf("%s: %s\n", $name, Bench::Sections::title($name)) . columns([
+        ['', -18, \&who],
+        ['', 8, sub { what($name, $_[0]) }],
+        [$name eq 'refusals' ? 'answers/s' : 'orders/s', 22, sub { figure($_[0]{per_s}, \&rate) }],
+        [$name eq 'choices' ? 'to none of these' : 'to nginx', 18, sub { figure($_[0]{ratio}, fixed(2)) }],
+        (map { my ($head, $point) = @$_; [$head, 7, sub { sprintf '%.2f', $_[0]{$point}[0] }] } ['p50 ms', 'p50_ms'], ['p99', 'p99_ms'], ['p99.9', 'p999_ms']),
+        ['wrk/server/redis', 15, sub { join '/', map { sprintf '%.2f', $_ ? $_->[0] : 0 } @{ $_[0]{cpu} }{qw(wrk server redis)} }],
+        ['refus.', 6, sub { percent($_[0]{refused_share}[0]) }],
+        [$name eq 'instances' ? 'share' : 'batch', 7, \&extra],
+    ], 2, @rows);
 }
 
-sub yardstick { return $_[0] eq 'choices' ? 'to none of these' : 'to nginx' }
+# A line for each row: COLUMNS are [head, width, row -> text]. The first N say what it is, and
+# are all that there is of one without figures.
+sub columns {
+    my ($columns, $n, @rows) = @_;
+    my $put  = sub { ' ' . join '', map { sprintf " %$columns->[$_][1]s", $_[$_] } 0 .. $#_ };
+    my $text = $put->(map { $_->[0] } @$columns) . "\n";
+    for my $row (@rows) {
+        my @words = map { $_->[2]->($row) } @$columns[0 .. ($row->{per_s} ? $#$columns : $n - 1)];
+        $text .= $put->(@words) . ($row->{per_s} ? "\n" . short_of($row) : "  no round counts\n");
+    }
+    return $text =~ s/ +$//mgr;
+}
 
 # Who it is, or which choice was overruled.
 sub who { my ($row) = @_; return defined $row->{choice} ? $row->{choice} : $row->{who} }
-
-sub extra_title { return $_[0] eq 'instances' ? 'share' : 'batch' }
-
-sub line {
-    my ($name, $row) = @_;
-    return sprintf "  %-18s %8s  no round counts\n", who($row), what($name, $row) if !$row->{per_s};
-    my $line = sprintf $FORMAT, who($row), what($name, $row),
-        figure($row->{per_s}, \&rate), figure($row->{ratio}, fixed(2)),
-        (map { sprintf '%.2f', $_->[0] } @$row{qw(p50_ms p99_ms p999_ms)}),
-        join('/', map { sprintf '%.2f', $_ ? $_->[0] : 0 } @{ $row->{cpu} }{qw(wrk server redis)}),
-        percent($row->{refused_share}[0]), extra($row);
-    $line =~ s/ +$//mg;
-    return $line . short_of($row);
-}
 
 # Where not all rounds count.
 sub short_of {
@@ -97,7 +100,7 @@ sub percent { my ($share) = @_; return !$share ? '0' : $share < 0.01 ? '<1%' : s
 
 # A little is the kernel's own work for our connections.
 sub disturbance {
-    my ($worst) = sort { $b <=> $a } map { $_->{cpu}{others} ? $_->{cpu}{others}[2] : 0 } @_;
+    my $worst = max(map { $_->{cpu}{others} ? $_->{cpu}{others}[2] : 0 } @_);
     return '' if !$worst || $worst < 0.3;
     return sprintf "Others used up to %.2f cores meanwhile: measure again on a quiet machine.\n", $worst;
 }
@@ -122,13 +125,10 @@ sub verdict {
     return ($goal->{measured} ? figure($goal->{measured}, fixed(2)) : 'not measured', $mark);
 }
 
+# What was wrong with rows that are called WHAT.
 sub wrongs {
-    my (@rows) = @_;
-    my $text = '';
-    for my $row (@rows) {
-        $text .= "WRONG: $row->{section}, " . who($row) . ', ' . what($row->{section}, $row) . ": $_\n" for @{ $row->{wrong} };
-    }
-    return $text ? "\n$text" : '';
+    my ($what, @rows) = @_;
+    return join '', map { my $row = $_; map { 'WRONG: ' . $what->($row) . ": $_\n" } @{ $row->{wrong} } } @rows;
 }
 
 1;

@@ -23,8 +23,6 @@ use IO::Socket::INET ();
 
 use Stockade;
 
-my $PORT_MIN = 20_000;
-my $PORT_MAX = 32_000;
 my $STOCK    = 1_000_000_000;
 my $PRELOAD_S = 1800; # at most
 
@@ -69,7 +67,6 @@ sub new {
         before  => $with{before} ? abs_path($with{before}) : undef,
         args    => $with{args} || [],
         work    => $work,
-        port    => $PORT_MIN + ($$ * 37) % ($PORT_MAX - $PORT_MIN),
         count   => 0,
         running => [],
     }, $class;
@@ -109,17 +106,6 @@ sub folder {
     my $folder = "$self->{work}/" . ++$self->{count};
     mkdir $folder or die "$folder: $!";
     return $folder;
-}
-
-sub free_port {
-    my ($self) = @_;
-    for (1 .. $PORT_MAX - $PORT_MIN) {
-        my $port = $self->{port}++;
-        $self->{port} = $PORT_MIN if $port >= $PORT_MAX;
-        my $socket = IO::Socket::INET->new(LocalAddr => '127.0.0.1', LocalPort => $port, Listen => 1, ReuseAddr => 1);
-        return $port if $socket;
-    }
-    die 'no port is free';
 }
 
 # ---- the yardstick ----------------------------------------------------------
@@ -176,9 +162,9 @@ sub lua_on_redis_wrong {
 sub _nginx {
     my ($self, %text) = @_;
     my $folder = $self->folder;
-    my $port   = $text{PORT} = $self->free_port;
+    my $port   = $text{PORT} = Stockade::free_port();
     (my $conf = $NGINX_CONF) =~ s/\b(PORT|MODULES|INIT|ANSWER)\b/$text{$1}/g;
-    write_file("$folder/nginx.conf", $conf);
+    Stockade::write_file("$folder/nginx.conf", $conf);
     my $child = Stockade::Child->spawn(
         command => ['nginx', '-p', $folder, '-e', "$folder/nginx.err", '-c', "$folder/nginx.conf"],
         stderr  => "$folder/stderr",
@@ -228,7 +214,7 @@ sub stockade {
         args  => [
             (map { s/^DIR/$dir/r } @flags), '--no-seed', $with{shared} ? '--shared' : (),
             @{ $with{flags} || [] },
-            '--listen', '127.0.0.1:' . $self->free_port,
+            '--listen', '127.0.0.1:' . Stockade::free_port(),
         ],
     );
     push @{ $self->{running} }, $server->{child};
@@ -318,14 +304,6 @@ sub cpu_s {
     my ($pid) = @_;
     my ($user, $system) = Stockade::slurp("/proc/$pid/stat") =~ /\) (?:\S+ ){11}(\d+) (\d+)/ or return 0;
     return ($user + $system) / 100;
-}
-
-sub write_file {
-    my ($path, $text) = @_;
-    open my $file, '>', $path or die "$path: $!";
-    print {$file} $text;
-    close $file or die "$path: $!";
-    return;
 }
 
 1;

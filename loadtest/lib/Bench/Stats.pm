@@ -6,6 +6,8 @@ package Bench::Stats;
 use strict;
 use warnings;
 
+use List::Util qw(min sum);
+
 my @LOAD   = qw(section load connections idle rate products rows instances kind segments think_ms sold_out);
 my @SAME   = (@LOAD, qw(who choice));
 my @BESIDE = qw(section round load connections idle rate instances);
@@ -79,14 +81,7 @@ sub row {
 
 sub spread_of { my ($name, @cases) = @_; return spread(map { $_->{$name} } @cases) }
 
-sub smallest_share {
-    my ($least, $sum) = (undef, 0);
-    for my $share (@_) {
-        $sum += $share;
-        $least = $share if !defined $least || $share < $least;
-    }
-    return $sum ? $least / $sum : 0;
-}
+sub smallest_share { my $sum = sum(@_); return $sum ? min(@_) / $sum : 0 }
 
 # Spread over the rounds of A's rate, or another figure, by B's.
 sub ratio_of {

@@ -5,6 +5,8 @@ package Bench::Svg;
 use strict;
 use warnings;
 
+use List::Util qw(max);
+
 my @COLOURS = ('#8896a5', '#4c8dae', '#d9a441', '#c96a4b', '#3f7d58', '#7a5c99', '#b3a58a', '#2f4b66', '#c58fb0', '#8aa636');
 my ($PLOT_X, $PLOT_Y) = (70, 40);
 my ($PLOT_W, $PLOT_H) = (560, 190);
@@ -100,13 +102,7 @@ sub legend {
 }
 
 # The greatest of [median, min, max] in it, with some air above.
-sub top_of {
-    my $max = 0;
-    for my $spread (grep { defined } @_) {
-        $max = $spread->[2] if $spread->[2] > $max;
-    }
-    return $max > 0 ? $max * 1.08 : 1;
-}
+sub top_of { return 1.08 * max(0, map { $_->[2] } grep { defined } @_) || 1 }
 
 # ---- charts -----------------------------------------------------------------
 
@@ -149,7 +145,7 @@ sub curves {
 # The same over the logarithm of x. No x is below 1.
 sub doublings {
     my ($title, $x_title, @series) = @_;
-    my $max = (sort { $b <=> $a } x_values(@series))[0];
+    my $max = max(x_values(@series));
     my $n   = 1;
     $n++ while 2**$n < $max;
     my @ticks = map { 2**$_ } 0 .. $n;
@@ -223,15 +219,7 @@ sub flame {
     return document($FLAME_W, $height, $drawn . frames($root, 0, $height - $FLAME_H, $FLAME_W / ($root->{n} || 1), $root->{n}));
 }
 
-sub depth {
-    my ($node) = @_;
-    my $deepest = 0;
-    for my $inner (values %{ $node->{inner} }) {
-        my $depth = 1 + depth($inner);
-        $deepest = $depth if $depth > $deepest;
-    }
-    return $deepest;
-}
+sub depth { return max(0, map { 1 + depth($_) } values %{ $_[0]{inner} }) }
 
 # Frames above NODE, which begins at X and whose inner ones stand at Y. Very narrow
 # ones are left out.
