@@ -52,7 +52,7 @@ void backoff_begin(struct backoff *backoff, unsigned ms);
 /* Waits 0.1 .. 2 ms, longer each time. False: the time is up, or hurry. */
 bool backoff_wait(struct backoff *backoff);
 
-/* The step hook; store_step.h says what it is for. */
+/* The step hook; store.h says what it is for. */
 struct step {
     store_step_hook *hook; /* NULL = none */
     void *ctx;

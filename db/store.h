@@ -83,8 +83,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "db/store_step.h"
-
 #define STORE_KEY_BYTES_MAX        128 /* idempotency key, without the NUL */
 #define STORE_ID_BYTES_MAX         40  /* public order id, without the NUL */
 #define STORE_PAYMENT_BYTES_MAX    64  /* its reference, without the NUL */
@@ -141,6 +139,36 @@ struct store_reader; /* a thread's way to read */
 struct store_error {
     char text[200];
 };
+
+/*
+ * The step hook, as in the lock library: called before and after each step, on the
+ * thread that does it. It may block.
+ *
+ * Steps of the calling thread: "naive-select", "naive-update", "naive-insert", "stamp",
+ * "place". Steps of the committer's thread: "begin" and "commit" of its transaction; in
+ * it "place" of a lot, "cancel", "pay", "expire", "restock", "product-put", "even-out";
+ * and "rollback", which no verdict keeps from being done. The lab's timeline, failpoints
+ * and explorer use it.
+ */
+enum store_phase { STORE_BEFORE, STORE_AFTER };
+
+enum store_verdict {
+    STORE_GO,
+    STORE_FAIL, /* BEFORE: do not do it, behave as if the disk had failed; of
+                   "begin", as if another process had the database.
+                   AFTER "commit": it is on disk, but the answer got lost;
+                   ignored after other steps, which answer to us alone */
+};
+
+struct store_step {
+    const char *name;
+    int64_t product_id; /* 0 = no product alone */
+    enum store_phase phase;
+    const char *reply; /* AFTER: what came of it, in short; BEFORE: NULL */
+};
+
+typedef enum store_verdict store_step_hook(void *ctx,
+                                           const struct store_step *step);
 
 struct store_options {
     const char *url;  /* "sqlite:PATH", "mysql:...": see sql.h */

@@ -14,39 +14,6 @@
 
 #include "server/http/reply.h"
 
-static const char index_html[] =
-#include "static/index.html.inc"
-    ;
-static const char app_js[] =
-#include "static/app.js.inc"
-    ;
-static const char shop_js[] =
-#include "static/shop.js.inc"
-    ;
-static const char live_js[] =
-#include "static/live.js.inc"
-    ;
-static const char browser_js[] =
-#include "static/browser.js.inc"
-    ;
-static const char words_js[] =
-#include "static/words.js.inc"
-    ;
-static const char orders_js[] =
-#include "static/orders.js.inc"
-    ;
-static const char admin_js[] =
-#include "static/admin.js.inc"
-    ;
-static const char style_css[] =
-#include "static/colours.css.inc"
-
-#include "static/style.css.inc"
-    ;
-static const char openapi_json[] =
-#include "static/openapi.json.inc"
-    ;
-
 static const char policy[] =
     "default-src 'none'; script-src 'self'; style-src 'self'; "
     "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
@@ -60,16 +27,37 @@ static struct file {
     size_t size;  /* these two are made at the first request: */
     char tag[24]; /* initialisers cannot hash */
 } files[] = {
-    {"/", "text/html; charset=utf-8", index_html, 0, ""},
-    {"/app.js", "text/javascript; charset=utf-8", app_js, 0, ""},
-    {"/shop.js", "text/javascript; charset=utf-8", shop_js, 0, ""},
-    {"/live.js", "text/javascript; charset=utf-8", live_js, 0, ""},
-    {"/browser.js", "text/javascript; charset=utf-8", browser_js, 0, ""},
-    {"/words.js", "text/javascript; charset=utf-8", words_js, 0, ""},
-    {"/orders.js", "text/javascript; charset=utf-8", orders_js, 0, ""},
-    {"/admin.js", "text/javascript; charset=utf-8", admin_js, 0, ""},
-    {"/style.css", "text/css; charset=utf-8", style_css, 0, ""},
-    {"/openapi.json", "application/json", openapi_json, 0, ""},
+    {"/", "text/html; charset=utf-8",
+#include "static/index.html.inc"
+     , 0, ""},
+    {"/app.js", "text/javascript; charset=utf-8",
+#include "static/app.js.inc"
+     , 0, ""},
+    {"/shop.js", "text/javascript; charset=utf-8",
+#include "static/shop.js.inc"
+     , 0, ""},
+    {"/live.js", "text/javascript; charset=utf-8",
+#include "static/live.js.inc"
+     , 0, ""},
+    {"/browser.js", "text/javascript; charset=utf-8",
+#include "static/browser.js.inc"
+     , 0, ""},
+    {"/words.js", "text/javascript; charset=utf-8",
+#include "static/words.js.inc"
+     , 0, ""},
+    {"/orders.js", "text/javascript; charset=utf-8",
+#include "static/orders.js.inc"
+     , 0, ""},
+    {"/admin.js", "text/javascript; charset=utf-8",
+#include "static/admin.js.inc"
+     , 0, ""},
+    {"/style.css", "text/css; charset=utf-8",
+#include "static/colours.css.inc"
+#include "static/style.css.inc"
+     , 0, ""},
+    {"/openapi.json", "application/json",
+#include "static/openapi.json.inc"
+     , 0, ""},
 };
 
 static struct file *const files_end = files + sizeof(files) / sizeof(*files);
