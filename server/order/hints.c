@@ -23,14 +23,13 @@
 #include "server/base/log.h"
 #include "server/base/metrics.h"
 
-#define PRODUCTS_MAX 4096   /* more are all forgotten, and learned anew */
-#define TASK_HINTS   256    /* that one task writes, or reads */
+#define PRODUCTS_MAX 4096 /* more are all forgotten, and learned anew */
+#define TASK_HINTS   STORE_SEGMENTS_MAX /* that are written, or read, at once */
 #define READ_US      100000 /* keys of a product are read again after that */
 #define READ_GAP_US  2000   /* between two products */
 #define EVEN_OUT_US  100000 /* a product is dealt out anew after that */
 #define TIMEOUT_MS   500    /* of one round trip */
 #define PAUSE_MS     500    /* after a failure nothing is tried for so long */
-#define ROUND_HINTS  64     /* that one round trip writes, or reads */
 
 #define HINT_UNKNOWN (-1)
 
@@ -305,13 +304,15 @@ static void note_redis(struct hints *hints, bool is_away, bool is_write,
         log_info("hints", "redis=takes-them-again");
 }
 
-static bool ask_once(struct hints *hints, struct hint asked[], size_t n,
-                     bool is_write)
+/* Writes or reads N hints, whose units are HINT_UNKNOWN before they are read. False:
+ * Redis is away, or has refused some. */
+static bool ask_redis(struct hints *hints, struct hint asked[], size_t n,
+                      bool is_write)
 {
-    struct dlock_value list[ROUND_HINTS];
-    char keys[ROUND_HINTS][64];
+    struct dlock_value list[TASK_HINTS];
+    char keys[TASK_HINTS][64];
     struct dlock_error error = {""};
-    enum dlock_status status;
+    enum dlock_status status = DLOCK_UNREACHABLE;
     bool is_refused = false;
 
     for (size_t i = 0; i < n; i++) {
@@ -322,32 +323,20 @@ static bool ask_once(struct hints *hints, struct hint asked[], size_t n,
             snprintf(list[i].text, sizeof(list[i].text), "%" PRId64,
                      asked[i].units);
     }
-    status = is_write ? dlock_values_set(hints->redis, list, n, &error)
-                      : dlock_values_get(hints->redis, list, n, &error);
-    for (size_t i = 0; i < n; i++) {
-        is_refused |= list[i].refused;
-        if (!is_write)
-            asked[i].units = units_of(list[i].text);
-    }
-    note_redis(hints, status != DLOCK_OK && !is_refused, is_write, is_refused,
-               error.text);
-    return status == DLOCK_OK;
-}
-
-/* Writes or reads N hints, whose units are HINT_UNKNOWN before they are read. False:
- * Redis is away, or has refused some. */
-static bool ask_redis(struct hints *hints, struct hint list[], size_t n,
-                      bool is_write)
-{
-    bool all;
-
     pthread_mutex_lock(&hints->mutex);
-    all = clock_ms() >= hints->again_ms;
-    for (size_t i = 0; i < n && all; i += ROUND_HINTS)
-        all = ask_once(hints, list + i,
-                       n - i < ROUND_HINTS ? n - i : ROUND_HINTS, is_write);
+    if (clock_ms() >= hints->again_ms) {
+        status = is_write ? dlock_values_set(hints->redis, list, n, &error)
+                          : dlock_values_get(hints->redis, list, n, &error);
+        for (size_t i = 0; i < n; i++) {
+            is_refused |= list[i].refused;
+            if (!is_write)
+                asked[i].units = units_of(list[i].text);
+        }
+        note_redis(hints, status != DLOCK_OK && !is_refused, is_write,
+                   is_refused, error.text);
+    }
     pthread_mutex_unlock(&hints->mutex);
-    return all;
+    return status == DLOCK_OK;
 }
 
 /* From now on HINTS may be closed by others. */
