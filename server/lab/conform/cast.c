@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "server/base/child.h"
 #include "server/base/clock.h"
 
 /* An actor that is silent for so long has been lost. */
@@ -31,11 +31,8 @@ static struct deed_trap *traps_new(const struct testbed *testbed, unsigned n)
 
 /* The new process: without the check's ends of all the sockets. */
 static _Noreturn void come_on(const struct cast *cast, struct deed_trap *traps,
-                              const int ends[], unsigned n, pid_t check)
+                              const int ends[], unsigned n)
 {
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != check)
-        _exit(3);
     for (unsigned i = 0; i < cast->players_n + n; i++)
         (void)close(cast->players[i].fd);
     deed_act(cast->testbed, cast->watchdog_lease_ms, traps, ends, n);
@@ -45,7 +42,7 @@ unsigned cast_add(struct cast *cast, unsigned n)
 {
     struct cast_player *players = &cast->players[cast->players_n];
     struct deed_trap *traps = traps_new(cast->testbed, n);
-    pid_t check = getpid(), pid;
+    pid_t pid;
     int ends[DEED_HANDS_MAX];
 
     if (cast->players_n + n > CAST_PLAYERS_MAX || n > DEED_HANDS_MAX)
@@ -58,11 +55,11 @@ unsigned cast_add(struct cast *cast, unsigned n)
         players[i] = (struct cast_player){.fd = pair[0], .trap = &traps[i]};
         ends[i] = pair[1];
     }
-    pid = fork();
+    pid = child_fork(SIGKILL);
     if (pid < 0)
         testbed_broken(cast->testbed, "no process");
     if (pid == 0)
-        come_on(cast, traps, ends, n, check);
+        come_on(cast, traps, ends, n);
     for (unsigned i = 0; i < n; i++) {
         (void)close(ends[i]);
         players[i].pid = pid;

@@ -1,18 +1,17 @@
 #include "server/lab/conform/conform.h"
 
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "server/base/child.h"
 #include "server/base/clock.h"
 #include "server/lab/conform/cast.h"
 
 /* A check that takes longer hangs; none should come near it. */
-enum { CHECK_MS_MAX = 40000 };
+enum { CHECK_S_MAX = 40 };
 
 /* In the order in which they run: those come last that lose servers. What a check
  * starts dies with it. */
@@ -30,16 +29,12 @@ static const struct {
     {PROPERTY_M, conform_check_m},   {PROPERTY_M2, conform_check_m2},
 };
 
-/* The check's process: it must not outlive us, and never come back. */
-static _Noreturn void check_play(struct testbed *testbed, size_t i, int out,
-                                 pid_t parent)
+/* The check's process, which an alarm ends if it hangs. */
+static _Noreturn void check_play(struct testbed *testbed, size_t i)
 {
     size_t index = checks[i].property;
 
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
-        _exit(3);
-    testbed->out = out;
+    (void)alarm(CHECK_S_MAX * testbed->slow);
     memset(testbed->race, 0, sizeof(*testbed->race));
     if (testbed->expected->kept == KEPT_IN_REDIS && testbed->nodes_n == 0 &&
         (index == PROPERTY_D || index == PROPERTY_M || index == PROPERTY_M2))
@@ -48,42 +43,25 @@ static _Noreturn void check_play(struct testbed *testbed, size_t i, int out,
     _exit(4);
 }
 
-/* The result that comes through the pipe, or why none did. */
-static struct conform_result check_result(const struct testbed *testbed, int in,
-                                          pid_t pid)
+static void check_run(struct testbed *testbed, size_t i)
 {
-    struct pollfd poller = {.fd = in, .events = POLLIN};
-    struct conform_result result = {.verdict = CONFORM_UNTESTED};
-    bool in_time = poll(&poller, 1, CHECK_MS_MAX * (int)testbed->slow) == 1;
-    ssize_t got = in_time ? read(in, &result, sizeof(result)) : 0;
-
-    if (got != (ssize_t)sizeof(result))
-        (void)snprintf(result.text, sizeof(result.text), "BROKEN: the check %s",
-                       in_time ? "crashed" : "hangs");
-    /* Its actors, wherever they are stopped, die with it. */
-    (void)kill(pid, SIGKILL);
-    (void)waitpid(pid, NULL, 0);
-    return result;
-}
-
-static struct conform_result check_run(struct testbed *testbed, size_t i)
-{
-    struct conform_result result = {.text = "BROKEN: no process"};
     uint64_t began_ms = clock_ms();
-    pid_t parent = getpid(), pid;
-    int ends[2];
+    pid_t pid = child_fork(SIGKILL);
+    int status = -1;
 
-    if (pipe(ends) != 0)
-        return result;
-    pid = fork();
     if (pid == 0)
-        check_play(testbed, i, ends[1], parent);
-    (void)close(ends[1]);
-    if (pid > 0)
-        result = check_result(testbed, ends[0], pid);
-    (void)close(ends[0]);
-    result.ms = (unsigned)(clock_ms() - began_ms);
-    return result;
+        check_play(testbed, i);
+    if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0) {
+        const char *what = WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM
+                               ? "hangs"
+                               : "crashed";
+
+        testbed->result->verdict = CONFORM_UNTESTED;
+        (void)snprintf(testbed->result->text, sizeof(testbed->result->text),
+                       "BROKEN: the check %s",
+                       pid < 0 ? "got no process" : what);
+    }
+    testbed->result->ms = (unsigned)(clock_ms() - began_ms);
 }
 
 const char *conform_missing(const struct expected *expected,
@@ -116,11 +94,9 @@ bool conform_agrees(const struct expected *expected, size_t index,
 
 bool conform_run(const struct expected *expected,
                  const struct conform_servers *servers,
-                 void (*on_result)(void *ctx, size_t index,
-                                   const struct conform_result *result),
-                 void *ctx, char *error, size_t error_size)
+                 struct conform_result results[], atomic_uint *results_n,
+                 char *error, size_t error_size)
 {
-    enum conform_verdict verdicts[PROPERTIES_N];
     struct testbed testbed;
     bool mended = true;
 
@@ -128,14 +104,14 @@ bool conform_run(const struct expected *expected,
         return false;
     for (size_t i = 0; i < PROPERTIES_N && mended; i++) {
         size_t index = checks[i].property;
-        struct conform_result result = check_run(&testbed, i);
 
-        verdicts[index] = result.verdict;
+        testbed.result = &results[index];
+        check_run(&testbed, i);
         /* A lock of threads is asked what it can do among threads. */
         if (index == PROPERTY_X2)
-            testbed.together = verdicts[PROPERTY_X] == CONFORM_HOLDS &&
-                               verdicts[PROPERTY_X2] == CONFORM_FAILS;
-        on_result(ctx, index, &result);
+            testbed.together = results[PROPERTY_X].verdict == CONFORM_HOLDS &&
+                               results[PROPERTY_X2].verdict == CONFORM_FAILS;
+        (void)atomic_fetch_add(results_n, 1);
         if (index == PROPERTY_M)
             mended = testbed_mend(&testbed, error, error_size);
     }

@@ -21,6 +21,7 @@
 #ifndef CONFORM_H
 #define CONFORM_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
@@ -36,7 +37,7 @@ enum conform_verdict {
     CONFORM_NOT_ASKED, /* what the question needs was not given */
 };
 
-/* The result of one check. A value; it goes through a pipe. */
+/* The result of one check. Its process writes it, into memory that all share. */
 struct conform_result {
     enum conform_verdict verdict;
     unsigned ms;    /* how long it took */
@@ -63,15 +64,15 @@ bool conform_agrees(const struct expected *expected, size_t index,
                     enum conform_verdict found);
 
 /*
- * Tests a lock: starts its servers, runs each check in a process of its own
- * and hands every result to ON_RESULT as soon as it is there. false and a text
- * if the servers do not start. To be called from a process with one thread.
+ * Tests a lock: starts its servers and runs each check in a process of its own.
+ * RESULTS, in memory that child processes share, gets what each has found, and
+ * *RESULTS_N how many have. false and a text if the servers do not start. To be
+ * called from a process with one thread.
  */
 bool conform_run(const struct expected *expected,
                  const struct conform_servers *servers,
-                 void (*on_result)(void *ctx, size_t index,
-                                   const struct conform_result *result),
-                 void *ctx, char *error, size_t error_size);
+                 struct conform_result results[], atomic_uint *results_n,
+                 char *error, size_t error_size);
 
 /* How many times slower than usual all is: STOCKADE_SLOW, for sanitizers. */
 unsigned conform_slow(void);
@@ -91,13 +92,15 @@ struct suite_lock {
     const struct expected *expected; /* NULL = there is no row */
     struct expected own;             /* the row of a lock of somebody's own */
     const char *missing;             /* why it is not run; NULL = it is */
-    bool started;
+    pid_t pid;                       /* 0 = it was not started yet */
+    bool has_ended;
     struct conform_result results[PROPERTIES_N];
-    unsigned results_n; /* of them there; all, unless its process broke off */
+    atomic_uint
+        results_n; /* of them there; all, unless its process broke off */
 };
 
 struct suite {
-    struct suite_lock locks[SUITE_LOCKS_MAX];
+    struct suite_lock *locks; /* shared with their processes */
     size_t locks_n;
     struct conform_servers servers;
     unsigned jobs;        /* locks at a time */
@@ -108,14 +111,16 @@ struct suite {
 bool suite_fill(struct suite *suite, const char *only);
 
 /*
- * Runs them. ON_PROGRESS (may be NULL) is told after every result how many of
- * all are there. false and a text if it could not. A signal that ends us
- * (Ctrl-C) first takes away all servers and files. To be called from a process
- * with one thread.
+ * Runs them. ON_PROGRESS (may be NULL) is told several times a second. false and a
+ * text if it could not. A signal that ends us (Ctrl-C) first takes away all servers
+ * and files. To be called from a process with one thread.
  */
-bool suite_run(struct suite *suite,
-               void (*on_progress)(void *ctx, size_t done, size_t all),
-               void *ctx, char *error, size_t error_size);
+typedef void suite_progress(void *ctx, const struct suite *suite);
+bool suite_run(struct suite *suite, suite_progress *on_progress, void *ctx,
+               char *error, size_t error_size);
+
+/* How many results there are, and in *ALL how many there will be. */
+size_t suite_results(const struct suite *suite, size_t *all);
 
 /* Whether INDEX of a lock that was run differs from what is expected. */
 bool suite_differs(const struct suite_lock *lock, size_t index);

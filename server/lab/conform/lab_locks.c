@@ -315,9 +315,10 @@ static void report_json(const struct suite *suite)
 /* The command ---------------------------------------------------------------- */
 
 /* A line on a terminal that rewrites itself. */
-static void on_progress(void *ctx, size_t done, size_t all)
+static void on_progress(void *ctx, const struct suite *suite)
 {
     const uint64_t *began_ms = ctx;
+    size_t all, done = suite_results(suite, &all);
 
     fprintf(stderr, "\rmeasuring: %zu of %zu checks, %u s ", done, all,
             (unsigned)((clock_ms() - *began_ms) / 1000));
@@ -327,12 +328,10 @@ static void on_progress(void *ctx, size_t done, size_t all)
 
 static int run(const struct options *options)
 {
-    static struct suite suite; /* 100 KB: too much for a stack */
+    struct suite suite = {.servers = options->servers, .jobs = options->jobs};
     uint64_t began_ms = clock_ms();
     char error[EXPECTED_ERROR_BYTES];
 
-    suite.servers = options->servers;
-    suite.jobs = options->jobs;
     if (options->lock && !expected_lock(options->lock, error, sizeof(error))) {
         fprintf(stderr, "stockade: %s\n", error);
         return COULD_NOT_RUN;

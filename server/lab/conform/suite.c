@@ -1,98 +1,34 @@
 #include "server/lab/conform/conform.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "lock/dlock_textbook.h"
+#include "server/base/child.h"
 #include "server/base/redis_proc.h"
 #include "server/lab/conform/testbed.h"
 #include "server/lab/servers/peek.h"
 
-/* Being ended ---------------------------------------------------------------- */
-
-/*
- * A killed process cannot clean up. So this process, on whose life all others
- * depend, takes the signals that end a command, and listens to them only while
- * it waits.
- */
-enum { ENDINGS_N = 3 };
-
-static const int endings[ENDINGS_N] = {SIGINT, SIGTERM, SIGHUP};
-static volatile sig_atomic_t ended_by; /* 0 = nothing yet */
-
-/* How it was before. */
-struct manners {
-    struct sigaction actions[ENDINGS_N];
-    sigset_t blocked;
-};
-
-static void on_ending(int number)
-{
-    ended_by = number;
-}
-
-/* A signal that is ignored stays so, because `nohup` wants it. */
-static void manners_change(struct manners *before)
-{
-    struct sigaction action = {.sa_handler = on_ending};
-    sigset_t set;
-
-    sigemptyset(&set);
-    for (size_t i = 0; i < ENDINGS_N; i++) {
-        sigaddset(&set, endings[i]);
-        (void)sigaction(endings[i], NULL, &before->actions[i]);
-        if (before->actions[i].sa_handler != SIG_IGN)
-            (void)sigaction(endings[i], &action, NULL);
-    }
-    (void)sigprocmask(SIG_BLOCK, &set, &before->blocked);
-}
-
-/* And if one of them has come, it acts now. */
-static void manners_restore(const struct manners *before)
-{
-    for (size_t i = 0; i < ENDINGS_N; i++)
-        (void)sigaction(endings[i], &before->actions[i], NULL);
-    (void)sigprocmask(SIG_SETMASK, &before->blocked, NULL);
-    if (ended_by)
-        (void)raise(ended_by);
-}
-
-/* Workers ------------------------------------------------------------------ */
-
-/* A message that a lock's process sends home, once per property. */
-struct message {
-    size_t index;
-    struct conform_result result;
-};
-
-/* A lock's process. */
-struct worker {
-    struct suite_lock *lock; /* NULL = this place is free */
-    pid_t pid;
-    int in;
-};
-
-enum { WORKERS_MAX = 16 };
-
-struct crew {
-    struct suite *suite;
-    struct manners before;
-    struct worker workers[WORKERS_MAX];
-    unsigned workers_n; /* places that are taken */
-    size_t done, all;   /* results */
-};
+/* A signal is looked for so often at least. */
+enum { LOOK_MS = 200 };
 
 bool suite_fill(struct suite *suite, const char *only)
 {
     const struct dlock_strategy_info *info;
 
+    suite->locks =
+        mmap(NULL, SUITE_LOCKS_MAX * sizeof(*suite->locks),
+             PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (suite->locks == MAP_FAILED)
+        return false;
     for (size_t i = 0; (info = dlock_strategy_info(i)) != NULL; i++) {
         struct suite_lock *lock = &suite->locks[suite->locks_n];
 
@@ -118,76 +54,22 @@ bool suite_fill(struct suite *suite, const char *only)
 
 /* A lock's process ---------------------------------------------------------- */
 
-static void send_home(void *ctx, size_t index,
-                      const struct conform_result *result)
-{
-    const int *out = ctx;
-    const struct message message = {.index = index, .result = *result};
-
-    if (write(*out, &message, sizeof(message)) != (ssize_t)sizeof(message))
-        _exit(3);
-}
-
-static _Noreturn void worker_work(const struct suite *suite,
-                                  const struct suite_lock *lock, int out,
-                                  pid_t parent)
+static bool start(const struct suite *suite, struct suite_lock *lock,
+                  const sigset_t *signals)
 {
     char error[160] = "";
+    pid_t pid = child_fork(SIGKILL);
 
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
-        _exit(3);
-    if (conform_run(lock->expected, &suite->servers, send_home, &out, error,
-                    sizeof(error)))
+    if (pid > 0)
+        lock->pid = pid;
+    if (pid != 0)
+        return pid > 0;
+    (void)sigprocmask(SIG_SETMASK, signals, NULL);
+    if (conform_run(lock->expected, &suite->servers, lock->results,
+                    &lock->results_n, error, sizeof(error)))
         _exit(0);
     fprintf(stderr, "lab: %s: %s\n", lock->info->name, error);
     _exit(1);
-}
-
-static bool worker_start(struct suite *suite, struct suite_lock *lock,
-                         struct worker *worker, const struct manners *before)
-{
-    pid_t parent = getpid();
-    int ends[2];
-
-    if (pipe(ends) != 0)
-        return false;
-    worker->pid = fork();
-    if (worker->pid == 0) {
-        (void)close(ends[0]);
-        manners_restore(before);
-        worker_work(suite, lock, ends[1], parent);
-    }
-    (void)close(ends[1]);
-    if (worker->pid < 0) {
-        (void)close(ends[0]);
-        return false;
-    }
-    worker->in = ends[0];
-    worker->lock = lock;
-    return true;
-}
-
-/* One message; false at the process's end. */
-static bool worker_hear(struct worker *worker)
-{
-    struct message message;
-
-    /* Messages are shorter than PIPE_BUF: they come whole. */
-    if (read(worker->in, &message, sizeof(message)) !=
-            (ssize_t)sizeof(message) ||
-        message.index >= PROPERTIES_N)
-        return false;
-    worker->lock->results[message.index] = message.result;
-    worker->lock->results_n++;
-    return true;
-}
-
-static void worker_end(struct worker *worker)
-{
-    (void)close(worker->in);
-    (void)waitpid(worker->pid, NULL, 0);
-    worker->lock = NULL;
 }
 
 /* All of them --------------------------------------------------------------- */
@@ -198,14 +80,14 @@ static bool is_runnable(const struct suite_lock *lock)
 }
 
 /* The next to be run, or NULL. First those that will be the last to end. */
-static struct suite_lock *crew_pick(const struct crew *crew)
+static struct suite_lock *pick(const struct suite *suite)
 {
     struct suite_lock *picked = NULL;
 
-    for (size_t i = 0; i < crew->suite->locks_n; i++) {
-        struct suite_lock *lock = &crew->suite->locks[i];
+    for (size_t i = 0; i < suite->locks_n; i++) {
+        struct suite_lock *lock = &suite->locks[i];
 
-        if (!is_runnable(lock) || lock->started)
+        if (!is_runnable(lock) || lock->pid > 0)
             continue;
         if (lock->expected->aged)
             return lock;
@@ -215,78 +97,58 @@ static struct suite_lock *crew_pick(const struct crew *crew)
     return picked;
 }
 
-/* Fills the free places, as long as there are locks. */
-static bool crew_hire(struct crew *crew)
+/* How many of them are under way. */
+static unsigned count_running(struct suite *suite)
 {
-    struct suite *suite = crew->suite;
-    struct suite_lock *lock;
+    unsigned n = 0;
 
-    for (unsigned i = 0; i < suite->jobs && i < WORKERS_MAX; i++) {
-        if (crew->workers[i].lock)
-            continue;
-        lock = crew_pick(crew);
-        if (!lock)
-            return true;
-        if (!worker_start(suite, lock, &crew->workers[i], &crew->before))
-            return false;
-        lock->started = true;
-        crew->workers_n++;
+    for (size_t i = 0; i < suite->locks_n; i++) {
+        struct suite_lock *lock = &suite->locks[i];
+
+        if (lock->pid > 0 && !lock->has_ended)
+            lock->has_ended = waitpid(lock->pid, NULL, WNOHANG) != 0;
+        n += lock->pid > 0 && !lock->has_ended;
     }
-    return true;
-}
-
-/* Waits until somebody has something to say or has gone home. */
-static void crew_listen(struct crew *crew)
-{
-    struct pollfd pollers[WORKERS_MAX];
-
-    for (unsigned i = 0; i < WORKERS_MAX; i++)
-        pollers[i] = (struct pollfd){
-            .fd = crew->workers[i].lock ? crew->workers[i].in : -1,
-            .events = POLLIN};
-    if (ppoll(pollers, WORKERS_MAX, NULL, &crew->before.blocked) <= 0)
-        return;
-    for (unsigned i = 0; i < WORKERS_MAX; i++) {
-        if (!crew->workers[i].lock || pollers[i].revents == 0)
-            continue;
-        if (worker_hear(&crew->workers[i])) {
-            crew->done++;
-        } else {
-            worker_end(&crew->workers[i]);
-            crew->workers_n--;
-        }
-    }
+    return n;
 }
 
 /*
- * Ends what is under way. The workers' descendants become ours, so that we know
+ * Ends what is under way. The locks' descendants become ours, so that we know
  * when the last of them is gone.
  */
-static void crew_dismiss(struct crew *crew)
+static void dismiss(struct suite *suite)
 {
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
-    for (unsigned i = 0; i < WORKERS_MAX; i++)
-        if (crew->workers[i].lock)
-            (void)kill(crew->workers[i].pid, SIGKILL);
-    folder_leave(&crew->suite->folder);
+    for (size_t i = 0; i < suite->locks_n; i++)
+        if (suite->locks[i].pid > 0 && !suite->locks[i].has_ended)
+            (void)kill(suite->locks[i].pid, SIGKILL);
+    folder_leave(&suite->folder);
     while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
         ;
 }
 
-/* false: not one process can be started. */
-static bool crew_work(struct crew *crew,
-                      void (*on_progress)(void *ctx, size_t done, size_t all),
-                      void *ctx)
+/* The signal that ends us; 0: all locks have been run, -1: not one process can be
+ * started. SIGNALS are those that locks are to have. */
+static int work(struct suite *suite, const sigset_t *waited,
+                const sigset_t *signals, suite_progress *on_progress, void *ctx)
 {
+    const struct timespec look = {.tv_nsec = LOOK_MS * 1000000L};
+    struct suite_lock *next;
+    int ended_by = 0;
+
     do {
-        if (!crew_hire(crew) && crew->workers_n == 0)
-            return false;
+        unsigned running = count_running(suite);
+
+        while ((next = pick(suite)) && running < suite->jobs &&
+               start(suite, next, signals))
+            running++;
         if (on_progress)
-            on_progress(ctx, crew->done, crew->all);
-        if (crew->workers_n > 0)
-            crew_listen(crew);
-    } while (!ended_by && (crew->workers_n > 0 || crew_pick(crew)));
-    return true;
+            on_progress(ctx, suite);
+        if (running == 0)
+            return next ? -1 : 0;
+        ended_by = sigtimedwait(waited, NULL, &look);
+    } while (ended_by <= 0 || ended_by == SIGCHLD);
+    return ended_by;
 }
 
 /* Without one nothing can be measured, nor with a script that it does not compile: said
@@ -318,32 +180,61 @@ static bool has_redis(const struct suite *suite, char *error, size_t error_size)
     return is_good;
 }
 
-bool suite_run(struct suite *suite,
-               void (*on_progress)(void *ctx, size_t done, size_t all),
-               void *ctx, char *error, size_t error_size)
+/*
+ * A killed process cannot clean up. So this process, on whose life all others
+ * depend, blocks the signals that end a command, and looks for them itself. One that
+ * is ignored stays so, because `nohup` wants it.
+ */
+static void block_endings(sigset_t *waited, sigset_t *before)
 {
-    struct crew crew = {.suite = suite};
-    const char *given = getenv("TMPDIR");
-    bool works;
+    static const int endings[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction action;
 
-    for (size_t i = 0; i < suite->locks_n; i++)
-        if (is_runnable(&suite->locks[i]))
-            crew.all += PROPERTIES_N;
-    if (suite->jobs == 0)
-        suite->jobs = 1;
+    (void)signal(SIGCHLD,
+                 SIG_DFL); /* ignored, it would hide how children end */
+    sigemptyset(waited);
+    sigaddset(waited, SIGCHLD);
+    for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++)
+        if (sigaction(endings[i], NULL, &action) == 0 &&
+            action.sa_handler != SIG_IGN)
+            sigaddset(waited, endings[i]);
+    (void)sigprocmask(SIG_BLOCK, waited, before);
+}
+
+bool suite_run(struct suite *suite, suite_progress *on_progress, void *ctx,
+               char *error, size_t error_size)
+{
+    const char *given = getenv("TMPDIR");
+    sigset_t waited, before;
+    int ended_by = -1;
+
     if (!folder_open(&suite->folder, given && given[0] ? given : "/tmp",
                      "locks", error, error_size))
         return false;
     suite->servers.dir = suite->folder.path;
-    manners_change(&crew.before);
+    block_endings(&waited, &before);
     (void)snprintf(error, error_size, "no processes");
-    works = has_redis(suite, error, error_size) &&
-            crew_work(&crew, on_progress, ctx);
-    if (ended_by)
-        crew_dismiss(&crew);
+    if (has_redis(suite, error, error_size))
+        ended_by = work(suite, &waited, &before, on_progress, ctx);
+    if (ended_by > 0)
+        dismiss(suite);
     folder_close(&suite->folder);
-    manners_restore(&crew.before);
-    return works;
+    (void)sigprocmask(SIG_SETMASK, &before, NULL);
+    if (ended_by > 0)
+        (void)raise(ended_by);
+    return ended_by >= 0;
+}
+
+size_t suite_results(const struct suite *suite, size_t *all)
+{
+    size_t n = 0;
+
+    *all = 0;
+    for (size_t i = 0; i < suite->locks_n; i++) {
+        n += suite->locks[i].results_n;
+        *all += is_runnable(&suite->locks[i]) ? PROPERTIES_N : 0;
+    }
+    return n;
 }
 
 bool suite_differs(const struct suite_lock *lock, size_t index)

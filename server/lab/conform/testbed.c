@@ -151,8 +151,7 @@ bool testbed_open(struct testbed *testbed, const struct expected *expected,
         .slow = slow,
         .lease_ms = LEASE_MS * slow,
         .long_ms = (expected->aged ? LONG_AGED_MS : LONG_MS) * slow,
-        .margin_ms = MARGIN_MS * slow,
-        .out = -1};
+        .margin_ms = MARGIN_MS * slow};
     (void)snprintf(testbed->dir, sizeof(testbed->dir), "%s/lab-XXXXXX",
                    servers->dir ? servers->dir : "/tmp");
     testbed->race = mmap(NULL, sizeof(*testbed->race), PROT_READ | PROT_WRITE,
@@ -214,16 +213,15 @@ void testbed_sleep_ms(unsigned ms)
         ;
 }
 
-/* The lock's process ends this one when it has the result, if it has not ended. */
 void testbed_end(const struct testbed *testbed, enum conform_verdict verdict,
                  const char *format, ...)
 {
-    struct conform_result result = {.verdict = verdict};
+    struct conform_result *result = testbed->result;
     va_list args;
 
+    result->verdict = verdict;
     va_start(args, format);
-    (void)vsnprintf(result.text, sizeof(result.text), format, args);
+    (void)vsnprintf(result->text, sizeof(result->text), format, args);
     va_end(args);
-    _exit(write(testbed->out, &result, sizeof(result)) !=
-          (ssize_t)sizeof(result));
+    _exit(0);
 }

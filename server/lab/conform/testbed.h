@@ -42,7 +42,7 @@ struct testbed {
     unsigned long_ms;   /* a lease that outlives every check */
     unsigned margin_ms; /* what may pass beyond a lease's end */
     struct testbed_race *race;
-    int out; /* where the check's process writes its result */
+    struct conform_result *result; /* of the check under way; shared as well */
 };
 
 /* Makes the directory, starts the servers. false and a text if it cannot. */
@@ -63,7 +63,7 @@ const char *testbed_name(const char *what);
 void testbed_sleep_ms(unsigned ms);
 
 /*
- * How a check ends: it writes its result and its process is over. What it has
+ * How a check ends: it notes its result and its process is over. What it has
  * started dies with it. testbed_broken() is for what the lock cannot be blamed
  * for: the verdict is then "untested", which nobody expects.
  */
