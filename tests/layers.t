@@ -67,7 +67,7 @@ my @OUTSIDE = (
      'server/lab/world/disk.c'],
     [qr{^microhttpd\.h$},     'server/http/mhd.c',           'server/http/connection.c', 'server/lab/serve/lab_serve.c'],
     [qr{^jansson\.h$},        'server/http/parse.c', 'server/http/render.c', 'server/lab/timeline/timeline_read.c',
-     'server/lab/serve/api.c'],
+     'server/lab/serve/api.c', 'server/lab/conform/lab_locks.c'],
     [qr{^systemd/.*\.h$},     'server/main_loop.c'],
     [qr{^curl/.*\.h$},        'server/inventory/services.c', 'server/lab/load/buyers.c'],
 );

@@ -4,6 +4,7 @@
  * README's table of locks is its output.
  */
 #include <getopt.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -17,7 +18,7 @@ enum { AS_EXPECTED = 0, DIFFERENT = 1, COULD_NOT_RUN = 2 };
 struct options {
     const char *lock; /* NULL = all */
     struct conform_servers servers;
-    unsigned jobs;
+    const char *jobs; /* NULL = as many as are good */
     bool markdown;
     bool json;
     bool help;
@@ -54,71 +55,55 @@ static void help(void)
         "run.\n");
 }
 
-static unsigned jobs_default(void)
-{
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
-
-    return processors > 0 && processors < 6 ? 3 * (unsigned)processors : 16;
-}
-
 /* 0: it is none. */
-static unsigned jobs_read(const char *text)
+static unsigned read_jobs(const char *text)
 {
+    long processors = sysconf(_SC_NPROCESSORS_ONLN), jobs;
     char *end;
-    long jobs = strtol(text, &end, 10);
 
+    if (!text)
+        return processors > 0 && processors < 6 ? 3 * (unsigned)processors : 16;
+    jobs = strtol(text, &end, 10);
     return *end == '\0' && jobs >= 1 && jobs <= 16 ? (unsigned)jobs : 0;
 }
 
-static int options_read(int argc, char *argv[], struct options *options)
+static bool read_options(int argc, char *argv[], struct options *options)
 {
-    static const struct option flags[] = {
-        {"lock", required_argument, NULL, 'l'},
-        {"redis", required_argument, NULL, 'r'},
-        {"sql", required_argument, NULL, 's'},
-        {"zk", required_argument, NULL, 'z'},
-        {"zk-ensemble", required_argument, NULL, 'e'},
-        {"zk-node", required_argument, NULL, 'k'},
-        {"jobs", required_argument, NULL, 'n'},
-        {"markdown", no_argument, NULL, 'm'},
-        {"json", no_argument, NULL, 'j'},
-        {"help", no_argument, NULL, 'h'},
-        {0},
+    const struct {
+        const char *name, **value; /* NULL: it is a switch */
+        bool *is_on;
+    } all[] = {
+        {"lock", &options->lock, NULL},
+        {"redis", &options->servers.redis_url, NULL},
+        {"sql", &options->servers.sql_url, NULL},
+        {"zk", &options->servers.zk_url, NULL},
+        {"zk-ensemble", &options->servers.zk_ensemble, NULL},
+        {"zk-node", &options->servers.zk_node, NULL},
+        {"jobs", &options->jobs, NULL},
+        {"markdown", NULL, &options->markdown},
+        {"json", NULL, &options->json},
+        {"help", NULL, &options->help},
     };
-    int c;
+    enum { ALL_N = sizeof(all) / sizeof(all[0]) };
+    struct option flags[ALL_N + 1] = {0};
+    int c, i;
 
-    *options = (struct options){.jobs = jobs_default()};
-    while ((c = getopt_long(argc, argv, ":h", flags, NULL)) != -1) {
-        if (c == 'l')
-            options->lock = optarg;
-        else if (c == 'r')
-            options->servers.redis_url = optarg;
-        else if (c == 's')
-            options->servers.sql_url = optarg;
-        else if (c == 'z')
-            options->servers.zk_url = optarg;
-        else if (c == 'e')
-            options->servers.zk_ensemble = optarg;
-        else if (c == 'k')
-            options->servers.zk_node = optarg;
-        else if (c == 'n')
-            options->jobs = jobs_read(optarg);
-        else if (c == 'm')
-            options->markdown = true;
-        else if (c == 'j')
-            options->json = true;
-        else if (c == 'h')
+    for (i = 0; i < ALL_N; i++)
+        flags[i] = (struct option){
+            all[i].name, all[i].value ? required_argument : no_argument, NULL,
+            0};
+    while ((c = getopt_long(argc, argv, ":h", flags, &i)) == 0 || c == 'h')
+        if (c == 'h')
             options->help = true;
+        else if (all[i].value)
+            *all[i].value = optarg;
         else
-            return fprintf(stderr, "stockade: lab locks does not take '%s'\n",
-                           argv[optind - 1]);
-    }
-    if (options->jobs == 0)
-        return fprintf(stderr, "stockade: lab locks: --jobs takes 1 to 16\n");
-    if (optind < argc)
-        return fprintf(stderr, "stockade: lab locks does not take '%s'\n",
-                       argv[optind]);
-    return 0;
+            *all[i].is_on = true;
+    if (c == -1 && optind == argc)
+        return true;
+    fprintf(stderr, "stockade: lab locks does not take '%s'\n",
+            argv[c == -1 ? optind : optind - 1]);
+    return false;
 }
 
 /* The report ----------------------------------------------------------------- */
@@ -258,58 +243,42 @@ static void report_markdown(const struct suite *suite)
 
 /* For a program ------------------------------------------------------------ */
 
-static void json_string(const char *text)
+static json_t *json_of(const struct suite_lock *lock)
 {
-    putchar('"');
-    for (; *text; text++) {
-        if (*text == '"' || *text == '\\')
-            printf("\\%c", *text);
-        else if ((unsigned char)*text < ' ')
-            printf("\\u%04x", (unsigned)*text);
-        else
-            putchar(*text);
+    const struct dlock_strategy_info *info = lock->info;
+    json_t *all = json_object();
+
+    for (size_t i = 0; i < PROPERTIES_N && !why_not_run(lock); i++) {
+        const struct conform_result *result = &lock->results[i];
+        json_t *evidence = json_string(result->text);
+
+        (void)json_object_set_new(
+            all, properties[i].letter,
+            json_pack("{s:s, s:s, s:i, s:o}", "verdict", words[result->verdict],
+                      "expected", expected_word(lock, i), "ms", (int)result->ms,
+                      "evidence",
+                      evidence ? evidence : json_string("not UTF-8")));
     }
-    putchar('"');
-}
-
-static void json_property(const struct suite_lock *lock, size_t index)
-{
-    const struct conform_result *result = &lock->results[index];
-
-    printf("%s\n      \"%s\": {\"verdict\": \"%s\", \"expected\": \"%s\", "
-           "\"ms\": %u, \"evidence\": ",
-           index > 0 ? "," : "", properties[index].letter,
-           words[result->verdict], expected_word(lock, index), result->ms);
-    json_string(result->text);
-    printf("}");
-}
-
-static void json_lock(const struct suite_lock *lock)
-{
-    printf("    {\"name\": \"%s\", \"claim\": ", lock->info->name);
-    json_string(lock->info->claim);
-    if (why_not_run(lock)) {
-        printf(", \"not_run\": ");
-        json_string(why_not_run(lock));
-        printf("}");
-        return;
-    }
-    printf(", \"properties\": {");
-    for (size_t i = 0; i < PROPERTIES_N; i++)
-        json_property(lock, i);
-    printf("}}");
+    if (!why_not_run(lock))
+        return json_pack("{s:s, s:s, s:o}", "name", info->name, "claim",
+                         info->claim, "properties", all);
+    json_decref(all);
+    return json_pack("{s:s, s:s, s:s}", "name", info->name, "claim",
+                     info->claim, "not_run", why_not_run(lock));
 }
 
 /* All of it, with the evidence, as one JSON object. */
 static void report_json(const struct suite *suite)
 {
-    printf("{\"differences\": %zu,\n  \"locks\": [\n",
-           suite_differences(suite));
-    for (size_t i = 0; i < suite->locks_n; i++) {
-        json_lock(&suite->locks[i]);
-        fputs(i + 1 < suite->locks_n ? ",\n" : "\n", stdout);
-    }
-    printf("  ]}\n");
+    json_t *locks = json_array(), *all;
+
+    for (size_t i = 0; i < suite->locks_n; i++)
+        (void)json_array_append_new(locks, json_of(&suite->locks[i]));
+    all = json_pack("{s:i, s:o}", "differences", (int)suite_differences(suite),
+                    "locks", locks);
+    (void)json_dumpf(all, stdout, JSON_INDENT(1));
+    json_decref(all);
+    putchar('\n');
 }
 
 /* The command ---------------------------------------------------------------- */
@@ -328,10 +297,15 @@ static void on_progress(void *ctx, const struct suite *suite)
 
 static int run(const struct options *options)
 {
-    struct suite suite = {.servers = options->servers, .jobs = options->jobs};
+    struct suite suite = {.servers = options->servers,
+                          .jobs = read_jobs(options->jobs)};
     uint64_t began_ms = clock_ms();
     char error[EXPECTED_ERROR_BYTES];
 
+    if (suite.jobs == 0) {
+        fprintf(stderr, "stockade: lab locks: --jobs takes 1 to 16\n");
+        return COULD_NOT_RUN;
+    }
     if (options->lock && !expected_lock(options->lock, error, sizeof(error))) {
         fprintf(stderr, "stockade: %s\n", error);
         return COULD_NOT_RUN;
@@ -357,13 +331,12 @@ static int run(const struct options *options)
 
 int lab_locks_main(int argc, char *argv[])
 {
-    struct options options;
+    struct options options = {.lock = NULL};
 
-    if (options_read(argc, argv, &options) != 0)
+    if (!read_options(argc, argv, &options))
         return COULD_NOT_RUN;
-    if (options.help) {
-        help();
-        return 0;
-    }
-    return run(&options);
+    if (!options.help)
+        return run(&options);
+    help();
+    return 0;
 }
