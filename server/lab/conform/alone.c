@@ -63,8 +63,7 @@ static _Noreturn void contend(struct testbed *testbed, unsigned n,
     cast_open(&cast, testbed, n, testbed->long_ms);
     cast_begin(&cast, name, 0);
     (void)cast_give(&cast, CAST_HOLDER, name);
-    order = cast_order(deed_contend, name);
-    order.wait_ms = 10000 * testbed->slow;
+    order = cast_order(deed_contend, name, 10000 * testbed->slow, 0);
     order.number = ROUNDS;
     for (unsigned i = 0; i < n; i++)
         cast_tell(&cast, i, &order);
@@ -101,10 +100,9 @@ void conform_check_x2(struct testbed *testbed)
 static void tell_to_wait(struct cast *cast, unsigned who, const char *name,
                          unsigned lease_ms)
 {
-    struct deed_order order = cast_order(deed_take, name);
+    const struct deed_order order =
+        cast_order(deed_take, name, lease_ms * 5 / 2, cast->testbed->long_ms);
 
-    order.wait_ms = lease_ms * 5 / 2;
-    order.lease_ms = cast->testbed->long_ms;
     cast_tell(cast, who, &order);
 }
 

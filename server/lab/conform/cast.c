@@ -14,7 +14,12 @@
 #include "server/base/clock.h"
 
 /* An actor that is silent for so long has been lost. */
-enum { PATIENCE_MS = 15000, BEGIN_MS = 5000, BEGINS_MAX = 10 };
+enum {
+    PATIENCE_MS = 15000,
+    BEGIN_MS = 5000,
+    BEGINS_MAX = 10,
+    TRY_PAUSE_MS = 25,
+};
 
 /* Coming on ---------------------------------------------------------------- */
 
@@ -83,9 +88,11 @@ void cast_open(struct cast *cast, struct testbed *testbed, unsigned n,
 
 /* Orders and reports ------------------------------------------------------- */
 
-struct deed_order cast_order(deed_function *deed, const char *name)
+struct deed_order cast_order(deed_function *deed, const char *name,
+                             unsigned wait_ms, unsigned lease_ms)
 {
-    struct deed_order order = {.deed = deed};
+    struct deed_order order = {
+        .deed = deed, .wait_ms = wait_ms, .lease_ms = lease_ms};
 
     (void)snprintf(order.name, sizeof(order.name), "%.*s",
                    TESTBED_NAME_BYTES_MAX, name);
@@ -123,46 +130,69 @@ struct deed_report cast_ask(struct cast *cast, unsigned who,
 enum dlock_status cast_take(struct cast *cast, unsigned who, const char *name,
                             unsigned wait_ms, unsigned lease_ms)
 {
-    struct deed_order order = cast_order(deed_take, name);
+    const struct deed_order order =
+        cast_order(deed_take, name, wait_ms, lease_ms);
 
-    order.wait_ms = wait_ms;
-    order.lease_ms = lease_ms;
+    return cast_ask(cast, who, &order).status;
+}
+
+enum dlock_status cast_do(struct cast *cast, unsigned who, deed_function *deed,
+                          const char *name)
+{
+    const struct deed_order order = cast_order(deed, name, 0, 0);
+
     return cast_ask(cast, who, &order).status;
 }
 
 enum dlock_status cast_give(struct cast *cast, unsigned who, const char *name)
 {
-    const struct deed_order order = cast_order(deed_give, name);
+    return cast_do(cast, who, deed_give, name);
+}
 
-    return cast_ask(cast, who, &order).status;
+bool cast_is_silent(enum dlock_status status)
+{
+    return status == DLOCK_UNKNOWN || status == DLOCK_UNREACHABLE;
+}
+
+enum dlock_status cast_insist(struct cast *cast, unsigned who, const char *name,
+                              unsigned wait_ms, unsigned lease_ms,
+                              unsigned within_ms)
+{
+    uint64_t until_ms = clock_ms() + within_ms;
+    enum dlock_status status;
+
+    while (cast_is_silent(status =
+                              cast_take(cast, who, name, wait_ms, lease_ms)) &&
+           clock_ms() < until_ms)
+        testbed_sleep_ms(TRY_PAUSE_MS);
+    return status;
 }
 
 bool cast_is_free(struct cast *cast, unsigned who, const char *name)
 {
-    unsigned long_ms = cast->testbed->long_ms;
-    uint64_t until_ms = clock_ms() + BEGIN_MS;
-    enum dlock_status status;
-
-    /* No answer is not a "no": a busy server may have the next one. */
-    do
-        status = cast_take(cast, who, name, 0, long_ms);
-    while ((status == DLOCK_UNKNOWN || status == DLOCK_UNREACHABLE) &&
-           clock_ms() < until_ms);
-    if (status != DLOCK_OK)
+    if (cast_insist(cast, who, name, 0, cast->testbed->long_ms, BEGIN_MS) !=
+        DLOCK_OK)
         return false;
     (void)cast_give(cast, who, name);
     return true;
 }
 
+bool cast_overtakes(struct cast *cast, const char *name)
+{
+    const struct testbed *testbed = cast->testbed;
+
+    return cast_take(cast, CAST_NEXT, name,
+                     testbed->lease_ms + testbed->margin_ms,
+                     testbed->long_ms) == DLOCK_OK;
+}
+
+/* A server that is slow to answer is no failure. */
 static void take_first(struct cast *cast, const char *name, unsigned lease_ms)
 {
-    struct deed_order order = cast_order(deed_take, name);
-    struct deed_report report;
+    const struct deed_order order =
+        cast_order(deed_take, name, BEGIN_MS, lease_ms);
+    const struct deed_report report = cast_ask(cast, CAST_HOLDER, &order);
 
-    /* A server that is slow to answer is no failure. */
-    order.wait_ms = BEGIN_MS;
-    order.lease_ms = lease_ms;
-    report = cast_ask(cast, CAST_HOLDER, &order);
     if (report.status != DLOCK_OK)
         testbed_fails(cast->testbed, "nobody gets it: %s; %s",
                       dlock_status_text(report.status), report.text);
@@ -213,7 +243,7 @@ unsigned cast_steps(const struct cast *cast, unsigned who)
     return atomic_load(&cast->players[who].trap->steps_n[DLOCK_AFTER]);
 }
 
-const char *cast_step_name(const struct cast *cast, unsigned who, unsigned at)
+static const char *step_name(const struct cast *cast, unsigned who, unsigned at)
 {
     return at < DEED_STEPS_MAX ? cast->players[who].trap->names[at] : "?";
 }
@@ -254,11 +284,6 @@ static void reap(struct cast *cast, unsigned who)
             cast->players[i].pid = 0;
 }
 
-void cast_await_stop(struct cast *cast, unsigned who)
-{
-    await_child(cast, who, false);
-}
-
 /* Never to 0, which would be everybody. */
 static void signal_to(const struct cast *cast, unsigned who, int number)
 {
@@ -290,10 +315,60 @@ void cast_await_death(struct cast *cast, unsigned who)
 void cast_stop(struct cast *cast, unsigned who)
 {
     signal_to(cast, who, SIGSTOP);
-    cast_await_stop(cast, who);
+    await_child(cast, who, false);
 }
 
 void cast_continue(struct cast *cast, unsigned who)
 {
     signal_to(cast, who, SIGCONT);
+}
+
+/* Places --------------------------------------------------------------------- */
+
+static unsigned note_steps(const struct cast *cast, unsigned who,
+                           bool in_release, struct cast_place places[],
+                           unsigned n)
+{
+    for (unsigned i = 0; i < cast_steps(cast, who) && n < CAST_PLACES_MAX;
+         i++) {
+        places[n] = (struct cast_place){
+            .at = i, .in_release = in_release, .name = testbed_name("place")};
+        (void)snprintf(places[n].step, sizeof(places[n].step), "%s",
+                       step_name(cast, who, i));
+        n++;
+    }
+    return n;
+}
+
+unsigned cast_places(struct cast *cast, struct cast_place places[])
+{
+    const char *name = testbed_name("dry");
+    unsigned n, who = cast_add(cast, 1);
+
+    (void)cast_take(cast, who, name, 0, 0);
+    n = note_steps(cast, who, false, places, 0);
+    cast_trap(cast, who, DEED_PASS, DLOCK_BEFORE, 0);
+    (void)cast_give(cast, who, name);
+    n = note_steps(cast, who, true, places, n);
+    cast_kill(cast, who);
+    return n;
+}
+
+unsigned cast_halt(struct cast *cast, const struct cast_place *place,
+                   enum deed_spring spring)
+{
+    const struct deed_order order = cast_order(
+        place->in_release ? deed_give : deed_take, place->name, 0, 0);
+    unsigned who = cast_add(cast, 1);
+
+    if (place->in_release)
+        (void)cast_take(cast, who, place->name, 0, 0);
+    cast_trap(cast, who, spring,
+              spring == DEED_STOP ? DLOCK_BEFORE : DLOCK_AFTER, place->at);
+    cast_tell(cast, who, &order);
+    if (spring == DEED_STOP)
+        await_child(cast, who, false);
+    else
+        cast_await_death(cast, who);
+    return who;
 }

@@ -38,8 +38,9 @@ void cast_open(struct cast *cast, struct testbed *testbed, unsigned n,
 /* N more players, threads of one new process; the number of the first. */
 unsigned cast_add(struct cast *cast, unsigned n);
 
-/* An order to do DEED with lock NAME; the rest is 0. */
-struct deed_order cast_order(deed_function *deed, const char *name);
+/* An order to do DEED with lock NAME; what else it needs is 0. */
+struct deed_order cast_order(deed_function *deed, const char *name,
+                             unsigned wait_ms, unsigned lease_ms);
 
 /* Orders and reports: tell goes on at once, hear waits, ask does both. */
 void cast_tell(struct cast *cast, unsigned who, const struct deed_order *order);
@@ -50,10 +51,23 @@ struct deed_report cast_ask(struct cast *cast, unsigned who,
 /* The usual orders, short. */
 enum dlock_status cast_take(struct cast *cast, unsigned who, const char *name,
                             unsigned wait_ms, unsigned lease_ms);
+enum dlock_status cast_do(struct cast *cast, unsigned who, deed_function *deed,
+                          const char *name);
 enum dlock_status cast_give(struct cast *cast, unsigned who, const char *name);
 
-/* Tries until there is an answer, and gives it back at once: is it free? */
+/* No answer is not a "no": a busy server may have the next one. */
+bool cast_is_silent(enum dlock_status status);
+
+/* cast_take() until there is an answer, for WITHIN_MS at most. */
+enum dlock_status cast_insist(struct cast *cast, unsigned who, const char *name,
+                              unsigned wait_ms, unsigned lease_ms,
+                              unsigned within_ms);
+
+/* Takes it in this way, and gives it back at once: is it free? */
 bool cast_is_free(struct cast *cast, unsigned who, const char *name);
+
+/* NEXT gets NAME when the short lease of its holder is over; false: it never is. */
+bool cast_overtakes(struct cast *cast, const char *name);
 
 /*
  * How most checks begin: HOLDER takes NAME for LEASE_MS, and NEXT must find it
@@ -66,9 +80,8 @@ void cast_begin(struct cast *cast, const char *name, unsigned lease_ms);
 void cast_trap(struct cast *cast, unsigned who, enum deed_spring spring,
                enum dlock_phase phase, unsigned at);
 
-/* Commands ended since the trap was set; the name of one of them. */
+/* Commands ended since the trap was set. */
 unsigned cast_steps(const struct cast *cast, unsigned who);
-const char *cast_step_name(const struct cast *cast, unsigned who, unsigned at);
 
 /* The player's whole process, and back when it is so. */
 void cast_kill(struct cast *cast, unsigned who);
@@ -82,8 +95,22 @@ void cast_continue(struct cast *cast, unsigned who);
  */
 void cast_await_death(struct cast *cast, unsigned who);
 
-/* Waits until the trap has stopped it. */
-void cast_await_stop(struct cast *cast, unsigned who);
+/* A command of a holder's life, by which it can be held up. */
+struct cast_place {
+    unsigned at; /* of its acquire or of its release, from 0 */
+    bool in_release;
+    char step[DEED_STEP_BYTES_MAX + 1];
+    const char *name; /* the lock's: each place has its own */
+};
+
+enum { CAST_PLACES_MAX = 24 };
+
+/* All of them, by a life without a fault: those of the release come last. */
+unsigned cast_places(struct cast *cast, struct cast_place places[]);
+
+/* A new holder, which dies after the command, or (DEED_STOP) stops before it. */
+unsigned cast_halt(struct cast *cast, const struct cast_place *place,
+                   enum deed_spring spring);
 
 /*
  * The checks, one per property, by family. Each runs in a process of its own

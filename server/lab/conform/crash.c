@@ -12,29 +12,25 @@
 
 #include "server/lab/conform/cast.h"
 
-static unsigned took_ms(const struct deed_report *report)
-{
-    return (unsigned)((report->ended_us - report->began_us) / 1000);
-}
-
 /*
- * NEXT waits for NAME, for longer than it may have to. Whoever wakes up only at
- * the end of its own wait did not find out that the lease was over: that is too
- * late, and told as DLOCK_TIMEOUT.
+ * NEXT waits for NAME, for longer than it may have to; how long it took. Whoever wakes
+ * up only at the end of its own wait did not find out that the lease was over: that is
+ * too late. AFTER tells what has happened.
  */
-static struct deed_report inherit(struct cast *cast, const char *name)
+static unsigned inherit(struct cast *cast, const char *name, const char *after)
 {
     const struct testbed *testbed = cast->testbed;
-    unsigned most_ms = testbed->lease_ms + testbed->margin_ms;
-    struct deed_order order = cast_order(deed_take, name);
-    struct deed_report report;
+    unsigned most_ms = testbed->lease_ms + testbed->margin_ms, took_ms;
+    const struct deed_order order =
+        cast_order(deed_take, name, 2 * most_ms, testbed->long_ms);
+    const struct deed_report report = cast_ask(cast, CAST_NEXT, &order);
 
-    order.wait_ms = 2 * most_ms;
-    order.lease_ms = testbed->long_ms;
-    report = cast_ask(cast, CAST_NEXT, &order);
-    if (took_ms(&report) > most_ms)
-        report.status = DLOCK_TIMEOUT;
-    return report;
+    took_ms = (unsigned)((report.ended_us - report.began_us) / 1000);
+    if (report.status != DLOCK_OK || took_ms > most_ms)
+        testbed_fails(testbed,
+                      "%s: nobody gets in for %u ms under a lease of %u ms",
+                      after, took_ms, testbed->lease_ms);
+    return took_ms;
 }
 
 /* C ------------------------------------------------------------------------ */
@@ -42,19 +38,11 @@ static struct deed_report inherit(struct cast *cast, const char *name)
 /* The process goes on; only who worked in it is gone. */
 static unsigned check_dead_thread(struct cast *cast)
 {
-    const struct deed_order leave = {.deed = deed_abandon};
     const char *name = testbed_name("c-thread");
-    struct deed_report report;
 
     cast_begin(cast, name, 0);
-    (void)cast_ask(cast, CAST_HOLDER, &leave);
-    report = inherit(cast, name);
-    if (report.status != DLOCK_OK)
-        testbed_fails(cast->testbed,
-                      "a worker has died, its process lives: nobody "
-                      "gets in for %u ms",
-                      took_ms(&report));
-    return took_ms(&report);
+    (void)cast_do(cast, CAST_HOLDER, deed_abandon, name);
+    return inherit(cast, name, "a worker has died, its process lives");
 }
 
 /*
@@ -64,10 +52,8 @@ static unsigned check_dead_thread(struct cast *cast)
  */
 static void check_no_undead(struct cast *cast)
 {
-    const struct deed_order leave = {.deed = deed_abandon};
     struct testbed *testbed = cast->testbed;
     const char *name = testbed_name("c-undead");
-    struct deed_report report;
     bool overtaken;
 
     if (cast_take(cast, CAST_HOLDER, name, 0, 0) != DLOCK_OK)
@@ -79,13 +65,10 @@ static void check_no_undead(struct cast *cast)
     cast_continue(cast, CAST_HOLDER);
     if (!overtaken)
         return; /* it is not the lease that ends a lock of this kind */
-    (void)cast_ask(cast, CAST_THIRD, &leave);
-    report = inherit(cast, name);
-    if (report.status != DLOCK_OK)
-        testbed_fails(testbed,
-                      "a holder was stopped and overtaken and goes on; who "
-                      "overtook it has died: nobody gets in for %u ms",
-                      took_ms(&report));
+    (void)cast_do(cast, CAST_THIRD, deed_abandon, name);
+    (void)inherit(cast, name,
+                  "a holder was stopped and overtaken and goes on; who "
+                  "overtook it has died");
 }
 
 /*
@@ -96,34 +79,22 @@ static void check_renewal_ends(struct cast *cast)
 {
     struct testbed *testbed = cast->testbed;
     const char *name = testbed_name("c-renewal");
-    struct deed_report report;
 
     if (cast_take(cast, CAST_HOLDER, name, 0, 0) != DLOCK_OK ||
         cast_give(cast, CAST_HOLDER, name) != DLOCK_OK ||
         cast_take(cast, CAST_HOLDER, name, 0, testbed->lease_ms) != DLOCK_OK)
         testbed_fails(testbed, "given back, and not to be had");
-    report = inherit(cast, name);
-    if (report.status != DLOCK_OK)
-        testbed_fails(testbed,
-                      "given back, and still renewed: the next grant of %u ms "
-                      "does not end for %u ms",
-                      testbed->lease_ms, took_ms(&report));
+    (void)inherit(cast, name,
+                  "given back, and still renewed under the next grant");
 }
 
 static unsigned check_dead_process(struct cast *cast)
 {
     const char *name = testbed_name("c-process");
-    struct deed_report report;
 
     cast_begin(cast, name, 0);
     cast_kill(cast, CAST_HOLDER);
-    report = inherit(cast, name);
-    if (report.status != DLOCK_OK)
-        testbed_fails(cast->testbed,
-                      "kill -9 of the holder: nobody gets in for "
-                      "%u ms under a lease of %u ms",
-                      took_ms(&report), cast->testbed->lease_ms);
-    return took_ms(&report);
+    return inherit(cast, name, "kill -9 of the holder");
 }
 
 void conform_check_c(struct testbed *testbed)
@@ -149,84 +120,31 @@ void conform_check_c(struct testbed *testbed)
 
 /* A ------------------------------------------------------------------------ */
 
-enum { CRASHES_MAX = 24 };
-
-/* A place to die: after command AT of the acquire or of the release. */
-struct crash {
-    unsigned at;
-    bool in_release;
-    char step[DEED_STEP_BYTES_MAX + 1];
-    const char *name; /* the lock's: each has its own */
-};
-
-static void note(const struct cast *cast, unsigned who, bool in_release,
-                 struct crash crashes[], unsigned *n)
+/* NEXT gets the lock of PLACE, to which WHAT has happened. */
+static void inherit_at(struct cast *cast, const struct cast_place *place,
+                       const char *what)
 {
-    for (unsigned i = 0; i < cast_steps(cast, who) && *n < CRASHES_MAX; i++) {
-        struct crash *crash = &crashes[(*n)++];
+    char after[120];
 
-        crash->in_release = in_release;
-        crash->at = i;
-        (void)snprintf(crash->step, sizeof(crash->step), "%s",
-                       cast_step_name(cast, who, i));
-        crash->name = testbed_name("a");
-    }
-}
-
-/* A holder's whole life, without a fault: which commands are there? */
-static unsigned rehearse(struct cast *cast, struct crash crashes[])
-{
-    const char *name = testbed_name("a-dry");
-    unsigned n = 0, who = cast_add(cast, 1);
-
-    (void)cast_take(cast, who, name, 0, 0);
-    note(cast, who, false, crashes, &n);
-    cast_trap(cast, who, DEED_PASS, DLOCK_BEFORE, 0);
-    (void)cast_give(cast, who, name);
-    note(cast, who, true, crashes, &n);
-    cast_kill(cast, who);
-    return n;
-}
-
-/* A new holder, which dies there. */
-static void die_at(struct cast *cast, const struct crash *crash)
-{
-    struct deed_order order = cast_order(deed_take, crash->name);
-    unsigned who = cast_add(cast, 1);
-
-    if (crash->in_release) {
-        (void)cast_ask(cast, who, &order);
-        order.deed = deed_give;
-    }
-    cast_trap(cast, who, DEED_DIE, DLOCK_AFTER, crash->at);
-    cast_tell(cast, who, &order);
-    cast_await_death(cast, who);
-}
-
-static const char *part_of(const struct crash *crash)
-{
-    return crash->in_release ? "release" : "acquire";
+    (void)snprintf(after, sizeof(after), "%s '%s' (command %u of its %s)", what,
+                   place->step, place->at + 1,
+                   place->in_release ? "release" : "acquire");
+    (void)inherit(cast, place->name, after);
 }
 
 /* Each has died; and each one's lock is to be had. STEPS gets their names. */
-static void check_deaths(struct cast *cast, const struct crash crashes[],
+static void check_deaths(struct cast *cast, const struct cast_place places[],
                          unsigned n, char *steps, size_t size)
 {
     for (unsigned i = 0; i < n; i++)
-        die_at(cast, &crashes[i]);
+        (void)cast_halt(cast, &places[i], DEED_DIE);
     for (unsigned i = 0; i < n; i++) {
         size_t len = strlen(steps);
-        struct deed_report report = inherit(cast, crashes[i].name);
 
-        if (report.status != DLOCK_OK)
-            testbed_fails(cast->testbed,
-                          "holder killed after '%s' (command %u of its %s): "
-                          "nobody gets in for %u ms",
-                          crashes[i].step, crashes[i].at + 1,
-                          part_of(&crashes[i]), took_ms(&report));
-        (void)cast_give(cast, CAST_NEXT, crashes[i].name);
+        inherit_at(cast, &places[i], "holder killed after");
+        (void)cast_give(cast, CAST_NEXT, places[i].name);
         (void)snprintf(steps + len, size - len, "%s%s", len > 0 ? ", " : "",
-                       crashes[i].step);
+                       places[i].step);
     }
 }
 
@@ -237,62 +155,51 @@ static void check_deaths(struct cast *cast, const struct crash crashes[],
  * it, or AFTER it was done. True if the holder knows where it stands: it was
  * told no, or yes and that it gave it back. Then the lock is free, at once.
  */
-static bool fail_at(struct cast *cast, const struct crash *crash,
+static bool fail_at(struct cast *cast, const struct cast_place *place,
                     enum dlock_phase phase)
 {
     unsigned who = cast_add(cast, 1);
     enum dlock_status status;
 
-    if (!crash->in_release)
-        cast_trap(cast, who, DEED_FAIL, phase, crash->at);
-    status = cast_take(cast, who, crash->name, 0, 0);
+    if (!place->in_release)
+        cast_trap(cast, who, DEED_FAIL, phase, place->at);
+    status = cast_take(cast, who, place->name, 0, 0);
     if (status != DLOCK_OK)
         return status != DLOCK_UNKNOWN;
-    if (crash->in_release)
-        cast_trap(cast, who, DEED_FAIL, phase, crash->at);
-    status = cast_give(cast, who, crash->name);
+    if (place->in_release)
+        cast_trap(cast, who, DEED_FAIL, phase, place->at);
+    status = cast_give(cast, who, place->name);
     if (status == DLOCK_LOST && testbed_can(cast->testbed, DLOCK_CAP_RENEW))
         testbed_fails(cast->testbed,
                       "reply lost of '%s': the holder is told that it had lost "
                       "the lock",
-                      crash->step);
+                      place->step);
     return status == DLOCK_OK;
 }
 
-static _Noreturn void not_free(const struct testbed *testbed,
-                               const struct crash *crash,
-                               enum dlock_phase phase, unsigned after_ms)
-{
-    testbed_fails(testbed,
-                  "%s '%s' (command %u of %s): nobody gets in for %u ms",
-                  phase == DLOCK_BEFORE ? "no answer to" : "reply lost of",
-                  crash->step, crash->at + 1, part_of(crash), after_ms);
-}
-
 /* A client that got no answer lives on, and must not keep the lock for ever. */
-static void check_failures(struct testbed *testbed, struct crash crashes[],
+static void check_failures(struct testbed *testbed, struct cast_place places[],
                            unsigned n, enum dlock_phase phase)
 {
+    const char *what = phase == DLOCK_BEFORE ? "no answer to" : "reply lost of";
     struct cast cast;
 
     cast_open(&cast, testbed, 2, testbed->lease_ms);
     for (unsigned i = 0; i < n; i++) {
-        crashes[i].name = testbed_name("a-fails");
-        if (fail_at(&cast, &crashes[i], phase) &&
-            !cast_is_free(&cast, CAST_NEXT, crashes[i].name))
-            not_free(testbed, &crashes[i], phase, 0);
+        places[i].name = testbed_name("a-fails");
+        if (fail_at(&cast, &places[i], phase) &&
+            !cast_is_free(&cast, CAST_NEXT, places[i].name))
+            testbed_fails(testbed,
+                          "%s '%s': the holder knows, and it is not free", what,
+                          places[i].step);
     }
-    for (unsigned i = 0; i < n; i++) {
-        struct deed_report report = inherit(&cast, crashes[i].name);
-
-        if (report.status != DLOCK_OK)
-            not_free(testbed, &crashes[i], phase, took_ms(&report));
-    }
+    for (unsigned i = 0; i < n; i++)
+        inherit_at(&cast, &places[i], what);
 }
 
 void conform_check_a(struct testbed *testbed)
 {
-    struct crash crashes[CRASHES_MAX];
+    struct cast_place places[CAST_PLACES_MAX];
     const char *name = testbed_name("a-begin");
     char steps[120] = "";
     struct cast cast;
@@ -300,15 +207,15 @@ void conform_check_a(struct testbed *testbed)
 
     cast_open(&cast, testbed, 2, testbed->lease_ms);
     cast_begin(&cast, name, 0);
-    n = rehearse(&cast, crashes);
+    n = cast_places(&cast, places);
     if (n == 0)
         testbed_untested(testbed, "it sends no commands to die between");
-    check_deaths(&cast, crashes, n, steps, sizeof(steps));
-    check_failures(testbed, crashes, n, DLOCK_AFTER);
+    check_deaths(&cast, places, n, steps, sizeof(steps));
+    check_failures(testbed, places, n, DLOCK_AFTER);
     /* A release that never got there leaves a holder, who may try again. */
-    while (n > 0 && crashes[n - 1].in_release)
+    while (n > 0 && places[n - 1].in_release)
         n--;
-    check_failures(testbed, crashes, n, DLOCK_BEFORE);
+    check_failures(testbed, places, n, DLOCK_BEFORE);
     testbed_holds(testbed,
                   "killed after each command, or it failed, or its reply was "
                   "lost: %s",

@@ -12,14 +12,12 @@
 #include <string.h>
 
 #include "db/store.h"
-#include "server/base/clock.h"
 #include "server/base/redis_proc.h"
 #include "server/lab/conform/cast.h"
 #include "server/lab/servers/peek.h"
 
 enum {
     TRIES_MS = 500, /* M: connections are dead, the first tries may fail */
-    TRY_PAUSE_MS = 25,
     STOCK = 10,
     PRODUCT = 1,
 };
@@ -49,27 +47,14 @@ static void move(const struct testbed *testbed, const char *from,
         testbed_broken(testbed, "%.80s: %s", from, strerror(errno));
 }
 
-static void hidden_path(const struct testbed *testbed, unsigned index,
-                        char *path, size_t size)
+/* No new connection gets to it; or they do again. */
+static void node_hide(struct testbed *testbed, unsigned index, bool hides)
 {
-    (void)snprintf(path, size, "%s.hidden", path_of(testbed->nodes[index]));
-}
-
-/* No new connection gets to it; and they do again. */
-static void node_hide(struct testbed *testbed, unsigned index)
-{
+    const char *path = path_of(testbed->nodes[index]);
     char hidden[sizeof(testbed->dir) + 32];
 
-    hidden_path(testbed, index, hidden, sizeof(hidden));
-    move(testbed, path_of(testbed->nodes[index]), hidden);
-}
-
-static void node_show(struct testbed *testbed, unsigned index)
-{
-    char hidden[sizeof(testbed->dir) + 32];
-
-    hidden_path(testbed, index, hidden, sizeof(hidden));
-    move(testbed, hidden, path_of(testbed->nodes[index]));
+    (void)snprintf(hidden, sizeof(hidden), "%s.hidden", path);
+    move(testbed, hides ? path : hidden, hides ? hidden : path);
 }
 
 static struct peek *peek_at(const struct testbed *testbed,
@@ -118,19 +103,11 @@ static void node_fail_over(struct testbed *testbed)
 
 /* M, M2: a node is lost ----------------------------------------------------- */
 
-/* Tries until there is an answer: OK, BUSY, or none at all. */
 static enum dlock_status try_hard(struct cast *cast, unsigned who,
                                   const char *name)
 {
-    uint64_t until_ms = clock_ms() + (uint64_t)TRIES_MS * cast->testbed->slow;
-    enum dlock_status status;
-
-    for (;;) {
-        status = cast_take(cast, who, name, 0, cast->testbed->long_ms);
-        if (status == DLOCK_OK || status == DLOCK_BUSY || clock_ms() > until_ms)
-            return status;
-        testbed_sleep_ms(TRY_PAUSE_MS);
-    }
+    return cast_insist(cast, who, name, 0, cast->testbed->long_ms,
+                       TRIES_MS * cast->testbed->slow);
 }
 
 /* WHO gives NAME back; is it NEXT's then? */
@@ -158,9 +135,9 @@ static unsigned hold_barely(struct cast *cast, const char *name)
     enum dlock_status status = DLOCK_UNREACHABLE;
 
     if (testbed->nodes_n > 1) {
-        node_hide(testbed, testbed->nodes_n - 1);
+        node_hide(testbed, testbed->nodes_n - 1, true);
         status = cast_take(cast, who, name, 0, testbed->long_ms);
-        node_show(testbed, testbed->nodes_n - 1);
+        node_hide(testbed, testbed->nodes_n - 1, false);
     }
     if (status != DLOCK_OK)
         status = try_hard(cast, who, name);
@@ -184,12 +161,12 @@ static void check_partitions(struct cast *cast)
 
         for (unsigned i = 0; i < n; i++)
             if (i != one)
-                node_hide(testbed, i);
+                node_hide(testbed, i, true);
         if (cast_take(cast, who, name, 0, testbed->long_ms) == DLOCK_OK)
             testbed_fails(testbed, "one of %u nodes was enough", n);
         for (unsigned i = 0; i < n; i++)
             if (i != one)
-                node_show(testbed, i);
+                node_hide(testbed, i, false);
     }
     if (n > 0 && !cast_is_free(cast, CAST_NEXT, name))
         testbed_fails(testbed, "who reached one node only holds it still");
@@ -345,7 +322,7 @@ static void deed_write(struct deed_hand *hand, const struct deed_order *order,
 
 static int64_t read_stock(struct cast *cast, unsigned who, const char *name)
 {
-    const struct deed_order order = cast_order(deed_read, name);
+    const struct deed_order order = cast_order(deed_read, name, 0, 0);
     struct deed_report report = cast_ask(cast, who, &order);
 
     if (report.status != DLOCK_OK)
@@ -371,8 +348,7 @@ static int64_t overtake(struct cast *cast, const char *name,
     cast_begin(cast, name, testbed->lease_ms);
     *holder_saw = read_stock(cast, CAST_HOLDER, name);
     cast_stop(cast, CAST_HOLDER);
-    if (cast_take(cast, CAST_NEXT, name, testbed->lease_ms + testbed->margin_ms,
-                  testbed->long_ms) != DLOCK_OK)
+    if (!cast_overtakes(cast, name))
         testbed_untested(testbed, "a stopped holder is not overtaken");
     return read_stock(cast, CAST_NEXT, name);
 }

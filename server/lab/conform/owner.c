@@ -8,22 +8,10 @@
 
 #include "server/lab/conform/cast.h"
 
-/* NEXT gets in when HOLDER's lease is over; false: it never is. */
-static bool overtake(struct cast *cast, const char *name)
-{
-    const struct testbed *testbed = cast->testbed;
-
-    return cast_take(cast, CAST_NEXT, name,
-                     testbed->lease_ms + testbed->margin_ms,
-                     testbed->long_ms) == DLOCK_OK;
-}
-
 /* Where nobody comes late, somebody may yet free what he never had. */
 static _Noreturn void check_stranger(struct cast *cast, const char *name)
 {
-    const struct deed_order order = cast_order(deed_give_anyway, name);
-
-    (void)cast_ask(cast, CAST_NEXT, &order);
+    (void)cast_do(cast, CAST_NEXT, deed_give_anyway, name);
     if (cast_is_free(cast, CAST_THIRD, name))
         testbed_fails(cast->testbed, "a stopped holder keeps it, but anybody's "
                                      "release frees it");
@@ -55,7 +43,7 @@ void conform_check_p(struct testbed *testbed)
     if (testbed->together)
         check_stranger(&cast, name);
     cast_stop(&cast, CAST_HOLDER);
-    if (!overtake(&cast, name)) {
+    if (!cast_overtakes(&cast, name)) {
         not_overtaken(&cast, CAST_HOLDER);
         check_stranger(&cast, name);
     }
@@ -76,72 +64,34 @@ void conform_check_p(struct testbed *testbed)
 
 /* R ------------------------------------------------------------------------ */
 
-enum { CUTS_MAX = 12 };
-
-/* The commands of a release, counted at one without a fault. */
-static unsigned rehearse(struct cast *cast)
-{
-    const char *name = testbed_name("r-dry");
-    unsigned n, who = cast_add(cast, 1);
-
-    (void)cast_take(cast, who, name, 0, 0);
-    cast_trap(cast, who, DEED_PASS, DLOCK_BEFORE, 0);
-    (void)cast_give(cast, who, name);
-    n = cast_steps(cast, who);
-    cast_kill(cast, who);
-    return n < CUTS_MAX ? n : CUTS_MAX;
-}
-
-/* A new holder of NAME, stopped before command AT of its release. */
-static unsigned stop_before(struct cast *cast, const char *name, unsigned at)
-{
-    const struct deed_order order = cast_order(deed_give, name);
-    unsigned who = cast_add(cast, 1);
-
-    if (cast_take(cast, who, name, 0, 0) != DLOCK_OK)
-        testbed_broken(cast->testbed, "a new name is not free");
-    cast_trap(cast, who, DEED_STOP, DLOCK_BEFORE, at);
-    cast_tell(cast, who, &order);
-    cast_await_stop(cast, who);
-    return who;
-}
-
-/* LATE stands before command AT of its release of NAME, and is overtaken. */
-static void check_cut(struct cast *cast, const char *name, unsigned late,
-                      unsigned at, unsigned n)
-{
-    const char *step = cast_step_name(cast, late, at);
-
-    cast_continue(cast, late);
-    (void)cast_hear(cast, late);
-    if (cast_is_free(cast, CAST_THIRD, name))
-        testbed_fails(
-            cast->testbed,
-            "a release was stopped before '%s' (command %u of %u): it "
-            "freed the lock of the next holder",
-            step, at + 1, n);
-}
-
 void conform_check_r(struct testbed *testbed)
 {
     const char *held = testbed_name("r-begin");
-    const char *names[CUTS_MAX];
-    unsigned late[CUTS_MAX], n;
+    struct cast_place places[CAST_PLACES_MAX], *cuts = places;
+    unsigned late[CAST_PLACES_MAX], n = 0;
     struct cast cast;
 
     cast_open(&cast, testbed, 3, testbed->lease_ms);
     cast_begin(&cast, held, testbed->long_ms);
-    n = testbed->together ? 0 : rehearse(&cast);
+    if (!testbed->together)
+        n = cast_places(&cast, places);
+    for (; n > 0 && !cuts->in_release; n--)
+        cuts++;
+    for (unsigned i = 0; i < n; i++)
+        late[i] = cast_halt(&cast, &cuts[i], DEED_STOP);
     for (unsigned i = 0; i < n; i++) {
-        names[i] = testbed_name("r");
-        late[i] = stop_before(&cast, names[i], i);
-    }
-    for (unsigned i = 0; i < n; i++) {
-        if (!overtake(&cast, names[i])) {
+        if (!cast_overtakes(&cast, cuts[i].name)) {
             not_overtaken(&cast, late[i]);
             check_stranger(&cast, held);
         }
-        check_cut(&cast, names[i], late[i], i, n);
+        cast_continue(&cast, late[i]);
+        (void)cast_hear(&cast, late[i]);
+        if (cast_is_free(&cast, CAST_THIRD, cuts[i].name))
+            testbed_fails(
+                testbed,
+                "a release was stopped before '%s' (command %u of %u): it "
+                "freed the lock of the next holder",
+                cuts[i].step, i + 1, n);
     }
     if (n == 0)
         check_stranger(&cast, held);
@@ -197,7 +147,7 @@ void conform_check_n2(struct testbed *testbed)
     take_again(&cast, name);
     if (!testbed_can(testbed, DLOCK_CAP_LEASE))
         testbed_untested(testbed, "it has no lease to lengthen");
-    if (overtake(&cast, name))
+    if (cast_overtakes(&cast, name))
         testbed_fails(testbed,
                       "re-entered for %u ms, but the lease of the first hold "
                       "(%u ms) ended it",

@@ -33,11 +33,7 @@ static void warm_up(struct cast *cast, unsigned who)
 static struct deed_order patient(const struct testbed *testbed,
                                  deed_function *deed, const char *name)
 {
-    struct deed_order order = cast_order(deed, name);
-
-    order.wait_ms = testbed->long_ms / 2;
-    order.lease_ms = testbed->long_ms;
-    return order;
+    return cast_order(deed, name, testbed->long_ms / 2, testbed->long_ms);
 }
 
 /* W ------------------------------------------------------------------------ */
@@ -45,15 +41,14 @@ static struct deed_order patient(const struct testbed *testbed,
 void conform_check_w(struct testbed *testbed)
 {
     const char *name = testbed_name("w");
-    struct deed_order order, give;
+    const struct deed_order order = patient(testbed, deed_take, name),
+                            give = cast_order(deed_give, name, 0, 0);
     struct deed_report given, got;
     unsigned servers_n = testbed->nodes_n > 0 ? testbed->nodes_n : 1;
     unsigned waiting_ms = WAITING_MS * testbed->slow;
     unsigned commands, delay_ms;
     struct cast cast;
 
-    order = patient(testbed, deed_take, name);
-    give = cast_order(deed_give, name);
     cast_open(&cast, testbed, 2, testbed->long_ms);
     cast_begin(&cast, name, testbed->long_ms);
     warm_up(&cast, CAST_NEXT);
@@ -98,13 +93,12 @@ void conform_check_h(struct testbed *testbed)
     unsigned commands = 0,
              servers_n = testbed->nodes_n > 0 ? testbed->nodes_n : 1;
     const char *name = testbed_name("h");
-    struct deed_order wait;
+    const struct deed_order wait = patient(testbed, deed_pass_on, name);
     struct cast cast;
 
     if (!testbed_can(testbed, DLOCK_CAP_WAKE) || testbed->together)
         testbed_untested(testbed,
                          "no release wakes anybody in another process");
-    wait = patient(testbed, deed_pass_on, name);
     cast_open(&cast, testbed, HERD_N + 1, testbed->long_ms);
     cast_begin(&cast, name, testbed->long_ms);
     for (unsigned i = 1; i <= HERD_N; i++) {
@@ -135,12 +129,7 @@ static void deed_come_again(struct deed_hand *hand,
                             struct deed_report *report)
 {
     deed_give(hand, order, report);
-    deed_take(hand, order, report);
-    if (report->status == DLOCK_OK) {
-        struct deed_report ignored;
-
-        deed_give(hand, order, &ignored);
-    }
+    deed_pass_on(hand, order, report);
 }
 
 /* Waits, draws a number inside, and lets the next one in. */
@@ -182,10 +171,10 @@ static void check_no_overtaking(struct cast *cast, const char *name, bool shows)
 {
     struct testbed *testbed = cast->testbed;
     const struct deed_order wait = patient(testbed, deed_draw, name);
-    struct deed_order again = cast_order(deed_come_again, name);
+    const struct deed_order again =
+        cast_order(deed_come_again, name, 0, testbed->long_ms);
     bool overtaken;
 
-    again.lease_ms = testbed->long_ms;
     cast_trap(cast, CAST_NEXT, DEED_TELL, DLOCK_AFTER, 0);
     cast_tell(cast, CAST_NEXT, &wait);
     if (shows)
@@ -234,10 +223,9 @@ static void check_order(struct cast *cast, const char *name)
 static void check_deserters(struct testbed *testbed)
 {
     const char *name = testbed_name("f-deserted");
-    struct deed_order wait;
+    const struct deed_order wait = patient(testbed, deed_take, name);
     struct cast cast;
 
-    wait = patient(testbed, deed_take, name);
     /* The clients' own lease is short: it is what ends a session. */
     cast_open(&cast, testbed, 3, testbed->lease_ms);
     cast_begin(&cast, name, testbed->long_ms);

@@ -78,26 +78,18 @@ static void tend(const struct testbed *testbed, const char *action,
 static enum dlock_status take_hard(struct cast *cast, unsigned who,
                                    const char *name, unsigned wait_ms)
 {
-    uint64_t until_ms = patience(cast->testbed);
-    enum dlock_status status;
-
-    do
-        status = cast_take(cast, who, name, wait_ms, 0);
-    while ((status == DLOCK_UNKNOWN || status == DLOCK_UNREACHABLE) &&
-           clock_ms() < until_ms);
-    return status;
+    return cast_insist(cast, who, name, wait_ms, 0,
+                       ELECTION_MS * cast->testbed->slow);
 }
 
 static enum dlock_status give_hard(struct cast *cast, unsigned who,
                                    const char *name)
 {
-    const struct deed_order again = cast_order(deed_give_anyway, name);
     uint64_t until_ms = patience(cast->testbed);
     enum dlock_status status = cast_give(cast, who, name);
 
-    while ((status == DLOCK_UNKNOWN || status == DLOCK_UNREACHABLE) &&
-           clock_ms() < until_ms)
-        status = cast_ask(cast, who, &again).status;
+    while (cast_is_silent(status) && clock_ms() < until_ms)
+        status = cast_do(cast, who, deed_give_anyway, name);
     return status;
 }
 
@@ -119,18 +111,17 @@ static void lose(struct cast *cast, const struct zk_nodes *nodes, char role,
     const char *victim = await_role(testbed, nodes, role);
     const char *name = testbed_name(when);
     enum dlock_status status;
-    struct deed_order wait;
+    const struct deed_order wait =
+        cast_order(deed_take, name, testbed->long_ms, 0);
 
     cast_begin(cast, name, 0);
-    wait = cast_order(deed_take, name);
-    wait.wait_ms = testbed->long_ms;
     cast_tell(cast, CAST_NEXT, &wait);
     tend(testbed, "kill", victim);
     check_taken(cast, name, when);
     if (give_hard(cast, CAST_HOLDER, name) != DLOCK_OK)
         testbed_fails(testbed, "%s: the holder has lost it", when);
     status = cast_hear(cast, CAST_NEXT).status;
-    if (status == DLOCK_UNKNOWN || status == DLOCK_UNREACHABLE)
+    if (cast_is_silent(status))
         status = take_hard(cast, CAST_NEXT, name, testbed->long_ms);
     if (status != DLOCK_OK)
         testbed_fails(testbed, "%s: who waited does not get it: %s", when,
