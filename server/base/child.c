@@ -1,5 +1,7 @@
 #include "server/base/child.h"
 
+#include <fcntl.h>
+#include <signal.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -13,4 +15,18 @@ pid_t child_fork(int signal)
     if (getppid() != parent) /* it has ended meanwhile */
         _exit(127);
     return 0;
+}
+
+void child_become(char *const argv[], int errors)
+{
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    sigset_t none;
+
+    sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    (void)setpgid(0, 0);
+    if (dup2(null, STDIN_FILENO) >= 0 && dup2(null, STDOUT_FILENO) >= 0 &&
+        dup2(errors < 0 ? null : errors, STDERR_FILENO) >= 0)
+        (void)execvp(argv[0], argv);
+    _exit(127);
 }

@@ -1,4 +1,4 @@
-/* A child process that does not outlive us, however we end. */
+/* Child processes that do not outlive us, however we end. */
 #ifndef CHILD_H
 #define CHILD_H
 
@@ -6,5 +6,13 @@
 
 /* fork(2), but the child gets SIGNAL when the thread that called this ends. */
 pid_t child_fork(int signal);
+
+/*
+ * In the child: becomes the program ARGV, in a process group of its own, because Ctrl-C
+ * is for us, who end it. No signal is blocked, and it says only what it writes to
+ * standard error, which is ERRORS; -1: not even that. If there is no such program it
+ * ends with 127.
+ */
+_Noreturn void child_become(char *const argv[], int errors);
 
 #endif

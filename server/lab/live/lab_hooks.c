@@ -10,10 +10,10 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "server/base/child.h"
 #include "server/base/config.h"
 #include "server/base/log.h"
 #include "server/lab/live/failpoint.h"
@@ -30,7 +30,7 @@ enum { READY_MS = 10000 };
 
 /* In the child, where nothing may be called that takes a lock. */
 static _Noreturn void become(const char *path, char *port, bool is_public,
-                             int out, pid_t parent)
+                             int out)
 {
     char *const argv[] = {"stockade-lab",
                           "serve",
@@ -39,8 +39,7 @@ static _Noreturn void become(const char *path, char *port, bool is_public,
                           is_public ? "--lab-public" : NULL,
                           NULL};
 
-    (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() == parent && dup2(out, STDOUT_FILENO) >= 0)
+    if (dup2(out, STDOUT_FILENO) >= 0)
         (void)execv(path, argv);
     _exit(127);
 }
@@ -61,7 +60,6 @@ static bool beside_open(int64_t port, bool is_public, pid_t *pid, char *error,
                         size_t error_size)
 {
     char own[PATH_MAX] = "", path[PATH_MAX + 16], number[24], said = '\0';
-    pid_t parent = getpid();
     struct pollfd output = {.events = POLLIN};
     int ends[2];
 
@@ -71,9 +69,9 @@ static bool beside_open(int64_t port, bool is_public, pid_t *pid, char *error,
         return false;
     (void)snprintf(path, sizeof(path), "%s/stockade-lab", dirname(own));
     (void)snprintf(number, sizeof(number), "%" PRId64, port);
-    *pid = fork();
+    *pid = child_fork(SIGTERM);
     if (*pid == 0)
-        become(path, number, is_public, ends[1], parent);
+        become(path, number, is_public, ends[1]);
     (void)close(ends[1]);
     output.fd = ends[0];
     /* The page says where it is when it listens; the end of its output is its own end. */

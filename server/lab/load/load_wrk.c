@@ -4,15 +4,14 @@
  * nothing more: it drops what is under way when it ends. See load.h.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "server/base/child.h"
 #include "server/base/clock.h"
 #include "server/lab/load/load.h"
 
@@ -34,13 +33,14 @@ static bool write_script(struct load *load, const char *path)
 }
 
 /* In the child. */
-static _Noreturn void become(const struct load *load, const char *path,
-                             const char *out, pid_t parent)
+static _Noreturn void become(const struct load *load, char *path,
+                             const char *out)
 {
     const struct site *site = &load->site;
     char targets[SITE_INSTANCES_MAX * 72] = "", connections[16], seconds[16],
                                       url[96];
-    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    char *const argv[] = {"wrk",   "-t", "2",  "-c", connections, "-d",
+                          seconds, "-s", path, url,  NULL};
     size_t len = 0;
 
     for (unsigned i = 0; i < load->play->instances; i++)
@@ -55,13 +55,7 @@ static _Noreturn void become(const struct load *load, const char *path,
     (void)unsetenv("LOADTEST_BURST");
     (void)unsetenv("LOADTEST_PRODUCT");
     (void)unsetenv("LOADTEST_QUANTITY");
-    (void)setpgid(0, 0);
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() == parent && dup2(null, STDOUT_FILENO) >= 0 &&
-        dup2(null, STDERR_FILENO) >= 0)
-        (void)execlp("wrk", "wrk", "-t", "2", "-c", connections, "-d", seconds,
-                     "-s", path, url, NULL);
-    _exit(127);
+    child_become(argv, -1);
 }
 
 /* The logs are read meanwhile: who cannot log does not sell. */
@@ -87,7 +81,7 @@ static bool await(struct load *load, pid_t pid, int *status)
 bool load_wrk(struct load *load)
 {
     char path[96], out[96], told[64] = "";
-    pid_t parent = getpid(), pid;
+    pid_t pid;
     long accepted = 0;
     FILE *file;
     int status = 0;
@@ -98,9 +92,9 @@ bool load_wrk(struct load *load)
         return false;
     load_tell(load, -1, "wrk begins: %u connections, %d s",
               load->play->wrk_connections, SECONDS);
-    pid = fork();
+    pid = child_fork(SIGKILL);
     if (pid == 0)
-        become(load, path, out, parent);
+        become(load, path, out);
     if (pid < 0)
         return site_fail(&load->site, "cannot start wrk: %s", strerror(errno));
     if (!await(load, pid, &status))

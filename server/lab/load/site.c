@@ -9,10 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "server/base/child.h"
 #include "server/base/clock.h"
 #include "server/base/redis_proc.h"
 #include "server/lab/servers/peek.h"
@@ -63,8 +64,7 @@ static void reap(struct site_instance *instance)
 
 bool site_open(struct site *site, bool (*is_interrupted)(void))
 {
-    char path[sizeof(site->folder.path) + 4];
-    int fd;
+    char path[sizeof(site->folder.path) + 8];
 
     *site = (struct site){.is_interrupted = is_interrupted};
     for (unsigned i = 0; i < SITE_INSTANCES_MAX; i++)
@@ -72,12 +72,10 @@ bool site_open(struct site *site, bool (*is_interrupted)(void))
     if (!folder_open(&site->folder, FOLDER_IN_MEMORY, "load", site->error,
                      sizeof(site->error)))
         return false;
-    (void)snprintf(path, sizeof(path), "%s/db", site->folder.path);
-    fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return site_fail(site, "%s: %s", path, strerror(errno));
-    (void)close(fd);
-    (void)snprintf(site->db_url, sizeof(site->db_url), "sqlite:%s", path);
+    (void)snprintf(site->db_url, sizeof(site->db_url), "sqlite:%s/db",
+                   site->folder.path);
+    (void)snprintf(path, sizeof(path), "%s/locks", site->folder.path);
+    (void)mkdir(path, 0700); /* without it there is no place for the socket */
     site->redis = redis_proc_start(path, site->error, sizeof(site->error));
     return site->redis;
 }
@@ -121,24 +119,6 @@ static void forget_settings(void)
     }
 }
 
-/* In the child. Ctrl-C is for us: we end it. */
-static _Noreturn void become(const char *path, char *const argv[], int log,
-                             pid_t parent)
-{
-    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    sigset_t none;
-
-    sigemptyset(&none);
-    (void)sigprocmask(SIG_SETMASK, &none, NULL);
-    (void)setpgid(0, 0);
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    forget_settings();
-    if (getppid() == parent && dup2(null, STDIN_FILENO) >= 0 &&
-        dup2(null, STDOUT_FILENO) >= 0 && dup2(log, STDERR_FILENO) >= 0)
-        (void)execv(path, argv);
-    _exit(127);
-}
-
 bool site_start(struct site *site, unsigned who, const char *const args[],
                 size_t args_n)
 {
@@ -148,7 +128,6 @@ bool site_start(struct site *site, unsigned who, const char *const args[],
         path,        "serve",       "--listen", "127.0.0.1:0",
         "--db",      site->db_url,  "--redis",  redis_proc_url(site->redis),
         "--no-seed", "--log-level", "info"};
-    pid_t parent = getpid();
     int ends[2];
 
     memcpy(argv + 11, args, args_n * sizeof(*args));
@@ -156,9 +135,11 @@ bool site_start(struct site *site, unsigned who, const char *const args[],
         return site_fail(site, "cannot start a server: %s", strerror(errno));
     *instance = (struct site_instance){.log = ends[0], .state = SITE_STARTS};
     (void)fcntl(ends[0], F_SETFL, O_NONBLOCK);
-    instance->pid = fork();
-    if (instance->pid == 0)
-        become(path, (char *const *)argv, ends[1], parent);
+    instance->pid = child_fork(SIGKILL);
+    if (instance->pid == 0) {
+        forget_settings();
+        child_become((char *const *)argv, ends[1]);
+    }
     (void)close(ends[1]);
     if (instance->pid > 0)
         return true;
