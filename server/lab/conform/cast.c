@@ -298,20 +298,6 @@ void cast_kill(struct cast *cast, unsigned who)
     reap(cast, who);
 }
 
-/* A dead one's socket is at its end; one that lives on reports. */
-void cast_await_death(struct cast *cast, unsigned who)
-{
-    struct pollfd poller = {.fd = cast->players[who].fd, .events = POLLIN};
-    struct deed_report report;
-
-    if (poll(&poller, 1, PATIENCE_MS * (int)cast->testbed->slow) != 1)
-        testbed_broken(cast->testbed, "player %u does not die", who);
-    if (recv(poller.fd, &report, sizeof(report), 0) > 0)
-        cast_kill(cast, who);
-    else
-        reap(cast, who);
-}
-
 void cast_stop(struct cast *cast, unsigned who)
 {
     signal_to(cast, who, SIGSTOP);
@@ -354,6 +340,24 @@ unsigned cast_places(struct cast *cast, struct cast_place places[])
     return n;
 }
 
+/*
+ * Waits until the trap has killed it: a dead one's socket is at its end. One that
+ * reports has done its deed, and the step has not come this time (who asks several
+ * servers may do without the slowest): it is killed here.
+ */
+static void await_death(struct cast *cast, unsigned who)
+{
+    struct pollfd poller = {.fd = cast->players[who].fd, .events = POLLIN};
+    struct deed_report report;
+
+    if (poll(&poller, 1, PATIENCE_MS * (int)cast->testbed->slow) != 1)
+        testbed_broken(cast->testbed, "player %u does not die", who);
+    if (recv(poller.fd, &report, sizeof(report), 0) > 0)
+        cast_kill(cast, who);
+    else
+        reap(cast, who);
+}
+
 unsigned cast_halt(struct cast *cast, const struct cast_place *place,
                    enum deed_spring spring)
 {
@@ -369,6 +373,6 @@ unsigned cast_halt(struct cast *cast, const struct cast_place *place,
     if (spring == DEED_STOP)
         await_child(cast, who, false);
     else
-        cast_await_death(cast, who);
+        await_death(cast, who);
     return who;
 }

@@ -88,13 +88,6 @@ void cast_kill(struct cast *cast, unsigned who);
 void cast_stop(struct cast *cast, unsigned who);
 void cast_continue(struct cast *cast, unsigned who);
 
-/*
- * Waits until the trap has killed it. If its deed is over and the step has not
- * come this time (who asks several servers may do without the slowest), it is
- * killed here.
- */
-void cast_await_death(struct cast *cast, unsigned who);
-
 /* A command of a holder's life, by which it can be held up. */
 struct cast_place {
     unsigned at; /* of its acquire or of its release, from 0 */

@@ -211,7 +211,6 @@ void deed_take(struct deed_hand *hand, const struct deed_order *order,
     if (hand->grants_n == DEED_GRANTS_MAX)
         hand->grants_n = 0; /* checks do not get so far */
     hand->grants[hand->grants_n++] = grant;
-    report->token = grant.token;
 }
 
 void deed_give(struct deed_hand *hand, const struct deed_order *order,

@@ -64,7 +64,6 @@ struct deed_report {
     bool waits;               /* and waits there for a packet */
     bool broken;              /* there is no actor; the text says why */
     enum dlock_status status; /* of what the deed was about */
-    uint64_t token;
     int64_t number;
     uint64_t began_us; /* by the monotonic clock, the same for all processes */
     uint64_t ended_us;
@@ -79,7 +78,6 @@ struct deed_hand {
     int fd;
     struct dlock_grant grants[DEED_GRANTS_MAX]; /* last taken last */
     unsigned grants_n;
-    void *own; /* what a deed keeps for the next one */
 };
 
 /* The whole life of an actor's process. */

@@ -254,16 +254,15 @@ void conform_check_m2(struct testbed *testbed)
 
 /* S ------------------------------------------------------------------------ */
 
-/* An actor's client and session, which stay open between its deeds. */
-struct desk {
+/* The actor's store, which stays open between its deeds. One per process, because an
+ * actor has one hand here. */
+static struct {
     struct store *store;
     struct store_reader *reader;
-    struct store_fence fence;
-    char name[TESTBED_NAME_BYTES_MAX + 1]; /* of the fence */
-};
+    struct store_fence fence; /* its name is the grant's */
+} desk;
 
-static enum store_status desk_open(const struct testbed *testbed,
-                                   struct desk *desk)
+static enum store_status desk_open(const struct testbed *testbed)
 {
     char url[sizeof(testbed->dir) + 32];
     const struct store_options options = {.url = url, .shared = true};
@@ -273,51 +272,53 @@ static enum store_status desk_open(const struct testbed *testbed,
     bool created;
 
     (void)snprintf(url, sizeof(url), "sqlite:%s/ledger.db", testbed->dir);
-    status = store_open(&options, &desk->store, NULL);
+    status = store_open(&options, &desk.store, NULL);
     if (status == STORE_OK)
-        status = store_product_put(desk->store, &product, &created, NULL);
+        status = store_product_put(desk.store, &product, &created, NULL);
     if (status == STORE_OK)
-        status = store_reader_open(desk->store, &desk->reader, NULL);
+        status = store_reader_open(desk.store, &desk.reader, NULL);
     return status;
+}
+
+static void report_store(struct deed_report *report, enum store_status status)
+{
+    report->status = status == STORE_OK ? DLOCK_OK : DLOCK_LOST;
+    (void)snprintf(report->text, sizeof(report->text), "%.100s",
+                   store_status_text(status));
 }
 
 /* The begin of a critical section: announce oneself, then read. */
 static void deed_read(struct deed_hand *hand, const struct deed_order *order,
                       struct deed_report *report)
 {
+    const struct dlock_grant *grant = &hand->grants[hand->grants_n - 1];
     struct store_order wanted = {
         .product_id = PRODUCT, .user_id = 1, .quantity = 1};
-    struct desk *desk = calloc(1, sizeof(*desk));
-    enum store_status status = desk ? desk_open(hand->testbed, desk) : STORE_IO;
+    enum store_status status = desk_open(hand->testbed);
 
-    hand->own = desk;
-    if (status == STORE_OK && hand->grants_n > 0) {
-        (void)snprintf(desk->name, sizeof(desk->name), "%s", order->name);
-        desk->fence.name = desk->name;
-        desk->fence.token = hand->grants[hand->grants_n - 1].token;
-        desk->fence.late = testbed_can(hand->testbed, DLOCK_CAP_FENCED_LATE);
-    }
-    if (status == STORE_OK && desk->fence.token > 0 && !desk->fence.late)
-        status = store_stamp(desk->store, &desk->fence, NULL);
+    (void)order;
+    desk.fence = (struct store_fence){
+        .name = grant->name,
+        .token = grant->token,
+        .late = testbed_can(hand->testbed, DLOCK_CAP_FENCED_LATE)};
+    if (status == STORE_OK && desk.fence.token > 0 && !desk.fence.late)
+        status = store_stamp(desk.store, &desk.fence, NULL);
     if (status == STORE_OK)
         status =
-            store_naive_select(desk->reader, &wanted, &report->number, NULL);
-    report->status = status == STORE_OK ? DLOCK_OK : DLOCK_LOST;
-    (void)snprintf(report->text, sizeof(report->text), "%.100s",
-                   store_status_text(status));
+            store_naive_select(desk.reader, &wanted, &report->number, NULL);
+    report_store(report, status);
 }
 
 /* Its end: write what was read, less one. The number says which status. */
 static void deed_write(struct deed_hand *hand, const struct deed_order *order,
                        struct deed_report *report)
 {
-    struct desk *desk = hand->own;
     enum store_status status = store_naive_update(
-        desk->store, PRODUCT, 0, order->number - 1, &desk->fence, NULL);
+        desk.store, PRODUCT, 0, order->number - 1, &desk.fence, NULL);
 
+    (void)hand;
+    report_store(report, status);
     report->number = (int64_t)status;
-    (void)snprintf(report->text, sizeof(report->text), "%.100s",
-                   store_status_text(status));
 }
 
 static int64_t read_stock(struct cast *cast, unsigned who, const char *name)

@@ -24,13 +24,11 @@ static bool set_number(struct reader *reader, unsigned *number, const char *key,
            reader_fail(reader, "%s takes 0 to %u", key, most);
 }
 
-/* The function NAME, which measures or judges. */
-static bool set_function(struct reader *reader, load_function **function,
-                         const char *name)
+static bool set_measure(struct reader *reader, const struct measure **measure,
+                        const char *name)
 {
-    *function = measure_find(name);
-    return *function ||
-           reader_fail(reader, "measure.c has no function '%s'", name);
+    *measure = measure_find(name);
+    return *measure || reader_fail(reader, "measure.c has no '%s'", name);
 }
 
 static bool set_story(struct reader *reader, struct experiment_play *play,
@@ -74,9 +72,9 @@ static bool set_load(struct reader *reader, struct experiment_play *play,
     else if (strcmp(key, "story") == 0)
         return set_story(reader, play, value);
     else if (strcmp(key, "measure") == 0)
-        return set_function(reader, &load->measure, value);
+        return set_measure(reader, &load->measure, value);
     else if (strcmp(key, "judge") == 0)
-        return set_function(reader, &load->judge, value);
+        return set_measure(reader, &load->judge, value);
     else
         return reader_fail(reader, "there is no '%s' with real instances", key);
     return true;

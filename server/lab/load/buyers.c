@@ -352,12 +352,11 @@ bool buyers_crowd(struct buyers *buyers, const struct buyers_crowd *crowd,
     return true;
 }
 
-size_t buyers_count(const struct buyers *buyers, size_t from,
-                    enum buyers_outcome outcome)
+size_t buyers_count(const struct buyers *buyers, enum buyers_outcome outcome)
 {
     size_t n = 0;
 
-    for (size_t i = from; i < buyers->orders_n; i++)
+    for (size_t i = 0; i < buyers->orders_n; i++)
         n += buyers->orders[i].outcome == outcome;
     return n;
 }
@@ -369,13 +368,13 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-double buyers_latency_ms(const struct buyers *buyers, size_t from, unsigned p)
+double buyers_latency_ms(const struct buyers *buyers, unsigned p)
 {
-    size_t n = 0, sold = buyers_count(buyers, from, BUYERS_SOLD);
+    size_t n = 0, sold = buyers_count(buyers, BUYERS_SOLD);
     uint64_t *us = calloc(sold ? sold : 1, sizeof(*us));
     double ms = 0;
 
-    for (size_t i = from; us && i < buyers->orders_n; i++)
+    for (size_t i = 0; us && i < buyers->orders_n; i++)
         if (buyers->orders[i].outcome == BUYERS_SOLD)
             us[n++] = buyers->orders[i].answered_us - buyers->orders[i].sent_us;
     if (n > 0) {

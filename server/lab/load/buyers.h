@@ -93,11 +93,10 @@ struct buyers_crowd {
 bool buyers_crowd(struct buyers *buyers, const struct buyers_crowd *crowd,
                   unsigned instances);
 
-/* How many orders, of those from FROM on, ended so. */
-size_t buyers_count(const struct buyers *buyers, size_t from,
-                    enum buyers_outcome outcome);
+/* How many orders ended so. */
+size_t buyers_count(const struct buyers *buyers, enum buyers_outcome outcome);
 
 /* The orders that were sold: the latency that P percent are below, in ms. */
-double buyers_latency_ms(const struct buyers *buyers, size_t from, unsigned p);
+double buyers_latency_ms(const struct buyers *buyers, unsigned p);
 
 #endif

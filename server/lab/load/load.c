@@ -192,9 +192,9 @@ bool load_crowd(struct load *load)
     if (!buyers_crowd(buyers, &load->play->crowd, load->play->instances))
         return false;
     load_tell(load, -1, "%zu orders: %zu sold, %zu sold out, %zu not now",
-              buyers->orders_n, buyers_count(buyers, 0, BUYERS_SOLD),
-              buyers_count(buyers, 0, BUYERS_SOLD_OUT),
-              buyers_count(buyers, 0, BUYERS_NOT_NOW));
+              buyers->orders_n, buyers_count(buyers, BUYERS_SOLD),
+              buyers_count(buyers, BUYERS_SOLD_OUT),
+              buyers_count(buyers, BUYERS_NOT_NOW));
     return true;
 }
 
@@ -206,7 +206,7 @@ static bool sell(struct load *load)
         return load_story(load);
     if (play->wrk_connections)
         return load_wrk(load);
-    return play->measure ? play->measure(load) : load_crowd(load);
+    return play->measure ? play->measure->take(load) : load_crowd(load);
 }
 
 /* The verdict ------------------------------------------------------------------- */
@@ -270,9 +270,10 @@ static bool conclude(struct load *load, const struct experiment_play *play)
     run->orders = audit.orders;
     run->stock = stock;
     run->is_over = true;
-    run->as_told = (run->verdict.faults & ~may_differ) == play->faults &&
-                   (play->sold == LOAD_SOLD_ANY || run->sold == play->sold) &&
-                   (!play->load->judge || play->load->judge(load));
+    run->as_told =
+        (run->verdict.faults & ~may_differ) == play->faults &&
+        (play->sold == LOAD_SOLD_ANY || run->sold == play->sold) &&
+        (!play->load->judge || measure_judge(play->load->judge, load));
     return true;
 }
 

@@ -21,7 +21,13 @@
 #include "server/lab/load/site.h"
 
 struct load;
-typedef bool load_function(struct load *load);
+
+/* A measurement, or a bound that the last one has to keep: see measure_find(). */
+struct measure {
+    const char *name;                /* as in the file of an experiment */
+    bool (*take)(struct load *load); /* NULL: a bound only */
+    double least, most;
+};
 
 struct experiment_load {
     const char *lock;
@@ -33,11 +39,10 @@ struct experiment_load {
     /* Without a story: one of these. */
     struct buyers_crowd crowd;
     unsigned wrk_connections; /* wrk, for two seconds */
-    load_function *measure;
+    const struct measure *measure;
 
-    /* Whether the numbers are as told; and in run->said what they are. NULL: faults
-     * and sold units are all. */
-    load_function *judge;
+    /* Whether the numbers are as told. NULL: faults and sold units are all. */
+    const struct measure *judge;
 };
 
 /* An instance's state, in a story. */
@@ -82,11 +87,12 @@ bool load_wrk(struct load *load);   /* load_wrk.c */
 
 /*
  * measure.c: the measurements of experiments about waiting and about segments, and the
- * bounds that they have to keep, as the files of experiments name them. A bound is a
- * ratio inside of one run, or a count, so that it holds on a machine that has other work
- * as well. NULL: there is none of this NAME.
+ * bounds that they have to keep, as the files of experiments name them; what they are
+ * goes into run->said. A bound is of a ratio inside of one run, or of a count, so that
+ * it holds on a machine that has other work as well. NULL: there is none of this NAME.
  */
-load_function *measure_find(const char *name);
+const struct measure *measure_find(const char *name);
+bool measure_judge(const struct measure *judge, struct load *load);
 
 /* The member "lanes" of an event, a word for each instance as it stands then: "held",
  * "clash" (it thinks that it has the lock, and so does another), "waits" for an answer,

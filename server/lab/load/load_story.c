@@ -68,13 +68,21 @@ static bool is_under_lock(const char *acted)
     return is_under;
 }
 
-static void hold(struct load *load, unsigned who)
+/* From 1; 0: it has got none. */
+static size_t last_order(const struct load *load, unsigned who)
 {
-    const struct site_instance *instance = &load->site.instances[who];
     size_t n = load->buyers.orders_n;
 
     while (n > 0 && load->buyers.orders[n - 1].instance != who)
         n--;
+    return n;
+}
+
+static void hold(struct load *load, unsigned who)
+{
+    const struct site_instance *instance = &load->site.instances[who];
+    size_t n = last_order(load, who);
+
     if (n > 0 && instance->pid > 0 && is_under_lock(instance->acted) &&
         (instance->state == SITE_HELD || instance->state == SITE_STOPPED))
         load->lanes[who] =
@@ -197,12 +205,9 @@ static bool has_answered(const struct load *load, unsigned who)
 /* The last order to it: it will not come to a failpoint any more. */
 static bool was_refused(const struct load *load, unsigned who)
 {
-    const struct buyers *buyers = &load->buyers;
+    size_t n = last_order(load, who);
 
-    for (size_t i = buyers->orders_n; i-- > 0;)
-        if (buyers->orders[i].instance == who)
-            return buyers->orders[i].outcome > BUYERS_SOLD;
-    return true;
+    return n == 0 || load->buyers.orders[n - 1].outcome > BUYERS_SOLD;
 }
 
 static bool turn(struct load *load)

@@ -11,42 +11,28 @@
 enum {
     LATER_US =
         50000, /* sent so much later is later, whatever a busy machine did */
-    REQUESTS_MAX = 6, /* an order costs fewer if nobody polls */
-    OVERTAKES_MAX = 12,
 };
 
-static struct {
-    double requests;
-    size_t overtakes, worst;
-} found;
+static double found; /* by the function that has measured last */
 
 /* Refusals ---------------------------------------------------------------------- */
 
-static size_t refused(struct load *load)
+static bool refused(struct load *load)
 {
     const struct buyers *buyers = &load->buyers;
-    size_t not_now = buyers_count(buyers, 0, BUYERS_NOT_NOW);
+    size_t not_now = buyers_count(buyers, BUYERS_NOT_NOW);
 
     (void)snprintf(load->run->said, sizeof(load->run->said),
                    "%zu buyers for %d units: %zu bought, %zu were refused",
                    buyers->orders_n, (int)load->play->stock,
-                   buyers_count(buyers, 0, BUYERS_SOLD), not_now);
-    return not_now;
-}
-
-static bool measure_refused(struct load *load)
-{
-    return 2 * refused(load) >= load->buyers.orders_n;
-}
-
-static bool measure_nobody_refused(struct load *load)
-{
-    return refused(load) == 0;
+                   buyers_count(buyers, BUYERS_SOLD), not_now);
+    found = (double)not_now / (double)buyers->orders_n;
+    return true;
 }
 
 /* Requests and latency ------------------------------------------------------------- */
 
-static bool measure_waiting(struct load *load)
+static bool waiting(struct load *load)
 {
     const struct buyers *buyers = &load->buyers;
     uint64_t before, after;
@@ -54,26 +40,13 @@ static bool measure_waiting(struct load *load)
     if (!site_requests(&load->site, &before) || !load_crowd(load) ||
         !site_requests(&load->site, &after))
         return false;
-    found.requests = (double)(after - before) / (double)buyers->orders_n;
+    found = (double)(after - before) / (double)buyers->orders_n;
     (void)snprintf(load->run->said, sizeof(load->run->said),
                    "%zu orders, %.1f requests to Redis each; half of them took "
                    "%.0f ms or less, the slowest %.0f ms",
-                   buyers->orders_n, found.requests,
-                   buyers_latency_ms(buyers, 0, 50),
-                   buyers_latency_ms(buyers, 0, 100));
+                   buyers->orders_n, found, buyers_latency_ms(buyers, 50),
+                   buyers_latency_ms(buyers, 100));
     return true;
-}
-
-static bool measure_polls(struct load *load)
-{
-    (void)load;
-    return found.requests > REQUESTS_MAX;
-}
-
-static bool measure_sleeps(struct load *load)
-{
-    (void)load;
-    return found.requests < REQUESTS_MAX;
 }
 
 /* Overtakes --------------------------------------------------------------------- */
@@ -98,26 +71,30 @@ static bool read_numbers(struct load *load, int64_t numbers[], size_t n)
     return true;
 }
 
-static void count_overtakes(const struct buyers *buyers,
-                            const int64_t numbers[])
+/* How many in all; and in *WORST, how many one order. */
+static size_t count_overtakes(const struct buyers *buyers,
+                              const int64_t numbers[], size_t *worst)
 {
     const struct buyers_order *orders = buyers->orders;
+    size_t all = 0;
 
-    found.overtakes = found.worst = 0;
+    *worst = 0;
     for (size_t i = 0; i < buyers->orders_n; i++) {
         size_t by = 0;
 
         for (size_t j = i + 1; j < buyers->orders_n; j++)
             by += numbers[j] && numbers[j] < numbers[i] &&
                   orders[j].sent_us > orders[i].sent_us + LATER_US;
-        found.overtakes += by;
-        found.worst = by > found.worst ? by : found.worst;
+        all += by;
+        *worst = by > *worst ? by : *worst;
     }
+    return all;
 }
 
-static bool measure_overtakes(struct load *load)
+static bool overtakes(struct load *load)
 {
     const struct buyers *buyers = &load->buyers;
+    size_t all = 0, worst = 0;
     int64_t *numbers;
     bool good;
 
@@ -128,27 +105,15 @@ static bool measure_overtakes(struct load *load)
         return site_fail(&load->site, "no memory");
     good = read_numbers(load, numbers, buyers->orders_n);
     if (good)
-        count_overtakes(buyers, numbers);
+        all = count_overtakes(buyers, numbers, &worst);
     free(numbers);
     (void)snprintf(
         load->run->said, sizeof(load->run->said),
         "%zu orders: %zu times one overtook another that was sent before it; "
         "the unluckiest was overtaken by %zu, and the slowest took %.0f ms",
-        buyers->orders_n, found.overtakes, found.worst,
-        buyers_latency_ms(buyers, 0, 100));
+        buyers->orders_n, all, worst, buyers_latency_ms(buyers, 100));
+    found = (double)worst;
     return good;
-}
-
-static bool measure_is_unfair(struct load *load)
-{
-    (void)load;
-    return found.worst > OVERTAKES_MAX;
-}
-
-static bool measure_is_fair(struct load *load)
-{
-    (void)load;
-    return found.worst <= OVERTAKES_MAX;
 }
 
 /* Segments ----------------------------------------------------------------------
@@ -165,7 +130,7 @@ enum {
     BAR = 26, /* columns */
 };
 
-static const unsigned segments[] = {1, 2, 5, 10, 20};
+static const unsigned splits[] = {1, 2, 5, 10, 20};
 static const unsigned think_ms[] = {0, 2, 10};
 static const char *const orders[] = {"one-by-one", "batched"};
 
@@ -196,7 +161,7 @@ static void tell_cell(struct load *load, int o, int t, int s)
     int length = (int)(ratio + 0.5);
 
     load_tell(load, -1, "%-10s %2u ms %2u segment%s %6.0f/s %5.1f x %.*s",
-              orders[o], think_ms[t], segments[s], segments[s] == 1 ? " " : "s",
+              orders[o], think_ms[t], splits[s], splits[s] == 1 ? " " : "s",
               row[s], ratio,
               length < 1     ? 1
               : length > BAR ? BAR
@@ -204,13 +169,13 @@ static void tell_cell(struct load *load, int o, int t, int s)
               bar);
 }
 
-static bool measure_cell(struct load *load, int o, int t, int s, int64_t id)
+static bool cell(struct load *load, int o, int t, int s, int64_t id)
 {
     struct buyers_crowd crowd = load->play->crowd;
     size_t from = load->buyers.orders_n;
     uint64_t begun_us;
 
-    if (!buyers_offer(&load->buyers, id, UNITS, segments[s]))
+    if (!buyers_offer(&load->buyers, id, UNITS, splits[s]))
         return false;
     load->buyers.product_id = id;
     begun_us = clock_us();
@@ -222,7 +187,7 @@ static bool measure_cell(struct load *load, int o, int t, int s, int64_t id)
     return true;
 }
 
-static bool measure_segments(struct load *load)
+static bool segments(struct load *load)
 {
     int64_t id = 1;
     char flags[64];
@@ -235,7 +200,7 @@ static bool measure_segments(struct load *load)
             if (!load_start(load, 0, flags) || !site_ready(&load->site))
                 return false;
             for (int s = 0; s < SEGMENTS_N; s++)
-                if (!measure_cell(load, o, t, s, id++))
+                if (!cell(load, o, t, s, id++))
                     return false;
         }
     return true;
@@ -253,7 +218,7 @@ static double best_of(const double row[SEGMENTS_N])
 /* The promise is small: segments help who holds a lock for long, and batches
  * help more. One lock cannot do more than it should, and other programs slow down
  * the one cell or the other: hence the best of each row. */
-static bool measure_segments_as_told(struct load *load)
+static bool segments_as_told(struct load *load)
 {
     const double *alone = rates[0][THINK_N - 1],
                  *batched = rates[1][THINK_N - 1];
@@ -265,34 +230,38 @@ static bool measure_segments_as_told(struct load *load)
                    "order by order: segments sell up to %.1f times as much, "
                    "batches up to %.1f times",
                    split, batches);
-    return split >= 3 && batches > split;
+    found = split >= 3 && batches > split;
+    return true;
 }
 
-load_function *measure_find(const char *name)
+const struct measure *measure_find(const char *name)
 {
-    static const struct {
-        const char *name; /* as in the file of an experiment */
-        load_function *function;
-    } all[] = {
-        /* 19: how many were refused, although units were left. */
-        {"refused", measure_refused}, /* half of them, and more */
-        {"nobody-refused", measure_nobody_refused},
-        /* 20: requests to Redis an order. How late the slowest is, is told; but a
-         * busy machine makes any order late. */
-        {"waiting", measure_waiting},
-        {"polls", measure_polls},
-        {"sleeps", measure_sleeps},
+    static const struct measure all[] = {
+        /* 19: the part that was refused, although units were left. */
+        {"refused", refused, 0.5, 1},
+        {"nobody-refused", refused, 0, 0},
+        /* 20: requests to Redis an order, which costs fewer than six if nobody polls.
+         * How late the slowest is, is told; but a busy machine makes any order late. */
+        {"waiting", waiting, 0, 0},
+        {"polls", NULL, 6.01, 1000},
+        {"sleeps", NULL, 0, 5.99},
         /* 21: by how many later orders one was overtaken, by the ledger. */
-        {"overtakes", measure_overtakes},
-        {"is-unfair", measure_is_unfair},
-        {"is-fair", measure_is_fair},
+        {"overtakes", overtakes, 0, 0},
+        {"is-unfair", NULL, 13, 1000},
+        {"is-fair", NULL, 0, 12},
         /* 38: orders a second by segments. */
-        {"segments", measure_segments},
-        {"segments-as-told", measure_segments_as_told},
+        {"segments", segments, 0, 0},
+        {"segments-as-told", segments_as_told, 1, 1},
     };
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         if (strcmp(all[i].name, name) == 0)
-            return all[i].function;
+            return &all[i];
     return NULL;
+}
+
+bool measure_judge(const struct measure *judge, struct load *load)
+{
+    return (!judge->take || judge->take(load)) && found >= judge->least &&
+           found <= judge->most;
 }
