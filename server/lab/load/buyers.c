@@ -12,39 +12,40 @@
 
 enum {
     REPLY_MS_MAX = 15000,
-    REPLY_BYTES = 400, /* of it are read: the problem's name is among them */
     TURN_MS = 20,
     SCRAPE_MS_MAX = 2000,
 };
 
-/* A connection, which one order after the other uses. */
-struct buyers_seat {
+/* A request without an answer yet. */
+struct buyers_call {
+    LIST_ENTRY(buyers_call) entry;
     CURL *easy;
     struct curl_slist *fields;
-    bool is_taken;
-    size_t order;
-    char body[160];
-    char reply[REPLY_BYTES];
+    FILE *out; /* into .reply */
+    char *reply;
     size_t reply_n;
+    void (*on_reply)(struct buyers *buyers, struct buyers_call *call,
+                     CURLcode code, long status);
+    size_t of; /* the order that it sends; or the instance that it asks */
 };
 
-static size_t on_body(char *data, size_t unit, size_t n, void *ctx)
+static void end(struct buyers *buyers, struct buyers_call *call)
 {
-    struct buyers_seat *seat = ctx;
-    size_t room = sizeof(seat->reply) - 1 - seat->reply_n;
-    size_t taken = unit * n < room ? unit * n : room;
-
-    memcpy(seat->reply + seat->reply_n, data, taken);
-    seat->reply_n += taken;
-    seat->reply[seat->reply_n] = '\0';
-    return unit * n;
+    curl_multi_remove_handle(buyers->multi, call->easy);
+    curl_easy_cleanup(call->easy);
+    curl_slist_free_all(call->fields);
+    if (call->out)
+        (void)fclose(call->out);
+    free(call->reply);
+    LIST_REMOVE(call, entry);
+    free(call);
 }
 
 bool buyers_open(struct buyers *buyers, struct site *site, unsigned n)
 {
     struct rlimit files;
 
-    *buyers = (struct buyers){.site = site, .seats_n = n, .product_id = 1};
+    *buyers = (struct buyers){.site = site, .most = n, .product_id = 1};
     if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < n + 64) {
         files.rlim_cur = files.rlim_max < n + 64 ? files.rlim_max : n + 64;
         (void)setrlimit(RLIMIT_NOFILE, &files);
@@ -52,8 +53,7 @@ bool buyers_open(struct buyers *buyers, struct site *site, unsigned n)
     if (curl_global_init(CURL_GLOBAL_NOTHING) != CURLE_OK)
         return site_fail(site, "libcurl does not begin");
     buyers->multi = curl_multi_init();
-    buyers->seats = calloc(n, sizeof(*buyers->seats));
-    if (!buyers->multi || !buyers->seats)
+    if (!buyers->multi)
         return site_fail(site, "no memory for %u buyers", n);
     curl_multi_setopt(buyers->multi, CURLMOPT_MAXCONNECTS, (long)n);
     return true;
@@ -61,143 +61,58 @@ bool buyers_open(struct buyers *buyers, struct site *site, unsigned n)
 
 void buyers_close(struct buyers *buyers)
 {
-    struct buyers_seat *seat = buyers->seats;
-
-    for (unsigned i = 0; seat && i < buyers->seats_n; i++, seat++) {
-        if (seat->is_taken)
-            curl_multi_remove_handle(buyers->multi, seat->easy);
-        curl_easy_cleanup(seat->easy);
-        curl_slist_free_all(seat->fields);
-    }
+    while (!LIST_EMPTY(&buyers->calls))
+        end(buyers, LIST_FIRST(&buyers->calls));
     for (unsigned i = 0; i < SITE_INSTANCES_MAX; i++) {
-        if (buyers->scrapes[i].is_owed)
-            curl_multi_remove_handle(buyers->multi, buyers->scrapes[i].easy);
-        curl_easy_cleanup(buyers->scrapes[i].easy);
+        free(buyers->scrapes[i].come);
+        free(buyers->scrapes[i].told);
     }
     if (buyers->multi) {
         curl_multi_cleanup(buyers->multi);
         curl_global_cleanup();
     }
-    free(buyers->seats);
     free(buyers->orders);
 }
 
 /* Requests --------------------------------------------------------------------- */
 
-static struct buyers_seat *free_seat(struct buyers *buyers)
+/* KEY: "" = no order. BODY: "" = none. NULL: it cannot, and site->error says why. */
+static struct buyers_call *begin(struct buyers *buyers, const char *method,
+                                 unsigned instance, const char *target,
+                                 const char *key, const char *body)
 {
-    struct buyers_seat *seat = buyers->seats;
-
-    if (buyers->taken == buyers->seats_n)
-        return NULL;
-    while (seat->is_taken)
-        seat++;
-    if (!seat->easy)
-        seat->easy = curl_easy_init();
-    return seat->easy ? seat : NULL;
-}
-
-/* KEY: "" = no order. */
-static bool begin(struct buyers *buyers, struct buyers_seat *seat,
-                  const char *method, unsigned instance, const char *target,
-                  const char *key)
-{
-    CURL *easy = seat->easy;
+    struct buyers_call *call = calloc(1, sizeof(*call));
     char url[160];
 
+    if (!call) {
+        (void)site_fail(buyers->site, "no memory");
+        return NULL;
+    }
+    LIST_INSERT_HEAD(&buyers->calls, call, entry);
     (void)snprintf(url, sizeof(url), "http://%s%s",
                    buyers->site->instances[instance].address, target);
-    curl_slist_free_all(seat->fields);
-    seat->fields = curl_slist_append(NULL, "Content-Type: application/json");
-    if (seat->fields && *key)
-        (void)curl_slist_append(seat->fields, key);
-    seat->reply_n = 0;
-    *seat->reply = '\0';
-    curl_easy_setopt(easy, CURLOPT_URL, url);
-    curl_easy_setopt(easy, CURLOPT_PROXY, "");
-    curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)REPLY_MS_MAX);
-    curl_easy_setopt(easy, CURLOPT_PRIVATE, seat);
-    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
-    curl_easy_setopt(easy, CURLOPT_WRITEDATA, seat);
-    curl_easy_setopt(easy, CURLOPT_HTTPHEADER, seat->fields);
-    curl_easy_setopt(easy, CURLOPT_POSTFIELDS, seat->body);
-    curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, method);
-    if (curl_multi_add_handle(buyers->multi, easy) != CURLM_OK)
-        return site_fail(buyers->site, "libcurl does not take a request");
-    seat->is_taken = true;
-    buyers->taken++;
-    return true;
+    call->easy = curl_easy_init();
+    call->out = open_memstream(&call->reply, &call->reply_n);
+    call->fields = curl_slist_append(NULL, "Content-Type: application/json");
+    if (call->fields && *key)
+        (void)curl_slist_append(call->fields, key);
+    curl_easy_setopt(call->easy, CURLOPT_URL, url);
+    curl_easy_setopt(call->easy, CURLOPT_PROXY, "");
+    curl_easy_setopt(call->easy, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(call->easy, CURLOPT_TIMEOUT_MS, (long)REPLY_MS_MAX);
+    curl_easy_setopt(call->easy, CURLOPT_PRIVATE, call);
+    curl_easy_setopt(call->easy, CURLOPT_WRITEDATA, call->out);
+    curl_easy_setopt(call->easy, CURLOPT_HTTPHEADER, call->fields);
+    if (*body)
+        curl_easy_setopt(call->easy, CURLOPT_COPYPOSTFIELDS, body);
+    curl_easy_setopt(call->easy, CURLOPT_CUSTOMREQUEST, method);
+    if (call->out && call->fields &&
+        curl_multi_add_handle(buyers->multi, call->easy) == CURLM_OK)
+        return call;
+    (void)site_fail(buyers->site, "libcurl does not take a request");
+    end(buyers, call);
+    return NULL;
 }
-
-size_t buyers_send(struct buyers *buyers, unsigned instance)
-{
-    struct buyers_seat *seat = free_seat(buyers);
-    struct buyers_order *more = buyers->orders;
-    size_t n = buyers->orders_n;
-    char key[64];
-
-    if ((n & (n - 1)) == 0)
-        more = reallocarray(more, n ? 2 * n : 1, sizeof(*more));
-    if (more)
-        buyers->orders = more;
-    if (!seat || !more || n >= BUYERS_ORDERS_MAX) {
-        (void)site_fail(buyers->site, "too many orders at a time");
-        return SIZE_MAX;
-    }
-    (void)snprintf(seat->body, sizeof(seat->body),
-                   "{\"product_id\":%" PRId64
-                   ",\"user_id\":%zu,\"quantity\":1}",
-                   buyers->product_id, n + 1);
-    (void)snprintf(key, sizeof(key), "Idempotency-Key: \"order-%zu\"", n + 1);
-    more[n] =
-        (struct buyers_order){.instance = (unsigned char)instance,
-                              .product = (unsigned char)buyers->product_id,
-                              .sent_us = clock_us()};
-    seat->order = n;
-    if (!begin(buyers, seat, "POST", instance, "/api/orders", key))
-        return SIZE_MAX;
-    buyers->orders_n++;
-    return n;
-}
-
-static size_t on_metrics(char *data, size_t unit, size_t n, void *ctx)
-{
-    struct buyers_scrape *scrape = ctx;
-
-    if (unit * n > sizeof(scrape->text) - 1 - scrape->n)
-        return 0;
-    memcpy(scrape->text + scrape->n, data, unit * n);
-    scrape->n += unit * n;
-    scrape->text[scrape->n] = '\0';
-    return unit * n;
-}
-
-const char *buyers_scrape(struct buyers *buyers, unsigned instance)
-{
-    struct buyers_scrape *scrape = &buyers->scrapes[instance];
-    bool has_come = scrape->n > 0;
-    char url[160];
-
-    if (!scrape->easy)
-        scrape->easy = curl_easy_init();
-    if (!scrape->easy || scrape->is_owed)
-        return NULL;
-    (void)snprintf(url, sizeof(url), "http://%s/metrics",
-                   buyers->site->instances[instance].address);
-    curl_easy_setopt(scrape->easy, CURLOPT_URL, url);
-    curl_easy_setopt(scrape->easy, CURLOPT_PROXY, "");
-    curl_easy_setopt(scrape->easy, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(scrape->easy, CURLOPT_TIMEOUT_MS, (long)SCRAPE_MS_MAX);
-    curl_easy_setopt(scrape->easy, CURLOPT_WRITEFUNCTION, on_metrics);
-    curl_easy_setopt(scrape->easy, CURLOPT_WRITEDATA, scrape);
-    scrape->n = 0;
-    scrape->is_owed =
-        curl_multi_add_handle(buyers->multi, scrape->easy) == CURLM_OK;
-    return has_come ? scrape->text : NULL;
-}
-
-/* Replies ---------------------------------------------------------------------- */
 
 /* The last word of a problem's type: ".../lock-timeout". */
 static void read_why(const char *reply, char *why, size_t size)
@@ -223,41 +138,100 @@ static enum buyers_outcome outcome_of(CURLcode code, long status)
                                             : BUYERS_OTHER;
 }
 
-/* The text of a scrape that failed is not whole. */
-static void take_scrape(struct buyers *buyers, CURL *easy, CURLcode code)
+static void on_order(struct buyers *buyers, struct buyers_call *call,
+                     CURLcode code, long status)
 {
-    struct buyers_scrape *scrape = buyers->scrapes;
+    struct buyers_order *order = &buyers->orders[call->of];
 
-    while (scrape->easy != easy)
-        scrape++;
-    scrape->is_owed = false;
-    if (code != CURLE_OK)
-        scrape->n = 0;
-}
-
-static void take_reply(struct buyers *buyers, CURL *easy, CURLcode code)
-{
-    struct buyers_seat *seat = NULL;
-    struct buyers_order *order;
-    long status = 0;
-
-    curl_easy_getinfo(easy, CURLINFO_PRIVATE, &seat);
-    curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
-    curl_multi_remove_handle(buyers->multi, easy);
-    if (!seat) {
-        take_scrape(buyers, easy, code);
-        return;
-    }
-    seat->is_taken = false;
     buyers->taken--;
-    if (seat->order == SIZE_MAX)
-        return;
-    order = &buyers->orders[seat->order];
     order->outcome = (unsigned char)outcome_of(code, status);
     order->status = (unsigned short)status;
     order->answered_us = clock_us();
     if (code == CURLE_OK && status != 201)
-        read_why(seat->reply, order->why, sizeof(order->why));
+        read_why(call->reply, order->why, sizeof(order->why));
+}
+
+size_t buyers_send(struct buyers *buyers, unsigned instance)
+{
+    struct buyers_order *more = buyers->orders;
+    size_t n = buyers->orders_n;
+    struct buyers_call *call;
+    char key[64], body[160];
+
+    if ((n & (n - 1)) == 0)
+        more = reallocarray(more, n ? 2 * n : 1, sizeof(*more));
+    if (more)
+        buyers->orders = more;
+    if (!more || n >= BUYERS_ORDERS_MAX || buyers->taken == buyers->most) {
+        (void)site_fail(buyers->site, "too many orders at a time");
+        return SIZE_MAX;
+    }
+    (void)snprintf(body, sizeof(body),
+                   "{\"product_id\":%" PRId64
+                   ",\"user_id\":%zu,\"quantity\":1}",
+                   buyers->product_id, n + 1);
+    (void)snprintf(key, sizeof(key), "Idempotency-Key: \"order-%zu\"", n + 1);
+    more[n] =
+        (struct buyers_order){.instance = (unsigned char)instance,
+                              .product = (unsigned char)buyers->product_id,
+                              .sent_us = clock_us()};
+    call = begin(buyers, "POST", instance, "/api/orders", key, body);
+    if (!call)
+        return SIZE_MAX;
+    call->on_reply = on_order;
+    call->of = n;
+    buyers->taken++;
+    buyers->orders_n++;
+    return n;
+}
+
+/* What has failed is not whole. */
+static void on_scrape(struct buyers *buyers, struct buyers_call *call,
+                      CURLcode code, long status)
+{
+    struct buyers_scrape *scrape = &buyers->scrapes[call->of];
+
+    (void)status;
+    scrape->is_owed = false;
+    if (code == CURLE_OK) {
+        scrape->come = call->reply;
+        call->reply = NULL;
+    }
+}
+
+const char *buyers_scrape(struct buyers *buyers, unsigned instance)
+{
+    struct buyers_scrape *scrape = &buyers->scrapes[instance];
+    struct buyers_call *call;
+
+    if (scrape->is_owed)
+        return NULL;
+    free(scrape->told);
+    scrape->told = scrape->come;
+    scrape->come = NULL;
+    call = begin(buyers, "GET", instance, "/metrics", "", "");
+    scrape->is_owed = call;
+    if (call) {
+        curl_easy_setopt(call->easy, CURLOPT_TIMEOUT_MS, (long)SCRAPE_MS_MAX);
+        call->on_reply = on_scrape;
+        call->of = instance;
+    }
+    return scrape->told;
+}
+
+/* Replies ---------------------------------------------------------------------- */
+
+static void take_reply(struct buyers *buyers, CURL *easy, CURLcode code)
+{
+    struct buyers_call *call = NULL;
+    long status = 0;
+
+    curl_easy_getinfo(easy, CURLINFO_PRIVATE, &call);
+    curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
+    (void)fclose(call->out);
+    call->out = NULL;
+    call->on_reply(buyers, call, code, status);
+    end(buyers, call);
 }
 
 void buyers_turn(struct buyers *buyers, unsigned ms)
@@ -280,38 +254,40 @@ void buyers_turn(struct buyers *buyers, unsigned ms)
     site_read(buyers->site);
 }
 
-/* Until all that were sent have a reply: each has a time limit, so has this. */
-static bool await_all(struct buyers *buyers)
+static void on_offer(struct buyers *buyers, struct buyers_call *call,
+                     CURLcode code, long status)
 {
+    (void)code;
+    buyers->taken--;
+    buyers->is_offered =
+        status == 201 || site_fail(buyers->site, "PUT of a product: %ld %.300s",
+                                   status, call->reply);
+}
+
+/* Each request has a time limit, so has this. */
+bool buyers_offer(struct buyers *buyers, int64_t product_id, int64_t stock,
+                  unsigned segments)
+{
+    struct buyers_call *call;
+    char target[64], body[160];
+
+    (void)snprintf(target, sizeof(target), "/api/products/%" PRId64,
+                   product_id);
+    (void)snprintf(body, sizeof(body),
+                   "{\"name\":\"Phone\",\"stock\":%" PRId64 ",\"segments\":%u,"
+                   "\"price_cents\":100,\"limit_per_user\":0}",
+                   stock, segments);
+    call = begin(buyers, "PUT", 0, target, "", body);
+    if (!call)
+        return false;
+    call->on_reply = on_offer;
+    buyers->taken++;
     while (buyers->taken > 0) {
         if (!site_goes_on(buyers->site))
             return false;
         buyers_turn(buyers, TURN_MS);
     }
-    return true;
-}
-
-bool buyers_offer(struct buyers *buyers, int64_t product_id, int64_t stock,
-                  unsigned segments)
-{
-    struct buyers_seat *seat = free_seat(buyers);
-    char target[64];
-    long status = 0;
-
-    if (!seat)
-        return site_fail(buyers->site, "no memory");
-    (void)snprintf(target, sizeof(target), "/api/products/%" PRId64,
-                   product_id);
-    (void)snprintf(seat->body, sizeof(seat->body),
-                   "{\"name\":\"Phone\",\"stock\":%" PRId64 ",\"segments\":%u,"
-                   "\"price_cents\":100,\"limit_per_user\":0}",
-                   stock, segments);
-    seat->order = SIZE_MAX;
-    if (!begin(buyers, seat, "PUT", 0, target, "") || !await_all(buyers))
-        return false;
-    curl_easy_getinfo(seat->easy, CURLINFO_RESPONSE_CODE, &status);
-    return status == 201 || site_fail(buyers->site, "PUT %s: %ld %s", target,
-                                      status, seat->reply);
+    return buyers->is_offered;
 }
 
 /* A crowd ---------------------------------------------------------------------- */

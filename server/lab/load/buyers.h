@@ -13,13 +13,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "server/lab/load/site.h"
 
 enum {
     BUYERS_MAX = 1024 /* at a time */,
     BUYERS_ORDERS_MAX = 2000000,
-    BUYERS_SCRAPE_BYTES = 65536,
 };
 
 enum buyers_outcome {
@@ -44,17 +44,17 @@ struct buyers_order {
 
 /* The metrics of an instance. */
 struct buyers_scrape {
-    void *easy;
     bool is_owed; /* asked for, and not here yet */
-    size_t n;
-    char text[BUYERS_SCRAPE_BYTES];
+    char *come,
+        *told; /* for the next call of buyers_scrape(), by the last one */
 };
 
 struct buyers {
     struct site *site;
     void *multi;
-    struct buyers_seat *seats;
-    unsigned seats_n, taken; /* connections; those in use */
+    LIST_HEAD(buyers_calls, buyers_call) calls; /* without an answer yet */
+    unsigned most, taken; /* orders at a time; those now */
+    bool is_offered;      /* the last product that was */
     struct buyers_scrape scrapes[SITE_INSTANCES_MAX];
     struct buyers_order *orders;
     size_t orders_n;
