@@ -69,36 +69,49 @@ static struct peek *peek_at(const struct testbed *testbed,
 }
 
 /*
- * The replica of node 0 hears of everything up to now, of which the check is sure by
+ * A replica of node 0 that hears of everything up to now, of which the check is sure by
  * WAIT, and of nothing after. WAIT counts those that have heard of what its own
- * connection has written.
+ * connection has written. Replication knows no Unix sockets: the master gets a port, on
+ * loopback.
  */
-static void node_part(struct testbed *testbed)
+static struct redis_proc *node_part(struct testbed *testbed)
 {
-    struct peek *master = peek_at(testbed, testbed->nodes[0]);
+    char error[200], port[16];
+    struct redis_proc *replica =
+        testbed_server(testbed, "replica", error, sizeof(error));
+    struct peek *master, *follower;
 
-    if (!PEEK_ASK(master, "OK", "SET", "lab:heard", "1") ||
+    if (!replica)
+        testbed_broken(testbed, "%.150s", error);
+    master = peek_at(testbed, testbed->nodes[0]);
+    follower = peek_at(testbed, replica);
+    if (!peek_listen(master, port, sizeof(port)) ||
+        !PEEK_ASK(follower, "OK", "REPLICAOF", "127.0.0.1", port) ||
+        !PEEK_ASK(master, "OK", "SET", "lab:heard", "1") ||
         !PEEK_ASK(master, "1", "WAIT", "1", "5000"))
         testbed_broken(testbed, "the replica does not follow");
     if (!PEEK_ASK(master, "OK", "CONFIG", "SET", "port", "0") ||
         !PEEK_ASK(master, "1", "CLIENT", "KILL", "TYPE", "replica"))
         testbed_broken(testbed, "the replica does not go");
     peek_close(master);
+    peek_close(follower);
+    return replica;
 }
 
 /*
  * Node 0 dies, and its replica takes over: at the address of its master, as behind a
  * virtual IP. So clients need to be told nothing.
  */
-static void node_fail_over(struct testbed *testbed)
+static void node_fail_over(struct testbed *testbed,
+                           const struct redis_proc *replica)
 {
-    struct peek *replica = peek_at(testbed, testbed->replica);
+    struct peek *peek = peek_at(testbed, replica);
 
     redis_proc_kill(testbed->nodes[0]);
-    if (!PEEK_ASK(replica, "OK", "REPLICAOF", "NO", "ONE"))
+    if (!PEEK_ASK(peek, "OK", "REPLICAOF", "NO", "ONE"))
         testbed_broken(testbed, "the replica does not take over");
-    peek_close(replica);
-    move(testbed, path_of(testbed->replica), path_of(testbed->nodes[0]));
+    peek_close(peek);
+    move(testbed, path_of(replica), path_of(testbed->nodes[0]));
 }
 
 /* M, M2: a node is lost ----------------------------------------------------- */
@@ -181,6 +194,7 @@ void conform_check_m(struct testbed *testbed)
     static const char when[] = "a replica took over that had not heard of it";
     const char *heard = testbed_name("m-heard");
     const char *name = testbed_name("m");
+    struct redis_proc *replica;
     enum dlock_status status;
     struct cast cast;
     unsigned who;
@@ -192,9 +206,9 @@ void conform_check_m(struct testbed *testbed)
     if (testbed->nodes_n == 0)
         testbed_untested(testbed, "it has no Redis node to lose");
     check_partitions(&cast);
-    node_part(testbed);
+    replica = node_part(testbed);
     who = hold_barely(&cast, name);
-    node_fail_over(testbed);
+    node_fail_over(testbed, replica);
     if (try_hard(&cast, CAST_THIRD, heard) != DLOCK_BUSY)
         testbed_broken(testbed, "the replica had not heard of anything");
     status = try_hard(&cast, CAST_NEXT, name);

@@ -12,7 +12,6 @@
 
 #include "server/base/redis_proc.h"
 #include "server/lab/servers/folder.h"
-#include "server/lab/servers/peek.h"
 
 enum {
     LEASE_MS = 150,
@@ -31,10 +30,9 @@ unsigned conform_slow(void)
 
 /* The nodes ------------------------------------------------------------------ */
 
-/* A server on a socket beside a folder in the testbed's. */
-static struct redis_proc *server_start(const struct testbed *testbed,
-                                       const char *what, char *error,
-                                       size_t error_size)
+struct redis_proc *testbed_server(const struct testbed *testbed,
+                                  const char *what, char *error,
+                                  size_t error_size)
 {
     char path[sizeof(testbed->dir) + 16];
 
@@ -43,29 +41,6 @@ static struct redis_proc *server_start(const struct testbed *testbed,
     return redis_proc_start(path, error, error_size);
 }
 
-/*
- * Replication knows no Unix sockets: the master gets a port, on loopback. The
- * replica is in step by the time that somebody asks for it.
- */
-static bool replicate(const struct redis_proc *master,
-                      const struct redis_proc *replica, char *error,
-                      size_t error_size)
-{
-    struct peek *to = peek_open(redis_proc_url(master), error, error_size);
-    struct peek *from =
-        to ? peek_open(redis_proc_url(replica), error, error_size) : NULL;
-    char port[16];
-    bool follows = from && peek_listen(to, port, sizeof(port)) &&
-                   PEEK_ASK(from, "OK", "REPLICAOF", "127.0.0.1", port);
-
-    if (from && !follows)
-        (void)snprintf(error, error_size, "redis-server takes no replica");
-    peek_close(from);
-    peek_close(to);
-    return follows;
-}
-
-/* Starts N nodes and a replica of node 0. */
 static bool nodes_start(struct testbed *testbed, unsigned n, char *error,
                         size_t error_size)
 {
@@ -74,7 +49,7 @@ static bool nodes_start(struct testbed *testbed, unsigned n, char *error,
 
     for (unsigned i = 0; i < n; i++) {
         (void)snprintf(what, sizeof(what), "node%u", i);
-        testbed->nodes[i] = server_start(testbed, what, error, error_size);
+        testbed->nodes[i] = testbed_server(testbed, what, error, error_size);
         if (!testbed->nodes[i])
             return false;
         testbed->nodes_n = i + 1;
@@ -82,12 +57,7 @@ static bool nodes_start(struct testbed *testbed, unsigned n, char *error,
                                 "%s%s", i > 0 ? "," : "",
                                 redis_proc_url(testbed->nodes[i]));
     }
-    if (n == 0)
-        return true;
-    testbed->replica = server_start(testbed, "replica", error, error_size);
-    if (!testbed->replica)
-        return false;
-    return replicate(testbed->nodes[0], testbed->replica, error, error_size);
+    return true;
 }
 
 /*
@@ -168,7 +138,6 @@ void testbed_close(struct testbed *testbed)
 {
     for (unsigned i = 0; i < testbed->nodes_n; i++)
         redis_proc_stop(testbed->nodes[i]);
-    redis_proc_stop(testbed->replica);
     /* Databases, directories of `mkdir`: whatever the checks have left. */
     folder_remove(testbed->dir);
     (void)munmap(testbed->race, sizeof(*testbed->race));

@@ -35,7 +35,6 @@ struct testbed {
     char url[TESTBED_URL_BYTES_MAX]; /* for dlock_open(); "" = none */
     struct redis_proc *nodes[TESTBED_NODES_MAX];
     unsigned nodes_n;
-    struct redis_proc *replica; /* of node 0; NULL = there are no nodes */
     bool together; /* it excludes within a process only: act inside of one */
     unsigned slow; /* all times below have been multiplied by it */
     unsigned lease_ms;  /* a short lease, to be outlived */
@@ -50,6 +49,12 @@ bool testbed_open(struct testbed *testbed, const struct expected *expected,
                   const struct conform_servers *servers, char *error,
                   size_t error_size);
 void testbed_close(struct testbed *testbed);
+
+/* One more redis-server, on a socket beside its folder WHAT. NULL and a text: it does
+ * not start. */
+struct redis_proc *testbed_server(const struct testbed *testbed,
+                                  const char *what, char *error,
+                                  size_t error_size);
 
 /* Starts nodes again that are down; false and a text if they do not start. */
 bool testbed_mend(struct testbed *testbed, char *error, size_t error_size);
