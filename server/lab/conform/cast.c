@@ -1,6 +1,5 @@
 #include "server/lab/conform/cast.h"
 
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,9 +12,7 @@
 #include "server/base/child.h"
 #include "server/base/clock.h"
 
-/* An actor that is silent for so long has been lost. */
 enum {
-    PATIENCE_MS = 15000,
     BEGIN_MS = 5000,
     BEGINS_MAX = 10,
     TRY_PAUSE_MS = 25,
@@ -105,15 +102,22 @@ void cast_tell(struct cast *cast, unsigned who, const struct deed_order *order)
         testbed_broken(cast->testbed, "player %u is gone", who);
 }
 
+/* The evidence if the check's alarm ends the wait that begins here. */
+static void note_wait(const struct cast *cast, unsigned who, const char *what)
+{
+    struct conform_result *result = cast->testbed->result;
+
+    (void)snprintf(result->text, sizeof(result->text),
+                   "BROKEN: player %u does not %s", who, what);
+}
+
 struct deed_report cast_hear(struct cast *cast, unsigned who)
 {
-    struct pollfd poller = {.fd = cast->players[who].fd, .events = POLLIN};
-    int patience_ms = PATIENCE_MS * (int)cast->testbed->slow;
     struct deed_report report;
 
-    if (poll(&poller, 1, patience_ms) != 1)
-        testbed_broken(cast->testbed, "player %u does not answer", who);
-    if (recv(poller.fd, &report, sizeof(report), 0) != sizeof(report))
+    note_wait(cast, who, "answer");
+    if (recv(cast->players[who].fd, &report, sizeof(report), 0) !=
+        sizeof(report))
         testbed_broken(cast->testbed, "player %u has died", who);
     if (report.broken)
         testbed_broken(cast->testbed, "%s", report.text);
@@ -250,27 +254,17 @@ static const char *step_name(const struct cast *cast, unsigned who, unsigned at)
 
 /* Ends and pauses ---------------------------------------------------------- */
 
-static bool is_wanted(int status, bool dead)
-{
-    return dead ? WIFSIGNALED(status) || WIFEXITED(status) : WIFSTOPPED(status);
-}
-
-/* There is no waiting for a child with an end; so it looks, often. */
 static void await_child(struct cast *cast, unsigned who, bool dead)
 {
-    uint64_t until = clock_ms() + (uint64_t)PATIENCE_MS * cast->testbed->slow;
     pid_t pid = cast->players[who].pid;
     int status = 0;
 
-    while (waitpid(pid, &status, WUNTRACED | WNOHANG) != pid ||
-           !is_wanted(status, dead)) {
-        if (WIFEXITED(status) && status != 0)
-            testbed_broken(cast->testbed, "player %u went away", who);
-        if (clock_ms() > until)
-            testbed_broken(cast->testbed, "player %u does not %s", who,
-                           dead ? "die" : "stop");
-        testbed_sleep_ms(1);
-    }
+    note_wait(cast, who, dead ? "die" : "stop");
+    while (waitpid(pid, &status, WUNTRACED) == pid &&
+           WIFSTOPPED(status) == dead)
+        continue;
+    if (WIFSTOPPED(status) == dead || (WIFEXITED(status) && status != 0))
+        testbed_broken(cast->testbed, "player %u went away", who);
 }
 
 /* Waits for the end of a process that dies, and counts it out. */
@@ -347,12 +341,10 @@ unsigned cast_places(struct cast *cast, struct cast_place places[])
  */
 static void await_death(struct cast *cast, unsigned who)
 {
-    struct pollfd poller = {.fd = cast->players[who].fd, .events = POLLIN};
     struct deed_report report;
 
-    if (poll(&poller, 1, PATIENCE_MS * (int)cast->testbed->slow) != 1)
-        testbed_broken(cast->testbed, "player %u does not die", who);
-    if (recv(poller.fd, &report, sizeof(report), 0) > 0)
+    note_wait(cast, who, "die");
+    if (recv(cast->players[who].fd, &report, sizeof(report), 0) > 0)
         cast_kill(cast, who);
     else
         reap(cast, who);

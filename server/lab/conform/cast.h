@@ -5,8 +5,8 @@
  * has one, so that players are processes. For a lock that excludes within a
  * process only, all of them are threads of one.
  *
- * Everything here is bounded. An actor that does not answer or cannot come on
- * ends the check as broken.
+ * Everything here is bounded, by the alarm of the check (conform.c). An actor that
+ * does not answer or cannot come on ends the check as broken.
  */
 #ifndef CAST_H
 #define CAST_H
