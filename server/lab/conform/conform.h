@@ -84,7 +84,7 @@ unsigned conform_slow(void);
  * its own. Most of a check's time is waiting for a lease to end, so more of
  * them run at once than there are processors.
  */
-enum { SUITE_LOCKS_MAX = 48 };
+enum { SUITE_LOCKS_MAX = 48, SUITE_ENDED = -1 };
 
 /* A row of the table. */
 struct suite_lock {
@@ -92,8 +92,7 @@ struct suite_lock {
     const struct expected *expected; /* NULL = there is no row */
     struct expected own;             /* the row of a lock of somebody's own */
     const char *missing;             /* why it is not run; NULL = it is */
-    pid_t pid;                       /* 0 = it was not started yet */
-    bool has_ended;
+    pid_t pid; /* of its process; 0 = not started yet, or SUITE_ENDED */
     struct conform_result results[PROPERTIES_N];
     atomic_uint
         results_n; /* of them there; all, unless its process broke off */

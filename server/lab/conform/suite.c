@@ -87,7 +87,7 @@ static struct suite_lock *pick(const struct suite *suite)
     for (size_t i = 0; i < suite->locks_n; i++) {
         struct suite_lock *lock = &suite->locks[i];
 
-        if (!is_runnable(lock) || lock->pid > 0)
+        if (!is_runnable(lock) || lock->pid != 0)
             continue;
         if (lock->expected->aged)
             return lock;
@@ -105,9 +105,9 @@ static unsigned count_running(struct suite *suite)
     for (size_t i = 0; i < suite->locks_n; i++) {
         struct suite_lock *lock = &suite->locks[i];
 
-        if (lock->pid > 0 && !lock->has_ended)
-            lock->has_ended = waitpid(lock->pid, NULL, WNOHANG) != 0;
-        n += lock->pid > 0 && !lock->has_ended;
+        if (lock->pid > 0 && waitpid(lock->pid, NULL, WNOHANG) != 0)
+            lock->pid = SUITE_ENDED;
+        n += lock->pid > 0;
     }
     return n;
 }
@@ -120,7 +120,7 @@ static void dismiss(struct suite *suite)
 {
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
     for (size_t i = 0; i < suite->locks_n; i++)
-        if (suite->locks[i].pid > 0 && !suite->locks[i].has_ended)
+        if (suite->locks[i].pid > 0)
             (void)kill(suite->locks[i].pid, SIGKILL);
     folder_leave(&suite->folder);
     while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
