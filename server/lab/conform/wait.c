@@ -76,15 +76,17 @@ void conform_check_w(struct testbed *testbed)
 
 /* H ------------------------------------------------------------------------ */
 
-/* Takes it, and lets the next one in. */
+/* Takes it, draws a number inside, and lets the next one in. */
 static void deed_pass_on(struct deed_hand *hand, const struct deed_order *order,
                          struct deed_report *report)
 {
     struct deed_report ignored;
 
     deed_take(hand, order, report);
-    if (report->status == DLOCK_OK)
-        deed_give(hand, order, &ignored);
+    if (report->status != DLOCK_OK)
+        return;
+    report->number = atomic_fetch_add(&hand->testbed->race->turn, 1);
+    deed_give(hand, order, &ignored);
 }
 
 /* All wait; the holder gives back; then it goes from one to the next. */
@@ -132,19 +134,6 @@ static void deed_come_again(struct deed_hand *hand,
     deed_pass_on(hand, order, report);
 }
 
-/* Waits, draws a number inside, and lets the next one in. */
-static void deed_draw(struct deed_hand *hand, const struct deed_order *order,
-                      struct deed_report *report)
-{
-    struct deed_report ignored;
-
-    deed_take(hand, order, report);
-    if (report->status != DLOCK_OK)
-        return;
-    report->number = atomic_fetch_add(&hand->testbed->race->turn, 1);
-    deed_give(hand, order, &ignored);
-}
-
 /* Lets a waiter pass its trap, if it is at it, and hears how it ended. */
 static struct deed_report hear_end(struct cast *cast, unsigned who)
 {
@@ -170,7 +159,7 @@ static struct deed_report hear_end(struct cast *cast, unsigned who)
 static void check_no_overtaking(struct cast *cast, const char *name, bool shows)
 {
     struct testbed *testbed = cast->testbed;
-    const struct deed_order wait = patient(testbed, deed_draw, name);
+    const struct deed_order wait = patient(testbed, deed_pass_on, name);
     const struct deed_order again =
         cast_order(deed_come_again, name, 0, testbed->long_ms);
     bool overtaken;
@@ -194,7 +183,7 @@ static void check_no_overtaking(struct cast *cast, const char *name, bool shows)
 static void check_order(struct cast *cast, const char *name)
 {
     struct testbed *testbed = cast->testbed;
-    const struct deed_order wait = patient(testbed, deed_draw, name);
+    const struct deed_order wait = patient(testbed, deed_pass_on, name);
     unsigned first = cast->players_n;
 
     for (unsigned i = 0; i < WAITERS_N / WAITERS_EACH; i++)

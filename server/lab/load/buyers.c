@@ -61,8 +61,11 @@ bool buyers_open(struct buyers *buyers, struct site *site, unsigned n)
 
 void buyers_close(struct buyers *buyers)
 {
-    while (!LIST_EMPTY(&buyers->calls))
-        end(buyers, LIST_FIRST(&buyers->calls));
+    for (struct buyers_call *call = LIST_FIRST(&buyers->calls), *next; call;
+         call = next) {
+        next = LIST_NEXT(call, entry);
+        end(buyers, call);
+    }
     for (unsigned i = 0; i < SITE_INSTANCES_MAX; i++) {
         free(buyers->scrapes[i].come);
         free(buyers->scrapes[i].told);
