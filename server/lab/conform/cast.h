@@ -98,7 +98,7 @@ struct cast_place {
 
 enum { CAST_PLACES_MAX = 24 };
 
-/* All of them, by a life without a fault: those of the release come last. */
+/* The places of a life without a fault: those of the release come last. */
 unsigned cast_places(struct cast *cast, struct cast_place places[]);
 
 /* A new holder, which dies after the command, or (DEED_STOP) stops before it. */

@@ -94,8 +94,7 @@ struct suite_lock {
     const char *missing;             /* why it is not run; NULL = it is */
     pid_t pid; /* of its process; 0 = not started yet, or SUITE_ENDED */
     struct conform_result results[PROPERTIES_N];
-    atomic_uint
-        results_n; /* of them there; all, unless its process broke off */
+    atomic_uint results_n; /* all, unless its process broke off */
 };
 
 struct suite {

@@ -129,7 +129,7 @@ static void replay(struct tape *tape, size_t i)
     (void)wind(tape, false);
 }
 
-/* What the script says of KEY; to be freed. */
+/* The script's answer about KEY; to be freed. */
 static redisReply *run_script(struct tape *tape, const char *script,
                               const char *key)
 {
@@ -265,7 +265,7 @@ static const struct step {
     {DLOCK_CAP_RENEW, CAST_HOLDER, deed_take, 0, RENEWED, "take, renewed"},
     {DLOCK_CAP_RENEW, CAST_HOLDER, deed_give, 0, AT_ONCE,
      "give back what was renewed"},
-    /* It takes back what it was not told of. */
+    /* Its client takes back a grant that it was not told of. */
     {0, CAST_HOLDER, deed_take, 2, HELD_MUTE, "a take that is held back"},
     {0, CAST_HOLDER, deed_take, 2, AT_ONCE, "take after an unknown end"},
     {0, CAST_HOLDER, deed_extend, 1, HELD, "an extension that is held back"},

@@ -190,8 +190,8 @@ static void block_endings(sigset_t *waited, sigset_t *before)
     static const int endings[] = {SIGINT, SIGTERM, SIGHUP};
     struct sigaction action;
 
-    (void)signal(SIGCHLD,
-                 SIG_DFL); /* ignored, it would hide how children end */
+    /* Ignored, it would hide how children end. */
+    (void)signal(SIGCHLD, SIG_DFL);
     sigemptyset(waited);
     sigaddset(waited, SIGCHLD);
     for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++)

@@ -188,7 +188,7 @@ size_t buyers_send(struct buyers *buyers, unsigned instance)
     return n;
 }
 
-/* What has failed is not whole. */
+/* The text of a scrape that failed is not whole. */
 static void on_scrape(struct buyers *buyers, struct buyers_call *call,
                       CURLcode code, long status)
 {

@@ -45,8 +45,8 @@ struct buyers_order {
 /* The metrics of an instance. */
 struct buyers_scrape {
     bool is_owed; /* asked for, and not here yet */
-    char *come,
-        *told; /* for the next call of buyers_scrape(), by the last one */
+    char *come;   /* for the next call of buyers_scrape() */
+    char *told;   /* by the last one */
 };
 
 struct buyers {
