@@ -57,10 +57,10 @@ static void test_many_are_renewed(NO_STATE)
         (void)snprintf(name, sizeof(name), "k%d", i);
         assert_ok(lock_rig_take(nodes.a.session, name, 0, 0, &grants[i]));
     }
-    node_rig_pause(1);
+    node_rig_do(1, "pause");
     lock_rig_sleep_ms(LONGEST_MS + LEASE_MS);
     assert_int_equal(atomic_load(&nodes.lost_n), 0);
-    node_rig_resume(1);
+    node_rig_do(1, "resume");
     for (int i = 0; i < 80; i++)
         assert_ok(dlock_release(nodes.a.session, &grants[i], NULL));
 }
@@ -159,7 +159,7 @@ static void test_contention(NO_STATE)
 static void test_contention_with_one_down(NO_STATE)
 {
     node_rig_redlock(3, LEASE_MS);
-    node_rig_kill(0);
+    node_rig_do(0, "kill");
     contend("redlock");
 }
 
@@ -236,9 +236,9 @@ static void test_woken(NO_STATE)
     /* Three servers a try, and a try or two more until all have let go. */
     assert_in_range(step_log_count(&nodes.log, "eval-acquire"), 9, 24);
     for (unsigned i = 0; i < 3; i++) {
-        node_rig_pause(i);
+        node_rig_do(i, "pause");
         assert_in_range(node_rig_wait_ms(), 250, LOCK_RIG_PROMPT_MS);
-        node_rig_resume(i);
+        node_rig_do(i, "resume");
     }
 }
 

@@ -41,14 +41,14 @@ static void test_minority_hung_by_default(NO_STATE)
     /* The default lease is above their age. */
     assert_int_equal(node_take(&nodes.a, 0, 0), DLOCK_UNREACHABLE);
     atomic_store(&nodes.ahead_ms, OLD_MS);
-    node_rig_pause(1);
+    node_rig_do(1, "pause");
     began_ms = lock_rig_now_ms();
     for (unsigned i = 0; i < 6; i++) {
         assert_ok(node_take(&nodes.a, i % 2 * 500, 0));
         assert_ok(node_give(&nodes.a));
     }
     assert_in_range(lock_rig_now_ms() - began_ms, 0, OLD_MS / 2);
-    node_rig_resume(1);
+    node_rig_do(1, "resume");
 }
 
 /* A server with two names in the url has one vote; with two, it would outvote all. */
@@ -85,10 +85,10 @@ static void test_restarted_servers_have_no_vote(NO_STATE)
     begin(3);
     assert_ok(take(&nodes.a, 0));
     assert_ok(node_give(&nodes.a));
-    node_rig_restart(0);
+    node_rig_do(0, "restart");
     assert_ok(take(&nodes.a, 0));
     assert_ok(node_give(&nodes.a));
-    node_rig_restart(1);
+    node_rig_do(1, "restart");
     give_up_ms = lock_rig_now_ms() + OF_AGE_MS + OF_AGE_MS;
     assert_int_equal(
         dlock_acquire(nodes.a.session, "k", &terms, &nodes.a.grant, &error),
@@ -142,7 +142,7 @@ static void test_the_age_is_not_rounded_up(NO_STATE)
         while (ms_of_second() < LATE_MS)
             lock_rig_sleep_ms(1);
         began_ms = lock_rig_now_ms();
-        node_rig_restart(0);
+        node_rig_do(0, "restart");
         while (up_s() < SAYS_S)
             lock_rig_sleep_ms(1);
         age_ms = lock_rig_now_ms() - began_ms;

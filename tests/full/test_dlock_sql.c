@@ -4,247 +4,72 @@
  * die, is in conform-all.t (X2 and C).
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "tests/support/lock_party.h"
 #include "tests/support/lock_rig.h"
+#include "tests/support/lock_story.h"
 #include "tests/support/mariadb_server.h"
 
 static struct mariadb_server *sql;
-static struct redis_server *redis;
 
-static int setup(NO_STATE)
+static void fresh(const char *lock)
 {
-    sql = mariadb_server_start();
-    redis = redis_server_start();
-    return 0;
-}
-
-static int teardown(NO_STATE)
-{
-    redis_server_stop(redis);
-    mariadb_server_stop(sql);
-    return 0;
-}
-
-static int fresh(void **state)
-{
-    const struct lock_party_terms *how = *state;
     static char both[512]; /* the url of recorded */
 
     mariadb_server_do(sql, "DROP TABLE IF EXISTS dlock_table, dlock_record");
-    redis_server_ask(redis, "FLUSHALL", NULL, 0);
-    (void)snprintf(both, sizeof(both), "%s,%s", redis_server_url(redis),
+    (void)snprintf(both, sizeof(both), "%s,%s", redis_server_url(rig.server),
                    sql->url);
-    return lock_trio_new(
-        state, strcmp(how->strategy, "recorded") == 0 ? both : sql->url, 0,
-        300);
+    rig.url = strcmp(lock, "recorded") == 0 ? both : sql->url;
+    rig.command_timeout_ms = 300;
 }
 
-/* Whether it is this lock that the test is about. */
-static bool is(const struct lock_trio *trio, const char *strategy)
+static void serve(const char *how, const char *which)
 {
-    return strcmp(trio->how.strategy, strategy) == 0;
+    (void)which;
+    if (!server_proc_do(&sql->proc, how))
+        mariadb_server_restart(sql);
 }
 
-/* N: the row counts, and says so. */
-static void test_table_reentry(void **state)
+static int setup(void **state)
 {
-    struct lock_trio *trio = lock_trio_open(state, 2);
-    struct dlock_holder holder;
-    struct dlock_grant outer;
+    static const struct lock_story_host host = {fresh, serve};
 
-    assert_ok(lock_party_take(&trio->a, "k", 0));
-    outer = trio->a.grant;
-    assert_ok(lock_party_take(&trio->a, "k", 0));
-    assert_int_equal(trio->a.grant.holds, 2);
-    assert_ok(dlock_inspect(trio->b.session, "k", &holder, NULL));
-    assert_int_equal(holder.holds, 2);
-    assert_string_equal(holder.owner, dlock_session_owner(trio->a.session));
-    assert_ok(lock_party_give(&trio->a));
-    assert_int_equal(lock_party_take(&trio->b, "k", 0), DLOCK_BUSY);
-    assert_ok(dlock_release(trio->a.session, &outer, NULL));
-    assert_ok(lock_party_take(&trio->b, "k", 0));
-    assert_ok(lock_party_give(&trio->b));
+    lock_story_host = &host;
+    sql = mariadb_server_start();
+    return lock_rig_setup(state);
 }
 
-/* The same connection gets GET_LOCK twice; a session does not. */
-static void test_row_is_not_reentrant(void **state)
+static int teardown(void **state)
 {
-    struct lock_trio *trio = lock_trio_open(state, 1);
-    struct dlock_grant first;
-
-    assert_ok(lock_party_take(&trio->a, "k", 0));
-    first = trio->a.grant;
-    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_BUSY);
-    assert_ok(lock_party_take(&trio->a, "other", 0));
-    assert_ok(dlock_release(trio->a.session, &first, NULL));
-    assert_ok(lock_party_give(&trio->a));
-}
-
-/*
- * A lost reply counts once: what is uncertain is taken over, a release that had
- * worked is no loss. sql-row has nothing to take over: its connection is gone.
- */
-static void test_lost_replies(void **state)
-{
-    struct lock_trio *trio = lock_trio_open(state, 2);
-    bool is_row = is(trio, "sql-row");
-
-    assert_ok(lock_party_take(&trio->a, "warm-up", 0));
-    assert_ok(lock_party_give(&trio->a));
-    step_log_fail(&trio->a.log, is_row ? "get-lock" : "insert", DLOCK_AFTER, 1);
-    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_UNKNOWN);
-    assert_ok(lock_party_take(&trio->a, "k", 500));
-    assert_int_equal(trio->a.grant.holds, 1);
-    assert_int_equal(lock_party_take(&trio->b, "k", 0), DLOCK_BUSY);
-    step_log_fail(&trio->a.log, is_row ? "release-lock" : "delete", DLOCK_AFTER,
-                  1);
-    assert_int_equal(lock_party_give(&trio->a), DLOCK_UNKNOWN);
-    assert_ok(lock_party_give(&trio->a));
-    assert_ok(lock_party_take(&trio->b, "k", 500));
-    assert_ok(lock_party_give(&trio->b));
-}
-
-/* Killed: not sent. It comes back with its data: the row is still there. */
-static void test_server_killed(void **state)
-{
-    struct lock_trio *trio = lock_trio_open(state, 1);
-
-    assert_ok(lock_party_take(&trio->a, "k", 0));
-    server_proc_kill(&sql->proc);
-    assert_int_equal(lock_party_take(&trio->a, "other", 0), DLOCK_UNREACHABLE);
-    assert_int_equal(lock_party_give(&trio->a), DLOCK_UNREACHABLE);
-    mariadb_server_restart(sql);
-    assert_int_equal(lock_party_give(&trio->a),
-                     is(trio, "sql-row") ? DLOCK_LOST : DLOCK_OK);
-    assert_ok(lock_party_take(&trio->a, "k", 0));
-    assert_ok(lock_party_give(&trio->a));
-}
-
-/* Stopped: sent, and no answer, within the timeout. */
-static void test_server_stopped(void **state)
-{
-    struct lock_trio *trio = lock_trio_open(state, 1);
-    uint64_t began;
-
-    assert_ok(lock_party_take(&trio->a, "warm-up", 0));
-    server_proc_pause(&sql->proc);
-    began = lock_rig_now_ms();
-    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_UNKNOWN);
-    assert_in_range(lock_rig_now_ms() - began, 250, 3000);
-    /* The connection is gone, and none is to be had. */
-    assert_int_equal(lock_party_take(&trio->a, "k2", 0), DLOCK_UNREACHABLE);
-    server_proc_resume(&sql->proc);
-    assert_ok(lock_party_take(&trio->a, "k3", 2000));
-    assert_ok(lock_party_give(&trio->a));
-}
-
-/* M: Redis forgets, and the row still says no; it ends with the lease. */
-static void test_recorded_survives_redis(void **state)
-{
-    struct lock_trio *trio = lock_trio_open(state, 2);
-    struct dlock_terms lease = {.lease_ms = 800};
-    struct dlock_holder holder;
-
-    assert_ok(
-        dlock_acquire(trio->a.session, "k", &lease, &trio->a.grant, NULL));
-    redis_server_ask(redis, "FLUSHALL", NULL, 0);
-    assert_int_equal(lock_party_take(&trio->b, "k", 0), DLOCK_BUSY);
-    assert_int_equal(redis_server_number(redis, "EXISTS k"), 0);
-    assert_ok(dlock_inspect(trio->b.session, "k", &holder, NULL));
-    assert_true(holder.held);
-    assert_in_range(holder.remaining_ms, 1, 800);
-    assert_ok(dlock_extend(trio->a.session, &trio->a.grant, 900, NULL));
-    assert_int_equal(lock_party_take(&trio->b, "k", 0), DLOCK_BUSY);
-    assert_ok(lock_party_give(&trio->a));
-    assert_ok(
-        dlock_acquire(trio->a.session, "k", &lease, &trio->a.grant, NULL));
-    redis_server_ask(redis, "FLUSHALL", NULL, 0);
-    assert_ok(lock_party_take(&trio->b, "k", 5000));
-    assert_int_equal(lock_party_give(&trio->a), DLOCK_LOST);
-    assert_ok(lock_party_give(&trio->b));
-}
-
-/* No record, no lock: what Redis gave goes back, and somebody else may try. */
-static void test_recorded_needs_both(void **state)
-{
-    struct lock_trio *trio = lock_trio_open(state, 1);
-
-    step_log_fail(&trio->a.log, "insert", DLOCK_BEFORE, 1);
-    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_UNREACHABLE);
-    assert_int_equal(redis_server_number(redis, "EXISTS k"), 0);
-    assert_ok(lock_party_take(&trio->a, "k", 0));
-    /* The row goes, the key is uncertain: asked again, it is no loss. */
-    step_log_fail(&trio->a.log, "eval-release", DLOCK_AFTER, 1);
-    assert_int_equal(lock_party_give(&trio->a), DLOCK_UNKNOWN);
-    assert_ok(lock_party_give(&trio->a));
-}
-
-static enum dlock_status force(struct lock_party *party)
-{
-    return dlock_force_release(party->session, "k", &party->error);
-}
-
-/* The end of a lock that somebody else held, as its holder sees it. A connection
- * that was ended says so first, and then what it has cost. */
-static void give_lost(struct lock_party *party)
-{
-    enum dlock_status status;
-
-    do
-        status = lock_party_give(party);
-    while (status == DLOCK_UNREACHABLE || status == DLOCK_UNKNOWN);
-    assert_int_equal(status, DLOCK_LOST);
-}
-
-static void test_force(void **state)
-{
-    struct lock_trio *trio = lock_trio_open(state, 2);
-    struct dlock_holder holder;
-
-    assert_int_equal(force(&trio->b), DLOCK_LOST);
-    assert_ok(lock_party_take(&trio->a, "k", 0));
-    assert_ok(dlock_inspect(trio->b.session, "k", &holder, NULL));
-    assert_true(holder.held && holder.holds == 1);
-    assert_ok(force(&trio->b));
-    assert_int_equal(force(&trio->b), DLOCK_LOST);
-    assert_ok(lock_party_take(&trio->b, "k", 0));
-    give_lost(&trio->a);
-    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_BUSY);
-    /* One's own as well. */
-    assert_ok(force(&trio->b));
-    assert_int_equal(lock_party_give(&trio->b), DLOCK_LOST);
-    assert_ok(lock_party_take(&trio->a, "k", 0));
-    assert_ok(lock_party_give(&trio->a));
+    (void)lock_rig_teardown(state);
+    mariadb_server_stop(sql);
+    return 0;
 }
 
 /* What holds sql-row is a connection, which not everybody may end. */
 static void test_force_needs_privilege(void **state)
 {
-    struct lock_trio *trio = lock_trio_open(state, 1);
-    struct lock_party_terms how = trio->how;
-    struct lock_party poor;
-    char url[256];
+    struct lock_single a = lock_single_open(*state), poor;
+    struct dlock_error error = {""};
+    char url[sizeof(sql->url) + 32];
 
     mariadb_server_do(sql, "CREATE OR REPLACE USER poor@localhost; "
                            "GRANT ALL ON test.* TO poor@localhost");
-    (void)snprintf(url, sizeof(url), "%s?db=test&user=poor", how.url);
-    how.url = url;
-    lock_party_open(&poor, &how);
-    assert_ok(lock_party_take(&trio->a, "k", 0));
-    assert_int_equal(force(&poor), DLOCK_MISUSE);
-    assert_non_null(strstr(poor.error.text, "needs a privilege"));
-    assert_int_equal(lock_party_take(&poor, "k", 0), DLOCK_BUSY);
-    assert_ok(lock_party_give(&trio->a));
-    lock_party_close(&poor);
+    (void)snprintf(url, sizeof(url), "%s?db=test&user=poor", sql->url);
+    rig.url = url;
+    poor = lock_single_open(*state);
+    assert_ok(lock_single_take(&a, 0));
+    assert_int_equal(dlock_force_release(poor.session, "k", &error),
+                     DLOCK_MISUSE);
+    assert_non_null(strstr(error.text, "needs a privilege"));
+    assert_int_equal(lock_single_take(&poor, 0), DLOCK_BUSY);
+    assert_ok(lock_single_give(&a));
 }
 
 /* Whatever is printable may be a name, and differs from what looks like it. */
 static void test_odd_names(void **state)
 {
-    struct lock_trio *trio = lock_trio_open(state, 1);
+    struct lock_single a = lock_single_open(*state);
     static const char *const odd[] = {"a'b", "a' OR '1'='1", "a\\",
                                       "a%",  "A'B",          "a'b "};
     char longest[DLOCK_NAME_BYTES_MAX + 1];
@@ -252,9 +77,9 @@ static void test_odd_names(void **state)
     memset(longest, 'n', sizeof(longest) - 1);
     longest[sizeof(longest) - 1] = '\0';
     for (size_t j = 0; j < COUNT_OF(odd); j++)
-        assert_ok(lock_party_take(&trio->a, odd[j], 0));
-    assert_ok(lock_party_take(&trio->a, longest, 0));
-    assert_ok(lock_party_give(&trio->a));
+        assert_ok(lock_rig_take(a.session, odd[j], 0, 0, &a.grant));
+    assert_ok(lock_rig_take(a.session, longest, 0, 0, &a.grant));
+    assert_ok(lock_single_give(&a));
 }
 
 static void test_urls(NO_STATE)
@@ -298,21 +123,63 @@ static void test_urls(NO_STATE)
     }
 }
 
-#define ALL(name)                                                              \
-    LOCK_TRIO_TEST(name, "sql-table"), LOCK_TRIO_TEST(name, "sql-row"),        \
-        LOCK_TRIO_TEST(name, "recorded")
+#define ALL "sql-table sql-row recorded"
+
+/* What is uncertain is taken over, a release that had worked is no loss. sql-row has
+ * nothing to take over: its connection is gone. */
+#define LOST_REPLIES(take, give)                                               \
+    "a takes name=warm-up; a gives; fail " take " after 1; a takes -> "        \
+    "unknown; a takes wait=500 holds=1; b takes -> busy; fail " give           \
+    " after 1; a gives -> unknown; a gives; b takes wait=500; b gives"
+
+/* It comes back with its data: the row is still there. */
+#define KILLED(then)                                                           \
+    "a takes; server kill; a takes other name=other -> unreachable; "          \
+    "a gives -> unreachable; server restart; a gives -> " then                 \
+    "; a takes; a gives"
+
+static const struct lock_story stories[] = {
+    {"N: the row counts, and says so", "sql-table",
+     "a takes outer; a takes inner holds=2; b sees holds=2 owner=a; "
+     "a gives inner; b takes -> busy; a gives outer; b takes; b gives"},
+    {"the same connection gets GET_LOCK twice; a session does not", "sql-row",
+     "a takes; a takes again -> busy; a takes other name=other; a gives; "
+     "a gives other"},
+    {"a lost reply counts once", "sql-table recorded",
+     LOST_REPLIES("insert", "delete")},
+    {"a lost reply counts once", "sql-row",
+     LOST_REPLIES("get-lock", "release-lock")},
+    {"the server is killed: not sent", "sql-table recorded", KILLED("ok")},
+    {"and its connections with it", "sql-row", KILLED("lost")},
+    /* The connection is gone then, and none is to be had. */
+    {"the server is stopped: sent, and no answer, within the timeout", ALL,
+     "a takes name=warm-up; server pause; clock; a takes -> unknown; "
+     "took 250..3000; a takes name=k2 -> unreachable; server resume; "
+     "a takes name=k3 wait=2000; a gives"},
+    {"M: Redis forgets, and the row still says no; it ends with the lease",
+     "recorded",
+     "a takes 800; FLUSHALL; b takes -> busy; free; b sees held=1 left=1..800; "
+     "a extends 900; b takes -> busy; a gives; a takes 800; FLUSHALL; "
+     "b takes wait=5000; a gives -> lost; b gives"},
+    /* What Redis gave goes back, and somebody else may try. Where the row has gone, and
+     * the key is uncertain: asked again, it is no loss. */
+    {"no record, no lock", "recorded",
+     "fail insert before 1; a takes -> unreachable; free; a takes; "
+     "fail eval-release after 1; a gives -> unknown; a gives"},
+    /* A connection that was ended says so first, and then what it has cost. */
+    {"force is for another's lock, and for one's own as well", ALL,
+     "b forces -> lost; a takes; b sees held=1 holds=1; b forces; "
+     "b forces -> lost; b takes; told a gives -> lost; a takes -> busy; "
+     "b forces; b gives -> lost; a takes; a gives"},
+};
+LOCK_STORIES_TEST
 
 static const struct CMUnitTest tests[] = {
-    LOCK_TRIO_TEST(test_table_reentry, "sql-table"),
-    LOCK_TRIO_TEST(test_row_is_not_reentrant, "sql-row"),
-    ALL(test_lost_replies),
-    ALL(test_server_killed),
-    ALL(test_server_stopped),
-    LOCK_TRIO_TEST(test_recorded_survives_redis, "recorded"),
-    LOCK_TRIO_TEST(test_recorded_needs_both, "recorded"),
-    ALL(test_force),
-    LOCK_TRIO_TEST(test_force_needs_privilege, "sql-row"),
-    ALL(test_odd_names),
+    cmocka_unit_test(test_stories),
+    LOCK_STORY_TEST(test_force_needs_privilege, "sql-row"),
+    LOCK_STORY_TEST(test_odd_names, "sql-table"),
+    LOCK_STORY_TEST(test_odd_names, "sql-row"),
+    LOCK_STORY_TEST(test_odd_names, "recorded"),
     cmocka_unit_test(test_urls),
 };
 TEST_MAIN_WITHIN(tests, setup, teardown)

@@ -3,110 +3,66 @@
  * that leads or one that follows: while a lock is held, and while it is waited
  * for. The sessions go on, and so do the locks.
  */
-#include "tests/support/lock_party.h"
-#include "tests/support/lock_rig.h"
-#include "tests/support/unit_test.h"
-#include "tests/support/zookeeper_server.h"
+#include <string.h>
 
-enum {
-    SESSION_MS = 15000, /* an election takes a second or two */
-    LONG_MS = 30000,    /* longer than anything here takes */
-};
+#include "tests/support/lock_rig.h"
+#include "tests/support/lock_story.h"
+#include "tests/support/zookeeper_server.h"
 
 static struct zookeeper_ensemble *ensemble;
 
-static int setup(NO_STATE)
+static void fresh(const char *lock)
 {
-    ensemble = zookeeper_ensemble_start();
-    return 0;
+    (void)lock;
+    rig.url = ensemble->url;
+    rig.watchdog_lease_ms = 15000; /* an election takes a second or two */
+    rig.command_timeout_ms = 5000;
 }
 
-static int teardown(NO_STATE)
+/* ROLE is that of the one to kill; the same one comes back. */
+static void serve(const char *how, const char *role)
 {
+    static struct zookeeper_server *victim;
+
+    if (strcmp(how, "kill") == 0)
+        victim = zookeeper_ensemble_in(ensemble, role[0]);
+    zookeeper_server_do(victim, how);
+    if (strcmp(how, "restart") == 0)
+        zookeeper_ensemble_await(ensemble);
+}
+
+static int setup(void **state)
+{
+    static const struct lock_story_host host = {fresh, serve};
+
+    lock_story_host = &host;
+    ensemble = zookeeper_ensemble_start();
+    return lock_rig_setup(state);
+}
+
+static int teardown(void **state)
+{
+    (void)lock_rig_teardown(state);
     zookeeper_ensemble_stop(ensemble);
     return 0;
 }
 
-static int fresh(void **state)
-{
-    return lock_trio_new(state, ensemble->url, SESSION_MS, 5000);
-}
+/* Whoever comes while they elect is not answered, and is told when asked once more.
+ * Nobody gets in, as long as it is not given back; and one that comes back changes
+ * nothing. */
+#define LOSE(role, token)                                                      \
+    "told a takes; c begins wait=30000; sleep 200; server kill " role "; "     \
+    "told b takes -> busy; lost 0; told a gives; c ends token=" token "; "     \
+    "told b takes -> busy; server restart; told b takes -> busy; "             \
+    "told c gives; told b takes wait=30000; told b gives; lost 0"
 
-/* Whoever comes while they elect is not answered. */
-static bool is_answer(enum dlock_status status, uint64_t until_ms)
-{
-    return (status != DLOCK_UNREACHABLE && status != DLOCK_UNKNOWN) ||
-           lock_rig_now_ms() >= until_ms;
-}
-
-static enum dlock_status take_in_time(struct lock_party *party,
-                                      const char *name, unsigned wait_ms)
-{
-    uint64_t until_ms = lock_rig_now_ms() + LONG_MS;
-    enum dlock_status status;
-
-    do
-        status = lock_party_take(party, name, wait_ms);
-    while (!is_answer(status, until_ms));
-    return status;
-}
-
-static enum dlock_status give_in_time(struct lock_party *party)
-{
-    uint64_t until_ms = lock_rig_now_ms() + LONG_MS;
-    enum dlock_status status;
-
-    do
-        status = lock_party_give(party);
-    while (!is_answer(status, until_ms));
-    return status;
-}
-
-/* The other process waits for a's lock, while b asks for it. */
-static void lose_one(void **state, char role)
-{
-    struct zookeeper_server *victim = zookeeper_ensemble_in(ensemble, role);
-    struct lock_trio *trio = lock_trio_beside(state, 2);
-    struct lock_process_report report;
-    uint64_t token;
-
-    assert_ok(take_in_time(&trio->a, "k", 0));
-    token = trio->a.grant.token;
-    lock_process_tell_take(&trio->other, "k", LONG_MS);
-    lock_rig_sleep_ms(200);
-    server_proc_kill(&victim->proc);
-    /* Nobody gets in, as long as it is not given back. */
-    assert_int_equal(take_in_time(&trio->b, "k", 0), DLOCK_BUSY);
-    assert_int_equal(atomic_load(&trio->a.lost_n), 0);
-    assert_ok(give_in_time(&trio->a));
-    report = lock_process_report(&trio->other);
-    assert_ok(report.status);
-    assert_true(report.token > token || (report.token == 0 && token == 0));
-    assert_int_equal(take_in_time(&trio->b, "k", 0), DLOCK_BUSY);
-    /* Back again, and it changes nothing. */
-    zookeeper_server_restart(victim);
-    zookeeper_ensemble_await(ensemble);
-    assert_int_equal(take_in_time(&trio->b, "k", 0), DLOCK_BUSY);
-    assert_ok(lock_process_give(&trio->other));
-    assert_ok(take_in_time(&trio->b, "k", LONG_MS));
-    assert_ok(give_in_time(&trio->b));
-    assert_int_equal(atomic_load(&trio->a.lost_n), 0);
-}
-
-static void test_the_leader_is_lost(void **state)
-{
-    lose_one(state, 'l');
-}
-
-static void test_a_follower_is_lost(void **state)
-{
-    lose_one(state, 'f');
-}
-
-static const struct CMUnitTest tests[] = {
-    LOCK_TRIO_TEST(test_the_leader_is_lost, "zk-fair"),
-    LOCK_TRIO_TEST(test_a_follower_is_lost, "zk-fair"),
-    LOCK_TRIO_TEST(test_the_leader_is_lost, "zk"),
-    LOCK_TRIO_TEST(test_a_follower_is_lost, "zk"),
+static const struct lock_story stories[] = {
+    {"the leader is lost", "zk-fair", LOSE("l", "rises")},
+    {"a follower is lost", "zk-fair", LOSE("f", "rises")},
+    {"the leader is lost", "zk", LOSE("l", "0")},
+    {"a follower is lost", "zk", LOSE("f", "0")},
 };
+LOCK_STORIES_TEST
+
+static const struct CMUnitTest tests[] = {cmocka_unit_test(test_stories)};
 TEST_MAIN_WITHIN(tests, setup, teardown)

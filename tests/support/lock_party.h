@@ -77,38 +77,4 @@ void lock_process_kill(struct lock_process *process);
 void lock_process_pause(struct lock_process *process);
 void lock_process_resume(struct lock_process *process);
 
-/*
- * What a test has as its *state if it stands in the list as LOCK_TRIO_TEST says:
- * with the lock's name and terms. Whoever came is closed when the test ends. The
- * program has a function `fresh`, which empties the server and calls
- * lock_trio_new with the url, and with what holds for terms that are 0.
- */
-struct lock_trio {
-    struct lock_party_terms how;
-    struct lock_process other;
-    struct lock_party a, b, c;
-};
-
-#define LOCK_TRIO_TEST(name, lock, ...)                                        \
-    {                                                                          \
-#name " (" lock ")", name, fresh, lock_trio_end,                       \
-            &(struct lock_party_terms)                                         \
-        {                                                                      \
-            .strategy = lock, __VA_ARGS__                                      \
-        }                                                                      \
-    }
-
-/* The same for both locks in ZooKeeper. */
-#define LOCK_TRIO_ZK(name, ...)                                                \
-    LOCK_TRIO_TEST(name, "zk", __VA_ARGS__),                                   \
-        LOCK_TRIO_TEST(name, "zk-fair", __VA_ARGS__)
-
-int lock_trio_new(void **state, const char *url, unsigned lease_ms,
-                  unsigned timeout_ms);
-int lock_trio_end(void **state);
-
-/* Now the first N of a, b and c come; or before them the other process. */
-struct lock_trio *lock_trio_open(void **state, unsigned n);
-struct lock_trio *lock_trio_beside(void **state, unsigned n);
-
 #endif

@@ -64,6 +64,8 @@ static struct {
     bool is_beside;
 } play;
 
+const struct lock_story_host *lock_story_host;
+
 static void wrong(const char *what, const char *found)
 {
     play.is_wrong = true;
@@ -404,21 +406,14 @@ static void ask_server(char *text)
 
 static void serve(char *rest)
 {
-    static const struct {
-        const char *how;
-        void (*one)(struct redis_server *server);
-        void (*of_several)(unsigned node);
-    } ways[] = {{"kill", redis_server_kill, node_rig_kill},
-                {"restart", redis_server_restart, node_rig_restart},
-                {"pause", redis_server_pause, node_rig_pause},
-                {"resume", redis_server_resume, node_rig_resume}};
-    const char *how = next_word(&rest);
+    const char *how = next_word(&rest), *which = next_word(&rest);
 
-    for (size_t i = 0; i < COUNT_OF(ways); i++)
-        if (is(how, ways[i].how) && play.nodes_n > 0)
-            ways[i].of_several(whole(next_word(&rest)));
-        else if (is(how, ways[i].how))
-            ways[i].one(rig.server);
+    if (lock_story_host != NULL)
+        lock_story_host->serve(how, which);
+    else if (play.nodes_n > 0)
+        node_rig_do(whole(which), how);
+    else
+        redis_server_do(rig.server, how);
 }
 
 static void do_steps(const char *first, char *rest)
@@ -558,7 +553,9 @@ static void set_up(const char *lock)
                    (int)strcspn(lock, ":"), lock);
     play.log = &rig.log;
     if (colon == NULL) {
-        assert_int_equal(lock_rig_fresh(NULL), 0);
+        (void)lock_rig_fresh(NULL);
+        if (lock_story_host != NULL)
+            lock_story_host->fresh(lock);
         return;
     }
     play.nodes_n = whole(colon + 1);
@@ -567,6 +564,12 @@ static void set_up(const char *lock)
         node_rig_redlock(play.nodes_n, NODE_RIG_LONGEST_MS);
     else
         node_rig_fresh(play.nodes_n);
+}
+
+int lock_story_fresh(void **state)
+{
+    set_up(*state);
+    return 0;
 }
 
 static void play_with(const struct lock_story *story, const char *lock)

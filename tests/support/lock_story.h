@@ -34,7 +34,7 @@
  *   lost N WORD                so many losses of "k" are told, the last in this word
  *   until STATEMENT            waits for that to be so
  *   told WHO VERB ...          asked once more while the answer is uncertain
- *   server kill|restart|pause|resume
+ *   server kill|restart|pause|resume   or what the host of the stories knows
  *   sleep MS, clock, took N    since the clock was set
  *
  * A lock may be on several servers, as in "redlock:5" (see node_rig.h). Then it is
@@ -56,6 +56,26 @@ struct lock_story {
     const char *locks; /* with blanks between them */
     const char *story;
 };
+
+/* The server of a program's stories, where it is not the Redis of lock_rig.h. */
+struct lock_story_host {
+    /* Empties it, and sets the rig's url for LOCK, and what else its clients need. */
+    void (*fresh)(const char *lock);
+
+    /* "server kill", and the like: HOW, and the next word, or NULL. */
+    void (*serve)(const char *how, const char *which);
+};
+extern const struct lock_story_host *lock_story_host;
+
+/* A test in C of such a lock: its name is the *state. */
+int lock_story_fresh(void **state);
+#define LOCK_STORY_TEST(test, lock)                                            \
+    {                                                                          \
+#test " (" lock ")", test, lock_story_fresh, NULL, (char[])            \
+        {                                                                      \
+            lock                                                               \
+        }                                                                      \
+    }
 
 /* Fails the test with what was told, and where. */
 void lock_story_play(const struct lock_story stories[], size_t n);

@@ -52,30 +52,16 @@ int node_rig_teardown(NO_STATE)
     return 0;
 }
 
-void node_rig_kill(unsigned node)
+void node_rig_do(unsigned node, const char *how)
 {
-    redis_server_kill(nodes.servers[node]);
-    nodes.down[node] = true;
-}
+    bool restarts = strcmp(how, "restart") == 0;
 
-void node_rig_restart(unsigned node)
-{
-    node_rig_kill(node);
-    redis_server_restart(nodes.servers[node]);
-    nodes.started_at_ms[node] = lock_rig_now_ms();
-    nodes.down[node] = false;
-}
-
-void node_rig_pause(unsigned node)
-{
-    redis_server_pause(nodes.servers[node]);
-    nodes.down[node] = true;
-}
-
-void node_rig_resume(unsigned node)
-{
-    redis_server_resume(nodes.servers[node]);
-    nodes.down[node] = false;
+    if (restarts)
+        redis_server_kill(nodes.servers[node]);
+    redis_server_do(nodes.servers[node], how);
+    if (restarts)
+        nodes.started_at_ms[node] = lock_rig_now_ms();
+    nodes.down[node] = !restarts && strcmp(how, "resume") != 0;
 }
 
 /* A test that failed may have left some of them stopped or dead. */
@@ -87,7 +73,7 @@ void node_rig_fresh(unsigned n)
     nodes.n = n;
     for (unsigned i = 0; i < NODE_RIG_MAX; i++) {
         if (nodes.down[i])
-            node_rig_restart(i);
+            node_rig_do(i, "restart");
         redis_server_ask(nodes.servers[i], "FLUSHALL", NULL, 0);
         if (i < n)
             len += (size_t)snprintf(nodes.url + len, sizeof(nodes.url) - len,

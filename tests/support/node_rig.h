@@ -72,11 +72,8 @@ void node_rig_open(const char *strategy);
  * third of LEASE_MS. */
 void node_rig_redlock(unsigned n, unsigned lease_ms);
 
-/* As SIGKILL and a new start without data; as SIGSTOP and SIGCONT. */
-void node_rig_kill(unsigned node);
-void node_rig_restart(unsigned node);
-void node_rig_pause(unsigned node);
-void node_rig_resume(unsigned node);
+/* As redis_server_do(); but "restart" needs no "kill" before. */
+void node_rig_do(unsigned node, const char *how);
 
 /* Waits until the youngest server has been up for MS. */
 void node_rig_age(unsigned ms);

@@ -185,6 +185,12 @@ void redis_server_resume(struct redis_server *server)
     server_proc_resume(&server->proc);
 }
 
+void redis_server_do(struct redis_server *server, const char *how)
+{
+    if (!server_proc_do(&server->proc, how))
+        redis_server_restart(server);
+}
+
 /* A connection on which COMMAND was sent. */
 static int say(const struct redis_server *server, const char *command)
 {

@@ -40,6 +40,9 @@ void redis_server_restart(struct redis_server *server);
 void redis_server_pause(struct redis_server *server);
 void redis_server_resume(struct redis_server *server);
 
+/* One of the four by its word: "kill", "restart", "pause", "resume". */
+void redis_server_do(struct redis_server *server, const char *how);
+
 /*
  * Sends one command, its words separated by blanks, on a connection of its own
  * and puts the first 4 KB of the raw reply into REPLY (which may be NULL).

@@ -177,3 +177,16 @@ void server_proc_resume(const struct server_proc *proc)
 {
     (void)kill(proc->pid, SIGCONT);
 }
+
+bool server_proc_do(struct server_proc *proc, const char *how)
+{
+    if (strcmp(how, "kill") == 0)
+        server_proc_kill(proc);
+    else if (strcmp(how, "pause") == 0)
+        server_proc_pause(proc);
+    else if (strcmp(how, "resume") == 0)
+        server_proc_resume(proc);
+    else
+        return false;
+    return true;
+}

@@ -33,6 +33,9 @@ void server_proc_kill(struct server_proc *proc);
 void server_proc_pause(const struct server_proc *proc);
 void server_proc_resume(const struct server_proc *proc);
 
+/* One of the three by its word, "kill", "pause" or "resume"; false: it is none. */
+bool server_proc_do(struct server_proc *proc, const char *how);
+
 /* A port where nobody listens. Not of those that the kernel gives to clients: one of
  * them could have it when the server is started once more. */
 unsigned server_proc_free_port(const char *what);

@@ -14,6 +14,7 @@
 
 #include "server/lab/conform/zk_ensemble.h"
 #include "tests/support/lock_rig.h"
+#include "tests/support/lock_story.h"
 
 enum {
     PATH_BYTES = TEMP_DIR_BYTES_MAX + 32,
@@ -140,7 +141,7 @@ void zookeeper_server_restart(struct zookeeper_server *server)
         server_proc_die("zookeeper_server", "its port was taken meanwhile");
 }
 
-void zookeeper_server_restart_empty(struct zookeeper_server *server)
+static void restart_empty(struct zookeeper_server *server)
 {
     struct temp_dir data;
 
@@ -162,14 +163,46 @@ void zookeeper_server_stop(struct zookeeper_server *server)
 
 struct zookeeper_server *the_zookeeper;
 
-int zookeeper_server_set_up(NO_STATE)
+static struct {
+    unsigned session_ms, timeout_ms;
+} times;
+
+void zookeeper_server_do(struct zookeeper_server *server, const char *how)
 {
-    the_zookeeper = zookeeper_server_start();
-    return 0;
+    if (strcmp(how, "empty") == 0)
+        restart_empty(server);
+    else if (!server_proc_do(&server->proc, how))
+        zookeeper_server_restart(server);
 }
 
-int zookeeper_server_tear_down(NO_STATE)
+static void fresh(const char *lock)
 {
+    (void)lock;
+    rig.url = the_zookeeper->url;
+    rig.watchdog_lease_ms = times.session_ms;
+    rig.command_timeout_ms = times.timeout_ms;
+}
+
+static void serve(const char *how, const char *which)
+{
+    (void)which;
+    zookeeper_server_do(the_zookeeper, how);
+}
+
+int zookeeper_server_set_up(unsigned session_ms, unsigned timeout_ms)
+{
+    static const struct lock_story_host host = {fresh, serve};
+
+    lock_story_host = &host;
+    times.session_ms = session_ms;
+    times.timeout_ms = timeout_ms;
+    the_zookeeper = zookeeper_server_start();
+    return lock_rig_setup(NULL);
+}
+
+int zookeeper_server_tear_down(void **state)
+{
+    (void)lock_rig_teardown(state);
     zookeeper_server_stop(the_zookeeper);
     return 0;
 }

@@ -26,14 +26,17 @@ struct zookeeper_server *zookeeper_server_start(void);
 /* Kills it and removes its directory. NULL is fine. */
 void zookeeper_server_stop(struct zookeeper_server *server);
 
-/* After a kill: the same server again, with its data. It may run: without any. */
+/* After a kill: the same server again, with its data. */
 void zookeeper_server_restart(struct zookeeper_server *server);
-void zookeeper_server_restart_empty(struct zookeeper_server *server);
 
-/* The one of a test program, started and stopped around its tests. */
+/* The one of a test program, started and stopped around its tests, and the rig's Redis
+ * beside it (lock_rig.h). It is the host of its stories; what they order is as of
+ * server_proc_do(), "restart", or "empty": kill, and come back without data. Clients
+ * have these times. A session ends with its test, and its locks with it. */
 extern struct zookeeper_server *the_zookeeper;
-int zookeeper_server_set_up(void **state);
+int zookeeper_server_set_up(unsigned session_ms, unsigned timeout_ms);
 int zookeeper_server_tear_down(void **state);
+void zookeeper_server_do(struct zookeeper_server *server, const char *how);
 
 /* ---- an ensemble ---------------------------------------------------------- */
 
