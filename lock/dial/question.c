@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lock/core/clock.h"
 #include "lock/core/error.h"
 
 /* hiredis makes room for all of a list as soon as its length has come. This many
@@ -95,34 +96,32 @@ static bool send_all(struct dlock_link link,
     return good;
 }
 
-/* The next reply; NULL, with a text in ERROR: there is none. */
-static redisReply *receive(struct dlock_link link, redisReader *reader,
-                           size_t *bytes_max, uint64_t until_ms,
-                           struct dlock_error *error)
+redisReply *dlock_reader_next(redisReader *reader, struct dlock_link link,
+                              unsigned nap_ms, size_t *bytes_max,
+                              uint64_t until_ms)
 {
-    const char *why = "no sense in its reply";
     void *raw = NULL;
 
-    while (redisReaderGetReply(reader, &raw) == REDIS_OK) {
+    for (bool more = false; redisReaderGetReply(reader, &raw) == REDIS_OK;
+         more = true) {
         char bytes[4096];
         size_t room = *bytes_max < sizeof(bytes) ? *bytes_max : sizeof(bytes);
         ssize_t got;
 
         if (raw != NULL)
             return raw;
-        if (room == 0) {
-            why = "the reply is too long";
-            break;
-        }
-        got = dlock_net_receive(link, 0, bytes, room, until_ms);
-        if (got <= 0) {
-            why = got == 0 ? "connection closed" : strerror(errno);
-            break;
-        }
+        errno = room == 0 ? EMSGSIZE : ETIMEDOUT;
+        if (room == 0 || (more && dlock_clock_real_now() >= until_ms))
+            return NULL;
+        got = dlock_net_receive(link, nap_ms, bytes, room, until_ms);
+        if (got == 0)
+            errno = 0;
+        if (got <= 0)
+            return NULL;
         *bytes_max -= (size_t)got;
         (void)redisReaderFeed(reader, bytes, (size_t)got);
     }
-    (void)dlock_error_set(error, DLOCK_UNREACHABLE, "%s", why);
+    errno = EPROTO;
     return NULL;
 }
 
@@ -139,10 +138,18 @@ enum dlock_status dlock_question(struct dlock_link link,
         replies[i] = NULL;
     if (reader == NULL)
         return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
-    if (send_all(link, commands, n, error))
-        while (got_n < n && (replies[got_n] = receive(link, reader, &bytes_max,
-                                                      until_ms, error)) != NULL)
+    if (send_all(link, commands, n, error)) {
+        while (got_n < n &&
+               (replies[got_n] = dlock_reader_next(reader, link, 0, &bytes_max,
+                                                   until_ms)) != NULL)
             got_n++;
+        if (got_n < n)
+            (void)dlock_error_set(error, DLOCK_UNREACHABLE, "%s",
+                                  reader->err != 0    ? "no sense in its reply"
+                                  : errno == 0        ? "connection closed"
+                                  : errno == EMSGSIZE ? "the reply is too long"
+                                                      : strerror(errno));
+    }
     redisReaderFree(reader);
     return got_n == n ? DLOCK_OK : DLOCK_UNREACHABLE;
 }

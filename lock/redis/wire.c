@@ -177,8 +177,7 @@ enum dlock_status dlock_wire_send(struct dlock_wire *wire,
 }
 
 /*
- * One reply off the wire, to be freed; NULL: dropped, text in ERROR. At the deadline
- * what is in the socket already is read once, but not for as long as more comes.
+ * One reply off the wire, to be freed; NULL: dropped, text in ERROR.
  *
  * A server that hears us and is not heard would carry out what comes by the client's
  * other connections: none is used until one has been made anew.
@@ -187,41 +186,24 @@ static redisReply *receive(struct dlock_wire *wire, uint64_t until_ms,
                            struct dlock_error *error)
 {
     uint_fast64_t doubted = wire->primary;
-    char bytes[4096];
-    void *raw = NULL;
+    size_t room = SIZE_MAX;
+    redisReply *reply;
 
     if (wire->link.fd < 0)
         return NULL; /* ERROR has said why */
-    for (bool more = false;; more = true) {
-        ssize_t got;
-
-        if (redisReaderGetReply(wire->reader, &raw) != REDIS_OK) {
-            (void)dlock_error_set(error, DLOCK_UNKNOWN, "redis: %.100s",
-                                  wire->reader->errstr);
-            break;
-        }
-        if (raw != NULL)
-            return raw; /* the last bytes completed it */
-        if (more && dlock_clock_real_now() >= until_ms) {
-            (void)dlock_error_set(error, DLOCK_UNKNOWN, "redis: %s",
-                                  strerror(ETIMEDOUT));
-            break;
-        }
-        got = dlock_net_receive(wire->link, wire->nap_ms, bytes, sizeof(bytes),
-                                until_ms);
-        if (got <= 0) {
-            wire->hung_up = !wire->heard && (got == 0 || errno == ECONNRESET);
-            (void)dlock_error_set(error, DLOCK_UNKNOWN, "redis: %s",
-                                  got == 0 ? "connection closed"
-                                           : strerror(errno));
-            if (got < 0 && errno == ETIMEDOUT && wire->config->primary != NULL)
-                (void)atomic_compare_exchange_strong(wire->config->primary,
-                                                     &doubted, 0);
-            break;
-        }
-        wire->heard = true;
-        (void)redisReaderFeed(wire->reader, bytes, (size_t)got);
-    }
+    reply = dlock_reader_next(wire->reader, wire->link, wire->nap_ms, &room,
+                              until_ms);
+    wire->heard |= room < SIZE_MAX;
+    if (reply != NULL)
+        return reply;
+    wire->hung_up = !wire->heard && (errno == 0 || errno == ECONNRESET);
+    if (errno == ETIMEDOUT && wire->config->primary != NULL)
+        (void)atomic_compare_exchange_strong(wire->config->primary, &doubted,
+                                             0);
+    (void)dlock_error_set(error, DLOCK_UNKNOWN, "redis: %.100s",
+                          wire->reader->err != 0 ? wire->reader->errstr
+                          : errno == 0           ? "connection closed"
+                                                 : strerror(errno));
     dlock_wire_drop(wire);
     return NULL;
 }
@@ -384,31 +366,24 @@ enum dlock_status dlock_wire_read(struct dlock_wire *wire, uint64_t until_ms,
     return DLOCK_OK;
 }
 
-/* Parsed replies first: several may have come with one read. */
 enum dlock_status dlock_wire_event(struct dlock_wire *wire,
                                    struct dlock_event *event,
                                    struct dlock_error *error)
 {
-    event->kind = DLOCK_EVENT_NONE;
-    while (wire->link.fd >= 0) {
-        void *raw = NULL;
-        char bytes[4096];
-        ssize_t got;
+    bool stands = wire->link.fd >= 0;
+    redisReply *reply = NULL;
+    size_t room = SIZE_MAX;
 
-        if (redisReaderGetReply(wire->reader, &raw) != REDIS_OK)
-            break;
-        if (raw != NULL) {
-            decode_event(raw, event);
-            freeReplyObject(raw);
-            return DLOCK_OK;
-        }
-        got = dlock_net_receive(wire->link, 0, bytes, sizeof(bytes), 0);
-        if (got < 0 && errno == ETIMEDOUT)
-            return DLOCK_OK;
-        if (got <= 0)
-            break;
-        (void)redisReaderFeed(wire->reader, bytes, (size_t)got);
+    event->kind = DLOCK_EVENT_NONE;
+    if (stands)
+        reply = dlock_reader_next(wire->reader, wire->link, 0, &room, 0);
+    if (reply != NULL) {
+        decode_event(reply, event);
+        freeReplyObject(reply);
+    } else if (!stands || errno != ETIMEDOUT) {
+        dlock_wire_drop(wire);
+        return dlock_error_set(error, DLOCK_UNREACHABLE,
+                               "redis: connection lost");
     }
-    dlock_wire_drop(wire);
-    return dlock_error_set(error, DLOCK_UNREACHABLE, "redis: connection lost");
+    return DLOCK_OK;
 }
