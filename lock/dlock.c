@@ -17,8 +17,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "lock/async/async.h"
-#include "lock/core/check.h"
+#include "lock/core/session.h"
 #include "lock/core/client.h"
 #include "lock/core/clock.h"
 #include "lock/core/error.h"

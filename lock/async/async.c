@@ -15,7 +15,7 @@
  * The mutex is never held while a strategy is called, since strategies call back
  * (told) with theirs.
  */
-#include "lock/async/async.h"
+#include "lock/core/session.h"
 
 #include <pthread.h>
 #include <stdio.h>

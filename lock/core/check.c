@@ -2,11 +2,10 @@
  * Checks of arguments. The bounds are wide: they keep arithmetic on leases and
  * deadlines far from overflow, and catch a time in the wrong unit.
  */
-#include "lock/core/check.h"
+#include "lock/core/session.h"
 
 #include <string.h>
 
-#include "lock/core/deadlock.h"
 #include "lock/core/error.h"
 
 /* Tokens pass through Lua, whose numbers are exact up to twice this. */

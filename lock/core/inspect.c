@@ -2,7 +2,6 @@
  * Looking at locks, and the operator's way to end one: none of this needs to
  * hold anything.
  */
-#include "lock/core/check.h"
 #include "lock/core/error.h"
 #include "lock/core/session.h"
 

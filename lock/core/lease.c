@@ -2,11 +2,9 @@
  * Leases: setting one anew, and what is left of it. The watchdog does so by
  * itself (renewal.c); here the holder does.
  */
-#include "lock/core/check.h"
 #include "lock/core/clock.h"
 #include "lock/core/error.h"
 #include "lock/core/session.h"
-#include "lock/core/wait.h"
 #include "lock/core/watchdog.h"
 
 /* UNCERTAIN: the lease may also have its old end, so the earlier one counts. */

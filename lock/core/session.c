@@ -12,11 +12,9 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#include "lock/core/check.h"
 #include "lock/core/clock.h"
 #include "lock/core/error.h"
 #include "lock/core/session.h"
-#include "lock/core/wait.h"
 #include "lock/core/watchdog.h"
 
 /* Whether the strategy has this capability. */

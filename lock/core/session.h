@@ -57,4 +57,41 @@ enum dlock_status dlock_session_give(struct dlock_session *session,
                                      const struct dlock_grant *grant,
                                      struct dlock_error *error);
 
+/* Checks of what a caller hands in: DLOCK_OK, or DLOCK_MISUSE with a text that says what
+ * is wrong. Wrong arguments are never undefined behaviour (check.c). */
+
+enum dlock_status dlock_check_name(const char *name, struct dlock_error *error);
+
+/* Whether it is a grant of OWNER, as far as can be seen. */
+enum dlock_status dlock_check_grant(const struct dlock_grant *grant,
+                                    const char *owner,
+                                    struct dlock_error *error);
+enum dlock_status dlock_check_terms(const struct dlock *client,
+                                    const struct dlock_terms *terms,
+                                    struct dlock_error *error);
+
+/* A lease that is given outright, so 0 is none. */
+enum dlock_status dlock_check_lease(unsigned lease_ms,
+                                    struct dlock_error *error);
+enum dlock_status dlock_check_options(const struct dlock_options *options,
+                                      struct dlock_error *error);
+
+/* The asynchronous calls of a client, and the few threads that carry them out
+ * (async/async.c); from any thread. The promises to callers are in dlock_async.h. */
+
+/* Threads start with the calls that need them. NULL if out of memory. */
+struct dlock_async *dlock_async_open(void);
+
+/* After the last session was closed: waits for the threads. NULL is fine. */
+void dlock_async_close(struct dlock_async *async);
+
+/*
+ * Cancels what SESSION is doing and waits until its callback has returned; one
+ * that is due for dlock_dispatch() is run here; the one that calls is not waited
+ * for. To be called before a session goes, with ->closing set: from then on no
+ * asynchronous call begins in it.
+ */
+void dlock_async_drain(struct dlock_async *async,
+                       struct dlock_session *session);
+
 #endif

@@ -1,6 +1,6 @@
 /* Steps without a wire: the step hook, before and after. Tests, timelines and
  * schedulers see a lock that does not live in Redis by these. */
-#include "lock/core/step.h"
+#include "lock/core/client.h"
 
 #include "lock/core/error.h"
 

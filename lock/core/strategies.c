@@ -11,9 +11,9 @@
 
 #include <string.h>
 
-#include "lock/core/deadlock.h"
+#include "lock/core/wait.h"
 #include "lock/core/error.h"
-#include "lock/core/tls.h"
+#include "lock/core/net.h"
 
 #define CORE(X)                                                                \
     X(none)                                                                    \

@@ -14,9 +14,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lock/core/check.h"
 #include "lock/core/clock.h"
-#include "lock/core/deadlock.h"
+#include "lock/core/wait.h"
 #include "lock/deadlock/scripts.h"
 #include "lock/deadlock/scripts.inc" /* what the one above declares */
 #include "lock/core/error.h"

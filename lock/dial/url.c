@@ -12,7 +12,7 @@
 #include <sys/un.h>
 
 #include "lock/core/error.h"
-#include "lock/core/tls.h"
+#include "lock/core/net.h"
 #include "lock/dial/dial.h"
 
 const char dlock_url_forms[] =

@@ -10,7 +10,7 @@
  * a little slower than its neighbours would else be cut off each time, and
  * connected to anew, and never be one of those that count.
  */
-#include "lock/quorum/ask.h"
+#include "lock/quorum/quorum.h"
 
 #include <assert.h>
 #include <poll.h>

@@ -16,7 +16,6 @@
 
 #include "lock/core/clock.h"
 #include "lock/core/error.h"
-#include "lock/redis/cluster.h"
 
 enum {
     SENDS_MAX = 3, /* of one repeatable command */

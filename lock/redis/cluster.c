@@ -13,7 +13,7 @@
  * In each of these nothing was done. An acquire that waits, a release and an extend
  * are tried again while there is time (wait.c).
  */
-#include "lock/redis/cluster.h"
+#include "lock/redis/call.h"
 
 #include <stdio.h>
 #include <string.h>

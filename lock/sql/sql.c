@@ -24,7 +24,6 @@
 #include "lock/core/clock.h"
 #include "lock/core/error.h"
 #include "lock/core/net.h"
-#include "lock/core/step.h"
 
 enum {
     SENDS_MAX = 20, /* of one statement that is rolled back each time */

@@ -25,7 +25,6 @@
 #include <unistd.h>
 
 #include "lock/core/error.h"
-#include "lock/core/step.h"
 
 enum {
     BASE_BYTES_MAX = 1024,

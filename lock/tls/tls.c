@@ -22,7 +22,7 @@
 
 #include "lock/core/client.h"
 #include "lock/core/error.h"
-#include "lock/core/tls.h"
+#include "lock/core/net.h"
 
 struct dlock_tls {
     SSL *ssl;

@@ -20,7 +20,6 @@
 
 #include "lock/core/clock.h"
 #include "lock/core/error.h"
-#include "lock/core/step.h"
 
 struct dlock_zk_handle {
     struct dlock_zk *zk;

@@ -380,7 +380,7 @@ static void join(void)
 static void ask_server(char *text)
 {
     const struct redis_server *server = rig.server;
-    const char *answer = cut_at_arrow(text);
+    const char *answer = cut_at_arrow(text), *owner = "", *rest = "";
     char command[TEXT_BYTES_MAX + 100];
     char *dollar;
 
@@ -390,13 +390,11 @@ static void ask_server(char *text)
     }
     dollar = strchr(text, '$');
     if (dollar != NULL) {
-        const char who[2] = {dollar[1], '\0'};
-
-        (void)snprintf(command, sizeof(command), "%.*s%s%s",
-                       (int)(dollar - text), text,
-                       dlock_session_owner(party_of(who)->session), dollar + 2);
-    } else
-        (void)snprintf(command, sizeof(command), "%s", text);
+        owner = dlock_session_owner(party_of(dollar + 1)->session);
+        rest = dollar + 2;
+        *dollar = '\0';
+    }
+    (void)snprintf(command, sizeof(command), "%s%s%s", text, owner, rest);
     if (answer == NULL)
         redis_server_ask(server, command, NULL, 0);
     else
