@@ -9,27 +9,19 @@
 
 #include "lock/core/clock.h"
 #include "lock/dlock_values.h"
-#include "tests/support/async_note.h"
 #include "tests/support/lock_rig.h"
+#include "tests/support/lock_story.h"
+#include "tests/support/node_rig.h"
 #include "tests/support/server_proc.h"
 #include "tests/support/unit_test.h"
 
-enum { PATIENCE_MS = 60000, CONNECT_MS = 1000, COMMAND_MS = 500 };
+enum { CONNECT_MS = 1000, COMMAND_MS = 500 };
 
 static struct {
     struct redis_server *servers[2]; /* the first is the primary at first */
     struct redis_server *sentinels[2];
     char url[200];
 } set;
-
-static bool says(const struct redis_server *server, const char *command,
-                 const char *text)
-{
-    char reply[4096];
-
-    redis_server_ask(server, command, reply, sizeof(reply));
-    return strstr(reply, text) != NULL;
-}
 
 static void order_replica(int replica)
 {
@@ -67,6 +59,7 @@ static int teardown(NO_STATE)
     for (int i = 0; i < 2; i++) {
         redis_server_stop(set.servers[i]);
         redis_server_stop(set.sentinels[i]);
+        set.servers[i] = set.sentinels[i] = NULL;
     }
     return 0;
 }
@@ -83,136 +76,12 @@ static void await_switch(void)
                            "SENTINEL GET-MASTER-ADDR-BY-NAME main", port);
 }
 
-/* By an operator: nothing dies, and nobody loses a connection by itself. */
-static void fail_over(void)
-{
-    redis_server_ask(set.sentinels[0], "SENTINEL FAILOVER main", NULL, 0);
-    await_switch();
-}
-
 static struct dlock_options options_for(const char *url, const char *strategy)
 {
     return (struct dlock_options){.url = url,
                                   .strategy = strategy,
                                   .connect_timeout_ms = CONNECT_MS,
                                   .command_timeout_ms = COMMAND_MS};
-}
-
-static struct dlock *open_client(const char *url, const char *strategy)
-{
-    struct dlock_options options = options_for(url, strategy);
-
-    return lock_rig_open(&options);
-}
-
-/* Following ------------------------------------------------------------------ */
-
-static void take_and_give(struct dlock_session *session)
-{
-    struct dlock_terms terms = {.wait_ms = PATIENCE_MS, .lease_ms = 60000};
-    struct dlock_grant grant;
-    struct dlock_error error = {""};
-
-    if (dlock_acquire(session, "k", &terms, &grant, &error) != DLOCK_OK)
-        fail_msg("%s", error.text);
-    assert_ok(dlock_release(session, &grant, NULL));
-}
-
-/* Two sessions have a connection each to the primary that hangs. One of them meets
- * it; the other hears of that, and does not go there once it has woken up. */
-static void test_who_hangs_is_left(NO_STATE)
-{
-    struct dlock *client = open_client(set.url, "fenced");
-    struct dlock_session *session[2] = {lock_rig_session(client),
-                                        lock_rig_session(client)};
-
-    for (int i = 0; i < 2; i++)
-        take_and_give(session[i]);
-    redis_server_pause(set.servers[0]);
-    await_switch();
-    take_and_give(session[0]);
-    redis_server_ask(set.servers[1], "CONFIG RESETSTAT", NULL, 0);
-    redis_server_resume(set.servers[0]);
-    take_and_give(session[1]);
-    assert_true(says(set.servers[1], "INFO commandstats", "cmdstat_evalsha"));
-    dlock_close(client);
-}
-
-/* A server that is heard no more may hear us all the same. One session meets that;
- * the other, with a connection from before, is not to have a lock there of which it
- * never knows. */
-static void test_who_is_silent_gets_nothing(NO_STATE)
-{
-    struct dlock *client = open_client(set.url, "fenced");
-    struct dlock_session *session[2] = {lock_rig_session(client),
-                                        lock_rig_session(client)};
-    struct dlock_grant grant;
-
-    for (int i = 0; i < 2; i++) {
-        redis_server_ask(set.sentinels[i],
-                         "SENTINEL SET main down-after-milliseconds 600000",
-                         NULL, 0);
-        take_and_give(session[i]);
-    }
-    redis_server_pause(set.servers[0]);
-    assert_int_equal(dlock_try(session[0], "a", NULL, &grant, NULL),
-                     DLOCK_UNKNOWN);
-    assert_int_equal(dlock_try(session[1], "b", NULL, &grant, NULL),
-                     DLOCK_UNREACHABLE);
-    redis_server_resume(set.servers[0]);
-    take_and_give(session[1]);
-    assert_true(says(set.servers[0], "EXISTS a", ":1"));
-    assert_true(says(set.servers[0], "EXISTS b", ":0"));
-    dlock_close(client);
-}
-
-/* A waiter listens at the old primary, which says nothing any more: the release at
- * the new one has to reach it. The lease would last for a minute. */
-static void test_waiters_are_woken(NO_STATE)
-{
-    struct dlock *client[2] = {open_client(set.url, "redisson"),
-                               open_client(set.url, "redisson")};
-    struct dlock_session *holder = lock_rig_session(client[0]);
-    struct dlock_session *waiter = lock_rig_session(client[1]);
-    struct note note = {.n = 0};
-    struct dlock_grant grant;
-    uint64_t began_ms;
-
-    assert_ok(lock_rig_take(holder, "k", 0, 59000, &grant));
-    assert_ok(note_begin(waiter, "k", PATIENCE_MS, &note));
-    redis_server_await(set.servers[0], "PUBSUB NUMSUB {k}:dlock-freed",
-                       "freed\r\n:1");
-    redis_server_await(set.servers[1], "EXISTS k", ":1");
-    redis_server_pause(set.servers[0]);
-    await_switch();
-    began_ms = lock_rig_now_ms();
-    while (dlock_release(holder, &grant, NULL) != DLOCK_OK)
-        assert_in_range(lock_rig_now_ms(), began_ms, began_ms + 20000);
-    assert_ok(note_await(&note));
-    assert_in_range(lock_rig_now_ms(), began_ms, began_ms + 20000);
-    redis_server_resume(set.servers[0]);
-    for (int i = 0; i < 2; i++)
-        dlock_close(client[i]);
-}
-
-/* What the watchdog renews stays held, over there. */
-static void test_locks_are_renewed(NO_STATE)
-{
-    struct dlock *client = open_client(set.url, "fenced");
-    struct dlock_session *session = lock_rig_session(client);
-    struct dlock_grant grant;
-    struct dlock_holder holder;
-
-    assert_ok(lock_rig_take(session, "k", 0, 0, &grant));
-    redis_server_await(set.servers[1], "EXISTS k", ":1");
-    fail_over();
-    redis_server_ask(set.servers[1], "CONFIG RESETSTAT", NULL, 0);
-    redis_server_await(set.servers[1], "INFO commandstats", "cmdstat_pexpire");
-    assert_ok(dlock_inspect(session, "k", &holder, NULL));
-    assert_true(holder.held);
-    assert_string_equal(holder.owner, grant.owner);
-    assert_ok(dlock_release(session, &grant, NULL));
-    dlock_close(client);
 }
 
 /* Values go the same way. */
@@ -240,38 +109,6 @@ static void test_values(NO_STATE)
         continue;
     assert_string_equal(value.text, "7");
     dlock_values_close(values);
-}
-
-/* Tokens --------------------------------------------------------------------- */
-
-/* The replica missed the last grants, and the lock that is held: a second holder
- * gets in. Its token is higher all the same, by more than a count would make it. */
-static void test_tokens_rise(NO_STATE)
-{
-    struct dlock *client[2] = {open_client(set.url, "fenced"),
-                               open_client(set.url, "fenced")};
-    struct dlock_session *old = lock_rig_session(client[0]);
-    struct dlock_session *young = lock_rig_session(client[1]);
-    struct dlock_grant held, next;
-
-    take_and_give(old);
-    redis_server_await(set.servers[1], "EXISTS {k}:dlock-fence", ":1");
-    redis_server_ask(set.servers[1], "CONFIG SET masterauth nobody", NULL, 0);
-    redis_server_ask(set.servers[0], "CLIENT KILL TYPE replica", NULL, 0);
-    redis_server_await(set.servers[1], "INFO replication",
-                       "master_link_status:down");
-    for (int i = 0; i < 3; i++)
-        take_and_give(old);
-    assert_ok(lock_rig_take(old, "k", 0, 60000, &held));
-    redis_server_kill(set.servers[0]);
-    await_switch();
-    assert_ok(lock_rig_take(young, "k", 5000, 60000, &next));
-    assert_true(dlock_remaining_ms(old, &held) > 0); /* it knows nothing */
-    assert_true(next.token > held.token);
-    assert_int_equal(dlock_release(old, &held, NULL), DLOCK_LOST);
-    assert_ok(dlock_release(young, &next, NULL));
-    for (int i = 0; i < 2; i++)
-        dlock_close(client[i]);
 }
 
 /* Sentinels that are no help --------------------------------------------------- */
@@ -412,18 +249,98 @@ static void test_login(NO_STATE)
     fails_by(url, "sentinel");
 }
 
+/* Stories ---------------------------------------------------------------------- */
+
+/* @0 and @1 are the servers, @2 and @3 the sentinels. */
+static void fresh(const char *lock)
+{
+    (void)lock;
+    (void)teardown(NULL);
+    (void)setup(NULL);
+    rig.url = set.url;
+    rig.command_timeout_ms = CONNECT_MS;
+    for (int i = 0; i < 2; i++) {
+        nodes.servers[i] = set.servers[i];
+        nodes.servers[2 + i] = set.sentinels[i];
+    }
+}
+
+/* "switch": both sentinels name the other one; "fail-over": by an operator, so nothing
+ * dies, and nobody loses a connection by itself. */
+static void serve(const char *how, const char *which)
+{
+    if (strcmp(how, "fail-over") == 0)
+        redis_server_ask(set.sentinels[0], "SENTINEL FAILOVER main", NULL, 0);
+    if (which != NULL)
+        redis_server_do(set.servers[which[0] - '0'], how);
+    else
+        await_switch();
+}
+
+#define HAS(what, text)                                                        \
+    "EVAL \"return string.find(redis.call('info', '" what "'), '" text         \
+    "') and 1 or 0\" 0 -> 1; "
+
+static const struct lock_story stories[] = {
+    /* Two sessions have a connection each to the primary that hangs. One of them meets
+     * it; the other hears of that, and does not go there once it has woken up. */
+    {"who hangs is left", "fenced",
+     "a takes wait=60000; a gives; a2 takes wait=60000; a2 gives; "
+     "server pause 0; server switch; a takes wait=60000; a gives; "
+     "server resume 0; a2 takes wait=60000 name=n; a2 gives; "
+     "@1 EXISTS {n}:dlock-fence -> 1"},
+    /* A server that is heard no more may hear us all the same. One session meets that;
+     * the other, with a connection from before, is not to have a lock there of which it
+     * never knows. */
+    {"who is silent gets nothing", "fenced",
+     "@2 SENTINEL SET main down-after-milliseconds 600000; "
+     "@3 SENTINEL SET main down-after-milliseconds 600000; "
+     "a takes wait=60000; a gives; a2 takes wait=60000; a2 gives; "
+     "server pause 0; a tries name=a -> unknown; "
+     "a2 tries name=b -> unreachable; server resume 0; a2 takes wait=60000; "
+     "a2 gives; @0 EXISTS a -> 1; @0 EXISTS b -> 0"},
+    /* A waiter listens at the old primary, which says nothing any more: the release at
+     * the new one has to reach it. The lease would last for a minute. */
+    {"waiters are woken", "redisson",
+     "a takes 59000; b begins wait=60000; until @0 EVAL \"return "
+     "redis.call('pubsub', 'numsub', KEYS[1])[2]\" 1 {k}:dlock-freed -> 1; "
+     "until @1 EXISTS k -> 1; server pause 0; server switch; clock; "
+     "until a gives; b ends; took 0..20000; server resume 0"},
+    /* What the watchdog renews stays held, over there. */
+    {"locks are renewed", "fenced",
+     "a takes; until @1 EXISTS k -> 1; server fail-over; @1 PEXPIRE k 6000; "
+     "until @1 PTTL k -> 6001..; b sees held=1 owner=a; a gives"},
+    /* The replica missed the last grants, and the lock that is held: a second holder gets
+     * in. Its token is higher all the same, by more than a count would make it. */
+    {"tokens rise", "fenced",
+     "a takes wait=60000; a gives; until @1 EXISTS {k}:dlock-fence -> 1; "
+     "@1 CONFIG SET masterauth nobody; @0 CLIENT KILL TYPE replica; "
+     "until @1 " HAS(
+         "replication",
+         "master_link_status:down") "a takes wait=60000; a gives; a takes "
+                                    "wait=60000; a gives; "
+                                    "a takes wait=60000; a gives; a takes "
+                                    "60000; server kill 0; "
+                                    "server switch; b takes 60000 wait=60000 "
+                                    "token=rises; a has left=1..; "
+                                    "a gives -> lost; b gives"},
+};
+
+static void test_stories(NO_STATE)
+{
+    static const struct lock_story_host host = {fresh, serve};
+
+    lock_story_host = &host;
+    lock_story_play(stories, COUNT_OF(stories));
+    (void)lock_rig_fresh(NULL);
+    (void)teardown(NULL);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 static const struct CMUnitTest tests[] = {
-    TEST(test_who_hangs_is_left),
-    TEST(test_who_is_silent_gets_nothing),
-    TEST(test_waiters_are_woken),
-    TEST(test_locks_are_renewed),
-    TEST(test_values),
-    TEST(test_tokens_rise),
-    TEST(test_who_is_no_help),
-    TEST(test_an_old_answer),
-    TEST(test_the_newest_configuration_counts),
-    TEST(test_login),
+    TEST(test_values),        TEST(test_who_is_no_help),
+    TEST(test_an_old_answer), TEST(test_the_newest_configuration_counts),
+    TEST(test_login),         cmocka_unit_test(test_stories),
 };
-TEST_MAIN(tests)
+LOCK_RIG_MAIN(tests)
