@@ -16,8 +16,8 @@
 #include "lock/deadlock/scripts.h"
 #include "lock/dlock_deadlock.h"
 #include "tests/support/lock_party.h"
-#include "tests/support/redis_server.h"
-#include "tests/support/unit_test.h"
+#include "tests/support/lock_rig.h"
+#include "tests/support/lock_story.h"
 
 enum {
     LONG_MS = 60000, /* nobody waits for so long */
@@ -27,26 +27,12 @@ enum {
     CROWD = 8,
 };
 
-static struct redis_server *server;
 static struct lock_process processes[PARTIES_MAX];
 
-static int begin_all(NO_STATE)
+static int begin_all(void **state)
 {
     dlock_deadlock_register();
-    server = redis_server_start();
-    return 0;
-}
-
-static int end_all(NO_STATE)
-{
-    redis_server_stop(server);
-    return 0;
-}
-
-static int set_up(NO_STATE)
-{
-    redis_server_ask(server, "FLUSHALL", NULL, 0);
-    return 0;
+    return lock_rig_setup(state);
 }
 
 static int tear_down(NO_STATE)
@@ -66,7 +52,7 @@ static void start(int n, const char *strategy)
     for (int i = 0; i < n && i < PARTIES_MAX; i++) {
         lock_process_start(&processes[i], &(struct lock_party_terms){
                                               .strategy = strategy,
-                                              .url = redis_server_url(server),
+                                              .url = lock_rig_url("fenced"),
                                               .deadlock_ms = AFTER_MS,
                                               .label = labels[i]});
         assert_ok(lock_process_take(&processes[i], names[i], 0));
@@ -82,8 +68,7 @@ static void wait_a_little(void)
 static void wait_for(struct lock_process *process, const char *name, int n)
 {
     lock_process_tell_take(process, name, LONG_MS);
-    while (redis_server_number(
-               server,
+    while (lock_rig_ask(
                "EVAL \"return #redis.call('keys', '*:dlock-waits')\" 0") < n)
         wait_a_little();
 }
@@ -102,7 +87,7 @@ static void await_looks(int n)
     for (int seen = -1; seen < n && !said; wait_a_little()) {
         for (int i = 0; i < PARTIES_MAX; i++)
             said |= processes[i].pid > 0 && has_said_something(&processes[i]);
-        redis_server_ask(server, "GET {deadlocks}:dlock-stamp", now,
+        redis_server_ask(rig.server, "GET {deadlocks}:dlock-stamp", now,
                          sizeof(now));
         seen += strcmp(before, now) != 0;
         (void)snprintf(before, sizeof(before), "%s", now);
@@ -121,23 +106,6 @@ static void assert_says(const char *text, const char *const words[])
         else
             text = found + strlen(words[i]);
     }
-}
-
-static void two_wait_for_each_other(void **state)
-{
-    struct lock_process_report report;
-
-    start(2, *state);
-    wait_for(&processes[0], "B", 1);
-    lock_process_tell_take(&processes[1], "A", LONG_MS);
-    report = lock_process_report(&processes[1]);
-    assert_int_equal(report.status, DLOCK_DEADLOCK);
-    assert_says(report.text,
-                (const char *const[]){"acquire: A is held by ", ":p, which ",
-                                      "waits for B, which you hold", NULL});
-    assert_false(has_said_something(&processes[0]));
-    assert_ok(lock_process_give(&processes[1]));
-    assert_ok(lock_process_report(&processes[0]).status);
 }
 
 static void three_in_a_circle(void **state)
@@ -163,26 +131,11 @@ static void three_in_a_circle(void **state)
     assert_false(has_said_something(&processes[0]));
 }
 
-/* Its wait stays in Redis for a while; here, for ever. */
-static void who_gave_up_is_in_no_circle(NO_STATE)
-{
-    start(2, "fenced");
-    lock_process_tell_take(&processes[0], "B", 4 * AFTER_MS);
-    assert_int_equal(lock_process_report(&processes[0]).status, DLOCK_TIMEOUT);
-    redis_server_ask(server,
-                     "EVAL \"redis.call('persist', redis.call('keys', "
-                     "'*:dlock-waits')[1])\" 0",
-                     NULL, 0);
-    lock_process_tell_take(&processes[1], "A", LONG_MS);
-    await_looks(LOOKS);
-    assert_false(has_said_something(&processes[1]));
-    assert_ok(lock_process_give(&processes[0]));
-    assert_ok(lock_process_report(&processes[1]).status);
-}
-
 /* Nobody knows whether it still waits; when it goes on, all do. */
 static void who_is_stopped_is_not_told_of(NO_STATE)
 {
+    struct lock_process_report report;
+
     start(2, "fenced");
     wait_for(&processes[0], "B", 1);
     lock_process_pause(&processes[0]);
@@ -190,7 +143,11 @@ static void who_is_stopped_is_not_told_of(NO_STATE)
     await_looks(LOOKS);
     assert_false(has_said_something(&processes[1]));
     lock_process_resume(&processes[0]);
-    assert_int_equal(lock_process_report(&processes[1]).status, DLOCK_DEADLOCK);
+    report = lock_process_report(&processes[1]);
+    assert_int_equal(report.status, DLOCK_DEADLOCK);
+    assert_says(report.text,
+                (const char *const[]){"acquire: A is held by ", ":p, which ",
+                                      "waits for B, which you hold", NULL});
 }
 
 /* ---- a look that comes late ------------------------------------------------- */
@@ -214,17 +171,11 @@ static enum dlock_verdict keep_look(void *ctx, const struct dlock_step *step)
 }
 
 /* A session in this process, whose last look is kept. */
-static struct dlock_session *open_kept(struct late *late, struct dlock **client)
+static struct dlock_session *open_kept(struct late *late)
 {
-    struct dlock_options options = {.strategy = "fenced",
-                                    .url = redis_server_url(server),
-                                    .on_step = keep_look,
-                                    .on_step_ctx = late};
-    struct dlock_session *session = NULL;
-
-    assert_ok(dlock_open(&options, client, NULL));
-    assert_ok(dlock_session_open(*client, &session, NULL));
-    return session;
+    rig.on_step = keep_look;
+    rig.hooks_ctx = late;
+    return lock_rig_session(lock_rig_client("fenced"));
 }
 
 /* By its hash: the server has it. */
@@ -238,7 +189,7 @@ static void deliver(const struct late *late)
     for (size_t i = 0; i < late->n; i++)
         used += (size_t)snprintf(command + used, sizeof(command) - used, " %s",
                                  late->words[i]);
-    redis_server_ask(server, command, reply, sizeof(reply));
+    redis_server_ask(rig.server, command, reply, sizeof(reply));
     assert_int_equal(reply[0], '*');
 }
 
@@ -252,11 +203,10 @@ static void a_late_look_deceives_nobody(NO_STATE)
     struct dlock_terms terms = {.wait_ms = 700, .deadlock_ms = AFTER_MS};
     struct dlock_grant held, other;
     struct dlock_session *session;
-    struct dlock *client;
 
     start(2, "fenced");
     assert_ok(lock_process_give(&processes[0]));
-    session = open_kept(&late, &client);
+    session = open_kept(&late);
     assert_ok(dlock_try(session, "A", NULL, &held, NULL));
     assert_int_equal(dlock_acquire(session, "B", &terms, &other, NULL),
                      DLOCK_TIMEOUT);
@@ -270,7 +220,6 @@ static void a_late_look_deceives_nobody(NO_STATE)
     assert_false(has_said_something(&processes[1]));
     assert_ok(dlock_release(session, &held, NULL));
     assert_ok(lock_process_report(&processes[1]).status);
-    dlock_close(client);
 }
 
 /* The same owner waits again by now: an older wait's look says nothing of that. */
@@ -282,10 +231,9 @@ static void a_look_of_an_older_wait_does_not_count(NO_STATE)
     char command[256], before[256], after[256];
     struct dlock_grant other;
     struct dlock_session *session;
-    struct dlock *client;
 
     start(1, "fenced");
-    session = open_kept(&late, &client);
+    session = open_kept(&late);
     assert_int_equal(dlock_acquire(session, "A", &terms, &other, NULL),
                      DLOCK_TIMEOUT);
     assert_true(late.n > 0);
@@ -293,22 +241,21 @@ static void a_look_of_an_older_wait_does_not_count(NO_STATE)
     (void)snprintf(command, sizeof(command),
                    "HSET {%s}:dlock-waits number 999 name B since 7 heard 8",
                    dlock_session_owner(session));
-    redis_server_ask(server, command, NULL, 0);
+    lock_rig_tell(command);
     (void)snprintf(
         command, sizeof(command),
         "EVAL \"local k = '{%s}:dlock-waits' redis.call('persist', k) "
         "return redis.call('hgetall', k)\" 0",
         dlock_session_owner(session));
-    redis_server_ask(server, command, before, sizeof(before));
+    redis_server_ask(rig.server, command, before, sizeof(before));
     deliver(&late);
     (void)snprintf(command, sizeof(command), "TTL {%s}:dlock-waits",
                    dlock_session_owner(session));
-    assert_int_equal(redis_server_number(server, command), -1);
+    assert_int_equal(lock_rig_ask(command), -1);
     (void)snprintf(command, sizeof(command), "HGETALL {%s}:dlock-waits",
                    dlock_session_owner(session));
-    redis_server_ask(server, command, after, sizeof(after));
+    redis_server_ask(rig.server, command, after, sizeof(after));
     assert_string_equal(after, before);
-    dlock_close(client);
 }
 
 /* ---- in the process of the test --------------------------------------------- */
@@ -316,68 +263,53 @@ static void a_look_of_an_older_wait_does_not_count(NO_STATE)
 static struct lock_party_terms here(const char *strategy)
 {
     return (struct lock_party_terms){.strategy = strategy,
-                                     .url = redis_server_url(server),
-                                     .deadlock_ms = AFTER_MS,
-                                     .label = "here"};
+                                     .url = lock_rig_url("fenced"),
+                                     .deadlock_ms = AFTER_MS};
 }
 
 static void who_comes_in_again_waits_for_nobody(NO_STATE)
 {
-    const struct lock_party_terms terms = here("fenced");
-    struct lock_party party;
+    const struct dlock_terms terms = {.wait_ms = 4 * AFTER_MS,
+                                      .deadlock_ms = AFTER_MS};
+    struct dlock_session *session;
+    struct dlock_grant grant;
     char text[DLOCK_WAITS_BYTES_MAX];
 
     start(1, "fenced");
-    lock_party_open(&party, &terms);
+    session = lock_rig_session(lock_rig_client("fenced"));
     lock_process_tell_take(&processes[0], "A", LONG_MS);
     assert_ok(lock_process_report(&processes[0]).status);
-    assert_int_equal(lock_party_take(&party, "A", 4 * AFTER_MS), DLOCK_TIMEOUT);
-    assert_ok(dlock_waits_for(party.session, "A", text, NULL));
+    assert_int_equal(dlock_acquire(session, "A", &terms, &grant, NULL),
+                     DLOCK_TIMEOUT);
+    assert_ok(dlock_waits_for(session, "A", text, NULL));
     assert_says(text,
                 (const char *const[]){"A is held by ",
                                       ":p, which is not known to wait", NULL});
-    lock_party_close(&party);
 }
 
 static void anybody_may_ask(NO_STATE)
 {
-    const struct lock_party_terms terms = here("fenced");
-    struct lock_party party;
+    struct dlock_session *session;
     struct dlock_error error;
     char text[DLOCK_WAITS_BYTES_MAX];
 
-    lock_party_open(&party, &terms);
-    assert_ok(dlock_waits_for(party.session, "A", text, NULL));
+    session = lock_rig_session(lock_rig_client("fenced"));
+    assert_ok(dlock_waits_for(session, "A", text, NULL));
     assert_string_equal(text, "A is held by nobody");
     start(2, "fenced");
     wait_for(&processes[0], "B", 1);
-    assert_ok(dlock_waits_for(party.session, "A", text, NULL));
+    assert_ok(dlock_waits_for(session, "A", text, NULL));
     assert_says(text,
                 (const char *const[]){"A is held by ", ":p, which waits for B",
                                       ":q, which is not known to wait", NULL});
     /* The one that would have to end is held back, or there would be no time. */
     lock_process_tell_take(&processes[1], "A", LONG_MS);
     for (enum dlock_status status = DLOCK_OK; status != DLOCK_DEADLOCK;) {
-        status = dlock_waits_for(party.session, "A", text, &error);
+        status = dlock_waits_for(session, "A", text, &error);
         if (has_said_something(&processes[1]))
             break;
     }
     assert_int_equal(lock_process_report(&processes[1]).status, DLOCK_DEADLOCK);
-    lock_party_close(&party);
-}
-
-static void who_does_not_wait_for_long_sends_nothing(NO_STATE)
-{
-    struct lock_party_terms terms = here("fenced");
-    struct lock_party party;
-
-    start(1, "fenced");
-    terms.deadlock_ms = 10000;
-    lock_party_open(&party, &terms);
-    assert_ok(lock_party_take(&party, "free", 1000));
-    assert_int_equal(lock_party_take(&party, "A", 100), DLOCK_TIMEOUT);
-    assert_int_equal(step_log_count(&party.log, "eval-look"), 0);
-    lock_party_close(&party);
 }
 
 static void cannot(const struct lock_party_terms *terms, const char *says)
@@ -489,32 +421,51 @@ static void a_crowd_without_order_comes_through(void **state)
     (void)crowd(*state, false);
 }
 
-#define LOCK_TEST(test, lock)                                                  \
+#define WAITS "EVAL \"return #redis.call('keys', '*:dlock-waits')\" 0 -> "
+
+static const struct lock_story stories[] = {
+    {"two wait for each other, and one is told", "redisson fenced fair",
+     "a takes name=A; b takes name=B; a begins name=B wait=long deadlock=50; "
+     "until " WAITS "1; b takes other name=A wait=long deadlock=50 -> "
+     "deadlock '..which waits for B, which you hold'; a waits; b gives; "
+     "a ends"},
+    /* Its wait stays in Redis for a while; here, for ever. */
+    {"who gave up is in no circle", "fenced",
+     "a takes name=A; b takes name=B; "
+     "a takes other name=B wait=200 deadlock=50 -> timeout; "
+     "EVAL \"return redis.call('persist', redis.call('keys', "
+     "'*:dlock-waits')[1])\" 0 -> 1; b begins name=A wait=long deadlock=50; "
+     "more eval-look 8; b waits; a gives; b ends"},
+    {"who does not wait for long sends nothing", "fenced",
+     "a takes name=A; b takes name=free wait=1000 deadlock=10000; "
+     "b takes name=A wait=100 deadlock=10000 -> timeout; steps eval-look 0"},
+};
+LOCK_STORIES_TEST
+
+#define DEADLOCK_TEST(test, lock)                                              \
     {                                                                          \
-#test " (" lock ")", test, set_up, tear_down, (char[])                 \
+#test " (" lock ")", test, lock_rig_fresh, tear_down, (char[])         \
         {                                                                      \
             lock                                                               \
         }                                                                      \
     }
+#define ALONE(test)                                                            \
+    cmocka_unit_test_setup_teardown(test, lock_rig_fresh, tear_down)
 
 static const struct CMUnitTest tests[] = {
-    LOCK_TEST(a_crowd_in_order_hears_nothing, "fenced"),
-    LOCK_TEST(a_crowd_in_order_hears_nothing, "redisson"),
-    LOCK_TEST(a_crowd_without_order_comes_through, "fenced"),
-    LOCK_TEST(a_crowd_without_order_comes_through, "fair"),
-    LOCK_TEST(two_wait_for_each_other, "redisson"),
-    LOCK_TEST(two_wait_for_each_other, "fenced"),
-    LOCK_TEST(two_wait_for_each_other, "fair"),
-    LOCK_TEST(three_in_a_circle, "redisson"),
-    LOCK_TEST(three_in_a_circle, "fenced"),
-    LOCK_TEST(three_in_a_circle, "fair"),
-    FIXTURE_TEST(who_gave_up_is_in_no_circle),
-    FIXTURE_TEST(who_is_stopped_is_not_told_of),
-    FIXTURE_TEST(a_late_look_deceives_nobody),
-    FIXTURE_TEST(a_look_of_an_older_wait_does_not_count),
-    FIXTURE_TEST(who_comes_in_again_waits_for_nobody),
-    FIXTURE_TEST(anybody_may_ask),
-    FIXTURE_TEST(who_does_not_wait_for_long_sends_nothing),
-    FIXTURE_TEST(others_cannot),
+    cmocka_unit_test(test_stories),
+    DEADLOCK_TEST(a_crowd_in_order_hears_nothing, "fenced"),
+    DEADLOCK_TEST(a_crowd_in_order_hears_nothing, "redisson"),
+    DEADLOCK_TEST(a_crowd_without_order_comes_through, "fenced"),
+    DEADLOCK_TEST(a_crowd_without_order_comes_through, "fair"),
+    DEADLOCK_TEST(three_in_a_circle, "redisson"),
+    DEADLOCK_TEST(three_in_a_circle, "fenced"),
+    DEADLOCK_TEST(three_in_a_circle, "fair"),
+    ALONE(who_is_stopped_is_not_told_of),
+    ALONE(a_late_look_deceives_nobody),
+    ALONE(a_look_of_an_older_wait_does_not_count),
+    ALONE(who_comes_in_again_waits_for_nobody),
+    ALONE(anybody_may_ask),
+    ALONE(others_cannot),
 };
-TEST_MAIN_WITHIN(tests, begin_all, end_all)
+TEST_MAIN_WITHIN(tests, begin_all, lock_rig_teardown)

@@ -285,14 +285,14 @@ static void take_value(struct act *act, const char *word, const char *value)
         act->terms.wait_ms = whole(value);
     else if (is(word, "max"))
         act->terms.max_hold_ms = whole(value);
+    else if (is(word, "deadlock"))
+        act->terms.deadlock_ms = whole(value);
     else if (is(word, "floor"))
         act->terms.fence_floor = (uint64_t)number(value);
     else if (is(word, "name"))
         act->name = value;
-    else if (is(value, "nobody"))
-        act->other = &play.nobody;
     else if (is(word, "owner") || is(word, "as"))
-        act->other = party_of(value);
+        act->other = is(value, "nobody") ? &play.nobody : party_of(value);
     else
         wrong("there is no such word", word);
 }
@@ -485,10 +485,10 @@ static void do_else(char *text)
     else if (is(first, "server"))
         serve(rest);
     else if (is(first, "lost")) {
-        unsigned n = whole(next_word(&rest));
-        const char *word = next_word(&rest);
-        const char *told = dlock_loss_text(
-            play.nodes_n > 0 ? node_rig_await_lost(n) : lock_rig_await_lost(n));
+        const char *n = next_word(&rest), *word = next_word(&rest);
+        const char *told =
+            dlock_loss_text((play.nodes_n > 0 ? node_rig_await_lost
+                                              : lock_rig_await_lost)(whole(n)));
 
         if (word != NULL && strstr(told, word) == NULL)
             wrong(word, told);

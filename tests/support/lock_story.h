@@ -8,7 +8,7 @@
  * WHO is a, b, c or d, each with a client of its own, or a2, b2 ...: another session
  * of the same client. The status is ok where none is named, and one of several in
  * "ok|lost". A text that begins with ".." is only a part. Words are the lease (a bare
- * number), and wait=, max=, floor=, fenced of the terms; name= of the lock, if it is
+ * number), and wait=, max=, floor=, deadlock=, fenced of the terms; name= of the lock, if it is
  * not "k"; and a name for the hold, if there are several ("a takes inner", "a gives
  * inner"). Others say what has to be so afterwards: holds=, token= (also "rises",
  * "next" and "same"), left=, held=, owner=WHO (or nobody).
