@@ -1,6 +1,6 @@
 /*
  * What dlock.h says about arguments: options, names and terms that are refused,
- * and with which text. Nothing in here needs a server.
+ * and with which text.
  */
 #include <stdio.h>
 #include <string.h>
@@ -68,18 +68,10 @@ static void test_open_does_not_connect(NO_STATE)
         "unix:/nowhere/redis.sock", "redis://127.0.0.1:1", "redis://[::1]:1"};
 
     for (size_t i = 0; i < COUNT_OF(urls); i++) {
-        struct dlock *client =
-            lock_rig_open(&(struct dlock_options){.url = urls[i]});
-        struct dlock_session *session = lock_rig_session(client);
-        struct dlock_error error = {""};
-        struct dlock_terms terms = {.wait_ms = 100};
-        struct dlock_grant grant;
+        const struct dlock_options options = {.url = urls[i]};
 
-        assert_int_equal(dlock_acquire(session, "k", &terms, &grant, &error),
+        assert_int_equal(lock_rig_fails(&options, "acquire: connect to "),
                          DLOCK_UNREACHABLE);
-        assert_non_null(strstr(error.text, "acquire: connect to "));
-        dlock_session_close(session);
-        dlock_close(client);
     }
 }
 
@@ -109,9 +101,7 @@ static void refuse_name(struct dlock_session *session, const char *name,
 
 static void test_names(NO_STATE)
 {
-    struct dlock *client =
-        lock_rig_open(&(struct dlock_options){.strategy = "process"});
-    struct dlock_session *session = lock_rig_session(client);
+    struct dlock_session *session = lock_single_open("process").session;
     char name[DLOCK_NAME_BYTES_MAX + 2];
     struct dlock_grant grant;
 
@@ -129,8 +119,6 @@ static void test_names(NO_STATE)
     assert_ok(dlock_release(session, &grant, NULL));
     assert_ok(lock_rig_take(session, " ~", 0, 0, &grant));
     assert_ok(dlock_release(session, &grant, NULL));
-    dlock_session_close(session);
-    dlock_close(client);
 }
 
 static void refuse_terms(struct dlock_session *session,
@@ -146,9 +134,7 @@ static void refuse_terms(struct dlock_session *session,
 
 static void test_terms(NO_STATE)
 {
-    struct dlock *client =
-        lock_rig_open(&(struct dlock_options){.strategy = "none"});
-    struct dlock_session *session = lock_rig_session(client);
+    struct dlock_session *session = lock_single_open("none").session;
     struct dlock_terms terms = {.wait_ms = 0};
     struct dlock_grant grant = {.name = ""};
 
@@ -169,15 +155,13 @@ static void test_terms(NO_STATE)
     assert_int_equal(dlock_release(session, NULL, NULL), DLOCK_MISUSE);
     assert_int_equal(dlock_release(session, &grant, NULL), DLOCK_MISUSE);
     assert_int_equal(dlock_extend(session, NULL, 1, NULL), DLOCK_MISUSE);
-    dlock_session_close(session);
-    dlock_close(client);
 }
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_options),
     cmocka_unit_test(test_open_does_not_connect),
     cmocka_unit_test(test_close_null),
-    cmocka_unit_test(test_names),
-    cmocka_unit_test(test_terms),
+    LOCK_TEST(test_names),
+    LOCK_TEST(test_terms),
 };
-TEST_MAIN(tests)
+LOCK_RIG_MAIN(tests)

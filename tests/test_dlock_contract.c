@@ -1,6 +1,5 @@
 /*
  * What dlock.h says about the list of locks, about texts, ids, values and time.
- * Nothing in here needs a server, except where it says so.
  */
 #include <string.h>
 
@@ -109,9 +108,7 @@ static void test_capabilities_agree(NO_STATE)
 
 static void test_error_is_left_alone(NO_STATE)
 {
-    struct dlock *client =
-        lock_rig_open(&(struct dlock_options){.strategy = "process"});
-    struct dlock_session *session = lock_rig_session(client);
+    struct dlock_session *session = lock_single_open("process").session;
     struct dlock_terms terms = {.wait_ms = 0};
     struct dlock_error error = {"as it was"};
     struct dlock_grant grant, untouched;
@@ -128,22 +125,17 @@ static void test_error_is_left_alone(NO_STATE)
     assert_ok(dlock_release(session, &grant, &error));
     assert_int_equal(dlock_release(session, &grant, &error), DLOCK_LOST);
     assert_non_null(strstr(error.text, "release: the lease has ended"));
-    dlock_session_close(session);
-    dlock_close(client);
 }
 
 static void test_owner_ids(NO_STATE)
 {
-    struct dlock *client[2] = {
-        lock_rig_open(&(struct dlock_options){.strategy = "process"}),
-        lock_rig_open(&(struct dlock_options){.strategy = "process"})};
-    struct dlock_session *session[3] = {lock_rig_session(client[0]),
-                                        lock_rig_session(client[0]),
-                                        lock_rig_session(client[1])};
-    const char *owner[3];
+    struct lock_pair pair = lock_pair_open("process");
+    const char *const owner[] = {
+        dlock_session_owner(pair.session[0]),
+        dlock_session_owner(lock_rig_session(pair.client[0])),
+        dlock_session_owner(pair.session[1])};
 
     for (int i = 0; i < 3; i++) {
-        owner[i] = dlock_session_owner(session[i]);
         assert_int_equal(strspn(owner[i], "0123456789abcdef"), 32);
         assert_int_equal(owner[i][32], '-');
         assert_true(strlen(owner[i]) <= DLOCK_OWNER_BYTES_MAX);
@@ -152,10 +144,6 @@ static void test_owner_ids(NO_STATE)
     assert_string_equal(owner[0] + 33, "1");
     assert_string_equal(owner[1] + 33, "2");
     assert_memory_not_equal(owner[0], owner[2], 32);
-    for (int i = 0; i < 3; i++)
-        dlock_session_close(session[i]);
-    dlock_close(client[0]);
-    dlock_close(client[1]);
 }
 
 static void test_derived_keys(NO_STATE)
@@ -175,35 +163,31 @@ static void test_derived_keys(NO_STATE)
     }
 }
 
-/* Time is injected: a lease of an hour ends at once. Needs a server. */
+static uint64_t left_ms(const struct lock_single *single)
+{
+    return dlock_remaining_ms(single->session, &single->grant);
+}
+
+/* Time is injected: a lease of an hour ends at once. */
 static void test_fake_clock(NO_STATE)
 {
-    struct redis_server *server = redis_server_start();
-    struct dlock_session *session;
-    struct fake_clock clock;
-    struct dlock_grant grant;
-    struct dlock *client;
+    static struct fake_clock clock;
+    struct lock_single single;
 
     fake_clock_init(&clock, 1000);
-    client =
-        lock_rig_open(&(struct dlock_options){.strategy = "fenced",
-                                              .url = redis_server_url(server),
-                                              .clock = &clock.face});
-    session = lock_rig_session(client);
-    assert_ok(lock_rig_take(session, "k", 0, 3600000, &grant));
-    assert_int_equal(grant.deadline_ms, 3601000);
-    assert_int_equal(dlock_remaining_ms(session, &grant), 3600000);
+    rig.clock = &clock.face;
+    single = lock_single_open("fenced");
+    assert_ok(lock_rig_take(single.session, "k", 0, 3600000, &single.grant));
+    assert_int_equal(single.grant.deadline_ms, 3601000);
+    assert_int_equal(left_ms(&single), 3600000);
     fake_clock_advance(&clock, 3599999);
-    assert_int_equal(dlock_remaining_ms(session, &grant), 1);
+    assert_int_equal(left_ms(&single), 1);
     fake_clock_advance(&clock, 1);
-    assert_int_equal(dlock_remaining_ms(session, &grant), 0);
+    assert_int_equal(left_ms(&single), 0);
     fake_clock_advance(&clock, 1000);
-    assert_int_equal(dlock_remaining_ms(session, &grant), 0);
-    assert_ok(dlock_extend(session, &grant, 5000, NULL));
-    assert_int_equal(dlock_remaining_ms(session, &grant), 5000);
-    dlock_session_close(session);
-    dlock_close(client);
-    redis_server_stop(server);
+    assert_int_equal(left_ms(&single), 0);
+    assert_ok(dlock_extend(single.session, &single.grant, 5000, NULL));
+    assert_int_equal(left_ms(&single), 5000);
 }
 
 static enum dlock_verdict slow_network(void *ctx, const struct dlock_step *step)
@@ -216,28 +200,19 @@ static enum dlock_verdict slow_network(void *ctx, const struct dlock_step *step)
 /* The client's lease starts before the server's, so that it ends before it. */
 static void test_lease_starts_before_sending(NO_STATE)
 {
-    struct redis_server *server = redis_server_start();
-    struct fake_clock clock;
-    struct dlock_options options = {.strategy = "set-nx-px",
-                                    .url = redis_server_url(server),
-                                    .clock = &clock.face,
-                                    .on_step = slow_network,
-                                    .on_step_ctx = &clock};
-    struct dlock_session *session;
-    struct dlock *client = NULL;
-    struct dlock_grant grant;
+    static struct fake_clock clock;
+    struct lock_single single;
 
     fake_clock_init(&clock, 0);
-    assert_ok(dlock_open(&options, &client, NULL));
-    session = lock_rig_session(client);
-    assert_ok(lock_rig_take(session, "k", 0, 1000, &grant));
-    assert_int_equal(grant.deadline_ms, 1000);
-    assert_int_equal(dlock_remaining_ms(session, &grant), 500);
-    assert_ok(dlock_extend(session, &grant, 1000, NULL));
-    assert_int_equal(dlock_remaining_ms(session, &grant), 500);
-    dlock_session_close(session);
-    dlock_close(client);
-    redis_server_stop(server);
+    rig.clock = &clock.face;
+    rig.on_step = slow_network;
+    rig.hooks_ctx = &clock;
+    single = lock_single_open("set-nx-px");
+    assert_ok(lock_rig_take(single.session, "k", 0, 1000, &single.grant));
+    assert_int_equal(single.grant.deadline_ms, 1000);
+    assert_int_equal(left_ms(&single), 500);
+    assert_ok(dlock_extend(single.session, &single.grant, 1000, NULL));
+    assert_int_equal(left_ms(&single), 500);
 }
 
 static const struct CMUnitTest tests[] = {
@@ -245,11 +220,11 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_list_of_strategies),
     cmocka_unit_test(test_registered_twice),
     cmocka_unit_test(test_capabilities_agree),
-    cmocka_unit_test(test_error_is_left_alone),
-    cmocka_unit_test(test_owner_ids),
+    LOCK_TEST(test_error_is_left_alone),
+    LOCK_TEST(test_owner_ids),
     cmocka_unit_test(test_derived_keys),
-    cmocka_unit_test(test_fake_clock),
-    cmocka_unit_test(test_lease_starts_before_sending),
+    LOCK_TEST(test_fake_clock),
+    LOCK_TEST(test_lease_starts_before_sending),
     cmocka_unit_test(test_register_says_no),
 };
-TEST_MAIN(tests)
+LOCK_RIG_MAIN(tests)
