@@ -139,22 +139,15 @@ static void test_no_address_answers(NO_STATE)
 /* Servers are asked at once. */
 static void test_servers_asked_together(NO_STATE)
 {
-    struct dlock_options options = {.strategy = "multi",
-                                    .url = "redis://asked.test:6379",
-                                    .command_timeout_ms = 2000};
     struct deaf_server deaf = deaf_server_open();
-    struct dlock_session *session;
-    struct dlock_grant grant;
-    struct dlock *client;
 
     fake_resolver_tell(deaf.at);
     fake_resolver_tell(lock_rig_at());
-    assert_ok(dlock_open(&options, &client, NULL));
-    session = lock_rig_session(client);
-    assert_ok(lock_rig_take(session, "k", 0, 10000, &grant));
-    assert_ok(dlock_release(session, &grant, NULL));
-    dlock_session_close(session);
-    dlock_close(client);
+    lock_rig_works(
+        &(struct dlock_options){.strategy = "multi",
+                                .url = "redis://asked.test:6379",
+                                .connect_timeout_ms = LOCK_RIG_TIMEOUT_MS,
+                                .command_timeout_ms = 2000});
     deaf_server_close(&deaf);
 }
 
@@ -166,22 +159,14 @@ static void test_resolver_hangs(NO_STATE)
 
     fake_resolver_hang(true);
     for (int i = 0; i < 2; i++) {
-        struct dlock_options options = {.strategy = strategies[i],
-                                        .url = "redis://hangs.test:6379",
-                                        .connect_timeout_ms = 200,
-                                        .command_timeout_ms = 200};
-        struct dlock_session *session;
-        struct dlock_grant grant;
-        struct dlock *client;
+        const struct dlock_options options = {.strategy = strategies[i],
+                                              .url = "redis://hangs.test:6379",
+                                              .connect_timeout_ms = 200,
+                                              .command_timeout_ms = 200};
         uint64_t start_ms = lock_rig_now_ms();
 
-        assert_ok(dlock_open(&options, &client, NULL));
-        session = lock_rig_session(client);
-        assert_int_equal(lock_rig_take(session, "k", 0, 10000, &grant),
-                         DLOCK_UNREACHABLE);
         /* Closing waits for nobody either. */
-        dlock_session_close(session);
-        dlock_close(client);
+        assert_int_equal(lock_rig_try(&options, NULL), DLOCK_UNREACHABLE);
         assert_in_range(lock_rig_now_ms() - start_ms, 0, LOCK_RIG_PROMPT_MS);
     }
     /* Both clients are gone; one thread is there, and comes back now. */
@@ -251,29 +236,23 @@ static void test_numbers_and_paths_ask_nobody(NO_STATE)
 /* The watchdog's connection and the subscriber's, both new. */
 static void test_threads_of_a_client(NO_STATE)
 {
-    struct dlock_options options = {.strategy = "fenced",
-                                    .url = "redis://threads.test:6379",
-                                    .connect_timeout_ms = LOCK_RIG_PROMPT_MS,
-                                    .watchdog_lease_ms = 3000,
-                                    .on_step = step_log_hook,
-                                    .on_step_ctx = &rig.log};
-    struct dlock_session *a, *b;
+    struct lock_single a;
     struct dlock_grant grant;
-    struct dlock *client;
 
+    rig.url = "redis://threads.test:6379";
+    rig.watchdog_lease_ms = 3000;
+    rig.command_timeout_ms = LOCK_RIG_PROMPT_MS;
     fake_resolver_tell(lock_rig_at());
-    assert_ok(dlock_open(&options, &client, NULL));
-    a = lock_rig_session(client);
-    b = lock_rig_session(client);
-    assert_ok(lock_rig_take(a, "k", 0, 0, &grant));
+    a = lock_single_open("fenced");
+    assert_ok(lock_single_take(&a, 0));
     fake_resolver_hang(true);
-    assert_int_equal(lock_rig_take(b, "k", 4000, 0, &grant), DLOCK_TIMEOUT);
+    assert_int_equal(
+        lock_rig_take(lock_rig_session(a.client), "k", 4000, 0, &grant),
+        DLOCK_TIMEOUT);
     assert_int_equal(step_log_ended(&rig.log, "subscribe"), 1);
     step_log_await(&rig.log, "eval-renew", 2);
-    assert_true(lock_rig_ask("EXISTS k") == 1);
-    dlock_session_close(a);
-    dlock_session_close(b);
-    dlock_close(client);
+    assert_true(lock_rig_is_held());
+    lock_single_close(&a);
     fake_resolver_let_go("threads.test", "6379");
 }
 

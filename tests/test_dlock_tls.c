@@ -9,11 +9,9 @@
 
 #include "lock/backends.h" /* made by the Makefile */
 #include "lock/dlock_values.h"
-#include "tests/support/async_note.h"
 #include "tests/support/lock_rig.h"
+#include "tests/support/lock_story.h"
 #include "tests/support/server_proc.h"
-
-enum { PATIENCE_MS = LOCK_RIG_LONG_MS };
 
 struct tls {
     struct temp_dir dir; /* ca.pem, server.pem with its key, other.pem */
@@ -70,15 +68,6 @@ static void serve_tls(const char *clients)
     }
 }
 
-static int setup(void **state)
-{
-    if (lock_rig_setup(state) != 0)
-        return -1;
-    temp_dir_make(&tls.dir);
-    make_certificates();
-    return 0;
-}
-
 static int teardown(void **state)
 {
     temp_dir_remove(&tls.dir);
@@ -104,6 +93,25 @@ static const char *url_of(const char *host, const char *ca, const char *more)
     return url;
 }
 
+static void fresh_story(const char *lock)
+{
+    (void)lock;
+    serve_tls("no");
+    rig.url = url_of("127.0.0.1", "ca.pem", "");
+}
+
+static int setup(void **state)
+{
+    static const struct lock_story_host host = {.fresh = fresh_story};
+
+    if (lock_rig_setup(state) != 0)
+        return -1;
+    lock_story_host = &host;
+    temp_dir_make(&tls.dir);
+    make_certificates();
+    return 0;
+}
+
 static struct dlock *open_client(const char *strategy, const char *url)
 {
     return lock_rig_open(
@@ -123,26 +131,6 @@ static void fails_by(const char *url, const char *text)
 }
 
 /* Tests ------------------------------------------------------------------------ */
-
-static void test_locks(NO_STATE)
-{
-    static const char *const names[] = {"redisson", "fair", "fenced",
-                                        "token-lua", "multi"};
-    const char *url = url_of("127.0.0.1", "ca.pem", "");
-
-    for (size_t i = 0; i < COUNT_OF(names); i++) {
-        struct dlock *client = open_client(names[i], url);
-        struct dlock_session *session = lock_rig_session(client);
-        struct dlock_grant grant;
-
-        for (int k = 0; k < 3; k++) {
-            assert_ok(lock_rig_take(session, "k", 0, 60000, &grant));
-            assert_int_equal(lock_rig_probe(names[i], "k"), DLOCK_BUSY);
-            assert_ok(dlock_release(session, &grant, NULL));
-        }
-        dlock_close(client);
-    }
-}
 
 /* What the server sends behind the handshake is none of the commands' replies: the
  * connection is not taken for a broken one. */
@@ -173,30 +161,16 @@ static void test_one_connection(NO_STATE)
     dlock_close(client);
 }
 
-/* Wake-ups by a subscriber; renewals by the watchdog. */
-static void test_waiting(NO_STATE)
-{
-    const char *url = url_of("127.0.0.1", "ca.pem", "");
-    struct dlock *client[2] = {open_client("redisson", url),
-                               open_client("redisson", url)};
-    struct dlock_session *holder = lock_rig_session(client[0]);
-    struct dlock_session *waiter = lock_rig_session(client[1]);
-    struct note note = {.n = 0};
-    struct dlock_grant grant;
-    uint64_t began_ms;
-
-    assert_ok(lock_rig_take(holder, "k", 0, 0, &grant));
-    assert_ok(note_begin(waiter, "k", PATIENCE_MS, &note));
-    lock_rig_sleep_ms(LOCK_RIG_LEASE_MS + 500); /* longer than a lease */
-    assert_int_equal(note.n, 0);
-    assert_true(dlock_remaining_ms(holder, &grant) > 0);
-    began_ms = lock_rig_now_ms();
-    assert_ok(dlock_release(holder, &grant, NULL));
-    assert_ok(note_await(&note));
-    assert_in_range(lock_rig_now_ms(), began_ms, began_ms + LOCK_RIG_PROMPT_MS);
-    for (int i = 0; i < 2; i++)
-        dlock_close(client[i]);
-}
+static const struct lock_story stories[] = {
+    {"locks work", "redisson fair fenced token-lua multi",
+     "a takes 60000; held; b takes -> busy; a gives; free; a takes 60000; "
+     "held; b takes -> busy; a gives; free; b takes 60000; b gives"},
+    /* By a subscriber, and by the watchdog, for longer than a lease. */
+    {"wake-ups and renewals work", "redisson",
+     "watchdog lease; a takes; b begins wait=long; sleep lease+500; b waits; "
+     "a has left=1..; clock; a gives; b ends; took 0..prompt"},
+};
+LOCK_STORIES_TEST
 
 /* Longer than a record, and more than a few of them. */
 static void test_values(NO_STATE)
@@ -351,9 +325,8 @@ static void test_sentinel(NO_STATE)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_locks),
+        cmocka_unit_test(test_stories),
         TEST(test_one_connection),
-        TEST(test_waiting),
         TEST(test_values),
         TEST(test_who_is_not_trusted),
         TEST(test_client_certificates),
