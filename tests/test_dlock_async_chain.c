@@ -8,6 +8,7 @@
 
 #include "tests/support/async_note.h"
 #include "tests/support/lock_rig.h"
+#include "tests/support/lock_story.h"
 
 /* A chain of calls, each begun in the callback of the one before. */
 struct chain {
@@ -203,35 +204,13 @@ static void test_close_ends_a_dispatched_chain(NO_STATE)
     assert_int_equal(chain.refusal, DLOCK_MISUSE);
 }
 
-/* Every kind of lock that wakes its waiters wakes those that have no thread. */
-static void hand_over(const char *strategy)
-{
-    struct lock_pair pair = lock_pair_open(strategy);
-    struct dlock_grant grant;
-    struct note note = {.n = 0};
-    int fd = dlock_fd(pair.client[0]);
-    uint64_t start_ms;
-
-    assert_ok(lock_rig_take(pair.session[1], "h", 0, 0, &grant));
-    assert_ok(note_begin(pair.session[0], "h", LOCK_RIG_LONG_MS, &note));
-    assert_false(is_readable(fd, 30));
-    start_ms = lock_rig_now_ms();
-    assert_ok(dlock_release(pair.session[1], &grant, NULL));
-    assert_true(is_readable(fd, 20000));
-    assert_int_equal(dlock_dispatch(pair.client[0]), 1);
-    assert_ok(note.status);
-    assert_true(lock_rig_now_ms() - start_ms < LOCK_RIG_PROMPT_MS);
-    assert_ok(dlock_release(pair.session[0], &note.grant, NULL));
-}
-
-static void test_parked_waiters_are_woken(NO_STATE)
-{
-    hand_over("process");
-    hand_over("redisson");
-    hand_over("fair");
-    hand_over("fenced");
-    hand_over("token-lua");
-}
+static const struct lock_story stories[] = {
+    {"every kind of lock that wakes its waiters wakes those without a thread",
+     "process redisson fair fenced token-lua",
+     "b takes; a begins wait=long; sleep 30; a waits; clock; b gives; a ends; "
+     "took 0..prompt; a gives"},
+};
+LOCK_STORIES_TEST
 
 static const struct CMUnitTest tests[] = {
     LOCK_TEST(test_callbacks_may_call),
@@ -240,6 +219,6 @@ static const struct CMUnitTest tests[] = {
     LOCK_TEST(test_dispatch_does_not_follow_a_chain),
     LOCK_TEST(test_close_calls_what_is_due),
     LOCK_TEST(test_close_ends_a_dispatched_chain),
-    LOCK_TEST(test_parked_waiters_are_woken),
+    cmocka_unit_test(test_stories),
 };
 LOCK_RIG_MAIN(tests)

@@ -231,58 +231,41 @@ static void play_strategy(struct late_world *world, const char *strategy,
         late_close(&world->users[i]);
 }
 
-static void test_redisson(void **state)
+static struct late_world world;
+
+/* A lock, and on how many servers. */
+struct late_lock {
+    const char *strategy;
+    unsigned nodes_n;
+};
+
+static void test_lock(void **state)
 {
-    play_strategy(*state, "redisson", 1);
+    const struct late_lock *lock = *state;
+
+    play_strategy(&world, lock->strategy, lock->nodes_n);
 }
 
-static void test_fenced(void **state)
+static int set_up(NO_STATE)
 {
-    play_strategy(*state, "fenced", 1);
-}
-
-static void test_fenced_late(void **state)
-{
-    play_strategy(*state, "fenced-late", 1);
-}
-
-static void test_fair(void **state)
-{
-    play_strategy(*state, "fair", 1);
-}
-
-static void test_multi(void **state)
-{
-    play_strategy(*state, "multi", LATE_NODES_MAX);
-}
-
-static void test_redlock(void **state)
-{
-    play_strategy(*state, "redlock", LATE_NODES_MAX);
-}
-
-static int set_up(void **state)
-{
-    static struct late_world world;
-
     for (unsigned i = 0; i < LATE_NODES_MAX; i++)
         world.servers[i] = redis_server_start();
-    *state = &world;
     return 0;
 }
 
-static int tear_down(void **state)
+static int tear_down(NO_STATE)
 {
-    struct late_world *world = *state;
-
     for (unsigned i = 0; i < LATE_NODES_MAX; i++)
-        redis_server_stop(world->servers[i]);
+        redis_server_stop(world.servers[i]);
     return 0;
 }
+
+#define LOCK(strategy, nodes_n)                                                \
+    CASE_TEST(strategy, test_lock, &((struct late_lock){strategy, nodes_n}))
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_redisson),    cmocka_unit_test(test_fenced),
-    cmocka_unit_test(test_fenced_late), cmocka_unit_test(test_fair),
-    cmocka_unit_test(test_multi),       cmocka_unit_test(test_redlock),
+    LOCK("redisson", 1),           LOCK("fenced", 1),
+    LOCK("fenced-late", 1),        LOCK("fair", 1),
+    LOCK("multi", LATE_NODES_MAX), LOCK("redlock", LATE_NODES_MAX),
 };
 TEST_MAIN_WITHIN(tests, set_up, tear_down)
