@@ -32,7 +32,7 @@ enum dlock_status dlock_inspect(struct dlock_session *session, const char *name,
                                 struct dlock_error *error)
 {
     struct dlock_error detail = {""};
-    struct dlock_holder found = {.held = false};
+    struct dlock_holder found = {.holds = 1, .remaining_ms = UINT64_MAX};
     struct dlock_attempt attempt;
     const struct dlock_strategy *strategy;
     enum dlock_status status;
@@ -49,7 +49,7 @@ enum dlock_status dlock_inspect(struct dlock_session *session, const char *name,
     status = strategy->inspect(&attempt, &found, &detail);
     dlock_session_leave(session);
     if (status == DLOCK_OK)
-        *holder = found;
+        *holder = found.held ? found : (struct dlock_holder){.held = false};
     return dlock_error_report(error, status, "inspect", &detail);
 }
 

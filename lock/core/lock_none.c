@@ -14,10 +14,9 @@ static enum dlock_status acquire(const struct dlock_attempt *attempt,
                                  struct dlock_error *error)
 {
     (void)attempt;
+    (void)grant;
     (void)busy_ms;
     (void)error;
-    grant->token = 0;
-    grant->holds = 1;
     return DLOCK_OK;
 }
 

@@ -125,6 +125,7 @@ static enum dlock_status acquire(const struct dlock_attempt *attempt,
     enum dlock_status status = DLOCK_BUSY;
     struct place *place;
 
+    (void)grant;
     (void)busy_ms;
     (void)pthread_mutex_lock(&mutex);
     place = need(attempt->name);
@@ -133,8 +134,6 @@ static enum dlock_status acquire(const struct dlock_attempt *attempt,
     } else if (place->owner[0] == '\0') {
         (void)snprintf(place->owner, sizeof(place->owner), "%s",
                        attempt->session->owner);
-        grant->token = 0;
-        grant->holds = 1;
         status = DLOCK_OK;
     }
     (void)pthread_mutex_unlock(&mutex);
@@ -171,8 +170,6 @@ static enum dlock_status inspect(const struct dlock_attempt *attempt,
     place = find(attempt->name);
     if (place != NULL && place->owner[0] != '\0') {
         holder->held = true;
-        holder->holds = 1;
-        holder->remaining_ms = UINT64_MAX;
         memcpy(holder->owner, place->owner, sizeof(holder->owner));
     }
     (void)pthread_mutex_unlock(&mutex);

@@ -116,8 +116,8 @@ struct dlock_strategy {
     /*
      * One try. Blocks for the wire's round trip, never for another holder.
      * Re-sends after a lost reply only what may be sent twice.
-     *   DLOCK_OK    grant->token and ->holds are set; ->deadline_ms is already,
-     *               and may be set to an earlier time; the rest is the caller's
+     *   DLOCK_OK    grant->token is 0, ->holds 1 and ->deadline_ms that of the
+     *               try, unless it sets another; the rest is the caller's
      *   DLOCK_BUSY  *busy_ms is how long at most, from the return on, if that
      *               is known; else it is left alone
      *   DLOCK_LOST  it took longer than the lease, and was given back
@@ -163,7 +163,8 @@ struct dlock_strategy {
     uint64_t (*remaining)(const struct dlock_session *session,
                           const struct dlock_grant *grant);
 
-    /* Fills *holder, which is all zero. Blocks for the wire. NULL = cannot. */
+    /* Fills *holder: not held, and if it is, once and without an end. Blocks for
+     * the wire. NULL = cannot. */
     enum dlock_status (*inspect)(const struct dlock_attempt *attempt,
                                  struct dlock_holder *holder,
                                  struct dlock_error *error);

@@ -135,6 +135,8 @@ static enum dlock_status try_once(struct dlock_wait *wait)
     if (!wait->repeats)
         wait->tried_at_ms = dlock_clock_now(wait->clock);
     wait->busy_ms = UINT64_MAX;
+    wait->grant.token = 0;
+    wait->grant.holds = 1;
     wait->grant.deadline_ms = lease_end(wait);
     status = wait->strategy->acquire(&wait->attempt, &wait->grant,
                                      &wait->busy_ms, &wait->error);

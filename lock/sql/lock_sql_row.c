@@ -47,11 +47,10 @@ static enum dlock_status acquire(const struct dlock_attempt *attempt,
         "SELECT IF(IS_USED_LOCK(n) IS NULL, GET_LOCK(n, 0), 0)" OF_THE_LOCK,
         &reply, error);
 
+    (void)grant;
     (void)busy_ms;
     if (status != DLOCK_OK)
         return status;
-    grant->token = 0;
-    grant->holds = 1;
     return reply.columns[0][0] == '1' ? DLOCK_OK : DLOCK_BUSY;
 }
 
@@ -81,10 +80,8 @@ static enum dlock_status inspect(const struct dlock_attempt *attempt,
     if (status != DLOCK_OK || reply.columns[0][0] == '\0')
         return status;
     holder->held = true;
-    holder->holds = 1;
     (void)snprintf(holder->owner, sizeof(holder->owner), "connection %.20s",
                    reply.columns[0]);
-    holder->remaining_ms = UINT64_MAX;
     return DLOCK_OK;
 }
 

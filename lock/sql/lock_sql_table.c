@@ -42,7 +42,6 @@ static enum dlock_status acquire(const struct dlock_attempt *attempt,
 
     (void)busy_ms;
     again.holds++;
-    grant->token = 0;
     grant->holds = is_there ? again.holds : 1;
     if (is_there)
         status = dlock_sql_change(&again, "update", set_holds, &ours, error);
@@ -77,7 +76,6 @@ static enum dlock_status inspect(const struct dlock_attempt *attempt,
     (void)snprintf(holder->owner, sizeof(holder->owner), "%.48s",
                    reply.columns[0]);
     holder->holds = (unsigned)strtoul(reply.columns[1], NULL, 10);
-    holder->remaining_ms = UINT64_MAX;
     return DLOCK_OK;
 }
 

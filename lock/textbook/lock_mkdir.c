@@ -161,6 +161,7 @@ static enum dlock_status acquire(const struct dlock_attempt *attempt,
     enum dlock_status status;
     int failure;
 
+    (void)grant;
     (void)busy_ms;
     status = dlock_step_begin(session, "mkdir", attempt->name, error);
     if (status != DLOCK_OK)
@@ -169,8 +170,6 @@ static enum dlock_status acquire(const struct dlock_attempt *attempt,
     failure = make_parents(base, path);
     if (failure == 0 && mkdir(path, 0700) < 0)
         failure = errno;
-    grant->token = 0;
-    grant->holds = 1;
     return end_step(session, "mkdir", attempt->name, failure,
                     failure == EEXIST ? DLOCK_BUSY : DLOCK_UNREACHABLE, error);
 }
@@ -209,8 +208,6 @@ static enum dlock_status inspect(const struct dlock_attempt *attempt,
     make_path(session->client->own, attempt->name, path);
     failure = lstat(path, &found) == 0 ? 0 : errno;
     holder->held = failure == 0;
-    holder->holds = holder->held;
-    holder->remaining_ms = holder->held ? UINT64_MAX : 0;
     return end_step(session, "stat", attempt->name, failure,
                     failure == ENOENT ? DLOCK_OK : DLOCK_UNREACHABLE, error);
 }

@@ -104,15 +104,13 @@ static enum dlock_status acquire(const struct dlock_attempt *attempt,
 {
     enum dlock_status status = in_redis(DLOCK_TEXT_TAKE, attempt, error);
 
+    (void)grant;
     (void)busy_ms;
     if (status != DLOCK_OK)
         return status;
     status = record(attempt, error);
-    if (status == DLOCK_OK) {
-        grant->token = 0;
-        grant->holds = 1;
+    if (status == DLOCK_OK)
         return DLOCK_OK;
-    }
     /* If this fails as well, the key ends with its lease. */
     (void)in_redis(DLOCK_TEXT_RELEASE, attempt, NULL);
     return status;
@@ -174,7 +172,6 @@ static enum dlock_status inspect(const struct dlock_attempt *attempt,
     if (status != DLOCK_OK || !reply.has_row)
         return status;
     holder->held = true;
-    holder->holds = 1;
     (void)snprintf(holder->owner, sizeof(holder->owner), "%.48s",
                    reply.columns[0]);
     holder->remaining_ms = strtoull(reply.columns[1], NULL, 10);

@@ -210,7 +210,6 @@ static enum dlock_status acquire(const struct dlock_attempt *attempt,
         status = dlock_error_set(error, DLOCK_UNREACHABLE,
                                  "no memory or no thread to guard with");
     }
-    grant->token = 0;
     grant->holds = result.holds;
     *busy_ms = result.busy_ms;
     return status;
@@ -263,7 +262,6 @@ static enum dlock_status inspect_key(const struct dlock_attempt *attempt,
 
     if (status != DLOCK_OK || reply.kind == DLOCK_REPLY_NIL)
         return status;
-    holder->holds = 1;
     (void)snprintf(holder->owner, sizeof(holder->owner), "%.*s",
                    DLOCK_OWNER_BYTES_MAX, reply.string);
     status = ask(attempt, "pttl", "PTTL", &reply, error);
@@ -271,8 +269,8 @@ static enum dlock_status inspect_key(const struct dlock_attempt *attempt,
         return status;
     /* -1 = no lease, -2 = it went between our two questions. */
     holder->held = reply.integers[0] != -2;
-    holder->remaining_ms =
-        reply.integers[0] < 0 ? UINT64_MAX : (uint64_t)reply.integers[0];
+    if (reply.integers[0] >= 0)
+        holder->remaining_ms = (uint64_t)reply.integers[0];
     return DLOCK_OK;
 }
 

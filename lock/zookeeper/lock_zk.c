@@ -53,9 +53,8 @@ static enum dlock_status acquire(const struct dlock_attempt *attempt,
     struct dlock_zk_node *node;
     enum dlock_status status = dlock_zk_node_make(attempt, false, &node, error);
 
+    (void)grant;
     (void)busy_ms;
-    grant->token = 0;
-    grant->holds = 1;
     if (status == DLOCK_BUSY && attempt->waits)
         return dlock_zk_node_watch(attempt, NULL, error);
     return status == DLOCK_OK
@@ -74,8 +73,6 @@ static enum dlock_status inspect(const struct dlock_attempt *attempt,
     if (status != DLOCK_OK || reply.answer != DLOCK_ZK_DONE)
         return status;
     holder->held = true;
-    holder->holds = 1;
-    holder->remaining_ms = UINT64_MAX;
     dlock_zk_node_owner(reply.text, holder->owner);
     return DLOCK_OK;
 }

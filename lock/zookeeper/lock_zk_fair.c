@@ -225,7 +225,6 @@ static enum dlock_status acquire(const struct dlock_attempt *attempt,
     }
     if (status == DLOCK_BUSY && attempt->waits)
         return DLOCK_BUSY;
-    grant->holds = 1;
     grant->token = node->zxid;
     if (status == DLOCK_OK && attempt->fenced &&
         (counted || node->zxid <= attempt->fence_floor))
@@ -255,8 +254,6 @@ static enum dlock_status inspect(const struct dlock_attempt *attempt,
 
     if (queue.places_n > 0) {
         holder->held = true;
-        holder->holds = 1;
-        holder->remaining_ms = UINT64_MAX;
         dlock_zk_node_owner(queue.reply.children[0], holder->owner);
     }
     dlock_zk_reply_release(&queue.reply);
