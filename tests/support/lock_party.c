@@ -21,7 +21,7 @@ static void count_loss(void *ctx, const char *name, const char *owner,
 
     (void)name;
     (void)owner;
-    atomic_store(&party->loss, (unsigned)reason);
+    (void)reason;
     (void)atomic_fetch_add(&party->lost_n, 1);
 }
 
@@ -34,8 +34,6 @@ void lock_party_open(struct lock_party *party,
         .watchdog_lease_ms = terms->lease_ms,
         .connect_timeout_ms = terms->timeout_ms,
         .command_timeout_ms = terms->timeout_ms,
-        .on_step = step_log_hook,
-        .on_step_ctx = &party->log,
         .on_lost = count_loss,
         .on_lost_ctx = party,
         .label = terms->label,
@@ -43,7 +41,6 @@ void lock_party_open(struct lock_party *party,
     struct dlock_error error = {""};
 
     *party = (struct lock_party){.deadlock_ms = terms->deadlock_ms};
-    step_log_init(&party->log);
     if (dlock_open(&options, &party->client, &error) != DLOCK_OK ||
         dlock_session_open(party->client, &party->session, &error) !=
             DLOCK_OK) {
@@ -108,8 +105,6 @@ static _Noreturn void serve(int from, int to,
                           ? lock_party_take(&party, order.name, order.wait_ms)
                           : lock_party_give(&party)};
 
-        report.token = party.grant.token;
-        report.lost_n = atomic_load(&party.lost_n);
         (void)snprintf(report.text, sizeof(report.text), "%s",
                        party.error.text);
         if (write(to, &report, sizeof(report)) != sizeof(report))
@@ -159,11 +154,6 @@ void lock_process_tell_take(struct lock_process *process, const char *name,
     tell(process, &order);
 }
 
-void lock_process_tell_give(struct lock_process *process)
-{
-    tell(process, &(struct order){.wait_ms = 0});
-}
-
 struct lock_process_report lock_process_report(struct lock_process *process)
 {
     struct lock_process_report report;
@@ -182,7 +172,7 @@ enum dlock_status lock_process_take(struct lock_process *process,
 
 enum dlock_status lock_process_give(struct lock_process *process)
 {
-    lock_process_tell_give(process);
+    tell(process, &(struct order){.wait_ms = 0});
     return lock_process_report(process).status;
 }
 

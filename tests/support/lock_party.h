@@ -1,7 +1,7 @@
 /*
- * Somebody who takes a lock, for tests of locks over any kind of server: here,
- * as a client with one session and a step log, or in a process of its own that
- * is told what to do, and can be stopped and killed.
+ * Somebody who takes a lock, for tests of locks over any kind of server: here, as a
+ * client with one session, or in a process of its own that is told what to do, and can
+ * be stopped and killed.
  */
 #ifndef LOCK_PARTY_H
 #define LOCK_PARTY_H
@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
-#include "tests/support/step_log.h"
+#include "lock/dlock.h"
 
 struct lock_party_terms {
     const char *strategy;
@@ -26,9 +26,7 @@ struct lock_party {
     struct dlock_grant grant; /* the last */
     struct dlock_error error; /* the last */
     unsigned deadlock_ms;
-    struct step_log log;
     atomic_uint lost_n; /* how often it was told of a loss */
-    atomic_uint loss;   /* why, the last time */
 };
 
 /* Aborts the test if it cannot be had. */
@@ -53,8 +51,6 @@ struct lock_process {
 
 struct lock_process_report {
     enum dlock_status status;
-    uint64_t token;
-    unsigned lost_n;
     char text[200]; /* of the error */
 };
 
@@ -64,7 +60,6 @@ void lock_process_start(struct lock_process *process,
 /* Tells it, and does not wait; _report waits for what came of it. */
 void lock_process_tell_take(struct lock_process *process, const char *name,
                             unsigned wait_ms);
-void lock_process_tell_give(struct lock_process *process);
 struct lock_process_report lock_process_report(struct lock_process *process);
 
 /* Both in one. */
