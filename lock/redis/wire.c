@@ -197,7 +197,7 @@ static redisReply *receive(struct dlock_wire *wire, uint64_t until_ms,
     if (reply != NULL)
         return reply;
     wire->hung_up = !wire->heard && (errno == 0 || errno == ECONNRESET);
-    if (errno == ETIMEDOUT && wire->config->primary != NULL)
+    if (errno == ETIMEDOUT && room == SIZE_MAX && wire->config->primary != NULL)
         (void)atomic_compare_exchange_strong(wire->config->primary, &doubted,
                                              0);
     (void)dlock_error_set(error, DLOCK_UNKNOWN, "redis: %.100s",
