@@ -220,6 +220,26 @@ static void a_lock_whose_lease_ends_is_taken_at_once(void **state)
     order_rig_expect_ledger(rig, 1, 1);
 }
 
+/* The store hangs in its commit, while another instance's might not: the lock goes
+ * to who waits for it, and the orders are decided when the store goes on. */
+static void a_stuck_store_keeps_no_lock(void **state)
+{
+    struct order_rig *rig = *state;
+    struct server_proc *reader = order_rig_child(rig, "read-database");
+    struct rig_order *order = order_rig_submit(rig, 1, 1, 1, "");
+    struct order_foreign *other;
+
+    while (!order_rig_lock_is_held(1, 0))
+        usleep(1000);
+    other = order_foreign_open(1, 1, MINUTE);
+    assert_int_equal(atomic_load(&order->answers), 0);
+    server_proc_kill(reader);
+    assert_int_equal(order_rig_await(rig, order), ORDER_PLACED);
+    order_foreign_close(other);
+    order_rig_expect(rig, 1, 1, "", ORDER_PLACED);
+    order_rig_expect_ledger(rig, 1, 2);
+}
+
 /* ---- who waits for whom ---------------------------------------------------- */
 
 /* One has waited for long and one has just come: only the first hears that the
@@ -395,6 +415,8 @@ static const struct CMUnitTest tests[] = {
     ORDER_RIG_TEST(a_lease_shorter_than_the_work_ends_in_a_no, .stock = {1000},
                    .lock_wait_ms = 1000, .lock_lease_ms = 20, .think_ms = 60),
     ORDER_RIG_TEST(a_lock_whose_lease_ends_is_taken_at_once, .stock = {1000}),
+    ORDER_RIG_TEST(a_stuck_store_keeps_no_lock, .stock = {1000}, .shared = true,
+                   .lock_wait_ms = 10000, .busy_ms = 60000),
     ORDER_RIG_TEST(each_has_a_patience_of_its_own, .stock = {1000},
                    .lock_wait_ms = 8000),
     ORDER_RIG_TEST(a_few_taken_locks_delay_no_other, .lock_wait_ms = 60000),

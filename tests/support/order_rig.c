@@ -39,9 +39,7 @@ static _Noreturn void die(const char *what)
 /* As serve.c does. */
 static void open_parts(struct order_rig *rig)
 {
-    const char *url = rig->options.redis_url
-                          ? rig->options.redis_url
-                          : redis_server_url(order_rig_redis());
+    const char *url = redis_server_url(order_rig_redis());
     struct app *app = &rig->app;
     struct dlock_options locks = {
         .strategy = rig->config.lock,
@@ -80,7 +78,7 @@ static void fill_config(struct config *config,
     config->request_deadline_ms = 120000;
 }
 
-struct order_rig *order_rig_open(const struct order_rig_options *options)
+static struct order_rig *open_rig(const struct order_rig_options *options)
 {
     struct order_rig *rig = calloc(1, sizeof(*rig));
     struct store_options store = {.shared = options->shared,
@@ -92,12 +90,9 @@ struct order_rig *order_rig_open(const struct order_rig_options *options)
         die("no memory");
     rig->options = *options;
     fill_config(&rig->config, options);
-    rig->watch = store.on_step_ctx = order_watch_new(options->goes_wrong);
-    if (!options->db_url) {
-        temp_dir_make(&rig->dir);
-        rig->options.db_url = rig->dir.url;
-    }
-    store.url = rig->options.db_url;
+    rig->watch = store.on_step_ctx = order_watch_new();
+    temp_dir_make(&rig->dir);
+    store.url = rig->dir.url;
     pthread_mutex_init(&rig->mutex, NULL);
     pthread_cond_init(&rig->changed, NULL);
     rig->app.config = &rig->config;
@@ -111,18 +106,13 @@ struct order_rig *order_rig_open(const struct order_rig_options *options)
     return rig;
 }
 
-struct order_rig *order_rig_beside(const struct order_rig *rig)
-{
-    return order_rig_open(&rig->options);
-}
-
 int order_rig_setup(void **state)
 {
     const struct order_rig_options *options = *state;
     struct order_rig *rig;
 
     order_rig_world_reset();
-    *state = rig = order_rig_open(options);
+    *state = rig = open_rig(options);
     for (int i = 0; i < 3; i++)
         if (options->stock[i] > 0)
             order_rig_put(rig, i + 1, options->stock[i], options->segments[i]);
@@ -163,8 +153,7 @@ static unsigned close_rig(struct order_rig *rig)
         wrong += atomic_load(&order->answers) != 1;
         free(order);
     }
-    if (rig->dir.path[0])
-        temp_dir_remove(&rig->dir);
+    temp_dir_remove(&rig->dir);
     while (*link != rig)
         link = &(*link)->next;
     *link = rig->next;
@@ -203,7 +192,7 @@ size_t order_rig_depth(const struct order_rig *rig)
 
 const char *order_rig_url(const struct order_rig *rig)
 {
-    return rig->options.db_url;
+    return rig->dir.url;
 }
 
 /* ---- orders ---------------------------------------------------------------- */
@@ -532,16 +521,6 @@ void order_rig_restock(struct order_rig *rig, int64_t product_id,
     if (store_restock(rig->app.store, product_id, quantity, "", &product,
                       &error) != STORE_OK)
         die(error.text);
-}
-
-bool order_rig_cancel(struct order_rig *rig, const char *id)
-{
-    struct store_order order;
-    struct store_error error = {""};
-
-    if (store_cancel(rig->app.store, id, &order, &error) != STORE_OK)
-        die(error.text);
-    return !order.replayed;
 }
 
 enum store_status order_rig_find_key(struct order_rig *rig, const char *key,

@@ -36,12 +36,7 @@ struct order_rig_options {
     int64_t lock_lease_ms; /* 0 = renewed */
     int64_t queue_max;     /* 0 = 100,000 */
     int64_t think_ms;
-    unsigned busy_ms;   /* of the store; 0 = its default */
-    const char *db_url; /* NULL = a database of its own */
-    const char *redis_url;
-    bool (*goes_wrong)(
-        void); /* NULL = never; asked as each step of the store or
-                                 of a lock begins and ends: true = it fails */
+    unsigned busy_ms; /* of the store; 0 = its default */
 };
 
 /* A test and its instance's options, which its name shows; and the same twice,
@@ -67,8 +62,7 @@ struct order_rig_options {
                                       order_rig_group_teardown);               \
     }
 
-/* Another instance, with the same options, on the same database. */
-struct order_rig *order_rig_beside(const struct order_rig *rig);
+struct order_rig;
 
 /* Stops as the service does, and returns how long that took. */
 uint64_t order_rig_stop(struct order_rig *rig);
@@ -155,8 +149,7 @@ void order_rig_expect_ledger(struct order_rig *rig, int64_t product_id,
  * command to the lock server is a step "command" as well. Waiting in vain ends
  * the test program after a time that no test needs.
  */
-/* GOES_WRONG says of each step whether it fails; may be NULL. */
-struct order_watch *order_watch_new(bool (*goes_wrong)(void));
+struct order_watch *order_watch_new(void);
 void order_watch_free(struct order_watch *watch);
 
 /* The two hooks. Their CTX is the watch. */
@@ -208,9 +201,6 @@ void order_rig_restock(struct order_rig *rig, int64_t product_id,
 struct store_product order_rig_product(struct order_rig *rig,
                                        int64_t product_id);
 
-/* Whether this cancel was the one that returned the units. From any thread. */
-bool order_rig_cancel(struct order_rig *rig, const char *id);
-
 /* What is stored under a key. */
 enum store_status order_rig_find_key(struct order_rig *rig, const char *key,
                                      struct store_order *order);
@@ -223,7 +213,6 @@ int order_rig_group_setup(void **state);
 int order_rig_group_teardown(void **state);
 int order_rig_setup(void **state);
 int order_rig_teardown(void **state);
-struct order_rig *order_rig_open(const struct order_rig_options *options);
 const char *order_rig_url(const struct order_rig *rig);
 
 /* The group's server: before each test it is up, and empty. */
@@ -233,7 +222,6 @@ void order_rig_world_reset(void);
 /*
  * Another process, this program again, which does as ROLE says; returns when it
  * does. It is killed at the end of the test at the latest.
- *   sell           an instance beside RIG, which sells product 1 all the time
  *   keep-database  keeps RIG's database for itself: BEGIN EXCLUSIVE
  *   read-database  reads in a transaction without end: others cannot commit
  */

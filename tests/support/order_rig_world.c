@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #define CHILDREN_MAX 4
-#define SELLERS      4
 
 static struct redis_server *redis;
 static struct server_proc children[CHILDREN_MAX];
@@ -69,26 +68,19 @@ struct redis_server *order_rig_redis(void)
 struct server_proc *order_rig_child(const struct order_rig *rig,
                                     const char *role)
 {
-    const char *words[] = {"/proc/self/exe", role, order_rig_url(rig),
-                           redis_server_url(redis), NULL};
-    char text[4][512];
-    char *argv[5] = {NULL};
+    const char *words[] = {"/proc/self/exe", role, order_rig_url(rig)};
+    char text[COUNT_OF(words)][512];
+    char *argv[COUNT_OF(words) + 1] = {NULL};
 
     if (children_n == CHILDREN_MAX)
         die("too many children");
-    for (int i = 0; i < 4; i++) {
+    for (size_t i = 0; i < COUNT_OF(words); i++) {
         snprintf(text[i], sizeof(text[i]), "%s", words[i]);
         argv[i] = text[i];
     }
     children[children_n] = (struct server_proc){.what = role};
     (void)server_proc_start(&children[children_n], argv, "at work", NULL);
     return &children[children_n++];
-}
-
-static void say_at_work(void)
-{
-    puts("at work");
-    (void)fflush(stdout);
 }
 
 static _Noreturn void keep_database(const char *file, const char *how)
@@ -99,39 +91,23 @@ static _Noreturn void keep_database(const char *file, const char *how)
         sqlite3_busy_timeout(db, 10000) != SQLITE_OK ||
         sqlite3_exec(db, how, NULL, NULL, NULL) != SQLITE_OK)
         die(sqlite3_errmsg(db));
-    say_at_work();
+    puts("at work");
+    (void)fflush(stdout);
     for (;;)
         pause();
 }
 
-static void sell_for_ever(void *rig, size_t i)
-{
-    int64_t user = 1000000 * (int64_t)(i + 1);
-
-    for (;;) {
-        order_rig_buy(rig, 1, user++, 1, "");
-        if (i == 0 && user % 1000000 == 20)
-            say_at_work();
-    }
-}
-
 void order_rig_begin(int argc, char *argv[])
 {
-    struct order_rig_options options = {.shared = true};
-
     (void)signal(SIGPIPE, SIG_IGN);
-    if (argc < 4) {
+    if (argc < 3) {
         alarm(500);
         return;
     }
     if (strcmp(argv[1], "keep-database") == 0)
         keep_database(argv[2] + strlen("sqlite:"), "BEGIN EXCLUSIVE");
-    if (strcmp(argv[1], "read-database") == 0)
-        keep_database(argv[2] + strlen("sqlite:"),
-                      "BEGIN; SELECT COUNT(*) FROM products");
-    options.db_url = argv[2];
-    options.redis_url = argv[3];
-    order_rig_in_threads(SELLERS, sell_for_ever, order_rig_open(&options));
+    keep_database(argv[2] + strlen("sqlite:"),
+                  "BEGIN; SELECT COUNT(*) FROM products");
 }
 
 /* ---- locks of others ------------------------------------------------------- */

@@ -23,7 +23,6 @@ struct rule {
 };
 
 struct order_watch {
-    bool (*goes_wrong)(void);
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     unsigned steps_n;
@@ -35,13 +34,12 @@ struct order_watch {
     unsigned held;  /* threads that were stopped in this round */
 };
 
-struct order_watch *order_watch_new(bool (*goes_wrong)(void))
+struct order_watch *order_watch_new(void)
 {
     struct order_watch *watch = calloc(1, sizeof(*watch));
 
     if (!watch)
         server_proc_die("order_watch", "no memory");
-    watch->goes_wrong = goes_wrong;
     pthread_mutex_init(&watch->mutex, NULL);
     pthread_cond_init(&watch->changed, NULL);
     return watch;
@@ -97,10 +95,9 @@ static struct rule *find_rule(struct order_watch *watch, const char *step,
     return NULL;
 }
 
-/* A step of either kind; its rule's verdict. */
-static enum store_verdict note(struct order_watch *watch,
-                               const struct store_step *step)
+enum store_verdict order_watch_store(void *ctx, const struct store_step *step)
 {
+    struct order_watch *watch = ctx;
     struct rule *fault;
     unsigned round;
 
@@ -121,14 +118,6 @@ static enum store_verdict note(struct order_watch *watch,
     return fault ? STORE_FAIL : STORE_GO;
 }
 
-enum store_verdict order_watch_store(void *ctx, const struct store_step *step)
-{
-    struct order_watch *watch = ctx;
-    enum store_verdict verdict = note(watch, step);
-
-    return watch->goes_wrong && watch->goes_wrong() ? STORE_FAIL : verdict;
-}
-
 enum dlock_verdict order_watch_lock(void *watch, const struct dlock_step *step)
 {
     enum store_phase phase =
@@ -137,7 +126,8 @@ enum dlock_verdict order_watch_lock(void *watch, const struct dlock_step *step)
 
     if (!step->key || sscanf(step->key, "lock:{%lld:", &product_id) != 1)
         product_id = 0;
-    (void)note(watch, &(struct store_step){"command", product_id, phase, NULL});
+    (void)order_watch_store(
+        watch, &(struct store_step){"command", product_id, phase, NULL});
     return order_watch_store(watch, &(struct store_step){step->name, product_id,
                                                          phase, NULL}) ==
                    STORE_FAIL
