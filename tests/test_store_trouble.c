@@ -1,7 +1,7 @@
 /*
  * Trouble from outside: another process has the lock, or a file is gone. The
  * answer is "don't know", never "sold out"; nothing half is kept; and when the
- * trouble is over, so is ours. A full disk: e2e/store-outage.t, test_store_probe.c.
+ * trouble is over, so is ours. A full disk: full/readiness.t, test_store_probe.c.
  */
 #include "server/base/clock.h"
 #include "tests/support/store_rig.h"
@@ -45,7 +45,7 @@ static enum store_status buy(struct store_rig *rig)
 /* ---- another connection's lock ------------------------------------------ */
 
 /* SQLite keeps two connections of a process apart as it does two processes; in
- * another process: e2e/store-outage.t. */
+ * another process: full/readiness.t. */
 static sqlite3 *open_beside(struct store_rig *rig, const char *sql)
 {
     open_all(rig);

@@ -1,4 +1,4 @@
-# Goal of this test: while Redis is silent, dead or away, nothing is sold and
+# Goal of this test: while Redis is silent, dead, full or away, nothing is sold and
 # everybody is told so within the wait time, but repeated keys hear of their orders;
 # when it is back, we sell again.
 use strict;
@@ -28,6 +28,7 @@ sub refused {
     my $took  = time - $begin;
     is $reply->{status}, 503, "$what: 503" or diag $reply->{raw}, $server->log;
     like Stockade::slug($reply), $says, "$what: says why";
+    unlike $reply->{raw}, qr/OOM|memory|script|acquire/i, "$what: what Redis says is not for customers";
     like $reply->{headers}{'retry-after'}, qr/^[1-9]\d*$/, "$what: Retry-After";
     cmp_ok $took, '<', 1.7 * $WAIT_MS / 1000 * $Stockade::SLOW, "$what: within the wait time";
     is $server->order(40, 7, 1, 'known')->{status}, 201, "$what: a repeated key hears of its order";
@@ -66,6 +67,12 @@ $redis->again;
 recovers('dead', 10);
 is $server->get('/readyz')->{status}, 200, 'ready again';
 
+nothing_held();
+$redis->command(qw(CONFIG SET maxmemory 1));
+refused('full', qr/^lock-unreachable$/);
+$redis->command(qw(CONFIG SET maxmemory 0));
+recovers('full', 5);
+
 $redis->stop;
 $redis->again;
 recovers('restarted, between two orders', 5);
@@ -100,6 +107,11 @@ $server->product(40, 1000);
 is $server->order(40)->{status}, 201, 'spawned: sells';
 my ($child) = grep { Stockade::Child::name_of($_) eq 'redis-server' } $server->children;
 ok $child, 'spawned: has a redis-server of its own' or BAIL_OUT('no child found');
+# It refuses writes when it is full; it does not throw locks away.
+my $own    = bless { socket => $server->db . '.redis' }, 'Stockade::Redis';
+my %config = map { @{ $own->command('CONFIG', 'GET', $_) } } qw(maxmemory maxmemory-policy);
+cmp_ok $config{maxmemory}, '>', 0, 'spawned: with a limit';
+is $config{'maxmemory-policy'}, 'noeviction', 'spawned: and it forgets nothing';
 $sold = 1;
 kill 'KILL', $child;
 recovers('spawned and killed', 10);
