@@ -177,56 +177,6 @@ static void test_same_every_time(NO_STATE)
     }
 }
 
-/* ---- stories ------------------------------------------------------------ */
-
-#define BIT(fault) (1u << (fault))
-
-/*
- * What the laboratory's experiments tell, each as a schedule. These strings are
- * kept: what was found with one version is played by the next.
- */
-static const struct story {
-    const char *lock;
-    const char *schedule;
-    unsigned faults;
-    unsigned buyers; /* 0 = two */
-} stories[] = {
-    {"none", "a b a a b b", BIT(STAGE_OVERSOLD) | BIT(STAGE_TWO_INSIDE), 0},
-    {"process", "a b a a b b", BIT(STAGE_OVERSOLD) | BIT(STAGE_TWO_INSIDE), 0},
-    {"mkdir", "a a!", BIT(STAGE_FOREVER), 0},
-    {"mkdir", "a a a a a b b b", 0, 0},
-    {"setnx", "a a!", BIT(STAGE_FOREVER), 0},
-    {"setnx-finally", "a a!", BIT(STAGE_FOREVER), 0},
-    {"setnx-finally", "a b b+ b b", BIT(STAGE_FOREIGN), 0},
-    {"setnx-expire", "a a!", BIT(STAGE_FOREVER), 0},
-    {"setnx-expire", "a a a!", 0, 0},
-    {"setnx-expire-lua", "a a!", 0, 0},
-    {"setnx-expire-lua", "a a L b b a a b b", BIT(STAGE_OVERSOLD), 0},
-    {"set-nx-px", "a a L b b a a b b", BIT(STAGE_OVERSOLD), 0},
-    {"set-nx-px", "a a a a L b a", BIT(STAGE_FOREIGN), 0},
-    {"set-nx-px", "a a a a L b a c", BIT(STAGE_FOREIGN) | BIT(STAGE_TWO_INSIDE),
-     3},
-    {"token-thread", "a a a a a L b a", BIT(STAGE_FOREIGN), 0},
-    {"token", "a a a a a L b a", BIT(STAGE_FOREIGN), 0},
-    {"token", "a a a a L b a", 0, 0},
-    {"token-lua", "a a a a L b a", 0, 0},
-    {"guard-thread", "a a L b b a a b b", BIT(STAGE_OVERSOLD), 0},
-    {"watchdog", "a a L b b a a b b", BIT(STAGE_OVERSOLD), 0},
-    {"watchdog", "a a aw b", 0, 0},
-    {"reentrant-local", "a a L b b a a b b", BIT(STAGE_OVERSOLD), 0},
-    {"reentrant-broken", "a a", BIT(STAGE_ERROR), 0},
-    {"reentrant", "a a L b b a a b b", BIT(STAGE_OVERSOLD), 0},
-    {"spin", "a a L b b a a b b", BIT(STAGE_OVERSOLD), 0},
-    {"redisson", "a a L b b a a b b", BIT(STAGE_OVERSOLD), 0},
-    {"fair", "a a L b b a a b b", BIT(STAGE_OVERSOLD), 0},
-    {"multi", "a a a 1L b b", 0, 0},
-    {"redlock", "a a a a 3! b b b b b", 0, 0},
-    {"redlock", "a a a a 1L 2L b b b b b b a a",
-     BIT(STAGE_OVERSOLD) | BIT(STAGE_TWO_INSIDE), 0},
-    {"fenced", "a a a a L b b b b a a b b", 0, 0},
-    {"fenced-late", "a a a L b b b a a b b", BIT(STAGE_OVERSOLD), 0},
-};
-
 static void play(struct stage *stage, const char *schedule)
 {
     struct stage_move moves[STAGE_MOVES_MAX];
@@ -240,27 +190,9 @@ static void play(struct stage *stage, const char *schedule)
         move(stage, moves[i]);
 }
 
-static void test_stories(NO_STATE)
-{
-    for (size_t i = 0; i < COUNT_OF(stories); i++) {
-        const struct story *story = &stories[i];
-        struct stage_scene scene = STAGE_SCENE(story->lock);
-        struct stage *stage;
-        unsigned faults;
-
-        if (story->buyers)
-            scene.buyers = story->buyers;
-        stage = open_stage(&scene);
-        play(stage, story->schedule);
-        faults = stage_faults(stage);
-        if (faults != story->faults)
-            fail_msg("%s '%s': faults %x, not %x", story->lock, story->schedule,
-                     faults, story->faults);
-        stage_close(stage);
-    }
-}
-
 /* ---- the verdict -------------------------------------------------------- */
+
+#define BIT(fault) (1u << (fault))
 
 /*
  * What a run has come to, and at which move. A search does not ask for remarks, nor for
@@ -490,7 +422,6 @@ static void test_time_is_one(NO_STATE)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stories),
         cmocka_unit_test(test_verdicts),
         cmocka_unit_test(test_marks),
         cmocka_unit_test(test_marks_are_red),
