@@ -81,9 +81,9 @@ sub play {
 
 sub not_now { my ($sale) = @_; return grep { / (?:503|lost)/ } keys %{ $sale->statuses } }
 
-# Sells it all; judges; (the database's path, the sale, the folder). Where somebody hears
-# "not now", all is played once more, and again: it was the machine, that stood still for
-# longer than orders wait, or it happens each time.
+# Sells it all, and judges. Where somebody hears "not now", all is played once more, and
+# again: it was the machine, that stood still for longer than orders wait, or it happens
+# each time.
 sub sell {
     my ($what, @how) = @_;
     my ($sale, $redis, $dir, @servers);
@@ -104,19 +104,12 @@ sub sell {
     my @wrong = Stockade::Ledger::judge($servers[0]->db, $sale);
     is_deeply \@wrong, [], "$what: the ledger is exact" or diag explain \@wrong;
     expect_busy($what, $servers[0]->db, $sale);
-    return ($servers[0]->db, $sale, $dir);
+    return;
 }
 
-# All is sold; and all that was to happen has happened.
+# All that was to happen has happened.
 sub expect_busy {
     my ($what, $db, $sale) = @_;
-    my ($left, $placed) = (0, 0);
-    for my $segment (Stockade::Ledger::segments($db, $PRODUCT)) {
-        $left   += $segment->{stock};
-        $placed += $segment->{placed};
-    }
-    is $placed, $sale->supplied, "$what: every unit is sold";
-    is $left,   0, "$what: none is left";
     my $gathered = Stockade::Ledger::gathered($db, $PRODUCT);
     cmp_ok $gathered->{0}, '>', 0, "$what: some orders were gathered";
     cmp_ok $gathered->{1}, '>', 0, "$what: and some of those cancelled";
@@ -124,19 +117,11 @@ sub expect_busy {
     return;
 }
 
-my @last = sell('two instances', 2, $UNITS);
+sell('two instances', 2, $UNITS);
 if ($is_full) {
     sell('one instance', 1, $UNITS);
     my @one_by_one = qw(--orders one-by-one --workers 16 --lock-wait-ms 20000);
     sell('two instances, one by one', 2, $UNITS / 10, @one_by_one);
     sell('one instance, one by one',  1, $UNITS / 10, @one_by_one);
-}
-
-# judge() finds what is wrong.
-my ($db, $sale, $dir) = @last;
-for my $planted (Stockade::Ledger::planted($db, $PRODUCT, $dir)) {
-    my ($bug, $says, $wrong) = @$planted;
-    my @said = Stockade::Ledger::judge($wrong, $sale);
-    ok scalar(grep { /^$says:/ } @said), "planted: $bug: found" or diag explain \@said;
 }
 done_testing;

@@ -3,8 +3,8 @@
  *
  * An experiment is a text file in this folder. It says how a bug is shown, what comes
  * of it, and that the fix, the same with one thing changed, holds. README.md in
- * server/lab is the manual of these files, and read.c reads them. tests/full/lab.t
- * runs each of them both ways, ten times.
+ * server/lab is the manual of these files, and read.c reads them. tests/e2e/lab.t
+ * and tests/full/lab-load.t run each of them both ways.
  *
  * Kinds
  * -----
