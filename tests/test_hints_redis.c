@@ -259,62 +259,6 @@ static void the_last_value_counts(void **state)
     assert_int_equal(asked(rig, "set"), 3);
 }
 
-/* More than one task writes, and more products than are remembered at once. */
-static void many_hints(void **state)
-{
-    struct rig *rig = *state;
-
-    for (int64_t i = 0; i < STORE_SEGMENTS_MAX; i++)
-        for (int64_t id = 1; id <= 3; id++)
-            hints_note(rig->hints, id, STORE_SEGMENTS_MAX, i, 1000 * id + i);
-    settle(rig);
-    for (int64_t i = 0; i < STORE_SEGMENTS_MAX; i += 15)
-        for (int64_t id = 1; id <= 3; id++)
-            assert_int_equal(key_of(rig, id, i), 1000 * id + i);
-    for (int64_t id = 1; id <= 9000; id++)
-        hints_note(rig->hints, id, 2, 1, id);
-    settle(rig);
-    assert_int_equal(key_of(rig, 9000, 1), 9000);
-}
-
-static void *publish_often(void *arg)
-{
-    struct rig *rig = arg;
-    struct store_segments segments = {.n = 50};
-    bool written = true;
-
-    for (int i = 0; i < 300; i++) {
-        for (int k = 0; k < 50; k++)
-            segments.at[k] = (struct store_segment){2L * k, 0, i};
-        written &= hints_publish(rig->hints, 5, &segments);
-    }
-    return written ? rig : NULL;
-}
-
-/* From another thread, while the dispatcher's hints are written. */
-static void a_product_is_published(void **state)
-{
-    struct rig *rig = *state;
-    const struct store_segments none = {.n = 1};
-    pthread_t thread;
-    void *written;
-
-    assert_int_equal(pthread_create(&thread, NULL, publish_often, rig), 0);
-    for (int i = 0; i < 300; i++) {
-        for (int k = 0; k < 50; k++)
-            hints_note(rig->hints, 6, 50, k, i);
-        settle(rig);
-    }
-    pthread_join(thread, &written);
-    assert_non_null(written);
-    for (int k = 0; k < 50; k++) {
-        assert_int_equal(key_of(rig, 5, 2L * k), 299);
-        assert_int_equal(key_of(rig, 6, k), 299);
-    }
-    redis_server_kill(rig->redis);
-    assert_false(hints_publish(rig->hints, 5, &none));
-}
-
 /* ---- Redis away, full, empty ----------------------------------------------- */
 
 /* Emptied, then away: what is known is known. */
@@ -394,6 +338,8 @@ static void full_it_costs_nothing_and_heals(void **state)
     assert_int_equal(key_of(rig, 1, 1), 50);
     assert_int_equal(logged(rig, "redis=refuses"), 1);
     assert_int_equal(logged(rig, "redis=takes-them-again"), 1);
+    assert_true(hints_publish(rig->hints, 1, &segments));
+    assert_int_equal(key_of(rig, 1, 0), 4);
 }
 
 /* ---- beginning and end ----------------------------------------------------- */
@@ -580,8 +526,6 @@ static void what_was_evened_out_is_unknown(void **state)
 static const struct CMUnitTest tests[] = {
     FIXTURE_TEST(what_is_noted_is_written),
     FIXTURE_TEST(the_last_value_counts),
-    FIXTURE_TEST(many_hints),
-    FIXTURE_TEST(a_product_is_published),
     FIXTURE_TEST(away_it_costs_nothing_and_heals),
     FIXTURE_TEST(hung_it_costs_a_task),
     FIXTURE_TEST(full_it_costs_nothing_and_heals),

@@ -306,15 +306,10 @@ static void locks_that_are_taken_delay_no_other(struct order_rig *rig,
     order_rig_expect_ledger(rig, 1, 1);
 }
 
-/* Fewer than there are workers, some more, and very many. */
+/* Fewer than there are workers, and very many. */
 static void a_few_taken_locks_delay_no_other(void **state)
 {
     locks_that_are_taken_delay_no_other(*state, 4);
-}
-
-static void twenty_taken_locks_delay_no_other(void **state)
-{
-    locks_that_are_taken_delay_no_other(*state, 20);
 }
 
 static void a_thousand_taken_locks_delay_no_other(void **state)
@@ -420,7 +415,6 @@ static const struct CMUnitTest tests[] = {
     ORDER_RIG_TEST(each_has_a_patience_of_its_own, .stock = {1000},
                    .lock_wait_ms = 8000),
     ORDER_RIG_TEST(a_few_taken_locks_delay_no_other, .lock_wait_ms = 60000),
-    ORDER_RIG_TEST(twenty_taken_locks_delay_no_other, .lock_wait_ms = 60000),
     ORDER_RIG_TEST(a_thousand_taken_locks_delay_no_other,
                    .lock_wait_ms = 60000),
     ORDER_RIG_TEST(a_known_key_when_all_is_sold, .stock = {1000},

@@ -350,32 +350,6 @@ static void the_lock_file_is_overwritten(void **state)
     }
 }
 
-/* Who opens the database now finds another file, and sets its marks there: so
- * those that have the first one write no more. */
-static void the_lock_file_is_replaced(void **state)
-{
-    struct fixture *f = *state;
-    struct store_order order;
-    char away[sizeof(f->lock) + 8];
-    struct store_rig third;
-
-    snprintf(away, sizeof(away), "%s.away", f->lock);
-    assert_int_equal(rename(f->lock, away), 0);
-    assert_false(knows(&f->rig));
-    store_rig_begin_in(&third, &f->rig.dir);
-    store_rig_open(&third, (struct store_options){SHARED});
-    store_rig_feed(&third);
-    assert_int_equal(buy_one(&third, NULL), STORE_SOLD_OUT);
-    assert_true(knows(&third));
-    assert_int_equal(have_done(f, CANCEL), STORE_GONE); /* the third is deaf */
-    assert_int_equal(store_rig_product(&third, 1).stock, 0);
-    assert_ok(store_cancel(third.store, f->ids[0], &order, NULL));
-    assert_false(knows(&f->rig));
-    assert_int_equal(have_done(f, BUY), STORE_GONE);
-    assert_int_equal(buy_one(&third, NULL), STORE_OK);
-    store_rig_close(&third);
-}
-
 static const struct CMUnitTest tests[] = {
     FIXTURE_TEST(the_next_order_gets_what_comes_back),
     FIXTURE_TEST(a_refusal_that_is_overtaken_is_not_remembered),
@@ -385,7 +359,6 @@ static const struct CMUnitTest tests[] = {
     FIXTURE_TEST(killed_after_its_commit),
     FIXTURE_TEST(stopped_after_its_commit),
     FIXTURE_TEST(the_lock_file_is_overwritten),
-    FIXTURE_TEST(the_lock_file_is_replaced),
 };
 
 TEST_MAIN(tests)

@@ -1,7 +1,8 @@
 /*
  * Orders that hold their units until they are paid: what comes first decides, and all
  * others hear what that was; and nothing is paid for and given back. The wall clock is
- * the test's, but for MariaDB, whose own counts. All at once: e2e/pay.t.
+ * the test's, but for MariaDB, whose own counts. All at once, and at a start: e2e/pay.t;
+ * how many payments are kept: e2e/http-api.t.
  */
 #include "tests/support/store_rig.h"
 #include "tests/support/store_wait.h"
@@ -296,30 +297,6 @@ static void test_what_was_told_stays(void **state)
     buy(rig, 3);
 }
 
-/* So many of an order are on record, and no more: those that follow hear so. */
-static void test_late_payments_are_bounded(void **state)
-{
-    struct store_rig *rig = *state;
-    struct store_order order = buy(rig, 1), other = buy(rig, 1);
-    bool replayed;
-    char with[] = "a";
-
-    assert_ok(pay(rig, &order, "first", NULL));
-    for (int i = 0; i < STORE_LATE_MAX; i++, with[0]++)
-        assert_int_equal(pay(rig, &order, with, NULL), STORE_ALREADY_PAID);
-    assert_int_equal(pay(rig, &order, with, NULL), STORE_PAYMENTS_FULL);
-    assert_int_equal(pay(rig, &order, with, &replayed), STORE_PAYMENTS_FULL);
-    assert_false(replayed);
-    assert_int_equal(look(rig, &order).late, STORE_LATE_MAX);
-    assert_int_equal(pay(rig, &order, "a", &replayed), STORE_ALREADY_PAID);
-    assert_true(replayed);
-    assert_ok(pay(rig, &order, "first", &replayed));
-    assert_true(replayed);
-    assert_ok(pay(rig, &other, with, NULL)); /* nobody has it */
-    assert_int_equal(store_rig_audit(rig).late, STORE_LATE_MAX);
-    expect(rig, 8, 0);
-}
-
 /* More than share a transaction; in segments, one of which has gone since. */
 static void test_many_expire(void **state)
 {
@@ -435,23 +412,6 @@ static void test_servers_clock_counts(void **state)
     assert_ok(pay(rig, &order, "p", NULL));
 }
 
-/* What runs out while nobody is there expires with the start. */
-static void test_expired_at_the_start(void **state)
-{
-    struct store_rig *rig = *state;
-    struct store_order order, paid;
-
-    put(rig, (struct store_product){.pay_within_s = 1});
-    order = buy(rig, 1);
-    paid = buy(rig, 1);
-    assert_ok(pay(rig, &paid, "p", NULL));
-    store_rig_close(rig);
-    usleep(1100 * 1000);
-    store_rig_open(rig, (struct store_options){0});
-    await_expiry(rig, &order);
-    expect(rig, 9, 0);
-}
-
 /* ---- two instances -------------------------------------------------------- */
 
 static void sell_and_die(void *ctx)
@@ -479,24 +439,6 @@ static void test_holder_dies(void **state)
     expect(rig, 10, 0);
 }
 
-/* It was there before the other one sold. */
-static void test_holder_dies_later(void **state)
-{
-    struct store_rig *rig = *state;
-    struct store_options options = {.url = rig->dir.url, .shared = true};
-    struct store_rig dead = {.dir = rig->dir};
-
-    atomic_store(&ahead_ms, 0);
-    store_rig_open(rig, (struct store_options){.shared = true, .look_ms = 50});
-    assert_ok(store_open(&options, &dead.store, NULL));
-    put(&dead, (struct store_product){.pay_within_s = pay_within_s(rig)});
-    (void)buy(&dead, 1);
-    store_close(dead.store);
-    atomic_store(&ahead_ms, HOUR_MS);
-    wait_until_so_many(rig, 1);
-    expect(rig, 10, 0);
-}
-
 static const struct CMUnitTest tests[] = {
     STORE_RIG_OWN_TEST(test_paid, set_up),
     STORE_RIG_OWN_TEST(test_paid_twice, set_up),
@@ -505,14 +447,11 @@ static const struct CMUnitTest tests[] = {
     STORE_RIG_OWN_TEST(test_replayed, set_up),
     STORE_RIG_OWN_TEST(test_expired, set_up),
     STORE_RIG_OWN_TEST(test_what_was_told_stays, set_up),
-    STORE_RIG_OWN_TEST(test_late_payments_are_bounded, set_up),
     STORE_RIG_OWN_TEST(test_many_expire, set_up),
     STORE_RIG_OWN_TEST(test_sold_out_is_forgotten, set_up),
     STORE_RIG_OWN_TEST(test_clock_is_set, set_up),
     STORE_RIG_OWN_TEST(test_servers_clock_counts, set_up),
-    STORE_RIG_OWN_TEST(test_expired_at_the_start, set_up),
     STORE_RIG_DIR_TEST(test_holder_dies),
-    STORE_RIG_DIR_TEST(test_holder_dies_later),
 };
 
 TEST_MAIN(tests)

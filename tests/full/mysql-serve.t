@@ -144,19 +144,6 @@ sub waits {
     $password->('old');
     waits('another password', "$socket?db=newer&user=shop&password-file=$dir/password", qr/Access denied/, sub { $password->('s3cret') });
 }
-{
-    # All at once, of which none has made the tables yet.
-    my $url = $mariadb->database;
-    $mariadb->kill9;
-    my @servers = map { Stockade->start(redis => $redis, db_url => $url, args => ['--shared', '--lock', 'none'], unready => 1) } 1 .. 3;
-    $mariadb->again;
-    for my $server (@servers) {
-        ok Stockade::eventually(30, sub { $server->get('/readyz')->{status} == 200 }), 'three at once: ready' or diag $server->log;
-    }
-    is $_->order(1)->{status}, 201, 'three at once: each sells' for @servers;
-    $_->stop for @servers[1, 2];
-    $servers[0]->ends('three at once');
-}
 
 # ---- under load -----------------------------------------------------------
 

@@ -183,17 +183,4 @@ for my $case (['a newer program has been here', 'PRAGMA user_version = 99', 'PRA
     ok Stockade::eventually(20, sub { $idle->metric('stockade_ready') == 0 }), 'a scrape has it tried';
     is $idle->stop, 0, 'ends';
 }
-
-# ---- at the start ---------------------------------------------------------------
-
-# It serves, but is not ready, before both have worked once.
-my $away = Stockade::Redis->start;
-$away->kill9;
-my $early = Stockade->start(redis => $away, unready => 1);
-ready_is($early, 503, 'Redis is not there yet', qr/the lock server fails .*connect/);
-unlike $early->log, qr/msg=ready/, 'and "ready" is not said';
-$away->again;
-ready_is($early, 200, 'Redis comes');
-log_says($early, 'Redis comes', qr/msg=ready\b/);
-is $early->stop, 0, 'ends';
 done_testing;

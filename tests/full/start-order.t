@@ -98,20 +98,6 @@ sub sells {
     is $first->stop, 0, "$what: and ends";
     sells($what, $second);
 }
-{
-    # At once, on one file that is not there yet.
-    my $what    = 'three at once';
-    my @args    = ('--shared', '--lock', 'none');
-    my $first   = Stockade->start(redis => $redis, db => "$top/three/x.db", args => \@args, unready => 1);
-    my @servers = ($first, map { Stockade->start(redis => $redis, db => $first->db, args => \@args, unready => 1) } 2, 3);
-    mkdir "$top/three" or die $!;
-    for my $server (@servers) {
-        ok Stockade::eventually(20, sub { $server->get('/readyz')->{status} == 200 }), "$what: ready" or diag $server->log;
-        is $server->order(1)->{status}, 201, "$what: and sells" or diag $server->log;
-    }
-    is $_->stop, 0, "$what: ends" for @servers[1, 2];
-    $first->ends($what);
-}
 
 # ---- what only a person can change ----------------------------------------------
 
