@@ -10,6 +10,7 @@
 #include "server/base/tasks.h"
 #include "server/order/dispatcher.h"
 #include "server/order/hints.h"
+#include "tests/support/step_log.h"
 #include "tests/support/store_wait.h"
 #include "tests/support/temp_dir.h"
 
@@ -18,7 +19,7 @@ struct order_rig {
     struct order_rig_options options; /* with the database's URL */
     struct config config;
     struct app app;
-    struct order_watch *watch;
+    struct step_log *watch;
     bool is_stopped;
     pthread_mutex_t mutex; /* guards all below, and what tests see of orders */
     pthread_cond_t changed;
@@ -175,7 +176,7 @@ int order_rig_teardown(NO_STATE)
     return wrong > 0;
 }
 
-struct order_watch *order_rig_watch(struct order_rig *rig)
+struct step_log *order_rig_watch(struct order_rig *rig)
 {
     return rig->watch;
 }
@@ -296,11 +297,11 @@ void order_rig_submit_many(struct order_rig *rig, struct rig_order *orders[],
 enum order_outcome order_rig_await(struct order_rig *rig,
                                    const struct rig_order *order)
 {
-    const struct timespec until = order_watch_patience();
+    const struct timespec until = step_log_patience();
 
     pthread_mutex_lock(&rig->mutex);
     while (atomic_load(&order->answers) == 0)
-        order_watch_wait(&rig->changed, &rig->mutex, &until, "an answer");
+        step_log_wait(&rig->changed, &rig->mutex, &until, "an answer");
     pthread_mutex_unlock(&rig->mutex);
     return order->outcome;
 }
@@ -337,11 +338,11 @@ unsigned order_rig_answered(struct order_rig *rig)
 
 void order_rig_await_answered(struct order_rig *rig, unsigned n)
 {
-    const struct timespec until = order_watch_patience();
+    const struct timespec until = step_log_patience();
 
     pthread_mutex_lock(&rig->mutex);
     while (rig->answered < n)
-        order_watch_wait(&rig->changed, &rig->mutex, &until, "answers");
+        step_log_wait(&rig->changed, &rig->mutex, &until, "answers");
     pthread_mutex_unlock(&rig->mutex);
 }
 

@@ -15,7 +15,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <time.h>
 
 #include "db/store.h"
 #include "lock/dlock.h"
@@ -67,7 +66,7 @@ struct order_rig;
 /* Stops as the service does, and returns how long that took. */
 uint64_t order_rig_stop(struct order_rig *rig);
 
-struct order_watch *order_rig_watch(struct order_rig *rig);
+struct step_log *order_rig_watch(struct order_rig *rig);
 struct store *order_rig_store(struct order_rig *rig);
 size_t order_rig_depth(const struct order_rig *rig);
 
@@ -149,16 +148,14 @@ void order_rig_expect_ledger(struct order_rig *rig, int64_t product_id,
  * command to the lock server is a step "command" as well. Waiting in vain ends
  * the test program after a time that no test needs.
  */
-struct order_watch *order_watch_new(void);
-void order_watch_free(struct order_watch *watch);
+struct step_log *order_watch_new(void);
+void order_watch_free(struct step_log *log);
 
-/* The two hooks. Their CTX is the watch. */
-enum store_verdict order_watch_store(void *watch,
-                                     const struct store_step *step);
-enum dlock_verdict order_watch_lock(void *watch, const struct dlock_step *step);
+/* The two hooks. Their CTX is the log (step_log.h). */
+enum store_verdict order_watch_store(void *log, const struct store_step *step);
+enum dlock_verdict order_watch_lock(void *log, const struct dlock_step *step);
 
-/* From now on threads stop before that step, until _let_go, which ends all
- * holds. */
+/* From now on threads stop before that step, and no other, until _let_go. */
 void order_watch_hold(struct order_rig *rig, const char *step,
                       int64_t product_id);
 void order_watch_let_go(struct order_rig *rig);
@@ -181,11 +178,6 @@ void order_watch_await_begun(struct order_rig *rig, const char *step,
  * each step of any kind. 0 = never. */
 unsigned order_watch_last(struct order_rig *rig, const char *step,
                           enum store_phase phase);
-
-/* Waits for CHANGED; UNTIL is what _patience said before. */
-struct timespec order_watch_patience(void);
-void order_watch_wait(pthread_cond_t *changed, pthread_mutex_t *mutex,
-                      const struct timespec *until, const char *what);
 
 /* ---- products -------------------------------------------------------------- */
 
