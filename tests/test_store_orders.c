@@ -1,5 +1,6 @@
 /*
- * Orders after they are placed: found again, cancelled exactly once.
+ * Orders after they are placed: found again, cancelled exactly once. By their keys, and
+ * once more after a cancel: test_store_keys.c, e2e/http-api.t.
  */
 #include "tests/support/store_rig.h"
 #include "tests/support/store_wait.h"
@@ -102,36 +103,6 @@ static void test_cancel_before_a_limit_is_counted(void **state)
     store_rig_expect_sound(rig);
 }
 
-/* A key stays with its order, also after the cancel: no second sale. */
-static void test_replay_of_a_cancelled_order(void **state)
-{
-    struct store_rig *rig = *state;
-    struct store_order order = buy(rig, 1, "key"), again;
-
-    assert_int_equal(cancel(rig, order.id, &again), STORE_OK);
-    again = buy(rig, 1, "key");
-    assert_int_equal(again.status, STORE_OK);
-    assert_true(again.replayed);
-    assert_int_equal(again.state, STORE_CANCELLED);
-    assert_int_equal(store_rig_product(rig, 1).stock, 1000);
-}
-
-static void test_by_key(void **state)
-{
-    struct store_rig *rig = *state;
-    struct store_order order = buy(rig, 4, "the key"), found;
-
-    assert_ok(store_order_by_key(rig->reader, "the key", &found, NULL));
-    assert_string_equal(found.id, order.id);
-    assert_int_equal(found.quantity, 4);
-    assert_int_equal(found.status, STORE_OK);
-    assert_int_equal(store_order_by_key(rig->reader, "no key", &found, NULL),
-                     STORE_NO_ORDER);
-    buy(rig, 1, "");
-    assert_int_equal(store_order_by_key(rig->reader, "", &found, NULL),
-                     STORE_NO_ORDER);
-}
-
 /* The number is no secret; whoever knows it still needs the rest. */
 static void test_ids_cannot_be_guessed(void **state)
 {
@@ -178,8 +149,6 @@ static const struct CMUnitTest tests[] = {
     STORE_RIG_OWN_TEST(test_cancel_returns_the_units_once, set_up),
     STORE_RIG_OWN_TEST(test_cancel_frees_the_users_limit, set_up),
     STORE_RIG_OWN_TEST(test_cancel_before_a_limit_is_counted, set_up),
-    STORE_RIG_OWN_TEST(test_replay_of_a_cancelled_order, set_up),
-    STORE_RIG_OWN_TEST(test_by_key, set_up),
     STORE_RIG_OWN_TEST(test_ids_cannot_be_guessed, set_up),
     STORE_RIG_OWN_TEST(test_texts_that_are_no_ids, set_up),
 };

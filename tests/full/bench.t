@@ -302,21 +302,6 @@ subtest 'a pause is seen' => sub {
     is $server->audit->{orders}, $rate * $seconds, 'each is in the ledger';
 };
 
-# Each connection is used twelve times before the server takes it for idle.
-subtest 'customers who come seldom' => sub {
-    my ($rate, $seconds) = (40, 8);
-    my $server = Stockade->start(args => ['--no-seed', '--request-deadline-ms', 3000]);
-    $server->product(1, 1_000_000);
-    my $load = Stockade::Child->spawn(
-        command => ["$build/open_load", $server->port, $rate, $seconds, 10],
-        stdout  => "$dir/open",
-        stderr  => "$dir/open.err",
-    );
-    is $load->wait(30 * $Stockade::SLOW), 0, 'keep their connections' or diag Stockade::slurp("$dir/open.err");
-    is $server->stop, 0, 'the server ends';
-    is $server->audit->{orders}, $rate * $seconds, 'each is in the ledger';
-};
-
 subtest 'the arithmetic' => sub {
     is_deeply Bench::Stats::spread(3, 1, 2),    [2, 1, 3],   'an odd median';
     is_deeply Bench::Stats::spread(4, 1, 2, 3), [2.5, 1, 4], 'an even one';

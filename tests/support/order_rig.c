@@ -462,25 +462,17 @@ void order_rig_expect_ledger(struct order_rig *rig, int64_t product_id,
 
 /* ---- products -------------------------------------------------------------- */
 
-void order_rig_put_product(struct order_rig *rig,
-                           const struct store_product *product)
-{
-    struct store_product stored = *product;
-    struct store_error error = {""};
-
-    if (store_product_put(rig->app.store, &stored, NULL, &error) != STORE_OK)
-        die(error.text);
-}
-
 void order_rig_put(struct order_rig *rig, int64_t product_id, int64_t stock,
                    int64_t segments)
 {
-    const struct store_product product = {.id = product_id,
-                                          .name = "Thing",
-                                          .initial = stock,
-                                          .segments = segments};
+    struct store_product product = {.id = product_id,
+                                    .name = "Thing",
+                                    .initial = stock,
+                                    .segments = segments};
+    struct store_error error = {""};
 
-    order_rig_put_product(rig, &product);
+    if (store_product_put(rig->app.store, &product, NULL, &error) != STORE_OK)
+        die(error.text);
 }
 
 struct store_product order_rig_product(struct order_rig *rig,

@@ -184,8 +184,6 @@ unsigned order_watch_last(struct order_rig *rig, const char *step,
 /* SEGMENTS 0 = 1. */
 void order_rig_put(struct order_rig *rig, int64_t product_id, int64_t stock,
                    int64_t segments);
-void order_rig_put_product(struct order_rig *rig,
-                           const struct store_product *product);
 void order_rig_resize(struct order_rig *rig, int64_t product_id,
                       int64_t segments);
 void order_rig_restock(struct order_rig *rig, int64_t product_id,
