@@ -1,5 +1,6 @@
 /*
- * Placing an order: every way it can end, and what is in the ledger afterwards.
+ * Placing an order: every way it can end, and what is in the ledger afterwards. How
+ * many for one user: test_store_orders.c, test_store_keys.c.
  */
 #include "tests/support/store_rig.h"
 
@@ -139,46 +140,6 @@ static void test_window_edges(void **state)
     store_rig_expect_sound(rig);
 }
 
-/* ---- how many for one user ---------------------------------------------- */
-
-static void put_limit(struct store_rig *rig, int64_t limit)
-{
-    store_rig_put(rig, (struct store_product){
-                           .id = 1, .initial = 10, .limit_per_user = limit});
-}
-
-static void test_limit_per_user(void **state)
-{
-    struct store_rig *rig = *state;
-
-    put_limit(rig, 3);
-    EXPECT_SALES(rig, {1, 1, 4, "", STORE_LIMIT}, {1, 1, 2, "", STORE_OK},
-                 {1, 1, 2, "", STORE_LIMIT}, {1, 1, 1, "", STORE_OK},
-                 {1, 1, 1, "", STORE_LIMIT}, {1, 2, 3, "", STORE_OK});
-    expect_left(rig, 4);
-}
-
-/* A limit that comes later counts what was bought before it. */
-static void test_limit_counts_from_before(void **state)
-{
-    struct store_rig *rig = *state;
-
-    put_limit(rig, 0);
-    EXPECT_SALES(rig, {1, 1, 2, "", STORE_OK});
-    put_limit(rig, 3);
-    EXPECT_SALES(rig, {1, 1, 2, "", STORE_LIMIT}, {1, 1, 1, "", STORE_OK});
-    /* Off, a purchase nobody counts, and on again. */
-    put_limit(rig, 0);
-    EXPECT_SALES(rig, {1, 1, 2, "", STORE_OK});
-    put_limit(rig, 6);
-    EXPECT_SALES(rig, {1, 1, 2, "", STORE_LIMIT}, {1, 1, 1, "", STORE_OK});
-    /* A lower limit makes nobody guilty afterwards. */
-    put_limit(rig, 2);
-    EXPECT_SALES(rig, {1, 1, 1, "", STORE_LIMIT});
-    assert_int_equal(store_rig_audit(rig).over_limit, 0);
-    store_rig_expect_sound(rig);
-}
-
 /* ---- under a key -------------------------------------------------------- */
 
 static void test_same_key_other_order(void **state)
@@ -292,8 +253,6 @@ static const struct CMUnitTest tests[] = {
     STORE_RIG_TEST(test_quantity_meets_the_stock_exactly),
     STORE_RIG_TEST(test_numbers_out_of_range),
     STORE_RIG_TEST(test_window_edges),
-    STORE_RIG_TEST(test_limit_per_user),
-    STORE_RIG_TEST(test_limit_counts_from_before),
     STORE_RIG_TEST(test_same_key_other_order),
     STORE_RIG_TEST(test_replay_outlives_stock_and_sale),
     STORE_RIG_TEST(test_refusal_does_not_use_the_key_up),

@@ -1,5 +1,6 @@
 /*
- * Products: put, restocked, listed.
+ * Products: put, patched, restocked. Listed, and restocked once for a key:
+ * e2e/http-api.t, test_store_meet.c.
  */
 #include "tests/support/store_rig.h"
 #include "tests/support/store_wait.h"
@@ -169,29 +170,6 @@ static void test_patch_changes_what_it_gives(void **state)
     assert_int_equal(change.product.price_cents, 7);
 }
 
-static void test_restock_adds_once_per_key(void **state)
-{
-    struct store_rig *rig = *state;
-    const struct store_product product = {.id = 1, .name = "A", .initial = 5};
-    struct store_product other = {.id = 2, .name = "B"};
-
-    assert_int_equal(restock(rig, 1, ""), STORE_NO_PRODUCT);
-    assert_int_equal(put(rig, product), STORE_OK);
-    assert_int_equal(put(rig, other), STORE_OK);
-    for (int i = 0; i < 2; i++)
-        assert_int_equal(restock(rig, 3, "monday"), STORE_OK);
-    assert_int_equal(store_rig_product(rig, 1).stock, 8);
-    assert_int_equal(store_rig_product(rig, 1).initial, 8);
-    assert_int_equal(restock(rig, 4, "monday"), STORE_KEY_REUSED);
-    assert_int_equal(store_restock(rig->store, 2, 3, "monday", &other, NULL),
-                     STORE_KEY_REUSED);
-    assert_int_equal(restock(rig, 3, "tuesday"), STORE_OK);
-    for (int i = 0; i < 2; i++) /* without a key each counts */
-        assert_int_equal(restock(rig, 3, ""), STORE_OK);
-    assert_int_equal(store_rig_product(rig, 1).stock, 17);
-    store_rig_expect_sound(rig);
-}
-
 static void test_restock_stays_in_range(void **state)
 {
     struct store_rig *rig = *state;
@@ -213,38 +191,12 @@ static void test_restock_stays_in_range(void **state)
     store_rig_expect_sound(rig);
 }
 
-static void test_list_in_pages(void **state)
-{
-    struct store_rig *rig = *state;
-    struct store_product products[3], product = {.name = "A", .initial = 1};
-    const int64_t ids[] = {50, 2, 9, 1, STORE_NUMBER_MAX};
-    size_t found;
-
-    for (size_t i = 0; i < 5; i++) {
-        product.id = ids[i];
-        assert_int_equal(put(rig, product), STORE_OK);
-    }
-    assert_ok(store_product_list(rig->reader, 0, 3, products, &found, NULL));
-    assert_int_equal(found, 3);
-    assert_int_equal(products[0].id, 1);
-    assert_int_equal(products[2].id, 9);
-    assert_ok(store_product_list(rig->reader, 9, 3, products, &found, NULL));
-    assert_int_equal(found, 2);
-    assert_int_equal(products[1].id, STORE_NUMBER_MAX);
-    assert_int_equal(products[1].stock, 1);
-    assert_ok(store_product_list(rig->reader, STORE_NUMBER_MAX, 3, products,
-                                 &found, NULL));
-    assert_int_equal(found, 0);
-}
-
 static const struct CMUnitTest tests[] = {
     STORE_RIG_TEST(test_put_creates_and_changes),
     STORE_RIG_TEST(test_put_out_of_range),
     STORE_RIG_TEST(test_put_leaves_nothing_out),
     STORE_RIG_TEST(test_patch_changes_what_it_gives),
-    STORE_RIG_TEST(test_restock_adds_once_per_key),
     STORE_RIG_TEST(test_restock_stays_in_range),
-    STORE_RIG_TEST(test_list_in_pages),
 };
 
 TEST_MAIN(tests)

@@ -37,7 +37,7 @@ sub same {
     return;
 }
 
-same($ENV{STAGE_FULL} ? (200, 10) : (40, 3), 'the same every time');
+same($ENV{STAGE_FULL} ? (200, 10) : (20, 3), 'the same every time');
 
 my @burners;
 for (1 .. 2) {
