@@ -254,66 +254,8 @@ static void test_verdicts(NO_STATE)
     }
 }
 
-/* What is wrong about a move, on its line; and why a lock was lost. */
-static const struct marked {
-    const char *lock;
-    const char *schedule;
-    const char *mark;  /* of a line of the move; or */
-    const char *reply; /* that a line has */
-    unsigned buyers, move;
-} marked[] = {
-    {"set-nx-px", "a a a a L b a c", "deletes b's lock", NULL, 3, 7},
-    {"set-nx-px", "a a a a L b a c", NULL, "takes that for its own", 3, 7},
-    {"set-nx-px", "a a a a L b a c", "b and c are both inside", NULL, 3, 8},
-    {"set-nx-px", "a a a a L b a b b", NULL,
-     "nothing to release: a had deleted it", 3, 9},
-    {"token-lua", "a a L b", "a and b are both inside, after a lease had ended",
-     NULL, 2, 4},
-    {"token-lua", "a a L b b a a a", NULL,
-     "nothing to release: its lease had ended", 2, 8},
-    {"token-lua", "a a L b b a a b b",
-     "written from a read that is out of date", NULL, 2, 8},
-    {"token-lua", "a a L b b a a b b", "sells what is not there", NULL, 2, 9},
-    {"redisson", "a a F b",
-     "a and b are both inside, as Redis has lost the lock", NULL, 2, 4},
-    {"redisson", "a a F b a a a", NULL,
-     "nothing to release: Redis had forgotten it", 2, 7},
-};
-
-static void test_marks(NO_STATE)
-{
-    for (size_t i = 0; i < COUNT_OF(marked); i++) {
-        const struct marked *one = &marked[i];
-        struct stage_scene scene = STAGE_SCENE(one->lock);
-        struct stage_move moves[STAGE_MOVES_MAX];
-        struct stage_verdict verdict;
-        const struct stage_step *steps;
-        struct stage *stage;
-        bool is_there = false;
-        char error[300];
-        size_t steps_n;
-        int n = stage_parse(one->schedule, moves, error, sizeof(error));
-
-        scene.buyers = one->buyers;
-        stage = open_stage(&scene);
-        for (int j = 0; j < n; j++) {
-            move(stage, moves[j]);
-            stage_judge(stage, &verdict);
-        }
-        steps = stage_steps(stage, &steps_n);
-        for (size_t j = 0; j < steps_n; j++)
-            is_there = is_there ||
-                       (steps[j].move == one->move &&
-                        (one->mark ? strcmp(steps[j].mark, one->mark)
-                                   : strcmp(steps[j].reply, one->reply)) == 0);
-        if (!is_there)
-            fail_msg("%s '%s': move %u has not '%s'", one->lock, one->schedule,
-                     one->move, one->mark ? one->mark : one->reply);
-        stage_close(stage);
-    }
-}
-
-/* A mark is red on a terminal, and no line ends between it and its arrow. */
+/* A mark is red on a terminal, and no line ends between it and its arrow. Which marks
+ * there are: e2e/lab.t, by the text of the README and experiment 09. */
 static void test_marks_are_red(NO_STATE)
 {
     const struct stage_step step = {.name = "del",
@@ -423,7 +365,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_verdicts),
-        cmocka_unit_test(test_marks),
         cmocka_unit_test(test_marks_are_red),
         cmocka_unit_test(test_width_is_the_terminals),
         cmocka_unit_test(test_moves_are_checked),

@@ -145,8 +145,10 @@ fits($list, 'list');
 my (undef, $longer) = lab('show', 'longer');
 like $longer, qr/^08 Longer than the lease - two holders/, 'the beginning of one name is enough';
 
-# What fixes it is on a line.
+# What fixes it is on a line; or why a lock was lost.
 my @lines = (
+    ['09', qr/takes that for its own\n.*nothing to release: b\s+had deleted it\n/s],
+    ['25', qr/as Redis has lost the\s+lock\n.*nothing to release: Redis had\s+forgotten it\n/s],
     ['26', qr/COMMIT: ok\n.*answer: placed\na +0 eval-release: the lock is free/],
     ['29', qr/INTO purchases\s.*1 row\n.*INTO purchases\s.*0 rows/s],
     ['33', qr/stock >= 1: 0\s+rows\n +0 +the answer: sold-out/],
