@@ -1,6 +1,6 @@
 # Goal of this test: a product over segments, as customers see it. Scenarios 34,
-# 35, 37 and 40; the first two also with their bug: with --deduct naive an order asks
-# one segment only, as in textbooks.
+# 35 and 40; the first two also with their bug: with --deduct naive an order asks one
+# segment only, as in textbooks. 37, a resize: segment-sale.t, test_store_segments.c.
 use strict;
 use warnings;
 use FindBin;
@@ -66,24 +66,6 @@ for my $way (qw(one-by-one batched)) {
     sells $server->order(35, undef, 2), "35 $way: two are";
     sound "35 $way", $server;
 
-    # ---- 37: resized between a sale and its cancel -------------------------------
-
-    $server->product(37, 60, segments => 12);
-    my @orders = map { $server->order(37, undef, $_)->{body} } 1, 5, 7, 11, 3;
-    my %of = map { $_->{id} => segment_of($server, $_->{id}) } @orders;
-    for my $resize ([12 => 3], [3 => 9], [9 => 1], [1 => 16]) {
-        my ($was, $is) = @$resize;
-        my $order = shift @orders;
-        is $server->request('PATCH', '/api/products/37', { segments => $is })->{status}, 200, "37 $way: $was segments become $is";
-        is segment_of($server, $order->{id}), $of{ $order->{id} }, "37 $way: an order keeps its segment";
-        my $before = stock_of($server, 37);
-        is $server->delete("/api/orders/$order->{id}")->{status}, 200, "37 $way: cancelled" for 1, 2;
-        is stock_of($server, 37), $before + $order->{quantity}, "37 $way: its units are back, once";
-        sound "37 $way ($is)", $server;
-    }
-    sells $server->order(37, undef, stock_of($server, 37)), "37 $way: and all of them can be bought, in one order";
-    is stock_by_segment($server, 37), join(' ', (0) x 16), "37 $way: nothing is left anywhere";
-    sound "37 $way", $server;
     is $server->stop, 0, "$way: ends" if $way ne 'batched';
 }
 

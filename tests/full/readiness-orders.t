@@ -1,6 +1,7 @@
 # Goal of this test: /readyz goes by orders. From the moment that one failed for a
 # reason of ours it says 503 until one would succeed, though a page can be written
-# meanwhile: beside a trigger that raises, on a full disk. The log has one line of it.
+# meanwhile: beside a trigger that raises. The log has one line of it. On a full disk:
+# readiness.t, and at each size of it test_store_probe.c.
 # Whoever asks hears what is known, and takes no reader away from anybody.
 use strict;
 use warnings;
@@ -64,42 +65,6 @@ for my $flags ([], ['--shared'], ['--orders', 'one-by-one']) {
     stays_unready($server, $what, qr/the database fails since 20.*not today/);
     $sql->('DROP TRIGGER no');
     is_over($server, $what);
-}
-
-# ---- a full disk ---------------------------------------------------------------------
-
-# Of MIB. Others have filled it but for a last piece, and orders do the rest.
-sub full_disk {
-    my ($dir, $mib, @flags) = @_;
-    my $what   = "a full disk of $mib MB @flags";
-    my $server = start(\@flags, db => "$dir/stockade.db");
-    open my $others, '>', "$dir/others" or die "$dir/others: $!";
-    1 while syswrite $others, "\0" x 4096;
-    truncate $others, (-s $others) - 300_000 or die "$dir/others: $!";
-    my ($n, $failed) = (0, 0);
-    while ($failed < 20 && ++$n < 50_000) {
-        $failed = order($server)->{status} == 201 ? 0 : $failed + 1;
-    }
-    cmp_ok $n, '>', 20, "$what: " . ($n - 20) . ' orders still fit';
-    stays_unready($server, $what, qr/the database fails since 20.*the disk is full/);
-    close $others;
-    unlink "$dir/others";
-    is_over($server, $what);
-    return;
-}
-
-SKIP: {
-    my $dir = Stockade::tempdir();
-    for my $mib (4, 16, 64) {
-        for my $flags ([], ['--shared']) {
-            skip 'mounting a small disk is not allowed', 1
-                if system("mount -t tmpfs -o size=${mib}m tmpfs $dir 2>/dev/null") != 0;
-            eval { full_disk($dir, $mib, @$flags) };
-            my $died = $@;
-            system 'umount', '-l', "$dir";
-            die $died if $died;
-        }
-    }
 }
 
 # ---- who asks takes no reader away ---------------------------------------------------

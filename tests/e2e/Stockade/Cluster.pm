@@ -11,11 +11,10 @@ use warnings;
 use Stockade        ();
 use Stockade::Redis ();
 
-# args  further settings of the redis-servers
 sub start {
-    my ($class, %with) = @_;
-    my $self = bless {%with}, $class;
-    $self->{nodes} = [map { $self->_node } 1 .. 3];
+    my ($class) = @_;
+    my $self = bless {}, $class;
+    $self->{nodes} = [map { _node() } 1 .. 3];
     my @places = map { "127.0.0.1:$_->{port}" } $self->nodes;
     my $said = `redis-cli --cluster create @places --cluster-yes 2>&1`;
     die "redis-cli makes no cluster:\n$said" if $? != 0;
@@ -28,19 +27,15 @@ sub start {
 
 # The bus has a port of its own: the usual one, of the port and 10000, may be too high.
 sub _node {
-    my ($self) = @_;
     return Stockade::Redis->start(
         port => 1,
-        args => ['--cluster-enabled', 'yes', '--cluster-port', Stockade::free_port(), '--cluster-node-timeout', 60_000, @{ $self->{args} || [] }],
+        args => ['--cluster-enabled', 'yes', '--cluster-port', Stockade::free_port(), '--cluster-node-timeout', 60_000],
     );
 }
 
 sub nodes { return @{ $_[0]{nodes} } }
 
-sub url {
-    my ($self, $login) = @_;
-    return 'cluster://' . ($login // '') . join ',', map { "127.0.0.1:$_->{port}" } $self->nodes;
-}
+sub url { return 'cluster://' . join ',', map { "127.0.0.1:$_->{port}" } $_[0]->nodes }
 
 sub _epoch { return $_[0]->command('CLUSTER', 'INFO') =~ /^cluster_current_epoch:(\d+)/m ? $1 : -1 }
 
@@ -52,9 +47,9 @@ sub owner {
 }
 
 # KEY's slot moves to the next node, with all that is in it, as by redis-cli
-# --cluster reshard. BETWEEN is called when it has begun.
+# --cluster reshard.
 sub move {
-    my ($self, $key, $between) = @_;
+    my ($self, $key) = @_;
     my $from  = $self->owner($key);
     my @nodes = $self->nodes;
     my ($at)  = grep { $nodes[$_] == $from } 0 .. $#nodes;
@@ -62,7 +57,6 @@ sub move {
     my $slot  = $from->command('CLUSTER', 'KEYSLOT', $key);
     $to->command('CLUSTER', 'SETSLOT', $slot, 'IMPORTING', $from->{id});
     $from->command('CLUSTER', 'SETSLOT', $slot, 'MIGRATING', $to->{id});
-    $between->() if $between;
     while (my @keys = @{ $from->command('CLUSTER', 'GETKEYSINSLOT', $slot, 10) }) {
         $from->command('MIGRATE', '127.0.0.1', $to->{port}, '', 0, 10_000, 'KEYS', @keys);
     }

@@ -65,10 +65,7 @@ sub sentinels { return @{ $_[0]{sentinels} } }
 sub servers   { return @{ $_[0]{servers} } }
 sub primary   { return $_[0]{primary} }
 
-sub url {
-    my ($self, $login) = @_;
-    return 'sentinel://' . ($login // '') . join(',', map { "127.0.0.1:$_->{port}" } $self->sentinels) . '/main';
-}
+sub url { return 'sentinel://' . join(',', map { "127.0.0.1:$_->{port}" } $_[0]->sentinels) . '/main' }
 
 # Waits until one of the sentinels names another primary. Returns when that was.
 sub await_switch {
