@@ -1,8 +1,8 @@
 /*
  * Rungs of the textbook ladder, where no story of the stage shows them. That each rung
- * fails as it is there to show, and that the next one does not, is in the stories of
- * test_stage.c and test_stage_programs.c, and in the laboratory's experiments, whose
- * numbers are those of the tests: e2e/lab.t plays them. The last ones, which count
+ * fails as it is there to show, and that the next one does not, is in the table that
+ * full/explore-all.t replays, in e2e/stories.t, and in the laboratory's experiments,
+ * whose numbers are those of the tests: e2e/lab.t plays them. The last ones, which count
  * holds, are in test_dlock_holds.c as well.
  *
  * Nothing here waits for luck: leases are ended by hand.

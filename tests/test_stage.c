@@ -15,6 +15,7 @@
 
 #include "server/lab/expected.h"
 #include "server/lab/picture/draw.h"
+#include "server/lab/programs/program.h"
 #include "tests/support/unit_test.h"
 
 enum { RECORD_BYTES_MAX = 64 << 10, RANDOM_MOVES_MAX = 24 };
@@ -361,6 +362,57 @@ static void test_time_is_one(NO_STATE)
     stage_close(stage);
 }
 
+/* A server that has died, and a replica in its place, are back at the start. */
+static void test_promoted_and_back(NO_STATE)
+{
+    struct stage_scene scene = STAGE_SCENE("redisson");
+    struct stage_move moves[STAGE_MOVES_MAX];
+    char error[300] = "", first[STAGE_REDIS_BYTES_MAX] = "";
+    struct stage *stage;
+    static struct stage_view view;
+    int n = stage_parse("a R b P b", moves, error, sizeof(error));
+
+    scene.replica = true;
+    stage = stage_open(&scene, error, sizeof(error));
+    assert_non_null(stage);
+    for (int round = 0; round < 2; round++) {
+        assert_true(stage_begin(stage, error, sizeof(error)));
+        for (int i = 0; i < n; i++)
+            if (!stage_move(stage, moves[i], error, sizeof(error)))
+                fail_msg("round %d, move %d: %s", round, i + 1, error);
+        stage_look(stage, &view);
+        if (round == 0)
+            memcpy(first, view.redis, sizeof(first));
+        assert_string_equal(view.redis, first);
+        assert_int_equal(view.locks[0].holder, 0);
+    }
+    stage_close(stage);
+}
+
+static void test_programs_are_known(NO_STATE)
+{
+    struct stage_scene scene = STAGE_SCENE("none");
+    char error[300] = "";
+
+    scene.lock_per = LOCK_PER_USER;
+    scene.deduct = DEDUCT_GUARDED;
+    scene.batched = true;
+    assert_null(stage_open(&scene, error, sizeof(error)));
+    assert_non_null(strstr(error, "orders one by one"));
+    scene = (struct stage_scene)STAGE_SCENE("fenced");
+    scene.lock_per = LOCK_PER_USER;
+    assert_null(stage_open(&scene, error, sizeof(error)));
+    assert_non_null(strstr(error, "no tokens"));
+    scene = (struct stage_scene)STAGE_SCENE("none");
+    scene.roles[1].program = "sing";
+    assert_null(stage_open(&scene, error, sizeof(error)));
+    assert_non_null(strstr(error, "no program 'sing'; there are: order "));
+    for (size_t i = 0; program_at(i); i++) {
+        assert_ptr_equal(program_find(program_at(i)->name), program_at(i));
+        assert_non_null(program_at(i)->does);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -370,6 +422,8 @@ int main(void)
         cmocka_unit_test(test_moves_are_checked),
         cmocka_unit_test(test_held_up_arrives),
         cmocka_unit_test(test_time_is_one),
+        cmocka_unit_test(test_promoted_and_back),
+        cmocka_unit_test(test_programs_are_known),
         cmocka_unit_test(test_same_every_time),
         cmocka_unit_test(test_batches_are_the_same),
     };

@@ -295,24 +295,6 @@ is $service->stop, 0, 'ends';
 is $_->stop, 0, 'ends' for $one, $two;
 balances($one, 'in the end');
 
-# ---- the lock decides ----------------------------------------------------------
-
-for my $case (['none', 4, 300], ['token-lua', 0, 20]) {
-    my ($lock, $oversold, $think_ms) = @$case;
-    my @naive = (qw(--shared --no-seed --deduct naive --orders one-by-one --lock-wait-ms), 60_000);
-    my @two   = inventories(@naive, '--lock', $lock, '--think-ms', $think_ms * $Stockade::SLOW);
-    $service = order_service(\@two, '--lock-wait-ms', 60_000);
-    ready_are($service, 2);
-    $two[0]->product(1, 4);
-    my @replies = Stockade::Load::volley(map { [$service, 1, $_] } 1 .. 8);
-    my $yes = grep { $_->[0] == 201 } @replies;
-    is $yes, 4 + $oversold, "$lock: " . (4 + $oversold) . ' of 8 orders, for 4 units' or diag explain \@replies;
-    is $_->stop, 0, 'ends' for $service, @two;
-    my $verdict = $two[0]->audit;
-    is $verdict->{oversold}, $oversold, "$lock: oversold by $oversold";
-    is $verdict->{orders},   $yes,      "$lock: as the ledger says";
-}
-
 # ---- the demo's case, small --------------------------------------------------------
 
 my $dir  = Stockade::tempdir();

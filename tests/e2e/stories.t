@@ -1,0 +1,105 @@
+# Goal of this test: what actors of the stage do besides one order each: programs,
+# roles, several in one process; and what a search has once told wrongly. The stories
+# are kept as strings: what one version tells, the next one tells as well. Those of the
+# experiments: lab.t.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use JSON::PP ();
+use Stockade;
+use Test::More;
+
+my @stories = (
+    # what; flags and lock, schedule; what breaks, units left, orders, whether it is over
+    ['in one process a mutex is enough',
+        '--one-process process', 'a b a a b', '', 0, 1, 1],
+    [q{a number of this process's is enough in it},
+        '--one-process token-thread', 'a a a a L b a', '', 0, 1, 0],
+    ['who dies takes those of its process along',
+        '--one-process --deduct guarded set-nx-px', 'a a!', '', 1, 0, 1],
+    ['a lock that counts in the session is not lengthened',
+        '--programs order-nested reentrant-local', 'a a L b b a a b b', 'oversold', 0, 2, 0],
+    [q{a user's limit},
+        '--stock 5 --limit 1 --programs order:user=7,order:user=7 none', 'a b a b a b', 'ledger over-limit two-inside', 4, 2, 1],
+    ['other segments, and they are dealt out evenly',
+        '--deduct guarded --stock 8 --programs resize:segments=4,even-out none', 'a b', '', 8, 0, 1],
+    ['one that does not knows the holder',
+        '--replica redisson', 'a a P b a a', '', 0, 1, 0],
+    [q{a key's order is one, whoever sends it},
+        '--deduct guarded --stock 5 --programs order:user=1:key=k,order-twice:user=1:key=k none', 'a b b', '', 4, 1, 1],
+    ['two cancels of it return the units once',
+        '--deduct guarded --programs order-cancel:key=k,cancel:key=k none', 'a b a', '', 1, 0, 1],
+    ['more units under one key, four times',
+        '--deduct guarded --programs restock-twice,restock-twice none', 'a b a b', '', 2, 0, 1],
+    ['a lease made shorter',
+        '--deduct guarded --programs lock-extends,lock redisson', 'a a L b b a a', '', 1, 0, 1],
+    ['batched: the same order at two instances',
+        '--batched --stock 3 --programs instance-same:user=1:key=k,instance-same:user=1:key=k fenced', 'ai ai a a a a a a a ai a bi bi b b b b b b b bi b', '', 2, 1, 1],
+    ['an instance whose lease has ended writes nothing',
+        '--batched --stock 3 fenced', 'ai ai a a bi bi b b L b b b a a b b b b b', '', 1, 2, 0],
+    ['an order is paid, and a cancel comes too late',
+        '--deduct guarded --pay-within 1 --programs order-pay:key=k,cancel:key=k none', 'a a b', '', 0, 1, 1],
+    ['it is cancelled, and the payment comes too late',
+        '--deduct guarded --pay-within 1 --programs order-pay:key=k,cancel:key=k none', 'a b a', '', 1, 0, 1],
+    ['it is overdue, and its payment comes before the expiry: too late',
+        '--deduct guarded --buyers 1 --pay-within 1 --programs order-pay none', 'a H a', '', 1, 0, 1],
+    ['it has expired, another buyer has the unit, and the payment comes',
+        '--deduct guarded --pay-within 1 --programs order-pay:key=k,order-pay none', 'a H ae b a b', '', 0, 1, 1],
+    ['its instance has died, and another one gives the unit back, once',
+        '--deduct guarded --buyers 3 --pay-within 1 --programs order:key=k,pay:key=k,pay:key=k none', 'a b c H be ce b c', '', 1, 0, 1],
+    ['the answer to a payment is lost, and it is sent once more',
+        '--deduct guarded --buyers 1 --pay-within 1 --programs order-pay none', 'a a~ a', '', 0, 1, 1],
+    [q{a lock per user keeps a user's limit},
+        '--stock 2 --limit 1 --lock-per user --programs order:user=1,order:user=1 redisson', 'a b b b a a a a b b b', '', 1, 1, 1],
+    ['and not the stock',
+        '--lock-per user redisson', 'a b a b a b a b a b', 'oversold', 0, 2, 1],
+    ['a waiter whose time is over is not asleep: it looks, and wakes the next',
+        '--deduct guarded --buyers 3 fair', 'c b b b b b+ b L a a c! a a', '', 1, 0, 0],
+    ['a question that came late has its place in the queue',
+        '--deduct guarded --buyers 3 fair', 'c a^ ^ c~ c b~ a^ ^', '', 0, 1, 0],
+    ['a late vote of a minority locks nothing',
+        '--deduct guarded redlock', 'a a a^ a a a a^ ^', '', 0, 1, 0],
+    ['whoever was not heard of for a heartbeat queues up anew',
+        '--deduct guarded --buyers 3 fair', 'b b a a a c c c c c+ c c+ c c+ b a c', '', 0, 1, 0],
+    ['or keeps its place, because the server heard of nobody',
+        '--deduct guarded --buyers 3 fair', 'b a bw b- c~ a a a a+ b a', '', 1, 0, 0],
+    [q{a late question of one that has had the lock is a heartbeat's delay},
+        '--deduct guarded --buyers 3 fair', 'b^ a^ a a L ^ ^ b b a b b b', '', 0, 1, 0],
+    ['a pause of a moment after a split vote is no sleep',
+        'multi', 'a a a a~ b a b b b b a b', '', 0, 0, 0],
+    ['a waiter of several servers looks by itself, because an undo wakes nobody',
+        '--deduct guarded --wait-ms 1000 multi', 'a~ L a b b b b a', '', 1, 0, 0],
+    [q{what is late after a loss of all data is the loss's},
+        '--deduct guarded fenced', 'a a^ a a a F ^', '', 0, 1, 0],
+    ['and so are holds that it leaves',
+        '--deduct guarded fenced', 'a a a a b b^ b b b F ^', '', 0, 1, 1],
+    ['a late question that a release has made void gives no place',
+        '--deduct guarded --buyers 3 fair', 'b a^ L a a ^ c', '', 1, 0, 0],
+    ['a server that has begun anew lets a late acquire in',
+        '--deduct guarded redlock', 'b^ b b b b b b 1! a a a a a a a ^', '', 0, 1, 1],
+    ['with less time than a last command needs, nobody waits',
+        '--deduct guarded --wait-ms 100 redisson', 'a a b a', '', 0, 1, 1],
+    ['one that dies in the queue is spared once, if nobody asked',
+        '--deduct guarded --buyers 3 --stock 3 fair', 'a c c+ c! b L b b b', '', 3, 0, 0],
+    ['who has overslept was woken in vain',
+        '--deduct guarded --buyers 3 --stock 3 --wait-ms 1000 fenced', 'a a c c c c c c+ c ax b b b b b b+ b a c', '', 3, 0, 0],
+    ['and stands in the queue for a while',
+        '--deduct guarded --buyers 3 --stock 3 --wait-ms 1000 fair', 'c a cw a+ b b b c c b', '', 2, 1, 0],
+    ['who has left the queue is not overtaken',
+        '--deduct guarded --buyers 3 --stock 3 --wait-ms 1000 fair', 'c c~ a a a a a+ a^ a a+ a a c b', '', 2, 1, 0],
+    ['who begins to wait again has not been refused a free lock',
+        '--deduct guarded --stock 3 --wait-ms 1000 --programs order-twice,order-twice fair', 'b a L a a', '', 3, 0, 0],
+    ['one of two locks is lost, and the other given back',
+        '--batched --buyers 1 --stock 3 --segments 2 fenced', 'ai a a a a ai a a L a a a a a a a a', '', 1, 2, 0],
+    ['a renewal does not make an acquire void',
+        '--deduct guarded --programs order-nested,order fenced', 'a a a a^ aw b b b+ ^', '', 1, 0, 0],
+);
+
+for my $story (@stories) {
+    my ($what, $where, $schedule, $faults, @end) = @$story;
+    my $run  = Stockade::run(['replay', '--json', split(/ /, $where), $schedule]);
+    my $told = eval { JSON::PP::decode_json($run->{out}) } // { faults => [], lock => $run->{err} };
+    is_deeply ["@{ $told->{faults} }", @{$told}{qw(stock orders)}, $told->{over} ? 1 : 0], [$faults, @end], $what or diag explain $told;
+}
+done_testing;
