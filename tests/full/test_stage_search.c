@@ -1,6 +1,7 @@
 /*
- * The search: it finds the shortest schedule, whoever plays; and it loses nothing of
- * what breaks a lock by going on from only one of the schedules that lead to a state.
+ * The search: it finds the same, whoever plays; and it loses nothing of what breaks a
+ * lock by going on from only one of the schedules that lead to a state. That it finds
+ * the shortest schedule: e2e/explore.t; the shortest behind another: full/by-hand.t.
  *
  * With STAGE_DEEPER only that, with schedules that are so many moves longer:
  * tests/full/stage.t asks for it.
@@ -71,49 +72,6 @@ static void test_reduction_loses_nothing(NO_STATE)
     assert_true(all_with < all_without);
 }
 
-/* The shortest that breaks it; and none that breaks what holds. */
-static void test_search_finds_the_shortest(NO_STATE)
-{
-    const struct search_bounds bounds = {.expiries = 1,
-                                         .troubles = 1,
-                                         .preemptions = 3,
-                                         .moves = STAGE_MOVES_MAX};
-    static struct search_result result;
-    struct stage_scene scene = STAGE_SCENE("set-nx-px");
-    char text[200];
-
-    search(&scene, &bounds, 0, &result);
-    assert_true(result.is_whole);
-    stage_text(result.faults[STAGE_OVERSOLD].moves,
-               result.faults[STAGE_OVERSOLD].n, text, sizeof(text));
-    assert_string_equal(text, "a a L b b a a b b");
-    scene.lock = "token-lua";
-    scene.deduct = DEDUCT_GUARDED;
-    search(&scene, &bounds, 0, &result);
-    assert_true(result.is_whole);
-    for (int i = 0; i < STAGE_FAULT_N; i++)
-        assert_false(result.faults[i].is_found);
-}
-
-/* Behind a schedule, the rest of the shortest: what was played counts as nothing used. */
-static void test_search_goes_on_from_a_schedule(NO_STATE)
-{
-    struct search_bounds bounds = {
-        .troubles = 0, .preemptions = 3, .moves = STAGE_MOVES_MAX};
-    static struct search_result result;
-    struct stage_scene scene = STAGE_SCENE("set-nx-px");
-    const struct search_found *found = &result.faults[STAGE_OVERSOLD];
-    char error[300], text[200];
-    int n = stage_parse("a a L", bounds.from, error, sizeof(error));
-
-    bounds.from_n = (unsigned)n;
-    search(&scene, &bounds, 0, &result);
-    assert_true(result.is_whole);
-    assert_true(found->is_found);
-    stage_text(found->moves, found->n, text, sizeof(text));
-    assert_string_equal(text, "b b a a b b");
-}
-
 /* Who plays the schedules makes no difference to what is found. */
 static void test_stages_agree(NO_STATE)
 {
@@ -136,8 +94,6 @@ static void test_stages_agree(NO_STATE)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_search_finds_the_shortest),
-        cmocka_unit_test(test_search_goes_on_from_a_schedule),
         cmocka_unit_test(test_stages_agree),
         cmocka_unit_test(test_reduction_loses_nothing),
     };
