@@ -191,69 +191,7 @@ static void play(struct stage *stage, const char *schedule)
         move(stage, moves[i]);
 }
 
-/* ---- the verdict -------------------------------------------------------- */
-
-#define BIT(fault) (1u << (fault))
-
-/*
- * What a run has come to, and at which move. A search does not ask for remarks, nor for
- * units that the naive way loses when it is cut short.
- */
-static const struct judged {
-    const char *lock;
-    unsigned buyers;
-    int stock;
-    const char *schedule;
-    unsigned faults, remarks;
-    enum stage_fault fault;
-    unsigned move;   /* at which FAULT came about */
-    unsigned blamed; /* of FAULTS, what a search finds */
-} judged[] = {
-    {"token-lua", 3, 3, "a a L b b a a a c b b b c c c c c c",
-     BIT(STAGE_LEDGER), BIT(STAGE_TWO_LATE), STAGE_LEDGER, 11,
-     BIT(STAGE_LEDGER)},
-    {"token", 2, 2, "a a L b b a a a b b b b", BIT(STAGE_LEDGER),
-     BIT(STAGE_TWO_LATE), STAGE_TWO_LATE, 4, BIT(STAGE_LEDGER)},
-    {"token-lua", 4, 3, "a a L b b a a a c b b b c+ c c c c c d d d d d",
-     BIT(STAGE_OVERSOLD) | BIT(STAGE_LEDGER), BIT(STAGE_TWO_LATE),
-     STAGE_OVERSOLD, 22, BIT(STAGE_OVERSOLD)},
-    {"fenced", 2, 1, "a a a a L b b b b a a b b", 0, BIT(STAGE_TWO_LATE),
-     STAGE_TWO_LATE, 7, 0},
-    {"redisson", 2, 1, "a F b", 0, BIT(STAGE_TWO_LOST), STAGE_TWO_LOST, 3, 0},
-    {"set-nx-px", 3, 1, "a a a a L b a c",
-     BIT(STAGE_FOREIGN) | BIT(STAGE_TWO_INSIDE), 0, STAGE_FOREIGN, 7,
-     BIT(STAGE_FOREIGN) | BIT(STAGE_TWO_INSIDE)},
-    {"token-lua", 1, 1, "a a a a!", BIT(STAGE_LEDGER), 0, STAGE_LEDGER, 4, 0},
-};
-
-static void test_verdicts(NO_STATE)
-{
-    for (size_t i = 0; i < COUNT_OF(judged); i++) {
-        const struct judged *one = &judged[i];
-        struct stage_scene scene = STAGE_SCENE(one->lock);
-        struct stage_move moves[STAGE_MOVES_MAX];
-        struct stage_verdict verdict = {.faults = 0};
-        struct stage *stage;
-        char error[300];
-        int n = stage_parse(one->schedule, moves, error, sizeof(error));
-
-        scene.buyers = one->buyers;
-        scene.stock = one->stock;
-        stage = open_stage(&scene);
-        for (int j = 0; j < n; j++) {
-            move(stage, moves[j]);
-            stage_judge(stage, &verdict);
-        }
-        if (verdict.faults != one->faults || verdict.remarks != one->remarks ||
-            verdict.moves[one->fault] != one->move)
-            fail_msg("%s '%s': faults %x, remarks %x, move %u", one->lock,
-                     one->schedule, verdict.faults, verdict.remarks,
-                     verdict.moves[one->fault]);
-        play(stage, one->schedule);
-        assert_int_equal(stage_faults(stage), one->blamed);
-        stage_close(stage);
-    }
-}
+/* ---- how it is drawn ----------------------------------------------------- */
 
 /* A mark is red on a terminal, and no line ends between it and its arrow. Which marks
  * there are: e2e/lab.t, by the text of the README and experiment 09. */
@@ -416,7 +354,6 @@ static void test_programs_are_known(NO_STATE)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_verdicts),
         cmocka_unit_test(test_marks_are_red),
         cmocka_unit_test(test_width_is_the_terminals),
         cmocka_unit_test(test_moves_are_checked),

@@ -96,10 +96,34 @@ my @stories = (
         '--deduct guarded --programs order-nested,order fenced', 'a a a a^ aw b b b+ ^', '', 1, 0, 0],
 );
 
+sub told {
+    my ($where, $schedule) = @_;
+    my $run = Stockade::run(['replay', '--json', split(/ /, $where), $schedule]);
+    return eval { JSON::PP::decode_json($run->{out}) } // { faults => [], lock => $run->{err} };
+}
+
 for my $story (@stories) {
     my ($what, $where, $schedule, $faults, @end) = @$story;
-    my $run  = Stockade::run(['replay', '--json', split(/ /, $where), $schedule]);
-    my $told = eval { JSON::PP::decode_json($run->{out}) } // { faults => [], lock => $run->{err} };
+    my $told = told($where, $schedule);
     is_deeply ["@{ $told->{faults} }", @{$told}{qw(stock orders)}, $told->{over} ? 1 : 0], [$faults, @end], $what or diag explain $told;
+}
+
+# What a run has come to, what is remarked only, and at which move.
+my @judged = (
+    ['--buyers 3 --stock 3 token-lua', 'a a L b b a a a c b b b c c c c c c', 'ledger 11, two-inside-late 4'],
+    ['--stock 2 token', 'a a L b b a a a b b b b', 'ledger 10, two-inside-late 4'],
+    ['--buyers 4 --stock 3 token-lua', 'a a L b b a a a c b b b c+ c c c c c d d d d d', 'ledger 11, oversold 22, two-inside-late 4'],
+    ['fenced', 'a a a a L b b b b a a b b', 'two-inside-late 7'],
+    ['redisson', 'a F b', 'two-inside-lost 3'],
+    ['--buyers 3 set-nx-px', 'a a a a L b a c', 'foreign-release 7, two-inside 8'],
+    ['--buyers 1 token-lua', 'a a a a!', 'ledger 4'],
+);
+for my $one (@judged) {
+    my ($where, $schedule, $broke) = @$one;
+    my $told = told($where, $schedule);
+    my %at   = %{ $told->{broke_at} };
+    is join(', ', map { "$_ $at{$_}" } sort keys %at), $broke, "$where: '$schedule'";
+    is_deeply [sort @{ $told->{faults} }], [grep { !/-l(?:ate|ost)$/ } sort keys %at], 'what is wrong';
+    is_deeply $told->{remarks}, [grep { /-l(?:ate|ost)$/ } sort keys %at], 'and what is remarked only';
 }
 done_testing;
