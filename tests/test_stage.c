@@ -1,6 +1,6 @@
 /*
- * The stage: the same schedule gives the same steps every time, whatever the
- * machine does meanwhile; and the moves mean what stage.h says.
+ * The stage: the same schedule gives the same steps every time, whatever the machine
+ * does meanwhile. What moves mean, and which there are: e2e/stories.t, e2e/explore.t.
  *
  * STAGE_SCHEDULES says how many random schedules of each lock are played, and
  * STAGE_TIMES how often each; with STAGE_LOCK, only these, of that lock.
@@ -241,48 +241,6 @@ static void test_width_is_the_terminals(NO_STATE)
 
 /* ---- moves -------------------------------------------------------------- */
 
-static void test_moves_are_checked(NO_STATE)
-{
-    struct stage *stage = open_lock("setnx", DEDUCT_NAIVE);
-    struct stage_move moves[STAGE_MOVES_MAX];
-    char error[300];
-    size_t n;
-
-    assert_int_equal(stage_parse("a x", moves, error, sizeof(error)), -1);
-    assert_non_null(strstr(error, "'x' is not a move"));
-    assert_int_equal(stage_parse("ab!L a^ ^", moves, error, sizeof(error)), 5);
-    assert_int_equal(moves[1].kind, '!');
-    assert_int_equal(moves[3].actor, 0);
-    assert_int_equal(moves[4].actor, -1);
-    /* No lease to end: a key without one. Nothing has happened then. */
-    play(stage, "a");
-    assert_false(
-        stage_move(stage, (struct stage_move){-1, 'L'}, error, sizeof(error)));
-    assert_non_null(
-        strstr(error, "'L' is no move now; there are: a a! b b~ b^"));
-    (void)stage_steps(stage, &n);
-    assert_int_equal(n, 2);
-    stage_close(stage);
-}
-
-/* What is held up is not lost: the actor does not know, and then it arrives. */
-static void test_held_up_arrives(NO_STATE)
-{
-    static struct stage_view view;
-    struct stage *stage = open_lock("setnx", DEDUCT_NAIVE);
-
-    play(stage, "a^");
-    stage_look(stage, &view);
-    assert_int_equal(view.late_n, 1);
-    assert_int_equal(view.locks[0].ttl_ms, -2);
-    play(stage, "a^ ^");
-    stage_look(stage, &view);
-    assert_int_equal(view.late_n, 0);
-    assert_int_equal(view.locks[0].ttl_ms, -1);
-    assert_int_equal(view.locks[0].holder, 0);
-    stage_close(stage);
-}
-
 /* The lease ends on the server as well as for those who count on it. */
 static void test_time_is_one(NO_STATE)
 {
@@ -356,8 +314,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_marks_are_red),
         cmocka_unit_test(test_width_is_the_terminals),
-        cmocka_unit_test(test_moves_are_checked),
-        cmocka_unit_test(test_held_up_arrives),
         cmocka_unit_test(test_time_is_one),
         cmocka_unit_test(test_promoted_and_back),
         cmocka_unit_test(test_programs_are_known),
