@@ -18,7 +18,7 @@
 #include "server/base/clock.h"
 #include "server/lab/expected.h"
 #include "server/lab/stage/stage.h"
-#include "tests/support/unit_test.h"
+#include "tests/support/stage_scene.h"
 
 enum {
     PLAYS_MAX = 400000,  /* of one scene */
@@ -370,9 +370,7 @@ static void play_scene(const struct stage_scene *scene, uint32_t plays,
 
     if (only && strcmp(only, scene->batched ? "batched" : scene->lock) != 0)
         return;
-    stage = stage_open(scene, error, sizeof(error));
-    if (!stage)
-        fail_msg("%s: %s", scene->lock, error);
+    stage = open_scene(scene);
     dice = 4711;
     pairs = play_all(scene, seconds ? PLAYS_MAX : plays, clock_ms() + ms / 2);
     far = play_random(scene, seconds ? UINT32_MAX : walks, clock_ms() + ms / 2);
@@ -406,42 +404,26 @@ static void test_equal_states_have_equal_futures(NO_STATE)
 /* The ways on which nothing breaks, and programs of other kinds. */
 static void test_other_ways(NO_STATE)
 {
-    static const struct {
-        struct stage_scene scene;
-    } ways[] = {
-        {{.lock = "fenced", .batched = true}},
-        {{.lock = "fenced"}},
-        {{.lock = "redisson"}},
-        {{.lock = "fair"}},
-        {{.lock = "fenced", .wait_ms = 1000}},
-        {{.lock = "fenced", .segments = 2}},
-        {{.lock = "redisson", .one_process = true}},
-        {{.lock = "none",
-          .roles = {{.program = "order-whole"},
-                    {.program = "order-busy-is-no"}}}},
-        {{.lock = "none",
-          .pay_within_s = 1,
-          .roles = {{.program = "order-pay", .key = "k"},
-                    {.program = "pay", .key = "k"}}}},
-        {{.lock = "redisson",
-          .pay_within_s = 1,
-          .roles = {{.program = "order-pay", .key = "k"},
-                    {.program = "order-cancel"}}}},
-        {{.lock = "fenced",
-          .batched = true,
-          .pay_within_s = 1,
-          .roles = {{.program = "instance-pay", .key = "k"},
-                    {.program = "instance-cancels", .key = "k"}}}},
+    static const char *const ways[] = {
+        "fenced --batched --buyers 3",
+        "fenced --deduct guarded --buyers 3",
+        "redisson --deduct guarded --buyers 3",
+        "fair --deduct guarded --buyers 3",
+        "fenced --deduct guarded --buyers 3 --wait-ms 1000",
+        "fenced --deduct guarded --buyers 3 --segments 2 --stock 2",
+        "redisson --deduct guarded --buyers 3 --one-process",
+        "none --deduct guarded --programs order-whole,order-busy-is-no",
+        "none --deduct guarded --pay-within 1 --programs "
+        "order-pay:key=k,pay:key=k",
+        "redisson --deduct guarded --pay-within 1 --programs "
+        "order-pay:key=k,order-cancel",
+        "fenced --batched --pay-within 1 --programs "
+        "instance-pay:key=k,instance-cancels:key=k",
     };
 
     for (size_t i = 0; i < COUNT_OF(ways); i++) {
-        struct stage_scene scene = ways[i].scene;
+        struct stage_scene scene = scene_of(ways[i]);
 
-        scene.deduct = DEDUCT_GUARDED;
-        scene.quantity = 1;
-        scene.stock = scene.segments ? scene.segments : 1;
-        scene.wait_ms = scene.wait_ms ? scene.wait_ms : 30000;
-        scene.buyers = scene.roles[0].program ? 2 : 3;
         play_scene(&scene, 120, 16);
     }
     assert_true(all_pairs > 300 || getenv("STAGE_SECONDS") ||
@@ -451,10 +433,8 @@ static void test_other_ways(NO_STATE)
 static uint64_t hash_of(const char *text)
 {
     struct schedule schedule;
-    int n = stage_parse(text, schedule.moves, error, sizeof(error));
 
-    assert_true(n > 0);
-    schedule.n = (size_t)n;
+    schedule.n = moves_of(text, schedule.moves);
     begin();
     if (!play_moves(&schedule))
         fail_msg("'%s': %s", text, error);
@@ -465,25 +445,17 @@ static uint64_t hash_of(const char *text)
  * the answer to a SUBSCRIBE, which only the subscriber misses. */
 static void test_different_states_differ(NO_STATE)
 {
-    static const struct {
-        const char *lock;
-        bool batched;
-        const char *one, *other;
-    } pairs[] = {
-        {"fenced", false, "b b a a^ L ^", "b b a L a^ ^"},
-        {"fenced", true, "ai bi b b a L", "ai bi b b L a"},
-        {"redisson", false, "a b b", "a b b~"},
+    static const char *const pairs[][3] = {
+        {"fenced", "b b a a^ L ^", "b b a L a^ ^"},
+        {"fenced --batched", "ai bi b b a L", "ai bi b b L a"},
+        {"redisson", "a b b", "a b b~"},
     };
 
     for (size_t i = 0; i < COUNT_OF(pairs); i++) {
-        struct stage_scene scene = STAGE_SCENE(pairs[i].lock);
+        struct stage_scene scene = scene_of(pairs[i][0]);
 
-        scene.batched = pairs[i].batched;
-        scene.deduct = scene.batched ? DEDUCT_GUARDED : DEDUCT_NAIVE;
-        stage = stage_open(&scene, error, sizeof(error));
-        if (!stage)
-            fail_msg("%s", error);
-        assert_int_not_equal(hash_of(pairs[i].one), hash_of(pairs[i].other));
+        stage = open_scene(&scene);
+        assert_int_not_equal(hash_of(pairs[i][1]), hash_of(pairs[i][2]));
         stage_close(stage);
     }
 }

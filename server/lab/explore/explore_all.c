@@ -5,7 +5,6 @@
  * guarded must not oversell, and has the other faults of its lock.
  */
 #include <assert.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -312,30 +311,16 @@ static void compare(const struct explore *explore,
     }
 }
 
-static bool takes_nothing(const char *flag)
-{
-    static const struct option options[] = {STAGE_OPTIONS};
-    size_t n = sizeof(options) / sizeof(options[0]);
-
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(options[i].name, flag) == 0)
-            return options[i].has_arg == no_argument;
-    return false;
-}
-
 /* FLAGS of a way make sense, because they are ours. TEXT must stay as long as the
  * scene. */
 static void take_flags(struct explore *explore, char *text)
 {
-    char *rest = NULL;
+    char *name, *arg;
     bool good;
 
-    for (char *name = strtok_r(text, " ", &rest); name;
-         name = strtok_r(NULL, " ", &rest)) {
-        char *arg = takes_nothing(name + 2) ? NULL : strtok_r(NULL, " ", &rest);
-
-        good = (arg && explore_take_bound(explore, name + 2, arg)) ||
-               stage_options_take(&explore->scene, name + 2, arg);
+    while (stage_options_next(&text, &name, &arg)) {
+        good = (arg && explore_take_bound(explore, name, arg)) ||
+               stage_options_take(&explore->scene, name, arg);
         assert(good);
         (void)good;
     }

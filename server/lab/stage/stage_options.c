@@ -209,3 +209,12 @@ bool stage_options_take(struct stage_scene *scene, const char *name, char *arg)
     fprintf(stderr, "stockade: --%s\n", error);
     return false;
 }
+
+bool stage_options_next(char **text, char **name, char **arg)
+{
+    if (!*text || !**text)
+        return false;
+    *name = strsep(text, " ") + strlen("--");
+    *arg = *text && strncmp(*text, "--", 2) != 0 ? strsep(text, " ") : NULL;
+    return true;
+}

@@ -12,6 +12,10 @@ bool stage_options_take(struct stage_scene *scene, const char *name, char *arg);
 bool stage_options_set(struct stage_scene *scene, const char *name, char *arg,
                        char *error, size_t error_size);
 
+/* Takes the next of "--stock 3 --batched" off *TEXT: NAME without its dashes; ARG, NULL if
+ * the next word is a flag itself. False: there is no more. */
+bool stage_options_next(char **text, char **name, char **arg);
+
 /* For getopt_long(): the common flags, all with 'c' as their value. */
 #define STAGE_OPTIONS                                                          \
     {"buyers", required_argument, NULL, 'c'},                                  \

@@ -1,0 +1,51 @@
+/*
+ * Scenes and schedules of the stage for its tests, as `stockade replay` is given them:
+ * what fails can be pasted there.
+ */
+#ifndef STAGE_SCENE_H
+#define STAGE_SCENE_H
+
+#include <stdio.h>
+#include <string.h>
+
+#include "server/lab/stage/stage_options.h"
+#include "tests/support/unit_test.h"
+
+/* TEXT: a lock, and flags behind it. The scene is good until the next call. */
+static inline struct stage_scene scene_of(const char *text)
+{
+    static char words[300];
+    struct stage_scene scene = STAGE_SCENE(words);
+    char error[300], *rest = words, *name, *arg;
+
+    (void)snprintf(words, sizeof(words), "%s", text);
+    (void)strsep(&rest, " ");
+    while (stage_options_next(&rest, &name, &arg))
+        if (!stage_options_set(&scene, name, arg, error, sizeof(error)))
+            fail_msg("%s: %s", text, error);
+    return scene;
+}
+
+static inline struct stage *open_scene(const struct stage_scene *scene)
+{
+    char error[1000] = "";
+    struct stage *stage = stage_open(scene, error, sizeof(error));
+
+    if (!stage)
+        fail_msg("%s: %s", scene->lock, error);
+    return stage;
+}
+
+/* How many moves SCHEDULE has. */
+static inline size_t moves_of(const char *schedule,
+                              struct stage_move moves[STAGE_MOVES_MAX])
+{
+    char error[300];
+    int n = stage_parse(schedule, moves, error, sizeof(error));
+
+    if (n < 0)
+        fail_msg("%s", error);
+    return (size_t)n;
+}
+
+#endif
