@@ -91,23 +91,21 @@ const char *experiment_play_title(const struct experiment *experiment,
 
 void experiment_json(FILE *out, const struct experiment_run *run)
 {
-    if (run->error[0]) {
-        fputs("\"error\": ", out);
-        draw_json_string(out, run->error);
-        return;
-    }
-    fprintf(out,
-            "\"stock\": %" PRId64 ", \"sold\": %" PRId64
-            ", \"orders\": %" PRId64 ", \"faults\": ",
-            run->stock, run->sold, run->orders);
-    draw_json_faults(out, run->verdict.faults);
-    fputs(", \"remarks\": ", out);
-    draw_json_faults(out, run->verdict.remarks);
-    if (run->said[0]) {
-        fputs(", \"said\": ", out);
-        draw_json_say(out, run->said, run->look);
-    }
-    fprintf(out, ", \"as_told\": %s", run->as_told ? "true" : "false");
+    json_t *members =
+        run->error[0]
+            ? json_pack("{s:o}", "error", draw_json_text(run->error, 0))
+            : json_pack("{s:I, s:I, s:I, s:o, s:o, s:b}", "stock",
+                        (json_int_t)run->stock, "sold", (json_int_t)run->sold,
+                        "orders", (json_int_t)run->orders, "faults",
+                        draw_json_faults(run->verdict.faults), "remarks",
+                        draw_json_faults(run->verdict.remarks), "as_told",
+                        run->as_told);
+
+    if (!run->error[0] && run->said[0])
+        (void)json_object_set_new(members, "said",
+                                  draw_json_text(run->said, run->look));
+    (void)json_dumpf(members, out, JSON_EMBED);
+    json_decref(members);
 }
 
 static bool is_called(const struct experiment *experiment, const char *name)

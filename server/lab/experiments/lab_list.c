@@ -119,66 +119,44 @@ void lab_faults(FILE *out, unsigned faults, unsigned look)
     draw_say(out, look, "%s", faults == 0 ? "none" : "");
 }
 
-static void json_member(FILE *out, const char *name, const char *value)
-{
-    fprintf(out, "\"%s\": ", name);
-    draw_json_string(out, value);
-    fputs(", ", out);
-}
-
-static void json_play(FILE *out, const struct experiment *experiment,
-                      unsigned index)
+/* NULL: there is no such play. */
+static json_t *json_play(const struct experiment *experiment, unsigned index)
 {
     const struct experiment_play *play = &experiment->plays[index];
     char scene[EXPERIMENT_SCENE_BYTES];
 
-    fprintf(out, ", \"%s\": ", experiment_play_word(index));
-    if (!experiment_has(play)) {
-        fputs("null", out);
-        return;
-    }
+    if (!experiment_has(play))
+        return NULL;
     experiment->kind->scene(play, scene, sizeof(scene));
-    fputc('{', out);
-    json_member(out, "scene", scene);
-    if (play->schedule)
-        json_member(out, "schedule", play->schedule);
-    if (play->says)
-        json_member(out, "says", play->says);
-    fprintf(out, "\"faults\": ");
-    draw_json_faults(out, play->faults & ~STAGE_REMARKS);
-    fprintf(out, ", \"remarks\": ");
-    draw_json_faults(out, play->faults & STAGE_REMARKS);
-    fputc('}', out);
+    return json_pack("{s:s, s:s*, s:s*, s:o, s:o}", "scene", scene, "schedule",
+                     play->schedule, "says", play->says, "faults",
+                     draw_json_faults(play->faults & ~STAGE_REMARKS), "remarks",
+                     draw_json_faults(play->faults & STAGE_REMARKS));
+}
+
+static json_t *json_text(const struct experiment_text *text)
+{
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s*}", "title", text->title,
+                     "symptom", text->symptom, "see", text->see, "why",
+                     text->why, "fix", text->fix, "rest", text->rest);
 }
 
 static void json_experiment(FILE *out, const struct experiment *experiment)
 {
-    static const char *const languages[] = {"en", "zh"};
+    const struct experiment_text *text = experiment->text;
+    json_t *all = json_pack("{s:s, s:s, s:s, s:s, s:{s:o, s:o}}", "id",
+                            experiment->id, "name", experiment->name, "family",
+                            experiment->family, "kind", experiment->kind->name,
+                            "text", "en", json_text(&text[EXPERIMENT_EN]), "zh",
+                            json_text(&text[EXPERIMENT_ZH]));
 
-    fputc('{', out);
-    json_member(out, "id", experiment->id);
-    json_member(out, "name", experiment->name);
-    json_member(out, "family", experiment->family);
-    json_member(out, "kind", experiment->kind->name);
-    fputs("\"text\": {", out);
-    for (int i = 0; i < EXPERIMENT_LANGUAGES_N; i++) {
-        const struct experiment_text *text = &experiment->text[i];
+    for (unsigned i = 0; i < EXPERIMENT_PLAYS_N; i++) {
+        json_t *play = json_play(experiment, i);
 
-        fprintf(out, "%s\"%s\": {", i > 0 ? ", " : "", languages[i]);
-        json_member(out, "title", text->title);
-        json_member(out, "symptom", text->symptom);
-        json_member(out, "see", text->see);
-        json_member(out, "why", text->why);
-        if (text->rest)
-            json_member(out, "rest", text->rest);
-        fputs("\"fix\": ", out);
-        draw_json_string(out, text->fix);
-        fputc('}', out);
+        (void)json_object_set_new(all, experiment_play_word(i),
+                                  play ? play : json_null());
     }
-    fputc('}', out);
-    for (unsigned i = 0; i < EXPERIMENT_PLAYS_N; i++)
-        json_play(out, experiment, i);
-    fputs("}\n", out);
+    draw_json_line(out, all);
 }
 
 static void list_help(void)

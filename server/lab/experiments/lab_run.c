@@ -163,8 +163,6 @@ static char *json_of(const char *members, const struct experiment_run *run)
     experiment_json(out, run);
     fputc('}', out);
     (void)fclose(out);
-    for (char *at = text; (at = strchr(at, '\n')) != NULL;)
-        *at = ' '; /* a line for each experiment */
     return text;
 }
 

@@ -74,13 +74,12 @@ static bool play_moves(struct stage *stage, const struct experiment_play *play,
 static void write_json(struct stage *stage, const struct experiment_play *play,
                        FILE *json)
 {
-    fprintf(json, "\"lock\": ");
-    draw_json_string(json, play->scene.lock);
-    fprintf(json, ", \"schedule\": ");
-    draw_json_string(json, play->schedule);
-    fprintf(json, ", \"timeline\": {");
-    draw_json(json, stage, &play->scene, 0);
-    fputc('}', json);
+    json_t *members = json_pack("{s:s, s:s, s:o}", "lock", play->scene.lock,
+                                "schedule", play->schedule, "timeline",
+                                draw_json(stage, &play->scene, 0));
+
+    (void)json_dumpf(members, json, JSON_EMBED);
+    json_decref(members);
 }
 
 /* The verdict, and how it looks on the stage then. */

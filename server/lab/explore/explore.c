@@ -430,11 +430,11 @@ int explore_main(int argc, char *argv[])
     if (!expected_lock(explore.scene.lock, error, sizeof(error)) ||
         (dlock_textbook_is_file(explore.scene.lock) &&
          !opens(&explore.scene, error, sizeof(error)))) {
-        if (explore.asked) {
-            printf("{\"error\": ");
-            draw_json_say(stdout, error, explore.look & DRAW_CHINESE);
-            printf("}\n");
-        } else
+        if (explore.asked)
+            draw_json_line(stdout,
+                           json_pack("{s:o}", "error",
+                                     draw_json_text(error, explore.look)));
+        else
             fprintf(stderr, "stockade: %s\n", error);
         return EXPLORE_COULD_NOT_RUN;
     }

@@ -167,52 +167,57 @@ void explore_tell(const struct explore *explore)
                  result->states, per_second(explore));
 }
 
-static void tell_bounds_json(const struct explore *explore)
+static json_t *bounds_of(const struct explore *explore)
 {
     const struct stage_scene *scene = &explore->scene;
+    json_t *bounds = json_pack(
+        "{s:I, s:I, s:I}", "stock", (json_int_t)scene->stock, "wait_ms",
+        (json_int_t)scene->wait_ms, "lease_ms", (json_int_t)scene->lease_ms);
 
-    printf("\"bounds\": {\"stock\": %" PRId64 ", \"wait_ms\": %" PRId64
-           ", \"lease_ms\": %" PRId64,
-           scene->stock, scene->wait_ms, scene->lease_ms);
     for (int i = 0; i < SEARCH_BOUNDS_N; i++)
-        printf(", \"%s\": %u",
-               i == SEARCH_LOST ? "lost_replies" : explore_bounds[i].flag,
-               explore->bounds.most[i]);
-    printf("}, ");
+        (void)json_object_set_new(
+            bounds, i == SEARCH_LOST ? "lost_replies" : explore_bounds[i].flag,
+            json_integer(explore->bounds.most[i]));
+    return bounds;
 }
 
-void explore_tell_json(const struct explore *explore, bool done)
+static json_t *faults_of(const struct search_result *result)
 {
-    const struct search_result *result = &explore->result;
-    char text[4 * STAGE_MOVES_MAX + 1], verdict[EXPLORE_VERDICT_BYTES];
-    bool first = true;
+    json_t *faults = json_object();
+    char text[4 * STAGE_MOVES_MAX + 1];
 
-    printf("{\"lock\": \"%s\", \"deduct\": \"%s\", \"buyers\": %u, ",
-           explore->scene.lock, explore_deduct(explore), explore->scene.buyers);
-    if (explore->flags)
-        printf("\"flags\": \"%s\", ", explore->flags);
-    tell_bounds_json(explore);
-    if (explore->random_s > 0)
-        printf("\"seed\": %" PRId64 ", \"moves_all\": %" PRIu64 ", ",
-               explore->seed, result->moves_all);
-    printf("\"verdict\": \"%s\", \"schedules\": %" PRIu64
-           ", \"states\": %" PRIu64
-           ", \"moves\": %u, \"moves_with_one_trouble\": %u, "
-           "\"at_random\": %" PRIu64
-           ", \"whole\": %s, \"done\": %s, \"ms\": %" PRIu64 ", \"faults\": {",
-           explore_verdict(explore, verdict), result->schedules, result->states,
-           result->moves, explore->calm.moves, explore->at_random,
-           result->is_whole ? "true" : "false", done ? "true" : "false",
-           explore->ms);
     for (int i = 0; i < STAGE_FAULT_N; i++) {
         const struct search_found *found = &result->faults[i];
 
         if (!found->is_found)
             continue;
         stage_text(found->moves, found->n, text, sizeof(text));
-        printf("%s\"%s\": \"%s\"", first ? "" : ", ",
-               stage_fault_word((enum stage_fault)i), text);
-        first = false;
+        (void)json_object_set_new(faults, stage_fault_word((enum stage_fault)i),
+                                  json_string(text));
     }
-    printf("}}\n");
+    return faults;
+}
+
+void explore_tell_json(const struct explore *explore, bool done)
+{
+    const struct search_result *result = &explore->result;
+    char verdict[EXPLORE_VERDICT_BYTES];
+    json_t *all = json_pack(
+        "{s:o, s:s, s:i, s:s*, s:o, s:s, s:I, s:I, s:i, s:i, s:I, s:b, s:b, "
+        "s:I, s:o}",
+        "lock", draw_json_text(explore->scene.lock, 0), "deduct",
+        explore_deduct(explore), "buyers", (int)explore->scene.buyers, "flags",
+        explore->flags, "bounds", bounds_of(explore), "verdict",
+        explore_verdict(explore, verdict), "schedules",
+        (json_int_t)result->schedules, "states", (json_int_t)result->states,
+        "moves", (int)result->moves, "moves_with_one_trouble",
+        (int)explore->calm.moves, "at_random", (json_int_t)explore->at_random,
+        "whole", result->is_whole, "done", done, "ms", (json_int_t)explore->ms,
+        "faults", faults_of(result));
+
+    if (explore->random_s > 0)
+        (void)json_object_update_new(
+            all, json_pack("{s:I, s:I}", "seed", (json_int_t)explore->seed,
+                           "moves_all", (json_int_t)result->moves_all));
+    draw_json_line(stdout, all);
 }

@@ -116,9 +116,9 @@ static void head(const struct load *load)
     assert(play->instances > 0);
     if (run->json) {
         fputs("\"lock\": ", run->json);
-        draw_json_string(run->json, play->lock);
+        draw_json_say(run->json, play->lock, 0);
         fputs(", \"flags\": ", run->json);
-        draw_json_string(run->json, play->flags);
+        draw_json_say(run->json, play->flags, 0);
         fputs(", \"timeline\": [", run->json);
     }
     if (!run->out)

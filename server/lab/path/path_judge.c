@@ -76,6 +76,7 @@ static void tell_json(const struct judgement *judgement, const char *schedule)
 {
     static const char *const answers[] = {"holds", "breaks", "unknown"};
     const struct explore *explore = &judgement->explore;
+    bool breaks = judgement->answer == PATH_BREAKS;
     char verdict[EXPLORE_VERDICT_BYTES], *text = NULL;
     size_t size;
     FILE *out = open_memstream(&text, &size);
@@ -84,20 +85,19 @@ static void tell_json(const struct judgement *judgement, const char *schedule)
         explore_tell_bounds(out, explore);
         (void)fclose(out);
     }
-    printf("{\"choice\": \"%c\", \"answer\": \"%s\"",
-           judgement->choice ? judgement->choice : '-',
-           answers[judgement->answer]);
-    printf(", \"says\": ");
-    draw_json_say(stdout, explore_verdict(explore, verdict), judgement->look);
-    printf(", \"bounds\": ");
-    draw_json_string(stdout, text ? text : "");
+    draw_json_line(
+        stdout,
+        json_pack(
+            "{s:o, s:s, s:o, s:s, s:s*, s:s*, s:o, s:i}", "choice",
+            json_sprintf("%c", judgement->choice ? judgement->choice : '-'),
+            "answer", answers[judgement->answer], "says",
+            draw_json_text(explore_verdict(explore, verdict), judgement->look),
+            "bounds", text ? text : "", "fault",
+            breaks ? stage_fault_word(judgement->fault) : NULL, "schedule",
+            breaks ? schedule : NULL, "others",
+            draw_json_faults(judgement->others), "moves",
+            (int)explore->result.moves));
     free(text);
-    if (judgement->answer == PATH_BREAKS)
-        printf(", \"fault\": \"%s\", \"schedule\": \"%s\"",
-               stage_fault_word(judgement->fault), schedule);
-    printf(", \"others\": ");
-    draw_json_faults(stdout, judgement->others);
-    printf(", \"moves\": %u}\n", explore->result.moves);
 }
 
 enum path_answer path_judge(const struct path_stop *stop, char choice,

@@ -168,8 +168,7 @@ static void tell_reply(const struct stage_step *step, char text[REPLY_BYTES])
         tell_renewed(step->reply, text);
 }
 
-/* A step in short, in English: what people look for in it, not all that was sent. */
-static void say_step(const struct stage_step *step, char text[TEXT_BYTES])
+void draw_step_words(const struct stage_step *step, char text[DRAW_STEP_BYTES])
 {
     bool is_shown = step->is_sql ||
                     (step->sent[0] && strncmp(step->sent, "script", 6) != 0);
@@ -188,7 +187,7 @@ static void say_step(const struct stage_step *step, char text[TEXT_BYTES])
 const char *draw_step_text(const struct stage_step *step, unsigned look,
                            char text[DRAW_STEP_BYTES])
 {
-    say_step(step, text);
+    draw_step_words(step, text);
     if (look & DRAW_CHINESE)
         chinese(text, TEXT_BYTES);
     add_mark(step, look, text);
@@ -435,156 +434,4 @@ void draw_verdict(FILE *out, const struct stage_verdict *verdict, bool over,
     for (int i = 0; i < STAGE_FAULT_N; i++)
         if ((verdict->faults | verdict->remarks) & (1u << i))
             draw_finding(out, verdict, (enum stage_fault)i, look);
-}
-
-/* ---- for programs ------------------------------------------------------- */
-
-void draw_json_string(FILE *out, const char *text)
-{
-    fputc('"', out);
-    for (; *text; text++) {
-        if (*text == '"' || *text == '\\')
-            fprintf(out, "\\%c", *text);
-        else if ((unsigned char)*text < ' ')
-            fprintf(out, "\\u%04x", (unsigned)(unsigned char)*text);
-        else
-            fputc(*text, out);
-    }
-    fputc('"', out);
-}
-
-static void json_member(FILE *out, const char *name, const char *value)
-{
-    fprintf(out, ", \"%s\": ", name);
-    draw_json_string(out, value);
-}
-
-void draw_json_say(FILE *out, const char *text, unsigned look)
-{
-    char said[TEXT_BYTES];
-
-    (void)snprintf(said, sizeof(said), "%s", text);
-    if (look & DRAW_CHINESE)
-        chinese(said, sizeof(said));
-    draw_json_string(out, said);
-}
-
-/* The value is for people. */
-static void json_said(FILE *out, const char *name, const char *value,
-                      unsigned look)
-{
-    fprintf(out, ", \"%s\": ", name);
-    draw_json_say(out, value, look);
-}
-
-static void json_steps(FILE *out, const struct stage *stage, unsigned look)
-{
-    const struct stage_step *steps;
-    char text[TEXT_BYTES];
-    size_t n;
-
-    steps = stage_steps(stage, &n);
-    for (size_t i = 0; i < n; i++) {
-        const struct stage_step *step = &steps[i];
-
-        fprintf(out, "%s\n  {\"move\": %u, \"at_us\": %" PRIu64,
-                i > 0 ? "," : "", step->move, step->at_us);
-        if (step->actor >= 0)
-            fprintf(out, ", \"actor\": \"%c\"", 'a' + step->actor);
-        if (step->who[0])
-            json_member(out, "part", step->who);
-        if (step->name[0])
-            json_member(out, "step", step->name);
-        if (step->sent[0])
-            json_member(out, "sent", step->sent);
-        json_member(out, "reply", step->reply);
-        say_step(step, text);
-        json_said(out, "says", text, look);
-        if (step->mark[0])
-            json_said(out, "mark", step->mark, look);
-        fputc('}', out);
-    }
-}
-
-void draw_json_faults(FILE *out, unsigned faults)
-{
-    const char *between = "";
-
-    fputc('[', out);
-    for (int i = 0; i < STAGE_FAULT_N; i++)
-        if (faults & (1u << i)) {
-            fprintf(out, "%s\"%s\"", between,
-                    stage_fault_word((enum stage_fault)i));
-            between = ", ";
-        }
-    fputc(']', out);
-}
-
-static void json_moves(FILE *out, const struct stage_verdict *verdict)
-{
-    const char *between = "";
-
-    for (int i = 0; i < STAGE_FAULT_N; i++)
-        if ((verdict->faults | verdict->remarks) & (1u << i)) {
-            fprintf(out, "%s\"%s\": %u", between,
-                    stage_fault_word((enum stage_fault)i), verdict->moves[i]);
-            between = ", ";
-        }
-}
-
-static void json_locks(FILE *out, const struct stage_view *view)
-{
-    fprintf(out, ",\n\"locks\": [");
-    for (unsigned i = 0; i < view->locks_n; i++) {
-        const struct stage_lock_view *lock = &view->locks[i];
-
-        fprintf(out, "%s{\"name\": \"%s\", \"ttl_ms\": %" PRId64,
-                i > 0 ? ", " : "", lock->name, lock->ttl_ms);
-        if (lock->holder >= 0)
-            fprintf(out, ", \"holder\": \"%c\"", 'a' + lock->holder);
-        fputc('}', out);
-    }
-    fputc(']', out);
-}
-
-void draw_json(FILE *out, struct stage *stage, const struct stage_scene *scene,
-               unsigned look)
-{
-    static struct stage_view view;
-    struct stage_verdict verdict;
-
-    stage_judge(stage, &verdict);
-    stage_look(stage, &view);
-    fprintf(out, "\"steps\": [");
-    json_steps(out, stage, look);
-    fprintf(out,
-            "],\n\"now_us\": %" PRIu64 ", \"stock\": %" PRId64
-            ", \"sold\": %" PRId64 ", \"orders\": %" PRId64,
-            view.now_us, view.stock, view.sold, view.orders);
-    json_member(out, "redis", view.redis);
-    json_locks(out, &view);
-    fprintf(out, ",\n\"actors\": [");
-    for (unsigned i = 0; i < scene->buyers; i++) {
-        const struct stage_actor_view *actor = &view.actors[i];
-
-        fprintf(out,
-                "%s\n  {\"name\": \"%c\", \"dead\": %s, \"done\": %s, "
-                "\"inside\": %s, \"has_lock\": %s",
-                i > 0 ? "," : "", 'a' + (int)i,
-                actor->is_dead ? "true" : "false",
-                actor->is_done ? "true" : "false",
-                actor->is_inside ? "true" : "false",
-                view.locks[0].holder == (int)i ? "true" : "false");
-        json_said(out, "next", actor->next, look);
-        if (actor->answered)
-            json_said(out, "answer", order_outcome_slug(actor->outcome), look);
-        fputc('}', out);
-    }
-    fprintf(out, "],\n\"faults\": ");
-    draw_json_faults(out, verdict.faults);
-    fprintf(out, ", \"remarks\": ");
-    draw_json_faults(out, verdict.remarks);
-    fprintf(out, ", \"broke_at\": {");
-    json_moves(out, &verdict);
-    fputc('}', out);
 }

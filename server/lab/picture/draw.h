@@ -3,6 +3,7 @@
 #ifndef PICTURE_DRAW_H
 #define PICTURE_DRAW_H
 
+#include <jansson.h>
 #include <stdio.h>
 
 #include "server/lab/stage/stage.h"
@@ -31,8 +32,11 @@ void draw_head(FILE *out, const struct stage_scene *scene, unsigned look);
 void draw_names(FILE *out, const char *const names[], unsigned n,
                 unsigned look);
 
-/* A step in short, in the language of LOOK, and what is wrong about it. Returns TEXT. */
+/* A step in short, in English: what people look for in it, not all that was sent. */
 enum { DRAW_STEP_BYTES = 500 };
+void draw_step_words(const struct stage_step *step, char text[DRAW_STEP_BYTES]);
+
+/* The same in the language of LOOK, and what is wrong about it. Returns TEXT. */
 const char *draw_step_text(const struct stage_step *step, unsigned look,
                            char text[DRAW_STEP_BYTES]);
 
@@ -65,17 +69,23 @@ void draw_state(FILE *out, struct stage *stage, const struct stage_scene *scene,
 void draw_verdict(FILE *out, const struct stage_verdict *verdict, bool over,
                   unsigned look);
 
-void draw_json_string(FILE *out, const char *text);
-/* The same in the language of LOOK. */
+/* ---- for programs (json.c) ------------------------------------------------------ */
+
+/* The English TEXT in the language of LOOK. Bytes that are no UTF-8 are question marks: a
+ * text may be cut within a character, and a reply may be of any bytes. */
+json_t *draw_json_text(const char *text, unsigned look);
 void draw_json_say(FILE *out, const char *text, unsigned look);
 /* A list of their words. */
-void draw_json_faults(FILE *out, unsigned faults);
-/* The members of an object, without its braces: steps, state, faults, remarks, and
- * at which move each came about. */
-void draw_json(FILE *out, struct stage *stage, const struct stage_scene *scene,
-               unsigned look);
+json_t *draw_json_faults(unsigned faults);
+/* Steps, state, faults, remarks, and at which move each came about. */
+json_t *draw_json(struct stage *stage, const struct stage_scene *scene,
+                  unsigned look);
+/* Writes VALUE, which is taken, as a line. */
+void draw_json_line(FILE *out, json_t *value);
 
-/* The command line that plays a schedule (command.c): `stockade replay --buyers 3 fair
+/* ---- commands (command.c) ------------------------------------------------------- */
+
+/* The command line that plays a schedule: `stockade replay --buyers 3 fair
  * 'a b a'`, without a newline at its end. It has the flags that differ from replay's own;
  * it is broken to the columns of OUT. */
 void command_replay(FILE *out, const struct stage_scene *scene,

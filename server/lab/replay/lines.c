@@ -20,74 +20,65 @@ struct lines {
 
 /* ---- answers ------------------------------------------------------------ */
 
-static void write_moves(FILE *out, struct lines *lines)
+static json_t *moves_of(struct lines *lines, const struct stage_view *view)
 {
     struct stage_move moves[STAGE_ENABLED_MAX];
     size_t n = stage_enabled(lines->game.stage, moves);
-    static struct stage_view view;
     char text[4], phrase[GAME_PHRASE_BYTES];
+    json_t *list = json_array();
 
-    stage_look(lines->game.stage, &view);
-    fprintf(out, ", \"over\": %s, \"moves\": [", view.over ? "true" : "false");
-    for (size_t i = 0; i < n; i++) {
-        fprintf(out, "%s{\"move\": \"%s\", \"says\": ", i > 0 ? ", " : "",
-                stage_move_text(moves[i], text));
-        draw_json_say(out, game_phrase(&view, moves[i], phrase), lines->look);
-        fputc('}', out);
-    }
-    fputc(']', out);
+    for (size_t i = 0; i < n; i++)
+        (void)json_array_append_new(
+            list, json_pack("{s:s, s:o}", "move",
+                            stage_move_text(moves[i], text), "says",
+                            draw_json_text(game_phrase(view, moves[i], phrase),
+                                           lines->look)));
+    return list;
 }
 
-static void write_hint(FILE *out, const struct lines *lines)
+static json_t *hint_of(const struct game_hint *hint)
 {
-    const struct game_hint *hint = &lines->hint;
+    json_t *object =
+        json_pack("{s:I, s:b}", "schedules", (json_int_t)hint->result.schedules,
+                  "whole", hint->result.is_whole);
     char text[4];
 
-    fprintf(out, ", \"hint\": {\"schedules\": %" PRIu64 ", \"whole\": %s",
-            hint->result.schedules, hint->result.is_whole ? "true" : "false");
     if (hint->fault != STAGE_FAULT_N)
-        fprintf(out, ", \"move\": \"%s\", \"n\": %zu, \"fault\": \"%s\"",
-                stage_move_text(hint->way.moves[0], text), hint->way.n,
-                stage_fault_word(hint->fault));
-    fputc('}', out);
+        (void)json_object_update_new(
+            object, json_pack("{s:s, s:I, s:s}", "move",
+                              stage_move_text(hint->way.moves[0], text), "n",
+                              (json_int_t)hint->way.n, "fault",
+                              stage_fault_word(hint->fault)));
+    return object;
 }
 
-static void write_state(FILE *out, struct lines *lines)
+static json_t *state_of(struct lines *lines)
 {
     struct game *game = &lines->game;
     char schedule[4 * STAGE_MOVES_MAX + 1];
+    static struct stage_view view;
+    json_t *state = draw_json(game->stage, game->scene, lines->look);
 
+    stage_look(game->stage, &view);
     stage_text(game->moves, game->n, schedule, sizeof(schedule));
-    fprintf(out, ", \"schedule\": \"%s\"", schedule);
-    write_moves(out, lines);
-    fputs(", ", out);
-    draw_json(out, game->stage, game->scene, lines->look);
+    (void)json_object_set_new(state, "schedule", json_string(schedule));
+    (void)json_object_set_new(state, "moves", moves_of(lines, &view));
+    return state;
 }
 
-/* On one line, however it is written. False: there is no memory, or nobody reads. */
+/* False: nobody reads. */
 static bool answer(struct lines *lines, const char *error)
 {
-    char *text = NULL;
-    size_t size;
-    FILE *out = open_memstream(&text, &size);
+    json_t *all = lines->game.stage ? state_of(lines) : json_object();
 
-    if (!out)
-        return false;
-    fprintf(out, "{\"lock\": \"%s\"", lines->game.scene->lock);
-    if (error) {
-        fputs(", \"error\": ", out);
-        draw_json_say(out, error, lines->look);
-    }
+    (void)json_object_set_new(all, "lock",
+                              draw_json_text(lines->game.scene->lock, 0));
+    if (error)
+        (void)json_object_set_new(all, "error",
+                                  draw_json_text(error, lines->look));
     if (lines->has_hint)
-        write_hint(out, lines);
-    if (lines->game.stage)
-        write_state(out, lines);
-    fputc('}', out);
-    (void)fclose(out);
-    for (char *at = text; (at = strchr(at, '\n')) != NULL;)
-        *at = ' ';
-    (void)puts(text);
-    free(text);
+        (void)json_object_set_new(all, "hint", hint_of(&lines->hint));
+    draw_json_line(stdout, all);
     return fflush(stdout) == 0;
 }
 

@@ -226,10 +226,12 @@ static int run(struct replay *replay)
         char text[4 * STAGE_MOVES_MAX + 1];
 
         stage_text(replay->moves, replay->n, text, sizeof(text));
-        printf("{\"lock\": \"%s\", \"schedule\": \"%s\", \"over\": %s,\n",
-               replay->scene.lock, text, view.over ? "true" : "false");
-        draw_json(stdout, stage, &replay->scene, 0);
-        printf("}\n");
+        json_t *all = draw_json(stage, &replay->scene, 0);
+
+        (void)json_object_set_new(all, "lock",
+                                  draw_json_text(replay->scene.lock, 0));
+        (void)json_object_set_new(all, "schedule", json_string(text));
+        draw_json_line(stdout, all);
     } else {
         draw_verdict(stdout, &verdict, view.over, replay->look);
         draw_next(stage, replay->look);
@@ -260,11 +262,10 @@ static int run(struct replay *replay)
 /* A program that plays by lines reads it, too. */
 static int could_not_run(const struct replay *replay, const char *error)
 {
-    if (replay->by_hand && replay->json) {
-        printf("{\"error\": ");
-        draw_json_say(stdout, error, replay->look & DRAW_CHINESE);
-        printf("}\n");
-    } else
+    if (replay->by_hand && replay->json)
+        draw_json_line(stdout, json_pack("{s:o}", "error",
+                                         draw_json_text(error, replay->look)));
+    else
         fprintf(stderr, "stockade: %s\n", error);
     return COULD_NOT_RUN;
 }

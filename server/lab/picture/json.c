@@ -1,0 +1,156 @@
+/* See draw.h: what programs read. */
+#include "server/lab/picture/draw.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistr.h>
+
+#include "server/lab/picture/chinese.h"
+
+json_t *draw_json_text(const char *text, unsigned look)
+{
+    char said[STAGE_REDIS_BYTES_MAX];
+    const uint8_t *wrong;
+
+    (void)snprintf(said, sizeof(said), "%s", text);
+    if (look & DRAW_CHINESE)
+        chinese(said, sizeof(said));
+    while ((wrong = u8_check((const uint8_t *)said, strlen(said))) != NULL)
+        said[wrong - (const uint8_t *)said] = '?';
+    return json_string(said);
+}
+
+void draw_json_say(FILE *out, const char *text, unsigned look)
+{
+    json_t *value = draw_json_text(text, look);
+
+    (void)json_dumpf(value, out, JSON_ENCODE_ANY);
+    json_decref(value);
+}
+
+void draw_json_line(FILE *out, json_t *value)
+{
+    (void)json_dumpf(value, out, 0);
+    fputc('\n', out);
+    json_decref(value);
+}
+
+json_t *draw_json_faults(unsigned faults)
+{
+    json_t *list = json_array();
+
+    for (int i = 0; i < STAGE_FAULT_N; i++)
+        if (faults & (1u << i))
+            (void)json_array_append_new(
+                list, json_string(stage_fault_word((enum stage_fault)i)));
+    return list;
+}
+
+/* Nothing, if it is empty. */
+static void add_text(json_t *object, const char *name, const char *text,
+                     unsigned look)
+{
+    if (text[0])
+        (void)json_object_set_new(object, name, draw_json_text(text, look));
+}
+
+static void add_actor(json_t *object, const char *name, int actor)
+{
+    if (actor >= 0)
+        (void)json_object_set_new(object, name,
+                                  json_sprintf("%c", 'a' + actor));
+}
+
+static json_t *steps_of(const struct stage *stage, unsigned look)
+{
+    json_t *list = json_array();
+    const struct stage_step *steps;
+    char text[DRAW_STEP_BYTES];
+    size_t n;
+
+    steps = stage_steps(stage, &n);
+    for (size_t i = 0; i < n; i++) {
+        const struct stage_step *step = &steps[i];
+        json_t *one;
+
+        draw_step_words(step, text);
+        one = json_pack("{s:i, s:I, s:o, s:o}", "move", (int)step->move,
+                        "at_us", (json_int_t)step->at_us, "reply",
+                        draw_json_text(step->reply, 0), "says",
+                        draw_json_text(text, look));
+        add_actor(one, "actor", step->actor);
+        add_text(one, "part", step->who, 0);
+        add_text(one, "step", step->name, 0);
+        add_text(one, "sent", step->sent, 0);
+        add_text(one, "mark", step->mark, look);
+        (void)json_array_append_new(list, one);
+    }
+    return list;
+}
+
+static json_t *moves_of(const struct stage_verdict *verdict)
+{
+    json_t *object = json_object();
+
+    for (int i = 0; i < STAGE_FAULT_N; i++)
+        if ((verdict->faults | verdict->remarks) & (1u << i))
+            (void)json_object_set_new(object,
+                                      stage_fault_word((enum stage_fault)i),
+                                      json_integer(verdict->moves[i]));
+    return object;
+}
+
+static json_t *locks_of(const struct stage_view *view)
+{
+    json_t *list = json_array();
+
+    for (unsigned i = 0; i < view->locks_n; i++) {
+        const struct stage_lock_view *lock = &view->locks[i];
+        json_t *one = json_pack("{s:s, s:I}", "name", lock->name, "ttl_ms",
+                                (json_int_t)lock->ttl_ms);
+
+        add_actor(one, "holder", lock->holder);
+        (void)json_array_append_new(list, one);
+    }
+    return list;
+}
+
+static json_t *actors_of(const struct stage_view *view, unsigned n,
+                         unsigned look)
+{
+    json_t *list = json_array();
+
+    for (unsigned i = 0; i < n; i++) {
+        const struct stage_actor_view *actor = &view->actors[i];
+        json_t *one =
+            json_pack("{s:b, s:b, s:b, s:b, s:o}", "dead", actor->is_dead,
+                      "done", actor->is_done, "inside", actor->is_inside,
+                      "has_lock", view->locks[0].holder == (int)i, "next",
+                      draw_json_text(actor->next, look));
+
+        add_actor(one, "name", (int)i);
+        if (actor->answered)
+            add_text(one, "answer", order_outcome_slug(actor->outcome), look);
+        (void)json_array_append_new(list, one);
+    }
+    return list;
+}
+
+json_t *draw_json(struct stage *stage, const struct stage_scene *scene,
+                  unsigned look)
+{
+    static struct stage_view view;
+    struct stage_verdict verdict;
+
+    stage_judge(stage, &verdict);
+    stage_look(stage, &view);
+    return json_pack(
+        "{s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:b, s:o, s:o, s:o}", "steps",
+        steps_of(stage, look), "now_us", (json_int_t)view.now_us, "stock",
+        (json_int_t)view.stock, "sold", (json_int_t)view.sold, "orders",
+        (json_int_t)view.orders, "redis", draw_json_text(view.redis, 0),
+        "locks", locks_of(&view), "actors",
+        actors_of(&view, scene->buyers, look), "over", view.over, "faults",
+        draw_json_faults(verdict.faults), "remarks",
+        draw_json_faults(verdict.remarks), "broke_at", moves_of(&verdict));
+}
