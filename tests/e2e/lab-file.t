@@ -73,6 +73,21 @@ for my $built (glob "$Stockade::ROOT/server/lab/experiments/*.txt") {
     is +(lab('show', '--json', '--file', $built))[1], (lab('show', '--json', $id))[1], "$id: the same from its file";
 }
 
+my $REAL = ($OWN =~ s/^# .*\n/kind load\n/r) =~ s/\[bug\]\K.*//sr . "\nlock setnx\ninstances 2\nflags --think-ms 1\n";
+# A run has what the one before it has, but for the judge; and the bug's schedule.
+my ($bug, $fix, $rest) = @{ JSON::PP::decode_json(+(lab('show', '--json', '--file', file('55-real.txt', <<"END")))[1]) }{qw(bug fix rest)};
+@{[$REAL =~ s/^(?=why)/rest      r\n/mr]}story a
+says      x
+[fix]
+lock      set-nx-px
+story     b
+[rest]
+stock     7
+END
+is_deeply [map { $_->{schedule} } $bug, $fix, $rest], [qw(a b a)], 'each has the story of the bug, or its own';
+is_deeply [map { $_->{scene} =~ /(lock \S+), stock (\d+)/ } $bug, $fix, $rest], ['lock setnx', 0, ('lock set-nx-px', 0), 'lock set-nx-px', 7],
+    'and what the one before has';
+
 # ---- what is wrong ------------------------------------------------------------
 
 my @wrong = (
@@ -86,11 +101,21 @@ my @wrong = (
     [[qr/^\[fix\]/m, '[fax]'],                      qr/:18: \[fax\]: the sections are /],
     [[qr/^why.*\n/m, ''],                           qr/: \[en\] has no why$/],
     [[qr/^says/m, 'faults'],                        qr/:16: 'faults' is there twice$/],
+    [[qr/^\[bug\]/m, "[zh]\ntitle x\n\n[bug]"],      qr/: \[zh\] has no symptom$/],
+    [[qr/^\[bug\].*(?=\[fix\])/ms, ''],            qr/:\d+: there is no \[bug\] with a lock before it$/],
+    [[qr/^\[bug\](.*\n)*/m, ''],                    qr/: \[bug\] has no lock$/],
+    [[qr/\z/, "[rest]\nlock set-nx-px\n"],          qr/: \[en\] has no rest, as the plays have one$/],
+    [[qr/^# .*/, 'kind loud'],                      qr/:1: kind is steps or load$/],
+    [[qr/^buyers.*/m, 'instances 2'],               qr/:13: instances is no setting of the stage$/],
+    [[qr/\z/, 'story a b x'],                       qr/:15: 'x' is not a word of a story$/, $REAL],
+    [[qr/\z/, 'judge us'],                          qr/:15: measure\.c has no function 'us'$/, $REAL],
+    [[qr/\z/, 'c --workers 1'],                     qr/:15: there is no 'c' with real instances$/, $REAL],
+    [[qr/\z/, 'sold many'],                         qr/:15: sold takes 0 to 1000000$/, $REAL],
 );
 for my $case (@wrong) {
-    my ($change, $text) = @$case;
+    my ($change, $text, $right) = @$case;
     my ($from, $to) = @$change;
-    my $wrong = $OWN =~ s/$from/$to/r;
+    my $wrong = ($right // $OWN) =~ s/$from/$to/r;
     isnt $wrong, $OWN, "changed to $to";
     ($status, $out, $err) = lab('run', '--file', file('53-wrong.txt', $wrong));
     is $status, 2, 'exit 2';

@@ -124,10 +124,9 @@ extern const struct experiment_kind load_kind;  /* server/lab/load/load.c */
 
 /* ---- the files (read.c) --------------------------------------------------- */
 
-/* Reads CONTENT, from malloc(), which is taken, of the file PATH. One that
- * IS_OURS has a family, and is in both languages. False: ERROR says which line is
- * wrong, and there is nothing to release. */
-bool experiment_read(const char *path, char *content, bool is_ours,
+/* Reads CONTENT, from malloc(), which is taken, of the file PATH. False: ERROR says which
+ * line is wrong, and there is nothing to release. */
+bool experiment_read(const char *path, char *content,
                      struct experiment *experiment, char *error,
                      size_t error_size);
 void experiment_release(struct experiment *experiment);
@@ -145,10 +144,6 @@ const char *experiment_nearest(const char *name);
 
 /* Is WORD like NAME, and more so than those before? *LEAST is 0 at the first. */
 bool experiment_is_nearest(const char *name, const char *word, size_t *least);
-
-/* False: two of N have one number or one name, which ERROR says. */
-bool experiment_all_distinct(const struct experiment list[], size_t n,
-                             char *error, size_t error_size);
 
 /* ---- `stockade lab list`, `show` and `run` (lab_list.c, lab_run.c) ---------------- */
 

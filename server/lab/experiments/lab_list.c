@@ -27,7 +27,7 @@ static const struct experiment *read_own(const char *path)
         fprintf(stderr, "stockade: cannot read %s\n", path);
         return NULL;
     }
-    if (experiment_read(path, content, false, &own, error, sizeof(error)))
+    if (experiment_read(path, content, &own, error, sizeof(error)))
         return &own;
     fprintf(stderr, "stockade: %s\n", error);
     return NULL;

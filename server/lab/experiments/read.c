@@ -178,17 +178,14 @@ static bool set_value(struct reader *reader, struct experiment *into,
                           value);
 }
 
-static bool has_all(struct reader *reader, struct experiment *into,
-                    bool is_ours)
+static bool has_all(struct reader *reader, struct experiment *into)
 {
     const struct experiment_play *bug = &into->plays[EXPERIMENT_BUG];
     bool has_rest = experiment_has(&into->plays[EXPERIMENT_REST]);
 
-    if (!into->family && is_ours)
-        return reader_fail(reader, "there is no family");
     if (!into->family)
         into->family = "of one's own";
-    if (!into->text[EXPERIMENT_ZH].title && !is_ours)
+    if (!into->text[EXPERIMENT_ZH].title)
         into->text[EXPERIMENT_ZH] = into->text[EXPERIMENT_EN];
     for (int i = 0; i < EXPERIMENT_LANGUAGES_N; i++) {
         if (!reader_has_texts(reader, texts, TEXTS_NEEDED, &into->text[i],
@@ -207,7 +204,7 @@ static bool has_all(struct reader *reader, struct experiment *into,
            reader_fail(reader, "[bug] has no schedule");
 }
 
-bool experiment_read(const char *path, char *content, bool is_ours,
+bool experiment_read(const char *path, char *content,
                      struct experiment *experiment, char *error,
                      size_t error_size)
 {
@@ -234,7 +231,7 @@ bool experiment_read(const char *path, char *content, bool is_ours,
                 line == READER_SECTION &&
                 (play < 0 || begin_play(&reader, experiment, (unsigned)play));
     }
-    good = good && has_all(&reader, experiment, is_ours);
+    good = good && has_all(&reader, experiment);
     if (!good)
         experiment_release(experiment);
     return good;
