@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "lock/dlock.h"
@@ -14,213 +15,17 @@
 #include "server/lab/explore/explore.h"
 #include "server/lab/stage/stage_options.h"
 
-enum { FLAGS_BYTES = 200, ROW_BYTES = 240 };
+enum { FLAGS_BYTES = 200, ROW_BYTES = 240, NAMES_MAX = 10 };
 
-#define EVERY NULL /* lock that the stage plays */
-#define RIGHT                                                                  \
-    "" /* locks that only the end of a lease, or a late command, can break */
+static char table[] = /* which is taken apart */
+#include "server/lab/explore/ways.txt.inc"
+    ;
 
-#define SAME(program) program ":user=1:key=k," program ":user=1:key=k"
-
-/* Bounds for long programs, because a fault that stands late in them must be reached in
- * time: more troubles lead to more schedules, and not to longer ones. */
-#define FEW     "--troubles 1 --preemptions 2"
-#define SHALLOW "--troubles 0 --preemptions 0 --waits 1"
-
-/* Redis forgets all: a trouble of its own, because most locks are lost by it. */
-#define FORGETS                                                                \
-    "--forgets 1 --lost-replies 0 --late 0 --renewals 0 --refusals 0 "         \
-    "--preemptions 3"
-
-/* One of several servers begins anew, while a command to another is held up. */
-#define ONE_FORGETS                                                            \
-    "--forgets 1 --lost-replies 0 --renewals 0 --refusals 0 --expiries 0 "     \
-    "--crashes 0 --preemptions 1 --waits 0"
-
-/* With three, a queue has a second place. */
-#define QUEUE "--troubles 1 --preemptions 3"
-
-/* One dies in the queue, and the next one has to look for longer than a heartbeat. */
-#define DEAD_AHEAD                                                             \
-    "--waits 4 --troubles 1 --expiries 0 --lost-replies 0 --late 0 "           \
-    "--renewals 0 --refusals 0 --preemptions 2"
-
-/* Nothing happens but that the time to pay runs out. */
-#define OVERDUE                                                                \
-    "--troubles 1 --crashes 0 --lost-replies 0 --late 0 --renewals 0 "         \
-    "--refusals 0 --preemptions 1"
-
-/* A way to play: a row of the table for each of its locks. Its FLAGS are what replay
- * must be given, and stand in the row's name. */
-static const struct way {
-    const char *locks; /* with blanks between */
-    const char *flags;
-    const char *bounds; /* that differ from those of all, as flags */
-    unsigned seconds;   /* at most, for each row */
-} ways[] = {
-    {EVERY, "", "", 300},
-    {"fenced redisson fair", "--deduct guarded", "", 120},
-    {"multi redlock", "--deduct guarded", "", 60},
-    {"fenced", "--batched", "", 180},
-    {"fenced", "--batched --stock 3", "", 60},
-    {"fenced", "--batched --buyers 1", "", 90},
-    {"fenced", "--batched --buyers 1 --stock 4", "", 90},
-
-    /* who gives up before a lease ends; units for both */
-    {RIGHT, "--deduct guarded --wait-ms 1000", "", 45},
-    {"fenced", "--wait-ms 1000", "", 60},
-    {RIGHT, "--deduct guarded --stock 2", "", 45},
-    {"fenced", "--stock 2", "", 60},
-    {"fenced", "--stock 3", "--troubles 1 --preemptions 1", 60},
-    {"fenced", "--batched --wait-ms 1000", "", 90},
-    {"redisson", "--deduct guarded --wait-ms 1", "", 45},
-
-    /* two in the queue behind the holder */
-    {"fenced redisson fair", "--deduct guarded --buyers 3 --stock 3", QUEUE,
-     60},
-    {"fenced redisson fair",
-     "--deduct guarded --wait-ms 1000 --buyers 3 --stock 3", QUEUE, 60},
-    {"redisson", "--deduct guarded --wait-ms 1000 --buyers 3 --one-process",
-     QUEUE, 60},
-
-    /* a part of the stock each, and an order that needs both */
-    {"fenced", "--deduct guarded --segments 2 --stock 2", "", 45},
-    {"fenced",
-     "--deduct guarded --segments 2 --stock 2 --programs "
-     "order:quantity=2,order",
-     FEW, 45},
-    {"fenced", "--batched --buyers 1 --segments 2 --stock 3", "", 45},
-    {"fenced",
-     "--batched --segments 2 --stock 2 --programs instance:quantity=2,instance",
-     SHALLOW, 60},
-
-    /* all copies of a command get lost: its sender knows nothing */
-    {"redisson fenced fair multi", "--deduct guarded",
-     "--lost-replies 3 --troubles 3 --late 0 --expiries 0 --preemptions 2", 45},
-    {"redisson", "--deduct guarded --wait-ms 1 --programs order-again,order",
-     "--lost-replies 3 --troubles 4 --crashes 0 --expiries 0 --renewals 0", 60},
-
-    /* held once more by who holds it */
-    {"fenced redisson", "--deduct guarded --programs lock-nested,lock", "", 45},
-    {"fenced", "--deduct guarded --programs order-nested,order", "", 45},
-    {"reentrant", "--programs order-nested,order", "", 45},
-
-    /* a lease that is made shorter, and a late command of it */
-    {"redisson fenced fair",
-     "--deduct guarded --buyers 1 --programs lock-extends",
-     "--late 1 --renewals 2 --troubles 4", 60},
-    {"redisson fenced fair", "--deduct guarded --programs lock-extends,lock",
-     "", 45},
-
-    /* the same session once more */
-    {"redisson fenced fair multi",
-     "--deduct guarded --stock 3 --programs order-twice,order", FEW, 45},
-    {"fenced redisson fair",
-     "--deduct guarded --wait-ms 1000 --stock 3 --programs order-twice,order",
-     FEW, 45},
-    {"fair", "--deduct guarded --stock 2 --programs order-twice,order",
-     DEAD_AHEAD, 60},
-
-    {"redisson fenced fair", "--deduct guarded", FORGETS, 45},
-    {"fenced", "--batched --buyers 1", FORGETS, 60},
-    {"redlock", "--deduct guarded", ONE_FORGETS, 180},
-
-    /* keys: one order, whoever sends it how often */
-    {"fenced", "--deduct guarded --programs " SAME("order"), FEW, 45},
-    {"fenced redisson",
-     "--deduct guarded --stock 3 --programs " SAME("order-twice"), FEW, 45},
-    {"fenced", "--stock 2 --programs " SAME("order-again"), FEW, 45},
-    {"fenced",
-     "--deduct guarded --stock 3 --programs "
-     "order:user=1:key=k,order:user=2:key=k",
-     FEW, 45},
-    {"fenced", "--deduct guarded --stock 3 --programs order-twice:key=k,order",
-     FEW, 45},
-    {"fenced", "--batched --programs " SAME("instance-same"), SHALLOW, 60},
-    {"fenced", "--batched --stock 3 --programs " SAME("instance-same"), SHALLOW,
-     60},
-
-    /* a limit */
-    {"fenced redisson",
-     "--deduct guarded --stock 3 --limit 1 --programs "
-     "order:user=1,order:user=1",
-     FEW, 45},
-    {"fenced", "--stock 2 --limit 1 --programs order:user=1,order:user=1", FEW,
-     45},
-    {"fenced",
-     "--deduct guarded --stock 2 --limit 1 --programs "
-     "order-cancel:user=1,order-again:user=1:key=k",
-     FEW, 45},
-    {"fenced",
-     "--batched --stock 3 --limit 1 --programs "
-     "instance-same:user=1,instance-same:user=1",
-     SHALLOW, 60},
-
-    /* units that come back, and units that are added */
-    {"fenced redisson", "--deduct guarded --programs order-cancel,order-twice",
-     FEW, 45},
-    {"fenced", "--deduct guarded --one-process --programs order-cancel,order",
-     FEW, 45},
-    {"fenced",
-     "--deduct guarded --buyers 3 --programs order-cancel:key=k,cancel:key=k,"
-     "cancel:key=k",
-     FEW, 45},
-    {"fenced", "--batched --programs instance-cancel:key=k,instance", SHALLOW,
-     60},
-    {"fenced", "--batched --limit 1 --programs " SAME("instance-cancel"),
-     SHALLOW, 60},
-    {"fenced",
-     "--batched --programs instance-cancel:key=k,instance-cancels:key=k",
-     SHALLOW, 60},
-    {"fenced", "--deduct guarded --programs restock-twice,order-twice", FEW,
-     45},
-    {"fenced",
-     "--deduct guarded --stock 1 --programs restock-twice,restock-twice", FEW,
-     45},
-    {"fenced", "--batched --programs instance-refill,instance", SHALLOW, 60},
-    {"fenced", "--batched --buyers 1 --stock 0 --programs instance-refill", "",
-     60},
-    {"fenced", "--batched --buyers 1 --stock 0 --programs instance-refused",
-     FEW, 45},
-    {"fenced", "--batched --programs instance-restock,instance-restock",
-     SHALLOW, 60},
-
-    /* payment, cancel and expiry of one order, and others who want its unit */
-    {"fenced redisson",
-     "--deduct guarded --pay-within 1 --programs order-pay:key=k,cancel:key=k",
-     "", 90},
-    {"redisson",
-     "--deduct guarded --pay-within 1 --programs order-pay:key=k,pay:key=k", "",
-     90},
-    {"redisson",
-     "--deduct guarded --pay-within 1 --buyers 3 --programs "
-     "order:key=k,pay:key=k,cancel:key=k",
-     FEW, 60},
-    {"redisson",
-     "--deduct guarded --pay-within 1 --programs order-pay,order-pay", FEW, 90},
-    {"redisson",
-     "--deduct guarded --pay-within 1 --buyers 3 --programs "
-     "order-pay:key=k,cancel:key=k,order",
-     OVERDUE, 90},
-    {"redisson",
-     "--deduct guarded --pay-within 1 --stock 2 --limit 1 --programs "
-     "order-pay:user=1,order-twice:user=1",
-     OVERDUE, 60},
-    {"fenced",
-     "--batched --pay-within 1 --buyers 1 --programs instance-pay:key=k", FEW,
-     60},
-    {"fenced",
-     "--batched --pay-within 1 --programs "
-     "instance-pay:key=k,instance-cancels:key=k",
-     OVERDUE " --preemptions 0 --waits 0", 60},
-
-    /* mixed */
-    {"fenced",
-     "--deduct guarded --buyers 3 --programs order-cancel:key=k:user=1,"
-     "restock-twice,order-again:key=k:user=1",
-     FEW, 45},
-    {"fenced", "--batched --programs instance-refill,instance-cancel:key=k",
-     SHALLOW, 60},
+/* A line of it: a row for each of its locks. */
+struct way {
+    unsigned seconds; /* at most, for each row */
+    const char *locks, *flags;
+    char bounds[FLAGS_BYTES];
 };
 
 struct tally {
@@ -393,11 +198,12 @@ static bool is_of(const struct way *way, const char *lock)
     const char *at;
     size_t len = strlen(lock);
 
-    if (way->locks == EVERY) /* and one without a row is an error */
+    if (strcmp(way->locks, "every") ==
+        0) /* and one without a row is an error */
         return !expected || expected->faults;
     if (!expected || !expected->faults)
         return false;
-    if (way->locks[0] == '\0')
+    if (strcmp(way->locks, "right") == 0)
         return strcmp(expected->faults, "oversold") == 0 ||
                strcmp(expected->faults, "oversold late-change") == 0 ||
                expected->faults[0] == '\0';
@@ -409,20 +215,69 @@ static bool is_of(const struct way *way, const char *lock)
     return false;
 }
 
+/* The next column of *LINE, without the blanks around it. */
+static char *column(char **line)
+{
+    char *text = strsep(line, "|");
+    size_t n;
+
+    text += strspn(text, " ");
+    for (n = strlen(text); n > 0 && text[n - 1] == ' ';)
+        text[--n] = '\0';
+    return text;
+}
+
+/* False: LINE is no way. "NAME = FLAGS" names the bounds of ways behind it. */
+static bool read_way(char *line, struct way *way)
+{
+    static struct {
+        const char *name, *flags;
+    } names[NAMES_MAX];
+    static unsigned n;
+    char *flags = strstr(line, " = "), *bounds;
+    size_t len;
+
+    if (flags && *line != '#') {
+        assert(n < NAMES_MAX);
+        *flags = '\0';
+        names[n].name = line;
+        names[n++].flags = flags + strlen(" = ");
+    }
+    if (flags || !*line || *line == '#')
+        return false;
+    way->seconds = (unsigned)strtoul(column(&line), NULL, 10);
+    way->locks = column(&line);
+    way->flags = column(&line);
+    bounds = column(&line);
+    (void)snprintf(way->bounds, sizeof(way->bounds), "%s", bounds);
+    len = strcspn(bounds, " ");
+    for (unsigned i = 0; i < n; i++)
+        if (strlen(names[i].name) == len &&
+            strncmp(names[i].name, bounds, len) == 0)
+            (void)snprintf(way->bounds, sizeof(way->bounds), "%s%s",
+                           names[i].flags, bounds + len);
+    return true;
+}
+
 int explore_all(const struct explore *explore)
 {
     const struct dlock_strategy_info *info;
     struct tally tally = {.different = 0};
+    char *rest = table, *line;
+    struct way way;
 
     if (!explore->json)
         explore_tell_bounds(stdout, explore);
     if (explore->markdown)
         printf("| lock | breaks by: the shortest schedules | played |\n"
                "|---|---|---|\n");
-    for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
-        for (size_t j = 0; (info = dlock_strategy_info(j)) != NULL; j++)
-            if (is_of(&ways[i], info->name))
-                play(explore, &ways[i], info->name, &tally);
+    while ((line = strsep(&rest, "\n")) != NULL) {
+        if (!read_way(line, &way))
+            continue;
+        for (size_t i = 0; (info = dlock_strategy_info(i)) != NULL; i++)
+            if (is_of(&way, info->name))
+                play(explore, &way, info->name, &tally);
+    }
     if (tally.different > 0)
         return EXPLORE_BROKEN;
     return tally.failed > 0 || tally.unknown > 0 || stage_options_interrupted()
