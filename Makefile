@@ -151,8 +151,8 @@ $(B)/stockade: $(SERVER_OBJ) $(LOCKS) $(DB_OBJ)
 # The stage of the laboratory: its actors block, sleep and look at the time as it
 # wants. In a program of its own, so that what sells has none of that.
 STAGE_WRAPS := pthread_create pthread_setname_np pthread_join pthread_mutex_lock \
-               pthread_cond_wait pthread_cond_timedwait pthread_cond_clockwait \
-               pthread_cond_signal pthread_cond_broadcast sem_wait sem_post \
+               pthread_cond_wait pthread_cond_clockwait pthread_cond_signal \
+               pthread_cond_broadcast sem_wait sem_post \
                clock_gettime nanosleep clock_nanosleep getrandom poll recv \
                dlock_acquire dlock_release dlock_acquire_async dlock_release_async dlock_extend \
                dlock_textbook_unnamed \

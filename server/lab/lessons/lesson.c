@@ -8,16 +8,30 @@ bool lesson_is(const struct program_actor *self, const char *name)
     return strcmp(self->role.program, name) == 0;
 }
 
+bool lesson_take(struct program_actor *self, const char *name,
+                 struct lock_task *lock)
+{
+    if (program_take(self, name, lock) == DLOCK_OK)
+        return true;
+    program_reply(ORDER_LOCK_TIMEOUT);
+    return false;
+}
+
+enum program_answer lesson_update(struct program_actor *self, int64_t segment,
+                                  int64_t *rows)
+{
+    return program_sql(self, rows,
+                       "UPDATE segments SET stock = stock - %" PRId64
+                       " " LESSON_ROW " AND stock >= %" PRId64,
+                       self->role.quantity, LESSON_ROW_OF(self, segment),
+                       self->role.quantity);
+}
+
 enum program_answer lesson_deduct(struct program_actor *self, int64_t segment)
 {
-    enum program_answer answer;
     int64_t rows = 0;
+    enum program_answer answer = lesson_update(self, segment, &rows);
 
-    answer = program_sql(self, &rows,
-                         "UPDATE segments SET stock = stock - %" PRId64
-                         " " LESSON_ROW " AND stock >= %" PRId64,
-                         self->role.quantity, LESSON_ROW_OF(self, segment),
-                         self->role.quantity);
     return answer == PROGRAM_OK && rows == 0 ? PROGRAM_NO : answer;
 }
 

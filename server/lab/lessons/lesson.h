@@ -16,8 +16,15 @@
 #define LESSON_ROW                   "WHERE product_id = %" PRId64 " AND segment = %" PRId64
 #define LESSON_ROW_OF(self, segment) (self)->role.product, (int64_t)(segment)
 
-/* The right way: takes the units on condition that they are there. PROGRAM_NO: there
- * are too few. */
+/* Takes the lock called NAME; false: the customer is told that it was not to be had. */
+bool lesson_take(struct program_actor *self, const char *name,
+                 struct lock_task *lock);
+
+/* Takes the units on condition that they are there: from *ROWS rows. */
+enum program_answer lesson_update(struct program_actor *self, int64_t segment,
+                                  int64_t *rows);
+
+/* The right way, which counts the rows. PROGRAM_NO: there are too few units. */
 enum program_answer lesson_deduct(struct program_actor *self, int64_t segment);
 
 /* lesson_deduct() and the order's row. The customer is told. */

@@ -10,15 +10,6 @@
 
 #include "server/lab/world/disk.h"
 
-static bool take(struct program_actor *self, const char *name,
-                 struct lock_task *lock)
-{
-    if (program_take(self, name, lock) == DLOCK_OK)
-        return true;
-    program_reply(ORDER_LOCK_TIMEOUT);
-    return false;
-}
-
 /* 26. The release stands inside of the transaction, as it does where a framework
  * commits when the method that has the lock returns; or behind it. */
 static void order_in_transaction(struct program_actor *self)
@@ -30,7 +21,7 @@ static void order_in_transaction(struct program_actor *self)
     int64_t stock;
 
     lock_name(self->role.product, 0, name);
-    if (!take(self, name, &lock))
+    if (!lesson_take(self, name, &lock))
         return;
     if (!lesson_read_stock(self, &stock)) {
         (void)program_give(self, &lock);
@@ -56,7 +47,7 @@ static void order_locks_user(struct program_actor *self)
     int64_t stock;
 
     lock_name_of_user(self->role.user, name);
-    if (!take(self, name, &lock))
+    if (!lesson_take(self, name, &lock))
         return;
     if (lesson_read_stock(self, &stock))
         lesson_reply(lesson_write_order(self, stock));

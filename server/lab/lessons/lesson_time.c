@@ -33,17 +33,10 @@ static void end_soon(struct program_actor *self)
                         &change.write, begin_change);
 }
 
-static const char *check_end(const struct stage_view *view, const char *db_path)
-{
-    (void)view;
-    return program_number(
-               db_path,
-               "SELECT COUNT(*) FROM orders JOIN products "
-               "ON products.id = product_id "
-               "WHERE ends_ms > 0 AND orders.created_ms >= ends_ms") > 0
-               ? "an order was sold after the end of the sale"
-               : NULL;
-}
+static const struct program_check ended = {
+    "SELECT COUNT(*) FROM orders JOIN products ON products.id = product_id "
+    "WHERE ends_ms > 0 AND orders.created_ms >= ends_ms",
+    "an order was sold after the end of the sale"};
 
 /* 43. Looks at the clock at the door, and then waits for its turn. */
 static void order_late(struct program_actor *self)
@@ -61,26 +54,18 @@ static void order_late(struct program_actor *self)
         return;
     }
     lock_name(self->role.product, 0, name);
-    if (program_take(self, name, &lock) != DLOCK_OK) {
-        program_reply(ORDER_LOCK_TIMEOUT);
+    if (!lesson_take(self, name, &lock))
         return;
-    }
     (void)lesson_sell(self, 0);
     (void)program_give(self, &lock);
 }
 
 /* ---- a bill, paid or expired ---------------------------------------------------- */
 
-static const char *check_bill(const struct stage_view *view,
-                              const char *db_path)
-{
-    (void)view;
-    return program_number(db_path,
-                          "SELECT COUNT(*) FROM bills JOIN orders "
-                          "USING (key) WHERE charged AND state = 1") > 0
-               ? "the order is paid for, and its units are on sale again"
-               : NULL;
-}
+static const struct program_check paid = {
+    "SELECT COUNT(*) FROM bills JOIN orders USING (key) "
+    "WHERE charged AND state = 1",
+    "the order is paid for, and its units are on sale again"};
 
 /* Whether the bill is STATUS from now on. The wrong way: look, then write. The right
  * one is a compare-and-set, of which one of two who try changes a row. */
@@ -147,16 +132,16 @@ static void expire(struct program_actor *self)
 
 const struct program lesson_time[] = {
     {"end-soon", "ends the product's sale, five seconds from now", 0, end_soon,
-     check_end},
+     &ended},
     {"order-late", "checks whether the sale is open, then waits for the lock",
-     1, order_late, check_end},
+     1, order_late, &ended},
     {"pay-looks", "orders, then pays, if a check finds the bill open", 1, pay,
-     check_bill},
+     &paid},
     {"pay-compares", "orders, then pays, on condition that the bill is open", 1,
-     pay, check_bill},
+     pay, &paid},
     {"expire-looks", "cancels the order, if a check finds its bill open", 0,
-     expire, check_bill},
+     expire, &paid},
     {"expire-compares", "cancels the order, on condition that its bill is open",
-     0, expire, check_bill},
+     0, expire, &paid},
     {0},
 };

@@ -36,15 +36,19 @@ struct program_actor {
     struct order order; /* the last one of program_order() */
 };
 
+/* A check that the store's audit cannot make: done once all is over. */
+struct program_check {
+    const char *select; /* a number; 0: all is well */
+    const char *wrong;
+};
+
 struct program {
     const char *name;
     const char *does; /* in plain words: "orders once" */
     unsigned orders;  /* more than so many are a fault: "two-orders"; of all
                          actors that have one key together, more than one */
     void (*run)(struct program_actor *self);
-    /* A check that the store's audit cannot make: done once all is over. NULL: all is
-     * well; else what is wrong. A program may go without. */
-    const char *(*check)(const struct stage_view *view, const char *db_path);
+    const struct program_check *check; /* NULL = none */
 };
 
 /* NULL: there is none of that name. */
@@ -133,14 +137,13 @@ void program_cancel(struct program_actor *self, const char *key);
 void program_pay(struct program_actor *self, const char *key);
 void program_restock(struct program_actor *self, const char *key);
 
-/* A turns_note() of what no check() can see: a broken promise. */
+/* A turns_note() of what no check can see: a broken promise. */
 void program_is_wrong(const char *text);
 
-/* For check(): a number from the database, by the words of a SELECT. */
+/* A number from the database, by the words of a SELECT. */
 int64_t program_number(const char *db_path, const char *select);
 
-/* A check() of those that add units under one key together. */
-const char *program_check_restocks(const struct stage_view *view,
-                                   const char *db_path);
+/* The check of those that add units under one key together. */
+extern const struct program_check program_restocks;
 
 #endif

@@ -203,10 +203,10 @@ const struct program programs_of_instances[] = {
     {"instance-pay", "sells in batches: an order, and its payment", 1, run,
      NULL},
     {"instance-restock", "sells in batches: more units, then an order", 1, run,
-     program_check_restocks},
+     &program_restocks},
     {"instance-refill", "sells in batches: an order, more units, another order",
-     2, run, program_check_restocks},
+     2, run, &program_restocks},
     {"instance-refused", "sells in batches: two orders, more units, another", 3,
-     run, program_check_restocks},
+     run, &program_restocks},
     {0},
 };

@@ -237,14 +237,9 @@ static void restock_twice(struct program_actor *self)
         program_restock(self, "more");
 }
 
-const char *program_check_restocks(const struct stage_view *view,
-                                   const char *db_path)
-{
-    (void)view;
-    return program_number(db_path, "SELECT COUNT(*) FROM restocks") > 1
-               ? "units were added twice under one key"
-               : NULL;
-}
+const struct program_check program_restocks = {
+    "SELECT COUNT(*) > 1 FROM restocks",
+    "units were added twice under one key"};
 
 static void begin_change(struct store *store, struct store_write *write)
 {
@@ -291,7 +286,7 @@ const struct program programs_of_orders[] = {
     {"pay", "pays for the order that has this key", 0, pay_by_key, NULL},
     {"restock", "adds units to the stock", 0, restock, NULL},
     {"restock-twice", "adds units, twice under the key that all have", 0,
-     restock_twice, program_check_restocks},
+     restock_twice, &program_restocks},
     {"resize", "deals the stock out to another number of segments", 0, resize,
      NULL},
     {"even-out", "deals the stock out evenly", 0, even_out, NULL},

@@ -115,16 +115,7 @@ static void run(struct program_actor *actor)
     struct dlock_error error = {""};
     eventfd_t stops;
 
-    lane->answered = lane->unsure = lane->is_wrong = false;
-    lane->heard[0] = '\0';
-    lane->faults = 0;
-    lane->orders_n = lane->placed_n = lane->tokens_n = lane->wishes_n = 0;
-    lane->asks_n = 0;
-    lane->wants[0] = lane->lost[0] = lane->gave[0] = '\0';
-    lane->floor = 0;
-    memset(lane->holds, 0, sizeof(lane->holds));
-    memset(lane->placed, 0, sizeof(lane->placed));
-    lane->phase = PAGE_RUNS;
+    *lane = (struct page_lane){.phase = PAGE_RUNS, .thread = lane->thread};
     if (!process.app.store && !open_store())
         turns_park(PAGE_TROUBLE);
     if (!process.app.locks) {

@@ -21,7 +21,6 @@ WRAPPED(pthread_setname_np);
 WRAPPED(pthread_join);
 WRAPPED(pthread_mutex_lock);
 WRAPPED(pthread_cond_wait);
-WRAPPED(pthread_cond_timedwait);
 WRAPPED(pthread_cond_clockwait);
 WRAPPED(pthread_cond_signal);
 WRAPPED(pthread_cond_broadcast);

@@ -223,26 +223,15 @@ static bool begin(struct stage *stage)
     if (!begin_processes(stage) ||
         !world_reset(&stage->world, stage->error, sizeof(stage->error)))
         return false;
-    stage->steps_n = stage->moves_n = stage->late_n = 0;
+    memset((char *)stage + offsetof(struct stage, steps_n), 0,
+           sizeof(*stage) - offsetof(struct stage, steps_n));
     stage->repeats = stage->past_n > 0;
     stage->past_n += stage->past_n == 0;
     stage->look.keys[0] = '\0';
-    stage->unfaithful = stage->is_disturbed = false;
     stage->locks[0] = (struct stage_lock){.name = "lock:{1:0}", .setter = -1};
     stage->locks_n = 1;
-    stage->insiders = stage->places_n = 0;
-    stage->is_delivery = stage->cut_short = stage->has_ghost = false;
-    stage->touched = true;
-    stage->first_token = 0;
-    memset(stage->stocks, 0, sizeof(stage->stocks));
-    stage->restarts = 0;
-    stage->lapses = stage->losses = stage->faults = stage->remarks = 0;
+    stage->touched = stage->unread = true;
     stage->written = PAGE_HASH_SEED;
-    stage->counted = 0;
-    stage->orders = 0;
-    stage->holds_at = 0;
-    stage->holds_n = 0;
-    stage->unread = true;
     for (unsigned i = 0; i < stage->scene.buyers; i++) {
         struct stage_part *part = &stage->parts[i];
 

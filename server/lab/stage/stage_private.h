@@ -80,20 +80,22 @@ struct stage {
     struct page_thread
         first[STAGE_ACTORS_MAX]; /* what its first step will be */
     struct stage_late late[STAGE_LATE_MAX];
-    unsigned late_n;
     struct stage_late delivered; /* by this move, if */
-    bool is_delivery;
-    bool has_ghost;    /* see stage_rules.c */
-    unsigned places_n; /* that waiters were given */
-
     struct stage_step steps[STAGE_STEPS_MAX];
-    size_t steps_n;
-    unsigned moves_n;
     struct stage_past past[STAGE_MOVES_MAX + 1]; /* by moves_n */
     unsigned past_n;
-    bool repeats; /* all moves so far are those of the last schedule */
+    struct world_look look; /* all that Redis has */
+    struct store_audit audit;
+    char error[200]; /* the stage itself is broken: why */
 
-    struct world_look look;                   /* all that Redis has */
+    /* What is of the schedule under way: 0 at its start, if begin() says nothing else. */
+    size_t steps_n;
+    unsigned moves_n;
+    bool repeats; /* all moves so far are those of the last schedule */
+    unsigned late_n;
+    bool is_delivery;
+    bool has_ghost;                           /* see stage_rules.c */
+    unsigned places_n;                        /* that waiters were given */
     struct stage_lock locks[STAGE_LOCKS_MAX]; /* those seen so far */
     unsigned locks_n;
     unsigned lapses; /* of leases, and of locks that the only server has lost */
@@ -120,8 +122,6 @@ struct stage {
     uint64_t pay_until_us[STAGE_HOLDS_MAX]; /* of orders that are not paid */
     unsigned holds_n;
     unsigned restarts; /* of one of several servers, which then knows nothing */
-    struct store_audit audit;
-    char error[200]; /* the stage itself is broken: why */
 };
 
 /* The hash of a text, as page_hash(). */
@@ -170,9 +170,6 @@ void stage_check_sleepers(struct stage *stage);
 /* Its actor has sent something newer since it was held up. */
 bool stage_is_outdated(const struct stage *stage,
                        const struct stage_late *late);
-
-/* The lock promises an order. */
-bool stage_is_fair(const struct stage *stage);
 
 /* Since the schedule began. */
 bool stage_has_time_passed(const struct stage *stage);
@@ -251,6 +248,9 @@ bool stage_has_news(const struct stage *stage, unsigned actor);
 /* Whether it believes to have the lock called NAME. */
 bool stage_believes(const struct stage *stage, unsigned actor,
                     const char *name);
+
+/* Whether any lock has a key. */
+bool stage_has_key(const struct stage *stage);
 
 /* How many holds of locks it believes to have. */
 unsigned stage_held(const struct stage *stage, unsigned actor);

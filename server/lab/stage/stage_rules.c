@@ -22,6 +22,14 @@ static bool wants(const struct stage *stage, unsigned actor, const char *name)
            strcmp(stage_lane(stage, actor)->wants, name) == 0;
 }
 
+/* The lock promises an order. */
+static bool is_fair(const struct stage *stage)
+{
+    const struct expected *expected = expected_of(stage->scene.lock);
+
+    return expected && expected->verdicts[PROPERTY_F] == '#';
+}
+
 static bool has_moved(uint64_t ends_us, uint64_t before_us)
 {
     return ends_us > before_us ? ends_us - before_us > ROUNDING_US
@@ -117,17 +125,6 @@ bool stage_is_exact(const struct stage *stage)
            stage->world.nodes_n == 1;
 }
 
-static bool has_holds(const struct stage *stage, unsigned actor,
-                      const char *name)
-{
-    const struct page_hold *holds = stage_lane(stage, actor)->holds;
-
-    for (unsigned i = 0; i < PAGE_HOLDS_MAX; i++)
-        if (holds[i].n > 0 && strcmp(holds[i].name, name) == 0)
-            return true;
-    return false;
-}
-
 /* No lease has ended since it came in, and by the server its own runs, or, of the only
  * lock there is, ended by its own release: it has not lost the lock. And who has lost it must be told so by the last
  * release at the latest, unless a copy of that has freed it before. */
@@ -149,19 +146,12 @@ static void check_owner(struct stage *stage, const struct stage_lock *lock,
             stage_broke(stage, STAGE_TOLD_LOST);
         if (strcmp(lane->gave, lock->name) == 0 && !had_it &&
             stage_is_exact(stage) && !stage->unfaithful &&
-            !has_holds(stage, i, lock->name))
+            !stage_believes(stage, i, lock->name))
             stage_broke(stage, STAGE_TOLD_KEPT);
     }
 }
 
 /* ---- order ---------------------------------------------------------------- */
-
-bool stage_is_fair(const struct stage *stage)
-{
-    const struct expected *expected = expected_of(stage->scene.lock);
-
-    return expected && expected->verdicts[PROPERTY_F] == '#';
-}
 
 /* Y asked before X did, and was heard of lately. */
 static bool is_before(const struct stage *stage, const char *name, unsigned y,
@@ -395,14 +385,6 @@ static bool has_orders_asleep(const struct stage *stage, unsigned actor)
                atomic_load(&stage->board->now_us) + LOOK_US;
 }
 
-static bool are_all_free(const struct stage *stage)
-{
-    for (unsigned i = 0; i < stage->locks_n; i++)
-        if (stage->locks[i].has_key)
-            return false;
-    return true;
-}
-
 /* A step of its own, or a message, may still come; or it looks again by itself, because
  * it naps or the time of its sleep is over; and it wakes others when it gives the lock
  * back. */
@@ -447,7 +429,7 @@ bool stage_may_be_woken(const struct stage *stage, unsigned actor)
     const struct stage_lock *lock = lock_of(stage, wants);
 
     return part->is_dead && part->has_begun && wants[0] != '\0' &&
-           (stage_is_fair(stage) || stage->world.nodes_n > 1 || !lock ||
+           (is_fair(stage) || stage->world.nodes_n > 1 || !lock ||
             part->died_at >= lock->freed_at);
 }
 
@@ -468,7 +450,7 @@ void stage_check_sleepers(struct stage *stage)
         sleeps = sleeps ||
                  (is_asleep(stage, i) &&
                   is_free(stage, stage_lane(stage, i)->wants)) ||
-                 (has_orders_asleep(stage, i) && are_all_free(stage));
+                 (has_orders_asleep(stage, i) && !stage_has_key(stage));
     }
     if (sleeps)
         stage_broke(stage, STAGE_ASLEEP);
@@ -482,12 +464,12 @@ void stage_check_locks(struct stage *stage, const struct stage_lock before[],
 
         check_leases(stage, lock, &before[i], mover);
         check_owner(stage, lock, &before[i]);
-        if (stage_is_fair(stage)) {
+        if (is_fair(stage)) {
             check_order(stage, lock, &before[i], mover);
             check_turn(stage, lock, &before[i], mover);
         }
         check_token(stage, lock);
     }
-    if (stage_is_fair(stage))
+    if (is_fair(stage))
         note_places(stage);
 }

@@ -7,26 +7,22 @@
 #include "server/lab/stage/stage_ledger.h"
 #include "server/lab/stage/stage_private.h"
 
+static const struct {
+    const char *word, *text;
+} fault_texts[] = {
+#define STAGE_FAULT_TEXT(name, word, text) {word, text},
+    STAGE_FAULT_MAP(STAGE_FAULT_TEXT)
+#undef STAGE_FAULT_TEXT
+};
+
 const char *stage_fault_word(enum stage_fault fault)
 {
-    static const char *const words[] = {
-#define STAGE_FAULT_WORD(name, word, text) word,
-        STAGE_FAULT_MAP(STAGE_FAULT_WORD)
-#undef STAGE_FAULT_WORD
-    };
-
-    return words[fault];
+    return fault_texts[fault].word;
 }
 
 const char *stage_fault_text(enum stage_fault fault)
 {
-    static const char *const texts[] = {
-#define STAGE_FAULT_TEXT(name, word, text) text,
-        STAGE_FAULT_MAP(STAGE_FAULT_TEXT)
-#undef STAGE_FAULT_TEXT
-    };
-
-    return texts[fault];
+    return fault_texts[fault].text;
 }
 
 const char *stage_fault_goal(enum stage_fault fault)
@@ -268,7 +264,7 @@ static bool has_wrong_id(struct stage *stage)
     return false;
 }
 
-static bool has_any_key(const struct stage *stage)
+bool stage_has_key(const struct stage *stage)
 {
     for (unsigned i = 0; i < stage->locks_n; i++)
         if (stage->locks[i].has_key)
@@ -318,7 +314,7 @@ static bool is_still_held(struct stage *stage)
     bool is_excused =
         stage->is_disturbed || (stage->unfaithful && !stage_is_exact(stage));
 
-    return has_any_key(stage) && !is_excused && stage->lapses == 0;
+    return stage_has_key(stage) && !is_excused && stage->lapses == 0;
 }
 
 /* Refused as sold out, though there were enough units all the time. */
@@ -403,22 +399,16 @@ static bool has_had_unnamed(struct stage *stage)
 /* The checks of the programs themselves. */
 static bool breaks_a_promise(struct stage *stage)
 {
-    static struct stage_view view;
-
     for (unsigned i = 0; i < stage->scene.buyers; i++) {
-        const struct program *program =
-            program_find(stage_role(&stage->scene, i).program);
-        const char *wrong;
+        const struct program_check *check =
+            program_find(stage_role(&stage->scene, i).program)->check;
 
         if (stage_lane(stage, i)->is_wrong)
             return true;
-        if (!program->check || (stage->faults & (1u << STAGE_CHECK)))
+        if (!check || (stage->faults & (1u << STAGE_CHECK)) ||
+            program_number(stage->world.db_path, check->select) <= 0)
             continue;
-        stage_look(stage, &view);
-        wrong = program->check(&view, stage->world.db_path);
-        if (!wrong)
-            continue;
-        stage_tell(stage, -1, "", wrong);
+        stage_tell(stage, -1, "", check->wrong);
         return true;
     }
     return false;

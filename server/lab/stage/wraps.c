@@ -127,13 +127,6 @@ int __wrap_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)
                     : __real_pthread_cond_wait(cond, mutex);
 }
 
-int __wrap_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
-                                  const struct timespec *until)
-{
-    return turns_on ? wait_for(cond, mutex, us_of(until))
-                    : __real_pthread_cond_timedwait(cond, mutex, until);
-}
-
 int __wrap_pthread_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
                                   clockid_t id, const struct timespec *until)
 {
