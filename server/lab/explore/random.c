@@ -1,15 +1,10 @@
 /*
- * See search.h. Each stage is in a process of its own, as those of the search are
- * (search_stages.c), and takes up the next number of a schedule, which with the seed
- * says all that is drawn for it.
+ * See search.h. Each stage (search_stages.c) takes up the next number of a schedule, which
+ * with the seed says all that is drawn for it.
  */
-#include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "server/lab/explore/search_private.h"
@@ -25,22 +20,9 @@ enum {
     RANKS = WORLD + 1,
 };
 
-struct random_shared {
-    struct stage_scene scene;
-    struct search_bounds bounds;
-    uint64_t seed;
-    atomic_bool stop;
-    atomic_uint_fast64_t next, schedules, moves;
-    atomic_uint longest;
-    atomic_uint claimed; /* faults: who met one first shortens it */
-    struct search_found faults[STAGE_FAULT_N];
-    char errors[SEARCH_STAGES_MAX][SEARCH_ERROR_BYTES]; /* "" = all is well */
-    atomic_bool leaves[SEARCH_STAGES_MAX];
-};
-
 /* One stage, and what was drawn for the schedule that it plays. */
 struct player {
-    struct random_shared *shared;
+    struct search_shared *shared;
     struct stage *stage;
     uint64_t random;
     unsigned ranks[RANKS]; /* the highest moves */
@@ -75,7 +57,7 @@ static void draw_schedule(struct player *p, uint64_t number)
 {
     unsigned changes, troubles;
 
-    p->random = p->shared->seed ^ (number * UINT64_C(0xd1342543de82ef95));
+    p->random = *p->shared->seed ^ (number * UINT64_C(0xd1342543de82ef95));
     p->lowest = RANKS;
     for (unsigned i = 0; i < RANKS; i++)
         p->ranks[i] = RANKS + draw_below(p, 1u << 20);
@@ -357,36 +339,28 @@ static void play(struct player *p, uint64_t number)
     atomic_fetch_add(&p->shared->schedules, 1);
 }
 
-/* ---- a process for each stage ----------------------------------------------- */
+/* ---- all stages ------------------------------------------------------------- */
 
-_Noreturn static void work(struct random_shared *shared, unsigned index,
-                           pid_t parent)
+void random_work(struct search_shared *shared, struct stage *stage,
+                 char error[SEARCH_ERROR_BYTES], pid_t parent)
 {
-    struct player p = {.shared = shared, .error = shared->errors[index]};
+    struct player p = {.shared = shared, .stage = stage, .error = error};
 
-    /* Ctrl-C is for the process that started it, which ends it. */
-    (void)signal(SIGINT, SIG_IGN);
-    (void)signal(SIGTERM, SIG_IGN);
-    search_stay_on(index);
-    p.stage = stage_open(&shared->scene, p.error, SEARCH_ERROR_BYTES);
     /* One to which nothing happens, for its length: all points lie beyond it. */
     p.length = STAGE_MOVES_MAX;
     draw_schedule(&p, 0);
     memset(p.troubles, 0xff, sizeof(p.troubles));
-    if (p.stage && begin(&p))
+    if (stage && begin(&p))
         while (move_on(&p))
             continue;
     p.length = p.played.n > 0 ? (unsigned)p.played.n : 1;
-    while (!p.error[0] && !shared->stop && getppid() == parent)
-        play(&p, atomic_fetch_add(&shared->next, 1) + 1);
-    stage_close(p.stage);
-    if (p.error[0])
+    while (!error[0] && !shared->stop && getppid() == parent)
+        play(&p, atomic_fetch_add(&shared->drawn, 1) + 1);
+    if (error[0])
         shared->stop = true;
-    shared->leaves[index] = true;
-    _exit(0);
 }
 
-static void look(const struct random_shared *shared,
+static void look(const struct search_shared *shared,
                  struct search_result *result)
 {
     memcpy(result->faults, shared->faults, sizeof(result->faults));
@@ -397,10 +371,10 @@ static void look(const struct random_shared *shared,
 
 /* Until all processes have ended; a schedule that is shortened is shortened to its
  * end. */
-static void watch(struct random_shared *shared, pid_t pids[], unsigned n,
-                  search_progress *progress, void *ctx,
-                  struct search_result *result)
+static void watch(struct search_stages *stages, search_progress *progress,
+                  void *ctx, struct search_result *result)
 {
+    struct search_shared *shared = stages->shared;
     unsigned ended;
 
     do {
@@ -409,48 +383,34 @@ static void watch(struct random_shared *shared, pid_t pids[], unsigned n,
         if (progress && !progress(ctx, result))
             shared->stop = true;
         ended = 0;
-        for (unsigned i = 0; i < n; i++) {
-            if (search_stage_died(&pids[i], &shared->leaves[i],
+        for (unsigned i = 0; i < stages->n; i++) {
+            if (search_stage_died(&stages->pids[i], &shared->leaves[i],
                                   shared->errors[i]))
                 shared->stop = true;
-            ended += pids[i] <= 0;
+            ended += stages->pids[i] <= 0;
         }
-    } while (ended < n);
+    } while (ended < stages->n);
     look(shared, result);
 }
 
 bool random_run(const struct stage_scene *scene,
                 const struct search_bounds *bounds, uint64_t seed,
-                unsigned stages, search_progress *progress, void *ctx,
+                unsigned stages_n, search_progress *progress, void *ctx,
                 struct search_result *result, char *error, size_t error_size)
 {
-    struct random_shared *shared =
-        mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
-             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    pid_t pids[SEARCH_STAGES_MAX], parent = getpid();
-    unsigned n = 0, wanted = stages > 0 ? stages : search_processors();
-    bool good = true;
+    struct search_bounds all = *bounds;
+    struct search_stages stages;
+    bool good;
 
+    all.no_reduction = true;
     *result = (struct search_result){.is_whole = false};
-    if (shared == MAP_FAILED) {
+    good = search_stages_open(&stages, scene, &all, stages_n, &seed);
+    if (good) {
+        watch(&stages, progress, ctx, result);
+        good = !search_stages_failed(&stages, error, error_size);
+    } else {
         (void)snprintf(error, error_size, "no memory for the search");
-        return false;
     }
-    shared->scene = *scene;
-    shared->bounds = *bounds;
-    shared->bounds.no_reduction = true;
-    shared->seed = seed;
-    for (; n < wanted && n < SEARCH_STAGES_MAX; n++) {
-        pids[n] = fork();
-        if (pids[n] == 0)
-            work(shared, n, parent);
-    }
-    watch(shared, pids, n, progress, ctx, result);
-    for (unsigned i = 0; i < n && good; i++)
-        if (shared->errors[i][0]) {
-            (void)snprintf(error, error_size, "%s", shared->errors[i]);
-            good = false;
-        }
-    (void)munmap(shared, sizeof(*shared));
+    search_stages_close(&stages);
     return good && search_confirm(scene, bounds, result, error, error_size);
 }

@@ -195,15 +195,13 @@ bool search_run(const struct stage_scene *scene,
 
     *result = (struct search_result){.is_whole = true};
     search.seen.bounds = bounds;
-    good = search_stages_open(&search.stages, scene, bounds, stages);
+    good = search_stages_open(&search.stages, scene, bounds, stages, NULL);
     if (!good)
         (void)snprintf(error, error_size, "no memory for the search");
     else
         good = run(&search);
-    for (unsigned i = 0; i < search.stages.n && !good; i++)
-        if (search.stages.shared->errors[i][0])
-            (void)snprintf(error, error_size, "%s",
-                           search.stages.shared->errors[i]);
+    if (!good)
+        (void)search_stages_failed(&search.stages, error, error_size);
     if (!good || search.stages.shared->stop)
         result->is_whole = false;
     search_stages_close(&search.stages);

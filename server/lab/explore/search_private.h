@@ -1,5 +1,6 @@
 /* The files of the search share this: search.c goes through the schedules in their
- * order, search_bounds.c says which there are, search_stages.c plays them. */
+ * order, random.c draws some, search_bounds.c says which there are, search_stages.c plays
+ * them. */
 #ifndef STAGE_SEARCH_PRIVATE_H
 #define STAGE_SEARCH_PRIVATE_H
 
@@ -86,10 +87,6 @@ bool search_is_end(const struct search_node *node);
 void search_fill(struct stage *stage, const struct stage_scene *scene,
                  struct search_node *node);
 
-/* How many processors this process may use; and it stays on one of them. */
-unsigned search_processors(void);
-void search_stay_on(unsigned index);
-
 enum { SEARCH_ERROR_BYTES = 1000 };
 
 /* Whether the process of a stage has ended without having said LEAVES, the last that it
@@ -109,6 +106,15 @@ struct search_shared {
     sem_t go[SEARCH_STAGES_MAX], done;
     char errors[SEARCH_STAGES_MAX][SEARCH_ERROR_BYTES]; /* "" = all is well */
     atomic_bool leaves[SEARCH_STAGES_MAX];
+
+    /* Of random schedules only: */
+    const uint64_t *seed; /* NULL: there are none */
+    atomic_uint_fast64_t drawn, schedules, moves;
+    atomic_uint longest;
+    atomic_uint claimed; /* faults: who met one first shortens it */
+    struct search_found faults[STAGE_FAULT_N];
+
+    /* Of all others: */
     uint32_t queue[NODES_MAX]; /* nodes to go on from, in their order */
     struct search_node nodes[NODES_MAX];
 };
@@ -119,11 +125,22 @@ struct search_stages {
     unsigned n;
 };
 
-/* Opens N stages; the root is played when they are open. */
+/* Opens N stages, 0 = one for each processor. The root is played when they are open; with
+ * a SEED, which must stay, they play random schedules until shared->stop. */
 bool search_stages_open(struct search_stages *stages,
                         const struct stage_scene *scene,
-                        const struct search_bounds *bounds, unsigned n);
+                        const struct search_bounds *bounds, unsigned n,
+                        const uint64_t *seed);
 void search_stages_close(struct search_stages *stages);
+
+/* Whether one of them has an error: then ERROR has it. */
+bool search_stages_failed(const struct search_stages *stages, char *error,
+                          size_t size);
+
+/* The work of a stage that plays random schedules (random.c), in its process; PARENT: of
+ * that. */
+void random_work(struct search_shared *shared, struct stage *stage,
+                 char error[SEARCH_ERROR_BYTES], pid_t parent);
 
 /* Plays all children of what is in the queue from shared->next on, or begins to,
  * the first time. False: shared->errors has it. WANTED is asked several times a

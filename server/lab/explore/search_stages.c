@@ -179,16 +179,6 @@ static unsigned processors(int only)
     return n;
 }
 
-unsigned search_processors(void)
-{
-    return processors(-1);
-}
-
-void search_stay_on(unsigned index)
-{
-    (void)processors((int)(index % processors(-1)));
-}
-
 static void wait_for_go(struct search_shared *shared, unsigned index,
                         pid_t parent)
 {
@@ -204,25 +194,15 @@ static void wait_for_go(struct search_shared *shared, unsigned index,
     } while (!shared->stop);
 }
 
-_Noreturn static void work(struct search_shared *shared, unsigned index,
-                           pid_t parent)
+static void go_through(struct runner *runner, unsigned index, pid_t parent)
 {
-    struct runner runner = {.shared = shared,
-                            .seen = {.bounds = &shared->bounds},
-                            .error = shared->errors[index],
-                            .error_size = SEARCH_ERROR_BYTES};
-    bool good;
+    struct search_shared *shared = runner->shared;
+    bool good = runner->stage != NULL;
 
-    /* Ctrl-C is for who started the search, which ends it. */
-    (void)signal(SIGINT, SIG_IGN);
-    (void)signal(SIGTERM, SIG_IGN);
-    search_stay_on(index);
-    runner.stage = stage_open(&shared->scene, runner.error, runner.error_size);
-    good = runner.stage != NULL;
     if (good && index == 0)
-        good = play(&runner, &shared->nodes[NODE_ROOT]);
+        good = play(runner, &shared->nodes[NODE_ROOT]);
     if (good && index == 0)
-        search_fill(runner.stage, &shared->scene, &shared->nodes[NODE_ROOT]);
+        search_fill(runner->stage, &shared->scene, &shared->nodes[NODE_ROOT]);
     for (;;) {
         if (!good)
             shared->stop = true;
@@ -235,9 +215,28 @@ _Noreturn static void work(struct search_shared *shared, unsigned index,
 
             if (place >= shared->queue_n)
                 break;
-            good = play_children(&runner, shared->queue[place]);
+            good = play_children(runner, shared->queue[place]);
         }
     }
+}
+
+_Noreturn static void work(struct search_shared *shared, unsigned index,
+                           pid_t parent)
+{
+    struct runner runner = {.shared = shared,
+                            .seen = {.bounds = &shared->bounds},
+                            .error = shared->errors[index],
+                            .error_size = SEARCH_ERROR_BYTES};
+
+    /* Ctrl-C is for who started the search, which ends it. */
+    (void)signal(SIGINT, SIG_IGN);
+    (void)signal(SIGTERM, SIG_IGN);
+    (void)processors((int)(index % processors(-1)));
+    runner.stage = stage_open(&shared->scene, runner.error, runner.error_size);
+    if (shared->seed)
+        random_work(shared, runner.stage, runner.error, parent);
+    else
+        go_through(&runner, index, parent);
     stage_close(runner.stage);
     shared->leaves[index] = true;
     _exit(0);
@@ -245,7 +244,8 @@ _Noreturn static void work(struct search_shared *shared, unsigned index,
 
 bool search_stages_open(struct search_stages *stages,
                         const struct stage_scene *scene,
-                        const struct search_bounds *bounds, unsigned n)
+                        const struct search_bounds *bounds, unsigned n,
+                        const uint64_t *seed)
 {
     struct search_shared *shared =
         mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
@@ -258,6 +258,7 @@ bool search_stages_open(struct search_stages *stages,
     stages->shared = shared;
     shared->scene = *scene;
     shared->bounds = *bounds;
+    shared->seed = seed;
     /* Of several segments, each chooses one by chance of its own. */
     shared->bounds.are_alike = scene->segments <= 1 && bounds->from_n == 0;
     if (shared->bounds.moves > STAGE_MOVES_MAX - bounds->from_n)
@@ -271,7 +272,7 @@ bool search_stages_open(struct search_stages *stages,
     shared->nodes[NODE_ROOT].state = 1;
     (void)sem_init(&shared->done, 1, 0);
     if (n == 0)
-        n = search_processors();
+        n = processors(-1);
     if (n > SEARCH_STAGES_MAX)
         n = SEARCH_STAGES_MAX;
     for (; stages->n < n; stages->n++) {
@@ -365,8 +366,16 @@ bool search_stages_play(struct search_stages *stages, bool (*wanted)(void *ctx),
         if (!wanted(ctx))
             shared->stop = true;
     }
+    return !search_stages_failed(stages, NULL, 0);
+}
+
+bool search_stages_failed(const struct search_stages *stages, char *error,
+                          size_t size)
+{
     for (unsigned i = 0; i < stages->n; i++)
-        if (shared->errors[i][0])
-            return false;
-    return true;
+        if (stages->shared->errors[i][0]) {
+            (void)snprintf(error, size, "%s", stages->shared->errors[i]);
+            return true;
+        }
+    return false;
 }
