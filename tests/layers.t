@@ -66,7 +66,7 @@ my @OUTSIDE = (
     [qr{^sqlite3(?:ext)?\.h$}, 'db/sqlite/sqlite.c', 'server/lab/programs/program_steps.c', 'server/lab/stage/watch.c',
      'server/lab/world/disk.c'],
     [qr{^microhttpd\.h$},     'server/http/mhd.c',           'server/http/connection.c', 'server/lab/serve/lab_serve.c'],
-    [qr{^jansson\.h$},        'server/http/parse.c', 'server/http/render.c', 'server/lab/timeline/timeline_read.c', 'server/lab/picture/draw.h',
+    [qr{^jansson\.h$},        'server/http/parse.c', 'server/http/render.c', 'server/lab/timeline/timeline.c', 'server/lab/picture/draw.h',
      'server/lab/serve/api.c', 'server/lab/conform/lab_locks.c'],
     [qr{^systemd/.*\.h$},     'server/main_loop.c'],
     [qr{^curl/.*\.h$},        'server/inventory/services.c', 'server/lab/load/buyers.c'],

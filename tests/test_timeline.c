@@ -69,10 +69,17 @@ static void write_file(void)
     assert_int_equal(fclose(out), 0);
 }
 
+/* The next line of the file that is being read. */
+static struct timeline_verdict verdict;
+static struct timeline_event event;
+
+static enum timeline_line next(struct timeline *timeline)
+{
+    return timeline_next(timeline, &event, &verdict, error, sizeof(error));
+}
+
 static void what_is_written_is_read(NO_STATE)
 {
-    struct timeline_verdict verdict;
-    struct timeline_event event;
     struct timeline_head found;
     struct timeline *timeline;
 
@@ -80,26 +87,18 @@ static void what_is_written_is_read(NO_STATE)
     timeline = timeline_open(path, &found, error, sizeof(error));
     assert_non_null(timeline);
     assert_memory_equal(&found, &head, sizeof(head));
-    assert_int_equal(
-        timeline_next(timeline, &event, &verdict, error, sizeof(error)),
-        TIMELINE_LINE_EVENT);
+    assert_int_equal(next(timeline), TIMELINE_LINE_EVENT);
     assert_int_equal(event.at_us, 5);
     assert_int_equal(event.move, 1);
     assert_string_equal(event.actor, "a");
     /* A byte that is no ASCII comes back as the character of its number. */
     assert_string_equal(event.sent, "\"\\\n\t\x01\x7f\xc3\xbf</x>");
-    assert_int_equal(
-        timeline_next(timeline, &event, &verdict, error, sizeof(error)),
-        TIMELINE_LINE_EVENT);
+    assert_int_equal(next(timeline), TIMELINE_LINE_EVENT);
     assert_int_equal(event.phase, TIMELINE_NOTE);
     assert_int_equal(event.outcome, TIMELINE_FAILED);
-    assert_int_equal(
-        timeline_next(timeline, &event, &verdict, error, sizeof(error)),
-        TIMELINE_LINE_EVENT);
+    assert_int_equal(next(timeline), TIMELINE_LINE_EVENT);
     assert_int_equal(event.dropped, 7);
-    assert_int_equal(
-        timeline_next(timeline, &event, &verdict, error, sizeof(error)),
-        TIMELINE_LINE_VERDICT);
+    assert_int_equal(next(timeline), TIMELINE_LINE_VERDICT);
     assert_int_equal(verdict.stock, -1);
     assert_string_equal(verdict.faults[0], "oversold");
     timeline_close(timeline);
@@ -108,8 +107,6 @@ static void what_is_written_is_read(NO_STATE)
 /* The last line that was read, good or not; 0: there is no end to it. */
 static unsigned read_to_the_end(enum timeline_line *line)
 {
-    struct timeline_verdict verdict;
-    struct timeline_event event;
     struct timeline_head found;
     struct timeline *timeline;
     unsigned n = 1;
@@ -120,7 +117,7 @@ static unsigned read_to_the_end(enum timeline_line *line)
         return 1;
     do {
         n++;
-        *line = timeline_next(timeline, &event, &verdict, error, sizeof(error));
+        *line = next(timeline);
     } while (*line == TIMELINE_LINE_EVENT);
     timeline_close(timeline);
     return n;
@@ -259,14 +256,12 @@ static void *do_steps(void *live)
 
 /* What is in the file: whole, and how many steps of each kind. */
 struct count {
-    struct timeline_verdict verdict;
     uint64_t lock, store, dropped;
 };
 
 static struct count count_file(void)
 {
     struct count count = {.lock = 0};
-    struct timeline_event event;
     struct timeline_head found;
     struct timeline *timeline =
         timeline_open(path, &found, error, sizeof(error));
@@ -274,8 +269,7 @@ static struct count count_file(void)
 
     assert_non_null(timeline);
     assert_string_equal(found.source, "serve");
-    while ((line = timeline_next(timeline, &event, &count.verdict, error,
-                                 sizeof(error))) == TIMELINE_LINE_EVENT) {
+    while ((line = next(timeline)) == TIMELINE_LINE_EVENT) {
         count.dropped += event.dropped;
         if (event.phase == TIMELINE_DROPPED)
             continue;
@@ -293,9 +287,9 @@ static struct count count_file(void)
     if (line != TIMELINE_LINE_VERDICT)
         fail_msg("%s", error);
     timeline_close(timeline);
-    assert_false(count.verdict.is_known);
-    assert_int_equal(count.verdict.events, count.lock + count.store);
-    assert_int_equal(count.verdict.dropped, count.dropped);
+    assert_false(verdict.is_known);
+    assert_int_equal(verdict.events, count.lock + count.store);
+    assert_int_equal(verdict.dropped, count.dropped);
     return count;
 }
 

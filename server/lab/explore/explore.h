@@ -58,9 +58,6 @@ bool explore_search(struct explore *explore, char *error, size_t error_size);
 /* The worst that was found; NULL. */
 const struct search_found *explore_worst(const struct explore *explore);
 
-/* "naive", "guarded" or "batched" */
-const char *explore_deduct(const struct explore *explore);
-
 /* All bounds, and what is on the stage: two lines or three, and an empty one. */
 void explore_tell_bounds(FILE *out, const struct explore *explore);
 

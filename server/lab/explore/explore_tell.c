@@ -12,7 +12,8 @@ static uint64_t per_second(const struct explore *explore)
     return explore->result.schedules * 1000 / (explore->ms ? explore->ms : 1);
 }
 
-const char *explore_deduct(const struct explore *explore)
+/* "naive", "guarded" or "batched" */
+static const char *deduct(const struct explore *explore)
 {
     return explore->scene.batched                  ? "batched"
            : explore->scene.deduct == DEDUCT_NAIVE ? "naive"
@@ -142,7 +143,7 @@ void explore_tell(const struct explore *explore)
     char extent[EXPLORE_EXTENT_BYTES];
 
     draw_say(stdout, explore->look, "%s\n", explore_verdict(explore, verdict));
-    printf("\n%s, %s: ", explore->scene.lock, explore_deduct(explore));
+    printf("\n%s, %s: ", explore->scene.lock, deduct(explore));
     explore_tell_bounds(stdout, explore);
     for (int i = 0; i < STAGE_FAULT_N; i++) {
         const struct search_found *found = &result->faults[i];
@@ -206,7 +207,7 @@ void explore_tell_json(const struct explore *explore, bool done)
         "{s:o, s:s, s:i, s:s*, s:o, s:s, s:I, s:I, s:i, s:i, s:I, s:b, s:b, "
         "s:I, s:o}",
         "lock", draw_json_text(explore->scene.lock, 0), "deduct",
-        explore_deduct(explore), "buyers", (int)explore->scene.buyers, "flags",
+        deduct(explore), "buyers", (int)explore->scene.buyers, "flags",
         explore->flags, "bounds", bounds_of(explore), "verdict",
         explore_verdict(explore, verdict), "schedules",
         (json_int_t)result->schedules, "states", (json_int_t)result->states,

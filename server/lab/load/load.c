@@ -12,7 +12,6 @@
 #include "server/base/redis_proc.h"
 #include "server/lab/load/load_watch.h"
 #include "server/lab/picture/draw.h"
-#include "server/lab/stage/stage_ledger.h"
 #include "server/lab/stage/stage_options.h"
 
 #define GREEN  "\033[32m"

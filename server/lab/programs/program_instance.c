@@ -125,27 +125,23 @@ static void hand_in(struct instance *instance, enum arrival arrival)
 static bool arrive(struct instance *instance, enum arrival arrival)
 {
     struct program_actor *actor = instance->actor;
+    const char *key = actor->role.key ? actor->role.key : "";
 
-    switch (arrival) {
-    case A_CANCEL:
-        if (!is_time_to("a cancel comes in"))
-            return false;
-        program_cancel(actor, actor->role.key ? actor->role.key : "");
-        return !turns_ending();
-    case A_PAYMENT:
-        if (!is_time_to("a payment comes in"))
-            return false;
-        program_pay(actor, actor->role.key ? actor->role.key : "");
-        return !turns_ending();
-    case A_RESTOCK:
+    if (arrival == A_RESTOCK) {
         program_restock(actor, "more");
         return !turns_ending();
-    default:
-        if (!is_time_to("an order comes in"))
-            return false;
-        hand_in(instance, arrival);
-        return true;
     }
+    if (!is_time_to(arrival == A_CANCEL    ? "a cancel comes in"
+                    : arrival == A_PAYMENT ? "a payment comes in"
+                                           : "an order comes in"))
+        return false;
+    if (arrival == A_CANCEL)
+        program_cancel(actor, key);
+    else if (arrival == A_PAYMENT)
+        program_pay(actor, key);
+    else
+        hand_in(instance, arrival);
+    return arrival == AN_ORDER || arrival == HIS_ORDER || !turns_ending();
 }
 
 static void sell(struct instance *instance)

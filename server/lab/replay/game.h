@@ -105,4 +105,17 @@ int hand_key(void);
 int lines_play(const struct stage_scene *scene, const struct stage_move moves[],
                size_t n, const struct game_goal *goal, unsigned look);
 
+/* ---- `stockade replay` (replay.c) -------------------------------------------- */
+
+/* Gets ARGV from its name on, and returns the exit status: 0 nothing broke, 1 something
+ * did, 2 it could not run. */
+int replay_main(int argc, char *argv[]);
+
+enum { REPLAY_FILES_MAX = 2 };
+
+/* LOOK: see draw.h. Draws up to UNTIL moves of the timelines in N files, or events if
+ * they have no moves; -1 = all (replay_file.c). The exit status: 0 nothing broke, 1
+ * something did, 2 one could not be read to its end, of which all is drawn that could. */
+int replay_files(char *const paths[], size_t n, int64_t until, unsigned look);
+
 #endif

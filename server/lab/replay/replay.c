@@ -14,7 +14,6 @@
 #include "server/lab/expected.h"
 #include "server/lab/picture/draw.h"
 #include "server/lab/replay/game.h"
-#include "server/lab/replay/replay.h"
 #include "server/lab/stage/stage_options.h"
 
 enum { NOTHING_BROKE = 0, BROKEN = 1, COULD_NOT_RUN = 2 };

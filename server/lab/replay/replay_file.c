@@ -1,8 +1,8 @@
 /*
- * See replay.h. Each file is read twice: first for the names of its actors,
+ * See game.h. Each file is read twice: first for the names of its actors,
  * which need a column each, then for its events, which may be many.
  */
-#include "server/lab/replay/replay.h"
+#include "server/lab/replay/game.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -11,7 +11,7 @@
 #include "server/lab/experiments/experiment.h"
 #include "server/lab/explore/explore.h"
 #include "server/lab/path/path.h"
-#include "server/lab/replay/replay.h"
+#include "server/lab/replay/game.h"
 #include "server/lab/serve/lab_serve.h"
 
 int main(int argc, char *argv[])

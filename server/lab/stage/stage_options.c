@@ -41,10 +41,8 @@ bool stage_options_wait_input(void)
     return !interrupted;
 }
 
-static bool fail(char *error, size_t size, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static bool fail(char *error, size_t size, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static bool fail(char *error, size_t size,
+                                                       const char *format, ...)
 {
     va_list args;
 

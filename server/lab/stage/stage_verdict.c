@@ -1,10 +1,9 @@
-/* The verdict: a function for each fault. Those of the ledger are in stage_ledger.c, and
- * those that a single move tells in stage_settle.c. See stage.h. */
+/* The verdict: a function for each fault. Those that a single move tells are in
+ * stage_settle.c. See stage.h. */
 #include <stdio.h>
 #include <string.h>
 
 #include "server/lab/programs/program.h"
-#include "server/lab/stage/stage_ledger.h"
 #include "server/lab/stage/stage_private.h"
 
 static const struct {
@@ -54,6 +53,37 @@ bool stage_has_time_passed(const struct stage *stage)
 }
 
 /* ---- the ledger --------------------------------------------------------- */
+
+unsigned ledger_faults(const struct store_audit *audit)
+{
+    unsigned faults = 0;
+
+    if (audit->oversold > 0)
+        faults |= 1u << STAGE_OVERSOLD;
+    /* Units that are sold and still there. Those that were sold beyond all that there were
+     * are no news to who knows that it is oversold. */
+    if (audit->phantom > audit->oversold)
+        faults |= 1u << STAGE_LEDGER;
+    if (audit->unsettled > 0)
+        faults |= 1u << STAGE_UNSETTLED;
+    if (audit->fence_regressions > 0)
+        faults |= 1u << STAGE_STALE;
+    if (audit->duplicates > 0)
+        faults |= 1u << STAGE_TWICE;
+    if (audit->over_limit > 0)
+        faults |= 1u << STAGE_LIMIT;
+    return faults;
+}
+
+/* A user who bought more than one may is miscounted as well, and that is told. */
+unsigned ledger_faults_at_the_end(const struct store_audit *audit)
+{
+    bool has_lost_units = audit->undersold > 0 || audit->stranded > 0 ||
+                          (audit->negative > 0 && audit->oversold == 0) ||
+                          (audit->miscounted > 0 && audit->over_limit == 0);
+
+    return has_lost_units ? 1u << STAGE_LEDGER : 0;
+}
 
 bool stage_read_ledger(struct stage *stage)
 {

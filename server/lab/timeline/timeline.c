@@ -1,8 +1,11 @@
-/* See timeline.h: the lines, read. Whatever is wrong is told with file and line. */
+/* See timeline.h. Lines are written by hand and not by jansson, since a live instance
+ * writes thousands of them a second beside its orders. Whatever is wrong with one that is
+ * read is told with file and line. */
 #include "server/lab/timeline/timeline.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <jansson.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -10,6 +13,140 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+
+#define WORD(name, word) word,
+static const char *const phases[] = {TIMELINE_PHASE_MAP(WORD)};
+static const char *const outcomes[] = {TIMELINE_OUTCOME_MAP(WORD)};
+#undef WORD
+
+/* ---- writing ---------------------------------------------------------------- */
+
+/* As a JSON string, in quotes. What is no ASCII is taken byte by byte. */
+static void write_string(FILE *out, const char *text)
+{
+    const char *from = text;
+
+    (void)putc_unlocked('"', out);
+    for (; *text; text++) {
+        unsigned char byte = (unsigned char)*text;
+
+        if (byte >= ' ' && byte < 0x7f && byte != '"' && byte != '\\')
+            continue;
+        (void)fwrite_unlocked(from, 1, (size_t)(text - from), out);
+        if (byte == '"' || byte == '\\')
+            fprintf(out, "\\%c", byte);
+        else
+            fprintf(out, "\\u%04x", byte);
+        from = text + 1;
+    }
+    (void)fwrite_unlocked(from, 1, (size_t)(text - from), out);
+    (void)putc_unlocked('"', out);
+}
+
+/* Behind another member; nothing if it is empty. */
+static void write_text(FILE *out, const char *name, const char *text)
+{
+    if (text[0] == '\0')
+        return;
+    (void)fputs_unlocked(",\"", out);
+    (void)fputs_unlocked(name, out);
+    (void)fputs_unlocked("\":", out);
+    write_string(out, text);
+}
+
+static void write_list(FILE *out, const char *name,
+                       const char texts[][TIMELINE_NAME_BYTES], unsigned n)
+{
+    fprintf(out, "\"%s\":[", name);
+    for (unsigned i = 0; i < n; i++) {
+        fputs(i > 0 ? "," : "", out);
+        write_string(out, texts[i]);
+    }
+    fputc(']', out);
+}
+
+void timeline_write_head(FILE *out, const struct timeline_head *head)
+{
+    time_t seconds = (time_t)(head->started_us / 1000000);
+    struct tm utc;
+    char date[32];
+
+    (void)gmtime_r(&seconds, &utc);
+    (void)strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S", &utc);
+    fprintf(out, "{\"timeline\":%d", TIMELINE_VERSION);
+    write_text(out, "source", head->source);
+    write_text(out, "scene", head->scene);
+    write_text(out, "lock", head->lock);
+    write_text(out, "settings", head->settings);
+    write_text(out, "schedule", head->schedule);
+    fputc(',', out);
+    write_list(out, "actors", head->actors, head->actors_n);
+    fprintf(out, ",\"started\":\"%s.%06uZ\"}\n", date,
+            (unsigned)(head->started_us % 1000000));
+}
+
+void timeline_write_event(FILE *out, const struct timeline_event *event)
+{
+    fprintf(out, "{\"at_us\":%" PRIu64 ",\"phase\":\"%s\"", event->at_us,
+            phases[event->phase]);
+    if (event->phase == TIMELINE_DROPPED)
+        fprintf(out, ",\"dropped\":%" PRIu64, event->dropped);
+    else
+        fprintf(out, ",\"outcome\":\"%s\"", outcomes[event->outcome]);
+    if (event->took_us > 0)
+        fprintf(out, ",\"took_us\":%" PRIu64, event->took_us);
+    if (event->move > 0)
+        fprintf(out, ",\"move\":%u", event->move);
+    write_text(out, "actor", event->actor);
+    write_text(out, "part", event->part);
+    write_text(out, "step", event->step);
+    write_text(out, "key", event->key);
+    write_text(out, "sent", event->sent);
+    write_text(out, "reply", event->reply);
+    write_text(out, "mark", event->mark);
+    (void)fputs_unlocked("}\n", out);
+}
+
+void timeline_write_verdict(FILE *out, const struct timeline_verdict *verdict)
+{
+    fputc('{', out);
+    if (verdict->is_known)
+        write_list(out, "verdict", verdict->faults, verdict->faults_n);
+    else
+        fputs("\"verdict\":null", out);
+    if (verdict->remarks_n > 0) {
+        fputc(',', out);
+        write_list(out, "remarks", verdict->remarks, verdict->remarks_n);
+    }
+    fprintf(out, ",\"over\":%s", verdict->over ? "true" : "false");
+    if (verdict->is_known)
+        fprintf(out,
+                ",\"stock\":%" PRId64 ",\"sold\":%" PRId64
+                ",\"orders\":%" PRId64,
+                verdict->stock, verdict->sold, verdict->orders);
+    fprintf(out, ",\"events\":%" PRIu64 ",\"dropped\":%" PRIu64 "}\n",
+            verdict->events, verdict->dropped);
+}
+
+/* The texts of lock/redis/call.c, of the stage, and of timeline_live.c. */
+enum timeline_outcome timeline_outcome_of(const char *reply)
+{
+    static const struct {
+        const char *text;
+        enum timeline_outcome outcome;
+    } texts[] = {
+        {"(no reply)", TIMELINE_UNKNOWN},    {"(held up)", TIMELINE_UNKNOWN},
+        {"(not awaited)", TIMELINE_UNKNOWN}, {"(lost)", TIMELINE_UNKNOWN},
+        {"(unreachable)", TIMELINE_FAILED},  {"not inside", TIMELINE_FAILED},
+    };
+
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        if (strstr(reply, texts[i].text))
+            return texts[i].outcome;
+    return TIMELINE_OK;
+}
+
+/* ---- reading ---------------------------------------------------------------- */
 
 struct timeline {
     FILE *file;
@@ -187,10 +324,6 @@ static const char *read_head(const json_t *line, struct timeline_head *head)
 
 static const char *read_event(const json_t *line, struct timeline_event *event)
 {
-#define WORD(name, word) word,
-    static const char *const phases[] = {TIMELINE_PHASE_MAP(WORD)};
-    static const char *const outcomes[] = {TIMELINE_OUTCOME_MAP(WORD)};
-#undef WORD
     int phase = take_word(line, "phase", phases, TIMELINE_PHASE_N);
     int outcome = take_word(line, "outcome", outcomes, TIMELINE_OUTCOME_N);
     uint64_t move = 0;
