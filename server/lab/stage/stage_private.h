@@ -1,5 +1,5 @@
-/* The files of the stage share this: stage.c opens and begins, stage_hand.c has the
- * actors' turns, stage_settle.c what follows them, stage_moves.c the moves,
+/* The files of the stage share this: stage.c opens and begins, and has the actors'
+ * turns, stage_settle.c what follows them, stage_moves.c the moves,
  * stage_view.c what can be seen, stage_verdict.c what broke, stage_marks.c what is
  * wrong about a step. */
 #ifndef STAGE_PRIVATE_H
@@ -132,9 +132,6 @@ uint64_t stage_wait_us(const struct stage *stage);
 
 /* The process of an actor, by the number of the first actor in it. */
 unsigned stage_process(const struct stage *stage, unsigned actor);
-
-/* Starts it. False: stage->error. */
-bool stage_spawn(struct stage *stage, unsigned process);
 
 /* The page of an actor's process, its part of it, and the thread that runs its
  * program. */

@@ -1,5 +1,5 @@
-/* The files of the turns share this: turns.c says which thread goes on, wraps.c has what
- * a thread may wait for, turns_step.c its steps. */
+/* The files of the turns share this: turns.c says which thread goes on, and has its
+ * steps; wraps.c has what a thread may wait for. */
 #ifndef STAGE_TURNS_PRIVATE_H
 #define STAGE_TURNS_PRIVATE_H
 
@@ -60,10 +60,6 @@ _Noreturn void turns_die(const char *what);
 /* Lets others go on until what the calling thread waits for has come: WHAT, of this
  * kind, or the time UNTIL_US, by the virtual clock. */
 void turns_block(enum state state, void *what, uint64_t until_us);
-
-/* The process's page, and which lane of it the calling thread works for. */
-struct page *turns_page(void);
-unsigned turns_own_lane_n(void);
 
 /* The calling thread is about to end: another one goes on. */
 void turns_leave(void);
