@@ -59,6 +59,8 @@ is scalar(() = $out =~ /^-> as told$/mg), 2, 'both ways';
 is JSON::PP::decode_json($out)->{fix}{sold}, 1, 'so it is for programs';
 ($status, $out) = lab('show', '--zh', '--file', $path);
 like $out, qr/^50 Dies twice.*^有缺陷时$/ms, 'it needs no Chinese';
+($status, $out) = lab('show', '--json', '--file', Stockade::write_file("$dir/49-gbk.txt", $OWN =~ s/Dies twice/\xcb\xc0/r));
+is JSON::PP::decode_json($out)->{text}{en}{title}, '??', 'of another encoding programs get what they can read';
 
 ($status, $out) = lab('run', '--file', file('51-dies-twice.txt', $OWN =~ s/^sold +1\n/sold 2\n/mr));
 is $status, 1, 'what was expected did not come about: exit 1';

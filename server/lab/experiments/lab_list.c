@@ -119,43 +119,58 @@ void lab_faults(FILE *out, unsigned faults, unsigned look)
     draw_say(out, look, "%s", faults == 0 ? "none" : "");
 }
 
-/* NULL: there is no such play. */
+/* A file of somebody's own may be in any encoding. */
+static void add(json_t *object, const char *name, const char *text)
+{
+    if (text)
+        (void)json_object_set_new(object, name, draw_json_text(text, 0));
+}
+
 static json_t *json_play(const struct experiment *experiment, unsigned index)
 {
     const struct experiment_play *play = &experiment->plays[index];
     char scene[EXPERIMENT_SCENE_BYTES];
+    json_t *object;
 
     if (!experiment_has(play))
-        return NULL;
+        return json_null();
     experiment->kind->scene(play, scene, sizeof(scene));
-    return json_pack("{s:s, s:s*, s:s*, s:o, s:o}", "scene", scene, "schedule",
-                     play->schedule, "says", play->says, "faults",
-                     draw_json_faults(play->faults & ~STAGE_REMARKS), "remarks",
-                     draw_json_faults(play->faults & STAGE_REMARKS));
+    object = json_pack(
+        "{s:o, s:o}", "faults", draw_json_faults(play->faults & ~STAGE_REMARKS),
+        "remarks", draw_json_faults(play->faults & STAGE_REMARKS));
+    add(object, "scene", scene);
+    add(object, "schedule", play->schedule);
+    add(object, "says", play->says);
+    return object;
 }
 
 static json_t *json_text(const struct experiment_text *text)
 {
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s*}", "title", text->title,
-                     "symptom", text->symptom, "see", text->see, "why",
-                     text->why, "fix", text->fix, "rest", text->rest);
+    json_t *object = json_object();
+
+    add(object, "title", text->title);
+    add(object, "symptom", text->symptom);
+    add(object, "see", text->see);
+    add(object, "why", text->why);
+    add(object, "fix", text->fix);
+    add(object, "rest", text->rest);
+    return object;
 }
 
 static void json_experiment(FILE *out, const struct experiment *experiment)
 {
     const struct experiment_text *text = experiment->text;
-    json_t *all = json_pack("{s:s, s:s, s:s, s:s, s:{s:o, s:o}}", "id",
-                            experiment->id, "name", experiment->name, "family",
-                            experiment->family, "kind", experiment->kind->name,
-                            "text", "en", json_text(&text[EXPERIMENT_EN]), "zh",
+    json_t *all = json_pack("{s:{s:o, s:o}}", "text", "en",
+                            json_text(&text[EXPERIMENT_EN]), "zh",
                             json_text(&text[EXPERIMENT_ZH]));
 
-    for (unsigned i = 0; i < EXPERIMENT_PLAYS_N; i++) {
-        json_t *play = json_play(experiment, i);
-
+    add(all, "id", experiment->id);
+    add(all, "name", experiment->name);
+    add(all, "family", experiment->family);
+    add(all, "kind", experiment->kind->name);
+    for (unsigned i = 0; i < EXPERIMENT_PLAYS_N; i++)
         (void)json_object_set_new(all, experiment_play_word(i),
-                                  play ? play : json_null());
-    }
+                                  json_play(experiment, i));
     draw_json_line(out, all);
 }
 

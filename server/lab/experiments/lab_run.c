@@ -148,24 +148,6 @@ static void tell_difference(const struct runs *runs,
     draw_say(stdout, look, "%s\n", run->is_over ? "" : ", not all are done");
 }
 
-/* ---- for programs ------------------------------------------------------- */
-
-/* The text of a play's object; to be freed. NULL: no memory. */
-static char *json_of(const char *members, const struct experiment_run *run)
-{
-    char *text = NULL;
-    size_t size;
-    FILE *out = open_memstream(&text, &size);
-
-    if (!out)
-        return NULL;
-    fprintf(out, "{%s%s", members, *members ? ", " : "");
-    experiment_json(out, run);
-    fputc('}', out);
-    (void)fclose(out);
-    return text;
-}
-
 /* ---- running ------------------------------------------------------------ */
 
 /* One way. False: it could not be run. JSON has the text of it, if that is asked
@@ -174,13 +156,13 @@ static bool play(const struct runs *runs, const struct experiment *experiment,
                  unsigned index, struct experiment_run *run, char **json)
 {
     const char *save = runs->options.save;
-    char path[1024], *members = NULL;
+    char path[1024];
     size_t size;
     bool ran;
 
     *run = (struct experiment_run){
         .out = runs->options.json || runs->is_many ? NULL : stdout,
-        .json = runs->options.json ? open_memstream(&members, &size) : NULL,
+        .json = runs->options.json ? open_memstream(json, &size) : NULL,
         .look = runs->options.json ? 0 : runs->options.look,
         .brief = runs->options.brief,
         .save = save ? path : NULL,
@@ -192,13 +174,17 @@ static bool play(const struct runs *runs, const struct experiment *experiment,
         (void)snprintf(run->error, sizeof(run->error),
                        "--save keeps what is played on the stage; instances "
                        "have serve --lab-timeline");
+    if (run->json)
+        fputc('{', run->json);
     ran = run->error[0] == '\0' &&
           experiment->kind->run(&experiment->plays[index], run);
     run->save = NULL;
-    if (run->json)
+    if (run->json) {
+        fputs(", ", run->json);
+        experiment_json(run->json, run);
+        fputc('}', run->json);
         (void)fclose(run->json);
-    *json = ran && members ? json_of(members, run) : NULL;
-    free(members);
+    }
     return ran;
 }
 

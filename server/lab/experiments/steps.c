@@ -74,8 +74,9 @@ static bool play_moves(struct stage *stage, const struct experiment_play *play,
 static void write_json(struct stage *stage, const struct experiment_play *play,
                        FILE *json)
 {
-    json_t *members = json_pack("{s:s, s:s, s:o}", "lock", play->scene.lock,
-                                "schedule", play->schedule, "timeline",
+    json_t *members = json_pack("{s:o, s:s, s:o}", "lock",
+                                draw_json_text(play->scene.lock, 0), "schedule",
+                                play->schedule, "timeline",
                                 draw_json(stage, &play->scene, 0));
 
     (void)json_dumpf(members, json, JSON_EMBED);
