@@ -16,26 +16,16 @@
 #include "server/lab/expected.h"
 #include "server/lab/picture/draw.h"
 #include "server/lab/programs/program.h"
-#include "tests/support/unit_test.h"
+#include "tests/support/stage_scene.h"
 
 enum { RECORD_BYTES_MAX = 64 << 10, RANDOM_MOVES_MAX = 24 };
-
-static struct stage *open_stage(const struct stage_scene *scene)
-{
-    char error[300] = "";
-    struct stage *stage = stage_open(scene, error, sizeof(error));
-
-    if (!stage)
-        fail_msg("%s: %s", scene->lock, error);
-    return stage;
-}
 
 static struct stage *open_lock(const char *lock, enum config_deduct deduct)
 {
     struct stage_scene scene = STAGE_SCENE(lock);
 
     scene.deduct = deduct;
-    return open_stage(&scene);
+    return open_scene(&scene);
 }
 
 static void begin(struct stage *stage)
@@ -149,7 +139,7 @@ static void test_batches_are_the_same(NO_STATE)
     scene.deduct = DEDUCT_GUARDED;
     scene.batched = true;
     scene.stock = 3;
-    stage = open_stage(&scene);
+    stage = open_scene(&scene);
     for (unsigned long j = 0; j < schedules; j++)
         assert_same_again(stage, moves, play_random(stage, 77000 + j, moves));
     stage_close(stage);
