@@ -110,7 +110,7 @@ my @wrong = (
     [[qr/^# .*/, 'kind loud'],                      qr/:1: kind is steps or load$/],
     [[qr/^buyers.*/m, 'instances 2'],               qr/:13: instances is no setting of the stage$/],
     [[qr/\z/, 'story a b x'],                       qr/:15: 'x' is not a word of a story$/, $REAL],
-    [[qr/\z/, 'judge us'],                          qr/:15: measure\.c has no function 'us'$/, $REAL],
+    [[qr/\z/, 'judge us'],                          qr/:15: measure\.c has no 'us'$/, $REAL],
     [[qr/\z/, 'c --workers 1'],                     qr/:15: there is no 'c' with real instances$/, $REAL],
     [[qr/\z/, 'sold many'],                         qr/:15: sold takes 0 to 1000000$/, $REAL],
 );
