@@ -20,14 +20,6 @@
 
 enum { RECORD_BYTES_MAX = 64 << 10, RANDOM_MOVES_MAX = 24 };
 
-static struct stage *open_lock(const char *lock, enum config_deduct deduct)
-{
-    struct stage_scene scene = STAGE_SCENE(lock);
-
-    scene.deduct = deduct;
-    return open_scene(&scene);
-}
-
 static void begin(struct stage *stage)
 {
     char error[300];
@@ -125,59 +117,47 @@ static void assert_same_again(struct stage *stage,
     }
 }
 
-/* The same of instances that sell in batches. STAGE_LOCK=batched: only them. */
-static void test_batches_are_the_same(NO_STATE)
+/* Unless STAGE_LOCK asks for another NAME. */
+static void play_scene(const struct stage_scene *scene, const char *name,
+                       uint64_t seed)
 {
     unsigned long schedules = from_environment("STAGE_SCHEDULES", 5);
     const char *only = getenv("STAGE_LOCK");
     struct stage_move moves[RANDOM_MOVES_MAX];
-    struct stage_scene scene = STAGE_SCENE("fenced");
     struct stage *stage;
 
-    if (only && strcmp(only, "batched") != 0)
+    if (only && strcmp(only, name) != 0)
         return;
-    scene.deduct = DEDUCT_GUARDED;
-    scene.batched = true;
-    scene.stock = 3;
-    stage = open_scene(&scene);
-    for (unsigned long j = 0; j < schedules; j++)
-        assert_same_again(stage, moves, play_random(stage, 77000 + j, moves));
+    stage = open_scene(scene);
+    print_message("%s\n", name);
+    for (unsigned long i = 0; i < schedules; i++)
+        assert_same_again(stage, moves, play_random(stage, seed + i, moves));
     stage_close(stage);
 }
 
 static void test_same_every_time(NO_STATE)
 {
-    unsigned long schedules = from_environment("STAGE_SCHEDULES", 5);
-    const char *only = getenv("STAGE_LOCK");
-    struct stage_move moves[RANDOM_MOVES_MAX];
+    struct stage_scene batched = scene_of("fenced --batched --stock 3");
     const struct dlock_strategy_info *info;
 
+    play_scene(&batched, "batched", 77000);
     for (size_t i = 0; (info = dlock_strategy_info(i)) != NULL; i++) {
-        struct stage *stage;
+        struct stage_scene scene = STAGE_SCENE(info->name);
 
+        scene.deduct = i % 2 ? DEDUCT_NAIVE : DEDUCT_GUARDED;
         /* The search's faults are known of all that the stage plays. */
-        if (!expected_of(info->name)->faults ||
-            (only && strcmp(only, info->name) != 0))
-            continue;
-        stage = open_lock(info->name, i % 2 ? DEDUCT_NAIVE : DEDUCT_GUARDED);
-        print_message("%s\n", info->name);
-        for (unsigned long j = 0; j < schedules; j++)
-            assert_same_again(stage, moves,
-                              play_random(stage, 1000 * i + j, moves));
-        stage_close(stage);
+        if (expected_of(info->name)->faults)
+            play_scene(&scene, info->name, 1000 * i);
     }
 }
 
 static void play(struct stage *stage, const char *schedule)
 {
     struct stage_move moves[STAGE_MOVES_MAX];
-    char error[300] = "";
-    int n = stage_parse(schedule, moves, error, sizeof(error));
+    size_t n = moves_of(schedule, moves);
 
     begin(stage);
-    if (n < 0)
-        fail_msg("%s", error);
-    for (int i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++)
         move(stage, moves[i]);
 }
 
@@ -235,7 +215,8 @@ static void test_width_is_the_terminals(NO_STATE)
 static void test_time_is_one(NO_STATE)
 {
     static struct stage_view view;
-    struct stage *stage = open_lock("redisson", DEDUCT_NAIVE);
+    const struct stage_scene scene = STAGE_SCENE("redisson");
+    struct stage *stage = open_scene(&scene);
 
     play(stage, "a aw");
     stage_look(stage, &view);
@@ -308,9 +289,8 @@ int main(void)
         cmocka_unit_test(test_promoted_and_back),
         cmocka_unit_test(test_programs_are_known),
         cmocka_unit_test(test_same_every_time),
-        cmocka_unit_test(test_batches_are_the_same),
     };
 
-    cmocka_set_test_filter(getenv("STAGE_LOCK") ? "test_*_same*" : NULL);
+    cmocka_set_test_filter(getenv("STAGE_LOCK") ? "test_same*" : NULL);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
