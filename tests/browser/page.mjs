@@ -1,5 +1,6 @@
-// What the scripts of this folder share: Debian's chromium, driven by
-// playwright-core, at a stockade that runs already; and points in TAP.
+// What the scripts of this folder share: Debian's chromium-headless-shell, which draws as
+// chromium does for a third of the processor's time, driven by playwright-core, at a
+// stockade that runs already; and points in TAP.
 //
 //   STOCKADE_URL=http://127.0.0.1:PORT node tests/browser/ordering.mjs [PART OF A NAME]
 //
