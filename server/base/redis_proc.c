@@ -14,11 +14,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "server/base/child.h"
 #include "server/base/clock.h"
 #include "server/base/log.h"
 
@@ -40,7 +40,7 @@ static const char *socket_path(const struct redis_proc *proc)
 
 /* In the child. It has no configuration file: nothing is kept on disk, and a
  * server that is full refuses to write instead of forgetting locks. */
-static void child_exec(const struct redis_proc *proc, int out, pid_t parent)
+static void child_exec(const struct redis_proc *proc, int out)
 {
     sigset_t none;
 
@@ -49,8 +49,7 @@ static void child_exec(const struct redis_proc *proc, int out, pid_t parent)
     signal(SIGPIPE, SIG_DFL);
     signal(SIGCHLD, SIG_DFL); /* it waits for its own children */
     setpgid(0, 0); /* Ctrl-C is for us; we end it when the locks are back */
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() == parent && dup2(out, STDOUT_FILENO) >= 0)
+    if (dup2(out, STDOUT_FILENO) >= 0)
         execlp("redis-server", "redis-server", "--port", "0", "--unixsocket",
                socket_path(proc), "--unixsocketperm", "700", "--dir", proc->dir,
                "--save", "", "--appendonly", "no", "--maxmemory", "256mb",
@@ -61,15 +60,14 @@ static void child_exec(const struct redis_proc *proc, int out, pid_t parent)
 
 static bool child_start(struct redis_proc *proc)
 {
-    pid_t parent = getpid();
     int ends[2];
 
     if (pipe2(ends, O_CLOEXEC) < 0)
         return false;
     proc->out = ends[0];
-    proc->pid = fork();
+    proc->pid = child_fork(SIGKILL);
     if (proc->pid == 0)
-        child_exec(proc, ends[1], parent);
+        child_exec(proc, ends[1]);
     close(ends[1]);
     return proc->pid > 0;
 }

@@ -306,7 +306,7 @@ static const struct lock_story stories[] = {
      "redis.call('pubsub', 'numsub', KEYS[1])[2]\" 1 {k}:dlock-freed -> 1; "
      "until @1 EXISTS k -> 1; server pause 0; server switch; clock; "
      "until a gives; b ends; took 0..20000; server resume 0"},
-    /* What the watchdog renews stays held, over there. */
+    /* A lock that the watchdog renews stays held, over there. */
     {"locks are renewed", "fenced",
      "a takes; until @1 EXISTS k -> 1; server fail-over; @1 PEXPIRE k 6000; "
      "until @1 PTTL k -> 6001..; b sees held=1 owner=a; a gives"},

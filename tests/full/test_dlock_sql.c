@@ -125,7 +125,7 @@ static void test_urls(NO_STATE)
 
 #define ALL "sql-table sql-row recorded"
 
-/* What is uncertain is taken over, a release that had worked is no loss. sql-row has
+/* An uncertain take is taken over, a release that had worked is no loss. sql-row has
  * nothing to take over: its connection is gone. */
 #define LOST_REPLIES(take, give)                                               \
     "a takes name=warm-up; a gives; fail " take " after 1; a takes -> "        \

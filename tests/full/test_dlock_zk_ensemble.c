@@ -47,7 +47,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* Whoever comes while they elect is not answered, and is told when asked once more.
+/* A client that comes while they elect is not answered, and is told when it asks again.
  * Nobody gets in, as long as it is not given back; and one that comes back changes
  * nothing. */
 #define LOSE(role, token)                                                      \

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Of a thousand products a dozen steps each. */
+/* A dozen steps of each of a thousand products have room. */
 enum { ROWS_MAX = 1 << 15 };
 
 static enum dlock_phase as_of_lock(enum store_phase phase)

@@ -107,14 +107,14 @@ struct search_shared {
     char errors[SEARCH_STAGES_MAX][SEARCH_ERROR_BYTES]; /* "" = all is well */
     atomic_bool leaves[SEARCH_STAGES_MAX];
 
-    /* Of random schedules only: */
+    /* Random schedules alone use these: */
     const uint64_t *seed; /* NULL: there are none */
     atomic_uint_fast64_t drawn, schedules, moves;
     atomic_uint longest;
     atomic_uint claimed; /* faults: who met one first shortens it */
     struct search_found faults[STAGE_FAULT_N];
 
-    /* Of all others: */
+    /* The search of all schedules uses these: */
     uint32_t queue[NODES_MAX]; /* nodes to go on from, in their order */
     struct search_node nodes[NODES_MAX];
 };

@@ -23,7 +23,7 @@ enum {
     VISITORS_MAX = 16, /* a search is one, too */
     VISITORS_ID_BYTES = 33,
     VISITORS_UNUSED_S = 10, /* a game that nobody has asked for so long ends,
-                                if its place is wanted */
+                               if its place is wanted */
     VISITORS_RUNS_MAX = 2,  /* under load, which wants the machine */
     VISITORS_RUN_UNUSED_S =
         15, /* one that nobody has asked for so long has ended */

@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
-#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "lock/dlock_textbook.h"
+#include "server/base/child.h"
 #include "server/base/log.h"
 #include "server/lab/programs/program.h"
 
@@ -239,22 +239,18 @@ bool stage_hand(struct stage *stage, unsigned actor, enum page_order order,
 static bool spawn(struct stage *stage, unsigned actor)
 {
     struct page *page = &stage->board->pages[actor];
-    pid_t parent = getpid();
     pid_t pid;
 
     memset(page, 0, sizeof(*page));
     (void)sem_init(&page->go, 1, 0);
     (void)sem_init(&page->stopped, 1, 0);
     page->seed = 1000 * (actor + UINT64_C(1));
-    pid = fork();
+    pid = child_fork(SIGKILL);
     if (pid == 0) {
         /* Ctrl-C is for the stage, which ends its actors. */
         (void)signal(SIGINT, SIG_IGN);
         (void)signal(SIGTERM, SIG_IGN);
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() == parent)
-            actor_main(&stage->world, actor, &stage->scene);
-        _exit(70);
+        actor_main(&stage->world, actor, &stage->scene);
     }
     if (pid < 0) {
         (void)snprintf(stage->error, sizeof(stage->error),

@@ -88,7 +88,7 @@ struct stage {
     struct store_audit audit;
     char error[200]; /* the stage itself is broken: why */
 
-    /* What is of the schedule under way: 0 at its start, if begin() says nothing else. */
+    /* The schedule under way: all 0 at its start, if begin() says nothing else. */
     size_t steps_n;
     unsigned moves_n;
     bool repeats; /* all moves so far are those of the last schedule */
