@@ -77,11 +77,8 @@ static void hand_over(struct loop *loop)
         dispatcher_submit(loop->app->dispatcher, list);
 }
 
-/*
- * Orders with a key keep the store busy for longer than the disk does. Half of
- * the customers' are handed over at once, in the middle of a pass: the store
- * places them while the loop reads those of the other half.
- */
+/* The halves are handed over in the middle of a pass: the store places the one while
+ * the loop reads the other. */
 void loop_order(struct loop *loop, struct order *order)
 {
     if (!loop->orders)
@@ -92,7 +89,7 @@ void loop_order(struct loop *loop, struct order *order)
     order->next = NULL;
     *loop->orders_end = order;
     loop->orders_end = &order->next;
-    if (order->record.key[0] != '\0' &&
+    if ((order->record.key[0] != '\0' || loop->gathered >= LOOP_HALF) &&
         2 * loop->gathered >= loop->awaited + loop->answered)
         hand_over(loop);
 }

@@ -23,8 +23,9 @@
  *   - or no order has come for LOOP_QUIET_US,
  *   - or the first one has waited for LOOP_GATHER_US.
  * Connections that are silent, or that have not ordered, are not waited for. A
- * customer who is alone never waits. Of orders with a key, which take the store
- * longer, half of the customers are enough.
+ * customer who is alone never waits. Half of the customers are enough if the store
+ * is busy with their orders for longer than the disk: of LOOP_HALF orders, and of
+ * any that have a key.
  */
 #ifndef LOOP_H
 #define LOOP_H
@@ -39,6 +40,7 @@
 
 #define LOOP_QUIET_US  50
 #define LOOP_GATHER_US 2000
+#define LOOP_HALF      64
 
 struct app;
 struct client_limit;
