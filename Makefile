@@ -355,7 +355,7 @@ planted:
 	@tests/planted/run
 
 mutants:
-	@.ci/deps $(TEST_DEPS) git
+	@.ci/deps $(TEST_DEPS) $(FULL_DEPS) git
 	@tests/mutants/run
 
 bench-explore:

@@ -328,6 +328,8 @@ static void expect_known(struct order_rig *rig, const struct rig_order *order)
     assert_string_equal(again->id, order->id);
     assert_true(again->took_ms < 7200 * order_rig_slow());
     order_rig_expect(rig, 1, 1, "mine", ORDER_KEY_REUSED);
+    again = order_rig_submit(rig, 1, 2, 2, "mine"); /* another user's */
+    assert_int_equal(order_rig_await(rig, again), ORDER_KEY_REUSED);
 }
 
 /* A key is looked for before it is told that all is sold, or that there is no lock. */
@@ -365,9 +367,13 @@ static void expect_no_product(struct order_rig *rig, int64_t n)
     char key[32];
 
     for (int64_t i = 0; i < n; i++) {
+        const struct rig_order *order;
+
         snprintf(key, sizeof(key), "key-%lld", (long long)i);
-        order_rig_expect(rig, ABSENT + i, 1, i % 2 ? key : "",
-                         ORDER_NO_PRODUCT);
+        order = order_rig_expect(rig, ABSENT + i, 1, i % 2 ? key : "",
+                                 ORDER_NO_PRODUCT);
+        /* A no, and not "not now". */
+        assert_string_equal(order->detail, store_status_text(STORE_NO_PRODUCT));
     }
 }
 
@@ -384,7 +390,8 @@ static void products_that_there_are_not(void **state)
     redis_server_ask(order_rig_redis(), "KEYS *1000*", reply, sizeof(reply));
     assert_string_equal(reply, "*0\r\n");
     order_rig_put(rig, ABSENT, 1, 1);
-    order_rig_expect(rig, ABSENT, 1, "", ORDER_PLACED);
+    order_rig_expect(rig, ABSENT, 1, "mine", ORDER_PLACED);
+    order_rig_expect(rig, ABSENT + 1, 1, "mine", ORDER_KEY_REUSED);
     order_rig_expect_ledger(rig, ABSENT, 1);
     redis_server_kill(order_rig_redis());
     order_rig_expect(rig, ABSENT + 1, 1, "", ORDER_NO_PRODUCT);
@@ -419,8 +426,8 @@ static const struct CMUnitTest tests[] = {
                    .lock_wait_ms = 60000),
     ORDER_RIG_TEST(a_known_key_when_all_is_sold, .stock = {1000},
                    .lock_wait_ms = 4000),
-    ORDER_RIG_TEST(a_known_key_when_another_has_the_lock, .stock = {1000},
-                   .lock_wait_ms = 4000),
+    ORDER_RIG_BOTH(a_known_key_when_another_has_the_lock, .stock = {1000},
+                   .lock_wait_ms = 400),
     ORDER_RIG_TEST(products_that_there_are_not, .stock = {100}),
 };
 

@@ -209,7 +209,37 @@ static void what_was_not_tried_was_not_ordered(void **state)
     order_rig_expect_ledger(rig, 1, 2);
 }
 
+/* A "no" says that nothing is there to be had; "not now", that nobody decided. */
+static void each_end_at_the_store_has_its_answer(void **state)
+{
+    static const struct {
+        enum store_status status;
+        enum order_outcome outcome;
+    } ends[] = {
+        {STORE_OK, ORDER_PLACED},
+        {STORE_SOLD_OUT, ORDER_SOLD_OUT},
+        {STORE_LIMIT, ORDER_PURCHASE_LIMIT},
+        {STORE_NOT_OPEN, ORDER_SALE_NOT_OPEN},
+        {STORE_ENDED, ORDER_SALE_ENDED},
+        {STORE_NO_PRODUCT, ORDER_NO_PRODUCT},
+        {STORE_KEY_REUSED, ORDER_KEY_REUSED},
+        {STORE_STALE_FENCE, ORDER_LOCK_TIMEOUT},
+        {STORE_BUSY, ORDER_STORE_UNAVAILABLE},
+        {STORE_UNKNOWN, ORDER_STORE_UNAVAILABLE},
+    };
+    const struct store_error error = {.text = "why"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+        struct order order = {.record.status = ends[i].status};
+
+        order_set_decided(&order, ends[i].status, &error);
+        assert_int_equal(order.outcome, ends[i].outcome);
+    }
+}
+
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(each_end_at_the_store_has_its_answer),
     ORDER_RIG_TEST(what_comes_meanwhile_is_one_transaction, .stock = {1000}),
     ORDER_RIG_TEST(first_come_first_served, .stock = {1 + MANY / 2}),
     ORDER_RIG_TEST(what_fails_leaves_nothing, .stock = {10, 10}),

@@ -83,6 +83,7 @@ for my $product (40 .. 42) {
 # What was sent to it before is answered when it goes on.
 my ($load, $since) = holder_gets('STOP', 43);
 is_sold_by_other(43, $since);
+unlike $two->log, qr/lock=lock:\{43:0\} .*has died/, '43: when its lease ends, because it lives';
 kill 'CONT', $one->pid;
 my $told = $load->finish;
 is_deeply [grep { !/^(?:201|503)$/ } keys %{ $told->{status} }], [], '43: all are answered when it goes on' or diag explain $told->{status};
