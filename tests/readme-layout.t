@@ -8,7 +8,7 @@ use lib "$FindBin::Bin/e2e";
 use Stockade;
 use Test::More;
 
-my $LINES_MAX = 325;
+my $LINES_MAX = 300;
 my $BYTES_MAX = 17_500;
 
 chdir $Stockade::ROOT or die;
