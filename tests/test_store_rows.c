@@ -6,8 +6,11 @@
 #include "tests/support/store_rig.h"
 #include "tests/support/store_wait.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #define STOCK 5
 #define MANY  9000 /* more products, with two rows each, than are kept */
@@ -111,6 +114,40 @@ static void what_was_too_busy_is_forgotten(void **state)
     sqlite3_close(reader);
     assert_int_equal(buy(rig, STOCK - 1, NULL), STORE_OK);
     assert_int_equal(buy(rig, 1, NULL), STORE_SOLD_OUT);
+}
+
+/* How often this process has the journal of the database open. */
+static unsigned journals_open(const struct store_rig *rig)
+{
+    char name[32], path[PATH_MAX], journal[PATH_MAX];
+    unsigned n = 0;
+
+    snprintf(journal, sizeof(journal), "%s-wal", rig->dir.db);
+    for (int fd = 0; fd < 1024; fd++) {
+        ssize_t length;
+
+        snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+        length = readlink(name, path, sizeof(path) - 1);
+        path[length > 0 ? length : 0] = '\0';
+        n += strcmp(path, journal) == 0;
+    }
+    return n;
+}
+
+/* The connection of a commit that failed is not trusted again. */
+static void what_failed_costs_the_connection(void **state)
+{
+    struct store_rig *rig = *state;
+    unsigned before;
+
+    assert_int_equal(buy(rig, 1, NULL), STORE_OK);
+    before = journals_open(rig);
+    rig->steps.failing = "commit";
+    assert_int_equal(buy(rig, 1, NULL), STORE_IO);
+    assert_int_equal(journals_open(rig), before - 1);
+    rig->steps.failing = NULL;
+    assert_int_equal(buy(rig, 1, NULL), STORE_OK);
+    assert_int_equal(journals_open(rig), before);
 }
 
 /* What was moved, and from where, is known as well. */
@@ -220,6 +257,7 @@ static const struct CMUnitTest tests[] = {
     STORE_RIG_SHARED_TEST(another_process_is_seen, set_up),
     STORE_RIG_OWN_TEST(what_was_undone_is_forgotten, set_up),
     STORE_RIG_SHARED_TEST(what_was_too_busy_is_forgotten, set_up),
+    STORE_RIG_OWN_TEST(what_failed_costs_the_connection, set_up),
     STORE_RIG_OWN_TEST(segments_are_told_apart, set_up),
     STORE_RIG_OWN_TEST(new_terms_are_seen, set_up),
     STORE_RIG_OWN_TEST(more_products_than_are_kept, set_up),
