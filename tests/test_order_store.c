@@ -209,23 +209,25 @@ static void what_was_not_tried_was_not_ordered(void **state)
     order_rig_expect_ledger(rig, 1, 2);
 }
 
-/* A "no" says that nothing is there to be had; "not now", that nobody decided. */
+/* A "no" says that nothing is there to be had; "not now", that nobody decided; and
+ * what the customer is told of the units. */
 static void each_end_at_the_store_has_its_answer(void **state)
 {
     static const struct {
         enum store_status status;
         enum order_outcome outcome;
+        const char *told;
     } ends[] = {
-        {STORE_OK, ORDER_PLACED},
-        {STORE_SOLD_OUT, ORDER_SOLD_OUT},
-        {STORE_LIMIT, ORDER_PURCHASE_LIMIT},
-        {STORE_NOT_OPEN, ORDER_SALE_NOT_OPEN},
-        {STORE_ENDED, ORDER_SALE_ENDED},
-        {STORE_NO_PRODUCT, ORDER_NO_PRODUCT},
-        {STORE_KEY_REUSED, ORDER_KEY_REUSED},
-        {STORE_STALE_FENCE, ORDER_LOCK_TIMEOUT},
-        {STORE_BUSY, ORDER_STORE_UNAVAILABLE},
-        {STORE_UNKNOWN, ORDER_STORE_UNAVAILABLE},
+        {STORE_OK, ORDER_PLACED, ""},
+        {STORE_SOLD_OUT, ORDER_SOLD_OUT, ""},
+        {STORE_LIMIT, ORDER_PURCHASE_LIMIT, ""},
+        {STORE_NOT_OPEN, ORDER_SALE_NOT_OPEN, ""},
+        {STORE_ENDED, ORDER_SALE_ENDED, ""},
+        {STORE_NO_PRODUCT, ORDER_NO_PRODUCT, ""},
+        {STORE_KEY_REUSED, ORDER_KEY_REUSED, ""},
+        {STORE_STALE_FENCE, ORDER_LOCK_TIMEOUT, "; nothing was ordered"},
+        {STORE_BUSY, ORDER_STORE_UNAVAILABLE, "; nothing was ordered"},
+        {STORE_UNKNOWN, ORDER_STORE_UNAVAILABLE, "; it may have been ordered"},
     };
     const struct store_error error = {.text = "why"};
 
@@ -235,11 +237,26 @@ static void each_end_at_the_store_has_its_answer(void **state)
 
         order_set_decided(&order, ends[i].status, &error);
         assert_int_equal(order.outcome, ends[i].outcome);
+        assert_non_null(strstr(order.detail, ends[i].told));
     }
+}
+
+/* "Another has it" is for a while; of a server that is away nobody knows for how long. */
+static void each_end_at_the_lock_has_its_answer(void **state)
+{
+    (void)state;
+    assert_int_equal(order_outcome_of_lock(DLOCK_BUSY), ORDER_LOCK_TIMEOUT);
+    assert_int_equal(order_outcome_of_lock(DLOCK_TIMEOUT), ORDER_LOCK_TIMEOUT);
+    assert_int_equal(order_outcome_of_lock(DLOCK_LOST), ORDER_LOCK_TIMEOUT);
+    assert_int_equal(order_outcome_of_lock(DLOCK_UNREACHABLE),
+                     ORDER_LOCK_UNREACHABLE);
+    assert_int_equal(order_outcome_of_lock(DLOCK_UNKNOWN),
+                     ORDER_LOCK_UNREACHABLE);
 }
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(each_end_at_the_store_has_its_answer),
+    cmocka_unit_test(each_end_at_the_lock_has_its_answer),
     ORDER_RIG_TEST(what_comes_meanwhile_is_one_transaction, .stock = {1000}),
     ORDER_RIG_TEST(first_come_first_served, .stock = {1 + MANY / 2}),
     ORDER_RIG_TEST(what_fails_leaves_nothing, .stock = {10, 10}),

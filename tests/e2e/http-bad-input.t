@@ -120,6 +120,8 @@ my $HOST = "Host: localhost\r\n";
 sub raw { return HttpRaw::ask($port, @_) }
 problem('no Content-Type', raw("POST /api/orders HTTP/1.1\r\n${HOST}Content-Length: 2\r\n\r\n{}"),
     415, 'unsupported-media-type');
+problem('two of them', raw("POST /api/orders HTTP/1.1\r\n${HOST}" . "Content-Type: application/json\r\n" x 2 . "Content-Length: 2\r\n\r\n{}"),
+    415, 'unsupported-media-type');
 is $server->post('/api/orders', $good, { 'Content-Type' => 'Application/JSON; charset=utf-8' })->{status}, 201,
     'a parameter and another case are fine';
 
