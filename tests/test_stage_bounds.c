@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "server/lab/explore/search_private.h"
+#include "server/lab/explore/search_bounds.h"
 #include "tests/support/unit_test.h"
 
 #define MANY 20000 /* states, so that the table grows */

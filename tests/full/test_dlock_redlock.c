@@ -190,6 +190,10 @@ static const struct lock_story stories[] = {
      "until held 0; told a takes longest; until held 5; a has left=1..4849; "
      "told b sees held=1 owner=a; told b takes longest -> busy; held 5; "
      "told a gives; until held 0; told a gives -> lost; told b sees held=0"},
+    {"held for as long as a majority has it, and not the last of them",
+     "redlock:3",
+     "told a takes longest; until held 3; @1 PEXPIRE k 600000; "
+     "told b sees held=1 owner=a left=1..5000; told a gives"},
     /* Lost on too many: coming in again is coming in anew. */
     {"coming in again", "redlock:3",
      "a takes outer longest; a takes inner longest holds=2; a gives inner; "

@@ -1,8 +1,8 @@
-/* See search_private.h: which schedules are within the bounds, and which of them
+/* See search_bounds.h: which schedules are within the bounds, and which of them
  * are no different from others. */
 #include <string.h>
 
-#include "server/lab/explore/search_private.h"
+#include "server/lab/explore/search_bounds.h"
 
 static bool has_step(const struct search_node *node, signed char actor)
 {
