@@ -140,6 +140,7 @@ static void what_failed_costs_the_connection(void **state)
     struct store_rig *rig = *state;
     unsigned before;
 
+    store_rig_sqlite_only(rig);
     assert_int_equal(buy(rig, 1, NULL), STORE_OK);
     before = journals_open(rig);
     rig->steps.failing = "commit";
