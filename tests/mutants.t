@@ -82,7 +82,7 @@ my $tree = "$folder/tree";
 make_path("$tree/server", "$tree/tests/mutants");
 copy("$FindBin::Bin/mutants/$_", "$tree/tests/mutants/$_") for qw(Plant.pm mutant.h run);
 my %files = (
-    'Makefile'   => "all: build/stockade\ntest-binaries:\nbuild/stockade: server/a.c\n\tmkdir -p build\n\t\$(CC) \$(CPPFLAGS) -o \$@ \$<\n",
+    'Makefile'   => "all: build/stockade\ntest-binaries full-binaries:\nbuild/stockade: server/a.c\n\tmkdir -p build\n\t\$(CC) \$(CPPFLAGS) -o \$@ \$<\n",
     '.gitignore' => "/build/\n",
     'server/a.c' => "int main(int c, char *v[])\n{\n    int n = v[c] ? 1 : c;\n    if (n > 9)\n        n = 9;\n    if (n == 1)\n        n = 1 + c;\n    return n;\n}\n",
     'tests/run'  => qq{#!/bin/sh\nif [ "\$1" = --list ]; then echo tests/a.t; else exec perl "\$2"; fi\n},
