@@ -1,6 +1,6 @@
 /*
- * What a search goes through, without a stage: nodes, which of them are within the
- * bounds, and which are news. A search that says "all" relies on it.
+ * Nodes of a search, without a stage: which of them are within the bounds, and which
+ * are news. A search that says "all" relies on it.
  */
 #ifndef SEARCH_BOUNDS_H
 #define SEARCH_BOUNDS_H
