@@ -1,6 +1,6 @@
 /*
- * Which schedules the search tries, and which states are new to it: by the nodes
- * themselves, without a stage. A mistake there makes a search say "all" of less than
+ * Nodes of the search, without a stage: which of them it tries, and which states are
+ * new to it. A mistake there makes a search say "all" of less than
  * all, and the locks' own tests can only notice it where a fault hides behind.
  */
 #include <stdlib.h>
@@ -65,7 +65,7 @@ static void test_a_lease_that_ends_in_a_wait_counts(NO_STATE)
     assert_true(search_is_within(&bounds, &node, &child));
 }
 
-/* Of a trouble no more is left than of all together. */
+/* Troubles of one kind have no more left than all of them together. */
 static void test_freedom(NO_STATE)
 {
     const struct search_bounds bounds = {
@@ -78,8 +78,7 @@ static void test_freedom(NO_STATE)
     assert_true(search_is_as_free(&bounds, &b, &a));
     b.of[SEARCH_PREEMPTIONS] = 1;
     a.of[SEARCH_TROUBLES] = b.of[SEARCH_TROUBLES] = 1;
-    a.of[SEARCH_EXPIRIES] =
-        1; /* b: another trouble; one more is left to both */
+    a.of[SEARCH_EXPIRIES] = 1; /* b had another one; both have one left */
     assert_true(search_is_as_free(&bounds, &a, &b));
     assert_true(search_is_as_free(&bounds, &b, &a));
     a.of[SEARCH_EXPIRIES] = 5;

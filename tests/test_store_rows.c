@@ -116,7 +116,7 @@ static void what_was_too_busy_is_forgotten(void **state)
     assert_int_equal(buy(rig, 1, NULL), STORE_SOLD_OUT);
 }
 
-/* How often this process has the journal of the database open. */
+/* Journals of the database that this process has open. */
 static unsigned journals_open(const struct store_rig *rig)
 {
     char name[32], path[PATH_MAX], journal[PATH_MAX];
