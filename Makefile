@@ -250,6 +250,9 @@ $(filter $(B)/tests/test_stage% $(B)/tests/full/test_stage%,$(TESTS) $(FULL_TEST
 	$(Q)$(CC) $(LDFLAGS_ALL) $(TEST_LD) $(STAGE_WRAPS:%=-Wl,--wrap=%) $(if $(findstring planted,$@),$(PLANTED:%=-Wl,--wrap=%)) \
 	  -o $@ $(filter %.o,$^) $(LOCKS) $(LDLIBS) -lunistring -lcmocka
 
+# A test is compiled for each of CI's builds, and waits for what it tests.
+$(call obj,$(TEST_SRC) $(FULL_SRC)): CFLAGS_ALL += -O0 -Wno-format-truncation
+
 # A test binary gets everything but main().
 $(B)/tests/%: $(B)/tests/%.o $(HELP_OBJ) $(LOCKS) $(DB_OBJ) \
               $(filter-out $(B)/server/main.o,$(SERVER_OBJ))

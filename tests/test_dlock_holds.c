@@ -171,6 +171,11 @@ static const struct lock_story stories[] = {
      "a gives inner -> unreachable; a gives other -> unreachable; "
      "fail eval-release before 0; a gives inner; probe -> busy; a gives other; "
      "a gives outer; EXISTS k other -> 0"},
+    {"but not after the lock was lost, and taken anew", "fenced",
+     "commands timeout; a takes outer 60000; "
+     "fail eval-release before always; a gives outer -> unreachable; "
+     "fail eval-release before 0; DEL k -> 1; a takes anew 60000; "
+     "a gives outer -> lost; held; a gives anew; free"},
     {"also when the outer hold has gone", "fenced",
      "commands timeout; a takes outer 60000; a takes inner 60000; "
      "fail eval-release after always; a gives inner -> unknown; "

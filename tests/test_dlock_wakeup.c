@@ -262,6 +262,13 @@ static const struct lock_story stories[] = {
      "a takes 60000; forget; b2 begins wait=60000; await eval-acquire 2; "
      "shut eval-acquire after; b begins wait=60000; gate; b2 cancels; "
      "b2 ends -> timeout; a gives; open; b ends"},
+    /* And does not come again, so that it frees nothing whose message would do. */
+    {"who was woken leaves without an answer, and the next one is woken",
+     "redisson",
+     "a takes 60000; forget; b begins wait=60000; await eval-acquire 2; "
+     "b2 begins wait=60000; await eval-acquire 4; fail eval-acquire before 1; "
+     "shut eval-acquire before; clock; a gives; gate; b cancels; open; "
+     "b ends -> timeout; b2 ends; took 0..prompt; b2 gives"},
     {"the holder has gone and given nothing back: the wait ends anyway",
      "process",
      "a takes name=crash; a dies; clock; a2 takes name=crash wait=100 -> "

@@ -17,7 +17,7 @@ my ($table) = Stockade::slurp("$Stockade::ROOT/server/lab/README.md") =~ /<!-- e
 my @locks = grep { !/ / } $table =~ /^\| `([^`]+)` \|/mg;
 my ($told_of, @played) = ('');
 for my $lock (@locks) {
-    my $run = Stockade::run([@all, '--preemptions', 2, '--seconds', 4 * $Stockade::SLOW, '--only', "=$lock"], seconds => 300);
+    my $run = Stockade::run([@all, '--preemptions', 2, '--seconds', 2 * $Stockade::SLOW, '--only', "=$lock"], seconds => 300);
     $told_of .= $run->{err};
     push @played, map { JSON::PP::decode_json($_) } split /\n/, $run->{out};
 }

@@ -23,7 +23,7 @@ use Hosts::Told ();
 use Stockade    ();
 
 my $CUSTOMERS = 12;
-my $APART_S   = 0.03;    # two orders of a customer; two tries when all have refused
+my $APART_S   = 0.1;     # two orders of a customer; two tries when all have refused
 my $CONNECT_S = 0.5;     # then another host is asked
 my $SILENT_S  = 2;
 my $PATIENT_S = 12;      # every fourth: nobody else hears a yes that comes late, and is wrong
