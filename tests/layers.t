@@ -65,7 +65,7 @@ my @OUTSIDE = (
     [qr{^zookeeper/.*\.h$},   'lock/zookeeper/zk.c'],
     [qr{^sqlite3(?:ext)?\.h$}, 'db/sqlite/sqlite.c', 'server/lab/programs/program_steps.c', 'server/lab/stage/watch.c',
      'server/lab/world/disk.c'],
-    [qr{^microhttpd\.h$},     'server/http/mhd.c',           'server/http/connection.c', 'server/lab/serve/lab_serve.c'],
+    [qr{^microhttpd\.h$},     'server/http/mhd.c', 'server/lab/serve/lab_serve.c'],
     [qr{^jansson\.h$},        'server/http/parse.c', 'server/http/render.c', 'server/lab/timeline/timeline.c', 'server/lab/picture/draw.h',
      'server/lab/serve/api.c', 'server/lab/conform/lab_locks.c'],
     [qr{^systemd/.*\.h$},     'server/main_loop.c'],
@@ -298,7 +298,7 @@ my $fine = plant(
     'lock/quorum/a.c'   => qq{#include "lock/redis/node.h"\n#include "lock/quorum/scripts.inc"\n},
     'server/main.c' => qq{#include "lock/dlock.h"\n#include "db/store.h"\n#include <stdio.h>\n},
     'server/order/locks.c' => qq{#include "db/store_batch.h"\n#include "server/order/locks_private.h"\n},
-    'server/http/connection.c' => qq{#include <microhttpd.h>\n},
+    'server/http/mhd.c' => qq{#include <microhttpd.h>\n},
     'db/ledger/a.c' => qq{#include "db/soldout.h"\n},
     'db/store_write.c' => qq{#include "db/committer.h"\n#include "db/ledger/place.h"\n},
 );

@@ -182,7 +182,7 @@ void handle_products_restock(struct request *request)
         store_restock_begin(request->app->store, restock);
 }
 
-/* The reply begins here and goes on in connection.c, until the client leaves or the
+/* The reply begins here and goes on in mhd.c, until the client leaves or the
  * service drains. */
 void handle_products_watch(struct request *request)
 {

@@ -22,9 +22,10 @@
 #include "server/base/config.h"
 #include "server/base/log.h"
 #include "server/http/client_limit.h"
-#include "server/http/connection.h"
 #include "server/http/feed.h"
+#include "server/http/mhd.h"
 #include "server/http/parse.h"
+#include "server/http/request.h"
 
 #define ADDRESS_BYTES 64
 #define BACKLOG       1024
@@ -54,23 +55,11 @@ const char *http_address(const struct http *http)
     return http->address;
 }
 
-static void *serve(void *arg)
+static void *serve(void *mhd)
 {
-    struct http_thread *thread = arg;
-    struct loop *loop = thread->loop;
-    struct completion *completion;
-    struct timer *timer;
-
     /* Else the kernel adds 50 us to the short sleeps of gathering. */
     prctl(PR_SET_TIMERSLACK, 1000UL, 0, 0, 0);
-    while (loop_begin_pass(loop)) {
-        while ((completion = loop_next(loop)))
-            connection_resume(completion);
-        while ((timer = timers_pop(&loop->timers, loop->now_us)))
-            connection_due(timer);
-        mhd_pass(thread->mhd);
-        loop_end_pass(loop, mhd_has_more(thread->mhd));
-    }
+    mhd_serve(mhd);
     return NULL;
 }
 
@@ -205,7 +194,8 @@ static bool start(struct http *http, size_t i)
     thread->mhd =
         mhd_start(thread->loop, http->listener,
                   share(config->connections_max, i, n), address_max(config, i));
-    if (thread->mhd && !pthread_create(&thread->thread, NULL, serve, thread)) {
+    if (thread->mhd &&
+        !pthread_create(&thread->thread, NULL, serve, thread->mhd)) {
         snprintf(name, sizeof(name), "http-%d", (int)i);
         pthread_setname_np(thread->thread, name);
         return true;

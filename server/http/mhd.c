@@ -1,6 +1,9 @@
 /*
- * With connection.c the only file that knows libmicrohttpd (0.9.75), and where its
- * sharp edges are kept:
+ * A connection and its request may end in either order: usually the request is
+ * first, but a client may leave while its order waits. The second to end frees
+ * both. The loop's thread hears of both ends, so it needs no count.
+ *
+ * No other file knows libmicrohttpd (0.9.75), and here its sharp edges are kept:
  *
  * - A reply queued in the first call of the access handler closes the
  *   connection afterwards; one queued in the last call keeps it. So refusals
@@ -14,7 +17,7 @@
  *   sockets. So it is told never to wait.
  * - If a connection breaks while its request waits, the library forgets it at
  *   once; we keep it until the request came back.
- * - Its timeouts are not used: those of connection.c do all that they do, and
+ * - Its timeouts are not used: the limit of mhd.h does all that they do, and
  *   the library asks the clock on each step.
  * - Escapes are left alone, since its decoding turns "%00" into the end of the
  *   string; check.c decodes.
@@ -25,26 +28,324 @@
  * than the headers: its version is looked up at the start, and a later one is left
  * to see to heads and arguments itself.
  */
-#include "server/http/connection.h"
+#include "server/http/mhd.h"
 
+#include <assert.h>
+#include <errno.h>
 #include <microhttpd.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <time.h>
 
+#include "server/base/app.h"
+#include "server/base/config.h"
+#include "server/base/metrics.h"
+#include "server/http/client_limit.h"
+#include "server/http/reply.h"
 #include "server/http/route.h"
+
+#define NEVER     UINT64_MAX
+#define LINGER_US 1000000 /* for a client to read why it is cut */
+
+#define NEWS_BYTES 4096 /* at a time, of a reply without an end */
 
 /* A connection's memory: 8 KiB of head, what libmicrohttpd keeps about its
  * fields, the reply's head. Wiped after every request: more would cost. */
 #define MHD_CONNECTION_BYTES 13312
 
+struct connection {
+    struct MHD_Connection *handle; /* NULL: it is closed */
+    int fd;
+    struct loop_mark mark;
+    struct timer timer;
+    uint64_t due_us; /* NEVER = no limit now */
+    struct request request;
+};
+
 struct mhd {
     struct loop *loop;
     struct MHD_Daemon *daemon;
-    bool quiet;           /* accepts no more connections */
     bool parses_in_place; /* a head, in its read buffer */
 };
 
-/* ---- one connection ------------------------------------------------------ */
+/* ---- the time limit -------------------------------------------------------- */
+
+static uint64_t limit_us(const struct connection *connection)
+{
+    const struct config *config = connection->request.app->config;
+
+    return (uint64_t)config->request_deadline_ms * 1000;
+}
+
+/* Without memory for the timer there is no limit, as long as that lasts. */
+static void set_due(struct connection *connection, uint64_t due_us)
+{
+    struct timer *timer = &connection->timer;
+
+    connection->due_us = due_us;
+    if (due_us != NEVER && !(timer->place && timer->due_us <= due_us))
+        (void)timers_set(&connection->request.loop->timers, timer, due_us);
+}
+
+/* The limit of its client begins anew. */
+static void restart(struct connection *connection)
+{
+    set_due(connection,
+            connection->request.loop->now_us + limit_us(connection));
+}
+
+/* ---- the end ----------------------------------------------------------------- */
+
+/* Its request ends; the next may begin. */
+static void finish(struct connection *connection)
+{
+    struct request *request = &connection->request;
+
+    if (request->limited)
+        client_limit_leave(request->limited);
+    if (request->limited && request->proxy)
+        client_limit_part(request->loop->limit, request->limited);
+    if (request->counted)
+        atomic_fetch_sub(&request->loop->requests, 1);
+    request->limited = NULL;
+    request->counted = false;
+    feed_leave(&request->viewer);
+    request_end(request);
+}
+
+static void free_it(struct connection *connection)
+{
+    finish(connection);
+    client_limit_part(connection->request.loop->limit,
+                      connection->request.client);
+    free(connection);
+}
+
+/* Its socket is about to be closed. If its request waits, the connection is freed when
+ * that came back. */
+static void end(struct connection *connection)
+{
+    struct request *request = &connection->request;
+
+    timers_cancel(&request->loop->timers, &connection->timer);
+    atomic_fetch_sub(&request->loop->group->connections_n, 1);
+    loop_heard(request->loop, &connection->mark);
+    connection->handle = NULL;
+    if (request->stage != REQUEST_WAITING || suspend_withdraw(request))
+        free_it(connection);
+}
+
+/* ---- replies --------------------------------------------------------------- */
+
+/* A suspended connection is not seen to break by the library. */
+static bool has_left(const struct connection *connection)
+{
+    char byte;
+    ssize_t n = recv(connection->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+
+    return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+}
+
+/*
+ * More for one who watches. Its connection is suspended while there is nothing,
+ * because the library would ask in every pass; and looks again by its timer, so no
+ * other thread has to know of it. Each piece has a time limit, as a request has: who
+ * does not read is cut.
+ */
+static ssize_t read_news(void *cls, uint64_t at, char *bytes, size_t size)
+{
+    struct connection *connection = cls;
+    struct request *request = &connection->request;
+    struct loop *loop = request->loop;
+    struct viewer *viewer = &request->viewer;
+
+    (void)at;
+    if (loop->draining)
+        return MHD_CONTENT_READER_END_OF_STREAM;
+    size = feed_read(viewer, bytes, size);
+    set_due(connection, loop->now_us + (size ? limit_us(connection)
+                                             : feed_pause_us(viewer->feed)));
+    /* Told of an error the library might keep the connection: a write that fails
+     * is what it always ends one for. */
+    if (!size && (!connection->timer.place || has_left(connection))) {
+        shutdown(connection->fd, SHUT_RDWR);
+        bytes[size++] = '\n';
+    }
+    if (size) {
+        loop_again(loop);
+        return (ssize_t)size;
+    }
+    viewer->is_asleep = true;
+    loop->suspended++;
+    MHD_suspend_connection(connection->handle);
+    return 0;
+}
+
+/* The pause of one who watches is over. */
+static void watch(struct connection *connection)
+{
+    struct viewer *viewer = &connection->request.viewer;
+    struct loop *loop = connection->request.loop;
+
+    set_due(connection, loop->now_us + feed_pause_us(viewer->feed));
+    if (!loop->draining && !feed_look(viewer) && !has_left(connection) &&
+        connection->timer.place)
+        return;
+    viewer->is_asleep = false;
+    loop->suspended--;
+    MHD_resume_connection(connection->handle);
+    loop_again(loop);
+}
+
+/* The bytes are the request's, which outlives the reply. While the service drains,
+ * each reply says that its connection ends. */
+static bool reply(struct connection *connection)
+{
+    struct request *request = &connection->request;
+    const struct request_header *header = request->headers;
+    struct MHD_Response *response;
+    bool good;
+
+    request->stage = REQUEST_REPLIED;
+    loop_begun(request->loop, &connection->mark);
+    metrics_http(request->app->metrics, request->status);
+    if (request->viewer.feed)
+        response = MHD_create_response_from_callback(
+            MHD_SIZE_UNKNOWN, NEWS_BYTES, read_news, connection, NULL);
+    else
+        response = MHD_create_response_from_buffer(request->reply_size,
+                                                   (void *)request->reply_body,
+                                                   MHD_RESPMEM_PERSISTENT);
+    good = response;
+    for (; header < request->headers + request->headers_n; header++)
+        good = good &&
+               MHD_add_response_header(response, header->name, header->value);
+    if (request->loop->draining)
+        good = good && MHD_add_response_header(response, "Connection", "close");
+    good = good && MHD_queue_response(connection->handle, request->status,
+                                      response) == MHD_YES;
+    if (response)
+        MHD_destroy_response(response);
+    return good;
+}
+
+/*
+ * The reply is queued here and not by the access handler, which would cost a
+ * pass more: one to queue it, another to send it. Without threads of its own
+ * the library allows this at any time, though its manual only says so in later
+ * versions.
+ */
+static void resume(struct connection *connection)
+{
+    struct request *request = &connection->request;
+
+    if (!request->status)
+        request->answer(request);
+    restart(connection);
+    if (!reply(connection))
+        request->stage = REQUEST_FAILED;
+}
+
+/* A request that waited continues. */
+static void come_back(struct completion *completion)
+{
+    struct connection *connection =
+        CONTAINER_OF(completion, struct connection, request.completion);
+    struct request *request = &connection->request;
+
+    if (request->waits_for == REQUEST_FOR_ORDER)
+        request->loop->awaited--;
+    if (connection->handle)
+        resume(connection);
+    else
+        free_it(connection);
+}
+
+/*
+ * The body did not come in time. libmicrohttpd takes no reply before its end; so
+ * this one is written past it, which works as long as nothing else is being
+ * sent. What comes of the body after that ends the connection.
+ */
+static void reply_late(struct connection *connection)
+{
+    struct request *request = &connection->request;
+    time_t now = time(NULL);
+    char date[32], text[1024];
+    struct tm utc;
+    int size;
+
+    reply_problem(request, PROBLEM_LATE,
+                  "the body did not come in time; nothing was changed");
+    strftime(date, sizeof(date), "%a, %d %b %Y %T GMT", gmtime_r(&now, &utc));
+    size = snprintf(text, sizeof(text),
+                    "HTTP/1.1 408 Request Timeout\r\nDate: %s\r\n"
+                    "Content-Type: application/problem+json\r\n"
+                    "Content-Length: %zu\r\nConnection: close\r\n\r\n%.*s",
+                    date, request->reply_size, (int)request->reply_size,
+                    request->reply_body);
+    assert(size > 0 && (size_t)size < sizeof(text));
+    request->stage = REQUEST_FAILED;
+    metrics_http(request->app->metrics, request->status);
+    (void)send(connection->fd, text, (size_t)size, MSG_DONTWAIT | MSG_NOSIGNAL);
+    shutdown(connection->fd, SHUT_WR);
+    set_due(connection, request->loop->now_us + LINGER_US);
+}
+
+static void come_due(struct timer *timer)
+{
+    struct connection *connection =
+        CONTAINER_OF(timer, struct connection, timer);
+    struct request *request = &connection->request;
+
+    if (connection->due_us > request->loop->now_us)
+        set_due(connection, connection->due_us);
+    else if (request->viewer.is_asleep)
+        watch(connection);
+    else if (request->stage == REQUEST_READING)
+        reply_late(connection);
+    else if (request->stage != REQUEST_WAITING)
+        /* The socket is the library's to close: it finds it ended by the peer. */
+        shutdown(connection->fd, SHUT_RDWR);
+    else if (suspend_withdraw(request))
+        resume(connection);
+}
+
+/* ---- the beginning --------------------------------------------------------- */
+
+/* NULL if there is no memory. */
+static struct connection *begin_connection(struct loop *loop,
+                                           struct MHD_Connection *handle)
+{
+    const union MHD_ConnectionInfo *info;
+    struct connection *connection = malloc(sizeof(*connection));
+    struct request *request;
+
+    if (!connection)
+        return NULL;
+    request = &connection->request;
+    /* But for the request's last part, which is large. */
+    memset(connection, 0, offsetof(struct connection, request.fields));
+    request->app = loop->app;
+    request->loop = loop;
+    restart(connection);
+    if (!connection->timer.place) {
+        free(connection);
+        return NULL;
+    }
+    connection->handle = handle;
+    info = MHD_get_connection_info(handle, MHD_CONNECTION_INFO_CONNECTION_FD);
+    connection->fd = info->connect_fd;
+    info = MHD_get_connection_info(handle, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    request->peer = address_of(info ? info->client_addr : NULL);
+    request->loopback = address_is_loopback(&request->peer);
+    request->proxy =
+        address_is_listed(loop->app->config->trusted_proxy, &request->peer);
+    request->client = client_limit_meet(loop->limit, &request->peer);
+    atomic_fetch_add(&loop->group->connections_n, 1);
+    return connection;
+}
 
 /* Called when a connection begins, and before its socket is closed. *CONTEXT is
  * NULL if there is no memory; then its first request ends it. */
@@ -52,23 +353,17 @@ static void on_connection(void *cls, struct MHD_Connection *handle,
                           void **context,
                           enum MHD_ConnectionNotificationCode code)
 {
-    const union MHD_ConnectionInfo *fd, *peer;
-    struct connection *connection;
     struct mhd *mhd = cls;
 
-    if (code != MHD_CONNECTION_NOTIFY_STARTED) {
-        connection_end(*context);
-        *context = NULL;
-        /* There may be room for the next now. */
-        loop_again(mhd->loop);
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        *context = begin_connection(mhd->loop, handle);
         return;
     }
-    fd = MHD_get_connection_info(handle, MHD_CONNECTION_INFO_CONNECTION_FD);
-    peer = MHD_get_connection_info(handle, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-    *context = connection = connection_begin(mhd->loop, fd->connect_fd,
-                                             peer ? peer->client_addr : NULL);
-    if (connection)
-        connection->handle = handle;
+    if (*context)
+        end(*context);
+    *context = NULL;
+    /* There may be room for the next now. */
+    loop_again(mhd->loop);
 }
 
 /* ---- one request --------------------------------------------------------- */
@@ -86,7 +381,7 @@ static void *on_request_line(void *cls, const char *target,
     connection = info->socket_context;
     if (!connection)
         return NULL;
-    connection_restart(connection);
+    restart(connection);
     loop_heard(connection->request.loop, &connection->mark);
     if (!request_begin(&connection->request, target ? target : ""))
         return NULL;
@@ -154,8 +449,11 @@ static enum MHD_Result dispatch(struct connection *connection,
     loop_done(request->loop, &connection->mark);
     route_dispatch(request, method);
     if (request->stage != REQUEST_WAITING)
-        return connection_reply(connection) ? MHD_YES : MHD_NO;
-    connection_wait(connection);
+        return reply(connection) ? MHD_YES : MHD_NO;
+    /* Half of the limit is left to a task itself and to the reply. */
+    set_due(connection, request->waits_for == REQUEST_FOR_TASK
+                            ? request->loop->now_us + limit_us(connection) / 2
+                            : NEVER);
     return MHD_YES;
 }
 
@@ -176,24 +474,18 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *handle,
     if (!connection)
         return MHD_NO;
     request = &connection->request;
-    switch (request->stage) {
-    case REQUEST_NEW:
+    if (request->stage == REQUEST_NEW) {
         loop_begun(request->loop, &connection->mark);
         begin(cls, connection, method, version);
         return request->verdict.close ? dispatch(connection, method) : MHD_YES;
-    case REQUEST_READING:
-        *data_size = 0;
-        if (!size)
-            return dispatch(connection, method);
-        loop_begun(request->loop, &connection->mark);
-        return request_read(request, data, size) ? MHD_YES : MHD_NO;
-    case REQUEST_WAITING:
-    case REQUEST_REPLIED:
-        break;
-    case REQUEST_FAILED:
-        return MHD_NO;
     }
-    return MHD_YES;
+    if (request->stage != REQUEST_READING)
+        return request->stage == REQUEST_FAILED ? MHD_NO : MHD_YES;
+    *data_size = 0;
+    if (!size)
+        return dispatch(connection, method);
+    loop_begun(request->loop, &connection->mark);
+    return request_read(request, data, size) ? MHD_YES : MHD_NO;
 }
 
 /* The reply was sent, or the connection broke; then the request may still be
@@ -215,8 +507,8 @@ static void on_completed(void *cls, struct MHD_Connection *handle,
         loop_again(request->loop);
     if (request->waits_for == REQUEST_FOR_ORDER)
         loop_answered(request->loop, &connection->mark);
-    connection_restart(connection);
-    connection_finish(connection);
+    restart(connection);
+    finish(connection);
 }
 
 /* ---- the daemon ---------------------------------------------------------- */
@@ -261,23 +553,33 @@ struct mhd *mhd_start(struct loop *loop, int listener, unsigned connections_max,
     return NULL;
 }
 
-void mhd_pass(struct mhd *mhd)
-{
-    if (mhd->loop->draining && !mhd->quiet) {
-        MHD_quiesce_daemon(mhd->daemon);
-        mhd->quiet = true;
-    }
-    MHD_run_wait(mhd->daemon, 0);
-}
-
-/* While requests wait, the library always says yes, so it is not asked. */
-bool mhd_has_more(struct mhd *mhd)
+/* Whether there has to be another pass at once. While requests wait, the library always
+ * says yes, so it is not asked. */
+static bool has_more(const struct mhd *mhd)
 {
     MHD_UNSIGNED_LONG_LONG ms;
 
     if (mhd->loop->begun > 0 || mhd->loop->expected > 0)
         return mhd->loop->begun > 0;
     return MHD_get_timeout(mhd->daemon, &ms) == MHD_YES && ms == 0;
+}
+
+void mhd_serve(struct mhd *mhd)
+{
+    struct loop *loop = mhd->loop;
+    struct completion *completion;
+    struct timer *timer;
+
+    while (loop_begin_pass(loop)) {
+        while ((completion = loop_next(loop)))
+            come_back(completion);
+        while ((timer = timers_pop(&loop->timers, loop->now_us)))
+            come_due(timer);
+        if (loop->draining) /* from now on it accepts no more */
+            MHD_quiesce_daemon(mhd->daemon);
+        MHD_run_wait(mhd->daemon, 0);
+        loop_end_pass(loop, has_more(mhd));
+    }
 }
 
 /* Quiesced, it leaves the listener alone. */

@@ -99,7 +99,7 @@ struct request {
     struct request_match match;
     bool is_read; /* GET or HEAD */
 
-    /* for mhd.c and connection.c */
+    /* for mhd.c */
     bool counted;           /* as under way */
     struct client *limited; /* its order is counted as this one's */
     enum request_stage stage;
@@ -175,7 +175,7 @@ void request_reply(struct request *request, unsigned status, const char *body,
 
 /*
  * RUN is called on a thread of app->readers, and replies. If it does not begin
- * in time, connection.c calls suspend_withdraw(). Replies 503 if there is no room.
+ * in time, mhd.c calls suspend_withdraw(). Replies 503 if there is no room.
  */
 void suspend_for_task(struct request *request, request_run *run);
 
