@@ -332,21 +332,21 @@ loadtest:
 	@$(PARALLEL) all
 	@loadtest/run $(SAID)
 
-bench bench-open bench-segments profile:
+bench profile:
 	@.ci/deps $(BENCH_DEPS)
 	@$(PARALLEL) all $(BENCHES)
 	@loadtest/$@ BUILD=$(B) $(SAID)
 
-# With libmariadb-dev first: this make was read before it was there.
-bench-mysql:
-	@.ci/deps $(TEST_DEPS) $(SQL_DEPS)
-	@$(PARALLEL) all
-	@loadtest/bench-mysql BUILD=$(B) $(SAID)
-
-bench-cluster:
-	@.ci/deps $(TEST_DEPS) $(GALERA_DEPS)
+# Sections of the bench, each alone. With libmariadb-dev first: this make was read
+# before it was there.
+bench-open bench-segments: NEEDS := $(BENCH_DEPS)
+bench-mysql: NEEDS := $(TEST_DEPS) $(SQL_DEPS)
+bench-cluster: NEEDS := $(TEST_DEPS) $(GALERA_DEPS)
+bench-open bench-segments bench-mysql bench-cluster:
+	@.ci/deps $(NEEDS)
 	@$(PARALLEL) all $(BENCHES)
-	@loadtest/bench-cluster BUILD=$(B) $(SAID)
+	@loadtest/bench ONLY=$(@:bench-%=%) BUILD=$(B) OUT=$(B)/$@ $(SAID)
+
 explore:
 	@.ci/deps $(TEST_DEPS)
 	@$(PARALLEL) all

@@ -220,28 +220,38 @@ subtest 'two instances' => sub {
 };
 
 subtest 'segments' => sub {
-    my $ran = loadtest('bench-segments', qw(ROUNDS=2 SECONDS=1 THINK=2 ORDERS=one-by-one WORKERS=8), 'SEGMENTS=1,3');
+    my $ran = loadtest('bench', qw(ONLY=segments ROUNDS=2 SECONDS=1 THINK=2 WHO=one-by-one-fenced CONNECTIONS=8), 'SEGMENTS=1,3');
     is $ran->{exit}, 0, 'it ends well' or diag $ran->{err}, $ran->{out};
-    my $result = result('bench-segments');
+    my $result = result('bench');
     is_deeply [map { [@$_{qw(who think_ms segments rounds)}] } @{ $result->{rows} }],
         [['one-by-one-fenced', 2, 1, 2], ['one-by-one-fenced', 2, 3, 2]], 'a row for each number of segments';
-    is_deeply $result->{rows}[0]{to_one}, [1, 1, 1], 'one segment compares to itself';
+    is_deeply $result->{rows}[0]{ratio}, [1, 1, 1], 'one segment compares to itself';
     ok $_->{ledger}{balanced} && $_->{requests} && !$_->{refused}, 'all sold, all audited' for @{ $result->{cases} };
     my %lines = map { $_->{segments} => $_->{ledger}{lines} } @{ $result->{cases} };
     is scalar(grep { $_->{product_id} == 1 } @{ $lines{3} }), 3, 'the stock was split';
-    like $ran->{out}, qr/^Goal: one-by-one, 10 ms, 10 segments to one: at least 8 times: not measured$/m, 'the goal says so';
-    is_xml(Stockade::slurp("$dir/bench-segments.svg"), 'the picture is well-formed');
-    like Stockade::slurp("$dir/bench-segments.md"), qr/\| 1 segment \| 3 \|\n.*\n\| `one-by-one`, 2 ms \| [\d,]+ \| [\d,]+ \([\d.]+\) \|\n\z/,
+    like $ran->{out}, qr/^  one by one, 10 ms, 10 segments to one +>= 8\.00  not measured$/m, 'the goal says so';
+    is_xml(Stockade::slurp("$dir/bench.svg"), 'the picture is well-formed');
+    like Stockade::slurp("$dir/bench.md"), qr/\| 1 segment \| 3 \|\n.*\n\| `one-by-one`, 2 ms \| [\d,]+ \| [\d,]+ \([\d.]+\) \|\n\z/,
         'the table for the README';
 
-    $ran = loadtest('bench-segments', qw(ROUNDS=1 SECONDS=1 SEGMENTS=1 THINK=5 ORDERS=one-by-one WORKERS=8),
+    $ran = loadtest('bench', qw(ONLY=segments ROUNDS=1 SECONDS=1 SEGMENTS=1 THINK=5 WHO=one-by-one-fenced CONNECTIONS=8),
         'ARGS=--lock none --deduct naive');
     is $ran->{exit}, 1, 'a wrong ledger is a failure';
-    like $ran->{out}, qr/^\s+one-by-one\s+5\s+1\s+no round counts$/m, 'and has no figure';
-    like $ran->{out}, qr/^WRONG: one-by-one-fenced, 5 ms, 1 segments: the ledger is not balanced/m, 'but a name';
-    is loadtest('bench-segments', $_)->{exit}, 2, $_
-        for qw(SEGMENTS=0 SEGMENTS=257 SEGMENTS= THINK=x ORDERS=none WORKERS=257 ROUNDS=0 fast);
-    like loadtest('bench-segments', '--help')->{out}, qr/^usage: .*WORKERS=128/s, 'it explains itself';
+    like $ran->{out}, qr/^\s+one-by-one-fenced\s+5 ms, segments=1\s+no round counts$/m, 'and has no figure';
+    like $ran->{out}, qr/^WRONG: segments, one-by-one-fenced, 5 ms, segments=1: the ledger is not balanced/m, 'but a name';
+    is loadtest('bench', 'ONLY=segments', $_)->{exit}, 2, $_
+        for qw(SEGMENTS=0 SEGMENTS=257 SEGMENTS= THINK=x WHO=none CONNECTIONS=257 ROUNDS=0 fast);
+    like loadtest('bench', '--help')->{out}, qr/^usage: .*THINK=0,2,10/s, 'it explains itself';
+};
+
+subtest 'a constant rate' => sub {
+    my $ran = loadtest('bench', qw(ONLY=open ROUNDS=1 SECONDS=1 RATE=400 CONNECTIONS=8), 'SHARES=25,50');
+    is $ran->{exit}, 0, 'it ends well' or diag $ran->{err}, $ran->{out};
+    my @rows = @{ result('bench')->{rows} };
+    is_deeply [map { [@$_{qw(share rate)}] } @rows], [[25, 100], [50, 200]], 'a row for each share of the most';
+    ok $_->{p50_ms}[0] > 0 && $_->{p50_ms}[0] <= $_->{max_ms}[0], 'latencies rise' for @rows;
+    like $ran->{out}, qr{^  batched +50 %, 200/s }m, 'and has a line';
+    is_xml(Stockade::slurp("$dir/bench.svg"), 'the picture is well-formed');
 };
 
 # Where perf or strace may not look, the text says so.

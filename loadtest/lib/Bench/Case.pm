@@ -14,8 +14,8 @@
 #   choice, env  what is overruled, and how overrule.c is told
 #   instances    servers of ours on one database; default 1
 #   apart        spread: each instance is sent products of its own
-#   urls         of the database, one for each instance; default: a file
-#   pids         process ids of the database
+#   nodes        of MariaDB, for the instances; default: the database is a file
+#   urls, pids   theirs: one for each instance, and their process ids
 #   rate         orders a second, due at fixed times whatever the server does
 #                (open_load); default: as fast as answers come (wrk)
 #
@@ -91,7 +91,7 @@ sub of_ours {
             db       => $case->{db},
             dir      => $dir,
             url      => $case->{urls} ? $case->{urls}[$_ - 1] : undef,
-            shared   => $n > 1 || $case->{urls},
+            shared   => $n > 1 || ($case->{nodes} || 0) > 1,
             products => $_ > 1 ? 0 : $case->{products},
             sold_out => $case->{sold_out},
             segments => $case->{segments},

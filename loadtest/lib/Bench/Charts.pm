@@ -20,9 +20,33 @@ sub panel {
     my ($name, @rows) = @_;
     my $title = Bench::Sections::title($name);
     return by_batch(@rows) if $name eq 'batches';
+    return over($title . ': latency, ms', 'orders a second', 'rate', [map { ["p$_", \@rows, "p${_}_ms"] } qw(50 99 999)]) if $name eq 'open';
+    return by_segments(@rows) if $name eq 'segments';
     # At a constant rate all are as fast.
     return bars('orders a second, to those as it chooses', 'ratio', $name, grep { !$_->{rate} } @rows) if $name eq 'choices';
     return bars("$title: answers a second", 'per_s', $name, @rows);
+}
+
+# Lines of [name, rows, figure] over X.
+sub over {
+    my ($title, $x_title, $x, $lines) = @_;
+    return Bench::Svg::curves($title, $x_title, map {
+        my ($name, $rows, $figure) = @$_;
+        [$name, map { [$_->{$x}, $_->{$figure}] } sort { $a->{$x} <=> $b->{$x} } grep { $_->{$figure} } @$rows]
+    } @$lines);
+}
+
+# A line for each think time.
+sub by_segments {
+    my %rows;
+    push @{ $rows{ $_->{who} }{"$_->{think_ms} ms"} }, $_ for @_;
+    return map {
+        my $who = $_;
+        map {
+            my ($what, $figure) = @$_;
+            over("$who: $what", 'segments', 'segments', [map { [$_, $rows{$who}{$_}, $figure] } sort keys %{ $rows{$who} }])
+        } ['orders a second, by think time', 'per_s'], ['times the rate of one segment', 'ratio']
+    } sort keys %rows;
 }
 
 # A group for each load of the section, a bar for each who.

@@ -37,6 +37,10 @@ my @GOALS = (
         { who => 'with-viewers' }, { who => 'batched' }],
     ['with a timeline to without', 'timeline', 'between', least => 0.97,
         { who => 'with-timeline' }, { who => 'batched' }],
+    ['one by one, 10 ms, 10 segments to one', 'segments', 'ratio', least => 8,
+        { who => 'one-by-one-fenced', think_ms => 10, segments => 10 }],
+    ['MariaDB in batches to one by one', 'mysql', 'between', least => 20,
+        { who => 'batched', kind => 'mariadb' }, { who => 'one-by-one-fenced', kind => 'mariadb' }],
     ['the smaller share of two instances', 'instances', 'share_min', least => 1 / 3, { who => 'batched' }],
 );
 

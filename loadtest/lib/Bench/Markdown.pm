@@ -11,7 +11,11 @@ sub text {
     my (@rows) = @_;
     my @batches = grep { $_->{section} eq 'batches' && $_->{batch} } @rows;
     my @choices = grep { $_->{section} eq 'choices' } @rows;
-    return join "\n", @batches ? batches(@batches) : (), @choices ? choices(@choices) : ();
+    my @segments = grep { $_->{section} eq 'segments' } @rows;
+    return join "\n", @batches ? batches(@batches) : (),
+        @choices ? matrix('orders a second, p99', \&choice, map { [$_->{choice} || 'as it chooses', Bench::Report::what('choices', $_), $_] } @choices) : (),
+        @segments ? matrix('orders a second (to one segment)', \&of_segments,
+        map { [sprintf('`%s`, %s ms', $_->{who} =~ s/-fenced//r, $_->{think_ms}), $_->{segments} == 1 ? '1 segment' : $_->{segments}, $_] } @segments) : ();
 }
 
 # HEADS, and rows of as many columns; the first one is text, the others are figures.
@@ -45,20 +49,24 @@ sub batch {
 
 sub one { my ($format, $spread) = @_; return $spread ? sprintf $format, $spread->[0] : '?' }
 
-# A line for each choice, a column for each load.
-sub choices {
-    my (@rows) = @_;
-    my (@loads, @choices, %row);
-    for my $row (@rows) {
-        my ($load, $choice) = (Bench::Report::what('choices', $row), $row->{choice} || 'as it chooses');
-        push @loads,   $load   if !grep { $_ eq $load } @loads;
-        push @choices, $choice if !grep { $_ eq $choice } @choices;
-        $row{$choice}{$load} = $row;
+# Of [line, column, row]: what CELL says of each.
+sub matrix {
+    my ($title, $cell, @rows) = @_;
+    my (@columns, @lines, %row);
+    for (@rows) {
+        my ($line, $column, $row) = @$_;
+        push @columns, $column if !grep { $_ eq $column } @columns;
+        push @lines,   $line   if !grep { $_ eq $line } @lines;
+        $row{$line}{$column} = $row;
     }
-    return table(
-        ['orders a second, p99', @loads],
-        map { my $choice = $_; [$choice, map { choice($row{$choice}{$_}) } @loads] } @choices,
-    );
+    return table([$title, @columns], map { my $line = $_; [$line, map { $cell->($row{$line}{$_}) } @columns] } @lines);
+}
+
+sub of_segments {
+    my ($row) = @_;
+    return '?' if !$row || !$row->{per_s};
+    my $rate = grouped($row->{per_s}[0]);
+    return $row->{segments} == 1 || !$row->{ratio} ? $rate : sprintf '%s (%.1f)', $rate, $row->{ratio}[0];
 }
 
 # A choice that was overruled is compared to the server's own.

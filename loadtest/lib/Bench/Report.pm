@@ -32,17 +32,31 @@ sub to_before {
     return $text ? sprintf "\n  %-12s %8s %20s %20s\n%s", 'to before', '', 'rate', 'p99', $text : '';
 }
 
+# What rates are compared to, where that is not nginx.
+my %TO = (choices => 'to none of these', segments => 'to one segment', mysql => 'to SQLite', cluster => 'to the first');
+
+# The last columns, where they are not those of all: [head, figure, format, of a hundred].
+my %LAST = (
+    open    => [['p90', 'p90_ms', '%.2f'], ['max', 'max_ms', '%.2f'], ['held p99', 'send_delay_p99_ms', '%.2f'], ['refus.', 'refused', '%d'], ['broken', 'broken', '%d']],
+    cluster => [['commit ms', 'commit_ms', '%.1f'], ['orders in', 'per_commit', '%.1f'], ['locks', 'asked', '%.0f %%', 100],
+        ['run again', 'retried', '%.1f %%', 100], ['conflicts', 'conflicts', '%.0f']],
+);
+
 sub table {
     my ($name, @rows) = @_;
-    return sprintf("%s: %s\n", $name, Bench::Sections::title($name)) . columns([
-        ['', -18, \&who],
-        ['', 8, sub { what($name, $_[0]) }],
-        [$name eq 'refusals' ? 'answers/s' : 'orders/s', 22, sub { figure($_[0]{per_s}, \&rate) }],
-        [$name eq 'choices' ? 'to none of these' : 'to nginx', 18, sub { figure($_[0]{ratio}, fixed(2)) }],
-        (map { my ($head, $point) = @$_; [$head, 7, sub { sprintf '%.2f', $_[0]{$point}[0] }] } ['p50 ms', 'p50_ms'], ['p99', 'p99_ms'], ['p99.9', 'p999_ms']),
+    my @last = map { my ($head, $figure, $format, $times) = @$_; [$head, 9, sub { sprintf $format, ($times || 1) * ($_[0]{$figure} || [0])->[0] }] } @{ $LAST{$name} || [] };
+    @last = (
         ['wrk/server/redis', 15, sub { join '/', map { sprintf '%.2f', $_ ? $_->[0] : 0 } @{ $_[0]{cpu} }{qw(wrk server redis)} }],
         ['refus.', 6, sub { percent($_[0]{refused_share}[0]) }],
         [$name eq 'instances' ? 'share' : 'batch', 7, \&extra],
+    ) if !@last;
+    return sprintf("%s: %s\n", $name, Bench::Sections::title($name)) . columns([
+        ['', -18, \&who],
+        ['', max(8, map { length what($name, $_) } @rows), sub { what($name, $_[0]) }],
+        [$name eq 'refusals' ? 'answers/s' : 'orders/s', 22, sub { figure($_[0]{per_s}, \&rate) }],
+        [$TO{$name} || 'to nginx', 18, sub { figure($_[0]{ratio}, fixed(2)) }],
+        (map { my ($head, $point) = @$_; [$head, 7, sub { sprintf '%.2f', $_[0]{$point}[0] }] } ['p50 ms', 'p50_ms'], ['p99', 'p99_ms'], ['p99.9', 'p999_ms']),
+        @last,
     ], 2, @rows);
 }
 
@@ -74,6 +88,10 @@ sub what {
     return defined $row->{products} ? $row->{products} : '' if $name eq 'products';
     return defined $row->{rows} ? short($row->{rows}) . ($row->{load} eq 'keys' ? ' keys' : '')
         : $row->{load} eq 'keys' ? 'keys' : '' if $name eq 'table';
+    return "$row->{think_ms} ms, segments=$row->{segments}" if $name eq 'segments';
+    return "products=$row->{products} segments=$row->{segments} instances=$row->{instances}" . ($row->{kind} && " $row->{kind}") if $name eq 'cluster';
+    return "$row->{share} %, $row->{rate}/s" if $name eq 'open';
+    return $row->{kind} if $name eq 'mysql';
     return "$row->{rate}/s" if $row->{rate};
     return "c=$row->{connections}" . (($row->{instances} || 1) > 1 && $name ne 'instances' ? " x$row->{instances}" : '');
 }

@@ -8,9 +8,11 @@ use warnings;
 
 use List::Util qw(min sum);
 
-my @LOAD   = qw(section load connections idle rate products rows instances kind segments think_ms sold_out);
+my @LOAD   = qw(section load connections idle rate share products rows instances kind segments think_ms sold_out);
 my @SAME   = (@LOAD, qw(who choice));
 my @BESIDE = qw(section round load connections idle rate instances);
+my @FIGURES = qw(per_s p50_ms p90_ms p99_ms p999_ms max_ms send_delay_p99_ms refused broken batch locks commit_ms
+    per_commit asked retried conflicts);
 
 # [median, min, max], or undef of nothing: a value, where a list is asked for.
 sub spread {
@@ -20,6 +22,9 @@ sub spread {
     my $median = @sorted % 2 ? $sorted[$mid] : ($sorted[$mid - 1] + $sorted[$mid]) / 2;
     return [$median, $sorted[0], $sorted[-1]];
 }
+
+# What it has in common with its yardstick: `beside`, if it says so.
+sub beside { my ($case) = @_; return key_of($case, defined $case->{beside} ? qw(section round beside) : @BESIDE) }
 
 sub key_of { my ($case, @names) = @_; return join '|', map { defined $case->{$_} ? $case->{$_} : '' } @names }
 
@@ -34,7 +39,7 @@ sub rows {
         push @{ $group{$key} }, $case;
     }
     my @good      = grep { !$_->{wrong} } @cases;
-    my %yardstick = map { key_of($_, @BESIDE) => $_ } grep { $_->{yardstick} } @good;
+    my %yardstick = map { beside($_) => $_ } grep { $_->{yardstick} } @good;
     my @rows      = map { row(\%yardstick, @{ $group{$_} }) } @order;
     for my $row (grep { $_->{who} eq 'batched' } @rows) {
         my @both = map { same_load($row, $_) } qw(batched before);
@@ -53,7 +58,7 @@ sub same_load {
 # Whether B is what A's ratio is to.
 sub is_yardstick_of {
     my ($b, $a) = @_;
-    return $b->{yardstick} && key_of($b, @BESIDE) eq key_of($a, @BESIDE);
+    return $b->{yardstick} && beside($b) eq beside($a);
 }
 
 sub row {
@@ -62,7 +67,7 @@ sub row {
     my @good = grep { !$_->{wrong} } @cases;
     @row{qw(rounds of)} = (scalar @good, scalar @cases);
     $row{wrong}  = [map { @{ $_->{wrong} || [] } } @cases];
-    $row{$_} = spread_of($_, @good) for qw(per_s p50_ms p99_ms p999_ms batch locks);
+    $row{$_} = spread_of($_, @good) for @FIGURES;
     $row{refused_share} = spread(map { $_->{requests} ? $_->{refused} / $_->{requests} : 0 } @good);
     $row{cpu} = {
         map { my $part = $_; ($part => spread(map { $_->{cpu}{$part} } @good)) } qw(wrk server redis database others all)
@@ -70,7 +75,7 @@ sub row {
     $row{server_us} = spread(map { $_->{requests} ? 1e6 * $_->{cpu}{server} * $_->{seconds} / $_->{requests} : undef } @good);
     $row{share_min} = spread(map { smallest_share(@{ $_->{shares} }) } grep { $_->{shares} } @good);
     for my $case (@good) {
-        my $other = $yardstick->{ key_of($case, @BESIDE) } or next;
+        my $other = $yardstick->{ beside($case) } or next;
         push @{ $row{ratio} },     $case->{per_s} / $other->{per_s} if $other->{per_s};
         push @{ $row{p99_ratio} }, $case->{p99_ms} / $other->{p99_ms} if $other->{p99_ms};
     }
