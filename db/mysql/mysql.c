@@ -26,8 +26,8 @@
  * ----------
  * SQLite's ?1, ?2, ... may come in any order and twice; MariaDB has only "?",
  * one after the other. So each marker of the text that is sent remembers whose
- * value it takes. Values are copied into slots that stay where they are, and so
- * the parameters are bound once in a statement's life. All rows of a result are
+ * value it takes. Values are copied into slots of the connection, which stay where they
+ * are, and so the parameters are bound once in a statement's life. All rows of a result are
  * fetched before the first is looked at: the connection is free then.
  *
  * A text without parameters that is no SELECT is sent as it is: SAVEPOINT and
@@ -42,8 +42,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TEXT_BYTES_MAX 512 /* of a value: STORE_FENCE_NAME_BYTES_MAX */
-
 static struct mysql *of(const struct sql *db)
 {
     return (struct mysql *)db;
@@ -52,21 +50,11 @@ static struct mysql *of(const struct sql *db)
 /* query->code */
 enum { DONE = 0, ROW = 1, FAILED = -1 };
 
-struct slot {
-    enum enum_field_types type; /* LONGLONG or STRING, once it was bound */
-    my_bool is_null;
-    unsigned long length;
-    int64_t number;
-    char *text; /* NULL: it is a number */
-};
-
 struct statement {
     MYSQL_STMT *stmt; /* NULL: it goes as plain text */
     bool bound, executed;
-    unsigned slots_n, markers_n, columns_n;
-    struct slot *slots;      /* ?1 is the first */
-    unsigned short *markers; /* of each "?": which slot */
-    struct slot *columns;
+    unsigned markers_n;
+    unsigned short markers[]; /* of each "?": which slot */
 };
 
 /* ---- failures ----------------------------------------------------------- */
@@ -91,73 +79,55 @@ void mysql_forget(struct sql_query *query)
     struct statement *it = query->stmt;
 
     query->stmt = NULL;
-    if (!it)
-        return;
-    if (it->stmt)
+    if (it && it->stmt)
         (void)mysql_stmt_close(it->stmt);
-    for (unsigned i = 0; it->slots && i < it->slots_n; i++)
-        free(it->slots[i].text);
-    for (unsigned i = 0; it->columns && i < it->columns_n; i++)
-        free(it->columns[i].text);
-    free(it->slots);
-    free(it->markers);
-    free(it->columns);
     free(it);
 }
 
-/* Copies the text with each ?N as "?", and notes N. Of a plain "?" it is one
- * more than the highest before. */
-static char *number_markers(const char *text, struct statement *it)
+/* Makes each ?N of the text a "?", and notes N. Of a plain "?" it is one more than the
+ * highest before. */
+static void number_markers(char *text, struct statement *it)
 {
-    char *sent = malloc(strlen(text) + 1), *end = sent, *next;
-    unsigned number;
+    char *end = text, *next;
+    unsigned number, highest = 0;
 
-    it->markers = calloc(strlen(text) + 1, sizeof(*it->markers));
-    if (!sent || !it->markers) {
-        free(sent);
-        return NULL;
-    }
     while (*text != '\0') {
         *end++ = *text;
         if (*text++ != '?')
             continue;
         number = (unsigned)strtoul(text, &next, 10);
         if (next == text)
-            number = it->slots_n + 1;
+            number = highest + 1;
         text = next;
-        if (number > it->slots_n)
-            it->slots_n = number;
+        if (number > highest)
+            highest = number;
         it->markers[it->markers_n++] = (unsigned short)(number - 1);
     }
     *end = '\0';
-    return sent;
 }
 
-static bool is_plain(const struct statement *it, const char *text)
-{
-    return it->markers_n == 0 && strncmp(text, "SELECT", 6) != 0;
-}
-
-/* False: no memory. A failure of the server's is noted in QUERY. */
-static bool make(struct sql_query *query, struct statement *it)
+static void make(struct sql_query *query)
 {
     struct mysql *db = of(query->db);
-    char *sent = number_markers(query->text, it);
+    char *sent = strdup(query->text);
+    struct statement *it =
+        calloc(1, sizeof(*it) + strlen(query->text) * sizeof(*it->markers));
+    bool is_plain = true;
 
-    if (!sent)
-        return false;
-    it->slots = calloc(it->slots_n + 1, sizeof(*it->slots));
-    if (!is_plain(it, sent))
-        it->stmt = mysql_stmt_init(db->handle);
-    if (!it->slots || (!it->stmt && !is_plain(it, sent))) {
-        free(sent);
-        return false;
+    query->stmt = it;
+    if (sent && it) {
+        number_markers(sent, it);
+        is_plain = it->markers_n == 0 && strncmp(sent, "SELECT", 6) != 0;
+        it->stmt = is_plain ? NULL : mysql_stmt_init(db->handle);
     }
-    if (it->stmt &&
-        MYSQL_CALL(db, int, mysql_stmt_prepare, it->stmt, sent, strlen(sent)))
+    if (!sent || !it || (!is_plain && !it->stmt))
+        fail(query, CR_OUT_OF_MEMORY, "out of memory");
+    else if (it->stmt && MYSQL_CALL(db, int, mysql_stmt_prepare, it->stmt, sent,
+                                    strlen(sent)))
         fail_stmt(query);
     free(sent);
-    return true;
+    if (query->code == FAILED)
+        mysql_forget(query);
 }
 
 /* A reader that lost its connection gets another one by asking on. A writer does
@@ -165,7 +135,6 @@ static bool make(struct sql_query *query, struct statement *it)
 static void prepare(struct sql_query *query)
 {
     struct mysql *db = of(query->db);
-    struct statement *it;
 
     query->code = DONE;
     if (db->sql.options.role != SQL_ROLE_WRITER && !db->open &&
@@ -173,75 +142,59 @@ static void prepare(struct sql_query *query)
         query->code = FAILED;
     else if (!db->handle)
         fail(query, CR_SERVER_GONE_ERROR, "the connection was lost");
-    if (query->code == FAILED || query->stmt)
-        return;
-    it = calloc(1, sizeof(*it));
-    query->stmt = it;
-    if (!it || !make(query, it))
-        fail(query, CR_OUT_OF_MEMORY, "out of memory");
-    if (query->code == FAILED)
-        mysql_forget(query);
+    else if (!query->stmt)
+        make(query);
 }
 
 /* ---- values ------------------------------------------------------------- */
 
-static struct slot *slot_of(struct sql_query *query, int at,
-                            enum enum_field_types type)
-{
-    struct statement *it = query->stmt;
-    struct slot *slot = &it->slots[at - 1];
-
-    assert(at >= 1 && (unsigned)at <= it->slots_n);
-    assert(!it->bound || slot->type == type);
-    slot->type = type;
-    return slot;
-}
-
+/* They are the connection's: a query runs before the next one is bound. */
 static void bind_ints(struct sql_query *query, int at, const int64_t values[],
                       size_t n)
 {
-    for (size_t i = 0; i < n && query->code == DONE; i++)
-        slot_of(query, at + (int)i, MYSQL_TYPE_LONGLONG)->number = values[i];
+    struct mysql_slot *slot = &of(query->db)->slots[at - 1];
+
+    assert((size_t)at + n <= MYSQL_SLOTS + 1);
+    for (size_t i = 0; i < n; i++, slot++) {
+        slot->type = MYSQL_TYPE_LONGLONG;
+        slot->is_null = 0;
+        slot->number = values[i];
+    }
 }
 
 static void bind_text(struct sql_query *query, int at, const char *text)
 {
-    struct slot *slot;
+    struct mysql_slot *slot = &of(query->db)->slots[at - 1];
 
-    if (query->code != DONE)
-        return;
-    slot = slot_of(query, at, MYSQL_TYPE_STRING);
-    if (!slot->text && !(slot->text = malloc(TEXT_BYTES_MAX + 1))) {
-        fail(query, CR_OUT_OF_MEMORY, "out of memory");
-        return;
-    }
-    slot->is_null = (my_bool)(text[0] == '\0');
+    assert(at <= MYSQL_SLOTS && strlen(text) < sizeof(slot->text));
+    slot->type = MYSQL_TYPE_STRING;
     slot->length = strlen(text);
-    assert(slot->length <= TEXT_BYTES_MAX);
+    slot->is_null = (my_bool)(slot->length == 0);
     memcpy(slot->text, text, slot->length);
 }
 
-static MYSQL_BIND bind_of(struct slot *slot)
+/* Where a parameter is, once in the statement's life: it has one type. */
+static MYSQL_BIND bind_of(struct mysql_slot *slot)
 {
     bool number = slot->type == MYSQL_TYPE_LONGLONG;
 
     return (MYSQL_BIND){
         .buffer_type = slot->type,
         .buffer = number ? (void *)&slot->number : (void *)slot->text,
-        .buffer_length = number ? sizeof(slot->number) : TEXT_BYTES_MAX,
+        .buffer_length = number ? sizeof(slot->number) : sizeof(slot->text),
         .length = &slot->length,
         .is_null = &slot->is_null,
     };
 }
 
-/* Both copy what they are given. */
-static bool bind_all(struct statement *it)
+/* What is bound is copied. */
+static bool bind_all(struct mysql *db, struct statement *it)
 {
     MYSQL_BIND *binds = calloc(it->markers_n + 1, sizeof(*binds));
     bool good = binds != NULL;
 
     for (unsigned i = 0; good && i < it->markers_n; i++)
-        binds[i] = bind_of(&it->slots[it->markers[i]]);
+        binds[i] = bind_of(&db->slots[it->markers[i]]);
     good = good && !mysql_stmt_bind_param(it->stmt, binds);
     free(binds);
     it->bound = good;
@@ -254,28 +207,6 @@ static void fail_rows(struct sql_query *query)
 {
     fail_stmt(query);
     mysql_forget(query);
-}
-
-/* Every column comes as text: a sum is a decimal to the server, a constant has a
- * type of its own. */
-static bool bind_columns(struct statement *it)
-{
-    unsigned n = mysql_stmt_field_count(it->stmt);
-    MYSQL_BIND *binds = calloc(n + 1, sizeof(*binds));
-    bool good;
-
-    it->columns = calloc(n + 1, sizeof(*it->columns));
-    it->columns_n = n;
-    good = binds && it->columns;
-    for (unsigned i = 0; good && i < n; i++) {
-        it->columns[i].type = MYSQL_TYPE_STRING;
-        it->columns[i].text = malloc(TEXT_BYTES_MAX + 1);
-        good = it->columns[i].text != NULL;
-        binds[i] = bind_of(&it->columns[i]);
-    }
-    good = good && !mysql_stmt_bind_result(it->stmt, binds);
-    free(binds);
-    return good;
 }
 
 /* ---- running ------------------------------------------------------------ */
@@ -297,15 +228,14 @@ static void run(struct sql_query *query, struct statement *it)
             query->code = FAILED;
         return;
     }
-    if ((!it->bound && !bind_all(it)) ||
+    if ((!it->bound && !bind_all(db, it)) ||
         MYSQL_CALL(db, int, mysql_stmt_execute, it->stmt)) {
         fail_stmt(query);
         return;
     }
     if (mysql_stmt_field_count(it->stmt) == 0)
         count(db, (int64_t)mysql_stmt_affected_rows(it->stmt));
-    else if ((!it->columns && !bind_columns(it)) ||
-             MYSQL_CALL(db, int, mysql_stmt_store_result, it->stmt))
+    else if (MYSQL_CALL(db, int, mysql_stmt_store_result, it->stmt))
         fail_rows(query);
 }
 
@@ -325,7 +255,7 @@ static bool next(struct sql_query *query)
     query->code = DONE;
     if (it->stmt && mysql_stmt_field_count(it->stmt) > 0) {
         rc = mysql_stmt_fetch(it->stmt);
-        if (rc == 0 || rc == MYSQL_DATA_TRUNCATED)
+        if (rc == 0)
             query->code = ROW;
         else if (rc != MYSQL_NO_DATA)
             fail_stmt(query);
@@ -333,14 +263,22 @@ static bool next(struct sql_query *query)
     return query->code == ROW;
 }
 
+/* Every column is taken as text: a sum is a decimal to the server, a constant has a
+ * type of its own. */
 static void column_text(const struct sql_query *query, int column, char *text,
                         size_t size)
 {
-    const struct slot *found =
-        &((const struct statement *)query->stmt)->columns[column];
-    int length = found->is_null ? 0 : (int)found->length;
+    const struct statement *it = query->stmt;
+    unsigned long length = 0;
+    my_bool is_null = 1;
+    MYSQL_BIND bind = {.buffer_type = MYSQL_TYPE_STRING,
+                       .buffer = text,
+                       .buffer_length = size - 1,
+                       .length = &length,
+                       .is_null = &is_null};
 
-    snprintf(text, size, "%.*s", length, found->text);
+    (void)mysql_stmt_fetch_column(it->stmt, &bind, (unsigned)column, 0);
+    text[is_null ? 0 : length < size ? length : size - 1] = '\0';
 }
 
 /* A sum of doubles may have an exponent; like SQLite, more than there is room for is

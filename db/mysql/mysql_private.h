@@ -24,6 +24,16 @@ struct mysql_address {
     char ca[256]; /* file: who signs the server's certificate; "" = anybody */
 };
 
+#define MYSQL_SLOTS 768 /* values of a statement: an INSERT of many orders */
+
+struct mysql_slot {
+    enum enum_field_types type; /* LONGLONG or STRING */
+    my_bool is_null;
+    unsigned long length;
+    int64_t number;
+    char text[STORE_FENCE_NAME_BYTES_MAX + 1]; /* the longest of all */
+};
+
 struct mysql {
     struct sql sql;
     MYSQL *handle; /* NULL: it was lost */
@@ -31,6 +41,7 @@ struct mysql {
     uint64_t on_wait_us;      /* when to call options.on_wait again */
     enum store_status status; /* of the last failure */
     bool open;                /* a transaction; the server may have ended it */
+    struct mysql_slot slots[MYSQL_SLOTS]; /* ?1 is the first */
 };
 
 /* ---- address.c ----------------------------------------------------------- */
