@@ -108,10 +108,11 @@ HELP_OBJ   := $(call obj,$(HELP_SRC))
 LOCK_TEXTS := $(sort $(wildcard lock/textbook/*.lock))
 LAB_TEXTS  := experiments path # folders of text files, each in one table
 LAB_JS     := $(notdir $(wildcard static/lab*.js)) browser.js chart.js # of its page
+SHOP_JS    := $(filter-out lab%,$(notdir $(wildcard static/*.js)))
 GEN        := $(patsubst %,$(B)/gen/%.inc,$(TEXT)) $(B)/gen/lock/backends.h \
               $(B)/gen/server/lab/world/clock_preload.inc $(LAB_TEXTS:%=$(B)/gen/server/lab/%/all.inc) \
               $(B)/gen/lock/textbook/all.inc $(B)/gen/lock/redis/ask.lua.inc
-GEN        += $(B)/gen/static/chart.js.inc $(B)/gen/server/lab/serve/scripts.inc
+GEN        += $(B)/gen/static/chart.js.inc $(B)/gen/server/lab/serve/scripts.inc $(B)/gen/server/http/scripts.inc
 TEXT_TO_C  := sed -e 's/\\/\\\\/g' -e 's/["?]/\\&/g' -e 's/^/"/' -e 's/$$/\\n"/'
 TESTS      := $(patsubst tests/%.c,$(B)/tests/%,$(TEST_SRC))
 FULL_TESTS := $(patsubst tests/%.c,$(B)/tests/%,$(FULL_SRC))
@@ -210,10 +211,12 @@ $(B)/gen/$(1)/all.inc: $(sort $(wildcard $(1)/*.txt)) $(1)
 endef
 $(foreach folder,$(LAB_TEXTS),$(eval $(call table,server/lab/$(folder))))
 
-# The scripts of the laboratory's page.
-$(B)/gen/server/lab/serve/scripts.inc: static Makefile
+# The scripts of the laboratory's page, and of the shop's.
+$(B)/gen/server/lab/serve/scripts.inc: JS := $(LAB_JS)
+$(B)/gen/server/http/scripts.inc: JS := $(SHOP_JS)
+$(B)/gen/server/lab/serve/scripts.inc $(B)/gen/server/http/scripts.inc: static Makefile
 	@mkdir -p $(@D)
-	$(Q){ $(foreach file,$(LAB_JS),echo '{"/$(file)", SCRIPT,'; echo '#include "static/$(file).inc"'; echo '},';) } >$@
+	$(Q){ $(foreach file,$(JS),echo '{"/$(file)", SCRIPT,'; echo '#include "static/$(file).inc"'; echo '},';) } >$@
 
 # All locks that are texts.
 $(B)/gen/lock/textbook/all.inc: $(LOCK_TEXTS) lock/textbook

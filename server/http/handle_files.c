@@ -19,59 +19,45 @@ static const char policy[] =
     "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'";
 
-/* What is served, under which name; the route table has the same names. */
-static struct file {
-    const char *path;
-    const char *type;
-    const char *text;
-    size_t size;  /* these two are made at the first request: */
-    char tag[24]; /* initialisers cannot hash */
+#define SCRIPT "text/javascript; charset=utf-8"
+
+/* What is served, under which name; the route table has the same names. The build makes
+ * a row of each script: {"/app.js", SCRIPT, "its text"}. */
+static const struct file {
+    const char *path, *type, *text;
 } files[] = {
-    {"/", "text/html; charset=utf-8",
+    {
+        "/",
+        "text/html; charset=utf-8",
 #include "static/index.html.inc"
-     , 0, ""},
-    {"/app.js", "text/javascript; charset=utf-8",
-#include "static/app.js.inc"
-     , 0, ""},
-    {"/shop.js", "text/javascript; charset=utf-8",
-#include "static/shop.js.inc"
-     , 0, ""},
-    {"/live.js", "text/javascript; charset=utf-8",
-#include "static/live.js.inc"
-     , 0, ""},
-    {"/browser.js", "text/javascript; charset=utf-8",
-#include "static/browser.js.inc"
-     , 0, ""},
-    {"/words.js", "text/javascript; charset=utf-8",
-#include "static/words.js.inc"
-     , 0, ""},
-    {"/orders.js", "text/javascript; charset=utf-8",
-#include "static/orders.js.inc"
-     , 0, ""},
-    {"/admin.js", "text/javascript; charset=utf-8",
-#include "static/admin.js.inc"
-     , 0, ""},
-    {"/style.css", "text/css; charset=utf-8",
+    },
+    {
+        "/style.css",
+        "text/css; charset=utf-8",
 #include "static/colours.css.inc"
 #include "static/style.css.inc"
-     , 0, ""},
-    {"/openapi.json", "application/json",
+    },
+    {
+        "/openapi.json",
+        "application/json",
 #include "static/openapi.json.inc"
-     , 0, ""},
+    },
+#include "server/http/scripts.inc"
 };
 
-static struct file *const files_end = files + sizeof(files) / sizeof(*files);
+enum { FILES = sizeof(files) / sizeof(*files) };
+
+static char tags[FILES][24]; /* made at the first request */
 
 /* FNV-1a of the content: changes when it does, and only then. */
 static void make_tags(void)
 {
-    for (struct file *file = files; file < files_end; file++) {
+    for (size_t i = 0; i < FILES; i++) {
         uint64_t hash = 14695981039346656037u;
 
-        file->size = strlen(file->text);
-        for (size_t i = 0; i < file->size; i++)
-            hash = (hash ^ (unsigned char)file->text[i]) * 1099511628211u;
-        snprintf(file->tag, sizeof(file->tag), "\"%016" PRIx64 "\"", hash);
+        for (const char *c = files[i].text; *c; c++)
+            hash = (hash ^ (unsigned char)*c) * 1099511628211u;
+        snprintf(tags[i], sizeof(tags[i]), "\"%016" PRIx64 "\"", hash);
     }
 }
 
@@ -81,26 +67,26 @@ void handle_files_get(struct request *request)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     const char *given = request_field(request, "If-None-Match", NULL);
-    const struct file *file = files;
+    size_t i = 0;
 
     pthread_once(&once, make_tags);
-    while (file < files_end && strcmp(file->path, request->path) != 0)
-        file++;
-    if (file == files_end) {
+    while (i < FILES && strcmp(files[i].path, request->path) != 0)
+        i++;
+    if (i == FILES) {
         reply_problem(request, PROBLEM_NOT_FOUND, "no such file");
         return;
     }
-    request_header(request, "ETag", file->tag);
+    request_header(request, "ETag", tags[i]);
     request_header(request, "Cache-Control", "no-cache");
     request_header(request, "X-Content-Type-Options", "nosniff");
     /* A list of tags, weak or not, or "*". A 304 repeats what a cache needs to
      * keep its copy fresh, and nothing else. */
-    if (given && (!strcmp(given, "*") || strstr(given, file->tag))) {
+    if (given && (!strcmp(given, "*") || strstr(given, tags[i]))) {
         request_reply(request, 304, "", 0);
         return;
     }
-    request_header(request, "Content-Type", file->type);
+    request_header(request, "Content-Type", files[i].type);
     request_header(request, "Content-Security-Policy", policy);
     request_header(request, "Referrer-Policy", "no-referrer");
-    request_reply(request, 200, file->text, file->size);
+    request_reply(request, 200, files[i].text, strlen(files[i].text));
 }
