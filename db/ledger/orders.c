@@ -85,27 +85,14 @@ static bool in_range(int64_t number)
 
 bool orders_reset(struct store_order *order)
 {
+    const size_t asked = offsetof(struct store_order, id);
     bool valid = in_range(order->product_id) && in_range(order->user_id) &&
                  in_range(order->quantity) && order->segment >= 0 &&
                  order->segment < STORE_SEGMENTS_MAX &&
                  memchr(order->key, '\0', sizeof(order->key)) != NULL;
 
+    memset((char *)order + asked, 0, sizeof(*order) - asked);
     order->status = valid ? STORE_OK : STORE_RANGE;
-    order->replayed = false;
-    order->id[0] = '\0';
-    order->richest = 0;
-    order->segments = 0;
-    order->number = 0;
-    order->price_cents = 0;
-    order->created_ms = 0;
-    order->cancelled_ms = 0;
-    order->fence = 0;
-    order->state = STORE_PLACED;
-    order->pay_until_ms = 0;
-    order->paid_ms = 0;
-    order->late = 0;
-    order->payment[0] = '\0';
-    order->late_payment[0] = '\0';
     return valid;
 }
 

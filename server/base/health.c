@@ -8,6 +8,7 @@
 
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,6 +45,7 @@ struct health {
     pthread_t thread;
     bool runs;
     int news_fd;
+    atomic_bool needs_restart;
     /* The thread's own: */
     struct store_reader *reader; /* NULL: to be opened */
     struct dlock_session *session;
@@ -56,7 +58,7 @@ struct health {
     struct part parts[HEALTH_PARTS];
     struct store_write write;
     uint64_t write_begun_us;
-    bool writing, asked, stopping, was_ready, needs_restart;
+    bool writing, asked, stopping, was_ready;
     uint64_t tried_us; /* when the last try ended */
 };
 
@@ -135,10 +137,8 @@ void health_heard_status(struct health *h, enum health_part part,
     snprintf(why, sizeof(why), "%s%s%s",
              for_good ? "" : store_status_text(status), for_good ? "" : ": ",
              error->text);
-    pthread_mutex_lock(&h->mutex);
     h->needs_restart |= for_good;
-    hear(h, for_good ? HEALTH_STORE : part, why);
-    pthread_mutex_unlock(&h->mutex);
+    health_heard(h, for_good ? HEALTH_STORE : part, why);
 }
 
 void health_heard_store(void *health, enum store_status status,
@@ -421,14 +421,9 @@ void health_try(struct health *h)
     pthread_mutex_unlock(&h->mutex);
 }
 
-bool health_needs_restart(struct health *h)
+bool health_needs_restart(const struct health *h)
 {
-    bool needed;
-
-    pthread_mutex_lock(&h->mutex);
-    needed = h->needs_restart;
-    pthread_mutex_unlock(&h->mutex);
-    return needed;
+    return atomic_load(&h->needs_restart);
 }
 
 int health_news_fd(const struct health *h)

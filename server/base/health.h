@@ -81,7 +81,7 @@ enum health_answer health_look(struct health *health,
 void health_try(struct health *health);
 
 /* The store fails for good: see STORE_GONE. */
-bool health_needs_restart(struct health *health);
+bool health_needs_restart(const struct health *health);
 
 /* Ends the thread, and for its sake the store's waits; from then on it is not ready.
  * NULL is fine. */
