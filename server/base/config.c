@@ -21,8 +21,10 @@
 
 /* ---- the table --------------------------------------------------------------- */
 
-/* A URL is a text that may have a password in it. */
-enum setting_kind { TEXT, URL, NUMBER, CHOICE, FLAG };
+/* A URL is a text that may have a password in it. Behind the settings stand names that
+ * are none: an ASK is a flag only, one that is GONE was a setting of an earlier version,
+ * or is one of lab serve. */
+enum setting_kind { TEXT, URL, NUMBER, CHOICE, FLAG, ASK, GONE };
 
 /* The row of a setting: every text about it is made from this. */
 struct setting {
@@ -32,7 +34,7 @@ struct setting {
     const char *value; /* what it takes: of a number the range, of a choice the
                             words in the order of the enum */
     const char *preset;
-    const char *help;
+    const char *help; /* of no setting: what to do instead */
 };
 
 #define ROW(kind, field, ...)                                                  \
@@ -105,34 +107,30 @@ static const struct setting table[] = {
         "how much to log"),
     ROW(TEXT, config_file, "config", "FILE", "",
         "lines of \"setting = value\"; a flag without value takes yes"),
+
+    ROW(ASK, check_config, "check-config", "", "",
+        "it is a flag only, --check-config"),
+    ROW(ASK, help, "help", "", "", "it is a flag only, --help"),
+    {GONE, .name = "admin-token",
+     .help = "write it into a file, and give --admin-token-file"},
+    {GONE, .name = "currency",
+     .help = "leave it out; the page shows prices in EUR"},
+    {GONE, .name = "desk",
+     .help = "it is --orders now; combine is batched, direct one-by-one"},
+    {GONE, .name = "example-config",
+     .help = "stockade.conf(5) has all settings"},
+    {GONE, .name = "inventory-timeout-ms",
+     .help = "give --lock-wait-ms as the inventory services have it"},
+    {GONE, .name = "lab-leaky",
+     .help = "give --lab-failpoint del:before=error"},
+    {GONE, .name = "log-format", .help = "leave it out; the log is in logfmt"},
+    {GONE, .name = "port", .help = "give --listen HOST:PORT"},
 };
 
 enum { ROWS = sizeof(table) / sizeof(table[0]) };
 
-/* Answers of getopt_long() that are no letter: letters are less. */
-enum option_value { CHECK_CONFIG = 256, HELP, GONE, SETTING };
-
-/* Names that are no settings, and what to do instead: two flags, the settings of
- * earlier versions, and a flag of lab serve. */
-static const struct {
-    const char *name;
-    enum option_value value;
-    const char *instead;
-} others[] = {
-    {"check-config", CHECK_CONFIG, "it is a flag only, --check-config"},
-    {"help", HELP, "it is a flag only, --help"},
-    {"admin-token", GONE, "write it into a file, and give --admin-token-file"},
-    {"currency", GONE, "leave it out; the page shows prices in EUR"},
-    {"desk", GONE, "it is --orders now; combine is batched, direct one-by-one"},
-    {"example-config", GONE, "stockade.conf(5) has all settings"},
-    {"inventory-timeout-ms", GONE,
-     "give --lock-wait-ms as the inventory services have it"},
-    {"lab-leaky", GONE, "give --lab-failpoint del:before=error"},
-    {"log-format", GONE, "leave it out; the log is in logfmt"},
-    {"port", GONE, "give --listen HOST:PORT"},
-};
-
-enum { OTHERS = sizeof(others) / sizeof(others[0]) };
+#define FIRST_OPTION                                                           \
+    256 /* the first row's answer of getopt_long(): no letter */
 
 void config_help(void)
 {
@@ -140,7 +138,7 @@ void config_help(void)
 
     printf("usage: stockade serve [--SETTING VALUE] ...\n\n"
            "Sells: POST /api/orders, and a page at /. Settings [default]:\n\n");
-    for (const struct setting *s = table; s < table + ROWS; s++) {
+    for (const struct setting *s = table; s->kind < ASK; s++) {
         snprintf(left, sizeof(left), "--%s %s", s->name, s->value);
         printf("  %-30s %s", left, s->help);
         if (s->kind != FLAG && *s->preset)
@@ -173,7 +171,7 @@ const char *config_differences(const struct config *a, const struct config *b,
     size_t len = 0;
 
     *names = '\0';
-    for (const struct setting *s = table; s < table + ROWS; s++)
+    for (const struct setting *s = table; s->kind < ASK; s++)
         if (differs(s, a, b) && len + strlen(s->name) + 2 <= size)
             len += (size_t)snprintf(names + len, size - len, "%s%s",
                                     len ? " " : "", s->name);
@@ -197,7 +195,7 @@ static const char *spell(enum source source, const char *name,
     return text;
 }
 
-/* The place of the setting that is called SHOWN there; ROWS: none is. */
+/* The row of what is called SHOWN there; ROWS: none is. */
 static size_t find(enum source source, const char *shown)
 {
     char text[NAME_BYTES_MAX];
@@ -222,16 +220,6 @@ struct reading {
     size_t error_size;
 };
 
-static void give(struct reading *reading, size_t i, enum source source,
-                 unsigned line, const char *text)
-{
-    if (reading->given[i].source && reading->given[i].source != source)
-        return;
-    reading->given[i].source = source;
-    reading->given[i].line = line;
-    reading->given[i].text = text;
-}
-
 /* All messages are written here. LINE is that of the file, or 0. */
 __attribute__((format(printf, 3, 4))) static int
 refuse(const struct reading *reading, unsigned line, const char *format, ...)
@@ -250,16 +238,25 @@ refuse(const struct reading *reading, unsigned line, const char *format, ...)
     return -1;
 }
 
-/* No setting is called SHOWN there. */
-static int refuse_name(const struct reading *reading, enum source source,
-                       unsigned line, const char *shown)
+static int give(struct reading *reading, size_t i, enum source source,
+                unsigned line, const char *text)
 {
-    char text[NAME_BYTES_MAX];
+    char name[NAME_BYTES_MAX];
 
-    for (size_t i = 0; i < OTHERS; i++)
-        if (strcmp(spell(source, others[i].name, text), shown) == 0)
-            return refuse(reading, line, "%s is no setting: %s", shown,
-                          others[i].instead);
+    if (table[i].kind >= ASK)
+        return refuse(reading, line, "%s is no setting: %s",
+                      spell(source, table[i].name, name), table[i].help);
+    if (reading->given[i].source && reading->given[i].source != source)
+        return 0;
+    reading->given[i].source = source;
+    reading->given[i].line = line;
+    reading->given[i].text = text;
+    return 0;
+}
+
+static int refuse_unknown(const struct reading *reading, unsigned line,
+                          const char *shown)
+{
     return refuse(reading, line,
                   "there is no setting %s; see stockade serve --help", shown);
 }
@@ -315,7 +312,7 @@ static int refuse_flag(const struct reading *reading, int c, const char *word)
     /* A letter: WORD may be the one before it. */
     if (c == '?' && optopt)
         return refuse(reading, 0, "there is no flag '-%c'; see --help", optopt);
-    return refuse_name(reading, FLAGS, 0, shown);
+    return refuse_unknown(reading, 0, shown);
 }
 
 /* A setting that is gone is an option as well, because getopt_long() takes a
@@ -323,32 +320,28 @@ static int refuse_flag(const struct reading *reading, int c, const char *word)
 static int flags_read(struct reading *reading, int argc, char *argv[],
                       struct config *config)
 {
-    struct option options[ROWS + OTHERS + 1] = {0}, *option = options;
-    int c;
+    static const int arguments[] = {
+        [FLAG] = no_argument, [ASK] = no_argument, [GONE] = optional_argument};
+    struct option options[ROWS + 1] = {0};
+    int c, status = 0;
 
-    for (int i = 0; i < ROWS; i++, option++)
-        *option = (struct option){table[i].name,
-                                  table[i].kind == FLAG ? no_argument
-                                                        : required_argument,
-                                  NULL, SETTING + i};
-    for (int i = 0; i < OTHERS; i++, option++)
-        *option = (struct option){others[i].name,
-                                  others[i].value == GONE ? optional_argument
-                                                          : no_argument,
-                                  NULL, (int)others[i].value};
+    for (int i = 0; i < ROWS; i++)
+        options[i] = (struct option){
+            table[i].name,
+            table[i].kind < FLAG ? required_argument : arguments[table[i].kind],
+            NULL, FIRST_OPTION + i};
     optind = 0; /* anew, even if the last words ended in a cluster */
-    while ((c = getopt_long(argc, argv, ":", options, NULL)) != -1)
-        if (c == CHECK_CONFIG)
-            config->check_config = true;
-        else if (c == HELP)
-            config->help = true;
-        else if (c >= SETTING)
-            give(reading, (size_t)(c - SETTING), FLAGS, 0,
-                 optarg ? optarg : "yes");
+    while (status == 0 &&
+           (c = getopt_long(argc, argv, ":", options, NULL)) != -1)
+        if (c < FIRST_OPTION)
+            status = refuse_flag(reading, c, argv[optind - 1]);
+        else if (table[c - FIRST_OPTION].kind == ASK)
+            *((bool *)config + table[c - FIRST_OPTION].offset) = true;
         else
-            return refuse_flag(reading, c, argv[optind - 1]);
-    if (optind == argc)
-        return 0;
+            status = give(reading, (size_t)(c - FIRST_OPTION), FLAGS, 0,
+                          optarg ? optarg : "yes");
+    if (status < 0 || optind == argc)
+        return status;
     return refuse(reading, 0, "there is no flag '%s'; see --help",
                   argv[optind]);
 }
@@ -365,7 +358,7 @@ static bool is_known(const char *name)
 
 static int environment_read(struct reading *reading)
 {
-    char name[NAME_BYTES_MAX], text[NAME_BYTES_MAX];
+    char name[NAME_BYTES_MAX];
     const char *end;
     size_t i;
 
@@ -375,15 +368,11 @@ static int environment_read(struct reading *reading)
         if (!*end || strncmp(name, "STOCKADE_", 9) != 0 || is_known(name))
             continue;
         i = find(ENVIRONMENT, name);
-        if (i < ROWS) {
-            give(reading, i, ENVIRONMENT, 0, end + 1);
-            continue;
-        }
-        for (i = 0; i < OTHERS; i++)
-            if (!strcmp(spell(ENVIRONMENT, others[i].name, text), name))
-                return refuse_name(reading, ENVIRONMENT, 0, name);
-        log_warn("config", "variable=%s error=\"there is no such setting\"",
-                 name);
+        if (i == ROWS)
+            log_warn("config", "variable=%s error=\"there is no such setting\"",
+                     name);
+        else if (give(reading, i, ENVIRONMENT, 0, end + 1) < 0)
+            return -1;
     }
     return 0;
 }
@@ -417,10 +406,9 @@ static int file_line(struct reading *reading, unsigned line, char *text)
     if (i == reading->path_at)
         return refuse(reading, line, "a file cannot name another file");
     if (i == ROWS)
-        return refuse_name(reading, CONFIG_FILE, line, name);
+        return refuse_unknown(reading, line, name);
     text += value;
-    give(reading, i, CONFIG_FILE, line, text + strspn(text, SPACES));
-    return 0;
+    return give(reading, i, CONFIG_FILE, line, text + strspn(text, SPACES));
 }
 
 /* Not by inih: as Debian builds it, it cuts values at 200 bytes, and tells no line
@@ -508,7 +496,7 @@ static int settings_apply(const struct reading *reading, struct config *config)
     const char *name, *wrong, *text;
     char why[256];
 
-    for (size_t i = 0; i < ROWS; i++) {
+    for (size_t i = 0; table[i].kind < ASK; i++) {
         text =
             reading->given[i].source ? reading->given[i].text : table[i].preset;
         if (setting_set(&table[i], text, config))
