@@ -160,7 +160,8 @@ bool access_is_misdirected(const struct request *request)
 
     return !access_has_token() && is_from_here(request) &&
            read_host(request, host) &&
-           !access_is_our_host(host, config->listen, request->loop->address);
+           !access_is_our_host(host, config->listen,
+                               request->loop->group->address);
 }
 
 /* A page of another site has sent it. Programs send neither field. The origin

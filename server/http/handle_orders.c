@@ -48,7 +48,7 @@ static void post_answer(struct request *request)
  * names. */
 static bool enter_limit(struct request *request)
 {
-    struct client_limit *limit = request->loop->limit;
+    struct client_limit *limit = request->loop->group->limit;
     struct client *client = request->client;
     struct in6_addr address;
 

@@ -33,21 +33,14 @@
  * there for those who order. No setting, because --connections-max is. */
 #define VIEWERS_SHARE 4
 
-struct http_thread {
-    struct loop *loop;
-    struct mhd *mhd;
-    pthread_t thread;
-};
-
 struct http {
     const struct app *app;
     struct loop_group group;
-    struct client_limit *limit;
     int listener;
     char address[ADDRESS_BYTES];
     bool quiet;
-    size_t threads_n; /* that run */
-    struct http_thread threads[];
+    size_t loops_n; /* whose threads run */
+    struct loop *loops[];
 };
 
 const char *http_address(const struct http *http)
@@ -55,11 +48,11 @@ const char *http_address(const struct http *http)
     return http->address;
 }
 
-static void *serve(void *mhd)
+static void *serve(void *loop)
 {
     /* Else the kernel adds 50 us to the short sleeps of gathering. */
     prctl(PR_SET_TIMERSLACK, 1000UL, 0, 0, 0);
-    mhd_serve(mhd);
+    mhd_serve(loop);
     return NULL;
 }
 
@@ -184,39 +177,36 @@ static bool start(struct http *http, size_t i)
 {
     const struct config *config = http->app->config;
     size_t n = (size_t)config->http_threads;
-    struct http_thread *thread = &http->threads[i];
+    struct loop *loop = loop_new(http->app, &http->group);
     char name[16];
 
-    thread->loop =
-        loop_new(http->app, &http->group, http->limit, http->address);
-    if (!thread->loop)
+    if (!loop)
         return false;
-    thread->mhd =
-        mhd_start(thread->loop, http->listener,
-                  share(config->connections_max, i, n), address_max(config, i));
-    if (thread->mhd &&
-        !pthread_create(&thread->thread, NULL, serve, thread->mhd)) {
+    if (mhd_start(loop, http->listener, share(config->connections_max, i, n),
+                  address_max(config, i)) &&
+        !pthread_create(&loop->thread, NULL, serve, loop)) {
         snprintf(name, sizeof(name), "http-%d", (int)i);
-        pthread_setname_np(thread->thread, name);
+        pthread_setname_np(loop->thread, name);
+        http->loops[i] = loop;
         return true;
     }
-    mhd_stop(thread->mhd);
-    loop_free(thread->loop);
+    mhd_stop(loop);
+    loop_free(loop);
     return false;
 }
 
 static void release(struct http *http)
 {
-    struct http_thread *end = http->threads + http->threads_n, *thread;
+    for (size_t i = 0; i < http->loops_n; i++) {
+        struct loop *loop = http->loops[i];
 
-    for (thread = http->threads; thread < end; thread++) {
-        atomic_store(&thread->loop->stop, true);
-        loop_wake(thread->loop);
-        pthread_join(thread->thread, NULL);
-        mhd_stop(thread->mhd);
-        loop_free(thread->loop);
+        atomic_store(&loop->stop, true);
+        loop_wake(loop);
+        pthread_join(loop->thread, NULL);
+        mhd_stop(loop);
+        loop_free(loop);
     }
-    client_limit_close(http->limit);
+    client_limit_close(http->group.limit);
     feed_close(http->group.feed);
     free(http);
 }
@@ -225,8 +215,7 @@ struct http *http_open(const struct app *app)
 {
     const struct config *config = app->config;
     size_t n = (size_t)config->http_threads;
-    struct http *http =
-        calloc(1, sizeof(*http) + n * sizeof(struct http_thread));
+    struct http *http = calloc(1, sizeof(*http) + n * sizeof(http->loops[0]));
 
     if (!http) {
         log_error("http", "error=\"no memory\"");
@@ -236,19 +225,20 @@ struct http *http_open(const struct app *app)
     access_set_token(config->admin_token);
     http->app = app;
     http->group.connections_max = (size_t)config->connections_max;
-    http->limit = client_limit_open((size_t)config->client_inflight_max);
+    http->group.address = http->address;
+    http->group.limit = client_limit_open((size_t)config->client_inflight_max);
     http->group.feed =
         feed_open(app, share(config->connections_max, 0, VIEWERS_SHARE));
-    if (!http->limit || !http->group.feed) {
+    if (!http->group.limit || !http->group.feed) {
         log_error("http", "error=\"no memory\"");
         goto err_after_calloc;
     }
     http->listener = listen_on(config->listen, false, http->address);
     if (http->listener < 0)
         goto err_after_calloc;
-    while (http->threads_n < n && start(http, http->threads_n))
-        http->threads_n++;
-    if (http->threads_n == n)
+    while (http->loops_n < n && start(http, http->loops_n))
+        http->loops_n++;
+    if (http->loops_n == n)
         return http;
     log_error("http",
               "error=\"--listen %s: libmicrohttpd did not start; are there "
@@ -267,15 +257,15 @@ void http_quiesce(struct http *http)
     if (http->quiet)
         return;
     http->quiet = true;
-    for (size_t i = 0; i < http->threads_n; i++)
-        loop_drain(http->threads[i].loop);
+    for (size_t i = 0; i < http->loops_n; i++)
+        loop_drain(http->loops[i]);
     shutdown(http->listener, SHUT_RDWR);
 }
 
 static bool is_empty(const struct http *http)
 {
-    for (size_t i = 0; i < http->threads_n; i++)
-        if (atomic_load(&http->threads[i].loop->requests))
+    for (size_t i = 0; i < http->loops_n; i++)
+        if (atomic_load(&http->loops[i]->requests))
             return false;
     return true;
 }

@@ -235,14 +235,13 @@ bool loop_watch(struct loop *loop, int fd)
     return epoll_ctl(loop->wait_fd, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-struct loop *loop_new(const struct app *app, struct loop_group *group,
-                      struct client_limit *limit, const char *address)
+struct loop *loop_new(const struct app *app, struct loop_group *group)
 {
     struct loop *loop = aligned_alloc(_Alignof(struct loop), sizeof(*loop));
 
     if (!loop)
         return NULL;
-    *loop = (struct loop){app, group, limit, address, .pass = 1, .round = 1};
+    *loop = (struct loop){app, group, .pass = 1, .round = 1};
     loop->orders_end = &loop->orders;
     sem_init(&loop->drained, 0, 0);
     loop->wait_fd = epoll_create1(EPOLL_CLOEXEC);

@@ -30,6 +30,7 @@
 #ifndef LOOP_H
 #define LOOP_H
 
+#include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -42,6 +43,7 @@
 #define LOOP_GATHER_US 2000
 #define LOOP_HALF      64
 
+struct MHD_Daemon;
 struct app;
 struct client_limit;
 struct feed;
@@ -52,10 +54,12 @@ struct completion {
     struct completion *next;
 };
 
-/* The loops' common part: their connections, as /metrics tells them, and the viewers'
- * feed. */
+/* The loops' common part: their connections, as /metrics tells them, and what all
+ * of these share. */
 struct loop_group {
-    struct feed *feed;
+    struct feed *feed; /* the viewers' */
+    struct client_limit *limit;
+    const char *address; /* that we listen on */
     size_t connections_max;
     atomic_size_t connections_n;
 };
@@ -63,8 +67,9 @@ struct loop_group {
 struct loop {
     const struct app *app;
     struct loop_group *group;
-    struct client_limit *limit;
-    const char *address; /* that we listen on */
+    pthread_t thread;          /* http.c's */
+    struct MHD_Daemon *daemon; /* mhd.c's, as is the next */
+    bool parses_in_place;      /* the library a head, in its read buffer */
     struct timers timers;
     uint64_t now_us; /* when this pass began */
     struct completion *arrived;
@@ -95,8 +100,7 @@ struct loop_mark {
 };
 
 /* NULL if there is no memory or descriptor. */
-struct loop *loop_new(const struct app *app, struct loop_group *group,
-                      struct client_limit *limit, const char *address);
+struct loop *loop_new(const struct app *app, struct loop_group *group);
 /* Waits until the store has left loop_post(): it may be in there although the
  * completion has been seen. NULL is fine. */
 void loop_free(struct loop *loop);

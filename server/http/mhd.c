@@ -64,12 +64,6 @@ struct connection {
     struct request request;
 };
 
-struct mhd {
-    struct loop *loop;
-    struct MHD_Daemon *daemon;
-    bool parses_in_place; /* a head, in its read buffer */
-};
-
 /* ---- the time limit -------------------------------------------------------- */
 
 static uint64_t limit_us(const struct connection *connection)
@@ -106,7 +100,7 @@ static void finish(struct connection *connection)
     if (request->limited)
         client_limit_leave(request->limited);
     if (request->limited && request->proxy)
-        client_limit_part(request->loop->limit, request->limited);
+        client_limit_part(request->loop->group->limit, request->limited);
     if (request->counted)
         atomic_fetch_sub(&request->loop->requests, 1);
     request->limited = NULL;
@@ -118,7 +112,7 @@ static void finish(struct connection *connection)
 static void free_it(struct connection *connection)
 {
     finish(connection);
-    client_limit_part(connection->request.loop->limit,
+    client_limit_part(connection->request.loop->group->limit,
                       connection->request.client);
     free(connection);
 }
@@ -342,7 +336,7 @@ static struct connection *begin_connection(struct loop *loop,
     request->loopback = address_is_loopback(&request->peer);
     request->proxy =
         address_is_listed(loop->app->config->trusted_proxy, &request->peer);
-    request->client = client_limit_meet(loop->limit, &request->peer);
+    request->client = client_limit_meet(loop->group->limit, &request->peer);
     atomic_fetch_add(&loop->group->connections_n, 1);
     return connection;
 }
@@ -353,17 +347,15 @@ static void on_connection(void *cls, struct MHD_Connection *handle,
                           void **context,
                           enum MHD_ConnectionNotificationCode code)
 {
-    struct mhd *mhd = cls;
-
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-        *context = begin_connection(mhd->loop, handle);
+        *context = begin_connection(cls, handle);
         return;
     }
     if (*context)
         end(*context);
     *context = NULL;
     /* There may be room for the next now. */
-    loop_again(mhd->loop);
+    loop_again(cls);
 }
 
 /* ---- one request --------------------------------------------------------- */
@@ -374,7 +366,7 @@ static void *on_request_line(void *cls, const char *target,
 {
     const union MHD_ConnectionInfo *info;
     struct connection *connection;
-    const struct mhd *mhd = cls;
+    const struct loop *loop = cls;
     char *mark;
 
     info = MHD_get_connection_info(handle, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
@@ -386,7 +378,7 @@ static void *on_request_line(void *cls, const char *target,
     if (!request_begin(&connection->request, target ? target : ""))
         return NULL;
     connection->request.target_at = target;
-    mark = mhd->parses_in_place && target ? strchr(target, '?') : NULL;
+    mark = loop->parses_in_place && target ? strchr(target, '?') : NULL;
     if (mark && mark[1])
         mark[1] = '\0'; /* the request has a copy */
     return connection;
@@ -412,8 +404,8 @@ static enum MHD_Result on_field(void *cls, enum MHD_ValueKind kind,
 }
 
 /* The head is complete. */
-static void begin(const struct mhd *mhd, struct connection *connection,
-                  const char *method, const char *version)
+static void begin(struct connection *connection, const char *method,
+                  const char *version)
 {
     struct request *request = &connection->request;
     struct check_view view = {.method = method,
@@ -432,7 +424,7 @@ static void begin(const struct mhd *mhd, struct connection *connection,
     view.fields_n = request->fields_n;
     info = MHD_get_connection_info(connection->handle,
                                    MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
-    if (mhd->parses_in_place && info) {
+    if (request->loop->parses_in_place && info) {
         view.head = method;
         view.head_size = info->header_size;
         view.target_at = request->target_at;
@@ -470,13 +462,13 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *handle,
     struct request *request;
     size_t size = *data_size;
 
-    (void)handle, (void)url;
+    (void)cls, (void)handle, (void)url;
     if (!connection)
         return MHD_NO;
     request = &connection->request;
     if (request->stage == REQUEST_NEW) {
         loop_begun(request->loop, &connection->mark);
-        begin(cls, connection, method, version);
+        begin(connection, method, version);
         return request->verdict.close ? dispatch(connection, method) : MHD_YES;
     }
     if (request->stage != REQUEST_READING)
@@ -513,60 +505,53 @@ static void on_completed(void *cls, struct MHD_Connection *handle,
 
 /* ---- the daemon ---------------------------------------------------------- */
 
-static size_t leave_escaped(void *cls, struct MHD_Connection *mhd, char *text)
+static size_t leave_escaped(void *cls, struct MHD_Connection *handle,
+                            char *text)
 {
-    (void)cls, (void)mhd;
+    (void)cls, (void)handle;
     return strlen(text);
 }
 
-struct mhd *mhd_start(struct loop *loop, int listener, unsigned connections_max,
-                      unsigned address_max)
+bool mhd_start(struct loop *loop, int listener, unsigned connections_max,
+               unsigned address_max)
 {
-    struct mhd *mhd = calloc(1, sizeof(*mhd));
     struct MHD_OptionItem options[] = {
         {MHD_OPTION_LISTEN_SOCKET, listener, NULL},
         {MHD_OPTION_CONNECTION_MEMORY_LIMIT, MHD_CONNECTION_BYTES, NULL},
         {MHD_OPTION_CONNECTION_LIMIT, (intptr_t)connections_max, NULL},
         {MHD_OPTION_PER_IP_CONNECTION_LIMIT, (intptr_t)address_max, NULL},
-        {MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)on_connection, mhd},
-        {MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)on_completed, mhd},
-        {MHD_OPTION_URI_LOG_CALLBACK, (intptr_t)on_request_line, mhd},
+        {MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)on_connection, loop},
+        {MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)on_completed, NULL},
+        {MHD_OPTION_URI_LOG_CALLBACK, (intptr_t)on_request_line, loop},
         {MHD_OPTION_UNESCAPE_CALLBACK, (intptr_t)leave_escaped, NULL},
         /* Not strict: its own refusal of a request without Host is broken. */
         {MHD_OPTION_STRICT_FOR_CLIENT, 0, NULL},
         {MHD_OPTION_END, 0, NULL},
     };
 
-    if (!mhd)
-        return NULL;
-    mhd->loop = loop;
-    mhd->parses_in_place = strverscmp(MHD_get_version(), "0.9.76") < 0;
-    mhd->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0,
-                                   NULL, NULL, on_request, mhd,
-                                   MHD_OPTION_ARRAY, options, MHD_OPTION_END);
-    if (mhd->daemon &&
-        loop_watch(loop,
-                   MHD_get_daemon_info(mhd->daemon, MHD_DAEMON_INFO_EPOLL_FD)
-                       ->epoll_fd))
-        return mhd;
-    mhd_stop(mhd);
-    return NULL;
+    loop->parses_in_place = strverscmp(MHD_get_version(), "0.9.76") < 0;
+    loop->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0,
+                                    NULL, NULL, on_request, NULL,
+                                    MHD_OPTION_ARRAY, options, MHD_OPTION_END);
+    return loop->daemon &&
+           loop_watch(
+               loop, MHD_get_daemon_info(loop->daemon, MHD_DAEMON_INFO_EPOLL_FD)
+                         ->epoll_fd);
 }
 
 /* Whether there has to be another pass at once. While requests wait, the library always
  * says yes, so it is not asked. */
-static bool has_more(const struct mhd *mhd)
+static bool has_more(const struct loop *loop)
 {
     MHD_UNSIGNED_LONG_LONG ms;
 
-    if (mhd->loop->begun > 0 || mhd->loop->expected > 0)
-        return mhd->loop->begun > 0;
-    return MHD_get_timeout(mhd->daemon, &ms) == MHD_YES && ms == 0;
+    if (loop->begun > 0 || loop->expected > 0)
+        return loop->begun > 0;
+    return MHD_get_timeout(loop->daemon, &ms) == MHD_YES && ms == 0;
 }
 
-void mhd_serve(struct mhd *mhd)
+void mhd_serve(struct loop *loop)
 {
-    struct loop *loop = mhd->loop;
     struct completion *completion;
     struct timer *timer;
 
@@ -576,20 +561,17 @@ void mhd_serve(struct mhd *mhd)
         while ((timer = timers_pop(&loop->timers, loop->now_us)))
             come_due(timer);
         if (loop->draining) /* from now on it accepts no more */
-            MHD_quiesce_daemon(mhd->daemon);
-        MHD_run_wait(mhd->daemon, 0);
-        loop_end_pass(loop, has_more(mhd));
+            MHD_quiesce_daemon(loop->daemon);
+        MHD_run_wait(loop->daemon, 0);
+        loop_end_pass(loop, has_more(loop));
     }
 }
 
 /* Quiesced, it leaves the listener alone. */
-void mhd_stop(struct mhd *mhd)
+void mhd_stop(struct loop *loop)
 {
-    if (!mhd)
+    if (!loop->daemon)
         return;
-    if (mhd->daemon) {
-        MHD_quiesce_daemon(mhd->daemon);
-        MHD_stop_daemon(mhd->daemon);
-    }
-    free(mhd);
+    MHD_quiesce_daemon(loop->daemon);
+    MHD_stop_daemon(loop->daemon);
 }

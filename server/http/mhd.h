@@ -26,18 +26,16 @@
 
 #include "server/http/loop.h"
 
-struct mhd;
-
 /* Accepts no more than CONNECTIONS_MAX at a time, and of one address no more than
- * ADDRESS_MAX, 0 = any number. NULL if it does not start. */
-struct mhd *mhd_start(struct loop *loop, int listener, unsigned connections_max,
-                      unsigned address_max);
+ * ADDRESS_MAX, 0 = any number. False if it does not start. */
+bool mhd_start(struct loop *loop, int listener, unsigned connections_max,
+               unsigned address_max);
 
 /* Serves until the loop is told to stop. */
-void mhd_serve(struct mhd *mhd);
+void mhd_serve(struct loop *loop);
 
-/* Ends all connections. Nothing may wait for another thread any more. NULL is
- * fine. */
-void mhd_stop(struct mhd *mhd);
+/* Ends all connections. Nothing may wait for another thread any more. Fine if it did
+ * not start. */
+void mhd_stop(struct loop *loop);
 
 #endif

@@ -185,7 +185,7 @@ void route_dispatch(struct request *request, const char *method)
         reply_problem(request, PROBLEM_MISDIRECTED,
                       "this is %s; other names are for servers with an admin "
                       "token",
-                      request->loop->address);
+                      request->loop->group->address);
         return;
     }
     route = route_find(method, request->path, &request->match);
