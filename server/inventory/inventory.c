@@ -47,7 +47,6 @@ TAILQ_HEAD(call_list, inventory_call);
 /* All of it is the thread's own, but for what is atomic, and the inbox. */
 struct inventory {
     const struct app *app;
-    struct tries *tries;
     struct services services;
     pthread_t thread;
     bool runs;
@@ -151,7 +150,7 @@ static bool begin_try(struct inventory *inv, struct inventory_call *call,
 
     if (limit_us > inv->try_us)
         limit_us = inv->try_us;
-    try = tries_begin(inv->tries, service, call, limit_us / 1000 + 1);
+    try = tries_begin(&inv->services, service, call, limit_us / 1000 + 1);
     if (!try)
         return false;
     try->call = call;
@@ -324,7 +323,7 @@ static void probe_all(struct inventory *inv, uint64_t now_us)
     for (; service < inv->services.list + inv->services.n; service++)
         if (!service->is_probed && now_us >= service->probe_us)
             service->is_probed =
-                tries_begin(inv->tries, service, &what, inv->try_us / 1000);
+                tries_begin(&inv->services, service, &what, inv->try_us / 1000);
 }
 
 static bool would_sell(const struct inventory *inv)
@@ -365,8 +364,8 @@ static void *thread_main(void *arg)
 
     while (!atomic_load(&inv->closed) || atomic_load(&inv->depth) > 0) {
         atomic_fetch_add(&inv->beat, 1);
-        tries_pass(inv->tries);
-        while ((try = tries_next(inv->tries))) {
+        tries_pass(&inv->services);
+        while ((try = tries_next(&inv->services))) {
             hear(inv, try);
             tries_free(try);
         }
@@ -380,7 +379,7 @@ static void *thread_main(void *arg)
         inv->was_ready = is_ready;
         atomic_store(&inv->asleep, true);
         if (!has_mail(inv))
-            tries_wait(inv->tries,
+            tries_wait(&inv->services,
                        (next_us(inv, now_us) - now_us + 999) / 1000);
         atomic_store(&inv->asleep, false);
     }
@@ -392,7 +391,7 @@ static void *thread_main(void *arg)
 static void wake(struct inventory *inv)
 {
     if (atomic_load(&inv->asleep) && atomic_exchange(&inv->asleep, false))
-        tries_wake(inv->tries);
+        tries_wake(&inv->services);
 }
 
 /* A depth that was counted keeps the thread running until the call is answered. */
@@ -474,9 +473,9 @@ struct inventory *inventory_open(const struct app *app)
     pthread_mutex_init(&inv->mutex, NULL);
     inv->budget = BUDGET_MAX;
     inv->news_fd = eventfd(0, EFD_CLOEXEC);
-    if (services_read(&inv->services, app->config->inventory))
-        inv->tries = tries_open(inv->services.n * (SERVICE_FLYING_MAX + 1));
-    inv->runs = inv->tries && inv->news_fd >= 0 &&
+    inv->runs = inv->news_fd >= 0 &&
+                services_read(&inv->services, app->config->inventory) &&
+                services_open(&inv->services) &&
                 pthread_create(&inv->thread, NULL, thread_main, inv) == 0;
     if (inv->runs) {
         (void)pthread_setname_np(inv->thread, "inventory");
@@ -494,7 +493,7 @@ void inventory_stop(struct inventory *inv)
     if (!inv->runs)
         return;
     atomic_store(&inv->closed, true);
-    tries_wake(inv->tries);
+    tries_wake(&inv->services);
     pthread_join(inv->thread, NULL);
     inv->runs = false;
 }
@@ -504,7 +503,7 @@ void inventory_close(struct inventory *inv)
     if (!inv)
         return;
     inventory_stop(inv);
-    tries_close(inv->tries);
+    services_close(&inv->services);
     if (inv->news_fd >= 0)
         close(inv->news_fd);
     pthread_mutex_destroy(&inv->mutex);

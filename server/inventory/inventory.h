@@ -37,7 +37,7 @@ enum inventory_end {
 struct inventory_reply {
     unsigned status;
     char *text; /* from malloc(); NULL = none */
-    size_t size, room;
+    size_t size;
     char type[40], location[64], retry_after[12]; /* headers; "" = none */
     bool replayed;
 };

@@ -136,13 +136,6 @@ void services_fails(struct service *service, uint64_t now_us, const char *why)
         service->pause_us *= 2;
 }
 
-/* ---- tries ---------------------------------------------------------------- */
-
-struct tries {
-    CURLM *multi;
-    LIST_HEAD(try_list, http_try) flying;
-};
-
 /* ---- one try -------------------------------------------------------------- */
 
 static int on_sent(void *ctx, char *peer, char *local, int peer_port,
@@ -159,20 +152,14 @@ static int on_sent(void *ctx, char *peer, char *local, int peer_port,
 static size_t on_body(char *data, size_t unit, size_t n, void *ctx)
 {
     struct inventory_reply *reply = ctx;
-    size_t size = unit * n, room = reply->room ? reply->room : 1024;
-    char *text;
+    size_t size = unit * n;
+    char *text = NULL;
 
-    while (room < reply->size + size + 1)
-        room *= 2;
-    if (room > REPLY_BYTES_MAX)
+    if (reply->size + size < REPLY_BYTES_MAX)
+        text = realloc(reply->text, reply->size + size + 1);
+    if (!text)
         return 0;
-    if (room > reply->room) {
-        text = realloc(reply->text, room);
-        if (!text)
-            return 0;
-        reply->text = text;
-        reply->room = room;
-    }
+    reply->text = text;
     memcpy(reply->text + reply->size, data, size);
     reply->size += size;
     reply->text[reply->size] = '\0';
@@ -217,7 +204,7 @@ static void set_request(struct http_try *try, const struct inventory_call *what,
     }
 }
 
-struct http_try *tries_begin(struct tries *tries, struct service *service,
+struct http_try *tries_begin(struct services *services, struct service *service,
                              const struct inventory_call *what,
                              uint64_t limit_ms)
 {
@@ -229,13 +216,13 @@ struct http_try *tries_begin(struct tries *tries, struct service *service,
     try->service = service;
     try->begun_us = clock_us();
     try->easy = curl_easy_init();
-    LIST_INSERT_HEAD(&tries->flying, try, place);
+    LIST_INSERT_HEAD(&services->flying, try, place);
     good = try->easy &&
            (!what->body || add_field(try, "Content-Type", "application/json"));
     good = good && (!what->key || add_field(try, "Idempotency-Key", what->key));
     if (good) {
         set_request(try, what, limit_ms);
-        good = curl_multi_add_handle(tries->multi, try->easy) == CURLM_OK;
+        good = curl_multi_add_handle(services->multi, try->easy) == CURLM_OK;
     }
     if (good)
         return try;
@@ -268,26 +255,26 @@ static void read_reply(CURL *easy, struct inventory_reply *reply)
     reply->replayed = strcmp(replayed, "true") == 0;
 }
 
-void tries_pass(struct tries *tries)
+void tries_pass(struct services *services)
 {
     int running;
 
-    curl_multi_perform(tries->multi, &running);
+    curl_multi_perform(services->multi, &running);
 }
 
-struct http_try *tries_next(struct tries *tries)
+struct http_try *tries_next(struct services *services)
 {
     struct http_try *try = NULL;
     CURLMsg *message;
     CURLcode code;
     int left;
 
-    message = curl_multi_info_read(tries->multi, &left);
+    message = curl_multi_info_read(services->multi, &left);
     if (!message)
         return NULL;
     code = message->data.result; /* gone with the handle */
     curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &try);
-    curl_multi_remove_handle(tries->multi, try->easy);
+    curl_multi_remove_handle(services->multi, try->easy);
     if (code == CURLE_OK) {
         try->end = TRY_ANSWERED;
         read_reply(try->easy, &try->reply);
@@ -308,45 +295,33 @@ void tries_free(struct http_try *try)
     free(try);
 }
 
-void tries_wait(struct tries *tries, uint64_t ms)
+void tries_wait(struct services *services, uint64_t ms)
 {
-    curl_multi_poll(tries->multi, NULL, 0, (int)ms, NULL);
+    curl_multi_poll(services->multi, NULL, 0, (int)ms, NULL);
 }
 
-void tries_wake(struct tries *tries)
+void tries_wake(struct services *services)
 {
-    curl_multi_wakeup(tries->multi);
+    curl_multi_wakeup(services->multi);
 }
 
-struct tries *tries_open(size_t connections_max)
+bool services_open(struct services *services)
 {
-    struct tries *tries = calloc(1, sizeof(*tries));
-
-    if (!tries || curl_global_init(CURL_GLOBAL_NOTHING) != CURLE_OK) {
-        free(tries);
-        return NULL;
-    }
-    tries->multi = curl_multi_init();
-    if (!tries->multi) {
-        tries_close(tries);
-        return NULL;
-    }
-    curl_multi_setopt(tries->multi, CURLMOPT_MAXCONNECTS,
-                      (long)connections_max);
-    return tries;
+    if (curl_global_init(CURL_GLOBAL_NOTHING) == CURLE_OK)
+        services->multi = curl_multi_init();
+    curl_multi_setopt(services->multi, CURLMOPT_MAXCONNECTS,
+                      (long)services->n * (SERVICE_FLYING_MAX + 1));
+    return services->multi;
 }
 
-void tries_close(struct tries *tries)
+void services_close(struct services *services)
 {
     struct http_try *try;
 
-    if (!tries)
-        return;
-    while ((try = LIST_FIRST(&tries->flying))) {
-        curl_multi_remove_handle(tries->multi, try->easy);
+    while ((try = LIST_FIRST(&services->flying))) {
+        curl_multi_remove_handle(services->multi, try->easy);
         tries_free(try);
     }
-    curl_multi_cleanup(tries->multi);
+    curl_multi_cleanup(services->multi);
     curl_global_cleanup();
-    free(tries);
 }

@@ -29,10 +29,19 @@ struct service {
 struct services {
     size_t n, turn; /* turn: the service that is asked next */
     struct service list[SERVICES_MAX];
+    /* services.c's */
+    void *multi;
+    LIST_HEAD(try_list, http_try) flying;
 };
 
 /* False: TEXT is no list of URLs, and the log says why. */
 bool services_read(struct services *services, const char *text);
+
+/* After that, for tries. False: no memory. */
+bool services_open(struct services *services);
+
+/* Ends the tries under way. */
+void services_close(struct services *services);
 
 /* The first from `turn` on that is ready and has room, but not FAILED, which may be
  * NULL. NULL: none. */
@@ -64,29 +73,21 @@ struct http_try {
     LIST_ENTRY(http_try) place;
 };
 
-struct tries;
-
-/* NULL: no memory. */
-struct tries *tries_open(size_t connections_max);
-
-/* Ends the tries under way. NULL is fine. */
-void tries_close(struct tries *tries);
-
 /* Begins one: of WHAT only what is asked is read; its body stays in place. It ends
  * within LIMIT_MS. NULL: no memory. */
-struct http_try *tries_begin(struct tries *tries, struct service *service,
+struct http_try *tries_begin(struct services *services, struct service *service,
                              const struct inventory_call *what,
                              uint64_t limit_ms);
 
 /* Does what there is to do, without waiting. Then one that has ended; NULL: none. */
-void tries_pass(struct tries *tries);
-struct http_try *tries_next(struct tries *tries);
+void tries_pass(struct services *services);
+struct http_try *tries_next(struct services *services);
 
 /* Frees one that has ended. */
 void tries_free(struct http_try *try);
 
 /* Waits for something to do; and ends that wait, from any thread. */
-void tries_wait(struct tries *tries, uint64_t ms);
-void tries_wake(struct tries *tries);
+void tries_wait(struct services *services, uint64_t ms);
+void tries_wake(struct services *services);
 
 #endif
