@@ -20,9 +20,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
-#include "server/lab/stage/stage.h"
+#include "server/lab/picture/draw.h"
 
 enum { EXPERIMENT_SCENE_BYTES = 500 };
 
@@ -87,10 +86,9 @@ const char *experiment_play_title(const struct experiment *experiment,
 
 /* A run: what it writes while it happens, and what came of it. */
 struct experiment_run {
-    FILE *out;  /* for people, 80 columns; NULL = nothing */
-    FILE *json; /* for programs: members of an object, without its braces, and
-                   none of faults, sold, stock, orders, said; NULL = nothing */
-    char *members;   /* of .json, after fflush(); from open_memstream() */
+    FILE *out;       /* for people, 80 columns; NULL = nothing */
+    json_t *json;    /* for programs: an object that gets members, but none of
+                     experiment_json()'s; NULL = nothing */
     unsigned look;   /* see draw.h */
     bool is_watched; /* load: see load_watch.h */
     bool brief; /* steps: the state at the end only, not behind each move */
@@ -102,7 +100,7 @@ struct experiment_run {
     char said[200];              /* numbers in a few English words; "" = none */
     bool is_over;                /* steps: all are done or dead */
     bool as_told;
-    char error[400]; /* why it could not be run, and what to do */
+    char error[1040]; /* why it could not be run, and what to do */
 };
 
 struct experiment_kind {
@@ -115,9 +113,9 @@ struct experiment_kind {
     void (*scene)(const struct experiment_play *play, char text[], size_t size);
 };
 
-/* The members of an object for what came of RUN: "stock", "sold", "orders", "faults",
- * "remarks", "said", "as_told"; or "error". */
-void experiment_json(FILE *out, const struct experiment_run *run);
+/* An object for what came of RUN: "stock", "sold", "orders", "faults", "remarks", "said",
+ * "as_told"; or "error". */
+json_t *experiment_json(const struct experiment_run *run);
 
 extern const struct experiment_kind steps_kind; /* steps.c */
 extern const struct experiment_kind load_kind;  /* server/lab/load/load.c */

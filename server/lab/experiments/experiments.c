@@ -1,11 +1,9 @@
 /* All experiments, as the build has found their files. See experiment.h. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "server/lab/experiments/experiment.h"
-#include "server/lab/picture/draw.h"
 
 static const struct {
     const char *name, *content;
@@ -69,23 +67,16 @@ const char *experiment_play_title(const struct experiment *experiment,
                                                     : "What is played";
 }
 
-void experiment_json(FILE *out, const struct experiment_run *run)
+json_t *experiment_json(const struct experiment_run *run)
 {
-    json_t *members =
-        run->error[0]
-            ? json_pack("{s:o}", "error", draw_json_text(run->error, 0))
-            : json_pack("{s:I, s:I, s:I, s:o, s:o, s:b}", "stock",
-                        (json_int_t)run->stock, "sold", (json_int_t)run->sold,
-                        "orders", (json_int_t)run->orders, "faults",
-                        draw_json_faults(run->verdict.faults), "remarks",
-                        draw_json_faults(run->verdict.remarks), "as_told",
-                        run->as_told);
-
-    if (!run->error[0] && run->said[0])
-        (void)json_object_set_new(members, "said",
-                                  draw_json_text(run->said, run->look));
-    (void)json_dumpf(members, out, JSON_EMBED);
-    json_decref(members);
+    if (run->error[0])
+        return json_pack("{s:o}", "error", draw_json_text(run->error, 0));
+    return json_pack(
+        "{s:I, s:I, s:I, s:o, s:o, s:b, s:o*}", "stock", (json_int_t)run->stock,
+        "sold", (json_int_t)run->sold, "orders", (json_int_t)run->orders,
+        "faults", draw_json_faults(run->verdict.faults), "remarks",
+        draw_json_faults(run->verdict.remarks), "as_told", run->as_told, "said",
+        run->said[0] ? draw_json_text(run->said, run->look) : NULL);
 }
 
 static bool is_called(const struct experiment *experiment, const char *name)

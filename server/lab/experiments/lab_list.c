@@ -227,12 +227,6 @@ int lab_list_main(int argc, char *argv[])
 
 /* ---- show --------------------------------------------------------------- */
 
-static void show_part(const char *label, const char *text, unsigned look)
-{
-    draw_say(stdout, look, "%s\n", label);
-    draw_text(stdout, 2, text);
-}
-
 /* An actor's program, and its settings where they are not those of all. */
 static void tell_role(const struct stage_scene *scene, unsigned actor,
                       unsigned look)
@@ -318,11 +312,11 @@ static void show(const struct experiment *experiment, unsigned look)
 
     draw_say(stdout, look, "%s %s - %s\n\n", experiment->id, text->title,
              text->symptom);
-    show_part("What you will see", text->see, look);
-    show_part("Why", text->why, look);
-    show_part("What fixes it", text->fix, look);
+    draw_part(stdout, look, "What you will see", text->see);
+    draw_part(stdout, look, "Why", text->why);
+    draw_part(stdout, look, "What fixes it", text->fix);
     if (text->rest)
-        show_part("What the fix leaves open", text->rest, look);
+        draw_part(stdout, look, "What the fix leaves open", text->rest);
     putchar('\n');
     for (unsigned i = 0; i < EXPERIMENT_PLAYS_N; i++)
         show_play(experiment, i, look);

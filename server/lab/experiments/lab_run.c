@@ -5,20 +5,13 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "lock/dlock.h"
 #include "server/base/clock.h"
 #include "server/lab/experiments/experiment.h"
 #include "server/lab/load/load_watch.h"
-#include "server/lab/picture/draw.h"
 #include "server/lab/replay/game.h"
 #include "server/lab/stage/stage_options.h"
-
-#define RED   "\033[31m"
-#define GREEN "\033[32m"
-#define BOLD  "\033[1m"
-#define PLAIN "\033[0m"
 
 struct runs {
     struct lab_options options;
@@ -26,11 +19,6 @@ struct runs {
     unsigned all_n, run_n, as_told_n;
     unsigned broken_n; /* could not be run */
 };
-
-static const char *tint(const struct runs *runs, const char *code)
-{
-    return runs->options.look & DRAW_COLOUR ? code : "";
-}
 
 static void help(void)
 {
@@ -66,24 +54,20 @@ static void help(void)
 /* A part of a line. */
 static void tell(const struct runs *runs, const char *code, const char *english)
 {
-    fputs(tint(runs, code), stdout);
-    draw_say(stdout, runs->options.look, "%s", english);
-    fputs(tint(runs, PLAIN), stdout);
+    draw_in(stdout, runs->options.look, code, english);
 }
 
 static void tell_part(const struct runs *runs, const char *label,
                       const char *text)
 {
-    tell(runs, BOLD, label);
-    putchar('\n');
-    draw_text(stdout, 2, text);
+    draw_part(stdout, runs->options.look, label, text);
     putchar('\n');
 }
 
 static void tell_scene(const struct runs *runs,
                        const struct experiment *experiment, unsigned index)
 {
-    tell(runs, BOLD, experiment_play_title(experiment, index));
+    tell(runs, DRAW_BOLD, experiment_play_title(experiment, index));
     putchar('\n');
     lab_scene(experiment, &experiment->plays[index], runs->options.look);
     putchar('\n');
@@ -102,7 +86,8 @@ static void tell_finding(const struct runs *runs, const char *colour,
 
 static void tell_as_told(const struct runs *runs, bool as_told)
 {
-    tell(runs, as_told ? GREEN : RED, as_told ? "as told\n" : "NOT AS TOLD\n");
+    tell(runs, as_told ? DRAW_GREEN : DRAW_RED,
+         as_told ? "as told\n" : "NOT AS TOLD\n");
 }
 
 static void tell_verdict(const struct runs *runs,
@@ -119,9 +104,10 @@ static void tell_verdict(const struct runs *runs,
     if (run->said[0])
         draw_english(stdout, 0, runs->options.look, run->said);
     if (is_heard)
-        tell_finding(runs, RED, "somebody is told", play->says);
+        tell_finding(runs, DRAW_RED, "somebody is told", play->says);
     if (is_measured)
-        tell_finding(runs, GREEN, "", "nothing broke; what counts is above");
+        tell_finding(runs, DRAW_GREEN, "",
+                     "nothing broke; what counts is above");
     else if (!is_heard || run->verdict.faults)
         draw_verdict(stdout, &run->verdict, true, runs->options.look);
     printf("-> ");
@@ -150,19 +136,17 @@ static void tell_difference(const struct runs *runs,
 
 /* ---- running ------------------------------------------------------------ */
 
-/* One way. False: it could not be run. JSON has the text of it, if that is asked
- * for: to be freed. */
+/* One way. False: it could not be run. */
 static bool play(const struct runs *runs, const struct experiment *experiment,
-                 unsigned index, struct experiment_run *run, char **json)
+                 unsigned index, struct experiment_run *run)
 {
     const char *save = runs->options.save;
     char path[1024];
-    size_t size;
     bool ran;
 
     *run = (struct experiment_run){
         .out = runs->options.json || runs->is_many ? NULL : stdout,
-        .json = runs->options.json ? open_memstream(json, &size) : NULL,
+        .json = runs->options.json ? json_object() : NULL,
         .look = runs->options.json ? 0 : runs->options.look,
         .brief = runs->options.brief,
         .save = save ? path : NULL,
@@ -174,17 +158,11 @@ static bool play(const struct runs *runs, const struct experiment *experiment,
         (void)snprintf(run->error, sizeof(run->error),
                        "--save keeps what is played on the stage; instances "
                        "have serve --lab-timeline");
-    if (run->json)
-        fputc('{', run->json);
     ran = run->error[0] == '\0' &&
           experiment->kind->run(&experiment->plays[index], run);
     run->save = NULL;
-    if (run->json) {
-        fputs(", ", run->json);
-        experiment_json(run->json, run);
-        fputc('}', run->json);
-        (void)fclose(run->json);
-    }
+    if (run->json)
+        (void)json_object_update_new(run->json, experiment_json(run));
     return ran;
 }
 
@@ -202,23 +180,25 @@ static void tell_before(const struct runs *runs,
         (void)fflush(stdout);
         return;
     }
-    printf("%s%s %s%s", tint(runs, BOLD), experiment->id, text->title,
-           tint(runs, PLAIN));
+    draw_title(stdout, runs->options.look, experiment->id, text->title);
     printf(" - %s\n\n", text->symptom);
     tell_part(runs, "What you will see", text->see);
 }
 
 static void tell_after(const struct runs *runs,
-                       const struct experiment *experiment, char *const json[],
-                       bool as_told, double seconds)
+                       const struct experiment *experiment,
+                       const struct experiment_run results[], bool as_told,
+                       double seconds)
 {
     if (runs->options.json) {
-        printf("{\"id\": \"%s\", \"name\": \"%s\", \"kind\": \"%s\"",
-               experiment->id, experiment->name, experiment->kind->name);
-        for (unsigned i = 0; i < EXPERIMENT_PLAYS_N; i++)
-            printf(", \"%s\": %s", experiment_play_word(i),
-                   json[i] ? json[i] : "null");
-        printf(", \"as_told\": %s}\n", as_told ? "true" : "false");
+        draw_json_line(stdout,
+                       json_pack("{s:s, s:s, s:s, s:O?, s:O?, s:O?, s:b}", "id",
+                                 experiment->id, "name", experiment->name,
+                                 "kind", experiment->kind->name, "bug",
+                                 results[EXPERIMENT_BUG].json, "fix",
+                                 results[EXPERIMENT_FIX].json, "rest",
+                                 results[EXPERIMENT_REST].json, "as_told",
+                                 as_told));
     } else if (runs->is_many) {
         printf("%5.1f s  ", seconds);
         tell_as_told(runs, as_told);
@@ -253,8 +233,7 @@ static void run_one(struct runs *runs, const struct experiment *experiment)
     const struct experiment_text *text =
         &experiment->text[experiment_language(runs->options.look)];
     bool at_length = !runs->is_many && !runs->options.json;
-    struct experiment_run results[EXPERIMENT_PLAYS_N];
-    char *json[EXPERIMENT_PLAYS_N] = {NULL};
+    struct experiment_run results[EXPERIMENT_PLAYS_N] = {{0}};
     bool ran = true, as_told = true;
     uint64_t began_us = clock_us();
 
@@ -266,7 +245,7 @@ static void run_one(struct runs *runs, const struct experiment *experiment)
         if (experiment_has(each)) {
             if (at_length)
                 tell_scene(runs, experiment, i);
-            ran = play(runs, experiment, i, &results[i], &json[i]);
+            ran = play(runs, experiment, i, &results[i]);
             if (!ran)
                 tell_error(runs, experiment, i, results[i].error);
             if (ran && at_length)
@@ -277,7 +256,7 @@ static void run_one(struct runs *runs, const struct experiment *experiment)
             tell_text(runs, text, i);
     }
     if (ran)
-        tell_after(runs, experiment, json, as_told,
+        tell_after(runs, experiment, results, as_told,
                    (double)(clock_us() - began_us) / 1e6);
     for (unsigned i = 0; i < EXPERIMENT_PLAYS_N && ran && !runs->options.json;
          i++)
@@ -286,7 +265,7 @@ static void run_one(struct runs *runs, const struct experiment *experiment)
                             experiment_play_title(experiment, i));
     (void)fflush(stdout);
     for (unsigned i = 0; i < EXPERIMENT_PLAYS_N; i++)
-        free(json[i]);
+        json_decref(results[i].json);
     runs->run_n++;
     runs->as_told_n += ran && as_told;
     runs->broken_n += !ran;
@@ -380,9 +359,9 @@ static int play_by_hand(const struct runs *runs,
     goal = (struct game_goal){.faults = play.faults & ~STAGE_REMARKS};
     if (options->json)
         return lines_play(&play.scene, NULL, 0, &goal, runs->options.look);
-    printf("%s%s %s%s\n\n", tint(runs, BOLD), experiment->id, text->title,
-           tint(runs, PLAIN));
-    tell(runs, BOLD,
+    draw_title(stdout, options->look, experiment->id, text->title);
+    printf("\n\n");
+    tell(runs, DRAW_BOLD,
          experiment_play_title(experiment,
                                options->fix ? EXPERIMENT_FIX : EXPERIMENT_BUG));
     putchar('\n');
@@ -419,8 +398,7 @@ int lab_run_main(int argc, char *argv[])
         return LAB_COULD_NOT_RUN;
     }
     runs.is_many = runs.all_n > 1;
-    if (isatty(STDOUT_FILENO) && !getenv("NO_COLOR"))
-        options->look |= DRAW_COLOUR;
+    options->look |= draw_look();
     if (options->by_hand && runs.is_many) {
         fprintf(stderr, "stockade: lab run -i takes one experiment\n");
         return LAB_COULD_NOT_RUN;

@@ -6,8 +6,7 @@
 #include <string.h>
 
 #include "server/lab/experiments/experiment.h"
-#include "server/lab/picture/draw.h"
-#include "server/lab/stage/stage_options.h"
+#include "server/lab/replay/game.h"
 
 static void tell_scene(const struct experiment_play *play, char text[],
                        size_t size)
@@ -34,70 +33,14 @@ static bool was_said(const struct stage *stage, const char *text)
     return false;
 }
 
-/* False: a move was not enabled, or Ctrl-C came: the run has the text. */
-static bool play_moves(struct stage *stage, const struct experiment_play *play,
-                       const struct stage_move moves[], size_t n,
-                       struct experiment_run *run)
-{
-    static char state[DRAW_STATE_BYTES_MAX];
-    size_t drawn = 0;
-
-    state[0] = '\0';
-    if (run->out) {
-        command_replay(run->out, &play->scene, play->schedule);
-        fputs("\n\n", run->out);
-        draw_head(run->out, &play->scene, run->look);
-        if (!run->brief)
-            draw_state(run->out, stage, &play->scene, state, run->look);
-    }
-    for (size_t i = 0; i < n; i++) {
-        char error[300] = "interrupted";
-
-        if (stage_options_interrupted() ||
-            !stage_move(stage, moves[i], error, sizeof(error))) {
-            (void)snprintf(run->error, sizeof(run->error), "move %zu: %s",
-                           i + 1, error);
-            return false;
-        }
-        stage_judge(stage, &run->verdict);
-        if (!run->out)
-            continue;
-        draw_steps(run->out, stage, &play->scene, drawn, moves, run->look);
-        if (!run->brief)
-            draw_state(run->out, stage, &play->scene, state, run->look);
-        (void)fflush(run->out);
-        (void)stage_steps(stage, &drawn);
-    }
-    return true;
-}
-
-static void write_json(struct stage *stage, const struct experiment_play *play,
-                       FILE *json)
-{
-    json_t *members = json_pack("{s:o, s:s, s:o}", "lock",
-                                draw_json_text(play->scene.lock, 0), "schedule",
-                                play->schedule, "timeline",
-                                draw_json(stage, &play->scene, 0));
-
-    (void)json_dumpf(members, json, JSON_EMBED);
-    json_decref(members);
-}
-
 /* The verdict, and how it looks on the stage then. */
-static void conclude(struct stage *stage, const struct experiment_play *play,
+static void conclude(struct game *game, const struct experiment_play *play,
                      struct experiment_run *run)
 {
     static struct stage_view view;
-    static char state[DRAW_STATE_BYTES_MAX];
-    const struct stage_step *steps;
-    size_t drawn, n;
 
-    steps = stage_steps(stage, &drawn);
-    stage_judge(stage, &run->verdict);
-    (void)stage_steps(stage, &n); /* a program's check may have added why */
-    for (size_t i = drawn; i < n && run->out; i++)
-        draw_step(run->out, &steps[i], "", play->scene.buyers, run->look);
-    stage_look(stage, &view);
+    stage_look(game->stage, &view);
+    run->verdict = game->verdict;
     run->stock = view.stock;
     run->sold = view.sold;
     run->orders = view.orders;
@@ -106,37 +49,49 @@ static void conclude(struct stage *stage, const struct experiment_play *play,
         (run->verdict.faults | run->verdict.remarks) == play->faults &&
         run->sold == play->sold &&
         (play->faults & ~STAGE_REMARKS || view.over) &&
-        (!play->says || was_said(stage, play->says));
-    if (run->out && run->brief) {
-        state[0] = '\0';
-        draw_state(run->out, stage, &play->scene, state,
+        (!play->says || was_said(game->stage, play->says));
+    if (run->out && run->brief)
+        draw_state(run->out, game->stage, game->scene, game->state,
                    run->look | DRAW_NO_MOVES);
-    }
     if (run->json)
-        write_json(stage, play, run->json);
+        (void)json_object_update_new(
+            run->json, json_pack("{s:o, s:s, s:o}", "lock",
+                                 draw_json_text(play->scene.lock, 0),
+                                 "schedule", play->schedule, "timeline",
+                                 draw_json(game->stage, game->scene, 0)));
 }
 
 static bool run_steps(const struct experiment_play *play,
                       struct experiment_run *run)
 {
-    const struct stage_scene *scene = &play->scene;
+    static struct game game;
     struct stage_move moves[STAGE_MOVES_MAX];
-    struct stage *stage;
     bool played;
     int n = stage_parse(play->schedule, moves, run->error, sizeof(run->error));
 
     if (n < 0)
         return false;
-    stage = stage_open(scene, run->error, sizeof(run->error));
-    if (!stage)
+    if (!game_open(&game, &play->scene, run->out,
+                   run->look | (run->brief ? DRAW_NO_STATE : 0))) {
+        (void)snprintf(run->error, sizeof(run->error), "%s", game.error);
         return false;
-    played = play_moves(stage, play, moves, (size_t)n, run);
+    }
+    game.name = run->name;
+    if (run->out) {
+        command_replay(run->out, &play->scene, play->schedule);
+        fputs("\n\n", run->out);
+    }
+    game_draw(&game);
+    played = game_play(&game, moves, (size_t)n);
     if (played)
-        conclude(stage, play, run);
+        conclude(&game, play, run);
+    else
+        (void)snprintf(run->error, sizeof(run->error), "move %zu: %s",
+                       game.n + 1, game.error);
     if (played && run->save)
-        played = stage_save(run->save, stage, scene, moves, (size_t)n,
-                            run->name, run->error, sizeof(run->error));
-    stage_close(stage);
+        played = game_save(run->save, &game, game_write_timeline, run->error,
+                           sizeof(run->error));
+    game_close(&game);
     return played;
 }
 

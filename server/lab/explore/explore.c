@@ -416,8 +416,7 @@ int explore_main(int argc, char *argv[])
 
     for (int i = 0; i < SEARCH_BOUNDS_N; i++)
         explore.bounds.most[i] = NOT_GIVEN;
-    if (isatty(STDOUT_FILENO) && !getenv("NO_COLOR"))
-        explore.look = DRAW_COLOUR;
+    explore.look = draw_look();
     if (!read_options(argc, argv, &explore))
         return EXPLORE_COULD_NOT_RUN;
     if (explore.help) {

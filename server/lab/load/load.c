@@ -11,12 +11,7 @@
 #include "server/base/clock.h"
 #include "server/base/redis_proc.h"
 #include "server/lab/load/load_watch.h"
-#include "server/lab/picture/draw.h"
 #include "server/lab/stage/stage_options.h"
-
-#define GREEN  "\033[32m"
-#define YELLOW "\033[33m"
-#define PLAIN  "\033[0m"
 
 enum {
     MARGIN = 9, /* the time */
@@ -43,8 +38,8 @@ static const char *tint_of(int who, const char *text)
     size_t n = strlen(text);
 
     if (who < 0)
-        return YELLOW;
-    return n > 5 && strcmp(text + n - 5, " sold") == 0 ? GREEN : "";
+        return DRAW_YELLOW;
+    return n > 5 && strcmp(text + n - 5, " sold") == 0 ? DRAW_GREEN : "";
 }
 
 void load_tell(struct load *load, int who, const char *format, ...)
@@ -60,26 +55,18 @@ void load_tell(struct load *load, int who, const char *format, ...)
     va_start(args, format);
     (void)vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    if (run->json) {
-        fprintf(run->json,
-                "%s{\"ms\": %" PRIu64 ", \"actor\": ", load->events ? ", " : "",
-                ms);
-        if (who < 0)
-            fputs("null, \"text\": ", run->json);
-        else
-            fprintf(run->json, "\"%c\", \"text\": ", 'a' + who);
-        draw_json_say(run->json, text, run->look);
-        if (load->story)
-            load_lanes_write(load, run->json);
-        fputc('}', run->json);
-    }
-    load->events++;
+    if (run->json)
+        (void)json_array_append_new(
+            json_object_get(run->json, "timeline"),
+            json_pack("{s:I, s:o?, s:o, s:o*}", "ms", (json_int_t)ms, "actor",
+                      who < 0 ? NULL : json_sprintf("%c", 'a' + who), "text",
+                      draw_json_text(text, run->look), "lanes",
+                      load->story ? load_lanes(load) : NULL));
     if (!run->out)
         return;
-    fprintf(run->out, "%6" PRIu64 "   %*s%s", ms, who > 0 ? who * width : 0, "",
-            run->look & DRAW_COLOUR ? tint_of(who, text) : "");
-    draw_say(run->out, run->look, "%s", text);
-    fprintf(run->out, "%s\n", run->look & DRAW_COLOUR ? PLAIN : "");
+    fprintf(run->out, "%6" PRIu64 "   %*s", ms, who > 0 ? who * width : 0, "");
+    draw_in(run->out, run->look, tint_of(who, text), text);
+    fputc('\n', run->out);
     (void)fflush(run->out);
 }
 
@@ -113,13 +100,11 @@ static void head(const struct load *load)
     int width;
 
     assert(play->instances > 0);
-    if (run->json) {
-        fputs("\"lock\": ", run->json);
-        draw_json_say(run->json, play->lock, 0);
-        fputs(", \"flags\": ", run->json);
-        draw_json_say(run->json, play->flags, 0);
-        fputs(", \"timeline\": [", run->json);
-    }
+    if (run->json)
+        (void)json_object_update_new(
+            run->json,
+            json_pack("{s:o, s:o, s:[]}", "lock", draw_json_text(play->lock, 0),
+                      "flags", draw_json_text(play->flags, 0), "timeline"));
     if (!run->out)
         return;
     tell_flags(run, "all", play->lock, play->flags);
@@ -292,8 +277,6 @@ static bool run_load(const struct experiment_play *play,
     ran = ran && sell(&load);
     if (run->is_watched)
         load_watch_end();
-    if (run->json)
-        fputc(']', run->json);
     ran = ran && conclude(&load, play);
     if (run->out)
         fputc('\n', run->out);

@@ -61,7 +61,6 @@ struct load {
     struct site site;
     struct buyers buyers;
     uint64_t begun_us; /* the sale; 0 = the servers are started yet */
-    unsigned events;
     struct load_lane lanes[SITE_INSTANCES_MAX];
     size_t sold; /* the order, from 1, whose sale is told now; 0 = none */
 };
@@ -94,10 +93,10 @@ bool load_wrk(struct load *load);   /* load_wrk.c */
 const struct measure *measure_find(const char *name);
 bool measure_judge(const struct measure *judge, struct load *load);
 
-/* The member "lanes" of an event, a word for each instance as it stands then: "held",
+/* The "lanes" of an event, a word for each instance as it stands then: "held",
  * "clash" (it thinks that it has the lock, and so does another), "waits" for an answer,
  * "unknown" (it died with an order), or "". */
-void load_lanes_write(const struct load *load, FILE *out);
+json_t *load_lanes(const struct load *load);
 
 /* From where on STORY is none, of so many instances; NULL: it is one. */
 const char *load_story_wrong(const char *story, unsigned instances);

@@ -156,12 +156,13 @@ static const char *word_of(const struct load *load, unsigned who)
     return word;
 }
 
-void load_lanes_write(const struct load *load, FILE *out)
+json_t *load_lanes(const struct load *load)
 {
-    fputs(", \"lanes\": [", out);
+    json_t *list = json_array();
+
     for (unsigned who = 0; who < load->play->instances; who++)
-        fprintf(out, "%s\"%s\"", who > 0 ? ", " : "", word_of(load, who));
-    fputc(']', out);
+        (void)json_array_append_new(list, json_string(word_of(load, who)));
+    return list;
 }
 
 /* ---- words ---------------------------------------------------------------- */

@@ -112,29 +112,36 @@ static void take_sample(uint64_t now_us)
 
 /* ---- answers ------------------------------------------------------------ */
 
-static void write_samples(void)
+static json_t *samples(void)
 {
-    printf("\"units\": %u, \"samples\": [", watch.units);
+    json_t *list = json_array();
+
     for (unsigned i = 0; i < watch.n; i++) {
         const struct sample *sample = &watch.samples[i];
+        json_t *one =
+            json_pack("{s:I, s:o?}", "ms", (json_int_t)sample->ms, "stock",
+                      sample->stock < 0 ? NULL : json_integer(sample->stock));
 
-        printf("%s{\"ms\": %" PRIu64, i > 0 ? ", " : "", sample->ms);
         for (int c = 0; c < COUNTERS_N; c++)
-            printf(", \"%s\": %.7g", counters[c].name, sample->counts[c]);
-        if (sample->stock >= 0)
-            printf(", \"stock\": %" PRId64 "}", sample->stock);
-        else
-            fputs(", \"stock\": null}", stdout);
+            (void)json_object_set_new(one, counters[c].name,
+                                      json_real(sample->counts[c]));
+        (void)json_array_append_new(list, one);
     }
-    fputc(']', stdout);
+    return list;
 }
 
-/* MEMBERS: of the run so far; its timeline is still open. */
-static bool answer_so_far(const char *members)
+/* False: nobody reads. */
+static bool answer(const struct experiment_run *run, bool is_done)
 {
-    printf("{\"done\": false, %s], ", members);
-    write_samples();
-    (void)puts("}");
+    json_t *all = json_pack("{s:b}", "done", is_done);
+
+    (void)json_object_update(all, run->json);
+    (void)json_object_update_new(all, json_pack("{s:i, s:o}", "units",
+                                                (int)watch.units, "samples",
+                                                samples()));
+    if (is_done)
+        (void)json_object_update_new(all, experiment_json(run));
+    draw_json_line(stdout, all);
     return fflush(stdout) == 0;
 }
 
@@ -149,9 +156,8 @@ bool load_watch_ends(void)
     if (watch.load->begun_us > 0 && now_us >= watch.next_us)
         take_sample(now_us);
     if (poll(&input, 1, 0) > 0) {
-        (void)fflush(watch.load->run->json);
         watch.has_gone = !fgets(line, sizeof(line), stdin) ||
-                         !answer_so_far(watch.load->run->members);
+                         !answer(watch.load->run, false);
         watch.seen_ms = now_us / 1000;
     }
     watch.has_gone = watch.has_gone || stage_options_interrupted() ||
@@ -182,28 +188,20 @@ void load_watch_end(void)
 
 int load_watch_main(const struct experiment_play *play, unsigned look)
 {
-    struct experiment_run run = {.is_watched = true, .look = look};
+    struct experiment_run run = {.is_watched = true,
+                                 .look = look,
+                                 .json = json_pack("{s:[]}", "timeline")};
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
     char line[100];
-    size_t size;
     bool ran;
 
-    run.json = open_memstream(&run.members, &size);
-    if (!run.json)
-        return 2;
     stage_options_catch_signals();
     (void)setvbuf(stdin, NULL, _IONBF, 0);
-    (void)answer_so_far("\"timeline\": [");
+    (void)answer(&run, false);
     ran = load_kind.run(play, &run);
-    (void)fclose(run.json);
     if (!watch.has_gone && poll(&input, 1, UNSEEN_MS) > 0 &&
-        fgets(line, sizeof(line), stdin)) {
-        printf("{\"done\": true, %s, ", run.members);
-        write_samples();
-        fputs(", ", stdout);
-        experiment_json(stdout, &run);
-        (void)puts("}");
-    }
-    free(run.members);
+        fgets(line, sizeof(line), stdin))
+        (void)answer(&run, true);
+    json_decref(run.json);
     return ran ? 0 : 2;
 }

@@ -10,7 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "server/lab/picture/draw.h"
 #include "server/lab/replay/game.h"
 #include "server/lab/stage/stage_options.h"
 
@@ -143,20 +142,10 @@ static void help(void)
         PATH_JUDGE_S, file ? file : "but you have no HOME for it.");
 }
 
-/* A part of a line, in bold. */
-static void tell_bold(const struct walk *walk, const char *english)
-{
-    fputs(walk->look & DRAW_COLOUR ? "\033[1m" : "", stdout);
-    draw_say(stdout, walk->look, "%s", english);
-    fputs(walk->look & DRAW_COLOUR ? "\033[0m" : "", stdout);
-}
-
 static void tell_part(const struct walk *walk, const char *label,
                       const char *text)
 {
-    tell_bold(walk, label);
-    putchar('\n');
-    draw_text(stdout, 2, text);
+    draw_part(stdout, walk->look, label, text);
     putchar('\n');
 }
 
@@ -166,7 +155,7 @@ static void tell_code(const struct walk *walk)
     const char *at = walk->stop->code, *end;
     int dots;
 
-    tell_bold(walk, "The lock");
+    draw_in(stdout, walk->look, DRAW_BOLD, "The lock");
     putchar('\n');
     for (; at; at = end ? end + strlen(" | ") : NULL) {
         end = strstr(at, " | ");
@@ -186,7 +175,7 @@ static void tell_elsewhere(const struct walk *walk)
                                    {"Spring", text->spring}};
     char line[1000];
 
-    tell_bold(walk, "What you type elsewhere");
+    draw_in(stdout, walk->look, DRAW_BOLD, "What you type elsewhere");
     putchar('\n');
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         (void)snprintf(line, sizeof(line), "%s: %s", rows[i][0], rows[i][1]);
@@ -265,7 +254,7 @@ static int break_it(struct walk *walk)
     unsigned moves;
     int status;
 
-    tell_bold(walk, "Break it");
+    draw_in(stdout, walk->look, DRAW_BOLD, "Break it");
     putchar('\n');
     tell_scene(walk, &stop->scene);
     status = hand_play(&stop->scene, NULL, 0, &goal, walk->look, &moves);
@@ -291,7 +280,7 @@ static int mend_it(struct walk *walk)
     unsigned n = 0;
     int key;
 
-    tell_bold(walk, "Mend it");
+    draw_in(stdout, walk->look, DRAW_BOLD, "Mend it");
     putchar('\n');
     for (; n < PATH_CHOICES_MAX && choices[n].scene.lock; n++) {
         char line[1000];
@@ -346,11 +335,9 @@ static int walk_stop(struct walk *walk)
     const struct path_stop *stop = walk->stop;
     const struct path_text *text = &stop->text[experiment_language(walk->look)];
     struct progress *progress = &walk->progress[walk->index];
-    char title[200];
     int status;
 
-    (void)snprintf(title, sizeof(title), "%s %s", stop->id, text->title);
-    tell_bold(walk, title);
+    draw_title(stdout, walk->look, stop->id, text->title);
     printf("\n\n");
     tell_part(walk, "What the books say", text->literature);
     tell_code(walk);
@@ -443,8 +430,7 @@ int lab_path_main(int argc, char *argv[])
     static struct walk walk;
     struct game_goal goal;
 
-    if (isatty(STDOUT_FILENO) && !getenv("NO_COLOR"))
-        walk.look = DRAW_COLOUR;
+    walk.look = draw_look();
     walk.seconds = PATH_JUDGE_S;
     if (!read_options(argc, argv, &walk))
         return COULD_NOT_RUN;

@@ -4,9 +4,11 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unilbrk.h>
+#include <unistd.h>
 #include <unistr.h>
 #include <uniwidth.h>
 
@@ -22,12 +24,8 @@ enum {
     STATE_INDENT = 10,
 };
 
-#define RED    "\033[31m"
-#define GREEN  "\033[32m"
-#define YELLOW "\033[33m"
-#define FAINT  "\033[2m"
-#define BOLD   "\033[1m"
-#define PLAIN  "\033[0m"
+#define FAINT "\033[2m"
+#define PLAIN "\033[0m"
 
 static const char *tint(unsigned look, const char *code)
 {
@@ -46,6 +44,31 @@ int draw_say(FILE *out, unsigned look, const char *format, ...)
         chinese(text, sizeof(text));
     fputs(text, out);
     return u8_strwidth((const uint8_t *)text, "UTF-8");
+}
+
+void draw_in(FILE *out, unsigned look, const char *colour, const char *text)
+{
+    fputs(tint(look, colour), out);
+    draw_say(out, look, "%s", text);
+    fputs(tint(look, PLAIN), out);
+}
+
+void draw_title(FILE *out, unsigned look, const char *id, const char *title)
+{
+    fprintf(out, "%s%s %s%s", tint(look, DRAW_BOLD), id, title,
+            tint(look, PLAIN));
+}
+
+void draw_part(FILE *out, unsigned look, const char *label, const char *text)
+{
+    draw_in(out, look, DRAW_BOLD, label);
+    fputc('\n', out);
+    draw_text(out, 2, text);
+}
+
+unsigned draw_look(void)
+{
+    return isatty(STDOUT_FILENO) && !getenv("NO_COLOR") ? DRAW_COLOUR : 0;
 }
 
 int draw_columns(FILE *out)
@@ -67,7 +90,7 @@ void draw_names(FILE *out, const char *const names[], unsigned n, unsigned look)
 {
     int width = (draw_columns(out) - MARGIN) / (int)n;
 
-    fprintf(out, "%s%s", tint(look, BOLD),
+    fprintf(out, "%s%s", tint(look, DRAW_BOLD),
             look & DRAW_CHINESE ? "动作  毫秒 " : "move   ms  ");
     for (unsigned i = 0; i < n; i++)
         fprintf(out, "%-*.*s", i + 1 < n ? width : 0, width - 1, names[i]);
@@ -197,14 +220,14 @@ const char *draw_step_text(const struct stage_step *step, unsigned look,
 static const char *tint_of(const struct stage_step *step)
 {
     if (step->mark[0])
-        return RED;
+        return DRAW_RED;
     if (step->actor < 0 || strstr(step->reply, "dies") ||
         strstr(step->reply, "held up"))
-        return YELLOW;
+        return DRAW_YELLOW;
     if (strcmp(step->name, "") == 0 && strncmp(step->reply, "inside", 6) == 0)
-        return GREEN;
+        return DRAW_GREEN;
     if (step->name[0] == '\0')
-        return BOLD;
+        return DRAW_BOLD;
     return "";
 }
 
@@ -411,9 +434,8 @@ static void draw_finding(FILE *out, const struct stage_verdict *verdict,
     bool is_remark = STAGE_REMARKS & (1u << fault);
 
     draw_say(out, look, is_remark ? "remark: " : "verdict: ");
-    fputs(tint(look, is_remark ? YELLOW : RED), out);
-    draw_say(out, look, "%s", stage_fault_word(fault));
-    fputs(tint(look, PLAIN), out);
+    draw_in(out, look, is_remark ? DRAW_YELLOW : DRAW_RED,
+            stage_fault_word(fault));
     draw_say(out, look, ": ");
     draw_say(out, look, "%s", stage_fault_text(fault));
     if (verdict->moves[fault] > 0)
@@ -426,9 +448,8 @@ void draw_verdict(FILE *out, const struct stage_verdict *verdict, bool over,
 {
     if (verdict->faults == 0) {
         draw_say(out, look, "verdict: ");
-        fputs(tint(look, GREEN), out);
-        draw_say(out, look, over ? "nothing broke" : "nothing broke so far");
-        fputs(tint(look, PLAIN), out);
+        draw_in(out, look, DRAW_GREEN,
+                over ? "nothing broke" : "nothing broke so far");
         fputc('\n', out);
     }
     for (int i = 0; i < STAGE_FAULT_N; i++)

@@ -13,7 +13,17 @@ enum {
     DRAW_COLOUR = 1,
     DRAW_CHINESE = 2,
     DRAW_NO_MOVES = 4, /* in the state */
+    DRAW_NO_STATE = 8,
 };
+
+/* The look of standard output: colours, if it is a terminal that may have them. */
+unsigned draw_look(void);
+
+/* Colours, as a terminal is told of them. */
+#define DRAW_RED    "\033[31m"
+#define DRAW_GREEN  "\033[32m"
+#define DRAW_YELLOW "\033[33m"
+#define DRAW_BOLD   "\033[1m"
 
 /* How many columns OUT has: those of the terminal, or 80. */
 int draw_columns(FILE *out);
@@ -24,6 +34,15 @@ const char *draw_program(void);
 /* The English FORMAT, in the language of LOOK. Returns how many columns it takes. */
 int draw_say(FILE *out, unsigned look, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* The English TEXT in a colour, if LOOK has any. */
+void draw_in(FILE *out, unsigned look, const char *colour, const char *text);
+
+/* "08 Longer than the lease", in bold. */
+void draw_title(FILE *out, unsigned look, const char *id, const char *title);
+
+/* A TEXT in a paragraph under its LABEL, which is English. */
+void draw_part(FILE *out, unsigned look, const char *label, const char *text);
 
 /* The head of the columns. */
 void draw_head(FILE *out, const struct stage_scene *scene, unsigned look);
@@ -74,7 +93,6 @@ void draw_verdict(FILE *out, const struct stage_verdict *verdict, bool over,
 /* The English TEXT in the language of LOOK. Bytes that are no UTF-8 are question marks: a
  * text may be cut within a character, and a reply may be of any bytes. */
 json_t *draw_json_text(const char *text, unsigned look);
-void draw_json_say(FILE *out, const char *text, unsigned look);
 /* A list of their words. */
 json_t *draw_json_faults(unsigned faults);
 /* Steps, state, faults, remarks, and at which move each came about. */
@@ -93,33 +111,5 @@ void command_replay(FILE *out, const struct stage_scene *scene,
 
 /* Whether an actor does more than order. */
 bool command_has_programs(const struct stage_scene *scene);
-
-/* ---- files (save.c, svg.c) ----------------------------------------------------- */
-
-/* Writes what the N moves have done since stage_begin() to the file PATH, in place of what
- * it had, as a timeline (server/lab/timeline/). NAME: of the experiment; "" = none. False
- * and a text: it could not be written. */
-bool stage_save(const char *path, struct stage *stage,
-                const struct stage_scene *scene,
-                const struct stage_move moves[], size_t n, const char *name,
-                char *error, size_t error_size);
-
-/* Notes for a picture, besides the steps: the caller makes one after each move. */
-struct svg_notes {
-    unsigned
-        inside[STAGE_MOVES_MAX + 1]; /* after that move: a bit for each actor */
-};
-
-void svg_note(struct svg_notes *notes, const struct stage *stage,
-              const struct stage_scene *scene, size_t move);
-
-/* Writes to PATH, as a picture for a slide or a post, what has happened on STAGE by MOVES,
- * and VERDICT: SVG, light or dark as its reader is. False and a text: the file cannot be
- * written. */
-bool svg_save(const char *path, const struct stage *stage,
-              const struct stage_scene *scene, const struct stage_move moves[],
-              size_t n, const struct svg_notes *notes,
-              const struct stage_verdict *verdict, unsigned look, char *error,
-              size_t error_size);
 
 #endif

@@ -20,14 +20,6 @@ json_t *draw_json_text(const char *text, unsigned look)
     return json_string(said);
 }
 
-void draw_json_say(FILE *out, const char *text, unsigned look)
-{
-    json_t *value = draw_json_text(text, look);
-
-    (void)json_dumpf(value, out, JSON_ENCODE_ANY);
-    json_decref(value);
-}
-
 void draw_json_line(FILE *out, json_t *value)
 {
     (void)json_dumpf(value, out, 0);

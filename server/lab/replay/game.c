@@ -17,26 +17,75 @@ static bool give_up(struct game *game)
     return false;
 }
 
-/* Faults are judged after each move, because one may be of a moment only. */
-static void judge(struct game *game)
+bool game_open(struct game *game, const struct stage_scene *scene, FILE *out,
+               unsigned look)
 {
-    struct stage_verdict verdict;
-
-    stage_judge(game->stage, &verdict);
-    game->faults = verdict.faults;
-    game->remarks = verdict.remarks;
-}
-
-bool game_open(struct game *game, const struct stage_scene *scene)
-{
-    *game = (struct game){.scene = scene};
+    *game = (struct game){.scene = scene, .out = out, .look = look};
     game->stage = stage_open(scene, game->error, sizeof(game->error));
+    if (game->stage)
+        stage_judge(game->stage, &game->verdict);
     return game->stage != NULL;
 }
 
 void game_close(struct game *game)
 {
     (void)give_up(game);
+}
+
+/* Faults are judged after each move, because one may be of a moment only. */
+static bool go_on(struct game *game, struct stage_move move)
+{
+    if (!stage_move(game->stage, move, game->error, sizeof(game->error)))
+        return false;
+    game->moves[game->n++] = move;
+    stage_judge(game->stage, &game->verdict);
+    game->inside[game->n] = 0;
+    for (unsigned i = 0; i < game->scene->buyers; i++)
+        if (stage_is_inside(game->stage, i))
+            game->inside[game->n] |= 1u << i;
+    return true;
+}
+
+static void draw_state_of(struct game *game)
+{
+    if (!(game->look & DRAW_NO_STATE))
+        draw_state(game->out, game->stage, game->scene, game->state,
+                   game->look);
+}
+
+/* All of the state is drawn, because nothing of it stands right above. */
+void game_draw(struct game *game)
+{
+    if (!game->out)
+        return;
+    game->state[0] = '\0';
+    draw_head(game->out, game->scene, game->look);
+    draw_state_of(game);
+}
+
+/* What has happened since it was drawn last. */
+static void draw_news(struct game *game)
+{
+    draw_steps(game->out, game->stage, game->scene, game->drawn, game->moves,
+               game->look);
+    draw_state_of(game);
+    (void)fflush(game->out);
+    (void)stage_steps(game->stage, &game->drawn);
+}
+
+bool game_play(struct game *game, const struct stage_move moves[], size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (stage_options_interrupted()) {
+            (void)snprintf(game->error, sizeof(game->error), "interrupted");
+            return false;
+        }
+        if (!go_on(game, moves[i]))
+            return false;
+        if (game->out)
+            draw_news(game);
+    }
+    return true;
 }
 
 bool game_move(struct game *game, struct stage_move move)
@@ -51,24 +100,31 @@ bool game_move(struct game *game, struct stage_move move)
                        stage_move_text(move, text));
         return false;
     }
-    if (!stage_move(game->stage, move, game->error, sizeof(game->error)))
+    if (!go_on(game, move))
         return give_up(game);
-    game->moves[game->n++] = move;
-    judge(game);
+    if (game->out)
+        draw_news(game);
+    return true;
+}
+
+/* As it was after N moves, which are not drawn. */
+static bool restore(struct game *game, size_t n)
+{
+    if (!stage_begin(game->stage, game->error, sizeof(game->error)))
+        return give_up(game);
+    game->verdict = (struct stage_verdict){.faults = 0};
+    for (game->n = 0; game->n < n;)
+        if (!go_on(game, game->moves[game->n]))
+            return give_up(game);
+    (void)stage_steps(game->stage, &game->drawn);
     return true;
 }
 
 bool game_back(struct game *game, size_t n)
 {
-    if (!stage_begin(game->stage, game->error, sizeof(game->error)))
-        return give_up(game);
-    game->faults = game->remarks = 0;
-    for (game->n = 0; game->n < n; game->n++) {
-        if (!stage_move(game->stage, game->moves[game->n], game->error,
-                        sizeof(game->error)))
-            return give_up(game);
-        judge(game);
-    }
+    if (!restore(game, n))
+        return false;
+    game_draw(game);
     return true;
 }
 
@@ -129,7 +185,7 @@ bool game_hint(struct game *game, const struct game_goal *goal,
     if (hint->fault != STAGE_FAULT_N)
         hint->way = hint->result.faults[hint->fault];
     game->stage = stage_open(game->scene, game->error, sizeof(game->error));
-    return game->stage && game_back(game, game->n);
+    return game->stage && restore(game, game->n);
 }
 
 /* ---- phrases ------------------------------------------------------------ */

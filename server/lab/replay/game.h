@@ -3,8 +3,9 @@
  *
  *     struct game game;
  *
- *     if (!game_open(&game, &scene))
+ *     if (!game_open(&game, &scene, stdout, look))
  *         ... game.error
+ *     game_draw(&game);
  *     if (!game_move(&game, move))
  *         ... game.error; game.stage is NULL if it is over for good
  *     game_close(&game);
@@ -17,6 +18,7 @@
 #define REPLAY_GAME_H
 
 #include "server/lab/explore/search.h"
+#include "server/lab/picture/draw.h"
 
 /* A goal that a player is to bring about. */
 struct game_goal {
@@ -25,11 +27,18 @@ struct game_goal {
 };
 
 struct game {
-    const struct stage_scene *scene; /* borrowed */
-    struct stage *stage;             /* NULL: it is broken; see error */
+    const struct stage_scene *scene; /* borrowed, as all below */
+    const char *name;                /* of the experiment; NULL = none */
+    FILE *out;           /* where each move is drawn; NULL = nowhere */
+    unsigned look;       /* see draw.h */
+    struct stage *stage; /* NULL: it is broken; see error */
     struct stage_move moves[STAGE_MOVES_MAX]; /* so far */
     size_t n;
-    unsigned faults, remarks; /* so far */
+    unsigned
+        inside[STAGE_MOVES_MAX + 1];  /* after so many: a bit for each actor */
+    struct stage_verdict verdict;     /* so far */
+    size_t drawn;                     /* steps; */
+    char state[DRAW_STATE_BYTES_MAX]; /* and what was drawn behind them */
     char error[1000];
 };
 
@@ -41,15 +50,23 @@ struct game_hint {
 };
 
 /* At the start. False and an error: it cannot be played. */
-bool game_open(struct game *game, const struct stage_scene *scene);
+bool game_open(struct game *game, const struct stage_scene *scene, FILE *out,
+               unsigned look);
 void game_close(struct game *game);
+
+/* Draws where it is: the head of the columns, and the state. */
+void game_draw(struct game *game);
+
+/* Goes on by N moves. False and an error: the next one is not enabled, the stage is broken,
+ * or Ctrl-C came. What was played can be seen, and the game be closed. */
+bool game_play(struct game *game, const struct stage_move moves[], size_t n);
 
 /* False and an error: the move is not enabled, and nothing has happened; or the stage is
  * broken, and closed. */
 bool game_move(struct game *game, struct stage_move move);
 
-/* As it was after the first N moves. False and an error: the stage is broken, and
- * closed. */
+/* As it was after the first N moves, which is drawn. False and an error: the stage is
+ * broken, and closed. */
 bool game_back(struct game *game, size_t n);
 
 /* Looks for the shortest way to one of the faults of GOAL that is not there yet; within
@@ -69,6 +86,18 @@ extern const struct search_bounds game_hint_bounds; /* the same */
 enum { GAME_PHRASE_BYTES = 200 };
 const char *game_phrase(const struct stage_view *view, struct stage_move move,
                         char text[GAME_PHRASE_BYTES]);
+
+/* ---- files (save.c, svg.c) ----------------------------------------------------- */
+
+/* A game as a timeline (server/lab/timeline/); as a picture for a slide or a post: SVG, light
+ * or dark as its reader is. */
+typedef void game_writer(FILE *out, const struct game *game);
+game_writer game_write_timeline, game_write_svg;
+
+/* Writes GAME to the file PATH, in place of what it had. False and a text: it could not be
+ * written. */
+bool game_save(const char *path, const struct game *game, game_writer *write,
+               char *error, size_t error_size);
 
 /* ---- a person is the scheduler, one key a move (hand.c) --------------------- */
 

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "server/base/clock.h"
-#include "server/lab/picture/draw.h"
 #include "server/lab/replay/game.h"
 #include "server/lab/stage/stage_options.h"
 
@@ -31,7 +30,6 @@ struct hand {
     unsigned reached; /* the moves of it; 0 = not yet */
     unsigned look;
     uint64_t hint_told_ms;
-    char state[DRAW_STATE_BYTES_MAX]; /* that was drawn last */
 };
 
 /* ---- keys --------------------------------------------------------------- */
@@ -98,9 +96,8 @@ static void tell_moves(const struct hand *hand, const struct stage_move moves[],
 /* Those that were not in BEFORE. A remark is a mark of the move that was drawn. */
 static void tell_new_faults(struct hand *hand, unsigned before)
 {
-    struct stage_verdict verdict;
+    struct stage_verdict verdict = hand->game.verdict;
 
-    stage_judge(hand->game.stage, &verdict);
     verdict.faults &= ~before;
     verdict.remarks = 0;
     if (verdict.faults)
@@ -115,44 +112,23 @@ static void tell_new_faults(struct hand *hand, unsigned before)
 
 /* ---- turns -------------------------------------------------------------- */
 
-static void draw_now(struct hand *hand)
-{
-    draw_state(stdout, hand->game.stage, hand->game.scene, hand->state,
-               hand->look | DRAW_NO_MOVES);
-}
-
-/* All of the state is drawn, because nothing of it stands right above. */
-static void draw_all(struct hand *hand)
-{
-    hand->state[0] = '\0';
-    draw_head(stdout, hand->game.scene, hand->look);
-    draw_now(hand);
-}
-
 static void make_move(struct hand *hand, struct stage_move move)
 {
     struct game *game = &hand->game;
-    unsigned faults = game->faults;
-    size_t drawn;
+    unsigned faults = game->verdict.faults;
 
-    (void)stage_steps(game->stage, &drawn);
-    if (!game_move(game, move)) {
-        if (game->stage)
-            draw_say(stdout, hand->look, "%s\n", game->error);
-        return;
-    }
-    draw_steps(stdout, game->stage, game->scene, drawn, game->moves,
-               hand->look);
-    draw_now(hand);
-    tell_new_faults(hand, faults);
+    if (game_move(game, move))
+        tell_new_faults(hand, faults);
+    else if (game->stage)
+        draw_say(stdout, hand->look, "%s\n", game->error);
 }
 
 static void take_back(struct hand *hand)
 {
     if (hand->game.n == 0)
         draw_say(stdout, hand->look, "this is the start\n");
-    else if (game_back(&hand->game, hand->game.n - 1))
-        draw_all(hand);
+    else
+        (void)game_back(&hand->game, hand->game.n - 1);
 }
 
 static bool tell_progress(void *ctx, const struct search_result *result)
@@ -241,14 +217,12 @@ static void tell_end(const struct hand *hand)
 {
     const struct game *game = &hand->game;
     char text[4 * STAGE_MOVES_MAX + 1];
-    struct stage_verdict verdict;
     static struct stage_view view;
 
-    stage_judge(game->stage, &verdict);
     stage_look(game->stage, &view);
     stage_text(game->moves, game->n, text, sizeof(text));
     putchar('\n');
-    draw_verdict(stdout, &verdict, view.over, hand->look);
+    draw_verdict(stdout, &game->verdict, view.over, hand->look);
     command_replay(stdout, game->scene, text);
     putchar('\n');
 }
@@ -277,9 +251,9 @@ int hand_play(const struct stage_scene *scene, const struct stage_move moves[],
     hand = (struct hand){.goal = goal, .look = look};
     stage_options_catch_signals();
     is_terminal = begin_keys(&before);
-    if (game_open(game, scene)) {
+    if (game_open(game, scene, stdout, look | DRAW_NO_MOVES)) {
         tell_goal(&hand);
-        draw_all(&hand);
+        game_draw(game);
     }
     for (size_t i = 0; i < n && game->stage && game->n == i; i++)
         make_move(&hand, moves[i]);
@@ -297,5 +271,5 @@ int hand_play(const struct stage_scene *scene, const struct stage_move moves[],
         return 2;
     }
     game_close(game);
-    return game->faults != 0;
+    return game->verdict.faults != 0;
 }

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/lab/picture/draw.h"
 #include "server/lab/replay/game.h"
 #include "server/lab/stage/stage_options.h"
 
@@ -138,7 +137,7 @@ int lines_play(const struct stage_scene *scene, const struct stage_move moves[],
     lines = (struct lines){.goal = goal, .look = look & DRAW_CHINESE};
     stage_options_catch_signals();
     (void)setvbuf(stdin, NULL, _IONBF, 0);
-    if (!game_open(game, scene))
+    if (!game_open(game, scene, NULL, 0))
         error = game->error;
     for (size_t i = 0; i < n && !error; i++)
         if (!game_move(game, moves[i]))

@@ -12,7 +12,6 @@
 
 #include "lock/dlock_textbook.h"
 #include "server/lab/expected.h"
-#include "server/lab/picture/draw.h"
 #include "server/lab/replay/game.h"
 #include "server/lab/stage/stage_options.h"
 
@@ -25,11 +24,10 @@ struct replay {
     int64_t until; /* --until; -1 = all */
     bool json, help, by_hand;
     unsigned look;
-    const char *save;       /* --save FILE; or NULL */
-    const char *svg;        /* --svg FILE; or NULL */
-    struct svg_notes notes; /* for it */
-    char *const *files;     /* to draw instead */
-    size_t files_n;         /* 0 = a schedule is played */
+    const char *save;   /* --save FILE; or NULL */
+    const char *svg;    /* --svg FILE; or NULL */
+    char *const *files; /* to draw instead */
+    size_t files_n;     /* 0 = a schedule is played */
 };
 
 static void help(void)
@@ -170,92 +168,63 @@ static void draw_next(struct stage *stage, unsigned look)
         draw_say(stdout, look, "moves now: %s\n", text);
 }
 
-/* False: a move was not enabled, or Ctrl-C came, and ERROR says so. */
-static bool play(struct stage *stage, struct replay *replay, char *error,
-                 size_t error_size)
+/* What came of it, for people or for a program. */
+static void tell(const struct replay *replay, const struct game *game)
 {
-    static char state[DRAW_STATE_BYTES_MAX];
-    struct stage_verdict verdict;
-    size_t drawn = 0, n;
+    static struct stage_view view;
+    char text[4 * STAGE_MOVES_MAX + 1];
+    json_t *all;
 
-    if (!replay->json)
-        draw_head(stdout, &replay->scene, replay->look);
-    for (size_t i = 0; i <= replay->n; i++) {
-        if (stage_options_interrupted()) {
-            (void)snprintf(error, error_size, "interrupted");
-            replay->n = i;
-            return false;
-        }
-        if (i > 0 &&
-            !stage_move(stage, replay->moves[i - 1], error, error_size)) {
-            replay->n = i - 1;
-            return false;
-        }
-        stage_judge(stage, &verdict);
-        svg_note(&replay->notes, stage, &replay->scene, i);
-        if (replay->json)
-            continue;
-        draw_steps(stdout, stage, &replay->scene, drawn, replay->moves,
-                   replay->look);
-        draw_state(stdout, stage, &replay->scene, state, replay->look);
-        (void)stage_steps(stage, &n);
-        drawn = n;
+    stage_look(game->stage, &view);
+    if (!replay->json) {
+        draw_verdict(stdout, &game->verdict, view.over, replay->look);
+        draw_next(game->stage, replay->look);
+        return;
     }
-    return true;
+    stage_text(game->moves, game->n, text, sizeof(text));
+    all = draw_json(game->stage, game->scene, 0);
+    (void)json_object_set_new(all, "lock",
+                              draw_json_text(game->scene->lock, 0));
+    (void)json_object_set_new(all, "schedule", json_string(text));
+    draw_json_line(stdout, all);
+}
+
+/* Into the file that FLAG names; NULL: there is none. */
+static bool save(const struct game *game, const char *flag, const char *path,
+                 game_writer *write)
+{
+    char error[1000];
+
+    if (!path || game_save(path, game, write, error, sizeof(error)))
+        return true;
+    fprintf(stderr, "stockade: replay: %s: %s\n", flag, error);
+    return false;
 }
 
 static int run(struct replay *replay)
 {
-    static struct stage_view view;
-    char error[1000] = "";
-    struct stage_verdict verdict;
-    struct stage *stage;
-    bool played;
+    static struct game game;
+    bool played, saved;
 
     stage_options_catch_signals();
-    stage = stage_open(&replay->scene, error, sizeof(error));
-    if (!stage) {
-        fprintf(stderr, "stockade: replay: %s\n", error);
+    if (!game_open(&game, &replay->scene, replay->json ? NULL : stdout,
+                   replay->look)) {
+        fprintf(stderr, "stockade: replay: %s\n", game.error);
         return COULD_NOT_RUN;
     }
-    played = play(stage, replay, error, sizeof(error));
-    stage_judge(stage, &verdict);
-    stage_look(stage, &view);
-    if (replay->json) {
-        char text[4 * STAGE_MOVES_MAX + 1];
-
-        stage_text(replay->moves, replay->n, text, sizeof(text));
-        json_t *all = draw_json(stage, &replay->scene, 0);
-
-        (void)json_object_set_new(all, "lock",
-                                  draw_json_text(replay->scene.lock, 0));
-        (void)json_object_set_new(all, "schedule", json_string(text));
-        draw_json_line(stdout, all);
-    } else {
-        draw_verdict(stdout, &verdict, view.over, replay->look);
-        draw_next(stage, replay->look);
-    }
+    game_draw(&game);
+    played = game_play(&game, replay->moves, replay->n);
+    tell(replay, &game);
     (void)fflush(stdout);
     if (!played)
-        fprintf(stderr, "stockade: replay: move %zu: %s\n", replay->n + 1,
-                error);
-    if (replay->save &&
-        !stage_save(replay->save, stage, &replay->scene, replay->moves,
-                    replay->n, "", error, sizeof(error))) {
-        fprintf(stderr, "stockade: replay: --save: %s\n", error);
-        played = false;
-    }
-    if (replay->svg &&
-        !svg_save(replay->svg, stage, &replay->scene, replay->moves, replay->n,
-                  &replay->notes, &verdict, replay->look, error,
-                  sizeof(error))) {
-        fprintf(stderr, "stockade: replay: --svg: %s\n", error);
-        played = false;
-    }
-    stage_close(stage);
-    return !played               ? COULD_NOT_RUN
-           : verdict.faults != 0 ? BROKEN
-                                 : NOTHING_BROKE;
+        fprintf(stderr, "stockade: replay: move %zu: %s\n", game.n + 1,
+                game.error);
+    saved = save(&game, "--save", replay->save, game_write_timeline);
+    saved = save(&game, "--svg", replay->svg, game_write_svg) && saved;
+    game_close(&game);
+    return !played || !saved          ? COULD_NOT_RUN
+           : game.verdict.faults != 0 ? BROKEN
+                                      : NOTHING_BROKE;
 }
 
 /* A program that plays by lines reads it, too. */
@@ -275,8 +244,7 @@ int replay_main(int argc, char *argv[])
     static const struct game_goal whatever = {.faults = 0};
     static struct replay replay = {.scene = STAGE_SCENE(NULL), .until = -1};
 
-    if (isatty(STDOUT_FILENO) && !getenv("NO_COLOR"))
-        replay.look = DRAW_COLOUR;
+    replay.look = draw_look();
     if (!read_options(argc, argv, &replay))
         return COULD_NOT_RUN;
     if (replay.help) {

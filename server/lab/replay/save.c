@@ -1,5 +1,5 @@
-/* See draw.h. */
-#include "server/lab/picture/draw.h"
+/* See game.h. */
+#include "server/lab/replay/game.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -8,15 +8,15 @@
 #include "server/lab/timeline/timeline.h"
 #include "server/lab/world/world.h"
 
-static void write_head(FILE *out, const struct stage_scene *scene,
-                       const struct stage_move moves[], size_t n,
-                       const char *name)
+static void write_head(FILE *out, const struct game *game)
 {
+    const struct stage_scene *scene = game->scene;
     struct timeline_head head = {.source = "stage",
                                  .actors_n = scene->buyers,
                                  .started_us = WORLD_BEGINS_US};
 
-    (void)snprintf(head.scene, sizeof(head.scene), "%s", name);
+    (void)snprintf(head.scene, sizeof(head.scene), "%s",
+                   game->name ? game->name : "");
     (void)snprintf(head.lock, sizeof(head.lock), "%s", scene->lock);
     (void)snprintf(
         head.settings, sizeof(head.settings),
@@ -24,7 +24,7 @@ static void write_head(FILE *out, const struct stage_scene *scene,
         " --wait-ms %" PRId64 " --lease-ms %" PRId64,
         scene->buyers, scene->deduct == DEDUCT_NAIVE ? "naive" : "guarded",
         scene->stock, scene->quantity, scene->wait_ms, scene->lease_ms);
-    stage_text(moves, n, head.schedule, sizeof(head.schedule));
+    stage_text(game->moves, game->n, head.schedule, sizeof(head.schedule));
     for (unsigned i = 0; i < scene->buyers; i++)
         head.actors[i][0] = (char)('a' + (char)i);
     timeline_write_head(out, &head);
@@ -64,42 +64,43 @@ static unsigned list_words(unsigned faults, char words[][TIMELINE_NAME_BYTES])
     return n;
 }
 
-static void write_verdict(FILE *out, struct stage *stage, size_t events)
+static void write_verdict(FILE *out, const struct game *game, size_t events)
 {
     static struct stage_view view;
     struct timeline_verdict verdict = {.is_known = true, .events = events};
-    struct stage_verdict found;
 
-    stage_judge(stage, &found);
-    stage_look(stage, &view);
+    stage_look(game->stage, &view);
     verdict.over = view.over;
     verdict.stock = view.stock;
     verdict.sold = view.sold;
     verdict.orders = view.orders;
-    verdict.faults_n = list_words(found.faults, verdict.faults);
-    verdict.remarks_n = list_words(found.remarks, verdict.remarks);
+    verdict.faults_n = list_words(game->verdict.faults, verdict.faults);
+    verdict.remarks_n = list_words(game->verdict.remarks, verdict.remarks);
     timeline_write_verdict(out, &verdict);
 }
 
-bool stage_save(const char *path, struct stage *stage,
-                const struct stage_scene *scene,
-                const struct stage_move moves[], size_t n, const char *name,
-                char *error, size_t error_size)
+void game_write_timeline(FILE *out, const struct game *game)
+{
+    size_t n;
+    const struct stage_step *steps = stage_steps(game->stage, &n);
+
+    write_head(out, game);
+    for (size_t i = 0; i < n; i++)
+        write_step(out, &steps[i],
+                   steps[i].move > 0 ? &game->moves[steps[i].move - 1] : NULL);
+    write_verdict(out, game, n);
+}
+
+bool game_save(const char *path, const struct game *game, game_writer *write,
+               char *error, size_t error_size)
 {
     FILE *out = fopen(path, "we");
-    const struct stage_step *steps;
-    size_t steps_n;
-    bool good;
+    bool good = out != NULL;
 
-    if (out) {
-        write_head(out, scene, moves, n, name);
-        steps = stage_steps(stage, &steps_n);
-        for (size_t i = 0; i < steps_n; i++)
-            write_step(out, &steps[i],
-                       steps[i].move > 0 ? &moves[steps[i].move - 1] : NULL);
-        write_verdict(out, stage, steps_n);
+    if (good) {
+        write(out, game);
+        good = !ferror(out);
     }
-    good = out && !ferror(out);
     if (!out || fclose(out) != 0 || !good) {
         (void)snprintf(error, error_size, "%s: %s", path, strerror(errno));
         return false;

@@ -1,12 +1,11 @@
-/* See draw.h. Widths are in pixels of a typeface whose characters are equally wide. */
+/* See game.h. Widths are in pixels of a typeface whose characters are equally wide. */
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/lab/picture/draw.h"
+#include "server/lab/replay/game.h"
 
 enum {
     EDGE = 16,
@@ -35,15 +34,6 @@ static const char style[] =
     "    .paper { fill: #171412; } .lane { fill: #211d19; stroke: #3a332b; }\n"
     "  }\n"
     "</style>\n";
-
-void svg_note(struct svg_notes *notes, const struct stage *stage,
-              const struct stage_scene *scene, size_t move)
-{
-    notes->inside[move] = 0;
-    for (unsigned i = 0; i < scene->buyers; i++)
-        if (stage_is_inside(stage, i))
-            notes->inside[move] |= 1u << i;
-}
 
 static int lane_x(unsigned actor)
 {
@@ -130,26 +120,24 @@ static int write_step(FILE *out, const struct stage_step *step,
                                text, columns);
 }
 
-static int write_steps(FILE *out, const struct stage *stage,
-                       const struct stage_scene *scene,
-                       const struct stage_move moves[],
-                       const struct svg_notes *notes, unsigned look, int y)
+static int write_steps(FILE *out, const struct game *game, int y)
 {
     const struct stage_step *steps;
     unsigned last = 0;
     size_t n;
 
-    steps = stage_steps(stage, &n);
+    steps = stage_steps(game->stage, &n);
     for (size_t i = 0; i < n; i++) {
         unsigned move = steps[i].move;
         char text[4] = "";
         int height;
 
         if (move > 0 && move != last)
-            (void)stage_move_text(moves[move - 1], text);
+            (void)stage_move_text(game->moves[move - 1], text);
         last = move;
-        height = write_step(out, &steps[i], text, scene->buyers, look, y);
-        write_bars(out, notes->inside[move], y, height);
+        height = write_step(out, &steps[i], text, game->scene->buyers,
+                            game->look, y);
+        write_bars(out, game->inside[move], y, height);
         y += height;
     }
     return y;
@@ -157,8 +145,7 @@ static int write_steps(FILE *out, const struct stage *stage,
 
 /* ---- the whole ----------------------------------------------------------- */
 
-static int write_verdict(FILE *out, const struct stage_verdict *verdict,
-                         unsigned look, int y)
+static int write_verdict(FILE *out, const struct game *game, int y)
 {
     char *text = NULL;
     size_t size;
@@ -166,10 +153,10 @@ static int write_verdict(FILE *out, const struct stage_verdict *verdict,
 
     if (!lines)
         return y;
-    draw_verdict(lines, verdict, true, look & DRAW_CHINESE);
+    draw_verdict(lines, &game->verdict, true, game->look & DRAW_CHINESE);
     (void)fclose(lines);
     for (char *rest = text, *line; (line = strsep(&rest, "\n")) != NULL;)
-        y += write_lines(out, EDGE, y, verdict->faults ? "bad" : "", line,
+        y += write_lines(out, EDGE, y, game->verdict.faults ? "bad" : "", line,
                          (size_t)2 * LANE_COLUMNS);
     free(text);
     return y;
@@ -205,40 +192,25 @@ static void write_all(FILE *out, const char *body, const char *heading,
     fputs("</svg>\n", out);
 }
 
-bool svg_save(const char *path, const struct stage *stage,
-              const struct stage_scene *scene, const struct stage_move moves[],
-              size_t n, const struct svg_notes *notes,
-              const struct stage_verdict *verdict, unsigned look, char *error,
-              size_t error_size)
+void game_write_svg(FILE *out, const struct game *game)
 {
     const int top = EDGE + 3 * LINE_H / 2;
     char schedule[4 * STAGE_MOVES_MAX + 1], heading[sizeof(schedule) + 300];
+    const struct stage_scene *scene = game->scene;
     char *body = NULL;
     size_t size;
     FILE *text = open_memstream(&body, &size);
-    FILE *out = text ? fopen(path, "we") : NULL;
-    bool good = out != NULL;
     int end, height;
 
-    if (good) {
-        stage_text(moves, n, schedule, sizeof(schedule));
-        (void)snprintf(heading, sizeof(heading), "%.250s, %s: %s", scene->lock,
-                       scene->deduct == DEDUCT_NAIVE ? "naive" : "guarded",
-                       schedule);
-        end = write_steps(text, stage, scene, moves, notes, look,
-                          top + LINE_H + GAP_H);
-        height = write_verdict(text, verdict, look, end + 2 * GAP_H) + EDGE;
-        (void)fclose(text);
-        text = NULL;
-        write_all(out, body, heading, scene, end - top, height);
-        good = !ferror(out);
-    }
-    if (text)
-        (void)fclose(text);
+    if (!text)
+        return;
+    stage_text(game->moves, game->n, schedule, sizeof(schedule));
+    (void)snprintf(heading, sizeof(heading), "%.250s, %s: %s", scene->lock,
+                   scene->deduct == DEDUCT_NAIVE ? "naive" : "guarded",
+                   schedule);
+    end = write_steps(text, game, top + LINE_H + GAP_H);
+    height = write_verdict(text, game, end + 2 * GAP_H) + EDGE;
+    (void)fclose(text);
+    write_all(out, body, heading, scene, end - top, height);
     free(body);
-    if (!out || fclose(out) != 0 || !good) {
-        (void)snprintf(error, error_size, "%s: %s", path, strerror(errno));
-        return false;
-    }
-    return true;
 }
