@@ -58,8 +58,7 @@ my %MAY = (
 
 # outside header => the only files that may include it
 my @OUTSIDE = (
-    [qr{^(?:hiredis/)?(?:hiredis|async|sds|read)\.h$}, 'lock/redis/wire.c', 'lock/dial/question.h', 'server/lab/servers/peek.c',
-     'server/lab/conform/late.c'],
+    [qr{^(?:hiredis/)?(?:hiredis|async|sds|read)\.h$}, 'lock/redis/wire.c', 'lock/dial/question.h', 'server/lab/servers/peek.c'],
     [qr{^(?:mysql|mariadb(?:/.*)?)\.h$|^(?:mysqld_error|errmsg)\.h$}, 'lock/sql/sql.c', 'db/mysql/mysql_private.h', 'db/mysql/connection.c', 'db/mysql/mysql.c'],
     [qr{^openssl/.*\.h$},     'lock/tls/tls.c'],
     [qr{^zookeeper/.*\.h$},   'lock/zookeeper/zk.c'],

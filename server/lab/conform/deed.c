@@ -86,13 +86,44 @@ static enum dlock_verdict spring(const struct deed_hand *hand,
     return DLOCK_GO;
 }
 
+/* A subscription is of its connection: nobody can send it again. The parts of a script's
+ * text are one word. */
+static void record(struct deed_tape *tape, const struct dlock_step *step)
+{
+    struct deed_command *command;
+    size_t used = 0;
+
+    if (step->words_n == 0 || strstr(step->words[0], "SUBSCRIBE"))
+        return;
+    command = &tape->commands[atomic_fetch_add(&tape->n, 1)];
+    if (step->words_n > DEED_WORDS_MAX ||
+        command >= tape->commands + DEED_COMMANDS_MAX)
+        _exit(3);
+    command->node = step->node;
+    for (size_t i = 0; i < step->words_n; i++) {
+        bool goes_on = i > 0 && i < step->parts_n;
+        size_t len = strlen(step->words[i]) + !goes_on;
+
+        if (used + len >= sizeof(command->words))
+            _exit(3);
+        memcpy(command->words + used, step->words[i], len);
+        used += len;
+        command->words_n += !goes_on;
+    }
+}
+
 static enum dlock_verdict on_step(void *ctx, const struct dlock_step *step)
 {
+    struct deed_tape *tape = ((const struct testbed *)ctx)->tape;
     struct deed_hand *hand = hand_of(step->owner);
     struct deed_trap *trap;
     unsigned n;
 
-    (void)ctx;
+    if (tape)
+        atomic_fetch_add(
+            step->phase == DLOCK_BEFORE ? &tape->begun_n : &tape->ended_n, 1);
+    if (tape && step->phase == DLOCK_BEFORE)
+        record(tape, step);
     if (!hand)
         return DLOCK_GO;
     trap = hand->trap;
@@ -152,6 +183,7 @@ static enum dlock_status client_open(struct testbed *testbed,
         .watchdog_lease_ms = watchdog_lease_ms,
         .longest_lease_ms = testbed->expected->aged ? testbed->long_ms : 0,
         .on_step = on_step,
+        .on_step_ctx = testbed,
     };
 
     return dlock_open(&options, client, error);

@@ -10,7 +10,8 @@
  * counts the hand's commands there, and when the one has come that the trap is
  * set for, the process dies, stops, or the hand tells and perhaps waits. So a
  * check needs no list of the commands that a lock sends: it counts them once
- * and then sets the trap for each.
+ * and then sets the trap for each. With a tape in the testbed, the hook keeps all
+ * commands whole: they can be sent again.
  */
 #ifndef DEED_H
 #define DEED_H
@@ -22,6 +23,9 @@ enum {
     DEED_STEPS_MAX = 48, /* whose names are kept */
     DEED_STEP_BYTES_MAX = 23,
     DEED_GRANTS_MAX = 4,
+    DEED_COMMANDS_MAX = 4000,
+    DEED_COMMAND_BYTES_MAX = 16384,
+    DEED_WORDS_MAX = 64,
 };
 
 /* The trap's effect when its step comes. */
@@ -41,6 +45,20 @@ struct deed_trap {
     atomic_uint at;         /* number of the step, from 0, since it was set */
     atomic_uint steps_n[2]; /* steps since it was set, by phase */
     char names[DEED_STEPS_MAX][DEED_STEP_BYTES_MAX + 1]; /* of the steps */
+};
+
+/* A Redis command that an actor has sent. */
+struct deed_command {
+    unsigned node; /* of the testbed, from 0 */
+    unsigned words_n;
+    char words[DEED_COMMAND_BYTES_MAX]; /* each with a NUL behind it */
+};
+
+/* All of them, in memory that the actors share with the check. */
+struct deed_tape {
+    atomic_uint n;
+    atomic_uint begun_n, ended_n; /* steps, of commands or not */
+    struct deed_command commands[DEED_COMMANDS_MAX];
 };
 
 struct deed_hand;

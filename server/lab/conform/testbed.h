@@ -41,6 +41,7 @@ struct testbed {
     unsigned long_ms;   /* a lease that outlives every check */
     unsigned margin_ms; /* what may pass beyond a lease's end */
     struct testbed_race *race;
+    struct deed_tape *tape;        /* of the actors to come; NULL = none */
     struct conform_result *result; /* of the check under way; shared as well */
 };
 

@@ -111,17 +111,6 @@ static json_t *text_of(const struct experiment_text *text)
                      text->why, "fix", text->fix);
 }
 
-static json_t *goal_of(unsigned faults)
-{
-    json_t *list = json_array();
-
-    for (int i = 0; i < STAGE_FAULT_N; i++)
-        if ((faults & ~STAGE_REMARKS) & 1u << i)
-            (void)json_array_append_new(
-                list, json_string(stage_fault_word((enum stage_fault)i)));
-    return list;
-}
-
 /* The bug, and the fix if there is one. */
 static json_t *plays_of(const struct experiment *experiment)
 {
@@ -134,7 +123,8 @@ static json_t *plays_of(const struct experiment *experiment)
             list,
             json_pack("{s:s, s:o, s:s?}", "lock",
                       play->load ? play->load->lock : play->scene.lock, "goal",
-                      goal_of(play->faults), "schedule", play->schedule));
+                      draw_json_faults(play->faults & ~STAGE_REMARKS),
+                      "schedule", play->schedule));
     return list;
 }
 
@@ -185,7 +175,8 @@ static json_t *stops(void)
                       "id", each->id, "name", each->name, "lock",
                       each->scene.lock, "code", each->code, "schedule",
                       each->shortest, "fewest", (int)path_fewest(each), "goal",
-                      goal_of(each->faults), "choices", choices_of(each), "en",
+                      draw_json_faults(each->faults & ~STAGE_REMARKS),
+                      "choices", choices_of(each), "en",
                       text_of_stop(&each->text[EXPERIMENT_EN]), "zh",
                       text_of_stop(&each->text[EXPERIMENT_ZH])));
     return list;
