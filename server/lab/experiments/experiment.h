@@ -21,6 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "server/lab/load/buyers.h"
 #include "server/lab/picture/draw.h"
 
 enum { EXPERIMENT_SCENE_BYTES = 500 };
@@ -43,15 +44,30 @@ struct experiment_text {
     const char *rest; /* what the fix leaves open; NULL: nothing */
 };
 
-struct experiment_load; /* see load.h */
+/* Real instances, see load.h. */
+struct experiment_load {
+    const char *lock;
+    unsigned instances;
+    unsigned stock;
+    const char *flags;                    /* of all */
+    const char *each[SITE_INSTANCES_MAX]; /* of one; NULL = none */
+
+    /* Without a story: one of these. */
+    struct buyers_crowd crowd;
+    unsigned wrk_connections; /* wrk, for two seconds */
+    const struct measure *measure;
+
+    /* Whether the numbers are as told. NULL: faults and sold units are all. */
+    const struct measure *judge;
+};
 
 /* One way to run it. It went as told if exactly .faults came about, .sold units are
  * sold by the store's audit, and a step has the text .says. If no fault is expected,
  * all actors have to be done as well. */
 struct experiment_play {
-    struct stage_scene scene;     /* steps; .lock = NULL: no such way */
-    struct experiment_load *load; /* load; NULL: no such way */
-    const char *schedule;         /* steps; load: the story, or NULL */
+    struct stage_scene scene;    /* steps; .lock = NULL: no such way */
+    struct experiment_load load; /* load; the same */
+    const char *schedule;        /* steps; load: the story, or NULL */
     unsigned faults; /* a bit for each enum stage_fault, remarks as well */
     int64_t sold;
     const char *says; /* NULL = any */
@@ -77,7 +93,8 @@ struct experiment {
     char *content; /* of its file: all texts are in it */
 };
 
-bool experiment_has(const struct experiment_play *play);
+/* NULL: there is no such play. */
+const char *experiment_lock(const struct experiment_play *play);
 /* "bug", "fix", "rest". */
 const char *experiment_play_word(unsigned index);
 /* The heading of a play: "With the bug". */

@@ -42,9 +42,9 @@ enum experiment_language experiment_language(unsigned look)
     return look & DRAW_CHINESE ? EXPERIMENT_ZH : EXPERIMENT_EN;
 }
 
-bool experiment_has(const struct experiment_play *play)
+const char *experiment_lock(const struct experiment_play *play)
 {
-    return play->scene.lock || play->load;
+    return play->scene.lock ? play->scene.lock : play->load.lock;
 }
 
 const char *experiment_play_word(unsigned index)
@@ -62,9 +62,9 @@ const char *experiment_play_title(const struct experiment *experiment,
         return "With the fix, once more";
     if (index == EXPERIMENT_FIX)
         return "With the fix";
-    return plays->faults != 0 || plays->says        ? "With the bug"
-           : experiment_has(&plays[EXPERIMENT_FIX]) ? "Without the fix"
-                                                    : "What is played";
+    return plays->faults != 0 || plays->says         ? "With the bug"
+           : experiment_lock(&plays[EXPERIMENT_FIX]) ? "Without the fix"
+                                                     : "What is played";
 }
 
 json_t *experiment_json(const struct experiment_run *run)

@@ -132,7 +132,7 @@ static json_t *json_play(const struct experiment *experiment, unsigned index)
     char scene[EXPERIMENT_SCENE_BYTES];
     json_t *object;
 
-    if (!experiment_has(play))
+    if (!experiment_lock(play))
         return json_null();
     experiment->kind->scene(play, scene, sizeof(scene));
     object = json_pack(
@@ -288,7 +288,7 @@ static void show_play(const struct experiment *experiment, unsigned index,
 {
     const struct experiment_play *play = &experiment->plays[index];
 
-    if (!experiment_has(play))
+    if (!experiment_lock(play))
         return;
     draw_say(stdout, look, "%s\n", experiment_play_title(experiment, index));
     lab_scene(experiment, play, look);
@@ -324,7 +324,7 @@ static void show(const struct experiment *experiment, unsigned look)
         putchar('\n');
         draw_say(
             stdout, look, "%s\n",
-            bug->load
+            experiment->kind == &load_kind
                 ? "server/lab/README.md says what the words of a story mean"
                 : "stockade replay --help says what these moves mean");
     }

@@ -242,7 +242,7 @@ static void run_one(struct runs *runs, const struct experiment *experiment)
         const struct experiment_play *each = &experiment->plays[i];
 
         results[i] = (struct experiment_run){.as_told = true};
-        if (experiment_has(each)) {
+        if (experiment_lock(each)) {
             if (at_length)
                 tell_scene(runs, experiment, i);
             ran = play(runs, experiment, i, &results[i]);
@@ -311,10 +311,10 @@ static void run_named(struct runs *runs, const char *name)
  * no such thing, which is said. */
 static bool choose(const struct lab_options *options,
                    const struct experiment *experiment,
-                   struct experiment_play *play, struct experiment_load *load)
+                   struct experiment_play *play)
 {
     *play = experiment->plays[options->fix ? EXPERIMENT_FIX : EXPERIMENT_BUG];
-    if (!experiment_has(play)) {
+    if (!experiment_lock(play)) {
         fprintf(stderr, "stockade: lab run --fix: %s has no fix\n",
                 experiment->name);
         return false;
@@ -323,13 +323,9 @@ static bool choose(const struct lab_options *options,
         fprintf(stderr, "stockade: there is no lock '%s'\n", options->lock);
         return false;
     }
-    if (options->lock && play->load) {
-        *load = *play->load;
-        load->lock = options->lock;
-        play->load = load;
-    } else if (options->lock) {
-        play->scene.lock = options->lock;
-    }
+    if (options->lock)
+        *(experiment->kind == &load_kind ? &play->load.lock
+                                         : &play->scene.lock) = options->lock;
     return true;
 }
 
@@ -342,14 +338,13 @@ static int play_by_hand(const struct runs *runs,
     const struct experiment_text *text =
         &experiment->text[experiment_language(options->look)];
     struct experiment_play play;
-    struct experiment_load load;
     struct game_goal goal;
 
-    if (!choose(options, experiment, &play, &load))
+    if (!choose(options, experiment, &play))
         return LAB_COULD_NOT_RUN;
-    if (play.load && options->json)
+    if (experiment->kind == &load_kind && options->json)
         return load_watch_main(&play, options->look);
-    if (play.load) {
+    if (experiment->kind == &load_kind) {
         fprintf(stderr,
                 "stockade: lab run -i: %s is played by instances under load, "
                 "not by moves; stockade lab list says which are of steps\n",

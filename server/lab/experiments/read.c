@@ -34,7 +34,7 @@ static bool set_measure(struct reader *reader, const struct measure **measure,
 static bool set_story(struct reader *reader, struct experiment_play *play,
                       const char *story)
 {
-    const char *wrong = load_story_wrong(story, play->load->instances);
+    const char *wrong = load_story_wrong(story, play->load.instances);
 
     play->schedule = story;
     return !wrong ||
@@ -44,7 +44,7 @@ static bool set_story(struct reader *reader, struct experiment_play *play,
 static bool set_load(struct reader *reader, struct experiment_play *play,
                      const char *key, const char *value)
 {
-    struct experiment_load *load = play->load;
+    struct experiment_load *load = &play->load;
     const struct {
         const char *name;
         unsigned *number, most;
@@ -81,7 +81,7 @@ static bool set_load(struct reader *reader, struct experiment_play *play,
 }
 
 static bool set_play(struct reader *reader, struct experiment_play *play,
-                     const char *key, char *value)
+                     bool is_load, const char *key, char *value)
 {
     bool is_sold = strcmp(key, "sold") == 0, good;
     unsigned sold;
@@ -92,7 +92,7 @@ static bool set_play(struct reader *reader, struct experiment_play *play,
         play->says = value;
         return true;
     }
-    if (is_sold && play->load && strcmp(value, "any") == 0) {
+    if (is_sold && is_load && strcmp(value, "any") == 0) {
         play->sold = LOAD_SOLD_ANY;
         return true;
     }
@@ -101,7 +101,7 @@ static bool set_play(struct reader *reader, struct experiment_play *play,
         play->sold = sold;
         return good;
     }
-    return play->load
+    return is_load
                ? set_load(reader, play, key, value)
                : reader_play(reader, &play->scene, &play->schedule, key, value);
 }
@@ -114,24 +114,19 @@ static bool begin_play(struct reader *reader, struct experiment *into,
     struct experiment_play *plays = into->plays, *play = &plays[index];
     const struct experiment_play *bug = &plays[EXPERIMENT_BUG], *base = bug;
 
-    if (index == EXPERIMENT_REST && experiment_has(&plays[EXPERIMENT_FIX]))
+    if (index == EXPERIMENT_REST && experiment_lock(&plays[EXPERIMENT_FIX]))
         base = &plays[EXPERIMENT_FIX];
     if (play == bug)
         play->scene = (struct stage_scene)STAGE_SCENE(NULL);
-    else if (!experiment_has(bug))
+    else if (!experiment_lock(bug))
         return reader_fail(reader, "there is no [bug] with a lock before it");
     else
         *play = (struct experiment_play){.scene = base->scene,
+                                         .load = base->load,
                                          .schedule = bug->schedule};
-    if (into->kind == &steps_kind)
-        return true;
-    play->scene = (struct stage_scene){.lock = NULL};
-    play->load = calloc(1, sizeof(*play->load));
-    if (!play->load)
-        return reader_fail(reader, "no memory");
-    if (play != bug)
-        *play->load = *base->load;
-    play->load->judge = NULL;
+    if (into->kind == &load_kind)
+        play->scene = (struct stage_scene){.lock = NULL};
+    play->load.judge = NULL;
     return true;
 }
 
@@ -174,14 +169,14 @@ static bool set_value(struct reader *reader, struct experiment *into,
            : section < EXPERIMENT_LANGUAGES_N
                ? reader_text(reader, texts, &into->text[section], key, value)
                : set_play(reader,
-                          &into->plays[section - EXPERIMENT_LANGUAGES_N], key,
-                          value);
+                          &into->plays[section - EXPERIMENT_LANGUAGES_N],
+                          into->kind == &load_kind, key, value);
 }
 
 static bool has_all(struct reader *reader, struct experiment *into)
 {
     const struct experiment_play *bug = &into->plays[EXPERIMENT_BUG];
-    bool has_rest = experiment_has(&into->plays[EXPERIMENT_REST]);
+    bool has_rest = experiment_lock(&into->plays[EXPERIMENT_REST]);
 
     if (!into->family)
         into->family = "of one's own";
@@ -196,11 +191,12 @@ static bool has_all(struct reader *reader, struct experiment *into)
                                sections[i], has_rest ? "no" : "a",
                                has_rest ? "one" : "none");
     }
-    if (!(bug->load ? bug->load->lock : bug->scene.lock))
+    if (!experiment_lock(bug))
         return reader_fail(reader, "[bug] has no lock");
-    if (bug->load && (bug->load->instances == 0 || !bug->load->flags))
+    if (into->kind == &load_kind &&
+        (bug->load.instances == 0 || !bug->load.flags))
         return reader_fail(reader, "[bug] has no instances, or no flags");
-    return bug->load || bug->schedule ||
+    return into->kind == &load_kind || bug->schedule ||
            reader_fail(reader, "[bug] has no schedule");
 }
 
@@ -239,8 +235,6 @@ bool experiment_read(const char *path, char *content,
 
 void experiment_release(struct experiment *experiment)
 {
-    for (unsigned i = 0; i < EXPERIMENT_PLAYS_N; i++)
-        free(experiment->plays[i].load);
     free(experiment->content);
     *experiment = (struct experiment){.content = NULL};
 }

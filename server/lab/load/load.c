@@ -23,7 +23,7 @@ enum {
 static void tell_scene(const struct experiment_play *play, char text[],
                        size_t size)
 {
-    const struct experiment_load *load = play->load;
+    const struct experiment_load *load = &play->load;
 
     (void)snprintf(text, size, "%u instance%s, lock %s, stock %u",
                    load->instances, load->instances == 1 ? "" : "s", load->lock,
@@ -254,10 +254,9 @@ static bool conclude(struct load *load, const struct experiment_play *play)
     run->orders = audit.orders;
     run->stock = stock;
     run->is_over = true;
-    run->as_told =
-        (run->verdict.faults & ~may_differ) == play->faults &&
-        (play->sold == LOAD_SOLD_ANY || run->sold == play->sold) &&
-        (!play->load->judge || measure_judge(play->load->judge, load));
+    run->as_told = (run->verdict.faults & ~may_differ) == play->faults &&
+                   (play->sold == LOAD_SOLD_ANY || run->sold == play->sold) &&
+                   (!play->load.judge || measure_judge(play->load.judge, load));
     return true;
 }
 
@@ -268,7 +267,7 @@ static bool run_load(const struct experiment_play *play,
     bool ran;
 
     load =
-        (struct load){.play = play->load, .story = play->schedule, .run = run};
+        (struct load){.play = &play->load, .story = play->schedule, .run = run};
     head(&load);
     if (run->is_watched)
         load_watch_begin(&load);

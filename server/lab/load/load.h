@@ -17,8 +17,6 @@
 #include <stdint.h>
 
 #include "server/lab/experiments/experiment.h"
-#include "server/lab/load/buyers.h"
-#include "server/lab/load/site.h"
 
 struct load;
 
@@ -27,22 +25,6 @@ struct measure {
     const char *name;                /* as in the file of an experiment */
     bool (*take)(struct load *load); /* NULL: a bound only */
     double least, most;
-};
-
-struct experiment_load {
-    const char *lock;
-    unsigned instances;
-    unsigned stock;
-    const char *flags;                    /* of all */
-    const char *each[SITE_INSTANCES_MAX]; /* of one; NULL = none */
-
-    /* Without a story: one of these. */
-    struct buyers_crowd crowd;
-    unsigned wrk_connections; /* wrk, for two seconds */
-    const struct measure *measure;
-
-    /* Whether the numbers are as told. NULL: faults and sold units are all. */
-    const struct measure *judge;
 };
 
 /* An instance's state, in a story. */

@@ -117,12 +117,11 @@ static json_t *plays_of(const struct experiment *experiment)
     json_t *list = json_array();
     const struct experiment_play *play = experiment->plays;
 
-    for (; play < &experiment->plays[EXPERIMENT_REST] && experiment_has(play);
+    for (; play < &experiment->plays[EXPERIMENT_REST] && experiment_lock(play);
          play++)
         (void)json_array_append_new(
             list,
-            json_pack("{s:s, s:o, s:s?}", "lock",
-                      play->load ? play->load->lock : play->scene.lock, "goal",
+            json_pack("{s:s, s:o, s:s?}", "lock", experiment_lock(play), "goal",
                       draw_json_faults(play->faults & ~STAGE_REMARKS),
                       "schedule", play->schedule));
     return list;
@@ -294,7 +293,7 @@ static bool read_experiment(const json_t *wish,
     bool fix = json_is_true(json_object_get(wish, "fix"));
 
     if (!experiment || experiment->kind != kind ||
-        (fix && !experiment_has(&experiment->plays[EXPERIMENT_FIX])) ||
+        (fix && !experiment_lock(&experiment->plays[EXPERIMENT_FIX])) ||
         (json_object_get(wish, "lock") && !is_lock(lock)) ||
         (lock && kind == &load_kind && world_nodes_for(lock) > 1))
         return false;
