@@ -75,7 +75,7 @@ static struct timeline_event event;
 
 static enum timeline_line next(struct timeline *timeline)
 {
-    return timeline_next(timeline, &event, &verdict, error, sizeof(error));
+    return timeline_next(timeline, &event, &verdict);
 }
 
 static void what_is_written_is_read(NO_STATE)

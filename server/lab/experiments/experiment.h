@@ -107,7 +107,7 @@ struct experiment_run {
     json_t *json;    /* for programs: an object that gets members, but none of
                      experiment_json()'s; NULL = nothing */
     unsigned look;   /* see draw.h */
-    bool is_watched; /* load: see load_watch.h */
+    bool is_watched; /* load: see load.h */
     bool brief; /* steps: the state at the end only, not behind each move */
     const char *save; /* steps: a file for its timeline; or NULL */
     const char *name; /* of the experiment */

@@ -9,7 +9,7 @@
 #include "lock/dlock.h"
 #include "server/base/clock.h"
 #include "server/lab/experiments/experiment.h"
-#include "server/lab/load/load_watch.h"
+#include "server/lab/load/load.h"
 #include "server/lab/replay/game.h"
 #include "server/lab/stage/stage_options.h"
 

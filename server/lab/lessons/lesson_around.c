@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-#include "server/lab/world/disk.h"
+#include "server/lab/world/world.h"
 
 /* 26. The release stands inside of the transaction, as it does where a framework
  * commits when the method that has the lock returns; or behind it. */

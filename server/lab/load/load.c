@@ -10,7 +10,6 @@
 
 #include "server/base/clock.h"
 #include "server/base/redis_proc.h"
-#include "server/lab/load/load_watch.h"
 #include "server/lab/stage/stage_options.h"
 
 enum {

@@ -1,6 +1,6 @@
-/* See load_watch.h. All of it happens while the run waits for something, on its thread:
+/* See load.h. All of it happens while the run waits for something, on its thread:
  * the site asks whether to go on. */
-#include "server/lab/load/load_watch.h"
+#include "server/lab/load/load.h"
 
 #include <inttypes.h>
 #include <poll.h>

@@ -1,5 +1,5 @@
-/* See chinese.h. */
-#include "server/lab/picture/chinese.h"
+/* See draw.h. */
+#include "server/lab/picture/draw.h"
 
 #include <assert.h>
 #include <stdbool.h>

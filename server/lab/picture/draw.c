@@ -12,8 +12,6 @@
 #include <unistr.h>
 #include <uniwidth.h>
 
-#include "server/lab/picture/chinese.h"
-
 enum {
     COLUMNS = 80, /* of what is no terminal */
     COLUMNS_MIN = 40,

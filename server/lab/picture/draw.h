@@ -101,6 +101,21 @@ json_t *draw_json(struct stage *stage, const struct stage_scene *scene,
 /* Writes VALUE, which is taken, as a line. */
 void draw_json_line(FILE *out, json_t *value);
 
+/* ---- in Chinese (chinese.c) ------------------------------------------------------ */
+
+/*
+ * The stage tells what happens in English: its steps are kept in timelines and
+ * compared by tests. Only the drawing is translated, by the phrases of chinese.txt.
+ * tests/e2e/lab-zh.t finds one that is missing there.
+ */
+
+/* Puts the English TEXT into Chinese. What has no phrase, like a command, stays. */
+void chinese(char text[], size_t size);
+
+/* TEXT, of a lock of lock/textbook/, with its claim and its comments in Chinese; it plays
+ * the same. To be freed. NULL: no memory. */
+char *chinese_lock(const char *text);
+
 /* ---- commands (command.c) ------------------------------------------------------- */
 
 /* The command line that plays a schedule: `stockade replay --buyers 3 fair

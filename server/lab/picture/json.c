@@ -5,8 +5,6 @@
 #include <string.h>
 #include <unistr.h>
 
-#include "server/lab/picture/chinese.h"
-
 json_t *draw_json_text(const char *text, unsigned look)
 {
     char said[STAGE_REDIS_BYTES_MAX];

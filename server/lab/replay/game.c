@@ -128,6 +128,18 @@ bool game_back(struct game *game, size_t n)
     return true;
 }
 
+json_t *game_json(const struct game *game, unsigned look)
+{
+    json_t *all = draw_json(game->stage, game->scene, look);
+    char schedule[4 * STAGE_MOVES_MAX + 1];
+
+    stage_text(game->moves, game->n, schedule, sizeof(schedule));
+    (void)json_object_set_new(all, "lock",
+                              draw_json_text(game->scene->lock, 0));
+    (void)json_object_set_new(all, "schedule", json_string(schedule));
+    return all;
+}
+
 /* ---- hint --------------------------------------------------------------- */
 
 struct hunt {

@@ -87,6 +87,9 @@ enum { GAME_PHRASE_BYTES = 200 };
 const char *game_phrase(const struct stage_view *view, struct stage_move move,
                         char text[GAME_PHRASE_BYTES]);
 
+/* What programs read of it: draw_json(), "lock" and "schedule". */
+json_t *game_json(const struct game *game, unsigned look);
+
 /* ---- files (save.c, svg.c) ----------------------------------------------------- */
 
 /* A game as a timeline (server/lab/timeline/); as a picture for a slide or a post: SVG, light

@@ -51,27 +51,19 @@ static json_t *hint_of(const struct game_hint *hint)
     return object;
 }
 
-static json_t *state_of(struct lines *lines)
-{
-    struct game *game = &lines->game;
-    char schedule[4 * STAGE_MOVES_MAX + 1];
-    static struct stage_view view;
-    json_t *state = draw_json(game->stage, game->scene, lines->look);
-
-    stage_look(game->stage, &view);
-    stage_text(game->moves, game->n, schedule, sizeof(schedule));
-    (void)json_object_set_new(state, "schedule", json_string(schedule));
-    (void)json_object_set_new(state, "moves", moves_of(lines, &view));
-    return state;
-}
-
 /* False: nobody reads. */
 static bool answer(struct lines *lines, const char *error)
 {
-    json_t *all = lines->game.stage ? state_of(lines) : json_object();
+    const struct game *game = &lines->game;
+    static struct stage_view view;
+    json_t *all = game->stage ? game_json(game, lines->look)
+                              : json_pack("{s:o}", "lock",
+                                          draw_json_text(game->scene->lock, 0));
 
-    (void)json_object_set_new(all, "lock",
-                              draw_json_text(lines->game.scene->lock, 0));
+    if (game->stage) {
+        stage_look(game->stage, &view);
+        (void)json_object_set_new(all, "moves", moves_of(lines, &view));
+    }
     if (error)
         (void)json_object_set_new(all, "error",
                                   draw_json_text(error, lines->look));

@@ -172,21 +172,14 @@ static void draw_next(struct stage *stage, unsigned look)
 static void tell(const struct replay *replay, const struct game *game)
 {
     static struct stage_view view;
-    char text[4 * STAGE_MOVES_MAX + 1];
-    json_t *all;
 
-    stage_look(game->stage, &view);
-    if (!replay->json) {
-        draw_verdict(stdout, &game->verdict, view.over, replay->look);
-        draw_next(game->stage, replay->look);
+    if (replay->json) {
+        draw_json_line(stdout, game_json(game, 0));
         return;
     }
-    stage_text(game->moves, game->n, text, sizeof(text));
-    all = draw_json(game->stage, game->scene, 0);
-    (void)json_object_set_new(all, "lock",
-                              draw_json_text(game->scene->lock, 0));
-    (void)json_object_set_new(all, "schedule", json_string(text));
-    draw_json_line(stdout, all);
+    stage_look(game->stage, &view);
+    draw_verdict(stdout, &game->verdict, view.over, replay->look);
+    draw_next(game->stage, replay->look);
 }
 
 /* Into the file that FLAG names; NULL: there is none. */

@@ -77,8 +77,7 @@ static bool open_source(struct source *source, const char *path)
 static void go_on(struct source *source)
 {
     source->line =
-        timeline_next(source->timeline, &source->next, &source->verdict,
-                      source->error, sizeof(source->error));
+        timeline_next(source->timeline, &source->next, &source->verdict);
     make_line_plain(&source->next, &source->verdict);
 }
 

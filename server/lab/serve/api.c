@@ -15,7 +15,7 @@
  *                                 "command" asks how far it is, until it is "done"
  *     POST   /api/lab/runs        an experiment of load, {"experiment", "lock", "fix",
  *                                 "language"}: a "command" asks how far it is, until it
- *                                 is "done" (server/lab/load/load_watch.h). 429: there
+ *                                 is "done" (server/lab/load/load.h). 429: there
  *                                 are as many as there may be
  *     POST   /api/lab/judge       {"stop", "choice", "language"}: what path_judge() says
  *
@@ -33,7 +33,6 @@
 #include "server/lab/experiments/experiment.h"
 #include "server/lab/load/load.h"
 #include "server/lab/path/path.h"
-#include "server/lab/picture/chinese.h"
 #include "server/lab/serve/lab_serve.h"
 #include "server/lab/world/world.h"
 

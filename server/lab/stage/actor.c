@@ -13,7 +13,6 @@
 #include "server/lab/programs/program.h"
 #include "server/lab/stage/turns.h"
 #include "server/lab/stage/watch.h"
-#include "server/lab/world/disk.h"
 #include "server/order/hints.h"
 
 enum { LOOK_MS = 1000 }; /* at least so often an instance looks for holds */

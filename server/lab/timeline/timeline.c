@@ -151,28 +151,23 @@ enum timeline_outcome timeline_outcome_of(const char *reply)
 struct timeline {
     FILE *file;
     char *path;
+    char *error; /* the caller's: why a line is not what it has to be */
+    size_t error_size;
     unsigned line_n; /* of the line that was read last */
     uint64_t events;
     char line[TIMELINE_LINE_BYTES];
 };
 
-/* Why the line is not what it has to be, for a person. */
-struct complaint {
-    char *text;
-    size_t size;
-};
-
-__attribute__((format(printf, 3, 4))) static void
-complain(const struct timeline *timeline, const struct complaint *complaint,
-         const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void
+complain(const struct timeline *timeline, const char *format, ...)
 {
-    int n = snprintf(complaint->text, complaint->size,
+    int n = snprintf(timeline->error, timeline->error_size,
                      "%s:%u: ", timeline->path, timeline->line_n);
     va_list args;
 
     va_start(args, format);
-    if (n >= 0 && (size_t)n < complaint->size)
-        (void)vsnprintf(complaint->text + n, complaint->size - (size_t)n,
+    if (n >= 0 && (size_t)n < timeline->error_size)
+        (void)vsnprintf(timeline->error + n, timeline->error_size - (size_t)n,
                         format, args);
     va_end(args);
 }
@@ -258,8 +253,7 @@ static bool take_date(const char *text, uint64_t *unix_us)
 /* ---- lines ------------------------------------------------------------------ */
 
 /* The next line as an object, or NULL and why not. */
-static json_t *read_line(struct timeline *timeline,
-                         const struct complaint *complaint)
+static json_t *read_line(struct timeline *timeline)
 {
     json_error_t error;
     json_t *object;
@@ -268,7 +262,7 @@ static json_t *read_line(struct timeline *timeline,
     timeline->line_n++;
     errno = 0;
     if (!fgets(timeline->line, sizeof(timeline->line), timeline->file)) {
-        complain(timeline, complaint,
+        complain(timeline,
                  ferror(timeline->file) ? "cannot be read: %s"
                                         : "the timeline is cut: there is no "
                                           "line with its verdict%s",
@@ -277,19 +271,19 @@ static json_t *read_line(struct timeline *timeline,
     }
     len = strlen(timeline->line);
     if (len == 0 || timeline->line[len - 1] != '\n') {
-        complain(timeline, complaint,
-                 feof(timeline->file) ? "the line is cut: it has no end"
-                                      : "the line is too long, or has a NUL: "
-                                        "this is no timeline");
+        complain(timeline, feof(timeline->file)
+                               ? "the line is cut: it has no end"
+                               : "the line is too long, or has a NUL: "
+                                 "this is no timeline");
         return NULL;
     }
     object = json_loads(timeline->line, JSON_REJECT_DUPLICATES, &error);
     timeline_make_plain(error.text);
     if (!object)
-        complain(timeline, complaint, "no JSON at byte %d: %s", error.position,
+        complain(timeline, "no JSON at byte %d: %s", error.position,
                  error.text);
     if (object && !json_is_object(object)) {
-        complain(timeline, complaint, "no JSON object: this is no timeline");
+        complain(timeline, "no JSON object: this is no timeline");
         json_decref(object);
         object = NULL;
     }
@@ -419,7 +413,6 @@ static FILE *open_file(const char *path, char *error, size_t error_size)
 struct timeline *timeline_open(const char *path, struct timeline_head *head,
                                char *error, size_t error_size)
 {
-    const struct complaint complaint = {error, error_size};
     struct timeline *timeline = calloc(1, sizeof(*timeline));
     const char *wrong = NULL;
     json_t *line = NULL;
@@ -427,19 +420,23 @@ struct timeline *timeline_open(const char *path, struct timeline_head *head,
 
     *head = (struct timeline_head){.actors_n = 0};
     (void)snprintf(error, error_size, "%s: no memory", path);
-    if (timeline && (timeline->path = strdup(path)) != NULL)
+    if (!timeline)
+        return NULL;
+    timeline->error = error;
+    timeline->error_size = error_size;
+    if ((timeline->path = strdup(path)) != NULL)
         timeline->file = open_file(path, error, error_size);
-    if (timeline && timeline->file)
-        line = read_line(timeline, &complaint);
+    if (timeline->file)
+        line = read_line(timeline);
     if (line && !take_number(line, "timeline", &version))
-        complain(timeline, &complaint,
+        complain(timeline,
                  "no head of a timeline: it has no number \"timeline\"");
     else if (line && version != TIMELINE_VERSION)
-        complain(timeline, &complaint,
+        complain(timeline,
                  "a timeline of version %llu; this program reads version %d",
                  (unsigned long long)version, TIMELINE_VERSION);
     else if (line && (wrong = read_head(line, head)) != NULL)
-        complain(timeline, &complaint, "\"%s\" of the head is wrong", wrong);
+        complain(timeline, "\"%s\" of the head is wrong", wrong);
     else if (line) {
         json_decref(line);
         return timeline;
@@ -451,11 +448,9 @@ struct timeline *timeline_open(const char *path, struct timeline_head *head,
 
 enum timeline_line timeline_next(struct timeline *timeline,
                                  struct timeline_event *event,
-                                 struct timeline_verdict *verdict, char *error,
-                                 size_t error_size)
+                                 struct timeline_verdict *verdict)
 {
-    const struct complaint complaint = {error, error_size};
-    json_t *line = read_line(timeline, &complaint);
+    json_t *line = read_line(timeline);
     bool is_last = line && json_object_get(line, "verdict");
     const char *wrong = NULL;
     bool is_good = false;
@@ -466,12 +461,11 @@ enum timeline_line timeline_next(struct timeline *timeline,
                     : read_event(line, event);
     json_decref(line);
     if (wrong)
-        complain(timeline, &complaint, "\"%s\" of the %s is wrong", wrong,
+        complain(timeline, "\"%s\" of the %s is wrong", wrong,
                  is_last ? "verdict" : "event");
     else if (is_last && getc(timeline->file) != EOF)
-        complain(timeline, &complaint,
-                 "a verdict, and lines behind it: two "
-                 "timelines in one file?");
+        complain(timeline, "a verdict, and lines behind it: two "
+                           "timelines in one file?");
     else
         is_good = true;
     if (!is_good)

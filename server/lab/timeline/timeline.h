@@ -116,16 +116,15 @@ enum timeline_line {
 };
 
 /* Opens PATH and reads its head. NULL and a text, which has file and line: it
- * cannot be read, or it is no timeline. */
+ * cannot be read, or it is no timeline. ERROR has to stay as long as the timeline. */
 struct timeline *timeline_open(const char *path, struct timeline_head *head,
                                char *error, size_t error_size);
 
-/* The next line. BROKEN and a text: the file is cut here, or this is no line of a
+/* The next line. BROKEN and a text in that error: the file is cut here, or this is no line of a
  * timeline. */
 enum timeline_line timeline_next(struct timeline *timeline,
                                  struct timeline_event *event,
-                                 struct timeline_verdict *verdict, char *error,
-                                 size_t error_size);
+                                 struct timeline_verdict *verdict);
 void timeline_close(struct timeline *timeline);
 
 #endif

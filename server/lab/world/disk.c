@@ -1,10 +1,10 @@
 /*
- * See disk.h. A layer of SQLite's (a VFS) below all that this process opens: it hands
+ * See world.h. A layer of SQLite's (a VFS) below all that this process opens: it hands
  * everything on, and after a sync of the database copies what is in the file. It reads
  * through SQLite's own descriptor: to open and close the file once more would end the
  * locks that this process has on it.
  */
-#include "server/lab/world/disk.h"
+#include "server/lab/world/world.h"
 
 #include <fcntl.h>
 #include <sqlite3.h>

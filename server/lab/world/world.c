@@ -18,7 +18,6 @@
 #include <unistd.h>
 
 #include "server/base/redis_proc.h"
-#include "server/lab/world/disk.h"
 
 enum {
     CHANGES_AT = 24,   /* the change counter in a database's header ... */
