@@ -24,36 +24,9 @@ struct options {
     bool help;
 };
 
-static void help(void)
-{
-    printf(
-        "usage: stockade lab locks [--lock NAME] [--markdown | --json]\n"
-        "                          [--redis URL] [--sql URL] [--zk URL]\n"
-        "                          [--jobs N]\n"
-        "                          [--zk-ensemble URL --zk-node COMMAND]\n\n"
-        "Measures which properties every lock holds: processes take it, are\n"
-        "stopped and killed, and private redis-servers are lost under them.\n"
-        "A lock that has to fail, and does not, is as wrong as one that "
-        "fails.\n"
-        "Takes half a minute. Ctrl-C ends it, and leaves nothing behind.\n\n"
-        "  --lock NAME  this one only, with the evidence; or your own, "
-        "FILE.lock\n"
-        "  --markdown   the table of the README\n"
-        "  --json       all of it as one JSON object, with the evidence\n"
-        "  --redis URL  this one, of any kind that serve takes, for the locks "
-        "on\n"
-        "               one server: without D, M and M2, which take it apart\n"
-        "  --sql URL    a MariaDB or MySQL, for the locks that need one:\n"
-        "               mysql:unix:PATH?db=NAME&user=NAME\n"
-        "  --zk URL     a ZooKeeper, for the locks that need one: "
-        "zk:HOST:PORT\n"
-        "  --zk-ensemble URL, --zk-node COMMAND\n"
-        "               three that may be killed: COMMAND kill HOST:PORT does\n"
-        "               it, and COMMAND start HOST:PORT undoes it\n"
-        "  --jobs N     locks at a time, 1 to 16 [three per processor]\n\n"
-        "Exit status: 0 all as expected, 1 differences, 2 no lock could be "
-        "run.\n");
-}
+static const char help[] =
+#include "server/lab/help/locks.txt.inc"
+    ;
 
 /* 0: it is none. */
 static unsigned read_jobs(const char *text)
@@ -337,6 +310,6 @@ int lab_locks_main(int argc, char *argv[])
         return COULD_NOT_RUN;
     if (!options.help)
         return run(&options);
-    help();
+    fputs(help, stdout);
     return 0;
 }

@@ -174,13 +174,9 @@ static void json_experiment(FILE *out, const struct experiment *experiment)
     draw_json_line(out, all);
 }
 
-static void list_help(void)
-{
-    printf("usage: stockade lab list [--json] [--zh]\n\n"
-           "The experiments, by number: name and symptom.\n\n"
-           "  --json   one JSON object on each line\n"
-           "  --zh     in Chinese\n");
-}
+static const char list_help[] =
+#include "server/lab/help/list.txt.inc"
+    ;
 
 /* An experiment "in the wild" is one of the others once more. */
 static void list_end(unsigned all_n, unsigned wild_n, unsigned look)
@@ -203,7 +199,7 @@ int lab_list_main(int argc, char *argv[])
     if (!lab_options_read(argc, argv, &options))
         return LAB_COULD_NOT_RUN;
     if (options.help) {
-        list_help();
+        fputs(list_help, stdout);
         return 0;
     }
     if (options.names_n > 0 || options.own) {
@@ -330,16 +326,9 @@ static void show(const struct experiment *experiment, unsigned look)
     }
 }
 
-static void show_help(FILE *out)
-{
-    fprintf(out,
-            "usage: stockade lab show [--json] [--zh] NAME | --file FILE\n\n"
-            "What an experiment shows, why, and what fixes it; and what lab "
-            "run plays.\nNAME is a name or a number of stockade lab list.\n\n"
-            "  --json   one JSON object\n"
-            "  --zh     in Chinese\n"
-            "  --file FILE  one of your own, as server/lab/README.md says\n");
-}
+static const char show_help[] =
+#include "server/lab/help/show.txt.inc"
+    ;
 
 int lab_show_main(int argc, char *argv[])
 {
@@ -349,7 +338,7 @@ int lab_show_main(int argc, char *argv[])
     if (!lab_options_read(argc, argv, &options))
         return LAB_COULD_NOT_RUN;
     if (options.help || options.names_n != (options.own ? 0 : 1)) {
-        show_help(options.help ? stdout : stderr);
+        fputs(show_help, options.help ? stdout : stderr);
         return options.help ? 0 : LAB_COULD_NOT_RUN;
     }
     experiment = options.own ? options.own : lab_find(options.names[0]);

@@ -20,34 +20,9 @@ struct runs {
     unsigned broken_n; /* could not be run */
 };
 
-static void help(void)
-{
-    printf(
-        "usage: stockade lab run [--brief] [--json] [--zh] [--save FILE] "
-        "NAME... | --file FILE\n"
-        "       stockade lab run -i [--zh] [--fix] [--lock LOCK] NAME | --file "
-        "FILE\n\n"
-        "Runs an experiment with its bug, with what fixes it, and with what "
-        "that leaves\nopen. NAME is a name or a number of stockade lab list; "
-        "or "
-        "steps, load or all,\nfor many. Draws what happens, a column for each "
-        "actor, and says what the ledger\nhas, and whether it went as told: of "
-        "many, in a line for each. Ctrl-C ends it,\nand leaves nothing "
-        "behind.\n\n"
-        "  -i       you play it, move by move: stockade replay --help tells "
-        "how\n"
-        "  --fix    with -i: with what fixes it\n"
-        "  --lock LOCK  with -i: with this lock in place of its own\n"
-        "  --brief  the state at the end only, and not after each move\n"
-        "  --json   one JSON object on a line for each\n"
-        "  --zh     in Chinese\n"
-        "  --save FILE  keeps the timelines of one experiment of steps, for "
-        "stockade\n           replay: the bug in FILE, the others in FILE.fix "
-        "and FILE.rest\n"
-        "  --file FILE  an experiment of your own, as server/lab/README.md "
-        "says\n\n"
-        "Exit status: 0 all as told, 1 not as told, 2 could not run.\n");
-}
+static const char help[] =
+#include "server/lab/help/run.txt.inc"
+    ;
 
 /* ---- for people --------------------------------------------------------- */
 
@@ -374,7 +349,7 @@ int lab_run_main(int argc, char *argv[])
     if (!lab_options_read(argc, argv, options))
         return LAB_COULD_NOT_RUN;
     if (options->help) {
-        help();
+        fputs(help, stdout);
         return 0;
     }
     if ((options->names_n == 0) == !options->own) {

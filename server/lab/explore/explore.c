@@ -28,62 +28,14 @@ enum {
 
 #define NOT_GIVEN UINT_MAX
 
-static void help(void)
-{
-    printf(
-        "usage: stockade explore [flags] LOCK\n"
-        "       stockade explore [flags] --all [--json | --markdown]\n\n"
-        "Plays all schedules of real orders against a real Redis and a real\n"
-        "database, the shortest first, and tells which of them break the "
-        "lock;\n"
-        "with --all, of all locks, and whether each breaks as expected. A "
-        "wrong\n"
-        "LOCK lists all. Ctrl-C ends it, and tells what is known by then.\n"
-        "stockade replay --help says what the moves of a schedule mean.\n\n"
-        "  --expiries N     leases that end, and times to pay [1]\n"
-        "  --crashes N      processes that die [1]\n"
-        "  --lost-replies N replies that get lost [0]\n"
-        "  --late N         commands that arrive late [0]\n"
-        "  --forgets N      times that Redis loses all data [0]\n"
-        "  --renewals N     turns of a watchdog [0]\n"
-        "  --refusals N     times that the database is busy, or a COMMIT fails "
-        "[0]\n"
-        "  --troubles N     of all the above, in one schedule [2]\n"
-        "  --waits N        waits that end by time, before a message [2]\n"
-        "  --preemptions N  times that a buyer who could go on has to wait "
-        "[3]\n"
-        "  --moves N        moves of the longest schedule [64]\n"
-        "  --no-reduction   also play schedules that lead to a known state\n"
-        "  --stages N       schedules played at once [one for each processor]\n"
-        "  --seconds N      for each lock; tells what is known by then: the "
-        "third\n"
-        "                   quarter of them goes to schedules with one "
-        "trouble, and\n"
-        "                   the last one to random ones. Rows of --all have "
-        "limits\n"
-        "                   of their own, 45 to 300 seconds, three hours and "
-        "a\n"
-        "                   half if all of them were used up\n"
-        "  --only TEXT      of --all, rows whose name has it: \"redisson\"; "
-        "=NAME:\n                   the one that is called so\n"
-        "  --random N       instead, for N seconds: random schedules of up to\n"
-        "                   --moves [60], with more of all troubles, and what\n"
-        "                   breaks is shortened\n"
-        "  --seed N         of --random; the same draws the same [drawn, "
-        "told]\n"
-        "  --zh             in Chinese; of one lock\n"
-        "  --json           the result as one JSON object; --all: a line each; "
-        "with\n"
-        "                   -i one for each line of input, until \"done\"\n"
-        "  --markdown       a table\n" STAGE_OPTIONS_HELP
-        "\nExit status: 0 nothing broke, and all within the bounds was played; "
-        "1\n"
-        "something broke; 2 nothing broke in what was played, and that was "
-        "not\n"
-        "all, or it could not run. --all: 0 as expected, as far as was played, "
-        "1\n"
-        "not as expected, 2 too little was played to say so.\n");
-}
+static const char help[] =
+#include "server/lab/help/explore.txt.inc"
+#include "server/lab/help/stage.txt.inc"
+    "\n"
+    "Exit status: 0 nothing broke, and all within the bounds was played; 1\n"
+    "something broke; 2 nothing broke in what was played, and that was not\n"
+    "all, or it could not run. --all: 0 as expected, as far as was played, 1\n"
+    "not as expected, 2 too little was played to say so.\n";
 
 /* ---- what is asked ------------------------------------------------------ */
 
@@ -420,7 +372,7 @@ int explore_main(int argc, char *argv[])
     if (!read_options(argc, argv, &explore))
         return EXPLORE_COULD_NOT_RUN;
     if (explore.help) {
-        help();
+        fputs(help, stdout);
         return 0;
     }
     stage_options_catch_signals();

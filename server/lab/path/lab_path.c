@@ -115,32 +115,9 @@ static void progress_write(const struct progress all[PATH_STOPS_MAX])
 
 /* ---- words ---------------------------------------------------------------- */
 
-static void help(void)
-{
-    const char *file = progress_file();
-
-    printf(
-        "usage: stockade lab path [--zh]\n"
-        "       stockade lab path [--zh] [--choice X] [--judge] [--json] "
-        "STOP\n\n"
-        "The stops of the path, with what you have solved; or one of them, by "
-        "number or\nname: what the books say, and the lock. You break it by "
-        "hand, one key a move\n(stockade replay --help lists the moves), and "
-        "choose what mends it; all schedules\nof your choice are searched for "
-        "the fault. Some locks are right: there the search\nhas to agree "
-        "that it cannot be done.\n\n"
-        "  --choice X  play what the stop offers as X, a to d, and not its "
-        "own lock\n"
-        "  --judge     search only; nothing is played\n"
-        "  --seconds N of a search, at most [%d]\n"
-        "  --json      for programs: with --judge one object, else a game as "
-        "of\n              replay -i --json\n"
-        "  --zh        in Chinese\n\n"
-        "What you have solved is kept in one small text file,\n%s\n\n"
-        "Exit status: 0 solved, or with --judge nothing broke; 1 not solved, "
-        "or it broke;\n2 it could not run, or time was up first.\n",
-        PATH_JUDGE_S, file ? file : "but you have no HOME for it.");
-}
+static const char help[] =
+#include "server/lab/help/path.txt.inc"
+    ;
 
 static void tell_part(const struct walk *walk, const char *label,
                       const char *text)
@@ -435,7 +412,10 @@ int lab_path_main(int argc, char *argv[])
     if (!read_options(argc, argv, &walk))
         return COULD_NOT_RUN;
     if (walk.help) {
-        help();
+        const char *file = progress_file();
+
+        printf(help, PATH_JUDGE_S,
+               file ? file : "but you have no HOME for it.");
         return 0;
     }
     progress_read(walk.progress);

@@ -30,50 +30,11 @@ struct replay {
     size_t files_n;     /* 0 = a schedule is played */
 };
 
-static void help(void)
-{
-    printf(
-        "usage: stockade replay [flags] LOCK 'SCHEDULE'\n"
-        "       stockade replay -i [flags] LOCK ['SCHEDULE']\n"
-        "       stockade replay [--until N] FILE [FILE]\n\n"
-        "Plays a schedule against a private redis-server and a SQLite file,"
-        " one\nstep at a time, and draws what happens. The same schedule "
-        "gives the same\nsteps every time. Its moves, with spaces between "
-        "them:\n\n"
-        "  a   the next step of buyer a (b, c, d)\n"
-        "  a~  the same, and the reply is lost\n"
-        "  a-  the database is busy: no BEGIN  ax  its COMMIT fails\n"
-        "  a^  the command is held up in the network; ^ lets it arrive\n"
-        "  al  instance a goes on with its lock, although a batch is under "
-        "way\n"
-        "  a+  what a waits for does not come in time\n"
-        "  aw  the next step of a's watchdog\n"
-        "  ae  a gives back what was not paid in time\n"
-        "  a!  a's process dies                H   the time to pay runs out\n"
-        "  L   the lease of the lock ends      F   Redis forgets all\n"
-        "  ai  an order comes in at a          R   the replica lags\n"
-        "  2L  the clock of server 2 leaps     P   the replica is promoted\n"
-        "  2!  server 2 begins anew            2F  server 2 forgets all\n\n"
-        "For example: stockade replay set-nx-px 'a a L b b b b a a'\n"
-        "A wrong LOCK lists all.\n\n"
-        "A FILE is a timeline, of --save or of a live instance; two are drawn "
-        "as one.\nIts name has a '/' or a '.', or there is such a file and no "
-        "such lock.\n\n"
-        "  -i               go on by hand: the moves that there are, one key "
-        "each;\n"
-        "                   u takes one back, ? gives a hint, q prints the "
-        "schedule\n"
-        "  --until N        stop after N moves, and say which could follow\n"
-        "  --zh             in Chinese\n"
-        "  --json           all of it as one JSON object; with -i one for each "
-        "line of\n"
-        "                   input: move a b~, back N (moves), hint\n"
-        "  --save FILE      keep it as a timeline: JSON Lines\n"
-        "  --svg FILE       keep it as a picture, for a slide or a "
-        "post\n" STAGE_OPTIONS_HELP
-        "\nExit status: 0 nothing broke, 1 something did, 2 could not "
-        "run.\n");
-}
+static const char help[] =
+#include "server/lab/help/replay.txt.inc"
+#include "server/lab/help/stage.txt.inc"
+    "\n"
+    "Exit status: 0 nothing broke, 1 something did, 2 could not run.\n";
 
 /* Else it is the name of a lock, or ought to be. */
 static bool is_file(const char *word)
@@ -241,7 +202,7 @@ int replay_main(int argc, char *argv[])
     if (!read_options(argc, argv, &replay))
         return COULD_NOT_RUN;
     if (replay.help) {
-        help();
+        fputs(help, stdout);
         return 0;
     }
     if (replay.files_n > 0)

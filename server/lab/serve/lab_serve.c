@@ -222,19 +222,9 @@ static void on_completed(void *cls, struct MHD_Connection *connection,
 
 /* ---- the command -------------------------------------------------------- */
 
-static void help(void)
-{
-    printf("usage: stockade lab serve [--port N] [--lab-public]\n\n"
-           "The laboratory in a browser: break a lock by clicking, one step "
-           "of a buyer at a\ntime. Ctrl-C ends it, and leaves nothing "
-           "behind.\n\n"
-           "  --port N      on this port; 0: any that is free [%d]\n"
-           "  --lab-public  listen on all addresses, and answer to any name: "
-           "who reaches\n"
-           "                the port can play, %d at once\n\n"
-           "Exit status: 0 after a signal, 2 could not run.\n",
-           PORT, VISITORS_MAX);
-}
+static const char help[] =
+#include "server/lab/help/serve.txt.inc"
+    ;
 
 static bool read_options(int argc, char *argv[], struct serve *serve,
                          bool *wants_help)
@@ -308,7 +298,7 @@ int lab_serve_main(int argc, char *argv[])
     if (!read_options(argc, argv, &serve, &wants_help))
         return 2;
     if (wants_help) {
-        help();
+        printf(help, PORT, VISITORS_MAX);
         return 0;
     }
     (void)sigemptyset(&ends);

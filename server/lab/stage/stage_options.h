@@ -37,34 +37,6 @@ bool stage_options_next(char **text, char **name, char **arg);
         "lease-ms", required_argument, NULL, 'c'                               \
     }
 
-#define STAGE_OPTIONS_HELP                                                     \
-    "  --buyers N       actors, each with one order, 1 to 4 [2]\n"             \
-    "  --stock N        units at the start [1]\n"                              \
-    "  --quantity N     units of each order [1]\n"                             \
-    "  --deduct naive|guarded\n"                                               \
-    "                   how stock is deducted [naive: the lock alone "         \
-    "decides]\n"                                                               \
-    "  --lock-per product|user\n"                                              \
-    "                   what the lock of an order is named after [product]\n"  \
-    "  --wait-ms N, --lease-ms N\n"                                            \
-    "                   as stockade serve's --lock-wait-ms [30000] and\n"      \
-    "                   --lock-lease-ms [0]\n"                                 \
-    "  --programs LIST  what a, b, ... do, with commas between [order]; a\n"   \
-    "                   wrong name lists all; with settings as in\n"           \
-    "                   order:user=5:key=k (product, other, quantity, "        \
-    "segments)\n"                                                              \
-    "  --limit N        units that one user may buy [0: any]\n"                \
-    "  --pay-within N   seconds in which an order must be paid [0: it need "   \
-    "not]\n"                                                                   \
-    "  --max-hold-ms N  how long a watchdog renews a lock [60000]\n"           \
-    "  --one-process    all actors are threads of one process\n"               \
-    "  --batched        each is an instance that sells in batches, guarded, "  \
-    "with\n                   two orders; ai lets the next one come in\n"      \
-    "  --replica        the server has one; R: it lags, P: it is promoted\n"   \
-    "  --products N, --segments N\n"                                           \
-    "                   products, each with the stock above; segments of "     \
-    "each [1]\n"
-
 /* ARG, of the flag --NAME, as a number from LEAST to MOST. False: it is none, which a
  * line on standard error says. */
 bool stage_options_number(const char *name, const char *arg, int64_t least,
