@@ -19,21 +19,8 @@ enum {
 };
 
 static const char style[] =
-    "<style>\n"
-    "  text { font: 13px ui-monospace, 'DejaVu Sans Mono', monospace; "
-    "fill: #211d18; }\n"
-    "  .name { font-weight: bold; } .world { font-style: italic; fill: "
-    "#665e53; }\n"
-    "  .quiet { fill: #665e53; } .bad { fill: #9a2f14; }\n"
-    "  .paper { fill: #faf7f2; } .lane { fill: #fff; stroke: #e3dbcf; }\n"
-    "  .in { fill: #1c6b3c; } .clash { fill: #c23b22; }\n"
-    "  @media (prefers-color-scheme: dark) {\n"
-    "    text { fill: #f1eae0; } .quiet, .world { fill: #b5ab9d; } .bad { "
-    "fill: "
-    "#f5a48b; }\n"
-    "    .paper { fill: #171412; } .lane { fill: #211d19; stroke: #3a332b; }\n"
-    "  }\n"
-    "</style>\n";
+#include "server/lab/replay/svg.css.inc"
+    ;
 
 static int lane_x(unsigned actor)
 {
@@ -173,7 +160,8 @@ static void write_all(FILE *out, const char *body, const char *heading,
             width, height, width, height);
     write_escaped(out, heading, strlen(heading));
     fprintf(out,
-            "</title>\n%s<rect class=\"paper\" width=\"%d\" height=\"%d\"/>\n",
+            "</title>\n<style>\n%s</style>\n<rect class=\"paper\" width=\"%d\" "
+            "height=\"%d\"/>\n",
             style, width, height);
     write_text(out, EDGE, EDGE + LINE_H - GAP_H, "quiet", heading,
                strlen(heading));

@@ -23,34 +23,8 @@ struct peek {
 };
 
 static const char script[] =
-    "local keys = redis.call('KEYS', '*')\n"
-    "table.sort(keys)\n"
-    "local out = {}\n"
-    "for _, key in ipairs(keys) do\n"
-    "  local type, value = redis.call('TYPE', key).ok, ''\n"
-    "  if type == 'string' then\n"
-    "    value = redis.call('GET', key)\n"
-    "  elseif type == 'hash' then\n"
-    "    local flat, fields = redis.call('HGETALL', key), {}\n"
-    "    for i = 1, #flat, 2 do fields[#fields + 1] = flat[i] .. '=' .. "
-    "flat[i + 1] end\n"
-    "    table.sort(fields)\n"
-    "    value = table.concat(fields, ' ')\n"
-    "  elseif type == 'list' then\n"
-    "    value = table.concat(redis.call('LRANGE', key, 0, -1), ' ')\n"
-    "  elseif type == 'zset' then\n"
-    "    value = table.concat(redis.call('ZRANGE', key, 0, -1, 'WITHSCORES'), "
-    "' ')\n"
-    "  end\n"
-    "  out[#out + 1] = table.concat({key, type, redis.call('PTTL', key), "
-    "value}, '\\t')\n"
-    "end\n"
-    "local names, heard = redis.call('PUBSUB', 'CHANNELS'), {}\n"
-    "table.sort(names)\n"
-    "for _, name in ipairs(names) do\n"
-    "  heard[#heard + 1] = name .. redis.call('PUBSUB', 'NUMSUB', name)[2]\n"
-    "end\n"
-    "return {table.concat(out, '\\n'), table.concat(heard, ' ')}\n";
+#include "server/lab/servers/look.lua.inc"
+    ;
 
 struct peek *peek_open(const char *url, char *error, size_t error_size)
 {

@@ -1,0 +1,25 @@
+local keys = redis.call('KEYS', '*')
+table.sort(keys)
+local out = {}
+for _, key in ipairs(keys) do
+  local type, value = redis.call('TYPE', key).ok, ''
+  if type == 'string' then
+    value = redis.call('GET', key)
+  elseif type == 'hash' then
+    local flat, fields = redis.call('HGETALL', key), {}
+    for i = 1, #flat, 2 do fields[#fields + 1] = flat[i] .. '=' .. flat[i + 1] end
+    table.sort(fields)
+    value = table.concat(fields, ' ')
+  elseif type == 'list' then
+    value = table.concat(redis.call('LRANGE', key, 0, -1), ' ')
+  elseif type == 'zset' then
+    value = table.concat(redis.call('ZRANGE', key, 0, -1, 'WITHSCORES'), ' ')
+  end
+  out[#out + 1] = table.concat({key, type, redis.call('PTTL', key), value}, '\t')
+end
+local names, heard = redis.call('PUBSUB', 'CHANNELS'), {}
+table.sort(names)
+for _, name in ipairs(names) do
+  heard[#heard + 1] = name .. redis.call('PUBSUB', 'NUMSUB', name)[2]
+end
+return {table.concat(out, '\n'), table.concat(heard, ' ')}
