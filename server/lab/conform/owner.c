@@ -4,8 +4,6 @@
  * (N2) for as long as it asks then.
  */
 
-#include <stdio.h>
-
 #include "server/lab/conform/cast.h"
 
 /* Where nobody comes late, somebody may yet free what he never had. */

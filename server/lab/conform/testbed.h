@@ -6,7 +6,6 @@
 #define TESTBED_H
 
 #include <stdatomic.h>
-#include <stdint.h>
 
 #include "server/lab/conform/conform.h"
 

@@ -3,7 +3,6 @@
  * told at length; of several there is a line each. See experiment.h.
  */
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "lock/dlock.h"

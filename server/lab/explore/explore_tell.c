@@ -1,8 +1,6 @@
 /* See explore.h: what is said of one lock, to a person and to a program. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #include "server/lab/explore/explore.h"
 #include "server/lab/picture/draw.h"

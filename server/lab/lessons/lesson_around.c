@@ -6,8 +6,6 @@
  */
 #include "server/lab/lessons/lesson.h"
 
-#include <stdio.h>
-
 #include "server/lab/world/world.h"
 
 /* 26. The release stands inside of the transaction, as it does where a framework

@@ -1,7 +1,5 @@
 /* Plays a story: see load.h. */
-#include <ctype.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

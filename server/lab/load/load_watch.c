@@ -2,7 +2,6 @@
  * the site asks whether to go on. */
 #include "server/lab/load/load.h"
 
-#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,6 @@
 /* Waiting for a lock, and what segments bring, measured. See load.h. */
 #include "server/lab/load/load.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

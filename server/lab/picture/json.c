@@ -1,7 +1,6 @@
 /* See draw.h: what programs read. */
 #include "server/lab/picture/draw.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <unistr.h>
 

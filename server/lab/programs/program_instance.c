@@ -5,7 +5,6 @@
  */
 #include <semaphore.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "server/lab/programs/program.h"
 #include "server/order/dispatcher.h"

@@ -1,7 +1,6 @@
 /* See game.h. A page speaks this with a process for each visitor: a stage is for one
  * thread, and is gone with its process. */
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

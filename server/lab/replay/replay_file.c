@@ -6,9 +6,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "server/lab/picture/draw.h"
 #include "server/lab/stage/stage_options.h"

@@ -2,7 +2,6 @@
 #include "server/lab/servers/folder.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>
 #include <stdio.h>

@@ -1,5 +1,4 @@
 /* The stage as it can be seen: stage.h. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
