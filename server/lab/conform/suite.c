@@ -14,7 +14,6 @@
 #include "lock/dlock_textbook.h"
 #include "server/base/child.h"
 #include "server/base/redis_proc.h"
-#include "server/lab/conform/testbed.h"
 #include "server/lab/servers/peek.h"
 
 /* A signal is looked for so often at least. */

@@ -63,9 +63,11 @@ void game_draw(struct game *game)
     draw_state_of(game);
 }
 
-/* What has happened since it was drawn last. */
+/* The steps since it was drawn last, and the state now. */
 static void draw_news(struct game *game)
 {
+    if (!game->out)
+        return;
     draw_steps(game->out, game->stage, game->scene, game->drawn, game->moves,
                game->look);
     draw_state_of(game);
@@ -82,8 +84,7 @@ bool game_play(struct game *game, const struct stage_move moves[], size_t n)
         }
         if (!go_on(game, moves[i]))
             return false;
-        if (game->out)
-            draw_news(game);
+        draw_news(game);
     }
     return true;
 }
@@ -102,8 +103,7 @@ bool game_move(struct game *game, struct stage_move move)
     }
     if (!go_on(game, move))
         return give_up(game);
-    if (game->out)
-        draw_news(game);
+    draw_news(game);
     return true;
 }
 

@@ -27,8 +27,8 @@ struct game_goal {
 };
 
 struct game {
-    const struct stage_scene *scene; /* borrowed, as all below */
-    const char *name;                /* of the experiment; NULL = none */
+    const struct stage_scene *scene; /* borrowed */
+    const char *name;                /* the experiment's; NULL = none */
     FILE *out;           /* where each move is drawn; NULL = nowhere */
     unsigned look;       /* see draw.h */
     struct stage *stage; /* NULL: it is broken; see error */
@@ -87,7 +87,7 @@ enum { GAME_PHRASE_BYTES = 200 };
 const char *game_phrase(const struct stage_view *view, struct stage_move move,
                         char text[GAME_PHRASE_BYTES]);
 
-/* What programs read of it: draw_json(), "lock" and "schedule". */
+/* The game for programs: draw_json(), "lock" and "schedule". */
 json_t *game_json(const struct game *game, unsigned look);
 
 /* ---- files (save.c, svg.c) ----------------------------------------------------- */

@@ -128,7 +128,7 @@ static void draw_next(struct stage *stage, unsigned look)
         draw_say(stdout, look, "moves now: %s\n", text);
 }
 
-/* What came of it, for people or for a program. */
+/* The verdict and the state, for people or for a program. */
 static void tell(const struct replay *replay, const struct game *game)
 {
     static struct stage_view view;

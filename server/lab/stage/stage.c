@@ -12,7 +12,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "lock/dlock_textbook.h"
 #include "server/base/child.h"
 #include "server/base/log.h"
 #include "server/lab/programs/program.h"

@@ -74,7 +74,7 @@ bool world_promote(struct world *world);
 
 /* ---- a disk under the database (disk.c) ---------------------------------------
  *
- * What was synced is kept apart, so that the machine can lose its power. Only where a
+ * Bytes that were synced are kept apart, so that the machine can lose its power. Only where a
  * scene has an actor for that.
  */
 
