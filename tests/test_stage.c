@@ -276,7 +276,10 @@ static void test_programs_are_known(NO_STATE)
     assert_non_null(strstr(error, "no program 'sing'; there are: order "));
     for (size_t i = 0; program_at(i); i++) {
         assert_ptr_equal(program_find(program_at(i)->name), program_at(i));
-        assert_non_null(program_at(i)->does);
+        for (int in_chinese = 0; in_chinese < 2; in_chinese++) {
+            program_tell(program_at(i), in_chinese, error, sizeof(error));
+            assert_true(error[0] != '\0');
+        }
     }
 }
 

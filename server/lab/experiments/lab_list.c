@@ -237,13 +237,14 @@ static void tell_role(const struct stage_scene *scene, unsigned actor,
                    {"units", role->quantity},
                    {"segments", role->segments}};
     const char *program = stage_role(scene, actor).program, *between = " (";
-    char text[EXPERIMENT_SCENE_BYTES];
+    char text[EXPERIMENT_SCENE_BYTES], does[200];
     FILE *out = fmemopen(text, sizeof(text), "w");
 
     if (!out)
         return;
-    draw_say(out, look, "%c: %s", 'a' + (int)actor,
-             program_find(program)->does);
+    program_tell(program_find(program), look & DRAW_CHINESE, does,
+                 sizeof(does));
+    draw_say(out, look, "%c: %s", 'a' + (int)actor, does);
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
         if (numbers[i].value > 0) {
             draw_say(out, look, "%s", between);

@@ -88,16 +88,11 @@ static void power_cut(struct program_actor *self)
 }
 
 const struct program lesson_around[] = {
-    {"order-unlocks-first", "orders, and releases the lock before it commits",
-     1, order_in_transaction, NULL},
-    {"order-commits-first", "orders, and commits before it releases the lock",
-     1, order_in_transaction, NULL},
-    {"order-locks-user", "orders under a lock of the user's own", 1,
-     order_locks_user, NULL},
-    {"order-unsynced", "orders in a database that does not wait for its disk",
-     1, order_on_disk, NULL},
-    {"order-synced", "orders in a database that waits for its disk", 1,
-     order_on_disk, NULL},
-    {DISK_PROGRAM, "is the machine, which loses its power", 0, power_cut, NULL},
+    {"order-unlocks-first", 1, order_in_transaction, NULL},
+    {"order-commits-first", 1, order_in_transaction, NULL},
+    {"order-locks-user", 1, order_locks_user, NULL},
+    {"order-unsynced", 1, order_on_disk, NULL},
+    {"order-synced", 1, order_on_disk, NULL},
+    {DISK_PROGRAM, 0, power_cut, NULL},
     {0},
 };

@@ -90,15 +90,10 @@ static void cancel_pinned(struct program_actor *self)
 }
 
 const struct program lesson_segments[] = {
-    {"order-pinned", "orders from the segment that its user's number gives", 1,
-     order_pinned, NULL},
-    {"order-probes", "orders from the first segment that has all it wants", 1,
-     order_probes, NULL},
-    {"move-in-steps", "moves units from segment 0 to 1, a statement each", 0,
-     move_units, NULL},
-    {"move-at-once", "moves units from segment 0 to 1, in one transaction", 0,
-     move_units, NULL},
-    {"cancel-pinned", "cancels; the user's number says where the units go", 0,
-     cancel_pinned, NULL},
+    {"order-pinned", 1, order_pinned, NULL},
+    {"order-probes", 1, order_probes, NULL},
+    {"move-in-steps", 0, move_units, NULL},
+    {"move-at-once", 0, move_units, NULL},
+    {"cancel-pinned", 0, cancel_pinned, NULL},
     {0},
 };

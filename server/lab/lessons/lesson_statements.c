@@ -93,18 +93,11 @@ static void order_counts_rows(struct program_actor *self)
 }
 
 const struct program lesson_statements[] = {
-    {"order-checks-first", "counts the user's orders, then orders", 1,
-     order_checks_first, NULL},
-    {"order-off-by-one", "orders if there is any stock, enough or not", 1,
-     order_off_by_one, NULL},
-    {"order-counts-no-rows", "orders, whether its UPDATE changed a row or not",
-     1, order_counts_no_rows, NULL},
-    {"order-has-row", "counts the units in the user's own row, then orders", 1,
-     order_has_row, NULL},
-    {"order-has-row-alone",
-     "counts the units in the user's own row, then orders as in textbooks", 1,
-     order_has_row_alone, NULL},
-    {"order-counts-rows", "orders if its UPDATE has changed a row", 1,
-     order_counts_rows, NULL},
+    {"order-checks-first", 1, order_checks_first, NULL},
+    {"order-off-by-one", 1, order_off_by_one, NULL},
+    {"order-counts-no-rows", 1, order_counts_no_rows, NULL},
+    {"order-has-row", 1, order_has_row, NULL},
+    {"order-has-row-alone", 1, order_has_row_alone, NULL},
+    {"order-counts-rows", 1, order_counts_rows, NULL},
     {0},
 };

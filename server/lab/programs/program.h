@@ -44,8 +44,7 @@ struct program_check {
 
 struct program {
     const char *name;
-    const char *does; /* in plain words: "orders once" */
-    unsigned orders;  /* more than so many are a fault: "two-orders"; of all
+    unsigned orders; /* more than so many are a fault: "two-orders"; of all
                          actors that have one key together, more than one */
     void (*run)(struct program_actor *self);
     const struct program_check *check; /* NULL = none */
@@ -59,6 +58,10 @@ bool program_is_instance(const struct program *program);
 
 /* It makes statements of its own, and keeps others out by them. */
 bool program_is_lesson(const struct program *program);
+
+/* Into TEXT what it does, in English or Chinese: "orders once". programs.txt has all. */
+void program_tell(const struct program *program, bool in_chinese, char text[],
+                  size_t size);
 
 /* INDEX from 0 until it returns NULL. */
 const struct program *program_at(size_t index);

@@ -14,6 +14,10 @@ static const struct program *const tables[] = {
 
 enum { FIRST_LESSON = 3 };
 
+static const char texts[] =
+#include "server/lab/programs/programs.txt.inc"
+    ;
+
 const struct program *program_at(size_t index)
 {
     for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
@@ -40,6 +44,22 @@ bool program_is_lesson(const struct program *program)
             if (each == program)
                 return true;
     return false;
+}
+
+void program_tell(const struct program *program, bool in_chinese, char text[],
+                  size_t size)
+{
+    char name[STAGE_NAME_BYTES + 2];
+    const char *at;
+
+    (void)snprintf(name, sizeof(name), "\n%s\t", program->name);
+    at = strstr(texts, name);
+    for (int i = 0; at && i <= in_chinese; i++) {
+        at += 1 + strcspn(at + 1, "\t");
+        at += strspn(at, "\t");
+    }
+    (void)snprintf(text, size, "%.*s", at ? (int)strcspn(at, "\t\n") : 0,
+                   at ? at : "");
 }
 
 void program_is_wrong(const char *text)
