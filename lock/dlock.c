@@ -47,11 +47,10 @@ static unsigned or_default(unsigned value, unsigned fallback)
 }
 
 /* The url of a Redis server. Of sentinels or a cluster another one may take over. */
-static enum dlock_status read_url(struct dlock *client,
-                                  struct dlock_error *error)
+static enum dlock_status read_url(struct dlock *client)
 {
     struct dlock_address *address = &client->wire.address;
-    enum dlock_status status = dlock_address_parse(client->url, address, error);
+    enum dlock_status status = dlock_address_parse(client->url, address);
 
     if (status == DLOCK_OK && (address->cluster || address->primary[0] != '\0'))
         client->wire.primary = &client->primary;
@@ -60,17 +59,16 @@ static enum dlock_status read_url(struct dlock *client,
 
 /* Turns options into the client's own settings, or says what is wrong. */
 static enum dlock_status configure(struct dlock *client,
-                                   const struct dlock_options *options,
-                                   struct dlock_error *error)
+                                   const struct dlock_options *options)
 {
     const char *name = options->strategy == NULL ? "fenced" : options->strategy;
-    enum dlock_status status = dlock_check_options(options, error);
+    enum dlock_status status = dlock_check_options(options);
 
     if (status != DLOCK_OK)
         return status;
     client->strategy = dlock_strategy_called(name);
     if (client->strategy == NULL) {
-        (void)dlock_error_set(error, DLOCK_MISUSE,
+        (void)dlock_error_set(DLOCK_MISUSE,
                               "no strategy '%.40s' in this program: %s", name,
                               dlock_strategy_where(name));
         return DLOCK_MISUSE;
@@ -88,7 +86,7 @@ static enum dlock_status configure(struct dlock *client,
     client->on_lost = options->on_lost;
     client->on_lost_ctx = options->on_lost_ctx;
     client->url = options->url;
-    return client->strategy->on_redis ? read_url(client, error) : DLOCK_OK;
+    return client->strategy->on_redis ? read_url(client) : DLOCK_OK;
 }
 
 /* People want to know whose a lock is, and owner ids are random. */
@@ -125,8 +123,7 @@ static void close_watchdog(struct dlock *client)
 }
 
 /* Only where there is something to renew. Its thread starts when it must. */
-static enum dlock_status open_watchdog(struct dlock *client,
-                                       struct dlock_error *error)
+static enum dlock_status open_watchdog(struct dlock *client)
 {
     bool on_redis = client->strategy->on_redis;
 
@@ -139,37 +136,38 @@ static enum dlock_status open_watchdog(struct dlock *client,
     if (client->watchdog != NULL)
         return DLOCK_OK;
     close_watchdog(client);
-    return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
+    return dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
 }
 
 enum dlock_status dlock_open(const struct dlock_options *options,
                              struct dlock **client, struct dlock_error *error)
 {
-    struct dlock_error detail = {""};
     enum dlock_status status;
-    struct dlock *made;
+    struct dlock *made = NULL;
 
-    if (options == NULL || client == NULL)
-        return dlock_error_set(error, DLOCK_MISUSE, "open: no options");
+    if (options == NULL || client == NULL) {
+        status = dlock_error_set(DLOCK_MISUSE, "no options");
+        goto err_after_alloc;
+    }
     made = calloc(1, sizeof(*made));
     if (made == NULL || !dlock_forks_watch()) {
-        free(made);
-        return dlock_error_set(error, DLOCK_UNREACHABLE, "open: no memory");
+        status = dlock_error_set(DLOCK_UNREACHABLE, "no memory");
+        goto err_after_alloc;
     }
     made->forks = dlock_forks();
     made->clock =
         options->clock != NULL ? options->clock : dlock_clock_default();
-    status = configure(made, options, &detail);
+    status = configure(made, options);
     if (status != DLOCK_OK)
         goto err_after_alloc;
     make_id(made);
     if (options->label != NULL)
         make_label(made, options->label);
-    status = open_watchdog(made, &detail);
+    status = open_watchdog(made);
     if (status != DLOCK_OK)
         goto err_after_alloc;
     if (made->strategy->open != NULL)
-        status = made->strategy->open(made, &detail);
+        status = made->strategy->open(made);
     if (status != DLOCK_OK)
         goto err_after_watchdog;
     made->url = NULL;
@@ -177,17 +175,17 @@ enum dlock_status dlock_open(const struct dlock_options *options,
     if (made->async == NULL)
         goto err_after_strategy;
     *client = made;
-    return DLOCK_OK;
+    return dlock_error_report(error, DLOCK_OK, "open");
 
 err_after_strategy:
-    status = dlock_error_set(&detail, DLOCK_UNREACHABLE, "out of memory");
+    status = dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
     if (made->strategy->close != NULL)
         made->strategy->close(made);
 err_after_watchdog:
     close_watchdog(made);
 err_after_alloc:
     free(made);
-    return dlock_error_report(error, status, "open", &detail);
+    return dlock_error_report(error, status, "open");
 }
 
 void dlock_end_waits(struct dlock *client)
@@ -234,7 +232,7 @@ static void delist(struct dlock_session *session)
 
 /* Names the owner and makes what it talks with. On failure nothing is left. */
 static enum dlock_status equip(struct dlock_session *session,
-                               struct dlock *client, struct dlock_error *error)
+                               struct dlock *client)
 {
     const struct dlock_strategy *strategy = client->strategy;
     enum dlock_status status = DLOCK_OK;
@@ -246,10 +244,10 @@ static enum dlock_status equip(struct dlock_session *session,
     if (strategy->on_redis) {
         session->wire = dlock_wire_open(&client->wire, session->owner);
         if (session->wire == NULL)
-            return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
+            return dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
     }
     if (strategy->session_open != NULL)
-        status = strategy->session_open(session, error);
+        status = strategy->session_open(session);
     if (status != DLOCK_OK)
         dlock_wire_close(session->wire);
     return status;
@@ -259,24 +257,23 @@ enum dlock_status dlock_session_open(struct dlock *client,
                                      struct dlock_session **session,
                                      struct dlock_error *error)
 {
-    struct dlock_error detail = {""};
-    struct dlock_session *made;
-    enum dlock_status status;
+    struct dlock_session *made = NULL;
+    enum dlock_status status = DLOCK_OK;
 
     if (client == NULL || session == NULL)
-        return dlock_error_set(error, DLOCK_MISUSE, "session: no client");
-    if (!dlock_is_ours(client))
-        return dlock_error_set(error, DLOCK_MISUSE,
-                               "session: the client is the parent's");
-    made = calloc(1, sizeof(*made));
-    if (made == NULL)
-        return dlock_error_set(error, DLOCK_UNREACHABLE, "session: no memory");
+        status = dlock_error_set(DLOCK_MISUSE, "no client");
+    else if (!dlock_is_ours(client))
+        status = dlock_error_set(DLOCK_MISUSE, "the client is the parent's");
+    else if ((made = calloc(1, sizeof(*made))) == NULL)
+        status = dlock_error_set(DLOCK_UNREACHABLE, "no memory");
+    if (status != DLOCK_OK)
+        return dlock_error_report(error, status, "session");
     dlock_held_init(&made->held);
-    status = equip(made, client, &detail);
+    status = equip(made, client);
     if (status != DLOCK_OK) {
         dlock_held_release(&made->held);
         free(made);
-        return dlock_error_report(error, status, "session", &detail);
+        return dlock_error_report(error, status, "session");
     }
     (void)pthread_mutex_lock(&sessions_mutex);
     LIST_INSERT_HEAD(&client->sessions, made, link);

@@ -93,7 +93,7 @@ static void each_time_another_is_asked(NO_STATE)
         struct dlock_link link;
 
         assert_ok(dlock_map_ask(dlock_map_of(wire),
-                                lock_rig_now_ms() + PROMPT_MS, &link, NULL));
+                                lock_rig_now_ms() + PROMPT_MS, &link));
         assert_int_equal(getpeername(link.fd, (struct sockaddr *)&at, &len), 0);
         ports[i] = at.sin_port;
         dlock_net_close(&link);
@@ -303,8 +303,8 @@ static enum dlock_status send_get(struct dlock_wire *wire, bool in_batch)
     dlock_command_arg(&each.command, "GET");
     dlock_command_arg(&each.command, "k");
     if (!in_batch)
-        return dlock_call(wire, &each.command, UINT64_MAX, &each.reply, NULL);
-    dlock_call_batch(wire, &each, 1, UINT64_MAX, NULL);
+        return dlock_call(wire, &each.command, UINT64_MAX, &each.reply);
+    dlock_call_batch(wire, &each, 1, UINT64_MAX);
     return each.status;
 }
 

@@ -127,6 +127,39 @@ static void test_error_is_left_alone(NO_STATE)
     assert_non_null(strstr(error.text, "release: the lease has ended"));
 }
 
+/* At the other one's steps this session fails. */
+static enum dlock_verdict fail_elsewhere(void *session,
+                                         const struct dlock_step *step)
+{
+    struct dlock_error error = {""};
+    struct dlock_grant grant;
+
+    (void)step;
+    assert_int_equal(dlock_try(session, "", NULL, &grant, &error),
+                     DLOCK_MISUSE);
+    assert_string_equal(error.text, "acquire: the name is empty");
+    return DLOCK_FAIL;
+}
+
+/* A text is of a call, whatever a hook does on its thread; and none is left. */
+static void test_each_call_has_its_text(NO_STATE)
+{
+    struct dlock_session *other = lock_single_open("process").session;
+    struct dlock_error error = {""};
+    struct dlock_grant grant;
+    struct lock_single single;
+
+    rig.on_step = fail_elsewhere;
+    rig.hooks_ctx = other;
+    single = lock_single_open("set-nx-px");
+    assert_int_equal(dlock_try(single.session, "k", NULL, &grant, &error),
+                     DLOCK_UNREACHABLE);
+    assert_string_equal(error.text, "acquire: kept back at step 'set'");
+    assert_ok(lock_rig_take(other, "k", 0, 0, &grant));
+    assert_int_equal(dlock_try(other, "k", NULL, &grant, &error), DLOCK_BUSY);
+    assert_string_equal(error.text, "acquire: somebody else holds the lock");
+}
+
 static void test_owner_ids(NO_STATE)
 {
     struct lock_pair pair = lock_pair_open("process");
@@ -221,6 +254,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_registered_twice),
     cmocka_unit_test(test_capabilities_agree),
     LOCK_TEST(test_error_is_left_alone),
+    LOCK_TEST(test_each_call_has_its_text),
     LOCK_TEST(test_owner_ids),
     cmocka_unit_test(test_derived_keys),
     LOCK_TEST(test_fake_clock),

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "lock/core/clock.h"
+#include "lock/core/error.h"
 #include "lock/dial/lookup.h"
 #include "lock/redis/call.h"
 #include "tests/support/deaf_server.h"
@@ -37,22 +38,21 @@ static struct dlock_wire_config config_for(const char *host)
 static uint64_t connect_once_ms(const struct dlock_wire_config *config)
 {
     struct dlock_wire *wire = dlock_wire_open(config, "me");
-    struct dlock_error error = {""};
     struct dlock_command command;
     struct dlock_reply reply;
     uint64_t start_ms = lock_rig_now_ms();
     uint64_t took_ms;
 
-    if (dlock_wire_ready(wire, start_ms + config->connect_timeout_ms, &error) !=
+    if (dlock_wire_ready(wire, start_ms + config->connect_timeout_ms) !=
         DLOCK_OK) {
-        print_message("# %s\n", error.text);
+        print_message("# %s\n", dlock_error_text());
         dlock_wire_close(wire);
         return UINT64_MAX;
     }
     took_ms = lock_rig_now_ms() - start_ms;
     dlock_command_init(&command, "ping", "n", NULL);
     dlock_command_arg(&command, "PING");
-    assert_ok(dlock_call(wire, &command, UINT64_MAX, &reply, NULL));
+    assert_ok(dlock_call(wire, &command, UINT64_MAX, &reply));
     dlock_wire_close(wire);
     return took_ms;
 }
@@ -71,15 +71,14 @@ static uint64_t connect_ms(const struct dlock_wire_config *config)
     return best_ms;
 }
 
-/* How long it took to find that there is none, and the text. */
-static uint64_t fail_ms(const struct dlock_wire_config *config,
-                        struct dlock_error *error)
+/* How long it took to find that there is none. */
+static uint64_t fail_ms(const struct dlock_wire_config *config)
 {
     struct dlock_wire *wire = dlock_wire_open(config, "me");
     uint64_t start_ms = lock_rig_now_ms();
 
     assert_int_equal(
-        dlock_wire_ready(wire, start_ms + config->connect_timeout_ms, error),
+        dlock_wire_ready(wire, start_ms + config->connect_timeout_ms),
         DLOCK_UNREACHABLE);
     assert_int_equal(wire->link.fd, -1);
     dlock_wire_close(wire);
@@ -124,14 +123,13 @@ static void test_refusing_address_costs_nothing(NO_STATE)
 static void test_no_address_answers(NO_STATE)
 {
     struct dlock_wire_config config = config_for("deaf.test");
-    struct dlock_error error = {""};
     struct deaf_server deaf = deaf_server_open();
 
     config.connect_timeout_ms = 200;
     for (int i = 0; i < 3; i++)
         fake_resolver_tell(deaf.at);
-    assert_in_range(fail_ms(&config, &error), 199, LOCK_RIG_PROMPT_MS);
-    assert_string_equal(error.text,
+    assert_in_range(fail_ms(&config), 199, LOCK_RIG_PROMPT_MS);
+    assert_string_equal(dlock_error_text(),
                         "connect to deaf.test:6379: Connection timed out");
     deaf_server_close(&deaf);
 }
@@ -177,7 +175,6 @@ static void test_resolver_hangs(NO_STATE)
 static void test_last_answer_is_used(NO_STATE)
 {
     struct dlock_wire_config config = config_for("remembered.test");
-    struct dlock_error error;
 
     fake_resolver_tell(lock_rig_at());
     (void)connect_once_ms(&config);
@@ -193,25 +190,25 @@ static void test_last_answer_is_used(NO_STATE)
     fake_resolver_fail(EAI_AGAIN);
     (void)connect_ms(&config);
     fake_resolver_fail(EAI_NONAME);
-    assert_in_range(fail_ms(&config, &error), 0, 399);
-    assert_non_null(strstr(error.text, "look up remembered.test: "));
+    assert_in_range(fail_ms(&config), 0, 399);
+    assert_non_null(strstr(dlock_error_text(), "look up remembered.test: "));
 }
 
 /* A newer answer is used when it comes late, by the next connection. */
 static void test_late_answer_is_remembered(NO_STATE)
 {
     struct dlock_wire_config config = config_for("late.test");
-    struct dlock_error error;
     struct sockaddr_in refuses;
     int fd = deaf_server_bind(&refuses, -1);
 
     fake_resolver_tell(refuses);
-    (void)fail_ms(&config, &error);
-    assert_non_null(strstr(error.text, "late.test:6379: Connection refused"));
+    (void)fail_ms(&config);
+    assert_non_null(
+        strstr(dlock_error_text(), "late.test:6379: Connection refused"));
     fake_resolver_hang(true);
     fake_resolver_forget();
     fake_resolver_tell(lock_rig_at());
-    (void)fail_ms(&config, &error);
+    (void)fail_ms(&config);
     fake_resolver_let_go("late.test", "6379");
     fake_resolver_hang(true);
     (void)connect_ms(&config);
@@ -227,8 +224,8 @@ static void test_numbers_and_paths_ask_nobody(NO_STATE)
     (void)snprintf(config.address.port, sizeof(config.address.port), "%d",
                    ntohs(lock_rig_at().sin_port));
     (void)connect_ms(&config);
-    assert_ok(dlock_address_parse(redis_server_url(rig.server), &config.address,
-                                  NULL));
+    assert_ok(
+        dlock_address_parse(redis_server_url(rig.server), &config.address));
     (void)connect_ms(&config);
     assert_int_equal(fake_resolver_asked_n(), 0);
 }
@@ -264,12 +261,10 @@ static void test_names_are_bounded(NO_STATE)
 
     fake_resolver_hang(true);
     for (int i = 0; i < 40; i++) {
-        struct dlock_error error = {""};
-
         (void)snprintf(host, sizeof(host), "many-%d.test", i);
-        assert_int_equal(dlock_lookup(host, "6379", 0, &places, &error),
+        assert_int_equal(dlock_lookup(host, "6379", 0, &places),
                          DLOCK_UNREACHABLE);
-        assert_true((strstr(error.text, "too many at once") == NULL) ==
+        assert_true((strstr(dlock_error_text(), "too many at once") == NULL) ==
                     (i < 32));
     }
     for (int i = 0; i < 32; i++) {
@@ -290,7 +285,7 @@ static void test_one_thread_for_a_connection(NO_STATE)
     (void)snprintf(config.address.port, sizeof(config.address.port), "%d",
                    ntohs(deaf.at.sin_port));
     for (int i = 0; i < 5; i++)
-        assert_int_equal(dlock_wire_begin(wire, until_ms, NULL), DLOCK_BUSY);
+        assert_int_equal(dlock_wire_begin(wire, until_ms), DLOCK_BUSY);
     assert_int_equal(lock_rig_threads("dlock-dial"), 1);
     dlock_wire_close(wire);
     deaf_server_close(&deaf);

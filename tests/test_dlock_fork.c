@@ -148,7 +148,7 @@ static void *be_busy(void *arg)
     while (!atomic_load(&busy->stop)) {
         (void)lock_single_take(&single, 0);
         (void)lock_single_give(&single);
-        (void)dlock_lookup("hangs.test", "6379", 0, &places, NULL);
+        (void)dlock_lookup("hangs.test", "6379", 0, &places);
     }
     lock_single_close(&single);
     return NULL;
@@ -159,7 +159,7 @@ static int find_all_free(void *unused)
     struct dlock_places places;
 
     (void)unused;
-    (void)dlock_lookup("hangs.test", "6379", 0, &places, NULL);
+    (void)dlock_lookup("hangs.test", "6379", 0, &places);
     EXPECT(lock_rig_probe("process", "held") == DLOCK_OK);
     EXPECT(lock_rig_probe("process", "k") == DLOCK_OK);
     return 0;
@@ -248,7 +248,7 @@ static void test_name_that_is_looked_up(NO_STATE)
     fake_resolver_begin();
     fake_resolver_tell(lock_rig_at());
     fake_resolver_hang(true);
-    (void)dlock_lookup("asked.test", "6379", 0, &places, NULL);
+    (void)dlock_lookup("asked.test", "6379", 0, &places);
     while (fake_resolver_asked_n() == 0)
         lock_rig_sleep_ms(1);
     in_child(reach_by_name, NULL);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "lock/core/clock.h"
+#include "lock/core/error.h"
 #include "lock/dlock_values.h"
 #include "lock/redis/wire.h"
 
@@ -110,8 +111,7 @@ static void *pretend(void *arg)
 }
 
 /* What a wire makes of a server that SAYS that. */
-static enum dlock_status meet(const char *query, struct impostor *impostor,
-                              struct dlock_error *error)
+static enum dlock_status meet(const char *query, struct impostor *impostor)
 {
     struct dlock_wire_config config = {.clock = dlock_clock_default()};
     struct sockaddr_un to = {.sun_family = AF_UNIX};
@@ -127,9 +127,9 @@ static enum dlock_status meet(const char *query, struct impostor *impostor,
     impostor->fd = socket(AF_UNIX, SOCK_STREAM, 0);
     assert_int_equal(bind(impostor->fd, (struct sockaddr *)&to, sizeof(to)), 0);
     assert_int_equal(listen(impostor->fd, 1), 0);
-    assert_ok(dlock_address_parse(url, &config.address, NULL));
+    assert_ok(dlock_address_parse(url, &config.address));
     assert_int_equal(pthread_create(&thread, NULL, pretend, impostor), 0);
-    status = dlock_wire_ready(wire, lock_rig_now_ms() + 1000, error);
+    status = dlock_wire_ready(wire, lock_rig_now_ms() + 1000);
     dlock_wire_close(wire);
     assert_int_equal(pthread_join(thread, NULL), 0);
     (void)close(impostor->fd);
@@ -140,11 +140,11 @@ static void test_one_write_before_anything(NO_STATE)
 {
     struct impostor impostor = {.says = "+OK\r\n+OK\r\n"};
 
-    assert_ok(meet("user=shop&password=s3%20cret&db=12", &impostor, NULL));
+    assert_ok(meet("user=shop&password=s3%20cret&db=12", &impostor));
     assert_string_equal(impostor.heard,
                         "*3\r\n$4\r\nAUTH\r\n$4\r\nshop\r\n$7\r\ns3 cret\r\n"
                         "*2\r\n$6\r\nSELECT\r\n$2\r\n12\r\n");
-    assert_ok(meet("password=old", &impostor, NULL));
+    assert_ok(meet("password=old", &impostor));
     assert_string_equal(impostor.heard, "*2\r\n$4\r\nAUTH\r\n$3\r\nold\r\n");
 }
 
@@ -169,12 +169,12 @@ static void test_refusals_do_not_tell(NO_STATE)
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct impostor impostor = {.says = rows[i].says};
-        struct dlock_error error = {""};
 
-        assert_int_equal(meet("user=u&password=s3cret&db=1", &impostor, &error),
+        assert_int_equal(meet("user=u&password=s3cret&db=1", &impostor),
                          DLOCK_UNREACHABLE);
-        assert_memory_equal(error.text, rows[i].text, strlen(rows[i].text));
-        assert_null(strstr(error.text, "s3cr"));
+        assert_memory_equal(dlock_error_text(), rows[i].text,
+                            strlen(rows[i].text));
+        assert_null(strstr(dlock_error_text(), "s3cr"));
     }
 }
 
@@ -182,12 +182,11 @@ static void test_refusals_do_not_tell(NO_STATE)
 static void test_flood_is_no_reply(NO_STATE)
 {
     struct impostor impostor = {.says = "", .flood_ms = LOCK_RIG_PROMPT_MS};
-    struct dlock_error error = {""};
 
-    assert_int_equal(meet("password=s3cret", &impostor, &error),
-                     DLOCK_UNREACHABLE);
+    assert_int_equal(meet("password=s3cret", &impostor), DLOCK_UNREACHABLE);
     assert_true(impostor.was_left);
-    assert_string_equal(error.text, "redis: log in: the reply is too long");
+    assert_string_equal(dlock_error_text(),
+                        "redis: log in: the reply is too long");
 }
 
 /* A server that is stopped takes connections: the login has a bound. */

@@ -26,8 +26,8 @@ static struct dlock_wire *open_wire(struct dlock_wire_config *config)
     *config = (struct dlock_wire_config){.connect_timeout_ms = 1000,
                                          .command_timeout_ms = 1000,
                                          .clock = dlock_clock_default()};
-    assert_ok(dlock_address_parse(redis_server_url(rig.server),
-                                  &config->address, NULL));
+    assert_ok(
+        dlock_address_parse(redis_server_url(rig.server), &config->address));
     return dlock_wire_open(config, "me");
 }
 
@@ -51,7 +51,7 @@ static void test_the_server_says_the_same(NO_STATE)
         dlock_command_arg(&command, "SCRIPT");
         dlock_command_arg(&command, "LOAD");
         dlock_command_arg(&command, text);
-        assert_ok(dlock_call(wire, &command, UINT64_MAX, &reply, NULL));
+        assert_ok(dlock_call(wire, &command, UINT64_MAX, &reply));
         assert_string_equal(reply.string, script->sha);
     }
     dlock_wire_close(wire);

@@ -29,8 +29,8 @@ static struct dlock_wire_config config_for(void)
                                        .on_step = step_log_hook,
                                        .on_step_ctx = &rig.log};
 
-    assert_ok(dlock_address_parse(redis_server_url(rig.server), &config.address,
-                                  NULL));
+    assert_ok(
+        dlock_address_parse(redis_server_url(rig.server), &config.address));
     return config;
 }
 
@@ -86,7 +86,7 @@ static void test_trickle_moves_no_deadline(NO_STATE)
     dlock_command_arg(&command, "GET");
     dlock_command_arg(&command, "n");
     start_ms = lock_rig_now_ms();
-    assert_int_equal(dlock_call(wire, &command, UINT64_MAX, &reply, NULL),
+    assert_int_equal(dlock_call(wire, &command, UINT64_MAX, &reply),
                      DLOCK_UNKNOWN);
     assert_in_range(lock_rig_now_ms() - start_ms, 199, 2000);
     assert_int_equal(pthread_join(server, NULL), 0);
@@ -110,10 +110,10 @@ static void test_flood_moves_no_deadline(NO_STATE)
     (void)snprintf(text, 20, "$%d\r\n", TEXT_BYTES);
     memset(text + strlen(text), 'x', TEXT_BYTES);
     memcpy(text + strlen(text), "\r\n", 3);
-    assert_ok(dlock_wire_ready(wire, now + 1000, NULL));
+    assert_ok(dlock_wire_ready(wire, now + 1000));
     fd = accept(listener, NULL, NULL);
     assert_int_equal(send(fd, text, strlen(text), 0), strlen(text));
-    assert_int_equal(dlock_wire_read(wire, now, &reply, NULL), DLOCK_UNKNOWN);
+    assert_int_equal(dlock_wire_read(wire, now, &reply), DLOCK_UNKNOWN);
     assert_int_equal(wire->link.fd, -1);
     free(text);
     dlock_wire_close(wire);
@@ -163,7 +163,7 @@ static void test_reply_taken_apart(NO_STATE)
     struct dlock_reply reply;
 
     dlock_command_init(&command, "eval", "n", &script);
-    assert_ok(dlock_call(wire, &command, UINT64_MAX, &reply, NULL));
+    assert_ok(dlock_call(wire, &command, UINT64_MAX, &reply));
     assert_int_equal(reply.integers_n, 3);
     assert_int_equal(reply.integers[0], -2);
     assert_int_equal(reply.integers[2], 10);
@@ -174,11 +174,11 @@ static void test_reply_taken_apart(NO_STATE)
     dlock_command_arg(&command, "SET");
     dlock_command_arg(&command, "n");
     dlock_command_arg(&command, "-9223372036854775807");
-    assert_ok(dlock_call(wire, &command, UINT64_MAX, &reply, NULL));
+    assert_ok(dlock_call(wire, &command, UINT64_MAX, &reply));
     dlock_command_init(&command, "integer", "n", NULL);
     dlock_command_arg(&command, "DECR");
     dlock_command_arg(&command, "n");
-    assert_ok(dlock_call(wire, &command, UINT64_MAX, &reply, NULL));
+    assert_ok(dlock_call(wire, &command, UINT64_MAX, &reply));
     assert_string_equal(reply.text, "-9223372036854775808");
     dlock_wire_close(wire);
 }
@@ -195,15 +195,15 @@ static void test_dropped_after_a_timeout(NO_STATE)
     dlock_command_arg(&command, "INCR");
     dlock_command_arg(&command, "n");
     assert_int_equal(wire->link.fd, -1);
-    assert_ok(dlock_call(wire, &command, UINT64_MAX, &reply, NULL));
+    assert_ok(dlock_call(wire, &command, UINT64_MAX, &reply));
     assert_int_equal(reply.integers[0], 1);
     assert_true(wire->link.fd >= 0);
     redis_server_pause(rig.server);
-    assert_int_equal(dlock_call(wire, &command, UINT64_MAX, &reply, NULL),
+    assert_int_equal(dlock_call(wire, &command, UINT64_MAX, &reply),
                      DLOCK_UNKNOWN);
     assert_int_equal(wire->link.fd, -1);
     redis_server_resume(rig.server);
-    assert_ok(dlock_call(wire, &command, UINT64_MAX, &reply, NULL));
+    assert_ok(dlock_call(wire, &command, UINT64_MAX, &reply));
     assert_int_equal(reply.integers[0], 3);
     /* The second connection waits for replies as the first did. */
     assert_int_equal(fcntl(wire->link.fd, F_GETFL) & O_NONBLOCK, 0);
@@ -227,7 +227,7 @@ static void test_batch_keeps_its_order(NO_STATE)
             dlock_command_key(&exchanges[i].command, "n");
             dlock_command_number(&exchanges[i].command, 100 + i);
         }
-        dlock_call_batch(wire, exchanges, 5, UINT64_MAX, NULL);
+        dlock_call_batch(wire, exchanges, 5, UINT64_MAX);
         for (unsigned i = 0; i < 5; i++) {
             assert_ok(exchanges[i].status);
             assert_int_equal(exchanges[i].reply.integers[0], 100 + i);
@@ -253,7 +253,7 @@ static void test_batch_with_failures(NO_STATE)
     }
     dlock_command_arg(&exchanges[1].command, "n");
     step_log_fail(&rig.log, "GET", DLOCK_BEFORE, 1);
-    dlock_call_batch(wire, exchanges, 3, UINT64_MAX, NULL);
+    dlock_call_batch(wire, exchanges, 3, UINT64_MAX);
     assert_int_equal(exchanges[0].status, DLOCK_UNREACHABLE);
     assert_int_equal(exchanges[1].status, DLOCK_UNREACHABLE);
     assert_ok(exchanges[2].status);
@@ -277,10 +277,10 @@ static void test_batch_has_one_limit(NO_STATE)
     config.command_timeout_ms = 600;
     for (unsigned i = 0; i < 3; i++)
         dlock_command_init(&exchanges[i].command, "seven", "n", &seven);
-    assert_ok(dlock_wire_ready(wire, start_ms + 1000, NULL));
+    assert_ok(dlock_wire_ready(wire, start_ms + 1000));
     redis_server_pause(rig.server);
     start_ms = lock_rig_now_ms();
-    dlock_call_batch(wire, exchanges, 3, start_ms + 600, NULL);
+    dlock_call_batch(wire, exchanges, 3, start_ms + 600);
     redis_server_resume(rig.server);
     assert_in_range(lock_rig_now_ms() - start_ms, 590, 1750);
     assert_int_equal(step_log_ended(&rig.log, "seven"), 3);

@@ -50,11 +50,11 @@ static enum dlock_status try_on_soiled_stack(struct dlock_session *session)
     enum dlock_status status;
     struct dlock_grant grant;
 
-    assert_ok(dlock_session_enter(session, "try", NULL));
+    assert_ok(dlock_session_enter(session));
     soil_stack();
     assert_true(dlock_session_begin(&wait, session, "k", &terms));
     assert_false(dlock_wait_try(&wait));
-    status = dlock_session_end(&wait, &grant, NULL);
+    status = dlock_session_end(&wait, &grant);
     dlock_session_leave(session);
     return status;
 }

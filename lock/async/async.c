@@ -264,6 +264,8 @@ static bool advance(struct dlock_job *job)
     struct dlock_wait *wait = &job->wait;
     bool tries = true;
 
+    dlock_error_put(
+        &job->error); /* of the last try, on another thread perhaps */
     if (job->begun)
         dlock_wait_disarm(wait);
     else
@@ -276,10 +278,11 @@ static bool advance(struct dlock_job *job)
     job->told = false;
     (void)pthread_mutex_unlock(&job->async->mutex);
     if (tries && dlock_wait_try(wait)) {
+        job->error = dlock_error_take();
         job->pause = dlock_wait_arm(wait, &call);
         return true;
     }
-    job->status = dlock_session_end(&job->wait, &job->grant, &job->error);
+    job->status = dlock_session_end(&job->wait, &job->grant);
     return false;
 }
 
@@ -295,8 +298,12 @@ static void run(struct dlock_async *async, struct dlock_job *job)
     if (job->acquires)
         waits = advance(job);
     else
-        job->status =
-            dlock_session_give(job->session, &job->grant, &job->error);
+        job->status = dlock_session_give(job->session, &job->grant);
+    if (!waits) {
+        job->error.text[0] = '\0';
+        (void)dlock_error_report(&job->error, job->status,
+                                 job->acquires ? "acquire" : "release");
+    }
     (void)pthread_mutex_lock(&async->mutex);
     if (waits && job->told) {
         make_ready(async, job);
@@ -371,10 +378,8 @@ static void *work(void *arg)
 /* Makes a job as WANTED. The session is entered here, and left before the callback or
  * if the call is refused. */
 static enum dlock_status begin(struct dlock_session *session,
-                               const struct dlock_job *wanted,
-                               struct dlock_error *error)
+                               const struct dlock_job *wanted)
 {
-    const char *call = wanted->acquires ? "acquire" : "release";
     struct dlock_async *async = session->client->async;
     struct dlock_job *job = malloc(sizeof(*job));
     enum dlock_status status = DLOCK_MISUSE;
@@ -382,20 +387,18 @@ static enum dlock_status begin(struct dlock_session *session,
     int before;
 
     if (job == NULL)
-        return dlock_error_set(error, DLOCK_UNREACHABLE, "%s: out of memory",
-                               call);
+        return dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
     if (wanted->done == NULL)
-        (void)dlock_error_set(error, status, "%s: no callback", call);
+        (void)dlock_error_set(status, "no callback");
     else
-        status = dlock_session_enter(session, call, error);
+        status = dlock_session_enter(session);
     if (status != DLOCK_OK)
         goto err_after_alloc;
     /* A callback that begins the next call each time would keep a close waiting for
      * ever. The close is looked for after entering, because a close that comes after
      * the look finds the session in a call and cancels it. */
     if (atomic_load(&session->closing)) {
-        status = dlock_error_set(error, DLOCK_MISUSE,
-                                 "%s: the session is being closed", call);
+        status = dlock_error_set(DLOCK_MISUSE, "the session is being closed");
         goto err_after_enter;
     }
     *job = *wanted;
@@ -417,7 +420,7 @@ static enum dlock_status begin(struct dlock_session *session,
         return DLOCK_OK;
     }
     session->cancel_state = before;
-    status = dlock_error_set(error, DLOCK_UNREACHABLE, "%s: no thread", call);
+    status = dlock_error_set(DLOCK_UNREACHABLE, "no thread");
 err_after_enter:
     dlock_session_leave(session);
 err_after_alloc:
@@ -432,14 +435,13 @@ enum dlock_status dlock_acquire_async(struct dlock_session *session,
                                       struct dlock_error *error)
 {
     struct dlock_job job = {.acquires = true, .done = done, .ctx = ctx};
-    enum dlock_status status =
-        dlock_session_may_acquire(session, name, terms, error);
+    enum dlock_status status = dlock_session_may_acquire(session, name, terms);
 
     if (status != DLOCK_OK)
-        return status;
+        return dlock_error_report(error, status, "acquire");
     job.terms = *terms;
     (void)snprintf(job.name, sizeof(job.name), "%s", name);
-    return begin(session, &job, error);
+    return dlock_error_report(error, begin(session, &job), "acquire");
 }
 
 enum dlock_status dlock_release_async(struct dlock_session *session,
@@ -448,12 +450,12 @@ enum dlock_status dlock_release_async(struct dlock_session *session,
                                       struct dlock_error *error)
 {
     struct dlock_job job = {.done = done, .ctx = ctx};
-    enum dlock_status status = dlock_session_may_release(session, grant, error);
+    enum dlock_status status = dlock_session_may_release(session, grant);
 
     if (status != DLOCK_OK)
-        return status;
+        return dlock_error_report(error, status, "release");
     job.grant = *grant;
-    return begin(session, &job, error);
+    return dlock_error_report(error, begin(session, &job), "release");
 }
 
 /* Ending them ------------------------------------------------------------------ */

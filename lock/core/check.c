@@ -19,29 +19,33 @@ enum { LABEL_BYTES_MAX = 40 };
 /* Keys beside a lock have a name of the lock's and this in it. */
 #define RESERVED ":dlock-"
 
+enum dlock_status dlock_check_null(void)
+{
+    return dlock_error_set(DLOCK_MISUSE, "an argument is NULL");
+}
+
 /*
  * Printable ASCII only: names end up in logs, in keys and in the page of the
  * lab, and a name that looks like another is a lock that does not exclude.
  */
-enum dlock_status dlock_check_name(const char *name, struct dlock_error *error)
+enum dlock_status dlock_check_name(const char *name)
 {
     size_t len;
 
     if (name == NULL || name[0] == '\0')
-        return dlock_error_set(error, DLOCK_MISUSE, "the name is empty");
+        return dlock_error_set(DLOCK_MISUSE, "the name is empty");
     len = strnlen(name, DLOCK_NAME_BYTES_MAX + 1);
     if (len > DLOCK_NAME_BYTES_MAX)
-        return dlock_error_set(error, DLOCK_MISUSE,
-                               "the name is longer than %d bytes",
+        return dlock_error_set(DLOCK_MISUSE, "the name is longer than %d bytes",
                                DLOCK_NAME_BYTES_MAX);
     for (size_t i = 0; i < len; i++)
         if (name[i] < ' ' || name[i] > '~')
-            return dlock_error_set(error, DLOCK_MISUSE,
+            return dlock_error_set(DLOCK_MISUSE,
                                    "byte %zu of the name is not printable "
                                    "ASCII",
                                    i);
     if (strstr(name, RESERVED) != NULL)
-        return dlock_error_set(error, DLOCK_MISUSE,
+        return dlock_error_set(DLOCK_MISUSE,
                                "'" RESERVED "' is the library's own in a name");
     return DLOCK_OK;
 }
@@ -51,17 +55,15 @@ enum dlock_status dlock_check_name(const char *name, struct dlock_error *error)
  * would pass for one of this session's own. The texts of a grant may not even end.
  */
 enum dlock_status dlock_check_grant(const struct dlock_grant *grant,
-                                    const char *owner,
-                                    struct dlock_error *error)
+                                    const char *owner)
 {
-    enum dlock_status status = dlock_check_name(grant->name, error);
+    enum dlock_status status = dlock_check_name(grant->name);
 
     /* An array in a struct is never NULL, whatever the analyser thinks. */
     if (status == DLOCK_OK &&
         /* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker) */
         strncmp(grant->owner, owner, sizeof(grant->owner)) != 0)
-        return dlock_error_set(error, DLOCK_MISUSE,
-                               "the grant is another session's");
+        return dlock_error_set(DLOCK_MISUSE, "the grant is another session's");
     return status;
 }
 
@@ -72,12 +74,11 @@ struct bound {
     uint64_t most;
 };
 
-static enum dlock_status check_bounds(const struct bound bounds[], size_t n,
-                                      struct dlock_error *error)
+static enum dlock_status check_bounds(const struct bound bounds[], size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (bounds[i].value > bounds[i].most)
-            return dlock_error_set(error, DLOCK_MISUSE, "%s is above %llu",
+            return dlock_error_set(DLOCK_MISUSE, "%s is above %llu",
                                    bounds[i].name,
                                    (unsigned long long)bounds[i].most);
     return DLOCK_OK;
@@ -85,8 +86,7 @@ static enum dlock_status check_bounds(const struct bound bounds[], size_t n,
 
 /* max_hold_ms needs no bound: it only ever ends something. */
 enum dlock_status dlock_check_terms(const struct dlock *client,
-                                    const struct dlock_terms *terms,
-                                    struct dlock_error *error)
+                                    const struct dlock_terms *terms)
 {
     const unsigned tokens = DLOCK_CAP_TOKENS | DLOCK_CAP_FENCED;
     const struct dlock_strategy_info *info = &client->strategy->info;
@@ -98,23 +98,22 @@ enum dlock_status dlock_check_terms(const struct dlock *client,
     enum dlock_status status = DLOCK_OK;
 
     if (terms->fenced && (info->capabilities & tokens) == 0)
-        return dlock_error_set(error, DLOCK_MISUSE, "strategy %s has no tokens",
+        return dlock_error_set(DLOCK_MISUSE, "strategy %s has no tokens",
                                info->name);
     if (terms->deadlock_ms > 0 && dlock_detector_made == NULL)
-        return dlock_error_set(error, DLOCK_MISUSE,
+        return dlock_error_set(DLOCK_MISUSE,
                                "deadlock_ms needs dlock_deadlock_register()");
     if (terms->deadlock_ms > 0)
-        status = dlock_detector_made->can(client, error);
-    return status != DLOCK_OK ? status : check_bounds(bounds, 3, error);
+        status = dlock_detector_made->can(client);
+    return status != DLOCK_OK ? status : check_bounds(bounds, 3);
 }
 
-enum dlock_status dlock_check_lease(unsigned lease_ms,
-                                    struct dlock_error *error)
+enum dlock_status dlock_check_lease(unsigned lease_ms)
 {
     if (lease_ms == 0)
-        return dlock_error_set(error, DLOCK_MISUSE, "lease_ms is 0");
+        return dlock_error_set(DLOCK_MISUSE, "lease_ms is 0");
     return check_bounds(
-        &(struct bound){"lease_ms", lease_ms, DLOCK_LEASE_MS_MAX}, 1, error);
+        &(struct bound){"lease_ms", lease_ms, DLOCK_LEASE_MS_MAX}, 1);
 }
 
 /* Strategy and url are checked where they are looked up and taken apart. */
@@ -128,8 +127,7 @@ static bool is_label(const char *label)
     return len > 0 && len <= LABEL_BYTES_MAX;
 }
 
-enum dlock_status dlock_check_options(const struct dlock_options *options,
-                                      struct dlock_error *error)
+enum dlock_status dlock_check_options(const struct dlock_options *options)
 {
     const struct bound bounds[] = {
         {"connect_timeout_ms", options->connect_timeout_ms, DLOCK_WAIT_MS_MAX},
@@ -140,18 +138,17 @@ enum dlock_status dlock_check_options(const struct dlock_options *options,
     enum dlock_status status;
 
     if (options->label != NULL && !is_label(options->label))
-        return dlock_error_set(error, DLOCK_MISUSE,
+        return dlock_error_set(DLOCK_MISUSE,
                                "label: 1 to %d printable characters without "
                                "blanks, '-' and ':'",
                                LABEL_BYTES_MAX);
     if (options->clock != NULL &&
         (options->clock->now_ms == NULL || options->clock->random == NULL))
-        return dlock_error_set(error, DLOCK_MISUSE, "half a clock");
-    status = check_bounds(bounds, 4, error);
+        return dlock_error_set(DLOCK_MISUSE, "half a clock");
+    status = check_bounds(bounds, 4);
     if (status == DLOCK_OK && options->watchdog_lease_ms != 0 &&
         options->watchdog_lease_ms < WATCHDOG_LEASE_MS_MIN)
-        return dlock_error_set(error, DLOCK_MISUSE,
-                               "watchdog_lease_ms is below %d",
+        return dlock_error_set(DLOCK_MISUSE, "watchdog_lease_ms is below %d",
                                WATCHDOG_LEASE_MS_MIN);
     return status;
 }

@@ -121,20 +121,23 @@ static inline uint64_t dlock_session_limit(const struct dlock_session *session,
 }
 
 /*
- * Steps without a wire (step.c): the same seam that call.h is for Redis, for strategies
+ * The step hook, step.c. First for all commands; then steps without a wire: the same seam that call.h is for Redis, for strategies
  * whose backend is something else (directories, SQL, ZooKeeper).
  *
- *     status = dlock_step_begin(session, "mkdir", name, error);
+ *     status = dlock_step_begin(session, "mkdir", name);
  *     if (status != DLOCK_OK)
  *         return status;
  *     ... do it ...
- *     return dlock_step_end(session, "mkdir", name, "done", status, error);
+ *     return dlock_step_end(session, "mkdir", name, "done", status);
  */
+
+/* The hook's verdict; DLOCK_GO if there is none. */
+enum dlock_verdict dlock_step_tell(const struct dlock_wire_config *config,
+                                   const struct dlock_step *step);
 
 /* DLOCK_OK, or DLOCK_UNREACHABLE: the hook keeps it back, do not do it. */
 enum dlock_status dlock_step_begin(const struct dlock_session *session,
-                                   const char *step, const char *name,
-                                   struct dlock_error *error);
+                                   const char *step, const char *name);
 
 /*
  * Tells the hook the REPLY, a short text for a person, and gives STATUS back;
@@ -142,7 +145,6 @@ enum dlock_status dlock_step_begin(const struct dlock_session *session,
  */
 enum dlock_status dlock_step_end(const struct dlock_session *session,
                                  const char *step, const char *name,
-                                 const char *reply, enum dlock_status status,
-                                 struct dlock_error *error);
+                                 const char *reply, enum dlock_status status);
 
 #endif

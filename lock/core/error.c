@@ -1,5 +1,5 @@
 /*
- * Statuses and their texts, and the error struct of the caller.
+ * Statuses and their texts, and the text of a failure.
  */
 #include "lock/core/error.h"
 
@@ -36,27 +36,50 @@ const char *dlock_loss_text(enum dlock_loss loss)
     return loss_texts[index];
 }
 
-enum dlock_status dlock_error_set(struct dlock_error *error,
-                                  enum dlock_status status, const char *format,
+static _Thread_local struct dlock_error said;
+
+enum dlock_status dlock_error_set(enum dlock_status status, const char *format,
                                   ...)
 {
+    struct dlock_error next;
     va_list args;
 
-    if (error == NULL)
-        return status;
     va_start(args, format);
-    (void)vsnprintf(error->text, sizeof(error->text), format, args);
+    (void)vsnprintf(next.text, sizeof(next.text), format, args);
     va_end(args);
+    said = next;
     return status;
 }
 
-enum dlock_status dlock_error_report(struct dlock_error *error,
-                                     enum dlock_status status, const char *call,
-                                     const struct dlock_error *detail)
+const char *dlock_error_text(void)
 {
-    if (status == DLOCK_OK)
-        return status;
-    return dlock_error_set(error, status, "%s: %.180s", call,
-                           detail->text[0] != '\0' ? detail->text
-                                                   : dlock_status_text(status));
+    return said.text;
+}
+
+struct dlock_error dlock_error_take(void)
+{
+    struct dlock_error taken = said;
+
+    said.text[0] = '\0';
+    return taken;
+}
+
+void dlock_error_put(const struct dlock_error *error)
+{
+    said = *error;
+}
+
+enum dlock_status dlock_error_report(struct dlock_error *error,
+                                     enum dlock_status status, const char *call)
+{
+    const char *text =
+        said.text[0] != '\0' ? said.text : dlock_status_text(status);
+
+    if (status != DLOCK_OK && error != NULL && call == NULL)
+        (void)snprintf(error->text, sizeof(error->text), "%s", text);
+    else if (status != DLOCK_OK && error != NULL)
+        (void)snprintf(error->text, sizeof(error->text), "%s: %.180s", call,
+                       text);
+    said.text[0] = '\0';
+    return status;
 }

@@ -1,26 +1,36 @@
 /*
- * Filling a caller's struct dlock_error. The caller may have passed NULL, and
- * its text is only touched on failure; nothing else in the library needs to
- * remember either rule.
+ * The text of a failure, for a person. It belongs to the thread, as errno does: a
+ * function that fails says why, and the public call at the end of the way tells its
+ * caller, who may not want to know. So nothing in between hands it on.
  */
 #ifndef DLOCK_ERROR_H
 #define DLOCK_ERROR_H
 
 #include "lock/dlock.h"
 
-/* Writes the text and gives STATUS back, so that failing is one line. */
-enum dlock_status dlock_error_set(struct dlock_error *error,
-                                  enum dlock_status status, const char *format,
-                                  ...) __attribute__((format(printf, 3, 4)));
+/* Says why, in place of what this thread said before, and gives STATUS back, so that
+ * failing is one line. The arguments may be of that text. */
+enum dlock_status dlock_error_set(enum dlock_status status, const char *format,
+                                  ...) __attribute__((format(printf, 2, 3)));
+
+/* The text of this thread; "" = nothing was said since the last public call. */
+const char *dlock_error_text(void);
 
 /*
- * For the end of a public call: tells the caller why it failed, "CALL: detail",
- * or leaves ERROR alone if it did not. A call that succeeds at the second try
- * has a text from the first: hence DETAIL, on the stack of the call. Where that
- * is empty, the status' own text has to do. Gives STATUS back.
+ * Takes the text away, and puts it back: around calls whose failure nobody is told, and
+ * where a call goes on on another thread.
+ */
+struct dlock_error dlock_error_take(void);
+void dlock_error_put(const struct dlock_error *error);
+
+/*
+ * The end of each public call: fills ERROR, unless NULL, with "CALL: text", or with CALL
+ * NULL with the text, if it failed, and leaves it alone if not. A call that succeeds at
+ * the second try has a text from the first; after this, none is left. Where nothing was
+ * said, the status' own text has to do. Gives STATUS back.
  */
 enum dlock_status dlock_error_report(struct dlock_error *error,
-                                     enum dlock_status status, const char *call,
-                                     const struct dlock_error *detail);
+                                     enum dlock_status status,
+                                     const char *call);
 
 #endif

@@ -22,8 +22,7 @@ static void set_deadline(const struct dlock_session *session,
 /* The end of the lease, by the answer or by the lack of one. */
 static enum dlock_status settle(const struct dlock_session *session,
                                 struct dlock_grant *grant, uint64_t deadline_ms,
-                                enum dlock_status status,
-                                struct dlock_error *error)
+                                enum dlock_status status)
 {
     const struct dlock *client = session->client;
     bool renewable =
@@ -36,14 +35,13 @@ static enum dlock_status settle(const struct dlock_session *session,
     /* As of an acquire: textbook locks do not ask. */
     if (status == DLOCK_OK && renewable &&
         dlock_clock_until(client->clock, deadline_ms) == 0)
-        return dlock_error_set(error, DLOCK_LOST,
+        return dlock_error_set(DLOCK_LOST,
                                "the answer took longer than the lease");
     return status;
 }
 
 static enum dlock_status extend(struct dlock_session *session,
-                                struct dlock_grant *grant, unsigned lease_ms,
-                                struct dlock_error *error)
+                                struct dlock_grant *grant, unsigned lease_ms)
 {
     const struct dlock_strategy *strategy = session->client->strategy;
     struct dlock_attempt attempt = {
@@ -58,7 +56,7 @@ static enum dlock_status extend(struct dlock_session *session,
     if (dlock_session_superseded(session, grant))
         return DLOCK_LOST;
     return settle(session, grant, deadline_ms,
-                  dlock_wait_retry(&attempt, strategy->extend, error), error);
+                  dlock_wait_retry(&attempt, strategy->extend));
 }
 
 enum dlock_status dlock_extend(struct dlock_session *session,
@@ -66,27 +64,22 @@ enum dlock_status dlock_extend(struct dlock_session *session,
                                struct dlock_error *error)
 {
     const struct dlock_strategy_info *info;
-    struct dlock_error detail = {""};
-    enum dlock_status status;
+    enum dlock_status status = dlock_session_may_release(session, grant);
 
-    if (session == NULL || grant == NULL)
-        return dlock_error_set(error, DLOCK_MISUSE,
-                               "extend: an argument is NULL");
+    if (status != DLOCK_OK)
+        return dlock_error_report(error, status, "extend");
     info = &session->client->strategy->info;
-    status = dlock_check_grant(grant, session->owner, &detail);
-    if (status == DLOCK_OK)
-        status = dlock_check_lease(lease_ms, &detail);
+    status = dlock_check_lease(lease_ms);
     if (status == DLOCK_OK && (info->capabilities & DLOCK_CAP_LEASE) == 0)
-        status = dlock_error_set(&detail, DLOCK_MISUSE,
-                                 "strategy %s has no leases", info->name);
-    if (status != DLOCK_OK)
-        return dlock_error_report(error, status, "extend", &detail);
-    status = dlock_session_enter(session, "extend", error);
-    if (status != DLOCK_OK)
-        return status;
-    status = extend(session, grant, lease_ms, &detail);
-    dlock_session_leave(session);
-    return dlock_error_report(error, status, "extend", &detail);
+        status = dlock_error_set(DLOCK_MISUSE, "strategy %s has no leases",
+                                 info->name);
+    if (status == DLOCK_OK)
+        status = dlock_session_enter(session);
+    if (status == DLOCK_OK) {
+        status = extend(session, grant, lease_ms);
+        dlock_session_leave(session);
+    }
+    return dlock_error_report(error, status, "extend");
 }
 
 /* The watchdog knows better than the grant, which is a value of its time. */

@@ -10,22 +10,18 @@
 #include "lock/core/client.h"
 
 static enum dlock_status acquire(const struct dlock_attempt *attempt,
-                                 struct dlock_grant *grant, uint64_t *busy_ms,
-                                 struct dlock_error *error)
+                                 struct dlock_grant *grant, uint64_t *busy_ms)
 {
     (void)attempt;
     (void)grant;
     (void)busy_ms;
-    (void)error;
     return DLOCK_OK;
 }
 
 /* There is nothing to lose, so nothing is ever found lost. */
-static enum dlock_status release(const struct dlock_attempt *attempt,
-                                 struct dlock_error *error)
+static enum dlock_status release(const struct dlock_attempt *attempt)
 {
     (void)attempt;
-    (void)error;
     return DLOCK_OK;
 }
 

@@ -119,8 +119,7 @@ static bool tell_one(struct place *place)
 
 /* The same session again finds the name taken, like anybody else. */
 static enum dlock_status acquire(const struct dlock_attempt *attempt,
-                                 struct dlock_grant *grant, uint64_t *busy_ms,
-                                 struct dlock_error *error)
+                                 struct dlock_grant *grant, uint64_t *busy_ms)
 {
     enum dlock_status status = DLOCK_BUSY;
     struct place *place;
@@ -130,7 +129,7 @@ static enum dlock_status acquire(const struct dlock_attempt *attempt,
     (void)pthread_mutex_lock(&mutex);
     place = need(attempt->name);
     if (place == NULL) {
-        status = dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
+        status = dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
     } else if (place->owner[0] == '\0') {
         (void)snprintf(place->owner, sizeof(place->owner), "%s",
                        attempt->session->owner);
@@ -140,13 +139,11 @@ static enum dlock_status acquire(const struct dlock_attempt *attempt,
     return status;
 }
 
-static enum dlock_status release(const struct dlock_attempt *attempt,
-                                 struct dlock_error *error)
+static enum dlock_status release(const struct dlock_attempt *attempt)
 {
     enum dlock_status status = DLOCK_LOST;
     struct place *place;
 
-    (void)error;
     (void)pthread_mutex_lock(&mutex);
     place = find(attempt->name);
     if (place != NULL && strcmp(place->owner, attempt->session->owner) == 0) {
@@ -160,12 +157,10 @@ static enum dlock_status release(const struct dlock_attempt *attempt,
 }
 
 static enum dlock_status inspect(const struct dlock_attempt *attempt,
-                                 struct dlock_holder *holder,
-                                 struct dlock_error *error)
+                                 struct dlock_holder *holder)
 {
     const struct place *place;
 
-    (void)error;
     (void)pthread_mutex_lock(&mutex);
     place = find(attempt->name);
     if (place != NULL && place->owner[0] != '\0') {

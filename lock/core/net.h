@@ -16,13 +16,11 @@ struct dlock_tls;
 /* All but `end` are as for a socket that is not waited for. */
 struct dlock_tls_kind {
     /* FD stays the caller's. NULL: no memory, or ADDRESS' files are no good. */
-    struct dlock_tls *(*begin)(const struct dlock_address *address, int fd,
-                               struct dlock_error *error);
+    struct dlock_tls *(*begin)(const struct dlock_address *address, int fd);
 
     /* DLOCK_OK: it is through; DLOCK_BUSY: the server is to say more;
      * DLOCK_UNREACHABLE: no agreement, or a certificate that is not accepted. */
-    enum dlock_status (*shake)(struct dlock_tls *tls,
-                               struct dlock_error *error);
+    enum dlock_status (*shake)(struct dlock_tls *tls);
 
     /* As send(2) and recv(2): -1 with errno, EAGAIN for later. */
     ssize_t (*send)(struct dlock_tls *tls, const char *bytes, size_t len);

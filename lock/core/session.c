@@ -25,20 +25,15 @@ static bool can(const struct dlock_session *session,
             (unsigned)capability) != 0;
 }
 
-static const char null_text[] = "an argument is NULL";
-
 /* One thing at a time ------------------------------------------------------ */
 
-enum dlock_status dlock_session_enter(struct dlock_session *session,
-                                      const char *call,
-                                      struct dlock_error *error)
+enum dlock_status dlock_session_enter(struct dlock_session *session)
 {
     int idle = DLOCK_SESSION_IDLE;
     int before = PTHREAD_CANCEL_ENABLE;
 
     if (!dlock_is_ours(session->client))
-        return dlock_error_set(error, DLOCK_MISUSE,
-                               "%s: the session is the parent's", call);
+        return dlock_error_set(DLOCK_MISUSE, "the session is the parent's");
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
     if (atomic_compare_exchange_strong(&session->state, &idle,
                                        DLOCK_SESSION_CALLING)) {
@@ -46,8 +41,7 @@ enum dlock_status dlock_session_enter(struct dlock_session *session,
         return DLOCK_OK;
     }
     (void)pthread_setcancelstate(before, NULL);
-    return dlock_error_set(error, DLOCK_MISUSE,
-                           "%s: the session is in another call", call);
+    return dlock_error_set(DLOCK_MISUSE, "the session is in another call");
 }
 
 void dlock_session_leave(struct dlock_session *session)
@@ -92,9 +86,8 @@ bool dlock_session_superseded(const struct dlock_session *session,
            dlock_held_superseded(&session->held, grant->name, grant->attempt);
 }
 
-static enum dlock_status give(struct dlock_session *session,
-                              const struct dlock_grant *grant,
-                              struct dlock_error *error)
+enum dlock_status dlock_session_give(struct dlock_session *session,
+                                     const struct dlock_grant *grant)
 {
     struct dlock_attempt attempt = {.number = 0};
     enum dlock_status status;
@@ -110,8 +103,7 @@ static enum dlock_status give(struct dlock_session *session,
     /* The lease is over, and the holder was told that nobody answers. */
     if (cut_off)
         attempt.limit_ms = dlock_session_limit(session, 1, 0);
-    status =
-        dlock_wait_retry(&attempt, session->client->strategy->release, error);
+    status = dlock_wait_retry(&attempt, session->client->strategy->release);
     answered = status != DLOCK_UNKNOWN && status != DLOCK_UNREACHABLE;
     dlock_held_note_unknown(&session->held, grant->name, grant->attempt,
                             answered ? 0 : dlock_first_number(&attempt));
@@ -119,41 +111,26 @@ static enum dlock_status give(struct dlock_session *session,
 }
 
 enum dlock_status dlock_session_may_release(const struct dlock_session *session,
-                                            const struct dlock_grant *grant,
-                                            struct dlock_error *error)
+                                            const struct dlock_grant *grant)
 {
-    struct dlock_error detail = {""};
-    enum dlock_status status;
-
     if (session == NULL || grant == NULL)
-        return dlock_error_set(error, DLOCK_MISUSE, "release: %s", null_text);
-    status = dlock_check_grant(grant, session->owner, &detail);
-    return dlock_error_report(error, status, "release", &detail);
-}
-
-enum dlock_status dlock_session_give(struct dlock_session *session,
-                                     const struct dlock_grant *grant,
-                                     struct dlock_error *error)
-{
-    struct dlock_error detail = {""};
-    enum dlock_status status = give(session, grant, &detail);
-
-    return dlock_error_report(error, status, "release", &detail);
+        return dlock_check_null();
+    return dlock_check_grant(grant, session->owner);
 }
 
 enum dlock_status dlock_release(struct dlock_session *session,
                                 const struct dlock_grant *grant,
                                 struct dlock_error *error)
 {
-    enum dlock_status status = dlock_session_may_release(session, grant, error);
+    enum dlock_status status = dlock_session_may_release(session, grant);
 
     if (status == DLOCK_OK)
-        status = dlock_session_enter(session, "release", error);
-    if (status != DLOCK_OK)
-        return status;
-    status = dlock_session_give(session, grant, error);
-    dlock_session_leave(session);
-    return status;
+        status = dlock_session_enter(session);
+    if (status == DLOCK_OK) {
+        status = dlock_session_give(session, grant);
+        dlock_session_leave(session);
+    }
+    return dlock_error_report(error, status, "release");
 }
 
 /* Acquire ------------------------------------------------------------------ */
@@ -180,26 +157,23 @@ static void fill_attempt(struct dlock_session *session, const char *name,
 
 enum dlock_status dlock_session_may_acquire(const struct dlock_session *session,
                                             const char *name,
-                                            const struct dlock_terms *terms,
-                                            struct dlock_error *error)
+                                            const struct dlock_terms *terms)
 {
-    struct dlock_error detail = {""};
     enum dlock_status status;
 
     if (session == NULL || terms == NULL)
-        return dlock_error_set(error, DLOCK_MISUSE, "acquire: %s", null_text);
-    status = dlock_check_name(name, &detail);
+        return dlock_check_null();
+    status = dlock_check_name(name);
     if (status == DLOCK_OK)
-        status = dlock_check_terms(session->client, terms, &detail);
-    return dlock_error_report(error, status, "acquire", &detail);
+        status = dlock_check_terms(session->client, terms);
+    return status;
 }
 
 /* From here on the call has its answer. A cancel that came after the lock was won
  * would leave it held by somebody who does not want it: so it goes back first. */
 static enum dlock_status conclude(struct dlock_session *session,
                                   enum dlock_status status,
-                                  const struct dlock_grant *grant,
-                                  struct dlock_error *error)
+                                  const struct dlock_grant *grant)
 {
     int calling = DLOCK_SESSION_CALLING;
 
@@ -207,12 +181,12 @@ static enum dlock_status conclude(struct dlock_session *session,
                                        DLOCK_SESSION_ANSWERED))
         return status;
     if (status == DLOCK_OK) {
-        status = give(session, grant, error);
+        status = dlock_session_give(session, grant);
         status = status == DLOCK_OK || status == DLOCK_LOST ? DLOCK_TIMEOUT
                                                             : DLOCK_UNKNOWN;
     }
     if (status == DLOCK_TIMEOUT)
-        (void)dlock_error_set(error, status, "cancelled");
+        (void)dlock_error_set(status, "cancelled");
     return status;
 }
 
@@ -223,6 +197,7 @@ static void note_end(struct dlock_session *session, enum dlock_status status,
 {
     const struct dlock_strategy *strategy = session->client->strategy;
     struct dlock_attempt end = {.session = session, .name = attempt->name};
+    struct dlock_error kept;
 
     if (status == DLOCK_OK) {
         /* If the count began anew, the holds that the session thought to have are
@@ -240,7 +215,9 @@ static void note_end(struct dlock_session *session, enum dlock_status status,
     /* The `finally` around an acquire: it runs for the losers as well. */
     end.number = dlock_number(session->client);
     end.limit_ms = dlock_session_limit(session, 1, 0);
-    (void)strategy->release(&end, NULL);
+    kept = dlock_error_take();
+    (void)strategy->release(&end);
+    dlock_error_put(&kept);
 }
 
 /* Memory is taken here, because nothing is held yet if there is none. */
@@ -258,7 +235,7 @@ static enum dlock_status prepare(struct dlock_wait *wait)
     }
     if (good)
         return DLOCK_OK;
-    return dlock_error_set(&wait->error, DLOCK_UNREACHABLE,
+    return dlock_error_set(DLOCK_UNREACHABLE,
                            "no memory, or no thread to renew with");
 }
 
@@ -285,8 +262,7 @@ bool dlock_session_begin(struct dlock_wait *wait, struct dlock_session *session,
 }
 
 enum dlock_status dlock_session_end(struct dlock_wait *wait,
-                                    struct dlock_grant *grant,
-                                    struct dlock_error *error)
+                                    struct dlock_grant *grant)
 {
     struct dlock_session *session = wait->session;
     struct dlock_grant *made = &wait->grant;
@@ -304,13 +280,13 @@ enum dlock_status dlock_session_end(struct dlock_wait *wait,
     made->attempt = wait->number;
     note_end(session, status, &wait->attempt, made);
     if (status == DLOCK_BUSY) {
-        wait->error.text[0] = '\0';
+        (void)dlock_error_take();
         status = wait->terms->wait_ms > 0 ? DLOCK_TIMEOUT : DLOCK_BUSY;
     }
-    status = conclude(session, status, made, &wait->error);
+    status = conclude(session, status, made);
     if (status == DLOCK_OK)
         *grant = *made;
-    return dlock_error_report(error, status, "acquire", &wait->error);
+    return status;
 }
 
 enum dlock_status dlock_acquire(struct dlock_session *session, const char *name,
@@ -319,21 +295,20 @@ enum dlock_status dlock_acquire(struct dlock_session *session, const char *name,
                                 struct dlock_error *error)
 {
     struct dlock_wait wait;
-    enum dlock_status status =
-        dlock_session_may_acquire(session, name, terms, error);
+    enum dlock_status status = dlock_session_may_acquire(session, name, terms);
 
     if (status == DLOCK_OK && grant == NULL)
-        return dlock_error_set(error, DLOCK_MISUSE, "acquire: %s", null_text);
+        status = dlock_check_null();
     if (status == DLOCK_OK)
-        status = dlock_session_enter(session, "acquire", error);
-    if (status != DLOCK_OK)
-        return status;
-    if (dlock_session_begin(&wait, session, name, terms))
-        while (dlock_wait_try(&wait))
-            dlock_wait_sleep(&wait);
-    status = dlock_session_end(&wait, grant, error);
-    dlock_session_leave(session);
-    return status;
+        status = dlock_session_enter(session);
+    if (status == DLOCK_OK) {
+        if (dlock_session_begin(&wait, session, name, terms))
+            while (dlock_wait_try(&wait))
+                dlock_wait_sleep(&wait);
+        status = dlock_session_end(&wait, grant);
+        dlock_session_leave(session);
+    }
+    return dlock_error_report(error, status, "acquire");
 }
 
 enum dlock_status dlock_try(struct dlock_session *session, const char *name,

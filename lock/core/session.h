@@ -15,9 +15,7 @@
  * locked, and the session in that call for ever. Where another thread leaves it,
  * session->cancel_state becomes DLOCK_CANCEL_STATE_KEPT before.
  */
-enum dlock_status dlock_session_enter(struct dlock_session *session,
-                                      const char *call,
-                                      struct dlock_error *error);
+enum dlock_status dlock_session_enter(struct dlock_session *session);
 void dlock_session_leave(struct dlock_session *session);
 
 /* Whether GRANT was given back, or lost, and the session has its name by other
@@ -28,11 +26,9 @@ bool dlock_session_superseded(const struct dlock_session *session,
 /* Checks before an acquire or a release begins. */
 enum dlock_status dlock_session_may_acquire(const struct dlock_session *session,
                                             const char *name,
-                                            const struct dlock_terms *terms,
-                                            struct dlock_error *error);
+                                            const struct dlock_terms *terms);
 enum dlock_status dlock_session_may_release(const struct dlock_session *session,
-                                            const struct dlock_grant *grant,
-                                            struct dlock_error *error);
+                                            const struct dlock_grant *grant);
 
 /*
  * dlock_acquire() of checked arguments, in a session that was entered, in pieces:
@@ -49,32 +45,28 @@ enum dlock_status dlock_session_may_release(const struct dlock_session *session,
 bool dlock_session_begin(struct dlock_wait *wait, struct dlock_session *session,
                          const char *name, const struct dlock_terms *terms);
 enum dlock_status dlock_session_end(struct dlock_wait *wait,
-                                    struct dlock_grant *grant,
-                                    struct dlock_error *error);
+                                    struct dlock_grant *grant);
 
 /* dlock_release() of checked arguments, in a session that was entered. */
 enum dlock_status dlock_session_give(struct dlock_session *session,
-                                     const struct dlock_grant *grant,
-                                     struct dlock_error *error);
+                                     const struct dlock_grant *grant);
 
 /* Checks of what a caller hands in: DLOCK_OK, or DLOCK_MISUSE with a text that says what
  * is wrong. Wrong arguments are never undefined behaviour (check.c). */
 
-enum dlock_status dlock_check_name(const char *name, struct dlock_error *error);
+/* An argument that has to be there is NULL. */
+enum dlock_status dlock_check_null(void);
+enum dlock_status dlock_check_name(const char *name);
 
 /* Whether it is a grant of OWNER, as far as can be seen. */
 enum dlock_status dlock_check_grant(const struct dlock_grant *grant,
-                                    const char *owner,
-                                    struct dlock_error *error);
+                                    const char *owner);
 enum dlock_status dlock_check_terms(const struct dlock *client,
-                                    const struct dlock_terms *terms,
-                                    struct dlock_error *error);
+                                    const struct dlock_terms *terms);
 
 /* A lease that is given outright, so 0 is none. */
-enum dlock_status dlock_check_lease(unsigned lease_ms,
-                                    struct dlock_error *error);
-enum dlock_status dlock_check_options(const struct dlock_options *options,
-                                      struct dlock_error *error);
+enum dlock_status dlock_check_lease(unsigned lease_ms);
+enum dlock_status dlock_check_options(const struct dlock_options *options);
 
 /* The asynchronous calls of a client, and the few threads that carry them out
  * (async/async.c); from any thread. The promises to callers are in dlock_async.h. */

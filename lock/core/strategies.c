@@ -83,20 +83,23 @@ const struct dlock_detector *dlock_detector_made;
 enum dlock_status dlock_register(const struct dlock_strategies *strategies,
                                  struct dlock_error *error)
 {
+    enum dlock_status status = DLOCK_OK;
     size_t n = 0;
 
-    if (strategies == NULL)
-        return dlock_error_set(error, DLOCK_MISUSE, "register: no strategies");
-    if (*strategies->core != &own)
-        return dlock_error_set(error, DLOCK_MISUSE,
-                               "register: this program has two copies of "
-                               "libdlock, and the part is the other one's: "
-                               "link all of them shared, or all archives");
     while (n < SETS_MAX && sets[n] != NULL && sets[n] != strategies)
         n++;
-    if (n == SETS_MAX)
-        return dlock_error_set(error, DLOCK_MISUSE,
-                               "register: there are %d already", SETS_MAX);
+    if (strategies == NULL)
+        status = dlock_error_set(DLOCK_MISUSE, "no strategies");
+    else if (*strategies->core != &own)
+        status = dlock_error_set(DLOCK_MISUSE,
+                                 "this program has two copies of libdlock, and "
+                                 "the part is the other one's: link all of "
+                                 "them shared, or all archives");
+    else if (n == SETS_MAX)
+        status =
+            dlock_error_set(DLOCK_MISUSE, "there are %d already", SETS_MAX);
+    if (status != DLOCK_OK)
+        return dlock_error_report(error, status, "register");
     sets[n] = strategies;
     if (strategies->tls != NULL)
         dlock_tls_made = strategies->tls;

@@ -102,15 +102,14 @@ struct dlock_strategy {
      * Prepares what the client's sessions share. Must not connect or block.
      * NULL = nothing to prepare. close undoes it, after the last session.
      */
-    enum dlock_status (*open)(struct dlock *client, struct dlock_error *error);
+    enum dlock_status (*open)(struct dlock *client);
     void (*close)(struct dlock *client);
 
     /*
      * The same for one session: session->own. Must not connect or block; close
      * may block for the wire, and gives nothing back. NULL = nothing.
      */
-    enum dlock_status (*session_open)(struct dlock_session *session,
-                                      struct dlock_error *error);
+    enum dlock_status (*session_open)(struct dlock_session *session);
     void (*session_close)(struct dlock_session *session);
 
     /*
@@ -124,23 +123,20 @@ struct dlock_strategy {
      *   DLOCK_UNREACHABLE, DLOCK_UNKNOWN
      */
     enum dlock_status (*acquire)(const struct dlock_attempt *attempt,
-                                 struct dlock_grant *grant, uint64_t *busy_ms,
-                                 struct dlock_error *error);
+                                 struct dlock_grant *grant, uint64_t *busy_ms);
 
     /*
      * Sets the lease to end attempt->lease_ms from now; if the session has more
      * holds than one, not before the others need it. Blocks for the wire.
      * DLOCK_LOST if it ended before. Only called with DLOCK_CAP_LEASE.
      */
-    enum dlock_status (*extend)(const struct dlock_attempt *attempt,
-                                struct dlock_error *error);
+    enum dlock_status (*extend)(const struct dlock_attempt *attempt);
 
     /*
      * Gives one hold back. Blocks for the wire. DLOCK_LOST if it was not held;
      * whether the strategy can tell is part of the lesson.
      */
-    enum dlock_status (*release)(const struct dlock_attempt *attempt,
-                                 struct dlock_error *error);
+    enum dlock_status (*release)(const struct dlock_attempt *attempt);
 
     /*
      * After an acquire that came to nothing, and that the server may yet carry
@@ -166,8 +162,7 @@ struct dlock_strategy {
     /* Fills *holder: not held, and if it is, once and without an end. Blocks for
      * the wire. NULL = cannot. */
     enum dlock_status (*inspect)(const struct dlock_attempt *attempt,
-                                 struct dlock_holder *holder,
-                                 struct dlock_error *error);
+                                 struct dlock_holder *holder);
 
     /*
      * DLOCK_CAP_RENEW: sends N renewals in one go and fills in what came of them.
@@ -214,15 +209,14 @@ struct dlock_strategy {
      */
     enum dlock_status (*waiters)(const struct dlock_attempt *attempt,
                                  struct dlock_waiting waiters[], size_t n_max,
-                                 size_t *n, struct dlock_error *error);
+                                 size_t *n);
 
     /*
      * Frees the name, whoever holds it, and leaves word for the holder's
      * renewal, where there is one. DLOCK_LOST: nobody did. Blocks for the wire.
      * NULL = cannot.
      */
-    enum dlock_status (*force)(const struct dlock_attempt *attempt,
-                               struct dlock_error *error);
+    enum dlock_status (*force)(const struct dlock_attempt *attempt);
 };
 
 /* The number of the first call of a release, also in the second call. */

@@ -84,10 +84,9 @@ static enum dlock_status give_back(struct dlock_wait *wait)
     end.holds = wait->grant.holds - 1;
     /* The time of the acquire may be over; this has a time of its own. */
     end.limit_ms = dlock_session_limit(wait->session, 1, 0);
-    (void)wait->strategy->release(&end, NULL);
+    (void)wait->strategy->release(&end);
     renumber(wait);
-    return dlock_error_set(&wait->error, DLOCK_LOST,
-                           "the answer took longer than the lease");
+    return dlock_error_set(DLOCK_LOST, "the answer took longer than the lease");
 }
 
 /* The server has answered, and it was not yes. */
@@ -138,8 +137,8 @@ static enum dlock_status try_once(struct dlock_wait *wait)
     wait->grant.token = 0;
     wait->grant.holds = 1;
     wait->grant.deadline_ms = lease_end(wait);
-    status = wait->strategy->acquire(&wait->attempt, &wait->grant,
-                                     &wait->busy_ms, &wait->error);
+    status =
+        wait->strategy->acquire(&wait->attempt, &wait->grant, &wait->busy_ms);
     /* A lock that counts may have counted the try that it did not answer. */
     if (status == DLOCK_OK && wait->uncertain &&
         wait->grant.holds > wait->attempt.holds + 1)
@@ -195,8 +194,7 @@ static bool ends_by_look(struct dlock_wait *wait)
     if (wait->status != DLOCK_BUSY || wait->look.at_ms == 0 ||
         dlock_clock_until(wait->clock, wait->look.at_ms) > 0)
         return false;
-    wait->status =
-        dlock_detector_made->look(&wait->attempt, &wait->look, &wait->error);
+    wait->status = dlock_detector_made->look(&wait->attempt, &wait->look);
     return wait->status != DLOCK_BUSY;
 }
 
@@ -252,15 +250,18 @@ enum dlock_status dlock_wait_end(struct dlock_wait *wait)
 {
     const struct dlock_strategy *strategy = wait->strategy;
     enum dlock_status status = wait->status;
+    struct dlock_error kept;
 
     leave_watch(wait);
     if (!is_open(status) && !is_silent(status) && status != DLOCK_MISUSE)
         return status;
+    kept = dlock_error_take();
     /* Without an answer there is nobody to tell. */
     if (!is_silent(status) && wait->attempt.waits && strategy->give_up != NULL)
         strategy->give_up(&wait->attempt);
     if (wait->session->may_come_late && strategy->withdraw != NULL)
         strategy->withdraw(&wait->attempt);
+    dlock_error_put(&kept);
     if (wait->uncertain)
         return DLOCK_UNKNOWN;
     if (status == DLOCK_UNREACHABLE && wait->attempt.waits &&
@@ -319,9 +320,7 @@ void dlock_wait_sleep(struct dlock_wait *wait)
 
 enum dlock_status
 dlock_wait_retry(const struct dlock_attempt *attempt,
-                 enum dlock_status (*call)(const struct dlock_attempt *attempt,
-                                           struct dlock_error *error),
-                 struct dlock_error *error)
+                 enum dlock_status (*call)(const struct dlock_attempt *attempt))
 {
     const struct dlock *client = attempt->session->client;
     unsigned capabilities = client->strategy->info.capabilities;
@@ -330,11 +329,11 @@ dlock_wait_retry(const struct dlock_attempt *attempt,
 
     /* There, a thread goes on deleting what was given back. */
     if (capabilities & DLOCK_CAP_ZK)
-        return call(attempt, error);
+        return call(attempt);
     for (unsigned silent_n = 1;; silent_n++) {
         uint64_t pause_ms;
 
-        status = call(attempt, error);
+        status = call(attempt);
         uncertain = uncertain || status == DLOCK_UNKNOWN;
         if (!is_silent(status) ||
             (uncertain && !client->strategy->knows_copies))

@@ -24,15 +24,13 @@ struct dlock_look {
 
 struct dlock_detector {
     /* DLOCK_MISUSE, and why, where no server knows all holders by their names. */
-    enum dlock_status (*can)(const struct dlock *client,
-                             struct dlock_error *error);
+    enum dlock_status (*can)(const struct dlock *client);
 
     /* DLOCK_BUSY: wait on, and look again at look->at_ms. DLOCK_DEADLOCK, and the
      * cycle in words: it is this wait that is to end. DLOCK_MISUSE: this user of
      * the server may not look. Blocks for the wire. */
     enum dlock_status (*look)(const struct dlock_attempt *attempt,
-                              struct dlock_look *look,
-                              struct dlock_error *error);
+                              struct dlock_look *look);
 };
 
 /* As registered; the code is in lock/deadlock/. NULL: this program does not have it. */
@@ -55,7 +53,6 @@ struct dlock_wait {
     uint64_t busy_ms;     /* the holder has at most so long, ... */
     uint64_t busy_at_ms;  /* ... from here, the end of the last try */
     struct dlock_grant grant;
-    struct dlock_error error;
     void *watch;       /* NULL: polls, or has not waited yet */
     bool watched;      /* WATCH was asked for */
     bool has_waited;   /* there was a pause */
@@ -106,10 +103,8 @@ enum dlock_status dlock_wait_end(struct dlock_wait *wait);
  * answer and attempt->limit_ms has not come: after DLOCK_UNKNOWN only where the
  * server knows copies.
  */
-enum dlock_status
-dlock_wait_retry(const struct dlock_attempt *attempt,
-                 enum dlock_status (*call)(const struct dlock_attempt *attempt,
-                                           struct dlock_error *error),
-                 struct dlock_error *error);
+enum dlock_status dlock_wait_retry(
+    const struct dlock_attempt *attempt,
+    enum dlock_status (*call)(const struct dlock_attempt *attempt));
 
 #endif

@@ -37,15 +37,14 @@ static const char stamp_key[] = "{deadlocks}:dlock-stamp";
 DLOCK_STRATEGY_DECLARE(fenced)
 
 /* redisson, fenced and fair have the same slots. */
-static enum dlock_status can(const struct dlock *client,
-                             struct dlock_error *error)
+static enum dlock_status can(const struct dlock *client)
 {
     if (client->strategy->acquire != dlock_strategy_fenced.acquire)
-        return dlock_error_set(error, DLOCK_MISUSE,
+        return dlock_error_set(DLOCK_MISUSE,
                                "strategy %s cannot look for deadlocks",
                                client->strategy->info.name);
     if (client->wire.address.cluster)
-        return dlock_error_set(error, DLOCK_MISUSE,
+        return dlock_error_set(DLOCK_MISUSE,
                                "a cluster cannot look for deadlocks: no node "
                                "knows the locks of all");
     return DLOCK_OK;
@@ -55,17 +54,16 @@ static enum dlock_status can(const struct dlock *client,
 static enum dlock_status ask(struct dlock_session *session,
                              const struct dlock_command *command,
                              uint64_t limit_ms, struct dlock_look *look,
-                             struct dlock_reply *reply,
-                             struct dlock_error *error)
+                             struct dlock_reply *reply)
 {
     enum dlock_status status =
-        dlock_call(session->wire, command, limit_ms, reply, error);
+        dlock_call(session->wire, command, limit_ms, reply);
     uint64_t cycle;
 
     if (status != DLOCK_OK)
         return status;
     if (reply->integers_n < 3)
-        return dlock_error_set(error, DLOCK_UNREACHABLE,
+        return dlock_error_set(DLOCK_UNREACHABLE,
                                "the server says nothing of waits");
     look->heard = (uint64_t)reply->integers[1];
     cycle = (uint64_t)reply->integers[2];
@@ -89,12 +87,10 @@ static bool is_forbidden(const struct dlock_reply *reply)
 
 /* Without an answer nothing is known, and it is asked again. */
 static enum dlock_status look(const struct dlock_attempt *attempt,
-                              struct dlock_look *look,
-                              struct dlock_error *error)
+                              struct dlock_look *look)
 {
     struct dlock_session *session = attempt->session;
     char own_key[DLOCK_KEY_BYTES_MAX + 1];
-    struct dlock_error detail = {""};
     struct dlock_command command;
     struct dlock_reply reply = {.kind = DLOCK_REPLY_NIL};
     bool answered;
@@ -116,13 +112,13 @@ static enum dlock_status look(const struct dlock_attempt *attempt,
     dlock_command_number(&command, look->first);
     dlock_command_number(&command, look->cycle);
     dlock_command_number(&command, LIFE_MS);
-    answered = ask(session, &command, attempt->limit_ms, look, &reply,
-                   &detail) == DLOCK_OK;
+    answered =
+        ask(session, &command, attempt->limit_ms, look, &reply) == DLOCK_OK;
     if (!answered && is_forbidden(&reply))
-        return dlock_error_set(error, DLOCK_MISUSE, "deadlock_ms: %.150s",
-                               detail.text);
+        return dlock_error_set(DLOCK_MISUSE, "deadlock_ms: %.150s",
+                               dlock_error_text());
     if (answered && reply.integers[0] == SURE)
-        return dlock_error_set(error, DLOCK_DEADLOCK, "%s", reply.string);
+        return dlock_error_set(DLOCK_DEADLOCK, "%s", reply.string);
     look->at_ms =
         dlock_clock_after(dlock_clock_now(session->client->clock),
                           answered && look->first != 0 ? SOON_MS : LOOK_MS);
@@ -139,8 +135,7 @@ void dlock_deadlock_register(void)
 /* ---- for anybody who asks ------------------------------------------------------ */
 
 static enum dlock_status follow(struct dlock_session *session, const char *name,
-                                char text[DLOCK_WAITS_BYTES_MAX],
-                                struct dlock_error *error)
+                                char text[DLOCK_WAITS_BYTES_MAX])
 {
     struct dlock_look look = {.at_ms = 0};
     struct dlock_command command;
@@ -157,7 +152,7 @@ static enum dlock_status follow(struct dlock_session *session, const char *name,
         dlock_command_number(&command, look.first);
         dlock_command_number(&command, look.cycle);
         status = ask(session, &command, dlock_session_limit(session, 1, 0),
-                     &look, &reply, error);
+                     &look, &reply);
         if (status != DLOCK_OK)
             return status;
         (void)snprintf(text, DLOCK_WAITS_BYTES_MAX, "%s", reply.string);
@@ -173,23 +168,20 @@ enum dlock_status dlock_waits_for(struct dlock_session *session,
                                   char text[DLOCK_WAITS_BYTES_MAX],
                                   struct dlock_error *error)
 {
-    struct dlock_error detail = {""};
     enum dlock_status status;
 
     if (session == NULL || text == NULL)
-        return dlock_error_set(error, DLOCK_MISUSE,
-                               "waits: an argument is NULL");
-    status = can(session->client, &detail);
+        return dlock_error_report(error, dlock_check_null(), "waits");
+    status = can(session->client);
     if (status == DLOCK_OK)
-        status = dlock_check_name(name, &detail);
-    if (status != DLOCK_OK)
-        return dlock_error_report(error, status, "waits", &detail);
-    status = dlock_session_enter(session, "waits", error);
-    if (status != DLOCK_OK)
-        return status;
-    status = follow(session, name, text, &detail);
-    dlock_session_leave(session);
+        status = dlock_check_name(name);
+    if (status == DLOCK_OK)
+        status = dlock_session_enter(session);
+    if (status == DLOCK_OK) {
+        status = follow(session, name, text);
+        dlock_session_leave(session);
+    }
     if (status == DLOCK_DEADLOCK)
-        (void)dlock_error_set(&detail, status, "%s", text);
-    return dlock_error_report(error, status, "waits", &detail);
+        (void)dlock_error_set(status, "%s", text);
+    return dlock_error_report(error, status, "waits");
 }

@@ -31,14 +31,12 @@ enum {
 /* A Unix socket is one place. */
 static enum dlock_status find_places(const struct dlock_address *address,
                                      uint64_t until_ms,
-                                     struct dlock_places *places,
-                                     struct dlock_error *error)
+                                     struct dlock_places *places)
 {
     struct sockaddr_un to = {.sun_family = AF_UNIX};
 
     if (!address->local)
-        return dlock_lookup(address->host, address->port, until_ms, places,
-                            error);
+        return dlock_lookup(address->host, address->port, until_ms, places);
     memcpy(to.sun_path, address->host, strlen(address->host) + 1);
     memcpy(&places->list[0].at, &to, sizeof(to));
     places->list[0].len = sizeof(to);
@@ -91,11 +89,10 @@ static int connect_place(const struct dlock_place *place, uint64_t until_ms,
 /* Each place is waited for in its share of the time, because the last one must have
  * its turn. */
 static enum dlock_status connect_to(const struct dlock_address *address,
-                                    uint64_t until_ms, struct dlock_link *link,
-                                    struct dlock_error *error)
+                                    uint64_t until_ms, struct dlock_link *link)
 {
     struct dlock_places places;
-    enum dlock_status status = find_places(address, until_ms, &places, error);
+    enum dlock_status status = find_places(address, until_ms, &places);
     int failure = EADDRNOTAVAIL;
 
     if (status != DLOCK_OK)
@@ -112,9 +109,9 @@ static enum dlock_status connect_to(const struct dlock_address *address,
     if (failure == 0)
         return DLOCK_OK;
     if (address->local)
-        return dlock_error_set(error, DLOCK_UNREACHABLE, "connect to %s: %s",
+        return dlock_error_set(DLOCK_UNREACHABLE, "connect to %s: %s",
                                address->host, strerror(failure));
-    return dlock_error_set(error, DLOCK_UNREACHABLE, "connect to %.100s:%s: %s",
+    return dlock_error_set(DLOCK_UNREACHABLE, "connect to %.100s:%s: %s",
                            address->host, address->port, strerror(failure));
 }
 
@@ -133,14 +130,13 @@ bool dlock_dial_login(const struct dlock_address *address,
 
 /* A server that wants a client's certificate hangs up after the handshake. WHY is
  * the kernel's text. */
-static enum dlock_status hung_up(struct dlock_link link, const char *why,
-                                 struct dlock_error *error)
+static enum dlock_status hung_up(struct dlock_link link, const char *why)
 {
     if (link.tls != NULL && strcmp(why, strerror(ETIMEDOUT)) != 0)
-        return dlock_error_set(error, DLOCK_UNREACHABLE,
+        return dlock_error_set(DLOCK_UNREACHABLE,
                                "TLS: the server hung up, and may want a "
                                "certificate: cert=FILE");
-    return dlock_error_set(error, DLOCK_UNREACHABLE, "redis: log in: %s", why);
+    return dlock_error_set(DLOCK_UNREACHABLE, "redis: log in: %s", why);
 }
 
 /*
@@ -161,19 +157,18 @@ static void make_tellable(char *text, const char *password)
 }
 
 static enum dlock_status refused(const struct dlock_address *address,
-                                 bool selecting, redisReply *reply,
-                                 struct dlock_error *error)
+                                 bool selecting, redisReply *reply)
 {
     char nonsense[] = "no sense in its reply";
     char *text = reply->type == REDIS_REPLY_ERROR ? reply->str : nonsense;
 
     make_tellable(text, address->password);
     if (selecting)
-        return dlock_error_set(error, DLOCK_UNREACHABLE,
+        return dlock_error_set(DLOCK_UNREACHABLE,
                                "redis refused database %u: %.120s",
                                address->database, text);
-    return dlock_error_set(error, DLOCK_UNREACHABLE,
-                           "redis refused the login: %.120s", text);
+    return dlock_error_set(DLOCK_UNREACHABLE, "redis refused the login: %.120s",
+                           text);
 }
 
 /*
@@ -186,12 +181,10 @@ static enum dlock_status refused(const struct dlock_address *address,
  * by then would be in doubt.
  */
 static enum dlock_status log_in(const struct dlock_address *address,
-                                struct dlock_link link, uint64_t until_ms,
-                                struct dlock_error *error)
+                                struct dlock_link link, uint64_t until_ms)
 {
     struct dlock_words commands[COMMANDS_MAX];
     redisReply *replies[COMMANDS_MAX];
-    struct dlock_error why = {""};
     enum dlock_status status;
     char number[16];
     size_t n = 0;
@@ -205,10 +198,10 @@ static enum dlock_status log_in(const struct dlock_address *address,
         commands[n++] = (struct dlock_words){{"PING"}};
     if (n == 0)
         return DLOCK_OK;
-    status = dlock_question(link, commands, n, REPLIES_BYTES_MAX, until_ms,
-                            replies, &why);
+    status =
+        dlock_question(link, commands, n, REPLIES_BYTES_MAX, until_ms, replies);
     if (status != DLOCK_OK)
-        (void)hung_up(link, why.text, error);
+        (void)hung_up(link, dlock_error_text());
     /* The first refusal is the reason of all that follows, hanging up as well. */
     for (size_t i = n; i-- > 0;) {
         bool is_ping = address->tls && i == n - 1;
@@ -217,7 +210,7 @@ static enum dlock_status log_in(const struct dlock_address *address,
             !is_ping)
             status =
                 refused(address, strcmp(commands[i].list[0], "SELECT") == 0,
-                        replies[i], error);
+                        replies[i]);
         freeReplyObject(replies[i]);
     }
     return status;
@@ -226,38 +219,36 @@ static enum dlock_status log_in(const struct dlock_address *address,
 /* All of it ---------------------------------------------------------------- */
 
 static enum dlock_status shake(const struct dlock_address *address,
-                               uint64_t until_ms, struct dlock_link *link,
-                               struct dlock_error *error)
+                               uint64_t until_ms, struct dlock_link *link)
 {
     enum dlock_status status;
 
-    link->tls = dlock_tls_made->begin(address, link->fd, error);
+    link->tls = dlock_tls_made->begin(address, link->fd);
     if (link->tls == NULL)
         return DLOCK_UNREACHABLE;
-    while ((status = dlock_tls_made->shake(link->tls, error)) == DLOCK_BUSY)
+    while ((status = dlock_tls_made->shake(link->tls)) == DLOCK_BUSY)
         if (dlock_net_await(link->fd, POLLIN, until_ms) <= 0)
-            return dlock_error_set(error, DLOCK_UNREACHABLE, "redis: TLS: %s",
+            return dlock_error_set(DLOCK_UNREACHABLE, "redis: TLS: %s",
                                    strerror(ETIMEDOUT));
     return status;
 }
 
 enum dlock_status dlock_dial(const struct dlock_address *address,
-                             uint64_t until_ms, struct dlock_link *link,
-                             struct dlock_error *error)
+                             uint64_t until_ms, struct dlock_link *link)
 {
     enum dlock_status status;
 
     *link = dlock_link_plain(-1);
     if (dlock_address_lacks(address) != NULL)
-        return dlock_error_set(error, DLOCK_UNREACHABLE, "%s",
+        return dlock_error_set(DLOCK_UNREACHABLE, "%s",
                                dlock_address_lacks(address));
     if (address->primary[0] != '\0')
-        return dlock_sentinel_find(address, until_ms, link, error);
-    status = connect_to(address, until_ms, link, error);
+        return dlock_sentinel_find(address, until_ms, link);
+    status = connect_to(address, until_ms, link);
     if (status == DLOCK_OK && address->tls)
-        status = shake(address, until_ms, link, error);
+        status = shake(address, until_ms, link);
     if (status == DLOCK_OK)
-        status = log_in(address, *link, until_ms, error);
+        status = log_in(address, *link, until_ms);
     if (status != DLOCK_OK)
         dlock_net_close(link);
     return status;
@@ -294,8 +285,11 @@ void dlock_dial_end(struct dlock_dial *dial)
 
 static void carry_out(struct dlock_dial *dial)
 {
-    dial->status =
-        dlock_dial(&dial->address, dial->until_ms, &dial->link, &dial->error);
+    struct dlock_error kept = dlock_error_take();
+
+    dial->status = dlock_dial(&dial->address, dial->until_ms, &dial->link);
+    dial->error = dlock_error_take();
+    dlock_error_put(&kept);
     atomic_store(&dial->done, true);
     (void)!eventfd_write(dial->fd, 1);
 }
@@ -315,14 +309,13 @@ static bool is_instant(const struct dlock_address *address)
 }
 
 struct dlock_dial *dlock_dial_begin(const struct dlock_address *address,
-                                    uint64_t until_ms,
-                                    struct dlock_error *error)
+                                    uint64_t until_ms)
 {
     struct dlock_dial *dial = calloc(1, sizeof(*dial));
     pthread_t thread;
 
     if (dial == NULL) {
-        (void)dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
+        (void)dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
         return NULL;
     }
     dial->link = dlock_link_plain(-1);
@@ -340,7 +333,7 @@ struct dlock_dial *dlock_dial_begin(const struct dlock_address *address,
         (void)pthread_detach(thread);
         return dial;
     }
-    (void)dlock_error_set(error, DLOCK_UNREACHABLE,
+    (void)dlock_error_set(DLOCK_UNREACHABLE,
                           "connect: no descriptor or thread");
     atomic_store(&dial->users_n, 1);
     dlock_dial_end(dial);
@@ -348,14 +341,13 @@ struct dlock_dial *dlock_dial_begin(const struct dlock_address *address,
 }
 
 enum dlock_status dlock_dial_go_on(struct dlock_dial *dial,
-                                   struct dlock_link *link,
-                                   struct dlock_error *error)
+                                   struct dlock_link *link)
 {
     *link = dlock_link_plain(-1);
     if (!atomic_load(&dial->done))
         return DLOCK_BUSY;
     if (dial->status != DLOCK_OK)
-        return dlock_error_set(error, dial->status, "%s", dial->error.text);
+        return dlock_error_set(dial->status, "%s", dial->error.text);
     *link = dial->link;
     dial->link = dlock_link_plain(-1);
     return DLOCK_OK;

@@ -15,28 +15,25 @@ struct dlock_words;
 
 /*
  * Waits until UNTIL_MS at most: DLOCK_OK, and *LINK is the caller's, a non-blocking,
- * close-on-exec socket; or DLOCK_UNREACHABLE with a text in ERROR.
+ * close-on-exec socket; or DLOCK_UNREACHABLE.
  */
 enum dlock_status dlock_dial(const struct dlock_address *address,
-                             uint64_t until_ms, struct dlock_link *link,
-                             struct dlock_error *error);
+                             uint64_t until_ms, struct dlock_link *link);
 
 /*
  * The same on a thread of its own, for a caller that has other servers to wait for as
  * well. The thread may outlive the caller, until UNTIL_MS. A dial belongs to one thread
- * at a time. NULL: no memory, thread or descriptor, with a text in ERROR.
+ * at a time. NULL: no memory, thread or descriptor.
  */
 struct dlock_dial *dlock_dial_begin(const struct dlock_address *address,
-                                    uint64_t until_ms,
-                                    struct dlock_error *error);
+                                    uint64_t until_ms);
 
 /* Readable once there is an outcome. */
 int dlock_dial_fd(const struct dlock_dial *dial);
 
 /* The outcome, as of dlock_dial(), or DLOCK_BUSY. */
 enum dlock_status dlock_dial_go_on(struct dlock_dial *dial,
-                                   struct dlock_link *link,
-                                   struct dlock_error *error);
+                                   struct dlock_link *link);
 
 /* Gives up what is under way; waits for nothing. NULL is fine. */
 void dlock_dial_end(struct dlock_dial *dial);
@@ -44,8 +41,7 @@ void dlock_dial_end(struct dlock_dial *dial);
 /* dlock_dial() to a url of the kind sentinel:, the primary (sentinel.c). */
 enum dlock_status dlock_sentinel_find(const struct dlock_address *address,
                                       uint64_t until_ms,
-                                      struct dlock_link *link,
-                                      struct dlock_error *error);
+                                      struct dlock_link *link);
 
 /* AUTH, if ADDRESS has a login: fills *AUTH, which borrows it. */
 bool dlock_dial_login(const struct dlock_address *address,
@@ -56,10 +52,9 @@ bool dlock_dial_login(const struct dlock_address *address,
 /* The forms of a url, for the text of an error. */
 extern const char dlock_url_forms[];
 
-/* One url of dlock_url.h; else DLOCK_MISUSE, with no word of it in ERROR. */
+/* One url of dlock_url.h; else DLOCK_MISUSE, with no word of it in the text. */
 enum dlock_status dlock_address_parse(const char *url,
-                                      struct dlock_address *address,
-                                      struct dlock_error *error);
+                                      struct dlock_address *address);
 
 /* The part of the program that is missing for it, for a person; or NULL. */
 const char *dlock_address_lacks(const struct dlock_address *address);

@@ -207,8 +207,7 @@ static int look_up_until(struct name *name, uint64_t until_ms,
 }
 
 enum dlock_status dlock_lookup(const char *host, const char *port,
-                               uint64_t until_ms, struct dlock_places *places,
-                               struct dlock_error *error)
+                               uint64_t until_ms, struct dlock_places *places)
 {
     struct name *name;
     int failure = 0;
@@ -222,7 +221,7 @@ enum dlock_status dlock_lookup(const char *host, const char *port,
     (void)pthread_mutex_unlock(&mutex);
     if (name != NULL && failure == 0)
         return DLOCK_OK;
-    return dlock_error_set(error, DLOCK_UNREACHABLE, "look up %.100s: %s", host,
+    return dlock_error_set(DLOCK_UNREACHABLE, "look up %.100s: %s", host,
                            name == NULL ? "no memory, or too many at once"
                            : failure == EAI_INPROGRESS ? strerror(ETIMEDOUT)
                                                        : gai_strerror(failure));

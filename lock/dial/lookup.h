@@ -38,7 +38,6 @@ void dlock_lookup_by(dlock_resolver *another);
  * name, or none was to be had.
  */
 enum dlock_status dlock_lookup(const char *host, const char *port,
-                               uint64_t until_ms, struct dlock_places *places,
-                               struct dlock_error *error);
+                               uint64_t until_ms, struct dlock_places *places);
 
 #endif

@@ -74,8 +74,7 @@ static bool write_command(FILE *text, const struct dlock_words *words)
 }
 
 static bool send_all(struct dlock_link link,
-                     const struct dlock_words commands[], size_t n,
-                     struct dlock_error *error)
+                     const struct dlock_words commands[], size_t n)
 {
     char *bytes = NULL;
     size_t len = 0;
@@ -87,9 +86,9 @@ static bool send_all(struct dlock_link link,
     if (text != NULL)
         good = fclose(text) == 0 && good;
     if (!good) {
-        (void)dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
+        (void)dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
     } else if (dlock_net_send(link, bytes, len, 0) != 0) {
-        (void)dlock_error_set(error, DLOCK_UNREACHABLE, "%s", strerror(errno));
+        (void)dlock_error_set(DLOCK_UNREACHABLE, "%s", strerror(errno));
         good = false;
     }
     free(bytes);
@@ -128,8 +127,7 @@ redisReply *dlock_reader_next(redisReader *reader, struct dlock_link link,
 enum dlock_status dlock_question(struct dlock_link link,
                                  const struct dlock_words commands[], size_t n,
                                  size_t bytes_max, uint64_t until_ms,
-                                 redisReply *replies[],
-                                 struct dlock_error *error)
+                                 redisReply *replies[])
 {
     redisReader *reader = dlock_reader_open();
     size_t got_n = 0;
@@ -137,14 +135,14 @@ enum dlock_status dlock_question(struct dlock_link link,
     for (size_t i = 0; i < n; i++)
         replies[i] = NULL;
     if (reader == NULL)
-        return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
-    if (send_all(link, commands, n, error)) {
+        return dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
+    if (send_all(link, commands, n)) {
         while (got_n < n &&
                (replies[got_n] = dlock_reader_next(reader, link, 0, &bytes_max,
                                                    until_ms)) != NULL)
             got_n++;
         if (got_n < n)
-            (void)dlock_error_set(error, DLOCK_UNREACHABLE, "%s",
+            (void)dlock_error_set(DLOCK_UNREACHABLE, "%s",
                                   reader->err != 0    ? "no sense in its reply"
                                   : errno == 0        ? "connection closed"
                                   : errno == EMSGSIZE ? "the reply is too long"

@@ -39,7 +39,6 @@ redisReply *dlock_reader_next(redisReader *reader, struct dlock_link link,
 enum dlock_status dlock_question(struct dlock_link link,
                                  const struct dlock_words commands[], size_t n,
                                  size_t bytes_max, uint64_t until_ms,
-                                 redisReply *replies[],
-                                 struct dlock_error *error);
+                                 redisReply *replies[]);
 
 #endif

@@ -88,7 +88,7 @@ static bool value_of(const redisReply *reply, const char *name, char *value,
  * The last reply to the commands counts; it is to be freed. A login goes to each
  * sentinel: one that wants none refuses it, and answers all the same.
  */
-static redisReply *ask(const struct talk *talk, struct dlock_error *error)
+static redisReply *ask(const struct talk *talk)
 {
     const struct search *search = talk->search;
     struct dlock_words commands[2] = {{{"INFO", "replication"}}};
@@ -102,11 +102,11 @@ static redisReply *ask(const struct talk *talk, struct dlock_error *error)
             {"SENTINEL", "MASTER", search->address.primary}};
     }
     status = dlock_question(talk->link, commands, n + 1, REPLIES_BYTES_MAX,
-                            search->until_ms, replies, error);
+                            search->until_ms, replies);
     if (n > 0)
         freeReplyObject(replies[0]);
     if (status == DLOCK_OK && replies[n]->type == REDIS_REPLY_ERROR)
-        status = dlock_error_set(error, DLOCK_UNREACHABLE, "refused: %.100s",
+        status = dlock_error_set(DLOCK_UNREACHABLE, "refused: %.100s",
                                  replies[n]->str);
     if (status == DLOCK_OK)
         return replies[n];
@@ -116,18 +116,18 @@ static redisReply *ask(const struct talk *talk, struct dlock_error *error)
 
 /* A server is to be a primary; a sentinel is to name one, which goes into *NAMED. */
 static bool is_of_use(const struct talk *talk, const redisReply *reply,
-                      struct talk *named, struct dlock_error *error)
+                      struct talk *named)
 {
     char epoch[24] = "0";
 
     if (!talk->to_sentinel) {
-        (void)dlock_error_set(error, DLOCK_UNREACHABLE, "is a replica");
+        (void)dlock_error_set(DLOCK_UNREACHABLE, "is a replica");
         return reply->type == REDIS_REPLY_STRING &&
                strstr(reply->str, "role:master") != NULL;
     }
     named->at = talk->search->address;
     named->at.primary[0] = '\0';
-    (void)dlock_error_set(error, DLOCK_UNREACHABLE, "names no primary");
+    (void)dlock_error_set(DLOCK_UNREACHABLE, "names no primary");
     if (!value_of(reply, "ip", named->at.host, sizeof(named->at.host)) ||
         !value_of(reply, "port", named->at.port, sizeof(named->at.port)))
         return false;
@@ -168,15 +168,13 @@ static void *run(void *arg)
 {
     struct talk *talk = arg;
     struct search *search = talk->search;
-    struct dlock_error error = {""};
     redisReply *reply = NULL;
     struct talk named;
     bool good;
 
-    if (dlock_dial(&talk->at, search->until_ms, &talk->link, &error) ==
-        DLOCK_OK)
-        reply = ask(talk, &error);
-    good = reply != NULL && is_of_use(talk, reply, &named, &error);
+    if (dlock_dial(&talk->at, search->until_ms, &talk->link) == DLOCK_OK)
+        reply = ask(talk);
+    good = reply != NULL && is_of_use(talk, reply, &named);
     freeReplyObject(reply);
     if (!good || talk->to_sentinel)
         dlock_net_close(&talk->link);
@@ -184,7 +182,7 @@ static void *run(void *arg)
     if (good)
         talk->stage = ANSWERED;
     else
-        fail(search, talk, error.text);
+        fail(search, talk, dlock_error_text());
     if (good && talk->to_sentinel)
         name_server(search, &named);
     (void)pthread_cond_broadcast(&search->changed);
@@ -281,8 +279,7 @@ static struct search *open_search(const struct dlock_address *address,
 
 enum dlock_status dlock_sentinel_find(const struct dlock_address *address,
                                       uint64_t until_ms,
-                                      struct dlock_link *link,
-                                      struct dlock_error *error)
+                                      struct dlock_link *link)
 {
     struct search *search = open_search(address, until_ms);
     const struct talk *server;
@@ -290,23 +287,22 @@ enum dlock_status dlock_sentinel_find(const struct dlock_address *address,
     bool waits;
 
     if (search == NULL)
-        return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
+        return dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
     server = search->servers;
     best = await_best(search, until_ms, &waits);
     if (best != NULL) {
         *link = best->link;
         best->link = dlock_link_plain(-1);
     } else if (server->stage == TALKS) {
-        (void)dlock_error_set(error, DLOCK_UNREACHABLE,
-                              "primary %.100s:%s, named by a sentinel: %s",
-                              server->at.host, server->at.port,
-                              strerror(ETIMEDOUT));
+        (void)dlock_error_set(
+            DLOCK_UNREACHABLE, "primary %.100s:%s, named by a sentinel: %s",
+            server->at.host, server->at.port, strerror(ETIMEDOUT));
     } else if (server->stage == NOT_YET && waits) {
-        (void)dlock_error_set(error, DLOCK_UNREACHABLE,
+        (void)dlock_error_set(DLOCK_UNREACHABLE,
                               "none of %zu sentinels answers: %.120s",
                               search->sentinels_n, search->failure);
     } else {
-        (void)dlock_error_set(error, DLOCK_UNREACHABLE, "%s", search->failure);
+        (void)dlock_error_set(DLOCK_UNREACHABLE, "%s", search->failure);
     }
     leave(search);
     return best != NULL ? DLOCK_OK : DLOCK_UNREACHABLE;

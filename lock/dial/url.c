@@ -357,19 +357,17 @@ const char *dlock_address_lacks(const struct dlock_address *address)
 
 /* A url with too many, or none, of what it needs. */
 enum dlock_status dlock_address_parse(const char *url,
-                                      struct dlock_address *address,
-                                      struct dlock_error *error)
+                                      struct dlock_address *address)
 {
     const char *rest = url == NULL ? NULL : dlock_url_parse(url, address);
 
     if (rest == NULL)
-        return dlock_error_set(error, DLOCK_MISUSE, "the url: %s",
-                               dlock_url_forms);
+        return dlock_error_set(DLOCK_MISUSE, "the url: %s", dlock_url_forms);
     if (*rest != '\0')
-        return dlock_error_set(error, DLOCK_MISUSE,
+        return dlock_error_set(DLOCK_MISUSE,
                                "the url: this lock takes one server");
     if (dlock_address_lacks(address) != NULL)
-        return dlock_error_set(error, DLOCK_MISUSE, "the url: %s",
+        return dlock_error_set(DLOCK_MISUSE, "the url: %s",
                                dlock_address_lacks(address));
     return DLOCK_OK;
 }

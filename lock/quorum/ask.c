@@ -30,7 +30,6 @@ struct asking {
     struct dlock_asked *asked;
     size_t n;
     const struct dlock_question *question;
-    struct dlock_error *error;
     uint64_t began_ms; /* real time */
     uint64_t until_ms;
     bool decided;
@@ -65,8 +64,8 @@ static void send_one(struct dlock_asked *one, const struct asking *asking,
 {
     struct dlock_answer *answer = &one->answers[i];
 
-    answer->status = dlock_wire_send(one->wire, command_of(asking, i), by,
-                                     asking->until_ms, asking->error);
+    answer->status =
+        dlock_wire_send(one->wire, command_of(asking, i), by, asking->until_ms);
     answer->due = answer->status == DLOCK_OK;
     one->waiting = one->waiting || answer->due;
 }
@@ -125,7 +124,7 @@ static void connected(struct dlock_asked *one, const struct asking *asking,
 
 static void connect_on(struct dlock_asked *one, const struct asking *asking)
 {
-    connected(one, asking, dlock_wire_go_on(one->wire, asking->error));
+    connected(one, asking, dlock_wire_go_on(one->wire));
 }
 
 /* The hook for every command, then the connection, then all of them. */
@@ -141,14 +140,12 @@ static void begin(struct dlock_asked *one, const struct asking *asking)
     for (size_t i = 0; i < asking->question->n; i++) {
         struct dlock_answer *answer = &one->answers[i];
 
-        answer->status =
-            dlock_call_begin(one->wire, command_of(asking, i), asking->error);
+        answer->status = dlock_call_begin(one->wire, command_of(asking, i));
         answer->begun = answer->status == DLOCK_OK;
     }
     /* A hook that paused has taken nothing from the time to connect. */
     until_ms = dlock_clock_real_now() + asking->until_ms - asking->began_ms;
-    connected(one, asking,
-              dlock_wire_begin(one->wire, until_ms, asking->error));
+    connected(one, asking, dlock_wire_begin(one->wire, until_ms));
 }
 
 /* Reading ------------------------------------------------------------------ */
@@ -179,8 +176,8 @@ static void read_all(struct dlock_asked *one, const struct asking *asking)
         struct dlock_answer *answer = &one->answers[i];
 
         if (answer->due)
-            answer->status = dlock_wire_read(one->wire, asking->until_ms,
-                                             &answer->reply, asking->error);
+            answer->status =
+                dlock_wire_read(one->wire, asking->until_ms, &answer->reply);
         answer->due = false;
     }
     send_unknown(one, asking);
@@ -259,7 +256,7 @@ static void cut_off(struct dlock_asked *one, const struct asking *asking)
          i++)
         if (one->answers[i].due && !one->answers[i].again)
             (void)dlock_wire_send(one->wire, command_of(asking, i),
-                                  DLOCK_BY_TEXT, asking->until_ms, NULL);
+                                  DLOCK_BY_TEXT, asking->until_ms);
     settle(one, asking, DLOCK_UNKNOWN);
     dlock_wire_drop(one->wire);
 }
@@ -269,9 +266,9 @@ static void cut_off(struct dlock_asked *one, const struct asking *asking)
  * and counts from its return.
  */
 void dlock_ask(struct dlock_asked asked[], size_t n,
-               const struct dlock_question *question, struct dlock_error *error)
+               const struct dlock_question *question)
 {
-    struct asking asking = {asked, n, question, error, 0, 0, false};
+    struct asking asking = {asked, n, question, 0, 0, false};
     uint64_t left_ms = 0;
 
     assert(n <= SERVERS_MAX);
@@ -298,7 +295,7 @@ void dlock_ask(struct dlock_asked asked[], size_t n,
             if (answer->begun)
                 answer->status =
                     dlock_call_conclude(asked[i].wire, command_of(&asking, k),
-                                        answer->status, &answer->reply, error);
+                                        answer->status, &answer->reply);
         }
     }
 }

@@ -21,10 +21,9 @@
  */
 #include "lock/quorum/quorum.h"
 
-static enum dlock_status open_all(struct dlock *client,
-                                  struct dlock_error *error)
+static enum dlock_status open_all(struct dlock *client)
 {
-    return dlock_quorum_open(client, false, error);
+    return dlock_quorum_open(client, false);
 }
 
 /*
@@ -35,7 +34,7 @@ static enum dlock_status open_all(struct dlock *client,
 static enum dlock_status take_all(const struct dlock_attempt *attempt,
                                   struct dlock_grant parts[],
                                   enum dlock_status held[], size_t *busy_at,
-                                  uint64_t *busy_ms, struct dlock_error *error)
+                                  uint64_t *busy_ms)
 {
     const struct dlock_poll *poll = attempt->session->own;
     enum dlock_status status = DLOCK_OK;
@@ -47,9 +46,9 @@ static enum dlock_status take_all(const struct dlock_attempt *attempt,
         held[i] = DLOCK_UNREACHABLE;
     for (size_t i = 0; i < poll->n && status == DLOCK_OK; i++) {
         status = dlock_call(poll->asked[i].wire, &command, attempt->limit_ms,
-                            &reply, error);
+                            &reply);
         if (status == DLOCK_OK)
-            status = dlock_node_read_acquire(&reply, &parts[i], busy_ms, error);
+            status = dlock_node_read_acquire(&reply, &parts[i], busy_ms);
         held[i] = status == DLOCK_BUSY && reply.of_copy ? DLOCK_OK : status;
         *busy_at = i;
     }
@@ -58,8 +57,7 @@ static enum dlock_status take_all(const struct dlock_attempt *attempt,
 
 /* Each try has a number of its own: the one before may have been undone. */
 static enum dlock_status acquire(const struct dlock_attempt *attempt,
-                                 struct dlock_grant *grant, uint64_t *busy_ms,
-                                 struct dlock_error *error)
+                                 struct dlock_grant *grant, uint64_t *busy_ms)
 {
     struct dlock_attempt mine = *attempt;
     struct dlock_grant parts[DLOCK_NODES_MAX];
@@ -71,9 +69,9 @@ static enum dlock_status acquire(const struct dlock_attempt *attempt,
     /* With the lease over, the rest would be in vain. */
     if (grant->deadline_ms < mine.limit_ms)
         mine.limit_ms = grant->deadline_ms;
-    status = take_all(&mine, parts, held, &busy_at, busy_ms, error);
+    status = take_all(&mine, parts, held, &busy_at, busy_ms);
     if (status == DLOCK_OK)
-        status = dlock_quorum_confirm(&mine, parts, held, grant, error);
+        status = dlock_quorum_confirm(&mine, parts, held, grant);
     if (status == DLOCK_OK)
         return DLOCK_OK;
     if (status == DLOCK_BUSY)

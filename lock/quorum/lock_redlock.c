@@ -37,23 +37,19 @@ enum {
 };
 
 static enum dlock_status check_lease(const struct dlock *client,
-                                     unsigned lease_ms,
-                                     struct dlock_error *error)
+                                     unsigned lease_ms)
 {
     if (client->longest_lease_ms == 0 || lease_ms <= client->longest_lease_ms)
         return DLOCK_OK;
-    return dlock_error_set(error, DLOCK_MISUSE,
-                           "a lease of %u ms is above longest_lease_ms",
-                           lease_ms);
+    return dlock_error_set(
+        DLOCK_MISUSE, "a lease of %u ms is above longest_lease_ms", lease_ms);
 }
 
-static enum dlock_status open_majority(struct dlock *client,
-                                       struct dlock_error *error)
+static enum dlock_status open_majority(struct dlock *client)
 {
-    enum dlock_status status =
-        check_lease(client, client->watchdog_lease_ms, error);
+    enum dlock_status status = check_lease(client, client->watchdog_lease_ms);
 
-    return status != DLOCK_OK ? status : dlock_quorum_open(client, true, error);
+    return status != DLOCK_OK ? status : dlock_quorum_open(client, true);
 }
 
 /* The age of servers ---------------------------------------------------------- */
@@ -92,13 +88,12 @@ static void note_age(struct dlock_session *session, size_t i)
 }
 
 /*
- * Asks those that have a new connection. ERROR: why one did not say its age. Half of
+ * Asks those that have a new connection; the text: why one did not say its age. Half of
  * the time is for the votes. A server that hangs comes with a new connection each
  * time: if the servers whose age is known are enough, it is merely given a chance;
  * else it is waited for until they are.
  */
-static void ask_ages(const struct dlock_attempt *attempt, unsigned timeout_ms,
-                     struct dlock_error *error)
+static void ask_ages(const struct dlock_attempt *attempt, unsigned timeout_ms)
 {
     struct dlock_session *session = attempt->session;
     struct dlock_poll *poll = session->own;
@@ -130,7 +125,7 @@ static void ask_ages(const struct dlock_attempt *attempt, unsigned timeout_ms,
         question.timeout_ms = (unsigned)half_ms;
     dlock_command_init(&exchange.command, "eval-age", attempt->name,
                        &dlock_script_server_age);
-    dlock_ask(asked, poll->n, &question, error);
+    dlock_ask(asked, poll->n, &question);
     for (size_t i = 0; i < poll->n; i++)
         if (asked[i].wire != NULL)
             note_age(session, i);
@@ -140,15 +135,14 @@ static void ask_ages(const struct dlock_attempt *attempt, unsigned timeout_ms,
  * One server by two names would have two votes. Addresses do not tell; the run
  * does, as soon as both connections are there.
  */
-static enum dlock_status check_distinct(const struct dlock_poll *poll,
-                                        struct dlock_error *error)
+static enum dlock_status check_distinct(const struct dlock_poll *poll)
 {
     for (size_t i = 0; i < poll->n; i++)
         for (size_t j = 0; j < i; j++)
             if (poll->voters[i].run[0] != '\0' && has_told(poll, i) &&
                 has_told(poll, j) &&
                 strcmp(poll->voters[i].run, poll->voters[j].run) == 0)
-                return dlock_error_set(error, DLOCK_MISUSE,
+                return dlock_error_set(DLOCK_MISUSE,
                                        "two of the url are one server");
     return DLOCK_OK;
 }
@@ -189,6 +183,7 @@ static void count_votes(const struct dlock_attempt *attempt,
                         struct votes *votes)
 {
     const struct dlock_poll *poll = attempt->session->own;
+    struct dlock_error kept = dlock_error_take(); /* why some did not answer */
 
     votes->busy_ms = UINT64_MAX;
     for (size_t i = 0; i < poll->n; i++) {
@@ -198,7 +193,7 @@ static void count_votes(const struct dlock_attempt *attempt,
         votes->held[i] = answer->status;
         if (answer->status == DLOCK_OK)
             votes->held[i] = dlock_node_read_acquire(
-                &answer->reply, &votes->parts[i], &busy_ms, NULL);
+                &answer->reply, &votes->parts[i], &busy_ms);
         if (busy_ms < votes->busy_ms)
             votes->busy_ms = busy_ms;
         votes->counted[i] = votes->held[i];
@@ -212,6 +207,7 @@ static void count_votes(const struct dlock_attempt *attempt,
             votes->counted[i] = DLOCK_UNREACHABLE;
         }
     }
+    dlock_error_put(&kept);
 }
 
 /*
@@ -220,8 +216,7 @@ static void count_votes(const struct dlock_attempt *attempt,
  */
 static enum dlock_status judge(const struct dlock_poll *poll,
                                const struct votes *votes,
-                               const struct dlock_error *ages,
-                               struct dlock_error *error)
+                               const struct dlock_error *ages)
 {
     if (votes->yes >= poll->needed)
         return DLOCK_OK;
@@ -229,7 +224,7 @@ static enum dlock_status judge(const struct dlock_poll *poll,
         votes->no > poll->n - poll->needed)
         return DLOCK_BUSY;
     if (votes->young > 0)
-        return dlock_error_set(error, DLOCK_UNREACHABLE,
+        return dlock_error_set(DLOCK_UNREACHABLE,
                                "%zu of %zu servers have a vote; %zu have not "
                                "been up for the longest lease yet%s%.100s",
                                votes->yes + votes->no, poll->n, votes->young,
@@ -240,14 +235,13 @@ static enum dlock_status judge(const struct dlock_poll *poll,
 
 /* Each try has a number of its own: the one before may have been undone. */
 static enum dlock_status acquire(const struct dlock_attempt *attempt,
-                                 struct dlock_grant *grant, uint64_t *busy_ms,
-                                 struct dlock_error *error)
+                                 struct dlock_grant *grant, uint64_t *busy_ms)
 {
     struct dlock_session *session = attempt->session;
     const struct dlock_poll *poll = session->own;
     struct dlock_attempt mine = *attempt;
     struct votes votes = {.yes = 0};
-    struct dlock_error ages = {""};
+    struct dlock_error ages, kept;
     struct dlock_exchange exchange;
     struct dlock_question question = {.exchanges = &exchange,
                                       .limit_ms = attempt->limit_ms,
@@ -256,7 +250,7 @@ static enum dlock_status acquire(const struct dlock_attempt *attempt,
                                       .agrees = dlock_quorum_is_one};
     enum dlock_status status;
 
-    status = check_lease(session->client, attempt->lease_ms, error);
+    status = check_lease(session->client, attempt->lease_ms);
     if (status != DLOCK_OK)
         return status;
     /* Small against the lease, because silent servers must not use it up. */
@@ -265,17 +259,19 @@ static enum dlock_status acquire(const struct dlock_attempt *attempt,
     if (question.timeout_ms > session->client->wire.command_timeout_ms)
         question.timeout_ms = session->client->wire.command_timeout_ms;
     mine.number = dlock_number(session->client);
-    ask_ages(&mine, question.timeout_ms, &ages);
-    status = check_distinct(poll, error);
+    kept = dlock_error_take();
+    ask_ages(&mine, question.timeout_ms);
+    ages = dlock_error_take();
+    dlock_error_put(&kept);
+    status = check_distinct(poll);
     if (status != DLOCK_OK)
         return status;
     dlock_node_fill_acquire(&mine, &exchange.command);
-    (void)dlock_quorum_ask(session, &question, error);
+    (void)dlock_quorum_ask(session, &question);
     count_votes(&mine, &votes);
-    status = judge(poll, &votes, &ages, error);
+    status = judge(poll, &votes, &ages);
     if (status == DLOCK_OK)
-        status = dlock_quorum_confirm(&mine, votes.parts, votes.counted, grant,
-                                      error);
+        status = dlock_quorum_confirm(&mine, votes.parts, votes.counted, grant);
     if (status == DLOCK_OK)
         return DLOCK_OK;
     if (status == DLOCK_BUSY)
@@ -283,15 +279,14 @@ static enum dlock_status acquire(const struct dlock_attempt *attempt,
     return dlock_quorum_undo(&mine, votes.held, status);
 }
 
-static enum dlock_status extend(const struct dlock_attempt *attempt,
-                                struct dlock_error *error)
+static enum dlock_status extend(const struct dlock_attempt *attempt)
 {
     enum dlock_status status =
-        check_lease(attempt->session->client, attempt->lease_ms, error);
+        check_lease(attempt->session->client, attempt->lease_ms);
 
     if (status != DLOCK_OK)
         return status;
-    return dlock_quorum_extend(attempt, error);
+    return dlock_quorum_extend(attempt);
 }
 
 const struct dlock_strategy dlock_strategy_redlock = {

@@ -52,25 +52,24 @@ static int compare_nodes(const void *a, const void *b)
 
 /* Takes "URL,URL" apart. The nodes come out in the order of their addresses. */
 static enum dlock_status parse_urls(const struct dlock *client,
-                                    struct dlock_nodes *nodes,
-                                    struct dlock_error *error)
+                                    struct dlock_nodes *nodes)
 {
     const char *url = client->url == NULL ? "" : client->url;
 
     for (;;) {
         struct dlock_wire_config *node = &nodes->configs[nodes->n];
         if (nodes->n == DLOCK_NODES_MAX)
-            return dlock_error_set(error, DLOCK_MISUSE,
+            return dlock_error_set(DLOCK_MISUSE,
                                    "more than %d servers in the url",
                                    DLOCK_NODES_MAX);
         *node = client->wire;
         node->node = (unsigned)nodes->n++;
         url = dlock_url_parse(url, &node->address);
         if (url == NULL)
-            return dlock_error_set(error, DLOCK_MISUSE, "url %zu of them: %s",
+            return dlock_error_set(DLOCK_MISUSE, "url %zu of them: %s",
                                    nodes->n, dlock_url_forms);
         if (node->address.cluster)
-            return dlock_error_set(error, DLOCK_MISUSE,
+            return dlock_error_set(DLOCK_MISUSE,
                                    "url %zu of them is a cluster: this lock "
                                    "takes servers that are independent",
                                    nodes->n);
@@ -80,7 +79,7 @@ static enum dlock_status parse_urls(const struct dlock *client,
     qsort(nodes->configs, nodes->n, sizeof(nodes->configs[0]), compare_nodes);
     for (size_t i = 1; i < nodes->n; i++)
         if (compare_nodes(&nodes->configs[i - 1], &nodes->configs[i]) == 0)
-            return dlock_error_set(error, DLOCK_MISUSE,
+            return dlock_error_set(DLOCK_MISUSE,
                                    "a server is twice in the url");
     return DLOCK_OK;
 }
@@ -89,20 +88,19 @@ static enum dlock_status parse_urls(const struct dlock *client,
  * Waiters are woken by the first server alone; while it is away they look by
  * themselves, as they do when it does not tell them.
  */
-enum dlock_status dlock_quorum_open(struct dlock *client, bool majority,
-                                    struct dlock_error *error)
+enum dlock_status dlock_quorum_open(struct dlock *client, bool majority)
 {
     struct dlock_nodes *nodes = calloc(1, sizeof(*nodes));
     enum dlock_status status;
 
     if (nodes == NULL)
-        return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
-    status = parse_urls(client, nodes, error);
+        return dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
+    status = parse_urls(client, nodes);
     if (status != DLOCK_OK)
         goto err_after_alloc;
     nodes->needed = majority ? nodes->n / 2 + 1 : nodes->n;
     client->wire.address = nodes->configs[0].address;
-    status = dlock_wakeup_open(client, error);
+    status = dlock_wakeup_open(client);
     if (status != DLOCK_OK)
         goto err_after_alloc;
     client->own = nodes;
@@ -112,7 +110,7 @@ enum dlock_status dlock_quorum_open(struct dlock *client, bool majority,
             dlock_wire_open(&nodes->configs[i], "watchdog");
         if (nodes->renewers[i].wire == NULL) {
             dlock_quorum_close(client);
-            return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
+            return dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
         }
     }
     return DLOCK_OK;
@@ -133,14 +131,13 @@ void dlock_quorum_close(struct dlock *client)
     free(nodes);
 }
 
-enum dlock_status dlock_quorum_session_open(struct dlock_session *session,
-                                            struct dlock_error *error)
+enum dlock_status dlock_quorum_session_open(struct dlock_session *session)
 {
     const struct dlock_nodes *nodes = session->client->own;
     struct dlock_poll *poll = calloc(1, sizeof(*poll));
 
     if (poll == NULL)
-        return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
+        return dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
     poll->n = nodes->n;
     poll->needed = nodes->needed;
     session->own = poll;
@@ -155,7 +152,7 @@ enum dlock_status dlock_quorum_session_open(struct dlock_session *session,
 
 err_after_wires:
     dlock_quorum_session_close(session);
-    return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
+    return dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
 }
 
 /* Also of a session that was half made: a wire may be NULL. */
@@ -178,8 +175,7 @@ bool dlock_quorum_is_one(const struct dlock_reply *reply)
 }
 
 struct dlock_count dlock_quorum_ask(struct dlock_session *session,
-                                    const struct dlock_question *asked,
-                                    struct dlock_error *error)
+                                    const struct dlock_question *asked)
 {
     struct dlock_poll *poll = session->own;
     struct dlock_question question = *asked;
@@ -189,7 +185,7 @@ struct dlock_count dlock_quorum_ask(struct dlock_session *session,
     question.needed = poll->needed;
     if (question.timeout_ms == 0)
         question.timeout_ms = session->client->wire.command_timeout_ms;
-    dlock_ask(poll->asked, poll->n, &question, error);
+    dlock_ask(poll->asked, poll->n, &question);
     for (size_t i = 0; i < poll->n; i++) {
         const struct dlock_answer *answer = &poll->answers[i];
         /* The outcome of the newer command is not known, so this is no "no". */
@@ -230,7 +226,7 @@ static bool spread_token(const struct dlock_attempt *attempt, uint64_t token)
     dlock_command_number(command, token);
     dlock_command_number(command, DLOCK_FENCE_LIFE_MS);
     dlock_command_number(command, attempt->number);
-    return dlock_quorum_ask(session, &question, NULL).yes >= poll->needed;
+    return dlock_quorum_ask(session, &question).yes >= poll->needed;
 }
 
 /*
@@ -277,19 +273,18 @@ static bool is_known(const struct dlock_poll *poll,
 enum dlock_status dlock_quorum_confirm(const struct dlock_attempt *attempt,
                                        const struct dlock_grant parts[],
                                        const enum dlock_status held[],
-                                       struct dlock_grant *grant,
-                                       struct dlock_error *error)
+                                       struct dlock_grant *grant)
 {
     const struct dlock_poll *poll = attempt->session->own;
 
     add_up(poll, parts, held, attempt->holds, grant);
     if (attempt->fenced && !is_known(poll, parts, held, grant->token) &&
         !spread_token(attempt, grant->token))
-        return dlock_error_set(error, DLOCK_UNREACHABLE,
+        return dlock_error_set(DLOCK_UNREACHABLE,
                                "the token did not reach enough servers");
     if (dlock_clock_until(attempt->session->client->clock,
                           grant->deadline_ms) == 0)
-        return dlock_error_set(error, DLOCK_LOST,
+        return dlock_error_set(DLOCK_LOST,
                                "the answers took longer than the lease");
     return DLOCK_OK;
 }
@@ -336,6 +331,7 @@ enum dlock_status dlock_quorum_undo(const struct dlock_attempt *attempt,
         .limit_ms = UINT64_MAX,
         .timeout_ms = session->client->wire.command_timeout_ms,
         .insists = true};
+    struct dlock_error kept = dlock_error_take();
     size_t unsure = 0;
 
     end.undoes = attempt->number;
@@ -349,7 +345,8 @@ enum dlock_status dlock_quorum_undo(const struct dlock_attempt *attempt,
             asked[i].wire = NULL;
     }
     tell_silent(session, &exchange.command, held);
-    dlock_ask(asked, poll->n, &question, NULL);
+    dlock_ask(asked, poll->n, &question);
+    dlock_error_put(&kept);
     for (size_t i = 0; i < poll->n; i++)
         if (held[i] == DLOCK_UNKNOWN ||
             (held[i] == DLOCK_OK && poll->answers[i].status != DLOCK_OK))

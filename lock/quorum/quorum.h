@@ -62,8 +62,7 @@ struct dlock_question {
  * second time, but for repeatable commands of a question that insists.
  */
 void dlock_ask(struct dlock_asked asked[], size_t n,
-               const struct dlock_question *question,
-               struct dlock_error *error);
+               const struct dlock_question *question);
 
 enum { DLOCK_NODES_MAX = 9 };
 
@@ -101,16 +100,14 @@ struct dlock_count {
 };
 
 /* For .open: all servers of the url, or with MAJORITY more than half. */
-enum dlock_status dlock_quorum_open(struct dlock *client, bool majority,
-                                    struct dlock_error *error);
+enum dlock_status dlock_quorum_open(struct dlock *client, bool majority);
 
 /*
  * Asks all servers QUESTION's one command, and counts. The answers stay in the
  * poll. How many are needed is filled in, and the timeout, if it is 0.
  */
 struct dlock_count dlock_quorum_ask(struct dlock_session *session,
-                                    const struct dlock_question *question,
-                                    struct dlock_error *error);
+                                    const struct dlock_question *question);
 
 /* The usual answer of a script that did it: its first integer is 1. */
 bool dlock_quorum_is_one(const struct dlock_reply *reply);
@@ -124,8 +121,7 @@ bool dlock_quorum_is_one(const struct dlock_reply *reply);
 enum dlock_status dlock_quorum_confirm(const struct dlock_attempt *attempt,
                                        const struct dlock_grant parts[],
                                        const enum dlock_status held[],
-                                       struct dlock_grant *grant,
-                                       struct dlock_error *error);
+                                       struct dlock_grant *grant);
 
 /*
  * After an acquire that came to nothing: takes it back, last server first, from
@@ -148,18 +144,13 @@ uint64_t dlock_quorum_pause_ms(const struct dlock_session *session, bool split,
 
 /* The slots that are the same for both. */
 void dlock_quorum_close(struct dlock *client);
-enum dlock_status dlock_quorum_session_open(struct dlock_session *session,
-                                            struct dlock_error *error);
+enum dlock_status dlock_quorum_session_open(struct dlock_session *session);
 void dlock_quorum_session_close(struct dlock_session *session);
-enum dlock_status dlock_quorum_extend(const struct dlock_attempt *attempt,
-                                      struct dlock_error *error);
-enum dlock_status dlock_quorum_release(const struct dlock_attempt *attempt,
-                                       struct dlock_error *error);
+enum dlock_status dlock_quorum_extend(const struct dlock_attempt *attempt);
+enum dlock_status dlock_quorum_release(const struct dlock_attempt *attempt);
 enum dlock_status dlock_quorum_inspect(const struct dlock_attempt *attempt,
-                                       struct dlock_holder *holder,
-                                       struct dlock_error *error);
-enum dlock_status dlock_quorum_force(const struct dlock_attempt *attempt,
-                                     struct dlock_error *error);
+                                       struct dlock_holder *holder);
+enum dlock_status dlock_quorum_force(const struct dlock_attempt *attempt);
 dlock_renew_slot dlock_quorum_renew;
 dlock_forced_slot dlock_quorum_forced;
 

@@ -31,8 +31,7 @@ static enum dlock_status rule(size_t n, size_t needed,
 static enum dlock_status ask(const struct dlock_attempt *attempt,
                              dlock_node_fill *fill, bool insists,
                              bool (*agrees)(const struct dlock_reply *reply),
-                             struct dlock_count *count,
-                             struct dlock_error *error)
+                             struct dlock_count *count)
 {
     const struct dlock_poll *poll = attempt->session->own;
     struct dlock_exchange exchange;
@@ -43,20 +42,19 @@ static enum dlock_status ask(const struct dlock_attempt *attempt,
     enum dlock_status status;
 
     fill(attempt, &exchange.command);
-    *count = dlock_quorum_ask(attempt->session, &question, error);
+    *count = dlock_quorum_ask(attempt->session, &question);
     status = rule(poll->n, poll->needed, count);
-    if (status == DLOCK_LOST && error != NULL)
-        error->text[0] = '\0'; /* of a server that did not matter */
+    if (status == DLOCK_LOST)
+        (void)dlock_error_take(); /* of a server that did not matter */
     return status;
 }
 
 /* Where some have the new lease and others not, nobody knows when it ends. */
-enum dlock_status dlock_quorum_extend(const struct dlock_attempt *attempt,
-                                      struct dlock_error *error)
+enum dlock_status dlock_quorum_extend(const struct dlock_attempt *attempt)
 {
     struct dlock_count count;
     enum dlock_status status = ask(attempt, dlock_node_fill_extend, false,
-                                   dlock_quorum_is_one, &count, error);
+                                   dlock_quorum_is_one, &count);
 
     if (status == DLOCK_UNREACHABLE && count.yes > 0)
         return DLOCK_UNKNOWN;
@@ -71,12 +69,11 @@ static bool was_held(const struct dlock_reply *reply)
 
 /* A server that does not hold it says no. A minority may do so after a restart, and
  * that does not make the release a failure. */
-enum dlock_status dlock_quorum_release(const struct dlock_attempt *attempt,
-                                       struct dlock_error *error)
+enum dlock_status dlock_quorum_release(const struct dlock_attempt *attempt)
 {
     struct dlock_count count;
 
-    return ask(attempt, dlock_node_fill_release, true, was_held, &count, error);
+    return ask(attempt, dlock_node_fill_release, true, was_held, &count);
 }
 
 /* Whether a server has told of a holder; of one owner, the last command of all. */
@@ -107,8 +104,7 @@ static bool is_answer(const struct dlock_reply *reply)
 }
 
 /* One answer is enough to have freed something. */
-enum dlock_status dlock_quorum_force(const struct dlock_attempt *attempt,
-                                     struct dlock_error *error)
+enum dlock_status dlock_quorum_force(const struct dlock_attempt *attempt)
 {
     struct dlock_session *session = attempt->session;
     const struct dlock_poll *poll = session->own;
@@ -124,7 +120,7 @@ enum dlock_status dlock_quorum_force(const struct dlock_attempt *attempt,
     do {
         dlock_node_fill_force(session, &dlock_node_plain, attempt, &seen,
                               &exchange.command);
-        count = dlock_quorum_ask(session, &question, error);
+        count = dlock_quorum_ask(session, &question);
         if (count.yes < poll->needed)
             return count.unknown > 0 ? DLOCK_UNKNOWN : DLOCK_UNREACHABLE;
         for (size_t i = 0; i < poll->n; i++)
@@ -172,8 +168,7 @@ static size_t add_holders(const struct dlock_holder parts[], size_t n,
 
 /* Held is what enough servers hold for one owner, as long as they are enough. */
 enum dlock_status dlock_quorum_inspect(const struct dlock_attempt *attempt,
-                                       struct dlock_holder *holder,
-                                       struct dlock_error *error)
+                                       struct dlock_holder *holder)
 {
     const struct dlock_poll *poll = attempt->session->own;
     struct dlock_holder parts[DLOCK_NODES_MAX] = {{.held = false}};
@@ -181,7 +176,7 @@ enum dlock_status dlock_quorum_inspect(const struct dlock_attempt *attempt,
     struct dlock_holder found;
     struct dlock_count count;
     enum dlock_status status =
-        ask(attempt, dlock_node_fill_inspect, false, is_list, &count, error);
+        ask(attempt, dlock_node_fill_inspect, false, is_list, &count);
 
     if (status != DLOCK_OK)
         return status;
@@ -251,7 +246,7 @@ void dlock_quorum_renew(struct dlock *client, struct dlock_renew renews[],
 
     /* No memory: that is as if nobody could be reached. */
     if (exchanges != NULL) {
-        dlock_ask(nodes->renewers, nodes->n, &question, NULL);
+        dlock_ask(nodes->renewers, nodes->n, &question);
         for (size_t i = 0; i < n; i++)
             add_renewals(nodes, &renews[i], i);
     }
@@ -280,7 +275,7 @@ uint64_t dlock_quorum_forced(struct dlock *client, const char *name,
     uint64_t forced = 0;
 
     dlock_node_fill_forced(name, owner, &exchange.command);
-    dlock_ask(nodes->renewers, nodes->n, &question, NULL);
+    dlock_ask(nodes->renewers, nodes->n, &question);
     for (size_t k = 0; k < nodes->n; k++) {
         const struct dlock_answer *answer = nodes->renewers[k].answers;
         uint64_t known = answer->status == DLOCK_OK

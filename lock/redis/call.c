@@ -23,10 +23,10 @@ enum {
 };
 
 /* If something has failed before, that is why, and is not written over. */
-static enum dlock_status no_time(struct dlock_error *error)
+static enum dlock_status no_time(void)
 {
-    if (error != NULL && error->text[0] == '\0')
-        (void)dlock_error_set(error, DLOCK_UNREACHABLE, "no time left");
+    if (dlock_error_text()[0] == '\0')
+        (void)dlock_error_set(DLOCK_UNREACHABLE, "no time left");
     return DLOCK_UNREACHABLE;
 }
 
@@ -54,7 +54,7 @@ static enum dlock_verdict tell(const struct dlock_wire *wire,
         step.words_n = dlock_encode_words(command, DLOCK_BY_TEXT, keys_n, words,
                                           &step.parts_n);
     }
-    return config->on_step(config->on_step_ctx, &step);
+    return dlock_step_tell(config, &step);
 }
 
 /* Lease time until LIMIT_MS, cut if long. */
@@ -75,12 +75,11 @@ static uint64_t real_until(unsigned ms, uint64_t real_limit_ms)
 
 /* Connects if need be, in the connect timeout or what is left of the limit. */
 static enum dlock_status connect_wire(struct dlock_wire *wire,
-                                      uint64_t real_limit_ms,
-                                      struct dlock_error *error)
+                                      uint64_t real_limit_ms)
 {
     unsigned timeout = wire->config->connect_timeout_ms;
 
-    return dlock_wire_ready(wire, real_until(timeout, real_limit_ms), error);
+    return dlock_wire_ready(wire, real_until(timeout, real_limit_ms));
 }
 
 /* The end of one command's time: its own timeout, or the caller's limit. */
@@ -139,8 +138,7 @@ static bool may_have_written(const struct dlock_command *command,
  */
 static enum dlock_status judge(struct dlock_wire *wire,
                                const struct dlock_command *command,
-                               const struct dlock_reply *reply,
-                               struct dlock_error *error)
+                               const struct dlock_reply *reply)
 {
     if (reply->kind != DLOCK_REPLY_ERROR)
         return DLOCK_OK;
@@ -150,15 +148,15 @@ static enum dlock_status judge(struct dlock_wire *wire,
         dlock_wire_drop(wire);
     if (!is_clustered(wire) && (dlock_call_is_error(reply, "MOVED") ||
                                 dlock_call_is_error(reply, "CLUSTERDOWN")))
-        return dlock_error_set(error, DLOCK_UNREACHABLE,
+        return dlock_error_set(DLOCK_UNREACHABLE,
                                "redis is of a cluster: use cluster://");
     if (strstr(reply->string, "after non deterministic commands") != NULL)
         return dlock_error_set(
-            error, DLOCK_UNREACHABLE,
+            DLOCK_UNREACHABLE,
             "redis is too old: version 5 or newer is needed");
     /* Redis' answer to more than ten words of a client without a login. */
     if (dlock_call_is_error(reply, "ERR Protocol error: unauthenticated"))
-        return dlock_error_set(error, DLOCK_UNREACHABLE,
+        return dlock_error_set(DLOCK_UNREACHABLE,
                                "redis refused: NOAUTH a login is needed");
     if (dlock_call_is_error(reply, "NORIGHT ")) {
         /* ask.lua's error names the right behind its code. */
@@ -166,43 +164,40 @@ static enum dlock_status judge(struct dlock_wire *wire,
         const char *end = signature_of(reply);
 
         return dlock_error_set(
-            error, DLOCK_UNREACHABLE,
+            DLOCK_UNREACHABLE,
             "redis refused: the user has no right to %.*s, see dlock(3)",
             (int)(end == NULL ? strlen(right) : (size_t)(end - right)), right);
     }
     if (may_have_written(command, reply))
-        return dlock_error_set(error, DLOCK_UNKNOWN,
-                               "redis broke a script off: %s", reply->string);
-    return dlock_error_set(error, DLOCK_UNREACHABLE, "redis refused: %s",
+        return dlock_error_set(DLOCK_UNKNOWN, "redis broke a script off: %s",
+                               reply->string);
+    return dlock_error_set(DLOCK_UNREACHABLE, "redis refused: %s",
                            reply->string);
 }
 
 enum dlock_status dlock_call_exchange(struct dlock_wire *wire,
                                       const struct dlock_command *command,
                                       uint64_t real_limit_ms,
-                                      struct dlock_reply *reply,
-                                      struct dlock_error *error)
+                                      struct dlock_reply *reply)
 {
-    enum dlock_status status = connect_wire(wire, real_limit_ms, error);
+    enum dlock_status status = connect_wire(wire, real_limit_ms);
     uint64_t until_ms = command_until(wire, real_limit_ms);
 
     if (status == DLOCK_OK)
-        status = dlock_wire_send(wire, command, DLOCK_BY_SHA, until_ms, error);
+        status = dlock_wire_send(wire, command, DLOCK_BY_SHA, until_ms);
     if (status == DLOCK_OK)
-        status = dlock_wire_read(wire, until_ms, reply, error);
+        status = dlock_wire_read(wire, until_ms, reply);
     if (status != DLOCK_OK || !dlock_call_forgotten(reply))
         return status;
-    status = dlock_wire_send(wire, command, DLOCK_BY_TEXT, until_ms, error);
-    return status != DLOCK_OK ? status
-                              : dlock_wire_read(wire, until_ms, reply, error);
+    status = dlock_wire_send(wire, command, DLOCK_BY_TEXT, until_ms);
+    return status != DLOCK_OK ? status : dlock_wire_read(wire, until_ms, reply);
 }
 
 /* The second half of a step: the hook, which may lose the reply, and verdict. */
 enum dlock_status dlock_call_conclude(struct dlock_wire *wire,
                                       const struct dlock_command *command,
                                       enum dlock_status status,
-                                      const struct dlock_reply *reply,
-                                      struct dlock_error *error)
+                                      const struct dlock_reply *reply)
 {
     if (status != DLOCK_OK) {
         (void)tell(wire, command, DLOCK_AFTER,
@@ -213,24 +208,23 @@ enum dlock_status dlock_call_conclude(struct dlock_wire *wire,
     if (tell(wire, command, DLOCK_AFTER, reply->text,
              reply->kind == DLOCK_REPLY_ERROR) != DLOCK_GO) {
         dlock_wire_drop(wire);
-        return dlock_error_set(error, DLOCK_UNKNOWN, "reply lost at step '%s'",
+        return dlock_error_set(DLOCK_UNKNOWN, "reply lost at step '%s'",
                                command->step);
     }
-    return judge(wire, command, reply, error);
+    return judge(wire, command, reply);
 }
 
 /* The first half: the hook, which may keep it back. */
 enum dlock_status dlock_call_begin(const struct dlock_wire *wire,
-                                   const struct dlock_command *command,
-                                   struct dlock_error *error)
+                                   const struct dlock_command *command)
 {
     enum dlock_verdict verdict = tell(wire, command, DLOCK_BEFORE, NULL, false);
 
     if (verdict == DLOCK_FAIL)
-        return dlock_error_set(error, DLOCK_UNREACHABLE,
-                               "kept back at step '%s'", command->step);
+        return dlock_error_set(DLOCK_UNREACHABLE, "kept back at step '%s'",
+                               command->step);
     if (verdict == DLOCK_HOLD_BACK)
-        return dlock_error_set(error, DLOCK_UNKNOWN, "held up at step '%s'",
+        return dlock_error_set(DLOCK_UNKNOWN, "held up at step '%s'",
                                command->step);
     return DLOCK_OK;
 }
@@ -242,21 +236,20 @@ enum dlock_status dlock_call_begin(const struct dlock_wire *wire,
  */
 static enum dlock_status step_once(struct dlock_wire *wire,
                                    const struct dlock_command *command,
-                                   uint64_t limit_ms, struct dlock_reply *reply,
-                                   struct dlock_error *error)
+                                   uint64_t limit_ms, struct dlock_reply *reply)
 {
     uint64_t left_ms = time_left(wire, limit_ms);
     enum dlock_status status;
 
     if (left_ms == 0)
-        return no_time(error);
-    status = dlock_call_begin(wire, command, error);
+        return no_time();
+    status = dlock_call_begin(wire, command);
     if (status != DLOCK_OK)
         return status;
     status =
         (is_clustered(wire) ? dlock_cluster_exchange : dlock_call_exchange)(
-            wire, command, dlock_clock_real_now() + left_ms, reply, error);
-    return dlock_call_conclude(wire, command, status, reply, error);
+            wire, command, dlock_clock_real_now() + left_ms, reply);
+    return dlock_call_conclude(wire, command, status, reply);
 }
 
 /*
@@ -265,10 +258,9 @@ static enum dlock_status step_once(struct dlock_wire *wire,
  */
 enum dlock_status dlock_call(struct dlock_wire *wire,
                              const struct dlock_command *command,
-                             uint64_t limit_ms, struct dlock_reply *reply,
-                             struct dlock_error *error)
+                             uint64_t limit_ms, struct dlock_reply *reply)
 {
-    enum dlock_status status = step_once(wire, command, limit_ms, reply, error);
+    enum dlock_status status = step_once(wire, command, limit_ms, reply);
     /* Else nothing was sent, or there is an answer: either way that is it. */
     bool copies = command->repeatable && status == DLOCK_UNKNOWN;
 
@@ -276,7 +268,7 @@ enum dlock_status dlock_call(struct dlock_wire *wire,
          copies && sends < SENDS_MAX && status == DLOCK_UNKNOWN &&
          !dlock_command_unwanted(command);
          sends++)
-        status = step_once(wire, command, limit_ms, reply, error);
+        status = step_once(wire, command, limit_ms, reply);
     reply->of_copy = copies;
     /* Not now, or no time left: that says nothing about the first time. */
     return copies && status != DLOCK_OK ? DLOCK_UNKNOWN : status;
@@ -285,20 +277,20 @@ enum dlock_status dlock_call(struct dlock_wire *wire,
 /* All of it with one server, as the hook has let it go. */
 static void batch_exchange(struct dlock_wire *wire,
                            struct dlock_exchange *exchanges, size_t n,
-                           uint64_t real_limit_ms, struct dlock_error *error)
+                           uint64_t real_limit_ms)
 {
     uint64_t until_ms;
 
-    (void)connect_wire(wire, real_limit_ms, error);
+    (void)connect_wire(wire, real_limit_ms);
     until_ms = command_until(wire, real_limit_ms);
     for (size_t i = 0; i < n; i++)
         if (exchanges[i].status == DLOCK_OK)
-            exchanges[i].status = dlock_wire_send(
-                wire, &exchanges[i].command, DLOCK_BY_SHA, until_ms, error);
+            exchanges[i].status = dlock_wire_send(wire, &exchanges[i].command,
+                                                  DLOCK_BY_SHA, until_ms);
     for (size_t i = 0; i < n; i++)
         if (exchanges[i].status == DLOCK_OK)
             exchanges[i].status =
-                dlock_wire_read(wire, until_ms, &exchanges[i].reply, error);
+                dlock_wire_read(wire, until_ms, &exchanges[i].reply);
     /* Scripts that the server did not know go once more, one by one: the first sends
      * the text. Only now, because replies come in the order of the commands. */
     for (size_t i = 0; i < n; i++)
@@ -306,49 +298,48 @@ static void batch_exchange(struct dlock_wire *wire,
             dlock_call_forgotten(&exchanges[i].reply))
             exchanges[i].status =
                 dlock_call_exchange(wire, &exchanges[i].command, real_limit_ms,
-                                    &exchanges[i].reply, error);
+                                    &exchanges[i].reply);
 }
 
 void dlock_call_batch(struct dlock_wire *wire, struct dlock_exchange *exchanges,
-                      size_t n, uint64_t limit_ms, struct dlock_error *error)
+                      size_t n, uint64_t limit_ms)
 {
     uint64_t left_ms = time_left(wire, limit_ms);
 
     for (size_t i = 0; i < n; i++) {
         struct dlock_exchange *each = &exchanges[i];
 
-        each->status = left_ms == 0
-                           ? no_time(error)
-                           : dlock_call_begin(wire, &each->command, error);
+        each->status =
+            left_ms == 0 ? no_time() : dlock_call_begin(wire, &each->command);
         each->begun = each->status == DLOCK_OK;
     }
     (is_clustered(wire) ? dlock_cluster_batch : batch_exchange)(
-        wire, exchanges, n, dlock_clock_real_now() + left_ms, error);
+        wire, exchanges, n, dlock_clock_real_now() + left_ms);
     for (size_t i = 0; i < n; i++) {
         struct dlock_exchange *each = &exchanges[i];
 
         if (each->begun)
-            each->status = dlock_call_conclude(
-                wire, &each->command, each->status, &each->reply, error);
+            each->status = dlock_call_conclude(wire, &each->command,
+                                               each->status, &each->reply);
     }
 }
 
 /* The time counts from the hook's return, as for one that is waited for. */
 static enum dlock_status post(struct dlock_wire *wire,
                               const struct dlock_command *command,
-                              uint64_t within_ms, struct dlock_error *error)
+                              uint64_t within_ms)
 {
-    enum dlock_status status = dlock_call_begin(wire, command, error);
+    enum dlock_status status = dlock_call_begin(wire, command);
     uint64_t until_ms = dlock_clock_after(dlock_clock_real_now(), within_ms);
 
     if (status != DLOCK_OK)
         return status;
     /* A subscriber's connection always has something to read: no _ready. */
     if (wire->link.fd < 0)
-        status = connect_wire(wire, until_ms, error);
+        status = connect_wire(wire, until_ms);
     if (status == DLOCK_OK)
         status = dlock_wire_send(wire, command, DLOCK_BY_TEXT,
-                                 command_until(wire, until_ms), error);
+                                 command_until(wire, until_ms));
     if (status != DLOCK_OK)
         (void)tell(wire, command, DLOCK_AFTER, "(unreachable)", false);
     return status;
@@ -356,10 +347,9 @@ static enum dlock_status post(struct dlock_wire *wire,
 
 /* No deadline of a caller: the subscriber's thread has all the time. */
 enum dlock_status dlock_call_post(struct dlock_wire *wire,
-                                  const struct dlock_command *command,
-                                  struct dlock_error *error)
+                                  const struct dlock_command *command)
 {
-    return post(wire, command, UINT64_MAX, error);
+    return post(wire, command, UINT64_MAX);
 }
 
 void dlock_call_abandon(struct dlock_wire *wire,
@@ -371,10 +361,10 @@ void dlock_call_abandon(struct dlock_wire *wire,
     /* Where to, only a reply tells. */
     if (is_clustered(wire)) {
         (void)step_once(wire, command, dlock_clock_now(clock) + within_ms,
-                        &reply, NULL);
+                        &reply);
         return;
     }
-    if (post(wire, command, within_ms, NULL) != DLOCK_OK)
+    if (post(wire, command, within_ms) != DLOCK_OK)
         return;
     (void)tell(wire, command, DLOCK_AFTER, "(not awaited)", false);
     dlock_wire_drop(wire); /* the reply would answer the next command */

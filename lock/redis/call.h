@@ -34,15 +34,14 @@ struct dlock_exchange {
  */
 enum dlock_status dlock_call(struct dlock_wire *wire,
                              const struct dlock_command *command,
-                             uint64_t limit_ms, struct dlock_reply *reply,
-                             struct dlock_error *error);
+                             uint64_t limit_ms, struct dlock_reply *reply);
 
 /*
  * Sends N commands in one go and reads their replies: one round trip. Each
  * exchange gets its own status; nothing is sent again.
  */
 void dlock_call_batch(struct dlock_wire *wire, struct dlock_exchange *exchanges,
-                      size_t n, uint64_t limit_ms, struct dlock_error *error);
+                      size_t n, uint64_t limit_ms);
 
 /*
  * The two halves of a step, for a caller that sends and reads by itself. _begin calls
@@ -51,21 +50,18 @@ void dlock_call_batch(struct dlock_wire *wire, struct dlock_exchange *exchanges,
  * says what a reply that is an error means.
  */
 enum dlock_status dlock_call_begin(const struct dlock_wire *wire,
-                                   const struct dlock_command *command,
-                                   struct dlock_error *error);
+                                   const struct dlock_command *command);
 enum dlock_status dlock_call_conclude(struct dlock_wire *wire,
                                       const struct dlock_command *command,
                                       enum dlock_status status,
-                                      const struct dlock_reply *reply,
-                                      struct dlock_error *error);
+                                      const struct dlock_reply *reply);
 
 /* The exchange between those halves, with one server: connects if need be, sends,
  * reads. */
 enum dlock_status dlock_call_exchange(struct dlock_wire *wire,
                                       const struct dlock_command *command,
                                       uint64_t real_limit_ms,
-                                      struct dlock_reply *reply,
-                                      struct dlock_error *error);
+                                      struct dlock_reply *reply);
 
 /* The same with a cluster, and several at once: those whose status is DLOCK_OK, which it
  * sets (cluster.c). A wire whose address is of a cluster has a connection of its own for a
@@ -74,11 +70,10 @@ enum dlock_status dlock_call_exchange(struct dlock_wire *wire,
 enum dlock_status dlock_cluster_exchange(struct dlock_wire *wire,
                                          const struct dlock_command *command,
                                          uint64_t real_limit_ms,
-                                         struct dlock_reply *reply,
-                                         struct dlock_error *error);
+                                         struct dlock_reply *reply);
 void dlock_cluster_batch(struct dlock_wire *wire,
                          struct dlock_exchange *exchanges, size_t n,
-                         uint64_t real_limit_ms, struct dlock_error *error);
+                         uint64_t real_limit_ms);
 
 /* Whether a reply is an error that begins with CODE. */
 bool dlock_call_is_error(const struct dlock_reply *reply, const char *code);
@@ -92,8 +87,7 @@ bool dlock_call_forgotten(const struct dlock_reply *reply);
  * be treated as lost.
  */
 enum dlock_status dlock_call_post(struct dlock_wire *wire,
-                                  const struct dlock_command *command,
-                                  struct dlock_error *error);
+                                  const struct dlock_command *command);
 
 /*
  * Sends, within WITHIN_MS of real time, in which it may have to connect; waits

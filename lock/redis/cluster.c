@@ -49,46 +49,41 @@ static bool is_redirected(const struct dlock_reply *reply)
  * is only one try. */
 static enum dlock_status ask(struct dlock_map_node *node,
                              const struct dlock_command *command,
-                             uint64_t until_ms, struct dlock_reply *reply,
-                             struct dlock_error *error)
+                             uint64_t until_ms, struct dlock_reply *reply)
 {
     struct dlock_command asking;
     enum dlock_status status;
 
     dlock_command_init(&asking, command->step, command->name, NULL);
     dlock_command_arg(&asking, "ASKING");
-    status = dlock_call_exchange(node->wire, &asking, until_ms, reply, error);
+    status = dlock_call_exchange(node->wire, &asking, until_ms, reply);
     if (status != DLOCK_OK)
         return DLOCK_UNREACHABLE; /* the command itself was not sent */
     if (reply->kind == DLOCK_REPLY_ERROR)
         return DLOCK_OK; /* and a refusal */
-    status =
-        dlock_wire_send(node->wire, command, DLOCK_BY_TEXT, until_ms, error);
+    status = dlock_wire_send(node->wire, command, DLOCK_BY_TEXT, until_ms);
     if (status != DLOCK_OK)
         return status;
-    return dlock_wire_read(node->wire, until_ms, reply, error);
+    return dlock_wire_read(node->wire, until_ms, reply);
 }
 
 /* One that cannot be connected to is let alone for a moment: nobody waits for it
  * time and again while others could be asked. */
 static enum dlock_status talk(struct dlock_map_node *node,
                               const struct dlock_command *command, bool asks,
-                              uint64_t until_ms, struct dlock_reply *reply,
-                              struct dlock_error *error)
+                              uint64_t until_ms, struct dlock_reply *reply)
 {
     enum dlock_status status;
 
     if (node->wire->link.fd < 0 && dlock_clock_real_now() < node->rest_until_ms)
-        return dlock_error_set(error, DLOCK_UNREACHABLE, "%s", node->why.text);
-    if (asks)
-        status = ask(node, command, until_ms, reply, &node->why);
-    else
-        status = dlock_call_exchange(node->wire, command, until_ms, reply,
-                                     &node->why);
-    if (status != DLOCK_OK)
-        (void)dlock_error_set(error, status, "%s", node->why.text);
-    if (status == DLOCK_UNREACHABLE)
+        return dlock_error_set(DLOCK_UNREACHABLE, "%s", node->why.text);
+    status = asks ? ask(node, command, until_ms, reply)
+                  : dlock_call_exchange(node->wire, command, until_ms, reply);
+    if (status == DLOCK_UNREACHABLE) {
         node->rest_until_ms = dlock_clock_real_now() + REST_MS;
+        (void)snprintf(node->why.text, sizeof(node->why.text), "%s",
+                       dlock_error_text());
+    }
     return status;
 }
 
@@ -146,9 +141,9 @@ static bool follow(struct way *way, const struct dlock_command *command,
         way->hops_n = 0;
     }
     way->asks = dlock_call_is_error(reply, "ASK ");
-    way->node = tries_again ? dlock_map_find(way->cluster, way->slot,
-                                             way->until_ms, NULL)
-                            : named(way, reply);
+    way->node = tries_again
+                    ? dlock_map_find(way->cluster, way->slot, way->until_ms)
+                    : named(way, reply);
     if (!tries_again && !way->asks && way->node != NULL)
         dlock_map_give(way->cluster, way->slot, way->slot, way->node);
     return way->node != NULL;
@@ -161,7 +156,7 @@ static bool finds_another(struct way *way)
     struct dlock_map_node *was = way->node;
 
     way->cluster->is_stale = true;
-    way->node = dlock_map_find(way->cluster, way->slot, way->until_ms, NULL);
+    way->node = dlock_map_find(way->cluster, way->slot, way->until_ms);
     way->asks = false;
     return way->node != NULL && way->node != was &&
            ++way->hops_n <= HOPS_AT_ONCE;
@@ -172,8 +167,7 @@ static bool finds_another(struct way *way)
  * deleted was looked for elsewhere. */
 static enum dlock_status judge(struct dlock_cluster *cluster,
                                enum dlock_status status,
-                               const struct dlock_reply *reply,
-                               struct dlock_error *error)
+                               const struct dlock_reply *reply)
 {
     cluster->is_stale |= status != DLOCK_OK ||
                          dlock_call_is_error(reply, "CLUSTERDOWN") ||
@@ -181,27 +175,30 @@ static enum dlock_status judge(struct dlock_cluster *cluster,
                          dlock_call_is_error(reply, "READONLY");
     if (status == DLOCK_OK && reply->kind == DLOCK_REPLY_ERROR &&
         strstr(reply->string, "non local key") != NULL)
-        return dlock_error_set(error, DLOCK_UNKNOWN,
+        return dlock_error_set(DLOCK_UNKNOWN,
                                "the lock's slot moved meanwhile");
     return status;
 }
 
 static enum dlock_status go(struct way *way,
                             const struct dlock_command *command,
-                            struct dlock_reply *reply,
-                            struct dlock_error *error)
+                            struct dlock_reply *reply)
 {
-    way->node = dlock_map_find(way->cluster, way->slot, way->until_ms, error);
+    way->node = dlock_map_find(way->cluster, way->slot, way->until_ms);
     if (way->node == NULL)
-        return DLOCK_UNREACHABLE;
+        return dlock_error_set(
+            DLOCK_UNREACHABLE, "%s",
+            way->cluster->is_stale && way->cluster->why.text[0] != '\0'
+                ? way->cluster->why.text
+                : "no node of the cluster has the lock's slot");
     for (;;) {
         enum dlock_status status =
-            talk(way->node, command, way->asks, way->until_ms, reply, error);
+            talk(way->node, command, way->asks, way->until_ms, reply);
 
         if (status == DLOCK_UNREACHABLE && finds_another(way))
             continue;
         if (status != DLOCK_OK || !is_redirected(reply))
-            return judge(way->cluster, status, reply, error);
+            return judge(way->cluster, status, reply);
         if (!follow(way, command, reply))
             return DLOCK_OK; /* and a refusal */
     }
@@ -225,8 +222,7 @@ static void add_reply(struct dlock_reply *all, const struct dlock_reply *one,
 
 static enum dlock_status ask_all(struct dlock_cluster *cluster,
                                  const struct dlock_command *command,
-                                 uint64_t until_ms, struct dlock_reply *all,
-                                 struct dlock_error *error)
+                                 uint64_t until_ms, struct dlock_reply *all)
 {
     bool adds = command->script == NULL;
     size_t n = 0;
@@ -240,7 +236,7 @@ static enum dlock_status ask_all(struct dlock_cluster *cluster,
         /* Subscribers may be at replicas as well. */
         if (!node->is_known || !(node->is_primary || adds))
             continue;
-        status = talk(node, command, false, until_ms, &one, error);
+        status = talk(node, command, false, until_ms, &one);
         cluster->is_stale |= status != DLOCK_OK;
         if (status != DLOCK_OK)
             return status;
@@ -252,8 +248,7 @@ static enum dlock_status ask_all(struct dlock_cluster *cluster,
             break;
     }
     return n > 0 ? DLOCK_OK
-                 : dlock_error_set(error, DLOCK_UNREACHABLE, "%s",
-                                   cluster->why.text);
+                 : dlock_error_set(DLOCK_UNREACHABLE, "%s", cluster->why.text);
 }
 
 /* For a wire ------------------------------------------------------------------ */
@@ -261,21 +256,20 @@ static enum dlock_status ask_all(struct dlock_cluster *cluster,
 enum dlock_status dlock_cluster_exchange(struct dlock_wire *wire,
                                          const struct dlock_command *command,
                                          uint64_t real_limit_ms,
-                                         struct dlock_reply *reply,
-                                         struct dlock_error *error)
+                                         struct dlock_reply *reply)
 {
     struct dlock_cluster *cluster = dlock_map_of(wire);
     const char *key = key_of(command);
     struct way way = {.cluster = cluster};
 
     if (cluster == NULL)
-        return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
+        return dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
     way.until_ms = until_of(cluster->config, real_limit_ms);
     way.again_until_ms = way.until_ms / 2 + dlock_clock_real_now() / 2;
     if (key == NULL)
-        return ask_all(cluster, command, way.until_ms, reply, error);
+        return ask_all(cluster, command, way.until_ms, reply);
     way.slot = dlock_map_slot(key);
-    return go(&way, command, reply, error);
+    return go(&way, command, reply);
 }
 
 /* The wire to the node that has the key, if that is known; or NULL. Asks nobody. */
@@ -293,7 +287,7 @@ static struct dlock_wire *at_hand(const struct dlock_cluster *cluster,
  * the same until all replies are read. */
 static void batch_rest(struct dlock_wire *wire,
                        struct dlock_exchange *exchanges, size_t n,
-                       uint64_t until_ms, struct dlock_error *error)
+                       uint64_t until_ms)
 {
     for (size_t i = 0; i < n; i++) {
         struct dlock_exchange *each = &exchanges[i];
@@ -302,11 +296,11 @@ static void batch_rest(struct dlock_wire *wire,
             each->status == DLOCK_OK &&
             (is_redirected(&each->reply) || dlock_call_forgotten(&each->reply));
         if (each->again)
-            each->status = dlock_cluster_exchange(
-                wire, &each->command, until_ms, &each->reply, error);
+            each->status = dlock_cluster_exchange(wire, &each->command,
+                                                  until_ms, &each->reply);
         else if (each->begun)
             each->status =
-                judge(dlock_map_of(wire), each->status, &each->reply, error);
+                judge(dlock_map_of(wire), each->status, &each->reply);
     }
 }
 
@@ -317,7 +311,7 @@ static void batch_rest(struct dlock_wire *wire,
  */
 void dlock_cluster_batch(struct dlock_wire *wire,
                          struct dlock_exchange *exchanges, size_t n,
-                         uint64_t real_limit_ms, struct dlock_error *error)
+                         uint64_t real_limit_ms)
 {
     struct dlock_cluster *cluster = dlock_map_of(wire);
     uint64_t until_ms = until_of(wire->config, real_limit_ms);
@@ -334,14 +328,14 @@ void dlock_cluster_batch(struct dlock_wire *wire,
         each->again =
             each->status == DLOCK_OK &&
             (to == NULL || dlock_wire_send(to, &each->command, DLOCK_BY_SHA,
-                                           until_ms, error) != DLOCK_OK);
+                                           until_ms) != DLOCK_OK);
     }
     for (size_t i = 0; i < n; i++) {
         struct dlock_exchange *each = &exchanges[i];
 
         if (each->status == DLOCK_OK && !each->again)
             each->status = dlock_wire_read(at_hand(cluster, &each->command),
-                                           until_ms, &each->reply, error);
+                                           until_ms, &each->reply);
     }
-    batch_rest(wire, exchanges, n, until_ms, error);
+    batch_rest(wire, exchanges, n, until_ms);
 }

@@ -30,28 +30,25 @@ enum { TOLD_AT_ONCE = 3 }; /* owners that fit into one reply */
 
 /* Sends what FILL puts together; DLOCK_OK: *REPLY is there. */
 static enum dlock_status ask(const struct dlock_attempt *attempt,
-                             dlock_node_fill *fill, struct dlock_reply *reply,
-                             struct dlock_error *error)
+                             dlock_node_fill *fill, struct dlock_reply *reply)
 {
     struct dlock_command command;
 
     fill(attempt, &command);
     return dlock_call(attempt->session->wire, &command, attempt->limit_ms,
-                      reply, error);
+                      reply);
 }
 
 static enum dlock_status acquire(const struct dlock_attempt *attempt,
-                                 struct dlock_grant *grant, uint64_t *busy_ms,
-                                 struct dlock_error *error)
+                                 struct dlock_grant *grant, uint64_t *busy_ms)
 {
     struct dlock_reply reply;
-    enum dlock_status status =
-        ask(attempt, dlock_node_fill_acquire, &reply, error);
+    enum dlock_status status = ask(attempt, dlock_node_fill_acquire, &reply);
 
     if (status != DLOCK_OK)
         return status;
     attempt->session->may_come_late |= reply.of_copy;
-    return dlock_node_read_acquire(&reply, grant, busy_ms, error);
+    return dlock_node_read_acquire(&reply, grant, busy_ms);
 }
 
 /*
@@ -73,35 +70,29 @@ static void withdraw(const struct dlock_attempt *attempt)
                        session->client->wire.connect_timeout_ms);
 }
 
-static enum dlock_status release(const struct dlock_attempt *attempt,
-                                 struct dlock_error *error)
+static enum dlock_status release(const struct dlock_attempt *attempt)
 {
     struct dlock_reply reply;
-    enum dlock_status status =
-        ask(attempt, dlock_node_fill_release, &reply, error);
+    enum dlock_status status = ask(attempt, dlock_node_fill_release, &reply);
 
-    return status != DLOCK_OK ? status : dlock_node_read_done(&reply, error);
+    return status != DLOCK_OK ? status : dlock_node_read_done(&reply);
 }
 
-static enum dlock_status extend(const struct dlock_attempt *attempt,
-                                struct dlock_error *error)
+static enum dlock_status extend(const struct dlock_attempt *attempt)
 {
     struct dlock_reply reply;
-    enum dlock_status status =
-        ask(attempt, dlock_node_fill_extend, &reply, error);
+    enum dlock_status status = ask(attempt, dlock_node_fill_extend, &reply);
 
     if (status == DLOCK_OK && reply.integers[0] == 0)
         return DLOCK_LOST;
-    return status != DLOCK_OK ? status : dlock_node_read_done(&reply, error);
+    return status != DLOCK_OK ? status : dlock_node_read_done(&reply);
 }
 
 static enum dlock_status inspect(const struct dlock_attempt *attempt,
-                                 struct dlock_holder *holder,
-                                 struct dlock_error *error)
+                                 struct dlock_holder *holder)
 {
     struct dlock_reply reply;
-    enum dlock_status status =
-        ask(attempt, dlock_node_fill_inspect, &reply, error);
+    enum dlock_status status = ask(attempt, dlock_node_fill_inspect, &reply);
 
     if (status == DLOCK_OK)
         dlock_node_read_inspect(&reply, holder);
@@ -138,7 +129,7 @@ static void give_up(const struct dlock_attempt *attempt)
         .limit_ms = dlock_session_limit(attempt->session, 1, 0)};
     struct dlock_reply reply;
 
-    (void)ask(&end, fill_leave, &reply, NULL);
+    (void)ask(&end, fill_leave, &reply);
 }
 
 /* Takes "OWNER OWNER" apart into WAITERS from number I on. */
@@ -158,7 +149,7 @@ static size_t take_owners(const char *text, struct dlock_waiting waiters[],
 /* A long queue takes several looks, and may move on between them. */
 static enum dlock_status waiters(const struct dlock_attempt *attempt,
                                  struct dlock_waiting found[], size_t n_max,
-                                 size_t *n, struct dlock_error *error)
+                                 size_t *n)
 {
     struct dlock_session *session = attempt->session;
     size_t told = 0, before;
@@ -175,8 +166,7 @@ static enum dlock_status waiters(const struct dlock_attempt *attempt,
         dlock_node_add_keys(session, false, &command);
         dlock_command_number(&command, told);
         dlock_command_number(&command, TOLD_AT_ONCE);
-        status = dlock_call(session->wire, &command, attempt->limit_ms, &reply,
-                            error);
+        status = dlock_call(session->wire, &command, attempt->limit_ms, &reply);
         if (status != DLOCK_OK)
             return status;
         *n = (size_t)reply.integers[0];
@@ -202,11 +192,10 @@ static void fill_subscribers(const struct dlock_attempt *attempt,
  */
 static enum dlock_status count_waiters(const struct dlock_attempt *attempt,
                                        struct dlock_waiting waiters[],
-                                       size_t n_max, size_t *n,
-                                       struct dlock_error *error)
+                                       size_t n_max, size_t *n)
 {
     struct dlock_reply reply;
-    enum dlock_status status = ask(attempt, fill_subscribers, &reply, error);
+    enum dlock_status status = ask(attempt, fill_subscribers, &reply);
 
     if (status != DLOCK_OK)
         return status;

@@ -192,14 +192,12 @@ static void take_range(const redisReply *from,
 
 static enum dlock_status take_all(const redisReply *reply,
                                   const struct dlock_address *asked,
-                                  struct dlock_cluster *cluster,
-                                  struct dlock_error *error)
+                                  struct dlock_cluster *cluster)
 {
     if (reply->type == REDIS_REPLY_ERROR)
-        return dlock_error_set(error, DLOCK_UNREACHABLE, "%.100s", reply->str);
+        return dlock_error_set(DLOCK_UNREACHABLE, "%.100s", reply->str);
     if (part(reply, 0, REDIS_REPLY_ARRAY) == NULL)
-        return dlock_error_set(error, DLOCK_UNREACHABLE,
-                               "it knows of no cluster yet");
+        return dlock_error_set(DLOCK_UNREACHABLE, "it knows of no cluster yet");
     forget_slots(cluster);
     for (size_t i = 0; i < reply->elements; i++)
         take_range(reply->element[i], asked, cluster);
@@ -210,24 +208,22 @@ static enum dlock_status take_all(const redisReply *reply,
  * connection, is the caller's. DLOCK_UNREACHABLE: CLUSTER is as it was. */
 static enum dlock_status ask(const struct dlock_address *address,
                              uint64_t until_ms, struct dlock_cluster *cluster,
-                             struct dlock_link *link, struct dlock_error *error)
+                             struct dlock_link *link)
 {
-    enum dlock_status status = dlock_dial(address, until_ms, link, error);
+    enum dlock_status status = dlock_dial(address, until_ms, link);
     const struct dlock_words words = {{"CLUSTER", "SLOTS"}};
     redisReply *reply = NULL;
 
     if (status != DLOCK_OK)
         return status;
-    status = dlock_question(*link, &words, 1, REPLY_BYTES_MAX, until_ms, &reply,
-                            error);
+    status =
+        dlock_question(*link, &words, 1, REPLY_BYTES_MAX, until_ms, &reply);
     if (status == DLOCK_OK)
-        status = take_all(reply, address, cluster, error);
+        status = take_all(reply, address, cluster);
     freeReplyObject(reply);
     if (status != DLOCK_OK) {
-        struct dlock_error said = *error;
-
-        (void)dlock_error_set(error, DLOCK_UNREACHABLE, "%.60s:%s: %.120s",
-                              address->host, address->port, said.text);
+        (void)dlock_error_set(DLOCK_UNREACHABLE, "%.60s:%s: %.120s",
+                              address->host, address->port, dlock_error_text());
         dlock_net_close(link);
     }
     return status;
@@ -259,15 +255,13 @@ static bool place_of(const struct dlock_cluster *cluster, unsigned number,
  * others. And each time another one is asked first, since one that is cut off goes
  * on telling what was. */
 enum dlock_status dlock_map_ask(struct dlock_cluster *cluster,
-                                uint64_t until_ms, struct dlock_link *link,
-                                struct dlock_error *error)
+                                uint64_t until_ms, struct dlock_link *link)
 {
-    struct dlock_error why = {""};
     struct dlock_address at;
     unsigned n = 0;
 
     if (cluster == NULL)
-        return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
+        return dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
 
     while (place_of(cluster, n, &at))
         n++;
@@ -276,42 +270,43 @@ enum dlock_status dlock_map_ask(struct dlock_cluster *cluster,
         uint64_t left = until_ms > now ? until_ms - now : 0;
 
         (void)place_of(cluster, cluster->turn++ % n, &at);
-        if (ask(&at, i + 1 < n ? now + left / 2 : until_ms, cluster, link,
-                &why) == DLOCK_OK) {
+        if (ask(&at, i + 1 < n ? now + left / 2 : until_ms, cluster, link) ==
+            DLOCK_OK) {
             cluster->is_stale = false;
             return DLOCK_OK;
         }
     }
-    return dlock_error_set(error, DLOCK_UNREACHABLE,
+    return dlock_error_set(DLOCK_UNREACHABLE,
                            "none of %u nodes of the cluster answers: %.130s", n,
-                           why.text);
+                           dlock_error_text());
 }
 
+/* Why nobody answers is told when it is asked why there is no map. */
 void dlock_map_refresh(struct dlock_cluster *cluster, uint64_t until_ms)
 {
     uint64_t now = dlock_clock_real_now();
     uint64_t patience_ms = now + cluster->config->connect_timeout_ms;
+    struct dlock_error kept;
     struct dlock_link link;
 
     if (!cluster->is_stale || now < cluster->again_at_ms)
         return;
+    kept = dlock_error_take();
     if (dlock_map_ask(cluster, until_ms < patience_ms ? until_ms : patience_ms,
-                      &link, &cluster->why) == DLOCK_OK)
+                      &link) == DLOCK_OK)
         dlock_net_close(&link);
+    else
+        cluster->why = dlock_error_take();
+    dlock_error_put(&kept);
     cluster->again_at_ms = dlock_clock_real_now() + AGAIN_MS;
 }
 
 struct dlock_map_node *dlock_map_find(struct dlock_cluster *cluster,
-                                      unsigned slot, uint64_t until_ms,
-                                      struct dlock_error *error)
+                                      unsigned slot, uint64_t until_ms)
 {
     cluster->is_stale |= cluster->slots[slot] == DLOCK_MAP_NO_NODE;
     dlock_map_refresh(cluster, until_ms);
-    if (cluster->slots[slot] != DLOCK_MAP_NO_NODE)
-        return cluster->nodes[cluster->slots[slot]];
-    (void)dlock_error_set(error, DLOCK_UNREACHABLE, "%s",
-                          cluster->is_stale && cluster->why.text[0] != '\0'
-                              ? cluster->why.text
-                              : "no node of the cluster has the lock's slot");
-    return NULL;
+    return cluster->slots[slot] != DLOCK_MAP_NO_NODE
+               ? cluster->nodes[cluster->slots[slot]]
+               : NULL;
 }

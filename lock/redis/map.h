@@ -53,16 +53,14 @@ unsigned dlock_map_slot(const char *key);
  * that node, is the caller's; or DLOCK_UNREACHABLE. A subscriber keeps it, because what
  * is published at any node is heard at all. CLUSTER may be NULL: no memory. */
 enum dlock_status dlock_map_ask(struct dlock_cluster *cluster,
-                                uint64_t until_ms, struct dlock_link *link,
-                                struct dlock_error *error);
+                                uint64_t until_ms, struct dlock_link *link);
 
 /* Asks, if it is stale or there is none, but not too often. */
 void dlock_map_refresh(struct dlock_cluster *cluster, uint64_t until_ms);
 
-/* The node that has SLOT; asks as above. NULL: none is known to, with a text in ERROR. */
+/* The node that has SLOT; asks as above. NULL: none is known to. */
 struct dlock_map_node *dlock_map_find(struct dlock_cluster *cluster,
-                                      unsigned slot, uint64_t until_ms,
-                                      struct dlock_error *error);
+                                      unsigned slot, uint64_t until_ms);
 
 /* The node at HOST, PORT, made if need be. NULL: no memory, or too many. */
 struct dlock_map_node *dlock_map_node(struct dlock_cluster *cluster,

@@ -167,7 +167,7 @@ void dlock_node_renew(struct dlock *client, struct dlock_renew renews[],
 
     if (exchanges == NULL)
         return;
-    dlock_call_batch(client->renewal_wire, exchanges, n, limit_ms, NULL);
+    dlock_call_batch(client->renewal_wire, exchanges, n, limit_ms);
     for (size_t i = 0; i < n; i++) {
         renews[i].status = exchanges[i].status;
         if (renews[i].status == DLOCK_OK)
@@ -201,8 +201,7 @@ void dlock_node_fill_inspect(const struct dlock_attempt *attempt,
 /* The script's answers stand at the top of acquire.lua. */
 enum dlock_status dlock_node_read_acquire(const struct dlock_reply *reply,
                                           struct dlock_grant *grant,
-                                          uint64_t *busy_ms,
-                                          struct dlock_error *error)
+                                          uint64_t *busy_ms)
 {
     if (reply->integers[0] == 1) {
         grant->holds = (unsigned)reply->integers[1];
@@ -210,21 +209,18 @@ enum dlock_status dlock_node_read_acquire(const struct dlock_reply *reply,
         return DLOCK_OK;
     }
     if (reply->integers[0] != 0)
-        return dlock_error_set(error, DLOCK_UNKNOWN,
-                               "the attempt was overtaken");
+        return dlock_error_set(DLOCK_UNKNOWN, "the attempt was overtaken");
     if (reply->integers[1] >= 0)
         *busy_ms = (uint64_t)reply->integers[1];
     return DLOCK_BUSY;
 }
 
-enum dlock_status dlock_node_read_done(const struct dlock_reply *reply,
-                                       struct dlock_error *error)
+enum dlock_status dlock_node_read_done(const struct dlock_reply *reply)
 {
     if (reply->integers[0] >= 0)
         return DLOCK_OK;
     if (reply->integers[0] == DLOCK_OVERTAKEN)
-        return dlock_error_set(error, DLOCK_UNKNOWN,
-                               "overtaken by a newer command");
+        return dlock_error_set(DLOCK_UNKNOWN, "overtaken by a newer command");
     return DLOCK_LOST;
 }
 
@@ -291,8 +287,7 @@ bool dlock_node_read_seen(const struct dlock_reply *reply,
 
 static enum dlock_status force(struct dlock_session *session,
                                const struct dlock_node_kind *kind,
-                               const struct dlock_attempt *attempt,
-                               struct dlock_error *error)
+                               const struct dlock_attempt *attempt)
 {
     struct dlock_node_seen seen = {.attempt = 0};
     struct dlock_command command;
@@ -303,25 +298,22 @@ static enum dlock_status force(struct dlock_session *session,
      * went on, that one it is. */
     do {
         dlock_node_fill_force(session, kind, attempt, &seen, &command);
-        status = dlock_call(session->wire, &command, attempt->limit_ms, &reply,
-                            error);
+        status = dlock_call(session->wire, &command, attempt->limit_ms, &reply);
     } while (status == DLOCK_OK && dlock_node_read_seen(&reply, &seen));
     if (status == DLOCK_OK && reply.integers[0] != 1)
         return DLOCK_LOST;
     return status;
 }
 
-enum dlock_status dlock_node_force(const struct dlock_attempt *attempt,
-                                   struct dlock_error *error)
+enum dlock_status dlock_node_force(const struct dlock_attempt *attempt)
 {
     return force(attempt->session, dlock_node_kind_of(attempt->session),
-                 attempt, error);
+                 attempt);
 }
 
-enum dlock_status dlock_node_force_key(const struct dlock_attempt *attempt,
-                                       struct dlock_error *error)
+enum dlock_status dlock_node_force_key(const struct dlock_attempt *attempt)
 {
-    return force(attempt->session, &dlock_node_plain, attempt, error);
+    return force(attempt->session, &dlock_node_plain, attempt);
 }
 
 void dlock_node_fill_forced(const char *name, const char *owner,
@@ -349,7 +341,7 @@ uint64_t dlock_node_forced(struct dlock *client, const char *name,
     struct dlock_reply reply;
 
     dlock_node_fill_forced(name, owner, &command);
-    if (dlock_call(client->renewal_wire, &command, limit_ms, &reply, NULL) !=
+    if (dlock_call(client->renewal_wire, &command, limit_ms, &reply) !=
         DLOCK_OK)
         return 0;
     return dlock_node_read_forced(&reply);

@@ -93,11 +93,9 @@ uint64_t dlock_node_done_life_ms(const struct dlock_session *session);
 /* Replies as the strategy's slot is to answer them. */
 enum dlock_status dlock_node_read_acquire(const struct dlock_reply *reply,
                                           struct dlock_grant *grant,
-                                          uint64_t *busy_ms,
-                                          struct dlock_error *error);
+                                          uint64_t *busy_ms);
 /* The reply to a release or an extend: a negative one is a no. */
-enum dlock_status dlock_node_read_done(const struct dlock_reply *reply,
-                                       struct dlock_error *error);
+enum dlock_status dlock_node_read_done(const struct dlock_reply *reply);
 void dlock_node_read_inspect(const struct dlock_reply *reply,
                              struct dlock_holder *holder);
 
@@ -107,10 +105,8 @@ void dlock_node_read_inspect(const struct dlock_reply *reply,
  * The slot `force` of strategies whose lock is the key of its name: for those
  * with a struct dlock_node_kind, and for others.
  */
-enum dlock_status dlock_node_force(const struct dlock_attempt *attempt,
-                                   struct dlock_error *error);
-enum dlock_status dlock_node_force_key(const struct dlock_attempt *attempt,
-                                       struct dlock_error *error);
+enum dlock_status dlock_node_force(const struct dlock_attempt *attempt);
+enum dlock_status dlock_node_force_key(const struct dlock_attempt *attempt);
 
 /* The holder that was seen; all zero: nobody has looked yet. */
 struct dlock_node_seen {

@@ -28,9 +28,11 @@ enum dlock_status dlock_values_open(const char *url, unsigned timeout_ms,
 {
     struct dlock_values *made = calloc(1, sizeof(*made));
 
+    enum dlock_status status = DLOCK_OK;
+
     if (made == NULL || !dlock_forks_watch()) {
-        free(made);
-        return dlock_error_set(error, DLOCK_UNREACHABLE, "values: no memory");
+        status = dlock_error_set(DLOCK_UNREACHABLE, "no memory");
+        goto err_after_alloc;
     }
     made->forks = dlock_forks();
     made->config = (struct dlock_wire_config){
@@ -38,18 +40,17 @@ enum dlock_status dlock_values_open(const char *url, unsigned timeout_ms,
         .command_timeout_ms = timeout_ms,
         .clock = dlock_clock_default(),
     };
-    if (url == NULL || dlock_url_parse(url, &made->config.address) == NULL) {
-        free(made);
-        return dlock_error_set(error, DLOCK_MISUSE, "values: the url: %s",
-                               dlock_url_forms);
+    if (url == NULL || dlock_url_parse(url, &made->config.address) == NULL)
+        status = dlock_error_set(DLOCK_MISUSE, "the url: %s", dlock_url_forms);
+    else if ((made->wire = dlock_wire_open(&made->config, "values")) == NULL)
+        status = dlock_error_set(DLOCK_UNREACHABLE, "no memory");
+    if (status == DLOCK_OK) {
+        *values = made;
+        return status;
     }
-    made->wire = dlock_wire_open(&made->config, "values");
-    if (made->wire == NULL) {
-        free(made);
-        return dlock_error_set(error, DLOCK_UNREACHABLE, "values: no memory");
-    }
-    *values = made;
-    return DLOCK_OK;
+err_after_alloc:
+    free(made);
+    return dlock_error_report(error, status, "values");
 }
 
 void dlock_values_close(struct dlock_values *values)
@@ -62,12 +63,11 @@ void dlock_values_close(struct dlock_values *values)
 }
 
 /* A child of fork(2) would talk in its parent's connection. */
-static enum dlock_status may_talk(const struct dlock_values *values,
-                                  struct dlock_error *error)
+static enum dlock_status may_talk(const struct dlock_values *values)
 {
     if (values->forks == dlock_forks())
         return DLOCK_OK;
-    return dlock_error_set(error, DLOCK_MISUSE,
+    return dlock_error_set(DLOCK_MISUSE,
                            "values: the connection is the parent's");
 }
 
@@ -80,10 +80,9 @@ static uint64_t limit_of(const struct dlock_values *values)
 
 /* ROUND_N of them in a round trip. */
 static enum dlock_status run(struct dlock_values *values,
-                             struct dlock_value list[], size_t n, bool is_write,
-                             struct dlock_error *error)
+                             struct dlock_value list[], size_t n, bool is_write)
 {
-    enum dlock_status all = may_talk(values, error);
+    enum dlock_status all = may_talk(values);
     size_t round_n;
 
     for (; n > 0 && all == DLOCK_OK; list += round_n, n -= round_n) {
@@ -99,8 +98,8 @@ static enum dlock_status run(struct dlock_values *values,
                 dlock_command_arg(command, list[i].text);
             values->round[i].reply.kind = DLOCK_REPLY_NIL;
         }
-        dlock_call_batch(values->wire, values->round, round_n, limit_of(values),
-                         error);
+        dlock_call_batch(values->wire, values->round, round_n,
+                         limit_of(values));
         for (size_t i = 0; i < round_n; i++) {
             const struct dlock_exchange *each = &values->round[i];
             const char *text = each->reply.kind == DLOCK_REPLY_STRING
@@ -122,14 +121,14 @@ enum dlock_status dlock_values_get(struct dlock_values *values,
                                    struct dlock_value list[], size_t n,
                                    struct dlock_error *error)
 {
-    return run(values, list, n, false, error);
+    return dlock_error_report(error, run(values, list, n, false), NULL);
 }
 
 enum dlock_status dlock_values_set(struct dlock_values *values,
                                    struct dlock_value list[], size_t n,
                                    struct dlock_error *error)
 {
-    return run(values, list, n, true, error);
+    return dlock_error_report(error, run(values, list, n, true), NULL);
 }
 
 enum dlock_status dlock_values_about(struct dlock_values *values,
@@ -138,21 +137,18 @@ enum dlock_status dlock_values_about(struct dlock_values *values,
 {
     struct dlock_command command;
     struct dlock_reply reply;
-    enum dlock_status status = may_talk(values, error);
+    enum dlock_status status = may_talk(values);
 
-    if (status != DLOCK_OK)
-        return status;
     dlock_command_init(&command, "eval-about", "", &dlock_script_about);
     command.repeatable = true;
-    status =
-        dlock_call(values->wire, &command, limit_of(values), &reply, error);
-    if (status != DLOCK_OK)
-        return status;
-    if (reply.integers_n < 3)
-        return dlock_error_set(error, DLOCK_UNREACHABLE,
-                               "the server says nothing of itself");
-    about->version = (unsigned)reply.integers[0];
-    about->replicas = (unsigned)reply.integers[1];
-    about->needs_them = reply.integers[2] == 1;
-    return DLOCK_OK;
+    if (status == DLOCK_OK)
+        status = dlock_call(values->wire, &command, limit_of(values), &reply);
+    if (status == DLOCK_OK && reply.integers_n < 3)
+        status = dlock_error_set(DLOCK_UNREACHABLE,
+                                 "the server says nothing of itself");
+    if (status == DLOCK_OK)
+        *about = (struct dlock_about){(unsigned)reply.integers[0],
+                                      (unsigned)reply.integers[1],
+                                      reply.integers[2] == 1};
+    return dlock_error_report(error, status, NULL);
 }

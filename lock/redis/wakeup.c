@@ -44,8 +44,7 @@ struct dlock_wakeup {
     bool pinged; /* and nothing was heard since */
 };
 
-enum dlock_status dlock_wakeup_open(struct dlock *client,
-                                    struct dlock_error *error)
+enum dlock_status dlock_wakeup_open(struct dlock *client)
 {
     struct dlock_wakeup *wakeup = calloc(1, sizeof(*wakeup));
 
@@ -68,7 +67,7 @@ err_after_wire:
 err_after_alloc:
     free(wakeup);
 err:
-    return dlock_error_set(error, DLOCK_UNREACHABLE,
+    return dlock_error_set(DLOCK_UNREACHABLE,
                            "no memory or no descriptor for wake-ups");
 }
 
@@ -132,7 +131,7 @@ static bool post(struct dlock_wakeup *wakeup, const char *step,
     dlock_command_init(&command, step, topic->name, NULL);
     dlock_command_arg(&command, verb);
     dlock_command_arg(&command, topic->channel);
-    return dlock_call_post(wakeup->wire, &command, NULL) == DLOCK_OK;
+    return dlock_call_post(wakeup->wire, &command) == DLOCK_OK;
 }
 
 /* Brings the server's list of our subscriptions up to date. */
@@ -200,7 +199,7 @@ static bool hear_server(struct dlock_wakeup *wakeup)
     struct dlock_event event;
 
     while (wakeup->wire->link.fd >= 0) {
-        if (dlock_wire_event(wakeup->wire, &event, NULL) != DLOCK_OK)
+        if (dlock_wire_event(wakeup->wire, &event) != DLOCK_OK)
             return false;
         if (event.kind == DLOCK_EVENT_NONE)
             return true;
@@ -233,7 +232,7 @@ static bool has_pulse(struct dlock_wakeup *wakeup)
     wakeup->ping_at_ms = now + LINGER_MS;
     dlock_command_init(&command, "ping", "", NULL);
     dlock_command_arg(&command, "PING");
-    return dlock_call_post(wakeup->wire, &command, NULL) == DLOCK_OK;
+    return dlock_call_post(wakeup->wire, &command) == DLOCK_OK;
 }
 
 /* Sleeps until there is something to read, to say, or to tidy up. */

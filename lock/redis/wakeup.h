@@ -23,8 +23,7 @@ struct dlock_wakeup;
 
 /* A strategy's open, close and wake_all: client->wakeup, from its open to its close.
  * The thread starts with the first waiter. */
-enum dlock_status dlock_wakeup_open(struct dlock *client,
-                                    struct dlock_error *error);
+enum dlock_status dlock_wakeup_open(struct dlock *client);
 void dlock_wakeup_close(struct dlock *client);
 void dlock_wakeup_all(struct dlock *client);
 

@@ -75,13 +75,12 @@ bool dlock_wire_outdated(const struct dlock_wire *wire)
 }
 
 /* Makes room for a new connection. */
-static enum dlock_status renew_reader(struct dlock_wire *wire,
-                                      struct dlock_error *error)
+static enum dlock_status renew_reader(struct dlock_wire *wire)
 {
     dlock_wire_drop(wire);
     wire->reader = dlock_reader_open();
     if (wire->reader == NULL)
-        return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
+        return dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
     return DLOCK_OK;
 }
 
@@ -106,19 +105,18 @@ static void take(struct dlock_wire *wire, struct dlock_link link)
     atomic_store(wire->config->primary, wire->primary);
 }
 
-enum dlock_status dlock_wire_ready(struct dlock_wire *wire, uint64_t until_ms,
-                                   struct dlock_error *error)
+enum dlock_status dlock_wire_ready(struct dlock_wire *wire, uint64_t until_ms)
 {
     struct dlock_link link;
     enum dlock_status status;
 
     if (dlock_wire_alive(wire))
         return DLOCK_OK;
-    if (renew_reader(wire, error) != DLOCK_OK)
+    if (renew_reader(wire) != DLOCK_OK)
         return DLOCK_UNREACHABLE;
     status = wire->config->address.cluster
-                 ? dlock_map_ask(dlock_map_of(wire), until_ms, &link, error)
-                 : dlock_dial(&wire->config->address, until_ms, &link, error);
+                 ? dlock_map_ask(dlock_map_of(wire), until_ms, &link)
+                 : dlock_dial(&wire->config->address, until_ms, &link);
     if (status != DLOCK_OK)
         return status;
     take(wire, link);
@@ -126,28 +124,25 @@ enum dlock_status dlock_wire_ready(struct dlock_wire *wire, uint64_t until_ms,
     return DLOCK_OK;
 }
 
-enum dlock_status dlock_wire_begin(struct dlock_wire *wire, uint64_t until_ms,
-                                   struct dlock_error *error)
+enum dlock_status dlock_wire_begin(struct dlock_wire *wire, uint64_t until_ms)
 {
     /* An earlier one may have come to its end meanwhile, and the server have gone. */
     if (wire->dial != NULL)
-        (void)dlock_wire_go_on(wire, NULL);
+        (void)dlock_wire_go_on(wire);
     if (dlock_wire_alive(wire))
         return DLOCK_OK;
     if (wire->dial != NULL)
         return DLOCK_BUSY;
-    if (renew_reader(wire, error) != DLOCK_OK)
+    if (renew_reader(wire) != DLOCK_OK)
         return DLOCK_UNREACHABLE;
-    wire->dial = dlock_dial_begin(&wire->config->address, until_ms, error);
-    return wire->dial == NULL ? DLOCK_UNREACHABLE
-                              : dlock_wire_go_on(wire, error);
+    wire->dial = dlock_dial_begin(&wire->config->address, until_ms);
+    return wire->dial == NULL ? DLOCK_UNREACHABLE : dlock_wire_go_on(wire);
 }
 
-enum dlock_status dlock_wire_go_on(struct dlock_wire *wire,
-                                   struct dlock_error *error)
+enum dlock_status dlock_wire_go_on(struct dlock_wire *wire)
 {
     struct dlock_link link;
-    enum dlock_status status = dlock_dial_go_on(wire->dial, &link, error);
+    enum dlock_status status = dlock_dial_go_on(wire->dial, &link);
 
     if (status == DLOCK_BUSY)
         return status;
@@ -160,37 +155,35 @@ enum dlock_status dlock_wire_go_on(struct dlock_wire *wire,
 
 enum dlock_status dlock_wire_send(struct dlock_wire *wire,
                                   const struct dlock_command *command,
-                                  enum dlock_script_by by, uint64_t until_ms,
-                                  struct dlock_error *error)
+                                  enum dlock_script_by by, uint64_t until_ms)
 {
     if (wire->link.fd < 0)
-        return DLOCK_UNREACHABLE; /* ERROR has said why */
+        return DLOCK_UNREACHABLE; /* the text says why */
     if (!dlock_encode(command, by, &wire->encoded))
-        return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
+        return dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
     if (dlock_net_send(wire->link, wire->encoded.bytes, wire->encoded.len,
                        until_ms) == 0)
         return DLOCK_OK;
-    (void)dlock_error_set(error, DLOCK_UNREACHABLE, "redis: send: %s",
+    (void)dlock_error_set(DLOCK_UNREACHABLE, "redis: send: %s",
                           strerror(errno));
     dlock_wire_drop(wire);
     return DLOCK_UNREACHABLE;
 }
 
 /*
- * One reply off the wire, to be freed; NULL: dropped, text in ERROR.
+ * One reply off the wire, to be freed; NULL: dropped.
  *
  * A server that hears us and is not heard would carry out what comes by the client's
  * other connections: none is used until one has been made anew.
  */
-static redisReply *receive(struct dlock_wire *wire, uint64_t until_ms,
-                           struct dlock_error *error)
+static redisReply *receive(struct dlock_wire *wire, uint64_t until_ms)
 {
     uint_fast64_t doubted = wire->primary;
     size_t room = SIZE_MAX;
     redisReply *reply;
 
     if (wire->link.fd < 0)
-        return NULL; /* ERROR has said why */
+        return NULL; /* the text says why */
     reply = dlock_reader_next(wire->reader, wire->link, wire->nap_ms, &room,
                               until_ms);
     wire->heard |= room < SIZE_MAX;
@@ -200,7 +193,7 @@ static redisReply *receive(struct dlock_wire *wire, uint64_t until_ms,
     if (errno == ETIMEDOUT && room == SIZE_MAX && wire->config->primary != NULL)
         (void)atomic_compare_exchange_strong(wire->config->primary, &doubted,
                                              0);
-    (void)dlock_error_set(error, DLOCK_UNKNOWN, "redis: %.100s",
+    (void)dlock_error_set(DLOCK_UNKNOWN, "redis: %.100s",
                           wire->reader->err != 0 ? wire->reader->errstr
                           : errno == 0           ? "connection closed"
                                                  : strerror(errno));
@@ -228,6 +221,7 @@ static bool wants_tls(const struct dlock_wire *wire, uint64_t until_ms)
 {
     struct dlock_address plain = wire->config->address;
     uint64_t soon_ms = dlock_clock_real_now() + SNIFF_MS;
+    struct dlock_error kept;
     struct dlock_link link;
     char first = 0;
 
@@ -237,10 +231,11 @@ static bool wants_tls(const struct dlock_wire *wire, uint64_t until_ms)
         until_ms = soon_ms;
     plain.user[0] = plain.password[0] = '\0';
     plain.database = 0;
-    if (dlock_dial(&plain, until_ms, &link, NULL) != DLOCK_OK)
-        return false;
-    if (dlock_net_send(link, hello, sizeof(hello) - 1, until_ms) == 0)
+    kept = dlock_error_take();
+    if (dlock_dial(&plain, until_ms, &link) == DLOCK_OK &&
+        dlock_net_send(link, hello, sizeof(hello) - 1, until_ms) == 0)
         (void)dlock_net_receive(link, 0, &first, 1, until_ms);
+    dlock_error_put(&kept);
     dlock_net_close(&link);
     return first == ALERT || first == HANDSHAKE;
 }
@@ -351,14 +346,13 @@ static void decode_event(const redisReply *raw, struct dlock_event *event)
 /* Replies, and what a subscriber is told ----------------------------------- */
 
 enum dlock_status dlock_wire_read(struct dlock_wire *wire, uint64_t until_ms,
-                                  struct dlock_reply *reply,
-                                  struct dlock_error *error)
+                                  struct dlock_reply *reply)
 {
-    redisReply *raw = receive(wire, until_ms, error);
+    redisReply *raw = receive(wire, until_ms);
 
     if (raw == NULL)
         return wants_tls(wire, until_ms)
-                   ? dlock_error_set(error, DLOCK_UNREACHABLE,
+                   ? dlock_error_set(DLOCK_UNREACHABLE,
                                      "redis: the server wants TLS: rediss://")
                    : DLOCK_UNKNOWN;
     decode(raw, reply);
@@ -367,8 +361,7 @@ enum dlock_status dlock_wire_read(struct dlock_wire *wire, uint64_t until_ms,
 }
 
 enum dlock_status dlock_wire_event(struct dlock_wire *wire,
-                                   struct dlock_event *event,
-                                   struct dlock_error *error)
+                                   struct dlock_event *event)
 {
     bool stands = wire->link.fd >= 0;
     redisReply *reply = NULL;
@@ -382,8 +375,7 @@ enum dlock_status dlock_wire_event(struct dlock_wire *wire,
         freeReplyObject(reply);
     } else if (!stands || errno != ETIMEDOUT) {
         dlock_wire_drop(wire);
-        return dlock_error_set(error, DLOCK_UNREACHABLE,
-                               "redis: connection lost");
+        return dlock_error_set(DLOCK_UNREACHABLE, "redis: connection lost");
     }
     return DLOCK_OK;
 }

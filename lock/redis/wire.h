@@ -48,8 +48,7 @@ void dlock_wire_close(struct dlock_wire *wire);
 void dlock_wire_drop(struct dlock_wire *wire);
 
 /* Connects, unless there is a connection that looks alive. */
-enum dlock_status dlock_wire_ready(struct dlock_wire *wire, uint64_t until_ms,
-                                   struct dlock_error *error);
+enum dlock_status dlock_wire_ready(struct dlock_wire *wire, uint64_t until_ms);
 
 /*
  * The same without waiting. DLOCK_BUSY: ->dial is under way, and to be polled; when it
@@ -57,10 +56,8 @@ enum dlock_status dlock_wire_ready(struct dlock_wire *wire, uint64_t until_ms,
  * waiting, because a server that is slow to connect to would else never be reached,
  * and would cost a thread each time.
  */
-enum dlock_status dlock_wire_begin(struct dlock_wire *wire, uint64_t until_ms,
-                                   struct dlock_error *error);
-enum dlock_status dlock_wire_go_on(struct dlock_wire *wire,
-                                   struct dlock_error *error);
+enum dlock_status dlock_wire_begin(struct dlock_wire *wire, uint64_t until_ms);
+enum dlock_status dlock_wire_go_on(struct dlock_wire *wire);
 
 /* Whether there is a connection that looks alive. */
 bool dlock_wire_alive(const struct dlock_wire *wire);
@@ -75,18 +72,15 @@ bool dlock_wire_outdated(const struct dlock_wire *wire);
  */
 enum dlock_status dlock_wire_send(struct dlock_wire *wire,
                                   const struct dlock_command *command,
-                                  enum dlock_script_by by, uint64_t until_ms,
-                                  struct dlock_error *error);
+                                  enum dlock_script_by by, uint64_t until_ms);
 
 /* Reads one reply. If it fails, DLOCK_UNKNOWN, the connection is dropped;
  * DLOCK_UNREACHABLE: the server wants TLS. */
 enum dlock_status dlock_wire_read(struct dlock_wire *wire, uint64_t until_ms,
-                                  struct dlock_reply *reply,
-                                  struct dlock_error *error);
+                                  struct dlock_reply *reply);
 
 /* The next thing a subscriber was told; never blocks. */
 enum dlock_status dlock_wire_event(struct dlock_wire *wire,
-                                   struct dlock_event *event,
-                                   struct dlock_error *error);
+                                   struct dlock_event *event);
 
 #endif

@@ -38,14 +38,13 @@ enum { KILL_LOOK_US = 2000 }; /* a connection ends soon, and nobody tells */
 
 /* GET_LOCK lets its own connection in again; here that is busy like others. */
 static enum dlock_status acquire(const struct dlock_attempt *attempt,
-                                 struct dlock_grant *grant, uint64_t *busy_ms,
-                                 struct dlock_error *error)
+                                 struct dlock_grant *grant, uint64_t *busy_ms)
 {
     struct dlock_sql_reply reply;
     enum dlock_status status = dlock_sql_run(
         attempt, "get-lock",
         "SELECT IF(IS_USED_LOCK(n) IS NULL, GET_LOCK(n, 0), 0)" OF_THE_LOCK,
-        &reply, error);
+        &reply);
 
     (void)grant;
     (void)busy_ms;
@@ -55,13 +54,11 @@ static enum dlock_status acquire(const struct dlock_attempt *attempt,
 }
 
 /* On a connection made since, the server knows nothing of the lock: lost. */
-static enum dlock_status release(const struct dlock_attempt *attempt,
-                                 struct dlock_error *error)
+static enum dlock_status release(const struct dlock_attempt *attempt)
 {
     struct dlock_sql_reply reply;
-    enum dlock_status status =
-        dlock_sql_run(attempt, "release-lock",
-                      "SELECT RELEASE_LOCK(n)" OF_THE_LOCK, &reply, error);
+    enum dlock_status status = dlock_sql_run(
+        attempt, "release-lock", "SELECT RELEASE_LOCK(n)" OF_THE_LOCK, &reply);
 
     return dlock_sql_released(attempt, status,
                               status == DLOCK_OK && reply.columns[0][0] == '1');
@@ -69,13 +66,11 @@ static enum dlock_status release(const struct dlock_attempt *attempt,
 
 /* The server knows the connection, not the session. */
 static enum dlock_status inspect(const struct dlock_attempt *attempt,
-                                 struct dlock_holder *holder,
-                                 struct dlock_error *error)
+                                 struct dlock_holder *holder)
 {
     struct dlock_sql_reply reply;
-    enum dlock_status status =
-        dlock_sql_run(attempt, "is-used-lock",
-                      "SELECT IS_USED_LOCK(n)" OF_THE_LOCK, &reply, error);
+    enum dlock_status status = dlock_sql_run(
+        attempt, "is-used-lock", "SELECT IS_USED_LOCK(n)" OF_THE_LOCK, &reply);
 
     if (status != DLOCK_OK || reply.columns[0][0] == '\0')
         return status;
@@ -87,20 +82,18 @@ static enum dlock_status inspect(const struct dlock_attempt *attempt,
 
 /* The connection of the holder, or "", and our own, as text. */
 static enum dlock_status find_holder(const struct dlock_attempt *attempt,
-                                     struct dlock_sql_reply *reply,
-                                     struct dlock_error *error)
+                                     struct dlock_sql_reply *reply)
 {
     return dlock_sql_run(attempt, "is-used-lock",
                          "SELECT IS_USED_LOCK(n), CONNECTION_ID()" OF_THE_LOCK,
-                         reply, error);
+                         reply);
 }
 
 /* Our own lock needs no force. */
-static enum dlock_status force(const struct dlock_attempt *attempt,
-                               struct dlock_error *error)
+static enum dlock_status force(const struct dlock_attempt *attempt)
 {
     struct dlock_sql_reply holder, reply;
-    enum dlock_status status = find_holder(attempt, &holder, error);
+    enum dlock_status status = find_holder(attempt, &holder);
     char sql[48];
 
     if (status != DLOCK_OK)
@@ -108,22 +101,22 @@ static enum dlock_status force(const struct dlock_attempt *attempt,
     if (holder.columns[0][0] == '\0')
         return DLOCK_LOST;
     if (strcmp(holder.columns[0], holder.columns[1]) == 0)
-        return release(attempt, error);
+        return release(attempt);
     (void)snprintf(sql, sizeof(sql), "KILL CONNECTION %" PRIu64,
                    (uint64_t)strtoull(holder.columns[0], NULL, 10));
-    status = dlock_sql_run(attempt, "kill", sql, &reply, error);
+    status = dlock_sql_run(attempt, "kill", sql, &reply);
     if (status == DLOCK_OK && reply.answer == DLOCK_SQL_DENIED)
-        return dlock_error_set(error, DLOCK_MISUSE,
+        return dlock_error_set(DLOCK_MISUSE,
                                "mysql: the holder's connection is another "
                                "user's, and to end it needs a privilege");
     if (status != DLOCK_OK)
         return status;
     /* The lock is free when the connection has ended, and that takes a moment. */
-    status = find_holder(attempt, &reply, error);
+    status = find_holder(attempt, &reply);
     while (status == DLOCK_OK &&
            strcmp(reply.columns[0], holder.columns[0]) == 0) {
         dlock_clock_sleep_us(KILL_LOOK_US);
-        status = find_holder(attempt, &reply, error);
+        status = find_holder(attempt, &reply);
     }
     return status == DLOCK_OK ? DLOCK_OK : DLOCK_UNKNOWN;
 }

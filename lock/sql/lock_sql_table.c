@@ -32,43 +32,39 @@ static const char set_holds[] = "UPDATE dlock_table SET holds = {holds}" OURS;
 static const char delete_row[] = "DELETE FROM dlock_table" OURS;
 
 static enum dlock_status acquire(const struct dlock_attempt *attempt,
-                                 struct dlock_grant *grant, uint64_t *busy_ms,
-                                 struct dlock_error *error)
+                                 struct dlock_grant *grant, uint64_t *busy_ms)
 {
     struct dlock_attempt again = *attempt;
     bool is_there, ours = true;
     enum dlock_status status =
-        dlock_sql_insert(attempt, insert, table, &is_there, error);
+        dlock_sql_insert(attempt, insert, table, &is_there);
 
     (void)busy_ms;
     again.holds++;
     grant->holds = is_there ? again.holds : 1;
     if (is_there)
-        status = dlock_sql_change(&again, "update", set_holds, &ours, error);
+        status = dlock_sql_change(&again, "update", set_holds, &ours);
     return status == DLOCK_OK && !ours ? DLOCK_BUSY : status;
 }
 
-static enum dlock_status release(const struct dlock_attempt *attempt,
-                                 struct dlock_error *error)
+static enum dlock_status release(const struct dlock_attempt *attempt)
 {
     bool ours;
     enum dlock_status status =
         attempt->holds > 0
-            ? dlock_sql_change(attempt, "update", set_holds, &ours, error)
-            : dlock_sql_change(attempt, "delete", delete_row, &ours, error);
+            ? dlock_sql_change(attempt, "update", set_holds, &ours)
+            : dlock_sql_change(attempt, "delete", delete_row, &ours);
 
     return dlock_sql_released(attempt, status, ours);
 }
 
 static enum dlock_status inspect(const struct dlock_attempt *attempt,
-                                 struct dlock_holder *holder,
-                                 struct dlock_error *error)
+                                 struct dlock_holder *holder)
 {
     struct dlock_sql_reply reply;
     enum dlock_status status = dlock_sql_run(
         attempt, "select",
-        "SELECT owner, holds FROM dlock_table WHERE name = {name}", &reply,
-        error);
+        "SELECT owner, holds FROM dlock_table WHERE name = {name}", &reply);
 
     if (status != DLOCK_OK || !reply.has_row)
         return status;
@@ -80,13 +76,11 @@ static enum dlock_status inspect(const struct dlock_attempt *attempt,
 }
 
 /* Its holder finds out by its release. */
-static enum dlock_status force(const struct dlock_attempt *attempt,
-                               struct dlock_error *error)
+static enum dlock_status force(const struct dlock_attempt *attempt)
 {
     bool gone;
     enum dlock_status status = dlock_sql_change(
-        attempt, "force", "DELETE FROM dlock_table WHERE name = {name}", &gone,
-        error);
+        attempt, "force", "DELETE FROM dlock_table WHERE name = {name}", &gone);
 
     return status == DLOCK_OK && !gone ? DLOCK_LOST : status;
 }

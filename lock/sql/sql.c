@@ -38,15 +38,14 @@ struct statement {
 
 /* Clients and sessions ------------------------------------------------------ */
 
-enum dlock_status dlock_sql_read_url(struct dlock *client, const char *url,
-                                     struct dlock_error *error)
+enum dlock_status dlock_sql_read_url(struct dlock *client, const char *url)
 {
     struct dlock_sql_address *address = calloc(1, sizeof(*address));
     enum dlock_status status;
 
     if (address == NULL)
-        return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
-    status = dlock_sql_parse(url, address, error);
+        return dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
+    status = dlock_sql_parse(url, address);
     if (status != DLOCK_OK)
         free(address);
     else
@@ -54,10 +53,9 @@ enum dlock_status dlock_sql_read_url(struct dlock *client, const char *url,
     return status;
 }
 
-enum dlock_status dlock_sql_client_open(struct dlock *client,
-                                        struct dlock_error *error)
+enum dlock_status dlock_sql_client_open(struct dlock *client)
 {
-    return dlock_sql_read_url(client, client->url, error);
+    return dlock_sql_read_url(client, client->url);
 }
 
 void dlock_sql_client_close(struct dlock *client)
@@ -65,13 +63,12 @@ void dlock_sql_client_close(struct dlock *client)
     free(client->own);
 }
 
-enum dlock_status dlock_sql_session_open(struct dlock_session *session,
-                                         struct dlock_error *error)
+enum dlock_status dlock_sql_session_open(struct dlock_session *session)
 {
     session->own = calloc(1, sizeof(struct dlock_sql));
     if (session->own != NULL)
         return DLOCK_OK;
-    return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
+    return dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
 }
 
 /* No farewell to a server that may not listen: the socket is shut first. */
@@ -161,8 +158,7 @@ static void close_on_exec(MYSQL *mysql)
 }
 
 static enum dlock_status connect_sql(const struct dlock_session *session,
-                                     uint64_t until_ms,
-                                     struct dlock_error *error)
+                                     uint64_t until_ms)
 {
     const struct dlock_sql_address *to = session->client->own;
     struct dlock_sql *sql = session->own;
@@ -171,7 +167,7 @@ static enum dlock_status connect_sql(const struct dlock_session *session,
     int wanted;
 
     if (mysql == NULL)
-        return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
+        return dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
     wanted = mysql_real_connect_start(
         &made, mysql, to->host[0] != '\0' ? to->host : NULL, to->user,
         to->password, to->database, to->port,
@@ -181,7 +177,7 @@ static enum dlock_status connect_sql(const struct dlock_session *session,
         wanted = mysql_real_connect_cont(&made, mysql,
                                          await(mysql, wanted, until_ms));
     if (made == NULL) {
-        (void)dlock_error_set(error, DLOCK_UNREACHABLE, "mysql: %.150s",
+        (void)dlock_error_set(DLOCK_UNREACHABLE, "mysql: %.150s",
                               mysql_error(mysql));
         mysql_close(mysql);
         return DLOCK_UNREACHABLE;
@@ -193,7 +189,7 @@ static enum dlock_status connect_sql(const struct dlock_session *session,
 
 /* Connects, unless there is a connection that looks alive. */
 static enum dlock_status ready(const struct dlock_session *session,
-                               uint64_t until_ms, struct dlock_error *error)
+                               uint64_t until_ms)
 {
     struct dlock_sql *sql = session->own;
 
@@ -202,7 +198,7 @@ static enum dlock_status ready(const struct dlock_session *session,
         drop(sql);
     if (sql->mysql != NULL)
         return DLOCK_OK;
-    return connect_sql(session, until_ms, error);
+    return connect_sql(session, until_ms);
 }
 
 /* Statements ---------------------------------------------------------------- */
@@ -325,8 +321,7 @@ enum { ANSWERS_N = sizeof(answers) / sizeof(answers[0]) };
  * ended do not say whether it was before or after.
  */
 static enum dlock_status judge(struct dlock_sql *sql,
-                               struct dlock_sql_reply *reply,
-                               struct dlock_error *error)
+                               struct dlock_sql_reply *reply)
 {
     unsigned code = mysql_errno(sql->mysql);
     bool from_client = code >= CR_MIN_ERROR && code <= CR_MAX_ERROR;
@@ -339,7 +334,7 @@ static enum dlock_status judge(struct dlock_sql *sql,
             reply->answer = answers[i].answer;
             return DLOCK_OK;
         }
-    (void)dlock_error_set(error, DLOCK_UNREACHABLE, "mysql: %.150s",
+    (void)dlock_error_set(DLOCK_UNREACHABLE, "mysql: %.150s",
                           mysql_error(sql->mysql));
     /* A connection that lost an answer may yet deliver it. */
     if (uncertain || code == CR_SERVER_GONE_ERROR)
@@ -364,18 +359,17 @@ static void describe(const struct dlock_sql_reply *reply, char *text,
 static enum dlock_status carry_out(const struct dlock_session *session,
                                    const struct statement *statement,
                                    uint64_t left_ms,
-                                   struct dlock_sql_reply *reply,
-                                   struct dlock_error *error)
+                                   struct dlock_sql_reply *reply)
 {
     const struct dlock_wire_config *config = &session->client->wire;
     struct dlock_sql *sql = session->own;
     enum dlock_status status =
-        ready(session, real_until(config->connect_timeout_ms, left_ms), error);
+        ready(session, real_until(config->connect_timeout_ms, left_ms));
 
     if (status == DLOCK_OK &&
         !exchange(sql->mysql, statement,
                   real_until(config->command_timeout_ms, left_ms), reply))
-        status = judge(sql, reply, error);
+        status = judge(sql, reply);
     return status;
 }
 
@@ -383,8 +377,7 @@ static enum dlock_status carry_out(const struct dlock_session *session,
 static enum dlock_status send_once(const struct dlock_attempt *attempt,
                                    const char *step,
                                    const struct statement *statement,
-                                   struct dlock_sql_reply *reply,
-                                   struct dlock_error *error)
+                                   struct dlock_sql_reply *reply)
 {
     const struct dlock_session *session = attempt->session;
     uint64_t left_ms =
@@ -394,16 +387,16 @@ static enum dlock_status send_once(const struct dlock_attempt *attempt,
 
     *reply = (struct dlock_sql_reply){.answer = DLOCK_SQL_DONE};
     if (left_ms == 0)
-        return dlock_error_set(error, DLOCK_UNREACHABLE, "no time left");
-    status = dlock_step_begin(session, step, attempt->name, error);
+        return dlock_error_set(DLOCK_UNREACHABLE, "no time left");
+    status = dlock_step_begin(session, step, attempt->name);
     if (status != DLOCK_OK)
         return status;
-    status = carry_out(session, statement, left_ms, reply, error);
+    status = carry_out(session, statement, left_ms, reply);
     if (status == DLOCK_OK)
         describe(reply, text, sizeof(text));
     else if (status == DLOCK_UNKNOWN)
         (void)snprintf(text, sizeof(text), "(no reply)");
-    status = dlock_step_end(session, step, attempt->name, text, status, error);
+    status = dlock_step_end(session, step, attempt->name, text, status);
     if (status == DLOCK_UNKNOWN)
         drop(session->own);
     return status;
@@ -411,8 +404,7 @@ static enum dlock_status send_once(const struct dlock_attempt *attempt,
 
 enum dlock_status dlock_sql_run(const struct dlock_attempt *attempt,
                                 const char *step, const char *sql,
-                                struct dlock_sql_reply *reply,
-                                struct dlock_error *error)
+                                struct dlock_sql_reply *reply)
 {
     struct statement statement = {.len = 0};
     enum dlock_status status;
@@ -420,22 +412,22 @@ enum dlock_status dlock_sql_run(const struct dlock_attempt *attempt,
 
     fill(&statement, attempt, sql);
     do {
-        status = send_once(attempt, step, &statement, reply, error);
+        status = send_once(attempt, step, &statement, reply);
         sends++;
     } while (status == DLOCK_OK && reply->answer == DLOCK_SQL_CONFLICT &&
              sends < SENDS_MAX);
     if (status == DLOCK_OK && reply->answer == DLOCK_SQL_CONFLICT)
-        return dlock_error_set(error, DLOCK_UNREACHABLE,
+        return dlock_error_set(DLOCK_UNREACHABLE,
                                "mysql: rolled back, as others were first");
     return status;
 }
 
 enum dlock_status dlock_sql_change(const struct dlock_attempt *attempt,
                                    const char *step, const char *sql,
-                                   bool *changed, struct dlock_error *error)
+                                   bool *changed)
 {
     struct dlock_sql_reply reply;
-    enum dlock_status status = dlock_sql_run(attempt, step, sql, &reply, error);
+    enum dlock_status status = dlock_sql_run(attempt, step, sql, &reply);
 
     *changed = status == DLOCK_OK && reply.rows > 0;
     return status;
@@ -443,20 +435,19 @@ enum dlock_status dlock_sql_change(const struct dlock_attempt *attempt,
 
 enum dlock_status dlock_sql_insert(const struct dlock_attempt *attempt,
                                    const char *insert, const char *table,
-                                   bool *is_there, struct dlock_error *error)
+                                   bool *is_there)
 {
     struct dlock_sql_reply reply;
-    enum dlock_status status =
-        dlock_sql_run(attempt, "insert", insert, &reply, error);
+    enum dlock_status status = dlock_sql_run(attempt, "insert", insert, &reply);
 
     if (status == DLOCK_OK && reply.answer == DLOCK_SQL_NO_TABLE) {
-        status = dlock_sql_run(attempt, "create-table", table, &reply, error);
+        status = dlock_sql_run(attempt, "create-table", table, &reply);
         if (status == DLOCK_OK)
-            status = dlock_sql_run(attempt, "insert", insert, &reply, error);
+            status = dlock_sql_run(attempt, "insert", insert, &reply);
     }
     *is_there = status == DLOCK_OK && reply.answer == DLOCK_SQL_DUPLICATE;
     if (status == DLOCK_OK && reply.answer == DLOCK_SQL_NO_TABLE)
-        return dlock_error_set(error, DLOCK_UNREACHABLE,
+        return dlock_error_set(DLOCK_UNREACHABLE,
                                "the lock table was dropped again");
     return status;
 }

@@ -59,22 +59,18 @@ struct dlock_sql_reply {
  * root, without a database: test.
  */
 enum dlock_status dlock_sql_parse(const char *url,
-                                  struct dlock_sql_address *address,
-                                  struct dlock_error *error);
+                                  struct dlock_sql_address *address);
 
 /* Takes URL, the part of the client's that is of the database, apart: client->own. */
-enum dlock_status dlock_sql_read_url(struct dlock *client, const char *url,
-                                     struct dlock_error *error);
+enum dlock_status dlock_sql_read_url(struct dlock *client, const char *url);
 
 /* A strategy's open, of which all of the url is the database's, and its close. */
-enum dlock_status dlock_sql_client_open(struct dlock *client,
-                                        struct dlock_error *error);
+enum dlock_status dlock_sql_client_open(struct dlock *client);
 void dlock_sql_client_close(struct dlock *client);
 
 /* Its session_open and session_close, which ends the connection: its locks are free as
  * soon as the server notices. */
-enum dlock_status dlock_sql_session_open(struct dlock_session *session,
-                                         struct dlock_error *error);
+enum dlock_status dlock_sql_session_open(struct dlock_session *session);
 void dlock_sql_session_close(struct dlock_session *session);
 
 /*
@@ -85,19 +81,18 @@ void dlock_sql_session_close(struct dlock_session *session);
  */
 enum dlock_status dlock_sql_run(const struct dlock_attempt *attempt,
                                 const char *step, const char *sql,
-                                struct dlock_sql_reply *reply,
-                                struct dlock_error *error);
+                                struct dlock_sql_reply *reply);
 
 /* The same for a change. *CHANGED: of a row at least. */
 enum dlock_status dlock_sql_change(const struct dlock_attempt *attempt,
                                    const char *step, const char *sql,
-                                   bool *changed, struct dlock_error *error);
+                                   bool *changed);
 
 /* The same for a row to be inserted; TABLE makes the table, the first time in a
  * database. Two may do that at once; one of them does it. *IS_THERE: the row was. */
 enum dlock_status dlock_sql_insert(const struct dlock_attempt *attempt,
                                    const char *insert, const char *table,
-                                   bool *is_there, struct dlock_error *error);
+                                   bool *is_there);
 
 /*
  * The end of a release. OURS: there was something to give back. If not, the

@@ -108,20 +108,19 @@ static bool parse_tcp(const char *text, struct dlock_sql_address *address)
 }
 
 enum dlock_status dlock_sql_parse(const char *url,
-                                  struct dlock_sql_address *address,
-                                  struct dlock_error *error)
+                                  struct dlock_sql_address *address)
 {
     bool good = false;
 
     *address = (struct dlock_sql_address){.user = "root", .database = "test"};
     if (url == NULL)
-        return dlock_error_set(error, DLOCK_MISUSE, "no url: %s", url_forms);
+        return dlock_error_set(DLOCK_MISUSE, "no url: %s", url_forms);
     if (strncmp(url, "mysql:unix:", 11) == 0)
         good = parse_socket(url + 11, address);
     else if (strncmp(url, "mysql://", 8) == 0)
         good = parse_tcp(url + 8, address);
     if (!good)
         /* Not the url itself: there may be a password in it. */
-        return dlock_error_set(error, DLOCK_MISUSE, "the url: %s", url_forms);
+        return dlock_error_set(DLOCK_MISUSE, "the url: %s", url_forms);
     return DLOCK_OK;
 }

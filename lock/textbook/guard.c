@@ -56,12 +56,10 @@ struct guard {
     pthread_t thread;
 };
 
-enum dlock_status dlock_guard_open(struct dlock *client,
-                                   struct dlock_error *error)
+enum dlock_status dlock_guard_open(struct dlock *client)
 {
     struct guard *guard = calloc(1, sizeof(*guard));
 
-    (void)error;
     if (guard == NULL)
         return DLOCK_UNREACHABLE;
     guard->clock = client->clock;
@@ -120,7 +118,7 @@ static enum dlock_status ask(struct guard *guard, struct dlock_command *command,
     dlock_command_arg(command, command->name);
     if (verb[0] == 'P' && verb[1] == 'E')
         dlock_command_number(command, guard->lease_ms);
-    return dlock_call(guard->wire, command, limit_ms, reply, NULL);
+    return dlock_call(guard->wire, command, limit_ms, reply);
 }
 
 /*

@@ -41,20 +41,19 @@ struct base {
     char path[BASE_BYTES_MAX + 1];
 };
 
-static enum dlock_status open_base(struct dlock *client,
-                                   struct dlock_error *error)
+static enum dlock_status open_base(struct dlock *client)
 {
     const char *url = client->url == NULL ? "" : client->url;
     bool given = strncmp(url, "dir:", 4) == 0;
     struct base *base;
 
     if (given && (url[4] == '\0' || strlen(url + 4) > BASE_BYTES_MAX))
-        return dlock_error_set(error, DLOCK_MISUSE,
+        return dlock_error_set(DLOCK_MISUSE,
                                "dir:PATH takes a path of 1 to %d bytes",
                                BASE_BYTES_MAX);
     base = calloc(1, sizeof(*base));
     if (base == NULL)
-        return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
+        return dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
     if (given)
         (void)snprintf(base->path, sizeof(base->path), "%s", url + 4);
     else
@@ -140,20 +139,18 @@ static int make_parents(const struct base *base, char path[PATH_BYTES_MAX + 1])
  */
 static enum dlock_status end_step(const struct dlock_session *session,
                                   const char *step, const char *name,
-                                  int failure, enum dlock_status answer,
-                                  struct dlock_error *error)
+                                  int failure, enum dlock_status answer)
 {
     const char *reply = failure == 0 ? "done" : strerror(failure);
     enum dlock_status status = failure == 0 ? DLOCK_OK : answer;
 
     if (status == DLOCK_UNREACHABLE)
-        (void)dlock_error_set(error, status, "%s: %s", step, reply);
-    return dlock_step_end(session, step, name, reply, status, error);
+        (void)dlock_error_set(status, "%s: %s", step, reply);
+    return dlock_step_end(session, step, name, reply, status);
 }
 
 static enum dlock_status acquire(const struct dlock_attempt *attempt,
-                                 struct dlock_grant *grant, uint64_t *busy_ms,
-                                 struct dlock_error *error)
+                                 struct dlock_grant *grant, uint64_t *busy_ms)
 {
     struct dlock_session *session = attempt->session;
     const struct base *base = session->client->own;
@@ -163,7 +160,7 @@ static enum dlock_status acquire(const struct dlock_attempt *attempt,
 
     (void)grant;
     (void)busy_ms;
-    status = dlock_step_begin(session, "mkdir", attempt->name, error);
+    status = dlock_step_begin(session, "mkdir", attempt->name);
     if (status != DLOCK_OK)
         return status;
     make_path(base, attempt->name, path);
@@ -171,30 +168,28 @@ static enum dlock_status acquire(const struct dlock_attempt *attempt,
     if (failure == 0 && mkdir(path, 0700) < 0)
         failure = errno;
     return end_step(session, "mkdir", attempt->name, failure,
-                    failure == EEXIST ? DLOCK_BUSY : DLOCK_UNREACHABLE, error);
+                    failure == EEXIST ? DLOCK_BUSY : DLOCK_UNREACHABLE);
 }
 
 /* Whoever made it: a directory does not tell. */
-static enum dlock_status release(const struct dlock_attempt *attempt,
-                                 struct dlock_error *error)
+static enum dlock_status release(const struct dlock_attempt *attempt)
 {
     struct dlock_session *session = attempt->session;
     char path[PATH_BYTES_MAX + 1];
     enum dlock_status status;
     int failure;
 
-    status = dlock_step_begin(session, "rmdir", attempt->name, error);
+    status = dlock_step_begin(session, "rmdir", attempt->name);
     if (status != DLOCK_OK)
         return status;
     make_path(session->client->own, attempt->name, path);
     failure = rmdir(path) == 0 ? 0 : errno;
     return end_step(session, "rmdir", attempt->name, failure,
-                    failure == ENOENT ? DLOCK_LOST : DLOCK_UNREACHABLE, error);
+                    failure == ENOENT ? DLOCK_LOST : DLOCK_UNREACHABLE);
 }
 
 static enum dlock_status inspect(const struct dlock_attempt *attempt,
-                                 struct dlock_holder *holder,
-                                 struct dlock_error *error)
+                                 struct dlock_holder *holder)
 {
     struct dlock_session *session = attempt->session;
     char path[PATH_BYTES_MAX + 1];
@@ -202,14 +197,14 @@ static enum dlock_status inspect(const struct dlock_attempt *attempt,
     enum dlock_status status;
     int failure;
 
-    status = dlock_step_begin(session, "stat", attempt->name, error);
+    status = dlock_step_begin(session, "stat", attempt->name);
     if (status != DLOCK_OK)
         return status;
     make_path(session->client->own, attempt->name, path);
     failure = lstat(path, &found) == 0 ? 0 : errno;
     holder->held = failure == 0;
     return end_step(session, "stat", attempt->name, failure,
-                    failure == ENOENT ? DLOCK_OK : DLOCK_UNREACHABLE, error);
+                    failure == ENOENT ? DLOCK_OK : DLOCK_UNREACHABLE);
 }
 
 const struct dlock_strategy dlock_strategy_mkdir = {

@@ -30,27 +30,25 @@
 #include "lock/textbook/text.h"
 
 /* "unix:/run/redis.sock,mysql:unix:/run/mysqld.sock", at the second comma. */
-static enum dlock_status open_client(struct dlock *client,
-                                     struct dlock_error *error)
+static enum dlock_status open_client(struct dlock *client)
 {
     const char *comma =
         client->url == NULL ? NULL : strstr(client->url, ",mysql:");
 
     if (comma == NULL ||
         dlock_url_parse(client->url, &client->wire.address) != comma)
-        return dlock_error_set(error, DLOCK_MISUSE,
+        return dlock_error_set(DLOCK_MISUSE,
                                "recorded takes two urls: unix:PATH or "
                                "redis://HOST:PORT, a comma, and mysql:...");
-    return dlock_sql_read_url(client, comma + 1, error);
+    return dlock_sql_read_url(client, comma + 1);
 }
 
-static enum dlock_status open_session(struct dlock_session *session,
-                                      struct dlock_error *error)
+static enum dlock_status open_session(struct dlock_session *session)
 {
     session->wire = dlock_wire_open(&session->client->wire, session->owner);
     if (session->wire == NULL)
-        return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
-    return dlock_sql_session_open(session, error);
+        return dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
+    return dlock_sql_session_open(session);
 }
 
 /* The record ---------------------------------------------------------------- */
@@ -73,46 +71,46 @@ static const char take_over[] =
     "UPDATE dlock_record SET owner = {owner}, expires = " LEASE_END
     " WHERE name = {name} AND (expires <= " NOW " OR owner = {owner})";
 
-static enum dlock_status record(const struct dlock_attempt *attempt,
-                                struct dlock_error *error)
+static enum dlock_status record(const struct dlock_attempt *attempt)
 {
     bool is_there, ours = true;
     enum dlock_status status =
-        dlock_sql_insert(attempt, insert, table, &is_there, error);
+        dlock_sql_insert(attempt, insert, table, &is_there);
 
     if (is_there)
-        status = dlock_sql_change(attempt, "update", take_over, &ours, error);
+        status = dlock_sql_change(attempt, "update", take_over, &ours);
     return status == DLOCK_OK && !ours ? DLOCK_BUSY : status;
 }
 
 /* The lock ------------------------------------------------------------------ */
 
 static enum dlock_status in_redis(enum dlock_text_part part,
-                                  const struct dlock_attempt *attempt,
-                                  struct dlock_error *error)
+                                  const struct dlock_attempt *attempt)
 {
     const struct dlock_text *token_lua =
         dlock_strategy_called("token-lua")->variant;
 
-    return dlock_text_run(token_lua, part, attempt, NULL, error);
+    return dlock_text_run(token_lua, part, attempt, NULL);
 }
 
 /* Without the record there is no lock: what Redis gave goes back. */
 static enum dlock_status acquire(const struct dlock_attempt *attempt,
-                                 struct dlock_grant *grant, uint64_t *busy_ms,
-                                 struct dlock_error *error)
+                                 struct dlock_grant *grant, uint64_t *busy_ms)
 {
-    enum dlock_status status = in_redis(DLOCK_TEXT_TAKE, attempt, error);
+    enum dlock_status status = in_redis(DLOCK_TEXT_TAKE, attempt);
+    struct dlock_error kept;
 
     (void)grant;
     (void)busy_ms;
     if (status != DLOCK_OK)
         return status;
-    status = record(attempt, error);
+    status = record(attempt);
     if (status == DLOCK_OK)
         return DLOCK_OK;
     /* If this fails as well, the key ends with its lease. */
-    (void)in_redis(DLOCK_TEXT_RELEASE, attempt, NULL);
+    kept = dlock_error_take();
+    (void)in_redis(DLOCK_TEXT_RELEASE, attempt);
+    dlock_error_put(&kept);
     return status;
 }
 
@@ -120,18 +118,16 @@ static enum dlock_status acquire(const struct dlock_attempt *attempt,
  * The row says whether it was ours: Redis may have forgotten, which is what the
  * row is for. The key comes last, or a waiter would meet the row still there.
  */
-static enum dlock_status release(const struct dlock_attempt *attempt,
-                                 struct dlock_error *error)
+static enum dlock_status release(const struct dlock_attempt *attempt)
 {
     struct dlock_sql *own = attempt->session->own;
     enum dlock_status status, key;
     bool ours;
 
-    status =
-        dlock_sql_change(attempt, "delete",
-                         "DELETE" RECORD " AND owner = {owner}", &ours, error);
+    status = dlock_sql_change(attempt, "delete",
+                              "DELETE" RECORD " AND owner = {owner}", &ours);
     status = dlock_sql_released(attempt, status, ours);
-    key = in_redis(DLOCK_TEXT_RELEASE, attempt, error);
+    key = in_redis(DLOCK_TEXT_RELEASE, attempt);
     if (status != DLOCK_OK || key == DLOCK_OK || key == DLOCK_LOST)
         return status;
     /* Called again, it will find no row; that is no loss. */
@@ -139,8 +135,7 @@ static enum dlock_status release(const struct dlock_attempt *attempt,
     return key;
 }
 
-static enum dlock_status extend(const struct dlock_attempt *attempt,
-                                struct dlock_error *error)
+static enum dlock_status extend(const struct dlock_attempt *attempt)
 {
     enum dlock_status status, key;
     bool ours;
@@ -149,25 +144,24 @@ static enum dlock_status extend(const struct dlock_attempt *attempt,
                               "UPDATE dlock_record SET expires = " LEASE_END
                               " WHERE name = {name} AND owner = {owner}"
                               " AND expires > " NOW,
-                              &ours, error);
+                              &ours);
     if (status == DLOCK_OK && !ours)
         return DLOCK_LOST;
     if (status != DLOCK_OK)
         return status;
-    key = in_redis(DLOCK_TEXT_RENEW, attempt, error);
+    key = in_redis(DLOCK_TEXT_RENEW, attempt);
     return key == DLOCK_LOST ? DLOCK_OK : key;
 }
 
 static enum dlock_status inspect(const struct dlock_attempt *attempt,
-                                 struct dlock_holder *holder,
-                                 struct dlock_error *error)
+                                 struct dlock_holder *holder)
 {
     struct dlock_sql_reply reply;
     enum dlock_status status =
         dlock_sql_run(attempt, "select",
                       "SELECT owner, TIMESTAMPDIFF(MICROSECOND, " NOW
                       ", expires) DIV 1000" RECORD,
-                      &reply, error);
+                      &reply);
 
     if (status != DLOCK_OK || !reply.has_row)
         return status;
@@ -182,16 +176,15 @@ static enum dlock_status inspect(const struct dlock_attempt *attempt,
  * As in a release, the key comes last. What is left of the two, if one of the
  * servers does not answer, ends with the lease.
  */
-static enum dlock_status force(const struct dlock_attempt *attempt,
-                               struct dlock_error *error)
+static enum dlock_status force(const struct dlock_attempt *attempt)
 {
     bool recorded;
     enum dlock_status status =
-        dlock_sql_change(attempt, "force", "DELETE" RECORD, &recorded, error);
+        dlock_sql_change(attempt, "force", "DELETE" RECORD, &recorded);
 
     if (status != DLOCK_OK)
         return status;
-    status = dlock_node_force_key(attempt, error);
+    status = dlock_node_force_key(attempt);
     if (recorded && status == DLOCK_LOST)
         return DLOCK_OK;
     return recorded && status == DLOCK_UNREACHABLE ? DLOCK_UNKNOWN : status;

@@ -133,10 +133,9 @@ void dlock_text_ask_rights(struct dlock_text *text);
 
 /*
  * Reads TEXT, of the lock or the file NAME. NULL: it is none, or there is no memory;
- * ERROR says so with line and word.
+ * the error says so with line and word.
  */
-struct dlock_text *dlock_text_read(const char *name, const char *text,
-                                   struct dlock_error *error);
+struct dlock_text *dlock_text_read(const char *name, const char *text);
 void dlock_text_free(struct dlock_text *text);
 
 /* The slots of a text's strategy, but for its name and what its words say (text_play.c). */
@@ -153,14 +152,12 @@ struct dlock_text_result {
 enum dlock_status dlock_text_run(const struct dlock_text *text,
                                  enum dlock_text_part part,
                                  const struct dlock_attempt *attempt,
-                                 struct dlock_text_result *result,
-                                 struct dlock_error *error);
+                                 struct dlock_text_result *result);
 
 /* The guard thread (guard.c) ------------------------------------------------ */
 
 /* As a strategy's open and close: one guard per client, in client->own. */
-enum dlock_status dlock_guard_open(struct dlock *client,
-                                   struct dlock_error *error);
+enum dlock_status dlock_guard_open(struct dlock *client);
 void dlock_guard_close(struct dlock *client);
 
 /* The lock NAME was taken: guards it from now on. False: no memory or no thread. */

@@ -149,8 +149,7 @@ static const char *way_of(const struct dlock_attempt *attempt)
 enum dlock_status dlock_text_run(const struct dlock_text *text,
                                  enum dlock_text_part part,
                                  const struct dlock_attempt *attempt,
-                                 struct dlock_text_result *result,
-                                 struct dlock_error *error)
+                                 struct dlock_text_result *result)
 {
     struct values values = {attempt->name,
                             owner_of(text, attempt->session->owner),
@@ -166,19 +165,23 @@ enum dlock_status dlock_text_run(const struct dlock_text *text,
 
         fill(from, &values, &command);
         status = dlock_call(attempt->session->wire, &command, attempt->limit_ms,
-                            &reply, error);
+                            &reply);
         if (status != DLOCK_OK)
             return status_of(status, from->reads, changed);
         answer = answer_of(from, &reply, &values);
-        if (answer == NULL)
-            return dlock_textbook_unnamed(text->strategy.info.name, from->line,
-                                          reply.text, error);
+        if (answer == NULL) {
+            struct dlock_error error;
+
+            status = dlock_textbook_unnamed(text->strategy.info.name,
+                                            from->line, reply.text, &error);
+            return dlock_error_set(status, "%s", error.text);
+        }
         if (answer->outcome != DLOCK_TEXT_GOES_ON)
             return conclude(answer->outcome, &reply, result);
         changed = changed || has_effect(from, &reply);
         i = answer->index;
     }
-    return dlock_error_set(error, DLOCK_MISUSE, "%s has no commands for that",
+    return dlock_error_set(DLOCK_MISUSE, "%s has no commands for that",
                            text->strategy.info.name);
 }
 
@@ -191,8 +194,7 @@ static const struct dlock_text *text_of(const struct dlock *client)
 }
 
 static enum dlock_status acquire(const struct dlock_attempt *attempt,
-                                 struct dlock_grant *grant, uint64_t *busy_ms,
-                                 struct dlock_error *error)
+                                 struct dlock_grant *grant, uint64_t *busy_ms)
 {
     const struct dlock_text *text = text_of(attempt->session->client);
     bool inner = text->counted_by_session && attempt->holds > 0;
@@ -203,11 +205,11 @@ static enum dlock_status acquire(const struct dlock_attempt *attempt,
     if (inner)
         result.holds = attempt->holds + 1;
     else
-        status = dlock_text_run(text, DLOCK_TEXT_TAKE, attempt, &result, error);
+        status = dlock_text_run(text, DLOCK_TEXT_TAKE, attempt, &result);
     if (status == DLOCK_OK && text->guarded && attempt->renewed && !inner &&
         !dlock_guard_start(attempt->session->client, attempt->name)) {
-        (void)dlock_text_run(text, DLOCK_TEXT_RELEASE, attempt, NULL, NULL);
-        status = dlock_error_set(error, DLOCK_UNREACHABLE,
+        (void)dlock_text_run(text, DLOCK_TEXT_RELEASE, attempt, NULL);
+        status = dlock_error_set(DLOCK_UNREACHABLE,
                                  "no memory or no thread to guard with");
     }
     grant->holds = result.holds;
@@ -215,8 +217,7 @@ static enum dlock_status acquire(const struct dlock_attempt *attempt,
     return status;
 }
 
-static enum dlock_status release(const struct dlock_attempt *attempt,
-                                 struct dlock_error *error)
+static enum dlock_status release(const struct dlock_attempt *attempt)
 {
     const struct dlock_text *text = text_of(attempt->session->client);
 
@@ -224,21 +225,19 @@ static enum dlock_status release(const struct dlock_attempt *attempt,
         dlock_guard_stop(attempt->session->client);
     if (text->counted_by_session && attempt->holds > 0)
         return DLOCK_OK; /* an inner section; the outer one gives back */
-    return dlock_text_run(text, DLOCK_TEXT_RELEASE, attempt, NULL, error);
+    return dlock_text_run(text, DLOCK_TEXT_RELEASE, attempt, NULL);
 }
 
-static enum dlock_status extend(const struct dlock_attempt *attempt,
-                                struct dlock_error *error)
+static enum dlock_status extend(const struct dlock_attempt *attempt)
 {
     return dlock_text_run(text_of(attempt->session->client), DLOCK_TEXT_RENEW,
-                          attempt, NULL, error);
+                          attempt, NULL);
 }
 
 /* VERB of the lock's key, a question. */
 static enum dlock_status ask(const struct dlock_attempt *attempt,
                              const char *step, const char *verb,
-                             struct dlock_reply *reply,
-                             struct dlock_error *error)
+                             struct dlock_reply *reply)
 {
     struct dlock_command command;
 
@@ -246,7 +245,7 @@ static enum dlock_status ask(const struct dlock_attempt *attempt,
     dlock_command_arg(&command, verb);
     dlock_command_arg(&command, attempt->name);
     return dlock_call(attempt->session->wire, &command, attempt->limit_ms,
-                      reply, error);
+                      reply);
 }
 
 /*
@@ -254,17 +253,16 @@ static enum dlock_status ask(const struct dlock_attempt *attempt,
  * the lock may change hands: this is a look, not a decision.
  */
 static enum dlock_status inspect_key(const struct dlock_attempt *attempt,
-                                     struct dlock_holder *holder,
-                                     struct dlock_error *error)
+                                     struct dlock_holder *holder)
 {
     struct dlock_reply reply;
-    enum dlock_status status = ask(attempt, "get", "GET", &reply, error);
+    enum dlock_status status = ask(attempt, "get", "GET", &reply);
 
     if (status != DLOCK_OK || reply.kind == DLOCK_REPLY_NIL)
         return status;
     (void)snprintf(holder->owner, sizeof(holder->owner), "%.*s",
                    DLOCK_OWNER_BYTES_MAX, reply.string);
-    status = ask(attempt, "pttl", "PTTL", &reply, error);
+    status = ask(attempt, "pttl", "PTTL", &reply);
     if (status != DLOCK_OK)
         return status;
     /* -1 = no lease, -2 = it went between our two questions. */
@@ -275,18 +273,17 @@ static enum dlock_status inspect_key(const struct dlock_attempt *attempt,
 }
 
 static enum dlock_status inspect(const struct dlock_attempt *attempt,
-                                 struct dlock_holder *holder,
-                                 struct dlock_error *error)
+                                 struct dlock_holder *holder)
 {
     struct dlock_command command;
     struct dlock_reply reply;
     enum dlock_status status;
 
     if (!text_of(attempt->session->client)->counted_by_server)
-        return inspect_key(attempt, holder, error);
+        return inspect_key(attempt, holder);
     dlock_node_fill_inspect(attempt, &command);
-    status = dlock_call(attempt->session->wire, &command, attempt->limit_ms,
-                        &reply, error);
+    status =
+        dlock_call(attempt->session->wire, &command, attempt->limit_ms, &reply);
     if (status == DLOCK_OK)
         dlock_node_read_inspect(&reply, holder);
     return status;
@@ -310,7 +307,7 @@ void dlock_text_renew(struct dlock *client, struct dlock_renew renews[],
     }
     if (exchanges == NULL)
         return;
-    dlock_call_batch(client->renewal_wire, exchanges, n, limit_ms, NULL);
+    dlock_call_batch(client->renewal_wire, exchanges, n, limit_ms);
     for (size_t i = 0; i < n; i++) {
         const struct dlock_text_answer *answer;
 

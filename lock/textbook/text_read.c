@@ -18,13 +18,12 @@ struct reader {
     size_t indent; /* of it */
     struct dlock_text *text;
     int part; /* that commands go to; -1 = none yet */
-    struct dlock_error *error;
 };
 
 static bool fail(const struct reader *reader, const char *word, const char *why)
 {
-    (void)dlock_error_set(reader->error, DLOCK_MISUSE, "%s:%u: '%.40s': %s",
-                          reader->name, reader->line, word, why);
+    (void)dlock_error_set(DLOCK_MISUSE, "%s:%u: '%.40s': %s", reader->name,
+                          reader->line, word, why);
     return false;
 }
 
@@ -434,8 +433,8 @@ static bool check_whole(struct reader *reader)
             return false;
     for (int part = 0; part < DLOCK_TEXT_PARTS_N; part++)
         if (text->parts[part].n == 0 && part != DLOCK_TEXT_RENEW) {
-            (void)dlock_error_set(reader->error, DLOCK_MISUSE,
-                                  "%s: there is no part '%s'", reader->name,
+            (void)dlock_error_set(DLOCK_MISUSE, "%s: there is no part '%s'",
+                                  reader->name,
                                   part == DLOCK_TEXT_TAKE ? "take" : "release");
             return false;
         }
@@ -465,12 +464,10 @@ void dlock_text_free(struct dlock_text *text)
     free(text);
 }
 
-struct dlock_text *dlock_text_read(const char *name, const char *text,
-                                   struct dlock_error *error)
+struct dlock_text *dlock_text_read(const char *name, const char *text)
 {
     struct dlock_text *made = calloc(1, sizeof(*made));
-    struct reader reader = {
-        .name = name, .text = made, .part = -1, .error = error};
+    struct reader reader = {.name = name, .text = made, .part = -1};
     bool good = true;
     char *line;
 
@@ -493,6 +490,6 @@ struct dlock_text *dlock_text_read(const char *name, const char *text,
 
 err_no_memory:
     dlock_text_free(made);
-    (void)dlock_error_set(error, DLOCK_UNREACHABLE, "%s: out of memory", name);
+    (void)dlock_error_set(DLOCK_UNREACHABLE, "%s: out of memory", name);
     return NULL;
 }

@@ -68,12 +68,11 @@ static void read_texts(void)
 #endif
     all[all_n++] = make_fenced_late();
     for (size_t i = 0; i < TEXTS_N; i++) {
-        struct dlock_error error;
         const struct dlock_text *text =
-            dlock_text_read(texts[i].name, texts[i].text, &error);
+            dlock_text_read(texts[i].name, texts[i].text);
 
         if (text == NULL) {
-            fprintf(stderr, "stockade: %s\n", error.text);
+            fprintf(stderr, "stockade: %s\n", dlock_error_text());
             abort();
         }
         all[all_n++] = &text->strategy;
@@ -118,9 +117,9 @@ enum dlock_status dlock_textbook_unnamed(const char *lock, unsigned line,
                                          const char *reply,
                                          struct dlock_error *error)
 {
-    return dlock_error_set(error, DLOCK_UNKNOWN,
-                           "%s:%u: it does not say what %s means", lock, line,
-                           reply);
+    (void)dlock_error_set(DLOCK_UNKNOWN, "%s:%u: it does not say what %s means",
+                          lock, line, reply);
+    return dlock_error_report(error, DLOCK_UNKNOWN, NULL);
 }
 
 /* One's own ------------------------------------------------------------------ */
@@ -156,23 +155,22 @@ const char *dlock_textbook_script(const char *name, size_t i, unsigned *line)
                : NULL;
 }
 
-/* All of the file, to be freed. NULL and an error: it cannot be read. */
-static char *read_file(const char *path, struct dlock_error *error)
+/* All of the file, to be freed. NULL: it cannot be read. */
+static char *read_file(const char *path)
 {
     FILE *file = fopen(path, "r");
     char *bytes = malloc(DLOCK_TEXT_BYTES_MAX + 1);
     size_t n = 0;
 
     if (file == NULL || bytes == NULL)
-        (void)dlock_error_set(error, DLOCK_MISUSE, "%s: %s", path,
-                              strerror(errno));
+        (void)dlock_error_set(DLOCK_MISUSE, "%s: %s", path, strerror(errno));
     else {
         n = fread(bytes, 1, DLOCK_TEXT_BYTES_MAX + 1, file);
         if (ferror(file) != 0)
-            (void)dlock_error_set(error, DLOCK_MISUSE, "%s: %s", path,
+            (void)dlock_error_set(DLOCK_MISUSE, "%s: %s", path,
                                   strerror(errno));
         else if (n > DLOCK_TEXT_BYTES_MAX || memchr(bytes, '\0', n) != NULL)
-            (void)dlock_error_set(error, DLOCK_MISUSE,
+            (void)dlock_error_set(DLOCK_MISUSE,
                                   "%s: is no text of at most %d bytes", path,
                                   DLOCK_TEXT_BYTES_MAX);
         else {
@@ -187,8 +185,7 @@ static char *read_file(const char *path, struct dlock_error *error)
     return NULL;
 }
 
-enum dlock_status dlock_textbook_open(const char *path, bool scripts,
-                                      struct dlock_error *error)
+static enum dlock_status open_own(const char *path, bool scripts)
 {
     struct dlock_text *text;
     unsigned line;
@@ -197,23 +194,23 @@ enum dlock_status dlock_textbook_open(const char *path, bool scripts,
     if (dlock_strategy_called(path) != NULL)
         return DLOCK_OK;
     if (strlen(path) > DLOCK_TEXT_PATH_BYTES_MAX)
-        return dlock_error_set(error, DLOCK_MISUSE,
+        return dlock_error_set(DLOCK_MISUSE,
                                "a lock's file has a path of at most %d bytes",
                                DLOCK_TEXT_PATH_BYTES_MAX);
     if (all_n == ALL_MAX)
-        return dlock_error_set(error, DLOCK_MISUSE,
+        return dlock_error_set(DLOCK_MISUSE,
                                "%s: there are %d locks of one's own already",
                                path, OWN_MAX);
-    bytes = read_file(path, error);
+    bytes = read_file(path);
     if (bytes == NULL)
         return DLOCK_MISUSE;
-    text = dlock_text_read(path, bytes, error);
+    text = dlock_text_read(path, bytes);
     free(bytes);
     if (text == NULL)
         return DLOCK_MISUSE;
     if (!scripts && script_of(text, 0, &line) != NULL) {
         dlock_text_free(text);
-        return dlock_error_set(error, DLOCK_MISUSE,
+        return dlock_error_set(DLOCK_MISUSE,
                                "%s: a script of one's own runs in the "
                                "laboratory only, on its private server: "
                                "stockade explore, replay, lab",
@@ -221,4 +218,10 @@ enum dlock_status dlock_textbook_open(const char *path, bool scripts,
     }
     all[all_n++] = &text->strategy;
     return DLOCK_OK;
+}
+
+enum dlock_status dlock_textbook_open(const char *path, bool scripts,
+                                      struct dlock_error *error)
+{
+    return dlock_error_report(error, open_own(path, scripts), NULL);
 }

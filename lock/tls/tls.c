@@ -102,18 +102,17 @@ static BIO *make_bio(struct dlock_tls *tls)
 /* Beginning ------------------------------------------------------------------ */
 
 /* OpenSSL's text for its last failure. */
-static enum dlock_status failed(const char *what, struct dlock_error *error)
+static enum dlock_status failed(const char *what)
 {
     const char *why = ERR_reason_error_string(ERR_peek_last_error());
 
     ERR_clear_error();
-    return dlock_error_set(error, DLOCK_UNREACHABLE, "TLS: %.100s: %.80s", what,
+    return dlock_error_set(DLOCK_UNREACHABLE, "TLS: %.100s: %.80s", what,
                            why == NULL ? strerror(errno) : why);
 }
 
-/* False, with a text in ERROR: a file is not there, or not what it should be. */
-static bool read_files(SSL_CTX *ctx, const struct dlock_address *address,
-                       struct dlock_error *error)
+/* False: a file is not there, or not what it should be. */
+static bool read_files(SSL_CTX *ctx, const struct dlock_address *address)
 {
     const char *key = address->key[0] != '\0' ? address->key : address->cert;
     bool trusts = address->ca[0] == '\0'
@@ -121,17 +120,17 @@ static bool read_files(SSL_CTX *ctx, const struct dlock_address *address,
                       : SSL_CTX_load_verify_file(ctx, address->ca) == 1;
 
     if (!trusts) {
-        (void)failed(address->ca, error);
+        (void)failed(address->ca);
         return false;
     }
     if (address->cert[0] != '\0' &&
         SSL_CTX_use_certificate_chain_file(ctx, address->cert) != 1) {
-        (void)failed(address->cert, error);
+        (void)failed(address->cert);
         return false;
     }
     if (address->cert[0] != '\0' &&
         SSL_CTX_use_PrivateKey_file(ctx, key, SSL_FILETYPE_PEM) != 1) {
-        (void)failed(key, error);
+        (void)failed(key);
         return false;
     }
     return true;
@@ -157,8 +156,7 @@ static void end(struct dlock_tls *tls)
     free(tls);
 }
 
-static struct dlock_tls *begin(const struct dlock_address *address, int fd,
-                               struct dlock_error *error)
+static struct dlock_tls *begin(const struct dlock_address *address, int fd)
 {
     SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
     struct dlock_tls *tls = calloc(1, sizeof(*tls));
@@ -170,7 +168,7 @@ static struct dlock_tls *begin(const struct dlock_address *address, int fd,
     (void)SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION);
     (void)SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE |
                                     SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-    if (!read_files(ctx, address, error))
+    if (!read_files(ctx, address))
         goto err_after_alloc;
     tls->fd = fd;
     tls->ssl = SSL_new(ctx);
@@ -186,7 +184,7 @@ static struct dlock_tls *begin(const struct dlock_address *address, int fd,
     return tls;
 
 err_no_memory:
-    (void)failed("out of memory", error);
+    (void)failed("out of memory");
 err_after_alloc:
     if (tls != NULL)
         end(tls);
@@ -196,7 +194,7 @@ err_after_alloc:
 
 /* Talking ---------------------------------------------------------------------- */
 
-static enum dlock_status shake(struct dlock_tls *tls, struct dlock_error *error)
+static enum dlock_status shake(struct dlock_tls *tls)
 {
     int done;
     long verdict;
@@ -210,9 +208,9 @@ static enum dlock_status shake(struct dlock_tls *tls, struct dlock_error *error)
         return DLOCK_BUSY;
     verdict = SSL_get_verify_result(tls->ssl);
     if (verdict == X509_V_OK)
-        return failed(errno == 0 ? "the server closed" : "handshake", error);
+        return failed(errno == 0 ? "the server closed" : "handshake");
     ERR_clear_error();
-    return dlock_error_set(error, DLOCK_UNREACHABLE,
+    return dlock_error_set(DLOCK_UNREACHABLE,
                            "TLS: the server's certificate: %.100s",
                            X509_verify_cert_error_string(verdict));
 }

@@ -30,14 +30,13 @@
 
 /* The node's data says who made it, and by which attempt. */
 static enum dlock_status find(const struct dlock_attempt *attempt,
-                              struct dlock_zk_node *node,
-                              struct dlock_error *error)
+                              struct dlock_zk_node *node)
 {
     const struct dlock_zk_command get = {
         .verb = DLOCK_ZK_GET, .step = "get", .session = node->session};
     char tag[DLOCK_ZK_TAG_BYTES_MAX + 1];
     struct dlock_zk_reply reply;
-    enum dlock_status status = dlock_zk_do(attempt, &get, &reply, error);
+    enum dlock_status status = dlock_zk_do(attempt, &get, &reply);
 
     dlock_zk_node_tag(attempt->session, node->attempt, tag);
     node->found = status == DLOCK_OK && reply.answer == DLOCK_ZK_DONE &&
@@ -47,28 +46,25 @@ static enum dlock_status find(const struct dlock_attempt *attempt,
 }
 
 static enum dlock_status acquire(const struct dlock_attempt *attempt,
-                                 struct dlock_grant *grant, uint64_t *busy_ms,
-                                 struct dlock_error *error)
+                                 struct dlock_grant *grant, uint64_t *busy_ms)
 {
     struct dlock_zk_node *node;
-    enum dlock_status status = dlock_zk_node_make(attempt, false, &node, error);
+    enum dlock_status status = dlock_zk_node_make(attempt, false, &node);
 
     (void)grant;
     (void)busy_ms;
     if (status == DLOCK_BUSY && attempt->waits)
-        return dlock_zk_node_watch(attempt, NULL, error);
-    return status == DLOCK_OK
-               ? dlock_zk_node_hold(attempt->session, node, error)
-               : status;
+        return dlock_zk_node_watch(attempt, NULL);
+    return status == DLOCK_OK ? dlock_zk_node_hold(attempt->session, node)
+                              : status;
 }
 
 static enum dlock_status inspect(const struct dlock_attempt *attempt,
-                                 struct dlock_holder *holder,
-                                 struct dlock_error *error)
+                                 struct dlock_holder *holder)
 {
     const struct dlock_zk_command get = {.verb = DLOCK_ZK_GET, .step = "get"};
     struct dlock_zk_reply reply;
-    enum dlock_status status = dlock_zk_do(attempt, &get, &reply, error);
+    enum dlock_status status = dlock_zk_do(attempt, &get, &reply);
 
     if (status != DLOCK_OK || reply.answer != DLOCK_ZK_DONE)
         return status;

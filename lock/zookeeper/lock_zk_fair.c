@@ -69,13 +69,11 @@ static int by_number(const void *a, const void *b)
 /* In session IN of ZooKeeper, or with 0 in any. The server lists them in no order; it
  * is in the numbers that it has put behind the names. */
 static enum dlock_status read_queue(const struct dlock_attempt *attempt,
-                                    uint64_t in, struct queue *queue,
-                                    struct dlock_error *error)
+                                    uint64_t in, struct queue *queue)
 {
     const struct dlock_zk_command list = {
         .verb = DLOCK_ZK_CHILDREN, .step = "children", .session = in};
-    enum dlock_status status =
-        dlock_zk_do(attempt, &list, &queue->reply, error);
+    enum dlock_status status = dlock_zk_do(attempt, &list, &queue->reply);
     char **children = queue->reply.children;
     size_t n = queue->reply.children_n;
 
@@ -89,8 +87,7 @@ static enum dlock_status read_queue(const struct dlock_attempt *attempt,
 }
 
 static enum dlock_status find(const struct dlock_attempt *attempt,
-                              struct dlock_zk_node *node,
-                              struct dlock_error *error)
+                              struct dlock_zk_node *node)
 {
     struct dlock_zk_command get = {.verb = DLOCK_ZK_GET,
                                    .step = "get",
@@ -99,8 +96,7 @@ static enum dlock_status find(const struct dlock_attempt *attempt,
     char tag[DLOCK_ZK_TAG_BYTES_MAX + 1];
     struct queue queue;
     struct dlock_zk_reply reply;
-    enum dlock_status status =
-        read_queue(attempt, node->session, &queue, error);
+    enum dlock_status status = read_queue(attempt, node->session, &queue);
 
     if (status != DLOCK_OK)
         return status;
@@ -114,7 +110,7 @@ static enum dlock_status find(const struct dlock_attempt *attempt,
     if (node->path[0] == '\0')
         return DLOCK_OK;
     /* The number of its creation comes with the node, not with its name. */
-    status = dlock_zk_do(attempt, &get, &reply, error);
+    status = dlock_zk_do(attempt, &get, &reply);
     node->found = status == DLOCK_OK && reply.answer == DLOCK_ZK_DONE;
     node->zxid = reply.zxid;
     return status;
@@ -126,13 +122,12 @@ static enum dlock_status find(const struct dlock_attempt *attempt,
  * counter.
  */
 static enum dlock_status look(const struct dlock_attempt *attempt,
-                              const struct dlock_zk_node *node, bool *counted,
-                              struct dlock_error *error)
+                              const struct dlock_zk_node *node, bool *counted)
 {
     const char *mine = strrchr(node->path, '/') + 1;
     const struct dlock_zk *zk = attempt->session->own;
     struct queue queue;
-    enum dlock_status status = read_queue(attempt, 0, &queue, error);
+    enum dlock_status status = read_queue(attempt, 0, &queue);
     size_t at = 0;
     bool live;
 
@@ -145,10 +140,10 @@ static enum dlock_status look(const struct dlock_attempt *attempt,
     if (status == DLOCK_OK && (at == queue.places_n || !live))
         status = DLOCK_LOST;
     else if (status == DLOCK_OK && at > 0)
-        status = attempt->waits
-                     ? dlock_zk_node_watch(attempt,
-                                           queue.reply.children[at - 1], error)
-                     : DLOCK_BUSY;
+        status =
+            attempt->waits
+                ? dlock_zk_node_watch(attempt, queue.reply.children[at - 1])
+                : DLOCK_BUSY;
     dlock_zk_reply_release(&queue.reply);
     return status;
 }
@@ -167,7 +162,7 @@ static enum dlock_status look(const struct dlock_attempt *attempt,
  * that token is skipped.
  */
 static enum dlock_status count(const struct dlock_attempt *attempt, uint64_t in,
-                               uint64_t *token, struct dlock_error *error)
+                               uint64_t *token)
 {
     const struct dlock_zk_command get = {.verb = DLOCK_ZK_GET,
                                          .step = "fence-get",
@@ -181,7 +176,7 @@ static enum dlock_status count(const struct dlock_attempt *attempt, uint64_t in,
     for (int i = 0; i < TRIES_MAX; i++) {
         uint64_t last;
 
-        if (dlock_zk_do(attempt, &get, &reply, error) != DLOCK_OK)
+        if (dlock_zk_do(attempt, &get, &reply) != DLOCK_OK)
             return DLOCK_UNREACHABLE;
         last = strtoull(reply.text, NULL, 10);
         set.verb = reply.answer == DLOCK_ZK_NONE ? DLOCK_ZK_CREATE_LASTING
@@ -190,34 +185,34 @@ static enum dlock_status count(const struct dlock_attempt *attempt, uint64_t in,
         *token =
             (last > attempt->fence_floor ? last : attempt->fence_floor) + 1;
         (void)snprintf(text, sizeof(text), "%" PRIu64, *token);
-        if (dlock_zk_do(attempt, &set, &reply, error) != DLOCK_OK)
+        if (dlock_zk_do(attempt, &set, &reply) != DLOCK_OK)
             return DLOCK_UNREACHABLE;
         if (reply.answer == DLOCK_ZK_DONE)
             return DLOCK_OK;
     }
-    return dlock_error_set(error, DLOCK_UNREACHABLE,
+    return dlock_error_set(DLOCK_UNREACHABLE,
                            "zookeeper: no token, others count");
 }
 
 /* The strategy ------------------------------------------------------------------ */
 
 static enum dlock_status acquire(const struct dlock_attempt *attempt,
-                                 struct dlock_grant *grant, uint64_t *busy_ms,
-                                 struct dlock_error *error)
+                                 struct dlock_grant *grant, uint64_t *busy_ms)
 {
     struct dlock_session *session = attempt->session;
     struct dlock_zk_node *node =
         dlock_zk_node_of(session, attempt->name, DLOCK_ZK_NODE_WANTED);
     enum dlock_status status = DLOCK_LOST;
+    struct dlock_error kept;
     bool counted = false;
 
     (void)busy_ms;
     while (status == DLOCK_LOST) {
         if (node == NULL)
-            status = dlock_zk_node_make(attempt, true, &node, error);
+            status = dlock_zk_node_make(attempt, true, &node);
         if (node == NULL)
             return status;
-        status = look(attempt, node, &counted, error);
+        status = look(attempt, node, &counted);
         if (status == DLOCK_LOST) {
             dlock_zk_node_forget(session, node);
             node = NULL;
@@ -228,11 +223,13 @@ static enum dlock_status acquire(const struct dlock_attempt *attempt,
     grant->token = node->zxid;
     if (status == DLOCK_OK && attempt->fenced &&
         (counted || node->zxid <= attempt->fence_floor))
-        status = count(attempt, node->session, &grant->token, error);
+        status = count(attempt, node->session, &grant->token);
     if (status == DLOCK_OK)
-        return dlock_zk_node_hold(session, node, error);
+        return dlock_zk_node_hold(session, node);
     /* A try that came to nothing must not stay in the queue. */
-    (void)dlock_zk_node_give(attempt, node, NULL);
+    kept = dlock_error_take();
+    (void)dlock_zk_node_give(attempt, node);
+    dlock_error_put(&kept);
     return status == DLOCK_UNKNOWN ? DLOCK_UNREACHABLE : status;
 }
 
@@ -242,15 +239,14 @@ static void give_up(const struct dlock_attempt *attempt)
         dlock_zk_node_of(attempt->session, attempt->name, DLOCK_ZK_NODE_WANTED);
 
     if (node != NULL)
-        (void)dlock_zk_node_give(attempt, node, NULL);
+        (void)dlock_zk_node_give(attempt, node);
 }
 
 static enum dlock_status inspect(const struct dlock_attempt *attempt,
-                                 struct dlock_holder *holder,
-                                 struct dlock_error *error)
+                                 struct dlock_holder *holder)
 {
     struct queue queue;
-    enum dlock_status status = read_queue(attempt, 0, &queue, error);
+    enum dlock_status status = read_queue(attempt, 0, &queue);
 
     if (queue.places_n > 0) {
         holder->held = true;
@@ -262,10 +258,10 @@ static enum dlock_status inspect(const struct dlock_attempt *attempt,
 
 static enum dlock_status waiters(const struct dlock_attempt *attempt,
                                  struct dlock_waiting waiting[], size_t n_max,
-                                 size_t *n, struct dlock_error *error)
+                                 size_t *n)
 {
     struct queue queue;
-    enum dlock_status status = read_queue(attempt, 0, &queue, error);
+    enum dlock_status status = read_queue(attempt, 0, &queue);
 
     *n = queue.places_n > 0 ? queue.places_n - 1 : 0;
     for (size_t i = 0; i < *n && i < n_max; i++)

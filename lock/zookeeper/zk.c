@@ -195,8 +195,7 @@ static bool open_handle(struct dlock_zk *zk)
  * is, or a new one. DLOCK_UNREACHABLE at UNTIL_MS of real time.
  */
 static enum dlock_status make_ready(struct dlock_zk *zk, uint64_t number,
-                                    uint64_t until_ms,
-                                    struct dlock_error *error)
+                                    uint64_t until_ms)
 {
     for (;;) {
         bool time_left = dlock_clock_real_now() < until_ms;
@@ -216,7 +215,7 @@ static enum dlock_status make_ready(struct dlock_zk *zk, uint64_t number,
         if (number != 0 && !there)
             return DLOCK_LOST;
         if (!time_left || (!there && !open_handle(zk)))
-            return dlock_error_set(error, DLOCK_UNREACHABLE,
+            return dlock_error_set(DLOCK_UNREACHABLE,
                                    "zookeeper: no connection to %.80s",
                                    zk->client->servers);
     }
@@ -348,8 +347,7 @@ static int post(struct dlock_zk_handle *handle,
 }
 
 /* A session that has expired took its nodes along: no effect is left. */
-static enum dlock_status judge(int code, enum dlock_zk_answer *answer,
-                               struct dlock_error *error)
+static enum dlock_status judge(int code, enum dlock_zk_answer *answer)
 {
     static const int answers[] = {[DLOCK_ZK_DONE] = ZOK,
                                   [DLOCK_ZK_EXISTS] = ZNODEEXISTS,
@@ -363,7 +361,7 @@ static enum dlock_status judge(int code, enum dlock_zk_answer *answer,
             *answer = (enum dlock_zk_answer)i;
             return DLOCK_OK;
         }
-    return dlock_error_set(error, unknown ? DLOCK_UNKNOWN : DLOCK_UNREACHABLE,
+    return dlock_error_set(unknown ? DLOCK_UNKNOWN : DLOCK_UNREACHABLE,
                            "zookeeper: %s", zerror(code));
 }
 
@@ -377,13 +375,11 @@ static uint64_t real_until(unsigned ms, uint64_t left_ms)
 static enum dlock_status carry_out(struct dlock_zk *zk,
                                    const struct dlock_zk_command *command,
                                    const char *path, uint64_t left_ms,
-                                   struct dlock_zk_reply *reply,
-                                   struct dlock_error *error)
+                                   struct dlock_zk_reply *reply)
 {
     const struct dlock_wire_config *config = &zk->session->client->wire;
-    enum dlock_status status =
-        make_ready(zk, command->session,
-                   real_until(config->connect_timeout_ms, left_ms), error);
+    enum dlock_status status = make_ready(
+        zk, command->session, real_until(config->connect_timeout_ms, left_ms));
     uint64_t until_ms;
     bool done, time_left = true;
     struct call *call;
@@ -393,7 +389,7 @@ static enum dlock_status carry_out(struct dlock_zk *zk,
         return status;
     call = calloc(1, sizeof(*call));
     if (call == NULL)
-        return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
+        return dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
     call->zk = zk;
     until_ms = real_until(config->command_timeout_ms, left_ms);
     (void)pthread_mutex_lock(&zk->client->mutex);
@@ -404,8 +400,8 @@ static enum dlock_status carry_out(struct dlock_zk *zk,
     else if (zk->handle == NULL)
         status = DLOCK_UNREACHABLE;
     else if ((code = post(zk->handle, command, path, call)) != ZOK)
-        status = dlock_error_set(error, DLOCK_UNREACHABLE, "zookeeper: %s",
-                                 zerror(code));
+        status =
+            dlock_error_set(DLOCK_UNREACHABLE, "zookeeper: %s", zerror(code));
     while (status == DLOCK_OK && !call->done && time_left)
         time_left = dlock_clock_wait(dlock_clock_default(), &zk->changed,
                                      &zk->client->mutex, until_ms);
@@ -413,10 +409,10 @@ static enum dlock_status carry_out(struct dlock_zk *zk,
     call->abandoned = !done;
     (void)pthread_mutex_unlock(&zk->client->mutex);
     if (!done)
-        return dlock_error_set(error, DLOCK_UNKNOWN, "zookeeper: timed out");
+        return dlock_error_set(DLOCK_UNKNOWN, "zookeeper: timed out");
     if (status == DLOCK_OK) {
         *reply = call->reply;
-        status = judge(call->code, &reply->answer, error);
+        status = judge(call->code, &reply->answer);
     }
     free(call);
     if (status != DLOCK_OK)
@@ -466,8 +462,7 @@ void dlock_zk_path(const struct dlock_session *session, const char *name,
 
 enum dlock_status dlock_zk_do(const struct dlock_attempt *attempt,
                               const struct dlock_zk_command *command,
-                              struct dlock_zk_reply *reply,
-                              struct dlock_error *error)
+                              struct dlock_zk_reply *reply)
 {
     struct dlock_session *session = attempt->session;
     uint64_t left_ms =
@@ -478,18 +473,17 @@ enum dlock_status dlock_zk_do(const struct dlock_attempt *attempt,
 
     memset(reply, 0, sizeof(*reply));
     if (left_ms == 0)
-        return dlock_error_set(error, DLOCK_UNREACHABLE, "no time left");
-    status = dlock_step_begin(session, command->step, attempt->name, error);
+        return dlock_error_set(DLOCK_UNREACHABLE, "no time left");
+    status = dlock_step_begin(session, command->step, attempt->name);
     if (status != DLOCK_OK)
         return status;
     if (command->path == NULL)
         dlock_zk_path(session, attempt->name, command->child, path);
-    status = carry_out(session->own, command,
-                       command->path != NULL ? command->path : path, left_ms,
-                       reply, error);
+    status =
+        carry_out(session->own, command,
+                  command->path != NULL ? command->path : path, left_ms, reply);
     describe(status, reply, text, sizeof(text));
-    told = dlock_step_end(session, command->step, attempt->name, text, status,
-                          error);
+    told = dlock_step_end(session, command->step, attempt->name, text, status);
     if (told != DLOCK_OK)
         dlock_zk_reply_release(reply);
     return told;
@@ -498,8 +492,7 @@ enum dlock_status dlock_zk_do(const struct dlock_attempt *attempt,
 /* The url may name a root of its own, which has to be there: this does not make it. */
 enum dlock_status dlock_zk_create(const struct dlock_attempt *attempt,
                                   const struct dlock_zk_command *command,
-                                  struct dlock_zk_reply *reply,
-                                  struct dlock_error *error)
+                                  struct dlock_zk_reply *reply)
 {
     const struct dlock_zk_kind *kind =
         attempt->session->client->strategy->variant;
@@ -508,20 +501,20 @@ enum dlock_status dlock_zk_create(const struct dlock_attempt *attempt,
     const struct dlock_zk_command root = {.verb = DLOCK_ZK_CREATE_LASTING,
                                           .step = "make-root",
                                           .path = kind->root};
-    enum dlock_status status = dlock_zk_do(attempt, command, reply, error);
+    enum dlock_status status = dlock_zk_do(attempt, command, reply);
 
     if (status != DLOCK_OK || reply->answer != DLOCK_ZK_NONE)
         return status;
     if (command->path == NULL) {
         status = dlock_zk_create(
-            attempt, command->child != NULL ? &queue : &root, reply, error);
+            attempt, command->child != NULL ? &queue : &root, reply);
         if (status == DLOCK_OK)
-            status = dlock_zk_do(attempt, command, reply, error);
+            status = dlock_zk_do(attempt, command, reply);
         else if (status == DLOCK_UNKNOWN)
             return DLOCK_UNREACHABLE; /* nobody holds anything by a parent */
     }
     if (status == DLOCK_OK && reply->answer == DLOCK_ZK_NONE)
-        return dlock_error_set(error, DLOCK_UNREACHABLE,
+        return dlock_error_set(DLOCK_UNREACHABLE,
                                "zookeeper: no node to make it in");
     return status;
 }

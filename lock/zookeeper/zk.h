@@ -96,8 +96,7 @@ struct dlock_zk_kind {
      * is there; DLOCK_LOST: the session has ended. Also on the keeper's thread.
      */
     enum dlock_status (*find)(const struct dlock_attempt *attempt,
-                              struct dlock_zk_node *node,
-                              struct dlock_error *error);
+                              struct dlock_zk_node *node);
 };
 
 enum dlock_zk_verb {
@@ -155,16 +154,14 @@ struct dlock_zk_reply {
  */
 enum dlock_status dlock_zk_do(const struct dlock_attempt *attempt,
                               const struct dlock_zk_command *command,
-                              struct dlock_zk_reply *reply,
-                              struct dlock_error *error);
+                              struct dlock_zk_reply *reply);
 void dlock_zk_reply_release(struct dlock_zk_reply *reply);
 
 /* A create that makes what has to be there before: the root, which stays for ever,
  * and the directory of a child. DLOCK_OK: done, or there is such a node already. */
 enum dlock_status dlock_zk_create(const struct dlock_attempt *attempt,
                                   const struct dlock_zk_command *command,
-                                  struct dlock_zk_reply *reply,
-                                  struct dlock_error *error);
+                                  struct dlock_zk_reply *reply);
 
 /* The path of the node that has the lock's name, "/dlock/stock:42"; or of its CHILD,
  * unless NULL. */
@@ -222,8 +219,8 @@ void dlock_zk_node_owner(const char *tag,
  * there is such a lock already. Else *NODE is NULL; with DLOCK_UNKNOWN, one is left.
  */
 enum dlock_status dlock_zk_node_make(const struct dlock_attempt *attempt,
-                                     bool in_queue, struct dlock_zk_node **node,
-                                     struct dlock_error *error);
+                                     bool in_queue,
+                                     struct dlock_zk_node **node);
 
 /* Takes it off the list, and frees it. */
 void dlock_zk_node_forget(struct dlock_session *session,
@@ -240,35 +237,29 @@ struct dlock_zk_node *dlock_zk_node_of(const struct dlock_session *session,
  * between: then the node is forgotten.
  */
 enum dlock_status dlock_zk_node_hold(struct dlock_session *session,
-                                     struct dlock_zk_node *node,
-                                     struct dlock_error *error);
+                                     struct dlock_zk_node *node);
 
 /* For an acquire that waits, DLOCK_BUSY: it is woken when the node of the lock's name
  * goes, or the CHILD of that unless NULL; at once, if it has gone already. */
 enum dlock_status dlock_zk_node_watch(const struct dlock_attempt *attempt,
-                                      const char *child,
-                                      struct dlock_error *error);
+                                      const char *child);
 
 /* Deletes it. DLOCK_OK: there was one. DLOCK_LOST: there was none any more. Else it
  * is left. In any case it is not the caller's any more. */
 enum dlock_status dlock_zk_node_give(const struct dlock_attempt *attempt,
-                                     struct dlock_zk_node *node,
-                                     struct dlock_error *error);
+                                     struct dlock_zk_node *node);
 
 /* On the keeper's thread: deletes all that are left; false: some still are. */
 bool dlock_zk_node_clear(struct dlock_zk *zk);
 
 /* The strategies' functions; see strategy.h ----------------------------------- */
 
-enum dlock_status dlock_zk_node_release(const struct dlock_attempt *attempt,
-                                        struct dlock_error *error);
+enum dlock_status dlock_zk_node_release(const struct dlock_attempt *attempt);
 uint64_t dlock_zk_node_remaining(const struct dlock_session *session,
                                  const struct dlock_grant *grant);
-enum dlock_status dlock_zk_client_open(struct dlock *client,
-                                       struct dlock_error *error);
+enum dlock_status dlock_zk_client_open(struct dlock *client);
 void dlock_zk_client_close(struct dlock *client);
-enum dlock_status dlock_zk_client_session_open(struct dlock_session *session,
-                                               struct dlock_error *error);
+enum dlock_status dlock_zk_client_session_open(struct dlock_session *session);
 void dlock_zk_client_session_close(struct dlock_session *session);
 void *dlock_zk_client_watch(struct dlock_session *session, const char *name);
 uint64_t dlock_zk_client_arm(void *watch, uint64_t until_ms,

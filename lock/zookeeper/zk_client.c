@@ -167,13 +167,12 @@ static bool begin_workers(struct dlock_zk_client *client)
 
 /* Clients and sessions --------------------------------------------------------- */
 
-enum dlock_status dlock_zk_client_open(struct dlock *client,
-                                       struct dlock_error *error)
+enum dlock_status dlock_zk_client_open(struct dlock *client)
 {
     struct dlock_zk_client *own = calloc(1, sizeof(*own));
 
     if (own == NULL)
-        return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
+        return dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
     (void)pthread_mutex_init(&own->mutex, NULL);
     (void)pthread_cond_init(&own->changed, NULL);
     own->client = client;
@@ -182,7 +181,7 @@ enum dlock_status dlock_zk_client_open(struct dlock *client,
     if (read_servers(client->url, own->servers, sizeof(own->servers)))
         return DLOCK_OK;
     dlock_zk_client_close(client);
-    return dlock_error_set(error, DLOCK_MISUSE,
+    return dlock_error_set(DLOCK_MISUSE,
                            "the url: use zk:HOST[:PORT][,HOST[:PORT]]");
 }
 
@@ -203,15 +202,14 @@ void dlock_zk_client_close(struct dlock *client)
 }
 
 /* Without its workers, a session would not hear of its end. */
-enum dlock_status dlock_zk_client_session_open(struct dlock_session *session,
-                                               struct dlock_error *error)
+enum dlock_status dlock_zk_client_session_open(struct dlock_session *session)
 {
     struct dlock_zk_client *client = session->client->own;
     struct dlock_zk *zk = calloc(1, sizeof(*zk));
     bool watched;
 
     if (zk == NULL)
-        return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
+        return dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
     (void)pthread_cond_init(&zk->changed, NULL);
     zk->session = session;
     zk->client = client;
@@ -223,7 +221,7 @@ enum dlock_status dlock_zk_client_session_open(struct dlock_session *session,
     if (watched)
         return DLOCK_OK;
     dlock_zk_client_session_close(session);
-    return dlock_error_set(error, DLOCK_UNREACHABLE, "no thread");
+    return dlock_error_set(DLOCK_UNREACHABLE, "no thread");
 }
 
 /* With the session of ZooKeeper there is nothing left for the keeper to do. */

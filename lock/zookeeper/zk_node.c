@@ -77,8 +77,7 @@ void dlock_zk_node_forget(struct dlock_session *session,
 /* Waits until no node is left for NAME, or else DLOCK_UNKNOWN at UNTIL_MS of lease
  * time. */
 static enum dlock_status await_cleared(struct dlock_session *session,
-                                       const char *name, uint64_t until_ms,
-                                       struct dlock_error *error)
+                                       const char *name, uint64_t until_ms)
 {
     struct dlock_zk *zk = session->own;
     bool time_left = true;
@@ -91,7 +90,7 @@ static enum dlock_status await_cleared(struct dlock_session *session,
     (void)pthread_mutex_unlock(&zk->client->mutex);
     if (!left)
         return DLOCK_OK;
-    return dlock_error_set(error, DLOCK_UNKNOWN,
+    return dlock_error_set(DLOCK_UNKNOWN,
                            "zookeeper: an old node is not known to be deleted");
 }
 
@@ -111,8 +110,7 @@ static void leave_behind(struct dlock_session *session,
 
 /* A request that got no answer is either done by now, or never will be. */
 static enum dlock_status look_for(const struct dlock_attempt *attempt,
-                                  struct dlock_zk_node *node,
-                                  struct dlock_error *error)
+                                  struct dlock_zk_node *node)
 {
     const struct dlock_zk_kind *kind =
         attempt->session->client->strategy->variant;
@@ -121,15 +119,14 @@ static enum dlock_status look_for(const struct dlock_attempt *attempt,
                                     .path = kind->root,
                                     .session = node->session};
     struct dlock_zk_reply reply;
-    enum dlock_status status = dlock_zk_do(attempt, &sync, &reply, error);
+    enum dlock_status status = dlock_zk_do(attempt, &sync, &reply);
 
-    return status == DLOCK_OK ? kind->find(attempt, node, error) : status;
+    return status == DLOCK_OK ? kind->find(attempt, node) : status;
 }
 
 /* A new node that is wanted. DLOCK_UNREACHABLE: one is left still, or no memory. */
 static enum dlock_status node_new(const struct dlock_attempt *attempt,
-                                  struct dlock_zk_node **node,
-                                  struct dlock_error *error)
+                                  struct dlock_zk_node **node)
 {
     struct dlock_session *session = attempt->session;
     uint64_t until_ms = dlock_session_limit(session, 1, 0);
@@ -137,11 +134,11 @@ static enum dlock_status node_new(const struct dlock_attempt *attempt,
 
     if (attempt->limit_ms < until_ms)
         until_ms = attempt->limit_ms;
-    if (await_cleared(session, attempt->name, until_ms, error) != DLOCK_OK)
+    if (await_cleared(session, attempt->name, until_ms) != DLOCK_OK)
         return DLOCK_UNREACHABLE;
     *node = calloc(1, sizeof(**node));
     if (*node == NULL)
-        return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
+        return dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
     (*node)->attempt = attempt->number;
     (void)snprintf((*node)->name, sizeof((*node)->name), "%s", attempt->name);
     (void)pthread_mutex_lock(&zk->client->mutex);
@@ -156,8 +153,7 @@ static enum dlock_status node_new(const struct dlock_attempt *attempt,
  * would stay until the session times out.
  */
 enum dlock_status dlock_zk_node_make(const struct dlock_attempt *attempt,
-                                     bool in_queue, struct dlock_zk_node **node,
-                                     struct dlock_error *error)
+                                     bool in_queue, struct dlock_zk_node **node)
 {
     struct dlock_session *session = attempt->session;
     char tag[DLOCK_ZK_TAG_BYTES_MAX + 1];
@@ -168,15 +164,15 @@ enum dlock_status dlock_zk_node_make(const struct dlock_attempt *attempt,
         .data = tag};
     struct dlock_zk_reply reply;
     struct dlock_zk_node *made;
-    enum dlock_status status = node_new(attempt, &made, error);
+    enum dlock_status status = node_new(attempt, &made);
 
     *node = NULL;
     if (status != DLOCK_OK)
         return status;
     dlock_zk_node_tag(session, attempt->number, tag);
-    status = dlock_zk_create(attempt, &create, &reply, error);
+    status = dlock_zk_create(attempt, &create, &reply);
     made->session = reply.session;
-    if (status == DLOCK_UNKNOWN && look_for(attempt, made, error) == DLOCK_OK &&
+    if (status == DLOCK_UNKNOWN && look_for(attempt, made) == DLOCK_OK &&
         made->found) {
         status = DLOCK_OK;
     } else if (status == DLOCK_OK && reply.answer == DLOCK_ZK_DONE) {
@@ -196,14 +192,13 @@ enum dlock_status dlock_zk_node_make(const struct dlock_attempt *attempt,
 }
 
 enum dlock_status dlock_zk_node_watch(const struct dlock_attempt *attempt,
-                                      const char *child,
-                                      struct dlock_error *error)
+                                      const char *child)
 {
     const struct dlock_zk_command watch = {
         .verb = DLOCK_ZK_WATCH, .step = "watch", .child = child};
     struct dlock_zk *zk = attempt->session->own;
     struct dlock_zk_reply reply;
-    enum dlock_status status = dlock_zk_do(attempt, &watch, &reply, error);
+    enum dlock_status status = dlock_zk_do(attempt, &watch, &reply);
 
     if (status == DLOCK_UNKNOWN)
         return DLOCK_UNREACHABLE; /* nothing is held for it */
@@ -218,8 +213,7 @@ enum dlock_status dlock_zk_node_watch(const struct dlock_attempt *attempt,
 /* With the mutex, the end of the session is told either here or to the holder,
  * not to nobody. */
 enum dlock_status dlock_zk_node_hold(struct dlock_session *session,
-                                     struct dlock_zk_node *node,
-                                     struct dlock_error *error)
+                                     struct dlock_zk_node *node)
 {
     const struct dlock_zk *zk = session->own;
     bool live;
@@ -232,7 +226,7 @@ enum dlock_status dlock_zk_node_hold(struct dlock_session *session,
     if (live)
         return DLOCK_OK;
     dlock_zk_node_forget(session, node);
-    return dlock_error_set(error, DLOCK_UNREACHABLE,
+    return dlock_error_set(DLOCK_UNREACHABLE,
                            "zookeeper: the session has expired");
 }
 
@@ -262,8 +256,7 @@ uint64_t dlock_zk_node_remaining(const struct dlock_session *session,
  * that is gone after that is no loss; a session that has ended is one.
  */
 static enum dlock_status delete_node(const struct dlock_attempt *attempt,
-                                     struct dlock_zk_node *node,
-                                     struct dlock_error *error)
+                                     struct dlock_zk_node *node)
 {
     const struct dlock_zk_command command = {.verb = DLOCK_ZK_DELETE,
                                              .step = "delete",
@@ -274,12 +267,12 @@ static enum dlock_status delete_node(const struct dlock_attempt *attempt,
     struct dlock_zk_reply reply;
 
     for (int i = 0; i < TRIES_MAX && status == DLOCK_UNKNOWN; i++) {
-        status = node->found ? DLOCK_OK : look_for(attempt, node, error);
+        status = node->found ? DLOCK_OK : look_for(attempt, node);
         if (status == DLOCK_OK && !node->found)
             return gone;
         if (status != DLOCK_OK)
             continue;
-        status = dlock_zk_do(attempt, &command, &reply, error);
+        status = dlock_zk_do(attempt, &command, &reply);
         if (status == DLOCK_OK && reply.answer == DLOCK_ZK_NONE)
             return gone;
         if (status == DLOCK_UNKNOWN) {
@@ -292,8 +285,7 @@ static enum dlock_status delete_node(const struct dlock_attempt *attempt,
 }
 
 enum dlock_status dlock_zk_node_give(const struct dlock_attempt *attempt,
-                                     struct dlock_zk_node *node,
-                                     struct dlock_error *error)
+                                     struct dlock_zk_node *node)
 {
     struct dlock_session *session = attempt->session;
     struct dlock_zk_client *client = session->client->own;
@@ -302,7 +294,7 @@ enum dlock_status dlock_zk_node_give(const struct dlock_attempt *attempt,
     (void)pthread_mutex_lock(&client->mutex);
     node->state = DLOCK_ZK_NODE_GIVEN;
     (void)pthread_mutex_unlock(&client->mutex);
-    status = delete_node(attempt, node, error);
+    status = delete_node(attempt, node);
     if (status == DLOCK_OK || status == DLOCK_LOST)
         dlock_zk_node_forget(session, node);
     else
@@ -311,8 +303,7 @@ enum dlock_status dlock_zk_node_give(const struct dlock_attempt *attempt,
 }
 
 /* A release without an answer is done when its node has gone, for whatever reason. */
-enum dlock_status dlock_zk_node_release(const struct dlock_attempt *attempt,
-                                        struct dlock_error *error)
+enum dlock_status dlock_zk_node_release(const struct dlock_attempt *attempt)
 {
     struct dlock_session *session = attempt->session;
     struct dlock_zk *zk = session->own;
@@ -321,10 +312,9 @@ enum dlock_status dlock_zk_node_release(const struct dlock_attempt *attempt,
     enum dlock_status status = DLOCK_LOST;
 
     if (node != NULL)
-        status = dlock_zk_node_give(attempt, node, error);
+        status = dlock_zk_node_give(attempt, node);
     else if (dlock_first_number(attempt) == zk->unknown_release)
-        status =
-            await_cleared(session, attempt->name, attempt->limit_ms, error);
+        status = await_cleared(session, attempt->name, attempt->limit_ms);
     zk->unknown_release = status == DLOCK_UNKNOWN || status == DLOCK_UNREACHABLE
                               ? dlock_first_number(attempt)
                               : 0;
@@ -344,7 +334,7 @@ bool dlock_zk_node_clear(struct dlock_zk *zk)
                                         .name = node->name,
                                         .limit_ms =
                                             dlock_session_limit(session, 1, 0)};
-        enum dlock_status status = delete_node(&attempt, node, NULL);
+        enum dlock_status status = delete_node(&attempt, node);
 
         if (status != DLOCK_OK && status != DLOCK_LOST)
             return false;

@@ -71,7 +71,7 @@ void fake_resolver_let_go(const char *host, const char *port)
 
     fake_resolver_hang(false);
     (void)dlock_lookup(host, port, dlock_clock_real_now() + PATIENCE_MS,
-                       &places, NULL);
+                       &places);
 }
 
 unsigned fake_resolver_asked_n(void)

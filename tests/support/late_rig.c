@@ -307,7 +307,7 @@ void late_end_wait(struct late_user *user)
 {
     struct dlock_grant grant;
 
-    (void)dlock_session_end(&user->wait, &grant, NULL);
+    (void)dlock_session_end(&user->wait, &grant);
     dlock_session_leave(user->session);
     await_over(user);
     user->waits = false;
@@ -320,8 +320,8 @@ void late_begin_wait(struct late_user *user)
                                              .lease_ms = LEASE_MS};
 
     come_of_age(user);
-    late_expect(user->world, "enter",
-                dlock_session_enter(user->session, "wait", NULL), DLOCK_OK);
+    late_expect(user->world, "enter", dlock_session_enter(user->session),
+                DLOCK_OK);
     assert_true(dlock_session_begin(&user->wait, user->session, "k", &terms));
     assert_true(dlock_wait_try(&user->wait));
     user->waits = true;
