@@ -9,17 +9,8 @@
  */
 #include "lock/core/client.h"
 
-static enum dlock_status acquire(const struct dlock_attempt *attempt,
-                                 struct dlock_grant *grant, uint64_t *busy_ms)
-{
-    (void)attempt;
-    (void)grant;
-    (void)busy_ms;
-    return DLOCK_OK;
-}
-
-/* There is nothing to lose, so nothing is ever found lost. */
-static enum dlock_status release(const struct dlock_attempt *attempt)
+/* There is nothing to take, so nothing is ever found lost. */
+static enum dlock_status do_nothing(const struct dlock_attempt *attempt)
 {
     (void)attempt;
     return DLOCK_OK;
@@ -29,6 +20,6 @@ const struct dlock_strategy dlock_strategy_none = {
     .info = {.name = "none",
              .claim = "No lock: everybody is let in.",
              .capabilities = 0},
-    .acquire = acquire,
-    .release = release,
+    .acquire = do_nothing,
+    .release = do_nothing,
 };

@@ -118,14 +118,11 @@ static bool tell_one(struct place *place)
 }
 
 /* The same session again finds the name taken, like anybody else. */
-static enum dlock_status acquire(const struct dlock_attempt *attempt,
-                                 struct dlock_grant *grant, uint64_t *busy_ms)
+static enum dlock_status acquire(const struct dlock_attempt *attempt)
 {
     enum dlock_status status = DLOCK_BUSY;
     struct place *place;
 
-    (void)grant;
-    (void)busy_ms;
     (void)pthread_mutex_lock(&mutex);
     place = need(attempt->name);
     if (place == NULL) {

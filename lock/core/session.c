@@ -151,7 +151,6 @@ static void fill_attempt(struct dlock_session *session, const char *name,
     attempt->fenced = terms->fenced || can(session, DLOCK_CAP_FENCED);
     attempt->fence_floor = terms->fence_floor;
     attempt->waits = terms->wait_ms > 0;
-    attempt->deadlock_ms = terms->deadlock_ms;
     attempt->limit_ms = dlock_session_limit(session, 1, terms->wait_ms);
 }
 
@@ -253,6 +252,8 @@ bool dlock_session_begin(struct dlock_wait *wait, struct dlock_session *session,
                                 .deadline_ms = now + terms->wait_ms,
                                 .answered = true};
     fill_attempt(session, name, terms, &wait->attempt);
+    wait->attempt.grant = &wait->grant;
+    wait->attempt.busy_ms = &wait->busy_ms;
     wait->number = wait->attempt.number;
     if (terms->deadlock_ms > 0)
         wait->look.at_ms = dlock_clock_after(now, terms->deadlock_ms);

@@ -72,8 +72,9 @@ struct dlock_attempt {
     bool fenced;          /* acquire: the grant gets a token ... */
     uint64_t fence_floor; /* ... above this one */
     bool waits;           /* acquire: comes again, unless it got it */
-    unsigned deadlock_ms; /* acquire: and then looks for deadlocks; 0 = never */
     uint64_t limit_ms;    /* lease time at which the answer is due */
+    struct dlock_grant *grant; /* acquire: its results, see there */
+    uint64_t *busy_ms;
 };
 
 struct dlock_strategy {
@@ -122,8 +123,7 @@ struct dlock_strategy {
      *   DLOCK_LOST  it took longer than the lease, and was given back
      *   DLOCK_UNREACHABLE, DLOCK_UNKNOWN
      */
-    enum dlock_status (*acquire)(const struct dlock_attempt *attempt,
-                                 struct dlock_grant *grant, uint64_t *busy_ms);
+    enum dlock_status (*acquire)(const struct dlock_attempt *attempt);
 
     /*
      * Sets the lease to end attempt->lease_ms from now; if the session has more

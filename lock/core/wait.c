@@ -137,8 +137,7 @@ static enum dlock_status try_once(struct dlock_wait *wait)
     wait->grant.token = 0;
     wait->grant.holds = 1;
     wait->grant.deadline_ms = lease_end(wait);
-    status =
-        wait->strategy->acquire(&wait->attempt, &wait->grant, &wait->busy_ms);
+    status = wait->strategy->acquire(&wait->attempt);
     /* A lock that counts may have counted the try that it did not answer. */
     if (status == DLOCK_OK && wait->uncertain &&
         wait->grant.holds > wait->attempt.holds + 1)

@@ -33,8 +33,7 @@ static enum dlock_status open_all(struct dlock *client)
  */
 static enum dlock_status take_all(const struct dlock_attempt *attempt,
                                   struct dlock_grant parts[],
-                                  enum dlock_status held[], size_t *busy_at,
-                                  uint64_t *busy_ms)
+                                  enum dlock_status held[], size_t *busy_at)
 {
     const struct dlock_poll *poll = attempt->session->own;
     enum dlock_status status = DLOCK_OK;
@@ -48,7 +47,8 @@ static enum dlock_status take_all(const struct dlock_attempt *attempt,
         status = dlock_call(poll->asked[i].wire, &command, attempt->limit_ms,
                             &reply);
         if (status == DLOCK_OK)
-            status = dlock_node_read_acquire(&reply, &parts[i], busy_ms);
+            status =
+                dlock_node_read_acquire(&reply, &parts[i], attempt->busy_ms);
         held[i] = status == DLOCK_BUSY && reply.of_copy ? DLOCK_OK : status;
         *busy_at = i;
     }
@@ -56,8 +56,7 @@ static enum dlock_status take_all(const struct dlock_attempt *attempt,
 }
 
 /* Each try has a number of its own: the one before may have been undone. */
-static enum dlock_status acquire(const struct dlock_attempt *attempt,
-                                 struct dlock_grant *grant, uint64_t *busy_ms)
+static enum dlock_status acquire(const struct dlock_attempt *attempt)
 {
     struct dlock_attempt mine = *attempt;
     struct dlock_grant parts[DLOCK_NODES_MAX];
@@ -67,16 +66,16 @@ static enum dlock_status acquire(const struct dlock_attempt *attempt,
 
     mine.number = dlock_number(attempt->session->client);
     /* With the lease over, the rest would be in vain. */
-    if (grant->deadline_ms < mine.limit_ms)
-        mine.limit_ms = grant->deadline_ms;
-    status = take_all(&mine, parts, held, &busy_at, busy_ms);
+    if (mine.grant->deadline_ms < mine.limit_ms)
+        mine.limit_ms = mine.grant->deadline_ms;
+    status = take_all(&mine, parts, held, &busy_at);
     if (status == DLOCK_OK)
-        status = dlock_quorum_confirm(&mine, parts, held, grant);
+        status = dlock_quorum_confirm(&mine, parts, held);
     if (status == DLOCK_OK)
         return DLOCK_OK;
     if (status == DLOCK_BUSY)
-        *busy_ms =
-            dlock_quorum_pause_ms(attempt->session, busy_at > 0, *busy_ms);
+        *mine.busy_ms =
+            dlock_quorum_pause_ms(mine.session, busy_at > 0, *mine.busy_ms);
     return dlock_quorum_undo(&mine, held, status);
 }
 

@@ -234,8 +234,7 @@ static enum dlock_status judge(const struct dlock_poll *poll,
 }
 
 /* Each try has a number of its own: the one before may have been undone. */
-static enum dlock_status acquire(const struct dlock_attempt *attempt,
-                                 struct dlock_grant *grant, uint64_t *busy_ms)
+static enum dlock_status acquire(const struct dlock_attempt *attempt)
 {
     struct dlock_session *session = attempt->session;
     const struct dlock_poll *poll = session->own;
@@ -271,11 +270,12 @@ static enum dlock_status acquire(const struct dlock_attempt *attempt,
     count_votes(&mine, &votes);
     status = judge(poll, &votes, &ages);
     if (status == DLOCK_OK)
-        status = dlock_quorum_confirm(&mine, votes.parts, votes.counted, grant);
+        status = dlock_quorum_confirm(&mine, votes.parts, votes.counted);
     if (status == DLOCK_OK)
         return DLOCK_OK;
     if (status == DLOCK_BUSY)
-        *busy_ms = dlock_quorum_pause_ms(session, votes.yes > 0, votes.busy_ms);
+        *mine.busy_ms =
+            dlock_quorum_pause_ms(session, votes.yes > 0, votes.busy_ms);
     return dlock_quorum_undo(&mine, votes.held, status);
 }
 

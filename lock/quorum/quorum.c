@@ -272,10 +272,10 @@ static bool is_known(const struct dlock_poll *poll,
 /* The time is looked at last: everything before has taken some. */
 enum dlock_status dlock_quorum_confirm(const struct dlock_attempt *attempt,
                                        const struct dlock_grant parts[],
-                                       const enum dlock_status held[],
-                                       struct dlock_grant *grant)
+                                       const enum dlock_status held[])
 {
     const struct dlock_poll *poll = attempt->session->own;
+    struct dlock_grant *grant = attempt->grant;
 
     add_up(poll, parts, held, attempt->holds, grant);
     if (attempt->fenced && !is_known(poll, parts, held, grant->token) &&

@@ -114,14 +114,13 @@ bool dlock_quorum_is_one(const struct dlock_reply *reply);
 
 /*
  * After enough have agreed to an acquire, by parts[i] where held[i] is
- * DLOCK_OK: fills the grant, and sees to it that its token is known to enough
+ * DLOCK_OK: fills its grant, and sees to it that its token is known to enough
  * servers and that its lease has not ended meanwhile. DLOCK_UNREACHABLE or
  * DLOCK_LOST: it is no grant.
  */
 enum dlock_status dlock_quorum_confirm(const struct dlock_attempt *attempt,
                                        const struct dlock_grant parts[],
-                                       const enum dlock_status held[],
-                                       struct dlock_grant *grant);
+                                       const enum dlock_status held[]);
 
 /*
  * After an acquire that came to nothing: takes it back, last server first, from

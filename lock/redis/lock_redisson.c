@@ -39,8 +39,7 @@ static enum dlock_status ask(const struct dlock_attempt *attempt,
                       reply);
 }
 
-static enum dlock_status acquire(const struct dlock_attempt *attempt,
-                                 struct dlock_grant *grant, uint64_t *busy_ms)
+static enum dlock_status acquire(const struct dlock_attempt *attempt)
 {
     struct dlock_reply reply;
     enum dlock_status status = ask(attempt, dlock_node_fill_acquire, &reply);
@@ -48,7 +47,7 @@ static enum dlock_status acquire(const struct dlock_attempt *attempt,
     if (status != DLOCK_OK)
         return status;
     attempt->session->may_come_late |= reply.of_copy;
-    return dlock_node_read_acquire(&reply, grant, busy_ms);
+    return dlock_node_read_acquire(&reply, attempt->grant, attempt->busy_ms);
 }
 
 /*

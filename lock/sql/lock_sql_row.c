@@ -37,8 +37,7 @@ enum { KILL_LOOK_US = 2000 }; /* a connection ends soon, and nobody tells */
     "SHA2(CONCAT(DATABASE(), x'00', {name}), 224)) AS n) AS names"
 
 /* GET_LOCK lets its own connection in again; here that is busy like others. */
-static enum dlock_status acquire(const struct dlock_attempt *attempt,
-                                 struct dlock_grant *grant, uint64_t *busy_ms)
+static enum dlock_status acquire(const struct dlock_attempt *attempt)
 {
     struct dlock_sql_reply reply;
     enum dlock_status status = dlock_sql_run(
@@ -46,8 +45,6 @@ static enum dlock_status acquire(const struct dlock_attempt *attempt,
         "SELECT IF(IS_USED_LOCK(n) IS NULL, GET_LOCK(n, 0), 0)" OF_THE_LOCK,
         &reply);
 
-    (void)grant;
-    (void)busy_ms;
     if (status != DLOCK_OK)
         return status;
     return reply.columns[0][0] == '1' ? DLOCK_OK : DLOCK_BUSY;

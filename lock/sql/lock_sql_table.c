@@ -31,17 +31,15 @@ static const char insert[] = "INSERT INTO dlock_table (name, owner, holds) "
 static const char set_holds[] = "UPDATE dlock_table SET holds = {holds}" OURS;
 static const char delete_row[] = "DELETE FROM dlock_table" OURS;
 
-static enum dlock_status acquire(const struct dlock_attempt *attempt,
-                                 struct dlock_grant *grant, uint64_t *busy_ms)
+static enum dlock_status acquire(const struct dlock_attempt *attempt)
 {
     struct dlock_attempt again = *attempt;
     bool is_there, ours = true;
     enum dlock_status status =
         dlock_sql_insert(attempt, insert, table, &is_there);
 
-    (void)busy_ms;
     again.holds++;
-    grant->holds = is_there ? again.holds : 1;
+    attempt->grant->holds = is_there ? again.holds : 1;
     if (is_there)
         status = dlock_sql_change(&again, "update", set_holds, &ours);
     return status == DLOCK_OK && !ours ? DLOCK_BUSY : status;

@@ -149,8 +149,7 @@ static enum dlock_status end_step(const struct dlock_session *session,
     return dlock_step_end(session, step, name, reply, status);
 }
 
-static enum dlock_status acquire(const struct dlock_attempt *attempt,
-                                 struct dlock_grant *grant, uint64_t *busy_ms)
+static enum dlock_status acquire(const struct dlock_attempt *attempt)
 {
     struct dlock_session *session = attempt->session;
     const struct base *base = session->client->own;
@@ -158,8 +157,6 @@ static enum dlock_status acquire(const struct dlock_attempt *attempt,
     enum dlock_status status;
     int failure;
 
-    (void)grant;
-    (void)busy_ms;
     status = dlock_step_begin(session, "mkdir", attempt->name);
     if (status != DLOCK_OK)
         return status;

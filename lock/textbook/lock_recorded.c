@@ -90,18 +90,15 @@ static enum dlock_status in_redis(enum dlock_text_part part,
     const struct dlock_text *token_lua =
         dlock_strategy_called("token-lua")->variant;
 
-    return dlock_text_run(token_lua, part, attempt, NULL);
+    return dlock_text_run(token_lua, part, attempt);
 }
 
 /* Without the record there is no lock: what Redis gave goes back. */
-static enum dlock_status acquire(const struct dlock_attempt *attempt,
-                                 struct dlock_grant *grant, uint64_t *busy_ms)
+static enum dlock_status acquire(const struct dlock_attempt *attempt)
 {
     enum dlock_status status = in_redis(DLOCK_TEXT_TAKE, attempt);
     struct dlock_error kept;
 
-    (void)grant;
-    (void)busy_ms;
     if (status != DLOCK_OK)
         return status;
     status = record(attempt);

@@ -142,17 +142,10 @@ void dlock_text_free(struct dlock_text *text);
 extern const struct dlock_strategy dlock_text_slots;
 dlock_renew_slot dlock_text_renew;
 
-/* A part's result, besides its status. */
-struct dlock_text_result {
-    unsigned holds;   /* of a take */
-    uint64_t busy_ms; /* of a take that was refused; UINT64_MAX = not known */
-};
-
-/* One part of TEXT, for a lock that has more besides. RESULT may be NULL. */
+/* One part of TEXT, for a lock that has more besides. */
 enum dlock_status dlock_text_run(const struct dlock_text *text,
                                  enum dlock_text_part part,
-                                 const struct dlock_attempt *attempt,
-                                 struct dlock_text_result *result);
+                                 const struct dlock_attempt *attempt);
 
 /* The guard thread (guard.c) ------------------------------------------------ */
 

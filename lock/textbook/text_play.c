@@ -119,18 +119,18 @@ static enum dlock_status status_of(enum dlock_status status, bool reads,
 
 static enum dlock_status conclude(enum dlock_text_outcome outcome,
                                   const struct dlock_reply *reply,
-                                  struct dlock_text_result *result)
+                                  const struct dlock_attempt *attempt)
 {
     bool has_more = reply->kind == DLOCK_REPLY_LIST && reply->integers_n > 1;
 
     switch (outcome) {
     case DLOCK_TEXT_TAKEN:
-        if (has_more && result != NULL)
-            result->holds = (unsigned)reply->integers[1];
+        if (has_more)
+            attempt->grant->holds = (unsigned)reply->integers[1];
         return DLOCK_OK;
     case DLOCK_TEXT_BUSY:
-        if (has_more && result != NULL && reply->integers[1] >= 0)
-            result->busy_ms = (uint64_t)reply->integers[1];
+        if (has_more && reply->integers[1] >= 0)
+            *attempt->busy_ms = (uint64_t)reply->integers[1];
         return DLOCK_BUSY;
     case DLOCK_TEXT_LOST:
         return DLOCK_LOST;
@@ -148,8 +148,7 @@ static const char *way_of(const struct dlock_attempt *attempt)
 
 enum dlock_status dlock_text_run(const struct dlock_text *text,
                                  enum dlock_text_part part,
-                                 const struct dlock_attempt *attempt,
-                                 struct dlock_text_result *result)
+                                 const struct dlock_attempt *attempt)
 {
     struct values values = {attempt->name,
                             owner_of(text, attempt->session->owner),
@@ -177,7 +176,7 @@ enum dlock_status dlock_text_run(const struct dlock_text *text,
             return dlock_error_set(status, "%s", error.text);
         }
         if (answer->outcome != DLOCK_TEXT_GOES_ON)
-            return conclude(answer->outcome, &reply, result);
+            return conclude(answer->outcome, &reply, attempt);
         changed = changed || has_effect(from, &reply);
         i = answer->index;
     }
@@ -193,27 +192,23 @@ static const struct dlock_text *text_of(const struct dlock *client)
     return client->strategy->variant;
 }
 
-static enum dlock_status acquire(const struct dlock_attempt *attempt,
-                                 struct dlock_grant *grant, uint64_t *busy_ms)
+static enum dlock_status acquire(const struct dlock_attempt *attempt)
 {
     const struct dlock_text *text = text_of(attempt->session->client);
     bool inner = text->counted_by_session && attempt->holds > 0;
-    struct dlock_text_result result = {.holds = 1, .busy_ms = *busy_ms};
     enum dlock_status status = DLOCK_OK;
 
     /* The attempt->session thinks that it has the lock: so it has it once more. */
     if (inner)
-        result.holds = attempt->holds + 1;
+        attempt->grant->holds = attempt->holds + 1;
     else
-        status = dlock_text_run(text, DLOCK_TEXT_TAKE, attempt, &result);
+        status = dlock_text_run(text, DLOCK_TEXT_TAKE, attempt);
     if (status == DLOCK_OK && text->guarded && attempt->renewed && !inner &&
         !dlock_guard_start(attempt->session->client, attempt->name)) {
-        (void)dlock_text_run(text, DLOCK_TEXT_RELEASE, attempt, NULL);
+        (void)dlock_text_run(text, DLOCK_TEXT_RELEASE, attempt);
         status = dlock_error_set(DLOCK_UNREACHABLE,
                                  "no memory or no thread to guard with");
     }
-    grant->holds = result.holds;
-    *busy_ms = result.busy_ms;
     return status;
 }
 
@@ -225,13 +220,13 @@ static enum dlock_status release(const struct dlock_attempt *attempt)
         dlock_guard_stop(attempt->session->client);
     if (text->counted_by_session && attempt->holds > 0)
         return DLOCK_OK; /* an inner section; the outer one gives back */
-    return dlock_text_run(text, DLOCK_TEXT_RELEASE, attempt, NULL);
+    return dlock_text_run(text, DLOCK_TEXT_RELEASE, attempt);
 }
 
 static enum dlock_status extend(const struct dlock_attempt *attempt)
 {
     return dlock_text_run(text_of(attempt->session->client), DLOCK_TEXT_RENEW,
-                          attempt, NULL);
+                          attempt);
 }
 
 /* VERB of the lock's key, a question. */

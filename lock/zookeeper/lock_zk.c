@@ -45,14 +45,11 @@ static enum dlock_status find(const struct dlock_attempt *attempt,
     return status;
 }
 
-static enum dlock_status acquire(const struct dlock_attempt *attempt,
-                                 struct dlock_grant *grant, uint64_t *busy_ms)
+static enum dlock_status acquire(const struct dlock_attempt *attempt)
 {
     struct dlock_zk_node *node;
     enum dlock_status status = dlock_zk_node_make(attempt, false, &node);
 
-    (void)grant;
-    (void)busy_ms;
     if (status == DLOCK_BUSY && attempt->waits)
         return dlock_zk_node_watch(attempt, NULL);
     return status == DLOCK_OK ? dlock_zk_node_hold(attempt->session, node)

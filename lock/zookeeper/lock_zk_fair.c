@@ -196,8 +196,7 @@ static enum dlock_status count(const struct dlock_attempt *attempt, uint64_t in,
 
 /* The strategy ------------------------------------------------------------------ */
 
-static enum dlock_status acquire(const struct dlock_attempt *attempt,
-                                 struct dlock_grant *grant, uint64_t *busy_ms)
+static enum dlock_status acquire(const struct dlock_attempt *attempt)
 {
     struct dlock_session *session = attempt->session;
     struct dlock_zk_node *node =
@@ -206,7 +205,6 @@ static enum dlock_status acquire(const struct dlock_attempt *attempt,
     struct dlock_error kept;
     bool counted = false;
 
-    (void)busy_ms;
     while (status == DLOCK_LOST) {
         if (node == NULL)
             status = dlock_zk_node_make(attempt, true, &node);
@@ -220,10 +218,10 @@ static enum dlock_status acquire(const struct dlock_attempt *attempt,
     }
     if (status == DLOCK_BUSY && attempt->waits)
         return DLOCK_BUSY;
-    grant->token = node->zxid;
+    attempt->grant->token = node->zxid;
     if (status == DLOCK_OK && attempt->fenced &&
         (counted || node->zxid <= attempt->fence_floor))
-        status = count(attempt, node->session, &grant->token);
+        status = count(attempt, node->session, &attempt->grant->token);
     if (status == DLOCK_OK)
         return dlock_zk_node_hold(session, node);
     /* A try that came to nothing must not stay in the queue. */
