@@ -24,6 +24,10 @@ static void refuse_options(struct dlock_options options, const char *text)
 static void test_options(NO_STATE)
 {
 #define GOOD "redis://127.0.0.1:6379"
+#define NINE_URLS                                                              \
+    "redis://h:1,redis://h:2,redis://h:3,redis://h:4,redis://h:5,redis://h:6," \
+    "redis://h:7,redis://h:8,unix:/h"
+#define LONGEST_LABEL "0123456789012345678901234567890123456789"
     static const struct dlock_clock half = {.now_ms = NULL};
     static const struct {
         struct dlock_options options;
@@ -49,6 +53,32 @@ static void test_options(NO_STATE)
         {{.url = GOOD, .watchdog_lease_ms = UINT32_MAX}, "watchdog_lease_ms"},
         {{.url = GOOD, .watchdog_lease_ms = 1}, "watchdog_lease_ms"},
         {{.url = GOOD, .command_timeout_ms = UINT32_MAX}, "command_timeout_ms"},
+        {{.url = "redis://:p@a:1,redis://:p@b:2"}, "takes one server"},
+        {{.url = "cluster://127.0.0.1:1/3"}, "no database but 0"},
+        {{.url = "cluster://127.0.0.1:1,unix:/a"}, "use unix:PATH"},
+        {{.url = "cluster://h:1", .strategy = "redlock"}, "is a cluster"},
+        {{.url = NULL, .strategy = "multi"}, "url"},
+        {{.url = "", .strategy = "multi"}, "url"},
+        {{.url = "unix:/a,", .strategy = "multi"}, "url"},
+        {{.url = "unix:/a,bla", .strategy = "multi"}, "url"},
+        {{.url = "unix:/a,unix:/b,unix:/a", .strategy = "multi"}, "twice"},
+        {{.url = "redis://h:1,redis://h:2,redis://h:1", .strategy = "multi"},
+         "twice"},
+        {{.url = NINE_URLS ",redis://h:10", .strategy = "multi"},
+         "more than 9"},
+        {{.url = GOOD,
+          .strategy = "redlock",
+          .longest_lease_ms = 1000,
+          .watchdog_lease_ms = 2000},
+         "longest_lease_ms"},
+        {{.url = GOOD, .label = ""}, "label"},
+        {{.url = GOOD, .label = "a-b"}, "label"},
+        {{.url = GOOD, .label = "a:b"}, "label"},
+        {{.url = GOOD, .label = "a b"}, "label"},
+        {{.url = GOOD, .label = "a\tb"}, "label"},
+        {{.url = GOOD, .label = "\x7f"}, "label"},
+        {{.url = GOOD, .label = "\xe4"}, "label"},
+        {{.url = GOOD, .label = LONGEST_LABEL "0"}, "label"},
     };
     char long_url[600];
 
@@ -68,11 +98,19 @@ static void test_open_does_not_connect(NO_STATE)
         "unix:/nowhere/redis.sock", "redis://127.0.0.1:1", "redis://[::1]:1"};
 
     for (size_t i = 0; i < COUNT_OF(urls); i++) {
-        const struct dlock_options options = {.url = urls[i]};
+        const struct dlock_options options = {.url = urls[i],
+                                              .label = LONGEST_LABEL};
 
         assert_int_equal(lock_rig_fails(&options, "acquire: connect to "),
                          DLOCK_UNREACHABLE);
     }
+}
+
+/* As many servers as there may be. */
+static void test_nine_servers(NO_STATE)
+{
+    dlock_close(lock_rig_open(
+        &(struct dlock_options){.strategy = "multi", .url = NINE_URLS}));
 }
 
 static void test_close_null(NO_STATE)
@@ -160,6 +198,7 @@ static void test_terms(NO_STATE)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_options),
     cmocka_unit_test(test_open_does_not_connect),
+    cmocka_unit_test(test_nine_servers),
     cmocka_unit_test(test_close_null),
     LOCK_TEST(test_names),
     LOCK_TEST(test_terms),

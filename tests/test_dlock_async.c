@@ -146,25 +146,6 @@ static void test_close_ends_a_wait_inside_a_callback(NO_STATE)
     assert_int_equal(note.status, DLOCK_TIMEOUT);
 }
 
-/* Pauses end in the order of their ends, and not in that of their beginnings. */
-static void test_the_shorter_wait_ends_first(NO_STATE)
-{
-    struct lock_pair pair = lock_pair_held("redisson", LOCK_RIG_LONG_MS);
-    struct dlock_session *later = lock_rig_session(pair.client[1]);
-    struct note longer = {0}, between = {0}, shorter = {0};
-    uint64_t start_ms = lock_rig_now_ms();
-
-    assert_ok(
-        note_begin(pair.session[1], "k", LOCK_RIG_LONG_MS - 1000, &longer));
-    /* One connection, so that the first wait has begun when this is answered. */
-    assert_ok(note_begin(later, "free", 0, &between));
-    assert_ok(note_await(&between));
-    assert_ok(note_begin(later, "k", 100, &shorter));
-    assert_int_equal(note_await(&shorter), DLOCK_TIMEOUT);
-    assert_true(lock_rig_now_ms() - start_ms < LOCK_RIG_PROMPT_MS);
-    assert_int_equal(atomic_load(&longer.n), 0);
-}
-
 static const struct CMUnitTest tests[] = {
     LOCK_TEST(test_callback_comes_once_on_another_thread),
     LOCK_TEST(test_busy_and_refused),
@@ -172,6 +153,5 @@ static const struct CMUnitTest tests[] = {
     LOCK_TEST(test_callback_may_close_the_session),
     LOCK_TEST(test_close_cancels_and_waits),
     LOCK_TEST(test_close_ends_a_wait_inside_a_callback),
-    LOCK_TEST(test_the_shorter_wait_ends_first),
 };
 LOCK_RIG_MAIN(tests)

@@ -209,6 +209,12 @@ static const struct lock_story stories[] = {
      "process redisson fair fenced token-lua",
      "b takes; a begins wait=long; sleep 30; a waits; clock; b gives; a ends; "
      "took 0..prompt; a gives"},
+    /* One connection, so that the first wait has begun when a2 is answered. */
+    {"pauses end in the order of their ends, not of their beginnings",
+     "redisson",
+     "b takes long; clock; a begins wait=59000; a2 begins name=free; a2 ends; "
+     "a2 begins wait=100; a2 ends -> timeout; took 0..prompt; a waits; "
+     "a cancels; a ends -> timeout"},
 };
 LOCK_STORIES_TEST
 

@@ -154,17 +154,6 @@ static void fails(const char *url, const char *strategy, const char *text)
     assert_in_range(lock_rig_now_ms() - began_ms, 0, PROMPT_MS);
 }
 
-static void refuses(const char *url, const char *strategy, const char *text)
-{
-    struct dlock_options options = {.url = url, .strategy = strategy};
-    struct dlock_error error = {""};
-    struct dlock *client = NULL;
-
-    assert_int_equal(dlock_open(&options, &client, &error), DLOCK_MISUSE);
-    if (strstr(error.text, text) == NULL)
-        fail_msg("'%s' is not in '%s'", text, error.text);
-}
-
 static void what_is_no_cluster(NO_STATE)
 {
     struct redis_server *alone = redis_server_start_node(NEVER_MS);
@@ -182,9 +171,6 @@ static void what_is_no_cluster(NO_STATE)
           "fenced", "redis is of a cluster: use cluster://");
     fails("cluster://127.0.0.1:1,127.0.0.1:2", "redisson",
           "none of 2 nodes of the cluster answers");
-    refuses("cluster://127.0.0.1:1/3", "fenced", "no database but 0");
-    refuses("cluster://127.0.0.1:1,unix:/a", "fenced", "use unix:PATH");
-    refuses("cluster://127.0.0.1:1", "redlock", "is a cluster");
     redis_server_stop(alone);
     redis_server_stop(plain);
 }

@@ -23,6 +23,11 @@ static void test_status_texts(NO_STATE)
     }
     assert_non_null(dlock_status_text(DLOCK_STATUS_N));
     assert_non_null(dlock_status_text((enum dlock_status) - 1));
+    for (int i = 0; i < DLOCK_LOSS_N; i++)
+        assert_true(strlen(dlock_loss_text((enum dlock_loss)i)) > 10);
+    assert_string_equal(dlock_loss_text(DLOCK_LOSS_FORCED),
+                        "released by force");
+    assert_non_null(dlock_loss_text(DLOCK_LOSS_N));
 }
 
 static void test_list_of_strategies(NO_STATE)

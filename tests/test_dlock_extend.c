@@ -8,12 +8,11 @@
 #include "tests/support/lock_rig.h"
 #include "tests/support/lock_story.h"
 
-/* Replies to the watchdog wait; those to an extend take some time. */
+/* Replies to the watchdog wait. */
 static struct slow_replies {
     atomic_bool held_up;
     atomic_bool arrived;   /* at the wait */
     atomic_uint extends_n; /* answered */
-    atomic_uint nap_ms;
 } slow;
 
 static enum dlock_verdict answer_slowly(void *ctx,
@@ -23,7 +22,6 @@ static enum dlock_verdict answer_slowly(void *ctx,
     if (strcmp(step->name, "eval-renew") != 0 || step->phase != DLOCK_AFTER)
         return DLOCK_GO;
     if (strcmp(step->owner, "watchdog") != 0) {
-        lock_rig_sleep_ms(atomic_load(&slow.nap_ms));
         (void)atomic_fetch_add(&slow.extends_n, 1);
         return DLOCK_GO;
     }
@@ -32,14 +30,6 @@ static enum dlock_verdict answer_slowly(void *ctx,
         lock_rig_sleep_ms(1);
     }
     return DLOCK_GO;
-}
-
-static struct lock_pair open_slow(unsigned lease_ms, struct slow_replies how)
-{
-    slow = how;
-    rig.watchdog_lease_ms = lease_ms;
-    rig.on_step = answer_slowly;
-    return lock_pair_open("fenced");
 }
 
 struct extension {
@@ -60,12 +50,15 @@ static void *extend_to_2000(void *arg)
 /* The server took the extension after the renewal, and ends the lease by it. */
 static void test_a_renewal_under_way_lengthens_no_extended_lease(NO_STATE)
 {
-    struct lock_pair pair =
-        open_slow(3000, (struct slow_replies){.held_up = true});
+    struct lock_pair pair;
     struct dlock_grant grant;
     struct extension call = {.pair = &pair, .grant = &grant};
     pthread_t thread;
 
+    slow = (struct slow_replies){.held_up = true};
+    rig.watchdog_lease_ms = 3000;
+    rig.on_step = answer_slowly;
+    pair = lock_pair_open("fenced");
     assert_ok(lock_hold_take(&pair, "k", 0, &grant));
     while (!atomic_load(&slow.arrived))
         lock_rig_sleep_ms(1);
@@ -98,27 +91,6 @@ static void test_extending_beside_renewals(NO_STATE)
     }
 }
 
-/* As of an acquire: what is over when the answer comes was not had. */
-static void test_an_extension_that_is_over_is_none(NO_STATE)
-{
-    static const unsigned leases[] = {0, 9000};
-
-    for (size_t i = 0; i < 2; i++) {
-        struct lock_pair pair =
-            open_slow(10000, (struct slow_replies){.nap_ms = 60});
-        struct dlock_grant grant;
-
-        assert_ok(lock_hold_take(&pair, "k", leases[i], &grant));
-        assert_int_equal(lock_hold_extend(&pair, &grant, 40), DLOCK_LOST);
-        assert_int_equal(lock_hold_left_ms(&pair, &grant), 0);
-        if (leases[i] == 0)
-            assert_int_equal(lock_rig_await_lost(1), DLOCK_LOSS_EXPIRED);
-        assert_int_equal(lock_hold_left_ms(&pair, &grant), 0);
-        (void)lock_hold_give(&pair, &grant);
-        lock_pair_close(&pair);
-    }
-}
-
 static const struct lock_story stories[] = {
     /* Each lock with a lease tells whose it is, and lets nobody else set its end. */
     {"a hold is seen and extended", LOCKS_OWNED " multi",
@@ -132,6 +104,14 @@ static const struct lock_story stories[] = {
      "a has inner left=0..3000; a has outer left=5001..; "
      "PTTL k -> 3001..10000; a gives inner; a extends outer 3000; "
      "PTTL k -> 1..3000; a gives outer"},
+    /* As of an acquire. */
+    {"an extension that is over when its answer comes is none", "fenced",
+     "a takes 9000; shut eval-renew after; & a extends 40 -> lost; gate; "
+     "sleep 60; open; join; a has left=0; a gives -> ok|lost"},
+    {"and the holder of a lock that is renewed is told", "fenced",
+     "a takes; shut eval-renew after; & a extends 40 -> lost; gate; sleep 60; "
+     "open; join; a has left=0; lost 1 expired; a has left=0; "
+     "a gives -> ok|lost"},
     /* Whether the server has the new end or the old one: the earlier one counts. */
     {"an unknown extension may have shortened", "fenced",
      "commands timeout; a takes; fail eval-renew after always; "
@@ -157,6 +137,5 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_stories),
     LOCK_TEST(test_a_renewal_under_way_lengthens_no_extended_lease),
     LOCK_TEST(test_extending_beside_renewals),
-    LOCK_TEST(test_an_extension_that_is_over_is_none),
 };
 LOCK_RIG_MAIN(tests)

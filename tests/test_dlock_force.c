@@ -1,66 +1,34 @@
 /*
- * Release by force: the name is free at once, the next waiter is woken, and
- * the holder is told that it was force, not an accident, within one renewal
- * period.
+ * Looking at locks, and ending them. Release by force: the name is free at once, the next
+ * waiter is woken, and the holder is told that it was force, not an accident, within one
+ * renewal period. Labels of owners come with the acquire and go with the lock.
  */
-#include <string.h>
-
+#include "tests/support/lock_rig.h"
 #include "tests/support/lock_story.h"
-#include "tests/support/lock_waiter.h"
-
-/* Where waiters are woken but do not queue they are counted, without names. */
-static void test_who_waits_without_a_queue_is_counted(NO_STATE)
-{
-    struct lock_pair pair = lock_pair_open("redisson");
-    struct dlock_waiting waiters[2] = {{"x"}};
-    struct lock_waiter waiter = {.session = pair.session[1], .wait_ms = 10000};
-    size_t n = 7;
-
-    assert_ok(
-        dlock_inspect_waiters(pair.session[0], "k", waiters, 2, &n, NULL));
-    assert_int_equal(n, 0);
-    assert_ok(lock_pair_take(&pair, 0, 0, 0));
-    lock_waiter_start(&waiter);
-    while (n == 0)
-        assert_ok(
-            dlock_inspect_waiters(pair.session[0], "k", waiters, 2, &n, NULL));
-    assert_int_equal(n, 1);
-    assert_string_equal(waiters[0].owner, "");
-    assert_ok(lock_pair_give(&pair, 0));
-    lock_waiter_join(&waiter);
-    assert_ok(waiter.status);
-}
-
-static void test_bad_questions_about_waiters(NO_STATE)
-{
-    struct lock_pair pair = lock_pair_open("redisson");
-    struct lock_pair polls = lock_pair_open("spin");
-    struct dlock_waiting waiters[2];
-    struct dlock_error error;
-    size_t n = 7;
-
-    assert_int_equal(
-        dlock_inspect_waiters(pair.session[0], "k", NULL, 2, &n, NULL),
-        DLOCK_MISUSE);
-    assert_int_equal(
-        dlock_inspect_waiters(pair.session[0], "\n", waiters, 2, &n, NULL),
-        DLOCK_MISUSE);
-    assert_int_equal(
-        dlock_inspect_waiters(polls.session[0], "k", waiters, 2, &n, &error),
-        DLOCK_MISUSE);
-    assert_string_equal(error.text, "waiters: strategy spin cannot");
-}
-
-static void test_losses_have_texts(NO_STATE)
-{
-    for (int i = 0; i < DLOCK_LOSS_N; i++)
-        assert_true(strlen(dlock_loss_text((enum dlock_loss)i)) > 10);
-    assert_string_equal(dlock_loss_text(DLOCK_LOSS_FORCED),
-                        "released by force");
-    assert_non_null(dlock_loss_text(DLOCK_LOSS_N));
-}
 
 static const struct lock_story stories[] = {
+    {"who waits without a queue is counted, and has no name", "redisson",
+     "a counts waiters=0; a takes; b begins wait=10000; "
+     "until a counts waiters=1 owner=nobody; a gives; b ends"},
+    {"who waits in one has", "fair fenced",
+     "a counts waiters=0; a takes; b begins wait=10000; "
+     "until a counts waiters=1 owner=b; a gives; b ends"},
+    {"who waits is not known where nobody is told", "spin",
+     "a counts -> misuse 'waiters: strategy spin cannot'"},
+    {"a question has a name", "redisson", "a counts name= -> misuse"},
+    {"two clients see each other's label", "fenced fair redisson multi",
+     "labelled nightly_report; a takes name=one; labelled web.7; "
+     "b takes 5000 name=two; b sees name=one label=nightly_report; "
+     "a sees name=two label=web.7; a sees name=one label=nightly_report"},
+    /* A hold more, or the last release: it is no owner's. */
+    {"a label is the lock's", "fenced",
+     "labelled a; a takes outer; a takes inner; labelled; "
+     "b sees holds=2 owner=a label=a; a gives inner; b sees label=a; "
+     "a gives outer; b takes; a sees label=; b gives; a takes; b forces; "
+     "a gives -> lost"},
+    {"without a label there is none", "fenced", "a takes; a sees label="},
+    {"nor where nobody could see it", "process",
+     "labelled local; a takes; a sees label="},
     /* By a renewal: when the lease ends, the reason would be that. */
     {"the holder is told", "redisson",
      "watchdog 1200; a takes; a takes inner 5000; b forces; free; lost 1 "
@@ -97,8 +65,5 @@ LOCK_STORIES_TEST
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_stories),
-    LOCK_TEST(test_who_waits_without_a_queue_is_counted),
-    LOCK_TEST(test_bad_questions_about_waiters),
-    LOCK_TEST(test_losses_have_texts),
 };
 LOCK_RIG_MAIN(tests)

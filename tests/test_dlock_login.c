@@ -50,26 +50,11 @@ static const char *with_login(const struct redis_server *server,
 static enum dlock_status take_by(const char *strategy, const char *url,
                                  struct dlock_error *error)
 {
-    struct dlock_options options = {.strategy = strategy,
-                                    .url = url,
-                                    .connect_timeout_ms = LOCK_RIG_TIMEOUT_MS,
-                                    .command_timeout_ms = LOCK_RIG_PROMPT_MS};
-    /* With a token, commands are the longest. */
-    struct dlock_terms terms = {.lease_ms = 10000,
-                                .fenced = strcmp(strategy, "multi") == 0};
-    struct dlock_session *session;
-    struct dlock_grant grant;
-    struct dlock *client;
-    enum dlock_status status;
-
-    assert_ok(dlock_open(&options, &client, NULL));
-    session = lock_rig_session(client);
-    status = dlock_acquire(session, "k", &terms, &grant, error);
-    if (status == DLOCK_OK)
-        assert_ok(dlock_release(session, &grant, NULL));
-    dlock_session_close(session);
-    dlock_close(client);
-    return status;
+    return lock_rig_try(
+        &(struct dlock_options){.strategy = strategy,
+                                .url = url,
+                                .connect_timeout_ms = LOCK_RIG_TIMEOUT_MS},
+        error);
 }
 
 /* Logging in ---------------------------------------------------------------- */

@@ -49,36 +49,6 @@ static void test_woken(NO_STATE)
     assert_in_range(step_log_count(&nodes.log, "eval-acquire"), 3, 14);
 }
 
-static void test_urls(NO_STATE)
-{
-    struct dlock_options options = {.strategy = "multi"};
-    static const struct {
-        const char *url;
-        const char *text;
-    } wrong[] = {
-        {NULL, "url"},
-        {"", "url"},
-        {"unix:/a,", "url"},
-        {"unix:/a,bla", "url"},
-        {"unix:/a,unix:/b,unix:/a", "twice"},
-        {"redis://h:1,redis://h:2,redis://h:1", "twice"},
-        {"redis://h:1,redis://h:2,redis://h:3,redis://h:4,redis://h:5,"
-         "redis://h:6,redis://h:7,redis://h:8,redis://h:9,redis://h:10",
-         "more than 9"},
-    };
-    struct dlock *client = NULL;
-    struct dlock_error error;
-
-    for (size_t i = 0; i < COUNT_OF(wrong); i++) {
-        options.url = wrong[i].url;
-        assert_int_equal(dlock_open(&options, &client, &error), DLOCK_MISUSE);
-        assert_non_null(strstr(error.text, wrong[i].text));
-    }
-    options.url = "redis://h:1,redis://h:2,unix:/c";
-    assert_ok(dlock_open(&options, &client, &error));
-    dlock_close(client);
-}
-
 #define TEST(name) cmocka_unit_test_setup(name, fresh)
 
 static const struct lock_story stories[] = {
@@ -174,6 +144,5 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_stories),
     TEST(test_one_order_for_all),
     TEST(test_woken),
-    TEST(test_urls),
 };
 TEST_MAIN_WITHIN(tests, node_rig_setup, node_rig_teardown)

@@ -8,97 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tests/support/deaf_server.h"
 #include "tests/support/lock_rig.h"
 #include "tests/support/lock_story.h"
-#include "tests/support/lock_waiter.h"
-
-/* Something listens that answers nonsense. */
-struct impostor {
-    int fd;
-    const char *says;
-};
-
-static void *answer(void *arg)
-{
-    struct impostor *impostor = arg;
-    char buffer[4096];
-    int fd = accept(impostor->fd, NULL, NULL);
-
-    if (fd >= 0 && read(fd, buffer, sizeof(buffer)) > 0)
-        (void)!write(fd, impostor->says, strlen(impostor->says));
-    (void)close(fd);
-    return NULL;
-}
-
-static void test_nonsense(NO_STATE)
-{
-    static const char *const lines[] = {
-        "HTTP/1.1 400 Bad Request\r\n\r\n",
-        "$99999999999\r\n",
-        ":12",
-        "*2\r\n:1\r\n",
-        "*-5\r\n",
-    };
-    struct sockaddr_in at;
-    struct impostor impostor = {.fd = deaf_server_bind(&at, 8)};
-    char url[40];
-
-    (void)snprintf(url, sizeof(url), "redis://127.0.0.1:%d",
-                   ntohs(at.sin_port));
-    rig.url = url;
-    rig.command_timeout_ms = LOCK_RIG_TIMEOUT_MS;
-    for (size_t i = 0; i < COUNT_OF(lines); i++) {
-        struct lock_single party = lock_single_open("setnx");
-        pthread_t thread;
-
-        impostor.says = lines[i];
-        assert_int_equal(pthread_create(&thread, NULL, answer, &impostor), 0);
-        assert_int_equal(lock_single_take(&party, 0), DLOCK_UNKNOWN);
-        assert_int_equal(pthread_join(thread, NULL), 0);
-        lock_single_close(&party);
-    }
-    (void)close(impostor.fd);
-}
-
-static struct lock_pair pair;
-static struct lock_waiter waiter;
-
-/* The second of the pair begins to wait for what the first has, and the server is
- * killed. The wait goes on, and at its end the true cause is told. */
-static void kill_under(const char *strategy, unsigned wait_ms)
-{
-    unsigned looks_n;
-
-    pair = lock_pair_held(strategy, 0);
-    waiter = (struct lock_waiter){
-        .session = pair.session[1], .wait_ms = wait_ms, .keep = true};
-    looks_n = step_log_count(&rig.log, "eval-acquire");
-    lock_waiter_start(&waiter);
-    step_log_await(&rig.log, "eval-acquire", looks_n + 2);
-    redis_server_kill(rig.server);
-}
-
-static void test_server_dies_under_a_waiter(NO_STATE)
-{
-    static const char *const names[] = {"redisson", "fenced", "fair"};
-
-    for (size_t i = 0; i < COUNT_OF(names); i++) {
-        uint64_t began_at_ms = lock_rig_now_ms();
-
-        kill_under(names[i], 1500);
-        lock_waiter_join(&waiter);
-        /* Not sent, or sent into a connection that was just breaking. */
-        assert_true(waiter.status == DLOCK_UNREACHABLE ||
-                    waiter.status == DLOCK_UNKNOWN);
-        assert_null(strstr(waiter.error.text, "no time left"));
-        assert_non_null(strstr(waiter.error.text, "redis"));
-        assert_in_range(waiter.done_at_ms - began_at_ms, 1500,
-                        LOCK_RIG_PROMPT_MS);
-        redis_server_restart(rig.server);
-        lock_pair_close(&pair);
-    }
-}
 
 /* What the first try has won is known again, and counts from the first one. */
 static void test_won_by_a_try_without_an_answer(NO_STATE)
@@ -178,6 +89,12 @@ static const struct lock_story stories[] = {
     {"then a lock can still be given back", "fenced",
      "a takes; CONFIG SET maxmemory 1; a gives; free; CONFIG SET maxmemory 0"},
 
+    /* Not sent, or sent into a connection that was just breaking. */
+    {"it dies under a waiter: at the end of the wait the true cause is told",
+     "redisson fenced fair",
+     "a takes; forget; clock; & b takes wait=1500 -> unreachable|unknown "
+     "'..redis'; await eval-acquire 2; server kill; join; took 1500..prompt; "
+     "server restart"},
     {"a wait ends when nobody wants it any more", "redisson fenced fair",
      "a takes; forget; & b takes wait=60000 -> timeout|unknown; "
      "await eval-acquire 2; server kill; sleep 300; clock; b cancels; join; "
@@ -240,8 +157,6 @@ LOCK_STORIES_TEST
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_stories),
-    LOCK_TEST(test_nonsense),
-    LOCK_TEST(test_server_dies_under_a_waiter),
     LOCK_TEST(test_won_by_a_try_without_an_answer),
 };
 LOCK_RIG_MAIN(tests)

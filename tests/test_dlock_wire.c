@@ -41,21 +41,29 @@ static void assert_bytes(const struct dlock_encoded *found,
     assert_memory_equal(found->bytes, expected, found->len);
 }
 
-/* A server that answers with a long string, a byte every few milliseconds. */
-static void *trickle(void *arg)
-{
-    const int *listener = arg;
-    int fd = accept(*listener, NULL, NULL);
+/* A server of our own, and its answer to one command. */
+struct speaker {
+    int listener;
+    const char *says;
+    bool trickles; /* and then a byte every few milliseconds, without end */
+};
 
-    if (fd < 0 || send(fd, "$4000\r\n", 7, MSG_NOSIGNAL) < 0)
+static void *speak(void *arg)
+{
+    const struct speaker *speaker = arg;
+    int fd = accept(speaker->listener, NULL, NULL);
+    char heard[4096];
+
+    if (fd < 0 || read(fd, heard, sizeof(heard)) <= 0 ||
+        send(fd, speaker->says, strlen(speaker->says), MSG_NOSIGNAL) < 0)
         return NULL;
-    while (send(fd, "x", 1, MSG_NOSIGNAL) == 1)
+    while (speaker->trickles && send(fd, "x", 1, MSG_NOSIGNAL) == 1)
         lock_rig_sleep_ms(5);
     (void)close(fd);
     return NULL;
 }
 
-/* A server of our own, for CONFIG to lead to. */
+/* For CONFIG to lead to. */
 static int listen_as(struct dlock_wire_config *config)
 {
     struct sockaddr_un to = {.sun_family = AF_UNIX};
@@ -65,33 +73,57 @@ static int listen_as(struct dlock_wire_config *config)
                    "%.80s/server", rig.dir.path);
     (void)snprintf(to.sun_path, sizeof(to.sun_path), "%.100s",
                    config->address.host);
+    (void)unlink(to.sun_path);
     assert_int_equal(bind(listener, (struct sockaddr *)&to, sizeof(to)), 0);
     assert_int_equal(listen(listener, 1), 0);
     return listener;
 }
 
-/* Each byte is an answer to a recv(); the reply has one deadline. */
-static void test_trickle_moves_no_deadline(NO_STATE)
+/* What the server says is no answer; how long that took. */
+static uint64_t ask_speaker_ms(struct speaker speaker)
 {
     struct dlock_wire_config config = config_for();
-    int listener = listen_as(&config);
     struct dlock_wire *wire = dlock_wire_open(&config, "me");
     struct dlock_command command;
     struct dlock_reply reply;
     uint64_t start_ms;
     pthread_t server;
 
-    assert_int_equal(pthread_create(&server, NULL, trickle, &listener), 0);
+    speaker.listener = listen_as(&config);
+    assert_int_equal(pthread_create(&server, NULL, speak, &speaker), 0);
     dlock_command_init(&command, "get", "n", NULL);
     dlock_command_arg(&command, "GET");
     dlock_command_arg(&command, "n");
     start_ms = lock_rig_now_ms();
     assert_int_equal(dlock_call(wire, &command, UINT64_MAX, &reply),
                      DLOCK_UNKNOWN);
-    assert_in_range(lock_rig_now_ms() - start_ms, 199, 2000);
-    assert_int_equal(pthread_join(server, NULL), 0);
+    start_ms = lock_rig_now_ms() - start_ms;
     dlock_wire_close(wire);
-    (void)close(listener);
+    assert_int_equal(pthread_join(server, NULL), 0);
+    (void)close(speaker.listener);
+    return start_ms;
+}
+
+/* Each byte is an answer to a recv(); the reply has one deadline. */
+static void test_trickle_moves_no_deadline(NO_STATE)
+{
+    assert_in_range(
+        ask_speaker_ms((struct speaker){.says = "$4000\r\n", .trickles = true}),
+        199, 2000);
+}
+
+static void test_nonsense(NO_STATE)
+{
+    static const char *const lines[] = {
+        "HTTP/1.1 400 Bad Request\r\n\r\n",
+        "$99999999999\r\n",
+        ":12",
+        "*2\r\n:1\r\n",
+        "*-5\r\n",
+    };
+
+    for (size_t i = 0; i < COUNT_OF(lines); i++)
+        (void)ask_speaker_ms((struct speaker){.says = lines[i]});
 }
 
 /* Nor where it never has to be waited for: more and more of it is there. */
@@ -359,6 +391,7 @@ static void test_held_up_is_not_unsent(NO_STATE)
 
 static const struct CMUnitTest tests[] = {
     LOCK_TEST(test_trickle_moves_no_deadline),
+    LOCK_TEST(test_nonsense),
     LOCK_TEST(test_flood_moves_no_deadline),
     LOCK_TEST(test_encoding),
     LOCK_TEST(test_reply_taken_apart),

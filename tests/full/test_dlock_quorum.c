@@ -35,7 +35,7 @@ static void test_many_are_renewed(NO_STATE)
 
 struct rival {
     pthread_t thread;
-    struct node_user user;
+    struct lock_single user;
 };
 
 static atomic_uint inside_n, turns_n, crowds_n;
@@ -56,7 +56,7 @@ static void *compete(void *arg)
         lock_rig_sleep_ms(1);
         atomic_fetch_sub(&inside_n, 1);
         atomic_fetch_add(&turns_n, 1);
-        (void)node_give(&rival->user);
+        (void)lock_single_give(&rival->user);
     }
     return NULL;
 }

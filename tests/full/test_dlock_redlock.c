@@ -45,7 +45,7 @@ static void test_minority_hung_by_default(NO_STATE)
     began_ms = lock_rig_now_ms();
     for (unsigned i = 0; i < 6; i++) {
         assert_ok(node_take(&nodes.a, i % 2 * 500, 0));
-        assert_ok(node_give(&nodes.a));
+        assert_ok(lock_single_give(&nodes.a));
     }
     assert_in_range(lock_rig_now_ms() - began_ms, 0, OLD_MS / 2);
     node_rig_do(1, "resume");
@@ -70,7 +70,7 @@ static void test_one_server_by_two_names(NO_STATE)
     }
 }
 
-static enum dlock_status take(struct node_user *user, unsigned wait_ms)
+static enum dlock_status take(struct lock_single *user, unsigned wait_ms)
 {
     return node_take(user, wait_ms, LONGEST_MS);
 }
@@ -84,10 +84,10 @@ static void test_restarted_servers_have_no_vote(NO_STATE)
 
     begin(3);
     assert_ok(take(&nodes.a, 0));
-    assert_ok(node_give(&nodes.a));
+    assert_ok(lock_single_give(&nodes.a));
     node_rig_do(0, "restart");
     assert_ok(take(&nodes.a, 0));
-    assert_ok(node_give(&nodes.a));
+    assert_ok(lock_single_give(&nodes.a));
     node_rig_do(1, "restart");
     give_up_ms = lock_rig_now_ms() + OF_AGE_MS + OF_AGE_MS;
     assert_int_equal(
@@ -168,19 +168,7 @@ static void test_the_age_allows_for_drift(NO_STATE)
     assert_int_equal(take(&nodes.a, 0), DLOCK_UNREACHABLE);
     (void)atomic_fetch_add(&nodes.ahead_ms, LONG_DRIFT_MS);
     assert_ok(take(&nodes.a, 0));
-    assert_ok(node_give(&nodes.a));
-}
-
-static void test_watchdog_above_the_longest(NO_STATE)
-{
-    struct dlock_options options = {.strategy = "redlock",
-                                    .url = nodes.url,
-                                    .longest_lease_ms = 1000,
-                                    .watchdog_lease_ms = 2000};
-    struct dlock *client = NULL;
-
-    begin(3);
-    assert_int_equal(dlock_open(&options, &client, NULL), DLOCK_MISUSE);
+    assert_ok(lock_single_give(&nodes.a));
 }
 
 static const struct lock_story stories[] = {
@@ -296,6 +284,5 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_restarted_servers_have_no_vote),
     cmocka_unit_test(test_the_age_is_not_rounded_up),
     cmocka_unit_test(test_the_age_allows_for_drift),
-    cmocka_unit_test(test_watchdog_above_the_longest),
 };
 TEST_MAIN_WITHIN(tests, node_rig_setup, node_rig_teardown)

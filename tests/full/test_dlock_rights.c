@@ -22,9 +22,7 @@ enum {
 static unsigned lease_ms = 300; /* of the watchdog */
 
 struct life {
-    struct step_log log;
-    struct dlock *client[2];
-    struct dlock_session *session[2];
+    struct lock_pair pair;
     unsigned can;
     struct outcome outcome;
 };
@@ -35,30 +33,16 @@ static bool went(struct life *life, enum dlock_status status)
     return status == DLOCK_OK;
 }
 
-static void open_life(struct life *life, const char *strategy, const char *url,
-                      unsigned timeout_ms)
+static struct life open_life(const char *strategy, const char *url,
+                             unsigned timeout_ms)
 {
-    *life = (struct life){.can = dlock_strategy_find(strategy)->capabilities};
-    step_log_init(&life->log);
-    for (int i = 0; i < 2; i++) {
-        life->client[i] = lock_rig_open(
-            &(struct dlock_options){.strategy = strategy,
-                                    .url = url,
-                                    .watchdog_lease_ms = lease_ms,
-                                    .longest_lease_ms = OWN_LEASE_MS,
-                                    .command_timeout_ms = timeout_ms,
-                                    .on_step = step_log_hook,
-                                    .on_step_ctx = &life->log});
-        life->session[i] = lock_rig_session(life->client[i]);
-    }
-}
-
-static void close_life(struct life *life)
-{
-    for (int i = 0; i < 2; i++) {
-        dlock_session_close(life->session[i]);
-        dlock_close(life->client[i]);
-    }
+    rig.url = url;
+    rig.watchdog_lease_ms = lease_ms;
+    rig.longest_lease_ms = OWN_LEASE_MS;
+    rig.command_timeout_ms = timeout_ms;
+    step_log_reset(&rig.log);
+    return (struct life){.pair = lock_pair_open(strategy),
+                         .can = dlock_strategy_find(strategy)->capabilities};
 }
 
 /* A waiter that is woken by the release, if the lock wakes. */
@@ -68,14 +52,14 @@ static bool hand_over(struct life *life, struct dlock_grant *grant)
     struct note note = {.n = 0};
 
     if ((life->can & DLOCK_CAP_WAKE) == 0)
-        return went(life, dlock_release(life->session[0], grant, error));
-    assert_ok(note_begin(life->session[1], "k", WAIT_MS, &note));
-    step_log_await(&life->log, "subscribe", 1);
-    if (!went(life, dlock_release(life->session[0], grant, error)))
+        return went(life, dlock_release(life->pair.session[0], grant, error));
+    assert_ok(note_begin(life->pair.session[1], "k", WAIT_MS, &note));
+    step_log_await(&rig.log, "subscribe", 1);
+    if (!went(life, dlock_release(life->pair.session[0], grant, error)))
         return false;
     (void)snprintf(error->text, sizeof(error->text), "%s", note.text);
     return went(life, note_await(&note)) &&
-           went(life, dlock_release(life->session[1], &note.grant, error));
+           went(life, dlock_release(life->pair.session[1], &note.grant, error));
 }
 
 /* Takes "k", twice if that can be; extends it; has it renewed; gives it on. */
@@ -84,7 +68,7 @@ static void live(struct life *life)
     bool renews = (life->can & DLOCK_CAP_RENEW) != 0;
     struct dlock_terms terms = {.lease_ms = 0, .fenced = false};
     struct dlock_error *error = &life->outcome.error;
-    struct dlock_session *session = life->session[0];
+    struct dlock_session *session = life->pair.session[0];
     struct dlock_grant grant, inner;
 
     if (!renews)
@@ -97,7 +81,7 @@ static void live(struct life *life)
          !went(life, dlock_release(session, &inner, error))))
         return;
     if (renews)
-        step_log_await(&life->log, "eval-renew", 1);
+        step_log_await(&rig.log, "eval-renew", 1);
     if ((life->can & DLOCK_CAP_LEASE) != 0 &&
         !went(life, dlock_extend(session, &grant, OWN_LEASE_MS, error)))
         return;
@@ -112,9 +96,9 @@ static struct outcome whole_life(const char *strategy, const char *url,
     struct life life;
 
     for (;; lease_ms *= 2) {
-        open_life(&life, strategy, url, timeout_ms);
+        life = open_life(strategy, url, timeout_ms);
         live(&life);
-        close_life(&life);
+        lock_pair_close(&life.pair);
         if (life.outcome.status != DLOCK_LOST || lease_ms > LEASE_MS_MAX)
             return life.outcome;
         lock_rig_sleep_ms(OWN_LEASE_MS +
@@ -208,10 +192,10 @@ static void take_away(const struct redis_server *server, struct life *life,
     struct dlock_terms terms = {.lease_ms = WAIT_MS, .fenced = true};
     char url[300], command[100];
 
-    open_life(life, strategy, rights_url(server, url), SHORT_MS);
+    *life = open_life(strategy, rights_url(server, url), SHORT_MS);
     /* So short a time may be over on a busy machine: it comes again. */
     terms.wait_ms = WAIT_MS;
-    assert_ok(dlock_acquire(life->session[0], "k", &terms, grant,
+    assert_ok(dlock_acquire(life->pair.session[0], "k", &terms, grant,
                             &life->outcome.error));
     (void)snprintf(command, sizeof(command), "ACL SETUSER shop %s%s",
                    right[0] == '+'   ? "-"
@@ -238,7 +222,7 @@ static void check_release(const struct redis_server *server,
     bool is_held;
 
     take_away(server, &life, strategy, right, &grant);
-    status = dlock_release(life.session[0], &grant, error);
+    status = dlock_release(life.pair.session[0], &grant, error);
     is_held = redis_server_number(server, "EXISTS k") == 1;
     if (status == DLOCK_LOST || (status == DLOCK_OK && is_held) ||
         (status == DLOCK_UNREACHABLE && !is_held) ||
@@ -248,7 +232,7 @@ static void check_release(const struct redis_server *server,
                  is_held ? "held" : "free");
     if (is_to_wake(right))
         assert_true(is_held);
-    close_life(&life);
+    lock_pair_close(&life.pair);
 }
 
 /* And its extend, to a lease that is shorter. */
@@ -262,7 +246,7 @@ static void check_extend(const struct redis_server *server,
     bool is_short;
 
     take_away(server, &life, strategy, right, &grant);
-    status = dlock_extend(life.session[0], &grant, WAIT_MS / 2, error);
+    status = dlock_extend(life.pair.session[0], &grant, WAIT_MS / 2, error);
     is_short = redis_server_number(server, "PTTL k") <= WAIT_MS / 2;
     if (status == DLOCK_LOST || (status == DLOCK_OK && !is_short) ||
         (status == DLOCK_UNREACHABLE && is_short) ||
@@ -272,7 +256,7 @@ static void check_extend(const struct redis_server *server,
                  is_short ? "shorter" : "as long as it was");
     if (is_to_wake(right))
         assert_false(is_short);
-    close_life(&life);
+    lock_pair_close(&life.pair);
 }
 
 static void test_a_right_taken_from_a_holder(NO_STATE)

@@ -187,6 +187,7 @@ static struct dlock *open_by_rig(const char *strategy)
         .strategy = strategy,
         .url = rig.url != NULL ? rig.url : lock_rig_url(strategy),
         .watchdog_lease_ms = rig.watchdog_lease_ms,
+        .longest_lease_ms = rig.longest_lease_ms,
         .connect_timeout_ms = rig.command_timeout_ms,
         .command_timeout_ms = rig.command_timeout_ms,
         .clock = rig.clock,

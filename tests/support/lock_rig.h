@@ -34,6 +34,7 @@ struct lock_rig {
     struct step_log log;
     const char *url;             /* of clients; NULL = the server's */
     unsigned watchdog_lease_ms;  /* 0 = the library's default */
+    unsigned longest_lease_ms;   /* the same */
     unsigned command_timeout_ms; /* to connect as well */
     const struct dlock_clock *clock;
     const char *label;

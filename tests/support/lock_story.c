@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/support/async_note.h"
 #include "tests/support/lock_rig.h"
@@ -29,8 +30,9 @@ struct range {
     bool is_asked;
 };
 
-enum { HOLDS, TOKEN, LEFT, HELD, RANGES_N };
-static const char *const range_words[] = {"holds", "token", "left", "held"};
+enum { HOLDS, TOKEN, LEFT, HELD, WAITERS, RANGES_N };
+static const char *const range_words[] = {"holds", "token", "left", "held",
+                                          "waiters"};
 
 /* A deed of somebody. */
 struct act {
@@ -43,16 +45,17 @@ struct act {
     struct dlock_terms terms;
     struct range ranges[RANGES_N];
     struct party *other;
-    const char *statuses, *says;
+    const char *label, *statuses, *says;
     enum dlock_status status;
     struct dlock_error error;
     struct dlock_holder holder;
+    size_t waiters_n;
     atomic_bool is_done;
 };
 
 static struct {
     const char *what;
-    char lock[24];
+    char lock[24], label[24];
     unsigned nodes_n; /* 0 = the one server of lock_rig.h */
     struct step_log *log;
     const char *statement;
@@ -197,7 +200,7 @@ static struct party *party_of(const char *word)
     struct party *party = first + (word[1] == '2');
 
     if (first->client == NULL && play.nodes_n > 0) {
-        struct node_user user = node_rig_user(play.lock);
+        struct lock_single user = node_rig_user(play.lock);
 
         first->client = user.client;
         first->session = user.session;
@@ -238,6 +241,14 @@ static enum dlock_status do_verb(struct act *act)
         return dlock_force_release(session, act->name, error);
     if (is(act->verb, "sees"))
         return dlock_inspect(session, act->name, &act->holder, error);
+    if (is(act->verb, "counts")) {
+        struct dlock_waiting first = {""};
+        enum dlock_status status = dlock_inspect_waiters(
+            session, act->name, &first, 1, &act->waiters_n, error);
+
+        memcpy(act->holder.owner, first.owner, sizeof(first.owner));
+        return status;
+    }
     if (is(act->verb, "ends")) {
         enum dlock_status status = note_await(&party->note);
 
@@ -291,6 +302,8 @@ static void take_value(struct act *act, const char *word, const char *value)
         act->terms.fence_floor = (uint64_t)number(value);
     else if (is(word, "name"))
         act->name = value;
+    else if (is(word, "label"))
+        act->label = value;
     else if (is(word, "owner") || is(word, "as"))
         act->other = is(value, "nobody") ? &play.nobody : party_of(value);
     else
@@ -326,11 +339,24 @@ static void parse_act(struct act *act, const char *statement)
     act->says = word + 1;
 }
 
+/* "host:pid:LABEL", of this process; or "". */
+static void expect_label(const char *label, const char *found)
+{
+    char host[64] = "", expected[160] = "";
+
+    assert_int_equal(gethostname(host, sizeof(host) - 1), 0);
+    if (label[0] != '\0')
+        (void)snprintf(expected, sizeof(expected), "%s:%ld:%s", host,
+                       (long)getpid(), label);
+    if (strcmp(found, expected) != 0)
+        wrong("label", found);
+}
+
 static void check_act(const struct act *act)
 {
     const struct dlock_grant *grant = &act->hold->grant;
     const struct dlock_holder *holder = &act->holder;
-    bool saw = is(act->verb, "sees");
+    bool saw = is(act->verb, "sees") || is(act->verb, "counts");
     uint64_t token = saw ? holder->token : grant->token;
     uint64_t left_ms = act->ranges[LEFT].is_asked && !saw
                            ? dlock_remaining_ms(act->party->session, grant)
@@ -338,7 +364,8 @@ static void check_act(const struct act *act)
     long long found[RANGES_N] = {[HOLDS] = saw ? holder->holds : grant->holds,
                                  [TOKEN] = (long long)token,
                                  [LEFT] = (long long)left_ms,
-                                 [HELD] = holder->held};
+                                 [HELD] = holder->held,
+                                 [WAITERS] = (long long)act->waiters_n};
     const char *text = act->error.text;
 
     play.statement = act->statement;
@@ -352,6 +379,8 @@ static void check_act(const struct act *act)
     if (saw && act->other != NULL &&
         strcmp(holder->owner, dlock_session_owner(act->other->session)) != 0)
         wrong("owner", holder->owner);
+    if (act->label != NULL)
+        expect_label(act->label, holder->label);
     if (act->status == DLOCK_OK && token > 0)
         play.token = token;
 }
@@ -465,7 +494,10 @@ static void do_else(char *text)
                            : &rig.command_timeout_ms) = whole(rest);
     else if (is(first, "lock"))
         (void)snprintf(play.lock, sizeof(play.lock), "%s", rest);
-    else if (is(first, "held") || is(first, "free"))
+    else if (is(first, "labelled")) {
+        (void)snprintf(play.label, sizeof(play.label), "%s", rest);
+        rig.label = rest[0] != '\0' ? play.label : NULL;
+    } else if (is(first, "held") || is(first, "free"))
         expect("held",
                range(is(first, "free") ? "0"
                      : rest[0] != '\0' ? rest

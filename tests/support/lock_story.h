@@ -11,12 +11,14 @@
  * number), and wait=, max=, floor=, deadlock=, fenced of the terms; name= of the lock, if it is
  * not "k"; and a name for the hold, if there are several ("a takes inner", "a gives
  * inner"). Others say what has to be so afterwards: holds=, token= (also "rises",
- * "next" and "same"), left=, held=, owner=WHO (or nobody).
+ * "next" and "same"), left=, held=, waiters=, owner=WHO (or nobody; of those that wait,
+ * the first), label=.
  *
  *   takes, tries, gives, extends, forces   as the functions of dlock.h
  *   begins, waits, ends                    an asynchronous acquire, its result
  *   cancels, stops                         its call; all waits of its client
  *   sees, has                              dlock_inspect(); what it believes itself
+ *   counts                                 dlock_inspect_waiters()
  *   dies, closes                           gives nothing back; its client is closed
  *   poses as=WHO                           that one's grant passes for its own
  *
@@ -25,7 +27,7 @@
  * owner id, and whose answer may be compared ("PTTL k -> 1..5000"). And there are:
  *
  *   watchdog MS, commands MS   the lease of the one, the time of the others, ...
- *   lock NAME                  and the lock, of who comes from now on
+ *   lock NAME, labelled WORD   and the lock, and the label, of who comes from now on
  *   fail STEP before|after N, also ..., shut STEP before|after, gate, open
  *                              as step_log.h says; "fail ... 0" ends it
  *   steps STEP N, forget       how often it was begun; counts from now on

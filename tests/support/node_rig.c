@@ -209,7 +209,7 @@ static void note_loss(void *ctx, const char *name, const char *owner,
     atomic_fetch_add(&nodes.lost_n, 1);
 }
 
-struct node_user node_rig_user(const char *strategy)
+struct lock_single node_rig_user(const char *strategy)
 {
     struct dlock_options options = {
         .strategy = strategy,
@@ -221,7 +221,7 @@ struct node_user node_rig_user(const char *strategy)
         .on_step = hook,
         .on_lost = note_loss,
     };
-    struct node_user user = {.client = NULL};
+    struct lock_single user = {.client = NULL};
     struct dlock_error error;
 
     if (dlock_open(&options, &user.client, &error) != DLOCK_OK) {
@@ -232,11 +232,11 @@ struct node_user node_rig_user(const char *strategy)
     return user;
 }
 
-void node_user_close(struct node_user *user)
+void node_user_close(struct lock_single *user)
 {
     dlock_session_close(user->session);
     dlock_close(user->client);
-    *user = (struct node_user){.client = NULL};
+    *user = (struct lock_single){.client = NULL};
 }
 
 void node_rig_open(const char *strategy)
@@ -246,31 +246,16 @@ void node_rig_open(const char *strategy)
     nodes.b = node_rig_user(strategy);
 }
 
-enum dlock_status node_take(struct node_user *user, unsigned wait_ms,
+enum dlock_status node_take(struct lock_single *user, unsigned wait_ms,
                             unsigned lease_ms)
 {
     return lock_rig_take(user->session, "k", wait_ms, lease_ms, &user->grant);
 }
 
-enum dlock_status node_extend(struct node_user *user, unsigned lease_ms)
-{
-    return dlock_extend(user->session, &user->grant, lease_ms, NULL);
-}
-
-enum dlock_status node_give(struct node_user *user)
-{
-    return dlock_release(user->session, &user->grant, NULL);
-}
-
-uint64_t node_left_ms(const struct node_user *user)
-{
-    return dlock_remaining_ms(user->session, &user->grant);
-}
-
 static void *give_soon(void *user)
 {
     lock_rig_sleep_ms(300);
-    (void)node_give(user);
+    (void)lock_single_give(user);
     return NULL;
 }
 
@@ -286,7 +271,7 @@ uint64_t node_rig_wait_ms(void)
     assert_int_equal(node_take(&nodes.b, LOCK_RIG_LONG_MS, 0), DLOCK_OK);
     began_ms = lock_rig_now_ms() - began_ms;
     assert_int_equal(pthread_join(thread, NULL), 0);
-    assert_int_equal(node_give(&nodes.b), DLOCK_OK);
+    assert_int_equal(lock_single_give(&nodes.b), DLOCK_OK);
     return began_ms;
 }
 

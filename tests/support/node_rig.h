@@ -26,13 +26,6 @@ struct node_fault {
     void *ctx;
 };
 
-/* As a caller in another process. */
-struct node_user {
-    struct dlock *client;
-    struct dlock_session *session;
-    struct dlock_grant grant; /* the last */
-};
-
 struct node_rig {
     unsigned n; /* servers that clients are told of */
     struct redis_server *servers[NODE_RIG_MAX];
@@ -46,10 +39,10 @@ struct node_rig {
     unsigned longest_lease_ms;
     unsigned command_timeout_ms;
     const struct dlock_clock *clock;
-    atomic_uint ahead_ms;  /* of node_rig_ahead */
-    struct node_user a, b; /* open until the next test */
-    atomic_uint lost_n;    /* how often one of all users was told of a loss */
-    atomic_int loss;       /* why, the last time */
+    atomic_uint ahead_ms;    /* of node_rig_ahead */
+    struct lock_single a, b; /* open until the next test */
+    atomic_uint lost_n;      /* how often one of all users was told of a loss */
+    atomic_int loss;         /* why, the last time */
 };
 
 extern struct node_rig nodes;
@@ -106,15 +99,12 @@ unsigned node_rig_held(void);
 uint64_t node_rig_wait_ms(void);
 
 /* One more user. */
-struct node_user node_rig_user(const char *strategy);
-void node_user_close(struct node_user *user);
+struct lock_single node_rig_user(const char *strategy);
+void node_user_close(struct lock_single *user);
 
-/* What it does with "k"; what is left of its grant. */
-enum dlock_status node_take(struct node_user *user, unsigned wait_ms,
+/* Takes "k". */
+enum dlock_status node_take(struct lock_single *user, unsigned wait_ms,
                             unsigned lease_ms);
-enum dlock_status node_extend(struct node_user *user, unsigned lease_ms);
-enum dlock_status node_give(struct node_user *user);
-uint64_t node_left_ms(const struct node_user *user);
 
 /* Whether not enough servers have said something. On a machine with much to do some are
  * not given the processor in the time of a try: asked once more, they answer. */
