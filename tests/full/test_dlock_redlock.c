@@ -34,9 +34,9 @@ static void test_minority_hung_by_default(NO_STATE)
     uint64_t began_ms;
 
     begin(3);
-    nodes.longest_lease_ms = 0;
-    nodes.watchdog_lease_ms = 0;
-    nodes.clock = &node_rig_ahead;
+    rig.longest_lease_ms = 0;
+    rig.watchdog_lease_ms = 0;
+    rig.clock = &node_rig_ahead;
     node_rig_open("redlock");
     /* The default lease is above their age. */
     assert_int_equal(node_take(&nodes.a, 0, 0), DLOCK_UNREACHABLE);
@@ -158,8 +158,8 @@ static void test_the_age_allows_for_drift(NO_STATE)
     enum { LONG_MS = 1000000, LONG_DRIFT_MS = LONG_MS / 100 + 2 };
 
     begin(1);
-    nodes.longest_lease_ms = LONG_MS;
-    nodes.clock = &node_rig_ahead;
+    rig.longest_lease_ms = LONG_MS;
+    rig.clock = &node_rig_ahead;
     node_rig_open("redlock");
     assert_int_equal(take(&nodes.a, 0), DLOCK_UNREACHABLE);
     /* Half of the drift after the longest lease. */
@@ -185,9 +185,8 @@ static const struct lock_story stories[] = {
     /* Lost on too many: coming in again is coming in anew. */
     {"coming in again", "redlock:3",
      "a takes outer longest; a takes inner longest holds=2; a gives inner; "
-     "held 3; "
-     "@0 DEL k; @2 DEL k; a takes anew longest holds=1; a gives anew; held 0; "
-     "a gives outer -> lost"},
+     "held 3; @0 DEL k; @2 DEL k; a takes anew longest holds=1; a gives anew; "
+     "held 0; a gives outer -> lost"},
     /* The outer hold is on two of three; that one of them does not answer to the
      * re-entry, and the third does, is no loss. */
     {"coming in again by another majority", "redlock:3",
@@ -221,18 +220,16 @@ static const struct lock_story stories[] = {
      "a has left=0..900"},
     /* They cost a moment, and when they wake up, nothing is left on them. */
     {"a minority hangs", "redlock:5",
-     "a takes longest; a gives; server pause 1; server pause 2; clock; "
-     "a takes longest; a gives; a takes longest; a gives; a takes longest; "
-     "a gives; took 0..2449; server resume 1; server resume 2; sleep 100; held "
-     "0"},
+     "a takes longest; a gives; server pause 1; server pause 2; clock; a takes "
+     "longest; a gives; a takes longest; a gives; a takes longest; a gives; "
+     "took 0..2449; server resume 1; server resume 2; sleep 100; held 0"},
     {"a new session finds one that hangs, and asks for all ages", "redlock:3",
      "server pause 0; clock; a takes longest; took 0..490; a gives; "
      "server resume 0"},
     /* One timeout for all of them together, and a small one. */
     {"a majority hangs", "redlock:5",
      "a takes longest; a gives; server pause 1; server pause 2; server pause "
-     "3; "
-     "clock; a takes longest -> unknown; took 490..1469; server resume 1; "
+     "3; clock; a takes longest -> unknown; took 490..1469; server resume 1; "
      "server resume 2; server resume 3; sleep 100; held 0; a takes longest"},
     /* A server that did not answer may hold it all the same: it hangs before it was ever sent
      * a release, and does not know the script; or it voted, and its word did not arrive;
@@ -241,33 +238,28 @@ static const struct lock_story stories[] = {
      "a takes longest; @1 SCRIPT FLUSH; server pause 1; a gives; "
      "server resume 1; sleep 100; held 0; fail eval-acquire after 1 @1; "
      "a takes longest; held 3; a gives; held 0; fail eval-acquire after 1 @0; "
-     "fail eval-acquire after 1 @1; "
-     "a takes longest -> unknown|unreachable|busy|lost|timeout; sleep 50; held "
-     "0"},
+     "fail eval-acquire after 1 @1; a takes longest -> "
+     "unknown|unreachable|busy|lost|timeout; sleep 50; held 0"},
     {"whichever server is lost, nobody else gets in", "redlock:3",
-     "a takes longest; @0 FLUSHALL; b takes longest wait=200 -> timeout; a "
-     "gives; "
-     "held 0; a takes longest; @1 FLUSHALL; b takes longest wait=200 -> "
-     "timeout; "
-     "a gives; held 0; a takes longest; @2 FLUSHALL; "
+     "a takes longest; @0 FLUSHALL; b takes longest wait=200 -> timeout; "
+     "a gives; held 0; a takes longest; @1 FLUSHALL; "
      "b takes longest wait=200 -> timeout; a gives; held 0; a takes longest; "
-     "server kill 1; b takes longest wait=200 -> timeout; a gives; "
-     "b takes longest wait=200"},
+     "@2 FLUSHALL; b takes longest wait=200 -> timeout; a gives; held 0; "
+     "a takes longest; server kill 1; b takes longest wait=200 -> timeout; "
+     "a gives; b takes longest wait=200"},
 
     {"validity is honest", "redlock:3",
-     "a takes longest; a gives; nap eval-acquire after 300 @0; a takes "
-     "longest; "
-     "a has left=500..4549; a gives; nap eval-acquire before 300 @2; "
-     "a takes 250 -> lost; held 0"},
+     "a takes longest; a gives; nap eval-acquire after 300 @0; "
+     "a takes longest; a has left=500..4549; a gives; "
+     "nap eval-acquire before 300 @2; a takes 250 -> lost; held 0"},
     {"leases above the longest", "redlock:3",
      "a takes longest+1 -> misuse; told a takes longest; "
      "a extends longest+1 -> misuse; a extends 1000; a has left=100..988"},
     /* With the first of many, b's lease would be over by now. One server may still have
      * kept a's when b had enough. */
     {"the clock starts with the try", "redlock:3",
-     "a takes longest; b takes 1000 wait=9000; b has left=1..988; a has "
-     "left=0; "
-     "a gives -> lost; held 2..3"},
+     "a takes longest; b takes 1000 wait=9000; b has left=1..988; "
+     "a has left=0; a gives -> lost; held 2..3"},
     /* Why servers have an age: a holds two of three. One of these forgets, and would let
      * b in. */
     {"nobody votes twice", "redlock:3",

@@ -10,6 +10,7 @@
 #include "tests/support/async_note.h"
 #include "tests/support/lock_rig.h"
 #include "tests/support/node_rig.h"
+#include "tests/support/words.h"
 
 enum { PARTIES_N = 8, HOLDS_MAX = 5, TEXT_BYTES_MAX = 400 };
 
@@ -57,12 +58,12 @@ static struct {
     const char *what;
     char lock[24], label[24];
     unsigned nodes_n; /* 0 = the one server of lock_rig.h */
-    struct step_log *log;
     const char *statement;
     struct party parties[PARTIES_N], nobody; /* whose owner id is "" */
     uint64_t token, clock_ms; /* the last token; when the clock was set */
     bool is_asking, is_wrong; /* of "until" */
-    struct act beside;        /* by the thread */
+    int listener;
+    struct act beside; /* by the thread */
     pthread_t thread;
     bool is_beside;
 } play;
@@ -78,27 +79,6 @@ static void wrong(const char *what, const char *found)
 }
 
 /* Words ------------------------------------------------------------------------ */
-
-static bool is(const char *word, const char *which)
-{
-    return word != NULL && strcmp(word, which) == 0;
-}
-
-static char *next_word(char **rest)
-{
-    return strtok_r(NULL, " ", rest);
-}
-
-/* The words behind "->", or NULL; TEXT ends before it. */
-static char *cut_at_arrow(char *text)
-{
-    char *arrow = strstr(text, "-> ");
-
-    if (arrow == NULL)
-        return NULL;
-    *arrow = '\0';
-    return arrow + strlen("-> ");
-}
 
 /* Whether WORD is a number, which is not needed. */
 static bool is_number(const char *word, long long *number)
@@ -199,12 +179,7 @@ static struct party *party_of(const char *word)
     struct party *first = &play.parties[2 * (size_t)(word[0] - 'a')];
     struct party *party = first + (word[1] == '2');
 
-    if (first->client == NULL && play.nodes_n > 0) {
-        struct lock_single user = node_rig_user(play.lock);
-
-        first->client = user.client;
-        first->session = user.session;
-    } else if (first->client == NULL)
+    if (first->client == NULL)
         first->client = lock_rig_client(play.lock);
     party->client = first->client;
     if (party->session == NULL)
@@ -405,30 +380,21 @@ static void join(void)
 
 /* All else --------------------------------------------------------------------- */
 
-/* With $a, the owner id of a; at one of several, if it begins with "@1 ". */
+/* At one of several, if it begins with "@1 ". */
 static void ask_server(char *text)
 {
     const struct redis_server *server = rig.server;
-    const char *answer = cut_at_arrow(text), *owner = "", *rest = "";
-    char command[TEXT_BYTES_MAX + 100];
-    char *dollar;
+    const char *answer = cut_at_arrow(text);
 
     if (text[0] == '@') {
         server = nodes.servers[whole(text + 1)];
         text += strlen("@1 ");
     }
-    dollar = strchr(text, '$');
-    if (dollar != NULL) {
-        owner = dlock_session_owner(party_of(dollar + 1)->session);
-        rest = dollar + 2;
-        *dollar = '\0';
-    }
-    (void)snprintf(command, sizeof(command), "%s%s%s", text, owner, rest);
     if (answer == NULL)
-        redis_server_ask(server, command, NULL, 0);
+        redis_server_ask(server, text, NULL, 0);
     else
         expect("the server says", range(answer),
-               redis_server_number(server, command));
+               redis_server_number(server, text));
 }
 
 static void serve(char *rest)
@@ -447,7 +413,6 @@ static void do_steps(const char *first, char *rest)
 {
     const char *step = next_word(&rest), *word = next_word(&rest);
     const char *third = next_word(&rest), *node = next_word(&rest);
-    struct step_log *log = play.log;
     enum dlock_phase phase = is(word, "after") ? DLOCK_AFTER : DLOCK_BEFORE;
 
     if (is(first, "nap"))
@@ -455,18 +420,19 @@ static void do_steps(const char *first, char *rest)
     else if (is(first, "fail") && node != NULL)
         node_rig_fail(whole(node + 1), step, phase, whole(third));
     else if (is(first, "fail"))
-        step_log_fail(log, step, phase, whole(third));
+        step_log_fail(&rig.log, step, phase, whole(third));
     else if (is(first, "also"))
-        step_log_fail_also(log, step, phase, whole(third));
+        step_log_fail_also(&rig.log, step, phase, whole(third));
     else if (is(first, "shut"))
-        step_log_shut(log, step, phase);
+        step_log_shut(&rig.log, step, phase);
     else if (is(first, "await"))
-        step_log_await(log, step, whole(word));
+        step_log_await(&rig.log, step, whole(word));
     else if (is(first, "more"))
-        step_log_await(log, step, step_log_ended(log, step) + whole(word));
+        step_log_await(&rig.log, step,
+                       step_log_ended(&rig.log, step) + whole(word));
     else if (is(first, "steps"))
         expect("steps", range(word),
-               step_log_count(log, is(step, "all") ? NULL : step));
+               step_log_count(&rig.log, is(step, "all") ? NULL : step));
     else
         fail_msg("'%s' is no statement", first);
 }
@@ -481,17 +447,15 @@ static void do_else(char *text)
     else if (is(first, "still"))
         assert_false(atomic_load(&play.beside.is_done));
     else if (is(first, "gate"))
-        step_log_await_gate(play.log, 1);
+        step_log_await_gate(&rig.log, 1);
     else if (is(first, "open"))
-        step_log_open(play.log);
+        step_log_open(&rig.log);
     else if (is(first, "forget"))
-        step_log_reset(play.log);
+        step_log_reset(&rig.log);
     else if (is(first, "watchdog"))
-        *(play.nodes_n > 0 ? &nodes.watchdog_lease_ms
-                           : &rig.watchdog_lease_ms) = whole(rest);
+        rig.watchdog_lease_ms = whole(rest);
     else if (is(first, "commands"))
-        *(play.nodes_n > 0 ? &nodes.command_timeout_ms
-                           : &rig.command_timeout_ms) = whole(rest);
+        rig.command_timeout_ms = whole(rest);
     else if (is(first, "lock"))
         (void)snprintf(play.lock, sizeof(play.lock), "%s", rest);
     else if (is(first, "labelled")) {
@@ -507,6 +471,12 @@ static void do_else(char *text)
         node_rig_mend();
     else if (is(first, "probe"))
         expect_status(cut_at_arrow(rest), lock_rig_probe(play.lock, "k"), "");
+    else if (is(first, "listen"))
+        play.listener = redis_server_listen(rig.server, rest);
+    else if (is(first, "heard"))
+        expect("heard", range(rest),
+               redis_server_heard(play.listener,
+                                  whole(rest) > 0 ? LOCK_RIG_PROMPT_MS : 50));
     else if (is(first, "sleep"))
         lock_rig_sleep_ms(whole(rest));
     else if (is(first, "clock"))
@@ -517,15 +487,26 @@ static void do_else(char *text)
     else if (is(first, "server"))
         serve(rest);
     else if (is(first, "lost")) {
-        const char *n = next_word(&rest), *word = next_word(&rest);
-        const char *told =
-            dlock_loss_text((play.nodes_n > 0 ? node_rig_await_lost
-                                              : lock_rig_await_lost)(whole(n)));
+        const char *n = next_word(&rest);
+        const char *told = dlock_loss_text(lock_rig_await_lost(whole(n)));
 
-        if (word != NULL && strstr(told, word) == NULL)
-            wrong(word, told);
+        if (strstr(told, rest) == NULL)
+            wrong(rest, told);
     } else
         do_steps(first, rest);
+}
+
+/* STATEMENT with the owner id of a for $a. */
+static void fill_in(char text[TEXT_BYTES_MAX], const char *statement)
+{
+    const char *dollar = strchr(statement, '$'), *owner = "", *rest = "";
+
+    if (dollar != NULL) {
+        owner = dlock_session_owner(party_of(dollar + 1)->session);
+        rest = dollar + 2;
+    }
+    (void)snprintf(text, TEXT_BYTES_MAX, "%.*s%s%s",
+                   (int)strcspn(statement, "$"), statement, owner, rest);
 }
 
 static void do_statement(const char *statement)
@@ -537,7 +518,7 @@ static void do_statement(const char *statement)
 
     play.statement = statement;
     play.is_wrong = false;
-    (void)snprintf(text, sizeof(text), "%s", statement);
+    fill_in(text, statement);
     (void)sscanf(statement, "%7s", word);
     if (is(word, "&")) {
         parse_act(&play.beside, statement + 2);
@@ -564,15 +545,6 @@ static void do_statement(const char *statement)
         do_else(text);
 }
 
-/* Clients of several servers; lock_rig.h closes its own. */
-static void close_parties(void)
-{
-    for (size_t i = 0; i < PARTIES_N && play.nodes_n > 0; i += 2) {
-        dlock_close(play.parties[i].client);
-        play.parties[i].client = NULL;
-    }
-}
-
 /* LOCK may be "multi:3", on three servers, or "redlock:5". */
 static void set_up(const char *lock)
 {
@@ -581,19 +553,15 @@ static void set_up(const char *lock)
     memset(&play, 0, sizeof(play));
     (void)snprintf(play.lock, sizeof(play.lock), "%.*s",
                    (int)strcspn(lock, ":"), lock);
-    play.log = &rig.log;
-    if (colon == NULL) {
+    play.nodes_n = colon != NULL ? whole(colon + 1) : 0;
+    if (colon == NULL)
         (void)lock_rig_fresh(NULL);
-        if (lock_story_host != NULL)
-            lock_story_host->fresh(lock);
-        return;
-    }
-    play.nodes_n = whole(colon + 1);
-    play.log = &nodes.log;
-    if (is(play.lock, "redlock"))
+    else if (is(play.lock, "redlock"))
         node_rig_redlock(play.nodes_n, NODE_RIG_LONGEST_MS);
     else
         node_rig_fresh(play.nodes_n);
+    if (lock_story_host != NULL)
+        lock_story_host->fresh(lock);
 }
 
 int lock_story_fresh(void **state)
@@ -615,7 +583,8 @@ static void play_with(const struct lock_story *story, const char *lock)
          each = strtok_r(NULL, ";", &rest))
         do_statement(each + strspn(each, " "));
     join();
-    close_parties();
+    if (play.listener > 0)
+        (void)close(play.listener);
 }
 
 void lock_story_play(const struct lock_story stories[], size_t n)

@@ -23,8 +23,9 @@
  *   poses as=WHO                           that one's grant passes for its own
  *
  * "& WHO VERB ..." is done by a thread: "still" says that it is at it, and "join"
- * waits for it. A word in capitals begins a command to the server, in which $a is a's
- * owner id, and whose answer may be compared ("PTTL k -> 1..5000"). And there are:
+ * waits for it. A word in capitals begins a command to the server, whose answer may be
+ * compared ("PTTL k -> 1..5000"). In it, and in what follows, $a is a's owner id. And
+ * there are:
  *
  *   watchdog MS, commands MS   the lease of the one, the time of the others, ...
  *   lock NAME, labelled WORD   and the lock, and the label, of who comes from now on
@@ -34,6 +35,7 @@
  *   await STEP N, more STEP N  until it has ended so often, in all or from now on
  *   held, free, probe          of "k", on the server and for somebody else
  *   lost N WORD                so many losses of "k" are told, the last in this word
+ *   listen CHANNEL, heard 0|1  to what is published; for a moment, or until it comes
  *   until STATEMENT            waits for that to be so
  *   told WHO VERB ...          asked once more while the answer is uncertain
  *   server kill|restart|pause|resume   or what the host of the stories knows

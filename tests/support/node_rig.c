@@ -27,8 +27,9 @@ static int by_address(const void *one, const void *other)
                   redis_server_url(*(struct redis_server *const *)other));
 }
 
-int node_rig_setup(NO_STATE)
+int node_rig_setup(void **state)
 {
+    (void)lock_rig_setup(state);
     for (unsigned i = 0; i < NODE_RIG_MAX; i++)
         nodes.servers[i] = redis_server_start();
     qsort(nodes.servers, NODE_RIG_MAX, sizeof(nodes.servers) / NODE_RIG_MAX,
@@ -38,15 +39,9 @@ int node_rig_setup(NO_STATE)
     return 0;
 }
 
-static void close_users(void)
+int node_rig_teardown(void **state)
 {
-    node_user_close(&nodes.a);
-    node_user_close(&nodes.b);
-}
-
-int node_rig_teardown(NO_STATE)
-{
-    close_users();
+    (void)lock_rig_teardown(state);
     for (unsigned i = 0; i < NODE_RIG_MAX; i++)
         redis_server_stop(nodes.servers[i]);
     return 0;
@@ -64,12 +59,54 @@ void node_rig_do(unsigned node, const char *how)
     nodes.down[node] = !restarts && strcmp(how, "resume") != 0;
 }
 
+void node_rig_mend(void)
+{
+    (void)pthread_mutex_lock(&nodes.mutex);
+    memset(nodes.faults, 0, sizeof(nodes.faults));
+    (void)pthread_mutex_unlock(&nodes.mutex);
+}
+
+/* The fault that this step meets with, or one with n = 0. */
+static struct node_fault take_fault(const struct dlock_step *step)
+{
+    struct node_fault found = {.n = 0};
+
+    (void)pthread_mutex_lock(&nodes.mutex);
+    for (size_t i = 0; i < sizeof(nodes.faults) / sizeof(nodes.faults[0]);
+         i++) {
+        struct node_fault *each = &nodes.faults[i];
+
+        if (found.n > 0 || each->n == 0 || each->phase != step->phase ||
+            each->node != step->node || strcmp(each->step, step->name) != 0)
+            continue;
+        found = *each;
+        each->n--;
+    }
+    (void)pthread_mutex_unlock(&nodes.mutex);
+    return found;
+}
+
+static enum dlock_verdict hook(void *ctx, const struct dlock_step *step)
+{
+    struct node_fault fault = take_fault(step);
+    enum dlock_verdict verdict = step_log_hook(&rig.log, step);
+
+    (void)ctx;
+    if (fault.n == 0)
+        return verdict;
+    if (fault.instead == NULL)
+        return DLOCK_FAIL;
+    fault.instead(fault.ctx);
+    return DLOCK_GO;
+}
+
 /* A test that failed may have left some of them stopped or dead. */
 void node_rig_fresh(unsigned n)
 {
     size_t len = 0;
 
-    close_users();
+    (void)lock_rig_fresh(NULL);
+    nodes.a = nodes.b = (struct lock_single){.client = NULL};
     nodes.n = n;
     for (unsigned i = 0; i < NODE_RIG_MAX; i++) {
         if (nodes.down[i])
@@ -80,21 +117,18 @@ void node_rig_fresh(unsigned n)
                                     "%s%s", i > 0 ? "," : "",
                                     redis_server_url(nodes.servers[i]));
     }
-    step_log_init(&nodes.log);
-    memset(nodes.faults, 0, sizeof(nodes.faults));
-    nodes.watchdog_lease_ms = 0;
-    nodes.longest_lease_ms = 0;
-    nodes.command_timeout_ms = 0;
-    nodes.clock = NULL;
+    node_rig_mend();
     atomic_store(&nodes.ahead_ms, 0);
-    atomic_store(&nodes.lost_n, 0);
+    rig.url = nodes.url;
+    rig.on_step = hook;
+    rig.command_timeout_ms = 0;
 }
 
 void node_rig_redlock(unsigned n, unsigned lease_ms)
 {
     node_rig_fresh(n);
-    nodes.longest_lease_ms = NODE_RIG_LONGEST_MS;
-    nodes.watchdog_lease_ms = lease_ms;
+    rig.longest_lease_ms = NODE_RIG_LONGEST_MS;
+    rig.watchdog_lease_ms = lease_ms;
     node_rig_age(NODE_RIG_OF_AGE_MS);
     node_rig_open("redlock");
 }
@@ -134,13 +168,6 @@ void node_rig_fail(unsigned node, const char *step, enum dlock_phase phase,
     add_fault(step, (struct node_fault){.phase = phase, .node = node, .n = n});
 }
 
-void node_rig_mend(void)
-{
-    (void)pthread_mutex_lock(&nodes.mutex);
-    memset(nodes.faults, 0, sizeof(nodes.faults));
-    (void)pthread_mutex_unlock(&nodes.mutex);
-}
-
 void node_rig_call(unsigned node, const char *step, enum dlock_phase phase,
                    void (*instead)(void *ctx), void *ctx)
 {
@@ -165,85 +192,12 @@ void node_rig_nap(unsigned node, const char *step, enum dlock_phase phase,
     node_rig_call(node, step, phase, nap, &nap_ms);
 }
 
-/* The fault that this step meets with, or one with n = 0. */
-static struct node_fault take_fault(const struct dlock_step *step)
-{
-    struct node_fault found = {.n = 0};
-
-    (void)pthread_mutex_lock(&nodes.mutex);
-    for (size_t i = 0; i < sizeof(nodes.faults) / sizeof(nodes.faults[0]);
-         i++) {
-        struct node_fault *each = &nodes.faults[i];
-
-        if (found.n > 0 || each->n == 0 || each->phase != step->phase ||
-            each->node != step->node || strcmp(each->step, step->name) != 0)
-            continue;
-        found = *each;
-        each->n--;
-    }
-    (void)pthread_mutex_unlock(&nodes.mutex);
-    return found;
-}
-
-static enum dlock_verdict hook(void *ctx, const struct dlock_step *step)
-{
-    struct node_fault fault = take_fault(step);
-
-    (void)ctx;
-    (void)step_log_hook(&nodes.log, step);
-    if (fault.n == 0)
-        return DLOCK_GO;
-    if (fault.instead == NULL)
-        return DLOCK_FAIL;
-    fault.instead(fault.ctx);
-    return DLOCK_GO;
-}
-
-static void note_loss(void *ctx, const char *name, const char *owner,
-                      enum dlock_loss reason)
-{
-    (void)ctx;
-    (void)name;
-    (void)owner;
-    atomic_store(&nodes.loss, (int)reason);
-    atomic_fetch_add(&nodes.lost_n, 1);
-}
-
-struct lock_single node_rig_user(const char *strategy)
-{
-    struct dlock_options options = {
-        .strategy = strategy,
-        .url = nodes.url,
-        .watchdog_lease_ms = nodes.watchdog_lease_ms,
-        .longest_lease_ms = nodes.longest_lease_ms,
-        .command_timeout_ms = nodes.command_timeout_ms,
-        .clock = nodes.clock,
-        .on_step = hook,
-        .on_lost = note_loss,
-    };
-    struct lock_single user = {.client = NULL};
-    struct dlock_error error;
-
-    if (dlock_open(&options, &user.client, &error) != DLOCK_OK) {
-        fprintf(stderr, "node_rig: %s\n", error.text);
-        abort();
-    }
-    user.session = lock_rig_session(user.client);
-    return user;
-}
-
-void node_user_close(struct lock_single *user)
-{
-    dlock_session_close(user->session);
-    dlock_close(user->client);
-    *user = (struct lock_single){.client = NULL};
-}
-
 void node_rig_open(const char *strategy)
 {
-    close_users();
-    nodes.a = node_rig_user(strategy);
-    nodes.b = node_rig_user(strategy);
+    lock_single_close(&nodes.a);
+    lock_single_close(&nodes.b);
+    nodes.a = lock_single_open(strategy);
+    nodes.b = lock_single_open(strategy);
 }
 
 enum dlock_status node_take(struct lock_single *user, unsigned wait_ms,
@@ -266,23 +220,13 @@ uint64_t node_rig_wait_ms(void)
 
     assert_int_equal(node_take(&nodes.a, 5000, 0), DLOCK_OK);
     assert_int_equal(pthread_create(&thread, NULL, give_soon, &nodes.a), 0);
-    step_log_reset(&nodes.log);
+    step_log_reset(&rig.log);
     began_ms = lock_rig_now_ms();
     assert_int_equal(node_take(&nodes.b, LOCK_RIG_LONG_MS, 0), DLOCK_OK);
     began_ms = lock_rig_now_ms() - began_ms;
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(lock_single_give(&nodes.b), DLOCK_OK);
     return began_ms;
-}
-
-enum dlock_loss node_rig_await_lost(unsigned n)
-{
-    uint64_t until_ms = lock_rig_now_ms() + LOCK_RIG_LONG_MS;
-
-    while (atomic_load(&nodes.lost_n) < n && lock_rig_now_ms() < until_ms)
-        lock_rig_sleep_ms(1);
-    assert_int_equal(atomic_load(&nodes.lost_n), n);
-    return (enum dlock_loss)atomic_load(&nodes.loss);
 }
 
 unsigned node_rig_held(void)

@@ -1,7 +1,7 @@
 /*
- * What every test of a lock on several servers needs: the servers, the steps
- * counted by server, clients and sessions, and looking at each server. Failures
- * to set up abort the test.
+ * What a test of a lock on several servers needs beyond lock_rig.h, of whose clients the
+ * url is then theirs: the servers, failures of steps at one of them, and looking at each.
+ * Failures to set up abort the test.
  */
 #ifndef NODE_RIG_H
 #define NODE_RIG_H
@@ -31,18 +31,11 @@ struct node_rig {
     struct redis_server *servers[NODE_RIG_MAX];
     bool down[NODE_RIG_MAX];
     uint64_t started_at_ms[NODE_RIG_MAX];
-    struct step_log log;
     pthread_mutex_t mutex; /* guards the faults */
     struct node_fault faults[4];
     char url[NODE_RIG_MAX * 100];
-    unsigned watchdog_lease_ms; /* 0 = the library's default, as below */
-    unsigned longest_lease_ms;
-    unsigned command_timeout_ms;
-    const struct dlock_clock *clock;
     atomic_uint ahead_ms;    /* of node_rig_ahead */
     struct lock_single a, b; /* open until the next test */
-    atomic_uint lost_n;      /* how often one of all users was told of a loss */
-    atomic_int loss;         /* why, the last time */
 };
 
 extern struct node_rig nodes;
@@ -55,7 +48,7 @@ extern const struct dlock_clock node_rig_ahead;
 int node_rig_setup(void **state);
 int node_rig_teardown(void **state);
 
-/* Between tests: all are up and empty, default options, N servers in the url. */
+/* Between tests, for lock_rig_fresh(): all are up and empty, N servers in the url. */
 void node_rig_fresh(unsigned n);
 
 /* Opens a and b anew, by the options of now. */
@@ -89,18 +82,11 @@ void node_rig_nap(unsigned node, const char *step, enum dlock_phase phase,
 /* One command to a server. */
 void node_rig_ask(unsigned node, const char *command);
 
-/* Waits until the loss of N locks was told, and of no more; why, the last time. */
-enum dlock_loss node_rig_await_lost(unsigned n);
-
 /* On how many servers that are up the lock "k" stands. */
 unsigned node_rig_held(void);
 
 /* How long b waits for "k", which a has and gives back after 300 ms. */
 uint64_t node_rig_wait_ms(void);
-
-/* One more user. */
-struct lock_single node_rig_user(const char *strategy);
-void node_user_close(struct lock_single *user);
 
 /* Takes "k". */
 enum dlock_status node_take(struct lock_single *user, unsigned wait_ms,
