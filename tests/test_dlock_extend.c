@@ -100,10 +100,9 @@ static const struct lock_story stories[] = {
      "DEL k -> 1; a extends 60000 -> lost; a gives -> lost"},
     /* All holds have one key; with one hold it is the holder's to say. */
     {"what one hold gives up, another may still need", "fenced reentrant fair",
-     "a takes outer; a takes inner 5000; a extends inner 3000; "
-     "a has inner left=0..3000; a has outer left=5001..; "
-     "PTTL k -> 3001..10000; a gives inner; a extends outer 3000; "
-     "PTTL k -> 1..3000; a gives outer"},
+     "a takes outer; a takes inner 5000; a extends inner 3000; a has "
+     "inner left=0..3000; a has outer left=5001..; PTTL k -> 3001..10000; "
+     "a gives inner; a extends outer 3000; PTTL k -> 1..3000; a gives outer"},
     /* As of an acquire. */
     {"an extension that is over when its answer comes is none", "fenced",
      "a takes 9000; shut eval-renew after; & a extends 40 -> lost; gate; "
@@ -114,13 +113,12 @@ static const struct lock_story stories[] = {
      "a gives -> ok|lost"},
     /* Whether the server has the new end or the old one: the earlier one counts. */
     {"an unknown extension may have shortened", "fenced",
-     "commands timeout; a takes; fail eval-renew after always; "
-     "a extends 60000 -> unknown; a has left=5000..10000; "
-     "a extends 3000 -> unknown; fail eval-renew after 0; a has left=0..3000; "
-     "a gives; a takes 9000; fail eval-renew after always; "
-     "a extends 60000 -> unknown; a has left=5000..10000; "
-     "a extends 3000 -> unknown; fail eval-renew after 0; a has left=0..3000; "
-     "a gives"},
+     "commands timeout; a takes; fail eval-renew after always; a extends "
+     "60000 -> unknown; a has left=5000..10000; a extends 3000 -> unknown; "
+     "fail eval-renew after 0; a has left=0..3000; a gives; a takes 9000; "
+     "fail eval-renew after always; a extends 60000 -> unknown; "
+     "a has left=5000..10000; a extends 3000 -> unknown; "
+     "fail eval-renew after 0; a has left=0..3000; a gives"},
     {"of a lease that the server says is lost nothing remains", "redisson",
      "a takes; b forces; a extends 20000 -> lost; a has left=0; "
      "c takes 20000; b forces; c extends 20000 -> lost; c has left=0"},

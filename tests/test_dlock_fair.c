@@ -156,17 +156,16 @@ static const struct lock_story stories[] = {
      "ZADD {k}:dlock-beats 1 somebody; probe; ZCARD {k}:dlock-queue -> 0"},
     {"who comes in again passes the queue", "fair",
      "a takes 20000; b begins wait=120000; until ZCARD {k}:dlock-queue -> 1; "
-     "a takes inner holds=2; a gives inner; ZCARD {k}:dlock-queue -> 1; a "
-     "gives; "
-     "b ends"},
+     "a takes inner holds=2; a gives inner; ZCARD {k}:dlock-queue -> 1; "
+     "a gives; b ends"},
     {"who waited in vain leaves no trace, and may come again", "fair",
      "a takes 20000; b takes wait=100 -> timeout; "
      "EXISTS {k}:dlock-queue {k}:dlock-beats -> 0; a gives; b takes wait=100"},
     /* Also with somebody waiting, and also if nobody has taken it yet. */
     {"an expired lock is given back", "fair",
-     "a takes 30; sleep 60; a gives -> lost; a takes 150; b begins "
-     "wait=120000; "
-     "until ZCARD {k}:dlock-queue -> 1; b ends; a gives -> lost; b gives"},
+     "a takes 30; sleep 60; a gives -> lost; a takes 150; "
+     "b begins wait=120000; until ZCARD {k}:dlock-queue -> 1; b ends; "
+     "a gives -> lost; b gives"},
     {"whatever is sent twice counts once: tries that wait, too", "fair",
      "fail eval-acquire after 2; a takes holds=1; fail eval-acquire after 2; "
      "b takes wait=50 -> timeout; fail eval-release after 2; a gives; free; "
@@ -188,9 +187,8 @@ static const struct lock_story stories[] = {
      "fail eval-acquire after always; a takes wait=50 -> unknown; "
      "fail eval-acquire after 0; a gives first; b gives"},
     {"there are tokens if the terms ask", "fair",
-     "a takes fenced floor=far token=far+1; a gives; "
-     "b takes fenced floor=far token=far+2; b gives; "
-     "a takes fenced floor=far token=far+3; a gives; "
+     "a takes fenced floor=far token=far+1; a gives; b takes fenced floor=far "
+     "token=far+2; b gives; a takes fenced floor=far token=far+3; a gives; "
      "b takes fenced floor=far token=far+4; b gives; a takes token=0"},
     /* No message: as if the head had got it and not come for it yet. */
     {"a head that gives up passes the turn on", "fair",

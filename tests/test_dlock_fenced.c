@@ -89,9 +89,8 @@ static const struct lock_story stories[] = {
      "b takes token=rises; b gives; a takes token=rises; a gives; "
      "SET {other}:dlock-fence 5; a takes name=other token=6"},
     {"a re-entry has the same one", "fenced",
-     "a takes outer floor=far token=far+1; "
-     "a takes inner floor=far+70 holds=2 token=far+1; "
-     "b sees token=far+1 left=1..10000"},
+     "a takes outer floor=far token=far+1; a takes inner floor=far+70 holds=2 "
+     "token=far+1; b sees token=far+1 left=1..10000"},
     {"an attempt that is sent twice is one grant with one token", "fenced",
      "fail eval-acquire after 2; a takes; a gives; a takes token=next"},
     {"what follows a release that never comes is another grant", "fenced",

@@ -22,26 +22,22 @@ static const struct lock_story stories[] = {
      "a sees name=two label=web.7; a sees name=one label=nightly_report"},
     /* A hold more, or the last release: it is no owner's. */
     {"a label is the lock's", "fenced",
-     "labelled a; a takes outer; a takes inner; labelled; "
-     "b sees holds=2 owner=a label=a; a gives inner; b sees label=a; "
-     "a gives outer; b takes; a sees label=; b gives; a takes; b forces; "
-     "a gives -> lost"},
+     "labelled a; a takes outer; a takes inner; labelled; b sees holds=2 "
+     "owner=a label=a; a gives inner; b sees label=a; a gives outer; b takes; "
+     "a sees label=; b gives; a takes; b forces; a gives -> lost"},
     {"without a label there is none", "fenced", "a takes; a sees label="},
     {"nor where nobody could see it", "process",
      "labelled local; a takes; a sees label="},
     /* By a renewal: when the lease ends, the reason would be that. */
     {"the holder is told", "redisson",
-     "watchdog 1200; a takes; a takes inner 5000; b forces; free; lost 1 "
-     "force; "
-     "a has left=0; a gives inner -> lost; a gives -> lost"},
+     "watchdog 1200; a takes; a takes inner 5000; b forces; free; "
+     "lost 1 force; a has left=0; a gives inner -> lost; a gives -> lost"},
     /* Not only when the lease would have ended. And though somebody else has it by then,
      * force is why. */
     {"a waiter is woken", "fenced",
-     "watchdog 1200; a takes token=1..; b begins wait=20000; await subscribe "
-     "1; "
-     "sleep 20; clock; c forces; b ends token=next; took 0..800; lost 1 "
-     "force; "
-     "a gives -> lost"},
+     "watchdog 1200; a takes token=1..; b begins wait=20000; "
+     "await subscribe 1; sleep 20; clock; c forces; b ends token=next; "
+     "took 0..800; lost 1 force; a gives -> lost"},
     {"the word is not for the next owner, and does not stay for ever",
      "redisson",
      "watchdog 1200; a takes 5000; b forces; "
@@ -53,9 +49,8 @@ static const struct lock_story stories[] = {
      "shut eval-renew before; a takes other name=j; gate; a takes; sleep 1250; "
      "open; lost 2 expired; a gives -> lost"},
     {"nor if the old grant has not heard of it yet", "redisson",
-     "watchdog 1200; a takes old; b forces; a takes; lost 1 force; "
-     "a has old left=0; a gives old -> lost; DEL k; lost 2 gone; "
-     "a gives -> lost"},
+     "watchdog 1200; a takes old; b forces; a takes; lost 1 force; a has old "
+     "left=0; a gives old -> lost; DEL k; lost 2 gone; a gives -> lost"},
     {"there is nothing to force", "redisson fenced",
      "a forces -> lost 'force: nobody holds it'; a forces name= -> misuse"},
     {"a lock that cannot says so", "none",

@@ -78,19 +78,17 @@ static const struct lock_story stories[] = {
      "a takes 5000; a takes again wait=20 5000 -> timeout; a gives; "
      "a gives -> lost"},
     {"a hold counts in its process", "reentrant-local",
-     "a takes one 5000 wait=20 holds=1; b sees holds=1; "
-     "a takes two 5000 wait=20 holds=2; b sees holds=1; "
-     "a takes three 5000 wait=20 holds=3; b sees holds=1; "
-     "b takes 5000 -> busy; a gives three; held; "
-     "b takes 5000 -> busy; a gives two; held; "
-     "b takes 5000 -> busy; a gives one; free; a gives one -> lost"},
+     "a takes one 5000 wait=20 holds=1; b sees holds=1; a takes two 5000 "
+     "wait=20 holds=2; b sees holds=1; a takes three 5000 wait=20 holds=3; "
+     "b sees holds=1; b takes 5000 -> busy; a gives three; held; "
+     "b takes 5000 -> busy; a gives two; held; b takes 5000 -> busy; "
+     "a gives one; free; a gives one -> lost"},
     {"and with the others on the server", "reentrant spin redisson fair fenced",
-     "a takes one 5000 wait=20 holds=1; b sees holds=1; "
-     "a takes two 5000 wait=20 holds=2; b sees holds=2; "
-     "a takes three 5000 wait=20 holds=3; b sees holds=3; "
-     "b takes 5000 -> busy; a gives three; held; "
-     "b takes 5000 -> busy; a gives two; held; "
-     "b takes 5000 -> busy; a gives one; free; a gives one -> lost"},
+     "a takes one 5000 wait=20 holds=1; b sees holds=1; a takes two 5000 "
+     "wait=20 holds=2; b sees holds=2; a takes three 5000 wait=20 holds=3; "
+     "b sees holds=3; b takes 5000 -> busy; a gives three; held; "
+     "b takes 5000 -> busy; a gives two; held; b takes 5000 -> busy; "
+     "a gives one; free; a gives one -> lost"},
     {"another session of the same thread is somebody else",
      "reentrant-local reentrant",
      "a takes 5000; a2 takes 5000 -> busy; a gives; a2 takes 5000; a2 gives"},
@@ -98,10 +96,9 @@ static const struct lock_story stories[] = {
     /* 17: the inner section gets what is left of the outer one's lease, and thinks
      * otherwise. */
     {"a count in the session does not renew", "reentrant-local",
-     "a takes outer 1000; forget; a takes inner 9000; steps all 0; "
-     "PTTL k -> 0..1000; a has outer left=0..1000; a has inner "
-     "left=5000..9000; "
-     "a gives inner; a gives outer"},
+     "a takes outer 1000; forget; a takes inner 9000; "
+     "steps all 0; PTTL k -> 0..1000; a has outer left=0..1000; "
+     "a has inner left=5000..9000; a gives inner; a gives outer"},
     {"one on the server does", "reentrant",
      "a takes outer 1000; a takes inner 9000; PTTL k -> 7000..9000"},
     /* It opens a door that is somebody else's; the server still checks. */
@@ -109,9 +106,8 @@ static const struct lock_story stories[] = {
      "a takes outer 5000; DEL k -> 1; b takes 5000; a takes inner 5000; "
      "a gives inner; a gives outer -> lost; held; b gives"},
     {"and the server knows", "reentrant",
-     "a takes outer 5000; DEL k -> 1; b takes 5000; a takes inner 5000 -> "
-     "busy; "
-     "a gives outer -> lost; held; b gives"},
+     "a takes outer 5000; DEL k -> 1; b takes 5000; "
+     "a takes inner 5000 -> busy; a gives outer -> lost; held; b gives"},
 
     {"an inner lease that is shorter does not cut the outer one", "redisson",
      "a takes outer 60000; a takes inner 1000; PTTL k -> 50000..60000; "
@@ -121,8 +117,7 @@ static const struct lock_story stories[] = {
     {"a copy of a command that began anew does not hide the loss", "fenced",
      "a takes outer; DEL k -> 1; fail eval-acquire after 1; "
      "a takes anew holds=1 token=rises; a has outer left=0; a gives anew; "
-     "free; "
-     "a gives outer -> lost"},
+     "free; a gives outer -> lost"},
     /* Nobody renews what has a lease of its own, so no watchdog has found it lost. */
     {"nothing is left of a superseded grant", "fenced",
      "a takes outer 20000; DEL k -> 1; a takes anew 20000; a has outer left=0; "
@@ -131,22 +126,19 @@ static const struct lock_story stories[] = {
      "a takes outer; DEL k -> 1; fail eval-acquire after 3; "
      "a takes none -> unknown; until free; a gives outer -> lost"},
     {"and is one hold, where none was lost", "fenced",
-     "a takes outer 60000; fail eval-acquire after 3; "
-     "a takes none 60000 -> unknown; until b sees held=1 holds=1; a gives "
-     "outer"},
+     "a takes outer 60000; fail eval-acquire after 3; a takes none 60000 -> "
+     "unknown; until b sees held=1 holds=1; a gives outer"},
 
     /* Acquires without an answer. A withdrawal goes after them; where that is lost as
      * well, the session copes with what it finds: of each name. */
     {"unknown acquires are taken over", "redisson",
      "fail eval-acquire after 3; also eval-withdraw before 1; "
-     "a takes -> unknown; steps eval-acquire 3; "
-     "fail eval-acquire after 3; also eval-withdraw before 1; "
-     "a takes name=k2 -> unknown; steps eval-acquire 6; "
-     "fail eval-acquire after 3; also eval-withdraw before 1; "
+     "a takes -> unknown; steps eval-acquire 3; fail eval-acquire after 3; "
+     "also eval-withdraw before 1; a takes name=k2 -> unknown; steps "
+     "eval-acquire 6; fail eval-acquire after 3; also eval-withdraw before 1; "
      "a takes name=k3 -> unknown; steps eval-acquire 9; EXISTS k k2 k3 -> 3; "
-     "a takes holds=1; a gives; b takes; "
-     "a takes name=k2 holds=1; a gives; b takes name=k2; "
-     "a takes name=k3 holds=1; a gives; b takes name=k3"},
+     "a takes holds=1; a gives; b takes; a takes name=k2 holds=1; a gives; "
+     "b takes name=k2; a takes name=k3 holds=1; a gives; b takes name=k3"},
     {"the withdrawal alone frees it, long before its lease is over", "redisson",
      "fail eval-acquire after 3; a takes 5000 -> unknown; b takes wait=2000; "
      "b gives"},
@@ -154,9 +146,8 @@ static const struct lock_story stories[] = {
      "watchdog 90; fail eval-acquire after 3; a takes -> unknown; "
      "b takes wait=long; steps eval-renew 0"},
     {"not sent is not held, and nothing is sent again", "redisson",
-     "fail eval-acquire before 1; "
-     "a takes -> unreachable 'acquire: kept back at step 'eval-acquire''; "
-     "free"},
+     "fail eval-acquire before 1; a takes -> unreachable 'acquire: kept back "
+     "at step 'eval-acquire''; free"},
     /* A late copy, stuck in some buffer, must not lock for somebody who has gone home.
      * What makes it late: the memo of a later release stands for all attempts before. */
     {"a copy that comes after the release takes nothing", "redisson",
@@ -181,10 +172,9 @@ static const struct lock_story stories[] = {
      "fail eval-release after always; a gives inner -> unknown; "
      "fail eval-release after 0; a gives outer; a gives inner"},
     {"and before", "redisson",
-     "commands timeout; a takes outer; a takes inner; "
-     "fail eval-release after always; a gives inner -> unknown; "
-     "fail eval-release after 0; a gives inner; a gives outer; "
-     "a gives outer -> lost; free"},
+     "commands timeout; a takes outer; a takes inner; fail eval-release "
+     "after always; a gives inner -> unknown; fail eval-release after 0; "
+     "a gives inner; a gives outer; a gives outer -> lost; free"},
     {"a release that had worked and is repeated gives back no second hold",
      LOCKS_REENTRANT,
      "a takes outer; a takes inner; fail eval-release after 3; "
@@ -193,10 +183,9 @@ static const struct lock_story stories[] = {
     /* The second release is told so, and in which order does not matter. */
     {"a hold is given back once", LOCKS_REENTRANT,
      "a takes outer; a takes inner; a takes last; a gives inner; "
-     "a gives inner -> lost; a gives inner -> lost; a extends inner 5000 -> "
-     "lost; "
-     "probe -> busy; a gives outer; a gives outer -> lost; probe -> busy; "
-     "a gives last; probe"},
+     "a gives inner -> lost; a gives inner -> lost; "
+     "a extends inner 5000 -> lost; probe -> busy; a gives outer; "
+     "a gives outer -> lost; probe -> busy; a gives last; probe"},
 };
 LOCK_STORIES_TEST
 

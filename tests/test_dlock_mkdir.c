@@ -140,9 +140,8 @@ static const struct lock_story stories[] = {
     /* Nobody knows whose it is. */
     {"one at a time, whichever client it is", "mkdir",
      "a takes; a has left=-1; a takes -> busy; b takes -> busy; "
-     "b sees held=1 owner=nobody left=-1; b poses as=a; b gives; a gives -> "
-     "lost; "
-     "b sees held=0; b takes"},
+     "b sees held=1 owner=nobody left=-1; b poses as=a; b gives; "
+     "a gives -> lost; b sees held=0; b takes"},
     /* 06, without a server. */
     {"a new process, too, finds the directory of one that crashed", "mkdir",
      "a takes 50; a closes; a takes 50 wait=200 -> timeout"},

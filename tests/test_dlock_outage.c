@@ -39,10 +39,9 @@ static const struct lock_story stories[] = {
     /* SIGPIPE would end the test program: none of these may raise it. It has lost its
      * data, and so have we the lock. */
     {"the server is away, and comes back", "fenced",
-     "server kill; a takes -> unreachable; server restart; a takes; server "
-     "kill; "
-     "a gives -> unreachable; server restart; a gives -> lost; a takes; a "
-     "gives"},
+     "server kill; a takes -> unreachable; server restart; a takes; "
+     "server kill; a gives -> unreachable; server restart; a gives -> lost; "
+     "a takes; a gives"},
     /* Found out before sending. */
     {"a restart while we were idle is no lost reply",
      "setnx set-nx-px token-lua redisson",
@@ -78,8 +77,8 @@ static const struct lock_story stories[] = {
      "a gives three; a gives four"},
     /* A refusal is not "don't know": nothing is held, and the text says why. */
     {"the key is of another kind", "fenced",
-     "SET k 1; a takes wait=100 -> unreachable "
-     "'..acquire: redis refused: WRONGTYPE'"},
+     "SET k 1; "
+     "a takes wait=100 -> unreachable '..acquire: redis refused: WRONGTYPE'"},
     {"it is a replica", "set-nx-px redisson",
      "REPLICAOF 127.0.0.1 1; a takes wait=100 -> unreachable "
      "'..acquire: redis refused: READONLY'; REPLICAOF NO ONE"},
@@ -107,14 +106,12 @@ static const struct lock_story stories[] = {
      * acquire, because connections and scripts have to be there. */
     {"a wait ends on a frozen server", "fenced fair",
      "commands timeout; b takes 60000 wait=60000; b gives; server pause; "
-     "forget; "
-     "& b takes 60000 wait=60000 -> unknown; await eval-acquire 1; clock; "
-     "b cancels; join; took 0..prompt+1500; server resume"},
+     "forget; & b takes 60000 wait=60000 -> unknown; await eval-acquire 1; "
+     "clock; b cancels; join; took 0..prompt+1500; server resume"},
     {"and those of the client", "fenced",
      "commands timeout; b takes 60000 wait=60000; b gives; server pause; "
-     "forget; "
-     "& b takes 60000 wait=60000 -> unknown; await eval-acquire 1; clock; "
-     "b stops; join; took 0..prompt+1500; server resume"},
+     "forget; & b takes 60000 wait=60000 -> unknown; await eval-acquire 1; "
+     "clock; b stops; join; took 0..prompt+1500; server resume"},
     {"a lock that counts its takings has counted the lost one: it is not ours",
      "spin",
      "fail eval-take after 2; a takes wait=60000 holds=1; a gives; free"},
@@ -126,11 +123,9 @@ static const struct lock_story stories[] = {
      "steps eval-withdraw 1; a gives"},
     /* It may pass, or be put right, within the wait. */
     {"what a server refuses for is outlasted", "fenced",
-     "SET k 1; & a takes wait=60000; await eval-acquire 3; DEL k; join; a "
-     "gives; "
-     "REPLICAOF 127.0.0.1 1; forget; & a takes wait=60000; await eval-acquire "
-     "3; "
-     "REPLICAOF NO ONE; join; a gives; "
+     "SET k 1; & a takes wait=60000; await eval-acquire 3; DEL k; join; "
+     "a gives; REPLICAOF 127.0.0.1 1; forget; & a takes wait=60000; "
+     "await eval-acquire 3; REPLICAOF NO ONE; join; a gives; "
      "CONFIG SET maxmemory 1; forget; & a takes wait=60000; "
      "await eval-acquire 3; CONFIG SET maxmemory 0; join; a gives; free"},
     /* They have two command timeouts: a busy machine starts a server in less. It has
@@ -144,14 +139,11 @@ static const struct lock_story stories[] = {
      "ACL SETUSER default +script"},
     /* hiredis 0.14.1 forgets its timeouts when it connects again; we do not. */
     {"timeouts hold after a reconnect", "redisson",
-     "commands timeout; a takes 5000; server kill; server restart; a takes "
-     "5000; "
-     "server pause; clock; a gives -> unknown; took 1500..prompt; server "
-     "resume; "
-     "FLUSHALL; a gives -> ok|lost; a takes 5000; server kill; server restart; "
-     "a takes 5000; server pause; clock; a gives -> unknown; took "
-     "1500..prompt; "
-     "server resume"},
+     "commands timeout; a takes 5000; server kill; server restart; "
+     "a takes 5000; server pause; clock; a gives -> unknown; "
+     "took 1500..prompt; server resume; FLUSHALL; a gives -> ok|lost; "
+     "a takes 5000; server kill; server restart; a takes 5000; server pause; "
+     "clock; a gives -> unknown; took 1500..prompt; server resume"},
 };
 LOCK_STORIES_TEST
 

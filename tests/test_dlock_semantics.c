@@ -10,7 +10,7 @@
  *    3  a re-sent acquire counts as re-entry    here
  *    4  lost wake-up before the subscription    wakeup: missed_wakeup, the subscriber
  *                                               is stuck
- *    5  who gave up leaves a renewed lock       here (timed out), all of cancel, holds:
+ *    5  who gave up leaves a renewed lock       here (timed out), async: cancels, holds:
  *                                               what may be held is not renewed
  *    6  the watchdog outlives the unlock        here (many), watchdog: a release waits
  *                                               for the renewal
@@ -119,20 +119,18 @@ static void test_13_what_is_no_grant_is_given_back(NO_STATE)
 static const struct lock_story stories[] = {
     /* All locks that have an owner and a lease, whatever they are made of. */
     {"01: a late release frees no stranger's lock", LOCKS_OWNED,
-     "a takes 5000; DEL k -> 1; a gives -> lost; b takes 5000; a gives -> "
-     "lost; "
-     "probe -> busy; b gives"},
+     "a takes 5000; DEL k -> 1; a gives -> lost; b takes 5000; "
+     "a gives -> lost; probe -> busy; b gives"},
     {"03: however many replies are lost, there are as many holds as grants",
      "redisson",
-     "a takes one 5000 holds=1; steps eval-acquire 1; "
-     "forget; fail eval-acquire after 1; "
-     "a takes two 5000 holds=2; steps eval-acquire 2; "
-     "forget; fail eval-acquire after 2; "
-     "a takes three 5000 holds=3; steps eval-acquire 3; "
-     "probe -> busy; forget; fail eval-release after 2; a gives three; "
-     "steps eval-release 3; probe -> busy; forget; fail eval-release after 1; "
-     "a gives two; steps eval-release 2; probe -> busy; forget; "
-     "fail eval-release after 0; a gives one; steps eval-release 1; probe"},
+     "a takes one 5000 holds=1; steps eval-acquire 1; forget; "
+     "fail eval-acquire after 1; a takes two 5000 holds=2; "
+     "steps eval-acquire 2; forget; fail eval-acquire after 2; "
+     "a takes three 5000 holds=3; steps eval-acquire 3; probe -> busy; "
+     "forget; fail eval-release after 2; a gives three; steps eval-release 3; "
+     "probe -> busy; forget; fail eval-release after 1; a gives two; "
+     "steps eval-release 2; probe -> busy; forget; fail eval-release after 0; "
+     "a gives one; steps eval-release 1; probe"},
     /* The wait ends while the last try is on its way, and that try succeeds. */
     {"05: a waiter whose time was over holds nothing", "redisson",
      "watchdog 60; b takes 60000; " IN_VAIN IN_VAIN IN_VAIN IN_VAIN IN_VAIN

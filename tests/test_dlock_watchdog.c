@@ -117,14 +117,12 @@ static const struct lock_story stories[] = {
      "watchdog lease; a takes; b takes wait=lease+500 -> timeout; "
      "a has left=1..lease; a gives"},
     {"a release waits for the renewal on its way, and none follows", "redisson",
-     "watchdog 600; shut eval-renew before; a takes; gate; & a gives -> "
-     "ok|lost; "
-     "sleep 20; still; steps eval-release 0; open; join; forget; sleep 300; "
-     "steps eval-renew 0; free"},
+     "watchdog 600; shut eval-renew before; a takes; gate; "
+     "& a gives -> ok|lost; sleep 20; still; steps eval-release 0; open; join; "
+     "forget; sleep 300; steps eval-renew 0; free"},
     {"renewal ends, even if the release gets through to nobody", "redisson",
      "watchdog 600; commands timeout; a takes; fail eval-release before "
-     "always; "
-     "a gives -> unreachable; b takes wait=long"},
+     "always; a gives -> unreachable; b takes wait=long"},
 };
 LOCK_STORIES_TEST
 

@@ -29,9 +29,8 @@ static const struct lock_story stories[] = {
      "a has second left=1..lease; a gives second; lost 1"},
     {"no renewal of the first grant prolongs the second", "redisson",
      "watchdog lease; a takes first; DEL k; a takes second 2000; "
-     "b takes wait=long; lost 1; a gives first -> lost; a gives second -> "
-     "lost; "
-     "b gives"},
+     "b takes wait=long; lost 1; a gives first -> lost; "
+     "a gives second -> lost; b gives"},
     {"one is on its way when the second comes", "redisson",
      "watchdog lease; shut eval-renew before; a takes first; gate; DEL k; "
      "a takes second long; open; lost 1; a has first left=0; "
@@ -42,10 +41,9 @@ static const struct lock_story stories[] = {
      "lost 1 unreachable; server resume; took 1200..prompt; a has left=0"},
     /* It was told that the server cannot be reached: no need to find that out twice. */
     {"a release after that does not wait twice", "fenced",
-     "commands 3000; watchdog lease; a takes; server pause; lost 1 "
-     "unreachable; "
-     "clock; a gives -> unknown|unreachable; took 0..5900; server resume; "
-     "a gives -> lost"},
+     "commands 3000; watchdog lease; a takes; server pause; "
+     "lost 1 unreachable; clock; a gives -> unknown|unreachable; took 0..5900; "
+     "server resume; a gives -> lost"},
     {"a short outage costs nothing: two thirds are in reserve", "redisson",
      "watchdog lease; fail eval-renew after 2; a takes; await eval-renew 5; "
      "lost 0; a gives"},

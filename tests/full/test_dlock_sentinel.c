@@ -285,20 +285,18 @@ static const struct lock_story stories[] = {
     /* Two sessions have a connection each to the primary that hangs. One of them meets
      * it; the other hears of that, and does not go there once it has woken up. */
     {"who hangs is left", "fenced",
-     "a takes wait=60000; a gives; a2 takes wait=60000; a2 gives; "
-     "server pause 0; server switch; a takes wait=60000; a gives; "
-     "server resume 0; a2 takes wait=60000 name=n; a2 gives; "
-     "@1 EXISTS {n}:dlock-fence -> 1"},
+     "a takes wait=60000; a gives; a2 takes wait=60000; a2 gives; server "
+     "pause 0; server switch; a takes wait=60000; a gives; server resume 0; "
+     "a2 takes wait=60000 name=n; a2 gives; @1 EXISTS {n}:dlock-fence -> 1"},
     /* A server that is heard no more may hear us all the same. One session meets that;
      * the other, with a connection from before, is not to have a lock there of which it
      * never knows. */
     {"who is silent gets nothing", "fenced",
      "@2 SENTINEL SET main down-after-milliseconds 600000; "
-     "@3 SENTINEL SET main down-after-milliseconds 600000; "
-     "a takes wait=60000; a gives; a2 takes wait=60000; a2 gives; "
-     "server pause 0; a tries name=a -> unknown; "
-     "a2 tries name=b -> unreachable; server resume 0; a2 takes wait=60000; "
-     "a2 gives; @0 EXISTS a -> 1; @0 EXISTS b -> 0"},
+     "@3 SENTINEL SET main down-after-milliseconds 600000; a takes wait=60000; "
+     "a gives; a2 takes wait=60000; a2 gives; server pause 0; a tries "
+     "name=a -> unknown; a2 tries name=b -> unreachable; server resume 0; "
+     "a2 takes wait=60000; a2 gives; @0 EXISTS a -> 1; @0 EXISTS b -> 0"},
     /* A waiter listens at the old primary, which says nothing any more: the release at
      * the new one has to reach it. The lease would last for a minute. */
     {"waiters are woken", "redisson",
@@ -318,12 +316,11 @@ static const struct lock_story stories[] = {
      "until @1 " HAS(
          "replication",
          "master_link_status:down") "a takes wait=60000; a gives; a takes "
-                                    "wait=60000; a gives; "
-                                    "a takes wait=60000; a gives; a takes "
-                                    "60000; server kill 0; "
-                                    "server switch; b takes 60000 wait=60000 "
-                                    "token=rises; a has left=1..; "
-                                    "a gives -> lost; b gives"},
+                                    "wait=60000; a gives; a takes wait=60000; "
+                                    "a gives; a takes 60000; "
+                                    "server kill 0; server switch; "
+                                    "b takes 60000 wait=60000 token=rises; "
+                                    "a has left=1..; a gives -> lost; b gives"},
 };
 
 static void test_stories(NO_STATE)

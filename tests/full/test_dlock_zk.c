@@ -98,10 +98,9 @@ static const struct lock_story stories[] = {
     /* Then it forgets, and begins at 1 again: the floor says from where. */
     {"the tokens of a queue rise, over sessions and over lost data", "zk-fair",
      "a takes wait=5000 token=1..; a gives; a takes wait=5000 token=rises; "
-     "a gives; a takes wait=5000 token=rises; a closes; "
-     "b takes wait=5000 token=rises; b gives; b takes wait=5000 token=rises; "
-     "b gives; server empty; b closes; c takes wait=5000 floor=far "
-     "token=far+1; "
+     "a gives; a takes wait=5000 token=rises; a closes; b takes wait=5000 "
+     "token=rises; b gives; b takes wait=5000 token=rises; b gives; "
+     "server empty; b closes; c takes wait=5000 floor=far token=far+1; "
      "c gives; c takes wait=5000 floor=far token=rises; c gives; "
      "c takes wait=5000 floor=far+9 token=far+10; c gives"},
     {"its data is lost: held locks are told so", BOTH,

@@ -3,7 +3,7 @@
  * the session lives on, and the session itself under its holder.
  */
 #include <pthread.h>
-#include <string.h>
+#include <stdio.h>
 
 #include "tests/support/lock_rig.h"
 #include "tests/support/lock_story.h"
@@ -22,13 +22,18 @@ static int set_up(NO_STATE)
     return zookeeper_server_set_up(SESSION_MS, 3000);
 }
 
-/* A hook that stands still until it is let go, and knows what it was told. */
+static bool becomes_true(atomic_bool *flag)
+{
+    for (int i = 0; i < 600 && !atomic_load(flag); i++)
+        lock_rig_sleep_ms(50);
+    return atomic_load(flag);
+}
+
+/* A hook that stands still until it is let go, and knows what it was told first. */
 struct teller {
-    pthread_mutex_t mutex;
-    pthread_cond_t changed;
-    char told[4][8];
-    unsigned told_n;
-    bool let_go;
+    atomic_bool told, let_go;
+    atomic_uint told_n;
+    char first[8];
 };
 
 static void stand_still(void *ctx, const char *name, const char *owner,
@@ -38,37 +43,18 @@ static void stand_still(void *ctx, const char *name, const char *owner,
 
     (void)owner;
     (void)reason;
-    (void)pthread_mutex_lock(&teller->mutex);
-    if (teller->told_n < 4)
-        strncpy(teller->told[teller->told_n++], name, 7);
-    (void)pthread_cond_broadcast(&teller->changed);
-    while (!teller->let_go)
-        (void)pthread_cond_wait(&teller->changed, &teller->mutex);
-    (void)pthread_mutex_unlock(&teller->mutex);
-}
-
-static void await_told(struct teller *teller)
-{
-    (void)pthread_mutex_lock(&teller->mutex);
-    while (teller->told_n == 0)
-        (void)pthread_cond_wait(&teller->changed, &teller->mutex);
-    (void)pthread_mutex_unlock(&teller->mutex);
-}
-
-static void let_go(struct teller *teller)
-{
-    (void)pthread_mutex_lock(&teller->mutex);
-    teller->let_go = true;
-    (void)pthread_cond_broadcast(&teller->changed);
-    (void)pthread_mutex_unlock(&teller->mutex);
+    if (atomic_fetch_add(&teller->told_n, 1) == 0)
+        (void)snprintf(teller->first, sizeof(teller->first), "%s", name);
+    atomic_store(&teller->told, true);
+    while (!atomic_load(&teller->let_go))
+        lock_rig_sleep_ms(1);
 }
 
 /* Whoever tells of a session's end may be slow, and come to its list of nodes
  * when the next session has some on it. Those are not lost. */
 static void test_next_session_is_not_lost(void **state)
 {
-    struct teller teller = {.mutex = PTHREAD_MUTEX_INITIALIZER,
-                            .changed = PTHREAD_COND_INITIALIZER};
+    struct teller teller = {.first = ""};
     struct dlock_session *session;
     struct dlock_grant old, next;
     struct dlock *client;
@@ -79,17 +65,17 @@ static void test_next_session_is_not_lost(void **state)
     session = lock_rig_session(client);
     assert_ok(lock_rig_take(session, "old", SOON_MS, 0, &old));
     server_proc_pause(&the_zookeeper->proc);
-    await_told(&teller);
+    assert_true(becomes_true(&teller.told));
     server_proc_resume(&the_zookeeper->proc);
     assert_int_equal(dlock_release(session, &old, NULL), DLOCK_LOST);
     assert_ok(lock_rig_take(session, "next", SOON_MS, 0, &next));
-    let_go(&teller);
+    atomic_store(&teller.let_go, true);
     /* It goes on, and would tell at once; then this says that it held. */
     lock_rig_sleep_ms(100);
     assert_true(dlock_remaining_ms(session, &next) == UINT64_MAX);
     assert_ok(dlock_release(session, &next, NULL));
     assert_int_equal(teller.told_n, 1);
-    assert_string_equal(teller.told[0], "old");
+    assert_string_equal(teller.first, "old");
     lock_rig_close(client);
 }
 
@@ -121,13 +107,6 @@ static void *close_session(void *arg)
     dlock_session_close(program->session);
     atomic_store(&program->closed, true);
     return NULL;
-}
-
-static bool becomes_true(atomic_bool *flag)
-{
-    for (int i = 0; i < 600 && !atomic_load(flag); i++)
-        lock_rig_sleep_ms(50);
-    return atomic_load(flag);
 }
 
 /* The hook wants a mutex under which the session that it tells of is closed. */
