@@ -20,7 +20,6 @@
 #include "lock/redis/map.h"
 #include "tests/support/async_note.h"
 #include "tests/support/deaf_server.h"
-#include "tests/support/lock_party.h"
 #include "tests/support/lock_rig.h"
 #include "tests/support/redis_cluster.h"
 #include "tests/support/unit_test.h"
@@ -39,14 +38,22 @@ enum {
 
 static struct redis_cluster *cluster;
 
-static int set_up(NO_STATE)
+static int set_up(void **state)
 {
     cluster = redis_cluster_start(3, false, NEVER_MS);
+    return lock_rig_setup(state);
+}
+
+static int fresh(void **state)
+{
+    (void)lock_rig_fresh(state);
+    rig.url = cluster->url;
     return 0;
 }
 
-static int tear_down(NO_STATE)
+static int tear_down(void **state)
 {
+    (void)lock_rig_teardown(state);
     redis_cluster_stop(cluster);
     return 0;
 }
@@ -108,17 +115,17 @@ static void each_time_another_is_asked(NO_STATE)
 
 static void many_names_are_on_all_nodes(NO_STATE)
 {
-    struct lock_party party;
+    struct lock_single party =
+        lock_single_open_by("fenced", LEASE_MS, TIMEOUT_MS);
     struct dlock_grant grants[NAMES_N];
     unsigned names_of[3] = {0};
 
-    lock_party_open_at(&party, cluster->url, "fenced", LEASE_MS, TIMEOUT_MS);
     for (int i = 0; i < NAMES_N; i++) {
         char name[16];
         unsigned owner;
 
         (void)snprintf(name, sizeof(name), "many:%d", i);
-        assert_ok(lock_party_take(&party, name, 0));
+        assert_ok(lock_single_take_name(&party, name, 0));
         grants[i] = party.grant;
         owner = redis_cluster_owner(cluster, name);
         names_of[owner]++;
@@ -138,10 +145,9 @@ static void many_names_are_on_all_nodes(NO_STATE)
         assert_ok(dlock_inspect(party.session, grants[i].name, &holder, NULL));
         assert_true(holder.held);
         assert_int_equal(holder.token, grants[i].token);
+        assert_true(dlock_remaining_ms(party.session, &grants[i]) > 0);
         assert_ok(dlock_release(party.session, &grants[i], NULL));
     }
-    assert_int_equal(atomic_load(&party.lost_n), 0);
-    lock_party_close(&party);
 }
 
 /* Trouble ------------------------------------------------------------------- */
@@ -181,7 +187,7 @@ static void what_is_no_cluster(NO_STATE)
 
 static void the_login(NO_STATE)
 {
-    struct lock_party party;
+    struct lock_single party;
     char url[250];
 
     for (unsigned i = 0; i < cluster->nodes_n; i++)
@@ -189,15 +195,15 @@ static void the_login(NO_STATE)
                          NULL, 0);
     (void)snprintf(url, sizeof(url), "cluster://:sesame@%s",
                    cluster->url + strlen("cluster://"));
-    lock_party_open_at(&party, url, "fenced", 0, TIMEOUT_MS);
+    rig.url = url;
+    party = lock_single_open_by("fenced", 0, TIMEOUT_MS);
     for (int i = 0; i < 9; i++) {
         char name[8];
 
         (void)snprintf(name, sizeof(name), "l%d", i);
-        assert_ok(lock_party_take(&party, name, 0));
-        assert_ok(lock_party_give(&party));
+        assert_ok(lock_single_take_name(&party, name, 0));
+        assert_ok(lock_single_give(&party));
     }
-    lock_party_close(&party);
     fails(cluster->url, "fenced", "NOAUTH");
     (void)snprintf(url, sizeof(url), "cluster://:wrong@%s",
                    cluster->url + strlen("cluster://"));
@@ -212,26 +218,25 @@ static void the_login(NO_STATE)
 static void a_node_goes_and_comes_back(NO_STATE)
 {
     unsigned gone = redis_cluster_owner(cluster, "k");
-    struct lock_party party;
+    struct lock_single party;
     struct note note = {.n = 0};
     char name[20] = "other";
 
     for (int i = 0; redis_cluster_owner(cluster, name) == gone; i++)
         (void)snprintf(name, sizeof(name), "other:%d", i);
-    lock_party_open_at(&party, cluster->url, "fenced", 0, TIMEOUT_MS);
-    assert_ok(lock_party_take(&party, "k", 0));
-    assert_ok(lock_party_give(&party));
+    party = lock_single_open_by("fenced", 0, TIMEOUT_MS);
+    assert_ok(lock_single_take(&party, 0));
+    assert_ok(lock_single_give(&party));
     redis_server_kill(cluster->nodes[gone]);
-    assert_int_equal(lock_party_take(&party, "k", 100), DLOCK_UNREACHABLE);
+    assert_int_equal(lock_single_take(&party, 100), DLOCK_UNREACHABLE);
     assert_non_null(strstr(party.error.text, "Connection refused"));
     fails(cluster->url, "redisson", "Connection refused");
-    assert_ok(lock_party_take(&party, name, 0));
-    assert_ok(lock_party_give(&party));
+    assert_ok(lock_single_take_name(&party, name, 0));
+    assert_ok(lock_single_give(&party));
     assert_ok(note_begin(party.session, "k", PATIENCE_MS, &note));
     redis_server_restart(cluster->nodes[gone]);
     assert_ok(note_await(&note));
     assert_ok(dlock_release(party.session, &note.grant, NULL));
-    lock_party_close(&party);
 }
 
 /* A node that has the slots no more and does not say MOVED: a server of a hosted
@@ -354,12 +359,6 @@ static void who_had_it_refuses(NO_STATE)
 
 /* Moves --------------------------------------------------------------------- */
 
-/* Its commands have time enough for a slot to move. */
-static void open_patient(struct lock_party *party)
-{
-    lock_party_open_at(party, cluster->url, "fenced", LEASE_MS, PROMPT_MS);
-}
-
 static void one_more_renewal(struct redis_server *server)
 {
     redis_server_ask(server, "CONFIG RESETSTAT", NULL, 0);
@@ -370,35 +369,34 @@ static void one_more_renewal(struct redis_server *server)
  * release needs all of its keys, and waits until they are there. */
 static void a_held_lock_moves(NO_STATE)
 {
-    unsigned from = redis_cluster_owner(cluster, "held");
+    unsigned from = redis_cluster_owner(cluster, "k");
     unsigned to = redis_cluster_next(cluster, from);
-    struct lock_party party;
+    struct lock_single party =
+        lock_single_open_by("fenced", LEASE_MS, PROMPT_MS);
     struct dlock_holder holder;
     struct note note = {.n = 0};
     uint64_t token;
 
-    open_patient(&party);
-    assert_ok(lock_party_take(&party, "held", 0));
+    assert_ok(lock_single_take(&party, 0));
     token = party.grant.token;
-    redis_cluster_move_begin(cluster, "held", from, to);
+    redis_cluster_move_begin(cluster, "k", from, to);
     one_more_renewal(cluster->nodes[from]);
-    redis_cluster_move_key(cluster, "held", from, to);
+    redis_cluster_move_key(cluster, "k", from, to);
     one_more_renewal(cluster->nodes[to]);
-    assert_ok(dlock_inspect(party.session, "held", &holder, NULL));
+    assert_ok(dlock_inspect(party.session, "k", &holder, NULL));
     assert_string_equal(holder.owner, party.grant.owner);
     redis_server_ask(cluster->nodes[to], "CONFIG RESETSTAT", NULL, 0);
     assert_ok(dlock_release_async(party.session, &party.grant, note_done, &note,
                                   NULL));
     redis_server_await(cluster->nodes[to], "INFO errorstats", "TRYAGAIN");
-    redis_cluster_move_key(cluster, "{held}:dlock-fence", from, to);
-    redis_cluster_move_end(cluster, "held", from, to);
+    redis_cluster_move_key(cluster, "{k}:dlock-fence", from, to);
+    redis_cluster_move_end(cluster, "k", from, to);
     assert_ok(note_await(&note));
-    assert_int_equal(atomic_load(&party.lost_n), 0);
-    assert_ok(lock_party_take(&party, "held", 0));
+    assert_int_equal(atomic_load(&rig.lost_n), 0);
+    assert_ok(lock_single_take(&party, 0));
     assert_true(party.grant.token > token);
-    assert_true(redis_cluster_has(cluster->nodes[to], "held"));
-    assert_ok(lock_party_give(&party));
-    lock_party_close(&party);
+    assert_true(redis_cluster_has(cluster->nodes[to], "k"));
+    assert_ok(lock_single_give(&party));
 }
 
 /* Nobody has it, and nobody can take it before the move is over: a single try waits
@@ -407,13 +405,14 @@ static void who_comes_in_between_waits(NO_STATE)
 {
     unsigned from = redis_cluster_owner(cluster, "between");
     unsigned to = redis_cluster_next(cluster, from);
-    struct lock_party hasty, patient;
+    struct lock_single hasty = lock_single_open_by("fenced", 0, MOVE_MS);
+    struct lock_single patient =
+        lock_single_open_by("fenced", LEASE_MS, PROMPT_MS);
     struct note note = {.n = 0};
 
-    lock_party_open_at(&hasty, cluster->url, "fenced", 0, MOVE_MS);
-    open_patient(&patient);
     redis_cluster_move_begin(cluster, "between", from, to);
-    assert_int_equal(lock_party_take(&hasty, "between", 0), DLOCK_UNREACHABLE);
+    assert_int_equal(lock_single_take_name(&hasty, "between", 0),
+                     DLOCK_UNREACHABLE);
     assert_non_null(strstr(hasty.error.text, "redis refused: TRYAGAIN"));
     redis_server_ask(cluster->nodes[to], "CONFIG RESETSTAT", NULL, 0);
     assert_ok(note_begin(patient.session, "between", 0, &note));
@@ -421,8 +420,6 @@ static void who_comes_in_between_waits(NO_STATE)
     redis_cluster_move_end(cluster, "between", from, to);
     assert_ok(note_await(&note));
     assert_ok(dlock_release(patient.session, &note.grant, NULL));
-    lock_party_close(&hasty);
-    lock_party_close(&patient);
 }
 
 /* Its lease is longer than anybody waits here, so a waiter that gets it before was
@@ -433,17 +430,16 @@ static void waiters_move(NO_STATE)
 
     for (size_t i = 0; i < COUNT_OF(strategies); i++) {
         unsigned from = redis_cluster_owner(cluster, strategies[i]);
-        struct lock_party holder, waiter;
+        struct lock_single holder =
+            lock_single_open_by(strategies[i], PATIENCE_MS, MOVE_MS);
+        struct lock_single waiter =
+            lock_single_open_by(strategies[i], PATIENCE_MS, MOVE_MS);
         struct note note = {.n = 0};
         struct dlock_waiting who[4];
         size_t n = 0;
         uint64_t began_ms;
 
-        lock_party_open_at(&holder, cluster->url, strategies[i], PATIENCE_MS,
-                           MOVE_MS);
-        lock_party_open_at(&waiter, cluster->url, strategies[i], PATIENCE_MS,
-                           MOVE_MS);
-        assert_ok(lock_party_take(&holder, strategies[i], 0));
+        assert_ok(lock_single_take_name(&holder, strategies[i], 0));
         assert_ok(
             note_begin(waiter.session, strategies[i], PATIENCE_MS, &note));
         for (began_ms = lock_rig_now_ms(); n == 0;
@@ -454,14 +450,12 @@ static void waiters_move(NO_STATE)
         redis_cluster_move(cluster, strategies[i], from,
                            redis_cluster_next(cluster, from));
         began_ms = lock_rig_now_ms();
-        assert_ok(lock_party_give(&holder));
+        assert_ok(lock_single_give(&holder));
         assert_ok(note_await(&note));
         assert_in_range(lock_rig_now_ms() - began_ms, 0, PROMPT_MS);
         assert_true(redis_cluster_has(
             cluster->nodes[redis_cluster_next(cluster, from)], strategies[i]));
         assert_ok(dlock_release(waiter.session, &note.grant, NULL));
-        lock_party_close(&holder);
-        lock_party_close(&waiter);
     }
 }
 
@@ -520,11 +514,11 @@ static void who_had_it_is_down(NO_STATE)
     unsigned third = redis_cluster_next(cluster, to);
     long long slot =
         redis_server_number(cluster->nodes[0], "CLUSTER KEYSLOT down");
-    struct lock_party party;
+    struct lock_single party =
+        lock_single_open_by("fenced", LEASE_MS, PROMPT_MS);
 
-    open_patient(&party);
-    assert_ok(lock_party_take(&party, "down", 0));
-    assert_ok(lock_party_give(&party));
+    assert_ok(lock_single_take_name(&party, "down", 0));
+    assert_ok(lock_single_give(&party));
     order(cluster->nodes[from], "CLUSTER FORGET %.0lld%s", 0, cluster->ids[to]);
     order(cluster->nodes[from], "CLUSTER DELSLOTS %lld%s", slot, "");
     redis_server_ask(cluster->nodes[to], "CLUSTER BUMPEPOCH", NULL, 0);
@@ -533,23 +527,24 @@ static void who_had_it_is_down(NO_STATE)
     order(cluster->nodes[third], "CLUSTER SETSLOT %lld NODE %s", slot,
           cluster->ids[to]);
     redis_server_await(cluster->nodes[from], "GET down", "CLUSTERDOWN");
-    assert_ok(lock_party_take(&party, "down", PROMPT_MS));
+    assert_ok(lock_single_take_name(&party, "down", PROMPT_MS));
     assert_true(redis_cluster_has(cluster->nodes[to], "down"));
-    lock_party_close(&party);
 }
 
+#define TEST(name) cmocka_unit_test_setup(name, fresh)
+
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(the_slots_are_those_of_redis),
-    cmocka_unit_test(each_time_another_is_asked),
-    cmocka_unit_test(many_names_are_on_all_nodes),
-    cmocka_unit_test(what_is_no_cluster),
-    cmocka_unit_test(who_had_it_refuses),
-    cmocka_unit_test(a_node_goes_and_comes_back),
-    cmocka_unit_test(the_login),
-    cmocka_unit_test(a_held_lock_moves),
-    cmocka_unit_test(who_comes_in_between_waits),
-    cmocka_unit_test(waiters_move),
-    cmocka_unit_test(values_move),
-    cmocka_unit_test(who_had_it_is_down), /* the last: it stays so */
+    TEST(the_slots_are_those_of_redis),
+    TEST(each_time_another_is_asked),
+    TEST(many_names_are_on_all_nodes),
+    TEST(what_is_no_cluster),
+    TEST(who_had_it_refuses),
+    TEST(a_node_goes_and_comes_back),
+    TEST(the_login),
+    TEST(a_held_lock_moves),
+    TEST(who_comes_in_between_waits),
+    TEST(waiters_move),
+    TEST(values_move),
+    TEST(who_had_it_is_down), /* the last: it stays so */
 };
 TEST_MAIN_WITHIN(tests, set_up, tear_down)

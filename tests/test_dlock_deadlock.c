@@ -13,9 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "lock/deadlock/scripts.h"
 #include "lock/dlock_deadlock.h"
-#include "tests/support/lock_party.h"
+#include "tests/support/lock_process.h"
 #include "tests/support/lock_rig.h"
 #include "tests/support/lock_story.h"
 
@@ -49,12 +48,10 @@ static void start(int n, const char *strategy)
 {
     static const char *const labels[PARTIES_MAX] = {"p", "q", "r"};
 
+    rig.deadlock_ms = AFTER_MS;
     for (int i = 0; i < n && i < PARTIES_MAX; i++) {
-        lock_process_start(&processes[i], &(struct lock_party_terms){
-                                              .strategy = strategy,
-                                              .url = lock_rig_url("fenced"),
-                                              .deadlock_ms = AFTER_MS,
-                                              .label = labels[i]});
+        rig.label = labels[i];
+        lock_process_start(&processes[i], strategy);
         assert_ok(lock_process_take(&processes[i], names[i], 0));
     }
 }
@@ -152,44 +149,30 @@ static void who_is_stopped_is_not_told_of(NO_STATE)
 
 /* ---- a look that comes late ------------------------------------------------- */
 
-struct late {
-    char words[16][4096];
-    size_t n;
-};
-
 static enum dlock_verdict keep_look(void *ctx, const struct dlock_step *step)
 {
-    struct late *late = ctx;
+    char **late = ctx;
 
-    if (step->phase != DLOCK_BEFORE || strcmp(step->name, "eval-look") != 0)
-        return DLOCK_GO;
-    late->n = 0;
-    for (size_t i = step->parts_n + 1; i < step->words_n; i++)
-        (void)snprintf(late->words[late->n++], sizeof(late->words[0]), "%s",
-                       step->words[i]);
+    if (step->phase == DLOCK_BEFORE && strcmp(step->name, "eval-look") == 0) {
+        free(*late);
+        *late = step_line(step);
+    }
     return DLOCK_GO;
 }
 
 /* A session in this process, whose last look is kept. */
-static struct dlock_session *open_kept(struct late *late)
+static struct dlock_session *open_kept(char **late)
 {
     rig.on_step = keep_look;
     rig.hooks_ctx = late;
     return lock_rig_session(lock_rig_client("fenced"));
 }
 
-/* By its hash: the server has it. */
-static void deliver(const struct late *late)
+static void deliver(const char *late)
 {
-    char command[8192];
-    size_t used = (size_t)snprintf(command, sizeof(command), "EVALSHA %s",
-                                   dlock_script_look.sha);
     char reply[256];
 
-    for (size_t i = 0; i < late->n; i++)
-        used += (size_t)snprintf(command + used, sizeof(command) - used, " %s",
-                                 late->words[i]);
-    redis_server_ask(rig.server, command, reply, sizeof(reply));
+    redis_server_ask(rig.server, late, reply, sizeof(reply));
     assert_int_equal(reply[0], '*');
 }
 
@@ -199,7 +182,7 @@ static void deliver(const struct late *late)
  */
 static void a_late_look_deceives_nobody(NO_STATE)
 {
-    static struct late late;
+    static char *late;
     struct dlock_terms terms = {.wait_ms = 700, .deadlock_ms = AFTER_MS};
     struct dlock_grant held, other;
     struct dlock_session *session;
@@ -210,11 +193,11 @@ static void a_late_look_deceives_nobody(NO_STATE)
     assert_ok(dlock_try(session, "A", NULL, &held, NULL));
     assert_int_equal(dlock_acquire(session, "B", &terms, &other, NULL),
                      DLOCK_TIMEOUT);
-    assert_true(late.n > 0);
+    assert_non_null(late);
 
     lock_process_tell_take(&processes[1], "A", LONG_MS);
     for (int i = 0; i < 3 * LOOKS; i++) {
-        deliver(&late);
+        deliver(late);
         await_looks(1);
     }
     assert_false(has_said_something(&processes[1]));
@@ -225,7 +208,7 @@ static void a_late_look_deceives_nobody(NO_STATE)
 /* The same owner waits again by now: an older wait's look says nothing of that. */
 static void a_look_of_an_older_wait_does_not_count(NO_STATE)
 {
-    static struct late late;
+    static char *late;
     struct dlock_terms terms = {.wait_ms = 4 * AFTER_MS,
                                 .deadlock_ms = AFTER_MS};
     char command[256], before[256], after[256];
@@ -236,7 +219,7 @@ static void a_look_of_an_older_wait_does_not_count(NO_STATE)
     session = open_kept(&late);
     assert_int_equal(dlock_acquire(session, "A", &terms, &other, NULL),
                      DLOCK_TIMEOUT);
-    assert_true(late.n > 0);
+    assert_non_null(late);
     /* As another look, of a later wait, would have written it; but for its end. */
     (void)snprintf(command, sizeof(command),
                    "HSET {%s}:dlock-waits number 999 name B since 7 heard 8",
@@ -248,7 +231,7 @@ static void a_look_of_an_older_wait_does_not_count(NO_STATE)
         "return redis.call('hgetall', k)\" 0",
         dlock_session_owner(session));
     redis_server_ask(rig.server, command, before, sizeof(before));
-    deliver(&late);
+    deliver(late);
     (void)snprintf(command, sizeof(command), "TTL {%s}:dlock-waits",
                    dlock_session_owner(session));
     assert_int_equal(lock_rig_ask(command), -1);
@@ -259,13 +242,6 @@ static void a_look_of_an_older_wait_does_not_count(NO_STATE)
 }
 
 /* ---- in the process of the test --------------------------------------------- */
-
-static struct lock_party_terms here(const char *strategy)
-{
-    return (struct lock_party_terms){.strategy = strategy,
-                                     .url = lock_rig_url("fenced"),
-                                     .deadlock_ms = AFTER_MS};
-}
 
 static void who_comes_in_again_waits_for_nobody(NO_STATE)
 {
@@ -312,30 +288,26 @@ static void anybody_may_ask(NO_STATE)
     assert_int_equal(lock_process_report(&processes[1]).status, DLOCK_DEADLOCK);
 }
 
-static void cannot(const struct lock_party_terms *terms, const char *says)
+static void cannot(const char *strategy, const char *says)
 {
     char text[DLOCK_WAITS_BYTES_MAX];
     struct dlock_error error;
-    struct lock_party party;
+    struct lock_single single = lock_single_open(strategy);
 
-    lock_party_open(&party, terms);
-    assert_int_equal(lock_party_take(&party, "A", 100), DLOCK_MISUSE);
-    assert_non_null(strstr(party.error.text, says));
-    assert_int_equal(dlock_waits_for(party.session, "A", text, &error),
+    rig.deadlock_ms = AFTER_MS;
+    assert_int_equal(lock_single_take(&single, 100), DLOCK_MISUSE);
+    assert_non_null(strstr(single.error.text, says));
+    assert_int_equal(dlock_waits_for(single.session, "k", text, &error),
                      DLOCK_MISUSE);
     assert_non_null(strstr(error.text, says));
-    lock_party_close(&party);
 }
 
 /* Nothing is sent, so there has to be no cluster. */
 static void others_cannot(NO_STATE)
 {
-    struct lock_party_terms terms = here("none");
-
-    cannot(&terms, "strategy none cannot look for deadlocks");
-    terms = here("fenced");
-    terms.url = "cluster://127.0.0.1:1";
-    cannot(&terms, "a cluster cannot look for deadlocks");
+    cannot("none", "strategy none cannot look for deadlocks");
+    rig.url = "cluster://127.0.0.1:1";
+    cannot("fenced", "a cluster cannot look for deadlocks");
 }
 
 /* ---- a crowd ---------------------------------------------------------------- */
@@ -345,12 +317,10 @@ static void others_cannot(NO_STATE)
 static _Noreturn void go_round(const char *strategy, unsigned seed,
                                bool ordered)
 {
-    const struct lock_party_terms how = here(strategy);
     const struct dlock_terms terms = {.wait_ms = LONG_MS, .deadlock_ms = 1};
     int deadlocks = 0;
-    struct lock_party party;
+    struct lock_single party = lock_single_open(strategy);
 
-    lock_party_open(&party, &how);
     for (int round = 0; round < (ordered ? 50 : 3);) {
         unsigned first = (unsigned)rand_r(&seed) % PARTIES_MAX;
         unsigned second =

@@ -14,6 +14,8 @@
 #include "lock/quorum/scripts.h"
 #include "lock/redis/call.h"
 #include "lock/redis/scripts.h"
+#include "tests/support/async_note.h"
+#include "tests/support/fake_clock.h"
 #include "tests/support/lock_rig.h"
 
 /* How often the server has carried COMMAND out since the last reset. */
@@ -187,17 +189,6 @@ static void test_renewals_go_together(NO_STATE)
     assert_int_equal(atomic_load(&flight.most), LOCKS_N);
 }
 
-static void ignore(void *ctx, struct dlock_session *session,
-                   enum dlock_status status, const struct dlock_grant *grant,
-                   const struct dlock_error *error)
-{
-    (void)ctx;
-    (void)session;
-    (void)status;
-    (void)grant;
-    (void)error;
-}
-
 /* How many connections of this kind the server counts. */
 static unsigned connections(const char *type)
 {
@@ -216,52 +207,35 @@ static unsigned connections(const char *type)
 static void test_14_one_subscriber_for_all_waiters(NO_STATE)
 {
     enum { WAITERS_N = 30 };
-    struct dlock_terms terms = {.wait_ms = 20000};
+    static struct note notes[WAITERS_N];
     struct dlock *client = lock_rig_client("redisson");
     struct dlock *other = lock_rig_client("redisson");
     struct dlock_session *holder = lock_rig_session(other);
-    struct dlock_session *waiters[WAITERS_N];
     struct dlock_grant grant;
     char name[24];
 
     for (int i = 0; i < WAITERS_N; i++) {
         (void)snprintf(name, sizeof(name), "name:%d", i);
         assert_ok(lock_rig_take(holder, name, 0, 60000, &grant));
-        waiters[i] = lock_rig_session(client);
-        assert_ok(
-            dlock_acquire_async(waiters[i], name, &terms, ignore, NULL, NULL));
+        assert_ok(note_begin(lock_rig_session(client), name, 20000, &notes[i]));
     }
     step_log_await(&rig.log, "subscribe", WAITERS_N);
     assert_int_equal(connections("pubsub"), 1);
 }
 
-static atomic_uint dice_n;
-
-static uint64_t now_ms(void *ctx)
-{
-    (void)ctx;
-    return lock_rig_now_ms();
-}
-
-static void count_dice(void *ctx, void *bytes, size_t len)
-{
-    (void)ctx;
-    memset(bytes, (int)atomic_fetch_add(&dice_n, 1), len);
-}
-
 /* Dice are for pauses; who gets an answer has none. */
 static void test_no_dice_without_a_pause(NO_STATE)
 {
-    static const struct dlock_clock clock = {.now_ms = now_ms,
-                                             .random = count_dice};
-    struct lock_pair pair;
-    unsigned before;
+    static struct fake_clock clock;
+    struct lock_single single;
+    uint64_t before;
 
-    rig.clock = &clock;
-    pair = lock_pair_open("fenced");
-    before = atomic_load(&dice_n);
-    cycles(pair.session[0], 10);
-    assert_int_equal(atomic_load(&dice_n), before);
+    fake_clock_init(&clock, 1000);
+    rig.clock = &clock.face;
+    single = lock_single_open("fenced");
+    before = atomic_load(&clock.dice);
+    cycles(single.session, 10);
+    assert_int_equal(atomic_load(&clock.dice), before);
 }
 
 static const struct CMUnitTest tests[] = {

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "lock/core/session.h"
-#include "lock/redis/scripts.h"
 #include "tests/support/lock_rig.h"
 
 /* Its last two arguments: the acquire, and the release that it repeats. */
@@ -78,19 +77,16 @@ static void test_what_takes_an_acquire_back_repeats_no_release(NO_STATE)
     }
 }
 
-/* The first acquire, which a slow network holds up: by the script's hash. */
+/* The first acquire, which a slow network holds up. */
 static enum dlock_verdict hold_up_acquire(void *ctx,
                                           const struct dlock_step *step)
 {
-    char *command = ctx;
+    char **command = ctx;
 
     if (step->phase == DLOCK_AFTER || strcmp(step->name, "eval-acquire") != 0 ||
-        command[0] != '\0')
+        *command != NULL)
         return DLOCK_GO;
-    (void)snprintf(command, 1000, "EVALSHA %s", dlock_script_acquire.sha);
-    for (size_t i = 1 + step->parts_n; i < step->words_n; i++)
-        (void)snprintf(command + strlen(command), 1000 - strlen(command), " %s",
-                       step->words[i]);
+    *command = step_line(step);
     return DLOCK_HOLD_BACK;
 }
 
@@ -98,16 +94,17 @@ static enum dlock_verdict hold_up_acquire(void *ctx,
  * has given it back, and its owner has gone. */
 static void test_a_copy_that_was_told_no_is_taken_back(NO_STATE)
 {
-    static char command[1000];
+    static char *command;
     struct lock_single single;
 
     rig.on_step = hold_up_acquire;
-    rig.hooks_ctx = command;
+    rig.hooks_ctx = &command;
     single = lock_single_open("multi");
     assert_int_equal(lock_rig_ask("HSET k other 1"), 1);
     assert_int_equal(lock_single_take(&single, 0), DLOCK_BUSY);
     lock_rig_end_lease();
     lock_rig_tell(command);
+    free(command);
     assert_false(lock_rig_is_held());
 }
 

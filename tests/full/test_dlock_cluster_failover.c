@@ -9,7 +9,6 @@
 #include "lock/dlock_inspect.h"
 #include "lock/dlock_values.h"
 #include "tests/support/async_note.h"
-#include "tests/support/lock_party.h"
 #include "tests/support/lock_rig.h"
 #include "tests/support/redis_cluster.h"
 #include "tests/support/unit_test.h"
@@ -23,9 +22,11 @@ enum {
 
 static struct redis_cluster *cluster;
 
-static int set_up(NO_STATE)
+static int set_up(void **state)
 {
+    (void)lock_rig_fresh(state);
     cluster = redis_cluster_start(3, true, FAILED_MS);
+    rig.url = cluster->url;
     return 0;
 }
 
@@ -35,11 +36,11 @@ static int tear_down(NO_STATE)
     return 0;
 }
 
-static void take_and_give(struct lock_party *party, const char *name)
+static void take_and_give(struct lock_single *party, const char *name)
 {
-    if (lock_party_take(party, name, PATIENCE_MS) != DLOCK_OK)
+    if (lock_single_take_name(party, name, PATIENCE_MS) != DLOCK_OK)
         fail_msg("%s", party->error.text);
-    assert_ok(lock_party_give(party));
+    assert_ok(lock_single_give(party));
 }
 
 /* The replica of node I, which is the primary when this returns. */
@@ -57,10 +58,11 @@ static void the_primary_dies(NO_STATE)
 {
     unsigned i = redis_cluster_owner(cluster, "k");
     struct redis_server *replica = cluster->nodes[cluster->primaries_n + i];
-    struct lock_party old, young;
+    struct lock_single old =
+        lock_single_open_by("fenced", PATIENCE_MS, TIMEOUT_MS);
+    struct lock_single young =
+        lock_single_open_by("fenced", PATIENCE_MS, TIMEOUT_MS);
 
-    lock_party_open_at(&old, cluster->url, "fenced", PATIENCE_MS, TIMEOUT_MS);
-    lock_party_open_at(&young, cluster->url, "fenced", PATIENCE_MS, TIMEOUT_MS);
     take_and_give(&old, "k");
     take_and_give(&young, "k");
     redis_server_ask(replica, "CONFIG SET masterauth nobody", NULL, 0);
@@ -68,15 +70,13 @@ static void the_primary_dies(NO_STATE)
     redis_server_await(replica, "INFO replication", "master_link_status:down");
     for (int n = 0; n < 3; n++)
         take_and_give(&old, "k");
-    assert_ok(lock_party_take(&old, "k", 0));
+    assert_ok(lock_single_take(&old, 0));
     redis_server_kill(cluster->nodes[i]);
-    assert_ok(lock_party_take(&young, "k", PATIENCE_MS));
+    assert_ok(lock_single_take(&young, PATIENCE_MS));
     assert_true(young.grant.token > old.grant.token);
-    assert_int_equal(lock_party_give(&old), DLOCK_LOST);
-    assert_ok(lock_party_give(&young));
+    assert_int_equal(lock_single_give(&old), DLOCK_LOST);
+    assert_ok(lock_single_give(&young));
     take_and_give(&old, "k");
-    lock_party_close(&old);
-    lock_party_close(&young);
 }
 
 /* It hangs: connections stand, and nothing comes. What was replicated stays held. */
@@ -84,26 +84,25 @@ static void the_primary_hangs(NO_STATE)
 {
     unsigned i = redis_cluster_owner(cluster, "k");
     struct redis_server *replica = cluster->nodes[cluster->primaries_n + i];
-    struct lock_party party, other;
+    struct lock_single party =
+        lock_single_open_by("fenced", PROMPT_MS, TIMEOUT_MS);
+    struct lock_single other =
+        lock_single_open_by("fenced", PROMPT_MS, TIMEOUT_MS);
     enum dlock_status status;
 
-    lock_party_open_at(&party, cluster->url, "fenced", PROMPT_MS, TIMEOUT_MS);
-    lock_party_open_at(&other, cluster->url, "fenced", PROMPT_MS, TIMEOUT_MS);
-    assert_ok(lock_party_take(&party, "k", 0));
+    assert_ok(lock_single_take(&party, 0));
     redis_server_await(replica, "READONLY\r\nEXISTS k", ":1");
     redis_server_pause(cluster->nodes[i]);
-    status = lock_party_take(&other, "k", 100);
+    status = lock_single_take(&other, 100);
     assert_true(status == DLOCK_UNKNOWN || status == DLOCK_UNREACHABLE);
     (void)await_successor(i);
-    while (lock_party_take(&other, "k", 0) != DLOCK_BUSY)
+    while (lock_single_take(&other, 0) != DLOCK_BUSY)
         assert_true(other.error.text[0] != '\0');
-    assert_ok(lock_party_give(&party));
+    assert_ok(lock_single_give(&party));
     take_and_give(&other, "k");
     redis_server_resume(cluster->nodes[i]);
     for (int n = 0; n < 50; n++)
         take_and_give(n % 2 == 0 ? &party : &other, "k");
-    lock_party_close(&party);
-    lock_party_close(&other);
 }
 
 /* Where a client listens; nodes_n: nowhere yet. */
@@ -128,16 +127,15 @@ static unsigned listens_at(const char *channel, unsigned but)
 /* The lease would last for longer than anybody waits. HANGS: it does not die. */
 static void wakes_up_elsewhere(bool hangs)
 {
-    struct lock_party holder, waiter;
+    struct lock_single holder =
+        lock_single_open_by("redisson", PATIENCE_MS, TIMEOUT_MS);
+    struct lock_single waiter =
+        lock_single_open_by("redisson", PATIENCE_MS, TIMEOUT_MS);
     struct note note = {.n = 0};
     uint64_t began_ms;
     unsigned at;
 
-    lock_party_open_at(&holder, cluster->url, "redisson", PATIENCE_MS,
-                       TIMEOUT_MS);
-    lock_party_open_at(&waiter, cluster->url, "redisson", PATIENCE_MS,
-                       TIMEOUT_MS);
-    assert_ok(lock_party_take(&holder, "w", 0));
+    assert_ok(lock_single_take_name(&holder, "w", 0));
     assert_ok(note_begin(waiter.session, "w", PATIENCE_MS, &note));
     at = listens_at("{w}:dlock-freed", cluster->nodes_n);
     if (at % cluster->primaries_n == redis_cluster_owner(cluster, "w"))
@@ -150,15 +148,13 @@ static void wakes_up_elsewhere(bool hangs)
         redis_server_kill(cluster->nodes[at]);
     (void)listens_at("{w}:dlock-freed", at);
     began_ms = lock_rig_now_ms();
-    while (lock_party_give(&holder) != DLOCK_OK)
+    while (lock_single_give(&holder) != DLOCK_OK)
         assert_in_range(lock_rig_now_ms() - began_ms, 0, PROMPT_MS);
     assert_ok(note_await(&note));
     assert_in_range(lock_rig_now_ms() - began_ms, 0, PROMPT_MS);
     assert_ok(dlock_release(waiter.session, &note.grant, NULL));
     if (hangs)
         redis_server_resume(cluster->nodes[at]);
-    lock_party_close(&holder);
-    lock_party_close(&waiter);
 }
 
 static void the_node_that_tells_dies(NO_STATE)
@@ -195,4 +191,4 @@ static const struct CMUnitTest tests[] = {
     FIXTURE_TEST(the_node_that_tells_hangs),
     FIXTURE_TEST(what_is_said_of_all),
 };
-TEST_MAIN(tests)
+LOCK_RIG_MAIN(tests)

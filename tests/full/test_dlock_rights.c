@@ -108,15 +108,14 @@ static struct outcome whole_life(const char *strategy, const char *url,
 
 /* Whether a lock of STRATEGY may stay behind: for ever, as its lesson is, if it has no
  * lease; for its lease, if nothing is asked before. */
-static bool may_stay(const struct redis_server *server, const char *strategy)
+static bool may_stay(const char *strategy)
 {
     unsigned can = dlock_strategy_find(strategy)->capabilities;
 
     if ((can & DLOCK_CAP_WAKE) != 0)
         return false;
     return (can & DLOCK_CAP_LEASE) == 0 ||
-           strcmp(strategy, "setnx-expire") == 0 ||
-           redis_server_number(server, "PTTL k") >= 0;
+           strcmp(strategy, "setnx-expire") == 0 || lock_rig_ask("PTTL k") >= 0;
 }
 
 /* guard-thread says nothing of anything. */
@@ -125,43 +124,31 @@ static bool is_mute(const char *strategy, const char *right)
     return strcmp(strategy, "guard-thread") == 0 && strcmp(right, "+pttl") == 0;
 }
 
-static void check_lock(const struct redis_server *server, const char *strategy)
+static void check_lock(const char *strategy)
 {
     struct rights rights = {.n = 0};
     struct outcome outcome;
     char url[300];
 
     rights_add_row(&rights, strategy);
-    rights_give(server, &rights, RIGHTS_ALL);
-    outcome = whole_life(strategy, rights_url(server, url), 0);
+    rights_give(rig.server, &rights, RIGHTS_ALL);
+    outcome = whole_life(strategy, rights_url(rig.server, url), 0);
     if (outcome.status != DLOCK_OK)
         fail_msg("%s: %s", strategy, outcome.error.text);
-    rights_assert_enough(server, strategy);
+    rights_assert_enough(rig.server, strategy);
     for (size_t less = 0; less < rights.n; less++) {
         if (is_mute(strategy, rights.list[less]))
             continue;
         /* On a busy machine the short timeout may be over first. */
         do {
-            rights_give(server, &rights, less);
+            rights_give(rig.server, &rights, less);
             outcome = whole_life(strategy, url, SHORT_MS);
         } while (strstr(outcome.error.text, "timed out") != NULL);
         rights_assert_named(strategy, rights.list[less], &outcome);
-        if (redis_server_number(server, "EXISTS k") == 1 &&
-            !may_stay(server, strategy))
+        if (lock_rig_is_held() && !may_stay(strategy))
             fail_msg("%s without %s: the lock is left behind", strategy,
                      rights.list[less]);
     }
-}
-
-/* The age of a server decides on its vote. */
-static void await_age(const struct redis_server *server)
-{
-    char reply[4096];
-
-    do {
-        lock_rig_sleep_ms(20);
-        redis_server_ask(server, "INFO server", reply, sizeof(reply));
-    } while (strtol(strstr(reply, "uptime_in_seconds:") + 18, NULL, 10) < 4);
 }
 
 static void test_each_strategy(NO_STATE)
@@ -169,7 +156,8 @@ static void test_each_strategy(NO_STATE)
     const struct dlock_strategy_info *info;
     unsigned n = 0;
 
-    await_age(rig.server);
+    /* The age of a server decides on its vote. */
+    redis_server_await(rig.server, "INFO server", "uptime_in_seconds:4");
     for (size_t i = 0; (info = dlock_strategy_info(i)) != NULL; i++) {
         unsigned elsewhere = DLOCK_CAP_RECORD | DLOCK_CAP_ZK | DLOCK_CAP_SQL;
 
@@ -178,84 +166,48 @@ static void test_each_strategy(NO_STATE)
             strcmp(info->name, "reentrant-broken") == 0)
             continue;
         print_message("# %s\n", info->name);
-        check_lock(rig.server, info->name);
+        check_lock(info->name);
         n++;
     }
     assert_int_equal(n, 19);
 }
 
-/* A holder of "k" loses RIGHT. */
-static void take_away(const struct redis_server *server, struct life *life,
-                      const char *strategy, const char *right,
-                      struct dlock_grant *grant)
+/* A holder of "k" loses RIGHT: what its release then says is so; or its extend, to a
+ * lease that is shorter. */
+static void check_holder(const char *strategy, const char *right, bool extends)
 {
     struct dlock_terms terms = {.lease_ms = WAIT_MS, .fenced = true};
     char url[300], command[100];
+    struct life life =
+        open_life(strategy, rights_url(rig.server, url), SHORT_MS);
+    struct dlock_session *session = life.pair.session[0];
+    struct dlock_error *error = &life.outcome.error;
+    struct dlock_grant grant;
+    enum dlock_status status;
+    bool is_done;
 
-    *life = open_life(strategy, rights_url(server, url), SHORT_MS);
     /* So short a time may be over on a busy machine: it comes again. */
     terms.wait_ms = WAIT_MS;
-    assert_ok(dlock_acquire(life->pair.session[0], "k", &terms, grant,
-                            &life->outcome.error));
+    assert_ok(dlock_acquire(session, "k", &terms, &grant, error));
     (void)snprintf(command, sizeof(command), "ACL SETUSER shop %s%s",
                    right[0] == '+'   ? "-"
                    : right[0] == '&' ? "resetchannels"
                                      : "resetkeys",
                    right[0] == '+' ? right + 1 : "");
-    redis_server_ask(server, command, NULL, 0);
-}
-
-/* Waiters would hear nothing without it. */
-static bool is_to_wake(const char *right)
-{
-    return right[0] == '&' || strcmp(right, "+publish") == 0;
-}
-
-/* What its release says is so. */
-static void check_release(const struct redis_server *server,
-                          const char *strategy, const char *right)
-{
-    struct life life;
-    struct dlock_error *error = &life.outcome.error;
-    struct dlock_grant grant;
-    enum dlock_status status;
-    bool is_held;
-
-    take_away(server, &life, strategy, right, &grant);
-    status = dlock_release(life.pair.session[0], &grant, error);
-    is_held = redis_server_number(server, "EXISTS k") == 1;
-    if (status == DLOCK_LOST || (status == DLOCK_OK && is_held) ||
-        (status == DLOCK_UNREACHABLE && !is_held) ||
+    lock_rig_tell(command);
+    status = extends ? dlock_extend(session, &grant, WAIT_MS / 2, error)
+                     : dlock_release(session, &grant, error);
+    is_done =
+        extends ? lock_rig_ask("PTTL k") <= WAIT_MS / 2 : !lock_rig_is_held();
+    if (status == DLOCK_LOST || (status == DLOCK_OK && !is_done) ||
+        (status == DLOCK_UNREACHABLE && is_done) ||
         (status != DLOCK_OK && error->text[0] == '\0'))
-        fail_msg("%s, %s taken away: %s, %s, and it is %s", strategy, right,
-                 dlock_status_text(status), error->text,
-                 is_held ? "held" : "free");
-    if (is_to_wake(right))
-        assert_true(is_held);
-    lock_pair_close(&life.pair);
-}
-
-/* And its extend, to a lease that is shorter. */
-static void check_extend(const struct redis_server *server,
-                         const char *strategy, const char *right)
-{
-    struct life life;
-    struct dlock_error *error = &life.outcome.error;
-    struct dlock_grant grant;
-    enum dlock_status status;
-    bool is_short;
-
-    take_away(server, &life, strategy, right, &grant);
-    status = dlock_extend(life.pair.session[0], &grant, WAIT_MS / 2, error);
-    is_short = redis_server_number(server, "PTTL k") <= WAIT_MS / 2;
-    if (status == DLOCK_LOST || (status == DLOCK_OK && !is_short) ||
-        (status == DLOCK_UNREACHABLE && is_short) ||
-        (status != DLOCK_OK && error->text[0] == '\0'))
-        fail_msg("%s, %s taken away: %s, %s, and it is %s", strategy, right,
-                 dlock_status_text(status), error->text,
-                 is_short ? "shorter" : "as long as it was");
-    if (is_to_wake(right))
-        assert_false(is_short);
+        fail_msg("%s, %s taken away: %s: %s, %s, and it is %s", strategy, right,
+                 extends ? "extend" : "release", dlock_status_text(status),
+                 error->text, is_done ? "done" : "not done");
+    /* Waiters would hear nothing without it. */
+    if (right[0] == '&' || strcmp(right, "+publish") == 0)
+        assert_false(is_done);
     lock_pair_close(&life.pair);
 }
 
@@ -268,11 +220,9 @@ static void test_a_right_taken_from_a_holder(NO_STATE)
         struct rights rights = {.n = 0};
 
         rights_add_row(&rights, strategies[i]);
-        for (size_t less = 0; less < rights.n; less++) {
+        for (size_t at = 0; at < 2 * rights.n; at++) {
             rights_give(rig.server, &rights, RIGHTS_ALL);
-            check_release(rig.server, strategies[i], rights.list[less]);
-            rights_give(rig.server, &rights, RIGHTS_ALL);
-            check_extend(rig.server, strategies[i], rights.list[less]);
+            check_holder(strategies[i], rights.list[at / 2], at % 2 == 1);
         }
     }
 }

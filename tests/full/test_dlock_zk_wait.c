@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "tests/support/lock_party.h"
+#include "tests/support/lock_process.h"
 #include "tests/support/lock_story.h"
 #include "tests/support/lock_waiter.h"
 #include "tests/support/zookeeper_server.h"
@@ -27,10 +27,6 @@ static int set_up(NO_STATE)
  */
 static void test_waiter_expires(void **state)
 {
-    const struct lock_party_terms how = {.strategy = *state,
-                                         .url = the_zookeeper->url,
-                                         .lease_ms = SESSION_MS,
-                                         .timeout_ms = TIMEOUT_MS};
     bool shows = strcmp(*state, "zk-fair") == 0;
     struct lock_process other; /* that can be stopped */
     struct dlock_waiting waiting[1];
@@ -38,7 +34,7 @@ static void test_waiter_expires(void **state)
     struct dlock_grant probe;
     size_t n = 1;
 
-    lock_process_start(&other, &how);
+    lock_process_start(&other, *state);
     a = lock_single_open(*state);
     assert_ok(lock_single_take(&a, 0));
     lock_process_tell_take(&other, "k", LONG_MS);

@@ -16,38 +16,6 @@ enum {
 
 /* The network --------------------------------------------------------------- */
 
-/* The words as a line that redis takes when typed in. A script's parts are one. */
-static char *line_of(const struct dlock_step *step)
-{
-    size_t size = 1, used = 0;
-    char *line;
-
-    for (size_t i = 0; i < step->words_n; i++)
-        size += 2 * strlen(step->words[i]) + 3;
-    line = malloc(size);
-    assert_non_null(line);
-    for (size_t i = 0; i < step->words_n; i++) {
-        bool goes_on = i > 0 && i < step->parts_n;
-
-        if (i < 2 || i > step->parts_n)
-            line[used++] = '"';
-        for (const char *at = step->words[i]; *at != '\0'; at++) {
-            if (strchr("\"\\\n", *at) != NULL)
-                line[used++] = '\\';
-            line[used] = *at;
-            if (*at == '\n')
-                line[used] = 'n';
-            used++;
-        }
-        if (!goes_on) {
-            line[used++] = '"';
-            line[used++] = ' ';
-        }
-    }
-    line[used] = '\0';
-    return line;
-}
-
 static bool is_noted(const struct late_user *user,
                      const struct dlock_step *step)
 {
@@ -100,7 +68,7 @@ static enum dlock_verdict hook(void *ctx, const struct dlock_step *step)
     if (is_noted(user, step)) {
         assert_true(world->noted_n < LATE_NOTED_MAX);
         world->noted[world->noted_n++] =
-            (struct late_noted){.node = step->node, .line = line_of(step)};
+            (struct late_noted){.node = step->node, .line = step_line(step)};
         held_back = held_back || world->held_back;
     }
     if (!held_back) {

@@ -224,6 +224,14 @@ struct lock_single lock_single_open(const char *strategy)
     return single;
 }
 
+struct lock_single lock_single_open_by(const char *strategy, unsigned lease_ms,
+                                       unsigned timeout_ms)
+{
+    rig.watchdog_lease_ms = lease_ms;
+    rig.command_timeout_ms = timeout_ms;
+    return lock_single_open(strategy);
+}
+
 void lock_single_close(struct lock_single *single)
 {
     lock_rig_close(single->client);
@@ -231,12 +239,24 @@ void lock_single_close(struct lock_single *single)
 
 enum dlock_status lock_single_take(struct lock_single *single, unsigned wait_ms)
 {
-    return lock_rig_take(single->session, "k", wait_ms, 0, &single->grant);
+    return lock_single_take_name(single, "k", wait_ms);
+}
+
+enum dlock_status lock_single_take_name(struct lock_single *single,
+                                        const char *name, unsigned wait_ms)
+{
+    struct dlock_terms terms = {.wait_ms = wait_ms,
+                                .deadlock_ms = rig.deadlock_ms};
+
+    single->error.text[0] = '\0';
+    return dlock_acquire(single->session, name, &terms, &single->grant,
+                         &single->error);
 }
 
 enum dlock_status lock_single_give(struct lock_single *single)
 {
-    return dlock_release(single->session, &single->grant, NULL);
+    single->error.text[0] = '\0';
+    return dlock_release(single->session, &single->grant, &single->error);
 }
 
 struct lock_pair lock_pair_open(const char *strategy)

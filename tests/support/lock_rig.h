@@ -36,6 +36,7 @@ struct lock_rig {
     unsigned watchdog_lease_ms;  /* 0 = the library's default */
     unsigned longest_lease_ms;   /* the same */
     unsigned command_timeout_ms; /* to connect as well */
+    unsigned deadlock_ms;        /* of what a single takes */
     const struct dlock_clock *clock;
     const char *label;
     dlock_step_hook *on_step; /* in place of the log's */
@@ -86,12 +87,18 @@ struct lock_single {
     struct dlock *client;
     struct dlock_session *session;
     struct dlock_grant grant; /* the last */
+    struct dlock_error error; /* the last; "" = there was none */
 };
 
 struct lock_single lock_single_open(const char *strategy);
+/* By such options of the rig. */
+struct lock_single lock_single_open_by(const char *strategy, unsigned lease_ms,
+                                       unsigned timeout_ms);
 void lock_single_close(struct lock_single *single);
 enum dlock_status lock_single_take(struct lock_single *single,
                                    unsigned wait_ms);
+enum dlock_status lock_single_take_name(struct lock_single *single,
+                                        const char *name, unsigned wait_ms);
 enum dlock_status lock_single_give(struct lock_single *single);
 
 /* Two clients with a session each, as in two processes. */

@@ -238,3 +238,35 @@ void step_log_open(struct step_log *log)
     (void)pthread_cond_broadcast(&log->changed);
     (void)pthread_mutex_unlock(&log->mutex);
 }
+
+char *step_line(const struct dlock_step *step)
+{
+    size_t size = 1, used = 0;
+    char *line;
+
+    for (size_t i = 0; i < step->words_n; i++)
+        size += 2 * strlen(step->words[i]) + 3;
+    line = malloc(size);
+    if (line == NULL)
+        abort();
+    for (size_t i = 0; i < step->words_n; i++) {
+        bool goes_on = i > 0 && i < step->parts_n;
+
+        if (i < 2 || i > step->parts_n)
+            line[used++] = '"';
+        for (const char *at = step->words[i]; *at != '\0'; at++) {
+            if (strchr("\"\\\n", *at) != NULL)
+                line[used++] = '\\';
+            line[used] = *at;
+            if (*at == '\n')
+                line[used] = 'n';
+            used++;
+        }
+        if (!goes_on) {
+            line[used++] = '"';
+            line[used++] = ' ';
+        }
+    }
+    line[used] = '\0';
+    return line;
+}

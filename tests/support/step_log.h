@@ -101,6 +101,9 @@ void step_log_open(struct step_log *log);
 /* Forgets all counts. */
 void step_log_reset(struct step_log *log);
 
+/* STEP's command, as a line that redis takes when typed in: to be freed. */
+char *step_line(const struct dlock_step *step);
+
 /* Waits for CHANGED; UNTIL is what _patience said before. Waiting in vain ends the
  * test program after a time that no test needs. */
 struct timespec step_log_patience(void);

@@ -1,4 +1,4 @@
-#include "tests/support/lock_party.h"
+#include "tests/support/lock_process.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -8,83 +8,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/support/lock_rig.h"
+
 static _Noreturn void die(const char *what)
 {
     perror(what);
     abort();
 }
-
-static void count_loss(void *ctx, const char *name, const char *owner,
-                       enum dlock_loss reason)
-{
-    struct lock_party *party = ctx;
-
-    (void)name;
-    (void)owner;
-    (void)reason;
-    (void)atomic_fetch_add(&party->lost_n, 1);
-}
-
-void lock_party_open(struct lock_party *party,
-                     const struct lock_party_terms *terms)
-{
-    struct dlock_options options = {
-        .strategy = terms->strategy,
-        .url = terms->url,
-        .watchdog_lease_ms = terms->lease_ms,
-        .connect_timeout_ms = terms->timeout_ms,
-        .command_timeout_ms = terms->timeout_ms,
-        .on_lost = count_loss,
-        .on_lost_ctx = party,
-        .label = terms->label,
-    };
-    struct dlock_error error = {""};
-
-    *party = (struct lock_party){.deadlock_ms = terms->deadlock_ms};
-    if (dlock_open(&options, &party->client, &error) != DLOCK_OK ||
-        dlock_session_open(party->client, &party->session, &error) !=
-            DLOCK_OK) {
-        fprintf(stderr, "lock_party: %s\n", error.text);
-        abort();
-    }
-}
-
-void lock_party_open_at(struct lock_party *party, const char *url,
-                        const char *strategy, unsigned lease_ms,
-                        unsigned timeout_ms)
-{
-    const struct lock_party_terms terms = {.strategy = strategy,
-                                           .url = url,
-                                           .lease_ms = lease_ms,
-                                           .timeout_ms = timeout_ms};
-
-    lock_party_open(party, &terms);
-}
-
-void lock_party_close(struct lock_party *party)
-{
-    dlock_session_close(party->session);
-    dlock_close(party->client);
-}
-
-enum dlock_status lock_party_take(struct lock_party *party, const char *name,
-                                  unsigned wait_ms)
-{
-    struct dlock_terms terms = {.wait_ms = wait_ms,
-                                .deadlock_ms = party->deadlock_ms};
-
-    party->error.text[0] = '\0';
-    return dlock_acquire(party->session, name, &terms, &party->grant,
-                         &party->error);
-}
-
-enum dlock_status lock_party_give(struct lock_party *party)
-{
-    party->error.text[0] = '\0';
-    return dlock_release(party->session, &party->grant, &party->error);
-}
-
-/* Another process ---------------------------------------------------------- */
 
 /* What it is told; an empty name: give back. */
 struct order {
@@ -92,21 +22,20 @@ struct order {
     char name[64];
 };
 
-static _Noreturn void serve(int from, int to,
-                            const struct lock_party_terms *terms)
+static _Noreturn void serve(int from, int to, const char *strategy)
 {
-    struct lock_party party;
+    struct lock_single single = lock_single_open(strategy);
     struct order order;
 
-    lock_party_open(&party, terms);
     while (read(from, &order, sizeof(order)) == sizeof(order)) {
         struct lock_process_report report = {
-            .status = order.name[0] != '\0'
-                          ? lock_party_take(&party, order.name, order.wait_ms)
-                          : lock_party_give(&party)};
+            .status =
+                order.name[0] != '\0'
+                    ? lock_single_take_name(&single, order.name, order.wait_ms)
+                    : lock_single_give(&single)};
 
         (void)snprintf(report.text, sizeof(report.text), "%s",
-                       party.error.text);
+                       single.error.text);
         if (write(to, &report, sizeof(report)) != sizeof(report))
             break;
     }
@@ -114,8 +43,7 @@ static _Noreturn void serve(int from, int to,
     _exit(0);
 }
 
-void lock_process_start(struct lock_process *process,
-                        const struct lock_party_terms *terms)
+void lock_process_start(struct lock_process *process, const char *strategy)
 {
     pid_t parent = getpid();
     int orders[2];
@@ -131,7 +59,7 @@ void lock_process_start(struct lock_process *process,
             _exit(126);
         (void)close(orders[1]);
         (void)close(reports[0]);
-        serve(orders[0], reports[1], terms);
+        serve(orders[0], reports[1], strategy);
     }
     (void)close(orders[0]);
     (void)close(reports[1]);

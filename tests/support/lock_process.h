@@ -1,0 +1,41 @@
+/*
+ * A process that takes locks: it is told what to do, and can be stopped and killed.
+ */
+#ifndef LOCK_PROCESS_H
+#define LOCK_PROCESS_H
+
+#include <sys/types.h>
+
+#include "lock/dlock.h"
+
+struct lock_process {
+    pid_t pid; /* 0 = it has ended */
+    int to;
+    int from;
+};
+
+struct lock_process_report {
+    enum dlock_status status;
+    char text[200]; /* of the error */
+};
+
+/* Has a client by the rig's options of now. Start it before any thread, as fork()
+ * demands. */
+void lock_process_start(struct lock_process *process, const char *strategy);
+
+/* Tells it, and does not wait; _report waits for what came of it. */
+void lock_process_tell_take(struct lock_process *process, const char *name,
+                            unsigned wait_ms);
+struct lock_process_report lock_process_report(struct lock_process *process);
+
+/* Both in one. */
+enum dlock_status lock_process_take(struct lock_process *process,
+                                    const char *name, unsigned wait_ms);
+enum dlock_status lock_process_give(struct lock_process *process);
+
+/* SIGKILL; nothing, if it has ended. SIGSTOP and SIGCONT. */
+void lock_process_kill(struct lock_process *process);
+void lock_process_pause(struct lock_process *process);
+void lock_process_resume(struct lock_process *process);
+
+#endif
