@@ -1,11 +1,14 @@
 /*
- * What dlock.h says about arguments: options, names and terms that are refused,
- * and with which text.
+ * What dlock.h says about arguments: options, names and terms that are refused, and with
+ * which text. And a caller that does what it is told not to, with another session's grant,
+ * NULL, a name of the library's own: each time a status and a text, and what others hold
+ * stays held.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "tests/support/lock_rig.h"
+#include "tests/support/lock_story.h"
 #include "tests/support/unit_test.h"
 
 /* Options ------------------------------------------------------------------- */
@@ -113,12 +116,6 @@ static void test_nine_servers(NO_STATE)
         &(struct dlock_options){.strategy = "multi", .url = NINE_URLS}));
 }
 
-static void test_close_null(NO_STATE)
-{
-    dlock_session_close(NULL);
-    dlock_close(NULL);
-}
-
 /* Names and terms ----------------------------------------------------------- */
 
 static void refuse_name(struct dlock_session *session, const char *name,
@@ -195,12 +192,142 @@ static void test_terms(NO_STATE)
     assert_int_equal(dlock_extend(session, NULL, 1, NULL), DLOCK_MISUSE);
 }
 
+/* Grants ---------------------------------------------------------------------- */
+
+/* Bytes that are no grant at all, not even text. */
+static void test_garbage_grant(NO_STATE)
+{
+    struct lock_pair pair = lock_pair_open("fenced");
+    struct dlock_grant grant;
+
+    memset(&grant, 'x', sizeof(grant));
+    assert_int_equal(dlock_release(pair.session[0], &grant, NULL),
+                     DLOCK_MISUSE);
+    assert_int_equal(dlock_extend(pair.session[0], &grant, 1000, NULL),
+                     DLOCK_MISUSE);
+    grant.name[3] = '\0';
+    assert_int_equal(dlock_release(pair.session[0], &grant, NULL),
+                     DLOCK_MISUSE);
+}
+
+static void test_null(NO_STATE)
+{
+    struct lock_pair pair = lock_pair_open("fenced");
+    struct dlock_session *session = pair.session[0];
+    struct dlock_grant grant;
+    size_t n;
+
+    assert_ok(lock_rig_take(session, "k", 0, 0, &grant));
+    assert_int_equal(dlock_remaining_ms(NULL, &grant), 0);
+    assert_int_equal(dlock_remaining_ms(session, NULL), 0);
+    assert_string_equal(dlock_session_owner(NULL), "");
+    dlock_session_close(NULL);
+    dlock_close(NULL);
+    dlock_end_waits(NULL);
+    dlock_cancel(NULL);
+    assert_int_equal(dlock_release(NULL, &grant, NULL), DLOCK_MISUSE);
+    assert_int_equal(dlock_release(session, NULL, NULL), DLOCK_MISUSE);
+    assert_int_equal(dlock_extend(NULL, &grant, 1000, NULL), DLOCK_MISUSE);
+    assert_int_equal(dlock_try(NULL, "k", NULL, &grant, NULL), DLOCK_MISUSE);
+    assert_int_equal(dlock_try(session, NULL, NULL, &grant, NULL),
+                     DLOCK_MISUSE);
+    assert_int_equal(dlock_inspect(NULL, "k", NULL, NULL), DLOCK_MISUSE);
+    assert_int_equal(dlock_inspect_waiters(session, "k", NULL, 2, &n, NULL),
+                     DLOCK_MISUSE);
+    assert_int_equal(dlock_force_release(NULL, "k", NULL), DLOCK_MISUSE);
+    assert_int_equal(dlock_session_open(NULL, &session, NULL), DLOCK_MISUSE);
+    assert_ok(dlock_release(session, &grant, NULL));
+}
+
+/* pthread_cancel ------------------------------------------------------------------ */
+
+struct cancelled {
+    struct dlock_session *session;
+    struct dlock_grant grant;
+    enum dlock_status status;
+};
+
+static void *wait_to_be_cancelled(void *arg)
+{
+    struct cancelled *waiter = arg;
+
+    waiter->status =
+        lock_rig_take(waiter->session, "c", 60000, 60000, &waiter->grant);
+    pthread_testcancel();
+    return NULL;
+}
+
+/* The call ends as it would have, and the thread after it. */
+static void test_thread_cancelled_in_a_wait(NO_STATE)
+{
+    static const char *const all[] = {"process", "token-lua", "spin", "fenced"};
+
+    for (size_t i = 0; i < COUNT_OF(all); i++) {
+        struct lock_pair pair = lock_pair_open(all[i]);
+        struct cancelled waiter = {.session = pair.session[1],
+                                   .status = DLOCK_MISUSE};
+        struct timespec until;
+        struct dlock_grant grant;
+        void *result = NULL;
+        pthread_t thread;
+
+        assert_ok(lock_rig_take(pair.session[0], "c", 0, 60000, &grant));
+        assert_int_equal(
+            pthread_create(&thread, NULL, wait_to_be_cancelled, &waiter), 0);
+        lock_rig_sleep_ms(50); /* it is in the wait: no step says so */
+        assert_int_equal(pthread_cancel(thread), 0);
+        lock_rig_sleep_ms(20);
+        assert_ok(dlock_release(pair.session[0], &grant, NULL));
+        (void)clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec += 10;
+        assert_int_equal(pthread_timedjoin_np(thread, &result, &until), 0);
+        assert_ptr_equal(result, PTHREAD_CANCELED);
+        assert_ok(waiter.status);
+        assert_ok(dlock_release(waiter.session, &waiter.grant, NULL));
+        lock_pair_close(&pair);
+    }
+}
+
+/* Stories ------------------------------------------------------------------------- */
+
+#define REFUSED                                                                \
+    "b borrows foreign as=a; "                                                 \
+    "b gives foreign -> misuse '..release: the grant is another '; "           \
+    "b extends foreign 5000 -> misuse '..extend: the grant is another '; "
+#define OWN(name)                                                              \
+    "a tries name=" name " -> misuse '..':dlock-' is the library's own'; "     \
+    "a forces name=" name " -> misuse; "
+
+static const struct lock_story stories[] = {
+    /* Attempts are numbered alike in all sessions: the number tells nothing. */
+    {"another session's grant", LOCKS_OWNED,
+     "a takes name=x; b takes name=y; " REFUSED "a gives; b gives"},
+    /* The next holder has the name, and is not to be put out by the last one's. */
+    {"another session's grant of before", LOCKS_OWNED,
+     "a takes; a gives; b takes; " REFUSED "probe -> busy; b gives"},
+    /* A lease and more, also if only one of the two is renewed. */
+    {"what was refused has not stopped the renewal of one's own", "fenced",
+     "watchdog lease; a takes name=x; b takes; " REFUSED
+     "more eval-renew 8; probe -> busy; b gives"},
+    /* Closing the client closes what it has; renewal ends, as by a session's end. */
+    {"sessions are left open", "process token-lua fenced fair redlock",
+     "a2 has; b has; a tries -> ok|unreachable; a closes; b closes"},
+    /* They would be the same keys as another lock's counter, queue or word. */
+    {"names of the library's own", "fenced",
+     OWN("{Q}:dlock-fence") OWN("{Q}:dlock-queue") OWN("Q:dlock-done:1")
+         OWN("{Q}:dlock-freed") "a tries name=a:dlock; a gives"},
+};
+LOCK_STORIES_TEST
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_options),
     cmocka_unit_test(test_open_does_not_connect),
     cmocka_unit_test(test_nine_servers),
-    cmocka_unit_test(test_close_null),
     LOCK_TEST(test_names),
     LOCK_TEST(test_terms),
+    LOCK_TEST(test_garbage_grant),
+    LOCK_TEST(test_null),
+    LOCK_TEST(test_thread_cancelled_in_a_wait),
+    cmocka_unit_test(test_stories),
 };
 LOCK_RIG_MAIN(tests)

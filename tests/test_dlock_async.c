@@ -263,7 +263,8 @@ static void test_dispatch_calls_back_here(NO_STATE)
     assert_true(is_readable(fd, 20000));
     assert_int_equal(atomic_load(&note.n), 0);
     /* The session is the library's until its callback, ... */
-    assert_int_equal(lock_hold_take(&pair, "x", 0, &other), DLOCK_MISUSE);
+    assert_int_equal(lock_rig_take(pair.session[0], "x", 0, 0, &other),
+                     DLOCK_MISUSE);
     /* ... and the call has its answer, which a cancel does not change. */
     dlock_cancel(pair.session[0]);
     assert_int_equal(dlock_dispatch(client), 1);

@@ -32,60 +32,49 @@ static enum dlock_verdict answer_slowly(void *ctx,
     return DLOCK_GO;
 }
 
-struct extension {
-    const struct lock_pair *pair;
-    struct dlock_grant *grant;
-    enum dlock_status status;
-};
-
 static void *extend_to_2000(void *arg)
 {
-    struct extension *call = arg;
+    struct lock_single *single = arg;
 
-    call->status =
-        dlock_extend(call->pair->session[0], call->grant, 2000, NULL);
+    assert_ok(dlock_extend(single->session, &single->grant, 2000, NULL));
     return NULL;
 }
 
 /* The server took the extension after the renewal, and ends the lease by it. */
 static void test_a_renewal_under_way_lengthens_no_extended_lease(NO_STATE)
 {
-    struct lock_pair pair;
-    struct dlock_grant grant;
-    struct extension call = {.pair = &pair, .grant = &grant};
+    struct lock_single single;
     pthread_t thread;
 
     slow = (struct slow_replies){.held_up = true};
     rig.watchdog_lease_ms = 3000;
     rig.on_step = answer_slowly;
-    pair = lock_pair_open("fenced");
-    assert_ok(lock_hold_take(&pair, "k", 0, &grant));
+    single = lock_single_open("fenced");
+    assert_ok(lock_single_take(&single, 0));
     while (!atomic_load(&slow.arrived))
         lock_rig_sleep_ms(1);
-    assert_int_equal(pthread_create(&thread, NULL, extend_to_2000, &call), 0);
+    assert_int_equal(pthread_create(&thread, NULL, extend_to_2000, &single), 0);
     while (atomic_load(&slow.extends_n) == 0)
         lock_rig_sleep_ms(1);
     lock_rig_sleep_ms(20);
     atomic_store(&slow.held_up, false);
     assert_int_equal(pthread_join(thread, NULL), 0);
-    assert_ok(call.status);
     lock_rig_sleep_ms(20);
-    assert_in_range(lock_hold_left_ms(&pair, &grant), 1, 2000);
+    assert_in_range(dlock_remaining_ms(single.session, &single.grant), 1, 2000);
 }
 
 /* Nothing to see here but for the thread sanitizer. */
 static void test_extending_beside_renewals(NO_STATE)
 {
     uint64_t until = lock_rig_now_ms() + 400;
-    struct dlock_grant grant;
-    struct lock_pair pair;
+    struct lock_single single;
 
     rig.watchdog_lease_ms = 3000;
-    pair = lock_pair_open("fenced");
-    assert_ok(lock_hold_take(&pair, "k", 0, &grant));
+    single = lock_single_open("fenced");
+    assert_ok(lock_single_take(&single, 0));
     for (unsigned i = 0; lock_rig_now_ms() < until; i++) {
         enum dlock_status status =
-            lock_hold_extend(&pair, &grant, 20 + i % 2000);
+            dlock_extend(single.session, &single.grant, 20 + i % 2000, NULL);
 
         assert_true(status == DLOCK_OK || status == DLOCK_LOST);
     }

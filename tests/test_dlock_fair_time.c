@@ -57,7 +57,7 @@ static void stop_for(unsigned ms, bool held)
     gather(crowd, CROWD);
     turn_round();
     if (!held)
-        assert_ok(lock_pair_extend(&pair, 0, 500));
+        assert_ok(dlock_extend(pair.session[0], &pair.grant[0], 500, NULL));
     redis_server_pause(rig.server);
     lock_rig_sleep_ms(ms);
     redis_server_resume(rig.server);

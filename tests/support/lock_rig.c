@@ -300,44 +300,9 @@ enum dlock_status lock_pair_take(struct lock_pair *pair, int who,
                          &pair->grant[who]);
 }
 
-enum dlock_status lock_pair_extend(struct lock_pair *pair, int who,
-                                   unsigned lease_ms)
-{
-    return dlock_extend(pair->session[who], &pair->grant[who], lease_ms, NULL);
-}
-
 enum dlock_status lock_pair_give(struct lock_pair *pair, int who)
 {
     return dlock_release(pair->session[who], &pair->grant[who], NULL);
-}
-
-uint64_t lock_pair_left_ms(const struct lock_pair *pair, int who)
-{
-    return dlock_remaining_ms(pair->session[who], &pair->grant[who]);
-}
-
-enum dlock_status lock_hold_take(const struct lock_pair *pair, const char *name,
-                                 unsigned lease_ms, struct dlock_grant *grant)
-{
-    return lock_rig_take(pair->session[0], name, 0, lease_ms, grant);
-}
-
-enum dlock_status lock_hold_extend(const struct lock_pair *pair,
-                                   struct dlock_grant *grant, unsigned lease_ms)
-{
-    return dlock_extend(pair->session[0], grant, lease_ms, NULL);
-}
-
-enum dlock_status lock_hold_give(const struct lock_pair *pair,
-                                 const struct dlock_grant *grant)
-{
-    return dlock_release(pair->session[0], grant, NULL);
-}
-
-uint64_t lock_hold_left_ms(const struct lock_pair *pair,
-                           const struct dlock_grant *grant)
-{
-    return dlock_remaining_ms(pair->session[0], grant);
 }
 
 long long lock_rig_ask(const char *command)

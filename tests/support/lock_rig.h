@@ -116,21 +116,7 @@ void lock_pair_close(struct lock_pair *pair);
 /* One of them does this with the lock "k". */
 enum dlock_status lock_pair_take(struct lock_pair *pair, int who,
                                  unsigned wait_ms, unsigned lease_ms);
-enum dlock_status lock_pair_extend(struct lock_pair *pair, int who,
-                                   unsigned lease_ms);
 enum dlock_status lock_pair_give(struct lock_pair *pair, int who);
-uint64_t lock_pair_left_ms(const struct lock_pair *pair, int who);
-
-/* What the first of them does, where it has several holds. */
-enum dlock_status lock_hold_take(const struct lock_pair *pair, const char *name,
-                                 unsigned lease_ms, struct dlock_grant *grant);
-enum dlock_status lock_hold_extend(const struct lock_pair *pair,
-                                   struct dlock_grant *grant,
-                                   unsigned lease_ms);
-enum dlock_status lock_hold_give(const struct lock_pair *pair,
-                                 const struct dlock_grant *grant);
-uint64_t lock_hold_left_ms(const struct lock_pair *pair,
-                           const struct dlock_grant *grant);
 
 /* What the server answers, a number; what it is told; and what would take a
  * sleep, by hand. */

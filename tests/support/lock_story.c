@@ -245,6 +245,8 @@ static enum dlock_status do_verb(struct act *act)
         dlock_cancel(session);
     else if (is(act->verb, "stops"))
         dlock_end_waits(party->client);
+    else if (is(act->verb, "borrows"))
+        *grant = act->other->holds[0].grant;
     else if (is(act->verb, "poses")) {
         *grant = act->other->holds[0].grant;
         (void)snprintf(grant->name, sizeof(grant->name), "%s", act->name);
@@ -546,9 +548,9 @@ static void do_statement(const char *statement)
 }
 
 /* LOCK may be "multi:3", on three servers, or "redlock:5". */
-static void set_up(const char *lock)
+int lock_story_fresh(void **state)
 {
-    const char *colon = strchr(lock, ':');
+    const char *lock = *state, *colon = strchr(lock, ':');
 
     memset(&play, 0, sizeof(play));
     (void)snprintf(play.lock, sizeof(play.lock), "%.*s",
@@ -562,19 +564,15 @@ static void set_up(const char *lock)
         node_rig_fresh(play.nodes_n);
     if (lock_story_host != NULL)
         lock_story_host->fresh(lock);
-}
-
-int lock_story_fresh(void **state)
-{
-    set_up(*state);
     return 0;
 }
 
-static void play_with(const struct lock_story *story, const char *lock)
+static void play_with(const struct lock_story *story, char *lock)
 {
     char text[2000], *rest = NULL;
+    void *state = lock;
 
-    set_up(lock);
+    (void)lock_story_fresh(&state);
     play.what = story->what;
     assert_true(strlen(story->story) < sizeof(text));
     (void)snprintf(text, sizeof(text), "%s", story->story);

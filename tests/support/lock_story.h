@@ -20,7 +20,7 @@
  *   sees, has                              dlock_inspect(); what it believes itself
  *   counts                                 dlock_inspect_waiters()
  *   dies, closes                           gives nothing back; its client is closed
- *   poses as=WHO                           that one's grant passes for its own
+ *   borrows as=WHO, poses as=WHO           that one's grant; it passes for its own
  *
  * "& WHO VERB ..." is done by a thread: "still" says that it is at it, and "join"
  * waits for it. A word in capitals begins a command to the server, whose answer may be
