@@ -246,7 +246,7 @@ $(SYSTEMD_MARK):
 # A test of the stage gets the stage, and no lab besides; one of them plants bugs.
 PLANTED := dlock_command_init order_set_decided one_by_one_run
 
-$(filter $(B)/tests/test_stage% $(B)/tests/full/test_stage%,$(TESTS) $(FULL_TESTS)): $(B)/tests/%: $(B)/tests/%.o $(B)/tests/support/all_locks.o \
+$(filter $(B)/tests/test_stage% $(B)/tests/full/test_stage%,$(TESTS) $(FULL_TESTS)): $(B)/tests/%: $(B)/tests/%.o $(B)/tests/support/all_locks.o $(B)/tests/support/unit_test.o \
               $(LOCKS) $(DB_OBJ) \
               $(filter-out $(B)/server/lab/stage/stage_main.o,$(STAGE_OBJ)) $(TIMELINE_OBJ) \
               $(filter-out $(B)/server/lab/% $(B)/server/main.o,$(SERVER_OBJ))

@@ -2,8 +2,6 @@
  * Addresses and lists of them; and whose a request is that came through proxies:
  * nobody can choose that by writing a header.
  */
-#include <string.h>
-
 #include "server/base/address.h"
 #include "server/base/app.h"
 #include "server/base/config.h"
@@ -19,7 +17,7 @@ static struct in6_addr parsed(const char *text)
     return address;
 }
 
-static void addresses_are_read(NO_STATE)
+UNIT_TEST(addresses_are_read)
 {
     static const char *const same[][2] = {
         {"10.0.0.7", " 10.0.0.7\t"},     {"10.0.0.7", "10.0.0.7:80"},
@@ -47,7 +45,7 @@ static void addresses_are_read(NO_STATE)
         assert_false(address_parse(wrong[i], strlen(wrong[i]), &a));
 }
 
-static void lists_are_read(NO_STATE)
+UNIT_TEST(lists_are_read)
 {
     static const char *const right[] = {"", "10.0.0.7", "10.0.0.0/8",
                                         "0.0.0.0/0",
@@ -64,7 +62,7 @@ static void lists_are_read(NO_STATE)
             fail_msg("\"%s\" is no list", wrong[i]);
 }
 
-static void lists_hold_their_networks(NO_STATE)
+UNIT_TEST(lists_hold_their_networks)
 {
     static const struct {
         const char *list, *address;
@@ -113,7 +111,7 @@ static const struct {
     {"10.0.0.1", {"[2001:db8::1]:4711"}, "2001:db8::1"},
 };
 
-static void forwarded_requests_have_their_client(NO_STATE)
+UNIT_TEST(forwarded_requests_have_their_client)
 {
     static const struct config config = {.trusted_proxy = "10.0.0.0/8"};
     static const struct app app = {.config = &config};
@@ -135,12 +133,3 @@ static void forwarded_requests_have_their_client(NO_STATE)
             fail_msg("row %zu is not of %s", i, forwarded[i].client);
     }
 }
-
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(addresses_are_read),
-    cmocka_unit_test(lists_are_read),
-    cmocka_unit_test(lists_hold_their_networks),
-    cmocka_unit_test(forwarded_requests_have_their_client),
-};
-
-TEST_MAIN(tests)

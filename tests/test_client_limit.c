@@ -4,8 +4,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "server/http/client_limit.h"
 #include "server/http/request.h"
@@ -41,7 +39,7 @@ static void *come_and_go(void *arg)
     return NULL;
 }
 
-static void a_limit_holds_for_threads(NO_STATE)
+UNIT_TEST(a_limit_holds_for_threads)
 {
     struct crowd crowd = {.limit = client_limit_open(2),
                           .never_too_many = true};
@@ -61,7 +59,7 @@ static void a_limit_holds_for_threads(NO_STATE)
     client_limit_close(crowd.limit);
 }
 
-static void peers_are_told_apart(NO_STATE)
+UNIT_TEST(peers_are_told_apart)
 {
     static const struct {
         const char *a, *b;
@@ -89,7 +87,7 @@ static void peers_are_told_apart(NO_STATE)
 }
 
 /* A host is ours by a name that was given; http-access.t asks for others from outside. */
-static void our_hosts_are_known(NO_STATE)
+UNIT_TEST(our_hosts_are_known)
 {
     static const char *const ours[] = {"localhost:8080", "192.0.2.7",
                                        "192.0.2.7:8080", "shop.lan:8080",
@@ -106,11 +104,3 @@ static void our_hosts_are_known(NO_STATE)
     assert_true(access_is_our_host("[2001:db8::7]:1", "[2001:DB8::7]:0",
                                    "[2001:db8::7]:1"));
 }
-
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(a_limit_holds_for_threads),
-    cmocka_unit_test(peers_are_told_apart),
-    cmocka_unit_test(our_hosts_are_known),
-};
-
-TEST_MAIN(tests)

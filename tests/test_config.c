@@ -2,10 +2,6 @@
  * Settings: which source wins, and that every wrong value is named together
  * with what would have been right.
  */
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "server/base/config.h"
 #include "tests/support/unit_test.h"
 
@@ -30,7 +26,7 @@ static int load(const char *first, ...)
     return config_load(argc, argv, &config, error, sizeof(error));
 }
 
-static void defaults_sell(NO_STATE)
+UNIT_TEST(defaults_sell)
 {
     assert_int_equal(load(NULL), 0);
     assert_string_equal(config.listen, "127.0.0.1:8080");
@@ -43,7 +39,7 @@ static void defaults_sell(NO_STATE)
     assert_false(config.help);
 }
 
-static void flags_are_read(NO_STATE)
+UNIT_TEST(flags_are_read)
 {
     assert_int_equal(load("--lock", "token-lua", "--deduct=naive", "--orders",
                           "one-by-one", "--think-ms", "7", "--no-seed", NULL),
@@ -72,7 +68,7 @@ static int load_file(const char *text, const char *flag)
     return status;
 }
 
-static void flag_beats_environment_beats_file(NO_STATE)
+UNIT_TEST(flag_beats_environment_beats_file)
 {
     setenv("STOCKADE_THINK_MS", "4", 1);
     setenv("STOCKADE_LOCK_WAIT_MS", "4", 1);
@@ -86,7 +82,7 @@ static void flag_beats_environment_beats_file(NO_STATE)
     unsetenv("STOCKADE_LOCK_WAIT_MS");
 }
 
-static void comments_end_a_line_of_the_file(NO_STATE)
+UNIT_TEST(comments_end_a_line_of_the_file)
 {
     assert_int_equal(load_file("# all\nworkers = 4 # four\nshared = no\t#no\n"
                                "db = sqlite:a#b.db ; not a comment before\n"
@@ -98,7 +94,7 @@ static void comments_end_a_line_of_the_file(NO_STATE)
     assert_string_equal(config.lock_url, "");
 }
 
-static void nothing_is_said_to_be_wrong(NO_STATE)
+UNIT_TEST(nothing_is_said_to_be_wrong)
 {
     assert_int_equal(load_file("lock =\n", NULL), -1);
     assert_non_null(strstr(error, ":1: lock = \"\": there is no such lock"));
@@ -106,7 +102,7 @@ static void nothing_is_said_to_be_wrong(NO_STATE)
     assert_non_null(strstr(error, ":1: workers = \"\": takes 1..256"));
 }
 
-static void flags_alone_are_read(NO_STATE)
+UNIT_TEST(flags_alone_are_read)
 {
     assert_int_equal(load("--check-config", "--workers=3", NULL), 0);
     assert_true(config.check_config);
@@ -162,7 +158,7 @@ static const struct {
      "1: there is no setting lock_wait_ms; see stockade serve"},
 };
 
-static void wrong_file_line_is_named(NO_STATE)
+UNIT_TEST(wrong_file_line_is_named)
 {
     for (size_t i = 0; i < COUNT_OF(wrong_files); i++) {
         assert_int_equal(load_file(wrong_files[i].text, NULL), -1);
@@ -179,7 +175,7 @@ static void wrong_file_line_is_named(NO_STATE)
                                "it: No such file or directory");
 }
 
-static void long_values_of_a_file_are_whole(NO_STATE)
+UNIT_TEST(long_values_of_a_file_are_whole)
 {
     assert_int_equal(load_file("db = sqlite:" X300 "\nworkers = 3\n", NULL), 0);
     assert_string_equal(config.db, "sqlite:" X300);
@@ -187,7 +183,7 @@ static void long_values_of_a_file_are_whole(NO_STATE)
 }
 
 /* Wrong, but for the password in it. */
-static void passwords_are_not_shown(NO_STATE)
+UNIT_TEST(passwords_are_not_shown)
 {
     static const char *const words[] = {
         "--redis=redis://u:s3cret@h:",
@@ -220,7 +216,7 @@ static void passwords_are_not_shown(NO_STATE)
     assert_non_null(strstr(error, ":1: redis = (hidden): takes spawn"));
 }
 
-static void servers_are_read(NO_STATE)
+UNIT_TEST(servers_are_read)
 {
     static const char *const urls[] = {
         "unix:/run/redis.sock",
@@ -320,7 +316,7 @@ static const struct {
     {{"--trusted-proxy", "proxy.lan"}, {"--trusted-proxy", "10.0.0.0/8"}},
 };
 
-static void mistakes_are_explained(NO_STATE)
+UNIT_TEST(mistakes_are_explained)
 {
     for (size_t i = 0; i < COUNT_OF(mistakes); i++) {
         const char *const *w = mistakes[i].words;
@@ -355,7 +351,7 @@ static const struct {
     {"STOCKADES", "3", NULL},
 };
 
-static void environment_mistake_is_named(NO_STATE)
+UNIT_TEST(environment_mistake_is_named)
 {
     for (size_t i = 0; i < COUNT_OF(variables); i++) {
         setenv(variables[i].name, variables[i].value, 1);
@@ -383,7 +379,7 @@ static int load_token(int n, const char *more)
     return status;
 }
 
-static void token_is_one_line(NO_STATE)
+UNIT_TEST(token_is_one_line)
 {
     assert_int_equal(load_token(127, "\n"), 0);
     assert_int_equal(strlen(config.admin_token), 127);
@@ -396,7 +392,7 @@ static void token_is_one_line(NO_STATE)
     assert_int_equal(load_token(0, "\n"), -1);
 }
 
-static void differences_are_named(NO_STATE)
+UNIT_TEST(differences_are_named)
 {
     struct config before;
     char names[64];
@@ -418,7 +414,7 @@ static void differences_are_named(NO_STATE)
         "admin-token-file");
 }
 
-static void threads_are_as_set_or_by_the_cores(NO_STATE)
+UNIT_TEST(threads_are_as_set_or_by_the_cores)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
 
@@ -427,23 +423,3 @@ static void threads_are_as_set_or_by_the_cores(NO_STATE)
     assert_int_equal(load("--http-threads", "0", NULL), 0);
     assert_int_equal(config.http_threads, cores < 4 ? 1 : cores / 2);
 }
-
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(defaults_sell),
-    cmocka_unit_test(flags_are_read),
-    cmocka_unit_test(servers_are_read),
-    cmocka_unit_test(flag_beats_environment_beats_file),
-    cmocka_unit_test(comments_end_a_line_of_the_file),
-    cmocka_unit_test(nothing_is_said_to_be_wrong),
-    cmocka_unit_test(flags_alone_are_read),
-    cmocka_unit_test(wrong_file_line_is_named),
-    cmocka_unit_test(long_values_of_a_file_are_whole),
-    cmocka_unit_test(passwords_are_not_shown),
-    cmocka_unit_test(mistakes_are_explained),
-    cmocka_unit_test(environment_mistake_is_named),
-    cmocka_unit_test(token_is_one_line),
-    cmocka_unit_test(differences_are_named),
-    cmocka_unit_test(threads_are_as_set_or_by_the_cores),
-};
-
-TEST_MAIN(tests)

@@ -3,12 +3,8 @@
  * all locks are as expected is tests/full/conform-locks.t; here locks are measured
  * that do not do what is said of them, and the suite must say where.
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "server/lab/conform/conform.h"
 #include "server/lab/stage/stage.h"
@@ -110,7 +106,7 @@ static const char *said_of(enum lie lie, size_t property)
 }
 
 /* An implementation without the owner check passes itself off as token-lua. */
-static void test_release_without_owner_check_is_found(NO_STATE)
+UNIT_TEST(test_release_without_owner_check_is_found)
 {
     assert_different(NO_OWNER_CHECK, NULL, "P R");
     assert_non_null(strstr(said_of(NO_OWNER_CHECK, PROPERTY_P),
@@ -118,7 +114,7 @@ static void test_release_without_owner_check_is_found(NO_STATE)
 }
 
 /* A lock that does not renew, and a table that says it does. */
-static void test_claim_that_is_too_good_is_found(NO_STATE)
+UNIT_TEST(test_claim_that_is_too_good_is_found)
 {
     char claimed[PROPERTIES_N + 1];
 
@@ -130,13 +126,13 @@ static void test_claim_that_is_too_good_is_found(NO_STATE)
 }
 
 /* A lock that has to fail and does not is a difference like any other. */
-static void test_virtue_by_accident_is_found(NO_STATE)
+UNIT_TEST(test_virtue_by_accident_is_found)
 {
     assert_different(VIRTUE_BY_ACCIDENT, NULL, "C A L S");
 }
 
 /* A re-entry that does not lengthen the lease, where one should. */
-static void test_short_reentry_is_found(NO_STATE)
+UNIT_TEST(test_short_reentry_is_found)
 {
     assert_different(SHORT_REENTRY, NULL, "N2");
     assert_non_null(strstr(said_of(SHORT_REENTRY, PROPERTY_N2),
@@ -144,7 +140,7 @@ static void test_short_reentry_is_found(NO_STATE)
 }
 
 /* What cannot be played is neither held nor failed, and nobody expects it. */
-static void test_broken_testbed_is_no_verdict(NO_STATE)
+UNIT_TEST(test_broken_testbed_is_no_verdict)
 {
     assert_different(NO_SERVER, NULL, "X X2 C A P R L N N2 D W H F M M2 S");
     for (size_t i = 0; i < PROPERTIES_N; i++) {
@@ -155,7 +151,7 @@ static void test_broken_testbed_is_no_verdict(NO_STATE)
     }
 }
 
-static void test_every_lock_has_a_row(NO_STATE)
+UNIT_TEST(test_every_lock_has_a_row)
 {
     const struct dlock_strategy_info *info;
 
@@ -173,7 +169,7 @@ static void test_every_lock_has_a_row(NO_STATE)
 }
 
 /* A lock without a row, or one whose process broke off, is a difference. */
-static void test_differences_are_counted(NO_STATE)
+UNIT_TEST(test_differences_are_counted)
 {
     struct suite suite = {.locks_n = 0};
     struct suite_lock *lock;
@@ -197,7 +193,7 @@ static void test_differences_are_counted(NO_STATE)
 }
 
 /* What the search finds is what a property that fails leads to. */
-static void test_halves_of_a_row_fit(NO_STATE)
+UNIT_TEST(test_halves_of_a_row_fit)
 {
     static const char *const faults[] = {
 #define FAULT_WORD(name, word, text) word,
@@ -225,14 +221,4 @@ static void test_halves_of_a_row_fit(NO_STATE)
     }
 }
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_every_lock_has_a_row),
-    cmocka_unit_test(test_differences_are_counted),
-    cmocka_unit_test(test_release_without_owner_check_is_found),
-    cmocka_unit_test(test_claim_that_is_too_good_is_found),
-    cmocka_unit_test(test_virtue_by_accident_is_found),
-    cmocka_unit_test(test_short_reentry_is_found),
-    cmocka_unit_test(test_broken_testbed_is_no_verdict),
-    cmocka_unit_test(test_halves_of_a_row_fit),
-};
-TEST_MAIN_WITHIN(tests, measure_all, NULL)
+UNIT_TESTS_WITHIN(measure_all, NULL)

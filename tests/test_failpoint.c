@@ -5,9 +5,7 @@
  */
 #include <poll.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "server/base/clock.h"
 #include "server/base/log.h"
@@ -23,7 +21,7 @@ static enum dlock_verdict hit(struct failpoints *points, const char *name,
 }
 
 /* Several at one step, each with its own count, in the order written. */
-static void test_order_and_counts(NO_STATE)
+UNIT_TEST(test_order_and_counts)
 {
     struct failpoints *points = NULL;
 
@@ -42,7 +40,7 @@ static void test_order_and_counts(NO_STATE)
 }
 
 /* A database's steps come by as well. */
-static void test_steps_of_a_store(NO_STATE)
+UNIT_TEST(test_steps_of_a_store)
 {
     const struct store_step step = {.name = "place", .phase = STORE_AFTER};
     struct failpoints *points = NULL;
@@ -54,7 +52,7 @@ static void test_steps_of_a_store(NO_STATE)
     failpoints_close(points);
 }
 
-static void test_pause(NO_STATE)
+UNIT_TEST(test_pause)
 {
     struct failpoints *points = NULL;
     uint64_t start_ms = clock_ms();
@@ -67,7 +65,7 @@ static void test_pause(NO_STATE)
 }
 
 /* Without a count: every time. */
-static void test_always(NO_STATE)
+UNIT_TEST(test_always)
 {
     struct failpoints *points = NULL;
 
@@ -107,7 +105,7 @@ static bool has_passed(int out, int ms)
 }
 
 /* Nothing that comes after it is done any more. */
-static void test_crash(NO_STATE)
+UNIT_TEST(test_crash)
 {
     static const char *const specs[] = {"a:before=crash", "a:after=crash*1"};
 
@@ -125,7 +123,7 @@ static void test_crash(NO_STATE)
 }
 
 /* Until the SIGUSR2 comes, also if that was before it waits. */
-static void test_hold(NO_STATE)
+UNIT_TEST(test_hold)
 {
     int out, status = -1;
     pid_t child = begin_victim("a:before=hold*1", &out);
@@ -139,7 +137,7 @@ static void test_hold(NO_STATE)
 }
 
 /* The whole process, as its parent can see. */
-static void test_stop(NO_STATE)
+UNIT_TEST(test_stop)
 {
     int out, status = 0;
     pid_t child = begin_victim("a:before=stop*1", &out);
@@ -154,7 +152,7 @@ static void test_stop(NO_STATE)
     (void)close(out);
 }
 
-static void test_bad_specifications(NO_STATE)
+UNIT_TEST(test_bad_specifications)
 {
     static const char *const bad[] = {
         "a",
@@ -199,15 +197,4 @@ static int set_up(NO_STATE)
     return 0;
 }
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_pause),
-    cmocka_unit_test(test_crash),
-    cmocka_unit_test(test_order_and_counts),
-    cmocka_unit_test(test_steps_of_a_store),
-    cmocka_unit_test(test_always),
-    cmocka_unit_test(test_hold),
-    cmocka_unit_test(test_stop),
-    cmocka_unit_test(test_bad_specifications),
-};
-
-TEST_MAIN_WITHIN(tests, set_up, NULL)
+UNIT_TESTS_WITHIN(set_up, NULL)

@@ -3,10 +3,7 @@
  * alone, what is heard in another order than it began, and outages that come and go
  * faster than the log is to say so.
  */
-#include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "server/base/clock.h"
 #include "server/base/health.h"
@@ -65,10 +62,8 @@ static void becomes(struct fixture *f, struct health *health,
     }
 }
 
-static void a_write_that_hangs_is_not_ready(void **state)
+UNIT_TEST_OF(struct fixture *f, a_write_that_hangs_is_not_ready)
 {
-    struct fixture *f = *state;
-
     becomes(f, f->health, HEALTH_READY, false);
     store_rig_hold(&f->rig, true);
     becomes(f, f->health, HEALTH_NOT_READY, true);
@@ -82,9 +77,8 @@ static void a_write_that_hangs_is_not_ready(void **state)
 }
 
 /* Orders are placed all the while: none of them needs a reader. */
-static void readers_may_fail_alone(void **state)
+UNIT_TEST_OF(struct fixture *f, readers_may_fail_alone)
 {
-    struct fixture *f = *state;
     struct health *health = health_new(f->metrics);
     sqlite3 *db = store_rig_connect(&f->rig, "SELECT 1");
     char back[40];
@@ -106,9 +100,8 @@ static void readers_may_fail_alone(void **state)
 }
 
 /* It has nothing to try yet: only what is told counts. */
-static void an_order_speaks_from_when_it_began(void **state)
+UNIT_TEST_OF(struct fixture *f, an_order_speaks_from_when_it_began)
 {
-    struct fixture *f = *state;
     struct health *health = health_new(f->metrics);
     uint64_t before_us = clock_us() - 1;
 
@@ -146,9 +139,8 @@ static int lines_of(int fd, const char *pattern)
     return n;
 }
 
-static void short_outages_share_their_lines(void **state)
+UNIT_TEST_OF(struct fixture *f, short_outages_share_their_lines)
 {
-    struct fixture *f = *state;
     uint64_t until_ms = clock_ms() + FLAPPING_MS;
     int fd = memfd_create("log", MFD_CLOEXEC), real = dup(STDERR_FILENO);
     int outages = 0;
@@ -172,12 +164,3 @@ static void short_outages_share_their_lines(void **state)
     assert_int_equal(lines_of(fd, "\n"), lines_of(fd, "part=lock-server"));
     close(fd);
 }
-
-static const struct CMUnitTest tests[] = {
-    FIXTURE_TEST(a_write_that_hangs_is_not_ready),
-    FIXTURE_TEST(readers_may_fail_alone),
-    FIXTURE_TEST(an_order_speaks_from_when_it_began),
-    FIXTURE_TEST(short_outages_share_their_lines),
-};
-
-TEST_MAIN(tests)

@@ -2,8 +2,6 @@
  * Stock hints, as the dispatcher uses them: what the store has said, and which
  * segment an order is sent to. No Redis: see test_hints_redis.c.
  */
-#include <string.h>
-
 #include "server/base/app.h"
 #include "server/order/hints.h"
 #include "tests/support/unit_test.h"
@@ -74,24 +72,24 @@ static const struct {
      .shares = {1, 1, 1}},
 };
 
-static void a_segment_is_chosen_by_what_is_left(void **state)
+UNIT_TEST(a_segment_is_chosen_by_what_is_left)
 {
     for (size_t i = 0; i < COUNT_OF(choices); i++) {
+        struct hints *hints = hints_open(&app, NULL);
+
         print_message("%s\n", choices[i].what);
         for (int64_t k = 0; k < choices[i].n; k++)
-            hints_note(*state, 1, choices[i].n, k, choices[i].left[k]);
-        expect_shares(*state, choices[i].quantity, choices[i].n,
-                      choices[i].left, choices[i].shares);
-        (void)tear_down(state);
-        assert_int_equal(set_up(state), 0);
+            hints_note(hints, 1, choices[i].n, k, choices[i].left[k]);
+        expect_shares(hints, choices[i].quantity, choices[i].n, choices[i].left,
+                      choices[i].shares);
+        hints_close(hints);
     }
 }
 
 /* Whose lock another instance has, unless the others have not enough. */
-static void those_of_others_come_last(void **state)
+UNIT_TEST_OF(struct hints *hints, those_of_others_come_last)
 {
     const int64_t left[] = {100, TOLD_NOT, 300};
-    struct hints *hints = *state;
 
     for (int64_t i = 0; i < 3; i++)
         hints_note(hints, 1, 3, i, left[i]);
@@ -105,10 +103,8 @@ static void those_of_others_come_last(void **state)
     expect_shares(hints, 1, 3, left, (unsigned[]){1, 2, 3});
 }
 
-static void one_segment_needs_no_choice(void **state)
+UNIT_TEST_OF(struct hints *hints, one_segment_needs_no_choice)
 {
-    struct hints *hints = *state;
-
     assert_int_equal(hints_choose(hints, 1, 1), 0); /* not heard of */
     hints_note(hints, 1, 1, 0, 10);
     hints_note(hints, 1, 0, 5, 10); /* nobody said that it has segments */
@@ -116,9 +112,8 @@ static void one_segment_needs_no_choice(void **state)
 }
 
 /* So that many orders at once are not all sent to the last units. */
-static void what_is_sent_there_is_not_left(void **state)
+UNIT_TEST_OF(struct hints *hints, what_is_sent_there_is_not_left)
 {
-    struct hints *hints = *state;
     unsigned counts[2];
 
     for (int i = 0; i < 100; i++) {
@@ -133,9 +128,8 @@ static void what_is_sent_there_is_not_left(void **state)
 }
 
 /* Those that came are unknown; those that went are not chosen, and forgotten. */
-static void after_a_resize(void **state)
+UNIT_TEST_OF(struct hints *hints, after_a_resize)
 {
-    struct hints *hints = *state;
     const int64_t left[] = {10, 0, TOLD_NOT, TOLD_NOT};
 
     for (int64_t i = 0; i < 4; i++)
@@ -151,10 +145,8 @@ static void after_a_resize(void **state)
 }
 
 /* So many products that some have to be forgotten: then they are learned anew. */
-static void many_products(void **state)
+UNIT_TEST_OF(struct hints *hints, many_products)
 {
-    struct hints *hints = *state;
-
     for (int64_t id = 1; id <= 10000; id++) {
         for (int64_t i = 0; i < 3; i++)
             hints_note(hints, id, 3, i, i == 2);
@@ -163,14 +155,3 @@ static void many_products(void **state)
     for (int64_t id = 1; id <= 10000; id++)
         assert_in_range(hints_choose(hints, id, 1), 0, 2);
 }
-
-static const struct CMUnitTest tests[] = {
-    FIXTURE_TEST(a_segment_is_chosen_by_what_is_left),
-    FIXTURE_TEST(those_of_others_come_last),
-    FIXTURE_TEST(one_segment_needs_no_choice),
-    FIXTURE_TEST(what_is_sent_there_is_not_left),
-    FIXTURE_TEST(after_a_resize),
-    FIXTURE_TEST(many_products),
-};
-
-TEST_MAIN(tests)

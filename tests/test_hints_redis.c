@@ -12,10 +12,6 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "server/base/app.h"
 #include "server/base/clock.h"
@@ -215,10 +211,8 @@ static void await_key(struct rig *rig, int64_t segment, int64_t left)
 
 /* ---- writing --------------------------------------------------------------- */
 
-static void what_is_noted_is_written(void **state)
+UNIT_TEST_OF(struct rig *rig, what_is_noted_is_written)
 {
-    struct rig *rig = *state;
-
     note(rig, 0, 10);
     note(rig, 2, 30);
     hints_note(rig->hints, 2, 2, 1, 0);
@@ -237,10 +231,8 @@ static void what_is_noted_is_written(void **state)
 }
 
 /* While one is on its way, the next ones become one. */
-static void the_last_value_counts(void **state)
+UNIT_TEST_OF(struct rig *rig, the_last_value_counts)
 {
-    struct rig *rig = *state;
-
     for (int i = 100; i >= 0; i--)
         note(rig, 0, i);
     settle(rig);
@@ -262,9 +254,8 @@ static void the_last_value_counts(void **state)
 /* ---- Redis away, full, empty ----------------------------------------------- */
 
 /* Emptied, then away: what is known is known. */
-static void away_it_costs_nothing_and_heals(void **state)
+UNIT_TEST_OF(struct rig *rig, away_it_costs_nothing_and_heals)
 {
-    struct rig *rig = *state;
     uint64_t begin_ms;
 
     for (int i = 0; i < 3; i++)
@@ -292,9 +283,8 @@ static void away_it_costs_nothing_and_heals(void **state)
 }
 
 /* The task waits, and nobody else does; and not the next one at once. */
-static void hung_it_costs_a_task(void **state)
+UNIT_TEST_OF(struct rig *rig, hung_it_costs_a_task)
 {
-    struct rig *rig = *state;
     uint64_t begin_ms;
 
     note(rig, 0, 10);
@@ -317,9 +307,8 @@ static void hung_it_costs_a_task(void **state)
     await_key(rig, 0, 8);
 }
 
-static void full_it_costs_nothing_and_heals(void **state)
+UNIT_TEST_OF(struct rig *rig, full_it_costs_nothing_and_heals)
 {
-    struct rig *rig = *state;
     const struct store_segments segments = {.n = 1, .at = {{.stock = 4}}};
 
     rig->config.shared = true; /* it reads as well, which is not refused */
@@ -344,10 +333,8 @@ static void full_it_costs_nothing_and_heals(void **state)
 
 /* ---- beginning and end ----------------------------------------------------- */
 
-static void stopped_it_begins_nothing(void **state)
+UNIT_TEST_OF(struct rig *rig, stopped_it_begins_nothing)
 {
-    struct rig *rig = *state;
-
     hints_stop(rig->hints);
     note(rig, 0, 10);
     hints_attend(rig->hints, rig->now_us);
@@ -357,24 +344,22 @@ static void stopped_it_begins_nothing(void **state)
 /* ---- other instances (--shared) -------------------------------------------- */
 
 /* This one knows of segment 0; what is in the others, Redis says. */
-static struct rig *share(void **state, const char *one, const char *two)
+static void share(struct rig *rig, const char *one, const char *two)
 {
-    struct rig *rig = *state;
-
     rig->config.shared = true;
     note(rig, 0, 5);
     settle(rig);
     set_key(rig, 1, one);
     set_key(rig, 2, two);
     rig->now_us += 1000000;
-    return rig;
 }
 
-static void what_others_wrote_is_read(void **state)
+UNIT_TEST_OF(struct rig *rig, what_others_wrote_is_read)
 {
-    struct rig *rig = share(state, "4000", "3");
-    int before = asked(rig, "get");
+    int before;
 
+    share(rig, "4000", "3");
+    before = asked(rig, "get");
     rig->config.shared = false; /* there are no others */
     settle(rig);
     assert_int_equal(asked(rig, "get"), before);
@@ -395,12 +380,12 @@ static void what_others_wrote_is_read(void **state)
 }
 
 /* Neither more than there can be. */
-static void what_is_no_number_is_unknown(void **state)
+UNIT_TEST_OF(struct rig *rig, what_is_no_number_is_unknown)
 {
-    struct rig *rig = share(state, "4000", "5000");
     static const char *const values[][2] = {
         {"4x", "-7"}, {"9007199254740992", "99999999999999999999"}};
 
+    share(rig, "4000", "5000");
     for (int i = 0; i < 2; i++) {
         int counts[3] = {0};
 
@@ -416,10 +401,9 @@ static void what_is_no_number_is_unknown(void **state)
 }
 
 /* The task reads what is older than what was noted meanwhile. */
-static void what_was_noted_meanwhile_is_newer(void **state)
+UNIT_TEST_OF(struct rig *rig, what_was_noted_meanwhile_is_newer)
 {
-    struct rig *rig = share(state, "4000", "5000");
-
+    share(rig, "4000", "5000");
     redis_server_pause(rig->redis);
     hints_attend(rig->hints, rig->now_us);
     assert_false(hints_are_idle(rig->hints));
@@ -471,21 +455,17 @@ static void await_idle(struct rig *rig)
     while (!rig->is_idle);
 }
 
-static struct rig *make_uneven(void **state)
+static void make_uneven(struct rig *rig)
 {
-    struct rig *rig = *state;
-
     store_rig_split(&rig->store, 30, 3);
     (void)store_rig_order_at(&rig->store, 0, 10);
     store_rig_expect(&rig->store, "0 10 10");
     call_there(rig, learn);
-    return rig;
 }
 
-static void an_uneven_product_is_evened_out_once(void **state)
+UNIT_TEST_OF(struct rig *rig, an_uneven_product_is_evened_out_once)
 {
-    struct rig *rig = make_uneven(state);
-
+    make_uneven(rig);
     call_there(rig, find_short_again);
     assert_false(rig->is_idle);
     await_idle(rig);
@@ -505,11 +485,11 @@ static void an_uneven_product_is_evened_out_once(void **state)
 }
 
 /* What a batch said that was decided just before is true no more. */
-static void what_was_evened_out_is_unknown(void **state)
+UNIT_TEST_OF(struct rig *rig, what_was_evened_out_is_unknown)
 {
-    struct rig *rig = make_uneven(state);
     int counts[3] = {0};
 
+    make_uneven(rig);
     await_idle(rig);
     assert_int_equal(key_of(rig, 1, 2), 10);
     atomic_store(&rig->note_in_even, true);
@@ -522,19 +502,3 @@ static void what_was_evened_out_is_unknown(void **state)
     for (int i = 0; i < 3; i++)
         assert_in_range(counts[i], 50, 150);
 }
-
-static const struct CMUnitTest tests[] = {
-    FIXTURE_TEST(what_is_noted_is_written),
-    FIXTURE_TEST(the_last_value_counts),
-    FIXTURE_TEST(away_it_costs_nothing_and_heals),
-    FIXTURE_TEST(hung_it_costs_a_task),
-    FIXTURE_TEST(full_it_costs_nothing_and_heals),
-    FIXTURE_TEST(stopped_it_begins_nothing),
-    FIXTURE_TEST(what_others_wrote_is_read),
-    FIXTURE_TEST(what_is_no_number_is_unknown),
-    FIXTURE_TEST(what_was_noted_meanwhile_is_newer),
-    FIXTURE_TEST(an_uneven_product_is_evened_out_once),
-    FIXTURE_TEST(what_was_evened_out_is_unknown),
-};
-
-TEST_MAIN(tests)

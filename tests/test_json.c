@@ -1,9 +1,5 @@
 /* JSON in and out, where it cannot be seen from outside, and which reply an outcome
  * becomes. What replies look like: e2e/http-api.t. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "server/http/reply.h"
 #include "server/http/parse.h"
 #include "server/http/request.h"
@@ -20,7 +16,7 @@ static bool order_from(const char *body)
 
 /* What is refused, and which field it names, http-bad-input.t asks from outside;
  * here is what cannot be seen from there. */
-static void orders_are_read(NO_STATE)
+UNIT_TEST(orders_are_read)
 {
     static char bomb[16384];
 
@@ -46,7 +42,7 @@ static void orders_are_read(NO_STATE)
 }
 
 /* Numbers are judged by their text: a double would round them. */
-static void numbers_are_not_rounded(NO_STATE)
+UNIT_TEST(numbers_are_not_rounded)
 {
     static const struct {
         const char *text;
@@ -108,7 +104,7 @@ static bool payment_from(const char *body, char *payment)
 }
 
 /* It is shown as it came: what JSON escapes is refused. */
-static void payments_are_read(NO_STATE)
+UNIT_TEST(payments_are_read)
 {
     static const char *const bad[] = {
         "{}",
@@ -135,7 +131,7 @@ static void payments_are_read(NO_STATE)
 }
 
 /* What was written by a library once is written by hand: no order is longer. */
-static void the_longest_order_has_room(NO_STATE)
+UNIT_TEST(the_longest_order_has_room)
 {
     struct store_order longest = {.product_id = INT64_MIN,
                                   .user_id = INT64_MIN,
@@ -166,7 +162,7 @@ static void the_longest_order_has_room(NO_STATE)
 }
 
 /* Every outcome has a reply, and says when to come back. */
-static void outcomes_become_problems(NO_STATE)
+UNIT_TEST(outcomes_become_problems)
 {
     const struct problem_row *row;
 
@@ -181,7 +177,7 @@ static void outcomes_become_problems(NO_STATE)
     }
 }
 
-static void statuses_become_problems(NO_STATE)
+UNIT_TEST(statuses_become_problems)
 {
     enum problem problem;
 
@@ -195,7 +191,7 @@ static void statuses_become_problems(NO_STATE)
     assert_int_equal(problem_row(reply_of_status(STORE_IO))->status, 503);
 }
 
-static void without_memory_it_is_a_503_to_be_repeated(NO_STATE)
+UNIT_TEST(without_memory_it_is_a_503_to_be_repeated)
 {
     struct request *request = calloc(1, sizeof(*request));
 
@@ -211,16 +207,6 @@ static void without_memory_it_is_a_503_to_be_repeated(NO_STATE)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(orders_are_read),
-        cmocka_unit_test(numbers_are_not_rounded),
-        cmocka_unit_test(payments_are_read),
-        cmocka_unit_test(the_longest_order_has_room),
-        cmocka_unit_test(outcomes_become_problems),
-        cmocka_unit_test(statuses_become_problems),
-        cmocka_unit_test(without_memory_it_is_a_503_to_be_repeated),
-    };
-
     parse_init();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_test_run(NULL, NULL);
 }

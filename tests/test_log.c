@@ -2,11 +2,7 @@
  * bounds, and what a machine can read. Levels, and the journal's priorities:
  * e2e/notify.t, e2e/logs.t. */
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "server/base/log.h"
 #include "tests/support/unit_test.h"
@@ -52,19 +48,19 @@ static const char *written(struct captured *captured)
     return captured->text;
 }
 
-static void logfmt_quotes_what_needs_it(void **state)
+UNIT_TEST_OF(struct captured *captured, logfmt_quotes_what_needs_it)
 {
     log_open(LOG_INFO);
     log_info("word", "a=%s b=%d c=\"%s at %s\" d=%s e=%s", "bare", 7, "two",
              "words", "", "a=\"b\\\n\xff\xc3\xa4");
-    assert_string_equal(written(*state),
+    assert_string_equal(written(captured),
                         "level=info msg=word a=bare b=7 c=\"two at words\" "
                         "d=\"\" e=\"a=\\\"b\\\\ ?\xc3\xa4\"\n");
 }
 
 /* Bytes 1 to 31 and 127, and the control characters of Latin-1 in UTF-8: a value
  * that has one stays a value, and the pair after it stays a pair. */
-static void no_byte_forges_a_pair(void **state)
+UNIT_TEST_OF(struct captured *captured, no_byte_forges_a_pair)
 {
     char value[16], expected[128];
 
@@ -79,12 +75,12 @@ static void no_byte_forges_a_pair(void **state)
                  "level=info msg=word n=%d text=\"a x=y\" "
                  "last=\"a x=y and more\"\n",
                  c);
-        assert_string_equal(written(*state), expected);
+        assert_string_equal(written(captured), expected);
     }
 }
 
 /* Bytes that are no UTF-8: one too many, too few, overlong, a surrogate, too large. */
-static void what_is_no_text_is_replaced(void **state)
+UNIT_TEST_OF(struct captured *captured, what_is_no_text_is_replaced)
 {
     static const char *const values[][2] = {
         {"x \x80", "x ?"},
@@ -102,12 +98,12 @@ static void what_is_no_text_is_replaced(void **state)
         log_warn("word", "text=%s last=end", values[i][0]);
         snprintf(expected, sizeof(expected),
                  "level=warn msg=word text=\"%s\" last=end\n", values[i][1]);
-        assert_string_equal(written(*state), expected);
+        assert_string_equal(written(captured), expected);
     }
 }
 
 /* Around the bound, every length: the line is cut, and whole all the same. */
-static void long_lines_are_cut(void **state)
+UNIT_TEST_OF(struct captured *captured, long_lines_are_cut)
 {
     static char value[1400];
     const char *line;
@@ -118,17 +114,8 @@ static void long_lines_are_cut(void **state)
             value[i] = "\"\\x\xc3\xa4"[i % 5];
         value[n] = '\0';
         log_info("word", "text=%s a=%s last=end", value, value + n - 3);
-        line = written(*state);
+        line = written(captured);
         assert_true(strlen(line) <= 1024);
         assert_ptr_equal(strchr(line, '\n'), line + strlen(line) - 1);
     }
 }
-
-static const struct CMUnitTest tests[] = {
-    FIXTURE_TEST(logfmt_quotes_what_needs_it),
-    FIXTURE_TEST(no_byte_forges_a_pair),
-    FIXTURE_TEST(what_is_no_text_is_replaced),
-    FIXTURE_TEST(long_lines_are_cut),
-};
-
-TEST_MAIN(tests)

@@ -1,8 +1,4 @@
 /* The Prometheus text: histograms add up. What was counted is there: e2e/metrics.t. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "server/base/metrics.h"
 #include "tests/support/unit_test.h"
 
@@ -26,7 +22,7 @@ static void expect_line(const char *text, const char *line)
         fail_msg("no line \"%s\" in:\n%s", line, text);
 }
 
-static void buckets_are_cumulative_and_bounds_inclusive(NO_STATE)
+UNIT_TEST(buckets_are_cumulative_and_bounds_inclusive)
 {
     struct metrics *metrics = metrics_new();
     char *text;
@@ -58,9 +54,3 @@ static void buckets_are_cumulative_and_bounds_inclusive(NO_STATE)
     free(text);
     metrics_free(metrics);
 }
-
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(buckets_are_cumulative_and_bounds_inclusive),
-};
-
-TEST_MAIN(tests)

@@ -2,8 +2,6 @@
  * Bounds: how many may wait, and for how long; and the end, which everybody
  * hears of once, whatever hangs. The end in the middle of a sale: e2e/shutdown.t.
  */
-#include <unistd.h>
-
 #include "tests/support/order_rig.h"
 
 /* Bounds that bear a machine that stalls us for a second, or two. */
@@ -12,11 +10,12 @@
 #define STOP_MS   (20000 * order_rig_slow())
 #define MANY      50
 
+#define TWO .stock = {100000, 100000}, .segments = {1, 8}
+
 /* ---- how many -------------------------------------------------------------- */
 
-static void a_full_queue_refuses_at_once(void **state)
+ORDER_RIG_TEST(a_full_queue_refuses_at_once, .stock = {1000}, .queue_max = 10)
 {
-    struct order_rig *rig = *state;
     struct rig_order *orders[MANY];
 
     order_watch_hold(rig, "commit", 0);
@@ -40,9 +39,9 @@ static void a_full_queue_refuses_at_once(void **state)
 
 /* ---- for how long ---------------------------------------------------------- */
 
-static void who_waits_for_a_lock_is_told_in_time(void **state)
+ORDER_RIG_TEST(who_waits_for_a_lock_is_told_in_time, TWO,
+               .lock_wait_ms = WAIT_MS)
 {
-    struct order_rig *rig = *state;
     struct order_foreign *other = order_foreign_open(1, 1, 120000);
     struct rig_order *orders[MANY];
 
@@ -58,9 +57,9 @@ static void who_waits_for_a_lock_is_told_in_time(void **state)
 }
 
 /* Another process keeps it: nobody is told anything but "not now", in time. */
-static void who_waits_for_the_database_is_told_in_time(void **state)
+ORDER_RIG_TEST(who_waits_for_the_database_is_told_in_time, TWO,
+               .lock_wait_ms = WAIT_MS)
 {
-    struct order_rig *rig = *state;
     struct rig_order *orders[MANY];
     struct server_proc *keeper;
 
@@ -79,6 +78,12 @@ static void who_waits_for_the_database_is_told_in_time(void **state)
         assert_true(order_rig_answered(rig) < 10 * MANY);
     order_rig_expect_ledger(rig, 1, 2);
     order_rig_expect_ledger(rig, 2, 0);
+}
+
+ORDER_RIG_TEST(who_waits_for_a_shared_database_as_well, TWO,
+               .lock_wait_ms = WAIT_MS, .shared = true)
+{
+    who_waits_for_the_database_is_told_in_time(rig);
 }
 
 /* ---- the end --------------------------------------------------------------- */
@@ -125,9 +130,8 @@ static void stop_and_let_go(struct order_rig *rig, useconds_t moment_us)
 }
 
 /* A minute's wait, for a lock that never comes. */
-static void stopping_does_not_wait_for_locks(void **state)
+ORDER_RIG_BOTH(stopping_does_not_wait_for_locks, TWO, .lock_wait_ms = 60000)
 {
-    struct order_rig *rig = *state;
     struct order_foreign *other = order_foreign_open(1, 1, 120000);
 
     order_rig_submit_many(rig, NULL, MANY, 1);
@@ -140,10 +144,9 @@ static void stopping_does_not_wait_for_locks(void **state)
 }
 
 /* Nor for the time that business takes under the lock. */
-static void stopping_does_not_wait_for_thinking(void **state)
+ORDER_RIG_BOTH(stopping_does_not_wait_for_thinking, TWO, .lock_wait_ms = 60000,
+               .think_ms = 60000)
 {
-    struct order_rig *rig = *state;
-
     order_rig_submit_many(rig, NULL, MANY, 1);
     order_watch_await_begun(rig, "eval-acquire", 1);
     assert_in_range(order_rig_stop(rig), 0, STOP_MS);
@@ -158,9 +161,9 @@ static void *restock_main(void *rig)
 
 /* The lock is won, and nobody has heard of it yet, since a write of another
  * product is on its way to the disk. Then comes the end: nobody begins to think. */
-static void stopping_when_a_lock_was_just_taken(void **state)
+ORDER_RIG_BOTH(stopping_when_a_lock_was_just_taken, TWO, .lock_wait_ms = 60000,
+               .think_ms = 60000)
 {
-    struct order_rig *rig = *state;
     pthread_t writer;
     uint64_t begin_ms;
 
@@ -184,9 +187,8 @@ static void stopping_when_a_lock_was_just_taken(void **state)
 }
 
 /* What is in a transaction ends well; what waits behind it is answered, too. */
-static void stopping_in_mid_transaction(void **state)
+ORDER_RIG_BOTH(stopping_in_mid_transaction, TWO, .lock_wait_ms = 20000)
 {
-    struct order_rig *rig = *state;
     struct rig_order *first;
 
     order_watch_hold(rig, "place", 1);
@@ -213,9 +215,9 @@ static void *hand_in_main(void *arg)
 
 /* Two orders are handed in, and there is room for one: the thread that does so is
  * stopped when the other is told so. Then comes the end, which waits for it. */
-static void who_is_on_the_way_in_is_answered_too(void **state)
+ORDER_RIG_BOTH(who_is_on_the_way_in_is_answered_too, .stock = {10, 10},
+               .queue_max = 1)
 {
-    struct order_rig *rig = *state;
     struct entry entry = {
         rig,
         {order_rig_make(rig, 1, 1, 1, ""), order_rig_make(rig, 2, 1, 1, "")}};
@@ -233,10 +235,8 @@ static void who_is_on_the_way_in_is_answered_too(void **state)
 
 /* It hangs while locks are held and others are waited for: a command or two is
  * waited for, not one for each. */
-static void stopping_while_redis_hangs(void **state)
+ORDER_RIG_BOTH(stopping_while_redis_hangs, TWO, .lock_wait_ms = 2000)
 {
-    struct order_rig *rig = *state;
-
     order_rig_submit_many(rig, NULL, MANY, 2);
     order_rig_await_answered(rig, MANY / 2);
     order_watch_hold(rig, "commit", 0);
@@ -248,27 +248,4 @@ static void stopping_while_redis_hangs(void **state)
     redis_server_resume(order_rig_redis());
 }
 
-#define TWO .stock = {100000, 100000}, .segments = {1, 8}
-
-static const struct CMUnitTest tests[] = {
-    ORDER_RIG_TEST(a_full_queue_refuses_at_once, .stock = {1000},
-                   .queue_max = 10),
-    ORDER_RIG_TEST(who_waits_for_a_lock_is_told_in_time, TWO,
-                   .lock_wait_ms = WAIT_MS),
-    ORDER_RIG_TEST(who_waits_for_the_database_is_told_in_time, TWO,
-                   .lock_wait_ms = WAIT_MS),
-    ORDER_RIG_TEST(who_waits_for_the_database_is_told_in_time, TWO,
-                   .lock_wait_ms = WAIT_MS, .shared = true),
-    ORDER_RIG_BOTH(stopping_does_not_wait_for_locks, TWO,
-                   .lock_wait_ms = 60000),
-    ORDER_RIG_BOTH(stopping_does_not_wait_for_thinking, TWO,
-                   .lock_wait_ms = 60000, .think_ms = 60000),
-    ORDER_RIG_BOTH(stopping_when_a_lock_was_just_taken, TWO,
-                   .lock_wait_ms = 60000, .think_ms = 60000),
-    ORDER_RIG_BOTH(stopping_in_mid_transaction, TWO, .lock_wait_ms = 20000),
-    ORDER_RIG_BOTH(who_is_on_the_way_in_is_answered_too, .stock = {10, 10},
-                   .queue_max = 1),
-    ORDER_RIG_BOTH(stopping_while_redis_hangs, TWO, .lock_wait_ms = 2000),
-};
-
-ORDER_RIG_MAIN(tests)
+ORDER_RIG_MAIN

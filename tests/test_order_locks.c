@@ -2,8 +2,6 @@
  * Orders and locks: which are taken, for how long they are kept, and who has to
  * wait for whom. A lock server that is away: e2e/redis-outage.t.
  */
-#include <unistd.h>
-
 #include "tests/support/order_rig.h"
 
 #define MANY   200
@@ -18,10 +16,8 @@ static void sell(struct order_rig *rig, int n)
 /* ---- how long a lock is kept ----------------------------------------------- */
 
 /* It is kept while orders come. When no more come, others can have it. */
-static void a_lock_is_kept_while_it_is_used(void **state)
+ORDER_RIG_TEST(a_lock_is_kept_while_it_is_used, .stock = {1000})
 {
-    struct order_rig *rig = *state;
-
     sell(rig, MANY);
     assert_in_range(order_watch_count(rig, "eval-acquire", 1, STORE_BEFORE), 1,
                     MANY / 4);
@@ -32,9 +28,8 @@ static void a_lock_is_kept_while_it_is_used(void **state)
     order_rig_expect_ledger(rig, 1, MANY + 2);
 }
 
-static void a_lock_is_given_back_after_the_commit(void **state)
+ORDER_RIG_BOTH(a_lock_is_given_back_after_the_commit, .stock = {1})
 {
-    struct order_rig *rig = *state;
     unsigned written;
 
     order_rig_expect(rig, 1, 1, "", ORDER_PLACED);
@@ -46,19 +41,25 @@ static void a_lock_is_given_back_after_the_commit(void **state)
     assert_true(order_watch_last(rig, "eval-release", STORE_BEFORE) > written);
 }
 
+ORDER_RIG_TEST(a_lock_is_given_back_by_a_naive_one, .stock = {1},
+               .one_by_one = true, .naive = true)
+{
+    a_lock_is_given_back_after_the_commit(rig);
+}
+
 /* A lock is kept for a second, while orders wait. */
 #define KEPT_MS 1000
 
-static void business_time_may_be_longer_than_a_lock_is_kept(void **state)
+ORDER_RIG_TEST(business_time_may_be_longer_than_a_lock_is_kept, .stock = {10},
+               .think_ms = KEPT_MS + 100)
 {
-    order_rig_expect(*state, 1, 1, "", ORDER_PLACED);
+    order_rig_expect(rig, 1, 1, "", ORDER_PLACED);
 }
 
 /* Product 2 is waited for while product 1 is on its way to the disk: its lock was
  * not taken for nothing. */
-static void a_commit_may_take_longer_than_a_lock_is_kept(void **state)
+ORDER_RIG_TEST(a_commit_may_take_longer_than_a_lock_is_kept, .stock = {10, 10})
 {
-    struct order_rig *rig = *state;
     struct rig_order *orders[2];
 
     order_watch_hold(rig, "commit", 0);
@@ -75,10 +76,9 @@ static void a_commit_may_take_longer_than_a_lock_is_kept(void **state)
 
 /* Three queues with more orders each than it may have of a transaction, whose
  * locks come all at once: together far more than fit into one. */
-static void more_orders_than_fit_into_a_transaction(void **state)
+ORDER_RIG_TEST(more_orders_than_fit_into_a_transaction,
+               .stock = {1000, 1000, 1000})
 {
-    struct order_rig *rig = *state;
-
     order_watch_hold(rig, "eval-acquire", 0);
     order_rig_submit_many(rig, NULL, 3 * 600, 3);
     order_watch_await_held(rig);
@@ -90,9 +90,8 @@ static void more_orders_than_fit_into_a_transaction(void **state)
 
 /* The lock passes on, and they have to take it again, together: the store has
  * been told of a later holder while they waited for its commit. */
-static void orders_that_go_on_keep_their_order(void **state)
+ORDER_RIG_TEST(orders_that_go_on_keep_their_order, .stock = {1000})
 {
-    struct order_rig *rig = *state;
     struct store_fence later = {
         .name = "lock:{1:0}", .token = UINT64_C(3) << 50, .owner = "later"};
     struct rig_order *orders[50];
@@ -128,9 +127,10 @@ static void *sell_until_over(void *arg)
 }
 
 /* Orders come all the time; another instance wants the lock, and gets it. */
-static void who_waits_for_it_elsewhere_gets_it(void **state)
+ORDER_RIG_TEST(who_waits_for_it_elsewhere_gets_it, .stock = {100000000},
+               .shared = true, .lock_wait_ms = 30000)
 {
-    struct sale sale = {.rig = *state};
+    struct sale sale = {.rig = rig};
     pthread_t seller;
 
     pthread_create(&seller, NULL, sell_until_over, &sale);
@@ -162,9 +162,8 @@ static void *announce(void *rig)
  * behind are not written under the old token; the lock is taken again, and they
  * are placed.
  */
-static void a_lock_that_was_overtaken_is_taken_again(void **state)
+ORDER_RIG_TEST(a_lock_that_was_overtaken_is_taken_again, .stock = {1000})
 {
-    struct order_rig *rig = *state;
     pthread_t announcer;
 
     order_watch_hold(rig, "commit", 0);
@@ -182,10 +181,8 @@ static void a_lock_that_was_overtaken_is_taken_again(void **state)
 
 /* The same when nobody is in a transaction: the lock that is kept for the next
  * order is not ours any more. */
-static void a_lock_that_was_kept_too_long_is_taken_again(void **state)
+ORDER_RIG_TEST(a_lock_that_was_kept_too_long_is_taken_again, .stock = {1000})
 {
-    struct order_rig *rig = *state;
-
     for (int round = 0; round < 20; round++) {
         sell(rig, 20);
         announce(rig);
@@ -195,10 +192,9 @@ static void a_lock_that_was_kept_too_long_is_taken_again(void **state)
 }
 
 /* The lease ends before the work does, each time: a no, and not a wait for ever. */
-static void a_lease_shorter_than_the_work_ends_in_a_no(void **state)
+ORDER_RIG_TEST(a_lease_shorter_than_the_work_ends_in_a_no, .stock = {1000},
+               .lock_wait_ms = 1000, .lock_lease_ms = 20, .think_ms = 60)
 {
-    struct order_rig *rig = *state;
-
     for (int i = 0; i < 4; i++) {
         struct rig_order *order = order_rig_submit(rig, 1, 1, 1, "");
 
@@ -209,9 +205,8 @@ static void a_lease_shorter_than_the_work_ends_in_a_no(void **state)
 }
 
 /* Its holder is gone, and nobody tells: who waits has it when the lease ends. */
-static void a_lock_whose_lease_ends_is_taken_at_once(void **state)
+ORDER_RIG_TEST(a_lock_whose_lease_ends_is_taken_at_once, .stock = {1000})
 {
-    struct order_rig *rig = *state;
     struct order_foreign *dead = order_foreign_open(1, 1, 1000);
     struct rig_order *order = order_rig_expect(rig, 1, 1, "", ORDER_PLACED);
 
@@ -222,9 +217,9 @@ static void a_lock_whose_lease_ends_is_taken_at_once(void **state)
 
 /* The store hangs in its commit, while another instance's might not: the lock goes
  * to who waits for it, and the orders are decided when the store goes on. */
-static void a_stuck_store_keeps_no_lock(void **state)
+ORDER_RIG_TEST(a_stuck_store_keeps_no_lock, .stock = {1000}, .shared = true,
+               .lock_wait_ms = 10000, .busy_ms = 60000)
 {
-    struct order_rig *rig = *state;
     struct server_proc *reader = order_rig_child(rig, "read-database");
     struct rig_order *order = order_rig_submit(rig, 1, 1, 1, "");
     struct order_foreign *other;
@@ -244,9 +239,9 @@ static void a_stuck_store_keeps_no_lock(void **state)
 
 /* One has waited for long and one has just come: only the first hears that the
  * lock could not be had in time. */
-static void each_has_a_patience_of_its_own(void **state)
+ORDER_RIG_TEST(each_has_a_patience_of_its_own, .stock = {1000},
+               .lock_wait_ms = 8000)
 {
-    struct order_rig *rig = *state;
     struct order_foreign *other = order_foreign_open(1, 1, MINUTE);
     struct rig_order *first, *second;
 
@@ -307,14 +302,14 @@ static void locks_that_are_taken_delay_no_other(struct order_rig *rig,
 }
 
 /* Fewer than there are workers, and very many. */
-static void a_few_taken_locks_delay_no_other(void **state)
+ORDER_RIG_TEST(a_few_taken_locks_delay_no_other, .lock_wait_ms = 60000)
 {
-    locks_that_are_taken_delay_no_other(*state, 4);
+    locks_that_are_taken_delay_no_other(rig, 4);
 }
 
-static void a_thousand_taken_locks_delay_no_other(void **state)
+ORDER_RIG_TEST(a_thousand_taken_locks_delay_no_other, .lock_wait_ms = 60000)
 {
-    locks_that_are_taken_delay_no_other(*state, 1000);
+    locks_that_are_taken_delay_no_other(rig, 1000);
 }
 
 /* ---- who has bought before ------------------------------------------------- */
@@ -333,9 +328,9 @@ static void expect_known(struct order_rig *rig, const struct rig_order *order)
 }
 
 /* A key is looked for before it is told that all is sold, or that there is no lock. */
-static void a_known_key_when_all_is_sold(void **state)
+ORDER_RIG_TEST(a_known_key_when_all_is_sold, .stock = {1000},
+               .lock_wait_ms = 4000)
 {
-    struct order_rig *rig = *state;
     struct rig_order *order = order_rig_expect(rig, 1, 2, "mine", ORDER_PLACED);
 
     order_rig_expect(rig, 1, 998, "", ORDER_PLACED);
@@ -346,9 +341,9 @@ static void a_known_key_when_all_is_sold(void **state)
     order_rig_expect_ledger(rig, 1, 1000);
 }
 
-static void a_known_key_when_another_has_the_lock(void **state)
+ORDER_RIG_BOTH(a_known_key_when_another_has_the_lock, .stock = {1000},
+               .lock_wait_ms = 4000)
 {
-    struct order_rig *rig = *state;
     struct rig_order *order = order_rig_expect(rig, 1, 2, "mine", ORDER_PLACED);
     struct order_foreign *other = order_foreign_open(1, 1, 120000);
 
@@ -378,9 +373,8 @@ static void expect_no_product(struct order_rig *rig, int64_t n)
 }
 
 /* They never reach Redis; one is for sale as soon as somebody puts it there. */
-static void products_that_there_are_not(void **state)
+ORDER_RIG_TEST(products_that_there_are_not, .stock = {100})
 {
-    struct order_rig *rig = *state;
     char reply[64];
 
     expect_no_product(rig, 100);
@@ -397,38 +391,4 @@ static void products_that_there_are_not(void **state)
     order_rig_expect(rig, ABSENT + 1, 1, "", ORDER_NO_PRODUCT);
 }
 
-static const struct CMUnitTest tests[] = {
-    ORDER_RIG_TEST(business_time_may_be_longer_than_a_lock_is_kept,
-                   .stock = {10}, .think_ms = KEPT_MS + 100),
-    ORDER_RIG_TEST(a_commit_may_take_longer_than_a_lock_is_kept,
-                   .stock = {10, 10}),
-    ORDER_RIG_TEST(more_orders_than_fit_into_a_transaction,
-                   .stock = {1000, 1000, 1000}),
-    ORDER_RIG_TEST(orders_that_go_on_keep_their_order, .stock = {1000}),
-    ORDER_RIG_TEST(a_lock_is_kept_while_it_is_used, .stock = {1000}),
-    ORDER_RIG_BOTH(a_lock_is_given_back_after_the_commit, .stock = {1}),
-    ORDER_RIG_TEST(a_lock_is_given_back_after_the_commit, .stock = {1},
-                   .one_by_one = true, .naive = true),
-    ORDER_RIG_TEST(who_waits_for_it_elsewhere_gets_it, .stock = {100000000},
-                   .shared = true, .lock_wait_ms = 30000),
-    ORDER_RIG_TEST(a_lock_that_was_overtaken_is_taken_again, .stock = {1000}),
-    ORDER_RIG_TEST(a_lock_that_was_kept_too_long_is_taken_again,
-                   .stock = {1000}),
-    ORDER_RIG_TEST(a_lease_shorter_than_the_work_ends_in_a_no, .stock = {1000},
-                   .lock_wait_ms = 1000, .lock_lease_ms = 20, .think_ms = 60),
-    ORDER_RIG_TEST(a_lock_whose_lease_ends_is_taken_at_once, .stock = {1000}),
-    ORDER_RIG_TEST(a_stuck_store_keeps_no_lock, .stock = {1000}, .shared = true,
-                   .lock_wait_ms = 10000, .busy_ms = 60000),
-    ORDER_RIG_TEST(each_has_a_patience_of_its_own, .stock = {1000},
-                   .lock_wait_ms = 8000),
-    ORDER_RIG_TEST(a_few_taken_locks_delay_no_other, .lock_wait_ms = 60000),
-    ORDER_RIG_TEST(a_thousand_taken_locks_delay_no_other,
-                   .lock_wait_ms = 60000),
-    ORDER_RIG_TEST(a_known_key_when_all_is_sold, .stock = {1000},
-                   .lock_wait_ms = 4000),
-    ORDER_RIG_BOTH(a_known_key_when_another_has_the_lock, .stock = {1000},
-                   .lock_wait_ms = 4000),
-    ORDER_RIG_TEST(products_that_there_are_not, .stock = {100}),
-};
-
-ORDER_RIG_MAIN(tests)
+ORDER_RIG_MAIN

@@ -4,9 +4,6 @@
  * in doubt who need not be. Cancels in a sale, and after a resize: e2e/segments.t and
  * e2e/segment-sale.t; of one order at once: test_store_meet.c.
  */
-#include <string.h>
-#include <unistd.h>
-
 #include "tests/support/order_rig.h"
 #include "tests/support/store_wait.h"
 
@@ -28,9 +25,8 @@ static struct rig_order *order_in_transaction(struct order_rig *rig)
     return first;
 }
 
-static void what_comes_meanwhile_is_one_transaction(void **state)
+ORDER_RIG_TEST(what_comes_meanwhile_is_one_transaction, .stock = {1000})
 {
-    struct order_rig *rig = *state;
     struct rig_order *first = order_in_transaction(rig), *orders[MANY];
 
     order_rig_submit_many(rig, orders, MANY, 1);
@@ -46,9 +42,8 @@ static void what_comes_meanwhile_is_one_transaction(void **state)
 }
 
 /* Half of them can be served, and these are the ones that came first. */
-static void first_come_first_served(void **state)
+ORDER_RIG_TEST(first_come_first_served, .stock = {1 + MANY / 2})
 {
-    struct order_rig *rig = *state;
     struct rig_order *first = order_in_transaction(rig), *orders[MANY];
 
     for (int i = 0; i < MANY; i++)
@@ -71,10 +66,9 @@ static void first_come_first_served(void **state)
 
 /* A write fails, and a commit: nothing of the order is there, and the next one is
  * placed. */
-static void what_fails_leaves_nothing(void **state)
+ORDER_RIG_TEST(what_fails_leaves_nothing, .stock = {10, 10})
 {
     static const char *const steps[] = {"place", "commit"};
-    struct order_rig *rig = *state;
     struct store_order stored;
 
     for (int i = 0; i < 2; i++) {
@@ -90,9 +84,8 @@ static void what_fails_leaves_nothing(void **state)
 }
 
 /* It is on disk, and nobody was told: so the key finds it. */
-static void a_commit_whose_answer_is_lost_is_found_by_its_key(void **state)
+ORDER_RIG_TEST(a_commit_whose_answer_is_lost_is_found_by_its_key, .stock = {10})
 {
-    struct order_rig *rig = *state;
     struct rig_order *order;
     struct store_order stored;
 
@@ -107,9 +100,9 @@ static void a_commit_whose_answer_is_lost_is_found_by_its_key(void **state)
 
 /* A transaction fails: its order hears so. Those that came while it was under way
  * are in another one, and are placed. */
-static void a_batch_that_fails_hurts_no_other(void **state)
+ORDER_RIG_TEST(a_batch_that_fails_hurts_no_other, .stock = {1000, 1000},
+               .segments = {1, 4})
 {
-    struct order_rig *rig = *state;
     struct rig_order *first = order_in_transaction(rig);
 
     order_rig_submit_many(rig, NULL, MANY, 2);
@@ -139,9 +132,8 @@ static void *cancel_one(void *arg)
 }
 
 /* What fails is a cancel's transaction: the orders were never tried. */
-static void a_cancel_that_fails_hurts_no_order(void **state)
+ORDER_RIG_TEST(a_cancel_that_fails_hurts_no_order, .stock = {1000})
 {
-    struct order_rig *rig = *state;
     struct rig_order *first = order_rig_expect(rig, 1, 1, "", ORDER_PLACED);
     struct cancel cancel = {.rig = rig, .id = first->id};
     pthread_t thread;
@@ -163,9 +155,8 @@ static void a_cancel_that_fails_hurts_no_order(void **state)
  * An order is refused, and its refusal is not told yet, when a cancel comes: what
  * is remembered of the refusal must not outlive the cancel.
  */
-static void a_refusal_that_is_late_is_not_remembered(void **state)
+ORDER_RIG_TEST(a_refusal_that_is_late_is_not_remembered, .stock = {1, 100})
 {
-    struct order_rig *rig = *state;
     struct cancel cancel = {.rig = rig};
     struct rig_order *last = order_rig_expect(rig, 1, 1, "", ORDER_PLACED);
     pthread_t thread;
@@ -189,9 +180,9 @@ static void a_refusal_that_is_late_is_not_remembered(void **state)
 
 /* Another process keeps the database: nothing was tried, so nothing can have
  * been ordered, and the answer says so. */
-static void what_was_not_tried_was_not_ordered(void **state)
+ORDER_RIG_TEST(what_was_not_tried_was_not_ordered, .stock = {1000, 1000},
+               .segments = {1, 4}, .shared = true, .busy_ms = 200)
 {
-    struct order_rig *rig = *state;
     struct server_proc *keeper;
     struct rig_order *orders[MANY];
 
@@ -211,7 +202,7 @@ static void what_was_not_tried_was_not_ordered(void **state)
 
 /* A "no" says that nothing is there to be had; "not now", that nobody decided; and
  * what the customer is told of the units. */
-static void each_end_at_the_store_has_its_answer(void **state)
+UNIT_TEST(each_end_at_the_store_has_its_answer)
 {
     static const struct {
         enum store_status status;
@@ -231,7 +222,6 @@ static void each_end_at_the_store_has_its_answer(void **state)
     };
     const struct store_error error = {.text = "why"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
         struct order order = {.record.status = ends[i].status};
 
@@ -245,9 +235,8 @@ static void each_end_at_the_store_has_its_answer(void **state)
 }
 
 /* "Another has it" is for a while; of a server that is away nobody knows for how long. */
-static void each_end_at_the_lock_has_its_answer(void **state)
+UNIT_TEST(each_end_at_the_lock_has_its_answer)
 {
-    (void)state;
     assert_int_equal(order_outcome_of_lock(DLOCK_BUSY), ORDER_LOCK_TIMEOUT);
     assert_int_equal(order_outcome_of_lock(DLOCK_TIMEOUT), ORDER_LOCK_TIMEOUT);
     assert_int_equal(order_outcome_of_lock(DLOCK_LOST), ORDER_LOCK_TIMEOUT);
@@ -257,20 +246,4 @@ static void each_end_at_the_lock_has_its_answer(void **state)
                      ORDER_LOCK_UNREACHABLE);
 }
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(each_end_at_the_store_has_its_answer),
-    cmocka_unit_test(each_end_at_the_lock_has_its_answer),
-    ORDER_RIG_TEST(what_comes_meanwhile_is_one_transaction, .stock = {1000}),
-    ORDER_RIG_TEST(first_come_first_served, .stock = {1 + MANY / 2}),
-    ORDER_RIG_TEST(what_fails_leaves_nothing, .stock = {10, 10}),
-    ORDER_RIG_TEST(a_commit_whose_answer_is_lost_is_found_by_its_key,
-                   .stock = {10}),
-    ORDER_RIG_TEST(a_batch_that_fails_hurts_no_other, .stock = {1000, 1000},
-                   .segments = {1, 4}),
-    ORDER_RIG_TEST(a_cancel_that_fails_hurts_no_order, .stock = {1000}),
-    ORDER_RIG_TEST(a_refusal_that_is_late_is_not_remembered, .stock = {1, 100}),
-    ORDER_RIG_TEST(what_was_not_tried_was_not_ordered, .stock = {1000, 1000},
-                   .segments = {1, 4}, .shared = true, .busy_ms = 200),
-};
-
-ORDER_RIG_MAIN(tests)
+ORDER_RIG_MAIN

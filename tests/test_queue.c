@@ -18,7 +18,7 @@ static struct queue *make_ready(struct queues *queues, int64_t product_id,
     return queue;
 }
 
-static void ready_ones_take_turns(NO_STATE)
+UNIT_TEST(ready_ones_take_turns)
 {
     struct order orders[3] = {0};
     struct queues queues;
@@ -44,7 +44,7 @@ static void ready_ones_take_turns(NO_STATE)
 }
 
 /* Each reason for which it may not place orders, alone. */
-static void what_may_not_be_placed_is_not_ready(NO_STATE)
+UNIT_TEST(what_may_not_be_placed_is_not_ready)
 {
     struct order orders[2] = {0};
     struct queues queues;
@@ -97,7 +97,7 @@ static uint64_t gap_after(struct queue *queue, uint64_t submitted_us,
     return queue->gap_us;
 }
 
-static void gaps_are_averaged(NO_STATE)
+UNIT_TEST(gaps_are_averaged)
 {
     struct queue queue = {.gap_us = UINT64_MAX};
     struct order first = {0};
@@ -157,7 +157,7 @@ static const struct {
     {"longer, not for ever", 2500 * MS, 0, 1000 * MS, 0, 99, 500 * MS},
 };
 
-static void a_lock_is_kept_for_orders_to_come(NO_STATE)
+UNIT_TEST(a_lock_is_kept_for_orders_to_come)
 {
     for (size_t i = 0; i < COUNT_OF(keeps); i++) {
         const struct queue queue = {
@@ -174,12 +174,3 @@ static void a_lock_is_kept_for_orders_to_come(NO_STATE)
                      (long long)us);
     }
 }
-
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(ready_ones_take_turns),
-    cmocka_unit_test(what_may_not_be_placed_is_not_ready),
-    cmocka_unit_test(gaps_are_averaged),
-    cmocka_unit_test(a_lock_is_kept_for_orders_to_come),
-};
-
-TEST_MAIN(tests)

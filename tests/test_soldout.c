@@ -5,8 +5,6 @@
 #include "tests/support/store_rig.h"
 #include "tests/support/store_wait.h"
 
-#include <string.h>
-
 #define STOCK 60
 
 static bool known; /* that 1 is sold out, at the last commit's end */
@@ -54,9 +52,8 @@ static enum store_status unlocked(struct store_rig *rig,
     return order.status;
 }
 
-static void without_a_lock_orders_are_replayed_or_refused(void **state)
+STORE_OWN_TEST(without_a_lock_orders_are_replayed_or_refused)
 {
-    struct store_rig *rig = *state;
     struct store_order order = store_rig_ask(1, 7, 2, "k");
     int64_t before;
     sqlite3 *db;
@@ -94,9 +91,8 @@ static void without_a_lock_orders_are_replayed_or_refused(void **state)
 }
 
 /* Stock comes behind our back, which ends no generation. */
-static void what_is_known_wrongly_is_counted(void **state)
+STORE_OWN_TEST(what_is_known_wrongly_is_counted)
 {
-    struct store_rig *rig = *state;
     struct store_order order = store_rig_ask(1, 7, STOCK + 1, "");
 
     (void)go_one(rig, &order, false);
@@ -110,9 +106,8 @@ static void what_is_known_wrongly_is_counted(void **state)
     assert_int_equal(order.status, STORE_NEEDS_LOCK);
 }
 
-static void what_is_sold_out_is_known_until_a_cancel(void **state)
+STORE_OWN_TEST(what_is_sold_out_is_known_until_a_cancel)
 {
-    struct store_rig *rig = *state;
     struct store_order all = store_rig_ask(1, 7, STOCK, ""),
                        one = store_rig_ask(1, 7, 1, ""), cancelled;
 
@@ -136,9 +131,8 @@ static void what_is_sold_out_is_known_until_a_cancel(void **state)
     assert_true(store_knows_sold_out(rig->store, 1, 1));
 }
 
-static void what_was_not_committed_is_not_known(void **state)
+STORE_OWN_TEST(what_was_not_committed_is_not_known)
 {
-    struct store_rig *rig = *state;
     struct store_order order = store_rig_ask(1, 7, STOCK + 1, "");
 
     rig->steps.failing = "commit";
@@ -153,12 +147,3 @@ static void what_was_not_committed_is_not_known(void **state)
     assert_int_equal(order.status, STORE_SHORT);
     assert_false(store_knows_sold_out(rig->store, 1, STOCK - 1));
 }
-
-static const struct CMUnitTest tests[] = {
-    STORE_RIG_OWN_TEST(without_a_lock_orders_are_replayed_or_refused, set_up),
-    STORE_RIG_OWN_TEST(what_is_known_wrongly_is_counted, set_up),
-    STORE_RIG_OWN_TEST(what_is_sold_out_is_known_until_a_cancel, set_up),
-    STORE_RIG_OWN_TEST(what_was_not_committed_is_not_known, set_up),
-};
-
-TEST_MAIN(tests)

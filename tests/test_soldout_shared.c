@@ -7,12 +7,8 @@
 #include "tests/support/store_wait.h"
 
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define STOCK  2
 #define SHARED .shared = true, .busy_ms = 20000
@@ -227,10 +223,9 @@ static int tear_down(void **state)
 /* ---- what comes back elsewhere --------------------------------------------- */
 
 /* Whatever brings units back: the very next order gets one. */
-static void the_next_order_gets_what_comes_back(void **state)
+UNIT_TEST_OF(struct fixture *f, the_next_order_gets_what_comes_back)
 {
     static const enum what ways[] = {CANCEL, RESTOCK, RESTORE, CANCEL};
-    struct fixture *f = *state;
 
     /* It brings nothing, but who knows? */
     assert_int_equal(have_done(f, RESPLIT), STORE_OK);
@@ -245,10 +240,8 @@ static void the_next_order_gets_what_comes_back(void **state)
 }
 
 /* The refusal was right when it was decided: nobody may hear it from memory then. */
-static void a_refusal_that_is_overtaken_is_not_remembered(void **state)
+UNIT_TEST_OF(struct fixture *f, a_refusal_that_is_overtaken_is_not_remembered)
 {
-    struct fixture *f = *state;
-
     f->is_overtaken = true;
     assert_int_equal(buy_one(&f->rig, NULL), STORE_SOLD_OUT);
     assert_false(f->is_overtaken);
@@ -257,9 +250,8 @@ static void a_refusal_that_is_overtaken_is_not_remembered(void **state)
     expect_sold_out(f);
 }
 
-static void both_remember(void **state)
+UNIT_TEST_OF(struct fixture *f, both_remember)
 {
-    struct fixture *f = *state;
     struct store_order order;
 
     assert_int_equal(have_done(f, BUY), STORE_SOLD_OUT);
@@ -273,9 +265,8 @@ static void both_remember(void **state)
 }
 
 /* Anybody can send these, a thousand times a second. Nothing came back. */
-static void what_brings_nothing_back_voids_nothing(void **state)
+UNIT_TEST_OF(struct fixture *f, what_brings_nothing_back_voids_nothing)
 {
-    struct fixture *f = *state;
     struct store *store = f->rig.store;
     struct store_product product;
     struct store_order order;
@@ -304,24 +295,22 @@ static void what_brings_nothing_back_voids_nothing(void **state)
 
 /* ---- kill -9, and worse ----------------------------------------------------- */
 
-static void killed_before_its_commit(void **state)
+UNIT_TEST_OF(struct fixture *f, killed_before_its_commit)
 {
-    have_cancelled(*state, DIE_BEFORE_COMMIT);
-    expect_sold_out(*state);
+    have_cancelled(f, DIE_BEFORE_COMMIT);
+    expect_sold_out(f);
 }
 
-static void killed_after_its_commit(void **state)
+UNIT_TEST_OF(struct fixture *f, killed_after_its_commit)
 {
-    have_cancelled(*state, DIE_AFTER_COMMIT);
-    assert_int_equal(buy(*state, 0), STORE_OK);
-    expect_sold_out(*state);
+    have_cancelled(f, DIE_AFTER_COMMIT);
+    assert_int_equal(buy(f, 0), STORE_OK);
+    expect_sold_out(f);
 }
 
 /* Units that can be seen are not denied, also if nobody has been told of them. */
-static void stopped_after_its_commit(void **state)
+UNIT_TEST_OF(struct fixture *f, stopped_after_its_commit)
 {
-    struct fixture *f = *state;
-
     have_cancelled(f, STOP_AFTER_COMMIT);
     assert_int_equal(store_rig_product(&f->rig, 1).stock, 1);
     kill(f->servant, SIGCONT);
@@ -332,10 +321,8 @@ static void stopped_after_its_commit(void **state)
 /* ---- what others do to the lock file ----------------------------------------- */
 
 /* It is cut, and in the second round filled with zeros. */
-static void the_lock_file_is_overwritten(void **state)
+UNIT_TEST_OF(struct fixture *f, the_lock_file_is_overwritten)
 {
-    struct fixture *f = *state;
-
     for (off_t size = 0; size <= 8; size += 8) {
         assert_int_equal(truncate(f->lock, 0) | truncate(f->lock, size), 0);
         assert_false(knows(&f->rig));
@@ -349,16 +336,3 @@ static void the_lock_file_is_overwritten(void **state)
         expect_sold_out(f);
     }
 }
-
-static const struct CMUnitTest tests[] = {
-    FIXTURE_TEST(the_next_order_gets_what_comes_back),
-    FIXTURE_TEST(a_refusal_that_is_overtaken_is_not_remembered),
-    FIXTURE_TEST(both_remember),
-    FIXTURE_TEST(what_brings_nothing_back_voids_nothing),
-    FIXTURE_TEST(killed_before_its_commit),
-    FIXTURE_TEST(killed_after_its_commit),
-    FIXTURE_TEST(stopped_after_its_commit),
-    FIXTURE_TEST(the_lock_file_is_overwritten),
-};
-
-TEST_MAIN(tests)

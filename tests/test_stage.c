@@ -8,10 +8,6 @@
  */
 #include <inttypes.h>
 #include <pty.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "server/lab/expected.h"
 #include "server/lab/picture/draw.h"
@@ -135,7 +131,7 @@ static void play_scene(const struct stage_scene *scene, const char *name,
     stage_close(stage);
 }
 
-static void test_same_every_time(NO_STATE)
+UNIT_TEST(test_same_every_time)
 {
     struct stage_scene batched = scene_of("fenced --batched --stock 3");
     const struct dlock_strategy_info *info;
@@ -165,7 +161,7 @@ static void play(struct stage *stage, const char *schedule)
 
 /* A mark is red on a terminal, and no line ends between it and its arrow. Which marks
  * there are: e2e/lab.t, by the text of the README and experiment 09. */
-static void test_marks_are_red(NO_STATE)
+UNIT_TEST(test_marks_are_red)
 {
     const struct stage_step step = {.name = "del",
                                     .sent = "DEL lock:{1:0}",
@@ -186,7 +182,7 @@ static void test_marks_are_red(NO_STATE)
 }
 
 /* As wide as the terminal; what is none has 80 columns. */
-static void test_width_is_the_terminals(NO_STATE)
+UNIT_TEST(test_width_is_the_terminals)
 {
     const struct stage_step step = {.actor = 1,
                                     .reply = "a text that is wider than one "
@@ -212,7 +208,7 @@ static void test_width_is_the_terminals(NO_STATE)
 /* ---- moves -------------------------------------------------------------- */
 
 /* The lease ends on the server as well as for those who count on it. */
-static void test_time_is_one(NO_STATE)
+UNIT_TEST(test_time_is_one)
 {
     static struct stage_view view;
     const struct stage_scene scene = STAGE_SCENE("redisson");
@@ -230,7 +226,7 @@ static void test_time_is_one(NO_STATE)
 }
 
 /* A server that has died, and a replica in its place, are back at the start. */
-static void test_promoted_and_back(NO_STATE)
+UNIT_TEST(test_promoted_and_back)
 {
     struct stage_scene scene = STAGE_SCENE("redisson");
     struct stage_move moves[STAGE_MOVES_MAX];
@@ -256,7 +252,7 @@ static void test_promoted_and_back(NO_STATE)
     stage_close(stage);
 }
 
-static void test_programs_are_known(NO_STATE)
+UNIT_TEST(test_programs_are_known)
 {
     struct stage_scene scene = STAGE_SCENE("none");
     char error[300] = "";
@@ -285,15 +281,6 @@ static void test_programs_are_known(NO_STATE)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_marks_are_red),
-        cmocka_unit_test(test_width_is_the_terminals),
-        cmocka_unit_test(test_time_is_one),
-        cmocka_unit_test(test_promoted_and_back),
-        cmocka_unit_test(test_programs_are_known),
-        cmocka_unit_test(test_same_every_time),
-    };
-
     cmocka_set_test_filter(getenv("STAGE_LOCK") ? "test_same*" : NULL);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_test_run(NULL, NULL);
 }

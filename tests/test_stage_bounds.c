@@ -3,8 +3,6 @@
  * new to it. A mistake there makes a search say "all" of less than
  * all, and the locks' own tests can only notice it where a fault hides behind.
  */
-#include <stdlib.h>
-
 #include "server/lab/explore/search_bounds.h"
 #include "tests/support/unit_test.h"
 
@@ -15,7 +13,7 @@ static const struct search_node both = {
     .moves_n = 2,
     .moves = {{.actor = 0, .kind = 's'}, {.actor = 1, .kind = 's'}}};
 
-static void test_a_preemption_is_of_one_who_could_go_on(NO_STATE)
+UNIT_TEST(test_a_preemption_is_of_one_who_could_go_on)
 {
     struct search_bounds bounds = {.moves = 9};
     struct search_node node = both, child;
@@ -33,7 +31,7 @@ static void test_a_preemption_is_of_one_who_could_go_on(NO_STATE)
     assert_true(search_child(&bounds, &node, 1, &child));
 }
 
-static void test_twins_have_their_letters_as_they_come(NO_STATE)
+UNIT_TEST(test_twins_have_their_letters_as_they_come)
 {
     struct search_bounds bounds = {.moves = 9, .are_alike = true};
     struct search_node node = both, child;
@@ -50,7 +48,7 @@ static void test_twins_have_their_letters_as_they_come(NO_STATE)
     assert_true(search_child(&bounds, &node, 1, &child));
 }
 
-static void test_a_lease_that_ends_in_a_wait_counts(NO_STATE)
+UNIT_TEST(test_a_lease_that_ends_in_a_wait_counts)
 {
     struct search_bounds bounds = {.moves = 9, .troubles = 1};
     struct search_node node = {.lapses = 1}, child = {.lapses = 2, .last = -1};
@@ -66,7 +64,7 @@ static void test_a_lease_that_ends_in_a_wait_counts(NO_STATE)
 }
 
 /* Troubles of one kind have no more left than all of them together. */
-static void test_freedom(NO_STATE)
+UNIT_TEST(test_freedom)
 {
     const struct search_bounds bounds = {
         .moves = 9, .preemptions = 2, .troubles = 2, .expiries = 5};
@@ -86,7 +84,7 @@ static void test_freedom(NO_STATE)
 }
 
 /* A state is new again to who comes with more freedom. */
-static void test_states_that_were_seen(NO_STATE)
+UNIT_TEST(test_states_that_were_seen)
 {
     const struct search_bounds bounds = {.moves = 9, .preemptions = 2};
     struct search_table table = {.bounds = &bounds};
@@ -109,13 +107,3 @@ static void test_states_that_were_seen(NO_STATE)
     }
     free(table.places);
 }
-
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_a_preemption_is_of_one_who_could_go_on),
-    cmocka_unit_test(test_twins_have_their_letters_as_they_come),
-    cmocka_unit_test(test_a_lease_that_ends_in_a_wait_counts),
-    cmocka_unit_test(test_freedom),
-    cmocka_unit_test(test_states_that_were_seen),
-};
-
-TEST_MAIN(tests)

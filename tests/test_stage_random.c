@@ -2,8 +2,6 @@
  * Random schedules: they find what breaks a lock, the same with the same seed; and what
  * they find is shortened to what breaks it. Nothing in one that holds: e2e/explore.t.
  */
-#include <string.h>
-
 #include "lock/dlock.h"
 #include "server/lab/explore/search.h"
 #include "tests/support/unit_test.h"
@@ -36,7 +34,7 @@ static void search(const struct stage_scene *scene, uint64_t seed,
         fail_msg("%s: %s", scene->lock, error);
 }
 
-static void test_finds(NO_STATE)
+UNIT_TEST(test_finds)
 {
     const struct stage_scene scene = STAGE_SCENE("set-nx-px");
     static struct search_result once, again;
@@ -63,7 +61,7 @@ static void test_finds(NO_STATE)
     stage_close(stage);
 }
 
-static void test_shortens(NO_STATE)
+UNIT_TEST(test_shortens)
 {
     const struct stage_scene scene = STAGE_SCENE("set-nx-px");
     struct search_found found = {.n = 0}, right = {.n = 0};
@@ -86,10 +84,3 @@ static void test_shortens(NO_STATE)
     assert_non_null(strstr(error, "does not break again"));
     stage_close(stage);
 }
-
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_finds),
-    cmocka_unit_test(test_shortens),
-};
-
-TEST_MAIN(tests)

@@ -6,9 +6,6 @@
 #include "tests/support/store_rig.h"
 #include "tests/support/store_wait.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #define ORDERS 5
 
 /* A sound ledger: product 1 has 5 orders of user 1..5, under fences 1..5. */
@@ -70,9 +67,8 @@ static void require(const struct store_audit *got,
     assert_int_equal(got->balanced, want->balanced);
 }
 
-static void test_sound(void **state)
+STORE_OWN_TEST(test_sound)
 {
-    struct store_rig *rig = *state;
     const char *acked[ORDERS];
     struct store_audit got;
 
@@ -98,9 +94,8 @@ static void split(struct store_rig *rig)
     store_rig_put(rig, product);
 }
 
-static void test_sound_when_split(void **state)
+STORE_OWN_TEST(test_sound_when_split)
 {
-    struct store_rig *rig = *state;
     struct store_audit got;
 
     split(rig);
@@ -128,9 +123,8 @@ static void hold(struct store_rig *rig)
     assert_ok(store_cancel(rig->store, order.id, &order, NULL));
 }
 
-static void test_sound_when_held(void **state)
+STORE_OWN_TEST(test_sound_when_held)
 {
-    struct store_rig *rig = *state;
     struct store_audit got;
 
     hold(rig);
@@ -265,15 +259,14 @@ static void check(const struct plan *plan)
     store_rig_tear_down(&rig);
 }
 
-static void test_planted(NO_STATE)
+UNIT_TEST(test_planted)
 {
     for (size_t i = 0; i < COUNT_OF(planted); i++)
         check(&planted[i]);
 }
 
-static void test_lost(void **state)
+STORE_OWN_TEST(test_lost)
 {
-    struct store_rig *rig = *state;
     char forged[STORE_ID_BYTES_MAX + 1];
     const char *acked[] = {ids[0], "77-0123456789abcdef", forged, "nonsense",
                            ids[4]};
@@ -304,9 +297,8 @@ static void on_line(void *ctx, const struct store_audit_line *line)
     assert_int_equal(line->drift, want->drift);
 }
 
-static void test_lines(void **state)
+STORE_OWN_TEST(test_lines)
 {
-    struct store_rig *rig = *state;
     struct store_audit verdict;
     size_t n = 0;
 
@@ -314,14 +306,3 @@ static void test_lines(void **state)
     assert_ok(store_audit(rig->reader, on_line, &n, NULL, 0, &verdict, NULL));
     assert_int_equal(n, 2);
 }
-
-static const struct CMUnitTest tests[] = {
-    STORE_RIG_OWN_TEST(test_sound, set_up),
-    STORE_RIG_OWN_TEST(test_sound_when_split, set_up),
-    STORE_RIG_OWN_TEST(test_sound_when_held, set_up),
-    cmocka_unit_test(test_planted),
-    STORE_RIG_OWN_TEST(test_lost, set_up),
-    STORE_RIG_OWN_TEST(test_lines, set_up),
-};
-
-TEST_MAIN(tests)

@@ -6,9 +6,6 @@
 #include "tests/support/store_rig.h"
 
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define ORDERS 100 /* more than are written at once */
 #define LOT    50  /* orders of each */
@@ -73,9 +70,8 @@ static int64_t stock(struct fixture *f, int64_t product_id)
 
 /* ---- lots --------------------------------------------------------------- */
 
-static void lots_share_one_commit(void **state)
+STORE_TEST_OF(struct fixture *f, lots_share_one_commit, set_up, NULL)
 {
-    struct fixture *f = *state;
     struct store_order read;
 
     go(f);
@@ -94,9 +90,8 @@ static void lots_share_one_commit(void **state)
 }
 
 /* The first lot's rows wait when the second turns out not to count. */
-static void a_lot_that_does_not_count(void **state)
+STORE_TEST_OF(struct fixture *f, a_lot_that_does_not_count, set_up, NULL)
 {
-    struct fixture *f = *state;
     struct store_fence newer = {"lock:2", 12, "other", false};
 
     assert_ok(store_stamp(f->rig.store, &newer, NULL));
@@ -115,10 +110,8 @@ static void a_lot_that_does_not_count(void **state)
 }
 
 /* The row that has the key is not in the table yet. */
-static void a_key_in_two_lots(void **state)
+STORE_TEST_OF(struct fixture *f, a_key_in_two_lots, set_up, NULL)
 {
-    struct fixture *f = *state;
-
     f->orders[0] = store_rig_ask(1, 7, 1, "same");
     f->orders[LOT] = f->orders[0];
     f->orders[LOT + 1] = store_rig_ask(2, 7, 1, "same");
@@ -132,10 +125,8 @@ static void a_key_in_two_lots(void **state)
 }
 
 /* What is left in a segment after all lots: the second takes from the first. */
-static void left_is_what_is_left_in_the_end(void **state)
+STORE_TEST_OF(struct fixture *f, left_is_what_is_left_in_the_end, set_up, NULL)
 {
-    struct fixture *f = *state;
-
     store_rig_put(&f->rig, (struct store_product){
                                .id = 1, .initial = STOCK, .segments = 2});
     f->orders[1] = store_rig_ask(1, 7, 31, "");
@@ -193,9 +184,9 @@ static void all_at_once(struct fixture *f, struct store_cancel cancels[2],
 }
 
 /* The second cancel fails in its second step: only its own first is undone. */
-static void orders_and_writes_share_one_fsync(void **state)
+STORE_TEST_OF(struct fixture *f, orders_and_writes_share_one_fsync, set_up,
+              NULL)
 {
-    struct fixture *f = *state;
     struct store_order first = store_rig_ask(2, 900, 2, ""),
                        second = store_rig_ask(3, 901, 2, ""), read;
     struct store_cancel cancels[2];
@@ -235,9 +226,8 @@ static void nap(void *ctx)
 }
 
 /* When it returns no call is under way, and none will be. */
-static void detach_waits_for_the_call(void **state)
+STORE_TEST_OF(struct fixture *f, detach_waits_for_the_call, set_up, NULL)
 {
-    struct fixture *f = *state;
     int in_call = 0, attends;
 
     pthread_mutex_lock(&f->rig.mutex);
@@ -258,9 +248,9 @@ static void detach_waits_for_the_call(void **state)
 
 /* Time limits go on while a commit waits for another process: the source is asked
  * now and then, though not for orders. */
-static void a_source_is_asked_while_another_reads_on(void **state)
+STORE_TEST_OF(struct fixture *f, a_source_is_asked_while_another_reads_on,
+              set_up, STORE_SHARED)
 {
-    struct fixture *f = *state;
     sqlite3 *other;
     int attends;
 
@@ -311,10 +301,9 @@ static int set_up_crowd(void **state)
     return 0;
 }
 
-static void test_nothing_is_answered_before_the_commit(void **state)
+STORE_TEST_OF(struct store_rig *rig, test_nothing_is_answered_before_the_commit,
+              set_up_crowd, NULL)
 {
-    struct store_rig *rig = *state;
-
     crowd(rig, 1);
     assert_int_equal(store_rig_product(rig, 1).stock, 100);
     usleep(20000);
@@ -327,9 +316,9 @@ static void test_nothing_is_answered_before_the_commit(void **state)
 }
 
 /* The sale ends while the order stands in the queue: too late. */
-static void test_window_is_tested_at_the_commit(void **state)
+STORE_TEST_OF(struct store_rig *rig, test_window_is_tested_at_the_commit,
+              set_up_crowd, NULL)
 {
-    struct store_rig *rig = *state;
     struct store_order late = store_rig_ask(2, 1, 1, ""), *orders[] = {&late};
     struct store_lot lot = {.orders = orders, .n = 1};
     int64_t ends_ms = store_rig_wall_ms() + 1500;
@@ -359,10 +348,10 @@ static void on_late_answer(struct store_write *write)
     write->owner = NULL;
 }
 
-static void test_close_finishes_what_is_queued(void **state)
+STORE_TEST_OF(struct store_rig *rig, test_close_finishes_what_is_queued,
+              set_up_crowd, NULL)
 {
     static struct store_cancel late[10000];
-    struct store_rig *rig = *state;
     pthread_t closer;
     int n = 0;
 
@@ -388,19 +377,3 @@ static void test_close_finishes_what_is_queued(void **state)
     assert_ok(store_reader_open_url(rig->dir.url, &rig->reader, NULL));
     assert_int_equal(store_rig_product(rig, 1).stock, 100 + WRITES);
 }
-
-static const struct CMUnitTest tests[] = {
-    STORE_RIG_OWN_TEST(lots_share_one_commit, set_up),
-    STORE_RIG_OWN_TEST(a_lot_that_does_not_count, set_up),
-    STORE_RIG_OWN_TEST(a_key_in_two_lots, set_up),
-    STORE_RIG_OWN_TEST(left_is_what_is_left_in_the_end, set_up),
-    STORE_RIG_OWN_TEST(orders_and_writes_share_one_fsync, set_up),
-    STORE_RIG_OWN_TEST(detach_waits_for_the_call, set_up),
-    STORE_RIG_SHARED_TEST(a_source_is_asked_while_another_reads_on, set_up),
-    STORE_RIG_OWN_TEST(test_nothing_is_answered_before_the_commit,
-                       set_up_crowd),
-    STORE_RIG_OWN_TEST(test_window_is_tested_at_the_commit, set_up_crowd),
-    STORE_RIG_OWN_TEST(test_close_finishes_what_is_queued, set_up_crowd),
-};
-
-TEST_MAIN(tests)

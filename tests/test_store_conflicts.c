@@ -7,10 +7,6 @@
 #include "tests/support/store_rig.h"
 #include "tests/support/store_wait.h"
 
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 struct fixture {
     struct store_rig rig; /* first: it is torn down as one */
     struct store *other;  /* the other instance's */
@@ -112,10 +108,8 @@ static enum store_status go(struct fixture *f, const char *key,
 
 /* The INSERT of both rows fails at the second one, when the server has told the
  * number of the first. The batch is tried again, and so is the statement. */
-static void another_was_first_with_a_key(void **state)
+UNIT_TEST_OF(struct fixture *f, another_was_first_with_a_key)
 {
-    struct fixture *f = *state;
-
     store_rig_mysql_only(&f->rig);
     f->key = "b";
     assert_int_equal(go(f, "a", "b"), STORE_OK);
@@ -130,9 +124,8 @@ static void another_was_first_with_a_key(void **state)
 }
 
 /* A key that is taken is an answer, however late it comes. */
-static void a_key_is_found_when_the_time_is_up(void **state)
+UNIT_TEST_OF(struct fixture *f, a_key_is_found_when_the_time_is_up)
 {
-    struct fixture *f = *state;
     unsigned busy_ms = f->rig.store->writer.busy_ms;
 
     store_rig_mysql_only(&f->rig);
@@ -151,10 +144,9 @@ static void a_key_is_found_when_the_time_is_up(void **state)
  * that has to keep the next holder out until it ends. Or its orders were
  * committed under a token that another one has superseded.
  */
-static void nobody_passes_a_fence_that_is_looked_at(void **state)
+UNIT_TEST_OF(struct fixture *f, nobody_passes_a_fence_that_is_looked_at)
 {
     struct store_fence next = {"lock:1", 11, "you", false};
-    struct fixture *f = *state;
 
     store_rig_mysql_only(&f->rig);
     assert_int_equal(go(f, "a", "b"), STORE_OK);
@@ -176,10 +168,8 @@ static void nobody_passes_a_fence_that_is_looked_at(void **state)
 
 /* It says nothing, and the statements after that go well. What they wrote must not
  * stay: stock without orders, or orders that are then written once more. */
-static void a_server_ends_a_transaction_in_silence(void **state)
+UNIT_TEST_OF(struct fixture *f, a_server_ends_a_transaction_in_silence)
 {
-    struct fixture *f = *state;
-
     store_rig_mysql_only(&f->rig);
     f->ends = true;
     assert_int_equal(go(f, "a", "b"), STORE_OK);
@@ -205,9 +195,8 @@ static enum store_status count_products(struct store *store,
 
 /* It is in one that nobody has begun: what that has done is not seen, and not
  * kept. */
-static void a_transaction_begins_on_a_connection_in_none(void **state)
+UNIT_TEST_OF(struct fixture *f, a_transaction_begins_on_a_connection_in_none)
 {
-    struct fixture *f = *state;
     struct store_write write = {0};
 
     store_rig_mysql_only(&f->rig);
@@ -224,9 +213,8 @@ static void a_transaction_begins_on_a_connection_in_none(void **state)
 
 /* A server can be asked by another connection; whether SQLite's fsync was done
  * cannot. The second time it is a connection's first COMMIT. */
-static void an_answer_that_got_lost_is_looked_up(void **state)
+UNIT_TEST_OF(struct fixture *f, an_answer_that_got_lost_is_looked_up)
 {
-    struct fixture *f = *state;
     bool is_server = f->rig.store->writer.engine->far;
     struct store_order cancelled;
 
@@ -245,10 +233,8 @@ static void an_answer_that_got_lost_is_looked_up(void **state)
 }
 
 /* In a cluster another node may have it: only a yes is certain. */
-static void what_was_not_kept_is_written_again(void **state)
+UNIT_TEST_OF(struct fixture *f, what_was_not_kept_is_written_again)
 {
-    struct fixture *f = *state;
-
     store_rig_mysql_only(&f->rig);
     if (f->rig.store->db->cluster)
         skip();
@@ -288,10 +274,8 @@ static void join_batch(void *ctx)
 }
 
 /* Its last order was undone alone: that it is not there says nothing. */
-static void it_is_looked_up_by_an_order_that_was_kept(void **state)
+UNIT_TEST_OF(struct fixture *f, it_is_looked_up_by_an_order_that_was_kept)
 {
-    struct fixture *f = *state;
-
     store_rig_mysql_only(&f->rig);
     pthread_mutex_lock(&f->rig.mutex);
     f->rig.feed.ctx = f;
@@ -332,7 +316,7 @@ static void leave_wal(void *ctx)
 
 /* All want to create the schema, or all to change the journal that a dead process
  * has left: each finds it empty, or half made. */
-static void four_open_it_at_once(NO_STATE)
+UNIT_TEST(four_open_it_at_once)
 {
     struct opener opener;
     pid_t children[4];
@@ -358,17 +342,3 @@ static void four_open_it_at_once(NO_STATE)
         store_rig_end(&opener.rig);
     }
 }
-
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(four_open_it_at_once),
-    FIXTURE_TEST(another_was_first_with_a_key),
-    FIXTURE_TEST(a_key_is_found_when_the_time_is_up),
-    FIXTURE_TEST(nobody_passes_a_fence_that_is_looked_at),
-    FIXTURE_TEST(a_server_ends_a_transaction_in_silence),
-    FIXTURE_TEST(a_transaction_begins_on_a_connection_in_none),
-    FIXTURE_TEST(an_answer_that_got_lost_is_looked_up),
-    FIXTURE_TEST(what_was_not_kept_is_written_again),
-    FIXTURE_TEST(it_is_looked_up_by_an_order_that_was_kept),
-};
-
-TEST_MAIN(tests)

@@ -8,10 +8,8 @@
 #include "tests/support/store_wait.h"
 
 #include <stdatomic.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 #define HOUR_MS INT64_C(3600000)
 
@@ -120,9 +118,8 @@ static void wait_until_so_many(const struct store_rig *rig, uint64_t expired)
         usleep(2000);
 }
 
-static void test_paid(void **state)
+STORE_OWN_TEST(test_paid)
 {
-    struct store_rig *rig = *state;
     struct store_order order = buy(rig, 2), other = buy(rig, 1), found;
     bool replayed;
 
@@ -152,9 +149,8 @@ static void test_paid(void **state)
 }
 
 /* It is no order's second payment that is kept from being seen. */
-static void test_paid_twice(void **state)
+STORE_OWN_TEST(test_paid_twice)
 {
-    struct store_rig *rig = *state;
     struct store_order order = buy(rig, 1), found;
     bool replayed;
 
@@ -171,9 +167,8 @@ static void test_paid_twice(void **state)
     expect(rig, 9, 0);
 }
 
-static void test_paid_at_once(void **state)
+STORE_OWN_TEST(test_paid_at_once)
 {
-    struct store_rig *rig = *state;
     struct store_order order = store_rig_ask(2, 1, 1, ""), found;
 
     store_rig_put(rig, (struct store_product){.id = 2, .initial = 1});
@@ -188,9 +183,8 @@ static void test_paid_at_once(void **state)
     store_rig_expect_sound(rig);
 }
 
-static void test_cancelled(void **state)
+STORE_OWN_TEST(test_cancelled)
 {
-    struct store_rig *rig = *state;
     struct store_order order = buy(rig, 3), found;
 
     for (int again = 0; again < 2; again++) {
@@ -208,9 +202,8 @@ static void test_cancelled(void **state)
 }
 
 /* The same key has the same answer, also when it is over. */
-static void test_replayed(void **state)
+STORE_OWN_TEST(test_replayed)
 {
-    struct store_rig *rig = *state;
     struct store_order order = store_rig_ask(1, 1, 1, "k"), again;
 
     store_rig_place(rig, &order);
@@ -223,9 +216,8 @@ static void test_replayed(void **state)
 }
 
 /* At the moment, without anybody asking; and then it is too late for all else. */
-static void test_expired(void **state)
+STORE_OWN_TEST(test_expired)
 {
-    struct store_rig *rig = *state;
     struct store_order order, found;
 
     put(rig, (struct store_product){.limit_per_user = 3, .pay_within_s = 1});
@@ -264,9 +256,8 @@ static void set_failing(struct store_rig *rig, const char *step)
 /* From pay_until on it is too late, even where nothing can be given back by itself. Who
  * hears so, payment or cancel, has given it back: what was told stays true, although the
  * clock is set back then. */
-static void test_what_was_told_stays(void **state)
+STORE_OWN_TEST(test_what_was_told_stays)
 {
-    struct store_rig *rig = *state;
     struct store_order paid, cancelled, found;
     static atomic_int failures;
 
@@ -298,9 +289,8 @@ static void test_what_was_told_stays(void **state)
 }
 
 /* More than share a transaction; in segments, one of which has gone since. */
-static void test_many_expire(void **state)
+STORE_OWN_TEST(test_many_expire)
 {
-    struct store_rig *rig = *state;
     enum { N = 200 };
     struct store_order orders[N], *all[N], last;
 
@@ -339,9 +329,8 @@ static void sell_out(struct store_rig *rig)
 
 /* A product that was known to be sold out sells what has come back, whoever finds that
  * it is overdue. */
-static void test_sold_out_is_forgotten(void **state)
+STORE_OWN_TEST(test_sold_out_is_forgotten)
 {
-    struct store_rig *rig = *state;
     struct store_order all[4];
 
     store_rig_sqlite_only(rig);
@@ -371,9 +360,8 @@ static void test_sold_out_is_forgotten(void **state)
 /* ---- clocks --------------------------------------------------------------- */
 
 /* A clock that is set moves the deadlines by as much, and loses nothing. */
-static void test_clock_is_set(void **state)
+STORE_OWN_TEST(test_clock_is_set)
 {
-    struct store_rig *rig = *state;
     struct store_order soon, late;
 
     store_rig_sqlite_only(rig);
@@ -397,9 +385,8 @@ static void test_clock_is_set(void **state)
 }
 
 /* Where several hosts sell, theirs do not count. */
-static void test_servers_clock_counts(void **state)
+STORE_OWN_TEST(test_servers_clock_counts)
 {
-    struct store_rig *rig = *state;
     struct store_order order;
 
     store_rig_mysql_only(rig);
@@ -424,9 +411,8 @@ static void sell_and_die(void *ctx)
 }
 
 /* The other one has not sold of it, and knows of nothing. */
-static void test_holder_dies(void **state)
+STORE_DIR_TEST(test_holder_dies)
 {
-    struct store_rig *rig = *state;
     pid_t child;
 
     atomic_store(&ahead_ms, 0);
@@ -438,20 +424,3 @@ static void test_holder_dies(void **state)
     wait_until_so_many(rig, 1);
     expect(rig, 10, 0);
 }
-
-static const struct CMUnitTest tests[] = {
-    STORE_RIG_OWN_TEST(test_paid, set_up),
-    STORE_RIG_OWN_TEST(test_paid_twice, set_up),
-    STORE_RIG_OWN_TEST(test_paid_at_once, set_up),
-    STORE_RIG_OWN_TEST(test_cancelled, set_up),
-    STORE_RIG_OWN_TEST(test_replayed, set_up),
-    STORE_RIG_OWN_TEST(test_expired, set_up),
-    STORE_RIG_OWN_TEST(test_what_was_told_stays, set_up),
-    STORE_RIG_OWN_TEST(test_many_expire, set_up),
-    STORE_RIG_OWN_TEST(test_sold_out_is_forgotten, set_up),
-    STORE_RIG_OWN_TEST(test_clock_is_set, set_up),
-    STORE_RIG_OWN_TEST(test_servers_clock_counts, set_up),
-    STORE_RIG_DIR_TEST(test_holder_dies),
-};
-
-TEST_MAIN(tests)

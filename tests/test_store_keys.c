@@ -9,9 +9,6 @@
 #include "tests/support/store_wait.h"
 
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define BUCKET (INT64_C(1) << FILTER_BUCKET_BITS)
 #define FILTER (INT64_C(1) << FILTER_ORDERS_BITS)
@@ -124,10 +121,8 @@ static void all_are_known(struct store_rig *rig, struct store *store)
     store_rig_expect_sound(rig);
 }
 
-static void test_key_in_any_bucket(void **state)
+STORE_OWN_TEST(test_key_in_any_bucket)
 {
-    struct store_rig *rig = *state;
-
     sell_all(rig);
     all_are_known(rig, rig->store);
     reopen(rig);
@@ -135,9 +130,8 @@ static void test_key_in_any_bucket(void **state)
     is_sold(rig->store, "new", 4 * FILTER + 1);
 }
 
-static void test_key_again_is_the_same_order(void **state)
+STORE_OWN_TEST(test_key_again_is_the_same_order)
 {
-    struct store_rig *rig = *state;
     struct store_order first = buy_at(rig->store, 1, "k"), again;
 
     skip_to(rig, FILTER);
@@ -148,10 +142,9 @@ static void test_key_again_is_the_same_order(void **state)
 }
 
 /* The batch's own orders are in no table when its next one is decided. */
-static void test_batch_over_the_end_of_a_bucket(void **state)
+STORE_OWN_TEST(test_batch_over_the_end_of_a_bucket)
 {
     static const char *const keys[] = {"a", "b", "c", "d", "a", "c"};
-    struct store_rig *rig = *state;
     struct store_order orders[6], *batch[6];
 
     for (int64_t end = BUCKET; end <= FILTER; end += FILTER - BUCKET) {
@@ -172,9 +165,8 @@ static void test_batch_over_the_end_of_a_bucket(void **state)
 }
 
 /* Two or three of three, in three buckets. */
-static void test_limit_counts_all_buckets(void **state)
+STORE_OWN_TEST(test_limit_counts_all_buckets)
 {
-    struct store_rig *rig = *state;
     struct store_order first = buy_at(rig->store, 1, "");
 
     skip_to(rig, BUCKET);
@@ -192,9 +184,8 @@ static void test_limit_counts_all_buckets(void **state)
 }
 
 /* Units that were sold without a limit are counted when there is one. */
-static void test_limit_that_comes_later(void **state)
+STORE_OWN_TEST(test_limit_that_comes_later)
 {
-    struct store_rig *rig = *state;
     struct store_order first;
 
     put(rig, 0);
@@ -211,9 +202,8 @@ static void test_limit_that_comes_later(void **state)
 
 /* ---- filters that are of no help ----------------------------------------- */
 
-static void test_no_memory_for_a_filter(void **state)
+STORE_OWN_TEST(test_no_memory_for_a_filter)
 {
-    struct store_rig *rig = *state;
     struct filter *filter = &rig->store->place.keys.filter;
 
     sell_all(rig);
@@ -229,9 +219,8 @@ static void test_no_memory_for_a_filter(void **state)
 
 /* Orders that were not kept give their numbers to others, and stay in the filter: so
  * many that there is no room for the last. Then it may have any key. */
-static void test_more_than_a_filter_takes(void **state)
+STORE_OWN_TEST(test_more_than_a_filter_takes)
 {
-    struct store_rig *rig = *state;
     struct filter *filter = &rig->store->place.keys.filter;
     struct store_order order = {.product_id = 1};
 
@@ -249,9 +238,8 @@ static void test_more_than_a_filter_takes(void **state)
 }
 
 /* The last one is over, and there is none for these. */
-static void test_more_orders_than_filters(void **state)
+STORE_OWN_TEST(test_more_orders_than_filters)
 {
-    struct store_rig *rig = *state;
     const int64_t last = (FILTERS_MAX + 2) * FILTER;
 
     store_rig_close(rig);
@@ -267,9 +255,8 @@ static void test_more_orders_than_filters(void **state)
 /* ---- others --------------------------------------------------------------- */
 
 /* An instance that comes later, or writes between, is heard of. */
-static void test_keys_of_another_instance(void **state)
+STORE_SHARED_TEST(test_keys_of_another_instance)
 {
-    struct store_rig *rig = *state;
     struct store *other = store_of(rig);
     struct store_order found;
 
@@ -295,9 +282,8 @@ static void test_keys_of_another_instance(void **state)
 }
 
 /* The number of an order that was not kept is somebody else's then. */
-static void test_number_of_an_order_that_was_not_kept(void **state)
+STORE_SHARED_TEST(test_number_of_an_order_that_was_not_kept)
 {
-    struct store_rig *rig = *state;
     struct store *other = store_of(rig);
     struct store_order order = store_rig_ask(1, 1, 1, "a"), *one = &order;
 
@@ -313,9 +299,8 @@ static void test_number_of_an_order_that_was_not_kept(void **state)
 
 /* A copy of before is put in the place of the database, and another instance goes on
  * with it: that it has the numbers which were seen here says nothing of its keys. */
-static void test_another_database_in_its_place(void **state)
+STORE_SHARED_TEST(test_another_database_in_its_place)
 {
-    struct store_rig *rig = *state;
     struct store *other = store_of(rig);
     struct store_order found;
 
@@ -336,9 +321,8 @@ static void test_another_database_in_its_place(void **state)
 
 /* C cannot compare a number with one in SQL; and a bucket that is no more than a part of
  * the key comes first there, because SQLite's own check goes wrong if it does not. */
-static void test_schema_has_the_same_buckets(void **state)
+STORE_OWN_TEST(test_schema_has_the_same_buckets)
 {
-    struct store_rig *rig = *state;
     sqlite3 *db = store_rig_connect(rig, "SELECT 1");
     char sql[200];
 
@@ -355,20 +339,3 @@ static void test_schema_has_the_same_buckets(void **state)
         1);
     sqlite3_close(db);
 }
-
-static const struct CMUnitTest tests[] = {
-    STORE_RIG_OWN_TEST(test_key_in_any_bucket, set_up),
-    STORE_RIG_OWN_TEST(test_key_again_is_the_same_order, set_up),
-    STORE_RIG_OWN_TEST(test_batch_over_the_end_of_a_bucket, set_up),
-    STORE_RIG_OWN_TEST(test_limit_counts_all_buckets, set_up),
-    STORE_RIG_OWN_TEST(test_limit_that_comes_later, set_up),
-    STORE_RIG_OWN_TEST(test_no_memory_for_a_filter, set_up),
-    STORE_RIG_OWN_TEST(test_more_than_a_filter_takes, set_up),
-    STORE_RIG_OWN_TEST(test_more_orders_than_filters, set_up),
-    STORE_RIG_OWN_TEST(test_schema_has_the_same_buckets, set_up),
-    STORE_RIG_SHARED_TEST(test_keys_of_another_instance, set_up),
-    STORE_RIG_SHARED_TEST(test_another_database_in_its_place, set_up),
-    STORE_RIG_SHARED_TEST(test_number_of_an_order_that_was_not_kept, set_up),
-};
-
-TEST_MAIN(tests)

@@ -12,9 +12,6 @@
 #include "tests/support/store_wait.h"
 
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define GLANCES_MAX 1000
 #define ISOLATE     "SET GLOBAL wsrep_provider_options = 'gmcast.isolate"
@@ -530,7 +527,7 @@ static bool is_connected(int64_t id)
 
 /* The second node is cut off in the middle of a transaction, and refuses all of
  * its statements, the ROLLBACK as well: the next one must not go on with it. */
-static void a_rollback_that_is_refused_ends_the_connection(NO_STATE)
+UNIT_TEST(a_rollback_that_is_refused_ends_the_connection)
 {
     const char *count = "SELECT COUNT(*) FROM held";
     int64_t before, id, n = 0;
@@ -587,12 +584,9 @@ static int tear_down(NO_STATE)
 
 int main(void)
 {
-    struct CMUnitTest tests[COUNT_OF(rules) + 1];
-
     for (size_t i = 0; i < COUNT_OF(rules); i++)
-        tests[i] = (struct CMUnitTest)CASE_TEST(rules[i].name, test_rule,
-                                                (void *)&rules[i]);
-    tests[COUNT_OF(rules)] = (struct CMUnitTest)cmocka_unit_test(
-        a_rollback_that_is_refused_ends_the_connection);
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+        unit_test_add(&(struct CMUnitTest)CASE_TEST(rules[i].name, test_rule,
+                                                    (void *)&rules[i]),
+                      0);
+    return unit_test_run(set_up, tear_down);
 }

@@ -37,7 +37,7 @@ static enum store_status insert(struct store_rig *rig,
 
 /* ---- alone it is right -------------------------------------------------- */
 
-static void test_select_checks_what_textbooks_check(void **state)
+STORE_TEST(test_select_checks_what_textbooks_check)
 {
     static const struct {
         int64_t product_id, user_id, quantity;
@@ -49,7 +49,6 @@ static void test_select_checks_what_textbooks_check(void **state)
         {1, 2, 0, "", STORE_RANGE}, {9, 2, 1, "", STORE_NO_PRODUCT},
         {2, 2, 1, "", STORE_ENDED},
     };
-    struct store_rig *rig = *state;
     struct store_order order = store_rig_ask(1, 1, 2, "key");
     int64_t stock;
 
@@ -71,9 +70,8 @@ static void test_select_checks_what_textbooks_check(void **state)
 }
 
 /* It knows one segment, and looks at no other. */
-static void test_one_segment_of_many(void **state)
+STORE_TEST(test_one_segment_of_many)
 {
-    struct store_rig *rig = *state;
     struct store_product product = {
         .id = 1, .initial = 5, .name = "Thing", .segments = 2};
     struct store_order order = store_rig_ask(1, 1, 2, "");
@@ -100,9 +98,8 @@ static void test_one_segment_of_many(void **state)
 /* ---- together it is wrong ----------------------------------------------- */
 
 /* The unique key stops the second row, but its stock is gone. */
-static void test_two_with_one_key_lose_a_unit(void **state)
+STORE_TEST(test_two_with_one_key_lose_a_unit)
 {
-    struct store_rig *rig = *state;
     struct store_order a = store_rig_ask(1, 1, 1, "key"),
                        b = store_rig_ask(1, 1, 1, "key");
     struct store_order c = store_rig_ask(1, 2, 1, "key");
@@ -127,9 +124,8 @@ static void test_two_with_one_key_lose_a_unit(void **state)
  * The holder whose lease ran out while it was thinking. Whatever it still
  * writes comes after the new holder's stamp, and is refused.
  */
-static void test_stamp_stops_the_old_holder(void **state)
+STORE_TEST(test_stamp_stops_the_old_holder)
 {
-    struct store_rig *rig = *state;
     const struct store_fence old = {.name = "lock", .token = 33},
                              new = {.name = "lock", .token = 34},
                              late = {.name = "lock", .token = 33, .late = true};
@@ -156,9 +152,8 @@ static void test_stamp_stops_the_old_holder(void **state)
 
 /* Scenario 13, fencing too late: the old holder writes just before the new one, which
  * has read the same number. Nobody broke a rule: that is what is wrong with the rule. */
-static void test_compared_at_the_write_it_is_too_late(void **state)
+STORE_TEST(test_compared_at_the_write_it_is_too_late)
 {
-    struct store_rig *rig = *state;
     const struct store_fence old = {.name = "lock", .token = 33, .late = true},
                              new = {.name = "lock", .token = 34, .late = true};
     struct store_order a = store_rig_ask(1, 1, 1, ""),
@@ -179,9 +174,8 @@ static void test_compared_at_the_write_it_is_too_late(void **state)
 }
 
 /* A token nobody has announced is not taken, be it ever so high. */
-static void test_unannounced_token_is_refused(void **state)
+STORE_TEST(test_unannounced_token_is_refused)
 {
-    struct store_rig *rig = *state;
     const struct store_fence fence = {.name = "lock", .token = 7},
                              higher = {.name = "lock", .token = 8};
     uint64_t token;
@@ -204,9 +198,8 @@ static void test_unannounced_token_is_refused(void **state)
  * A lock server that lost its data before the first holder announced itself
  * gives the second one the same token. Only one of them may write.
  */
-static void test_one_token_of_two_owners(void **state)
+STORE_TEST(test_one_token_of_two_owners)
 {
-    struct store_rig *rig = *state;
     const struct store_fence first = {
         .name = "lock", .token = 1, .owner = "owner-a"};
     const struct store_fence second = {
@@ -225,15 +218,3 @@ static void test_one_token_of_two_owners(void **state)
     assert_int_equal(insert(rig, &a, &first), STORE_OK);
     store_rig_expect_sound(rig);
 }
-
-static const struct CMUnitTest tests[] = {
-    STORE_RIG_TEST(test_select_checks_what_textbooks_check),
-    STORE_RIG_TEST(test_one_segment_of_many),
-    STORE_RIG_TEST(test_two_with_one_key_lose_a_unit),
-    STORE_RIG_TEST(test_stamp_stops_the_old_holder),
-    STORE_RIG_TEST(test_compared_at_the_write_it_is_too_late),
-    STORE_RIG_TEST(test_one_token_of_two_owners),
-    STORE_RIG_TEST(test_unannounced_token_is_refused),
-};
-
-TEST_MAIN(tests)

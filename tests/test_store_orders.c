@@ -5,9 +5,6 @@
 #include "tests/support/store_rig.h"
 #include "tests/support/store_wait.h"
 
-#include <stdio.h>
-#include <string.h>
-
 static void put(struct store_rig *rig, int64_t limit)
 {
     store_rig_put(rig, (struct store_product){
@@ -43,9 +40,8 @@ static enum store_status get(struct store_rig *rig, const char *id)
     return store_order_get(rig->reader, id, &order, NULL);
 }
 
-static void test_cancel_returns_the_units_once(void **state)
+STORE_OWN_TEST(test_cancel_returns_the_units_once)
 {
-    struct store_rig *rig = *state;
     struct store_order order = buy(rig, 3, ""), first, second, found;
 
     assert_int_equal(store_rig_product(rig, 1).stock, 997);
@@ -67,9 +63,8 @@ static void test_cancel_returns_the_units_once(void **state)
 }
 
 /* Also bought without a limit and cancelled with one, and the other way round. */
-static void test_cancel_frees_the_users_limit(void **state)
+STORE_OWN_TEST(test_cancel_frees_the_users_limit)
 {
-    struct store_rig *rig = *state;
     struct store_order order = buy(rig, 5, "");
 
     put(rig, 5);
@@ -87,9 +82,8 @@ static void test_cancel_frees_the_users_limit(void **state)
 }
 
 /* What is left in purchases from an earlier limit is less than the order had. */
-static void test_cancel_before_a_limit_is_counted(void **state)
+STORE_OWN_TEST(test_cancel_before_a_limit_is_counted)
 {
-    struct store_rig *rig = *state;
     struct store_order order;
 
     put(rig, 5);
@@ -104,9 +98,8 @@ static void test_cancel_before_a_limit_is_counted(void **state)
 }
 
 /* The number is no secret; whoever knows it still needs the rest. */
-static void test_ids_cannot_be_guessed(void **state)
+STORE_OWN_TEST(test_ids_cannot_be_guessed)
 {
-    struct store_rig *rig = *state;
     struct store_order a = buy(rig, 1, ""), b = buy(rig, 1, ""), c;
     char *secret = strchr(a.id, '-') + 1, mixed[STORE_ID_BYTES_MAX + 1];
 
@@ -124,9 +117,8 @@ static void test_ids_cannot_be_guessed(void **state)
     assert_int_equal(store_rig_product(rig, 1).stock, 998);
 }
 
-static void test_texts_that_are_no_ids(void **state)
+STORE_OWN_TEST(test_texts_that_are_no_ids)
 {
-    struct store_rig *rig = *state;
     struct store_order order = buy(rig, 1, "");
     const char *secret = strchr(order.id, '-') + 1;
     /* What stands before the secret. */
@@ -144,13 +136,3 @@ static void test_texts_that_are_no_ids(void **state)
     assert_int_equal(get(rig, "1-"), STORE_NO_ORDER);
     assert_int_equal(get(rig, ""), STORE_NO_ORDER);
 }
-
-static const struct CMUnitTest tests[] = {
-    STORE_RIG_OWN_TEST(test_cancel_returns_the_units_once, set_up),
-    STORE_RIG_OWN_TEST(test_cancel_frees_the_users_limit, set_up),
-    STORE_RIG_OWN_TEST(test_cancel_before_a_limit_is_counted, set_up),
-    STORE_RIG_OWN_TEST(test_ids_cannot_be_guessed, set_up),
-    STORE_RIG_OWN_TEST(test_texts_that_are_no_ids, set_up),
-};
-
-TEST_MAIN(tests)

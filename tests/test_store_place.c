@@ -4,12 +4,8 @@
  */
 #include "tests/support/store_rig.h"
 
-#include <stdio.h>
-#include <string.h>
-
-static void test_order_is_stored_as_asked(void **state)
+STORE_TEST(test_order_is_stored_as_asked)
 {
-    struct store_rig *rig = *state;
     const struct store_product product = {
         .id = 7, .price_cents = 990, .initial = 10};
     struct store_order order = store_rig_ask(7, 42, 3, "k"), stored;
@@ -64,10 +60,8 @@ static void expect_left(struct store_rig *rig, int64_t stock)
 }
 
 /* stock >= n, not stock > 0: the last unit must not be sold to who wants 2. */
-static void test_quantity_meets_the_stock_exactly(void **state)
+STORE_TEST(test_quantity_meets_the_stock_exactly)
 {
-    struct store_rig *rig = *state;
-
     store_rig_put(rig, (struct store_product){.id = 1, .initial = 5});
     EXPECT_SALES(rig, {1, 1, 6, "", STORE_SOLD_OUT}, {1, 1, 4, "", STORE_OK},
                  {1, 1, 2, "", STORE_SOLD_OUT});
@@ -76,9 +70,8 @@ static void test_quantity_meets_the_stock_exactly(void **state)
     expect_left(rig, 0);
 }
 
-static void test_numbers_out_of_range(void **state)
+STORE_TEST(test_numbers_out_of_range)
 {
-    struct store_rig *rig = *state;
     struct store_order order = store_rig_ask(1, 1, 1, "");
     const int64_t most = STORE_NUMBER_MAX;
 
@@ -125,10 +118,8 @@ static void cross_edge(struct store_rig *rig, int64_t id, int64_t edge_ms)
 }
 
 /* One product ends in the millisecond in which the next one opens. */
-static void test_window_edges(void **state)
+STORE_TEST(test_window_edges)
 {
-    struct store_rig *rig = *state;
-
     for (int64_t id = 1; id < 40; id += 2) {
         struct store_product early = {.id = id, .initial = 1000};
         struct store_product late = {.id = id + 1, .initial = 1000};
@@ -142,10 +133,8 @@ static void test_window_edges(void **state)
 
 /* ---- under a key -------------------------------------------------------- */
 
-static void test_same_key_other_order(void **state)
+STORE_TEST(test_same_key_other_order)
 {
-    struct store_rig *rig = *state;
-
     store_rig_put(rig, (struct store_product){.id = 1, .initial = 10});
     store_rig_put(rig, (struct store_product){.id = 2, .initial = 10});
     EXPECT_SALES(
@@ -156,9 +145,8 @@ static void test_same_key_other_order(void **state)
 }
 
 /* Who has bought has bought, whatever became of the sale since. */
-static void test_replay_outlives_stock_and_sale(void **state)
+STORE_TEST(test_replay_outlives_stock_and_sale)
 {
-    struct store_rig *rig = *state;
     struct store_product product = {.id = 1, .initial = 1, .limit_per_user = 1};
     struct store_order again = store_rig_ask(1, 1, 1, "key");
 
@@ -175,10 +163,8 @@ static void test_replay_outlives_stock_and_sale(void **state)
 }
 
 /* A refusal is no order: the same key may try again later. */
-static void test_refusal_does_not_use_the_key_up(void **state)
+STORE_TEST(test_refusal_does_not_use_the_key_up)
 {
-    struct store_rig *rig = *state;
-
     store_rig_put(rig, (struct store_product){.id = 1, .initial = 1});
     assert_int_equal(store_rig_buy(rig, 1, 1, 2, "key"), STORE_SOLD_OUT);
     store_rig_restock(rig, 1);
@@ -198,9 +184,8 @@ static enum store_status place_under(struct store_rig *rig,
 
 /* Anybody may ask for a product that is not there, again and again: that must
  * leave nothing in the database, and write nothing. Nor what is sold out. */
-static void test_a_refusal_writes_nothing(void **state)
+STORE_TEST(test_a_refusal_writes_nothing)
 {
-    struct store_rig *rig = *state;
     struct store_order gone = store_rig_ask(1, 2, 1, "");
     struct store_fence sold = {.name = "lock:{1}", .token = 1};
     struct store_fence fence = {.token = 7};
@@ -227,9 +212,8 @@ static void test_a_refusal_writes_nothing(void **state)
 
 /* What the database says is true, whoever asks. But he sells no more: if one of
  * the orders would be sold, all are stale. */
-static void test_stale_fence_may_refuse(void **state)
+STORE_TEST(test_stale_fence_may_refuse)
 {
-    struct store_rig *rig = *state;
     struct store_order few = store_rig_ask(1, 1, 2, "a"),
                        one = store_rig_ask(1, 2, 1, "b");
     struct store_order *both[] = {&few, &one};
@@ -247,17 +231,3 @@ static void test_stale_fence_may_refuse(void **state)
     assert_int_equal(store_rig_audit(rig).orders, 0);
     expect_left(rig, 1);
 }
-
-static const struct CMUnitTest tests[] = {
-    STORE_RIG_TEST(test_order_is_stored_as_asked),
-    STORE_RIG_TEST(test_quantity_meets_the_stock_exactly),
-    STORE_RIG_TEST(test_numbers_out_of_range),
-    STORE_RIG_TEST(test_window_edges),
-    STORE_RIG_TEST(test_same_key_other_order),
-    STORE_RIG_TEST(test_replay_outlives_stock_and_sale),
-    STORE_RIG_TEST(test_refusal_does_not_use_the_key_up),
-    STORE_RIG_TEST(test_a_refusal_writes_nothing),
-    STORE_RIG_TEST(test_stale_fence_may_refuse),
-};
-
-TEST_MAIN(tests)

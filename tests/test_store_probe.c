@@ -6,8 +6,6 @@
 #include "tests/support/store_wait.h"
 
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/resource.h>
 
 #define PAGE  4096
@@ -16,9 +14,8 @@
 static bool shared; /* as the test is to open the store */
 
 /* All that a verb or the ledger tells is as if no probe had been. */
-static void test_it_leaves_nothing(void **state)
+STORE_TEST(test_it_leaves_nothing)
 {
-    struct store_rig *rig = *state;
     struct store_order before, after;
 
     assert_ok(store_probe(rig->store, NULL)); /* there is no product */
@@ -44,9 +41,8 @@ static void test_it_leaves_nothing(void **state)
 }
 
 /* Each table that an order writes. */
-static void test_it_fails_where_a_trigger_raises(void **state)
+STORE_TEST(test_it_fails_where_a_trigger_raises)
 {
-    struct store_rig *rig = *state;
     static const char *const writes[] = {
         "INSERT ON orders", "INSERT ON purchases", "UPDATE ON purchases",
         "INSERT ON fences", "UPDATE ON fences",    "UPDATE ON segments"};
@@ -69,10 +65,9 @@ static void test_it_fails_where_a_trigger_raises(void **state)
 
 /* A ledger may forbid it, and keep its own book of what was ordered: no order deletes,
  * and what was only tried is in no book. */
-static void test_nothing_is_deleted(void **state)
+STORE_TEST(test_nothing_is_deleted)
 {
     static const char *const tables[] = {"orders", "purchases"};
-    struct store_rig *rig = *state;
     bool mysql = store_rig_on_mysql(rig);
     char sql[200];
 
@@ -152,25 +147,15 @@ static void fill_up(void *ctx)
     store_rig_expect_sound(rig);
 }
 
-/* In a process of its own: the limit is the whole process's. */
-static void test_it_fails_where_the_disk_is_full(void **state)
-{
-    store_rig_sqlite_only(*state);
-    store_rig_join(store_rig_fork(fill_up, *state));
-}
-
 static int set_up(void **state)
 {
     shared = *state != NULL;
     return store_rig_set_up_dir(state);
 }
 
-static const struct CMUnitTest tests[] = {
-    STORE_RIG_TEST(test_it_leaves_nothing),
-    STORE_RIG_TEST(test_it_fails_where_a_trigger_raises),
-    STORE_RIG_TEST(test_nothing_is_deleted),
-    STORE_RIG_OWN_TEST(test_it_fails_where_the_disk_is_full, set_up),
-    STORE_RIG_SHARED_TEST(test_it_fails_where_the_disk_is_full, set_up),
-};
-
-TEST_MAIN(tests)
+/* In a process of its own: the limit is the whole process's. */
+STORE_BOTH_TEST(test_it_fails_where_the_disk_is_full)
+{
+    store_rig_sqlite_only(rig);
+    store_rig_join(store_rig_fork(fill_up, rig));
+}

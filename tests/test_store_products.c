@@ -5,8 +5,6 @@
 #include "tests/support/store_rig.h"
 #include "tests/support/store_wait.h"
 
-#include <string.h>
-
 static enum store_status put(struct store_rig *rig,
                              struct store_product product)
 {
@@ -22,9 +20,8 @@ static enum store_status restock(struct store_rig *rig, int64_t quantity,
 }
 
 /* A put changes all but the stock. */
-static void test_put_creates_and_changes(void **state)
+STORE_TEST(test_put_creates_and_changes)
 {
-    struct store_rig *rig = *state;
     struct store_product product = {.id = 3,
                                     .name = "Gr\xc3\xbc\xc3\x9f Gott",
                                     .price_cents = 1299,
@@ -63,9 +60,8 @@ static void test_put_creates_and_changes(void **state)
     store_rig_expect_sound(rig);
 }
 
-static void test_put_out_of_range(void **state)
+STORE_TEST(test_put_out_of_range)
 {
-    struct store_rig *rig = *state;
     const struct store_product good = {.id = 1, .name = "A"};
     struct store_product bad[9];
 
@@ -107,9 +103,8 @@ static const struct store_product set = {.id = 1,
                                          .segments = 2};
 
 /* What is left out of a put would be reset in silence. */
-static void test_put_leaves_nothing_out(void **state)
+STORE_TEST(test_put_leaves_nothing_out)
 {
-    struct store_rig *rig = *state;
     const unsigned needed = STORE_GIVEN_NAME | STORE_GIVEN_PRICE |
                             STORE_GIVEN_LIMIT | STORE_GIVEN_ENDS |
                             STORE_GIVEN_SEGMENTS;
@@ -140,9 +135,8 @@ static void test_put_leaves_nothing_out(void **state)
     assert_int_equal(change.product.segments, 1);
 }
 
-static void test_patch_changes_what_it_gives(void **state)
+STORE_TEST(test_patch_changes_what_it_gives)
 {
-    struct store_rig *rig = *state;
     struct store_change change;
 
     (void)change_of(rig, true, STORE_GIVEN_PRICE, set, STORE_NO_PRODUCT);
@@ -170,9 +164,8 @@ static void test_patch_changes_what_it_gives(void **state)
     assert_int_equal(change.product.price_cents, 7);
 }
 
-static void test_restock_stays_in_range(void **state)
+STORE_TEST(test_restock_stays_in_range)
 {
-    struct store_rig *rig = *state;
     const struct store_product product = {
         .id = 1, .name = "A", .initial = STORE_NUMBER_MAX - 10};
     char key[STORE_KEY_BYTES_MAX + 2];
@@ -190,13 +183,3 @@ static void test_restock_stays_in_range(void **state)
     assert_int_equal(store_rig_product(rig, 1).stock, STORE_NUMBER_MAX);
     store_rig_expect_sound(rig);
 }
-
-static const struct CMUnitTest tests[] = {
-    STORE_RIG_TEST(test_put_creates_and_changes),
-    STORE_RIG_TEST(test_put_out_of_range),
-    STORE_RIG_TEST(test_put_leaves_nothing_out),
-    STORE_RIG_TEST(test_patch_changes_what_it_gives),
-    STORE_RIG_TEST(test_restock_stays_in_range),
-};
-
-TEST_MAIN(tests)

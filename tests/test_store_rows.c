@@ -7,10 +7,6 @@
 #include "tests/support/store_wait.h"
 
 #include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define STOCK 5
 #define MANY  9000 /* more products, with two rows each, than are kept */
@@ -60,9 +56,8 @@ static enum store_status buy(struct store_rig *rig, int64_t quantity,
 
 /* ---- the stock ---------------------------------------------------------- */
 
-static void other_writes_are_seen(void **state)
+STORE_OWN_TEST(other_writes_are_seen)
 {
-    struct store_rig *rig = *state;
     struct store_order order;
 
     assert_int_equal(buy(rig, STOCK, &order), STORE_OK);
@@ -76,10 +71,8 @@ static void other_writes_are_seen(void **state)
     store_rig_expect_sound(rig);
 }
 
-static void another_process_is_seen(void **state)
+STORE_BOTH_TEST(another_process_is_seen)
 {
-    struct store_rig *rig = *state;
-
     assert_int_equal(buy(rig, 1, NULL), STORE_OK);
     store_rig_sql(rig, "UPDATE segments SET stock = stock - 2, "
                        "initial = initial - 2");
@@ -90,10 +83,8 @@ static void another_process_is_seen(void **state)
 }
 
 /* Decided, and then the commit fails: nothing of it is so. */
-static void what_was_undone_is_forgotten(void **state)
+STORE_OWN_TEST(what_was_undone_is_forgotten)
 {
-    struct store_rig *rig = *state;
-
     assert_int_equal(buy(rig, 1, NULL), STORE_OK);
     rig->steps.failing = "commit";
     assert_int_equal(buy(rig, STOCK - 1, NULL), STORE_IO);
@@ -103,9 +94,8 @@ static void what_was_undone_is_forgotten(void **state)
 }
 
 /* The same with a connection that lives on: a reader keeps the commit out. */
-static void what_was_too_busy_is_forgotten(void **state)
+STORE_SHARED_TEST(what_was_too_busy_is_forgotten)
 {
-    struct store_rig *rig = *state;
     sqlite3 *reader;
 
     assert_int_equal(buy(rig, 1, NULL), STORE_OK);
@@ -135,9 +125,8 @@ static unsigned journals_open(const struct store_rig *rig)
 }
 
 /* The connection of a commit that failed is not trusted again. */
-static void what_failed_costs_the_connection(void **state)
+STORE_OWN_TEST(what_failed_costs_the_connection)
 {
-    struct store_rig *rig = *state;
     unsigned before;
 
     store_rig_sqlite_only(rig);
@@ -152,10 +141,8 @@ static void what_failed_costs_the_connection(void **state)
 }
 
 /* What was moved, and from where, is known as well. */
-static void segments_are_told_apart(void **state)
+STORE_OWN_TEST(segments_are_told_apart)
 {
-    struct store_rig *rig = *state;
-
     put(rig, (struct store_product){.segments = 2});
     assert_int_equal(buy_from(rig, 0, 1, NULL), STORE_OK);
     assert_int_equal(buy_from(rig, 1, 1, NULL), STORE_OK);
@@ -169,9 +156,8 @@ static void segments_are_told_apart(void **state)
     store_rig_expect_sound(rig);
 }
 
-static void new_terms_are_seen(void **state)
+STORE_OWN_TEST(new_terms_are_seen)
 {
-    struct store_rig *rig = *state;
     struct store_order order;
 
     assert_int_equal(buy(rig, 1, &order), STORE_OK);
@@ -187,9 +173,8 @@ static void new_terms_are_seen(void **state)
 
 /* Every row that is known has to make room in the middle of a transaction, with
  * units taken that the database has not been told of. */
-static void more_products_than_are_kept(void **state)
+STORE_OWN_TEST(more_products_than_are_kept)
 {
-    struct store_rig *rig = *state;
     struct store_order *orders = calloc(MANY, sizeof(*orders));
     struct store_order **all = calloc(MANY, sizeof(struct store_order *));
     struct store_lot lot = {.orders = all, .n = MANY};
@@ -223,9 +208,8 @@ static void more_products_than_are_kept(void **state)
 
 /* ---- the fence ---------------------------------------------------------- */
 
-static void new_holder_is_seen(void **state)
+STORE_OWN_TEST(new_holder_is_seen)
 {
-    struct store_rig *rig = *state;
     const struct store_fence first = fence,
                              newer = {"lock:1", 11, "other", false};
 
@@ -243,28 +227,9 @@ static void new_holder_is_seen(void **state)
     assert_int_equal(buy(rig, 1, NULL), STORE_STALE_FENCE);
 }
 
-static void new_holder_elsewhere_is_seen(void **state)
+STORE_BOTH_TEST(new_holder_elsewhere_is_seen)
 {
-    struct store_rig *rig = *state;
-
     assert_int_equal(buy(rig, 1, NULL), STORE_OK);
     store_rig_sql(rig, "UPDATE fences SET token = 12");
     assert_int_equal(buy(rig, 1, NULL), STORE_STALE_FENCE);
 }
-
-static const struct CMUnitTest tests[] = {
-    STORE_RIG_OWN_TEST(other_writes_are_seen, set_up),
-    STORE_RIG_OWN_TEST(another_process_is_seen, set_up),
-    STORE_RIG_SHARED_TEST(another_process_is_seen, set_up),
-    STORE_RIG_OWN_TEST(what_was_undone_is_forgotten, set_up),
-    STORE_RIG_SHARED_TEST(what_was_too_busy_is_forgotten, set_up),
-    STORE_RIG_OWN_TEST(what_failed_costs_the_connection, set_up),
-    STORE_RIG_OWN_TEST(segments_are_told_apart, set_up),
-    STORE_RIG_OWN_TEST(new_terms_are_seen, set_up),
-    STORE_RIG_OWN_TEST(more_products_than_are_kept, set_up),
-    STORE_RIG_OWN_TEST(new_holder_is_seen, set_up),
-    STORE_RIG_OWN_TEST(new_holder_elsewhere_is_seen, set_up),
-    STORE_RIG_SHARED_TEST(new_holder_elsewhere_is_seen, set_up),
-};
-
-TEST_MAIN(tests)

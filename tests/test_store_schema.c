@@ -4,8 +4,6 @@
 #include "tests/support/store_rig.h"
 #include "tests/support/store_wait.h"
 
-#include <string.h>
-
 /* 7 of 10 left, in the only segment that there was. */
 static const char version_1[] =
 #include "db/sqlite/schema.sql.inc"
@@ -86,9 +84,8 @@ static void reopen(struct store_rig *rig)
     store_rig_open(rig, (struct store_options){0});
 }
 
-static void test_version_1_sells_on_and_cancels(void **state)
+STORE_DIR_TEST(test_version_1_sells_on_and_cancels)
 {
-    struct store_rig *rig = *state;
     struct store_order order;
 
     store_rig_sql(rig, version_1);
@@ -104,10 +101,9 @@ static void test_version_1_sells_on_and_cancels(void **state)
 }
 
 /* An order of before has nothing to pay, and never will. */
-static void test_version_4_had_nothing_to_pay(void **state)
+STORE_DIR_TEST(test_version_4_had_nothing_to_pay)
 {
     static const char id[] = "1-000000000000000b";
-    struct store_rig *rig = *state;
     struct store_order order;
 
     store_rig_sql(rig, version_1);
@@ -124,9 +120,8 @@ static void test_version_4_had_nothing_to_pay(void **state)
 }
 
 /* An order of several segments has one then: what it took was moved there. */
-static void test_version_2_with_parts(void **state)
+STORE_DIR_TEST(test_version_2_with_parts)
 {
-    struct store_rig *rig = *state;
     struct store_order order;
 
     store_rig_sql(rig, version_1);
@@ -166,23 +161,22 @@ static void expect_keys_and_limits(struct store_rig *rig)
     expect_stock(rig, 3, 8);
 }
 
-static void test_version_5_knows_its_keys_and_limits(void **state)
+STORE_DIR_TEST(test_version_5_knows_its_keys_and_limits)
 {
-    store_rig_sql(*state, version_5);
-    expect_keys_and_limits(*state);
+    store_rig_sql(rig, version_5);
+    expect_keys_and_limits(rig);
 }
 
-static void test_version_6_knows_its_keys_and_limits(void **state)
+STORE_DIR_TEST(test_version_6_knows_its_keys_and_limits)
 {
-    store_rig_sql(*state, version_5);
-    store_rig_sql(*state, version_6);
-    expect_keys_and_limits(*state);
+    store_rig_sql(rig, version_5);
+    store_rig_sql(rig, version_6);
+    expect_keys_and_limits(rig);
 }
 
 /* A reader cannot bring it up, and says who can. */
-static void test_reader_refuses_an_older_version(void **state)
+STORE_DIR_TEST(test_reader_refuses_an_older_version)
 {
-    struct store_rig *rig = *state;
     struct store_error error;
 
     store_rig_sql(rig, version_1);
@@ -193,9 +187,8 @@ static void test_reader_refuses_an_older_version(void **state)
 }
 
 /* Whatever goes wrong on the way up, it stays what it was. */
-static void test_half_a_step_up_is_none(void **state)
+STORE_DIR_TEST(test_half_a_step_up_is_none)
 {
-    struct store_rig *rig = *state;
     const struct store_options options = {.url = rig->dir.url};
 
     store_rig_sql(rig, version_1);
@@ -206,15 +199,3 @@ static void test_half_a_step_up_is_none(void **state)
     store_rig_open(rig, (struct store_options){0});
     expect_stock(rig, 1, 7);
 }
-
-static const struct CMUnitTest tests[] = {
-    STORE_RIG_DIR_TEST(test_version_1_sells_on_and_cancels),
-    STORE_RIG_DIR_TEST(test_version_2_with_parts),
-    STORE_RIG_DIR_TEST(test_version_4_had_nothing_to_pay),
-    STORE_RIG_DIR_TEST(test_version_5_knows_its_keys_and_limits),
-    STORE_RIG_DIR_TEST(test_version_6_knows_its_keys_and_limits),
-    STORE_RIG_DIR_TEST(test_reader_refuses_an_older_version),
-    STORE_RIG_DIR_TEST(test_half_a_step_up_is_none),
-};
-
-TEST_MAIN(tests)

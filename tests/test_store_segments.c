@@ -7,9 +7,8 @@
 
 /* ---- dealt out ---------------------------------------------------------- */
 
-static void test_units_are_dealt_out_evenly(void **state)
+STORE_TEST(test_units_are_dealt_out_evenly)
 {
-    struct store_rig *rig = *state;
     struct store_product product;
 
     store_rig_split(rig, 10, 4);
@@ -23,9 +22,8 @@ static void test_units_are_dealt_out_evenly(void **state)
     store_rig_expect_sound(rig);
 }
 
-static void test_segments_without_a_unit_are_retired(void **state)
+STORE_TEST(test_segments_without_a_unit_are_retired)
 {
-    struct store_rig *rig = *state;
     struct store_product product;
     struct store_segments segments;
 
@@ -39,9 +37,8 @@ static void test_segments_without_a_unit_are_retired(void **state)
     assert_int_equal(store_rig_product(rig, 1).segments, 8);
 }
 
-static void test_one_to_256_segments(void **state)
+STORE_TEST(test_one_to_256_segments)
 {
-    struct store_rig *rig = *state;
     struct store_product product = {.id = 1, .name = "x"};
     const int64_t wrong[] = {-1, 257};
 
@@ -71,9 +68,8 @@ static void expect_short(struct store_rig *rig, int64_t segment,
 }
 
 /* Short: another segment has enough. Sold out: not even all together have. */
-static void test_short_is_not_sold_out(void **state)
+STORE_TEST(test_short_is_not_sold_out)
 {
-    struct store_rig *rig = *state;
     struct store_order order;
 
     store_rig_split(rig, 12, 4);
@@ -97,9 +93,8 @@ static void test_short_is_not_sold_out(void **state)
 }
 
 /* No segment has enough: what is missing comes from the richest others. */
-static void test_gather_moves_what_is_missing(void **state)
+STORE_TEST(test_gather_moves_what_is_missing)
 {
-    struct store_rig *rig = *state;
     struct store_order order, stored;
 
     store_rig_split(rig, 12, 4);
@@ -122,9 +117,8 @@ static void test_gather_moves_what_is_missing(void **state)
 /*
  * An order that was sent to the richest before, and may not be sent for ever.
  */
-static void test_gather_on_demand(void **state)
+STORE_TEST(test_gather_on_demand)
 {
-    struct store_rig *rig = *state;
     struct store_order order = store_rig_ask(1, 1, 4, "k");
 
     store_rig_split(rig, 10, 2);
@@ -143,10 +137,8 @@ static void test_gather_on_demand(void **state)
     store_rig_expect_sound(rig);
 }
 
-static void test_over_the_limit_nothing_is_gathered(void **state)
+STORE_TEST(test_over_the_limit_nothing_is_gathered)
 {
-    struct store_rig *rig = *state;
-
     store_rig_put(
         rig, (struct store_product){
                  .id = 1, .initial = 8, .segments = 4, .limit_per_user = 3});
@@ -158,9 +150,8 @@ static void test_over_the_limit_nothing_is_gathered(void **state)
 
 /* ---- resized ------------------------------------------------------------ */
 
-static void test_resize_in_mid_sale(void **state)
+STORE_TEST(test_resize_in_mid_sale)
 {
-    struct store_rig *rig = *state;
     struct store_order order;
     int64_t epoch;
 
@@ -184,9 +175,8 @@ static void test_resize_in_mid_sale(void **state)
     store_rig_expect_sound(rig);
 }
 
-static void test_even_out(void **state)
+STORE_TEST(test_even_out)
 {
-    struct store_rig *rig = *state;
     struct store_order order;
     bool moved = false;
     int64_t epoch;
@@ -214,9 +204,8 @@ static void test_even_out(void **state)
 }
 
 /* Back to where the order was, though it is out of use: nobody looks there. */
-static void test_a_stranded_unit_is_found(void **state)
+STORE_TEST(test_a_stranded_unit_is_found)
 {
-    struct store_rig *rig = *state;
     struct store_units units;
 
     store_rig_split(rig, 16, 8);
@@ -238,9 +227,8 @@ static void test_a_stranded_unit_is_found(void **state)
 }
 
 /* The database adds them as doubles, which MariaDB writes with an exponent. */
-static void test_units_of_many_products_are_added(void **state)
+STORE_TEST(test_units_of_many_products_are_added)
 {
-    struct store_rig *rig = *state;
     struct store_units units;
 
     for (int64_t id = 1; id <= 2; id++) {
@@ -253,19 +241,3 @@ static void test_units_of_many_products_are_added(void **state)
     assert_int_equal(units.stranded, 0);
     assert_int_equal(units.left, 2 * STORE_NUMBER_MAX);
 }
-
-static const struct CMUnitTest tests[] = {
-    STORE_RIG_TEST(test_units_are_dealt_out_evenly),
-    STORE_RIG_TEST(test_segments_without_a_unit_are_retired),
-    STORE_RIG_TEST(test_one_to_256_segments),
-    STORE_RIG_TEST(test_short_is_not_sold_out),
-    STORE_RIG_TEST(test_gather_moves_what_is_missing),
-    STORE_RIG_TEST(test_gather_on_demand),
-    STORE_RIG_TEST(test_over_the_limit_nothing_is_gathered),
-    STORE_RIG_TEST(test_resize_in_mid_sale),
-    STORE_RIG_TEST(test_even_out),
-    STORE_RIG_TEST(test_a_stranded_unit_is_found),
-    STORE_RIG_TEST(test_units_of_many_products_are_added),
-};
-
-TEST_MAIN(tests)

@@ -4,10 +4,7 @@
  */
 #include "tests/support/store_rig.h"
 
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 static enum store_status open_store(const char *url, bool shared,
                                     struct store **store,
@@ -38,9 +35,8 @@ static int journal_of(const struct store_rig *rig)
 
 /* ---- who may open ------------------------------------------------------- */
 
-static void test_only_sharers_meet(void **state)
+STORE_DIR_TEST(test_only_sharers_meet)
 {
-    struct store_rig *rig = *state;
     const struct {
         bool first, second;
         enum store_status status;
@@ -66,9 +62,8 @@ static void test_only_sharers_meet(void **state)
 }
 
 /* Also while the file is yet to be made: a link, and a name like a URI's. */
-static void test_another_name_is_the_same_file(void **state)
+STORE_DIR_TEST(test_another_name_is_the_same_file)
 {
-    struct store_rig *rig = *state;
     struct store *store = NULL, *other = NULL;
     char path[512], url[600];
 
@@ -98,9 +93,8 @@ static void expect_no_reader(const struct store_rig *rig,
     assert_non_null(strstr(error.text, says));
 }
 
-static void test_newer_schema_is_refused(void **state)
+STORE_DIR_TEST(test_newer_schema_is_refused)
 {
-    struct store_rig *rig = *state;
     struct store_error error = {""};
     struct store *store = NULL;
 
@@ -115,10 +109,8 @@ static void test_newer_schema_is_refused(void **state)
     expect_no_reader(rig, STORE_UNFIT, "version 99");
 }
 
-static void test_reader_creates_nothing(void **state)
+STORE_DIR_TEST(test_reader_creates_nothing)
 {
-    struct store_rig *rig = *state;
-
     expect_no_reader(rig, STORE_IO, "No such file");
     assert_int_not_equal(access(rig->dir.db, F_OK), 0);
 }
@@ -135,9 +127,8 @@ static void open_as_nobody(void *ctx)
                      STORE_UNFIT);
 }
 
-static void test_unwritable(void **state)
+STORE_DIR_TEST(test_unwritable)
 {
-    struct store_rig *rig = *state;
     char lock[512];
 
     open_rig(rig, false);
@@ -152,9 +143,8 @@ static void test_unwritable(void **state)
 /* ---- journals ----------------------------------------------------------- */
 
 /* And an audit beside a running server, of either kind, takes nothing away. */
-static void test_journal_goes_with_the_way_of_opening(void **state)
+STORE_DIR_TEST(test_journal_goes_with_the_way_of_opening)
 {
-    struct store_rig *rig = *state;
     struct store_audit verdict;
 
     for (int round = 0; round < 4; round++) {
@@ -171,14 +161,3 @@ static void test_journal_goes_with_the_way_of_opening(void **state)
         assert_true(verdict.balanced);
     }
 }
-
-static const struct CMUnitTest tests[] = {
-    STORE_RIG_DIR_TEST(test_only_sharers_meet),
-    STORE_RIG_DIR_TEST(test_another_name_is_the_same_file),
-    STORE_RIG_DIR_TEST(test_newer_schema_is_refused),
-    STORE_RIG_DIR_TEST(test_reader_creates_nothing),
-    STORE_RIG_DIR_TEST(test_unwritable),
-    STORE_RIG_DIR_TEST(test_journal_goes_with_the_way_of_opening),
-};
-
-TEST_MAIN(tests)

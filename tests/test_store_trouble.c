@@ -7,10 +7,6 @@
 #include "tests/support/store_rig.h"
 #include "tests/support/store_wait.h"
 
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-
 #define BUSY_MS 200
 #define UNITS   1000000
 
@@ -61,9 +57,8 @@ static void require_busy(struct store_rig *rig)
     assert_in_range(clock_ms() - began_ms, BUSY_MS - 1, BUSY_MS + 500);
 }
 
-static void test_busy_is_bounded_and_no_refusal(void **state)
+STORE_OWN_TEST(test_busy_is_bounded_and_no_refusal)
 {
-    struct store_rig *rig = *state;
     sqlite3 *writer = open_beside(rig, "BEGIN IMMEDIATE");
 
     require_busy(rig);
@@ -74,9 +69,8 @@ static void test_busy_is_bounded_and_no_refusal(void **state)
 }
 
 /* With a rollback journal it is the COMMIT that a reader holds up. */
-static void test_reader_in_the_way_of_a_commit(void **state)
+STORE_SHARED_TEST(test_reader_in_the_way_of_a_commit)
 {
-    struct store_rig *rig = *state;
     sqlite3 *reader = open_beside(rig, "BEGIN; SELECT COUNT(*) FROM orders");
 
     require_busy(rig);
@@ -90,9 +84,8 @@ static void test_reader_in_the_way_of_a_commit(void **state)
 }
 
 /* In a hurry nobody waits, and still nobody is told "sold out". */
-static void test_a_hurry_ends_waiting(void **state)
+STORE_OWN_TEST(test_a_hurry_ends_waiting)
 {
-    struct store_rig *rig = *state;
     sqlite3 *writer = open_beside(rig, "BEGIN IMMEDIATE");
     uint64_t began_ms;
 
@@ -108,9 +101,8 @@ static void test_a_hurry_ends_waiting(void **state)
 
 /* Nobody would find again what is written to a file without a name. For good: also
  * when there is a file again, or when the connection was lost. */
-static void test_a_removed_file_takes_no_orders(void **state)
+STORE_OWN_TEST(test_a_removed_file_takes_no_orders)
 {
-    struct store_rig *rig = *state;
     FILE *file;
 
     open_all(rig);
@@ -128,9 +120,8 @@ static void test_a_removed_file_takes_no_orders(void **state)
 }
 
 /* Others may have the database open now. For good: also when it is back. */
-static void test_without_its_lock_file_it_takes_no_orders(void **state)
+STORE_BOTH_TEST(test_without_its_lock_file_it_takes_no_orders)
 {
-    struct store_rig *rig = *state;
     char lock[sizeof(rig->dir.db) + 8], away[sizeof(lock) + 8];
     struct store_product product;
     struct store_error error;
@@ -152,15 +143,3 @@ static void test_without_its_lock_file_it_takes_no_orders(void **state)
     assert_int_equal(rename(away, lock), 0);
     assert_int_equal(buy(rig), STORE_GONE);
 }
-
-static const struct CMUnitTest tests[] = {
-    STORE_RIG_OWN_TEST(test_busy_is_bounded_and_no_refusal, set_up),
-    STORE_RIG_SHARED_TEST(test_reader_in_the_way_of_a_commit, set_up),
-    STORE_RIG_OWN_TEST(test_a_hurry_ends_waiting, set_up),
-    STORE_RIG_OWN_TEST(test_a_removed_file_takes_no_orders, set_up),
-    STORE_RIG_OWN_TEST(test_without_its_lock_file_it_takes_no_orders, set_up),
-    STORE_RIG_SHARED_TEST(test_without_its_lock_file_it_takes_no_orders,
-                          set_up),
-};
-
-TEST_MAIN(tests)

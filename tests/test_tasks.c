@@ -6,9 +6,6 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "server/base/app.h"
 #include "server/base/tasks.h"
@@ -142,22 +139,18 @@ static int tear_down(void **state)
     return 0;
 }
 
-static struct fixture *open_pool(void **state, size_t n)
+static void open_pool(struct fixture *f, size_t n)
 {
-    struct fixture *f = *state;
-
     f->tasks = tasks_open(&f->app, "test", n);
     assert_non_null(f->tasks);
-    return f;
 }
 
 /* ---- what happens to tasks ------------------------------------------------- */
 
 /* None can go on before all are there: one thread could not run them. */
-static void tasks_run_side_by_side(void **state)
+UNIT_TEST_OF(struct fixture *f, tasks_run_side_by_side)
 {
-    struct fixture *f = open_pool(state, WORKERS);
-
+    open_pool(f, WORKERS);
     for (int i = 0; i < WORKERS; i++)
         occupy(f, &f->jobs[i]);
     for (int i = 0; i < WORKERS; i++) {
@@ -167,12 +160,12 @@ static void tasks_run_side_by_side(void **state)
 }
 
 /* One thread runs them in order; what is withdrawn in time is not run. */
-static void first_come_first_served_but_what_is_withdrawn(void **state)
+UNIT_TEST_OF(struct fixture *f, first_come_first_served_but_what_is_withdrawn)
 {
-    struct fixture *f = open_pool(state, 1);
     struct job *jobs = f->jobs, *gates = &f->jobs[JOBS_MAX - 3];
     int turn = 1;
 
+    open_pool(f, 1);
     occupy(f, &gates[0]);
     for (int i = 0; i < 100; i++)
         assert_true(submit(f, &jobs[i]));
@@ -196,12 +189,12 @@ static void first_come_first_served_but_what_is_withdrawn(void **state)
     sem_post(&f->gate);
 }
 
-static void what_does_not_fit_is_not_taken(void **state)
+UNIT_TEST_OF(struct fixture *f, what_does_not_fit_is_not_taken)
 {
-    struct fixture *f = open_pool(state, 1);
     struct job *gates = &f->jobs[JOBS_MAX - 2];
     size_t n = 0;
 
+    open_pool(f, 1);
     occupy(f, &gates[0]);
     while (n < JOBS_MAX - 2 && submit(f, &f->jobs[n]))
         n++;
@@ -231,12 +224,12 @@ static void *submit_many(void *arg)
 }
 
 /* The pool is stopped when all is submitted, or meanwhile. */
-static void from_many_threads(void **state)
+UNIT_TEST_OF(struct fixture *f, from_many_threads)
 {
     for (int all = 0; all <= 1; all++) {
-        struct fixture *f = open_pool(state, WORKERS);
         pthread_t threads[SUBMITTERS];
 
+        open_pool(f, WORKERS);
         memset(f->jobs, 0, JOBS_MAX * sizeof(struct job));
         for (size_t i = 0; i < SUBMITTERS; i++) {
             f->jobs[i * EACH].f = f;
@@ -258,11 +251,11 @@ static void from_many_threads(void **state)
     }
 }
 
-static void stopping_ends_waits_and_refuses_the_rest(void **state)
+UNIT_TEST_OF(struct fixture *f, stopping_ends_waits_and_refuses_the_rest)
 {
-    struct fixture *f = open_pool(state, 1);
     struct job *waits = &f->jobs[3], *late = &f->jobs[4];
 
+    open_pool(f, 1);
     waits->how = TILL_STOP;
     assert_true(submit(f, waits));
     sem_wait(&f->at_gate);
@@ -281,23 +274,10 @@ static void stopping_ends_waits_and_refuses_the_rest(void **state)
 }
 
 /* Its threads need readers, for which there is no database any more. */
-static void a_pool_that_cannot_open_is_none(void **state)
+UNIT_TEST_OF(struct fixture *f, a_pool_that_cannot_open_is_none)
 {
-    struct fixture *f = *state;
-
     temp_dir_remove(&f->rig.dir);
     assert_null(tasks_open(&f->app, "test", 2));
     tasks_stop(NULL);
     tasks_close(NULL);
 }
-
-static const struct CMUnitTest tests[] = {
-    FIXTURE_TEST(tasks_run_side_by_side),
-    FIXTURE_TEST(first_come_first_served_but_what_is_withdrawn),
-    FIXTURE_TEST(what_does_not_fit_is_not_taken),
-    FIXTURE_TEST(from_many_threads),
-    FIXTURE_TEST(stopping_ends_waits_and_refuses_the_rest),
-    FIXTURE_TEST(a_pool_that_cannot_open_is_none),
-};
-
-TEST_MAIN(tests)

@@ -5,10 +5,7 @@
  */
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "server/base/config.h"
 #include "server/base/log.h"
@@ -78,7 +75,7 @@ static enum timeline_line next(struct timeline *timeline)
     return timeline_next(timeline, &event, &verdict);
 }
 
-static void what_is_written_is_read(NO_STATE)
+UNIT_TEST_OF(NO_FIXTURE, what_is_written_is_read)
 {
     struct timeline_head found;
     struct timeline *timeline;
@@ -133,7 +130,7 @@ static void assert_told(unsigned line_n, const char *what)
         fail_msg("'%s' does not say '%s'", error, what);
 }
 
-static void a_cut_is_told_wherever_it_is(NO_STATE)
+UNIT_TEST_OF(NO_FIXTURE, a_cut_is_told_wherever_it_is)
 {
     enum timeline_line line;
     char text[4096];
@@ -159,7 +156,7 @@ static void a_cut_is_told_wherever_it_is(NO_STATE)
     }
 }
 
-static void what_is_no_timeline_is_told(NO_STATE)
+UNIT_TEST_OF(NO_FIXTURE, what_is_no_timeline_is_told)
 {
 #define HEAD                                                                   \
     "{\"timeline\":1,\"source\":\"stage\",\"actors\":[],"                      \
@@ -294,7 +291,7 @@ static struct count count_file(void)
 }
 
 /* On a machine that is busy enough some may be dropped; none may vanish. */
-static void threads_leave_nothing_out(NO_STATE)
+UNIT_TEST_OF(NO_FIXTURE, threads_leave_nothing_out)
 {
     struct timeline_live *live = live_open();
     pthread_t threads[THREADS];
@@ -327,7 +324,7 @@ static void *read_pipe(void *arg)
 }
 
 /* A disk that takes nothing for a while is a pipe that nobody reads. */
-static void a_slow_disk_holds_up_nobody(NO_STATE)
+UNIT_TEST_OF(NO_FIXTURE, a_slow_disk_holds_up_nobody)
 {
     enum { MANY = 20000 };
     struct timeline_live *live;
@@ -353,7 +350,7 @@ static void a_slow_disk_holds_up_nobody(NO_STATE)
 }
 
 /* Neither the beginning of a sale nor its end waits for a reader. */
-static void a_pipe_that_nobody_reads_is_given_up(NO_STATE)
+UNIT_TEST_OF(NO_FIXTURE, a_pipe_that_nobody_reads_is_given_up)
 {
     static struct config config;
     struct timeline_live *live;
@@ -374,21 +371,10 @@ static void a_pipe_that_nobody_reads_is_given_up(NO_STATE)
     (void)close(fd);
 }
 
-static void a_full_disk_is_told(NO_STATE)
+UNIT_TEST_OF(NO_FIXTURE, a_full_disk_is_told)
 {
     static const struct config config = {.lab_timeline = "/dev/full"};
 
     assert_null(timeline_live_open(&config, error, sizeof(error)));
     assert_string_equal(error, "/dev/full: No space left on device");
 }
-
-static const struct CMUnitTest tests[] = {
-    FIXTURE_TEST(what_is_written_is_read),
-    FIXTURE_TEST(a_cut_is_told_wherever_it_is),
-    FIXTURE_TEST(what_is_no_timeline_is_told),
-    FIXTURE_TEST(threads_leave_nothing_out),
-    FIXTURE_TEST(a_slow_disk_holds_up_nobody),
-    FIXTURE_TEST(a_pipe_that_nobody_reads_is_given_up),
-    FIXTURE_TEST(a_full_disk_is_told),
-};
-TEST_MAIN(tests)

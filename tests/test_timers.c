@@ -2,8 +2,6 @@
  * Time limits: what is due comes out in the order of its time, whatever was set,
  * moved and cancelled before.
  */
-#include <stdlib.h>
-
 #include "server/base/timers.h"
 #include "tests/support/unit_test.h"
 
@@ -17,7 +15,7 @@ static void set(struct timers *timers, struct timer *timer, uint64_t due_us)
 }
 
 /* "Never" is a time like others: the last. */
-static void the_end_of_time_is_the_last(NO_STATE)
+UNIT_TEST(the_end_of_time_is_the_last)
 {
     struct timers timers = {0};
     struct timer never = {0}, soon = {0};
@@ -104,16 +102,9 @@ static void agrees(size_t timers_n, unsigned dice)
     free(model);
 }
 
-static void random_operations_agree_with_the_model(NO_STATE)
+UNIT_TEST(random_operations_agree_with_the_model)
 {
     for (size_t n = 1; n <= 8; n++)
         agrees(n, (unsigned)n);
     agrees(TIMERS_N, 99);
 }
-
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(the_end_of_time_is_the_last),
-    cmocka_unit_test(random_operations_agree_with_the_model),
-};
-
-TEST_MAIN(tests)

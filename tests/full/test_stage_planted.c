@@ -7,8 +7,6 @@
  * in tests/planted, as patches.
  */
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "lock/redis/command.h"
 #include "server/lab/explore/search.h"
@@ -223,7 +221,7 @@ static void search(size_t i, struct search_result *result)
         fail_msg("%s: %s", cases[i].scene, error);
 }
 
-static void test_planted_bugs_are_found(NO_STATE)
+UNIT_TEST(test_planted_bugs_are_found)
 {
     static struct search_result with, without;
 
@@ -247,7 +245,7 @@ static void test_planted_bugs_are_found(NO_STATE)
 }
 
 /* A release is marked if nobody is told of it, and somebody waits to be told. */
-static void test_silence_is_marked(NO_STATE)
+UNIT_TEST(test_silence_is_marked)
 {
     for (int i = 0; i < 2; i++) {
         struct stage_scene scene = STAGE_SCENE("redisson");
@@ -274,7 +272,7 @@ static void test_silence_is_marked(NO_STATE)
 }
 
 /* A finding is played once more where nobody has played: else it is not told. */
-static void test_findings_are_confirmed(NO_STATE)
+UNIT_TEST(test_findings_are_confirmed)
 {
     const struct search_bounds bounds = {
         .lost = 1, .troubles = 1, .preemptions = 2, .moves = 11};
@@ -290,11 +288,3 @@ static void test_findings_are_confirmed(NO_STATE)
     assert_non_null(strstr(error, "an error of the stage's own"));
     assert_false(result.faults[STAGE_LOST].is_found);
 }
-
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_planted_bugs_are_found),
-    cmocka_unit_test(test_silence_is_marked),
-    cmocka_unit_test(test_findings_are_confirmed),
-};
-
-TEST_MAIN(tests)

@@ -7,8 +7,6 @@
  * tests/full/stage.t asks for it.
  */
 #include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "lock/dlock.h"
 #include "server/lab/expected.h"
@@ -27,7 +25,7 @@ static void search(const struct stage_scene *scene,
 }
 
 /* With reduction and without, the same is found, and as short. */
-static void test_reduction_loses_nothing(NO_STATE)
+UNIT_TEST(test_reduction_loses_nothing)
 {
     /* Of all troubles few moves; of the end of a lease, enough to oversell. */
     const char *more = getenv("STAGE_DEEPER");
@@ -73,7 +71,7 @@ static void test_reduction_loses_nothing(NO_STATE)
 }
 
 /* Who plays the schedules makes no difference to what is found. */
-static void test_stages_agree(NO_STATE)
+UNIT_TEST(test_stages_agree)
 {
     const struct search_bounds bounds = {.expiries = 1,
                                          .crashes = 1,
@@ -93,12 +91,7 @@ static void test_stages_agree(NO_STATE)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stages_agree),
-        cmocka_unit_test(test_reduction_loses_nothing),
-    };
-
     cmocka_set_test_filter(
         getenv("STAGE_DEEPER") ? "test_reduction_loses_nothing" : NULL);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_test_run(NULL, NULL);
 }

@@ -10,9 +10,6 @@
  * which lock: tests/full/stage.t asks for it.
  */
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "lock/dlock.h"
 #include "server/base/clock.h"
@@ -384,7 +381,7 @@ static void play_scene(const struct stage_scene *scene, uint32_t plays,
     all_pairs += pairs + far;
 }
 
-static void test_equal_states_have_equal_futures(NO_STATE)
+UNIT_TEST(test_equal_states_have_equal_futures)
 {
     const struct dlock_strategy_info *info;
 
@@ -402,7 +399,7 @@ static void test_equal_states_have_equal_futures(NO_STATE)
 }
 
 /* The ways on which nothing breaks, and programs of other kinds. */
-static void test_other_ways(NO_STATE)
+UNIT_TEST(test_other_ways)
 {
     static const char *const ways[] = {
         "fenced --batched --buyers 3",
@@ -443,7 +440,7 @@ static uint64_t hash_of(const char *text)
 
 /* What has once been taken for one state: by when a lease was counted from, and by
  * the answer to a SUBSCRIBE, which only the subscriber misses. */
-static void test_different_states_differ(NO_STATE)
+UNIT_TEST(test_different_states_differ)
 {
     static const char *const pairs[][3] = {
         {"fenced", "b b a a^ L ^", "b b a L a^ ^"},
@@ -459,11 +456,3 @@ static void test_different_states_differ(NO_STATE)
         stage_close(stage);
     }
 }
-
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_different_states_differ),
-    cmocka_unit_test(test_equal_states_have_equal_futures),
-    cmocka_unit_test(test_other_ways),
-};
-
-TEST_MAIN(tests)

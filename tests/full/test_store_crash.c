@@ -14,9 +14,6 @@
 #include <signal.h>
 #include <sqlite3.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 
 #define BEFORE     "1 4" /* in use, as prepare() leaves it */
@@ -191,6 +188,8 @@ static bool survive(struct victim *victim, const char *after, bool *alive)
 }
 
 struct deed {
+    const char *name;
+    CMUnitTestFunction test;
     void (*run)(struct store_rig *);
     const char *after; /* what is left in the segments in use then */
     bool shared;
@@ -274,9 +273,8 @@ static void fill(struct store_rig *rig)
     store_rig_close(rig);
 }
 
-static void test_audit_of_half_a_transaction(void **state)
+STORE_DIR_TEST(test_audit_of_half_a_transaction)
 {
-    struct store_rig *rig = *state;
     struct store_audit verdict;
 
     fill(rig);
@@ -317,35 +315,37 @@ static int64_t orders_without_wal(const struct temp_dir *dir)
  * sync nothing for that. So it is brought to disk before anybody is told: from
  * the WAL into the database, which syncs both.
  */
-static void test_what_is_found_is_brought_to_disk(void **state)
+STORE_DIR_TEST(test_what_is_found_is_brought_to_disk)
 {
-    struct store_rig *rig = *state;
-
     assert_true(is_killed(store_rig_fork(leave_an_order, rig)));
     assert_int_not_equal(orders_without_wal(&rig->dir), 1);
     store_rig_open(rig, (struct store_options){0});
     assert_int_equal(orders_without_wal(&rig->dir), 1);
 }
 
-#define ALONE(what, test, after)                                               \
-    CASE_TEST(#what, test, &((struct deed){what, after, false}))
-#define BOTH(what, test, after)                                                \
-    ALONE(what, test, after), CASE_TEST(#what " (shared)", test,               \
-                                        &((struct deed){what, after, true}))
-
-/* The other journal has the same statements: two deeds more are enough of it. */
-static const struct CMUnitTest tests[] = {
-    ALONE(more, kill_everywhere, "1 1 1 1 1"),
-    ALONE(fewer, kill_everywhere, "5"),
-    ALONE(even_out, kill_everywhere, "3 2"),
-    BOTH(sell, kill_everywhere, "0 4"),
-    BOTH(gather, kill_everywhere, "0 0"), /* four units are moved */
+/* The other journal has the same statements: four deeds in it are enough. */
+static const struct deed deeds[] = {
+    {"more", kill_everywhere, more, "1 1 1 1 1", false},
+    {"fewer", kill_everywhere, fewer, "5", false},
+    {"even out", kill_everywhere, even_out, "3 2", false},
+    {"sell", kill_everywhere, sell, "0 4", false},
+    {"sell, shared", kill_everywhere, sell, "0 4", true},
+    /* Four units are moved. */
+    {"gather", kill_everywhere, gather, "0 0", false},
+    {"gather, shared", kill_everywhere, gather, "0 0", true},
     /* What was the retired segment's comes to the poorer one. */
-    BOTH(cancel, kill_everywhere, "13 4"),
-    ALONE(restock, kill_everywhere, "6 6"),
-    BOTH(put_on_sale, sell_from_what_is_there, NULL),
-    STORE_RIG_DIR_TEST(test_audit_of_half_a_transaction),
-    STORE_RIG_DIR_TEST(test_what_is_found_is_brought_to_disk),
+    {"cancel", kill_everywhere, cancel, "13 4", false},
+    {"cancel, shared", kill_everywhere, cancel, "13 4", true},
+    {"restock", kill_everywhere, restock, "6 6", false},
+    {"put on sale", sell_from_what_is_there, put_on_sale, NULL, false},
+    {"put on sale, shared", sell_from_what_is_there, put_on_sale, NULL, true},
 };
 
-TEST_MAIN(tests)
+int main(void)
+{
+    for (size_t i = 0; i < COUNT_OF(deeds); i++)
+        unit_test_add(&(struct CMUnitTest)CASE_TEST(
+                          deeds[i].name, deeds[i].test, (void *)&deeds[i]),
+                      0);
+    return unit_test_run(NULL, NULL);
+}

@@ -13,9 +13,6 @@
 #include "tests/support/store_wait.h"
 
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define LIVES      6 /* of a disk, each with a seed of its own */
 #define LIE_LIVES  8 /* that a lie may last until it is found out */
@@ -315,7 +312,7 @@ static struct fragile_story survive(bool shared)
     return sum;
 }
 
-static void test_what_was_told_survives(NO_STATE)
+UNIT_TEST(test_what_was_told_survives)
 {
     struct fragile_story story = survive(false);
 
@@ -323,12 +320,12 @@ static void test_what_was_told_survives(NO_STATE)
     assert_true(story.begins > LIVES * OPENINGS);
 }
 
-static void test_the_same_in_shared_mode(NO_STATE)
+UNIT_TEST(test_the_same_in_shared_mode)
 {
     survive(true);
 }
 
-static void test_lies_are_found_out(NO_STATE)
+UNIT_TEST(test_lies_are_found_out)
 {
     bool found;
 
@@ -346,11 +343,3 @@ static void test_lies_are_found_out(NO_STATE)
             fail_msg("lie %d was not found out", lie);
     }
 }
-
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_what_was_told_survives),
-    cmocka_unit_test(test_the_same_in_shared_mode),
-    cmocka_unit_test(test_lies_are_found_out),
-};
-
-TEST_MAIN(tests)

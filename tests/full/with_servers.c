@@ -10,13 +10,9 @@
  * ended; its exit status is ours.
  */
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/pidfd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "tests/support/mariadb_server.h"
 #include "tests/support/server_proc.h"

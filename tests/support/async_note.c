@@ -1,8 +1,6 @@
 /* See async_note.h. */
 #include "tests/support/async_note.h"
 
-#include <string.h>
-
 #include "tests/support/lock_rig.h"
 
 void note_done(void *ctx, struct dlock_session *session,

@@ -2,7 +2,6 @@
 #include "tests/support/deaf_server.h"
 
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "tests/support/unit_test.h"
 

@@ -1,9 +1,6 @@
 /* See order_rig.h. */
 #include "tests/support/order_rig.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "server/base/app.h"
 #include "server/base/config.h"
 #include "server/base/metrics.h"
@@ -472,36 +469,6 @@ void order_rig_put(struct order_rig *rig, int64_t product_id, int64_t stock,
     struct store_error error = {""};
 
     if (store_product_put(rig->app.store, &product, NULL, &error) != STORE_OK)
-        die(error.text);
-}
-
-struct store_product order_rig_product(struct order_rig *rig,
-                                       int64_t product_id)
-{
-    struct store_reader *reader = open_reader(rig);
-    struct store_product product = {0};
-    struct store_error error = {""};
-
-    if (store_product_get(reader, product_id, &product, &error) != STORE_OK)
-        die(error.text);
-    store_reader_close(reader);
-    return product;
-}
-
-/* Somebody may restock between the reading and the put: then again. */
-void order_rig_resize(struct order_rig *rig, int64_t product_id,
-                      int64_t segments)
-{
-    struct store_product product;
-    struct store_error error = {""};
-    enum store_status status;
-
-    do {
-        product = order_rig_product(rig, product_id);
-        product.segments = segments;
-        status = store_product_put(rig->app.store, &product, NULL, &error);
-    } while (status == STORE_STOCK_FIXED);
-    if (status != STORE_OK)
         die(error.text);
 }
 

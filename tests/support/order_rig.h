@@ -3,8 +3,7 @@
  * answered. A test that uses this knows what is promised and nothing of how it
  * is kept; all that a redesign may change stands in order_rig.c.
  *
- * A test gets the instance that ORDER_RIG_TEST describes as its *state. All
- * instances are closed when the test has ended, as the service does it; the test
+ * A test is of the instance that ORDER_RIG_TEST describes. All instances are closed when the test has ended, as the service does it; the test
  * fails if any order was not answered exactly once.
  *
  * Waiting in vain ends the test program after a time that no test needs.
@@ -38,27 +37,28 @@ struct order_rig_options {
     unsigned busy_ms; /* of the store; 0 = its default */
 };
 
-/* A test and its instance's options, which its name shows; and the same twice,
- * with orders in batches and one by one. */
-#define ORDER_RIG_TEST(name, ...)                                              \
-    {                                                                          \
-#name " (" #__VA_ARGS__ ")", name, order_rig_setup,                    \
-            order_rig_teardown, &(struct order_rig_options)                    \
-        {                                                                      \
-            __VA_ARGS__                                                        \
-        }                                                                      \
-    }
-#define ORDER_RIG_BOTH(name, ...)                                              \
-    ORDER_RIG_TEST(name, __VA_ARGS__),                                         \
-        ORDER_RIG_TEST(name, .one_by_one = true, __VA_ARGS__)
+/* The head of a test of RIG, the instance that has these options, which the test's name
+ * shows; and of one that is run twice, with orders in batches and one by one. */
+#define ORDER_RIG_TEST(test, ...)                                              \
+    UNIT_TEST_HEAD(struct order_rig *rig, test)                                \
+    ORDER_RIG_ADD(test, batched, __VA_ARGS__)                                  \
+    static void test(struct order_rig *rig)
+#define ORDER_RIG_BOTH(test, ...)                                              \
+    UNIT_TEST_HEAD(struct order_rig *rig, test)                                \
+    ORDER_RIG_ADD(test, batched, __VA_ARGS__)                                  \
+    ORDER_RIG_ADD(test, singly, .one_by_one = true, __VA_ARGS__)               \
+    static void test(struct order_rig *rig)
+#define ORDER_RIG_ADD(test, way, ...)                                          \
+    static struct order_rig_options test##_##way = {__VA_ARGS__};              \
+    UNIT_TEST_ADD(add_##test##_##way, #test " (" #__VA_ARGS__ ")", test##_of,  \
+                  order_rig_setup, order_rig_teardown, &test##_##way)
 
-/* The test program, of an array of tests. */
-#define ORDER_RIG_MAIN(tests)                                                  \
+/* The test program. */
+#define ORDER_RIG_MAIN                                                         \
     int main(int argc, char *argv[])                                           \
     {                                                                          \
         order_rig_begin(argc, argv);                                           \
-        return cmocka_run_group_tests(tests, order_rig_group_setup,            \
-                                      order_rig_group_teardown);               \
+        return unit_test_run(order_rig_group_setup, order_rig_group_teardown); \
     }
 
 struct order_rig;
@@ -184,12 +184,8 @@ unsigned order_watch_last(struct order_rig *rig, const char *step,
 /* SEGMENTS 0 = 1. */
 void order_rig_put(struct order_rig *rig, int64_t product_id, int64_t stock,
                    int64_t segments);
-void order_rig_resize(struct order_rig *rig, int64_t product_id,
-                      int64_t segments);
 void order_rig_restock(struct order_rig *rig, int64_t product_id,
                        int64_t quantity);
-struct store_product order_rig_product(struct order_rig *rig,
-                                       int64_t product_id);
 
 /* What is stored under a key. */
 enum store_status order_rig_find_key(struct order_rig *rig, const char *key,

@@ -5,9 +5,6 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <sqlite3.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define CHILDREN_MAX 4
 

@@ -2,9 +2,6 @@
 #include "tests/support/order_rig.h"
 #include "tests/support/step_log.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 /* A dozen steps of each of a thousand products have room. */
 enum { ROWS_MAX = 1 << 15 };
 

@@ -1,14 +1,11 @@
 #include "tests/support/rights_rig.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "tests/support/unit_test.h"
 
 /* The table ------------------------------------------------------------------ */
 
 /* "~{NAME}:dlock\-*" as a right about the lock "k". */
-void rights_add(struct rights *rights, const char *word)
+static void add(struct rights *rights, const char *word)
 {
     char *to = rights->list[rights->n];
     const char *end = to + RIGHT_BYTES_MAX - 1;
@@ -63,7 +60,7 @@ void rights_add_row(struct rights *rights, const char *head)
             for (char *word = strtok(line, " \n"); word != NULL;
                  word = strtok(NULL, " \n"))
                 if (strchr("+~&", word[0]) != NULL)
-                    rights_add(rights, word);
+                    add(rights, word);
     }
     (void)fclose(page);
     if (rights->n == before)

@@ -26,8 +26,7 @@ struct outcome {
     struct dlock_error error;
 };
 
-/* Adds a word of the table; and all of the row HEAD. */
-void rights_add(struct rights *rights, const char *word);
+/* Adds all words of the table's row HEAD. */
 void rights_add_row(struct rights *rights, const char *head);
 
 /* Makes the user anew, with all RIGHTS but number LESS. The server is empty then,

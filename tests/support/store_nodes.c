@@ -2,9 +2,6 @@
 #include "db/committer.h"
 #include "tests/support/store_nodes.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #define GLANCE_MS 10

@@ -4,12 +4,8 @@
 #include "tests/support/store_wait.h"
 
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 void store_rig_begin_in(struct store_rig *rig, const struct temp_dir *dir)
 {

@@ -57,15 +57,30 @@ int store_rig_set_up(void **state);
 int store_rig_set_up_dir(void **state);
 int store_rig_tear_down(void **state);
 
-/* Tests of these; and of a SET_UP of their own, that in shared mode finds *state
- * not NULL. */
-#define STORE_RIG_TEST(test)     STORE_RIG_OWN_TEST(test, store_rig_set_up)
-#define STORE_RIG_DIR_TEST(test) STORE_RIG_OWN_TEST(test, store_rig_set_up_dir)
-#define STORE_RIG_OWN_TEST(test, set_up)                                       \
-    cmocka_unit_test_setup_teardown(test, set_up, store_rig_tear_down)
-#define STORE_RIG_SHARED_TEST(test, set_up)                                    \
-    cmocka_unit_test_prestate_setup_teardown(                                  \
-        test, set_up, store_rig_tear_down, (void *)"shared")
+/* Heads of tests of RIG: of these; and of what the file's own set_up() makes, which in
+ * shared mode finds *state not NULL: not shared, shared, and one after the other. */
+#define STORE_TEST(test)                                                       \
+    STORE_TEST_OF(struct store_rig *rig, test, store_rig_set_up, NULL)
+#define STORE_DIR_TEST(test)                                                   \
+    STORE_TEST_OF(struct store_rig *rig, test, store_rig_set_up_dir, NULL)
+#define STORE_OWN_TEST(test)                                                   \
+    STORE_TEST_OF(struct store_rig *rig, test, set_up, NULL)
+#define STORE_SHARED_TEST(test)                                                \
+    STORE_TEST_OF(struct store_rig *rig, test, set_up, STORE_SHARED)
+#define STORE_BOTH_TEST(test)                                                  \
+    UNIT_TEST_HEAD(struct store_rig *rig, test)                                \
+    STORE_ADD(add_##test, test, set_up, NULL)                                  \
+    STORE_ADD(add_##test##_shared, test, set_up, STORE_SHARED)                 \
+    static void test(struct store_rig *rig)
+#define STORE_SHARED (void *)"shared"
+
+/* The same of another FIXTURE. */
+#define STORE_TEST_OF(fixture, test, set_up, state)                            \
+    UNIT_TEST_HEAD(fixture, test)                                              \
+    STORE_ADD(add_##test, test, set_up, state)                                 \
+    static void test(fixture)
+#define STORE_ADD(add, test, set_up, state)                                    \
+    UNIT_TEST_ADD(add, #test, test##_of, set_up, store_rig_tear_down, state)
 
 /*
  * The same in steps, for a fixture that has a rig and more: makes the

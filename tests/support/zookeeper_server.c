@@ -6,11 +6,7 @@
  */
 #include "tests/support/zookeeper_server.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "server/lab/conform/zk_ensemble.h"
 #include "tests/support/lock_rig.h"
