@@ -1,12 +1,8 @@
 # Goal of this test: the manual says what is there, all of it and nothing else:
 # problems, metrics, paths, log messages; and stockade.conf(5) the settings. Where
 # groff is installed it has to format both pages without a warning.
-use strict;
-use warnings;
-use FindBin;
-use lib "$FindBin::Bin/e2e";
+use lib 'tests/e2e';
 use Stockade;
-use Test::More;
 
 chdir $Stockade::ROOT or die;
 my @pages = qw(server/stockade.1 server/stockade.conf.5);

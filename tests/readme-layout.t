@@ -1,12 +1,8 @@
 # Goal of this test: the READMEs' code layouts name every folder, and none that is not
 # there; the laboratory's list of locks is the program's; and the README is short enough
 # for an evening.
-use strict;
-use warnings;
-use FindBin;
-use lib "$FindBin::Bin/e2e";
+use lib 'tests/e2e';
 use Stockade;
-use Test::More;
 
 my $LINES_MAX = 300;
 my $BYTES_MAX = 17_500;

@@ -1,12 +1,8 @@
 # Goal of this test: the runner of the tests believes nobody: a point that fails, a plan that
 # is not kept and an end by a signal are failures; with AGAIN a test that fails beside others
 # and passes alone is none, but is named.
-use strict;
-use warnings;
-use FindBin;
-use lib "$FindBin::Bin/e2e";
+use lib 'tests/e2e';
 use Stockade;
-use Test::More;
 
 my $dir = Stockade::tempdir();
 

@@ -1,4 +1,7 @@
-# One stockade server under test, and what tests do with it.
+# One stockade server under test, and what tests do with it. They run in the top folder.
+#
+#     use lib 'tests/e2e';
+#     use Stockade;
 #
 #     my $redis  = Stockade::Redis->start;              # private, Unix socket
 #     my $server = Stockade->start(redis => $redis, args => ['--lock', 'fenced']);
@@ -26,11 +29,20 @@ use IPC::Open2 qw(open2);
 use JSON::PP ();
 use Socket qw(IPPROTO_TCP TCP_NODELAY);
 use Test::Builder ();
+use Test::More ();
 use Time::HiRes qw(time);
 
 use Stockade::Child ();
 use Stockade::Load ();
 use Stockade::Redis ();
+
+# A test says `use Stockade`, and is strict, warns, and has Test::More by that.
+sub import {
+    strict->import;
+    warnings->import;
+    Test::More->export_to_level(1, 'Test::More');
+    return;
+}
 
 our $ROOT = abs_path(dirname(__FILE__) . '/../..');
 

@@ -2,14 +2,10 @@
 # program: each metric that an alert or the dashboard names is one that a server
 # shows, with these labels; each alert says where the manual tells what to do.
 # Whether Prometheus reads them, and when alerts fire: tests/full/promtool.t.
-use strict;
-use warnings;
 use CPAN::Meta::YAML ();
-use FindBin;
-use lib $FindBin::Bin;
+use lib 'tests/e2e';
 use JSON::PP ();
 use Stockade;
-use Test::More;
 
 my $deploy = "$Stockade::ROOT/server/deploy";
 my $rules  = CPAN::Meta::YAML->read("$deploy/prometheus-alerts.yml")->[0]{groups}[0]{rules};

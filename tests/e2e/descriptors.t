@@ -1,13 +1,9 @@
 # Goal of this test: a service that may have fewer file descriptors than it needs says
 # how many at its start, takes what it may, and sells in spite of somebody who wants
 # more connections than there are descriptors.
-use strict;
-use warnings;
-use FindBin;
-use lib $FindBin::Bin;
+use lib 'tests/e2e';
 use HttpRaw;
 use Stockade;
-use Test::More;
 
 # Runs what follows with these limits.
 sub under {

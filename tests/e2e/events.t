@@ -2,14 +2,10 @@
 # that is not so: all products first, then each change, a beat while the database can be
 # read. One who comes again hears what was missed, or that something is lost. Viewers
 # have a bound, and hold nothing up at the end.
-use strict;
-use warnings;
-use FindBin;
-use lib $FindBin::Bin;
+use lib 'tests/e2e';
 use HttpRaw;
 use JSON::PP ();
 use Stockade;
-use Test::More;
 use Time::HiRes qw(time);
 
 my $redis = Stockade::Redis->start;

@@ -2,15 +2,11 @@
 # shows it, and both say so to people and to programs; what is wrong on the command
 # line is named; Ctrl-C tells what is known by then; and nothing is left behind, even
 # after a kill -9.
-use strict;
-use warnings;
-use FindBin;
-use lib $FindBin::Bin;
+use lib 'tests/e2e';
 use IPC::Open3 qw(open3);
 use JSON::PP ();
 use Stockade;
 use Stockade::Child;
-use Test::More;
 
 # Exit status, standard output, standard error.
 sub run {

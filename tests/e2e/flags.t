@@ -1,11 +1,7 @@
 # Goal of this test: of a wrong setting the message says which one it is and what it
 # takes, before anything is opened; exit 2.
-use strict;
-use warnings;
-use FindBin;
-use lib $FindBin::Bin;
+use lib 'tests/e2e';
 use Stockade;
-use Test::More;
 
 my $dir = Stockade::tempdir();
 

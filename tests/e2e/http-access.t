@@ -1,13 +1,9 @@
 # Goal of this test: without an admin token the operator's machine may administer,
 # and no page of another site that a browser there has loaded; with a token, who
 # has it. Customers come by any name where that grants nothing.
-use strict;
-use warnings;
-use FindBin;
-use lib $FindBin::Bin;
+use lib 'tests/e2e';
 use Stockade;
 use HttpRaw;
-use Test::More;
 
 sub ask {
     my ($server, $what, @fields) = @_;

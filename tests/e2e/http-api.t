@@ -1,14 +1,10 @@
 # Goal of this test: the interface is what /openapi.json says it is: every path
 # answers, every reply has a status, a media type, headers and a body that are
 # written there, and what was ordered can be seen, found and cancelled.
-use strict;
-use warnings;
-use FindBin;
-use lib $FindBin::Bin;
+use lib 'tests/e2e';
 use HttpRaw;
 use JSON::PP ();
 use Stockade;
-use Test::More;
 
 my $server = Stockade->start;
 my $reply  = $server->get('/openapi.json');

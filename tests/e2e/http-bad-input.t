@@ -1,13 +1,9 @@
 # Goal of this test: whatever a client sends instead of an order, it hears what
 # was wrong with it, as a problem document; and nothing is sold by mistake.
-use strict;
-use warnings;
-use FindBin;
-use lib $FindBin::Bin;
+use lib 'tests/e2e';
 use HttpRaw;
 use JSON::PP ();
 use Stockade;
-use Test::More;
 
 my $server = Stockade->start;
 my $port   = $server->port;

@@ -1,13 +1,9 @@
 # Goal of this test: many connections at once are all served, kept alive, and
 # counted: neither 127 nor 256 is a magic number here. What is beyond a limit
 # is refused, and when the server goes, nobody is left hanging.
-use strict;
-use warnings;
-use FindBin;
-use lib $FindBin::Bin;
+use lib 'tests/e2e';
 use HttpRaw;
 use Stockade;
-use Test::More;
 use Time::HiRes qw(time);
 
 my $N    = 256;

@@ -1,15 +1,11 @@
 # Goal of this test: a client that is slow on purpose is cut off at the
 # deadline for whole requests, however busy it looks; and a proper client
 # beside it does not notice.
-use strict;
-use warnings;
-use FindBin;
-use lib $FindBin::Bin;
+use lib 'tests/e2e';
 use HttpRaw;
 use Errno ();
 use Socket ();
 use Stockade;
-use Test::More;
 use Time::HiRes qw(time);
 
 # Several times what a busy machine may stall a process.

@@ -1,13 +1,9 @@
 # Goal of this test: no bytes are read as two requests by us and as one by
 # somebody before us, or the other way round. Whatever is ambiguous gets 4xx
 # and the end of the connection; what is not goes through.
-use strict;
-use warnings;
-use FindBin;
-use lib $FindBin::Bin;
+use lib 'tests/e2e';
 use HttpRaw;
 use Stockade;
-use Test::More;
 
 my $server = Stockade->start;
 my $port   = $server->port;

@@ -1,14 +1,10 @@
 # Goal of this test: a stranger who only keeps connections open keeps nobody else out.
 # One address has a limit, beyond which its connections are closed; another address is
 # answered within a second. Nobody loses a request that is on its way.
-use strict;
-use warnings;
-use FindBin;
-use lib $FindBin::Bin;
+use lib 'tests/e2e';
 use HttpRaw;
 use POSIX ();
 use Stockade;
-use Test::More;
 use Time::HiRes qw(time);
 
 my $LIVEZ = "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n";

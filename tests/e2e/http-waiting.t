@@ -1,14 +1,10 @@
 # Goal of this test: while orders wait, their connections may break, others come
 # and go, and the server may be told to stop; nothing is lost, kept or forgotten
 # over it, and nobody else has to wait.
-use strict;
-use warnings;
-use FindBin;
-use lib $FindBin::Bin;
+use lib 'tests/e2e';
 use HttpRaw;
 use Socket qw(SOL_SOCKET SO_LINGER);
 use Stockade;
-use Test::More;
 use Time::HiRes qw(time);
 
 my $HOST = "Host: localhost\r\n";

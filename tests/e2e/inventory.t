@@ -2,16 +2,12 @@
 # asked it passes on; an inventory service that dies, stands still or whose reply is
 # lost is no reason to sell anything twice, to lose what was acknowledged, or to let
 # a customer wait for ever; and "don't know" is told as such, with the key that clears it up.
-use strict;
-use warnings;
-use FindBin;
-use lib $FindBin::Bin;
+use lib 'tests/e2e';
 use HttpRaw;
 use IO::Select;
 use Socket qw(SOL_SOCKET SO_LINGER);
 use Stockade;
 use Stockade::Relay;
-use Test::More;
 use Time::HiRes qw(time);
 
 # An order service's try: a second more than the wait for a lock.

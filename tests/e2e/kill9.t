@@ -2,17 +2,13 @@
 # every acknowledged order is there, and the redis-server of before is gone. 20
 # times, at random moments from a seed that is printed: STOCKADE_SEED=N makes it the
 # same moments again. STOCKADE_KILLS=N makes it N times: tests/full/kill9-many.t does.
-use strict;
-use warnings;
-use FindBin;
-use lib $FindBin::Bin;
+use lib 'tests/e2e';
 my ($seed, $ROUNDS);
 BEGIN {
     $seed   = $ENV{STOCKADE_SEED} || time ^ $$ << 8;
     $ROUNDS = $ENV{STOCKADE_KILLS} || 20;
 }
 use Stockade;
-use Test::More;
 
 srand $seed;
 diag "seed $seed";

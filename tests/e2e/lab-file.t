@@ -1,15 +1,11 @@
 # Goal of this test: who learns writes an experiment of their own as one text file, and
 # `stockade lab run --file` plays it: as told or not, drawn and as JSON, without a
 # build. What is wrong in the file is told with its line.
-use strict;
-use warnings;
 use utf8;
 use Encode qw(encode_utf8);
-use FindBin;
-use lib $FindBin::Bin;
+use lib 'tests/e2e';
 use JSON::PP ();
 use Stockade;
-use Test::More;
 
 binmode $_, ':encoding(UTF-8)' for Test::More->builder->output, Test::More->builder->failure_output;
 

@@ -2,15 +2,11 @@
 # are in tests/full). What `stockade lab run` finds is what was told, with the bug and
 # with the fix; a fault that does not come about, or a server that does not come up,
 # is an error with a text and no verdict; and Ctrl-C leaves no process and no file.
-use strict;
-use warnings;
 use utf8;
-use FindBin;
-use lib $FindBin::Bin;
+use lib 'tests/e2e';
 use IPC::Open3 qw(open3);
 use JSON::PP ();
 use Stockade;
-use Test::More;
 
 sub lab {
     my ($args, %with) = @_;

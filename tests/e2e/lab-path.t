@@ -2,15 +2,11 @@
 # about; a stop is broken, mended and solved by keys, a wrong mend is told by a schedule
 # that replays, and a right lock is solved when the search agrees. What is solved is kept
 # in one file. All of it in Chinese as well, within 80 columns.
-use strict;
-use warnings;
 use utf8;
 use Encode qw(encode_utf8);
-use FindBin;
 use JSON::PP ();
-use lib $FindBin::Bin;
+use lib 'tests/e2e';
 use Stockade;
-use Test::More;
 
 binmode $_, ':encoding(UTF-8)' for Test::More->builder->output, Test::More->builder->failure_output;
 

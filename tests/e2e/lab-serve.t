@@ -1,15 +1,11 @@
 # Goal of this test: `stockade lab serve` plays games and judges over HTTP, a process for each; lets
 # in nobody but this machine's own pages; has a few games at most, and says so; and
 # Ctrl-C leaves neither a process nor a file behind.
-use strict;
-use warnings;
-use FindBin;
-use lib $FindBin::Bin;
+use lib 'tests/e2e';
 use HTTP::Tiny ();
 use JSON::PP ();
 use Stockade;
 use Stockade::Child;
-use Test::More;
 
 my $dir = Stockade::tempdir();
 my $tmp = "$dir/tmp";

@@ -2,16 +2,12 @@
 # the stage draws, and some with real instances, has no English words but names and
 # commands, so a phrase that server/lab/picture/chinese.txt does not have is found here.
 # The lanes are aligned and stay within 80 columns.
-use strict;
-use warnings;
 use utf8;
 use Encode qw(decode_utf8);
-use FindBin;
-use lib $FindBin::Bin;
+use lib 'tests/e2e';
 use JSON::PP ();
 use Stockade;
 use Stockade::Child;
-use Test::More;
 
 binmode $_, ':encoding(UTF-8)' for Test::More->builder->output, Test::More->builder->failure_output;
 

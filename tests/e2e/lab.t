@@ -2,15 +2,11 @@
 # played in steps goes as it is told, with the bug and with the fix; people and
 # programs can read it, in English and Chinese, within 80 columns; what is wrong on
 # the command line is named; and Ctrl-C leaves nothing behind.
-use strict;
-use warnings;
 use utf8;
-use FindBin;
-use lib $FindBin::Bin;
+use lib 'tests/e2e';
 use IPC::Open3 qw(open3);
 use JSON::PP ();
 use Stockade;
-use Test::More;
 
 binmode $_, ':encoding(UTF-8)' for Test::More->builder->output, Test::More->builder->failure_output;
 

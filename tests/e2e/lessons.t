@@ -2,13 +2,9 @@
 # finds nothing with the right code in its place. The experiment shows the shortest
 # schedule. A program that dies, or ends, in a transaction of its own does not change how
 # the next schedule goes.
-use strict;
-use warnings;
-use FindBin;
-use lib $FindBin::Bin;
+use lib 'tests/e2e';
 use JSON::PP ();
 use Stockade;
-use Test::More;
 
 sub explore {
     my (@args) = @_;

@@ -1,12 +1,8 @@
 # Goal of this test: a line of the log stays one, whatever the settings have in them; it
 # has the journal's priority where standard error is the journal; and a line is never
 # more than what --log-level lets through.
-use strict;
-use warnings;
-use FindBin;
-use lib $FindBin::Bin;
+use lib 'tests/e2e';
 use Stockade;
-use Test::More;
 
 my $home = Stockade::tempdir();
 my $nasty = qq{$home/a "quoted" back\\slash = caf\xc3\xa9 \xff};

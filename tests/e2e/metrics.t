@@ -1,12 +1,8 @@
 # Goal of this test: /metrics is Prometheus text that a scraper accepts, and its
 # numbers are right.
-use strict;
-use warnings;
-use FindBin;
 use IO::Socket::INET ();
-use lib $FindBin::Bin;
+use lib 'tests/e2e';
 use Stockade;
-use Test::More;
 
 my $redis  = Stockade::Redis->start;
 my $server = Stockade->start(redis => $redis, args => ['--lock', 'fenced', '--lock-wait-ms', '4000']);

@@ -4,15 +4,11 @@
 # the thread that decides orders is stuck in an fsync; STATUS= says each outage, and
 # its end, in a line; SIGHUP takes over the admin token and the log level, or keeps
 # both; STOPPING=1 comes at the end.
-use strict;
-use warnings;
-use FindBin;
-use lib $FindBin::Bin;
+use lib 'tests/e2e';
 use IO::Socket::UNIX ();
 use POSIX qw(mkfifo O_NONBLOCK O_WRONLY);
 use Socket qw(SOCK_DGRAM);
 use Stockade;
-use Test::More;
 use Time::HiRes qw(time);
 
 # The binary says by itself whether it was built with libsystemd.

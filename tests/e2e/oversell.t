@@ -1,12 +1,8 @@
 # Goal of this test: the demo's claim, without luck: the lock decides whether the
 # textbook's read - think - write sells one unit once. Two orders arrive together,
 # and the business time is far longer than the time between them.
-use strict;
-use warnings;
-use FindBin;
-use lib $FindBin::Bin;
+use lib 'tests/e2e';
 use Stockade;
-use Test::More;
 
 # Whoever comes a second late, because the machine is busy, is still in time.
 my $THINK_MS = 1500;

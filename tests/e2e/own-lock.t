@@ -2,13 +2,9 @@
 # the search breaks it by a schedule that replay plays, and lets it be once it is mended;
 # it is measured, and sells; what is wrong with the text is told with line and word; and
 # a script of one's own does not reach a server that somebody else uses.
-use strict;
-use warnings;
-use FindBin;
-use lib $FindBin::Bin;
+use lib 'tests/e2e';
 use JSON::PP ();
 use Stockade;
-use Test::More;
 
 my $dir = Stockade::tempdir();
 

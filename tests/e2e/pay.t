@@ -3,15 +3,11 @@
 # is on record. Two instances sell, customers pay, cancel, or forget it, and many do so
 # at the last moment; instances get kill -9; the ledger is exact at every look.
 # STOCKADE_HOLDS=N has N orders, STOCKADE_MARIADB=1 a server of its own: see tests/full.
-use strict;
-use warnings;
-use FindBin;
-use lib $FindBin::Bin;
+use lib 'tests/e2e';
 my ($HOLDS, $MARIADB);
 BEGIN { ($HOLDS, $MARIADB) = ($ENV{STOCKADE_HOLDS} || 600, $ENV{STOCKADE_MARIADB}) }
 use POSIX ();
 use Stockade;
-use Test::More;
 use Time::HiRes qw(time);
 
 # A killed instance has to come up again in the middle of the sale.

@@ -1,15 +1,11 @@
 # Goal of this test: behind nginx and behind haproxy, with the configurations of
 # server/deploy, customers can order while one of two instances is away; nothing is
 # sent twice that may not be; and nobody gets past a limit by a forged header.
-use strict;
-use warnings;
-use FindBin;
-use lib $FindBin::Bin;
+use lib 'tests/e2e';
 use HttpRaw;
 use IO::Socket::INET ();
 use POSIX ();
 use Stockade;
-use Test::More;
 
 $ENV{PATH} .= ':/usr/sbin';
 my $TOKEN = 'hunter2';

@@ -1,12 +1,8 @@
 # Goal of this test: serve with its lock on three Redis servers: it sells on while one of
 # them is dead, and says so when two are. The ledger is exact then. Other locks of
 # several servers: test_dlock_multi.c.
-use strict;
-use warnings;
-use FindBin;
-use lib $FindBin::Bin;
+use lib 'tests/e2e';
 use Stockade;
-use Test::More;
 
 my $WAIT_MS = 3000;
 my @nodes   = map { Stockade::Redis->start } 1 .. 3;

@@ -1,12 +1,8 @@
 # Goal of this test: what the README tells a reader to paste works when pasted.
 # Every ```sh block runs, in order, in one shell, against one server.
-use strict;
-use warnings;
-use FindBin;
-use lib $FindBin::Bin;
+use lib 'tests/e2e';
 use File::Temp ();
 use Stockade;
-use Test::More;
 
 my $server = Stockade->start;
 my $readme = Stockade::slurp("$Stockade::ROOT/README.md");

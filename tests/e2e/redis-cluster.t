@@ -1,13 +1,9 @@
 # Goal of this test: two instances sell from one database over a Redis Cluster, while
 # the slots of the product's locks move from node to node. Nobody is told anything but
 # yes and sold out. A node that is away is told, and sells again when it is back.
-use strict;
-use warnings;
-use FindBin;
-use lib $FindBin::Bin;
+use lib 'tests/e2e';
 use Stockade;
 use Stockade::Cluster;
-use Test::More;
 
 my $cluster = Stockade::Cluster->start;
 my @args    = qw(--shared --lock fenced --lock-wait-ms 5000 --no-seed);

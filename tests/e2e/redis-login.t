@@ -1,12 +1,8 @@
 # Goal of this test: the service logs in to its Redis, for locks and for stock
 # hints, on the database that is meant; where it cannot, customers are told within
 # the wait time. The password gets nowhere: not into the log, a reply, or /metrics.
-use strict;
-use warnings;
-use FindBin;
-use lib $FindBin::Bin;
+use lib 'tests/e2e';
 use Stockade;
-use Test::More;
 use Time::HiRes qw(time);
 
 my $WAIT_MS = 3000;

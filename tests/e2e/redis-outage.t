@@ -1,13 +1,9 @@
 # Goal of this test: while Redis is silent, dead, full or away, nothing is sold and
 # everybody is told so within the wait time, but repeated keys hear of their orders;
 # when it is back, we sell again.
-use strict;
-use warnings;
-use FindBin;
-use lib $FindBin::Bin;
+use lib 'tests/e2e';
 use Stockade;
 use POSIX ();
-use Test::More;
 use Time::HiRes qw(time);
 
 my $WAIT_MS    = 3000;

@@ -2,14 +2,10 @@
 # when it hangs, by what sentinels say. A busy product sells again within a second
 # of their switch; the stale primary that wakes up changes nothing; nothing is
 # oversold, and nothing that was acknowledged is missing.
-use strict;
-use warnings;
-use FindBin;
-use lib $FindBin::Bin;
+use lib 'tests/e2e';
 use Stockade;
 use Stockade::Sentinels;
 use POSIX ();
-use Test::More;
 use Time::HiRes qw(time);
 
 my $WAIT_MS = 4000;

@@ -1,11 +1,7 @@
 # Goal of this test: serve talks to its Redis by TLS, for locks and for stock hints,
 # and to nobody whose certificate is not good.
-use strict;
-use warnings;
-use FindBin;
-use lib $FindBin::Bin;
+use lib 'tests/e2e';
 use Stockade;
-use Test::More;
 
 plan skip_all => 'built without TLS' if Stockade::run([qw(serve --redis rediss://127.0.0.1:1 --check-config)])->{exit} != 0;
 

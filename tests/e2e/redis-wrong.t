@@ -2,15 +2,11 @@
 # the start and to customers; and when it is put right, the service sells without
 # being started anew. (Wrong passwords: redis-login.t; wrong urls: test_config.c. Other
 # texts of libdlock: test_dlock_cluster.c, test_dlock_sentinel.c.)
-use strict;
-use warnings;
-use FindBin;
-use lib $FindBin::Bin;
+use lib 'tests/e2e';
 use IO::Select ();
 use IO::Socket::INET ();
 use POSIX ();
 use Stockade;
-use Test::More;
 
 # ---- another Redis than is needed -------------------------------------------
 

@@ -7,10 +7,7 @@
 # STOCKADE_UNITS=N sells N units, and then in other ways as well:
 # tests/full/segment-sale.t does.
 # STOCKADE_SEED=N makes the customers want the same again.
-use strict;
-use warnings;
-use FindBin;
-use lib $FindBin::Bin;
+use lib 'tests/e2e';
 my ($seed, $UNITS, $is_full);
 BEGIN {
     $seed    = $ENV{STOCKADE_SEED} || time ^ $$ << 8;
@@ -20,7 +17,6 @@ BEGIN {
 use Stockade;
 use Stockade::Ledger;
 use Stockade::Sale;
-use Test::More;
 use Time::HiRes qw(time);
 
 my $PRODUCT = 40;

@@ -1,13 +1,9 @@
 # Goal of this test: a product over segments, as customers see it. Scenarios 34,
 # 35 and 40; the first two also with their bug: with --deduct naive an order asks one
 # segment only, as in textbooks. 37, a resize: segment-sale.t, test_store_segments.c.
-use strict;
-use warnings;
-use FindBin;
-use lib $FindBin::Bin;
+use lib 'tests/e2e';
 use Digest::SHA qw(sha1_hex);
 use Stockade;
-use Test::More;
 use Time::HiRes qw(time);
 
 my $redis  = Stockade::Redis->start;

@@ -1,13 +1,9 @@
 # Goal of this test: SIGTERM in the middle of a sale. All acknowledged orders are in
 # the ledger, the server is gone within 5 s with exit 0, and leaves nothing behind:
 # no redis-server, no socket, no lock.
-use strict;
-use warnings;
-use FindBin;
-use lib $FindBin::Bin;
+use lib 'tests/e2e';
 use HttpRaw;
 use Stockade;
-use Test::More;
 use Time::HiRes qw(time);
 
 # Sells to 8 clients, and gets SIGTERM meanwhile.

@@ -2,13 +2,9 @@
 # roles, several in one process; and what a search has once told wrongly. The stories
 # are kept as strings: what one version tells, the next one tells as well. Those of the
 # experiments: lab.t.
-use strict;
-use warnings;
-use FindBin;
-use lib $FindBin::Bin;
+use lib 'tests/e2e';
 use JSON::PP ();
 use Stockade;
-use Test::More;
 
 my @stories = (
     # what; flags and lock, schedule; what breaks, units left, orders, whether it is over

@@ -2,14 +2,10 @@
 # timeline, which `stockade replay FILE` draws; each line is as schema.json says; a
 # timeline that is cut, or is none, is told with its line; and who only checks settings
 # writes none.
-use strict;
-use warnings;
-use FindBin;
-use lib $FindBin::Bin;
+use lib 'tests/e2e';
 use JSON::PP ();
 use POSIX qw(mkfifo);
 use Stockade;
-use Test::More;
 
 my $dir = Stockade::tempdir();
 

@@ -2,12 +2,8 @@
 # dies with the product's lock. The other one sells it within 3 seconds; and who
 # repeats a key there hears at once of the order that the dead one has acknowledged.
 # The same if the holder is not dead, but stands still.
-use strict;
-use warnings;
-use FindBin;
-use lib $FindBin::Bin;
+use lib 'tests/e2e';
 use Stockade;
-use Test::More;
 use Time::HiRes qw(time);
 
 my $WITHIN_S = 3;

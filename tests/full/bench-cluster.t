@@ -2,15 +2,11 @@
 # yardstick is 1, one instance is in nobody's way, and conflicts are counted: of two
 # instances without a lock there are some. Nothing here depends on how fast this
 # machine is.
-use strict;
-use warnings;
 use File::Basename qw(dirname);
-use FindBin;
-use lib "$FindBin::Bin/../e2e";
+use lib 'tests/e2e';
 use JSON::PP ();
 use Stockade;
 use Stockade::Mariadb;
-use Test::More;
 
 plan skip_all => 'needs galera-4, and wsrep_sst_rsync of mariadb-server' if !Stockade::Mariadb::has_galera();
 

@@ -2,15 +2,11 @@
 # well-formed SVG, takes back what wrk adds to its percentiles, and a fast wrong
 # answer is a failure; it compares to an earlier version; the open load sees a pause
 # that a closed loop hides. Nothing here depends on how fast this machine is.
-use strict;
-use warnings;
 use File::Basename qw(dirname);
-use FindBin;
-use lib "$FindBin::Bin/../e2e", "$FindBin::Bin/../../loadtest/lib";
+use lib qw(tests/e2e loadtest/lib);
 use IO::Socket::INET ();
 use JSON::PP ();
 use Stockade;
-use Test::More;
 
 use Bench::Case;
 use Bench::Goals;

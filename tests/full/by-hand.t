@@ -2,15 +2,11 @@
 # takes moves back, follows hints until the lock has broken, hears when there is no way,
 # and gets a command line that plays the same once more. From a terminal no Enter is
 # wanted.
-use strict;
-use warnings;
 use utf8;
 use Encode ();
-use FindBin;
 use JSON::PP ();
-use lib "$FindBin::Bin/../e2e";
+use lib 'tests/e2e';
 use Stockade;
-use Test::More;
 
 Stockade::call_as_typed();
 my $dir = Stockade::tempdir();

@@ -1,13 +1,9 @@
 # Goal of this test: over a Redis Cluster each lock holds and fails what it does on
 # one server, measured by `stockade lab locks`.
-use strict;
-use warnings;
-use FindBin;
-use lib "$FindBin::Bin/../e2e";
+use lib 'tests/e2e';
 use JSON::PP ();
 use Stockade;
 use Stockade::Cluster;
-use Test::More;
 
 my $cluster = Stockade::Cluster->start;
 my $dir     = Stockade::tempdir();

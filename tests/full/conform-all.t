@@ -1,11 +1,7 @@
 # Goal of this test: the locks that need MariaDB or ZooKeeper hold and fail what
 # is expected of them, measured; and the README's table says so.
-use strict;
-use warnings;
-use FindBin;
-use lib "$FindBin::Bin/../e2e";
+use lib 'tests/e2e';
 use Stockade;
-use Test::More;
 
 my @locks    = qw(recorded sql-table sql-row zk zk-fair);
 my $stockade = Stockade::binary();

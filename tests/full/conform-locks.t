@@ -1,12 +1,8 @@
 # Goal of this test: every lock holds what is expected of it and fails what it
 # must fail, measured; and the laboratory's README has what the command prints.
-use strict;
-use warnings;
-use FindBin;
-use lib "$FindBin::Bin/../e2e";
+use lib 'tests/e2e';
 use JSON::PP ();
 use Stockade;
-use Test::More;
 
 # ---- the command line ------------------------------------------------------
 

@@ -1,13 +1,9 @@
 # Goal of this test: every lock breaks as the table of what each must hold says, and
 # not otherwise; one that breaks more is told, and one that was not played to its end
 # is not called sound; and what server/lab/README.md tells of each lock is so.
-use strict;
-use warnings;
-use FindBin;
-use lib "$FindBin::Bin/../e2e";
+use lib 'tests/e2e';
 use JSON::PP ();
 use Stockade;
-use Test::More;
 
 my @all = qw(explore --all --json --renewals 1 --lost-replies 1 --late 1 --troubles 1);
 

@@ -3,13 +3,9 @@
 # is installed; that file has nothing that the program does not take; completion knows what the program
 # knows; systemd finds nothing wrong with the unit, which two instances of one database
 # can be started by; man shows the pages.
-use strict;
-use warnings;
 use File::Find ();
-use FindBin;
-use lib "$FindBin::Bin/../e2e";
+use lib 'tests/e2e';
 use Stockade;
-use Test::More;
 
 plan skip_all => 'built without sanitizers' if $ENV{SAN};
 
@@ -31,7 +27,7 @@ ok Stockade::copy_build("$Stockade::ROOT/build/install-server"), 'a build of its
 
 sub make {
     my ($goal, $more) = @_;
-    return works("make -s -C $FindBin::Bin/../.. -j2 SAN= B=build/install-server PREFIX=$PREFIX DESTDIR=$DEST WERROR=-Werror "
+    return works("make -s -C $Stockade::ROOT -j2 SAN= B=build/install-server PREFIX=$PREFIX DESTDIR=$DEST WERROR=-Werror "
             . ($more // '') . " $goal", "make $goal");
 }
 
@@ -52,7 +48,7 @@ sub has {
     return system("command -v $command >/dev/null 2>&1") == 0;
 }
 
-like works("make -s -C $FindBin::Bin/../.. help", 'make help'), qr/^ +make install .*^ +make clean /ms, 'lists what one can make';
+like works("make -s -C $Stockade::ROOT help", 'make help'), qr/^ +make install .*^ +make clean /ms, 'lists what one can make';
 
 make('install-server');
 is_deeply [files_in($OPT)],

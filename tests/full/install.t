@@ -4,19 +4,15 @@
 # ZooKeeper come by name only, and those of the textbooks not at all; with whatever
 # parts, shared or static, a program has one copy of libdlock, of one version; the
 # manual page is one; and `make uninstall-dlock` leaves nothing behind.
-use strict;
-use warnings;
 use File::Find ();
-use FindBin;
-use lib "$FindBin::Bin/../e2e";
-use Test::More;
+use lib 'tests/e2e';
 
-use Stockade        ();
+use Stockade;
 use Stockade::Redis ();
 
 plan skip_all => 'built without sanitizers' if $ENV{SAN};
 
-my $ROOT   = "$FindBin::Bin/../..";
+my $ROOT   = $Stockade::ROOT;
 my $PREFIX = '/opt/dlock';
 our $DEST  = Stockade::tempdir();
 my $OPT    = "$DEST$PREFIX";
@@ -92,7 +88,7 @@ sub archives {
 
 my $redis   = Stockade::Redis->start;
 $redis->command('SET', '{stock:42}:dlock-fence', 0);    # else tokens begin with the time
-my $example = "$FindBin::Bin/../example/example.c";
+my $example = "$Stockade::ROOT/tests/example/example.c";
 my $cc      = 'cc -std=c11 -Wall -Wextra -Werror -pedantic';
 
 works("$cc -o $DEST/shared $example \$(pkg-config --cflags --libs dlock)", 'the example builds with pkg-config');
@@ -110,7 +106,7 @@ is works("LD_LIBRARY_PATH=$OPT/lib $DEST/cxx " . $redis->url . ' stock:42', 'and
 
 # ---- locks that come by name, and those that do not -----------------------
 
-my $table = "$FindBin::Bin/../example/strategies.c";
+my $table = "$Stockade::ROOT/tests/example/strategies.c";
 my %HAS = (quorum => [qw(multi redlock)], sql => [qw(sql-table sql-row)], zk => [qw(zk zk-fair)], tls => []);
 my $CORE = 'none process redisson fair';
 
@@ -159,7 +155,7 @@ is works("$DEST/more", 'runs'), "$CORE multi redlock fenced\n", 'and has its loc
 
 # A child of fork() is known for one in both halves of a program.
 my $other = Stockade::Redis->start;
-my $forks = "$FindBin::Bin/../install/forks.c";
+my $forks = "$Stockade::ROOT/tests/install/forks.c";
 for my $how ('pkg-config --cflags --libs', 'pkg-config --static --cflags --libs') {
     my $flags = qx($how dlock dlock-quorum);
     works("$cc -o $DEST/forks $forks " . ($how =~ /static/ ? archives($flags) : $flags =~ s/\n//r), "a program that forks, by $how");
@@ -199,7 +195,7 @@ works("rm -rf $ROOT/$BUILD-next", 'thrown away');
 # ---- programs to learn from -----------------------------------------------
 
 for my $name (qw(only_one workers event_loop)) {
-    works("$cc -o $DEST/$name $FindBin::Bin/../example/$name.c \$(pkg-config --cflags --libs dlock) -pthread", "$name builds");
+    works("$cc -o $DEST/$name $Stockade::ROOT/tests/example/$name.c \$(pkg-config --cflags --libs dlock) -pthread", "$name builds");
 }
 $ENV{LD_LIBRARY_PATH} = "$OPT/lib";
 my $url = $redis->url;

@@ -1,15 +1,11 @@
 # Goal of this test: all experiments with real instances go as told, with the bug and
 # with the fix. Once; or as often as LAB_TIMES says. Stories mostly wait, so they are
 # played while the crowds are at work; neither may reach the other.
-use strict;
-use warnings;
-use FindBin;
-use lib "$FindBin::Bin/../e2e";
+use lib 'tests/e2e';
 use IPC::Open3 qw(open3);
 use JSON::PP ();
 use Stockade;
 use Stockade::Child;
-use Test::More;
 
 my $dir = Stockade::tempdir();
 my @ids = map { $_->{kind} eq 'load' ? $_->{id} : () } map { JSON::PP::decode_json($_) } split /\n/, Stockade::run(['lab', 'list', '--json'])->{out};

@@ -1,13 +1,9 @@
 # Goal of this test: the laboratory's page does in a real browser what it promises: a
 # lock is broken by clicks, and the path is walked. `make test-all` installs what it needs.
-use strict;
-use warnings;
-use FindBin;
-use lib "$FindBin::Bin/../e2e";
+use lib 'tests/e2e';
 use Stockade;
 use Stockade::Browser;
 use Stockade::Child;
-use Test::More;
 
 my $dir = Stockade::tempdir();
 my $lab = Stockade::Child->spawn(command => [Stockade::binary(), 'lab', 'serve', '--port', '0'], log => "$dir/log");

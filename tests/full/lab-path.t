@@ -2,13 +2,9 @@
 # lesson needs it: some mend it and some do not. Nothing in the program knows which: the
 # table below is the only one. Each search comes to
 # its end: on a busy machine that may take longer than a learner's patience.
-use strict;
-use warnings;
-use FindBin;
-use lib "$FindBin::Bin/../e2e";
+use lib 'tests/e2e';
 use JSON::PP ();
 use Stockade;
-use Test::More;
 
 # stop => the letters of those that hold; '-' is the stop's own lock
 my %HOLDS = (

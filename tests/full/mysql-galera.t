@@ -6,13 +6,9 @@
 #
 # GALERA_SECONDS=600 is the long form: most of what goes wrong between nodes does so while a
 # limit changes, and that is in the first six seconds.
-use strict;
-use warnings;
-use FindBin;
-use lib "$FindBin::Bin/../e2e";
+use lib 'tests/e2e';
 use Stockade;
 use Stockade::Mariadb;
-use Test::More;
 
 plan skip_all => 'needs galera-4, and wsrep_sst_rsync of mariadb-server' if !Stockade::Mariadb::has_galera();
 

@@ -3,13 +3,9 @@
 # answer is lost, kill -9, SIGSTOP, two instances on one hot row without a lock. It
 # says what is wrong at the start, answers 503 with Retry-After later, and recovers
 # by itself. Its audit looks at each order a few times, however many there are.
-use strict;
-use warnings;
-use FindBin;
-use lib "$FindBin::Bin/../e2e";
+use lib 'tests/e2e';
 use Stockade;
 use Stockade::Mariadb;
-use Test::More;
 
 my $redis   = Stockade::Redis->start;
 my $mariadb = Stockade::Mariadb->start;

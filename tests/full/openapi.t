@@ -6,15 +6,11 @@
 #
 # Both are installed under build/, from the registries of Python and npm, once. A
 # machine that does not reach these skips, but for CI.
-use strict;
-use warnings;
 use Fcntl qw(:flock);
 use File::Path qw(make_path remove_tree);
-use FindBin;
-use lib "$FindBin::Bin/../e2e";
+use lib 'tests/e2e';
 use JSON::PP ();
 use Stockade;
-use Test::More;
 
 my $SEED     = $ENV{SEED} || 1;
 my $EXAMPLES = $ENV{EXAMPLES} || 40;

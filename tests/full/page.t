@@ -1,12 +1,8 @@
 # Goal of this test: the page at / does in a real browser what it promises, against
 # a real server. `make test-all` installs what it needs.
-use strict;
-use warnings;
-use FindBin;
-use lib "$FindBin::Bin/../e2e";
+use lib 'tests/e2e';
 use Stockade;
 use Stockade::Browser;
-use Test::More;
 
 my $redis = Stockade::Redis->start;
 my $server = Stockade->start(redis => $redis, args => ['--no-seed']);

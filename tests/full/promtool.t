@@ -1,14 +1,10 @@
 # Goal of this test: Prometheus reads what we give it. promtool looks at the metrics
 # of a server, at the alerts, and at the queries of the dashboard; and each alert
 # fires on its fault, and on no other.
-use strict;
-use warnings;
 use CPAN::Meta::YAML ();
-use FindBin;
-use lib "$FindBin::Bin/../e2e";
+use lib 'tests/e2e';
 use JSON::PP ();
 use Stockade;
-use Test::More;
 
 my $deploy = "$Stockade::ROOT/server/deploy";
 my $alerts = "$deploy/prometheus-alerts.yml";

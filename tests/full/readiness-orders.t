@@ -3,13 +3,9 @@
 # meanwhile: beside a trigger that raises. The log has one line of it. On a full disk:
 # readiness.t, and at each size of it test_store_probe.c.
 # Whoever asks hears what is known, and takes no reader away from anybody.
-use strict;
-use warnings;
-use FindBin;
-use lib "$FindBin::Bin/../e2e";
+use lib 'tests/e2e';
 use HttpRaw;
 use Stockade;
-use Test::More;
 use Time::HiRes qw(time);
 
 my $redis = Stockade::Redis->start;

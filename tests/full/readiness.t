@@ -2,13 +2,9 @@
 # ordering: 503 with the part that fails, since when and why, soon after it failed,
 # and 200 soon after it works again. The log has each outage, from its beginning to
 # its end, and not each order. What only a restart mends fails /livez as well.
-use strict;
-use warnings;
-use FindBin;
-use lib "$FindBin::Bin/../e2e";
+use lib 'tests/e2e';
 use Stockade;
 use File::Copy qw(copy);
-use Test::More;
 
 my $redis = Stockade::Redis->start;
 

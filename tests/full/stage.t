@@ -4,14 +4,10 @@
 # test-long` says, it plays 200 of each ten times, for minutes; else a sample. And then the
 # search loses nothing of what breaks a lock by playing only one schedule of many that
 # lead to the same state, because states with one hash have one future.
-use strict;
-use warnings;
-use FindBin;
-use lib "$FindBin::Bin/../e2e";
+use lib 'tests/e2e';
 use Stockade;
-use Test::More;
 
-my $tests = "$FindBin::Bin/../../build/tests";
+my $tests = "$Stockade::ROOT/build/tests";
 my $dir   = Stockade::tempdir();
 my @locks   = qw(none process mkdir setnx setnx-finally setnx-expire setnx-expire-lua set-nx-px token-thread token token-lua
     guard-thread watchdog reentrant-local reentrant-broken reentrant spin redisson fair multi redlock fenced fenced-late batched);

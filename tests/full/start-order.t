@@ -2,14 +2,10 @@
 # lock server, waits for it and says so; it is not ready, it ends when it is told to,
 # and it sells once both are there. Only for what a person has to change it ends by
 # itself, with exit status 2. A command that is to tell something does not wait.
-use strict;
-use warnings;
-use FindBin;
-use lib "$FindBin::Bin/../e2e";
+use lib 'tests/e2e';
 use IO::Socket::UNIX ();
 use Socket qw(SOCK_STREAM);
 use Stockade;
-use Test::More;
 
 my $redis = Stockade::Redis->start;
 my $top   = Stockade::tempdir();

@@ -1,12 +1,8 @@
 # Goal of this test: the store promises the same on MariaDB. Its unit tests run
 # there, all but those that are about SQLite's own files, journals and locks.
-use strict;
-use warnings;
-use FindBin;
-use lib "$FindBin::Bin/../e2e";
+use lib 'tests/e2e';
 use Stockade;
 use Stockade::Mariadb;
-use Test::More;
 
 # Why not. Those in full/ are about a process that is killed, and a disk that lies.
 my %SQLITE_ONLY = (

@@ -1,11 +1,7 @@
 # Goal of this test: three-hosts.t leaves nothing behind, also if it is ended in the
 # middle: no process, no network, no file.
-use strict;
-use warnings;
-use FindBin;
-use lib "$FindBin::Bin/../e2e";
+use lib 'tests/e2e';
 use Stockade;
-use Test::More;
 
 # Names of the processes in a process namespace.
 sub names_in {
@@ -16,7 +12,7 @@ sub names_in {
 
 my $dir = Stockade::tempdir();
 for my $way ('its own end', 'its death') {
-    my $test = Stockade::Child->spawn(command => [$^X, "$FindBin::Bin/three-hosts.t"], log => "$dir/$way");
+    my $test = Stockade::Child->spawn(command => [$^X, "$Stockade::ROOT/tests/hosts/three-hosts.t"], log => "$dir/$way");
     ok $test->wait_for_line(qr/(three hosts are started)/, 20 * $Stockade::SLOW), "$way: it begins" or diag $test->log;
     my ($first)  = Stockade::Child::children_of($test->pid);
     my ($script) = Stockade::Child::children_of($first);

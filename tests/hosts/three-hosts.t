@@ -7,16 +7,12 @@
 # HOSTS_GAP_S is the longest time without a sale that is let pass; without it any is,
 # since a busy machine is slow: that they sell on is what is waited for. HOSTS_ONLY is a
 # pattern of the scenarios to play, HOSTS_LOGS a folder for all logs.
-use strict;
-use warnings;
-use FindBin;
-use lib "$FindBin::Bin/../e2e", $FindBin::Bin;
+use lib qw(tests/e2e tests/hosts);
 use Hosts::Apart;
 use Hosts::Buyers;
 use Hosts::Host;
 use JSON::PP qw(decode_json);
 use Stockade;
-use Test::More;
 
 my $GAP_S  = $ENV{HOSTS_GAP_S};
 my $WAIT_S = 60;
