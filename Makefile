@@ -374,7 +374,7 @@ test:
 	@.ci/deps $(TEST_DEPS)
 	@tests/run
 
-LONG := pay.t segment-sale.t kill9-many.t openapi.t stage.t
+LONG := e2e/pay.t e2e/kill9.t full/segment-sale.t full/openapi.t full/stage.t
 
 test-all:
 	@.ci/deps $(TEST_DEPS) $(FULL_DEPS)
@@ -385,7 +385,7 @@ test-all:
 test-long:
 	@.ci/deps $(TEST_DEPS) $(FULL_DEPS)
 	@STOCKADE_HOLDS=100000 STOCKADE_UNITS=100000 STOCKADE_KILLS=80 EXAMPLES=300 STAGE_FULL=yes \
-	 FULL=yes LIMIT_S=3600 tests/run $(addprefix tests/full/,$(LONG))
+	 FULL=yes LIMIT_S=3600 tests/run $(addprefix tests/,$(LONG))
 
 test-hosts:
 	@tests/hosts/run

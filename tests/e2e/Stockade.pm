@@ -120,6 +120,16 @@ sub told {
     return ($run->{exit}, map { decode_utf8($_) } @{$run}{qw(out err)});
 }
 
+# Tests that a command is refused: exit 2, and on standard error WHY. Its output.
+sub refuses {
+    my ($args, $why, %with) = @_;
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+    my ($exit, $out, $err) = told($args, %with);
+    Test::More::is($exit, 2, "@$args: exit 2");
+    Test::More::like($err, $why, 'and why');
+    return $out;
+}
+
 # How many columns of a terminal a text takes: Chinese characters and their punctuation
 # take two each.
 sub columns {

@@ -31,14 +31,14 @@ my ($code, $out) = run('explore', '--crashes', 0, '--expiries', 0, 'token-lua');
 is $code, 0, 'a lock that holds: exit 0';
 like $out, qr/\Anone in \d+ schedules: all within these bounds$/m, 'and says within what';
 like $out, qr/wait-ms 30000, lease-ms 0;\nat most 64 moves, 3 times one who could go on has to wait \(preemptions\),\n2 waits that end by time, and 2 of:\nno troubles$/m, 'all of it';
-my (undef, $held) = json('explore', '--json', '--crashes', 0, '--expiries', 0, 'token-lua');
+my (undef, $held) = json(qw(explore --json --crashes 0 --expiries 0 --deduct guarded none));
 like $held->{verdict}, qr/\Anone in $held->{schedules} schedules: all within/, 'JSON: the same';
 is $held->{bounds}{waits}, 2, 'and within what';
 
 ($code, $out) = run('explore', '--seconds', 1, '--late', 1, 'fenced');
 is $code, 2, 'time is up and nothing was found: nobody knows, exit 2';
 like $out, qr/\Anone in the \d+ that were played: all of up to \d+ moves(?:, with one trouble of up to \d+)?(?:, and \d+ at random)?$/m, 'and says what was played';
-my (undef, $part) = json('explore', '--json', '--seconds', 6 * $Stockade::SLOW, '--late', 1, 'fenced');
+my (undef, $part) = json('explore', '--json', '--seconds', 3 * $Stockade::SLOW, '--late', 1, 'fenced');
 cmp_ok $part->{at_random}, '>', 0, 'part of the time goes to random schedules';
 ($code, $out) = run('explore', '--all', '--only', 'x', '--moves', 1, '--crashes', 0, '--expiries', 0);
 like $out, qr/^set-nx-px\s+none in \d+ schedules: all within these bounds$/m, '--all: the same words';
@@ -134,12 +134,7 @@ my @wrong = (
     [['replay', '--untl', 3, 'none', 'a'],      qr/--untl.*stockade replay --help lists the flags/s],
     [['explore', '--wait', 3, 'none'],          qr/ambiguous.*stockade explore --help lists the flags/s],
 );
-for my $case (@wrong) {
-    my ($args, $text) = @$case;
-    my ($exit, undef, $error) = run(@$args);
-    is $exit, 2, "@$args: exit 2";
-    like $error, $text, 'and why';
-}
+Stockade::refuses(@$_) for @wrong;
 
 # ---- Ctrl-C -----------------------------------------------------------------
 

@@ -154,20 +154,6 @@ for my $threads (1, 2) {
     is $server->stop, 0, 'stops';
 }
 
-# ---- idle connections end, whether or not others wait ----------------------------
-for my $busy (0, 1) {
-    my $server = slow_server(4000, '--request-deadline-ms', 500, '--http-threads', 1);
-    my $idle   = HttpRaw::connect_to($server->port);
-    HttpRaw::put($idle, $LIVE);
-    is HttpRaw::status_of($idle), 200, 'a connection';
-    my $waiting = HttpRaw::connect_to($server->port);
-    HttpRaw::put($waiting, HttpRaw::order_bytes(1)) if $busy;
-    is HttpRaw::get($idle, $HttpRaw::PATIENCE_S), '', 'on which nothing happens is closed';
-    is HttpRaw::get($waiting, 0), undef, 'while an order waits' if $busy;
-    is HttpRaw::status_of($waiting), 201, 'but not the one that waits' if $busy;
-    is $server->stop, 0, 'stops';
-}
-
 # ---- a task that does not begin in time ------------------------------------------
 {
     my $redis  = Stockade::Redis->start;
@@ -218,21 +204,4 @@ for my $busy (0, 1) {
     is $server->stop, 0, 'stops';
 }
 
-# ---- a thousand at once; 127 and 256: http-connections.t ---------------------------
-{
-    # Nothing else is to wake it up: no connection is cut meanwhile.
-    my $n       = 1000;
-    my $server  = Stockade->start(args => [
-        '--http-threads', 1, '--no-seed', '--client-inflight-max', 2000, '--request-deadline-ms', 60_000,
-    ]);
-    $server->product(9, 100_000);
-    my @sockets = map { HttpRaw::connect_to($server->port) } 1 .. $n;
-    is HttpRaw::round_of(\@sockets, 200, sub { $LIVE }), $n, "$n connections";
-    # All become ready while it does not look.
-    Stockade::Child::freeze($server->pid);
-    HttpRaw::put($sockets[$_], HttpRaw::order_bytes(1 + $_)) for 0 .. $#sockets;
-    kill CONT => $server->pid;
-    is scalar(grep { HttpRaw::status_of($_) eq 201 } @sockets), $n, "$n orders, ready at once";
-    is $server->stop, 0, 'stops';
-}
 done_testing;

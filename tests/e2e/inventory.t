@@ -65,10 +65,7 @@ for my $case (
     [['--inventory', 'http://a:1', '--no-seed'],           qr/--no-seed: does not go with --inventory/],
   )
 {
-    my ($args, $text) = @$case;
-    my $ran = Stockade::run(['serve', '--check-config', @$args]);
-    is $ran->{exit}, 2, "@$args: refused";
-    like $ran->{err}, $text, "@$args: says why";
+    Stockade::refuses(['serve', '--check-config', @{ $case->[0] }], $case->[1]);
 }
 
 # ---- passed on ---------------------------------------------------------------

@@ -1,12 +1,13 @@
 # Goal of this test: kill -9 at any moment. After the restart the ledger balances,
 # every acknowledged order is there, and the redis-server of before is gone. 20
-# times, at random moments from a seed that is printed: STOCKADE_SEED=N makes it the
-# same moments again. STOCKADE_KILLS=N makes it N times: tests/full/kill9-many.t does.
+# times, or five under a sanitizer, at random moments from a seed that is printed:
+# STOCKADE_SEED=N makes it the same moments again. STOCKADE_KILLS=N makes it N times:
+# `make test-long` has 80.
 use lib 'tests/e2e';
 my ($seed, $ROUNDS);
 BEGIN {
     $seed   = $ENV{STOCKADE_SEED} || time ^ $$ << 8;
-    $ROUNDS = $ENV{STOCKADE_KILLS} || 20;
+    $ROUNDS = $ENV{STOCKADE_KILLS} || ($ENV{SAN} ? 5 : 20);
 }
 use Stockade;
 

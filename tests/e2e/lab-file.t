@@ -115,11 +115,8 @@ for my $case (@wrong) {
     my ($from, $to) = @$change;
     my $wrong = ($right // $OWN) =~ s/$from/$to/r;
     isnt $wrong, $OWN, "changed to $to";
-    ($status, $out, $err) = lab('run', '--file', file('53-wrong.txt', $wrong));
-    is $status, 2, 'exit 2';
-    like $err, $text, 'with its line';
-    like $err, qr{^stockade: \Q$dir\E/53-wrong\.txt:\d+: }, 'and its file';
-    is $out, '', 'and nothing else';
+    is Stockade::refuses(['lab', 'run', '--file', file('53-wrong.txt', $wrong)], qr{^stockade: \Q$dir\E/53-wrong\.txt(?=:\d+: ).*?$text}), '',
+        'with its file and line, and nothing else';
 }
 my $endless = Stockade::slurp("$Stockade::ROOT/server/lab/experiments/20-spin.txt") =~ s/^orders.*\n//mgr;
 ($status, $out, $err) = lab('run', '--file', file('54-endless.txt', $endless));
@@ -133,9 +130,5 @@ my @calls = (
     [['show', '--file', $path, '06'],             qr/usage: stockade lab show/],
     [['list', '--file', $path],                   qr/lab list takes no name/],
 );
-for my $call (@calls) {
-    ($status, $out, $err) = lab(@{ $call->[0] });
-    is $status, 2, "lab $call->[0][0] $call->[0][2]: exit 2";
-    like $err, $call->[1], 'and why';
-}
+Stockade::refuses(['lab', @{ $_->[0] }], $_->[1]) for @calls;
 done_testing;

@@ -185,13 +185,7 @@ my @wrong = (
     [['list', '06'],                 qr/lab list takes no name/],
     [['lst'],                        qr/lab has no command 'lst'/],
 );
-for my $case (@wrong) {
-    my ($args, $text) = @$case;
-    my ($code, $out, $err) = lab(@$args);
-    is $code, 2, "lab @$args: exit 2";
-    like $err, $text, 'and why';
-    is $out, '', 'and nothing else';
-}
+is Stockade::refuses(['lab', @{ $_->[0] }], $_->[1]), '', 'and nothing else' for @wrong;
 
 # ---- Ctrl-C -----------------------------------------------------------------
 

@@ -36,17 +36,12 @@ sub sell_last_units {
 my @naive = qw(--deduct naive --orders one-by-one --workers 8);
 for my $case (
     # lock, instances, further flags, units oversold
-    ['none',      1, \@naive, 3],
     ['none',      2, \@naive, 3],
     ['process',   1, \@naive, 0],
     ['process',   2, \@naive, 3],
-    ['mkdir',     2, \@naive, 0], # both on this host
     ['token-lua', 2, \@naive, 0],
-    ['redisson',  2, \@naive, 0],
     ['redisson',  2, [@naive, qw(--lock-per user)], 3], # two users sell one unit
-    ['fenced',    2, \@naive, 0],
     ['fenced',    2, [qw(--deduct guarded --orders batched)], 0],
-    ['none',      2, [qw(--deduct guarded --orders one-by-one)],  0],
   )
 {
     my ($lock, $instances, $flags, $oversold) = @$case;

@@ -24,19 +24,18 @@ my $mended  = write_lock(mended => $take . $in_one);
 
 # ---- the search -------------------------------------------------------------
 
-my ($status, $out, $err) = run('explore', '--json', '--deduct', 'guarded', $broken);
+my ($status, $out, $err) = run(qw(explore --json --crashes 0 --deduct guarded), $broken);
 my $found = JSON::PP::decode_json($out);
 is $status, 1, 'looks, then deletes: it breaks';
 my $schedule = $found->{faults}{'foreign-release'};
 like $schedule, qr/ L /, 'the lease ends in between';
-is +JSON::PP::decode_json((run(qw(explore --json --deduct guarded token)))[1])->{faults}{'foreign-release'}, $schedule, 'as token does';
 ($status, $out) = run('replay', '--deduct', 'guarded', $broken, $schedule);
 is $status, 1, 'replay plays it';
 like $out, qr/foreign-release/, 'to the same end';
-($status, $out) = run('explore', '--deduct', 'guarded', $broken);
+($status, $out) = run(qw(explore --moves 1), $broken);
 like $out, qr/^broken\.lock|\Q$broken\E/m, 'the file names the lock';
 
-($status, $out) = run('explore', '--deduct', 'guarded', $mended);
+($status, $out) = run(qw(explore --crashes 0 --deduct guarded), $mended);
 is $status, 0, 'mended by a script: it holds';
 like $out, qr/\Anone in \d+ schedules: all within these bounds$/m, 'in all within the bounds';
 
@@ -46,7 +45,7 @@ my $mistyped = write_lock(mistyped => "${take}release\n    HDEL \$name x -> 1 do
 my $breaks   = write_lock(breaks => $take . $in_one =~ s/(redis\.call\('del', KEYS\[1\]\))/$1 + nil/r);
 for my $case ([$mistyped, 'WRONGTYPE'], [$breaks, 'ERR']) {
     my ($file, $answer) = @$case;
-    ($status, $out) = run('explore', '--json', '--deduct', 'guarded', $file);
+    ($status, $out) = run(qw(explore --json --moves 4 --deduct guarded), $file);
     is $status, 1, "$answer: no lock is right of which a command fails";
     $found = JSON::PP::decode_json($out);
     is $found->{faults}{'error-reply'}, 'a a a', 'the release of the first';
@@ -65,7 +64,7 @@ like $out, qr/late eval-release: ERR .*^verdict: error-reply: .* \(move 5\)$/ms,
 # ---- a reply that the text does not name -------------------------------------
 
 my $unnamed = write_lock(unnamed => $take . $looks =~ s/1 done, else lost/2 done/r);
-($status, $out) = run('explore', '--json', '--deduct', 'guarded', $unnamed);
+($status, $out) = run(qw(explore --json --moves 5 --deduct guarded), $unnamed);
 is $status, 1, 'a lock that does not understand its replies is not right';
 is +JSON::PP::decode_json($out)->{faults}{'unnamed-reply'}, 'a a a a', 'found where the reply came';
 ($status, $out) = run('replay', '--deduct', 'guarded', $unnamed, 'a a a a');
@@ -99,14 +98,9 @@ for my $case (
     ["$dir/none.lock", qr/none\.lock: No such file or directory$/m],
     [$dir . '/padlock', qr/there is no lock '\S+padlock'; there are: .*; or a text of your own, FILE\.lock$/m],
 ) {
-    my ($file, $text) = @$case;
-    ($status, undef, $err) = run('explore', $file);
-    is $status, 2, "$file: exit 2";
-    like $err, $text, 'and why';
+    Stockade::refuses(['explore', $case->[0]], $case->[1]);
 }
-($status, undef, $err) = run(qw(lab locks --lock), "$dir/lua.lock");
-is $status, 2, 'lab locks: exit 2';
-like $err, qr/lua\.lock:5: Redis does not compile this script: \S/, 'instead of a measurement of nothing';
+Stockade::refuses([qw(lab locks --lock), "$dir/lua.lock"], qr/lua\.lock:5: Redis does not compile this script: \S/);
 for my $command ([qw(explore -i --json)], [qw(replay -i --json)]) {
     ($status, $out) = run(@$command, "$dir/lua.lock");
     is $status, 2, "$command->[0]: exit 2";

@@ -2,7 +2,8 @@
 # dies meanwhile; what is paid stays sold; and a payment that comes too late hears so and
 # is on record. Two instances sell, customers pay, cancel, or forget it, and many do so
 # at the last moment; instances get kill -9; the ledger is exact at every look.
-# STOCKADE_HOLDS=N has N orders, STOCKADE_MARIADB=1 a server of its own: see tests/full.
+# STOCKADE_HOLDS=N has N orders, `make test-long` 100,000; STOCKADE_MARIADB=1 a server of
+# its own: tests/full/pay-mysql.t.
 use lib 'tests/e2e';
 my ($HOLDS, $MARIADB);
 BEGIN { ($HOLDS, $MARIADB) = ($ENV{STOCKADE_HOLDS} || 600, $ENV{STOCKADE_MARIADB}) }

@@ -62,10 +62,4 @@ is $reply->{status}, 503, 'redlock: one of three is not enough' or diag $reply->
 like Stockade::slug($reply), qr/^lock-/, 'redlock: and it says why';
 is $server->stop, 0, 'redlock: ends';
 is_exact($server, 50, $sold, 'redlock');
-# What is no list of servers --------------------------------------------------
-
-for my $wrong ("$urls,", "$urls,bla", 'spawn,spawn', "spawn,$urls", $urls . ',' . $nodes[0]->url) {
-    ok !Stockade->start(redis => $wrong, args => ['--lock', 'redlock'], dies => 1), "refused: --redis $wrong";
-}
-ok !Stockade->start(redis => $urls, args => ['--lock', 'fenced'], dies => 1), 'refused: a lock on one server, and several';
 done_testing;

@@ -9,10 +9,7 @@ use Stockade;
 
 my $dir = Stockade::tempdir();
 
-sub run {
-    my (@args) = @_;
-    return @{ Stockade::run(\@args, seconds => 60) }{qw(exit out err)};
-}
+sub run { return Stockade::told([@_], seconds => 60) }
 
 sub write_file { return Stockade::write_file("$dir/$_[0]", $_[1]) }
 
@@ -87,9 +84,7 @@ my @wrong = (
 );
 for my $case (@wrong) {
     my ($args, $why) = @$case;
-    my ($status, $out, $error) = run('replay', @$args);
-    is $status, 2, "@$args: exit 2";
-    like $error, $why, 'and why';
+    my $out = Stockade::refuses(['replay', @$args], $why);
     like $out, qr/inside/, 'what is there is drawn' if $args->[0] eq $half;
 }
 

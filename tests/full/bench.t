@@ -88,25 +88,6 @@ subtest 'a fast wrong answer' => sub {
     ok !$row->{per_s}, 'and has no figure';
 };
 
-# Of sixteen at a time one is taken in; and one by one no refusal is remembered.
-subtest 'another error than sold out' => sub {
-    my $ran = loadtest('bench', qw(ROUNDS=1 SECONDS=1 ONLY=refusals WHO=batched CONNECTIONS=16),
-        'ARGS=--orders one-by-one --queue-max 1');
-    is $ran->{exit}, 1, 'is a failure';
-    like $ran->{out}, qr/^WRONG: refusals, batched, c=16: \d+ were refused, but only \d+ as sold out$/m, 'and named';
-};
-
-# One worker answers two or three of sixteen.
-subtest 'a server that hardly answers' => sub {
-    local $TRIES = 1;
-    my $ran = loadtest('bench', qw(ROUNDS=1 SECONDS=1 ONLY=connections WHO=batched CONNECTIONS=16),
-        'ARGS=--orders one-by-one --workers 1 --think-ms 400');
-    is $ran->{exit}, 1, 'is a failure';
-    like $ran->{out}, qr/^WRONG: connections, batched, c=16: it failed: no percentiles of \d+ answers on 16 connections/m, 'and named';
-    my ($row) = @{ result('bench')->{rows} };
-    ok !$row->{p99_ms}, 'and has no percentiles';
-};
-
 # The same server, but it knows the flags of an earlier version only.
 my $EARLIER = <<'END';
 #!/usr/bin/perl
@@ -230,11 +211,6 @@ subtest 'segments' => sub {
     like Stockade::slurp("$dir/bench.md"), qr/\| 1 segment \| 3 \|\n.*\n\| `one-by-one`, 2 ms \| [\d,]+ \| [\d,]+ \([\d.]+\) \|\n\z/,
         'the table for the README';
 
-    $ran = loadtest('bench', qw(ONLY=segments ROUNDS=1 SECONDS=1 SEGMENTS=1 THINK=5 WHO=one-by-one-fenced CONNECTIONS=8),
-        'ARGS=--lock none --deduct naive');
-    is $ran->{exit}, 1, 'a wrong ledger is a failure';
-    like $ran->{out}, qr/^\s+one-by-one-fenced\s+5 ms, segments=1\s+no round counts$/m, 'and has no figure';
-    like $ran->{out}, qr/^WRONG: segments, one-by-one-fenced, 5 ms, segments=1: the ledger is not balanced/m, 'but a name';
     is loadtest('bench', 'ONLY=segments', $_)->{exit}, 2, $_
         for qw(SEGMENTS=0 SEGMENTS=257 SEGMENTS= THINK=x WHO=none CONNECTIONS=257 ROUNDS=0 fast);
     like loadtest('bench', '--help')->{out}, qr/^usage: .*THINK=0,2,10/s, 'it explains itself';
