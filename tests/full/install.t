@@ -136,9 +136,9 @@ sub own_copy {
     return grep { /^\S+ [Tt] dlock_/ } split /\n/, works("nm $program", 'nm');
 }
 
-# All combinations of parts.
-for my $set (map { my $bits = $_; [grep { $bits >> $_ & 1 } 0 .. $#more] } 1 .. 2**@more - 1) {
-    my @parts = @more[@$set];
+# Each part, and all of them.
+for my $set ((map { [$_] } @more), \@more) {
+    my @parts = @$set;
     my $flags = join ' ', map { '-DWITH_' . uc } @parts;
     my $names = join ' ', map { "dlock-$_" } @parts;
     my $locks = join(' ', $CORE, (map { @{ $HAS{$_} } } @parts), 'fenced') . "\n";

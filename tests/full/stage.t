@@ -38,7 +38,8 @@ sub same {
     return;
 }
 
-same($ENV{STAGE_FULL} ? (200, 10) : (20, 3), 'the same every time');
+# test_stage alone plays five of each, three times, when nothing disturbs it.
+same(200, 10, 'the same every time') if $ENV{STAGE_FULL};
 
 my @burners;
 for (1 .. 2) {

@@ -211,12 +211,21 @@ static const struct {
      "redisson --deduct guarded --programs lock-extends,lock", &held_up_once},
 };
 
+/* Until the fault CTX is found. */
+static bool goes_on(void *ctx, const struct search_result *result)
+{
+    const enum stage_fault *fault = ctx;
+
+    return !result->faults[*fault].is_found;
+}
+
 static void search(size_t i, struct search_result *result)
 {
     const struct stage_scene scene = scene_of(cases[i].scene);
+    enum stage_fault fault = cases[i].fault;
     char error[300];
 
-    if (!search_run(&scene, cases[i].bounds, 0, NULL, NULL, result, error,
+    if (!search_run(&scene, cases[i].bounds, 0, goes_on, &fault, result, error,
                     sizeof(error)))
         fail_msg("%s: %s", cases[i].scene, error);
 }

@@ -391,7 +391,7 @@ UNIT_TEST(test_equal_states_have_equal_futures)
         if (!expected_of(info->name)->faults)
             continue;
         scene.buyers = 3;
-        play_scene(&scene, 200, 16);
+        play_scene(&scene, 150, 12);
         scene.buyers = 2;
         if (getenv("STAGE_SECONDS"))
             play_scene(&scene, PLAYS_MAX, UINT32_MAX);
@@ -421,7 +421,7 @@ UNIT_TEST(test_other_ways)
     for (size_t i = 0; i < COUNT_OF(ways); i++) {
         struct stage_scene scene = scene_of(ways[i]);
 
-        play_scene(&scene, 120, 16);
+        play_scene(&scene, 100, 12);
     }
     assert_true(all_pairs > 300 || getenv("STAGE_SECONDS") ||
                 getenv("STAGE_LOCK"));
