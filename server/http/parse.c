@@ -12,6 +12,8 @@
 #include <string.h>
 #include <time.h>
 
+#define EXPONENT_MAX 1000000
+
 /* A TIME is text or null, and becomes milliseconds. */
 enum kind { INTEGER, TEXT, TIME };
 
@@ -192,23 +194,6 @@ static const char *text_of(const json_t *value, json_t *object,
     }
 }
 
-/* TEXT begins with "e-2", or with no exponent. No body is long enough for one
- * beyond a million to matter. */
-static int64_t read_exponent(const char *text)
-{
-    bool negative;
-    int64_t exponent = 0;
-
-    if (*text != 'e' && *text != 'E')
-        return 0;
-    negative = text[1] == '-';
-    text += 1 + strspn(text + 1, "+-");
-    for (; isdigit((unsigned char)*text); text++)
-        if (exponent < 1000000)
-            exponent = 10 * exponent + (*text - '0');
-    return negative ? -exponent : exponent;
-}
-
 /*
  * "1.0" and "1e0" are integers as well: some languages write them so, and JSON
  * schemas take them for such. jansson has rounded them; so their text is read:
@@ -220,8 +205,13 @@ static bool read_real(const char *text, json_int_t *number)
     const int64_t most = STORE_NUMBER_MAX + 1;
     bool negative = *text == '-', has_point = false;
     const char *end = text + negative + strspn(text + negative, "0123456789.");
-    int64_t tens = read_exponent(end), value = 0, zeros = 0;
+    int64_t tens = 0, value = 0, zeros = 0;
 
+    if (*end == 'e' || *end == 'E')
+        tens = strtol(end + 1, NULL, 10);
+    /* No body is long enough for more to matter. */
+    if (tens > EXPONENT_MAX || tens < -EXPONENT_MAX)
+        tens = tens > 0 ? EXPONENT_MAX : -EXPONENT_MAX;
     for (text += negative; text < end; text++) {
         if (*text == '.') {
             has_point = true;
