@@ -382,21 +382,16 @@ static bool in_transaction(const struct sql *db)
 
 /* ---- the schema --------------------------------------------------------- */
 
-static const char schema[] =
-#include "db/mysql/schema.sql.inc"
-    ;
-
-static const char schema_4[] =
-#include "db/mysql/schema_4.sql.inc"
-    ;
-
-static const char schema_5[] =
-#include "db/mysql/schema_5.sql.inc"
-    ;
-
 /* The first makes three; after a crash in between the rest is counted up. */
 static const char *const scripts[MYSQL_VERSIONS] = {
-    [0] = schema, [3] = schema_4, [4] = schema_5};
+#include "db/mysql/schema.sql.inc"
+    ,
+    NULL,
+    NULL,
+#include "db/mysql/schema_4.sql.inc"
+    ,
+#include "db/mysql/schema_5.sql.inc"
+};
 
 /* One statement after the other: each ends with ";" and the line. A change of a
  * table commits, and so the transaction begins anew. */

@@ -127,33 +127,20 @@ enum store_status sqlite_check(const char *url, char where[SQL_WHERE_BYTES],
 #define TEXT(number)  TEXT_(number)
 #define TEXT_(number) #number
 
-static const char version_1[] =
-#include "db/sqlite/schema.sql.inc"
-    "PRAGMA application_id = " TEXT(SCHEMA_APPLICATION_ID) ";\n";
-
-static const char version_2[] =
-#include "db/sqlite/schema_2.sql.inc"
-    ;
-
-static const char version_3[] =
-#include "db/sqlite/schema_3.sql.inc"
-    ;
-
-static const char version_4[] =
-#include "db/sqlite/schema_4.sql.inc"
-    ;
-
-static const char version_5[] =
-#include "db/sqlite/schema_5.sql.inc"
-    ;
-
-/* Nothing leads to version 6, because version 7 makes its tables anew. */
-static const char version_7[] =
-#include "db/sqlite/schema_7.sql.inc"
-    ;
-
 const char *const sqlite_scripts[SQLITE_VERSIONS] = {
-    version_1, version_2, version_3, version_4, version_5, NULL, version_7};
+#include "db/sqlite/schema.sql.inc"
+    "PRAGMA application_id = " TEXT(SCHEMA_APPLICATION_ID) ";\n",
+#include "db/sqlite/schema_2.sql.inc"
+    ,
+#include "db/sqlite/schema_3.sql.inc"
+    ,
+#include "db/sqlite/schema_4.sql.inc"
+    ,
+#include "db/sqlite/schema_5.sql.inc"
+    ,
+    NULL, /* to version 6, because version 7 makes its tables anew */
+#include "db/sqlite/schema_7.sql.inc"
+};
 
 enum store_status sqlite_inspect(struct sql *db, int64_t *id, int64_t *version,
                                  int64_t *tables)
