@@ -113,7 +113,7 @@ SHOP_JS    := $(filter-out lab%,$(notdir $(wildcard static/*.js)))
 GEN        := $(patsubst %,$(B)/gen/%.inc,$(TEXT)) $(B)/gen/lock/backends.h \
               $(B)/gen/server/lab/world/clock_preload.inc $(LAB_TEXTS:%=$(B)/gen/server/lab/%/all.inc) \
               $(B)/gen/lock/textbook/all.inc $(B)/gen/lock/redis/ask.lua.inc
-GEN        += $(B)/gen/static/chart.js.inc $(B)/gen/server/lab/serve/scripts.inc $(B)/gen/server/http/scripts.inc
+GEN        += $(B)/gen/static/chart.js.inc $(B)/gen/server/lab/serve/scripts.inc $(B)/gen/server/http/scripts.inc $(B)/gen/server/lab/stage/faults.inc
 TEXT_TO_C  := sed -e 's/\\/\\\\/g' -e 's/["?]/\\&/g' -e 's/^/"/' -e 's/$$/\\n"/'
 TESTS      := $(patsubst tests/%.c,$(B)/tests/%,$(TEST_SRC))
 FULL_TESTS := $(patsubst tests/%.c,$(B)/tests/%,$(FULL_SRC))
@@ -218,6 +218,11 @@ $(B)/gen/server/http/scripts.inc: JS := $(SHOP_JS)
 $(B)/gen/server/lab/serve/scripts.inc $(B)/gen/server/http/scripts.inc: static Makefile
 	@mkdir -p $(@D)
 	$(Q){ $(foreach file,$(JS),echo '{"/$(file)", SCRIPT,'; echo '#include "static/$(file).inc"'; echo '},';) } >$@
+
+# A table of text as rows of a macro: its first column is a name of C.
+$(B)/gen/server/lab/stage/faults.inc: server/lab/stage/faults.txt
+	@mkdir -p $(@D)
+	$(Q)sed -e '/^#/d' -e '/^$$/d' -e 's/ *| */", "/g' -e 's/", "/, "/' -e 's/.*/FAULT(&")/' $< >$@
 
 # All locks that are texts.
 $(B)/gen/lock/textbook/all.inc: $(LOCK_TEXTS) lock/textbook

@@ -196,9 +196,9 @@ UNIT_TEST(test_differences_are_counted)
 UNIT_TEST(test_halves_of_a_row_fit)
 {
     static const char *const faults[] = {
-#define FAULT_WORD(name, word, text) word,
-        STAGE_FAULT_MAP(FAULT_WORD)
-#undef FAULT_WORD
+#define FAULT(name, word, text, goal) word,
+#include "server/lab/stage/faults.inc"
+#undef FAULT
     };
     const struct dlock_strategy_info *info;
 

@@ -153,53 +153,12 @@ struct stage_step {
     char mark[80]; /* what is wrong about it, in words; "" = nothing */
 };
 
-/* Faults, each with the name that it is told by. */
-#define STAGE_FAULT_MAP(X)                                                     \
-    X(STAGE_ERROR, "error-reply",                                              \
-      "Redis answered a command of the lock with an error")                    \
-    X(STAGE_UNNAMED, "unnamed-reply",                                          \
-      "Redis gave a reply that the lock's text does not name")                 \
-    X(STAGE_OVERSOLD, "oversold", "more units were sold than there were")      \
-    X(STAGE_LEDGER, "ledger", "the ledger does not add up")                    \
-    X(STAGE_UNSETTLED, "unsettled",                                            \
-      "an order is paid and given back, or neither held nor paid")             \
-    X(STAGE_STALE, "stale-write", "an order was written under an old token")   \
-    X(STAGE_FOREIGN, "foreign-release", "somebody else's lock was released")   \
-    X(STAGE_FOREVER, "left-for-ever",                                          \
-      "the lock was left behind, and it never expires")                        \
-    X(STAGE_HELD, "still-held",                                                \
-      "the lock is still held, and nobody works under it")                     \
-    X(STAGE_HOLDS, "holds-left",                                               \
-      "somebody released all it had, and the lock counts holds of it")         \
-    X(STAGE_TWICE, "two-orders", "there are more orders than were wanted")     \
-    X(STAGE_LIMIT, "over-limit",                                               \
-      "somebody bought more than the limit per user")                          \
-    X(STAGE_LOST, "lost-order", "an order was acknowledged, and is nowhere")   \
-    X(STAGE_CHECK, "check", "what the program promises is not so")             \
-    X(STAGE_REFUSED, "refused", "refused as sold out with stock left")         \
-    X(STAGE_FAILED, "failed", "an order failed, and nothing was in its way")   \
-    X(STAGE_TWO_INSIDE, "two-inside", "two were inside at once")               \
-    X(STAGE_DEADLOCK, "deadlock", "nobody can go on, and not all are done")    \
-    X(STAGE_LEASE, "foreign-lease", "the lease of another's lock was changed") \
-    X(STAGE_LATE, "late-change", "a late command undid what is newer")         \
-    X(STAGE_TOLD_LOST, "told-lost",                                            \
-      "an owner was told that it lost its lock, but has it")                   \
-    X(STAGE_TOLD_KEPT, "told-kept",                                            \
-      "an owner gave back what it had lost, and was told that all is well")    \
-    X(STAGE_ASLEEP, "asleep", "the lock is free, and nobody wakes a waiter")   \
-    X(STAGE_OVERTAKEN, "overtaken",                                            \
-      "somebody came in before one who had waited longer")                     \
-    X(STAGE_TOKEN, "old-token", "a token was granted again, or a lower one")   \
-    X(STAGE_TWO_LATE, "two-inside-late",                                       \
-      "two were inside, after a lease had ended")                              \
-    X(STAGE_TWO_LOST, "two-inside-lost",                                       \
-      "two were inside, after Redis had lost the lock")
-
+/* The faults, in faults.txt each with its words. */
 enum stage_fault {
-#define STAGE_FAULT_ENUM(name, word, text) name,
-    STAGE_FAULT_MAP(STAGE_FAULT_ENUM)
-#undef STAGE_FAULT_ENUM
-        STAGE_FAULT_N
+#define FAULT(name, word, text, goal) name,
+#include "server/lab/stage/faults.inc"
+#undef FAULT
+    STAGE_FAULT_N
 };
 
 /* Remarks are no faults of a lock: no lock keeps its holders apart when its lease has

@@ -7,11 +7,11 @@
 #include "server/lab/stage/stage_private.h"
 
 static const struct {
-    const char *word, *text;
+    const char *word, *text, *goal;
 } fault_texts[] = {
-#define STAGE_FAULT_TEXT(name, word, text) {word, text},
-    STAGE_FAULT_MAP(STAGE_FAULT_TEXT)
-#undef STAGE_FAULT_TEXT
+#define FAULT(name, word, text, goal) {word, text, goal},
+#include "server/lab/stage/faults.inc"
+#undef FAULT
 };
 
 const char *stage_fault_word(enum stage_fault fault)
@@ -26,25 +26,7 @@ const char *stage_fault_text(enum stage_fault fault)
 
 const char *stage_fault_goal(enum stage_fault fault)
 {
-    static const char *const goals[STAGE_FAULT_N] = {
-        [STAGE_ERROR] = "have Redis answer the lock with an error",
-        [STAGE_UNNAMED] = "have Redis give a reply that the text does not name",
-        [STAGE_OVERSOLD] = "sell more units than there are",
-        [STAGE_LEDGER] = "get the ledger not to add up",
-        [STAGE_FOREIGN] = "release somebody else's lock",
-        [STAGE_FOREVER] = "leave a lock behind that never expires",
-        [STAGE_HELD] = "leave the lock held while nobody works under it",
-        [STAGE_HOLDS] = "have holds counted of somebody who released all",
-        [STAGE_TWICE] = "get more orders than were wanted",
-        [STAGE_LIMIT] = "have somebody buy more than the limit per user",
-        [STAGE_LOST] = "lose an order that was acknowledged",
-        [STAGE_CHECK] = "break what the program promises",
-        [STAGE_REFUSED] = "have an order refused as sold out with stock left",
-        [STAGE_TWO_INSIDE] = "get two inside at once",
-        [STAGE_LEASE] = "change the lease of another's lock",
-    };
-
-    return goals[fault];
+    return fault_texts[fault].goal[0] ? fault_texts[fault].goal : NULL;
 }
 
 bool stage_has_time_passed(const struct stage *stage)
