@@ -108,12 +108,13 @@ SERVER_OBJ := $(call obj,$(SERVER_SRC))
 HELP_OBJ   := $(call obj,$(HELP_SRC))
 LOCK_TEXTS := $(sort $(wildcard lock/textbook/*.lock))
 LAB_TEXTS  := experiments path # folders of text files, each in one table
+ROWS       := $(addprefix server/lab/,stage/faults properties expected)
 LAB_JS     := $(notdir $(wildcard static/lab*.js)) browser.js chart.js # of its page
 SHOP_JS    := $(filter-out lab%,$(notdir $(wildcard static/*.js)))
 GEN        := $(patsubst %,$(B)/gen/%.inc,$(TEXT)) $(B)/gen/lock/backends.h \
               $(B)/gen/server/lab/world/clock_preload.inc $(LAB_TEXTS:%=$(B)/gen/server/lab/%/all.inc) \
               $(B)/gen/lock/textbook/all.inc $(B)/gen/lock/redis/ask.lua.inc
-GEN        += $(B)/gen/static/chart.js.inc $(B)/gen/server/lab/serve/scripts.inc $(B)/gen/server/http/scripts.inc $(B)/gen/server/lab/stage/faults.inc
+GEN        += $(B)/gen/static/chart.js.inc $(B)/gen/server/lab/serve/scripts.inc $(B)/gen/server/http/scripts.inc $(ROWS:%=$(B)/gen/%.inc)
 TEXT_TO_C  := sed -e 's/\\/\\\\/g' -e 's/["?]/\\&/g' -e 's/^/"/' -e 's/$$/\\n"/'
 TESTS      := $(patsubst tests/%.c,$(B)/tests/%,$(TEST_SRC))
 FULL_TESTS := $(patsubst tests/%.c,$(B)/tests/%,$(FULL_SRC))
@@ -219,10 +220,10 @@ $(B)/gen/server/lab/serve/scripts.inc $(B)/gen/server/http/scripts.inc: static M
 	@mkdir -p $(@D)
 	$(Q){ $(foreach file,$(JS),echo '{"/$(file)", SCRIPT,'; echo '#include "static/$(file).inc"'; echo '},';) } >$@
 
-# A table of text as rows of a macro: its first column is a name of C.
-$(B)/gen/server/lab/stage/faults.inc: server/lab/stage/faults.txt
+# Tables of text as rows of a macro: the first column is C's.
+$(ROWS:%=$(B)/gen/%.inc): $(B)/gen/%.inc: %.txt
 	@mkdir -p $(@D)
-	$(Q)sed -e '/^#/d' -e '/^$$/d' -e 's/ *| */", "/g' -e 's/", "/, "/' -e 's/.*/FAULT(&")/' $< >$@
+	$(Q)sed -e '/^#/d' -e '/^$$/d' -e 's/ *| */", "/g' -e 's/", "/, "/' -e 's/.*/ROW(&")/' $< >$@
 
 # All locks that are texts.
 $(B)/gen/lock/textbook/all.inc: $(LOCK_TEXTS) lock/textbook

@@ -159,7 +159,7 @@ UNIT_TEST(test_every_lock_has_a_row)
         const struct expected *row = expected_of(info->name);
 
         if (row == NULL) {
-            fail_msg("expected.c has no row for %s", info->name);
+            fail_msg("expected.txt has no row for %s", info->name);
             continue;
         }
         assert_int_equal(strlen(row->verdicts), PROPERTIES_N);
@@ -196,9 +196,9 @@ UNIT_TEST(test_differences_are_counted)
 UNIT_TEST(test_halves_of_a_row_fit)
 {
     static const char *const faults[] = {
-#define FAULT(name, word, text, goal) word,
+#define ROW(name, word, text, goal) word,
 #include "server/lab/stage/faults.inc"
-#undef FAULT
+#undef ROW
     };
     const struct dlock_strategy_info *info;
 

@@ -1,7 +1,4 @@
-/*
- * See expected.h. The reasons for the dots stand in locks.md and in the head
- * comment of the lock's own file.
- */
+/* See expected.h. */
 #include "server/lab/expected.h"
 
 #include <stdio.h>
@@ -10,94 +7,18 @@
 #include "lock/dlock_textbook.h"
 
 const struct property properties[PROPERTIES_N] = {
-    [PROPERTY_X] = {"X", "one at a time, among threads"},
-    [PROPERTY_X2] = {"X2", "one at a time, among processes"},
-    [PROPERTY_C] = {"C", "the holder crashes: others get in within the lease"},
-    [PROPERTY_A] = {"A", "the holder crashes between any two of its commands: "
-                         "the same"},
-    [PROPERTY_P] = {"P", "the holder pauses beyond its lease: it cannot free "
-                         "another's lock"},
-    [PROPERTY_R] = {"R", "the same, wherever in the release it pauses"},
-    [PROPERTY_L] = {"L", "work longer than the lease stays alone while the "
-                         "holder lives"},
-    [PROPERTY_N] = {"N", "the same session may lock again, and gives back as "
-                         "often"},
-    [PROPERTY_N2] = {"N2", "and the inner lease counts: it lengthens the outer "
-                           "one"},
-    [PROPERTY_D] = {"D", "late and doubled commands change nothing that is "
-                         "newer"},
-    [PROPERTY_W] = {"W", "a waiter gets it promptly after a release, without "
-                         "polling"},
-    [PROPERTY_HERD] = {"H",
-                       "no herd: a release costs the same with 32 waiters"},
-    [PROPERTY_F] = {"F", "first come, first served"},
-    [PROPERTY_M] = {"M", "a node fails over to a replica that is behind: "
-                         "still one holder"},
-    [PROPERTY_M2] = {"M2", "a node is away: one holder, and to be had"},
-    [PROPERTY_S] = {"S", "a late holder's write is refused by the store"},
+#define ROW(property, letter, text) [property] = {letter, text},
+#include "server/lab/properties.inc"
+#undef ROW
 };
 
-/* clang-format off */
+/* Faults of two bytes are "-", which is none. */
 static const struct expected rows[] = {
-    /*                    X X2 C A P R L N N2 D W H F M M2 S                    */
-    {"none",             ".........-.-....", KEPT_LOCALLY,  0, false,
-     "oversold two-inside"},
-    {"process",          "#..-###..-#-.---", KEPT_LOCALLY,  0, false,
-     "oversold two-inside"},
-    {"mkdir",            "##....#..-.-.---", KEPT_LOCALLY,  0, false,
-     "foreign-release left-for-ever"},
-    {"setnx",            "##....#....-...-", KEPT_IN_REDIS, 1, false,
-     "foreign-release left-for-ever late-change"},
-    {"setnx-finally",    "...........-....", KEPT_IN_REDIS, 1, false,
-     "foreign-release left-for-ever late-change"},
-    {"setnx-expire",     "###........-....", KEPT_IN_REDIS, 1, false,
-     "oversold foreign-release left-for-ever foreign-lease late-change"},
-    {"setnx-expire-lua", "####.......-....", KEPT_IN_REDIS, 1, false,
-     "oversold foreign-release late-change"},
-    {"set-nx-px",        "####.......-....", KEPT_IN_REDIS, 1, false,
-     "oversold foreign-release late-change"},
-    {"token-thread",     "####.......-....", KEPT_IN_REDIS, 1, false,
-     "oversold foreign-release late-change"},
-    {"token",            "#####......-....", KEPT_IN_REDIS, 1, false,
-     "oversold foreign-release late-change"},
-    {"token-lua",        "######.....-....", KEPT_IN_REDIS, 1, false,
-     "oversold late-change"},
-    {"guard-thread",     "##.###.....-....", KEPT_IN_REDIS, 1, false,
-     "oversold late-change"},
-    {"watchdog",         "#######....-....", KEPT_IN_REDIS, 1, false,
-     "oversold late-change"},
-    {"reentrant-local",  "########...-....", KEPT_IN_REDIS, 1, false,
-     "oversold late-change"},
-    {"reentrant-broken", "...........-....", KEPT_IN_REDIS, 1, false,
-     "error-reply left-for-ever still-held"},
-    {"reentrant",        "#########..-....", KEPT_IN_REDIS, 1, false,
-     "oversold holds-left late-change"},
-    {"spin",             "#########..-....", KEPT_IN_REDIS, 1, false,
-     "oversold holds-left late-change"},
-    {"redisson",         "###########.....", KEPT_IN_REDIS, 1, false,
-     "oversold"},
-    {"fair",             "#############...", KEPT_IN_REDIS, 1, false,
-     "oversold"},
-    {"multi",            "###########..#..", KEPT_IN_REDIS, 3, false,
-     "oversold"},
-    {"redlock",          "###########..##.", KEPT_IN_REDIS, 3, true,
-     "oversold"},
-    {"recorded",         "######.....-.#..", KEPT_IN_BOTH,  1, false,
-     NULL},
-    {"sql-table",        "##..####--.-.---", KEPT_IN_SQL,   0, false,
-     NULL},
-    {"sql-row",          "#######..-.-.---", KEPT_IN_SQL,   0, false,
-     NULL},
-    {"zk",               "#######..-#..##.", KEPT_IN_ZK,    0, false,
-     NULL},
-    {"zk-fair",          "#######..-######", KEPT_IN_ZK,    0, false,
-     NULL},
-    {"fenced",           "############...#", KEPT_IN_REDIS, 1, false,
-     ""},
-    {"fenced-late",      "############....", KEPT_IN_REDIS, 1, false,
-     "oversold"},
+#define ROW(kept, nodes_n, aged, lock, verdicts, faults)                       \
+    {lock, verdicts, kept, nodes_n, aged, sizeof(faults) == 2 ? NULL : faults},
+#include "server/lab/expected.inc"
+#undef ROW
 };
-/* clang-format on */
 
 const struct expected *expected_of(const char *lock)
 {

@@ -23,23 +23,10 @@
 
 /* The columns of the table, in its order. */
 enum {
-    PROPERTY_X,
-    PROPERTY_X2,
-    PROPERTY_C,
-    PROPERTY_A,
-    PROPERTY_P,
-    PROPERTY_R,
-    PROPERTY_L,
-    PROPERTY_N,
-    PROPERTY_N2,
-    PROPERTY_D,
-    PROPERTY_W,
-    PROPERTY_HERD,
-    PROPERTY_F,
-    PROPERTY_M,
-    PROPERTY_M2,
-    PROPERTY_S,
-    PROPERTIES_N,
+#define ROW(property, letter, text) property,
+#include "server/lab/properties.inc"
+#undef ROW
+    PROPERTIES_N
 };
 
 struct property {

@@ -104,7 +104,7 @@ static const char *expected_word(const struct suite_lock *lock, size_t index)
 
 static const char *why_not_run(const struct suite_lock *lock)
 {
-    return lock->expected ? lock->missing : "no row in expected.c";
+    return lock->expected ? lock->missing : "no row in expected.txt";
 }
 
 /* For a person ------------------------------------------------------------- */

@@ -146,7 +146,7 @@ static void play_row(struct explore *explore, const struct way *way,
     char error[300] = "", name[ROW_BYTES];
 
     if (!expected)
-        (void)snprintf(error, sizeof(error), "no row in expected.c");
+        (void)snprintf(error, sizeof(error), "no row in expected.txt");
     if (!expected || !explore_search(explore, error, sizeof(error))) {
         fprintf(stderr, "stockade: explore: %s: %s\n", row_name(explore, name),
                 error);

@@ -155,9 +155,9 @@ struct stage_step {
 
 /* The faults, in faults.txt each with its words. */
 enum stage_fault {
-#define FAULT(name, word, text, goal) name,
+#define ROW(name, word, text, goal) name,
 #include "server/lab/stage/faults.inc"
-#undef FAULT
+#undef ROW
     STAGE_FAULT_N
 };
 

@@ -9,9 +9,9 @@
 static const struct {
     const char *word, *text, *goal;
 } fault_texts[] = {
-#define FAULT(name, word, text, goal) {word, text, goal},
+#define ROW(name, word, text, goal) {word, text, goal},
 #include "server/lab/stage/faults.inc"
-#undef FAULT
+#undef ROW
 };
 
 const char *stage_fault_word(enum stage_fault fault)
