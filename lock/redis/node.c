@@ -43,13 +43,15 @@ void dlock_node_add_fence(struct dlock_command *command)
     dlock_command_derived_key(command, fence_suffix, "");
 }
 
-void dlock_node_add_done(const char *owner, struct dlock_command *command)
+/* The key "done" of OWNER's commands: see numbers.lua. */
+static void add_done(const char *owner, struct dlock_command *command)
 {
     dlock_command_derived_key(command, done_suffix, owner);
 }
 
-void dlock_node_add_waiters(const struct dlock_node_kind *kind,
-                            struct dlock_command *command)
+/* The waiters' keys: the scripts take them off the end. */
+static void add_waiters(const struct dlock_node_kind *kind,
+                        struct dlock_command *command)
 {
     for (size_t i = 0; i < 2 && kind->keys[i] != NULL; i++)
         dlock_command_derived_key(command, kind->keys[i], "");
@@ -59,10 +61,10 @@ void dlock_node_add_keys(const struct dlock_session *session, bool fenced,
                          struct dlock_command *command)
 {
     dlock_command_key(command, command->name);
-    dlock_node_add_done(session->owner, command);
+    add_done(session->owner, command);
     if (fenced)
         dlock_node_add_fence(command);
-    dlock_node_add_waiters(dlock_node_kind_of(session), command);
+    add_waiters(dlock_node_kind_of(session), command);
 }
 
 void dlock_node_fill_acquire(const struct dlock_attempt *attempt,
@@ -136,7 +138,7 @@ static void fill_renew(const struct dlock_node_kind *kind, const char *name,
     dlock_command_init(command, "eval-renew", name, kind->renew);
     command->repeatable = true;
     dlock_command_key(command, name);
-    dlock_node_add_waiters(kind, command);
+    add_waiters(kind, command);
     dlock_command_arg(command, owner);
     dlock_command_number(command, lease_ms);
     dlock_command_number(command, number);
@@ -265,8 +267,8 @@ void dlock_node_fill_force(const struct dlock_session *session,
     dlock_command_init(command, "eval-force", attempt->name, kind->force);
     dlock_command_key(command, attempt->name);
     dlock_command_derived_key(command, word_suffix, "");
-    dlock_node_add_done(seen->owner, command);
-    dlock_node_add_waiters(kind, command);
+    add_done(seen->owner, command);
+    add_waiters(kind, command);
     dlock_command_number(command, WORD_LIFE_MS);
     dlock_command_arg(command, seen->owner);
     dlock_command_number(command, seen->attempt);

@@ -57,13 +57,6 @@ dlock_node_kind_of(const struct dlock_session *session)
 void dlock_node_add_keys(const struct dlock_session *session, bool fenced,
                          struct dlock_command *command);
 
-/* The key "done" of OWNER's commands: see numbers.lua. */
-void dlock_node_add_done(const char *owner, struct dlock_command *command);
-
-/* The waiters' keys: the scripts take them off the end. */
-void dlock_node_add_waiters(const struct dlock_node_kind *kind,
-                            struct dlock_command *command);
-
 /* The fence counter as a key, and its life after its last use: beyond what the
  * clocks of several servers differ by, since acquire.lua goes on from the time. */
 enum { DLOCK_FENCE_LIFE_MS = 120000 };
