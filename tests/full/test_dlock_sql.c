@@ -20,7 +20,7 @@ static void fresh(const char *lock)
     (void)snprintf(both, sizeof(both), "%s,%s", redis_server_url(rig.server),
                    sql->url);
     rig.url = strcmp(lock, "recorded") == 0 ? both : sql->url;
-    rig.command_timeout_ms = 300;
+    rig.command_timeout_ms = 1000;
 }
 
 static void serve(const char *how, const char *which)
@@ -153,9 +153,9 @@ static const struct lock_story stories[] = {
     {"and its connections with it", "sql-row", KILLED("lost")},
     /* The connection is gone then, and none is to be had. */
     {"the server is stopped: sent, and no answer, within the timeout", ALL,
-     "a takes name=warm-up; server pause; clock; a takes -> unknown; "
-     "took 250..3000; a takes name=k2 -> unreachable; server resume; "
-     "a takes name=k3 wait=2000; a gives"},
+     "commands 300; a takes name=warm-up; server pause; clock; "
+     "a takes -> unknown; took 250..3000; a takes name=k2 -> unreachable; "
+     "server resume; a takes name=k3 wait=2000; a gives"},
     {"M: Redis forgets, and the row still says no; it ends with the lease",
      "recorded",
      "a takes 800; FLUSHALL; b takes -> busy; free; b sees held=1 left=1..800; "
