@@ -21,7 +21,7 @@
 #define ROUNDS     60 /* of each buyer, between opening and closing */
 #define BATCH      3
 #define EVERY      20  /* rounds of the first buyer there is trouble */
-#define CUT_ONE_IN 120 /* moments */
+#define CUT_ONE_IN 200 /* moments */
 #define TOLD_MAX   ((size_t)2 * OPENINGS * BUYERS * ROUNDS * BATCH)
 #define STOCK      1000000
 
@@ -251,7 +251,7 @@ static struct life *live(unsigned seed, bool shared, enum fragile_lie lie)
                                       .seed = seed,
                                       .lie = lie,
                                       .cut_one_in =
-                                          shared ? CUT_ONE_IN * 10 : CUT_ONE_IN,
+                                          shared ? CUT_ONE_IN * 8 : CUT_ONE_IN,
                                       .on_cut = on_cut,
                                       .ctx = life};
     struct buyer buyers[BUYERS];

@@ -18,7 +18,7 @@ my $GAP_S  = $ENV{HOSTS_GAP_S};
 my $WAIT_S = 60;
 my $ONLY   = $ENV{HOSTS_ONLY}  || '.';
 my $STOCK  = 1_000_000;
-my $SCARCE = 300;
+my $SCARCE = 100;
 my $ROW    = '%-30s %6s %6s %7s %7s %7s %7s';
 my %acked;    # id by key
 my $scenario = 0;
