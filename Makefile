@@ -404,7 +404,7 @@ hosts-deps:
 bench-locks:
 	@.ci/deps $(TEST_DEPS)
 	@$(PARALLEL) $(B)/bench_locks
-	@$(B)/bench_locks --json $(B)/bench-locks.json
+	@$(B)/bench_locks
 
 readme-locks:
 	@.ci/deps $(TEST_DEPS) $(FULL_DEPS)

@@ -1,7 +1,7 @@
 /*
- * The bench's main: rounds, medians, a table and a JSON file.
+ * The bench's main: rounds, medians, two tables.
  *
- *     bench_locks [--rounds N] [--slice-ms MS] [--json FILE]
+ *     bench_locks [--rounds N] [--slice-ms MS]
  *
  * The ratio is that of the library's rate to the raw one's, both measured by
  * turns on one thread. Its range over the rounds is printed with it: a ratio
@@ -19,7 +19,6 @@ enum { ROUNDS_MAX = 50, LOCKS_MAX = 32, HANDOVERS = 40 };
 struct options {
     unsigned rounds;
     unsigned slice_ms;
-    const char *json; /* NULL = none */
 };
 
 struct row {
@@ -114,55 +113,6 @@ static void print_waits(struct row *rows, size_t n)
                    median(&rows[i].worst));
 }
 
-static void json_cost(FILE *file, const char *name, struct bench_cost *cost)
-{
-    fprintf(file,
-            "\"%s\": {\"per_s\": %.0f, \"raw_per_s\": %.0f, \"ratio\": %.4f, "
-            "\"ratio_least\": %.4f, \"ratio_most\": %.4f, "
-            "\"p50_us\": %.0f, \"p99_us\": %.0f, \"raw_p50_us\": %.0f, "
-            "\"raw_p99_us\": %.0f}, ",
-            name, median(&cost->lib), median(&cost->raw), median(&cost->ratio),
-            bench_quantile(&cost->ratio, 0), bench_quantile(&cost->ratio, 1),
-            median(&cost->p50_us), median(&cost->p99_us),
-            median(&cost->raw_p50_us), median(&cost->raw_p99_us));
-}
-
-static void json_row(FILE *file, struct row *row)
-{
-    fprintf(file, "  {\"lock\": \"%s\", ", row->lock);
-    json_cost(file, "one_connection", &row->one);
-    json_cost(file, "eight_connections", &row->eight);
-    if (row->waits)
-        fprintf(file,
-                "\"handover_p50_us\": %.0f, \"handover_p99_us\": %.0f, "
-                "\"longest_wait_ms\": %.1f, \"overtakes_per_grant\": %.3f, "
-                "\"overtakes_worst\": %.0f, ",
-                median(&row->handover_p50_us), median(&row->handover_p99_us),
-                median(&row->longest_ms), median(&row->overtakes),
-                median(&row->worst));
-    fprintf(file, "\"sent_per_cycle\": %.2f, \"executed_per_cycle\": %.2f}",
-            row->sent, row->executed);
-}
-
-static void write_json(const struct options *options, struct row *rows,
-                       size_t n)
-{
-    FILE *file = fopen(options->json, "w");
-
-    if (file == NULL) {
-        perror(options->json);
-        exit(1);
-    }
-    fprintf(file, "{\"rounds\": %u, \"slice_ms\": %u, \"locks\": [\n",
-            options->rounds, options->slice_ms);
-    for (size_t i = 0; i < n; i++) {
-        json_row(file, &rows[i]);
-        fputs(i + 1 < n ? ",\n" : "\n", file);
-    }
-    fputs("]}\n", file);
-    (void)fclose(file);
-}
-
 static bool options_read(int argc, char *argv[], struct options *options)
 {
     *options = (struct options){.rounds = 5, .slice_ms = 300};
@@ -171,8 +121,6 @@ static bool options_read(int argc, char *argv[], struct options *options)
             options->rounds = (unsigned)strtoul(argv[i + 1], NULL, 10);
         else if (strcmp(argv[i], "--slice-ms") == 0)
             options->slice_ms = (unsigned)strtoul(argv[i + 1], NULL, 10);
-        else if (strcmp(argv[i], "--json") == 0)
-            options->json = argv[i + 1];
         else
             return false;
     }
@@ -189,8 +137,7 @@ int main(int argc, char *argv[])
 
     dlock_register_all();
     if (!options_read(argc, argv, &options)) {
-        fprintf(stderr, "usage: bench_locks [--rounds N] [--slice-ms MS] "
-                        "[--json FILE]\n");
+        fputs("usage: bench_locks [--rounds N] [--slice-ms MS]\n", stderr);
         return 2;
     }
     for (size_t i = 0; i < sizeof(plan) / sizeof(plan[0]); i++)
@@ -202,7 +149,5 @@ int main(int argc, char *argv[])
     redis_server_stop(server);
     print_cost(rows, n);
     print_waits(rows, n);
-    if (options.json != NULL)
-        write_json(&options, rows, n);
     return 0;
 }
