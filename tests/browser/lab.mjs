@@ -6,29 +6,11 @@ import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 
-import { DESKTOP, LOW, PHONE, SHOP, expectAccessible, gone, inView, runTests, says, start, test } from './page.mjs';
+import { OVERSELL, atMoves, click, move, open, verdict } from './game.mjs';
+import { DESKTOP, LOW, PHONE, SHOP, expectAccessible, expectGoodLooks, gone, inView, says, start, test } from './page.mjs';
 
-const OVERSELL = ['a', 'a', 'L', 'b', 'b', 'a', 'a', 'b', 'b'];
-
-const move = (page, name) => page.locator(`button[data-move="${name}"]`);
-const verdict = (page) => page.locator('#verdict');
 const told = (page) => page.locator('#told');
 const rows = (page) => page.locator('#lanes tbody tr');
-
-async function open(page, address) {
-  await page.goto(`/lab${address}`);
-  await page.locator('.actor').first().waitFor();
-}
-
-const at = (page, moves) => page.waitForFunction((wanted) => new URLSearchParams(location.hash.slice(1)).get('moves') === wanted, moves.join(' '));
-
-// Each click waits for what it did: the next one is of what is seen then.
-async function click(page, moves, before = []) {
-  for (let i = 0; i < moves.length; i += 1) {
-    await move(page, moves[i]).click();
-    await at(page, [...before, ...moves.slice(0, i + 1)]);
-  }
-}
 
 test('the last unit is sold twice by nine clicks', async (page) => {
   await open(page, '#story=08');
@@ -46,26 +28,26 @@ test('moves are taken back, made again, and a reload plays them anew', async (pa
   await open(page, '#story=08');
   await click(page, ['a', 'a', 'L']);
   await page.getByRole('button', { name: 'Undo' }).click();
-  await at(page, ['a', 'a']);
+  await atMoves(page, ['a', 'a']);
   await page.getByRole('button', { name: 'Redo' }).click();
-  await at(page, ['a', 'a', 'L']);
+  await atMoves(page, ['a', 'a', 'L']);
   await page.reload();
-  await at(page, ['a', 'a', 'L']);
+  await atMoves(page, ['a', 'a', 'L']);
   await says(rows(page).last(), /the lease ends/);
   await page.getByRole('button', { name: 'Start again' }).click();
-  await at(page, []);
+  await atMoves(page, []);
   assert.equal(await rows(page).count(), 0);
 });
 
 test('hints lead to the end, and say when there is no way', async (page) => {
   await open(page, '#story=08&moves=a+a+L+b+b+a+a');
-  await at(page, OVERSELL.slice(0, 7));
+  await atMoves(page, OVERSELL.slice(0, 7));
   await page.getByRole('button', { name: 'Hint' }).click();
   await says(told(page), /^Hint: b\. 2 moves from here/);
   await page.locator('.hinted').click();
-  await at(page, OVERSELL.slice(0, 8));
+  await atMoves(page, OVERSELL.slice(0, 8));
   await open(page, '#lock=fenced&deduct=guarded&moves=a+a+a+a');
-  await at(page, ['a', 'a', 'a', 'a']);
+  await atMoves(page, ['a', 'a', 'a', 'a']);
   await page.getByRole('button', { name: 'Hint' }).click();
   // A hint is searched for half a minute at most.
   await says(told(page), /^It cannot be done from here: nothing breaks in \d+ schedules|there are more/, 40000);
@@ -106,10 +88,10 @@ test('any lock, three buyers, a link that is shared', async (page, context) => {
   await click(page, ['a', 'b', 'c']);
   const other = await context.newPage();
   await other.goto(page.url());
-  await at(other, ['a', 'b', 'c']);
+  await atMoves(other, ['a', 'b', 'c']);
   await says(rows(other).last(), /taken/);
   await page.locator('#lock').selectOption('none');
-  await at(page, []);
+  await atMoves(page, []);
   await click(page, ['a', 'b']);
   await says(verdict(page), /two were inside at once/);
 });
@@ -123,7 +105,7 @@ test('what came of a move is seen on a low screen, wherever it was clicked', asy
       await page.locator('#facts').waitFor();
     }
     await move(page, 'a').click();
-    await at(page, ['a']);
+    await atMoves(page, ['a']);
     await move(page, 'a!').click();
     await says(verdict(page), /it never expires/);
     assert.ok(await inView(verdict(page)), `${address}: beside its moves`);
@@ -142,7 +124,7 @@ test('in Chinese, remembered', async (page) => {
   await click(page, ['a']);
   await page.reload();
   await says(page.getByRole('heading', { level: 1 }), /^由你来调度$/);
-  await at(page, ['a']);
+  await atMoves(page, ['a']);
   assert.equal(await page.evaluate('document.documentElement.lang'), 'zh-CN');
 });
 
@@ -182,11 +164,11 @@ test('by keys alone', async (page) => {
   await open(page, '#story=08');
   for (let i = 0; i < OVERSELL.length; i += 1) {
     await page.keyboard.press(OVERSELL[i]);
-    await at(page, OVERSELL.slice(0, i + 1));
+    await atMoves(page, OVERSELL.slice(0, i + 1));
   }
   await says(verdict(page), /^Done in 9 moves/);
   await page.keyboard.press('u');
-  await at(page, OVERSELL.slice(0, 8));
+  await atMoves(page, OVERSELL.slice(0, 8));
 });
 
 test('a game waits for a place', async (page) => {
@@ -224,7 +206,7 @@ test('a laboratory that is gone is told, and found again', async (page, context)
   await says(told(page), /does not answer/);
   await context.setOffline(false);
   await move(page, 'a').click();
-  await at(page, ['a']);
+  await atMoves(page, ['a']);
   await gone(told(page).filter({ hasText: /does not answer/ }));
 }, { allow: /ERR_INTERNET_DISCONNECTED|Failed to fetch/ });
 
@@ -241,7 +223,7 @@ test('a laboratory that was started anew goes on where the page is', async (page
   try {
     await second.url;
     await move(page, 'L').click(); // of a game that nobody knows any more: its moves are made anew
-    await at(page, ['a', 'a', 'L']);
+    await atMoves(page, ['a', 'a', 'L']);
     await gone(told(page).filter({ hasText: /does not answer/ }));
     await says(rows(page).last(), /the lease ends/);
   } finally {
@@ -262,18 +244,10 @@ test('games that have made room for others are begun anew by the next click', as
   await says(page.locator('#beside-lanes tbody tr').last(), /nil/);
 });
 
-for (const colorScheme of ['light', 'dark']) {
-  for (const viewport of [PHONE, DESKTOP]) {
-    test(`axe finds nothing, ${colorScheme}, ${viewport.width} px`, async (page) => {
-      await open(page, '#story=08&moves=a+a+L+b+b');
-      await at(page, OVERSELL.slice(0, 5));
-      await expectAccessible(page);
-      await click(page, OVERSELL.slice(5), OVERSELL.slice(0, 5));
-      await expectAccessible(page);
-      assert.ok(await page.evaluate('document.documentElement.scrollWidth') <= viewport.width, 'nothing is wider than the window');
-    }, { viewport, colorScheme, reducedMotion: 'reduce' });
-  }
-}
-
-assert.ok(SHOP, 'STOCKADE_URL is where the laboratory is');
-await runTests();
+test('axe finds nothing, in the light and in the dark, on a phone and at a desk', async (page) => {
+  await open(page, '#story=08&moves=a+a+L+b+b');
+  await atMoves(page, OVERSELL.slice(0, 5));
+  await expectGoodLooks(page);
+  await click(page, OVERSELL.slice(5), OVERSELL.slice(0, 5));
+  await expectGoodLooks(page);
+});

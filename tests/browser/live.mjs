@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import net from 'node:net';
 
-import { SHOP, api, card, putProduct, runTests, says, test } from './page.mjs';
+import { SHOP, api, card, putProduct, says, test } from './page.mjs';
 
 // A way to the shop that can be cut, or hang: {url, hang(), goOn(), cut(), mend()}.
 async function way() {
@@ -187,5 +187,3 @@ test('all orders as a file', async (page) => {
   assert.equal(lines.filter((line) => line.endsWith('"\'=cmd()"')).length, 1, 'no formula');
   await says(page.locator('#ledger .answer'), new RegExp(`^${(lines.length - 2).toLocaleString('en')} orders\\.$`));
 });
-
-await runTests();

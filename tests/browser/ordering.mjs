@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict';
 
-import { SHOP, WAIT_MS, api, card, gone, inMs, putProduct, runTests, says, test } from './page.mjs';
+import { SHOP, WAIT_MS, api, card, gone, inMs, putProduct, says, test } from './page.mjs';
 
 const REFUSED = /status of (?:409|503)/; // browsers log every refusal
 const SOON = [19, 58]; // seconds, in which a page has been opened
@@ -56,7 +56,7 @@ test('a double click is one order', async (page) => {
   await plate.button.click();
   await says(page.locator('.order').nth(1), /Ordered/);
   assert.equal(sent.length, 2);
-});
+}, { fresh: true });
 
 test('a key that is held down is one order', async (page) => {
   await putProduct(103, { name: 'Bowl' });
@@ -147,7 +147,7 @@ test('opens by the clock of the shop, without a reload', async (page, _, seconds
   await early.button.click({ timeout: 2 * WAIT_MS }); // as soon as there is one
   await says(early.answer, /^Ordered/);
   assert.equal(await page.evaluate('window.same'), true);
-}, { polls: true, seconds: SOON });
+}, { fresh: true, polls: true, seconds: SOON });
 
 test('opens in days, ends, has ended', async (page, _, seconds) => {
   await putProduct(109, { name: 'Distant', opens_at: '2100-01-01T12:00:00Z' });
@@ -214,7 +214,7 @@ test('a browser that stores nothing sells all the same', async (page) => {
   await card(page, 'Clay').button.click();
   await says(card(page, 'Clay').answer, /^Ordered/);
   await says(page.locator('.order .state'), /^Ordered/);
-});
+}, { fresh: true });
 
 test('an order can be cancelled', async (page) => {
   await putProduct(116, { name: 'Vase' });
@@ -232,5 +232,3 @@ test('an order can be cancelled', async (page) => {
   await page.reload();
   await says(page.locator('.order .state'), /^Cancelled .*\d/);
 });
-
-await runTests();

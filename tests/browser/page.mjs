@@ -1,10 +1,6 @@
 // What the scripts of this folder share: Debian's chromium-headless-shell, which draws as
 // chromium does for a third of the processor's time, driven by playwright-core, at a
-// stockade that runs already; and points in TAP.
-//
-//   STOCKADE_URL=http://127.0.0.1:PORT node tests/browser/ordering.mjs [PART OF A NAME]
-//
-// tests/full/page.t starts the server and runs the scripts.
+// stockade that runs already; and points in TAP. run.mjs runs them.
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -42,6 +38,14 @@ export const putProduct = (id, fields) => api('PUT', `/api/products/${id}`, { st
 
 export const inMs = (ms) => new Date(Date.now() + ms).toISOString();
 
+// Of a page that polls: it is told of the products IDS alone. Each that others have added
+// takes axe its time, and moves what is below.
+export const showOnly = (page, ids) => page.route('**/api/products?*', async (route) => {
+  const response = await route.fetch();
+  const { products, next } = await response.json();
+  await route.fulfill({ response, json: { products: products.filter(({ id }) => ids.includes(id)), next } });
+});
+
 // ---- other servers ------------------------------------------------------------------
 
 // A stockade with ARGS, whose first line that matches says where it is.
@@ -66,14 +70,20 @@ export function start(args, pattern) {
 // ---- tests ----------------------------------------------------------------------------
 
 const tests = [];
-// OPTIONS are those of a browser's context, and those of runOne() and played().
-export const test = (name, run, options = {}) => tests.push({ name, run, options });
+let script; // whose tests are read
+
+// OPTIONS are those of a browser's context, and those of begin() and played().
+export const test = (name, run, options = {}) => tests.push({ name: `${script}: ${name}`, run, options });
+
+export async function readTests(name) {
+  script = name;
+  await import(`./${name}.mjs`);
+}
 
 // What nobody expects of a page: errors, and whatever its policy forbids. A test that
 // breaks the network allows the console to say so; a game of the laboratory may have made
 // room for others.
-async function watch(page, complaints, allowed) {
-  const complain = (text) => allowed?.test(text) || complaints.push(text);
+async function watch(page, complain) {
   page.on('pageerror', (error) => complain(String(error)));
   const isOfGame = (message) => /status of 404/.test(message.text()) && message.location().url.includes('/api/lab/games/');
   page.on('console', (message) => ['error', 'warning'].includes(message.type()) && !isOfGame(message) && complain(message.text()));
@@ -82,58 +92,81 @@ async function watch(page, complaints, allowed) {
     (event) => window.policyBroken(`${event.violatedDirective} ${event.blockedURI}`)));
 }
 
-// axe finds what colours, names and roles do wrong. It is evaluated from outside, where
-// the page's policy does not count.
-export async function expectAccessible(page) {
-  const source = packages('axe-core').source;
-  await page.evaluate(`${source}; undefined`);
-  const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
-  assert.deepEqual(violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join(' ')}`), []);
+// A context costs more than most tests do, so a runner has one that its tests share, one
+// after the other: each leaves it as it was. A test that wants another context, or changes
+// it for good, has one of its own: it is FRESH.
+async function openPlace(browser, more) {
+  const context = await browser.newContext({ locale: 'en-US', baseURL: SHOP, reducedMotion: 'reduce', ...more });
+  context.setDefaultTimeout(WAIT_MS);
+  const page = await context.newPage();
+  const place = { context, page, complaints: [], allowed: undefined, storage: await context.newCDPSession(page) };
+  await watch(page, (text) => place.allowed?.test(text) || place.complaints.push(text));
+  return place;
+}
+
+// The laboratory's page ends its games when it is left.
+const sayGoodbye = (context) => Promise.all(context.pages().map((each) => each.goto('about:blank').catch(() => null)));
+
+async function leave({ context, page, storage }) {
+  for (const event of ['request', 'response']) page.removeAllListeners(event);
+  await page.unrouteAll({ behavior: 'ignoreErrors' });
+  await sayGoodbye(context);
+  await Promise.all(context.pages().map((each) => each !== page && each.close()));
+  await page.mouse.move(0, 0);
+  await context.clearCookies();
+  await storage.send('Storage.clearDataForOrigin', { origin: SHOP, storageTypes: 'local_storage' });
 }
 
 // Of a test that POLLS the page is refused the stream of events, and asks for news.
-async function runOne(browser, { run, options }, time) {
-  const { viewport = DESKTOP, polls, allow = polls && /status of 503/, seconds, ...more } = options;
-  const context = await browser.newContext({ viewport, locale: 'en-US', baseURL: SHOP, ...more });
-  const complaints = [];
-  context.setDefaultTimeout(WAIT_MS);
+async function runOne(browser, runner, { run, options }, time) {
+  const { viewport = DESKTOP, polls, allow = polls && /status of 503/, seconds, fresh, ...more } = options;
+  const isShared = !fresh && !Object.keys(more).length;
+  const place = (isShared && runner.place) || await openPlace(browser, { viewport, ...more });
+  const { context, page } = place;
+  let isLeft = false;
   try {
-    const page = await context.newPage();
-    await watch(page, complaints, allow);
+    Object.assign(place, { complaints: [], allowed: allow });
+    if (isShared) await page.setViewportSize(viewport);
     if (polls) await page.route('**/api/events', (route) => route.fulfill({ status: 503 }));
     await run(page, context, time);
-    assert.deepEqual(complaints, [], 'the browser complains of nothing');
+    assert.deepEqual(place.complaints, [], 'the browser complains of nothing');
+    if (isShared) await leave(place);
+    isLeft = isShared;
   } finally {
-    await Promise.all(context.pages().map((page) => page.goto('about:blank').catch(() => null))); // so that it can say goodbye
-    await context.close();
+    if (!isLeft) {
+      await sayGoodbye(context);
+      await context.close();
+    }
+    if (isShared) runner.place = isLeft ? place : null;
   }
 }
 
 // A test of what comes by the shop's clock has SECONDS until then to choose from: of a page
 // that was not there in time it is known only that it needs more. NULL, or what failed.
-async function played(browser, each) {
+async function played(browser, runner, each) {
   let failed;
   for (const time of each.options.seconds ?? [0]) {
-    failed = await runOne(browser, each, time).then(() => null, (error) => error);
+    failed = await runOne(browser, runner, each, time).then(() => null, (error) => error);
     if (!failed) break;
   }
   return failed;
 }
 
 // They wait more than they work, so a few run at a time: each has a window and products
-// of its own.
-export async function runTests() {
+// of its own. PART: of a name, of those that are run.
+export async function runTests(part = '') {
   const browser = await launch();
   let said = 0;
   const runSome = async (some) => {
+    const runner = { place: null };
     for (const each of some) {
-      const failed = await played(browser, each);
+      const failed = await played(browser, runner, each);
       console.log(`${failed ? 'not ok' : 'ok'} ${said += 1} - ${each.name}`);
       if (failed) console.log(String(failed.stack).replace(/^/gm, '# '));
     }
   };
   try {
-    const chosen = tests.filter(({ name }) => name.includes(process.argv[2] ?? ''));
+    const chosen = tests.filter(({ name }) => name.includes(part));
     const some = chosen.values(); // one iterator: whoever is free takes the next
     await Promise.all(Array.from({ length: AT_A_TIME }, () => runSome(some)));
     console.log(`1..${chosen.length}`);
@@ -141,6 +174,32 @@ export async function runTests() {
     await browser.close();
   }
 }
+
+// axe finds what colours, names and roles do wrong. It is evaluated from outside, where
+// the page's policy does not count.
+export async function expectAccessible(page, what = '') {
+  if (await page.evaluate('!window.axe')) await page.evaluate(`${packages('axe-core').source}; undefined`);
+  const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
+  assert.deepEqual(violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join(' ')}`), [], what);
+}
+
+const SCHEMES = ['light', 'dark'];
+export const LOOKS = [PHONE, DESKTOP].flatMap((viewport) => SCHEMES.map((colorScheme) => [viewport, colorScheme]));
+
+// The page as it stands, in each of LOOKS: axe finds nothing, and nothing is wider than
+// the window.
+export async function expectGoodLooks(page, looks = LOOKS) {
+  for (const [viewport, colorScheme] of looks) {
+    await page.setViewportSize(viewport);
+    await page.emulateMedia({ colorScheme });
+    await expectAccessible(page, `${colorScheme}, ${viewport.width} px`);
+    assert.ok(await page.evaluate('document.documentElement.scrollWidth') <= viewport.width, `nothing is wider than ${viewport.width} px`);
+  }
+  await page.emulateMedia({ colorScheme: 'light' });
+}
+
+// The value of KEY in the part of the address that the laboratory reads.
+export const at = (page, key, value) => page.waitForURL((url) => new URLSearchParams(url.hash.slice(1)).get(key) === value, { waitUntil: 'commit' });
 
 // ---- what a customer does ---------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict';
 
-import { WAIT_MS, api, card, putProduct, runTests, says, test } from './page.mjs';
+import { WAIT_MS, api, card, putProduct, says, test } from './page.mjs';
 
 const NO_REPLY = /net::ERR_/; // browsers log every lost reply
 const ORDERS = '**/api/orders';
@@ -84,7 +84,7 @@ test('all replies are lost: then it is known by its key', async (page) => {
   await hurry(page, echo.answer, /^Ordered: 1 × Echo/);
   await says(page.locator('.order .state'), /^Ordered/);
   assert.equal(await sold(202), 1);
-}, { allow: NO_REPLY });
+}, { fresh: true, allow: NO_REPLY });
 
 test('never reached the shop: not ordered, but only after a while', async (page) => {
   await putProduct(203, { name: 'Void' });
@@ -100,7 +100,7 @@ test('never reached the shop: not ordered, but only after a while', async (page)
   assert.match(await none.answer.textContent(), /We keep asking\.$/); // it could still arrive
   await hurry(page, none.answer, /^Not ordered: your order did not reach the shop\. Please try again\.$/);
   await says(page.locator('.order .state'), /^Not ordered/);
-}, { allow: /net::ERR_|status of 404/ });
+}, { fresh: true, allow: /net::ERR_|status of 404/ });
 
 test('a reload in between: the order is found', async (page) => {
   await putProduct(204, { name: 'Gone' });
@@ -181,7 +181,7 @@ test('each refusal in plain words', async (page) => {
     await page.clock.fastForward(1500);
     await page.unroute(ORDERS);
   }
-}, { allow: /status of 4|status of 503/ });
+}, { fresh: true, allow: /status of 4|status of 503/ });
 
 test('one request for news at a time', async (page) => {
   await page.goto('/');
@@ -219,7 +219,7 @@ for (const [what, where] of [['news', NEWS], ['an order in doubt', ASKED]]) {
     await says(page.locator('#link[data-live="false"]'), /^The shop does not answer\. Waiting\.$/);
     goesOn.open();
     await says(page.locator('#link[data-live="true"]'), /^Live$/);
-  }, { polls: true, allow: /status of (?:404|503)/ });
+  }, { fresh: true, polls: true, allow: /status of (?:404|503)/ });
 }
 
 test('asks nothing while nobody looks', async (page) => {
@@ -235,7 +235,7 @@ test('asks nothing while nobody looks', async (page) => {
   const news = page.waitForRequest(NEWS);
   await page.evaluate('window.away = false; document.dispatchEvent(new Event("visibilitychange"))');
   await news;
-}, { polls: true });
+}, { fresh: true, polls: true });
 
 test('backs off from a shop that does not answer', async (page) => {
   await page.clock.install();
@@ -259,6 +259,4 @@ test('backs off from a shop that does not answer', async (page) => {
   const gaps = at.slice(1).map((time, i) => time - at[i]);
   assert.ok(gaps[0] > 3000 && gaps[1] > 6000 && gaps[2] > 12000, `gaps of ${gaps.map(Math.round)} ms`);
   await says(page.locator('#link'), /^The shop does not answer\. Trying again\.$/);
-}, { polls: true, allow: /net::ERR_|status of 503/ });
-
-await runTests();
+}, { fresh: true, polls: true, allow: /net::ERR_|status of 503/ });

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 
-import { BINARY, api, runTests, says, test } from './page.mjs';
+import { BINARY, api, at, says, test } from './page.mjs';
 
 const RUN_MS = 600_000; // others run loads before us
 const BUSY = { allow: /429/ };
@@ -34,7 +34,7 @@ for (const { id, plays: [{ goal, schedule }, fix] } of steps) {
     const { bug } = ran.get(id);
     await page.goto(`/lab#${new URLSearchParams({ story: id, moves: schedule, ...(fix && { beside: 'fix' }) })}`);
     await page.locator('.actor').first().waitFor(); // until then the address is as it was typed
-    await page.waitForFunction((moves) => new URLSearchParams(location.hash.slice(1)).get('moves') === moves, schedule);
+    await at(page, 'moves', schedule);
     const said = await page.locator('#verdict').textContent();
     assert.ok(said.includes(sentence(bug, goal)), `the page says "${said}" of ${JSON.stringify([bug.faults, bug.remarks])}`);
     await says(page.locator('#facts'), new RegExp(`${bug.stock} left, ${bug.sold} sold`));
@@ -66,5 +66,3 @@ for (const { id, plays } of loads) {
     }
   }, BUSY);
 }
-
-await runTests();

@@ -9,7 +9,7 @@ my $dir = Stockade::tempdir();
 my $lab = Stockade::Child->spawn(command => [Stockade::binary(), 'lab', 'serve', '--port', '0'], log => "$dir/log");
 my $url = $lab->wait_for_line(qr{(http://127\.0\.0\.1:\d+)/lab}, 20 * $Stockade::SLOW) or die $lab->log;
 
-Stockade::Browser::run_script($_, $url) for qw(lab path own load verdicts);
+Stockade::Browser::run_scripts($url, qw(lab path own load verdicts));
 
 $lab->signal('INT');
 is $lab->wait(20 * $Stockade::SLOW), 0, 'Ctrl-C ends it';

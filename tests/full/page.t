@@ -7,7 +7,7 @@ use Stockade::Browser;
 my $redis = Stockade::Redis->start;
 my $server = Stockade->start(redis => $redis, args => ['--no-seed']);
 
-Stockade::Browser::run_script($_, $server->url) for qw(ordering pay trouble looks live);
+Stockade::Browser::run_scripts($server->url, qw(ordering pay trouble looks live));
 
 $server->ends('the shop');
 done_testing;

@@ -8,27 +8,27 @@ use Stockade ();
 use Stockade::Child ();
 use Test::More;
 
-# Each point of SCRIPT, at the service at URL, is a point here.
-sub run_script {
-    my ($script, $url) = @_;
+# Each point of SCRIPTS, at the service at URL, is a point here.
+sub run_scripts {
+    my ($url, @scripts) = @_;
     -d "$Stockade::ROOT/build/browser/node_modules"
         or die "the packages of tests/browser are missing: run `make browser-deps browser`\n";
     my $dir   = Stockade::tempdir();
     my $child = Stockade::Child->spawn(
-        command => ['node', "$Stockade::ROOT/tests/browser/$script.mjs"],
+        command => ['node', "$Stockade::ROOT/tests/browser/run.mjs", join(',', @scripts)],
         env     => { STOCKADE_URL => $url },
         stdout  => "$dir/out",
         stderr  => "$dir/err",
     );
-    my $exit = $child->wait(500 * $Stockade::SLOW);
+    my $exit = $child->wait(500 * @scripts * $Stockade::SLOW);
     my $tap  = Stockade::slurp("$dir/out");
     my ($planned, $said) = ($tap =~ /^1\.\.(\d+)$/m, 0);
     while ($tap =~ /^(not )?ok \d+ - (.*)\n((?:#.*\n)*)/mg) {
         $said++;
-        ok !$1, "$script: $2" or diag $3;
+        ok !$1, $2 or diag $3;
     }
-    is $said, $planned // 'a plan', "$script: all points were tested";
-    is $exit, 0, "$script: ends well" or diag Stockade::slurp("$dir/err");
+    is $said, $planned // 'a plan', 'all points were tested';
+    is $exit, 0, 'the browser ends well' or diag Stockade::slurp("$dir/err");
     return;
 }
 
