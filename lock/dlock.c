@@ -68,9 +68,8 @@ static enum dlock_status configure(struct dlock *client,
         return status;
     client->strategy = dlock_strategy_called(name);
     if (client->strategy == NULL) {
-        (void)dlock_error_set(DLOCK_MISUSE,
-                              "no strategy '%.40s' in this program: %s", name,
-                              dlock_strategy_where(name));
+        dlock_error_say("no strategy '%.40s' in this program: %s", name,
+                        dlock_strategy_where(name));
         return DLOCK_MISUSE;
     }
     client->watchdog_lease_ms =

@@ -389,7 +389,7 @@ static enum dlock_status begin(struct dlock_session *session,
     if (job == NULL)
         return dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
     if (wanted->done == NULL)
-        (void)dlock_error_set(status, "no callback");
+        dlock_error_say("no callback");
     else
         status = dlock_session_enter(session);
     if (status != DLOCK_OK)

@@ -38,8 +38,7 @@ const char *dlock_loss_text(enum dlock_loss loss)
 
 static _Thread_local struct dlock_error said;
 
-enum dlock_status dlock_error_set(enum dlock_status status, const char *format,
-                                  ...)
+void dlock_error_say(const char *format, ...)
 {
     struct dlock_error next;
     va_list args;
@@ -48,7 +47,6 @@ enum dlock_status dlock_error_set(enum dlock_status status, const char *format,
     (void)vsnprintf(next.text, sizeof(next.text), format, args);
     va_end(args);
     said = next;
-    return status;
 }
 
 const char *dlock_error_text(void)

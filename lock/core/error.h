@@ -8,10 +8,14 @@
 
 #include "lock/dlock.h"
 
-/* Says why, in place of what this thread said before, and gives STATUS back, so that
- * failing is one line. The arguments may be of that text. */
-enum dlock_status dlock_error_set(enum dlock_status status, const char *format,
-                                  ...) __attribute__((format(printf, 2, 3)));
+/* Says why, in place of what this thread said before. The arguments may be of that
+ * text. */
+void dlock_error_say(const char *format, ...)
+    __attribute__((format(printf, 1, 2)));
+
+/* The same, and STATUS, so that failing is one line. As a macro, compilers and analyzers
+ * see which one that is. */
+#define dlock_error_set(status, ...) (dlock_error_say(__VA_ARGS__), (status))
 
 /* The text of this thread; "" = nothing was said since the last public call. */
 const char *dlock_error_text(void);

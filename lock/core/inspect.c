@@ -84,6 +84,6 @@ enum dlock_status dlock_force_release(struct dlock_session *session,
         dlock_session_leave(session);
     }
     if (status == DLOCK_LOST)
-        (void)dlock_error_set(status, "nobody holds it");
+        dlock_error_say("nobody holds it");
     return dlock_error_report(error, status, "force");
 }

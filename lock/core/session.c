@@ -185,7 +185,7 @@ static enum dlock_status conclude(struct dlock_session *session,
                                                             : DLOCK_UNKNOWN;
     }
     if (status == DLOCK_TIMEOUT)
-        (void)dlock_error_set(status, "cancelled");
+        dlock_error_say("cancelled");
     return status;
 }
 

@@ -182,6 +182,6 @@ enum dlock_status dlock_waits_for(struct dlock_session *session,
         dlock_session_leave(session);
     }
     if (status == DLOCK_DEADLOCK)
-        (void)dlock_error_set(status, "%s", text);
+        dlock_error_say("%s", text);
     return dlock_error_report(error, status, "waits");
 }

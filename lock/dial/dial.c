@@ -315,7 +315,7 @@ struct dlock_dial *dlock_dial_begin(const struct dlock_address *address,
     pthread_t thread;
 
     if (dial == NULL) {
-        (void)dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
+        dlock_error_say("out of memory");
         return NULL;
     }
     dial->link = dlock_link_plain(-1);
@@ -333,8 +333,7 @@ struct dlock_dial *dlock_dial_begin(const struct dlock_address *address,
         (void)pthread_detach(thread);
         return dial;
     }
-    (void)dlock_error_set(DLOCK_UNREACHABLE,
-                          "connect: no descriptor or thread");
+    dlock_error_say("connect: no descriptor or thread");
     atomic_store(&dial->users_n, 1);
     dlock_dial_end(dial);
     return NULL;

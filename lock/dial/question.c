@@ -86,9 +86,9 @@ static bool send_all(struct dlock_link link,
     if (text != NULL)
         good = fclose(text) == 0 && good;
     if (!good) {
-        (void)dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
+        dlock_error_say("out of memory");
     } else if (dlock_net_send(link, bytes, len, 0) != 0) {
-        (void)dlock_error_set(DLOCK_UNREACHABLE, "%s", strerror(errno));
+        dlock_error_say("%s", strerror(errno));
         good = false;
     }
     free(bytes);
@@ -142,8 +142,7 @@ enum dlock_status dlock_question(struct dlock_link link,
                                                    until_ms)) != NULL)
             got_n++;
         if (got_n < n)
-            (void)dlock_error_set(DLOCK_UNREACHABLE, "%s",
-                                  reader->err != 0    ? "no sense in its reply"
+            dlock_error_say("%s", reader->err != 0    ? "no sense in its reply"
                                   : errno == 0        ? "connection closed"
                                   : errno == EMSGSIZE ? "the reply is too long"
                                                       : strerror(errno));

@@ -121,13 +121,13 @@ static bool is_of_use(const struct talk *talk, const redisReply *reply,
     char epoch[24] = "0";
 
     if (!talk->to_sentinel) {
-        (void)dlock_error_set(DLOCK_UNREACHABLE, "is a replica");
+        dlock_error_say("is a replica");
         return reply->type == REDIS_REPLY_STRING &&
                strstr(reply->str, "role:master") != NULL;
     }
     named->at = talk->search->address;
     named->at.primary[0] = '\0';
-    (void)dlock_error_set(DLOCK_UNREACHABLE, "names no primary");
+    dlock_error_say("names no primary");
     if (!value_of(reply, "ip", named->at.host, sizeof(named->at.host)) ||
         !value_of(reply, "port", named->at.port, sizeof(named->at.port)))
         return false;
@@ -294,15 +294,13 @@ enum dlock_status dlock_sentinel_find(const struct dlock_address *address,
         *link = best->link;
         best->link = dlock_link_plain(-1);
     } else if (server->stage == TALKS) {
-        (void)dlock_error_set(
-            DLOCK_UNREACHABLE, "primary %.100s:%s, named by a sentinel: %s",
-            server->at.host, server->at.port, strerror(ETIMEDOUT));
+        dlock_error_say("primary %.100s:%s, named by a sentinel: %s",
+                        server->at.host, server->at.port, strerror(ETIMEDOUT));
     } else if (server->stage == NOT_YET && waits) {
-        (void)dlock_error_set(DLOCK_UNREACHABLE,
-                              "none of %zu sentinels answers: %.120s",
-                              search->sentinels_n, search->failure);
+        dlock_error_say("none of %zu sentinels answers: %.120s",
+                        search->sentinels_n, search->failure);
     } else {
-        (void)dlock_error_set(DLOCK_UNREACHABLE, "%s", search->failure);
+        dlock_error_say("%s", search->failure);
     }
     leave(search);
     return best != NULL ? DLOCK_OK : DLOCK_UNREACHABLE;

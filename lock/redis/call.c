@@ -26,7 +26,7 @@ enum {
 static enum dlock_status no_time(void)
 {
     if (dlock_error_text()[0] == '\0')
-        (void)dlock_error_set(DLOCK_UNREACHABLE, "no time left");
+        dlock_error_say("no time left");
     return DLOCK_UNREACHABLE;
 }
 

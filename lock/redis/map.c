@@ -222,8 +222,8 @@ static enum dlock_status ask(const struct dlock_address *address,
         status = take_all(reply, address, cluster);
     freeReplyObject(reply);
     if (status != DLOCK_OK) {
-        (void)dlock_error_set(DLOCK_UNREACHABLE, "%.60s:%s: %.120s",
-                              address->host, address->port, dlock_error_text());
+        dlock_error_say("%.60s:%s: %.120s", address->host, address->port,
+                        dlock_error_text());
         dlock_net_close(link);
     }
     return status;

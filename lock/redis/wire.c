@@ -164,8 +164,7 @@ enum dlock_status dlock_wire_send(struct dlock_wire *wire,
     if (dlock_net_send(wire->link, wire->encoded.bytes, wire->encoded.len,
                        until_ms) == 0)
         return DLOCK_OK;
-    (void)dlock_error_set(DLOCK_UNREACHABLE, "redis: send: %s",
-                          strerror(errno));
+    dlock_error_say("redis: send: %s", strerror(errno));
     dlock_wire_drop(wire);
     return DLOCK_UNREACHABLE;
 }
@@ -193,10 +192,10 @@ static redisReply *receive(struct dlock_wire *wire, uint64_t until_ms)
     if (errno == ETIMEDOUT && room == SIZE_MAX && wire->config->primary != NULL)
         (void)atomic_compare_exchange_strong(wire->config->primary, &doubted,
                                              0);
-    (void)dlock_error_set(DLOCK_UNKNOWN, "redis: %.100s",
-                          wire->reader->err != 0 ? wire->reader->errstr
-                          : errno == 0           ? "connection closed"
-                                                 : strerror(errno));
+    dlock_error_say("redis: %.100s", wire->reader->err != 0
+                                         ? wire->reader->errstr
+                                     : errno == 0 ? "connection closed"
+                                                  : strerror(errno));
     dlock_wire_drop(wire);
     return NULL;
 }

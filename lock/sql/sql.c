@@ -177,8 +177,7 @@ static enum dlock_status connect_sql(const struct dlock_session *session,
         wanted = mysql_real_connect_cont(&made, mysql,
                                          await(mysql, wanted, until_ms));
     if (made == NULL) {
-        (void)dlock_error_set(DLOCK_UNREACHABLE, "mysql: %.150s",
-                              mysql_error(mysql));
+        dlock_error_say("mysql: %.150s", mysql_error(mysql));
         mysql_close(mysql);
         return DLOCK_UNREACHABLE;
     }
@@ -334,8 +333,7 @@ static enum dlock_status judge(struct dlock_sql *sql,
             reply->answer = answers[i].answer;
             return DLOCK_OK;
         }
-    (void)dlock_error_set(DLOCK_UNREACHABLE, "mysql: %.150s",
-                          mysql_error(sql->mysql));
+    dlock_error_say("mysql: %.150s", mysql_error(sql->mysql));
     /* A connection that lost an answer may yet deliver it. */
     if (uncertain || code == CR_SERVER_GONE_ERROR)
         drop(sql);

@@ -145,7 +145,7 @@ static enum dlock_status end_step(const struct dlock_session *session,
     enum dlock_status status = failure == 0 ? DLOCK_OK : answer;
 
     if (status == DLOCK_UNREACHABLE)
-        (void)dlock_error_set(status, "%s: %s", step, reply);
+        dlock_error_say("%s: %s", step, reply);
     return dlock_step_end(session, step, name, reply, status);
 }
 

@@ -22,8 +22,8 @@ struct reader {
 
 static bool fail(const struct reader *reader, const char *word, const char *why)
 {
-    (void)dlock_error_set(DLOCK_MISUSE, "%s:%u: '%.40s': %s", reader->name,
-                          reader->line, word, why);
+    dlock_error_say("%s:%u: '%.40s': %s", reader->name, reader->line, word,
+                    why);
     return false;
 }
 
@@ -433,9 +433,8 @@ static bool check_whole(struct reader *reader)
             return false;
     for (int part = 0; part < DLOCK_TEXT_PARTS_N; part++)
         if (text->parts[part].n == 0 && part != DLOCK_TEXT_RENEW) {
-            (void)dlock_error_set(DLOCK_MISUSE, "%s: there is no part '%s'",
-                                  reader->name,
-                                  part == DLOCK_TEXT_TAKE ? "take" : "release");
+            dlock_error_say("%s: there is no part '%s'", reader->name,
+                            part == DLOCK_TEXT_TAKE ? "take" : "release");
             return false;
         }
     if (renewed && !has_word(text, DLOCK_TEXT_TAKE, "$lease"))
@@ -490,6 +489,6 @@ struct dlock_text *dlock_text_read(const char *name, const char *text)
 
 err_no_memory:
     dlock_text_free(made);
-    (void)dlock_error_set(DLOCK_UNREACHABLE, "%s: out of memory", name);
+    dlock_error_say("%s: out of memory", name);
     return NULL;
 }

@@ -117,8 +117,7 @@ enum dlock_status dlock_textbook_unnamed(const char *lock, unsigned line,
                                          const char *reply,
                                          struct dlock_error *error)
 {
-    (void)dlock_error_set(DLOCK_UNKNOWN, "%s:%u: it does not say what %s means",
-                          lock, line, reply);
+    dlock_error_say("%s:%u: it does not say what %s means", lock, line, reply);
     return dlock_error_report(error, DLOCK_UNKNOWN, NULL);
 }
 
@@ -163,16 +162,14 @@ static char *read_file(const char *path)
     size_t n = 0;
 
     if (file == NULL || bytes == NULL)
-        (void)dlock_error_set(DLOCK_MISUSE, "%s: %s", path, strerror(errno));
+        dlock_error_say("%s: %s", path, strerror(errno));
     else {
         n = fread(bytes, 1, DLOCK_TEXT_BYTES_MAX + 1, file);
         if (ferror(file) != 0)
-            (void)dlock_error_set(DLOCK_MISUSE, "%s: %s", path,
-                                  strerror(errno));
+            dlock_error_say("%s: %s", path, strerror(errno));
         else if (n > DLOCK_TEXT_BYTES_MAX || memchr(bytes, '\0', n) != NULL)
-            (void)dlock_error_set(DLOCK_MISUSE,
-                                  "%s: is no text of at most %d bytes", path,
-                                  DLOCK_TEXT_BYTES_MAX);
+            dlock_error_say("%s: is no text of at most %d bytes", path,
+                            DLOCK_TEXT_BYTES_MAX);
         else {
             bytes[n] = '\0';
             (void)fclose(file);
