@@ -150,11 +150,14 @@ function draw() {
   history.replaceState(null, '', addressOf(game.schedule));
 }
 
-async function take(answer) {
+function take(answer) {
   game = answer;
   const n = game.schedule.split(' ').filter(Boolean).length;
   inside[n] = standing(game);
   inside.length = n + 1;
+}
+
+async function drawTaken() {
   draw();
   await followBeside(game.schedule, isRenewed(), context());
 }
@@ -174,15 +177,21 @@ function addressOf(schedule) {
 
 // False: the game is over, or the move is none; that is told. A game that has made room
 // for others is begun anew, once.
-async function command(line, isAnew = false) {
+async function ask(line, isAnew = false) {
   const answer = await call('POST', `/api/lab/games/${game.id}`, { command: line });
   if (answer.status === 404 && !isAnew) {
     await begin(game.schedule);
-    return Boolean(game) && command(line, true);
+    return Boolean(game) && ask(line, true);
   }
   tell(answer.error || '');
-  if (answer.schedule !== undefined) await take(answer);
+  if (answer.schedule !== undefined) take(answer);
   return !answer.error;
+}
+
+async function command(line) {
+  const isDone = await ask(line);
+  if (game) await drawTaken();
+  return isDone;
 }
 
 function play(moves) {
@@ -192,8 +201,13 @@ function play(moves) {
   return inTurn(() => makeMoves(moves));
 }
 
+// Only what they lead to is drawn.
 async function makeMoves(moves, isAnew) {
-  for (const move of moves) if (!(await command(`move ${move}`, isAnew))) return;
+  try {
+    for (const move of moves) if (!(await ask(`move ${move}`, isAnew))) return;
+  } finally {
+    if (game && moves.length) await drawTaken();
+  }
 }
 
 function freeWish() {
@@ -225,7 +239,8 @@ async function begin(schedule) {
   refused(answer.error || '', wish.text);
   $('layout').classList.toggle('no-game', answer.status !== 200);
   if (answer.status !== 200) return;
-  await take(answer);
+  take(answer);
+  draw();
   await setBeside(besideWish(), context());
   await makeMoves(schedule.split(' ').filter(Boolean), true);
 }
