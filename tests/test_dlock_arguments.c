@@ -4,9 +4,6 @@
  * NULL, a name of the library's own: each time a status and a text, and what others hold
  * stays held.
  */
-#include <stdio.h>
-#include <string.h>
-
 #include "tests/support/lock_rig.h"
 #include "tests/support/lock_story.h"
 #include "tests/support/unit_test.h"
@@ -24,7 +21,7 @@ static void refuse_options(struct dlock_options options, const char *text)
     assert_int_equal(dlock_open(&options, &client, NULL), DLOCK_MISUSE);
 }
 
-static void test_options(NO_STATE)
+UNIT_TEST(test_options)
 {
 #define GOOD "redis://127.0.0.1:6379"
 #define NINE_URLS                                                              \
@@ -95,7 +92,7 @@ static void test_options(NO_STATE)
 }
 
 /* Nothing is there, and making a client and a session does not mind. */
-static void test_open_does_not_connect(NO_STATE)
+UNIT_TEST(test_open_does_not_connect)
 {
     static const char *const urls[] = {
         "unix:/nowhere/redis.sock", "redis://127.0.0.1:1", "redis://[::1]:1"};
@@ -110,7 +107,7 @@ static void test_open_does_not_connect(NO_STATE)
 }
 
 /* As many servers as there may be. */
-static void test_nine_servers(NO_STATE)
+UNIT_TEST(test_nine_servers)
 {
     dlock_close(lock_rig_open(
         &(struct dlock_options){.strategy = "multi", .url = NINE_URLS}));
@@ -134,7 +131,7 @@ static void refuse_name(struct dlock_session *session, const char *name,
     assert_int_equal(dlock_inspect(session, name, &holder, NULL), DLOCK_MISUSE);
 }
 
-static void test_names(NO_STATE)
+LOCK_TEST(test_names)
 {
     struct dlock_session *session = lock_single_open("process").session;
     char name[DLOCK_NAME_BYTES_MAX + 2];
@@ -167,7 +164,7 @@ static void refuse_terms(struct dlock_session *session,
     assert_non_null(strstr(error.text, text));
 }
 
-static void test_terms(NO_STATE)
+LOCK_TEST(test_terms)
 {
     struct dlock_session *session = lock_single_open("none").session;
     struct dlock_terms terms = {.wait_ms = 0};
@@ -195,7 +192,7 @@ static void test_terms(NO_STATE)
 /* Grants ---------------------------------------------------------------------- */
 
 /* Bytes that are no grant at all, not even text. */
-static void test_garbage_grant(NO_STATE)
+LOCK_TEST(test_garbage_grant)
 {
     struct lock_pair pair = lock_pair_open("fenced");
     struct dlock_grant grant;
@@ -210,7 +207,7 @@ static void test_garbage_grant(NO_STATE)
                      DLOCK_MISUSE);
 }
 
-static void test_null(NO_STATE)
+LOCK_TEST(test_null)
 {
     struct lock_pair pair = lock_pair_open("fenced");
     struct dlock_session *session = pair.session[0];
@@ -258,7 +255,7 @@ static void *wait_to_be_cancelled(void *arg)
 }
 
 /* The call ends as it would have, and the thread after it. */
-static void test_thread_cancelled_in_a_wait(NO_STATE)
+LOCK_TEST(test_thread_cancelled_in_a_wait)
 {
     static const char *const all[] = {"process", "token-lua", "spin", "fenced"};
 
@@ -319,15 +316,4 @@ static const struct lock_story stories[] = {
 };
 LOCK_STORIES_TEST
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_options),
-    cmocka_unit_test(test_open_does_not_connect),
-    cmocka_unit_test(test_nine_servers),
-    LOCK_TEST(test_names),
-    LOCK_TEST(test_terms),
-    LOCK_TEST(test_garbage_grant),
-    LOCK_TEST(test_null),
-    LOCK_TEST(test_thread_cancelled_in_a_wait),
-    cmocka_unit_test(test_stories),
-};
-LOCK_RIG_MAIN(tests)
+LOCK_RIG_MAIN

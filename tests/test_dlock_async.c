@@ -7,13 +7,12 @@
  */
 #include <poll.h>
 #include <stdatomic.h>
-#include <string.h>
 
 #include "tests/support/async_note.h"
 #include "tests/support/lock_rig.h"
 #include "tests/support/lock_story.h"
 
-static void test_callback_comes_once_on_another_thread(NO_STATE)
+LOCK_TEST(test_callback_comes_once_on_another_thread)
 {
     struct lock_pair pair = lock_pair_open("redisson");
     struct note taken = {0};
@@ -36,7 +35,7 @@ static void test_callback_comes_once_on_another_thread(NO_STATE)
     assert_int_equal(atomic_load(&given.n), 1);
 }
 
-static void test_busy_and_refused(NO_STATE)
+LOCK_TEST(test_busy_and_refused)
 {
     struct lock_pair pair = lock_pair_open("redisson");
     struct dlock_terms terms = {.wait_ms = 0};
@@ -65,7 +64,7 @@ static void test_busy_and_refused(NO_STATE)
     assert_ok(note_await(&note));
 }
 
-static void test_a_session_does_one_thing_at_a_time(NO_STATE)
+LOCK_TEST(test_a_session_does_one_thing_at_a_time)
 {
     struct lock_pair pair = lock_pair_open("redisson");
     struct dlock_session *busy = pair.session[0];
@@ -91,7 +90,7 @@ static void test_a_session_does_one_thing_at_a_time(NO_STATE)
     assert_int_equal(atomic_load(&second.n), 0);
 }
 
-static void test_callback_may_close_the_session(NO_STATE)
+LOCK_TEST(test_callback_may_close_the_session)
 {
     struct lock_pair pair = lock_pair_open("redisson");
     struct note note = {.close = true};
@@ -100,7 +99,7 @@ static void test_callback_may_close_the_session(NO_STATE)
     assert_ok(note_await(&note));
 }
 
-static void test_close_cancels_and_waits(NO_STATE)
+LOCK_TEST(test_close_cancels_and_waits)
 {
     struct lock_pair pair = lock_pair_open("redisson");
     struct dlock_grant grant;
@@ -132,7 +131,7 @@ static void wait_inside(void *ctx, struct dlock_session *session,
     note->status = lock_rig_take(session, "k", LOCK_RIG_LONG_MS, 0, &other);
 }
 
-static void test_close_ends_a_wait_inside_a_callback(NO_STATE)
+LOCK_TEST(test_close_ends_a_wait_inside_a_callback)
 {
     struct lock_pair pair = lock_pair_open("redisson");
     struct dlock_terms terms = {.wait_ms = 0};
@@ -175,7 +174,7 @@ static void next_link(void *ctx, struct dlock_session *session,
     note_done(&chain->last, session, status, grant, error);
 }
 
-static void test_callbacks_may_call(NO_STATE)
+LOCK_TEST(test_callbacks_may_call)
 {
     struct lock_pair pair = lock_pair_open("redisson");
     struct dlock_terms terms = {.wait_ms = 0};
@@ -219,7 +218,7 @@ static void endless_link(void *ctx, struct dlock_session *session,
 }
 
 /* Without an end to the chain, this test is ended by its time limit. */
-static void test_close_ends_a_chain(NO_STATE)
+LOCK_TEST(test_close_ends_a_chain)
 {
     struct lock_pair pair = lock_pair_open("redisson");
     struct endless chain = {.refusal = DLOCK_OK};
@@ -248,7 +247,7 @@ static bool is_readable(int fd, int timeout_ms)
     return poll(&poller, 1, timeout_ms) == 1 && poller.revents == POLLIN;
 }
 
-static void test_dispatch_calls_back_here(NO_STATE)
+LOCK_TEST(test_dispatch_calls_back_here)
 {
     struct lock_pair pair = lock_pair_open("redisson");
     struct dlock *client = pair.client[0];
@@ -281,7 +280,7 @@ static void test_dispatch_calls_back_here(NO_STATE)
 }
 
 /* One step of a chain for each dispatch: the loop has its turn in between. */
-static void test_dispatch_does_not_follow_a_chain(NO_STATE)
+LOCK_TEST(test_dispatch_does_not_follow_a_chain)
 {
     struct lock_pair pair = lock_pair_open("redisson");
     struct chain chain = {.left = 5};
@@ -300,7 +299,7 @@ static void test_dispatch_does_not_follow_a_chain(NO_STATE)
 }
 
 /* Nobody dispatches any more: what is due is called by the close. */
-static void test_close_calls_what_is_due(NO_STATE)
+LOCK_TEST(test_close_calls_what_is_due)
 {
     struct lock_pair pair = lock_pair_open("redisson");
     struct dlock_session *waiter = lock_rig_session(pair.client[0]);
@@ -330,7 +329,7 @@ static void test_close_calls_what_is_due(NO_STATE)
 }
 
 /* A chain whose callbacks run in dispatch ends as well. */
-static void test_close_ends_a_dispatched_chain(NO_STATE)
+LOCK_TEST(test_close_ends_a_dispatched_chain)
 {
     struct lock_pair pair = lock_pair_open("redisson");
     struct endless chain = {.refusal = DLOCK_OK};
@@ -351,7 +350,7 @@ static void test_close_ends_a_dispatched_chain(NO_STATE)
 /* Cancelling ------------------------------------------------------------------ */
 
 /* At any moment of an acquire that succeeds: granted, or gone; never both. */
-static void test_cancel_at_any_moment(NO_STATE)
+LOCK_TEST(test_cancel_at_any_moment)
 {
     struct lock_pair pair = lock_pair_open("redisson");
     unsigned cancelled = 0;
@@ -422,20 +421,4 @@ static const struct lock_story stories[] = {
 };
 LOCK_STORIES_TEST
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_stories),
-    LOCK_TEST(test_callback_comes_once_on_another_thread),
-    LOCK_TEST(test_busy_and_refused),
-    LOCK_TEST(test_a_session_does_one_thing_at_a_time),
-    LOCK_TEST(test_callback_may_close_the_session),
-    LOCK_TEST(test_close_cancels_and_waits),
-    LOCK_TEST(test_close_ends_a_wait_inside_a_callback),
-    LOCK_TEST(test_callbacks_may_call),
-    LOCK_TEST(test_close_ends_a_chain),
-    LOCK_TEST(test_dispatch_calls_back_here),
-    LOCK_TEST(test_dispatch_does_not_follow_a_chain),
-    LOCK_TEST(test_close_calls_what_is_due),
-    LOCK_TEST(test_close_ends_a_dispatched_chain),
-    LOCK_TEST(test_cancel_at_any_moment),
-};
-LOCK_RIG_MAIN(tests)
+LOCK_RIG_MAIN

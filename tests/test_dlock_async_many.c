@@ -2,7 +2,6 @@
  * Many asynchronous calls at once: they wait without threads, and all get their turn.
  */
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <sys/resource.h>
 
 #include "tests/support/async_note.h"
@@ -50,7 +49,7 @@ static void lift_limit(void)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
 }
 
-static void test_a_thousand_wait_on_a_few_threads(NO_STATE)
+LOCK_TEST(test_a_thousand_wait_on_a_few_threads)
 {
     struct dlock *client = lock_rig_client("fenced");
     struct dlock_session *holder = lock_rig_session(client);
@@ -81,7 +80,7 @@ static void test_a_thousand_wait_on_a_few_threads(NO_STATE)
 }
 
 /* Locks that are polled: the pause is a timer. */
-static void test_a_thousand_poll_on_a_few_threads(NO_STATE)
+LOCK_TEST(test_a_thousand_poll_on_a_few_threads)
 {
     struct lock_pair pair = lock_pair_held("spin", 60000);
     struct crowd *crowd;
@@ -171,7 +170,7 @@ static void ride_all(const char *strategy)
     lock_rig_close(client);
 }
 
-static void test_all_get_their_turn(NO_STATE)
+LOCK_TEST(test_all_get_their_turn)
 {
     ride_all("process");
     ride_all("redisson");
@@ -180,9 +179,4 @@ static void test_all_get_their_turn(NO_STATE)
     ride_all("token-lua");
 }
 
-static const struct CMUnitTest tests[] = {
-    LOCK_TEST(test_a_thousand_wait_on_a_few_threads),
-    LOCK_TEST(test_a_thousand_poll_on_a_few_threads),
-    LOCK_TEST(test_all_get_their_turn),
-};
-LOCK_RIG_MAIN(tests)
+LOCK_RIG_MAIN

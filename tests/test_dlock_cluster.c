@@ -8,10 +8,6 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "lock/core/clock.h"
 #include "lock/dlock_inspect.h"
@@ -60,7 +56,9 @@ static int tear_down(void **state)
 
 /* Slots --------------------------------------------------------------------- */
 
-static void the_slots_are_those_of_redis(NO_STATE)
+#define TEST(test) UNIT_TEST_WITH(NO_FIXTURE, test, fresh, NULL, NULL)
+
+TEST(the_slots_are_those_of_redis)
 {
     static const char *const keys[] = {
         "k",
@@ -91,7 +89,7 @@ static void the_slots_are_those_of_redis(NO_STATE)
 
 /* A node that is cut off goes on telling what was; so it is not the only one that is
  * ever asked. */
-static void each_time_another_is_asked(NO_STATE)
+TEST(each_time_another_is_asked)
 {
     struct dlock_wire_config config = {.clock = dlock_clock_default()};
     struct dlock_wire *wire = dlock_wire_open(&config, "me");
@@ -113,7 +111,7 @@ static void each_time_another_is_asked(NO_STATE)
     dlock_wire_close(wire);
 }
 
-static void many_names_are_on_all_nodes(NO_STATE)
+TEST(many_names_are_on_all_nodes)
 {
     struct lock_single party =
         lock_single_open_by("fenced", LEASE_MS, TIMEOUT_MS);
@@ -164,7 +162,7 @@ static void fails(const char *url, const char *strategy, const char *text)
     assert_in_range(lock_rig_now_ms() - began_ms, 0, PROMPT_MS);
 }
 
-static void what_is_no_cluster(NO_STATE)
+TEST(what_is_no_cluster)
 {
     struct redis_server *alone = redis_server_start_node(NEVER_MS);
     struct redis_server *plain = redis_server_start_tcp(NULL);
@@ -185,7 +183,7 @@ static void what_is_no_cluster(NO_STATE)
     redis_server_stop(plain);
 }
 
-static void the_login(NO_STATE)
+TEST(the_login)
 {
     struct lock_single party;
     char url[250];
@@ -215,7 +213,7 @@ static void the_login(NO_STATE)
 
 /* There is no replica. Locks on the other nodes do not notice; those on that one are
  * out of reach, and are to be had again when it is back. */
-static void a_node_goes_and_comes_back(NO_STATE)
+TEST(a_node_goes_and_comes_back)
 {
     unsigned gone = redis_cluster_owner(cluster, "k");
     struct lock_single party;
@@ -332,7 +330,7 @@ static void finds_the_successor(struct demoted *node, unsigned successor,
     dlock_wire_close(wire);
 }
 
-static void who_had_it_refuses(NO_STATE)
+TEST(who_had_it_refuses)
 {
     static const char *const says[] = {
         "-READONLY You can't write against a read only replica.\r\n",
@@ -367,7 +365,7 @@ static void one_more_renewal(struct redis_server *server)
 
 /* Half of its keys are there, half are here: renewals follow the lock (ASK); a
  * release needs all of its keys, and waits until they are there. */
-static void a_held_lock_moves(NO_STATE)
+TEST(a_held_lock_moves)
 {
     unsigned from = redis_cluster_owner(cluster, "k");
     unsigned to = redis_cluster_next(cluster, from);
@@ -401,7 +399,7 @@ static void a_held_lock_moves(NO_STATE)
 
 /* Nobody has it, and nobody can take it before the move is over: a single try waits
  * for that, while its time lasts. */
-static void who_comes_in_between_waits(NO_STATE)
+TEST(who_comes_in_between_waits)
 {
     unsigned from = redis_cluster_owner(cluster, "between");
     unsigned to = redis_cluster_next(cluster, from);
@@ -424,7 +422,7 @@ static void who_comes_in_between_waits(NO_STATE)
 
 /* Its lease is longer than anybody waits here, so a waiter that gets it before was
  * woken. fenced and fair look by themselves besides. */
-static void waiters_move(NO_STATE)
+TEST(waiters_move)
 {
     static const char *const strategies[] = {"redisson", "fair", "fenced"};
 
@@ -459,7 +457,7 @@ static void waiters_move(NO_STATE)
     }
 }
 
-static void values_move(NO_STATE)
+TEST(values_move)
 {
     struct dlock_value values[VALUES_N];
     char keys[VALUES_N][16];
@@ -507,7 +505,7 @@ static void order(const struct redis_server *server, const char *form,
 
 /* A slot is with another node, and who had it has not heard whose it is: it says
  * CLUSTERDOWN, not MOVED. So the map is asked for anew. */
-static void who_had_it_is_down(NO_STATE)
+TEST(who_had_it_is_down)
 {
     unsigned from = redis_cluster_owner(cluster, "down");
     unsigned to = redis_cluster_next(cluster, from);
@@ -531,20 +529,4 @@ static void who_had_it_is_down(NO_STATE)
     assert_true(redis_cluster_has(cluster->nodes[to], "down"));
 }
 
-#define TEST(name) cmocka_unit_test_setup(name, fresh)
-
-static const struct CMUnitTest tests[] = {
-    TEST(the_slots_are_those_of_redis),
-    TEST(each_time_another_is_asked),
-    TEST(many_names_are_on_all_nodes),
-    TEST(what_is_no_cluster),
-    TEST(who_had_it_refuses),
-    TEST(a_node_goes_and_comes_back),
-    TEST(the_login),
-    TEST(a_held_lock_moves),
-    TEST(who_comes_in_between_waits),
-    TEST(waiters_move),
-    TEST(values_move),
-    TEST(who_had_it_is_down), /* the last: it stays so */
-};
-TEST_MAIN_WITHIN(tests, set_up, tear_down)
+UNIT_TESTS_WITHIN(set_up, tear_down)

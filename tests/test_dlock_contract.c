@@ -1,8 +1,6 @@
 /*
  * What dlock.h says about the list of locks, about texts, ids, values and time.
  */
-#include <string.h>
-
 #include "lock/core/client.h"
 #include "lock/dlock_textbook.h"
 #include "lock/redis/command.h"
@@ -10,7 +8,7 @@
 #include "tests/support/lock_rig.h"
 #include "tests/support/unit_test.h"
 
-static void test_status_texts(NO_STATE)
+UNIT_TEST(test_status_texts)
 {
     for (int i = 0; i < DLOCK_STATUS_N; i++) {
         const char *text = dlock_status_text((enum dlock_status)i);
@@ -30,7 +28,7 @@ static void test_status_texts(NO_STATE)
     assert_non_null(dlock_loss_text(DLOCK_LOSS_N));
 }
 
-static void test_list_of_strategies(NO_STATE)
+UNIT_TEST(test_list_of_strategies)
 {
     static const char *const names[] = {"none",      "process",   "setnx",
                                         "set-nx-px", "token-lua", "redisson",
@@ -52,7 +50,7 @@ static void test_list_of_strategies(NO_STATE)
 }
 
 /* A set that is registered twice is there once. */
-static void test_registered_twice(NO_STATE)
+UNIT_TEST(test_registered_twice)
 {
     size_t before = 0;
     size_t after = 0;
@@ -75,7 +73,7 @@ static void refuse_register(const struct dlock_strategies *strategies,
 }
 
 /* Fills the table: to be the last test. */
-static void test_register_says_no(NO_STATE)
+UNIT_TEST(test_register_says_no)
 {
     static const struct dlock_strategy *const none[] = {NULL};
     static const char other;
@@ -95,7 +93,7 @@ static void test_register_says_no(NO_STATE)
     refuse_register(&sets[n], "already");
 }
 
-static void test_capabilities_agree(NO_STATE)
+UNIT_TEST(test_capabilities_agree)
 {
     const struct dlock_strategy_info *info;
 
@@ -111,7 +109,7 @@ static void test_capabilities_agree(NO_STATE)
 
 /* Values -------------------------------------------------------------------- */
 
-static void test_error_is_left_alone(NO_STATE)
+LOCK_TEST(test_error_is_left_alone)
 {
     struct dlock_session *session = lock_single_open("process").session;
     struct dlock_terms terms = {.wait_ms = 0};
@@ -147,7 +145,7 @@ static enum dlock_verdict fail_elsewhere(void *session,
 }
 
 /* A text is of a call, whatever a hook does on its thread; and none is left. */
-static void test_each_call_has_its_text(NO_STATE)
+LOCK_TEST(test_each_call_has_its_text)
 {
     struct dlock_session *other = lock_single_open("process").session;
     struct dlock_error error = {""};
@@ -165,7 +163,7 @@ static void test_each_call_has_its_text(NO_STATE)
     assert_string_equal(error.text, "acquire: somebody else holds the lock");
 }
 
-static void test_owner_ids(NO_STATE)
+LOCK_TEST(test_owner_ids)
 {
     struct lock_pair pair = lock_pair_open("process");
     const char *const owner[] = {
@@ -184,7 +182,7 @@ static void test_owner_ids(NO_STATE)
     assert_memory_not_equal(owner[0], owner[2], 32);
 }
 
-static void test_derived_keys(NO_STATE)
+UNIT_TEST(test_derived_keys)
 {
     static const struct {
         const char *name, *key;
@@ -207,7 +205,7 @@ static uint64_t left_ms(const struct lock_single *single)
 }
 
 /* Time is injected: a lease of an hour ends at once. */
-static void test_fake_clock(NO_STATE)
+LOCK_TEST(test_fake_clock)
 {
     static struct fake_clock clock;
     struct lock_single single;
@@ -236,7 +234,7 @@ static enum dlock_verdict slow_network(void *ctx, const struct dlock_step *step)
 }
 
 /* The client's lease starts before the server's, so that it ends before it. */
-static void test_lease_starts_before_sending(NO_STATE)
+LOCK_TEST(test_lease_starts_before_sending)
 {
     static struct fake_clock clock;
     struct lock_single single;
@@ -253,17 +251,4 @@ static void test_lease_starts_before_sending(NO_STATE)
     assert_int_equal(left_ms(&single), 500);
 }
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_status_texts),
-    cmocka_unit_test(test_list_of_strategies),
-    cmocka_unit_test(test_registered_twice),
-    cmocka_unit_test(test_capabilities_agree),
-    LOCK_TEST(test_error_is_left_alone),
-    LOCK_TEST(test_each_call_has_its_text),
-    LOCK_TEST(test_owner_ids),
-    cmocka_unit_test(test_derived_keys),
-    LOCK_TEST(test_fake_clock),
-    LOCK_TEST(test_lease_starts_before_sending),
-    cmocka_unit_test(test_register_says_no),
-};
-LOCK_RIG_MAIN(tests)
+LOCK_RIG_MAIN

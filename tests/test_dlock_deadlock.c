@@ -6,12 +6,8 @@
  */
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "lock/dlock_deadlock.h"
 #include "tests/support/lock_process.h"
@@ -128,8 +124,11 @@ static void three_in_a_circle(void **state)
     assert_false(has_said_something(&processes[0]));
 }
 
+#define ALONE(test)                                                            \
+    UNIT_TEST_WITH(NO_FIXTURE, test, lock_rig_fresh, tear_down, NULL)
+
 /* Nobody knows whether it still waits; when it goes on, all do. */
-static void who_is_stopped_is_not_told_of(NO_STATE)
+ALONE(who_is_stopped_is_not_told_of)
 {
     struct lock_process_report report;
 
@@ -180,7 +179,7 @@ static void deliver(const char *late)
  * A session that has given up, and holds A as ever; the network delivers its last look
  * again and again. Whoever took that for a waiter that lives would tell of a deadlock.
  */
-static void a_late_look_deceives_nobody(NO_STATE)
+ALONE(a_late_look_deceives_nobody)
 {
     static char *late;
     struct dlock_terms terms = {.wait_ms = 700, .deadlock_ms = AFTER_MS};
@@ -206,7 +205,7 @@ static void a_late_look_deceives_nobody(NO_STATE)
 }
 
 /* The same owner waits again by now: an older wait's look says nothing of that. */
-static void a_look_of_an_older_wait_does_not_count(NO_STATE)
+ALONE(a_look_of_an_older_wait_does_not_count)
 {
     static char *late;
     struct dlock_terms terms = {.wait_ms = 4 * AFTER_MS,
@@ -243,7 +242,7 @@ static void a_look_of_an_older_wait_does_not_count(NO_STATE)
 
 /* ---- in the process of the test --------------------------------------------- */
 
-static void who_comes_in_again_waits_for_nobody(NO_STATE)
+ALONE(who_comes_in_again_waits_for_nobody)
 {
     const struct dlock_terms terms = {.wait_ms = 4 * AFTER_MS,
                                       .deadlock_ms = AFTER_MS};
@@ -263,7 +262,7 @@ static void who_comes_in_again_waits_for_nobody(NO_STATE)
                                       ":p, which is not known to wait", NULL});
 }
 
-static void anybody_may_ask(NO_STATE)
+ALONE(anybody_may_ask)
 {
     struct dlock_session *session;
     struct dlock_error error;
@@ -303,7 +302,7 @@ static void cannot(const char *strategy, const char *says)
 }
 
 /* Nothing is sent, so there has to be no cluster. */
-static void others_cannot(NO_STATE)
+ALONE(others_cannot)
 {
     cannot("none", "strategy none cannot look for deadlocks");
     rig.url = "cluster://127.0.0.1:1";
@@ -419,11 +418,8 @@ LOCK_STORIES_TEST
             lock                                                               \
         }                                                                      \
     }
-#define ALONE(test)                                                            \
-    cmocka_unit_test_setup_teardown(test, lock_rig_fresh, tear_down)
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_stories),
     DEADLOCK_TEST(a_crowd_in_order_hears_nothing, "fenced"),
     DEADLOCK_TEST(a_crowd_in_order_hears_nothing, "redisson"),
     DEADLOCK_TEST(a_crowd_without_order_comes_through, "fenced"),
@@ -431,11 +427,7 @@ static const struct CMUnitTest tests[] = {
     DEADLOCK_TEST(three_in_a_circle, "redisson"),
     DEADLOCK_TEST(three_in_a_circle, "fenced"),
     DEADLOCK_TEST(three_in_a_circle, "fair"),
-    ALONE(who_is_stopped_is_not_told_of),
-    ALONE(a_late_look_deceives_nobody),
-    ALONE(a_look_of_an_older_wait_does_not_count),
-    ALONE(who_comes_in_again_waits_for_nobody),
-    ALONE(anybody_may_ask),
-    ALONE(others_cannot),
 };
-TEST_MAIN_WITHIN(tests, begin_all, lock_rig_teardown)
+UNIT_TESTS_ADD(tests)
+
+UNIT_TESTS_WITHIN(begin_all, lock_rig_teardown)

@@ -4,11 +4,7 @@
  */
 #include <arpa/inet.h>
 #include <netdb.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "lock/core/clock.h"
 #include "lock/core/error.h"
@@ -93,7 +89,9 @@ static int fresh(void **state)
 
 /* Several addresses -------------------------------------------------------- */
 
-static void test_first_address_never_answers(NO_STATE)
+#define TEST(test) UNIT_TEST_WITH(NO_FIXTURE, test, fresh, NULL, NULL)
+
+TEST(test_first_address_never_answers)
 {
     struct dlock_wire_config config = config_for("two.test");
     struct deaf_server deaf = deaf_server_open();
@@ -107,7 +105,7 @@ static void test_first_address_never_answers(NO_STATE)
     deaf_server_close(&deaf);
 }
 
-static void test_refusing_address_costs_nothing(NO_STATE)
+TEST(test_refusing_address_costs_nothing)
 {
     struct dlock_wire_config config = config_for("refuses.test");
     struct sockaddr_in refuses;
@@ -120,7 +118,7 @@ static void test_refusing_address_costs_nothing(NO_STATE)
     (void)close(fd);
 }
 
-static void test_no_address_answers(NO_STATE)
+TEST(test_no_address_answers)
 {
     struct dlock_wire_config config = config_for("deaf.test");
     struct deaf_server deaf = deaf_server_open();
@@ -135,7 +133,7 @@ static void test_no_address_answers(NO_STATE)
 }
 
 /* Servers are asked at once. */
-static void test_servers_asked_together(NO_STATE)
+TEST(test_servers_asked_together)
 {
     struct deaf_server deaf = deaf_server_open();
 
@@ -151,7 +149,7 @@ static void test_servers_asked_together(NO_STATE)
 
 /* A resolver that hangs ---------------------------------------------------- */
 
-static void test_resolver_hangs(NO_STATE)
+TEST(test_resolver_hangs)
 {
     static const char *const strategies[] = {"fenced", "multi"};
 
@@ -172,7 +170,7 @@ static void test_resolver_hangs(NO_STATE)
     fake_resolver_let_go("hangs.test", "6379");
 }
 
-static void test_last_answer_is_used(NO_STATE)
+TEST(test_last_answer_is_used)
 {
     struct dlock_wire_config config = config_for("remembered.test");
 
@@ -195,7 +193,7 @@ static void test_last_answer_is_used(NO_STATE)
 }
 
 /* A newer answer is used when it comes late, by the next connection. */
-static void test_late_answer_is_remembered(NO_STATE)
+TEST(test_late_answer_is_remembered)
 {
     struct dlock_wire_config config = config_for("late.test");
     struct sockaddr_in refuses;
@@ -216,7 +214,7 @@ static void test_late_answer_is_remembered(NO_STATE)
     (void)close(fd);
 }
 
-static void test_numbers_and_paths_ask_nobody(NO_STATE)
+TEST(test_numbers_and_paths_ask_nobody)
 {
     struct dlock_wire_config config = config_for("127.0.0.1");
 
@@ -231,7 +229,7 @@ static void test_numbers_and_paths_ask_nobody(NO_STATE)
 }
 
 /* The watchdog's connection and the subscriber's, both new. */
-static void test_threads_of_a_client(NO_STATE)
+TEST(test_threads_of_a_client)
 {
     struct lock_single a;
     struct dlock_grant grant;
@@ -254,7 +252,7 @@ static void test_threads_of_a_client(NO_STATE)
 }
 
 /* Threads that hang are counted, and so is what is remembered. */
-static void test_names_are_bounded(NO_STATE)
+TEST(test_names_are_bounded)
 {
     struct dlock_places places;
     char host[32];
@@ -275,7 +273,7 @@ static void test_names_are_bounded(NO_STATE)
 }
 
 /* Redlock gives up waiting for one that is slow to connect to, each time. */
-static void test_one_thread_for_a_connection(NO_STATE)
+TEST(test_one_thread_for_a_connection)
 {
     struct dlock_wire_config config = config_for("127.0.0.1");
     struct dlock_wire *wire = dlock_wire_open(&config, "me");
@@ -292,7 +290,7 @@ static void test_one_thread_for_a_connection(NO_STATE)
 }
 
 /* The system's own resolver. A bare Debian knows no localhost. */
-static void test_localhost(NO_STATE)
+TEST(test_localhost)
 {
     struct dlock_wire_config config = config_for("localhost");
     struct addrinfo *list;
@@ -307,20 +305,4 @@ static void test_localhost(NO_STATE)
     assert_int_equal(fake_resolver_asked_n(), 0);
 }
 
-#define TEST(name) cmocka_unit_test_setup(name, fresh)
-
-static const struct CMUnitTest tests[] = {
-    TEST(test_first_address_never_answers),
-    TEST(test_refusing_address_costs_nothing),
-    TEST(test_no_address_answers),
-    TEST(test_servers_asked_together),
-    TEST(test_resolver_hangs),
-    TEST(test_last_answer_is_used),
-    TEST(test_late_answer_is_remembered),
-    TEST(test_numbers_and_paths_ask_nobody),
-    TEST(test_threads_of_a_client),
-    TEST(test_names_are_bounded),
-    TEST(test_one_thread_for_a_connection),
-    TEST(test_localhost),
-};
-LOCK_RIG_MAIN(tests)
+LOCK_RIG_MAIN

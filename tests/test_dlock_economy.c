@@ -5,9 +5,6 @@
  */
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "lock/core/clock.h"
 #include "lock/deadlock/scripts.h"
@@ -61,7 +58,7 @@ static struct dlock_wire *open_wire(struct dlock_wire_config *config)
     return dlock_wire_open(config, "me");
 }
 
-static void test_the_server_says_the_same(NO_STATE)
+LOCK_TEST(test_the_server_says_the_same)
 {
     struct dlock_wire_config config;
     struct dlock_wire *wire = open_wire(&config);
@@ -88,10 +85,11 @@ static void test_the_server_says_the_same(NO_STATE)
 }
 
 /* No script is asked for before it is used; a lock is two commands. */
-static void test_scripts_go_by_their_hash(NO_STATE)
+LOCK_TEST(test_scripts_go_by_their_hash)
 {
     struct lock_pair pair = lock_pair_open("fenced");
 
+    lock_rig_tell("SCRIPT FLUSH");
     lock_rig_tell("CONFIG RESETSTAT");
     cycles(pair.session[0], 50);
     assert_int_equal(calls("evalsha"), 100);
@@ -100,7 +98,7 @@ static void test_scripts_go_by_their_hash(NO_STATE)
 }
 
 /* The next client of the same server need not tell it anything. */
-static void test_another_connection_tells_nothing(NO_STATE)
+LOCK_TEST(test_another_connection_tells_nothing)
 {
     struct lock_pair pair = lock_pair_open("fenced");
 
@@ -112,7 +110,7 @@ static void test_another_connection_tells_nothing(NO_STATE)
 }
 
 /* A server that has forgotten them is told once each, and never refuses. */
-static void test_forgotten_scripts_are_told_again(NO_STATE)
+LOCK_TEST(test_forgotten_scripts_are_told_again)
 {
     struct lock_pair pair = lock_pair_open("fenced");
 
@@ -125,7 +123,7 @@ static void test_forgotten_scripts_are_told_again(NO_STATE)
 }
 
 /* A release that finds only waiters that are gone asks once what the server is. */
-static void test_dead_waiters_cost_one_info(NO_STATE)
+LOCK_TEST(test_dead_waiters_cost_one_info)
 {
     struct lock_single holder = lock_single_open("fenced");
 
@@ -163,7 +161,7 @@ static enum dlock_verdict on_step(void *ctx, const struct dlock_step *step)
 }
 
 /* Forty locks of eight sessions: one pass, one connection, one round trip. */
-static void test_renewals_go_together(NO_STATE)
+LOCK_TEST(test_renewals_go_together)
 {
     enum { SESSIONS_N = 8, LOCKS_N = 40 };
     static struct flight flight;
@@ -204,7 +202,7 @@ static unsigned connections(const char *type)
 }
 
 /* Thirty waiters for thirty names share one subscribed connection. */
-static void test_14_one_subscriber_for_all_waiters(NO_STATE)
+LOCK_TEST(test_14_one_subscriber_for_all_waiters)
 {
     enum { WAITERS_N = 30 };
     static struct note notes[WAITERS_N];
@@ -224,7 +222,7 @@ static void test_14_one_subscriber_for_all_waiters(NO_STATE)
 }
 
 /* Dice are for pauses; who gets an answer has none. */
-static void test_no_dice_without_a_pause(NO_STATE)
+LOCK_TEST(test_no_dice_without_a_pause)
 {
     static struct fake_clock clock;
     struct lock_single single;
@@ -238,15 +236,4 @@ static void test_no_dice_without_a_pause(NO_STATE)
     assert_int_equal(atomic_load(&clock.dice), before);
 }
 
-static const struct CMUnitTest tests[] = {
-    LOCK_TEST(test_scripts_go_by_their_hash),
-    LOCK_TEST(test_another_connection_tells_nothing),
-    LOCK_TEST(test_forgotten_scripts_are_told_again),
-    LOCK_TEST(test_dead_waiters_cost_one_info),
-    LOCK_TEST(test_renewals_go_together),
-    LOCK_TEST(test_14_one_subscriber_for_all_waiters),
-    LOCK_TEST(test_no_dice_without_a_pause),
-    LOCK_TEST(
-        test_the_server_says_the_same), /* the last: it has them all then */
-};
-LOCK_RIG_MAIN(tests)
+LOCK_RIG_MAIN

@@ -3,7 +3,6 @@
  * never ends after what the server keeps.
  */
 #include <stdatomic.h>
-#include <string.h>
 
 #include "tests/support/lock_rig.h"
 #include "tests/support/lock_story.h"
@@ -41,7 +40,7 @@ static void *extend_to_2000(void *arg)
 }
 
 /* The server took the extension after the renewal, and ends the lease by it. */
-static void test_a_renewal_under_way_lengthens_no_extended_lease(NO_STATE)
+LOCK_TEST(test_a_renewal_under_way_lengthens_no_extended_lease)
 {
     struct lock_single single;
     pthread_t thread;
@@ -64,7 +63,7 @@ static void test_a_renewal_under_way_lengthens_no_extended_lease(NO_STATE)
 }
 
 /* Nothing to see here but for the thread sanitizer. */
-static void test_extending_beside_renewals(NO_STATE)
+LOCK_TEST(test_extending_beside_renewals)
 {
     uint64_t until = lock_rig_now_ms() + 400;
     struct lock_single single;
@@ -120,9 +119,4 @@ static const struct lock_story stories[] = {
 };
 LOCK_STORIES_TEST
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_stories),
-    LOCK_TEST(test_a_renewal_under_way_lengthens_no_extended_lease),
-    LOCK_TEST(test_extending_beside_renewals),
-};
-LOCK_RIG_MAIN(tests)
+LOCK_RIG_MAIN

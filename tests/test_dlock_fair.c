@@ -4,9 +4,7 @@
  * it before it goes on.
  */
 #include <signal.h>
-#include <stdio.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "tests/support/lock_story.h"
 #include "tests/support/lock_waiter.h"
@@ -19,7 +17,7 @@ enum {
 
 /* The order ------------------------------------------------------------------- */
 
-static void test_first_come_first_served(NO_STATE)
+LOCK_TEST(test_first_come_first_served)
 {
     struct lock_pair pair = lock_pair_held("fair", 20000);
     struct lock_waiter waiters[16] = {{.wait_ms = 0}};
@@ -36,7 +34,7 @@ static void test_first_come_first_served(NO_STATE)
 }
 
 /* One of them, and each handed on at once, not at the next heartbeat. */
-static void test_only_the_head_is_woken(NO_STATE)
+LOCK_TEST(test_only_the_head_is_woken)
 {
     struct lock_pair pair = lock_pair_held("fair", 20000);
     struct lock_waiter waiters[8] = {{.wait_ms = 0}};
@@ -59,7 +57,7 @@ static void test_only_the_head_is_woken(NO_STATE)
     assert_true(waiters[7].done_at_ms - released_at_ms < 600 + SLACK_MS);
 }
 
-static void test_who_waits(NO_STATE)
+LOCK_TEST(test_who_waits)
 {
     struct lock_pair pair = lock_pair_held("fair", 20000);
     struct dlock_waiting seen[8];
@@ -100,7 +98,7 @@ static pid_t fork_waiter(void)
     return pid;
 }
 
-static void test_a_dead_waiter_does_not_block(NO_STATE)
+LOCK_TEST(test_a_dead_waiter_does_not_block)
 {
     struct lock_pair pair = lock_pair_held("fair", 20000);
     struct lock_waiter waiter = {.wait_ms = 0};
@@ -121,7 +119,7 @@ static void test_a_dead_waiter_does_not_block(NO_STATE)
 }
 
 /* Others come and go; nobody's place and nobody's heartbeat moves. */
-static void test_giving_up_moves_no_deadline(NO_STATE)
+LOCK_TEST(test_giving_up_moves_no_deadline)
 {
     struct lock_pair pair = lock_pair_held("fair", 20000);
     struct lock_waiter first = {.wait_ms = 0};
@@ -198,12 +196,4 @@ static const struct lock_story stories[] = {
 };
 LOCK_STORIES_TEST
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_stories),
-    LOCK_TEST(test_first_come_first_served),
-    LOCK_TEST(test_only_the_head_is_woken),
-    LOCK_TEST(test_who_waits),
-    LOCK_TEST(test_a_dead_waiter_does_not_block),
-    LOCK_TEST(test_giving_up_moves_no_deadline),
-};
-LOCK_RIG_MAIN(tests)
+LOCK_RIG_MAIN

@@ -65,18 +65,18 @@ static void stop_for(unsigned ms, bool held)
     assert_turned_round(crowd, CROWD);
 }
 
-static void test_places_survive_a_stopped_server(NO_STATE)
+LOCK_TEST(test_places_survive_a_stopped_server)
 {
     stop_for(HEARTBEAT_MS + 1000, true);
 }
 
-static void test_places_survive_it_beside_a_free_lock(NO_STATE)
+LOCK_TEST(test_places_survive_it_beside_a_free_lock)
 {
     stop_for(HEARTBEAT_MS + 1000, false);
 }
 
 /* Those that are alive keep their places, and the dead do not (below). */
-static void test_places_survive_a_clock_set_back(NO_STATE)
+LOCK_TEST(test_places_survive_a_clock_set_back)
 {
     struct lock_waiter crowd[CROWD];
     struct lock_pair pair = lock_pair_open("fair");
@@ -144,10 +144,4 @@ static const struct lock_story stories[] = {
 };
 LOCK_STORIES_TEST
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_stories),
-    LOCK_TEST(test_places_survive_a_stopped_server),
-    LOCK_TEST(test_places_survive_it_beside_a_free_lock),
-    LOCK_TEST(test_places_survive_a_clock_set_back),
-};
-LOCK_RIG_MAIN(tests)
+LOCK_RIG_MAIN

@@ -1,8 +1,6 @@
 /*
  * Fencing tokens: they rise, whatever happens to the lock server.
  */
-#include <stdio.h>
-
 #include "tests/support/lock_rig.h"
 #include "tests/support/lock_story.h"
 
@@ -29,7 +27,7 @@ static uint64_t time_us(void)
 }
 
 /* Nobody gives a floor, and the counter is gone: by its end, or with all data. */
-static void test_tokens_rise_without_a_counter(NO_STATE)
+LOCK_TEST(test_tokens_rise_without_a_counter)
 {
     static const char *const ends[] = {"PEXPIRE {k}:dlock-fence 1", "FLUSHALL"};
     struct lock_single a = lock_single_open("fenced");
@@ -65,7 +63,7 @@ static long long of_all_keys(const char *what, const char *how)
 }
 
 /* What stays of a name of 16 bytes when it is given back: bytes, and how long. */
-static void test_what_stays_of_a_name(NO_STATE)
+LOCK_TEST(test_what_stays_of_a_name)
 {
     enum { NAMES = 20, BYTES_MAX = 200, LIFE_MS = 120000 };
     struct lock_single a = lock_single_open("fenced");
@@ -133,9 +131,4 @@ static const struct lock_story stories[] = {
 };
 LOCK_STORIES_TEST
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_stories),
-    LOCK_TEST(test_tokens_rise_without_a_counter),
-    LOCK_TEST(test_what_stays_of_a_name),
-};
-LOCK_RIG_MAIN(tests)
+LOCK_RIG_MAIN

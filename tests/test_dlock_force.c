@@ -58,7 +58,4 @@ static const struct lock_story stories[] = {
 };
 LOCK_STORIES_TEST
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_stories),
-};
-LOCK_RIG_MAIN(tests)
+LOCK_RIG_MAIN

@@ -3,10 +3,7 @@
  * was in the middle of keeps the child from nothing.
  */
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "lock/core/forks.h"
 #include "lock/dial/lookup.h"
@@ -114,7 +111,7 @@ static int be_child(void *arg)
 }
 
 /* The parent holds it, renews it, and is not disturbed. */
-static void test_holder_is_not_disturbed(NO_STATE)
+LOCK_TEST(test_holder_is_not_disturbed)
 {
     static const char *const all[] = {"setnx", "token-lua", "fenced", "multi"};
 
@@ -166,7 +163,7 @@ static int find_all_free(void *unused)
 }
 
 /* A mutex lives as long as its process, and the child is another one. */
-static void test_locks_of_a_process(NO_STATE)
+LOCK_TEST(test_locks_of_a_process)
 {
     struct busy busy = {.stop = false};
     struct dlock *client = lock_rig_client("process");
@@ -204,7 +201,7 @@ static void *hold_for_a_moment(void *arg)
 }
 
 /* A thread that has one of the mutexes is not in the child, to unlock it there. */
-static void test_no_mutex_stays_locked(NO_STATE)
+LOCK_TEST(test_no_mutex_stays_locked)
 {
     static const struct dlock_shared *const all[] = {
         &dlock_sessions_shared, &dlock_lookup_shared, &dlock_process_shared};
@@ -240,7 +237,7 @@ static int reach_by_name(void *unused)
 }
 
 /* The thread that would have answered is the parent's. */
-static void test_name_that_is_looked_up(NO_STATE)
+LOCK_TEST(test_name_that_is_looked_up)
 {
     struct dlock_places places;
 
@@ -301,7 +298,7 @@ static void fork_among_calls(void)
 }
 
 /* A skip comes first, because it would leak what is open. */
-static void test_asynchronous_calls(NO_STATE)
+LOCK_TEST(test_asynchronous_calls)
 {
     CHILD_STARTS_A_THREAD();
     CHILD_OF_BUSY_THREADS();
@@ -322,7 +319,7 @@ static int use_values(void *values)
     return 0;
 }
 
-static void test_values(NO_STATE)
+LOCK_TEST(test_values)
 {
     struct dlock_value value = {.key = "v", .text = "1"};
     struct dlock_values *values;
@@ -336,12 +333,4 @@ static void test_values(NO_STATE)
     dlock_values_close(values);
 }
 
-static const struct CMUnitTest tests[] = {
-    LOCK_TEST(test_holder_is_not_disturbed),
-    LOCK_TEST(test_locks_of_a_process),
-    LOCK_TEST(test_no_mutex_stays_locked),
-    LOCK_TEST(test_name_that_is_looked_up),
-    LOCK_TEST(test_asynchronous_calls),
-    LOCK_TEST(test_values),
-};
-LOCK_RIG_MAIN(tests)
+LOCK_RIG_MAIN

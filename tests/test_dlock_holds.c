@@ -2,8 +2,6 @@
  * Holds: coming in again, and several of one session. What is done with one of them, and
  * what goes wrong with it, as a reply that is lost, is done to none of the others.
  */
-#include <stdio.h>
-
 #include "tests/support/lock_rig.h"
 #include "tests/support/lock_story.h"
 
@@ -44,7 +42,7 @@ static bool is_there(char side, int i)
  * Two sessions of a client, whose attempts have the same numbers: each grant is
  * known by its own owner, whatever is given back around it, and renewed.
  */
-static void test_each_of_very_many_is_known(NO_STATE)
+LOCK_TEST(test_each_of_very_many_is_known)
 {
     static struct dlock_grant of_a[MANY], of_b[MANY];
     struct dlock_session *a, *b;
@@ -189,8 +187,4 @@ static const struct lock_story stories[] = {
 };
 LOCK_STORIES_TEST
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_stories),
-    LOCK_TEST(test_each_of_very_many_is_known),
-};
-LOCK_RIG_MAIN(tests)
+LOCK_RIG_MAIN

@@ -12,7 +12,7 @@
 #include "tests/support/lock_waiter.h"
 
 /* A token tells on the way what the key says: a number, or 128 random bits. */
-static void test_10_what_is_in_the_lock(NO_STATE)
+LOCK_TEST(test_10_what_is_in_the_lock)
 {
     struct dlock_holder holder;
     struct lock_pair pair = lock_pair_open("token-thread");
@@ -39,7 +39,7 @@ static unsigned looks(const char *strategy, unsigned wait_ms)
 }
 
 /* Half of 1, 2, 4 ... 64, 128, 128 ms at least: that is how many at most. */
-static void test_20_spin_looks_less_and_less(NO_STATE)
+LOCK_TEST(test_20_spin_looks_less_and_less)
 {
     unsigned polls = looks("reentrant", 500);
     unsigned spins = looks("spin", 500);
@@ -49,7 +49,7 @@ static void test_20_spin_looks_less_and_less(NO_STATE)
 }
 
 /* Sooner or later the waiter looks, and then the lock is free. */
-static void test_20_spin_gets_it(NO_STATE)
+LOCK_TEST(test_20_spin_gets_it)
 {
     struct lock_pair pair = lock_pair_held("spin", 5000);
     struct lock_waiter waiter = {.session = pair.session[1], .wait_ms = 5000};
@@ -62,7 +62,7 @@ static void test_20_spin_gets_it(NO_STATE)
 }
 
 /* A pause does not outlast the wait: the ninth would end after 383 ms. */
-static void test_20_spin_ends_in_time(NO_STATE)
+LOCK_TEST(test_20_spin_ends_in_time)
 {
     uint64_t best_ms = UINT64_MAX;
     struct lock_pair pair;
@@ -118,11 +118,4 @@ static const struct lock_story stories[] = {
 };
 LOCK_STORIES_TEST
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_stories),
-    LOCK_TEST(test_10_what_is_in_the_lock),
-    LOCK_TEST(test_20_spin_looks_less_and_less),
-    LOCK_TEST(test_20_spin_gets_it),
-    LOCK_TEST(test_20_spin_ends_in_time),
-};
-LOCK_RIG_MAIN(tests)
+LOCK_RIG_MAIN

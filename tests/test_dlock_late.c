@@ -8,9 +8,6 @@
  * A pair: user 0 does X, whose commands are noted, and perhaps kept from the server;
  * both do what leads to Y; one of them does Y; X's commands arrive.
  */
-#include <stdio.h>
-#include <string.h>
-
 #include "lock/core/client.h"
 #include "tests/support/late_rig.h"
 #include "tests/support/lock_rig.h"
@@ -268,4 +265,6 @@ static const struct CMUnitTest tests[] = {
     LOCK("fenced-late", 1),        LOCK("fair", 1),
     LOCK("multi", LATE_NODES_MAX), LOCK("redlock", LATE_NODES_MAX),
 };
-TEST_MAIN_WITHIN(tests, set_up, tear_down)
+UNIT_TESTS_ADD(tests)
+
+UNIT_TESTS_WITHIN(set_up, tear_down)

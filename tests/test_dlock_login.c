@@ -4,12 +4,8 @@
  */
 #include <arpa/inet.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include "lock/core/clock.h"
 #include "lock/core/error.h"
@@ -121,7 +117,9 @@ static enum dlock_status meet(const char *query, struct impostor *impostor)
     return status;
 }
 
-static void test_one_write_before_anything(NO_STATE)
+#define TEST(test) UNIT_TEST_WITH(NO_FIXTURE, test, fresh, NULL, NULL)
+
+TEST(test_one_write_before_anything)
 {
     struct impostor impostor = {.says = "+OK\r\n+OK\r\n"};
 
@@ -134,7 +132,7 @@ static void test_one_write_before_anything(NO_STATE)
 }
 
 /* Whatever a server says to a login. */
-static void test_refusals_do_not_tell(NO_STATE)
+TEST(test_refusals_do_not_tell)
 {
     static const struct {
         const char *says;
@@ -164,7 +162,7 @@ static void test_refusals_do_not_tell(NO_STATE)
 }
 
 /* There is always more to read, and never a reply. */
-static void test_flood_is_no_reply(NO_STATE)
+TEST(test_flood_is_no_reply)
 {
     struct impostor impostor = {.says = "", .flood_ms = LOCK_RIG_PROMPT_MS};
 
@@ -175,7 +173,7 @@ static void test_flood_is_no_reply(NO_STATE)
 }
 
 /* A server that is stopped takes connections: the login has a bound. */
-static void test_login_has_a_bound(NO_STATE)
+TEST(test_login_has_a_bound)
 {
     struct dlock_error error = {""};
     char url[300];
@@ -195,7 +193,7 @@ static void test_login_has_a_bound(NO_STATE)
 /* Locks --------------------------------------------------------------------- */
 
 /* The session's connection, the watchdog's and the subscriber's. */
-static void test_every_connection_logs_in(NO_STATE)
+TEST(test_every_connection_logs_in)
 {
     char url[300], reply[4096];
     struct lock_pair pair;
@@ -216,7 +214,7 @@ static void test_every_connection_logs_in(NO_STATE)
                     strstr(at, "cmd=client|list") != NULL);
 }
 
-static void test_wrong_logins(NO_STATE)
+TEST(test_wrong_logins)
 {
     static const char *const strategies[] = {
         "setnx", "fenced", "redisson", "fair", "multi", "redlock", "set-nx-px"};
@@ -248,7 +246,7 @@ static void test_wrong_logins(NO_STATE)
 }
 
 /* As with requirepass, which is the password of the user "default". */
-static void test_password_of_default(NO_STATE)
+TEST(test_password_of_default)
 {
     static const char *const strategies[] = {"fenced", "multi", "setnx"};
     struct dlock_error errors[3];
@@ -273,7 +271,7 @@ static void test_password_of_default(NO_STATE)
 }
 
 /* Each server has its own login, in any order of them. */
-static void test_each_its_own_login(NO_STATE)
+TEST(test_each_its_own_login)
 {
     struct redis_server *other = redis_server_start();
     struct dlock_error error = {""};
@@ -296,7 +294,7 @@ static void test_each_its_own_login(NO_STATE)
     redis_server_stop(other);
 }
 
-static void test_ipv6(NO_STATE)
+TEST(test_ipv6)
 {
     struct sockaddr_in6 at = {.sin6_family = AF_INET6,
                               .sin6_addr = IN6ADDR_LOOPBACK_INIT};
@@ -323,7 +321,7 @@ static void test_ipv6(NO_STATE)
 }
 
 /* The service's other connection: its hints go where the locks are. */
-static void test_values_log_in(NO_STATE)
+TEST(test_values_log_in)
 {
     struct dlock_value value = {.key = "stock:{1:0}", .text = "7"};
     struct dlock_values *values;
@@ -347,18 +345,4 @@ static void test_values_log_in(NO_STATE)
     dlock_values_close(values);
 }
 
-#define TEST(name) cmocka_unit_test_setup(name, fresh)
-
-static const struct CMUnitTest tests[] = {
-    TEST(test_one_write_before_anything),
-    TEST(test_refusals_do_not_tell),
-    TEST(test_flood_is_no_reply),
-    TEST(test_login_has_a_bound),
-    TEST(test_every_connection_logs_in),
-    TEST(test_wrong_logins),
-    TEST(test_password_of_default),
-    TEST(test_each_its_own_login),
-    TEST(test_ipv6),
-    TEST(test_values_log_in),
-};
-LOCK_RIG_MAIN(tests)
+LOCK_RIG_MAIN

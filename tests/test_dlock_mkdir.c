@@ -2,10 +2,7 @@
  * mkdir: names become file names, one name one directory; a crash leaves it
  * there; and nothing of a wrong base is undefined behaviour.
  */
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "tests/support/lock_rig.h"
 #include "tests/support/lock_story.h"
@@ -38,7 +35,7 @@ static void hold_all(const char *const names[], size_t n)
 }
 
 /* Names that a shell or a file system would take for something else. */
-static void test_names_stay_below_the_base(NO_STATE)
+LOCK_TEST(test_names_stay_below_the_base)
 {
     static const char *const names[] = {"..",    ".", "../up", "a/b",
                                         "a%2Fb", " ", "%",     "-rf *"};
@@ -51,7 +48,7 @@ static void test_names_stay_below_the_base(NO_STATE)
 }
 
 /* A file name has room for a part of a long name; the rest goes below. */
-static void test_long_names(NO_STATE)
+LOCK_TEST(test_long_names)
 {
     char longest[DLOCK_NAME_BYTES_MAX + 1];
     char last_byte[DLOCK_NAME_BYTES_MAX + 1];
@@ -94,7 +91,7 @@ static enum dlock_status try_at(const char *url, const char *name)
     return status;
 }
 
-static void test_bases(NO_STATE)
+LOCK_TEST(test_bases)
 {
     char url[TEMP_DIR_BYTES_MAX + 32];
     char endless[2000];
@@ -119,7 +116,7 @@ static void test_bases(NO_STATE)
 }
 
 /* Without a base of one's own: the user's in /tmp. */
-static void test_default_base(NO_STATE)
+LOCK_TEST(test_default_base)
 {
     char name[64];
     char base[64];
@@ -153,9 +150,4 @@ static const struct lock_story stories[] = {
 };
 LOCK_STORIES_TEST
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_stories), LOCK_TEST(test_names_stay_below_the_base),
-    LOCK_TEST(test_long_names),     LOCK_TEST(test_bases),
-    LOCK_TEST(test_default_base),
-};
-LOCK_RIG_MAIN(tests)
+LOCK_RIG_MAIN

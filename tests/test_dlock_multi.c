@@ -2,9 +2,6 @@
  * A lock on all of several servers: taken in one order, given back whole,
  * whatever happens in between.
  */
-#include <stdio.h>
-#include <string.h>
-
 #include "tests/support/lock_story.h"
 #include "tests/support/node_rig.h"
 
@@ -17,8 +14,10 @@ static int fresh(NO_STATE)
     return 0;
 }
 
+#define TEST(test) UNIT_TEST_WITH(NO_FIXTURE, test, fresh, NULL, NULL)
+
 /* Whatever the url's order, the first one is the same for all. */
-static void test_one_order_for_all(NO_STATE)
+TEST(test_one_order_for_all)
 {
     /* The same servers, turned round. */
     (void)snprintf(nodes.url, sizeof(nodes.url), "%s,%s,%s",
@@ -42,14 +41,12 @@ static void test_one_order_for_all(NO_STATE)
 }
 
 /* A waiter sleeps, is woken, and the lock is its. */
-static void test_woken(NO_STATE)
+TEST(test_woken)
 {
     assert_in_range(node_rig_wait_ms(), 250, LOCK_RIG_PROMPT_MS);
     /* Try, try again when subscribed, and once woken: few, not hundreds. */
     assert_in_range(step_log_count(&rig.log, "eval-acquire"), 3, 14);
 }
-
-#define TEST(name) cmocka_unit_test_setup(name, fresh)
 
 static const struct lock_story stories[] = {
     {"all or nothing", "multi:3",
@@ -127,9 +124,4 @@ static const struct lock_story stories[] = {
 };
 LOCK_STORIES_TEST
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_stories),
-    TEST(test_one_order_for_all),
-    TEST(test_woken),
-};
-TEST_MAIN_WITHIN(tests, node_rig_setup, node_rig_teardown)
+UNIT_TESTS_WITHIN(node_rig_setup, node_rig_teardown)

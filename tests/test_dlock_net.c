@@ -5,10 +5,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/time.h>
-#include <unistd.h>
 
 #include "lock/core/clock.h"
 #include "lock/core/net.h"
@@ -16,7 +14,7 @@
 #include "tests/support/unit_test.h"
 
 /* SIGPIPE would end this program. */
-static void test_no_sigpipe(NO_STATE)
+UNIT_TEST(test_no_sigpipe)
 {
     int pair[2];
 
@@ -31,7 +29,7 @@ static void test_no_sigpipe(NO_STATE)
 }
 
 /* Nobody reads at the other end: sending has a deadline as well. */
-static void test_send_has_a_deadline(NO_STATE)
+UNIT_TEST(test_send_has_a_deadline)
 {
     size_t size = 8 << 20;
     char *bytes = calloc(1, size);
@@ -51,7 +49,7 @@ static void test_send_has_a_deadline(NO_STATE)
     (void)close(pair[1]);
 }
 
-static void test_receive_and_stale(NO_STATE)
+UNIT_TEST(test_receive_and_stale)
 {
     char bytes[8];
     int pair[2];
@@ -95,7 +93,7 @@ static void ignore(int number)
 }
 
 /* A command with little time left must not sleep as one that has all. */
-static void test_nap_moves_no_deadline(NO_STATE)
+UNIT_TEST(test_nap_moves_no_deadline)
 {
     struct sigaction action = {.sa_handler = ignore, .sa_flags = SA_RESTART};
     struct itimerval ticks = {.it_interval = {.tv_usec = 15000},
@@ -122,7 +120,7 @@ static void test_nap_moves_no_deadline(NO_STATE)
 }
 
 /* A socket that sleeps in recv() does not do so in send(). */
-static void test_send_after_nap_has_a_deadline(NO_STATE)
+UNIT_TEST(test_send_after_nap_has_a_deadline)
 {
     size_t size = 8 << 20;
     char *bytes = calloc(1, size);
@@ -139,12 +137,3 @@ static void test_send_after_nap_has_a_deadline(NO_STATE)
     (void)close(pair[0]);
     (void)close(pair[1]);
 }
-
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_no_sigpipe),
-    cmocka_unit_test(test_send_has_a_deadline),
-    cmocka_unit_test(test_receive_and_stale),
-    cmocka_unit_test(test_nap_moves_no_deadline),
-    cmocka_unit_test(test_send_after_nap_has_a_deadline),
-};
-TEST_MAIN(tests)

@@ -5,13 +5,12 @@
  * workers that take and give back, with every strategy, over an outage.
  */
 #include <stdatomic.h>
-#include <stdlib.h>
 
 #include "tests/support/lock_rig.h"
 #include "tests/support/lock_story.h"
 
 /* What the first try has won is known again, and counts from the first one. */
-static void test_won_by_a_try_without_an_answer(NO_STATE)
+LOCK_TEST(test_won_by_a_try_without_an_answer)
 {
     static const char *const names[] = {"redisson", "fenced", "fair"};
 
@@ -259,24 +258,18 @@ static void work_over_an_outage(void (*begin)(struct redis_server *server),
 }
 
 /* It comes back without data, and nobody is inside any more by then. */
-static void test_workers_over_a_restart(NO_STATE)
+LOCK_TEST(test_workers_over_a_restart)
 {
     rig.watchdog_lease_ms = 1500;
     work_over_an_outage(redis_server_kill, redis_server_restart);
 }
 
 /* Tries get no answer, several times each: what they ask for is asked once. */
-static void test_workers_over_a_freeze(NO_STATE)
+LOCK_TEST(test_workers_over_a_freeze)
 {
     rig.watchdog_lease_ms = 1500;
     rig.command_timeout_ms = 200;
     work_over_an_outage(redis_server_pause, redis_server_resume);
 }
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_stories),
-    LOCK_TEST(test_won_by_a_try_without_an_answer),
-    LOCK_TEST(test_workers_over_a_restart),
-    LOCK_TEST(test_workers_over_a_freeze),
-};
-LOCK_RIG_MAIN(tests)
+LOCK_RIG_MAIN

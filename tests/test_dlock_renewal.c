@@ -4,7 +4,6 @@
  * ends the test.
  */
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "lock/core/client.h"
 #include "lock/core/renewal.h"
@@ -52,7 +51,7 @@ static void crowd_close(struct crowd *crowd)
     assert_int_equal(munmap(crowd->all, MANY * sizeof(*crowd->all)), 0);
 }
 
-static void test_lining_up_looks_at_nobody_else(NO_STATE)
+UNIT_TEST(test_lining_up_looks_at_nobody_else)
 {
     struct dlock_renewal next;
     struct crowd crowd;
@@ -73,7 +72,7 @@ static void test_lining_up_looks_at_nobody_else(NO_STATE)
 }
 
 /* Whatever they are given for a new time. */
-static void test_who_is_due_next_stands_first(NO_STATE)
+UNIT_TEST(test_who_is_due_next_stands_first)
 {
     const struct dlock_renewal *each;
     struct crowd crowd;
@@ -98,7 +97,7 @@ static void test_who_is_due_next_stands_first(NO_STATE)
 }
 
 /* The ones that have waited longest; who is not due stays where he is. */
-static void test_a_pass_takes_who_is_due(NO_STATE)
+UNIT_TEST(test_a_pass_takes_who_is_due)
 {
     const struct dlock client = {.wire = {.command_timeout_ms = 1000}};
     static struct dlock_pass pass;
@@ -122,10 +121,3 @@ static void test_a_pass_takes_who_is_due(NO_STATE)
     assert_ptr_equal(pass.entries[0], &crowd.all[2]);
     crowd_close(&crowd);
 }
-
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_lining_up_looks_at_nobody_else),
-    cmocka_unit_test(test_who_is_due_next_stands_first),
-    cmocka_unit_test(test_a_pass_takes_who_is_due),
-};
-TEST_MAIN(tests)

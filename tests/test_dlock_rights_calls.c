@@ -3,9 +3,6 @@
  * other ways to a server. With all of its row a call works, and the server has refused
  * nothing; with one less its text names what is lacking.
  */
-#include <stdio.h>
-#include <string.h>
-
 #include "lock/dlock_deadlock.h"
 #include "lock/dlock_inspect.h"
 #include "lock/dlock_values.h"
@@ -129,7 +126,7 @@ static struct outcome call(const struct row *row, const struct rights *rights,
     return outcome;
 }
 
-static void test_other_calls(NO_STATE)
+LOCK_TEST(test_other_calls)
 {
     dlock_deadlock_register();
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -166,7 +163,7 @@ static struct outcome try_by(const char *strategy, const char *url)
     return outcome;
 }
 
-static void test_a_database(NO_STATE)
+LOCK_TEST(test_a_database)
 {
     struct rights rights = {.n = 0};
     struct outcome outcome;
@@ -182,7 +179,7 @@ static void test_a_database(NO_STATE)
     rights_assert_named("a database", rights.list[0], &outcome);
 }
 
-static void test_sentinel(NO_STATE)
+LOCK_TEST(test_sentinel)
 {
     struct redis_server *primary = redis_server_start_tcp(NULL);
     struct redis_server *sentinel = redis_server_start_tcp(primary);
@@ -247,7 +244,7 @@ static struct outcome inspect_in_a_move(const struct redis_cluster *cluster,
     return outcome;
 }
 
-static void test_cluster(NO_STATE)
+LOCK_TEST(test_cluster)
 {
     struct redis_cluster *cluster = redis_cluster_start(3, false, 600000);
     struct rights rights = {.n = 0};
@@ -270,10 +267,4 @@ static void test_cluster(NO_STATE)
     redis_cluster_stop(cluster);
 }
 
-static const struct CMUnitTest tests[] = {
-    LOCK_TEST(test_other_calls),
-    LOCK_TEST(test_a_database),
-    LOCK_TEST(test_sentinel),
-    LOCK_TEST(test_cluster),
-};
-LOCK_RIG_MAIN(tests)
+LOCK_RIG_MAIN

@@ -33,7 +33,6 @@
  * (test_dlock_NAME.c, test_ left out.)
  */
 #include <stdatomic.h>
-#include <string.h>
 
 #include "tests/support/async_note.h"
 #include "tests/support/fake_clock.h"
@@ -43,7 +42,7 @@
 /* 6 ------------------------------------------------------------------------- */
 
 /* Taken and given back while renewals run: none is sent for who is gone. */
-static void test_06_no_renewal_after_release(NO_STATE)
+LOCK_TEST(test_06_no_renewal_after_release)
 {
     uint64_t until = lock_rig_now_ms() + 300;
     struct lock_pair pair;
@@ -82,7 +81,7 @@ static enum dlock_verdict sleep_once(void *ctx, const struct dlock_step *step)
 }
 
 /* The server, which has not slept, is told: nothing is in the next try's way. */
-static void test_13_what_is_no_grant_is_given_back(NO_STATE)
+LOCK_TEST(test_13_what_is_no_grant_is_given_back)
 {
     static const char *const names[] = {"watchdog", "reentrant", "spin",
                                         "redisson", "fenced",    "fair"};
@@ -159,9 +158,4 @@ static const struct lock_story stories[] = {
 };
 LOCK_STORIES_TEST
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_stories),
-    LOCK_TEST(test_06_no_renewal_after_release),
-    LOCK_TEST(test_13_what_is_no_grant_is_given_back),
-};
-LOCK_RIG_MAIN(tests)
+LOCK_RIG_MAIN

@@ -6,7 +6,6 @@
 #include <stdatomic.h>
 #include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "tests/support/lock_rig.h"
 
@@ -30,7 +29,9 @@ static int fresh(void **state)
     return lock_rig_fresh(state);
 }
 
-static void test_a_lease_ends_in_the_night(NO_STATE)
+#define TEST(test) UNIT_TEST_WITH(NO_FIXTURE, test, fresh, NULL, NULL)
+
+TEST(test_a_lease_ends_in_the_night)
 {
     struct lock_pair pair = lock_pair_open("fenced");
 
@@ -44,7 +45,7 @@ static void test_a_lease_ends_in_the_night(NO_STATE)
 }
 
 /* The watchdog slept meanwhile. It looks again when the rest of that is over. */
-static void test_the_holder_is_told(NO_STATE)
+TEST(test_the_holder_is_told)
 {
     struct lock_pair pair;
 
@@ -59,7 +60,7 @@ static void test_the_holder_is_told(NO_STATE)
 }
 
 /* It has not been taken by anybody: the server still has it, and renews it. */
-static void test_a_nap_costs_nothing(NO_STATE)
+TEST(test_a_nap_costs_nothing)
 {
     struct lock_pair pair;
 
@@ -74,11 +75,4 @@ static void test_a_nap_costs_nothing(NO_STATE)
     assert_ok(lock_pair_give(&pair, 0));
 }
 
-#define TEST(name) cmocka_unit_test_setup(name, fresh)
-
-static const struct CMUnitTest tests[] = {
-    TEST(test_a_lease_ends_in_the_night),
-    TEST(test_the_holder_is_told),
-    TEST(test_a_nap_costs_nothing),
-};
-LOCK_RIG_MAIN(tests)
+LOCK_RIG_MAIN

@@ -3,10 +3,6 @@
  * none can loop nor touch a key that is not its own, its words say what it can do, and a
  * reply that it does not name is no success.
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "lock/dlock_textbook.h"
 #include "tests/support/lock_rig.h"
 
@@ -33,7 +29,7 @@ static enum dlock_status open_text(const char *text, bool scripts,
 #define SCRIPT(lua)                                                            \
     TAKE "release\n  EVAL $owner -> 1 done, else lost\n    " lua "\n"
 
-static void test_faults_have_line_and_word(NO_STATE)
+LOCK_TEST(test_faults_have_line_and_word)
 {
     static const struct {
         const char *text, *error;
@@ -94,7 +90,7 @@ static void test_faults_have_line_and_word(NO_STATE)
     }
 }
 
-static void test_a_forbidden_word_may_stand_in_a_text(NO_STATE)
+LOCK_TEST(test_a_forbidden_word_may_stand_in_a_text)
 {
     struct dlock_error error = {""};
 
@@ -104,7 +100,7 @@ static void test_a_forbidden_word_may_stand_in_a_text(NO_STATE)
     assert_string_equal(error.text, "");
 }
 
-static void test_scripts_of_ones_own_stay_in_the_laboratory(NO_STATE)
+LOCK_TEST(test_scripts_of_ones_own_stay_in_the_laboratory)
 {
     struct dlock_error error = {""};
 
@@ -113,7 +109,7 @@ static void test_scripts_of_ones_own_stay_in_the_laboratory(NO_STATE)
     assert_non_null(strstr(error.text, "runs in the laboratory only"));
 }
 
-static void test_words_say_what_it_can(NO_STATE)
+LOCK_TEST(test_words_say_what_it_can)
 {
     enum {
         KEY = DLOCK_CAP_REMOTE,
@@ -151,7 +147,7 @@ static void test_words_say_what_it_can(NO_STATE)
 }
 
 /* A counter beside the lock, which is a key of its own in the same slot; and a jump. */
-static void test_it_is_played(NO_STATE)
+LOCK_TEST(test_it_is_played)
 {
     struct dlock_error error = {""};
     struct lock_pair pair;
@@ -176,7 +172,7 @@ static void test_it_is_played(NO_STATE)
     assert_false(lock_rig_is_held());
 }
 
-static void test_a_reply_that_it_does_not_name_is_no_success(NO_STATE)
+LOCK_TEST(test_a_reply_that_it_does_not_name_is_no_success)
 {
     struct dlock_error error = {""};
     struct lock_pair pair;
@@ -205,12 +201,4 @@ static int tear_down(void **state)
     return lock_rig_teardown(state) != 0 || system(command) != 0;
 }
 
-static const struct CMUnitTest tests[] = {
-    LOCK_TEST(test_faults_have_line_and_word),
-    LOCK_TEST(test_a_forbidden_word_may_stand_in_a_text),
-    LOCK_TEST(test_scripts_of_ones_own_stay_in_the_laboratory),
-    LOCK_TEST(test_words_say_what_it_can),
-    LOCK_TEST(test_it_is_played),
-    LOCK_TEST(test_a_reply_that_it_does_not_name_is_no_success),
-};
-TEST_MAIN_WITHIN(tests, set_up, tear_down)
+UNIT_TESTS_WITHIN(set_up, tear_down)

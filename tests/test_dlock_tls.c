@@ -3,9 +3,6 @@
  * wake-ups, renewals and values work; and who cannot be trusted is not talked to.
  */
 #include <netdb.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "lock/backends.h" /* made by the Makefile */
 #include "lock/dlock_values.h"
@@ -132,9 +129,11 @@ static void fails_by(const char *url, const char *text)
 
 /* Tests ------------------------------------------------------------------------ */
 
+#define TEST(test) UNIT_TEST_WITH(NO_FIXTURE, test, fresh, NULL, NULL)
+
 /* What the server sends behind the handshake is none of the commands' replies: the
  * connection is not taken for a broken one. */
-static void test_one_connection(NO_STATE)
+TEST(test_one_connection)
 {
     struct dlock *client =
         open_client("fenced", url_of("127.0.0.1", "ca.pem", ""));
@@ -173,7 +172,7 @@ static const struct lock_story stories[] = {
 LOCK_STORIES_TEST
 
 /* Longer than a record, and more than a few of them. */
-static void test_values(NO_STATE)
+TEST(test_values)
 {
     enum { N = 500 };
     static struct dlock_value list[N];
@@ -196,7 +195,7 @@ static void test_values(NO_STATE)
     dlock_values_close(values);
 }
 
-static void test_who_is_not_trusted(NO_STATE)
+TEST(test_who_is_not_trusted)
 {
     char url[300], reply[64];
     int port = (int)server_proc_free_port("test_dlock_tls");
@@ -235,7 +234,7 @@ static void test_who_is_not_trusted(NO_STATE)
     lock_rig_tell("CONFIG SET port 0");
 }
 
-static void test_client_certificates(NO_STATE)
+TEST(test_client_certificates)
 {
     struct dlock_error error = {""};
     char more[1000];
@@ -259,7 +258,7 @@ static void test_client_certificates(NO_STATE)
 
 /* It ends and comes back while a connection stands: no SIGPIPE. Its silence during
  * the handshake has a bound. */
-static void test_outage(NO_STATE)
+TEST(test_outage)
 {
     const char *url = url_of("127.0.0.1", "ca.pem", "");
     struct dlock *client = open_client("fenced", url);
@@ -289,7 +288,7 @@ static void test_outage(NO_STATE)
 }
 
 /* A sentinel, and what it watches, all by TLS. */
-static void test_sentinel(NO_STATE)
+TEST(test_sentinel)
 {
     const char *dir = tls.dir.path;
     int port = (int)server_proc_free_port("test_dlock_tls");
@@ -320,23 +319,11 @@ static void test_sentinel(NO_STATE)
     server_proc_kill(&proc);
 }
 
-#define TEST(name) cmocka_unit_test_setup(name, fresh)
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stories),
-        TEST(test_one_connection),
-        TEST(test_values),
-        TEST(test_who_is_not_trusted),
-        TEST(test_client_certificates),
-        TEST(test_outage),
-        TEST(test_sentinel),
-    };
-
     if (!DLOCK_WITH_TLS) {
         printf("1..0 # SKIP built without TLS\n");
         return 0;
     }
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return unit_test_run(setup, teardown);
 }

@@ -2,14 +2,11 @@
  * Urls of servers: what they mean, which are refused, and that no text has a
  * password in it.
  */
-#include <stdio.h>
-#include <string.h>
-
 #include "lock/dlock.h"
 #include "lock/dlock_url.h"
 #include "tests/support/unit_test.h"
 
-static void test_urls(NO_STATE)
+UNIT_TEST(test_urls)
 {
     static const struct {
         const char *url;
@@ -81,7 +78,7 @@ static void test_urls(NO_STATE)
 }
 
 /* Its hosts have commas between, so it is the last of a list. */
-static void test_cluster_urls(NO_STATE)
+UNIT_TEST(test_cluster_urls)
 {
     static const struct {
         const char *url;
@@ -118,7 +115,7 @@ static void test_cluster_urls(NO_STATE)
 }
 
 /* Of all of them no text has "s3cret" in it, whichever lock it is. */
-static void test_wrong_urls_are_not_quoted(NO_STATE)
+UNIT_TEST(test_wrong_urls_are_not_quoted)
 {
     static const char *const urls[] = {
         "redis://s3cret@h:1",
@@ -182,7 +179,7 @@ static void test_wrong_urls_are_not_quoted(NO_STATE)
     assert_null(dlock_url_parse(url, &at));
 }
 
-static void test_hidden(NO_STATE)
+UNIT_TEST(test_hidden)
 {
     static const struct {
         const char *url;
@@ -214,11 +211,3 @@ static void test_hidden(NO_STATE)
         }
     }
 }
-
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_urls),
-    cmocka_unit_test(test_cluster_urls),
-    cmocka_unit_test(test_wrong_urls_are_not_quoted),
-    cmocka_unit_test(test_hidden),
-};
-TEST_MAIN(tests)

@@ -3,8 +3,6 @@
  * races are made with gates in the step hook, not with sleeps.
  */
 #include <arpa/inet.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "lock/redis/topic.h"
 #include "tests/support/lock_story.h"
@@ -64,7 +62,7 @@ static uint64_t miss_a_wakeup(void)
     return waiter.done_at_ms - start_ms;
 }
 
-static void test_missed_wakeup(NO_STATE)
+LOCK_TEST(test_missed_wakeup)
 {
     uint64_t best_ms = UINT64_MAX;
 
@@ -113,7 +111,7 @@ static unsigned tries_of_a_crowd(const char *strategy, unsigned n, bool apart)
 }
 
 /* 64 waiters, one subscription, each release wakes one: no herd. */
-static void test_crowd(NO_STATE)
+LOCK_TEST(test_crowd)
 {
     /* One more each; a herd would need some 64 * 64 / 2. */
     assert_in_range(tries_of_a_crowd("redisson", CROWD_N, false), CROWD_N,
@@ -122,7 +120,7 @@ static void test_crowd(NO_STATE)
 }
 
 /* redisson wakes all clients at each release; fenced wakes one. */
-static void test_no_herd(NO_STATE)
+LOCK_TEST(test_no_herd)
 {
     enum { N = 32 };
 
@@ -134,7 +132,7 @@ static void test_no_herd(NO_STATE)
 
 /* The first on the list is gone, and nobody listens for it: the next is woken,
  * sooner than it would look by itself. */
-static void test_who_is_gone_is_passed_over(NO_STATE)
+LOCK_TEST(test_who_is_gone_is_passed_over)
 {
     uint64_t best_ms = UINT64_MAX, ms;
     size_t n;
@@ -164,7 +162,7 @@ static void count(void *n)
 }
 
 /* A second message, before the first one that was woken has tried, is for another. */
-static void test_each_permit_wakes_another(NO_STATE)
+LOCK_TEST(test_each_permit_wakes_another)
 {
     struct dlock_topic *topics = NULL;
     struct dlock_topic *topic = dlock_topic_need(&topics, "k", "k:freed");
@@ -186,7 +184,7 @@ static void test_each_permit_wakes_another(NO_STATE)
 }
 
 /* A connection that dies in silence: the subscriber asks, and makes another. */
-static void test_subscriber_hears_nothing(NO_STATE)
+LOCK_TEST(test_subscriber_hears_nothing)
 {
     char url[64];
 
@@ -279,13 +277,4 @@ static const struct lock_story stories[] = {
 };
 LOCK_STORIES_TEST
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_stories),
-    LOCK_TEST(test_missed_wakeup),
-    LOCK_TEST(test_crowd),
-    LOCK_TEST(test_no_herd),
-    LOCK_TEST(test_who_is_gone_is_passed_over),
-    LOCK_TEST(test_each_permit_wakes_another),
-    LOCK_TEST(test_subscriber_hears_nothing),
-};
-LOCK_RIG_MAIN(tests)
+LOCK_RIG_MAIN

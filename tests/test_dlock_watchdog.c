@@ -9,7 +9,7 @@
 #include "tests/support/lock_story.h"
 
 /* The answer was long on its way: that is time of the lease. */
-static void test_a_lease_counts_from_the_sending(NO_STATE)
+LOCK_TEST(test_a_lease_counts_from_the_sending)
 {
     enum { LEASE_MS = 3000, TAKEN_MS = 500 };
     struct lock_pair pair;
@@ -79,7 +79,7 @@ static void *extend_and_release(void *arg)
 }
 
 /* Ends both, or lets the hook go after a time: a test does not hang. */
-static void test_release_does_not_wait_for_the_hook(NO_STATE)
+LOCK_TEST(test_release_does_not_wait_for_the_hook)
 {
     struct release_call call = {.status = DLOCK_MISUSE};
     uint64_t until_ms;
@@ -128,9 +128,4 @@ static const struct lock_story stories[] = {
 };
 LOCK_STORIES_TEST
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_stories),
-    LOCK_TEST(test_a_lease_counts_from_the_sending),
-    LOCK_TEST(test_release_does_not_wait_for_the_hook),
-};
-LOCK_RIG_MAIN(tests)
+LOCK_RIG_MAIN

@@ -6,12 +6,8 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include "lock/core/clock.h"
 #include "lock/redis/call.h"
@@ -105,14 +101,14 @@ static uint64_t ask_speaker_ms(struct speaker speaker)
 }
 
 /* Each byte is an answer to a recv(); the reply has one deadline. */
-static void test_trickle_moves_no_deadline(NO_STATE)
+LOCK_TEST(test_trickle_moves_no_deadline)
 {
     assert_in_range(
         ask_speaker_ms((struct speaker){.says = "$4000\r\n", .trickles = true}),
         199, 2000);
 }
 
-static void test_nonsense(NO_STATE)
+LOCK_TEST(test_nonsense)
 {
     static const char *const lines[] = {
         "HTTP/1.1 400 Bad Request\r\n\r\n",
@@ -127,7 +123,7 @@ static void test_nonsense(NO_STATE)
 }
 
 /* Nor where it never has to be waited for: more and more of it is there. */
-static void test_flood_moves_no_deadline(NO_STATE)
+LOCK_TEST(test_flood_moves_no_deadline)
 {
     enum { TEXT_BYTES = 60000 };
     struct dlock_wire_config config = config_for();
@@ -154,7 +150,7 @@ static void test_flood_moves_no_deadline(NO_STATE)
 }
 
 /* What is sent must be what hiredis would have made of it. */
-static void test_encoding(NO_STATE)
+LOCK_TEST(test_encoding)
 {
     static const struct dlock_script script = {"abc", {"return", " ", "1"}};
     struct dlock_encoded out = {.bytes = NULL};
@@ -184,7 +180,7 @@ static void test_encoding(NO_STATE)
 }
 
 /* What does not fit is cut off, in a reply's text as in its string. */
-static void test_reply_taken_apart(NO_STATE)
+LOCK_TEST(test_reply_taken_apart)
 {
     static const struct dlock_script script = {
         unknown_sha,
@@ -216,7 +212,7 @@ static void test_reply_taken_apart(NO_STATE)
 }
 
 /* A reply that comes too late must find nobody listening. */
-static void test_dropped_after_a_timeout(NO_STATE)
+LOCK_TEST(test_dropped_after_a_timeout)
 {
     struct dlock_wire_config config = config_for();
     struct dlock_wire *wire = dlock_wire_open(&config, "me");
@@ -246,7 +242,7 @@ static const struct dlock_script echo = {
     "ccf9eb5e959d5d1685245616c2d23bd2389dfd7b", {"return tonumber(ARGV[1])"}};
 
 /* Each exchange gets its own reply, also if the server forgot the script. */
-static void test_batch_keeps_its_order(NO_STATE)
+LOCK_TEST(test_batch_keeps_its_order)
 {
     struct dlock_wire_config config = config_for();
     struct dlock_wire *wire = dlock_wire_open(&config, "me");
@@ -271,7 +267,7 @@ static void test_batch_keeps_its_order(NO_STATE)
 }
 
 /* One that the hook keeps back, and one that the server refuses. */
-static void test_batch_with_failures(NO_STATE)
+LOCK_TEST(test_batch_with_failures)
 {
     struct dlock_wire_config config = config_for();
     struct dlock_wire *wire = dlock_wire_open(&config, "me");
@@ -298,7 +294,7 @@ static void test_batch_with_failures(NO_STATE)
 }
 
 /* The server hangs, and knows nothing of the script: one limit for all. */
-static void test_batch_has_one_limit(NO_STATE)
+LOCK_TEST(test_batch_has_one_limit)
 {
     static const struct dlock_script seven = {unknown_sha, {"return 7"}};
     struct dlock_wire_config config = config_for();
@@ -322,7 +318,7 @@ static void test_batch_has_one_limit(NO_STATE)
 }
 
 /* A withdrawal that nobody waits for has an end all the same. */
-static void test_abandon_has_a_bound(NO_STATE)
+LOCK_TEST(test_abandon_has_a_bound)
 {
     struct dlock_wire_config config = config_for();
     struct dlock_command command;
@@ -361,7 +357,7 @@ static enum dlock_verdict hold_up(void *ctx, const struct dlock_step *step)
 }
 
 /* "Don't know" is right: the bytes may arrive, and here they do. */
-static void test_held_up_is_not_unsent(NO_STATE)
+LOCK_TEST(test_held_up_is_not_unsent)
 {
     static char *command;
     struct lock_single single;
@@ -376,17 +372,4 @@ static void test_held_up_is_not_unsent(NO_STATE)
     free(command);
 }
 
-static const struct CMUnitTest tests[] = {
-    LOCK_TEST(test_trickle_moves_no_deadline),
-    LOCK_TEST(test_nonsense),
-    LOCK_TEST(test_flood_moves_no_deadline),
-    LOCK_TEST(test_encoding),
-    LOCK_TEST(test_reply_taken_apart),
-    LOCK_TEST(test_dropped_after_a_timeout),
-    LOCK_TEST(test_batch_keeps_its_order),
-    LOCK_TEST(test_batch_with_failures),
-    LOCK_TEST(test_batch_has_one_limit),
-    LOCK_TEST(test_abandon_has_a_bound),
-    LOCK_TEST(test_held_up_is_not_unsent),
-};
-LOCK_RIG_MAIN(tests)
+LOCK_RIG_MAIN

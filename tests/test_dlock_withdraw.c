@@ -2,10 +2,6 @@
  * What takes an acquire back that got no answer: it repeats no release, or the
  * server would take it for done, and the lock would stay until its lease ends.
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "lock/core/session.h"
 #include "tests/support/lock_rig.h"
 
@@ -59,7 +55,7 @@ static enum dlock_status try_on_soiled_stack(struct dlock_session *session)
 }
 
 /* Whatever an earlier call has left on the stack. */
-static void test_what_takes_an_acquire_back_repeats_no_release(NO_STATE)
+LOCK_TEST(test_what_takes_an_acquire_back_repeats_no_release)
 {
     static const char *const names[] = {"redisson", "fenced", "multi"};
 
@@ -92,7 +88,7 @@ static enum dlock_verdict hold_up_acquire(void *ctx,
 
 /* A copy of it is told no, as somebody has the lock. The first comes when that one
  * has given it back, and its owner has gone. */
-static void test_a_copy_that_was_told_no_is_taken_back(NO_STATE)
+LOCK_TEST(test_a_copy_that_was_told_no_is_taken_back)
 {
     static char *command;
     struct lock_single single;
@@ -108,8 +104,4 @@ static void test_a_copy_that_was_told_no_is_taken_back(NO_STATE)
     assert_false(lock_rig_is_held());
 }
 
-static const struct CMUnitTest tests[] = {
-    LOCK_TEST(test_a_copy_that_was_told_no_is_taken_back),
-    LOCK_TEST(test_what_takes_an_acquire_back_repeats_no_release),
-};
-LOCK_RIG_MAIN(tests)
+LOCK_RIG_MAIN

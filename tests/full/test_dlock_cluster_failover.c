@@ -3,9 +3,6 @@
  * locks are to be had again, tokens go on rising, and those that wait are woken though
  * the node that they listened at has died.
  */
-#include <stdio.h>
-#include <string.h>
-
 #include "lock/dlock_inspect.h"
 #include "lock/dlock_values.h"
 #include "tests/support/async_note.h"
@@ -54,7 +51,7 @@ static struct redis_server *await_successor(unsigned i)
 
 /* The replica has missed the last grants, and the lock that is held: a second holder
  * gets in, with a higher token than the first one's. */
-static void the_primary_dies(NO_STATE)
+UNIT_TEST_OF(NO_FIXTURE, the_primary_dies)
 {
     unsigned i = redis_cluster_owner(cluster, "k");
     struct redis_server *replica = cluster->nodes[cluster->primaries_n + i];
@@ -80,7 +77,7 @@ static void the_primary_dies(NO_STATE)
 }
 
 /* It hangs: connections stand, and nothing comes. What was replicated stays held. */
-static void the_primary_hangs(NO_STATE)
+UNIT_TEST_OF(NO_FIXTURE, the_primary_hangs)
 {
     unsigned i = redis_cluster_owner(cluster, "k");
     struct redis_server *replica = cluster->nodes[cluster->primaries_n + i];
@@ -157,17 +154,17 @@ static void wakes_up_elsewhere(bool hangs)
         redis_server_resume(cluster->nodes[at]);
 }
 
-static void the_node_that_tells_dies(NO_STATE)
+UNIT_TEST_OF(NO_FIXTURE, the_node_that_tells_dies)
 {
     wakes_up_elsewhere(false);
 }
 
-static void the_node_that_tells_hangs(NO_STATE)
+UNIT_TEST_OF(NO_FIXTURE, the_node_that_tells_hangs)
 {
     wakes_up_elsewhere(true);
 }
 
-static void what_is_said_of_all(NO_STATE)
+UNIT_TEST_OF(NO_FIXTURE, what_is_said_of_all)
 {
     struct dlock_values *values;
     struct dlock_about about;
@@ -184,11 +181,4 @@ static void what_is_said_of_all(NO_STATE)
     dlock_values_close(values);
 }
 
-static const struct CMUnitTest tests[] = {
-    FIXTURE_TEST(the_primary_dies),
-    FIXTURE_TEST(the_primary_hangs),
-    FIXTURE_TEST(the_node_that_tells_dies),
-    FIXTURE_TEST(the_node_that_tells_hangs),
-    FIXTURE_TEST(what_is_said_of_all),
-};
-LOCK_RIG_MAIN(tests)
+LOCK_RIG_MAIN

@@ -28,7 +28,7 @@ static void *take_and_give(void *arg)
     return session;
 }
 
-static void test_15_guard_under_load(NO_STATE)
+LOCK_TEST(test_15_guard_under_load)
 {
     struct dlock *client;
     pthread_t threads[4];
@@ -75,8 +75,4 @@ static const struct lock_story stories[] = {
 };
 LOCK_STORIES_TEST
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_stories),
-    LOCK_TEST(test_15_guard_under_load),
-};
-LOCK_RIG_MAIN(tests)
+LOCK_RIG_MAIN

@@ -3,7 +3,6 @@
  * word. And redlock and multi while many want it at once.
  */
 #include <stdatomic.h>
-#include <stdio.h>
 
 #include "tests/support/lock_story.h"
 #include "tests/support/node_rig.h"
@@ -13,7 +12,7 @@ enum { LONGEST_MS = NODE_RIG_LONGEST_MS, LEASE_MS = LOCK_RIG_LEASE_MS };
 /* While it is held ---------------------------------------------------------------- */
 
 /* More locks than go into one round, and a server that says nothing. */
-static void test_many_are_renewed(NO_STATE)
+UNIT_TEST(test_many_are_renewed)
 {
     struct dlock_grant grants[80];
     char name[16];
@@ -82,7 +81,7 @@ static void contend(const char *strategy)
     assert_int_equal(node_rig_held(), 0);
 }
 
-static void test_contention(NO_STATE)
+UNIT_TEST(test_contention)
 {
     node_rig_redlock(5, LEASE_MS);
     contend("redlock");
@@ -90,7 +89,7 @@ static void test_contention(NO_STATE)
     contend("multi");
 }
 
-static void test_contention_with_one_down(NO_STATE)
+UNIT_TEST(test_contention_with_one_down)
 {
     node_rig_redlock(3, LEASE_MS);
     node_rig_do(0, "kill");
@@ -98,7 +97,7 @@ static void test_contention_with_one_down(NO_STATE)
 }
 
 /* Of two and of four, half is not enough; but it ends all the same. */
-static void test_even_numbers_settle(NO_STATE)
+UNIT_TEST(test_even_numbers_settle)
 {
     node_rig_redlock(4, LEASE_MS);
     contend("redlock");
@@ -145,7 +144,7 @@ static void undo_slowly(void *ctx)
 }
 
 /* A try that took longer than the pause would leave nothing of it. */
-static void test_pause_follows_the_try(NO_STATE)
+UNIT_TEST(test_pause_follows_the_try)
 {
     struct tries tries = {.shortest_ms = UINT64_MAX};
 
@@ -163,7 +162,7 @@ static void test_pause_follows_the_try(NO_STATE)
 }
 
 /* Woken by the first server; if that hangs, after a while. */
-static void test_woken(NO_STATE)
+UNIT_TEST(test_woken)
 {
     node_rig_redlock(3, LEASE_MS);
     assert_in_range(node_rig_wait_ms(), 250, LOCK_RIG_PROMPT_MS);
@@ -231,13 +230,4 @@ static const struct lock_story stories[] = {
 };
 LOCK_STORIES_TEST
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_stories),
-    cmocka_unit_test(test_many_are_renewed),
-    cmocka_unit_test(test_contention),
-    cmocka_unit_test(test_contention_with_one_down),
-    cmocka_unit_test(test_even_numbers_settle),
-    cmocka_unit_test(test_pause_follows_the_try),
-    cmocka_unit_test(test_woken),
-};
-TEST_MAIN_WITHIN(tests, node_rig_setup, node_rig_teardown)
+UNIT_TESTS_WITHIN(node_rig_setup, node_rig_teardown)

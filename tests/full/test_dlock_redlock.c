@@ -5,9 +5,6 @@
  */
 #include <limits.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "tests/support/lock_story.h"
@@ -28,7 +25,7 @@ static void begin(unsigned n)
  * comes with a new connection each time, so its age is not known, and nobody
  * needs it.
  */
-static void test_minority_hung_by_default(NO_STATE)
+UNIT_TEST(test_minority_hung_by_default)
 {
     enum { OLD_MS = 11000 };
     uint64_t began_ms;
@@ -52,7 +49,7 @@ static void test_minority_hung_by_default(NO_STATE)
 }
 
 /* A server with two names in the url has one vote; with two, it would outvote all. */
-static void test_one_server_by_two_names(NO_STATE)
+UNIT_TEST(test_one_server_by_two_names)
 {
     const char *first = redis_server_url(nodes.servers[0]);
     struct dlock_error error = {""};
@@ -75,7 +72,7 @@ static enum dlock_status take(struct lock_single *user, unsigned wait_ms)
     return node_take(user, wait_ms, LONGEST_MS);
 }
 
-static void test_restarted_servers_have_no_vote(NO_STATE)
+UNIT_TEST(test_restarted_servers_have_no_vote)
 {
     struct dlock_terms terms = {.lease_ms = LONGEST_MS};
     struct dlock_error error = {""};
@@ -130,7 +127,7 @@ static int up_s(void)
  * A server that started at the end of a second says soon that it is a second
  * older than it is. By that it would have a vote, a moment too early.
  */
-static void test_the_age_is_not_rounded_up(NO_STATE)
+UNIT_TEST(test_the_age_is_not_rounded_up)
 {
     enum { LATE_MS = 850, SAYS_S = LONGEST_MS / 1000 + 1 };
     uint64_t began_ms, age_ms;
@@ -153,7 +150,7 @@ static void test_the_age_is_not_rounded_up(NO_STATE)
 }
 
 /* Its clock may be fast: as old as the longest lease by that is not old enough. */
-static void test_the_age_allows_for_drift(NO_STATE)
+UNIT_TEST(test_the_age_allows_for_drift)
 {
     enum { LONG_MS = 1000000, LONG_DRIFT_MS = LONG_MS / 100 + 2 };
 
@@ -268,13 +265,4 @@ static const struct lock_story stories[] = {
 };
 LOCK_STORIES_TEST
 
-static const struct CMUnitTest tests[] = {
-    /* The first, because servers must be young. */
-    cmocka_unit_test(test_minority_hung_by_default),
-    cmocka_unit_test(test_stories),
-    cmocka_unit_test(test_one_server_by_two_names),
-    cmocka_unit_test(test_restarted_servers_have_no_vote),
-    cmocka_unit_test(test_the_age_is_not_rounded_up),
-    cmocka_unit_test(test_the_age_allows_for_drift),
-};
-TEST_MAIN_WITHIN(tests, node_rig_setup, node_rig_teardown)
+UNIT_TESTS_WITHIN(node_rig_setup, node_rig_teardown)

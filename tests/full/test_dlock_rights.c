@@ -4,10 +4,6 @@
  * that names what is lacking, is never told to be lost, and stays behind nowhere. What
  * other calls and ways need is in test_dlock_rights_calls.c.
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "tests/support/async_note.h"
 #include "tests/support/lock_rig.h"
 #include "tests/support/rights_rig.h"
@@ -151,7 +147,7 @@ static void check_lock(const char *strategy)
     }
 }
 
-static void test_each_strategy(NO_STATE)
+LOCK_TEST(test_each_strategy)
 {
     const struct dlock_strategy_info *info;
     unsigned n = 0;
@@ -211,7 +207,7 @@ static void check_holder(const char *strategy, const char *right, bool extends)
     lock_pair_close(&life.pair);
 }
 
-static void test_a_right_taken_from_a_holder(NO_STATE)
+LOCK_TEST(test_a_right_taken_from_a_holder)
 {
     static const char *const strategies[] = {"redisson", "fair", "fenced",
                                              "multi"};
@@ -227,8 +223,4 @@ static void test_a_right_taken_from_a_holder(NO_STATE)
     }
 }
 
-static const struct CMUnitTest tests[] = {
-    LOCK_TEST(test_each_strategy),
-    LOCK_TEST(test_a_right_taken_from_a_holder),
-};
-LOCK_RIG_MAIN(tests)
+LOCK_RIG_MAIN

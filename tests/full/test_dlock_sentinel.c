@@ -3,10 +3,6 @@
  * and real sentinels. What follows a failover, and what it costs: who holds a lock
  * may not be alone any more, but tokens go on rising.
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "lock/core/clock.h"
 #include "lock/dlock_values.h"
 #include "tests/support/lock_rig.h"
@@ -84,8 +80,10 @@ static struct dlock_options options_for(const char *url, const char *strategy)
                                   .command_timeout_ms = COMMAND_MS};
 }
 
+#define TEST(test) UNIT_TEST_WITH(NO_FIXTURE, test, setup, teardown, NULL)
+
 /* Values go the same way. */
-static void test_values(NO_STATE)
+TEST(test_values)
 {
     struct dlock_values *values;
     struct dlock_value value = {.key = "v", .text = "7"};
@@ -127,7 +125,7 @@ static void fails_by(const char *url, const char *text)
     assert_int_equal(lock_rig_fails(&options, text), DLOCK_UNREACHABLE);
 }
 
-static void test_who_is_no_help(NO_STATE)
+TEST(test_who_is_no_help)
 {
     uint64_t began_ms = lock_rig_now_ms();
     char url[200];
@@ -155,7 +153,7 @@ static void test_who_is_no_help(NO_STATE)
 
 /* A sentinel that has not heard of the switch names a replica; one that has is
  * believed. Alone, the first is no help. */
-static void test_an_old_answer(NO_STATE)
+TEST(test_an_old_answer)
 {
     struct redis_server *late = redis_server_start_tcp(set.servers[1]);
     char url[200];
@@ -195,7 +193,7 @@ static int start_sentinel(struct server_proc *proc, const struct temp_dir *dir,
 /* Two servers say that they are primaries: a side of the network was cut off, and is
  * back. The newest configuration counts, whatever the order. An answer that is later
  * than the moment that is waited for may be missed: so most times. */
-static void test_the_newest_configuration_counts(NO_STATE)
+TEST(test_the_newest_configuration_counts)
 {
     enum { TRIES = 12 };
     struct redis_server *old = redis_server_start_tcp(NULL);
@@ -225,7 +223,7 @@ static void test_the_newest_configuration_counts(NO_STATE)
 }
 
 /* The login is for the servers; and for a sentinel, if it wants one. */
-static void test_login(NO_STATE)
+TEST(test_login)
 {
     char url[sizeof(set.url) + 20];
 
@@ -317,7 +315,7 @@ static const struct lock_story stories[] = {
      "a gives -> lost; b gives"},
 };
 
-static void test_stories(NO_STATE)
+UNIT_TEST(test_stories)
 {
     static const struct lock_story_host host = {fresh, serve};
 
@@ -327,11 +325,4 @@ static void test_stories(NO_STATE)
     (void)teardown(NULL);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-static const struct CMUnitTest tests[] = {
-    TEST(test_values),        TEST(test_who_is_no_help),
-    TEST(test_an_old_answer), TEST(test_the_newest_configuration_counts),
-    TEST(test_login),         cmocka_unit_test(test_stories),
-};
-LOCK_RIG_MAIN(tests)
+LOCK_RIG_MAIN

@@ -3,9 +3,6 @@
  * what a caller is told when the server is away. That holders exclude each other, and
  * die, is in conform-all.t (X2 and C).
  */
-#include <stdio.h>
-#include <string.h>
-
 #include "tests/support/lock_rig.h"
 #include "tests/support/lock_story.h"
 #include "tests/support/mariadb_server.h"
@@ -82,7 +79,7 @@ static void test_odd_names(void **state)
     assert_ok(lock_single_give(&a));
 }
 
-static void test_urls(NO_STATE)
+UNIT_TEST(test_urls)
 {
     static const struct {
         const char *strategy;
@@ -175,11 +172,11 @@ static const struct lock_story stories[] = {
 LOCK_STORIES_TEST
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_stories),
     LOCK_STORY_TEST(test_force_needs_privilege, "sql-row"),
     LOCK_STORY_TEST(test_odd_names, "sql-table"),
     LOCK_STORY_TEST(test_odd_names, "sql-row"),
     LOCK_STORY_TEST(test_odd_names, "recorded"),
-    cmocka_unit_test(test_urls),
 };
-TEST_MAIN_WITHIN(tests, setup, teardown)
+UNIT_TESTS_ADD(tests)
+
+UNIT_TESTS_WITHIN(setup, teardown)

@@ -4,9 +4,6 @@
  * test_dlock_zk_loss.c; that holders exclude each other, die and are stopped, in
  * conform-all.t (X2, C, P and W).
  */
-#include <stdio.h>
-#include <string.h>
-
 #include "tests/support/lock_rig.h"
 #include "tests/support/lock_story.h"
 #include "tests/support/zookeeper_server.h"
@@ -59,7 +56,7 @@ static void test_root_of_url(void **state)
     }
 }
 
-static void test_urls(NO_STATE)
+UNIT_TEST(test_urls)
 {
     static const char *const wrong[] = {NULL,          "zk:",      "h:1",
                                         "zk::1",       "zk:h:x",   "zk:h:1,",
@@ -120,11 +117,11 @@ static const struct lock_story stories[] = {
 LOCK_STORIES_TEST
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_stories),
     LOCK_STORY_TEST(test_odd_names, "zk"),
     LOCK_STORY_TEST(test_odd_names, "zk-fair"),
     LOCK_STORY_TEST(test_root_of_url, "zk"),
     LOCK_STORY_TEST(test_root_of_url, "zk-fair"),
-    cmocka_unit_test(test_urls),
 };
-TEST_MAIN_WITHIN(tests, set_up, zookeeper_server_tear_down)
+UNIT_TESTS_ADD(tests)
+
+UNIT_TESTS_WITHIN(set_up, zookeeper_server_tear_down)

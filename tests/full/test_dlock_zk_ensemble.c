@@ -3,8 +3,6 @@
  * that leads or one that follows: while a lock is held, and while it is waited
  * for. The sessions go on, and so do the locks.
  */
-#include <string.h>
-
 #include "tests/support/lock_rig.h"
 #include "tests/support/lock_story.h"
 #include "tests/support/zookeeper_server.h"
@@ -64,5 +62,4 @@ static const struct lock_story stories[] = {
 };
 LOCK_STORIES_TEST
 
-static const struct CMUnitTest tests[] = {cmocka_unit_test(test_stories)};
-TEST_MAIN_WITHIN(tests, setup, teardown)
+UNIT_TESTS_WITHIN(setup, teardown)

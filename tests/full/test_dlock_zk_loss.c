@@ -3,7 +3,6 @@
  * the session lives on, and the session itself under its holder.
  */
 #include <pthread.h>
-#include <stdio.h>
 
 #include "tests/support/lock_rig.h"
 #include "tests/support/lock_story.h"
@@ -184,10 +183,11 @@ static const struct lock_story stories[] = {
 LOCK_STORIES_TEST
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_stories),
     LOCK_STORY_TEST(test_next_session_is_not_lost, "zk"),
     LOCK_STORY_TEST(test_next_session_is_not_lost, "zk-fair"),
     LOCK_STORY_TEST(test_hook_wants_a_mutex, "zk"),
     LOCK_STORY_TEST(test_hook_wants_a_mutex, "zk-fair"),
 };
-TEST_MAIN_WITHIN(tests, set_up, zookeeper_server_tear_down)
+UNIT_TESTS_ADD(tests)
+
+UNIT_TESTS_WITHIN(set_up, zookeeper_server_tear_down)

@@ -2,8 +2,6 @@
  * Those that wait for zk and zk-fair: the herd of the one and the queue of the
  * other, and who leaves, is asleep, or is called back.
  */
-#include <string.h>
-
 #include "tests/support/lock_process.h"
 #include "tests/support/lock_story.h"
 #include "tests/support/lock_waiter.h"
@@ -151,6 +149,7 @@ static const struct CMUnitTest tests[] = {
     LOCK_STORY_TEST(test_waiter_expires, "zk-fair"),
     LOCK_STORY_TEST(test_herd, "zk"),
     LOCK_STORY_TEST(test_queue, "zk-fair"),
-    cmocka_unit_test(test_stories),
 };
-TEST_MAIN_WITHIN(tests, set_up, zookeeper_server_tear_down)
+UNIT_TESTS_ADD(tests)
+
+UNIT_TESTS_WITHIN(set_up, zookeeper_server_tear_down)

@@ -52,13 +52,13 @@ extern struct lock_rig rig;
 /* The server is started once for all tests of the program, ... */
 int lock_rig_setup(void **state);
 int lock_rig_teardown(void **state);
-#define LOCK_RIG_MAIN(tests)                                                   \
-    TEST_MAIN_WITHIN(tests, lock_rig_setup, lock_rig_teardown)
+#define LOCK_RIG_MAIN UNIT_TESTS_WITHIN(lock_rig_setup, lock_rig_teardown)
 
 /* ... and is empty before each; clients of the last one are closed, the log is
  * fresh, options are the default ones. */
 int lock_rig_fresh(void **state);
-#define LOCK_TEST(test) cmocka_unit_test_setup(test, lock_rig_fresh)
+#define LOCK_TEST(test)                                                        \
+    UNIT_TEST_WITH(NO_FIXTURE, test, lock_rig_fresh, NULL, NULL)
 
 /* A client by these options, which is the caller's to close; one whose whole life is to
  * take "k" once, and to give it back, and which has LOCK_RIG_PROMPT_MS to connect unless

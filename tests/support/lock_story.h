@@ -86,7 +86,7 @@ void lock_story_play(const struct lock_story stories[], size_t n);
 
 /* The test of a program, whose stories are an array of that name. */
 #define LOCK_STORIES_TEST                                                      \
-    static void test_stories(NO_STATE)                                         \
+    UNIT_TEST(test_stories)                                                    \
     {                                                                          \
         lock_story_play(stories, COUNT_OF(stories));                           \
     }

@@ -72,23 +72,18 @@ int unit_test_run(CMFixtureFunction set_up, CMFixtureFunction tear_down);
         return unit_test_run(set_up, tear_down);                               \
     }
 
-/* The same by an array of tests. */
-
-/* A test between set_up() and tear_down(), which its file has. */
-#define FIXTURE_TEST(test)                                                     \
-    cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
 /* A case of a test, by a name of its own; STATE is where the test finds it. */
 #define CASE_TEST(name, test, state)                                           \
     {                                                                          \
         name, test, NULL, NULL, state                                          \
     }
 
-#define TEST_MAIN(tests) TEST_MAIN_WITHIN(tests, NULL, NULL)
-#define TEST_MAIN_WITHIN(tests, set_up, tear_down)                             \
-    int main(void)                                                             \
+/* Adds those of an array, behind all others. */
+#define UNIT_TESTS_ADD(tests)                                                  \
+    __attribute__((constructor)) static void add_tests(void)                   \
     {                                                                          \
-        return cmocka_run_group_tests(tests, set_up, tear_down);               \
+        for (size_t i = 0; i < COUNT_OF(tests); i++)                           \
+            unit_test_add(&(tests)[i], __LINE__);                              \
     }
 
 #endif
