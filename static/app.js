@@ -49,6 +49,8 @@ function saleState({ opens_at: opens, ends_at: ends, pay_within_s: pay, stock },
   return ['open', ends ? text('until', when(ends)) : ''];
 }
 
+const isTimed = ({ product }) => product.opens_at || product.ends_at; // else no time changes its state
+
 // The part that changes with time alone.
 function drawState({ card, product }) {
   const [state, words, clock = '', at = ''] = saleState(product, now());
@@ -112,7 +114,7 @@ function drawProducts({ products, next }) {
 
 // ---- ordering -----------------------------------------------------------------
 
-const ordered = (what, { state, total_cents: total, pay_until: until }) => text(state === 'awaiting-payment' ? 'reserved' : 'ordered', what, total === null ? '' : money(total), when(until));
+const ordered = (what, { state, total_cents: total, pay_until: until }) => text(state === 'awaiting-payment' ? 'reserved' : 'ordered', what, total === null ? '' : money(total), until && when(until));
 
 const ENDS = { paid: 'yes', cancelled: 'wait', expired: 'no' };
 
@@ -204,7 +206,7 @@ $('admin').addEventListener('toggle', () => {
   refresh();
 });
 setInterval(() => {
-  cards.forEach(drawState);
+  for (const each of cards.values()) if (isTimed(each)) drawState(each);
   if (tickOrders()) refresh();
   drawLink();
 }, TICK_MS);
