@@ -201,7 +201,7 @@ function play(moves) {
   return inTurn(() => makeMoves(moves));
 }
 
-// Only what they lead to is drawn.
+// Moves that are made together are drawn once.
 async function makeMoves(moves, isAnew) {
   try {
     for (const move of moves) if (!(await ask(`move ${move}`, isAnew))) return;

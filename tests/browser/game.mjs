@@ -1,4 +1,4 @@
-// What the scripts of the laboratory's page share: a game is opened, and played by clicks.
+// A game of the laboratory's page is opened, and played by clicks: the scripts share this.
 
 import { at } from './page.mjs';
 

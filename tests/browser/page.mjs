@@ -38,7 +38,7 @@ export const putProduct = (id, fields) => api('PUT', `/api/products/${id}`, { st
 
 export const inMs = (ms) => new Date(Date.now() + ms).toISOString();
 
-// Of a page that polls: it is told of the products IDS alone. Each that others have added
+// IDS are the products that a page which polls is told of: each that others have added
 // takes axe its time, and moves what is below.
 export const showOnly = (page, ids) => page.route('**/api/products?*', async (route) => {
   const response = await route.fetch();
@@ -117,7 +117,7 @@ async function leave({ context, page, storage }) {
   await storage.send('Storage.clearDataForOrigin', { origin: SHOP, storageTypes: 'local_storage' });
 }
 
-// Of a test that POLLS the page is refused the stream of events, and asks for news.
+// Pages of a test that POLLS are refused the stream of events, and ask for news.
 async function runOne(browser, runner, { run, options }, time) {
   const { viewport = DESKTOP, polls, allow = polls && /status of 503/, seconds, fresh, ...more } = options;
   const isShared = !fresh && !Object.keys(more).length;
