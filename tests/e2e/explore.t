@@ -47,7 +47,7 @@ like $out, qr{^setnx .*left-for-ever.*^setnx-expire }ms, '--all: a row after one
 ($code, $out) = run('explore', '--all', '--only', 'set-nx-px', '--markdown', '--moves', 2, '--crashes', 0, '--expiries', 0);
 like $out, qr/^\| `set-nx-px` \| none \| \d+: all within these bounds \|$/m, '--markdown: in a table';
 
-($code, $out) = run(qw(explore --all --moves 1 --seconds 1 --only), '--batched --stock 3 --programs');
+($code, $out) = run(qw(explore --all --moves 1 --only), '--batched --stock 3 --programs');
 like $out, qr/^fenced --batched --stock 3 --programs instance-same:user=1:key=k,\S+ none in/m, '--only: rows of that name, by which replay plays them';
 unlike $out, qr/^(?:set-nx-px|redisson)/m, 'and no others';
 

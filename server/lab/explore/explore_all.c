@@ -179,7 +179,9 @@ static void play(const struct explore *asked, const struct way *way,
 
     explore = *asked;
     explore.scene.lock = lock;
-    explore.wide = &asked->bounds;
+    /* Random ones are for what lies behind many moves. */
+    explore.wide =
+        asked->bounds.moves < STAGE_MOVES_MAX ? NULL : &asked->bounds;
     explore.flags = way->flags;
     explore.seconds = seconds_of(asked, way);
     if (stage_options_interrupted() ||
