@@ -263,10 +263,11 @@ $(filter $(B)/tests/test_stage% $(B)/tests/full/test_stage%,$(TESTS) $(FULL_TEST
 # A test is compiled for each of CI's builds, and waits for what it tests.
 $(call obj,$(TEST_SRC) $(FULL_SRC)): CFLAGS_ALL += -O0 -Wno-format-truncation
 
-# A test binary gets what it uses of everything but main().
+# A test binary gets what it uses of everything but main(), and the engine that db/sql.h
+# knows of if it is there.
 $(B)/tests/%: $(B)/tests/%.o $(B)/tests/support/unit_test.o $(B)/tests/support/all_locks.o $(B)/tests/libsupport.a $(B)/tests/libserver.a $(LOCKS)
 	@echo "  LD    $@"
-	$(Q)$(CC) $(LDFLAGS_ALL) $(TEST_LD) -o $@ $^ $(LDLIBS) -lcmocka
+	$(Q)$(CC) $(LDFLAGS_ALL) $(TEST_LD) $(if $(HAVE_SQL),-Wl$(comma)-u$(comma)mysql_engine) -o $@ $^ $(LDLIBS) -lcmocka
 
 # Archives that only name their objects: with all of them a hundred programs take the
 # linker much longer.
