@@ -367,7 +367,7 @@ static void one_more_renewal(struct redis_server *server)
  * release needs all of its keys, and waits until they are there. */
 TEST(a_held_lock_moves)
 {
-    unsigned from = redis_cluster_owner(cluster, "k");
+    unsigned from = redis_cluster_owner(cluster, "held");
     unsigned to = redis_cluster_next(cluster, from);
     struct lock_single party =
         lock_single_open_by("fenced", LEASE_MS, PROMPT_MS);
@@ -375,25 +375,25 @@ TEST(a_held_lock_moves)
     struct note note = {.n = 0};
     uint64_t token;
 
-    assert_ok(lock_single_take(&party, 0));
+    assert_ok(lock_single_take_name(&party, "held", 0));
     token = party.grant.token;
-    redis_cluster_move_begin(cluster, "k", from, to);
+    redis_cluster_move_begin(cluster, "held", from, to);
     one_more_renewal(cluster->nodes[from]);
-    redis_cluster_move_key(cluster, "k", from, to);
+    redis_cluster_move_key(cluster, "held", from, to);
     one_more_renewal(cluster->nodes[to]);
-    assert_ok(dlock_inspect(party.session, "k", &holder, NULL));
+    assert_ok(dlock_inspect(party.session, "held", &holder, NULL));
     assert_string_equal(holder.owner, party.grant.owner);
     redis_server_ask(cluster->nodes[to], "CONFIG RESETSTAT", NULL, 0);
     assert_ok(dlock_release_async(party.session, &party.grant, note_done, &note,
                                   NULL));
     redis_server_await(cluster->nodes[to], "INFO errorstats", "TRYAGAIN");
-    redis_cluster_move_key(cluster, "{k}:dlock-fence", from, to);
-    redis_cluster_move_end(cluster, "k", from, to);
+    redis_cluster_move_key(cluster, "{held}:dlock-fence", from, to);
+    redis_cluster_move_end(cluster, "held", from, to);
     assert_ok(note_await(&note));
     assert_int_equal(atomic_load(&rig.lost_n), 0);
-    assert_ok(lock_single_take(&party, 0));
+    assert_ok(lock_single_take_name(&party, "held", 0));
     assert_true(party.grant.token > token);
-    assert_true(redis_cluster_has(cluster->nodes[to], "k"));
+    assert_true(redis_cluster_has(cluster->nodes[to], "held"));
     assert_ok(lock_single_give(&party));
 }
 

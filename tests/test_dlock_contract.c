@@ -63,36 +63,6 @@ UNIT_TEST(test_registered_twice)
     assert_int_equal(after, before);
 }
 
-static void refuse_register(const struct dlock_strategies *strategies,
-                            const char *text)
-{
-    struct dlock_error error = {""};
-
-    assert_int_equal(dlock_register(strategies, &error), DLOCK_MISUSE);
-    assert_non_null(strstr(error.text, text));
-}
-
-/* Fills the table: to be the last test. */
-UNIT_TEST(test_register_says_no)
-{
-    static const struct dlock_strategy *const none[] = {NULL};
-    static const char other;
-    const char *const other_core = &other;
-    struct dlock_strategies sets[32];
-    size_t n = 0;
-
-    refuse_register(NULL, "register: no strategies");
-    sets[0] = (struct dlock_strategies){.core = &other_core, .all = none};
-    refuse_register(&sets[0], "two copies of libdlock");
-    for (; n < COUNT_OF(sets); n++) {
-        sets[n] = (struct dlock_strategies){.core = &DLOCK_CORE, .all = none};
-        if (dlock_register(&sets[n], NULL) != DLOCK_OK)
-            break;
-    }
-    assert_in_range(n, 0, COUNT_OF(sets) - 1);
-    refuse_register(&sets[n], "already");
-}
-
 UNIT_TEST(test_capabilities_agree)
 {
     const struct dlock_strategy_info *info;
@@ -249,6 +219,36 @@ LOCK_TEST(test_lease_starts_before_sending)
     assert_int_equal(left_ms(&single), 500);
     assert_ok(dlock_extend(single.session, &single.grant, 1000, NULL));
     assert_int_equal(left_ms(&single), 500);
+}
+
+static void refuse_register(const struct dlock_strategies *strategies,
+                            const char *text)
+{
+    struct dlock_error error = {""};
+
+    assert_int_equal(dlock_register(strategies, &error), DLOCK_MISUSE);
+    assert_non_null(strstr(error.text, text));
+}
+
+/* Fills the table: to be the last test. */
+UNIT_TEST(test_register_says_no)
+{
+    static const struct dlock_strategy *const none[] = {NULL};
+    static const char other;
+    const char *const other_core = &other;
+    static struct dlock_strategies sets[32];
+    size_t n = 0;
+
+    refuse_register(NULL, "register: no strategies");
+    sets[0] = (struct dlock_strategies){.core = &other_core, .all = none};
+    refuse_register(&sets[0], "two copies of libdlock");
+    for (; n < COUNT_OF(sets); n++) {
+        sets[n] = (struct dlock_strategies){.core = &DLOCK_CORE, .all = none};
+        if (dlock_register(&sets[n], NULL) != DLOCK_OK)
+            break;
+    }
+    assert_in_range(n, 0, COUNT_OF(sets) - 1);
+    refuse_register(&sets[n], "already");
 }
 
 LOCK_RIG_MAIN

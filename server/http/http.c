@@ -215,7 +215,7 @@ struct http *http_open(const struct app *app)
 {
     const struct config *config = app->config;
     size_t n = (size_t)config->http_threads;
-    struct http *http = calloc(1, sizeof(*http) + n * sizeof(http->loops[0]));
+    struct http *http = calloc(1, sizeof(*http) + n * sizeof(struct loop *));
 
     if (!http) {
         log_error("http", "error=\"no memory\"");

@@ -54,7 +54,7 @@ void program_tell(const struct program *program, bool in_chinese, char text[],
 
     (void)snprintf(name, sizeof(name), "\n%s\t", program->name);
     at = strstr(texts, name);
-    for (int i = 0; at && i <= in_chinese; i++) {
+    for (int i = 0; at && i < (in_chinese ? 2 : 1); i++) {
         at += 1 + strcspn(at + 1, "\t");
         at += strspn(at, "\t");
     }
