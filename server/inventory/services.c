@@ -316,9 +316,10 @@ bool services_open(struct services *services)
 
 void services_close(struct services *services)
 {
-    struct http_try *try;
+    struct http_try *try = LIST_FIRST(&services->flying), *next;
 
-    while ((try = LIST_FIRST(&services->flying))) {
+    for (; try; try = next) {
+        next = LIST_NEXT(try, place);
         curl_multi_remove_handle(services->multi, try->easy);
         tries_free(try);
     }

@@ -15,7 +15,8 @@ const struct property properties[PROPERTIES_N] = {
 /* Faults of two bytes are "-", which is none. */
 static const struct expected rows[] = {
 #define ROW(kept, nodes_n, aged, lock, verdicts, faults)                       \
-    {lock, verdicts, kept, nodes_n, aged, sizeof(faults) == 2 ? NULL : faults},
+    {lock,    verdicts, kept,                                                  \
+     nodes_n, aged,     sizeof(faults) == 2 ? NULL : (faults)},
 #include "server/lab/expected.inc"
 #undef ROW
 };
