@@ -166,11 +166,12 @@ static int find_all_free(void *unused)
 LOCK_TEST(test_locks_of_a_process)
 {
     struct busy busy = {.stop = false};
-    struct dlock *client = lock_rig_client("process");
-    struct dlock_session *session = lock_rig_session(client);
+    struct dlock_session *session;
     struct dlock_grant grant;
 
     CHILD_STARTS_A_THREAD();
+    CHILD_OF_BUSY_THREADS();
+    session = lock_rig_session(lock_rig_client("process"));
     fake_resolver_begin();
     fake_resolver_hang(true);
     assert_ok(lock_rig_take(session, "held", 0, 0, &grant));

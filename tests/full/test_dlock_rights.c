@@ -111,7 +111,8 @@ static bool may_stay(const char *strategy)
     if ((can & DLOCK_CAP_WAKE) != 0)
         return false;
     return (can & DLOCK_CAP_LEASE) == 0 ||
-           strcmp(strategy, "setnx-expire") == 0 || lock_rig_ask("PTTL k") >= 0;
+           strcmp(strategy, "setnx-expire") == 0 ||
+           lock_rig_ask("PTTL k") != -1; /* by now it may have ended */
 }
 
 /* guard-thread says nothing of anything. */
