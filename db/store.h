@@ -208,6 +208,7 @@ struct store_order {
                            though another segment has enough */
     char key[STORE_KEY_BYTES_MAX + 1]; /* idempotency key; "" = none */
 
+    /* From the id on, placing fills in; orders_reset() clears it as a whole. */
     char id[STORE_ID_BYTES_MAX + 1];           /* public, cannot be guessed */
     char payment[STORE_PAYMENT_BYTES_MAX + 1]; /* "" = not paid */
     char late_payment[STORE_PAYMENT_BYTES_MAX + 1]; /* the last; "" = none */

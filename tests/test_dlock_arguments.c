@@ -1,5 +1,5 @@
 /*
- * What dlock.h says about arguments: options, names and terms that are refused, and with
+ * Arguments of dlock.h's functions: options, names and terms that are refused, and with
  * which text. And a caller that does what it is told not to, with another session's grant,
  * NULL, a name of the library's own: each time a status and a text, and what others hold
  * stays held.

@@ -2,7 +2,7 @@
  * A Redis Cluster of three real primaries: locks of many names are on all of them, a
  * node goes and comes back, and what is no cluster is told so. And a slot moves from one
  * to another: under a lock that is held, under those that wait for it, and under values.
- * What failovers do is in full/test_dlock_cluster_failover.c; that each lock keeps its
+ * Failovers are in full/test_dlock_cluster_failover.c; that each lock keeps its
  * contract, in full/cluster-locks.t.
  */
 #include <netinet/in.h>

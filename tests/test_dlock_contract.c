@@ -1,5 +1,5 @@
 /*
- * What dlock.h says about the list of locks, about texts, ids, values and time.
+ * The list of locks, texts, ids, values and time are as dlock.h says.
  */
 #include "lock/core/client.h"
 #include "lock/dlock_textbook.h"

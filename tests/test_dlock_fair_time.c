@@ -124,7 +124,7 @@ static const struct lock_story stories[] = {
          "1 1 -> 0; " PLACES "2 2 -> 1"},
     /* And not for ever: by then even their keys would have ended. */
     {"places end", "fair", PUT "silent 1 -8001; probe"},
-    /* Whoever died before has an hour left by his beat, and gets a heartbeat. */
+    /* A waiter that died before has an hour left by its beat, and gets a heartbeat. */
     {"the dead do not wait for the clock that is set back", "fair",
      PUT "dead 1 3600000; " PUT "too 2 3599000; clock; "
          "a takes 20000 wait=10000; took 1000..3000"},

@@ -155,7 +155,7 @@ enum {
     OUTAGE_MS = 1000,
 };
 
-/* What the workers of one strategy do, with a lock of its name. */
+/* The workers of one strategy, with a lock of its name. */
 struct works {
     const char *strategy;
     struct dlock *client;

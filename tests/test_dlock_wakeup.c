@@ -223,7 +223,7 @@ static const struct lock_story stories[] = {
      "await eval-acquire 5; fail eval-acquire before 1; clock; a gives; b "
      "ends; "
      "b2 ends; took 0..prompt"},
-    /* What a second hold needs stays, so there is no earlier end to tell of. */
+    /* A second hold needs the rest of the lease, so there is no earlier end to tell. */
     {"an inner hold tells nobody", "fenced",
      "a takes outer long; forget; & b takes long wait=long; await eval-acquire "
      "2; listen {k}:dlock-turn:$b; a takes inner long; a extends outer 400; "

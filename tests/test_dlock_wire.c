@@ -75,7 +75,7 @@ static int listen_as(struct dlock_wire_config *config)
     return listener;
 }
 
-/* What the server says is no answer; how long that took. */
+/* Milliseconds until a speaker's reply was found to be no answer. */
 static uint64_t ask_speaker_ms(struct speaker speaker)
 {
     struct dlock_wire_config config = config_for();

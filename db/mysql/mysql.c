@@ -154,7 +154,7 @@ static void bind_ints(struct sql_query *query, int at, const int64_t values[],
 {
     struct mysql_slot *slot = &of(query->db)->slots[at - 1];
 
-    assert((size_t)at + n <= MYSQL_SLOTS + 1);
+    assert(at >= 1 && (size_t)at + n <= MYSQL_SLOTS + 1);
     for (size_t i = 0; i < n; i++, slot++) {
         slot->type = MYSQL_TYPE_LONGLONG;
         slot->is_null = 0;
@@ -166,7 +166,7 @@ static void bind_text(struct sql_query *query, int at, const char *text)
 {
     struct mysql_slot *slot = &of(query->db)->slots[at - 1];
 
-    assert(at <= MYSQL_SLOTS && strlen(text) < sizeof(slot->text));
+    assert(at >= 1 && at <= MYSQL_SLOTS && strlen(text) < sizeof(slot->text));
     slot->type = MYSQL_TYPE_STRING;
     slot->length = strlen(text);
     slot->is_null = (my_bool)(slot->length == 0);
@@ -187,7 +187,7 @@ static MYSQL_BIND bind_of(struct mysql_slot *slot)
     };
 }
 
-/* What is bound is copied. */
+/* The library copies the binds, so they may go. */
 static bool bind_all(struct mysql *db, struct statement *it)
 {
     MYSQL_BIND *binds = calloc(it->markers_n + 1, sizeof(*binds));

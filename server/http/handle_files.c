@@ -21,7 +21,7 @@ static const char policy[] =
 
 #define SCRIPT "text/javascript; charset=utf-8"
 
-/* What is served, under which name; the route table has the same names. The build makes
+/* The files by their names; the route table has the same names. The build makes
  * a row of each script: {"/app.js", SCRIPT, "its text"}. */
 static const struct file {
     const char *path, *type, *text;

@@ -1,6 +1,6 @@
 /*
- * What a test of a lock on several servers needs beyond lock_rig.h, of whose clients the
- * url is then theirs: the servers, failures of steps at one of them, and looking at each.
+ * Servers of a lock that is on several, failures of steps at one of them, and looking at
+ * each. The clients are lock_rig.h's, whose url is then that of these servers.
  * Failures to set up abort the test.
  */
 #ifndef NODE_RIG_H

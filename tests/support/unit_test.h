@@ -1,5 +1,5 @@
 /*
- * What every test program begins with. A test is in the program by its head, and is run
+ * A test program begins with this header. A test is in it by its head, and is run
  * in its turn, as the file has them:
  *
  *     UNIT_TEST(gaps_are_averaged)
