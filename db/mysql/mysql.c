@@ -149,12 +149,17 @@ static void prepare(struct sql_query *query)
 /* ---- values ------------------------------------------------------------- */
 
 /* They are the connection's: a query runs before the next one is bound. */
+static struct mysql_slot *slots_of(struct sql_query *query, int at, size_t n)
+{
+    assert(at >= 1 && (size_t)at + n <= MYSQL_SLOTS + 1);
+    return &of(query->db)->slots[at - 1];
+}
+
 static void bind_ints(struct sql_query *query, int at, const int64_t values[],
                       size_t n)
 {
-    struct mysql_slot *slot = &of(query->db)->slots[at - 1];
+    struct mysql_slot *slot = slots_of(query, at, n);
 
-    assert(at >= 1 && (size_t)at + n <= MYSQL_SLOTS + 1);
     for (size_t i = 0; i < n; i++, slot++) {
         slot->type = MYSQL_TYPE_LONGLONG;
         slot->is_null = 0;
@@ -164,9 +169,9 @@ static void bind_ints(struct sql_query *query, int at, const int64_t values[],
 
 static void bind_text(struct sql_query *query, int at, const char *text)
 {
-    struct mysql_slot *slot = &of(query->db)->slots[at - 1];
+    struct mysql_slot *slot = slots_of(query, at, 1);
 
-    assert(at >= 1 && at <= MYSQL_SLOTS && strlen(text) < sizeof(slot->text));
+    assert(strlen(text) < sizeof(slot->text));
     slot->type = MYSQL_TYPE_STRING;
     slot->length = strlen(text);
     slot->is_null = (my_bool)(slot->length == 0);
