@@ -468,8 +468,7 @@ function onKey(event) {
   else if (game?.moves.some((each) => each.move === event.key)) play([event.key]);
 }
 
-// The game of the address: a link, a reload, or one that was typed. Drawing what was asked
-// before puts its own address there, so this one is read as soon as it comes.
+// The game of the address: a link, a reload, or one that was typed.
 async function follow(hash) {
   const address = new URLSearchParams(hash.slice(1));
   shows++;
@@ -511,10 +510,8 @@ for (const [id, work] of Object.entries({ search: searchAll, 'search-end': endSe
 wireLanguages(speak);
 document.addEventListener('keydown', onKey);
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => isLoad && drawLoad(context()));
-addEventListener('hashchange', () => {
-  const { hash } = location;
-  inTurn(() => follow(hash));
-});
+// The address is the event's, because drawing what was asked before may have put its own there.
+addEventListener('hashchange', ({ newURL }) => inTurn(() => follow(new URL(newURL).hash)));
 addEventListener('pagehide', () => {
   for (const id of [game?.id, besideId(), searchUnderWay(), loadUnderWay()].filter(Boolean)) fetch(`/api/lab/games/${id}`, { method: 'DELETE', keepalive: true });
 });

@@ -215,8 +215,11 @@ ORDER_RIG_TEST(a_lock_whose_lease_ends_is_taken_at_once, .stock = {1000})
     order_rig_expect_ledger(rig, 1, 1);
 }
 
+#define STUCK_MS 1000 /* a store that has not gone on for so long */
+
 /* The store hangs in its commit, while another instance's might not: the lock goes
- * to who waits for it, and the orders are decided when the store goes on. */
+ * to who waits for it, though not at once, and the orders are decided when the store
+ * goes on. */
 ORDER_RIG_TEST(a_stuck_store_keeps_no_lock, .stock = {1000}, .shared = true,
                .lock_wait_ms = 10000, .busy_ms = 60000)
 {
@@ -227,6 +230,7 @@ ORDER_RIG_TEST(a_stuck_store_keeps_no_lock, .stock = {1000}, .shared = true,
     while (!order_rig_lock_is_held(1, 0))
         usleep(1000);
     other = order_foreign_open(1, 1, MINUTE);
+    assert_true(clock_us() >= order->asked_us + STUCK_MS * 1000);
     assert_int_equal(atomic_load(&order->answers), 0);
     server_proc_kill(reader);
     assert_int_equal(order_rig_await(rig, order), ORDER_PLACED);
@@ -253,6 +257,25 @@ ORDER_RIG_TEST(each_has_a_patience_of_its_own, .stock = {1000},
     order_foreign_close(other);
     assert_int_equal(order_rig_await(rig, second), ORDER_PLACED);
     order_rig_expect_ledger(rig, 1, 1);
+}
+
+#define BATCH_MS 250
+
+/* A batch may be ahead of an order: it has time for one, however short the wait for a
+ * lock may be. */
+ORDER_RIG_TEST(a_short_wait_has_time_for_a_batch, .stock = {1000},
+               .shared = true, .lock_wait_ms = 1, .busy_ms = 60000)
+{
+    struct server_proc *reader = order_rig_child(rig, "read-database");
+    struct rig_order *first = order_rig_submit(rig, 1, 1, 1, ""), *behind;
+
+    order_watch_await_begun(rig, "place", 1);
+    behind = order_rig_submit(rig, 1, 2, 1, "");
+    order_rig_await(rig, behind);
+    order_rig_expect_not_now(behind, UINT32_MAX);
+    assert_true(behind->took_ms >= BATCH_MS);
+    server_proc_kill(reader);
+    assert_int_equal(order_rig_await(rig, first), ORDER_PLACED);
 }
 
 struct shelf {
@@ -351,6 +374,21 @@ ORDER_RIG_BOTH(a_known_key_when_another_has_the_lock, .stock = {1000},
     order_rig_expect(rig, 1, 1, "new", ORDER_LOCK_TIMEOUT);
     order_foreign_close(other);
     order_rig_expect_ledger(rig, 1, 2);
+}
+
+/* An order that is refused has its key looked up. It is not placed then, although the
+ * lock could be had by now. */
+ORDER_RIG_TEST(a_refused_order_with_a_new_key_is_not_placed, .stock = {1000},
+               .lock_wait_ms = 60000)
+{
+    struct rig_order *order;
+
+    order_watch_fail(rig, "eval-acquire", STORE_BEFORE);
+    order = order_rig_submit(rig, 1, 1, 1, "new");
+    order_rig_await(rig, order);
+    order_rig_expect_not_now(order, UINT32_MAX);
+    order_rig_expect(rig, 1, 1, "new", ORDER_PLACED);
+    order_rig_expect_ledger(rig, 1, 1);
 }
 
 /* ---- products that there are not ------------------------------------------- */

@@ -265,6 +265,17 @@ STORE_TEST_OF(struct fixture *f, a_source_is_asked_while_another_reads_on,
     assert_int_equal(placed(f), ORDERS);
 }
 
+/* What came while a batch was written is found by asking once more, because nobody
+ * wakes the committer for it. */
+STORE_TEST_OF(struct fixture *f, a_source_is_asked_after_its_batch, set_up,
+              NULL)
+{
+    int attends = f->rig.feed.attends;
+
+    go(f);
+    store_rig_wait(&f->rig, &f->rig.feed.attends, attends + 2);
+}
+
 /* ---- writes behind a commit that waits: what gathers is known, and no luck ----- */
 
 #define WRITES 12

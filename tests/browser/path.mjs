@@ -146,6 +146,15 @@ test('stories and free play are a click away, and so is the path', async (page) 
   await says(page.locator('#title'), /^Read, compute, write$/);
 });
 
+test('a link is followed though the game before it draws its own address', async (page) => {
+  await open(page, '#stop=03');
+  await page.evaluate(() => {
+    location.hash = '#stop=04';
+    history.replaceState(null, '', '#stop=03');
+  });
+  await at(page, 'stop', '04');
+});
+
 test('the first language of the browser that is there', async (page) => {
   await open(page, '#stop=03');
   await says(page.locator('#title'), /^持有者死了$/);
