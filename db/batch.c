@@ -67,7 +67,7 @@ static enum store_status begin(struct store *store, struct store_error *error)
     status = sql_begin(store->db);
     (void)step_end(store->step, "begin", 0, store_status_text(status));
     if (status == STORE_OK && !store->db->engine->far)
-        status = filter_read(&store->place.keys.filter, store->db);
+        status = filter_begin(&store->place.keys.filter, store->db);
     *error = *sql_error(store->db);
     return status;
 }
@@ -91,11 +91,10 @@ static bool undo(struct store *store)
 static enum store_status run_one(struct store *store, struct store_write *write,
                                  bool alone)
 {
-    char proof[sizeof(store->place.proof)];
+    const struct place_proof proof = store->place.proof;
     struct sql *db = store->db;
     enum store_status status = STORE_OK;
 
-    memcpy(proof, store->place.proof, sizeof(proof));
     if (!alone)
         status = sql_run(db, "SAVEPOINT one");
     if (status != STORE_OK)
@@ -107,7 +106,7 @@ static enum store_status run_one(struct store *store, struct store_write *write,
         return write->status;
     if (write->status != STORE_OK) {
         write->error = *sql_error(db);
-        memcpy(store->place.proof, proof, sizeof(proof)); /* it is undone */
+        store->place.proof = proof; /* it is undone */
     }
     if (!sql_in_transaction(db)) /* the database threw everything away */
         return write->status;
@@ -146,7 +145,7 @@ static enum store_status run_all(struct store *store,
     bool alone = store->place.lots_n == 0 && writes && !writes->next;
     enum store_status status = STORE_OK;
 
-    store->place.proof[0] = '\0';
+    store->place.proof.number = 0;
     if (store->place.lots_n > 0)
         status = place_lots(&store->place, store->db);
     *error = *sql_error(store->db);
@@ -158,7 +157,10 @@ static enum store_status run_all(struct store *store,
         status = STORE_IO;
     if (status == STORE_OK)
         status = commit(store);
-    if (status != STORE_OK)
+    if (status == STORE_OK)
+        filter_kept(&store->place.keys.filter, store->place.proof.number,
+                    store->place.proof.secret);
+    else
         *error = *sql_error(store->db);
     return status;
 }
@@ -191,7 +193,7 @@ static enum store_status settle(struct store *store, struct backoff *pause,
     struct store_error why;
     bool kept;
 
-    if (!store->writer.engine->far || store->place.proof[0] == '\0')
+    if (!store->writer.engine->far || store->place.proof.number == 0)
         return STORE_UNKNOWN;
     do {
         give_up(store, STORE_UNKNOWN);
@@ -201,7 +203,7 @@ static enum store_status settle(struct store *store, struct backoff *pause,
             continue;
         status = sql_begin(store->db);
         if (status == STORE_OK)
-            status = orders_find(store->db, store->place.proof, &kept);
+            status = orders_find(store->db, &store->place.proof, &kept);
         (void)sql_rollback(store->db);
         if (status == STORE_OK && kept)
             return STORE_OK;

@@ -87,6 +87,13 @@ struct sql_options {
     void *on_wait_ctx;
 };
 
+/* What a transaction that writes knows of others. If two are equal nobody else has
+ * committed between them. */
+struct sql_state {
+    int64_t connection; /* which; 0 = it cannot tell what others have done */
+    int64_t others;     /* another one after others have committed something */
+};
+
 /* A connection: the first member of the engine's own struct. */
 struct sql {
     const struct sql_engine *engine;
@@ -94,7 +101,10 @@ struct sql {
     struct store_error error;   /* of the last failure */
     int64_t
         changed; /* rows, by the last INSERT, UPDATE or DELETE that ended well */
-    int64_t changes; /* rows, since it was opened, kept or not */
+    /* Rows, since it was opened, kept or not. (SQLite does not count rows that REPLACE
+     * removes and changes of the schema, so none are made while a store is open.) */
+    int64_t changes;
+    struct sql_state state; /* when the last transaction that writes began */
     /* It was a conflict with others, or the connection was lost; nothing was
      * written, and the same transaction may end well when it is tried again. */
     bool again;
@@ -122,18 +132,6 @@ struct sql_words {
     /* See ledger/probe.c: a fence of this name; others of the probe's, or it. */
     const char *take_room, *free_room;
     const char *clock; /* the server's, in ms; NULL: this host's counts */
-};
-
-/*
- * How a connection knows its database. If two are equal, both taken inside of
- * transactions, and nothing was rolled back in between, it is the same: no row
- * has changed. (What SQLite does not count as a change, rows that REPLACE
- * removes and changes of the schema, is not done while a store is open.)
- */
-struct sql_state {
-    int64_t connection; /* which */
-    int64_t others;     /* another one after others have changed something */
-    int64_t own;        /* db->changes */
 };
 
 /* ---- an engine ------------------------------------------------------------ */
@@ -179,8 +177,6 @@ struct sql_engine {
     enum store_status (*commit)(struct sql *db);
     enum store_status (*rollback)(struct sql *db);
     bool (*in_transaction)(const struct sql *db);
-    /* NULL: it cannot tell what others have done. */
-    enum store_status (*state)(struct sql *db, struct sql_state *state);
     /* For the writer, between two transactions: house-keeping. FULL: the disk was.
      * NULL: there is none. */
     void (*tend)(struct sql *db, bool full);
@@ -319,6 +315,15 @@ static inline enum store_status sql_begin(struct sql *db)
 static inline enum store_status sql_begin_reading(struct sql *db)
 {
     return db->engine->begin(db, false);
+}
+
+/* Whether nobody else has committed between the transaction of LAST and this one. */
+static inline bool sql_is_alone(const struct sql *db,
+                                const struct sql_state *last)
+{
+    return db->state.connection != 0 &&
+           db->state.connection == last->connection &&
+           db->state.others == last->others;
 }
 
 static inline enum store_status sql_commit(struct sql *db)

@@ -186,7 +186,8 @@ static enum store_status run_insert(struct store *store,
     store->place.held |= product.pay_within_s > 0;
     if (product.pay_within_s > 0)
         status = holds_promise(db, product.pay_within_s, &clock_ms, order);
-    return status == STORE_OK ? orders_insert(db, &row, 1) : status;
+    return status == STORE_OK ? orders_insert(db, &row, 1, &store->place.proof)
+                              : status;
 }
 
 enum store_status store_naive_insert(struct store *store,

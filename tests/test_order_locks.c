@@ -191,6 +191,28 @@ ORDER_RIG_TEST(a_lock_that_was_kept_too_long_is_taken_again, .stock = {1000})
     order_rig_expect_ledger(rig, 1, 420);
 }
 
+/* Each time that its lock is had, a later holder is announced before the order is
+ * written: it is tried as often as is said, and is refused then. */
+ORDER_RIG_TEST(an_order_is_not_tried_for_ever, .stock = {1000}, .shared = true,
+               .lock_wait_ms = 60000)
+{
+    struct rig_order *order;
+
+    order_rig_expect(rig, 1, 1, "", ORDER_PLACED);
+    order_watch_hold(rig, "begin", 0);
+    order = order_rig_submit(rig, 1, 1, 1, "");
+    for (int i = 0; i < ORDER_TRIES_MAX; i++) {
+        order_watch_await_held(rig);
+        order_rig_child(rig, "overtake");
+        order_watch_let_pass(rig);
+    }
+    order_watch_let_go(rig);
+    order_rig_await(rig, order);
+    order_rig_expect_not_now(order, UINT32_MAX);
+    order_rig_expect(rig, 1, 1, "", ORDER_PLACED);
+    order_rig_expect_ledger(rig, 1, 2);
+}
+
 /* The lease ends before the work does, each time: a no, and not a wait for ever. */
 ORDER_RIG_TEST(a_lease_shorter_than_the_work_ends_in_a_no, .stock = {1000},
                .lock_wait_ms = 1000, .lock_lease_ms = 20, .think_ms = 60)

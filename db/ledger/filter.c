@@ -189,11 +189,30 @@ enum store_status filter_unread(const struct filter *filter, struct sql *db,
     return status;
 }
 
+void filter_kept(struct filter *filter, int64_t number, int64_t secret)
+{
+    if (filter->next == 0 || number == 0)
+        return;
+    filter->secret = secret;
+    filter->seen = number;
+}
+
 /* ---- reading -------------------------------------------------------------- */
 
-/* Orders that are not kept give their numbers to others, so that only orders that were
- * read count as seen. The last of these must be there still: else an operator has put
- * another database in the place of this one. */
+/* Orders that are not kept give their numbers to others. */
+enum store_status filter_begin(struct filter *filter, struct sql *db)
+{
+    bool same = filter->next > 0 && sql_is_alone(db, &filter->state);
+
+    filter->state = db->state;
+    if (!same)
+        return filter_read(filter, db);
+    filter->next = filter->seen + 1;
+    return STORE_OK;
+}
+
+/* The last order that was seen must be there still: else an operator has put another
+ * database in the place of this one. */
 enum store_status filter_read(struct filter *filter, struct sql *db)
 {
     enum store_status status;

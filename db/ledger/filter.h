@@ -10,9 +10,9 @@
  * in memory, for each million orders, says which few may have it.
  *
  * A filter is a hint that errs on one side only. It has all orders that are committed:
- * each transaction that writes begins with a look for orders that it lacks, by this
- * process or another, while nobody else can write. And it has those of the transaction
- * itself as soon as they are sold. An order that was not kept stays in it: then a look
+ * each transaction that writes begins with a look for orders that it lacks, while nobody
+ * else can write, unless nobody else has since the one before. And it has those of the
+ * transaction itself as soon as they are sold. An order that was not kept stays in it: then a look
  * finds nothing. Where there is no memory for a filter its buckets are always looked
  * into. If an operator puts another database in the place of this one while we run, the
  * last order that was seen is not there, and all are read anew.
@@ -38,6 +38,7 @@
 struct filter {
     _Atomic int64_t seen;   /* it has all committed orders up to this number */
     _Atomic int64_t secret; /* of that one */
+    struct sql_state state; /* at the last filter_begin() */
     uint64_t seed;          /* so that nobody can choose keys that look alike */
     _Atomic int64_t next;   /* the next order's number; 0 = nothing was read */
     /* Each is begun with its first order, or it would lack some. */
@@ -76,8 +77,14 @@ bool filter_next(const struct filter *filter, uint64_t hash,
 enum store_status filter_unread(const struct filter *filter, struct sql *db,
                                 struct filter_span *span);
 
-/* Reads the orders that it does not have yet. For a transaction that writes, as its
- * first; or without any, when millions are to be read. */
+/* For a transaction that writes, as its first: has all committed orders from now on. */
+enum store_status filter_begin(struct filter *filter, struct sql *db);
+
+/* The transaction is committed. Of its orders the last one is this; 0 = it has none. */
+void filter_kept(struct filter *filter, int64_t number, int64_t secret);
+
+/* Reads the orders that it does not have yet, without a transaction: they may be
+ * millions. */
 enum store_status filter_read(struct filter *filter, struct sql *db);
 
 /* Bytes of memory that the filters take. */

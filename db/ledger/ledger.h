@@ -118,17 +118,19 @@ bool orders_reset(struct store_order *order);
 enum store_status orders_replay(struct sql *db, const struct filter *filter,
                                 struct store_order *order, bool *decided);
 
-/* Inserts the orders. Their numbers rise in the order of the rows. */
+/* Inserts the orders, 1 or more. Their numbers rise in the order of the rows: the last
+ * is the transaction's *proof from now on. */
 enum store_status orders_insert(struct sql *db, struct orders_row rows[],
-                                size_t n);
+                                size_t n, struct place_proof *proof);
 
 /* STORE_NO_ORDER if the id is unknown, or half right. */
 enum store_status orders_get(struct sql *db, const char *id,
                              struct store_order *order);
 
-/* Whether there is an order with this id. Waits for a transaction that has
- * written it and is not over. */
-enum store_status orders_find(struct sql *db, const char *id, bool *found);
+/* Whether this order is there. Waits for a transaction that has written it and is not
+ * over. */
+enum store_status orders_find(struct sql *db, const struct place_proof *proof,
+                              bool *found);
 
 /* The order's units go back to its segment and its user, once: *given says whether
  * it was now. A hold that it had is ended. */

@@ -34,13 +34,21 @@
 /*
  * NUMBER-SECRET, "17-9f86d081884c7d65". The number finds the row without an
  * index of its own; the 64 random bits behind it keep a buyer from guessing the
- * neighbour's order.
+ * neighbour's order. Written by hand: snprintf() takes five times as long.
  */
 static void format_id(int64_t number, int64_t secret,
                       char id[STORE_ID_BYTES_MAX + 1])
 {
-    (void)snprintf(id, STORE_ID_BYTES_MAX + 1, "%" PRId64 "-%016" PRIx64,
-                   number, (uint64_t)secret);
+    char text[STORE_ID_BYTES_MAX + 1] = "", *at = text + STORE_ID_BYTES_MAX;
+    uint64_t bits = (uint64_t)secret;
+
+    for (int i = 0; i < 16; i++, bits /= 16)
+        *--at = "0123456789abcdef"[bits % 16];
+    *--at = '-';
+    do
+        *--at = (char)('0' + number % 10);
+    while (number /= 10);
+    (void)stpcpy(id, at);
 }
 
 /* The kernel gives up to 256 bytes whole, and no signal interrupts it in that. A
@@ -326,7 +334,7 @@ static enum store_status insert(struct sql *db, const char *text,
 }
 
 enum store_status orders_insert(struct sql *db, struct orders_row rows[],
-                                size_t n)
+                                size_t n, struct place_proof *proof)
 {
     enum store_status status = STORE_OK;
     size_t size = 0;
@@ -340,20 +348,22 @@ enum store_status orders_insert(struct sql *db, struct orders_row rows[],
             size &= size - 1; /* the highest bit alone */
         status = insert(db, inserts[size], rows + i, size);
     }
+    if (status == STORE_OK)
+        *proof =
+            (struct place_proof){rows[n - 1].order->number, rows[n - 1].secret};
     return status;
 }
 
-enum store_status orders_find(struct sql *db, const char *id, bool *found)
+enum store_status orders_find(struct sql *db, const struct place_proof *proof,
+                              bool *found)
 {
     enum store_status status;
-    int64_t number, secret, n = 0;
+    int64_t n = 0;
 
-    if (!parse_id(id, &number, &secret))
-        return sql_fail(db, STORE_NO_ORDER, "this is no order id");
     status = sql_first(sql_query(db,
                                  "SELECT COUNT(*) FROM orders WHERE number = "
                                  "?1 AND secret = ?2 " SQL_FOR_UPDATE,
-                                 number, secret),
+                                 proof->number, proof->secret),
                        &n);
     *found = n > 0;
     return status;

@@ -130,10 +130,7 @@ static enum store_status write_pending(struct place *place)
 
     place->pending_n = 0;
     if (status == STORE_OK && n > 0)
-        status = orders_insert(place->db, place->pending, n);
-    if (status == STORE_OK && n > 0)
-        memcpy(place->proof, place->pending[n - 1].order->id,
-               sizeof(place->proof));
+        status = orders_insert(place->db, place->pending, n, &place->proof);
     return status;
 }
 
@@ -199,6 +196,27 @@ static enum store_status gather(struct place *place,
     return status;
 }
 
+/* The row of a lock that is kept need not be read for each lot. */
+static enum store_status announce(struct place *place)
+{
+    const struct store_fence *fence = place->lot->fence;
+    enum store_status status;
+
+    if (fence_token(fence) == 0 ||
+        (fence->token == place->announced.token &&
+         strcmp(fence->name, place->announced.name) == 0 &&
+         strcmp(fence_owner(fence), place->announced.owner) == 0))
+        return STORE_OK;
+    place->announced.token = 0;
+    status = fence_stamp(place->db, fence);
+    if (status != STORE_OK)
+        return status;
+    place->announced.token = fence->token;
+    (void)stpcpy(place->announced.name, fence->name); /* fence_valid() */
+    (void)stpcpy(place->announced.owner, fence_owner(fence));
+    return STORE_OK;
+}
+
 /*
  * The fence, the limit, the units, the row: all of it happens, or nothing.
  *
@@ -211,12 +229,11 @@ static enum store_status sell(struct place *place, struct rows_product *product,
                               struct rows_segment *from,
                               struct store_order *order)
 {
-    const struct store_fence *fence = place->lot->fence;
     enum store_status status = STORE_OK;
     bool taken = true;
 
     if (!place->stamped)
-        status = fence_stamp(place->db, fence);
+        status = announce(place);
     place->stamped = status == STORE_OK;
     if (status == STORE_OK && product->limit_per_user > 0)
         status = purchases_take(place->db, &place->keys.filter, order,
@@ -235,7 +252,7 @@ static enum store_status sell(struct place *place, struct rows_product *product,
     rows_take(&place->rows, product, from, order->quantity);
     order->created_ms = place->now_ms;
     order->price_cents = product->price_cents;
-    order->fence = fence_token(fence);
+    order->fence = fence_token(place->lot->fence);
     filter_sold(&place->keys.filter, order);
     place->pending[place->pending_n++] = (struct orders_row){
         .order = order, .limit_per_user = product->limit_per_user};
@@ -290,11 +307,12 @@ static enum store_status place_order(struct place *place,
 
 /* ---- a lot -------------------------------------------------------------- */
 
-static enum store_status begin(struct place *place, struct sql *db)
+static void begin(struct place *place, struct sql *db)
 {
     place->db = db;
     place->pending_n = 0;
-    return rows_begin(&place->rows, db);
+    if (!rows_begin(&place->rows, db))
+        place->announced.token = 0;
 }
 
 static enum store_status place_lot(struct place *place,
@@ -322,10 +340,10 @@ static enum store_status end(struct place *place)
 enum store_status place_alone(struct place *place, struct sql *db,
                               const struct store_lot *lot)
 {
-    enum store_status status = begin(place, db);
+    enum store_status status;
 
-    if (status == STORE_OK)
-        status = place_lot(place, lot);
+    begin(place, db);
+    status = place_lot(place, lot);
     if (status == STORE_OK)
         status = end(place);
     if (status != STORE_OK)
@@ -414,10 +432,11 @@ static enum store_status decide(struct place *place, struct store_lot *lot)
 
 enum store_status place_lots(struct place *place, struct sql *db)
 {
-    enum store_status status = begin(place, db);
+    enum store_status status = STORE_OK;
     struct store_lot *lot;
 
-    if (status == STORE_OK && db->engine->far)
+    begin(place, db);
+    if (db->engine->far)
         status = keys_ask(&place->keys, db, place->lots, place->lots_n);
     for (size_t i = 0; i < place->lots_n && status == STORE_OK; i++)
         status = decide(place, &place->lots[i]);

@@ -25,6 +25,13 @@ struct orders_row {
     int64_t secret;         /* filled in as well */
 };
 
+/* The last order that a transaction has written: if it is in the database, all of the
+ * transaction is. */
+struct place_proof {
+    int64_t number; /* 0 = none */
+    int64_t secret;
+};
+
 /* Which keys no order has. All zero: none is known to be new. */
 struct keys {
     struct filter filter;    /* kept from one transaction to the next */
@@ -49,9 +56,13 @@ struct place {
     const struct store_lot *lot;
     bool stamped; /* the lot's fence is announced */
     struct keys keys;
-    /* The last order that this transaction has written, "" = none: if it is in
-     * the database, all of the transaction is, for orders_find(). */
-    char proof[STORE_ID_BYTES_MAX + 1];
+    struct place_proof proof;
+    /* The fence that was stamped last, while no row has changed since; token 0 = none. */
+    struct {
+        uint64_t token;
+        char name[STORE_FENCE_NAME_BYTES_MAX + 1];
+        char owner[STORE_FENCE_NAME_BYTES_MAX + 1];
+    } announced;
     size_t pending_n;
     struct orders_row pending[PLACE_ROWS_MAX]; /* to be written */
 };

@@ -31,21 +31,17 @@ void rows_forget(struct rows *rows)
     rows->n = 0;
 }
 
-enum store_status rows_begin(struct rows *rows, struct sql *db)
+bool rows_begin(struct rows *rows, struct sql *db)
 {
-    struct sql_state state = {0};
-    enum store_status status = STORE_OK;
+    bool same = rows->valid && sql_is_alone(db, &rows->state) &&
+                rows->changes == db->changes;
 
-    if (db->engine->state)
-        status = db->engine->state(db, &state);
-    if (!rows->valid || status != STORE_OK || !db->engine->state ||
-        state.connection != rows->state.connection ||
-        state.others != rows->state.others || state.own != rows->state.own)
+    if (!same)
         rows_forget(rows);
     rows->db = db;
     rows->valid = false;
-    rows->state = state;
-    return status;
+    rows->state = db->state;
+    return same;
 }
 
 /* The guard holds the stock, and the terms against a change that was committed
@@ -84,7 +80,7 @@ enum store_status rows_end(struct rows *rows)
 {
     enum store_status status = rows_flush(rows);
 
-    rows->state.own = rows->db->changes;
+    rows->changes = rows->db->changes;
     rows->valid = status == STORE_OK;
     return status;
 }

@@ -2,8 +2,7 @@
  * The products that the committer has read, and knows to be so still.
  *
  * Most of what an order costs is to read again what was read a moment ago: the
- * terms of its product, the stock of its segments. (Not the fence of its lock, which
- * is one row for all orders of a lot.) Between two transactions of the committer none
+ * terms of its product, the stock of its segments. Between two transactions of the committer none
  * of that changes, as a rule, and the database can tell: it counts the changes of this
  * connection, and notices those of others. So there is one hard rule: if anything has changed
  * in between, whatever it is, all is forgotten. This is looked at inside the
@@ -56,18 +55,19 @@ struct rows_product {
 /* All zero: nothing is known. */
 struct rows {
     struct sql *db;         /* of this transaction */
-    struct sql_state state; /* at the last rows_end() */
-    bool valid;             /* as of then */
+    struct sql_state state; /* of the transaction of the last rows_end() */
+    int64_t changes;        /* db->changes as of then */
+    bool valid;
     size_t n;
     struct rows_product *products;
     struct rows_product *dirty; /* something was taken from these */
 };
 
 /*
- * Inside a transaction, before anything is read: forgets all, unless nothing
- * has changed since the last rows_end().
+ * Inside a transaction, before anything is read: forgets all, and says false, unless
+ * nothing has changed since the last rows_end(), in any table.
  */
-enum store_status rows_begin(struct rows *rows, struct sql *db);
+bool rows_begin(struct rows *rows, struct sql *db);
 
 /* Tells the database what was taken from each segment. */
 enum store_status rows_flush(struct rows *rows);

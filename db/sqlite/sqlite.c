@@ -65,7 +65,8 @@
 struct sqlite {
     struct sql sql;
     sqlite3 *handle;
-    int64_t serial; /* no other connection of this process has it */
+    int64_t serial;   /* no other connection of this process has it */
+    unsigned version; /* of the file, after the last commit */
     struct backoff backoff;
     int wal_frames;          /* length of the WAL after the last commit */
     sqlite3_int64 wal_bytes; /* of its file, with the room behind the end */
@@ -236,18 +237,35 @@ static enum store_status script(struct sql *db, const char *text)
     return report((struct sqlite *)db, rc);
 }
 
-static enum store_status state(struct sql *db, struct sql_state *found)
+/* ---- transactions ------------------------------------------------------- */
+
+/* SQLite counts commits to the file, this connection's and those of others that it has
+ * met. False: it does not. */
+static bool read_version(struct sqlite *db, unsigned *version)
 {
-    found->connection = of(db)->serial;
-    found->own = db->changes;
-    return sql_first(sql_query(db, "PRAGMA data_version"), &found->others);
+    return sqlite3_file_control(db->handle, "main", SQLITE_FCNTL_DATA_VERSION,
+                                version) == SQLITE_OK;
 }
 
-/* ---- transactions ------------------------------------------------------- */
+/* Others have committed if the version is not that of the last commit here. */
+static void note_state(struct sqlite *db)
+{
+    unsigned version = 0;
+
+    if (!read_version(db, &version) || version != db->version)
+        db->sql.state.others++;
+    db->version = version;
+    db->sql.state.connection = db->serial;
+}
 
 static enum store_status begin(struct sql *db, bool to_write)
 {
-    return sql_run(db, to_write ? "BEGIN IMMEDIATE" : "BEGIN");
+    enum store_status status =
+        sql_run(db, to_write ? "BEGIN IMMEDIATE" : "BEGIN");
+
+    if (status == STORE_OK && to_write)
+        note_state((struct sqlite *)db);
+    return status;
 }
 
 static bool in_transaction(const struct sql *db)
@@ -263,7 +281,10 @@ static bool in_transaction(const struct sql *db)
 static enum store_status commit(struct sql *db)
 {
     enum store_status status = sql_run(db, "COMMIT");
+    struct sqlite *self = (struct sqlite *)db;
 
+    if (status == STORE_OK && !read_version(self, &self->version))
+        self->version = 0;
     return status == STORE_OK || status == STORE_BUSY ||
                    status == STORE_NO_SPACE
                ? status
@@ -470,7 +491,7 @@ static enum store_status open_it(struct sql *sql)
     struct sqlite *db = (struct sqlite *)sql;
 
     pthread_once(&configured, configure);
-    db->serial = atomic_fetch_add(&serials, 1);
+    db->serial = atomic_fetch_add(&serials, 1) + 1;
     db->backoff.hurry = options->hurry;
     if (sqlite3_open_v2(options->where, &db->handle,
                         flags[options->role] | SQLITE_OPEN_NOMUTEX,
@@ -539,7 +560,6 @@ const struct sql_engine sqlite_engine = {
     .commit = commit,
     .rollback = rollback,
     .in_transaction = in_transaction,
-    .state = state,
     .tend = tend,
     .script = script,
     .prepare = prepare,

@@ -148,8 +148,10 @@ static bool read_host(const struct request *request, char host[HOST_BYTES])
     if (!from)
         return false;
     size = strcspn(from, "/?");
-    /* One that is too long is none of ours: nor is "". */
-    snprintf(host, HOST_BYTES, "%.*s", size < HOST_BYTES ? (int)size : 0, from);
+    if (size >= HOST_BYTES) /* none of ours: nor is "" */
+        size = 0;
+    memcpy(host, from, size);
+    host[size] = '\0';
     return true;
 }
 

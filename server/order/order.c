@@ -52,7 +52,9 @@ void order_set_outcome(struct order *order, enum order_outcome outcome,
                        const char *why)
 {
     order->outcome = outcome;
-    snprintf(order->detail, sizeof(order->detail), "%s", why);
+    order->detail[0] = '\0';
+    if (*why != '\0') /* of most there is nothing to say */
+        snprintf(order->detail, sizeof(order->detail), "%s", why);
 }
 
 void order_not_now(struct order *order, enum order_outcome outcome,

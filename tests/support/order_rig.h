@@ -160,7 +160,10 @@ void order_watch_hold(struct order_rig *rig, const char *step,
                       int64_t product_id);
 void order_watch_let_go(struct order_rig *rig);
 
-/* Waits until a thread has been stopped since the last _let_go. */
+/* The thread that was stopped goes on, up to such a step again. */
+void order_watch_let_pass(struct order_rig *rig);
+
+/* Waits until a thread has been stopped since the last _let_go or _let_pass. */
 void order_watch_await_held(struct order_rig *rig);
 
 /* The step fails the next time: it is not done (before), or it is done and its
@@ -210,6 +213,7 @@ void order_rig_world_reset(void);
  * does. It is killed at the end of the test at the latest.
  *   keep-database  keeps RIG's database for itself: BEGIN EXCLUSIVE
  *   read-database  reads in a transaction without end: others cannot commit
+ *   overtake       announces a later token for each lock that has one
  */
 struct server_proc *order_rig_child(const struct order_rig *rig,
                                     const char *role);

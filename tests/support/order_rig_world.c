@@ -103,6 +103,9 @@ void order_rig_begin(int argc, char *argv[])
     }
     if (strcmp(argv[1], "keep-database") == 0)
         keep_database(argv[2] + strlen("sqlite:"), "BEGIN EXCLUSIVE");
+    if (strcmp(argv[1], "overtake") == 0)
+        keep_database(argv[2] + strlen("sqlite:"),
+                      "UPDATE fences SET token = token + 1000000");
     keep_database(argv[2] + strlen("sqlite:"),
                   "BEGIN; SELECT COUNT(*) FROM products");
 }

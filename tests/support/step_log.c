@@ -239,6 +239,15 @@ void step_log_open(struct step_log *log)
     (void)pthread_mutex_unlock(&log->mutex);
 }
 
+void step_log_pass(struct step_log *log)
+{
+    (void)pthread_mutex_lock(&log->mutex);
+    log->at_gate_n = 0;
+    log->round++;
+    (void)pthread_cond_broadcast(&log->changed);
+    (void)pthread_mutex_unlock(&log->mutex);
+}
+
 char *step_line(const struct dlock_step *step)
 {
     size_t size = 1, used = 0;

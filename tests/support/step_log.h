@@ -98,6 +98,9 @@ void step_log_shut_at(struct step_log *log, const char *name, int64_t id,
 void step_log_await_gate(struct step_log *log, unsigned n);
 void step_log_open(struct step_log *log);
 
+/* Lets those go that stand there, and stops the next ones. */
+void step_log_pass(struct step_log *log);
+
 /* Forgets all counts. */
 void step_log_reset(struct step_log *log);
 
