@@ -109,6 +109,44 @@ STORE_TEST_OF(struct fixture *f, a_lot_that_does_not_count, set_up, NULL)
     store_rig_expect_sound(&f->rig);
 }
 
+/* How the second lot ends, with an order of its own. */
+static enum store_status go_second(struct fixture *f)
+{
+    f->lots[1].n = 1;
+    return store_rig_go(&f->rig, &f->lots[1], 1);
+}
+
+/* A fence's row is not read again while nobody has written; else it is. */
+STORE_TEST_OF(struct fixture *f, a_fence_that_is_overtaken_later, set_up, NULL)
+{
+    struct store_fence newer = {"lock:2", 12, "other", false};
+
+    assert_ok(go_second(f));
+    f->fences[1].owner = "other"; /* with the same token */
+    assert_int_equal(go_second(f), STORE_STALE_FENCE);
+    f->fences[1].owner = "me";
+    assert_ok(go_second(f));
+    assert_ok(store_stamp(f->rig.store, &newer, NULL));
+    assert_int_equal(go_second(f), STORE_STALE_FENCE);
+}
+
+/* Announced in a transaction that was not kept, it is announced by the next one. */
+STORE_TEST_OF(struct fixture *f, a_fence_that_was_not_kept, set_up,
+              STORE_SHARED)
+{
+    sqlite3 *other;
+
+    store_rig_sqlite_only(&f->rig);
+    other = store_rig_connect(&f->rig, "BEGIN; SELECT * FROM orders");
+    store_end_waits(f->rig.store);
+    assert_int_equal(go_second(f), STORE_BUSY);
+    sqlite3_close(other);
+    assert_ok(go_second(f));
+    other = store_rig_connect(&f->rig, "SELECT 1");
+    assert_int_equal(store_rig_number(other, "SELECT token FROM fences"), 11);
+    sqlite3_close(other);
+}
+
 /* The row that has the key is not in the table yet. */
 STORE_TEST_OF(struct fixture *f, a_key_in_two_lots, set_up, NULL)
 {

@@ -96,13 +96,15 @@ STORE_OWN_TEST(what_was_undone_is_forgotten)
 /* The same with a connection that lives on: a reader keeps the commit out. */
 STORE_SHARED_TEST(what_was_too_busy_is_forgotten)
 {
+    struct store_order order;
     sqlite3 *reader;
 
     assert_int_equal(buy(rig, 1, NULL), STORE_OK);
     reader = store_rig_connect(rig, "BEGIN; SELECT * FROM segments");
     assert_int_equal(buy(rig, STOCK - 1, NULL), STORE_BUSY);
     sqlite3_close(reader);
-    assert_int_equal(buy(rig, STOCK - 1, NULL), STORE_OK);
+    assert_int_equal(buy(rig, STOCK - 1, &order), STORE_OK);
+    assert_int_equal(order.number, 2); /* that of the one before */
     assert_int_equal(buy(rig, 1, NULL), STORE_SOLD_OUT);
 }
 
