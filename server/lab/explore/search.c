@@ -14,48 +14,6 @@ struct search {
     struct search_result *result;
 };
 
-/* ---- states that were seen ---------------------------------------------- */
-
-static bool put(struct search_table *table, const struct search_seen *seen)
-{
-    size_t at = seen->state % table->room;
-
-    for (; table->places[at].state != 0; at = (at + 1) % table->room)
-        if (table->places[at].state == seen->state &&
-            search_is_as_free(table->bounds, &table->places[at].used,
-                              &seen->used))
-            return false;
-    table->places[at] = *seen;
-    table->n++;
-    return true;
-}
-
-static bool grow(struct search_table *table)
-{
-    struct search_table next = *table;
-
-    next.n = 0;
-    next.room = table->room ? 2 * table->room + 1 : 4099;
-    next.places = calloc(next.room, sizeof(*next.places));
-    if (!next.places)
-        return false;
-    for (size_t i = 0; i < table->room; i++)
-        if (table->places[i].state != 0)
-            (void)put(&next, &table->places[i]);
-    free(table->places);
-    *table = next;
-    return true;
-}
-
-bool search_table_put(struct search_table *table,
-                      const struct search_node *node)
-{
-    const struct search_seen seen = {node->state, node->used};
-
-    /* Without memory every state is new: that costs time, and loses nothing. */
-    return (2 * table->n >= table->room && !grow(table)) || put(table, &seen);
-}
-
 /* ---- in their order ----------------------------------------------------- */
 
 static void note_faults(struct search *search, const struct search_node *node)
