@@ -12,10 +12,10 @@
  * A filter is a hint that errs on one side only. It has all orders that are committed:
  * each transaction that writes begins with a look for orders that it lacks, while nobody
  * else can write, unless nobody else has since the one before. And it has those of the
- * transaction itself as soon as they are sold. An order that was not kept stays in it: then a look
- * finds nothing. Where there is no memory for a filter its buckets are always looked
- * into. If an operator puts another database in the place of this one while we run, the
- * last order that was seen is not there, and all are read anew.
+ * transaction itself as soon as they are sold. An order that was not kept stays in it:
+ * then a look finds nothing. Where there is no memory for a filter its buckets are always
+ * looked into. If an operator puts another database in the place of this one while we
+ * run, the last order that was seen is not there, and all are read anew.
  *
  * Where the database is on a server none is ever read: one look is enough there.
  */

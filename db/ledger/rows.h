@@ -2,11 +2,11 @@
  * The products that the committer has read, and knows to be so still.
  *
  * Most of what an order costs is to read again what was read a moment ago: the
- * terms of its product, the stock of its segments. Between two transactions of the committer none
- * of that changes, as a rule, and the database can tell: it counts the changes of this
- * connection, and notices those of others. So there is one hard rule: if anything has changed
- * in between, whatever it is, all is forgotten. This is looked at inside the
- * transaction, when other connections cannot change anything.
+ * terms of its product, the stock of its segments. Between two transactions of the
+ * committer none of that changes, as a rule, and the database can tell: it counts the
+ * changes of this connection, and notices those of others. So there is one hard rule: if
+ * anything has changed in between, whatever it is, all is forgotten. This is looked at
+ * inside the transaction, when other connections cannot change anything.
  *
  * Inside a transaction orders take units from what is known here. The database
  * is told once for each segment, at the end, by an UPDATE that says how much
