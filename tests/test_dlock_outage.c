@@ -33,6 +33,37 @@ LOCK_TEST(test_won_by_a_try_without_an_answer)
     }
 }
 
+static long connections_made(void)
+{
+    char reply[8192];
+    const char *at;
+
+    redis_server_ask(rig.server, "INFO stats", reply, sizeof(reply));
+    at = strstr(reply, "total_connections_received:");
+    assert_non_null(at);
+    return strtol(strchr(at, ':') + 1, NULL, 10);
+}
+
+/* A server that lacks its replicas may be no primary any more: it is looked for anew. */
+LOCK_TEST(test_too_few_replicas_cost_the_connection)
+{
+    struct lock_single party = lock_single_open("fenced");
+    struct dlock_grant grant;
+    long before, own;
+
+    assert_ok(lock_rig_take(party.session, "k", 0, 0, &grant));
+    assert_ok(dlock_release(party.session, &grant, NULL));
+    redis_server_ask(rig.server, "CONFIG SET min-replicas-to-write 1", NULL, 0);
+    own = -connections_made();
+    own += before = connections_made();
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(lock_rig_take(party.session, "k", 0, 0, &grant),
+                         DLOCK_UNREACHABLE);
+    assert_true(connections_made() - before >= own + 2);
+    redis_server_ask(rig.server, "CONFIG SET min-replicas-to-write 0", NULL, 0);
+    lock_single_close(&party);
+}
+
 static const struct lock_story stories[] = {
     /* SIGPIPE would end the test program: none of these may raise it. It has lost its
      * data, and so have we the lock. */
