@@ -237,7 +237,7 @@ ORDER_RIG_TEST(a_lock_whose_lease_ends_is_taken_at_once, .stock = {1000})
     order_rig_expect_ledger(rig, 1, 1);
 }
 
-#define STUCK_MS 1000 /* a store that has not gone on for so long */
+#define STUCK_US 1000000u /* a store that has not gone on for so long */
 
 /* The store hangs in its commit, while another instance's might not: the lock goes
  * to who waits for it, though not at once, and the orders are decided when the store
@@ -252,7 +252,7 @@ ORDER_RIG_TEST(a_stuck_store_keeps_no_lock, .stock = {1000}, .shared = true,
     while (!order_rig_lock_is_held(1, 0))
         usleep(1000);
     other = order_foreign_open(1, 1, MINUTE);
-    assert_true(clock_us() >= order->asked_us + STUCK_MS * 1000);
+    assert_true(clock_us() >= order->asked_us + STUCK_US);
     assert_int_equal(atomic_load(&order->answers), 0);
     server_proc_kill(reader);
     assert_int_equal(order_rig_await(rig, order), ORDER_PLACED);
