@@ -87,8 +87,8 @@ struct sql_options {
     void *on_wait_ctx;
 };
 
-/* What a transaction that writes knows of others. If two are equal nobody else has
- * committed between them. */
+/* Others, as a transaction that writes knows of them. If two states are equal nobody
+ * else has committed between them. */
 struct sql_state {
     int64_t connection; /* which; 0 = it cannot tell what others have done */
     int64_t others;     /* another one after others have committed something */

@@ -303,8 +303,8 @@ STORE_TEST_OF(struct fixture *f, a_source_is_asked_while_another_reads_on,
     assert_int_equal(placed(f), ORDERS);
 }
 
-/* What came while a batch was written is found by asking once more, because nobody
- * wakes the committer for it. */
+/* The source is asked once more after a batch, because nobody wakes the committer for
+ * orders that came meanwhile. */
 STORE_TEST_OF(struct fixture *f, a_source_is_asked_after_its_batch, set_up,
               NULL)
 {
