@@ -172,7 +172,7 @@ size_t render_csv_order(const struct store_order *order,
         at = put_integer(at, total);
     at = stpcpy(PUT(at, ","), state_text(order, RENDER_NOW));
     at = PUT(put_stamp(PUT(at, ","), order->created_ms), ",");
-    if (order->cancelled_ms)
+    if (order->state == STORE_CANCELLED)
         at = put_stamp(at, order->cancelled_ms);
     at = PUT(at, ",\"");
     if (*order->key && strchr("=+-@", *order->key))
