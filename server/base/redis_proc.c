@@ -11,6 +11,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,10 +153,11 @@ static bool child_run(struct redis_proc *proc, char *error, size_t error_size)
     return false;
 }
 
-/* Beside the database if that is a file, and the name fits into a socket address;
- * else in /tmp. */
+/* Beside the database if that is a file, and the name fits into a socket address and an
+ * URL of libdlock, where ',' and '?' end it; else in /tmp. */
 static bool choose_socket(struct redis_proc *proc, const char *db_path)
 {
+    static atomic_uint sockets; /* of this process, in /tmp */
     char absolute[PATH_MAX] = "/tmp/stockade", copy[PATH_MAX];
     size_t room = sizeof(((struct sockaddr_un *)0)->sun_path);
 
@@ -163,11 +165,13 @@ static bool choose_socket(struct redis_proc *proc, const char *db_path)
         return false;
     memcpy(copy, absolute, sizeof(copy));
     snprintf(proc->dir, sizeof(proc->dir), "%s", dirname(copy));
-    if (db_path && strlen(absolute) + sizeof(".redis") <= room)
+    if (db_path && !strpbrk(absolute, ",?") &&
+        strlen(absolute) + sizeof(".redis") <= room)
         snprintf(proc->url, sizeof(proc->url), "unix:%s.redis", absolute);
     else
-        snprintf(proc->url, sizeof(proc->url), "unix:/tmp/stockade-%ld.redis",
-                 (long)getpid());
+        snprintf(proc->url, sizeof(proc->url),
+                 "unix:/tmp/stockade-%ld-%u.redis", (long)getpid(),
+                 atomic_fetch_add(&sockets, 1));
     return true;
 }
 

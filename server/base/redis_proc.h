@@ -18,7 +18,8 @@ struct redis_proc;
 bool redis_proc_is_installed(void);
 
 /* One that is not started yet: the first redis_proc_tend() does. Its socket is
- * DB_PATH.redis. NULL and a text in ERROR if there is no place for that. */
+ * DB_PATH.redis, or in /tmp if that is no name for one. NULL and a text in ERROR if there
+ * is no place for it. */
 struct redis_proc *redis_proc_new(const char *db_path, char *error,
                                   size_t error_size);
 

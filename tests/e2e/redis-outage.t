@@ -119,6 +119,15 @@ is Stockade::Child::name_of($next), '', 'spawned: and takes its redis-server alo
 ok !-e $server->db . '.redis', 'spawned: with its socket';
 is +($server->audit)[1], 0, 'spawned: the ledger balances';
 
+# A name that would end in the middle of an address is none for a socket.
+my $folder = Stockade::tempdir();
+my $strange = "$folder/a,b?c";
+mkdir $strange or die "$strange: $!";
+$server = Stockade->start(dir => $strange, args => ['--lock', 'fenced']);
+$server->product(40, 1000);
+is $server->order(40)->{status}, 201, 'spawned: sells beside a strange name';
+$server->ends('spawned');
+
 # One that cannot start again is tried each second, and said each ten.
 my $bin = Stockade::tempdir();
 my ($real) = grep { -x } map { "$_/redis-server" } split /:/, $ENV{PATH};
