@@ -201,11 +201,23 @@ subtest 'an experiment of load' => sub {
 };
 
 subtest 'what is asked wrongly' => sub {
+    my $more = Stockade::run([qw(lab serve 9000)]);
+    is_deeply [@$more{qw(exit out err)}], [2, '', "stockade: lab serve does not take '9000'\n"], 'a port is a flag';
     my ($status, $reply) = begin(lock => 'no-such-lock');
     is $status, 422, $reply->{error};
     is + (begin(experiment => '999'))[0], 422;
     is + (begin(buyers => 2))[0], 422;
     is + (begin(lock => '--help'))[0], 422, 'a lock is no flag';
+    for ([{ buyers => 5 }, 'buyers takes 1 to 4'], [{ buyers => 2.5 }, 'buyers takes 1 to 4'], [{ stock => -1 }, 'stock takes 0 to 1000'],
+        [{ deduct => 'foo' }, 'deduct takes naive or guarded'], [{ schedule => 'zz' }, qr/zz/], [{ schedule => '--help' }, qr/--help/],
+        [{ schedule => 5 }, qr/^a schedule is a text/], [{ schedule => 'a ' x 200 }, qr/^a schedule is a text/]) {
+        my ($wish, $error) = @$_;
+        ($status, $reply) = begin(lock => 'none', %$wish);
+        is $status, 422, 'not: ' . JSON::PP->new->canonical->encode($wish);
+        like $reply->{error}, ref $error ? $error : qr/^\Q$error\E$/, 'and it is said why';
+    }
+    ($status, $reply) = ask('POST', '/api/lab/searches', '{"lock": "none", "buyers": 9}');
+    is_deeply [$status, $reply->{error}], [422, 'buyers takes 1 to 4'], 'nor is it searched';
     is + (ask('POST', '/api/lab/games', '{'))[0], 400;
     is + (ask('POST', '/api/lab/games', '[' x 4000))[0], 400;
     is + (ask('POST', '/api/lab/games', 'x' x 40_000))[0], 413;

@@ -34,6 +34,7 @@
 #include "server/lab/load/load.h"
 #include "server/lab/path/path.h"
 #include "server/lab/serve/lab_serve.h"
+#include "server/lab/stage/stage_options.h"
 #include "server/lab/world/world.h"
 
 #define API      "/api/lab"
@@ -202,6 +203,7 @@ struct args {
     char *argv[ARGS_MAX + 1];
     char texts[ARGS_MAX][ARG_BYTES];
     int n;
+    char error[200]; /* "" = the wish names nothing that there is */
 };
 
 __attribute__((format(printf, 2, 3))) static void add(struct args *args,
@@ -218,15 +220,6 @@ __attribute__((format(printf, 2, 3))) static void add(struct args *args,
     args->n++;
 }
 
-/* "buyers" and its number, if there is one; the game says whether it makes sense. */
-static void add_number(struct args *args, const json_t *wish, const char *name)
-{
-    json_t *value = json_object_get(wish, name);
-
-    if (json_is_integer(value))
-        add(args, "--%s=%lld", name, (long long)json_integer_value(value));
-}
-
 /* A lock's text. */
 static const char *own_text(const json_t *wish)
 {
@@ -238,6 +231,45 @@ static const char *text_in(const json_t *wish, const char *name)
     const char *text = json_string_value(json_object_get(wish, name));
 
     return text && strlen(text) < ARG_BYTES ? text : NULL;
+}
+
+/* The setting NAME of the stage, if the wish has it. False: it makes no sense. */
+static bool add_setting(struct args *args, const json_t *wish, const char *name)
+{
+    const json_t *value = json_object_get(wish, name);
+    const char *text = text_in(wish, name);
+    struct stage_scene scene = STAGE_SCENE("none");
+    char arg[ARG_BYTES];
+
+    if (!value)
+        return true;
+    if (json_is_integer(value))
+        (void)snprintf(arg, sizeof(arg), "%" JSON_INTEGER_FORMAT,
+                       json_integer_value(value));
+    else
+        (void)snprintf(arg, sizeof(arg), "%s", text ? text : "");
+    if (!stage_options_set(&scene, name, arg, args->error, sizeof(args->error)))
+        return false;
+    add(args, "--%s=%s", name, arg);
+    return true;
+}
+
+/* The schedule to begin with, if the wish has one. False: it is none. */
+static bool add_schedule(struct args *args, const json_t *wish)
+{
+    const char *text = text_in(wish, "schedule");
+    struct stage_move moves[STAGE_MOVES_MAX];
+
+    if (!json_object_get(wish, "schedule"))
+        return true;
+    if (!text)
+        (void)snprintf(args->error, sizeof(args->error),
+                       "a schedule is a text of less than %d bytes", ARG_BYTES);
+    else if (stage_parse(text, moves, args->error, sizeof(args->error)) >= 0) {
+        add(args, "%s", text);
+        return true;
+    }
+    return false;
 }
 
 /* A lock of the stage. */
@@ -312,15 +344,14 @@ static bool read_experiment(const json_t *wish,
  * searched. False: there is no such lock. */
 static bool read_lock(const json_t *wish, bool searches, struct args *args)
 {
-    const char *deduct = text_in(wish, "deduct"), *lock = text_in(wish, "lock");
+    const char *lock = text_in(wish, "lock");
 
     if (!own_text(wish) && !is_lock(lock))
         return false;
     add(args, searches ? "explore" : "replay");
-    add_number(args, wish, "buyers");
-    add_number(args, wish, "stock");
-    if (deduct && strcmp(deduct, "guarded") == 0)
-        add(args, "--deduct=guarded");
+    if (!add_setting(args, wish, "buyers") ||
+        !add_setting(args, wish, "stock") || !add_setting(args, wish, "deduct"))
+        return false;
     add(args, "-i");
     add(args, "--json");
     if (searches)
@@ -333,17 +364,11 @@ static bool read_lock(const json_t *wish, bool searches, struct args *args)
 /* The command line of a game. False: the wish names nothing to play. */
 static bool read_game(const json_t *wish, struct args *args)
 {
-    const char *schedule = text_in(wish, "schedule");
-
     if (json_object_get(wish, "stop"))
         return read_stop(wish, false, args);
     if (json_object_get(wish, "experiment"))
         return read_experiment(wish, &steps_kind, args);
-    if (!read_lock(wish, false, args))
-        return false;
-    if (schedule)
-        add(args, "%s", schedule);
-    return true;
+    return read_lock(wish, false, args) && add_schedule(args, wish);
 }
 
 static bool read_run(const json_t *wish, struct args *args)
@@ -394,7 +419,8 @@ static struct api_reply begin(const json_t *wish, enum visitors_kind kind,
     struct api_reply told;
 
     if (!read(wish, &args))
-        return refuse(422, kind == VISITORS_RUN
+        return refuse(422, args.error[0] ? args.error
+                           : kind == VISITORS_RUN
                                ? "a run wants an \"experiment\" of load, and a "
                                  "\"lock\" or \"fix\" that there is"
                                : "a game wants a \"lock\" of the stage, a "

@@ -253,7 +253,10 @@ static bool read_options(int argc, char *argv[], struct serve *serve,
         if (c == '?')
             return false;
     }
-    return true;
+    if (optind < argc)
+        fprintf(stderr, "stockade: lab serve does not take '%s'\n",
+                argv[optind]);
+    return optind == argc;
 }
 
 /* False: said why. */
