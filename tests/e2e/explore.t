@@ -47,6 +47,12 @@ like $out, qr{^setnx .*left-for-ever.*^setnx-expire }ms, '--all: a row after one
 ($code, $out) = run('explore', '--all', '--only', 'set-nx-px', '--markdown', '--moves', 2, '--crashes', 0, '--expiries', 0);
 like $out, qr/^\| `set-nx-px` \| none \| \d+: all within these bounds \|$/m, '--markdown: in a table';
 
+is +(run(qw(explore --all --only =mkdir)))[0], 0, '--all: by itself it plays what can be expected';
+my ($unsure, undef, $lacks) = run(qw(explore --all --only =mkdir --lost-replies 0));
+is $unsure, 2, '--all: without one kind of trouble it cannot tell';
+like $lacks, qr/^stockade: explore: mkdir: foreign-release is expected, and was not found with --lost-replies 0: 1 is enough to tell$/m, 'and says so';
+my ($nothing, undef, $unknown) = run(qw(explore --all --only nosuch));
+is_deeply [$nothing, $unknown], [2, "stockade: explore: no row is called 'nosuch'\n"], '--all: nothing was played';
 ($code, $out) = run(qw(explore --all --moves 1 --only), '--batched --stock 3 --programs');
 like $out, qr/^fenced --batched --stock 3 --programs instance-same:user=1:key=k,\S+ none in/m, '--only: rows of that name, by which replay plays them';
 unlike $out, qr/^(?:set-nx-px|redisson)/m, 'and no others';

@@ -39,17 +39,17 @@ static const char help[] =
 /* ---- what is asked ------------------------------------------------------ */
 
 const struct explore_bound explore_bounds[SEARCH_BOUNDS_N] = {
-    [SEARCH_MOVES] = {"moves", NULL, STAGE_MOVES_MAX, 60},
-    [SEARCH_PREEMPTIONS] = {"preemptions", NULL, 3, STAGE_MOVES_MAX},
-    [SEARCH_WAITS] = {"waits", NULL, 2, 6},
-    [SEARCH_TROUBLES] = {"troubles", NULL, 2, 6},
-    [SEARCH_EXPIRIES] = {"expiries", "expiries", 1, 3},
-    [SEARCH_CRASHES] = {"crashes", "crashes", 1, 1},
-    [SEARCH_LOST] = {"lost-replies", "lost replies", 0, 3},
-    [SEARCH_LATE] = {"late", "late commands", 0, 3},
-    [SEARCH_FORGETS] = {"forgets", "losses of all data", 0, 0},
-    [SEARCH_RENEWALS] = {"renewals", "renewals", 0, 3},
-    [SEARCH_REFUSALS] = {"refusals", "refusals", 0, 2},
+    [SEARCH_MOVES] = {"moves", NULL, STAGE_MOVES_MAX, 60, STAGE_MOVES_MAX},
+    [SEARCH_PREEMPTIONS] = {"preemptions", NULL, 3, STAGE_MOVES_MAX, 2},
+    [SEARCH_WAITS] = {"waits", NULL, 2, 6, 2},
+    [SEARCH_TROUBLES] = {"troubles", NULL, 2, 6, 2},
+    [SEARCH_EXPIRIES] = {"expiries", "expiries", 1, 3, 1},
+    [SEARCH_CRASHES] = {"crashes", "crashes", 1, 1, 1},
+    [SEARCH_LOST] = {"lost-replies", "lost replies", 0, 3, 1},
+    [SEARCH_LATE] = {"late", "late commands", 0, 3, 1},
+    [SEARCH_FORGETS] = {"forgets", "losses of all data", 0, 0, 0},
+    [SEARCH_RENEWALS] = {"renewals", "renewals", 0, 3, 1},
+    [SEARCH_REFUSALS] = {"refusals", "refusals", 0, 2, 0},
 };
 
 bool explore_take_bound(struct explore *explore, const char *name,
@@ -82,13 +82,21 @@ bool explore_take_bound(struct explore *explore, const char *name,
     return true;
 }
 
-static void take_defaults(struct explore *explore)
+static unsigned default_of(const struct explore_bound *bound, bool at_random,
+                           bool all)
+{
+    if (at_random)
+        return bound->at_random;
+    return all && bound->expected > bound->of_one ? bound->expected
+                                                  : bound->of_one;
+}
+
+static void take_defaults(struct explore *explore, bool all)
 {
     for (int i = 0; i < SEARCH_BOUNDS_N; i++)
         if (explore->bounds.most[i] == NOT_GIVEN)
-            explore->bounds.most[i] = explore->random_s > 0
-                                          ? explore_bounds[i].at_random
-                                          : explore_bounds[i].of_all;
+            explore->bounds.most[i] =
+                default_of(&explore_bounds[i], explore->random_s > 0, all);
     if (explore->random_s > 0)
         explore->seconds = explore->random_s;
     if (explore->random_s > 0 && explore->seed == 0)
@@ -138,7 +146,7 @@ static bool read_options(int argc, char *argv[], struct explore *explore)
             explore->only = optarg;
         explore->help |= c == 'h';
     }
-    take_defaults(explore);
+    take_defaults(explore, all);
     if (explore->asked && (!explore->json || all)) {
         fprintf(stderr,
                 "stockade: explore: -i goes with --json, of one LOCK\n");

@@ -36,10 +36,11 @@ struct explore {
 };
 
 /* Each bound: its flag, what a person calls such troubles, NULL if they are none; and
- * how many there are if nobody says so: at random, troubles enough for many. */
+ * how many there are if nobody says so: at random, troubles enough for many. With fewer
+ * than EXPECTED allows for, a fault that was not found tells nothing of the lock. */
 struct explore_bound {
     const char *flag, *troubles;
-    unsigned of_all, at_random;
+    unsigned of_one, at_random, expected;
 };
 extern const struct explore_bound explore_bounds[SEARCH_BOUNDS_N];
 

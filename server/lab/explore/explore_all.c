@@ -15,7 +15,7 @@
 #include "server/lab/explore/explore.h"
 #include "server/lab/stage/stage_options.h"
 
-enum { FLAGS_BYTES = 200, ROW_BYTES = 240, NAMES_MAX = 10 };
+enum { FLAGS_BYTES = 200, ROW_BYTES = 240, WHY_BYTES = 80, NAMES_MAX = 10 };
 
 static char table[] = /* which is taken apart */
 #include "server/lab/explore/ways.txt.inc"
@@ -29,6 +29,7 @@ struct way {
 };
 
 struct tally {
+    unsigned rows; /* that were asked for */
     unsigned
         different;    /* faults that were found or missed, and should not be */
     unsigned unknown; /* that were not found in time */
@@ -79,24 +80,27 @@ static void tell_row(const struct explore *explore, const char *bounds)
     }
 }
 
-/* "No" is an answer only if all schedules were played, however many moves they have,
- * and if two troubles may come together: some faults need both. NULL: it is one. */
-static const char *why_no_answer(const struct explore *explore)
+/* "No" is an answer only if all schedules were played within bounds that reach what is
+ * expected. Into WHY what was lacking; "": it is one. */
+static void why_no_answer(const struct explore *explore, char why[WHY_BYTES])
 {
-    if (!explore->result.is_whole)
-        return ", but not all was played";
-    if (explore->bounds.moves < STAGE_MOVES_MAX)
-        return " in so few moves";
-    return explore->bounds.troubles < 2 ? " with so few troubles" : NULL;
+    (void)snprintf(why, WHY_BYTES, "%s",
+                   explore->result.is_whole ? "" : ", but not all was played");
+    for (int i = 0; i < SEARCH_BOUNDS_N && !why[0]; i++)
+        if (explore->bounds.most[i] < explore_bounds[i].expected)
+            (void)snprintf(why, WHY_BYTES,
+                           " with --%s %u: %u is enough to tell",
+                           explore_bounds[i].flag, explore->bounds.most[i],
+                           explore_bounds[i].expected);
 }
 
 static void compare(const struct explore *explore,
                     const struct expected *expected, struct tally *tally)
 {
     bool is_guarded = explore->scene.deduct != DEDUCT_NAIVE;
-    const char *why = why_no_answer(explore);
-    char name[ROW_BYTES];
+    char name[ROW_BYTES], why[WHY_BYTES];
 
+    why_no_answer(explore, why);
     for (int i = 0; i < STAGE_FAULT_N; i++) {
         const char *word = stage_fault_word((enum stage_fault)i);
         bool is_found = explore->result.faults[i].is_found;
@@ -105,14 +109,14 @@ static void compare(const struct explore *explore,
 
         if (is_found == breaks)
             continue;
-        if (!is_found && why)
+        if (!is_found && why[0])
             tally->unknown++;
         else
             tally->different++;
         fprintf(stderr,
                 "stockade: explore: %s: %s is %sexpected, and was %s%s\n",
                 row_name(explore, name), word, breaks ? "" : "not ",
-                is_found ? "found" : "not found", !is_found && why ? why : "");
+                is_found ? "found" : "not found", is_found ? "" : why);
     }
 }
 
@@ -187,6 +191,7 @@ static void play(const struct explore *asked, const struct way *way,
     if (stage_options_interrupted() ||
         !is_asked_for(asked->only, row_name(&explore, name)))
         return;
+    tally->rows++;
     (void)snprintf(flags, sizeof(flags), "%s", way->flags);
     (void)snprintf(bounds, sizeof(bounds), "%s", way->bounds);
     take_flags(&explore, flags);
@@ -279,6 +284,11 @@ int explore_all(const struct explore *explore)
         for (size_t i = 0; (info = dlock_strategy_info(i)) != NULL; i++)
             if (is_of(&way, info->name))
                 play(explore, &way, info->name, &tally);
+    }
+    if (tally.rows == 0 && !stage_options_interrupted()) {
+        fprintf(stderr, "stockade: explore: no row is called '%s'\n",
+                explore->only);
+        return EXPLORE_COULD_NOT_RUN;
     }
     if (tally.different > 0)
         return EXPLORE_BROKEN;
