@@ -13,7 +13,7 @@ static void fresh(const char *lock)
 {
     (void)lock;
     rig.url = ensemble->url;
-    rig.watchdog_lease_ms = 15000; /* an election takes a second or two */
+    rig.watchdog_lease_ms = 60000; /* nothing here waits for its end */
     rig.command_timeout_ms = 5000;
 }
 
