@@ -238,7 +238,7 @@ test('games that have made room for others are begun anew by the next click', as
   await says(page.locator('#beside-lanes tbody tr').last(), /nil/);
 });
 
-test('axe finds nothing, in the light and in the dark, on a phone and at a desk', async (page) => {
+test('axe finds nothing, in the dark on a phone and in the light at a desk', async (page) => {
   await open(page, '#story=08&moves=a+a+L+b+b');
   await atMoves(page, OVERSELL.slice(0, 5));
   await expectGoodLooks(page);
