@@ -87,24 +87,22 @@ static void add(struct filter *filter, int64_t number, uint64_t hash)
 {
     int64_t n = number >> FILTER_ORDERS_BITS;
     uint32_t bucket = (uint32_t)(number >> FILTER_BUCKET_BITS) % BUCKETS;
-    uint32_t entry = print_of(hash) | bucket, found;
+    uint32_t entry = print_of(hash) | bucket, found = 0;
 
     for (; filter->begun <= n && filter->begun < FILTERS_MAX; filter->begun++)
         filter->slots[filter->begun] =
             calloc(FILTER_SLOTS, sizeof(*filter->slots[0]));
     if (n >= FILTERS_MAX || !is_there(filter, n))
         return;
-    for (uint32_t walked = 0;; walked++) {
-        _Atomic uint32_t *slot = &filter->slots[n][slot_of(hash, walked)];
-
-        found = GET(*slot);
-        if (found == entry)
-            return;
-        if (found == 0) { /* no other thread writes */
-            SET(*slot, entry);
+    /* A page of the table that is read first and written then has two faults. */
+    for (uint32_t walked = 0;; walked++, found = 0) {
+        if (atomic_compare_exchange_strong(
+                &filter->slots[n][slot_of(hash, walked)], &found, entry)) {
             SET(filter->taken[n], filter->taken[n] + 1);
             return;
         }
+        if (found == entry)
+            return;
     }
 }
 
