@@ -44,6 +44,17 @@ for my $case (grep { $wrong->{err} =~ / $_->[0]\b/ } ['sql-row', '--sql'], ['zk'
     }
 }
 
+# A server that does not answer is not the lock's fault.
+for my $case (grep { $wrong->{err} =~ / $_->[0]\b/ } ['sql-row', '--sql', 'mysql:unix:/nowhere?db=x', "Can't connect"],
+    ['zk', '--zk', 'zk:127.0.0.1:1', 'no connection'], ['fenced', '--redis', 'redis://127.0.0.1:1', 'refused'],
+    ['fenced', '--redis', 'foo', 'the url: use unix:PATH']) {
+    my ($lock, $flag, $server, $why) = @$case;
+    my $away = Stockade::run([qw(lab locks --lock), $lock, $flag, $server]);
+    is $away->{exit}, 2, "$flag $server: $lock could not be run";
+    like $away->{err}, qr/\Alab: $lock not run: .*$why.*\n\z/, 'and it is said why';
+    like $away->{out}, qr/^0 of 1 locks measured; so nothing is known$/m, 'nor is anything known';
+}
+
 # ---- Ctrl-C ----------------------------------------------------------------
 
 # Ids of the processes whose command line has TEXT in it.

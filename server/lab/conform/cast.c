@@ -1,5 +1,6 @@
 #include "server/lab/conform/cast.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -96,8 +97,9 @@ struct deed_order cast_order(deed_function *deed, const char *name,
 
 void cast_tell(struct cast *cast, unsigned who, const struct deed_order *order)
 {
+    /* A player that could not come on has said why. */
     if (send(cast->players[who].fd, order, sizeof(*order), MSG_NOSIGNAL) < 0)
-        testbed_broken(cast->testbed, "player %u is gone", who);
+        (void)cast_hear(cast, who);
 }
 
 /* The evidence if the check's alarm ends the wait that begins here. */
@@ -112,10 +114,13 @@ static void note_wait(const struct cast *cast, unsigned who, const char *what)
 struct deed_report cast_hear(struct cast *cast, unsigned who)
 {
     struct deed_report report;
+    ssize_t n;
 
     note_wait(cast, who, "answer");
-    if (recv(cast->players[who].fd, &report, sizeof(report), 0) !=
-        sizeof(report))
+    do /* one that has died left what it said behind that error */
+        n = recv(cast->players[who].fd, &report, sizeof(report), 0);
+    while (n < 0 && errno == ECONNRESET);
+    if (n != sizeof(report))
         testbed_broken(cast->testbed, "player %u has died", who);
     if (report.broken)
         testbed_broken(cast->testbed, "%s", report.text);

@@ -29,21 +29,46 @@ static const struct {
     {PROPERTY_M, conform_check_m},   {PROPERTY_M2, conform_check_m2},
 };
 
-/* The check's process, which an alarm ends if it hangs. */
-static _Noreturn void check_play(struct testbed *testbed, size_t i)
+/* A server that was given is not ours to be taken apart. */
+static bool is_given(const struct testbed *testbed)
 {
-    size_t index = checks[i].property;
+    enum kept kept = testbed->expected->kept;
 
+    return kept == KEPT_IN_REDIS ? testbed->nodes_n == 0 : kept != KEPT_LOCALLY;
+}
+
+static void not_asked(struct testbed *testbed)
+{
+    testbed_not_asked(testbed, "a Redis that is given is not taken apart");
+}
+
+/* Each check would blame the lock for a server that is away. */
+static void reach_server(struct testbed *testbed)
+{
+    const struct deed_order order =
+        cast_order(deed_take, testbed_name("reach"), 0, testbed->lease_ms);
+    struct cast cast;
+    struct deed_report report;
+
+    cast_open(&cast, testbed, 1, 0);
+    report = cast_ask(&cast, 0, &order);
+    if (report.status == DLOCK_UNREACHABLE)
+        testbed_untested(testbed, "%s", report.text);
+    if (report.status == DLOCK_OK)
+        (void)cast_give(&cast, 0, order.name);
+    testbed_holds(testbed, "it answers");
+}
+
+/* The check's process, which an alarm ends if it hangs. */
+static _Noreturn void check_play(struct testbed *testbed, conform_check *check)
+{
     (void)alarm(CHECK_S_MAX * testbed->slow);
     memset(testbed->race, 0, sizeof(*testbed->race));
-    if (testbed->expected->kept == KEPT_IN_REDIS && testbed->nodes_n == 0 &&
-        (index == PROPERTY_D || index == PROPERTY_M || index == PROPERTY_M2))
-        testbed_not_asked(testbed, "a Redis that is given is not taken apart");
-    checks[i].check(testbed);
+    check(testbed);
     _exit(4);
 }
 
-static void check_run(struct testbed *testbed, size_t i)
+static void check_run(struct testbed *testbed, conform_check *check)
 {
     struct conform_result *result = testbed->result;
     uint64_t began_ms = clock_ms();
@@ -53,7 +78,7 @@ static void check_run(struct testbed *testbed, size_t i)
     *result = (struct conform_result){.text = "BROKEN: the check hangs"};
     pid = child_fork(SIGKILL);
     if (pid == 0)
-        check_play(testbed, i);
+        check_play(testbed, check);
     if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0)
         result->verdict = CONFORM_UNTESTED;
     if (status != 0 && !(WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM))
@@ -61,6 +86,34 @@ static void check_run(struct testbed *testbed, size_t i)
                        "BROKEN: the check %s",
                        pid < 0 ? "got no process" : "crashed");
     result->ms = (unsigned)(clock_ms() - began_ms);
+}
+
+/* False and a text: the lock's server does not serve it. */
+static bool has_server(struct testbed *testbed, struct conform_result *room,
+                       char *error, size_t error_size)
+{
+    if (!is_given(testbed))
+        return true;
+    testbed->result = room;
+    check_run(testbed, reach_server);
+    if (room->verdict == CONFORM_HOLDS)
+        return true;
+    (void)snprintf(error, error_size, "%s",
+                   room->text +
+                       (strncmp(room->text, "BROKEN: ", 8) == 0 ? 8 : 0));
+    return false;
+}
+
+static void check_property(struct testbed *testbed, size_t i)
+{
+    size_t index = checks[i].property;
+    bool loses_servers =
+        index == PROPERTY_D || index == PROPERTY_M || index == PROPERTY_M2;
+
+    check_run(testbed, testbed->expected->kept == KEPT_IN_REDIS &&
+                               is_given(testbed) && loses_servers
+                           ? not_asked
+                           : checks[i].check);
 }
 
 const char *conform_missing(const struct expected *expected,
@@ -97,15 +150,16 @@ bool conform_run(const struct expected *expected,
                  char *error, size_t error_size)
 {
     struct testbed testbed;
-    bool mended = true;
+    bool mended;
 
     if (!testbed_open(&testbed, expected, servers, error, error_size))
         return false;
+    mended = has_server(&testbed, results, error, error_size);
     for (size_t i = 0; i < PROPERTIES_N && mended; i++) {
         size_t index = checks[i].property;
 
         testbed.result = &results[index];
-        check_run(&testbed, i);
+        check_property(&testbed, i);
         /* A lock of threads is asked what it can do among threads. */
         if (index == PROPERTY_X2)
             testbed.together = results[PROPERTY_X].verdict == CONFORM_HOLDS &&

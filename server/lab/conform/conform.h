@@ -92,6 +92,7 @@ struct suite_lock {
     const struct expected *expected; /* NULL = there is no row */
     struct expected own;             /* the row of a lock of somebody's own */
     const char *missing;             /* why it is not run; NULL = it is */
+    char trouble[160];               /* why its process could not run it */
     pid_t pid; /* of its process; 0 = not started yet, or SUITE_ENDED */
     struct conform_result results[PROPERTIES_N];
     atomic_uint results_n; /* all, unless its process broke off */
@@ -122,6 +123,9 @@ size_t suite_results(const struct suite *suite, size_t *all);
 
 /* Whether INDEX of a lock that was run differs from what is expected. */
 bool suite_differs(const struct suite_lock *lock, size_t index);
+
+/* Whether a lock could not be run, though all that it needs was given. */
+bool suite_is_troubled(const struct suite *suite);
 
 /* Locks of which there are results. */
 size_t suite_measured(const struct suite *suite);

@@ -172,14 +172,15 @@ static void report_text(const struct suite *suite)
         printf("%zu not as expected\n", differences);
 }
 
-/* Every difference with its evidence, a line each, on standard error; or what is
- * missing, if no lock was run. */
+/* Every difference with its evidence, a line each, on standard error; what could not be
+ * run; and what is missing, if no lock was run. */
 static void report_differences(const struct suite *suite)
 {
     for (size_t i = 0; i < suite->locks_n; i++) {
         const struct suite_lock *lock = &suite->locks[i];
 
-        if (!lock->expected || (lock->missing && suite_measured(suite) == 0))
+        if (!lock->expected || lock->trouble[0] ||
+            (lock->missing && suite_measured(suite) == 0))
             fprintf(stderr, "lab: %s not run: %s\n", lock->info->name,
                     why_not_run(lock));
         for (size_t j = 0; j < PROPERTIES_N; j++)
@@ -299,7 +300,9 @@ static int run(const struct options *options)
     report_differences(&suite);
     if (suite_differences(&suite) > 0)
         return DIFFERENT;
-    return suite_measured(&suite) > 0 ? AS_EXPECTED : COULD_NOT_RUN;
+    return suite_measured(&suite) > 0 && !suite_is_troubled(&suite)
+               ? AS_EXPECTED
+               : COULD_NOT_RUN;
 }
 
 int lab_locks_main(int argc, char *argv[])

@@ -56,7 +56,6 @@ bool suite_fill(struct suite *suite, const char *only)
 static bool start(const struct suite *suite, struct suite_lock *lock,
                   const sigset_t *signals)
 {
-    char error[160] = "";
     pid_t pid = child_fork(SIGKILL);
 
     if (pid > 0)
@@ -65,9 +64,12 @@ static bool start(const struct suite *suite, struct suite_lock *lock,
         return pid > 0;
     (void)sigprocmask(SIG_SETMASK, signals, NULL);
     if (conform_run(lock->expected, &suite->servers, lock->results,
-                    &lock->results_n, error, sizeof(error)))
+                    &lock->results_n, lock->trouble, sizeof(lock->trouble)))
         _exit(0);
-    fprintf(stderr, "lab: %s: %s\n", lock->info->name, error);
+    if (lock->results_n == 0)
+        lock->missing = lock->trouble;
+    else
+        fprintf(stderr, "lab: %s: %s\n", lock->info->name, lock->trouble);
     _exit(1);
 }
 
@@ -240,6 +242,14 @@ bool suite_differs(const struct suite_lock *lock, size_t index)
 {
     return is_runnable(lock) &&
            !conform_agrees(lock->expected, index, lock->results[index].verdict);
+}
+
+bool suite_is_troubled(const struct suite *suite)
+{
+    for (size_t i = 0; i < suite->locks_n; i++)
+        if (suite->locks[i].trouble[0])
+            return true;
+    return false;
 }
 
 size_t suite_measured(const struct suite *suite)
