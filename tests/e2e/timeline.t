@@ -2,6 +2,7 @@
 # timeline, which `stockade replay FILE` draws; each line is as schema.json says; a
 # timeline that is cut, or is none, is told with its line; and who only checks settings
 # writes none.
+use utf8;
 use lib 'tests/e2e';
 use JSON::PP ();
 use POSIX qw(mkfifo);
@@ -130,6 +131,7 @@ is $seen{commit}{actor}, 'committer', 'and that it was written';
 ($code, $picture) = run('replay', "$dir/live1.jsonl");
 is $code, 0, 'it is drawn';
 like $picture, qr/^verdict: nobody has looked/m, 'with no verdict';
+like +(run('replay', '--zh', "$dir/live1.jsonl"))[1], qr/^结论：还没有人查过/m, 'in Chinese as well';
 my $error;
 ($code, $picture, $error) = run('replay', map { "$dir/live$_.jsonl" } 1, 2);
 is $code, 2, 'two as one, of which one was killed';
