@@ -80,6 +80,24 @@ STORE_DIR_TEST(test_another_name_is_the_same_file)
     assert_int_not_equal(open_store(url, false, &other, NULL), STORE_OK);
 }
 
+/* A hard link has a lock file and a journal of its own: nobody writes until it is gone. */
+STORE_DIR_TEST(test_a_second_name_is_refused)
+{
+    char path[512], url[600];
+    struct store *store = NULL;
+    struct store_error error;
+
+    open_rig(rig, false);
+    snprintf(path, sizeof(path), "%s/copy.db", rig->dir.path);
+    snprintf(url, sizeof(url), "sqlite:%s", path);
+    assert_int_equal(link(rig->dir.db, path), 0);
+    assert_int_equal(open_store(url, false, &store, &error), STORE_UNFIT);
+    assert_non_null(strstr(error.text, "2 names (hard links)"));
+    assert_int_equal(store_check(url, &error), STORE_UNFIT);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(store_check(rig->dir.url, &error), STORE_OK);
+}
+
 /* ---- what is no database of ours ---------------------------------------- */
 
 static void expect_no_reader(const struct store_rig *rig,

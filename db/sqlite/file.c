@@ -16,12 +16,24 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* By another name a second service would find another lock file, and another journal. */
+static enum store_status check_names(const char *path, const struct stat *st,
+                                     struct store_error *error)
+{
+    if (st->st_nlink <= 1)
+        return STORE_OK;
+    return failure_set(error, STORE_UNFIT,
+                       "%s has %ju names (hard links), and who opens it by "
+                       "another would not know of this service: keep one",
+                       path, (uintmax_t)st->st_nlink);
+}
+
 /*
  * The one true name, WHOLE, of the file in "sqlite:PATH": two ways to it, one
  * through a symbolic link, must end at the same lock file; and a name that
  * begins with a slash is never taken for a URI by SQLite. CREATE makes the file,
- * empty, if it is not there. Says clearly what SQLite would only call "unable
- * to open".
+ * empty, if it is not there, and refuses one that has several names. Says clearly
+ * what SQLite would only call "unable to open".
  */
 enum store_status sqlite_find(const char *url, bool create,
                               char whole[SQL_WHERE_BYTES],
@@ -43,7 +55,7 @@ enum store_status sqlite_find(const char *url, bool create,
     if (!S_ISREG(st.st_mode))
         return failure_set(error, STORE_UNFIT, "%s is not a file", path);
     if (realpath(path, whole))
-        return STORE_OK;
+        return create ? check_names(path, &st, error) : STORE_OK;
     why = errno;
     return failure_set(error, failure_status(why), "cannot open %s: %s", path,
                        strerror(why));
@@ -98,6 +110,7 @@ enum store_status sqlite_check(const char *url, char where[SQL_WHERE_BYTES],
     const char *path = url + strlen(sqlite_engine.scheme);
     enum store_status status;
     char folder[PATH_MAX];
+    struct stat st = {0};
 
     if (access(path, F_OK) != 0 && errno == ENOENT) {
         where[0] = '\0';
@@ -119,7 +132,9 @@ enum store_status sqlite_check(const char *url, char where[SQL_WHERE_BYTES],
     status = sqlite_find(url, false, where, error);
     if (status == STORE_OK && access(where, R_OK | W_OK) != 0)
         status = refused(where, error);
-    return status;
+    return status == STORE_OK && stat(where, &st) == 0
+               ? check_names(path, &st, error)
+               : status;
 }
 
 /* ---- the schema ----------------------------------------------------------- */
