@@ -131,6 +131,7 @@ my @wrong = (
     [['explore', '--buyers', 9, 'none'],        qr/--buyers takes 1 to 4/],
     [['explore', '--expiries', 'x', 'none'],    qr/--expiries takes 0 to/],
     [['explore', '--all', 'none'],              qr/usage: stockade explore/],
+    [['explore', '--markdown', 'none'],         qr/go with --all$/],
     [['replay', 'none'],                        qr/usage: stockade replay/],
     [['replay', 'none', 'a q'],                 qr/'q' is not a move/],
     [['replay', 'none', 'a L'],                 qr/move 2: 'L' is no move now; there are: a a~ a- ax a! b/],

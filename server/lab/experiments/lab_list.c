@@ -1,6 +1,7 @@
 /* `stockade lab list` and `stockade lab show NAME`: see experiment.h. */
 #include "server/lab/experiments/experiment.h"
 
+#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -19,14 +20,16 @@ static const struct experiment *read_own(const char *path)
     size_t size = 0;
     bool is_read = file && getdelim(&content, &size, '\0', file) >= 0;
 
+    if (!is_read) {
+        fprintf(stderr, "stockade: cannot read %s: %s\n", path,
+                file && feof(file) ? "it is empty" : strerror(errno));
+        free(content);
+    }
     if (file)
         (void)fclose(file);
     experiment_release(&own);
-    if (!is_read) {
-        free(content);
-        fprintf(stderr, "stockade: cannot read %s\n", path);
+    if (!is_read)
         return NULL;
-    }
     if (experiment_read(path, content, &own, error, sizeof(error)))
         return &own;
     fprintf(stderr, "stockade: %s\n", error);

@@ -152,6 +152,10 @@ static bool read_options(int argc, char *argv[], struct explore *explore)
                 "stockade: explore: -i goes with --json, of one LOCK\n");
         return false;
     }
+    if (!all && (explore->markdown || explore->only)) {
+        fprintf(stderr, "stockade: --markdown and --only go with --all\n");
+        return false;
+    }
     if (explore->random_s > 0 && all) {
         fprintf(stderr, "stockade: --random is of one LOCK\n");
         return false;

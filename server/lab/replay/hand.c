@@ -17,7 +17,8 @@ enum {
     KEY_QUIT = 'q',
     KEY_UNDO = 'u',
     KEY_HINT = '?',
-    TOLD_MS = 200, /* between two lines of its progress */
+    KEY_CTRL_D = 4, /* an end of input, if lines are not waited for */
+    TOLD_MS = 200,  /* between two lines of its progress */
 };
 
 /* For moves of two letters. Those of one are their own key. */
@@ -65,7 +66,8 @@ static int read_key(void)
 
     (void)fflush(stdout);
     do {
-        if (!stage_options_wait_input() || read(STDIN_FILENO, &key, 1) <= 0)
+        if (!stage_options_wait_input() || read(STDIN_FILENO, &key, 1) <= 0 ||
+            key == KEY_CTRL_D)
             return KEY_QUIT;
     } while (key == ' ' || key == '\n');
     return key;

@@ -5,7 +5,6 @@
 #include "server/lab/replay/game.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -236,20 +235,6 @@ static unsigned bits_of(unsigned n, char words[][TIMELINE_NAME_BYTES])
     return faults;
 }
 
-__attribute__((format(printf, 2, 3))) static void
-say(const struct picture *picture, const char *format, ...)
-{
-    char text[200];
-    va_list args;
-
-    va_start(args, format);
-    (void)vsnprintf(text, sizeof(text), format, args);
-    va_end(args);
-    if (picture->look & DRAW_CHINESE)
-        chinese(text, sizeof(text));
-    (void)puts(text);
-}
-
 static void draw_end(const struct picture *picture, struct source *source)
 {
     struct timeline_verdict *verdict = &source->verdict;
@@ -258,19 +243,22 @@ static void draw_end(const struct picture *picture, struct source *source)
         .remarks = bits_of(verdict->remarks_n, verdict->remarks)};
 
     if (verdict->dropped > 0)
-        say(picture, "%" PRIu64 " events were dropped: the disk was too slow",
-            verdict->dropped);
+        draw_say(stdout, picture->look,
+                 "%" PRIu64 " events were dropped: the disk was too slow\n",
+                 verdict->dropped);
     if (!verdict->is_known) {
-        say(picture, "verdict: nobody has looked; stockade audit does");
+        draw_say(stdout, picture->look,
+                 "verdict: nobody has looked; stockade audit does\n");
         return;
     }
-    say(picture, "stock %" PRId64 ", %" PRId64 " sold in %" PRId64 " order%s",
-        verdict->stock, verdict->sold, verdict->orders,
-        verdict->orders == 1 ? "" : "s");
+    draw_say(stdout, picture->look,
+             "stock %" PRId64 ", %" PRId64 " sold in %" PRId64 " order%s\n",
+             verdict->stock, verdict->sold, verdict->orders,
+             verdict->orders == 1 ? "" : "s");
     if (found.faults != 0 || verdict->faults_n == 0)
         draw_verdict(stdout, &found, verdict->over, picture->look);
     else
-        say(picture, "verdict: %s", verdict->faults[0]);
+        draw_say(stdout, picture->look, "verdict: %s\n", verdict->faults[0]);
 }
 
 int replay_files(char *const paths[], size_t n, int64_t until, unsigned look)
