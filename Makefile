@@ -294,9 +294,9 @@ $(B)/open_load: $(B)/tests/bench/open_load.o
 
 BENCHES := $(B)/bench_locks $(B)/stockade-overruled $(B)/open_load
 
-# No script that runs under a sanitizer needs a bench.
+# Scripts of tests/full run some of the tests' binaries; under a sanitizer none needs a bench.
 test-binaries: $(TESTS)
-full-binaries: $(FULL_TESTS) $(if $(FULL_TESTS),$(B)/tests/full/with_servers) $(if $(SAN),,$(BENCHES))
+full-binaries: $(FULL_TESTS) $(filter $(B)/tests/test_store% $(B)/tests/test_stage,$(TESTS)) $(if $(FULL_TESTS),$(B)/tests/full/with_servers) $(if $(SAN),,$(BENCHES))
 
 # What tests/browser needs, as its lock file says: outside of tests/.
 browser: build/browser/node_modules/.package-lock.json
