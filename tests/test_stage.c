@@ -252,6 +252,29 @@ UNIT_TEST(test_promoted_and_back)
     stage_close(stage);
 }
 
+/* Whether b's next step is a move behind SCHEDULE. */
+static bool may_b_step(const char *flags, const char *schedule)
+{
+    const struct stage_scene scene = scene_of(flags);
+    struct stage *stage = open_scene(&scene);
+    bool may;
+
+    play(stage, schedule);
+    may = stage_has_move(stage, (struct stage_move){.actor = 1, .kind = 's'});
+    stage_close(stage);
+    return may;
+}
+
+UNIT_TEST(test_one_writes_at_a_time)
+{
+    const char *flags = "fenced --batched --products 2 "
+                        "--programs instance,instance:product=2";
+
+    assert_true(may_b_step(flags, "ai bi a b a b"));
+    assert_false(may_b_step(flags, "ai bi a b a b a a"));
+    assert_true(may_b_step(flags, "ai bi a b a b a a a"));
+}
+
 UNIT_TEST(test_programs_are_known)
 {
     struct stage_scene scene = STAGE_SCENE("none");
