@@ -275,6 +275,15 @@ UNIT_TEST(test_one_writes_at_a_time)
     assert_true(may_b_step(flags, "ai bi a b a b a a a"));
 }
 
+/* Time that is left of a lease is no news to a nap, the end of the lease is. */
+UNIT_TEST(test_time_alone_ends_no_nap)
+{
+    const char *flags = "set-nx-px --deduct guarded --pay-within 1";
+
+    assert_false(may_b_step(flags, "a a b H"));
+    assert_true(may_b_step(flags, "a a b L"));
+}
+
 UNIT_TEST(test_programs_are_known)
 {
     struct stage_scene scene = STAGE_SCENE("none");
