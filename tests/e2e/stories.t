@@ -70,6 +70,8 @@ my @stories = (
         '--deduct guarded fenced', 'a a^ a a a F ^', '', 0, 1, 0],
     ['and so are holds that it leaves',
         '--deduct guarded fenced', 'a a a a b b^ b b b F ^', '', 0, 1, 1],
+    ['and so is a waiter that nobody wakes',
+        '--deduct guarded redisson', 'a b b b b F a a', '', 0, 1, 0],
     ['a late question that a release has made void gives no place',
         '--deduct guarded --buyers 3 fair', 'b a^ L a a ^ c', '', 1, 0, 0],
     ['a server that has begun anew lets a late acquire in',
