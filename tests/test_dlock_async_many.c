@@ -93,6 +93,30 @@ LOCK_TEST(test_a_thousand_poll_on_a_few_threads)
     crowd_close(crowd);
 }
 
+/* Threads are all at a try, and as many acquires are ready before the release comes. */
+LOCK_TEST(test_releases_go_before_acquires)
+{
+    enum { TRIES_N = 2 * CROWD_THREADS_MAX };
+    struct dlock *client = lock_rig_client("redisson");
+    struct dlock_session *holder = lock_rig_session(client);
+    struct note tries[TRIES_N] = {{.n = 0}};
+    struct note given = {.n = 0};
+    struct dlock_grant grant;
+
+    assert_ok(lock_rig_take(holder, "held", 0, 0, &grant));
+    step_log_shut(&rig.log, "eval-acquire", DLOCK_BEFORE);
+    for (unsigned i = 0; i < TRIES_N; i++)
+        assert_ok(note_begin(lock_rig_session(client), "k", 0, &tries[i]));
+    step_log_await_gate(&rig.log, CROWD_THREADS_MAX);
+    assert_ok(dlock_release_async(holder, &grant, note_done, &given, NULL));
+    step_log_pass(&rig.log);
+    step_log_await(&rig.log, "eval-release", 1);
+    step_log_open(&rig.log);
+    for (unsigned i = 0; i < TRIES_N; i++)
+        (void)note_await(&tries[i]);
+    assert_ok(note_await(&given));
+}
+
 /* Many that take and give back in turns, all with callbacks. */
 struct fair_ground {
     atomic_int inside;
