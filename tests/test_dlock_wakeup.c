@@ -253,6 +253,10 @@ static const struct lock_story stories[] = {
      "process token-lua fenced",
      "a takes long; & b takes wait=long -> timeout; sleep 30; clock; b stops; "
      "join; took 0..prompt; a gives; b takes wait=60000; b gives"},
+    {"a wait that was ended before it began tells the server nothing",
+     "redisson",
+     "a takes long; forget; b stops; b takes wait=long -> timeout; "
+     "steps eval-acquire 1; steps subscribe 0"},
     {"who has no thread and is not woken ends in time", "process redisson spin",
      "b takes 60000; clock; a begins wait=80; a ends -> timeout; "
      "took 79..5000; b gives"},
