@@ -124,4 +124,13 @@ for my $one (@judged) {
     is_deeply [sort @{ $told->{faults} }], [grep { !/-l(?:ate|ost)$/ } sort keys %at], 'what is wrong';
     is_deeply $told->{remarks}, [grep { /-l(?:ate|ost)$/ } sort keys %at], 'and what is remarked only';
 }
+
+# A release gets no answer for ten seconds, which b's watchdog passes: nobody knows what the
+# server believes of that session, and the lock is taken by another one.
+my $instances = '--batched --products 2 --stock 3 --programs instance,instance:product=2 fenced';
+my $taken     = 'bi b b ai a a';
+my $unheard   = 'a~ a~ a~ bw a';
+my @owners    = map { told($instances, $_)->{redis} =~ /^lock:\{1:0\}\t\S+\t\d+\t(a\S*)=/ }
+    $taken, "$taken a a a a $unheard bw bw bw a+ $unheard ai a a";
+ok @owners == 2 && $owners[0] ne $owners[1], 'a session whose release got no answer takes no more locks' or diag "@owners";
 done_testing;
