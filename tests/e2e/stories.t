@@ -34,6 +34,8 @@ my @stories = (
         '--batched --stock 3 --programs instance-same:user=1:key=k,instance-same:user=1:key=k fenced', 'ai ai a a a a a a a ai a bi bi b b b b b b b bi b', '', 2, 1, 1],
     ['an instance whose lease has ended writes nothing',
         '--batched --stock 3 fenced', 'ai ai a a bi bi b b L b b b a a b b b b b', '', 1, 2, 0],
+    ['of its waits the one that ends first is over: it looks again, and its order still waits',
+        '--batched --stock 3 fenced', 'ai bi a a b b b b b b+ b b a a a a a b b b b b b b', '', 1, 2, 0],
     ['an order is paid, and a cancel comes too late',
         '--deduct guarded --pay-within 1 --programs order-pay:key=k,cancel:key=k none', 'a a b', '', 0, 1, 1],
     ['it is cancelled, and the payment comes too late',
