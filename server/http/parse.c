@@ -156,14 +156,14 @@ static bool read_time(const char *text, int64_t *ms)
     char again[32];
     size_t size = strftime(again, sizeof(again), format, &utc);
 
-    if (!rest || seconds < 1 || rest != text + size ||
+    if (!rest || seconds < 0 || rest != text + size ||
         memcmp(text, again, size) != 0)
         return false;
     if (*rest == '.' && isdigit((unsigned char)rest[1]))
         for (rest++; isdigit((unsigned char)*rest) && scale; scale /= 10)
             fraction += (*rest++ - '0') * scale;
     *ms = seconds * 1000 + fraction;
-    return !strcmp(rest, "Z");
+    return *ms > 0 && !strcmp(rest, "Z");
 }
 
 /* ---- numbers with a point or an exponent ------------------------------------ */

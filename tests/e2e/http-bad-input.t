@@ -261,7 +261,8 @@ bad_put("{\"name\":\"a\",\"stock\":1,\"opens_at\":$_}", 'opens_at')
     '"2030-02-30T00:00:00Z"', '"2030-02-29T00:00:00Z"', '"2030-13-01T00:00:00Z"', '"2030-01-01T24:00:00Z"',
     '"2030-01-01T00:60:00Z"', '"2030-01-01T00:00:60Z"', '"2030-01-01t00:00:00Z"', '"2030-01-01T00:00:00Z "',
     '" 2030-01-01T00:00:00Z"', '"2030-1-01T00:00:00Z"', '"+2030-01-01T00:00:00Z"', '""', '"2030-01-01T00:00:00.Z"', '"2030-01-01T00:00:00.1234Z"',
-    '1', '"1969-01-01T00:00:00Z"';
+    '1', '"1969-01-01T00:00:00Z"', '"1970-01-01T00:00:00Z"', '"1969-12-31T23:59:59.999Z"';
+is $server->put('/api/products/902', '{"name":"a","stock":1,"opens_at":"1970-01-01T00:00:00.001Z"}')->{status}, 201, 'the first time that is one';
 bad_put("{\"name\":\"a\",\"stock\":1,\"opens_at\":\"2030-01-02T00:00:00Z\",\"ends_at\":\"2030-01-0${_}T00:00:00Z\"}", 'ends_at') for 1, 2;
 problem('restock by nothing', $server->post('/api/products/7/restock', '{"quantity":0}'), 422, 'invalid-fields');
 problem('restock of nothing', $server->post('/api/products/901/restock', '{"quantity":1}'), 404, 'no-such-product');
