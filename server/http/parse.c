@@ -357,12 +357,8 @@ bool parse_product(const char *body, size_t size, bool patch,
                    struct store_product *product, unsigned *given,
                    struct parse_error *error)
 {
-    if (!read_document(body, size, product_fields, patch, product, given,
-                       error))
-        return false;
-    if (product->ends_ms && product->ends_ms <= product->opens_ms)
-        add_fault(error, "ends_at", "has to be after opens_at");
-    return error->problem == PROBLEM_NONE;
+    return read_document(body, size, product_fields, patch, product, given,
+                         error);
 }
 
 void parse_add_faults(struct parse_error *error, unsigned given,

@@ -6,7 +6,6 @@
 #       breaks: what does not work any more, in plain words
 #       find:   text of one source, with what is replaced in `backquotes`
 #       with:   what stands there instead; empty: nothing
-#       expect: survived, with a reason, if no test is to find it
 #
 # Its name and number say nothing of a place: the text has to be in the sources
 # exactly once, wherever that is. Blanks, line ends and comments between words do not
@@ -16,7 +15,7 @@ use strict;
 use warnings;
 use File::Basename qw(basename);
 
-my @FIELDS  = qw(breaks find with expect);
+my @FIELDS  = qw(breaks find with);
 my $BETWEEN = qr{(?:\s|/\*(?:(?!\*/).)*\*/)*}s;
 
 sub slurp {
@@ -57,7 +56,7 @@ sub read_lists {
         }
     }
     for my $bug (@bugs) {
-        die "$bug->{name}: needs breaks, find and with\n" if grep { !defined $bug->{$_} } @FIELDS[0 .. 2];
+        die "$bug->{name}: needs breaks, find and with\n" if grep { !defined $bug->{$_} } @FIELDS;
         die "$bug->{name}: find needs two backquotes\n" if ($bug->{find} =~ tr/`//) != 2;
     }
     return @bugs;
