@@ -17,15 +17,17 @@
 #include <unistd.h>
 
 /* By another name a second service would find another lock file, and another journal. */
-static enum store_status check_names(const char *path, const struct stat *st,
+static enum store_status check_names(const char *path,
                                      struct store_error *error)
 {
-    if (st->st_nlink <= 1)
+    struct stat st;
+
+    if (stat(path, &st) != 0 || st.st_nlink <= 1)
         return STORE_OK;
     return failure_set(error, STORE_UNFIT,
                        "%s has %ju names (hard links), and who opens it by "
                        "another would not know of this service: keep one",
-                       path, (uintmax_t)st->st_nlink);
+                       path, (uintmax_t)st.st_nlink);
 }
 
 /*
@@ -55,7 +57,7 @@ enum store_status sqlite_find(const char *url, bool create,
     if (!S_ISREG(st.st_mode))
         return failure_set(error, STORE_UNFIT, "%s is not a file", path);
     if (realpath(path, whole))
-        return create ? check_names(path, &st, error) : STORE_OK;
+        return create ? check_names(whole, error) : STORE_OK;
     why = errno;
     return failure_set(error, failure_status(why), "cannot open %s: %s", path,
                        strerror(why));
@@ -110,7 +112,6 @@ enum store_status sqlite_check(const char *url, char where[SQL_WHERE_BYTES],
     const char *path = url + strlen(sqlite_engine.scheme);
     enum store_status status;
     char folder[PATH_MAX];
-    struct stat st = {0};
 
     if (access(path, F_OK) != 0 && errno == ENOENT) {
         where[0] = '\0';
@@ -132,9 +133,7 @@ enum store_status sqlite_check(const char *url, char where[SQL_WHERE_BYTES],
     status = sqlite_find(url, false, where, error);
     if (status == STORE_OK && access(where, R_OK | W_OK) != 0)
         status = refused(where, error);
-    return status == STORE_OK && stat(where, &st) == 0
-               ? check_names(path, &st, error)
-               : status;
+    return status == STORE_OK ? check_names(where, error) : status;
 }
 
 /* ---- the schema ----------------------------------------------------------- */
