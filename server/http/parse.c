@@ -264,9 +264,9 @@ static const char *read_field(const struct field *field, const json_t *value,
             return "must not be empty";
         if (size >= (size_t)field->max)
             return "is too long";
-        /* Names go to terminals and logs: no escape sequences. */
-        for (size_t i = 0; i < size; i++)
-            if ((unsigned char)text[i] < ' ' || text[i] == 0x7f)
+        /* Names go to terminals, some of which read U+009B as the escape '['. */
+        for (const unsigned char *at = (const unsigned char *)text; *at; at++)
+            if (*at < ' ' || *at == 0x7f || (*at == 0xc2 && at[1] < 0xa0))
                 return "has a control character in it";
         memcpy(out, text, size + 1);
         return NULL;

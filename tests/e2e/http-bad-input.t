@@ -252,6 +252,7 @@ bad_put('{"stock":1}', 'name');
 bad_put('{"name":"a"}', 'stock');
 bad_put('{"name":"","stock":1}', 'name');
 bad_put('{"name":"a\u0007","stock":1}', 'name');
+bad_put('{"name":"a\u009b31m","stock":1}', 'name'); # begins an escape sequence, too
 bad_put('{"name":"' . 'x' x 101 . '","stock":1}', 'name');
 bad_put('{"name":"a","stock":-1}', 'stock');
 bad_put('{"name":"a","stock":1,"price_cents":1000000001}', 'price_cents');
