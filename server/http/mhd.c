@@ -212,7 +212,12 @@ static bool reply(struct connection *connection)
         response = MHD_create_response_from_buffer(request->reply_size,
                                                    (void *)request->reply_body,
                                                    MHD_RESPMEM_PERSISTENT);
-    good = response;
+    /* The library ends with a chunk what has no length, a HEAD's reply as well. */
+    good =
+        response &&
+        (!request->viewer.feed || !request->is_head ||
+         MHD_set_response_options(response, MHD_RF_HTTP_1_0_COMPATIBLE_STRICT,
+                                  MHD_RO_END) == MHD_YES);
     for (; header < request->headers + request->headers_n; header++)
         good = good &&
                MHD_add_response_header(response, header->name, header->value);
@@ -416,7 +421,8 @@ static void begin(struct connection *connection, const char *method,
     const union MHD_ConnectionInfo *info;
 
     request->stage = REQUEST_READING;
-    request->is_read = !strcmp(method, "GET") || !strcmp(method, "HEAD");
+    request->is_head = !strcmp(method, "HEAD");
+    request->is_read = request->is_head || !strcmp(method, "GET");
     request->counted = true;
     atomic_fetch_add(&request->loop->requests, 1);
     MHD_get_connection_values_n(connection->handle, MHD_HEADER_KIND, on_field,

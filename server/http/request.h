@@ -97,7 +97,7 @@ struct request {
     char *body; /* NUL-terminated; "" if there is none */
     size_t body_size;
     struct request_match match;
-    bool is_read; /* GET or HEAD */
+    bool is_head, is_read; /* a HEAD; a HEAD or a GET */
 
     /* for mhd.c */
     bool counted;           /* as under way */

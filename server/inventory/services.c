@@ -168,7 +168,7 @@ static size_t on_body(char *data, size_t unit, size_t n, void *ctx)
 
 static bool add_field(struct http_try *try, const char *name, const char *value)
 {
-    char line[STORE_KEY_BYTES_MAX + 32];
+    char line[2 * STORE_KEY_BYTES_MAX + 32];
     struct curl_slist *longer;
 
     snprintf(line, sizeof(line), "%s: %s", name, value);
@@ -176,6 +176,23 @@ static bool add_field(struct http_try *try, const char *name, const char *value)
     if (longer)
         try->fields = longer;
     return longer;
+}
+
+/* In quotes, because a key that begins with one is another without. */
+static bool add_key(struct http_try *try, const char *key)
+{
+    char quoted[2 * STORE_KEY_BYTES_MAX + 3];
+    size_t n = 0;
+
+    quoted[n++] = '"';
+    for (; *key; key++) {
+        if (*key == '"' || *key == '\\')
+            quoted[n++] = '\\';
+        quoted[n++] = *key;
+    }
+    quoted[n++] = '"';
+    quoted[n] = '\0';
+    return add_field(try, "Idempotency-Key", quoted);
 }
 
 static void set_request(struct http_try *try, const struct inventory_call *what,
@@ -219,7 +236,7 @@ struct http_try *tries_begin(struct services *services, struct service *service,
     LIST_INSERT_HEAD(&services->flying, try, place);
     good = try->easy &&
            (!what->body || add_field(try, "Content-Type", "application/json"));
-    good = good && (!what->key || add_field(try, "Idempotency-Key", what->key));
+    good = good && (!what->key || add_key(try, what->key));
     if (good) {
         set_request(try, what, limit_ms);
         good = curl_multi_add_handle(services->multi, try->easy) == CURLM_OK;

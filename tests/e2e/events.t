@@ -130,6 +130,8 @@ ok Stockade::eventually(5, sub {
     return $head->{status} eq '200';
 }), 'one leaves: there is room';
 is $head->{body}, '', 'HEAD: no events';
+$head = HttpRaw::talk($server->port, "HEAD /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n");
+is "$head->{replies}[0]{status} $head->{rest}, $head->{closed}", '200 , 1', 'nor a chunk that the next reply would begin with';
 ok Stockade::eventually(5, sub { $server->metric('stockade_viewers') == 2 }), 'nor does it watch';
 
 # ---- the end ---------------------------------------------------------------------------

@@ -85,6 +85,12 @@ for my $n (1 .. 4) {
     is $service->get($reply->{headers}{location})->{body}{state}, 'placed', 'and where it is said to be';
     is $service->delete($reply->{headers}{location})->{body}{state}, 'cancelled', 'cancelled';
 }
+is $service->order(1, 5, 1, 'quoted')->{status}, 201, 'a key';
+my $quoted = $service->order(1, 5, 1, '"\"quoted\""');
+is $quoted->{headers}{'idempotent-replayed'}, undef, 'is not the same in quotes of its own' or diag $quoted->{raw};
+is $service->get('/api/orders?key=%22%5C%22quoted%5C%22%22')->{body}{id}, $quoted->{body}{id}, 'by which the order is found';
+is $service->order(1, 5, 1, '"\"\\\\b"')->{status}, 201, 'nor does a backslash get lost';
+is $service->get('/api/orders?key=%22%5C%22%5C%5Cb%22')->{status}, 200, 'on its way';
 $one->product(8, 1, pay_within_s => 3600);
 my $held = $service->order(8)->{body}{id};
 my ($paid, $again) = map { $service->post("/api/orders/$held/pay", { payment => 'p' }) } 1, 2;
@@ -106,7 +112,7 @@ for my $admin (['PUT', '/api/products/1'], ['POST', '/api/products/1/restock'], 
 is $service->get($_)->{status}, 200, $_ for qw(/livez /readyz);
 my @asked = map { $_->metric('stockade_orders_total') } $one, $two;
 cmp_ok abs($asked[0] - $asked[1]), '<=', 2, "they take turns: @asked";
-is $service->metric('stockade_orders_total', outcome => 'placed'), 5, 'outcomes are counted';
+is $service->metric('stockade_orders_total', outcome => 'placed'), 8, 'outcomes are counted';
 
 # ---- one dies in mid-sale ----------------------------------------------------
 
