@@ -4,7 +4,11 @@
  */
 #include "tests/support/store_rig.h"
 
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 static enum store_status open_store(const char *url, bool shared,
                                     struct store **store,
@@ -96,6 +100,43 @@ STORE_DIR_TEST(test_a_second_name_is_refused)
     assert_int_equal(store_check(url, &error), STORE_UNFIT);
     assert_int_equal(unlink(path), 0);
     assert_int_equal(store_check(rig->dir.url, &error), STORE_OK);
+}
+
+/* In a file system of our own, with the file mounted over another. Exits with a status of
+ * the store's, or 77: not allowed here. */
+_Noreturn static void check_mounted(const char *from, const char *to,
+                                    const char *url)
+{
+    struct store_error error;
+    enum store_status status;
+
+    if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0 ||
+        mount(from, to, NULL, MS_BIND, NULL) != 0)
+        _exit(77);
+    status = store_check(url, &error);
+    _exit(strstr(error.text, "mount its folder") ? (int)status : 1);
+}
+
+/* A container that is given the file and not its folder keeps the journal to itself. */
+STORE_DIR_TEST(test_a_file_mounted_by_itself_is_refused)
+{
+    char path[512], url[600];
+    int status;
+    pid_t pid;
+
+    open_rig(rig, false);
+    snprintf(path, sizeof(path), "%s/mounted.db", rig->dir.path);
+    snprintf(url, sizeof(url), "sqlite:%s", path);
+    store_rig_close(rig);
+    assert_int_equal(close(creat(path, 0600)), 0);
+    pid = fork();
+    if (pid == 0)
+        check_mounted(rig->dir.db, path, url);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 77)
+        skip();
+    assert_int_equal(WEXITSTATUS(status), STORE_UNFIT);
 }
 
 /* ---- what is no database of ours ---------------------------------------- */

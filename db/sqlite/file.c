@@ -16,18 +16,26 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* By another name a second service would find another lock file, and another journal. */
+/* By another name a second service would find another lock file, and another journal. A
+ * file that is mounted by itself, as containers do it, has its other name elsewhere. */
 static enum store_status check_names(const char *path,
                                      struct store_error *error)
 {
-    struct stat st;
+    struct statx st;
 
-    if (stat(path, &st) != 0 || st.st_nlink <= 1)
+    if (statx(AT_FDCWD, path, 0, STATX_NLINK, &st) != 0)
+        return STORE_OK;
+    if (st.stx_attributes & STATX_ATTR_MOUNT_ROOT)
+        return failure_set(error, STORE_UNFIT,
+                           "%s is mounted by itself, and its journal beside it "
+                           "would stay here: mount its folder",
+                           path);
+    if (st.stx_nlink <= 1)
         return STORE_OK;
     return failure_set(error, STORE_UNFIT,
-                       "%s has %ju names (hard links), and who opens it by "
+                       "%s has %u names (hard links), and who opens it by "
                        "another would not know of this service: keep one",
-                       path, (uintmax_t)st.st_nlink);
+                       path, st.stx_nlink);
 }
 
 /*
