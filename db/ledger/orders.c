@@ -152,7 +152,8 @@ static enum store_status read_one(struct sql_query *query,
     return sql_end(query);
 }
 
-/* Pages go by number and not by offset: what is ordered meanwhile comes last. */
+/* Pages go by number and not by offset: what is ordered meanwhile comes last, but for
+ * MariaDB, where a number may be given before lower ones are committed. */
 enum store_status
 store_order_list(struct store_reader *reader, int64_t after, size_t n,
                  void (*on_order)(void *ctx, const struct store_order *order),
