@@ -52,6 +52,7 @@
                 ", " SQL_MARKS_8
 
 #define SQL_QUERIES_MAX       160
+#define SQL_HURRY_MS          500
 #define SQL_WHERE_BYTES       PATH_MAX
 #define SCHEMA_APPLICATION_ID 1937006955 /* "stck": whose database it is */
 
@@ -82,7 +83,8 @@ struct sql_options {
     enum sql_role role;
     bool shared;              /* writer: other processes write, too */
     unsigned busy_ms;         /* longest wait for another process's lock */
-    const atomic_bool *hurry; /* no such wait while it is true; NULL = never */
+    const atomic_bool *hurry; /* true: no such wait, and what is read has to end
+                               * in SQL_HURRY_MS; NULL = never */
     void (*on_wait)(void *ctx); /* every few ms in such a wait; NULL = none */
     void *on_wait_ctx;
 };

@@ -291,7 +291,8 @@ enum store_status store_open(const struct store_options *options,
 bool store_is_there(const struct store *store, struct store_error *error);
 
 /* From now on what would wait for another process's lock is STORE_BUSY at once,
- * for the store and its readers. For shutting down; from any thread. */
+ * for the store and its readers; and what is read has to end within half a second, or
+ * is STORE_CLOSED (MariaDB: STORE_IO). For shutting down; from any thread. */
 void store_end_waits(struct store *store);
 
 /* For processes that share a database: says that this one goes by ID, a random

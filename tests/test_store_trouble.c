@@ -97,6 +97,19 @@ STORE_OWN_TEST(test_a_hurry_ends_waiting)
     assert_int_equal(buy(rig), STORE_OK);
 }
 
+/* A statement without an end stands for an audit of millions. */
+STORE_OWN_TEST(test_a_hurry_ends_reading)
+{
+    struct store_units units;
+
+    open_all(rig);
+    store_rig_sql(rig, "DROP TABLE holds; CREATE VIEW holds (quantity) AS WITH "
+                       "RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT 1 FROM n)"
+                       " SELECT i FROM n WHERE i < 0");
+    store_end_waits(rig->store);
+    assert_int_equal(store_units_left(rig->reader, &units, NULL), STORE_CLOSED);
+}
+
 /* ---- the file is gone --------------------------------------------------- */
 
 /* Nobody would find again what is written to a file without a name. For good: also

@@ -27,7 +27,6 @@
 #define OLDEST_SERVER 100500 /* MariaDB 10.5: INSERT ... RETURNING */
 #define ANSWER_MS     1500   /* beyond the wait for a row's lock */
 #define PATIENT_MS    600000
-#define HURRY_MS      500 /* for an answer, when the store is being closed */
 #define ON_WAIT_MS    1
 
 #define NOT_SYNCED                                                             \
@@ -42,11 +41,18 @@ uint64_t mysql_until_us(const struct mysql *db)
 {
     unsigned ms = lock_wait_s(db) * 1000 + ANSWER_MS;
 
-    if (db->sql.patient)
-        ms = PATIENT_MS;
-    if (db->sql.options.hurry && atomic_load(db->sql.options.hurry))
-        ms = HURRY_MS;
-    return monotonic_us() + ms * 1000ull;
+    return monotonic_us() + (db->sql.patient ? PATIENT_MS : ms) * 1000ull;
+}
+
+/* The time for an answer, which is shorter once the store is being closed. */
+static bool is_over(const struct mysql *db, uint64_t *until_us)
+{
+    uint64_t now_us = monotonic_us(), soon_us = now_us + SQL_HURRY_MS * 1000ull;
+
+    if (*until_us > soon_us && db->sql.options.hurry &&
+        atomic_load(db->sql.options.hurry))
+        *until_us = soon_us;
+    return now_us >= *until_us;
 }
 
 /* By the clock and not by the poll: most answers come sooner, but a transaction
@@ -70,7 +76,7 @@ int mysql_await(struct mysql *db, int wanted, uint64_t until_us)
                             (wanted & MYSQL_WAIT_WRITE ? POLLOUT : 0) |
                             (wanted & MYSQL_WAIT_EXCEPT ? POLLPRI : 0));
     while (ready <= 0) {
-        if (monotonic_us() >= until_us)
+        if (is_over(db, &until_us))
             return MYSQL_WAIT_TIMEOUT;
         ready = poll(&poller, 1, ON_WAIT_MS);
         if (ready < 0 && errno != EINTR)

@@ -57,7 +57,8 @@
 #endif
 
 #define WAL_CHECKPOINT_FRAMES 16000 /* 64 MB */
-#define WAL_BUSY_FRAMES       250   /* a WAL worth having room made for it */
+#define STEPS_TO_LOOK         10000 /* of a reader's statement, some milliseconds */
+#define WAL_BUSY_FRAMES       250 /* a WAL worth having room made for it */
 #define WAL_FRAME_BYTES       (4096 + 24) /* a page and the frame's head */
 #define WAL_ROOM_BYTES        1048576
 #define WAL_PIECE_BYTES       65536
@@ -68,6 +69,7 @@ struct sqlite {
     int64_t serial;   /* no other connection of this process has it */
     unsigned version; /* of the file, after the last commit */
     struct backoff backoff;
+    uint64_t end_by_us;      /* of a reader's statements, in a hurry */
     int wal_frames;          /* length of the WAL after the last commit */
     sqlite3_int64 wal_bytes; /* of its file, with the room behind the end */
 };
@@ -128,6 +130,8 @@ static enum store_status status_of(const struct sqlite *db, int rc)
     case SQLITE_MISUSE:
     case SQLITE_RANGE:
         return STORE_MISUSE;
+    case SQLITE_INTERRUPT:
+        return STORE_CLOSED;
     default:
         return STORE_IO;
     }
@@ -464,9 +468,23 @@ static enum store_status set_up_writer(struct sqlite *db)
     return status;
 }
 
+/* An audit of a million orders is not worth a service that does not end. */
+static int on_progress(void *ctx)
+{
+    struct sqlite *db = ctx;
+
+    if (!atomic_load(db->sql.options.hurry))
+        return 0;
+    if (db->end_by_us == 0)
+        db->end_by_us = monotonic_us() + SQL_HURRY_MS * UINT64_C(1000);
+    return monotonic_us() >= db->end_by_us;
+}
+
 /* No checkpoints from here, not even from the last to close: see store.h. */
 static enum store_status set_up_reader(struct sqlite *db)
 {
+    if (db->sql.options.hurry)
+        sqlite3_progress_handler(db->handle, STEPS_TO_LOOK, on_progress, db);
     sqlite3_db_config(db->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     return script(&db->sql,
                   "PRAGMA query_only = ON; PRAGMA wal_autocheckpoint = 0");
