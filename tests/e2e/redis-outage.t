@@ -119,14 +119,18 @@ is Stockade::Child::name_of($next), '', 'spawned: and takes its redis-server alo
 ok !-e $server->db . '.redis', 'spawned: with its socket';
 is +($server->audit)[1], 0, 'spawned: the ledger balances';
 
-# A name that would end in the middle of an address is none for a socket.
+# A name that would end in the middle of an address is none for a socket, nor is that of
+# a file which redis-server would remove.
 my $folder = Stockade::tempdir();
-my $strange = "$folder/a,b?c";
-mkdir $strange or die "$strange: $!";
-$server = Stockade->start(dir => $strange, args => ['--lock', 'fenced']);
-$server->product(40, 1000);
-is $server->order(40)->{status}, 201, 'spawned: sells beside a strange name';
-$server->ends('spawned');
+mkdir "$folder/$_" or die "$folder/$_: $!" for my @strange = ('a,b?c', 'taken');
+Stockade::write_file("$folder/taken/stockade.db.redis", 'precious');
+for my $strange (@strange) {
+    $server = Stockade->start(dir => "$folder/$strange", args => ['--lock', 'fenced']);
+    $server->product(40, 1000);
+    is $server->order(40)->{status}, 201, "spawned: sells beside $strange";
+    $server->ends('spawned');
+}
+is Stockade::slurp($server->db . '.redis'), 'precious', 'spawned: and leaves alone what is not its own';
 
 # One that cannot start again is tried each second, and said each ten.
 my $bin = Stockade::tempdir();
