@@ -354,6 +354,7 @@ for my $path ('/', '/app.js', '/shop.js', '/live.js', '/browser.js', '/words.js'
     my $same = $server->get($path, { 'If-None-Match' => "W/$file->{headers}{etag}, \"x\"" });
     is $same->{status}, 304, "$path: not sent twice";
     ok !length($same->{raw} // ''), "$path: with no body";
+    is $same->{headers}{'content-length'}, length $file->{raw}, "$path: and the length that it would have";
     is $server->get($path, { 'If-None-Match' => '"other"' })->{status}, 200, "$path: sent if changed";
     unlike $file->{raw}, qr{(?:src|href|url\()\s*=?\s*["']?(?:https?:)?//}, "$path: loads nothing from elsewhere";
 }
