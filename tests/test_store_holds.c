@@ -317,6 +317,42 @@ STORE_OWN_TEST(test_many_expire)
     assert_int_equal(store_rig_audit(rig).expired, N / 2);
 }
 
+/* CTX counts the expiries: only the first one does anything. */
+static enum store_verdict expire_once(void *ctx, const struct store_step *step)
+{
+    bool again = step->phase == STORE_BEFORE &&
+                 strcmp(step->name, "expire") == 0 &&
+                 atomic_fetch_add((atomic_int *)ctx, 1) > 0;
+
+    return again ? STORE_FAIL : STORE_GO;
+}
+
+/* As many as share a transaction are due as well. */
+STORE_OWN_TEST(test_longest_overdue_first)
+{
+    enum { N = 64 };
+    struct store_order orders[N], *all[N], first;
+    static atomic_int expiries;
+
+    store_rig_sqlite_only(rig);
+    store_rig_close(rig);
+    store_rig_open(rig, (struct store_options){.on_step = expire_once,
+                                               .on_step_ctx = &expiries});
+    put(rig, (struct store_product){0});
+    store_rig_restock(rig, N);
+    first = buy(rig, 1);
+    atomic_store(&ahead_ms, 1000);
+    for (int i = 0; i < N; i++) {
+        orders[i] = store_rig_ask(1, 1 + i, 1, "");
+        all[i] = &orders[i];
+    }
+    assert_ok(store_place(rig->store, all, N, NULL, NULL));
+    atomic_store(&ahead_ms, 2 * HOUR_MS);
+    wait_until_so_many(rig, N);
+    assert_int_equal(look(rig, &first).state, STORE_EXPIRED);
+    expect(rig, 9 + N, 1);
+}
+
 static void sell_out(struct store_rig *rig)
 {
     struct store_order one = store_rig_ask(1, 99, 1, "");

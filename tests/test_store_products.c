@@ -98,16 +98,16 @@ static const struct store_product set = {.id = 1,
                                          .name = "A",
                                          .price_cents = 7,
                                          .limit_per_user = 2,
+                                         .opens_ms = 1000,
                                          .ends_ms = 9000,
                                          .initial = 5,
-                                         .segments = 2};
+                                         .segments = 2,
+                                         .pay_within_s = 60};
 
 /* What is left out of a put would be reset in silence. */
 STORE_TEST(test_put_leaves_nothing_out)
 {
-    const unsigned needed = STORE_GIVEN_NAME | STORE_GIVEN_PRICE |
-                            STORE_GIVEN_LIMIT | STORE_GIVEN_ENDS |
-                            STORE_GIVEN_SEGMENTS;
+    const unsigned needed = STORE_GIVEN_ALL & ~(unsigned)STORE_GIVEN_STOCK;
     struct store_change change;
 
     change = change_of(rig, false, STORE_GIVEN_PRICE, set, STORE_INCOMPLETE);
@@ -162,6 +162,19 @@ STORE_TEST(test_patch_changes_what_it_gives)
                     (struct store_product){.id = 1}, STORE_RANGE);
     change = change_of(rig, true, 0, (struct store_product){.id = 1}, STORE_OK);
     assert_int_equal(change.product.price_cents, 7);
+}
+
+/* A key is of one restock, of one product. */
+STORE_TEST(test_restock_key_of_another)
+{
+    struct store_product other = {.id = 2, .initial = 3};
+
+    store_rig_put(rig, (struct store_product){.id = 1, .initial = 3});
+    store_rig_put(rig, other);
+    assert_ok(restock(rig, 5, "k"));
+    assert_int_equal(store_restock(rig->store, 2, 5, "k", &other, NULL),
+                     STORE_KEY_REUSED);
+    assert_int_equal(store_rig_product(rig, 2).stock, 3);
 }
 
 STORE_TEST(test_restock_stays_in_range)
