@@ -108,13 +108,12 @@ hear_stocks($viewer, 7, @many);
 $server->order($_) for @many;
 my ($n, $last) = hear_stocks($viewer, 6, @many);
 is $n, 130, 'each change once';
-my $late = watch($server, last => $new->{id});
-
+my ($number) = $last->{id} =~ /-(\d+)$/;
+my $late = watch($server, last => $last->{id} =~ s/-.*/'-' . ($number - 257)/er);
 is_deeply [map { hear($late)->{event} } 1, 2], [qw(lost products)], 'what the ring has dropped is said to be lost';
 close $late->{socket};
-my ($number) = $last->{id} =~ /-(\d+)$/;
-my $recent = watch($server, last => $last->{id} =~ s/-.*/'-' . ($number - 255)/er);
-is hear($recent)->{event}, 'product', 'what it still has is told' for 1 .. 255;
+my $recent = watch($server, last => $last->{id} =~ s/-.*/'-' . ($number - 256)/er);
+is hear($recent)->{event}, 'product', 'what it still has is told' for 1 .. 256;
 is hear($recent, beat => 1)->{event}, 'beat', 'to the last';
 
 # ---- the bound -----------------------------------------------------------------------
