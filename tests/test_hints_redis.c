@@ -230,6 +230,18 @@ UNIT_TEST_OF(struct rig *rig, what_is_noted_is_written)
     assert_int_equal(key_of(rig, 1, 2), 29);
 }
 
+/* More than one task writes. */
+UNIT_TEST_OF(struct rig *rig, the_rest_is_written_next)
+{
+    for (int64_t i = 0; i < STORE_SEGMENTS_MAX; i++)
+        hints_note(rig->hints, 2, STORE_SEGMENTS_MAX, i, 20);
+    note(rig, 0, 10);
+    settle(rig);
+    assert_int_equal(key_of(rig, 1, 0), 10);
+    assert_int_equal(key_of(rig, 2, 0), 20);
+    assert_int_equal(key_of(rig, 2, STORE_SEGMENTS_MAX - 1), 20);
+}
+
 /* While one is on its way, the next ones become one. */
 UNIT_TEST_OF(struct rig *rig, the_last_value_counts)
 {

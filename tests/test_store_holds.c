@@ -314,6 +314,7 @@ STORE_OWN_TEST(test_many_expire)
         assert_int_equal(look(rig, &orders[i]).state,
                          i % 2 ? STORE_EXPIRED : STORE_PAID);
     expect(rig, N / 2, 0);
+    assert_int_equal(store_expired(rig->store), N / 2);
     assert_int_equal(store_rig_audit(rig).expired, N / 2);
 }
 

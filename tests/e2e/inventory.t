@@ -242,6 +242,8 @@ for my $n (1 .. 6) {
 }
 cmp_ok $service->metric('stockade_inventory_retries_total'), '>=', 3, 'some were asked for again';
 is $one->get('/api/products/4')->{body}{stock}, 994, 'each was sold once';
+$relay->does("HTTP/1.1 429 Later\r\nContent-Type: application/problem+json\r\nContent-Length: 2\r\n\r\n{}");
+is $service->order(4, 10 + $_, 1)->{status}, 201, 'one that has too many orders is no answer' for 1, 2;
 unlike $service->log, qr/msg=unknown-order/, 'and all were known';
 is $service->stop, 0, 'ends';
 

@@ -99,6 +99,7 @@ static const struct lock_story stories[] = {
      "token=rises; b gives; b takes wait=5000 token=rises; b gives; "
      "server empty; b closes; c takes wait=5000 floor=far token=far+1; "
      "c gives; c takes wait=5000 floor=far token=rises; c gives; "
+     "c takes wait=5000 token=rises; c gives; "
      "c takes wait=5000 floor=far+9 token=far+10; c gives"},
     {"its data is lost: held locks are told so", BOTH,
      "a takes wait=20000; server empty; lost 1; a gives -> lost; "

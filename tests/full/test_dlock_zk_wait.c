@@ -134,6 +134,9 @@ static const struct lock_story stories[] = {
      "a takes; b takes wait=50 -> timeout; b takes -> busy; "
      "b sees held=1 owner=a; a gives; c takes; fail delete before 1; "
      "b takes wait=50 -> timeout; c gives; a takes wait=6000; a gives"},
+    {"who was waited for goes before it is watched", "zk zk-fair",
+     "a takes; shut watch before; & b takes wait=60000; gate; clock; a gives; "
+     "open; join; took 0..30000; b gives"},
     {"a wait is ended", "zk zk-fair",
      "a takes; & b takes wait=20000 -> timeout; await watch 1; b stops; join; "
      "a gives"},
