@@ -391,7 +391,7 @@ ORDER_RIG_TEST(a_known_key_when_all_is_sold, .stock = {1000},
     order_rig_expect_ledger(rig, 1, 1000);
 }
 
-ORDER_RIG_BOTH(a_known_key_when_another_has_the_lock, .stock = {1000},
+ORDER_RIG_BOTH(a_known_key_when_another_has_the_lock, .stock = {1000, 1000},
                .lock_wait_ms = 4000)
 {
     struct rig_order *order = order_rig_expect(rig, 1, 2, "mine", ORDER_PLACED);
@@ -401,6 +401,9 @@ ORDER_RIG_BOTH(a_known_key_when_another_has_the_lock, .stock = {1000},
     order_rig_expect(rig, 1, 1, "new", ORDER_LOCK_TIMEOUT);
     order_foreign_close(other);
     order_rig_expect_ledger(rig, 1, 2);
+    other = order_foreign_open(2, 1, 120000);
+    order_rig_expect(rig, 2, 2, "mine", ORDER_KEY_REUSED); /* product 1's */
+    order_foreign_close(other);
 }
 
 /* An order that is refused has its key looked up. It is not placed then, although the

@@ -275,10 +275,12 @@ for my $raw ("HTTP/1.1 201 Created\r\nContent-Le", "HTTP/1.1 201 Created$page", 
     my $found = $service->get('/api/orders?key=' . ($lost->{headers}{'idempotency-key'} || 'none'));
     is $found->{body}{user_id}, $user, "$what: the key finds the order";
 }
+my $tried = $service->metric('stockade_inventory_retries_total');
 $relay->does('busy');
 my $busy = $service->order(4, ++$user, 1);
 is Stockade::slug($busy), 'store-unavailable', 'a "not now" without a text has one' or diag $busy->{raw};
 like $busy->{raw}, qr/nothing was ordered/, 'which is certain';
+is $service->metric('stockade_inventory_retries_total'), $tried, 'no other is there to be asked';
 $relay->does("HTTP/1.1 503 Later\r\nContent-Length: 2\r\n\r\nhi");
 is Stockade::slug($service->order(4, ++$user, 1)), 'store-unavailable', 'and so has one without a type';
 $relay->does('pass');
