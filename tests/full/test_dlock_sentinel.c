@@ -168,7 +168,8 @@ TEST(test_an_old_answer)
     redis_server_stop(late);
 }
 
-/* A sentinel of its own for NAMED, by a configuration number EPOCH. */
+/* A sentinel of its own for NAMED, by a configuration number EPOCH. The channel on which
+ * it would hear of a newer one from others is closed to it. */
 static int start_sentinel(struct server_proc *proc, const struct temp_dir *dir,
                           const struct redis_server *named, int epoch)
 {
@@ -178,11 +179,15 @@ static int start_sentinel(struct server_proc *proc, const struct temp_dir *dir,
     FILE *file;
 
     (void)snprintf(conf, sizeof(conf), "%s/conf%d", dir->path, epoch);
+    redis_server_ask(named, "ACL SETUSER lonely on >x ~* +@all resetchannels",
+                     NULL, 0);
     file = fopen(conf, "w");
     assert_non_null(file);
     (void)fprintf(file,
                   "port %d\nbind 127.0.0.1\n"
                   "sentinel monitor main 127.0.0.1 %d 1\n"
+                  "sentinel auth-user main lonely\n"
+                  "sentinel auth-pass main x\n"
                   "sentinel config-epoch main %d\n",
                   port, redis_server_port(named), epoch);
     (void)fclose(file);
@@ -191,31 +196,34 @@ static int start_sentinel(struct server_proc *proc, const struct temp_dir *dir,
 }
 
 /* Two servers say that they are primaries: a side of the network was cut off, and is
- * back. The newest configuration counts, whatever the order. An answer that is later
- * than the moment that is waited for may be missed: so most times. */
+ * back. The newest configuration counts, whatever the order, also of a server that an
+ * older one names as well. An answer that is later than the moment that is waited for
+ * may be missed: so most times. */
 TEST(test_the_newest_configuration_counts)
 {
     enum { TRIES = 12 };
     struct redis_server *old = redis_server_start_tcp(NULL);
-    struct server_proc procs[2] = {{.what = "sentinel"}, {.what = "sentinel"}};
+    struct server_proc procs[3] = {
+        {.what = "sentinel"}, {.what = "sentinel"}, {.what = "sentinel"}};
     struct temp_dir dir;
-    int ports[2];
+    int ports[3];
     long long at_old;
 
     temp_dir_make(&dir);
     ports[0] = start_sentinel(&procs[0], &dir, old, 3);
     ports[1] = start_sentinel(&procs[1], &dir, set.servers[0], 7);
+    ports[2] = start_sentinel(&procs[2], &dir, set.servers[0], 1);
     for (int i = 0; i < TRIES; i++) {
         char url[200];
 
         (void)snprintf(url, sizeof(url),
-                       "sentinel://127.0.0.1:%d,127.0.0.1:%d/main",
-                       ports[i % 2], ports[1 - i % 2]);
+                       "sentinel://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d/main",
+                       ports[2], ports[i % 2], ports[1 - i % 2]);
         works_by(url);
     }
     /* Of each session, what it gave back last. */
     at_old = redis_server_number(old, "DBSIZE") - 1; /* the count of tokens */
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 3; i++)
         server_proc_kill(&procs[i]);
     temp_dir_remove(&dir);
     redis_server_stop(old);
