@@ -29,6 +29,7 @@ enum plant {
     DEAD_STAY,        /* at the front of a fair lock's queue */
     LAST_IS_FIRST,    /* in the queue of a fair lock */
     RENEWAL_NOT_KEPT, /* its number is compared, and not kept */
+    ID_OF_THE_FIRST,  /* all orders are told its id */
     TIRED,            /* a process that has said no often says yes instead */
 };
 
@@ -118,7 +119,12 @@ void __wrap_order_set_decided(struct order *order, enum store_status status,
                               const struct store_error *error)
 {
     static unsigned refused_n; /* in all schedules */
+    static char first[STORE_ID_BYTES_MAX + 1];
 
+    if (planted == ID_OF_THE_FIRST && order->record.number == 1)
+        (void)strcpy(first, order->record.id);
+    if (planted == ID_OF_THE_FIRST && order->record.number > 1)
+        (void)strcpy(order->record.id, first);
     if (planted == HINT_BELIEVED && order->record.status == STORE_SHORT)
         order->record.status = STORE_SOLD_OUT;
     if (planted == TIRED && order->record.status == STORE_SOLD_OUT &&
@@ -193,6 +199,8 @@ static const struct {
      "fenced --deduct guarded --segments 2 --stock 2", &few},
     {SOLD_OUT_FOR_EVER, STAGE_REFUSED,
      "fenced --deduct guarded --programs order-twice,order-cancel", &few},
+    {ID_OF_THE_FIRST, STAGE_LOST, "fenced --batched --buyers 1 --stock 4",
+     &few},
     {RELEASE_WAKES_NOBODY, STAGE_ASLEEP, "redisson", &short_ones},
     {RELEASE_OF_ANOTHERS, STAGE_LEASE, "redisson", &short_ones},
     {RELEASE_SAYS_LOST, STAGE_TOLD_LOST, "redisson", &short_ones},
