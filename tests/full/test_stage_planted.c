@@ -195,6 +195,8 @@ static const struct {
 } cases[] = {
     {RELEASE_WITHOUT_OWNER, STAGE_FOREIGN, "redisson", &few},
     {RESENT_COUNTS_TWICE, STAGE_HOLDS, "redisson", &few},
+    {RESENT_COUNTS_TWICE, STAGE_HOLDS, "multi --buyers 1 --programs lock",
+     &short_ones}, /* on several servers */
     {HINT_BELIEVED, STAGE_REFUSED,
      "fenced --deduct guarded --segments 2 --stock 2", &few},
     {SOLD_OUT_FOR_EVER, STAGE_REFUSED,
