@@ -232,3 +232,16 @@ test('an order can be cancelled', async (page) => {
   await page.reload();
   await says(page.locator('.order .state'), /^Cancelled .*\d/);
 });
+
+test('what was said last stays, whatever becomes of an order before', async (page) => {
+  await putProduct(118, { name: 'Single', limit_per_user: 1 });
+  await open(page);
+  const single = card(page, 'Single');
+  await single.button.click();
+  await says(single.answer, /^Ordered: 1 × Single/);
+  await single.item.locator('.buy button:not([aria-disabled])').click();
+  await says(single.answer, /^Not ordered: one customer may buy 1 in all\.$/);
+  await page.locator('.order .cancel').click();
+  await says(page.locator('.order .state'), /^Cancelled/);
+  assert.match(await single.answer.textContent(), /^Not ordered/);
+}, { fresh: true, allow: REFUSED });

@@ -86,6 +86,21 @@ test('all replies are lost: then it is known by its key', async (page) => {
   assert.equal(await sold(202), 1);
 }, { fresh: true, allow: NO_REPLY });
 
+test('a lost reply, then busy for long: it may have been ordered', async (page) => {
+  await putProduct(209, { name: 'Both' });
+  let tries = 0;
+  await page.route(ORDERS, async (route) => {
+    tries += 1;
+    if (tries > 1) return route.fulfill(problem('overloaded', 503, 60));
+    await route.fetch();
+    return route.abort();
+  });
+  await page.goto('/');
+  await card(page, 'Both').button.click();
+  await says(card(page, 'Both').answer, /^Ordered: 1 × Both/);
+  assert.equal(tries, 2);
+}, { allow: /net::ERR_|status of 503/ });
+
 test('never reached the shop: not ordered, but only after a while', async (page) => {
   await putProduct(203, { name: 'Void' });
   await page.route(ORDERS, (route) => route.abort());
@@ -260,3 +275,16 @@ test('backs off from a shop that does not answer', async (page) => {
   assert.ok(gaps[0] > 3000 && gaps[1] > 6000 && gaps[2] > 12000, `gaps of ${gaps.map(Math.round)} ms`);
   await says(page.locator('#link'), /^The shop does not answer\. Trying again\.$/);
 }, { fresh: true, polls: true, allow: /net::ERR_|status of 503/ });
+
+test('asks no sooner than a busy shop says', async (page) => {
+  const at = [];
+  await page.clock.install();
+  await page.goto('/');
+  await says(page.locator('#link'), /^Live$/);
+  await page.route(NEWS, async (route) => {
+    at.push(Number(await page.evaluate('performance.now()')));
+    await route.fulfill(problem('overloaded', 503, 60));
+  });
+  while (at.length < 2) await page.clock.runFor(500);
+  assert.ok(at[1] - at[0] > 45000, `after ${at[1] - at[0]} ms`); // of the page's
+}, { fresh: true, polls: true, allow: /status of 503/ });
