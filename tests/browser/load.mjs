@@ -104,6 +104,21 @@ test('a story of instances has lanes, and is stopped', async (page) => {
   await page.unrouteAll({ behavior: 'ignoreErrors' }); // the end of the game may be under way
 }, { allow: /429|404/ }); // a game that has ended meanwhile is not there to be ended
 
+test('a run that begins when it is not wanted any more is ended', async (page) => {
+  const begun = [];
+  await page.route('**/api/lab/runs', (route) => { begun.push(route); });
+  await open(page, '#load=06w');
+  for (let n = 0; n < 2; n += 1) {
+    const asked = page.waitForRequest('**/api/lab/runs');
+    await button(page, 'Run it').click();
+    await asked;
+  }
+  const ended = page.waitForRequest((request) => request.method() === 'DELETE' && request.url().endsWith('/games/first'));
+  await begun[0].fulfill({ json: { id: 'first', timeline: [] } });
+  await ended;
+  await page.unrouteAll({ behavior: 'ignoreErrors' });
+}, { allow: /404/ });
+
 test('by keys alone; a reload in mid-run, and two tabs, have runs of their own', async (page, context) => {
   const begin = async (tab) => {
     await open(tab, '#load=06w'); // its story waits for seconds
