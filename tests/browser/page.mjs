@@ -41,7 +41,7 @@ export const inMs = (ms) => new Date(Date.now() + ms).toISOString();
 // IDS are the products that a page which polls is told of: each that others have added
 // takes axe its time, and moves what is below.
 export const showOnly = (page, ids) => page.route('**/api/products?*', async (route) => {
-  const response = await route.fetch();
+  const response = await route.fetch({ maxRetries: 3 }); // of a connection that was idle for too long
   const { products, next } = await response.json();
   await route.fulfill({ response, json: { products: products.filter(({ id }) => ids.includes(id)), next } });
 });
