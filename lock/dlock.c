@@ -196,38 +196,7 @@ void dlock_end_waits(struct dlock *client)
         client->strategy->wake_all(client);
 }
 
-/* In reverse; the threads end before what they use goes. In a child of fork(2),
- * what the threads of the parent's client used stays, because they may have been in
- * the middle of it. */
-void dlock_close(struct dlock *client)
-{
-    int before = PTHREAD_CANCEL_ENABLE;
-    struct dlock_session *session;
-
-    if (client == NULL)
-        return;
-    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
-    /* Each close takes one off the list. NOLINTNEXTLINE(*unix.Malloc) */
-    while ((session = LIST_FIRST(&client->sessions)) != NULL)
-        dlock_session_close(session); /* NOLINT(*unix.Malloc) */
-    if (dlock_is_ours(client)) {
-        dlock_async_close(client->async);
-        close_watchdog(client);
-        if (client->strategy->close != NULL)
-            client->strategy->close(client);
-    }
-    free(client);
-    (void)pthread_setcancelstate(before, NULL);
-}
-
 /* Sessions --------------------------------------------------------------- */
-
-static void delist(struct dlock_session *session)
-{
-    (void)pthread_mutex_lock(&sessions_mutex);
-    LIST_REMOVE(session, link);
-    (void)pthread_mutex_unlock(&sessions_mutex);
-}
 
 /* Names the owner and makes what it talks with. On failure nothing is left. */
 static enum dlock_status equip(struct dlock_session *session,
@@ -281,45 +250,89 @@ enum dlock_status dlock_session_open(struct dlock *client,
     return DLOCK_OK;
 }
 
+const char *dlock_session_owner(const struct dlock_session *session)
+{
+    return session == NULL ? "" : session->owner;
+}
+
+/* Closing ---------------------------------------------------------------- */
+
+/* Takes SESSION, NULL for any one, off CLIENT's list: the one that closes it does so,
+ * and no other one then sees it. NULL: there is none, or another one closes it. */
+static struct dlock_session *delist(struct dlock *client,
+                                    struct dlock_session *session)
+{
+    (void)pthread_mutex_lock(&sessions_mutex);
+    if (session == NULL)
+        session = LIST_FIRST(&client->sessions);
+    if (session != NULL && atomic_exchange(&session->closing, true))
+        session = NULL;
+    if (session != NULL)
+        LIST_REMOVE(session, link);
+    (void)pthread_mutex_unlock(&sessions_mutex);
+    return session;
+}
+
 /* The connection of the parent's session stays open, because closing it would say
  * good-bye in the parent's name. The list of held locks stays if it may have been
  * in the middle of a change at the fork. */
 static void forget_parents(struct dlock_session *session)
 {
-    delist(session);
     if (atomic_load(&session->state) == DLOCK_SESSION_IDLE)
         dlock_held_release(&session->held);
     free(session);
 }
 
-void dlock_session_close(struct dlock_session *session)
+/* With no thread to be cancelled. */
+static void close_delisted(struct dlock_session *session)
 {
-    const struct dlock_strategy *strategy;
-    int before = PTHREAD_CANCEL_ENABLE;
+    struct dlock *client = session->client;
 
-    /* A callback that closes a session which is being closed has no need to. */
-    if (session == NULL || atomic_exchange(&session->closing, true))
-        return;
-    if (!dlock_is_ours(session->client)) {
+    if (!dlock_is_ours(client)) {
         forget_parents(session);
         return;
     }
-    strategy = session->client->strategy;
-    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
-    dlock_async_drain(session->client->async, session);
-    delist(session);
+    dlock_async_drain(client->async, session);
     /* A lock that it holds ends with its lease, as after a crash. */
-    if (session->client->watchdog != NULL)
-        dlock_watchdog_cancel_owner(session->client->watchdog, session->owner);
-    if (strategy->session_close != NULL)
-        strategy->session_close(session);
+    if (client->watchdog != NULL)
+        dlock_watchdog_cancel_owner(client->watchdog, session->owner);
+    if (client->strategy->session_close != NULL)
+        client->strategy->session_close(session);
     dlock_wire_close(session->wire);
     dlock_held_release(&session->held);
     free(session);
+}
+
+/* A callback that closes a session which is being closed has no need to. */
+void dlock_session_close(struct dlock_session *session)
+{
+    int before = PTHREAD_CANCEL_ENABLE;
+
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    if (session != NULL && delist(session->client, session) != NULL)
+        close_delisted(session);
     (void)pthread_setcancelstate(before, NULL);
 }
 
-const char *dlock_session_owner(const struct dlock_session *session)
+/* In reverse; the threads end before what they use goes. In a child of fork(2),
+ * what the threads of the parent's client used stays, because they may have been in
+ * the middle of it. */
+void dlock_close(struct dlock *client)
 {
-    return session == NULL ? "" : session->owner;
+    int before = PTHREAD_CANCEL_ENABLE;
+    struct dlock_session *session;
+
+    if (client == NULL)
+        return;
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    while ((session = delist(client, NULL)) != NULL)
+        close_delisted(session);
+    if (dlock_is_ours(client)) {
+        dlock_async_close(client->async);
+        close_watchdog(client);
+        if (client->strategy->close != NULL)
+            client->strategy->close(client);
+    }
+    free(client);
+    (void)pthread_setcancelstate(before, NULL);
 }

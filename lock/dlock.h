@@ -314,7 +314,8 @@ enum dlock_status dlock_open(const struct dlock_options *options,
  */
 void dlock_end_waits(struct dlock *client);
 
-/* Its open sessions as well. NULL is fine. */
+/* Its open sessions as well. Waits for all callbacks, which may close theirs meanwhile,
+ * but open none. NULL is fine. */
 void dlock_close(struct dlock *client);
 
 /* Makes a new owner. Does not connect. */

@@ -150,6 +150,72 @@ LOCK_TEST(test_close_ends_a_wait_inside_a_callback)
     assert_int_equal(note.status, DLOCK_TIMEOUT);
 }
 
+/* Two callbacks of one session: the second one closes it, and waits for the first. */
+struct couple {
+    struct note other; /* of a session that only the client's close ends */
+    atomic_bool second;
+    atomic_bool closing;
+    unsigned others_n; /* callbacks of it, as the first one has seen */
+};
+
+static void close_it(void *ctx, struct dlock_session *session,
+                     enum dlock_status status, const struct dlock_grant *grant,
+                     const struct dlock_error *error)
+{
+    struct couple *couple = ctx;
+
+    (void)status;
+    (void)grant;
+    (void)error;
+    atomic_store(&couple->second, true);
+    dlock_session_close(session);
+}
+
+static void await_other(void *ctx, struct dlock_session *session,
+                        enum dlock_status status,
+                        const struct dlock_grant *grant,
+                        const struct dlock_error *error)
+{
+    const struct dlock_terms terms = {.wait_ms = 0};
+    struct couple *couple = ctx;
+    struct dlock_grant other;
+    uint64_t until_ms;
+
+    (void)status;
+    (void)grant;
+    (void)error;
+    (void)dlock_acquire_async(session, "k", &terms, close_it, couple, NULL);
+    while (!atomic_load(&couple->second))
+        lock_rig_sleep_ms(1);
+    /* From now on the session waits for nothing: it is being closed. */
+    (void)lock_rig_take(session, "k", LOCK_RIG_LONG_MS, 0, &other);
+    atomic_store(&couple->closing, true);
+    until_ms = lock_rig_now_ms() + LOCK_RIG_PROMPT_MS;
+    while (atomic_load(&couple->other.n) == 0 && lock_rig_now_ms() < until_ms)
+        lock_rig_sleep_ms(1);
+    couple->others_n = atomic_load(&couple->other.n);
+}
+
+/* The client's close goes on to the other session, and is not over before. */
+LOCK_TEST(test_client_is_closed_while_a_callback_closes_its_session)
+{
+    struct lock_pair pair = lock_pair_open("redisson");
+    struct dlock_session *last = lock_rig_session(pair.client[0]);
+    struct dlock_terms terms = {.wait_ms = 0};
+    struct couple couple = {.second = false};
+
+    assert_ok(lock_pair_take(&pair, 1, 0, 0));
+    assert_ok(
+        note_begin(pair.session[0], "k", LOCK_RIG_LONG_MS, &couple.other));
+    assert_ok(
+        dlock_acquire_async(last, "k", &terms, await_other, &couple, NULL));
+    while (!atomic_load(&couple.closing))
+        lock_rig_sleep_ms(1);
+    lock_rig_close(pair.client[0]);
+    assert_int_equal(couple.others_n, 1);
+    assert_int_equal(couple.other.status, DLOCK_TIMEOUT);
+}
+
 /* Chains ---------------------------------------------------------------------- */
 
 /* A chain of calls, each begun in the callback of the one before. */

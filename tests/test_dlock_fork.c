@@ -306,6 +306,71 @@ LOCK_TEST(test_asynchronous_calls)
     fork_among_calls();
 }
 
+/* A session whose close waits for its callback. */
+struct closed {
+    struct dlock *client;
+    struct dlock_session *session;
+    atomic_bool closing;
+    atomic_bool go;
+};
+
+static void wait_for_close(void *ctx, struct dlock_session *session,
+                           enum dlock_status status,
+                           const struct dlock_grant *grant,
+                           const struct dlock_error *error)
+{
+    struct closed *closed = ctx;
+    struct dlock_grant other;
+
+    (void)status;
+    (void)grant;
+    (void)error;
+    /* Until it is being closed: then it waits for nothing. */
+    (void)lock_rig_take(session, "closed", LOCK_RIG_LONG_MS, 0, &other);
+    atomic_store(&closed->closing, true);
+    while (!atomic_load(&closed->go))
+        lock_rig_sleep_ms(1);
+}
+
+static void *close_session(void *arg)
+{
+    const struct closed *closed = arg;
+
+    dlock_session_close(closed->session);
+    return NULL;
+}
+
+static int close_both(void *arg)
+{
+    const struct closed *closed = arg;
+
+    dlock_session_close(closed->session);
+    dlock_close(closed->client);
+    return 0;
+}
+
+LOCK_TEST(test_session_that_is_being_closed)
+{
+    struct dlock *client = lock_rig_client("process");
+    struct dlock_session *holder = lock_rig_session(client);
+    struct closed closed = {.client = client,
+                            .session = lock_rig_session(client)};
+    struct dlock_terms terms = {.wait_ms = 0};
+    struct dlock_grant grant;
+    pthread_t thread;
+
+    assert_ok(lock_rig_take(holder, "closed", 0, 0, &grant));
+    assert_ok(dlock_acquire_async(closed.session, "closed", &terms,
+                                  wait_for_close, &closed, NULL));
+    assert_int_equal(pthread_create(&thread, NULL, close_session, &closed), 0);
+    while (!atomic_load(&closed.closing))
+        lock_rig_sleep_ms(1);
+    in_child(close_both, &closed);
+    atomic_store(&closed.go, true);
+    (void)pthread_join(thread, NULL);
+    assert_ok(dlock_release(holder, &grant, NULL));
+}
+
 /* Values ------------------------------------------------------------------------ */
 
 static int use_values(void *values)

@@ -74,6 +74,7 @@ struct dlock_async {
     struct job_queue parked;  /* the end of whose pause comes first, */
     struct job_queue done;    /* for dlock_dispatch(), */
     struct job_queue telling; /* and in their callbacks */
+    unsigned jobs_n;          /* of all sessions, with those in callbacks */
     unsigned threads_n;
     unsigned idle_n;     /* of these */
     uint64_t watched_us; /* an idle one looks at pauses then; or never */
@@ -101,12 +102,13 @@ struct dlock_async *dlock_async_open(void)
     return async;
 }
 
-/* No session is left, and so no job: the threads are idle. */
+/* Sessions that are not closed yet are being closed, by callbacks. After these there is
+ * no job, and the threads are idle. */
 void dlock_async_close(struct dlock_async *async)
 {
-    if (async == NULL)
-        return;
     (void)pthread_mutex_lock(&async->mutex);
+    while (async->jobs_n > 0)
+        (void)pthread_cond_wait(&async->settled, &async->mutex);
     async->stop = true;
     (void)pthread_cond_broadcast(&async->work);
     (void)pthread_mutex_unlock(&async->mutex);
@@ -251,6 +253,7 @@ static void tell(struct dlock_async *async, struct dlock_job *job)
     TAILQ_REMOVE(&async->telling, job, link);
     if (job->session != NULL)
         job->session->jobs_n--;
+    async->jobs_n--;
     (void)pthread_cond_broadcast(&async->settled);
     free(job);
 }
@@ -410,6 +413,7 @@ static enum dlock_status begin(struct dlock_session *session,
     (void)pthread_mutex_lock(&async->mutex);
     has_thread = async->threads_n > 0 || start_thread(async);
     if (has_thread) {
+        async->jobs_n++;
         session->jobs_n++;
         session->job = job;
         make_ready(async, job);

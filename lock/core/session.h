@@ -74,7 +74,8 @@ enum dlock_status dlock_check_options(const struct dlock_options *options);
 /* Threads start with the calls that need them. NULL if out of memory. */
 struct dlock_async *dlock_async_open(void);
 
-/* After the last session was closed: waits for the threads. NULL is fine. */
+/* After the last session was taken off the list: waits for the jobs of those that are
+ * still being closed, and for the threads. */
 void dlock_async_close(struct dlock_async *async);
 
 /*
