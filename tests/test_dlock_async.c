@@ -388,6 +388,48 @@ LOCK_TEST(test_dispatch_does_not_follow_a_chain)
     assert_ok(nested.note.status);
 }
 
+static void test_cancel(void *ctx, struct dlock_session *session,
+                        enum dlock_status status,
+                        const struct dlock_grant *grant,
+                        const struct dlock_error *error)
+{
+    pthread_testcancel();
+    note_done(ctx, session, status, grant, error);
+}
+
+/* A thread that is cancelled before its call. */
+static void *dispatch_cancelled(void *client)
+{
+    int before;
+
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    (void)pthread_cancel(pthread_self());
+    (void)pthread_setcancelstate(before, NULL);
+    (void)dlock_dispatch(client);
+    pthread_testcancel();
+    return NULL;
+}
+
+LOCK_TEST(test_dispatch_ends_before_its_thread)
+{
+    struct lock_pair pair = lock_pair_open("redisson");
+    struct dlock_terms terms = {.wait_ms = 0};
+    int fd = dlock_fd(pair.client[0]);
+    struct note note = {.n = 0};
+    void *result = NULL;
+    pthread_t thread;
+
+    assert_ok(dlock_acquire_async(pair.session[0], "k", &terms, test_cancel,
+                                  &note, NULL));
+    assert_true(is_readable(fd, LOCK_RIG_LONG_MS));
+    assert_int_equal(
+        pthread_create(&thread, NULL, dispatch_cancelled, pair.client[0]), 0);
+    assert_int_equal(pthread_join(thread, &result), 0);
+    assert_ptr_equal(result, PTHREAD_CANCELED);
+    assert_int_equal(atomic_load(&note.n), 1);
+    assert_int_equal(dlock_dispatch(pair.client[0]), 0);
+}
+
 /* Nobody dispatches any more: what is due is called by the close. */
 LOCK_TEST(test_close_calls_what_is_due)
 {

@@ -539,6 +539,7 @@ unsigned dlock_dispatch(struct dlock *client)
 {
     struct dlock_async *async;
     struct dlock_job *job;
+    int before = PTHREAD_CANCEL_ENABLE;
     unsigned due = 0;
     unsigned n = 0;
     eventfd_t rings;
@@ -546,6 +547,7 @@ unsigned dlock_dispatch(struct dlock *client)
     if (client == NULL || !dlock_is_ours(client))
         return 0;
     async = client->async;
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
     (void)pthread_mutex_lock(&async->mutex);
     if (async->fd >= 0)
         (void)!eventfd_read(async->fd, &rings);
@@ -558,5 +560,6 @@ unsigned dlock_dispatch(struct dlock *client)
     if (!TAILQ_EMPTY(&async->done))
         (void)!eventfd_write(async->fd, 1);
     (void)pthread_mutex_unlock(&async->mutex);
+    (void)pthread_setcancelstate(before, NULL);
     return n;
 }
