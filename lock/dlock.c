@@ -187,15 +187,6 @@ err_after_alloc:
     return dlock_error_report(error, status, "open");
 }
 
-void dlock_end_waits(struct dlock *client)
-{
-    if (client == NULL || !dlock_is_ours(client))
-        return;
-    atomic_store(&client->waits_ended, true);
-    if (client->strategy->wake_all != NULL)
-        client->strategy->wake_all(client);
-}
-
 /* Sessions --------------------------------------------------------------- */
 
 /* Names the owner and makes what it talks with. On failure nothing is left. */

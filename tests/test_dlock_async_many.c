@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <sys/resource.h>
 
+#include "lock/core/strategy.h"
 #include "tests/support/async_note.h"
 #include "tests/support/lock_rig.h"
 
@@ -115,6 +116,67 @@ LOCK_TEST(test_releases_go_before_acquires)
     for (unsigned i = 0; i < TRIES_N; i++)
         (void)note_await(&tries[i]);
     assert_ok(note_await(&given));
+}
+
+/* A lock that nobody gets, and that is looked at once in a long time. */
+static struct dlock *to_end; /* whose waits end as a pause begins; or NULL */
+
+static enum dlock_status refuse(const struct dlock_attempt *attempt)
+{
+    (void)attempt;
+    (void)step_log_note(&rig.log, "refuse", 0, DLOCK_BEFORE);
+    return DLOCK_BUSY;
+}
+
+static uint64_t pause_long(unsigned look, uint16_t dice)
+{
+    (void)look;
+    (void)dice;
+    dlock_end_waits(to_end);
+    return 1000 * (uint64_t)LOCK_RIG_LONG_MS;
+}
+
+static const struct dlock_strategy never = {
+    .info = {.name = "never", .claim = "Nobody."},
+    .acquire = refuse,
+    .pause_us = pause_long,
+};
+static const struct dlock_strategies never_set = {
+    .core = &DLOCK_CORE,
+    .all = (const struct dlock_strategy *const[]){&never, NULL},
+};
+
+/* Ended while it is parked, as all threads are at tries of others; or just before. */
+static void end_waits(bool parked)
+{
+    struct dlock *client = lock_rig_client("never");
+    struct note note = {.n = 0}, tries[CROWD_THREADS_MAX] = {{.n = 0}};
+    uint64_t start_ms = lock_rig_now_ms();
+
+    to_end = parked ? NULL : client;
+    assert_ok(
+        note_begin(lock_rig_session(client), "k", 2 * LOCK_RIG_LONG_MS, &note));
+    if (parked) {
+        step_log_await_at(&rig.log, "refuse", 0, DLOCK_BEFORE, 1);
+        step_log_shut(&rig.log, "refuse", DLOCK_BEFORE);
+        for (size_t i = 0; i < CROWD_THREADS_MAX; i++)
+            assert_ok(note_begin(lock_rig_session(client), "k", 0, &tries[i]));
+        step_log_await_gate(&rig.log, CROWD_THREADS_MAX);
+        dlock_end_waits(client);
+        step_log_open(&rig.log);
+        for (size_t i = 0; i < CROWD_THREADS_MAX; i++)
+            (void)note_await(&tries[i]);
+    }
+    assert_int_equal(note_await(&note), DLOCK_TIMEOUT);
+    assert_true(lock_rig_now_ms() - start_ms < LOCK_RIG_PROMPT_MS);
+    lock_rig_close(client);
+}
+
+LOCK_TEST(test_end_of_waits_reaches_pauses)
+{
+    assert_ok(dlock_register(&never_set, NULL));
+    end_waits(true);
+    end_waits(false);
 }
 
 /* Many that take and give back in turns, all with callbacks. */

@@ -308,7 +308,7 @@ static void run(struct dlock_async *async, struct dlock_job *job)
                                  job->acquires ? "acquire" : "release");
     }
     (void)pthread_mutex_lock(&async->mutex);
-    if (waits && job->told) {
+    if (waits && (job->told || dlock_wait_ended(job->session))) {
         make_ready(async, job);
     } else if (waits) {
         job->place = JOB_PARKED;
@@ -484,6 +484,22 @@ void dlock_cancel(struct dlock_session *session)
         nudge(client->async, session->job);
     (void)pthread_mutex_unlock(&client->async->mutex);
     if (!has_job && client->strategy->wake_all != NULL)
+        client->strategy->wake_all(client);
+}
+
+/* Those that are about to be parked see by themselves that it is over. */
+void dlock_end_waits(struct dlock *client)
+{
+    struct dlock_job *job;
+
+    if (client == NULL || !dlock_is_ours(client))
+        return;
+    atomic_store(&client->waits_ended, true);
+    (void)pthread_mutex_lock(&client->async->mutex);
+    while ((job = TAILQ_FIRST(&client->async->parked)) != NULL)
+        nudge(client->async, job);
+    (void)pthread_mutex_unlock(&client->async->mutex);
+    if (client->strategy->wake_all != NULL)
         client->strategy->wake_all(client);
 }
 
