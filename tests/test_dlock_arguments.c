@@ -202,9 +202,11 @@ LOCK_TEST(test_garbage_grant)
                      DLOCK_MISUSE);
     assert_int_equal(dlock_extend(pair.session[0], &grant, 1000, NULL),
                      DLOCK_MISUSE);
+    assert_int_equal(dlock_remaining_ms(pair.session[0], &grant), 0);
     grant.name[3] = '\0';
     assert_int_equal(dlock_release(pair.session[0], &grant, NULL),
                      DLOCK_MISUSE);
+    assert_int_equal(dlock_remaining_ms(pair.session[0], &grant), 0);
 }
 
 LOCK_TEST(test_null)
@@ -288,7 +290,7 @@ LOCK_TEST(test_thread_cancelled_in_a_wait)
 /* Stories ------------------------------------------------------------------------- */
 
 #define REFUSED                                                                \
-    "b borrows foreign as=a; "                                                 \
+    "b borrows foreign as=a; b has foreign left=0; "                           \
     "b gives foreign -> misuse '..release: the grant is another '; "           \
     "b extends foreign 5000 -> misuse '..extend: the grant is another '; "
 #define OWN(name)                                                              \

@@ -89,8 +89,11 @@ uint64_t dlock_remaining_ms(const struct dlock_session *session,
     const struct dlock *client;
     uint64_t deadline_ms;
 
-    if (session == NULL || grant == NULL || !dlock_is_ours(session->client))
+    if (dlock_session_may_release(session, grant) != DLOCK_OK ||
+        !dlock_is_ours(session->client)) {
+        (void)dlock_error_take();
         return 0;
+    }
     client = session->client;
     if (dlock_session_superseded(session, grant))
         return 0;
