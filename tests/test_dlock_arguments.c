@@ -4,6 +4,7 @@
  * NULL, a name of the library's own: each time a status and a text, and what others hold
  * stays held.
  */
+#include "lock/dlock_values.h"
 #include "tests/support/lock_rig.h"
 #include "tests/support/lock_story.h"
 #include "tests/support/unit_test.h"
@@ -285,6 +286,46 @@ LOCK_TEST(test_thread_cancelled_in_a_wait)
         assert_ok(dlock_release(waiter.session, &waiter.grant, NULL));
         lock_pair_close(&pair);
     }
+}
+
+struct cancelled_values {
+    struct dlock_values *values;
+    struct dlock_value list[2];
+    unsigned done_n;
+};
+
+/* The cancel is there before: each place in the calls that heeds it would. */
+static void *use_cancelled_values(void *arg)
+{
+    struct cancelled_values *use = arg;
+    struct dlock_about about;
+
+    (void)pthread_cancel(pthread_self());
+    use->done_n += dlock_values_set(use->values, use->list, 2, NULL) == 0;
+    use->done_n += dlock_values_get(use->values, use->list, 1, NULL) == 0;
+    use->done_n += dlock_values_about(use->values, &about, NULL) == 0;
+    dlock_values_close(use->values);
+    use->done_n++;
+    pthread_testcancel();
+    return NULL;
+}
+
+/* A call that ended in the middle would leave its reply to the next one. */
+LOCK_TEST(test_thread_cancelled_in_values)
+{
+    struct cancelled_values use = {
+        .list = {{"va", "1", false}, {"vb", "2", false}}};
+    void *result = NULL;
+    pthread_t thread;
+
+    assert_ok(dlock_values_open(lock_rig_url("fenced"), LOCK_RIG_PROMPT_MS,
+                                &use.values, NULL));
+    assert_int_equal(pthread_create(&thread, NULL, use_cancelled_values, &use),
+                     0);
+    assert_int_equal(pthread_join(thread, &result), 0);
+    assert_ptr_equal(result, PTHREAD_CANCELED);
+    assert_int_equal(use.done_n, 4);
+    assert_string_equal(use.list[0].text, "1");
 }
 
 /* Stories ------------------------------------------------------------------------- */

@@ -2,6 +2,7 @@
  * reconnects as they do. */
 #include "lock/dlock_values.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,8 @@
 enum { ROUND_N = 64 };
 
 struct dlock_values {
-    unsigned forks; /* of dlock_forks(), at its open */
+    unsigned forks;   /* of dlock_forks(), at its open */
+    int cancel_state; /* outside of the call under way */
     struct dlock_wire_config config;
     struct dlock_wire *wire;
     struct dlock_exchange round[ROUND_N];
@@ -55,20 +57,31 @@ err_after_alloc:
 
 void dlock_values_close(struct dlock_values *values)
 {
+    int before = PTHREAD_CANCEL_ENABLE;
+
     if (values == NULL)
         return;
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
     if (values->forks == dlock_forks())
         dlock_wire_close(values->wire);
     free(values);
+    (void)pthread_setcancelstate(before, NULL);
 }
 
-/* A child of fork(2) would talk in its parent's connection. */
-static enum dlock_status may_talk(const struct dlock_values *values)
+/* A child of fork(2) would talk in its parent's connection; and after a thread that was
+ * cancelled in the middle of a call, the next would get the replies to that one. */
+static enum dlock_status enter(struct dlock_values *values)
 {
-    if (values->forks == dlock_forks())
-        return DLOCK_OK;
-    return dlock_error_set(DLOCK_MISUSE,
-                           "values: the connection is the parent's");
+    if (values->forks != dlock_forks())
+        return dlock_error_set(DLOCK_MISUSE,
+                               "values: the connection is the parent's");
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &values->cancel_state);
+    return DLOCK_OK;
+}
+
+static void leave(const struct dlock_values *values)
+{
+    (void)pthread_setcancelstate(values->cancel_state, NULL);
 }
 
 static uint64_t limit_of(const struct dlock_values *values)
@@ -82,7 +95,7 @@ static uint64_t limit_of(const struct dlock_values *values)
 static enum dlock_status run(struct dlock_values *values,
                              struct dlock_value list[], size_t n, bool is_write)
 {
-    enum dlock_status all = may_talk(values);
+    enum dlock_status all = DLOCK_OK;
     size_t round_n;
 
     for (; n > 0 && all == DLOCK_OK; list += round_n, n -= round_n) {
@@ -117,18 +130,31 @@ static enum dlock_status run(struct dlock_values *values,
     return all;
 }
 
+static enum dlock_status call(struct dlock_values *values,
+                              struct dlock_value list[], size_t n,
+                              bool is_write, struct dlock_error *error)
+{
+    enum dlock_status status = enter(values);
+
+    if (status == DLOCK_OK) {
+        status = run(values, list, n, is_write);
+        leave(values);
+    }
+    return dlock_error_report(error, status, NULL);
+}
+
 enum dlock_status dlock_values_get(struct dlock_values *values,
                                    struct dlock_value list[], size_t n,
                                    struct dlock_error *error)
 {
-    return dlock_error_report(error, run(values, list, n, false), NULL);
+    return call(values, list, n, false, error);
 }
 
 enum dlock_status dlock_values_set(struct dlock_values *values,
                                    struct dlock_value list[], size_t n,
                                    struct dlock_error *error)
 {
-    return dlock_error_report(error, run(values, list, n, true), NULL);
+    return call(values, list, n, true, error);
 }
 
 enum dlock_status dlock_values_about(struct dlock_values *values,
@@ -137,12 +163,14 @@ enum dlock_status dlock_values_about(struct dlock_values *values,
 {
     struct dlock_command command;
     struct dlock_reply reply;
-    enum dlock_status status = may_talk(values);
+    enum dlock_status status = enter(values);
 
     dlock_command_init(&command, "eval-about", "", &dlock_script_about);
     command.repeatable = true;
-    if (status == DLOCK_OK)
+    if (status == DLOCK_OK) {
         status = dlock_call(values->wire, &command, limit_of(values), &reply);
+        leave(values);
+    }
     if (status == DLOCK_OK && reply.integers_n < 3)
         status = dlock_error_set(DLOCK_UNREACHABLE,
                                  "the server says nothing of itself");
