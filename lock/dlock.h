@@ -116,8 +116,10 @@
  *   release  the same; T less if on_lost was told DLOCK_LOSS_UNREACHABLE
  *
  * Losses. on_lost tells of locks that are renewed, and of zk and zk-fair; of the
- * others only the release does, and of sql-row nobody knows of a lost connection
- * before.
+ * others only the release does. All that a session has of sql-row is lost with its
+ * connection, which ends with any of its calls that gets no answer, be it only a look:
+ * from then on, dlock_remaining_ms() is 0. If the server ends it, that is found by the
+ * session's next call.
  *
  * Repeated releases. Locks without a memo of releases (the textbook locks up to spin,
  * recorded) send none again after DLOCK_UNKNOWN. A caller that releases once more may

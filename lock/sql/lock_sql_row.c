@@ -8,7 +8,8 @@
  * at once (C).
  *
  * Does not: survive the loss of the connection, which frees the lock under a
- * holder that lives, and tells it only when it releases. A host that vanishes
+ * holder that lives. The client knows of it by the next call of the session, and is
+ * itself the one that ends a connection which owes it an answer. A host that vanishes
  * without a word holds on until the server gives the connection up
  * (wait_timeout: eight hours), and a holder that has forked holds on until its
  * child has ended, too, which has a copy of the connection. And it costs a
@@ -39,6 +40,7 @@ enum { KILL_LOOK_US = 2000 }; /* a connection ends soon, and nobody tells */
 /* GET_LOCK lets its own connection in again; here that is busy like others. */
 static enum dlock_status acquire(const struct dlock_attempt *attempt)
 {
+    struct dlock_sql *sql = attempt->session->own;
     struct dlock_sql_reply reply;
     enum dlock_status status = dlock_sql_run(
         attempt, "get-lock",
@@ -47,7 +49,18 @@ static enum dlock_status acquire(const struct dlock_attempt *attempt)
 
     if (status != DLOCK_OK)
         return status;
-    return reply.columns[0][0] == '1' ? DLOCK_OK : DLOCK_BUSY;
+    if (reply.columns[0][0] != '1')
+        return DLOCK_BUSY;
+    sql->won = attempt->number;
+    return DLOCK_OK;
+}
+
+static uint64_t remaining(const struct dlock_session *session,
+                          const struct dlock_grant *grant)
+{
+    const struct dlock_sql *sql = session->own;
+
+    return grant->attempt > atomic_load(&sql->lost) ? UINT64_MAX : 0;
 }
 
 /* On a connection made since, the server knows nothing of the lock: lost. */
@@ -130,6 +143,7 @@ const struct dlock_strategy dlock_strategy_sql_row = {
     .session_close = dlock_sql_session_close,
     .acquire = acquire,
     .release = release,
+    .remaining = remaining,
     .inspect = inspect,
     .force = force,
 };

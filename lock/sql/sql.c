@@ -76,6 +76,8 @@ static void drop(struct dlock_sql *sql)
 {
     if (sql->mysql == NULL)
         return;
+    /* Before the server hears of it, and lets somebody else in. */
+    atomic_store(&sql->lost, sql->won);
     (void)mariadb_cancel(sql->mysql);
     mysql_close(sql->mysql);
     sql->mysql = NULL;

@@ -16,6 +16,8 @@
 #ifndef DLOCK_SQL_H
 #define DLOCK_SQL_H
 
+#include <stdatomic.h>
+
 #include "lock/core/client.h"
 
 enum { DLOCK_SQL_COLUMNS_MAX = 3 };
@@ -34,6 +36,8 @@ struct dlock_sql_address {
 struct dlock_sql {
     struct st_mysql *mysql;   /* the library's; NULL = no connection */
     uint64_t unknown_release; /* the attempt; 0 = none */
+    uint64_t won;       /* sql-row: the last attempt that got a lock ... */
+    atomic_ullong lost; /* ... and on a connection that is gone */
 };
 
 /* The server's answer; the errors are those that a lock reckons with. */

@@ -150,6 +150,13 @@ static const struct lock_story stories[] = {
      LOST_REPLIES("get-lock", "release-lock")},
     {"the server is killed: not sent", "sql-table recorded", KILLED("ok")},
     {"and its connections with it", "sql-row", KILLED("lost")},
+    {"locks go with the connection, and the session knows", "sql-row",
+     "a takes; a has left=-1; fail is-used-lock after 1; a sees -> unknown; "
+     "a has left=0; b takes wait=prompt; a takes other name=other; "
+     "a has other left=-1; a has left=0; server kill; "
+     "a takes third name=third -> unreachable; a has other left=0; "
+     "server restart; a gives other -> lost; a gives -> lost; "
+     "a takes other name=other; a has other left=-1; a gives other"},
     /* The connection is gone then, and none is to be had. */
     {"the server is stopped: sent, and no answer, within the timeout", ALL,
      "commands 300; a takes name=warm-up; server pause; clock; "
