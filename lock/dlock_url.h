@@ -84,8 +84,9 @@ bool dlock_url_has_login(const struct dlock_address *address);
 
 /*
  * One or more of these urls without their passwords, for logs and messages:
- * "redis://shop:***@host:6379". Cuts what does not fit into SIZE bytes, the NUL
- * included. From any thread.
+ * "redis://shop:***@host:6379". Where one makes no sense, nobody can tell what its
+ * password is, or where it ends: "redis:***". Cuts what does not fit into SIZE bytes,
+ * the NUL included. From any thread.
  */
 void dlock_url_hide(const char *url, char *text, size_t size);
 

@@ -118,6 +118,11 @@ UNIT_TEST(test_cluster_urls)
 UNIT_TEST(test_wrong_urls_are_not_quoted)
 {
     static const char *const urls[] = {
+        "s3cret@h:1",
+        "u:s3cret@h:1",
+        ":s3cret@h:1",
+        "redis://u:pa,s3cret@h:1",
+        "unix:/a?password=pa,s3cret",
         "redis://s3cret@h:1",
         "redis://u:s3cret@h:",
         "redis://u:s3cret@",
@@ -170,6 +175,9 @@ UNIT_TEST(test_wrong_urls_are_not_quoted)
             assert_int_equal(status, DLOCK_MISUSE);
             assert_non_null(strstr(error.text, "url"));
         }
+        dlock_url_hide(urls[i], url, sizeof(url));
+        assert_null(strstr(url, "s3cret"));
+        assert_non_null(strstr(url, "***"));
     }
     (void)snprintf(url, sizeof(url), "redis://%0127d:%0511d@h:1", 0, 0);
     assert_non_null(dlock_url_parse(url, &at));
@@ -198,6 +206,7 @@ UNIT_TEST(test_hidden)
         {"rediss://u:p@h:1?ca=/a", "rediss://u:***@h:1?ca=/a"},
         {"sentinels://:p@h:1,h:2/m", "sentinels://:***@h:1,h:2/m"},
         {"cluster://:p@h:1,h:2", "cluster://:***@h:1,h:2"},
+        {"redis://u:p@h:1,redis://h:0,unix:/c", "redis://u:***@h:1,redis:***"},
     };
     char text[100];
 

@@ -379,10 +379,9 @@ static struct piece secret_of(struct piece url)
 {
     const char *at = last(url, '@');
     const char *next = memchr(url.text, '?', length(url));
-    const char *scheme = strstr(url.text, "://");
 
-    if (at != NULL && !begins(url, LOCAL) && scheme != NULL && scheme < at) {
-        const char *login = scheme + strlen("://");
+    if (at != NULL && !begins(url, LOCAL)) {
+        const char *login = strstr(url.text, "://") + strlen("://");
         const char *colon = memchr(login, ':', (size_t)(at - login));
 
         return (struct piece){colon == NULL ? login : colon + 1, at};
@@ -393,23 +392,39 @@ static struct piece secret_of(struct piece url)
     return (struct piece){url.end, url.end};
 }
 
+/* All behind the scheme, if it has one. */
+static struct piece rest_of(const char *url)
+{
+    size_t scheme = strspn(url, "abcdefghijklmnopqrstuvwxyz");
+
+    if (url[scheme] == ':')
+        scheme++;
+    else if (url[scheme] != '\0')
+        scheme = 0;
+    return (struct piece){url + scheme, strchr(url, '\0')};
+}
+
 void dlock_url_hide(const char *url, char *text, size_t size)
 {
+    struct dlock_address address;
     size_t used = 0;
 
     if (size > 0)
         text[0] = '\0';
     while (used < size) {
-        struct piece one = {url, url + strcspn(url, ",")};
-        struct piece hidden = secret_of(one);
-        int wrote = snprintf(text + used, size - used, "%.*s%s%.*s%.1s",
-                             (int)(hidden.text - url), url,
-                             length(hidden) > 0 ? "***" : "",
-                             (int)(one.end - hidden.end), hidden.end, one.end);
+        const char *end = dlock_url_parse(url, &address);
+        struct piece hidden =
+            end == NULL ? rest_of(url) : secret_of((struct piece){url, end});
+        int wrote;
 
-        if (wrote < 0 || *one.end == '\0')
+        end = end == NULL ? hidden.end : end;
+        wrote = snprintf(text + used, size - used, "%.*s%s%.*s%.1s",
+                         (int)(hidden.text - url), url,
+                         length(hidden) > 0 ? "***" : "",
+                         (int)(end - hidden.end), hidden.end, end);
+        if (wrote < 0 || *end == '\0')
             return;
         used += (size_t)wrote;
-        url = one.end + 1;
+        url = end + 1;
     }
 }

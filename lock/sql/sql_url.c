@@ -98,7 +98,7 @@ static bool parse_tcp(const char *text, struct dlock_sql_address *address)
     if (len > 2 && host[0] == '[' && host[len - 1] == ']') {
         host++;
         len -= 2;
-    } else if (strcspn(host, ":[]") < len) {
+    } else if (strcspn(host, ":[]@") < len) {
         return false;
     }
     return len > 0 && put(address->host, sizeof(address->host), host, len) &&

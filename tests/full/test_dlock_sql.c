@@ -97,6 +97,7 @@ UNIT_TEST(test_urls)
         {"sql-row", "mysql:unix:", DLOCK_MISUSE},
         {"sql-row", "mysql:unix:/x?host=y", DLOCK_MISUSE},
         {"sql-row", "mysql://me@h:0/shop", DLOCK_MISUSE},
+        {"sql-row", "mysql://me:a@secret@h/shop", DLOCK_MISUSE},
         {"sql-row", "mysql://me@h:99999/shop", DLOCK_MISUSE},
         {"sql-row", "mysql://me@h:3306/", DLOCK_MISUSE},
         {"sql-row", "mysql://h:3306/shop", DLOCK_MISUSE},
