@@ -51,6 +51,12 @@ static const struct lock_story stories[] = {
     {"nor if the old grant has not heard of it yet", "redisson",
      "watchdog 1200; a takes old; b forces; a takes; lost 1 force; a has old "
      "left=0; a gives old -> lost; DEL k; lost 2 gone; a gives -> lost"},
+    {"a name that nobody can get is held",
+     "reentrant redisson fenced fair multi",
+     "HSET k foo bar -> 1; a tries -> busy; a sees held=1 holds=0 left=-1; "
+     "DEL k; HSET k token one -> 1; a tries -> busy; "
+     "a sees held=1 owner=nobody token=0; DEL k; a sees held=0; a takes; a "
+     "gives"},
     {"there is nothing to force", "redisson fenced",
      "a forces -> lost 'force: nobody holds it'; a forces name= -> misuse"},
     {"a lock that cannot says so", "none",
