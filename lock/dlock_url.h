@@ -74,7 +74,7 @@ struct dlock_address {
 
 /*
  * Takes the first url of a list apart. Returns what follows: "", or the comma
- * and the next url, within URL; NULL if the url makes no sense. Does not look
+ * and the next url, within URL; NULL if the url makes no sense, or is NULL. Does not look
  * names up. From any thread.
  */
 const char *dlock_url_parse(const char *url, struct dlock_address *address);

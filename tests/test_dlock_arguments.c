@@ -239,6 +239,46 @@ LOCK_TEST(test_null)
     assert_ok(dlock_release(session, &grant, NULL));
 }
 
+LOCK_TEST(test_values)
+{
+    static const struct {
+        const char *url;
+        unsigned timeout_ms;
+        const char *text;
+    } rows[] = {
+        {NULL, 1, "url"},
+        {"redis:", 1, "url"},
+        {"cluster://127.0.0.1:1/3", 1, "no database but 0"},
+        {"unix:/a", 0, "timeout_ms"},
+    };
+    struct dlock_value good = {.key = "v"}, none = {.key = NULL},
+                       endless = good;
+    struct dlock_values *values = NULL;
+    struct dlock_error error;
+    struct dlock_about about;
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        assert_int_equal(
+            dlock_values_open(rows[i].url, rows[i].timeout_ms, &values, &error),
+            DLOCK_MISUSE);
+        assert_non_null(strstr(error.text, rows[i].text));
+    }
+    assert_int_equal(dlock_values_open("unix:/a", 1, NULL, NULL), DLOCK_MISUSE);
+    memset(endless.text, 'x', sizeof(endless.text));
+    assert_ok(dlock_values_open(lock_rig_url("fenced"), LOCK_RIG_PROMPT_MS,
+                                &values, NULL));
+    assert_int_equal(dlock_values_get(NULL, &good, 1, NULL), DLOCK_MISUSE);
+    assert_int_equal(dlock_values_get(values, NULL, 1, NULL), DLOCK_MISUSE);
+    assert_int_equal(dlock_values_get(values, &none, 1, NULL), DLOCK_MISUSE);
+    assert_int_equal(dlock_values_set(values, &endless, 1, NULL), DLOCK_MISUSE);
+    assert_int_equal(dlock_values_about(NULL, &about, NULL), DLOCK_MISUSE);
+    assert_int_equal(dlock_values_about(values, NULL, NULL), DLOCK_MISUSE);
+    assert_ok(dlock_values_get(values, NULL, 0, NULL));
+    assert_ok(dlock_values_get(values, &endless, 1, NULL));
+    dlock_values_close(values);
+    dlock_values_close(NULL);
+}
+
 /* pthread_cancel ------------------------------------------------------------------ */
 
 struct cancelled {

@@ -187,6 +187,19 @@ UNIT_TEST(test_wrong_urls_are_not_quoted)
     assert_null(dlock_url_parse(url, &at));
 }
 
+UNIT_TEST(test_null)
+{
+    struct dlock_address at;
+    char text[] = "x";
+
+    assert_null(dlock_url_parse(NULL, &at));
+    assert_null(dlock_url_parse("unix:/a", NULL));
+    assert_false(dlock_url_has_login(NULL));
+    dlock_url_hide("unix:/a", NULL, 1);
+    dlock_url_hide(NULL, text, sizeof(text));
+    assert_string_equal(text, "");
+}
+
 UNIT_TEST(test_hidden)
 {
     static const struct {

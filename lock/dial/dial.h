@@ -56,6 +56,11 @@ extern const char dlock_url_forms[];
 enum dlock_status dlock_address_parse(const char *url,
                                       struct dlock_address *address);
 
+/* The first of several; *REST is as of dlock_url_parse(). */
+enum dlock_status dlock_address_first(const char *url,
+                                      struct dlock_address *address,
+                                      const char **rest);
+
 /* The part of the program that is missing for it, for a person; or NULL. */
 const char *dlock_address_lacks(const struct dlock_address *address);
 

@@ -322,9 +322,12 @@ static bool take_scheme(struct piece *piece, const char *name,
 
 const char *dlock_url_parse(const char *url, struct dlock_address *address)
 {
-    struct piece piece = {url, url + strcspn(url, ",")};
+    struct piece piece = {url, url};
     bool good = false;
 
+    if (url == NULL || address == NULL)
+        return NULL;
+    piece.end += strcspn(url, ",");
     memset(address, 0, sizeof(*address));
     if (begins(piece, LOCAL)) {
         piece.text += strlen(LOCAL);
@@ -342,7 +345,8 @@ const char *dlock_url_parse(const char *url, struct dlock_address *address)
 
 bool dlock_url_has_login(const struct dlock_address *address)
 {
-    return address->user[0] != '\0' || address->password[0] != '\0';
+    return address != NULL &&
+           (address->user[0] != '\0' || address->password[0] != '\0');
 }
 
 const char *dlock_address_lacks(const struct dlock_address *address)
@@ -355,21 +359,29 @@ const char *dlock_address_lacks(const struct dlock_address *address)
     return NULL;
 }
 
-/* A url with too many, or none, of what it needs. */
-enum dlock_status dlock_address_parse(const char *url,
-                                      struct dlock_address *address)
+enum dlock_status dlock_address_first(const char *url,
+                                      struct dlock_address *address,
+                                      const char **rest)
 {
-    const char *rest = url == NULL ? NULL : dlock_url_parse(url, address);
-
-    if (rest == NULL)
+    *rest = dlock_url_parse(url, address);
+    if (*rest == NULL)
         return dlock_error_set(DLOCK_MISUSE, "the url: %s", dlock_url_forms);
-    if (*rest != '\0')
-        return dlock_error_set(DLOCK_MISUSE,
-                               "the url: this lock takes one server");
     if (dlock_address_lacks(address) != NULL)
         return dlock_error_set(DLOCK_MISUSE, "the url: %s",
                                dlock_address_lacks(address));
     return DLOCK_OK;
+}
+
+enum dlock_status dlock_address_parse(const char *url,
+                                      struct dlock_address *address)
+{
+    const char *rest;
+    enum dlock_status status = dlock_address_first(url, address, &rest);
+
+    if (status == DLOCK_OK && *rest != '\0')
+        return dlock_error_set(DLOCK_MISUSE,
+                               "the url: this lock takes one server");
+    return status;
 }
 
 /* Urls for people ---------------------------------------------------------- */
@@ -409,9 +421,10 @@ void dlock_url_hide(const char *url, char *text, size_t size)
     struct dlock_address address;
     size_t used = 0;
 
-    if (size > 0)
-        text[0] = '\0';
-    while (used < size) {
+    if (text == NULL || size == 0)
+        return;
+    text[0] = '\0';
+    while (url != NULL && used < size) {
         const char *end = dlock_url_parse(url, &address);
         struct piece hidden =
             end == NULL ? rest_of(url) : secret_of((struct piece){url, end});

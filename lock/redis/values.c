@@ -10,6 +10,7 @@
 #include "lock/core/clock.h"
 #include "lock/core/error.h"
 #include "lock/core/forks.h"
+#include "lock/core/session.h"
 #include "lock/dial/dial.h"
 #include "lock/redis/call.h"
 #include "lock/redis/scripts.h"
@@ -29,8 +30,8 @@ enum dlock_status dlock_values_open(const char *url, unsigned timeout_ms,
                                     struct dlock_error *error)
 {
     struct dlock_values *made = calloc(1, sizeof(*made));
-
     enum dlock_status status = DLOCK_OK;
+    const char *rest;
 
     if (made == NULL || !dlock_forks_watch()) {
         status = dlock_error_set(DLOCK_UNREACHABLE, "no memory");
@@ -42,9 +43,14 @@ enum dlock_status dlock_values_open(const char *url, unsigned timeout_ms,
         .command_timeout_ms = timeout_ms,
         .clock = dlock_clock_default(),
     };
-    if (url == NULL || dlock_url_parse(url, &made->config.address) == NULL)
-        status = dlock_error_set(DLOCK_MISUSE, "the url: %s", dlock_url_forms);
-    else if ((made->wire = dlock_wire_open(&made->config, "values")) == NULL)
+    if (values == NULL)
+        status = dlock_check_null();
+    else if (timeout_ms == 0)
+        status = dlock_error_set(DLOCK_MISUSE, "timeout_ms is 0");
+    else
+        status = dlock_address_first(url, &made->config.address, &rest);
+    if (status == DLOCK_OK &&
+        (made->wire = dlock_wire_open(&made->config, "values")) == NULL)
         status = dlock_error_set(DLOCK_UNREACHABLE, "no memory");
     if (status == DLOCK_OK) {
         *values = made;
@@ -72,6 +78,8 @@ void dlock_values_close(struct dlock_values *values)
  * cancelled in the middle of a call, the next would get the replies to that one. */
 static enum dlock_status enter(struct dlock_values *values)
 {
+    if (values == NULL)
+        return dlock_check_null();
     if (values->forks != dlock_forks())
         return dlock_error_set(DLOCK_MISUSE,
                                "values: the connection is the parent's");
@@ -130,12 +138,29 @@ static enum dlock_status run(struct dlock_values *values,
     return all;
 }
 
+/* The text of a value may not even end. */
+static enum dlock_status check_list(const struct dlock_value list[], size_t n,
+                                    bool is_write)
+{
+    if (list == NULL && n > 0)
+        return dlock_check_null();
+    for (size_t i = 0; i < n; i++) {
+        if (list[i].key == NULL)
+            return dlock_check_null();
+        if (is_write && memchr(list[i].text, 0, sizeof(list[i].text)) == NULL)
+            return dlock_error_set(DLOCK_MISUSE, "value %zu is too long", i);
+    }
+    return DLOCK_OK;
+}
+
 static enum dlock_status call(struct dlock_values *values,
                               struct dlock_value list[], size_t n,
                               bool is_write, struct dlock_error *error)
 {
-    enum dlock_status status = enter(values);
+    enum dlock_status status = check_list(list, n, is_write);
 
+    if (status == DLOCK_OK)
+        status = enter(values);
     if (status == DLOCK_OK) {
         status = run(values, list, n, is_write);
         leave(values);
@@ -163,7 +188,8 @@ enum dlock_status dlock_values_about(struct dlock_values *values,
 {
     struct dlock_command command;
     struct dlock_reply reply;
-    enum dlock_status status = enter(values);
+    enum dlock_status status =
+        about == NULL ? dlock_check_null() : enter(values);
 
     dlock_command_init(&command, "eval-about", "", &dlock_script_about);
     command.repeatable = true;
