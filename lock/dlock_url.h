@@ -34,8 +34,9 @@
  * tried in its share of that time. A name is looked up for each new connection; if
  * the resolver gives no answer, the last good one is used, however old it is. Its
  * thread may outlive the client that asked; so may those that connect to sentinels,
- * and to several servers at once, until their time is over. A server that refuses the
- * login, or the database, is DLOCK_UNREACHABLE.
+ * and to several servers at once, until their time is over. So the library stays loaded
+ * after dlclose(3); a plug-in that has the archive in it has to be linked like that: -z
+ * nodelete. A server that refuses the login, or the database, is DLOCK_UNREACHABLE.
  *
  * rediss:, sentinels: and clusters: are TLS (dlock_tls.h), to all of those servers; a
  * cluster needs tls-cluster yes. CA signs the certificates of servers; CERT and KEY, if

@@ -49,9 +49,10 @@ pic_of = $(patsubst %.c,$(B)/pic/%.o,$(1))
 $(B)/libdlock.so.$(DLOCK_VERSION): $(call pic_of,$(LOCK_SRC)) lock/dlock.map
 $(foreach part,$(DLOCK_PARTS),$(eval $(B)/libdlock-$(part).so.$(DLOCK_VERSION): \
     $(call pic_of,$(call part_src,$(part))) $(B)/libdlock.so.$(DLOCK_VERSION) $(B)/gen/lock/dlock-$(part).map))
+# Threads may outlive the clients (dlock_url.h), and dlclose(3): hence nodelete.
 $(SHARED): $(B)/lib%.so.$(DLOCK_VERSION):
 	@echo "  LD    $@"
-	$(Q)$(CC) $(LDFLAGS_ALL) -shared -Wl,-soname,$(call soname,$*) -Wl,-z,defs -o $@ \
+	$(Q)$(CC) $(LDFLAGS_ALL) -shared -Wl,-soname,$(call soname,$*) -Wl,-z,defs,-z,nodelete -o $@ \
 	    $(patsubst %.map,-Wl$(comma)--version-script=%.map,$^) $(needs-$*)
 
 # A .pc file: of which library, what it requires, the client library.

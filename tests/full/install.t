@@ -70,6 +70,7 @@ is_deeply \@files,
 for my $part ('', map { "-$_" } @more) {
     my $dynamic = works('readelf -d ' . "$OPT/$shared" =~ s/libdlock/libdlock$part/r, 'readelf');
     my $its     = $soname =~ s/libdlock/libdlock$part/r;
+    like $dynamic, qr/FLAGS_1.*NODELETE/, 'threads that outlive a client keep their code';
     like $dynamic, qr/SONAME.*\[\Q$its\E\]/, "its soname is $its";
     like $dynamic, qr/NEEDED.*\[\Q$soname\E\]/, 'it brings libdlock' if $part ne '';
 }
