@@ -33,7 +33,12 @@ about-dlock-tls      := TLS to Redis, for libdlock
 about-dlock-sql      := Distributed locks over a SQL database
 about-dlock-zk       := Distributed locks over ZooKeeper
 
-.PHONY: install-dlock uninstall-dlock
+# Paths stand unquoted below, and in sed's commands.
+INSTALL_PATHS = $(DESTDIR)$(PREFIX)$(LIBDIR)$(INCLUDEDIR)$(MANDIR)
+.PHONY: install-dlock uninstall-dlock plain-paths
+plain-paths:
+	@! printf %s '$(INSTALL_PATHS)' | grep -q '[][[:space:]"&|;<>()$$\\*?`#]' || \
+	    { echo 'a path to install to has a blank in it, or one of "&|;<>()[]$$\*?`#' >&2; exit 1; }
 
 $(B)/pic/%.o: %.c $(GEN)
 	@mkdir -p $(@D)
@@ -65,7 +70,7 @@ make_pc = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' \
           chmod 644 $(DESTDIR)$(LIBDIR)/pkgconfig/$(1).pc
 
 # Headers name each other from the top of this tree, and side by side there.
-install-dlock: $(B)/libdlock.a $(PARTS_A) $(SHARED)
+install-dlock: plain-paths $(B)/libdlock.a $(PARTS_A) $(SHARED)
 	install -d $(DESTDIR)$(INCLUDEDIR) $(DESTDIR)$(LIBDIR)/pkgconfig \
 	    $(DESTDIR)$(MANDIR)/man3
 	for header in $(PUBLIC_H); do \
@@ -81,7 +86,7 @@ install-dlock: $(B)/libdlock.a $(PARTS_A) $(SHARED)
 	    $(call make_pc,$(name)) &&) true
 	install -m 644 lock/dlock.3 $(DESTDIR)$(MANDIR)/man3/dlock.3
 
-uninstall-dlock:
+uninstall-dlock: plain-paths
 	rm -f $(addprefix $(DESTDIR)$(INCLUDEDIR)/,$(notdir $(PUBLIC_H))) \
 	    $(addprefix $(DESTDIR)$(LIBDIR)/,$(notdir $(SHARED)) $(foreach name,$(LIBRARIES), \
 	        lib$(name).a lib$(name).so $(call soname,$(name)) pkgconfig/$(name).pc)) \

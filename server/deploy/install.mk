@@ -24,12 +24,14 @@ EXAMPLES     := prometheus-alerts.yml grafana-dashboard.json nginx.conf haproxy.
 HERE         := sed -e 's|/usr/local/bin|$(BINDIR)|' -e 's|/usr/local/etc|$(SYSCONFDIR)|' \
                     -e 's|/usr/local/share/doc/stockade|$(DOCDIR)|'
 
+INSTALL_PATHS := $(INSTALL_PATHS)$(BINDIR)$(SYSCONFDIR)$(UNITDIR)$(DOCDIR)$(COMPLETIONDIR)
+
 .PHONY: install uninstall install-server uninstall-server
 
 install: install-dlock install-server
 uninstall: uninstall-dlock uninstall-server
 
-install-server: $(B)/stockade $(B)/stockade-lab
+install-server: plain-paths $(B)/stockade $(B)/stockade-lab
 	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(UNITDIR) $(DESTDIR)$(DOCDIR) \
 	    $(DESTDIR)$(COMPLETIONDIR) $(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man5 \
 	    $(DESTDIR)$(SYSCONFDIR)/stockade
@@ -43,7 +45,7 @@ install-server: $(B)/stockade $(B)/stockade-lab
 	$(HERE) server/deploy/stockade.conf >$(EXAMPLE_CONF) && chmod 644 $(EXAMPLE_CONF)
 	[ -e $(CONF) ] || install -m 644 $(EXAMPLE_CONF) $(CONF)
 
-uninstall-server:
+uninstall-server: plain-paths
 	! cmp -s $(EXAMPLE_CONF) $(CONF) || rm $(CONF)
 	rm -f $(DESTDIR)$(BINDIR)/stockade $(DESTDIR)$(BINDIR)/stockade-lab $(PAGES) \
 	    $(DESTDIR)$(COMPLETIONDIR)/stockade \

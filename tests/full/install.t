@@ -54,6 +54,12 @@ sub make {
         "make $goal $more");
 }
 
+for my $path ('/opt/a b', '/opt/a&b') {
+    fails("make -s -C $ROOT SAN= B=$BUILD PREFIX='$path' DESTDIR=$DEST $_", qr/^a path to install to has a blank/, "$_ to $path is refused")
+        for qw(install-dlock uninstall-dlock);
+}
+ok !-e "$DEST/opt", 'and nothing is made';
+
 make('install-dlock', '');
 my @files = files_in($OPT);
 my ($shared) = grep { /^lib\/libdlock\.so\.\d+\.\d+\.\d+$/ } @files;
