@@ -108,7 +108,8 @@
  * that was given back leaves 200 bytes, for two minutes.
  *
  * Time. Calls end after these times, whatever the server does (T, C: the command's
- * and the connect timeout). Asynchronous calls may wait for a thread before.
+ * and the connect timeout); but names in the url of a SQL database or a ZooKeeper take
+ * as long as the resolver does. Asynchronous calls may wait for a thread before.
  *   acquire  wait_ms + T; to give back what tries may have won, C more, T more if
  *            it was won but too late, T more with several servers
  *   cancel   2 T and what acquire takes to give back; of fair and fenced, T more

@@ -10,9 +10,12 @@
  *
  *     dlock_register(&dlock_zk_strategies, &error);
  *
- * Their url is "zk:HOST[:PORT]", several with commas between. Neither can be
- * released by force (DLOCK_MISUSE); nor by hand: the holder of a node that somebody
- * deletes is not told.
+ * Their url is "zk:HOST[:PORT]", several with commas between. A HOST that is a name is
+ * looked up by the client library as long as the resolver takes: no time of dlock.h
+ * bounds that. Addresses in numbers do not wait.
+ *
+ * Neither can be released by force (DLOCK_MISUSE); nor by hand: the holder of a node
+ * that somebody deletes is not told.
  *
  * A server that restarts with its data keeps the sessions, and so the locks, if
  * the client is back in a third of the session's timeout (watchdog_lease_ms).
