@@ -17,6 +17,10 @@
  * Neither can be released by force (DLOCK_MISUSE); nor by hand: the holder of a node
  * that somebody deletes is not told.
  *
+ * The client library's descriptors, a socket and two pipes' ends for each session, stay
+ * open in a program that the process executes. No lock does: a session ends when
+ * its owner is not heard of.
+ *
  * A server that restarts with its data keeps the sessions, and so the locks, if
  * the client is back in a third of the session's timeout (watchdog_lease_ms).
  * With ZooKeeper 3.8.0 as the only server it may come back too late: that one
