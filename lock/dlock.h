@@ -6,6 +6,7 @@
  *     static void lost(void *ctx, const char *name, const char *owner,
  *                      enum dlock_loss why)
  *     {
+ *         (void)owner, (void)why;
  *         stop_working_on(ctx, name);    (another thread: see dlock_lost_hook)
  *     }
  *
@@ -35,8 +36,8 @@
  *     case DLOCK_UNKNOWN:
  *         the reply was lost, and the lock may be held in this session's name
  *         until its lease ends: a don't know
- *     case DLOCK_UNREACHABLE:
- *         nothing was held, and error.text says why
+ *     default:
+ *         nothing is held, and error.text says why
  *     }
  *     dlock_session_close(session);
  *     dlock_close(client);
@@ -61,7 +62,8 @@
  * ------
  * Every call that can fail returns an enum dlock_status and fills the caller's
  * struct dlock_error, which may be NULL and is left alone on success. The
- * library never prints and never exits.
+ * library never prints, and never exits; where the kernel has no random numbers
+ * (getrandom), it aborts.
  *
  * Ownership
  * ---------
@@ -105,7 +107,8 @@
  * data; then it begins with the server's time in microseconds, below 2^52 until
  * 2112. So tokens rise unless that clock was set back behind the last grant, or
  * those of several servers differ by two minutes: then fence_floor helps. A name
- * that was given back leaves 200 bytes, for two minutes.
+ * that was given back leaves 200 bytes, for two minutes, and each session that had it
+ * 150, for one.
  *
  * Time. Calls end after these times, whatever the server does (T, C: the command's
  * and the connect timeout); but names in the url of a SQL database or a ZooKeeper take
