@@ -32,7 +32,6 @@
 #include "db/committer.h"
 
 #include <assert.h>
-#include <string.h>
 
 #define LATE_TRIES 8 /* when the time is up; keys of one batch */
 
@@ -235,18 +234,6 @@ static bool next_try(struct store *store, struct backoff *pause, unsigned *late,
     return true;
 }
 
-static struct store_write *take_writes(struct committer *committer)
-{
-    struct store_write *writes;
-
-    pthread_mutex_lock(&committer->mutex);
-    writes = committer->head;
-    committer->head = NULL;
-    committer->tail = &committer->head;
-    pthread_mutex_unlock(&committer->mutex);
-    return writes;
-}
-
 /* A write may be gone as soon as done() has been called. */
 static void answer(struct store *store, struct store_write *writes,
                    enum store_status status, const struct store_error *error)
@@ -280,7 +267,11 @@ void batch_run(struct store *store, bool with_orders)
     backoff_begin(&pause, store->writer.busy_ms);
     if (with_orders)
         place_take(&store->place, &committer->source);
-    writes = take_writes(committer);
+    pthread_mutex_lock(&committer->mutex);
+    writes = committer->head;
+    committer->head = NULL;
+    committer->tail = &committer->head;
+    pthread_mutex_unlock(&committer->mutex);
     do {
         if (status == STORE_OK)
             status = run_all(store, writes, &error);

@@ -121,21 +121,17 @@ static bool is_time_to_look(const struct committer *committer)
 }
 
 /* Orders of other instances must be read now, because a batch would read them while
- * nobody else can write. */
-static void read_others(struct store *store)
-{
-    store->db->hasty = true;
-    (void)filter_read(&store->place.keys.filter, store->db);
-    store->db->hasty = false;
-}
-
-/* Without a connection the batch opens one. Where the database cannot be asked, later. */
+ * nobody else can write. Without a connection the batch opens one. Where the database
+ * cannot be asked, later. */
 static bool look(struct store *store)
 {
     int64_t in_ms = 0;
 
-    if (store->db && !store->db->engine->far)
-        read_others(store);
+    if (store->db && !store->db->engine->far) {
+        store->db->hasty = true;
+        (void)filter_read(&store->place.keys.filter, store->db);
+        store->db->hasty = false;
+    }
     if (store->db && holds_next(store->db, &in_ms) != STORE_OK)
         in_ms = LOOK_US / 1000;
     plan_look(store, in_ms);

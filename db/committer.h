@@ -36,9 +36,9 @@ struct committer {
 };
 
 struct store {
-    char *where;
-    struct sql_options writer; /* how the committer opens the database */
-    atomic_bool hurry;         /* store_end_waits() was called */
+    char where[SQL_WHERE_BYTES]; /* the database */
+    struct sql_options writer;   /* how the committer opens the database */
+    atomic_bool hurry;           /* store_end_waits() was called */
     atomic_uint_fast64_t retries, expired;
     uint64_t look_every_us; /* UINT64_MAX: only while it knows of holds */
     struct step step;
@@ -59,11 +59,12 @@ typedef enum store_status write_run(struct store *store,
 
 /*
  * For a verb that is a step of its caller: RUN is run in the committer's
- * transaction, and waited for, unless the step hook stops it here.
+ * transaction, with WHAT in its write, and waited for, unless the step hook stops it
+ * here.
  */
-enum store_status write_step(struct store *store, struct store_write *write,
-                             write_run *run, const char *step,
-                             int64_t product_id, struct store_error *error);
+enum store_status write_step(struct store *store, write_run *run, void *what,
+                             const char *step, int64_t product_id,
+                             struct store_error *error);
 
 /*
  * Starts the thread. From now on STORE->db, and all else that the struct says,

@@ -12,7 +12,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define STORE_BUSY_MS 2000
 
@@ -56,20 +55,9 @@ enum store_status store_check(const char *url, struct store_error *error)
 
 /* ---- the store ---------------------------------------------------------- */
 
-/* NULL: no memory. */
-static struct store *new_store(const struct store_options *options,
-                               const struct sql_engine *engine,
-                               const char *where)
+static void set_up(struct store *store, const struct store_options *options,
+                   const struct sql_engine *engine)
 {
-    struct store *store = calloc(1, sizeof(*store));
-
-    if (!store)
-        return NULL;
-    store->where = strdup(where);
-    if (!store->where) {
-        free(store);
-        return NULL;
-    }
     store->step = (struct step){options->on_step, options->on_step_ctx};
     store->place.step = store->step;
     store->place.soldout = &store->soldout;
@@ -88,14 +76,12 @@ static struct store *new_store(const struct store_options *options,
         .on_wait = committer_on_wait,
         .on_wait_ctx = store,
     };
-    return store;
 }
 
 static void free_store(struct store *store)
 {
     rows_forget(&store->place.rows);
     filter_release(&store->place.keys.filter);
-    free(store->where);
     free(store);
 }
 
@@ -136,23 +122,20 @@ enum store_status store_open(const struct store_options *options,
                              struct store **store, struct store_error *error)
 {
     const struct sql_engine *engine = sql_engine_of(options->url, error);
+    struct store *opened = engine ? calloc(1, sizeof(*opened)) : NULL;
     enum store_status status;
-    struct store *opened;
-    char where[SQL_WHERE_BYTES];
 
-    status =
-        engine ? engine->find(options->url, true, where, error) : STORE_MISUSE;
-    if (status != STORE_OK)
-        return status;
-    opened = new_store(options, engine, where);
     if (!opened)
-        return failure_set(error, STORE_IO, "out of memory");
-    if (!engine->far)
+        return engine ? failure_set(error, STORE_IO, "out of memory")
+                      : STORE_MISUSE;
+    set_up(opened, options, engine);
+    status = engine->find(options->url, true, opened->where, error);
+    if (status == STORE_OK && !engine->far)
         status =
-            lockfile_take(where, opened->writer.shared, opened->writer.busy_ms,
-                          &opened->lockfile, error);
+            lockfile_take(opened->where, opened->writer.shared,
+                          opened->writer.busy_ms, &opened->lockfile, error);
     if (status != STORE_OK)
-        goto err_after_new;
+        goto err_after_alloc;
     soldout_init(&opened->soldout, opened->writer.shared, opened->lockfile);
     status = sql_open(&opened->writer, &opened->db, error);
     if (status != STORE_OK)
@@ -171,7 +154,7 @@ enum store_status store_open(const struct store_options *options,
 err_after_lock:
     sql_close(opened->db);
     lockfile_drop(opened->lockfile);
-err_after_new:
+err_after_alloc:
     free_store(opened);
     return status;
 }

@@ -27,6 +27,7 @@ struct store_write {
     struct store_write *next;
     enum store_status (*run)(struct store *store, struct store_write *write);
     enum store_status (*verb)(struct sql *db, struct store_write *write);
+    void *what; /* for run(), where the write is part of nothing */
     const char *step;
     int64_t product_id;
     enum store_status no; /* the status, though what run() did is kept */

@@ -95,7 +95,6 @@ enum store_status store_naive_select(struct store_reader *reader,
 }
 
 struct naive_write {
-    struct store_write write;
     const struct store_fence *fence;
     int64_t product_id, segment, stock; /* update */
     struct store_order *order;          /* insert */
@@ -105,7 +104,7 @@ struct naive_write {
 static enum store_status run_update(struct store *store,
                                     struct store_write *write)
 {
-    const struct naive_write *update = (struct naive_write *)write;
+    const struct naive_write *update = write->what;
     enum store_status status = fence_check(store->db, update->fence);
     int64_t found = 0;
 
@@ -141,8 +140,8 @@ enum store_status store_naive_update(struct store *store, int64_t product_id,
 
     if (!fence_valid(fence, error))
         return STORE_MISUSE;
-    return write_step(store, &update.write, run_update, "naive-update",
-                      product_id, error);
+    return write_step(store, run_update, &update, "naive-update", product_id,
+                      error);
 }
 
 /*
@@ -154,7 +153,7 @@ enum store_status store_naive_update(struct store *store, int64_t product_id,
 static enum store_status run_insert(struct store *store,
                                     struct store_write *write)
 {
-    const struct naive_write *insert = (struct naive_write *)write;
+    const struct naive_write *insert = write->what;
     struct store_order *order = insert->order;
     struct filter *filter = &store->place.keys.filter;
     struct orders_row row = {.order = order};
@@ -203,7 +202,7 @@ enum store_status store_naive_insert(struct store *store,
         return failure_set(error, STORE_RANGE, "an order's number is wrong");
     copy = *order;
     if (fence_valid(fence, error))
-        status = write_step(store, &insert.write, run_insert, "naive-insert",
+        status = write_step(store, run_insert, &insert, "naive-insert",
                             order->product_id, error);
     if (status == STORE_OK)
         *order = copy;

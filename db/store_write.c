@@ -136,37 +136,29 @@ enum store_status store_product_put(struct store *store,
 
 /* The hook is copied: once the write is answered, store_close() may free the
  * store while AFTER is still to be called. */
-enum store_status write_step(struct store *store, struct store_write *write,
-                             write_run *run, const char *step,
-                             int64_t product_id, struct store_error *error)
+enum store_status write_step(struct store *store, write_run *run, void *what,
+                             const char *step, int64_t product_id,
+                             struct store_error *error)
 {
     struct step hook = store->step;
     enum store_status status;
     sem_t answered;
+    struct store_write write = {
+        .run = run, .what = what, .done = on_answer, .owner = &answered};
 
     if (step_begin(hook, step, product_id) == STORE_FAIL)
         return failure_set(error, STORE_IO, "%s failed on purpose", step);
     sem_init(&answered, 0, 0);
-    write->run = run;
-    write->done = on_answer;
-    /* cppcheck-suppress autoVariables ; the write is over before it is gone */
-    write->owner = &answered;
-    committer_submit(store, write);
-    status = wait_for(write, &answered, error);
+    committer_submit(store, &write);
+    status = wait_for(&write, &answered, error);
     (void)step_end(hook, step, product_id, store_status_text(status));
     return status;
 }
 
-struct place_write {
-    struct store_write write;
-    struct store_lot lot;
-};
-
 static enum store_status run_place(struct store *store,
                                    struct store_write *write)
 {
-    return place_alone(&store->place, store->db,
-                       &((struct place_write *)write)->lot);
+    return place_alone(&store->place, store->db, write->what);
 }
 
 enum store_status store_place(struct store *store,
@@ -174,38 +166,33 @@ enum store_status store_place(struct store *store,
                               const struct store_fence *fence,
                               struct store_error *error)
 {
-    struct place_write place = {
-        .lot = {.orders = orders, .n = n, .fence = fence}};
+    struct store_lot lot = {.orders = orders, .n = n, .fence = fence};
     enum store_status status = STORE_MISUSE;
 
     if (fence_valid(fence, error))
-        status = write_step(store, &place.write, run_place, "place",
+        status = write_step(store, run_place, &lot, "place",
                             n > 0 ? orders[0]->product_id : 0, error);
     if (status != STORE_OK)
-        place_fail(&place.lot, status);
+        place_fail(&lot, status);
     return status;
 }
-
-struct stamp_write {
-    struct store_write write;
-    const struct store_fence *fence;
-};
 
 static enum store_status run_stamp(struct store *store,
                                    struct store_write *write)
 {
-    return fence_stamp(store->db, ((struct stamp_write *)write)->fence);
+    return fence_stamp(store->db, write->what);
 }
 
 enum store_status store_stamp(struct store *store,
                               const struct store_fence *fence,
                               struct store_error *error)
 {
-    struct stamp_write stamp = {.fence = fence};
+    struct store_fence stamp;
 
     if (!fence_valid(fence, error))
         return STORE_MISUSE;
     if (fence_token(fence) == 0)
         return STORE_OK;
-    return write_step(store, &stamp.write, run_stamp, "stamp", 0, error);
+    stamp = *fence;
+    return write_step(store, run_stamp, &stamp, "stamp", 0, error);
 }

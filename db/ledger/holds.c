@@ -91,15 +91,11 @@ enum store_status holds_end(struct sql *db, struct store_write *write,
 
 enum store_status holds_winner(const struct store_order *order)
 {
-    switch (order->state) {
-    case STORE_CANCELLED:
+    if (order->state == STORE_CANCELLED)
         return STORE_ORDER_CANCELLED;
-    case STORE_PLACED:
-    case STORE_PAID:
-        return STORE_ALREADY_PAID;
-    default:
-        return STORE_ORDER_EXPIRED;
-    }
+    return order->state == STORE_PLACED || order->state == STORE_PAID
+               ? STORE_ALREADY_PAID
+               : STORE_ORDER_EXPIRED;
 }
 
 /* ---- paying --------------------------------------------------------------- */

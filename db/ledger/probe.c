@@ -99,13 +99,6 @@ static enum store_status write_order(struct sql *db, const struct trial *trial)
     return sql_finish(query);
 }
 
-static enum store_status take_back(struct sql *db)
-{
-    enum store_status status = sql_run(db, "ROLLBACK TO SAVEPOINT trial");
-
-    return status == STORE_OK ? sql_run(db, "RELEASE SAVEPOINT trial") : status;
-}
-
 enum store_status probe_write(struct sql *db)
 {
     enum store_status status;
@@ -125,5 +118,7 @@ enum store_status probe_write(struct sql *db)
     if (status != STORE_OK || trial.product_id == 0)
         return status;
     status = write_order(db, &trial);
-    return status == STORE_OK ? take_back(db) : status;
+    if (status == STORE_OK)
+        status = sql_run(db, "ROLLBACK TO SAVEPOINT trial");
+    return status == STORE_OK ? sql_run(db, "RELEASE SAVEPOINT trial") : status;
 }

@@ -9,7 +9,6 @@
 
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* The most products with their segments that are kept. When there are as many all is
  * forgotten, and read again when it is asked for. */

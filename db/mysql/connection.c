@@ -44,44 +44,34 @@ uint64_t mysql_until_us(const struct mysql *db)
     return monotonic_us() + (db->sql.patient ? PATIENT_MS : ms) * 1000ull;
 }
 
-/* The time for an answer, which is shorter once the store is being closed. */
-static bool is_over(const struct mysql *db, uint64_t *until_us)
-{
-    uint64_t now_us = monotonic_us(), soon_us = now_us + SQL_HURRY_MS * 1000ull;
-
-    if (*until_us > soon_us && db->sql.options.hurry &&
-        atomic_load(db->sql.options.hurry))
-        *until_us = soon_us;
-    return now_us >= *until_us;
-}
-
-/* By the clock and not by the poll: most answers come sooner, but a transaction
- * may wait for many of them. */
-static void tell_waiting(struct mysql *db)
-{
-    uint64_t now_us = monotonic_us();
-
-    if (!db->sql.options.on_wait || now_us < db->on_wait_us)
-        return;
-    db->sql.options.on_wait(db->sql.options.on_wait_ctx);
-    db->on_wait_us = now_us + ON_WAIT_MS * 1000ull;
-}
-
+/* The time for an answer is shorter once the store is being closed. The waiting is told
+ * of by the clock and not by the poll: most answers come sooner, but a transaction may
+ * wait for many of them. */
 int mysql_await(struct mysql *db, int wanted, uint64_t until_us)
 {
+    const struct sql_options *options = &db->sql.options;
     struct pollfd poller = {.fd = mysql_get_socket(db->handle)};
+    uint64_t now_us;
     int ready = 0;
 
     poller.events = (short)((wanted & MYSQL_WAIT_READ ? POLLIN : 0) |
                             (wanted & MYSQL_WAIT_WRITE ? POLLOUT : 0) |
                             (wanted & MYSQL_WAIT_EXCEPT ? POLLPRI : 0));
     while (ready <= 0) {
-        if (is_over(db, &until_us))
+        now_us = monotonic_us();
+        if (until_us > now_us + SQL_HURRY_MS * 1000ull && options->hurry &&
+            atomic_load(options->hurry))
+            until_us = now_us + SQL_HURRY_MS * 1000ull;
+        if (now_us >= until_us)
             return MYSQL_WAIT_TIMEOUT;
         ready = poll(&poller, 1, ON_WAIT_MS);
         if (ready < 0 && errno != EINTR)
             return MYSQL_WAIT_TIMEOUT;
-        tell_waiting(db);
+        now_us = monotonic_us();
+        if (options->on_wait && now_us >= db->on_wait_us) {
+            options->on_wait(options->on_wait_ctx);
+            db->on_wait_us = now_us + ON_WAIT_MS * 1000ull;
+        }
     }
     /* An error or a hang-up is found by reading or writing. */
     if (poller.revents & (POLLERR | POLLHUP | POLLNVAL))
@@ -195,15 +185,6 @@ void mysql_drop_connection(struct mysql *db)
         mysql_forget(&db->sql.queries[i]);
 }
 
-/* The server may have hung up while nobody looked. */
-static bool looks_alive(const struct mysql *db)
-{
-    char byte;
-
-    return db->handle && recv(mysql_get_socket(db->handle), &byte, 1,
-                              MSG_PEEK | MSG_DONTWAIT) != 0;
-}
-
 static MYSQL *make_handle(const struct mysql_address *to)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -276,12 +257,15 @@ static enum store_status set_up_session(struct mysql *db)
     return status;
 }
 
+/* The server may have hung up while nobody looked. */
 enum store_status mysql_connect(struct mysql *db)
 {
     const struct mysql_address *to = &db->address;
     enum store_status status;
+    char byte;
 
-    if (looks_alive(db))
+    if (db->handle && recv(mysql_get_socket(db->handle), &byte, 1,
+                           MSG_PEEK | MSG_DONTWAIT) != 0)
         return STORE_OK;
     mysql_drop_connection(db);
     db->handle = make_handle(to);

@@ -178,40 +178,29 @@ static void bind_text(struct sql_query *query, int at, const char *text)
     memcpy(slot->text, text, slot->length);
 }
 
-/* Where a parameter is, once in the statement's life: it has one type. */
-static MYSQL_BIND bind_of(struct mysql_slot *slot)
-{
-    bool number = slot->type == MYSQL_TYPE_LONGLONG;
-
-    return (MYSQL_BIND){
-        .buffer_type = slot->type,
-        .buffer = number ? (void *)&slot->number : (void *)slot->text,
-        .buffer_length = number ? sizeof(slot->number) : sizeof(slot->text),
-        .length = &slot->length,
-        .is_null = &slot->is_null,
-    };
-}
-
-/* The library copies the binds, so they may go. */
+/* Where the parameters are, once in the statement's life: each has one type. The library
+ * copies the binds, so they may go. */
 static bool bind_all(struct mysql *db, struct statement *it)
 {
     MYSQL_BIND *binds = calloc(it->markers_n + 1, sizeof(*binds));
-    bool good = binds != NULL;
+    bool good = binds != NULL, number;
+    struct mysql_slot *slot;
 
-    for (unsigned i = 0; good && i < it->markers_n; i++)
-        binds[i] = bind_of(&db->slots[it->markers[i]]);
+    for (unsigned i = 0; good && i < it->markers_n; i++) {
+        slot = &db->slots[it->markers[i]];
+        number = slot->type == MYSQL_TYPE_LONGLONG;
+        binds[i] = (MYSQL_BIND){
+            .buffer_type = slot->type,
+            .buffer = number ? (void *)&slot->number : (void *)slot->text,
+            .buffer_length = number ? sizeof(slot->number) : sizeof(slot->text),
+            .length = &slot->length,
+            .is_null = &slot->is_null,
+        };
+    }
     good = good && !mysql_stmt_bind_param(it->stmt, binds);
     free(binds);
     it->bound = good;
     return good;
-}
-
-/* A statement that failed after its first rows must go: libmariadb believes that more
- * of them come, and would wait for them if it were executed again, or its result freed. */
-static void fail_rows(struct sql_query *query)
-{
-    fail_stmt(query);
-    mysql_forget(query);
 }
 
 /* ---- running ------------------------------------------------------------ */
@@ -222,6 +211,8 @@ static void count(struct mysql *db, int64_t rows)
     db->sql.changes += rows;
 }
 
+/* A statement that failed after its first rows must go: libmariadb believes that more
+ * of them come, and would wait for them if it were executed again, or its result freed. */
 static void run(struct sql_query *query, struct statement *it)
 {
     struct mysql *db = of(query->db);
@@ -240,8 +231,10 @@ static void run(struct sql_query *query, struct statement *it)
     }
     if (mysql_stmt_field_count(it->stmt) == 0)
         count(db, (int64_t)mysql_stmt_affected_rows(it->stmt));
-    else if (MYSQL_CALL(db, int, mysql_stmt_store_result, it->stmt))
-        fail_rows(query);
+    else if (MYSQL_CALL(db, int, mysql_stmt_store_result, it->stmt)) {
+        fail_stmt(query);
+        mysql_forget(query);
+    }
 }
 
 static bool next(struct sql_query *query)
@@ -332,17 +325,13 @@ static enum store_status insert(struct sql_query *query, int64_t numbers[],
 
 /* A connection may be in one that nobody here knows of, because a server may
  * refuse a ROLLBACK: each answer of a server says so. */
-static bool is_in_one(const struct mysql *db)
-{
-    return db->handle &&
-           (db->open || (db->handle->server_status & SERVER_STATUS_IN_TRANS));
-}
-
 static enum store_status begin(struct sql *db, bool to_write)
 {
+    const MYSQL *handle = of(db)->handle;
     enum store_status status;
 
-    if (is_in_one(of(db)))
+    if (handle &&
+        (of(db)->open || (handle->server_status & SERVER_STATUS_IN_TRANS)))
         mysql_drop_connection(of(db));
     status = mysql_connect(of(db));
     if (status != STORE_OK)

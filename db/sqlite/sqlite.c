@@ -252,24 +252,20 @@ static bool read_version(struct sqlite *db, unsigned *version)
 }
 
 /* Others have committed if the version is not that of the last commit here. */
-static void note_state(struct sqlite *db)
-{
-    unsigned version = 0;
-
-    if (!read_version(db, &version) || version != db->version)
-        db->sql.state.others++;
-    db->version = version;
-    db->sql.state.connection = db->serial;
-}
-
 static enum store_status begin(struct sql *db, bool to_write)
 {
     enum store_status status =
         sql_run(db, to_write ? "BEGIN IMMEDIATE" : "BEGIN");
+    struct sqlite *self = (struct sqlite *)db;
+    unsigned version = 0;
 
-    if (status == STORE_OK && to_write)
-        note_state((struct sqlite *)db);
-    return status;
+    if (status != STORE_OK || !to_write)
+        return status;
+    if (!read_version(self, &version) || version != self->version)
+        db->state.others++;
+    self->version = version;
+    db->state.connection = self->serial;
+    return STORE_OK;
 }
 
 static bool in_transaction(const struct sql *db)
@@ -311,17 +307,6 @@ static int on_wal_commit(void *ctx, sqlite3 *handle, const char *name,
     (void)name;
     db->wal_frames = frames;
     return SQLITE_OK;
-}
-
-/*
- * Copies the WAL into the database, so that it can begin anew. Never waits for
- * a reader; what it could not do it does another time.
- */
-static void checkpoint(struct sqlite *db)
-{
-    db->wal_frames = 0;
-    (void)sqlite3_wal_checkpoint_v2(db->handle, NULL, SQLITE_CHECKPOINT_PASSIVE,
-                                    NULL, NULL);
 }
 
 /* Brings to disk what another process has left in the WAL: it may have died
@@ -371,15 +356,20 @@ static void make_room(struct sqlite *db)
         db->wal_bytes = INT64_MAX; /* not again */
 }
 
-/* A full disk may have room again once the WAL begins anew. */
+/* A checkpoint copies the WAL into the database, so that it can begin anew: then a full
+ * disk may have room again. It never waits for a reader; what it could not do it does
+ * another time. */
 static void tend(struct sql *sql, bool full)
 {
     struct sqlite *db = (struct sqlite *)sql;
 
-    if (full || db->wal_frames >= WAL_CHECKPOINT_FRAMES)
-        checkpoint(db);
-    else if (db->wal_frames >= WAL_BUSY_FRAMES)
+    if (full || db->wal_frames >= WAL_CHECKPOINT_FRAMES) {
+        db->wal_frames = 0;
+        (void)sqlite3_wal_checkpoint_v2(db->handle, NULL,
+                                        SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+    } else if (db->wal_frames >= WAL_BUSY_FRAMES) {
         make_room(db);
+    }
 }
 
 /* ---- opening -------------------------------------------------------------- */

@@ -156,9 +156,7 @@ static enum store_status arm(struct store *store, struct store_write *write)
 
 void store_nodes_stop_at(struct store *store, int at)
 {
-    struct store_write write = {0};
-
-    (void)write_step(store, &write, arm, "arm", 0, NULL);
+    (void)write_step(store, arm, NULL, "arm", 0, NULL);
     pthread_mutex_lock(&stepper.mutex);
     stepper.at = at;
     pthread_mutex_unlock(&stepper.mutex);
