@@ -57,17 +57,6 @@ static void order_answer(struct request *request)
     reply_problem(request, PROBLEM_STORE_UNAVAILABLE, "%s", order->detail);
 }
 
-/* A key that nobody can guess, since it finds the order. */
-static void make_key(char key[STORE_KEY_BYTES_MAX + 1])
-{
-    uint64_t random[2];
-
-    /* So few bytes always come at once, and all. */
-    (void)getrandom(random, sizeof(random), 0);
-    snprintf(key, STORE_KEY_BYTES_MAX + 1, "%016" PRIx64 "%016" PRIx64,
-             random[0], random[1]);
-}
-
 /* "http://host/path" is the same as "/path". */
 static const char *target_of(const struct request *request)
 {
@@ -77,14 +66,19 @@ static const char *target_of(const struct request *request)
                                    : strchr(authority + 3, '/');
 }
 
+/* A key of ours, which no earlier try had, nobody can guess, since it finds the order. So
+ * few random bytes always come at once, and all. */
 void handle_inventory_order(struct request *request)
 {
     struct order *order = &request->order;
+    uint64_t random[2];
 
-    /* Then the key is ours, and no earlier try had it. */
     order->is_fallback = !*order->record.key;
-    if (order->is_fallback)
-        make_key(order->record.key);
+    if (order->is_fallback) {
+        (void)getrandom(random, sizeof(random), 0);
+        snprintf(order->record.key, sizeof(order->record.key),
+                 "%016" PRIx64 "%016" PRIx64, random[0], random[1]);
+    }
     request->call.method = "POST";
     request->call.target = target_of(request);
     request->call.key = order->record.key;

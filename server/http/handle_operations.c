@@ -43,32 +43,26 @@ void handle_operations_livez(struct request *request)
                        sizeof(alive) - 1);
 }
 
-static void reply_ready(struct request *request, bool is_ready, const char *why)
+/* The answer is what health knows already, so it takes no reader from anybody. */
+void handle_operations_readyz(struct request *request)
 {
     static const char ready[] =
         "{\"status\":\"ok\",\"store\":\"ok\",\"lock\":\"ok\"}\n";
+    const struct app *app = request->app;
+    char why[HEALTH_TEXT_BYTES] =
+        "no inventory service is ready, or none could place the last order: "
+        "its log says why";
+    bool is_ready = app->inventory
+                        ? inventory_is_ready(app->inventory)
+                        : health_look(app->health, why) == HEALTH_READY;
 
     if (is_ready)
         reply_document(request, 200, "application/json", ready,
                        sizeof(ready) - 1);
     else
         reply_problem(request, PROBLEM_NOT_READY, "%s", why);
-}
-
-/* The answer is what health knows already, so it takes no reader from anybody. */
-void handle_operations_readyz(struct request *request)
-{
-    const struct app *app = request->app;
-    char why[HEALTH_TEXT_BYTES];
-
-    if (app->inventory) {
-        reply_ready(request, inventory_is_ready(app->inventory),
-                    "no inventory service is ready, or none could place "
-                    "the last order: its log says why");
-        return;
-    }
-    reply_ready(request, health_look(app->health, why) == HEALTH_READY, why);
-    health_try(app->health);
+    if (app->health)
+        health_try(app->health);
 }
 
 static atomic_bool look_under_way;
@@ -189,31 +183,31 @@ static void keep_line(void *ctx, const struct store_audit_line *line)
 /* One at a time: it reads the whole ledger, and several would leave no reader
  * for other requests. 200 also when it is not balanced: the question was
  * answered. */
-void handle_operations_audit(struct request *request, struct worker *worker)
+enum store_status handle_operations_audit(struct request *request,
+                                          struct worker *worker,
+                                          struct store_error *error)
 {
     static pthread_mutex_t auditing = PTHREAD_MUTEX_INITIALIZER;
     struct metrics *metrics = worker->app->metrics;
-    struct store_error error = {0};
     struct store_audit audit = {0};
     struct lines lines = {0};
     enum store_status status;
 
     if (pthread_mutex_trylock(&auditing) != 0) {
         reply_problem(request, PROBLEM_OVERLOADED, "an audit is running");
-        return;
+        return STORE_OK;
     }
     /* Pages that are not written to cost nothing. */
     lines.at = malloc(AUDIT_LINES_MAX * sizeof(*lines.at));
     status =
-        store_audit(worker->reader, keep_line, &lines, NULL, 0, &audit, &error);
+        store_audit(worker->reader, keep_line, &lines, NULL, 0, &audit, error);
     if (status == STORE_OK) {
         metrics_set(metrics, METRICS_OVERSOLD, (uint64_t)audit.oversold);
         metrics_set(metrics, METRICS_BALANCED, audit.balanced);
         metrics_set(metrics, METRICS_AUDITED, (uint64_t)time(NULL));
         reply_json_take(request, 200, render_audit(&audit, lines.at, lines.n));
-    } else {
-        reply_status(request, status, &error);
     }
     free(lines.at);
     pthread_mutex_unlock(&auditing);
+    return status;
 }

@@ -91,20 +91,20 @@ void handle_orders_post(struct request *request)
 
 /* By its key, or else by its id; one of another shape than ours is simply not
  * found. */
-void handle_orders_get(struct request *request, struct worker *worker)
+enum store_status handle_orders_get(struct request *request,
+                                    struct worker *worker,
+                                    struct store_error *error)
 {
     const char *key = request->order.record.key;
-    struct store_error error = {0};
     struct store_order order = {0};
     enum store_status status;
 
-    status = *key ? store_order_by_key(worker->reader, key, &order, &error)
+    status = *key ? store_order_by_key(worker->reader, key, &order, error)
                   : store_order_get(worker->reader, request->match.param,
-                                    &order, &error);
+                                    &order, error);
     if (status == STORE_OK)
         reply_order(request, 200, &order, RENDER_NOW_WITH_SEGMENT);
-    else
-        reply_status(request, status, &error);
+    return status;
 }
 
 /* ?key=K: a client whose reply was lost finds out what became of the order. */
@@ -220,9 +220,10 @@ static void put_line(void *ctx, const struct store_order *order)
     page->last = order->number;
 }
 
-static void export_run(struct request *request, struct worker *worker)
+static enum store_status export_run(struct request *request,
+                                    struct worker *worker,
+                                    struct store_error *error)
 {
-    struct store_error error = {0};
     struct page page = {0};
     enum store_status status;
     char *text = NULL, *link;
@@ -231,22 +232,20 @@ static void export_run(struct request *request, struct worker *worker)
     page.out = open_memstream(&text, &size);
     if (!page.out) {
         reply_document(request, 200, "text/csv", NULL, 0);
-        return;
+        return STORE_OK;
     }
     if (!request->page.after)
         fputs(render_csv_head, page.out);
     status =
         store_order_list(worker->reader, request->page.after,
-                         (size_t)request->page.limit, put_line, &page, &error);
+                         (size_t)request->page.limit, put_line, &page, error);
     if (fclose(page.out)) {
         free(text);
         text = NULL;
     }
     text = request_take(request, text);
-    if (status != STORE_OK) {
-        reply_status(request, status, &error);
-        return;
-    }
+    if (status != STORE_OK)
+        return status;
     if (page.n == request->page.limit &&
         asprintf(&link,
                  "</api/orders.csv?after=%" PRId64 "&limit=%" PRId64
@@ -255,19 +254,14 @@ static void export_run(struct request *request, struct worker *worker)
         (link = request_take(request, link)))
         request_header(request, "Link", link);
     reply_document(request, 200, "text/csv", text, size);
+    return STORE_OK;
 }
 
 /* A page and not all, because it is made in memory: the pages one after the other are
  * the whole file, and the first one has its head. */
 void handle_orders_export(struct request *request)
 {
-    request->page.limit = EXPORT_LIMIT_MAX;
-    if (!route_number(request, "after", &request->page.after) ||
-        !route_number(request, "limit", &request->page.limit) ||
-        request->page.limit > EXPORT_LIMIT_MAX)
-        reply_problem(request, PROBLEM_BAD_TARGET,
-                      "after is an order's number, limit is 1 to %d",
-                      EXPORT_LIMIT_MAX);
-    else
+    if (route_page(request, EXPORT_LIMIT_MAX, EXPORT_LIMIT_MAX,
+                   "an order's number"))
         suspend_for_task(request, export_run);
 }

@@ -32,101 +32,90 @@ static void reply_product(struct request *request, unsigned status,
 }
 
 /* One more than asked for tells whether there is another page. */
-static void list_run(struct request *request, struct worker *worker)
+static enum store_status list_run(struct request *request,
+                                  struct worker *worker,
+                                  struct store_error *error)
 {
     size_t room = (size_t)request->page.limit + 1, n = 0;
     struct store_product *products;
-    struct store_error error = {0};
     enum store_status status;
     int64_t next = 0;
 
     products = request_alloc(request, room * sizeof(*products));
     if (!products) {
         reply_json_take(request, 200, NULL);
-        return;
+        return STORE_OK;
     }
     status = store_product_list(worker->reader, request->page.after, room,
-                                products, &n, &error);
+                                products, &n, error);
     if (n == room)
         next = products[--n - 1].id;
     if (status == STORE_OK)
         reply_json_take(
             request, 200,
             render_products(products, n, request->app->config->lock, next));
-    else
-        reply_status(request, status, &error);
+    return status;
 }
 
-/* Out of range is refused and not clipped: the client would miss the rest. */
 void handle_products_list(struct request *request)
 {
-    request->page.limit = LIST_LIMIT_DEFAULT;
-    if (!route_number(request, "after", &request->page.after) ||
-        !route_number(request, "limit", &request->page.limit) ||
-        request->page.limit > LIST_LIMIT_MAX)
-        reply_problem(request, PROBLEM_BAD_TARGET,
-                      "after is a product id, limit is 1 to %d",
-                      LIST_LIMIT_MAX);
-    else
+    if (route_page(request, LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX, "a product id"))
         suspend_for_task(request, list_run);
 }
 
 /* 200 also if Redis is away: the reply says so, and orders do without hints. */
-void handle_products_look(struct request *request, struct worker *worker)
+enum store_status handle_products_look(struct request *request,
+                                       struct worker *worker,
+                                       struct store_error *error)
 {
     struct store_product product = {0};
     struct store_segments segments;
-    struct store_error error = {0};
     enum store_status status;
     bool in_redis;
 
     status = store_product_segments(worker->reader, request->match.product_id,
-                                    &product, &segments, &error);
-    if (status != STORE_OK) {
-        reply_status(request, status, &error);
-    } else if (!request->is_read) {
+                                    &product, &segments, error);
+    if (status == STORE_OK && !request->is_read) {
         in_redis = hints_publish(request->app->hints, product.id, &segments);
         reply_json_take(request, 200,
                         render_warmup(product.id, &segments, in_redis));
-    } else {
+    } else if (status == STORE_OK) {
         reply_product(request, 200, &product, &segments);
     }
+    return status;
 }
 
-/* What a put has left out, by name. Only of a new product the stock is missing. */
-static void reply_incomplete(struct request *request, unsigned missing)
-{
-    bool is_new = missing & (STORE_GIVEN_NAME | STORE_GIVEN_STOCK);
-    struct parse_error error = {0};
-
-    parse_add_faults(&error, missing,
-                     is_new ? "a new product needs it"
-                            : "the product has it: give it too, or PATCH");
-    error.problem = is_new ? PROBLEM_FIELDS : PROBLEM_INCOMPLETE_PUT;
-    reply_faults(request, &error);
-}
-
-/* One end of the sale was given, the other one is the product's. */
-static void reply_window(struct request *request, unsigned given)
+/* What is wrong with these fields of a product: of enum store_given. */
+static void reply_fields(struct request *request, enum problem problem,
+                         unsigned fields, const char *detail)
 {
     struct parse_error error = {0};
 
-    if (given & STORE_GIVEN_ENDS)
-        parse_add_faults(&error, STORE_GIVEN_ENDS, "has to be after opens_at");
-    else
-        parse_add_faults(&error, STORE_GIVEN_OPENS, "has to be before ends_at");
+    parse_add_faults(&error, fields, detail);
+    error.problem = problem;
     reply_faults(request, &error);
 }
 
+/* Only of a new product the stock is missing. Of a sale one end was given, the other one
+ * is the product's. */
 static void change_answer(struct request *request)
 {
     const struct store_change *change = &request->change;
     enum store_status status = change->write.status;
+    bool is_new = change->missing & (STORE_GIVEN_NAME | STORE_GIVEN_STOCK);
 
-    if (status == STORE_INCOMPLETE) {
-        reply_incomplete(request, change->missing);
+    if (status == STORE_INCOMPLETE && is_new) {
+        reply_fields(request, PROBLEM_FIELDS, change->missing,
+                     "a new product needs it");
+    } else if (status == STORE_INCOMPLETE) {
+        reply_fields(request, PROBLEM_INCOMPLETE_PUT, change->missing,
+                     "the product has it: give it too, or PATCH");
+    } else if (status == STORE_WINDOW && (change->given & STORE_GIVEN_ENDS)) {
+        reply_fields(request, PROBLEM_FIELDS, STORE_GIVEN_ENDS,
+                     "has to be after opens_at");
     } else if (status == STORE_WINDOW) {
-        reply_window(request, change->given);
+        reply_fields(request, PROBLEM_FIELDS, STORE_GIVEN_OPENS,
+                     "has to be before ends_at");
     } else if (status != STORE_OK) {
         reply_status(request, status, &change->write.error);
     } else {

@@ -262,23 +262,17 @@ void http_quiesce(struct http *http)
     shutdown(http->listener, SHUT_RDWR);
 }
 
-static bool is_empty(const struct http *http)
-{
-    for (size_t i = 0; i < http->loops_n; i++)
-        if (atomic_load(&http->loops[i]->requests))
-            return false;
-    return true;
-}
-
+/* Of those that come meanwhile none waits for another thread. */
 bool http_drain(struct http *http, unsigned wait_ms)
 {
     uint64_t due_ms = clock_ms() + wait_ms;
 
-    while (!is_empty(http)) {
-        if (clock_ms() >= due_ms)
-            return false;
-        usleep(1000);
-    }
+    for (size_t i = 0; i < http->loops_n; i++)
+        while (atomic_load(&http->loops[i]->requests)) {
+            if (clock_ms() >= due_ms)
+                return false;
+            usleep(1000);
+        }
     return true;
 }
 

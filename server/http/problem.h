@@ -73,8 +73,7 @@ enum problem {
 
 /* The row of the table. The strings are static. */
 struct problem_row {
-    const char *slug; /* "sold-out" */
-    const char *type; /* PROBLEM_TYPE_PREFIX and the slug */
+    const char *type; /* PROBLEM_TYPE_PREFIX and the slug: "sold-out" */
     const char *title;
     const char *retry; /* for Retry-After; "0" = none */
     unsigned retry_s;

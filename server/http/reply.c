@@ -11,7 +11,7 @@
 
 static const struct problem_row rows[] = {
 #define PROBLEM_ROW(name, status, slug, retry_s, title)                        \
-    {slug, PROBLEM_TYPE_PREFIX slug, title, #retry_s, retry_s, status},
+    {PROBLEM_TYPE_PREFIX slug, title, #retry_s, retry_s, status},
     ORDER_OUTCOME_MAP(PROBLEM_ROW) PROBLEM_MAP(PROBLEM_ROW)
 #undef PROBLEM_ROW
 };
@@ -35,8 +35,7 @@ enum problem reply_of_status(enum store_status status)
     static const enum problem problems[STORE_STATUS_N] = {
         [STORE_OK] = PROBLEM_NONE,
         [STORE_SOLD_OUT] = PROBLEM_SOLD_OUT,
-        [STORE_SHORT] = PROBLEM_INTERNAL,
-        [STORE_NEEDS_LOCK] = PROBLEM_INTERNAL,
+        [STORE_SHORT... STORE_NEEDS_LOCK] = PROBLEM_INTERNAL,
         [STORE_LIMIT] = PROBLEM_PURCHASE_LIMIT,
         [STORE_NOT_OPEN] = PROBLEM_SALE_NOT_OPEN,
         [STORE_ENDED] = PROBLEM_SALE_ENDED,
@@ -52,15 +51,10 @@ enum problem reply_of_status(enum store_status status)
         [STORE_INCOMPLETE] = PROBLEM_INCOMPLETE_PUT,
         [STORE_WINDOW] = PROBLEM_FIELDS,
         [STORE_RANGE] = PROBLEM_RANGE,
-        [STORE_STALE_FENCE] = PROBLEM_STORE_UNAVAILABLE,
-        [STORE_BUSY] = PROBLEM_STORE_UNAVAILABLE,
-        [STORE_NO_SPACE] = PROBLEM_STORE_UNAVAILABLE,
-        [STORE_IO] = PROBLEM_STORE_UNAVAILABLE,
-        [STORE_GONE] = PROBLEM_STORE_UNAVAILABLE,
-        [STORE_UNKNOWN] = PROBLEM_STORE_UNAVAILABLE,
+        /* BUSY, NO_SPACE, IO and GONE are between these. */
+        [STORE_STALE_FENCE... STORE_UNKNOWN] = PROBLEM_STORE_UNAVAILABLE,
         [STORE_CLOSED] = PROBLEM_SHUTTING_DOWN,
-        [STORE_IN_USE] = PROBLEM_STORE_UNAVAILABLE,
-        [STORE_UNFIT] = PROBLEM_STORE_UNAVAILABLE,
+        [STORE_IN_USE... STORE_UNFIT] = PROBLEM_STORE_UNAVAILABLE,
         [STORE_MISUSE] = PROBLEM_INTERNAL,
     };
 

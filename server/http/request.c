@@ -177,8 +177,11 @@ static bool prepare_wait(struct request *request)
 static void task_run(struct task *task, struct worker *worker)
 {
     struct request *request = task->owner;
+    struct store_error error = {0};
+    enum store_status status = request->run(request, worker, &error);
 
-    request->run(request, worker);
+    if (status != STORE_OK)
+        reply_status(request, status, &error);
     assert(request->status);
     loop_post(request->loop, &request->completion);
 }

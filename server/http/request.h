@@ -45,7 +45,10 @@ struct app;
 struct client;
 struct request;
 
-typedef void request_run(struct request *request, struct worker *worker);
+/* Replies, or says with a text why the store could not tell. */
+typedef enum store_status request_run(struct request *request,
+                                      struct worker *worker,
+                                      struct store_error *error);
 typedef void request_answer(struct request *request);
 
 enum request_stage {
@@ -174,7 +177,7 @@ void request_reply(struct request *request, unsigned status, const char *body,
  */
 
 /*
- * RUN is called on a thread of app->readers, and replies. If it does not begin
+ * RUN is called on a thread of app->readers. If it does not begin
  * in time, mhd.c calls suspend_withdraw(). Replies 503 if there is no room.
  */
 void suspend_for_task(struct request *request, request_run *run);

@@ -236,8 +236,9 @@ bool route_key(struct request *request, char *key)
     return false;
 }
 
-bool route_number(const struct request *request, const char *name,
-                  int64_t *number)
+/* A number of the query, which is left alone if it is not there. False: it is none. */
+static bool read_number(const struct request *request, const char *name,
+                        int64_t *number)
 {
     char text[24];
     enum target_found found =
@@ -245,4 +246,18 @@ bool route_number(const struct request *request, const char *name,
 
     return found == TARGET_ABSENT ||
            (found == TARGET_FOUND && parse_number(text, number));
+}
+
+/* Out of range is refused and not clipped: the client would miss the rest. */
+bool route_page(struct request *request, int limit, int limit_max,
+                const char *after)
+{
+    request->page.limit = limit;
+    if (read_number(request, "after", &request->page.after) &&
+        read_number(request, "limit", &request->page.limit) &&
+        request->page.limit <= limit_max)
+        return true;
+    reply_problem(request, PROBLEM_BAD_TARGET, "after is %s, limit is 1 to %d",
+                  after, limit_max);
+    return false;
 }

@@ -48,14 +48,14 @@ void route_dispatch(struct request *request, const char *method);
  * malformed. */
 bool route_key(struct request *request, char *key);
 
-/* For handlers: reads a number of the query, which is left alone if it is not there.
- * False: it is no number. */
-bool route_number(const struct request *request, const char *name,
-                  int64_t *number);
+/* For handlers of lists: reads which page is asked for, of LIMIT rows if the query says
+ * nothing, after the row whose number AFTER is a name for. False, and it has replied. */
+bool route_page(struct request *request, int limit, int limit_max,
+                const char *after);
 
 /* handle_orders.c; export for the administrator only */
 void handle_orders_post(struct request *request);
-void handle_orders_get(struct request *request, struct worker *worker);
+request_run handle_orders_get;
 void handle_orders_find(struct request *request);
 void handle_orders_cancel(struct request *request);
 void handle_orders_export(struct request *request);
@@ -68,8 +68,7 @@ void handle_inventory_other(struct request *request);
 /* handle_products.c; all but list, get and watch for the administrator only */
 void handle_products_list(struct request *request);
 void handle_products_watch(struct request *request);
-void handle_products_look(struct request *request,
-                          struct worker *worker);     /* get, or warm up */
+request_run handle_products_look;                     /* get, or warm up */
 void handle_products_change(struct request *request); /* put, or patch */
 void handle_products_restock(struct request *request);
 
@@ -77,7 +76,7 @@ void handle_products_restock(struct request *request);
 void handle_operations_livez(struct request *request);
 void handle_operations_readyz(struct request *request);
 void handle_operations_metrics(struct request *request);
-void handle_operations_audit(struct request *request, struct worker *worker);
+request_run handle_operations_audit;
 
 /* handle_files.c: all files of static/, by the request's path */
 void handle_files_get(struct request *request);
