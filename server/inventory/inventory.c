@@ -364,7 +364,6 @@ static void *thread_main(void *arg)
 
     while (!atomic_load(&inv->closed) || atomic_load(&inv->depth) > 0) {
         atomic_fetch_add(&inv->beat, 1);
-        tries_pass(&inv->services);
         while ((try = tries_next(&inv->services))) {
             hear(inv, try);
             tries_free(try);
@@ -378,9 +377,9 @@ static void *thread_main(void *arg)
             (void)eventfd_write(inv->news_fd, 1);
         inv->was_ready = is_ready;
         atomic_store(&inv->asleep, true);
-        if (!has_mail(inv))
-            tries_wait(&inv->services,
-                       (next_us(inv, now_us) - now_us + 999) / 1000);
+        tries_wait(
+            &inv->services,
+            has_mail(inv) ? 0 : (next_us(inv, now_us) - now_us + 999) / 1000);
         atomic_store(&inv->asleep, false);
     }
     return NULL;

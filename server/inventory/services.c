@@ -272,13 +272,6 @@ static void read_reply(CURL *easy, struct inventory_reply *reply)
     reply->replayed = strcmp(replayed, "true") == 0;
 }
 
-void tries_pass(struct services *services)
-{
-    int running;
-
-    curl_multi_perform(services->multi, &running);
-}
-
 struct http_try *tries_next(struct services *services)
 {
     struct http_try *try = NULL;
@@ -314,7 +307,10 @@ void tries_free(struct http_try *try)
 
 void tries_wait(struct services *services, uint64_t ms)
 {
+    int running;
+
     curl_multi_poll(services->multi, NULL, 0, (int)ms, NULL);
+    curl_multi_perform(services->multi, &running);
 }
 
 void tries_wake(struct services *services)

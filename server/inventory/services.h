@@ -79,14 +79,13 @@ struct http_try *tries_begin(struct services *services, struct service *service,
                              const struct inventory_call *what,
                              uint64_t limit_ms);
 
-/* Does what there is to do, without waiting. Then one that has ended; NULL: none. */
-void tries_pass(struct services *services);
+/* One that has ended; NULL: none. */
 struct http_try *tries_next(struct services *services);
 
 /* Frees one that has ended. */
 void tries_free(struct http_try *try);
 
-/* Waits for something to do; and ends that wait, from any thread. */
+/* Waits for something to do, and does it; and ends that wait, from any thread. */
 void tries_wait(struct services *services, uint64_t ms);
 void tries_wake(struct services *services);
 
