@@ -15,7 +15,6 @@
  */
 #include "server/order/dispatcher.h"
 
-#include <limits.h>
 #include <semaphore.h>
 #include <stdlib.h>
 

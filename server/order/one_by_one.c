@@ -14,7 +14,6 @@
 #include "server/order/one_by_one.h"
 
 #include <poll.h>
-#include <string.h>
 
 #include "server/base/app.h"
 #include "server/base/clock.h"
@@ -93,29 +92,6 @@ static void decide(struct worker *worker, struct order *order,
     if (status != STORE_OK)
         record->status = status;
     order_set_decided(order, status, &error);
-}
-
-/* The textbook's way knows of one segment only. */
-static void choose(const struct worker *worker, struct order *order)
-{
-    struct store_order *record = &order->record;
-
-    record->segment = 0;
-    if (worker->app->config->deduct == DEDUCT_NAIVE)
-        return;
-    record->segment =
-        hints_choose(worker->app->hints, record->product_id, record->quantity);
-}
-
-/* What the store has said: how many segments there are. */
-static void note(const struct worker *worker, struct order *order)
-{
-    const struct store_order *record = &order->record;
-
-    if (record->segments <= 1)
-        return;
-    hints_note(worker->app->hints, record->product_id, record->segments,
-               record->segment, -1);
 }
 
 /* Nothing is decided, and the order may go on: the lock was overtaken, or
@@ -229,9 +205,12 @@ static bool is_too_late(const struct worker *worker, const struct order *order)
                             1000 * (wait_ms < most_ms ? wait_ms : most_ms);
 }
 
+/* The textbook's way knows of one segment only. How many there are, the store says. */
 void one_by_one_run(struct task *task, struct worker *worker)
 {
+    struct hints *hints = worker->app->hints;
     struct order *order = task->owner;
+    struct store_order *record = &order->record;
     struct lock_task lock = {0};
     struct store_fence fence;
     bool again = true;
@@ -240,11 +219,16 @@ void one_by_one_run(struct task *task, struct worker *worker)
         answer_not_now(order, ORDER_OVERLOADED, "waited too long in the queue");
         return;
     }
-    choose(worker, order);
+    record->segment =
+        worker->app->config->deduct == DEDUCT_NAIVE
+            ? 0
+            : hints_choose(hints, record->product_id, record->quantity);
     while (again && take_lock(worker, order, &lock)) {
         fence = lock_fence(worker->app, &lock.grant);
         decide(worker, order, &fence);
-        note(worker, order);
+        if (record->segments > 1)
+            hints_note(hints, record->product_id, record->segments,
+                       record->segment, -1);
         again = goes_on(worker, order);
         if (!again)
             order_end(order, clock_us());
