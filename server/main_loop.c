@@ -203,12 +203,6 @@ static void tell_health(const struct main_loop *loop, struct state *state)
     memcpy(state->status, status, sizeof(status));
 }
 
-static uint64_t beats_of(const struct app *app)
-{
-    return app->inventory ? inventory_beat(app->inventory)
-                          : dispatcher_beat(app->dispatcher);
-}
-
 static size_t orders_in(const struct app *app)
 {
     if (!atomic_load(&app->is_open))
@@ -219,6 +213,7 @@ static size_t orders_in(const struct app *app)
 
 static void tick(const struct main_loop *loop, struct state *state)
 {
+    const struct app *app = loop->app;
     uint64_t beats = state->beats;
 
     if (clock_ms() < state->due_ms)
@@ -226,8 +221,9 @@ static void tick(const struct main_loop *loop, struct state *state)
     state->due_ms = clock_ms() + state->tick_ms;
     if (state->awaited)
         sd_notifyf(0, "EXTEND_TIMEOUT_USEC=%d", EXTEND_US);
-    if (state->watchdog_us > 0 && atomic_load(&loop->app->is_open))
-        beats = beats_of(loop->app);
+    if (state->watchdog_us > 0 && atomic_load(&app->is_open))
+        beats = app->inventory ? inventory_beat(app->inventory)
+                               : dispatcher_beat(app->dispatcher);
     if (beats != state->beats)
         sd_notifyf(0, "WATCHDOG=1");
     state->beats = beats;

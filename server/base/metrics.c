@@ -135,19 +135,10 @@ static void write_histogram(const struct metrics *metrics, size_t i, FILE *out)
             (double)value_of(&metrics->histograms[i].sum) * scale, name, total);
 }
 
-static void write_value(const struct metrics *metrics, size_t i, FILE *out)
-{
-    uint64_t value = value_of(&metrics->values[i]);
-
-    write_head(out, value_rows[i].name, value_rows[i].help, value_rows[i].type);
-    if (value == METRICS_UNKNOWN)
-        fprintf(out, "%s NaN\n", value_rows[i].name);
-    else
-        fprintf(out, "%s %" PRIu64 "\n", value_rows[i].name, value);
-}
-
 void metrics_write(const struct metrics *metrics, FILE *out)
 {
+    uint64_t value;
+
     write_head(out, "stockade_build_info", "Which program this is.", "gauge");
     fprintf(out, "stockade_build_info{version=\"%s\"} 1\n",
             TEXT(STOCKADE_VERSION));
@@ -163,8 +154,15 @@ void metrics_write(const struct metrics *metrics, FILE *out)
         fprintf(out,
                 "stockade_http_responses_total{class=\"%zuxx\"} %" PRIu64 "\n",
                 i + 1, value_of(&metrics->http[i]));
-    for (size_t i = 0; i < METRICS_VALUE_N; i++)
-        write_value(metrics, i, out);
+    for (size_t i = 0; i < METRICS_VALUE_N; i++) {
+        value = value_of(&metrics->values[i]);
+        write_head(out, value_rows[i].name, value_rows[i].help,
+                   value_rows[i].type);
+        if (value == METRICS_UNKNOWN)
+            fprintf(out, "%s NaN\n", value_rows[i].name);
+        else
+            fprintf(out, "%s %" PRIu64 "\n", value_rows[i].name, value);
+    }
     for (size_t i = 0; i < METRICS_HISTOGRAM_N; i++)
         write_histogram(metrics, i, out);
 }

@@ -5,8 +5,6 @@
 #ifndef METRICS_H
 #define METRICS_H
 
-#include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
