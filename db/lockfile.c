@@ -64,21 +64,6 @@ static enum store_status lock_setup(int fd, unsigned busy_ms,
     return STORE_OK;
 }
 
-/* Says what stands in the way, and what a person can do about it. */
-static enum store_status take_lock(int fd, bool shared,
-                                   struct store_error *error)
-{
-    if (flock(fd, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0)
-        return STORE_OK;
-    if (!shared && flock(fd, LOCK_SH | LOCK_NB) == 0)
-        return failure_set(error, STORE_IN_USE,
-                           "other processes share this database; "
-                           "start this one with --shared too");
-    return failure_set(error, STORE_IN_USE,
-                       "another process sells from this database; "
-                       "start both with --shared");
-}
-
 /* FD has it open; -1: it is looked up by its name. */
 static bool note(struct place *place, int fd)
 {
@@ -103,9 +88,16 @@ static enum store_status take(struct lockfile *file, bool shared,
                            strerror(errno));
     }
     status = lock_setup(file->fd, busy_ms, error);
-    if (status == STORE_OK)
-        status = take_lock(file->fd, shared, error);
-    if (status == STORE_OK && shared)
+    if (status != STORE_OK)
+        return status;
+    if (flock(file->fd, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0)
+        return failure_set(error, STORE_IN_USE,
+                           !shared && flock(file->fd, LOCK_SH | LOCK_NB) == 0
+                               ? "other processes share this database; "
+                                 "start this one with --shared too"
+                               : "another process sells from this database; "
+                                 "start both with --shared");
+    if (shared)
         status = lockfile_next_generation(file, error);
     if (status == STORE_OK && !note(&file->database, -1))
         status = failure_set(error, STORE_IO, "cannot find %s any more",

@@ -83,7 +83,7 @@ int mysql_await(struct mysql *db, int wanted, uint64_t until_us)
 
 /* ---- what went wrong ---------------------------------------------------- */
 
-/* A server error that is not here is STORE_IO, and not worth another try. */
+/* All others are the last one, and not worth another try. */
 static const struct meaning {
     unsigned code;
     enum store_status status;
@@ -116,22 +116,15 @@ static const struct meaning {
     {ER_BAD_DB_ERROR, STORE_IO, false, false, ": CREATE DATABASE comes first"},
     {ER_DBACCESS_DENIED_ERROR, STORE_IO, false, false,
      ": GRANT ALL ON it to the user in --db"},
+    {0, STORE_IO, false, false, ""},
 };
-
-static const struct meaning *meaning_of(unsigned code)
-{
-    static const struct meaning other = {0, STORE_IO, false, false, ""};
-
-    for (size_t i = 0; i < sizeof(meanings) / sizeof(meanings[0]); i++)
-        if (meanings[i].code == code)
-            return &meanings[i];
-    return &other;
-}
 
 enum store_status mysql_judge(struct mysql *db, unsigned code, const char *text)
 {
-    const struct meaning *meaning = meaning_of(code);
+    const struct meaning *meaning = meanings;
 
+    while (meaning->code != 0 && meaning->code != code)
+        meaning++;
     (void)sql_fail(&db->sql, meaning->status, "MariaDB: %.110s (%u)%s", text,
                    code, meaning->advice);
     db->status = meaning->status;

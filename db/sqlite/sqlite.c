@@ -326,21 +326,11 @@ static enum store_status settle_wal(struct sqlite *db)
 }
 
 /* In pieces: of the length of a write SQLite's own VFS looks at the lower 17
- * bits only, and takes a piece that has none there for a full disk. */
-static bool append_room(sqlite3_file *wal, sqlite3_int64 end)
-{
-    static const char zeros[WAL_PIECE_BYTES];
-
-    for (sqlite3_int64 at = end; at < end + WAL_ROOM_BYTES;
-         at += WAL_PIECE_BYTES)
-        if (wal->pMethods->xWrite(wal, zeros, WAL_PIECE_BYTES, at) != SQLITE_OK)
-            return false;
-    return true;
-}
-
-/* On a full disk it does without. */
+ * bits only, and takes a piece that has none there for a full disk. On one that is full
+ * it does without. */
 static void make_room(struct sqlite *db)
 {
+    static const char zeros[WAL_PIECE_BYTES];
     sqlite3_int64 end = (sqlite3_int64)db->wal_frames * WAL_FRAME_BYTES;
     sqlite3_file *wal = NULL;
     sqlite3_int64 size;
@@ -352,8 +342,13 @@ static void make_room(struct sqlite *db)
     if (!wal->pMethods || wal->pMethods->xFileSize(wal, &size) != SQLITE_OK)
         return;
     db->wal_bytes = size;
-    if (end + WAL_ROOM_BYTES / 2 >= size && !append_room(wal, size))
-        db->wal_bytes = INT64_MAX; /* not again */
+    if (end + WAL_ROOM_BYTES / 2 < size)
+        return;
+    for (sqlite3_int64 at = size;
+         at < size + WAL_ROOM_BYTES && db->wal_bytes == size;
+         at += WAL_PIECE_BYTES)
+        if (wal->pMethods->xWrite(wal, zeros, WAL_PIECE_BYTES, at) != SQLITE_OK)
+            db->wal_bytes = INT64_MAX; /* not again */
 }
 
 /* A checkpoint copies the WAL into the database, so that it can begin anew: then a full
@@ -470,16 +465,6 @@ static int on_progress(void *ctx)
     return monotonic_us() >= db->end_by_us;
 }
 
-/* No checkpoints from here, not even from the last to close: see store.h. */
-static enum store_status set_up_reader(struct sqlite *db)
-{
-    if (db->sql.options.hurry)
-        sqlite3_progress_handler(db->handle, STEPS_TO_LOOK, on_progress, db);
-    sqlite3_db_config(db->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
-    return script(&db->sql,
-                  "PRAGMA query_only = ON; PRAGMA wal_autocheckpoint = 0");
-}
-
 static void close_all(struct sql *db)
 {
     for (size_t i = 0; i < db->queries_n; i++)
@@ -488,6 +473,7 @@ static void close_all(struct sql *db)
     free(db);
 }
 
+/* No checkpoints from a reader, not even from the last to close: see store.h. */
 static enum store_status open_it(struct sql *sql)
 {
     static const int flags[] = {
@@ -508,8 +494,12 @@ static enum store_status open_it(struct sql *sql)
                         sqlite3_errmsg(db->handle));
     sqlite3_extended_result_codes(db->handle, 1);
     sqlite3_busy_handler(db->handle, on_busy, db);
-    return options->role == SQL_ROLE_WRITER ? set_up_writer(db)
-                                            : set_up_reader(db);
+    if (options->role == SQL_ROLE_WRITER)
+        return set_up_writer(db);
+    if (options->hurry)
+        sqlite3_progress_handler(db->handle, STEPS_TO_LOOK, on_progress, db);
+    sqlite3_db_config(db->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    return script(sql, "PRAGMA query_only = ON; PRAGMA wal_autocheckpoint = 0");
 }
 
 const struct sql_engine sqlite_engine = {
