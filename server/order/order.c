@@ -143,29 +143,23 @@ struct order *order_begin(struct intake *intake, struct order *list)
     return taken;
 }
 
-/* Whether it went through, or what of ours is to blame: the detail without its tail. */
-static void tell_health(struct health *health, const struct order *order)
-{
-    enum health_part part =
-        order->outcome == ORDER_LOCK_UNREACHABLE ? HEALTH_LOCK : HEALTH_STORE;
-    char why[sizeof(order->detail)];
-
-    if (order->outcome == ORDER_PLACED) {
-        health_worked(health, part, order->submitted_us);
-    } else if (order->outcome == ORDER_STORE_UNAVAILABLE ||
-               order->outcome == ORDER_LOCK_UNREACHABLE) {
-        (void)snprintf(why, sizeof(why), "%.*s",
-                       (int)strcspn(order->detail, ";"), order->detail);
-        health_refused(health, part, why);
-    }
-}
-
+/* Health hears whether it went through, or what of ours is to blame: the detail without
+ * its tail. */
 void order_end(struct order *order, uint64_t now_us)
 {
     struct intake *intake = order->intake;
+    struct health *health = intake->app->health;
     struct metrics *metrics = intake->app->metrics;
+    bool no_lock = order->outcome == ORDER_LOCK_UNREACHABLE;
+    char why[sizeof(order->detail)];
 
-    tell_health(intake->app->health, order);
+    if (order->outcome == ORDER_PLACED) {
+        health_worked(health, HEALTH_STORE, order->submitted_us);
+    } else if (order->outcome == ORDER_STORE_UNAVAILABLE || no_lock) {
+        (void)snprintf(why, sizeof(why), "%.*s",
+                       (int)strcspn(order->detail, ";"), order->detail);
+        health_refused(health, no_lock ? HEALTH_LOCK : HEALTH_STORE, why);
+    }
     metrics_order(metrics, order->outcome);
     metrics_observe(metrics, METRICS_ORDER, now_us - order->submitted_us);
     if (order->record.segments > 1)

@@ -77,12 +77,20 @@ void queue_free(struct queues *queues, struct queue *queue)
     free(queue);
 }
 
-/* One gap more. A pause says nothing about how busy the times between are. */
-static void note_gap(struct queue *queue, uint64_t now_us)
+/* A pause says nothing about how busy the times between are. The order that came first
+ * need not be the first to get here. */
+void queue_push(struct queue *queue, struct order *order, bool again)
 {
-    /* The order that came first need not be the first to get here. */
+    uint64_t now_us = order->submitted_us;
     uint64_t gap = now_us > queue->pushed_us ? now_us - queue->pushed_us : 0;
 
+    order->queue = queue;
+    queue->waiting++;
+    if (again) {
+        TAILQ_INSERT_HEAD(&queue->orders, order, place);
+        return;
+    }
+    TAILQ_INSERT_TAIL(&queue->orders, order, place);
     if (queue->pushed_us == 0 || gap > QUEUE_GAP_MAX_US)
         queue->gap_us = UINT64_MAX;
     else if (queue->gap_us == UINT64_MAX)
@@ -92,18 +100,6 @@ static void note_gap(struct queue *queue, uint64_t now_us)
             (queue->gap_us * GAP_WEIGHT_PAST + gap) / GAP_WEIGHT_ALL;
     if (queue->pushed_us < now_us)
         queue->pushed_us = now_us;
-}
-
-void queue_push(struct queue *queue, struct order *order, bool again)
-{
-    order->queue = queue;
-    queue->waiting++;
-    if (again) {
-        TAILQ_INSERT_HEAD(&queue->orders, order, place);
-    } else {
-        TAILQ_INSERT_TAIL(&queue->orders, order, place);
-        note_gap(queue, order->submitted_us);
-    }
 }
 
 void queue_remove(struct order *order)
