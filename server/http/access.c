@@ -21,7 +21,7 @@
  */
 #include "server/http/request.h"
 
-#include <arpa/inet.h>
+#include <ctype.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -71,32 +71,21 @@ static bool is_host_of(const char *authority, const char *host, size_t size)
            strncasecmp(authority, host, size) == 0;
 }
 
-/* 127.0.0.0/8 in its usual form; of IPv6 only ::1. */
-static bool is_loopback(const char *host, size_t size)
-{
-    char text[INET_ADDRSTRLEN];
-    struct in_addr address;
-
-    if (size >= sizeof(text))
-        return false;
-    memcpy(text, host, size);
-    text[size] = '\0';
-    return strcmp(text, "[::1]") == 0 ||
-           (inet_pton(AF_INET, text, &address) == 1 &&
-            ntohl(address.s_addr) >> 24 == 127);
-}
-
 bool access_is_our_host(const char *host, const char *listen,
                         const char *address)
 {
     const char *port = port_of(host);
     size_t size = (size_t)(port - host);
     char machine[HOST_NAME_MAX + 1] = "";
+    struct in6_addr v4;
 
     /* "localhost:1@evil.example" is at evil.example. */
     if (*port && port[1 + strspn(port + 1, "0123456789")])
         return false;
-    return is_host_of("localhost", host, size) || is_loopback(host, size) ||
+    return is_host_of("localhost", host, size) ||
+           is_host_of("[::1]", host, size) ||
+           (isdigit((unsigned char)*host) && address_parse(host, size, &v4) &&
+            address_is_loopback(&v4)) ||
            is_host_of(listen, host, size) || is_host_of(address, host, size) ||
            (size > 0 && !gethostname(machine, sizeof(machine)) &&
             is_host_of(machine, host, size));

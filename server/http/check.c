@@ -101,21 +101,11 @@ static const char *check_seams(const struct check_view *view)
     return NULL;
 }
 
-/* The question mark, and what stands between two arguments. */
-static size_t arguments_n(const char *target)
-{
-    size_t n = 0;
-
-    for (const char *at = strchr(target, '?'); at; at = strchr(at + 1, '&'))
-        n++;
-    return n;
-}
-
 /* Sizes count what was sent where that is known, else what was understood. */
 static const char *check_request_line(const struct check_view *view,
                                       struct check_verdict *verdict)
 {
-    size_t size = view->target_size;
+    size_t size = view->target_size, arguments = 0;
 
     if (strcmp(view->version, "HTTP/1.1") != 0 &&
         strcmp(view->version, "HTTP/1.0") != 0) {
@@ -132,7 +122,10 @@ static const char *check_request_line(const struct check_view *view,
         verdict->problem = PROBLEM_TARGET_SIZE;
         return "the target may have 2048 bytes";
     }
-    if (arguments_n(view->target) > CHECK_ARGUMENTS_MAX) {
+    for (const char *at = strchr(view->target, '?'); at;
+         at = strchr(at + 1, '&'))
+        arguments++;
+    if (arguments > CHECK_ARGUMENTS_MAX) {
         verdict->problem = PROBLEM_TARGET_SIZE;
         return "the query may have 64 arguments";
     }

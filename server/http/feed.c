@@ -183,33 +183,28 @@ static void put_products(struct viewer *viewer, FILE *out)
     viewer->has_lost = false;
 }
 
-static void put_beat(struct viewer *viewer, FILE *out)
-{
-    struct timespec now;
-    char *json;
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    json = render_beat(now.tv_sec * 1000 + now.tv_nsec / 1000000);
-    if (json)
-        fprintf(out, "event: beat\ndata: %s\n", json);
-    free(json);
-    viewer->beat_ms = viewer->feed->looked_ms;
-}
-
 /* All that there is to be told becomes the viewer's text; the time first, because the
  * windows of sales are seen by it. */
 static void collect(struct viewer *viewer)
 {
     struct feed *feed = viewer->feed;
     FILE *out = open_memstream(&viewer->text, &viewer->size);
+    struct timespec now;
+    char *json;
 
     viewer->at = 0;
     if (!out)
         return;
     pthread_mutex_lock(&feed->mutex);
     if (feed->looked_ms > viewer->since_ms) {
-        if (beat_is_due(viewer))
-            put_beat(viewer, out);
+        if (beat_is_due(viewer)) {
+            clock_gettime(CLOCK_REALTIME, &now);
+            json = render_beat(now.tv_sec * 1000 + now.tv_nsec / 1000000);
+            if (json)
+                fprintf(out, "event: beat\ndata: %s\n", json);
+            free(json);
+            viewer->beat_ms = feed->looked_ms;
+        }
         if (!put_events(viewer, out))
             put_products(viewer, out);
     }

@@ -117,49 +117,42 @@ static uint64_t readiness(const struct app *app)
     return answer == HEALTH_UNKNOWN ? METRICS_UNKNOWN : answer == HEALTH_READY;
 }
 
-static void write_metrics(const struct app *app, FILE *out)
-{
-    bool is_open = atomic_load(&app->is_open);
-
-    metrics_set(app->metrics, METRICS_READY, readiness(app));
-    if (is_open && app->store) {
-        metrics_set(app->metrics, METRICS_RETRIES, store_retries(app->store));
-        metrics_set(app->metrics, METRICS_EXPIRED, store_expired(app->store));
-    }
-    if (is_open)
-        metrics_set(app->metrics, METRICS_WAITING,
-                    app->inventory ? inventory_depth(app->inventory)
-                                   : dispatcher_depth(app->dispatcher));
-    metrics_set(app->metrics, METRICS_WAITING_LIMIT,
-                (uint64_t)app->config->queue_max);
-    metrics_write(app->metrics, out);
-    if (app->inventory)
-        inventory_metrics(app->inventory, out);
-}
-
 /* On the HTTP thread: it reads some atomics and formats a few KiB, and has to
  * work when the readers are what is stuck. */
 void handle_operations_metrics(struct request *request)
 {
+    const struct loop_group *group = request->loop->group;
     const struct app *app = request->app;
+    struct metrics *metrics = app->metrics;
+    bool is_open = atomic_load(&app->is_open);
     char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
 
+    metrics_set(metrics, METRICS_CONNECTIONS,
+                atomic_load(&group->connections_n));
+    metrics_set(metrics, METRICS_CONNECTIONS_LIMIT, group->connections_max);
+    metrics_set(metrics, METRICS_VIEWERS, feed_viewers(group->feed));
+    metrics_set(metrics, METRICS_READY, readiness(app));
+    metrics_set(metrics, METRICS_WAITING_LIMIT,
+                (uint64_t)app->config->queue_max);
+    if (is_open)
+        metrics_set(metrics, METRICS_WAITING,
+                    app->inventory ? inventory_depth(app->inventory)
+                                   : dispatcher_depth(app->dispatcher));
+    if (is_open && !app->inventory) {
+        metrics_set(metrics, METRICS_RETRIES, store_retries(app->store));
+        metrics_set(metrics, METRICS_EXPIRED, store_expired(app->store));
+        look(app);
+    }
     if (out) {
-        metrics_set(app->metrics, METRICS_CONNECTIONS,
-                    atomic_load(&request->loop->group->connections_n));
-        metrics_set(app->metrics, METRICS_CONNECTIONS_LIMIT,
-                    request->loop->group->connections_max);
-        metrics_set(app->metrics, METRICS_VIEWERS,
-                    feed_viewers(request->loop->group->feed));
-        write_metrics(app, out);
+        metrics_write(metrics, out);
+        if (app->inventory)
+            inventory_metrics(app->inventory, out);
         if (fclose(out)) {
             free(text);
             text = NULL;
         }
-        if (!app->inventory && atomic_load(&app->is_open))
-            look(app);
     }
     reply_document(request, 200, "text/plain; version=0.0.4",
                    request_take(request, text), size);

@@ -117,20 +117,6 @@ static void free_it(struct connection *connection)
     free(connection);
 }
 
-/* Its socket is about to be closed. If its request waits, the connection is freed when
- * that came back. */
-static void end(struct connection *connection)
-{
-    struct request *request = &connection->request;
-
-    timers_cancel(&request->loop->timers, &connection->timer);
-    atomic_fetch_sub(&request->loop->group->connections_n, 1);
-    loop_heard(request->loop, &connection->mark);
-    connection->handle = NULL;
-    if (request->stage != REQUEST_WAITING || suspend_withdraw(request))
-        free_it(connection);
-}
-
 /* ---- replies --------------------------------------------------------------- */
 
 /* A suspended connection is not seen to break by the library. */
@@ -347,20 +333,30 @@ static struct connection *begin_connection(struct loop *loop,
 }
 
 /* Called when a connection begins, and before its socket is closed. *CONTEXT is
- * NULL if there is no memory; then its first request ends it. */
+ * NULL if there is no memory; then its first request ends it. If its request waits, it
+ * is freed when that came back. */
 static void on_connection(void *cls, struct MHD_Connection *handle,
                           void **context,
                           enum MHD_ConnectionNotificationCode code)
 {
+    struct connection *connection = *context;
+    struct loop *loop = cls;
+
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-        *context = begin_connection(cls, handle);
+        *context = begin_connection(loop, handle);
         return;
     }
-    if (*context)
-        end(*context);
     *context = NULL;
-    /* There may be room for the next now. */
-    loop_again(cls);
+    loop_again(loop); /* there may be room for the next now */
+    if (!connection)
+        return;
+    timers_cancel(&loop->timers, &connection->timer);
+    atomic_fetch_sub(&loop->group->connections_n, 1);
+    loop_heard(loop, &connection->mark);
+    connection->handle = NULL;
+    if (connection->request.stage != REQUEST_WAITING ||
+        suspend_withdraw(&connection->request))
+        free_it(connection);
 }
 
 /* ---- one request --------------------------------------------------------- */
@@ -545,20 +541,12 @@ bool mhd_start(struct loop *loop, int listener, unsigned connections_max,
                          ->epoll_fd);
 }
 
-/* Whether there has to be another pass at once. While requests wait, the library always
- * says yes, so it is not asked. */
-static bool has_more(const struct loop *loop)
-{
-    MHD_UNSIGNED_LONG_LONG ms;
-
-    if (loop->begun > 0 || loop->expected > 0)
-        return loop->begun > 0;
-    return MHD_get_timeout(loop->daemon, &ms) == MHD_YES && ms == 0;
-}
-
+/* Whether there has to be another pass at once, the library is not asked while requests
+ * wait, because it always says yes then. */
 void mhd_serve(struct loop *loop)
 {
     struct completion *completion;
+    MHD_UNSIGNED_LONG_LONG ms = 0;
     struct timer *timer;
 
     while (loop_begin_pass(loop)) {
@@ -569,7 +557,10 @@ void mhd_serve(struct loop *loop)
         if (loop->draining) /* from now on it accepts no more */
             MHD_quiesce_daemon(loop->daemon);
         MHD_run_wait(loop->daemon, 0);
-        loop_end_pass(loop, has_more(loop));
+        loop_end_pass(loop,
+                      loop->begun > 0 ||
+                          (loop->expected == 0 &&
+                           MHD_get_timeout(loop->daemon, &ms) && ms == 0));
     }
 }
 
