@@ -166,32 +166,12 @@ static void print_text(const struct store_audit *a, const struct ledger *ledger)
                                  "only looks");
 }
 
-static int report(const struct options *options,
-                  const struct store_audit *audit, const struct ledger *ledger)
-{
-    char *json = NULL;
-
-    if (options->json)
-        json = render_audit(audit, ledger->lines, ledger->lines_n);
-    if (options->json && !json)
-        return AUDIT_CANNOT_TELL;
-    if (json)
-        fputs(json, stdout);
-    else
-        print_text(audit, ledger);
-    free(json);
-    if (fflush(stdout) != 0) {
-        fprintf(stderr, "stockade: cannot print: %s\n", strerror(errno));
-        return AUDIT_CANNOT_TELL;
-    }
-    return audit->balanced ? AUDIT_BALANCED : AUDIT_VIOLATED;
-}
-
 static int audit(const struct options *options, struct ledger *ledger)
 {
     struct store_reader *reader;
     struct store_error error = {""};
     struct store_audit verdict;
+    char *json = NULL;
     enum store_status status;
 
     status = store_reader_open_url(options->db, &reader, &error);
@@ -205,7 +185,20 @@ static int audit(const struct options *options, struct ledger *ledger)
                 ledger->out_of_memory ? "out of memory" : error.text);
         return AUDIT_CANNOT_TELL;
     }
-    return report(options, &verdict, ledger);
+    if (options->json)
+        json = render_audit(&verdict, ledger->lines, ledger->lines_n);
+    if (options->json && !json)
+        return AUDIT_CANNOT_TELL;
+    if (json)
+        fputs(json, stdout);
+    else
+        print_text(&verdict, ledger);
+    free(json);
+    if (fflush(stdout) != 0) {
+        fprintf(stderr, "stockade: cannot print: %s\n", strerror(errno));
+        return AUDIT_CANNOT_TELL;
+    }
+    return verdict.balanced ? AUDIT_BALANCED : AUDIT_VIOLATED;
 }
 
 int audit_main(int argc, char *argv[])

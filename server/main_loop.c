@@ -245,19 +245,6 @@ static void tend_redis(const struct main_loop *loop, struct state *state)
     state->log_redis_ms = clock_ms() + LOG_EVERY_MS;
 }
 
-/* False: the service ends. */
-static bool act_on_signal(const struct main_loop *loop,
-                          const struct state *state)
-{
-    struct signalfd_siginfo info;
-
-    if (read(loop->signals, &info, sizeof(info)) != sizeof(info) ||
-        info.ssi_signo != SIGHUP)
-        return false;
-    reload(loop, state);
-    return true;
-}
-
 void main_loop_run(struct main_loop *loop)
 {
     struct state state = {.awaited = true, .tick_ms = TICK_MS_MAX};
@@ -268,6 +255,7 @@ void main_loop_run(struct main_loop *loop)
                                        : health_news_fd(loop->app->health),
                              .events = POLLIN},
                             {.events = POLLIN}};
+    struct signalfd_siginfo info;
     bool ticks, goes_on = true;
     eventfd_t news;
 
@@ -291,8 +279,13 @@ void main_loop_run(struct main_loop *loop)
             tell_health(loop, &state);
         if (fds[1].revents || !state.redis_up)
             tend_redis(loop, &state);
-        if (fds[0].revents)
-            goes_on = goes_on && act_on_signal(loop, &state);
+        if (fds[0].revents && goes_on) {
+            goes_on =
+                read(loop->signals, &info, sizeof(info)) == sizeof(info) &&
+                info.ssi_signo == SIGHUP;
+            if (goes_on)
+                reload(loop, &state);
+        }
     } while (goes_on);
     log_info("stopping", "orders_waiting=%zu", orders_in(loop->app));
     sd_notifyf(0, "STOPPING=1\nSTATUS=stopping: %zu orders wait",

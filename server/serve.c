@@ -172,18 +172,6 @@ static bool spawns_redis(const struct service *s)
            config_rules_uses_redis(s->lock);
 }
 
-static bool open_redis(struct service *s)
-{
-    char error[512] = "no memory";
-
-    if (!spawns_redis(s))
-        return true;
-    s->redis = redis_proc_new(s->db_path, error, sizeof(error));
-    if (!s->redis)
-        log_error("redis", "error=\"%s\"", error);
-    return s->redis != NULL;
-}
-
 /* On the watchdog's thread. The worker finds out when it releases, and counts
  * it then. */
 static void lock_lost(void *ctx, const char *name, const char *owner,
@@ -244,10 +232,18 @@ static bool open_locks(struct service *s)
 /* Where a lock needs no Redis, nothing does. */
 static bool open_parts(struct service *s)
 {
+    char error[512] = "no memory";
     const char *hints_url;
     struct app *app = &s->app;
 
-    if (!open_redis(s) || !open_locks(s))
+    if (spawns_redis(s)) {
+        s->redis = redis_proc_new(s->db_path, error, sizeof(error));
+        if (!s->redis) {
+            log_error("redis", "error=\"%s\"", error);
+            return false;
+        }
+    }
+    if (!open_locks(s))
         return false;
     hints_url = config_rules_uses_redis(s->lock) ? redis_url(s) : NULL;
     app->workers = tasks_open(app, "worker",
@@ -280,30 +276,23 @@ static void close_parts(struct service *s)
     s->redis = NULL;
 }
 
-/* On the opener's thread. What the store has may be gone again a moment later. */
-static enum opener_answer try_to_open(struct service *s)
-{
-    enum opener_answer answer = open_store(s);
-
-    if (answer == OPENER_OPEN && !open_parts(s)) {
-        health_heard(s->app.health, HEALTH_STORE,
-                     "not all connections could be opened: see the log");
-        answer = OPENER_NOT_NOW;
-    }
-    if (answer != OPENER_OPEN)
-        close_parts(s);
-    return answer;
-}
-
-/* A thread of its own, because a try may hang in a look-up or in a disk. */
+/* A thread of its own, because a try may hang in a look-up or in a disk. What the store
+ * has may be gone again a moment later. */
 static void *opener_main(void *arg)
 {
     struct service *s = arg;
 
-    do
-        s->answer = try_to_open(s);
-    while (s->answer == OPENER_NOT_NOW &&
-           !poll(&(struct pollfd){s->stop_fd, POLLIN, 0}, 1, SERVE_AGAIN_MS));
+    do {
+        s->answer = open_store(s);
+        if (s->answer == OPENER_OPEN && !open_parts(s)) {
+            health_heard(s->app.health, HEALTH_STORE,
+                         "not all connections could be opened: see the log");
+            s->answer = OPENER_NOT_NOW;
+        }
+        if (s->answer != OPENER_OPEN)
+            close_parts(s);
+    } while (s->answer == OPENER_NOT_NOW &&
+             !poll(&(struct pollfd){s->stop_fd, POLLIN, 0}, 1, SERVE_AGAIN_MS));
     (void)eventfd_write(s->opened_fd, 1);
     return NULL;
 }
@@ -371,16 +360,6 @@ static bool service_close(struct service *s)
         if (fds[i] >= 0)
             close(fds[i]);
     return drained;
-}
-
-/* As many as the kernel lets us have. */
-static void take_descriptors(void)
-{
-    struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
-
-    getrlimit(RLIMIT_NOFILE, &limit);
-    limit.rlim_cur = limit.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 /* Too few are no error as long as some connections are left: a service that closes
@@ -468,15 +447,7 @@ static bool opened(struct main_loop *loop)
     return true;
 }
 
-/* Over the head of an opener that hangs. There is nothing yet to be taken away. */
-static void leave(struct service *s)
-{
-    http_quiesce(s->http);
-    (void)http_drain(s->http, SERVE_DRAIN_MS_MAX);
-    log_warn("stopped", "error=\"the database has not answered\"");
-    _exit(EXIT_ENDED);
-}
-
+/* While the opener hangs there is nothing yet to be taken away. */
 static void run(struct service *s, int argc, char *argv[])
 {
     struct main_loop loop = {.app = &s->app,
@@ -500,18 +471,25 @@ static void run(struct service *s, int argc, char *argv[])
     if (!s->app.inventory)
         (void)pthread_setname_np(s->opener, "opener");
     main_loop_run(&loop);
-    if (loop.opened_fd >= 0 && !end_opener(s))
-        leave(s);
+    if (loop.opened_fd >= 0 && !end_opener(s)) {
+        http_quiesce(s->http);
+        (void)http_drain(s->http, SERVE_DRAIN_MS_MAX);
+        log_warn("stopped", "error=\"the database has not answered\"");
+        _exit(EXIT_ENDED);
+    }
 }
 
 int serve_main(int argc, char *argv[])
 {
     static struct service service = {.exit_code = EXIT_TRY_AGAIN};
+    struct rlimit files = {RLIM_INFINITY, RLIM_INFINITY};
     struct service *s = &service;
     char error[512];
 
     log_open(LOG_INFO);
-    take_descriptors();
+    getrlimit(RLIMIT_NOFILE, &files);
+    files.rlim_cur = files.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &files);
     if (config_load(argc, argv, &s->config, error, sizeof(error)) < 0) {
         fprintf(stderr, "stockade: %s\n", error);
         return EXIT_FOR_A_PERSON;

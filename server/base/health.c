@@ -328,16 +328,6 @@ static bool tell(struct health *h, enum health_part part)
     return true;
 }
 
-/* When it is to look again: a try is due, or an outage may be told. */
-static uint64_t next_us(const struct health *h, uint64_t now_us)
-{
-    uint64_t pause_us = h->asked || any_fails(h) ? TRY_EVERY_US : IDLE_US;
-    uint64_t due_us = h->tried_us + pause_us;
-
-    return h->store && due_us < now_us + TRY_EVERY_US ? due_us
-                                                      : now_us + TRY_EVERY_US;
-}
-
 static void *thread_main(void *arg)
 {
     struct health *h = arg;
@@ -351,7 +341,10 @@ static void *thread_main(void *arg)
             tell(h, HEALTH_LOCK))
             continue;
         now_us = clock_us();
-        due_us = next_us(h, now_us);
+        due_us =
+            h->tried_us + (h->asked || any_fails(h) ? TRY_EVERY_US : IDLE_US);
+        if (!h->store || due_us > now_us + TRY_EVERY_US)
+            due_us = now_us + TRY_EVERY_US; /* an outage may be told */
         if (now_us >= due_us)
             try_all(h);
         else

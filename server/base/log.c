@@ -32,20 +32,16 @@ struct line {
 };
 
 /* The journal says which file it has given us: device:inode. */
-static bool is_journal(int fd)
+void log_open(enum log_level level)
 {
     const char *named = getenv("JOURNAL_STREAM");
     uintmax_t dev, ino;
     struct stat st;
 
-    return named && sscanf(named, "%ju:%ju", &dev, &ino) == 2 &&
-           fstat(fd, &st) == 0 && st.st_dev == dev && st.st_ino == ino;
-}
-
-void log_open(enum log_level level)
-{
     log_level_set(level);
-    to_journal = is_journal(STDERR_FILENO);
+    to_journal = named && sscanf(named, "%ju:%ju", &dev, &ino) == 2 &&
+                 fstat(STDERR_FILENO, &st) == 0 && st.st_dev == dev &&
+                 st.st_ino == ino;
 }
 
 void log_level_set(enum log_level level)

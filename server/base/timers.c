@@ -36,28 +36,20 @@ static void settle(struct timers *timers, size_t place, struct timer *timer)
     put(timers, place, timer);
 }
 
-static bool make_room(struct timers *timers)
+bool timers_set(struct timers *timers, struct timer *timer, uint64_t due_us)
 {
     size_t room = timers->room ? 2 * timers->room : 64;
     struct timer **heap;
 
-    if (timers->n + 1 < timers->room)
-        return true;
-    heap = realloc(timers->heap, room * sizeof(struct timer *));
-    if (!heap)
-        return false;
-    timers->heap = heap;
-    timers->room = room;
-    return true;
-}
-
-bool timers_set(struct timers *timers, struct timer *timer, uint64_t due_us)
-{
-    if (timer->place == 0) {
-        if (!make_room(timers))
+    if (timer->place == 0 && timers->n + 1 >= timers->room) {
+        heap = realloc(timers->heap, room * sizeof(struct timer *));
+        if (!heap)
             return false;
-        timer->place = ++timers->n;
+        timers->heap = heap;
+        timers->room = room;
     }
+    if (timer->place == 0)
+        timer->place = ++timers->n;
     timer->due_us = due_us;
     settle(timers, timer->place, timer);
     return true;

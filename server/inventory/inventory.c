@@ -244,21 +244,12 @@ static void take(struct inventory *inv, uint64_t now_us)
     TAILQ_CONCAT(&inv->waiting, &taken, place);
 }
 
-/* The service for CALL. A second try goes elsewhere; but if the first was lost, and
- * the others are away, it goes to the same one, which may have come back. */
-static struct service *choose(struct inventory *inv,
-                              const struct inventory_call *call)
-{
-    bool same = call->is_lost && !services_any(&inv->services, call->failed);
-
-    return services_choose(&inv->services, same ? NULL : call->failed);
-}
-
 /* Begins tries of those that wait, as far as there is room; now and then looks at
- * all, for those that have no more time. */
+ * all, for those that have no more time. A second try goes elsewhere; but if the first
+ * was lost, and the others are away, it goes to the same one, which may have come back. */
 static void serve(struct inventory *inv, uint64_t now_us)
 {
-    bool sweeps = now_us >= inv->swept_us + TICK_US;
+    bool sweeps = now_us >= inv->swept_us + TICK_US, others, in_time;
     struct inventory_call *call, *next;
     struct service *service;
 
@@ -266,9 +257,14 @@ static void serve(struct inventory *inv, uint64_t now_us)
         inv->swept_us = now_us;
     for (call = TAILQ_FIRST(&inv->waiting); call; call = next) {
         next = TAILQ_NEXT(call, place);
-        service = now_us < call->due_us ? choose(inv, call) : NULL;
-        if (!service && now_us < call->due_us &&
-            (call->is_lost || services_any(&inv->services, call->failed))) {
+        in_time = now_us < call->due_us;
+        others = services_any(&inv->services, call->failed);
+        service = in_time
+                      ? services_choose(&inv->services, call->is_lost && !others
+                                                            ? NULL
+                                                            : call->failed)
+                      : NULL;
+        if (!service && in_time && (call->is_lost || others)) {
             if (!sweeps && !services_choose(&inv->services, NULL))
                 break;
             continue;
