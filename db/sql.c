@@ -1,4 +1,3 @@
-/* See sql.h. */
 #include "db/sql.h"
 
 #include <assert.h>

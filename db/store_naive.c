@@ -38,7 +38,6 @@ static enum store_status judge(struct sql *db,
     return status;
 }
 
-/* Reads the stock of the product and of its segment, and which segment has most. */
 static enum store_status select_all(struct sql *db, struct store_order *order,
                                     int64_t *stock)
 {

@@ -83,7 +83,7 @@ int mysql_await(struct mysql *db, int wanted, uint64_t until_us)
 
 /* ---- what went wrong ---------------------------------------------------- */
 
-/* All others are the last one, and not worth another try. */
+/* Errors that are not here are the last row, and not worth another try. */
 static const struct meaning {
     unsigned code;
     enum store_status status;

@@ -178,7 +178,7 @@ static void bind_text(struct sql_query *query, int at, const char *text)
     memcpy(slot->text, text, slot->length);
 }
 
-/* Where the parameters are, once in the statement's life: each has one type. The library
+/* Parameters are bound once in the statement's life: each has one type. The library
  * copies the binds, so they may go. */
 static bool bind_all(struct mysql *db, struct statement *it)
 {

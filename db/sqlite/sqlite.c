@@ -309,22 +309,6 @@ static int on_wal_commit(void *ctx, sqlite3 *handle, const char *name,
     return SQLITE_OK;
 }
 
-/* Brings to disk what another process has left in the WAL: it may have died
- * between its write and its fsync, and what is read there will be told. A checkpoint
- * syncs the WAL before it copies anything. On a full disk that has been done as
- * well, and what is copied is synced in turn. */
-static enum store_status settle_wal(struct sqlite *db)
-{
-    int rc = sqlite3_wal_checkpoint_v2(db->handle, NULL,
-                                       SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
-
-    if (rc == SQLITE_OK || rc == SQLITE_BUSY || rc == SQLITE_FULL)
-        return STORE_OK;
-    return sql_fail(&db->sql, STORE_IO,
-                    "what was written before cannot be brought to disk: %s",
-                    sqlite3_errmsg(db->handle));
-}
-
 /* In pieces: of the length of a write SQLite's own VFS looks at the lower 17
  * bits only, and takes a piece that has none there for a full disk. On one that is full
  * it does without. */
@@ -434,9 +418,14 @@ static enum store_status choose_journal(struct sql *db)
                     wanted);
 }
 
+/* The checkpoint brings to disk what another process has left in the WAL: it may have
+ * died between its write and its fsync, and what is read there will be told. It syncs
+ * the WAL before it copies anything. On a full disk that has been done as well, and
+ * what is copied is synced in turn. */
 static enum store_status set_up_writer(struct sqlite *db)
 {
     enum store_status status;
+    int rc;
 
     if (sqlite3_db_readonly(db->handle, "main") == 1)
         return sql_fail(&db->sql, STORE_UNFIT,
@@ -448,9 +437,15 @@ static enum store_status set_up_writer(struct sqlite *db)
                               "PRAGMA journal_size_limit = 67108864");
     if (status == STORE_OK)
         status = choose_journal(&db->sql);
-    if (status == STORE_OK)
-        status = settle_wal(db);
-    return status;
+    if (status != STORE_OK)
+        return status;
+    rc = sqlite3_wal_checkpoint_v2(db->handle, NULL, SQLITE_CHECKPOINT_PASSIVE,
+                                   NULL, NULL);
+    if (rc == SQLITE_OK || rc == SQLITE_BUSY || rc == SQLITE_FULL)
+        return STORE_OK;
+    return sql_fail(&db->sql, STORE_IO,
+                    "what was written before cannot be brought to disk: %s",
+                    sqlite3_errmsg(db->handle));
 }
 
 /* An audit of a million orders is not worth a service that does not end. */
