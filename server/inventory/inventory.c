@@ -251,6 +251,7 @@ static void serve(struct inventory *inv, uint64_t now_us)
 {
     bool sweeps = now_us >= inv->swept_us + TICK_US, others, in_time;
     struct inventory_call *call, *next;
+    const struct service *but;
     struct service *service;
 
     if (sweeps)
@@ -259,11 +260,8 @@ static void serve(struct inventory *inv, uint64_t now_us)
         next = TAILQ_NEXT(call, place);
         in_time = now_us < call->due_us;
         others = services_any(&inv->services, call->failed);
-        service = in_time
-                      ? services_choose(&inv->services, call->is_lost && !others
-                                                            ? NULL
-                                                            : call->failed)
-                      : NULL;
+        but = call->is_lost && !others ? NULL : call->failed;
+        service = in_time ? services_choose(&inv->services, but) : NULL;
         if (!service && in_time && (call->is_lost || others)) {
             if (!sweeps && !services_choose(&inv->services, NULL))
                 break;
@@ -277,37 +275,30 @@ static void serve(struct inventory *inv, uint64_t now_us)
 
 /* ---- the thread --------------------------------------------------------------- */
 
-static void probe_heard(struct inventory *inv, struct http_try *try,
-                        uint64_t now_us)
+static void hear(struct inventory *inv, struct http_try *try)
 {
+    struct service *service = try->service;
+    bool answered = try->end == TRY_ANSWERED;
+    uint64_t now_us = clock_us();
     char why[TRY_WHY_BYTES];
 
-    try->service->is_probed = false;
-    if (try->end == TRY_ANSWERED && try->reply.status == 200) {
-        services_works(try->service, now_us);
+    if (try->call) {
+        service->flying--;
+        /* The first of many that were under way tells. */
+        if (!answered && atomic_load(&service->is_ready))
+            services_fails(service, now_us, try->why);
+        try_heard(inv, try, now_us);
+        return;
+    }
+    service->is_probed = false;
+    if (answered && try->reply.status == 200) {
+        services_works(service, now_us);
         worked(inv, try->begun_us);
         return;
     }
     snprintf(why, sizeof(why), "/readyz answers %u %.200s", try->reply.status,
              try->reply.text ? try->reply.text : "");
-    services_fails(try->service, now_us,
-                   try->end == TRY_ANSWERED ? why : try->why);
-}
-
-static void hear(struct inventory *inv, struct http_try *try)
-{
-    struct service *service = try->service;
-    uint64_t now_us = clock_us();
-
-    if (!try->call) {
-        probe_heard(inv, try, now_us);
-        return;
-    }
-    service->flying--;
-    /* The first of many that were under way tells. */
-    if (try->end != TRY_ANSWERED && atomic_load(&service->is_ready))
-        services_fails(service, now_us, try->why);
-    try_heard(inv, try, now_us);
+    services_fails(service, now_us, answered ? why : try->why);
 }
 
 static void probe_all(struct inventory *inv, uint64_t now_us)
