@@ -447,7 +447,7 @@ static bool opened(struct main_loop *loop)
     return true;
 }
 
-/* While the opener hangs there is nothing yet to be taken away. */
+/* Nothing is there yet to be taken away while the opener hangs. */
 static void run(struct service *s, int argc, char *argv[])
 {
     struct main_loop loop = {.app = &s->app,

@@ -1,4 +1,3 @@
-/* See address.h. */
 #include "server/base/address.h"
 
 #include <arpa/inet.h>

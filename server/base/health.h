@@ -13,7 +13,6 @@
 #define HEALTH_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "db/store.h"

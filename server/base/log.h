@@ -6,8 +6,6 @@
 #ifndef LOG_H
 #define LOG_H
 
-#include <stddef.h>
-
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO };
 
 /* Call before threads start. A line has journald's priority in front if standard

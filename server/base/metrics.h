@@ -99,7 +99,6 @@ struct metrics *metrics_new(void);
 void metrics_free(struct metrics *metrics);
 
 void metrics_order(struct metrics *metrics, enum order_outcome outcome);
-/* The orders that ended with this outcome. */
 uint64_t metrics_orders(const struct metrics *metrics,
                         enum order_outcome outcome);
 /* One HTTP reply; STATUS is 100 .. 599. */

@@ -1,4 +1,3 @@
-/* See order_outcome.h. */
 #include "server/base/order_outcome.h"
 
 static const char *const slugs[] = {

@@ -14,7 +14,6 @@
 
 struct redis_proc;
 
-/* Whether there is a redis-server to be started. */
 bool redis_proc_is_installed(void);
 
 /* One that is not started yet: the first redis_proc_tend() does. Its socket is

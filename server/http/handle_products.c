@@ -85,7 +85,7 @@ enum store_status handle_products_look(struct request *request,
     return status;
 }
 
-/* What is wrong with these fields of a product: of enum store_given. */
+/* FIELDS of a product, of enum store_given, have all the same fault. */
 static void reply_fields(struct request *request, enum problem problem,
                          unsigned fields, const char *detail)
 {
@@ -96,7 +96,7 @@ static void reply_fields(struct request *request, enum problem problem,
     reply_faults(request, &error);
 }
 
-/* Only of a new product the stock is missing. Of a sale one end was given, the other one
+/* The stock is missing of a new product only. Of a sale one end was given, the other one
  * is the product's. */
 static void change_answer(struct request *request)
 {

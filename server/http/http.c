@@ -262,7 +262,7 @@ void http_quiesce(struct http *http)
     shutdown(http->listener, SHUT_RDWR);
 }
 
-/* Of those that come meanwhile none waits for another thread. */
+/* Requests that come meanwhile wait for no other thread. */
 bool http_drain(struct http *http, unsigned wait_ms)
 {
     uint64_t due_ms = clock_ms() + wait_ms;

@@ -541,8 +541,8 @@ bool mhd_start(struct loop *loop, int listener, unsigned connections_max,
                          ->epoll_fd);
 }
 
-/* Whether there has to be another pass at once, the library is not asked while requests
- * wait, because it always says yes then. */
+/* The library is not asked for another pass while requests wait, because it always says
+ * yes then. */
 void mhd_serve(struct loop *loop)
 {
     struct completion *completion;

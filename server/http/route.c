@@ -248,7 +248,7 @@ static bool read_number(const struct request *request, const char *name,
            (found == TARGET_FOUND && parse_number(text, number));
 }
 
-/* Out of range is refused and not clipped: the client would miss the rest. */
+/* A limit out of range is refused and not clipped: the client would miss the rest. */
 bool route_page(struct request *request, int limit, int limit_max,
                 const char *after)
 {

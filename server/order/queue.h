@@ -96,7 +96,6 @@ void queue_free(struct queues *queues, struct queue *queue);
 /* Appends an order; or puts it in front, if it has waited before: AGAIN. */
 void queue_push(struct queue *queue, struct order *order, bool again);
 
-/* Takes an order out. */
 void queue_remove(struct order *order);
 
 /* Up to N of the first orders, linked by next. */
