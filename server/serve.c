@@ -93,7 +93,6 @@ static enum store_status seed(struct store *store, enum log_level level,
     struct store_product any;
     enum store_status status;
     size_t found = 0;
-    bool created;
 
     status = store_reader_open(store, &reader, error);
     if (status != STORE_OK)
@@ -101,7 +100,7 @@ static enum store_status seed(struct store *store, enum log_level level,
     status = store_product_list(reader, 0, 1, &any, &found, error);
     store_reader_close(reader);
     for (size_t i = 0; i < 2 && found == 0 && status == STORE_OK; i++)
-        status = store_product_put(store, &products[i], &created, error);
+        status = store_product_put(store, &products[i], NULL, error);
     if (found == 0 && status == STORE_OK)
         log_line(level, "seed",
                  "products=2 reason=\"there were none: see --no-seed\"");

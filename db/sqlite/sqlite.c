@@ -48,7 +48,7 @@
 #define BUCKETS_DOWN  ") UNION ALL SELECT n - 1 FROM b WHERE n > ?1) "
 
 /* In memory, however much it is: a piece that its VFS writes to a file must not have a
- * multiple of 128 KiB, see append_room(), and smaller ones would be many. */
+ * multiple of 128 KiB, see make_room(), and smaller ones would be many. */
 #define SQLITE_UNDO_BYTES (-1)
 
 /* Changed only by the test that has to see an fsync missing. */
