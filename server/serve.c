@@ -361,6 +361,16 @@ static bool service_close(struct service *s)
     return drained;
 }
 
+/* As many as the kernel lets us have. */
+static void take_descriptors(void)
+{
+    struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
+
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 /* Too few are no error as long as some connections are left: a service that closes
  * idle ones sooner still sells, and one that runs out of descriptors in a sale does
  * not. */
@@ -481,14 +491,11 @@ static void run(struct service *s, int argc, char *argv[])
 int serve_main(int argc, char *argv[])
 {
     static struct service service = {.exit_code = EXIT_TRY_AGAIN};
-    struct rlimit files = {RLIM_INFINITY, RLIM_INFINITY};
     struct service *s = &service;
     char error[512];
 
     log_open(LOG_INFO);
-    getrlimit(RLIMIT_NOFILE, &files);
-    files.rlim_cur = files.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &files);
+    take_descriptors();
     if (config_load(argc, argv, &s->config, error, sizeof(error)) < 0) {
         fprintf(stderr, "stockade: %s\n", error);
         return EXIT_FOR_A_PERSON;

@@ -133,30 +133,37 @@ void hints_taken(struct hints *hints, int64_t product_id, int64_t segment,
         product->segments[segment].is_others = by_others;
 }
 
+static void note(struct hints *hints, int64_t product_id, int64_t segments,
+                 int64_t segment, int64_t left)
+{
+    struct hint_product *product = find(hints, product_id);
+    struct hint_seg *at;
+
+    if (!product && segments > 1)
+        product = add(hints, product_id);
+    if (!product)
+        return;
+    for (; product->n < segments; product->n++)
+        product->segments[product->n] = (struct hint_seg){.left = HINT_UNKNOWN};
+    if (segments > 0)
+        product->n = segments;
+    if (left < 0 || segment >= product->n)
+        return;
+    at = &product->segments[segment];
+    at->left = left;
+    at->is_dirty = true;
+    if (product->is_dirty)
+        return;
+    product->is_dirty = true;
+    product->next_dirty = hints->dirty;
+    hints->dirty = product;
+}
+
 void hints_note(struct hints *hints, int64_t product_id, int64_t segments,
                 int64_t segment, int64_t left)
 {
-    struct hint_product *product;
-    struct hint_seg *at;
-
     pthread_mutex_lock(&hints->table);
-    product = find(hints, product_id);
-    if (!product && segments > 1)
-        product = add(hints, product_id);
-    for (; product && product->n < segments; product->n++)
-        product->segments[product->n] = (struct hint_seg){.left = HINT_UNKNOWN};
-    if (product && segments > 0)
-        product->n = segments;
-    if (product && left >= 0 && segment < product->n) {
-        at = &product->segments[segment];
-        at->left = left;
-        at->is_dirty = true;
-        if (!product->is_dirty) {
-            product->next_dirty = hints->dirty;
-            hints->dirty = product;
-        }
-        product->is_dirty = true;
-    }
+    note(hints, product_id, segments, segment, left);
     pthread_mutex_unlock(&hints->table);
 }
 
@@ -189,6 +196,16 @@ static uint64_t weigh(const struct hint_product *product, int64_t quantity,
     return sum;
 }
 
+static int64_t richest(const struct hint_product *product)
+{
+    int64_t at = 0;
+
+    for (int64_t i = 1; i < product->n; i++)
+        if (product->segments[i].left > product->segments[at].left)
+            at = i;
+    return at;
+}
+
 static int64_t choose(struct hints *hints, int64_t product_id, int64_t quantity)
 {
     struct hint_product *product = find(hints, product_id);
@@ -200,12 +217,8 @@ static int64_t choose(struct hints *hints, int64_t product_id, int64_t quantity)
     sum = weigh(product, quantity, false, weights);
     if (sum == 0)
         sum = weigh(product, quantity, true, weights);
-    if (sum == 0) {
-        for (int64_t i = 1; i < product->n; i++)
-            if (product->segments[i].left > product->segments[at].left)
-                at = i;
-        return at;
-    }
+    if (sum == 0)
+        return richest(product);
     dice = (uint64_t)(erand48(hints->random) * (double)sum);
     for (; at < product->n - 1 && dice >= weights[at]; at++)
         dice -= weights[at];
