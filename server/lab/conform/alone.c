@@ -66,7 +66,7 @@ static _Noreturn void contend(struct testbed *testbed, unsigned n,
     order = cast_order(deed_contend, name, 10000 * testbed->slow, 0);
     order.number = ROUNDS;
     for (unsigned i = 0; i < n; i++)
-        cast_tell(&cast, i, &order);
+        cast_tell(&cast, i, order);
     for (unsigned i = 0; i < n; i++)
         (void)cast_hear(&cast, i);
     entered = atomic_load(&race->entered);
@@ -100,10 +100,9 @@ void conform_check_x2(struct testbed *testbed)
 static void tell_to_wait(struct cast *cast, unsigned who, const char *name,
                          unsigned lease_ms)
 {
-    const struct deed_order order =
-        cast_order(deed_take, name, lease_ms * 5 / 2, cast->testbed->long_ms);
-
-    cast_tell(cast, who, &order);
+    cast_tell(
+        cast, who,
+        cast_order(deed_take, name, lease_ms * 5 / 2, cast->testbed->long_ms));
 }
 
 /*

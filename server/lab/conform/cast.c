@@ -95,10 +95,10 @@ struct deed_order cast_order(deed_function *deed, const char *name,
     return order;
 }
 
-void cast_tell(struct cast *cast, unsigned who, const struct deed_order *order)
+void cast_tell(struct cast *cast, unsigned who, struct deed_order order)
 {
     /* A player that could not come on has said why. */
-    if (send(cast->players[who].fd, order, sizeof(*order), MSG_NOSIGNAL) < 0)
+    if (send(cast->players[who].fd, &order, sizeof(order), MSG_NOSIGNAL) < 0)
         (void)cast_hear(cast, who);
 }
 
@@ -128,7 +128,7 @@ struct deed_report cast_hear(struct cast *cast, unsigned who)
 }
 
 struct deed_report cast_ask(struct cast *cast, unsigned who,
-                            const struct deed_order *order)
+                            struct deed_order order)
 {
     cast_tell(cast, who, order);
     return cast_hear(cast, who);
@@ -137,18 +137,14 @@ struct deed_report cast_ask(struct cast *cast, unsigned who,
 enum dlock_status cast_take(struct cast *cast, unsigned who, const char *name,
                             unsigned wait_ms, unsigned lease_ms)
 {
-    const struct deed_order order =
-        cast_order(deed_take, name, wait_ms, lease_ms);
-
-    return cast_ask(cast, who, &order).status;
+    return cast_ask(cast, who, cast_order(deed_take, name, wait_ms, lease_ms))
+        .status;
 }
 
 enum dlock_status cast_do(struct cast *cast, unsigned who, deed_function *deed,
                           const char *name)
 {
-    const struct deed_order order = cast_order(deed, name, 0, 0);
-
-    return cast_ask(cast, who, &order).status;
+    return cast_ask(cast, who, cast_order(deed, name, 0, 0)).status;
 }
 
 enum dlock_status cast_give(struct cast *cast, unsigned who, const char *name)
@@ -196,9 +192,8 @@ bool cast_overtakes(struct cast *cast, const char *name)
 /* A server that is slow to answer is no failure. */
 static void take_first(struct cast *cast, const char *name, unsigned lease_ms)
 {
-    const struct deed_order order =
-        cast_order(deed_take, name, BEGIN_MS, lease_ms);
-    const struct deed_report report = cast_ask(cast, CAST_HOLDER, &order);
+    const struct deed_report report = cast_ask(
+        cast, CAST_HOLDER, cast_order(deed_take, name, BEGIN_MS, lease_ms));
 
     if (report.status != DLOCK_OK)
         testbed_fails(cast->testbed, "nobody gets it: %s; %s",
@@ -356,15 +351,15 @@ static void await_death(struct cast *cast, unsigned who)
 unsigned cast_halt(struct cast *cast, const struct cast_place *place,
                    enum deed_spring spring)
 {
-    const struct deed_order order = cast_order(
-        place->in_release ? deed_give : deed_take, place->name, 0, 0);
     unsigned who = cast_add(cast, 1);
 
     if (place->in_release)
         (void)cast_take(cast, who, place->name, 0, 0);
     cast_trap(cast, who, spring,
               spring == DEED_STOP ? DLOCK_BEFORE : DLOCK_AFTER, place->at);
-    cast_tell(cast, who, &order);
+    cast_tell(cast, who,
+              cast_order(place->in_release ? deed_give : deed_take, place->name,
+                         0, 0));
     if (spring == DEED_STOP)
         await_child(cast, who, false);
     else

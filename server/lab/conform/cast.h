@@ -43,10 +43,10 @@ struct deed_order cast_order(deed_function *deed, const char *name,
                              unsigned wait_ms, unsigned lease_ms);
 
 /* Orders and reports: tell goes on at once, hear waits, ask does both. */
-void cast_tell(struct cast *cast, unsigned who, const struct deed_order *order);
+void cast_tell(struct cast *cast, unsigned who, struct deed_order order);
 struct deed_report cast_hear(struct cast *cast, unsigned who);
 struct deed_report cast_ask(struct cast *cast, unsigned who,
-                            const struct deed_order *order);
+                            struct deed_order order);
 
 /* The usual orders, short. */
 enum dlock_status cast_take(struct cast *cast, unsigned who, const char *name,
@@ -111,33 +111,13 @@ unsigned cast_halt(struct cast *cast, const struct cast_place *place,
  */
 typedef void conform_check(struct testbed *testbed);
 
-/* alone.c */
-conform_check conform_check_x;
-conform_check conform_check_x2;
-conform_check conform_check_l;
-
-/* crash.c */
-conform_check conform_check_c;
-conform_check conform_check_a;
-
-/* owner.c */
-conform_check conform_check_p;
-conform_check conform_check_r;
-conform_check conform_check_n;
-conform_check conform_check_n2;
-
-/* late.c */
-conform_check conform_check_d;
-
-/* wait.c */
-conform_check conform_check_w;
-conform_check conform_check_h;
-conform_check conform_check_f;
-
-/* loss.c */
-conform_check conform_check_m;
-conform_check conform_check_m2;
-conform_check conform_check_s;
+conform_check conform_check_x, conform_check_x2, conform_check_l; /* alone.c */
+conform_check conform_check_c, conform_check_a;                   /* crash.c */
+conform_check conform_check_p, conform_check_r;                   /* owner.c */
+conform_check conform_check_n, conform_check_n2;
+conform_check conform_check_d;                                    /* late.c */
+conform_check conform_check_w, conform_check_h, conform_check_f;  /* wait.c */
+conform_check conform_check_m, conform_check_m2, conform_check_s; /* loss.c */
 
 /* zk.c: the same of locks in ZooKeeper, which lose the server that is ROLE. */
 _Noreturn void conform_lose_zk(struct testbed *testbed, char role,

@@ -51,7 +51,7 @@ static void reach_server(struct testbed *testbed)
     struct deed_report report;
 
     cast_open(&cast, testbed, 1, 0);
-    report = cast_ask(&cast, 0, &order);
+    report = cast_ask(&cast, 0, order);
     if (report.status == DLOCK_UNREACHABLE)
         testbed_untested(testbed, "%s", report.text);
     if (report.status == DLOCK_OK)

@@ -21,9 +21,9 @@ static unsigned inherit(struct cast *cast, const char *name, const char *after)
 {
     const struct testbed *testbed = cast->testbed;
     unsigned most_ms = testbed->lease_ms + testbed->margin_ms, took_ms;
-    const struct deed_order order =
-        cast_order(deed_take, name, 2 * most_ms, testbed->long_ms);
-    const struct deed_report report = cast_ask(cast, CAST_NEXT, &order);
+    const struct deed_report report =
+        cast_ask(cast, CAST_NEXT,
+                 cast_order(deed_take, name, 2 * most_ms, testbed->long_ms));
 
     took_ms = (unsigned)((report.ended_us - report.began_us) / 1000);
     if (report.status != DLOCK_OK || took_ms > most_ms)

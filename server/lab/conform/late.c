@@ -180,7 +180,7 @@ static void play(struct late *late, const struct step *step)
     if (held)
         run_on_all(late, save);
     cast_trap(cast, step->who, mute ? DEED_MUTE : DEED_PASS, DLOCK_AFTER, 0);
-    status = cast_ask(cast, step->who, &order).status;
+    status = cast_ask(cast, step->who, order).status;
     cast_trap(cast, step->who, DEED_PASS, DLOCK_AFTER, 0);
     if ((status == DLOCK_OK) == mute)
         testbed_broken(cast->testbed, "%s: %s", step->what,

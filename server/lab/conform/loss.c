@@ -336,8 +336,8 @@ static void deed_write(struct deed_hand *hand, const struct deed_order *order,
 
 static int64_t read_stock(struct cast *cast, unsigned who, const char *name)
 {
-    const struct deed_order order = cast_order(deed_read, name, 0, 0);
-    struct deed_report report = cast_ask(cast, who, &order);
+    struct deed_report report =
+        cast_ask(cast, who, cast_order(deed_read, name, 0, 0));
 
     if (report.status != DLOCK_OK)
         testbed_broken(cast->testbed, "player %u cannot read: %s", who,
@@ -350,7 +350,7 @@ static enum store_status write_stock(struct cast *cast, unsigned who,
 {
     const struct deed_order order = {.deed = deed_write, .number = seen};
 
-    return (enum store_status)cast_ask(cast, who, &order).number;
+    return (enum store_status)cast_ask(cast, who, order).number;
 }
 
 /* HOLDER reads and is stopped; its lease ends; NEXT is in and has read. */

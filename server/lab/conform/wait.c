@@ -41,8 +41,6 @@ static struct deed_order patient(const struct testbed *testbed,
 void conform_check_w(struct testbed *testbed)
 {
     const char *name = testbed_name("w");
-    const struct deed_order order = patient(testbed, deed_take, name),
-                            give = cast_order(deed_give, name, 0, 0);
     struct deed_report given, got;
     unsigned servers_n = testbed->nodes_n > 0 ? testbed->nodes_n : 1;
     unsigned waiting_ms = WAITING_MS * testbed->slow;
@@ -53,10 +51,10 @@ void conform_check_w(struct testbed *testbed)
     cast_begin(&cast, name, testbed->long_ms);
     warm_up(&cast, CAST_NEXT);
     cast_trap(&cast, CAST_NEXT, DEED_PASS, DLOCK_BEFORE, 0);
-    cast_tell(&cast, CAST_NEXT, &order);
+    cast_tell(&cast, CAST_NEXT, patient(testbed, deed_take, name));
     /* This is what is measured: what a waiter does while nothing happens. */
     testbed_sleep_ms(waiting_ms);
-    given = cast_ask(&cast, CAST_HOLDER, &give);
+    given = cast_ask(&cast, CAST_HOLDER, cast_order(deed_give, name, 0, 0));
     got = cast_hear(&cast, CAST_NEXT);
     commands = cast_steps(&cast, CAST_NEXT);
     delay_ms = got.ended_us < given.began_us
@@ -95,7 +93,6 @@ void conform_check_h(struct testbed *testbed)
     unsigned commands = 0,
              servers_n = testbed->nodes_n > 0 ? testbed->nodes_n : 1;
     const char *name = testbed_name("h");
-    const struct deed_order wait = patient(testbed, deed_pass_on, name);
     struct cast cast;
 
     if (!testbed_can(testbed, DLOCK_CAP_WAKE) || testbed->together)
@@ -105,7 +102,7 @@ void conform_check_h(struct testbed *testbed)
     cast_begin(&cast, name, testbed->long_ms);
     for (unsigned i = 1; i <= HERD_N; i++) {
         warm_up(&cast, i);
-        cast_tell(&cast, i, &wait);
+        cast_tell(&cast, i, patient(testbed, deed_pass_on, name));
     }
     testbed_sleep_ms(HERD_WAITS_MS * testbed->slow);
     for (unsigned i = 1; i <= HERD_N; i++)
@@ -137,7 +134,6 @@ static void deed_come_again(struct deed_hand *hand,
 /* Lets a waiter pass its trap, if it is at it, and hears how it ended. */
 static struct deed_report hear_end(struct cast *cast, unsigned who)
 {
-    const struct deed_order go = {.number = 0};
     struct deed_report report;
 
     cast_trap(cast, who, DEED_PASS, DLOCK_BEFORE, 0);
@@ -147,7 +143,7 @@ static struct deed_report hear_end(struct cast *cast, unsigned who)
             return report;
         /* Only who waits takes a "go"; others would take it for an order. */
         if (report.waits)
-            cast_tell(cast, who, &go);
+            cast_tell(cast, who, (struct deed_order){.number = 0});
     }
 }
 
@@ -159,19 +155,18 @@ static struct deed_report hear_end(struct cast *cast, unsigned who)
 static void check_no_overtaking(struct cast *cast, const char *name, bool shows)
 {
     struct testbed *testbed = cast->testbed;
-    const struct deed_order wait = patient(testbed, deed_pass_on, name);
-    const struct deed_order again =
-        cast_order(deed_come_again, name, 0, testbed->long_ms);
     bool overtaken;
 
     cast_trap(cast, CAST_NEXT, DEED_TELL, DLOCK_AFTER, 0);
-    cast_tell(cast, CAST_NEXT, &wait);
+    cast_tell(cast, CAST_NEXT, patient(testbed, deed_pass_on, name));
     if (shows)
         (void)cast_hear(cast, CAST_NEXT); /* it has asked, and is too late */
     else
         testbed_sleep_ms(20 * testbed->slow); /* no command to wait for */
     cast_trap(cast, CAST_NEXT, DEED_GATE, DLOCK_BEFORE, 0);
-    overtaken = cast_ask(cast, CAST_HOLDER, &again).status == DLOCK_OK;
+    overtaken = cast_ask(cast, CAST_HOLDER,
+                         cast_order(deed_come_again, name, 0, testbed->long_ms))
+                    .status == DLOCK_OK;
     if (hear_end(cast, CAST_NEXT).status != DLOCK_OK)
         testbed_fails(testbed, "the waiter never got it");
     if (overtaken)
@@ -183,7 +178,6 @@ static void check_no_overtaking(struct cast *cast, const char *name, bool shows)
 static void check_order(struct cast *cast, const char *name)
 {
     struct testbed *testbed = cast->testbed;
-    const struct deed_order wait = patient(testbed, deed_pass_on, name);
     unsigned first = cast->players_n;
 
     for (unsigned i = 0; i < WAITERS_N / WAITERS_EACH; i++)
@@ -191,7 +185,7 @@ static void check_order(struct cast *cast, const char *name)
     for (unsigned i = first; i < cast->players_n; i++) {
         warm_up(cast, i);
         cast_trap(cast, i, DEED_TELL, DLOCK_AFTER, 0);
-        cast_tell(cast, i, &wait);
+        cast_tell(cast, i, patient(testbed, deed_pass_on, name));
         (void)cast_hear(cast, i); /* it is in the queue, if there is one */
     }
     atomic_store(&testbed->race->turn, 0);
@@ -212,7 +206,6 @@ static void check_order(struct cast *cast, const char *name)
 static void check_deserters(struct testbed *testbed)
 {
     const char *name = testbed_name("f-deserted");
-    const struct deed_order wait = patient(testbed, deed_take, name);
     struct cast cast;
 
     /* The clients' own lease is short: it is what ends a session. */
@@ -225,7 +218,7 @@ static void check_deserters(struct testbed *testbed)
     cast_begin(&cast, name, testbed->long_ms);
     warm_up(&cast, CAST_THIRD);
     cast_trap(&cast, CAST_THIRD, DEED_TELL, DLOCK_AFTER, 0);
-    cast_tell(&cast, CAST_THIRD, &wait);
+    cast_tell(&cast, CAST_THIRD, patient(testbed, deed_take, name));
     (void)cast_hear(&cast, CAST_THIRD);
     cast_kill(&cast, CAST_THIRD);
     (void)cast_give(&cast, CAST_HOLDER, name);

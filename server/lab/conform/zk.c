@@ -111,11 +111,10 @@ static void lose(struct cast *cast, const struct zk_nodes *nodes, char role,
     const char *victim = await_role(testbed, nodes, role);
     const char *name = testbed_name(when);
     enum dlock_status status;
-    const struct deed_order wait =
-        cast_order(deed_take, name, testbed->long_ms, 0);
 
     cast_begin(cast, name, 0);
-    cast_tell(cast, CAST_NEXT, &wait);
+    cast_tell(cast, CAST_NEXT,
+              cast_order(deed_take, name, testbed->long_ms, 0));
     tend(testbed, "kill", victim);
     check_taken(cast, name, when);
     if (give_hard(cast, CAST_HOLDER, name) != DLOCK_OK)
