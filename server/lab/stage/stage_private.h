@@ -106,16 +106,14 @@ struct stage {
     uint64_t written; /* a hash of all that was written to the database */
     uint64_t counted; /* the same, when the units were counted: */
     int64_t units;
-    int64_t orders;                   /* that were tried to be written there */
-    bool unread;                      /* it has changed since the last audit */
-    bool unfaithful;                  /* somebody died, or a reply was lost; */
-    bool is_disturbed;                /* anything but the latter */
-    bool cut_short;                   /* an order was, between its statements */
-    unsigned faults;                  /* found so far */
-    unsigned remarks;                 /* the same */
-    unsigned broke_at[STAGE_FAULT_N]; /* the move at which each came about */
-    char kind;                        /* of the move under way */
-    uint64_t first_token;             /* that was granted; 0 = none yet */
+    int64_t orders;               /* that were tried to be written there */
+    bool unread;                  /* it has changed since the last audit */
+    bool unfaithful;              /* somebody died, or a reply was lost; */
+    bool is_disturbed;            /* anything but the latter */
+    bool cut_short;               /* an order was, between its statements */
+    struct stage_verdict verdict; /* so far */
+    char kind;                    /* of the move under way */
+    uint64_t first_token;         /* that was granted; 0 = none yet */
     unsigned insiders; /* a bit for each who shares a lock with another */
     unsigned stocks[STAGE_PRODUCTS_N]; /* the version of each product's stock */
     uint64_t holds_at; /* the hash `written` when these were read: */

@@ -389,23 +389,14 @@ static bool is_left_for_ever(struct stage *stage)
 
 /* Whatever else the lock does: a command of it that does nothing is no step of a lock, and
  * a reply that it does not understand is no answer. */
-static bool has_had(const struct stage *stage, enum stage_fault fault)
+static unsigned lock_faults(const struct stage *stage)
 {
+    unsigned faults = 0;
+
     for (unsigned i = 0; i < stage->scene.buyers; i++)
-        if (stage->parts[i].has_begun &&
-            stage_lane(stage, i)->faults & (1u << fault))
-            return true;
-    return false;
-}
-
-static bool has_had_error(struct stage *stage)
-{
-    return has_had(stage, STAGE_ERROR);
-}
-
-static bool has_had_unnamed(struct stage *stage)
-{
-    return has_had(stage, STAGE_UNNAMED);
+        if (stage->parts[i].has_begun)
+            faults |= stage_lane(stage, i)->faults;
+    return faults;
 }
 
 /* The checks of the programs themselves. */
@@ -417,7 +408,7 @@ static bool breaks_a_promise(struct stage *stage)
 
         if (stage_lane(stage, i)->is_wrong)
             return true;
-        if (!check || (stage->faults & (1u << STAGE_CHECK)) ||
+        if (!check || (stage->verdict.faults & (1u << STAGE_CHECK)) ||
             program_number(stage->world.db_path, check->select) <= 0)
             continue;
         stage_tell(stage, -1, "", check->wrong);
@@ -435,8 +426,6 @@ static const struct rule {
     enum when when;
     bool (*is_broken)(struct stage *stage);
 } rules[] = {
-    {STAGE_ERROR, AT_ANY_TIME, has_had_error},
-    {STAGE_UNNAMED, AT_ANY_TIME, has_had_unnamed},
     {STAGE_FOREVER, AT_ANY_TIME, is_left_for_ever},
     {STAGE_TWICE, WITH_THE_LEDGER, has_too_many},
     {STAGE_LOST, AT_THE_END, has_lost_one},
@@ -453,13 +442,14 @@ static const struct rule {
 
 void stage_broke(struct stage *stage, enum stage_fault fault)
 {
+    struct stage_verdict *verdict = &stage->verdict;
     unsigned *bits =
-        STAGE_REMARKS & (1u << fault) ? &stage->remarks : &stage->faults;
+        STAGE_REMARKS & (1u << fault) ? &verdict->remarks : &verdict->faults;
 
     if (*bits & (1u << fault))
         return;
     *bits |= 1u << fault;
-    stage->broke_at[fault] = stage->moves_n;
+    verdict->moves[fault] = stage->moves_n;
 }
 
 /* The units that all orders that were tried would take at most. */
@@ -478,11 +468,11 @@ static int64_t units_tried(const struct stage *stage)
 static void judge(struct stage *stage, bool reads, bool spares)
 {
     bool over = stage_is_over(stage);
-    unsigned found = 0;
+    unsigned found = lock_faults(stage);
 
     reads = reads && stage_read_ledger(stage);
     if (reads)
-        found = ledger_faults(&stage->audit);
+        found |= ledger_faults(&stage->audit);
     if (reads && over &&
         !(spares && stage->cut_short && stage->scene.deduct == DEDUCT_NAIVE))
         found |= ledger_faults_at_the_end(&stage->audit);
@@ -504,14 +494,10 @@ static void judge(struct stage *stage, bool reads, bool spares)
 void stage_judge(struct stage *stage, struct stage_verdict *verdict)
 {
     judge(stage, true, false);
+    *verdict = stage->verdict;
     for (int i = 0; i < STAGE_FAULT_N; i++)
-        if (stage->faults & (1u << i) && stage->broke_at[i] == stage->moves_n)
+        if (verdict->faults & (1u << i) && verdict->moves[i] == stage->moves_n)
             stage_mark_fault(stage, (enum stage_fault)i);
-    *verdict = (struct stage_verdict){.faults = stage->faults,
-                                      .remarks = stage->remarks};
-    for (int i = 0; i < STAGE_FAULT_N; i++)
-        if ((stage->faults | stage->remarks) & (1u << i))
-            verdict->moves[i] = stage->broke_at[i];
 }
 
 /* Reading the ledger is the dearest of all: only if there is anything to find. */
@@ -520,5 +506,5 @@ unsigned stage_faults(struct stage *stage)
     judge(stage,
           units_tried(stage) > stage->scene.stock || stage_is_over(stage),
           true);
-    return stage->faults;
+    return stage->verdict.faults;
 }

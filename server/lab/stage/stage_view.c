@@ -115,7 +115,7 @@ uint64_t stage_hash(struct stage *stage)
     hash = hash_number(hash, world->replica.is_linked);
     hash = hash_number(hash, world->replica.is_promoted);
     hash = hash_number(hash, stage->written);
-    hash = hash_number(hash, stage->faults);
+    hash = hash_number(hash, stage->verdict.faults);
     hash = hash_number(hash, stage->unfaithful);
     hash = hash_number(hash, stage->is_disturbed);
     hash = hash_number(hash, stage->cut_short);

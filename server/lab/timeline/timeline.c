@@ -453,23 +453,20 @@ enum timeline_line timeline_next(struct timeline *timeline,
     json_t *line = read_line(timeline);
     bool is_last = line && json_object_get(line, "verdict");
     const char *wrong = NULL;
-    bool is_good = false;
 
     if (!line)
         return TIMELINE_LINE_BROKEN;
     wrong = is_last ? read_verdict(timeline, line, verdict)
                     : read_event(line, event);
     json_decref(line);
-    if (wrong)
-        complain(timeline, "\"%s\" of the %s is wrong", wrong,
-                 is_last ? "verdict" : "event");
-    else if (is_last && getc(timeline->file) != EOF)
-        complain(timeline, "a verdict, and lines behind it: two "
-                           "timelines in one file?");
-    else
-        is_good = true;
-    if (!is_good)
+    if (wrong || (is_last && getc(timeline->file) != EOF)) {
+        complain(timeline,
+                 wrong ? "\"%s\" of the %s is wrong"
+                       : "a verdict, and lines behind it: two timelines in one "
+                         "file?",
+                 wrong, is_last ? "verdict" : "event");
         return TIMELINE_LINE_BROKEN;
+    }
     timeline->events += !is_last && event->phase != TIMELINE_DROPPED;
     return is_last ? TIMELINE_LINE_VERDICT : TIMELINE_LINE_EVENT;
 }
