@@ -163,7 +163,7 @@ STAGE_WRAPS := pthread_create pthread_setname_np pthread_join pthread_mutex_lock
                store_is_gone store_source_attach store_fence_floor
 STAGE_CLOCK := server/lab/world/clock_preload
 TIMELINE_OBJ := $(filter $(B)/server/lab/timeline/% $(B)/server/lab/live/%,$(SERVER_OBJ))
-STAGE_SHARES := server/lab/expected.c $(wildcard server/lab/servers/*.c)
+STAGE_SHARES := server/lab/expected.c server/lab/fail.c $(wildcard server/lab/servers/*.c)
 STAGE_OBJ   := $(call obj,$(filter-out $(STAGE_CLOCK).c,$(STAGE_SRC)) $(STAGE_SHARES))
 
 $(B)/stockade-lab: $(STAGE_OBJ) $(TIMELINE_OBJ) \

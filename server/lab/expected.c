@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "lock/dlock_textbook.h"
+#include "server/lab/fail.h"
 
 const struct property properties[PROPERTIES_N] = {
 #define ROW(property, letter, text) [property] = {letter, text},
@@ -82,12 +83,9 @@ bool expected_lock(const char *name, char *error, size_t error_size)
     struct dlock_error why;
     size_t used;
 
-    if (dlock_textbook_is_file(name)) {
-        if (dlock_textbook_open(name, true, &why) == DLOCK_OK)
-            return true;
-        (void)snprintf(error, error_size, "%s", why.text);
-        return false;
-    }
+    if (dlock_textbook_is_file(name))
+        return dlock_textbook_open(name, true, &why) == DLOCK_OK ||
+               fail_with(error, error_size, "%s", why.text);
     if (dlock_strategy_find(name))
         return true;
     used = (size_t)snprintf(error, error_size,

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "server/base/log.h"
+#include "server/lab/fail.h"
 
 static const struct command {
     const char *name;
@@ -49,9 +50,8 @@ int lab_stage_main(int argc, char *argv[])
         own[0] = '\0';
     (void)snprintf(path, sizeof(path), "%s/stockade-lab", dirname(own));
     (void)execv(path, args);
-    fprintf(stderr, "stockade: %s: cannot start %s: %s\n", argv[0], path,
-            strerror(errno));
-    return 2;
+    return fail_to_run("%s: cannot start %s: %s", argv[0], path,
+                       strerror(errno));
 }
 
 int lab_main(int argc, char *argv[])

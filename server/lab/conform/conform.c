@@ -9,6 +9,7 @@
 #include "server/base/child.h"
 #include "server/base/clock.h"
 #include "server/lab/conform/cast.h"
+#include "server/lab/fail.h"
 
 /* A check that takes longer hangs; none should come near it. */
 enum { CHECK_S_MAX = 40 };
@@ -96,12 +97,10 @@ static bool has_server(struct testbed *testbed, struct conform_result *room,
         return true;
     testbed->result = room;
     check_run(testbed, reach_server);
-    if (room->verdict == CONFORM_HOLDS)
-        return true;
-    (void)snprintf(error, error_size, "%s",
-                   room->text +
-                       (strncmp(room->text, "BROKEN: ", 8) == 0 ? 8 : 0));
-    return false;
+    return room->verdict == CONFORM_HOLDS ||
+           fail_with(error, error_size, "%s",
+                     room->text +
+                         (strncmp(room->text, "BROKEN: ", 8) == 0 ? 8 : 0));
 }
 
 static void check_property(struct testbed *testbed, size_t i)

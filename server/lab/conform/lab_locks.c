@@ -11,6 +11,7 @@
 
 #include "server/base/clock.h"
 #include "server/lab/conform/conform.h"
+#include "server/lab/fail.h"
 #include "server/lab/lab.h"
 
 enum { AS_EXPECTED = 0, DIFFERENT = 1, COULD_NOT_RUN = 2 };
@@ -74,9 +75,8 @@ static bool read_options(int argc, char *argv[], struct options *options)
             *all[i].is_on = true;
     if (c == -1 && optind == argc)
         return true;
-    fprintf(stderr, "stockade: lab locks does not take '%s'\n",
-            argv[c == -1 ? optind : optind - 1]);
-    return false;
+    return fail_aloud("lab locks does not take '%s'",
+                      argv[c == -1 ? optind : optind - 1]);
 }
 
 /* The report ----------------------------------------------------------------- */
@@ -276,20 +276,14 @@ static int run(const struct options *options)
     uint64_t began_ms = clock_ms();
     char error[EXPECTED_ERROR_BYTES];
 
-    if (suite.jobs == 0) {
-        fprintf(stderr, "stockade: lab locks: --jobs takes 1 to 16\n");
-        return COULD_NOT_RUN;
-    }
-    if (options->lock && !expected_lock(options->lock, error, sizeof(error))) {
-        fprintf(stderr, "stockade: %s\n", error);
-        return COULD_NOT_RUN;
-    }
+    if (suite.jobs == 0)
+        return fail_to_run("lab locks: --jobs takes 1 to 16");
+    if (options->lock && !expected_lock(options->lock, error, sizeof(error)))
+        return fail_to_run("%s", error);
     (void)suite_fill(&suite, options->lock);
     if (!suite_run(&suite, isatty(STDERR_FILENO) ? on_progress : NULL,
-                   &began_ms, error, sizeof(error))) {
-        fprintf(stderr, "stockade: lab locks: %s\n", error);
-        return COULD_NOT_RUN;
-    }
+                   &began_ms, error, sizeof(error)))
+        return fail_to_run("lab locks: %s", error);
     if (options->json)
         report_json(&suite);
     else if (options->markdown)

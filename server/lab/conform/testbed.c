@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "server/base/redis_proc.h"
+#include "server/lab/fail.h"
 #include "server/lab/servers/folder.h"
 
 enum {
@@ -121,11 +122,9 @@ bool testbed_open(struct testbed *testbed, const struct expected *expected,
                    servers->dir ? servers->dir : "/tmp");
     testbed->race = mmap(NULL, sizeof(*testbed->race), PROT_READ | PROT_WRITE,
                          MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (testbed->race == MAP_FAILED || !mkdtemp(testbed->dir)) {
-        (void)snprintf(error, error_size, "no room for a testbed: %s",
-                       strerror(errno));
-        return false;
-    }
+    if (testbed->race == MAP_FAILED || !mkdtemp(testbed->dir))
+        return fail_with(error, error_size, "no room for a testbed: %s",
+                         strerror(errno));
     if (!backend_start(testbed, servers, error, error_size)) {
         testbed_close(testbed);
         return false;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/lab/fail.h"
 #include "server/lab/picture/draw.h"
 #include "server/lab/programs/program.h"
 
@@ -61,11 +62,9 @@ bool lab_options_read(int argc, char *argv[], struct lab_options *options)
                     argv[0]);
             return false;
         }
-        if (strchr("sbixl", c) && strcmp(argv[0], "run") != 0) {
-            fprintf(stderr, "stockade: --save, --brief, -i, --fix and --lock "
-                            "are for lab run\n");
-            return false;
-        }
+        if (strchr("sbixl", c) && strcmp(argv[0], "run") != 0)
+            return fail_aloud("--save, --brief, -i, --fix and --lock "
+                              "are for lab run");
         options->brief = options->brief || c == 'b';
         options->by_hand = options->by_hand || c == 'i';
         options->fix = options->fix || c == 'x';
@@ -76,10 +75,8 @@ bool lab_options_read(int argc, char *argv[], struct lab_options *options)
         if (c == 'f' && (options->own = read_own(optarg)) == NULL)
             return false;
     }
-    if ((options->fix || options->lock) && !options->by_hand) {
-        fprintf(stderr, "stockade: lab run --fix and --lock go with -i\n");
-        return false;
-    }
+    if ((options->fix || options->lock) && !options->by_hand)
+        return fail_aloud("lab run --fix and --lock go with -i");
     options->names_n = argc - optind;
     options->names = argv + optind;
     return true;
@@ -205,10 +202,8 @@ int lab_list_main(int argc, char *argv[])
         fputs(list_help, stdout);
         return 0;
     }
-    if (options.names_n > 0 || options.own) {
-        fprintf(stderr, "stockade: lab list takes no name; lab show does\n");
-        return LAB_COULD_NOT_RUN;
-    }
+    if (options.names_n > 0 || options.own)
+        return fail_to_run("lab list takes no name; lab show does");
     for (size_t i = 0; (one = experiment_at(i)) != NULL; i++) {
         all_n++;
         wild_n += strchr(one->id, 'w') != NULL;

@@ -8,6 +8,7 @@
 #include "lock/dlock.h"
 #include "server/base/clock.h"
 #include "server/lab/experiments/experiment.h"
+#include "server/lab/fail.h"
 #include "server/lab/load/load.h"
 #include "server/lab/replay/game.h"
 #include "server/lab/stage/stage_options.h"
@@ -288,15 +289,10 @@ static bool choose(const struct lab_options *options,
                    struct experiment_play *play)
 {
     *play = experiment->plays[options->fix ? EXPERIMENT_FIX : EXPERIMENT_BUG];
-    if (!experiment_lock(play)) {
-        fprintf(stderr, "stockade: lab run --fix: %s has no fix\n",
-                experiment->name);
-        return false;
-    }
-    if (options->lock && !dlock_strategy_find(options->lock)) {
-        fprintf(stderr, "stockade: there is no lock '%s'\n", options->lock);
-        return false;
-    }
+    if (!experiment_lock(play))
+        return fail_aloud("lab run --fix: %s has no fix", experiment->name);
+    if (options->lock && !dlock_strategy_find(options->lock))
+        return fail_aloud("there is no lock '%s'", options->lock);
     if (options->lock)
         *(experiment->kind == &load_kind ? &play->load.lock
                                          : &play->scene.lock) = options->lock;
@@ -318,13 +314,11 @@ static int play_by_hand(const struct runs *runs,
         return LAB_COULD_NOT_RUN;
     if (experiment->kind == &load_kind && options->json)
         return load_watch_main(&play, options->look);
-    if (experiment->kind == &load_kind) {
-        fprintf(stderr,
-                "stockade: lab run -i: %s is played by instances under load, "
-                "not by moves; stockade lab list says which are of steps\n",
-                experiment->name);
-        return LAB_COULD_NOT_RUN;
-    }
+    if (experiment->kind == &load_kind)
+        return fail_to_run(
+            "lab run -i: %s is played by instances under load, "
+            "not by moves; stockade lab list says which are of steps",
+            experiment->name);
     goal = (struct game_goal){.faults = play.faults & ~STAGE_REMARKS};
     if (options->json)
         return lines_play(&play.scene, NULL, 0, &goal, runs->options.look);
@@ -362,16 +356,12 @@ int lab_run_main(int argc, char *argv[])
     for (int i = 0; i < options->names_n; i++, runs.all_n += n)
         if ((n = count(options->names[i])) == 0)
             return LAB_COULD_NOT_RUN;
-    if (options->save && runs.all_n > 1) {
-        fprintf(stderr, "stockade: lab run --save FILE takes one experiment\n");
-        return LAB_COULD_NOT_RUN;
-    }
+    if (options->save && runs.all_n > 1)
+        return fail_to_run("lab run --save FILE takes one experiment");
     runs.is_many = runs.all_n > 1;
     options->look |= draw_look();
-    if (options->by_hand && runs.is_many) {
-        fprintf(stderr, "stockade: lab run -i takes one experiment\n");
-        return LAB_COULD_NOT_RUN;
-    }
+    if (options->by_hand && runs.is_many)
+        return fail_to_run("lab run -i takes one experiment");
     if (options->by_hand)
         return play_by_hand(&runs, options->own
                                        ? options->own

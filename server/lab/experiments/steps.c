@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "server/lab/experiments/experiment.h"
+#include "server/lab/fail.h"
 #include "server/lab/replay/game.h"
 
 static void tell_scene(const struct experiment_play *play, char text[],
@@ -72,10 +73,8 @@ static bool run_steps(const struct experiment_play *play,
     if (n < 0)
         return false;
     if (!game_open(&game, &play->scene, run->out,
-                   run->look | (run->brief ? DRAW_NO_STATE : 0))) {
-        (void)snprintf(run->error, sizeof(run->error), "%s", game.error);
-        return false;
-    }
+                   run->look | (run->brief ? DRAW_NO_STATE : 0)))
+        return fail_with(run->error, sizeof(run->error), "%s", game.error);
     game.name = run->name;
     if (run->out) {
         command_replay(run->out, &play->scene, play->schedule);

@@ -15,6 +15,7 @@
 #include "server/lab/expected.h"
 #include "server/lab/explore/explore.h"
 #include "server/lab/explore/search.h"
+#include "server/lab/fail.h"
 #include "server/lab/picture/draw.h"
 #include "server/lab/stage/stage_options.h"
 
@@ -147,19 +148,12 @@ static bool read_options(int argc, char *argv[], struct explore *explore)
         explore->help |= c == 'h';
     }
     take_defaults(explore, all);
-    if (explore->asked && (!explore->json || all)) {
-        fprintf(stderr,
-                "stockade: explore: -i goes with --json, of one LOCK\n");
-        return false;
-    }
-    if (!all && (explore->markdown || explore->only)) {
-        fprintf(stderr, "stockade: --markdown and --only go with --all\n");
-        return false;
-    }
-    if (explore->random_s > 0 && all) {
-        fprintf(stderr, "stockade: --random is of one LOCK\n");
-        return false;
-    }
+    if (explore->asked && (!explore->json || all))
+        return fail_aloud("explore: -i goes with --json, of one LOCK");
+    if (!all && (explore->markdown || explore->only))
+        return fail_aloud("--markdown and --only go with --all");
+    if (explore->random_s > 0 && all)
+        return fail_aloud("--random is of one LOCK");
     if (explore->help || argc - optind == (all ? 0 : 1)) {
         explore->scene.lock = argv[optind];
         return true;
@@ -353,10 +347,8 @@ static int explore_one(struct explore *explore)
     if (good && explore_worst(explore) && !explore->json)
         good = explore_draw_worst(explore, error, sizeof(error));
     (void)fflush(stdout);
-    if (!good) {
-        fprintf(stderr, "stockade: explore: %s\n", error);
-        return EXPLORE_COULD_NOT_RUN;
-    }
+    if (!good)
+        return fail_to_run("explore: %s", error);
     if (explore_worst(explore))
         return EXPLORE_BROKEN;
     return explore->result.is_whole ? EXPLORE_AS_EXPECTED
@@ -392,12 +384,10 @@ int explore_main(int argc, char *argv[])
     if (!expected_lock(explore.scene.lock, error, sizeof(error)) ||
         (dlock_textbook_is_file(explore.scene.lock) &&
          !opens(&explore.scene, error, sizeof(error)))) {
-        if (explore.asked)
-            draw_json_line(stdout,
-                           json_pack("{s:o}", "error",
-                                     draw_json_text(error, explore.look)));
-        else
-            fprintf(stderr, "stockade: %s\n", error);
+        if (!explore.asked)
+            return fail_to_run("%s", error);
+        draw_json_line(stdout, json_pack("{s:o}", "error",
+                                         draw_json_text(error, explore.look)));
         return EXPLORE_COULD_NOT_RUN;
     }
     return explore_one(&explore);

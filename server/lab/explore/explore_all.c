@@ -13,6 +13,7 @@
 #include "lock/dlock.h"
 #include "server/lab/expected.h"
 #include "server/lab/explore/explore.h"
+#include "server/lab/fail.h"
 #include "server/lab/stage/stage_options.h"
 
 enum { FLAGS_BYTES = 200, ROW_BYTES = 240, WHY_BYTES = 80, NAMES_MAX = 10 };
@@ -285,11 +286,8 @@ int explore_all(const struct explore *explore)
             if (is_of(&way, info->name))
                 play(explore, &way, info->name, &tally);
     }
-    if (tally.rows == 0 && !stage_options_interrupted()) {
-        fprintf(stderr, "stockade: explore: no row is called '%s'\n",
-                explore->only);
-        return EXPLORE_COULD_NOT_RUN;
-    }
+    if (tally.rows == 0 && !stage_options_interrupted())
+        return fail_to_run("explore: no row is called '%s'", explore->only);
     if (tally.different > 0)
         return EXPLORE_BROKEN;
     return tally.failed > 0 || tally.unknown > 0 || stage_options_interrupted()

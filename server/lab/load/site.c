@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,16 +24,6 @@ enum {
     TURN_MS = 20,
     INFO_BYTES_MAX = 65536
 };
-
-bool site_fail(struct site *site, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    (void)vsnprintf(site->error, sizeof(site->error), format, args);
-    va_end(args);
-    return false;
-}
 
 bool site_goes_on(struct site *site)
 {

@@ -20,6 +20,7 @@
 
 #include "db/store.h"
 #include "lock/dlock.h"
+#include "server/lab/fail.h"
 #include "server/lab/servers/folder.h"
 
 enum {
@@ -85,8 +86,8 @@ void site_go_on(struct site *site, unsigned who);
 bool site_goes_on(struct site *site);
 
 /* Fails: formats site->error. */
-bool site_fail(struct site *site, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+#define site_fail(site, ...)                                                   \
+    fail_with((site)->error, sizeof((site)->error), __VA_ARGS__)
 
 /* How often the redis-server has been asked something so far, by its INFO: a script
  * is one, whatever it does inside. False: it did not answer. */

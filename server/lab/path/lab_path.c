@@ -344,11 +344,10 @@ static void no_stop(const char *name)
     for (size_t i = 0; (stop = path_at(i)) != NULL; i++)
         if (experiment_is_nearest(name, stop->name, &least))
             nearest = stop;
-    fprintf(stderr, "stockade: the path has no stop '%s'; ", name);
-    if (nearest)
-        fprintf(stderr, "is it %s?\n", nearest->name);
-    else
-        fprintf(stderr, "stockade lab path has all\n");
+    (void)fail_aloud(
+        nearest ? "the path has no stop '%s'; is it %s?"
+                : "the path has no stop '%s'; stockade lab path has all",
+        name, nearest ? nearest->name : "");
 }
 
 static bool read_options(int argc, char *argv[], struct walk *walk)

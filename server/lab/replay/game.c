@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "server/base/clock.h"
+#include "server/lab/fail.h"
 #include "server/lab/stage/stage_options.h"
 
 enum { HINT_MS = 30000 }; /* that a hint is searched for, at most */
@@ -78,10 +79,8 @@ static void draw_news(struct game *game)
 bool game_play(struct game *game, const struct stage_move moves[], size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        if (stage_options_interrupted()) {
-            (void)snprintf(game->error, sizeof(game->error), "interrupted");
-            return false;
-        }
+        if (stage_options_interrupted())
+            return fail_with(game->error, sizeof(game->error), "interrupted");
         if (!go_on(game, moves[i]))
             return false;
         draw_news(game);
@@ -93,14 +92,12 @@ bool game_move(struct game *game, struct stage_move move)
 {
     char text[4];
 
-    if (game->n == STAGE_MOVES_MAX || !stage_has_move(game->stage, move)) {
-        (void)snprintf(game->error, sizeof(game->error),
-                       game->n == STAGE_MOVES_MAX
-                           ? "%s would be one move too many: take some back"
-                           : "there is no move %s now",
-                       stage_move_text(move, text));
-        return false;
-    }
+    if (game->n == STAGE_MOVES_MAX || !stage_has_move(game->stage, move))
+        return fail_with(game->error, sizeof(game->error),
+                         game->n == STAGE_MOVES_MAX
+                             ? "%s would be one move too many: take some back"
+                             : "there is no move %s now",
+                         stage_move_text(move, text));
     if (!go_on(game, move))
         return give_up(game);
     draw_news(game);

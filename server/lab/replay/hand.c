@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "server/base/clock.h"
+#include "server/lab/fail.h"
 #include "server/lab/replay/game.h"
 #include "server/lab/stage/stage_options.h"
 
@@ -267,10 +268,8 @@ int hand_play(const struct stage_scene *scene, const struct stage_move moves[],
     if (game->stage)
         tell_end(&hand);
     (void)fflush(stdout);
-    if (!game->stage) {
-        fprintf(stderr, "stockade: replay: %s\n", game->error);
-        return 2;
-    }
+    if (!game->stage)
+        return fail_to_run("replay: %s", game->error);
     game_close(game);
     return game->verdict.faults != 0;
 }

@@ -11,6 +11,7 @@
 
 #include "lock/dlock_textbook.h"
 #include "server/lab/expected.h"
+#include "server/lab/fail.h"
 #include "server/lab/replay/game.h"
 #include "server/lab/stage/stage_options.h"
 
@@ -55,15 +56,12 @@ static bool read_words(int n, char *words[], struct replay *replay)
         replay->files_n = (size_t)n;
         if (!replay->json && !replay->save && !replay->svg)
             return true;
-        fprintf(stderr, "stockade: replay: --json, --save and --svg go with a "
-                        "schedule; a FILE has JSON in it already\n");
-        return false;
+        return fail_aloud("replay: --json, --save and --svg go with a "
+                          "schedule; a FILE has JSON in it already");
     }
-    if (replay->by_hand && (replay->save || replay->svg)) {
-        fprintf(stderr, "stockade: replay: -i is without --save and --svg; its "
-                        "schedule can be played with them\n");
-        return false;
-    }
+    if (replay->by_hand && (replay->save || replay->svg))
+        return fail_aloud("replay: -i is without --save and --svg; its "
+                          "schedule can be played with them");
     if (n != 2 && !(n == 1 && replay->by_hand)) {
         fprintf(stderr,
                 "usage: stockade replay [flags] LOCK 'SCHEDULE' | -i LOCK | "
@@ -74,11 +72,11 @@ static bool read_words(int n, char *words[], struct replay *replay)
     moves = stage_parse(n == 2 ? words[1] : "", replay->moves, error,
                         sizeof(error));
     if (moves < 0)
-        fprintf(stderr, "stockade: replay: %s\n", error);
-    replay->n = moves < 0 ? 0 : (size_t)moves;
+        return fail_aloud("replay: %s", error);
+    replay->n = (size_t)moves;
     if (replay->until >= 0 && (size_t)replay->until < replay->n)
         replay->n = (size_t)replay->until;
-    return moves >= 0;
+    return true;
 }
 
 static bool read_options(int argc, char *argv[], struct replay *replay)
@@ -148,10 +146,8 @@ static bool save(const struct game *game, const char *flag, const char *path,
 {
     char error[1000];
 
-    if (!path || game_save(path, game, write, error, sizeof(error)))
-        return true;
-    fprintf(stderr, "stockade: replay: %s: %s\n", flag, error);
-    return false;
+    return !path || game_save(path, game, write, error, sizeof(error)) ||
+           fail_aloud("replay: %s: %s", flag, error);
 }
 
 static int run(struct replay *replay)
@@ -161,10 +157,8 @@ static int run(struct replay *replay)
 
     stage_options_catch_signals();
     if (!game_open(&game, &replay->scene, replay->json ? NULL : stdout,
-                   replay->look)) {
-        fprintf(stderr, "stockade: replay: %s\n", game.error);
-        return COULD_NOT_RUN;
-    }
+                   replay->look))
+        return fail_to_run("replay: %s", game.error);
     game_draw(&game);
     played = game_play(&game, replay->moves, replay->n);
     tell(replay, &game);
@@ -183,11 +177,10 @@ static int run(struct replay *replay)
 /* A program that plays by lines reads it, too. */
 static int could_not_run(const struct replay *replay, const char *error)
 {
-    if (replay->by_hand && replay->json)
-        draw_json_line(stdout, json_pack("{s:o}", "error",
-                                         draw_json_text(error, replay->look)));
-    else
-        fprintf(stderr, "stockade: %s\n", error);
+    if (!replay->by_hand || !replay->json)
+        return fail_to_run("%s", error);
+    draw_json_line(stdout, json_pack("{s:o}", "error",
+                                     draw_json_text(error, replay->look)));
     return COULD_NOT_RUN;
 }
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "server/lab/fail.h"
 #include "server/lab/picture/draw.h"
 #include "server/lab/stage/stage_options.h"
 #include "server/lab/timeline/timeline.h"
@@ -269,10 +270,8 @@ int replay_files(char *const paths[], size_t n, int64_t until, unsigned look)
 
     picture.look = look;
     for (size_t i = 0; i < n; i++)
-        if (!find_actors(&picture, i, paths[i])) {
-            fprintf(stderr, "stockade: replay: %s\n", sources[i].error);
-            return 2;
-        }
+        if (!find_actors(&picture, i, paths[i]))
+            return fail_to_run("replay: %s", sources[i].error);
     draw_heads(&picture);
     draw_events(&picture);
     for (size_t i = 0; i < n; i++) {

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "server/lab/fail.h"
 #include "server/lab/timeline/timeline.h"
 #include "server/lab/world/world.h"
 
@@ -101,9 +102,6 @@ bool game_save(const char *path, const struct game *game, game_writer *write,
         write(out, game);
         good = !ferror(out);
     }
-    if (!out || fclose(out) != 0 || !good) {
-        (void)snprintf(error, error_size, "%s: %s", path, strerror(errno));
-        return false;
-    }
-    return true;
+    return (out && fclose(out) == 0 && good) ||
+           fail_with(error, error_size, "%s: %s", path, strerror(errno));
 }

@@ -20,6 +20,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "server/lab/fail.h"
+
 enum {
     PORT = 8078,
     CONNECTIONS_MAX = 64,
@@ -275,13 +277,10 @@ static bool listen_at(struct serve *serve)
         MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX,
         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S,
         MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_END);
-    if (!serve->daemon) {
-        fprintf(stderr,
-                "stockade: lab serve: cannot listen on port %lld; --port 0 "
-                "takes one that is free\n",
-                (long long)serve->port);
-        return false;
-    }
+    if (!serve->daemon)
+        return fail_aloud("lab serve: cannot listen on port %lld; --port 0 "
+                          "takes one that is free",
+                          (long long)serve->port);
     info = MHD_get_daemon_info(serve->daemon, MHD_DAEMON_INFO_BIND_PORT);
     if (info)
         serve->port = info->port;
@@ -308,10 +307,8 @@ int lab_serve_main(int argc, char *argv[])
     (void)sigaddset(&ends, SIGTERM);
     (void)pthread_sigmask(SIG_BLOCK, &ends, NULL);
     (void)signal(SIGPIPE, SIG_IGN);
-    if (!visitors_open(error, sizeof(error))) {
-        fprintf(stderr, "stockade: lab serve: %s\n", error);
-        return 2;
-    }
+    if (!visitors_open(error, sizeof(error)))
+        return fail_to_run("lab serve: %s", error);
     if (!listen_at(&serve)) {
         visitors_close();
         return 2;

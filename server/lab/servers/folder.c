@@ -12,6 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "server/lab/fail.h"
+
 static int remove_one(const char *path, const struct stat *st, int kind,
                       struct FTW *where)
 {
@@ -87,9 +89,8 @@ bool folder_open(struct folder *folder, const char *where, const char *name,
                    "%s/stockade-%s-%ld-XXXXXX", where, name, (long)getpid());
     if (len >= (int)sizeof(folder->path)) {
         folder->path[0] = '\0';
-        (void)snprintf(error, error_size,
-                       "no folder in %.80s: its name is too long", where);
-        return false;
+        return fail_with(error, error_size,
+                         "no folder in %.80s: its name is too long", where);
     }
     if (start_remover(folder))
         return true;

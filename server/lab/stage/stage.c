@@ -102,10 +102,9 @@ static bool await(struct stage *stage, unsigned actor)
             return true;
         ended = has_ended(&stage->parts[process], 0);
     }
-    (void)snprintf(stage->error, sizeof(stage->error),
-                   "actor %c %s: a bug of the stage's", 'a' + (int)actor,
-                   ended ? "has ended by itself" : "does not stop");
-    return false;
+    return fail_with(stage->error, sizeof(stage->error),
+                     "actor %c %s: a bug of the stage's", 'a' + (int)actor,
+                     ended ? "has ended by itself" : "does not stop");
 }
 
 static struct stage_step *add_step(struct stage *stage,
@@ -251,12 +250,10 @@ static bool spawn(struct stage *stage, unsigned actor)
         (void)signal(SIGTERM, SIG_IGN);
         actor_main(&stage->world, actor, &stage->scene);
     }
-    if (pid < 0) {
-        (void)snprintf(stage->error, sizeof(stage->error),
-                       "no process for actor %c: %s", 'a' + (int)actor,
-                       strerror(errno));
-        return false;
-    }
+    if (pid < 0)
+        return fail_with(stage->error, sizeof(stage->error),
+                         "no process for actor %c: %s", 'a' + (int)actor,
+                         strerror(errno));
     stage->parts[actor] =
         (struct stage_part){.pid = pid, .pidfd = pidfd_open(pid, 0)};
     return await(stage, actor) && !is_in_trouble(stage, actor);
@@ -291,32 +288,29 @@ static bool has_lock(const struct stage_scene *scene, char *error, size_t size)
     const unsigned elsewhere = DLOCK_CAP_SQL | DLOCK_CAP_RECORD | DLOCK_CAP_ZK;
 
     if (!info)
-        (void)snprintf(error, size, "there is no lock '%s'", scene->lock);
-    else if (info->capabilities & elsewhere)
-        (void)snprintf(error, size,
-                       "%s needs SQL or ZooKeeper, and the stage plays only "
-                       "locks in Redis; stockade lab locks measures it",
-                       scene->lock);
-    else if (scene->replica && world_nodes_for(scene->lock) > 1)
-        (void)snprintf(error, size,
-                       "%s is on several servers, and they have "
-                       "no replicas here",
-                       scene->lock);
-    else if (scene->batched &&
-             (scene->one_process || scene->deduct == DEDUCT_NAIVE))
-        (void)snprintf(error, size,
-                       "an instance that sells in batches is a "
-                       "process, and deducts guarded");
-    else if (scene->lock_per == LOCK_PER_USER &&
-             (scene->batched || info->capabilities & DLOCK_CAP_FENCED))
-        (void)snprintf(error, size,
-                       "a lock per user has no tokens, and is of orders one by "
-                       "one");
-    else if (scene->buyers < 1 || scene->buyers > STAGE_ACTORS_MAX)
-        (void)snprintf(error, size, "1 to %d buyers", STAGE_ACTORS_MAX);
-    else
-        return true;
-    return false;
+        return fail_with(error, size, "there is no lock '%s'", scene->lock);
+    if (info->capabilities & elsewhere)
+        return fail_with(error, size,
+                         "%s needs SQL or ZooKeeper, and the stage plays only "
+                         "locks in Redis; stockade lab locks measures it",
+                         scene->lock);
+    if (scene->replica && world_nodes_for(scene->lock) > 1)
+        return fail_with(error, size,
+                         "%s is on several servers, and they have "
+                         "no replicas here",
+                         scene->lock);
+    if (scene->batched && (scene->one_process || scene->deduct == DEDUCT_NAIVE))
+        return fail_with(error, size,
+                         "an instance that sells in batches is a "
+                         "process, and deducts guarded");
+    if (scene->lock_per == LOCK_PER_USER &&
+        (scene->batched || info->capabilities & DLOCK_CAP_FENCED))
+        return fail_with(
+            error, size,
+            "a lock per user has no tokens, and is of orders one by "
+            "one");
+    return (scene->buyers >= 1 && scene->buyers <= STAGE_ACTORS_MAX) ||
+           fail_with(error, size, "1 to %d buyers", STAGE_ACTORS_MAX);
 }
 
 static bool has_programs(const struct stage_scene *scene, char *error,
@@ -328,11 +322,10 @@ static bool has_programs(const struct stage_scene *scene, char *error,
         size_t used;
 
         each = program_find(name);
-        if (each && scene->batched != program_is_instance(each)) {
-            (void)snprintf(error, size,
-                           "batched, all actors are instances, and else none");
-            return false;
-        }
+        if (each && scene->batched != program_is_instance(each))
+            return fail_with(
+                error, size,
+                "batched, all actors are instances, and else none");
         if (each)
             continue;
         used =
@@ -357,10 +350,8 @@ bool stage_can_play(const struct stage_scene *scene, char *error,
 static bool learn_first(struct stage *stage, char *error, size_t error_size)
 {
     for (unsigned i = 0; i < stage->scene.buyers; i++) {
-        if (!stage_hand(stage, i, PAGE_BEGIN, 0, PAGE_OK)) {
-            (void)snprintf(error, error_size, "%s", stage->error);
-            return false;
-        }
+        if (!stage_hand(stage, i, PAGE_BEGIN, 0, PAGE_OK))
+            return fail_with(error, error_size, "%s", stage->error);
         stage->first[i] = *stage_main_thread(stage, i);
         if (!stage_begin(stage, error, error_size))
             return false;
@@ -461,10 +452,7 @@ static bool begin(struct stage *stage)
 
 bool stage_begin(struct stage *stage, char *error, size_t error_size)
 {
-    if (begin(stage))
-        return true;
-    (void)snprintf(error, error_size, "%s", stage->error);
-    return false;
+    return begin(stage) || fail_with(error, error_size, "%s", stage->error);
 }
 
 const struct stage_step *stage_steps(const struct stage *stage, size_t *n)

@@ -101,7 +101,7 @@ bool stage_has_move(struct stage *stage, struct stage_move move)
     return false;
 }
 
-static void refuse(struct stage *stage, struct stage_move move, char *error,
+static bool refuse(struct stage *stage, struct stage_move move, char *error,
                    size_t error_size)
 {
     struct stage_move moves[STAGE_ENABLED_MAX];
@@ -109,9 +109,10 @@ static void refuse(struct stage *stage, struct stage_move move, char *error,
     char text[200], one[4];
 
     stage_text(moves, n, text, sizeof(text));
-    (void)snprintf(error, error_size, "'%s' is no move now; %s%s",
-                   stage_move_text(move, one),
-                   n > 0 ? "there are: " : "there is none: all are done", text);
+    return fail_with(error, error_size, "'%s' is no move now; %s%s",
+                     stage_move_text(move, one),
+                     n > 0 ? "there are: " : "there is none: all are done",
+                     text);
 }
 
 /* Its program begins, up to its first step; if it has not before. */
@@ -383,14 +384,10 @@ bool stage_move(struct stage *stage, struct stage_move move, char *error,
 {
     int mover = move.actor < 0 ? -1 : move.actor;
 
-    if (stage->moves_n == STAGE_MOVES_MAX) {
-        (void)snprintf(error, error_size, TOO_LONG, STAGE_MOVES_MAX);
-        return false;
-    }
-    if (!stage_has_move(stage, move)) {
-        refuse(stage, move, error, error_size);
-        return false;
-    }
+    if (stage->moves_n == STAGE_MOVES_MAX)
+        return fail_with(error, error_size, TOO_LONG, STAGE_MOVES_MAX);
+    if (!stage_has_move(stage, move))
+        return refuse(stage, move, error, error_size);
     if (move.actor < 0 && move.kind == '^')
         mover = (int)stage->late[0].actor;
     stage->moves_n++;
@@ -400,9 +397,7 @@ bool stage_move(struct stage *stage, struct stage_move move, char *error,
     stage->posted = stage->is_delivery = false;
     for (unsigned i = 0; i < stage->scene.buyers; i++)
         stage_lane(stage, i)->lost[0] = stage_lane(stage, i)->gave[0] = '\0';
-    if (act(stage, move) && stage_settle(stage, mover))
-        return true;
-    (void)snprintf(error, error_size, "%s",
-                   stage->error[0] ? stage->error : "the stage is broken");
-    return false;
+    return (act(stage, move) && stage_settle(stage, mover)) ||
+           fail_with(error, error_size, "%s",
+                     stage->error[0] ? stage->error : "the stage is broken");
 }

@@ -4,11 +4,12 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "server/lab/fail.h"
 
 enum { INPUT_LOOK_MS = 200 };
 
@@ -41,17 +42,6 @@ bool stage_options_wait_input(void)
     return !interrupted;
 }
 
-__attribute__((format(printf, 3, 4))) static bool fail(char *error, size_t size,
-                                                       const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    (void)vsnprintf(error, size, format, args);
-    va_end(args);
-    return false;
-}
-
 static bool read_number(const char *name, const char *arg, int64_t least,
                         int64_t most, int64_t *number, char *error, size_t size)
 {
@@ -60,8 +50,8 @@ static bool read_number(const char *name, const char *arg, int64_t least,
 
     *number = value;
     return (*arg && *end == '\0' && value >= least && value <= most) ||
-           fail(error, size, "%s takes %" PRId64 " to %" PRId64, name, least,
-                most);
+           fail_with(error, size, "%s takes %" PRId64 " to %" PRId64, name,
+                     least, most);
 }
 
 bool stage_options_number(const char *name, const char *arg, int64_t least,
@@ -69,10 +59,8 @@ bool stage_options_number(const char *name, const char *arg, int64_t least,
 {
     char error[200];
 
-    if (read_number(name, arg, least, most, number, error, sizeof(error)))
-        return true;
-    fprintf(stderr, "stockade: --%s\n", error);
-    return false;
+    return read_number(name, arg, least, most, number, error, sizeof(error)) ||
+           fail_aloud("--%s", error);
 }
 
 /* "user=5", of a role. */
@@ -99,10 +87,11 @@ static bool set_role(struct stage_role *role, char *text, char *error,
         if (strcmp(numbers[i].name, text) == 0)
             return read_number(text, value, 1, 1000, numbers[i].value, error,
                                size);
-    return fail(error, size,
-                "programs: '%s' is no setting; they are product=N, other=N, "
-                "user=N, quantity=N, segments=N, key=K",
-                text);
+    return fail_with(
+        error, size,
+        "programs: '%s' is no setting; they are product=N, other=N, "
+        "user=N, quantity=N, segments=N, key=K",
+        text);
 }
 
 /* "lock-nested,order:user=5": the first is of a, the second of b, ... */
@@ -134,7 +123,7 @@ static bool set_deduct(struct stage_scene *scene, const char *arg, char *error,
 
     scene->deduct = guarded ? DEDUCT_GUARDED : DEDUCT_NAIVE;
     return guarded || strcmp(arg, "naive") == 0 ||
-           fail(error, size, "deduct takes naive or guarded");
+           fail_with(error, size, "deduct takes naive or guarded");
 }
 
 static bool set_lock_per(struct stage_scene *scene, const char *arg,
@@ -144,7 +133,7 @@ static bool set_lock_per(struct stage_scene *scene, const char *arg,
 
     scene->lock_per = user ? LOCK_PER_USER : LOCK_PER_PRODUCT;
     return user || strcmp(arg, "product") == 0 ||
-           fail(error, size, "lock-per takes product or user");
+           fail_with(error, size, "lock-per takes product or user");
 }
 
 static bool set_number(struct stage_scene *scene, const char *name,
@@ -167,7 +156,7 @@ static bool set_number(struct stage_scene *scene, const char *name,
         {"pay-within", &scene->pay_within_s, 0, 3600},
         {"max-hold-ms", &scene->max_hold_ms, 0, 3600000},
     };
-    bool good = fail(error, size, "%s is no setting of the stage", name);
+    bool good = fail_with(error, size, "%s is no setting of the stage", name);
 
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
         if (strcmp(numbers[i].name, name) == 0)
@@ -195,17 +184,16 @@ bool stage_options_set(struct stage_scene *scene, const char *name, char *arg,
         scene->deduct = DEDUCT_GUARDED;
     } else
         return set_number(scene, name, arg, error, error_size);
-    return !arg || !*arg || fail(error, error_size, "%s takes nothing", name);
+    return !arg || !*arg ||
+           fail_with(error, error_size, "%s takes nothing", name);
 }
 
 bool stage_options_take(struct stage_scene *scene, const char *name, char *arg)
 {
     char error[200];
 
-    if (stage_options_set(scene, name, arg, error, sizeof(error)))
-        return true;
-    fprintf(stderr, "stockade: --%s\n", error);
-    return false;
+    return stage_options_set(scene, name, arg, error, sizeof(error)) ||
+           fail_aloud("--%s", error);
 }
 
 bool stage_options_next(char **text, char **name, char **arg)

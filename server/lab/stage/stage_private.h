@@ -7,6 +7,7 @@
 
 #include <sys/types.h>
 
+#include "server/lab/fail.h"
 #include "server/lab/world/world.h"
 
 enum { STAGE_LATE_MAX = 8, STAGE_PRODUCTS_N = 12, STAGE_HOLDS_MAX = 8 };

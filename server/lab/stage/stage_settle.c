@@ -182,11 +182,9 @@ static bool look_at_keys(struct stage *stage, int mover)
     struct stage_lock before[STAGE_LOCKS_MAX];
 
     /* A subscriber that was told something may listen to more, or to less. */
-    if ((stage->touched || stage->posted) && !look_at_servers(stage)) {
-        (void)snprintf(stage->error, sizeof(stage->error),
-                       "redis-server has died");
-        return false;
-    }
+    if ((stage->touched || stage->posted) && !look_at_servers(stage))
+        return fail_with(stage->error, sizeof(stage->error),
+                         "redis-server has died");
     if (!stage->touched) {
         stage_check_locks(stage, stage->locks, mover);
         return true;

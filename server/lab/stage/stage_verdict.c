@@ -80,10 +80,8 @@ bool stage_read_ledger(struct stage *stage)
         return true;
     }
     if (store_audit(stage->world.reader, NULL, NULL, NULL, 0, &stage->audit,
-                    &error) != STORE_OK) {
-        (void)snprintf(stage->error, sizeof(stage->error), "%s", error.text);
-        return false;
-    }
+                    &error) != STORE_OK)
+        return fail_with(stage->error, sizeof(stage->error), "%s", error.text);
     past->audit = stage->audit;
     past->has_audit = true;
     stage->unread = false;

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "server/base/redis_proc.h"
+#include "server/lab/fail.h"
 
 enum {
     CHANGES_AT = 24,   /* the change counter in a database's header ... */
@@ -28,8 +29,7 @@ enum {
 
 static bool fail(char *error, size_t size, const char *what)
 {
-    (void)snprintf(error, size, "%s: %s", what, strerror(errno));
-    return false;
+    return fail_with(error, size, "%s: %s", what, strerror(errno));
 }
 
 /* ---- the replica ----------------------------------------------------------
@@ -85,15 +85,13 @@ static bool replica_begin(struct world *world, char *error, size_t error_size)
 {
     const struct world_node *node = &world->replica.node;
 
-    if (peek_listen(world->nodes[0].peek, world->replica.port,
-                    sizeof(world->replica.port)) &&
-        ASK(node, "OK", "CONFIG", "SET", "repl-diskless-load", "swapdb") &&
-        follow(world))
-        return true;
-    (void)snprintf(error, error_size,
-                   "the replica cannot follow its primary on port %s",
-                   world->replica.port);
-    return false;
+    return (peek_listen(world->nodes[0].peek, world->replica.port,
+                        sizeof(world->replica.port)) &&
+            ASK(node, "OK", "CONFIG", "SET", "repl-diskless-load", "swapdb") &&
+            follow(world)) ||
+           fail_with(error, error_size,
+                     "the replica cannot follow its primary on port %s",
+                     world->replica.port);
 }
 
 /* Nobody listens on port 1. */
@@ -340,11 +338,9 @@ static bool reset_nodes(struct world *world, char *error, size_t error_size)
                           error_size) &&
                replica_begin(world, error, error_size);
     }
-    if (world_flush(world) &&
-        (!world->replica.is_there || replica_reset(world)))
-        return true;
-    (void)snprintf(error, error_size, "redis-server has died");
-    return false;
+    return (world_flush(world) &&
+            (!world->replica.is_there || replica_reset(world))) ||
+           fail_with(error, error_size, "redis-server has died");
 }
 
 /* ---- opening ------------------------------------------------------------ */

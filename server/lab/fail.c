@@ -1,0 +1,27 @@
+/* See fail.h. */
+#include "server/lab/fail.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+bool fail_with(char *error, size_t error_size, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(error, error_size, format, args);
+    va_end(args);
+    return false;
+}
+
+bool fail_aloud(const char *format, ...)
+{
+    char text[2000]; /* at once, because others write there as well */
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    fprintf(stderr, "stockade: %s\n", text);
+    return false;
+}

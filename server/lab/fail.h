@@ -1,0 +1,18 @@
+/* What the laboratory says when something cannot be done: FORMAT, as printf does. */
+#ifndef FAIL_H
+#define FAIL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Into ERROR, cut to its size. Returns false. */
+bool fail_with(char *error, size_t error_size, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* A line on standard error, behind "stockade: ". Returns false. */
+bool fail_aloud(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* The same of a command. Returns its exit status: it could not run. */
+#define fail_to_run(...) (fail_aloud(__VA_ARGS__) ? 0 : 2)
+
+#endif
