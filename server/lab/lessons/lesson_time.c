@@ -8,17 +8,15 @@
 
 enum { SALE_ENDS_IN_MS = 5000 };
 
+PROGRAM_BEGINS(cancel)
+PROGRAM_BEGINS(change)
+
 static int64_t now_ms(void)
 {
     return (int64_t)(turns_now_us() / 1000);
 }
 
 /* ---- the end of a sale -------------------------------------------------------- */
-
-static void begin_change(struct store *store, struct store_write *write)
-{
-    store_change_begin(store, (struct store_change *)write);
-}
 
 static void end_soon(struct program_actor *self)
 {
@@ -105,11 +103,6 @@ static void pay(struct program_actor *self)
                           self->role.key);
     else
         turns_note("the bill is not open: nothing is charged");
-}
-
-static void begin_cancel(struct store *store, struct store_write *write)
-{
-    store_cancel_begin(store, (struct store_cancel *)write);
 }
 
 /* The job that cancels what was not paid in time, by the service's own cancel. */

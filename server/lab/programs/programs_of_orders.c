@@ -8,6 +8,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+PROGRAM_BEGINS(cancel)
+PROGRAM_BEGINS(pay)
+PROGRAM_BEGINS(restock)
+PROGRAM_BEGINS(change)
+PROGRAM_BEGINS(even_out)
+
 /* Its last order was placed, now or before. */
 static bool has_order(const struct program_actor *self)
 {
@@ -58,11 +64,6 @@ static void check_first(struct program_actor *self, const char *id,
     if (store_order_get(self->worker.reader, id, &order, NULL) != STORE_OK ||
         !is_so(&order, first))
         program_is_wrong("the order is not what somebody was told of it");
-}
-
-static void begin_cancel(struct store *store, struct store_write *write)
-{
-    store_cancel_begin(store, (struct store_cancel *)write);
 }
 
 static void cancel_id(struct program_actor *self, const char *id)
@@ -126,11 +127,6 @@ static bool is_on_record(const struct program_actor *self,
                    "AND IFNULL(accepted, 0) = %d",
                    pay->payment, pay->write.status == STORE_OK);
     return program_number(self->db_path, select) == 1;
-}
-
-static void begin_pay(struct store *store, struct store_write *write)
-{
-    store_pay_begin(store, (struct store_pay *)write);
 }
 
 static bool is_too_late(enum store_status status)
@@ -203,11 +199,6 @@ static void order_pay(struct program_actor *self)
 
 /* ---- the stock ------------------------------------------------------------- */
 
-static void begin_restock(struct store *store, struct store_write *write)
-{
-    store_restock_begin(store, (struct store_restock *)write);
-}
-
 void program_restock(struct program_actor *self, const char *key)
 {
     struct store_restock restock = {.product_id = self->role.product,
@@ -241,11 +232,6 @@ const struct program_check program_restocks = {
     "SELECT COUNT(*) > 1 FROM restocks",
     "units were added twice under one key"};
 
-static void begin_change(struct store *store, struct store_write *write)
-{
-    store_change_begin(store, (struct store_change *)write);
-}
-
 static void resize(struct program_actor *self)
 {
     struct store_change change = {
@@ -259,11 +245,6 @@ static void resize(struct program_actor *self)
                    self->role.segments, self->role.segments == 1 ? "" : "s");
     (void)program_write(self, "product-put", words, &change.write,
                         begin_change);
-}
-
-static void begin_even_out(struct store *store, struct store_write *write)
-{
-    store_even_out_begin(store, (struct store_even_out *)write);
 }
 
 static void even_out(struct program_actor *self)
