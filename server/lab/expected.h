@@ -72,6 +72,9 @@ bool expected_lock(const char *name, char *error, size_t error_size);
 /* NULL: there is no row. */
 const struct expected *expected_of(const char *lock);
 
+/* Whether WORD is in LIST, which has blanks between; a NULL has none. */
+bool expected_has_word(const char *list, const char *word);
+
 /* Whether the search is to find the fault of that word. */
 bool expected_breaks(const struct expected *expected, const char *fault);
 

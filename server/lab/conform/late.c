@@ -143,29 +143,10 @@ static const struct step {
     enum way way;
     const char *what;
 } steps[] = {
-    {0, CAST_HOLDER, deed_take, 2, AT_ONCE, "take"},
-    {DLOCK_CAP_LEASE, CAST_HOLDER, deed_extend, 1, AT_ONCE,
-     "shorten the lease"},
-    {DLOCK_CAP_LEASE, CAST_HOLDER, deed_extend, 2, AT_ONCE, "lengthen it"},
-    {DLOCK_CAP_REENTRANT, CAST_HOLDER, deed_take, 2, AT_ONCE, "come in again"},
-    {DLOCK_CAP_REENTRANT, CAST_HOLDER, deed_give, 0, AT_ONCE,
-     "give one hold back"},
-    {0, CAST_HOLDER, deed_give, 0, AT_ONCE, "give it back"},
-    {0, CAST_NEXT, deed_take, 2, AT_ONCE, "the next one takes it"},
-    {0, CAST_NEXT, deed_give, 0, AT_ONCE, "the next one gives it back"},
-    {0, CAST_HOLDER, deed_take, 2, AT_ONCE, "take it anew"},
-    {0, CAST_HOLDER, deed_give, 0, AT_ONCE, "give it back again"},
-    {DLOCK_CAP_RENEW, CAST_HOLDER, deed_take, 0, RENEWED, "take, renewed"},
-    {DLOCK_CAP_RENEW, CAST_HOLDER, deed_give, 0, AT_ONCE,
-     "give back what was renewed"},
-    /* Its client takes back a grant that it was not told of. */
-    {0, CAST_HOLDER, deed_take, 2, HELD_MUTE, "a take that is held back"},
-    {0, CAST_HOLDER, deed_take, 2, AT_ONCE, "take after an unknown end"},
-    {0, CAST_HOLDER, deed_extend, 1, HELD, "an extension that is held back"},
-    {0, CAST_HOLDER, deed_extend, 2, AT_ONCE, "lengthen what was shortened"},
-    {0, CAST_HOLDER, deed_give, 0, HELD, "a release that is held back"},
-    {0, CAST_HOLDER, deed_take, 2, AT_ONCE, "take before the release"},
-    {0, CAST_HOLDER, deed_give, 0, AT_ONCE, "give it back at last"},
+#define ROW(needs, who, deed, lease, way, what)                                \
+    {needs, who, deed, lease, way, what},
+#include "server/lab/conform/late.inc"
+#undef ROW
 };
 
 static void play(struct late *late, const struct step *step)

@@ -40,17 +40,10 @@ static const char help[] =
 /* ---- what is asked ------------------------------------------------------ */
 
 const struct explore_bound explore_bounds[SEARCH_BOUNDS_N] = {
-    [SEARCH_MOVES] = {"moves", NULL, STAGE_MOVES_MAX, 60, STAGE_MOVES_MAX},
-    [SEARCH_PREEMPTIONS] = {"preemptions", NULL, 3, STAGE_MOVES_MAX, 2},
-    [SEARCH_WAITS] = {"waits", NULL, 2, 6, 2},
-    [SEARCH_TROUBLES] = {"troubles", NULL, 2, 6, 2},
-    [SEARCH_EXPIRIES] = {"expiries", "expiries", 1, 3, 1},
-    [SEARCH_CRASHES] = {"crashes", "crashes", 1, 1, 1},
-    [SEARCH_LOST] = {"lost-replies", "lost replies", 0, 3, 1},
-    [SEARCH_LATE] = {"late", "late commands", 0, 3, 1},
-    [SEARCH_FORGETS] = {"forgets", "losses of all data", 0, 0, 0},
-    [SEARCH_RENEWALS] = {"renewals", "renewals", 0, 3, 1},
-    [SEARCH_REFUSALS] = {"refusals", "refusals", 0, 2, 0},
+#define ROW(bound, member, of_one, at_random, expected, flag, troubles)        \
+    {flag, troubles, of_one, at_random, expected},
+#include "server/lab/explore/bounds.inc"
+#undef ROW
 };
 
 bool explore_take_bound(struct explore *explore, const char *name,

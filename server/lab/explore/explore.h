@@ -35,9 +35,7 @@ struct explore {
     const char *only;  /* rows whose name has it; NULL = all */
 };
 
-/* Each bound: its flag, what a person calls such troubles, NULL if they are none; and
- * how many there are if nobody says so: at random, troubles enough for many. With fewer
- * than EXPECTED allows for, a fault that was not found tells nothing of the lock. */
+/* A bound, as bounds.txt has it; TROUBLES is "" if it is of none. */
 struct explore_bound {
     const char *flag, *troubles;
     unsigned of_one, at_random, expected;

@@ -203,8 +203,6 @@ static void play(const struct explore *asked, const struct way *way,
 static bool is_of(const struct way *way, const char *lock)
 {
     const struct expected *expected = expected_of(lock);
-    const char *at;
-    size_t len = strlen(lock);
 
     if (strcmp(way->locks, "every") ==
         0) /* and one without a row is an error */
@@ -215,12 +213,7 @@ static bool is_of(const struct way *way, const char *lock)
         return strcmp(expected->faults, "oversold") == 0 ||
                strcmp(expected->faults, "oversold late-change") == 0 ||
                expected->faults[0] == '\0';
-    for (at = way->locks; at; at = strchr(at, ' ')) {
-        at += *at == ' ';
-        if (strncmp(at, lock, len) == 0 && strchr(" ", at[len]))
-            return true;
-    }
-    return false;
+    return expected_has_word(way->locks, lock);
 }
 
 /* The next column of *LINE, without the blanks around it. */

@@ -44,7 +44,7 @@ void explore_tell_bounds(FILE *out, const struct explore *explore)
     draw_say(out, explore->look, "%u waits that end by time, and %u of:\n",
              bounds->waits, bounds->troubles);
     for (int i = 0; i < SEARCH_BOUNDS_N; i++) {
-        if (!explore_bounds[i].troubles || bounds->most[i] == 0)
+        if (!explore_bounds[i].troubles[0] || bounds->most[i] == 0)
             continue;
         draw_say(out, explore->look, is_first ? "" : ", ");
         draw_say(out, explore->look, "%u %s", bounds->most[i],

@@ -24,36 +24,20 @@
 
 enum { SEARCH_STAGES_MAX = 8 };
 
-/* The bounds by their numbers, in the order of their names below. */
+/* The bounds, which bounds.txt explains. Those behind SEARCH_TROUBLES are troubles. */
 enum search_bound {
-    SEARCH_MOVES,
-    SEARCH_PREEMPTIONS,
-    SEARCH_WAITS,
-    SEARCH_TROUBLES,
-    SEARCH_EXPIRIES, /* the first of the troubles */
-    SEARCH_CRASHES,
-    SEARCH_LOST,
-    SEARCH_LATE,
-    SEARCH_FORGETS,
-    SEARCH_RENEWALS,
-    SEARCH_REFUSALS,
+#define ROW(bound, ...) bound,
+#include "server/lab/explore/bounds.inc"
+#undef ROW
     SEARCH_BOUNDS_N
 };
 
 struct search_bounds {
     union {
         struct {
-            unsigned moves;       /* of one schedule */
-            unsigned preemptions; /* an actor that could go on has to wait */
-            unsigned waits;       /* +: those that end by time */
-            unsigned troubles;    /* of all these together: */
-            unsigned expiries;    /* leases that end, by L or while one waits */
-            unsigned crashes;     /* ! */
-            unsigned lost;        /* ~ */
-            unsigned late;        /* ^ of an actor */
-            unsigned forgets;     /* F */
-            unsigned renewals;    /* passes of a watchdog */
-            unsigned refusals;    /* - and x: the database says no */
+#define ROW(bound, member, ...) unsigned member;
+#include "server/lab/explore/bounds.inc"
+#undef ROW
         };
         unsigned most[SEARCH_BOUNDS_N];
     };

@@ -205,13 +205,9 @@ static const char *in_plain_words(const char *step)
     static const struct {
         const char *step, *words;
     } steps[] = {
-        {"get", "GET the lock: whose is it?"},
-        {"del", "DEL the lock"},
-        {"rmdir", "remove the folder: the lock is free"},
-        {"expire", "EXPIRE: the lock gets a lease"},
-        {"eval-expire", "a script: the lock gets a lease"},
-        {"eval-acquire", "a script: take the lock"},
-        {"eval-release", "a script: give the lock back"},
+#define ROW(step, words) {step, words},
+#include "server/lab/replay/steps.inc"
+#undef ROW
     };
 
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
@@ -227,26 +223,11 @@ const char *game_phrase(const struct stage_view *view, struct stage_move move,
         char kind;
         const char *actor, *world, *server;
     } phrases[] = {
-        {'~', "the same, and the reply is lost", NULL, NULL},
-        {'^', "the same, but the command is held up",
-         "the command that was held up first arrives", NULL},
-        {'-', "the same, but the database is busy", NULL, NULL},
-        {'x', "the same, but its COMMIT fails", NULL, NULL},
-        {'+', "its wait ends by time", NULL, NULL},
-        {'w', "the next step of its watchdog", NULL, NULL},
-        {'e', "it looks for orders that were not paid in time", NULL, NULL},
-        {'i', "an order comes in", NULL, NULL},
-        {'l', "it goes on with its lock", NULL, NULL},
-        {'!', "its process dies", NULL,
-         "server %d dies, and begins anew with nothing"},
-        {'L', NULL, "the lease ends",
-         "the clock of server %d leaps, and the lease ends there"},
-        {'H', NULL, "the time to pay runs out", NULL},
-        {'F', NULL, "Redis forgets all", "server %d forgets all"},
-        {'R', NULL, "the replica lags from now on", NULL},
-        {'P', NULL, "the server dies, its replica is promoted", NULL},
+#define ROW(kind, actor, world, server) {kind, actor, world, server},
+#include "server/lab/replay/moves.inc"
+#undef ROW
     };
-    const char *phrase = NULL;
+    const char *phrase = "";
 
     for (size_t i = 0; i < sizeof(phrases) / sizeof(phrases[0]); i++)
         if (phrases[i].kind == move.kind)
@@ -257,7 +238,6 @@ const char *game_phrase(const struct stage_view *view, struct stage_move move,
         (void)snprintf(text, GAME_PHRASE_BYTES, "%s",
                        in_plain_words(view->actors[move.actor].next));
     else
-        (void)snprintf(text, GAME_PHRASE_BYTES, phrase ? phrase : "",
-                       -1 - move.actor);
+        (void)snprintf(text, GAME_PHRASE_BYTES, phrase, -1 - move.actor);
     return text;
 }

@@ -155,7 +155,7 @@ struct stage_step {
 
 /* The faults, in faults.txt each with its words. */
 enum stage_fault {
-#define ROW(name, word, text, goal) name,
+#define ROW(name, word, by, text, goal) name,
 #include "server/lab/stage/faults.inc"
 #undef ROW
     STAGE_FAULT_N

@@ -9,7 +9,7 @@
 static const struct {
     const char *word, *text, *goal;
 } fault_texts[] = {
-#define ROW(name, word, text, goal) {word, text, goal},
+#define ROW(name, word, by, text, goal) {word, text, goal},
 #include "server/lab/stage/faults.inc"
 #undef ROW
 };
