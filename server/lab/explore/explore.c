@@ -111,14 +111,11 @@ static bool read_options(int argc, char *argv[], struct explore *explore)
         {"only", required_argument, NULL, 'o'},
         {"zh", no_argument, NULL, 'z'},
         {"help", no_argument, NULL, 'h'},
-        STAGE_OPTIONS, /* and behind them the bounds */
     };
-    struct option *next = flags;
+    struct option *next = stage_options_add(flags);
     bool all = false;
     int c, i;
 
-    while (next->name)
-        next++;
     for (i = 0; i < SEARCH_BOUNDS_N; i++)
         *next++ = (struct option){explore_bounds[i].flag, required_argument,
                                   NULL, 'b'};

@@ -106,16 +106,10 @@ void command_replay(FILE *out, const struct stage_scene *scene,
 
     list_programs(scene, programs, sizeof(programs));
     write_word(&command, "%s replay", draw_program());
-    write_flag(&command, "buyers", scene->buyers, 2);
-    write_flag(&command, "stock", scene->stock, 1);
-    write_flag(&command, "quantity", scene->quantity, 1);
-    write_flag(&command, "wait-ms", scene->wait_ms, 30000);
-    write_flag(&command, "lease-ms", scene->lease_ms, 0);
-    write_flag(&command, "products", scene->products, 1);
-    write_flag(&command, "segments", scene->segments, 1);
-    write_flag(&command, "limit", scene->limit, 0);
-    write_flag(&command, "pay-within", scene->pay_within_s, 0);
-    write_flag(&command, "max-hold-ms", scene->max_hold_ms, 0);
+#define ROW(member, least, most, preset, flag)                                 \
+    write_flag(&command, flag, scene->member, preset);
+#include "server/lab/stage/numbers.inc"
+#undef ROW
     if (scene->lock_per == LOCK_PER_USER)
         write_word(&command, "--lock-per user");
     if (scene->one_process)

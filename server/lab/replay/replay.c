@@ -81,18 +81,17 @@ static bool read_words(int n, char *words[], struct replay *replay)
 
 static bool read_options(int argc, char *argv[], struct replay *replay)
 {
-    static const struct option flags[] = {
+    static struct option flags[32] = {
         {"until", required_argument, NULL, 'u'},
         {"json", no_argument, NULL, 'j'},
         {"svg", required_argument, NULL, 'v'},
         {"save", required_argument, NULL, 's'},
         {"zh", no_argument, NULL, 'z'},
         {"help", no_argument, NULL, 'h'},
-        STAGE_OPTIONS,
-        {0},
     };
     int c, i;
 
+    (void)stage_options_add(flags);
     while ((c = getopt_long(argc, argv, "hi", flags, &i)) != -1) {
         if (c == 's')
             replay->save = optarg;

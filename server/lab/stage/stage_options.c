@@ -1,6 +1,7 @@
 /* See stage_options.h. */
 #include "server/lab/stage/stage_options.h"
 
+#include <getopt.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
@@ -139,31 +140,18 @@ static bool set_lock_per(struct stage_scene *scene, const char *arg,
 static bool set_number(struct stage_scene *scene, const char *name,
                        const char *arg, char *error, size_t size)
 {
-    int64_t buyers = scene->buyers;
-    const struct {
-        const char *name;
-        int64_t *value;
-        int64_t least, most;
-    } numbers[] = {
-        {"buyers", &buyers, 1, STAGE_ACTORS_MAX},
-        {"stock", &scene->stock, 0, 1000},
-        {"quantity", &scene->quantity, 1, 1000},
-        {"wait-ms", &scene->wait_ms, 0, 60000},
-        {"lease-ms", &scene->lease_ms, 0, 3600000},
-        {"products", &scene->products, 1, 10},
-        {"segments", &scene->segments, 1, 8},
-        {"limit", &scene->limit, 0, 1000},
-        {"pay-within", &scene->pay_within_s, 0, 3600},
-        {"max-hold-ms", &scene->max_hold_ms, 0, 3600000},
-    };
-    bool good = fail_with(error, size, "%s is no setting of the stage", name);
+    int64_t number = 0;
 
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
-        if (strcmp(numbers[i].name, name) == 0)
-            good = read_number(name, arg, numbers[i].least, numbers[i].most,
-                               numbers[i].value, error, size);
-    scene->buyers = (unsigned)buyers;
-    return good;
+#define ROW(member, least, most, preset, flag)                                 \
+    if (strcmp(flag, name) == 0) {                                             \
+        if (!read_number(name, arg, least, most, &number, error, size))        \
+            return false;                                                      \
+        scene->member = (__typeof__(scene->member))number;                     \
+        return true;                                                           \
+    }
+#include "server/lab/stage/numbers.inc"
+#undef ROW
+    return fail_with(error, size, "%s is no setting of the stage", name);
 }
 
 bool stage_options_set(struct stage_scene *scene, const char *name, char *arg,
@@ -203,4 +191,25 @@ bool stage_options_next(char **text, char **name, char **arg)
     *name = strsep(text, " ") + strlen("--");
     *arg = *text && strncmp(*text, "--", 2) != 0 ? strsep(text, " ") : NULL;
     return true;
+}
+
+struct option *stage_options_add(struct option *flags)
+{
+    static const struct option common[] = {
+        {"deduct", required_argument, NULL, 'c'},
+        {"lock-per", required_argument, NULL, 'c'},
+        {"programs", required_argument, NULL, 'c'},
+        {"one-process", no_argument, NULL, 'c'},
+        {"batched", no_argument, NULL, 'c'},
+        {"replica", no_argument, NULL, 'c'},
+#define ROW(member, least, most, preset, flag)                                 \
+    {flag, required_argument, NULL, 'c'},
+#include "server/lab/stage/numbers.inc"
+#undef ROW
+    };
+
+    while (flags->name)
+        flags++;
+    memcpy(flags, common, sizeof(common));
+    return flags + sizeof(common) / sizeof(common[0]);
 }

@@ -16,26 +16,10 @@ bool stage_options_set(struct stage_scene *scene, const char *name, char *arg,
  * the next word is a flag itself. False: there is no more. */
 bool stage_options_next(char **text, char **name, char **arg);
 
-/* For getopt_long(): the common flags, all with 'c' as their value. */
-#define STAGE_OPTIONS                                                          \
-    {"buyers", required_argument, NULL, 'c'},                                  \
-        {"stock", required_argument, NULL, 'c'},                               \
-        {"quantity", required_argument, NULL, 'c'},                            \
-        {"deduct", required_argument, NULL, 'c'},                              \
-        {"lock-per", required_argument, NULL, 'c'},                            \
-        {"wait-ms", required_argument, NULL, 'c'},                             \
-        {"products", required_argument, NULL, 'c'},                            \
-        {"segments", required_argument, NULL, 'c'},                            \
-        {"limit", required_argument, NULL, 'c'},                               \
-        {"pay-within", required_argument, NULL, 'c'},                          \
-        {"max-hold-ms", required_argument, NULL, 'c'},                         \
-        {"programs", required_argument, NULL, 'c'},                            \
-        {"one-process", no_argument, NULL, 'c'},                               \
-        {"batched", no_argument, NULL, 'c'},                                   \
-        {"replica", no_argument, NULL, 'c'},                                   \
-    {                                                                          \
-        "lease-ms", required_argument, NULL, 'c'                               \
-    }
+/* For getopt_long(): puts the common flags, all with 'c' as their value, behind those that
+ * are in FLAGS, and returns the place behind them. */
+struct option;
+struct option *stage_options_add(struct option *flags);
 
 /* ARG, of the flag --NAME, as a number from LEAST to MOST. False: it is none, which a
  * line on standard error says. */
