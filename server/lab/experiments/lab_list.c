@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/lab/experiments/reader.h"
 #include "server/lab/fail.h"
-#include "server/lab/picture/draw.h"
 #include "server/lab/programs/program.h"
 
 /* The experiment of a file that was not there when this was built. NULL: there is
@@ -144,25 +144,13 @@ static json_t *json_play(const struct experiment *experiment, unsigned index)
     return object;
 }
 
-static json_t *json_text(const struct experiment_text *text)
-{
-    json_t *object = json_object();
-
-    add(object, "title", text->title);
-    add(object, "symptom", text->symptom);
-    add(object, "see", text->see);
-    add(object, "why", text->why);
-    add(object, "fix", text->fix);
-    add(object, "rest", text->rest);
-    return object;
-}
-
 static void json_experiment(FILE *out, const struct experiment *experiment)
 {
     const struct experiment_text *text = experiment->text;
-    json_t *all = json_pack("{s:{s:o, s:o}}", "text", "en",
-                            json_text(&text[EXPERIMENT_EN]), "zh",
-                            json_text(&text[EXPERIMENT_ZH]));
+    json_t *all =
+        json_pack("{s:{s:o, s:o}}", "text", "en",
+                  reader_json(experiment_texts, &text[EXPERIMENT_EN]), "zh",
+                  reader_json(experiment_texts, &text[EXPERIMENT_ZH]));
 
     add(all, "id", experiment->id);
     add(all, "name", experiment->name);

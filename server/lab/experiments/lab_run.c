@@ -32,13 +32,6 @@ static void tell(const struct runs *runs, const char *code, const char *english)
     draw_in(stdout, runs->options.look, code, english);
 }
 
-static void tell_part(const struct runs *runs, const char *label,
-                      const char *text)
-{
-    draw_part(stdout, runs->options.look, label, text);
-    putchar('\n');
-}
-
 static void tell_scene(const struct runs *runs,
                        const struct experiment *experiment, unsigned index)
 {
@@ -157,7 +150,7 @@ static void tell_before(const struct runs *runs,
     }
     draw_title(stdout, runs->options.look, experiment->id, text->title);
     printf(" - %s\n\n", text->symptom);
-    tell_part(runs, "What you will see", text->see);
+    draw_paragraph(stdout, runs->options.look, "What you will see", text->see);
 }
 
 static void tell_after(const struct runs *runs,
@@ -196,10 +189,11 @@ static void tell_text(const struct runs *runs,
                       const struct experiment_text *text, unsigned index)
 {
     if (index == 0) {
-        tell_part(runs, "Why", text->why);
-        tell_part(runs, "What fixes it", text->fix);
+        draw_paragraph(stdout, runs->options.look, "Why", text->why);
+        draw_paragraph(stdout, runs->options.look, "What fixes it", text->fix);
     } else if (index == 1 && text->rest) {
-        tell_part(runs, "What the fix leaves open", text->rest);
+        draw_paragraph(stdout, runs->options.look, "What the fix leaves open",
+                       text->rest);
     }
 }
 

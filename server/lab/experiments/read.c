@@ -132,7 +132,7 @@ static bool begin_play(struct reader *reader, struct experiment *into,
 
 /* ---- the file ------------------------------------------------------------- */
 
-static const struct reader_text texts[] = {
+const struct reader_text experiment_texts[] = {
     {"title", offsetof(struct experiment_text, title)},
     {"symptom", offsetof(struct experiment_text, symptom)},
     {"see", offsetof(struct experiment_text, see)},
@@ -141,7 +141,9 @@ static const struct reader_text texts[] = {
     {"rest", offsetof(struct experiment_text, rest)},
     {NULL, 0}};
 
-enum { TEXTS_NEEDED = sizeof(texts) / sizeof(texts[0]) - 2 };
+enum {
+    TEXTS_NEEDED = sizeof(experiment_texts) / sizeof(experiment_texts[0]) - 2
+};
 
 static bool set_head(struct reader *reader, struct experiment *into,
                      const char *key, const char *value)
@@ -167,7 +169,8 @@ static bool set_value(struct reader *reader, struct experiment *into,
 
     return section < 0 ? set_head(reader, into, key, value)
            : section < EXPERIMENT_LANGUAGES_N
-               ? reader_text(reader, texts, &into->text[section], key, value)
+               ? reader_text(reader, experiment_texts, &into->text[section],
+                             key, value)
                : set_play(reader,
                           &into->plays[section - EXPERIMENT_LANGUAGES_N],
                           into->kind == &load_kind, key, value);
@@ -183,8 +186,8 @@ static bool has_all(struct reader *reader, struct experiment *into)
     if (!into->text[EXPERIMENT_ZH].title)
         into->text[EXPERIMENT_ZH] = into->text[EXPERIMENT_EN];
     for (int i = 0; i < EXPERIMENT_LANGUAGES_N; i++) {
-        if (!reader_has_texts(reader, texts, TEXTS_NEEDED, &into->text[i],
-                              sections[i]))
+        if (!reader_has_texts(reader, experiment_texts, TEXTS_NEEDED,
+                              &into->text[i], sections[i]))
             return false;
         if (has_rest != (into->text[i].rest != NULL))
             return reader_fail(reader, "[%s] has %s rest, as the plays have %s",

@@ -141,9 +141,21 @@ bool reader_faults(struct reader *reader, unsigned *faults, char *words)
     return true;
 }
 
-static const char **text_at(void *texts, const struct reader_text *text)
+static const char **text_at(const void *texts, const struct reader_text *text)
 {
     return (const char **)(void *)((char *)texts + text->offset);
+}
+
+/* A file of somebody's own may be in any encoding. */
+json_t *reader_json(const struct reader_text list[], const void *texts)
+{
+    json_t *object = json_object();
+
+    for (; list->name; list++)
+        if (*text_at(texts, list))
+            (void)json_object_set_new(object, list->name,
+                                      draw_json_text(*text_at(texts, list), 0));
+    return object;
 }
 
 bool reader_text(struct reader *reader, const struct reader_text list[],

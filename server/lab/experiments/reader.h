@@ -8,7 +8,7 @@
 #ifndef EXPERIMENTS_READER_H
 #define EXPERIMENTS_READER_H
 
-#include "server/lab/stage/stage.h"
+#include "server/lab/picture/draw.h"
 
 enum { READER_KEYS_MAX = 24 /* of a section */ };
 
@@ -53,9 +53,14 @@ struct reader_text {
     size_t offset;
 };
 
+extern const struct reader_text experiment_texts[], path_texts[];
+
 /* Takes KEY, of LIST, into TEXTS. */
 bool reader_text(struct reader *reader, const struct reader_text list[],
                  void *texts, const char *key, const char *value);
+
+/* TEXTS as a JSON object, without those that are NULL. */
+json_t *reader_json(const struct reader_text list[], const void *texts);
 
 /* Whether TEXTS, of SECTION, has the first N of LIST. */
 bool reader_has_texts(struct reader *reader, const struct reader_text list[],

@@ -236,21 +236,9 @@ static bool segments_as_told(struct load *load)
 const struct measure *measure_find(const char *name)
 {
     static const struct measure all[] = {
-        /* 19: the part that was refused, although units were left. */
-        {"refused", refused, 0.5, 1},
-        {"nobody-refused", refused, 0, 0},
-        /* 20: requests to Redis an order, which costs fewer than six if nobody polls.
-         * How late the slowest is, is told; but a busy machine makes any order late. */
-        {"waiting", waiting, 0, 0},
-        {"polls", NULL, 6.01, 1000},
-        {"sleeps", NULL, 0, 5.99},
-        /* 21: by how many later orders one was overtaken, by the ledger. */
-        {"overtakes", overtakes, 0, 0},
-        {"is-unfair", NULL, 13, 1000},
-        {"is-fair", NULL, 0, 12},
-        /* 38: orders a second by segments. */
-        {"segments", segments, 0, 0},
-        {"segments-as-told", segments_as_told, 1, 1},
+#define ROW(take, least, most, name) {name, take, least, most},
+#include "server/lab/load/measures.inc"
+#undef ROW
     };
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)

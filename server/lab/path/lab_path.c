@@ -118,13 +118,6 @@ static const char help[] =
 #include "server/lab/help/path.txt.inc"
     ;
 
-static void tell_part(const struct walk *walk, const char *label,
-                      const char *text)
-{
-    draw_part(stdout, walk->look, label, text);
-    putchar('\n');
-}
-
 /* Lines with " |" between them, that dots indent. */
 static void tell_code(const struct walk *walk)
 {
@@ -296,8 +289,8 @@ static void tell_end(struct walk *walk)
 {
     const struct path_stop *next = path_at(walk->index + 1);
 
-    tell_part(walk, "What is still wrong",
-              walk->stop->text[experiment_language(walk->look)].still);
+    draw_paragraph(stdout, walk->look, "What is still wrong",
+                   walk->stop->text[experiment_language(walk->look)].still);
     tell_elsewhere(walk);
     if (!next)
         draw_say(stdout, walk->look, "This was the last stop.\n");
@@ -315,7 +308,7 @@ static int walk_stop(struct walk *walk)
 
     draw_title(stdout, walk->look, stop->id, text->title);
     printf("\n\n");
-    tell_part(walk, "What the books say", text->literature);
+    draw_paragraph(stdout, walk->look, "What the books say", text->literature);
     tell_code(walk);
     status = break_it(walk);
     if (status == COULD_NOT_RUN || stage_options_interrupted())

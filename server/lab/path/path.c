@@ -23,7 +23,7 @@ static const char *const sections[] = {"en", "zh", "break", "a",
 
 /* ---- a file -------------------------------------------------------------- */
 
-static const struct reader_text texts[] = {
+const struct reader_text path_texts[] = {
     {"title", offsetof(struct path_text, title)},
     {"literature", offsetof(struct path_text, literature)},
     {"still", offsetof(struct path_text, still)},
@@ -32,7 +32,7 @@ static const struct reader_text texts[] = {
     {"spring", offsetof(struct path_text, spring)},
     {NULL, 0}};
 
-enum { TEXTS_N = sizeof(texts) / sizeof(texts[0]) - 1 };
+enum { TEXTS_N = sizeof(path_texts) / sizeof(path_texts[0]) - 1 };
 
 /* "late 1 troubles 2": those that differ from the bounds of all hints. */
 static bool set_bounds(struct reader *reader, struct search_bounds *bounds,
@@ -92,7 +92,8 @@ static bool set_value(struct reader *reader, struct path_stop *stop,
     if (section < 0)
         return reader_fail(reader, "a stop begins with [en]");
     if (section < BREAK)
-        return reader_text(reader, texts, &stop->text[section], key, value);
+        return reader_text(reader, path_texts, &stop->text[section], key,
+                           value);
     return section == BREAK
                ? set_break(reader, stop, key, value)
                : set_choice(reader, &stop->choices[section - CHOICES], key,
@@ -104,7 +105,7 @@ static bool has_all(struct reader *reader, struct path_stop *stop)
     const struct path_choice *choice = stop->choices;
 
     for (int i = 0; i < EXPERIMENT_LANGUAGES_N; i++)
-        if (!reader_has_texts(reader, texts, TEXTS_N, &stop->text[i],
+        if (!reader_has_texts(reader, path_texts, TEXTS_N, &stop->text[i],
                               sections[i]))
             return false;
     if (!stop->scene.lock || !stop->code || !stop->faults)

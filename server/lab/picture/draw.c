@@ -64,6 +64,13 @@ void draw_part(FILE *out, unsigned look, const char *label, const char *text)
     draw_text(out, 2, text);
 }
 
+void draw_paragraph(FILE *out, unsigned look, const char *label,
+                    const char *text)
+{
+    draw_part(out, look, label, text);
+    fputc('\n', out);
+}
+
 unsigned draw_look(void)
 {
     return isatty(STDOUT_FILENO) && !getenv("NO_COLOR") ? DRAW_COLOUR : 0;

@@ -43,6 +43,9 @@ void draw_title(FILE *out, unsigned look, const char *id, const char *title);
 
 /* A TEXT in a paragraph under its LABEL, which is English. */
 void draw_part(FILE *out, unsigned look, const char *label, const char *text);
+/* The same, and an empty line. */
+void draw_paragraph(FILE *out, unsigned look, const char *label,
+                    const char *text);
 
 /* The head of the columns. */
 void draw_head(FILE *out, const struct stage_scene *scene, unsigned look);

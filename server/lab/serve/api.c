@@ -31,6 +31,7 @@
 
 #include "lock/dlock_textbook.h"
 #include "server/lab/experiments/experiment.h"
+#include "server/lab/experiments/reader.h"
 #include "server/lab/load/load.h"
 #include "server/lab/path/path.h"
 #include "server/lab/serve/lab_serve.h"
@@ -104,13 +105,6 @@ static json_t *locks(void)
     return list;
 }
 
-static json_t *text_of(const struct experiment_text *text)
-{
-    return json_pack("{s:s, s:s, s:s, s:s, s:s}", "title", text->title,
-                     "symptom", text->symptom, "see", text->see, "why",
-                     text->why, "fix", text->fix);
-}
-
 /* The bug, and the fix if there is one. */
 static json_t *plays_of(const struct experiment *experiment)
 {
@@ -135,19 +129,13 @@ static json_t *experiments(void)
     for (size_t i = 0; (each = experiment_at(i)) != NULL; i++)
         (void)json_array_append_new(
             list,
-            json_pack("{s:s, s:s, s:s, s:o, s:o, s:o}", "id", each->id, "name",
-                      each->name, "kind", each->kind->name, "plays",
-                      plays_of(each), "en", text_of(&each->text[EXPERIMENT_EN]),
-                      "zh", text_of(&each->text[EXPERIMENT_ZH])));
+            json_pack(
+                "{s:s, s:s, s:s, s:o, s:o, s:o}", "id", each->id, "name",
+                each->name, "kind", each->kind->name, "plays", plays_of(each),
+                "en", reader_json(experiment_texts, &each->text[EXPERIMENT_EN]),
+                "zh",
+                reader_json(experiment_texts, &each->text[EXPERIMENT_ZH])));
     return list;
-}
-
-static json_t *text_of_stop(const struct path_text *text)
-{
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "title", text->title,
-                     "literature", text->literature, "still", text->still,
-                     "redisson", text->redisson, "redsync", text->redsync,
-                     "spring", text->spring);
 }
 
 static json_t *choices_of(const struct path_stop *stop)
@@ -176,8 +164,8 @@ static json_t *stops(void)
                       each->shortest, "fewest", (int)path_fewest(each), "goal",
                       draw_json_faults(each->faults & ~STAGE_REMARKS),
                       "choices", choices_of(each), "en",
-                      text_of_stop(&each->text[EXPERIMENT_EN]), "zh",
-                      text_of_stop(&each->text[EXPERIMENT_ZH])));
+                      reader_json(path_texts, &each->text[EXPERIMENT_EN]), "zh",
+                      reader_json(path_texts, &each->text[EXPERIMENT_ZH])));
     return list;
 }
 

@@ -29,11 +29,6 @@ struct process {
 
 static struct process process;
 
-static const char *owner_of(const struct program_actor *actor)
-{
-    return dlock_session_owner(actor->worker.session);
-}
-
 /* The client is the process's: whoever begins first opens it. */
 static bool open_lock(struct program_actor *actor, struct dlock_error *error)
 {
@@ -44,6 +39,7 @@ static bool open_lock(struct program_actor *actor, struct dlock_error *error)
                                     .command_timeout_ms = timeout_ms,
                                     .on_step = watch_lock};
     struct page_lane *lane = turns_own_lane();
+    const char *owner;
 
     if (!process.app.locks &&
         dlock_open(&options, &process.app.locks, error) != DLOCK_OK)
@@ -51,10 +47,11 @@ static bool open_lock(struct program_actor *actor, struct dlock_error *error)
     if (dlock_session_open(process.app.locks, &actor->worker.session, error) !=
         DLOCK_OK)
         return false;
-    (void)snprintf(lane->owner, sizeof(lane->owner), "%s", owner_of(actor));
+    owner = dlock_session_owner(actor->worker.session);
+    (void)snprintf(lane->owner, sizeof(lane->owner), "%s", owner);
     if (watch_batched) /* the sessions of an instance differ in what follows */
         lane->owner[strcspn(lane->owner, "-")] = '\0';
-    return store_announce(process.app.store, lock_instance_id(owner_of(actor)));
+    return store_announce(process.app.store, lock_instance_id(owner));
 }
 
 static void close_locks(void)

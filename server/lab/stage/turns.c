@@ -15,7 +15,7 @@ unsigned turns_nodes_n = 1;
 static struct board *board;
 static struct page *page;
 static int stop_fd;
-struct thread turns_threads[THREADS_MAX];
+struct thread turns_threads[PAGE_THREADS_MAX];
 _Thread_local struct thread *turns_self;
 static struct thread *napper;
 static bool ending;
@@ -116,7 +116,7 @@ static enum page_wait wait_of(const struct thread *thread)
 static void show(void)
 {
     page->threads_n = 0;
-    for (unsigned i = 0; i < THREADS_MAX; i++) {
+    for (unsigned i = 0; i < PAGE_THREADS_MAX; i++) {
         struct page_thread *shown = &page->threads[i];
 
         if (turns_threads[i].state == STEP)
@@ -138,7 +138,7 @@ static void show(void)
 static bool are_others_parked(const struct thread *self)
 {
     for (const struct thread *each = turns_threads;
-         each < turns_threads + THREADS_MAX; each++)
+         each < turns_threads + PAGE_THREADS_MAX; each++)
         if (each != self && each->is_main && each->state != PARKED)
             return false;
     return true;
@@ -173,7 +173,7 @@ static struct thread *end_a_wait(void)
     struct thread *first = NULL;
 
     for (struct thread *each = turns_threads;
-         each < turns_threads + THREADS_MAX; each++)
+         each < turns_threads + PAGE_THREADS_MAX; each++)
         if ((each->state == COND || each->state == SLEEP ||
              each->state == POLL) &&
             each->until_us != PAGE_NEVER &&
@@ -189,7 +189,7 @@ static struct thread *end_a_wait(void)
 static struct thread *next_thread(void)
 {
     for (struct thread *each = turns_threads;
-         each < turns_threads + THREADS_MAX; each++)
+         each < turns_threads + PAGE_THREADS_MAX; each++)
         if (each->state != FREE && can_go_on(each))
             return each;
     /* Parked, it has let go of everything. */
@@ -248,7 +248,7 @@ static void obey(void)
         break;
     case PAGE_BEGIN:
         ending = false;
-        for (unsigned i = 0; i < THREADS_MAX && is_fresh; i++)
+        for (unsigned i = 0; i < PAGE_THREADS_MAX && is_fresh; i++)
             turns_seed(&turns_threads[i]);
         is_fresh = false;
         parked = &turns_threads[page->lanes[page->lane].thread];

@@ -8,10 +8,6 @@
 
 #include "server/lab/stage/turns.h"
 
-enum {
-    THREADS_MAX = PAGE_THREADS_MAX,
-};
-
 enum state {
     FREE,   /* nobody has this place */
     READY,  /* it runs, or can */
@@ -51,7 +47,7 @@ struct thread {
     char name[16];
 };
 
-extern struct thread turns_threads[THREADS_MAX];
+extern struct thread turns_threads[PAGE_THREADS_MAX];
 extern _Thread_local struct thread *turns_self;
 
 /* The actor cannot go on: a bug of the stage's. */

@@ -123,10 +123,6 @@ bool world_promote(struct world *world)
                   name) == 0;
 }
 
-static bool replica_reset(struct world *world)
-{
-    return world->replica.is_linked || follow(world);
-}
 /* ---- the servers ----------------------------------------------------------- */
 
 /* A server that has been up for a day when a schedule begins may vote in redlock. */
@@ -339,7 +335,8 @@ static bool reset_nodes(struct world *world, char *error, size_t error_size)
                replica_begin(world, error, error_size);
     }
     return (world_flush(world) &&
-            (!world->replica.is_there || replica_reset(world))) ||
+            (!world->replica.is_there || world->replica.is_linked ||
+             follow(world))) ||
            fail_with(error, error_size, "redis-server has died");
 }
 
