@@ -245,11 +245,6 @@ unsigned cast_steps(const struct cast *cast, unsigned who)
     return atomic_load(&cast->players[who].trap->steps_n[DLOCK_AFTER]);
 }
 
-static const char *step_name(const struct cast *cast, unsigned who, unsigned at)
-{
-    return at < DEED_STEPS_MAX ? cast->players[who].trap->names[at] : "?";
-}
-
 /* Ends and pauses ---------------------------------------------------------- */
 
 static void await_child(struct cast *cast, unsigned who, bool dead)
@@ -312,7 +307,8 @@ static unsigned note_steps(const struct cast *cast, unsigned who,
         places[n] = (struct cast_place){
             .at = i, .in_release = in_release, .name = testbed_name("place")};
         (void)snprintf(places[n].step, sizeof(places[n].step), "%s",
-                       step_name(cast, who, i));
+                       i < DEED_STEPS_MAX ? cast->players[who].trap->names[i]
+                                          : "?");
         n++;
     }
     return n;

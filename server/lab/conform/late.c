@@ -124,13 +124,6 @@ static void deliver(struct late *late, const struct deed_command *command,
                                                      : "changes the lock");
 }
 
-/* After a step: all that was sent before it comes once more. */
-static void deliver_all(struct late *late, const char *step)
-{
-    for (unsigned i = late->first; i < late->before; i++)
-        deliver(late, &late->tape->commands[i], step);
-}
-
 /* How a step's commands arrive: at once; or they are held back, and it ends well or
  * without an answer; and whether it lasts until the watchdog has sent one. */
 enum way { AT_ONCE, HELD, HELD_MUTE, RENEWED };
@@ -166,8 +159,8 @@ static void play(struct late *late, const struct step *step)
     if ((status == DLOCK_OK) == mute)
         testbed_broken(cast->testbed, "%s: %s", step->what,
                        dlock_status_text(status));
-    if (!held)
-        deliver_all(late, step->what);
+    for (unsigned i = late->first; i < late->before && !held; i++)
+        deliver(late, &late->tape->commands[i], step->what);
     late->before = atomic_load(&late->tape->n);
     if (held) /* the servers are as they were before it */
         run_on_all(late, restore);

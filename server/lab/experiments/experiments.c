@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "server/lab/experiments/experiment.h"
+#include "server/lab/fail.h"
 
 static const struct {
     const char *name, *content;
@@ -25,10 +26,8 @@ static const struct experiment *all_of_them(void)
 
     for (size_t i = 0; i < FILES_N && !all[FILES_N - 1].content; i++)
         if (!experiment_read(files[i].name, strdup(files[i].content), &all[i],
-                             error, sizeof(error))) {
-            fprintf(stderr, "stockade: %s\n", error);
-            exit(2);
-        }
+                             error, sizeof(error)))
+            exit(fail_to_run("%s", error));
     return all;
 }
 

@@ -6,6 +6,7 @@
 
 #include "server/lab/experiments/reader.h"
 #include "server/lab/explore/explore.h"
+#include "server/lab/fail.h"
 #include "server/lab/replay/game.h"
 
 static const struct {
@@ -161,10 +162,8 @@ static const struct path_stop *all_of_them(void)
 
     for (size_t i = 0; i < FILES_N && !all[FILES_N - 1].content; i++)
         if (!read_stop(files[i].name, strdup(files[i].content), &all[i], error,
-                       sizeof(error))) {
-            fprintf(stderr, "stockade: %s\n", error);
-            exit(2);
-        }
+                       sizeof(error)))
+            exit(fail_to_run("%s", error));
     return all;
 }
 
