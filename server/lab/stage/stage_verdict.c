@@ -199,23 +199,18 @@ static bool may_rise(const struct stage *stage)
 }
 
 /* Refused as sold out, though its key has its order. */
-static bool has_refused_its_own(struct stage *stage)
+static bool has_refused_its_own(struct stage *stage, unsigned actor)
 {
+    const struct page_lane *lane = stage_lane(stage, actor);
+    const char *key = stage_role(&stage->scene, actor).key;
     struct store_order found;
 
-    for (unsigned i = 0; i < stage->scene.buyers; i++) {
-        const struct page_lane *lane = stage_lane(stage, i);
-        const char *key = stage_role(&stage->scene, i).key;
-
-        if (key && !stage->parts[i].is_dead && lane->answered &&
-            (lane->outcome == ORDER_SOLD_OUT ||
-             lane->outcome == ORDER_PURCHASE_LIMIT) &&
-            !may_rise(stage) &&
-            store_order_by_key(stage->world.reader, key, &found, NULL) ==
-                STORE_OK)
-            return true;
-    }
-    return false;
+    return key && !stage->parts[actor].is_dead && lane->answered &&
+           (lane->outcome == ORDER_SOLD_OUT ||
+            lane->outcome == ORDER_PURCHASE_LIMIT) &&
+           !may_rise(stage) &&
+           store_order_by_key(stage->world.reader, key, &found, NULL) ==
+               STORE_OK;
 }
 
 /* Fewer orders than were acknowledged. */
@@ -231,45 +226,34 @@ static bool has_lost_one(struct stage *stage)
 }
 
 /* Told that it has an order, which is of another. */
-static bool has_anothers(struct stage *stage)
+static bool has_anothers(struct stage *stage, unsigned actor)
 {
+    const struct page_lane *lane = stage_lane(stage, actor);
+    struct stage_role role = stage_role(&stage->scene, actor);
     struct store_order found;
 
-    for (unsigned i = 0; i < stage->scene.buyers; i++) {
-        const struct page_lane *lane = stage_lane(stage, i);
-        struct stage_role role = stage_role(&stage->scene, i);
-
-        if (role.key && lane->answered &&
-            (lane->outcome == ORDER_PLACED ||
-             lane->outcome == ORDER_REPLAYED) &&
-            store_order_by_key(stage->world.reader, role.key, &found, NULL) ==
-                STORE_OK &&
-            found.user_id != role.user)
-            return true;
-    }
-    return false;
+    return role.key && lane->answered &&
+           (lane->outcome == ORDER_PLACED || lane->outcome == ORDER_REPLAYED) &&
+           store_order_by_key(stage->world.reader, role.key, &found, NULL) ==
+               STORE_OK &&
+           found.user_id != role.user;
 }
 
 /* Told that it has an order, under an id that no order has, or another user's. */
-static bool has_wrong_id(struct stage *stage)
+static bool has_wrong_id(struct stage *stage, unsigned actor)
 {
+    const struct page_placed *placed = stage_lane(stage, actor)->placed;
     struct store_order found;
 
-    for (unsigned i = 0; i < stage->scene.buyers; i++) {
-        const struct page_lane *lane = stage_lane(stage, i);
+    for (unsigned i = 0; stage->parts[actor].has_begun && i < PAGE_PLACED_MAX &&
+                         placed[i].id[0];
+         i++) {
+        enum store_status status =
+            store_order_get(stage->world.reader, placed[i].id, &found, NULL);
 
-        if (!stage->parts[i].has_begun)
-            continue;
-        for (unsigned j = 0; j < PAGE_PLACED_MAX && lane->placed[j].id[0];
-             j++) {
-            enum store_status status = store_order_get(
-                stage->world.reader, lane->placed[j].id, &found, NULL);
-
-            if (status == STORE_NO_ORDER ||
-                (status == STORE_OK &&
-                 found.user_id != lane->placed[j].user_id))
-                return true;
-        }
+        if (status == STORE_NO_ORDER ||
+            (status == STORE_OK && found.user_id != placed[i].user_id))
+            return true;
     }
     return false;
 }
@@ -283,15 +267,16 @@ bool stage_has_key(const struct stage *stage)
 }
 
 /* A lock that counts holds of somebody who is sure to have none: it has heard that
- * all it had were taken back. */
-static bool has_holds_left(const struct stage *stage, unsigned actor)
+ * all it had were taken back. A server that has lost its data lets a late command in. */
+static bool has_holds_left(struct stage *stage, unsigned actor)
 {
     const struct page_lane *lane = stage_lane(stage, actor);
     const char *line = stage->look.keys;
     char field[sizeof(lane->owner) + 2];
 
-    if (lane->phase != PAGE_DONE || lane->unsure ||
-        stage_held(stage, actor) > 0)
+    if (stage->losses > 0 || stage->restarts > 0 ||
+        stage->parts[actor].is_dead || lane->phase != PAGE_DONE ||
+        lane->unsure || stage_held(stage, actor) > 0)
         return false;
     (void)snprintf(field, sizeof(field), "%s=", lane->owner);
     while ((line = strstr(line, field)) != NULL) {
@@ -307,17 +292,6 @@ static bool has_holds_left(const struct stage *stage, unsigned actor)
     return false;
 }
 
-/* A server that has lost its data lets a late command in. */
-static bool has_any_holds_left(struct stage *stage)
-{
-    if (stage->losses > 0 || stage->restarts > 0)
-        return false;
-    for (unsigned i = 0; i < stage->scene.buyers; i++)
-        if (!stage->parts[i].is_dead && has_holds_left(stage, i))
-            return true;
-    return false;
-}
-
 /* A lost reply is no excuse for a lock that asks again. */
 static bool is_still_held(struct stage *stage)
 {
@@ -328,19 +302,15 @@ static bool is_still_held(struct stage *stage)
 }
 
 /* Refused as sold out, though there were enough units all the time. */
-static bool has_refused(struct stage *stage)
+static bool has_refused(struct stage *stage, unsigned actor)
 {
-    for (unsigned i = 0; i < stage->scene.buyers; i++) {
-        const struct page_lane *lane = stage_lane(stage, i);
-        struct stage_role role = stage_role(&stage->scene, i);
+    const struct page_lane *lane = stage_lane(stage, actor);
+    struct stage_role role = stage_role(&stage->scene, actor);
 
-        if (!stage->parts[i].is_dead && lane->phase == PAGE_DONE &&
-            lane->answered && lane->outcome == ORDER_SOLD_OUT &&
-            !stage->parts[i].saw_short &&
-            units_left_of(stage, role.product) >= role.quantity)
-            return true;
-    }
-    return false;
+    return !stage->parts[actor].is_dead && lane->phase == PAGE_DONE &&
+           lane->answered && lane->outcome == ORDER_SOLD_OUT &&
+           !stage->parts[actor].saw_short &&
+           units_left_of(stage, role.product) >= role.quantity;
 }
 
 /* An order has failed in a schedule in which all that was asked was done, and at once: a
@@ -397,22 +367,19 @@ static unsigned lock_faults(const struct stage *stage)
     return faults;
 }
 
-/* The checks of the programs themselves. */
-static bool breaks_a_promise(struct stage *stage)
+/* The check of its program. */
+static bool breaks_a_promise(struct stage *stage, unsigned actor)
 {
-    for (unsigned i = 0; i < stage->scene.buyers; i++) {
-        const struct program_check *check =
-            program_find(stage_role(&stage->scene, i).program)->check;
+    const struct program_check *check =
+        program_find(stage_role(&stage->scene, actor).program)->check;
 
-        if (stage_lane(stage, i)->is_wrong)
-            return true;
-        if (!check || (stage->verdict.faults & (1u << STAGE_CHECK)) ||
-            program_number(stage->world.db_path, check->select) <= 0)
-            continue;
-        stage_tell(stage, -1, "", check->wrong);
+    if (stage_lane(stage, actor)->is_wrong)
         return true;
-    }
-    return false;
+    if (!check || (stage->verdict.faults & (1u << STAGE_CHECK)) ||
+        program_number(stage->world.db_path, check->select) <= 0)
+        return false;
+    stage_tell(stage, -1, "", check->wrong);
+    return true;
 }
 
 /* ---- the judge ---------------------------------------------------------- */
@@ -423,19 +390,20 @@ static const struct rule {
     enum stage_fault fault;
     enum when when;
     bool (*is_broken)(struct stage *stage);
+    bool (*is_broken_by)(struct stage *stage, unsigned actor); /* by any */
 } rules[] = {
-    {STAGE_FOREVER, AT_ANY_TIME, is_left_for_ever},
-    {STAGE_TWICE, WITH_THE_LEDGER, has_too_many},
-    {STAGE_LOST, AT_THE_END, has_lost_one},
-    {STAGE_LOST, AT_THE_END, has_anothers},
-    {STAGE_LOST, AT_THE_END, has_wrong_id},
-    {STAGE_HELD, AT_THE_END, is_still_held},
-    {STAGE_REFUSED, AT_THE_END, has_refused},
-    {STAGE_REFUSED, AT_THE_END, has_refused_its_own},
-    {STAGE_FAILED, AT_THE_END, has_failed},
-    {STAGE_HOLDS, AT_THE_END, has_any_holds_left},
-    {STAGE_CHECK, AT_THE_END, breaks_a_promise},
-    {STAGE_DEADLOCK, BEFORE_THE_END, is_stuck},
+    {STAGE_FOREVER, AT_ANY_TIME, is_left_for_ever, NULL},
+    {STAGE_TWICE, WITH_THE_LEDGER, has_too_many, NULL},
+    {STAGE_LOST, AT_THE_END, has_lost_one, NULL},
+    {STAGE_LOST, AT_THE_END, NULL, has_anothers},
+    {STAGE_LOST, AT_THE_END, NULL, has_wrong_id},
+    {STAGE_HELD, AT_THE_END, is_still_held, NULL},
+    {STAGE_REFUSED, AT_THE_END, NULL, has_refused},
+    {STAGE_REFUSED, AT_THE_END, NULL, has_refused_its_own},
+    {STAGE_FAILED, AT_THE_END, has_failed, NULL},
+    {STAGE_HOLDS, AT_THE_END, NULL, has_holds_left},
+    {STAGE_CHECK, AT_THE_END, NULL, breaks_a_promise},
+    {STAGE_DEADLOCK, BEFORE_THE_END, is_stuck, NULL},
 };
 
 void stage_broke(struct stage *stage, enum stage_fault fault)
@@ -484,8 +452,11 @@ static void judge(struct stage *stage, bool reads, bool spares)
                        (rule->when == AT_THE_END && over) ||
                        (rule->when == BEFORE_THE_END && !over);
 
-        if (applies && rule->is_broken(stage))
+        if (applies && rule->is_broken && rule->is_broken(stage))
             stage_broke(stage, rule->fault);
+        for (unsigned j = 0; j < stage->scene.buyers && applies; j++)
+            if (rule->is_broken_by && rule->is_broken_by(stage, j))
+                stage_broke(stage, rule->fault);
     }
 }
 
