@@ -220,9 +220,10 @@ static void report_markdown(const struct suite *suite)
 static json_t *json_of(const struct suite_lock *lock)
 {
     const struct dlock_strategy_info *info = lock->info;
-    json_t *all = json_object();
+    const char *why = why_not_run(lock);
+    json_t *all = why ? NULL : json_object();
 
-    for (size_t i = 0; i < PROPERTIES_N && !why_not_run(lock); i++) {
+    for (size_t i = 0; i < PROPERTIES_N && !why; i++) {
         const struct conform_result *result = &lock->results[i];
         json_t *evidence = json_string(result->text);
 
@@ -233,12 +234,8 @@ static json_t *json_of(const struct suite_lock *lock)
                       "evidence",
                       evidence ? evidence : json_string("not UTF-8")));
     }
-    if (!why_not_run(lock))
-        return json_pack("{s:s, s:s, s:o}", "name", info->name, "claim",
-                         info->claim, "properties", all);
-    json_decref(all);
-    return json_pack("{s:s, s:s, s:s}", "name", info->name, "claim",
-                     info->claim, "not_run", why_not_run(lock));
+    return json_pack("{s:s, s:s, s:o*, s:s*}", "name", info->name, "claim",
+                     info->claim, "properties", all, "not_run", why);
 }
 
 /* All of it, with the evidence, as one JSON object. */

@@ -40,7 +40,7 @@ static const char help[] =
 /* ---- what is asked ------------------------------------------------------ */
 
 const struct explore_bound explore_bounds[SEARCH_BOUNDS_N] = {
-#define ROW(bound, member, of_one, at_random, expected, flag, troubles)        \
+#define ROW(bound, member, of_one, at_random, expected, moves, flag, troubles) \
     {flag, troubles, of_one, at_random, expected},
 #include "server/lab/explore/bounds.inc"
 #undef ROW

@@ -30,6 +30,13 @@ static bool is_another(const struct search_bounds *bounds,
            !(node->begun & (1u << (move.actor - 1)));
 }
 
+/* The moves of each bound. */
+static const char *const counted[] = {
+#define ROW(bound, member, of_one, at_random, expected, moves, ...) moves,
+#include "server/lab/explore/bounds.inc"
+#undef ROW
+};
+
 static bool is_allowed(const struct search_bounds *bounds,
                        const struct search_node *node, struct stage_move move,
                        struct search_used *used)
@@ -44,31 +51,17 @@ static bool is_allowed(const struct search_bounds *bounds,
     /* A single server that begins anew forgets all; its clock is not searched for. */
     if (move.actor < -1)
         return move.kind == '!' && spend(bounds, used, SEARCH_FORGETS);
-    if (strchr("RP", move.kind))
+    /* Who can look does not give up; a watchdog is of use only if it has something to
+     * keep. */
+    if (strchr("RP", move.kind) ||
+        (move.kind == '+' && has_step(node, move.actor)) ||
+        (move.kind == 'w' && !(node->inside & (1u << move.actor))))
         return false;
-    switch (move.kind) {
-    case '~':
-        return spend(bounds, used, SEARCH_LOST);
-    case '^':
-        return move.actor < 0 || spend(bounds, used, SEARCH_LATE);
-    case '-':
-    case 'x':
-        return spend(bounds, used, SEARCH_REFUSALS);
-    case '!':
-        return spend(bounds, used, SEARCH_CRASHES);
-    case 'L':
-    case 'H':
-        return spend(bounds, used, SEARCH_EXPIRIES);
-    case 'F':
-        return spend(bounds, used, SEARCH_FORGETS);
-    case '+': /* who can look does not give up */
-        return !has_step(node, move.actor) && spend(bounds, used, SEARCH_WAITS);
-    case 'w': /* of use only if it has something to keep */
-        return move.actor >= 0 && (node->inside & (1u << move.actor)) &&
-               spend(bounds, used, SEARCH_RENEWALS);
-    default:
-        return true;
-    }
+    for (int bound = 0; bound < SEARCH_BOUNDS_N; bound++)
+        if (strchr(counted[bound], move.kind) &&
+            !(move.kind == '^' && move.actor < 0))
+            return spend(bounds, used, (enum search_bound)bound);
+    return true;
 }
 
 /* The rest of one bound, where no more troubles are left of all. */

@@ -160,20 +160,16 @@ static void give_hint(struct hand *hand)
         draw_say(stdout, hand->look, "hint: %s; %zu moves from here: %s\n",
                  stage_move_text(hint.way.moves[0], text), hint.way.n,
                  stage_fault_text(hint.fault));
-    else if (hint.result.is_whole && hand->goal->bounds)
-        draw_say(stdout, hand->look,
-                 "nothing breaks from here in %" PRIu64
-                 " schedules: all within these bounds\n",
-                 hint.result.schedules);
-    else if (hint.result.is_whole)
-        draw_say(stdout, hand->look,
-                 "nothing breaks from here in %" PRIu64
-                 " schedules: all with " GAME_HINT_BOUNDS "\n",
-                 hint.result.schedules);
     else
         draw_say(stdout, hand->look,
-                 "nothing breaks from here in the %" PRIu64
-                 " schedules that were played; there are more\n",
+                 !hint.result.is_whole
+                     ? "nothing breaks from here in the %" PRIu64
+                       " schedules that were played; there are more\n"
+                 : hand->goal->bounds ? "nothing breaks from here in %" PRIu64
+                                        " schedules: all within these bounds\n"
+                                      : "nothing breaks from here in %" PRIu64
+                                        " schedules: all with " GAME_HINT_BOUNDS
+                                        "\n",
                  hint.result.schedules);
 }
 

@@ -126,7 +126,7 @@ bool world_promote(struct world *world)
 /* ---- the servers ----------------------------------------------------------- */
 
 /* A server that has been up for a day when a schedule begins may vote in redlock. */
-#define AGE_US UINT64_C(86400000000)
+#define AGED_US (WORLD_BEGINS_US - UINT64_C(86400000000))
 
 static const unsigned char preload[] = {
 #include "server/lab/world/clock_preload.inc"
@@ -227,13 +227,11 @@ static bool open_nodes(struct world *world, const struct stage_scene *scene,
     size_t used = 0;
 
     for (; world->nodes_n < n; world->nodes_n++)
-        if (!start_at(world, world->nodes_n, WORLD_BEGINS_US - AGE_US, error,
-                      error_size))
+        if (!start_at(world, world->nodes_n, AGED_US, error, error_size))
             return false;
     world->replica.is_there = scene->replica;
-    if (scene->replica &&
-        (!start_at(world, 1, WORLD_BEGINS_US - AGE_US, error, error_size) ||
-         !replica_begin(world, error, error_size)))
+    if (scene->replica && (!start_at(world, 1, AGED_US, error, error_size) ||
+                           !replica_begin(world, error, error_size)))
         return false;
     for (unsigned i = 0; i < n; i++)
         used += (size_t)snprintf(
@@ -322,16 +320,14 @@ static bool reset_nodes(struct world *world, char *error, size_t error_size)
     for (unsigned i = 0; i < world->nodes_n; i++) {
         atomic_store(&world->board->ahead_us[i], 0);
         if (world->restarted_us[i] != 0 &&
-            !restart_at(world, i, WORLD_BEGINS_US - AGE_US, error, error_size))
+            !restart_at(world, i, AGED_US, error, error_size))
             return false;
         world->restarted_us[i] = 0;
     }
     if (world->replica.is_promoted) {
         world->replica.is_promoted = false;
-        return restart_at(world, 0, WORLD_BEGINS_US - AGE_US, error,
-                          error_size) &&
-               restart_at(world, 1, WORLD_BEGINS_US - AGE_US, error,
-                          error_size) &&
+        return restart_at(world, 0, AGED_US, error, error_size) &&
+               restart_at(world, 1, AGED_US, error, error_size) &&
                replica_begin(world, error, error_size);
     }
     return (world_flush(world) &&
