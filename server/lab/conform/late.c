@@ -9,7 +9,6 @@
  * may lock for as long as its lease. Here nobody dies.
  */
 
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 

@@ -1,5 +1,4 @@
 /* All experiments, as the build has found their files. See experiment.h. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
