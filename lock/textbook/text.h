@@ -32,6 +32,11 @@
  * list the first number is looked at; a second one is how often the owner has it now
  * (taken), or for how many milliseconds at most somebody else has it (busy).
  *
+ * The lock is held while the key $name is there, whatever is in it, and free when it is
+ * not: who looks at it, the stage above all, looks at that key alone. So take has to write
+ * it and to say taken, and release as well, and done; and nobody sees what is left behind
+ * in a key beside it.
+ *
  * Arguments are words, $name (the lock's key), $name:WORD (a key beside it, in the same
  * slot of a cluster), $owner, $lease (ms), $holds (that are to be left), and $way: "set",
  * "lengthen" (the owner has it more than once) or "renew" (by the watchdog). Commands are

@@ -423,6 +423,31 @@ static void set_capabilities(struct dlock_text *text)
     text->strategy.info.capabilities = can;
 }
 
+/* A part that only looks, or that never says OUTCOME, is no lock's, and who watches $name
+ * would see nothing wrong with it. */
+static bool does_its_work(struct reader *reader, enum dlock_text_part part,
+                          enum dlock_text_outcome outcome)
+{
+    bool writes = false, ends = false;
+
+    for (size_t i = 0; i < reader->text->parts[part].n; i++) {
+        const struct dlock_text_command *command =
+            &reader->text->parts[part].commands[i];
+
+        for (size_t j = 0; j < command->args_n; j++)
+            writes |= !command->reads && strcmp(command->args[j], "$name") == 0;
+        writes |= command->script.parts[0] != NULL; /* KEYS[1] is $name */
+        for (size_t j = 0; j < command->answers_n; j++)
+            ends |= command->answers[j].outcome == outcome;
+    }
+    if (!writes)
+        return fail(reader, part == DLOCK_TEXT_TAKE ? "take" : "release",
+                    "no command of it writes $name; the lock is held while "
+                    "that key is there");
+    return ends || fail(reader, part == DLOCK_TEXT_TAKE ? "take" : "release",
+                        "no reply of it means taken, or done");
+}
+
 static bool check_whole(struct reader *reader)
 {
     struct dlock_text *text = reader->text;
@@ -437,6 +462,9 @@ static bool check_whole(struct reader *reader)
                             part == DLOCK_TEXT_TAKE ? "take" : "release");
             return false;
         }
+    if (!does_its_work(reader, DLOCK_TEXT_TAKE, DLOCK_TEXT_TAKEN) ||
+        !does_its_work(reader, DLOCK_TEXT_RELEASE, DLOCK_TEXT_DONE))
+        return false;
     if (renewed && !has_word(text, DLOCK_TEXT_TAKE, "$lease"))
         return fail(reader, "renewed", "take sets no $lease");
     if (text->strategy.renew != NULL && text->parts[DLOCK_TEXT_RENEW].n != 1)

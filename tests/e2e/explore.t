@@ -132,6 +132,7 @@ my @wrong = (
     [['explore', '--expiries', 'x', 'none'],    qr/--expiries takes 0 to/],
     [['explore', '--all', 'none'],              qr/usage: stockade explore/],
     [['explore', '--markdown', 'none'],         qr/go with --all$/],
+    [['explore', '--all', '--buyers', 1],       qr/each row of --all has a stage of its own$/],
     [['replay', 'none'],                        qr/usage: stockade replay/],
     [['replay', 'none', 'a q'],                 qr/'q' is not a move/],
     [['replay', 'none', 'a L'],                 qr/move 2: 'L' is no move now; there are: a a~ a- ax a! b/],

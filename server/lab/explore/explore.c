@@ -113,7 +113,7 @@ static bool read_options(int argc, char *argv[], struct explore *explore)
         {"help", no_argument, NULL, 'h'},
     };
     struct option *next = stage_options_add(flags);
-    bool all = false;
+    bool all = false, sets_stage = false;
     int c, i;
 
     for (i = 0; i < SEARCH_BOUNDS_N; i++)
@@ -133,6 +133,7 @@ static bool read_options(int argc, char *argv[], struct explore *explore)
         explore->look |= c == 'z' ? DRAW_CHINESE : 0;
         explore->markdown |= c == 'm';
         all |= c == 'a';
+        sets_stage |= c == 'c';
         if (c == 'o')
             explore->only = optarg;
         explore->help |= c == 'h';
@@ -142,8 +143,9 @@ static bool read_options(int argc, char *argv[], struct explore *explore)
         return fail_aloud("explore: -i goes with --json, of one LOCK");
     if (!all && (explore->markdown || explore->only))
         return fail_aloud("--markdown and --only go with --all");
-    if (explore->random_s > 0 && all)
-        return fail_aloud("--random is of one LOCK");
+    if (all && (explore->random_s > 0 || sets_stage))
+        return fail_aloud("--random and the stage's flags are of one LOCK: "
+                          "each row of --all has a stage of its own");
     if (explore->help || argc - optind == (all ? 0 : 1)) {
         explore->scene.lock = argv[optind];
         return true;
