@@ -87,6 +87,7 @@ LOCK_TEST(test_faults_have_line_and_word)
         {SCRIPT("redis.call('flushall', KEYS[1])"), ":5: 'flushall': no comm"},
         {SCRIPT("redis.call('del', KEYS[1], 'x')"), ":5: 'del': one key"},
         {SCRIPT("return [[x]]"), ":5: '[[': texts stand"},
+        {SCRIPT("return ARGV[1]..ARGV[1]"), ":5: '..': a script joins"},
     };
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {

@@ -42,11 +42,12 @@
  * "lengthen" (the owner has it more than once) or "renew" (by the watchdog). Commands are
  * those of the table in text_script.c, and get no keys but these. EVAL runs the Lua that is
  * indented further than itself: KEYS[1] is $name, more keys may follow, then ARGV. It may
- * neither loop nor call by another key; the right to all of its calls is asked for before
- * it writes. A script must compile. An error of the server is no reply that a text can name:
- * to the stage it is the fault error-reply, also of a command that arrives late. A reply
- * that the text does not name, although it has come, is the fault unnamed-reply: the
- * command may have had its effect, so its caller goes on as if the reply were lost.
+ * neither loop nor join texts nor call by another key; the right to all of its calls is
+ * asked for before it writes. A script must compile. An error of the server is no reply
+ * that a text can name: to the stage it is the fault error-reply, also of a command that
+ * arrives late. A reply that the text does not name, although it has come, is the fault
+ * unnamed-reply: the command may have had its effect, so its caller goes on as if the
+ * reply were lost.
  *
  * No command whose reply was lost is sent again: to SETNX, its own success looks like
  * somebody else's.

@@ -171,6 +171,11 @@ const char *dlock_text_script_fault(const char *lua,
             *why = "texts stand between simple quotes";
             return begin;
         }
+        if (behind == at && at[0] == '.' && at[1] == '.') {
+            (void)snprintf(word, DLOCK_TEXT_WORD_BYTES, "..");
+            *why = "a script joins no texts: a few lines would be gigabytes";
+            return begin;
+        }
         if (behind == at && !is_word_char(*at))
             behind++;
         if (behind != at) {
