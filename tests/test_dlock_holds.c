@@ -165,6 +165,10 @@ static const struct lock_story stories[] = {
      "fail eval-release before always; a gives outer -> unreachable; "
      "fail eval-release before 0; DEL k -> 1; a takes anew 60000; "
      "a gives outer -> lost; held; a gives anew; free"},
+    {"and again when that was given back", "fenced",
+     "commands timeout; a takes outer 60000; fail eval-release after always; "
+     "a gives outer -> unknown; fail eval-release after 0; a takes anew 60000; "
+     "a gives outer -> lost; a gives anew; a gives outer; free"},
     {"also when the outer hold has gone", "fenced",
      "commands timeout; a takes outer 60000; a takes inner 60000; "
      "fail eval-release after always; a gives inner -> unknown; "

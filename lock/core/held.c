@@ -1,197 +1,52 @@
-/*
- * A hash table of locks, by name: a session rarely holds more
- * than two or three at a time, but it may hold a thousand.
- */
+/* A list of grants, because a session rarely has more than two or three. */
 #include "lock/core/held.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-struct dlock_held_lock {
-    struct dlock_held_lock *next;
-    unsigned holds;
-    uint64_t first; /* the attempt that won the first of them */
-    struct dlock_unknown_release unknown;
-    uint64_t *grants; /* the attempts that won what is held */
-    size_t grants_n;
-    size_t room;
+struct dlock_held_grant {
+    struct dlock_held_grant *next;
+    uint64_t attempt; /* that won it */
+    uint64_t release; /* the attempt that gives it back; 0 = it is held */
+    bool is_past;     /* the name has been lost, or taken anew, since */
     char name[];
 };
 
-/* FNV-1a. */
-static size_t bucket_of(const char *name)
+static struct dlock_held_grant *find(const struct dlock_held *held,
+                                     uint64_t attempt)
 {
-    uint32_t hash = UINT32_C(2166136261);
+    struct dlock_held_grant *grant = held->grants;
 
-    for (; *name != '\0'; name++)
-        hash = (hash ^ (unsigned char)*name) * UINT32_C(16777619);
-    return hash % DLOCK_HELD_BUCKETS;
+    while (grant != NULL && grant->attempt != attempt)
+        grant = grant->next;
+    return grant;
 }
 
-/* The link that leads to NAME's entry, or to the end. */
-static struct dlock_held_lock **find(struct dlock_held *held, const char *name)
+static void forget(struct dlock_held *held, struct dlock_held_grant *grant)
 {
-    struct dlock_held_lock **link = &held->buckets[bucket_of(name)];
+    struct dlock_held_grant **link = &held->grants;
 
-    while (*link != NULL && strcmp((*link)->name, name) != 0)
+    while (*link != grant)
         link = &(*link)->next;
-    return link;
+    *link = grant->next;
+    free(grant);
 }
 
-static const struct dlock_held_lock *look_up(const struct dlock_held *held,
-                                             const char *name)
+/* With the mutex. A release that got no answer may still be repeated. */
+static void lose(struct dlock_held *held, const char *name)
 {
-    return *find((struct dlock_held *)held, name);
-}
+    struct dlock_held_grant *next;
 
-unsigned dlock_held_count(const struct dlock_held *held, const char *name)
-{
-    const struct dlock_held_lock *entry = look_up(held, name);
-
-    return entry == NULL ? 0 : entry->holds;
-}
-
-static void free_entry(struct dlock_held_lock *entry)
-{
-    free(entry->grants);
-    free(entry);
-}
-
-bool dlock_held_reserve(struct dlock_held *held, const char *name)
-{
-    struct dlock_held_lock **link = find(held, name);
-    size_t size = strlen(name) + 1;
-    uint64_t *grants = NULL;
-
-    (void)pthread_mutex_lock(&held->mutex);
-    if (*link == NULL && (*link = calloc(1, sizeof(**link) + size)) != NULL)
-        memcpy((*link)->name, name, size);
-    if (*link != NULL && (*link)->grants_n < (*link)->room) {
-        grants = (*link)->grants;
-    } else if (*link != NULL) {
-        size_t room = 2 * (*link)->room + 1;
-
-        grants = realloc((*link)->grants, room * sizeof(*grants));
-        if (grants != NULL) {
-            (*link)->grants = grants;
-            (*link)->room = room;
-        }
+    for (struct dlock_held_grant *each = held->grants; each != NULL;
+         each = next) {
+        next = each->next;
+        if (strcmp(each->name, name) != 0)
+            continue;
+        if (each->release == 0)
+            forget(held, each);
+        else
+            each->is_past = true;
     }
-    (void)pthread_mutex_unlock(&held->mutex);
-    return grants != NULL;
-}
-
-void dlock_held_set(struct dlock_held *held, const char *name, unsigned holds)
-{
-    struct dlock_held_lock **link = find(held, name);
-    struct dlock_held_lock *entry = *link;
-
-    if (entry == NULL)
-        return;
-    (void)pthread_mutex_lock(&held->mutex);
-    entry->holds = holds;
-    if (holds == 0) {
-        *link = entry->next;
-        if (entry->unknown.number != 0)
-            held->unknown = entry->unknown;
-        free_entry(entry);
-    }
-    (void)pthread_mutex_unlock(&held->mutex);
-}
-
-/* A server may count on from holds of ours that we know to have given back. */
-bool dlock_held_add(struct dlock_held *held, const char *name, unsigned holds,
-                    uint64_t attempt)
-{
-    struct dlock_held_lock *entry = *find(held, name);
-    bool anew;
-
-    if (entry == NULL)
-        return false;
-    (void)pthread_mutex_lock(&held->mutex);
-    anew = entry->holds > 0 && holds == 1;
-    if (entry->holds == 0 || anew) {
-        entry->first = attempt;
-        entry->grants_n = 0;
-    }
-    entry->grants[entry->grants_n++] = attempt;
-    entry->holds = holds;
-    (void)pthread_mutex_unlock(&held->mutex);
-    return anew;
-}
-
-/* Where GRANT stands; past the end if it does not. */
-static size_t place_of(const struct dlock_held_lock *entry, uint64_t grant)
-{
-    size_t i = 0;
-
-    while (i < entry->grants_n && entry->grants[i] != grant)
-        i++;
-    return i;
-}
-
-void dlock_held_remove(struct dlock_held *held, const char *name,
-                       uint64_t grant)
-{
-    struct dlock_held_lock *entry = *find(held, name);
-    size_t i = entry == NULL ? 0 : place_of(entry, grant);
-
-    (void)pthread_mutex_lock(&held->mutex);
-    if (entry != NULL && i < entry->grants_n)
-        entry->grants[i] = entry->grants[--entry->grants_n];
-    (void)pthread_mutex_unlock(&held->mutex);
-}
-
-/* A release whose reply was lost is ignored if the hold has been lost since. */
-bool dlock_held_superseded(const struct dlock_held *held, const char *name,
-                           uint64_t attempt)
-{
-    /* The caller only asks, so HELD is const; its mutex is no part of what is held. */
-    pthread_mutex_t *mutex = (pthread_mutex_t *)&held->mutex;
-    const struct dlock_held_lock *entry;
-    bool superseded = false;
-
-    (void)pthread_mutex_lock(mutex);
-    entry = look_up(held, name);
-    if (entry != NULL && entry->holds > 0)
-        superseded = attempt < entry->first ||
-                     (place_of(entry, attempt) == entry->grants_n &&
-                      dlock_held_unknown_release(held, name, attempt) == 0);
-    (void)pthread_mutex_unlock(mutex);
-    return superseded;
-}
-
-static bool is_about(const struct dlock_unknown_release *unknown,
-                     uint64_t grant)
-{
-    return unknown->number != 0 && unknown->grant == grant;
-}
-
-/* It may have been there before the entry was. */
-void dlock_held_note_unknown(struct dlock_held *held, const char *name,
-                             uint64_t grant, uint64_t number)
-{
-    struct dlock_held_lock *entry = *find(held, name);
-    struct dlock_unknown_release *unknown =
-        entry == NULL ? &held->unknown : &entry->unknown;
-
-    (void)pthread_mutex_lock(&held->mutex);
-    if (is_about(&held->unknown, grant))
-        unknown = &held->unknown;
-    if (number != 0 || is_about(unknown, grant))
-        *unknown =
-            (struct dlock_unknown_release){.number = number, .grant = grant};
-    (void)pthread_mutex_unlock(&held->mutex);
-}
-
-uint64_t dlock_held_unknown_release(const struct dlock_held *held,
-                                    const char *name, uint64_t grant)
-{
-    const struct dlock_held_lock *entry = look_up(held, name);
-
-    if (entry != NULL && is_about(&entry->unknown, grant))
-        return entry->unknown.number;
-    return is_about(&held->unknown, grant) ? held->unknown.number : 0;
 }
 
 void dlock_held_init(struct dlock_held *held)
@@ -201,13 +56,117 @@ void dlock_held_init(struct dlock_held *held)
 
 void dlock_held_release(struct dlock_held *held)
 {
-    for (size_t i = 0; i < DLOCK_HELD_BUCKETS; i++) {
-        while (held->buckets[i] != NULL) {
-            struct dlock_held_lock *next = held->buckets[i]->next;
-
-            free_entry(held->buckets[i]);
-            held->buckets[i] = next;
-        }
-    }
+    while (held->grants != NULL)
+        forget(held, held->grants);
+    free(held->reserved);
     (void)pthread_mutex_destroy(&held->mutex);
+}
+
+unsigned dlock_held_count(const struct dlock_held *held, const char *name)
+{
+    unsigned n = 0;
+
+    for (const struct dlock_held_grant *each = held->grants; each != NULL;
+         each = each->next)
+        n += each->release == 0 && strcmp(each->name, name) == 0;
+    return n;
+}
+
+bool dlock_held_reserve(struct dlock_held *held, const char *name)
+{
+    size_t size = strlen(name) + 1;
+    struct dlock_held_grant *grant =
+        realloc(held->reserved, sizeof(*grant) + size);
+
+    if (grant == NULL)
+        return false;
+    memcpy(grant->name, name, size);
+    held->reserved = grant;
+    return true;
+}
+
+/* A server may count on from holds of ours that we know to have given back. */
+bool dlock_held_add(struct dlock_held *held, unsigned holds, uint64_t attempt)
+{
+    struct dlock_held_grant *grant = held->reserved;
+    bool held_before = dlock_held_count(held, grant->name) > 0;
+    bool anew = held_before && holds == 1;
+
+    (void)pthread_mutex_lock(&held->mutex);
+    if (anew || !held_before)
+        lose(held, grant->name);
+    grant->attempt = attempt;
+    grant->release = 0;
+    grant->is_past = false;
+    grant->next = held->grants;
+    held->grants = grant;
+    held->reserved = NULL;
+    (void)pthread_mutex_unlock(&held->mutex);
+    return anew;
+}
+
+void dlock_held_lost(struct dlock_held *held, const char *name)
+{
+    (void)pthread_mutex_lock(&held->mutex);
+    lose(held, name);
+    (void)pthread_mutex_unlock(&held->mutex);
+}
+
+bool dlock_held_superseded(const struct dlock_held *held, const char *name,
+                           uint64_t attempt)
+{
+    /* The caller only asks, so HELD is const; its mutex is no part of what is held. */
+    pthread_mutex_t *mutex = (pthread_mutex_t *)&held->mutex;
+    const struct dlock_held_grant *grant;
+    bool superseded;
+
+    (void)pthread_mutex_lock(mutex);
+    grant = find(held, attempt);
+    superseded =
+        dlock_held_count(held, name) > 0 && (grant == NULL || grant->is_past);
+    (void)pthread_mutex_unlock(mutex);
+    return superseded;
+}
+
+/* A caller that never repeats a release would fill the memory. */
+static void limit_releases(struct dlock_held *held)
+{
+    struct dlock_held_grant *oldest = NULL;
+    unsigned n = 0;
+
+    for (struct dlock_held_grant *each = held->grants; each != NULL;
+         each = each->next) {
+        n += each->release != 0;
+        if (each->release != 0 &&
+            (oldest == NULL || each->release < oldest->release))
+            oldest = each;
+    }
+    if (n > DLOCK_HELD_RELEASES_MAX)
+        forget(held, oldest);
+}
+
+uint64_t dlock_held_give(struct dlock_held *held, uint64_t attempt,
+                         uint64_t number)
+{
+    struct dlock_held_grant *grant = find(held, attempt);
+
+    if (grant == NULL)
+        return 0;
+    if (grant->release != 0)
+        return grant->release;
+    (void)pthread_mutex_lock(&held->mutex);
+    grant->release = number;
+    limit_releases(held);
+    (void)pthread_mutex_unlock(&held->mutex);
+    return 0;
+}
+
+void dlock_held_given(struct dlock_held *held, uint64_t attempt)
+{
+    struct dlock_held_grant *grant = find(held, attempt);
+
+    (void)pthread_mutex_lock(&held->mutex);
+    if (grant != NULL)
+        forget(held, grant);
+    (void)pthread_mutex_unlock(&held->mutex);
 }

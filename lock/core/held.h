@@ -15,45 +15,36 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct dlock_held_lock;
-
-enum { DLOCK_HELD_BUCKETS = 64 };
-
-/* A release that got no answer; if it is called again, it repeats this one. */
-struct dlock_unknown_release {
-    uint64_t number; /* of the attempt to release; 0 = none */
-    uint64_t grant;  /* the attempt that had won it */
-};
+/* Releases without an answer that are known again when they are repeated: the last
+ * ones of a session. */
+enum { DLOCK_HELD_RELEASES_MAX = 64 };
 
 /* Belongs to one session, which alone changes it. Other threads may ask what is
  * superseded. */
 struct dlock_held {
-    pthread_mutex_t mutex; /* guards all below against those who ask */
-    struct dlock_held_lock *buckets[DLOCK_HELD_BUCKETS];
-    struct dlock_unknown_release unknown; /* the last of a name not held */
+    pthread_mutex_t mutex;           /* guards the list against those who ask */
+    struct dlock_held_grant *grants; /* a list, the newest first */
+    struct dlock_held_grant *reserved; /* for the acquire under way */
 };
+
+/* Holds none; and gives the memory back. */
+void dlock_held_init(struct dlock_held *held);
+void dlock_held_release(struct dlock_held *held);
 
 /* Holds of NAME. */
 unsigned dlock_held_count(const struct dlock_held *held, const char *name);
 
-/* Makes an entry for NAME, if there is none, and room for one more grant in it.
- * False: no memory. */
+/* Makes room for one more grant, of NAME. False: no memory. */
 bool dlock_held_reserve(struct dlock_held *held, const char *name);
 
-/* Sets the count of NAME, if it has an entry; with 0 the entry goes. */
-void dlock_held_set(struct dlock_held *held, const char *name, unsigned holds);
-
 /*
- * Hold number HOLDS, at least 1, was granted to ATTEMPT: adds it to the entry of
- * NAME, if there is one. True if that shows that the holds before it are lost: the
- * count began anew.
+ * Hold number HOLDS, at least 1, of the name that was reserved was granted to ATTEMPT.
+ * True if that shows that the holds before it are lost: the count began anew.
  */
-bool dlock_held_add(struct dlock_held *held, const char *name, unsigned holds,
-                    uint64_t attempt);
+bool dlock_held_add(struct dlock_held *held, unsigned holds, uint64_t attempt);
 
-/* GRANT is being given back. */
-void dlock_held_remove(struct dlock_held *held, const char *name,
-                       uint64_t grant);
+/* Nothing of NAME is held any more. */
+void dlock_held_lost(struct dlock_held *held, const char *name);
 
 /*
  * Whether NAME is held, but not by what ATTEMPT won: that was given back, with an
@@ -63,19 +54,13 @@ bool dlock_held_superseded(const struct dlock_held *held, const char *name,
                            uint64_t attempt);
 
 /*
- * NUMBER is that of a release, of the hold of NAME that GRANT had won, which got
- * no answer; 0 = it has got one. Each name that is still held has room for one
- * such release, all others together for one more.
+ * What ATTEMPT won is given back by the release NUMBER, and counts no more. 0; or
+ * the number of the first release of it, which got no answer.
  */
-void dlock_held_note_unknown(struct dlock_held *held, const char *name,
-                             uint64_t grant, uint64_t number);
+uint64_t dlock_held_give(struct dlock_held *held, uint64_t attempt,
+                         uint64_t number);
 
-/* The number of that release, or 0. */
-uint64_t dlock_held_unknown_release(const struct dlock_held *held,
-                                    const char *name, uint64_t grant);
-
-/* Holds none; and gives the memory back. */
-void dlock_held_init(struct dlock_held *held);
-void dlock_held_release(struct dlock_held *held);
+/* The release of what ATTEMPT won has its answer. */
+void dlock_held_given(struct dlock_held *held, uint64_t attempt);
 
 #endif

@@ -56,27 +56,23 @@ void dlock_session_leave(struct dlock_session *session)
 /* Release ------------------------------------------------------------------ */
 
 /*
- * A release that was called before, and got no answer, keeps its count and says
- * which one it repeats, so that it is not told that the lock was lost because the
- * first one had worked, and does not give back a second hold. How many of these
- * are known is told in held.h; an older one may be told so.
+ * A release that was called before, and got no answer, says which one it repeats, so
+ * that it is not told that the lock was lost because the first one had worked, and does
+ * not give back a second hold. How many of these are known is told in held.h; an older
+ * one may be told so.
  */
 static void fill_release(struct dlock_session *session,
                          const struct dlock_grant *grant,
                          struct dlock_attempt *attempt)
 {
-    unsigned holds = dlock_held_count(&session->held, grant->name);
-
     attempt->session = session;
     attempt->name = grant->name;
     attempt->number = dlock_number(session->client);
     attempt->repeats =
-        dlock_held_unknown_release(&session->held, grant->name, grant->attempt);
-    attempt->holds = attempt->repeats != 0 || holds == 0 ? holds : holds - 1;
+        dlock_held_give(&session->held, grant->attempt, attempt->number);
+    attempt->holds = dlock_held_count(&session->held, grant->name);
     /* Two timeouts: room for one more try if the first gets no reply. */
     attempt->limit_ms = dlock_session_limit(session, 2, 0);
-    dlock_held_remove(&session->held, grant->name, grant->attempt);
-    dlock_held_set(&session->held, grant->name, attempt->holds);
 }
 
 bool dlock_session_superseded(const struct dlock_session *session,
@@ -92,7 +88,6 @@ enum dlock_status dlock_session_give(struct dlock_session *session,
     struct dlock_attempt attempt = {.number = 0};
     enum dlock_status status;
     bool cut_off = false;
-    bool answered;
 
     if (session->client->watchdog != NULL)
         cut_off = dlock_watchdog_cancel(session->client->watchdog,
@@ -104,9 +99,8 @@ enum dlock_status dlock_session_give(struct dlock_session *session,
     if (cut_off)
         attempt.limit_ms = dlock_session_limit(session, 1, 0);
     status = dlock_wait_retry(&attempt, session->client->strategy->release);
-    answered = status != DLOCK_UNKNOWN && status != DLOCK_UNREACHABLE;
-    dlock_held_note_unknown(&session->held, grant->name, grant->attempt,
-                            answered ? 0 : dlock_first_number(&attempt));
+    if (status != DLOCK_UNKNOWN && status != DLOCK_UNREACHABLE)
+        dlock_held_given(&session->held, grant->attempt);
     return status;
 }
 
@@ -201,14 +195,14 @@ static void note_end(struct dlock_session *session, enum dlock_status status,
     if (status == DLOCK_OK) {
         /* If the count began anew, the holds that the session thought to have are
          * lost, and their holders are told. */
-        if (dlock_held_add(&session->held, grant->name, grant->holds,
-                           grant->attempt) &&
+        if (dlock_held_add(&session->held, grant->holds, grant->attempt) &&
             session->client->watchdog != NULL)
             dlock_watchdog_supersede(session->client->watchdog, grant->name,
                                      session->owner, grant->attempt);
         return;
     }
-    dlock_held_set(&session->held, attempt->name, attempt->holds);
+    if (attempt->holds == 0)
+        dlock_held_lost(&session->held, attempt->name);
     if (!strategy->releases_always)
         return;
     /* The `finally` around an acquire: it runs for the losers as well. */
