@@ -64,6 +64,13 @@ uint64_t dlock_clock_real_now(void)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
+uint64_t dlock_clock_real_until(uint64_t ms, uint64_t limit_ms)
+{
+    uint64_t until_ms = dlock_clock_real_now() + ms;
+
+    return until_ms < limit_ms ? until_ms : limit_ms;
+}
+
 uint64_t dlock_clock_after(uint64_t point, uint64_t ms)
 {
     return ms > UINT64_MAX - point ? UINT64_MAX : point + ms;

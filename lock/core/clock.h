@@ -28,6 +28,9 @@ uint64_t dlock_clock_now(const struct dlock_clock *clock);
 /* Real time. */
 uint64_t dlock_clock_real_now(void);
 
+/* The end of what may take MS from now, but until LIMIT_MS at most: real time. */
+uint64_t dlock_clock_real_until(uint64_t ms, uint64_t limit_ms);
+
 /* POINT + MS, stopping at "never" instead of wrapping. */
 uint64_t dlock_clock_after(uint64_t point, uint64_t ms);
 

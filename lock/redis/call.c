@@ -65,27 +65,20 @@ static uint64_t time_left(const struct dlock_wire *wire, uint64_t limit_ms)
     return left < LEFT_MS_MAX ? left : LEFT_MS_MAX;
 }
 
-/* The real time at which something of at most MS has to end. */
-static uint64_t real_until(unsigned ms, uint64_t real_limit_ms)
-{
-    uint64_t until = dlock_clock_real_now() + ms;
-
-    return until < real_limit_ms ? until : real_limit_ms;
-}
-
 /* Connects if need be, in the connect timeout or what is left of the limit. */
 static enum dlock_status connect_wire(struct dlock_wire *wire,
                                       uint64_t real_limit_ms)
 {
     unsigned timeout = wire->config->connect_timeout_ms;
 
-    return dlock_wire_ready(wire, real_until(timeout, real_limit_ms));
+    return dlock_wire_ready(wire,
+                            dlock_clock_real_until(timeout, real_limit_ms));
 }
 
 /* The end of one command's time: its own timeout, or the caller's limit. */
 static uint64_t command_until(const struct dlock_wire *wire, uint64_t limit_ms)
 {
-    return real_until(wire->config->command_timeout_ms, limit_ms);
+    return dlock_clock_real_until(wire->config->command_timeout_ms, limit_ms);
 }
 
 /* Whether the node that has a key must be found first. */

@@ -103,10 +103,8 @@ struct way {
 static uint64_t until_of(const struct dlock_wire_config *config,
                          uint64_t limit_ms)
 {
-    uint64_t until_ms = dlock_clock_real_now() + config->connect_timeout_ms +
-                        config->command_timeout_ms;
-
-    return until_ms < limit_ms ? until_ms : limit_ms;
+    return dlock_clock_real_until(
+        config->connect_timeout_ms + config->command_timeout_ms, limit_ms);
 }
 
 /* The node that "MOVED SLOT HOST:PORT" or "ASK ..." names; without a host it is

@@ -91,12 +91,6 @@ void dlock_sql_session_close(struct dlock_session *session)
 
 /* Waiting ------------------------------------------------------------------- */
 
-/* The real time at which something has to end that may take MS, or LEFT_MS. */
-static uint64_t real_until(unsigned ms, uint64_t left_ms)
-{
-    return dlock_clock_real_now() + (left_ms < ms ? left_ms : ms);
-}
-
 /* The events of WANTED that have come; MYSQL_WAIT_TIMEOUT at the deadline. */
 static int await(MYSQL *mysql, int wanted, uint64_t until_ms)
 {
@@ -355,20 +349,21 @@ static void describe(const struct dlock_sql_reply *reply, char *text,
             (void)snprintf(text, size, "%s", answers[i].text);
 }
 
-/* Time counts from the hook's return: a pause there is no deadline. */
+/* Until LIMIT_MS at most, the connection included. */
 static enum dlock_status carry_out(const struct dlock_session *session,
                                    const struct statement *statement,
-                                   uint64_t left_ms,
+                                   uint64_t limit_ms,
                                    struct dlock_sql_reply *reply)
 {
     const struct dlock_wire_config *config = &session->client->wire;
     struct dlock_sql *sql = session->own;
-    enum dlock_status status =
-        ready(session, real_until(config->connect_timeout_ms, left_ms));
+    enum dlock_status status = ready(
+        session, dlock_clock_real_until(config->connect_timeout_ms, limit_ms));
 
     if (status == DLOCK_OK &&
         !exchange(sql->mysql, statement,
-                  real_until(config->command_timeout_ms, left_ms), reply))
+                  dlock_clock_real_until(config->command_timeout_ms, limit_ms),
+                  reply))
         status = judge(sql, reply);
     return status;
 }
@@ -391,7 +386,10 @@ static enum dlock_status send_once(const struct dlock_attempt *attempt,
     status = dlock_step_begin(session, step, attempt->name);
     if (status != DLOCK_OK)
         return status;
-    status = carry_out(session, statement, left_ms, reply);
+    /* Time counts from the hook's return: a pause there is no deadline. */
+    status =
+        carry_out(session, statement,
+                  dlock_clock_after(dlock_clock_real_now(), left_ms), reply);
     if (status == DLOCK_OK)
         describe(reply, text, sizeof(text));
     else if (status == DLOCK_UNKNOWN)

@@ -365,21 +365,16 @@ static enum dlock_status judge(int code, enum dlock_zk_answer *answer)
                            "zookeeper: %s", zerror(code));
 }
 
-/* The real time by which something of at most MS has to end. */
-static uint64_t real_until(unsigned ms, uint64_t left_ms)
-{
-    return dlock_clock_real_now() + (left_ms < ms ? left_ms : ms);
-}
-
 /* Takes the answer out of the call, or leaves the call to its late answer. */
 static enum dlock_status carry_out(struct dlock_zk *zk,
                                    const struct dlock_zk_command *command,
-                                   const char *path, uint64_t left_ms,
+                                   const char *path, uint64_t limit_ms,
                                    struct dlock_zk_reply *reply)
 {
     const struct dlock_wire_config *config = &zk->session->client->wire;
     enum dlock_status status = make_ready(
-        zk, command->session, real_until(config->connect_timeout_ms, left_ms));
+        zk, command->session,
+        dlock_clock_real_until(config->connect_timeout_ms, limit_ms));
     uint64_t until_ms;
     bool done, time_left = true;
     struct call *call;
@@ -391,7 +386,7 @@ static enum dlock_status carry_out(struct dlock_zk *zk,
     if (call == NULL)
         return dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
     call->zk = zk;
-    until_ms = real_until(config->command_timeout_ms, left_ms);
+    until_ms = dlock_clock_real_until(config->command_timeout_ms, limit_ms);
     (void)pthread_mutex_lock(&zk->client->mutex);
     reply->session = call->reply.session = zk->number;
     /* Another thread may have dropped it since make_ready(). */
@@ -479,9 +474,9 @@ enum dlock_status dlock_zk_do(const struct dlock_attempt *attempt,
         return status;
     if (command->path == NULL)
         dlock_zk_path(session, attempt->name, command->child, path);
-    status =
-        carry_out(session->own, command,
-                  command->path != NULL ? command->path : path, left_ms, reply);
+    status = carry_out(
+        session->own, command, command->path != NULL ? command->path : path,
+        dlock_clock_after(dlock_clock_real_now(), left_ms), reply);
     describe(status, reply, text, sizeof(text));
     told = dlock_step_end(session, command->step, attempt->name, text, status);
     if (told != DLOCK_OK)
