@@ -29,10 +29,13 @@ enum dlock_status dlock_values_open(const char *url, unsigned timeout_ms,
                                     struct dlock_values **values,
                                     struct dlock_error *error)
 {
-    struct dlock_values *made = calloc(1, sizeof(*made));
+    struct dlock_values *made;
     enum dlock_status status = DLOCK_OK;
     const char *rest;
 
+    if (values == NULL)
+        return dlock_error_report(error, dlock_check_null(), "values");
+    made = calloc(1, sizeof(*made));
     if (made == NULL || !dlock_forks_watch()) {
         status = dlock_error_set(DLOCK_UNREACHABLE, "no memory");
         goto err_after_alloc;
@@ -43,9 +46,7 @@ enum dlock_status dlock_values_open(const char *url, unsigned timeout_ms,
         .command_timeout_ms = timeout_ms,
         .clock = dlock_clock_default(),
     };
-    if (values == NULL)
-        status = dlock_check_null();
-    else if (timeout_ms == 0)
+    if (timeout_ms == 0)
         status = dlock_error_set(DLOCK_MISUSE, "timeout_ms is 0");
     else
         status = dlock_address_first(url, &made->config.address, &rest);
@@ -188,9 +189,11 @@ enum dlock_status dlock_values_about(struct dlock_values *values,
 {
     struct dlock_command command;
     struct dlock_reply reply;
-    enum dlock_status status =
-        about == NULL ? dlock_check_null() : enter(values);
+    enum dlock_status status;
 
+    if (about == NULL)
+        return dlock_error_report(error, dlock_check_null(), NULL);
+    status = enter(values);
     dlock_command_init(&command, "eval-about", "", &dlock_script_about);
     command.repeatable = true;
     if (status == DLOCK_OK) {

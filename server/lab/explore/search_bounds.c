@@ -55,7 +55,8 @@ static bool is_allowed(const struct search_bounds *bounds,
      * keep. */
     if (strchr("RP", move.kind) ||
         (move.kind == '+' && has_step(node, move.actor)) ||
-        (move.kind == 'w' && !(node->inside & (1u << move.actor))))
+        (move.kind == 'w' &&
+         (move.actor < 0 || !(node->inside & (1u << move.actor)))))
         return false;
     for (int bound = 0; bound < SEARCH_BOUNDS_N; bound++)
         if (strchr(counted[bound], move.kind) &&
