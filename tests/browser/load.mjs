@@ -116,6 +116,7 @@ test('a run that begins when it is not wanted any more is ended', async (page) =
   const ended = page.waitForRequest((request) => request.method() === 'DELETE' && request.url().endsWith('/games/first'));
   await begun[0].fulfill({ json: { id: 'first', timeline: [] } });
   await ended;
+  await begun[1].fulfill({ json: { id: 'second', timeline: [] } });
   await page.unrouteAll({ behavior: 'ignoreErrors' });
 }, { allow: /404/ });
 
