@@ -183,12 +183,6 @@ UNIT_TEST(test_woken)
     "a gives inner; a gives; "
 #define TURNS TURN_WITHOUT("0") TURN_WITHOUT("1")
 
-/* The watchdog hears of it when that server is back. */
-#define FORCED_WITHOUT(server, losses)                                         \
-    "watchdog lease; until a takes; shut eval-renew before; gate; server "     \
-    "kill " server "; b forces; server restart " server "; open; "             \
-    "lost " losses " force; a gives -> lost; "
-
 static const struct lock_story stories[] = {
     /* b may not hear of enough votes in time: that is no yes either. One that hangs, and
      * is not dead, delays no renewal. */
@@ -201,10 +195,6 @@ static const struct lock_story stories[] = {
     {"it is lost by the majority", "redlock:3",
      "watchdog lease; until a takes; until held 3; @2 DEL k; sleep lease; "
      "lost 0; @0 DEL k; lost 1 gone; a gives -> lost; held 0"},
-    /* Which of them knows of it is all one. */
-    {"it is forced while a server is away", "redlock:3",
-     FORCED_WITHOUT("0", "1") FORCED_WITHOUT("1", "2")
-         FORCED_WITHOUT("2", "3") "held 0"},
     /* The next grant is not ended by it; and what was forced, and taken anew before the
      * renewal, is heard of, too. */
     {"it is forced", "redlock:3",
