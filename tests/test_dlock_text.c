@@ -29,73 +29,71 @@ static enum dlock_status open_text(const char *text, bool scripts,
 #define SCRIPT(lua)                                                            \
     TAKE "release\n  EVAL $owner -> 1 done, else lost\n    " lua "\n"
 
+static const struct {
+    const char *text, *error;
+} faults[] = {
+    {"", ": there is no part 'take'"},
+    {TAKE, ": there is no part 'release'"},
+    {"owner nobody\n" TAKE RELEASE, ":1: 'nobody': constant, number or random"},
+    {"# one\n\ncolour red\n", ":3: 'colour': a line begins with"},
+    {"  DEL $name -> 1 done\n", ":1: 'DEL $name -> 1 done': take, renew"},
+    {"take now\n", ":1: 'now': commands stand below"},
+    {"take\n  SET $name $owner\n", ":2: 'SET $name $owner': ->"},
+    {"take\n  -> OK taken\n", ":2: '->': a command stands before it"},
+    {"take\n  SET $name 1 ->\n", ":2: 'set': nothing stands behind"},
+    {"take\n  SET $name 1 -> OK\n", ":2: 'OK': a reply and what it means"},
+    {"take\n  SET $name 1 -> OK done\n", ":2: 'done': take ends with"},
+    {TAKE "release\n  DEL $name -> 1 taken\n", ":4: 'taken': only take"},
+    {"take\n  SET $name 1 -> $lease taken\n", ":2: '$lease': the reply is"},
+    {"take\n  SET $name $lese -> OK taken\n", ":2: '$lese': there are"},
+    {"take\n  BLPOP $name 0 -> nil busy\n", ":2: 'BLPOP': no command"},
+    {"take\n  GET -> nil busy\n", ":2: 'GET': of which key"},
+    {"take\n  DEL $name:a $name:b $name:c $name:d $name:e $name:f -> 1 "
+     "taken\n",
+     ":2: '$name:f': too often"},
+    {"take\n  HSET $name $lease $lease $lease $lease $lease $lease $lease "
+     "$lease $lease -> else taken\n",
+     ":2: '$lease': too often"},
+    {"take\n  SET other 1 -> OK taken\n", ":2: 'other': a lock's text"},
+    {"take\n  DEL $name other -> 1 taken\n", ":2: 'other': a lock's text"},
+    {"take\n  SET $name:{x} 1 -> OK taken\n", ":2: '$name:{x}': there are"},
+    /* Further down only: no loop. */
+    {"take\n  GET $name -> nil next, else get\n  SET $name 1 -> OK get\n",
+     ":2: 'get': there is no such command below"},
+    {TAKE "release\n  DEL $name -> 1 next\n", ":4: 'next': there is no"},
+    {"take\n  EXISTS $name -> 1 busy, else taken\n" RELEASE,
+     "'take': no command of it writes $name"},
+    {"take\n  SETNX $name:a 1 -> 1 taken, else busy\n" RELEASE,
+     "'take': no command of it writes $name"},
+    {"take\n  SETNX $name 1 -> 1 busy, else busy\n" RELEASE,
+     "'take': no reply of it"},
+    {TAKE "release\n  EXISTS $name -> 1 done, else lost\n",
+     "'release': no command of it writes $name"},
+    {TAKE "release\n  DEL $name -> 1 lost, else lost\n",
+     "'release': no reply of it"},
+    {"renewed watchdog\ntake\n  SETNX $name 1 -> 1 taken\n" RELEASE,
+     "'renewed': take sets no $lease"},
+    {"renewed watchdog\n" TAKE RELEASE, "'renewed': the watchdog"},
+    {TAKE "release\n  EVAL $owner -> 1 done\n", ":4: 'EVAL': its script"},
+    {SCRIPT("return 1\n    while true do end"), ":6: 'while': a script"},
+    {SCRIPT("local f = function () end"), ":5: 'function': a script"},
+    {SCRIPT("return redis.call('get', 'x')"), ":5: 'get': a script calls"},
+    {SCRIPT("return redis.call(ARGV[1], KEYS[1])"), ":5: 'redis': a script"},
+    {SCRIPT("local r = redis"), ":5: 'redis': a script calls by"},
+    {SCRIPT("redis.call('flushall', KEYS[1])"), ":5: 'flushall': no comm"},
+    {SCRIPT("redis.call('del', KEYS[1], 'x')"), ":5: 'del': one key"},
+    {SCRIPT("return [[x]]"), ":5: '[[': texts stand"},
+    {SCRIPT("return ARGV[1]..ARGV[1]"), ":5: '..': a script joins"},
+};
+
 LOCK_TEST(test_faults_have_line_and_word)
 {
-    static const struct {
-        const char *text, *error;
-    } rows[] = {
-        {"", ": there is no part 'take'"},
-        {TAKE, ": there is no part 'release'"},
-        {"owner nobody\n" TAKE RELEASE,
-         ":1: 'nobody': constant, number or random"},
-        {"# one\n\ncolour red\n", ":3: 'colour': a line begins with"},
-        {"  DEL $name -> 1 done\n", ":1: 'DEL $name -> 1 done': take, renew"},
-        {"take now\n", ":1: 'now': commands stand below"},
-        {"take\n  SET $name $owner\n", ":2: 'SET $name $owner': ->"},
-        {"take\n  -> OK taken\n", ":2: '->': a command stands before it"},
-        {"take\n  SET $name 1 ->\n", ":2: 'set': nothing stands behind"},
-        {"take\n  SET $name 1 -> OK\n", ":2: 'OK': a reply and what it means"},
-        {"take\n  SET $name 1 -> OK done\n", ":2: 'done': take ends with"},
-        {TAKE "release\n  DEL $name -> 1 taken\n", ":4: 'taken': only take"},
-        {"take\n  SET $name 1 -> $lease taken\n", ":2: '$lease': the reply is"},
-        {"take\n  SET $name $lese -> OK taken\n", ":2: '$lese': there are"},
-        {"take\n  BLPOP $name 0 -> nil busy\n", ":2: 'BLPOP': no command"},
-        {"take\n  GET -> nil busy\n", ":2: 'GET': of which key"},
-        {"take\n  DEL $name:a $name:b $name:c $name:d $name:e $name:f -> 1 "
-         "taken\n",
-         ":2: '$name:f': too often"},
-        {"take\n  HSET $name $lease $lease $lease $lease $lease $lease $lease "
-         "$lease $lease -> else taken\n",
-         ":2: '$lease': too often"},
-        {"take\n  SET other 1 -> OK taken\n", ":2: 'other': a lock's text"},
-        {"take\n  DEL $name other -> 1 taken\n", ":2: 'other': a lock's text"},
-        {"take\n  SET $name:{x} 1 -> OK taken\n", ":2: '$name:{x}': there are"},
-        /* Further down only: no loop. */
-        {"take\n  GET $name -> nil next, else get\n  SET $name 1 -> OK get\n",
-         ":2: 'get': there is no such command below"},
-        {TAKE "release\n  DEL $name -> 1 next\n", ":4: 'next': there is no"},
-        {"take\n  EXISTS $name -> 1 busy, else taken\n" RELEASE,
-         "'take': no command of it writes $name"},
-        {"take\n  SETNX $name:a 1 -> 1 taken, else busy\n" RELEASE,
-         "'take': no command of it writes $name"},
-        {"take\n  SETNX $name 1 -> 1 busy, else busy\n" RELEASE,
-         "'take': no reply of it"},
-        {TAKE "release\n  EXISTS $name -> 1 done, else lost\n",
-         "'release': no command of it writes $name"},
-        {TAKE "release\n  DEL $name -> 1 lost, else lost\n",
-         "'release': no reply of it"},
-        {"renewed watchdog\ntake\n  SETNX $name 1 -> 1 taken\n" RELEASE,
-         "'renewed': take sets no $lease"},
-        {"renewed watchdog\n" TAKE RELEASE, "'renewed': the watchdog"},
-        {TAKE "release\n  EVAL $owner -> 1 done\n", ":4: 'EVAL': its script"},
-        {SCRIPT("return 1\n    while true do end"), ":6: 'while': a script"},
-        {SCRIPT("local f = function () end"), ":5: 'function': a script"},
-        {SCRIPT("return redis.call('get', 'x')"), ":5: 'get': a script calls"},
-        {SCRIPT("return redis.call(ARGV[1], KEYS[1])"),
-         ":5: 'redis': a script"},
-        {SCRIPT("local r = redis"), ":5: 'redis': a script calls by"},
-        {SCRIPT("redis.call('flushall', KEYS[1])"), ":5: 'flushall': no comm"},
-        {SCRIPT("redis.call('del', KEYS[1], 'x')"), ":5: 'del': one key"},
-        {SCRIPT("return [[x]]"), ":5: '[[': texts stand"},
-        {SCRIPT("return ARGV[1]..ARGV[1]"), ":5: '..': a script joins"},
-    };
-
-    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+    for (size_t i = 0; i < COUNT_OF(faults); i++) {
         struct dlock_error error = {""};
 
-        assert_int_equal(open_text(rows[i].text, true, &error), DLOCK_MISUSE);
-        if (strstr(error.text, rows[i].error) == NULL)
-            fail_msg("'%s' does not have '%s'", error.text, rows[i].error);
+        assert_int_equal(open_text(faults[i].text, true, &error), DLOCK_MISUSE);
+        if (strstr(error.text, faults[i].error) == NULL)
+            fail_msg("'%s' does not have '%s'", error.text, faults[i].error);
         assert_non_null(strstr(error.text, path));
         assert_null(dlock_strategy_find(path));
     }

@@ -157,7 +157,6 @@ UNIT_TEST(test_wrong_urls_are_not_quoted)
         "sentinel://u:s3cret@a:1,b:1,c:1,d:1,e:1,f:1,g:1,h:1,i:1/m",
     };
     char url[1400];
-    struct dlock_address at;
 
     for (size_t i = 0; i < COUNT_OF(urls); i++) {
         for (size_t k = 0; dlock_strategy_info(k) != NULL; k++) {
@@ -179,6 +178,13 @@ UNIT_TEST(test_wrong_urls_are_not_quoted)
         assert_null(strstr(url, "s3cret"));
         assert_non_null(strstr(url, "***"));
     }
+}
+
+UNIT_TEST(test_longest_login)
+{
+    struct dlock_address at;
+    char url[1000];
+
     (void)snprintf(url, sizeof(url), "redis://%0127d:%0511d@h:1", 0, 0);
     assert_non_null(dlock_url_parse(url, &at));
     (void)snprintf(url, sizeof(url), "redis://%0128d:%0511d@h:1", 0, 0);

@@ -251,7 +251,6 @@ static bool read_version(struct sqlite *db, unsigned *version)
                                 version) == SQLITE_OK;
 }
 
-/* Others have committed if the version is not that of the last commit here. */
 static enum store_status begin(struct sql *db, bool to_write)
 {
     enum store_status status =
@@ -261,6 +260,7 @@ static enum store_status begin(struct sql *db, bool to_write)
 
     if (status != STORE_OK || !to_write)
         return status;
+    /* Others have committed if the version is not that of the last commit here. */
     if (!read_version(self, &version) || version != self->version)
         db->state.others++;
     self->version = version;

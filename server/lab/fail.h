@@ -1,4 +1,4 @@
-/* What the laboratory says when something cannot be done: FORMAT, as printf does. */
+/* Texts of what cannot be done in the laboratory: FORMAT is as printf's. */
 #ifndef FAIL_H
 #define FAIL_H
 
@@ -13,6 +13,6 @@ bool fail_with(char *error, size_t error_size, const char *format, ...)
 bool fail_aloud(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* The same of a command. Returns its exit status: it could not run. */
-#define fail_to_run(...) (fail_aloud(__VA_ARGS__) ? 0 : 2)
+#define fail_to_run(...) ((void)fail_aloud(__VA_ARGS__), 2)
 
 #endif

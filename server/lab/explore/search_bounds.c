@@ -51,8 +51,8 @@ static bool is_allowed(const struct search_bounds *bounds,
     /* A single server that begins anew forgets all; its clock is not searched for. */
     if (move.actor < -1)
         return move.kind == '!' && spend(bounds, used, SEARCH_FORGETS);
-    /* Who can look does not give up; a watchdog is of use only if it has something to
-     * keep. */
+    /* An actor that can look does not give up; a watchdog is of use only if it has
+     * something to keep. */
     if (strchr("RP", move.kind) ||
         (move.kind == '+' && has_step(node, move.actor)) ||
         (move.kind == 'w' &&
