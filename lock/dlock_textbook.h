@@ -25,6 +25,13 @@ const char *dlock_textbook_text(const char *name);
  * it. NULL: it has no more, or is no text. */
 const char *dlock_textbook_script(const char *name, size_t i, unsigned *line);
 
+/* Whether callers of the lock NAME release it after an error under it, too; false only of
+ * a text that says `finally none`. */
+bool dlock_textbook_has_finally(const char *name);
+
+/* Whether the text NAME has keys beside that of its lock. */
+bool dlock_textbook_has_keys_beside(const char *name);
+
 /* The end of a command of the text LOCK that was answered by a REPLY which its LINE does not
  * name: DLOCK_UNKNOWN, because the command may have had its effect. A call of its own, so
  * that the laboratory hears of it. ERROR may be NULL. */

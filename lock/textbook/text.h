@@ -35,7 +35,7 @@
  * The lock is held while the key $name is there, whatever is in it, and free when it is
  * not: who looks at it, the stage above all, looks at that key alone. So take has to write
  * it and to say taken, and release as well, and done; and nobody sees what is left behind
- * in a key beside it.
+ * in a key beside it, as the search says.
  *
  * Arguments are words, $name (the lock's key), $name:WORD (a key beside it, in the same
  * slot of a cluster), $owner, $lease (ms), $holds (that are to be left), and $way: "set",
@@ -104,6 +104,7 @@ struct dlock_text {
     char *name;
     char *words; /* the text, cut up; all else points into it */
     enum { DLOCK_TEXT_CONSTANT, DLOCK_TEXT_NUMBER, DLOCK_TEXT_RANDOM } owner;
+    bool never_finally;      /* `finally none` */
     bool guarded;            /* by a thread that knows nothing of the holder */
     bool counted_by_session; /* re-entries do not come to the server */
     bool counted_by_server;  /* in a hash of owner and holds */

@@ -330,9 +330,10 @@ static void set(struct dlock_text *text, size_t key, unsigned chosen)
 {
     if (key == OWNER)
         text->owner = chosen;
-    else if (key == FINALLY)
+    else if (key == FINALLY) {
+        text->never_finally = chosen == 1;
         text->strategy.releases_always = chosen == 2;
-    else if (key == RENEWED) {
+    } else if (key == RENEWED) {
         text->guarded = chosen == 1;
         text->strategy.renew = chosen == 2 ? dlock_text_renew : NULL;
     } else if (key == COUNTED) {

@@ -145,13 +145,41 @@ static const char *script_of(const struct dlock_text *text, size_t i,
     return NULL;
 }
 
-const char *dlock_textbook_script(const char *name, size_t i, unsigned *line)
+/* The text of the lock NAME, NULL: it has none. */
+static const struct dlock_text *text_called(const char *name)
 {
     const struct dlock_strategy *strategy = dlock_strategy_called(name);
 
     return strategy != NULL && strategy->acquire == dlock_text_slots.acquire
-               ? script_of(strategy->variant, i, line)
+               ? strategy->variant
                : NULL;
+}
+
+const char *dlock_textbook_script(const char *name, size_t i, unsigned *line)
+{
+    const struct dlock_text *text = text_called(name);
+
+    return text != NULL ? script_of(text, i, line) : NULL;
+}
+
+bool dlock_textbook_has_finally(const char *name)
+{
+    const struct dlock_text *text = text_called(name);
+
+    return text == NULL || !text->never_finally;
+}
+
+bool dlock_textbook_has_keys_beside(const char *name)
+{
+    const struct dlock_text *text = text_called(name);
+
+    for (int part = 0; text != NULL && part < DLOCK_TEXT_PARTS_N; part++)
+        for (size_t i = 0; i < text->parts[part].n; i++)
+            for (size_t j = 0; j < text->parts[part].commands[i].args_n; j++)
+                if (strncmp(text->parts[part].commands[i].args[j],
+                            "$name:", 6) == 0)
+                    return true;
+    return false;
 }
 
 /* All of the file, to be freed. NULL: it cannot be read. */

@@ -39,6 +39,11 @@ like $out, qr/^broken\.lock|\Q$broken\E/m, 'the file names the lock';
 is $status, 0, 'mended by a script: it holds';
 like $out, qr/\Anone in \d+ schedules: all within these bounds$/m, 'in all within the bounds';
 
+my $beside = write_lock(beside => $take . $in_one =~ s/(EVAL) (\$owner)/$1 \$name:left $2/r);
+($status, $out) = run(qw(explore --crashes 0 --deduct guarded), $beside);
+like $out, qr/\Anone in \d+ schedules: all within these bounds, but keys beside \$name were not watched$/m, 'it is said what nobody looked at';
+like +(run(qw(explore --moves 3 --random 1 --zh), $beside))[1], qr/但没有查看旁边的键/, 'in Chinese as well';
+
 # ---- an error of Redis -------------------------------------------------------
 
 my $mistyped = write_lock(mistyped => "${take}release\n    HDEL \$name x -> 1 done, else lost\n");
@@ -74,6 +79,24 @@ like $out, qr/^verdict: unnamed-reply: .* \(move 4\)$/m, 'and the verdict says s
 my $asleep = write_lock(asleep => "renewed watchdog\n\n${take}renew\n    PEXPIRE \$name \$lease -> 2 done\n$looks");
 ($status, $out) = run('replay', '--deduct', 'guarded', $asleep, 'a aw');
 like $out, qr/^verdict: unnamed-reply: .* \(move 2\)$/m, 'also to the watchdog';
+
+# ---- what a text gets wrong without an error ---------------------------------
+
+my $counts = Stockade::slurp('lock/textbook/reentrant.lock') =~ s/^        local left = .*\z/        redis.call('del', KEYS[1])\n        return tonumber(ARGV[2])\n/msr;
+for my $case (
+    # what; the text; flags and the schedule; the fault, at which move
+    ['takes what is taken alone', "take\n    SET \$name \$owner XX PX \$lease -> OK taken, else busy\n$in_one", '--buyers 1', 'a a+ a', 'failed', 3],
+    ['releases nothing, and says done', $take . $in_one =~ s/== ARGV/~= ARGV/r =~ s/return 0/return 1/r, '--deduct guarded', 'a a a', 'still-held', 3],
+    ['lengthens the lease of whoever has it', "renewed watchdog\n${take}renew\n    PEXPIRE \$name \$lease -> 1 done, else lost\n$in_one", '', 'a L b aw', 'foreign-lease', 4],
+    ['frees the lock by the inner release', $counts, '--programs lock-nested,lock', 'a a a a b', 'two-inside', 5],
+    ['does so under an order', $counts, '--programs order-nested,order', 'a a a a a a b', 'two-inside', 7],
+    ['has no finally', Stockade::slurp('lock/textbook/setnx.lock'), '--buyers 1 --programs lock-throws', 'a', 'still-held', 1])
+{
+    my ($what, $text, $flags, $moves, $fault, $move) = @$case;
+    ($status, $out) = run('replay', split(' ', $flags), write_lock('wrong', $text), $moves);
+    is $status, 1, $what;
+    like $out, qr/^(?:verdict: |  and )?\Q$fault\E: .*\(move $move\)$/m, "that is $fault";
+}
 
 # ---- measured, and selling --------------------------------------------------
 

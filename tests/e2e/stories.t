@@ -29,7 +29,7 @@ my @stories = (
     ['more units under one key, four times',
         '--deduct guarded --programs restock-twice,restock-twice none', 'a b a b', '', 2, 0, 1],
     ['a lease made shorter',
-        '--deduct guarded --programs lock-extends,lock redisson', 'a a L b b a a', '', 1, 0, 1],
+        '--deduct guarded --programs lock-extends,lock redisson', 'a a L b b b a a', '', 1, 0, 1],
     ['batched: the same order at two instances',
         '--batched --stock 3 --programs instance-same:user=1:key=k,instance-same:user=1:key=k fenced', 'ai ai a a a a a a a ai a bi bi b b b b b b b bi b', '', 2, 1, 1],
     ['an instance whose lease has ended writes nothing',

@@ -68,7 +68,7 @@ const char *explore_verdict(const struct explore *explore,
 /* How much "none" is worth: "all within these bounds", "all of up to 7 moves", and of
  * how many with one trouble and at random, or of random ones how long they were, and
  * their seed. */
-enum { EXPLORE_EXTENT_BYTES = 140 };
+enum { EXPLORE_EXTENT_BYTES = 180 };
 const char *explore_extent(const struct explore *explore,
                            char text[EXPLORE_EXTENT_BYTES]);
 

@@ -1,7 +1,9 @@
 /* See explore.h: what is said of one lock, to a person and to a program. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "lock/dlock_textbook.h"
 #include "server/lab/explore/explore.h"
 #include "server/lab/picture/draw.h"
 
@@ -59,31 +61,30 @@ const char *explore_extent(const struct explore *explore,
                            char text[EXPLORE_EXTENT_BYTES])
 {
     const struct search_result *result = &explore->result;
-    int used;
+    FILE *out = fmemopen(text, EXPLORE_EXTENT_BYTES, "w");
 
-    if (explore->random_s > 0) {
-        (void)snprintf(text, EXPLORE_EXTENT_BYTES,
-                       "at random, of up to %u moves and %" PRIu64
-                       " on average, seed %" PRId64,
-                       result->moves,
-                       result->schedules ? result->moves_all / result->schedules
-                                         : 0,
-                       explore->seed);
-        return text;
-    }
-    used = result->is_whole
-               ? snprintf(text, EXPLORE_EXTENT_BYTES, "all within these bounds")
-               : snprintf(text, EXPLORE_EXTENT_BYTES, "all of up to %u moves",
-                          result->moves);
+    if (!out)
+        return strcpy(text, "?");
+    if (explore->random_s > 0)
+        fprintf(out,
+                "at random, of up to %u moves and %" PRIu64
+                " on average, seed %" PRId64,
+                result->moves,
+                result->schedules ? result->moves_all / result->schedules : 0,
+                explore->seed);
+    else if (result->is_whole)
+        fprintf(out, "all within these bounds");
+    else
+        fprintf(out, "all of up to %u moves", result->moves);
     if (explore->calm.is_whole)
-        used += snprintf(text + used, EXPLORE_EXTENT_BYTES - (size_t)used,
-                         ", and all with one trouble");
+        fprintf(out, ", and all with one trouble");
     else if (explore->calm.moves > result->moves)
-        used += snprintf(text + used, EXPLORE_EXTENT_BYTES - (size_t)used,
-                         ", with one trouble of up to %u", explore->calm.moves);
+        fprintf(out, ", with one trouble of up to %u", explore->calm.moves);
     if (explore->at_random > 0)
-        (void)snprintf(text + used, EXPLORE_EXTENT_BYTES - (size_t)used,
-                       ", and %" PRIu64 " at random", explore->at_random);
+        fprintf(out, ", and %" PRIu64 " at random", explore->at_random);
+    if (dlock_textbook_has_keys_beside(explore->scene.lock))
+        fprintf(out, ", but keys beside $name were not watched");
+    (void)fclose(out);
     return text;
 }
 

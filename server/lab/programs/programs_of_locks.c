@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "lock/dlock_textbook.h"
+
 static enum dlock_status take(struct program_actor *self, int64_t product,
                               struct lock_task *lock)
 {
@@ -15,39 +17,57 @@ static enum dlock_status take(struct program_actor *self, int64_t product,
     return program_take(self, name, lock);
 }
 
-/* Takes the N locks one after the other, and gives back what it got, the last one
- * first: as a method does that calls another one. */
-static void take_all(struct program_actor *self, const int64_t products[],
-                     size_t n)
+/* A step that changes nothing: without one, nobody else could come in meanwhile. */
+static enum store_status look_at_stock(struct program_actor *self)
 {
-    struct lock_task locks[2];
-    size_t got = 0;
+    struct store_order record = {.product_id = self->role.product,
+                                 .user_id = self->role.user,
+                                 .quantity = self->role.quantity};
+    int64_t stock;
 
-    while (got < n && take(self, products[got], &locks[got]) == DLOCK_OK)
-        got++;
-    if (got == n)
-        turns_note("has all that it wants");
-    while (got > 0)
-        (void)program_give(self, &locks[--got]);
+    return store_naive_select(self->worker.reader, &record, &stock, NULL);
+}
+
+static void take_and_give(struct program_actor *self, int64_t product)
+{
+    struct lock_task lock;
+
+    if (take(self, product, &lock) != DLOCK_OK)
+        return;
+    turns_note("has all that it wants");
+    (void)look_at_stock(self);
+    (void)program_give(self, &lock);
 }
 
 static void lock_once(struct program_actor *self)
 {
-    take_all(self, &self->role.product, 1);
+    take_and_give(self, self->role.product);
 }
 
+/* A method that holds the lock calls one that takes it as well, and goes on. */
 static void lock_nested(struct program_actor *self)
 {
-    take_all(self, (int64_t[]){self->role.product, self->role.product}, 2);
+    struct lock_task lock;
+
+    if (take(self, self->role.product, &lock) != DLOCK_OK)
+        return;
+    take_and_give(self, self->role.product);
+    (void)look_at_stock(self);
+    (void)program_give(self, &lock);
 }
 
 static void lock_both(struct program_actor *self)
 {
-    take_all(self, (int64_t[]){self->role.product, self->role.other}, 2);
+    struct lock_task lock;
+
+    if (take(self, self->role.product, &lock) != DLOCK_OK)
+        return;
+    take_and_give(self, self->role.other);
+    (void)program_give(self, &lock);
 }
 
-/* Each lesson's release is where its textbook has it: with setnx it is the last
- * line of the work, which an error does not reach; with all others in a finally. */
+/* Each lesson's release is where its text says that callers have it: with setnx it is the
+ * last line of the work, which an error does not reach; with all others in a finally. */
 static void lock_throws(struct program_actor *self)
 {
     struct lock_task lock;
@@ -55,7 +75,7 @@ static void lock_throws(struct program_actor *self)
     if (take(self, self->role.product, &lock) != DLOCK_OK)
         return;
     turns_note("an error under the lock");
-    if (strcmp(self->scene->lock, "setnx") != 0)
+    if (dlock_textbook_has_finally(self->scene->lock))
         (void)program_give(self, &lock);
 }
 
@@ -90,7 +110,7 @@ static void lock_forgets(struct program_actor *self)
         turns_note("the worker ends, and does not release it");
 }
 
-/* A method that holds the lock calls one that takes it as well. */
+/* The method that is called orders. */
 static void order_nested(struct program_actor *self)
 {
     struct lock_task lock;
@@ -98,22 +118,18 @@ static void order_nested(struct program_actor *self)
     if (take(self, self->role.product, &lock) != DLOCK_OK)
         return;
     program_order(self);
+    (void)look_at_stock(self);
     (void)program_give(self, &lock);
 }
 
-/* The same; but the method that calls has a look at the stock before. */
+/* The same; but the method that calls has its look at the stock before. */
 static void order_checked(struct program_actor *self)
 {
-    struct store_order record = {.product_id = self->role.product,
-                                 .user_id = self->role.user,
-                                 .quantity = self->role.quantity};
     struct lock_task lock;
-    int64_t stock;
 
     if (take(self, self->role.product, &lock) != DLOCK_OK)
         return;
-    if (store_naive_select(self->worker.reader, &record, &stock, NULL) ==
-        STORE_OK)
+    if (look_at_stock(self) == STORE_OK)
         program_order(self);
     (void)program_give(self, &lock);
 }

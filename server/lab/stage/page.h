@@ -139,7 +139,8 @@ struct page_lane {
     unsigned asks_n;              /* that were answered "not yet" */
     char lost[STAGE_NAME_BYTES]; /* it was told so in this move; "" = of none */
     bool lost_unsure;            /* it had missed a reply before */
-    char gave[STAGE_NAME_BYTES]; /* back, and heard that all is well */
+    char gave[STAGE_NAME_BYTES]; /* back the last hold of, and heard that all is
+                                    well */
     unsigned tokens_n;           /* that it was granted; the last one, */
     uint64_t token;
     char token_of[STAGE_NAME_BYTES]; /* and of which lock */

@@ -43,6 +43,8 @@ struct stage_part {
         order_cut_short; /* the last one that has lost its units; 0 = none */
     bool saw_short;      /* ... there were too few units for it at some time */
     char loss[48];       /* by what the lock that it had went: for people */
+    bool wishes;         /* for a lock; and since the last wish began */
+    bool was_free;       /* ... that was free all the time */
     unsigned reads[STAGE_PRODUCTS_N]; /* which version of a stock it has read */
 };
 
@@ -176,6 +178,10 @@ bool stage_may_be_woken(const struct stage *stage, unsigned actor);
 /* Its lock tells late and doubled commands apart by numbers: what it says is exact. */
 bool stage_is_exact(const struct stage *stage);
 
+/* Trouble explains what a lock that would be right without any has done: a lost reply does
+ * not, if it asks again. */
+bool stage_is_excused(const struct stage *stage);
+
 /* The hash of the keys, without the time that is left: naps end when that has changed. */
 uint64_t stage_keys_hash(const struct stage *stage);
 
@@ -244,6 +250,9 @@ bool stage_has_news(const struct stage *stage, unsigned actor);
 /* Whether it believes to have the lock called NAME. */
 bool stage_believes(const struct stage *stage, unsigned actor,
                     const char *name);
+
+/* Whether no server has a key of the lock called NAME. */
+bool stage_is_free(const struct stage *stage, const char *name);
 
 /* Whether any lock has a key. */
 bool stage_has_key(const struct stage *stage);

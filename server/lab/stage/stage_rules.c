@@ -75,7 +75,7 @@ bool stage_is_outdated(const struct stage *stage, const struct stage_late *late)
     return newer > 0;
 }
 
-/* The script has said yes, however long the lease is by it. */
+/* The server has said yes, however long the lease is by it. */
 static bool has_renewed(const struct stage *stage, const char *name)
 {
     for (size_t i = stage->steps_n; i-- > 0;) {
@@ -83,8 +83,10 @@ static bool has_renewed(const struct stage *stage, const char *name)
 
         if (step->move != stage->moves_n)
             return false;
-        if (strcmp(step->name, "eval-renew") == 0 &&
-            strcmp(step->key, name) == 0 && strcmp(step->reply, "1") == 0)
+        if ((strcmp(step->name, "eval-renew") == 0 ||
+             strcmp(step->who, "watchdog") == 0) &&
+            strcmp(step->key, name) == 0 &&
+            (strcmp(step->reply, "1") == 0 || strcmp(step->reply, "OK") == 0))
             return true;
     }
     return false;
@@ -125,6 +127,17 @@ bool stage_is_exact(const struct stage *stage)
            stage->world.nodes_n == 1;
 }
 
+/* Its holder has heard that its last release is done. Trouble is an excuse; a lost reply
+ * is none for a lock that asks again. */
+static bool has_not_given(const struct stage *stage, unsigned actor,
+                          const struct stage_lock *lock)
+{
+    return lock->has_key && lock->setter == (int)actor &&
+           strcmp(stage_lane(stage, actor)->gave, lock->name) == 0 &&
+           !stage_believes(stage, actor, lock->name) &&
+           !wants(stage, actor, lock->name) && !stage_is_excused(stage);
+}
+
 /* No lease has ended since it came in, and by the server its own runs, or, of the only
  * lock there is, ended by its own release: it has not lost the lock. And who has lost it must be told so by the last
  * release at the latest, unless a copy of that has freed it before. */
@@ -148,6 +161,8 @@ static void check_owner(struct stage *stage, const struct stage_lock *lock,
             stage_is_exact(stage) && !stage->unfaithful &&
             !stage_believes(stage, i, lock->name))
             stage_broke(stage, STAGE_TOLD_KEPT);
+        if (has_not_given(stage, i, lock))
+            stage_broke(stage, STAGE_HELD);
     }
 }
 
@@ -331,7 +346,7 @@ static const struct stage_lock *lock_of(const struct stage *stage,
     return NULL;
 }
 
-static bool is_free(const struct stage *stage, const char *name)
+bool stage_is_free(const struct stage *stage, const char *name)
 {
     const struct stage_lock *lock = lock_of(stage, name);
 
@@ -449,7 +464,7 @@ void stage_check_sleepers(struct stage *stage)
             return;
         sleeps = sleeps ||
                  (is_asleep(stage, i) &&
-                  is_free(stage, stage_lane(stage, i)->wants)) ||
+                  stage_is_free(stage, stage_lane(stage, i)->wants)) ||
                  (has_orders_asleep(stage, i) && !stage_has_key(stage));
     }
     if (sleeps)

@@ -300,6 +300,20 @@ static void note_insiders(struct stage *stage)
     stage_mark_insiders(stage, insiders, kind_of_two(stage));
 }
 
+static void note_wishes(struct stage *stage)
+{
+    for (unsigned i = 0; i < stage->scene.buyers; i++) {
+        struct stage_part *part = &stage->parts[i];
+        const char *wants = stage_lane(stage, i)->wants;
+        bool wishes = stage_is_playing(stage, i) && wants[0] != '\0';
+
+        if (wishes)
+            part->was_free = (part->was_free || !part->wishes) &&
+                             stage_is_free(stage, wants);
+        part->wishes = wishes;
+    }
+}
+
 static void count_units(struct stage *stage)
 {
     struct stage_past *past = &stage->past[stage->moves_n];
@@ -382,6 +396,7 @@ bool stage_settle(struct stage *stage, int mover)
     stage_note_token_in_keys(stage);
     note_naps(stage);
     note_insiders(stage);
+    note_wishes(stage);
     note_stock(stage);
     stage_check_sleepers(stage);
     return true;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "server/lab/expected.h"
 #include "server/lab/programs/program.h"
 #include "server/lab/stage/stage_private.h"
 
@@ -292,13 +293,15 @@ static bool has_holds_left(struct stage *stage, unsigned actor)
     return false;
 }
 
-/* A lost reply is no excuse for a lock that asks again. */
+bool stage_is_excused(const struct stage *stage)
+{
+    return stage->is_disturbed || (stage->unfaithful && !stage_is_exact(stage));
+}
+
 static bool is_still_held(struct stage *stage)
 {
-    bool is_excused =
-        stage->is_disturbed || (stage->unfaithful && !stage_is_exact(stage));
-
-    return stage_has_key(stage) && !is_excused && stage->lapses == 0;
+    return stage_has_key(stage) && !stage_is_excused(stage) &&
+           stage->lapses == 0;
 }
 
 /* Refused as sold out, though there were enough units all the time. */
@@ -313,9 +316,19 @@ static bool has_refused(struct stage *stage, unsigned actor)
            units_left_of(stage, role.product) >= role.quantity;
 }
 
+/* A lock that is kept in Redis was free for as long as ACTOR waited for it, in vain. */
+static bool has_waited_for_nobody(const struct stage *stage, unsigned actor)
+{
+    const struct expected *expected = expected_of(stage->scene.lock);
+
+    return stage->parts[actor].was_free &&
+           stage_lane(stage, actor)->outcome == ORDER_LOCK_TIMEOUT &&
+           (!expected || expected->kept == KEPT_IN_REDIS);
+}
+
 /* An order has failed in a schedule in which all that was asked was done, and at once: a
  * lock server that was not asked for seconds may be taken for one that is gone, and who
- * has waited for that long may give up. */
+ * has waited for somebody for that long may give up. */
 static bool has_failed(struct stage *stage)
 {
     unsigned failures = 1u << ORDER_STORE_UNAVAILABLE | 1u << ORDER_OVERLOADED |
@@ -337,7 +350,7 @@ static bool has_failed(struct stage *stage)
         const struct page_lane *lane = stage_lane(stage, i);
 
         if (stage->parts[i].has_begun && lane->answered &&
-            failures & 1u << lane->outcome)
+            (failures & 1u << lane->outcome || has_waited_for_nobody(stage, i)))
             return true;
     }
     return false;

@@ -227,6 +227,16 @@ static void note_hold(const char *name, bool more)
     place->n = 1;
 }
 
+static bool believes(const char *name)
+{
+    const struct page_hold *holds = turns_own_lane()->holds;
+
+    for (unsigned i = 0; i < PAGE_HOLDS_MAX; i++)
+        if (holds[i].n > 0 && strcmp(holds[i].name, name) == 0)
+            return true;
+    return false;
+}
+
 static void note_grant(const char *name, uint64_t token)
 {
     struct page_lane *lane = turns_own_lane();
@@ -339,7 +349,7 @@ static void note_released(const char *name, enum dlock_status status)
     note_lost(name, status);
     if (status != DLOCK_OK && status != DLOCK_LOST)
         lane->unsure = true;
-    if (status == DLOCK_OK)
+    if (status == DLOCK_OK && !believes(name))
         (void)snprintf(lane->gave, sizeof(lane->gave), "%.*s",
                        STAGE_NAME_BYTES - 1, name);
     if (!watch_no_lock)
