@@ -8,6 +8,7 @@
 
 #include "lock/dlock_textbook.h"
 #include "server/commands.h"
+#include "server/lab/fail.h"
 #include "server/lab/lab.h"
 
 static const struct command {
@@ -44,7 +45,7 @@ int main(int argc, char *argv[])
     dlock_register_all();
     for (size_t i = 0; i < COMMANDS_N; i++)
         if (commands[i].main && strcmp(commands[i].name, name) == 0)
-            return commands[i].main(argc - 1, argv + 1);
+            return fail_unless_told(commands[i].main(argc - 1, argv + 1));
     if (argc > 1 && !is_help)
         fprintf(stderr, "stockade: there is no command '%s'\n", name);
     fprintf(out, "usage: stockade COMMAND [--help | flags]\n"

@@ -25,3 +25,10 @@ bool fail_aloud(const char *format, ...)
     fprintf(stderr, "stockade: %s\n", text);
     return false;
 }
+
+int fail_unless_told(int status)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return status;
+    return fail_to_run("not all of the output could be written");
+}

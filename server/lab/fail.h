@@ -15,4 +15,8 @@ bool fail_aloud(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same of a command. Returns its exit status: it could not run. */
 #define fail_to_run(...) ((void)fail_aloud(__VA_ARGS__), 2)
 
+/* The exit status of a command that ended with STATUS: another one, and a line, if not all
+ * that it has printed got there, because a file that is cut must not look whole. */
+int fail_unless_told(int status);
+
 #endif

@@ -74,6 +74,7 @@ my $n    = 1 + (Stockade::slurp($half) =~ tr/\n//);
 mkfifo("$dir/fifo", oct 600) or die "fifo: $!";
 my @wrong = (
     [[$half],                                            qr/half\.jsonl:$n: the line is cut/],
+    [['--until', 1, $half],                              qr/half\.jsonl:$n: the line is cut/],
     [[write_file('no-end', $text =~ s/.*\n\z//r)],       qr/no-end:@{[scalar @lines]}: the timeline is cut: there is no line with its verdict/],
     [[write_file('notes.txt', "not a timeline\n")],      qr/notes\.txt:1: no JSON at byte/],
     [["$dir/nothing.jsonl"],                             qr/nothing\.jsonl: No such file/],
@@ -88,6 +89,9 @@ for my $case (@wrong) {
     my $out = Stockade::refuses(['replay', @$args], $why);
     like $out, qr/inside/, 'what is there is drawn' if $args->[0] eq $half;
 }
+
+my $full = Stockade::run(['replay', "$dir/played.jsonl"], wrap => ['sh', '-c', 'exec "$@" >/dev/full', 'sh']);
+is_deeply [@$full{qw(exit err)}], [2, "stockade: not all of the output could be written\n"], 'a picture that is cut is none';
 
 # What others have written may hold anything: it reaches no terminal as a command.
 my ($first, @others) = lines_of("$dir/played.jsonl");
@@ -132,7 +136,7 @@ is $seen{commit}{actor}, 'committer', 'and that it was written';
 is $code, 0, 'it is drawn';
 like $picture, qr/^verdict: nobody has looked/m, 'with no verdict';
 like +(run('replay', '--zh', "$dir/live1.jsonl"))[1], qr/^结论：还没有人查过/m, 'in Chinese as well';
-my ($first, @rest) = Stockade::slurp("$dir/played.jsonl") =~ /^.*\n/mg;
+($first, my @rest) = Stockade::slurp("$dir/played.jsonl") =~ /^.*\n/mg;
 Stockade::write_file("$dir/later.jsonl", join '', $first =~ s/(?<=T)00(?=:00:00)/01/r, @rest);
 my ($both) = (run('replay', map { "$dir/$_.jsonl" } qw(later played)))[1];
 my @ms = $both =~ /^\S* +(\d+) /mg;

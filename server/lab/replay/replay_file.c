@@ -24,6 +24,7 @@ struct source {
     struct stage_move moves[STAGE_MOVES_MAX];
     int moves_n;
     char error[400];
+    char cut[400]; /* why the file is no whole timeline; "" = it is one */
 };
 
 struct picture {
@@ -123,6 +124,8 @@ static bool find_actors(struct picture *picture, size_t i, const char *path)
         add_lane(picture, i, source->head.actors[actor]);
     for (go_on(source); source->line == TIMELINE_LINE_EVENT; go_on(source))
         add_lane(picture, i, source->next.actor);
+    if (source->line == TIMELINE_LINE_BROKEN)
+        memcpy(source->cut, source->error, sizeof(source->cut));
     timeline_close(source->timeline);
     return open_source(source, path);
 }
@@ -280,10 +283,8 @@ int replay_files(char *const paths[], size_t n, int64_t until, unsigned look)
         if (source->line == TIMELINE_LINE_VERDICT)
             draw_end(&picture, source);
         (void)fflush(stdout);
-        if (source->line == TIMELINE_LINE_BROKEN)
-            fprintf(stderr, "stockade: replay: %s\n", source->error);
-        if (source->line == TIMELINE_LINE_BROKEN)
-            status = 2;
+        if (source->cut[0])
+            status = fail_to_run("replay: %s", source->cut);
         else if (source->verdict.faults_n > 0 && status == 0)
             status = 1;
         timeline_close(source->timeline);

@@ -30,8 +30,10 @@
 #include <string.h>
 
 #include "lock/dlock_textbook.h"
+#include "server/lab/expected.h"
 #include "server/lab/experiments/experiment.h"
 #include "server/lab/experiments/reader.h"
+#include "server/lab/fail.h"
 #include "server/lab/load/load.h"
 #include "server/lab/path/path.h"
 #include "server/lab/serve/lab_serve.h"
@@ -208,6 +210,35 @@ __attribute__((format(printf, 2, 3))) static void add(struct args *args,
     args->n++;
 }
 
+/* Whether all that the wish has is in MEMBERS, "stop choice", and is of its type: a wish
+ * that is heeded in part is another wish. */
+static bool heeds(struct args *args, const json_t *wish, const char *members)
+{
+    const char *name;
+    json_t *value;
+
+    json_object_foreach((json_t *)wish, name, value)
+    {
+        const char *text = json_string_value(value);
+        bool is_setting = expected_has_word("buyers stock deduct", name);
+
+        if (!expected_has_word(members, name))
+            return fail_with(args->error, sizeof(args->error),
+                             "there is no \"%.40s\" here; there is: %s", name,
+                             members);
+        if (strcmp(name, "fix") == 0
+                ? !json_is_boolean(value)
+                : !text && !(is_setting && json_is_number(value)))
+            return fail_with(args->error, sizeof(args->error),
+                             "\"%s\" is of a wrong type", name);
+        if (strcmp(name, "language") == 0 && strcmp(text, "en") != 0 &&
+            strcmp(text, "zh") != 0)
+            return fail_with(args->error, sizeof(args->error),
+                             "\"language\" is en or zh");
+    }
+    return true;
+}
+
 /* A lock's text. */
 static const char *own_text(const json_t *wish)
 {
@@ -251,13 +282,12 @@ static bool add_schedule(struct args *args, const json_t *wish)
     if (!json_object_get(wish, "schedule"))
         return true;
     if (!text)
-        (void)snprintf(args->error, sizeof(args->error),
-                       "a schedule is a text of less than %d bytes", ARG_BYTES);
-    else if (stage_parse(text, moves, args->error, sizeof(args->error)) >= 0) {
-        add(args, "%s", text);
-        return true;
-    }
-    return false;
+        return fail_with(args->error, sizeof(args->error),
+                         "a schedule has less than %d bytes", ARG_BYTES);
+    if (stage_parse(text, moves, args->error, sizeof(args->error)) < 0)
+        return false;
+    add(args, "%s", text);
+    return true;
 }
 
 /* A lock of the stage. */
@@ -286,8 +316,9 @@ static bool read_stop(const json_t *wish, bool judges, struct args *args)
     const char *choice = text_in(wish, "choice"), *name = text_in(wish, "stop");
     const struct path_stop *stop = name ? path_find(name, NULL) : NULL;
 
-    if (!stop ||
-        (choice && (strlen(choice) != 1 || !path_scene(stop, choice[0]))))
+    if (!heeds(args, wish, "stop choice language") || !stop ||
+        (json_object_get(wish, "choice") &&
+         (!choice || strlen(choice) != 1 || !path_scene(stop, choice[0]))))
         return false;
     add(args, "path");
     add(args, "--json");
@@ -311,7 +342,8 @@ static bool read_experiment(const json_t *wish,
     const struct experiment *experiment = name ? experiment_find(name) : NULL;
     bool fix = json_is_true(json_object_get(wish, "fix"));
 
-    if (!experiment || experiment->kind != kind ||
+    if (!heeds(args, wish, "experiment lock fix language") || !experiment ||
+        experiment->kind != kind ||
         (fix && !experiment_lock(&experiment->plays[EXPERIMENT_FIX])) ||
         (json_object_get(wish, "lock") && !is_lock(lock)) ||
         (lock && kind == &load_kind && world_nodes_for(lock) > 1))
@@ -334,7 +366,10 @@ static bool read_lock(const json_t *wish, bool searches, struct args *args)
 {
     const char *lock = text_in(wish, "lock");
 
-    if (!own_text(wish) && !is_lock(lock))
+    if (!heeds(args, wish,
+               searches ? "lock text buyers stock deduct language"
+                        : "lock text buyers stock deduct language schedule") ||
+        (!own_text(wish) && !is_lock(lock)))
         return false;
     add(args, searches ? "explore" : "replay");
     if (!add_setting(args, wish, "buyers") ||
@@ -430,7 +465,9 @@ static struct api_reply judge(const json_t *wish)
     enum visitors_status status;
 
     if (!read_stop(wish, true, &args))
-        return refuse(422, "a judge wants a \"stop\", and a \"choice\" of it");
+        return refuse(422, args.error[0] ? args.error
+                                         : "a judge wants a \"stop\", and a "
+                                           "\"choice\" of it");
     (void)pthread_mutex_lock(&turn);
     status = visitors_begin(VISITORS_GAME, args.argv, NULL, id, &answer);
     if (status == VISITORS_OK)

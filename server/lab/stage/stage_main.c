@@ -10,6 +10,7 @@
 #include "lock/dlock_textbook.h"
 #include "server/lab/experiments/experiment.h"
 #include "server/lab/explore/explore.h"
+#include "server/lab/fail.h"
 #include "server/lab/path/path.h"
 #include "server/lab/replay/game.h"
 #include "server/lab/serve/lab_serve.h"
@@ -30,7 +31,7 @@ int main(int argc, char *argv[])
     dlock_register_all();
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
         if (strcmp(commands[i].name, name) == 0)
-            return commands[i].main(argc - 1, argv + 1);
+            return fail_unless_told(commands[i].main(argc - 1, argv + 1));
     fprintf(stderr, "stockade-lab: to be called as stockade explore, replay, "
                     "or lab\n");
     return 2;
