@@ -183,13 +183,13 @@ UNIT_TEST(test_differences_are_counted)
                                        ? CONFORM_UNTESTED
                                        : CONFORM_FAILS;
     lock->results_n = PROPERTIES_N;
-    assert_int_equal(suite_differences(&suite), 0);
+    assert_int_equal(suite_count(&suite).differences, 0);
     lock->results_n--;
-    assert_int_equal(suite_differences(&suite), 1);
+    assert_int_equal(suite_count(&suite).differences, 1);
     lock->results[0].verdict = CONFORM_HOLDS;
-    assert_int_equal(suite_differences(&suite), 2);
+    assert_int_equal(suite_count(&suite).differences, 2);
     lock->expected = NULL;
-    assert_int_equal(suite_differences(&suite), 1);
+    assert_int_equal(suite_count(&suite).differences, 1);
 }
 
 /* What the search finds is what a property that fails leads to. */

@@ -115,22 +115,6 @@ static void check_property(struct testbed *testbed, size_t i)
                            : checks[i].check);
 }
 
-const char *conform_missing(const struct expected *expected,
-                            const struct conform_servers *servers)
-{
-    switch (expected->kept) {
-    case KEPT_IN_SQL:
-    case KEPT_IN_BOTH:
-        return servers->sql_url ? NULL : "needs --sql URL";
-    case KEPT_IN_ZK:
-        return servers->zk_url ? NULL : "needs --zk URL";
-    case KEPT_LOCALLY:
-    case KEPT_IN_REDIS:
-        break;
-    }
-    return NULL;
-}
-
 bool conform_agrees(const struct expected *expected, size_t index,
                     enum conform_verdict found)
 {

@@ -55,10 +55,6 @@ struct conform_servers {
     const char *dir; /* where a lock's own folder is made; NULL = /tmp */
 };
 
-/* NULL if the servers that the lock needs are there, else what is missing. */
-const char *conform_missing(const struct expected *expected,
-                            const struct conform_servers *servers);
-
 /* Whether what was found is what was EXPECTED of property INDEX. */
 bool conform_agrees(const struct expected *expected, size_t index,
                     enum conform_verdict found);
@@ -118,19 +114,16 @@ typedef void suite_progress(void *ctx, const struct suite *suite);
 bool suite_run(struct suite *suite, suite_progress *on_progress, void *ctx,
                char *error, size_t error_size);
 
-/* How many results there are, and in *ALL how many there will be. */
-size_t suite_results(const struct suite *suite, size_t *all);
-
 /* Whether INDEX of a lock that was run differs from what is expected. */
 bool suite_differs(const struct suite_lock *lock, size_t index);
 
-/* Whether a lock could not be run, though all that it needs was given. */
-bool suite_is_troubled(const struct suite *suite);
+struct suite_sum {
+    size_t all, done;   /* results, when all have been run; and now */
+    size_t measured;    /* locks of which there are results */
+    size_t differences; /* and locks without a row or with results missing */
+    bool is_troubled;   /* one has all that it needs, and could not be run */
+};
 
-/* Locks of which there are results. */
-size_t suite_measured(const struct suite *suite);
-
-/* All of them, and locks without a row or with results missing. */
-size_t suite_differences(const struct suite *suite);
+struct suite_sum suite_count(const struct suite *suite);
 
 #endif

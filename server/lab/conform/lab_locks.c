@@ -151,7 +151,7 @@ static void text_evidence(const struct suite_lock *lock)
 /* The table, what differs from what is expected, what was not run. */
 static void report_text(const struct suite *suite)
 {
-    size_t differences = suite_differences(suite);
+    const struct suite_sum sum = suite_count(suite);
 
     if (suite->locks_n == 1)
         text_evidence(&suite->locks[0]);
@@ -160,16 +160,16 @@ static void report_text(const struct suite *suite)
     printf("\n✔ holds  ✘ fails  – cannot be tested  ? was not run  "
            "! not as expected\n"
            "%zu of %zu locks measured; ",
-           suite_measured(suite), suite->locks_n);
-    if (suite_measured(suite) == 0)
+           sum.measured, suite->locks_n);
+    if (sum.measured == 0)
         printf("so nothing is known\n");
     else if (suite->locks_n == 1 &&
              suite->locks[0].expected == &suite->locks[0].own)
         printf("nothing was expected of a lock of your own\n");
-    else if (differences == 0)
+    else if (sum.differences == 0)
         printf("all as expected, failures included\n");
     else
-        printf("%zu not as expected\n", differences);
+        printf("%zu not as expected\n", sum.differences);
 }
 
 /* Every difference with its evidence, a line each, on standard error; what could not be
@@ -180,7 +180,7 @@ static void report_differences(const struct suite *suite)
         const struct suite_lock *lock = &suite->locks[i];
 
         if (!lock->expected || lock->trouble[0] ||
-            (lock->missing && suite_measured(suite) == 0))
+            (lock->missing && suite_count(suite).measured == 0))
             fprintf(stderr, "lab: %s not run: %s\n", lock->info->name,
                     why_not_run(lock));
         for (size_t j = 0; j < PROPERTIES_N; j++)
@@ -245,8 +245,8 @@ static void report_json(const struct suite *suite)
 
     for (size_t i = 0; i < suite->locks_n; i++)
         (void)json_array_append_new(locks, json_of(&suite->locks[i]));
-    all = json_pack("{s:i, s:o}", "differences", (int)suite_differences(suite),
-                    "locks", locks);
+    all = json_pack("{s:i, s:o}", "differences",
+                    (int)suite_count(suite).differences, "locks", locks);
     (void)json_dumpf(all, stdout, JSON_INDENT(1));
     json_decref(all);
     putchar('\n');
@@ -258,11 +258,11 @@ static void report_json(const struct suite *suite)
 static void on_progress(void *ctx, const struct suite *suite)
 {
     const uint64_t *began_ms = ctx;
-    size_t all, done = suite_results(suite, &all);
+    const struct suite_sum sum = suite_count(suite);
 
-    fprintf(stderr, "\rmeasuring: %zu of %zu checks, %u s ", done, all,
+    fprintf(stderr, "\rmeasuring: %zu of %zu checks, %u s ", sum.done, sum.all,
             (unsigned)((clock_ms() - *began_ms) / 1000));
-    if (done == all)
+    if (sum.done == sum.all)
         fprintf(stderr, "\r\033[K");
 }
 
@@ -270,6 +270,7 @@ static int run(const struct options *options)
 {
     struct suite suite = {.servers = options->servers,
                           .jobs = read_jobs(options->jobs)};
+    struct suite_sum sum;
     uint64_t began_ms = clock_ms();
     char error[EXPECTED_ERROR_BYTES];
 
@@ -289,11 +290,10 @@ static int run(const struct options *options)
         report_text(&suite);
     (void)fflush(stdout);
     report_differences(&suite);
-    if (suite_differences(&suite) > 0)
+    sum = suite_count(&suite);
+    if (sum.differences > 0)
         return DIFFERENT;
-    return suite_measured(&suite) > 0 && !suite_is_troubled(&suite)
-               ? AS_EXPECTED
-               : COULD_NOT_RUN;
+    return sum.measured > 0 && !sum.is_troubled ? AS_EXPECTED : COULD_NOT_RUN;
 }
 
 int lab_locks_main(int argc, char *argv[])

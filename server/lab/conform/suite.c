@@ -19,6 +19,19 @@
 /* A signal is looked for so often at least. */
 enum { LOOK_MS = 200 };
 
+/* NULL if the servers that the lock needs are there, else what is missing. */
+static const char *missing(const struct expected *expected,
+                           const struct conform_servers *servers)
+{
+    bool needs_sql =
+        expected->kept == KEPT_IN_SQL || expected->kept == KEPT_IN_BOTH;
+
+    if (needs_sql && !servers->sql_url)
+        return "needs --sql URL";
+    return expected->kept == KEPT_IN_ZK && !servers->zk_url ? "needs --zk URL"
+                                                            : NULL;
+}
+
 bool suite_fill(struct suite *suite, const char *only)
 {
     const struct dlock_strategy_info *info;
@@ -43,9 +56,8 @@ bool suite_fill(struct suite *suite, const char *only)
                                           .nodes_n = 1};
             lock->expected = &lock->own;
         }
-        lock->missing = lock->expected
-                            ? conform_missing(lock->expected, &suite->servers)
-                            : NULL;
+        lock->missing =
+            lock->expected ? missing(lock->expected, &suite->servers) : NULL;
         suite->locks_n++;
     }
     return suite->locks_n > 0;
@@ -226,52 +238,27 @@ bool suite_run(struct suite *suite, suite_progress *on_progress, void *ctx,
     return ended_by >= 0;
 }
 
-size_t suite_results(const struct suite *suite, size_t *all)
-{
-    size_t n = 0;
-
-    *all = 0;
-    for (size_t i = 0; i < suite->locks_n; i++) {
-        n += suite->locks[i].results_n;
-        *all += is_runnable(&suite->locks[i]) ? PROPERTIES_N : 0;
-    }
-    return n;
-}
-
 bool suite_differs(const struct suite_lock *lock, size_t index)
 {
     return is_runnable(lock) &&
            !conform_agrees(lock->expected, index, lock->results[index].verdict);
 }
 
-bool suite_is_troubled(const struct suite *suite)
+struct suite_sum suite_count(const struct suite *suite)
 {
-    for (size_t i = 0; i < suite->locks_n; i++)
-        if (suite->locks[i].trouble[0])
-            return true;
-    return false;
-}
-
-size_t suite_measured(const struct suite *suite)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < suite->locks_n; i++)
-        n += suite->locks[i].results_n > 0;
-    return n;
-}
-
-size_t suite_differences(const struct suite *suite)
-{
-    size_t n = 0;
+    struct suite_sum sum = {.all = 0};
 
     for (size_t i = 0; i < suite->locks_n; i++) {
         const struct suite_lock *lock = &suite->locks[i];
 
-        n += !lock->expected;
-        n += is_runnable(lock) && lock->results_n < PROPERTIES_N;
+        sum.all += is_runnable(lock) ? PROPERTIES_N : 0;
+        sum.done += lock->results_n;
+        sum.measured += lock->results_n > 0;
+        sum.is_troubled |= lock->trouble[0] != '\0';
+        sum.differences += !lock->expected;
+        sum.differences += is_runnable(lock) && lock->results_n < PROPERTIES_N;
         for (size_t j = 0; j < PROPERTIES_N; j++)
-            n += suite_differs(lock, j);
+            sum.differences += suite_differs(lock, j);
     }
-    return n;
+    return sum;
 }
