@@ -109,6 +109,7 @@ HELP_OBJ   := $(call obj,$(HELP_SRC))
 LOCK_TEXTS := $(sort $(wildcard lock/textbook/*.lock))
 LAB_TEXTS  := experiments path # folders of text files, each in one table
 ROWS       := $(addprefix server/lab/,stage/faults stage/numbers properties expected explore/bounds replay/steps replay/moves conform/late load/measures)
+ROWS       += $(addprefix server/base/,settings)
 LAB_JS     := $(notdir $(wildcard static/lab*.js)) browser.js chart.js # of its page
 SHOP_JS    := $(filter-out lab%,$(notdir $(wildcard static/*.js)))
 GEN        := $(patsubst %,$(B)/gen/%.inc,$(TEXT)) $(B)/gen/lock/backends.h \
@@ -220,10 +221,11 @@ $(B)/gen/server/lab/serve/scripts.inc $(B)/gen/server/http/scripts.inc: static M
 	@mkdir -p $(@D)
 	$(Q){ $(foreach file,$(JS),echo '{"/$(file)", SCRIPT,'; echo '#include "static/$(file).inc"'; echo '},';) } >$@
 
-# Tables of text as rows of a macro: the first column is C's.
+# Tables of text as rows of a macro: the first column is C's. What is between two columns
+# has a blank before it; in a column a | has none.
 $(ROWS:%=$(B)/gen/%.inc): $(B)/gen/%.inc: %.txt
 	@mkdir -p $(@D)
-	$(Q)sed -e '/^#/d' -e '/^$$/d' -e 's/ *| */", "/g' -e 's/", "/, "/' -e 's/.*/ROW(&")/' $< >$@
+	$(Q)sed -e '/^#/d' -e '/^$$/d' -e 's/  *|/", "/g' -e 's/", "  */", "/g' -e 's/", "/, "/' -e 's/.*/ROW(&")/' $< >$@
 
 # All locks that are texts.
 $(B)/gen/lock/textbook/all.inc: $(LOCK_TEXTS) lock/textbook

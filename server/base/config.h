@@ -1,5 +1,5 @@
 /*
- * The settings of `stockade serve`: one table in config.c gives each its name, its
+ * The settings of `stockade serve`: one table, settings.txt, gives each its name, its
  * default, its range and its help.
  *
  * A value comes from the first that has one: the flag, the environment
