@@ -65,8 +65,8 @@ same [keys %named], [keys %flag], 'the flags of all commands';
 
 # ---- what is answered --------------------------------------------------------
 
-my $problems = join '', map { Stockade::slurp($_) } 'server/base/order_outcome.h', 'server/http/problem.h';
-my @problems = grep { !/^201 / } map { s/, "/ /r } $problems =~ /^    X\(\w+, (\d+, "[a-z-]+)"/mg;
+my $problems = join '', map { Stockade::slurp($_) } 'server/base/order_outcomes.txt', 'server/http/problems.txt';
+my @problems = grep { !/^201 / } map { s/,.* / /r } $problems =~ /^\w+, (\d+, \d+ +\| [a-z-]+)/mg;
 cmp_ok scalar @problems, '>', 25, 'the table of problems was found';
 same [heads('OUTCOMES')], \@problems, 'the manual has the problems, with their status';
 

@@ -1,9 +1,9 @@
 #include "server/base/order_outcome.h"
 
 static const char *const slugs[] = {
-#define ORDER_OUTCOME_SLUG(name, status, slug, retry_s, title) slug,
-    ORDER_OUTCOME_MAP(ORDER_OUTCOME_SLUG)
-#undef ORDER_OUTCOME_SLUG
+#define ROW(name, status, retry_s, slug, title) slug,
+#include "server/base/order_outcomes.inc"
+#undef ROW
 };
 
 const char *order_outcome_slug(enum order_outcome outcome)

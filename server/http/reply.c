@@ -10,10 +10,11 @@
 #include "server/http/request.h"
 
 static const struct problem_row rows[] = {
-#define PROBLEM_ROW(name, status, slug, retry_s, title)                        \
+#define ROW(name, status, retry_s, slug, title)                                \
     {PROBLEM_TYPE_PREFIX slug, title, #retry_s, retry_s, status},
-    ORDER_OUTCOME_MAP(PROBLEM_ROW) PROBLEM_MAP(PROBLEM_ROW)
-#undef PROBLEM_ROW
+#include "server/base/order_outcomes.inc"
+#include "server/http/problems.inc"
+#undef ROW
 };
 
 const struct problem_row *problem_row(enum problem problem)

@@ -408,8 +408,8 @@ for my $path (sort keys %{ $api->{paths} }) {
 # ---- the problems --------------------------------------------------------------------
 # Which type has which status stands in the server's own table; each response names its
 # types, and each type is in a response of some operation.
-my %table = map { reverse Stockade::slurp("$Stockade::ROOT/server/$_") =~ /^    X\(\w+, ([45]\d+), ("[a-z-]+")/mg }
-    'base/order_outcome.h', 'http/problem.h';
+my %table = map { reverse Stockade::slurp("$Stockade::ROOT/server/$_") =~ /^\w+, ([45]\d+), \d+ +\| ([a-z-]+)/mg }
+    'base/order_outcomes.txt', 'http/problems.txt';
 my %used;
 for my $operation (map { my $item = $_; map { $item->{$_} } grep { $_ ne 'parameters' } keys %$item } values %{ $api->{paths} }) {
     for my $status (grep { /^[45]/ } keys %{ $operation->{responses} }) {
@@ -420,9 +420,9 @@ for my $operation (map { my $item = $_; map { $item->{$_} } grep { $_ ne 'parame
         $used{ s/.*://r }{$status}++ for @{ $has{type}{enum} || [] };
     }
 }
-my %told = map { ("\"$_\"" => join ' ', keys %{ $used{$_} }) } keys %used;
+my %told = map { ($_ => join ' ', keys %{ $used{$_} }) } keys %used;
 # What no operation answers: a path or method that is none, a bug, and nothing at all.
-delete @table{qw("method-not-allowed" "internal-error")};
+delete @table{qw(method-not-allowed internal-error)};
 is_deeply \%told, \%table, 'every problem is where it may occur, under its status';
 
 my @missing = grep { !$called{$_} } map {
