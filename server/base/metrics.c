@@ -1,7 +1,7 @@
 /*
- * Counters, gauges and histograms as arrays of relaxed atomics; the maps of metrics.h
- * say what they are called. There is no maintained Prometheus client for C; the text
- * format is small enough to be written here, and the arrays are all it needs.
+ * Counters, gauges and histograms as arrays of relaxed atomics; metrics.txt and
+ * histograms.txt say what they are called. There is no maintained Prometheus client for
+ * C; the text format is small enough to be written here, and the arrays are all it needs.
  *
  * Bucket bounds double: a percentile read from them is right to a factor of two,
  * which is what a dashboard can use.
@@ -31,18 +31,21 @@ struct metrics {
 static const struct {
     const char *name, *type, *help;
 } value_rows[METRICS_VALUE_N] = {
-#define COUNTER_ROW(name, shown, help) {shown, "counter", help},
-#define GAUGE_ROW(name, shown, help)   {shown, "gauge", help},
-    METRICS_COUNTER_MAP(COUNTER_ROW) METRICS_GAUGE_MAP(GAUGE_ROW)};
+#define ROW(type, name, shown, help) {shown, #type, help},
+#include "server/base/metrics.inc"
+#undef ROW
+};
 
 static const struct {
-    const char *name, *help;
     uint64_t first;
     size_t n;
     double scale;
+    const char *name, *help;
 } histogram_rows[METRICS_HISTOGRAM_N] = {
-#define HISTOGRAM_ROW(name, ...) {__VA_ARGS__},
-    METRICS_HISTOGRAM_MAP(HISTOGRAM_ROW)};
+#define ROW(name, ...) {__VA_ARGS__},
+#include "server/base/histograms.inc"
+#undef ROW
+};
 
 struct metrics *metrics_new(void)
 {
