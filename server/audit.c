@@ -129,17 +129,9 @@ static void print_text(const struct store_audit *a, const struct ledger *ledger)
         const char *what;
         int64_t n;
     } faults[] = {
-        {"units sold beyond the stock", a->oversold},
-        {"units that vanished", a->undersold},
-        {"units both sold and in stock", a->phantom},
-        {"segments below zero", a->negative},
-        {"units stranded in retired segments", a->stranded},
-        {"orders with the same idempotency key", a->duplicates},
-        {"users over the purchase limit", a->over_limit},
-        {"users whose units are not those of their orders", a->miscounted},
-        {"orders written by an overtaken lock holder", a->fence_regressions},
-        {"orders not just one of held, paid and given back", a->unsettled},
-        {"acknowledged orders that are not stored", a->lost},
+#define ROW(member, name, what) {what, a->member},
+#include "server/http/audit.inc"
+#undef ROW
     };
 
     printf("%10s %8s %10s %10s %10s %10s %10s\n", "product", "segment",
@@ -159,7 +151,7 @@ static void print_text(const struct store_audit *a, const struct ledger *ledger)
                "%" PRId64 " late payments to be refunded\n",
                a->held, a->expired, a->late);
     for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
-        if (faults[i].n)
+        if (*faults[i].what && faults[i].n)
             printf("%" PRId64 " %s\n", faults[i].n, faults[i].what);
     printf("%s\n", a->balanced ? "balanced"
                                : "VIOLATED: nothing was changed, the audit "

@@ -269,7 +269,7 @@ char *render_beat(int64_t now_ms)
 char *render_audit(const struct store_audit *audit,
                    const struct store_audit_line lines[], size_t lines_n)
 {
-    json_t *list = json_array();
+    json_t *list = json_array(), *all;
     const struct store_audit_line *line;
 
     for (line = lines; line < lines + lines_n; line++)
@@ -279,18 +279,13 @@ char *render_audit(const struct store_audit *audit,
                             "initial", line->initial, "stock", line->stock,
                             "sold", line->sold, "orders", line->orders, "drift",
                             line->drift, "retired", (int)line->retired));
-    return dump_take(json_pack(
-        "{s:b,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,"
-        "s:I,s:I,s:o}",
-        "balanced", (int)audit->balanced, "products", audit->products, "orders",
-        audit->orders, "sold", audit->sold, "held", audit->held, "cancelled",
-        audit->cancelled, "expired", audit->expired, "late_payments",
-        audit->late, "oversold", audit->oversold, "undersold", audit->undersold,
-        "phantom", audit->phantom, "negative", audit->negative, "stranded",
-        audit->stranded, "duplicates", audit->duplicates, "over_limit",
-        audit->over_limit, "miscounted", audit->miscounted, "fence_regressions",
-        audit->fence_regressions, "unsettled", audit->unsettled, "lost",
-        audit->lost, "lines", list));
+    all = json_pack("{s:b}", "balanced", (int)audit->balanced);
+#define ROW(member, name, ...)                                                 \
+    json_object_set_new(all, name, json_integer(audit->member));
+#include "server/http/audit.inc"
+#undef ROW
+    json_object_set_new(all, "lines", list);
+    return dump_take(all);
 }
 
 /*
