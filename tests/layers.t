@@ -68,7 +68,7 @@ my @OUTSIDE = (
     [qr{^jansson\.h$},        'server/http/parse.c', 'server/http/render.c', 'server/lab/timeline/timeline.c', 'server/lab/picture/draw.h',
      'server/lab/serve/api.c', 'server/lab/conform/lab_locks.c'],
     [qr{^systemd/.*\.h$},     'server/main_loop.c'],
-    [qr{^curl/.*\.h$},        'server/inventory/services.c', 'server/lab/load/buyers.c'],
+    [qr{^curl/.*\.h$},        'server/base/fetch.c'],
 );
 
 # It was there before this was a rule. None may be added: a circle is known by all

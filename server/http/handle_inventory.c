@@ -24,7 +24,7 @@ static bool has_document(const struct request *request)
 
 static void pass_on(struct request *request)
 {
-    const struct inventory_reply *reply = &request->call.reply;
+    const struct fetch_reply *reply = &request->call.reply;
 
     if (*reply->location)
         request_header(request, "Location", reply->location);
@@ -79,11 +79,12 @@ void handle_inventory_order(struct request *request)
         snprintf(order->record.key, sizeof(order->record.key),
                  "%016" PRIx64 "%016" PRIx64, random[0], random[1]);
     }
-    request->call.method = "POST";
-    request->call.target = target_of(request);
-    request->call.key = order->record.key;
-    request->call.body = request->body;
-    request->call.body_size = request->body_size;
+    request->call.request =
+        (struct fetch_request){.method = "POST",
+                               .target = target_of(request),
+                               .key = order->record.key,
+                               .body = request->body,
+                               .body_size = request->body_size};
     suspend_for_inventory(request, order_answer);
 }
 
@@ -101,11 +102,12 @@ static void other_answer(struct request *request)
 /* A cancel and a payment as well: repeated, they do nothing more. */
 void handle_inventory_other(struct request *request)
 {
-    request->call.method = request->method;
-    if (!strcmp(request->method, "POST")) {
-        request->call.body = request->body;
-        request->call.body_size = request->body_size;
-    }
-    request->call.target = target_of(request);
+    bool has_body = !strcmp(request->method, "POST");
+
+    request->call.request =
+        (struct fetch_request){.method = request->method,
+                               .target = target_of(request),
+                               .body = has_body ? request->body : NULL,
+                               .body_size = request->body_size};
     suspend_for_inventory(request, other_answer);
 }

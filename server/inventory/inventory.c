@@ -1,6 +1,6 @@
 /*
  * The thread of all requests to inventory services: calls, and probes of /readyz. It
- * waits for both in one place, in libcurl (services.c).
+ * waits for both in one place, in libcurl (server/base/fetch.c).
  *
  * The life of a call:
  *
@@ -48,6 +48,7 @@ TAILQ_HEAD(call_list, inventory_call);
 struct inventory {
     const struct app *app;
     struct services services;
+    struct fetches fetches;
     pthread_t thread;
     bool runs;
     int news_fd;
@@ -74,7 +75,7 @@ struct inventory {
 static enum order_outcome outcome_of(const struct inventory_call *call)
 {
     static const char type[] = "urn:stockade:problem:";
-    const struct inventory_reply *reply = &call->reply;
+    const struct fetch_reply *reply = &call->reply;
     const char *slug = reply->text ? strstr(reply->text, type) : NULL;
 
     if (call->end != INVENTORY_ANSWERED || (reply->status != 201 && !slug))
@@ -115,14 +116,14 @@ static void end_order(struct inventory *inv, const struct inventory_call *call)
     else if (outcome == ORDER_PLACED)
         worked(inv, call->begun_us);
     if (call->is_lost && call->reply.status != 201)
-        log_warn("unknown-order", "key=%s", call->key);
+        log_warn("unknown-order", "key=%s", call->request.key);
 }
 
 static void end_call(struct inventory *inv, struct inventory_call *call,
                      enum inventory_end end)
 {
     call->end = end;
-    if (call->key)
+    if (call->request.key)
         end_order(inv, call);
     atomic_fetch_sub(&inv->depth, 1);
     call->done(call);
@@ -142,18 +143,32 @@ static void end_without_answer(struct inventory *inv,
 
 /* ---- tries ------------------------------------------------------------------ */
 
+/* Asks a service; CALL, for which, is NULL of a probe. False: no memory. */
+static bool ask(struct inventory *inv, struct service *service,
+                struct fetch_request request, uint64_t limit_ms,
+                struct inventory_call *call)
+{
+    struct fetch *try;
+
+    request.url = service->url;
+    request.limit_ms = limit_ms;
+    try = fetch_begin(&inv->fetches, &request);
+    if (!try)
+        return false;
+    try->owner = call;
+    try->peer = service;
+    return true;
+}
+
 static bool begin_try(struct inventory *inv, struct inventory_call *call,
                       struct service *service, uint64_t now_us)
 {
     uint64_t limit_us = call->due_us - now_us;
-    struct http_try *try;
 
     if (limit_us > inv->try_us)
         limit_us = inv->try_us;
-    try = tries_begin(&inv->services, service, call, limit_us / 1000 + 1);
-    if (!try)
+    if (!ask(inv, service, call->request, limit_us / 1000 + 1, call))
         return false;
-    try->call = call;
     service->flying++;
     inv->services.turn = (size_t)(service - inv->services.list) + 1;
     return true;
@@ -171,15 +186,15 @@ static bool may_retry(struct inventory *inv, const struct inventory_call *call)
     return true;
 }
 
-static bool is_not_now(const struct http_try *try)
+static bool is_not_now(const struct fetch *try)
 {
-    return try->end == TRY_ANSWERED &&
+    return try->end == FETCH_ANSWERED &&
            (try->reply.status == 503 || try->reply.status == 429);
 }
 
 /* The reply is an inventory service's own: it says where the order is, or names a
  * problem. */
-static bool is_verdict(const struct inventory_reply *reply)
+static bool is_verdict(const struct fetch_reply *reply)
 {
     return reply->text &&
            (reply->status == 201
@@ -189,34 +204,35 @@ static bool is_verdict(const struct inventory_reply *reply)
 
 /* A proxy in between, a service with a bug or a reply that is cut in its head, which
  * libcurl takes, does not say what was done. */
-static bool is_lost(const struct http_try *try)
+static bool is_lost(const struct fetch *try)
 {
-    return try->end == TRY_LOST ||
-           (try->end == TRY_ANSWERED && !is_not_now(try) &&
+    const struct inventory_call *call = try->owner;
+
+    return try->end == FETCH_LOST ||
+           (try->end == FETCH_ANSWERED && !is_not_now(try) &&
             (try->reply.status >= 500 ||
-             (try->call->key && !is_verdict(&try->reply))));
+             (call->request.key && !is_verdict(&try->reply))));
 }
 
 /* A try of a call has ended. */
-static void try_heard(struct inventory *inv, struct http_try *try,
-                      uint64_t now_us)
+static void try_heard(struct inventory *inv, struct fetch *try, uint64_t now_us)
 {
-    struct inventory_call *call = try->call;
+    struct inventory_call *call = try->owner;
     bool not_now = is_not_now(try), lost = is_lost(try);
 
-    if (try->end != TRY_NOT_SENT)
+    if (try->end != FETCH_NOT_SENT)
         call->tries++;
-    call->failed = try->service;
+    call->failed = try->peer;
     call->is_lost |= lost;
-    if (try->end == TRY_ANSWERED) {
+    if (try->end == FETCH_ANSWERED) {
         free(call->reply.text);
         call->reply = try->reply;
         try->reply.text = NULL;
     }
-    if (try->end == TRY_ANSWERED && !not_now && !lost)
+    if (try->end == FETCH_ANSWERED && !not_now && !lost)
         end_call(inv, call, INVENTORY_ANSWERED);
     else if (now_us < call->due_us &&
-             (try->end == TRY_NOT_SENT || may_retry(inv, call)))
+             (try->end == FETCH_NOT_SENT || may_retry(inv, call)))
         TAILQ_INSERT_HEAD(&inv->waiting, call, place);
     else
         end_without_answer(inv, call);
@@ -275,14 +291,14 @@ static void serve(struct inventory *inv, uint64_t now_us)
 
 /* ---- the thread --------------------------------------------------------------- */
 
-static void hear(struct inventory *inv, struct http_try *try)
+static void hear(struct inventory *inv, struct fetch *try)
 {
-    struct service *service = try->service;
-    bool answered = try->end == TRY_ANSWERED;
+    struct service *service = try->peer;
+    bool answered = try->end == FETCH_ANSWERED;
     uint64_t now_us = clock_us();
-    char why[TRY_WHY_BYTES];
+    char why[FETCH_WHY_BYTES];
 
-    if (try->call) {
+    if (try->owner) {
         service->flying--;
         /* The first of many that were under way tells. */
         if (!answered && atomic_load(&service->is_ready))
@@ -303,14 +319,13 @@ static void hear(struct inventory *inv, struct http_try *try)
 
 static void probe_all(struct inventory *inv, uint64_t now_us)
 {
-    static const struct inventory_call what = {.method = "GET",
-                                               .target = "/readyz"};
+    const struct fetch_request what = {.method = "GET", .target = "/readyz"};
     struct service *service = inv->services.list;
 
     for (; service < inv->services.list + inv->services.n; service++)
         if (!service->is_probed && now_us >= service->probe_us)
             service->is_probed =
-                tries_begin(&inv->services, service, &what, inv->try_us / 1000);
+                ask(inv, service, what, inv->try_us / 1000, NULL);
 }
 
 static bool would_sell(const struct inventory *inv)
@@ -345,15 +360,15 @@ static bool has_mail(struct inventory *inv)
 static void *thread_main(void *arg)
 {
     struct inventory *inv = arg;
-    struct http_try *try;
+    struct fetch *try;
     uint64_t now_us;
     bool is_ready;
 
     while (!atomic_load(&inv->closed) || atomic_load(&inv->depth) > 0) {
         atomic_fetch_add(&inv->beat, 1);
-        while ((try = tries_next(&inv->services))) {
+        while ((try = fetch_next(&inv->fetches))) {
             hear(inv, try);
-            tries_free(try);
+            fetch_free(try);
         }
         now_us = clock_us();
         take(inv, now_us);
@@ -364,8 +379,8 @@ static void *thread_main(void *arg)
             (void)eventfd_write(inv->news_fd, 1);
         inv->was_ready = is_ready;
         atomic_store(&inv->asleep, true);
-        tries_wait(
-            &inv->services,
+        fetch_wait(
+            &inv->fetches, NULL, 0,
             has_mail(inv) ? 0 : (next_us(inv, now_us) - now_us + 999) / 1000);
         atomic_store(&inv->asleep, false);
     }
@@ -377,7 +392,7 @@ static void *thread_main(void *arg)
 static void wake(struct inventory *inv)
 {
     if (atomic_load(&inv->asleep) && atomic_exchange(&inv->asleep, false))
-        tries_wake(&inv->services);
+        fetch_wake(&inv->fetches);
 }
 
 /* A depth that was counted keeps the thread running until the call is answered. */
@@ -459,10 +474,11 @@ struct inventory *inventory_open(const struct app *app)
     pthread_mutex_init(&inv->mutex, NULL);
     inv->budget = BUDGET_MAX;
     inv->news_fd = eventfd(0, EFD_CLOEXEC);
-    inv->runs = inv->news_fd >= 0 &&
-                services_read(&inv->services, app->config->inventory) &&
-                services_open(&inv->services) &&
-                pthread_create(&inv->thread, NULL, thread_main, inv) == 0;
+    inv->runs =
+        inv->news_fd >= 0 &&
+        services_read(&inv->services, app->config->inventory) &&
+        fetch_open(&inv->fetches, inv->services.n * (SERVICE_FLYING_MAX + 1)) &&
+        pthread_create(&inv->thread, NULL, thread_main, inv) == 0;
     if (inv->runs) {
         (void)pthread_setname_np(inv->thread, "inventory");
         return inv;
@@ -479,7 +495,7 @@ void inventory_stop(struct inventory *inv)
     if (!inv->runs)
         return;
     atomic_store(&inv->closed, true);
-    tries_wake(&inv->services);
+    fetch_wake(&inv->fetches);
     pthread_join(inv->thread, NULL);
     inv->runs = false;
 }
@@ -489,7 +505,7 @@ void inventory_close(struct inventory *inv)
     if (!inv)
         return;
     inventory_stop(inv);
-    services_close(&inv->services);
+    fetch_close(&inv->fetches);
     if (inv->news_fd >= 0)
         close(inv->news_fd);
     pthread_mutex_destroy(&inv->mutex);

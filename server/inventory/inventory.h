@@ -22,6 +22,8 @@
 #include <stdio.h>
 #include <sys/queue.h>
 
+#include "server/base/fetch.h"
+
 struct app;
 struct config;
 struct inventory;
@@ -33,22 +35,10 @@ enum inventory_end {
     INVENTORY_UNKNOWN,  /* it was sent, and nobody has answered */
 };
 
-/* An inventory service's reply; begins as {0}. */
-struct inventory_reply {
-    unsigned status;
-    char *text; /* from malloc(); NULL = none */
-    size_t size;
-    char type[40], location[64], retry_after[12]; /* headers; "" = none */
-    bool replayed;
-};
-
 struct inventory_call {
-    /* The request; borrowed until done(). */
-    const char *method; /* GET, POST, DELETE */
-    const char *target;
-    const char *key; /* of an order that is placed; NULL: it is none */
-    const char *body;
-    size_t body_size;
+    /* Without url and limit_ms, borrowed until done(). Of an order that is placed it has
+     * a key; no other has. */
+    struct fetch_request request;
 
     /* Called once, on the inventory's thread; must not block. */
     void (*done)(struct inventory_call *call);
@@ -56,7 +46,7 @@ struct inventory_call {
 
     /* How it ended. The reply's text is for done() to take. */
     enum inventory_end end;
-    struct inventory_reply reply;
+    struct fetch_reply reply;
 
     /* The inventory's. */
     TAILQ_ENTRY(inventory_call) place;

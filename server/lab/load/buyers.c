@@ -1,7 +1,6 @@
 /* See buyers.h. */
 #include "server/lab/load/buyers.h"
 
-#include <curl/curl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,31 +15,6 @@ enum {
     SCRAPE_MS_MAX = 2000,
 };
 
-/* A request without an answer yet. */
-struct buyers_call {
-    LIST_ENTRY(buyers_call) entry;
-    CURL *easy;
-    struct curl_slist *fields;
-    FILE *out; /* into .reply */
-    char *reply;
-    size_t reply_n;
-    void (*on_reply)(struct buyers *buyers, struct buyers_call *call,
-                     CURLcode code, long status);
-    size_t of; /* the order that it sends; or the instance that it asks */
-};
-
-static void end(struct buyers *buyers, struct buyers_call *call)
-{
-    curl_multi_remove_handle(buyers->multi, call->easy);
-    curl_easy_cleanup(call->easy);
-    curl_slist_free_all(call->fields);
-    if (call->out)
-        (void)fclose(call->out);
-    free(call->reply);
-    LIST_REMOVE(call, entry);
-    free(call);
-}
-
 bool buyers_open(struct buyers *buyers, struct site *site, unsigned n)
 {
     struct rlimit files;
@@ -50,71 +24,47 @@ bool buyers_open(struct buyers *buyers, struct site *site, unsigned n)
         files.rlim_cur = files.rlim_max < n + 64 ? files.rlim_max : n + 64;
         (void)setrlimit(RLIMIT_NOFILE, &files);
     }
-    if (curl_global_init(CURL_GLOBAL_NOTHING) != CURLE_OK)
-        return site_fail(site, "libcurl does not begin");
-    buyers->multi = curl_multi_init();
-    if (!buyers->multi)
-        return site_fail(site, "no memory for %u buyers", n);
-    curl_multi_setopt(buyers->multi, CURLMOPT_MAXCONNECTS, (long)n);
-    return true;
+    return fetch_open(&buyers->fetches, n) ||
+           site_fail(site, "no memory for %u buyers", n);
 }
 
 void buyers_close(struct buyers *buyers)
 {
-    for (struct buyers_call *call = LIST_FIRST(&buyers->calls), *next; call;
-         call = next) {
-        next = LIST_NEXT(call, entry);
-        end(buyers, call);
-    }
+    fetch_close(&buyers->fetches);
     for (unsigned i = 0; i < SITE_INSTANCES_MAX; i++) {
         free(buyers->scrapes[i].come);
         free(buyers->scrapes[i].told);
-    }
-    if (buyers->multi) {
-        curl_multi_cleanup(buyers->multi);
-        curl_global_cleanup();
     }
     free(buyers->orders);
 }
 
 /* Requests --------------------------------------------------------------------- */
 
-/* KEY: "" = no order. BODY: "" = none. NULL: it cannot, and site->error says why. */
-static struct buyers_call *begin(struct buyers *buyers, const char *method,
-                                 unsigned instance, const char *target,
-                                 const char *key, const char *body)
-{
-    struct buyers_call *call = calloc(1, sizeof(*call));
-    char url[160];
+typedef void on_reply(struct buyers *buyers, struct fetch *fetch);
 
-    if (!call) {
-        (void)site_fail(buyers->site, "no memory");
-        return NULL;
-    }
-    LIST_INSERT_HEAD(&buyers->calls, call, entry);
-    (void)snprintf(url, sizeof(url), "http://%s%s",
-                   buyers->site->instances[instance].address, target);
-    call->easy = curl_easy_init();
-    call->out = open_memstream(&call->reply, &call->reply_n);
-    call->fields = curl_slist_append(NULL, "Content-Type: application/json");
-    if (call->fields && *key)
-        (void)curl_slist_append(call->fields, key);
-    curl_easy_setopt(call->easy, CURLOPT_URL, url);
-    curl_easy_setopt(call->easy, CURLOPT_PROXY, "");
-    curl_easy_setopt(call->easy, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(call->easy, CURLOPT_TIMEOUT_MS, (long)REPLY_MS_MAX);
-    curl_easy_setopt(call->easy, CURLOPT_PRIVATE, call);
-    curl_easy_setopt(call->easy, CURLOPT_WRITEDATA, call->out);
-    curl_easy_setopt(call->easy, CURLOPT_HTTPHEADER, call->fields);
-    if (*body)
-        curl_easy_setopt(call->easy, CURLOPT_COPYPOSTFIELDS, body);
-    curl_easy_setopt(call->easy, CURLOPT_CUSTOMREQUEST, method);
-    if (call->out && call->fields &&
-        curl_multi_add_handle(buyers->multi, call->easy) == CURLM_OK)
-        return call;
-    (void)site_fail(buyers->site, "libcurl does not take a request");
-    end(buyers, call);
-    return NULL;
+/* A request's kind: what is done with its reply. */
+struct kind {
+    on_reply *take;
+};
+
+/* OF: the order that it sends; or the instance that it asks. False: it cannot, and
+ * site->error says why. */
+static bool begin(struct buyers *buyers, unsigned instance,
+                  struct fetch_request request, struct kind *kind, size_t of)
+{
+    char url[80];
+    struct fetch *fetch;
+
+    (void)snprintf(url, sizeof(url), "http://%s",
+                   buyers->site->instances[instance].address);
+    request.url = url;
+    request.body_size = request.body ? strlen(request.body) : 0;
+    fetch = fetch_begin(&buyers->fetches, &request);
+    if (!fetch)
+        return site_fail(buyers->site, "no memory");
+    fetch->owner = kind;
+    fetch->number = of;
+    return true;
 }
 
 /* The last word of a problem's type: ".../lock-timeout". */
@@ -131,9 +81,11 @@ static void read_why(const char *reply, char *why, size_t size)
     (void)snprintf(why, size, "%.*s", (int)(end - word), word);
 }
 
-static enum buyers_outcome outcome_of(CURLcode code, long status)
+static enum buyers_outcome outcome_of(const struct fetch *fetch)
 {
-    if (code != CURLE_OK)
+    unsigned status = fetch->reply.status;
+
+    if (fetch->end != FETCH_ANSWERED)
         return BUYERS_LOST;
     return status == 201                    ? BUYERS_SOLD
            : status == 409                  ? BUYERS_SOLD_OUT
@@ -141,24 +93,24 @@ static enum buyers_outcome outcome_of(CURLcode code, long status)
                                             : BUYERS_OTHER;
 }
 
-static void on_order(struct buyers *buyers, struct buyers_call *call,
-                     CURLcode code, long status)
+static void on_order(struct buyers *buyers, struct fetch *fetch)
 {
-    struct buyers_order *order = &buyers->orders[call->of];
+    struct buyers_order *order = &buyers->orders[fetch->number];
 
     buyers->taken--;
-    order->outcome = (unsigned char)outcome_of(code, status);
-    order->status = (unsigned short)status;
+    order->outcome = (unsigned char)outcome_of(fetch);
+    order->status = (unsigned short)fetch->reply.status;
     order->answered_us = clock_us();
-    if (code == CURLE_OK && status != 201)
-        read_why(call->reply, order->why, sizeof(order->why));
+    if (fetch->end == FETCH_ANSWERED && order->outcome != BUYERS_SOLD &&
+        fetch->reply.text)
+        read_why(fetch->reply.text, order->why, sizeof(order->why));
 }
 
 size_t buyers_send(struct buyers *buyers, unsigned instance)
 {
+    static struct kind order = {on_order};
     struct buyers_order *more = buyers->orders;
     size_t n = buyers->orders_n;
-    struct buyers_call *call;
     char key[64], body[160];
 
     if ((n & (n - 1)) == 0)
@@ -173,105 +125,84 @@ size_t buyers_send(struct buyers *buyers, unsigned instance)
                    "{\"product_id\":%" PRId64
                    ",\"user_id\":%zu,\"quantity\":1}",
                    buyers->product_id, n + 1);
-    (void)snprintf(key, sizeof(key), "Idempotency-Key: \"order-%zu\"", n + 1);
+    (void)snprintf(key, sizeof(key), "order-%zu", n + 1);
     more[n] =
         (struct buyers_order){.instance = (unsigned char)instance,
                               .product = (unsigned char)buyers->product_id,
                               .sent_us = clock_us()};
-    call = begin(buyers, "POST", instance, "/api/orders", key, body);
-    if (!call)
+    if (!begin(buyers, instance,
+               (struct fetch_request){.method = "POST",
+                                      .target = "/api/orders",
+                                      .key = key,
+                                      .body = body,
+                                      .limit_ms = REPLY_MS_MAX},
+               &order, n))
         return SIZE_MAX;
-    call->on_reply = on_order;
-    call->of = n;
     buyers->taken++;
     buyers->orders_n++;
     return n;
 }
 
 /* The text of a scrape that failed is not whole. */
-static void on_scrape(struct buyers *buyers, struct buyers_call *call,
-                      CURLcode code, long status)
+static void on_scrape(struct buyers *buyers, struct fetch *fetch)
 {
-    struct buyers_scrape *scrape = &buyers->scrapes[call->of];
+    struct buyers_scrape *scrape = &buyers->scrapes[fetch->number];
 
-    (void)status;
     scrape->is_owed = false;
-    if (code == CURLE_OK) {
-        scrape->come = call->reply;
-        call->reply = NULL;
+    if (fetch->end == FETCH_ANSWERED) {
+        scrape->come = fetch->reply.text;
+        fetch->reply.text = NULL;
     }
 }
 
 const char *buyers_scrape(struct buyers *buyers, unsigned instance)
 {
+    static struct kind kind = {on_scrape};
     struct buyers_scrape *scrape = &buyers->scrapes[instance];
-    struct buyers_call *call;
 
     if (scrape->is_owed)
         return NULL;
     free(scrape->told);
     scrape->told = scrape->come;
     scrape->come = NULL;
-    call = begin(buyers, "GET", instance, "/metrics", "", "");
-    scrape->is_owed = call;
-    if (call) {
-        curl_easy_setopt(call->easy, CURLOPT_TIMEOUT_MS, (long)SCRAPE_MS_MAX);
-        call->on_reply = on_scrape;
-        call->of = instance;
-    }
+    scrape->is_owed = begin(buyers, instance,
+                            (struct fetch_request){.method = "GET",
+                                                   .target = "/metrics",
+                                                   .limit_ms = SCRAPE_MS_MAX},
+                            &kind, instance);
     return scrape->told;
 }
 
 /* Replies ---------------------------------------------------------------------- */
 
-static void take_reply(struct buyers *buyers, CURL *easy, CURLcode code)
-{
-    struct buyers_call *call = NULL;
-    long status = 0;
-
-    curl_easy_getinfo(easy, CURLINFO_PRIVATE, &call);
-    curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
-    (void)fclose(call->out);
-    call->out = NULL;
-    call->on_reply(buyers, call, code, status);
-    end(buyers, call);
-}
-
 void buyers_turn(struct buyers *buyers, unsigned ms)
 {
     struct pollfd logs[SITE_INSTANCES_MAX];
-    struct curl_waitfd fds[SITE_INSTANCES_MAX];
-    size_t n = site_fds(buyers->site, logs);
-    int running, left;
-    CURLMsg *message;
+    struct fetch *fetch;
 
-    for (size_t i = 0; i < n; i++)
-        fds[i] =
-            (struct curl_waitfd){.fd = logs[i].fd, .events = CURL_WAIT_POLLIN};
-    curl_multi_perform(buyers->multi, &running);
-    curl_multi_poll(buyers->multi, fds, (unsigned)n, (int)ms, NULL);
-    curl_multi_perform(buyers->multi, &running);
-    while ((message = curl_multi_info_read(buyers->multi, &left)))
-        if (message->msg == CURLMSG_DONE)
-            take_reply(buyers, message->easy_handle, message->data.result);
+    fetch_wait(&buyers->fetches, logs, site_fds(buyers->site, logs), ms);
+    while ((fetch = fetch_next(&buyers->fetches))) {
+        ((const struct kind *)fetch->owner)->take(buyers, fetch);
+        fetch_free(fetch);
+    }
     site_read(buyers->site);
 }
 
-static void on_offer(struct buyers *buyers, struct buyers_call *call,
-                     CURLcode code, long status)
+static void on_offer(struct buyers *buyers, struct fetch *fetch)
 {
-    (void)code;
+    const char *text = fetch->reply.text;
+
     buyers->taken--;
-    buyers->is_offered =
-        status == 201 || site_fail(buyers->site, "PUT of a product: %ld %.300s",
-                                   status, call->reply);
+    buyers->is_offered = fetch->reply.status == 201 ||
+                         site_fail(buyers->site, "PUT of a product: %u %.300s",
+                                   fetch->reply.status, text ? text : "");
 }
 
 /* Each request has a time limit, so has this. */
 bool buyers_offer(struct buyers *buyers, int64_t product_id, int64_t stock,
                   unsigned segments)
 {
-    struct buyers_call *call;
+    static struct kind offer = {on_offer};
     char target[64], body[160];
 
     (void)snprintf(target, sizeof(target), "/api/products/%" PRId64,
@@ -280,10 +211,13 @@ bool buyers_offer(struct buyers *buyers, int64_t product_id, int64_t stock,
                    "{\"name\":\"Phone\",\"stock\":%" PRId64 ",\"segments\":%u,"
                    "\"price_cents\":100,\"limit_per_user\":0}",
                    stock, segments);
-    call = begin(buyers, "PUT", 0, target, "", body);
-    if (!call)
+    if (!begin(buyers, 0,
+               (struct fetch_request){.method = "PUT",
+                                      .target = target,
+                                      .body = body,
+                                      .limit_ms = REPLY_MS_MAX},
+               &offer, 0))
         return false;
-    call->on_reply = on_offer;
     buyers->taken++;
     while (buyers->taken > 0) {
         if (!site_goes_on(buyers->site))

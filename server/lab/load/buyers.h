@@ -1,9 +1,9 @@
 /*
  * Buyers: orders over HTTP to the instances of a site, and what became of each.
  *
- * All of them on this thread, by libcurl's multi interface: an order at a time, whose
- * reply may be waited for or not; or a crowd. Each order has a number, from 1, which
- * is its user and a part of its key; so it can be found in the ledger.
+ * All of them on this thread, an order at a time, whose reply may be waited for or not;
+ * or a crowd. Each order has a number, from 1, which is its user and a part of its key;
+ * so it can be found in the ledger.
  *
  * Counts here are what buyers were told. What was sold, the ledger says.
  */
@@ -13,8 +13,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/queue.h>
 
+#include "server/base/fetch.h"
 #include "server/lab/load/site.h"
 
 enum {
@@ -51,8 +51,7 @@ struct buyers_scrape {
 
 struct buyers {
     struct site *site;
-    void *multi;
-    LIST_HEAD(buyers_calls, buyers_call) calls; /* without an answer yet */
+    struct fetches fetches;
     unsigned most, taken; /* orders at a time; those now */
     bool is_offered;      /* the last product that was */
     struct buyers_scrape scrapes[SITE_INSTANCES_MAX];
