@@ -84,6 +84,7 @@ my @wrong = (
     [['--json', "$dir/played.jsonl"],                    qr/--json, --save and --svg go with a schedule/],
     [['--save', "$dir/no/where", 'none', 'a'],           qr{--save: .*/no/where: No such file}],
 );
+is +(run('replay', $half, "$dir/played.jsonl"))[0], 2, 'what broke in another hides none of it';
 for my $case (@wrong) {
     my ($args, $why) = @$case;
     my $out = Stockade::refuses(['replay', @$args], $why);
@@ -133,7 +134,7 @@ is $seen{place}{reply}, 'ok', 'what came of an order';
 is $seen{commit}{actor}, 'committer', 'and that it was written';
 
 ($code, $picture) = run('replay', "$dir/live1.jsonl");
-is $code, 0, 'it is drawn';
+is $code, 2, 'it is drawn, and nobody knows: exit 2';
 like $picture, qr/^verdict: nobody has looked/m, 'with no verdict';
 like +(run('replay', '--zh', "$dir/live1.jsonl"))[1], qr/^结论：还没有人查过/m, 'in Chinese as well';
 ($first, my @rest) = Stockade::slurp("$dir/played.jsonl") =~ /^.*\n/mg;

@@ -147,7 +147,8 @@ enum { REPLAY_FILES_MAX = 2 };
 
 /* LOOK: see draw.h. Draws up to UNTIL moves of the timelines in N files, or events if
  * they have no moves; -1 = all (replay_file.c). The exit status: 0 nothing broke, 1
- * something did, 2 one could not be read to its end, of which all is drawn that could. */
+ * something did, 2 nobody has looked, or one could not be read to its end: all is drawn
+ * that could. */
 int replay_files(char *const paths[], size_t n, int64_t until, unsigned look);
 
 #endif

@@ -34,7 +34,8 @@ static const char help[] =
 #include "server/lab/help/replay.txt.inc"
 #include "server/lab/help/stage.txt.inc"
     "\n"
-    "Exit status: 0 nothing broke, 1 something did, 2 could not run.\n";
+    "Exit status: 0 nothing broke, 1 something did, 2 could not run, or of a\n"
+    "FILE nobody has looked.\n";
 
 /* Else it is the name of a lock, or ought to be. */
 static bool is_file(const char *word)

@@ -265,6 +265,17 @@ static void draw_end(const struct picture *picture, struct source *source)
         draw_say(stdout, picture->look, "verdict: %s\n", verdict->faults[0]);
 }
 
+/* A verdict behind --until is not read. */
+static int status_of(const struct source *source)
+{
+    bool is_unknown =
+        source->line == TIMELINE_LINE_VERDICT && !source->verdict.is_known;
+
+    if (source->cut[0] || is_unknown)
+        return 2;
+    return source->verdict.faults_n > 0;
+}
+
 int replay_files(char *const paths[], size_t n, int64_t until, unsigned look)
 {
     static struct source sources[REPLAY_FILES_MAX];
@@ -284,9 +295,9 @@ int replay_files(char *const paths[], size_t n, int64_t until, unsigned look)
             draw_end(&picture, source);
         (void)fflush(stdout);
         if (source->cut[0])
-            status = fail_to_run("replay: %s", source->cut);
-        else if (source->verdict.faults_n > 0 && status == 0)
-            status = 1;
+            (void)fail_aloud("replay: %s", source->cut);
+        if (status_of(source) > status)
+            status = status_of(source);
         timeline_close(source->timeline);
     }
     return status;
