@@ -249,6 +249,9 @@ static bool conclude(struct load *load, const struct experiment_play *play)
         return false;
     run->verdict.faults |=
         ledger_faults(&audit) | ledger_faults_at_the_end(&audit);
+    if (audit.orders <
+        load->seen_by_wrk + (int64_t)buyers_count(&load->buyers, BUYERS_SOLD))
+        run->verdict.faults |= EXPERIMENT_FAULT(STAGE_LOST);
     run->sold = audit.sold;
     run->orders = audit.orders;
     run->stock = stock;

@@ -45,6 +45,7 @@ struct load {
     uint64_t begun_us; /* the sale; 0 = the servers are started yet */
     struct load_lane lanes[SITE_INSTANCES_MAX];
     size_t sold; /* the order, from 1, whose sale is told now; 0 = none */
+    int64_t seen_by_wrk; /* orders that were confirmed */
 };
 
 enum { LOAD_SOLD_ANY = -1 }; /* for experiment_play.sold: it depends on luck */
