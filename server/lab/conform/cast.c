@@ -107,8 +107,8 @@ static void note_wait(const struct cast *cast, unsigned who, const char *what)
 {
     struct conform_result *result = cast->testbed->result;
 
-    (void)snprintf(result->text, sizeof(result->text),
-                   "BROKEN: player %u does not %s", who, what);
+    (void)snprintf(result->text, sizeof(result->text), "player %u does not %s",
+                   who, what);
 }
 
 struct deed_report cast_hear(struct cast *cast, unsigned who)

@@ -35,6 +35,7 @@ enum conform_verdict {
     CONFORM_HOLDS,
     CONFORM_FAILS,
     CONFORM_NOT_ASKED, /* what the question needs was not given */
+    CONFORM_BROKEN,    /* the check broke off, and nobody expects that */
 };
 
 /* The result of one check. Its process writes it, into memory that all share. */

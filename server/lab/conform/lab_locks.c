@@ -84,11 +84,13 @@ static bool read_options(int argc, char *argv[], struct options *options)
 static const char *const signs[] = {[CONFORM_UNTESTED] = "–",
                                     [CONFORM_HOLDS] = "✔",
                                     [CONFORM_FAILS] = "✘",
-                                    [CONFORM_NOT_ASKED] = "?"};
+                                    [CONFORM_NOT_ASKED] = "?",
+                                    [CONFORM_BROKEN] = "?"};
 static const char *const words[] = {[CONFORM_UNTESTED] = "untested",
                                     [CONFORM_HOLDS] = "holds",
                                     [CONFORM_FAILS] = "fails",
-                                    [CONFORM_NOT_ASKED] = "not asked"};
+                                    [CONFORM_NOT_ASKED] = "not asked",
+                                    [CONFORM_BROKEN] = "broken off"};
 
 /* The word for what is expected of property INDEX. */
 static const char *expected_word(const struct suite_lock *lock, size_t index)
@@ -157,19 +159,19 @@ static void report_text(const struct suite *suite)
         text_evidence(&suite->locks[0]);
     else
         text_table(suite);
-    printf("\n✔ holds  ✘ fails  – cannot be tested  ? was not run  "
+    printf("\n✔ holds  ✘ fails  – cannot be tested  ? is not known  "
            "! not as expected\n"
            "%zu of %zu locks measured; ",
            sum.measured, suite->locks_n);
     if (sum.measured == 0)
         printf("so nothing is known\n");
+    else if (sum.differences > 0)
+        printf("%zu not as expected\n", sum.differences);
     else if (suite->locks_n == 1 &&
              suite->locks[0].expected == &suite->locks[0].own)
         printf("nothing was expected of a lock of your own\n");
-    else if (sum.differences == 0)
-        printf("all as expected, failures included\n");
     else
-        printf("%zu not as expected\n", sum.differences);
+        printf("all as expected, failures included\n");
 }
 
 /* Every difference with its evidence, a line each, on standard error; what could not be

@@ -70,7 +70,7 @@ void testbed_sleep_ms(unsigned ms);
 /*
  * How a check ends: it notes its result and its process is over. What it has
  * started dies with it. testbed_broken() is for what the lock cannot be blamed
- * for: the verdict is then "untested", which nobody expects.
+ * for.
  */
 _Noreturn void testbed_end(const struct testbed *testbed,
                            enum conform_verdict verdict, const char *format,
@@ -84,6 +84,6 @@ _Noreturn void testbed_end(const struct testbed *testbed,
 #define testbed_not_asked(testbed, ...)                                        \
     testbed_end(testbed, CONFORM_NOT_ASKED, __VA_ARGS__)
 #define testbed_broken(testbed, ...)                                           \
-    testbed_end(testbed, CONFORM_UNTESTED, "BROKEN: " __VA_ARGS__)
+    testbed_end(testbed, CONFORM_BROKEN, __VA_ARGS__)
 
 #endif
