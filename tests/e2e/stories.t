@@ -94,6 +94,8 @@ my @stories = (
         '--batched --buyers 1 --stock 3 --segments 2 fenced', 'ai a a a a ai a a L a a a a a a a a', '', 1, 2, 0],
     ['a renewal does not make an acquire void',
         '--deduct guarded --programs order-nested,order fenced', 'a a a a^ aw b b b+ ^', '', 1, 0, 0],
+    ['an inner release that is asked for again leaves the outer hold',
+        '--deduct guarded --programs order-nested,order fenced', 'a a a a a a~ a a', '', 0, 1, 0],
 );
 
 sub told {

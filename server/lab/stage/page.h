@@ -141,7 +141,8 @@ struct page_lane {
     bool lost_unsure;            /* it had missed a reply before */
     char gave[STAGE_NAME_BYTES]; /* back the last hold of, and heard that all is
                                     well */
-    unsigned tokens_n;           /* that it was granted; the last one, */
+    char gives[DLOCK_OWNER_BYTES_MAX + 24]; /* back: owner, attempt */
+    unsigned tokens_n; /* that it was granted; the last one, */
     uint64_t token;
     char token_of[STAGE_NAME_BYTES]; /* and of which lock */
     uint64_t floor;                  /* the highest token that the database */

@@ -237,6 +237,19 @@ static bool believes(const char *name)
     return false;
 }
 
+/* A release whose reply was lost is asked for again: its actor has that hold no more. */
+static void note_giving(const struct dlock_grant *grant)
+{
+    char *last = turns_own_lane()->gives;
+    char now[sizeof(turns_own_lane()->gives)];
+
+    (void)snprintf(now, sizeof(now), "%s %" PRIu64, grant->owner,
+                   grant->attempt);
+    if (strcmp(now, last) != 0)
+        note_hold(grant->name, false);
+    memcpy(last, now, strlen(now) + 1);
+}
+
 static void note_grant(const char *name, uint64_t token)
 {
     struct page_lane *lane = turns_own_lane();
@@ -377,7 +390,7 @@ enum dlock_status __wrap_dlock_release(struct dlock_session *session,
 {
     enum dlock_status status;
 
-    note_hold(grant->name, false);
+    note_giving(grant);
     status = __real_dlock_release(session, grant, error);
     note_released(grant->name, status);
     return status;
@@ -444,7 +457,7 @@ enum dlock_status __wrap_dlock_release_async(struct dlock_session *session,
     struct call *call = call_of(grant->name, false, done, ctx);
     enum dlock_status status;
 
-    note_hold(grant->name, false);
+    note_giving(grant);
     status = __real_dlock_release_async(session, grant, ended, call, error);
     if (status == DLOCK_OK)
         return status;
