@@ -64,8 +64,8 @@ static bool has_all(const struct world *world)
 
     for (int ms = 0; ms < SYNC_MS_MAX; ms++) {
         written = offset_of(&world->nodes[0], "\nmaster_repl_offset:");
-        if (written >= 0 &&
-            written == offset_of(&world->replica.node, "\nslave_repl_offset:"))
+        if (written >= 0 && written == offset_of(&world->nodes[WORLD_REPLICA],
+                                                 "\nslave_repl_offset:"))
             return true;
         (void)nanosleep(&nap, NULL);
     }
@@ -74,16 +74,17 @@ static bool has_all(const struct world *world)
 
 static bool follow(struct world *world)
 {
-    world->replica.is_linked = ASK(&world->replica.node, "OK", "REPLICAOF",
-                                   "127.0.0.1", world->replica.port) &&
-                               has_all(world);
+    world->replica.is_linked =
+        ASK(&world->nodes[WORLD_REPLICA], "OK", "REPLICAOF", "127.0.0.1",
+            world->replica.port) &&
+        has_all(world);
     return world->replica.is_linked;
 }
 
 /* Another process may be faster with the port. */
 static bool replica_begin(struct world *world, char *error, size_t error_size)
 {
-    const struct world_node *node = &world->replica.node;
+    const struct world_node *node = &world->nodes[WORLD_REPLICA];
 
     return (peek_listen(world->nodes[0].peek, world->replica.port,
                         sizeof(world->replica.port)) &&
@@ -97,8 +98,8 @@ static bool replica_begin(struct world *world, char *error, size_t error_size)
 /* Nobody listens on port 1. */
 bool world_cut(struct world *world)
 {
-    bool good = has_all(world) &&
-                ASK(&world->replica.node, "OK", "REPLICAOF", "127.0.0.1", "1");
+    bool good = has_all(world) && ASK(&world->nodes[WORLD_REPLICA], "OK",
+                                      "REPLICAOF", "127.0.0.1", "1");
 
     world->replica.is_linked = false;
     return good;
@@ -108,19 +109,19 @@ bool world_cut(struct world *world)
 bool world_promote(struct world *world)
 {
     struct world_node *primary = &world->nodes[0];
+    struct world_node *replica = &world->nodes[WORLD_REPLICA];
     const char *name = redis_proc_url(primary->redis) + strlen("unix:");
     bool good = (!world->replica.is_linked || has_all(world)) &&
-                ASK(&world->replica.node, "OK", "REPLICAOF", "NO", "ONE");
+                ASK(replica, "OK", "REPLICAOF", "NO", "ONE");
 
     redis_proc_kill(primary->redis);
     peek_close(primary->peek);
-    primary->peek = world->replica.node.peek;
-    world->replica.node.peek = NULL;
+    primary->peek = replica->peek;
+    replica->peek = NULL;
     world->replica.is_linked = false;
     world->replica.is_promoted = true;
     return good &&
-           rename(redis_proc_url(world->replica.node.redis) + strlen("unix:"),
-                  name) == 0;
+           rename(redis_proc_url(replica->redis) + strlen("unix:"), name) == 0;
 }
 
 /* ---- the servers ----------------------------------------------------------- */
@@ -154,13 +155,6 @@ static void set_environment(const struct world *world, unsigned node, int fd)
     (void)setenv("STOCKADE_STAGE_NODE", text, 1);
 }
 
-/* Behind the servers stands the replica of the only one. */
-static struct world_node *node_at(struct world *world, unsigned index)
-{
-    return world->replica.is_there && index == 1 ? &world->replica.node
-                                                 : &world->nodes[index];
-}
-
 /* jemalloc's own thread waits until a time of the wall clock, which stands still
  * here: it never sleeps, and takes half of a core. A build without jemalloc says
  * that it has no such setting. */
@@ -175,7 +169,7 @@ static void still_the_allocator(struct peek *peek)
 /* Beside a file that stands for it. */
 static bool start(struct world *world, unsigned index, char *error, size_t size)
 {
-    struct world_node *node = node_at(world, index);
+    struct world_node *node = &world->nodes[index];
     char path[96];
     int fd;
 
@@ -230,8 +224,9 @@ static bool open_nodes(struct world *world, const struct stage_scene *scene,
         if (!start_at(world, world->nodes_n, AGED_US, error, error_size))
             return false;
     world->replica.is_there = scene->replica;
-    if (scene->replica && (!start_at(world, 1, AGED_US, error, error_size) ||
-                           !replica_begin(world, error, error_size)))
+    if (scene->replica &&
+        (!start_at(world, WORLD_REPLICA, AGED_US, error, error_size) ||
+         !replica_begin(world, error, error_size)))
         return false;
     for (unsigned i = 0; i < n; i++)
         used += (size_t)snprintf(
@@ -246,17 +241,15 @@ static bool open_nodes(struct world *world, const struct stage_scene *scene,
 static void close_nodes(struct world *world)
 {
     for (unsigned i = 0; i < PAGE_NODES_MAX; i++) {
-        struct world_node *node = node_at(world, i);
-
-        peek_close(node->peek);
-        redis_proc_stop(node->redis);
+        peek_close(world->nodes[i].peek);
+        redis_proc_stop(world->nodes[i].redis);
     }
 }
 
 static bool restart_at(struct world *world, unsigned index, uint64_t now_us,
                        char *error, size_t size)
 {
-    struct world_node *node = node_at(world, index);
+    struct world_node *node = &world->nodes[index];
 
     peek_close(node->peek);
     node->peek = NULL;
@@ -327,7 +320,7 @@ static bool reset_nodes(struct world *world, char *error, size_t error_size)
     if (world->replica.is_promoted) {
         world->replica.is_promoted = false;
         return restart_at(world, 0, AGED_US, error, error_size) &&
-               restart_at(world, 1, AGED_US, error, error_size) &&
+               restart_at(world, WORLD_REPLICA, AGED_US, error, error_size) &&
                replica_begin(world, error, error_size);
     }
     return (world_flush(world) &&

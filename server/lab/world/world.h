@@ -21,9 +21,9 @@ struct world_node {
     struct peek *peek;
 };
 
-/* The replica, which follows the only server and may take its place. */
+/* The replica, which follows the only server, stands behind it and may take its place. */
+enum { WORLD_REPLICA = 1 };
 struct world_replica {
-    struct world_node node;
     bool is_there, is_linked, is_promoted;
     char port[8]; /* the primary's, for it */
 };
