@@ -47,8 +47,7 @@ static const struct setting table[] = {
 
 enum { ROWS = sizeof(table) / sizeof(table[0]) };
 
-#define FIRST_OPTION                                                           \
-    256 /* the first row's answer of getopt_long(): no letter */
+enum { FIRST_OPTION = 256 }; /* getopt_long()'s for the first row: no letter */
 
 void config_help(void)
 {

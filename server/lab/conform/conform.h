@@ -47,8 +47,7 @@ struct conform_result {
 
 /* Servers that the suite does not start itself. NULL = there is none. */
 struct conform_servers {
-    const char
-        *redis_url; /* for locks on one server, instead of a private one */
+    const char *redis_url; /* for locks on one server; else a private one */
     const char *sql_url;
     const char *zk_url;
     const char *zk_ensemble; /* several ZooKeepers that may be killed, for M */

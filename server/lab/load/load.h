@@ -27,11 +27,10 @@ struct measure {
     double least, most;
 };
 
-/* An instance's state, in a story. */
+/* An instance's state, in a story: the order, from 1, that stands at a failpoint under the
+ * lock, 0 = none. */
 struct load_lane {
-    size_t
-        held; /* the order, from 1, that stands at a failpoint under the lock;
-                    0 = none */
+    size_t held;
     uint64_t since_us;
 };
 

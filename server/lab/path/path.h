@@ -22,11 +22,10 @@ struct path_text {
     const char *redisson, *redsync, *spring; /* what to type there */
 };
 
-/* A change that may mend the lock, or not. */
+/* A change that may mend the lock, or not: the stop's scene with it; .lock = NULL: none. */
 struct path_choice {
     const char *text[EXPERIMENT_LANGUAGES_N];
-    struct stage_scene
-        scene; /* the stop's, with this change; .lock = NULL: none */
+    struct stage_scene scene;
 };
 
 struct path_stop {
@@ -36,10 +35,8 @@ struct path_stop {
     const char *code; /* the lock: '|' between the lines, dots that indent */
     struct stage_scene scene;
     const char *schedule; /* that breaks it; NULL: it cannot be done */
-    const char
-        *shortest; /* one with fewer moves, and more trouble; or the same */
-    unsigned
-        faults; /* the goal, any of them: a bit for each enum stage_fault */
+    const char *shortest; /* with fewer moves, and more trouble; or the same */
+    unsigned faults;  /* the goal, any of them: a bit for each stage_fault */
     unsigned without; /* those that a mend must not bring either; the same */
     struct search_bounds bounds; /* of hints, and of the judge */
     struct path_choice choices[PATH_CHOICES_MAX]; /* 'a', 'b', ... */

@@ -34,11 +34,10 @@ struct game {
     struct stage *stage; /* NULL: it is broken; see error */
     struct stage_move moves[STAGE_MOVES_MAX]; /* so far */
     size_t n;
-    unsigned
-        inside[STAGE_MOVES_MAX + 1];  /* after so many: a bit for each actor */
-    struct stage_verdict verdict;     /* so far */
-    size_t drawn;                     /* steps; */
-    char state[DRAW_STATE_BYTES_MAX]; /* and what was drawn behind them */
+    unsigned inside[STAGE_MOVES_MAX + 1]; /* after so many: a bit for each */
+    struct stage_verdict verdict;         /* so far */
+    size_t drawn;                         /* steps; */
+    char state[DRAW_STATE_BYTES_MAX];     /* and what was drawn behind them */
     char error[1000];
 };
 

@@ -17,8 +17,7 @@
 #define FOLDER_IN_MEMORY NULL
 
 struct folder {
-    char path
-        [64]; /* "" = not open; short, so that sockets in it have short names */
+    char path[64]; /* "" = not open; short, as names of sockets have to be */
     int alive; /* an end of a socket pair, which all who use the folder inherit */
     pid_t remover; /* has the other end */
 };

@@ -34,8 +34,7 @@ struct world {
     struct world_node nodes[PAGE_NODES_MAX];
     unsigned nodes_n;
     struct world_replica replica;
-    uint64_t
-        restarted_us[PAGE_NODES_MAX];    /* since the schedule began, 0 = not */
+    uint64_t restarted_us[PAGE_NODES_MAX]; /* in this schedule, 0 = not */
     char lock_url[PAGE_NODES_MAX * 100]; /* what a lock client is opened with */
     struct store_reader *reader;         /* for audits */
     struct folder folder;
