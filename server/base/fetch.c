@@ -6,6 +6,7 @@
  */
 #include "server/base/fetch.h"
 
+#include <assert.h>
 #include <curl/curl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -208,6 +209,7 @@ void fetch_wait(struct fetches *fetches, const struct pollfd fds[], size_t n,
     struct curl_waitfd more[FETCH_FDS_MAX];
     int running;
 
+    assert(n <= FETCH_FDS_MAX);
     for (size_t i = 0; i < n; i++)
         more[i] =
             (struct curl_waitfd){.fd = fds[i].fd, .events = CURL_WAIT_POLLIN};

@@ -213,9 +213,8 @@ struct page {
 static void put_line(void *ctx, const struct store_order *order)
 {
     struct page *page = ctx;
-    char text[RENDER_ORDER_BYTES];
 
-    fwrite(text, render_csv_order(order, text), 1, page->out);
+    render_csv_order(order, page->out);
     page->n++;
     page->last = order->number;
 }

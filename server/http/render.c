@@ -6,6 +6,7 @@
 #include "server/http/reply.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -158,33 +159,28 @@ const char render_csv_head[] =
     "id,product_id,user_id,quantity,price_cents,total_cents,state,created_at,"
     "cancelled_at,idempotency_key\r\n";
 
-size_t render_csv_order(const struct store_order *order,
-                        char text[RENDER_ORDER_BYTES])
+void render_csv_order(const struct store_order *order, FILE *out)
 {
+    char created[40], cancelled[40] = "", sum[24] = "";
     int64_t total;
-    char *at = stpcpy(text, order->id);
 
-    at = put_integer(PUT(at, ","), order->product_id);
-    at = put_integer(PUT(at, ","), order->user_id);
-    at = put_integer(PUT(at, ","), order->quantity);
-    at = PUT(put_integer(PUT(at, ","), order->price_cents), ",");
-    if (!__builtin_mul_overflow(order->price_cents, order->quantity, &total))
-        at = put_integer(at, total);
-    at = stpcpy(PUT(at, ","), state_text(order, RENDER_NOW));
-    at = PUT(put_stamp(PUT(at, ","), order->created_ms), ",");
+    *put_stamp(created, order->created_ms) = '\0';
     if (order->state == STORE_CANCELLED)
-        at = put_stamp(at, order->cancelled_ms);
-    at = PUT(at, ",\"");
-    if (*order->key && strchr("=+-@", *order->key))
-        *at++ = '\'';
+        *put_stamp(cancelled, order->cancelled_ms) = '\0';
+    if (!__builtin_mul_overflow(order->price_cents, order->quantity, &total))
+        *put_integer(sum, total) = '\0';
+    fprintf(out,
+            "%s,%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64
+            ",%s,%s,%s,%s,\"%s",
+            order->id, order->product_id, order->user_id, order->quantity,
+            order->price_cents, sum, state_text(order, RENDER_NOW), created,
+            cancelled, *order->key && strchr("=+-@", *order->key) ? "'" : "");
     for (const char *key = order->key; *key; key++) {
         if (*key == '"')
-            *at++ = '"';
-        *at++ = *key;
+            fputc('"', out);
+        fputc(*key, out);
     }
-    at = stpcpy(at, "\"\r\n");
-    assert(at < text + RENDER_ORDER_BYTES);
-    return (size_t)(at - text);
+    fputs("\"\r\n", out);
 }
 
 static json_t *time_json(int64_t ms)

@@ -14,6 +14,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "db/store.h"
 #include "server/http/problem.h"
@@ -50,8 +51,7 @@ size_t render_order(const struct store_order *order, enum render_view view,
  * text of the customer's: a spreadsheet would run one that begins like a formula, so
  * that one has a ' before it. */
 extern const char render_csv_head[];
-size_t render_csv_order(const struct store_order *order,
-                        char text[RENDER_ORDER_BYTES]);
+void render_csv_order(const struct store_order *order, FILE *out);
 
 /* LOCK is the name of the strategy that guards the product. SEGMENTS, those in
  * use at that moment, may be NULL. */
