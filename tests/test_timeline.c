@@ -170,6 +170,7 @@ UNIT_TEST_OF(NO_FIXTURE, what_is_no_timeline_is_told)
         {"[]\n", 1, "no JSON object"},
         {"{\"listen\": 1}\n", 1, "no head of a timeline"},
         {"{\"timeline\":2}\n", 1, "version 2; this program reads version 1"},
+        {"{\"timeline\":0}\n", 1, "version 0; this program reads version 1"},
         {"{\"timeline\":1,\"actors\":[]}\n", 1, "\"source\" of the head"},
         {"{\"timeline\":1,\"source\":\"stage\",\"actors\":[1]}\n", 1,
          "\"actors\""},

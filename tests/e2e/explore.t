@@ -51,6 +51,7 @@ is +(run(qw(explore --all --only =mkdir)))[0], 0, '--all: by itself it plays wha
 my ($unsure, undef, $lacks) = run(qw(explore --all --only =mkdir --lost-replies 0));
 is $unsure, 2, '--all: without one kind of trouble it cannot tell';
 like $lacks, qr/^stockade: explore: mkdir: foreign-release is expected, and was not found with --lost-replies 0: 1 is enough to tell$/m, 'and says so';
+is Stockade::run([qw(explore --all --only =none)], env => { PATH => Stockade::tempdir() . '' })->{exit}, 2, '--all: a lock that could not be played';
 my ($nothing, undef, $unknown) = run(qw(explore --all --only nosuch));
 is_deeply [$nothing, $unknown], [2, "stockade: explore: no row is called 'nosuch'\n"], '--all: nothing was played';
 ($code, $out) = run(qw(explore --all --moves 1 --only), '--batched --stock 3 --programs');
@@ -165,6 +166,18 @@ is $? >> 8, 2, 'Ctrl-C: nobody knows, exit 2';
 ok !JSON::PP::decode_json($result)->{whole}, 'what is known by then, and that it is not all';
 like JSON::PP::decode_json($result)->{verdict}, qr/\Anone in the \d+ that were played/, 'in words';
 is $ours->(), 0, 'and nothing is left behind';
+
+# Time is up in the middle of a length, which does not count.
+my @wide = (qw(--lost-replies 2 --troubles 4), 'fenced');
+$pid = open3($in, $said, undef, Stockade::binary(), qw(explore -i --json --seconds 1), @wide);
+my $last = JSON::PP::decode_json(scalar <$said>);
+while (!$last->{done}) {
+    print {$in} "look\n";
+    $last = JSON::PP::decode_json(scalar <$said>);
+}
+waitpid $pid, 0;
+my (undef, $whole) = json(qw(explore --json --moves), $last->{moves}, @wide);
+cmp_ok $last->{schedules}, '>=', $last->{moves} && $whole->{schedules}, "all of up to $last->{moves} moves, as it says";
 
 like +(run(qw(explore --programs xx none)))[2], qr/there are: order .* expire-compares$/, 'all programs are named';
 like +(run(qw(explore --batched --programs xx fenced)))[2], qr/there are:(?: instance[a-z-]*)+$/, 'of instances theirs';

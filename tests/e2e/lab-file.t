@@ -61,6 +61,9 @@ is JSON::PP::decode_json($out)->{text}{en}{title}, '??', 'of another encoding pr
 ($status, $out) = lab('run', '--file', file('51-dies-twice.txt', $OWN =~ s/^sold +1\n/sold 2\n/mr));
 is $status, 1, 'what was expected did not come about: exit 1';
 like $out, qr/With the fix: expected none, sold 2; found none, sold 1$/m, 'and what did';
+($status, $out) = lab('run', '--file', file('51-dies-twice.txt', $OWN =~ s/ c(?=\nsold)//r));
+is $status, 1, 'nothing broke, but not all are done: exit 1';
+like $out, qr/With the fix: .*, sold 1, not all are done$/m, 'and that is why';
 ($status, $out, $err) = lab('run', '--file', file('52-dies-twice.txt', $OWN =~ s/b! c L/b! aw L/r));
 is $status, 2, 'a move that there is not: exit 2';
 like $err, qr/lab run 52, fix: move 8: .*/, 'and which';

@@ -50,6 +50,18 @@ is_deeply [@{ $ran{'04w'}{bug} }{qw(sold stock)}], [0, 3], '04w: nothing is sold
 is_deeply $ran{'04w'}{bug}{faults}, ['left-for-ever'], 'since the lock is left';
 is_deeply $ran{'15w'}{bug}{faults}, ['oversold'], '15w: two products, one flag';
 
+my $wild = Stockade::slurp("$Stockade::ROOT/server/lab/experiments/15w-wild-one-flag.txt");
+my $own  = Stockade::tempdir();
+my $file = Stockade::write_file("$own/15w-untold.txt", $wild =~ s/^faults .*\n//mr =~ s/^sold +4$/sold 5/mr);
+($status, $json) = lab(['--json', '--file', $file]);
+is_deeply [map { !$_->{as_told} } @{ JSON::PP->new->decode($json) }{qw(bug fix)}], [1, 1], 'a fault that was not told, or another number, is not as told';
+$wild = Stockade::slurp("$Stockade::ROOT/server/lab/experiments/04w-wild-exception.txt");
+Stockade::write_file("$own/04w-all-served.txt", $wild =~ s/^faults /judge nobody-refused\n$&/mr =~ s/(\[fix\].*)naive-select/$1naive-insert/sr);
+($status, $json) = lab(['--json', '--file', "$own/04w-all-served.txt"]);
+my ($bound, $half) = @{ JSON::PP->new->decode($json) }{qw(bug fix)};
+ok !$bound->{as_told}, 'nor is a bound that was not kept';
+is_deeply $half->{faults}, ['ledger'], 'a unit that was taken for an order that failed is missed';
+
 # ---- what cannot be run -------------------------------------------------------------
 
 my $empty = Stockade::tempdir();
@@ -67,6 +79,10 @@ for ([2, qr/wrk has not told what it saw/, ''], [1, qr/found lost-order, sold 0$
     is $ran[0], $exit, 'a wrk that sells nothing, and tells ' . ($tells || 'nothing');
     like $ran[1] . $ran[2], $why, 'has its own verdict';
 }
+
+Stockade::write_file("$own/04w-no-server.txt", $wild =~ s/^flags +\K/--nonsense /mr);
+($code, undef, $text) = lab(['--file', "$own/04w-no-server.txt"]);
+like "$code $text", qr/^2 .*a server did not come up: .*nonsense/s, 'a server that knows no such flag: exit 2, and why';
 
 # ---- a program that watches ------------------------------------------------------------
 

@@ -127,6 +127,9 @@ subtest 'what the stop offers is judged and played by itself' => sub {
     ($exit, $out) = path('ababbaq', '--choice', 'a', '1');
     like $out, qr/^verdict: oversold/m, 'and is broken by hand';
     is $exit, 1;
+    ($exit, $out) = path('', '--judge', '--seconds', 1, '18');
+    is $exit, 2, 'time is up: nobody knows';
+    like $out, qr/^none in the \d+ that were played: .*\ntime was up first: that is no answer yet$/m, 'and it is told';
 };
 
 subtest 'in Chinese, within 80 columns' => sub {

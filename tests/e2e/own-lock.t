@@ -61,6 +61,9 @@ for my $case ([$mistyped, 'WRONGTYPE'], [$breaks, 'ERR']) {
     unlike $out, qr/reply was lost/, 'and no reply was lost';
 }
 
+my $first = write_lock(first => ($take =~ s{NX PX}{NX XX PX}r) . $in_one);
+is Stockade::run(['replay', '-i', '--deduct', 'guarded', $first], keys => $_->[1])->{exit}, $_->[0], "keys $_->[1]" for [1, 'aq'], [0, 'auq'];
+
 # Its sender has given up, and never hears of it.
 my $late = write_lock(late => $take . $in_one =~ s/return 0/return redis.call('incr', KEYS[1], 'x')/r);
 ($status, $out) = run('replay', '--deduct', 'guarded', $late, 'a a a^ L ^');

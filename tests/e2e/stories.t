@@ -12,6 +12,10 @@ my @stories = (
         '--one-process process', 'a b a a b', '', 0, 1, 1],
     [q{a number of this process's is enough in it},
         '--one-process token-thread', 'a a a a L b a', '', 0, 1, 0],
+    ['one has come to its end, and the next one there has the watchdog',
+        '--one-process --deduct guarded redisson', 'a a a b bw', '', 0, 1, 0],
+    ['who has died is not inside beside another',
+        '--deduct guarded redisson', 'a a! L b', '', 1, 0, 0],
     ['who dies takes those of its process along',
         '--one-process --deduct guarded set-nx-px', 'a a!', '', 1, 0, 1],
     ['a lock that counts in the session is not lengthened',
@@ -107,7 +111,7 @@ sub told {
 for my $story (@stories) {
     my ($what, $where, $schedule, $faults, @end) = @$story;
     my $told = told($where, $schedule);
-    is_deeply ["@{ $told->{faults} }", @{$told}{qw(stock orders)}, $told->{over} ? 1 : 0], [$faults, @end], $what or diag explain $told;
+    is_deeply ["@{ $told->{faults} }", @{$told}{qw(stock orders)}, $told->{over} ? 1 : 0, $told->{schedule}], [$faults, @end, $schedule], $what or diag explain $told;
 }
 
 # What a run has come to, what is remarked only, and at which move.
@@ -124,7 +128,7 @@ for my $one (@judged) {
     my ($where, $schedule, $broke) = @$one;
     my $told = told($where, $schedule);
     my %at   = %{ $told->{broke_at} };
-    is join(', ', map { "$_ $at{$_}" } sort keys %at), $broke, "$where: '$schedule'";
+    is join(', ', map({ "$_ $at{$_}" } sort keys %at), $told->{schedule}), "$broke, $schedule", "$where: '$schedule'";
     is_deeply [sort @{ $told->{faults} }], [grep { !/-l(?:ate|ost)$/ } sort keys %at], 'what is wrong';
     is_deeply $told->{remarks}, [grep { /-l(?:ate|ost)$/ } sort keys %at], 'and what is remarked only';
 }

@@ -59,7 +59,9 @@ is_deeply [grep { index($picture, $_) < 0 } @steps], [], 'it is drawn as it was 
 cmp_ok scalar @steps, '>', 10, 'all of it';
 like $picture, qr/^verdict: oversold: more units were sold than there were$/m, 'with the verdict';
 ($code, $picture) = run('replay', '--until', 2, "$dir/played.jsonl");
-unlike $picture, qr/lease ends/, '--until: the first moves';
+like $picture, qr/SELECT the stock/, '--until: the first moves';
+unlike $picture, qr/lease ends/, 'and no others';
+like +(run('replay', "$dir/lost.jsonl"))[1], qr/^verdict: nothing broke so far$/m, 'not all were done';
 
 ($code) = run('lab', 'run', '--save', "$dir/eight.jsonl", '08');
 is $code, 0, 'an experiment is kept as well';
