@@ -285,6 +285,12 @@ ALONE(anybody_may_ask)
             break;
     }
     assert_int_equal(lock_process_report(&processes[1]).status, DLOCK_DEADLOCK);
+    /* What it told of its wait stays for a while, and is over. */
+    assert_ok(lock_process_give(&processes[1]));
+    assert_ok(lock_process_report(&processes[0]).status);
+    assert_ok(dlock_waits_for(session, "A", text, NULL));
+    assert_says(text,
+                (const char *const[]){":p, which is not known to wait", NULL});
 }
 
 static void cannot(const char *strategy, const char *says)
@@ -397,6 +403,13 @@ static const struct lock_story stories[] = {
      "a takes name=A; b takes name=B; a begins name=B wait=long deadlock=50; "
      "until " WAITS "1; b takes other name=A wait=long deadlock=50 -> "
      "deadlock '..which waits for B, which you hold'; a waits; b gives; "
+     "a ends"},
+    {"the clock was set back, and the stamps rise all the same", "fenced",
+     "a takes name=A; b takes name=B; "
+     "EVAL \"redis.call('set', '{deadlocks}:dlock-stamp', '4000000000000000') "
+     "return 1\" 0 -> 1; "
+     "a begins name=B wait=long deadlock=50; until " WAITS
+     "1; b takes other name=A wait=long deadlock=50 -> deadlock; b gives; "
      "a ends"},
     /* Its wait stays in Redis for a while; here, for ever. */
     {"who gave up is in no circle", "fenced",
