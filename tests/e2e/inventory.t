@@ -210,6 +210,18 @@ for my $method (qw(DELETE POST)) {
 }
 is $service->stop, 0, 'ends';
 
+# Who is refused does not wait, and is not counted.
+$service = order_service([$one], '--queue-max', 1);
+ready_are($service, 1);
+stand_still($one);
+my $only = HttpRaw::connect_to($service->port);
+HttpRaw::put($only, HttpRaw::order_bytes(590, 'only') =~ s/:9,/:5,/r);
+Stockade::eventually(10, sub { $service->metric('stockade_orders_waiting') == 1 });
+is Stockade::slug($service->order(5, 590 + $_)), 'overloaded', 'one more than may wait is refused' for 1, 2;
+kill 'CONT', $one->pid;
+ok Stockade::eventually(20, sub { $service->metric('stockade_orders_waiting') == 0 }), 'and then nobody waits';
+is $service->stop, 0, 'ends';
+
 # ---- no inventory service can sell ----------------------------------------------
 
 # Not ready from the moment that an order failed, until one of them would sell.
@@ -241,6 +253,7 @@ for my $n (1 .. 6) {
     ready_are($service, 2);
 }
 cmp_ok $service->metric('stockade_inventory_retries_total'), '>=', 3, 'some were asked for again';
+cmp_ok scalar(() = $service->log =~ / state=away /g), '>=', 3, 'and each outage is told';
 is $one->get('/api/products/4')->{body}{stock}, 994, 'each was sold once';
 $relay->does("HTTP/1.1 429 Later\r\nContent-Type: application/problem+json\r\nContent-Length: 2\r\n\r\n{}");
 is $service->order(4, 10 + $_, 1)->{status}, 201, 'one that has too many orders is no answer' for 1, 2;
@@ -310,4 +323,9 @@ my $result = eval { JSON::PP::decode_json(Stockade::slurp($out)) } || {};
 is $result->{verdict}, 'exact', 'sells what is there';
 is_deeply $result->{outcomes}, { 201 => 10, '409 sold-out' => 30 }, 'each of forty buyers is answered' or diag $ran->{out};
 ok $result->{order_service}, 'through the order service';
+
+# One that wrk has seen confirmed is in no ledger.
+chmod 0755, Stockade::write_file("$dir/wrk", "#!/bin/sh\necho '{\"accepted\":1,\"orders_per_s\":1,\"p50_ms\":1,\"p99_ms\":1}' >wrk.json\n");
+Stockade::run([qw(STOCK=10 PROGRESS=none), "OUT=$out"], binary => "$Stockade::ROOT/loadtest/run", env => { PATH => "$dir:$ENV{PATH}" });
+is JSON::PP::decode_json(Stockade::slurp($out))->{verdict}, 'LOST', 'an order that was confirmed and is nowhere is lost';
 done_testing;

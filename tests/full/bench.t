@@ -284,6 +284,14 @@ subtest 'a pause is seen' => sub {
     is $server->audit->{orders}, $rate * $seconds, 'each is in the ledger';
 };
 
+sub Ledger::audit { return ({ orders => 9, balanced => 1 }, 0) }
+
+subtest 'an order that was acknowledged and is nowhere' => sub {
+    my $found = { requests => 10, refused => 0, broken => 0, wrong => [] };
+    Bench::Case::judge({ connections => 1 }, $found, { stockade => bless {}, 'Ledger' });
+    is_deeply $found->{wrong}, ['10 orders were acknowledged, 9 are in the ledger'], 'is wrong';
+};
+
 subtest 'the arithmetic' => sub {
     is_deeply Bench::Stats::spread(3, 1, 2),    [2, 1, 3],   'an odd median';
     is_deeply Bench::Stats::spread(4, 1, 2, 3), [2.5, 1, 4], 'an even one';

@@ -34,7 +34,7 @@ refuses('no TLS there',     "$socket?db=newer&user=root&tls=yes", qr/TLS/);
 refuses("another program's", "$socket?db=other&user=root", qr/another program/);
 {
     my $dir = Stockade::tempdir();
-    Stockade::write_file("$dir/password", "s3cret\n");
+    Stockade::write_file("$dir/password", "s3cret\r\n");
     my $url = "$socket?db=newer&user=shop";
     my @serve = ('serve', '--check-config', '--redis', $redis->url, '--db');
     is Stockade::run([@serve, $url], env => { STOCKADE_DB_PASSWORD => 's3cret' })->{exit}, 0, 'password from the environment';
