@@ -106,7 +106,7 @@ for my $case (
 ($status, $out) = run(qw(lab locks --json --lock), $broken);
 is $status, 0, 'lab locks measures it';
 my $row = JSON::PP::decode_json($out)->{locks}[0]{properties};
-is $row->{$_->[0]}{verdict}, $_->[1], "$_->[0] $_->[1]" for ['X2', 'holds'], ['C', 'holds'], ['P', 'holds'], ['R', 'fails'], ['W', 'fails'];
+is $row->{$_->[0]}{verdict}, $_->[1], "$_->[0] $_->[1]" for ['X2', 'holds'], ['C', 'holds'], ['P', 'holds'], ['R', 'fails'], ['W', 'fails'], ['D', 'fails'];
 is $row->{R}{expected}, 'anything', 'nobody expected anything';
 
 my $server = Stockade->start(args => ['--lock', $broken, '--deduct', 'naive', '--orders', 'one-by-one'], seed => 1);

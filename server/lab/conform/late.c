@@ -155,6 +155,9 @@ static void play(struct late *late, const struct step *step)
     cast_trap(cast, step->who, mute ? DEED_MUTE : DEED_PASS, DLOCK_AFTER, 0);
     status = cast_ask(cast, step->who, order).status;
     cast_trap(cast, step->who, DEED_PASS, DLOCK_AFTER, 0);
+    /* A text may have no renew: nothing was sent. */
+    if (status == DLOCK_MISUSE && step->deed == deed_extend)
+        return;
     if ((status == DLOCK_OK) == mute)
         testbed_broken(cast->testbed, "%s: %s", step->what,
                        dlock_status_text(status));
