@@ -252,3 +252,10 @@ test('axe finds nothing, in the dark on a phone and in the light at a desk', asy
   await says(page.locator('#beside-skipped'), /b b b/);
   await expectGoodLooks(page);
 }, BUSY);
+
+test('a run that could not be carried out has no verdict', async (page) => {
+  await page.route('**/api/lab/runs', (route) => route.fulfill({ json: { id: 'x', done: true, error: 'no redis-server', faults: [] } }));
+  await page.goto('/lab#load=03');
+  await page.locator('#load-run').click();
+  await says(page.locator('#run-left .answer'), /^no redis-server$/);
+});

@@ -50,6 +50,14 @@ test('the first five stops are solved by clicks, and stay so', async (page) => {
   assert.ok(await choice(page, 'a').isEnabled(), 'what was broken once can be mended anew');
 });
 
+test('an answer for which there was no time solves nothing', async (page) => {
+  await page.route('**/api/lab/judge', (route) => route.fulfill({ json: { choice: 'c', answer: 'unknown', says: 'none in 5', bounds: '', others: [] } }));
+  await open(page, '#stop=03');
+  await click(page, ['a', 'a!']);
+  await mend(page, 'c', /^Not known yet: none in 5\. Time was up first/);
+  assert.equal(await stops(page).nth(2).getAttribute('data-state'), 'broken');
+});
+
 for (const viewport of [LOW, PHONE]) {
   test(`what the judge says is seen on a low screen, ${viewport.width} px`, async (page) => {
     await open(page, '#stop=03');

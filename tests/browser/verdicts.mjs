@@ -69,9 +69,11 @@ for (const { id, plays } of loads) {
     for (let i = 0; i < 100 && told.length < plays.length; i += 1) await page.waitForTimeout(50); // the page may have read it before
     for (const [i, { lock, goal }] of plays.entries()) {
       const run = told[i];
-      const said = await page.locator(`#run-${i ? 'right' : 'left'} .answer`).textContent();
+      const place = page.locator(`#run-${i ? 'right' : 'left'} .answer`);
+      const said = await place.textContent();
       assert.ok(run?.as_told, `${lock}: as told, ${JSON.stringify({ ...run, samples: 0 })}`);
       for (const each of goal) assert.ok(run.faults.includes(each), `${lock}: ${each}`);
+      assert.equal(await place.getAttribute('data-answer'), run.faults.length ? 'breaks' : run.said ? 'unknown' : 'holds');
       assert.equal(said, `${run.faults.length ? `Broken: ${inWords(run.faults)}.` : 'Nothing broke.'} By the ledger ${run.sold} sold, ${run.stock} left.${run.said ?? ''}`);
     }
   }, BUSY);
