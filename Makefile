@@ -18,7 +18,7 @@
 #   make bench-cluster what a Galera cluster makes of a sale, segments and instances
 #   make explore    how each lock breaks: all schedules, into server/lab/README.md (up to 3 1/2 hours)
 #   make planted    88 bugs, one at a time: which of them the search finds (an hour or two)
-#   make mutants    205 bugs, one at a time: which of them the tests find (an hour or two)
+#   make mutants    213 bugs, one at a time: which of them the tests find (an hour or two)
 #   make pictures   the README's pictures of the pages, drawn anew
 #   make bench-explore how many schedules a second are played on the stage
 #   make profile    what an order costs: CPU, functions, system calls
