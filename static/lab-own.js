@@ -70,7 +70,7 @@ export function tellFault(error, words) {
 // ---- the search --------------------------------------------------------------
 
 function drawFound(found, { words, faultText, linkTo }) {
-  const faults = Object.entries(found.faults);
+  const faults = Object.entries(found.faults).sort(([, one], [, other]) => one.split(' ').length - other.split(' ').length);
   const answer = faults.length ? 'breaks' : found.whole ? 'holds' : 'unknown';
   const isNews = found.done || $('found').dataset.answer !== answer || faults.length !== $('found').querySelectorAll('li').length;
   $('found').dataset.answer = answer;

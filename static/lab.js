@@ -463,9 +463,9 @@ const KEYS = { u: undo, r: redo, '?': hint };
 
 function onKey(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest('select, input, textarea')) return;
-  if (isLoad || isSaved) return;
+  if (isLoad || isSaved || !game) return;
   if (KEYS[event.key]) KEYS[event.key]();
-  else if (game?.moves.some((each) => each.move === event.key)) play([event.key]);
+  else if (game.moves.some((each) => each.move === event.key)) play([event.key]);
 }
 
 // The game of the address: a link, a reload, or one that was typed.
@@ -501,7 +501,12 @@ $('load-story').addEventListener('change', () => {
 });
 $('file').addEventListener('change', openFile);
 $('own-from').addEventListener('change', () => startFrom(lab.locks, language));
-$('own-text').addEventListener('input', () => keepOwn(lab.locks));
+// What was played is another lock than the text that stands there now.
+$('own-text').addEventListener('input', () => {
+  keepOwn(lab.locks);
+  $('layout').classList.add('no-game');
+  return inTurn(endGame);
+});
 $('to-mend').addEventListener('click', () => {
   $('mend').scrollIntoView();
   $('mend-title').focus({ preventScroll: true });

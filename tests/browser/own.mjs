@@ -45,6 +45,16 @@ test('a lock of one\'s own is broken by the search, and played', async (page) =>
   assert.equal(new URL(page.url()).hash, moves);
 });
 
+test('a text that was changed is not played before somebody says so', async (page) => {
+  await open(page);
+  await text(page).fill(BLIND);
+  await page.locator('#actors').waitFor({ state: 'hidden' });
+  await page.locator('#title').press('a');
+  await button(page, 'Play it').click();
+  await page.locator('[data-move="a"]').first().click();
+  await page.waitForFunction(() => new URLSearchParams(location.hash.slice(1)).get('moves') === 'a');
+});
+
 test('mended, it holds in all schedules within the bounds', async (page) => {
   await open(page);
   await page.locator('#own-from').selectOption('token-lua');
