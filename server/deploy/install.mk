@@ -19,6 +19,8 @@ CONF         := $(DESTDIR)$(SYSCONFDIR)/stockade/stockade.conf
 UNITS        := $(addprefix $(DESTDIR)$(UNITDIR)/,stockade.service stockade@.service)
 
 PAGES        := $(DESTDIR)$(MANDIR)/man1/stockade.1 $(DESTDIR)$(MANDIR)/man5/stockade.conf.5
+# What a lock of one's own is written by.
+LOCKS        := $(LOCK_TEXTS) lock/textbook/text.h
 EXAMPLES     := prometheus-alerts.yml grafana-dashboard.json nginx.conf haproxy.cfg
 # What is written for /usr/local.
 HERE         := sed -e 's|/usr/local/bin|$(BINDIR)|' -e 's|/usr/local/etc|$(SYSCONFDIR)|' \
@@ -32,13 +34,14 @@ install: install-dlock install-server
 uninstall: uninstall-dlock uninstall-server
 
 install-server: plain-paths $(B)/stockade $(B)/stockade-lab
-	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(UNITDIR) $(DESTDIR)$(DOCDIR) \
+	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(UNITDIR) $(DESTDIR)$(DOCDIR)/locks \
 	    $(DESTDIR)$(COMPLETIONDIR) $(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man5 \
 	    $(DESTDIR)$(SYSCONFDIR)/stockade
 	install -m 755 $(B)/stockade $(B)/stockade-lab $(DESTDIR)$(BINDIR)
 	for page in $(PAGES); do \
 	    $(HERE) server/$${page##*/} >$$page && chmod 644 $$page || exit 1; done
 	install -m 644 $(addprefix server/deploy/,$(EXAMPLES)) $(DESTDIR)$(DOCDIR)
+	install -m 644 $(LOCKS) $(DESTDIR)$(DOCDIR)/locks
 	install -m 644 server/deploy/stockade.bash $(DESTDIR)$(COMPLETIONDIR)/stockade
 	for unit in $(UNITS); do \
 	    $(HERE) server/deploy/stockade.service >$$unit && chmod 644 $$unit || exit 1; done
@@ -49,5 +52,6 @@ uninstall-server: plain-paths
 	! cmp -s $(EXAMPLE_CONF) $(CONF) || rm $(CONF)
 	rm -f $(DESTDIR)$(BINDIR)/stockade $(DESTDIR)$(BINDIR)/stockade-lab $(PAGES) \
 	    $(DESTDIR)$(COMPLETIONDIR)/stockade \
-	    $(UNITS) $(EXAMPLE_CONF) $(addprefix $(DESTDIR)$(DOCDIR)/,$(EXAMPLES))
-	rmdir $(DESTDIR)$(DOCDIR) $(dir $(CONF)) 2>/dev/null || true
+	    $(UNITS) $(EXAMPLE_CONF) $(addprefix $(DESTDIR)$(DOCDIR)/,$(EXAMPLES)) \
+	    $(addprefix $(DESTDIR)$(DOCDIR)/locks/,$(notdir $(LOCKS)))
+	rmdir $(DESTDIR)$(DOCDIR)/locks $(DESTDIR)$(DOCDIR) $(dir $(CONF)) 2>/dev/null || true

@@ -16,7 +16,8 @@ bool fail_aloud(const char *format, ...) __attribute__((format(printf, 1, 2)));
 #define fail_to_run(...) ((void)fail_aloud(__VA_ARGS__), 2)
 
 /* The exit status of a command that ended with STATUS: another one, and a line, if not all
- * that it has printed got there, because a file that is cut must not look whole. */
+ * that it has printed got there, because a file that is cut must not look whole. Who reads
+ * from a pipe may have had enough. */
 int fail_unless_told(int status);
 
 #endif

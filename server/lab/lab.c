@@ -38,14 +38,16 @@ static void usage(FILE *out)
         fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].help);
 }
 
-/* Keeps the name by which it was called, for command lines that can be pasted. */
+/* Keeps the name by which it was called, for command lines that can be pasted; and "lab",
+ * because a list of processes must not show `stockade serve`. */
 int lab_stage_main(int argc, char *argv[])
 {
     char own[PATH_MAX] = "", path[PATH_MAX + 16];
-    char *args[64] = {program_invocation_name};
+    char *args[64] = {program_invocation_name, "lab"};
+    int n = strcmp(argv[0], "explore") != 0 && strcmp(argv[0], "replay") != 0;
 
-    for (int i = 0; i < argc && i < 62; i++)
-        args[i + 1] = argv[i];
+    for (int i = 0; i < argc && i < 61; i++)
+        args[++n] = argv[i];
     if (readlink("/proc/self/exe", own, sizeof(own) - 1) < 0)
         own[0] = '\0';
     (void)snprintf(path, sizeof(path), "%s/stockade-lab", dirname(own));

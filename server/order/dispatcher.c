@@ -166,7 +166,7 @@ static void expire(struct dispatcher *d, struct order *order)
     }
     if (locks_are_away(d->locks)) {
         outcome = ORDER_LOCK_UNREACHABLE;
-        why = "the lock server did not answer those before";
+        why = "the lock server did not answer the last orders";
     } else if (queue->batch ||
                (queue->state == QUEUE_HELD && !queue->is_thinking) ||
                (queue->state == QUEUE_TAKING &&

@@ -51,8 +51,9 @@ sub has {
 like works("make -s -C $Stockade::ROOT help", 'make help'), qr/^ +make install .*^ +make clean /ms, 'lists what one can make';
 
 make('install-server');
+my @texts = map { s{.*/}{}r } glob "$Stockade::ROOT/lock/textbook/*.lock $Stockade::ROOT/lock/textbook/text.h";
 is_deeply [files_in($OPT)],
-    [sort qw(bin/stockade bin/stockade-lab etc/stockade/stockade.conf lib/systemd/system/stockade.service lib/systemd/system/stockade@.service share/bash-completion/completions/stockade
+    [sort map({ "share/doc/stockade/locks/$_" } @texts), qw(bin/stockade bin/stockade-lab etc/stockade/stockade.conf lib/systemd/system/stockade.service lib/systemd/system/stockade@.service share/bash-completion/completions/stockade
         share/doc/stockade/stockade.conf share/doc/stockade/nginx.conf share/doc/stockade/haproxy.cfg share/doc/stockade/prometheus-alerts.yml
         share/doc/stockade/grafana-dashboard.json share/man/man1/stockade.1 share/man/man5/stockade.conf.5)],
     'installed is what was promised';

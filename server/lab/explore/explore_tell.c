@@ -43,12 +43,15 @@ void explore_tell_bounds(FILE *out, const struct explore *explore)
              "at most %u moves, %u times one who could go on has to wait "
              "(preemptions),\n",
              bounds->moves, bounds->preemptions);
-    draw_say(out, explore->look, "%u waits that end by time, and %u of:\n",
-             bounds->waits, bounds->troubles);
+    draw_say(out, explore->look, "%u waits that end by time, and ",
+             bounds->waits);
     for (int i = 0; i < SEARCH_BOUNDS_N; i++) {
         if (!explore_bounds[i].troubles[0] || bounds->most[i] == 0)
             continue;
-        draw_say(out, explore->look, is_first ? "" : ", ");
+        if (is_first)
+            draw_say(out, explore->look, "%u of:\n", bounds->troubles);
+        else
+            fputs(", ", out);
         draw_say(out, explore->look, "%u %s", bounds->most[i],
                  explore_bounds[i].troubles);
         is_first = false;
@@ -135,6 +138,20 @@ bool explore_draw_worst(const struct explore *explore, char *error,
     return good;
 }
 
+/* No fault but an oversale, and that after the end of a lease. */
+static bool has_outlived_only(const struct explore *explore)
+{
+    const struct search_found *sale = &explore->result.faults[STAGE_OVERSOLD];
+
+    for (int i = 0; i < STAGE_FAULT_N; i++)
+        if (i != STAGE_OVERSOLD && explore->result.faults[i].is_found)
+            return false;
+    for (size_t i = 0; sale->is_found && i < sale->n; i++)
+        if (sale->moves[i].kind == 'L')
+            return true;
+    return false;
+}
+
 void explore_tell(const struct explore *explore)
 {
     const struct search_result *result = &explore->result;
@@ -154,6 +171,14 @@ void explore_tell(const struct explore *explore)
     }
     if (explore_worst(explore))
         putchar('\n');
+    if (has_outlived_only(explore)) {
+        draw_say(stdout, explore->look,
+                 "Any lease can be outlived, that of a right lock as well: "
+                 "--deduct guarded,\n");
+        draw_say(stdout, explore->look,
+                 "where the database decides, tells whether the lock is "
+                 "right.\n\n");
+    }
     if (explore->random_s > 0)
         draw_say(stdout, explore->look,
                  "%" PRIu64 " schedules, %s; %" PRIu64 " a second\n",

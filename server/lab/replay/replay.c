@@ -63,6 +63,10 @@ static bool read_words(int n, char *words[], struct replay *replay)
     if (replay->by_hand && (replay->save || replay->svg))
         return fail_aloud("replay: -i is without --save and --svg; its "
                           "schedule can be played with them");
+    if (n > 2 && !replay->by_hand)
+        return fail_aloud(
+            "replay: a schedule has quotes around it: '%s %s ...'", words[1],
+            words[2]);
     if (n != 2 && !(n == 1 && replay->by_hand)) {
         fprintf(stderr,
                 "usage: stockade replay [flags] LOCK 'SCHEDULE' | -i LOCK | "

@@ -26,8 +26,12 @@ int main(int argc, char *argv[])
         {"run", lab_run_main},     {"path", lab_path_main},
         {"serve", lab_serve_main},
     };
-    const char *name = argc > 1 ? argv[1] : "";
+    bool is_lab = argc > 1 && strcmp(argv[1], "lab") == 0;
+    const char *name;
 
+    argc -= is_lab;
+    argv += is_lab;
+    name = argc > 1 ? argv[1] : "";
     dlock_register_all();
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
         if (strcmp(commands[i].name, name) == 0)
