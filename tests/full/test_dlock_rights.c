@@ -53,8 +53,9 @@ static bool hand_over(struct life *life, struct dlock_grant *grant)
     step_log_await(&rig.log, "subscribe", 1);
     if (!went(life, dlock_release(life->pair.session[0], grant, error)))
         return false;
+    (void)note_await(&note);
     (void)snprintf(error->text, sizeof(error->text), "%s", note.text);
-    return went(life, note_await(&note)) &&
+    return went(life, note.status) &&
            went(life, dlock_release(life->pair.session[1], &note.grant, error));
 }
 
