@@ -99,7 +99,7 @@ my @stories = (
     ['a renewal does not make an acquire void',
         '--deduct guarded --programs order-nested,order fenced', 'a a a a^ aw b b b+ ^', '', 1, 0, 0],
     ['an inner release that is asked for again leaves the outer hold',
-        '--deduct guarded --programs order-nested,order fenced', 'a a a a a a~ a a', '', 0, 1, 0],
+        '--deduct guarded --programs order-nested,order fenced', 'a a a a a aw a~ a a', '', 0, 1, 0],
 );
 
 sub told {
