@@ -67,7 +67,7 @@ const char *explore_extent(const struct explore *explore,
     FILE *out = fmemopen(text, EXPLORE_EXTENT_BYTES, "w");
 
     if (!out)
-        return strcpy(text, "?");
+        return "?";
     if (explore->random_s > 0)
         fprintf(out,
                 "at random, of up to %u moves and %" PRIu64

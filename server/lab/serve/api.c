@@ -231,7 +231,7 @@ static bool heeds(struct args *args, const json_t *wish, const char *members)
                 : !text && !(is_setting && json_is_number(value)))
             return fail_with(args->error, sizeof(args->error),
                              "\"%s\" is of a wrong type", name);
-        if (strcmp(name, "language") == 0 && strcmp(text, "en") != 0 &&
+        if (text && strcmp(name, "language") == 0 && strcmp(text, "en") != 0 &&
             strcmp(text, "zh") != 0)
             return fail_with(args->error, sizeof(args->error),
                              "\"language\" is en or zh");
