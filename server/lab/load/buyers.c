@@ -188,6 +188,13 @@ void buyers_turn(struct buyers *buyers, unsigned ms)
     site_read(buyers->site);
 }
 
+void buyers_await_scrapes(struct buyers *buyers)
+{
+    for (unsigned i = 0; i < SITE_INSTANCES_MAX; i++)
+        while (buyers->scrapes[i].is_owed)
+            buyers_turn(buyers, TURN_MS);
+}
+
 static void on_offer(struct buyers *buyers, struct fetch *fetch)
 {
     const char *text = fetch->reply.text;

@@ -80,6 +80,9 @@ void buyers_turn(struct buyers *buyers, unsigned ms);
  * before, until the next turn. NULL: none have. */
 const char *buyers_scrape(struct buyers *buyers, unsigned instance);
 
+/* Waits for all that were asked, two seconds at most. */
+void buyers_await_scrapes(struct buyers *buyers);
+
 /* A crowd, spread over INSTANCES. */
 struct buyers_crowd {
     unsigned buyers;    /* at a time, each with one order after the other */

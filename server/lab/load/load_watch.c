@@ -16,7 +16,6 @@ enum {
     SAMPLES_MAX = 120, /* when there are so many, every second one goes */
     SAMPLE_US = 50000,
     UNSEEN_MS = 15000,
-    TURN_MS = 20,
 };
 
 /* Counters of all instances: their names in an answer, and in /metrics. */
@@ -172,13 +171,12 @@ void load_watch_begin(struct load *load)
     watch.seen_ms = clock_ms();
 }
 
-/* The last sample is of when nobody orders any more: its answers are waited for. */
+/* The last sample is of when nobody orders any more: the one before it asks. */
 void load_watch_end(void)
 {
     for (int i = 0; i < 2 && watch.n > 0; i++) {
+        buyers_await_scrapes(&watch.load->buyers);
         take_sample(clock_us());
-        buyers_turn(&watch.load->buyers, TURN_MS);
-        buyers_turn(&watch.load->buyers, TURN_MS);
     }
     store_reader_close(watch.reader);
     watch.reader = NULL;
