@@ -332,7 +332,9 @@ static int file_line(struct reading *reading, unsigned line, char *text)
  * numbers. */
 static int file_read(struct reading *reading)
 {
-    FILE *file = fopen(reading->given[reading->path_at].text, "re");
+    const char *reason;
+    FILE *file =
+        config_rules_open(reading->given[reading->path_at].text, &reason);
     size_t size = 0;
     ssize_t n = file ? getdelim(&reading->file_text, &size, '\0', file) : -1;
     bool is_read = file && (n >= 0 || feof(file));
@@ -340,7 +342,8 @@ static int file_read(struct reading *reading)
     unsigned line = 0;
     int status = 0;
 
-    snprintf(why, sizeof(why), "cannot read it: %s", strerror(errno));
+    snprintf(why, sizeof(why), "cannot read it: %s",
+             file ? strerror(errno) : reason);
     if (file)
         fclose(file);
     if (!is_read)

@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "lock/dlock.h"
 #include "server/base/log.h"
@@ -79,6 +80,10 @@ const char *config_differences(const struct config *a, const struct config *b,
  * that CONFIG breaks, for a person, and in *NAME the setting that breaks it; NULL if
  * it breaks none. */
 const char *config_rules_broken(const struct config *config, const char **name);
+
+/* Opens the file PATH to be read. A FIFO is waited for until somebody writes, five seconds at
+ * most, because SIGHUP reads it again. NULL: *WHY says why not. */
+FILE *config_rules_open(const char *path, const char **why);
 
 /* Reads the admin token from its file, if there is one: one line, and nothing
  * behind it. 0, or -1 and what is wrong in ERROR. */

@@ -6,6 +6,8 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +16,8 @@
 
 #include "lock/dlock_textbook.h"
 #include "server/base/address.h"
+
+enum { WRITER_MS_MAX = 5000 }; /* of a FIFO */
 
 static bool has_prefix(const char *text, const char *prefix)
 {
@@ -149,20 +153,37 @@ const char *config_rules_broken(const struct config *c, const char **name)
     return lock_url_broken(c, lock->capabilities, name);
 }
 
+FILE *config_rules_open(const char *path, const char **why)
+{
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    struct pollfd writer = {.fd = fd, .events = POLLIN};
+    FILE *file = NULL;
+
+    if (fd >= 0 && poll(&writer, 1, WRITER_MS_MAX) == 0)
+        *why = "nobody writes to it";
+    else if (fd < 0 || fcntl(fd, F_SETFL, 0) < 0 || !(file = fdopen(fd, "r")))
+        *why = strerror(errno);
+    if (fd >= 0 && !file)
+        close(fd);
+    return file;
+}
+
 int config_rules_read_token(struct config *config, char *error,
                             unsigned error_size)
 {
     char text[sizeof(config->admin_token) + 2] = "";
     size_t size = 0, len = 0;
+    const char *why;
     FILE *file;
 
     if (!*config->admin_token_file)
         return 0;
-    file = fopen(config->admin_token_file, "re");
+    file = config_rules_open(config->admin_token_file, &why);
     if (file)
         size = fread(text, 1, sizeof(text) - 1, file);
     if (!file || ferror(file)) {
-        snprintf(error, error_size, "cannot read it: %s", strerror(errno));
+        snprintf(error, error_size, "cannot read it: %s",
+                 file ? strerror(errno) : why);
         if (file)
             fclose(file);
         return -1;

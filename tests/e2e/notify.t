@@ -172,6 +172,11 @@ reload();
 is may('second-token'), 200, 'nor does one that is gone';
 logged(qr/msg=reload error="\Q$config\E:1: admin-token-file = \\"\S+\\": cannot read it: No such file/, 'and the log says so');
 
+mkfifo($token, oct 600) or die "mkfifo: $!";
+reload();
+logged(qr/cannot read it: nobody writes to it/, 'a FIFO that nobody writes to is not waited for for ever');
+unlink $token;
+
 write_file('conf', "log-level = info\n");
 reload();
 is may('second-token'), 200, 'a token is not given up';
