@@ -168,6 +168,21 @@ static void note_written(struct stage *stage, const struct stage_step *step)
         stage->scene.batched && strcmp(step->name, "place") == 0 ? 1 : 0;
 }
 
+/* A command has reached a server before those that are held up. A renewal makes no acquire
+ * void, because both make the lease a full one. */
+static void note_newer(struct stage *stage, const struct stage_step *step)
+{
+    for (unsigned i = 0; i < stage->late_n; i++) {
+        struct stage_late *late = &stage->late[i];
+
+        if ((int)late->actor == step->actor &&
+            strcmp(late->step.key, step->key) == 0 &&
+            (strcmp(late->step.step, "eval-acquire") != 0 ||
+             strcmp(step->name, "eval-renew") != 0))
+            late->newer++;
+    }
+}
+
 static void take_records(struct stage *stage, unsigned first)
 {
     const struct page *page = stage_page(stage, first);
@@ -186,11 +201,8 @@ static void take_records(struct stage *stage, unsigned first)
         note_written(stage, step);
         stage->touched = stage->touched || (!step->is_sql && step->name[0]);
         if (!step->is_sql && !record->is_local && step->sent[0] &&
-            strcmp(step->reply, "(held up)") != 0) {
-            stage->parts[step->actor].commands_n++;
-            stage->parts[step->actor].renewals_n +=
-                strcmp(step->name, "eval-renew") == 0;
-        }
+            strcmp(step->reply, "(held up)") != 0)
+            note_newer(stage, step);
         stage_note_token(stage, step);
         stage_name_tokens(stage, step->sent);
         stage_name_tokens(stage, step->reply);

@@ -149,10 +149,7 @@ static bool step(struct stage *stage, unsigned actor, char kind)
 
     if (verdict == PAGE_HOLD)
         stage->late[stage->late_n++] =
-            (struct stage_late){.actor = actor,
-                                .commands = part->commands_n,
-                                .renewals = part->renewals_n,
-                                .step = *shown};
+            (struct stage_late){.actor = actor, .step = *shown};
     if (own)
         part->hears_nothing = verdict == PAGE_LOSE || verdict == PAGE_HOLD;
     if (verdict != PAGE_OK)

@@ -15,7 +15,7 @@ enum { STAGE_LATE_MAX = 8, STAGE_PRODUCTS_N = 12, STAGE_HOLDS_MAX = 8 };
 /* A command that is held up in the network. */
 struct stage_late {
     unsigned actor;
-    unsigned commands, renewals; /* of its actor that the servers had got */
+    unsigned newer; /* commands of its actor for its lock since */
     struct page_thread step;
 };
 
@@ -30,8 +30,6 @@ struct stage_part {
     bool was_inside;
     unsigned lapses;     /* that there had been when it came in */
     unsigned losses;     /* the same */
-    unsigned commands_n; /* of its own that the servers have got, */
-    unsigned renewals_n; /* and how many of these are its watchdog's */
     unsigned tokens_n;   /* that it was granted */
     unsigned place;      /* among those that wait, from 1; 0 = it does not */
     unsigned sure_place; /* the same, if the server gave it up in between */
@@ -164,10 +162,6 @@ bool stage_settle(struct stage *stage, int mover);
 void stage_check_locks(struct stage *stage, const struct stage_lock before[],
                        int mover);
 void stage_check_sleepers(struct stage *stage);
-
-/* Its actor has sent something newer since it was held up. */
-bool stage_is_outdated(const struct stage *stage,
-                       const struct stage_late *late);
 
 /* Since the schedule began. */
 bool stage_has_time_passed(const struct stage *stage);

@@ -63,18 +63,6 @@ static bool is_of(const struct stage *stage, int mover, int owner)
            stage_process(stage, (unsigned)owner);
 }
 
-/* Its actor has sent something newer since, and that was carried out. A renewal makes no
- * acquire void, because both make the lease a full one. */
-bool stage_is_outdated(const struct stage *stage, const struct stage_late *late)
-{
-    const struct stage_part *part = &stage->parts[late->actor];
-    unsigned newer = part->commands_n - late->commands;
-
-    if (strcmp(late->step.step, "eval-acquire") == 0)
-        newer -= part->renewals_n - late->renewals;
-    return newer > 0;
-}
-
 /* The server has said yes, however long the lease is by it. */
 static bool has_renewed(const struct stage *stage, const char *name)
 {
@@ -98,7 +86,7 @@ static void check_leases(struct stage *stage, const struct stage_lock *lock,
     int owner = mover >= 0 ? whose_lease(stage, lock, before) : -1;
     /* With its data a server has lost what it knew of newer commands. */
     bool is_late = mover >= 0 && stage->is_delivery && stage->losses == 0 &&
-                   stage_is_outdated(stage, &stage->delivered);
+                   stage->delivered.newer > 0;
 
     if (owner >= 0 && !is_of(stage, mover, owner))
         stage_broke(stage, STAGE_LEASE);
@@ -184,7 +172,9 @@ static bool is_before(const struct stage *stage, const char *name, unsigned y,
 static void check_order(struct stage *stage, const struct stage_lock *lock,
                         const struct stage_lock *before, int mover)
 {
-    if (mover < 0 || before->has_key || !lock->has_key || lock->setter != mover)
+    /* A queue is lost with the server's data. */
+    if (mover < 0 || before->has_key || !lock->has_key ||
+        lock->setter != mover || stage->losses > 0)
         return;
     for (unsigned i = 0; i < stage->scene.buyers; i++)
         if ((int)i != mover && is_before(stage, lock->name, i, (unsigned)mover))

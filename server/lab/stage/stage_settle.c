@@ -300,6 +300,18 @@ static void note_insiders(struct stage *stage)
     stage_mark_insiders(stage, insiders, kind_of_two(stage));
 }
 
+/* Nobody has the lock that ACTOR wants, nor wants it, and may be before it in a queue. */
+static bool is_alone(const struct stage *stage, unsigned actor)
+{
+    const char *wants = stage_lane(stage, actor)->wants;
+
+    for (unsigned i = 0; i < stage->scene.buyers; i++)
+        if (i != actor && stage_is_playing(stage, i) &&
+            strcmp(stage_lane(stage, i)->wants, wants) == 0)
+            return false;
+    return stage_is_free(stage, wants);
+}
+
 static void note_wishes(struct stage *stage)
 {
     for (unsigned i = 0; i < stage->scene.buyers; i++) {
@@ -308,8 +320,8 @@ static void note_wishes(struct stage *stage)
         bool wishes = stage_is_playing(stage, i) && wants[0] != '\0';
 
         if (wishes)
-            part->was_free = (part->was_free || !part->wishes) &&
-                             stage_is_free(stage, wants);
+            part->was_free =
+                (part->was_free || !part->wishes) && is_alone(stage, i);
         part->wishes = wishes;
     }
 }

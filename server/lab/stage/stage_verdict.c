@@ -316,12 +316,13 @@ static bool has_refused(struct stage *stage, unsigned actor)
            units_left_of(stage, role.product) >= role.quantity;
 }
 
-/* A lock that is kept in Redis was free for as long as ACTOR waited for it, in vain. */
+/* A lock that is kept in Redis was free for as long as ACTOR waited for it, in vain. The
+ * orders of an instance wait while it does other things. */
 static bool has_waited_for_nobody(const struct stage *stage, unsigned actor)
 {
     const struct expected *expected = expected_of(stage->scene.lock);
 
-    return stage->parts[actor].was_free &&
+    return stage->parts[actor].was_free && !stage->scene.batched &&
            stage_lane(stage, actor)->outcome == ORDER_LOCK_TIMEOUT &&
            (!expected || expected->kept == KEPT_IN_REDIS);
 }

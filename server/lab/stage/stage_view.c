@@ -88,13 +88,12 @@ static uint64_t hash_actor(const struct stage *stage, unsigned actor,
     return hash;
 }
 
-static uint64_t hash_late(const struct stage *stage,
-                          const struct stage_late *late, uint64_t hash)
+static uint64_t hash_late(const struct stage_late *late, uint64_t hash)
 {
     const char *word = late->step.words;
 
     hash = hash_number(hash, late->actor);
-    hash = hash_number(hash, stage_is_outdated(stage, late));
+    hash = hash_number(hash, late->newer > 0);
     hash = hash_number(hash, late->step.node);
     for (unsigned i = 0; i < late->step.words_n; i++) {
         hash = stage_hash_text(hash, word);
@@ -132,7 +131,7 @@ uint64_t stage_hash(struct stage *stage)
         hash = hash_number(hash, stage->locks[i].token_is_over);
     }
     for (unsigned i = 0; i < stage->late_n; i++)
-        hash = hash_late(stage, &stage->late[i], hash);
+        hash = hash_late(&stage->late[i], hash);
     for (unsigned i = 0; i < stage->scene.buyers; i++)
         hash = hash_actor(stage, i, hash);
     return hash;
