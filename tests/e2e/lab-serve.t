@@ -219,6 +219,10 @@ subtest 'what is asked wrongly' => sub {
         is $status, 422, 'not: ' . JSON::PP->new->canonical->encode($wish);
         like $reply->{error}, ref $error ? $error : qr/^\Q$error\E$/, 'and it is said why';
     }
+    for ([schedule => 'a ' . "\x{9501}" x 4], ['a' . "\x{e4}" x 30, 1]) { # the error is cut within a character
+        ($status, $reply) = begin(lock => 'none', @$_);
+        is_deeply [$status, $reply->{error} =~ /\?/ ? 'told' : $reply], [422, 'told'], 'an error in another script';
+    }
     is_deeply [judge(stop => '3', choice => 5)], [422, { error => '"choice" is of a wrong type' }], 'nor judged';
     ($status, $reply) = ask('POST', '/api/lab/searches', '{"lock": "none", "buyers": 9}');
     is_deeply [$status, $reply->{error}], [422, 'buyers takes 1 to 4'], 'nor is it searched';

@@ -61,7 +61,7 @@ static struct api_reply reply(unsigned status, json_t *value)
 
 static struct api_reply refuse(unsigned status, const char *error)
 {
-    return reply(status, json_pack("{s:s}", "error", error));
+    return reply(status, json_pack("{s:o}", "error", draw_json_text(error, 0)));
 }
 
 /* ---- what there is ------------------------------------------------------ */
