@@ -285,7 +285,7 @@ ALONE(anybody_may_ask)
             break;
     }
     assert_int_equal(lock_process_report(&processes[1]).status, DLOCK_DEADLOCK);
-    /* What it told of its wait stays for a while, and is over. */
+    /* Its wait stays in Redis for a while, and is over. */
     assert_ok(lock_process_give(&processes[1]));
     assert_ok(lock_process_report(&processes[0]).status);
     assert_ok(dlock_waits_for(session, "A", text, NULL));

@@ -14,7 +14,7 @@ struct metrics;
 
 #define METRICS_UNKNOWN UINT64_MAX /* of a gauge */
 
-/* Of metrics.txt. */
+/* Values are set and counted by the names of metrics.txt. */
 enum metrics_value {
 #define ROW(type, name, ...) METRICS_##name,
 #include "server/base/metrics.inc"

@@ -19,8 +19,8 @@ CONF         := $(DESTDIR)$(SYSCONFDIR)/stockade/stockade.conf
 UNITS        := $(addprefix $(DESTDIR)$(UNITDIR)/,stockade.service stockade@.service)
 
 PAGES        := $(DESTDIR)$(MANDIR)/man1/stockade.1 $(DESTDIR)$(MANDIR)/man5/stockade.conf.5
-# What a lock of one's own is written by.
-LESSONS      := $(LOCK_TEXTS) lock/textbook/text.h
+# The manual of a lock of one's own, and locks to copy.
+OWN_LOCK     := $(LOCK_TEXTS) lock/textbook/text.h
 EXAMPLES     := prometheus-alerts.yml grafana-dashboard.json nginx.conf haproxy.cfg
 # What is written for /usr/local.
 HERE         := sed -e 's|/usr/local/bin|$(BINDIR)|' -e 's|/usr/local/etc|$(SYSCONFDIR)|' \
@@ -41,7 +41,7 @@ install-server: plain-paths $(B)/stockade $(B)/stockade-lab
 	for page in $(PAGES); do \
 	    $(HERE) server/$${page##*/} >$$page && chmod 644 $$page || exit 1; done
 	install -m 644 $(addprefix server/deploy/,$(EXAMPLES)) $(DESTDIR)$(DOCDIR)
-	install -m 644 $(LESSONS) $(DESTDIR)$(DOCDIR)/locks
+	install -m 644 $(OWN_LOCK) $(DESTDIR)$(DOCDIR)/locks
 	install -m 644 server/deploy/stockade.bash $(DESTDIR)$(COMPLETIONDIR)/stockade
 	for unit in $(UNITS); do \
 	    $(HERE) server/deploy/stockade.service >$$unit && chmod 644 $$unit || exit 1; done
@@ -53,5 +53,5 @@ uninstall-server: plain-paths
 	rm -f $(DESTDIR)$(BINDIR)/stockade $(DESTDIR)$(BINDIR)/stockade-lab $(PAGES) \
 	    $(DESTDIR)$(COMPLETIONDIR)/stockade \
 	    $(UNITS) $(EXAMPLE_CONF) $(addprefix $(DESTDIR)$(DOCDIR)/,$(EXAMPLES)) \
-	    $(addprefix $(DESTDIR)$(DOCDIR)/locks/,$(notdir $(LESSONS)))
+	    $(addprefix $(DESTDIR)$(DOCDIR)/locks/,$(notdir $(OWN_LOCK)))
 	rmdir $(DESTDIR)$(DOCDIR)/locks $(DESTDIR)$(DOCDIR) $(dir $(CONF)) 2>/dev/null || true

@@ -12,6 +12,7 @@
 #include <limits.h>
 #include <semaphore.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #include "server/lab/stage/stage.h"
 
@@ -155,6 +156,14 @@ struct page_lane {
     bool answered;
     enum order_outcome outcome; /* of its last order */
 };
+
+static inline bool page_believes(const struct page_lane *lane, const char *name)
+{
+    for (unsigned i = 0; i < PAGE_HOLDS_MAX; i++)
+        if (lane->holds[i].n > 0 && strcmp(lane->holds[i].name, name) == 0)
+            return true;
+    return false;
+}
 
 /* One process. */
 struct page {

@@ -42,7 +42,7 @@ struct stage_part {
     bool saw_short;      /* ... there were too few units for it at some time */
     char loss[48];       /* by what the lock that it had went: for people */
     bool wishes;         /* for a lock; and since the last wish began */
-    bool was_free;       /* ... that was free all the time */
+    bool was_free;       /* ... nobody had that, nor wanted it */
     unsigned reads[STAGE_PRODUCTS_N]; /* which version of a stock it has read */
 };
 

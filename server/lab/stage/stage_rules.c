@@ -127,8 +127,9 @@ static bool has_not_given(const struct stage *stage, unsigned actor,
 }
 
 /* No lease has ended since it came in, and by the server its own runs, or, of the only
- * lock there is, ended by its own release: it has not lost the lock. And who has lost it must be told so by the last
- * release at the latest, unless a copy of that has freed it before. */
+ * lock there is, ended by its own release: it has not lost the lock. And who has lost it
+ * must be told so by the last release at the latest, unless a copy of that has freed it
+ * before. */
 static void check_owner(struct stage *stage, const struct stage_lock *lock,
                         const struct stage_lock *before)
 {

@@ -46,12 +46,7 @@ struct stage_lock *stage_next_lease(struct stage *stage)
 
 bool stage_believes(const struct stage *stage, unsigned actor, const char *name)
 {
-    const struct page_hold *holds = stage_lane(stage, actor)->holds;
-
-    for (unsigned i = 0; i < PAGE_HOLDS_MAX; i++)
-        if (holds[i].n > 0 && strcmp(holds[i].name, name) == 0)
-            return true;
-    return false;
+    return page_believes(stage_lane(stage, actor), name);
 }
 
 uint64_t stage_node_lease(const struct stage *stage, unsigned node)

@@ -227,16 +227,6 @@ static void note_hold(const char *name, bool more)
     place->n = 1;
 }
 
-static bool believes(const char *name)
-{
-    const struct page_hold *holds = turns_own_lane()->holds;
-
-    for (unsigned i = 0; i < PAGE_HOLDS_MAX; i++)
-        if (holds[i].n > 0 && strcmp(holds[i].name, name) == 0)
-            return true;
-    return false;
-}
-
 /* A release whose reply was lost is asked for again: its actor has that hold no more. */
 static void note_giving(const struct dlock_grant *grant)
 {
@@ -362,7 +352,7 @@ static void note_released(const char *name, enum dlock_status status)
     note_lost(name, status);
     if (status != DLOCK_OK && status != DLOCK_LOST)
         lane->unsure = true;
-    if (status == DLOCK_OK && !believes(name))
+    if (status == DLOCK_OK && !page_believes(lane, name))
         (void)snprintf(lane->gave, sizeof(lane->gave), "%.*s",
                        STAGE_NAME_BYTES - 1, name);
     if (!watch_no_lock)
