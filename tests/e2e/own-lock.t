@@ -93,6 +93,12 @@ for my $case (
     ['lengthens the lease of whoever has it', "renewed watchdog\n${take}renew\n    PEXPIRE \$name \$lease -> 1 done, else lost\n$in_one", '', 'a L b aw', 'foreign-lease', 4],
     ['frees the lock by the inner release', $counts, '--programs lock-nested,lock', 'a a a a b', 'two-inside', 5],
     ['does so under an order', $counts, '--programs order-nested,order', 'a a a a a a b', 'two-inside', 7],
+    ['lasts for a time of its own', "take\n    SET \$name \$owner NX PX 10 -> OK taken, else busy\n$in_one", '', 'a', 'wrong-lease', 1],
+    ['ends before that', $take =~ s/taken, else busy/next, else busy\n    PEXPIRE \$name 10 -> 1 taken, else busy/r . $in_one, '', 'a a', 'wrong-lease', 2],
+    ['takes seconds for milliseconds', "take\n    SET \$name \$owner NX EX \$lease -> OK taken, else busy\n$in_one", '', 'a', 'wrong-lease', 1],
+    ['is taken when it is free by now', $take =~ s/else busy/else next\n    GET \$name -> nil taken, else busy/r . $in_one, '--deduct guarded', 'a b a a b', 'wrong-lease', 5],
+    ['says that it is renewed', "renewed watchdog\n${take}renew\n    GET \$name -> \$owner done, else lost\n$in_one", '', 'a aw', 'wrong-lease', 2],
+    ['is renewed for ever', "renewed watchdog\n${take}renew\n    EVAL -> else done\n        return redis.call('persist', KEYS[1])\n$in_one", '', 'a aw', 'wrong-lease', 2],
     ['has no finally', Stockade::slurp('lock/textbook/setnx.lock'), '--buyers 1 --programs lock-throws', 'a', 'still-held', 1])
 {
     my ($what, $text, $flags, $moves, $fault, $move) = @$case;
@@ -100,6 +106,10 @@ for my $case (
     is $status, 1, $what;
     like $out, qr/^(?:verdict: |  and )?\Q$fault\E: .*\(move $move\)$/m, "that is $fault";
 }
+
+($status, $out) = run(qw(explore --deduct guarded --moves 2), write_lock('renewed', "renewed watchdog\n${take}renew\n    GET \$name -> \$owner done, else lost\n$in_one"));
+like $out, qr/\Abreaks: wrong-lease$/m, 'a search renews what a text renews';
+like $out, qr/^1 expiries, 1 crashes, 1 renewals\n0 lost replies, 0 late commands, 0 losses of all data, 0 refusals$/m, 'and says what it has not played';
 
 # ---- measured, and selling --------------------------------------------------
 

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lock/dlock.h"
 #include "lock/dlock_textbook.h"
 #include "server/base/clock.h"
 #include "server/lab/expected.h"
@@ -85,8 +86,20 @@ static unsigned default_of(const struct explore_bound *bound, bool at_random,
                                                   : bound->of_one;
 }
 
-static void take_defaults(struct explore *explore, bool all)
+/* A lock of one's own that is renewed: nobody else has looked at its renewals. */
+static bool is_renewed_text(const char *lock)
 {
+    return dlock_textbook_is_file(lock) &&
+           (dlock_strategy_find(lock)->capabilities & DLOCK_CAP_RENEW) != 0;
+}
+
+static void take_defaults(struct explore *explore)
+{
+    bool all = !explore->scene.lock;
+
+    if (!all && explore->bounds.renewals == NOT_GIVEN &&
+        is_renewed_text(explore->scene.lock))
+        explore->bounds.renewals = explore_bounds[SEARCH_RENEWALS].expected;
     for (int i = 0; i < SEARCH_BOUNDS_N; i++)
         if (explore->bounds.most[i] == NOT_GIVEN)
             explore->bounds.most[i] =
@@ -138,7 +151,6 @@ static bool read_options(int argc, char *argv[], struct explore *explore)
             explore->only = optarg;
         explore->help |= c == 'h';
     }
-    take_defaults(explore, all);
     if (explore->asked && (!explore->json || all))
         return fail_aloud("explore: -i goes with --json, of one LOCK");
     if (!all && (explore->markdown || explore->only))
@@ -371,16 +383,16 @@ int explore_main(int argc, char *argv[])
         return 0;
     }
     stage_options_catch_signals();
-    if (!explore.scene.lock)
-        return explore_all(&explore);
-    if (!expected_lock(explore.scene.lock, error, sizeof(error)) ||
-        (dlock_textbook_is_file(explore.scene.lock) &&
-         !opens(&explore.scene, error, sizeof(error)))) {
+    if (explore.scene.lock &&
+        (!expected_lock(explore.scene.lock, error, sizeof(error)) ||
+         (dlock_textbook_is_file(explore.scene.lock) &&
+          !opens(&explore.scene, error, sizeof(error))))) {
         if (!explore.asked)
             return fail_to_run("%s", error);
         draw_json_line(stdout, json_pack("{s:o}", "error",
                                          draw_json_text(error, explore.look)));
         return EXPLORE_COULD_NOT_RUN;
     }
-    return explore_one(&explore);
+    take_defaults(&explore);
+    return explore.scene.lock ? explore_one(&explore) : explore_all(&explore);
 }

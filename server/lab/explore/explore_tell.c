@@ -28,6 +28,15 @@ const struct search_found *explore_worst(const struct explore *explore)
     return NULL;
 }
 
+static void tell_trouble(FILE *out, const struct explore *explore, int i,
+                         bool is_first)
+{
+    fputs(is_first ? "\n" : ", ", out);
+    draw_say(out, explore->look, "%u %s", explore->bounds.most[i],
+             explore_bounds[i].troubles);
+}
+
+/* Troubles that there are none of are told as well, because nothing is known of them. */
 void explore_tell_bounds(FILE *out, const struct explore *explore)
 {
     const struct search_bounds *bounds = &explore->bounds;
@@ -49,14 +58,14 @@ void explore_tell_bounds(FILE *out, const struct explore *explore)
         if (!explore_bounds[i].troubles[0] || bounds->most[i] == 0)
             continue;
         if (is_first)
-            draw_say(out, explore->look, "%u of:\n", bounds->troubles);
-        else
-            fputs(", ", out);
-        draw_say(out, explore->look, "%u %s", bounds->most[i],
-                 explore_bounds[i].troubles);
+            draw_say(out, explore->look, "%u of:", bounds->troubles);
+        tell_trouble(out, explore, i, is_first);
         is_first = false;
     }
     draw_say(out, explore->look, is_first ? "no troubles" : "");
+    for (int i = 0, n = 0; i < SEARCH_BOUNDS_N && !is_first; i++)
+        if (explore_bounds[i].troubles[0] && bounds->most[i] == 0)
+            tell_trouble(out, explore, i, n++ == 0);
     fputs("\n\n", out);
 }
 

@@ -392,8 +392,11 @@ bool stage_move(struct stage *stage, struct stage_move move, char *error,
     stage->kind = move.kind;
     stage->touched = !strchr("s~-xeil", move.kind);
     stage->posted = stage->is_delivery = false;
-    for (unsigned i = 0; i < stage->scene.buyers; i++)
-        stage_lane(stage, i)->lost[0] = stage_lane(stage, i)->gave[0] = '\0';
+    for (unsigned i = 0; i < stage->scene.buyers; i++) {
+        struct page_lane *lane = stage_lane(stage, i);
+
+        lane->lost[0] = lane->gave[0] = lane->granted[0] = '\0';
+    }
     return (act(stage, move) && stage_settle(stage, mover)) ||
            fail_with(error, error_size, "%s",
                      stage->error[0] ? stage->error : "the stage is broken");

@@ -1,8 +1,8 @@
 /*
  * Rules that a move must not break, by the servers' words before and after it: change
  * another's lease, undo by a late command what is newer, tell its owner that it lost
- * it, let somebody overtake, grant a token again, or leave a waiter asleep while the
- * lock is free.
+ * it, tell it a lease that is not so, let somebody overtake, grant a token again, or
+ * leave a waiter asleep while the lock is free.
  */
 #include <string.h>
 
@@ -14,6 +14,7 @@ enum {
     LOOK_US = 1000000,  /* quorum.c: a waiter looks by itself more often */
     BEAT_US =
         2000000, /* fair_queue.lua: who was not heard of for longer loses its place */
+    WATCHDOG_LEASE_US = 10000000, /* dlock.h: what is usual */
 };
 
 static bool wants(const struct stage *stage, unsigned actor, const char *name)
@@ -63,21 +64,30 @@ static bool is_of(const struct stage *stage, int mover, int owner)
            stage_process(stage, (unsigned)owner);
 }
 
-/* The server has said yes, however long the lease is by it. */
-static bool has_renewed(const struct stage *stage, const char *name)
+/* The last command of this move that renews; NULL: there is none. */
+static const struct stage_step *renewal_of(const struct stage *stage,
+                                           const char *name)
 {
     for (size_t i = stage->steps_n; i-- > 0;) {
         const struct stage_step *step = &stage->steps[i];
 
         if (step->move != stage->moves_n)
-            return false;
+            return NULL;
         if ((strcmp(step->name, "eval-renew") == 0 ||
              strcmp(step->who, "watchdog") == 0) &&
-            strcmp(step->key, name) == 0 &&
-            (strcmp(step->reply, "1") == 0 || strcmp(step->reply, "OK") == 0))
-            return true;
+            strcmp(step->key, name) == 0)
+            return step;
     }
-    return false;
+    return NULL;
+}
+
+/* The server has said yes, however long the lease is by it. */
+static bool has_renewed(const struct stage *stage, const char *name)
+{
+    const struct stage_step *step = renewal_of(stage, name);
+
+    return step &&
+           (strcmp(step->reply, "1") == 0 || strcmp(step->reply, "OK") == 0);
 }
 
 static void check_leases(struct stage *stage, const struct stage_lock *lock,
@@ -153,6 +163,71 @@ static void check_owner(struct stage *stage, const struct stage_lock *lock,
         if (has_not_given(stage, i, lock))
             stage_broke(stage, STAGE_HELD);
     }
+}
+
+static const struct stage_lock *lock_of(const struct stage *stage,
+                                        const char *name)
+{
+    for (unsigned i = 0; i < stage->locks_n; i++)
+        if (strcmp(stage->locks[i].name, name) == 0)
+            return &stage->locks[i];
+    return NULL;
+}
+
+/* The lease on the only server may have begun later than its owner knows, but seconds in
+ * place of milliseconds last longer than two of them. */
+static bool is_lease_wrong(const struct stage *stage,
+                           const struct page_lane *lane)
+{
+    const struct stage_lock *lock = lock_of(stage, lane->granted);
+    uint64_t now_us = atomic_load(&stage->board->now_us);
+    uint64_t lease_us = 1000 * (uint64_t)stage->scene.lease_ms;
+
+    if (!lock || !lock->has_key)
+        return true;
+    if (lane->granted_until_us == PAGE_NEVER || lock->ends_us == PAGE_NEVER)
+        return lane->granted_until_us != lock->ends_us;
+    if (lease_us == 0)
+        lease_us = WATCHDOG_LEASE_US;
+    return lock->ends_us + ROUNDING_US < lane->granted_until_us ||
+           lock->ends_us > now_us + 2 * lease_us;
+}
+
+/* The pass of ACTOR's watchdog is over, and it believes that its lease began anew. */
+static bool is_not_renewed(const struct stage *stage, unsigned actor)
+{
+    int watchdog = stage_keeper_thread(stage, actor);
+    uint64_t now_us = atomic_load(&stage->board->now_us);
+
+    if (stage->kind != 'w' || watchdog < 0 ||
+        stage_page(stage, actor)->threads[watchdog].wait == PAGE_STEP)
+        return false;
+    for (unsigned i = 0; i < stage->locks_n; i++) {
+        const struct stage_lock *lock = &stage->locks[i];
+
+        if (lock->has_key && lock->setter == (int)actor &&
+            stage_believes(stage, actor, lock->name) &&
+            renewal_of(stage, lock->name) &&
+            (lock->ends_us + ROUNDING_US < now_us + WATCHDOG_LEASE_US ||
+             lock->ends_us > now_us + 2 * WATCHDOG_LEASE_US))
+            return true;
+    }
+    return false;
+}
+
+static void check_terms(struct stage *stage, int mover)
+{
+    const struct expected *expected = expected_of(stage->scene.lock);
+
+    if (stage->world.nodes_n > 1 ||
+        (expected && expected->kept != KEPT_IN_REDIS))
+        return;
+    for (unsigned i = 0; i < stage->scene.buyers; i++)
+        if (stage->parts[i].has_begun && stage_lane(stage, i)->granted[0] &&
+            is_lease_wrong(stage, stage_lane(stage, i)))
+            stage_broke(stage, STAGE_TOLD_LEASE);
+    if (mover >= 0 && is_not_renewed(stage, (unsigned)mover))
+        stage_broke(stage, STAGE_TOLD_LEASE);
 }
 
 /* ---- order ---------------------------------------------------------------- */
@@ -328,15 +403,6 @@ static void check_token(struct stage *stage, struct stage_lock *lock)
 
 /* ---- sleep ---------------------------------------------------------------- */
 
-static const struct stage_lock *lock_of(const struct stage *stage,
-                                        const char *name)
-{
-    for (unsigned i = 0; i < stage->locks_n; i++)
-        if (strcmp(stage->locks[i].name, name) == 0)
-            return &stage->locks[i];
-    return NULL;
-}
-
 bool stage_is_free(const struct stage *stage, const char *name)
 {
     const struct stage_lock *lock = lock_of(stage, name);
@@ -476,6 +542,7 @@ void stage_check_locks(struct stage *stage, const struct stage_lock before[],
         }
         check_token(stage, lock);
     }
+    check_terms(stage, mover);
     if (is_fair(stage))
         note_places(stage);
 }

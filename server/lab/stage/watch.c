@@ -240,16 +240,21 @@ static void note_giving(const struct dlock_grant *grant)
     memcpy(last, now, strlen(now) + 1);
 }
 
-static void note_grant(const char *name, uint64_t token)
+static void note_grant(const struct dlock_grant *grant)
 {
     struct page_lane *lane = turns_own_lane();
 
-    note_hold(name, true);
-    if (token == 0)
+    note_hold(grant->name, true);
+    (void)snprintf(lane->granted, sizeof(lane->granted), "%.*s",
+                   STAGE_NAME_BYTES - 1, grant->name);
+    lane->granted_until_us = grant->deadline_ms == UINT64_MAX
+                                 ? PAGE_NEVER
+                                 : grant->deadline_ms * 1000;
+    if (grant->token == 0)
         return;
     lane->tokens_n++;
-    lane->token = token;
-    (void)snprintf(lane->token_of, sizeof(lane->token_of), "%s", name);
+    lane->token = grant->token;
+    memcpy(lane->token_of, lane->granted, sizeof(lane->token_of));
 }
 
 /* An acquire begins, for which THREAD waits; or is over, and NAME is "". The last of
@@ -326,21 +331,21 @@ enum dlock_status __wrap_dlock_textbook_unnamed(const char *lock, unsigned line,
     return __real_dlock_textbook_unnamed(lock, line, reply, error);
 }
 
-/* An acquire is over. */
-static void note_acquired(const char *name, enum dlock_status status,
-                          uint64_t token)
+/* An acquire is over; without a GRANT, in vain. */
+static void note_acquired(enum dlock_status status,
+                          const struct dlock_grant *grant)
 {
     note_wish("", false, 0);
     if (status == DLOCK_OK)
-        note_grant(name, token);
+        note_grant(grant);
     if (status == DLOCK_UNKNOWN)
         turns_own_lane()->unsure = true;
     if (watch_no_lock)
         return;
     if (status != DLOCK_OK)
         turns_note("not inside: %s", status_text(status));
-    else if (token != 0)
-        turns_note("inside, with token %" PRIu64, token);
+    else if (grant->token != 0)
+        turns_note("inside, with token %" PRIu64, grant->token);
     else
         turns_note("inside");
 }
@@ -370,7 +375,7 @@ enum dlock_status __wrap_dlock_acquire(struct dlock_session *session,
 
     note_wish(name, terms->wait_ms > 0, turns_own_thread_n());
     status = __real_dlock_acquire(session, name, terms, grant, error);
-    note_acquired(name, status, status == DLOCK_OK ? grant->token : 0);
+    note_acquired(status, grant);
     return status;
 }
 
@@ -414,7 +419,7 @@ static void ended(void *ctx, struct dlock_session *session,
 
     free(ctx);
     if (call.acquires)
-        note_acquired(call.name, status, grant ? grant->token : 0);
+        note_acquired(status, grant);
     else
         note_released(call.name, status);
     call.done(call.ctx, session, status, grant, error);
@@ -434,7 +439,7 @@ enum dlock_status __wrap_dlock_acquire_async(struct dlock_session *session,
         __real_dlock_acquire_async(session, name, terms, ended, call, error);
     if (status == DLOCK_OK)
         return status;
-    note_acquired(name, status, 0);
+    note_acquired(status, NULL);
     free(call);
     return status;
 }
