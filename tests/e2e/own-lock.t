@@ -97,6 +97,7 @@ for my $case (
     ['ends before that', $take =~ s/taken, else busy/next, else busy\n    PEXPIRE \$name 10 -> 1 taken, else busy/r . $in_one, '', 'a a', 'wrong-lease', 2],
     ['takes seconds for milliseconds', "take\n    SET \$name \$owner NX EX \$lease -> OK taken, else busy\n$in_one", '', 'a', 'wrong-lease', 1],
     ['is taken when it is free by now', $take =~ s/else busy/else next\n    GET \$name -> nil taken, else busy/r . $in_one, '--deduct guarded', 'a b a a b', 'wrong-lease', 5],
+    ['is extended by a time of its own', "renewed watchdog\n${take}renew\n    PEXPIRE \$name 1000 -> 1 done, else lost\n$in_one", '--buyers 1 --programs lock-extends', 'a a', 'wrong-lease', 2],
     ['says that it is renewed', "renewed watchdog\n${take}renew\n    GET \$name -> \$owner done, else lost\n$in_one", '', 'a aw', 'wrong-lease', 2],
     ['is renewed for ever', "renewed watchdog\n${take}renew\n    EVAL -> else done\n        return redis.call('persist', KEYS[1])\n$in_one", '', 'a aw', 'wrong-lease', 2],
     ['has no finally', Stockade::slurp('lock/textbook/setnx.lock'), '--buyers 1 --programs lock-throws', 'a', 'still-held', 1])

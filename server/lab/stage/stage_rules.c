@@ -181,15 +181,18 @@ static bool is_lease_wrong(const struct stage *stage,
 {
     const struct stage_lock *lock = lock_of(stage, lane->granted);
     uint64_t now_us = atomic_load(&stage->board->now_us);
-    uint64_t lease_us = 1000 * (uint64_t)stage->scene.lease_ms;
+    uint64_t told_us = lane->granted_until_us;
+    uint64_t lease_us = stage->scene.lease_ms == 0
+                            ? WATCHDOG_LEASE_US
+                            : 1000 * (uint64_t)stage->scene.lease_ms;
 
     if (!lock || !lock->has_key)
         return true;
-    if (lane->granted_until_us == PAGE_NEVER || lock->ends_us == PAGE_NEVER)
-        return lane->granted_until_us != lock->ends_us;
-    if (lease_us == 0)
-        lease_us = WATCHDOG_LEASE_US;
-    return lock->ends_us + ROUNDING_US < lane->granted_until_us ||
+    if (told_us == PAGE_NEVER || lock->ends_us == PAGE_NEVER)
+        return told_us != lock->ends_us;
+    if (told_us > now_us + lease_us)
+        lease_us = told_us - now_us;
+    return lock->ends_us + ROUNDING_US < told_us ||
            lock->ends_us > now_us + 2 * lease_us;
 }
 

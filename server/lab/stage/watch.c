@@ -240,16 +240,23 @@ static void note_giving(const struct dlock_grant *grant)
     memcpy(last, now, strlen(now) + 1);
 }
 
-static void note_grant(const struct dlock_grant *grant)
+static void note_lease(const struct dlock_grant *grant)
 {
     struct page_lane *lane = turns_own_lane();
 
-    note_hold(grant->name, true);
     (void)snprintf(lane->granted, sizeof(lane->granted), "%.*s",
                    STAGE_NAME_BYTES - 1, grant->name);
     lane->granted_until_us = grant->deadline_ms == UINT64_MAX
                                  ? PAGE_NEVER
                                  : grant->deadline_ms * 1000;
+}
+
+static void note_grant(const struct dlock_grant *grant)
+{
+    struct page_lane *lane = turns_own_lane();
+
+    note_hold(grant->name, true);
+    note_lease(grant);
     if (grant->token == 0)
         return;
     lane->tokens_n++;
@@ -470,6 +477,8 @@ enum dlock_status __wrap_dlock_extend(struct dlock_session *session,
         __real_dlock_extend(session, grant, lease_ms, error);
 
     note_lost(grant->name, status);
+    if (status == DLOCK_OK)
+        note_lease(grant);
     if (status == DLOCK_UNKNOWN)
         turns_own_lane()->unsure = true;
     if (!watch_no_lock)
