@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict';
 
-import { DESKTOP, PHONE, api, card, expectGoodLooks, inView, putProduct, says, showOnly, test } from './page.mjs';
+import { DESKTOP, PHONE, api, card, expectGoodLooks, inMs, inView, putProduct, says, showOnly, test } from './page.mjs';
 
 const administrator = (page) => page.locator('summary');
 
@@ -102,7 +102,7 @@ test("the administrator's words are explained", async (page) => {
 const box = (locator) => locator.evaluate((element) => element.getBoundingClientRect().toJSON());
 
 test('on a phone nothing is wider when the text is twice as large', async (page) => {
-  await putProduct(321, { name: 'Large', limit_per_user: 1 });
+  await putProduct(321, { name: 'Large', limit_per_user: 1, opens_at: inMs(3600000 * 30) });
   await page.goto('/');
   await administrator(page).click();
   await page.evaluate("document.documentElement.style.fontSize = '32px'");
