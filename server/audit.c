@@ -186,10 +186,6 @@ static int audit(const struct options *options, struct ledger *ledger)
     else
         print_text(&verdict, ledger);
     free(json);
-    if (fflush(stdout) != 0) {
-        fprintf(stderr, "stockade: cannot print: %s\n", strerror(errno));
-        return AUDIT_CANNOT_TELL;
-    }
     return verdict.balanced ? AUDIT_BALANCED : AUDIT_VIOLATED;
 }
 

@@ -162,7 +162,6 @@ static bool put_events(struct viewer *viewer, FILE *out)
     for (number = viewer->next; number <= feed->last; number++)
         fputs(feed->events[number % FEED_EVENTS], out);
     viewer->next = number;
-    viewer->has_lost = false;
     return true;
 }
 
@@ -180,7 +179,6 @@ static void put_products(struct viewer *viewer, FILE *out)
             feed->run, feed->last, json);
     free(json);
     viewer->next = feed->last + 1;
-    viewer->has_lost = false;
 }
 
 /* All that there is to be told becomes the viewer's text; the time first, because the
