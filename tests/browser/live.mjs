@@ -104,6 +104,22 @@ test('a shop that is gone and comes back: then it is right, and asks no more', a
   await shop.cut();
 }, { allow: /net::ERR_/ });
 
+test('a page that nobody looks at has no stream', async (page) => {
+  await page.addInitScript(() => Object.defineProperty(document, 'hidden', { get: () => window.away === true }));
+  const look = (away) => page.evaluate((is) => {
+    window.away = is;
+    document.dispatchEvent(new Event('visibilitychange'));
+  }, away);
+  await page.goto('/');
+  await live(page);
+  const ended = page.waitForEvent('requestfailed', (request) => request.url().endsWith('/api/events'));
+  await look(true);
+  await ended;
+  const again = page.waitForRequest('**/api/events');
+  await look(false);
+  await again;
+}, { fresh: true });
+
 test('refused as a viewer, it asks', async (page) => {
   await putProduct(505, { name: 'Asked' });
   const asked = questions(page);
@@ -112,6 +128,12 @@ test('refused as a viewer, it asks', async (page) => {
   await api('POST', '/api/orders', { product_id: 505, user_id: 1, quantity: 1 });
   await says(card(page, 'Asked').item, /9 of 10 left/);
   assert.ok(asked.length > 0);
+  assert.equal(await page.locator('#more').isVisible(), false);
+  await page.route('**/api/products?*', async (route) => {
+    const response = await route.fetch({ maxRetries: 3 });
+    await route.fulfill({ response, json: { ...await response.json(), next: 9 } });
+  });
+  await says(page.locator('#more'), /^These are the first \d+ products\.$/);
 }, { polls: true });
 
 // ---- languages -----------------------------------------------------------------------
@@ -186,4 +208,11 @@ test('all orders as a file', async (page) => {
   assert.equal(lines.filter((line) => line.startsWith('id,')).length, 1, 'one head');
   assert.equal(lines.filter((line) => line.endsWith('"\'=cmd()"')).length, 1, 'no formula');
   await says(page.locator('#ledger .answer'), new RegExp(`^${(lines.length - 2).toLocaleString('en')} orders\\.$`));
-});
+  let files = 0;
+  page.on('download', () => { files += 1; });
+  await page.route('**/api/orders.csv*', (route) => route.fulfill(route.request().url().includes('after')
+    ? { status: 503 } : { headers: { Link: '</api/orders.csv?after=1>; rel="next"' }, body: 'id\r\n' }));
+  await page.getByRole('button', { name: 'Orders as CSV' }).click();
+  await says(page.locator('#ledger .answer[data-kind="no"]'), /We do not know whether it was done\.$/);
+  assert.equal(files, 0, 'a file of some pages is none');
+}, { allow: /status of 503/ });

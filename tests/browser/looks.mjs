@@ -173,27 +173,45 @@ test('an administrator adds a product, restocks, closes, opens, and adds up', as
   await page.goto('/');
   await administrator(page).click();
   const form = page.locator('#new-product');
-  for (const [label, value] of [['Number', '345'], ['Name', 'Lamp'], ['Stock', '5'], ['Price in EUR', '0.29'], ['Limit per customer', '2']]) {
+  for (const [label, value] of [['Number', '345'], ['Name', 'Lamp'], ['Stock', '5'], ['Price in EUR', '0.29'], ['Limit per customer', '2'],
+    ['Opens', '2020-01-01T12:00:01'], ['Ends', '2099-01-01T12:00:01']]) {
     await form.getByLabel(label).fill(value);
   }
   await form.getByRole('button').click();
   await says(form.locator('.answer'), /^Added: Lamp, 5 in stock\.$/);
+  const { opens_at: opens, ends_at: ends } = await api('GET', '/api/products/345');
+  assert.deepEqual([opens, ends], ['2020-01-01T04:00:01.000Z', '2099-01-01T04:00:01.000Z']);
   const { item, button, window } = card(page, 'Lamp');
   await says(item, /€0\.29.*5 of 5 left.*2 per customer/s);
   const done = item.locator('.segmented .answer');
   await item.getByLabel('Units').fill('7');
-  await item.getByRole('button', { name: 'Restock' }).click();
+  await page.getByLabel('Admin token').fill('secret');
+  const restock = item.getByRole('button', { name: 'Restock' });
+  const sent = page.waitForRequest('**/restock');
+  await restock.click();
   await says(done, /^7 more: 12 are left now\.$/);
+  assert.equal((await sent).headers().authorization, 'Bearer secret');
+  await page.route('**/restock', async (route) => { // done, and without a reply
+    await route.fetch();
+    await route.abort();
+  }, { times: 1 });
+  await restock.click();
+  await says(done, /We do not know whether it was done\.$/);
+  await restock.click();
+  await says(done, /^7 more: 19 are left now\.$/);
   await item.getByRole('button', { name: 'Close now' }).click();
   await says(window, /^Ended/);
   assert.equal(await button.isVisible(), false);
   await item.getByRole('button', { name: 'Open now' }).click();
   await button.waitFor();
-  assert.equal((await api('GET', '/api/products/345')).stock, 12);
+  assert.equal((await api('GET', '/api/products/345')).stock, 19);
   // The number is taken: nothing of the product changes.
   for (const [label, value] of [['Number', '345'], ['Name', 'Other'], ['Stock', '5'], ['Price in EUR', '1']]) await form.getByLabel(label).fill(value);
   await form.getByRole('button').click();
   await says(form.locator('.answer'), /^Not done: This number has a product already\.$/);
   await page.getByRole('button', { name: 'Add up the ledger' }).click();
   await says(page.locator('#ledger .answer'), /^The ledger adds up: \d+ sold in \d+ orders, \d+ cancelled\./);
-}, { allow: /status of 404/ }); // it asks first whether the number is free
+  await page.route('**/api/audit', (route) => route.fulfill({ json: { balanced: false, oversold: 3, lost: 1, sold: 9 } }));
+  await page.getByRole('button', { name: 'Add up the ledger' }).click();
+  await says(page.locator('#ledger .answer[data-kind="no"]'), /^The ledger does not add up: 3 oversold, 1 lost\.$/);
+}, { timezoneId: 'Asia/Shanghai', allow: /status of 404|net::ERR_/ }); // it asks first whether the number is free

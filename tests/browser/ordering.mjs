@@ -37,6 +37,8 @@ test('an order is confirmed at its product', async (page) => {
   await says(cup.answer, /^Ordered: 2 × Cup, €25\.00 in all\.$/);
   await says(page.locator('.order'), /2 × Cup.*€25\.00.*Ordered .*\d/s);
   await says(cup.item, /8 of 10 left/);
+  const meter = cup.item.getByRole('meter');
+  assert.deepEqual([await meter.getAttribute('aria-valuenow'), await meter.getAttribute('aria-valuemax')], ['8', '10']);
   assert.equal((await api('GET', '/api/products/101')).sold, 2);
 });
 
@@ -153,9 +155,11 @@ test('opens in days, ends, has ended', async (page, _, seconds) => {
   await putProduct(109, { name: 'Distant', opens_at: '2100-01-01T12:00:00Z' });
   await putProduct(110, { name: 'Late', ends_at: inMs(1000 * seconds) });
   await putProduct(111, { name: 'Over', ends_at: '2020-01-01T12:00:00Z' });
+  await putProduct(119, { name: 'Tomorrow', opens_at: inMs(3600000 * 30) });
   await open(page);
   await says(card(page, 'Late').window, /^Open until /);
   await says(card(page, 'Distant').window, /^Opens in [\d,]+ days Jan 1, 2100, /);
+  await says(card(page, 'Tomorrow').window, /^Opens in 29:5\d:\d\d /);
   await says(card(page, 'Over').window, /^Ended Jan 1, 2020/);
   await says(card(page, 'Late').window, /^Ended /, 2 * WAIT_MS);
   for (const name of ['Distant', 'Late', 'Over']) assert.equal(await card(page, name).button.isVisible(), false, name);
@@ -207,19 +211,25 @@ test('a reload keeps the last ten orders, and asks what became of them', async (
   assert.equal(await page.locator('.order').count(), 10);
 }, { allow: /status of 404/ });
 
-test('a browser that stores nothing sells all the same', async (page) => {
+test('a browser that stores nothing, and makes no UUIDs without https, sells all the same', async (page) => {
   await putProduct(117, { name: 'Clay' });
-  await page.addInitScript(() => Object.defineProperty(window, 'localStorage', { get: () => { throw new Error('forbidden'); } }));
+  await page.addInitScript(() => {
+    Object.defineProperty(window, 'localStorage', { get: () => { throw new Error('forbidden'); } });
+    Object.defineProperty(crypto, 'randomUUID', { value: undefined });
+  });
   await open(page);
   await card(page, 'Clay').button.click();
   await says(card(page, 'Clay').answer, /^Ordered/);
   await says(page.locator('.order .state'), /^Ordered/);
+  await card(page, 'Clay').item.locator('.buy button:not([aria-disabled])').click();
+  await says(card(page, 'Clay').item, /8 of 10 left/);
 }, { fresh: true });
 
 test('an order can be cancelled', async (page) => {
   await putProduct(116, { name: 'Vase' });
   await open(page);
   const vase = card(page, 'Vase');
+  await page.getByLabel('Your customer number').fill('4711');
   await vase.button.click();
   await says(vase.item, /9 of 10 left/);
   await page.getByRole('button', { name: 'Cancel 1 × Vase' }).click();
@@ -231,6 +241,7 @@ test('an order can be cancelled', async (page) => {
   await says(vase.item, /10 of 10 left/);
   await page.reload();
   await says(page.locator('.order .state'), /^Cancelled .*\d/);
+  assert.equal(await page.getByLabel('Your customer number').inputValue(), '4711');
 });
 
 test('what was said last stays, whatever becomes of an order before', async (page) => {

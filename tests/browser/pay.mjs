@@ -77,10 +77,13 @@ test('not paid: it expires by the clock of the shop, and others see it come back
   const drum = `Drum ${seconds}`;
   await putProduct(640 + seconds, { name: drum, stock: 1, pay_within_s: seconds });
   const other = await context.newPage();
+  await showOnly(other, [640 + seconds]);
+  await other.route('**/api/events', (route) => route.fulfill({ status: 503 }));
   await other.goto('/');
   await page.clock.install({ time: Date.now() - 3600000 }); // ours is an hour slow
   await reserve(page, drum);
   await says(due(page), /^0:[0-4]\d$/);
+  await says(order(other), new RegExp(`1 × ${drum}`)); // by the browser's storage
   await says(card(other, drum).window, /^Sold out\. What is not paid in time comes back here\.\s*$/);
   await says(answer(page), /^Not paid in time: 1 × Drum.* is on sale again\.$/);
   await says(state(page), /^Expired /);
