@@ -93,6 +93,9 @@ UNIT_TEST_OF(struct fixture *f, readers_may_fail_alone)
     assert_non_null(strstr(f->why, "schema version 2"));
     health_worked(health, HEALTH_STORE, clock_us());
     assert_int_equal(health_look(health, f->why), HEALTH_NOT_READY);
+    health_refused(health, HEALTH_STORE, "an order");
+    assert_int_equal(health_look(health, f->why), HEALTH_NOT_READY);
+    assert_null(strstr(f->why, "an order")); /* but what fails below it */
     store_rig_sql(&f->rig, back);
     becomes(f, health, HEALTH_READY, false);
     health_stop(health);

@@ -73,6 +73,7 @@ UNIT_TEST(numbers_are_not_rounded)
         {"-0", 0, "has to be at least 1"},
         {"-0.0", 0, "has to be at least 1"},
         {"0e99999999999999999999", 0, "has to be at least 1"},
+        {"0e-5", 0, "has to be at least 1"},
         {"-1e300", 0, "has to be at least 1"},
         {"-1.5", 0, "has to be an integer"},
     };
@@ -92,6 +93,7 @@ UNIT_TEST(numbers_are_not_rounded)
         } else {
             assert_string_equal(error.faults[0].field, "user_id");
             assert_string_equal(error.faults[0].detail, rows[i].why);
+            assert_memory_equal(error.detail, "user_id: ", 9);
         }
         assert_int_equal(order.product_id, 4);
         assert_int_equal(order.quantity, 15);

@@ -33,10 +33,15 @@ sub read_more {
 # The next event that is no beat, or if there are no more, undef: {event, id, data}.
 sub hear {
     my ($viewer, %with) = @_;
+    my $beats = 0;
     while (1) {
         while ($viewer->{text} =~ s/\A(.*?)\n\n//s) {
             my %event = $1 =~ /^(\w+): (.*)$/mg;
-            next if !$event{event} || ($event{event} eq 'beat' && !$with{beat});
+            next if !$event{event};
+            if ($event{event} eq 'beat' && !$with{beat}) {
+                die "nothing but beats\n" if ++$beats > 15;
+                next;
+            }
             $event{data} = $JSON->decode($event{data});
             return \%event;
         }
@@ -85,15 +90,25 @@ $server->product(11, 3);
 my $new = hear($viewer);
 is_deeply [@{ $new->{data} }{qw(id stock)}], [11, 3], 'a new product';
 isnt $new->{id}, $sold->{id}, 'ids differ';
+my %terms = (name => 'Cup', price_cents => 7, limit_per_user => 2, segments => 2,
+    opens_at => '2098-01-01T00:00:00.000Z', ends_at => '2099-01-01T00:00:00.000Z');
+for my $term (sort keys %terms) {
+    $server->patch('/api/products/11', { $term => $terms{$term} });
+    $new = hear($viewer);
+    is $new->{data}{$term}, $terms{$term}, "$term, changed alone, is told";
+}
 # The time limit of a request is over long before the second beat.
 is hear($viewer, beat => 1)->{event}, 'beat', 'nothing else but beats' for 1, 2;
 is $server->metric('stockade_viewers'), 1, 'one watches';
 
 # ---- to come again -------------------------------------------------------------------
 my $again = watch($server, last => $sold->{id});
-my @missed = map { hear($again)->{data} } 1 .. 3;
-is_deeply [map { $_->{id} } @missed], [10, 10, 11], 'one who comes again hears what was missed, and only that';
+my @missed = map { hear($again)->{data} } 1 .. 3 + keys %terms;
+is_deeply [map { $_->{id} } @missed], [10, 10, 11, map { 11 } keys %terms], 'one who comes again hears what was missed, and only that';
 is hear($again, beat => 1)->{event}, 'beat', 'and nothing else';
+close $again->{socket};
+$again = watch($server, last => $new->{id});
+is hear($again, beat => 1)->{event}, 'beat', 'one who has missed nothing hears nothing' for 1, 2;
 close $again->{socket};
 ok Stockade::eventually(5, sub { $server->metric('stockade_viewers') == 1 }), 'one who leaves is not counted';
 for my $unknown ('00000000-1', 'x', ($new->{id} =~ s/-.*/-9999999/r)) {
@@ -166,8 +181,10 @@ is $_->stop, 0, 'ends' for $one, $two;
 
 # ---- what it does not know -----------------------------------------------------------------
 $server = Stockade->start(redis => $redis, args => ['--shared']);
+$server->product($_, 7) for 3 .. 201;
 $viewer = watch($server);
-hear($viewer, beat => 1) for 1, 2;
+is hear($viewer)->{data}{next}, 200, 'of more than 200 products, where they go on';
+hear($viewer, beat => 1);
 my $free = $server->hold_database;
 my ($end, $beats) = (time + 5, 0);
 while (time < $end) {

@@ -108,7 +108,8 @@ like serve(['--check-config'], env => { STOCKADE_WORKERS => 'lots' })->{err}, qr
 is serve(['--check-config'], env => { STOCKADE_WORKERS => '4' })->{exit}, 0, 'and may be right';
 
 # A variable that is no setting may be somebody else's: a warning.
-my $mistyped = serve(['--check-config'], env => { STOCKADE_WORKRES => '4', STOCKADE_TREE => 'oak', STOCKADE_PORT => 'tcp://10.0.0.1:80', STOCKADE_DB_PASSWORD => 's3cret' });
+my $mistyped = serve(['--check-config'], env => { STOCKADE_WORKRES => '4', STOCKADE_TREE => 'oak', STOCKADE_DB_PASSWORD => 's3cret',
+        map { ("STOCKADE_$_" => 'tcp://10.0.0.1:80') } qw(PORT PORT_80_TCP SERVICE_HOST) });
 is $mistyped->{exit}, 0, 'unknown ones in the environment are let pass';
 is_deeply [sort split /\n/, $mistyped->{err}],
     ['level=warn msg=config variable=STOCKADE_TREE error="there is no such setting"',

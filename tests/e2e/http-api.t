@@ -157,12 +157,14 @@ my $restocked = call('restock, the same key', 200, 'POST', '/api/products/100/re
     '/api/products/{id}/restock', { quantity => 5 }, { 'Idempotency-Key' => 'restock-1' });
 is $restocked->{body}{stock}, 15, 'counts once';
 is $restocked->{headers}{'idempotent-replayed'}, 'true', 'a replay';
+is call('restock, too much', 422, 'POST', '/api/products/100/restock', '/api/products/{id}/restock', { quantity => 2**53 - 1 })
+    ->{body}{detail}, 'product 100 would have had over 2^53-1 units', 'says what would be too much';
 is Stockade::slug(call('restock, the key for something else', 422, 'POST', '/api/products/100/restock',
     '/api/products/{id}/restock', { quantity => 6 }, { 'Idempotency-Key' => 'restock-1' })),
     'idempotency-key-reused', 'is refused';
 call('one product', 200, 'GET', '/api/products/100', '/api/products/{id}');
 my $head = HttpRaw::talk($server->port, "HEAD /api/products/100 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-like $head->{rest}, qr/^HTTP\/1\.1 200 .*Content-Type: application\/json.*Content-Length: [1-9]\d*\r\n(?:.*\r\n)?\r\n\z/s,
+like $head->{rest}, qr/^HTTP\/1\.1 200 .*Content-Type: application\/json.*Cache-Control: no-store.*Content-Length: [1-9]\d*\r\n(?:.*\r\n)?\r\n\z/s,
     'HEAD: the same head, no body';
 call('no product', 404, 'GET', '/api/products/12345', '/api/products/{id}');
 
@@ -204,7 +206,7 @@ for my $more (buy('too many for one', 409, $want), buy('at once', 409, { %$want,
     is Stockade::slug($more), 'purchase-limit', 'limit';
     is $more->{body}{detail}, 'the user would have more than one user may buy', 'says nothing of what was bought';
 }
-buy('but somebody else may', 201, { %$want, user_id => 43 });
+my $other = buy('but somebody else may', 201, { %$want, user_id => 43 })->{body}{id};
 is Stockade::slug(buy('too many for all', 409, { product_id => 201, user_id => 1, quantity => 2 })), 'sold-out', 'stock';
 buy('all there is', 201, { product_id => 201, user_id => 1, quantity => 1 });
 is Stockade::slug(buy('then it is sold out', 409, { product_id => 201, user_id => 1, quantity => 1 })), 'sold-out', 'stock';
@@ -288,11 +290,13 @@ call('cancel what is not', 200, 'DELETE', "/api/orders/$left->{body}{id}", '/api
 is Stockade::slug(pay('pay what is cancelled', 409, $left->{body}{id}, { payment => 'pi_3' })), 'order-cancelled', 'too late';
 is_deeply [@{ call('the late payment', 200, 'GET', "/api/orders/$left->{body}{id}", '/api/orders/{id}')->{body} }
         {qw(state payment late_payments late_payment)}], ['cancelled', undef, 1, 'pi_3'], 'is on record';
-pay("late payment $_", 409, $left->{body}{id}, { payment => "late-$_" }) for 2 .. 16;
+pay('pay what was paid at once', 409, $other, { payment => 'at-once' });
+is call('that payment', 200, 'GET', "/api/orders/$other", '/api/orders/{id}')->{body}{late_payment}, 'at-once', 'is on record, too';
+pay("late payment $_", 409, $left->{body}{id}, { payment => "late-$_" }) for 2 .. 16, 16;
 is Stockade::slug(pay('and one more', 409, $left->{body}{id}, { payment => 'late-17' })), 'too-many-payments', 'is not on record';
 ok Stockade::eventually(5, sub { $server->log =~ /^level=warn msg=payment order=\d+ payment=late-17 error="too many /m }),
     'but in the log';
-is $server->metric('stockade_late_payments_total'), 18, 'all are counted, and none twice';
+is $server->metric('stockade_late_payments_total'), 19, 'all are counted, and none twice';
 call('pay no order', 404, 'POST', '/api/orders/1-0123456789abcdef/pay', '/api/orders/{id}/pay', { payment => 'pi_4' });
 is pay('pay by nothing', 422, $held->{body}{id}, {})->{body}{errors}[0]{field}, 'payment', 'names what is missing';
 pay('pay by what is no JSON', 400, $held->{body}{id}, '{');
@@ -351,10 +355,12 @@ for my $path ('/', '/app.js', '/shop.js', '/live.js', '/browser.js', '/words.js'
     my $file = call($path, 200, 'GET', $path, $path);
     like $file->{headers}{'content-security-policy'}, qr/default-src 'none'/, "$path: a policy";
     is $file->{headers}{'x-content-type-options'}, 'nosniff', "$path: nosniff";
+    is $file->{headers}{'referrer-policy'}, 'no-referrer', "$path: and tells no other site who asks";
     my $same = $server->get($path, { 'If-None-Match' => "W/$file->{headers}{etag}, \"x\"" });
     is $same->{status}, 304, "$path: not sent twice";
     ok !length($same->{raw} // ''), "$path: with no body";
     is $same->{headers}{'content-length'}, length $file->{raw}, "$path: and the length that it would have";
+    is $server->get($path, { 'If-None-Match' => '*' })->{status}, 304, "$path: nor to whoever has any";
     is $server->get($path, { 'If-None-Match' => '"other"' })->{status}, 200, "$path: sent if changed";
     unlike $file->{raw}, qr{(?:src|href|url\()\s*=?\s*["']?(?:https?:)?//}, "$path: loads nothing from elsewhere";
 }
@@ -432,5 +438,9 @@ my @missing = grep { !$called{$_} } map {
 is_deeply \@missing, [], 'every described operation was called';
 
 my $verdict = $server->ends('after SIGTERM');
-is_deeply [@$verdict{qw(sold orders cancelled held late_payments)}], [9, 8, 3, 0, 17], 'units sold, orders, and those cancelled' or diag explain $verdict;
+is_deeply [@$verdict{qw(sold orders cancelled held late_payments)}], [9, 8, 3, 0, 18], 'units sold, orders, and those cancelled' or diag explain $verdict;
+my @audit = (['audit', '--db', 'sqlite:' . $server->db], wrap => ['sh', '-c', 'exec "$@" >/dev/full', 'sh']);
+like Stockade::run($audit[0])->{out}, qr/^0 units not paid yet, 0 orders expired, 18 late payments /m, 'for people, too';
+is Stockade::run(@audit)->{exit}, 2, 'an audit that cannot be written cannot tell';
+is Stockade::run([@{ $audit[0] }, '--acked', '/none'])->{exit}, 2, 'nor one without the list that it is to look at';
 done_testing;

@@ -105,7 +105,8 @@ my $all = bad_order('everything wrong', '{"product_id":0,"user_id":"x","extra":1
 is_deeply [map { $_->{field} } @{ $all->{problem}{errors} }], [qw(product_id user_id quantity extra)],
     'all that is wrong is told at once';
 bad_order('a name with a newline', '{"a\nb":1}', 422, 'invalid-fields');
-bad_order('a very long name', '{"' . 'x' x 4000 . '":1}', 422, 'invalid-fields');
+is bad_order('a very long name', '{"' . 'x' x 4000 . '":1}', 422, 'invalid-fields')->{problem}{errors}[-1]{field}, '(a long name)',
+    'it is not cut';
 
 # ---- what it comes in -----------------------------------------------------
 my $good = '{"product_id":7,"user_id":1,"quantity":1}';
@@ -157,13 +158,16 @@ problem('16 KiB in chunks, and no JSON', chunked(4), 400, 'malformed-json');
 problem('20 KiB in chunks', chunked(5), 413, 'body-too-large');
 problem('200 KiB in chunks', chunked(50), 413, 'body-too-large');
 my $flood = HttpRaw::talk($port, "POST /api/orders HTTP/1.1\r\n${HOST}Content-Type: application/json\r\n"
-    . "Transfer-Encoding: chunked\r\n\r\n" . ("10000\r\n" . ' ' x 65536 . "\r\n") x 40);
+    . "Transfer-Encoding: chunked\r\n\r\n" . ("10000\r\n" . ' ' x 65536 . "\r\n") x 40 . "0\r\n\r\n");
 ok $flood->{closed}, 'a flood of chunks is cut off';
 my $expect = raw("POST /api/orders HTTP/1.1\r\n${HOST}Content-Type: application/json\r\nExpect: 100-continue\r\n",
     'Content-Length: ' . length($good) . "\r\n\r\n$good");
 is $expect->{status}, 201, 'Expect: 100-continue works';
 
+is raw("GET /livez HTTP/1.0\r\nExpect: 200-ok\r\n\r\n")->{status}, 200, 'HTTP/1.0 has no Expect';
+
 sub head_of { return raw("GET /livez HTTP/1.1\r\n$HOST", @_, "\r\n") }
+is head_of("Content-Encoding: gzip\r\n")->{status}, 200, 'a Content-Encoding of no body';
 my $room = 8192 - length("GET /livez HTTP/1.1\r\n$HOST\r\n");
 is head_of('X: ' . 'a' x ($room - 5) . "\r\n")->{status}, 200, 'a head of 8 KiB';
 problem('one byte more', head_of('X: ' . 'a' x ($room - 4) . "\r\n"), 431, 'headers-too-large');

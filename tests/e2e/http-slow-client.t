@@ -91,6 +91,8 @@ for my $drip (@drips) {
 }
 
 my ($worst, $bad, $n) = $join->();
+is $server->metric('stockade_http_responses_total', class => '4xx'), 2, 'each 408 is counted';
+ok Stockade::eventually(10, sub { $server->metric('stockade_connections') == 1 }), 'who was told 408 and does not leave is cut';
 is $bad, 0, "all $n requests of a client beside them were answered";
 cmp_ok $worst, '<', 0.7 * $LIMIT_S, 'and did not wait until those were cut: ' . sprintf('%.0f ms at worst', $worst * 1000);
 

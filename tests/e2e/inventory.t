@@ -25,7 +25,7 @@ sub inventories {
 sub order_service {
     my ($inventories, @args) = @_;
     return Stockade->start(inventory => $inventories, args => ['--lock-wait-ms', $TRY_MS - 1000, @args],
-        env => { MALLOC_PERTURB_ => 85 });
+        env => { MALLOC_PERTURB_ => 85, http_proxy => 'http://127.0.0.1:9' });
 }
 
 # Not with one of the database's own locks, which only its death would free.
@@ -273,6 +273,9 @@ $relay->does('pass');
 ready_are($service, 1);
 is $service->get("/api/orders?key=$key")->{body}{user_id}, 20, 'finds the order';
 like $service->log, qr/msg=unknown-order key=$key/, 'which its log says';
+$relay->does("once HTTP/1.1 201 Created\r\nContent-Length: 5\r\n\r\nhi");
+my $twice = $service->order(4, 21, 1);
+is "$twice->{status} " . ($twice->{headers}{'idempotent-replayed'} // ''), '201 true', 'one that comes back in time is asked again';
 
 # A reply that is not an inventory service's own, or is cut, is no verdict either.
 my $page = "\r\nContent-Type: text/html\r\nContent-Length: 2\r\n\r\nhi";
@@ -296,6 +299,10 @@ like $busy->{raw}, qr/nothing was ordered/, 'which is certain';
 is $service->metric('stockade_inventory_retries_total'), $tried, 'no other is there to be asked';
 $relay->does("HTTP/1.1 503 Later\r\nContent-Length: 2\r\n\r\nhi");
 is Stockade::slug($service->order(4, ++$user, 1)), 'store-unavailable', 'and so has one without a type';
+$relay->does("HTTP/1.1 503 Later\r\nContent-Type: application/problem+json\r\nRetry-After: 7\r\nContent-Length: 2\r\n\r\n{}");
+my $later = $service->order(4, ++$user, 1)->{headers};
+is $later->{'retry-after'}, 7, 'of one that is passed on the customer hears when to ask again';
+like $later->{'idempotency-key'}, qr/^[0-9a-f]{32}$/, 'and by which key';
 $relay->does('pass');
 is $service->stop, 0, 'ends';
 
@@ -316,13 +323,15 @@ balances($one, 'in the end');
 my $dir  = Stockade::tempdir();
 my $out  = "$dir/result.json";
 my $port = Stockade::free_port();
-my $ran  = Stockade::run([qw(LOCK=token-lua INSTANCES=2 STOCK=10 BURST=40 LOCK_WAIT_MS=20000 DURATION=60 PROGRESS=none),
+my $ran  = Stockade::run([qw(LOCK=token-lua INSTANCES=2 STOCK=20 QUANTITY=2 BURST=40 LOCK_WAIT_MS=20000 DURATION=60 PROGRESS=none),
         "ORDER_SERVICE=127.0.0.1:$port", "OUT=$out"], binary => "$Stockade::ROOT/loadtest/run", seconds => 80);
 is $ran->{exit}, 0, 'a burst on an order service' or diag $ran->{err};
 my $result = eval { JSON::PP::decode_json(Stockade::slurp($out)) } || {};
 is $result->{verdict}, 'exact', 'sells what is there';
 is_deeply $result->{outcomes}, { 201 => 10, '409 sold-out' => 30 }, 'each of forty buyers is answered' or diag $ran->{out};
 ok $result->{order_service}, 'through the order service';
+my @ms = @$result{qw(p50_ms p99_ms max_ms)};
+ok 0 < $ms[0] && $ms[0] <= $ms[1] && $ms[1] <= $ms[2] && $ms[2] < 1000 * $result->{replies_seconds}, "latencies rise: @ms";
 
 # One that wrk has seen confirmed is in no ledger.
 chmod 0755, Stockade::write_file("$dir/wrk", "#!/bin/sh\necho '{\"accepted\":1,\"orders_per_s\":1,\"p50_ms\":1,\"p99_ms\":1}' >wrk.json\n");

@@ -7,11 +7,13 @@ use Stockade;
 my $redis  = Stockade::Redis->start;
 my $server = Stockade->start(redis => $redis, args => ['--lock', 'fenced', '--lock-wait-ms', '4000']);
 $server->product($_, 3) for 40, 41;
+$server->product(43, 3, pay_within_s => 3600);
 
 my $placed = $server->order(40, 1, 1, 'm-1');
 $server->order(40, 1, 1, 'm-1');
 $server->order(40, 2, 2);
 $server->order(40, 3) for 1 .. 4;
+$server->order(43, 1, 2);
 $server->order(4_000_000);
 
 # As in `top -H`; only the main thread has the program's name.
@@ -58,10 +60,10 @@ for my $line (split /\n/, $reply->{raw}) {
 }
 is_deeply \@odd, [], 'a scraper accepts every line';
 
-my %orders = (placed => 2, replayed => 1, 'sold-out' => 4, 'no-such-product' => 1, 'lock-unreachable' => 1);
+my %orders = (placed => 3, replayed => 1, 'sold-out' => 4, 'no-such-product' => 1, 'lock-unreachable' => 1);
 is $server->metric('stockade_orders_total', outcome => $_), $orders{$_}, "$orders{$_} $_" or diag $reply->{raw}
     for sort keys %orders;
-is $server->metric('stockade_orders_total'), 9, '9 orders in all';
+is $server->metric('stockade_orders_total'), 10, '10 orders in all';
 is $server->metric('stockade_orders_waiting'), 0, 'none is waiting';
 cmp_ok $server->metric('stockade_http_responses_total', class => '2xx'), '>=', 4, 'replies by class';
 is $server->metric('stockade_order_seconds_count'),
@@ -75,7 +77,10 @@ is $server->metric('stockade_false_sold_out_total'), 0, 'none was wrong';
 
 # ---- gauges ------------------------------------------------------------------
 becomes(ready => 0); # the lock server is gone
-becomes(stock_units => 1100 + 3);
+becomes(stock_units => 1100 + 4);
+is gauge('held_units'), 2, 'two are not paid yet';
+$server->product(42, 5);
+becomes(stock_units => 1100 + 9);
 is gauge('stranded_units'), 0, 'nothing is stranded';
 is gauge('orders_waiting_limit'), 8192, 'so many orders may wait';
 is gauge('connections_limit'), 4096, 'so many connections may be open';

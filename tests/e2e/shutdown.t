@@ -58,30 +58,35 @@ is Stockade::slug($server->order(41)), 'sold-out', 'drain: known to be sold out'
 my $order = '{"product_id":41,"user_id":1,"quantity":1}';
 my $head  = "POST /api/orders HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "
     . length($order) . "\r\n\r\n";
-my @asks = ("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", "$head$order");
+my @asks = ("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", "$head$order", "GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n");
 my ($silent, @kept) = map { HttpRaw::connect_to($server->port) } 0 .. 200;
 my $ask = sub {
     my ($socket, $what) = @_;
     HttpRaw::put($socket, $what);
-    return HttpRaw::status_of($socket);
+    return HttpRaw::read_replies($socket, 1)->{replies}[0] || { status => 'none' };
 };
 HttpRaw::put($silent, $head);
-is $ask->($kept[-1], $asks[1]), 409, 'drain: all are connected';
+is $ask->($kept[-1], $asks[1])->{status}, 409, 'drain: all are connected';
 kill TERM => $server->pid;
 # Each gets one reply more. They are spread over the whole time.
-my %seen;
+my (%seen, $ends, $watching);
 for my $i (0 .. $#kept - 1) {
-    my $status = $ask->($kept[$i], $asks[$i % 2]);
-    $seen{$status}++;
-    last if $status eq 'none';
+    my $reply = $ask->($kept[$i], $asks[$i % 3]);
+    $seen{ $reply->{status} }++;
+    last if $reply->{status} eq 'none';
+    $ends = $reply->{headers}{connection};
+    $watching = $reply->{status} if $i % 3 == 2;
     select undef, undef, undef, 0.02;
 }
 is $server->stop, 0, 'drain: exit 0' or diag $server->log;
 cmp_ok $seen{$_} || 0, '>', 0, "drain: others still hear $_" or diag explain \%seen for 200, 409;
 is $seen{none}, 1, 'drain: until it is over';
+is $ends, 'close', 'drain: and that their connection ends';
+is $watching, 503, 'drain: who wants to watch is to go elsewhere';
 
 # No load at all; and an idle connection
 $server = Stockade->start;
 $server->get('/livez');
-is $server->stop, 0, 'idle: exit 0';
+kill INT => $server->pid;
+is $server->stop, 0, 'idle: exit 0, also by Ctrl-C';
 done_testing;

@@ -62,11 +62,7 @@ sub memory { my ($bytes) = @_; return $redis->command(qw(CONFIG SET maxmemory), 
 
 # A quarter of it for a command: a busy machine may stall Redis.
 my @wait = ('--lock-wait-ms', 2400);
-my $server = Stockade->start(
-    redis => $redis,
-    args  => [@wait],
-    wrap  => ['perl', '-e', '$SIG{XFSZ} = "IGNORE"; exec @ARGV'],
-);
+my $server = Stockade->start(redis => $redis, args => [@wait]);
 $server->product(40, 1000);
 my $busy = qr/the database fails .*locked by another process/;
 outage($server, 'another process writes', 'store', $busy, sub { return $server->hold_database });

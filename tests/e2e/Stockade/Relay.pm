@@ -4,6 +4,7 @@
 #     $relay->does('cut');     # an order gets through, its reply does not
 #     $relay->does('busy');    # an order is answered 503, and does not get through
 #     $relay->does("HTTP/1.1 200 OK\r\n...");   # an order gets through, and this is its reply
+#     $relay->does("once HTTP/1.1 ...");        # so does the next one only
 #     $relay->does('pass');    # as at first
 #     $relay->url
 #
@@ -52,6 +53,7 @@ sub _serve {
     my $server = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port) or return;
     while (defined(my $request = _message($client))) {
         my $does = $request =~ /^POST/ ? Stockade::slurp("$self->{dir}/does") : '';
+        $self->does('pass') if $does =~ s/^once //;
         $request =~ s/^Host: [^\r]*/Host: localhost/mi;
         my $reply = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n";
         if ($does ne 'busy') {
