@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import net from 'node:net';
 
-import { SHOP, api, card, putProduct, says, test } from './page.mjs';
+import { SHOP, api, card, putProduct, says, showOnly, test } from './page.mjs';
 
 // A way to the shop that can be cut, or hang: {url, hang(), goOn(), cut(), mend()}.
 async function way() {
@@ -134,6 +134,8 @@ test('refused as a viewer, it asks', async (page) => {
     await route.fulfill({ response, json: { ...await response.json(), next: 9 } });
   });
   await says(page.locator('#more'), /^These are the first \d+ products\.$/);
+  await showOnly(page, []);
+  await page.locator('#empty').waitFor();
 }, { polls: true });
 
 // ---- languages -----------------------------------------------------------------------

@@ -179,6 +179,7 @@ test('an administrator adds a product, restocks, closes, opens, and adds up', as
   }
   await form.getByRole('button').click();
   await says(form.locator('.answer'), /^Added: Lamp, 5 in stock\.$/);
+  assert.equal(await form.getByLabel('Name').inputValue(), '', 'the form is empty for the next');
   const { opens_at: opens, ends_at: ends } = await api('GET', '/api/products/345');
   assert.deepEqual([opens, ends], ['2020-01-01T04:00:01.000Z', '2099-01-01T04:00:01.000Z']);
   const { item, button, window } = card(page, 'Lamp');
