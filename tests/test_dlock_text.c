@@ -84,6 +84,11 @@ static const struct {
     {SCRIPT("redis.call('del', KEYS[1], 'x')"), ":5: 'del': one key"},
     {SCRIPT("return [[x]]"), ":5: '[[': texts stand"},
     {SCRIPT("return ARGV[1]..ARGV[1]"), ":5: '..': a script joins"},
+    {SCRIPT("-- a\rwhile true do end"), ":5: 'while': a script"},
+    {SCRIPT("--[[\n    ' ]] while true do end --'"), ":5: '--[': a comm"},
+    {SCRIPT("--[=[\n    ' ]=] while true do end --'"), ":5: '--[': a comm"},
+    {SCRIPT("redis.call('get', KEYS[1] and 'x')"), ":5: 'get': a script"},
+    {SCRIPT("KEYS[1] = 'x'"), ":5: 'KEYS': a key stands in a call"},
 };
 
 LOCK_TEST(test_faults_have_line_and_word)
@@ -102,11 +107,16 @@ LOCK_TEST(test_faults_have_line_and_word)
 LOCK_TEST(test_a_forbidden_word_may_stand_in_a_text)
 {
     struct dlock_error error = {""};
+    struct lock_pair pair;
 
-    (void)open_text(SCRIPT("-- while it lasts\n    local a = 'for'\n"
+    (void)open_text(SCRIPT("-- while it lasts: no redis.call('for')\n"
+                           "    local a = 'redis.call(for)'\n"
                            "    return redis.call('del', KEYS[1])"),
                     true, &error);
     assert_string_equal(error.text, "");
+    pair = lock_pair_open(path);
+    assert_ok(lock_pair_take(&pair, 0, 0, 5000));
+    assert_ok(lock_pair_give(&pair, 0));
 }
 
 LOCK_TEST(test_scripts_of_ones_own_stay_in_the_laboratory)

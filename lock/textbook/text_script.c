@@ -96,7 +96,7 @@ static const char *skip_quoted(const char *at)
     char quote = *at;
 
     if (at[0] == '-' && at[1] == '-')
-        return at + strcspn(at, "\n");
+        return at + strcspn(at, "\r\n"); /* to Lua, each ends a line */
     if (quote != '\'' && quote != '"')
         return at;
     for (at++; *at != '\0' && *at != quote; at++)
@@ -136,7 +136,7 @@ static const char *take_call(const char *at, char word[DLOCK_TEXT_WORD_BYTES],
         *why = "one key a call";
         return NULL;
     }
-    return at;
+    return *at == ',' || *at == ')' ? at : NULL; /* the key, and no more */
 }
 
 /* A word of Lua by which a script could go on for ever, or get around what is looked at
@@ -166,6 +166,11 @@ const char *dlock_text_script_fault(const char *lua,
     for (const char *at = lua; *at != '\0';) {
         const char *begin = at, *behind = skip_quoted(at);
 
+        if (strncmp(at, "--[[", 4) == 0 || strncmp(at, "--[=", 4) == 0) {
+            (void)snprintf(word, DLOCK_TEXT_WORD_BYTES, "--[");
+            *why = "a comment ends with its line";
+            return begin;
+        }
         if (behind == at && at[0] == '[' && (at[1] == '[' || at[1] == '=')) {
             (void)snprintf(word, DLOCK_TEXT_WORD_BYTES, "[%c", at[1]);
             *why = "texts stand between simple quotes";
@@ -188,6 +193,11 @@ const char *dlock_text_script_fault(const char *lua,
                    "has if, local, return and redis.call";
             return begin;
         }
+        /* Outside of a call, another key could be put into it. */
+        if (strcmp(word, "KEYS") == 0) {
+            *why = "a key stands in a call, behind the verb";
+            return begin;
+        }
         if (strcmp(word, "redis") == 0 &&
             (at = take_call(at, word, why)) == NULL)
             return begin;
@@ -201,16 +211,23 @@ static const char ask[] =
 #include "lock/redis/ask.lua.inc"
     ;
 
-/* Adds the verbs that LUA calls to the list RIGHTS. */
+/* Adds the verbs that LUA, which is without a fault, calls to the list RIGHTS. */
 static void list_rights(const char *lua, char rights[DLOCK_TEXT_RIGHTS_BYTES])
 {
-    static const char call[] = "redis.call(";
-    char word[DLOCK_TEXT_WORD_BYTES];
-
-    for (const char *at = lua; (at = strstr(at, call)) != NULL;) {
+    for (const char *at = lua, *behind; *at != '\0'; at = behind) {
+        char word[DLOCK_TEXT_WORD_BYTES];
         size_t used = strlen(rights);
+        const char *why;
 
-        at = take_word(skip_blanks(at + sizeof(call) - 1) + 1, word);
+        behind = skip_quoted(at);
+        if (behind != at)
+            continue;
+        behind = is_word_char(*at) ? take_word(at, word) : at + 1;
+        if (!is_word_char(*at) || strcmp(word, "redis") != 0)
+            continue;
+        behind = take_call(behind, word, &why);
+        if (behind == NULL)
+            return;
         if (used + strlen(word) + 1 < DLOCK_TEXT_RIGHTS_BYTES)
             (void)snprintf(rights + used, DLOCK_TEXT_RIGHTS_BYTES - used, "%s ",
                            word);
