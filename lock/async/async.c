@@ -550,7 +550,8 @@ int dlock_fd(struct dlock *client)
 }
 
 /* Not more than there are now: a chain of callbacks must not keep the loop from
- * its other work. */
+ * its other work. What comes meanwhile has rung for the next time, because all that
+ * rang before stands in the queue now. */
 unsigned dlock_dispatch(struct dlock *client)
 {
     struct dlock_async *async;
@@ -573,8 +574,6 @@ unsigned dlock_dispatch(struct dlock *client)
         TAILQ_REMOVE(&async->done, job, link);
         tell(async, job);
     }
-    if (!TAILQ_EMPTY(&async->done))
-        (void)!eventfd_write(async->fd, 1);
     (void)pthread_mutex_unlock(&async->mutex);
     (void)pthread_setcancelstate(before, NULL);
     return n;
