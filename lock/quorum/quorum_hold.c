@@ -213,11 +213,8 @@ static void add_renewals(const struct dlock_nodes *nodes,
     for (size_t k = 0; k < nodes->n; k++) {
         const struct dlock_answer *each = &nodes->renewers[k].answers[i];
 
-        bool late = each->status == DLOCK_OK &&
-                    each->reply.integers[0] == DLOCK_OVERTAKEN;
-
-        count.unknown += each->status == DLOCK_UNKNOWN || late;
-        if (each->status != DLOCK_OK || late)
+        if (each->status != DLOCK_OK ||
+            each->reply.integers[0] == DLOCK_OVERTAKEN)
             continue;
         count.yes += dlock_quorum_is_one(&each->reply);
         count.no += !dlock_quorum_is_one(&each->reply);
