@@ -187,6 +187,10 @@ TEST(test_last_answer_is_used)
     /* The resolver's own trouble is no answer; that there is no name is one. */
     fake_resolver_fail(EAI_AGAIN);
     (void)connect_ms(&config);
+    /* A place has a port in it: those of another one are of no use. */
+    memcpy(config.address.port, "6380", sizeof("6380"));
+    (void)fail_ms(&config);
+    memcpy(config.address.port, "6379", sizeof("6379"));
     fake_resolver_fail(EAI_NONAME);
     assert_in_range(fail_ms(&config), 0, 399);
     assert_non_null(strstr(dlock_error_text(), "look up remembered.test: "));

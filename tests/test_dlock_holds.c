@@ -137,6 +137,9 @@ static const struct lock_story stories[] = {
      "a takes name=k3 -> unknown; steps eval-acquire 9; EXISTS k k2 k3 -> 3; "
      "a takes holds=1; a gives; b takes; a takes name=k2 holds=1; a gives; "
      "b takes name=k2; a takes name=k3 holds=1; a gives; b takes name=k3"},
+    {"a try without an answer is no hold of its own, where the server counts",
+     "reentrant spin",
+     "fail eval-take after 1; a takes 60000 wait=long holds=1; a gives; free"},
     {"the withdrawal alone frees it, long before its lease is over", "redisson",
      "fail eval-acquire after 3; a takes 5000 -> unknown; b takes wait=2000; "
      "b gives"},

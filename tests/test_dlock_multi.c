@@ -100,8 +100,8 @@ static const struct lock_story stories[] = {
      "watchdog lease; a takes; b takes wait=lease+500 -> timeout; held 3; lost "
      "0; a has left=1..2374; @1 DEL k; lost 1 gone; a gives -> lost; held 0"},
     {"it is forced on all", "multi:3",
-     "watchdog lease; a takes; b forces; held 0; b forces -> lost; "
-     "lost 1 force"},
+     "watchdog lease; a takes; b forces; @2 DEL {k}:dlock-forced; held 0; "
+     "b forces -> lost; lost 1 force"},
     {"one that is slow to name the holder is waited for: the others do not "
      "free",
      "multi:3",

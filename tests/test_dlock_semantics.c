@@ -152,6 +152,14 @@ static const struct lock_story stories[] = {
      "a ends -> lost; steps eval-acquire 1; free; "
      "forget; shut eval-acquire after; a begins 40 wait=5000; gate; sleep 60; "
      "open; a ends holds=1; steps eval-acquire 2..3"},
+    {"13: a waiter asks again at once", "fenced fair",
+     "b takes 60000; a begins 1000 wait=long; until b counts waiters=1; "
+     "shut eval-acquire before; gate; DEL k -> 1; sleep 1020; clock; open; "
+     "a ends holds=1; took 0..prompt"},
+    {"13: nor is an inner one, and it leaves the outer hold alone",
+     "redisson fenced fair",
+     "a takes outer 60000; shut eval-acquire after; a begins inner 40; gate; "
+     "sleep 60; open; a ends -> lost; b sees holds=1; a gives outer; free"},
     {"13: also where the time for the acquire itself is over", "redisson fair",
      "commands 200; shut eval-acquire before; a begins 500; gate; sleep 520; "
      "open; a ends -> lost; steps eval-release 1; free"},

@@ -181,7 +181,8 @@ static const struct lock_story stories[] = {
      "told b sees held=1 owner=a left=1..5000; told a gives"},
     /* Lost on too many: coming in again is coming in anew. */
     {"coming in again", "redlock:3",
-     "a takes outer longest; a takes inner longest holds=2; a gives inner; "
+     "a takes outer longest; fail eval-acquire before 1 @0; "
+     "a takes inner longest holds=2; b sees holds=2; mend; a gives inner; "
      "held 3; @0 DEL k; @2 DEL k; a takes anew longest holds=1; a gives anew; "
      "held 0; a gives outer -> lost"},
     /* The outer hold is on two of three; that one of them does not answer to the
@@ -262,6 +263,12 @@ static const struct lock_story stories[] = {
     {"nobody votes twice", "redlock:3",
      "fail eval-acquire before always @2; told a takes longest; mend; "
      "server restart 1; told b takes longest wait=5000; a has left=0"},
+    /* Its age is not told again. */
+    {"nor by what it said before", "redlock:3",
+     "told b takes longest; told b gives; until held 0; "
+     "fail eval-acquire before always @2; told a takes longest; mend; "
+     "server restart 1; fail eval-age before always @1; "
+     "b takes longest -> busy; mend; a has left=1.."},
 };
 LOCK_STORIES_TEST
 

@@ -63,6 +63,34 @@ static void test_force_needs_privilege(void **state)
     assert_ok(lock_single_give(&a));
 }
 
+/* The next row of each connection is answered with this error of the server. */
+static void fail_next(const char *error)
+{
+    char sql_text[400];
+
+    (void)snprintf(sql_text, sizeof(sql_text),
+                   "DELIMITER //\nCREATE OR REPLACE TRIGGER next_fails BEFORE "
+                   "INSERT ON dlock_table FOR EACH ROW IF @e%s IS NULL THEN "
+                   "SET @e%s = 1; SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = "
+                   "%s; END IF//",
+                   error, error, error);
+    mariadb_server_do(sql, sql_text);
+}
+
+/* Rolled back, it is sent again; of a connection that was killed nobody knows. */
+static void test_errors(void **state)
+{
+    struct lock_single a = lock_single_open(*state);
+
+    assert_ok(lock_single_take(&a, 0));
+    assert_ok(lock_single_give(&a));
+    fail_next("1213");
+    assert_ok(lock_single_take(&a, 0));
+    assert_ok(lock_single_give(&a));
+    fail_next("1927");
+    assert_int_equal(lock_single_take(&a, 0), DLOCK_UNKNOWN);
+}
+
 /* Whatever is printable may be a name, and differs from what looks like it. */
 static void test_odd_names(void **state)
 {
@@ -183,6 +211,7 @@ LOCK_STORIES_TEST
 
 static const struct CMUnitTest tests[] = {
     LOCK_STORY_TEST(test_force_needs_privilege, "sql-row"),
+    LOCK_STORY_TEST(test_errors, "sql-table"),
     LOCK_STORY_TEST(test_odd_names, "sql-table"),
     LOCK_STORY_TEST(test_odd_names, "sql-row"),
     LOCK_STORY_TEST(test_odd_names, "recorded"),
