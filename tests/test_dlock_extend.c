@@ -104,7 +104,7 @@ static const struct lock_story stories[] = {
      "PEXPIRE k 60000; sleep 60; open; join; lost 1 expired; a has left=0"},
     {"a lease that was made shorter is renewed sooner", "fenced",
      "a takes; a extends 3000; until PTTL k -> 3001..; "
-     "until a has left=3001..; lost 0; a gives"},
+     "until a has left=3001..; lost 0; b sees owner=a holds=1; a gives"},
     /* Whether the server has the new end or the old one: the earlier one counts. */
     {"an unknown extension may have shortened", "fenced",
      "commands timeout; a takes; fail eval-renew after always; a extends "
