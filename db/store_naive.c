@@ -171,8 +171,6 @@ static enum store_status run_insert(struct store *store,
         return order->status;
     status = products_get(db, order->product_id, &product);
     if (status == STORE_OK && product.limit_per_user > 0)
-        status = purchases_count(db, product.id);
-    if (status == STORE_OK && product.limit_per_user > 0)
         status = purchases_take(db, filter, order, STORE_NUMBER_MAX, &taken);
     if (status != STORE_OK)
         return status;

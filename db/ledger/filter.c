@@ -182,8 +182,6 @@ enum store_status filter_unread(const struct filter *filter, struct sql *db,
     span->newest = INT64_MAX;
     if (secret == last)
         span->oldest = seen >> FILTER_BUCKET_BITS;
-    else
-        span->n = -1;
     return status;
 }
 
