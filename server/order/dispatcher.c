@@ -306,8 +306,6 @@ static void settle(struct dispatcher *d, const struct store_lot *lot,
 
     if (goes_on && order->is_fallback) {
         answer(d, order);
-    } else if (goes_on && d->stopping) {
-        refuse(d, order, ORDER_SHUTTING_DOWN, "the service is shutting down");
     } else if (goes_on && record->status == STORE_NEEDS_LOCK) {
         choose(d, order, true);
     } else if (goes_on) {
