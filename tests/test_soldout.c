@@ -117,6 +117,8 @@ STORE_OWN_TEST(what_is_sold_out_is_known_until_a_cancel)
     assert_int_equal(one.status, STORE_SOLD_OUT);
     assert_true(store_knows_sold_out(rig->store, 1, 1));
     assert_true(store_knows_sold_out(rig->store, 1, 7)); /* more as well */
+    assert_int_equal(unlocked(rig, store_rig_ask(1, 7, 7, "")), STORE_SOLD_OUT);
+    assert_true(store_knows_sold_out(rig->store, 1, 1)); /* still */
     assert_false(store_knows_sold_out(rig->store, 3, 1));
     assert_false(store_knows_sold_out(rig->store, 1 + 1496, 1)); /* its slot */
     assert_ok(store_cancel(rig->store, all.id, &cancelled, NULL));

@@ -204,9 +204,17 @@ static const struct plan planted[] = {
     {"unfenced orders are no regression",
      "UPDATE orders SET fence = 0 WHERE number IN (2, 4)",
      .want = {.balanced = true}},
-    {"stranded",
-     "UPDATE segments SET active = 0 WHERE product_id = 2 AND segment = 1",
-     .want = {.stranded = 37}, .is_split = true},
+    {"tokens of another segment are no regression",
+     "INSERT INTO segments (product_id, segment, initial, stock) VALUES "
+     "(1, 1, 2, 0);"
+     "UPDATE segments SET initial = 8 WHERE product_id = 1 AND segment = 0;"
+     "INSERT INTO transfers (product_id, from_segment, to_segment, units, "
+     "created_ms) VALUES (1, 0, 1, 2, 1);"
+     "UPDATE orders SET segment = 1, fence = 9 WHERE number = 3",
+     .want = {.balanced = true}},
+    /* Orders were sold from the first. */
+    {"stranded", "UPDATE segments SET active = 0 WHERE product_id = 2",
+     .want = {.stranded = 74}, .is_split = true},
     /* Moved by hand, in stock and on account: no row says so. */
     {"moved off the record",
      "UPDATE segments SET stock = stock - 5, initial = initial - 5 WHERE "

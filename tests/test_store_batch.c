@@ -252,6 +252,22 @@ STORE_TEST_OF(struct fixture *f, orders_and_writes_share_one_fsync, set_up,
     store_rig_expect_sound(&f->rig);
 }
 
+/* What an order broke is not the fault of who shared its transaction. */
+STORE_TEST_OF(struct fixture *f, a_batch_that_fails_blames_no_write, set_up,
+              NULL)
+{
+    struct store_cancel cancels[2];
+    struct store_restock restock;
+
+    store_rig_sqlite_only(&f->rig);
+    cancels[0] = cancels[1] = cancel_of(f, "none");
+    store_rig_sql(&f->rig, "PRAGMA ignore_check_constraints = ON;"
+                           "UPDATE products SET price_cents = -1 WHERE id = 2");
+    all_at_once(f, cancels, &restock);
+    assert_int_equal(f->orders[LOT].status, STORE_IO);
+    assert_int_equal(restock.write.status, STORE_IO);
+}
+
 /* ---- when the source is asked ------------------------------------------- */
 
 static void nap(void *ctx)
@@ -300,6 +316,28 @@ STORE_TEST_OF(struct fixture *f, a_source_is_asked_while_another_reads_on,
     sqlite3_close(other);
     store_rig_wait(&f->rig, &f->rig.feed.dones, 1);
     assert_int_equal(f->rig.feed.takes, 1);
+    assert_int_equal(placed(f), ORDERS);
+}
+
+/* The wake-up of orders was used up while a write waited, and counts nonetheless. */
+STORE_TEST_OF(struct fixture *f, orders_come_while_a_write_waits, set_up,
+              STORE_SHARED)
+{
+    struct store_restock restock = {.write = {.done = on_answer, .owner = f},
+                                    .product_id = 1,
+                                    .quantity = 7};
+    sqlite3 *other;
+    int attends;
+
+    other = store_rig_connect(&f->rig, "BEGIN; SELECT * FROM orders");
+    attends = f->rig.feed.attends;
+    store_restock_begin(f->rig.store, &restock);
+    store_rig_wait(&f->rig, &f->rig.feed.attends, attends + 5);
+    store_rig_offer(&f->rig, f->lots, 2);
+    attends = f->rig.feed.attends;
+    store_rig_wait(&f->rig, &f->rig.feed.attends, attends + 5);
+    sqlite3_close(other);
+    store_rig_wait(&f->rig, &f->rig.feed.dones, 1);
     assert_int_equal(placed(f), ORDERS);
 }
 

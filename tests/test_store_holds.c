@@ -159,21 +159,27 @@ STORE_OWN_TEST(test_paid_twice)
         assert_int_equal(pay(rig, &order, "q", &replayed), STORE_ALREADY_PAID);
         assert_int_equal(replayed, again);
     }
-    assert_int_equal(pay(rig, &order, "r", NULL), STORE_ALREADY_PAID);
+    atomic_store(&ahead_ms, 1);
+    assert_int_equal(pay(rig, &order, "a", NULL), STORE_ALREADY_PAID);
     found = look(rig, &order);
     assert_string_equal(found.payment, "p");
+    assert_string_equal(found.late_payment, "a");
     assert_int_equal(found.late, 2);
     assert_int_equal(store_rig_audit(rig).late, 2);
     expect(rig, 9, 0);
 }
 
+/* Beside one that is not. */
 STORE_OWN_TEST(test_paid_at_once)
 {
     struct store_order order = store_rig_ask(2, 1, 1, ""), found;
+    struct store_order other = store_rig_ask(1, 1, 1, "");
+    struct store_order *both[] = {&order, &other};
 
     store_rig_put(rig, (struct store_product){.id = 2, .initial = 1});
-    store_rig_place(rig, &order);
+    assert_ok(store_place(rig->store, both, 2, NULL, NULL));
     assert_int_equal(order.pay_until_ms, 0);
+    assert_int_equal(look(rig, &other).state, STORE_AWAITING);
     assert_int_equal(pay(rig, &order, "p", NULL), STORE_ALREADY_PAID);
     found = look(rig, &order);
     assert_int_equal(found.state, STORE_PLACED);
@@ -235,7 +241,19 @@ STORE_OWN_TEST(test_expired)
     assert_string_equal(found.late_payment, "p");
     assert_int_equal(store_rig_audit(rig).expired, 1);
     assert_int_equal(store_rig_audit(rig).cancelled, 0);
-    buy(rig, 3);
+    assert_true(buy(rig, 3).pay_until_ms > order.pay_until_ms);
+}
+
+/* Nobody else has told the committer that there is a hold. */
+STORE_OWN_TEST(test_expired_of_the_naive_way)
+{
+    struct store_order order = store_rig_ask(1, 1, 1, "");
+
+    put(rig, (struct store_product){.pay_within_s = 1});
+    assert_ok(store_naive_update(rig->store, 1, 0, 9, NULL, NULL));
+    assert_ok(store_naive_insert(rig->store, &order, NULL, NULL));
+    await_expiry(rig, &order);
+    expect(rig, 10, 0);
 }
 
 static void on_failure(void *ctx, enum store_status status,
@@ -419,6 +437,23 @@ STORE_OWN_TEST(test_clock_is_set)
     assert_int_equal(pay(rig, &soon, "q", NULL), STORE_ORDER_EXPIRED);
     assert_int_equal(look(rig, &late).state, STORE_PAID);
     expect(rig, 9, 0);
+}
+
+/* Another process has the database when a hold runs out: a later look finds it. */
+STORE_OWN_TEST(test_a_look_in_vain)
+{
+    struct store_order order;
+    sqlite3 *other;
+
+    store_rig_sqlite_only(rig);
+    store_rig_close(rig);
+    store_rig_open(rig, (struct store_options){.shared = true});
+    order = buy(rig, 1);
+    other = store_rig_connect(rig, "BEGIN EXCLUSIVE");
+    atomic_store(&ahead_ms, HOUR_MS);
+    usleep(1200 * 1000); /* two looks; it is right either way */
+    sqlite3_close(other);
+    await_expiry(rig, &order);
 }
 
 /* Where several hosts sell, theirs do not count. */

@@ -268,6 +268,8 @@ STORE_SHARED_TEST(test_keys_of_another_instance)
     is_sold(other, "d", FILTER);
     assert_ok(store_order_by_key(rig->reader, "a", &found, NULL));
     assert_int_equal(found.number, 1);
+    assert_ok(store_order_by_key(rig->reader, "b", &found, NULL));
+    assert_int_equal(found.number, 2);
     assert_ok(store_order_by_key(rig->reader, "c", &found, NULL));
     assert_int_equal(found.number, FILTER - 1);
     is_known(rig, rig->store, "b", 2);

@@ -118,6 +118,17 @@ STORE_TEST(test_two_with_one_key_lose_a_unit)
     assert_int_equal(store_rig_audit(rig).undersold, 1);
 }
 
+/* A write that nobody has judged goes over the limit: its order says over which. */
+STORE_TEST(test_over_a_limit)
+{
+    struct store_order order = store_rig_ask(1, 1, 4, "");
+
+    put(rig, 5, 3);
+    assert_int_equal(update(rig, 1, NULL), STORE_OK);
+    assert_int_equal(insert(rig, &order, NULL), STORE_OK);
+    assert_int_equal(store_rig_audit(rig).over_limit, 1);
+}
+
 /* ---- under a fence ------------------------------------------------------ */
 
 /*

@@ -174,7 +174,8 @@ STORE_OWN_TEST(new_terms_are_seen)
 }
 
 /* Every row that is known has to make room in the middle of a transaction, with
- * units taken that the database has not been told of. */
+ * units taken that the database has not been told of: the first order is refused, or
+ * it would be told just then. */
 STORE_OWN_TEST(more_products_than_are_kept)
 {
     struct store_order *orders = calloc(MANY, sizeof(*orders));
@@ -194,14 +195,14 @@ STORE_OWN_TEST(more_products_than_are_kept)
     store_rig_sql(rig, "INSERT INTO segments SELECT id, 0, 5, 5, 1, 0 "
                        "FROM products WHERE id > 1");
     for (int i = 0; i < MANY; i++) {
-        orders[i] = store_rig_ask(i + 1, 7, STOCK, "");
+        orders[i] = store_rig_ask(i + 1, 7, STOCK + (i == 0), "");
         all[i] = &orders[i];
     }
     for (int round = 0; round < 2; round++) {
         assert_ok(store_rig_go(rig, &lot, 1));
         for (int i = 0; i < MANY; i++)
             assert_int_equal(orders[i].status,
-                             round == 0 ? STORE_OK : STORE_SOLD_OUT);
+                             round == 0 && i > 0 ? STORE_OK : STORE_SOLD_OUT);
     }
     store_rig_expect_sound(rig);
     free(all);
@@ -213,9 +214,14 @@ STORE_OWN_TEST(more_products_than_are_kept)
 STORE_OWN_TEST(new_holder_is_seen)
 {
     const struct store_fence first = fence,
-                             newer = {"lock:1", 11, "other", false};
+                             newer = {"lock:1", 11, "other", false},
+                             of_another = {"lock:2", 11, "me", false};
 
+    assert_ok(store_stamp(rig->store, &of_another, NULL));
     assert_int_equal(buy(rig, 1, NULL), STORE_OK);
+    fence.name = of_another.name; /* with the same token */
+    assert_int_equal(buy(rig, 1, NULL), STORE_STALE_FENCE);
+    fence = first;
     fence.owner = "somebody else with the same token";
     assert_int_equal(buy(rig, 1, NULL), STORE_STALE_FENCE);
     fence = newer;

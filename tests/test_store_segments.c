@@ -35,6 +35,9 @@ STORE_TEST(test_segments_without_a_unit_are_retired)
     store_rig_restock(rig, 3);
     store_rig_expect(rig, "1 1 1");
     assert_int_equal(store_rig_product(rig, 1).segments, 8);
+    product = store_rig_product(rig, 1);
+    store_rig_resize(rig, 7); /* no unit has to move */
+    assert_int_equal(store_rig_product(rig, 1).epoch, product.epoch + 1);
 }
 
 STORE_TEST(test_one_to_256_segments)
