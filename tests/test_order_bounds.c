@@ -56,6 +56,13 @@ ORDER_RIG_TEST(who_waits_for_a_lock_is_told_in_time, TWO,
     order_rig_expect_ledger(rig, 1, 1);
 }
 
+/* The answer must come before the request ends. */
+ORDER_RIG_TEST(who_may_wait_for_long_is_told_in_half_the_deadline, TWO,
+               .lock_wait_ms = 120000, .deadline_ms = 2 * WAIT_MS)
+{
+    who_waits_for_a_lock_is_told_in_time(rig);
+}
+
 /* Another process keeps it: nobody is told anything but "not now", in time. */
 ORDER_RIG_TEST(who_waits_for_the_database_is_told_in_time, TWO,
                .lock_wait_ms = WAIT_MS)

@@ -3,6 +3,7 @@
  * wait for whom. A lock server that is away: e2e/redis-outage.t.
  */
 #include "tests/support/order_rig.h"
+#include "tests/support/step_log.h"
 
 #define MANY   200
 #define MINUTE 60000
@@ -50,10 +51,29 @@ ORDER_RIG_TEST(a_lock_is_given_back_by_a_naive_one, .stock = {1},
 /* A lock is kept for a second, while orders wait. */
 #define KEPT_MS 1000
 
+/* And than an order may wait for it. */
 ORDER_RIG_TEST(business_time_may_be_longer_than_a_lock_is_kept, .stock = {10},
-               .think_ms = KEPT_MS + 100)
+               .lock_wait_ms = 2 * KEPT_MS, .think_ms = 5 * KEPT_MS / 2)
 {
     order_rig_expect(rig, 1, 1, "", ORDER_PLACED);
+}
+
+/* It is that of the orders that are there when it begins: who comes meanwhile has one of
+ * its own, under the lock taken again. */
+ORDER_RIG_TEST(who_comes_in_business_time_waits_for_its_own, .stock = {10},
+               .think_ms = 400)
+{
+    struct rig_order *first = order_rig_submit(rig, 1, 1, 1, ""), *second;
+
+    while (order_watch_count(rig, "eval-acquire", 1, STORE_AFTER) == 0)
+        usleep(1000);
+    usleep(100000); /* so that it has begun; it is right either way */
+    second = order_rig_submit(rig, 1, 2, 1, "");
+    assert_int_equal(order_rig_await(rig, first), ORDER_PLACED);
+    assert_int_equal(order_rig_await(rig, second), ORDER_PLACED);
+    if (second->transaction != first->transaction)
+        assert_true(order_watch_count(rig, "eval-acquire", 1, STORE_BEFORE) >
+                    1);
 }
 
 /* Product 2 is waited for while product 1 is on its way to the disk: its lock was
@@ -143,6 +163,37 @@ ORDER_RIG_TEST(who_waits_for_it_elsewhere_gets_it, .stock = {100000000},
 }
 
 /* ---- a lock that was lost -------------------------------------------------- */
+
+/* The same token of somebody else does not hold. */
+ORDER_RIG_BOTH(the_store_knows_whose_lock_it_is, .stock = {10})
+{
+    struct store_fence fence = {.name = "lock:{1:0}", .owner = "somebody"};
+    struct store_order order;
+
+    order_rig_expect(rig, 1, 1, "k", ORDER_PLACED);
+    assert_int_equal(order_rig_find_key(rig, "k", &order), STORE_OK);
+    fence.token = order.fence;
+    assert_int_equal(store_stamp(order_rig_store(rig), &fence, NULL),
+                     STORE_STALE_FENCE);
+    fence.owner = NULL;
+    assert_int_equal(store_stamp(order_rig_store(rig), &fence, NULL),
+                     STORE_STALE_FENCE);
+}
+
+/* Who has come since the try began does not hear that it failed. */
+ORDER_RIG_TEST(a_lock_that_is_not_had_is_tried_for_the_next, .stock = {10})
+{
+    struct rig_order *first, *second;
+
+    order_watch_hold(rig, "eval-acquire", 1);
+    first = order_rig_submit(rig, 1, 1, 1, "");
+    order_watch_await_held(rig);
+    second = order_rig_submit(rig, 1, 2, 1, "");
+    order_watch_fail(rig, "eval-acquire", STORE_BEFORE);
+    order_watch_let_go(rig);
+    assert_int_equal(order_rig_await(rig, first), ORDER_LOCK_UNREACHABLE);
+    assert_int_equal(order_rig_await(rig, second), ORDER_PLACED);
+}
 
 /* Somebody announces a later token. */
 static void *announce(void *rig)
@@ -261,6 +312,46 @@ ORDER_RIG_TEST(a_stuck_store_keeps_no_lock, .stock = {1000}, .shared = true,
     order_rig_expect_ledger(rig, 1, 2);
 }
 
+/* A later holder is announced when an order comes to a step. */
+static enum order_outcome overtake_at(struct order_rig *rig, const char *step,
+                                      const char *key)
+{
+    struct rig_order *order;
+
+    order_watch_hold(rig, step, 0);
+    order = order_rig_submit(rig, 1, 1, 1, key);
+    order_watch_await_held(rig);
+    order_rig_child(rig, "overtake");
+    order_watch_let_go(rig);
+    return order_rig_await(rig, order);
+}
+
+/* Once its stock is written an order is not tried again, which would take the units
+ * twice; nor when it was placed. */
+ORDER_RIG_TEST(a_naive_order_is_tried_again_in_time, .stock = {10},
+               .shared = true, .one_by_one = true, .naive = true)
+{
+    order_rig_expect(rig, 1, 1, "", ORDER_PLACED);
+    assert_int_equal(overtake_at(rig, "stamp", "k"), ORDER_PLACED);
+    order_rig_expect(rig, 1, 1, "k", ORDER_REPLAYED);
+    order_rig_expect_ledger(rig, 1, 2);
+    assert_int_equal(overtake_at(rig, "naive-insert", ""),
+                     ORDER_STORE_UNAVAILABLE);
+}
+
+/* A worker that waited in vain for another one's lock does not take it from it. */
+ORDER_RIG_TEST(a_lock_of_our_own_is_no_dead_ones, .stock = {10}, .shared = true,
+               .one_by_one = true, .lock_wait_ms = 1000, .think_ms = 3000)
+{
+    struct rig_order *first = order_rig_submit(rig, 1, 1, 1, ""), *second;
+
+    while (!order_rig_lock_is_held(1, 0))
+        usleep(1000);
+    second = order_rig_submit(rig, 1, 2, 1, "");
+    assert_int_equal(order_rig_await(rig, second), ORDER_LOCK_TIMEOUT);
+    assert_int_equal(order_rig_await(rig, first), ORDER_PLACED);
+}
+
 /* ---- who waits for whom ---------------------------------------------------- */
 
 /* One has waited for long and one has just come: only the first hears that the
@@ -299,7 +390,7 @@ ORDER_RIG_TEST(a_short_wait_has_time_for_a_batch, .stock = {1000},
     } while (order_watch_count(rig, "place", 1, STORE_BEFORE) == 0);
     behind = order_rig_submit(rig, 1, 2, 1, "");
     order_rig_await(rig, behind);
-    order_rig_expect_not_now(behind, UINT32_MAX);
+    order_rig_expect_outcome(behind, ORDER_STORE_UNAVAILABLE);
     assert_true(behind->took_ms >= BATCH_MS);
     server_proc_kill(reader);
     assert_int_equal(order_rig_await(rig, first), ORDER_PLACED);
@@ -417,8 +508,55 @@ ORDER_RIG_TEST(a_refused_order_with_a_new_key_is_not_placed, .stock = {1000},
     order = order_rig_submit(rig, 1, 1, 1, "new");
     order_rig_await(rig, order);
     order_rig_expect_not_now(order, UINT32_MAX);
+    assert_non_null(strstr(order->detail, "nothing was ordered"));
     order_rig_expect(rig, 1, 1, "new", ORDER_PLACED);
     order_rig_expect_ledger(rig, 1, 1);
+}
+
+/* It hears why it was refused; and nobody knows what its key has ordered. */
+static void expect_not_looked_up(struct order_rig *rig,
+                                 const struct rig_order *order)
+{
+    order_rig_await(rig, order);
+    order_rig_expect_outcome(order, ORDER_LOCK_UNREACHABLE);
+    if (!strstr(order->detail, "an earlier try with this key may have ordered"))
+        fail_msg("%s", order->detail);
+}
+
+ORDER_RIG_TEST(a_key_that_cannot_be_looked_up, .stock = {1000},
+               .lock_wait_ms = 60000)
+{
+    order_watch_fail(rig, "eval-acquire", STORE_BEFORE);
+    step_log_fail_also(order_rig_watch(rig), "commit", DLOCK_BEFORE, 1);
+    expect_not_looked_up(rig, order_rig_submit(rig, 1, 1, 1, "new"));
+}
+
+static void *restock_main(void *rig)
+{
+    order_rig_restock(rig, 2, 1);
+    return NULL;
+}
+
+/* A write hangs in its commit. */
+ORDER_RIG_TEST(a_key_that_cannot_be_looked_up_in_time, .stock = {10, 10},
+               .shared = true, .lock_wait_ms = 60000, .busy_ms = 60000)
+{
+    struct server_proc *reader;
+    struct rig_order *order;
+    pthread_t writer;
+
+    order_watch_hold(rig, "eval-acquire", 1);
+    order = order_rig_submit(rig, 1, 1, 1, "new");
+    order_watch_await_held(rig);
+    reader = order_rig_child(rig, "read-database");
+    pthread_create(&writer, NULL, restock_main, rig);
+    order_watch_await_begun(rig, "restock", 2);
+    order_watch_fail(rig, "eval-acquire", STORE_BEFORE);
+    order_watch_let_go(rig);
+    order_rig_await(rig, order);
+    server_proc_kill(reader);
+    pthread_join(writer, NULL);
+    expect_not_looked_up(rig, order);
 }
 
 /* ---- products that there are not ------------------------------------------- */

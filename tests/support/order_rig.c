@@ -73,7 +73,8 @@ static void fill_config(struct config *config,
     config->client_inflight_max = 100000;
     config->workers = 8;
     config->think_ms = options->think_ms;
-    config->request_deadline_ms = 120000;
+    config->request_deadline_ms =
+        options->deadline_ms ? options->deadline_ms : 120000;
 }
 
 static struct order_rig *open_rig(const struct order_rig_options *options)

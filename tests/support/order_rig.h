@@ -34,7 +34,8 @@ struct order_rig_options {
     int64_t lock_lease_ms; /* 0 = renewed */
     int64_t queue_max;     /* 0 = 100,000 */
     int64_t think_ms;
-    unsigned busy_ms; /* of the store; 0 = its default */
+    int64_t deadline_ms; /* of requests; 0 = 120000 */
+    unsigned busy_ms;    /* of the store; 0 = its default */
 };
 
 /* The head of a test of RIG, the instance that has these options, which the test's name
