@@ -58,7 +58,7 @@ ORDER_RIG_TEST(who_waits_for_a_lock_is_told_in_time, TWO,
 
 /* The answer must come before the request ends. */
 ORDER_RIG_TEST(who_may_wait_for_long_is_told_in_half_the_deadline, TWO,
-               .lock_wait_ms = 120000, .deadline_ms = 2 * WAIT_MS)
+               .lock_wait_ms = 120000, .deadline_ms = INT64_C(2) * WAIT_MS)
 {
     who_waits_for_a_lock_is_told_in_time(rig);
 }

@@ -53,7 +53,8 @@ ORDER_RIG_TEST(a_lock_is_given_back_by_a_naive_one, .stock = {1},
 
 /* And than an order may wait for it. */
 ORDER_RIG_TEST(business_time_may_be_longer_than_a_lock_is_kept, .stock = {10},
-               .lock_wait_ms = 2 * KEPT_MS, .think_ms = 5 * KEPT_MS / 2)
+               .lock_wait_ms = INT64_C(2) * KEPT_MS,
+               .think_ms = INT64_C(5) * KEPT_MS / 2)
 {
     order_rig_expect(rig, 1, 1, "", ORDER_PLACED);
 }
@@ -341,14 +342,16 @@ ORDER_RIG_TEST(a_naive_order_is_tried_again_in_time, .stock = {10},
 
 /* A worker that waited in vain for another one's lock does not take it from it. */
 ORDER_RIG_TEST(a_lock_of_our_own_is_no_dead_ones, .stock = {10}, .shared = true,
-               .one_by_one = true, .lock_wait_ms = 1000, .think_ms = 3000)
+               .one_by_one = true, .lock_wait_ms = 1000)
 {
-    struct rig_order *first = order_rig_submit(rig, 1, 1, 1, ""), *second;
+    struct rig_order *first, *second;
 
-    while (!order_rig_lock_is_held(1, 0))
-        usleep(1000);
+    order_watch_hold(rig, "place", 0);
+    first = order_rig_submit(rig, 1, 1, 1, "");
+    order_watch_await_held(rig);
     second = order_rig_submit(rig, 1, 2, 1, "");
     assert_int_equal(order_rig_await(rig, second), ORDER_LOCK_TIMEOUT);
+    order_watch_let_go(rig);
     assert_int_equal(order_rig_await(rig, first), ORDER_PLACED);
 }
 

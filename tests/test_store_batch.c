@@ -260,7 +260,7 @@ STORE_TEST_OF(struct fixture *f, a_batch_that_fails_blames_no_write, set_up,
     struct store_restock restock;
 
     store_rig_sqlite_only(&f->rig);
-    cancels[0] = cancels[1] = cancel_of(f, "none");
+    cancels[0] = cancels[1] = cancel_of(f, f->orders[0].id);
     store_rig_sql(&f->rig, "PRAGMA ignore_check_constraints = ON;"
                            "UPDATE products SET price_cents = -1 WHERE id = 2");
     all_at_once(f, cancels, &restock);

@@ -105,7 +105,10 @@ test('what is wrong with a text is told at its line', async (page) => {
   await text(page).fill(lua.replace('==', '='));
   const line = lua.split('\n').findIndex((each) => each.includes('==')) + 1;
   for (const name of ['Search all schedules', 'Play it']) {
+    const refused = page.waitForResponse((reply) => reply.status() === 422);
     await button(page, name).click();
+    await (await refused).finished();
+    await page.evaluate(() => new Promise(requestAnimationFrame)); // the page marks the line then
     await says(page.getByRole('alert'), new RegExp(`^Line ${line}: Redis does not compile this script: `));
   }
   await text(page).fill(BLIND.replace('DEL $name', 'DEL $nome'));

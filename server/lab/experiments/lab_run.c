@@ -313,7 +313,7 @@ static int play_by_hand(const struct runs *runs,
             "lab run -i: %s is played by instances under load, "
             "not by moves; stockade lab list says which are of steps",
             experiment->name);
-    goal = (struct game_goal){.faults = play.faults & ~STAGE_REMARKS};
+    goal = (struct game_goal){.faults = stage_goals(play.faults)};
     if (options->json)
         return lines_play(&play.scene, NULL, 0, &goal, runs->options.look);
     draw_title(stdout, options->look, experiment->id, text->title);

@@ -116,10 +116,9 @@ static json_t *plays_of(const struct experiment *experiment)
     for (; play < &experiment->plays[EXPERIMENT_REST] && experiment_lock(play);
          play++)
         (void)json_array_append_new(
-            list,
-            json_pack("{s:s, s:o, s:s?}", "lock", experiment_lock(play), "goal",
-                      draw_json_faults(play->faults & ~STAGE_REMARKS),
-                      "schedule", play->schedule));
+            list, json_pack("{s:s, s:o, s:s?}", "lock", experiment_lock(play),
+                            "goal", draw_json_faults(stage_goals(play->faults)),
+                            "schedule", play->schedule));
     return list;
 }
 
@@ -164,8 +163,8 @@ static json_t *stops(void)
                       "id", each->id, "name", each->name, "lock",
                       each->scene.lock, "code", each->code, "schedule",
                       each->shortest, "fewest", (int)path_fewest(each), "goal",
-                      draw_json_faults(each->faults & ~STAGE_REMARKS),
-                      "choices", choices_of(each), "en",
+                      draw_json_faults(stage_goals(each->faults)), "choices",
+                      choices_of(each), "en",
                       reader_json(path_texts, &each->text[EXPERIMENT_EN]), "zh",
                       reader_json(path_texts, &each->text[EXPERIMENT_ZH])));
     return list;

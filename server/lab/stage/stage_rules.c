@@ -212,7 +212,7 @@ static bool is_not_renewed(const struct stage *stage, unsigned actor)
             stage_believes(stage, actor, lock->name) &&
             renewal_of(stage, lock->name) &&
             (lock->ends_us + ROUNDING_US < now_us + WATCHDOG_LEASE_US ||
-             lock->ends_us > now_us + 2 * WATCHDOG_LEASE_US))
+             lock->ends_us > now_us + UINT64_C(2) * WATCHDOG_LEASE_US))
             return true;
     }
     return false;

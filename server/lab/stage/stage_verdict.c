@@ -30,6 +30,14 @@ const char *stage_fault_goal(enum stage_fault fault)
     return fault_texts[fault].goal[0] ? fault_texts[fault].goal : NULL;
 }
 
+unsigned stage_goals(unsigned faults)
+{
+    for (int i = 0; i < STAGE_FAULT_N; i++)
+        if (!stage_fault_goal((enum stage_fault)i))
+            faults &= ~(1u << i);
+    return faults;
+}
+
 bool stage_has_time_passed(const struct stage *stage)
 {
     return atomic_load(&stage->board->now_us) != WORLD_BEGINS_US;
