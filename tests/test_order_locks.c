@@ -3,7 +3,6 @@
  * wait for whom. A lock server that is away: e2e/redis-outage.t.
  */
 #include "tests/support/order_rig.h"
-#include "tests/support/step_log.h"
 
 #define MANY   200
 #define MINUTE 60000
@@ -454,112 +453,6 @@ ORDER_RIG_TEST(a_few_taken_locks_delay_no_other, .lock_wait_ms = 60000)
 ORDER_RIG_TEST(a_thousand_taken_locks_delay_no_other, .lock_wait_ms = 60000)
 {
     locks_that_are_taken_delay_no_other(rig, 1000);
-}
-
-/* ---- who has bought before ------------------------------------------------- */
-
-/* ORDER was placed with the key "mine": another order with it is refused. */
-static void expect_known(struct order_rig *rig, const struct rig_order *order)
-{
-    struct rig_order *again =
-        order_rig_expect(rig, 1, 2, "mine", ORDER_REPLAYED);
-
-    assert_string_equal(again->id, order->id);
-    assert_true(again->took_ms < 7200 * order_rig_slow());
-    order_rig_expect(rig, 1, 1, "mine", ORDER_KEY_REUSED);
-    again = order_rig_submit(rig, 1, 2, 2, "mine"); /* another user's */
-    assert_int_equal(order_rig_await(rig, again), ORDER_KEY_REUSED);
-}
-
-/* A key is looked for before it is told that all is sold, or that there is no lock. */
-ORDER_RIG_TEST(a_known_key_when_all_is_sold, .stock = {1000},
-               .lock_wait_ms = 4000)
-{
-    struct rig_order *order = order_rig_expect(rig, 1, 2, "mine", ORDER_PLACED);
-
-    order_rig_expect(rig, 1, 998, "", ORDER_PLACED);
-    expect_known(rig, order);
-    order_rig_expect(rig, 1, 1, "", ORDER_SOLD_OUT);
-    expect_known(rig, order);
-    order_rig_expect(rig, 1, 1, "new", ORDER_SOLD_OUT);
-    order_rig_expect_ledger(rig, 1, 1000);
-}
-
-ORDER_RIG_BOTH(a_known_key_when_another_has_the_lock, .stock = {1000, 1000},
-               .lock_wait_ms = 4000)
-{
-    struct rig_order *order = order_rig_expect(rig, 1, 2, "mine", ORDER_PLACED);
-    struct order_foreign *other = order_foreign_open(1, 1, 120000);
-
-    expect_known(rig, order);
-    order_rig_expect(rig, 1, 1, "new", ORDER_LOCK_TIMEOUT);
-    order_foreign_close(other);
-    order_rig_expect_ledger(rig, 1, 2);
-    other = order_foreign_open(2, 1, 120000);
-    order_rig_expect(rig, 2, 2, "mine", ORDER_KEY_REUSED); /* product 1's */
-    order_foreign_close(other);
-}
-
-/* An order that is refused has its key looked up. It is not placed then, although the
- * lock could be had by now. */
-ORDER_RIG_TEST(a_refused_order_with_a_new_key_is_not_placed, .stock = {1000},
-               .lock_wait_ms = 60000)
-{
-    struct rig_order *order;
-
-    order_watch_fail(rig, "eval-acquire", STORE_BEFORE);
-    order = order_rig_submit(rig, 1, 1, 1, "new");
-    order_rig_await(rig, order);
-    order_rig_expect_not_now(order, UINT32_MAX);
-    assert_non_null(strstr(order->detail, "nothing was ordered"));
-    order_rig_expect(rig, 1, 1, "new", ORDER_PLACED);
-    order_rig_expect_ledger(rig, 1, 1);
-}
-
-/* It hears why it was refused; and nobody knows what its key has ordered. */
-static void expect_not_looked_up(struct order_rig *rig,
-                                 const struct rig_order *order)
-{
-    order_rig_await(rig, order);
-    order_rig_expect_outcome(order, ORDER_LOCK_UNREACHABLE);
-    if (!strstr(order->detail, "an earlier try with this key may have ordered"))
-        fail_msg("%s", order->detail);
-}
-
-ORDER_RIG_TEST(a_key_that_cannot_be_looked_up, .stock = {1000},
-               .lock_wait_ms = 60000)
-{
-    order_watch_fail(rig, "eval-acquire", STORE_BEFORE);
-    step_log_fail_also(order_rig_watch(rig), "commit", DLOCK_BEFORE, 1);
-    expect_not_looked_up(rig, order_rig_submit(rig, 1, 1, 1, "new"));
-}
-
-static void *restock_main(void *rig)
-{
-    order_rig_restock(rig, 2, 1);
-    return NULL;
-}
-
-/* A write hangs in its commit. */
-ORDER_RIG_TEST(a_key_that_cannot_be_looked_up_in_time, .stock = {10, 10},
-               .shared = true, .lock_wait_ms = 60000, .busy_ms = 60000)
-{
-    struct server_proc *reader;
-    struct rig_order *order;
-    pthread_t writer;
-
-    order_watch_hold(rig, "eval-acquire", 1);
-    order = order_rig_submit(rig, 1, 1, 1, "new");
-    order_watch_await_held(rig);
-    reader = order_rig_child(rig, "read-database");
-    pthread_create(&writer, NULL, restock_main, rig);
-    order_watch_await_begun(rig, "restock", 2);
-    order_watch_fail(rig, "eval-acquire", STORE_BEFORE);
-    order_watch_let_go(rig);
-    order_rig_await(rig, order);
-    server_proc_kill(reader);
-    pthread_join(writer, NULL);
-    expect_not_looked_up(rig, order);
 }
 
 /* ---- products that there are not ------------------------------------------- */
