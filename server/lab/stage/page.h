@@ -143,10 +143,9 @@ struct page_lane {
     char gave[STAGE_NAME_BYTES]; /* back the last hold of, and heard that all is
                                     well */
     char gives[DLOCK_OWNER_BYTES_MAX + 24]; /* back: owner, attempt */
-    char granted
-        [STAGE_NAME_BYTES];    /* it was, or longer, in this move; "" = none */
-    uint64_t granted_until_us; /* as it was told; PAGE_NEVER */
-    unsigned tokens_n;         /* that it was granted; the last one, */
+    char granted[STAGE_NAME_BYTES];         /* or given for longer; "" = none */
+    uint64_t granted_until_us;              /* as it was told; PAGE_NEVER */
+    unsigned tokens_n; /* that it was granted; the last one, */
     uint64_t token;
     char token_of[STAGE_NAME_BYTES]; /* and of which lock */
     uint64_t floor;                  /* the highest token that the database */

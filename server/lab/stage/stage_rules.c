@@ -218,6 +218,7 @@ static bool is_not_renewed(const struct stage *stage, unsigned actor)
     return false;
 }
 
+/* Leases on several servers, or elsewhere than in Redis, are not compared. */
 static void check_terms(struct stage *stage, int mover)
 {
     const struct expected *expected = expected_of(stage->scene.lock);
