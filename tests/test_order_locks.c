@@ -50,7 +50,7 @@ ORDER_RIG_TEST(a_lock_is_given_back_by_a_naive_one, .stock = {1},
 /* A lock is kept for a second, while orders wait. */
 #define KEPT_MS 1000
 
-/* And than an order may wait for it. */
+/* The business time is also longer than an order may wait for the lock. */
 ORDER_RIG_TEST(business_time_may_be_longer_than_a_lock_is_kept, .stock = {10},
                .lock_wait_ms = INT64_C(2) * KEPT_MS,
                .think_ms = INT64_C(5) * KEPT_MS / 2)
@@ -58,8 +58,8 @@ ORDER_RIG_TEST(business_time_may_be_longer_than_a_lock_is_kept, .stock = {10},
     order_rig_expect(rig, 1, 1, "", ORDER_PLACED);
 }
 
-/* It is that of the orders that are there when it begins: who comes meanwhile has one of
- * its own, under the lock taken again. */
+/* A business time is that of the orders that are there when it begins: an order that
+ * comes meanwhile has one of its own, under the lock taken again. */
 ORDER_RIG_TEST(who_comes_in_business_time_waits_for_its_own, .stock = {10},
                .think_ms = 400)
 {
@@ -164,7 +164,7 @@ ORDER_RIG_TEST(who_waits_for_it_elsewhere_gets_it, .stock = {100000000},
 
 /* ---- a lock that was lost -------------------------------------------------- */
 
-/* The same token of somebody else does not hold. */
+/* A token in somebody else's name does not hold. */
 ORDER_RIG_BOTH(the_store_knows_whose_lock_it_is, .stock = {10})
 {
     struct store_fence fence = {.name = "lock:{1:0}", .owner = "somebody"};
@@ -180,7 +180,7 @@ ORDER_RIG_BOTH(the_store_knows_whose_lock_it_is, .stock = {10})
                      STORE_STALE_FENCE);
 }
 
-/* Who has come since the try began does not hear that it failed. */
+/* An order that comes after a try began does not hear that it failed. */
 ORDER_RIG_TEST(a_lock_that_is_not_had_is_tried_for_the_next, .stock = {10})
 {
     struct rig_order *first, *second;

@@ -308,7 +308,7 @@ ORDER_RIG_TEST(a_refused_order_with_a_new_key_is_not_placed, .stock = {1000},
     order_rig_expect_ledger(rig, 1, 1);
 }
 
-/* It hears why it was refused; and nobody knows what its key has ordered. */
+/* ORDER hears why it was refused, and that nobody knows what its key has ordered. */
 static void expect_not_looked_up(struct order_rig *rig,
                                  const struct rig_order *order)
 {

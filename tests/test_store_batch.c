@@ -252,7 +252,7 @@ STORE_TEST_OF(struct fixture *f, orders_and_writes_share_one_fsync, set_up,
     store_rig_expect_sound(&f->rig);
 }
 
-/* What an order broke is not the fault of who shared its transaction. */
+/* A write is not blamed for an order that broke their transaction. */
 STORE_TEST_OF(struct fixture *f, a_batch_that_fails_blames_no_write, set_up,
               NULL)
 {

@@ -550,8 +550,8 @@ int dlock_fd(struct dlock *client)
 }
 
 /* Not more than there are now: a chain of callbacks must not keep the loop from
- * its other work. What comes meanwhile has rung for the next time, because all that
- * rang before stands in the queue now. */
+ * its other work. A job that ends meanwhile has rung for the next time, because all
+ * that rang before stand in the queue now. */
 unsigned dlock_dispatch(struct dlock *client)
 {
     struct dlock_async *async;

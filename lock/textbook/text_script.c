@@ -193,7 +193,7 @@ const char *dlock_text_script_fault(const char *lua,
                    "has if, local, return and redis.call";
             return begin;
         }
-        /* Outside of a call, another key could be put into it. */
+        /* KEYS outside of a call could be given another key. */
         if (strcmp(word, "KEYS") == 0) {
             *why = "a key stands in a call, behind the verb";
             return begin;
@@ -214,19 +214,20 @@ static const char ask[] =
 /* Adds the verbs that LUA, which is without a fault, calls to the list RIGHTS. */
 static void list_rights(const char *lua, char rights[DLOCK_TEXT_RIGHTS_BYTES])
 {
-    for (const char *at = lua, *behind; *at != '\0'; at = behind) {
+    for (const char *at = lua; *at != '\0';) {
         char word[DLOCK_TEXT_WORD_BYTES];
+        const char *behind = skip_quoted(at), *why;
         size_t used = strlen(rights);
-        const char *why;
 
-        behind = skip_quoted(at);
-        if (behind != at)
+        if (behind != at || !is_word_char(*at)) {
+            at = behind != at ? behind : at + 1;
             continue;
-        behind = is_word_char(*at) ? take_word(at, word) : at + 1;
-        if (!is_word_char(*at) || strcmp(word, "redis") != 0)
+        }
+        at = take_word(at, word);
+        if (strcmp(word, "redis") != 0)
             continue;
-        behind = take_call(behind, word, &why);
-        if (behind == NULL)
+        at = take_call(at, word, &why);
+        if (at == NULL)
             return;
         if (used + strlen(word) + 1 < DLOCK_TEXT_RIGHTS_BYTES)
             (void)snprintf(rights + used, DLOCK_TEXT_RIGHTS_BYTES - used, "%s ",

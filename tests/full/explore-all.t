@@ -36,18 +36,13 @@ my $rows = Stockade::run([@all, qw(--moves 1 --seconds 1)], seconds => 300);
 my $names = join '', map { join(' ', $_->{lock}, $_->{flags} || ()) . "\n" } map { JSON::PP::decode_json($_) } split /\n/, $rows->{out};
 is_deeply [grep { $names !~ /^\Q$_\E$/m } $table =~ /^\| `([^`]+)` \|/mg], [], 'each row of the table is one of explore';
 
-# The second release of a lock, and the fourth, frees nothing. Schedules with all troubles are too
-# many to come so far; those with one come, and random ones.
-my $dir = Stockade::tempdir();
-my $frees = "take\n    SET \$name \$owner NX PX \$lease -> OK taken, else busy\nrelease\n"
-    . "    INCR \$name:n -> FIRST next, else done\n    DEL \$name -> 1 done, else lost\n";
-for my $case (['1', 'order-twice,order', qw(--preemptions 1 --lost-replies 3 --late 3 --refusals 3 --expiries 3 --troubles 6)],
-    ['1 next, 2 next, 3', 'order-twice,order-twice', qw(--troubles 1)]) {
-    my ($first, $programs, @flags) = @$case;
-    my $lock = Stockade::write_file("$dir/frees.lock", $frees =~ s/FIRST/$first/r);
-    my $run = Stockade::run(['explore', $lock, qw(--json --deduct guarded --stock 4 --seconds), 4 * $Stockade::SLOW, '--programs', $programs, @flags], seconds => 300);
-    ok JSON::PP::decode_json($run->{out})->{faults}{'still-held'}, "met by one part of the search counts: @flags";
-}
+# The fourth release frees nothing: in this time only random schedules come so far.
+my $dir  = Stockade::tempdir();
+my $lock = Stockade::write_file("$dir/frees.lock", "take\n    SET \$name \$owner NX PX \$lease -> OK taken, else busy\nrelease\n"
+    . "    INCR \$name:n -> 1 next, 2 next, 3 next, else done\n    DEL \$name -> 1 done, else lost\n");
+my $late = Stockade::run(['explore', $lock, qw(--json --deduct guarded --stock 4 --troubles 1 --programs), 'order-twice,order-twice', '--seconds', 4 * $Stockade::SLOW],
+    seconds => 300);
+ok JSON::PP::decode_json($late->{out})->{faults}{'still-held'}, 'what random schedules have met counts';
 
 # ---- the table --------------------------------------------------------------
 

@@ -263,7 +263,7 @@ static const struct lock_story stories[] = {
     {"nobody votes twice", "redlock:3",
      "fail eval-acquire before always @2; told a takes longest; mend; "
      "server restart 1; told b takes longest wait=5000; a has left=0"},
-    /* Its age is not told again. */
+    /* The server's age is not told again. */
     {"nor by what it said before", "redlock:3",
      "told b takes longest; told b gives; until held 0; "
      "fail eval-acquire before always @2; told a takes longest; mend; "

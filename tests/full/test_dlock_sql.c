@@ -77,7 +77,8 @@ static void fail_next(const char *error)
     mariadb_server_do(sql, sql_text);
 }
 
-/* Rolled back, it is sent again; of a connection that was killed nobody knows. */
+/* A statement that was rolled back is sent again; of one whose connection was killed
+ * nobody knows. */
 static void test_errors(void **state)
 {
     struct lock_single a = lock_single_open(*state);

@@ -171,7 +171,7 @@ const char *stage_fault_text(enum stage_fault fault);
 /* FAULT as a goal of a player, "sell more units than there are"; NULL: it is none. */
 const char *stage_fault_goal(enum stage_fault fault);
 
-/* Those of FAULTS that are goals. */
+/* The faults among FAULTS that are goals. */
 unsigned stage_goals(unsigned faults);
 
 /* The audit of the store, as faults: the same for a schedule of the stage and for real

@@ -176,12 +176,11 @@ static const struct stage_lock *lock_of(const struct stage *stage,
 
 /* The lease on the only server may have begun later than its owner knows, but seconds in
  * place of milliseconds last longer than two of them. */
-static bool is_lease_wrong(const struct stage *stage,
-                           const struct page_lane *lane)
+static bool is_lease_wrong(const struct stage *stage, const char *name,
+                           uint64_t told_us)
 {
-    const struct stage_lock *lock = lock_of(stage, lane->granted);
+    const struct stage_lock *lock = lock_of(stage, name);
     uint64_t now_us = atomic_load(&stage->board->now_us);
-    uint64_t told_us = lane->granted_until_us;
     uint64_t lease_us = stage->scene.lease_ms == 0
                             ? WATCHDOG_LEASE_US
                             : 1000 * (uint64_t)stage->scene.lease_ms;
@@ -211,8 +210,7 @@ static bool is_not_renewed(const struct stage *stage, unsigned actor)
         if (lock->has_key && lock->setter == (int)actor &&
             stage_believes(stage, actor, lock->name) &&
             renewal_of(stage, lock->name) &&
-            (lock->ends_us + ROUNDING_US < now_us + WATCHDOG_LEASE_US ||
-             lock->ends_us > now_us + UINT64_C(2) * WATCHDOG_LEASE_US))
+            is_lease_wrong(stage, lock->name, now_us + WATCHDOG_LEASE_US))
             return true;
     }
     return false;
@@ -226,10 +224,13 @@ static void check_terms(struct stage *stage, int mover)
     if (stage->world.nodes_n > 1 ||
         (expected && expected->kept != KEPT_IN_REDIS))
         return;
-    for (unsigned i = 0; i < stage->scene.buyers; i++)
-        if (stage->parts[i].has_begun && stage_lane(stage, i)->granted[0] &&
-            is_lease_wrong(stage, stage_lane(stage, i)))
+    for (unsigned i = 0; i < stage->scene.buyers; i++) {
+        const struct page_lane *lane = stage_lane(stage, i);
+
+        if (stage->parts[i].has_begun && lane->granted[0] &&
+            is_lease_wrong(stage, lane->granted, lane->granted_until_us))
             stage_broke(stage, STAGE_TOLD_LEASE);
+    }
     if (mover >= 0 && is_not_renewed(stage, (unsigned)mover))
         stage_broke(stage, STAGE_TOLD_LEASE);
 }
