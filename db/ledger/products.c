@@ -45,32 +45,29 @@ enum store_status products_none(struct sql *db, int64_t id)
     return sql_fail(db, STORE_NO_PRODUCT, "there is no product %" PRId64, id);
 }
 
-/* Ends QUERY, whose first row is the product. */
-static enum store_status read_one(struct sql_query *query, int64_t id,
-                                  struct store_product *product)
+enum store_status products_get(struct sql *db, int64_t id,
+                               struct store_product *product)
 {
+    struct sql_query *query =
+        sql_query(db, PRODUCTS_SELECT "WHERE id = ?1", id);
     bool found = sql_next(query);
     enum store_status status;
 
     if (found)
         read_row(query, product);
     status = sql_end(query);
-    return status == STORE_OK && !found ? products_none(query->db, id) : status;
+    return status == STORE_OK && !found ? products_none(db, id) : status;
 }
 
-enum store_status products_get(struct sql *db, int64_t id,
-                               struct store_product *product)
-{
-    return read_one(sql_query(db, PRODUCTS_SELECT "WHERE id = ?1", id), id,
-                    product);
-}
-
+/* The sums must be read by a statement of their own, because one that waits for the
+ * row may see the segments as they were before it waited. */
 enum store_status products_lock(struct sql *db, int64_t id,
                                 struct store_product *product)
 {
-    return read_one(
-        sql_query(db, PRODUCTS_SELECT "WHERE id = ?1 " SQL_FOR_UPDATE, id), id,
-        product);
+    enum store_status status = sql_run(
+        db, "SELECT id FROM products WHERE id = ?1 " SQL_FOR_UPDATE, id);
+
+    return status == STORE_OK ? products_get(db, id, product) : status;
 }
 
 enum store_status store_product_list(struct store_reader *reader, int64_t after,
