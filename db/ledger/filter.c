@@ -86,9 +86,12 @@ static bool is_there(const struct filter *filter, int64_t n)
 static void add(struct filter *filter, int64_t number, uint64_t hash)
 {
     int64_t n = number >> FILTER_ORDERS_BITS;
-    uint32_t bucket = (uint32_t)(number >> FILTER_BUCKET_BITS) % BUCKETS;
-    uint32_t entry = print_of(hash) | bucket, found = 0;
+    int64_t bucket = number >> FILTER_BUCKET_BITS;
+    uint32_t entry = print_of(hash) | (uint32_t)(bucket % BUCKETS), found = 0;
+    struct filter_recent *recent = &filter->recent[hash % FILTER_RECENT];
 
+    if (recent->hash == hash && recent->bucket == bucket + 1)
+        return;
     for (; filter->begun <= n && filter->begun < FILTERS_MAX; filter->begun++)
         filter->slots[filter->begun] =
             calloc(FILTER_SLOTS, sizeof(*filter->slots[0]));
@@ -99,11 +102,12 @@ static void add(struct filter *filter, int64_t number, uint64_t hash)
         if (atomic_compare_exchange_strong(
                 &filter->slots[n][slot_of(hash, walked)], &found, entry)) {
             SET(filter->taken[n], filter->taken[n] + 1);
-            return;
+            break;
         }
         if (found == entry)
-            return;
+            break;
     }
+    *recent = (struct filter_recent){hash, bucket + 1};
 }
 
 static void add_order(struct filter *filter, int64_t number, int64_t product_id,

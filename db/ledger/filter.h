@@ -29,6 +29,7 @@
 #define FILTER_SLOTS       (3 << FILTER_ORDERS_BITS) /* a key and a user an order */
 #define FILTER_MB          (FILTER_SLOTS * 4 >> 20)
 #define FILTERS_MAX        128
+#define FILTER_RECENT      256
 
 /*
  * All zero: nothing was read, and everything may be anywhere. The committer's thread
@@ -45,6 +46,12 @@ struct filter {
     _Atomic int64_t begun;
     _Atomic uint32_t *slots[FILTERS_MAX]; /* NULL: there was no memory */
     _Atomic uint32_t taken[FILTERS_MAX];  /* of those */
+    /* Entries that it has: a customer who orders again and again has one in each bucket,
+     * and each order of his must not walk over all of them. */
+    struct filter_recent {
+        uint64_t hash;
+        int64_t bucket; /* from 1 */
+    } recent[FILTER_RECENT];
 };
 
 /* Buckets that may have it. */
