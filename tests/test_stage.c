@@ -304,10 +304,7 @@ UNIT_TEST(test_programs_are_known)
     assert_non_null(strstr(error, "no program 'sing'; there are: order "));
     for (size_t i = 0; program_at(i); i++) {
         assert_ptr_equal(program_find(program_at(i)->name), program_at(i));
-        for (int in_chinese = 0; in_chinese < 2; in_chinese++) {
-            program_tell(program_at(i), in_chinese, error, sizeof(error));
-            assert_true(error[0] != '\0');
-        }
+        assert_true(program_at(i)->english[0] && program_at(i)->chinese[0]);
     }
 }
 

@@ -222,15 +222,16 @@ static void tell_role(const struct stage_scene *scene, unsigned actor,
                    {"user", role->user},
                    {"units", role->quantity},
                    {"segments", role->segments}};
-    const char *program = stage_role(scene, actor).program, *between = " (";
-    char text[EXPERIMENT_SCENE_BYTES], does[200];
+    const struct program *program =
+        program_find(stage_role(scene, actor).program);
+    const char *between = " (";
+    char text[EXPERIMENT_SCENE_BYTES];
     FILE *out = fmemopen(text, sizeof(text), "w");
 
     if (!out)
         return;
-    program_tell(program_find(program), look & DRAW_CHINESE, does,
-                 sizeof(does));
-    draw_say(out, look, "%c: %s", 'a' + (int)actor, does);
+    draw_say(out, look, "%c: %s", 'a' + (int)actor,
+             look & DRAW_CHINESE ? program->chinese : program->english);
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
         if (numbers[i].value > 0) {
             draw_say(out, look, "%s", between);

@@ -10,7 +10,7 @@
 
 /* 26. The release stands inside of the transaction, as it does where a framework
  * commits when the method that has the lock returns; or behind it. */
-static void order_in_transaction(struct program_actor *self)
+void lesson_order_in_transaction(struct program_actor *self)
 {
     bool unlocks_first = lesson_is(self, "order-unlocks-first");
     enum program_answer answer;
@@ -38,7 +38,7 @@ static void order_in_transaction(struct program_actor *self)
 }
 
 /* 28. The stock is the product's; the lock is the user's. */
-static void order_locks_user(struct program_actor *self)
+void lesson_order_locks_user(struct program_actor *self)
 {
     struct lock_task lock;
     char name[LOCK_NAME_BYTES];
@@ -55,7 +55,7 @@ static void order_locks_user(struct program_actor *self)
 /* ---- a disk ---------------------------------------------------------------- */
 
 /* 42. A transaction that is over for all who read the file, and nowhere on disk. */
-static void order_on_disk(struct program_actor *self)
+void lesson_order_on_disk(struct program_actor *self)
 {
     unsigned before = disk_syncs();
 
@@ -68,7 +68,7 @@ static void order_on_disk(struct program_actor *self)
 }
 
 /* Not a buyer but the machine. */
-static void power_cut(struct program_actor *self)
+void lesson_power_cut(struct program_actor *self)
 {
     struct page_thread shown = {
         .is_sql = true,
@@ -86,13 +86,3 @@ static void power_cut(struct program_actor *self)
                                ? "what was synced is there"
                                : "what was synced cannot be read");
 }
-
-const struct program lesson_around[] = {
-    {"order-unlocks-first", 1, order_in_transaction, NULL},
-    {"order-commits-first", 1, order_in_transaction, NULL},
-    {"order-locks-user", 1, order_locks_user, NULL},
-    {"order-unsynced", 1, order_on_disk, NULL},
-    {"order-synced", 1, order_on_disk, NULL},
-    {DISK_PROGRAM, 0, power_cut, NULL},
-    {0},
-};

@@ -16,13 +16,13 @@ static int64_t segments_of(struct program_actor *self)
 }
 
 /* 34. The user's number chooses the segment, and no other is asked. */
-static void order_pinned(struct program_actor *self)
+void lesson_order_pinned(struct program_actor *self)
 {
     (void)lesson_sell(self, self->role.user % segments_of(self));
 }
 
 /* 35. Asks all segments; but each has to have all that is wanted. */
-static void order_probes(struct program_actor *self)
+void lesson_order_probes(struct program_actor *self)
 {
     int64_t n = segments_of(self);
 
@@ -68,7 +68,7 @@ static enum program_answer move(struct program_actor *self)
 }
 
 /* 36. Each statement is on disk when it ends; or all of them are, or none. */
-static void move_units(struct program_actor *self)
+void lesson_move_units(struct program_actor *self)
 {
     bool at_once = lesson_is(self, "move-at-once");
 
@@ -79,7 +79,7 @@ static void move_units(struct program_actor *self)
 }
 
 /* 37. The segment is computed once more, from what may have changed since. */
-static void cancel_pinned(struct program_actor *self)
+void lesson_cancel_pinned(struct program_actor *self)
 {
     int64_t segment = self->role.user % segments_of(self);
 
@@ -88,12 +88,3 @@ static void cancel_pinned(struct program_actor *self)
     (void)lesson_give_back(self, segment);
     (void)program_sql(self, NULL, "COMMIT");
 }
-
-const struct program lesson_segments[] = {
-    {"order-pinned", 1, order_pinned, NULL},
-    {"order-probes", 1, order_probes, NULL},
-    {"move-in-steps", 0, move_units, NULL},
-    {"move-at-once", 0, move_units, NULL},
-    {"cancel-pinned", 0, cancel_pinned, NULL},
-    {0},
-};

@@ -42,40 +42,39 @@ struct program_check {
     const char *wrong;
 };
 
+enum program_kind {
+    PROGRAM_PLAIN,    /* the service's own code, an order at a time */
+    PROGRAM_INSTANCE, /* it sells in batches, as an instance of the service */
+    PROGRAM_LESSON,   /* it makes statements of its own, and keeps others out by
+                         them: what is taught, wrong or right */
+};
+
+typedef void program_function(struct program_actor *self);
+
+/* A row of programs.txt. */
 struct program {
-    const char *name;
+    program_function *run;
     unsigned orders; /* more than so many are a fault: "two-orders"; of all
                          actors that have one key together, more than one */
-    void (*run)(struct program_actor *self);
+    enum program_kind kind;
     const struct program_check *check; /* NULL = none */
+    const char *name;
+    const char *english, *chinese; /* what it does: "orders once" */
 };
+
+#define ROW(run, orders, check, kind, name, english, chinese)                  \
+    program_function run;
+#include "server/lab/programs/programs.inc"
+#undef ROW
 
 /* NULL: there is none of that name. */
 const struct program *program_find(const char *name);
 
-/* It sells in batches, as an instance of the service. */
-bool program_is_instance(const struct program *program);
-
-/* It makes statements of its own, and keeps others out by them. */
-bool program_is_lesson(const struct program *program);
-
-/* Into TEXT what it does, in English or Chinese: "orders once". programs.txt has all. */
-void program_tell(const struct program *program, bool in_chinese, char text[],
-                  size_t size);
-
 /* INDEX from 0 until it returns NULL. */
 const struct program *program_at(size_t index);
 
-/* Tables of programs; the last of each has no name. */
-extern const struct program programs_of_orders[];
-extern const struct program programs_of_locks[];
-extern const struct program programs_of_instances[];
-/* Those of server/lab/lessons: what is taught, wrong or right. */
-extern const struct program lesson_around[];
-extern const struct program lesson_statements[];
-extern const struct program lesson_segments[];
-extern const struct program lesson_answers[];
-extern const struct program lesson_time[];
+bool program_is_instance(const struct program *program);
+bool program_is_lesson(const struct program *program);
 
 /* ---- by the real path ---------------------------------------------------- */
 
@@ -153,7 +152,8 @@ void program_is_wrong(const char *text);
 /* A number from the database, by the words of a SELECT. */
 int64_t program_number(const char *db_path, const char *select);
 
-/* The check of those that add units under one key together. */
+/* The checks in programs.txt; the first is of those that add units under one key. */
 extern const struct program_check program_restocks;
+extern const struct program_check lesson_sale_ended, lesson_bill_paid;
 
 #endif

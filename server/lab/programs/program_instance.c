@@ -5,6 +5,7 @@
  */
 #include <semaphore.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "server/lab/programs/program.h"
 #include "server/order/dispatcher.h"
@@ -21,17 +22,20 @@ enum arrival {
     A_RESTOCK, /* under a key that all instances have */
 };
 
-/* Arrivals, one after the other, in the order of programs_of_instances. */
-static const enum arrival plans[][ARRIVALS_MAX] = {
-    {AN_ORDER, AN_ORDER},
-    {HIS_ORDER, HIS_ORDER},
-    {HIS_ORDER, A_CANCEL},
-    {A_CANCEL, A_CANCEL},
-    {HIS_ORDER, A_PAYMENT},
-    {A_RESTOCK, AN_ORDER},
-    {AN_ORDER, A_RESTOCK, AN_ORDER},
+/* Arrivals, one after the other. */
+static const struct {
+    const char *program;
+    enum arrival arrivals[ARRIVALS_MAX];
+} plans[] = {
+    {"instance", {AN_ORDER, AN_ORDER}},
+    {"instance-same", {HIS_ORDER, HIS_ORDER}},
+    {"instance-cancel", {HIS_ORDER, A_CANCEL}},
+    {"instance-cancels", {A_CANCEL, A_CANCEL}},
+    {"instance-pay", {HIS_ORDER, A_PAYMENT}},
+    {"instance-restock", {A_RESTOCK, AN_ORDER}},
+    {"instance-refill", {AN_ORDER, A_RESTOCK, AN_ORDER}},
     /* The second is asked for in spite of what is known, the third is not. */
-    {AN_ORDER, AN_ORDER, A_RESTOCK, AN_ORDER},
+    {"instance-refused", {AN_ORDER, AN_ORDER, A_RESTOCK, AN_ORDER}},
 };
 
 struct instance {
@@ -145,12 +149,14 @@ static bool arrive(struct instance *instance, enum arrival arrival)
 
 static void sell(struct instance *instance)
 {
-    const enum arrival *plan =
-        plans[program_find(instance->actor->role.program) -
-              programs_of_instances];
+    const char *program = instance->actor->role.program;
+    size_t plan = 0;
 
-    for (int i = 0; i < ARRIVALS_MAX && plan[i] != NOTHING; i++)
-        if (!arrive(instance, plan[i]))
+    while (strcmp(plans[plan].program, program) != 0)
+        plan++;
+    for (int i = 0; i < ARRIVALS_MAX; i++)
+        if (plans[plan].arrivals[i] == NOTHING ||
+            !arrive(instance, plans[plan].arrivals[i]))
             break;
     for (unsigned i = 0; i < instance->orders_n; i++)
         while (sem_wait(&instance->answered) != 0)
@@ -158,7 +164,7 @@ static void sell(struct instance *instance)
     (void)is_time_to("the instance stops");
 }
 
-static void run(struct program_actor *self)
+void program_run_instance(struct program_actor *self)
 {
     struct app *app = self->app;
     struct hints *hints = app->hints;
@@ -180,20 +186,3 @@ static void run(struct program_actor *self)
     app->hints = hints;
     (void)sem_destroy(&instance.answered);
 }
-
-bool program_is_instance(const struct program *program)
-{
-    return program->run == run;
-}
-
-const struct program programs_of_instances[] = {
-    {"instance", 2, run, NULL},
-    {"instance-same", 2, run, NULL},
-    {"instance-cancel", 1, run, NULL},
-    {"instance-cancels", 0, run, NULL},
-    {"instance-pay", 1, run, NULL},
-    {"instance-restock", 1, run, &program_restocks},
-    {"instance-refill", 2, run, &program_restocks},
-    {"instance-refused", 3, run, &program_restocks},
-    {0},
-};

@@ -8,23 +8,17 @@
 #include "server/base/clock.h"
 #include "server/lab/stage/watch.h"
 
-static const struct program *const tables[] = {
-    programs_of_orders, programs_of_locks, programs_of_instances, lesson_around,
-    lesson_statements,  lesson_segments,   lesson_answers,        lesson_time};
-
-enum { FIRST_LESSON = 3 };
-
-static const char texts[] =
-#include "server/lab/programs/programs.txt.inc"
-    ;
+static const struct program programs[] = {
+#define ROW(run, orders, check, kind, name, english, chinese)                  \
+    {run, orders, kind, check, name, english, chinese},
+#include "server/lab/programs/programs.inc"
+#undef ROW
+};
 
 const struct program *program_at(size_t index)
 {
-    for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
-        for (const struct program *each = tables[i]; each->name; each++)
-            if (index-- == 0)
-                return each;
-    return NULL;
+    return index < sizeof(programs) / sizeof(programs[0]) ? &programs[index]
+                                                          : NULL;
 }
 
 const struct program *program_find(const char *name)
@@ -37,29 +31,14 @@ const struct program *program_find(const char *name)
     return program;
 }
 
-bool program_is_lesson(const struct program *program)
+bool program_is_instance(const struct program *program)
 {
-    for (size_t i = FIRST_LESSON; i < sizeof(tables) / sizeof(tables[0]); i++)
-        for (const struct program *each = tables[i]; each->name; each++)
-            if (each == program)
-                return true;
-    return false;
+    return program->kind == PROGRAM_INSTANCE;
 }
 
-void program_tell(const struct program *program, bool in_chinese, char text[],
-                  size_t size)
+bool program_is_lesson(const struct program *program)
 {
-    char name[STAGE_NAME_BYTES + 2];
-    const char *at;
-
-    (void)snprintf(name, sizeof(name), "\n%s\t", program->name);
-    at = strstr(texts, name);
-    for (int i = 0; at && i < (in_chinese ? 2 : 1); i++) {
-        at += 1 + strcspn(at + 1, "\t");
-        at += strspn(at, "\t");
-    }
-    (void)snprintf(text, size, "%.*s", at ? (int)strcspn(at, "\t\n") : 0,
-                   at ? at : "");
+    return program->kind == PROGRAM_LESSON;
 }
 
 void program_is_wrong(const char *text)

@@ -39,13 +39,13 @@ static void take_and_give(struct program_actor *self, int64_t product)
     (void)program_give(self, &lock);
 }
 
-static void lock_once(struct program_actor *self)
+void program_lock_once(struct program_actor *self)
 {
     take_and_give(self, self->role.product);
 }
 
 /* A method that holds the lock calls one that takes it as well, and goes on. */
-static void lock_nested(struct program_actor *self)
+void program_lock_nested(struct program_actor *self)
 {
     struct lock_task lock;
 
@@ -56,7 +56,7 @@ static void lock_nested(struct program_actor *self)
     (void)program_give(self, &lock);
 }
 
-static void lock_both(struct program_actor *self)
+void program_lock_both(struct program_actor *self)
 {
     struct lock_task lock;
 
@@ -68,7 +68,7 @@ static void lock_both(struct program_actor *self)
 
 /* Each lesson's release is where its text says that callers have it: with setnx it is the
  * last line of the work, which an error does not reach; with all others in a finally. */
-static void lock_throws(struct program_actor *self)
+void program_lock_throws(struct program_actor *self)
 {
     struct lock_task lock;
 
@@ -102,7 +102,7 @@ static void order_under(struct program_actor *self,
 }
 
 /* The worker is gone, and its process goes on. */
-static void lock_forgets(struct program_actor *self)
+void program_lock_forgets(struct program_actor *self)
 {
     struct lock_task lock;
 
@@ -111,7 +111,7 @@ static void lock_forgets(struct program_actor *self)
 }
 
 /* The method that is called orders. */
-static void order_nested(struct program_actor *self)
+void program_order_nested(struct program_actor *self)
 {
     struct lock_task lock;
 
@@ -123,7 +123,7 @@ static void order_nested(struct program_actor *self)
 }
 
 /* The same; but the method that calls has its look at the stock before. */
-static void order_checked(struct program_actor *self)
+void program_order_checked(struct program_actor *self)
 {
     struct lock_task lock;
 
@@ -135,7 +135,7 @@ static void order_checked(struct program_actor *self)
 }
 
 /* Under the lock, another one comes and goes before the order. */
-static void order_beside(struct program_actor *self)
+void program_order_beside(struct program_actor *self)
 {
     struct lock_task lock, beside;
 
@@ -149,7 +149,7 @@ static void order_beside(struct program_actor *self)
 
 /* With a fencing token, which the store knows before anything is read. What serve
  * does with `fenced`, for any lock that has tokens. */
-static void order_fenced(struct program_actor *self)
+void program_order_fenced(struct program_actor *self)
 {
     struct dlock_terms terms = {.wait_ms = lock_wait_ms(self->worker.app),
                                 .fenced = true};
@@ -169,7 +169,7 @@ static void order_fenced(struct program_actor *self)
 }
 
 /* Nobody looks at what acquire has answered. */
-static void order_ignoring(struct program_actor *self)
+void program_order_ignoring(struct program_actor *self)
 {
     struct lock_task lock;
 
@@ -200,7 +200,7 @@ static void compare_with_server(struct program_actor *self,
 }
 
 /* The lease is made shorter while a watchdog renews it. */
-static void lock_extends(struct program_actor *self)
+void program_lock_extends(struct program_actor *self)
 {
     struct lock_task lock;
 
@@ -212,18 +212,3 @@ static void lock_extends(struct program_actor *self)
         compare_with_server(self, &lock);
     (void)program_give(self, &lock);
 }
-
-const struct program programs_of_locks[] = {
-    {"lock", 0, lock_once, NULL},
-    {"lock-extends", 0, lock_extends, NULL},
-    {"lock-nested", 0, lock_nested, NULL},
-    {"lock-both", 0, lock_both, NULL},
-    {"lock-throws", 0, lock_throws, NULL},
-    {"lock-forgets", 0, lock_forgets, NULL},
-    {"order-nested", 1, order_nested, NULL},
-    {"order-checked", 1, order_checked, NULL},
-    {"order-beside", 1, order_beside, NULL},
-    {"order-fenced", 1, order_fenced, NULL},
-    {"order-ignoring", 1, order_ignoring, NULL},
-    {0},
-};

@@ -21,7 +21,7 @@ static bool has_order(const struct program_actor *self)
            self->order.outcome == ORDER_REPLAYED;
 }
 
-static void order_twice(struct program_actor *self)
+void program_order_twice(struct program_actor *self)
 {
     program_order(self);
     if (!turns_ending())
@@ -29,7 +29,7 @@ static void order_twice(struct program_actor *self)
 }
 
 /* A client that has heard no clear answer asks once more, with the same words. */
-static void order_again(struct program_actor *self)
+void program_order_again(struct program_actor *self)
 {
     program_order(self);
     if (!turns_ending() && self->order.outcome >= ORDER_LOCK_TIMEOUT)
@@ -104,12 +104,12 @@ void program_cancel(struct program_actor *self, const char *key)
         turns_note("there is no such order to cancel");
 }
 
-static void cancel_by_key(struct program_actor *self)
+void program_cancel_by_key(struct program_actor *self)
 {
     program_cancel(self, self->role.key ? self->role.key : "");
 }
 
-static void order_cancel(struct program_actor *self)
+void program_order_cancel(struct program_actor *self)
 {
     program_order(self);
     if (!turns_ending() && has_order(self))
@@ -176,7 +176,7 @@ void program_pay(struct program_actor *self, const char *key)
 
 /* Others may come between its look and the payment; and its committer waits by then for
  * the end of the time to pay. */
-static void pay_by_key(struct program_actor *self)
+void program_pay_by_key(struct program_actor *self)
 {
     struct page_thread shown = {.is_sql = true,
                                 .step = "SELECT",
@@ -190,7 +190,7 @@ static void pay_by_key(struct program_actor *self)
     program_pay(self, self->role.key ? self->role.key : "");
 }
 
-static void order_pay(struct program_actor *self)
+void program_order_pay(struct program_actor *self)
 {
     program_order(self);
     if (!turns_ending() && has_order(self))
@@ -214,14 +214,14 @@ void program_restock(struct program_actor *self, const char *key)
         turns_note("that was added before");
 }
 
-static void restock(struct program_actor *self)
+void program_restock_by_key(struct program_actor *self)
 {
     program_restock(self, self->role.key ? self->role.key : "");
 }
 
 /* The admin hears no answer, and asks again with the same key: so do all that run
  * this. */
-static void restock_twice(struct program_actor *self)
+void program_restock_twice(struct program_actor *self)
 {
     program_restock(self, "more");
     if (!turns_ending())
@@ -232,7 +232,7 @@ const struct program_check program_restocks = {
     "SELECT COUNT(*) > 1 FROM restocks",
     "units were added twice under one key"};
 
-static void resize(struct program_actor *self)
+void program_resize(struct program_actor *self)
 {
     struct store_change change = {
         .product = {.id = self->role.product, .segments = self->role.segments},
@@ -247,7 +247,7 @@ static void resize(struct program_actor *self)
                         begin_change);
 }
 
-static void even_out(struct program_actor *self)
+void program_even_out(struct program_actor *self)
 {
     struct store_even_out even_out = {.product_id = self->role.product};
 
@@ -255,18 +255,3 @@ static void even_out(struct program_actor *self)
                       &even_out.write, begin_even_out) == STORE_OK)
         turns_note(even_out.moved ? "units were moved" : "it was even");
 }
-
-const struct program programs_of_orders[] = {
-    {"order", 1, program_order, NULL},
-    {"order-twice", 2, order_twice, NULL},
-    {"order-again", 1, order_again, NULL},
-    {"order-cancel", 1, order_cancel, NULL},
-    {"cancel", 0, cancel_by_key, NULL},
-    {"order-pay", 1, order_pay, NULL},
-    {"pay", 0, pay_by_key, NULL},
-    {"restock", 0, restock, NULL},
-    {"restock-twice", 0, restock_twice, &program_restocks},
-    {"resize", 0, resize, NULL},
-    {"even-out", 0, even_out, NULL},
-    {0},
-};
