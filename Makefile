@@ -94,7 +94,7 @@ TEST_SRC   := $(wildcard tests/test_*.c)
 FULL_SRC   := $(if $(and $(HAVE_SQL),$(HAVE_ZK)),$(wildcard tests/full/test_*.c))
 HELP_SRC   := $(wildcard tests/support/*.c)
 BENCH_SRC  := $(wildcard tests/bench/bench_*.c)
-TEXT       := $(wildcard db/*/*.sql static/*) loadtest/orders.lua server/lab/picture/chinese.txt server/lab/explore/ways.txt \
+TEXT       := $(wildcard db/*/*.sql static/*) loadtest/orders.lua server/lab/explore/ways.txt \
               server/lab/servers/look.lua server/lab/replay/svg.css $(wildcard server/lab/help/*.txt)
 
 obj         = $(patsubst %.c,$(B)/%.o,$(1))
@@ -116,7 +116,7 @@ SHOP_JS    := $(filter-out lab%,$(notdir $(wildcard static/*.js)))
 GEN        := $(patsubst %,$(B)/gen/%.inc,$(TEXT)) $(B)/gen/lock/backends.h \
               $(B)/gen/server/lab/world/clock_preload.inc $(LAB_TEXTS:%=$(B)/gen/server/lab/%/all.inc) \
               $(B)/gen/lock/textbook/all.inc $(B)/gen/lock/redis/ask.lua.inc
-GEN        += $(B)/gen/static/chart.js.inc $(B)/gen/server/lab/serve/scripts.inc $(B)/gen/server/http/scripts.inc $(ROWS:%=$(B)/gen/%.inc)
+GEN        += $(B)/gen/static/chart.js.inc $(B)/gen/server/lab/serve/scripts.inc $(B)/gen/server/http/scripts.inc $(ROWS:%=$(B)/gen/%.inc) $(B)/gen/server/lab/picture/chinese.inc
 TEXT_TO_C  := sed -e 's/\\/\\\\/g' -e 's/["?]/\\&/g' -e 's/^/"/' -e 's/$$/\\n"/'
 TESTS      := $(patsubst tests/%.c,$(B)/tests/%,$(TEST_SRC))
 FULL_TESTS := $(patsubst tests/%.c,$(B)/tests/%,$(FULL_SRC))
@@ -227,6 +227,11 @@ $(B)/gen/server/lab/serve/scripts.inc $(B)/gen/server/http/scripts.inc: static M
 $(ROWS:%=$(B)/gen/%.inc): $(B)/gen/%.inc: %.txt
 	@mkdir -p $(@D)
 	$(Q)sed -e '/^#/d' -e '/^$$/d' -e 's/  *|/", "/g' -e 's/", "  */", "/g' -e 's/", "/, "/' -e 's/.*/ROW(&")/' $< >$@
+
+# The same of two columns with tabs between, in quotes where they have blanks at an end.
+$(B)/gen/server/lab/picture/chinese.inc: server/lab/picture/chinese.txt
+	@mkdir -p $(@D)
+	$(Q)sed -e '/^#/d' -e '/^$$/d' -e 's/^"//' -e 's/"$$//' -e 's/"\t/\t/' -e 's/\t"/\t/' -e 's/["?]/\\&/g' -e 's/\t\t*/", "/' -e 's/.*/ROW("&")/' $< >$@
 
 # All locks that are texts.
 $(B)/gen/lock/textbook/all.inc: $(LOCK_TEXTS) lock/textbook

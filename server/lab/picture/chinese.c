@@ -1,53 +1,20 @@
 /* See draw.h. */
 #include "server/lab/picture/draw.h"
 
-#include <assert.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { STARS_MAX = 6, PART_BYTES = 1024, PHRASES_MAX = 520 };
+enum { STARS_MAX = 6, PART_BYTES = 1024 };
 
-static char table[] = /* which is taken apart */
-#include "server/lab/picture/chinese.txt.inc"
-    ;
-
-struct phrase {
+static const struct phrase {
     const char *english, *chinese;
+} phrases[] = {
+#define ROW(english, chinese) {english, chinese},
+#include "server/lab/picture/chinese.inc"
+#undef ROW
+    {NULL, NULL},
 };
-
-/* Without the quotes that keep its blanks. */
-static const char *unquoted(char *text)
-{
-    size_t n = strlen(text);
-
-    if (n < 2 || text[0] != '"' || text[n - 1] != '"')
-        return text;
-    text[n - 1] = '\0';
-    return text + 1;
-}
-
-/* The rows of the table, with an empty one at the end. */
-static const struct phrase *phrases(void)
-{
-    static struct phrase all[PHRASES_MAX];
-    char *rest = table, *row;
-    size_t n = 0;
-
-    if (all[0].english)
-        return all;
-    while ((row = strsep(&rest, "\n")) != NULL) {
-        char *tab = strchr(row, '\t');
-
-        if (!*row || *row == '#')
-            continue;
-        assert(tab && n + 1 < PHRASES_MAX);
-        *tab = '\0';
-        all[n++] = (struct phrase){unquoted(row),
-                                   unquoted(tab + 1 + strspn(tab + 1, "\t"))};
-    }
-    return all;
-}
 
 /* Whether TEXT is PATTERN: PARTS has where the text of each * begins and ends. */
 static bool match(const char *pattern, const char *text, const char *parts[][2])
@@ -68,7 +35,7 @@ static bool match(const char *pattern, const char *text, const char *parts[][2])
 
 static void write_chinese(FILE *out, const char *english)
 {
-    const struct phrase *phrase = phrases();
+    const struct phrase *phrase = phrases;
     const char *parts[STARS_MAX][2];
     char part[PART_BYTES];
 
