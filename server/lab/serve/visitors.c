@@ -2,7 +2,6 @@
 #include "server/lab/serve/lab_serve.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
@@ -14,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -31,11 +31,11 @@ enum {
 /* One game. A call holds its mutex while it waits for the answer: each game has one
  * conversation. */
 struct visitor {
-    uint64_t used_ms;        /* 0 = free; by `all` */
-    enum visitors_kind kind; /* by `all` */
+    uint64_t used_ms; /* 0 = free; by `all` */
     pthread_mutex_t mutex;
-    pid_t pid; /* 0 = no process */
-    int to, from;
+    enum visitors_kind kind;    /* by `all` */
+    pid_t pid;                  /* 0 = no process */
+    int lines;                  /* its input and output */
     char id[VISITORS_ID_BYTES]; /* "" = free; by `all` */
 };
 
@@ -89,15 +89,13 @@ static bool start(struct visitor *visitor, char *const args[])
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t none;
-    int in[2], out[2], error;
+    int ends[2], error;
 
-    if (pipe2(in, O_CLOEXEC) != 0)
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
         return false;
-    if (pipe2(out, O_CLOEXEC) != 0)
-        goto err_after_in;
     (void)posix_spawn_file_actions_init(&actions);
-    (void)posix_spawn_file_actions_adddup2(&actions, in[0], STDIN_FILENO);
-    (void)posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
+    (void)posix_spawn_file_actions_adddup2(&actions, ends[1], STDIN_FILENO);
+    (void)posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
     name_place(visitor, "", place);
     (void)posix_spawn_file_actions_addchdir_np(&actions, place);
     /* Signals are blocked here, and must not be in a game. */
@@ -109,20 +107,12 @@ static bool start(struct visitor *visitor, char *const args[])
                         args, environ);
     (void)posix_spawnattr_destroy(&attributes);
     (void)posix_spawn_file_actions_destroy(&actions);
-    (void)close(in[0]);
-    (void)close(out[1]);
-    visitor->to = in[1];
-    visitor->from = out[0];
+    (void)close(ends[1]);
+    visitor->lines = ends[0];
     if (error == 0)
         return true;
     visitor->pid = 0;
-    (void)close(in[1]);
-    (void)close(out[0]);
-    return false;
-
-err_after_in:
-    (void)close(in[0]);
-    (void)close(in[1]);
+    (void)close(ends[0]);
     return false;
 }
 
@@ -132,8 +122,7 @@ static void stop(struct visitor *visitor)
     char place[PATH_MAX];
 
     if (visitor->pid != 0) {
-        (void)close(visitor->to);
-        (void)close(visitor->from);
+        (void)close(visitor->lines);
         (void)kill(visitor->pid, SIGTERM);
         while (waitpid(visitor->pid, NULL, 0) < 0 && errno == EINTR)
             continue;
@@ -170,14 +159,6 @@ static char *read_line(int fd)
     }
     free(text);
     return NULL;
-}
-
-static bool send_line(int fd, const char *line)
-{
-    char text[1024];
-    int n = snprintf(text, sizeof(text), "%s\n", line);
-
-    return n > 0 && (size_t)n < sizeof(text) && write(fd, text, (size_t)n) == n;
 }
 
 /* ---- all of them -------------------------------------------------------- */
@@ -286,7 +267,7 @@ enum visitors_status visitors_begin(enum visitors_kind kind, char *const args[],
     stop(visitor); /* the game that had this place, and was not used any more */
     good = make_place(visitor, text) && start(visitor, args);
     if (good)
-        *answer = read_line(visitor->from);
+        *answer = read_line(visitor->lines);
     /* A game that cannot be played says why, and ends. */
     good = *answer && (strstr(*answer, "\"moves\"") || kind == VISITORS_RUN);
     if (!good)
@@ -303,8 +284,8 @@ enum visitors_status visitors_ask(const char *id, const char *line,
     *answer = NULL;
     if (!visitor)
         return VISITORS_NONE;
-    if (send_line(visitor->to, line))
-        *answer = read_line(visitor->from);
+    if (dprintf(visitor->lines, "%s\n", line) > 0)
+        *answer = read_line(visitor->lines);
     if (!*answer || (visitor->kind == VISITORS_RUN &&
                      strstr(*answer, "{\"done\": true") == *answer))
         give_back(visitor);
