@@ -1,7 +1,9 @@
 #include "server/base/child.h"
 
 #include <fcntl.h>
+#include <libgen.h>
 #include <signal.h>
+#include <stdio.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -29,4 +31,13 @@ void child_become(char *const argv[], int errors)
         dup2(errors < 0 ? null : errors, STDERR_FILENO) >= 0)
         (void)execvp(argv[0], argv);
     _exit(127);
+}
+
+bool child_path(const char *name, char path[PATH_MAX])
+{
+    char own[PATH_MAX] = "";
+    bool is_known = readlink("/proc/self/exe", own, sizeof(own) - 1) > 0;
+
+    return snprintf(path, PATH_MAX, "%s/%s", dirname(own), name) < PATH_MAX &&
+           is_known;
 }

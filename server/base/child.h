@@ -2,6 +2,8 @@
 #ifndef CHILD_H
 #define CHILD_H
 
+#include <limits.h>
+#include <stdbool.h>
 #include <sys/types.h>
 
 /* fork(2), but the child gets SIGNAL when the thread that called this ends. */
@@ -14,5 +16,8 @@ pid_t child_fork(int signal);
  * ends with 127.
  */
 _Noreturn void child_become(char *const argv[], int errors);
+
+/* The PATH of the program NAME that lies beside this one. False: that is not known. */
+bool child_path(const char *name, char path[PATH_MAX]);
 
 #endif

@@ -4,12 +4,11 @@
 #include "server/lab/lab.h"
 
 #include <errno.h>
-#include <libgen.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "server/base/child.h"
 #include "server/base/log.h"
 #include "server/lab/fail.h"
 
@@ -42,16 +41,14 @@ static void usage(FILE *out)
  * because a list of processes must not show `stockade serve`. */
 int lab_stage_main(int argc, char *argv[])
 {
-    char own[PATH_MAX] = "", path[PATH_MAX + 16];
+    char path[PATH_MAX];
     char *args[64] = {program_invocation_name, "lab"};
     int n = strcmp(argv[0], "explore") != 0 && strcmp(argv[0], "replay") != 0;
 
     for (int i = 0; i < argc && i < 61; i++)
         args[++n] = argv[i];
-    if (readlink("/proc/self/exe", own, sizeof(own) - 1) < 0)
-        own[0] = '\0';
-    (void)snprintf(path, sizeof(path), "%s/stockade-lab", dirname(own));
-    (void)execv(path, args);
+    if (child_path("stockade-lab", path))
+        (void)execv(path, args);
     return fail_to_run("%s: cannot start %s: %s", argv[0], path,
                        strerror(errno));
 }

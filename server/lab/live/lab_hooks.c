@@ -4,8 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <libgen.h>
-#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -58,15 +56,13 @@ static void beside_close(pid_t pid)
 static bool beside_open(int64_t port, bool is_public, pid_t *pid, char *error,
                         size_t error_size)
 {
-    char own[PATH_MAX] = "", path[PATH_MAX + 16], number[24], said = '\0';
+    char path[PATH_MAX], number[24], said = '\0';
     struct pollfd output = {.events = POLLIN};
     int ends[2];
 
     (void)snprintf(error, error_size, "%s", "it does not begin");
-    if (readlink("/proc/self/exe", own, sizeof(own) - 1) < 0 ||
-        pipe2(ends, O_CLOEXEC) != 0)
+    if (!child_path("stockade-lab", path) || pipe2(ends, O_CLOEXEC) != 0)
         return false;
-    (void)snprintf(path, sizeof(path), "%s/stockade-lab", dirname(own));
     (void)snprintf(number, sizeof(number), "%" PRId64, port);
     *pid = child_fork(SIGTERM);
     if (*pid == 0)

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,19 +79,6 @@ void site_close(struct site *site)
 
 /* Instances -------------------------------------------------------------------- */
 
-/* This program; or that of the stage, which lies beside it. */
-static bool find_program(char path[PATH_MAX])
-{
-    ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
-    size_t len;
-
-    path[n < 0 ? 0 : n] = '\0';
-    len = strlen(path);
-    if (len > 4 && strcmp(path + len - 4, "-lab") == 0)
-        path[len - 4] = '\0';
-    return n > 0;
-}
-
 /* Not the settings that somebody has made for servers of their own. */
 static void forget_settings(void)
 {
@@ -120,7 +106,7 @@ bool site_start(struct site *site, unsigned who, const char *const args[],
     int ends[2];
 
     memcpy(argv + 11, args, args_n * sizeof(*args));
-    if (!find_program(path) || pipe2(ends, O_CLOEXEC) != 0)
+    if (!child_path("stockade", path) || pipe2(ends, O_CLOEXEC) != 0)
         return site_fail(site, "cannot start a server: %s", strerror(errno));
     *instance = (struct site_instance){.log = ends[0], .state = SITE_STARTS};
     (void)fcntl(ends[0], F_SETFL, O_NONBLOCK);
