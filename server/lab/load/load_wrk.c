@@ -22,17 +22,6 @@ static const char script[] =
 #include "loadtest/orders.lua.inc"
     ;
 
-static bool write_script(struct load *load, const char *path)
-{
-    FILE *file = fopen(path, "we");
-    bool written = file && fputs(script, file) >= 0;
-
-    if (file && fclose(file) != 0)
-        written = false;
-    return written ||
-           site_fail(&load->site, "cannot write %s: %s", path, strerror(errno));
-}
-
 /* In the child. */
 static _Noreturn void become(const struct load *load, char *path,
                              const char *out)
@@ -89,8 +78,9 @@ bool load_wrk(struct load *load)
     load->seen_by_wrk = -1;
     (void)snprintf(path, sizeof(path), "%s/orders.lua", load->site.folder.path);
     (void)snprintf(out, sizeof(out), "%s/wrk.json", load->site.folder.path);
-    if (!write_script(load, path))
-        return false;
+    if (!file_write(path, script, strlen(script)))
+        return site_fail(&load->site, "cannot write %s: %s", path,
+                         strerror(errno));
     load_tell(load, -1, "wrk begins: %u connections, %d s",
               load->play->wrk_connections, SECONDS);
     pid = child_fork(SIGKILL);

@@ -67,20 +67,12 @@ static void name_place(const struct visitor *visitor, const char *file,
 static bool make_place(const struct visitor *visitor, const char *text)
 {
     char path[PATH_MAX];
-    FILE *file;
-    bool good;
 
     name_place(visitor, "", path);
     if (mkdir(path, 0700) != 0)
         return false;
-    if (!text)
-        return true;
     name_place(visitor, "/" VISITORS_LOCK, path);
-    file = fopen(path, "we");
-    if (!file)
-        return false;
-    good = fputs(text, file) >= 0;
-    return fclose(file) == 0 && good;
+    return !text || file_write(path, text, strlen(text));
 }
 
 static bool start(struct visitor *visitor, char *const args[])

@@ -36,4 +36,12 @@ void folder_leave(struct folder *folder);
 /* Removes PATH and all that is in it. */
 void folder_remove(const char *path);
 
+/* ---- whole files ------------------------------------------------------------- */
+
+/* Writes all of PATH, which is made if it is not there. False, and errno: it cannot. */
+bool file_write(const char *path, const void *bytes, size_t len);
+
+/* The same, read; to be freed. NULL: it cannot be read. */
+unsigned char *file_read(const char *path, size_t *len);
+
 #endif

@@ -6,12 +6,10 @@
  */
 #include "server/lab/world/world.h"
 
-#include <fcntl.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { PATH_BYTES_MAX = 120, SUFFIX_BYTES = 10 };
@@ -36,42 +34,12 @@ static void path_of(const char *db_path, char path[PATH_BYTES_MAX])
     (void)snprintf(path, PATH_BYTES_MAX, "%s.disk", db_path);
 }
 
-bool disk_write_file(const char *path, const void *bytes, size_t len)
-{
-    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-    bool good = fd >= 0 && pwrite(fd, bytes, len, 0) == (ssize_t)len &&
-                ftruncate(fd, (off_t)len) == 0;
-
-    if (fd >= 0)
-        (void)close(fd);
-    return good;
-}
-
-unsigned char *disk_read_file(const char *path, size_t *len)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    unsigned char *bytes = NULL;
-    struct stat st;
-
-    if (fd >= 0 && fstat(fd, &st) == 0) {
-        *len = (size_t)st.st_size;
-        bytes = malloc(*len + 1);
-        if (bytes && pread(fd, bytes, *len, 0) != (ssize_t)*len) {
-            free(bytes);
-            bytes = NULL;
-        }
-    }
-    if (fd >= 0)
-        (void)close(fd);
-    return bytes;
-}
-
 bool disk_put(const char *db_path, const void *bytes, size_t len)
 {
     char path[PATH_BYTES_MAX];
 
     path_of(db_path, path);
-    return disk_write_file(path, bytes, len);
+    return file_write(path, bytes, len);
 }
 
 /* ---- the layer --------------------------------------------------------------- */
@@ -154,8 +122,8 @@ bool disk_cut(const char *db_path)
     bool good;
 
     path_of(db_path, path);
-    bytes = disk_read_file(path, &len);
-    good = bytes && disk_write_file(db_path, bytes, len);
+    bytes = file_read(path, &len);
+    good = bytes && file_write(db_path, bytes, len);
     free(bytes);
     (void)snprintf(path, sizeof(path), "%s-journal", db_path);
     (void)truncate(path, 0); /* there may be none */

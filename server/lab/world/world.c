@@ -387,7 +387,7 @@ static bool make_database(struct world *world, const struct stage_scene *scene,
         store_close(store);
     }
     if (status == STORE_OK &&
-        !(world->image = disk_read_file(world->db_path, &world->image_len)))
+        !(world->image = file_read(world->db_path, &world->image_len)))
         return fail(error, size, "cannot read the database");
     if (status == STORE_OK)
         status =
@@ -436,7 +436,7 @@ bool world_reset(struct world *world, char *error, size_t error_size)
     world->board->resets = world->resets;
     put_number(world->image + CHANGES_AT, world->resets * CHANGES_PER_RESET);
     put_number(world->image + VALID_FOR_AT, world->resets * CHANGES_PER_RESET);
-    if (!disk_write_file(world->db_path, world->image, world->image_len))
+    if (!file_write(world->db_path, world->image, world->image_len))
         return fail(error, error_size, "cannot set the database back");
     if (world->has_disk &&
         !disk_put(world->db_path, world->image, world->image_len))
@@ -444,7 +444,7 @@ bool world_reset(struct world *world, char *error, size_t error_size)
     (void)snprintf(path, sizeof(path), "%s-journal", world->db_path);
     (void)truncate(path, 0); /* there may be none yet */
     (void)snprintf(path, sizeof(path), "%s.lock", world->db_path);
-    if (!disk_write_file(path, &mark, sizeof(mark)))
+    if (!file_write(path, &mark, sizeof(mark)))
         return fail(error, error_size, "cannot set the lock file back");
     atomic_store(&world->board->now_us, WORLD_BEGINS_US);
     return reset_nodes(world, error, error_size);

@@ -89,12 +89,6 @@ bool disk_watch(const char *db_path);
 /* How often this process has synced it. */
 unsigned disk_syncs(void);
 
-/* A whole file, made if it is not there. False, and errno: it cannot be written. */
-bool disk_write_file(const char *path, const void *bytes, size_t len);
-
-/* The same, read; to be freed. NULL: it cannot be read. */
-unsigned char *disk_read_file(const char *path, size_t *len);
-
 /* Sets what is on disk to BYTES. */
 bool disk_put(const char *db_path, const void *bytes, size_t len);
 
