@@ -8,7 +8,7 @@
 #include "server/lab/fail.h"
 
 const struct property properties[PROPERTIES_N] = {
-#define ROW(property, letter, text) [property] = {letter, text},
+#define ROW(property, check, letter, text) [property] = {letter, text},
 #include "server/lab/properties.inc"
 #undef ROW
 };

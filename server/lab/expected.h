@@ -23,7 +23,7 @@
 
 /* The columns of the table, in its order. */
 enum {
-#define ROW(property, letter, text) property,
+#define ROW(property, check, letter, text) property,
 #include "server/lab/properties.inc"
 #undef ROW
     PROPERTIES_N

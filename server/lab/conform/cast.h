@@ -106,18 +106,15 @@ unsigned cast_halt(struct cast *cast, const struct cast_place *place,
                    enum deed_spring spring);
 
 /*
- * The checks, one per property, by family. Each runs in a process of its own
- * and ends it with testbed_holds(), _fails() or _untested().
+ * The checks, one per property, as properties.txt names them: in alone.c, crash.c, owner.c,
+ * late.c, wait.c and loss.c. Each runs in a process of its own and ends it with
+ * testbed_holds(), _fails() or _untested().
  */
 typedef void conform_check(struct testbed *testbed);
 
-conform_check conform_check_x, conform_check_x2, conform_check_l; /* alone.c */
-conform_check conform_check_c, conform_check_a;                   /* crash.c */
-conform_check conform_check_p, conform_check_r;                   /* owner.c */
-conform_check conform_check_n, conform_check_n2;
-conform_check conform_check_d;                                    /* late.c */
-conform_check conform_check_w, conform_check_h, conform_check_f;  /* wait.c */
-conform_check conform_check_m, conform_check_m2, conform_check_s; /* loss.c */
+#define ROW(property, check, letter, text) conform_check check;
+#include "server/lab/properties.inc"
+#undef ROW
 
 /* zk.c: the same of locks in ZooKeeper, which lose the server that is ROLE. */
 _Noreturn void conform_lose_zk(struct testbed *testbed, char role,
