@@ -3,6 +3,7 @@
 #ifndef CLOCK_H
 #define CLOCK_H
 
+#include <errno.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -17,6 +18,16 @@ static inline uint64_t clock_us(void)
 static inline uint64_t clock_ms(void)
 {
     return clock_us() / 1000u;
+}
+
+/* Whatever signals come. */
+static inline void clock_sleep_ms(unsigned ms)
+{
+    struct timespec left = {.tv_sec = ms / 1000,
+                            .tv_nsec = (long)(ms % 1000) * 1000000};
+
+    while (nanosleep(&left, &left) != 0 && errno == EINTR)
+        continue;
 }
 
 #endif

@@ -167,7 +167,7 @@ enum dlock_status cast_insist(struct cast *cast, unsigned who, const char *name,
     while (cast_is_silent(status =
                               cast_take(cast, who, name, wait_ms, lease_ms)) &&
            clock_ms() < until_ms)
-        testbed_sleep_ms(TRY_PAUSE_MS);
+        clock_sleep_ms(TRY_PAUSE_MS);
     return status;
 }
 

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "server/base/clock.h"
 #include "server/base/redis_proc.h"
 #include "server/lab/conform/cast.h"
 #include "server/lab/servers/peek.h"
@@ -168,7 +169,7 @@ static void play(struct late *late, const struct step *step)
         run_on_all(late, restore);
     ended = atomic_load(&late->tape->ended_n);
     while (step->way == RENEWED && atomic_load(&late->tape->ended_n) == ended)
-        testbed_sleep_ms(1);
+        clock_sleep_ms(1);
 }
 
 void conform_check_d(struct testbed *testbed)

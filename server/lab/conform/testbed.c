@@ -7,9 +7,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "server/base/clock.h"
 #include "server/base/redis_proc.h"
 #include "server/lab/fail.h"
 #include "server/lab/servers/folder.h"
@@ -68,7 +68,7 @@ static bool nodes_start(struct testbed *testbed, unsigned n, char *error,
 static void nodes_age(const struct testbed *testbed)
 {
     if (testbed->expected->aged)
-        testbed_sleep_ms(testbed->long_ms + testbed->long_ms / 10 + 2000);
+        clock_sleep_ms(testbed->long_ms + testbed->long_ms / 10 + 2000);
 }
 
 /* The servers that the lock needs, ours or given, as one url; or a place. */
@@ -165,15 +165,6 @@ const char *testbed_name(const char *what)
     if (asprintf(&name, "lab:%.16s:%d:%u", what, (int)getpid(), n++) < 0)
         abort();
     return name;
-}
-
-void testbed_sleep_ms(unsigned ms)
-{
-    struct timespec left = {.tv_sec = ms / 1000,
-                            .tv_nsec = (long)(ms % 1000) * 1000000};
-
-    while (nanosleep(&left, &left) != 0 && errno == EINTR)
-        ;
 }
 
 void testbed_end(const struct testbed *testbed, enum conform_verdict verdict,

@@ -65,8 +65,6 @@ bool testbed_can(const struct testbed *testbed,
 /* A lock's name that was not used before, until the end of the check's process. */
 const char *testbed_name(const char *what);
 
-void testbed_sleep_ms(unsigned ms);
-
 /*
  * How a check ends: it notes its result and its process is over. What it has
  * started dies with it. testbed_broken() is for what the lock cannot be blamed

@@ -3,6 +3,7 @@
  * not all at once, to come in vain but for one; F: in the order in which one came.
  */
 
+#include "server/base/clock.h"
 #include "server/lab/conform/cast.h"
 
 enum {
@@ -53,7 +54,7 @@ void conform_check_w(struct testbed *testbed)
     cast_trap(&cast, CAST_NEXT, DEED_PASS, DLOCK_BEFORE, 0);
     cast_tell(&cast, CAST_NEXT, patient(testbed, deed_take, name));
     /* This is what is measured: what a waiter does while nothing happens. */
-    testbed_sleep_ms(waiting_ms);
+    clock_sleep_ms(waiting_ms);
     given = cast_ask(&cast, CAST_HOLDER, cast_order(deed_give, name, 0, 0));
     got = cast_hear(&cast, CAST_NEXT);
     commands = cast_steps(&cast, CAST_NEXT);
@@ -104,7 +105,7 @@ void conform_check_h(struct testbed *testbed)
         warm_up(&cast, i);
         cast_tell(&cast, i, patient(testbed, deed_pass_on, name));
     }
-    testbed_sleep_ms(HERD_WAITS_MS * testbed->slow);
+    clock_sleep_ms(HERD_WAITS_MS * testbed->slow);
     for (unsigned i = 1; i <= HERD_N; i++)
         cast_trap(&cast, i, DEED_PASS, DLOCK_BEFORE, 0);
     (void)cast_give(&cast, CAST_HOLDER, name);
@@ -162,7 +163,7 @@ static void check_no_overtaking(struct cast *cast, const char *name, bool shows)
     if (shows)
         (void)cast_hear(cast, CAST_NEXT); /* it has asked, and is too late */
     else
-        testbed_sleep_ms(20 * testbed->slow); /* no command to wait for */
+        clock_sleep_ms(20 * testbed->slow); /* no command to wait for */
     cast_trap(cast, CAST_NEXT, DEED_GATE, DLOCK_BEFORE, 0);
     overtaken = cast_ask(cast, CAST_HOLDER,
                          cast_order(deed_come_again, name, 0, testbed->long_ms))

@@ -52,7 +52,7 @@ static const char *await_role(const struct testbed *testbed,
         for (unsigned i = 0; i < nodes->n; i++)
             if (zk_node_role(nodes->at[i]) == role)
                 return nodes->at[i];
-        testbed_sleep_ms(LOOK_MS);
+        clock_sleep_ms(LOOK_MS);
     } while (clock_ms() < until_ms);
     testbed_broken(testbed, "no server of the ensemble is '%c'", role);
 }
@@ -70,7 +70,7 @@ static void tend(const struct testbed *testbed, const char *action,
     while ((zk_node_role(at) != '\0') != serves) {
         if (clock_ms() > until_ms)
             testbed_broken(testbed, "%s %s: nothing happens", action, at);
-        testbed_sleep_ms(LOOK_MS);
+        clock_sleep_ms(LOOK_MS);
     }
 }
 

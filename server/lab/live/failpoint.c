@@ -10,9 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "server/base/clock.h"
 #include "server/base/health.h"
 #include "server/base/log.h"
 
@@ -190,15 +190,6 @@ static struct point draw(struct failpoints *points, const char *step,
     return drawn;
 }
 
-static void sleep_ms(unsigned ms)
-{
-    struct timespec left = {.tv_sec = ms / 1000,
-                            .tv_nsec = (long)(ms % 1000) * 1000000};
-
-    while (clock_nanosleep(CLOCK_MONOTONIC, 0, &left, &left) == EINTR)
-        continue;
-}
-
 static void wait_for_signal(void)
 {
     const struct timespec most = {.tv_sec = PAUSE_MS_MAX / 1000};
@@ -221,7 +212,7 @@ static enum dlock_verdict act(struct failpoints *points, const char *step,
     if (point.action == ACTION_CRASH)
         _exit(FAILPOINT_CRASH_CODE);
     if (point.action == ACTION_PAUSE)
-        sleep_ms(point.pause_ms);
+        clock_sleep_ms(point.pause_ms);
     else if (point.action == ACTION_HOLD)
         wait_for_signal();
     else if (point.action == ACTION_STOP)
