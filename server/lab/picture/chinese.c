@@ -7,9 +7,7 @@
 
 enum { STARS_MAX = 6, PART_BYTES = 1024 };
 
-static const struct phrase {
-    const char *english, *chinese;
-} phrases[] = {
+static const struct phrase phrases[] = {
 #define ROW(english, chinese) {english, chinese},
 #include "server/lab/picture/chinese.inc"
 #undef ROW
@@ -33,19 +31,19 @@ static bool match(const char *pattern, const char *text, const char *parts[][2])
     }
 }
 
-static void write_chinese(FILE *out, const char *english)
+void phrase_write(FILE *out, const struct phrase *phrase, const char *text)
 {
-    const struct phrase *phrase = phrases;
+    const struct phrase *const all = phrase;
     const char *parts[STARS_MAX][2];
     char part[PART_BYTES];
 
-    while (phrase->english && !match(phrase->english, english, parts))
+    while (phrase->pattern && !match(phrase->pattern, text, parts))
         phrase++;
-    if (!phrase->english) {
-        fputs(english, out);
+    if (!phrase->pattern) {
+        fputs(text, out);
         return;
     }
-    for (const char *at = phrase->chinese; *at; at++) {
+    for (const char *at = phrase->words; *at; at++) {
         const char **star;
 
         if (*at != '$') {
@@ -55,7 +53,7 @@ static void write_chinese(FILE *out, const char *english)
         star = parts[*++at - '1'];
         (void)snprintf(part, sizeof(part), "%.*s", (int)(star[1] - star[0]),
                        star[0]);
-        write_chinese(out, part);
+        phrase_write(out, all, part);
     }
 }
 
@@ -72,7 +70,7 @@ void chinese(char text[], size_t size)
     if (!out)
         return;
     memset(text, 0, size); /* fmemopen() ends no text that fills all of it */
-    write_chinese(out, english);
+    phrase_write(out, phrases, english);
     while (lines_n-- > 0)
         fputc('\n', out);
     (void)fclose(out);

@@ -132,68 +132,37 @@ static int words_in(const char *text)
     return n;
 }
 
-/* The answer of a script that takes a lock: 1, then holds and a token; or 0, and how
- * long it is taken. */
-static void tell_acquired(const char *reply, char text[REPLY_BYTES])
+/* The deed of the script called NAME, as replies.txt has it; "" = another one. */
+static const char *deed_of(const char *name, const char *sent)
 {
-    long long holds = 1, ms;
-    char token[24] = "";
-
-    if (reply[0] == '1' && sscanf(reply, "1 %lld %23s", &holds, token) != 0)
-        (void)snprintf(text, REPLY_BYTES,
-                       token[0] == '#' ? "%s, token %s" : "%s",
-                       holds > 1 ? "granted once more" : "granted", token);
-    else if (sscanf(reply, "0 %lld", &ms) == 1)
-        (void)snprintf(text, REPLY_BYTES,
-                       ms < 0 ? "taken" : "taken; check again in %lld ms", ms);
-    else if (reply[0] == '0')
-        (void)snprintf(text, REPLY_BYTES, "taken");
-    else if (strcmp(reply, "-1") == 0)
-        (void)snprintf(text, REPLY_BYTES, "too late, not granted");
-}
-
-/* Scripts that compare a token answer 1 for yes; those that count say what is left. */
-static void tell_released(const char *reply, bool counts,
-                          char text[REPLY_BYTES])
-{
-    bool is_freed = strcmp(reply, counts ? "0" : "1") == 0;
-
-    if (is_freed)
-        (void)snprintf(text, REPLY_BYTES, "the lock is free");
-    else if (strcmp(reply, counts ? "-1" : "0") == 0)
-        (void)snprintf(text, REPLY_BYTES, "not its own, left alone");
-    else if (strcmp(reply, "-2") == 0)
-        (void)snprintf(text, REPLY_BYTES, "too late, left alone");
-    else if (reply[0] > '0' && reply[0] <= '9')
-        (void)snprintf(text, REPLY_BYTES, "%.4s still held", reply);
-}
-
-static void tell_renewed(const char *reply, char text[REPLY_BYTES])
-{
-    if (strcmp(reply, "1") == 0)
-        (void)snprintf(text, REPLY_BYTES, "renewed");
-    else if (strcmp(reply, "0") == 0)
-        (void)snprintf(text, REPLY_BYTES, "it has ended");
-    else if (strcmp(reply, "-1") == 0)
-        (void)snprintf(text, REPLY_BYTES, "it is another's");
-    else if (strcmp(reply, "-2") == 0)
-        (void)snprintf(text, REPLY_BYTES, "too late, left alone");
-}
-
-/* The numbers that scripts answer, in words. */
-static void tell_reply(const struct stage_step *step, char text[REPLY_BYTES])
-{
-    bool is_late = strncmp(step->name, "late ", 5) == 0;
-    const char *name = step->name + (is_late ? 5 : 0);
-
-    (void)snprintf(text, REPLY_BYTES, "%s", step->reply);
     if (strcmp(name, "eval-acquire") == 0 || strcmp(name, "eval-take") == 0)
-        tell_acquired(step->reply, text);
+        return "take";
     if (strcmp(name, "eval-release") == 0 || strcmp(name, "eval-undo") == 0 ||
         strcmp(name, "eval-withdraw") == 0)
-        tell_released(step->reply, words_in(step->sent) != 4, text);
-    if (strcmp(name, "eval-renew") == 0)
-        tell_renewed(step->reply, text);
+        return words_in(sent) == 4 ? "compare" : "count";
+    return strcmp(name, "eval-renew") == 0 ? "renew" : "";
+}
+
+static void tell_reply(const struct stage_step *step, char text[REPLY_BYTES])
+{
+    static const struct phrase replies[] = {
+#define ROW(reply, words) {reply, words},
+#include "server/lab/picture/replies.inc"
+#undef ROW
+        {NULL, NULL},
+    };
+    bool is_late = strncmp(step->name, "late ", 5) == 0;
+    const char *deed = deed_of(step->name + (is_late ? 5 : 0), step->sent);
+    char reply[2 * REPLY_BYTES];
+    FILE *out;
+
+    (void)snprintf(text, REPLY_BYTES, "%s", step->reply);
+    if (!*deed || !strchr("-0123456789", step->reply[0]) ||
+        (out = fmemopen(text, REPLY_BYTES, "w")) == NULL)
+        return;
+    (void)snprintf(reply, sizeof(reply), "%s %s", deed, step->reply);
+    phrase_write(out, replies, reply);
+    (void)fclose(out);
 }
 
 void draw_step_words(const struct stage_step *step, char text[DRAW_STEP_BYTES])

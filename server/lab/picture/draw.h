@@ -112,6 +112,16 @@ void draw_json_line(FILE *out, json_t *value);
  * tests/e2e/lab-zh.t finds one that is missing there.
  */
 
+/* What fits the PATTERN, in other WORDS. A * is any text, as short as possible; $1 is the
+ * first of them, put into these words as well if one fits. */
+struct phrase {
+    const char *pattern, *words;
+};
+
+/* Writes TEXT by the first that fits of PHRASES, which end with a NULL; as it is if none
+ * does. */
+void phrase_write(FILE *out, const struct phrase *phrases, const char *text);
+
 /* Puts the English TEXT into Chinese. What has no phrase, like a command, stays. */
 void chinese(char text[], size_t size);
 
