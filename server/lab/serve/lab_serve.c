@@ -21,6 +21,7 @@
 #include <strings.h>
 
 #include "server/lab/fail.h"
+#include "server/lab/stage/stage_options.h"
 
 enum {
     PORT = 8078,
@@ -236,7 +237,6 @@ static bool read_options(int argc, char *argv[], struct serve *serve,
         {"help", no_argument, NULL, 'h'},
         {0},
     };
-    char *end;
     int c;
 
     while ((c = getopt_long(argc, argv, "h", flags, NULL)) != -1) {
@@ -244,15 +244,9 @@ static bool read_options(int argc, char *argv[], struct serve *serve,
         *wants_help = *wants_help || c == 'h';
         if (c == '?')
             fprintf(stderr, "stockade lab serve --help lists the flags\n");
-        if (c == 'p') {
-            serve->port = strtoll(optarg, &end, 10);
-            if (end == optarg || *end || serve->port < 0 ||
-                serve->port > UINT16_MAX) {
-                fprintf(stderr, "stockade: --port is a number up to 65535\n");
-                c = '?';
-            }
-        }
-        if (c == '?')
+        if (c == '?' ||
+            (c == 'p' && !stage_options_number("port", optarg, 0, UINT16_MAX,
+                                               &serve->port)))
             return false;
     }
     if (optind < argc)
