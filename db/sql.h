@@ -44,6 +44,20 @@
     "WHERE product_id = ?3 AND user_id = ?4 AND state = 0) "                   \
     "END FROM products WHERE id = ?3"
 
+/*
+ * The word `miscounted`: users whose units are not what their orders say, where a limit
+ * goes by them: they may buy too many, or too few. The next sale counts what is not
+ * counted. ROWS and ORDERS are the bucket of a row of purchases and of an order: in
+ * another one nobody looks for the units.
+ */
+#define SQL_MISCOUNTED(rows, orders)                                           \
+    "SELECT COUNT(*) FROM (SELECT DISTINCT product_id, user_id FROM "          \
+    "(SELECT " rows " AS bucket, product_id, user_id, units FROM purchases "   \
+    "UNION ALL SELECT " orders ", product_id, user_id, -quantity "             \
+    "FROM orders WHERE state = 0) AS u WHERE product_id IN "                   \
+    "(SELECT id FROM products WHERE limit_per_user > 0 AND counted) "          \
+    "GROUP BY bucket, product_id, user_id HAVING SUM(units) <> 0) AS m"
+
 /* For an IN (...). */
 #define SQL_MARKS_8 "?, ?, ?, ?, ?, ?, ?, ?"
 #define SQL_MARKS_64                                                           \
@@ -131,6 +145,7 @@ struct sql_words {
      * a product's users, from its orders; a user's in the buckets oldest, newest,
      * of product, user. */
     const char *buy_units, *give_units, *count_units, *bought;
+    const char *miscounted; /* SQL_MISCOUNTED() */
     /* See ledger/probe.c: a fence of this name; others of the probe's, or it. */
     const char *take_room, *free_room;
     const char *clock; /* the server's, in ms; NULL: this host's counts */

@@ -240,7 +240,7 @@ export const words = {
     balanced: (sold, n, cancelled) => `账目相符：${n} 笔订单售出 ${sold} 件，取消 ${cancelled} 笔。`,
     payments: (held, expired, late) => `待付款保留 ${held} 件，过期 ${expired} 笔，待退款的逾期付款 ${late} 笔。`,
     unbalanced: (faults) => `账目不符：${faults.map(([name, n]) => `${words.zh.faults[name]} ${n}`).join('，')}。`,
-    faults: { oversold: '超卖', undersold: '少卖', phantom: '凭空多出', negative: '负库存', stranded: '滞留', duplicates: '重复订单', over_limit: '超过限购', miscounted: '限购计数有误', fence_regressions: '令牌倒退', unsettled: '未了结', lost: '丢失' },
+    faults: { oversold: '超卖', undersold: '少卖', phantom: '凭空多出', negative: '负库存', stranded: '滞留', duplicates: '键重复', over_limit: '超过限购', miscounted: '限购计数有误', fence_regressions: '令牌倒退', unsettled: '未了结', lost: '丢失' },
     names: { product_id: '商品编号', user_id: '顾客编号', quantity: '数量', name: '名称', stock: '库存', price_cents: '价格', limit_per_user: '每人限购', pay_within_s: '付款时限', opens_at: '开售时间', ends_at: '结束时间', segments: '分段数' },
     glossary: [
       ['分段', '商品库存的一部分，有自己的锁。不同段的订单互不等待。按「分段」会把剩余库存重新分到这么多段，抢购中随时可以。'],

@@ -210,8 +210,21 @@ static const struct plan planted[] = {
      "UPDATE segments SET initial = 8 WHERE product_id = 1 AND segment = 0;"
      "INSERT INTO transfers (product_id, from_segment, to_segment, units, "
      "created_ms) VALUES (1, 0, 1, 2, 1);"
+     "UPDATE fences SET token = 9;"
      "UPDATE orders SET segment = 1, fence = 9 WHERE number = 3",
      .want = {.balanced = true}},
+    {"a token above all that were announced",
+     "UPDATE orders SET fence = 6 WHERE number = 5",
+     .want = {.fence_regressions = 1}},
+    {"a lock with a lower token than its order",
+     "INSERT INTO fences (name, token) VALUES ('lock:{1:0}', 4)",
+     .want = {.fence_regressions = 1}},
+    {"restocked twice",
+     "DROP INDEX IF EXISTS restocks_key /*! ON restocks */;"
+     "INSERT INTO restocks SELECT 9, product_id, quantity, 1, `key` FROM "
+     "restocks;"
+     "UPDATE segments SET initial = 14, stock = 4 WHERE product_id = 1",
+     .want = {.duplicates = 1}},
     /* Orders were sold from the first. */
     {"stranded", "UPDATE segments SET active = 0 WHERE product_id = 2",
      .want = {.stranded = 74}, .is_split = true},
@@ -229,6 +242,27 @@ static const struct plan planted[] = {
     /* From where an order took its units counts as much as how many. */
     {"segment is forged", "UPDATE orders SET segment = 1 WHERE quantity = 26",
      .want = {.phantom = 26, .undersold = 26}, .is_split = true},
+    {"neither sold nor given back",
+     "UPDATE orders SET state = 2 WHERE number = 8", .want = {.unsettled = 1},
+     .is_held = true},
+    {"sold and given back",
+     "UPDATE orders SET cancelled_ms = 1 WHERE number = 1",
+     .want = {.unsettled = 1}},
+    {"less than nothing given back",
+     "UPDATE orders SET quantity = -2 WHERE number = 8",
+     .want = {.unsettled = 1}, .is_held = true},
+    {"nobody's late payment", "INSERT INTO payments VALUES ('x', 99, NULL, 1)",
+     .want = {.unsettled = 1}, .is_held = true},
+    {"a late payment, and held",
+     "INSERT INTO payments VALUES ('x', 6, NULL, 1)", .want = {.unsettled = 1},
+     .is_held = true},
+    {"a payment neither late nor accepted",
+     "INSERT INTO payments VALUES ('x', 8, 0, 1)", .want = {.unsettled = 1},
+     .is_held = true},
+    {"accepted when it was over",
+     "UPDATE orders SET pay_until_ms = (SELECT MAX(created_ms) FROM payments) "
+     "WHERE number = 7",
+     .want = {.unsettled = 1}, .is_held = true},
     {"a payment too many is no fault",
      "INSERT INTO payments VALUES ('x', 7, NULL, 1)",
      .want = {.balanced = true}, .is_held = true},

@@ -181,6 +181,9 @@ STORE_OWN_TEST(test_limit_counts_all_buckets)
     assert_int_equal(buy_at(rig->store, 1, "").status, STORE_OK);
     assert_int_equal(buy_at(rig->store, 1, "").status, STORE_LIMIT);
     store_rig_expect_sound(rig);
+    store_rig_sql(rig, "UPDATE purchases SET bucket_of_512 = 99 "
+                       "WHERE bucket_of_512 = 1");
+    assert_int_equal(store_rig_audit(rig).miscounted, 1);
 }
 
 /* Units that were sold without a limit are counted when there is one. */

@@ -34,7 +34,8 @@ static const char version_2[] =
     "INSERT INTO orders VALUES (2, 12, 2, 0, 42, 21, 5, 0, 0, 0, 1, 0, 'a'), "
     "(3, 13, 2, 0, 42, 12, 5, 0, 0, 1, 1, 1, 'b'), "
     "(4, 14, 2, 1, 42, 1, 5, 0, 7, 0, 1, 0, NULL);"
-    "INSERT INTO parts VALUES (2, 1, 9), (2, 2, 2), (3, 1, 2), (3, 2, 3);";
+    "INSERT INTO parts VALUES (2, 1, 9), (2, 2, 2), (3, 1, 2), (3, 2, 3);"
+    "INSERT INTO fences VALUES ('lock:{2:1}', 7, 'o');";
 
 /* A user may buy two of product 3. User 42 has one unit in each of two buckets of
  * orders (schema_7.sql); product 4 got its limit since, and nobody has counted. */

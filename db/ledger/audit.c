@@ -34,10 +34,12 @@
     "SELECT product_id, from_segment, units FROM transfers) AS u "             \
     "GROUP BY product_id, segment"
 
-/* Orders beyond the first under one key. */
+/* Orders beyond the first under one key, and restocks. */
 #define AUDIT_DUPLICATES                                                       \
     "SELECT IFNULL(SUM(n - 1), 0) FROM (SELECT COUNT(*) AS n FROM orders "     \
-    "WHERE `key` IS NOT NULL GROUP BY `key` HAVING COUNT(*) > 1) AS k"
+    "WHERE `key` IS NOT NULL GROUP BY `key` UNION ALL "                        \
+    "SELECT COUNT(*) FROM restocks WHERE `key` IS NOT NULL GROUP BY `key`) "   \
+    "AS k"
 
 /*
  * Users who, with one of their orders, went over the limit that held then. Not
@@ -52,42 +54,46 @@
     "WHERE limit_per_user > 0 AND units > limit_per_user) AS over_limit"
 
 /*
- * Users whose units are not what their orders say, where a limit goes by them:
- * they may buy too many, or too few. The next sale counts what is not counted.
- */
-#define AUDIT_MISCOUNTED                                                       \
-    "SELECT COUNT(*) FROM (SELECT SUM(units) AS more FROM "                    \
-    "(SELECT product_id, user_id, units FROM purchases UNION ALL "             \
-    "SELECT product_id, user_id, -quantity FROM orders WHERE state = 0) "      \
-    "AS u WHERE product_id IN "                                                \
-    "(SELECT id FROM products WHERE limit_per_user > 0 AND counted) "          \
-    "GROUP BY product_id, user_id HAVING SUM(units) <> 0) AS miscounted"
-
-/*
  * Orders that are to be paid, sold, and not just one of held and paid; or given back,
  * and held or paid as well; and holds that are not as their order says. A hold and a
- * payment count one each, the order that they stand for takes one off.
+ * payment count one each, the order that they stand for takes one off. The nines are
+ * of orders that no state describes, and of payments that are nobody's, or came late
+ * to a hold, or were accepted when it was over.
  */
 #define AUDIT_UNSETTLED                                                        \
     "SELECT COUNT(*) FROM (SELECT SUM(n) AS n FROM "                           \
     "(SELECT number, 1 AS n FROM holds UNION ALL "                             \
     "SELECT number, 1 FROM payments WHERE accepted = 1 UNION ALL "             \
-    "SELECT number, -1 FROM orders WHERE state = 0 AND pay_until_ms > 0 "      \
-    "UNION ALL SELECT h.number, 9 FROM holds AS h JOIN orders AS o "           \
+    "SELECT number, CASE WHEN " AUDIT_STATELESS " THEN 9 ELSE -1 END "         \
+    "FROM orders WHERE state = 0 AND pay_until_ms > 0 OR " AUDIT_STATELESS     \
+    " UNION ALL SELECT h.number, 9 FROM holds AS h JOIN orders AS o "          \
     "ON o.number = h.number WHERE h.pay_until_ms <> o.pay_until_ms OR "        \
-    "h.quantity <> o.quantity) AS u GROUP BY number HAVING SUM(n) <> 0) AS s"
+    "h.quantity <> o.quantity UNION ALL SELECT p.number, 9 "                   \
+    "FROM payments AS p LEFT JOIN orders AS o ON o.number = p.number "         \
+    "LEFT JOIN holds AS h ON h.number = p.number WHERE o.number IS NULL "      \
+    "OR p.accepted <> 1 OR p.accepted IS NULL AND h.number IS NOT NULL "       \
+    "OR p.accepted = 1 AND p.created_ms >= o.pay_until_ms) AS u "              \
+    "GROUP BY number HAVING SUM(n) <> 0) AS s"
+#define AUDIT_STATELESS "((cancelled_ms <> 0) <> state OR quantity < 1)"
 
 #define AUDIT_EXPIRED "(pay_until_ms > 0 AND cancelled_ms >= pay_until_ms)"
 
 /*
  * Orders with an older token than the one before. Tokens belong to a lock, and
  * a lock to a product's segment. MariaDB looks at all rows before each one for
- * the highest of them: the last is enough to find that they fell.
+ * the highest of them: the last is enough to find that they fell. The lock's own row
+ * comes last: with a lower token it would let in a holder that was overtaken. If no
+ * lock has the segment's name, the highest token of all is looked at.
  */
 #define AUDIT_REGRESSIONS                                                      \
     "SELECT COUNT(*) FROM (SELECT fence, LAG(fence) OVER "                     \
-    "(PARTITION BY product_id, segment ORDER BY number) AS earlier "           \
-    "FROM orders WHERE fence > 0) AS f WHERE fence < earlier"
+    "(PARTITION BY product_id, segment ORDER BY number) AS earlier FROM "      \
+    "(SELECT product_id, segment, number, fence FROM orders "                  \
+    "WHERE fence > 0 UNION ALL SELECT product_id, segment, "                   \
+    "9223372036854775807, IFNULL((SELECT token FROM fences WHERE name = "      \
+    "REPLACE(REPLACE('lock:{P:S}', 'P', product_id), 'S', segment)), "         \
+    "(SELECT IFNULL(MAX(token), 0) FROM fences)) FROM segments) AS t) AS f "   \
+    "WHERE fence < earlier"
 
 /* Sums stop at the top rather than wrap: a ledger may hold anything. */
 static void add(int64_t *sum, int64_t more)
@@ -167,7 +173,7 @@ static enum store_status count_all(struct sql *db, struct store_audit *audit)
         {"SELECT COUNT(*) FROM payments WHERE accepted IS NULL", &audit->late},
         {AUDIT_DUPLICATES, &audit->duplicates},
         {AUDIT_OVER_LIMIT, &audit->over_limit},
-        {AUDIT_MISCOUNTED, &audit->miscounted},
+        {db->engine->words.miscounted, &audit->miscounted},
         {AUDIT_REGRESSIONS, &audit->fence_regressions},
         {AUDIT_UNSETTLED, &audit->unsettled},
     };

@@ -472,6 +472,7 @@ const struct sql_engine mysql_engine = {
             .bought =
                 "SELECT CASE WHEN counted THEN (SELECT units FROM purchases "
                 "WHERE product_id = ?3 AND user_id = ?4) " SQL_ELSE_BY_ORDERS,
+            .miscounted = SQL_MISCOUNTED("0", "0"),
             .take_room = "INSERT INTO fences (token, name, owner) "
                          "VALUES (1, ?1, REPEAT('-', 512))",
             .free_room = "DELETE FROM fences WHERE name = ?1",

@@ -531,6 +531,8 @@ const struct sql_engine sqlite_engine = {
                 "SELECT SUM(units) FROM b CROSS JOIN purchases WHERE n >= ?1 "
                 "AND bucket_of_512 = n AND product_id = ?3 AND user_id = "
                 "?4) " SQL_ELSE_BY_ORDERS,
+            .miscounted =
+                SQL_MISCOUNTED("bucket_of_512", "number >> " BUCKET_BITS),
             .find_key = BUCKETS_BELOW
             "(SELECT MAX(number) FROM orders) >> " BUCKET_BITS BUCKETS_DOWN
             "SELECT number FROM b CROSS JOIN orders WHERE n >= ?1 "
