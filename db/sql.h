@@ -146,6 +146,7 @@ struct sql_words {
      * of product, user. */
     const char *buy_units, *give_units, *count_units, *bought;
     const char *miscounted; /* SQL_MISCOUNTED() */
+    const char *check_file; /* "ok", or the damage; NULL: the server looks */
     /* See ledger/probe.c: a fence of this name; others of the probe's, or it. */
     const char *take_room, *free_room;
     const char *clock; /* the server's, in ms; NULL: this host's counts */

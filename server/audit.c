@@ -102,8 +102,9 @@ static bool acked_read(const char *path, struct ledger *ledger)
 {
     FILE *file = fopen(path, "r");
     size_t size = 0;
-    bool is_read = file && (getdelim(&ledger->text, &size, '\0', file) >= 0 ||
-                            !ferror(file));
+    ssize_t n = file ? getdelim(&ledger->text, &size, '\0', file) : -1;
+    bool is_torn = n > 0 && ledger->text[n - 1] == '\0';
+    bool is_read = file && !ferror(file) && !is_torn;
     char *rest = ledger->text, *line;
     void *more;
 
@@ -117,7 +118,9 @@ static bool acked_read(const char *path, struct ledger *ledger)
         ledger->acked[ledger->acked_n++] = line;
     }
     if (!is_read)
-        fprintf(stderr, "stockade: --acked %s: %s\n", path, strerror(errno));
+        fprintf(stderr, "stockade: --acked %s: %s\n", path,
+                is_torn ? "it has a NUL byte, behind which nothing was read"
+                        : strerror(errno));
     if (file)
         fclose(file);
     return is_read;
@@ -168,8 +171,10 @@ static int audit(const struct options *options, struct ledger *ledger)
 
     status = store_reader_open_url(options->db, &reader, &error);
     if (status == STORE_OK) {
-        status = store_audit(reader, on_line, ledger, ledger->acked,
-                             ledger->acked_n, &verdict, &error);
+        status = store_intact(reader, &error);
+        if (status == STORE_OK)
+            status = store_audit(reader, on_line, ledger, ledger->acked,
+                                 ledger->acked_n, &verdict, &error);
         store_reader_close(reader);
     }
     if (status != STORE_OK || ledger->out_of_memory) {

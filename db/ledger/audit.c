@@ -8,6 +8,8 @@
  */
 #include "db/ledger/ledger.h"
 
+#include <string.h>
+
 /*
  * Segments and what placed orders took from them. Both are listed, so that
  * orders whose segment does not exist are seen too: sold from nothing.
@@ -183,6 +185,28 @@ static enum store_status count_all(struct sql *db, struct store_audit *audit)
         if (status == STORE_OK)
             status = sql_first(sql_query(db, counts[i].sql), counts[i].number);
     return status;
+}
+
+/* The check's first line only says which database it is. */
+enum store_status store_intact(struct store_reader *reader,
+                               struct store_error *error)
+{
+    const char *check = reader->db->engine->words.check_file, *line;
+    char said[200] = "nothing was said";
+    enum store_status status;
+    struct sql_query *query;
+
+    if (!check)
+        return STORE_OK;
+    query = sql_query(reader->db, check);
+    if (sql_next(query))
+        sql_text(query, 0, said, sizeof(said));
+    status = sql_end(query);
+    line = strchr(said, '\n');
+    if (status == STORE_OK && strcmp(said, "ok") != 0)
+        status = sql_fail(reader->db, STORE_UNFIT, "the file is damaged: %s",
+                          line ? line + 1 : said);
+    return read_end(reader, status, error);
 }
 
 enum store_status

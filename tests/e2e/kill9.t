@@ -41,4 +41,13 @@ for my $round (1 .. $ROUNDS) {
 note "$total orders were acknowledged";
 cmp_ok $total, '>', $ROUNDS, 'there was load';
 is $server->stop, 0, 'ends';
+
+# An audit says nothing of what it has not looked at.
+print {$acked} "\0\n1-0123456789abcdef\n";
+like +($server->audit(acked => "$dir/acked"))[0]{error}, qr/NUL byte/, 'a torn list';
+system 'sqlite3', $server->db, 'PRAGMA writable_schema = ON; UPDATE sqlite_schema SET rootpage = '
+    . q{(SELECT rootpage FROM sqlite_schema WHERE name = 'restocks_key') WHERE name = 'orders_key_by_bucket'};
+my ($verdict, $exit) = $server->audit;
+is $exit, 2, 'an index without its entries: it cannot tell';
+like $verdict->{error}, qr/the file is damaged: ./, 'and says so';
 done_testing;
