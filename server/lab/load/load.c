@@ -257,7 +257,8 @@ static bool conclude(struct load *load, const struct experiment_play *play)
     run->stock = stock;
     run->is_over = true;
     run->as_told = (run->verdict.faults & ~may_differ) == play->faults &&
-                   (play->sold == LOAD_SOLD_ANY || run->sold == play->sold) &&
+                   (play->sold == LOAD_SOLD_ANY ? run->sold > 0
+                                                : run->sold == play->sold) &&
                    (!play->load.judge || measure_judge(play->load.judge, load));
     return true;
 }

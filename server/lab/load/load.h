@@ -47,7 +47,7 @@ struct load {
     int64_t seen_by_wrk; /* orders that were confirmed */
 };
 
-enum { LOAD_SOLD_ANY = -1 }; /* for experiment_play.sold: it depends on luck */
+enum { LOAD_SOLD_ANY = -1 }; /* for experiment_play.sold: some, by luck */
 
 /* ---- for those who measure ------------------------------------------------ */
 

@@ -56,18 +56,23 @@ static bool read_numbers(struct load *load, int64_t numbers[], size_t n)
     struct store_reader *reader;
     struct store_error error = {""};
     struct store_order order;
+    enum store_status status;
     char key[32];
 
-    if (store_reader_open_url(load->site.db_url, &reader, &error) != STORE_OK)
+    status = store_reader_open_url(load->site.db_url, &reader, &error);
+    if (status != STORE_OK)
         return site_fail(&load->site, "cannot read the ledger: %s", error.text);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n && status == STORE_OK; i++) {
         (void)snprintf(key, sizeof(key), "order-%zu", i + 1);
-        numbers[i] = store_order_by_key(reader, key, &order, NULL) == STORE_OK
-                         ? order.number
-                         : 0;
+        order.number = 0;
+        status = store_order_by_key(reader, key, &order, &error);
+        numbers[i] = status == STORE_OK ? order.number : 0;
+        if (status == STORE_NO_ORDER)
+            status = STORE_OK;
     }
     store_reader_close(reader);
-    return true;
+    return status == STORE_OK ||
+           site_fail(&load->site, "cannot read the ledger: %s", error.text);
 }
 
 /* How many in all; and in *WORST, how many one order. */
