@@ -138,6 +138,7 @@ is $seen{commit}{actor}, 'committer', 'and that it was written';
 ($code, $picture) = run('replay', "$dir/live1.jsonl");
 is $code, 2, 'it is drawn, and nobody knows: exit 2';
 like $picture, qr/^verdict: nobody has looked/m, 'with no verdict';
+is +(run('replay', '--until', 1, "$dir/live1.jsonl"))[0], 2, 'nor does anybody if it is drawn in part';
 like +(run('replay', '--zh', "$dir/live1.jsonl"))[1], qr/^结论：还没有人查过/m, 'in Chinese as well';
 ($first, my @rest) = Stockade::slurp("$dir/played.jsonl") =~ /^.*\n/mg;
 Stockade::write_file("$dir/later.jsonl", join '', $first =~ s/(?<=T)00(?=:00:00)/01/r, @rest);

@@ -265,13 +265,10 @@ static void draw_end(const struct picture *picture, struct source *source)
         draw_say(stdout, picture->look, "verdict: %s\n", verdict->faults[0]);
 }
 
-/* A verdict behind --until is not read. */
+/* The verdict is that of the first reading, also where --until ends before it. */
 static int status_of(const struct source *source)
 {
-    bool is_unknown =
-        source->line == TIMELINE_LINE_VERDICT && !source->verdict.is_known;
-
-    if (source->cut[0] || is_unknown)
+    if (source->cut[0] || !source->verdict.is_known)
         return 2;
     return source->verdict.faults_n > 0;
 }
