@@ -45,7 +45,8 @@ STORE_TEST(test_it_fails_where_a_trigger_raises)
 {
     static const char *const writes[] = {
         "INSERT ON orders", "INSERT ON purchases", "UPDATE ON purchases",
-        "INSERT ON fences", "UPDATE ON fences",    "UPDATE ON segments"};
+        "INSERT ON fences", "UPDATE ON fences",    "UPDATE ON segments",
+        "INSERT ON holds"};
     const char *raise = store_rig_on_mysql(rig)
                             ? "FOR EACH ROW SIGNAL SQLSTATE '45000'"
                             : "BEGIN SELECT RAISE(ABORT, 'no'); END";

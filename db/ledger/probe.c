@@ -2,7 +2,7 @@
  * The probe: whether an order could be written, without one.
  *
  * It writes what an order writes: a fence, a purchase, a segment's stock, an order
- * with the longest key; fence and purchase twice, since most orders find theirs. So
+ * with the longest key, a hold; fence and purchase twice, since most orders find theirs. So
  * no trigger, constraint or right is left out. All but one row of that is undone
  * before the COMMIT, and what triggers have made of it: nobody ever reads it, and
  * nothing is deleted, which an order never does. The order's number is below zero:
@@ -96,7 +96,13 @@ static enum store_status write_order(struct sql *db, const struct trial *trial)
                   "VALUES (?1, ?1, ?2, ?3, 1, 1, 0, 0, 0, 0, ?4, 0, ?5)",
                   trial->number, trial->product_id, trial->segment, now_ms());
     sql_bind_text(query, 5, trial->key);
-    return sql_finish(query);
+    status = sql_finish(query);
+    if (status != STORE_OK)
+        return status;
+    return sql_run(db,
+                   "INSERT INTO holds (number, pay_until_ms, quantity) "
+                   "VALUES (?1, 1, 1)",
+                   trial->number);
 }
 
 enum store_status probe_write(struct sql *db)
