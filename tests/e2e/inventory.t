@@ -336,8 +336,10 @@ ok 0 < $ms[0] && $ms[0] <= $ms[1] && $ms[1] <= $ms[2] && $ms[2] < 1000 * $result
 # One that wrk has seen confirmed is in no ledger; or it has seen none.
 sub sell_to {
     my ($accepted, @args) = @_;
-    chmod 0755, Stockade::write_file("$dir/wrk", "#!/bin/sh\necho '{\"accepted\":$accepted,\"orders_per_s\":1,\"p50_ms\":1,\"p99_ms\":1}' >wrk.json\n");
-    my $ended = Stockade::run([qw(STOCK=10 PROGRESS=none), "OUT=$out", @args], binary => "$Stockade::ROOT/loadtest/run", env => { PATH => "$dir:$ENV{PATH}" });
+    my $told = qq({"accepted":$accepted,"orders_per_s":1,"p50_ms":1,"p99_ms":1});
+    chmod 0755, Stockade::write_file("$dir/wrk", "#!/bin/sh\necho '$told' >wrk.json\n");
+    my $ended = Stockade::run([qw(STOCK=10 PROGRESS=none), "OUT=$out", @args],
+        binary => "$Stockade::ROOT/loadtest/run", env => { PATH => "$dir:$ENV{PATH}" });
     return $ended->{exit} ? $ended->{err} : JSON::PP::decode_json(Stockade::slurp($out))->{verdict};
 }
 is sell_to(1, "DB=sqlite:$dir/a.db"), 'LOST', 'an order that was confirmed and is nowhere is lost';

@@ -77,6 +77,7 @@ mkfifo("$dir/fifo", oct 600) or die "fifo: $!";
 my @wrong = (
     [[$half],                                            qr/half\.jsonl:$n: the line is cut/],
     [['--until', 1, $half],                              qr/half\.jsonl:$n: the line is cut/],
+    [['--until', 1, write_file('less', $text =~ s/\n.*//r)], qr/less:\d+: "events" of the verdict is wrong/],
     [[write_file('no-end', $text =~ s/.*\n\z//r)],       qr/no-end:@{[scalar @lines]}: the timeline is cut: there is no line with its verdict/],
     [[write_file('notes.txt', "not a timeline\n")],      qr/notes\.txt:1: no JSON at byte/],
     [["$dir/nothing.jsonl"],                             qr/nothing\.jsonl: No such file/],
