@@ -70,6 +70,9 @@ struct program {
 /* NULL: there is none of that name. */
 const struct program *program_find(const char *name);
 
+/* How many of its orders have no key, whatever its role has. */
+unsigned program_keyless(const struct program *program);
+
 /* INDEX from 0 until it returns NULL. */
 const struct program *program_at(size_t index);
 

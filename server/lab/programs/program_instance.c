@@ -36,6 +36,7 @@ static const struct {
     {"instance-refill", {AN_ORDER, A_RESTOCK, AN_ORDER}},
     /* The second is asked for in spite of what is known, the third is not. */
     {"instance-refused", {AN_ORDER, AN_ORDER, A_RESTOCK, AN_ORDER}},
+    {"instance-again", {HIS_ORDER, AN_ORDER, AN_ORDER, HIS_ORDER}},
 };
 
 struct instance {
@@ -71,6 +72,8 @@ static void on_answer(struct order *order)
     if (!lane->answered || order->outcome > lane->outcome)
         lane->outcome = order->outcome;
     lane->answered = true;
+    if (order->record.key[0] && order->outcome > lane->of_key)
+        lane->of_key = order->outcome;
     program_keep_id(order);
     lane->placed_n += order->outcome == ORDER_PLACED;
     instance->answered_n++;
@@ -147,16 +150,21 @@ static bool arrive(struct instance *instance, enum arrival arrival)
     return arrival == AN_ORDER || arrival == HIS_ORDER || !turns_ending();
 }
 
-static void sell(struct instance *instance)
+static const enum arrival *plan_of(const char *program)
 {
-    const char *program = instance->actor->role.program;
     size_t plan = 0;
 
     while (strcmp(plans[plan].program, program) != 0)
         plan++;
+    return plans[plan].arrivals;
+}
+
+static void sell(struct instance *instance)
+{
+    const enum arrival *plan = plan_of(instance->actor->role.program);
+
     for (int i = 0; i < ARRIVALS_MAX; i++)
-        if (plans[plan].arrivals[i] == NOTHING ||
-            !arrive(instance, plans[plan].arrivals[i]))
+        if (plan[i] == NOTHING || !arrive(instance, plan[i]))
             break;
     for (unsigned i = 0; i < instance->orders_n; i++)
         while (sem_wait(&instance->answered) != 0)
@@ -185,4 +193,17 @@ void program_run_instance(struct program_actor *self)
     app->workers = NULL;
     app->hints = hints;
     (void)sem_destroy(&instance.answered);
+}
+
+unsigned program_keyless(const struct program *program)
+{
+    const enum arrival *plan;
+    unsigned n = 0;
+
+    if (program->kind != PROGRAM_INSTANCE)
+        return 0;
+    plan = plan_of(program->name);
+    for (int i = 0; i < ARRIVALS_MAX; i++)
+        n += plan[i] == AN_ORDER;
+    return n;
 }

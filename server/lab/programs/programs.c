@@ -57,7 +57,7 @@ void program_reply(enum order_outcome outcome)
         return;
     lane->answered = true;
     lane->placed_n += outcome == ORDER_PLACED;
-    lane->outcome = outcome;
+    lane->outcome = lane->of_key = outcome;
     turns_note("the answer: %s", order_outcome_slug(outcome));
 }
 
@@ -70,6 +70,7 @@ void program_keep_id(const struct order *order)
         return;
     memcpy(placed->id, order->record.id, sizeof(placed->id));
     placed->user_id = order->record.user_id;
+    placed->price_cents = order->record.price_cents;
 }
 
 static void on_answer(struct order *order)

@@ -199,8 +199,24 @@ void program_order_pay(struct program_actor *self)
 
 /* ---- the stock ------------------------------------------------------------- */
 
+/* Under its key, which is another's if the units are not as many. */
+static bool was_added(const struct program_actor *self,
+                      const struct store_restock *restock)
+{
+    char select[300];
+
+    (void)snprintf(select, sizeof(select),
+                   "SELECT COUNT(*) FROM restocks WHERE `key` = '%s' "
+                   "AND product_id = %" PRId64 " AND quantity = %" PRId64,
+                   restock->key, restock->product_id, restock->quantity);
+    return restock->key[0] == '\0' ||
+           program_number(self->db_path, select) == 1;
+}
+
 void program_restock(struct program_actor *self, const char *key)
 {
+    enum store_status status;
+
     struct store_restock restock = {.product_id = self->role.product,
                                     .quantity = self->role.quantity};
     char words[80];
@@ -208,10 +224,12 @@ void program_restock(struct program_actor *self, const char *key)
     (void)snprintf(restock.key, sizeof(restock.key), "%s", key);
     (void)snprintf(words, sizeof(words), "UPDATE the stock: %" PRId64 " more",
                    restock.quantity);
-    if (program_write(self, "restock", words, &restock.write, begin_restock) ==
-            STORE_OK &&
-        restock.replayed)
+    status =
+        program_write(self, "restock", words, &restock.write, begin_restock);
+    if (status == STORE_OK && restock.replayed)
         turns_note("that was added before");
+    if (status == STORE_OK && !turns_ending() && !was_added(self, &restock))
+        program_is_wrong("units were told as added, and are not on record");
 }
 
 void program_restock_by_key(struct program_actor *self)

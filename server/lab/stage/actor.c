@@ -37,7 +37,8 @@ static bool open_lock(struct program_actor *actor, struct dlock_error *error)
                                     .url = process.world->lock_url,
                                     .connect_timeout_ms = timeout_ms,
                                     .command_timeout_ms = timeout_ms,
-                                    .on_step = watch_lock};
+                                    .on_step = watch_lock,
+                                    .on_lost = watch_lost};
     struct page_lane *lane = turns_own_lane();
     const char *owner;
 

@@ -82,7 +82,7 @@ struct page_thread {
 /* An order as its customer was told of it; "" = by a lesson, which has no ids. */
 struct page_placed {
     char id[STORE_ID_BYTES_MAX + 1];
-    int64_t user_id;
+    int64_t user_id, price_cents;
 };
 
 /* An event: a step that is over, or what came of the program. Of .step the actor is the
@@ -122,6 +122,11 @@ struct page_hold {
     unsigned n; /* how often; 0 = a free place */
 };
 
+struct page_grant {
+    uint64_t attempt; /* 0 = a free place */
+    uint64_t at_us;   /* since when its actor has known of it */
+};
+
 /* One actor of a process. */
 struct page_lane {
     enum page_phase phase;
@@ -143,9 +148,18 @@ struct page_lane {
     char gave[STAGE_NAME_BYTES]; /* back the last hold of, and heard that all is
                                     well */
     char gives[DLOCK_OWNER_BYTES_MAX + 24]; /* back: owner, attempt */
-    char granted[STAGE_NAME_BYTES];         /* or given for longer; "" = none */
-    uint64_t granted_until_us;              /* as it was told; PAGE_NEVER */
-    unsigned tokens_n; /* that it was granted; the last one, */
+    uint64_t gives_since_us; /* ... and since when it had that; 0 = it is
+                                         not known */
+    char gave_one
+        [STAGE_NAME_BYTES]; /* back a hold of, the last or not, and heard
+                                         that all is well */
+    struct page_grant grants[PAGE_HOLDS_MAX]; /* the last ones */
+    unsigned grants_n;
+    char granted[STAGE_NAME_BYTES]; /* or given for longer; "" = none */
+    uint64_t granted_until_us;      /* as it was told; PAGE_NEVER */
+    uint64_t
+        granted_for_us; /* by an extend, which makes it so long; 0 = else */
+    unsigned tokens_n;  /* that it was granted; the last one, */
     uint64_t token;
     char token_of[STAGE_NAME_BYTES]; /* and of which lock */
     uint64_t floor;                  /* the highest token that the database */
@@ -156,7 +170,8 @@ struct page_lane {
         placed_n; /* orders that were answered as placed; the first of them */
     struct page_placed placed[PAGE_PLACED_MAX];
     bool answered;
-    enum order_outcome outcome; /* of its last order */
+    enum order_outcome outcome; /* of its last order; */
+    enum order_outcome of_key;  /* and of the last one with its role's key */
 };
 
 static inline bool page_believes(const struct page_lane *lane, const char *name)

@@ -376,10 +376,29 @@ static void remember(struct stage *stage, struct stage_move move)
     past->has_look = past->has_audit = past->has_units = false;
 }
 
+/* Moves of one actor in a row that asked somebody for something; a nap asks nobody. */
+static void note_run(struct stage *stage, int mover)
+{
+    if (mover < 0 || !strchr("sil", stage->kind) || mover != stage->runner)
+        stage->run_n = 0;
+    stage->runner = mover;
+    for (size_t i = stage->steps_n; i-- > 0;) {
+        const struct stage_step *step = &stage->steps[i];
+
+        if (step->move != stage->moves_n)
+            return;
+        if (step->sent[0] == '\0')
+            continue;
+        stage->run_n++;
+        return;
+    }
+}
+
 bool stage_move(struct stage *stage, struct stage_move move, char *error,
                 size_t error_size)
 {
     int mover = move.actor < 0 ? -1 : move.actor;
+    bool done;
 
     if (stage->moves_n == STAGE_MOVES_MAX)
         return fail_with(error, error_size, TOO_LONG, STAGE_MOVES_MAX);
@@ -395,9 +414,12 @@ bool stage_move(struct stage *stage, struct stage_move move, char *error,
     for (unsigned i = 0; i < stage->scene.buyers; i++) {
         struct page_lane *lane = stage_lane(stage, i);
 
-        lane->lost[0] = lane->gave[0] = lane->granted[0] = '\0';
+        lane->lost[0] = lane->gave[0] = lane->gave_one[0] = '\0';
+        lane->granted[0] = '\0';
     }
-    return (act(stage, move) && stage_settle(stage, mover)) ||
+    done = act(stage, move) && stage_settle(stage, mover);
+    note_run(stage, mover);
+    return done ||
            fail_with(error, error_size, "%s",
                      stage->error[0] ? stage->error : "the stage is broken");
 }

@@ -10,7 +10,13 @@
 #include "server/lab/fail.h"
 #include "server/lab/world/world.h"
 
-enum { STAGE_LATE_MAX = 8, STAGE_PRODUCTS_N = 12, STAGE_HOLDS_MAX = 8 };
+enum {
+    STAGE_LATE_MAX = 8,
+    STAGE_PRODUCTS_N = 12,
+    STAGE_HOLDS_MAX = 8,
+    STAGE_ORDERS_MAX = 16,
+    STAGE_RUN_MAX = 40,
+};
 
 /* A command that is held up in the network. */
 struct stage_late {
@@ -56,6 +62,7 @@ struct stage_lock {
     int token_by;      /* to whom, */
     uint64_t token;    /* and that; 0 = none */
     uint64_t ends_us;  /* its lease on the last of the servers; PAGE_NEVER */
+    uint64_t lapsed_us; /* when it had last ended by time; 0 = never */
     uint64_t node_ends_us[PAGE_NODES_MAX]; /* on each; 0 = it is not there */
     int owners[PAGE_NODES_MAX]; /* of several servers: whose it is there */
     int setter;                 /* who has it; -1 = nobody */
@@ -114,6 +121,8 @@ struct stage {
     bool cut_short;               /* an order was, between its statements */
     struct stage_verdict verdict; /* so far */
     char kind;                    /* of the move under way */
+    int runner;                   /* who made it, and that many steps */
+    unsigned run_n;               /* ... in a row, without any trouble */
     uint64_t first_token;         /* that was granted; 0 = none yet */
     unsigned insiders; /* a bit for each who shares a lock with another */
     unsigned stocks[STAGE_PRODUCTS_N]; /* the version of each product's stock */

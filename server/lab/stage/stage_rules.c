@@ -160,6 +160,11 @@ static void check_owner(struct stage *stage, const struct stage_lock *lock,
             stage_is_exact(stage) && !stage->unfaithful &&
             !stage_believes(stage, i, lock->name))
             stage_broke(stage, STAGE_TOLD_KEPT);
+        /* Also a hold that was lost before its owner came in again. */
+        if (strcmp(lane->gave_one, lock->name) == 0 && stage_is_exact(stage) &&
+            !stage->unfaithful && lane->gives_since_us != 0 &&
+            lane->gives_since_us < lock->lapsed_us)
+            stage_broke(stage, STAGE_TOLD_KEPT);
         if (has_not_given(stage, i, lock))
             stage_broke(stage, STAGE_HELD);
     }
@@ -175,9 +180,10 @@ static const struct stage_lock *lock_of(const struct stage *stage,
 }
 
 /* The lease on the only server may have begun later than its owner knows, but seconds in
- * place of milliseconds last longer than two of them. */
+ * place of milliseconds last longer than two of them; FOR_US: an extend has set it so, and
+ * it may not be longer; 0 = none has. */
 static bool is_lease_wrong(const struct stage *stage, const char *name,
-                           uint64_t told_us)
+                           uint64_t told_us, uint64_t for_us)
 {
     const struct stage_lock *lock = lock_of(stage, name);
     uint64_t now_us = atomic_load(&stage->board->now_us);
@@ -192,7 +198,8 @@ static bool is_lease_wrong(const struct stage *stage, const char *name,
     if (told_us > now_us + lease_us)
         lease_us = told_us - now_us;
     return lock->ends_us + ROUNDING_US < told_us ||
-           lock->ends_us > now_us + 2 * lease_us;
+           lock->ends_us > now_us + 2 * lease_us ||
+           (for_us != 0 && lock->ends_us > now_us + for_us + ROUNDING_US);
 }
 
 /* The pass of ACTOR's watchdog is over, and it believes that its lease began anew. */
@@ -210,7 +217,7 @@ static bool is_not_renewed(const struct stage *stage, unsigned actor)
         if (lock->has_key && lock->setter == (int)actor &&
             stage_believes(stage, actor, lock->name) &&
             renewal_of(stage, lock->name) &&
-            is_lease_wrong(stage, lock->name, now_us + WATCHDOG_LEASE_US))
+            is_lease_wrong(stage, lock->name, now_us + WATCHDOG_LEASE_US, 0))
             return true;
     }
     return false;
@@ -228,7 +235,9 @@ static void check_terms(struct stage *stage, int mover)
         const struct page_lane *lane = stage_lane(stage, i);
 
         if (stage->parts[i].has_begun && lane->granted[0] &&
-            is_lease_wrong(stage, lane->granted, lane->granted_until_us))
+            is_lease_wrong(stage, lane->granted, lane->granted_until_us,
+                           stage_held(stage, i) == 1 ? lane->granted_for_us
+                                                     : 0))
             stage_broke(stage, STAGE_TOLD_LEASE);
     }
     if (mover >= 0 && is_not_renewed(stage, (unsigned)mover))

@@ -191,6 +191,7 @@ static bool look_at_keys(struct stage *stage, int mover)
             i < stage->locks_n ? *lock : (struct stage_lock){.setter = -1};
         if (before[i].has_key && before[i].ends_us <= now_us) {
             stage->lapses++;
+            lock->lapsed_us = now_us;
             stage_note_expiry(stage, before[i].setter);
             before[i].setter = -1;
             before[i].has_key = false;

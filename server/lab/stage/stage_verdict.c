@@ -172,19 +172,22 @@ static bool is_stuck(struct stage *stage)
 static int64_t orders_wanted(const struct stage *stage, unsigned actor)
 {
     struct stage_role role = stage_role(&stage->scene, actor);
-    int64_t orders = program_find(role.program)->orders;
+    const struct program *program = program_find(role.program);
+    unsigned keyless = program_keyless(program);
+    bool is_known = program->orders == keyless;
 
-    if (!stage->parts[actor].has_begun || orders == 0 || !role.key)
-        return stage->parts[actor].has_begun ? orders : 0;
+    if (!stage->parts[actor].has_begun)
+        return 0;
+    if (!role.key)
+        return program->orders;
     for (unsigned i = 0; i < actor; i++) {
         struct stage_role other = stage_role(&stage->scene, i);
 
-        if (stage->parts[i].has_begun && other.key &&
-            strcmp(other.key, role.key) == 0 &&
-            program_find(other.program)->orders > 0)
-            return 0;
+        is_known |= stage->parts[i].has_begun && other.key &&
+                    strcmp(other.key, role.key) == 0 &&
+                    program_find(other.program)->orders > 0;
     }
-    return 1;
+    return keyless + !is_known;
 }
 
 /* More orders than all that have begun want. */
@@ -207,19 +210,66 @@ static bool may_rise(const struct stage *stage)
     return stage->audit.cancelled + stage->audit.expired > 0;
 }
 
-/* Refused as sold out, though its key has its order. */
+/* What ACTOR has ordered under its own key. */
+static bool is_its_own(const struct stage_role *role,
+                       const struct store_order *order)
+{
+    return order->user_id == role->user && order->product_id == role->product &&
+           order->quantity == role->quantity;
+}
+
+/* Refused, though its key has its order; as another's, or for a reason that may hold for
+ * new orders only. */
 static bool has_refused_its_own(struct stage *stage, unsigned actor)
 {
     const struct page_lane *lane = stage_lane(stage, actor);
-    const char *key = stage_role(&stage->scene, actor).key;
+    struct stage_role role = stage_role(&stage->scene, actor);
+    bool is_new =
+        lane->of_key == ORDER_SOLD_OUT || lane->of_key == ORDER_PURCHASE_LIMIT;
     struct store_order found;
 
-    return key && !stage->parts[actor].is_dead && lane->answered &&
-           (lane->outcome == ORDER_SOLD_OUT ||
-            lane->outcome == ORDER_PURCHASE_LIMIT) &&
-           !may_rise(stage) &&
-           store_order_by_key(stage->world.reader, key, &found, NULL) ==
-               STORE_OK;
+    if (!role.key || stage->parts[actor].is_dead || !lane->answered ||
+        !((is_new && !may_rise(stage)) || lane->of_key == ORDER_KEY_REUSED) ||
+        store_order_by_key(stage->world.reader, role.key, &found, NULL) !=
+            STORE_OK)
+        return false;
+    return is_new || is_its_own(&role, &found);
+}
+
+/* The units that each user of an actor has. */
+struct bought {
+    int64_t user, product, units[STAGE_ORDERS_MAX];
+};
+
+static void add_bought(void *ctx, const struct store_order *order)
+{
+    struct bought *bought = ctx;
+    int64_t i = (order->user_id - bought->user) / STAGE_ACTORS_MAX;
+
+    if (order->product_id == bought->product &&
+        (order->user_id - bought->user) % STAGE_ACTORS_MAX == 0 && i >= 0 &&
+        i < STAGE_ORDERS_MAX && order->cancelled_ms == 0)
+        bought->units[i] += order->quantity;
+}
+
+/* Refused by the limit, though none of its users has so many units, nor can have had. Each
+ * order of an instance may be of a user of its own. */
+static bool has_refused_below_limit(struct stage *stage, unsigned actor)
+{
+    const struct page_lane *lane = stage_lane(stage, actor);
+    struct stage_role role = stage_role(&stage->scene, actor);
+    struct bought bought = {.user = role.user, .product = role.product};
+
+    if (stage->parts[actor].is_dead || !lane->answered ||
+        lane->outcome != ORDER_PURCHASE_LIMIT || may_rise(stage) ||
+        program_is_lesson(program_find(role.program)))
+        return false;
+    (void)store_order_list(stage->world.reader, 0, STAGE_ORDERS_MAX, add_bought,
+                           &bought, NULL);
+    for (int i = 0; i < STAGE_ORDERS_MAX; i++)
+        if (bought.units[i] + role.quantity > stage->scene.limit)
+            return false;
+    return true;
 }
 
 /* Fewer orders than were acknowledged. */
@@ -248,10 +298,12 @@ static bool has_anothers(struct stage *stage, unsigned actor)
            found.user_id != role.user;
 }
 
-/* Told that it has an order, under an id that no order has, or another user's. */
+/* Told that it has an order, under an id that no order has, or that is not what it was
+ * told. */
 static bool has_wrong_id(struct stage *stage, unsigned actor)
 {
     const struct page_placed *placed = stage_lane(stage, actor)->placed;
+    struct stage_role role = stage_role(&stage->scene, actor);
     struct store_order found;
 
     for (unsigned i = 0; stage->parts[actor].has_begun && i < PAGE_PLACED_MAX &&
@@ -260,8 +312,12 @@ static bool has_wrong_id(struct stage *stage, unsigned actor)
         enum store_status status =
             store_order_get(stage->world.reader, placed[i].id, &found, NULL);
 
+        role.user = placed[i].user_id;
         if (status == STORE_NO_ORDER ||
-            (status == STORE_OK && found.user_id != placed[i].user_id))
+            (status == STORE_OK &&
+             (!is_its_own(&role, &found) ||
+              found.price_cents != WORLD_PRICE_CENTS ||
+              placed[i].price_cents != WORLD_PRICE_CENTS)))
             return true;
     }
     return false;
@@ -342,7 +398,7 @@ static bool has_failed(struct stage *stage)
 {
     unsigned failures = 1u << ORDER_STORE_UNAVAILABLE | 1u << ORDER_OVERLOADED |
                         1u << ORDER_NO_PRODUCT | 1u << ORDER_SALE_NOT_OPEN |
-                        1u << ORDER_SALE_ENDED;
+                        1u << ORDER_SALE_ENDED | 1u << ORDER_SHUTTING_DOWN;
 
     if (!stage_has_time_passed(stage))
         failures |= 1u << ORDER_LOCK_UNREACHABLE;
@@ -363,6 +419,12 @@ static bool has_failed(struct stage *stage)
             return true;
     }
     return false;
+}
+
+/* Somebody goes on and on, whom nothing disturbs: no program has so many steps. */
+static bool has_no_end(struct stage *stage)
+{
+    return stage->run_n > STAGE_RUN_MAX;
 }
 
 static bool is_left_for_ever(struct stage *stage)
@@ -422,7 +484,9 @@ static const struct rule {
     {STAGE_HELD, AT_THE_END, is_still_held, NULL},
     {STAGE_REFUSED, AT_THE_END, NULL, has_refused},
     {STAGE_REFUSED, AT_THE_END, NULL, has_refused_its_own},
+    {STAGE_REFUSED, AT_THE_END, NULL, has_refused_below_limit},
     {STAGE_FAILED, AT_THE_END, has_failed, NULL},
+    {STAGE_FAILED, BEFORE_THE_END, has_no_end, NULL},
     {STAGE_HOLDS, AT_THE_END, NULL, has_holds_left},
     {STAGE_CHECK, AT_THE_END, NULL, breaks_a_promise},
     {STAGE_DEADLOCK, BEFORE_THE_END, is_stuck, NULL},

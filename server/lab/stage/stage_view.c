@@ -68,6 +68,7 @@ static uint64_t hash_actor(const struct stage *stage, unsigned actor,
     hash = hash_number(hash, part->saw_short);
     hash = hash_number(hash, part->was_free);
     hash = hash_number(hash, lane->answered ? 1 + (uint64_t)lane->outcome : 0);
+    hash = hash_number(hash, lane->of_key);
     hash = hash_number(hash, lane->placed_n);
     hash = hash_number(hash,
                        committer >= 0 ? page->threads[committer].until_us : 0);

@@ -230,7 +230,8 @@ static void note_hold(const char *name, bool more)
 /* A release whose reply was lost is asked for again: its actor has that hold no more. */
 static void note_giving(const struct dlock_grant *grant)
 {
-    char *last = turns_own_lane()->gives;
+    struct page_lane *lane = turns_own_lane();
+    char *last = lane->gives;
     char now[sizeof(turns_own_lane()->gives)];
 
     (void)snprintf(now, sizeof(now), "%s %" PRIu64, grant->owner,
@@ -238,6 +239,10 @@ static void note_giving(const struct dlock_grant *grant)
     if (strcmp(now, last) != 0)
         note_hold(grant->name, false);
     memcpy(last, now, strlen(now) + 1);
+    lane->gives_since_us = 0;
+    for (unsigned i = 0; i < PAGE_HOLDS_MAX; i++)
+        if (lane->grants[i].attempt == grant->attempt)
+            lane->gives_since_us = lane->grants[i].at_us;
 }
 
 static void note_lease(const struct dlock_grant *grant)
@@ -249,6 +254,7 @@ static void note_lease(const struct dlock_grant *grant)
     lane->granted_until_us = grant->deadline_ms == UINT64_MAX
                                  ? PAGE_NEVER
                                  : grant->deadline_ms * 1000;
+    lane->granted_for_us = 0;
 }
 
 static void note_grant(const struct dlock_grant *grant)
@@ -257,6 +263,8 @@ static void note_grant(const struct dlock_grant *grant)
 
     note_hold(grant->name, true);
     note_lease(grant);
+    lane->grants[lane->grants_n++ % PAGE_HOLDS_MAX] =
+        (struct page_grant){grant->attempt, turns_now_us()};
     if (grant->token == 0)
         return;
     lane->tokens_n++;
@@ -287,6 +295,18 @@ static void note_lost(const char *name, enum dlock_status status)
     (void)snprintf(lane->lost, sizeof(lane->lost), "%.*s", STAGE_NAME_BYTES - 1,
                    name);
     lane->lost_unsure = lane->unsure;
+}
+
+/* By the server's word, which a watchdog has heard. */
+void watch_lost(void *ctx, const char *name, const char *owner,
+                enum dlock_loss why)
+{
+    const char *own = turns_own_lane()->owner;
+
+    (void)ctx;
+    if (strncmp(owner, own, strlen(own)) == 0 &&
+        (why == DLOCK_LOSS_TAKEN || why == DLOCK_LOSS_FLUSHED))
+        note_lost(name, DLOCK_LOST);
 }
 
 /* By the actor's letter, if its role has not another user. */
@@ -364,6 +384,9 @@ static void note_released(const char *name, enum dlock_status status)
     note_lost(name, status);
     if (status != DLOCK_OK && status != DLOCK_LOST)
         lane->unsure = true;
+    if (status == DLOCK_OK)
+        (void)snprintf(lane->gave_one, sizeof(lane->gave_one), "%.*s",
+                       STAGE_NAME_BYTES - 1, name);
     if (status == DLOCK_OK && !page_believes(lane, name))
         (void)snprintf(lane->gave, sizeof(lane->gave), "%.*s",
                        STAGE_NAME_BYTES - 1, name);
@@ -479,6 +502,7 @@ enum dlock_status __wrap_dlock_extend(struct dlock_session *session,
     note_lost(grant->name, status);
     if (status == DLOCK_OK)
         note_lease(grant);
+    turns_own_lane()->granted_for_us = 1000 * (uint64_t)lease_ms;
     if (status == DLOCK_UNKNOWN)
         turns_own_lane()->unsure = true;
     if (!watch_no_lock)

@@ -10,6 +10,7 @@
 #include "server/lab/stage/page.h"
 
 dlock_step_hook watch_lock;
+dlock_lost_hook watch_lost;
 store_step_hook watch_store;
 
 /* The servers' urls, "unix:PATH". Set before the first step, as the next one. */

@@ -366,6 +366,7 @@ static bool make_database(struct world *world, const struct stage_scene *scene,
 {
     struct store_options options = {.url = world->db_url, .shared = true};
     struct store_product product = {.name = "Stage",
+                                    .price_cents = WORLD_PRICE_CENTS,
                                     .initial = scene->stock,
                                     .limit_per_user = scene->limit,
                                     .pay_within_s = scene->pay_within_s,

@@ -13,7 +13,10 @@
 /* The virtual clock when a schedule begins: the first second of 2026. */
 #define WORLD_BEGINS_US UINT64_C(1767225600000000)
 
-enum { WORLD_LISTENERS_BYTES_MAX = 1024 };
+enum {
+    WORLD_LISTENERS_BYTES_MAX = 1024,
+    WORLD_PRICE_CENTS = 100, /* of each product */
+};
 
 /* A redis-server. */
 struct world_node {
