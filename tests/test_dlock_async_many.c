@@ -120,6 +120,7 @@ LOCK_TEST(test_releases_go_before_acquires)
 
 /* A lock that nobody gets, and that is looked at once in a long time. */
 static struct dlock *to_end; /* whose waits end as a pause begins; or NULL */
+static unsigned long_ms = LOCK_RIG_LONG_MS;
 
 static enum dlock_status refuse(const struct dlock_attempt *attempt)
 {
@@ -133,7 +134,7 @@ static uint64_t pause_long(unsigned look, uint16_t dice)
     (void)look;
     (void)dice;
     dlock_end_waits(to_end);
-    return 1000 * (uint64_t)LOCK_RIG_LONG_MS;
+    return 1000 * (uint64_t)long_ms;
 }
 
 static const struct dlock_strategy never = {
@@ -177,6 +178,39 @@ LOCK_TEST(test_end_of_waits_reaches_pauses)
     assert_ok(dlock_register(&never_set, NULL));
     end_waits(true);
     end_waits(false);
+}
+
+/* At a gate, N tries are on a thread each. */
+static void begin_tries(struct dlock *client, struct note tries[], size_t n)
+{
+    step_log_shut(&rig.log, "refuse", DLOCK_BEFORE);
+    for (size_t i = 0; i < n; i++)
+        assert_ok(note_begin(lock_rig_session(client), "k", 0, &tries[i]));
+    step_log_await_gate(&rig.log, CROWD_THREADS_MAX);
+    step_log_open(&rig.log);
+    for (size_t i = 0; i < n; i++)
+        (void)note_await(&tries[i]);
+}
+
+/* The thread that watched the pauses is at a try: another one, the last that is idle,
+ * watches, so that the one that polls comes to the gate as well. */
+LOCK_TEST(test_pauses_end_while_others_try)
+{
+    struct note waits = {.n = 0}, tries[2 * CROWD_THREADS_MAX] = {{.n = 0}};
+    struct dlock *client;
+
+    assert_ok(dlock_register(&never_set, NULL));
+    client = lock_rig_client("never");
+    to_end = NULL;
+    long_ms = 200;
+    begin_tries(client, tries, CROWD_THREADS_MAX);
+    assert_ok(
+        note_begin(lock_rig_session(client), "k", LOCK_RIG_LONG_MS, &waits));
+    step_log_await_at(&rig.log, "refuse", 0, DLOCK_BEFORE,
+                      CROWD_THREADS_MAX + 2);
+    begin_tries(client, tries + CROWD_THREADS_MAX, CROWD_THREADS_MAX - 1);
+    lock_rig_close(client);
+    long_ms = LOCK_RIG_LONG_MS;
 }
 
 /* Many that take and give back in turns, all with callbacks. */
