@@ -6,10 +6,12 @@
  */
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
 #include "lock/dlock_deadlock.h"
+#include "tests/support/async_note.h"
 #include "tests/support/lock_process.h"
 #include "tests/support/lock_rig.h"
 #include "tests/support/lock_story.h"
@@ -238,6 +240,63 @@ ALONE(a_look_of_an_older_wait_does_not_count)
                    dlock_session_owner(session));
     redis_server_ask(rig.server, command, after, sizeof(after));
     assert_string_equal(after, before);
+}
+
+/* ---- who is told ------------------------------------------------------------ */
+
+/* One that is slow to look: between two looks of its, others have had theirs. */
+struct slow {
+    const char *owner;
+    atomic_uint looks_n, others_n;
+    atomic_bool hurries;
+};
+
+static enum dlock_verdict look_slowly(void *ctx, const struct dlock_step *step)
+{
+    struct slow *slow = ctx;
+    bool is_other = strcmp(step->owner, slow->owner) != 0;
+    unsigned seen_n = atomic_load(&slow->others_n);
+
+    if (strcmp(step->name, "eval-look") != 0)
+        return DLOCK_GO;
+    if (is_other && step->phase == DLOCK_AFTER)
+        (void)atomic_fetch_add(&slow->others_n, 1);
+    if (!is_other && step->phase == DLOCK_BEFORE &&
+        atomic_fetch_add(&slow->looks_n, 1) > 0)
+        while (atomic_load(&slow->others_n) < seen_n + 2 &&
+               !atomic_load(&slow->hurries))
+            wait_a_little();
+    return DLOCK_GO;
+}
+
+/* Also when the one that waits longer is sure of it before. */
+ALONE(who_came_last_is_told)
+{
+    const struct dlock_terms terms = {.wait_ms = LOCK_RIG_LONG_MS,
+                                      .deadlock_ms = AFTER_MS};
+    struct dlock_grant grants[2], other;
+    struct dlock_session *sessions[2];
+    struct note note = {.n = 0};
+    static struct slow slow;
+
+    rig.on_step = look_slowly;
+    rig.hooks_ctx = &slow;
+    slow.owner = "";
+    for (int i = 0; i < 2; i++) {
+        sessions[i] = lock_rig_session(lock_rig_client("fenced"));
+        assert_ok(dlock_try(sessions[i], names[i], NULL, &grants[i], NULL));
+    }
+    slow.owner = dlock_session_owner(sessions[0]);
+    assert_ok(
+        dlock_acquire_async(sessions[0], "B", &terms, note_done, &note, NULL));
+    while (atomic_load(&slow.looks_n) == 0)
+        wait_a_little();
+    assert_int_equal(dlock_acquire(sessions[1], "A", &terms, &other, NULL),
+                     DLOCK_DEADLOCK);
+    assert_int_equal(atomic_load(&note.n), 0);
+    atomic_store(&slow.hurries, true);
+    assert_ok(dlock_release(sessions[1], &grants[1], NULL));
+    assert_ok(note_await(&note));
 }
 
 /* ---- in the process of the test --------------------------------------------- */
