@@ -430,6 +430,44 @@ LOCK_TEST(test_dispatch_ends_before_its_thread)
     assert_int_equal(dlock_dispatch(pair.client[0]), 0);
 }
 
+/* Closes its session, and goes on for a moment. */
+static void close_and_linger(void *ctx, struct dlock_session *session,
+                             enum dlock_status status,
+                             const struct dlock_grant *grant,
+                             const struct dlock_error *error)
+{
+    struct couple *couple = ctx;
+
+    (void)status;
+    (void)grant;
+    (void)error;
+    dlock_session_close(session);
+    atomic_store(&couple->closing, true);
+    lock_rig_sleep_ms(100);
+    atomic_store(&couple->second, true);
+}
+
+/* Though no thread of the library's is in it. */
+LOCK_TEST(test_client_close_waits_for_a_callback)
+{
+    struct lock_pair pair = lock_pair_open("redisson");
+    struct dlock_terms terms = {.wait_ms = 0};
+    struct couple couple = {.second = false};
+    int fd = dlock_fd(pair.client[0]);
+    pthread_t thread;
+
+    assert_ok(dlock_acquire_async(pair.session[0], "k", &terms,
+                                  close_and_linger, &couple, NULL));
+    assert_true(is_readable(fd, LOCK_RIG_LONG_MS));
+    assert_int_equal(
+        pthread_create(&thread, NULL, dispatch_cancelled, pair.client[0]), 0);
+    while (!atomic_load(&couple.closing))
+        lock_rig_sleep_ms(1);
+    lock_rig_close(pair.client[0]);
+    assert_true(atomic_load(&couple.second));
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
 /* Nobody dispatches any more: what is due is called by the close. */
 LOCK_TEST(test_close_calls_what_is_due)
 {
@@ -542,6 +580,10 @@ static const struct lock_story stories[] = {
      "redisson",
      "a cancels; a takes wait=10; & b takes wait=20000 -> timeout; sleep 30; "
      "b cancels; join"},
+    /* What the last try had to say is told, whichever thread has it. */
+    {"of a server that is away it is told", "redisson",
+     "server kill; a begins wait=60000; await eval-acquire 1; a stops; "
+     "a ends -> timeout '..connect'; server restart"},
     /* They are woken by somebody's cancel, and sleep on. */
     {"other waiters of the client go on waiting", "redisson",
      "a takes; b begins wait=20000; b2 begins wait=20000; sleep 30; b cancels; "
