@@ -468,8 +468,15 @@ static const struct lock_story stories[] = {
      "EVAL \"redis.call('set', '{deadlocks}:dlock-stamp', '4000000000000000') "
      "return 1\" 0 -> 1; "
      "a begins name=B wait=long deadlock=50; until " WAITS
-     "1; b takes other name=A wait=long deadlock=50 -> deadlock; b gives; "
-     "a ends"},
+     "1; b takes other name=A wait=long deadlock=50 -> deadlock; "
+     "EVAL \"return tonumber(redis.call('get', KEYS[1]))\" 1 "
+     "{deadlocks}:dlock-stamp -> 4000000000000001..; b gives; a ends"},
+    /* Two that nobody ends here. */
+    {"who waits for one in a circle is not in it", "fenced",
+     "HSET A x 1; HSET B y 1; HSET {x}:dlock-waits name B number 1 since 1 "
+     "heard 9000000000000000; HSET {y}:dlock-waits name A number 1 since 1 "
+     "heard 9000000000000000; a begins name=A wait=long deadlock=50; "
+     "more eval-look 3; a waits; a cancels; a ends -> timeout"},
     /* Its wait stays in Redis for a while; here, for ever. */
     {"who gave up is in no circle", "fenced",
      "a takes name=A; b takes name=B; "

@@ -4,6 +4,7 @@
  */
 #include <arpa/inet.h>
 
+#include "lock/core/session.h"
 #include "lock/redis/topic.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/lock_story.h"
@@ -195,6 +196,79 @@ LOCK_TEST(test_subscriber_hears_nothing)
     "a takes long; forget; & b takes long wait=long; await eval-acquire 2; "   \
     "listen {k}:dlock-" channel "; a extends 120000; heard 0; clock; "         \
     "a extends 400; heard 1; join; took 399..10000; a gives -> lost; b gives"
+
+/* Waits in pieces ------------------------------------------------------------- */
+
+/* An acquire that is carried out by hand. */
+struct piece {
+    struct dlock_session *session;
+    struct dlock_wait wait;
+    bool told;
+};
+
+static void note_told(void *ctx)
+{
+    *(bool *)ctx = true;
+}
+
+static void fall_asleep_by_hand(struct piece *piece)
+{
+    piece->told = false;
+    dlock_wait_arm(&piece->wait,
+                   &(struct dlock_wake_call){note_told, &piece->told});
+}
+
+static void leave_by_hand(struct piece *piece)
+{
+    struct dlock_grant grant;
+
+    dlock_wait_disarm(&piece->wait);
+    assert_int_equal(dlock_session_end(&piece->wait, &grant), DLOCK_TIMEOUT);
+    dlock_session_leave(piece->session);
+}
+
+/* Given back, or the wait ended, before the sleep; woken, and gone without a try; all
+ * waits ended. */
+LOCK_TEST(test_waiters_of_a_process)
+{
+    const struct dlock_terms terms = {.wait_ms = LOCK_RIG_LONG_MS};
+    struct lock_single holder = lock_single_open("process");
+    struct dlock *client = lock_rig_client("process");
+    struct piece pieces[4];
+
+    assert_ok(lock_single_take(&holder, 0));
+    for (size_t i = 0; i < COUNT_OF(pieces); i++) {
+        pieces[i].session = lock_rig_session(client);
+        assert_ok(dlock_session_enter(pieces[i].session));
+        assert_true(dlock_session_begin(&pieces[i].wait, pieces[i].session, "k",
+                                        &terms));
+        assert_true(dlock_wait_try(&pieces[i].wait));
+    }
+    fall_asleep_by_hand(&pieces[0]);
+    fall_asleep_by_hand(&pieces[1]);
+    assert_ok(lock_single_give(&holder));
+    assert_true(pieces[0].told && !pieces[1].told);
+    fall_asleep_by_hand(&pieces[2]);
+    assert_true(pieces[2].told);
+    leave_by_hand(&pieces[0]);
+    assert_true(pieces[1].told);
+    assert_ok(lock_single_take(&holder, 0));
+    dlock_cancel(pieces[3].session);
+    fall_asleep_by_hand(&pieces[3]);
+    assert_true(pieces[3].told);
+    leave_by_hand(&pieces[3]);
+    for (size_t i = 1; i < 3; i++) {
+        dlock_wait_disarm(&pieces[i].wait);
+        fall_asleep_by_hand(&pieces[i]);
+        assert_false(pieces[i].told);
+    }
+    dlock_end_waits(client);
+    for (size_t i = 1; i < 3; i++) {
+        assert_true(pieces[i].told);
+        leave_by_hand(&pieces[i]);
+    }
+    assert_ok(lock_single_give(&holder));
+}
 
 static const struct lock_story stories[] = {
     {"who waits hears that a lease was shortened", "redisson",
