@@ -70,6 +70,25 @@ UNIT_TEST(test_urls)
     }
 }
 
+/* Whatever the number of its node is: once it is that of the floor. */
+static void test_tokens_are_above_the_floor(void **state)
+{
+    struct lock_single holder = lock_single_open(*state);
+    char name[] = "a";
+
+    for (unsigned i = 0; i < 10; i++, name[0]++) {
+        struct dlock_terms terms = {.wait_ms = LONG_MS};
+
+        assert_ok(lock_single_take(&holder, LONG_MS));
+        terms.fence_floor = holder.grant.token + i;
+        assert_ok(lock_single_give(&holder));
+        assert_ok(
+            dlock_acquire(holder.session, name, &terms, &holder.grant, NULL));
+        assert_true(holder.grant.token > terms.fence_floor);
+        assert_ok(lock_single_give(&holder));
+    }
+}
+
 #define BOTH "zk zk-fair"
 
 /* A create that nobody answers for, nor a look for it; it does not stay, whether the
@@ -122,6 +141,7 @@ static const struct CMUnitTest tests[] = {
     LOCK_STORY_TEST(test_odd_names, "zk-fair"),
     LOCK_STORY_TEST(test_root_of_url, "zk"),
     LOCK_STORY_TEST(test_root_of_url, "zk-fair"),
+    LOCK_STORY_TEST(test_tokens_are_above_the_floor, "zk-fair"),
 };
 UNIT_TESTS_ADD(tests)
 

@@ -30,6 +30,7 @@ static void test_waiter_expires(void **state)
     struct dlock_waiting waiting[1];
     struct lock_single a;
     struct dlock_grant probe;
+    uint64_t given_at_ms;
     size_t n = 1;
 
     lock_process_start(&other, *state);
@@ -48,7 +49,9 @@ static void test_waiter_expires(void **state)
     assert_ok(lock_rig_take(a.session, "probe", 0, 0, &probe));
     assert_ok(dlock_release(a.session, &probe, NULL));
     assert_ok(lock_single_give(&a));
+    given_at_ms = lock_rig_now_ms();
     assert_ok(lock_process_report(&other).status);
+    assert_in_range(lock_rig_now_ms() - given_at_ms, 0, LONG_MS / 2);
     /* And it does hold it now, by a node that is there. */
     assert_int_equal(lock_single_take(&a, 0), DLOCK_BUSY);
     assert_ok(lock_process_give(&other));
