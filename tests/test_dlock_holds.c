@@ -71,6 +71,14 @@ LOCK_TEST(test_each_of_very_many_is_known)
 }
 
 static const struct lock_story stories[] = {
+    /* A try that is taken back is written down beside it. */
+    {"what a release has done is known when it is repeated later", "fenced",
+     "commands timeout; a takes 60000; fail eval-release after always; "
+     "a gives -> unknown; fail eval-release after 0; b takes; "
+     "fail eval-acquire after 1; a tries other -> busy; a gives; b gives; "
+     "a takes 60000; DEL k -> 1; fail eval-release after always; "
+     "a gives -> unknown; fail eval-release after 0; b takes; "
+     "fail eval-acquire after 1; a tries other -> busy; a gives -> lost"},
     /* 16: a method that calls another one with the same lock. */
     {"who does not count locks itself out", "token-lua watchdog",
      "a takes 5000; a takes again wait=20 5000 -> timeout; a gives; "

@@ -115,8 +115,8 @@ bool dlock_quorum_is_one(const struct dlock_reply *reply);
 /*
  * After enough have agreed to an acquire, by parts[i] where held[i] is
  * DLOCK_OK: fills its grant, and sees to it that its token is known to enough
- * servers and that its lease has not ended meanwhile. DLOCK_UNREACHABLE or
- * DLOCK_LOST: it is no grant.
+ * servers. DLOCK_UNREACHABLE: it is no grant. Whether its lease has ended meanwhile,
+ * wait.c sees.
  */
 enum dlock_status dlock_quorum_confirm(const struct dlock_attempt *attempt,
                                        const struct dlock_grant parts[],
