@@ -3,6 +3,7 @@
  * races are made with gates in the step hook, not with sleeps.
  */
 #include <arpa/inet.h>
+#include <stdatomic.h>
 
 #include "lock/core/session.h"
 #include "lock/redis/topic.h"
@@ -203,12 +204,12 @@ LOCK_TEST(test_subscriber_hears_nothing)
 struct piece {
     struct dlock_session *session;
     struct dlock_wait wait;
-    bool told;
+    atomic_bool told;
 };
 
 static void note_told(void *ctx)
 {
-    *(bool *)ctx = true;
+    atomic_store((atomic_bool *)ctx, true);
 }
 
 static void fall_asleep_by_hand(struct piece *piece)
@@ -227,23 +228,61 @@ static void leave_by_hand(struct piece *piece)
     dlock_session_leave(piece->session);
 }
 
+static const struct dlock_terms long_wait = {.wait_ms = LOCK_RIG_LONG_MS};
+
+/* Up to the first no. */
+static void begin_by_hand(struct piece *piece, struct dlock *client)
+{
+    piece->session = lock_rig_session(client);
+    assert_ok(dlock_session_enter(piece->session));
+    assert_true(
+        dlock_session_begin(&piece->wait, piece->session, "k", &long_wait));
+    assert_true(dlock_wait_try(&piece->wait));
+}
+
+static void await_told(struct piece *piece)
+{
+    for (int i = 0; i < LOCK_RIG_LONG_MS && !atomic_load(&piece->told); i++)
+        lock_rig_sleep_ms(1);
+    assert_true(piece->told);
+}
+
+/* One that was woken leaves without a try: the next one is woken, and need not look by
+ * itself. */
+LOCK_TEST(test_who_leaves_passes_it_on)
+{
+    struct lock_single holder = lock_single_open("fenced");
+    struct dlock *client = lock_rig_client("fenced");
+    struct piece pieces[2];
+
+    assert_ok(lock_single_take(&holder, 0));
+    for (size_t i = 0; i < 2; i++) {
+        begin_by_hand(&pieces[i], client);
+        fall_asleep_by_hand(&pieces[i]);
+        await_told(&pieces[i]); /* that it is subscribed */
+        dlock_wait_disarm(&pieces[i].wait);
+        assert_true(dlock_wait_try(&pieces[i].wait));
+        fall_asleep_by_hand(&pieces[i]);
+    }
+    assert_ok(lock_single_give(&holder));
+    await_told(&pieces[0]);
+    assert_false(pieces[1].told);
+    leave_by_hand(&pieces[0]);
+    await_told(&pieces[1]);
+    leave_by_hand(&pieces[1]);
+}
+
 /* Given back, or the wait ended, before the sleep; woken, and gone without a try; all
  * waits ended. */
 LOCK_TEST(test_waiters_of_a_process)
 {
-    const struct dlock_terms terms = {.wait_ms = LOCK_RIG_LONG_MS};
     struct lock_single holder = lock_single_open("process");
     struct dlock *client = lock_rig_client("process");
     struct piece pieces[4];
 
     assert_ok(lock_single_take(&holder, 0));
-    for (size_t i = 0; i < COUNT_OF(pieces); i++) {
-        pieces[i].session = lock_rig_session(client);
-        assert_ok(dlock_session_enter(pieces[i].session));
-        assert_true(dlock_session_begin(&pieces[i].wait, pieces[i].session, "k",
-                                        &terms));
-        assert_true(dlock_wait_try(&pieces[i].wait));
-    }
+    for (size_t i = 0; i < COUNT_OF(pieces); i++)
+        begin_by_hand(&pieces[i], client);
     fall_asleep_by_hand(&pieces[0]);
     fall_asleep_by_hand(&pieces[1]);
     assert_ok(lock_single_give(&holder));
