@@ -177,8 +177,17 @@ static const struct lock_story stories[] = {
      "a has left=-1; a gives; a has left=0"},
     {"of a server that is gone it is told how long it is safe to go on",
      "zk-fair",
-     "watchdog 6000; a takes; server kill; until a has left=1..2000; lost 1; "
-     "a has left=0; server restart"},
+     "watchdog 6000; a takes; server kill; until a has left=1..6000; "
+     "a has left=1..2000; lost 1; a has left=0; server restart"},
+    {"a session that ends before its node is held holds nothing", "zk",
+     "a takes wait=28000; shut create after; & a takes other name=n -> "
+     "unreachable; gate; "
+     "server pause; lost 1; open; join; server resume; a gives -> lost"},
+    {"a loss is told once, however many sessions end", BOTH,
+     "a takes wait=28000; server pause; lost 1; server resume; "
+     "a takes other name=n wait=28000; a has other left=-1; server pause; "
+     "until a has other left=0; server resume; b takes wait=28000; "
+     "a gives -> lost; a gives other -> lost; lost 1"},
 };
 LOCK_STORIES_TEST
 
