@@ -169,7 +169,7 @@ LOCK_TEST(test_terms)
 {
     struct dlock_session *session = lock_single_open("none").session;
     struct dlock_terms terms = {.wait_ms = 0};
-    struct dlock_grant grant = {.name = ""};
+    struct dlock_grant grant = {.name = ""}, longest;
 
     refuse_terms(session,
                  (struct dlock_terms){.wait_ms = DLOCK_WAIT_MS_MAX + 1},
@@ -179,6 +179,9 @@ LOCK_TEST(test_terms)
                  "lease_ms");
     refuse_terms(session, (struct dlock_terms){.fence_floor = UINT64_MAX},
                  "fence_floor");
+    assert_ok(dlock_try(session, "k",
+                        &(struct dlock_terms){.lease_ms = DLOCK_LEASE_MS_MAX},
+                        &longest, NULL));
     assert_int_equal(dlock_acquire(session, "k", NULL, &grant, NULL),
                      DLOCK_MISUSE);
     assert_int_equal(dlock_acquire(session, "k", &terms, NULL, NULL),

@@ -299,6 +299,41 @@ ALONE(who_came_last_is_told)
     assert_ok(note_await(&note));
 }
 
+/* After the first look: y waits anew, and so it is another circle. */
+static enum dlock_verdict change_circle(void *ctx,
+                                        const struct dlock_step *step)
+{
+    unsigned *looks_n = ctx;
+
+    if (step->phase == DLOCK_AFTER && strcmp(step->name, "eval-waits") == 0 &&
+        ++*looks_n == 1)
+        lock_rig_tell("EVAL \"return redis.call('hset', KEYS[1], 'number', 2, "
+                      "'since', string.format('%.0f', 1 + redis.call('get', "
+                      "'{deadlocks}:dlock-stamp')))\" 1 {y}:dlock-waits");
+    return DLOCK_GO;
+}
+
+/* The second circle is seen two looks long as well, and no longer. */
+ALONE(a_circle_behind_another_is_told)
+{
+    char text[DLOCK_WAITS_BYTES_MAX];
+    static unsigned looks_n;
+
+    rig.on_step = change_circle;
+    rig.hooks_ctx = &looks_n;
+    lock_rig_tell("HSET A x 1");
+    lock_rig_tell("HSET B y 1");
+    lock_rig_tell("HSET {x}:dlock-waits name B number 1 since 1 heard "
+                  "9000000000000000");
+    lock_rig_tell("HSET {y}:dlock-waits name A number 1 since 1 heard "
+                  "9000000000000000");
+    assert_int_equal(
+        dlock_waits_for(lock_rig_session(lock_rig_client("fenced")), "A", text,
+                        NULL),
+        DLOCK_DEADLOCK);
+    assert_int_equal(looks_n, 3);
+}
+
 /* ---- in the process of the test --------------------------------------------- */
 
 ALONE(who_comes_in_again_waits_for_nobody)

@@ -69,7 +69,7 @@ static enum dlock_status ask(struct dlock_session *session,
     cycle = (uint64_t)reply->integers[2];
     if (reply->integers[0] == NO_CYCLE)
         look->first = 0;
-    else if (look->first == 0 || cycle != look->cycle)
+    else if (cycle != look->cycle) /* 0 = none was seen */
         look->first = look->heard;
     look->cycle = cycle;
     return DLOCK_OK;
