@@ -94,12 +94,14 @@ static const struct lock_story stories[] = {
     {"the lease began with the first: what takes longer is no grant", "multi:3",
      "a takes; a gives; nap eval-acquire before 200 @2; a takes 10000; "
      "a has left=3000..9698; a gives; nap eval-acquire after 200 @2; "
-     "a takes 150 -> lost; held 0; forget; nap eval-acquire after 200 @1; "
-     "a takes 150 -> unreachable; steps eval-acquire 2; held 0"},
+     "a takes 150 -> lost; held 0; forget; nap eval-acquire after 600 @1; "
+     "a takes 500 -> unreachable; steps eval-acquire 2; held 0"},
     /* One of them has lost it: that is enough to have lost it. */
     {"it is renewed on all", "multi:3",
      "watchdog lease; a takes; b takes wait=lease+500 -> timeout; held 3; lost "
-     "0; a has left=1..2374; @1 DEL k; lost 1 gone; a gives -> lost; held 0"},
+     "0; a has left=1..2374; @1 DEL k; lost 1 gone; a gives -> lost; held 0; "
+     "a takes; @1 DEL k; @1 HSET k other 1; lost 2 taken; a gives -> lost; "
+     "held 1"},
     {"it is forced on all", "multi:3",
      "watchdog lease; a takes; b forces; @2 DEL {k}:dlock-forced; held 0; "
      "b forces -> lost; lost 1 force"},
