@@ -7,6 +7,9 @@
 #include "tests/support/lock_story.h"
 
 static const struct lock_story stories[] = {
+    {"a hold that is newer than the one that was seen is seen first", "fenced",
+     "a takes long; shut eval-force after; & b forces; gate; a gives; "
+     "a takes long; open; join; steps eval-force 3; free"},
     {"who waits without a queue is counted, and has no name", "redisson",
      "a counts waiters=0; a takes; b begins wait=10000; "
      "until a counts waiters=1 owner=nobody; a gives; b ends"},

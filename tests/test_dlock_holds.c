@@ -79,6 +79,10 @@ static const struct lock_story stories[] = {
      "a takes 60000; DEL k -> 1; fail eval-release after always; "
      "a gives -> unknown; fail eval-release after 0; b takes; "
      "fail eval-acquire after 1; a tries other -> busy; a gives -> lost"},
+    {"a renewal does not overtake who comes in again", "fenced",
+     "watchdog lease; a takes outer; shut eval-acquire before; & a takes "
+     "inner; "
+     "gate; more eval-renew 1; open; join; a gives inner; a gives outer; free"},
     /* 16: a method that calls another one with the same lock. */
     {"who does not count locks itself out", "token-lua watchdog",
      "a takes 5000; a takes again wait=20 5000 -> timeout; a gives; "
