@@ -519,6 +519,20 @@ static const struct lock_story stories[] = {
      "EVAL \"return redis.call('persist', redis.call('keys', "
      "'*:dlock-waits')[1])\" 0 -> 1; b begins name=A wait=long deadlock=50; "
      "more eval-look 8; b waits; a gives; b ends"},
+    {"who waits for a circle is not in it", "fenced",
+     "a takes name=A; b takes name=B; "
+     "HSET {$a}:dlock-waits number 1 name B since 1 heard 4000000000000000; "
+     "HSET {$b}:dlock-waits number 1 name A since 1 heard 4000000000000000; "
+     "c begins name=A wait=long deadlock=50; more eval-look 8; c waits; "
+     "a gives; c ends"},
+    /* Its looks begin anew, as that other wait was not there at the first. */
+    {"another wait makes another circle", "fenced",
+     "a takes name=A; b takes name=B; "
+     "HSET {$a}:dlock-waits number 1 name B since 1 heard 0; "
+     "b begins name=A wait=long deadlock=50; more eval-look 2; "
+     "EVAL \"return redis.call('hset', '{$a}:dlock-waits', 'number', 2, "
+     "'heard', redis.call('get', '{deadlocks}:dlock-stamp'))\" 0; "
+     "more eval-look 4; b waits; a gives; b ends"},
     {"who does not wait for long sends nothing", "fenced",
      "a takes name=A; b takes name=free wait=1000 deadlock=10000; "
      "b takes name=A wait=100 deadlock=10000 -> timeout; steps eval-look 0"},

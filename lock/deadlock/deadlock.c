@@ -3,11 +3,12 @@
  * at one moment; here is who sends them, and when.
  *
  * Why it is no false alarm. Let F be the moment of the look that saw the cycle first.
- * Every other waiter in it had told its wait before F (`since`), and told the same wait
- * again after it had been answered by a look later than F (`heard`). So at F each was
- * in that very wait, and did nothing else; and at F the server had each for the holder
- * of what the one before waits for. That was a deadlock. A command that the network
- * has held up changes nothing, as it was sent before that answer.
+ * Every other waiter in it had told its wait before F, or the cycle would be another
+ * one (hash_of), and told the same wait again after it had been answered by a look
+ * later than F (`heard`). So at F each was in that very wait, and did nothing else; and
+ * at F the server had each for the holder of what the one before waits for. That was a
+ * deadlock. A command that the network has held up changes nothing, as it was sent
+ * before that answer.
  */
 #include "lock/dlock_deadlock.h"
 

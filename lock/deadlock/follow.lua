@@ -71,14 +71,13 @@ local function follow(chain, lock)
     end
 end
 
--- Whether all in the cycle, but ME, have been in the waits that it is made of before
--- FIRST and after it: each had told its wait before, and has told it again, having
--- been answered after FIRST. A command that arrives late does not have that answer.
+-- Whether all in the cycle, but ME, have been in the waits that it is made of after
+-- FIRST, when it was seen first: each has told its wait again, having been answered
+-- after FIRST. A command that arrives late does not have that answer.
 local function is_sure(chain, from, me, first)
     for i = from, #chain do
         local wait = chain[i]
-        if wait.owner ~= me and
-            not (wait.since <= first and wait.heard > first) then
+        if wait.owner ~= me and wait.heard <= first then
             return false
         end
     end
