@@ -313,6 +313,9 @@ static const struct lock_story stories[] = {
     {"who waits hears that a lease was shortened", "redisson",
      SHORTENED("freed")},
     {"each on a channel of its own", "fenced fair", SHORTENED("turn:$b")},
+    {"and of a release by force", "redisson",
+     "a takes long; forget; & b takes long wait=long; await eval-acquire 2; "
+     "clock; c forces; join; took 0..prompt; a gives -> lost; b gives"},
     /* The first may leave before the new end: the others must not sleep beyond it. */
     {"all that wait for a client hear of it", "redisson",
      "a takes long; b begins 500 wait=long; b2 begins 500 wait=long; "
