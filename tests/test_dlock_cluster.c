@@ -103,7 +103,8 @@ TEST(each_time_another_is_asked)
         struct dlock_link link;
 
         assert_ok(dlock_map_ask(dlock_map_of(wire),
-                                lock_rig_now_ms() + 2 * MOVE_MS, &link));
+                                lock_rig_now_ms() + UINT64_C(2) * MOVE_MS,
+                                &link));
         assert_int_equal(getpeername(link.fd, (struct sockaddr *)&at, &len), 0);
         ports[i] = at.sin_port;
         dlock_net_close(&link);

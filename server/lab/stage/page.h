@@ -142,34 +142,30 @@ struct page_lane {
     unsigned wants_thread;        /* that waits; PAGE_ASYNC: one of the lock
                                      library's asynchronous calls */
     bool may_wait;                /* it waits if it has to */
-    unsigned asks_n;              /* that were answered "not yet" */
+    bool lost_unsure; /* it had missed a reply before it was told so */
+    bool answered;    /* an order of its program */
+    unsigned asks_n;  /* that were answered "not yet" */
     char lost[STAGE_NAME_BYTES]; /* it was told so in this move; "" = of none */
-    bool lost_unsure;            /* it had missed a reply before */
-    char gave[STAGE_NAME_BYTES]; /* back the last hold of, and heard that all is
-                                    well */
-    char gives[DLOCK_OWNER_BYTES_MAX + 24]; /* back: owner, attempt */
-    uint64_t gives_since_us; /* ... and since when it had that; 0 = it is
-                                         not known */
-    char gave_one
-        [STAGE_NAME_BYTES]; /* back a hold of, the last or not, and heard
-                                         that all is well */
+    /* Given back, with the answer that all is well: the last hold of it; a hold, the
+     * last or not. */
+    char gave[STAGE_NAME_BYTES], gave_one[STAGE_NAME_BYTES];
+    /* The hold that it gives back, owner and attempt; and since when it had that, 0 = not known. */
+    char gives[DLOCK_OWNER_BYTES_MAX + 24];
+    uint64_t gives_since_us;
     struct page_grant grants[PAGE_HOLDS_MAX]; /* the last ones */
     unsigned grants_n;
     char granted[STAGE_NAME_BYTES]; /* or given for longer; "" = none */
     uint64_t granted_until_us;      /* as it was told; PAGE_NEVER */
-    uint64_t
-        granted_for_us; /* by an extend, which makes it so long; 0 = else */
-    unsigned tokens_n;  /* that it was granted; the last one, */
+    uint64_t granted_for_us; /* by an extend, which makes it so long; or 0 */
+    unsigned tokens_n;       /* that it was granted; the last one, */
     uint64_t token;
     char token_of[STAGE_NAME_BYTES]; /* and of which lock */
     uint64_t floor;                  /* the highest token that the database */
     char floor_of[STAGE_NAME_BYTES]; /* had of that lock when it was asked */
     char owner[DLOCK_OWNER_BYTES_MAX + 1];
     unsigned orders_n; /* that it has begun */
-    unsigned
-        placed_n; /* orders that were answered as placed; the first of them */
+    unsigned placed_n; /* answered as placed; the first of these */
     struct page_placed placed[PAGE_PLACED_MAX];
-    bool answered;
     enum order_outcome outcome; /* of its last order; */
     enum order_outcome of_key;  /* and of the last one with its role's key */
 };
