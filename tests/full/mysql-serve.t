@@ -211,6 +211,7 @@ for my $keyless (0, 1) {
     $server->product(40, 1_000_000);
     my $rows = sub { return $mariadb->sql(q{SELECT SUM(variable_value) FROM information_schema.global_status WHERE variable_name LIKE 'HANDLER_READ%'}) };
     my @read;
+    $mariadb->sql(qq{USE $name; INSERT INTO fences (name, token, owner) VALUES ('lock:{40:0}', 6000, 'somebody')});
     for my $n (2000, 4000) {
         $mariadb->sql(qq{USE $name; INSERT INTO orders (secret, product_id, segment, user_id, quantity, price_cents, limit_per_user, fence,}
                 . qq{ state, created_ms, cancelled_ms) SELECT 1, 40, 0, seq % 100 + 1, 1, 0, 0, $n + seq, 0, 1, 0 FROM seq_1_to_2000});
