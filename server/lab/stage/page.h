@@ -149,7 +149,8 @@ struct page_lane {
     /* Given back, with the answer that all is well: the last hold of it; a hold, the
      * last or not. */
     char gave[STAGE_NAME_BYTES], gave_one[STAGE_NAME_BYTES];
-    /* The hold that it gives back, owner and attempt; and since when it had that, 0 = not known. */
+    /* The hold that it gives back, owner and attempt; and since when it had that: 0 =
+     * not known. */
     char gives[DLOCK_OWNER_BYTES_MAX + 24];
     uint64_t gives_since_us;
     struct page_grant grants[PAGE_HOLDS_MAX]; /* the last ones */

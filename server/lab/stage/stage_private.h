@@ -121,8 +121,8 @@ struct stage {
     bool cut_short;               /* an order was, between its statements */
     struct stage_verdict verdict; /* so far */
     char kind;                    /* of the move under way */
-    int runner;                   /* who made it, and that many steps */
-    unsigned run_n;               /* ... in a row, without any trouble */
+    int runner;                   /* the actor that made the last moves, ... */
+    unsigned run_n;               /* ... so many in a row without any trouble */
     uint64_t first_token;         /* that was granted; 0 = none yet */
     unsigned insiders; /* a bit for each who shares a lock with another */
     unsigned stocks[STAGE_PRODUCTS_N]; /* the version of each product's stock */

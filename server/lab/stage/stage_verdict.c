@@ -421,7 +421,7 @@ static bool has_failed(struct stage *stage)
     return false;
 }
 
-/* Somebody goes on and on, whom nothing disturbs: no program has so many steps. */
+/* An actor goes on and on, though nothing disturbs it: no program has so many steps. */
 static bool has_no_end(struct stage *stage)
 {
     return stage->run_n > STAGE_RUN_MAX;
