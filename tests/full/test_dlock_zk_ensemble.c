@@ -49,10 +49,10 @@ static int teardown(void **state)
  * Nobody gets in, as long as it is not given back; and one that comes back changes
  * nothing. */
 #define LOSE(role, token)                                                      \
-    "told a takes; c begins wait=30000; sleep 200; server kill " role "; "     \
+    "told a takes; c begins wait=long; sleep 200; server kill " role "; "      \
     "told b takes -> busy; lost 0; told a gives; c ends token=" token "; "     \
     "told b takes -> busy; server restart; told b takes -> busy; "             \
-    "told c gives; told b takes wait=30000; told b gives; lost 0"
+    "told c gives; told b takes wait=long; told b gives; lost 0"
 
 static const struct lock_story stories[] = {
     {"the leader is lost", "zk-fair", LOSE("l", "rises")},
