@@ -580,7 +580,7 @@ static const struct lock_story stories[] = {
      "redisson",
      "a cancels; a takes wait=10; & b takes wait=20000 -> timeout; sleep 30; "
      "b cancels; join"},
-    /* What the last try had to say is told, whichever thread has it. */
+    /* The error of the last try is told, whichever thread had it. */
     {"of a server that is away it is told", "redisson",
      "server kill; a begins wait=60000; await eval-acquire 1; a stops; "
      "a ends -> timeout '..connect'; server restart"},

@@ -522,12 +522,6 @@ static const struct lock_story stories[] = {
     {"who is in no circle looks seldom", "fenced",
      "a takes name=A; clock; b begins name=A wait=long deadlock=50; "
      "more eval-look 4; took 1500..; a gives; b ends"},
-    {"who waits for a circle is not in it", "fenced",
-     "a takes name=A; b takes name=B; "
-     "HSET {$a}:dlock-waits number 1 name B since 1 heard 4000000000000000; "
-     "HSET {$b}:dlock-waits number 1 name A since 1 heard 4000000000000000; "
-     "c begins name=A wait=long deadlock=50; more eval-look 8; c waits; "
-     "a gives; c ends"},
     /* Its looks begin anew, as that other wait was not there at the first. */
     {"another wait makes another circle", "fenced",
      "a takes name=A; b takes name=B; "

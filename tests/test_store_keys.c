@@ -252,8 +252,8 @@ static clock_t cpu_of(struct filter *filter, int64_t users)
     return clock() - begin;
 }
 
-/* He has as many entries as there are buckets. */
-STORE_OWN_TEST(test_who_orders_all_is_no_slower)
+/* A user who orders all has as many entries as there are buckets. */
+STORE_OWN_TEST(test_orders_of_one_user_are_no_slower)
 {
     struct filter one = {.next = 1}, many = {.next = 1};
 

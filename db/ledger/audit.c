@@ -55,12 +55,15 @@
     "(SELECT product_id FROM orders WHERE limit_per_user > 0)) AS u "          \
     "WHERE limit_per_user > 0 AND units > limit_per_user) AS over_limit"
 
+/* Orders that no state describes. */
+#define AUDIT_STATELESS "((cancelled_ms <> 0) <> state OR quantity < 1)"
+
 /*
  * Orders that are to be paid, sold, and not just one of held and paid; or given back,
  * and held or paid as well; and holds that are not as their order says. A hold and a
  * payment count one each, the order that they stand for takes one off. The nines are
- * of orders that no state describes, and of payments that are nobody's, or came late
- * to a hold, or were accepted when it was over.
+ * of orders without a state, and of payments that are nobody's, or came late to a
+ * hold, or were accepted when it was over.
  */
 #define AUDIT_UNSETTLED                                                        \
     "SELECT COUNT(*) FROM (SELECT SUM(n) AS n FROM "                           \
@@ -76,7 +79,6 @@
     "OR p.accepted <> 1 OR p.accepted IS NULL AND h.number IS NOT NULL "       \
     "OR p.accepted = 1 AND p.created_ms >= o.pay_until_ms) AS u "              \
     "GROUP BY number HAVING SUM(n) <> 0) AS s"
-#define AUDIT_STATELESS "((cancelled_ms <> 0) <> state OR quantity < 1)"
 
 #define AUDIT_EXPIRED "(pay_until_ms > 0 AND cancelled_ms >= pay_until_ms)"
 

@@ -29,7 +29,7 @@
 #define FILTER_SLOTS       (3 << FILTER_ORDERS_BITS) /* a key and a user an order */
 #define FILTER_MB          (FILTER_SLOTS * 4 >> 20)
 #define FILTERS_MAX        128
-#define FILTER_RECENT      256
+#define FILTER_RECENT      256 /* entries that are remembered */
 
 /*
  * All zero: nothing was read, and everything may be anywhere. The committer's thread

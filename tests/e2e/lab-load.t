@@ -72,7 +72,7 @@ symlink $_, "$empty/" . s{.*/}{}r for grep { -x } map { "$_/redis-server" } spli
 ($code, undef, $text) = lab(['02'], env => { PATH => $empty });
 is $code, 2, 'without wrk: exit 2';
 like $text, qr/wrk is not there: apt-get install wrk/, 'and what to do';
-for ([2, qr/wrk has not told what it saw/, ''], 
+for ([2, qr/wrk has not told what it saw/, ''],
     [1, qr/found lost-order, sold 0$/m, q(echo '{"accepted":7' >"$LOADTEST_OUT")],
     [1, qr/sold 0$/m, q(echo '{"accepted":0' >"$LOADTEST_OUT")]) {
     my ($exit, $why, $tells) = @$_;

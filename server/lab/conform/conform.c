@@ -14,7 +14,6 @@
 /* A check that takes longer hangs; none should come near it. */
 enum { CHECK_S_MAX = 40 };
 
-/* The children of a check die with it. */
 static conform_check *const checks[PROPERTIES_N] = {
 #define ROW(property, check, letter, text) [property] = (check),
 #include "server/lab/properties.inc"

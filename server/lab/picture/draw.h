@@ -112,8 +112,8 @@ void draw_json_line(FILE *out, json_t *value);
  * tests/e2e/lab-zh.t finds one that is missing there.
  */
 
-/* What fits the PATTERN, in other WORDS. A * is any text, as short as possible; $1 is the
- * first of them, put into these words as well if one fits. */
+/* A text that fits the PATTERN is told in other WORDS. A * is any text, as short as
+ * possible; $1 is the first of them, put into these words as well if one fits. */
 struct phrase {
     const char *pattern, *words;
 };
