@@ -180,35 +180,43 @@ LOCK_TEST(test_end_of_waits_reaches_pauses)
     end_waits(false);
 }
 
-/* At a gate, N tries are on a thread each. */
-static void begin_tries(struct dlock *client, struct note tries[], size_t n)
+/* N tries are on a thread each, at a gate that opens when AT_GATE are there. */
+static void begin_tries(struct dlock *client, struct note tries[], size_t n,
+                        unsigned at_gate)
 {
     step_log_shut(&rig.log, "refuse", DLOCK_BEFORE);
     for (size_t i = 0; i < n; i++)
         assert_ok(note_begin(lock_rig_session(client), "k", 0, &tries[i]));
-    step_log_await_gate(&rig.log, CROWD_THREADS_MAX);
+    step_log_await_gate(&rig.log, at_gate);
     step_log_open(&rig.log);
     for (size_t i = 0; i < n; i++)
         (void)note_await(&tries[i]);
 }
 
-/* The thread that watched the pauses is at a try: another one, the last that is idle,
- * watches, so that the one that polls comes to the gate as well. */
+/*
+ * The thread that watches the pauses has a try: the last that is idle watches, so that
+ * the one that polls comes to the gate as well. The watcher must have been idle for
+ * longest, because the condition variable wakes that one first: so the other three
+ * have tries behind it.
+ */
 LOCK_TEST(test_pauses_end_while_others_try)
 {
-    struct note waits = {.n = 0}, tries[2 * CROWD_THREADS_MAX] = {{.n = 0}};
+    enum { OTHERS_N = CROWD_THREADS_MAX - 1 };
+    struct note waits = {.n = 0}, tries[3 * CROWD_THREADS_MAX] = {{.n = 0}};
     struct dlock *client;
 
     assert_ok(dlock_register(&never_set, NULL));
     client = lock_rig_client("never");
     to_end = NULL;
-    long_ms = 200;
-    begin_tries(client, tries, CROWD_THREADS_MAX);
+    long_ms = 1000;
+    begin_tries(client, tries, CROWD_THREADS_MAX, CROWD_THREADS_MAX);
     assert_ok(
         note_begin(lock_rig_session(client), "k", LOCK_RIG_LONG_MS, &waits));
     step_log_await_at(&rig.log, "refuse", 0, DLOCK_BEFORE,
-                      CROWD_THREADS_MAX + 2);
-    begin_tries(client, tries + CROWD_THREADS_MAX, CROWD_THREADS_MAX - 1);
+                      CROWD_THREADS_MAX + 1);
+    begin_tries(client, tries + CROWD_THREADS_MAX, OTHERS_N, OTHERS_N);
+    begin_tries(client, tries + 2 * CROWD_THREADS_MAX, OTHERS_N,
+                CROWD_THREADS_MAX);
     lock_rig_close(client);
     long_ms = LOCK_RIG_LONG_MS;
 }

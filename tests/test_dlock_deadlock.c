@@ -519,9 +519,6 @@ static const struct lock_story stories[] = {
      "EVAL \"return redis.call('persist', redis.call('keys', "
      "'*:dlock-waits')[1])\" 0 -> 1; b begins name=A wait=long deadlock=50; "
      "more eval-look 8; b waits; a gives; b ends"},
-    {"who is in no circle looks seldom", "fenced",
-     "a takes name=A; clock; b begins name=A wait=long deadlock=50; "
-     "more eval-look 4; took 1500..; a gives; b ends"},
     /* Its looks begin anew, as that other wait was not there at the first. */
     {"another wait makes another circle", "fenced",
      "a takes name=A; b takes name=B; "
