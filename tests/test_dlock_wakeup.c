@@ -321,6 +321,10 @@ static const struct lock_story stories[] = {
      "a takes long; b begins 500 wait=long; b2 begins 500 wait=long; "
      "await eval-acquire 4; forget; a extends 30000; await eval-acquire 2; "
      "a gives; b ends; b2 ends"},
+    {"a lease that is shorter than the one before", "redisson fenced fair",
+     "a takes long; b begins 500 wait=long; await eval-acquire 3; "
+     "b2 begins 500 wait=long; await eval-acquire 5; clock; a gives; b ends; "
+     "b2 ends; took 0..prompt"},
     /* The next one would sleep beside a free lock. The first one comes again. */
     {"who was woken, and whose try fails, passes the permit on", "redisson",
      "a takes long; b begins 500 wait=long; b2 begins 500 wait=long; "

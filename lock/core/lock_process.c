@@ -213,12 +213,12 @@ static void disarm(void *watched)
     (void)pthread_mutex_unlock(&mutex);
 }
 
-static void unwatch(void *watched, bool unused)
+static void unwatch(void *watched, uint64_t free_ms)
 {
     struct waiter *waiter = watched;
     struct place *place = waiter->place;
 
-    (void)unused;
+    (void)free_ms; /* a lock without leases */
     (void)pthread_mutex_lock(&mutex);
     place->waiters_n--;
     /* Leaving late, we may have been the one that a release woke. */

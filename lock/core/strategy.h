@@ -187,15 +187,16 @@ struct dlock_strategy {
      * watching works only now, because the lock may have become free just
      * before. It returns until when to wait for that at most: UNTIL_MS or
      * earlier. disarm: *CALL is not called any more; the next try uses the
-     * wake-up. unwatch: UNUSED = the try after the last wake-up got no answer,
-     * so another waiter must get the wake-up;
+     * wake-up. unwatch: the lock is free at FREE_MS at the latest, by what the waiter
+     * heard last, so nobody must sleep for much longer; 0 = the try after the last
+     * wake-up got no answer, so another waiter must get the wake-up;
      * NULL = there is nothing to leave.
      */
     void *(*watch)(struct dlock_session *session, const char *name);
     uint64_t (*arm)(void *watch, uint64_t until_ms,
                     const struct dlock_wake_call *call);
     void (*disarm)(void *watch);
-    void (*unwatch)(void *watch, bool unused);
+    void (*unwatch)(void *watch, uint64_t free_ms);
 
     /*
      * DLOCK_CAP_WAKE: all that are armed are called; waits that dlock_wait_ended()

@@ -209,11 +209,16 @@ bool dlock_wait_try(struct dlock_wait *wait)
            !ends_by_look(wait);
 }
 
-/* A wake-up whose try got no answer is passed on to the next waiter. */
+/* A wake-up whose try got no answer is passed on to the next waiter. So is the end of
+ * the lease, our own or the holder's: others may know of a later one. */
 static void leave_watch(struct dlock_wait *wait)
 {
+    uint64_t free_ms = wait->status == DLOCK_OK
+                           ? wait->grant.deadline_ms
+                           : dlock_clock_after(wait->busy_at_ms, wait->busy_ms);
+
     if (wait->watch != NULL && wait->strategy->unwatch != NULL)
-        wait->strategy->unwatch(wait->watch, !wait->answered);
+        wait->strategy->unwatch(wait->watch, wait->answered ? free_ms : 0);
     wait->watch = NULL;
     wait->watched = false;
 }

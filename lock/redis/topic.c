@@ -58,6 +58,12 @@ void dlock_topic_leave(struct dlock_waiter *waiter)
         topic->idle_since_ms = dlock_clock_real_now();
 }
 
+static void permit(struct dlock_waiter *waiter)
+{
+    waiter->permit = true;
+    dlock_wake_call(&waiter->call);
+}
+
 /* Those that have a permit are about to try: a second one would be wasted. */
 void dlock_topic_wake_one(const struct dlock_topic *topic)
 {
@@ -65,19 +71,25 @@ void dlock_topic_wake_one(const struct dlock_topic *topic)
 
     while (each != NULL && each->permit)
         each = TAILQ_NEXT(each, link);
-    if (each == NULL)
-        return;
-    each->permit = true;
-    dlock_wake_call(&each->call);
+    if (each != NULL)
+        permit(each);
 }
 
 void dlock_topic_wake_all(const struct dlock_topic *topic)
 {
     for (struct dlock_waiter *each = TAILQ_FIRST(&topic->waiters); each != NULL;
-         each = TAILQ_NEXT(each, link)) {
-        each->permit = true;
-        dlock_wake_call(&each->call);
-    }
+         each = TAILQ_NEXT(each, link))
+        permit(each);
+}
+
+void dlock_topic_wake_by(const struct dlock_topic *topic, uint64_t until_ms)
+{
+    struct dlock_waiter *each = TAILQ_FIRST(&topic->waiters);
+
+    while (each != NULL && !each->permit && each->until_ms > until_ms)
+        each = TAILQ_NEXT(each, link);
+    if (each == NULL && !TAILQ_EMPTY(&topic->waiters))
+        permit(TAILQ_FIRST(&topic->waiters));
 }
 
 struct dlock_topic *dlock_topic_task(struct dlock_topic **list,

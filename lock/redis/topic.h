@@ -30,6 +30,7 @@ struct dlock_waiter {
     struct dlock_topic *topic;
     struct dlock_wake_call call; /* not yet called if .told is there */
     bool permit;                 /* it is worth trying */
+    uint64_t until_ms;           /* it sleeps; UINT64_MAX = it is trying */
 };
 
 /* The topic of CHANNEL, or NULL. */
@@ -47,6 +48,10 @@ void dlock_topic_leave(struct dlock_waiter *waiter);
 /* A permit for the first waiter that has none; for all of them. */
 void dlock_topic_wake_one(const struct dlock_topic *topic);
 void dlock_topic_wake_all(const struct dlock_topic *topic);
+
+/* A permit for the first waiter, unless one of them wakes by UNTIL_MS: that one passes
+ * on what it hears. */
+void dlock_topic_wake_by(const struct dlock_topic *topic, uint64_t until_ms);
 
 /*
  * The next thing that the server has to be told about LIST: a topic to

@@ -298,6 +298,7 @@ void *dlock_wakeup_watch(struct dlock_session *session, const char *name)
     if (waiter == NULL)
         return NULL;
     waiter->wakeup = wakeup;
+    waiter->until_ms = UINT64_MAX;
     dlock_key_derive(channel, name, kind->channel,
                      kind->leave != NULL ? session->owner : "");
     (void)pthread_mutex_lock(&wakeup->mutex);
@@ -335,6 +336,7 @@ uint64_t dlock_wakeup_arm(void *watch, uint64_t until_ms,
             until_ms = retry_ms;
     }
     waiter->call = *call;
+    waiter->until_ms = until_ms;
     if (waiter->permit)
         dlock_wake_call(&waiter->call);
     (void)pthread_mutex_unlock(&wakeup->mutex);
@@ -352,6 +354,7 @@ void dlock_wakeup_disarm(void *watch)
 
     (void)pthread_mutex_lock(&wakeup->mutex);
     waiter->call.told = NULL;
+    waiter->until_ms = UINT64_MAX;
     waiter->permit = false;
     (void)pthread_mutex_unlock(&wakeup->mutex);
 }
@@ -367,8 +370,13 @@ void dlock_wakeup_all(struct dlock *client)
     (void)pthread_mutex_unlock(&wakeup->mutex);
 }
 
-/* Both a permit not yet seen and one seen in vain belong to the next. */
-void dlock_wakeup_leave(void *watch, bool unused)
+/*
+ * Both a permit not yet seen and one seen in vain belong to the next. A lease that is
+ * shorter than the one before is known only to the waiter that was woken: if it were not
+ * given back, the others would sleep until the end of the earlier one. So one of them
+ * must look, unless there is one that wakes in time.
+ */
+void dlock_wakeup_leave(void *watch, uint64_t free_ms)
 {
     struct dlock_waiter *waiter = watch;
     struct dlock_wakeup *wakeup = waiter->wakeup;
@@ -376,8 +384,10 @@ void dlock_wakeup_leave(void *watch, bool unused)
 
     (void)pthread_mutex_lock(&wakeup->mutex);
     dlock_topic_leave(waiter);
-    if (waiter->permit || unused)
+    if (waiter->permit || free_ms == 0)
         dlock_topic_wake_one(topic);
+    else
+        dlock_topic_wake_by(topic, dlock_clock_after(free_ms, LINGER_MS));
     (void)pthread_mutex_unlock(&wakeup->mutex);
     free(waiter);
 }

@@ -40,7 +40,7 @@ void *dlock_wakeup_watch(struct dlock_session *session, const char *name);
 uint64_t dlock_wakeup_arm(void *watch, uint64_t until_ms,
                           const struct dlock_wake_call *call);
 void dlock_wakeup_disarm(void *watch);
-void dlock_wakeup_leave(void *watch, bool unused);
+void dlock_wakeup_leave(void *watch, uint64_t free_ms);
 
 #define DLOCK_WAKEUP_FUNCTIONS                                                 \
     .watch = dlock_wakeup_watch, .arm = dlock_wakeup_arm,                      \
