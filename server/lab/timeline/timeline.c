@@ -19,6 +19,24 @@ static const char *const phases[] = {TIMELINE_PHASE_MAP(WORD)};
 static const char *const outcomes[] = {TIMELINE_OUTCOME_MAP(WORD)};
 #undef WORD
 
+/* A text of a struct, by its name in a line. */
+struct text {
+    const char *name;
+    size_t offset, size;
+};
+
+#define TEXT(of, text) #text, offsetof(of, text), sizeof(((of *)0)->text)
+#define HEAD(text)     TEXT(struct timeline_head, text)
+#define EVENT(text)    TEXT(struct timeline_event, text)
+
+/* In the order of a line, up to one without a name. */
+static const struct text head_texts[] = {{HEAD(source)},   {HEAD(scene)},
+                                         {HEAD(lock)},     {HEAD(settings)},
+                                         {HEAD(schedule)}, {0}};
+static const struct text event_texts[] = {
+    {EVENT(actor)}, {EVENT(part)},  {EVENT(step)}, {EVENT(key)},
+    {EVENT(sent)},  {EVENT(reply)}, {EVENT(mark)}, {0}};
+
 /* ---- writing ---------------------------------------------------------------- */
 
 /* As a JSON string, in quotes. What is no ASCII is taken byte by byte. */
@@ -43,15 +61,20 @@ static void write_string(FILE *out, const char *text)
     (void)putc_unlocked('"', out);
 }
 
-/* Behind another member; nothing if it is empty. */
-static void write_text(FILE *out, const char *name, const char *text)
+/* The texts of STRUCTURE, behind another member; without those that are empty. */
+static void write_texts(FILE *out, const struct text *texts,
+                        const void *structure)
 {
-    if (text[0] == '\0')
-        return;
-    (void)fputs_unlocked(",\"", out);
-    (void)fputs_unlocked(name, out);
-    (void)fputs_unlocked("\":", out);
-    write_string(out, text);
+    for (; texts->name; texts++) {
+        const char *text = (const char *)structure + texts->offset;
+
+        if (text[0] == '\0')
+            continue;
+        (void)fputs_unlocked(",\"", out);
+        (void)fputs_unlocked(texts->name, out);
+        (void)fputs_unlocked("\":", out);
+        write_string(out, text);
+    }
 }
 
 static void write_list(FILE *out, const char *name,
@@ -74,11 +97,7 @@ void timeline_write_head(FILE *out, const struct timeline_head *head)
     (void)gmtime_r(&seconds, &utc);
     (void)strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S", &utc);
     fprintf(out, "{\"timeline\":%d", TIMELINE_VERSION);
-    write_text(out, "source", head->source);
-    write_text(out, "scene", head->scene);
-    write_text(out, "lock", head->lock);
-    write_text(out, "settings", head->settings);
-    write_text(out, "schedule", head->schedule);
+    write_texts(out, head_texts, head);
     fputc(',', out);
     write_list(out, "actors", head->actors, head->actors_n);
     fprintf(out, ",\"started\":\"%s.%06uZ\"}\n", date,
@@ -97,13 +116,7 @@ void timeline_write_event(FILE *out, const struct timeline_event *event)
         fprintf(out, ",\"took_us\":%" PRIu64, event->took_us);
     if (event->move > 0)
         fprintf(out, ",\"move\":%u", event->move);
-    write_text(out, "actor", event->actor);
-    write_text(out, "part", event->part);
-    write_text(out, "step", event->step);
-    write_text(out, "key", event->key);
-    write_text(out, "sent", event->sent);
-    write_text(out, "reply", event->reply);
-    write_text(out, "mark", event->mark);
+    write_texts(out, event_texts, event);
     (void)fputs_unlocked("}\n", out);
 }
 
@@ -181,17 +194,19 @@ void timeline_make_plain(char *text)
 
 /* ---- members ---------------------------------------------------------------- */
 
-/* Into TEXT of SIZE bytes, cut; "" if it is not there. False: it is no text. */
-static bool take_text(const json_t *line, const char *name, char text[],
-                      size_t size)
+/* Into STRUCTURE, cut; "" for what is not there. NULL, or the name of what is no text. */
+static const char *take_texts(const json_t *line, const struct text *texts,
+                              void *structure)
 {
-    const json_t *member = json_object_get(line, name);
+    for (; texts->name; texts++) {
+        const json_t *member = json_object_get(line, texts->name);
 
-    text[0] = '\0';
-    if (member)
-        (void)snprintf(text, size, "%s",
-                       json_is_string(member) ? json_string_value(member) : "");
-    return !member || json_is_string(member);
+        if (member && !json_is_string(member))
+            return texts->name;
+        (void)snprintf((char *)structure + texts->offset, texts->size, "%s",
+                       member ? json_string_value(member) : "");
+    }
+    return NULL;
 }
 
 /* False: it is not there, or no number from 0 on. */
@@ -293,27 +308,16 @@ static json_t *read_line(struct timeline *timeline)
 /* NULL, or the member that is wrong. */
 static const char *read_head(const json_t *line, struct timeline_head *head)
 {
-    char date[40];
+    const char *date = json_string_value(json_object_get(line, "started"));
     int n = take_list(line, "actors", head->actors, TIMELINE_ACTORS_MAX);
+    const char *wrong = take_texts(line, head_texts, head);
 
     head->actors_n = (unsigned)n;
     if (n < 0)
         return "actors";
-    if (!take_text(line, "source", head->source, sizeof(head->source)) ||
-        head->source[0] == '\0')
-        return "source";
-    if (!take_text(line, "lock", head->lock, sizeof(head->lock)))
-        return "lock";
-    if (!take_text(line, "scene", head->scene, sizeof(head->scene)))
-        return "scene";
-    if (!take_text(line, "settings", head->settings, sizeof(head->settings)))
-        return "settings";
-    if (!take_text(line, "schedule", head->schedule, sizeof(head->schedule)))
-        return "schedule";
-    if (!take_text(line, "started", date, sizeof(date)) ||
-        !take_date(date, &head->started_us))
-        return "started";
-    return NULL;
+    if (wrong || head->source[0] == '\0')
+        return wrong ? wrong : "source";
+    return date && take_date(date, &head->started_us) ? NULL : "started";
 }
 
 static const char *read_event(const json_t *line, struct timeline_event *event)
@@ -338,20 +342,7 @@ static const char *read_event(const json_t *line, struct timeline_event *event)
     if (json_object_get(line, "move") && !take_number(line, "move", &move))
         return "move";
     event->move = (unsigned)move;
-    if (!take_text(line, "actor", event->actor, sizeof(event->actor)))
-        return "actor";
-    if (!take_text(line, "part", event->part, sizeof(event->part)))
-        return "part";
-    if (!take_text(line, "step", event->step, sizeof(event->step)))
-        return "step";
-    if (!take_text(line, "key", event->key, sizeof(event->key)))
-        return "key";
-    if (!take_text(line, "sent", event->sent, sizeof(event->sent)))
-        return "sent";
-    if (!take_text(line, "reply", event->reply, sizeof(event->reply)))
-        return "reply";
-    return take_text(line, "mark", event->mark, sizeof(event->mark)) ? NULL
-                                                                     : "mark";
+    return take_texts(line, event_texts, event);
 }
 
 static const char *read_verdict(const struct timeline *timeline,
