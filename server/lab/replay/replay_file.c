@@ -36,36 +36,10 @@ struct picture {
     unsigned look;
 };
 
-/* Others have written the file: their escape sequences stay off the terminal. */
-static void make_head_plain(struct timeline_head *head)
-{
-    timeline_make_plain(head->source);
-    timeline_make_plain(head->scene);
-    timeline_make_plain(head->lock);
-    timeline_make_plain(head->settings);
-    for (unsigned i = 0; i < head->actors_n; i++)
-        timeline_make_plain(head->actors[i]);
-}
-
-static void make_line_plain(struct timeline_event *event,
-                            struct timeline_verdict *verdict)
-{
-    timeline_make_plain(event->actor);
-    timeline_make_plain(event->part);
-    timeline_make_plain(event->step);
-    timeline_make_plain(event->sent);
-    timeline_make_plain(event->reply);
-    timeline_make_plain(event->mark);
-    for (unsigned i = 0; i < verdict->faults_n; i++)
-        timeline_make_plain(verdict->faults[i]);
-}
-
 static bool open_source(struct source *source, const char *path)
 {
     source->timeline = timeline_open(path, &source->head, source->error,
                                      sizeof(source->error));
-    if (source->timeline)
-        make_head_plain(&source->head);
     source->moves_n = stage_parse(source->head.schedule, source->moves,
                                   source->error, sizeof(source->error));
     if (source->timeline && source->moves_n < 0)
@@ -78,7 +52,6 @@ static void go_on(struct source *source)
 {
     source->line =
         timeline_next(source->timeline, &source->next, &source->verdict);
-    make_line_plain(&source->next, &source->verdict);
 }
 
 /* "worker-1"; with two files "2:worker-1". */

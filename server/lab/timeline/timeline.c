@@ -185,7 +185,8 @@ complain(const struct timeline *timeline, const char *format, ...)
     va_end(args);
 }
 
-void timeline_make_plain(char *text)
+/* Others have written the file: their escape sequences stay off the terminal. */
+static void make_plain(char *text)
 {
     for (; *text; text++)
         if (*text < ' ' || *text > '~')
@@ -200,11 +201,13 @@ static const char *take_texts(const json_t *line, const struct text *texts,
 {
     for (; texts->name; texts++) {
         const json_t *member = json_object_get(line, texts->name);
+        char *text = (char *)structure + texts->offset;
 
         if (member && !json_is_string(member))
             return texts->name;
-        (void)snprintf((char *)structure + texts->offset, texts->size, "%s",
+        (void)snprintf(text, texts->size, "%s",
                        member ? json_string_value(member) : "");
+        make_plain(text);
     }
     return NULL;
 }
@@ -234,6 +237,7 @@ static int take_list(const json_t *line, const char *name,
             return -1;
         (void)snprintf(texts[i], TIMELINE_NAME_BYTES, "%s",
                        json_string_value(each));
+        make_plain(texts[i]);
     }
     return (int)i;
 }
@@ -293,7 +297,7 @@ static json_t *read_line(struct timeline *timeline)
         return NULL;
     }
     object = json_loads(timeline->line, JSON_REJECT_DUPLICATES, &error);
-    timeline_make_plain(error.text);
+    make_plain(error.text);
     if (!object)
         complain(timeline, "no JSON at byte %d: %s", error.position,
                  error.text);

@@ -104,10 +104,9 @@ void timeline_write_verdict(FILE *out, const struct timeline_verdict *verdict);
 /* The outcome that a reply of the step hooks means: "(no reply)" is unknown. */
 enum timeline_outcome timeline_outcome_of(const char *reply);
 
-/* For a terminal: each byte of TEXT that is no printable ASCII becomes a '?'. */
-void timeline_make_plain(char *text);
-
-struct timeline; /* a file that is being read */
+/* A file that is being read. Its texts are for a terminal: each byte that is no
+ * printable ASCII becomes a '?'. */
+struct timeline;
 
 enum timeline_line {
     TIMELINE_LINE_EVENT,
