@@ -119,43 +119,37 @@ void lab_faults(FILE *out, unsigned faults, unsigned look)
     draw_say(out, look, "%s", faults == 0 ? "none" : "");
 }
 
-/* A file of somebody's own may be in any encoding. */
-static void add(json_t *object, const char *name, const char *text)
+/* A file of somebody's own may be in any encoding; NULL: there is no such text. */
+static json_t *own_text(const char *text)
 {
-    if (text)
-        (void)json_object_set_new(object, name, draw_json_text(text, 0));
+    return text ? draw_json_text(text, 0) : NULL;
 }
 
 static json_t *json_play(const struct experiment *experiment, unsigned index)
 {
     const struct experiment_play *play = &experiment->plays[index];
     char scene[EXPERIMENT_SCENE_BYTES];
-    json_t *object;
 
     if (!experiment_lock(play))
         return json_null();
     experiment->kind->scene(play, scene, sizeof(scene));
-    object = json_pack(
-        "{s:o, s:o}", "faults", draw_json_faults(play->faults & ~STAGE_REMARKS),
-        "remarks", draw_json_faults(play->faults & STAGE_REMARKS));
-    add(object, "scene", scene);
-    add(object, "schedule", play->schedule);
-    add(object, "says", play->says);
-    return object;
+    return json_pack("{s:o, s:o, s:o, s:o*, s:o*}", "faults",
+                     draw_json_faults(play->faults & ~STAGE_REMARKS), "remarks",
+                     draw_json_faults(play->faults & STAGE_REMARKS), "scene",
+                     own_text(scene), "schedule", own_text(play->schedule),
+                     "says", own_text(play->says));
 }
 
 static void json_experiment(FILE *out, const struct experiment *experiment)
 {
     const struct experiment_text *text = experiment->text;
     json_t *all =
-        json_pack("{s:{s:o, s:o}}", "text", "en",
+        json_pack("{s:{s:o, s:o}, s:s, s:s, s:o, s:s}", "text", "en",
                   reader_json(experiment_texts, &text[EXPERIMENT_EN]), "zh",
-                  reader_json(experiment_texts, &text[EXPERIMENT_ZH]));
+                  reader_json(experiment_texts, &text[EXPERIMENT_ZH]), "id",
+                  experiment->id, "name", experiment->name, "family",
+                  own_text(experiment->family), "kind", experiment->kind->name);
 
-    add(all, "id", experiment->id);
-    add(all, "name", experiment->name);
-    add(all, "family", experiment->family);
-    add(all, "kind", experiment->kind->name);
     for (unsigned i = 0; i < EXPERIMENT_PLAYS_N; i++)
         (void)json_object_set_new(all, experiment_play_word(i),
                                   json_play(experiment, i));
