@@ -108,12 +108,16 @@ static bool set_play(struct reader *reader, struct experiment_play *play,
 
 /* The fix is the bug, and the rest is the fix, but for what is said and expected; both
  * play the bug's schedule, unless they have another one. */
-static bool begin_play(struct reader *reader, struct experiment *into,
-                       unsigned index)
+static bool begin_section(struct reader *reader)
 {
-    struct experiment_play *plays = into->plays, *play = &plays[index];
+    struct experiment *into = reader->into;
+    struct experiment_play *plays = into->plays, *play;
     const struct experiment_play *bug = &plays[EXPERIMENT_BUG], *base = bug;
+    int index = reader->section - EXPERIMENT_LANGUAGES_N;
 
+    if (index < 0)
+        return true;
+    play = &plays[index];
     if (index == EXPERIMENT_REST && experiment_lock(&plays[EXPERIMENT_FIX]))
         base = &plays[EXPERIMENT_FIX];
     if (play == bug)
@@ -162,9 +166,9 @@ static bool set_head(struct reader *reader, struct experiment *into,
            reader_fail(reader, "kind is steps or load");
 }
 
-static bool set_value(struct reader *reader, struct experiment *into,
-                      const char *key, char *value)
+static bool set_value(struct reader *reader, const char *key, char *value)
 {
+    struct experiment *into = reader->into;
     int section = reader->section;
 
     return section < 0 ? set_head(reader, into, key, value)
@@ -210,27 +214,16 @@ bool experiment_read(const char *path, char *content,
     struct reader reader = {.file = path,
                             .at = content,
                             .sections = sections,
-                            .section = -1,
+                            .into = experiment,
+                            .begin = begin_section,
+                            .set = set_value,
                             .error = error,
                             .error_size = error_size};
-    enum reader_line line = READER_VALUE;
-    char *key, *value;
     bool good;
 
     *experiment = (struct experiment){.kind = &steps_kind, .content = content};
-    good = content ? reader_name(&reader, experiment->id, experiment->name)
-                   : reader_fail(&reader, "no memory");
-    while (good && (line = reader_next(&reader, &key, &value)) != READER_END) {
-        int play = reader.section - EXPERIMENT_LANGUAGES_N;
-
-        if (line == READER_VALUE)
-            good = set_value(&reader, experiment, key, value);
-        else
-            good =
-                line == READER_SECTION &&
-                (play < 0 || begin_play(&reader, experiment, (unsigned)play));
-    }
-    good = good && has_all(&reader, experiment);
+    good = reader_read(&reader, experiment->id, experiment->name) &&
+           has_all(&reader, experiment);
     if (!good)
         experiment_release(experiment);
     return good;

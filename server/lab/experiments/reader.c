@@ -82,36 +82,20 @@ static bool begin_section(struct reader *reader, const char *line)
 }
 
 /* "key       value" */
-static bool split(struct reader *reader, char *line, char **key, char **value)
+static bool take_value(struct reader *reader, char *line)
 {
-    *key = strsep(&line, " \t");
-    *value = line ? line : *key + strlen(*key);
-    *value += strspn(*value, " \t");
+    char *key = strsep(&line, " \t"), *value = line ? line : key + strlen(key);
+
+    value += strspn(value, " \t");
     for (unsigned i = 0; i < reader->keys_n; i++)
-        if (strcmp(reader->keys[i], *key) == 0)
-            return reader_fail(reader, "'%s' is there twice", *key);
+        if (strcmp(reader->keys[i], key) == 0)
+            return reader_fail(reader, "'%s' is there twice", key);
     if (reader->keys_n < READER_KEYS_MAX)
-        reader->keys[reader->keys_n++] = *key;
-    return true;
+        reader->keys[reader->keys_n++] = key;
+    return reader->set(reader, key, value);
 }
 
-enum reader_line reader_next(struct reader *reader, char **key, char **value)
-{
-    char *line;
-
-    do
-        line = next_line(reader);
-    while (line && (!*line || *line == '#'));
-    if (!line)
-        return READER_END;
-    if (*line == '[')
-        return begin_section(reader, line) ? READER_SECTION : READER_WRONG;
-    return split(reader, line, key, value) ? READER_VALUE : READER_WRONG;
-}
-
-/* ---- values ------------------------------------------------------------- */
-
-bool reader_name(struct reader *reader, char id[8], char name[40])
+static bool take_name(struct reader *reader, char id[8], char name[40])
 {
     const char *base = strrchr(reader->file, '/');
     int end = 0;
@@ -122,6 +106,23 @@ bool reader_name(struct reader *reader, char id[8], char name[40])
            reader_fail(reader,
                        "a file is called NUMBER-NAME.txt, 08-my-own.txt");
 }
+
+bool reader_read(struct reader *reader, char id[8], char name[40])
+{
+    bool good = reader->at ? take_name(reader, id, name)
+                           : reader_fail(reader, "no memory");
+    char *line;
+
+    reader->section = -1;
+    while (good && (line = next_line(reader)) != NULL)
+        if (*line == '[')
+            good = begin_section(reader, line) && reader->begin(reader);
+        else if (*line && *line != '#')
+            good = take_value(reader, line);
+    return good;
+}
+
+/* ---- values ------------------------------------------------------------- */
 
 bool reader_faults(struct reader *reader, unsigned *faults, char *words)
 {

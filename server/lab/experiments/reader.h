@@ -12,37 +12,31 @@
 
 enum { READER_KEYS_MAX = 24 /* of a section */ };
 
-/* One that is read: .file, .at, .sections, .error and .error_size are set by its caller,
- * and .section is -1, because no section has begun. */
+/* One that is read: all of the first part is set by its caller. */
 struct reader {
     const char *file;
-    char *at;                    /* where the next line begins */
-    unsigned line, lines_n;      /* the number of the line in hand; of all */
+    char *at;                    /* its text, from malloc(); NULL: no memory */
     const char *const *sections; /* in their order, up to a NULL */
-    int section;                 /* of sections[]; -1 = none yet */
-    const char *keys[READER_KEYS_MAX]; /* that this section has had */
-    unsigned keys_n;
+    void *into;                  /* of these, which are told that .section has
+                                    begun, and a value that it has: */
+    bool (*begin)(struct reader *reader);
+    bool (*set)(struct reader *reader, const char *key, char *value);
     char *error;
     size_t error_size;
+
+    unsigned line, lines_n; /* the number of the line in hand; of all */
+    int section;            /* of sections[]; -1 = none yet */
+    const char *keys[READER_KEYS_MAX]; /* that this section has had */
+    unsigned keys_n;
 };
 
-enum reader_line {
-    READER_VALUE,
-    READER_SECTION, /* another one has begun */
-    READER_END,
-    READER_WRONG,
-};
+/* Reads all of it, and "08" and "longer-than-the-lease" of a file that is called so. */
+bool reader_read(struct reader *reader, char id[8], char name[40]);
 
-/* Goes on to the next line that says something. */
-enum reader_line reader_next(struct reader *reader, char **key, char **value);
-
-/* Writes "FILE:LINE: ..." as the error, and returns false: so does all of the below if
- * the file is wrong. */
+/* Writes "FILE:LINE: ..." as the error, and returns false: so does all here if the file is
+ * wrong. */
 bool reader_fail(struct reader *reader, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-
-/* "08" and "longer-than-the-lease" of a file that is called so. */
-bool reader_name(struct reader *reader, char id[8], char name[40]);
 
 /* Adds WORDS, with blanks between, to FAULTS, a bit for each. */
 bool reader_faults(struct reader *reader, unsigned *faults, char *words);

@@ -85,9 +85,19 @@ static bool set_choice(struct reader *reader, struct path_choice *choice,
     return reader_play(reader, &choice->scene, &schedule, key, value);
 }
 
-static bool set_value(struct reader *reader, struct path_stop *stop,
-                      const char *key, char *value)
+/* A choice is the same scene, but for what it says. */
+static bool begin_section(struct reader *reader)
 {
+    struct path_stop *stop = reader->into;
+
+    if (reader->section >= CHOICES)
+        stop->choices[reader->section - CHOICES].scene = stop->scene;
+    return true;
+}
+
+static bool set_value(struct reader *reader, const char *key, char *value)
+{
+    struct path_stop *stop = reader->into;
     int section = reader->section;
 
     if (section < 0)
@@ -129,27 +139,16 @@ static bool read_stop(const char *file, char *content, struct path_stop *stop,
     struct reader reader = {.file = file,
                             .at = content,
                             .sections = sections,
-                            .section = -1,
+                            .into = stop,
+                            .begin = begin_section,
+                            .set = set_value,
                             .error = error,
                             .error_size = error_size};
-    enum reader_line line = READER_VALUE;
-    char *key, *value;
-    bool good;
 
     *stop = (struct path_stop){.scene = STAGE_SCENE(NULL),
                                .bounds = game_hint_bounds,
                                .content = content};
-    good = content ? reader_name(&reader, stop->id, stop->name)
-                   : reader_fail(&reader, "no memory");
-    while (good && (line = reader_next(&reader, &key, &value)) != READER_END) {
-        if (line == READER_VALUE)
-            good = set_value(&reader, stop, key, value);
-        else if (line == READER_WRONG)
-            good = false;
-        else if (reader.section >= CHOICES) /* the same, but for what it says */
-            stop->choices[reader.section - CHOICES].scene = stop->scene;
-    }
-    return good && has_all(&reader, stop);
+    return reader_read(&reader, stop->id, stop->name) && has_all(&reader, stop);
 }
 
 /* ---- all of them ---------------------------------------------------------- */
