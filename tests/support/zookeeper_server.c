@@ -8,7 +8,7 @@
 
 #include <sys/stat.h>
 
-#include "server/lab/conform/zk_ensemble.h"
+#include "server/lab/conform/conform.h"
 #include "tests/support/lock_rig.h"
 #include "tests/support/lock_story.h"
 
@@ -269,7 +269,7 @@ zookeeper_ensemble_in(const struct zookeeper_ensemble *ensemble, char role)
 {
     for (unsigned look = 0; look < LOOKS_MAX; look++) {
         for (unsigned i = 0; i < ZOOKEEPER_MEMBERS_N; i++)
-            if (zk_node_role(place_of(ensemble, i)) == role)
+            if (conform_zk_role(place_of(ensemble, i)) == role)
                 return ensemble->members[i];
         lock_rig_sleep_ms(LOOK_MS);
     }
@@ -282,7 +282,7 @@ void zookeeper_ensemble_await(const struct zookeeper_ensemble *ensemble)
         unsigned n = 0;
 
         for (unsigned i = 0; i < ZOOKEEPER_MEMBERS_N; i++)
-            n += zk_node_role(place_of(ensemble, i)) != '\0';
+            n += conform_zk_role(place_of(ensemble, i)) != '\0';
         if (n == ZOOKEEPER_MEMBERS_N)
             return;
         lock_rig_sleep_ms(LOOK_MS);

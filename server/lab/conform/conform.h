@@ -45,13 +45,21 @@ struct conform_result {
     char text[200]; /* the evidence, one line */
 };
 
-/* Servers that the suite does not start itself. NULL = there is none. */
+/*
+ * Servers that the suite does not start itself. NULL = there is none. The servers of an
+ * ensemble are lost one by one, by the command of who has started them,
+ *
+ *     COMMAND kill HOST:PORT      with SIGKILL
+ *     COMMAND start HOST:PORT     the same again, with its data
+ *
+ * which need not wait until that is done.
+ */
 struct conform_servers {
     const char *redis_url; /* for locks on one server; else a private one */
     const char *sql_url;
     const char *zk_url;
     const char *zk_ensemble; /* several ZooKeepers that may be killed, for M */
-    const char *zk_node;     /* the command that does it, see zk_ensemble.h */
+    const char *zk_node;     /* the command that does it */
     const char *dir; /* where a lock's own folder is made; NULL = /tmp */
 };
 
@@ -69,6 +77,12 @@ bool conform_run(const struct expected *expected,
                  const struct conform_servers *servers,
                  struct conform_result results[], atomic_uint *results_n,
                  char *error, size_t error_size);
+
+/*
+ * The role that the ZooKeeper at HOST:PORT says it has: 'l'eader, 'f'ollower,
+ * 's'tandalone; 0: it says nothing, or serves nobody. Blocks for two seconds at most.
+ */
+char conform_zk_role(const char *at);
 
 /* How many times slower than usual all is: STOCKADE_SLOW, for sanitizers. */
 unsigned conform_slow(void);

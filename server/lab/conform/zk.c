@@ -9,20 +9,112 @@
  */
 
 #include <fcntl.h>
+#include <netdb.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "server/base/clock.h"
 #include "server/lab/conform/cast.h"
-#include "server/lab/conform/zk_ensemble.h"
 
 enum {
     LOOK_MS = 25,        /* nobody tells that an election is over */
     ELECTION_MS = 10000, /* that it may take */
     NODES_MIN = 3,       /* two of them are still more than half */
+    NODES_MAX = 7,
+    NODE_BYTES_MAX = 64, /* "HOST:PORT" */
+    ANSWER_S = 2,        /* that a server of it may take */
 };
+
+struct nodes {
+    unsigned n;
+    char at[NODES_MAX][NODE_BYTES_MAX];
+};
+
+/* The servers ---------------------------------------------------------------- */
+
+/* Takes "zk:HOST:PORT,HOST:PORT/ROOT" apart. False: too many or too long. */
+static bool parse(const char *url, struct nodes *nodes)
+{
+    nodes->n = 0;
+    url += strncmp(url, "zk:", 3) == 0 ? 3 : 0;
+    for (;;) {
+        size_t len = strcspn(url, ",/");
+
+        if (nodes->n == NODES_MAX || len >= NODE_BYTES_MAX)
+            return false;
+        (void)snprintf(nodes->at[nodes->n++], NODE_BYTES_MAX, "%.*s", (int)len,
+                       url);
+        if (url[len] != ',')
+            return true;
+        url += len + 1;
+    }
+}
+
+/* A connection to HOST:PORT, or -1. */
+static int reach(const char *at)
+{
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+    const struct timeval limit = {.tv_sec = ANSWER_S};
+    const char *colon = strrchr(at, ':');
+    char host[NODE_BYTES_MAX];
+    struct addrinfo *found;
+    int fd;
+
+    if (!colon)
+        return -1;
+    (void)snprintf(host, sizeof(host), "%.*s", (int)(colon - at), at);
+    if (getaddrinfo(host, colon + 1, &hints, &found) != 0)
+        return -1;
+    fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+    (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+    if (fd >= 0 && connect(fd, found->ai_addr, found->ai_addrlen) != 0) {
+        (void)close(fd);
+        fd = -1;
+    }
+    freeaddrinfo(found);
+    return fd;
+}
+
+/* The answer to the four letters "srvr" ends with the connection. */
+char conform_zk_role(const char *at)
+{
+    int fd = reach(at);
+    char answer[2048];
+    const char *role;
+    size_t len = 0;
+    ssize_t got;
+
+    if (fd < 0)
+        return '\0';
+    got = send(fd, "srvr", 4, MSG_NOSIGNAL);
+    while (got > 0 && len + 1 < sizeof(answer)) {
+        got = recv(fd, answer + len, sizeof(answer) - len - 1, 0);
+        len += got > 0 ? (size_t)got : 0;
+    }
+    (void)close(fd);
+    answer[len] = '\0';
+    role = strstr(answer, "Mode: ");
+    if (!role)
+        return '\0';
+    return role[strlen("Mode: ")];
+}
+
+/* Runs COMMAND with ACTION and AT. False: it failed. */
+static bool run(const char *command, const char *action, const char *at)
+{
+    char line[1024];
+    int len = snprintf(line, sizeof(line), "%s %s %s", command, action, at);
+
+    return len > 0 && (size_t)len < sizeof(line) && system(line) == 0;
+}
+
+/* The check ------------------------------------------------------------------ */
 
 /* Ends with the check's process. */
 static void take_turns(const struct testbed *testbed)
@@ -44,13 +136,13 @@ static uint64_t patience(const struct testbed *testbed)
 
 /* The server that is ROLE. */
 static const char *await_role(const struct testbed *testbed,
-                              const struct zk_nodes *nodes, char role)
+                              const struct nodes *nodes, char role)
 {
     uint64_t until_ms = patience(testbed);
 
     do {
         for (unsigned i = 0; i < nodes->n; i++)
-            if (zk_node_role(nodes->at[i]) == role)
+            if (conform_zk_role(nodes->at[i]) == role)
                 return nodes->at[i];
         clock_sleep_ms(LOOK_MS);
     } while (clock_ms() < until_ms);
@@ -64,10 +156,10 @@ static void tend(const struct testbed *testbed, const char *action,
     bool serves = strcmp(action, "start") == 0;
     uint64_t until_ms = patience(testbed);
 
-    if (!zk_node_do(testbed->servers->zk_node, action, at))
+    if (!run(testbed->servers->zk_node, action, at))
         testbed_broken(testbed, "%s %s %s failed", testbed->servers->zk_node,
                        action, at);
-    while ((zk_node_role(at) != '\0') != serves) {
+    while ((conform_zk_role(at) != '\0') != serves) {
         if (clock_ms() > until_ms)
             testbed_broken(testbed, "%s %s: nothing happens", action, at);
         clock_sleep_ms(LOOK_MS);
@@ -104,7 +196,7 @@ static void check_taken(struct cast *cast, const char *name, const char *when)
         testbed_fails(cast->testbed, "%s: %s", when, dlock_status_text(status));
 }
 
-static void lose(struct cast *cast, const struct zk_nodes *nodes, char role,
+static void lose(struct cast *cast, const struct nodes *nodes, char role,
                  const char *when)
 {
     struct testbed *testbed = cast->testbed;
@@ -136,14 +228,14 @@ static void lose(struct cast *cast, const struct zk_nodes *nodes, char role,
 void conform_lose_zk(struct testbed *testbed, char role, const char *when)
 {
     const struct conform_servers *servers = testbed->servers;
-    struct zk_nodes nodes;
+    struct nodes nodes;
     struct cast cast;
 
     if (!servers->zk_ensemble || !servers->zk_node)
         testbed_not_asked(testbed, "needs --zk-ensemble and --zk-node");
-    if (!zk_nodes_parse(servers->zk_ensemble, &nodes) || nodes.n < NODES_MIN)
+    if (!parse(servers->zk_ensemble, &nodes) || nodes.n < NODES_MIN)
         testbed_broken(testbed, "--zk-ensemble takes %d to %d servers",
-                       NODES_MIN, ZK_NODES_MAX);
+                       NODES_MIN, NODES_MAX);
     take_turns(testbed);
     (void)snprintf(testbed->url, sizeof(testbed->url), "%s",
                    servers->zk_ensemble);

@@ -29,7 +29,6 @@ enum buyers_outcome {
     BUYERS_NOT_NOW,  /* 429, 503 */
     BUYERS_LOST, /* no reply any more: its instance has died, or time is up */
     BUYERS_OTHER,
-    BUYERS_OUTCOMES
 };
 
 struct buyers_order {
