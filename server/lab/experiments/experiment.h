@@ -154,9 +154,6 @@ const struct experiment *experiment_at(size_t index);
 /* By id or name, or by how one name only begins; "8" is "08". NULL: there is none. */
 const struct experiment *experiment_find(const char *name);
 
-/* The name that is probably meant; NULL: none is like it. */
-const char *experiment_nearest(const char *name);
-
 /* Is WORD like NAME, and more so than those before? *LEAST is 0 at the first. */
 bool experiment_is_nearest(const char *name, const char *word, size_t *least);
 
@@ -189,8 +186,5 @@ const struct experiment *lab_find(const char *name);
 /* The name of a play, for people. */
 void lab_scene(const struct experiment *experiment,
                const struct experiment_play *play, unsigned look);
-
-/* "oversold, foreign-release"; "none". */
-void lab_faults(FILE *out, unsigned faults, unsigned look);
 
 #endif

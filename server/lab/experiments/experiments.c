@@ -137,15 +137,3 @@ bool experiment_is_nearest(const char *name, const char *word, size_t *least)
     *least = n;
     return true;
 }
-
-const char *experiment_nearest(const char *name)
-{
-    const struct experiment *one;
-    const char *nearest = NULL;
-    size_t least = 0;
-
-    for (size_t i = 0; (one = experiment_at(i)) != NULL; i++)
-        if (experiment_is_nearest(name, one->name, &least))
-            nearest = one->name;
-    return nearest;
-}

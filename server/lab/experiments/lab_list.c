@@ -82,11 +82,24 @@ bool lab_options_read(int argc, char *argv[], struct lab_options *options)
     return true;
 }
 
+/* The name that is probably meant; NULL: none is like it. */
+static const char *find_nearest(const char *name)
+{
+    const struct experiment *one;
+    const char *nearest = NULL;
+    size_t least = 0;
+
+    for (size_t i = 0; (one = experiment_at(i)) != NULL; i++)
+        if (experiment_is_nearest(name, one->name, &least))
+            nearest = one->name;
+    return nearest;
+}
+
 const struct experiment *lab_find(const char *name)
 {
     const struct experiment *experiment = experiment_find(name), *one;
     const char *between = "stockade: which one: ";
-    const char *nearest = experiment ? NULL : experiment_nearest(name);
+    const char *nearest = experiment ? NULL : find_nearest(name);
 
     for (size_t i = 0; !experiment && (one = experiment_at(i)) != NULL; i++)
         if (*name && strncmp(one->name, name, strlen(name)) == 0) {
@@ -104,19 +117,6 @@ const struct experiment *lab_find(const char *name)
                 "all\n",
                 name);
     return experiment;
-}
-
-void lab_faults(FILE *out, unsigned faults, unsigned look)
-{
-    const char *between = "";
-
-    for (int i = 0; i < STAGE_FAULT_N; i++)
-        if (faults & EXPERIMENT_FAULT(i)) {
-            fprintf(out, "%s%s", between,
-                    stage_fault_word((enum stage_fault)i));
-            between = ", ";
-        }
-    draw_say(out, look, "%s", faults == 0 ? "none" : "");
 }
 
 /* A file of somebody's own may be in any encoding; NULL: there is no such text. */

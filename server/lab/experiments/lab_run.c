@@ -83,6 +83,19 @@ static void tell_verdict(const struct runs *runs,
     putchar('\n');
 }
 
+/* "oversold, foreign-release"; "none". */
+static void tell_faults(unsigned faults, unsigned look)
+{
+    const char *between = "";
+
+    for (int i = 0; i < STAGE_FAULT_N; i++)
+        if (faults & EXPERIMENT_FAULT(i)) {
+            printf("%s%s", between, stage_fault_word((enum stage_fault)i));
+            between = ", ";
+        }
+    draw_say(stdout, look, "%s", faults == 0 ? "none" : "");
+}
+
 /* A run that did not go as told: what was expected, and what came of it. */
 static void tell_difference(const struct runs *runs,
                             const struct experiment_play *play,
@@ -91,13 +104,13 @@ static void tell_difference(const struct runs *runs,
     unsigned look = runs->options.look;
 
     draw_say(stdout, look, "  %s: expected ", title);
-    lab_faults(stdout, play->faults, look);
+    tell_faults(play->faults, look);
     if (play->schedule)
         draw_say(stdout, look, ", sold %" PRId64, play->sold);
     if (play->says)
         draw_say(stdout, look, ", \"%s\"", play->says);
     draw_say(stdout, look, "; found ");
-    lab_faults(stdout, run->verdict.faults | run->verdict.remarks, look);
+    tell_faults(run->verdict.faults | run->verdict.remarks, look);
     draw_say(stdout, look, ", sold %" PRId64, run->sold);
     draw_say(stdout, look, "%s\n", run->is_over ? "" : ", not all are done");
 }
