@@ -57,12 +57,14 @@ void phrase_write(FILE *out, const struct phrase *phrase, const char *text)
     }
 }
 
-void chinese(char text[], size_t size)
+void translate(char text[], size_t size, unsigned look)
 {
     char english[PART_BYTES];
     size_t n, lines_n = 0;
     FILE *out;
 
+    if (!(look & DRAW_CHINESE))
+        return;
     (void)snprintf(english, sizeof(english), "%s", text);
     for (n = strlen(english); n > 0 && english[n - 1] == '\n'; lines_n++)
         english[--n] = '\0';
@@ -83,7 +85,7 @@ static void write_comment(FILE *out, char paragraph[], size_t size)
 
     if (!*paragraph)
         return;
-    chinese(paragraph, size);
+    translate(paragraph, size, DRAW_CHINESE);
     while ((line = strsep(&rest, "|")) != NULL)
         fprintf(out, "# %s\n", line);
     *paragraph = '\0';
@@ -105,7 +107,7 @@ char *chinese_lock(const char *text)
         }
         write_comment(out, comment, sizeof(comment));
         if (sscanf(text, "claim %1000[^\n]", claim) == 1) {
-            chinese(claim, sizeof(claim));
+            translate(claim, sizeof(claim), DRAW_CHINESE);
             fprintf(out, "claim    %s\n", claim);
         } else {
             fprintf(out, "%.*s\n", (int)n, text);

@@ -38,8 +38,7 @@ int draw_say(FILE *out, unsigned look, const char *format, ...)
     va_start(args, format);
     (void)vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    if (look & DRAW_CHINESE)
-        chinese(text, sizeof(text));
+    translate(text, sizeof(text), look);
     fputs(text, out);
     return u8_strwidth((const uint8_t *)text, "UTF-8");
 }
@@ -118,8 +117,7 @@ static void add_mark(const struct stage_step *step, unsigned look,
     if (!step->mark[0])
         return;
     (void)snprintf(mark, sizeof(mark), "%s", step->mark);
-    if (look & DRAW_CHINESE)
-        chinese(mark, sizeof(mark));
+    translate(mark, sizeof(mark), look);
     (void)snprintf(text + used, TEXT_BYTES - used, " <- %s", mark);
 }
 
@@ -185,8 +183,7 @@ const char *draw_step_text(const struct stage_step *step, unsigned look,
                            char text[DRAW_STEP_BYTES])
 {
     draw_step_words(step, text);
-    if (look & DRAW_CHINESE)
-        chinese(text, TEXT_BYTES);
+    translate(text, TEXT_BYTES, look);
     add_mark(step, look, text);
     return text;
 }
@@ -256,8 +253,7 @@ void draw_english(FILE *out, int indent, unsigned look, const char *text)
     char words[SAID_BYTES];
 
     (void)snprintf(words, sizeof(words), "%s", text);
-    if (look & DRAW_CHINESE)
-        chinese(words, sizeof(words));
+    translate(words, sizeof(words), look);
     draw_text(out, indent, words);
 }
 
@@ -392,8 +388,7 @@ void draw_state(FILE *out, struct stage *stage, const struct stage_scene *scene,
         (void)snprintf(one, sizeof(one), "%.*s\n", (int)len, line);
         if (!strstr(before, one)) {
             one[len] = '\0';
-            if (look & DRAW_CHINESE)
-                chinese(one, sizeof(one));
+            translate(one, sizeof(one), look);
             draw_line(out, one);
         }
         line += len + (line[len] == '\n');

@@ -122,8 +122,9 @@ struct phrase {
  * does. */
 void phrase_write(FILE *out, const struct phrase *phrases, const char *text);
 
-/* Puts the English TEXT into Chinese. What has no phrase, like a command, stays. */
-void chinese(char text[], size_t size);
+/* Puts the English TEXT into the language of LOOK. What has no phrase, like a command,
+ * stays. */
+void translate(char text[], size_t size, unsigned look);
 
 /* TEXT, of a lock of lock/textbook/, with its claim and its comments in Chinese; it plays
  * the same. To be freed. NULL: no memory. */

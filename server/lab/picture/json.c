@@ -10,8 +10,7 @@ json_t *draw_json_text(const char *text, unsigned look)
     const uint8_t *wrong;
 
     (void)snprintf(said, sizeof(said), "%s", text);
-    if (look & DRAW_CHINESE)
-        chinese(said, sizeof(said));
+    translate(said, sizeof(said), look);
     while ((wrong = u8_check((const uint8_t *)said, strlen(said))) != NULL)
         said[wrong - (const uint8_t *)said] = '?';
     return json_string(said);

@@ -69,11 +69,8 @@ static struct api_reply refuse(unsigned status, const char *error)
 /* ENGLISH, which chinese.txt has, in both languages. */
 static json_t *both(const char *english)
 {
-    char text[300];
-
-    (void)snprintf(text, sizeof(text), "%s", english);
-    chinese(text, sizeof(text));
-    return json_pack("{s:s, s:s}", "en", english, "zh", text);
+    return json_pack("{s:s, s:o}", "en", english, "zh",
+                     draw_json_text(english, DRAW_CHINESE));
 }
 
 /* The text of the lock NAME, in both languages; null: it is none. */
