@@ -72,10 +72,10 @@ static void nodes_age(const struct testbed *testbed)
 }
 
 /* The servers that the lock needs, ours or given, as one url; or a place. */
-static bool backend_start(struct testbed *testbed,
-                          const struct conform_servers *servers, char *error,
+static bool backend_start(struct testbed *testbed, char *error,
                           size_t error_size)
 {
+    const struct conform_servers *servers = testbed->servers;
     enum kept backend = testbed->expected->kept;
     unsigned nodes_n = backend == KEPT_IN_REDIS  ? testbed->expected->nodes_n
                        : backend == KEPT_IN_BOTH ? 1
@@ -125,7 +125,7 @@ bool testbed_open(struct testbed *testbed, const struct expected *expected,
     if (testbed->race == MAP_FAILED || !mkdtemp(testbed->dir))
         return fail_with(error, error_size, "no room for a testbed: %s",
                          strerror(errno));
-    if (!backend_start(testbed, servers, error, error_size)) {
+    if (!backend_start(testbed, error, error_size)) {
         testbed_close(testbed);
         return false;
     }
