@@ -103,12 +103,11 @@ const char *experiment_play_title(const struct experiment *experiment,
 
 /* A run: what it writes while it happens, and what came of it. */
 struct experiment_run {
-    FILE *out;       /* for people, 80 columns; NULL = nothing */
-    json_t *json;    /* for programs: an object that gets members, but none of
+    FILE *out;     /* for people, 80 columns; NULL = nothing */
+    json_t *json;  /* for programs: an object that gets members, but none of
                      experiment_json()'s; NULL = nothing */
-    unsigned look;   /* see draw.h */
-    bool is_watched; /* load: see load.h */
-    bool brief; /* steps: the state at the end only, not behind each move */
+    unsigned look; /* see draw.h */
+    bool brief;    /* steps: the state at the end only, not behind each move */
     const char *save; /* steps: a file for its timeline; or NULL */
     const char *name; /* of the experiment */
 

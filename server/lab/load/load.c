@@ -10,7 +10,6 @@
 
 #include "server/base/clock.h"
 #include "server/base/redis_proc.h"
-#include "server/lab/stage/stage_options.h"
 
 enum {
     MARGIN = 9, /* the time */
@@ -152,9 +151,7 @@ static bool begin(struct load *load)
     const struct experiment_load *play = load->play;
     unsigned at_a_time = play->crowd.buyers ? play->crowd.buyers : BUYERS_MAX;
 
-    if (!site_open(&load->site, load->run->is_watched
-                                    ? load_watch_ends
-                                    : stage_options_interrupted) ||
+    if (!site_open(&load->site, load_watch_ends) ||
         !buyers_open(&load->buyers, &load->site, at_a_time))
         return false;
     for (unsigned i = 0; i < play->instances; i++)
@@ -272,13 +269,11 @@ static bool run_load(const struct experiment_play *play,
     load =
         (struct load){.play = &play->load, .story = play->schedule, .run = run};
     head(&load);
-    if (run->is_watched)
-        load_watch_begin(&load);
+    load_watch_begin(&load);
     ran = begin(&load);
     load.begun_us = clock_us();
     ran = ran && sell(&load);
-    if (run->is_watched)
-        load_watch_end();
+    load_watch_end();
     ran = ran && conclude(&load, play);
     if (run->out)
         fputc('\n', run->out);

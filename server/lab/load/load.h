@@ -102,12 +102,12 @@ json_t *load_lanes(const struct load *load);
  */
 int load_watch_main(const struct experiment_play *play, unsigned look);
 
-/* LOAD, whose run is watched, begins, and has not ended yet. */
+/* LOAD begins, and has not ended yet: nothing comes of it if nobody watches its run. */
 void load_watch_begin(struct load *load);
 void load_watch_end(void);
 
-/* For the site, which asks while it waits: answers, and takes samples. True: the run
- * is to end. */
+/* For the site, which asks while it waits: answers, and takes samples, if the run is
+ * watched. True: the run is to end, because its viewer is gone, or by Ctrl-C. */
 bool load_watch_ends(void);
 
 /* ---- stories (load_story.c) ----------------------------------------------------- */

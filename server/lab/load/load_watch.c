@@ -41,7 +41,8 @@ struct sample {
 };
 
 static struct {
-    struct load *load; /* NULL: none is under way */
+    struct experiment_run *run; /* that is watched; NULL = none */
+    struct load *load;          /* its load; NULL: none is under way */
     struct store_reader *reader;
     struct sample samples[SAMPLES_MAX];
     unsigned units, n;
@@ -165,6 +166,8 @@ bool load_watch_ends(void)
 
 void load_watch_begin(struct load *load)
 {
+    if (load->run != watch.run)
+        return;
     watch.load = load;
     watch.units = load->play->stock;
     watch.every_us = SAMPLE_US;
@@ -185,13 +188,13 @@ void load_watch_end(void)
 
 int load_watch_main(const struct experiment_play *play, unsigned look)
 {
-    struct experiment_run run = {.is_watched = true,
-                                 .look = look,
+    struct experiment_run run = {.look = look,
                                  .json = json_pack("{s:[]}", "timeline")};
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
     char line[100];
     bool ran;
 
+    watch.run = &run;
     stage_options_catch_signals();
     (void)setvbuf(stdin, NULL, _IONBF, 0);
     (void)answer(&run, false);
@@ -199,6 +202,7 @@ int load_watch_main(const struct experiment_play *play, unsigned look)
     if (!watch.has_gone && poll(&input, 1, UNSEEN_MS) > 0 &&
         fgets(line, sizeof(line), stdin))
         (void)answer(&run, true);
+    watch.run = NULL;
     json_decref(run.json);
     return ran ? 0 : 2;
 }
