@@ -21,7 +21,8 @@
 
 enum {
     SERVERS_MAX = 16,
-    GRACE_MS = 10,    /* at least so long after the decision, or */
+    GRACE_PART =
+        100, /* of a command's time, at least, after the decision; or */
     GRACE_FACTOR = 2, /* so many times as long as that took */
 };
 
@@ -32,6 +33,7 @@ struct asking {
     const struct dlock_question *question;
     uint64_t began_ms; /* real time */
     uint64_t until_ms;
+    uint64_t grace_ms; /* at least */
     bool decided;
 };
 
@@ -203,7 +205,8 @@ static void look_for_decision(struct asking *asking)
     asking->decided = agreed >= needed || refused + needed > asking->n;
     if (!asking->decided)
         return;
-    grace_ms = grace_ms < GRACE_MS ? GRACE_MS : grace_ms;
+    if (grace_ms < asking->grace_ms)
+        grace_ms = asking->grace_ms;
     if (now + grace_ms < asking->until_ms)
         asking->until_ms = now + grace_ms;
 }
@@ -268,14 +271,18 @@ static void cut_off(struct dlock_asked *one, const struct asking *asking)
 void dlock_ask(struct dlock_asked asked[], size_t n,
                const struct dlock_question *question)
 {
-    struct asking asking = {asked, n, question, 0, 0, false};
+    struct asking asking = {.asked = asked, .n = n, .question = question};
+    const struct dlock_wire_config *config;
     uint64_t left_ms = 0;
 
     assert(n <= SERVERS_MAX);
-    for (size_t i = 0; i < n; i++)
-        if (asked[i].wire != NULL)
-            left_ms = dlock_clock_until(asked[i].wire->config->clock,
-                                        question->limit_ms);
+    for (size_t i = 0; i < n; i++) {
+        if (asked[i].wire == NULL)
+            continue;
+        config = asked[i].wire->config;
+        left_ms = dlock_clock_until(config->clock, question->limit_ms);
+        asking.grace_ms = config->command_timeout_ms / GRACE_PART;
+    }
     if (left_ms > question->timeout_ms)
         left_ms = question->timeout_ms;
     asking.began_ms = dlock_clock_real_now();
