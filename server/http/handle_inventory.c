@@ -15,11 +15,12 @@
 #include "server/base/app.h"
 #include "server/http/reply.h"
 
-/* A reply may come from a proxy in between, and have no text. */
+/* A "not now" may come from a proxy in between, and have a page for people, or none. */
 static bool has_document(const struct request *request)
 {
     return request->call.end == INVENTORY_ANSWERED &&
-           request->call.reply.text && *request->call.reply.type;
+           request->call.reply.text &&
+           strncmp(request->call.reply.type, "application/", 12) == 0;
 }
 
 static void pass_on(struct request *request)

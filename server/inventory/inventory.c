@@ -192,14 +192,18 @@ static bool is_not_now(const struct fetch *try)
            (try->reply.status == 503 || try->reply.status == 429);
 }
 
-/* The reply is an inventory service's own: it says where the order is, or names a
- * problem. */
-static bool is_verdict(const struct fetch_reply *reply)
+/* The reply is an inventory service's own: it is what was asked for, and says of an
+ * order where that is, or it names a problem. */
+static bool is_verdict(const struct inventory_call *call,
+                       const struct fetch_reply *reply)
 {
-    return reply->text &&
-           (reply->status == 201
-                ? strncmp(reply->location, "/api/orders/", 12) == 0
-                : strcmp(reply->type, "application/problem+json") == 0);
+    bool is_order = call->request.key != NULL;
+    bool yes = reply->status == (is_order ? 201 : 200);
+    const char *type = yes ? "application/json" : "application/problem+json";
+
+    return reply->text && strcmp(reply->type, type) == 0 &&
+           (!yes || !is_order ||
+            strncmp(reply->location, "/api/orders/", 12) == 0);
 }
 
 /* A proxy in between, a service with a bug or a reply that is cut in its head, which
@@ -210,8 +214,7 @@ static bool is_lost(const struct fetch *try)
 
     return try->end == FETCH_LOST ||
            (try->end == FETCH_ANSWERED && !is_not_now(try) &&
-            (try->reply.status >= 500 ||
-             (call->request.key && !is_verdict(&try->reply))));
+            (try->reply.status >= 500 || !is_verdict(call, &try->reply)));
 }
 
 /* A try of a call has ended. */

@@ -291,14 +291,23 @@ for my $raw ("HTTP/1.1 201 Created\r\nContent-Le", "HTTP/1.1 201 Created$page", 
     my $found = $service->get('/api/orders?key=' . ($lost->{headers}{'idempotency-key'} || 'none'));
     is $found->{body}{user_id}, $user, "$what: the key finds the order";
 }
+$one->product(9, 1, pay_within_s => 3600);
+$held = $one->order(9)->{body}{id};
+for my $raw ("HTTP/1.1 200 OK$page", "HTTP/1.1 404 Not Found$page", "HTTP/1.1 302 Found\r\nLocation: /$page") {
+    my ($what) = split /\r\n/, $raw;
+    $relay->does($raw);
+    like $service->post("/api/orders/$held/pay", { payment => 'r' })->{raw}, qr/"status":503.*has answered: ask again/, "$what: of a payment neither";
+}
 my $tried = $service->metric('stockade_inventory_retries_total');
 $relay->does('busy');
 my $busy = $service->order(4, ++$user, 1);
 is Stockade::slug($busy), 'store-unavailable', 'a "not now" without a text has one' or diag $busy->{raw};
 like $busy->{raw}, qr/nothing was ordered/, 'which is certain';
 is $service->metric('stockade_inventory_retries_total'), $tried, 'no other is there to be asked';
-$relay->does("HTTP/1.1 503 Later\r\nContent-Length: 2\r\n\r\nhi");
-is Stockade::slug($service->order(4, ++$user, 1)), 'store-unavailable', 'and so has one without a type';
+for my $its ("\r\nContent-Length: 2\r\n\r\nhi", $page) {
+    $relay->does("HTTP/1.1 503 Later$its");
+    is Stockade::slug($service->order(4, ++$user, 1)), 'store-unavailable', 'and so has one without a type, or with a page';
+}
 $relay->does("HTTP/1.1 503 Later\r\nContent-Type: application/problem+json\r\nRetry-After: 7\r\nContent-Length: 2\r\n\r\n{}");
 my $later = $service->order(4, ++$user, 1)->{headers};
 is $later->{'retry-after'}, 7, 'of one that is passed on the customer hears when to ask again';
