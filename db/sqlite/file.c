@@ -121,7 +121,7 @@ enum store_status sqlite_check(const char *url, char where[SQL_WHERE_BYTES],
     enum store_status status;
     char folder[PATH_MAX];
 
-    if (access(path, F_OK) != 0 && errno == ENOENT) {
+    if (*path != ':' && access(path, F_OK) != 0 && errno == ENOENT) {
         where[0] = '\0';
         if (has_journal(path))
             return failure_set(error, STORE_UNFIT,

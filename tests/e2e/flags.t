@@ -27,6 +27,7 @@ my @wrong = (
     # Too long for a name: no resolver is asked.
     [['--listen', 'x' x 70 . ':0'],   qr/--listen x{70}:0: \w/],
     [['--db', "sqlite:$dir"],         qr/is not a file/],
+    [['--db', 'sqlite::memory:'],     qr/must be a file with a name/],
     [['--db', "sqlite:$dir/new.db"],  qr/schema version 99, this program knows 1 to \d+: use the stockade that wrote it, or a newer one/],
     [['--redis', 'unix:/a,unix:/b'],  qr/this lock takes one server/],
 );
