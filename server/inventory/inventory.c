@@ -217,7 +217,14 @@ static bool is_lost(const struct fetch *try)
             (try->reply.status >= 500 || !is_verdict(call, &try->reply)));
 }
 
-/* A try of a call has ended. */
+/* A "not now" that leaves open whether it was ordered: the words of order.c. */
+static bool leaves_open(const struct fetch_reply *reply)
+{
+    return reply->text && strstr(reply->text, "it may have been ordered");
+}
+
+/* A try of a call has ended. What an earlier one left open no "not now" of another
+ * service settles. */
 static void try_heard(struct inventory *inv, struct fetch *try, uint64_t now_us)
 {
     struct inventory_call *call = try->owner;
@@ -227,7 +234,7 @@ static void try_heard(struct inventory *inv, struct fetch *try, uint64_t now_us)
         call->tries++;
     call->failed = try->peer;
     call->is_lost |= lost;
-    if (try->end == FETCH_ANSWERED) {
+    if (try->end == FETCH_ANSWERED && !(not_now && leaves_open(&call->reply))) {
         free(call->reply.text);
         call->reply = try->reply;
         try->reply.text = NULL;

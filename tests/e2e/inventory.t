@@ -315,6 +315,15 @@ like $later->{'idempotency-key'}, qr/^[0-9a-f]{32}$/, 'and by which key';
 $relay->does('pass');
 is $service->stop, 0, 'ends';
 
+# What one has left open another one's "not now" does not settle.
+my @not_now = map { qq(HTTP/1.1 503 Later\r\nContent-Type: application/problem+json\r\nContent-Length: 42\r\n\r\n)
+        . sprintf '{"detail":"%-29s"}', $_ } 'it may have been ordered', 'nothing was ordered';
+$service = order_service([map { Stockade::Relay->start($one)->does($_) } @not_now]);
+ready_are($service, 2);
+like $service->order(4, ++$user, 1)->{raw}, qr/may have been ordered/, 'left open is not settled by another "not now"' for 1, 2;
+is $service->metric('stockade_inventory_retries_total'), 2, 'which came each time';
+is $service->stop, 0, 'ends';
+
 # ---- retries have a budget -----------------------------------------------------
 
 $service = order_service([map { Stockade::Relay->start($_)->does('busy') } $one, $two]);
