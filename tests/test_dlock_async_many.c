@@ -202,21 +202,20 @@ static void begin_tries(struct dlock *client, struct note tries[], size_t n,
 LOCK_TEST(test_pauses_end_while_others_try)
 {
     enum { OTHERS_N = CROWD_THREADS_MAX - 1 };
-    struct note waits = {.n = 0}, tries[3 * CROWD_THREADS_MAX] = {{.n = 0}};
+    struct note waits = {.n = 0}, tries[3][CROWD_THREADS_MAX] = {{{.n = 0}}};
     struct dlock *client;
 
     assert_ok(dlock_register(&never_set, NULL));
     client = lock_rig_client("never");
     to_end = NULL;
     long_ms = 1000;
-    begin_tries(client, tries, CROWD_THREADS_MAX, CROWD_THREADS_MAX);
+    begin_tries(client, tries[0], CROWD_THREADS_MAX, CROWD_THREADS_MAX);
     assert_ok(
         note_begin(lock_rig_session(client), "k", LOCK_RIG_LONG_MS, &waits));
     step_log_await_at(&rig.log, "refuse", 0, DLOCK_BEFORE,
                       CROWD_THREADS_MAX + 1);
-    begin_tries(client, tries + CROWD_THREADS_MAX, OTHERS_N, OTHERS_N);
-    begin_tries(client, tries + 2 * CROWD_THREADS_MAX, OTHERS_N,
-                CROWD_THREADS_MAX);
+    begin_tries(client, tries[1], OTHERS_N, OTHERS_N);
+    begin_tries(client, tries[2], OTHERS_N, CROWD_THREADS_MAX);
     lock_rig_close(client);
     long_ms = LOCK_RIG_LONG_MS;
 }
