@@ -20,10 +20,9 @@
 #include "lock/core/error.h"
 
 enum {
-    SERVERS_MAX = 16,
-    GRACE_PART =
-        100, /* of a command's time, at least, after the decision; or */
-    GRACE_FACTOR = 2, /* so many times as long as that took */
+    GRACE_MS = 10,    /* at least so long after the decision, */
+    GRACE_PART = 100, /* and this part of a command's time limit, */
+    GRACE_FACTOR = 2, /* and so many times as long as that took */
 };
 
 /* How far one question has come. */
@@ -215,7 +214,7 @@ static void look_for_decision(struct asking *asking)
  * that has come is taken even at the last moment. */
 static bool step(struct asking *asking)
 {
-    struct pollfd pollers[SERVERS_MAX];
+    struct pollfd pollers[DLOCK_NODES_MAX];
     uint64_t now = dlock_clock_real_now();
     uint64_t left = asking->until_ms > now ? asking->until_ms - now : 0;
     size_t open = 0;
@@ -271,17 +270,19 @@ static void cut_off(struct dlock_asked *one, const struct asking *asking)
 void dlock_ask(struct dlock_asked asked[], size_t n,
                const struct dlock_question *question)
 {
-    struct asking asking = {.asked = asked, .n = n, .question = question};
+    struct asking asking = {
+        .asked = asked, .n = n, .question = question, .grace_ms = GRACE_MS};
     const struct dlock_wire_config *config;
     uint64_t left_ms = 0;
 
-    assert(n <= SERVERS_MAX);
+    assert(n <= DLOCK_NODES_MAX);
     for (size_t i = 0; i < n; i++) {
         if (asked[i].wire == NULL)
             continue;
         config = asked[i].wire->config;
         left_ms = dlock_clock_until(config->clock, question->limit_ms);
-        asking.grace_ms = config->command_timeout_ms / GRACE_PART;
+        if (asking.grace_ms < config->command_timeout_ms / GRACE_PART)
+            asking.grace_ms = config->command_timeout_ms / GRACE_PART;
     }
     if (left_ms > question->timeout_ms)
         left_ms = question->timeout_ms;
