@@ -168,8 +168,20 @@ static void note_written(struct stage *stage, const struct stage_step *step)
         stage->scene.batched && strcmp(step->name, "place") == 0 ? 1 : 0;
 }
 
-/* A command has reached a server before those that are held up. A renewal makes no acquire
- * void, because both make the lease a full one. */
+/* STEP has made a command LATE void, if that comes now. A look changes nothing. A renewal
+ * makes no acquire void, because both make the lease a full one; nor does a watchdog, that
+ * has not heard of it, a release. */
+static bool makes_void(const struct stage_step *step, const char *late)
+{
+    bool renews = strcmp(step->name, "eval-renew") == 0;
+
+    return strcmp(step->name, "eval-inspect") != 0 &&
+           !(renews && strcmp(late, "eval-acquire") == 0) &&
+           !(renews && strcmp(late, "eval-release") == 0 &&
+             strcmp(step->who, "watchdog") == 0);
+}
+
+/* A command has reached a server before those that are held up. */
 static void note_newer(struct stage *stage, const struct stage_step *step)
 {
     for (unsigned i = 0; i < stage->late_n; i++) {
@@ -177,8 +189,7 @@ static void note_newer(struct stage *stage, const struct stage_step *step)
 
         if ((int)late->actor == step->actor &&
             strcmp(late->step.key, step->key) == 0 &&
-            (strcmp(late->step.step, "eval-acquire") != 0 ||
-             strcmp(step->name, "eval-renew") != 0))
+            makes_void(step, late->step.step))
             late->newer++;
     }
 }

@@ -66,6 +66,7 @@ struct stage_lock {
     uint64_t node_ends_us[PAGE_NODES_MAX]; /* on each; 0 = it is not there */
     int owners[PAGE_NODES_MAX]; /* of several servers: whose it is there */
     int setter;                 /* who has it; -1 = nobody */
+    bool taken_late; /* by a late command, and its owner has sent none since */
 };
 
 /*

@@ -64,7 +64,8 @@ static bool is_of(const struct stage *stage, int mover, int owner)
            stage_process(stage, (unsigned)owner);
 }
 
-/* The last command of this move that renews; NULL: there is none. */
+/* The last command of this move that renews; NULL: there is none. A watchdog that has lost
+ * its lease asks why so. */
 static const struct stage_step *renewal_of(const struct stage *stage,
                                            const char *name)
 {
@@ -75,7 +76,7 @@ static const struct stage_step *renewal_of(const struct stage *stage,
             return NULL;
         if ((strcmp(step->name, "eval-renew") == 0 ||
              strcmp(step->who, "watchdog") == 0) &&
-            strcmp(step->key, name) == 0)
+            strcmp(step->name, "why-lost") != 0 && strcmp(step->key, name) == 0)
             return step;
     }
     return NULL;
@@ -88,6 +89,15 @@ static bool has_renewed(const struct stage *stage, const char *name)
 
     return step &&
            (strcmp(step->reply, "1") == 0 || strcmp(step->reply, "OK") == 0);
+}
+
+/* Its release, or its withdraw, may be among them, and frees the lock yet. */
+static bool has_more_held_up(const struct stage *stage, unsigned actor)
+{
+    for (unsigned i = 0; i < stage->late_n; i++)
+        if (stage->late[i].actor == actor)
+            return true;
+    return false;
 }
 
 static void check_leases(struct stage *stage, const struct stage_lock *lock,
@@ -104,16 +114,19 @@ static void check_leases(struct stage *stage, const struct stage_lock *lock,
         before->setter == lock->setter && !is_of(stage, mover, lock->setter) &&
         has_renewed(stage, lock->name))
         stage_broke(stage, STAGE_LEASE);
-    if (owner >= 0 && owner == mover && is_late)
-        stage_broke(stage, STAGE_LATE);
-    if (is_late && before->has_key && before->setter == mover && !lock->has_key)
+    /* A lock that was taken late is older than what comes late behind that, because held
+     * up commands keep their order. */
+    if (is_late && !before->taken_late &&
+        (owner == mover ||
+         (before->has_key && before->setter == mover && !lock->has_key)))
         stage_broke(stage, STAGE_LATE);
     /* Somebody under way may still come in again, or give it back; the dead have their
      * lease; and after a lost reply it may be held, as it was told. */
     if (is_late && !before->has_key && lock->setter == mover &&
         !stage_is_playing(stage, (unsigned)mover) &&
         !stage->parts[mover].is_dead &&
-        !stage_lane(stage, (unsigned)mover)->unsure)
+        !stage_lane(stage, (unsigned)mover)->unsure &&
+        !has_more_held_up(stage, (unsigned)mover))
         stage_broke(stage, STAGE_LATE);
 }
 
@@ -234,10 +247,12 @@ static void check_terms(struct stage *stage, int mover)
     for (unsigned i = 0; i < stage->scene.buyers; i++) {
         const struct page_lane *lane = stage_lane(stage, i);
 
+        /* A turn of the watchdog before the answer makes an extended lease a full one. */
+        bool is_exact = stage_held(stage, i) == 1 && stage->kind != 'w';
+
         if (stage->parts[i].has_begun && lane->granted[0] &&
             is_lease_wrong(stage, lane->granted, lane->granted_until_us,
-                           stage_held(stage, i) == 1 ? lane->granted_for_us
-                                                     : 0))
+                           is_exact ? lane->granted_for_us : 0))
             stage_broke(stage, STAGE_TOLD_LEASE);
     }
     if (mover >= 0 && is_not_renewed(stage, (unsigned)mover))

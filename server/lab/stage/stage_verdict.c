@@ -415,7 +415,8 @@ static bool has_failed(struct stage *stage)
         const struct page_lane *lane = stage_lane(stage, i);
 
         if (stage->parts[i].has_begun && lane->answered &&
-            (failures & 1u << lane->outcome || has_waited_for_nobody(stage, i)))
+            (failures & 1u << lane->outcome ||
+             (!stage->has_ghost && has_waited_for_nobody(stage, i))))
             return true;
     }
     return false;

@@ -127,6 +127,7 @@ uint64_t stage_hash(struct stage *stage)
     for (unsigned i = 0; i < stage->locks_n; i++) {
         hash = stage_hash_text(hash, stage->locks[i].name);
         hash = page_hash(hash, &stage->locks[i].setter, sizeof(int));
+        hash = hash_number(hash, stage->locks[i].taken_late);
         hash = hash_number(hash, stage->locks[i].token);
         hash = hash_number(hash, (uint64_t)stage->locks[i].token_by);
         hash = hash_number(hash, stage->locks[i].token_is_over);
