@@ -94,6 +94,8 @@ my @stories = (
         '--deduct guarded --stock 3 --wait-ms 1000 --programs order-twice,order fair', 'a b aw b+ a a a a a a a+ a a+ a a', '', 2, 1, 1],
     ['who has left the queue is not overtaken',
         '--deduct guarded --buyers 3 --stock 3 --wait-ms 1000 fair', 'c c~ a a a a a+ a^ a a+ a a c b', '', 2, 1, 0],
+    ['nor who has left it late',
+        '--deduct guarded --stock 3 --wait-ms 1000 --programs order-twice,order fair', 'a b b b b b+ b b+ b a~ a b^ ^ a', '', 2, 1, 0],
     ['who begins to wait again has not been refused a free lock',
         '--deduct guarded --stock 3 --wait-ms 1000 --programs order-twice,order-twice fair', 'b a L a a', '', 3, 0, 0],
     ['one of two locks is lost, and the other given back',

@@ -324,7 +324,8 @@ static bool has_asked_late(const struct stage *stage, unsigned actor)
 /* ACTOR has told the server with this move that it waits no longer. */
 static bool has_left(const struct stage *stage, unsigned actor)
 {
-    const struct stage_step *step = step_of(stage, actor, "eval-leave");
+    const struct stage_step *step = step_of(
+        stage, actor, stage->is_delivery ? "late eval-leave" : "eval-leave");
 
     return step && strcmp(step->reply, "(held up)") != 0;
 }
