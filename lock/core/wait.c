@@ -99,8 +99,10 @@ static bool is_open(enum dlock_status status)
 /*
  * Notes of a try for the next one. After a "no" it is certain
  * that nothing is ours; but where copies are not known, we may be told of the
- * key that we have put there ourselves. And a first try may still be on its way:
- * if it gets the lock, the next one comes in again, and by a higher number.
+ * key that we have put there ourselves. And an earlier try, or the first copy of one
+ * whose second was told no, may still be on its way: if it gets the lock, the next try
+ * comes in again by a higher number, because a grant must not count from a try that is
+ * later than its lease.
  */
 static void note(struct dlock_wait *wait, enum dlock_status status)
 {
@@ -111,7 +113,8 @@ static void note(struct dlock_wait *wait, enum dlock_status status)
         wait->uncertain = wait->session->may_come_late = true;
         wait->repeats = wait->strategy->withdraw != NULL;
     }
-    if (status == DLOCK_BUSY && wait->repeats) {
+    if (status == DLOCK_BUSY && wait->session->may_come_late &&
+        wait->strategy->withdraw != NULL) {
         renumber(wait);
         wait->attempt.holds = 0;
     }

@@ -90,6 +90,7 @@ struct page_placed {
 struct page_record {
     struct stage_step step;
     bool is_local; /* see struct page_thread */
+    unsigned node;
 };
 
 /* An order of the stage to an actor, to which it hands the turn. */
@@ -137,6 +138,7 @@ struct page_lane {
                         was no reply of a lock's; "" = it was one, or none */
     unsigned faults; /* of its lock's commands: bits of enum stage_fault */
     bool unsure;     /* of a lock: it does not know what came of its command */
+    bool cut_off;    /* it could not tell its server that it waits no longer */
     char wants[STAGE_NAME_BYTES]; /* the lock that it is about to take; "" */
     unsigned wishes_n;            /* acquires under way */
     unsigned wants_thread;        /* that waits; PAGE_ASYNC: one of the lock

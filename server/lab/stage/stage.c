@@ -181,13 +181,14 @@ static bool makes_void(const struct stage_step *step, const char *late)
              strcmp(step->who, "watchdog") == 0);
 }
 
-/* A command has reached a server before those that are held up. */
-static void note_newer(struct stage *stage, const struct stage_step *step)
+/* A command has reached server NODE before those that are held up. */
+static void note_newer(struct stage *stage, const struct stage_step *step,
+                       unsigned node)
 {
     for (unsigned i = 0; i < stage->late_n; i++) {
         struct stage_late *late = &stage->late[i];
 
-        if ((int)late->actor == step->actor &&
+        if ((int)late->actor == step->actor && late->step.node == node &&
             strcmp(late->step.key, step->key) == 0 &&
             makes_void(step, late->step.step))
             late->newer++;
@@ -212,8 +213,9 @@ static void take_records(struct stage *stage, unsigned first)
         note_written(stage, step);
         stage->touched = stage->touched || (!step->is_sql && step->name[0]);
         if (!step->is_sql && !record->is_local && step->sent[0] &&
-            strcmp(step->reply, "(held up)") != 0)
-            note_newer(stage, step);
+            strcmp(step->reply, "(held up)") != 0 &&
+            strcmp(step->reply, "(sent)") != 0)
+            note_newer(stage, step, record->node);
         stage_note_token(stage, step);
         stage_name_tokens(stage, step->sent);
         stage_name_tokens(stage, step->reply);

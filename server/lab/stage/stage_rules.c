@@ -501,15 +501,6 @@ static bool is_at_work(const struct stage *stage, unsigned actor)
             !sleeps);
 }
 
-/* No time was left in which it could tell the server that it waits no longer. */
-static bool has_overslept(const struct stage *stage, unsigned actor)
-{
-    const struct page_lane *lane = stage_lane(stage, actor);
-
-    return lane->phase == PAGE_DONE && lane->answered &&
-           lane->outcome == ORDER_LOCK_UNREACHABLE;
-}
-
 /* Somebody who does not wait any more may stand in the queue, and is woken in vain: one
  * that has overslept, or whose acquire came late. Others have to look by themselves. */
 static void note_ghost(struct stage *stage)
@@ -518,7 +509,8 @@ static void note_ghost(struct stage *stage)
         stage_lane(stage, stage->delivered.actor)->wants[0] == '\0')
         stage->has_ghost = true;
     for (unsigned i = 0; i < stage->scene.buyers; i++)
-        stage->has_ghost = stage->has_ghost || has_overslept(stage, i);
+        stage->has_ghost = stage->has_ghost || (stage->parts[i].has_begun &&
+                                                stage_lane(stage, i)->cut_off);
 }
 
 /* A dead waiter that may be the one that was woken: others have to look by themselves

@@ -64,6 +64,7 @@ static uint64_t hash_actor(const struct stage *stage, unsigned actor,
         return hash;
     hash = hash_number(hash, lane->phase);
     hash = hash_number(hash, lane->unsure);
+    hash = hash_number(hash, lane->cut_off);
     hash = hash_number(hash, lane->is_wrong);
     hash = hash_number(hash, part->saw_short);
     hash = hash_number(hash, part->was_free);

@@ -411,7 +411,8 @@ static void tell(const struct page_record *open, unsigned node,
 static void take_step(const struct page_thread *step, struct page_record *open)
 {
     *open = (struct page_record){.step.is_sql = step->is_sql,
-                                 .is_local = step->is_local};
+                                 .is_local = step->is_local,
+                                 .node = step->node};
     memcpy(open->step.name, step->step, sizeof(open->step.name));
     memcpy(open->step.key, step->key, sizeof(open->step.key));
     tell_sent(step, open->step.sent, sizeof(open->step.sent));

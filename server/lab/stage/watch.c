@@ -367,6 +367,7 @@ static void note_acquired(enum dlock_status status,
         note_grant(grant);
     if (status == DLOCK_UNKNOWN)
         turns_own_lane()->unsure = true;
+    turns_own_lane()->cut_off = status == DLOCK_UNREACHABLE;
     if (watch_no_lock)
         return;
     if (status != DLOCK_OK)
