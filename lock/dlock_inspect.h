@@ -34,7 +34,8 @@ struct dlock_waiting {
     char owner[DLOCK_OWNER_BYTES_MAX + 1]; /* "" where there is no queue */
 };
 
-/* Asks who holds NAME. DLOCK_MISUSE where the strategy cannot tell. */
+/* Asks who holds NAME. DLOCK_MISUSE where the strategy cannot tell; DLOCK_UNKNOWN if that
+ * depends on a server that did not answer. */
 enum dlock_status dlock_inspect(struct dlock_session *session, const char *name,
                                 struct dlock_holder *holder,
                                 struct dlock_error *error);

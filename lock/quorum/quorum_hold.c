@@ -166,7 +166,8 @@ static size_t add_holders(const struct dlock_holder parts[], size_t n,
     return agreeing;
 }
 
-/* Held is what enough servers hold for one owner, as long as they are enough. */
+/* Held is what enough servers hold for one owner, as long as they are enough. Servers that
+ * do not answer may make them enough. */
 enum dlock_status dlock_quorum_inspect(const struct dlock_attempt *attempt,
                                        struct dlock_holder *holder)
 {
@@ -177,6 +178,7 @@ enum dlock_status dlock_quorum_inspect(const struct dlock_attempt *attempt,
     struct dlock_count count;
     enum dlock_status status =
         ask(attempt, dlock_node_fill_inspect, false, is_list, &count);
+    bool may_be_held = false;
 
     if (status != DLOCK_OK)
         return status;
@@ -188,6 +190,9 @@ enum dlock_status dlock_quorum_inspect(const struct dlock_attempt *attempt,
 
         if (parts[i].held)
             agreeing = add_holders(parts, poll->n, i, &found, remaining);
+        may_be_held =
+            may_be_held ||
+            (agreeing > 0 && agreeing + poll->n - count.yes >= poll->needed);
         if (agreeing < poll->needed)
             continue;
         qsort(remaining, agreeing, sizeof(remaining[0]), compare_longest);
@@ -195,6 +200,9 @@ enum dlock_status dlock_quorum_inspect(const struct dlock_attempt *attempt,
         *holder = found;
         return DLOCK_OK;
     }
+    if (may_be_held)
+        return dlock_error_set(DLOCK_UNKNOWN,
+                               "the servers that answer do not agree");
     return DLOCK_OK;
 }
 

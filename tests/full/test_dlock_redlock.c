@@ -213,6 +213,12 @@ static const struct lock_story stories[] = {
      "a gives -> unknown|unreachable; held 0; "
      "a takes longest wait=300 -> unreachable; held 0"},
     /* One that is up has the new lease, the others may have: it is not "no effect". */
+    {"who has it depends on one that is silent", "redlock:3",
+     "told a takes longest; until held 3; @1 DEL k; fail eval-inspect before 1 "
+     "@0; "
+     "b sees -> unknown '..do not agree'; b sees held=1 owner=a; @0 DEL k; "
+     "fail eval-inspect before 1 @1; b sees -> unknown; b sees held=0; a gives "
+     "-> lost"},
     {"a majority is down at an extension", "redlock:3",
      "a takes longest; server kill 0; server kill 1; a extends 900 -> unknown; "
      "a has left=0..900"},
