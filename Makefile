@@ -17,8 +17,8 @@
 #   make bench-mysql   what batches bring on MariaDB, next to SQLite
 #   make bench-cluster what a Galera cluster makes of a sale, segments and instances
 #   make explore    how each lock breaks: all schedules, into server/lab/README.md (up to 3 1/2 hours)
-#   make planted    88 bugs, one at a time: which of them the search finds (an hour or two)
-#   make mutants    213 bugs, one at a time: which of them the tests find (an hour or two)
+#   make planted    bugs, one at a time: which of them the search finds (an hour or two)
+#   make mutants    bugs, one at a time: which of them the tests find (an hour or two)
 #   make pictures   the README's pictures of the pages, drawn anew
 #   make bench-explore how many schedules a second are played on the stage
 #   make profile    what an order costs: CPU, functions, system calls
@@ -139,7 +139,7 @@ FULL_DEPS   = $(GALERA_DEPS) libzookeeper-mt-dev libzookeeper-java default-jre-h
               prometheus python3-venv systemd chromium-headless-shell libnginx-mod-http-lua $(NPM_DEPS)
 HOSTS_DEPS := $(TEST_DEPS) $(GALERA_DEPS) redis-server iproute2 nftables
 BENCH_DEPS := $(TEST_DEPS) libnginx-mod-http-lua linux-perf strace
-LINT_DEPS   = $(TEST_DEPS) $(FULL_DEPS) $(HOSTS_DEPS) clang clang-format clang-tidy cppcheck shellcheck
+LINT_DEPS   = $(TEST_DEPS) $(FULL_DEPS) $(HOSTS_DEPS) clang clang-format clang-tidy cppcheck git shellcheck
 
 .PHONY: all pictures bench bench-explore explore planted mutants bench-open bench-segments bench-mysql bench-cluster profile bench-locks readme-locks deps demo lab test test-all test-long test-hosts test-san hosts-deps lint loadtest clean lint-deps browser-deps \
         test-binaries full-binaries browser help FORCE
