@@ -41,7 +41,7 @@ struct part {
 };
 
 struct health {
-    const struct metrics *metrics;
+    struct metrics *metrics;
     pthread_t thread;
     bool runs;
     int news_fd;
@@ -208,15 +208,22 @@ static void try_reader(struct health *h)
 {
     uint64_t begun_us = clock_us();
     struct store_error error = {""};
+    struct store_units units;
     enum store_status status = STORE_OK;
-    struct store_product any;
-    size_t n;
+    bool known;
 
     if (!h->reader)
         status = store_reader_open(h->store, &h->reader, &error);
     if (status == STORE_OK)
-        status = store_product_list(h->reader, 0, 1, &any, &n, &error);
-    if (status == STORE_OK)
+        status = store_units_left(h->reader, &units, &error);
+    known = status == STORE_OK;
+    metrics_set(h->metrics, METRICS_STOCK,
+                known ? (uint64_t)units.left : METRICS_UNKNOWN);
+    metrics_set(h->metrics, METRICS_STRANDED,
+                known ? (uint64_t)units.stranded : METRICS_UNKNOWN);
+    metrics_set(h->metrics, METRICS_HELD,
+                known ? (uint64_t)units.held : METRICS_UNKNOWN);
+    if (known)
         health_worked(h, HEALTH_READER, begun_us);
     else
         health_heard_status(h, HEALTH_READER, status, &error);
@@ -424,7 +431,7 @@ int health_news_fd(const struct health *h)
     return h->news_fd;
 }
 
-struct health *health_new(const struct metrics *metrics)
+struct health *health_new(struct metrics *metrics)
 {
     struct health *h = calloc(1, sizeof(*h));
 

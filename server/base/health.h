@@ -30,9 +30,10 @@ enum health_part { HEALTH_STORE, HEALTH_READER, HEALTH_LOCK, HEALTH_PARTS };
 
 enum health_answer { HEALTH_READY, HEALTH_NOT_READY, HEALTH_UNKNOWN };
 
-/* METRICS count the refusals that it tells of. Starts the thread that logs outages.
+/* METRICS count the refusals that it tells of, and are told how many units the readers
+ * found left. Starts the thread that logs outages.
  * NULL: no memory, no thread. */
-struct health *health_new(const struct metrics *metrics);
+struct health *health_new(struct metrics *metrics);
 
 /* From now on the thread tries all, at once for the first time. STORE and LOCKS have
  * to stay open until health_stop(). False: no memory. */

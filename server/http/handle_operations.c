@@ -10,13 +10,11 @@
 #include "server/http/route.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "server/base/app.h"
-#include "server/base/clock.h"
 #include "server/base/config.h"
 #include "server/base/health.h"
 #include "server/base/metrics.h"
@@ -25,8 +23,6 @@
 
 /* Of more segments than this the audit only tells the sums. */
 #define AUDIT_LINES_MAX 10000
-
-#define LOOK_EVERY_MS 1000
 
 /* Not alive is what only a restart mends; see "STORE_GONE". The process itself
  * goes on: what was sold is in a file that may have no other name any more. */
@@ -63,47 +59,6 @@ void handle_operations_readyz(struct request *request)
         reply_problem(request, PROBLEM_NOT_READY, "%s", why);
     if (app->health)
         health_try(app->health);
-}
-
-static atomic_bool look_under_way;
-
-static void look_run(struct task *task, struct worker *worker)
-{
-    struct metrics *metrics = worker->app->metrics;
-    struct store_units units;
-    bool known = store_units_left(worker->reader, &units, NULL) == STORE_OK;
-
-    (void)task;
-    metrics_set(metrics, METRICS_STOCK,
-                known ? (uint64_t)units.left : METRICS_UNKNOWN);
-    metrics_set(metrics, METRICS_STRANDED,
-                known ? (uint64_t)units.stranded : METRICS_UNKNOWN);
-    metrics_set(metrics, METRICS_HELD,
-                known ? (uint64_t)units.held : METRICS_UNKNOWN);
-    atomic_store(&look_under_way, false);
-}
-
-static void look_refuse(struct task *task)
-{
-    (void)task;
-    atomic_store(&look_under_way, false);
-}
-
-/* What takes a look at the database or the lock server, at most once a second: the
- * next scrape shows it. */
-static void look(const struct app *app)
-{
-    static struct task task = {.run = look_run, .refuse = look_refuse};
-    static atomic_uint_fast64_t due_ms;
-    uint64_t now_ms = clock_ms();
-
-    if (now_ms < atomic_load(&due_ms))
-        return;
-    atomic_store(&due_ms, now_ms + LOOK_EVERY_MS);
-    health_try(app->health);
-    if (!atomic_exchange(&look_under_way, true) &&
-        !tasks_submit(app->readers, &task))
-        look_refuse(&task);
 }
 
 static uint64_t readiness(const struct app *app)
@@ -143,7 +98,7 @@ void handle_operations_metrics(struct request *request)
     if (is_open && !app->inventory) {
         metrics_set(metrics, METRICS_RETRIES, store_retries(app->store));
         metrics_set(metrics, METRICS_EXPIRED, store_expired(app->store));
-        look(app);
+        health_try(app->health); /* the next scrape shows what it finds */
     }
     if (out) {
         metrics_write(metrics, out);
