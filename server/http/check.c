@@ -361,15 +361,16 @@ enum target_found target_query(const char *query, const char *name, char *value,
                                size_t value_size)
 {
     enum target_found found = TARGET_ABSENT;
-    size_t name_size = strlen(name);
-    const char *end;
+    const char *end, *at;
 
     for (; *query; query = *end ? end + 1 : end) {
         end = strchrnul(query, '&');
-        if (strncmp(query, name, name_size) != 0 || query[name_size] != '=')
+        at = query + strcspn(query, "=&");
+        if ((size_t)(at - query) != strlen(name) ||
+            strncmp(query, name, strlen(name)) != 0)
             continue;
-        if (found != TARGET_ABSENT ||
-            !decode_value(query + name_size + 1, end, value, value_size))
+        at += *at == '='; /* without one the value is "" */
+        if (found != TARGET_ABSENT || !decode_value(at, end, value, value_size))
             return TARGET_BAD;
         found = TARGET_FOUND;
     }
