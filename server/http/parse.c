@@ -12,8 +12,6 @@
 #include <string.h>
 #include <time.h>
 
-#define EXPONENT_MAX 1000000
-
 /* A TIME is text or null, and becomes milliseconds. */
 enum kind { INTEGER, TEXT, TIME };
 
@@ -196,41 +194,32 @@ static const char *text_of(const json_t *value, json_t *object,
 
 /*
  * "1.0" and "1e0" are integers as well: some languages write them so, and JSON
- * schemas take them for such. jansson has rounded them; so their text is read:
- * VALUE is its digits up to the last one that is no zero, TENS how often it is to be
- * multiplied by ten. All beyond STORE_NUMBER_MAX becomes one number beyond it.
+ * schemas take them for such. REAL is TEXT as jansson has rounded it: an integer, if
+ * both have the same digits but for zeros at either end. All beyond STORE_NUMBER_MAX
+ * becomes one number beyond it.
  */
-static bool read_real(const char *text, json_int_t *number)
+static bool read_real(const char *text, double real, json_int_t *number)
 {
-    const int64_t most = STORE_NUMBER_MAX + 1;
-    bool negative = *text == '-', has_point = false;
-    const char *end = text + negative + strspn(text + negative, "0123456789.");
-    int64_t tens = 0, value = 0, zeros = 0;
+    const char *end = text + strspn(text, "-0123456789.");
+    char digits[24], *at = digits;
+    size_t zeros = 0;
 
-    if (*end == 'e' || *end == 'E')
-        tens = strtol(end + 1, NULL, 10);
-    /* No body is long enough for more to matter. */
-    if (tens > EXPONENT_MAX || tens < -EXPONENT_MAX)
-        tens = tens > 0 ? EXPONENT_MAX : -EXPONENT_MAX;
-    for (text += negative; text < end; text++) {
-        if (*text == '.') {
-            has_point = true;
-            continue;
-        }
-        tens -= has_point;
-        zeros++;
-        if (*text == '0')
+    *number = real < 0 ? -STORE_NUMBER_MAX - 1 : STORE_NUMBER_MAX + 1;
+    if (real < -STORE_NUMBER_MAX || real > STORE_NUMBER_MAX)
+        return true;
+    *number = (json_int_t)real;
+    snprintf(digits, sizeof(digits), "%lld", llabs(*number));
+    for (text += *text == '-'; text < end; text++) {
+        zeros += *text == '0' && at > digits;
+        if (*text == '0' || *text == '.')
             continue;
         for (; zeros > 0; zeros--)
-            value = value < most ? 10 * value : most;
-        value = value < most ? value + (*text - '0') : most;
+            if (*at++ != '0')
+                return false;
+        if (*at++ != *text)
+            return false;
     }
-    tens += zeros;
-    for (; value > 0 && value < most && tens > 0; tens--)
-        value *= 10;
-    value = value < most ? value : most;
-    *number = negative ? -value : value;
-    return value == 0 || tens >= 0;
+    return !at[strspn(at, "0")];
 }
 
 /* ---- documents -------------------------------------------------------------- */
@@ -247,7 +236,8 @@ static const char *read_field(const struct field *field, const json_t *value,
 
     switch (field->kind) {
     case INTEGER:
-        if (real ? !read_real(real, &number) : !json_is_integer(value))
+        if (real ? !read_real(real, json_real_value(value), &number)
+                 : !json_is_integer(value))
             return "has to be an integer";
         if (field->range && (number < field->min || number > field->max))
             return field->range;
