@@ -78,7 +78,7 @@ CFLAGS_ALL   := $(WARN) $(WERROR) $(CFLAGS) $(SANFLAG) -pthread
 LDFLAGS_ALL  := $(LDFLAGS) $(SANFLAG) -pthread
 # Of some hundred programs that only test, the quick linker saves most of the time.
 TEST_LD      := $(if $(shell command -v ld.gold),-fuse-ld=gold)
-LDLIBS       := -lmicrohttpd -lhiredis $(SQL_LIB) $(ZK_LIB) $(TLS_LIB) -ljansson -lsqlite3 -lcurl \
+LDLIBS       := -lmicrohttpd -lhiredis $(SQL_LIB) $(ZK_LIB) $(TLS_LIB) -ljansson -lsqlite3 -lcurl -lunistring \
                 $(if $(HAVE_SYSTEMD),-lsystemd)
 
 # lock/ is libdlock; its parts, the locks on several servers and what needs a client
@@ -172,7 +172,7 @@ $(B)/stockade-lab: $(STAGE_OBJ) $(TIMELINE_OBJ) \
                    $(filter-out $(B)/server/lab/% $(B)/server/main.o,$(SERVER_OBJ)) \
                    $(LOCKS) $(DB_OBJ)
 	@echo "  LD    $@"
-	$(Q)$(CC) $(LDFLAGS_ALL) $(STAGE_WRAPS:%=-Wl,--wrap=%) -o $@ $^ $(LDLIBS) -lunistring
+	$(Q)$(CC) $(LDFLAGS_ALL) $(STAGE_WRAPS:%=-Wl,--wrap=%) -o $@ $^ $(LDLIBS)
 
 # The clock goes into a redis-server, which knows of no sanitizer.
 $(B)/gen/$(STAGE_CLOCK).inc: $(STAGE_CLOCK).c
@@ -266,7 +266,7 @@ $(filter $(B)/tests/test_stage% $(B)/tests/full/test_stage%,$(TESTS) $(FULL_TEST
               $(filter-out $(B)/server/lab/% $(B)/server/main.o,$(SERVER_OBJ))
 	@echo "  LD    $@"
 	$(Q)$(CC) $(LDFLAGS_ALL) $(TEST_LD) $(STAGE_WRAPS:%=-Wl,--wrap=%) $(if $(findstring planted,$@),$(PLANTED:%=-Wl,--wrap=%)) \
-	  -o $@ $(filter %.o,$^) $(LOCKS) $(LDLIBS) -lunistring -lcmocka
+	  -o $@ $(filter %.o,$^) $(LOCKS) $(LDLIBS) -lcmocka
 
 # A test is compiled for each of CI's builds, and waits for what it tests.
 $(call obj,$(TEST_SRC) $(FULL_SRC)): CFLAGS_ALL += -O0 -Wno-format-truncation

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <unistr.h>
 
 #define LOG_LINE_BYTES_MAX 1024
 #define LOG_END_BYTES      sizeof("\"\n") /* always room for it */
@@ -58,48 +59,24 @@ static bool put(struct line *line, const char *bytes, size_t n)
     return true;
 }
 
-/* Bytes of the UTF-8 character that is there (RFC 3629); 0: it is none. */
-static size_t character_bytes(const char *text)
-{
-    const unsigned char *c = (const unsigned char *)text;
-    size_t n = c[0] < 0x80                   ? 1
-               : c[0] >= 0xc2 && c[0] < 0xe0 ? 2
-               : c[0] >= 0xe0 && c[0] < 0xf0 ? 3
-               : c[0] >= 0xf0 && c[0] < 0xf5 ? 4
-                                             : 0;
-
-    for (size_t i = 1; i < n; i++)
-        if ((c[i] & 0xc0) != 0x80)
-            return 0;
-    if ((c[0] == 0xe0 && c[1] < 0xa0) || (c[0] == 0xed && c[1] > 0x9f) ||
-        (c[0] == 0xf0 && c[1] < 0x90) || (c[0] == 0xf4 && c[1] > 0x8f))
-        return 0;
-    return n;
-}
-
-/* TEXT begins with a control character, of N bytes, of ASCII or of Latin-1. */
-static bool is_control(const char *text, size_t n)
-{
-    const unsigned char *c = (const unsigned char *)text;
-
-    return (n == 1 && (c[0] < ' ' || c[0] == 0x7f)) ||
-           (n == 2 && c[0] == 0xc2 && c[1] < 0xa0);
-}
-
-/* Bytes that do not fit are left away. */
+/* Bytes that do not fit are left away. A control character, of ASCII or of Latin-1,
+ * becomes a space. */
 static void put_quoted(struct line *line, const char *value)
 {
     bool fits = put(line, "\"", 1);
-    size_t n;
+    ucs4_t c;
+    int n;
 
-    for (; *value && fits; value += n ? n : 1) {
-        n = character_bytes(value);
-        if (*value == '"' || *value == '\\')
+    for (; *value && fits; value += n > 0 ? n : 1) {
+        n = u8_strmbtouc(&c, (const uint8_t *)value);
+        if (n < 0)
+            fits = put(line, "?", 1);
+        else if (c == '"' || c == '\\')
             fits = put(line, (const char[]){'\\', *value}, 2);
-        else if (is_control(value, n))
+        else if (c < ' ' || (c >= 0x7f && c < 0xa0))
             fits = put(line, " ", 1);
         else
-            fits = put(line, n ? value : "?", n ? n : 1);
+            fits = put(line, value, (size_t)n);
     }
     line->text[line->n++] = '"';
 }
