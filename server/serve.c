@@ -17,7 +17,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "db/store.h"
@@ -361,33 +360,21 @@ static bool service_close(struct service *s)
     return drained;
 }
 
-/* As many as the kernel lets us have. */
-static void take_descriptors(void)
-{
-    struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
-
-    getrlimit(RLIMIT_NOFILE, &limit);
-    limit.rlim_cur = limit.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 /* Too few are no error as long as some connections are left: a service that closes
  * idle ones sooner still sells, and one that runs out of descriptors in a sale does
  * not. */
 static bool has_descriptors(const struct config *config)
 {
-    struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
     int64_t needed = config->descriptors;
-    char text[160];
+    char text[200];
 
-    getrlimit(RLIMIT_NOFILE, &limit);
-    if (limit.rlim_cur >= (rlim_t)needed)
+    if (needed <= config->descriptors_max)
         return true;
     snprintf(text, sizeof(text),
              "%" PRId64 " are needed, %" PRId64 " allowed: ulimit -n %" PRId64
              ", LimitNOFILE=%" PRId64 " in the unit, or a smaller "
              "--connections-max",
-             needed, (int64_t)limit.rlim_cur, needed, needed);
+             needed, config->descriptors_max, needed, needed);
     if (config->connections_max >= SERVE_CONNECTIONS_MIN)
         log_warn("file-descriptors",
                  "connections_max=%" PRId64 " reason=\"%s\"",
@@ -495,7 +482,6 @@ int serve_main(int argc, char *argv[])
     char error[512];
 
     log_open(LOG_INFO);
-    take_descriptors();
     if (config_load(argc, argv, &s->config, error, sizeof(error)) < 0) {
         fprintf(stderr, "stockade: %s\n", error);
         return EXIT_FOR_A_PERSON;

@@ -55,10 +55,11 @@ struct config {
     enum log_level log_level;
     char config_file[1024];
 
-    char admin_token[128]; /* read from its file; "" = there is none */
-    int64_t descriptors;   /* files that it needs, with all connections */
-    bool check_config;     /* this and the next are flags, and no settings */
-    bool help;             /* all else is unset then */
+    char admin_token[128];   /* read from its file; "" = there is none */
+    int64_t descriptors;     /* that it needs, with all connections */
+    int64_t descriptors_max; /* that it may have */
+    bool check_config;       /* this and the next are flags, and no settings */
+    bool help;               /* all else is unset then */
 };
 
 /*
@@ -104,8 +105,8 @@ bool config_rules_listen(const char *text, char host[128], char port[6]);
 
 /*
  * Decides what is the machine's matter: the HTTP threads, if they are left to it, and
- * the descriptors. If the process may have too few, connections_max becomes so much
- * smaller, even less than none.
+ * the descriptors, of which the process gets as many as it may have. If these are too
+ * few, connections_max becomes so much smaller, even less than none.
  */
 void config_rules_fit(struct config *config);
 

@@ -209,7 +209,7 @@ void config_rules_fit(struct config *config)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
-    int64_t servers = 1, locks;
+    int64_t servers = 1, locks, missing;
 
     if (config->http_threads == 0)
         config->http_threads = cores > 3 ? cores / 2 : 1;
@@ -220,9 +220,13 @@ void config_rules_fit(struct config *config)
     config->descriptors =
         config->connections_max + locks + config->http_threads * 8 + 64;
     getrlimit(RLIMIT_NOFILE, &limit);
-    if (limit.rlim_cur < (rlim_t)config->descriptors)
-        config->connections_max -=
-            config->descriptors - (int64_t)limit.rlim_cur;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    config->descriptors_max =
+        limit.rlim_max < INT64_MAX ? (int64_t)limit.rlim_max : INT64_MAX;
+    missing = config->descriptors - config->descriptors_max;
+    if (missing > 0)
+        config->connections_max -= missing;
 }
 
 bool config_rules_uses_redis(const struct dlock_strategy_info *lock)
