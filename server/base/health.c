@@ -72,10 +72,10 @@ static const struct {
     [HEALTH_LOCK] = {"lock-server", "the lock server", ORDER_LOCK_UNREACHABLE},
 };
 
+/* Orders, in all. */
 static uint64_t refused(const struct health *h, enum health_part part)
 {
-    return metrics_orders(h->metrics, part_rows[part].refusal) -
-           h->parts[part].refused_before;
+    return metrics_orders(h->metrics, part_rows[part].refusal);
 }
 
 static bool any_fails(const struct health *h)
@@ -105,7 +105,7 @@ static void hear(struct health *h, enum health_part part, const char *why)
     }
     snprintf(p->why, sizeof(p->why), "%s", why);
     if (!p->to_begin && !p->to_end) {
-        p->refused_before += refused(h, part);
+        p->refused_before = refused(h, part);
         p->to_begin = true;
         pthread_cond_signal(&h->wanted);
     }
@@ -305,7 +305,7 @@ static void try_all(struct health *h)
 static bool tell(struct health *h, enum health_part part)
 {
     struct part *p = &h->parts[part];
-    uint64_t now_us = clock_us(), n = refused(h, part);
+    uint64_t now_us = clock_us(), n = refused(h, part) - p->refused_before;
     uint64_t every_us = p->to_begin ? TRY_EVERY_US : LOG_EVERY_US;
     uint64_t until_us = p->fails ? now_us : p->until_us;
     double lasted_s = (double)(until_us - p->since_us) / 1e6;
@@ -368,45 +368,38 @@ static bool is_known(const struct part *p)
     return p->heard_us > 0 && p->heard_us + STALE_US > clock_us();
 }
 
-/* Appends to WHY that a part fails; several have to share it. */
-static size_t describe(const struct health *h, size_t part, int why_bytes,
-                       char why[HEALTH_TEXT_BYTES], size_t n)
-{
-    const struct part *p = &h->parts[part];
-    struct tm utc;
-    char since[32];
-
-    strftime(since, sizeof(since), "%FT%TZ", gmtime_r(&p->since, &utc));
-    if (n < HEALTH_TEXT_BYTES)
-        n += (size_t)snprintf(why + n, HEALTH_TEXT_BYTES - n,
-                              "%s%s fails since %s: %.*s", n > 0 ? "; " : "",
-                              part_rows[part].text, since, why_bytes, p->why);
-    return n;
-}
-
+/* Several that fail have to share WHY. */
 enum health_answer health_look(struct health *h, char why[HEALTH_TEXT_BYTES])
 {
-    const struct part *p = h->parts;
     enum health_answer answer = HEALTH_READY;
     size_t n = 0, failing = 0;
+    char since[32];
+    struct tm utc;
 
     pthread_mutex_lock(&h->mutex);
     for (size_t i = 0; i < HEALTH_PARTS; i++)
-        failing += p[i].fails && is_known(&p[i]);
-    if (h->stopping)
-        snprintf(why, HEALTH_TEXT_BYTES, "the service is shutting down");
+        failing += h->parts[i].fails && is_known(&h->parts[i]);
     if (h->stopping || failing > 0)
         answer = HEALTH_NOT_READY;
+    if (h->stopping)
+        snprintf(why, HEALTH_TEXT_BYTES, "the service is shutting down");
     for (size_t i = 0; i < HEALTH_PARTS && !h->stopping; i++) {
-        if (is_known(&p[i]) && p[i].fails) {
-            n = describe(h, i, failing > 1 ? 70 : (int)sizeof(p->why), why, n);
-        } else if (!is_known(&p[i]) && answer == HEALTH_READY) {
+        const struct part *p = &h->parts[i];
+
+        if (!is_known(p) && answer == HEALTH_READY) {
             snprintf(why, HEALTH_TEXT_BYTES,
                      "nobody knows: of %s nothing was heard %s",
                      part_rows[i].text,
-                     p[i].heard_us == 0 ? "yet" : "for half a minute");
+                     p->heard_us == 0 ? "yet" : "for half a minute");
             answer = HEALTH_UNKNOWN;
         }
+        if (!is_known(p) || !p->fails || n >= HEALTH_TEXT_BYTES)
+            continue;
+        strftime(since, sizeof(since), "%FT%TZ", gmtime_r(&p->since, &utc));
+        n += (size_t)snprintf(why + n, HEALTH_TEXT_BYTES - n,
+                              "%s%s fails since %s: %.*s", n > 0 ? "; " : "",
+                              part_rows[i].text, since,
+                              failing > 1 ? 70 : (int)sizeof(p->why), p->why);
     }
     pthread_mutex_unlock(&h->mutex);
     return answer;
