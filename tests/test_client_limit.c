@@ -56,6 +56,9 @@ UNIT_TEST(a_limit_holds_for_threads)
     assert_true(client_limit_enter(crowd.limit, crowd.client));
     assert_true(client_limit_enter(crowd.limit, crowd.client));
     assert_false(client_limit_enter(crowd.limit, crowd.client));
+    client_limit_leave(crowd.client);
+    client_limit_leave(crowd.client);
+    client_limit_part(crowd.limit, crowd.client);
     client_limit_close(crowd.limit);
 }
 
@@ -82,6 +85,8 @@ UNIT_TEST(peers_are_told_apart)
         b = client_limit_meet(limit, from(rows[i].b));
         assert_int_equal(a == b, rows[i].same);
         assert_int_equal(address_is_loopback(from(rows[i].b)), rows[i].local);
+        client_limit_part(limit, a);
+        client_limit_part(limit, b);
     }
     client_limit_close(limit);
 }

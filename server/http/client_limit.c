@@ -15,12 +15,12 @@
 struct client {
     struct in6_addr address; /* the key */
     atomic_size_t inflight;  /* orders */
-    atomic_size_t connections;
+    size_t connections;
     UT_hash_handle hh;
 };
 
 struct client_limit {
-    pthread_mutex_t mutex; /* for the table, and who has no connection left */
+    pthread_mutex_t mutex; /* guards the table, and its clients' connections */
     size_t inflight_max;
     struct client *clients;
 };
@@ -38,16 +38,9 @@ struct client_limit *client_limit_open(size_t inflight_max)
 
 void client_limit_close(struct client_limit *limit)
 {
-    struct client *client, *next;
-
     if (!limit)
         return;
-    client = limit->clients;
-    HASH_CLEAR(hh, limit->clients); /* frees what is not in the clients */
-    for (; client; client = next) {
-        next = client->hh.next;
-        free(client);
-    }
+    assert(!limit->clients);
     pthread_mutex_destroy(&limit->mutex);
     free(limit);
 }
@@ -72,7 +65,7 @@ struct client *client_limit_meet(struct client_limit *limit,
         }
     }
     if (client)
-        atomic_fetch_add(&client->connections, 1);
+        client->connections++;
     pthread_mutex_unlock(&limit->mutex);
     return client;
 }
@@ -82,7 +75,7 @@ void client_limit_part(struct client_limit *limit, struct client *client)
     if (!client)
         return;
     pthread_mutex_lock(&limit->mutex);
-    if (atomic_fetch_sub(&client->connections, 1) == 1) {
+    if (--client->connections == 0) {
         assert(!atomic_load(&client->inflight));
         HASH_DEL(limit->clients, client);
         free(client);

@@ -18,7 +18,7 @@ struct client_limit;
 
 /* INFLIGHT_MAX orders each. NULL: no memory. */
 struct client_limit *client_limit_open(size_t inflight_max);
-/* NULL is fine. */
+/* All have parted. NULL is fine. */
 void client_limit_close(struct client_limit *limit);
 
 /*
