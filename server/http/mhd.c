@@ -101,10 +101,10 @@ static void finish(struct connection *connection)
         client_limit_leave(request->limited);
     if (request->limited && request->proxy)
         client_limit_part(request->loop->group->limit, request->limited);
-    if (request->counted)
+    if (request->stage != REQUEST_NEW)
         atomic_fetch_sub(&request->loop->requests, 1);
     request->limited = NULL;
-    request->counted = false;
+    request->stage = REQUEST_NEW;
     feed_leave(&request->viewer);
     request_end(request);
 }
@@ -419,7 +419,6 @@ static void begin(struct connection *connection, const char *method,
     request->stage = REQUEST_READING;
     request->is_head = !strcmp(method, "HEAD");
     request->is_read = request->is_head || !strcmp(method, "GET");
-    request->counted = true;
     atomic_fetch_add(&request->loop->requests, 1);
     MHD_get_connection_values_n(connection->handle, MHD_HEADER_KIND, on_field,
                                 request);

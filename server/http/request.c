@@ -14,12 +14,6 @@
 #include "server/http/reply.h"
 #include "server/order/dispatcher.h"
 
-/* A list of what is to be freed; its order does not matter. */
-struct request_owned {
-    struct request_owned *next;
-    void *memory;
-};
-
 /*
  * The target is copied because libmicrohttpd cuts up its own: it turns "?", "&"
  * and "=" into NULs. Path and body begin as the empty string, never as NULL.
@@ -46,30 +40,17 @@ bool request_begin(struct request *request, const char *target)
 
 void request_end(struct request *request)
 {
-    struct request_owned *owned, *next;
-
-    for (owned = request->owned; owned; owned = next) {
-        next = owned->next;
-        free(owned->memory);
-        free(owned);
-    }
-    request->owned = NULL;
+    while (request->owned_n > 0)
+        free(request->owned[--request->owned_n]);
 }
 
-/* Without memory to remember it by, it is freed at once. */
+/* The array is as long as the longest list: a target and twice a body that have no
+ * room in the arena, and what the longest reply is made of. */
 void *request_take(struct request *request, void *memory)
 {
-    struct request_owned *owned;
-
-    if (!memory)
-        return NULL;
-    owned = malloc(sizeof(*owned));
-    if (!owned) {
-        free(memory);
-        return NULL;
-    }
-    *owned = (struct request_owned){request->owned, memory};
-    request->owned = owned;
+    assert(request->owned_n < REQUEST_OWNED_MAX);
+    if (memory)
+        request->owned[request->owned_n++] = memory;
     return memory;
 }
 

@@ -36,6 +36,7 @@
 #include "server/order/order.h"
 
 #define REQUEST_REPLY_HEADERS_MAX 8
+#define REQUEST_OWNED_MAX         8
 /* Holds all that placing an order needs: target, body, reply. */
 #define REQUEST_ARENA_BYTES 1536
 
@@ -52,7 +53,7 @@ typedef enum store_status request_run(struct request *request,
 typedef void request_answer(struct request *request);
 
 enum request_stage {
-    REQUEST_NEW,     /* the request line is here */
+    REQUEST_NEW,     /* at most the request line is here */
     REQUEST_READING, /* the head was checked; the body comes */
     REQUEST_WAITING, /* suspended */
     REQUEST_REPLIED, /* the reply is with libmicrohttpd */
@@ -103,7 +104,6 @@ struct request {
     bool is_head, is_read; /* a HEAD; a HEAD or a GET */
 
     /* for mhd.c */
-    bool counted;           /* as under way */
     struct client *limited; /* its order is counted as this one's */
     enum request_stage stage;
     enum request_wait waits_for;
@@ -135,7 +135,8 @@ struct request {
     struct inventory_call call;
     request_run *run;
     request_answer *answer;
-    struct request_owned *owned;
+    void *owned[REQUEST_OWNED_MAX];
+    size_t owned_n;
 
     const char *reply_body;
     size_t reply_size;
