@@ -15,8 +15,7 @@
 
 #define ROUTE_PATCH_TYPE "application/merge-patch+json"
 
-/* Three handlers of no resource. They are rows of the table like all others, so
- * that finding a row never fails. */
+/* Three handlers of no resource. Each has a row, so that finding one never fails. */
 static void method_not_allowed(struct request *request)
 {
     request_header(request, "Allow", request->match.allow);
@@ -39,9 +38,7 @@ static void not_found(struct request *request)
                   "the interface is described at /openapi.json");
 }
 
-/*
- * The order matters only where a path has several methods: it is Allow's order.
- */
+/* The order matters only where a path has several methods: it is Allow's order. */
 static const struct route routes[] = {
     {"POST", "/api/orders", handle_orders_post, ROUTE_JSON, NULL},
     {"GET", "/api/orders", handle_orders_find, ROUTE_ASKED, NULL},
@@ -77,19 +74,12 @@ static const struct route routes[] = {
     {"GET", "/admin.js", handle_files_get, 0, NULL},
     {"GET", "/style.css", handle_files_get, 0, NULL},
     {"GET", "/openapi.json", handle_files_get, 0, NULL},
-
-    /* The path is known, but not with this method. */
-    {"OPTIONS", NULL, options, 0, NULL},
-    {NULL, NULL, method_not_allowed, 0, NULL},
-    /* Last row: the path is not known. */
-    {NULL, NULL, not_found, 0, NULL},
+    {0},
 };
 
-enum { ROUTES_N = sizeof(routes) / sizeof(*routes) };
-
-static const struct route *const row_options = &routes[ROUTES_N - 3];
-static const struct route *const row_405 = &routes[ROUTES_N - 2];
-static const struct route *const row_404 = &routes[ROUTES_N - 1];
+static const struct route row_options = {"OPTIONS", NULL, options, 0, NULL};
+static const struct route row_405 = {NULL, NULL, method_not_allowed, 0, NULL};
+static const struct route row_404 = {NULL, NULL, not_found, 0, NULL};
 
 /* "{id}" takes a part that is not empty, up to the next slash. */
 static bool path_fits(const char *pattern, const char *path,
@@ -137,9 +127,9 @@ const struct route *route_find(const char *method, const char *path,
             end = stpcpy(end, "HEAD, ");
     }
     if (end == match->allow)
-        return row_404;
+        return &row_404;
     stpcpy(end, "OPTIONS");
-    return strcmp(method, "OPTIONS") == 0 ? row_options : row_405;
+    return strcmp(method, "OPTIONS") == 0 ? &row_options : &row_405;
 }
 
 /* Parameters, such as a charset, may follow: JSON has only one anyway. */
