@@ -22,8 +22,7 @@ enum { AUDIT_BALANCED = 0, AUDIT_VIOLATED = 1, AUDIT_CANNOT_TELL = 2 };
 struct options {
     const char *db;
     const char *acked; /* file of order ids; NULL = none */
-    bool json;
-    bool help;
+    int json, help;    /* flags */
 };
 
 struct ledger {
@@ -46,11 +45,11 @@ static const char help[] =
 
 static int options_read(int argc, char *argv[], struct options *options)
 {
-    static const struct option flags[] = {
+    const struct option flags[] = {
         {"db", required_argument, NULL, 'd'},
-        {"json", no_argument, NULL, 'j'},
+        {"json", no_argument, &options->json, true},
         {"acked", required_argument, NULL, 'a'},
-        {"help", no_argument, NULL, 'h'},
+        {"help", no_argument, &options->help, true},
         {0},
     };
     int c;
@@ -61,11 +60,7 @@ static int options_read(int argc, char *argv[], struct options *options)
             options->db = optarg;
         else if (c == 'a')
             options->acked = optarg;
-        else if (c == 'j')
-            options->json = true;
-        else if (c == 'h')
-            options->help = true;
-        else
+        else if (c != 0)
             return fprintf(stderr,
                            "stockade: audit takes --db URL, --json "
                            "and --acked FILE, not '%s'\n",
@@ -128,15 +123,6 @@ static bool acked_read(const char *path, struct ledger *ledger)
 
 static void print_text(const struct store_audit *a, const struct ledger *ledger)
 {
-    const struct {
-        const char *what;
-        int64_t n;
-    } faults[] = {
-#define ROW(member, name, what) {what, a->member},
-#include "server/http/audit.inc"
-#undef ROW
-    };
-
     printf("%10s %8s %10s %10s %10s %10s %10s\n", "product", "segment",
            "initial", "stock", "sold", "orders", "drift");
     for (size_t i = 0; i < ledger->lines_n; i++) {
@@ -153,9 +139,11 @@ static void print_text(const struct store_audit *a, const struct ledger *ledger)
         printf("%" PRId64 " units not paid yet, %" PRId64 " orders expired, "
                "%" PRId64 " late payments to be refunded\n",
                a->held, a->expired, a->late);
-    for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
-        if (*faults[i].what && faults[i].n)
-            printf("%" PRId64 " %s\n", faults[i].n, faults[i].what);
+#define ROW(member, name, what)                                                \
+    if (*(what) && a->member)                                                  \
+        printf("%" PRId64 " %s\n", a->member, what);
+#include "server/http/audit.inc"
+#undef ROW
     printf("%s\n", a->balanced ? "balanced"
                                : "VIOLATED: nothing was changed, the audit "
                                  "only looks");
