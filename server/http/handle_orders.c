@@ -135,17 +135,12 @@ static void cancel_answer(struct request *request)
         reply_status(request, cancel->write.status, &cancel->write.error);
 }
 
-/* False, and it has replied: what is too long is no order's id. */
-static bool take_id(struct request *request, char id[STORE_ID_BYTES_MAX + 1])
+/* An id is shorter, so that one which is cut is none. */
+static void take_id(const struct request *request,
+                    char id[STORE_ID_BYTES_MAX + 1])
 {
-    const struct store_error error = {0};
-    size_t size = strlen(request->match.param);
-
-    if (size <= STORE_ID_BYTES_MAX)
-        memcpy(id, request->match.param, size + 1);
-    else
-        reply_status(request, STORE_NO_ORDER, &error);
-    return size <= STORE_ID_BYTES_MAX;
+    snprintf(id, STORE_ID_BYTES_MAX + 1, "%.*s", STORE_ID_BYTES_MAX,
+             request->match.param);
 }
 
 /*
@@ -156,8 +151,8 @@ void handle_orders_cancel(struct request *request)
 {
     struct store_cancel *cancel = &request->cancel;
 
-    if (take_id(request, cancel->id) &&
-        suspend_for_write(request, &cancel->write, cancel_answer))
+    take_id(request, cancel->id);
+    if (suspend_for_write(request, &cancel->write, cancel_answer))
         store_cancel_begin(request->app->store, cancel);
 }
 
@@ -196,10 +191,10 @@ void handle_orders_pay(struct request *request)
     struct store_pay *pay = &request->pay;
     struct parse_error error;
 
+    take_id(request, pay->id);
     if (!parse_payment(request->body, request->body_size, pay->payment, &error))
         reply_faults(request, &error);
-    else if (take_id(request, pay->id) &&
-             suspend_for_write(request, &pay->write, pay_answer))
+    else if (suspend_for_write(request, &pay->write, pay_answer))
         store_pay_begin(request->app->store, pay);
 }
 
