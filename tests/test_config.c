@@ -145,8 +145,8 @@ static const struct {
     {"admin-token-file = /no/file\n",
      "1: admin-token-file = \"/no/file\": cannot read it"},
     {"shared = maybe\n", "1: shared = \"maybe\": takes yes or no"},
-    {"lock = " X300 "\n",
-     "\": is too long, of 300 bytes: takes the name of a lock"},
+    {"lock = " X300 X300 X300 X300 "\n",
+     "\": is too long, of 1200 bytes: takes the name of a lock"},
     {"admin-token = s3cret\n",
      "1: admin-token is no setting: write it into a file, and give "
      "--admin-token-file"},

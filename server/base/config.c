@@ -359,7 +359,7 @@ static int file_read(struct reading *reading)
 /* ---- all together ------------------------------------------------------------ */
 
 /* TEXT's place among the words of "guarded|naive" is the enum's value. */
-static bool parse_choice(const char *words, const char *text, int *field)
+static bool parse_choice(const char *words, const char *text, unsigned *field)
 {
     size_t len = strcspn(words, "|");
 
@@ -388,7 +388,7 @@ static bool setting_set(const struct setting *s, const char *text,
         memcpy(field, &n, sizeof(n));
         return !errno && end != text && !*end && n >= min && n <= max;
     case CHOICE:
-        return parse_choice(s->value, text, (int *)(void *)field);
+        return parse_choice(s->value, text, (unsigned *)(void *)field);
     case FLAG:
         *(bool *)field = strcmp(text, "yes") == 0;
         return *(bool *)field || strcmp(text, "no") == 0;

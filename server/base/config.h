@@ -21,50 +21,27 @@ enum config_lock_per { LOCK_PER_PRODUCT, LOCK_PER_USER };
 enum config_deduct { DEDUCT_GUARDED, DEDUCT_NAIVE };
 enum config_orders { ORDERS_BATCHED, ORDERS_ONE_BY_ONE };
 
-struct config {
-    char listen[128];     /* HOST:PORT as given */
-    char inventory[1024]; /* URLs; "" = it has a database of its own */
-    char db[1024];        /* sqlite:PATH, mysql:...; no order service has
-                                 this .. no_seed, but for lock_wait_ms */
-    char redis[1024];     /* spawn, or unix:PATH and redis://HOST:PORT */
-    char lock[256];       /* a strategy of libdlock, or a FILE.lock */
-    char lock_url[1024];  /* for locks that are not, or not only, in Redis */
-    enum config_lock_per lock_per; /* what it is named after */
-    int64_t lock_wait_ms;          /* longest wait for a lock */
-    int64_t lock_lease_ms;         /* 0 = renewed by the watchdog */
-    int64_t lock_max_hold_ms;      /* renewal ends then */
-    enum config_deduct deduct;
-    enum config_orders orders;
-    int64_t workers;                /* orders at a time, one by one */
-    int64_t think_ms;               /* business time between read and write */
-    bool shared;                    /* others write to the same database */
-    bool no_seed;                   /* leave an empty database empty */
-    int64_t queue_max;              /* orders taken in and not answered */
-    int64_t client_inflight_max;    /* orders in flight for one address */
-    int64_t connections_max;        /* open HTTP connections, as many as fit */
-    int64_t client_connections_max; /* those of one address; 0 = half of all */
-    int64_t http_threads;
-    int64_t request_deadline_ms; /* whole request, first byte to reply */
-    char admin_token_file[1024]; /* "" = admin calls from loopback only */
-    char trusted_proxy[1024];    /* see server/base/address.h */
-    int64_t lab;                 /* port of the laboratory's page; 0 = none */
-    bool lab_public;             /* on all addresses, for anybody */
-    char lab_timeline[1024];     /* a file; "" = none */
-    char lab_failpoint[1024];    /* see failpoint.h; "" = none */
-    int64_t lab_lease_ms;        /* of the watchdog; 0 = as without a lab */
-    enum log_level log_level;
-    char config_file[1024];
+/* A row of settings.txt as a field. */
+#define CONFIG_TEXT(field)   char field[1024];
+#define CONFIG_URL(field)    char field[1024];
+#define CONFIG_NUMBER(field) int64_t field;
+#define CONFIG_CHOICE(field) unsigned field; /* an enum */
+#define CONFIG_FLAG(field)   bool field;
+#define CONFIG_ASK(field)    bool field;
+#define CONFIG_GONE(field)
 
+struct config {
+#define ROW(kind, field, ...) CONFIG_##kind(field)
+#include "server/base/settings.inc"
+#undef ROW
     char admin_token[128];   /* read from its file; "" = there is none */
     int64_t descriptors;     /* that it needs, with all connections */
     int64_t descriptors_max; /* that it may have */
-    bool check_config;       /* this and the next are flags, and no settings */
-    bool help;               /* all else is unset then */
 };
 
 /*
- * Fills *config from ARGV (after the subcommand). 0, or -1 with a message in
- * ERROR that says where the mistake is, what was said there and what is wrong.
+ * Fills *config from ARGV (after the subcommand), with --help just that. 0, or -1 with a
+ * message in ERROR that says where the mistake is, what was said there and what is wrong.
  * A variable STOCKADE_... that is no setting is logged, because others set such, too.
  */
 int config_load(int argc, char *argv[], struct config *config, char *error,
