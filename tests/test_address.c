@@ -122,10 +122,10 @@ UNIT_TEST(forwarded_requests_have_their_client)
         const char *const *fields = forwarded[i].fields;
 
         request.peer = parsed(forwarded[i].peer);
-        request.fields[0] = (struct check_field){"Host", "h", 4, 1, 0};
-        request.fields_n = 1;
+        request.head.fields[0] = (struct check_field){"Host", "h", 4, 1, 0};
+        request.head.fields_n = 1;
         for (size_t k = 0; k < 3 && fields[k]; k++)
-            request.fields[request.fields_n++] = (struct check_field){
+            request.head.fields[request.head.fields_n++] = (struct check_field){
                 "x-forwarded-for", fields[k], 15, strlen(fields[k]), 0};
         client = access_client(&request);
         expected = parsed(forwarded[i].client);

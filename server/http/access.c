@@ -97,10 +97,11 @@ bool access_is_our_host(const char *host, const char *listen,
 struct in6_addr access_client(const struct request *request)
 {
     const char *trusted = request->app->config->trusted_proxy, *at, *end;
-    const struct check_field *field = request->fields + request->fields_n;
+    const struct check_head *head = &request->head;
+    const struct check_field *field = head->fields + head->fields_n;
     struct in6_addr client = request->peer, next;
 
-    while (field-- > request->fields) {
+    while (field-- > head->fields) {
         if (strcasecmp(field->name, "X-Forwarded-For") != 0)
             continue;
         for (end = field->value + field->value_size;; end = at - 1) {
@@ -132,8 +133,8 @@ static bool read_host(const struct request *request, char host[HOST_BYTES])
     const char *from = request_field(request, "Host", NULL);
     size_t size;
 
-    if (*request->target != '/')
-        from = strstr(request->target, "://") + 3;
+    if (*request->head.target != '/')
+        from = strstr(request->head.target, "://") + 3;
     if (!from)
         return false;
     size = strcspn(from, "/?");

@@ -48,20 +48,16 @@ static bool is_token(const char *text, size_t size)
     return size > 0 && is_all(TOKEN, text, size);
 }
 
-const struct check_field *check_find(const struct check_field fields[],
-                                     size_t fields_n, const char *name,
-                                     size_t *n)
+const struct check_field *check_find(const struct check_head *head,
+                                     const char *name, size_t *n)
 {
-    const struct check_field *found = NULL;
-    size_t i, count = 0, size = strlen(name);
+    const struct check_field *found = NULL, *at = head->fields;
+    size_t count = 0, size = strlen(name);
 
-    for (i = 0; i < fields_n; i++) {
-        if (fields[i].name_size != size ||
-            strncasecmp(fields[i].name, name, size) != 0)
-            continue;
-        if (!count++)
-            found = &fields[i];
-    }
+    for (; at < head->fields + head->fields_n; at++)
+        if (at->name_size == size && !strncasecmp(at->name, name, size) &&
+            !count++)
+            found = at;
     if (n)
         *n = count;
     return found;
@@ -73,68 +69,68 @@ const struct check_field *check_find(const struct check_field fields[],
  * that shows as a gap: in a clean head each piece begins one separator after the
  * last, up to the final CRLF CRLF.
  */
-static const char *check_seams(const struct check_view *view)
+static const char *check_seams(const struct check_head *head)
 {
-    const char *at = view->head;
+    const char *at = head->bytes;
     const struct check_field *field;
     size_t i;
 
-    if (!view->head)
+    if (!head->bytes)
         return NULL;
     /* One space, and no more, on either side of the target. */
-    if (view->method != at || view->target_at != at + strlen(view->method) + 1)
+    if (head->method != at || head->target_at != at + strlen(head->method) + 1)
         return "the request line is malformed";
-    if (view->version != view->target_at + view->target_size + 1)
+    if (head->version != head->target_at + head->target_size + 1)
         return "the request target has a space or a NUL in it";
     /* Where the first name has to begin: after the CRLF. */
-    at = view->version + strlen(view->version) + 2;
-    for (i = 0; i < view->fields_n; i++) {
-        field = &view->fields[i];
+    at = head->version + strlen(head->version) + 2;
+    for (i = 0; i < head->fields_n; i++) {
+        field = &head->fields[i];
         /* The colon and any number of spaces lie between name and value. */
         if (field->name != at || field->value <= at + field->name_size)
             break;
         at = field->value + field->value_size + field->blanks + 2;
     }
-    if (i < view->fields_n || at + 2 != view->head + view->head_size)
+    if (i < head->fields_n || at + 2 != head->bytes + head->size)
         return "a header line is folded, or has a NUL in it, or does "
                "not end in CRLF";
     return NULL;
 }
 
 /* Sizes count what was sent where that is known, else what was understood. */
-static const char *check_request_line(const struct check_view *view,
+static const char *check_request_line(const struct check_head *head,
                                       struct check_verdict *verdict)
 {
-    size_t size = view->target_size, arguments = 0;
+    size_t size = head->target_size, arguments = 0;
 
-    if (strcmp(view->version, "HTTP/1.1") != 0 &&
-        strcmp(view->version, "HTTP/1.0") != 0) {
+    if (strcmp(head->version, "HTTP/1.1") != 0 &&
+        strcmp(head->version, "HTTP/1.0") != 0) {
         verdict->problem = PROBLEM_VERSION;
         return "send HTTP/1.1 or HTTP/1.0";
     }
-    if (!is_token(view->method, strlen(view->method)))
+    if (!is_token(head->method, strlen(head->method)))
         return "the method is no token";
-    if (!is_all(TARGET, view->target, view->target_size)) {
+    if (!is_all(TARGET, head->target, head->target_size)) {
         verdict->problem = PROBLEM_BAD_TARGET;
         return "the target may only have visible ASCII characters";
     }
-    if (view->target_size > CHECK_TARGET_BYTES_MAX) {
+    if (head->target_size > CHECK_TARGET_BYTES_MAX) {
         verdict->problem = PROBLEM_TARGET_SIZE;
         return "the target may have 2048 bytes";
     }
-    for (const char *at = strchr(view->target, '?'); at;
+    for (const char *at = strchr(head->target, '?'); at;
          at = strchr(at + 1, '&'))
         arguments++;
     if (arguments > CHECK_ARGUMENTS_MAX) {
         verdict->problem = PROBLEM_TARGET_SIZE;
         return "the query may have 64 arguments";
     }
-    for (size_t i = 0; i < view->fields_n; i++)
-        size += view->fields[i].name_size + view->fields[i].value_size + 4;
+    for (size_t i = 0; i < head->fields_n; i++)
+        size += head->fields[i].name_size + head->fields[i].value_size + 4;
     /* The head also has the method, the version and the line ends. */
-    if (size < view->head_size)
-        size = view->head_size;
-    if (size > CHECK_HEAD_BYTES_MAX || view->fields_n > CHECK_FIELDS_MAX) {
+    if (size < head->size)
+        size = head->size;
+    if (size > CHECK_HEAD_BYTES_MAX || head->fields_n > CHECK_FIELDS_MAX) {
         verdict->problem = PROBLEM_HEAD_SIZE;
         return "the request line and the headers may have 8192 bytes "
                "and 64 fields together";
@@ -144,11 +140,11 @@ static const char *check_request_line(const struct check_view *view,
 
 /* "Content-Length : 34": one reader sees a Content-Length there, another one a
  * field that it does not know. */
-static const char *check_fields(const struct check_view *view)
+static const char *check_fields(const struct check_head *head)
 {
     const struct check_field *field;
 
-    for (field = view->fields; field < view->fields + view->fields_n; field++) {
+    for (field = head->fields; field < head->fields + head->fields_n; field++) {
         if (!is_token(field->name, field->name_size))
             return "a header name has a space, a control character or "
                    "a separator in it";
@@ -159,15 +155,15 @@ static const char *check_fields(const struct check_view *view)
 }
 
 /* Equal ones are refused as well: no browser sends the same Host twice. */
-static const char *check_host(const struct check_view *view)
+static const char *check_host(const struct check_head *head)
 {
     const struct check_field *host;
     size_t n;
 
-    host = check_find(view->fields, view->fields_n, "Host", &n);
+    host = check_find(head, "Host", &n);
     if (n > 1)
         return "there are several Hosts";
-    if (!host && !strcmp(view->version, "HTTP/1.1"))
+    if (!host && !strcmp(head->version, "HTTP/1.1"))
         return "there is no Host";
     if (host && memchr(host->value, ' ', host->value_size))
         return "the Host has a space";
@@ -175,40 +171,36 @@ static const char *check_host(const struct check_view *view)
 }
 
 /* What the handlers do not do. The end of the body is known. */
-static const char *check_wishes(const struct check_view *view,
+static const char *check_wishes(const struct check_head *head,
                                 struct check_verdict *verdict)
 {
     const struct check_field *coding, *expect;
     size_t codings, expects;
 
-    coding =
-        check_find(view->fields, view->fields_n, "Content-Encoding", &codings);
-    expect = check_find(view->fields, view->fields_n, "Expect", &expects);
-    if (expect && strcmp(view->version, "HTTP/1.1") == 0 &&
+    coding = check_find(head, "Content-Encoding", &codings);
+    expect = check_find(head, "Expect", &expects);
+    if (expect && strcmp(head->version, "HTTP/1.1") == 0 &&
         (expects > 1 || strcasecmp(expect->value, "100-continue") != 0)) {
         verdict->problem = PROBLEM_EXPECTATION;
         return "leave Expect out, or send 100-continue";
     }
     if (!coding ||
         (codings == 1 && strcasecmp(coding->value, "identity") == 0) ||
-        (!verdict->body_size &&
-         !check_find(view->fields, view->fields_n, "Transfer-Encoding", NULL)))
+        (!verdict->body_size && !check_find(head, "Transfer-Encoding", NULL)))
         return NULL;
     verdict->problem = PROBLEM_MEDIA_TYPE;
     return "send the body as it is, without a Content-Encoding";
 }
 
 /* Content-Length or chunked or neither; never two opinions. */
-static const char *check_framing(const struct check_view *view,
+static const char *check_framing(const struct check_head *head,
                                  struct check_verdict *verdict)
 {
     const struct check_field *length, *coding;
     size_t lengths, codings;
 
-    length =
-        check_find(view->fields, view->fields_n, "Content-Length", &lengths);
-    coding =
-        check_find(view->fields, view->fields_n, "Transfer-Encoding", &codings);
+    length = check_find(head, "Content-Length", &lengths);
+    coding = check_find(head, "Transfer-Encoding", &codings);
     /* RFC 9112 lets the coding win, and calls it a possible attack. */
     if (lengths && codings)
         return "Content-Length and Transfer-Encoding exclude each other";
@@ -221,7 +213,7 @@ static const char *check_framing(const struct check_view *view,
         (coding->value_size != strlen("chunked") ||
          strncasecmp(coding->value, "chunked", coding->value_size) != 0))
         return "the only Transfer-Encoding known here is chunked";
-    if (coding && strcmp(view->version, "HTTP/1.1") != 0)
+    if (coding && strcmp(head->version, "HTTP/1.1") != 0)
         return "HTTP/1.0 has no Transfer-Encoding";
     if (!length)
         return NULL;
@@ -239,16 +231,16 @@ static const char *check_framing(const struct check_view *view,
 /* The connection is closed: after a head that is not understood nobody knows
  * where the next one begins. The end of a body that is too long is known, so it
  * can be read past; within reason. */
-void check_head(const struct check_view *view, struct check_verdict *verdict)
+void check_head(const struct check_head *head, struct check_verdict *verdict)
 {
     const char *wrong;
 
     *verdict = (struct check_verdict){.problem = PROBLEM_BAD_REQUEST};
-    if (!(wrong = check_request_line(view, verdict)) &&
-        !(wrong = check_seams(view)) && !(wrong = check_fields(view)) &&
-        !(wrong = check_host(view)) &&
-        !(wrong = check_framing(view, verdict)) &&
-        !(wrong = check_wishes(view, verdict)))
+    if (!(wrong = check_request_line(head, verdict)) &&
+        !(wrong = check_seams(head)) && !(wrong = check_fields(head)) &&
+        !(wrong = check_host(head)) &&
+        !(wrong = check_framing(head, verdict)) &&
+        !(wrong = check_wishes(head, verdict)))
         verdict->problem = PROBLEM_NONE;
     verdict->detail = wrong ? wrong : "";
     verdict->close = wrong && ((verdict->problem != PROBLEM_BODY_SIZE &&

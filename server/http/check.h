@@ -48,22 +48,22 @@ struct check_field {
 };
 
 /* A request's head: what the parser made of it, and where it found that. */
-struct check_view {
-    const char *method;
+struct check_head {
+    const char *method, *version;
     const char *target; /* as sent: not decoded, query included */
-    const char *version;
     size_t target_size;
-    const struct check_field *fields;
-    size_t fields_n;
 
     /*
-     * The head's bytes, in which the parser has only overwritten separators;
-     * the strings above, and target_at, then point into them. With it the check
-     * sees what the parser dropped. NULL = not known, not checked.
+     * The head's bytes, in which the parser has only overwritten separators; the
+     * strings above (the target's is target_at) and the fields then point into them.
+     * With it the check sees what the parser dropped. NULL = not known, not checked.
      */
-    const char *head;
-    const char *target_at;
-    size_t head_size;
+    const char *bytes, *target_at;
+    size_t size;
+
+    size_t
+        fields_n; /* with one more than may be it is known to have too many */
+    struct check_field fields[CHECK_FIELDS_MAX + 1];
 };
 
 struct check_verdict {
@@ -73,12 +73,12 @@ struct check_verdict {
     uint64_t body_size;   /* as announced; 0 if chunked */
 };
 
-void check_head(const struct check_view *view, struct check_verdict *verdict);
+void check_head(const struct check_head *head, struct check_verdict *verdict);
 
-/* The field called NAME, or NULL. *N (may be NULL) says how many there are. */
-const struct check_field *check_find(const struct check_field fields[],
-                                     size_t fields_n, const char *name,
-                                     size_t *n);
+/* The field called NAME, of several the first, or NULL. *N (may be NULL) says how many
+ * there are. */
+const struct check_field *check_find(const struct check_head *head,
+                                     const char *name, size_t *n);
 
 /*
  * Splits a TARGET that was checked, "/api/orders/7?key=a%2Fb", into path and

@@ -61,10 +61,9 @@ static void order_answer(struct request *request)
 /* "http://host/path" is the same as "/path". */
 static const char *target_of(const struct request *request)
 {
-    const char *authority = strstr(request->target, "://");
+    const char *target = request->head.target;
 
-    return *request->target == '/' ? request->target
-                                   : strchr(authority + 3, '/');
+    return *target == '/' ? target : strchr(strstr(target, "://") + 3, '/');
 }
 
 /* A key of ours, which no earlier try had, nobody can guess, since it finds the order. So

@@ -311,7 +311,7 @@ static struct connection *begin_connection(struct loop *loop,
         return NULL;
     request = &connection->request;
     /* But for the request's last part, which is large. */
-    memset(connection, 0, offsetof(struct connection, request.fields));
+    memset(connection, 0, offsetof(struct connection, request.head.fields));
     request->app = loop->app;
     request->loop = loop;
     restart(connection);
@@ -378,7 +378,6 @@ static void *on_request_line(void *cls, const char *target,
     loop_heard(connection->request.loop, &connection->mark);
     if (!request_begin(&connection->request, target ? target : ""))
         return NULL;
-    connection->request.target_at = target;
     mark = loop->parses_in_place && target ? strchr(target, '?') : NULL;
     if (mark && mark[1])
         mark[1] = '\0'; /* the request has a copy */
@@ -389,17 +388,17 @@ static enum MHD_Result on_field(void *cls, enum MHD_ValueKind kind,
                                 const char *name, size_t name_size,
                                 const char *value, size_t value_size)
 {
-    struct request *request = cls;
+    struct check_head *head = cls;
     size_t size = value ? value_size : 0;
 
     (void)kind;
     /* One more than the check allows: it has to see that there are more. */
-    if (request->fields_n > CHECK_FIELDS_MAX)
+    if (head->fields_n > CHECK_FIELDS_MAX)
         return MHD_NO;
     /* Blanks after a value are not part of it. */
     while (size > 0 && strchr(" \t", value[size - 1]))
         ((char *)value)[--size] = '\0';
-    request->fields[request->fields_n++] = (struct check_field){
+    head->fields[head->fields_n++] = (struct check_field){
         name, value ? value : "", name_size, size, value_size - size};
     return MHD_YES;
 }
@@ -409,28 +408,24 @@ static void begin(struct connection *connection, const char *method,
                   const char *version)
 {
     struct request *request = &connection->request;
-    struct check_view view = {.method = method,
-                              .version = version,
-                              .target = request->target,
-                              .target_size = request->target_size,
-                              .fields = request->fields};
+    struct check_head *head = &request->head;
     const union MHD_ConnectionInfo *info;
 
     request->stage = REQUEST_READING;
+    head->method = method;
+    head->version = version;
     request->is_head = !strcmp(method, "HEAD");
     request->is_read = request->is_head || !strcmp(method, "GET");
     atomic_fetch_add(&request->loop->requests, 1);
     MHD_get_connection_values_n(connection->handle, MHD_HEADER_KIND, on_field,
-                                request);
-    view.fields_n = request->fields_n;
+                                head);
     info = MHD_get_connection_info(connection->handle,
                                    MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
     if (request->loop->parses_in_place && info) {
-        view.head = method;
-        view.head_size = info->header_size;
-        view.target_at = request->target_at;
+        head->bytes = method;
+        head->size = info->header_size;
     }
-    check_head(&view, &request->verdict);
+    check_head(head, &request->verdict);
 }
 
 /* All of the request is here. */

@@ -24,13 +24,15 @@ bool request_begin(struct request *request, const char *target)
     size_t size = strlen(target) + 1;
     char *text;
 
-    memset((char *)request + from, 0, offsetof(struct request, fields) - from);
+    memset((char *)request + from, 0,
+           offsetof(struct request, head.fields) - from);
     /* The target, and room for its path decoded. */
     text = request_alloc(request, 2 * size);
     if (!text)
         return false;
-    request->target = memcpy(text, target, size);
-    request->target_size = size - 1;
+    request->head.target = memcpy(text, target, size);
+    request->head.target_size = size - 1;
+    request->head.target_at = target;
     request->path = text + size;
     text[size] = '\0';
     request->query = "";
@@ -104,13 +106,11 @@ bool request_read(struct request *request, const char *data, size_t size)
     return true;
 }
 
-/* Of several the first. */
 const char *request_field(const struct request *request, const char *name,
                           size_t *n)
 {
-    const struct check_field *field;
+    const struct check_field *field = check_find(&request->head, name, n);
 
-    field = check_find(request->fields, request->fields_n, name, n);
     return field ? field->value : NULL;
 }
 
@@ -149,7 +149,7 @@ static void wait_for(struct request *request, enum request_wait what)
  * leave then, and libmicrohttpd's memory goes with it. False: there is a reply. */
 static bool prepare_wait(struct request *request)
 {
-    request->fields_n = 0;
+    request->head.fields_n = 0;
     if (request->loop->draining)
         reply_problem(request, PROBLEM_SHUTTING_DOWN, "try another instance");
     return !request->loop->draining;

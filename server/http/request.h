@@ -93,12 +93,11 @@ struct request {
     bool loopback; /* the peer is this machine */
     bool proxy;    /* the peer is one of --trusted-proxy */
 
-    /* for handlers, to read; the fields are below */
+    /* for handlers, to read; the head is below */
     const char *method; /* of its route; the first that is cleared */
     const char *path;   /* decoded */
     const char *query;  /* raw; see target_query() */
-    size_t fields_n;
-    char *body; /* NUL-terminated; "" if there is none */
+    char *body;         /* NUL-terminated; "" if there is none */
     size_t body_size;
     struct request_match match;
     bool is_head, is_read; /* a HEAD; a HEAD or a GET */
@@ -125,9 +124,6 @@ struct request {
 
     /* for mhd.c and request.c */
     struct check_verdict verdict;
-    const char *target_at; /* libmicrohttpd's */
-    char *target;          /* our copy */
-    size_t target_size;
     size_t body_room;
     uint64_t body_seen;
     struct completion completion;
@@ -144,8 +140,9 @@ struct request {
     size_t headers_n;
     size_t arena_used;
 
-    /* libmicrohttpd's, fields_n of them; 0 once it was suspended */
-    struct check_field fields[CHECK_FIELDS_MAX + 1];
+    /* libmicrohttpd's, but for the target, which is a copy; without fields once it was
+     * suspended. They are the part that is left. */
+    struct check_head head;
     _Alignas(max_align_t) char arena[REQUEST_ARENA_BYTES];
 };
 

@@ -165,7 +165,7 @@ void route_dispatch(struct request *request, const char *method)
         reply_problem(request, verdict->problem, "%s", verdict->detail);
         return;
     }
-    wrong = target_split(request->target, request->target_size,
+    wrong = target_split(request->head.target, request->head.target_size,
                          (char *)request->path, &request->query);
     if (wrong) {
         reply_problem(request, PROBLEM_BAD_TARGET, "%s", wrong);
