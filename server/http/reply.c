@@ -30,11 +30,10 @@ static const char last_resort[] =
     "{\"type\":\"" PROBLEM_TYPE_PREFIX "overloaded\","
     "\"title\":\"Too much to do\",\"status\":503,\"retry_after_seconds\":1}\n";
 
-/* What could not be looked up is a 503, never a no. */
+/* All others mean that it could not be looked up: a 503, never a no. */
 enum problem reply_of_status(enum store_status status)
 {
     static const enum problem problems[STORE_STATUS_N] = {
-        [STORE_OK] = PROBLEM_NONE,
         [STORE_SOLD_OUT] = PROBLEM_SOLD_OUT,
         [STORE_SHORT] = PROBLEM_INTERNAL,
         [STORE_NEEDS_LOCK] = PROBLEM_INTERNAL,
@@ -53,19 +52,13 @@ enum problem reply_of_status(enum store_status status)
         [STORE_INCOMPLETE] = PROBLEM_INCOMPLETE_PUT,
         [STORE_WINDOW] = PROBLEM_FIELDS,
         [STORE_RANGE] = PROBLEM_RANGE,
-        [STORE_STALE_FENCE] = PROBLEM_STORE_UNAVAILABLE,
-        [STORE_BUSY] = PROBLEM_STORE_UNAVAILABLE,
-        [STORE_NO_SPACE] = PROBLEM_STORE_UNAVAILABLE,
-        [STORE_IO] = PROBLEM_STORE_UNAVAILABLE,
-        [STORE_GONE] = PROBLEM_STORE_UNAVAILABLE,
-        [STORE_UNKNOWN] = PROBLEM_STORE_UNAVAILABLE,
         [STORE_CLOSED] = PROBLEM_SHUTTING_DOWN,
-        [STORE_IN_USE] = PROBLEM_STORE_UNAVAILABLE,
-        [STORE_UNFIT] = PROBLEM_STORE_UNAVAILABLE,
         [STORE_MISUSE] = PROBLEM_INTERNAL,
     };
 
-    return problems[status];
+    if (status == STORE_OK || problems[status])
+        return problems[status];
+    return PROBLEM_STORE_UNAVAILABLE;
 }
 
 /* Caches must not keep it: it was true a moment ago. */
