@@ -39,37 +39,31 @@ void handle_operations_livez(struct request *request)
                        sizeof(alive) - 1);
 }
 
-/* The answer is what health knows already, so it takes no reader from anybody. */
+/* What is known already, so that it takes no reader from anybody. */
+static enum health_answer look(const struct app *app,
+                               char why[HEALTH_TEXT_BYTES])
+{
+    if (!app->inventory)
+        return health_look(app->health, why);
+    snprintf(why, HEALTH_TEXT_BYTES,
+             "no inventory service is ready, or none could place the last "
+             "order: its log says why");
+    return inventory_is_ready(app->inventory) ? HEALTH_READY : HEALTH_NOT_READY;
+}
+
 void handle_operations_readyz(struct request *request)
 {
     static const char ready[] =
         "{\"status\":\"ok\",\"store\":\"ok\",\"lock\":\"ok\"}\n";
-    const struct app *app = request->app;
-    char why[HEALTH_TEXT_BYTES] =
-        "no inventory service is ready, or none could place the last order: "
-        "its log says why";
-    bool is_ready = app->inventory
-                        ? inventory_is_ready(app->inventory)
-                        : health_look(app->health, why) == HEALTH_READY;
+    char why[HEALTH_TEXT_BYTES];
 
-    if (is_ready)
+    if (look(request->app, why) == HEALTH_READY)
         reply_document(request, 200, "application/json", ready,
                        sizeof(ready) - 1);
     else
         reply_problem(request, PROBLEM_NOT_READY, "%s", why);
-    if (app->health)
-        health_try(app->health);
-}
-
-static uint64_t readiness(const struct app *app)
-{
-    char why[HEALTH_TEXT_BYTES];
-    enum health_answer answer;
-
-    if (app->inventory)
-        return inventory_is_ready(app->inventory);
-    answer = health_look(app->health, why);
-    return answer == HEALTH_UNKNOWN ? METRICS_UNKNOWN : answer == HEALTH_READY;
+    if (request->app->health)
+        health_try(request->app->health);
 }
 
 /* On the HTTP thread: it reads some atomics and formats a few KiB, and has to
@@ -80,15 +74,20 @@ void handle_operations_metrics(struct request *request)
     const struct app *app = request->app;
     struct metrics *metrics = app->metrics;
     bool is_open = atomic_load(&app->is_open);
+    char why[HEALTH_TEXT_BYTES];
+    enum health_answer answer = look(app, why);
     char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
 
     metrics_set(metrics, METRICS_CONNECTIONS,
                 atomic_load(&group->connections_n));
-    metrics_set(metrics, METRICS_CONNECTIONS_LIMIT, group->connections_max);
+    metrics_set(metrics, METRICS_CONNECTIONS_LIMIT,
+                (uint64_t)app->config->connections_max);
     metrics_set(metrics, METRICS_VIEWERS, feed_viewers(group->feed));
-    metrics_set(metrics, METRICS_READY, readiness(app));
+    metrics_set(metrics, METRICS_READY,
+                answer == HEALTH_UNKNOWN ? METRICS_UNKNOWN
+                                         : answer == HEALTH_READY);
     metrics_set(metrics, METRICS_WAITING_LIMIT,
                 (uint64_t)app->config->queue_max);
     if (is_open)

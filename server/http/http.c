@@ -27,8 +27,7 @@
 #include "server/http/parse.h"
 #include "server/http/request.h"
 
-#define ADDRESS_BYTES 64
-#define BACKLOG       1024
+#define BACKLOG 1024
 /* One connection of so many may be a viewer's, who has it for good: the others must be
  * there for those who order. No setting, because --connections-max is. */
 #define VIEWERS_SHARE 4
@@ -37,7 +36,6 @@ struct http {
     const struct app *app;
     struct loop_group group;
     int listener;
-    char address[ADDRESS_BYTES];
     bool quiet;
     size_t loops_n; /* whose threads run */
     struct loop *loops[];
@@ -45,7 +43,7 @@ struct http {
 
 const char *http_address(const struct http *http)
 {
-    return http->address;
+    return http->group.address;
 }
 
 static void *serve(void *loop)
@@ -59,7 +57,7 @@ static void *serve(void *loop)
 /* ---- the listening socket ------------------------------------------------- */
 
 /* What the kernel made of it, as numbers: with port 0, this is the news. */
-static void describe(int fd, char address[ADDRESS_BYTES])
+static void describe(int fd, struct loop_group *group)
 {
     struct sockaddr_storage bound;
     socklen_t size = sizeof(bound);
@@ -68,8 +66,8 @@ static void describe(int fd, char address[ADDRESS_BYTES])
     if (!getsockname(fd, (struct sockaddr *)&bound, &size))
         getnameinfo((struct sockaddr *)&bound, size, host, sizeof(host), port,
                     sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV);
-    snprintf(address, ADDRESS_BYTES, strchr(host, ':') ? "[%s]:%s" : "%s:%s",
-             host, port);
+    snprintf(group->address, sizeof(group->address),
+             strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
 }
 
 /* Looks up the address of --listen. NULL, and the log says why. */
@@ -97,8 +95,7 @@ static struct addrinfo *look_up(const char *where)
  * SO_REUSEADDR is for the restart right after a stop, when old connections still
  * linger.
  */
-static int listen_on(const char *where, bool any_port,
-                     char address[ADDRESS_BYTES])
+static int listen_on(const char *where, bool any_port)
 {
     struct addrinfo *list = look_up(where), *info;
     int fd = -1, one = 1, why = 0;
@@ -110,11 +107,8 @@ static int listen_on(const char *where, bool any_port,
                     0);
         if (fd >= 0 &&
             !setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) &&
-            !bind(fd, info->ai_addr, info->ai_addrlen) &&
-            !listen(fd, BACKLOG)) {
-            describe(fd, address);
+            !bind(fd, info->ai_addr, info->ai_addrlen) && !listen(fd, BACKLOG))
             break;
-        }
         why = errno;
         if (fd >= 0)
             close(fd);
@@ -131,12 +125,11 @@ static int listen_on(const char *where, bool any_port,
  * us; a person who asks is told. */
 bool http_check(const struct config *config)
 {
-    char address[ADDRESS_BYTES];
     struct addrinfo *list;
     int fd;
 
     if (config->check_config) {
-        fd = listen_on(config->listen, true, address);
+        fd = listen_on(config->listen, true);
         if (fd >= 0)
             close(fd);
         return fd >= 0;
@@ -224,8 +217,6 @@ struct http *http_open(const struct app *app)
     parse_init();
     access_set_token(config->admin_token);
     http->app = app;
-    http->group.connections_max = (size_t)config->connections_max;
-    http->group.address = http->address;
     http->group.limit = client_limit_open((size_t)config->client_inflight_max);
     http->group.feed =
         feed_open(app, share(config->connections_max, 0, VIEWERS_SHARE));
@@ -233,9 +224,10 @@ struct http *http_open(const struct app *app)
         log_error("http", "error=\"no memory\"");
         goto err_after_calloc;
     }
-    http->listener = listen_on(config->listen, false, http->address);
+    http->listener = listen_on(config->listen, false);
     if (http->listener < 0)
         goto err_after_calloc;
+    describe(http->listener, &http->group);
     while (http->loops_n < n && start(http, http->loops_n))
         http->loops_n++;
     if (http->loops_n == n)

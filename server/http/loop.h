@@ -59,8 +59,7 @@ struct completion {
 struct loop_group {
     struct feed *feed; /* the viewers' */
     struct client_limit *limit;
-    const char *address; /* that we listen on */
-    size_t connections_max;
+    char address[64]; /* that we listen on */
     atomic_size_t connections_n;
 };
 
