@@ -218,41 +218,6 @@ LOCK_TEST(test_client_is_closed_while_a_callback_closes_its_session)
 
 /* Chains ---------------------------------------------------------------------- */
 
-/* A chain of calls, each begun in the callback of the one before. */
-struct chain {
-    unsigned left;
-    struct note last;
-};
-
-static void next_link(void *ctx, struct dlock_session *session,
-                      enum dlock_status status, const struct dlock_grant *grant,
-                      const struct dlock_error *error)
-{
-    struct chain *chain = ctx;
-
-    if (grant != NULL &&
-        dlock_release_async(session, grant, next_link, chain, NULL) == DLOCK_OK)
-        return;
-    if (status == DLOCK_OK && --chain->left > 0 &&
-        dlock_acquire_async(session, "k", &(struct dlock_terms){.wait_ms = 0},
-                            next_link, chain, NULL) == DLOCK_OK)
-        return;
-    note_done(&chain->last, session, status, grant, error);
-}
-
-LOCK_TEST(test_callbacks_may_call)
-{
-    struct lock_pair pair = lock_pair_open("redisson");
-    struct dlock_terms terms = {.wait_ms = 0};
-    struct chain chain = {.left = 50};
-
-    assert_ok(dlock_acquire_async(pair.session[0], "k", &terms, next_link,
-                                  &chain, NULL));
-    assert_ok(note_await(&chain.last));
-    assert_int_equal(chain.left, 0);
-    assert_ok(lock_rig_probe("redisson", "k"));
-}
-
 /* Each callback begins the next call, until one is refused. */
 struct endless {
     atomic_uint links_n;

@@ -174,28 +174,6 @@ static uint64_t left_ms(const struct lock_single *single)
     return dlock_remaining_ms(single->session, &single->grant);
 }
 
-/* Time is injected: a lease of an hour ends at once. */
-LOCK_TEST(test_fake_clock)
-{
-    static struct fake_clock clock;
-    struct lock_single single;
-
-    fake_clock_init(&clock, 1000);
-    rig.clock = &clock.face;
-    single = lock_single_open("fenced");
-    assert_ok(lock_rig_take(single.session, "k", 0, 3600000, &single.grant));
-    assert_int_equal(single.grant.deadline_ms, 3601000);
-    assert_int_equal(left_ms(&single), 3600000);
-    fake_clock_advance(&clock, 3599999);
-    assert_int_equal(left_ms(&single), 1);
-    fake_clock_advance(&clock, 1);
-    assert_int_equal(left_ms(&single), 0);
-    fake_clock_advance(&clock, 1000);
-    assert_int_equal(left_ms(&single), 0);
-    assert_ok(dlock_extend(single.session, &single.grant, 5000, NULL));
-    assert_int_equal(left_ms(&single), 5000);
-}
-
 static enum dlock_verdict slow_network(void *ctx, const struct dlock_step *step)
 {
     /* 300 ms on the way there, 200 ms on the way back. */

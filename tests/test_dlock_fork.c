@@ -130,27 +130,6 @@ LOCK_TEST(test_holder_is_not_disturbed)
 
 /* What is the process' own ---------------------------------------------------- */
 
-struct busy {
-    pthread_t thread;
-    atomic_bool stop;
-};
-
-/* Is in the middle of something whenever there is a fork. */
-static void *be_busy(void *arg)
-{
-    struct busy *busy = arg;
-    struct lock_single single = lock_single_open("process");
-    struct dlock_places places;
-
-    while (!atomic_load(&busy->stop)) {
-        (void)lock_single_take(&single, 0);
-        (void)lock_single_give(&single);
-        (void)dlock_lookup("hangs.test", "6379", 0, &places);
-    }
-    lock_single_close(&single);
-    return NULL;
-}
-
 static int find_all_free(void *unused)
 {
     struct dlock_places places;
@@ -160,29 +139,6 @@ static int find_all_free(void *unused)
     EXPECT(lock_rig_probe("process", "held") == DLOCK_OK);
     EXPECT(lock_rig_probe("process", "k") == DLOCK_OK);
     return 0;
-}
-
-/* A mutex lives as long as its process, and the child is another one. */
-LOCK_TEST(test_locks_of_a_process)
-{
-    struct busy busy = {.stop = false};
-    struct dlock_session *session;
-    struct dlock_grant grant;
-
-    CHILD_STARTS_A_THREAD();
-    CHILD_OF_BUSY_THREADS();
-    session = lock_rig_session(lock_rig_client("process"));
-    fake_resolver_begin();
-    fake_resolver_hang(true);
-    assert_ok(lock_rig_take(session, "held", 0, 0, &grant));
-    assert_int_equal(pthread_create(&busy.thread, NULL, be_busy, &busy), 0);
-    for (int i = 0; i < 30; i++)
-        in_child(find_all_free, NULL);
-    atomic_store(&busy.stop, true);
-    (void)pthread_join(busy.thread, NULL);
-    assert_int_equal(lock_rig_probe("process", "held"), DLOCK_BUSY);
-    assert_ok(dlock_release(session, &grant, NULL));
-    fake_resolver_let_go("hangs.test", "6379");
 }
 
 struct hold {
@@ -206,9 +162,13 @@ LOCK_TEST(test_no_mutex_stays_locked)
 {
     static const struct dlock_shared *const all[] = {
         &dlock_sessions_shared, &dlock_lookup_shared, &dlock_process_shared};
+    struct dlock_session *session;
+    struct dlock_grant grant;
 
     CHILD_STARTS_A_THREAD();
-    (void)lock_single_open("process"); /* from here on forks are seen */
+    /* From here on forks are seen. */
+    session = lock_rig_session(lock_rig_client("process"));
+    assert_ok(lock_rig_take(session, "held", 0, 0, &grant));
     fake_resolver_begin();
     fake_resolver_hang(true);
     for (size_t i = 0; i < COUNT_OF(all); i++) {
@@ -222,6 +182,8 @@ LOCK_TEST(test_no_mutex_stays_locked)
         in_child(find_all_free, NULL);
         (void)pthread_join(thread, NULL);
     }
+    assert_int_equal(lock_rig_probe("process", "held"), DLOCK_BUSY);
+    assert_ok(dlock_release(session, &grant, NULL));
 }
 
 static int reach_by_name(void *unused)

@@ -398,33 +398,19 @@ ORDER_RIG_TEST(a_short_wait_has_time_for_a_batch, .stock = {1000},
     assert_int_equal(order_rig_await(rig, first), ORDER_PLACED);
 }
 
-struct shelf {
-    struct order_rig *rig;
-    int64_t products;
-};
-
-/* Of several threads at once, so that they share commits. */
-static void put_some(void *ctx, size_t i)
-{
-    const struct shelf *shelf = ctx;
-
-    for (int64_t id = 1 + (int64_t)i; id <= shelf->products; id += 16)
-        order_rig_put(shelf->rig, id, 10, 1);
-}
-
 /* A dead instance has the locks of many products, for all of which orders wait:
  * nobody else is kept. One lock becomes free: who waits for it has it soon,
  * though the others do not come. And all are served when all locks are free. */
 static void locks_that_are_taken_delay_no_other(struct order_rig *rig,
                                                 int taken)
 {
-    const struct shelf shelf = {.rig = rig, .products = taken + 10};
     const unsigned all = (unsigned)taken + 10;
     struct order_foreign *dead, *other;
     struct rig_order *last = NULL;
     uint64_t free_ms;
 
-    order_rig_in_threads(16, put_some, (void *)&shelf);
+    for (unsigned id = 1; id <= all; id++)
+        order_rig_put(rig, id, 10, 1);
     dead = order_foreign_open(1, taken - 1, 2 * MINUTE);
     other = order_foreign_open(taken, 1, 2 * MINUTE);
     for (int product = 1; product <= taken; product++)

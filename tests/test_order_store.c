@@ -153,33 +153,6 @@ ORDER_RIG_TEST(a_cancel_that_fails_hurts_no_order, .stock = {1000})
     order_rig_expect_ledger(rig, 1, MANY + 1);
 }
 
-/*
- * An order is refused, and its refusal is not told yet, when a cancel comes: what
- * is remembered of the refusal must not outlive the cancel.
- */
-ORDER_RIG_TEST(a_refusal_that_is_late_is_not_remembered, .stock = {1, 100})
-{
-    struct cancel cancel = {.rig = rig};
-    struct rig_order *last = order_rig_expect(rig, 1, 1, "", ORDER_PLACED);
-    pthread_t thread;
-
-    for (int i = 0; i < 10; i++) {
-        cancel.id = last->id;
-        order_watch_hold(rig, "commit", 0);
-        last = order_rig_submit(rig, 1, 2, 1, "");
-        order_rig_submit(rig, 2, 1, 1, "");
-        order_watch_await_held(rig);
-        pthread_create(&thread, NULL, cancel_one, &cancel);
-        usleep(5000); /* so that it waits by then; it is right either way */
-        order_watch_let_go(rig);
-        pthread_join(thread, NULL);
-        if (order_rig_await(rig, last) != ORDER_PLACED)
-            last = order_rig_expect(rig, 1, 1, "", ORDER_PLACED);
-    }
-    order_rig_await_answered(rig, order_rig_count(rig, 0, ORDER_PLACED));
-    order_rig_expect_ledger(rig, 1, 1);
-}
-
 /* Another process keeps the database: nothing was tried, so nothing can have
  * been ordered, and the answer says so. */
 ORDER_RIG_TEST(what_was_not_tried_was_not_ordered, .stock = {1000, 1000},

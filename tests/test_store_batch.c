@@ -116,20 +116,6 @@ static enum store_status go_second(struct fixture *f)
     return store_rig_go(&f->rig, &f->lots[1], 1);
 }
 
-/* A fence's row is not read again while nobody has written; else it is. */
-STORE_TEST_OF(struct fixture *f, a_fence_that_is_overtaken_later, set_up, NULL)
-{
-    struct store_fence newer = {"lock:2", 12, "other", false};
-
-    assert_ok(go_second(f));
-    f->fences[1].owner = "other"; /* with the same token */
-    assert_int_equal(go_second(f), STORE_STALE_FENCE);
-    f->fences[1].owner = "me";
-    assert_ok(go_second(f));
-    assert_ok(store_stamp(f->rig.store, &newer, NULL));
-    assert_int_equal(go_second(f), STORE_STALE_FENCE);
-}
-
 /* Announced in a transaction that was not kept, it is announced by the next one. */
 STORE_TEST_OF(struct fixture *f, a_fence_that_was_not_kept, set_up,
               STORE_SHARED)

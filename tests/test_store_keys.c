@@ -130,17 +130,6 @@ STORE_OWN_TEST(test_key_in_any_bucket)
     is_sold(rig->store, "new", 4 * FILTER + 1);
 }
 
-STORE_OWN_TEST(test_key_again_is_the_same_order)
-{
-    struct store_order first = buy_at(rig->store, 1, "k"), again;
-
-    skip_to(rig, FILTER);
-    again = buy_at(rig->store, 1, "k");
-    assert_true(again.replayed);
-    assert_string_equal(again.id, first.id);
-    assert_int_equal(store_rig_product(rig, 1).stock, 999);
-}
-
 /* The batch's own orders are in no table when its next one is decided. */
 STORE_OWN_TEST(test_batch_over_the_end_of_a_bucket)
 {

@@ -1,6 +1,7 @@
 /*
- * Orders after they are placed: found again, cancelled exactly once. By their keys, and
- * once more after a cancel: test_store_keys.c, e2e/http-api.t.
+ * Orders after they are placed: what a cancel gives back to a limit, and that ids cannot
+ * be guessed. A second cancel: test_store_meet.c, test_store_holds.c; keys:
+ * test_store_keys.c.
  */
 #include "tests/support/store_rig.h"
 #include "tests/support/store_wait.h"
@@ -38,28 +39,6 @@ static enum store_status get(struct store_rig *rig, const char *id)
     struct store_order order;
 
     return store_order_get(rig->reader, id, &order, NULL);
-}
-
-STORE_OWN_TEST(test_cancel_returns_the_units_once)
-{
-    struct store_order order = buy(rig, 3, ""), first, second, found;
-
-    assert_int_equal(store_rig_product(rig, 1).stock, 997);
-    assert_int_equal(cancel(rig, order.id, &first), STORE_OK);
-    assert_false(first.replayed);
-    assert_int_equal(first.state, STORE_CANCELLED);
-    assert_true(first.cancelled_ms >= order.created_ms);
-    assert_int_equal(first.quantity, 3);
-    assert_int_equal(store_rig_product(rig, 1).stock, 1000);
-    assert_int_equal(cancel(rig, order.id, &second), STORE_OK);
-    assert_true(second.replayed);
-    assert_int_equal(second.cancelled_ms, first.cancelled_ms);
-    assert_int_equal(store_rig_product(rig, 1).stock, 1000);
-    assert_ok(store_order_get(rig->reader, order.id, &found, NULL));
-    assert_int_equal(found.state, STORE_CANCELLED);
-    assert_int_equal(store_rig_audit(rig).cancelled, 1);
-    assert_int_equal(store_rig_audit(rig).orders, 0);
-    store_rig_expect_sound(rig);
 }
 
 /* Also bought without a limit and cancelled with one, and the other way round. */

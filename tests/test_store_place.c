@@ -133,17 +133,6 @@ STORE_TEST(test_window_edges)
 
 /* ---- under a key -------------------------------------------------------- */
 
-STORE_TEST(test_same_key_other_order)
-{
-    store_rig_put(rig, (struct store_product){.id = 1, .initial = 10});
-    store_rig_put(rig, (struct store_product){.id = 2, .initial = 10});
-    EXPECT_SALES(
-        rig, {1, 1, 1, "key", STORE_OK}, {1, 1, 2, "key", STORE_KEY_REUSED},
-        {1, 2, 1, "key", STORE_KEY_REUSED}, {2, 1, 1, "key", STORE_KEY_REUSED});
-    assert_int_equal(store_rig_product(rig, 2).stock, 10);
-    expect_left(rig, 9);
-}
-
 /* Who has bought has bought, whatever became of the sale since. */
 STORE_TEST(test_replay_outlives_stock_and_sale)
 {

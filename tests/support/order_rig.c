@@ -22,10 +22,7 @@ struct order_rig {
     pthread_cond_t changed;
     struct rig_order *orders;
     unsigned answered;
-    struct order_rig *next; /* of all that are open */
 };
-
-static struct order_rig *open_rigs;
 
 static _Noreturn void die(const char *what)
 {
@@ -100,8 +97,6 @@ static struct order_rig *open_rig(const struct order_rig_options *options)
         store_open(&store, &rig->app.store, &error) != STORE_OK)
         die(error.text);
     open_parts(rig);
-    rig->next = open_rigs;
-    open_rigs = rig;
     return rig;
 }
 
@@ -129,10 +124,9 @@ uint64_t order_rig_stop(struct order_rig *rig)
     return clock_ms() - begin;
 }
 
-/* How many orders were not answered exactly once. */
-static unsigned close_rig(struct order_rig *rig)
+int order_rig_teardown(void **state)
 {
-    struct order_rig **link = &open_rigs;
+    struct order_rig *rig = *state;
     struct rig_order *next;
     unsigned wrong = 0;
 
@@ -153,22 +147,9 @@ static unsigned close_rig(struct order_rig *rig)
         free(order);
     }
     temp_dir_remove(&rig->dir);
-    while (*link != rig)
-        link = &(*link)->next;
-    *link = rig->next;
     pthread_cond_destroy(&rig->changed);
     pthread_mutex_destroy(&rig->mutex);
     free(rig);
-    return wrong;
-}
-
-/* Those that were opened last are closed first. */
-int order_rig_teardown(NO_STATE)
-{
-    unsigned wrong = 0;
-
-    while (open_rigs)
-        wrong += close_rig(open_rigs);
     if (wrong > 0)
         print_error("%u orders were not answered exactly once\n", wrong);
     return wrong > 0;

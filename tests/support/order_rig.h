@@ -3,8 +3,9 @@
  * answered. A test that uses this knows what is promised and nothing of how it
  * is kept; all that a redesign may change stands in order_rig.c.
  *
- * A test is of the instance that ORDER_RIG_TEST describes. All instances are closed when the test has ended, as the service does it; the test
- * fails if any order was not answered exactly once.
+ * A test is of the instance that ORDER_RIG_TEST describes, which is closed when the test
+ * has ended, as the service does it; the test fails if any order was not answered
+ * exactly once.
  *
  * Waiting in vain ends the test program after a time that no test needs.
  */
@@ -227,10 +228,6 @@ struct order_foreign *order_foreign_open(int64_t first, int64_t n,
 void order_foreign_close(struct order_foreign *foreign);
 
 bool order_rig_lock_is_held(int64_t product_id, int64_t segment);
-
-/* Calls BODY in N threads at once, and returns when all have ended. */
-void order_rig_in_threads(size_t n, void (*body)(void *ctx, size_t i),
-                          void *ctx);
 
 /* How much slower it is under a sanitizer: for bounds. */
 uint64_t order_rig_slow(void);

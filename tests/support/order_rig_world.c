@@ -1,5 +1,5 @@
 /* The world around an instance: its lock server, other processes, locks of
- * others, many threads. See order_rig.h. */
+ * others. See order_rig.h. */
 #include "tests/support/order_rig.h"
 
 #include <inttypes.h>
@@ -180,46 +180,4 @@ bool order_rig_lock_is_held(int64_t product_id, int64_t segment)
         die("the lock server does not say who holds a lock");
     order_foreign_close(asker);
     return holder.held;
-}
-
-/* ---- threads --------------------------------------------------------------- */
-
-struct crew {
-    pthread_barrier_t start;
-    void (*body)(void *ctx, size_t i);
-    void *ctx;
-};
-
-struct hand {
-    struct crew *crew;
-    size_t i;
-    pthread_t thread;
-};
-
-static void *work(void *arg)
-{
-    const struct hand *hand = arg;
-
-    pthread_barrier_wait(&hand->crew->start);
-    hand->crew->body(hand->crew->ctx, hand->i);
-    return NULL;
-}
-
-void order_rig_in_threads(size_t n, void (*body)(void *ctx, size_t i),
-                          void *ctx)
-{
-    struct crew crew = {.body = body, .ctx = ctx};
-    struct hand *hands = calloc(n, sizeof(*hands));
-
-    if (!hands || pthread_barrier_init(&crew.start, NULL, (unsigned)n) != 0)
-        die("no memory");
-    for (size_t i = 0; i < n; i++) {
-        hands[i] = (struct hand){.crew = &crew, .i = i};
-        if (pthread_create(&hands[i].thread, NULL, work, &hands[i]) != 0)
-            die("no thread");
-    }
-    for (size_t i = 0; i < n; i++)
-        pthread_join(hands[i].thread, NULL);
-    pthread_barrier_destroy(&crew.start);
-    free(hands);
 }
