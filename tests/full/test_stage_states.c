@@ -2,11 +2,10 @@
  * The states of the stage: two schedules with the same hash have the same future.
  * The search goes on from only one of them, so it must be so.
  *
- * Played without any reduction: all short schedules of each lock, and compared by
- * their children; and long ones by chance, each with a move of it at another place,
- * and compared by a future of both.
+ * Schedules by chance, each with a move of it at another place, are compared by a future
+ * of both. All short ones, with reduction and without: test_stage_search.c.
  *
- * With STAGE_SECONDS both go on for so long with each scene, and STAGE_LOCK says
+ * With STAGE_SECONDS that goes on for so long with each scene, and STAGE_LOCK says
  * which lock: tests/full/stage.t asks for it.
  */
 #include <inttypes.h>
@@ -18,7 +17,7 @@
 #include "tests/support/stage_scene.h"
 
 enum {
-    PLAYS_MAX = 400000,  /* of one scene */
+    WALKS = 12,          /* of each scene */
     TROUBLES_MAX = 2,    /* in one schedule */
     WALK_MOVES_MAX = 18, /* of a long schedule */
     FUTURE_MOVES = 4,    /* behind it */
@@ -110,134 +109,7 @@ static void fail_pair(const struct stage_scene *scene, const struct schedule *a,
         fail_msg("two futures");
 }
 
-/* ---- all short schedules ------------------------------------------------ */
-
-struct node {
-    uint32_t parent;
-    uint32_t
-        first_child; /* those of its moves that are within, in their order */
-    uint32_t
-        equal; /* the first one with this hash; itself, if there was none */
-    struct stage_move move;
-    unsigned troubles;
-    unsigned begun; /* a bit for each actor */
-    struct seen seen;
-};
-
-static struct node nodes[PLAYS_MAX];
-static uint32_t places[2 * PLAYS_MAX + 1]; /* nodes by their hash; 0 = free */
-
-static void schedule_of(uint32_t node, struct schedule *schedule)
-{
-    size_t n = 0;
-
-    for (uint32_t each = node; each != 1; each = nodes[each].parent)
-        n++;
-    schedule->n = n;
-    for (; n > 0; node = nodes[node].parent)
-        schedule->moves[--n] = nodes[node].move;
-}
-
-/* Buyers that are alike begin one after the other: so that with three of them there
- * are the schedules of two as well. */
-static bool is_within(const struct node *node, struct stage_move move)
-{
-    return (move.actor <= 0 || (node->begun & (1u << (move.actor - 1)))) &&
-           node->troubles + is_trouble(move) <= TROUBLES_MAX;
-}
-
-static uint32_t find_equal(uint32_t node)
-{
-    const size_t room = COUNT_OF(places);
-    size_t at = nodes[node].seen.hash % room;
-
-    for (; places[at] != 0; at = (at + 1) % room)
-        if (nodes[places[at]].seen.hash == nodes[node].seen.hash)
-            return places[at];
-    places[at] = node;
-    return node;
-}
-
-static void play_child(uint32_t at, struct stage_move move, uint32_t child)
-{
-    struct schedule schedule;
-
-    schedule_of(at, &schedule);
-    schedule.moves[schedule.n++] = move;
-    begin();
-    if (!play_moves(&schedule))
-        fail_msg("%s", error);
-    nodes[child] =
-        (struct node){.parent = at,
-                      .move = move,
-                      .troubles = nodes[at].troubles + is_trouble(move),
-                      .begun = nodes[at].begun};
-    if (move.actor >= 0)
-        nodes[child].begun |= 1u << move.actor;
-    look(&nodes[child].seen);
-    nodes[child].equal = find_equal(child);
-}
-
-static void compare(const struct stage_scene *scene, uint32_t a, uint32_t b)
-{
-    struct schedule one, other;
-    char how[80] = "", text[4];
-    uint32_t child_a = nodes[a].first_child, child_b = nodes[b].first_child;
-
-    if (!is_same(&nodes[a].seen, &nodes[b].seen))
-        (void)snprintf(how, sizeof(how), "differ in moves or faults");
-    for (size_t i = 0; i < nodes[a].seen.moves_n && how[0] == '\0'; i++) {
-        struct stage_move move = nodes[a].seen.moves[i];
-        bool in_a = is_within(&nodes[a], move);
-        bool in_b = is_within(&nodes[b], move);
-
-        if (in_a && in_b &&
-            !is_same(&nodes[child_a].seen, &nodes[child_b].seen))
-            (void)snprintf(how, sizeof(how), "differ after '%s'",
-                           stage_move_text(move, text));
-        child_a += in_a;
-        child_b += in_b;
-    }
-    if (how[0] == '\0')
-        return;
-    schedule_of(a, &one);
-    schedule_of(b, &other);
-    fail_pair(scene, &one, &other, how);
-}
-
-/* The short ones first, PLAYS of them, or until UNTIL_MS. What has the hash of an
- * earlier one is gone on with by one move more, and compared. Returns how many were. */
-static unsigned play_all(const struct stage_scene *scene, uint32_t plays,
-                         uint64_t until_ms)
-{
-    unsigned pairs = 0;
-    uint32_t n = 2; /* 1 is the start */
-
-    memset(places, 0, sizeof(places));
-    nodes[1] = (struct node){.equal = 1};
-    begin();
-    look(&nodes[1].seen);
-    for (uint32_t at = 1;
-         at < n && n + STAGE_ENABLED_MAX < plays && clock_ms() < until_ms;
-         at++) {
-        bool is_second =
-            at != 1 && nodes[nodes[at].parent].equal != nodes[at].parent;
-
-        if (is_second)
-            continue;
-        nodes[at].first_child = n;
-        for (size_t i = 0; i < nodes[at].seen.moves_n; i++)
-            if (is_within(&nodes[at], nodes[at].seen.moves[i]))
-                play_child(at, nodes[at].seen.moves[i], n++);
-        if (nodes[at].equal == at)
-            continue;
-        compare(scene, nodes[at].equal, at);
-        pairs++;
-    }
-    return pairs;
-}
-
-/* ---- long ones by chance ------------------------------------------------ */
+/* ---- schedules by chance ------------------------------------------------ */
 
 static uint64_t dice;
 
@@ -357,28 +229,26 @@ static unsigned play_random(const struct stage_scene *scene, unsigned walks,
 
 static unsigned all_pairs; /* that were compared, of all scenes */
 
-static void play_scene(const struct stage_scene *scene, uint32_t plays,
-                       unsigned walks)
+static void play_scene(const struct stage_scene *scene)
 {
     const char *seconds = getenv("STAGE_SECONDS");
     uint64_t ms = seconds ? strtoull(seconds, NULL, 10) * 1000 : 3600000;
     const char *only = getenv("STAGE_LOCK");
-    unsigned pairs, far;
+    unsigned pairs;
 
     if (only && strcmp(only, scene->batched ? "batched" : scene->lock) != 0)
         return;
     stage = open_scene(scene);
     dice = 4711;
-    pairs = play_all(scene, seconds ? PLAYS_MAX : plays, clock_ms() + ms / 2);
-    far = play_random(scene, seconds ? UINT32_MAX : walks, clock_ms() + ms / 2);
-    print_message("%s%s, %u buyers: %u and %u pairs\n", scene->lock,
+    pairs = play_random(scene, seconds ? UINT32_MAX : WALKS, clock_ms() + ms);
+    print_message("%s%s, %u buyers: %u pairs\n", scene->lock,
                   scene->batched                    ? ", batched"
                   : scene->one_process              ? ", one process"
                   : scene->deduct == DEDUCT_GUARDED ? ", guarded"
                                                     : "",
-                  scene->buyers, pairs, far);
+                  scene->buyers, pairs);
     stage_close(stage);
-    all_pairs += pairs + far;
+    all_pairs += pairs;
 }
 
 UNIT_TEST(test_equal_states_have_equal_futures)
@@ -391,10 +261,10 @@ UNIT_TEST(test_equal_states_have_equal_futures)
         if (!expected_of(info->name)->faults)
             continue;
         scene.buyers = 3;
-        play_scene(&scene, 150, 12);
+        play_scene(&scene);
         scene.buyers = 2;
         if (getenv("STAGE_SECONDS"))
-            play_scene(&scene, PLAYS_MAX, UINT32_MAX);
+            play_scene(&scene);
     }
 }
 
@@ -421,7 +291,7 @@ UNIT_TEST(test_other_ways)
     for (size_t i = 0; i < COUNT_OF(ways); i++) {
         struct stage_scene scene = scene_of(ways[i]);
 
-        play_scene(&scene, 100, 12);
+        play_scene(&scene);
     }
     assert_true(all_pairs > 300 || getenv("STAGE_SECONDS") ||
                 getenv("STAGE_LOCK"));
