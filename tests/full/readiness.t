@@ -120,9 +120,9 @@ my %fault = (
     replaced => sub { copy($_[0], "$_[0].copy") or die; rename "$_[0].copy", $_[0] or die },
 );
 # Without the lock file a second service could be started on this database.
-for my $case (['database', ''], ['database', '', '--shared'], ['lock', '.lock'], ['lock', '.lock', '--shared']) {
-    my ($file, $suffix, @flags) = @$case;
-    fails_for_good("the $file file @flags $_", $file, $suffix, $fault{$_}, @flags) for sort keys %fault;
+for my $case (['database', 'removed'], ['database', 'replaced', '--shared'], ['lock', 'removed', '--shared'], ['lock', 'replaced']) {
+    my ($file, $how, @flags) = @$case;
+    fails_for_good("the $file file @flags $how", $file, $file eq 'lock' ? '.lock' : '', $fault{$how}, @flags);
 }
 
 sub fails_for_good {
