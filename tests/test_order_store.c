@@ -175,52 +175,6 @@ ORDER_RIG_TEST(what_was_not_tried_was_not_ordered, .stock = {1000, 1000},
     order_rig_expect_ledger(rig, 1, 2);
 }
 
-/* A "no" says that nothing is there to be had; "not now", that nobody decided; and
- * what the customer is told of the units. */
-UNIT_TEST(each_end_at_the_store_has_its_answer)
-{
-    static const struct {
-        enum store_status status;
-        enum order_outcome outcome;
-        const char *told; /* behind the reason; NULL = nothing, it is decided */
-    } ends[] = {
-        {STORE_OK, ORDER_PLACED, NULL},
-        {STORE_SOLD_OUT, ORDER_SOLD_OUT, NULL},
-        {STORE_LIMIT, ORDER_PURCHASE_LIMIT, NULL},
-        {STORE_NOT_OPEN, ORDER_SALE_NOT_OPEN, NULL},
-        {STORE_ENDED, ORDER_SALE_ENDED, NULL},
-        {STORE_NO_PRODUCT, ORDER_NO_PRODUCT, NULL},
-        {STORE_KEY_REUSED, ORDER_KEY_REUSED, NULL},
-        {STORE_STALE_FENCE, ORDER_LOCK_TIMEOUT, "; nothing was ordered"},
-        {STORE_BUSY, ORDER_STORE_UNAVAILABLE, "; nothing was ordered"},
-        {STORE_UNKNOWN, ORDER_STORE_UNAVAILABLE, "; it may have been ordered"},
-    };
-    const struct store_error error = {.text = "why"};
-
-    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
-        struct order order = {.record.status = ends[i].status};
-
-        order_set_decided(&order, ends[i].status, &error);
-        assert_int_equal(order.outcome, ends[i].outcome);
-        if (ends[i].told)
-            assert_non_null(strstr(order.detail, ends[i].told));
-        else
-            assert_null(strchr(order.detail, ';'));
-    }
-}
-
-/* "Another has it" is for a while; of a server that is away nobody knows for how long. */
-UNIT_TEST(each_end_at_the_lock_has_its_answer)
-{
-    assert_int_equal(order_outcome_of_lock(DLOCK_BUSY), ORDER_LOCK_TIMEOUT);
-    assert_int_equal(order_outcome_of_lock(DLOCK_TIMEOUT), ORDER_LOCK_TIMEOUT);
-    assert_int_equal(order_outcome_of_lock(DLOCK_LOST), ORDER_LOCK_TIMEOUT);
-    assert_int_equal(order_outcome_of_lock(DLOCK_UNREACHABLE),
-                     ORDER_LOCK_UNREACHABLE);
-    assert_int_equal(order_outcome_of_lock(DLOCK_UNKNOWN),
-                     ORDER_LOCK_UNREACHABLE);
-}
-
 /* ---- who has bought before ------------------------------------------------- */
 
 /* ORDER was placed with the key "mine": another order with it is refused. */

@@ -158,54 +158,6 @@ UNIT_TEST_OF(NO_FIXTURE, a_cut_is_told_wherever_it_is)
     }
 }
 
-UNIT_TEST_OF(NO_FIXTURE, what_is_no_timeline_is_told)
-{
-#define HEAD                                                                   \
-    "{\"timeline\":1,\"source\":\"stage\",\"actors\":[],"                      \
-    "\"started\":\"2026-01-01T00:00:00.000000Z\"}\n"
-    static const struct {
-        const char *text;
-        unsigned line_n;
-        const char *what;
-    } cases[] = {
-        {"SQLite format 3\n", 1, "no JSON"},
-        {"[]\n", 1, "no JSON object"},
-        {"{\"listen\": 1}\n", 1, "no head of a timeline"},
-        {"{\"timeline\":2}\n", 1, "version 2; this program reads version 1"},
-        {"{\"timeline\":0}\n", 1, "version 0; this program reads version 1"},
-        {"{\"timeline\":1,\"actors\":[]}\n", 1, "\"source\" of the head"},
-        {"{\"timeline\":1,\"source\":\"stage\",\"actors\":[1]}\n", 1,
-         "\"actors\""},
-        {"{\"timeline\":1,\"source\":\"stage\",\"actors\":[],"
-         "\"started\":\"yesterday\"}\n",
-         1, "\"started\""},
-        {HEAD "{\"at_us\":1}\n", 2, "\"phase\" of the event"},
-        {HEAD "{\"at_us\":-1,\"phase\":\"step\"}\n", 2, "\"at_us\""},
-        {HEAD "{\"at_us\":1,\"phase\":\"step\"}\n", 2, "\"outcome\""},
-        {HEAD "{\"at_us\":1,\"phase\":\"note\",\"outcome\":\"ok\","
-              "\"actor\":1}\n",
-         2, "\"actor\""},
-        {HEAD "{\"verdict\":null,\"events\":1,\"dropped\":0}\n", 2,
-         "\"events\" of the verdict"},
-        {HEAD "{\"verdict\":[],\"events\":0,\"dropped\":0}\n", 2, "stock"},
-        {HEAD "{\"verdict\":null,\"events\":0,\"dropped\":0}\n" HEAD, 2,
-         "lines behind it"},
-    };
-    enum timeline_line line;
-
-    for (size_t i = 0; i < COUNT_OF(cases); i++) {
-        FILE *file = fopen(path, "w");
-
-        assert_non_null(file);
-        (void)fputs(cases[i].text, file);
-        (void)fclose(file);
-        assert_int_equal(read_to_the_end(&line), cases[i].line_n);
-        assert_int_equal(line, TIMELINE_LINE_BROKEN);
-        assert_told(cases[i].line_n, cases[i].what);
-    }
-#undef HEAD
-}
-
 /* ---- live ------------------------------------------------------------------- */
 
 enum { THREADS = 4, STEPS = 800 };
@@ -372,12 +324,4 @@ UNIT_TEST_OF(NO_FIXTURE, a_pipe_that_nobody_reads_is_given_up)
         do_step(live);
     timeline_live_close(live);
     (void)close(fd);
-}
-
-UNIT_TEST_OF(NO_FIXTURE, a_full_disk_is_told)
-{
-    static const struct config config = {.lab_timeline = "/dev/full"};
-
-    assert_null(timeline_live_open(&config, error, sizeof(error)));
-    assert_string_equal(error, "/dev/full: No space left on device");
 }

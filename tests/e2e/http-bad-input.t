@@ -105,6 +105,26 @@ my $all = bad_order('everything wrong', '{"product_id":0,"user_id":"x","extra":1
 is_deeply [map { $_->{field} } @{ $all->{problem}{errors} }], [qw(product_id user_id quantity extra)],
     'all that is wrong is told at once';
 bad_order('a name with a newline', '{"a\nb":1}', 422, 'invalid-fields');
+
+# Numbers are judged by their text, since a double would round them: what user it is, or
+# what is wrong. Names and values before it look like it.
+for my $case (
+    ['1E+2', 100], ['10.0E-1', 1], ['1200e-2', 12], ['0.00120e4', 12], ['100000000000000000000000000e-26', 1], ['1e-0000000000000000000000000000000', 1],
+    map({ [$_, 9007199254740991] } qw(9007199254740991.0 90071992547409910e-1 9.007199254740991e15)),
+    map({ [$_, 'has to be an integer'] } qw(0.99999999999999999999999 1.00000000000000000000001 90071992547409911e-1 9007199254740990.999999999
+            1e-400 1e-99999999999999999999 -1.5)),
+    map({ [$_, 'is too large'] } qw(9007199254740992.0 90071992547409920001e-4 12345678901234567890.0 1e300)),
+    map({ [$_, 'has to be at least 1'] } qw(-0 -0.0 0e99999999999999999999 0e-5 -1e300)),
+) {
+    my ($number, $told) = @$case;
+    my $order = qq("product_id":8.0 ,"us\\u0065r_id" :\n$number,"quantity":1.0e0});
+    if ($told =~ /^\d/) {
+        is $server->post('/api/orders', "{$order")->{body}{user_id}, $told, "$number is user $told";
+        next;
+    }
+    my $problem = bad_order($number, qq({ "x\\":1}" : [{"user_id":3.0},":"],$order), 422, 'invalid-fields', 'user_id')->{problem};
+    is "$problem->{errors}[0]{detail}, $problem->{detail}", "$told, user_id: $told", "$number $told";
+}
 is bad_order('a very long name', '{"' . 'x' x 4000 . '":1}', 422, 'invalid-fields')->{problem}{errors}[-1]{field}, '(a long name)',
     'it is not cut';
 
@@ -121,6 +141,13 @@ problem('two of them', raw("POST /api/orders HTTP/1.1\r\n${HOST}" . "Content-Typ
     415, 'unsupported-media-type');
 is $server->post('/api/orders', $good, { 'Content-Type' => 'Application/JSON; charset=utf-8' })->{status}, 201,
     'a parameter and another case are fine';
+
+# A payment is shown as it came: what JSON escapes is refused.
+for my $bad ('{}', map { qq({"payment":$_}) } 1, '""', '"a b"', '"a\"b"', '"a\\\\b"', qq("\xc3\xa4"), '"' . 'x' x 65 . '"') {
+    my $reply = problem("pay with $bad", $server->post('/api/orders/1-0000000000000000/pay', $bad), 422, 'invalid-fields');
+    is $reply->{problem}{errors}[0]{field}, 'payment', "pay with $bad: names the field";
+}
+problem("pay with $_", $server->post('/api/orders/1-0000000000000000/pay', qq({"payment":"$_"})), 404, 'no-such-order') for 'pi_1!#[]~', 'x' x 64;
 
 # ---- keys -----------------------------------------------------------------
 problem("key <$_>", $server->post('/api/orders', $good, { 'Idempotency-Key' => $_ }),

@@ -94,6 +94,26 @@ for my $case (@wrong) {
     like $out, qr/inside/, 'what is there is drawn' if $args->[0] eq $half;
 }
 
+my $head = qq({"timeline":1,"source":"stage","actors":[],"started":"2026-01-01T00:00:00.000000Z"}\n);
+for my $case (
+    ["[]\n",                                                            1, 'no JSON object'],
+    [qq({"listen": 1}\n),                                               1, 'no head of a timeline'],
+    map({ [qq({"timeline":$_}\n),                                       1, "version $_; this program reads version 1"] } 0, 2),
+    [qq({"timeline":1,"actors":[]}\n),                                  1, '"source" of the head'],
+    [$head =~ s/\[\]/[1]/r,                                              1, '"actors"'],
+    [$head =~ s/2026.*Z/yesterday/r,                                    1, '"started"'],
+    [qq($head\{"at_us":1}\n),                                           2, '"phase" of the event'],
+    [qq($head\{"at_us":-1,"phase":"step"}\n),                           2, '"at_us"'],
+    [qq($head\{"at_us":1,"phase":"step"}\n),                            2, '"outcome"'],
+    [qq($head\{"at_us":1,"phase":"note","outcome":"ok","actor":1}\n),   2, '"actor"'],
+    [qq($head\{"verdict":null,"events":1,"dropped":0}\n),               2, '"events" of the verdict'],
+    [qq($head\{"verdict":[],"events":0,"dropped":0}\n),                 2, 'stock'],
+    [qq($head\{"verdict":null,"events":0,"dropped":0}\n$head),          2, 'lines behind it'],
+) {
+    my ($broken, $line, $what) = @$case;
+    Stockade::refuses(['replay', write_file('broken.jsonl', $broken)], qr/broken\.jsonl:$line: .*\Q$what\E/);
+}
+
 my $full = Stockade::run(['replay', "$dir/played.jsonl"], wrap => ['sh', '-c', 'exec "$@" >/dev/full', 'sh']);
 is_deeply [@$full{qw(exit err)}], [2, "stockade: not all of the output could be written\n"], 'a picture that is cut is none';
 
@@ -157,7 +177,9 @@ my @serve = ('serve', '--listen', '127.0.0.1:0', '--db', "sqlite:$dir/y.db", '--
 ($code) = run(@serve, "$dir/x.jsonl", '--check-config');
 is $code, 0, 'whose settings are looked at only';
 ok !-e "$dir/x.jsonl", 'writes nothing';
-my $refused = Stockade::run([@serve, "$dir/no/where"]);
-is $refused->{exit}, 1, 'a timeline that cannot be written';
-like $refused->{err}, qr{no/where: No such file}, 'is told';
+for my $case (["$dir/no/where", qr{no/where: No such file}], ['/dev/full', qr{/dev/full: No space left on device}]) {
+    my $refused = Stockade::run([@serve, $case->[0]]);
+    is $refused->{exit}, 1, 'a timeline that cannot be written';
+    like $refused->{err}, $case->[1], 'is told';
+}
 done_testing;
