@@ -85,19 +85,22 @@ ORDER_RIG_TEST(what_fails_leaves_nothing, .stock = {10, 10})
     }
 }
 
-/* It is on disk, and nobody was told: so the key finds it. */
+/* It is on disk, and nobody was told: so it may have been ordered, and a key finds it. */
 ORDER_RIG_TEST(a_commit_whose_answer_is_lost_is_found_by_its_key, .stock = {10})
 {
     struct rig_order *order;
     struct store_order stored;
 
     order_watch_fail(rig, "commit", STORE_AFTER);
+    order = order_rig_expect(rig, 1, 1, "", ORDER_STORE_UNAVAILABLE);
+    assert_non_null(strstr(order->detail, "; it may have been ordered"));
+    order_watch_fail(rig, "commit", STORE_AFTER);
     order = order_rig_expect(rig, 1, 1, "k", ORDER_STORE_UNAVAILABLE);
     assert_false(says_nothing_ordered(order));
     assert_int_equal(order_rig_find_key(rig, "k", &stored), STORE_OK);
     order = order_rig_expect(rig, 1, 1, "k", ORDER_REPLAYED);
     assert_string_equal(order->id, stored.id);
-    order_rig_expect_ledger(rig, 1, 1);
+    order_rig_expect_ledger(rig, 1, 2);
 }
 
 /* A transaction fails: its order hears so. Those that came while it was under way
@@ -173,6 +176,18 @@ ORDER_RIG_TEST(what_was_not_tried_was_not_ordered, .stock = {1000, 1000},
     server_proc_kill(keeper);
     order_rig_expect(rig, 1, 1, "", ORDER_PLACED);
     order_rig_expect_ledger(rig, 1, 2);
+}
+
+/* "Another has it" is for a while; of a server that is away nobody knows for how long. */
+UNIT_TEST(each_end_at_the_lock_has_its_answer)
+{
+    assert_int_equal(order_outcome_of_lock(DLOCK_BUSY), ORDER_LOCK_TIMEOUT);
+    assert_int_equal(order_outcome_of_lock(DLOCK_TIMEOUT), ORDER_LOCK_TIMEOUT);
+    assert_int_equal(order_outcome_of_lock(DLOCK_LOST), ORDER_LOCK_TIMEOUT);
+    assert_int_equal(order_outcome_of_lock(DLOCK_UNREACHABLE),
+                     ORDER_LOCK_UNREACHABLE);
+    assert_int_equal(order_outcome_of_lock(DLOCK_UNKNOWN),
+                     ORDER_LOCK_UNREACHABLE);
 }
 
 /* ---- who has bought before ------------------------------------------------- */

@@ -1,19 +1,165 @@
 /*
- * The rights that dlock(3) asks for each lock. With all of its row a lock lives its
- * whole life, and the server has refused nothing; with one less it fails, with a text
- * that names what is lacking, is never told to be lost, and stays behind nowhere. What
- * other calls and ways need is in test_dlock_rights_calls.c.
+ * The rights that dlock(3) asks for: with all of its row a lock lives its whole life, and
+ * a call works, and the server has refused nothing; with one less it fails, with a text
+ * that names what is lacking. A lock is never told to be lost, and stays behind nowhere.
  */
+#include "lock/dlock_deadlock.h"
+#include "lock/dlock_values.h"
 #include "tests/support/async_note.h"
 #include "tests/support/lock_rig.h"
-#include "tests/support/rights_rig.h"
+#include "tests/support/redis_cluster.h"
 
 enum {
+    RIGHTS_MAX = 60,
+    RIGHT_BYTES_MAX = 32,
+    RIGHTS_ALL = RIGHTS_MAX, /* as the number of the one that is left out */
     LEASE_MS_MAX = 20000,
     OWN_LEASE_MS = 2000,
     SHORT_MS = 200, /* a release that is refused comes again for two of them */
     WAIT_MS = 60000,
+    ELSEWHERE = DLOCK_CAP_RECORD | DLOCK_CAP_ZK | DLOCK_CAP_SQL,
 };
+
+/* As ACL SETUSER takes them, about the lock "k". */
+struct rights {
+    size_t n;
+    char list[RIGHTS_MAX][RIGHT_BYTES_MAX];
+};
+
+/* What came of a call, or of the first of several that was not DLOCK_OK. */
+struct outcome {
+    enum dlock_status status;
+    struct dlock_error error;
+};
+
+/* The table ------------------------------------------------------------------ */
+
+/* "~{NAME}:dlock\-*" as a right about the lock "k". */
+static void add(struct rights *rights, const char *word)
+{
+    char *to = rights->list[rights->n];
+    const char *end = to + RIGHT_BYTES_MAX - 1;
+
+    assert_true(rights->n++ < RIGHTS_MAX);
+    while (*word != '\0' && *word != ';' && *word != ',' && to < end) {
+        bool is_name = strncmp(word, "NAME", 4) == 0;
+
+        if (*word != '\\')
+            *to++ = *(is_name ? "k" : word);
+        word += is_name ? 4 : 1;
+    }
+    *to = '\0';
+}
+
+/* Whether LINE has it, alone or as one of several. */
+static bool is_head(const char *line, const char *head)
+{
+    char plain[200];
+    char *to = plain;
+    const char *at;
+
+    if (strncmp(line, ".B ", 3) != 0)
+        return false;
+    for (at = line + 3; *at != '\0' && *at != '\n'; at++)
+        if (*at != '\\')
+            *to++ = *at;
+    *to = '\0';
+    for (char *one = strtok(plain, ","); one != NULL; one = strtok(NULL, ","))
+        if (strcmp(one + (*one == ' '), head) == 0)
+            return true;
+    return false;
+}
+
+/* Adds the rights of the row HEAD of the manual page. */
+static void add_row(struct rights *rights, const char *head)
+{
+    FILE *page = fopen("lock/dlock.3", "r");
+    bool in_section = false, in_row = false;
+    size_t before = rights->n;
+    char line[400];
+
+    assert_non_null(page);
+    while (fgets(line, sizeof(line), page) != NULL) {
+        if (strncmp(line, ".SH ", 4) == 0)
+            in_row = false, in_section = strcmp(line, ".SH RIGHTS\n") == 0;
+        else if (in_section && line[0] == '.')
+            in_row = is_head(line, head);
+        else if (in_row)
+            for (char *word = strtok(line, " \n"); word != NULL;
+                 word = strtok(NULL, " \n"))
+                if (strchr("+~&", word[0]) != NULL)
+                    add(rights, word);
+    }
+    (void)fclose(page);
+    if (rights->n == before)
+        fail_msg("no rights of %s in dlock(3)", head);
+}
+
+/* The user ------------------------------------------------------------------- */
+
+static void give_rights(const struct redis_server *server,
+                        const struct rights *rights, size_t less)
+{
+    char command[2000] = "ACL SETUSER shop reset on nopass";
+    char reply[200];
+
+    for (size_t i = 0; i < rights->n; i++)
+        if (i != less)
+            (void)snprintf(command + strlen(command),
+                           sizeof(command) - strlen(command), " %s",
+                           rights->list[i]);
+    redis_server_ask(server, command, reply, sizeof(reply));
+    assert_string_equal(reply, "+OK\r\n");
+    redis_server_ask(server, "SCRIPT FLUSH", NULL, 0);
+    redis_server_ask(server, "FLUSHALL", NULL, 0);
+    redis_server_ask(server, "ACL LOG RESET", NULL, 0);
+}
+
+/* The url by which that user comes to the rig's server. */
+static const char *user_url(void)
+{
+    static char url[300];
+
+    (void)snprintf(url, sizeof(url), "%s?user=shop&password=x",
+                   redis_server_url(rig.server));
+    return url;
+}
+
+/* With all of its row it went well, and the server has refused nothing. */
+static void expect_enough(const struct redis_server *server, const char *what,
+                          const struct outcome *outcome)
+{
+    char reply[400];
+
+    if (outcome->status != DLOCK_OK)
+        fail_msg("%s: %s", what, outcome->error.text);
+    redis_server_ask(server, "ACL LOG 1", reply, sizeof(reply));
+    if (strcmp(reply, "*0\r\n") != 0)
+        fail_msg("%s: refused by its own row: %s", what, reply);
+}
+
+/* What came of WHAT without RIGHT: no success, no loss, and a text that names it:
+ * "+pubsub|numsub" is told as "pubsub"; a key, as one of the keys. */
+static void expect_named(const char *what, const char *right,
+                         const struct outcome *outcome)
+{
+    const char *text = outcome->error.text;
+    char name[RIGHT_BYTES_MAX];
+
+    (void)snprintf(name, sizeof(name), "%s",
+                   right[0] == '~'   ? "key"
+                   : right[0] == '&' ? "publish {k}:dlock-"
+                                     : right + 1);
+    name[strcspn(name, "|")] = '\0';
+    if (outcome->status == DLOCK_OK || outcome->status == DLOCK_LOST ||
+        outcome->status == DLOCK_TIMEOUT)
+        fail_msg("%s without %s: %s, %s", what, right,
+                 dlock_status_text(outcome->status), text);
+    if (strcasestr(text, name) == NULL)
+        fail_msg("%s without %s: '%s' does not name it", what, right, text);
+}
+
+/* Locks ---------------------------------------------------------------------- */
 
 static unsigned lease_ms = 300; /* of the watchdog */
 
@@ -29,10 +175,9 @@ static bool went(struct life *life, enum dlock_status status)
     return status == DLOCK_OK;
 }
 
-static struct life open_life(const char *strategy, const char *url,
-                             unsigned timeout_ms)
+static struct life open_life(const char *strategy, unsigned timeout_ms)
 {
-    rig.url = url;
+    rig.url = user_url();
     rig.watchdog_lease_ms = lease_ms;
     rig.longest_lease_ms = OWN_LEASE_MS;
     rig.command_timeout_ms = timeout_ms;
@@ -63,14 +208,12 @@ static bool hand_over(struct life *life, struct dlock_grant *grant)
 static void live(struct life *life)
 {
     bool renews = (life->can & DLOCK_CAP_RENEW) != 0;
-    struct dlock_terms terms = {.lease_ms = 0, .fenced = false};
+    struct dlock_terms terms = {.lease_ms = renews ? 0 : OWN_LEASE_MS,
+                                .fenced = (life->can & DLOCK_CAP_TOKENS) != 0};
     struct dlock_error *error = &life->outcome.error;
     struct dlock_session *session = life->pair.session[0];
     struct dlock_grant grant, inner;
 
-    if (!renews)
-        terms.lease_ms = OWN_LEASE_MS;
-    terms.fenced = (life->can & DLOCK_CAP_TOKENS) != 0;
     if (!went(life, dlock_try(session, "k", &terms, &grant, error)))
         return;
     if ((life->can & DLOCK_CAP_REENTRANT) != 0 &&
@@ -87,19 +230,18 @@ static void live(struct life *life)
 
 /* On a busy machine a renewal may come too late: then once more, with longer leases
  * from there on. */
-static struct outcome whole_life(const char *strategy, const char *url,
-                                 unsigned timeout_ms)
+static struct outcome whole_life(const char *strategy, unsigned timeout_ms)
 {
     struct life life;
 
     for (;; lease_ms *= 2) {
-        life = open_life(strategy, url, timeout_ms);
+        life = open_life(strategy, timeout_ms);
         live(&life);
         lock_pair_close(&life.pair);
         if (life.outcome.status != DLOCK_LOST || lease_ms > LEASE_MS_MAX)
             return life.outcome;
-        lock_rig_sleep_ms(OWN_LEASE_MS +
-                          lease_ms); /* what is left of it ends */
+        /* What is left of it ends. */
+        lock_rig_sleep_ms(OWN_LEASE_MS + lease_ms);
     }
 }
 
@@ -116,33 +258,25 @@ static bool may_stay(const char *strategy)
            lock_rig_ask("PTTL k") != -1; /* by now it may have ended */
 }
 
-/* guard-thread says nothing of anything. */
-static bool is_mute(const char *strategy, const char *right)
-{
-    return strcmp(strategy, "guard-thread") == 0 && strcmp(right, "+pttl") == 0;
-}
-
 static void check_lock(const char *strategy)
 {
     struct rights rights = {.n = 0};
     struct outcome outcome;
-    char url[300];
 
-    rights_add_row(&rights, strategy);
-    rights_give(rig.server, &rights, RIGHTS_ALL);
-    outcome = whole_life(strategy, rights_url(rig.server, url), 0);
-    if (outcome.status != DLOCK_OK)
-        fail_msg("%s: %s", strategy, outcome.error.text);
-    rights_assert_enough(rig.server, strategy);
+    add_row(&rights, strategy);
+    give_rights(rig.server, &rights, RIGHTS_ALL);
+    outcome = whole_life(strategy, 0);
+    expect_enough(rig.server, strategy, &outcome);
     for (size_t less = 0; less < rights.n; less++) {
-        if (is_mute(strategy, rights.list[less]))
-            continue;
+        if (strcmp(strategy, "guard-thread") == 0 &&
+            strcmp(rights.list[less], "+pttl") == 0)
+            continue; /* it says nothing of anything */
         /* On a busy machine the short timeout may be over first. */
         do {
-            rights_give(rig.server, &rights, less);
-            outcome = whole_life(strategy, url, SHORT_MS);
+            give_rights(rig.server, &rights, less);
+            outcome = whole_life(strategy, SHORT_MS);
         } while (strstr(outcome.error.text, "timed out") != NULL);
-        rights_assert_named(strategy, rights.list[less], &outcome);
+        expect_named(strategy, rights.list[less], &outcome);
         if (lock_rig_is_held() && !may_stay(strategy))
             fail_msg("%s without %s: the lock is left behind", strategy,
                      rights.list[less]);
@@ -157,13 +291,10 @@ LOCK_TEST(test_each_strategy)
     /* The age of a server decides on its vote. */
     redis_server_await(rig.server, "INFO server", "uptime_in_seconds:4");
     for (size_t i = 0; (info = dlock_strategy_info(i)) != NULL; i++) {
-        unsigned elsewhere = DLOCK_CAP_RECORD | DLOCK_CAP_ZK | DLOCK_CAP_SQL;
-
         if ((info->capabilities & DLOCK_CAP_REMOTE) == 0 ||
-            (info->capabilities & elsewhere) != 0 ||
+            (info->capabilities & ELSEWHERE) != 0 ||
             strcmp(info->name, "reentrant-broken") == 0)
             continue;
-        print_message("# %s\n", info->name);
         check_lock(info->name);
         n++;
     }
@@ -174,18 +305,17 @@ LOCK_TEST(test_each_strategy)
  * lease that is shorter. */
 static void check_holder(const char *strategy, const char *right, bool extends)
 {
-    struct dlock_terms terms = {.lease_ms = WAIT_MS, .fenced = true};
-    char url[300], command[100];
-    struct life life =
-        open_life(strategy, rights_url(rig.server, url), SHORT_MS);
+    /* So short a time may be over on a busy machine: it comes again. */
+    struct dlock_terms terms = {
+        .wait_ms = WAIT_MS, .lease_ms = WAIT_MS, .fenced = true};
+    char command[100];
+    struct life life = open_life(strategy, SHORT_MS);
     struct dlock_session *session = life.pair.session[0];
     struct dlock_error *error = &life.outcome.error;
     struct dlock_grant grant;
     enum dlock_status status;
     bool is_done;
 
-    /* So short a time may be over on a busy machine: it comes again. */
-    terms.wait_ms = WAIT_MS;
     assert_ok(dlock_acquire(session, "k", &terms, &grant, error));
     (void)snprintf(command, sizeof(command), "ACL SETUSER shop %s%s",
                    right[0] == '+'   ? "-"
@@ -217,12 +347,254 @@ LOCK_TEST(test_a_right_taken_from_a_holder)
     for (size_t i = 0; i < COUNT_OF(strategies); i++) {
         struct rights rights = {.n = 0};
 
-        rights_add_row(&rights, strategies[i]);
+        add_row(&rights, strategies[i]);
         for (size_t at = 0; at < 2 * rights.n; at++) {
-            rights_give(rig.server, &rights, RIGHTS_ALL);
+            give_rights(rig.server, &rights, RIGHTS_ALL);
             check_holder(strategies[i], rights.list[at / 2], at % 2 == 1);
         }
     }
+}
+
+/* Other calls ---------------------------------------------------------------- */
+
+/* A call by SESSION of the user, while another client holds "k", and waits. */
+struct row {
+    const char *head;     /* in dlock(3) */
+    const char *strategy; /* whose lock it is */
+    bool besides;         /* those of the lock are needed, too */
+    enum dlock_status (*call)(struct dlock_session *session,
+                              struct dlock_error *error);
+};
+
+static enum dlock_status inspect(struct dlock_session *session,
+                                 struct dlock_error *error)
+{
+    struct dlock_holder holder;
+
+    return dlock_inspect(session, "k", &holder, error);
+}
+
+static enum dlock_status count(struct dlock_session *session,
+                               struct dlock_error *error)
+{
+    size_t n;
+
+    return dlock_inspect_waiters(session, "k", NULL, 0, &n, error);
+}
+
+static enum dlock_status force(struct dlock_session *session,
+                               struct dlock_error *error)
+{
+    return dlock_force_release(session, "k", error);
+}
+
+/* Those that wait are looked for by who waits, and by who asks. */
+static enum dlock_status look(struct dlock_session *session,
+                              struct dlock_error *error)
+{
+    struct dlock_terms terms = {.wait_ms = 300, .deadlock_ms = 1};
+    struct dlock_grant grant;
+    char text[DLOCK_WAITS_BYTES_MAX];
+    enum dlock_status status =
+        dlock_acquire(session, "k", &terms, &grant, error);
+
+    return status == DLOCK_TIMEOUT ? dlock_waits_for(session, "k", text, error)
+                                   : status;
+}
+
+static enum dlock_status keep_values(struct dlock_session *session,
+                                     struct dlock_error *error)
+{
+    struct dlock_value value = {.key = "k", .text = "7"};
+    struct dlock_values *values;
+    enum dlock_status status;
+
+    (void)session;
+    assert_ok(dlock_values_open(user_url(), WAIT_MS, &values, NULL));
+    status = dlock_values_set(values, &value, 1, error);
+    if (status == DLOCK_OK)
+        status = dlock_values_get(values, &value, 1, error);
+    dlock_values_close(values);
+    return status;
+}
+
+static enum dlock_status tell_about(struct dlock_session *session,
+                                    struct dlock_error *error)
+{
+    struct dlock_values *values;
+    struct dlock_about about;
+    enum dlock_status status;
+
+    (void)session;
+    assert_ok(dlock_values_open(user_url(), WAIT_MS, &values, NULL));
+    status = dlock_values_about(values, &about, error);
+    dlock_values_close(values);
+    return status;
+}
+
+static const struct row rows[] = {
+    {"dlock_inspect()", "fenced", false, inspect},
+    {"dlock_inspect() of a string", "token", false, inspect},
+    {"dlock_inspect_waiters() of redisson", "redisson", false, count},
+    {"dlock_force_release()", "redisson", true, force},
+    {"dlock_force_release()", "fenced", true, force},
+    {"dlock_force_release()", "fair", true, force},
+    {"deadlock_ms", "fenced", true, look},
+    {"deadlock_ms", "fair", true, look},
+    {"dlock_values_get()", "redisson", false, keep_values},
+    {"dlock_values_about()", "redisson", false, tell_about},
+};
+
+/* The call, by a user with all RULES but number LESS. */
+static struct outcome call(const struct row *row, const struct rights *rights,
+                           size_t less)
+{
+    struct outcome outcome = {.error = {""}};
+    struct dlock *client;
+    struct lock_pair pair;
+
+    give_rights(rig.server, rights, less);
+    pair = lock_pair_held(row->strategy, WAIT_MS);
+    client = lock_rig_open(
+        &(struct dlock_options){.strategy = row->strategy, .url = user_url()});
+    outcome.status = row->call(lock_rig_session(client), &outcome.error);
+    dlock_close(client);
+    lock_pair_close(&pair);
+    return outcome;
+}
+
+LOCK_TEST(test_other_calls)
+{
+    dlock_deadlock_register();
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct rights rights = {.n = 0};
+        struct outcome outcome;
+        size_t own_n;
+
+        add_row(&rights, rows[i].head);
+        own_n = rights.n;
+        if (rows[i].besides)
+            add_row(&rights, rows[i].strategy);
+        outcome = call(&rows[i], &rights, RIGHTS_ALL);
+        expect_enough(rig.server, rows[i].head, &outcome);
+        for (size_t less = 0; less < own_n; less++) {
+            outcome = call(&rows[i], &rights, less);
+            expect_named(rows[i].head, rights.list[less], &outcome);
+            assert_true(lock_rig_is_held());
+        }
+    }
+}
+
+/* Ways to a server ----------------------------------------------------------- */
+
+static struct outcome try_by(const char *strategy, const char *url)
+{
+    struct outcome outcome = {.error = {""}};
+
+    outcome.status =
+        lock_rig_try(&(struct dlock_options){.strategy = strategy, .url = url},
+                     &outcome.error);
+    return outcome;
+}
+
+LOCK_TEST(test_a_database)
+{
+    struct rights rights = {.n = 0};
+    struct outcome outcome;
+    char url[300];
+
+    add_row(&rights, "a database but 0");
+    add_row(&rights, "setnx");
+    give_rights(rig.server, &rights, RIGHTS_ALL);
+    (void)snprintf(url, sizeof(url), "%s&db=3", user_url());
+    assert_ok(try_by("setnx", url).status);
+    give_rights(rig.server, &rights, 0);
+    outcome = try_by("setnx", url);
+    expect_named("a database", rights.list[0], &outcome);
+}
+
+LOCK_TEST(test_sentinel)
+{
+    struct redis_server *primary = redis_server_start_tcp(NULL);
+    struct redis_server *sentinel = redis_server_start_tcp(primary);
+    struct rights at_server = {.n = 0}, at_sentinel = {.n = 0};
+    struct outcome outcome;
+    char url[100], command[100];
+
+    (void)snprintf(url, sizeof(url), "sentinel://shop:x@127.0.0.1:%d/main",
+                   redis_server_port(sentinel));
+    add_row(&at_server, "sentinel:");
+    add_row(&at_server, "redisson");
+    add_row(&at_sentinel, "sentinel: at the sentinels");
+    give_rights(primary, &at_server, RIGHTS_ALL);
+    (void)snprintf(command, sizeof(command), "ACL SETUSER shop on nopass %s",
+                   at_sentinel.list[0]);
+    redis_server_ask(sentinel, command, NULL, 0);
+    outcome = try_by("redisson", url);
+    expect_enough(primary, "sentinel:", &outcome);
+    give_rights(primary, &at_server, 0);
+    outcome = try_by("redisson", url);
+    expect_named("sentinel:", at_server.list[0], &outcome);
+    give_rights(primary, &at_server, RIGHTS_ALL);
+    redis_server_ask(sentinel, "ACL SETUSER shop reset on nopass", NULL, 0);
+    outcome = try_by("redisson", url);
+    expect_named("sentinel", at_sentinel.list[0], &outcome);
+    redis_server_stop(sentinel);
+    redis_server_stop(primary);
+}
+
+/* "k" is taken, and its slot begins to move with it: who looks at it is sent on. */
+static struct outcome inspect_in_a_move(const struct redis_cluster *cluster,
+                                        const struct rights *rights,
+                                        size_t less)
+{
+    unsigned from = redis_cluster_owner(cluster, "k");
+    unsigned to = redis_cluster_next(cluster, from);
+    struct outcome outcome = {.error = {""}};
+    struct dlock_terms terms = {.lease_ms = WAIT_MS};
+    struct dlock_session *session;
+    struct dlock_grant grant;
+    struct dlock *client;
+    char url[250];
+
+    for (unsigned i = 0; i < cluster->nodes_n; i++)
+        give_rights(cluster->nodes[i], rights, less);
+    (void)snprintf(url, sizeof(url), "cluster://shop:x@%s",
+                   cluster->url + strlen("cluster://"));
+    client = lock_rig_open(&(struct dlock_options){.url = url});
+    session = lock_rig_session(client);
+    outcome.status = dlock_try(session, "k", &terms, &grant, &outcome.error);
+    if (outcome.status == DLOCK_OK) {
+        redis_cluster_move_begin(cluster, "k", from, to);
+        redis_cluster_move_key(cluster, "k", from, to);
+        outcome.status = inspect(session, &outcome.error);
+        redis_cluster_move_key(cluster, "{k}:dlock-fence", from, to);
+        redis_cluster_move_end(cluster, "k", from, to);
+        redis_cluster_move(cluster, "k", to, from);
+    }
+    dlock_close(client);
+    return outcome;
+}
+
+LOCK_TEST(test_cluster)
+{
+    struct redis_cluster *cluster = redis_cluster_start(3, false, 600000);
+    struct rights rights = {.n = 0};
+    struct outcome outcome;
+    size_t own_n;
+
+    add_row(&rights, "cluster:");
+    own_n = rights.n;
+    add_row(&rights, "fenced");
+    add_row(&rights, "dlock_inspect()");
+    outcome = inspect_in_a_move(cluster, &rights, RIGHTS_ALL);
+    for (unsigned i = 0; i < cluster->nodes_n; i++)
+        expect_enough(cluster->nodes[i], "cluster:", &outcome);
+    for (size_t less = 0; less < own_n; less++) {
+        outcome = inspect_in_a_move(cluster, &rights, less);
+        expect_named("cluster:", rights.list[less], &outcome);
+    }
+    redis_cluster_stop(cluster);
 }
 
 LOCK_RIG_MAIN
