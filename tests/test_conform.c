@@ -1,152 +1,37 @@
 /*
- * The test of the test: the conformance suite has to find what is planted. That
- * all locks are as expected is tests/full/conform-locks.t; here locks are measured
- * that do not do what is said of them, and the suite must say where.
+ * The conformance suite: what cannot be played, or is not as its row says, is a
+ * difference, and each lock has a row. That it finds what a lock fails is shown by the
+ * locks of the textbooks, in tests/full/conform-locks.t.
  */
 #include <sys/mman.h>
-#include <sys/wait.h>
 
 #include "server/lab/conform/conform.h"
 #include "server/lab/stage/stage.h"
 #include "tests/support/unit_test.h"
 
-static const struct conform_servers no_servers = {.sql_url = NULL};
-
-/* Locks and tables that lie: what is measured, and against which row. */
-enum lie {
-    NO_OWNER_CHECK,
-    TOO_GOOD,
-    VIRTUE_BY_ACCIDENT,
-    SHORT_REENTRY,
-    NO_SERVER,
-    LIES_N
-};
-
-static const char *const row_of[LIES_N] = {"token-lua", "token-lua", "setnx",
-                                           "reentrant", "redisson"};
-
-/* What was found. Processes find it, so it is in memory that they share. */
-static struct {
-    struct conform_result results[PROPERTIES_N];
-    atomic_uint results_n;
-    char error[200];
-} * measured;
-
-static void measure(enum lie lie)
-{
-    struct expected row = *expected_of(row_of[lie]);
-
-    if (lie == NO_OWNER_CHECK || lie == VIRTUE_BY_ACCIDENT)
-        row.lock = "set-nx-px";
-    if (lie == SHORT_REENTRY)
-        row.lock = "reentrant-local";
-    if (lie == NO_SERVER)
-        row.kept = KEPT_LOCALLY;
-    (void)conform_run(&row, &no_servers, measured[lie].results,
-                      &measured[lie].results_n, measured[lie].error,
-                      sizeof(measured[lie].error));
-}
-
-/*
- * All of them at once, because measuring is waiting; and several times as slowly
- * as usual, because a busy machine must not decide.
- */
-static int measure_all(NO_STATE)
-{
-    pid_t pids[LIES_N];
-    char slow[12];
-    int status, failed = 0;
-
-    (void)snprintf(slow, sizeof(slow), "%u", 4 * conform_slow());
-    (void)setenv("STOCKADE_SLOW", slow, 1);
-    measured = mmap(NULL, LIES_N * sizeof(*measured), PROT_READ | PROT_WRITE,
-                    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (measured == MAP_FAILED)
-        return -1;
-    (void)fflush(NULL); /* or each process would print it once more */
-    for (size_t i = 0; i < LIES_N; i++) {
-        pids[i] = fork();
-        if (pids[i] == 0) {
-            measure((enum lie)i);
-            exit(0); /* with what a sanitizer has to say */
-        }
-    }
-    for (size_t i = 0; i < LIES_N; i++)
-        if (pids[i] < 0 || waitpid(pids[i], &status, 0) != pids[i] ||
-            status != 0)
-            failed = -1;
-    return failed;
-}
-
-/*
- * The letters of the properties that are not as the row says, with blanks
- * between. CLAIMED, if there, is what the table says.
- */
-static void assert_different(enum lie lie, const char *claimed,
-                             const char *letters)
-{
-    struct expected row = *expected_of(row_of[lie]);
-    char different[80] = "";
-    size_t len = 0;
-
-    assert_string_equal(measured[lie].error, "");
-    if (claimed)
-        row.verdicts = claimed;
-    for (size_t i = 0; i < PROPERTIES_N; i++)
-        if (!conform_agrees(&row, i, measured[lie].results[i].verdict))
-            len += (size_t)snprintf(different + len, sizeof(different) - len,
-                                    "%s%s", len > 0 ? " " : "",
-                                    properties[i].letter);
-    assert_string_equal(different, letters);
-}
-
-static const char *said_of(enum lie lie, size_t property)
-{
-    return measured[lie].results[property].text;
-}
-
-/* An implementation without the owner check passes itself off as token-lua. */
-UNIT_TEST(test_release_without_owner_check_is_found)
-{
-    assert_different(NO_OWNER_CHECK, NULL, "P R");
-    assert_non_null(strstr(said_of(NO_OWNER_CHECK, PROPERTY_P),
-                           "freed the lock of the next"));
-}
-
-/* A lock that does not renew, and a table that says it does. */
-UNIT_TEST(test_claim_that_is_too_good_is_found)
-{
-    char claimed[PROPERTIES_N + 1];
-
-    (void)snprintf(claimed, sizeof(claimed), "%s",
-                   expected_of("token-lua")->verdicts);
-    assert_int_equal(claimed[PROPERTY_L], '.');
-    claimed[PROPERTY_L] = '#';
-    assert_different(TOO_GOOD, claimed, "L");
-}
-
-/* A lock that has to fail and does not is a difference like any other. */
-UNIT_TEST(test_virtue_by_accident_is_found)
-{
-    assert_different(VIRTUE_BY_ACCIDENT, NULL, "C A L S");
-}
-
-/* A re-entry that does not lengthen the lease, where one should. */
-UNIT_TEST(test_short_reentry_is_found)
-{
-    assert_different(SHORT_REENTRY, NULL, "N2");
-    assert_non_null(strstr(said_of(SHORT_REENTRY, PROPERTY_N2),
-                           "the lease of the first hold"));
-}
-
-/* What cannot be played is neither held nor failed, and nobody expects it. */
+/* Nobody expects it; and without a server nothing is sent that could come late. */
 UNIT_TEST(test_broken_testbed_is_no_verdict)
 {
-    assert_different(NO_SERVER, NULL, "X X2 C A P R L N N2 D W H F M M2 S");
-    /* Without a server nothing is sent that could come late. */
-    for (size_t i = 0; i < PROPERTIES_N; i++)
-        assert_int_equal(measured[NO_SERVER].results[i].verdict,
+    static const struct conform_servers no_servers = {.sql_url = NULL};
+    struct expected row = *expected_of("redisson");
+    /* Processes find it, so it is in memory that they share. */
+    struct {
+        struct conform_result results[PROPERTIES_N];
+        atomic_uint results_n;
+    } *found = mmap(NULL, sizeof(*found), PROT_READ | PROT_WRITE,
+                    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    char error[200] = "";
+
+    assert_ptr_not_equal(found, MAP_FAILED);
+    row.kept = KEPT_LOCALLY;
+    (void)conform_run(&row, &no_servers, found->results, &found->results_n,
+                      error, sizeof(error));
+    assert_string_equal(error, "");
+    for (size_t i = 0; i < PROPERTIES_N; i++) {
+        assert_int_equal(found->results[i].verdict,
                          i == PROPERTY_D ? CONFORM_UNTESTED : CONFORM_BROKEN);
+        assert_false(conform_agrees(&row, i, found->results[i].verdict));
+    }
     assert_false(conform_agrees(&(struct expected){.verdicts = "?-"}, 0,
                                 CONFORM_BROKEN));
 }
@@ -220,5 +105,3 @@ UNIT_TEST(test_halves_of_a_row_fit)
         assert_int_equal(len, strlen(row->faults)); /* there are no others */
     }
 }
-
-UNIT_TESTS_WITHIN(measure_all, NULL)

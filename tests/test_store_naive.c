@@ -69,32 +69,6 @@ STORE_TEST(test_select_checks_what_textbooks_check)
     store_rig_expect_sound(rig);
 }
 
-/* It knows one segment, and looks at no other. */
-STORE_TEST(test_one_segment_of_many)
-{
-    struct store_product product = {
-        .id = 1, .initial = 5, .name = "Thing", .segments = 2};
-    struct store_order order = store_rig_ask(1, 1, 2, "");
-    struct store_error error;
-    int64_t stock;
-
-    store_rig_put(rig, product);
-    order.segment = 1;
-    assert_int_equal(look(rig, &order, &stock), STORE_OK);
-    assert_int_equal(stock, 2);
-    assert_ok(store_naive_update(rig->store, 1, 1, stock - 2, NULL, &error));
-    assert_int_equal(insert(rig, &order, NULL), STORE_OK);
-    assert_int_equal(order.segment, 1);
-    assert_int_equal(look(rig, &order, &stock), STORE_SHORT);
-    assert_int_equal(order.richest, 0);
-    order.quantity = 4;
-    assert_int_equal(look(rig, &order, &stock), STORE_SOLD_OUT);
-    order.segment = -1;
-    assert_int_equal(look(rig, &order, &stock), STORE_RANGE);
-    assert_int_equal(insert(rig, &order, NULL), STORE_RANGE);
-    store_rig_expect_sound(rig);
-}
-
 /* ---- together it is wrong ----------------------------------------------- */
 
 /* The unique key stops the second row, but its stock is gone. */
@@ -159,29 +133,6 @@ STORE_TEST(test_stamp_stops_the_old_holder)
     /* So much does the known wrong way, too, which announces by writing. */
     assert_int_equal(update(rig, 1, &late), STORE_STALE_FENCE);
     store_rig_expect_sound(rig);
-}
-
-/* Scenario 13, fencing too late: the old holder writes just before the new one, which
- * has read the same number. Nobody broke a rule: that is what is wrong with the rule. */
-STORE_TEST(test_compared_at_the_write_it_is_too_late)
-{
-    const struct store_fence old = {.name = "lock", .token = 33, .late = true},
-                             new = {.name = "lock", .token = 34, .late = true};
-    struct store_order a = store_rig_ask(1, 1, 1, ""),
-                       b = store_rig_ask(1, 2, 1, "");
-    struct store_audit verdict;
-    int64_t stock;
-
-    put(rig, 1, 0);
-    assert_int_equal(look(rig, &a, &stock), STORE_OK);
-    assert_int_equal(look(rig, &b, &stock), STORE_OK);
-    assert_int_equal(update(rig, 0, &old), STORE_OK);
-    assert_int_equal(insert(rig, &a, &old), STORE_OK);
-    assert_int_equal(update(rig, 0, &new), STORE_OK);
-    assert_int_equal(insert(rig, &b, &new), STORE_OK);
-    verdict = store_rig_audit(rig);
-    assert_int_equal(verdict.oversold, 1);
-    assert_int_equal(verdict.fence_regressions, 0);
 }
 
 /* A token nobody has announced is not taken, be it ever so high. */
