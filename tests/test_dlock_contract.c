@@ -63,20 +63,6 @@ UNIT_TEST(test_registered_twice)
     assert_int_equal(after, before);
 }
 
-UNIT_TEST(test_capabilities_agree)
-{
-    const struct dlock_strategy_info *info;
-
-    for (size_t i = 0; (info = dlock_strategy_info(i)) != NULL; i++) {
-        unsigned can = info->capabilities;
-
-        if (can & DLOCK_CAP_RENEW)
-            assert_true((can & DLOCK_CAP_LEASE) && (can & DLOCK_CAP_OWNER));
-        if (can & DLOCK_CAP_REENTRANT)
-            assert_true(can & DLOCK_CAP_OWNER);
-    }
-}
-
 /* Values -------------------------------------------------------------------- */
 
 LOCK_TEST(test_error_is_left_alone)

@@ -230,18 +230,6 @@ ORDER_RIG_TEST(a_lock_that_was_overtaken_is_taken_again, .stock = {1000})
     order_rig_expect_ledger(rig, 1, 21);
 }
 
-/* The same when nobody is in a transaction: the lock that is kept for the next
- * order is not ours any more. */
-ORDER_RIG_TEST(a_lock_that_was_kept_too_long_is_taken_again, .stock = {1000})
-{
-    for (int round = 0; round < 20; round++) {
-        sell(rig, 20);
-        announce(rig);
-    }
-    sell(rig, 20);
-    order_rig_expect_ledger(rig, 1, 420);
-}
-
 /* Each time that its lock is had, a later holder is announced before the order is
  * written: it is tried as often as is said, and is refused then. */
 ORDER_RIG_TEST(an_order_is_not_tried_for_ever, .stock = {1000}, .shared = true,

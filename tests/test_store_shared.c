@@ -139,41 +139,6 @@ STORE_DIR_TEST(test_a_file_mounted_by_itself_is_refused)
     assert_int_equal(WEXITSTATUS(status), STORE_UNFIT);
 }
 
-/* ---- what is no database of ours ---------------------------------------- */
-
-static void expect_no_reader(const struct store_rig *rig,
-                             enum store_status status, const char *says)
-{
-    struct store_reader *reader;
-    struct store_error error;
-
-    assert_int_equal(store_reader_open_url(rig->dir.url, &reader, &error),
-                     status);
-    assert_non_null(strstr(error.text, says));
-}
-
-STORE_DIR_TEST(test_newer_schema_is_refused)
-{
-    struct store_error error = {""};
-    struct store *store = NULL;
-
-    for (int i = 0; i < 2; i++) {
-        open_rig(rig, false);
-        store_rig_close(rig);
-    }
-    store_rig_sql(rig, "PRAGMA user_version = 99");
-    assert_int_equal(open_store(rig->dir.url, false, &store, &error),
-                     STORE_UNFIT);
-    assert_non_null(strstr(error.text, "version 99"));
-    expect_no_reader(rig, STORE_UNFIT, "version 99");
-}
-
-STORE_DIR_TEST(test_reader_creates_nothing)
-{
-    expect_no_reader(rig, STORE_IO, "No such file");
-    assert_int_not_equal(access(rig->dir.db, F_OK), 0);
-}
-
 /* As somebody who may not write: root may always. */
 static void open_as_nobody(void *ctx)
 {
