@@ -5,7 +5,6 @@
 #include "lock/dlock_url.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -14,10 +14,8 @@
 
 #include <assert.h>
 #include <poll.h>
-#include <string.h>
 
 #include "lock/core/clock.h"
-#include "lock/core/error.h"
 
 enum {
     GRACE_MS = 10,    /* at least so long after the decision, */

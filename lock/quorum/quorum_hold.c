@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/core/clock.h"
 #include "lock/core/error.h"
 #include "lock/quorum/quorum.h"
 

@@ -6,7 +6,6 @@
  */
 #include "lock/redis/map.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

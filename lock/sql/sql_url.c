@@ -10,7 +10,6 @@
 #include "lock/sql/sql.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
