@@ -62,16 +62,16 @@ static enum dlock_status configure(struct dlock *client,
                                    const struct dlock_options *options)
 {
     const char *name = options->strategy == NULL ? "fenced" : options->strategy;
+    const char *where = dlock_strategy_where(name);
     enum dlock_status status = dlock_check_options(options);
 
     if (status != DLOCK_OK)
         return status;
     client->strategy = dlock_strategy_called(name);
-    if (client->strategy == NULL) {
-        dlock_error_say("no strategy '%.40s' in this program: %s", name,
-                        dlock_strategy_where(name));
-        return DLOCK_MISUSE;
-    }
+    if (client->strategy == NULL)
+        return dlock_error_set(
+            DLOCK_MISUSE, "no strategy '%.40s' in this program: %s", name,
+            where != NULL ? where : "there is none of that name");
     client->watchdog_lease_ms =
         or_default(options->watchdog_lease_ms, WATCHDOG_LEASE_MS);
     client->longest_lease_ms = options->longest_lease_ms;

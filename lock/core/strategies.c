@@ -120,15 +120,7 @@ const char *dlock_strategy_where(const char *name)
     for (size_t i = 0; i < CONTENTS_N; i++)
         if (strcmp(contents[i].name, name) == 0)
             return contents[i].where;
-    return "there is none of that name";
-}
-
-static bool is_in_contents(const char *name)
-{
-    for (size_t i = 0; i < CONTENTS_N; i++)
-        if (strcmp(contents[i].name, name) == 0)
-            return true;
-    return false;
+    return NULL;
 }
 
 const struct dlock_strategy_info *dlock_strategy_info(size_t index)
@@ -143,7 +135,8 @@ const struct dlock_strategy_info *dlock_strategy_info(size_t index)
     /* Locks of somebody's own come last. */
     for (size_t i = 0; i < SETS_MAX && sets[i] != NULL; i++)
         for (size_t j = 0; sets[i]->all[j] != NULL; j++)
-            if (!is_in_contents(sets[i]->all[j]->info.name) && index-- == 0)
+            if (dlock_strategy_where(sets[i]->all[j]->info.name) == NULL &&
+                index-- == 0)
                 return &sets[i]->all[j]->info;
     return NULL;
 }

@@ -241,7 +241,8 @@ static inline uint64_t dlock_valid_ms(const struct dlock_strategy *strategy,
 /* The strategy called NAME, or NULL (strategies.c). */
 const struct dlock_strategy *dlock_strategy_called(const char *name);
 
-/* Instructions, for a person, to have the strategy called NAME in the program. */
+/* Instructions, for a person, to have the strategy called NAME in the program. NULL:
+ * the table of contents has none of that name. */
 const char *dlock_strategy_where(const char *name);
 
 /*
