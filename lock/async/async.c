@@ -439,7 +439,7 @@ enum dlock_status dlock_acquire_async(struct dlock_session *session,
                                       struct dlock_error *error)
 {
     struct dlock_job job = {.acquires = true, .done = done, .ctx = ctx};
-    enum dlock_status status = dlock_session_may_acquire(session, name, terms);
+    enum dlock_status status = dlock_check_acquire(session, name, terms);
 
     if (status != DLOCK_OK)
         return dlock_error_report(error, status, "acquire");
@@ -454,7 +454,7 @@ enum dlock_status dlock_release_async(struct dlock_session *session,
                                       struct dlock_error *error)
 {
     struct dlock_job job = {.done = done, .ctx = ctx};
-    enum dlock_status status = dlock_session_may_release(session, grant);
+    enum dlock_status status = dlock_check_grant(session, grant);
 
     if (status != DLOCK_OK)
         return dlock_error_report(error, status, "release");

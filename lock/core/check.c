@@ -54,15 +54,18 @@ enum dlock_status dlock_check_name(const char *name)
  * Attempts are numbered alike in all sessions, so that another session's grant
  * would pass for one of this session's own. The texts of a grant may not even end.
  */
-enum dlock_status dlock_check_grant(const struct dlock_grant *grant,
-                                    const char *owner)
+enum dlock_status dlock_check_grant(const struct dlock_session *session,
+                                    const struct dlock_grant *grant)
 {
-    enum dlock_status status = dlock_check_name(grant->name);
+    enum dlock_status status;
 
+    if (session == NULL || grant == NULL)
+        return dlock_check_null();
+    status = dlock_check_name(grant->name);
     /* An array in a struct is never NULL, whatever the analyser thinks. */
     if (status == DLOCK_OK &&
         /* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker) */
-        strncmp(grant->owner, owner, sizeof(grant->owner)) != 0)
+        strncmp(grant->owner, session->owner, sizeof(grant->owner)) != 0)
         return dlock_error_set(DLOCK_MISUSE, "the grant is another session's");
     return status;
 }
@@ -85,8 +88,8 @@ static enum dlock_status check_bounds(const struct bound bounds[], size_t n)
 }
 
 /* max_hold_ms needs no bound: it only ever ends something. */
-enum dlock_status dlock_check_terms(const struct dlock *client,
-                                    const struct dlock_terms *terms)
+static enum dlock_status check_terms(const struct dlock *client,
+                                     const struct dlock_terms *terms)
 {
     const unsigned tokens = DLOCK_CAP_TOKENS | DLOCK_CAP_FENCED;
     const struct dlock_strategy_info *info = &client->strategy->info;
@@ -106,6 +109,18 @@ enum dlock_status dlock_check_terms(const struct dlock *client,
     if (terms->deadlock_ms > 0)
         status = dlock_detector_made->can(client);
     return status != DLOCK_OK ? status : check_bounds(bounds, 3);
+}
+
+enum dlock_status dlock_check_acquire(const struct dlock_session *session,
+                                      const char *name,
+                                      const struct dlock_terms *terms)
+{
+    enum dlock_status status;
+
+    if (session == NULL || terms == NULL)
+        return dlock_check_null();
+    status = dlock_check_name(name);
+    return status != DLOCK_OK ? status : check_terms(session->client, terms);
 }
 
 enum dlock_status dlock_check_lease(unsigned lease_ms)

@@ -64,7 +64,7 @@ enum dlock_status dlock_extend(struct dlock_session *session,
                                struct dlock_error *error)
 {
     const struct dlock_strategy_info *info;
-    enum dlock_status status = dlock_session_may_release(session, grant);
+    enum dlock_status status = dlock_check_grant(session, grant);
 
     if (status != DLOCK_OK)
         return dlock_error_report(error, status, "extend");
@@ -89,7 +89,7 @@ uint64_t dlock_remaining_ms(const struct dlock_session *session,
     const struct dlock *client;
     uint64_t deadline_ms;
 
-    if (dlock_session_may_release(session, grant) != DLOCK_OK ||
+    if (dlock_check_grant(session, grant) != DLOCK_OK ||
         !dlock_is_ours(session->client)) {
         (void)dlock_error_take();
         return 0;
@@ -101,7 +101,7 @@ uint64_t dlock_remaining_ms(const struct dlock_session *session,
     if (client->strategy->remaining != NULL)
         return client->strategy->remaining(session, grant);
     if (client->watchdog != NULL)
-        (void)dlock_watchdog_deadline(client->watchdog, grant->owner,
-                                      grant->attempt, &deadline_ms);
+        dlock_watchdog_deadline(client->watchdog, grant->owner, grant->attempt,
+                                &deadline_ms);
     return dlock_clock_until(client->clock, deadline_ms);
 }

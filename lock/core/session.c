@@ -104,19 +104,11 @@ enum dlock_status dlock_session_give(struct dlock_session *session,
     return status;
 }
 
-enum dlock_status dlock_session_may_release(const struct dlock_session *session,
-                                            const struct dlock_grant *grant)
-{
-    if (session == NULL || grant == NULL)
-        return dlock_check_null();
-    return dlock_check_grant(grant, session->owner);
-}
-
 enum dlock_status dlock_release(struct dlock_session *session,
                                 const struct dlock_grant *grant,
                                 struct dlock_error *error)
 {
-    enum dlock_status status = dlock_session_may_release(session, grant);
+    enum dlock_status status = dlock_check_grant(session, grant);
 
     if (status == DLOCK_OK)
         status = dlock_session_enter(session);
@@ -146,20 +138,6 @@ static void fill_attempt(struct dlock_session *session, const char *name,
     attempt->fence_floor = terms->fence_floor;
     attempt->waits = terms->wait_ms > 0;
     attempt->limit_ms = dlock_session_limit(session, 1, terms->wait_ms);
-}
-
-enum dlock_status dlock_session_may_acquire(const struct dlock_session *session,
-                                            const char *name,
-                                            const struct dlock_terms *terms)
-{
-    enum dlock_status status;
-
-    if (session == NULL || terms == NULL)
-        return dlock_check_null();
-    status = dlock_check_name(name);
-    if (status == DLOCK_OK)
-        status = dlock_check_terms(session->client, terms);
-    return status;
 }
 
 /* From here on the call has its answer. A cancel that came after the lock was won
@@ -290,7 +268,7 @@ enum dlock_status dlock_acquire(struct dlock_session *session, const char *name,
                                 struct dlock_error *error)
 {
     struct dlock_wait wait;
-    enum dlock_status status = dlock_session_may_acquire(session, name, terms);
+    enum dlock_status status = dlock_check_acquire(session, name, terms);
 
     if (status == DLOCK_OK && grant == NULL)
         status = dlock_check_null();

@@ -23,13 +23,6 @@ void dlock_session_leave(struct dlock_session *session);
 bool dlock_session_superseded(const struct dlock_session *session,
                               const struct dlock_grant *grant);
 
-/* Checks before an acquire or a release begins. */
-enum dlock_status dlock_session_may_acquire(const struct dlock_session *session,
-                                            const char *name,
-                                            const struct dlock_terms *terms);
-enum dlock_status dlock_session_may_release(const struct dlock_session *session,
-                                            const struct dlock_grant *grant);
-
 /*
  * dlock_acquire() of checked arguments, in a session that was entered, in pieces:
  *
@@ -58,11 +51,13 @@ enum dlock_status dlock_session_give(struct dlock_session *session,
 enum dlock_status dlock_check_null(void);
 enum dlock_status dlock_check_name(const char *name);
 
-/* Whether it is a grant of OWNER, as far as can be seen. */
-enum dlock_status dlock_check_grant(const struct dlock_grant *grant,
-                                    const char *owner);
-enum dlock_status dlock_check_terms(const struct dlock *client,
-                                    const struct dlock_terms *terms);
+enum dlock_status dlock_check_acquire(const struct dlock_session *session,
+                                      const char *name,
+                                      const struct dlock_terms *terms);
+
+/* Whether it is a grant of SESSION, as far as can be seen. */
+enum dlock_status dlock_check_grant(const struct dlock_session *session,
+                                    const struct dlock_grant *grant);
 
 /* A lease that is given outright, so 0 is none. */
 enum dlock_status dlock_check_lease(unsigned lease_ms);

@@ -323,7 +323,7 @@ void dlock_watchdog_reset(struct dlock_watchdog *watchdog, const char *owner,
 }
 
 /* Lost grants stay in the table until they are given back, to say so here. */
-bool dlock_watchdog_deadline(struct dlock_watchdog *watchdog, const char *owner,
+void dlock_watchdog_deadline(struct dlock_watchdog *watchdog, const char *owner,
                              uint64_t attempt, uint64_t *deadline_ms)
 {
     const struct dlock_renewal *renewal;
@@ -334,5 +334,4 @@ bool dlock_watchdog_deadline(struct dlock_watchdog *watchdog, const char *owner,
         *deadline_ms =
             renewal->state == DLOCK_RENEWAL_LIVE ? renewal->deadline_ms : 0;
     (void)pthread_mutex_unlock(&watchdog->mutex);
-    return renewal != NULL;
 }

@@ -61,8 +61,9 @@ void dlock_watchdog_reset(struct dlock_watchdog *watchdog, const char *owner,
                           uint64_t attempt, uint64_t deadline_ms,
                           bool uncertain);
 
-/* False if the grant is not being renewed; *deadline_ms is 0 if it was lost. */
-bool dlock_watchdog_deadline(struct dlock_watchdog *watchdog, const char *owner,
+/* Of a grant that is being renewed, when its lease ends; 0 if it was lost. Else
+ * *DEADLINE_MS is left alone. */
+void dlock_watchdog_deadline(struct dlock_watchdog *watchdog, const char *owner,
                              uint64_t attempt, uint64_t *deadline_ms);
 
 #endif
