@@ -102,8 +102,7 @@ static enum dlock_status look(const struct dlock_attempt *attempt,
     dlock_command_init(&command, "eval-look", attempt->name,
                        &dlock_script_look);
     command.repeatable = true;
-    command.unwanted = dlock_wait_ended;
-    command.session = session;
+    command.waits = session;
     dlock_command_key(&command, attempt->name);
     dlock_command_key(&command, own_key);
     dlock_command_key(&command, stamp_key);

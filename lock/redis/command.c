@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lock/core/client.h"
+
 size_t dlock_digits(char text[DLOCK_DIGITS_MAX + 1], uint64_t number)
 {
     char *at = text;
@@ -36,8 +38,7 @@ void dlock_command_init(struct dlock_command *command, const char *step,
     command->name = name;
     command->script = script;
     command->repeatable = false;
-    command->unwanted = NULL;
-    command->session = NULL;
+    command->waits = NULL;
     command->keys_n = 0;
     command->args_n = 0;
     command->numbers_n = 0;
@@ -46,7 +47,7 @@ void dlock_command_init(struct dlock_command *command, const char *step,
 
 bool dlock_command_unwanted(const struct dlock_command *command)
 {
-    return command->unwanted != NULL && command->unwanted(command->session);
+    return command->waits != NULL && dlock_wait_ended(command->waits);
 }
 
 void dlock_command_arg(struct dlock_command *command, const char *text)

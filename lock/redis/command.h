@@ -36,8 +36,7 @@ struct dlock_command {
     const char *name;                  /* the lock, for the step hook */
     const struct dlock_script *script; /* NULL: args[0] is the command */
     bool repeatable; /* sending it twice is the same as once */
-    bool (*unwanted)(const struct dlock_session *session); /* below; or NULL */
-    const struct dlock_session *session;                   /* for that */
+    const struct dlock_session *waits; /* for it, see below; NULL = nobody */
     size_t keys_n; /* the first args are the script's KEYS */
     size_t args_n;
     const char *args[DLOCK_ARGS_MAX];
@@ -71,7 +70,7 @@ size_t dlock_digits(char text[DLOCK_DIGITS_MAX + 1], uint64_t number);
 void dlock_command_init(struct dlock_command *command, const char *step,
                         const char *name, const struct dlock_script *script);
 
-/* Whether the one who waits for it has stopped: then it is not sent again. */
+/* Whether the wait that it is sent for has ended: then it is not sent again. */
 bool dlock_command_unwanted(const struct dlock_command *command);
 
 /* Adds an argument; of a script, after its keys. */

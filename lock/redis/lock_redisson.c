@@ -87,17 +87,6 @@ static enum dlock_status extend(const struct dlock_attempt *attempt)
     return status != DLOCK_OK ? status : dlock_node_read_done(&reply);
 }
 
-static enum dlock_status inspect(const struct dlock_attempt *attempt,
-                                 struct dlock_holder *holder)
-{
-    struct dlock_reply reply;
-    enum dlock_status status = ask(attempt, dlock_node_fill_inspect, &reply);
-
-    if (status == DLOCK_OK)
-        dlock_node_read_inspect(&reply, holder);
-    return status;
-}
-
 /* Waiters ------------------------------------------------------------------ */
 
 static void fill_leave(const struct dlock_attempt *attempt,
@@ -210,7 +199,7 @@ static enum dlock_status count_waiters(const struct dlock_attempt *attempt,
 #define SLOTS                                                                  \
     .on_redis = true, .knows_copies = true, .open = dlock_wakeup_open,         \
     .close = dlock_wakeup_close, .acquire = acquire, .withdraw = withdraw,     \
-    .release = release, .extend = extend, .inspect = inspect,                  \
+    .release = release, .extend = extend, .inspect = dlock_node_inspect,       \
     .renew = dlock_node_renew, .forced = dlock_node_forced,                    \
     .force = dlock_node_force, DLOCK_WAKEUP_FUNCTIONS
 

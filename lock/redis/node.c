@@ -75,8 +75,7 @@ void dlock_node_fill_acquire(const struct dlock_attempt *attempt,
 
     dlock_command_init(command, "eval-acquire", attempt->name, kind->acquire);
     command->repeatable = true;
-    command->unwanted = dlock_wait_ended;
-    command->session = session;
+    command->waits = session;
     dlock_node_add_keys(session, attempt->fenced, command);
     dlock_command_arg(command, session->owner);
     dlock_command_number(command, attempt->lease_ms);
@@ -243,6 +242,21 @@ void dlock_node_read_inspect(const struct dlock_reply *reply,
     holder->token = (uint64_t)reply->integers[1];
     holder->remaining_ms =
         reply->integers[2] < 0 ? UINT64_MAX : (uint64_t)reply->integers[2];
+}
+
+enum dlock_status dlock_node_inspect(const struct dlock_attempt *attempt,
+                                     struct dlock_holder *holder)
+{
+    struct dlock_command command;
+    struct dlock_reply reply;
+    enum dlock_status status;
+
+    dlock_node_fill_inspect(attempt, &command);
+    status =
+        dlock_call(attempt->session->wire, &command, attempt->limit_ms, &reply);
+    if (status == DLOCK_OK)
+        dlock_node_read_inspect(&reply, holder);
+    return status;
 }
 
 /* Force ---------------------------------------------------------------------- */

@@ -92,6 +92,10 @@ enum dlock_status dlock_node_read_done(const struct dlock_reply *reply);
 void dlock_node_read_inspect(const struct dlock_reply *reply,
                              struct dlock_holder *holder);
 
+/* The slot `inspect` on one server. */
+enum dlock_status dlock_node_inspect(const struct dlock_attempt *attempt,
+                                     struct dlock_holder *holder);
+
 /* Force, and how the holder comes to know ------------------------------------------ */
 
 /*

@@ -270,18 +270,9 @@ static enum dlock_status inspect_key(const struct dlock_attempt *attempt,
 static enum dlock_status inspect(const struct dlock_attempt *attempt,
                                  struct dlock_holder *holder)
 {
-    struct dlock_command command;
-    struct dlock_reply reply;
-    enum dlock_status status;
-
-    if (!text_of(attempt->session->client)->counted_by_server)
-        return inspect_key(attempt, holder);
-    dlock_node_fill_inspect(attempt, &command);
-    status =
-        dlock_call(attempt->session->wire, &command, attempt->limit_ms, &reply);
-    if (status == DLOCK_OK)
-        dlock_node_read_inspect(&reply, holder);
-    return status;
+    return text_of(attempt->session->client)->counted_by_server
+               ? dlock_node_inspect(attempt, holder)
+               : inspect_key(attempt, holder);
 }
 
 void dlock_text_renew(struct dlock *client, struct dlock_renew renews[],
