@@ -6,7 +6,6 @@
 #include <stdatomic.h>
 
 #include "lock/core/session.h"
-#include "lock/redis/topic.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/lock_story.h"
 #include "tests/support/lock_waiter.h"
@@ -146,33 +145,6 @@ LOCK_TEST(test_who_is_gone_is_passed_over)
     assert_in_range(best_ms, 0, 50);
 }
 
-static void count(void *n)
-{
-    ++*(unsigned *)n;
-}
-
-/* A second message, before the first one that was woken has tried, is for another. */
-LOCK_TEST(test_each_permit_wakes_another)
-{
-    struct dlock_topic *topics = NULL;
-    struct dlock_topic *topic = dlock_topic_need(&topics, "k", "k:freed");
-    struct dlock_waiter waiters[3] = {{.permit = false}};
-    unsigned told_n[3] = {0};
-
-    for (int i = 0; i < 3; i++) {
-        dlock_topic_join(topic, &waiters[i]);
-        waiters[i].call = (struct dlock_wake_call){count, &told_n[i]};
-    }
-    for (unsigned n = 1; n <= 3; n++) {
-        dlock_topic_wake_one(topic);
-        for (unsigned i = 0; i < 3; i++) {
-            assert_int_equal(waiters[i].permit, i < n);
-            assert_int_equal(told_n[i], i < n);
-        }
-    }
-    free(topic);
-}
-
 /* A connection that dies in silence: the subscriber asks, and makes another. */
 LOCK_TEST(test_subscriber_hears_nothing)
 {
@@ -245,6 +217,35 @@ static void await_told(struct piece *piece)
     for (int i = 0; i < LOCK_RIG_LONG_MS && !atomic_load(&piece->told); i++)
         lock_rig_sleep_ms(1);
     assert_true(piece->told);
+}
+
+/* A second message, before the first one that was woken has tried, is for another. */
+LOCK_TEST(test_each_permit_wakes_another)
+{
+    struct lock_single holder = lock_single_open("redisson");
+    struct dlock *client = lock_rig_client("redisson");
+    struct piece pieces[3];
+
+    assert_ok(lock_single_take(&holder, 0));
+    for (size_t i = 0; i < 3; i++) {
+        begin_by_hand(&pieces[i], client);
+        fall_asleep_by_hand(&pieces[i]);
+        await_told(&pieces[i]); /* that the subscription stands */
+    }
+    for (size_t i = 0; i < 3; i++) {
+        dlock_wait_disarm(&pieces[i].wait);
+        fall_asleep_by_hand(&pieces[i]);
+    }
+    for (size_t n = 0; n < 3; n++) {
+        lock_rig_tell("PUBLISH {k}:dlock-freed one");
+        await_told(&pieces[n]);
+        for (size_t i = n + 1; i < 3; i++)
+            assert_false(pieces[i].told);
+    }
+    for (size_t i = 0; i < 3; i++)
+        leave_by_hand(&pieces[i]);
+    lock_rig_close(client);
+    lock_single_close(&holder);
 }
 
 /* One that was woken leaves without a try: the next one is woken, and need not look by

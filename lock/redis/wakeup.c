@@ -10,15 +10,16 @@
 #include "lock/redis/wakeup.h"
 
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/queue.h>
 #include <unistd.h>
 
 #include "lock/core/clock.h"
 #include "lock/core/error.h"
 #include "lock/redis/node.h"
-#include "lock/redis/topic.h"
 
 enum {
     LINGER_MS = 1000,    /* a subscription outlives its last waiter */
@@ -27,13 +28,36 @@ enum {
     BACKOFF_MAX_MS = 1000,
 };
 
+/* A name that is waited for. */
+struct topic {
+    struct topic *next;
+    enum {
+        TOPIC_NEW,    /* the server does not know of it */
+        TOPIC_ASKED,  /* SUBSCRIBE was sent */
+        TOPIC_STANDS, /* and confirmed: no message will be missed */
+    } state;
+    TAILQ_HEAD(waiters, waiter) waiters; /* in order of arrival */
+    uint64_t idle_since_ms; /* real time; valid if there is no waiter */
+    char name[DLOCK_NAME_BYTES_MAX + 1];
+    char channel[DLOCK_KEY_BYTES_MAX + 1];
+};
+
+struct waiter {
+    TAILQ_ENTRY(waiter) link;
+    struct dlock_wakeup *wakeup;
+    struct topic *topic;
+    struct dlock_wake_call call; /* not yet called if .told is there */
+    bool permit;                 /* it is worth trying */
+    uint64_t until_ms;           /* it sleeps; UINT64_MAX = it is trying */
+};
+
 /* One per client; made with it, its thread with the first waiter. */
 struct dlock_wakeup {
     const struct dlock_clock *clock;
     struct dlock_wire *wire; /* the thread's own */
     int poke_fd;
     pthread_mutex_t mutex; /* guards everything below */
-    struct dlock_topic *topics;
+    struct topic *topics;
     bool started;
     bool stop;
     pthread_t thread;
@@ -89,7 +113,7 @@ void dlock_wakeup_close(struct dlock *client)
         (void)pthread_join(wakeup->thread, NULL);
     }
     while (wakeup->topics != NULL) {
-        struct dlock_topic *next = wakeup->topics->next;
+        struct topic *next = wakeup->topics->next;
 
         free(wakeup->topics);
         wakeup->topics = next;
@@ -98,6 +122,103 @@ void dlock_wakeup_close(struct dlock *client)
     (void)close(wakeup->poke_fd);
     dlock_wire_close(wakeup->wire);
     free(wakeup);
+}
+
+/* Names that are waited for; with the mutex --------------------------------- */
+
+/* The topic of CHANNEL, or NULL. The list is searched from its start: it is as long as
+ * the names waited for at one moment in one process, and a string comparison is nothing
+ * beside the round trip that it saves. */
+static struct topic *find_topic(struct topic *list, const char *channel)
+{
+    while (list != NULL && strcmp(list->channel, channel) != 0)
+        list = list->next;
+    return list;
+}
+
+/* The same, made if need be. NULL: no memory. */
+static struct topic *need_topic(struct topic **list, const char *name,
+                                const char *channel)
+{
+    struct topic *topic = find_topic(*list, channel);
+
+    if (topic != NULL)
+        return topic;
+    topic = calloc(1, sizeof(*topic));
+    if (topic == NULL)
+        return NULL;
+    (void)snprintf(topic->name, sizeof(topic->name), "%s", name);
+    (void)snprintf(topic->channel, sizeof(topic->channel), "%s", channel);
+    TAILQ_INIT(&topic->waiters);
+    topic->next = *list;
+    *list = topic;
+    return topic;
+}
+
+static void permit(struct waiter *waiter)
+{
+    waiter->permit = true;
+    dlock_wake_call(&waiter->call);
+}
+
+/*
+ * A permit for the waiter that has waited longest, of those that have none: they are
+ * about to try, and a second one would be wasted. (That is not fairness: a newcomer
+ * elsewhere may still be faster than the one that was woken.)
+ */
+static void wake_one(const struct topic *topic)
+{
+    struct waiter *each = TAILQ_FIRST(&topic->waiters);
+
+    while (each != NULL && each->permit)
+        each = TAILQ_NEXT(each, link);
+    if (each != NULL)
+        permit(each);
+}
+
+static void wake_all(const struct topic *topic)
+{
+    for (struct waiter *each = TAILQ_FIRST(&topic->waiters); each != NULL;
+         each = TAILQ_NEXT(each, link))
+        permit(each);
+}
+
+/* A permit for the first waiter, unless one of them wakes by UNTIL_MS: that one passes
+ * on what it hears. */
+static void wake_by(const struct topic *topic, uint64_t until_ms)
+{
+    struct waiter *each = TAILQ_FIRST(&topic->waiters);
+
+    while (each != NULL && !each->permit && each->until_ms > until_ms)
+        each = TAILQ_NEXT(each, link);
+    if (each == NULL && !TAILQ_EMPTY(&topic->waiters))
+        permit(TAILQ_FIRST(&topic->waiters));
+}
+
+/*
+ * The next thing that the server has to be told about LIST: a topic to
+ * subscribe to, which is marked as asked for and put into COPY; or one that
+ * nobody has waited for since IDLE_BEFORE_MS, which is taken off the list and
+ * is the caller's to free. NULL: nothing.
+ */
+static struct topic *next_task(struct topic **list, uint64_t idle_before_ms,
+                               struct topic *copy)
+{
+    for (struct topic **link = list; *link != NULL; link = &(*link)->next) {
+        struct topic *each = *link;
+
+        if (TAILQ_EMPTY(&each->waiters) &&
+            each->idle_since_ms <= idle_before_ms) {
+            *link = each->next;
+            return each;
+        }
+        if (each->state == TOPIC_NEW && !TAILQ_EMPTY(&each->waiters)) {
+            each->state = TOPIC_ASKED;
+            *copy = *each;
+            return copy;
+        }
+    }
+    return NULL;
 }
 
 /* The reader thread -------------------------------------------------------- */
@@ -112,19 +233,18 @@ static void disconnected(struct dlock_wakeup *wakeup)
     if (wakeup->backoff_ms > BACKOFF_MAX_MS)
         wakeup->backoff_ms = BACKOFF_MAX_MS;
     (void)pthread_mutex_lock(&wakeup->mutex);
-    for (struct dlock_topic *each = wakeup->topics; each != NULL;
-         each = each->next) {
+    for (struct topic *each = wakeup->topics; each != NULL; each = each->next) {
         /* Woken once: while it is down they look by themselves anyway. */
-        if (each->state != DLOCK_TOPIC_NEW)
-            dlock_topic_wake_all(each);
-        each->state = DLOCK_TOPIC_NEW;
+        if (each->state != TOPIC_NEW)
+            wake_all(each);
+        each->state = TOPIC_NEW;
     }
     (void)pthread_mutex_unlock(&wakeup->mutex);
 }
 
 /* Sends SUBSCRIBE or UNSUBSCRIBE; the answer comes as an event. */
 static bool post(struct dlock_wakeup *wakeup, const char *step,
-                 const char *verb, const struct dlock_topic *topic)
+                 const char *verb, const struct topic *topic)
 {
     struct dlock_command command;
 
@@ -137,14 +257,14 @@ static bool post(struct dlock_wakeup *wakeup, const char *step,
 /* Brings the server's list of our subscriptions up to date. */
 static bool tell_server(struct dlock_wakeup *wakeup)
 {
-    struct dlock_topic copy;
-    struct dlock_topic *task;
+    struct topic copy;
+    struct topic *task;
     bool good = true;
 
     while (good) {
         (void)pthread_mutex_lock(&wakeup->mutex);
-        task = dlock_topic_task(&wakeup->topics,
-                                dlock_clock_real_now() - LINGER_MS, &copy);
+        task = next_task(&wakeup->topics, dlock_clock_real_now() - LINGER_MS,
+                         &copy);
         (void)pthread_mutex_unlock(&wakeup->mutex);
         if (task == NULL)
             return true;
@@ -152,7 +272,7 @@ static bool tell_server(struct dlock_wakeup *wakeup)
             good = post(wakeup, "subscribe", "SUBSCRIBE", task);
             continue;
         }
-        if (task->state != DLOCK_TOPIC_NEW && wakeup->wire->link.fd >= 0)
+        if (task->state != TOPIC_NEW && wakeup->wire->link.fd >= 0)
             good = post(wakeup, "unsubscribe", "UNSUBSCRIBE", task);
         free(task);
     }
@@ -163,16 +283,16 @@ static bool tell_server(struct dlock_wakeup *wakeup)
 static bool heard(struct dlock_wakeup *wakeup, const struct dlock_event *event)
 {
     char name[DLOCK_NAME_BYTES_MAX + 1] = "";
-    struct dlock_topic *topic;
+    struct topic *topic;
 
     if (event->kind == DLOCK_EVENT_OTHER)
         return true;
     (void)pthread_mutex_lock(&wakeup->mutex);
-    topic = dlock_topic_find(wakeup->topics, event->channel);
+    topic = find_topic(wakeup->topics, event->channel);
     if (topic != NULL && event->kind == DLOCK_EVENT_MESSAGE && event->all)
-        dlock_topic_wake_all(topic);
+        wake_all(topic);
     else if (topic != NULL && event->kind == DLOCK_EVENT_MESSAGE)
-        dlock_topic_wake_one(topic);
+        wake_one(topic);
     if (topic != NULL)
         memcpy(name, topic->name, sizeof(name));
     (void)pthread_mutex_unlock(&wakeup->mutex);
@@ -183,11 +303,11 @@ static bool heard(struct dlock_wakeup *wakeup, const struct dlock_event *event)
         return false;
     wakeup->backoff_ms = BACKOFF_MIN_MS;
     (void)pthread_mutex_lock(&wakeup->mutex);
-    topic = dlock_topic_find(wakeup->topics, event->channel);
+    topic = find_topic(wakeup->topics, event->channel);
     /* Else it answers for a topic that was given up, and NAME came anew. */
-    if (topic != NULL && topic->state == DLOCK_TOPIC_ASKED) {
-        topic->state = DLOCK_TOPIC_STANDS;
-        dlock_topic_wake_all(topic);
+    if (topic != NULL && topic->state == TOPIC_ASKED) {
+        topic->state = TOPIC_STANDS;
+        wake_all(topic);
     }
     (void)pthread_mutex_unlock(&wakeup->mutex);
     return true;
@@ -290,9 +410,9 @@ void *dlock_wakeup_watch(struct dlock_session *session, const char *name)
 {
     const struct dlock_node_kind *kind = dlock_node_kind_of(session);
     struct dlock_wakeup *wakeup = session->client->wakeup;
-    struct dlock_waiter *waiter = calloc(1, sizeof(*waiter));
+    struct waiter *waiter = calloc(1, sizeof(*waiter));
     char channel[DLOCK_KEY_BYTES_MAX + 1];
-    struct dlock_topic *topic;
+    struct topic *topic;
     bool stands = false;
 
     if (waiter == NULL)
@@ -302,10 +422,12 @@ void *dlock_wakeup_watch(struct dlock_session *session, const char *name)
     dlock_key_derive(channel, name, kind->channel,
                      kind->leave != NULL ? session->owner : "");
     (void)pthread_mutex_lock(&wakeup->mutex);
-    topic = dlock_topic_need(&wakeup->topics, name, channel);
+    topic = need_topic(&wakeup->topics, name, channel);
     if (topic != NULL) {
-        dlock_topic_join(topic, waiter);
-        stands = topic->state == DLOCK_TOPIC_STANDS;
+        stands = topic->state == TOPIC_STANDS;
+        TAILQ_INSERT_TAIL(&topic->waiters, waiter, link);
+        waiter->topic = topic;
+        waiter->permit = stands;
     }
     /* Without a thread the waiters look by themselves: slow, but it works. */
     if (!wakeup->started)
@@ -324,12 +446,12 @@ void *dlock_wakeup_watch(struct dlock_session *session, const char *name)
 uint64_t dlock_wakeup_arm(void *watch, uint64_t until_ms,
                           const struct dlock_wake_call *call)
 {
-    struct dlock_waiter *waiter = watch;
+    struct waiter *waiter = watch;
     struct dlock_wakeup *wakeup = waiter->wakeup;
     uint64_t retry_ms;
 
     (void)pthread_mutex_lock(&wakeup->mutex);
-    if (waiter->topic->state != DLOCK_TOPIC_STANDS) {
+    if (waiter->topic->state != TOPIC_STANDS) {
         retry_ms =
             dlock_clock_after(dlock_clock_now(wakeup->clock), DOWN_RETRY_MS);
         if (retry_ms < until_ms)
@@ -349,7 +471,7 @@ uint64_t dlock_wakeup_arm(void *watch, uint64_t until_ms,
  */
 void dlock_wakeup_disarm(void *watch)
 {
-    struct dlock_waiter *waiter = watch;
+    struct waiter *waiter = watch;
     struct dlock_wakeup *wakeup = waiter->wakeup;
 
     (void)pthread_mutex_lock(&wakeup->mutex);
@@ -364,9 +486,8 @@ void dlock_wakeup_all(struct dlock *client)
     struct dlock_wakeup *wakeup = client->wakeup;
 
     (void)pthread_mutex_lock(&wakeup->mutex);
-    for (struct dlock_topic *each = wakeup->topics; each != NULL;
-         each = each->next)
-        dlock_topic_wake_all(each);
+    for (struct topic *each = wakeup->topics; each != NULL; each = each->next)
+        wake_all(each);
     (void)pthread_mutex_unlock(&wakeup->mutex);
 }
 
@@ -378,16 +499,19 @@ void dlock_wakeup_all(struct dlock *client)
  */
 void dlock_wakeup_leave(void *watch, uint64_t free_ms)
 {
-    struct dlock_waiter *waiter = watch;
+    struct waiter *waiter = watch;
     struct dlock_wakeup *wakeup = waiter->wakeup;
-    struct dlock_topic *topic = waiter->topic;
+    struct topic *topic = waiter->topic;
 
     (void)pthread_mutex_lock(&wakeup->mutex);
-    dlock_topic_leave(waiter);
+    TAILQ_REMOVE(&topic->waiters, waiter, link);
+    /* Empty, it stays for a while; the reader thread tidies up. */
+    if (TAILQ_EMPTY(&topic->waiters))
+        topic->idle_since_ms = dlock_clock_real_now();
     if (waiter->permit || free_ms == 0)
-        dlock_topic_wake_one(topic);
+        wake_one(topic);
     else
-        dlock_topic_wake_by(topic, dlock_clock_after(free_ms, LINGER_MS));
+        wake_by(topic, dlock_clock_after(free_ms, LINGER_MS));
     (void)pthread_mutex_unlock(&wakeup->mutex);
     free(waiter);
 }
