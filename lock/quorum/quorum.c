@@ -145,14 +145,12 @@ enum dlock_status dlock_quorum_session_open(struct dlock_session *session)
         poll->asked[i].answers = &poll->answers[i];
         poll->asked[i].wire =
             dlock_wire_open(&nodes->configs[i], session->owner);
-        if (poll->asked[i].wire == NULL)
-            goto err_after_wires;
+        if (poll->asked[i].wire == NULL) {
+            dlock_quorum_session_close(session);
+            return dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
+        }
     }
     return DLOCK_OK;
-
-err_after_wires:
-    dlock_quorum_session_close(session);
-    return dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
 }
 
 /* Also of a session that was half made: a wire may be NULL. */
@@ -163,7 +161,6 @@ void dlock_quorum_session_close(struct dlock_session *session)
     for (size_t i = 0; i < poll->n; i++)
         dlock_wire_close(poll->asked[i].wire);
     free(poll);
-    session->own = NULL;
 }
 
 /* Asking --------------------------------------------------------------------- */

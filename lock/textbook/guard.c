@@ -110,17 +110,6 @@ void dlock_guard_close(struct dlock *client)
 
 /* The thread ---------------------------------------------------------------- */
 
-static enum dlock_status ask(struct guard *guard, struct dlock_command *command,
-                             const char *verb, uint64_t limit_ms,
-                             struct dlock_reply *reply)
-{
-    dlock_command_arg(command, verb);
-    dlock_command_arg(command, command->name);
-    if (verb[0] == 'P' && verb[1] == 'E')
-        dlock_command_number(command, guard->lease_ms);
-    return dlock_call(guard->wire, command, limit_ms, reply);
-}
-
 /*
  * Is it there? Then it shall live on. Whose it is, is not asked; and between the
  * two commands it may have become somebody else's as well.
@@ -132,11 +121,16 @@ static void renew(struct guard *guard, const char *name)
     struct dlock_reply reply;
 
     dlock_command_init(&command, "guard-ttl", name, NULL);
-    if (ask(guard, &command, "PTTL", limit_ms, &reply) != DLOCK_OK ||
+    dlock_command_arg(&command, "PTTL");
+    dlock_command_arg(&command, name);
+    if (dlock_call(guard->wire, &command, limit_ms, &reply) != DLOCK_OK ||
         reply.integers[0] <= 0)
         return;
     dlock_command_init(&command, "guard-expire", name, NULL);
-    (void)ask(guard, &command, "PEXPIRE", limit_ms, &reply);
+    dlock_command_arg(&command, "PEXPIRE");
+    dlock_command_arg(&command, name);
+    dlock_command_number(&command, guard->lease_ms);
+    (void)dlock_call(guard->wire, &command, limit_ms, &reply);
 }
 
 /*
