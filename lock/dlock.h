@@ -110,9 +110,9 @@
  * that was given back leaves 200 bytes, for two minutes, and each session that had it
  * 150, for one.
  *
- * Time. Calls end after these times, whatever the server does (T, C: the command's
- * and the connect timeout); but names in the url of a SQL database or a ZooKeeper take
- * as long as the resolver does. Asynchronous calls may wait for a thread before.
+ * Time. Calls end after these times, whatever the server or the resolver of names does
+ * (T, C: the command's and the connect timeout). Asynchronous calls may wait for a thread
+ * before.
  *   acquire  wait_ms + T; to give back what tries may have won, C more, T more if
  *            it was won but too late, T more with several servers
  *   cancel   2 T and what acquire takes to give back; of fair and fenced, T more

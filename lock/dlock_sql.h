@@ -11,9 +11,9 @@
  *     dlock_register(&dlock_sql_strategies, &error);
  *
  * Their url is "mysql:unix:PATH?db=NAME&user=NAME" or
- * "mysql://USER:PASSWORD@HOST[:PORT]/DB". A HOST that is a name is looked up by the
- * client library, several times for a new connection, and as long as the resolver
- * takes: no time of dlock.h bounds that. Addresses in numbers do not wait.
+ * "mysql://USER:PASSWORD@HOST[:PORT]/DB". A HOST that is a name is looked up as
+ * dlock_url.h says, and the client library is given the address: a certificate that it
+ * checks by itself (Connector/C from 3.4 on) has to be that of the address.
  */
 #ifndef DLOCK_SQL_PUBLIC_H
 #define DLOCK_SQL_PUBLIC_H

@@ -10,9 +10,9 @@
  *
  *     dlock_register(&dlock_zk_strategies, &error);
  *
- * Their url is "zk:HOST[:PORT]", several with commas between. A HOST that is a name is
- * looked up by the client library as long as the resolver takes: no time of dlock.h
- * bounds that. Addresses in numbers do not wait.
+ * Their url is "zk:HOST[:PORT]", several with commas between. A HOST is a name,
+ * 10.0.0.7, or [V6]; names are looked up as dlock_url.h says, those of one url one after
+ * the other: also for a session that has lost its server, which may be elsewhere then.
  *
  * Neither can be released by force (DLOCK_MISUSE); nor by hand: the holder of a node
  * that somebody deletes is not told.

@@ -71,6 +71,13 @@ uint64_t dlock_clock_real_until(uint64_t ms, uint64_t limit_ms)
     return until_ms < limit_ms ? until_ms : limit_ms;
 }
 
+uint64_t dlock_clock_real_part(uint64_t until_ms, size_t parts)
+{
+    uint64_t now = dlock_clock_real_now();
+
+    return until_ms > now ? now + (until_ms - now) / parts : now;
+}
+
 uint64_t dlock_clock_after(uint64_t point, uint64_t ms)
 {
     return ms > UINT64_MAX - point ? UINT64_MAX : point + ms;

@@ -31,6 +31,9 @@ uint64_t dlock_clock_real_now(void);
 /* The end of what may take MS from now, but until LIMIT_MS at most: real time. */
 uint64_t dlock_clock_real_until(uint64_t ms, uint64_t limit_ms);
 
+/* The end of the first of PARTS equal parts of the time until UNTIL_MS: real time. */
+uint64_t dlock_clock_real_part(uint64_t until_ms, size_t parts);
+
 /* POINT + MS, stopping at "never" instead of wrapping. */
 uint64_t dlock_clock_after(uint64_t point, uint64_t ms);
 

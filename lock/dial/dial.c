@@ -97,13 +97,10 @@ static enum dlock_status connect_to(const struct dlock_address *address,
 
     if (status != DLOCK_OK)
         return status;
-    for (size_t i = 0; i < places.n && failure != 0; i++) {
-        uint64_t now = dlock_clock_real_now();
-        uint64_t left_ms = until_ms > now ? until_ms - now : 0;
-
-        failure = connect_place(&places.list[i], now + left_ms / (places.n - i),
-                                link);
-    }
+    for (size_t i = 0; i < places.n && failure != 0; i++)
+        failure =
+            connect_place(&places.list[i],
+                          dlock_clock_real_part(until_ms, places.n - i), link);
     if (failure == 0 && !address->local)
         tune_tcp(link->fd);
     if (failure == 0)

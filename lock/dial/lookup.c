@@ -4,6 +4,7 @@
  */
 #include "lock/dial/lookup.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <netdb.h>
 #include <pthread.h>
@@ -225,4 +226,17 @@ enum dlock_status dlock_lookup(const char *host, const char *port,
                            name == NULL ? "no memory, or too many at once"
                            : failure == EAI_INPROGRESS ? strerror(ETIMEDOUT)
                                                        : gai_strerror(failure));
+}
+
+void dlock_place_text(const struct dlock_place *place,
+                      char host[DLOCK_PLACE_BYTES_MAX + 1],
+                      char port[DLOCK_PORT_BYTES_MAX + 1])
+{
+    int failure =
+        getnameinfo((const struct sockaddr *)&place->at, place->len, host,
+                    DLOCK_PLACE_BYTES_MAX + 1, port, DLOCK_PORT_BYTES_MAX + 1,
+                    NI_NUMERICHOST | NI_NUMERICSERV);
+
+    assert(failure == 0);
+    (void)failure;
 }

@@ -40,4 +40,11 @@ void dlock_lookup_by(dlock_resolver *another);
 enum dlock_status dlock_lookup(const char *host, const char *port,
                                uint64_t until_ms, struct dlock_places *places);
 
+enum { DLOCK_PLACE_BYTES_MAX = 63, DLOCK_PORT_BYTES_MAX = 5 };
+
+/* PLACE in numbers, for client libraries that look names up without a bound. */
+void dlock_place_text(const struct dlock_place *place,
+                      char host[DLOCK_PLACE_BYTES_MAX + 1],
+                      char port[DLOCK_PORT_BYTES_MAX + 1]);
+
 #endif

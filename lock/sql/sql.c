@@ -24,6 +24,7 @@
 #include "lock/core/clock.h"
 #include "lock/core/error.h"
 #include "lock/core/net.h"
+#include "lock/dial/lookup.h"
 
 enum {
     SENDS_MAX = 20, /* of one statement that is rolled back each time */
@@ -153,33 +154,66 @@ static void close_on_exec(MYSQL *mysql)
         (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
 
-static enum dlock_status connect_sql(const struct dlock_session *session,
-                                     uint64_t until_ms)
+static bool is_of_client(unsigned code)
+{
+    return code >= CR_MIN_ERROR && code <= CR_MAX_ERROR;
+}
+
+/* At HOST and PORT, in numbers, or the socket. The library's error, which is said. */
+static unsigned connect_to(const struct dlock_session *session,
+                           const char *host, unsigned port, uint64_t until_ms)
 {
     const struct dlock_sql_address *to = session->client->own;
     struct dlock_sql *sql = session->own;
-    MYSQL *mysql = make_handle(to->host[0] != '\0');
+    MYSQL *mysql = make_handle(host != NULL);
     MYSQL *made = NULL;
+    unsigned code = 0;
     int wanted;
 
-    if (mysql == NULL)
-        return dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
+    if (mysql == NULL) {
+        dlock_error_say("out of memory");
+        return CR_OUT_OF_MEMORY;
+    }
     wanted = mysql_real_connect_start(
-        &made, mysql, to->host[0] != '\0' ? to->host : NULL, to->user,
-        to->password, to->database, to->port,
+        &made, mysql, host, to->user, to->password, to->database, port,
         to->socket[0] != '\0' ? to->socket : NULL, CLIENT_FOUND_ROWS);
     close_on_exec(mysql);
     while (wanted != 0)
         wanted = mysql_real_connect_cont(&made, mysql,
                                          await(mysql, wanted, until_ms));
+    close_on_exec(mysql);
+    sql->mysql = made;
     if (made == NULL) {
+        code = mysql_errno(mysql);
         dlock_error_say("mysql: %.150s", mysql_error(mysql));
         mysql_close(mysql);
-        return DLOCK_UNREACHABLE;
     }
-    close_on_exec(mysql);
-    sql->mysql = mysql;
-    return DLOCK_OK;
+    return code;
+}
+
+/* Names are looked up here, because the library would take as long as the resolver does.
+ * Each place has its share of the time; a server that refuses is the last one. */
+static enum dlock_status connect_sql(const struct dlock_session *session,
+                                     uint64_t until_ms)
+{
+    const struct dlock_sql_address *to = session->client->own;
+    const struct dlock_sql *sql = session->own;
+    char host[DLOCK_PLACE_BYTES_MAX + 1], port[DLOCK_PORT_BYTES_MAX + 1];
+    struct dlock_places places;
+    unsigned code = CR_CONN_HOST_ERROR;
+
+    places.n = 0;
+    (void)snprintf(port, sizeof(port), "%u", to->port);
+    if (to->host[0] == '\0')
+        (void)connect_to(session, NULL, 0, until_ms);
+    else if (dlock_lookup(to->host, port, until_ms, &places) != DLOCK_OK)
+        return DLOCK_UNREACHABLE;
+    for (size_t i = 0; i < places.n && is_of_client(code); i++) {
+        dlock_place_text(&places.list[i], host, port);
+        code = connect_to(session, host, (unsigned)strtoul(port, NULL, 10),
+                          dlock_clock_real_part(until_ms, places.n - i));
+    }
+    return sql->mysql != NULL ? DLOCK_OK : DLOCK_UNREACHABLE;
 }
 
 /* Connects, unless there is a connection that looks alive. */
@@ -319,10 +353,9 @@ static enum dlock_status judge(struct dlock_sql *sql,
                                struct dlock_sql_reply *reply)
 {
     unsigned code = mysql_errno(sql->mysql);
-    bool from_client = code >= CR_MIN_ERROR && code <= CR_MAX_ERROR;
-    bool uncertain = from_client ? code != CR_SERVER_GONE_ERROR
-                                 : code == ER_SERVER_SHUTDOWN ||
-                                       code == ER_CONNECTION_KILLED;
+    bool uncertain = is_of_client(code) ? code != CR_SERVER_GONE_ERROR
+                                        : code == ER_SERVER_SHUTDOWN ||
+                                              code == ER_CONNECTION_KILLED;
 
     for (size_t i = 0; i < ANSWERS_N; i++)
         if (answers[i].code == code) {

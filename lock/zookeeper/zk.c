@@ -20,6 +20,10 @@
 
 #include "lock/core/clock.h"
 #include "lock/core/error.h"
+#include "lock/dial/dial.h"
+#include "lock/dial/lookup.h"
+
+enum { SERVERS_BYTES_MAX = 2047 }; /* in numbers; more are left out */
 
 struct dlock_zk_handle {
     struct dlock_zk *zk;
@@ -151,21 +155,88 @@ void dlock_zk_drop(struct dlock_zk *zk, bool only_ended)
     free(handle);
 }
 
+static enum dlock_status no_connection(const struct dlock_zk *zk)
+{
+    return dlock_error_set(DLOCK_UNREACHABLE,
+                           "zookeeper: no connection to %.80s",
+                           zk->client->hosts);
+}
+
 /* A library does not print. */
 static void say_nothing(const char *message)
 {
     (void)message;
 }
 
-/* The library looks up names of hosts here, so the mutex must not be held. Its
- * threads inherit the mask: a signal of the host's is not for them. */
-static bool open_handle(struct dlock_zk *zk)
+/*
+ * The servers with numbers in place of names, as the library takes them. With names it
+ * would ask the resolver itself, without a bound, and on the thread that keeps the
+ * session alive. Each name has its share of the time, and is left out if it is not found.
+ * DLOCK_UNREACHABLE: none is.
+ */
+static enum dlock_status find_servers(const struct dlock_zk_client *client,
+                                      uint64_t until_ms,
+                                      char list[SERVERS_BYTES_MAX + 1])
 {
-    struct dlock_zk_handle *handle = calloc(1, sizeof(*handle));
+    char host[DLOCK_PLACE_BYTES_MAX + 1], port[DLOCK_PORT_BYTES_MAX + 1];
+    const char *next = client->hosts;
+    struct dlock_address server;
+    struct dlock_places places;
+    size_t left_n = 1, used = 0;
+
+    for (const char *at = next; *at != '\0'; at++)
+        left_n += *at == ',';
+    for (; *next != '\0'; left_n--) {
+        next = dlock_address_next(next, DLOCK_ZK_PORT, &server);
+        if (dlock_lookup(server.host, server.port,
+                         dlock_clock_real_part(until_ms, left_n),
+                         &places) != DLOCK_OK)
+            continue;
+        for (size_t i = 0; i < places.n && used < SERVERS_BYTES_MAX / 2; i++) {
+            dlock_place_text(&places.list[i], host, port);
+            used += (size_t)sprintf(list + used, "%s%s:%s", used > 0 ? "," : "",
+                                    host, port);
+        }
+    }
+    return used > 0 ? DLOCK_OK : DLOCK_UNREACHABLE;
+}
+
+void dlock_zk_look_up(struct dlock_zk_client *client)
+{
+    const struct dlock_wire_config *config = &client->client->wire;
+    char list[SERVERS_BYTES_MAX + 1];
+    bool wanted = false;
+    struct dlock_zk *zk;
+
+    (void)pthread_mutex_lock(&client->mutex);
+    LIST_FOREACH(zk, &client->sessions, link)
+    wanted |= zk->handle != NULL && !zk->connected && !zk->ended;
+    (void)pthread_mutex_unlock(&client->mutex);
+    if (!wanted ||
+        find_servers(client,
+                     dlock_clock_real_now() + config->connect_timeout_ms,
+                     list) != DLOCK_OK)
+        return;
+    (void)pthread_mutex_lock(&client->mutex);
+    LIST_FOREACH(zk, &client->sessions, link)
+    if (zk->handle != NULL && !zk->connected)
+        (void)zoo_set_servers(zk->handle->library, list);
+    (void)pthread_mutex_unlock(&client->mutex);
+}
+
+/* The library's threads inherit the mask: a signal of the host's is not for them. */
+static enum dlock_status open_handle(struct dlock_zk *zk, uint64_t until_ms)
+{
+    char servers[SERVERS_BYTES_MAX + sizeof(zk->client->hosts)];
+    struct dlock_zk_handle *handle;
     sigset_t all, before;
 
+    if (find_servers(zk->client, until_ms, servers) != DLOCK_OK)
+        return DLOCK_UNREACHABLE;
+    (void)strcat(servers, zk->client->root);
+    handle = calloc(1, sizeof(*handle));
     if (handle == NULL)
-        return false;
+        return dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
     (void)pthread_mutex_lock(&zk->client->mutex);
     zk->connected = false;
     zk->ended = false;
@@ -175,19 +246,18 @@ static bool open_handle(struct dlock_zk *zk)
     (void)pthread_mutex_unlock(&zk->client->mutex);
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    handle->library =
-        zookeeper_init2(zk->client->servers, on_event,
-                        (int)zk->client->client->watchdog_lease_ms, NULL,
-                        handle, 0, say_nothing);
+    handle->library = zookeeper_init2(
+        servers, on_event, (int)zk->client->client->watchdog_lease_ms, NULL,
+        handle, 0, say_nothing);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (handle->library == NULL) {
         free(handle);
-        return false;
+        return no_connection(zk);
     }
     (void)pthread_mutex_lock(&zk->client->mutex);
     zk->handle = handle;
     (void)pthread_mutex_unlock(&zk->client->mutex);
-    return true;
+    return DLOCK_OK;
 }
 
 /*
@@ -214,10 +284,10 @@ static enum dlock_status make_ready(struct dlock_zk *zk, uint64_t number,
             return DLOCK_OK;
         if (number != 0 && !there)
             return DLOCK_LOST;
-        if (!time_left || (!there && !open_handle(zk)))
-            return dlock_error_set(DLOCK_UNREACHABLE,
-                                   "zookeeper: no connection to %.80s",
-                                   zk->client->servers);
+        if (!time_left)
+            return no_connection(zk);
+        if (!there && open_handle(zk, until_ms) != DLOCK_OK)
+            return DLOCK_UNREACHABLE;
     }
 }
 

@@ -20,6 +20,8 @@
 
 #include "lock/core/client.h"
 
+#define DLOCK_ZK_PORT "2181"
+
 /* A root, a name of which each byte may take three, a tag, a number. */
 enum { DLOCK_ZK_PATH_BYTES_MAX = 3 * DLOCK_NAME_BYTES_MAX + 128 };
 
@@ -48,7 +50,8 @@ struct dlock_zk_node {
 /* client->own. The mutex guards what is below it, and in each session the same. */
 struct dlock_zk_client {
     const struct dlock *client;
-    char servers[512];  /* "HOST:PORT,HOST:PORT/ROOT" */
+    char hosts[512];    /* "HOST:PORT,HOST:PORT" */
+    const char *root;   /* behind them, "/ROOT"; or "" */
     uint64_t period_ms; /* the workers look so often */
     pthread_t workers[2];
     pthread_mutex_t mutex;
@@ -188,6 +191,10 @@ uint64_t dlock_zk_check(struct dlock_zk *zk);
 
 /* With the mutex: the waiter in this session must look again. */
 void dlock_zk_wake(struct dlock_zk *zk);
+
+/* Sessions without a connection go on with the places that the names of the servers
+ * stand for now. Waits for a resolver, for one connect timeout. */
+void dlock_zk_look_up(struct dlock_zk_client *client);
 
 /* Nodes, zk_node.c ------------------------------------------------------------- */
 

@@ -13,6 +13,7 @@
 
 #include "lock/core/clock.h"
 #include "lock/core/error.h"
+#include "lock/dial/dial.h"
 
 /* The guard looks so often: before a session without a connection is over, so
  * that it can be there on time (a third of the timeout, see zk.c). */
@@ -21,32 +22,22 @@ enum { LOOKS_PER_SESSION = 6 };
 /* Before the keeper tries again what did not work. */
 enum { RETRY_MS = 200 };
 
-/* The servers of "zk:HOST:PORT,HOST:PORT/ROOT", as the library takes it: each with its port. */
-static bool read_servers(const char *url, char *servers, size_t size)
+/* "zk:HOST[:PORT][,HOST[:PORT]][/ROOT]" */
+static bool read_url(const char *url, struct dlock_zk_client *own)
 {
-    size_t len, used = 0;
+    struct dlock_address server;
+    const char *next = own->hosts;
+    size_t len;
 
-    if (url == NULL || strncmp(url, "zk:", 3) != 0)
+    if (url == NULL || strncmp(url, "zk:", 3) != 0 ||
+        strlen(url + 3) >= sizeof(own->hosts) - 1)
         return false;
-    for (url += 3;; url += len + 1) {
-        const char *colon;
-        size_t digits;
-
-        len = strcspn(url, ",/");
-        colon = memrchr(url, ':', len);
-        digits = colon != NULL ? strspn(colon + 1, "0123456789") : 0;
-        if (len == 0 || colon == url ||
-            (colon != NULL &&
-             (digits == 0 || digits > 5 || colon + 1 + digits != url + len)))
-            return false;
-        used += (size_t)snprintf(servers + used, size - used, "%.*s%s%s",
-                                 (int)len, url, colon == NULL ? ":2181" : "",
-                                 url[len] == ',' ? "," : url + len);
-        if (used >= size)
-            return false;
-        if (url[len] != ',')
-            return true;
-    }
+    len = strcspn(url + 3, "/");
+    memcpy(own->hosts, url + 3, len);
+    own->root = strcpy(own->hosts + len + 1, url + 3 + len);
+    while (next != NULL && *next != '\0')
+        next = dlock_address_next(next, DLOCK_ZK_PORT, &server);
+    return next != NULL && len > 0 && next[-1] != ',';
 }
 
 /* The workers ----------------------------------------------------------------- */
@@ -120,8 +111,9 @@ static void *guard(void *arg)
     return NULL;
 }
 
-/* Another one, which waits for servers: it deletes nodes that are left, and closes
- * sessions that have ended, before the library makes a connection for them again. */
+/* Another one, which waits for servers and resolvers: it deletes nodes that are left,
+ * closes sessions that have ended, before the library makes a connection for them again,
+ * and looks names up for those that have lost their server. */
 static void *keeper(void *arg)
 {
     struct dlock_zk_client *client = arg;
@@ -131,6 +123,9 @@ static void *keeper(void *arg)
         uint64_t nap_ms = client->period_ms;
         unsigned seen = client->news;
 
+        (void)pthread_mutex_unlock(&client->mutex);
+        dlock_zk_look_up(client);
+        (void)pthread_mutex_lock(&client->mutex);
         for (struct dlock_zk *zk = LIST_FIRST(&client->sessions); zk != NULL;
              zk = LIST_NEXT(zk, link)) {
             bool cleared;
@@ -178,7 +173,7 @@ enum dlock_status dlock_zk_client_open(struct dlock *client)
     own->client = client;
     own->period_ms = client->watchdog_lease_ms / LOOKS_PER_SESSION + 1;
     client->own = own;
-    if (read_servers(client->url, own->servers, sizeof(own->servers)))
+    if (read_url(client->url, own))
         return DLOCK_OK;
     dlock_zk_client_close(client);
     return dlock_error_set(DLOCK_MISUSE,

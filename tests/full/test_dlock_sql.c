@@ -3,6 +3,8 @@
  * what a caller is told when the server is away. That holders exclude each other, and
  * die, is in conform-all.t (X2 and C).
  */
+#include "tests/support/deaf_server.h"
+#include "tests/support/fake_resolver.h"
 #include "tests/support/lock_rig.h"
 #include "tests/support/lock_story.h"
 #include "tests/support/mariadb_server.h"
@@ -106,6 +108,29 @@ static void test_odd_names(void **state)
         assert_ok(lock_rig_take(a.session, odd[j], 0, 0, &a.grant));
     assert_ok(lock_rig_take(a.session, longest, 0, 0, &a.grant));
     assert_ok(lock_single_give(&a));
+}
+
+/* Each place of a name has its share of the time, the last one its turn; a resolver that
+ * hangs takes no longer than all of it. */
+static void test_name_in_url(void **state)
+{
+    struct dlock_options options = {.strategy = *state,
+                                    .url = "mysql://me@two.test/shop",
+                                    .connect_timeout_ms = 1000};
+    struct deaf_server deaf = deaf_server_open();
+    struct sockaddr_in refuses;
+    int fd = deaf_server_bind(&refuses, -1);
+
+    fake_resolver_begin();
+    fake_resolver_tell(deaf.at);
+    fake_resolver_tell(refuses);
+    (void)lock_rig_fails(&options, "127.0.0.1' (111)");
+    fake_resolver_hang(true);
+    options.url = "mysql://me@hangs.test/shop";
+    (void)lock_rig_fails(&options, "look up hangs.test: Connection timed out");
+    fake_resolver_let_go("hangs.test", "3306");
+    (void)close(fd);
+    deaf_server_close(&deaf);
 }
 
 UNIT_TEST(test_urls)
@@ -216,6 +241,7 @@ static const struct CMUnitTest tests[] = {
     LOCK_STORY_TEST(test_odd_names, "sql-table"),
     LOCK_STORY_TEST(test_odd_names, "sql-row"),
     LOCK_STORY_TEST(test_odd_names, "recorded"),
+    LOCK_STORY_TEST(test_name_in_url, "sql-row"),
 };
 UNIT_TESTS_ADD(tests)
 

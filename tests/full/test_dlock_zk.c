@@ -4,6 +4,7 @@
  * test_dlock_zk_loss.c; that holders exclude each other, die and are stopped, in
  * conform-all.t (X2, C, P and W).
  */
+#include "tests/support/fake_resolver.h"
 #include "tests/support/lock_rig.h"
 #include "tests/support/lock_story.h"
 #include "tests/support/zookeeper_server.h"
@@ -54,6 +55,35 @@ static void test_root_of_url(void **state)
             status = lock_single_take(&party, waits_ms[i]);
         assert_int_equal(status, DLOCK_UNREACHABLE);
     }
+}
+
+/* A session that has no connection goes on where its server is now. A resolver that
+ * hangs takes no longer than a connection may. */
+static void test_name_in_url(void **state)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_port = htons(1),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1)};
+    struct lock_single holder;
+
+    fake_resolver_begin();
+    fake_resolver_tell(at);
+    rig.url = "zk:moves.test";
+    holder = lock_single_open(*state);
+    assert_int_equal(lock_single_take(&holder, 0), DLOCK_UNREACHABLE);
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    at.sin_port = htons((uint16_t)the_zookeeper->port);
+    fake_resolver_forget();
+    fake_resolver_tell(at);
+    assert_ok(lock_single_take(&holder, LONG_MS));
+    assert_ok(lock_single_give(&holder));
+    fake_resolver_hang(true);
+    rig.url = "zk:hangs.test,hang.test";
+    holder = lock_single_open(*state);
+    assert_int_equal(lock_single_take(&holder, 0), DLOCK_UNREACHABLE);
+    assert_non_null(
+        strstr(holder.error.text, "look up hang.test: Connection timed out"));
+    fake_resolver_let_go("hang.test", "2181");
 }
 
 UNIT_TEST(test_urls)
@@ -142,6 +172,7 @@ static const struct CMUnitTest tests[] = {
     LOCK_STORY_TEST(test_root_of_url, "zk"),
     LOCK_STORY_TEST(test_root_of_url, "zk-fair"),
     LOCK_STORY_TEST(test_tokens_are_above_the_floor, "zk-fair"),
+    LOCK_STORY_TEST(test_name_in_url, "zk"),
 };
 UNIT_TESTS_ADD(tests)
 
