@@ -37,32 +37,7 @@ struct statement {
     char text[TEXT_BYTES_MAX + 1];
 };
 
-/* Clients and sessions ------------------------------------------------------ */
-
-enum dlock_status dlock_sql_read_url(struct dlock *client, const char *url)
-{
-    struct dlock_sql_address *address = calloc(1, sizeof(*address));
-    enum dlock_status status;
-
-    if (address == NULL)
-        return dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
-    status = dlock_sql_parse(url, address);
-    if (status != DLOCK_OK)
-        free(address);
-    else
-        client->own = address;
-    return status;
-}
-
-enum dlock_status dlock_sql_client_open(struct dlock *client)
-{
-    return dlock_sql_read_url(client, client->url);
-}
-
-void dlock_sql_client_close(struct dlock *client)
-{
-    free(client->own);
-}
+/* Sessions ------------------------------------------------------------------ */
 
 enum dlock_status dlock_sql_session_open(struct dlock_session *session)
 {
@@ -159,13 +134,14 @@ static bool is_of_client(unsigned code)
     return code >= CR_MIN_ERROR && code <= CR_MAX_ERROR;
 }
 
-/* At HOST and PORT, in numbers, or the socket. The library's error, which is said. */
+/* At PLACE, or the socket. The library's error, which is said. */
 static unsigned connect_to(const struct dlock_session *session,
-                           const char *host, unsigned port, uint64_t until_ms)
+                           const struct dlock_place *place, uint64_t until_ms)
 {
     const struct dlock_sql_address *to = session->client->own;
+    char host[DLOCK_PLACE_BYTES_MAX + 1], port[DLOCK_PORT_BYTES_MAX + 1] = "";
     struct dlock_sql *sql = session->own;
-    MYSQL *mysql = make_handle(host != NULL);
+    MYSQL *mysql = make_handle(place != NULL);
     MYSQL *made = NULL;
     unsigned code = 0;
     int wanted;
@@ -174,9 +150,12 @@ static unsigned connect_to(const struct dlock_session *session,
         dlock_error_say("out of memory");
         return CR_OUT_OF_MEMORY;
     }
+    if (place != NULL)
+        dlock_place_text(place, host, port);
     wanted = mysql_real_connect_start(
-        &made, mysql, host, to->user, to->password, to->database, port,
-        to->socket[0] != '\0' ? to->socket : NULL, CLIENT_FOUND_ROWS);
+        &made, mysql, place != NULL ? host : NULL, to->at.user, to->at.password,
+        to->database, (unsigned)strtoul(port, NULL, 10),
+        place != NULL ? NULL : to->at.host, CLIENT_FOUND_ROWS);
     close_on_exec(mysql);
     while (wanted != 0)
         wanted = mysql_real_connect_cont(&made, mysql,
@@ -198,21 +177,17 @@ static enum dlock_status connect_sql(const struct dlock_session *session,
 {
     const struct dlock_sql_address *to = session->client->own;
     const struct dlock_sql *sql = session->own;
-    char host[DLOCK_PLACE_BYTES_MAX + 1], port[DLOCK_PORT_BYTES_MAX + 1];
-    struct dlock_places places;
+    struct dlock_places places = {.n = 0};
     unsigned code = CR_CONN_HOST_ERROR;
 
-    places.n = 0;
-    (void)snprintf(port, sizeof(port), "%u", to->port);
-    if (to->host[0] == '\0')
-        (void)connect_to(session, NULL, 0, until_ms);
-    else if (dlock_lookup(to->host, port, until_ms, &places) != DLOCK_OK)
+    if (to->at.local)
+        (void)connect_to(session, NULL, until_ms);
+    else if (dlock_lookup(to->at.host, to->at.port, until_ms, &places) !=
+             DLOCK_OK)
         return DLOCK_UNREACHABLE;
-    for (size_t i = 0; i < places.n && is_of_client(code); i++) {
-        dlock_place_text(&places.list[i], host, port);
-        code = connect_to(session, host, (unsigned)strtoul(port, NULL, 10),
+    for (size_t i = 0; i < places.n && is_of_client(code); i++)
+        code = connect_to(session, &places.list[i],
                           dlock_clock_real_part(until_ms, places.n - i));
-    }
     return sql->mysql != NULL ? DLOCK_OK : DLOCK_UNREACHABLE;
 }
 

@@ -24,11 +24,7 @@ enum { DLOCK_SQL_COLUMNS_MAX = 3 };
 
 /* client->own. */
 struct dlock_sql_address {
-    char host[256]; /* "" = the socket */
-    char socket[108];
-    unsigned port;
-    char user[81];
-    char password[129];
+    struct dlock_address at; /* the host and port, or the socket; the login */
     char database[65];
 };
 
@@ -58,14 +54,10 @@ struct dlock_sql_reply {
 };
 
 /*
- * "mysql:unix:PATH[?db=NAME&user=NAME]" or
- * "mysql://USER[:PASSWORD]@HOST:PORT/DB"; else DLOCK_MISUSE. Without a user:
- * root, without a database: test.
+ * Takes URL, the part of the client's that is of the database, apart: client->own.
+ * "mysql:unix:PATH[?db=NAME&user=NAME]" or "mysql://USER[:PASSWORD]@HOST[:PORT]/DB"; else
+ * DLOCK_MISUSE. Without a user: root, without a database: test (sql_url.c).
  */
-enum dlock_status dlock_sql_parse(const char *url,
-                                  struct dlock_sql_address *address);
-
-/* Takes URL, the part of the client's that is of the database, apart: client->own. */
 enum dlock_status dlock_sql_read_url(struct dlock *client, const char *url);
 
 /* A strategy's open, of which all of the url is the database's, and its close. */
