@@ -65,7 +65,7 @@ enum {
     DLOCK_TEXT_COMMANDS_MAX = 8, /* of a part */
     DLOCK_TEXT_ARGS_MAX = 12,
     DLOCK_TEXT_ANSWERS_MAX = 6,
-    DLOCK_TEXT_RIGHTS_BYTES = 200,
+    DLOCK_TEXT_RIGHTS_BYTES = 400,
 };
 
 enum dlock_text_part { DLOCK_TEXT_TAKE, DLOCK_TEXT_RENEW, DLOCK_TEXT_RELEASE };
@@ -91,9 +91,10 @@ struct dlock_text_command {
     char step[16];                         /* the verb in small letters */
     const char *args[DLOCK_TEXT_ARGS_MAX]; /* of EVAL without the verb */
     size_t args_n;
-    bool reads;                 /* has no effect */
-    bool no_is_none;            /* has none if it answers 0 or nil */
-    struct dlock_script script; /* .parts[0] NULL: it is none */
+    bool reads;                          /* has no effect */
+    bool no_is_none;                     /* has none if it answers 0 or nil */
+    struct dlock_script script;          /* .parts[0] NULL: it is none */
+    char calls[DLOCK_TEXT_RIGHTS_BYTES]; /* its verbs, each with a blank */
     char rights[DLOCK_TEXT_RIGHTS_BYTES + 20]; /* a part of the script */
     struct dlock_text_answer answers[DLOCK_TEXT_ANSWERS_MAX];
     size_t answers_n;
@@ -129,9 +130,10 @@ struct dlock_text_verb {
 const struct dlock_text_verb *dlock_text_verb(const char *word);
 
 /* The place in LUA of what a text's script must not have, as WORD, and WHY. NULL: it can
- * neither loop nor touch other keys. */
+ * neither loop nor touch other keys. Its CALLS are listed. */
 enum { DLOCK_TEXT_WORD_BYTES = 40 };
 const char *dlock_text_script_fault(const char *lua,
+                                    char calls[DLOCK_TEXT_RIGHTS_BYTES],
                                     char word[DLOCK_TEXT_WORD_BYTES],
                                     const char **why);
 

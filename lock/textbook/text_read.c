@@ -225,7 +225,7 @@ static bool read_script(struct reader *reader,
     (void)snprintf(command->step, sizeof(command->step), "%s",
                    steps[reader->part]);
     command->script = (struct dlock_script){.parts = {"", "", body}};
-    at = dlock_text_script_fault(body, word, &why);
+    at = dlock_text_script_fault(body, command->calls, word, &why);
     for (const char *each = body; at != NULL && each < at; each++)
         lines_n += *each == '\n';
     reader->line = at == NULL ? reader->line : command->line + 1 + lines_n;

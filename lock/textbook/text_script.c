@@ -159,7 +159,19 @@ static bool is_forbidden(const char *word)
     return false;
 }
 
+/* Adds WORDS and END to a list, if there is room for them. */
+static void add_words(char list[DLOCK_TEXT_RIGHTS_BYTES], const char *words,
+                      const char *end)
+{
+    size_t used = strlen(list);
+
+    if (used + strlen(words) + strlen(end) < DLOCK_TEXT_RIGHTS_BYTES)
+        (void)snprintf(list + used, DLOCK_TEXT_RIGHTS_BYTES - used, "%s%s",
+                       words, end);
+}
+
 const char *dlock_text_script_fault(const char *lua,
+                                    char calls[DLOCK_TEXT_RIGHTS_BYTES],
                                     char word[DLOCK_TEXT_WORD_BYTES],
                                     const char **why)
 {
@@ -198,9 +210,12 @@ const char *dlock_text_script_fault(const char *lua,
             *why = "a key stands in a call, behind the verb";
             return begin;
         }
-        if (strcmp(word, "redis") == 0 &&
-            (at = take_call(at, word, why)) == NULL)
+        if (strcmp(word, "redis") != 0)
+            continue;
+        at = take_call(at, word, why);
+        if (at == NULL)
             return begin;
+        add_words(calls, word, " ");
     }
     return NULL;
 }
@@ -211,54 +226,25 @@ static const char ask[] =
 #include "lock/redis/ask.lua.inc"
     ;
 
-/* Adds the verbs that LUA, which is without a fault, calls to the list RIGHTS. */
-static void list_rights(const char *lua, char rights[DLOCK_TEXT_RIGHTS_BYTES])
-{
-    for (const char *at = lua; *at != '\0';) {
-        char word[DLOCK_TEXT_WORD_BYTES];
-        const char *behind = skip_quoted(at), *why;
-        size_t used = strlen(rights);
-
-        if (behind != at || !is_word_char(*at)) {
-            at = behind != at ? behind : at + 1;
-            continue;
-        }
-        at = take_word(at, word);
-        if (strcmp(word, "redis") != 0)
-            continue;
-        at = take_call(at, word, &why);
-        if (at == NULL)
-            return;
-        if (used + strlen(word) + 1 < DLOCK_TEXT_RIGHTS_BYTES)
-            (void)snprintf(rights + used, DLOCK_TEXT_RIGHTS_BYTES - used, "%s ",
-                           word);
-    }
-}
-
 /* A right that is lacking has to be found out before the first write. A take asks for
  * those of the release, too, or it would be left behind. */
 void dlock_text_ask_rights(struct dlock_text *text)
 {
-    struct dlock_text_command *of[DLOCK_TEXT_PARTS_N * DLOCK_TEXT_COMMANDS_MAX];
     char all[DLOCK_TEXT_RIGHTS_BYTES] = "";
-    size_t n = 0, takes_n = 0;
 
-    for (int part = 0; part < DLOCK_TEXT_PARTS_N; part++) {
+    for (int part = 0; part < DLOCK_TEXT_PARTS_N; part++)
         for (size_t i = 0; i < text->parts[part].n; i++)
-            if (text->parts[part].commands[i].script.parts[0] != NULL)
-                of[n++] = &text->parts[part].commands[i];
-        if (part == DLOCK_TEXT_TAKE)
-            takes_n = n;
-    }
-    for (size_t i = 0; i < n; i++)
-        list_rights(of[i]->script.parts[2], all);
-    for (size_t i = 0; i < n; i++) {
-        char own[DLOCK_TEXT_RIGHTS_BYTES] = "";
+            add_words(all, text->parts[part].commands[i].calls, "");
+    for (int part = 0; part < DLOCK_TEXT_PARTS_N; part++)
+        for (size_t i = 0; i < text->parts[part].n; i++) {
+            struct dlock_text_command *command = &text->parts[part].commands[i];
 
-        list_rights(of[i]->script.parts[2], own);
-        (void)snprintf(of[i]->rights, sizeof(of[i]->rights), "ask_each('%s')\n",
-                       i < takes_n ? all : own);
-        of[i]->script.parts[0] = ask;
-        of[i]->script.parts[1] = of[i]->rights;
-    }
+            if (command->script.parts[0] == NULL)
+                continue;
+            (void)snprintf(command->rights, sizeof(command->rights),
+                           "ask_each('%s')\n",
+                           part == DLOCK_TEXT_TAKE ? all : command->calls);
+            command->script.parts[0] = ask;
+            command->script.parts[1] = command->rights;
+        }
 }
