@@ -71,11 +71,16 @@ uint64_t dlock_clock_real_until(uint64_t ms, uint64_t limit_ms)
     return until_ms < limit_ms ? until_ms : limit_ms;
 }
 
-uint64_t dlock_clock_real_part(uint64_t until_ms, size_t parts)
+uint64_t dlock_clock_real_left(uint64_t until_ms)
 {
     uint64_t now = dlock_clock_real_now();
 
-    return until_ms > now ? now + (until_ms - now) / parts : now;
+    return until_ms > now ? until_ms - now : 0;
+}
+
+uint64_t dlock_clock_real_part(uint64_t until_ms, size_t parts)
+{
+    return dlock_clock_real_now() + dlock_clock_real_left(until_ms) / parts;
 }
 
 uint64_t dlock_clock_after(uint64_t point, uint64_t ms)

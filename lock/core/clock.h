@@ -31,6 +31,9 @@ uint64_t dlock_clock_real_now(void);
 /* The end of what may take MS from now, but until LIMIT_MS at most: real time. */
 uint64_t dlock_clock_real_until(uint64_t ms, uint64_t limit_ms);
 
+/* Milliseconds of real time until UNTIL_MS; 0 if it has passed. */
+uint64_t dlock_clock_real_left(uint64_t until_ms);
+
 /* The end of the first of PARTS equal parts of the time until UNTIL_MS: real time. */
 uint64_t dlock_clock_real_part(uint64_t until_ms, size_t parts);
 

@@ -36,8 +36,7 @@ int dlock_net_await(int fd, short events, uint64_t until_ms)
 {
     for (;;) {
         struct pollfd poller = {.fd = fd, .events = events};
-        uint64_t now = dlock_clock_real_now();
-        uint64_t left = until_ms > now ? until_ms - now : 0;
+        uint64_t left = dlock_clock_real_left(until_ms);
         int ready = poll(&poller, 1, left > 60000 ? 60000 : (int)left);
 
         if (ready > 0)

@@ -193,15 +193,13 @@ static int await_answer(struct name *name, uint64_t until_ms)
 static int look_up_until(struct name *name, uint64_t until_ms,
                          struct dlock_places *places)
 {
-    uint64_t now = dlock_clock_real_now();
-    uint64_t left_ms = until_ms > now ? until_ms - now : 0;
-    uint64_t newer_ms = left_ms / NEWER_SHARE;
     int failure;
 
-    if (newer_ms > NEWER_MS_MAX)
-        newer_ms = NEWER_MS_MAX;
+    if (name->good.n > 0)
+        until_ms = dlock_clock_real_until(
+            NEWER_MS_MAX, dlock_clock_real_part(until_ms, NEWER_SHARE));
     name->waiters_n++;
-    failure = await_answer(name, name->good.n > 0 ? now + newer_ms : until_ms);
+    failure = await_answer(name, until_ms);
     name->waiters_n--;
     *places = name->good;
     return failure != EAI_NONAME && places->n > 0 ? 0 : failure;

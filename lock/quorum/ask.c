@@ -213,8 +213,7 @@ static void look_for_decision(struct asking *asking)
 static bool step(struct asking *asking)
 {
     struct pollfd pollers[DLOCK_NODES_MAX];
-    uint64_t now = dlock_clock_real_now();
-    uint64_t left = asking->until_ms > now ? asking->until_ms - now : 0;
+    uint64_t left = dlock_clock_real_left(asking->until_ms);
     size_t open = 0;
     int ready;
 

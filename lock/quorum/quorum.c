@@ -297,14 +297,10 @@ static void tell_silent(const struct dlock_session *session,
 
     for (size_t i = 0; i < poll->n; i++)
         silent_n += held[i] == DLOCK_UNKNOWN;
-    for (size_t i = poll->n; i-- > 0;) {
-        uint64_t now = dlock_clock_real_now();
-        uint64_t left_ms = until_ms > now ? until_ms - now : 0;
-
+    for (size_t i = poll->n; i-- > 0;)
         if (held[i] == DLOCK_UNKNOWN)
             dlock_call_abandon(poll->asked[i].wire, command,
-                               left_ms / silent_n--);
-    }
+                               dlock_clock_real_left(until_ms) / silent_n--);
 }
 
 /* Those that agreed are asked to forget it, and waited for. */

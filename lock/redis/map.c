@@ -261,16 +261,12 @@ enum dlock_status dlock_map_ask(struct dlock_cluster *cluster,
 
     if (cluster == NULL)
         return dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
-
     while (place_of(cluster, n, &at))
         n++;
     for (unsigned i = 0; i < n; i++) {
-        uint64_t now = dlock_clock_real_now();
-        uint64_t left = until_ms > now ? until_ms - now : 0;
-
         (void)place_of(cluster, cluster->turn++ % n, &at);
-        if (ask(&at, i + 1 < n ? now + left / 2 : until_ms, cluster, link) ==
-            DLOCK_OK) {
+        if (ask(&at, dlock_clock_real_part(until_ms, i + 1 < n ? 2 : 1),
+                cluster, link) == DLOCK_OK) {
             cluster->is_stale = false;
             return DLOCK_OK;
         }
@@ -284,15 +280,15 @@ enum dlock_status dlock_map_ask(struct dlock_cluster *cluster,
 void dlock_map_refresh(struct dlock_cluster *cluster, uint64_t until_ms)
 {
     uint64_t now = dlock_clock_real_now();
-    uint64_t patience_ms = now + cluster->config->connect_timeout_ms;
     struct dlock_error kept;
     struct dlock_link link;
 
     if (!cluster->is_stale || now < cluster->again_at_ms)
         return;
     kept = dlock_error_take();
-    if (dlock_map_ask(cluster, until_ms < patience_ms ? until_ms : patience_ms,
-                      &link) == DLOCK_OK)
+    until_ms =
+        dlock_clock_real_until(cluster->config->connect_timeout_ms, until_ms);
+    if (dlock_map_ask(cluster, until_ms, &link) == DLOCK_OK)
         dlock_net_close(&link);
     else
         cluster->why = dlock_error_take();

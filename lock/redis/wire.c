@@ -218,15 +218,13 @@ static const char hello[] = "\x16\x03\x01\x00\x2d\x01\x00\x00\x29\x03\x03"
 static bool wants_tls(const struct dlock_wire *wire, uint64_t until_ms)
 {
     struct dlock_address plain = wire->config->address;
-    uint64_t soon_ms = dlock_clock_real_now() + SNIFF_MS;
     struct dlock_error kept;
     struct dlock_link link;
     char first = 0;
 
     if (!wire->hung_up || plain.tls || plain.local || plain.primary[0] != '\0')
         return false;
-    if (soon_ms < until_ms)
-        until_ms = soon_ms;
+    until_ms = dlock_clock_real_until(SNIFF_MS, until_ms);
     plain.user[0] = plain.password[0] = '\0';
     plain.database = 0;
     kept = dlock_error_take();
