@@ -266,39 +266,23 @@ static void take_integer(int64_t integer, struct dlock_reply *to)
 }
 
 /* Puts one value without parts into the plain struct and its text. */
-static void take_value(const redisReply *from, struct dlock_reply *to)
+static enum dlock_reply_kind take_value(const redisReply *from,
+                                        struct dlock_reply *to)
 {
     switch (from->type) {
     case REDIS_REPLY_INTEGER:
         take_integer(from->integer, to);
-        break;
+        return DLOCK_REPLY_INTEGER;
     case REDIS_REPLY_STRING:
     case REDIS_REPLY_STATUS:
     case REDIS_REPLY_ERROR:
         if (to->string[0] == '\0')
             append(to->string, sizeof(to->string), from->str);
         append_text(to, from->str);
-        break;
+        return from->type == REDIS_REPLY_ERROR ? DLOCK_REPLY_ERROR
+                                               : DLOCK_REPLY_STRING;
     default:
         append_text(to, "(nil)");
-        break;
-    }
-}
-
-/* hiredis' types, without the two that we make no difference between. */
-static enum dlock_reply_kind kind_of(const redisReply *from)
-{
-    switch (from->type) {
-    case REDIS_REPLY_INTEGER:
-        return DLOCK_REPLY_INTEGER;
-    case REDIS_REPLY_STRING:
-    case REDIS_REPLY_STATUS:
-        return DLOCK_REPLY_STRING;
-    case REDIS_REPLY_ARRAY:
-        return DLOCK_REPLY_LIST;
-    case REDIS_REPLY_ERROR:
-        return DLOCK_REPLY_ERROR;
-    default:
         return DLOCK_REPLY_NIL;
     }
 }
@@ -307,13 +291,12 @@ static enum dlock_reply_kind kind_of(const redisReply *from)
 static void decode(const redisReply *from, struct dlock_reply *to)
 {
     memset(to, 0, sizeof(*to));
-    to->kind = kind_of(from);
-    if (to->kind != DLOCK_REPLY_LIST) {
-        take_value(from, to);
-        return;
-    }
-    for (size_t i = 0; i < from->elements; i++)
-        take_value(from->element[i], to);
+    to->kind = DLOCK_REPLY_LIST;
+    if (from->type != REDIS_REPLY_ARRAY)
+        to->kind = take_value(from, to);
+    else
+        for (size_t i = 0; i < from->elements; i++)
+            (void)take_value(from->element[i], to);
 }
 
 /* An event of a subscriber: ["message", channel, text] and the like. A message
