@@ -8,6 +8,7 @@ struct dlock_held_grant {
     struct dlock_held_grant *next;
     uint64_t attempt; /* that won it */
     uint64_t release; /* the attempt that gives it back; 0 = it is held */
+    bool uncertain;   /* a release of it may have worked */
     bool is_past;     /* the name has been lost, or taken anew, since */
     char name[];
 };
@@ -97,7 +98,7 @@ bool dlock_held_add(struct dlock_held *held, unsigned holds, uint64_t attempt)
         lose(held, grant->name);
     grant->attempt = attempt;
     grant->release = 0;
-    grant->is_past = false;
+    grant->uncertain = grant->is_past = false;
     grant->next = held->grants;
     held->grants = grant;
     held->reserved = NULL;
@@ -146,12 +147,13 @@ static void limit_releases(struct dlock_held *held)
 }
 
 uint64_t dlock_held_give(struct dlock_held *held, uint64_t attempt,
-                         uint64_t number)
+                         uint64_t number, bool *uncertain)
 {
     struct dlock_held_grant *grant = find(held, attempt);
 
     if (grant == NULL)
         return 0;
+    *uncertain = grant->uncertain;
     if (grant->release != 0)
         return grant->release;
     (void)pthread_mutex_lock(&held->mutex);
@@ -161,12 +163,18 @@ uint64_t dlock_held_give(struct dlock_held *held, uint64_t attempt,
     return 0;
 }
 
-void dlock_held_given(struct dlock_held *held, uint64_t attempt)
+/* Not having reached the server settles nothing. */
+void dlock_held_given(struct dlock_held *held, uint64_t attempt,
+                      enum dlock_status status)
 {
     struct dlock_held_grant *grant = find(held, attempt);
 
+    if (grant == NULL || status == DLOCK_UNREACHABLE)
+        return;
     (void)pthread_mutex_lock(&held->mutex);
-    if (grant != NULL)
+    if (status == DLOCK_UNKNOWN)
+        grant->uncertain = true;
+    else
         forget(held, grant);
     (void)pthread_mutex_unlock(&held->mutex);
 }

@@ -12,8 +12,8 @@
 #define DLOCK_HELD_H
 
 #include <pthread.h>
-#include <stdbool.h>
-#include <stdint.h>
+
+#include "lock/dlock.h"
 
 /* Releases without an answer that are known again when they are repeated: the last
  * ones of a session. */
@@ -55,12 +55,14 @@ bool dlock_held_superseded(const struct dlock_held *held, const char *name,
 
 /*
  * What ATTEMPT won is given back by the release NUMBER, and counts no more. 0; or
- * the number of the first release of it, which got no answer.
+ * the number of the first release of it, which got no answer. *UNCERTAIN: one of its
+ * releases may have worked.
  */
 uint64_t dlock_held_give(struct dlock_held *held, uint64_t attempt,
-                         uint64_t number);
+                         uint64_t number, bool *uncertain);
 
-/* The release of what ATTEMPT won has its answer. */
-void dlock_held_given(struct dlock_held *held, uint64_t attempt);
+/* The release of what ATTEMPT won came to STATUS. */
+void dlock_held_given(struct dlock_held *held, uint64_t attempt,
+                      enum dlock_status status);
 
 #endif

@@ -68,8 +68,8 @@ static void fill_release(struct dlock_session *session,
     attempt->session = session;
     attempt->name = grant->name;
     attempt->number = dlock_number(session->client);
-    attempt->repeats =
-        dlock_held_give(&session->held, grant->attempt, attempt->number);
+    attempt->repeats = dlock_held_give(&session->held, grant->attempt,
+                                       attempt->number, &attempt->uncertain);
     attempt->holds = dlock_held_count(&session->held, grant->name);
     /* Two timeouts: room for one more try if the first gets no reply. */
     attempt->limit_ms = dlock_session_limit(session, 2, 0);
@@ -99,8 +99,7 @@ enum dlock_status dlock_session_give(struct dlock_session *session,
     if (cut_off)
         attempt.limit_ms = dlock_session_limit(session, 1, 0);
     status = dlock_wait_retry(&attempt, session->client->strategy->release);
-    if (status != DLOCK_UNKNOWN && status != DLOCK_UNREACHABLE)
-        dlock_held_given(&session->held, grant->attempt);
+    dlock_held_given(&session->held, grant->attempt, status);
     return status;
 }
 

@@ -65,6 +65,7 @@ struct dlock_attempt {
                              release: that it is to have afterwards */
     uint64_t repeats;     /* release: the number of the first one of the same
                              grant, which got no answer; 0 = this is it */
+    bool uncertain;       /* release: one of those may have worked */
     uint64_t undoes;      /* release: the number of the acquire that it takes
                              back, of which there was no grant; 0 = none */
     unsigned lease_ms;    /* acquire, extend */
@@ -219,12 +220,6 @@ struct dlock_strategy {
      */
     enum dlock_status (*force)(const struct dlock_attempt *attempt);
 };
-
-/* The number of the first call of a release, also in the second call. */
-static inline uint64_t dlock_first_number(const struct dlock_attempt *attempt)
-{
-    return attempt->repeats != 0 ? attempt->repeats : attempt->number;
-}
 
 /*
  * How long a lease of LEASE_MS counts on our clock. All of it, or with several

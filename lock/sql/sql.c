@@ -457,19 +457,3 @@ enum dlock_status dlock_sql_insert(const struct dlock_attempt *attempt,
                                "the lock table was dropped again");
     return status;
 }
-
-enum dlock_status dlock_sql_released(const struct dlock_attempt *attempt,
-                                     enum dlock_status status, bool ours)
-{
-    struct dlock_sql *own = attempt->session->own;
-
-    if (status == DLOCK_OK && !ours &&
-        own->unknown_release != dlock_first_number(attempt))
-        status = DLOCK_LOST;
-    /* Not having reached the server this time settles nothing. */
-    if (status == DLOCK_UNKNOWN)
-        own->unknown_release = dlock_first_number(attempt);
-    else if (status != DLOCK_UNREACHABLE)
-        own->unknown_release = 0;
-    return status;
-}

@@ -1,8 +1,8 @@
 /*
  * Private to lock/: parts that the locks in a SQL database have in common. One address
  * for each client; for each session a connection to a MariaDB or MySQL server, one
- * statement at a time, each a step with a name and with a deadline of its own; and the
- * memory of a release that got no answer. sql.c alone knows the client library.
+ * statement at a time, each a step with a name and with a deadline of its own. sql.c alone
+ * knows the client library.
  *
  * Statuses, as everywhere:
  *   DLOCK_OK           the server has answered (it may have said no)
@@ -30,10 +30,9 @@ struct dlock_sql_address {
 
 /* session->own. */
 struct dlock_sql {
-    struct st_mysql *mysql;   /* the library's; NULL = no connection */
-    uint64_t unknown_release; /* the attempt; 0 = none */
-    uint64_t won;       /* sql-row: the last attempt that got a lock ... */
-    atomic_ullong lost; /* ... and on a connection that is gone */
+    struct st_mysql *mysql; /* the library's; NULL = no connection */
+    uint64_t won;           /* sql-row: the last attempt that got a lock ... */
+    atomic_ullong lost;     /* ... and on a connection that is gone */
 };
 
 /* The server's answer; the errors are those that a lock reckons with. */
@@ -90,12 +89,14 @@ enum dlock_status dlock_sql_insert(const struct dlock_attempt *attempt,
                                    const char *insert, const char *table,
                                    bool *is_there);
 
-/*
- * The end of a release. OURS: there was something to give back. If not, the
- * lock was lost; or this is the release whose answer was lost, and the first
- * time it had worked.
- */
-enum dlock_status dlock_sql_released(const struct dlock_attempt *attempt,
-                                     enum dlock_status status, bool ours);
+/* The end of a release. OURS: there was something to give back. If not, the lock was
+ * lost, or an earlier release has worked. */
+static inline enum dlock_status
+dlock_sql_released(const struct dlock_attempt *attempt,
+                   enum dlock_status status, bool ours)
+{
+    return status == DLOCK_OK && !ours && !attempt->uncertain ? DLOCK_LOST
+                                                              : status;
+}
 
 #endif

@@ -117,7 +117,6 @@ static enum dlock_status acquire(const struct dlock_attempt *attempt)
  */
 static enum dlock_status release(const struct dlock_attempt *attempt)
 {
-    struct dlock_sql *own = attempt->session->own;
     enum dlock_status status, key;
     bool ours;
 
@@ -125,11 +124,10 @@ static enum dlock_status release(const struct dlock_attempt *attempt)
                               "DELETE" RECORD " AND owner = {owner}", &ours);
     status = dlock_sql_released(attempt, status, ours);
     key = in_redis(DLOCK_TEXT_RELEASE, attempt);
-    if (status != DLOCK_OK || key == DLOCK_OK || key == DLOCK_LOST)
-        return status;
     /* Called again, it will find no row; that is no loss. */
-    own->unknown_release = dlock_first_number(attempt);
-    return key;
+    return status == DLOCK_OK && key != DLOCK_OK && key != DLOCK_LOST
+               ? DLOCK_UNKNOWN
+               : status;
 }
 
 static enum dlock_status extend(const struct dlock_attempt *attempt)

@@ -68,7 +68,6 @@ struct dlock_zk {
     LIST_ENTRY(dlock_zk) link; /* of the client's */
     struct dlock_session *session;
     struct dlock_zk_client *client;
-    uint64_t unknown_release; /* attempt that got no answer; 0 = none */
     /* Guarded by the client's mutex: */
     pthread_cond_t changed;
     struct dlock_zk_handle *handle; /* the library's; NULL = none */

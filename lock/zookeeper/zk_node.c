@@ -306,18 +306,14 @@ enum dlock_status dlock_zk_node_give(const struct dlock_attempt *attempt,
 enum dlock_status dlock_zk_node_release(const struct dlock_attempt *attempt)
 {
     struct dlock_session *session = attempt->session;
-    struct dlock_zk *zk = session->own;
     struct dlock_zk_node *node =
         dlock_zk_node_of(session, attempt->name, DLOCK_ZK_NODE_HELD);
     enum dlock_status status = DLOCK_LOST;
 
     if (node != NULL)
         status = dlock_zk_node_give(attempt, node);
-    else if (dlock_first_number(attempt) == zk->unknown_release)
+    else if (attempt->repeats != 0)
         status = await_cleared(session, attempt->name, attempt->limit_ms);
-    zk->unknown_release = status == DLOCK_UNKNOWN || status == DLOCK_UNREACHABLE
-                              ? dlock_first_number(attempt)
-                              : 0;
     return status;
 }
 

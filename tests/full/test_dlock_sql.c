@@ -203,6 +203,11 @@ static const struct lock_story stories[] = {
      LOST_REPLIES("insert", "delete")},
     {"a lost reply counts once", "sql-row",
      LOST_REPLIES("get-lock", "release-lock")},
+    {"releases without an answer are known, each by itself",
+     "sql-table recorded",
+     "a takes one name=one; a takes two name=two; fail delete after 1; "
+     "a gives one -> unknown; fail delete after 1; a gives two -> unknown; "
+     "a gives one; a gives two"},
     {"the server is killed: not sent", "sql-table recorded", KILLED("ok")},
     {"and its connections with it", "sql-row", KILLED("lost")},
     {"locks go with the connection, and the session knows", "sql-row",

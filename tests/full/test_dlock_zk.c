@@ -141,6 +141,10 @@ static const struct lock_story stories[] = {
      "a gives -> unreachable; b takes wait=2000; a gives; b gives; "
      "a takes wait=2000; fail delete after 1; also sync before 1; "
      "a gives -> unknown; b takes wait=2000; a gives; b gives; lost 0"},
+    {"releases without an answer are known, each by itself", BOTH,
+     "a takes one name=one; a takes two name=two; fail delete after always; "
+     "also sync before always; a gives one -> unknown; a gives two -> unknown; "
+     "fail delete after 0; a gives one; a gives two"},
     /* Then it forgets, and begins at 1 again: the floor says from where. */
     {"the tokens of a queue rise, over sessions and over lost data", "zk-fair",
      "a takes wait=5000 token=1..; a gives; a takes wait=5000 token=rises; "
