@@ -29,6 +29,7 @@ struct dlock_zk_handle {
     struct dlock_zk *zk;
     uint64_t number;
     zhandle_t *library;
+    char servers[SERVERS_BYTES_MAX + 1]; /* that it was told */
 };
 
 /* A command under way. The last one to need it frees it: its caller, or its answer. */
@@ -219,24 +220,27 @@ void dlock_zk_look_up(struct dlock_zk_client *client)
         return;
     (void)pthread_mutex_lock(&client->mutex);
     LIST_FOREACH(zk, &client->sessions, link)
-    if (zk->handle != NULL && !zk->connected)
-        (void)zoo_set_servers(zk->handle->library, list);
+    if (zk->handle != NULL && !zk->connected &&
+        strcmp(zk->handle->servers, list) != 0)
+        (void)zoo_set_servers(zk->handle->library,
+                              strcpy(zk->handle->servers, list));
     (void)pthread_mutex_unlock(&client->mutex);
 }
 
 /* The library's threads inherit the mask: a signal of the host's is not for them. */
 static enum dlock_status open_handle(struct dlock_zk *zk, uint64_t until_ms)
 {
-    char servers[SERVERS_BYTES_MAX + sizeof(zk->client->hosts)];
-    struct dlock_zk_handle *handle;
+    struct dlock_zk_handle *handle = calloc(1, sizeof(*handle));
+    char url[sizeof(handle->servers) + sizeof(zk->client->hosts)];
     sigset_t all, before;
 
-    if (find_servers(zk->client, until_ms, servers) != DLOCK_OK)
-        return DLOCK_UNREACHABLE;
-    (void)strcat(servers, zk->client->root);
-    handle = calloc(1, sizeof(*handle));
     if (handle == NULL)
         return dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
+    if (find_servers(zk->client, until_ms, handle->servers) != DLOCK_OK) {
+        free(handle);
+        return DLOCK_UNREACHABLE;
+    }
+    (void)snprintf(url, sizeof(url), "%s%s", handle->servers, zk->client->root);
     (void)pthread_mutex_lock(&zk->client->mutex);
     zk->connected = false;
     zk->ended = false;
@@ -247,8 +251,8 @@ static enum dlock_status open_handle(struct dlock_zk *zk, uint64_t until_ms)
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
     handle->library = zookeeper_init2(
-        servers, on_event, (int)zk->client->client->watchdog_lease_ms, NULL,
-        handle, 0, say_nothing);
+        url, on_event, (int)zk->client->client->watchdog_lease_ms, NULL, handle,
+        0, say_nothing);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (handle->library == NULL) {
         free(handle);
