@@ -11,7 +11,7 @@ static struct store_order order;
 static bool order_from(const char *body)
 {
     memset(&order, 0, sizeof(order));
-    return parse_order(body, strlen(body), &order, &error);
+    return parse_body(PARSE_ORDER, body, strlen(body), &order, NULL, &error);
 }
 
 /* What is refused, and which field it names, http-bad-input.t asks from outside;

@@ -16,7 +16,6 @@
 #include "server/base/metrics.h"
 #include "server/http/client_limit.h"
 #include "server/http/reply.h"
-#include "server/http/parse.h"
 
 /* Orders in a page of the export: some 600 KiB. */
 #define EXPORT_LIMIT_MAX 5000
@@ -72,14 +71,10 @@ static bool enter_limit(struct request *request)
 void handle_orders_post(struct request *request)
 {
     struct store_order *order = &request->order.record;
-    struct parse_error error;
 
-    if (!route_key(request, order->key))
+    if (!route_key(request, order->key) ||
+        !route_body(request, PARSE_ORDER, order, NULL))
         return;
-    if (!parse_order(request->body, request->body_size, order, &error)) {
-        reply_faults(request, &error);
-        return;
-    }
     if (!enter_limit(request))
         reply_problem(request, PROBLEM_CLIENT_BUSY,
                       "wait for some of your orders to be answered");
@@ -189,12 +184,10 @@ static void pay_answer(struct request *request)
 void handle_orders_pay(struct request *request)
 {
     struct store_pay *pay = &request->pay;
-    struct parse_error error;
 
     take_id(request, pay->id);
-    if (!parse_payment(request->body, request->body_size, pay->payment, &error))
-        reply_faults(request, &error);
-    else if (suspend_for_write(request, &pay->write, pay_answer))
+    if (route_body(request, PARSE_PAYMENT, pay->payment, NULL) &&
+        suspend_for_write(request, &pay->write, pay_answer))
         store_pay_begin(request->app->store, pay);
 }
 

@@ -13,7 +13,6 @@
 #include "server/base/app.h"
 #include "server/base/config.h"
 #include "server/http/reply.h"
-#include "server/http/parse.h"
 #include "server/order/hints.h"
 
 /* Products in a page of a list. With names of 100 bytes the largest is about
@@ -130,14 +129,12 @@ static void change_answer(struct request *request)
 void handle_products_change(struct request *request)
 {
     struct store_change *change = &request->change;
-    struct parse_error error;
 
     change->product.id = request->match.product_id;
     change->patch = !strcmp(request->method, "PATCH");
-    if (!parse_product(request->body, request->body_size, change->patch,
-                       &change->product, &change->given, &error))
-        reply_faults(request, &error);
-    else if (suspend_for_write(request, &change->write, change_answer))
+    if (route_body(request, change->patch ? PARSE_PATCH : PARSE_PRODUCT,
+                   &change->product, &change->given) &&
+        suspend_for_write(request, &change->write, change_answer))
         store_change_begin(request->app->store, change);
 }
 
@@ -159,15 +156,11 @@ static void restock_answer(struct request *request)
 void handle_products_restock(struct request *request)
 {
     struct store_restock *restock = &request->restock;
-    struct parse_error error;
 
-    if (!route_key(request, restock->key))
-        return;
     restock->product_id = request->match.product_id;
-    if (!parse_restock(request->body, request->body_size, &restock->quantity,
-                       &error))
-        reply_faults(request, &error);
-    else if (suspend_for_write(request, &restock->write, restock_answer))
+    if (route_key(request, restock->key) &&
+        route_body(request, PARSE_RESTOCK, &restock->quantity, NULL) &&
+        suspend_for_write(request, &restock->write, restock_answer))
         store_restock_begin(request->app->store, restock);
 }
 

@@ -12,8 +12,9 @@
 #include <string.h>
 #include <time.h>
 
-/* A TIME is text or null, and becomes milliseconds. */
-enum kind { INTEGER, TEXT, TIME };
+/* A WORD is shown as it came: it has nothing that JSON escapes. A TIME is text or null,
+ * and becomes milliseconds. */
+enum kind { INTEGER, TEXT, WORD, TIME };
 
 enum { REQUIRED = 1, REMOVABLE = 2 }; /* by null, in a patch */
 
@@ -23,8 +24,8 @@ struct field {
     enum kind kind;
     unsigned flags;
     unsigned given;    /* enum store_given */
-    size_t at;         /* in the struct: int64_t, or char[] for TEXT */
-    int64_t min, max;  /* of INTEGER; of TEXT the room */
+    size_t at;         /* in the struct: int64_t, or char[] of a text */
+    int64_t min, max;  /* of INTEGER; of a text the room */
     const char *range; /* what to say of an INTEGER out of it; NULL: which end
                           it is beyond */
 };
@@ -71,8 +72,14 @@ static const struct field restock_fields[] = {
 
 /* The body of a payment. */
 static const struct field payment_fields[] = {
-    {"payment", TEXT, REQUIRED, 0, 0, 0, STORE_PAYMENT_BYTES_MAX + 1, NULL},
+    {"payment", WORD, REQUIRED, 0, 0, 0, STORE_PAYMENT_BYTES_MAX + 1, NULL},
     {0},
+};
+
+static const struct field *const documents[] = {
+    [PARSE_ORDER] = order_fields,     [PARSE_PRODUCT] = product_fields,
+    [PARSE_PATCH] = product_fields,   [PARSE_RESTOCK] = restock_fields,
+    [PARSE_PAYMENT] = payment_fields,
 };
 
 /*
@@ -248,6 +255,7 @@ static const char *read_field(const struct field *field, const json_t *value,
         *(int64_t *)out = number;
         return NULL;
     case TEXT:
+    case WORD:
         if (!text)
             return "has to be a string";
         if (!size)
@@ -258,6 +266,10 @@ static const char *read_field(const struct field *field, const json_t *value,
         for (const unsigned char *at = (const unsigned char *)text; *at; at++)
             if (*at < ' ' || *at == 0x7f || (*at == 0xc2 && at[1] < 0xa0))
                 return "has a control character in it";
+            else if (field->kind == WORD &&
+                     (*at == ' ' || *at > '~' || *at == '"' || *at == '\\'))
+                return "has to be visible ASCII, without quotes and "
+                       "backslashes";
         memcpy(out, text, size + 1);
         return NULL;
     case TIME:
@@ -269,15 +281,13 @@ static const char *read_field(const struct field *field, const json_t *value,
     return "has to be a UTC time such as 2030-01-01T12:00:00Z, or null";
 }
 
-/* Fields that are not there leave OUT as it was. GIVEN (may be NULL): which were
- * there. */
-static bool read_document(const char *body, size_t size,
-                          const struct field *fields, bool patch, void *out,
-                          unsigned *given, struct parse_error *error)
+bool parse_body(enum parse_document document, const char *body, size_t size,
+                void *out, unsigned *given, struct parse_error *error)
 {
     json_t *json = load(body, size, error), *value;
-    const struct field *field;
+    const struct field *fields = documents[document], *field;
     const char *name, *wrong, *real;
+    bool patch = document == PARSE_PATCH;
     size_t known = 0;
 
     if (given)
@@ -313,42 +323,6 @@ static bool read_document(const char *body, size_t size,
         }
     json_decref(json);
     return error->problem == PROBLEM_NONE;
-}
-
-bool parse_order(const char *body, size_t size, struct store_order *order,
-                 struct parse_error *error)
-{
-    return read_document(body, size, order_fields, false, order, NULL, error);
-}
-
-bool parse_restock(const char *body, size_t size, int64_t *quantity,
-                   struct parse_error *error)
-{
-    return read_document(body, size, restock_fields, false, quantity, NULL,
-                         error);
-}
-
-bool parse_payment(const char *body, size_t size, char *payment,
-                   struct parse_error *error)
-{
-    if (!read_document(body, size, payment_fields, false, payment, NULL, error))
-        return false;
-    for (const char *at = payment; *at; at++)
-        if (*at <= ' ' || *at > '~' || *at == '"' || *at == '\\') {
-            add_fault(
-                error, "payment",
-                "has to be visible ASCII, without quotes and backslashes");
-            break;
-        }
-    return error->problem == PROBLEM_NONE;
-}
-
-bool parse_product(const char *body, size_t size, bool patch,
-                   struct store_product *product, unsigned *given,
-                   struct parse_error *error)
-{
-    return read_document(body, size, product_fields, patch, product, given,
-                         error);
 }
 
 void parse_add_faults(struct parse_error *error, unsigned given,

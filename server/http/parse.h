@@ -36,28 +36,30 @@ struct parse_error {
 /* Before threads are started: seeds the hash of JSON objects. */
 void parse_init(void);
 
-/* {"product_id", "user_id", "quantity"}. Fills just these. */
-bool parse_order(const char *body, size_t size, struct store_order *order,
-                 struct parse_error *error);
-
 /*
- * {"name", "price_cents", "limit_per_user", "pay_within_s", "opens_at", "ends_at",
- * "stock", "segments"}: what of it is there is set in *GIVEN (enum store_given); "stock"
- * becomes ->initial. In a PUT all but the name may be left out. In a PATCH all
- * may; null sets price, limits and times to 0 (RFC 7396).
+ * The bodies, and what each fills:
+ *   ORDER     {"product_id", "user_id", "quantity"} of a struct store_order
+ *   PRODUCT   {"name", "price_cents", "limit_per_user", "pay_within_s", "opens_at",
+ *             "ends_at", "stock", "segments"} of a struct store_product, by PUT: all but
+ *             the name may be left out; "stock" becomes ->initial
+ *   PATCH     the same by PATCH: all may be left out; null sets price, limits and
+ *             times to 0 (RFC 7396)
+ *   RESTOCK   {"quantity"}: an int64_t
+ *   PAYMENT   {"payment"}: STORE_PAYMENT_BYTES_MAX + 1 bytes, visible ASCII without
+ *             what JSON escapes, so that it is shown as it is
  */
-bool parse_product(const char *body, size_t size, bool patch,
-                   struct store_product *product, unsigned *given,
-                   struct parse_error *error);
+enum parse_document {
+    PARSE_ORDER,
+    PARSE_PRODUCT,
+    PARSE_PATCH,
+    PARSE_RESTOCK,
+    PARSE_PAYMENT,
+};
 
-/* {"payment"}: visible ASCII, without what JSON escapes, so that it is shown as it is.
- * PAYMENT has STORE_PAYMENT_BYTES_MAX + 1 bytes. */
-bool parse_payment(const char *body, size_t size, char *payment,
-                   struct parse_error *error);
-
-/* {"quantity"} */
-bool parse_restock(const char *body, size_t size, int64_t *quantity,
-                   struct parse_error *error);
+/* What is not in the BODY is left in OUT as it was. *GIVEN (may be NULL): which fields of
+ * a product were there (enum store_given). */
+bool parse_body(enum parse_document document, const char *body, size_t size,
+                void *out, unsigned *given, struct parse_error *error);
 
 /*
  * The value of an Idempotency-Key, bare or "quoted": 1 to 128 visible ASCII

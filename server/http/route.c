@@ -11,7 +11,6 @@
 #include "server/base/app.h"
 #include "server/base/config.h"
 #include "server/http/reply.h"
-#include "server/http/parse.h"
 
 #define ROUTE_PATCH_TYPE "application/merge-patch+json"
 
@@ -223,6 +222,18 @@ bool route_key(struct request *request, char *key)
     reply_problem(request, PROBLEM_BAD_KEY,
                   "send one Idempotency-Key of 1 to 128 visible ASCII "
                   "characters, bare or in double quotes");
+    return false;
+}
+
+bool route_body(struct request *request, enum parse_document document,
+                void *out, unsigned *given)
+{
+    struct parse_error error;
+
+    if (parse_body(document, request->body, request->body_size, out, given,
+                   &error))
+        return true;
+    reply_faults(request, &error);
     return false;
 }
 

@@ -10,6 +10,7 @@
 #ifndef ROUTE_H
 #define ROUTE_H
 
+#include "server/http/parse.h"
 #include "server/http/request.h"
 
 /* What has to be true before a handler is called. Not in the handlers, where
@@ -47,6 +48,10 @@ void route_dispatch(struct request *request, const char *method);
  * bytes, which is left alone if there is none. False, and it has replied: it is
  * malformed. */
 bool route_key(struct request *request, char *key);
+
+/* For handlers: reads the body, see parse_body(). False, and it has replied. */
+bool route_body(struct request *request, enum parse_document document,
+                void *out, unsigned *given);
 
 /* For handlers of lists: reads which page is asked for, of LIMIT rows if the query says
  * nothing, after the row whose number AFTER is a name for. False, and it has replied. */
