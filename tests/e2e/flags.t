@@ -67,8 +67,8 @@ my $me     = getpwuid $>;
 my $other  = $> == 0 ? 'nobody' : $me;
 my @as_any = $> == 0 ? ('setpriv', '--bounding-set=-dac_override,-dac_read_search') : ();
 chown scalar getpwnam($other), -1, "$dir/others.db" or die $! if @as_any;
-like Stockade::run(['serve', '--listen', '127.0.0.1:0', '--db', "sqlite:$dir/others.db"], wrap => \@as_any)->{err},
-    qr/cannot open \S+others\.db: Permission denied \(it belongs to \Q$other\E, this process is \Q$me\E\)/, 'whose a file is that may not be read';
+Stockade::refuses(['serve', '--listen', '127.0.0.1:0', '--db', "sqlite:$dir/others.db"],
+    qr/cannot open \S+others\.db: Permission denied \(it belongs to \Q$other\E, this process is \Q$me\E\)/, wrap => \@as_any);
 
 # Of TEST-NET-1: no host has it.
 my $elsewhere = serve(['--check-config', '--listen', '192.0.2.1:8080']);

@@ -1,8 +1,8 @@
 /*
  * zk and zk-fair against a real ZooKeeper: lost replies, lost data, and a server that
  * goes. Those that wait are in test_dlock_zk_wait.c, sessions that expire in
- * test_dlock_zk_loss.c; that holders exclude each other, die and are stopped, in
- * conform-all.t (X2, C, P and W).
+ * test_dlock_zk_loss.c; that holders exclude each other, die and are stopped, and that
+ * an ensemble loses its leader or a follower, in conform-all.t (X2, C, P, W, M and M2).
  */
 #include "tests/support/fake_resolver.h"
 #include "tests/support/lock_rig.h"

@@ -163,14 +163,6 @@ static struct {
     unsigned session_ms, timeout_ms;
 } times;
 
-void zookeeper_server_do(struct zookeeper_server *server, const char *how)
-{
-    if (strcmp(how, "empty") == 0)
-        restart_empty(server);
-    else if (!server_proc_do(&server->proc, how))
-        zookeeper_server_restart(server);
-}
-
 static void fresh(const char *lock)
 {
     (void)lock;
@@ -182,7 +174,10 @@ static void fresh(const char *lock)
 static void serve(const char *how, const char *which)
 {
     (void)which;
-    zookeeper_server_do(the_zookeeper, how);
+    if (strcmp(how, "empty") == 0)
+        restart_empty(the_zookeeper);
+    else if (!server_proc_do(&the_zookeeper->proc, how))
+        zookeeper_server_restart(the_zookeeper);
 }
 
 int zookeeper_server_set_up(unsigned session_ms, unsigned timeout_ms)
@@ -218,6 +213,22 @@ static void write_members(struct zookeeper_ensemble *ensemble)
                                 server_proc_free_port("zookeeper_server"));
 }
 
+/* Until every member leads or follows. */
+static void await_all(const struct zookeeper_ensemble *ensemble)
+{
+    for (unsigned look = 0; look < LOOKS_MAX; look++) {
+        unsigned n = 0;
+
+        for (unsigned i = 0; i < ZOOKEEPER_MEMBERS_N; i++)
+            n += conform_zk_role(ensemble->members[i]->url + strlen("zk:")) !=
+                 '\0';
+        if (n == ZOOKEEPER_MEMBERS_N)
+            return;
+        lock_rig_sleep_ms(LOOK_MS);
+    }
+    server_proc_die("zookeeper_ensemble", "they do not come together");
+}
+
 struct zookeeper_ensemble *zookeeper_ensemble_start(void)
 {
     struct zookeeper_ensemble *ensemble = calloc(1, sizeof(*ensemble));
@@ -235,7 +246,7 @@ struct zookeeper_ensemble *zookeeper_ensemble_start(void)
             (size_t)snprintf(ensemble->url + len, sizeof(ensemble->url) - len,
                              "%s%s", i > 0 ? "," : "", i > 0 ? url + 3 : url);
     }
-    zookeeper_ensemble_await(ensemble);
+    await_all(ensemble);
     return ensemble;
 }
 
@@ -248,44 +259,11 @@ void zookeeper_ensemble_stop(struct zookeeper_ensemble *ensemble)
     free(ensemble);
 }
 
-/* "HOST:PORT" */
-static const char *place_of(const struct zookeeper_ensemble *ensemble,
-                            unsigned member)
-{
-    return ensemble->members[member]->url + strlen("zk:");
-}
-
 struct zookeeper_server *
 zookeeper_ensemble_at(const struct zookeeper_ensemble *ensemble, const char *at)
 {
     for (unsigned i = 0; i < ZOOKEEPER_MEMBERS_N; i++)
-        if (strcmp(place_of(ensemble, i), at) == 0)
+        if (strcmp(ensemble->members[i]->url + strlen("zk:"), at) == 0)
             return ensemble->members[i];
     return NULL;
-}
-
-struct zookeeper_server *
-zookeeper_ensemble_in(const struct zookeeper_ensemble *ensemble, char role)
-{
-    for (unsigned look = 0; look < LOOKS_MAX; look++) {
-        for (unsigned i = 0; i < ZOOKEEPER_MEMBERS_N; i++)
-            if (conform_zk_role(place_of(ensemble, i)) == role)
-                return ensemble->members[i];
-        lock_rig_sleep_ms(LOOK_MS);
-    }
-    server_proc_die("zookeeper_ensemble", "they elect nobody");
-}
-
-void zookeeper_ensemble_await(const struct zookeeper_ensemble *ensemble)
-{
-    for (unsigned look = 0; look < LOOKS_MAX; look++) {
-        unsigned n = 0;
-
-        for (unsigned i = 0; i < ZOOKEEPER_MEMBERS_N; i++)
-            n += conform_zk_role(place_of(ensemble, i)) != '\0';
-        if (n == ZOOKEEPER_MEMBERS_N)
-            return;
-        lock_rig_sleep_ms(LOOK_MS);
-    }
-    server_proc_die("zookeeper_ensemble", "they do not come together");
 }

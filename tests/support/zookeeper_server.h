@@ -36,7 +36,6 @@ void zookeeper_server_restart(struct zookeeper_server *server);
 extern struct zookeeper_server *the_zookeeper;
 int zookeeper_server_set_up(unsigned session_ms, unsigned timeout_ms);
 int zookeeper_server_tear_down(void **state);
-void zookeeper_server_do(struct zookeeper_server *server, const char *how);
 
 /* ---- an ensemble ---------------------------------------------------------- */
 
@@ -54,16 +53,9 @@ struct zookeeper_ensemble *zookeeper_ensemble_start(void);
 /* Kills them and removes their directories. NULL is fine. */
 void zookeeper_ensemble_stop(struct zookeeper_ensemble *ensemble);
 
-/* The member that leads ('l'), or one that follows ('f'); waits for it. */
-struct zookeeper_server *
-zookeeper_ensemble_in(const struct zookeeper_ensemble *ensemble, char role);
-
 /* The member at "HOST:PORT", or NULL. */
 struct zookeeper_server *
 zookeeper_ensemble_at(const struct zookeeper_ensemble *ensemble,
                       const char *at);
-
-/* Waits until every member leads or follows. */
-void zookeeper_ensemble_await(const struct zookeeper_ensemble *ensemble);
 
 #endif
