@@ -504,41 +504,4 @@ TEST(values_move)
     dlock_values_close(client);
 }
 
-/* A SLOT of 0 for "%.0lld" is nothing. */
-static void order(const struct redis_server *server, const char *form,
-                  long long slot, const char *id)
-{
-    char command[200], reply[200];
-
-    (void)snprintf(command, sizeof(command), form, slot, id);
-    redis_server_ask(server, command, reply, sizeof(reply));
-    assert_string_equal(reply, "+OK\r\n");
-}
-
-/* A slot is with another node, and who had it has not heard whose it is: it says
- * CLUSTERDOWN, not MOVED. So the map is asked for anew. */
-TEST(who_had_it_is_down)
-{
-    unsigned from = redis_cluster_owner(cluster, "down");
-    unsigned to = redis_cluster_next(cluster, from);
-    unsigned third = redis_cluster_next(cluster, to);
-    long long slot =
-        redis_server_number(cluster->nodes[0], "CLUSTER KEYSLOT down");
-    struct lock_single party =
-        lock_single_open_by("fenced", LEASE_MS, PROMPT_MS);
-
-    assert_ok(lock_single_take_name(&party, "down", 0));
-    assert_ok(lock_single_give(&party));
-    order(cluster->nodes[from], "CLUSTER FORGET %.0lld%s", 0, cluster->ids[to]);
-    order(cluster->nodes[from], "CLUSTER DELSLOTS %lld%s", slot, "");
-    redis_server_ask(cluster->nodes[to], "CLUSTER BUMPEPOCH", NULL, 0);
-    order(cluster->nodes[to], "CLUSTER SETSLOT %lld NODE %s", slot,
-          cluster->ids[to]);
-    order(cluster->nodes[third], "CLUSTER SETSLOT %lld NODE %s", slot,
-          cluster->ids[to]);
-    redis_server_await(cluster->nodes[from], "GET down", "CLUSTERDOWN");
-    assert_ok(lock_single_take_name(&party, "down", PROMPT_MS));
-    assert_true(redis_cluster_has(cluster->nodes[to], "down"));
-}
-
 UNIT_TESTS_WITHIN(set_up, tear_down)
