@@ -76,17 +76,14 @@ unsigned program_keyless(const struct program *program);
 /* INDEX from 0 until it returns NULL. */
 const struct program *program_at(size_t index);
 
-bool program_is_instance(const struct program *program);
-bool program_is_lesson(const struct program *program);
-
 /* ---- by the real path ---------------------------------------------------- */
 
 /* One order, from its lock to its answer, which is in self->order. */
 void program_order(struct program_actor *self);
 
-/* The lock called NAME, on the service's terms; "lock:{...}", or the stage does not
- * see it. LOCK is for giving it back. */
-enum dlock_status program_take(struct program_actor *self, const char *name,
+/* The lock of PRODUCT, 0 = of the role's user, on the service's terms. LOCK is for
+ * giving it back. */
+enum dlock_status program_take(struct program_actor *self, int64_t product,
                                struct lock_task *lock);
 enum dlock_status program_give(struct program_actor *self,
                                struct lock_task *lock);

@@ -31,16 +31,6 @@ const struct program *program_find(const char *name)
     return program;
 }
 
-bool program_is_instance(const struct program *program)
-{
-    return program->kind == PROGRAM_INSTANCE;
-}
-
-bool program_is_lesson(const struct program *program)
-{
-    return program->kind == PROGRAM_LESSON;
-}
-
 void program_is_wrong(const char *text)
 {
     turns_own_lane()->is_wrong = true;
@@ -99,14 +89,17 @@ void program_order(struct program_actor *self)
     one_by_one_run(&self->order.task, &self->worker);
 }
 
-enum dlock_status program_take(struct program_actor *self, const char *name,
+enum dlock_status program_take(struct program_actor *self, int64_t product,
                                struct lock_task *lock)
 {
     *lock = (struct lock_task){.kind = LOCK_TAKE,
                                .product_id = self->role.product,
                                .session = self->worker.session,
                                .wait_ms = lock_wait_ms(self->worker.app)};
-    (void)snprintf(lock->name, sizeof(lock->name), "%s", name);
+    if (product == 0)
+        lock_name_of_user(self->role.user, lock->name);
+    else
+        lock_name(product, 0, lock->name);
     lock_task_run(lock, &self->worker);
     return lock->status;
 }

@@ -8,15 +8,6 @@
 
 #include "lock/dlock_textbook.h"
 
-static enum dlock_status take(struct program_actor *self, int64_t product,
-                              struct lock_task *lock)
-{
-    char name[LOCK_NAME_BYTES];
-
-    lock_name(product, 0, name);
-    return program_take(self, name, lock);
-}
-
 /* A step that changes nothing: without one, nobody else could come in meanwhile. */
 static enum store_status look_at_stock(struct program_actor *self)
 {
@@ -32,7 +23,7 @@ static void take_and_give(struct program_actor *self, int64_t product)
 {
     struct lock_task lock;
 
-    if (take(self, product, &lock) != DLOCK_OK)
+    if (program_take(self, product, &lock) != DLOCK_OK)
         return;
     turns_note("has all that it wants");
     (void)look_at_stock(self);
@@ -49,7 +40,7 @@ void program_lock_nested(struct program_actor *self)
 {
     struct lock_task lock;
 
-    if (take(self, self->role.product, &lock) != DLOCK_OK)
+    if (program_take(self, self->role.product, &lock) != DLOCK_OK)
         return;
     take_and_give(self, self->role.product);
     (void)look_at_stock(self);
@@ -60,7 +51,7 @@ void program_lock_both(struct program_actor *self)
 {
     struct lock_task lock;
 
-    if (take(self, self->role.product, &lock) != DLOCK_OK)
+    if (program_take(self, self->role.product, &lock) != DLOCK_OK)
         return;
     take_and_give(self, self->role.other);
     (void)program_give(self, &lock);
@@ -72,7 +63,7 @@ void program_lock_throws(struct program_actor *self)
 {
     struct lock_task lock;
 
-    if (take(self, self->role.product, &lock) != DLOCK_OK)
+    if (program_take(self, self->role.product, &lock) != DLOCK_OK)
         return;
     turns_note("an error under the lock");
     if (dlock_textbook_has_finally(self->scene->lock))
@@ -106,7 +97,7 @@ void program_lock_forgets(struct program_actor *self)
 {
     struct lock_task lock;
 
-    if (take(self, self->role.product, &lock) == DLOCK_OK)
+    if (program_take(self, self->role.product, &lock) == DLOCK_OK)
         turns_note("the worker ends, and does not release it");
 }
 
@@ -115,7 +106,7 @@ void program_order_nested(struct program_actor *self)
 {
     struct lock_task lock;
 
-    if (take(self, self->role.product, &lock) != DLOCK_OK)
+    if (program_take(self, self->role.product, &lock) != DLOCK_OK)
         return;
     program_order(self);
     (void)look_at_stock(self);
@@ -127,7 +118,7 @@ void program_order_checked(struct program_actor *self)
 {
     struct lock_task lock;
 
-    if (take(self, self->role.product, &lock) != DLOCK_OK)
+    if (program_take(self, self->role.product, &lock) != DLOCK_OK)
         return;
     if (look_at_stock(self) == STORE_OK)
         program_order(self);
@@ -139,9 +130,9 @@ void program_order_beside(struct program_actor *self)
 {
     struct lock_task lock, beside;
 
-    if (take(self, self->role.product, &lock) != DLOCK_OK)
+    if (program_take(self, self->role.product, &lock) != DLOCK_OK)
         return;
-    if (take(self, self->role.other, &beside) == DLOCK_OK)
+    if (program_take(self, self->role.other, &beside) == DLOCK_OK)
         (void)program_give(self, &beside);
     order_under(self, &lock);
     (void)program_give(self, &lock);
@@ -173,7 +164,7 @@ void program_order_ignoring(struct program_actor *self)
 {
     struct lock_task lock;
 
-    (void)take(self, self->role.product, &lock);
+    (void)program_take(self, self->role.product, &lock);
     order_under(self, &lock);
     if (lock.status == DLOCK_OK)
         (void)program_give(self, &lock);
@@ -204,7 +195,7 @@ void program_lock_extends(struct program_actor *self)
 {
     struct lock_task lock;
 
-    if (take(self, self->role.product, &lock) != DLOCK_OK)
+    if (program_take(self, self->role.product, &lock) != DLOCK_OK)
         return;
     if (dlock_extend(self->worker.session, &lock.grant, EXTEND_MS, NULL) !=
             DLOCK_LOST &&

@@ -347,7 +347,7 @@ static bool has_programs(const struct stage_scene *scene, char *error,
         size_t used;
 
         each = program_find(name);
-        if (each && scene->batched != program_is_instance(each))
+        if (each && scene->batched != (each->kind == PROGRAM_INSTANCE))
             return fail_with(
                 error, size,
                 "batched, all actors are instances, and else none");
@@ -356,7 +356,7 @@ static bool has_programs(const struct stage_scene *scene, char *error,
         used =
             (size_t)snprintf(error, size, "no program '%s'; there are:", name);
         for (size_t j = 0; (each = program_at(j)) != NULL && used < size; j++)
-            if (scene->batched == program_is_instance(each))
+            if (scene->batched == (each->kind == PROGRAM_INSTANCE))
                 used += (size_t)snprintf(error + used, size - used, " %s",
                                          each->name);
         return false;

@@ -262,7 +262,7 @@ static bool has_refused_below_limit(struct stage *stage, unsigned actor)
 
     if (stage->parts[actor].is_dead || !lane->answered ||
         lane->outcome != ORDER_PURCHASE_LIMIT || may_rise(stage) ||
-        program_is_lesson(program_find(role.program)))
+        program_find(role.program)->kind == PROGRAM_LESSON)
         return false;
     (void)store_order_list(stage->world.reader, 0, STAGE_ORDERS_MAX, add_bought,
                            &bought, NULL);
@@ -408,8 +408,8 @@ static bool has_failed(struct stage *stage)
     if (stage->unfaithful || stage->lapses > 0)
         return false;
     for (unsigned i = 0; i < stage->scene.buyers; i++)
-        if (program_is_lesson(
-                program_find(stage_role(&stage->scene, i).program)))
+        if (program_find(stage_role(&stage->scene, i).program)->kind ==
+            PROGRAM_LESSON)
             return false;
     for (unsigned i = 0; i < stage->scene.buyers; i++) {
         const struct page_lane *lane = stage_lane(stage, i);
