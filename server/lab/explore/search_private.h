@@ -1,13 +1,12 @@
 /* The files of the search share this: search.c goes through the schedules in their
- * order, random.c draws some, search_bounds.c says which there are, search_stages.c plays
- * them. */
+ * order and says which there are, random.c draws some, search_stages.c plays them. */
 #ifndef STAGE_SEARCH_PRIVATE_H
 #define STAGE_SEARCH_PRIVATE_H
 
 #include <semaphore.h>
 #include <sys/types.h>
 
-#include "server/lab/explore/search_bounds.h"
+#include "server/lab/explore/search.h"
 
 enum {
     NODES_MAX = 1000000,
