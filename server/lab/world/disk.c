@@ -14,14 +14,10 @@
 
 enum { PATH_BYTES_MAX = 120, SUFFIX_BYTES = 10 };
 
-/* Behind the real layer's part of a file. */
-struct layer {
-    sqlite3_io_methods methods; /* the real ones, but for the sync */
-    const sqlite3_io_methods *real;
-};
-
 static char watched[PATH_BYTES_MAX - SUFFIX_BYTES];
 static sqlite3_vfs vfs, *real_vfs;
+static sqlite3_io_methods methods; /* the real ones, but for the sync */
+static const sqlite3_io_methods *real;
 static _Atomic unsigned syncs;
 
 unsigned disk_syncs(void)
@@ -44,14 +40,8 @@ bool disk_put(const char *db_path, const void *bytes, size_t len)
 
 /* ---- the layer --------------------------------------------------------------- */
 
-static struct layer *layer_of(sqlite3_file *file)
-{
-    return (struct layer *)(void *)((char *)file + vfs.szOsFile) - 1;
-}
-
 static int on_sync(sqlite3_file *file, int flags)
 {
-    const sqlite3_io_methods *real = layer_of(file)->real;
     int code = real->xSync(file, flags);
     sqlite3_int64 size = 0;
     void *bytes;
@@ -74,30 +64,24 @@ static int on_open(sqlite3_vfs *self, const char *name, sqlite3_file *file,
                    int flags, int *flags_out)
 {
     int code = real_vfs->xOpen(real_vfs, name, file, flags, flags_out);
-    struct layer *layer = layer_of(file);
 
     (void)self;
     if (code != SQLITE_OK || !name || strcmp(name, watched) != 0)
         return code;
-    layer->real = file->pMethods;
-    layer->methods = *file->pMethods;
-    layer->methods.xSync = on_sync;
-    file->pMethods = &layer->methods;
+    real = file->pMethods; /* of all connections, because they open it alike */
+    methods = *real;
+    methods.xSync = on_sync;
+    file->pMethods = &methods;
     return code;
 }
 
 bool disk_watch(const char *db_path)
 {
-    size_t rest;
-
     (void)snprintf(watched, sizeof(watched), "%s", db_path);
     real_vfs = sqlite3_vfs_find(NULL);
     vfs = *real_vfs;
     vfs.zName = "stage-disk";
     vfs.xOpen = on_open;
-    rest = (size_t)vfs.szOsFile % _Alignof(struct layer);
-    vfs.szOsFile += (int)(sizeof(struct layer) +
-                          (rest ? _Alignof(struct layer) - rest : 0));
     return sqlite3_vfs_register(&vfs, 1) == SQLITE_OK;
 }
 
