@@ -431,7 +431,7 @@ void lesson_order_in_redis(struct program_actor *self)
 void lesson_order_flagged(struct program_actor *self)
 {
     bool looks = is_named(self, "order-epoch");
-    const char *const get[] = {"GET", "sold-out:{1}", NULL};
+    const char *get[] = {"GET", "sold-out:{1}", NULL};
     char epoch[24], flag[32];
     int64_t number = 0;
 
@@ -573,7 +573,7 @@ void lesson_pay(struct program_actor *self)
 void lesson_expire(struct program_actor *self)
 {
     if (set_bill(self, "expired"))
-        program_cancel(self, self->role.key);
+        program_cancel(self);
     else
         turns_note("the bill is not open: nothing is cancelled");
 }

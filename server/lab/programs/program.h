@@ -129,7 +129,7 @@ enum program_answer program_insert(struct program_actor *self, int64_t segment);
 /* One Redis command; WORDS end with NULL. REPLY is its text: "(nil)" if there is
  * nothing. PROGRAM_NO: an error. */
 enum program_answer program_redis(struct program_actor *self, char reply[],
-                                  size_t size, const char *const words[]);
+                                  size_t size, const char *words[]);
 
 /* For actor.c, when a program has returned: ends what its calls of these have opened. */
 void program_steps_end(void);
@@ -140,10 +140,9 @@ void program_keep_id(const struct order *order);
 /* The answer to the customer of the actor's order. */
 void program_reply(enum order_outcome outcome);
 
-/* A cancel or payment of the order that has KEY, a restock under KEY ("" = none): a step
- * each. */
-void program_cancel(struct program_actor *self, const char *key);
-void program_pay(struct program_actor *self, const char *key);
+/* A payment of the order that has the role's key, as program_cancel() is a cancel; a
+ * restock under KEY ("" = none): a step each. */
+void program_pay(struct program_actor *self);
 void program_restock(struct program_actor *self, const char *key);
 
 /* A turns_note() of what no check can see: a broken promise. */

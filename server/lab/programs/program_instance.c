@@ -131,7 +131,6 @@ static void hand_in(struct instance *instance, enum arrival arrival)
 static bool arrive(struct instance *instance, enum arrival arrival)
 {
     struct program_actor *actor = instance->actor;
-    const char *key = actor->role.key ? actor->role.key : "";
 
     if (arrival == A_RESTOCK) {
         program_restock(actor, "more");
@@ -142,9 +141,9 @@ static bool arrive(struct instance *instance, enum arrival arrival)
                                            : "an order comes in"))
         return false;
     if (arrival == A_CANCEL)
-        program_cancel(actor, key);
+        program_cancel(actor);
     else if (arrival == A_PAYMENT)
-        program_pay(actor, key);
+        program_pay(actor);
     else
         hand_in(instance, arrival);
     return arrival == AN_ORDER || arrival == HIS_ORDER || !turns_ending();

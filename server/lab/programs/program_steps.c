@@ -161,34 +161,19 @@ int64_t program_number(const char *db_path, const char *select)
 
 /* ---- Redis --------------------------------------------------------------- */
 
-static void show(const char *const words[], struct page_thread *shown)
-{
-    size_t used = 0;
-
-    (void)snprintf(shown->step, sizeof(shown->step), "%s", words[0]);
-    (void)snprintf(shown->key, sizeof(shown->key), "%s",
-                   words[1] ? words[1] : "");
-    for (; words[shown->words_n]; shown->words_n++) {
-        size_t len = strlen(words[shown->words_n]) + 1;
-
-        if (used + len > sizeof(shown->words) ||
-            shown->words_n == PAGE_WORDS_MAX)
-            break;
-        memcpy(shown->words + used, words[shown->words_n], len);
-        used += len;
-    }
-}
-
 enum program_answer program_redis(struct program_actor *self, char reply[],
-                                  size_t size, const char *const words[])
+                                  size_t size, const char *words[])
 {
     struct page_thread shown = {.words_n = 0};
-    const char *sent[PAGE_WORDS_MAX];
     enum page_verdict verdict;
     char error[200];
+    size_t n = 0;
 
-    show(words, &shown);
-    memcpy(sent, words, shown.words_n * sizeof(sent[0]));
+    while (words[n])
+        n++;
+    (void)snprintf(shown.step, sizeof(shown.step), "%s", words[0]);
+    (void)snprintf(shown.key, sizeof(shown.key), "%s", words[1]);
+    turns_put_words(&shown, words, n, 0);
     verdict = turns_step(&shown);
     (void)snprintf(reply, size, "(lost)");
     if (turns_ending())
@@ -199,7 +184,7 @@ enum program_answer program_redis(struct program_actor *self, char reply[],
     }
     if (!redis)
         redis = peek_open(self->redis_url, error, sizeof(error));
-    if (!redis || !peek_send(redis, shown.words_n, sent, reply, size)) {
+    if (!redis || !peek_send(redis, n, words, reply, size)) {
         peek_close(redis);
         redis = NULL;
         (void)turns_stepped(0, "no answer");

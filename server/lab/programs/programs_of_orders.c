@@ -83,10 +83,11 @@ static void cancel_id(struct program_actor *self, const char *id)
                     status == STORE_OK ? STORE_ORDER_CANCELLED : status);
 }
 
-/* By its key, because the id is another actor's secret. False: there is none. */
-static bool find_order(struct program_actor *self, const char *key,
-                       struct store_order *order)
+/* The order that has the role's key, because the id is another actor's secret. False:
+ * there is none. */
+static bool find_order(struct program_actor *self, struct store_order *order)
 {
+    const char *key = self->role.key ? self->role.key : "";
     bool is_there =
         store_order_by_key(self->worker.reader, key, order, NULL) == STORE_OK;
 
@@ -94,19 +95,14 @@ static bool find_order(struct program_actor *self, const char *key,
     return is_there;
 }
 
-void program_cancel(struct program_actor *self, const char *key)
+void program_cancel(struct program_actor *self)
 {
     struct store_order found;
 
-    if (find_order(self, key, &found))
+    if (find_order(self, &found))
         cancel_id(self, found.id);
     else
         turns_note("there is no such order to cancel");
-}
-
-void program_cancel_by_key(struct program_actor *self)
-{
-    program_cancel(self, self->role.key ? self->role.key : "");
 }
 
 void program_order_cancel(struct program_actor *self)
@@ -164,11 +160,11 @@ static void pay_id(struct program_actor *self, const char *id)
         (void)pay_once(self, &pay);
 }
 
-void program_pay(struct program_actor *self, const char *key)
+void program_pay(struct program_actor *self)
 {
     struct store_order found;
 
-    if (find_order(self, key, &found))
+    if (find_order(self, &found))
         pay_id(self, found.id);
     else
         turns_note("there is no such order to pay");
@@ -187,7 +183,7 @@ void program_pay_by_key(struct program_actor *self)
     if (turns_ending())
         return;
     (void)turns_stepped(0, "looked for");
-    program_pay(self, self->role.key ? self->role.key : "");
+    program_pay(self);
 }
 
 void program_order_pay(struct program_actor *self)

@@ -395,6 +395,7 @@ struct stage *stage_open(const struct stage_scene *scene, char *error,
     if (!stage)
         return NULL;
     stage->scene = *scene;
+    stage->expected = expected_of(scene->lock);
     log_open(LOG_ERROR); /* that a server was restarted is our doing */
     /* The dead are buried by themselves: that may take the kernel longer than
      * all the rest of a schedule. */

@@ -113,13 +113,6 @@ int stage_committer_thread(const struct stage *stage, unsigned actor)
     return -1;
 }
 
-/* Where its store is opened for the schedule it would wait for who is in a transaction. */
-static bool may_begin(const struct stage *stage, unsigned actor)
-{
-    return !stage->parts[actor].has_begun &&
-           (stage->scene.pay_within_s == 0 || !is_kept_out(stage, actor));
-}
-
 /* A process goes on when its program is over; but an instance that has stopped has
  * nobody to make the steps of its batch. */
 static bool may_expire(const struct stage *stage, unsigned actor)
@@ -134,12 +127,14 @@ static bool may_expire(const struct stage *stage, unsigned actor)
                               atomic_load(&stage->board->now_us);
 }
 
-/* Its program is over, and its process goes on keeping what was not given back. */
-static bool keeps_on(const struct stage *stage, unsigned actor)
+/* A process goes on keeping what its program has not given back. */
+static bool may_keep(const struct stage *stage, unsigned actor)
 {
-    return !stage->parts[actor].is_dead &&
-           stage_lane(stage, actor)->phase == PAGE_DONE &&
-           stage_held(stage, actor) > 0 &&
+    bool is_done = !stage->parts[actor].is_dead &&
+                   stage_lane(stage, actor)->phase == PAGE_DONE;
+
+    return (stage_is_playing(stage, actor) ||
+            (is_done && stage_held(stage, actor) > 0)) &&
            stage_keeper_thread(stage, actor) >= 0;
 }
 
@@ -173,6 +168,19 @@ bool stage_has_news(const struct stage *stage, unsigned actor)
            stage_main_thread(stage, actor)->wait == PAGE_STEP;
 }
 
+/* An instance that opens its store for the schedule would wait for who is in a
+ * transaction. */
+static bool may_bring_news(const struct stage *stage, unsigned actor)
+{
+    const struct stage_part *part = &stage->parts[actor];
+
+    if (!stage->scene.batched || part->is_dead)
+        return false;
+    if (!part->has_begun)
+        return stage->scene.pay_within_s == 0 || !is_kept_out(stage, actor);
+    return stage_is_playing(stage, actor) && stage_has_news(stage, actor);
+}
+
 /* A command that is held up is the server's to do, and not its connection's: a subscription
  * would be one of nobody. */
 static bool may_be_late(const struct stage *stage,
@@ -199,30 +207,34 @@ static bool may_fail(const struct page_thread *step)
            (step->part == PAGE_WHOLE || step->part == PAGE_COMMITS);
 }
 
-/* Adds those of the world and its servers to the N that there are. */
+/* MOVES has N of them, and KIND behind these if it IS_THERE. Returns how many there are
+ * then. */
+static size_t add(struct stage_move moves[STAGE_ENABLED_MAX], size_t n,
+                  bool is_there, int actor, char kind)
+{
+    if (is_there)
+        moves[n++] = (struct stage_move){(signed char)actor, kind};
+    return n;
+}
+
 static size_t add_world(struct stage *stage,
                         struct stage_move moves[STAGE_ENABLED_MAX], size_t n)
 {
-    if (stage->late_n > 0)
-        moves[n++] = (struct stage_move){-1, '^'};
-    if (stage_next_lease(stage))
-        moves[n++] = (struct stage_move){-1, 'L'};
-    if (stage_next_payment(stage) != 0)
-        moves[n++] = (struct stage_move){-1, 'H'};
-    if (stage->look.keys[0] != '\0')
-        moves[n++] = (struct stage_move){-1, 'F'};
-    if (stage->world.replica.is_linked)
-        moves[n++] = (struct stage_move){-1, 'R'};
-    if (stage->world.replica.is_there && !stage->world.replica.is_promoted)
-        moves[n++] = (struct stage_move){-1, 'P'};
-    for (unsigned i = 0; i < stage->world.nodes_n && stage->world.nodes_n > 1;
-         i++) {
-        signed char node = (signed char)(-2 - (int)i);
+    const struct world_replica *replica = &stage->world.replica;
 
-        if (stage_node_lease(stage, i) != 0)
-            for (const char *kind = "LF"; *kind; kind++)
-                moves[n++] = (struct stage_move){node, *kind};
-        moves[n++] = (struct stage_move){node, '!'};
+    n = add(moves, n, stage->late_n > 0, -1, '^');
+    n = add(moves, n, stage_next_lease(stage), -1, 'L');
+    n = add(moves, n, stage_next_payment(stage) != 0, -1, 'H');
+    n = add(moves, n, stage->look.keys[0] != '\0', -1, 'F');
+    n = add(moves, n, replica->is_linked, -1, 'R');
+    n = add(moves, n, replica->is_there && !replica->is_promoted, -1, 'P');
+    for (int i = 0; i < (int)stage->world.nodes_n && stage->world.nodes_n > 1;
+         i++) {
+        bool has_lease = stage_node_lease(stage, (unsigned)i) != 0;
+
+        n = add(moves, n, has_lease, -2 - i, 'L');
+        n = add(moves, n, has_lease, -2 - i, 'F');
+        n = add(moves, n, true, -2 - i, '!');
     }
     return n;
 }
@@ -233,50 +245,32 @@ size_t stage_enabled(struct stage *stage,
     size_t n = 0;
 
     for (unsigned i = 0; i < stage->scene.buyers; i++) {
-        const struct page *page = stage_page(stage, i);
-        signed char actor = (signed char)i;
-        int thread = stage_stepping_thread(stage, i);
+        bool plays = stage_is_playing(stage, i);
+        /* Its first step, which it has shown once; an instance has none. */
+        bool is_new = !stage->parts[i].is_dead && !stage->parts[i].has_begun &&
+                      !stage->scene.batched;
+        int thread = plays ? stage_stepping_thread(stage, i) : -1;
         const struct page_thread *step =
-            thread >= 0 && page->threads[thread].wait == PAGE_STEP
-                ? &page->threads[thread]
-                : NULL;
+            is_new        ? &stage->first[i]
+            : thread >= 0 ? &stage_page(stage, i)->threads[thread]
+                          : NULL;
+        bool steps = step && (is_new || step->wait == PAGE_STEP);
+        int a = (int)i;
 
-        if (may_expire(stage, i))
-            moves[n++] = (struct stage_move){actor, 'e'};
-        if (stage->scene.batched && !stage->parts[i].is_dead &&
-            (may_begin(stage, i) ||
-             (stage_is_playing(stage, i) && stage_has_news(stage, i))))
-            moves[n++] = (struct stage_move){actor, 'i'};
-        if (!stage->parts[i].is_dead && !stage->parts[i].has_begun) {
-            if (stage->scene.batched)
-                continue;
-            step = &stage->first[i];
-            thread = 0;
-        } else if (!stage_is_playing(stage, i)) {
-            if (keeps_on(stage, i))
-                moves[n++] = (struct stage_move){actor, 'w'};
-            continue;
-        }
-        if (thread >= 0)
-            moves[n++] = (struct stage_move){actor, 's'};
-        if (stage_second_thread(stage, i) >= 0)
-            moves[n++] = (struct stage_move){actor, 'l'};
-        if (step && may_be_lost(step))
-            moves[n++] = (struct stage_move){actor, '~'};
-        if (step == &stage->first[i] ? opens(step)
-                                     : stage_opening_thread(stage, i) >= 0)
-            moves[n++] = (struct stage_move){actor, '-'};
-        if (step && may_fail(step))
-            moves[n++] = (struct stage_move){actor, 'x'};
-        if (step && may_be_late(stage, step))
-            moves[n++] = (struct stage_move){actor, '^'};
-        if (step == &stage->first[i])
-            continue;
-        if (stage_waiting_thread(stage, i) >= 0)
-            moves[n++] = (struct stage_move){actor, '+'};
-        if (stage_keeper_thread(stage, i) >= 0)
-            moves[n++] = (struct stage_move){actor, 'w'};
-        moves[n++] = (struct stage_move){actor, '!'};
+        n = add(moves, n, may_expire(stage, i), a, 'e');
+        n = add(moves, n, may_bring_news(stage, i), a, 'i');
+        n = add(moves, n, step, a, 's');
+        n = add(moves, n, plays && stage_second_thread(stage, i) >= 0, a, 'l');
+        n = add(moves, n, steps && may_be_lost(step), a, '~');
+        n = add(moves, n,
+                is_new ? opens(step)
+                       : plays && stage_opening_thread(stage, i) >= 0,
+                a, '-');
+        n = add(moves, n, steps && may_fail(step), a, 'x');
+        n = add(moves, n, steps && may_be_late(stage, step), a, '^');
+        n = add(moves, n, plays && stage_waiting_thread(stage, i) >= 0, a, '+');
+        n = add(moves, n, may_keep(stage, i), a, 'w');
+        n = add(moves, n, plays, a, '!');
     }
     return add_world(stage, moves, n);
 }

@@ -244,11 +244,10 @@ static bool keep(struct stage *stage, unsigned actor)
 static bool expire(struct stage *stage, unsigned actor)
 {
     unsigned thread = (unsigned)stage_committer_thread(stage, actor);
-    size_t steps_n = stage->steps_n;
 
     if (!stage_hand(stage, actor, PAGE_TIME, thread, PAGE_OK))
         return false;
-    if (stage->steps_n == steps_n)
+    if (stage->steps_n == stage->steps_before)
         stage_tell(stage, (int)actor, "",
                    stage->scene.batched ? "looks for what was not paid in time"
                                         : "nothing is overdue");
@@ -382,16 +381,11 @@ static void note_run(struct stage *stage, int mover)
     if (mover < 0 || !strchr("sil", stage->kind) || mover != stage->runner)
         stage->run_n = 0;
     stage->runner = mover;
-    for (size_t i = stage->steps_n; i-- > 0;) {
-        const struct stage_step *step = &stage->steps[i];
-
-        if (step->move != stage->moves_n)
+    for (size_t i = stage->steps_before; i < stage->steps_n; i++)
+        if (stage->steps[i].sent[0] != '\0') {
+            stage->run_n++;
             return;
-        if (step->sent[0] == '\0')
-            continue;
-        stage->run_n++;
-        return;
-    }
+        }
 }
 
 bool stage_move(struct stage *stage, struct stage_move move, char *error,
@@ -407,6 +401,7 @@ bool stage_move(struct stage *stage, struct stage_move move, char *error,
     if (move.actor < 0 && move.kind == '^')
         mover = (int)stage->late[0].actor;
     stage->moves_n++;
+    stage->steps_before = stage->steps_n;
     remember(stage, move);
     stage->kind = move.kind;
     stage->touched = !strchr("s~-xeil", move.kind);

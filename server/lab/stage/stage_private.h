@@ -1,12 +1,13 @@
 /* The files of the stage share this: stage.c opens and begins, and has the actors'
  * turns, stage_settle.c what follows them, stage_moves.c the moves,
- * stage_view.c what can be seen, stage_verdict.c what broke, stage_marks.c what is
- * wrong about a step. */
+ * stage_enabled.c which there are, stage_rules.c and stage_verdict.c what broke,
+ * stage_view.c what can be seen. */
 #ifndef STAGE_PRIVATE_H
 #define STAGE_PRIVATE_H
 
 #include <sys/types.h>
 
+#include "server/lab/expected.h"
 #include "server/lab/fail.h"
 #include "server/lab/world/world.h"
 
@@ -83,6 +84,7 @@ struct stage_past {
 
 struct stage {
     struct stage_scene scene;
+    const struct expected *expected; /* of its lock; NULL = nothing */
     struct world world;
     struct board *board;
     struct stage_part parts[STAGE_ACTORS_MAX];
@@ -98,7 +100,7 @@ struct stage {
     char error[200]; /* the stage itself is broken: why */
 
     /* The schedule under way: all 0 at its start, if begin() says nothing else. */
-    size_t steps_n;
+    size_t steps_n, steps_before; /* all; and those before this move */
     unsigned moves_n;
     bool repeats; /* all moves so far are those of the last schedule */
     unsigned late_n;
@@ -192,7 +194,7 @@ uint64_t stage_keys_hash(const struct stage *stage);
 /* The fault or remark came about with this move, if it did not before. */
 void stage_broke(struct stage *stage, enum stage_fault fault);
 
-/* ---- marks (stage_marks.c): for people, on what no state depends -------- */
+/* ---- marks (stage_view.c): for people, on what no state depends -------- */
 
 /* Puts #1, #2 in place of tokens in TEXT, by how far they are from the first one. */
 void stage_name_tokens(const struct stage *stage, char text[]);

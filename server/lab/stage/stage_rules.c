@@ -6,7 +6,6 @@
  */
 #include <string.h>
 
-#include "server/lab/expected.h"
 #include "server/lab/stage/stage_private.h"
 
 enum {
@@ -26,9 +25,7 @@ static bool wants(const struct stage *stage, unsigned actor, const char *name)
 /* The lock promises an order. */
 static bool is_fair(const struct stage *stage)
 {
-    const struct expected *expected = expected_of(stage->scene.lock);
-
-    return expected && expected->verdicts[PROPERTY_F] == '#';
+    return stage->expected && stage->expected->verdicts[PROPERTY_F] == '#';
 }
 
 static bool has_moved(uint64_t ends_us, uint64_t before_us)
@@ -69,11 +66,9 @@ static bool is_of(const struct stage *stage, int mover, int owner)
 static const struct stage_step *renewal_of(const struct stage *stage,
                                            const char *name)
 {
-    for (size_t i = stage->steps_n; i-- > 0;) {
+    for (size_t i = stage->steps_n; i-- > stage->steps_before;) {
         const struct stage_step *step = &stage->steps[i];
 
-        if (step->move != stage->moves_n)
-            return NULL;
         if ((strcmp(step->name, "eval-renew") == 0 ||
              strcmp(step->who, "watchdog") == 0) &&
             strcmp(step->name, "why-lost") != 0 && strcmp(step->key, name) == 0)
@@ -132,9 +127,7 @@ static void check_leases(struct stage *stage, const struct stage_lock *lock,
 
 bool stage_is_exact(const struct stage *stage)
 {
-    const struct expected *expected = expected_of(stage->scene.lock);
-
-    return expected && expected->verdicts[PROPERTY_D] == '#' &&
+    return stage->expected && stage->expected->verdicts[PROPERTY_D] == '#' &&
            stage->world.nodes_n == 1;
 }
 
@@ -239,10 +232,8 @@ static bool is_not_renewed(const struct stage *stage, unsigned actor)
 /* Leases on several servers, or elsewhere than in Redis, are not compared. */
 static void check_terms(struct stage *stage, int mover)
 {
-    const struct expected *expected = expected_of(stage->scene.lock);
-
     if (stage->world.nodes_n > 1 ||
-        (expected && expected->kept != KEPT_IN_REDIS))
+        (stage->expected && stage->expected->kept != KEPT_IN_REDIS))
         return;
     for (unsigned i = 0; i < stage->scene.buyers; i++) {
         const struct page_lane *lane = stage_lane(stage, i);
@@ -299,11 +290,9 @@ static bool is_holder(const struct stage *stage, unsigned actor)
 static const struct stage_step *step_of(const struct stage *stage,
                                         unsigned actor, const char *name)
 {
-    for (size_t i = stage->steps_n; i-- > 0;) {
+    for (size_t i = stage->steps_n; i-- > stage->steps_before;) {
         const struct stage_step *step = &stage->steps[i];
 
-        if (step->move != stage->moves_n)
-            return NULL;
         if (step->actor == (int)actor && strcmp(step->name, name) == 0)
             return step;
     }

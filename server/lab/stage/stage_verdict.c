@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "server/lab/expected.h"
 #include "server/lab/programs/program.h"
 #include "server/lab/stage/stage_private.h"
 
@@ -167,12 +166,18 @@ static bool is_stuck(struct stage *stage)
     return !stage_is_over(stage);
 }
 
+static const struct program *program_of(const struct stage *stage,
+                                        unsigned actor)
+{
+    return program_find(stage_role(&stage->scene, actor).program);
+}
+
 /* How many orders ACTOR wants, if it has begun. A key's order is counted once, with
  * the first actor that has that key. */
 static int64_t orders_wanted(const struct stage *stage, unsigned actor)
 {
     struct stage_role role = stage_role(&stage->scene, actor);
-    const struct program *program = program_find(role.program);
+    const struct program *program = program_of(stage, actor);
     unsigned keyless = program_keyless(program);
     bool is_known = program->orders == keyless;
 
@@ -185,7 +190,7 @@ static int64_t orders_wanted(const struct stage *stage, unsigned actor)
 
         is_known |= stage->parts[i].has_begun && other.key &&
                     strcmp(other.key, role.key) == 0 &&
-                    program_find(other.program)->orders > 0;
+                    program_of(stage, i)->orders > 0;
     }
     return keyless + !is_known;
 }
@@ -205,7 +210,7 @@ static bool has_too_many(struct stage *stage)
 static bool may_rise(const struct stage *stage)
 {
     for (unsigned i = 0; i < stage->scene.buyers; i++)
-        if (program_find(stage_role(&stage->scene, i).program)->orders == 0)
+        if (program_of(stage, i)->orders == 0)
             return true;
     return stage->audit.cancelled + stage->audit.expired > 0;
 }
@@ -262,7 +267,7 @@ static bool has_refused_below_limit(struct stage *stage, unsigned actor)
 
     if (stage->parts[actor].is_dead || !lane->answered ||
         lane->outcome != ORDER_PURCHASE_LIMIT || may_rise(stage) ||
-        program_find(role.program)->kind == PROGRAM_LESSON)
+        program_of(stage, actor)->kind == PROGRAM_LESSON)
         return false;
     (void)store_order_list(stage->world.reader, 0, STAGE_ORDERS_MAX, add_bought,
                            &bought, NULL);
@@ -384,11 +389,9 @@ static bool has_refused(struct stage *stage, unsigned actor)
  * orders of an instance wait while it does other things. */
 static bool has_waited_for_nobody(const struct stage *stage, unsigned actor)
 {
-    const struct expected *expected = expected_of(stage->scene.lock);
-
     return stage->parts[actor].was_free && !stage->scene.batched &&
            stage_lane(stage, actor)->outcome == ORDER_LOCK_TIMEOUT &&
-           (!expected || expected->kept == KEPT_IN_REDIS);
+           (!stage->expected || stage->expected->kept == KEPT_IN_REDIS);
 }
 
 /* An order has failed in a schedule in which all that was asked was done, and at once: a
@@ -408,8 +411,7 @@ static bool has_failed(struct stage *stage)
     if (stage->unfaithful || stage->lapses > 0)
         return false;
     for (unsigned i = 0; i < stage->scene.buyers; i++)
-        if (program_find(stage_role(&stage->scene, i).program)->kind ==
-            PROGRAM_LESSON)
+        if (program_of(stage, i)->kind == PROGRAM_LESSON)
             return false;
     for (unsigned i = 0; i < stage->scene.buyers; i++) {
         const struct page_lane *lane = stage_lane(stage, i);
@@ -455,8 +457,7 @@ static unsigned lock_faults(const struct stage *stage)
 /* The check of its program. */
 static bool breaks_a_promise(struct stage *stage, unsigned actor)
 {
-    const struct program_check *check =
-        program_find(stage_role(&stage->scene, actor).program)->check;
+    const struct program_check *check = program_of(stage, actor)->check;
 
     if (stage_lane(stage, actor)->is_wrong)
         return true;

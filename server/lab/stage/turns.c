@@ -1,13 +1,12 @@
 /* See turns.h. */
 #include "server/lab/stage/turns_private.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
-
-#include "server/lab/stage/real.h"
 
 bool turns_on;
 unsigned turns_nodes_n = 1;
@@ -379,6 +378,25 @@ void turns_amend(const char *format, ...)
 }
 
 /* ---- steps -------------------------------------------------------------- */
+
+void turns_put_words(struct page_thread *step, const char *const words[],
+                     size_t n, size_t parts_n)
+{
+    size_t used = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        size_t len = strlen(words[i]) + 1;
+
+        assert(used + len <= sizeof(step->words));
+        memcpy(step->words + used, words[i], len);
+        used += len;
+        step->words_n++;
+        if (i > 0 && i < parts_n) { /* the next one goes on with it */
+            used--;
+            step->words_n--;
+        }
+    }
+}
 
 /* A command as people write it: without the text of a script. */
 static void tell_sent(const struct page_thread *step, char text[], size_t size)

@@ -13,6 +13,10 @@
 
 #include "server/lab/stage/page.h"
 
+/* The linker has put a function of ours in front of F (--wrap, see the Makefile): a call
+ * of F comes to __wrap_F, and __real_F is F itself. Declares both, as F is declared. */
+#define WRAPPED(f) __typeof__(f) __real_##f, __wrap_##f
+
 /* Whether this process has actors. In others all calls are the C library's. */
 extern bool turns_on;
 
@@ -33,6 +37,10 @@ void turns_await_lanes(void);
 /* Whether the schedule is over, and the program has to return: from then on steps
  * and waits end at once, and nothing is sent. */
 bool turns_ending(void);
+
+/* The N WORDS of a command into *STEP; the PARTS_N behind the first are one word. */
+void turns_put_words(struct page_thread *step, const char *const words[],
+                     size_t n, size_t parts_n);
 
 /* Before a step, described by *STEP: blocks until the stage lets it go, and returns
  * what is to become of it. */

@@ -5,8 +5,30 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <time.h>
 
 #include "server/lab/stage/turns.h"
+
+/* The C library's, all in wraps.c. */
+WRAPPED(pthread_create);
+WRAPPED(pthread_setname_np);
+WRAPPED(pthread_join);
+WRAPPED(pthread_mutex_lock);
+WRAPPED(pthread_cond_wait);
+WRAPPED(pthread_cond_clockwait);
+WRAPPED(pthread_cond_signal);
+WRAPPED(pthread_cond_broadcast);
+WRAPPED(sem_wait);
+WRAPPED(sem_post);
+WRAPPED(clock_gettime);
+WRAPPED(nanosleep);
+WRAPPED(clock_nanosleep);
+WRAPPED(getrandom);
+WRAPPED(poll);
+WRAPPED(recv);
 
 enum state {
     FREE,   /* nobody has this place */

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "lock/dlock_textbook.h"
-#include "server/lab/stage/real.h"
 #include "server/lab/stage/turns.h"
 #include "server/lab/servers/peek.h"
 
@@ -99,7 +98,6 @@ static void hear(const char *text)
 enum dlock_verdict watch_lock(void *ctx, const struct dlock_step *step)
 {
     struct page_thread shown = {.node = step->node};
-    size_t used = 0;
 
     (void)ctx;
     if (strcmp(step->name, "eval-age") == 0) {
@@ -123,18 +121,7 @@ enum dlock_verdict watch_lock(void *ctx, const struct dlock_step *step)
     }
     (void)snprintf(shown.step, sizeof(shown.step), "%s", step->name);
     (void)snprintf(shown.key, sizeof(shown.key), "%s", step->key);
-    for (size_t i = 0; i < step->words_n; i++) {
-        size_t len = strlen(step->words[i]) + 1;
-
-        assert(used + len <= sizeof(shown.words));
-        memcpy(shown.words + used, step->words[i], len);
-        used += len;
-        shown.words_n++;
-        if (i > 0 && i < step->parts_n) { /* the next one goes on with it */
-            used--;
-            shown.words_n--;
-        }
-    }
+    turns_put_words(&shown, step->words, step->words_n, step->parts_n);
     if (turns_step(&shown) != PAGE_HOLD) {
         know_script(&shown);
         return DLOCK_GO;
@@ -206,6 +193,11 @@ enum store_verdict watch_store(void *ctx, const struct store_step *step)
 
 /* ---- what lock and store answer ----------------------------------------- */
 
+static void put_name(char to[STAGE_NAME_BYTES], const char *name)
+{
+    (void)snprintf(to, STAGE_NAME_BYTES, "%.*s", STAGE_NAME_BYTES - 1, name);
+}
+
 /* The calling actor believes to have one more of NAME, or one less. */
 static void note_hold(const char *name, bool more)
 {
@@ -223,7 +215,7 @@ static void note_hold(const char *name, bool more)
     if (!more)
         return; /* given back although it was not had */
     assert(place);
-    (void)snprintf(place->name, sizeof(place->name), "%s", name);
+    put_name(place->name, name);
     place->n = 1;
 }
 
@@ -249,8 +241,7 @@ static void note_lease(const struct dlock_grant *grant)
 {
     struct page_lane *lane = turns_own_lane();
 
-    (void)snprintf(lane->granted, sizeof(lane->granted), "%.*s",
-                   STAGE_NAME_BYTES - 1, grant->name);
+    put_name(lane->granted, grant->name);
     lane->granted_until_us = grant->deadline_ms == UINT64_MAX
                                  ? PAGE_NEVER
                                  : grant->deadline_ms * 1000;
@@ -281,7 +272,7 @@ static void note_wish(const char *name, bool may_wait, unsigned thread)
     lane->wishes_n = name[0] ? lane->wishes_n + 1 : lane->wishes_n - 1;
     if (!name[0] && lane->wishes_n > 0)
         return;
-    (void)snprintf(lane->wants, sizeof(lane->wants), "%s", name);
+    put_name(lane->wants, name);
     lane->wants_thread = thread;
     lane->may_wait = may_wait;
 }
@@ -292,8 +283,7 @@ static void note_lost(const char *name, enum dlock_status status)
 
     if (status != DLOCK_LOST)
         return;
-    (void)snprintf(lane->lost, sizeof(lane->lost), "%.*s", STAGE_NAME_BYTES - 1,
-                   name);
+    put_name(lane->lost, name);
     lane->lost_unsure = lane->unsure;
 }
 
@@ -386,11 +376,9 @@ static void note_released(const char *name, enum dlock_status status)
     if (status != DLOCK_OK && status != DLOCK_LOST)
         lane->unsure = true;
     if (status == DLOCK_OK)
-        (void)snprintf(lane->gave_one, sizeof(lane->gave_one), "%.*s",
-                       STAGE_NAME_BYTES - 1, name);
+        put_name(lane->gave_one, name);
     if (status == DLOCK_OK && !page_believes(lane, name))
-        (void)snprintf(lane->gave, sizeof(lane->gave), "%.*s",
-                       STAGE_NAME_BYTES - 1, name);
+        put_name(lane->gave, name);
     if (!watch_no_lock)
         turns_note(status == DLOCK_OK ? "released it" : "released it: %s",
                    status_text(status));
@@ -437,8 +425,7 @@ static struct call *call_of(const char *name, bool acquires, dlock_done *done,
 
     assert(call);
     *call = (struct call){.acquires = acquires, .done = done, .ctx = ctx};
-    (void)snprintf(call->name, sizeof(call->name), "%.*s", STAGE_NAME_BYTES - 1,
-                   name);
+    put_name(call->name, name);
     return call;
 }
 

@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "db/store_batch.h"
-#include "server/lab/stage/real.h"
 #include "server/lab/stage/turns.h"
 #include "server/lab/stage/watch.h"
 

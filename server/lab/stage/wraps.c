@@ -8,7 +8,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "server/lab/stage/real.h"
 #include "server/lab/stage/turns_private.h"
 
 enum {
