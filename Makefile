@@ -94,8 +94,7 @@ TEST_SRC   := $(wildcard tests/test_*.c)
 FULL_SRC   := $(if $(and $(HAVE_SQL),$(HAVE_ZK)),$(wildcard tests/full/test_*.c))
 HELP_SRC   := $(wildcard tests/support/*.c)
 BENCH_SRC  := $(wildcard tests/bench/bench_*.c)
-TEXT       := $(wildcard db/*/*.sql static/*) loadtest/orders.lua server/lab/explore/ways.txt \
-              server/lab/servers/look.lua server/lab/replay/svg.css $(wildcard server/lab/help/*.txt)
+TEXT       := $(wildcard db/*/*.sql static/*) loadtest/orders.lua server/lab/servers/look.lua server/lab/replay/svg.css $(wildcard server/lab/help/*.txt)
 
 obj         = $(patsubst %.c,$(B)/%.o,$(1))
 LOCK_OBJ   := $(call obj,$(LOCK_SRC))
@@ -109,7 +108,7 @@ SERVER_OBJ := $(call obj,$(SERVER_SRC))
 HELP_OBJ   := $(call obj,$(HELP_SRC))
 LOCK_TEXTS := $(sort $(wildcard lock/textbook/*.lock))
 LAB_TEXTS  := experiments path # folders of text files, each in one table
-ROWS       := $(addprefix server/lab/,stage/faults stage/numbers properties expected explore/bounds replay/steps replay/moves picture/replies programs/programs conform/late load/measures)
+ROWS       := $(addprefix server/lab/,stage/faults stage/numbers properties expected explore/bounds explore/ways replay/steps replay/moves picture/replies programs/programs conform/late load/measures)
 ROWS       += $(addprefix server/,base/settings base/order_outcomes base/metrics base/histograms http/problems http/audit)
 LAB_JS     := $(notdir $(wildcard static/lab*.js)) browser.js chart.js # of its page
 SHOP_JS    := $(filter-out lab%,$(notdir $(wildcard static/*.js)))

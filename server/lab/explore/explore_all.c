@@ -7,7 +7,6 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "lock/dlock.h"
@@ -16,17 +15,44 @@
 #include "server/lab/fail.h"
 #include "server/lab/stage/stage_options.h"
 
-enum { FLAGS_BYTES = 200, ROW_BYTES = 240, WHY_BYTES = 80, NAMES_MAX = 10 };
+enum { FLAGS_BYTES = 200, ROW_BYTES = 240, WHY_BYTES = 80 };
 
-static char table[] = /* which is taken apart */
-#include "server/lab/explore/ways.txt.inc"
-    ;
+/* Bounds for long programs, because a fault that stands late in them must be reached in
+ * time: more troubles lead to more schedules, and not to longer ones. */
+#define FEW     "--troubles 1 --preemptions 2"
+#define SHALLOW "--troubles 0 --preemptions 0 --waits 1"
 
-/* A line of it: a row for each of its locks. */
-struct way {
+/* Redis forgets all: a trouble of its own, because most locks are lost by it. */
+#define FORGETS                                                                \
+    "--forgets 1 --lost-replies 0 --late 0 --renewals 0 --refusals 0 "         \
+    "--preemptions 3"
+
+/* One of several servers begins anew, while a command to another is held up. */
+#define ONE_FORGETS                                                            \
+    "--forgets 1 --lost-replies 0 --renewals 0 --refusals 0 --expiries 0 "     \
+    "--crashes 0 --preemptions 1 --waits 0"
+
+/* With three, a queue has a second place. */
+#define QUEUE "--troubles 1 --preemptions 3"
+
+/* One dies in the queue, and the next one has to look for longer than a heartbeat. */
+#define DEAD_AHEAD                                                             \
+    "--waits 4 --troubles 1 --expiries 0 --lost-replies 0 --late 0 "           \
+    "--renewals 0 --refusals 0 --preemptions 2"
+
+/* Nothing happens but that the time to pay runs out. */
+#define OVERDUE                                                                \
+    "--troubles 1 --crashes 0 --lost-replies 0 --late 0 --renewals 0 "         \
+    "--refusals 0 --preemptions 1"
+
+/* A line of ways.txt: a row for each of its locks. */
+static const struct way {
     unsigned seconds; /* at most, for each row */
-    const char *locks, *flags;
-    char bounds[FLAGS_BYTES];
+    const char *bounds, *locks, *flags;
+} ways[] = {
+#define ROW(seconds, bounds, locks, flags) {seconds, bounds, locks, flags},
+#include "server/lab/explore/ways.inc"
+#undef ROW
 };
 
 struct tally {
@@ -216,69 +242,20 @@ static bool is_of(const struct way *way, const char *lock)
     return expected_has_word(way->locks, lock);
 }
 
-/* The next column of *LINE, without the blanks around it. */
-static char *column(char **line)
-{
-    char *text = strsep(line, "|");
-    size_t n;
-
-    text += strspn(text, " ");
-    for (n = strlen(text); n > 0 && text[n - 1] == ' ';)
-        text[--n] = '\0';
-    return text;
-}
-
-/* False: LINE is no way. "NAME = FLAGS" names the bounds of ways behind it. */
-static bool read_way(char *line, struct way *way)
-{
-    static struct {
-        const char *name, *flags;
-    } names[NAMES_MAX];
-    static unsigned n;
-    char *flags = strstr(line, " = "), *bounds;
-    size_t len;
-
-    if (flags && *line != '#') {
-        assert(n < NAMES_MAX);
-        *flags = '\0';
-        names[n].name = line;
-        names[n++].flags = flags + strlen(" = ");
-    }
-    if (flags || !*line || *line == '#')
-        return false;
-    way->seconds = (unsigned)strtoul(column(&line), NULL, 10);
-    way->locks = column(&line);
-    way->flags = column(&line);
-    bounds = column(&line);
-    (void)snprintf(way->bounds, sizeof(way->bounds), "%s", bounds);
-    len = strcspn(bounds, " ");
-    for (unsigned i = 0; i < n; i++)
-        if (strlen(names[i].name) == len &&
-            strncmp(names[i].name, bounds, len) == 0)
-            (void)snprintf(way->bounds, sizeof(way->bounds), "%s%s",
-                           names[i].flags, bounds + len);
-    return true;
-}
-
 int explore_all(const struct explore *explore)
 {
     const struct dlock_strategy_info *info;
     struct tally tally = {.different = 0};
-    char *rest = table, *line;
-    struct way way;
 
     if (!explore->json)
         explore_tell_bounds(stdout, explore);
     if (explore->markdown)
         printf("| lock | breaks by: the shortest schedules | played |\n"
                "|---|---|---|\n");
-    while ((line = strsep(&rest, "\n")) != NULL) {
-        if (!read_way(line, &way))
-            continue;
-        for (size_t i = 0; (info = dlock_strategy_info(i)) != NULL; i++)
-            if (is_of(&way, info->name))
-                play(explore, &way, info->name, &tally);
-    }
+    for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
+        for (size_t j = 0; (info = dlock_strategy_info(j)) != NULL; j++)
+            if (is_of(&ways[i], info->name))
+                play(explore, &ways[i], info->name, &tally);
     if (tally.rows == 0 && !stage_options_interrupted())
         return fail_to_run("explore: no row is called '%s'", explore->only);
     if (tally.different > 0)
