@@ -108,11 +108,10 @@ static void close_store(void)
 /* From its beginning to its end. */
 static void run(struct program_actor *actor)
 {
-    struct page_lane *lane = turns_own_lane();
     struct dlock_error error = {""};
     eventfd_t stops;
 
-    *lane = (struct page_lane){.phase = PAGE_RUNS, .thread = lane->thread};
+    turns_own_lane()->phase = PAGE_RUNS;
     if (!process.app.store && !open_store())
         turns_park(PAGE_TROUBLE);
     if (!process.app.locks) {

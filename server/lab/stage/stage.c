@@ -29,6 +29,12 @@ unsigned stage_process(const struct stage *stage, unsigned actor)
     return stage->scene.one_process ? 0 : actor;
 }
 
+bool stage_shares_process(const struct stage *stage, int mover, unsigned actor)
+{
+    return mover >= 0 &&
+           stage_process(stage, (unsigned)mover) == stage_process(stage, actor);
+}
+
 struct page *stage_page(const struct stage *stage, unsigned actor)
 {
     return &stage->board->pages[stage_process(stage, actor)];
@@ -44,6 +50,11 @@ const struct page_thread *stage_main_thread(const struct stage *stage,
                                             unsigned actor)
 {
     return &stage_page(stage, actor)->threads[stage_lane(stage, actor)->thread];
+}
+
+bool stage_has_begun(const struct stage *stage, unsigned actor)
+{
+    return stage_lane(stage, actor)->phase != PAGE_CLOSED;
 }
 
 bool stage_is_playing(const struct stage *stage, unsigned actor)
@@ -64,12 +75,6 @@ struct stage_role stage_role(const struct stage_scene *scene, unsigned actor)
     role.quantity = role.quantity ? role.quantity : scene->quantity;
     role.segments = role.segments ? role.segments : 1;
     return role;
-}
-
-void stage_pass(struct stage *stage, uint64_t until_us)
-{
-    if (until_us > atomic_load(&stage->board->now_us))
-        atomic_store(&stage->board->now_us, until_us);
 }
 
 /* ---- turns -------------------------------------------------------------- */
@@ -216,11 +221,7 @@ static void take_records(struct stage *stage, unsigned first)
             strcmp(step->reply, "(held up)") != 0 &&
             strcmp(step->reply, "(sent)") != 0)
             note_newer(stage, step, record->node);
-        stage_note_token(stage, step);
-        stage_name_tokens(stage, step->sent);
-        stage_name_tokens(stage, step->reply);
-        stage_mark_write(stage, (unsigned)step->actor, step);
-        stage_say_loss(stage, step);
+        stage_mark_step(stage, step);
     }
 }
 
@@ -470,8 +471,10 @@ static bool begin(struct stage *stage)
     stage->written = PAGE_HASH_SEED;
     for (unsigned i = 0; i < stage->scene.buyers; i++) {
         struct stage_part *part = &stage->parts[i];
+        struct page_lane *lane = stage_lane(stage, i);
 
         *part = (struct stage_part){.pid = part->pid, .pidfd = part->pidfd};
+        *lane = (struct page_lane){.thread = lane->thread};
     }
     return stage_settle(stage, -1);
 }

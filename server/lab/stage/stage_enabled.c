@@ -101,10 +101,10 @@ int stage_committer_thread(const struct stage *stage, unsigned actor)
 {
     const struct page *page = stage_page(stage, actor);
 
-    if (stage->parts[actor].is_dead || !stage->parts[actor].has_begun)
+    if (stage->parts[actor].is_dead || !stage_has_begun(stage, actor))
         return -1;
     for (unsigned i = 0; i < actor; i++)
-        if (stage_page(stage, i) == page && stage->parts[i].has_begun)
+        if (stage_page(stage, i) == page && stage_has_begun(stage, i))
             return -1;
     for (unsigned i = 0; i < page->threads_n; i++)
         if (strcmp(page->threads[i].name, "committer") == 0 &&
@@ -176,7 +176,7 @@ static bool may_bring_news(const struct stage *stage, unsigned actor)
 
     if (!stage->scene.batched || part->is_dead)
         return false;
-    if (!part->has_begun)
+    if (!stage_has_begun(stage, actor))
         return stage->scene.pay_within_s == 0 || !is_kept_out(stage, actor);
     return stage_is_playing(stage, actor) && stage_has_news(stage, actor);
 }
@@ -247,7 +247,7 @@ size_t stage_enabled(struct stage *stage,
     for (unsigned i = 0; i < stage->scene.buyers; i++) {
         bool plays = stage_is_playing(stage, i);
         /* Its first step, which it has shown once; an instance has none. */
-        bool is_new = !stage->parts[i].is_dead && !stage->parts[i].has_begun &&
+        bool is_new = !stage->parts[i].is_dead && !stage_has_begun(stage, i) &&
                       !stage->scene.batched;
         int thread = plays ? stage_stepping_thread(stage, i) : -1;
         const struct page_thread *step =

@@ -115,13 +115,18 @@ static bool refuse(struct stage *stage, struct stage_move move, char *error,
                      text);
 }
 
+/* Moves the virtual clock on to UNTIL_US, if it is not there yet. */
+static void pass(struct stage *stage, uint64_t until_us)
+{
+    if (until_us > atomic_load(&stage->board->now_us))
+        atomic_store(&stage->board->now_us, until_us);
+}
+
 /* Its program begins, up to its first step; if it has not before. */
 static bool begin(struct stage *stage, unsigned actor)
 {
-    if (stage->parts[actor].has_begun)
-        return true;
-    stage->parts[actor].has_begun = true;
-    return stage_hand(stage, actor, PAGE_BEGIN, 0, PAGE_OK);
+    return stage_has_begun(stage, actor) ||
+           stage_hand(stage, actor, PAGE_BEGIN, 0, PAGE_OK);
 }
 
 /* KIND: of the move. */
@@ -188,7 +193,7 @@ static bool end_wait(struct stage *stage, unsigned actor)
     if (thread->wait == PAGE_SLEEP &&
         until_us < WORLD_BEGINS_US + stage_wait_us(stage))
         until_us = WORLD_BEGINS_US + stage_wait_us(stage);
-    stage_pass(stage, until_us);
+    pass(stage, until_us);
     stage_tell(stage, (int)actor, "", "time passes: its wait is over");
     return stage_hand(stage, actor, PAGE_TIME, index, PAGE_OK);
 }
@@ -227,7 +232,7 @@ static bool keep(struct stage *stage, unsigned actor)
     size_t steps_n;
 
     if (page->threads[thread].wait == PAGE_TIMED) {
-        stage_pass(stage, page->threads[thread].until_us);
+        pass(stage, page->threads[thread].until_us);
         if (!stage_hand(stage, actor, PAGE_TIME, thread, PAGE_OK))
             return false;
     }
@@ -338,11 +343,11 @@ static bool act(struct stage *stage, struct stage_move move)
         stage_tell(stage, move.actor, "", "the process dies");
         return true;
     case 'L':
-        stage_pass(stage, stage_next_lease(stage)->ends_us + 1000);
+        pass(stage, stage_next_lease(stage)->ends_us + 1000);
         stage_tell(stage, -1, "", "the lease ends");
         return true;
     case 'H':
-        stage_pass(stage, stage_next_payment(stage));
+        pass(stage, stage_next_payment(stage));
         stage_tell(stage, -1, "", "the time to pay runs out");
         return true;
     case 'R':

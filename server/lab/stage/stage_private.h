@@ -29,11 +29,10 @@ struct stage_late {
 struct stage_part {
     pid_t pid; /* 0 = not there */
     int pidfd; /* readable when it has ended */
-    bool is_dead, has_begun;
+    bool is_dead;
     unsigned died_at;     /* by which move */
     bool hears_nothing;   /* its last step had no reply */
-    bool is_asleep;       /* it naps, */
-    uint64_t asleep_hash; /* and so were the keys when it began to */
+    uint64_t asleep_hash; /* of the keys, when its nap began; 0 = it is awake */
     bool was_inside;
     unsigned lapses;     /* that there had been when it came in */
     unsigned losses;     /* the same */
@@ -144,6 +143,9 @@ uint64_t stage_wait_us(const struct stage *stage);
 /* The process of an actor, by the number of the first actor in it. */
 unsigned stage_process(const struct stage *stage, unsigned actor);
 
+/* MOVER, -1 = the world, is in the process of ACTOR: so it may be its watchdog. */
+bool stage_shares_process(const struct stage *stage, int mover, unsigned actor);
+
 /* The page of an actor's process, its part of it, and the thread that runs its
  * program. */
 struct page *stage_page(const struct stage *stage, unsigned actor);
@@ -199,13 +201,11 @@ void stage_broke(struct stage *stage, enum stage_fault fault);
 /* Puts #1, #2 in place of tokens in TEXT, by how far they are from the first one. */
 void stage_name_tokens(const struct stage *stage, char text[]);
 
-/* The reply of a step may have the first token, or what is in Redis by now. */
-void stage_note_token(struct stage *stage, const struct stage_step *step);
-void stage_note_token_in_keys(struct stage *stage);
+/* STEP was done: tells its tokens as above, and what is wrong about it. */
+void stage_mark_step(struct stage *stage, struct stage_step *step);
 
-/* STEP of ACTOR was done: it may write what it has computed from an old read. */
-void stage_mark_write(struct stage *stage, unsigned actor,
-                      struct stage_step *step);
+/* Redis may have the first token by now. */
+void stage_note_token_in_keys(struct stage *stage);
 
 /* MOVER took the lock away from its HOLDER, and whether the key is gone. */
 void stage_mark_loss(struct stage *stage, int mover, int holder, bool is_gone);
@@ -222,10 +222,6 @@ void stage_mark_silence(struct stage *stage, int mover);
 
 /* A fault of the ledger came about with this move. */
 void stage_mark_fault(struct stage *stage, enum stage_fault fault);
-
-/* Puts the true reason in place of "the lease has ended", by which the library calls
- * each loss. */
-void stage_say_loss(const struct stage *stage, struct stage_step *step);
 
 /* ---- */
 
@@ -281,10 +277,9 @@ bool stage_is_over(const struct stage *stage);
 /* Puts the actors' letters in place of their owner ids, everywhere in TEXT. */
 void stage_name_owners(const struct stage *stage, char text[]);
 
-/* Whether its process lives, and its program has begun and not ended. */
+/* Whether its program has begun, and it may be over or dead by now; it lives, and has not
+ * ended. */
+bool stage_has_begun(const struct stage *stage, unsigned actor);
 bool stage_is_playing(const struct stage *stage, unsigned actor);
-
-/* Moves the virtual clock on to UNTIL_US, if it is not there yet. */
-void stage_pass(struct stage *stage, uint64_t until_us);
 
 #endif

@@ -54,13 +54,6 @@ static int whose_lease(const struct stage *stage, const struct stage_lock *lock,
     return -1;
 }
 
-/* Watchdogs are of their process. */
-static bool is_of(const struct stage *stage, int mover, int owner)
-{
-    return stage_process(stage, (unsigned)mover) ==
-           stage_process(stage, (unsigned)owner);
-}
-
 /* The last command of this move that renews; NULL: there is none. A watchdog that has lost
  * its lease asks why so. */
 static const struct stage_step *renewal_of(const struct stage *stage,
@@ -103,10 +96,11 @@ static void check_leases(struct stage *stage, const struct stage_lock *lock,
     bool is_late = mover >= 0 && stage->is_delivery && stage->losses == 0 &&
                    stage->delivered.newer > 0;
 
-    if (owner >= 0 && !is_of(stage, mover, owner))
+    if (owner >= 0 && !stage_shares_process(stage, mover, (unsigned)owner))
         stage_broke(stage, STAGE_LEASE);
     if (mover >= 0 && before->has_key && before->setter >= 0 &&
-        before->setter == lock->setter && !is_of(stage, mover, lock->setter) &&
+        before->setter == lock->setter &&
+        !stage_shares_process(stage, mover, (unsigned)lock->setter) &&
         has_renewed(stage, lock->name))
         stage_broke(stage, STAGE_LEASE);
     /* A lock that was taken late is older than what comes late behind that, because held
@@ -155,8 +149,7 @@ static void check_owner(struct stage *stage, const struct stage_lock *lock,
         bool had_it = before->has_key && before->setter == (int)i;
 
         /* One that has missed a reply counts to the earlier of two ends. */
-        if (!part->has_begun ||
-            (lane->lost_unsure && stage_has_time_passed(stage)))
+        if ((lane->lost_unsure && stage_has_time_passed(stage)))
             continue;
         if (strcmp(lane->lost, lock->name) == 0 &&
             part->lapses == stage->lapses &&
@@ -241,7 +234,7 @@ static void check_terms(struct stage *stage, int mover)
         /* A turn of the watchdog before the answer makes an extended lease a full one. */
         bool is_exact = stage_held(stage, i) == 1 && stage->kind != 'w';
 
-        if (stage->parts[i].has_begun && lane->granted[0] &&
+        if (lane->granted[0] &&
             is_lease_wrong(stage, lane->granted, lane->granted_until_us,
                            is_exact ? lane->granted_for_us : 0))
             stage_broke(stage, STAGE_TOLD_LEASE);
@@ -329,9 +322,9 @@ static void note_places(struct stage *stage)
         struct stage_part *part = &stage->parts[i];
         const struct page_lane *lane = stage_lane(stage, i);
 
-        if (!part->has_begun || lane->wants[0] == '\0' || !lane->may_wait) {
+        if (lane->wants[0] == '\0' || !lane->may_wait) {
             part->place = 0;
-            part->asks_n = part->has_begun ? lane->asks_n : 0;
+            part->asks_n = lane->asks_n;
             continue;
         }
         if (is_holder(stage, i) || has_left(stage, i))
@@ -367,7 +360,7 @@ static bool is_first(const struct stage *stage, unsigned actor)
         uint64_t heard_us =
             other->asked_us > steady_us ? other->asked_us : steady_us;
 
-        if (other->has_begun && stage_lane(stage, i)->unsure)
+        if (stage_lane(stage, i)->unsure)
             return false;
         if (i != actor && other->place != 0 &&
             (!other->is_dead || now_us < heard_us + BEAT_US))
@@ -403,7 +396,7 @@ static void check_token(struct stage *stage, struct stage_lock *lock)
         struct stage_part *part = &stage->parts[i];
         bool again = lane->token == lock->token && lock->token_by == (int)i;
 
-        if (!part->has_begun || part->tokens_n == lane->tokens_n ||
+        if (part->tokens_n == lane->tokens_n ||
             strcmp(lane->token_of, lock->name) != 0)
             continue;
         part->tokens_n = lane->tokens_n;
@@ -498,8 +491,7 @@ static void note_ghost(struct stage *stage)
         stage_lane(stage, stage->delivered.actor)->wants[0] == '\0')
         stage->has_ghost = true;
     for (unsigned i = 0; i < stage->scene.buyers; i++)
-        stage->has_ghost = stage->has_ghost || (stage->parts[i].has_begun &&
-                                                stage_lane(stage, i)->cut_off);
+        stage->has_ghost = stage->has_ghost || stage_lane(stage, i)->cut_off;
 }
 
 /* A dead waiter that may be the one that was woken: others have to look by themselves
@@ -511,7 +503,7 @@ bool stage_may_be_woken(const struct stage *stage, unsigned actor)
     const char *wants = stage_lane(stage, actor)->wants;
     const struct stage_lock *lock = lock_of(stage, wants);
 
-    return part->is_dead && part->has_begun && wants[0] != '\0' &&
+    return part->is_dead && wants[0] != '\0' &&
            (is_fair(stage) || stage->world.nodes_n > 1 || !lock ||
             part->died_at >= lock->freed_at);
 }

@@ -237,12 +237,12 @@ static void note_naps(struct stage *stage)
 {
     for (unsigned i = 0; i < stage->scene.buyers; i++) {
         struct stage_part *part = &stage->parts[i];
-        bool naps = stage_is_playing(stage, i) &&
-                    stage_main_thread(stage, i)->wait == PAGE_SLEEP;
 
-        if (naps && !part->is_asleep)
+        if (!stage_is_playing(stage, i) ||
+            stage_main_thread(stage, i)->wait != PAGE_SLEEP)
+            part->asleep_hash = 0;
+        else if (part->asleep_hash == 0)
             part->asleep_hash = stage_keys_hash(stage);
-        part->is_asleep = naps;
     }
 }
 
@@ -348,7 +348,7 @@ static void note_stock(struct stage *stage)
         struct stage_part *part = &stage->parts[i];
         unsigned orders_n = stage_lane(stage, i)->orders_n;
 
-        if (!part->has_begun || orders_n == 0 ||
+        if (orders_n == 0 ||
             (!stage_is_playing(stage, i) && orders_n == part->orders_n))
             continue;
         if (stage->counted != stage->written) {
@@ -381,13 +381,6 @@ static bool has_sleepers_only(const struct stage *stage)
     return sleeps;
 }
 
-/* Something to read was shown as such at a look only. */
-static bool is_in_process(const struct stage *stage, unsigned actor, int mover)
-{
-    return mover >= 0 &&
-           stage_process(stage, actor) == stage_process(stage, (unsigned)mover);
-}
-
 bool stage_settle(struct stage *stage, int mover)
 {
     bool had_key = stage->locks[0].has_key;
@@ -396,9 +389,10 @@ bool stage_settle(struct stage *stage, int mover)
         world_wait_for_servers(&stage->world);
     if (!look_at_keys(stage, mover))
         return false;
+    /* Something to read was shown as such at a look only. */
     for (unsigned i = 0; i < stage->scene.buyers; i++)
         if (stage_is_playing(stage, i) && reads_messages(stage, i) &&
-            (stage->touched || is_in_process(stage, i, mover)) &&
+            (stage->touched || stage_shares_process(stage, mover, i)) &&
             !stage_hand(stage, i, PAGE_LOOK, 0, PAGE_OK))
             return false;
     if (had_key && !stage->locks[0].has_key && mover >= 0 &&

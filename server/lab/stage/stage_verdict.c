@@ -150,7 +150,7 @@ bool stage_is_over(const struct stage *stage)
 {
     for (unsigned i = 0; i < stage->scene.buyers; i++)
         if (stage_is_playing(stage, i) ||
-            (!stage->parts[i].is_dead && !stage->parts[i].has_begun))
+            (!stage->parts[i].is_dead && !stage_has_begun(stage, i)))
             return false;
     return stage->late_n == 0;
 }
@@ -181,14 +181,14 @@ static int64_t orders_wanted(const struct stage *stage, unsigned actor)
     unsigned keyless = program_keyless(program);
     bool is_known = program->orders == keyless;
 
-    if (!stage->parts[actor].has_begun)
+    if (!stage_has_begun(stage, actor))
         return 0;
     if (!role.key)
         return program->orders;
     for (unsigned i = 0; i < actor; i++) {
         struct stage_role other = stage_role(&stage->scene, i);
 
-        is_known |= stage->parts[i].has_begun && other.key &&
+        is_known |= stage_has_begun(stage, i) && other.key &&
                     strcmp(other.key, role.key) == 0 &&
                     program_of(stage, i)->orders > 0;
     }
@@ -283,8 +283,7 @@ static bool has_lost_one(struct stage *stage)
     int64_t acknowledged = 0;
 
     for (unsigned i = 0; i < stage->scene.buyers; i++)
-        if (stage->parts[i].has_begun)
-            acknowledged += stage_lane(stage, i)->placed_n;
+        acknowledged += stage_lane(stage, i)->placed_n;
     return stage->audit.orders + stage->audit.cancelled + stage->audit.expired <
            acknowledged;
 }
@@ -311,9 +310,7 @@ static bool has_wrong_id(struct stage *stage, unsigned actor)
     struct stage_role role = stage_role(&stage->scene, actor);
     struct store_order found;
 
-    for (unsigned i = 0; stage->parts[actor].has_begun && i < PAGE_PLACED_MAX &&
-                         placed[i].id[0];
-         i++) {
+    for (unsigned i = 0; i < PAGE_PLACED_MAX && placed[i].id[0]; i++) {
         enum store_status status =
             store_order_get(stage->world.reader, placed[i].id, &found, NULL);
 
@@ -416,7 +413,7 @@ static bool has_failed(struct stage *stage)
     for (unsigned i = 0; i < stage->scene.buyers; i++) {
         const struct page_lane *lane = stage_lane(stage, i);
 
-        if (stage->parts[i].has_begun && lane->answered &&
+        if (lane->answered &&
             (failures & 1u << lane->outcome ||
              (!stage->has_ghost && has_waited_for_nobody(stage, i))))
             return true;
@@ -449,8 +446,7 @@ static unsigned lock_faults(const struct stage *stage)
     unsigned faults = 0;
 
     for (unsigned i = 0; i < stage->scene.buyers; i++)
-        if (stage->parts[i].has_begun)
-            faults |= stage_lane(stage, i)->faults;
+        faults |= stage_lane(stage, i)->faults;
     return faults;
 }
 

@@ -64,10 +64,10 @@ static uint64_t hash_actor(const struct stage *stage, unsigned actor,
     int committer = stage_committer_thread(stage, actor);
 
     hash = hash_number(hash, part->is_dead);
-    hash = hash_number(hash, part->has_begun);
+    hash = hash_number(hash, stage_has_begun(stage, actor));
     hash = hash_number(hash, part->place ? part->asked_us : 0);
     hash = hash_number(hash, stage_may_be_woken(stage, actor));
-    if (part->is_dead || !part->has_begun)
+    if (part->is_dead || lane->phase == PAGE_CLOSED)
         return hash;
     hash = hash_number(hash, lane->phase);
     hash = hash_number(hash, lane->unsure);
@@ -87,7 +87,7 @@ static uint64_t hash_actor(const struct stage *stage, unsigned actor,
     hash = hash_number(hash, part->hears_nothing);
     hash = hash_number(hash, rank_of(stage, actor));
     hash = hash_number(hash, part->place ? part->steady_us : 0);
-    hash = hash_number(hash, part->is_asleep ? part->asleep_hash : 0);
+    hash = hash_number(hash, part->asleep_hash);
     hash = hash_number(hash, part->was_inside && part->lapses != stage->lapses);
     for (unsigned i = 0; i < page->threads_n; i++) {
         hash = hash_number(hash, page->threads[i].wait);
@@ -157,7 +157,7 @@ static void tell_next(const struct stage *stage, unsigned actor,
 
     if (view->is_dead)
         text = "dead";
-    else if (!stage->parts[actor].has_begun)
+    else if (!stage_has_begun(stage, actor))
         text = "its program begins";
     else if (view->is_done)
         text = "done";
@@ -223,7 +223,7 @@ void stage_look(struct stage *stage, struct stage_view *view)
         actor->is_dead = stage->parts[i].is_dead;
         actor->is_done = !actor->is_dead && lane->phase == PAGE_DONE;
         actor->is_inside = stage_is_inside(stage, i);
-        actor->answered = stage->parts[i].has_begun && lane->answered;
+        actor->answered = lane->answered;
         actor->outcome = lane->outcome;
         tell_next(stage, i, actor);
     }
@@ -264,7 +264,7 @@ static void mark(struct stage_step *step, const char *format, ...)
 
 enum { TOKENS_APART_MAX = 100000 };
 
-void stage_note_token(struct stage *stage, const struct stage_step *step)
+static void note_token(struct stage *stage, const struct stage_step *step)
 {
     unsigned long long token = 0;
 
@@ -357,11 +357,11 @@ static unsigned product_of(const struct stage_step *step)
     return product % STAGE_PRODUCTS_N;
 }
 
-void stage_mark_write(struct stage *stage, unsigned actor,
-                      struct stage_step *step)
+/* It may write what its actor has computed from an old read. */
+static void mark_write(struct stage *stage, struct stage_step *step)
 {
     unsigned product = product_of(step);
-    unsigned *read = &stage->parts[actor].reads[product];
+    unsigned *read = &stage->parts[step->actor].reads[product];
     bool is_done =
         strncmp(step->reply, "ok", 2) == 0 || strstr(step->reply, " row");
 
@@ -457,7 +457,9 @@ void stage_mark_silence(struct stage *stage, int mover)
     mark(last_line(stage, mover, true), "wakes nobody");
 }
 
-void stage_say_loss(const struct stage *stage, struct stage_step *step)
+/* Puts the true reason in place of "the lease has ended", by which the library calls
+ * each loss. */
+static void say_loss(const struct stage *stage, struct stage_step *step)
 {
     const char *lost = dlock_status_text(DLOCK_LOST);
     const char *loss = stage->parts[step->actor].loss;
@@ -469,6 +471,15 @@ void stage_say_loss(const struct stage *stage, struct stage_step *step)
         (void)snprintf(step->reply, sizeof(step->reply),
                        "nothing to release: %s",
                        loss[0] ? loss : "it has no lock");
+}
+
+void stage_mark_step(struct stage *stage, struct stage_step *step)
+{
+    note_token(stage, step);
+    stage_name_tokens(stage, step->sent);
+    stage_name_tokens(stage, step->reply);
+    mark_write(stage, step);
+    say_loss(stage, step);
 }
 
 /* ---- marks: the ledger --------------------------------------------------------- */

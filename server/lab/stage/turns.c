@@ -467,14 +467,9 @@ void turns_came_along(const struct page_thread *step, const char *reply)
     tell(&open, 0, reply);
 }
 
-void turns_step_aside(void)
+void turns_step_aside(bool begins)
 {
-    turns_self->open_n++;
-}
-
-void turns_stepped_aside(void)
-{
-    turns_self->open_n--;
+    turns_self->open_n += begins ? 1u : -1u;
 }
 
 enum page_verdict turns_stepped(unsigned node, const char *reply)

@@ -54,9 +54,8 @@ enum page_verdict turns_stepped(unsigned node, const char *reply);
  * that of any other. */
 void turns_came_along(const struct page_thread *step, const char *reply);
 
-/* Before and after a command that is no step for the stage: it is sent at once. */
-void turns_step_aside(void);
-void turns_stepped_aside(void);
+/* A command that is no step for the stage is sent at once: it BEGINS, or is over. */
+void turns_step_aside(bool begins);
 
 /* How many servers there are; set before any step. */
 extern unsigned turns_nodes_n;

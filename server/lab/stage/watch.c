@@ -101,10 +101,7 @@ enum dlock_verdict watch_lock(void *ctx, const struct dlock_step *step)
 
     (void)ctx;
     if (strcmp(step->name, "eval-age") == 0) {
-        if (step->phase == DLOCK_BEFORE)
-            turns_step_aside();
-        else
-            turns_stepped_aside();
+        turns_step_aside(step->phase == DLOCK_BEFORE);
         return DLOCK_GO;
     }
     /* A reply {0, ms} says not yet, and in how many to come again. */
