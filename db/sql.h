@@ -35,7 +35,8 @@
  * change: nobody else does until it ends. */
 #define SQL_FOR_UPDATE "/*! FOR UPDATE */"
 
-/* Ends an INSERT for sql_insert(). */
+/* Ends an INSERT whose rows have no numbers yet: the server tells them. (SQLite takes
+ * it for a comment: there the filter gives the numbers.) */
 #define SQL_TELL_NUMBERS "/*! RETURNING number */"
 
 /* Ends the word `bought`: a product whose users' units nobody has counted. */
@@ -209,8 +210,6 @@ struct sql_engine {
     void (*column_text)(const struct sql_query *query, int column, char *text,
                         size_t size);
     enum store_status (*end)(struct sql_query *query);
-    enum store_status (*insert)(struct sql_query *query, int64_t numbers[],
-                                size_t n);
 };
 
 extern const struct sql_engine sqlite_engine;
@@ -306,14 +305,6 @@ enum store_status sql_finish(struct sql_query *query);
 
 enum store_status sql_first_ints(struct sql_query *query,
                                  int64_t *const values[], size_t n);
-
-/* Ends an INSERT of N rows with SQL_TELL_NUMBERS: what they were given, in the
- * order of the rows. */
-static inline enum store_status sql_insert(struct sql_query *query,
-                                           int64_t numbers[], size_t n)
-{
-    return query->db->engine->insert(query, numbers, n);
-}
 
 /* Unix time in ms by the clock that all instances share: the database server's, or
  * that of the one host. It can step. */

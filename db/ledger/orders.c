@@ -309,10 +309,11 @@ static enum store_status insert(struct sql *db, const char *text,
                                 struct orders_row rows[], size_t n)
 {
     struct sql_query *query = sql_query(db, text);
-    const struct store_order *order;
+    struct store_order *order;
     int64_t numbers[MANY];
     enum store_status status;
     bool held = false;
+    size_t told = 0;
     int at = 1;
 
     for (size_t i = 0; i < n; i++, at += ROW_BINDS) {
@@ -326,10 +327,15 @@ static enum store_status insert(struct sql *db, const char *text,
         sql_bind_text(query, at + ROW_BINDS - 1, order->key);
         held |= order->pay_until_ms > 0;
     }
-    status = sql_insert(query, numbers, n);
+    while (told < n && sql_next(query))
+        rows[told++].order->number = sql_int(query, 0);
+    status = sql_end(query);
     for (size_t i = 0; i < n && status == STORE_OK; i++) {
-        rows[i].order->number = numbers[i];
-        format_id(numbers[i], rows[i].secret, rows[i].order->id);
+        order = rows[i].order;
+        numbers[i] = order->number;
+        if (order->number == 0)
+            return sql_fail(db, STORE_IO, "an INSERT told too few numbers");
+        format_id(order->number, rows[i].secret, order->id);
     }
     return status == STORE_OK && held ? holds_insert(db, numbers, n) : status;
 }

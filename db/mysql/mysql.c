@@ -306,21 +306,6 @@ static enum store_status end(struct sql_query *query)
     return query->code == FAILED ? of(query->db)->status : STORE_OK;
 }
 
-/* The server says which number each row has got: of a cluster each node counts
- * in steps of its own. */
-static enum store_status insert(struct sql_query *query, int64_t numbers[],
-                                size_t n)
-{
-    size_t found = 0;
-
-    while (found < n && next(query))
-        numbers[found++] = column_int(query, 0);
-    count(of(query->db), (int64_t)found);
-    if (query->code != FAILED && found < n)
-        fail(query, 0, "an INSERT told too few numbers");
-    return end(query);
-}
-
 /* ---- transactions ------------------------------------------------------- */
 
 /* A connection may be in one that nobody here knows of, because a server may
@@ -500,5 +485,4 @@ const struct sql_engine mysql_engine = {
     .column_int = column_int,
     .column_text = column_text,
     .end = end,
-    .insert = insert,
 };

@@ -221,18 +221,6 @@ static enum store_status end(struct sql_query *query)
     return status;
 }
 
-/* The rows of one statement have numbers in a row: there is one writer. */
-static enum store_status insert(struct sql_query *query, int64_t numbers[],
-                                size_t n)
-{
-    enum store_status status = sql_finish(query);
-    int64_t last = sqlite3_last_insert_rowid(of(query->db)->handle);
-
-    for (size_t i = 0; status == STORE_OK && i < n; i++)
-        numbers[i] = last - (int64_t)(n - 1 - i);
-    return status;
-}
-
 static enum store_status script(struct sql *db, const char *text)
 {
     int rc = sqlite3_exec(of(db)->handle, text, NULL, NULL, NULL);
@@ -567,5 +555,4 @@ const struct sql_engine sqlite_engine = {
     .column_int = column_int,
     .column_text = column_text,
     .end = end,
-    .insert = insert,
 };
