@@ -38,6 +38,18 @@ static enum store_status check_names(const char *path,
                        path, st.stx_nlink);
 }
 
+/* NULL: PATH is no name of a file, and each connection would get a private, empty
+ * database. */
+static const char *path_in(const char *url, struct store_error *error)
+{
+    const char *path = url + strlen(sqlite_engine.scheme);
+
+    if (path[0] != '\0' && path[0] != ':')
+        return path;
+    failure_text(error, "the database must be a file with a name");
+    return NULL;
+}
+
 /*
  * The one true name, WHOLE, of the file in "sqlite:PATH": two ways to it, one
  * through a symbolic link, must end at the same lock file; and a name that
@@ -49,14 +61,12 @@ enum store_status sqlite_find(const char *url, bool create,
                               char whole[SQL_WHERE_BYTES],
                               struct store_error *error)
 {
-    const char *path = url + strlen(sqlite_engine.scheme);
+    const char *path = path_in(url, error);
     struct stat st = {.st_mode = S_IFREG};
     int fd, why;
 
-    /* Each connection would get a private, empty one. */
-    if (path[0] == '\0' || path[0] == ':')
-        return failure_set(error, STORE_MISUSE,
-                           "the database must be a file with a name");
+    if (!path)
+        return STORE_MISUSE;
     if (stat(path, &st) != 0 && create && errno == ENOENT) {
         fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
         if (fd >= 0)
@@ -117,11 +127,13 @@ static enum store_status refused(const char *path, struct store_error *error)
 enum store_status sqlite_check(const char *url, char where[SQL_WHERE_BYTES],
                                struct store_error *error)
 {
-    const char *path = url + strlen(sqlite_engine.scheme);
+    const char *path = path_in(url, error);
     enum store_status status;
     char folder[PATH_MAX];
 
-    if (*path != ':' && access(path, F_OK) != 0 && errno == ENOENT) {
+    if (!path)
+        return STORE_MISUSE;
+    if (access(path, F_OK) != 0 && errno == ENOENT) {
         where[0] = '\0';
         if (has_journal(path))
             return failure_set(error, STORE_UNFIT,
