@@ -50,7 +50,7 @@ enum store_status sql_conflict(struct sql *db, const char *text)
 bool sql_rollback(struct sql *db)
 {
     if (sql_in_transaction(db))
-        (void)db->engine->rollback(db);
+        db->engine->rollback(db);
     return !sql_in_transaction(db);
 }
 

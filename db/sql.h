@@ -81,21 +81,12 @@ struct sql_query {
     int code;   /* of the engine's last call; the first failure stays */
 };
 
-enum sql_role {
-    SQL_ROLE_WRITER, /* creates the database, writes */
-    SQL_ROLE_READER, /* cannot write */
-    /*
-     * Reads, and may roll back what a process that died in its commit has left
-     * in SQLite's rollback journal; a strictly read-only connection would be
-     * stuck before it. Otherwise it writes nothing either.
-     */
-    SQL_ROLE_RESCUER,
-};
-
 struct sql_options {
     const struct sql_engine *engine;
     const char *where; /* as find() has said; not after the opening */
-    enum sql_role role;
+    /* A connection that does not write may roll back what a process that died in its
+     * commit has left in SQLite's rollback journal; it would be stuck before that. */
+    bool writes;
     bool shared;              /* writer: other processes write, too */
     unsigned busy_ms;         /* longest wait for another process's lock */
     const atomic_bool *hurry; /* true: no such wait, and what is read has to end
@@ -194,7 +185,7 @@ struct sql_engine {
     /* STORE_UNKNOWN: it was tried and not confirmed. After all other failures
      * nothing was written. */
     enum store_status (*commit)(struct sql *db);
-    enum store_status (*rollback)(struct sql *db);
+    void (*rollback)(struct sql *db);
     bool (*in_transaction)(const struct sql *db);
     /* For the writer, between two transactions: house-keeping. FULL: the disk was.
      * NULL: there is none. */

@@ -32,8 +32,7 @@ enum store_status store_check(const char *url, struct store_error *error)
 {
     const struct sql_engine *engine = sql_engine_of(url, error);
     char where[SQL_WHERE_BYTES] = "";
-    struct sql_options options = {
-        .engine = engine, .where = where, .role = SQL_ROLE_RESCUER};
+    struct sql_options options = {.engine = engine, .where = where};
     enum store_status status = STORE_MISUSE;
     struct sql *db;
     int64_t version;
@@ -69,7 +68,7 @@ static void set_up(struct store *store, const struct store_options *options,
     store->writer = (struct sql_options){
         .engine = engine,
         .where = store->where,
-        .role = SQL_ROLE_WRITER,
+        .writes = true,
         .shared = options->shared || engine->far,
         .busy_ms = options->busy_ms ? options->busy_ms : STORE_BUSY_MS,
         .hurry = &store->hurry,
@@ -203,7 +202,6 @@ void store_close(struct store *store)
 /* ---- readers ------------------------------------------------------------ */
 
 static enum store_status open_reader(const struct sql_options *options,
-                                     struct step step,
                                      struct store_reader **reader,
                                      struct store_error *error)
 {
@@ -212,29 +210,19 @@ static enum store_status open_reader(const struct sql_options *options,
 
     if (!opened)
         return failure_set(error, STORE_IO, "out of memory");
-    opened->step = step;
     status = sql_open(options, &opened->db, error);
-    if (status != STORE_OK)
-        goto err_after_alloc;
-    status = schema_check(opened->db);
-    if (status != STORE_OK) {
-        failure_text(error, "%s", sql_error(opened->db)->text);
-        goto err_after_open;
+    if (status == STORE_OK) {
+        status = schema_check(opened->db);
+        if (status != STORE_OK)
+            failure_text(error, "%s", sql_error(opened->db)->text);
     }
-    *reader = opened;
-    return STORE_OK;
-
-err_after_open:
-    sql_close(opened->db);
-err_after_alloc:
-    free(opened);
+    if (status == STORE_OK)
+        *reader = opened;
+    else
+        store_reader_close(opened);
     return status;
 }
 
-/*
- * In shared mode another process may die in its commit at any time, and what
- * it leaves in the journal has to be rolled back before anybody can read.
- */
 enum store_status store_reader_open(struct store *store,
                                     struct store_reader **reader,
                                     struct store_error *error)
@@ -242,15 +230,13 @@ enum store_status store_reader_open(struct store *store,
     const struct sql_options options = {
         .engine = store->writer.engine,
         .where = store->where,
-        .role = store->writer.shared ? SQL_ROLE_RESCUER : SQL_ROLE_READER,
         .busy_ms = store->writer.busy_ms,
         .hurry = &store->hurry,
     };
-
-    enum store_status status =
-        open_reader(&options, store->step, reader, error);
+    enum store_status status = open_reader(&options, reader, error);
 
     if (status == STORE_OK) {
+        (*reader)->step = store->step;
         (*reader)->filter = &store->place.keys.filter;
         (*reader)->shared = store->writer.shared;
     }
@@ -262,20 +248,13 @@ enum store_status store_reader_open_url(const char *url,
                                         struct store_error *error)
 {
     const struct sql_engine *engine = sql_engine_of(url, error);
-    const struct step no_step = {0};
-    struct sql_options options = {
-        .engine = engine,
-        .role = SQL_ROLE_RESCUER,
-        .busy_ms = STORE_BUSY_MS,
-    };
-    enum store_status status;
     char where[SQL_WHERE_BYTES];
+    const struct sql_options options = {
+        .engine = engine, .where = where, .busy_ms = STORE_BUSY_MS};
+    enum store_status status =
+        engine ? engine->find(url, false, where, error) : STORE_MISUSE;
 
-    status = engine ? engine->find(url, false, where, error) : STORE_MISUSE;
-    if (status != STORE_OK)
-        return status;
-    options.where = where;
-    return open_reader(&options, no_step, reader, error);
+    return status == STORE_OK ? open_reader(&options, reader, error) : status;
 }
 
 void store_reader_close(struct store_reader *reader)

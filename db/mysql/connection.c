@@ -227,9 +227,8 @@ static enum store_status set_up_session(struct mysql *db)
              "SET SESSION sql_mode = 'STRICT_ALL_TABLES,"
              "NO_ENGINE_SUBSTITUTION', autocommit = %d, tx_isolation = '%s', "
              "innodb_lock_wait_timeout = %u",
-             db->sql.options.role != SQL_ROLE_WRITER,
-             db->sql.options.role == SQL_ROLE_WRITER ? "READ-COMMITTED"
-                                                     : "REPEATABLE-READ",
+             !db->sql.options.writes,
+             db->sql.options.writes ? "READ-COMMITTED" : "REPEATABLE-READ",
              lock_wait_s(db));
     status = mysql_plain(db, text);
     if (status != STORE_OK)

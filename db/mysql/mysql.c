@@ -137,8 +137,7 @@ static void prepare(struct sql_query *query)
     struct mysql *db = of(query->db);
 
     query->code = DONE;
-    if (db->sql.options.role != SQL_ROLE_WRITER && !db->open &&
-        mysql_connect(db) != STORE_OK)
+    if (!db->sql.options.writes && !db->open && mysql_connect(db) != STORE_OK)
         query->code = FAILED;
     else if (!db->handle)
         fail(query, CR_SERVER_GONE_ERROR, "the connection was lost");
@@ -344,14 +343,11 @@ static enum store_status commit(struct sql *db)
 }
 
 /* A ROLLBACK that is refused leaves the transaction open: a node out of sync does so. */
-static enum store_status rollback(struct sql *db)
+static void rollback(struct sql *db)
 {
-    enum store_status status = mysql_plain(of(db), "ROLLBACK");
-
-    if (status != STORE_OK)
+    if (mysql_plain(of(db), "ROLLBACK") != STORE_OK)
         mysql_drop_connection(of(db));
     of(db)->open = false;
-    return status;
 }
 
 static bool in_transaction(const struct sql *db)

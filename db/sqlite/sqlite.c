@@ -279,9 +279,9 @@ static enum store_status commit(struct sql *db)
                : STORE_UNKNOWN;
 }
 
-static enum store_status rollback(struct sql *db)
+static void rollback(struct sql *db)
 {
-    return sql_run(db, "ROLLBACK");
+    (void)sql_run(db, "ROLLBACK");
 }
 
 /* ---- the WAL -------------------------------------------------------------- */
@@ -459,11 +459,6 @@ static void close_all(struct sql *db)
 /* No checkpoints from a reader, not even from the last to close: see store.h. */
 static enum store_status open_it(struct sql *sql)
 {
-    static const int flags[] = {
-        [SQL_ROLE_WRITER] = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
-        [SQL_ROLE_READER] = SQLITE_OPEN_READONLY,
-        [SQL_ROLE_RESCUER] = SQLITE_OPEN_READWRITE,
-    };
     const struct sql_options *options = &sql->options;
     struct sqlite *db = (struct sqlite *)sql;
 
@@ -471,13 +466,13 @@ static enum store_status open_it(struct sql *sql)
     db->serial = atomic_fetch_add(&serials, 1) + 1;
     db->backoff.hurry = options->hurry;
     if (sqlite3_open_v2(options->where, &db->handle,
-                        flags[options->role] | SQLITE_OPEN_NOMUTEX,
+                        SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX,
                         NULL) != SQLITE_OK)
         return sql_fail(sql, STORE_IO, "cannot open %s: %s", options->where,
                         sqlite3_errmsg(db->handle));
     sqlite3_extended_result_codes(db->handle, 1);
     sqlite3_busy_handler(db->handle, on_busy, db);
-    if (options->role == SQL_ROLE_WRITER)
+    if (options->writes)
         return set_up_writer(db);
     if (options->hurry)
         sqlite3_progress_handler(db->handle, STEPS_TO_LOOK, on_progress, db);

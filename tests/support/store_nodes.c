@@ -17,7 +17,7 @@ void store_nodes_url(const struct store_rig *rig, char *url, size_t size)
 static struct sql *connect_to(const char *url)
 {
     struct sql_options options = {
-        .where = url, .role = SQL_ROLE_WRITER, .busy_ms = STORE_NODES_BUSY_MS};
+        .where = url, .writes = true, .busy_ms = STORE_NODES_BUSY_MS};
     struct store_error error;
     struct sql *db = NULL;
 

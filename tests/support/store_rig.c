@@ -25,7 +25,7 @@ bool store_rig_on_mysql(const struct store_rig *rig)
 static void mysql_do(const char *url, const char *statements)
 {
     struct sql_options options = {
-        .where = url, .role = SQL_ROLE_WRITER, .busy_ms = 5000};
+        .where = url, .writes = true, .busy_ms = 5000};
     struct store_error error = {""};
     char text[4096], *one, *rest = text;
     struct sql *db;
