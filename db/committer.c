@@ -7,12 +7,37 @@
  * It does not wait to make a batch larger: while it commits, the next batch
  * grows.
  *
- * batch.c has the batch.
- *
  * Orders that are not paid in time are given back without being asked for: a look into
  * the index of the holds says when the next one is due. While there are holds the
  * committer looks again each half second at the latest, since a wall clock may be set
  * meanwhile; a new hold has a second at least, so that it is seen before its time.
+ *
+ * A status means
+ * --------------
+ *   STORE_OK       run() said so, and the commit is on disk
+ *   a "no"         run() said so; what it did was rolled back, unless it is
+ *                  write->no: then that is on disk
+ *   STORE_BUSY, STORE_NO_SPACE, STORE_IO, STORE_GONE
+ *                  the batch failed before its COMMIT, or its COMMIT was rolled
+ *                  back: nothing of it is kept, and all in it hear the same
+ *   STORE_UNKNOWN  the COMMIT was tried and not confirmed: all of it may be on
+ *                  disk, or nothing; all in it hear the same
+ * A failed batch is not tried again: its callers have waited long enough, and ask
+ * again if they still care. But a conflict with another instance, or a connection
+ * that was lost before the COMMIT, is no failure yet: the batch is run again, with
+ * pauses, for as long as one may wait for another process. So run() may run more
+ * than once, and what it did before is undone then. A COMMIT whose answer was
+ * lost is looked up by the last order it has written: if that is there, all of it
+ * is, and if it is not, nothing was kept and it is run again.
+ *
+ * Failure
+ * -------
+ * A write that fails takes back only what it did itself. But some errors (a
+ * full disk, a failed read) make SQLite roll back the whole transaction by
+ * itself; then nothing in the batch may be answered with success, what went
+ * well before included. After an I/O error the connection is not trusted any
+ * more: it is closed, and opened anew for the next batch. As long as that fails
+ * every batch hears so; when the disk recovers, so do we.
  */
 #include "db/committer.h"
 
@@ -20,7 +45,8 @@
 #include <string.h>
 #include <time.h>
 
-#define LOOK_US 500000
+#define LOOK_US    500000
+#define LATE_TRIES 8 /* when the time is up; keys of one batch */
 
 /* ---- the source --------------------------------------------------------- */
 
@@ -106,7 +132,7 @@ static void plan_look(struct store *store, int64_t in_ms)
         wait_us == UINT64_MAX ? UINT64_MAX : monotonic_us() + wait_us;
 }
 
-void committer_look(struct store *store)
+static void look_soon(struct store *store)
 {
     uint64_t soon_us = monotonic_us() + LOOK_US;
 
@@ -148,6 +174,269 @@ static void on_expired(struct store_write *write)
         store->on_failure)
         store->on_failure(store->on_failure_ctx, write->status, &write->error);
     plan_look(store, more ? 0 : LOOK_US / 1000);
+}
+
+/* ---- a batch: orders and writes in one transaction ----------------------- */
+
+static enum store_status is_there(const char *lost, struct store_error *error)
+{
+    return !lost ? STORE_OK
+                 : failure_set(error, STORE_GONE,
+                               "%s was moved, removed or replaced: "
+                               "see FILES in stockade(1) before a restart",
+                               lost);
+}
+
+bool store_is_there(const struct store *store, struct store_error *error)
+{
+    return is_there(lockfile_lost(store->lockfile), error) == STORE_OK;
+}
+
+static enum store_status begin(struct store *store, struct store_error *error)
+{
+    struct committer *committer = &store->committer;
+    enum store_status status;
+
+    if (!committer->lost)
+        committer->lost = lockfile_lost(store->lockfile);
+    status = is_there(committer->lost, error);
+    if (status == STORE_OK && !store->db)
+        status = sql_open(&store->writer, &store->db, error);
+    if (status != STORE_OK)
+        return status;
+    if (step_begin(store->step, "begin", 0) == STORE_FAIL)
+        return failure_set(error, STORE_BUSY, "the begin failed on purpose");
+    status = sql_begin(store->db);
+    (void)step_end(store->step, "begin", 0, store_status_text(status));
+    if (status == STORE_OK && !store->db->engine->far)
+        status = filter_begin(&store->place.keys.filter, store->db);
+    *error = *sql_error(store->db);
+    return status;
+}
+
+static bool undo(struct store *store)
+{
+    bool good;
+
+    (void)step_begin(store->step, "rollback", 0);
+    good = sql_rollback(store->db);
+    (void)step_end(store->step, "rollback", 0, good ? "ok" : "failed");
+    return good;
+}
+
+/*
+ * WRITE's own status is its own; what comes back is whether the batch can go
+ * on. Changes are kept if run() said STORE_OK, and undone if not. A write
+ * without company needs no savepoint, under which SQLite would copy each page
+ * before it changes: if it fails, the whole transaction goes.
+ */
+static enum store_status run_one(struct store *store, struct store_write *write,
+                                 bool alone)
+{
+    const struct place_proof proof = store->place.proof;
+    struct sql *db = store->db;
+    enum store_status status = STORE_OK;
+
+    if (!alone)
+        status = sql_run(db, "SAVEPOINT one");
+    if (status != STORE_OK)
+        return status;
+    write->no = STORE_OK;
+    write->expired = 0;
+    write->status = write->run(store, write);
+    if (db->again)
+        return write->status;
+    if (write->status != STORE_OK) {
+        write->error = *sql_error(db);
+        store->place.proof = proof; /* it is undone */
+    }
+    if (!sql_in_transaction(db)) /* the database threw everything away */
+        return write->status;
+    if (alone)
+        return write->status == STORE_OK || undo(store) ? STORE_OK : STORE_IO;
+    if (write->status != STORE_OK)
+        status = sql_run(db, "ROLLBACK TO SAVEPOINT one");
+    return status == STORE_OK ? sql_run(db, "RELEASE SAVEPOINT one") : status;
+}
+
+static enum store_status commit(struct store *store)
+{
+    enum store_status status;
+
+    if (!sql_in_transaction(store->db)) { /* a write alone, which said no */
+        assert(store->place.lots_n == 0);
+        return STORE_OK;
+    }
+    if (step_begin(store->step, "commit", 0) == STORE_FAIL)
+        return sql_fail(store->db, STORE_IO, "the commit failed on purpose");
+    status = sql_commit(store->db);
+    if (step_end(store->step, "commit", 0, store_status_text(status)) ==
+            STORE_FAIL &&
+        status == STORE_OK)
+        return sql_fail(store->db, STORE_UNKNOWN,
+                        "the commit's answer got lost");
+    return status;
+}
+
+/* In a transaction that has begun. *error is the lots': one of them may have
+ * failed alone. */
+static enum store_status run_all(struct store *store,
+                                 struct store_write *writes,
+                                 struct store_error *error)
+{
+    bool alone = store->place.lots_n == 0 && writes && !writes->next;
+    enum store_status status = STORE_OK;
+
+    store->place.proof.number = 0;
+    if (store->place.lots_n > 0)
+        status = place_lots(&store->place, store->db);
+    *error = *sql_error(store->db);
+    for (; writes && status == STORE_OK; writes = writes->next)
+        status = run_one(store, writes, alone);
+    /* Whatever failed by now, nothing was written, or nobody knows. */
+    if (status != STORE_OK && status != STORE_BUSY &&
+        status != STORE_NO_SPACE && status != STORE_UNKNOWN)
+        status = STORE_IO;
+    if (status == STORE_OK)
+        status = commit(store);
+    if (status == STORE_OK)
+        filter_kept(&store->place.keys.filter, store->place.proof.number,
+                    store->place.proof.secret);
+    else
+        *error = *sql_error(store->db);
+    return status;
+}
+
+/*
+ * Nothing of the batch stays. An I/O error costs the connection its trust; a
+ * full disk may have room again once the WAL begins anew.
+ */
+static void give_up(struct store *store, enum store_status status)
+{
+    rows_forget(&store->place.rows);
+    if (!store->db)
+        return;
+    if (!undo(store) || (status != STORE_BUSY && status != STORE_NO_SPACE)) {
+        sql_close(store->db);
+        store->db = NULL;
+    } else if (status == STORE_NO_SPACE && store->db->engine->tend) {
+        store->db->engine->tend(store->db, true);
+    }
+}
+
+/*
+ * A COMMIT's answer was lost: was it carried out? In a cluster another server may
+ * have it, and only a yes is certain. STORE_UNKNOWN: nobody can tell in time.
+ */
+static enum store_status settle(struct store *store, struct backoff *pause,
+                                struct store_error *error)
+{
+    enum store_status status;
+    struct store_error why;
+    bool kept;
+
+    if (!store->writer.engine->far || store->place.proof.number == 0)
+        return STORE_UNKNOWN;
+    do {
+        give_up(store, STORE_UNKNOWN);
+        committer_on_wait(store);
+        status = sql_open(&store->writer, &store->db, &why);
+        if (status != STORE_OK)
+            continue;
+        status = sql_begin(store->db);
+        if (status == STORE_OK)
+            status = orders_find(store->db, &store->place.proof, &kept);
+        (void)sql_rollback(store->db);
+        if (status == STORE_OK && kept)
+            return STORE_OK;
+        if (status == STORE_OK && !store->db->cluster) {
+            store->db->again = true;
+            return failure_set(error, STORE_IO, "the commit was not kept");
+        }
+    } while (backoff_wait(pause));
+    return STORE_UNKNOWN;
+}
+
+/*
+ * Once more, if that may help. *status is how the last try ended. Where another
+ * one was first with a key there is nothing to wait for, and the next try finds
+ * the answer, however late it is: LATE says how often that was done.
+ */
+static bool next_try(struct store *store, struct backoff *pause, unsigned *late,
+                     enum store_status *status, struct store_error *error)
+{
+    if (*status == STORE_UNKNOWN)
+        *status = settle(store, pause, error);
+    if (*status == STORE_OK || !store->db || !store->db->again)
+        return false;
+    if (!backoff_wait(pause) && (!store->db->at_once || ++*late > LATE_TRIES))
+        return false;
+    atomic_fetch_add(&store->retries, 1);
+    give_up(store, *status);
+    *status = begin(store, error);
+    return true;
+}
+
+/* A write may be gone as soon as done() has been called. */
+static void answer(struct store *store, struct store_write *writes,
+                   enum store_status status, const struct store_error *error)
+{
+    struct store_write *next;
+
+    for (; writes; writes = next) {
+        next = writes->next;
+        if (status != STORE_OK) {
+            writes->status = status;
+            writes->error = *error;
+        } else if (writes->status == STORE_OK) {
+            writes->status = writes->no;
+            atomic_fetch_add(&store->expired, writes->expired);
+        }
+        writes->done(writes);
+    }
+}
+
+/* Both lots and writes are taken as late as can be: in the transaction. If that
+ * did not begin they hear so. */
+static void batch_run(struct store *store, bool with_orders)
+{
+    struct committer *committer = &store->committer;
+    struct backoff pause = {.hurry = &store->hurry};
+    struct store_write *writes;
+    struct store_error error = {.text = ""};
+    enum store_status status = begin(store, &error);
+    unsigned late = 0;
+
+    backoff_begin(&pause, store->writer.busy_ms);
+    if (with_orders)
+        place_take(&store->place, &committer->source);
+    pthread_mutex_lock(&committer->mutex);
+    writes = committer->head;
+    committer->head = NULL;
+    committer->tail = &committer->head;
+    pthread_mutex_unlock(&committer->mutex);
+    do {
+        if (status == STORE_OK)
+            status = run_all(store, writes, &error);
+        else if (status != STORE_BUSY && status != STORE_NO_SPACE &&
+                 status != STORE_GONE)
+            status = STORE_IO;
+    } while (next_try(store, &pause, &late, &status, &error));
+    if (store->on_failure && status != STORE_OK)
+        store->on_failure(store->on_failure_ctx, status, &error);
+    if (status != STORE_OK)
+        give_up(store, status);
+    if (with_orders) {
+        place_done(&store->place, &committer->source, status, &error);
+        committer->again = true;
+    }
+    answer(store, writes, status, &error);
+    if (store->place.held)
+        look_soon(store);
+    store->place.held = false;
+    /* After the answers: no write waits for it. */
+    if (store->db && store->db->engine->tend)
+        store->db->engine->tend(store->db, false);
 }
 
 /* ---- the thread --------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /*
  * The store itself, and its thread. store.c opens and closes, store_write.c
- * and store_naive.c have the verbs that write, committer.c the thread, batch.c the
- * transaction, ledger/ the work in it.
+ * and store_naive.c have the verbs that write, committer.c the thread and its
+ * transactions, ledger/ the work in them.
  */
 #ifndef STORE_COMMITTER_H
 #define STORE_COMMITTER_H
@@ -77,16 +77,9 @@ enum store_status committer_open(struct store *store,
  * done() is called here. From any thread. */
 void committer_submit(struct store *store, struct store_write *write);
 
-/* Runs what waits, on the committer's thread: writes, and orders of the source if
- * it has some. Answers them. */
-void batch_run(struct store *store, bool with_orders);
-
 /* The connection's hook on_wait, which is called while a connection waits for another
  * process. */
 void committer_on_wait(void *store);
-
-/* Has the committer look for holds soon: there may be new ones. On its thread. */
-void committer_look(struct store *store);
 
 /* Hands in the write that gives back what was not paid in time. */
 void write_expiry(struct store *store, struct store_write *expiry);
