@@ -26,7 +26,6 @@
 #include "server/base/metrics.h"
 #include "server/order/hints.h"
 #include "server/order/locks.h"
-#include "server/order/one_by_one.h"
 
 #define BATCH_MAX 1024 /* orders that share one transaction */
 #define LOT_MAX   512  /* of them, those of one queue */

@@ -11,7 +11,7 @@
  * transaction decides. The naive way is what textbooks print, and is exactly as
  * right as the lock around it.
  */
-#include "server/order/one_by_one.h"
+#include "server/order/order.h"
 
 #include <poll.h>
 

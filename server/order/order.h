@@ -90,4 +90,13 @@ void order_end(struct order *order, uint64_t now_us);
 /* A list of orders, linked by next, from its last to its first. */
 struct order *order_list_reversed(struct order *list);
 
+/* ---- one_by_one.c: every order on its own, on a worker ------------------------ */
+
+/* Hands counted orders, linked by next, to the workers, first come first served.
+ * From any thread. */
+void one_by_one_submit(struct intake *intake, struct order *list);
+
+/* All of one such order, the task's owner, on the calling thread. */
+void one_by_one_run(struct task *task, struct worker *worker);
+
 #endif

@@ -12,7 +12,6 @@
 #include "lock/redis/command.h"
 #include "server/lab/explore/search.h"
 #include "server/lab/stage/turns.h"
-#include "server/order/one_by_one.h"
 #include "tests/support/stage_scene.h"
 
 enum plant {

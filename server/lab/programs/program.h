@@ -20,7 +20,6 @@
 #include "server/base/app.h"
 #include "server/lab/stage/turns.h"
 #include "server/order/lock_tasks.h"
-#include "server/order/one_by_one.h"
 
 /* A program's belongings on the stage. */
 struct program_actor {
