@@ -44,18 +44,12 @@ struct mysql {
     struct mysql_slot slots[MYSQL_SLOTS]; /* ?1 is the first */
 };
 
-/* ---- address.c ----------------------------------------------------------- */
+/* ---- connection.c -------------------------------------------------------- */
 
 /* STORE_MISUSE, with a text without the password: this is no such URL. */
 enum store_status mysql_address_read(const char *url,
                                      struct mysql_address *address,
                                      struct store_error *error);
-
-/* Reads the password anew. */
-enum store_status mysql_address_password(struct mysql_address *address,
-                                         struct store_error *error);
-
-/* ---- connection.c -------------------------------------------------------- */
 
 /* Waits until one of WANTED has come about, in the library's terms; a time-out at
  * UNTIL_US, by monotonic_us(). */
