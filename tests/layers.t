@@ -46,7 +46,7 @@ my %MAY = (
     'db/ledger' => [$LEDGER, qr{^db/ledger/}],
     'db/sqlite' => [$SQL, qr{^db/sqlite/}],
     'db/mysql'  => [$SQL, qr{^db/mysql/}],
-    (map { ("db/$_.c" => [$SQL], "db/$_.h" => [$SQL]) } qw(base sql schema)),
+    (map { ("db/$_.c" => [$SQL], "db/$_.h" => [$SQL]) } qw(base sql)),
     (map { ("db/$_.c" => [$LEDGER, qr{^db/lockfile\.h$}], "db/$_.h" => [$LEDGER, qr{^db/lockfile\.h$}]) } qw(lockfile soldout)),
     'server/base'      => [qr{^server/base/}, $LOCK, $STORE],
     'server/order'     => [qr{^server/(?:base|order)/}, $LOCK, $STORE],
