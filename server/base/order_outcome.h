@@ -11,6 +11,9 @@ enum order_outcome {
     ORDER_OUTCOME_N
 };
 
+/* Member of a problem document, true where the order may have been placed, or not. */
+#define ORDER_OPEN_MEMBER "may_have_ordered"
+
 /* The outcome's name in problem types and metrics: "sold-out". */
 const char *order_outcome_slug(enum order_outcome outcome);
 

@@ -48,14 +48,16 @@ static void order_answer(struct request *request)
         pass_on(request);
         return;
     }
-    if (request->call.end != INVENTORY_UNKNOWN)
+    if (request->call.end != INVENTORY_UNKNOWN) {
         order_not_now(order, ORDER_STORE_UNAVAILABLE,
                       "no inventory service is ready");
-    else
+    } else {
+        order->record.status = STORE_UNKNOWN;
         order_set_outcome(order, ORDER_STORE_UNAVAILABLE,
                           "no inventory service has answered; it may have been "
                           "ordered: look for it by its key");
-    reply_problem(request, PROBLEM_STORE_UNAVAILABLE, "%s", order->detail);
+    }
+    reply_outcome(request);
 }
 
 /* "http://host/path" is the same as "/path". */

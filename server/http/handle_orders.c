@@ -27,8 +27,7 @@ static void post_answer(struct request *request)
     char *location;
 
     if (order->outcome > ORDER_REPLAYED) {
-        reply_problem(request, (enum problem)order->outcome, "%s",
-                      order->detail);
+        reply_outcome(request);
         return;
     }
     /* Without memory the reply does without it: the id is in the body as well. */

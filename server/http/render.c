@@ -283,7 +283,7 @@ char *render_audit(const struct store_audit *audit,
  * for them. RFC 9457 shows "errors" with a JSON pointer each; our documents are
  * flat, and a field's name is all that a pointer could say.
  */
-char *render_problem(enum problem problem, const char *detail,
+char *render_problem(enum problem problem, bool is_open, const char *detail,
                      const struct parse_fault faults[], size_t faults_n)
 {
     const struct problem_row *row = problem_row(problem);
@@ -294,8 +294,9 @@ char *render_problem(enum problem problem, const char *detail,
                               json_pack("{s:s,s:s}", "field", faults[i].field,
                                         "detail", faults[i].detail));
     return dump_take(json_pack(
-        "{s:s,s:s,s:i,s:o*,s:o*,s:o*}", "type", row->type, "title", row->title,
-        "status", (int)row->status, "detail",
+        "{s:s,s:s,s:i,s:o*,s:o*,s:o*,s:o*}", "type", row->type, "title",
+        row->title, "status", (int)row->status, "detail",
         detail && *detail ? json_string(detail) : NULL, "retry_after_seconds",
-        row->retry_s ? json_integer(row->retry_s) : NULL, "errors", list));
+        row->retry_s ? json_integer(row->retry_s) : NULL, ORDER_OPEN_MEMBER,
+        is_open ? json_true() : NULL, "errors", list));
 }

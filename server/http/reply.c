@@ -25,6 +25,8 @@ const struct problem_row *problem_row(enum problem problem)
 
 static const char problem_json[] = "application/problem+json";
 
+#define PROBLEM_DETAIL_BYTES 256
+
 /* Sent when there is no memory for anything better. */
 static const char last_resort[] =
     "{\"type\":\"" PROBLEM_TYPE_PREFIX "overloaded\","
@@ -99,27 +101,25 @@ void reply_json_take(struct request *request, unsigned status, char *json)
  * When a product is sold out, thousands get the same reply: so each thread keeps
  * the last problem that it has rendered.
  */
-void reply_problem(struct request *request, enum problem problem,
-                   const char *format, ...)
+static void send_problem(struct request *request, enum problem problem,
+                         bool is_open, const char *detail)
 {
     static _Thread_local struct {
         enum problem problem;
-        char detail[256];
+        bool is_open;
+        char detail[PROBLEM_DETAIL_BYTES];
         char document[2048]; /* room for a detail of nothing but \u00ff's */
         size_t size;         /* 0 = nothing yet */
     } last;
     const struct problem_row *row = problem_row(problem);
-    char detail[sizeof(last.detail)], *body;
-    va_list args;
+    char *body;
 
-    va_start(args, format);
-    vsnprintf(detail, sizeof(detail), format, args);
-    va_end(args);
-    if (!last.size || last.problem != problem ||
+    if (!last.size || last.problem != problem || last.is_open != is_open ||
         strcmp(last.detail, detail) != 0) {
-        body = render_problem(problem, detail, NULL, 0);
+        body = render_problem(problem, is_open, detail, NULL, 0);
         last.problem = problem;
-        memcpy(last.detail, detail, sizeof(detail));
+        last.is_open = is_open;
+        (void)stpcpy(last.detail, detail);
         last.size = body ? strlen(body) : 0;
         assert(last.size < sizeof(last.document));
         memcpy(last.document, body ? body : "", last.size);
@@ -133,11 +133,31 @@ void reply_problem(struct request *request, enum problem problem,
     reply_document(request, row->status, problem_json, body, last.size);
 }
 
+void reply_problem(struct request *request, enum problem problem,
+                   const char *format, ...)
+{
+    char detail[PROBLEM_DETAIL_BYTES];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(detail, sizeof(detail), format, args);
+    va_end(args);
+    send_problem(request, problem, false, detail);
+}
+
+void reply_outcome(struct request *request)
+{
+    const struct order *order = &request->order;
+
+    send_problem(request, (enum problem)order->outcome,
+                 order->record.status == STORE_UNKNOWN, order->detail);
+}
+
 void reply_faults(struct request *request, const struct parse_error *error)
 {
     reply_take(request, problem_row(error->problem)->status, problem_json,
-               render_problem(error->problem, error->detail, error->faults,
-                              error->faults_n));
+               render_problem(error->problem, false, error->detail,
+                              error->faults, error->faults_n));
 }
 
 void reply_status(struct request *request, enum store_status status,

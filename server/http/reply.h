@@ -72,8 +72,9 @@ char *render_beat(int64_t now_ms);
 char *render_audit(const struct store_audit *audit,
                    const struct store_audit_line lines[], size_t lines_n);
 
-/* RFC 9457. FAULTS may be NULL with 0. */
-char *render_problem(enum problem problem, const char *detail,
+/* RFC 9457. IS_OPEN: the order may have been placed, or not. FAULTS may be NULL with
+ * 0. */
+char *render_problem(enum problem problem, bool is_open, const char *detail,
                      const struct parse_fault faults[], size_t faults_n);
 
 enum problem reply_of_status(enum store_status status);
@@ -82,6 +83,9 @@ enum problem reply_of_status(enum store_status status);
 void reply_problem(struct request *request, enum problem problem,
                    const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* The same of the request's order, which was not placed, or may have been. */
+void reply_outcome(struct request *request);
 
 /* A body that could not be parsed. */
 void reply_faults(struct request *request, const struct parse_error *error);

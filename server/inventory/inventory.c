@@ -217,10 +217,10 @@ static bool is_lost(const struct fetch *try)
             (try->reply.status >= 500 || !is_verdict(call, &try->reply)));
 }
 
-/* A "not now" that leaves open whether it was ordered: the words of order.c. */
+/* A "not now" that leaves open whether it was ordered. */
 static bool leaves_open(const struct fetch_reply *reply)
 {
-    return reply->text && strstr(reply->text, "it may have been ordered");
+    return reply->text && strstr(reply->text, "\"" ORDER_OPEN_MEMBER "\":true");
 }
 
 /* A try of a call has ended. What an earlier one left open no "not now" of another
