@@ -236,10 +236,8 @@ static struct talk *await_best(struct search *search, uint64_t until_ms,
     struct talk *best;
 
     while ((best = find_best(search, waits)), *waits && time_left) {
-        uint64_t grace_ms = dlock_clock_real_now() + GRACE_MS;
-
-        if (best != NULL && !grace && grace_ms < until_ms)
-            until_ms = grace_ms;
+        if (best != NULL && !grace)
+            until_ms = dlock_clock_real_until(GRACE_MS, until_ms);
         grace = best != NULL;
         time_left = dlock_clock_wait(dlock_clock_default(), &search->changed,
                                      &search->mutex, until_ms);

@@ -186,26 +186,20 @@ bool dlock_textbook_has_keys_beside(const char *name)
 static char *read_file(const char *path)
 {
     FILE *file = fopen(path, "r");
-    char *bytes = malloc(DLOCK_TEXT_BYTES_MAX + 1);
-    size_t n = 0;
+    char *bytes = file == NULL ? NULL : calloc(1, DLOCK_TEXT_BYTES_MAX + 2);
+    size_t n =
+        bytes == NULL ? 0 : fread(bytes, 1, DLOCK_TEXT_BYTES_MAX + 1, file);
+    bool good = bytes != NULL && ferror(file) == 0;
 
-    if (file == NULL || bytes == NULL)
+    if (!good)
         dlock_error_say("%s: %s", path, strerror(errno));
-    else {
-        n = fread(bytes, 1, DLOCK_TEXT_BYTES_MAX + 1, file);
-        if (ferror(file) != 0)
-            dlock_error_say("%s: %s", path, strerror(errno));
-        else if (n > DLOCK_TEXT_BYTES_MAX || memchr(bytes, '\0', n) != NULL)
-            dlock_error_say("%s: is no text of at most %d bytes", path,
-                            DLOCK_TEXT_BYTES_MAX);
-        else {
-            bytes[n] = '\0';
-            (void)fclose(file);
-            return bytes;
-        }
-    }
     if (file != NULL)
         (void)fclose(file);
+    if (good && n <= DLOCK_TEXT_BYTES_MAX && strlen(bytes) == n)
+        return bytes;
+    if (good)
+        dlock_error_say("%s: is no text of at most %d bytes", path,
+                        DLOCK_TEXT_BYTES_MAX);
     free(bytes);
     return NULL;
 }
