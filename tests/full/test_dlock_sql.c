@@ -178,13 +178,14 @@ UNIT_TEST(test_urls)
 #define ALL "sql-table sql-row recorded"
 
 /* An uncertain take is taken over, a release that had worked is no loss, also if it is
- * not sent at once when it is repeated. sql-row has nothing to take over: its connection is
+ * not sent when it is repeated. sql-row has nothing to take over: its connection is
  * gone. */
 #define LOST_REPLIES(take, give)                                               \
     "a takes name=warm-up; a gives; fail " take " after 1; a takes -> "        \
     "unknown; a takes wait=500 holds=1; b takes -> busy; fail " give           \
     " after 1; a gives -> unknown; fail " give                                 \
-    " before 1; a gives; b takes wait=500; b gives"
+    " before always; a gives -> unreachable; fail " give                       \
+    " before 0; a gives; b takes wait=500; b gives"
 
 /* It comes back with its data: the row is still there. */
 #define KILLED(then)                                                           \
