@@ -41,13 +41,6 @@ struct program_check {
     const char *wrong;
 };
 
-enum program_kind {
-    PROGRAM_PLAIN,    /* the service's own code, an order at a time */
-    PROGRAM_INSTANCE, /* it sells in batches, as an instance of the service */
-    PROGRAM_LESSON,   /* it makes statements of its own, and keeps others out by
-                         them: what is taught, wrong or right */
-};
-
 typedef void program_function(struct program_actor *self);
 
 /* A row of programs.txt. */
@@ -55,22 +48,21 @@ struct program {
     program_function *run;
     unsigned orders; /* more than so many are a fault: "two-orders"; of all
                          actors that have one key together, more than one */
-    enum program_kind kind;
     const struct program_check *check; /* NULL = none */
+    bool is_lesson; /* it makes statements of its own, and keeps others out by
+                       them: what is taught, wrong or right */
+    const char *arrivals; /* what comes in at an instance of the service, which
+                             sells in batches; "" = it sells order by order */
     const char *name;
     const char *english, *chinese; /* what it does: "orders once" */
 };
 
-#define ROW(run, orders, check, kind, name, english, chinese)                  \
-    program_function run;
+#define ROW(run, ...) program_function run;
 #include "server/lab/programs/programs.inc"
 #undef ROW
 
 /* NULL: there is none of that name. */
 const struct program *program_find(const char *name);
-
-/* How many of its orders have no key, whatever its role has. */
-unsigned program_keyless(const struct program *program);
 
 /* INDEX from 0 until it returns NULL. */
 const struct program *program_at(size_t index);

@@ -3,6 +3,7 @@
  * dispatcher, queues, lock workers, the store's committer, all as `stockade serve`
  * has them. What is not there is HTTP.
  */
+#include <assert.h>
 #include <semaphore.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,37 +12,11 @@
 #include "server/order/dispatcher.h"
 #include "server/order/hints.h"
 
-enum { ARRIVALS_MAX = 4 };
-
-enum arrival {
-    NOTHING,
-    AN_ORDER,  /* of another user each time, without a key */
-    HIS_ORDER, /* of the role's user, with the role's key if there is one */
-    A_CANCEL,  /* of the order that has the role's key */
-    A_PAYMENT, /* for it */
-    A_RESTOCK, /* under a key that all instances have */
-};
-
-/* Arrivals, one after the other. */
-static const struct {
-    const char *program;
-    enum arrival arrivals[ARRIVALS_MAX];
-} plans[] = {
-    {"instance", {AN_ORDER, AN_ORDER}},
-    {"instance-same", {HIS_ORDER, HIS_ORDER}},
-    {"instance-cancel", {HIS_ORDER, A_CANCEL}},
-    {"instance-cancels", {A_CANCEL, A_CANCEL}},
-    {"instance-pay", {HIS_ORDER, A_PAYMENT}},
-    {"instance-restock", {A_RESTOCK, AN_ORDER}},
-    {"instance-refill", {AN_ORDER, A_RESTOCK, AN_ORDER}},
-    /* The second is asked for in spite of what is known, the third is not. */
-    {"instance-refused", {AN_ORDER, AN_ORDER, A_RESTOCK, AN_ORDER}},
-    {"instance-again", {HIS_ORDER, AN_ORDER, AN_ORDER, HIS_ORDER}},
-};
+enum { ORDERS_MAX = 4 };
 
 struct instance {
     struct program_actor *actor;
-    struct order orders[ARRIVALS_MAX];
+    struct order orders[ORDERS_MAX];
     unsigned orders_n, answered_n;
     sem_t answered;
 };
@@ -101,7 +76,8 @@ static void forget_answers(const struct instance *instance)
     turns_own_lane()->orders_n++;
 }
 
-static void hand_in(struct instance *instance, enum arrival arrival)
+/* ARRIVAL: see programs.txt. */
+static void hand_in(struct instance *instance, char arrival)
 {
     const struct program_actor *actor = instance->actor;
     const struct stage_role *role = &actor->role;
@@ -109,13 +85,14 @@ static void hand_in(struct instance *instance, enum arrival arrival)
     unsigned n = instance->orders_n;
     struct order *order = &instance->orders[n];
 
+    assert(n < ORDERS_MAX);
     forget_answers(instance);
     *order = (struct order){.record = {.product_id = role->product,
                                        .user_id = role->user,
                                        .quantity = role->quantity},
                             .done = on_answer,
                             .owner = instance};
-    if (arrival == AN_ORDER)
+    if (arrival == 'o')
         order->record.user_id += (int64_t)n * STAGE_ACTORS_MAX;
     else if (role->key)
         (void)snprintf(order->record.key, sizeof(order->record.key), "%s",
@@ -128,43 +105,33 @@ static void hand_in(struct instance *instance, enum arrival arrival)
 }
 
 /* False: the schedule is over. */
-static bool arrive(struct instance *instance, enum arrival arrival)
+static bool arrive(struct instance *instance, char arrival)
 {
     struct program_actor *actor = instance->actor;
 
-    if (arrival == A_RESTOCK) {
+    if (arrival == 'r') {
         program_restock(actor, "more");
         return !turns_ending();
     }
-    if (!is_time_to(arrival == A_CANCEL    ? "a cancel comes in"
-                    : arrival == A_PAYMENT ? "a payment comes in"
-                                           : "an order comes in"))
+    if (!is_time_to(arrival == 'c'   ? "a cancel comes in"
+                    : arrival == 'p' ? "a payment comes in"
+                                     : "an order comes in"))
         return false;
-    if (arrival == A_CANCEL)
+    if (arrival == 'c')
         program_cancel(actor);
-    else if (arrival == A_PAYMENT)
+    else if (arrival == 'p')
         program_pay(actor);
     else
         hand_in(instance, arrival);
-    return arrival == AN_ORDER || arrival == HIS_ORDER || !turns_ending();
-}
-
-static const enum arrival *plan_of(const char *program)
-{
-    size_t plan = 0;
-
-    while (strcmp(plans[plan].program, program) != 0)
-        plan++;
-    return plans[plan].arrivals;
+    return arrival == 'o' || arrival == 'u' || !turns_ending();
 }
 
 static void sell(struct instance *instance)
 {
-    const enum arrival *plan = plan_of(instance->actor->role.program);
+    const char *next = program_find(instance->actor->role.program)->arrivals;
 
-    for (int i = 0; i < ARRIVALS_MAX; i++)
-        if (plan[i] == NOTHING || !arrive(instance, plan[i]))
-            break;
+    while (*next && arrive(instance, *next))
+        next++;
     for (unsigned i = 0; i < instance->orders_n; i++)
         while (sem_wait(&instance->answered) != 0)
             continue;
@@ -192,17 +159,4 @@ void program_run_instance(struct program_actor *self)
     app->workers = NULL;
     app->hints = hints;
     (void)sem_destroy(&instance.answered);
-}
-
-unsigned program_keyless(const struct program *program)
-{
-    const enum arrival *plan;
-    unsigned n = 0;
-
-    if (program->kind != PROGRAM_INSTANCE)
-        return 0;
-    plan = plan_of(program->name);
-    for (int i = 0; i < ARRIVALS_MAX; i++)
-        n += plan[i] == AN_ORDER;
-    return n;
 }

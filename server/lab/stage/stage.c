@@ -348,7 +348,7 @@ static bool has_programs(const struct stage_scene *scene, char *error,
         size_t used;
 
         each = program_find(name);
-        if (each && scene->batched != (each->kind == PROGRAM_INSTANCE))
+        if (each && scene->batched != (each->arrivals[0] != '\0'))
             return fail_with(
                 error, size,
                 "batched, all actors are instances, and else none");
@@ -357,7 +357,7 @@ static bool has_programs(const struct stage_scene *scene, char *error,
         used =
             (size_t)snprintf(error, size, "no program '%s'; there are:", name);
         for (size_t j = 0; (each = program_at(j)) != NULL && used < size; j++)
-            if (scene->batched == (each->kind == PROGRAM_INSTANCE))
+            if (scene->batched == (each->arrivals[0] != '\0'))
                 used += (size_t)snprintf(error + used, size - used, " %s",
                                          each->name);
         return false;

@@ -178,13 +178,16 @@ static int64_t orders_wanted(const struct stage *stage, unsigned actor)
 {
     struct stage_role role = stage_role(&stage->scene, actor);
     const struct program *program = program_of(stage, actor);
-    unsigned keyless = program_keyless(program);
-    bool is_known = program->orders == keyless;
+    unsigned keyless = 0; /* of an instance, whatever its role has */
+    bool is_known;
 
     if (!stage_has_begun(stage, actor))
         return 0;
     if (!role.key)
         return program->orders;
+    for (const char *at = program->arrivals; *at; at++)
+        keyless += *at == 'o';
+    is_known = program->orders == keyless;
     for (unsigned i = 0; i < actor; i++) {
         struct stage_role other = stage_role(&stage->scene, i);
 
@@ -267,7 +270,7 @@ static bool has_refused_below_limit(struct stage *stage, unsigned actor)
 
     if (stage->parts[actor].is_dead || !lane->answered ||
         lane->outcome != ORDER_PURCHASE_LIMIT || may_rise(stage) ||
-        program_of(stage, actor)->kind == PROGRAM_LESSON)
+        program_of(stage, actor)->is_lesson)
         return false;
     (void)store_order_list(stage->world.reader, 0, STAGE_ORDERS_MAX, add_bought,
                            &bought, NULL);
@@ -408,7 +411,7 @@ static bool has_failed(struct stage *stage)
     if (stage->unfaithful || stage->lapses > 0)
         return false;
     for (unsigned i = 0; i < stage->scene.buyers; i++)
-        if (program_of(stage, i)->kind == PROGRAM_LESSON)
+        if (program_of(stage, i)->is_lesson)
             return false;
     for (unsigned i = 0; i < stage->scene.buyers; i++) {
         const struct page_lane *lane = stage_lane(stage, i);
