@@ -284,6 +284,21 @@ UNIT_TEST(test_time_alone_ends_no_nap)
     assert_true(may_b_step(flags, "a a b L"));
 }
 
+/* An answer of the schedule before is none of an actor that dies with its process and has
+ * not begun. */
+UNIT_TEST(test_answers_are_of_their_schedule)
+{
+    const struct stage_scene scene =
+        scene_of("redisson --one-process --deduct guarded --stock 2 "
+                 "--programs order:key=k,order:key=k:user=5");
+    struct stage *stage = open_scene(&scene);
+
+    play(stage, "b b b");
+    play(stage, "a a a!");
+    assert_int_equal(stage_faults(stage), 0);
+    stage_close(stage);
+}
+
 UNIT_TEST(test_programs_are_known)
 {
     struct stage_scene scene = STAGE_SCENE("none");
