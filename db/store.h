@@ -14,7 +14,7 @@
  * the writes of all threads from one inbox, runs them in one transaction, so
  * that each can be undone without the others, commits once and then answers
  * them all: one fsync for many orders. Nothing is answered before it is on
- * disk. store_async.h has writes that do not wait, store_batch.h a source of
+ * disk. store_async.h has writes that do not wait, and a source of
  * orders; both go through the same transactions.
  *
  * Reading

@@ -13,7 +13,7 @@
 #include "db/ledger/filter.h"
 #include "db/ledger/rows.h"
 #include "db/soldout.h"
-#include "db/store_batch.h"
+#include "db/store_async.h"
 
 #define PLACE_ROWS_MAX 64
 

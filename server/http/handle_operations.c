@@ -6,7 +6,7 @@
  * nobody restarts it because Redis is away. Ready means that an order would
  * succeed: see health.h.
  */
-#include "db/store_batch.h"
+#include "db/store_async.h"
 #include "server/http/route.h"
 
 #include <pthread.h>

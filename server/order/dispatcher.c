@@ -1,6 +1,6 @@
 /*
  * The dispatcher's thread is the store's committer: attend(), take() and done()
- * are what it calls (db/store_batch.h). So all here but for the last part runs on
+ * are what it calls (db/store_async.h). So all here but for the last part runs on
  * one thread and needs no mutex.
  *
  *     inbox -> choose a segment -> its queue -> batch -> answer
@@ -18,7 +18,7 @@
 #include <semaphore.h>
 #include <stdlib.h>
 
-#include "db/store_batch.h"
+#include "db/store_async.h"
 #include "server/base/app.h"
 #include "server/base/clock.h"
 #include "server/base/config.h"

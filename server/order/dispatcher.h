@@ -12,7 +12,7 @@
  *                alone shall decide what happens.
  *
  * Batched, all state of orders under way belongs to the store's committer
- * thread: see store_batch.h. Nobody else touches it, so it has no mutex.
+ * thread: see store_async.h. Nobody else touches it, so it has no mutex.
  */
 #ifndef DISPATCHER_H
 #define DISPATCHER_H

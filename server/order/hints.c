@@ -15,7 +15,6 @@
 #include <sys/random.h>
 #include <uthash.h>
 
-#include "db/store_batch.h"
 #include "lock/dlock_values.h"
 #include "server/base/app.h"
 #include "server/base/clock.h"

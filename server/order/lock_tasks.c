@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "db/store_batch.h"
+#include "db/store_async.h"
 #include "server/base/app.h"
 #include "server/base/clock.h"
 #include "server/base/config.h"

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "db/store_batch.h"
+#include "db/store_async.h"
 #include "server/base/app.h"
 #include "server/base/clock.h"
 #include "server/base/config.h"

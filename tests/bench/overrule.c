@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "db/store_batch.h"
+#include "db/store_async.h"
 #include "server/order/queue.h"
 
 static struct {

@@ -13,7 +13,6 @@
 #include <sys/types.h>
 
 #include "db/store_async.h"
-#include "db/store_batch.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/unit_test.h"
 

@@ -4,7 +4,7 @@
  * it decides, and each other write; COMMIT. The answers are steps of the program.
  * Nobody else can write between BEGIN and COMMIT, but Redis and the clock go on.
  *
- * The dispatcher says to the store what it has (db/store_batch.h): here we stand in
+ * The dispatcher says to the store what it has (db/store_async.h): here we stand in
  * between. The token that a worker reads before it takes a lock is a step as well,
  * since other instances write it.
  */
@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "db/store_batch.h"
+#include "db/store_async.h"
 #include "server/lab/stage/turns.h"
 #include "server/lab/stage/watch.h"
 
