@@ -12,7 +12,6 @@
 
 #include <assert.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- keys that are new ------------------------------------------------------- */
@@ -21,20 +20,20 @@
  * Where the database is in this process its filter says so of most (filter.h). Where
  * each question is a round trip, one question for all keys of a batch goes ahead; and
  * only an order whose key was found is looked up by itself. Two orders of the batch
- * may have the same key: only the first of them is new.
+ * may have the same key: only the first of them is new. Keys are known by a bit of
+ * their hash: of two that share one the second is looked up, and no more.
  */
 #define ASK_MAX 64
 
-struct known_key {
-    const char *key; /* the order's */
-    UT_hash_handle hh;
-};
-
-static void keys_forget(struct keys *keys)
+/* The bit of a key that an order has, or is about to have. True: it was set. */
+static bool mark(struct keys *keys, const char *key)
 {
-    HASH_CLEAR(hh, keys->fresh);
-    free(keys->all);
-    keys->all = NULL;
+    uint64_t bit = filter_key(&keys->filter, key) % (8 * sizeof(keys->used));
+    unsigned char *byte = &keys->used[bit / 8];
+    bool was_set = *byte >> bit % 8 & 1;
+
+    *byte = (unsigned char)(*byte | 1u << bit % 8);
+    return was_set;
 }
 
 /* Whether no order has this key; says so once, since the first one of the batch has
@@ -42,77 +41,56 @@ static void keys_forget(struct keys *keys)
 static bool keys_take_new(struct keys *keys, const char *key)
 {
     struct filter_span span = FILTER_BEGIN;
-    struct known_key *known;
 
+    if (key[0] == '\0')
+        return false;
     if (keys->filter.next > 0)
-        return key[0] != '\0' &&
-               !filter_next(&keys->filter, filter_key(&keys->filter, key),
+        return !filter_next(&keys->filter, filter_key(&keys->filter, key),
                             &span);
-    HASH_FIND_STR(keys->fresh, key, known);
-    if (known)
-        HASH_DEL(keys->fresh, known);
-    return known != NULL;
+    return keys->asked && !mark(keys, key);
 }
 
-/* Takes those out that are used: N is ASK_MAX at most, other marks are NULL. */
+/* Marks those that are used: N is ASK_MAX at most, other marks are NULL. */
 static enum store_status ask(struct keys *keys, struct sql *db,
-                             const struct known_key some[], size_t n)
+                             const char *const some[], size_t n)
 {
     struct sql_query *query = sql_query(
         db, "SELECT `key` FROM orders WHERE `key` IN (" SQL_MARKS_64 ")");
     char used[STORE_KEY_BYTES_MAX + 1];
 
     for (size_t i = 0; i < ASK_MAX; i++)
-        sql_bind_text(query, (int)i + 1, i < n ? some[i].key : "");
+        sql_bind_text(query, (int)i + 1, i < n ? some[i] : "");
     while (sql_next(query)) {
         sql_text(query, 0, used, sizeof(used));
-        (void)keys_take_new(keys, used);
+        (void)mark(keys, used);
     }
     return sql_end(query);
 }
 
-/* Each once; without memory, or with a key that is none, it is not known. */
-static size_t collect(struct keys *keys, const struct store_lot *lot, size_t n)
-{
-    struct known_key *known;
-
-    for (size_t i = 0; i < lot->n; i++) {
-        const char *key = lot->orders[i]->key;
-
-        if (key[0] == '\0' || !memchr(key, '\0', STORE_KEY_BYTES_MAX + 1))
-            continue;
-        HASH_FIND_STR(keys->fresh, key, known);
-        if (known)
-            continue;
-        known = &keys->all[n];
-        known->key = key;
-        HASH_ADD_KEYPTR(hh, keys->fresh, key, strlen(key), known);
-        n += known->hh.tbl != NULL;
-    }
-    return n;
-}
-
-/* The orders have to stay where they are until keys_forget(). */
+/* A key that is no text is not asked for. */
 static enum store_status keys_ask(struct keys *keys, struct sql *db,
-                                  const struct store_lot lots[], size_t n)
+                                  const struct store_lot lots[], size_t lots_n)
 {
     enum store_status status = STORE_OK;
-    size_t orders = 0, found = 0, some;
+    const char *some[ASK_MAX], *key;
+    size_t n = 0;
 
-    keys_forget(keys);
-    for (size_t i = 0; i < n; i++)
-        orders += lots[i].n;
-    keys->all = calloc(orders + 1, sizeof(*keys->all));
-    if (!keys->all)
-        return STORE_OK;
-    for (size_t i = 0; i < n; i++)
-        found = collect(keys, &lots[i], found);
-    for (size_t i = 0; i < found && status == STORE_OK; i += some) {
-        some = found - i < ASK_MAX ? found - i : ASK_MAX;
-        status = ask(keys, db, keys->all + i, some);
+    memset(keys->used, 0, sizeof(keys->used));
+    for (size_t i = 0; i < lots_n; i++) {
+        for (size_t j = 0; j < lots[i].n && status == STORE_OK; j++) {
+            key = lots[i].orders[j]->key;
+            if (key[0] == '\0' || !memchr(key, '\0', STORE_KEY_BYTES_MAX + 1))
+                continue;
+            some[n++] = key;
+            if (n == ASK_MAX) {
+                status = ask(keys, db, some, n);
+                n = 0;
+            }
+        }
     }
-    if (status != STORE_OK)
-        keys_forget(keys);
+    if (status == STORE_OK && n > 0)
+        status = ask(keys, db, some, n);
+    keys->asked = status == STORE_OK;
     return status;
 }
 
@@ -442,7 +420,7 @@ enum store_status place_lots(struct place *place, struct sql *db)
         status = decide(place, &place->lots[i]);
     if (status == STORE_OK)
         status = end(place);
-    keys_forget(&place->keys);
+    place->keys.asked = false;
     /* A lot may move units out of the segment of one before it. */
     for (size_t i = 0; i < place->lots_n; i++) {
         lot = &place->lots[i];

@@ -34,9 +34,9 @@ struct place_proof {
 
 /* Which keys no order has. All zero: none is known to be new. */
 struct keys {
-    struct filter filter;    /* kept from one transaction to the next */
-    struct known_key *fresh; /* a table */
-    struct known_key *all;   /* its entries */
+    struct filter filter;      /* kept from one transaction to the next */
+    bool asked;                /* the server was, of all keys of this batch */
+    unsigned char used[32768]; /* bits of those that orders have */
 };
 
 /* A transaction in which orders are placed. */
