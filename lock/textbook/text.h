@@ -86,13 +86,22 @@ struct dlock_text_answer {
     size_t index;   /* its command */
 };
 
+/* Commands that a text may use: none waits, loops, or looks around. NULL: it is none of
+ * them. Letters may be small (text_script.c). */
+struct dlock_text_verb {
+    const char *word;
+    bool reads;      /* it has no effect */
+    bool keys;       /* all of its arguments are keys */
+    bool no_is_none; /* by 0 or nil it says that it had no effect */
+};
+const struct dlock_text_verb *dlock_text_verb(const char *word);
+
 struct dlock_text_command {
     unsigned line;
     char step[16];                         /* the verb in small letters */
     const char *args[DLOCK_TEXT_ARGS_MAX]; /* of EVAL without the verb */
     size_t args_n;
-    bool reads;                          /* has no effect */
-    bool no_is_none;                     /* has none if it answers 0 or nil */
+    const struct dlock_text_verb *verb;
     struct dlock_script script;          /* .parts[0] NULL: it is none */
     char calls[DLOCK_TEXT_RIGHTS_BYTES]; /* its verbs, each with a blank */
     char rights[DLOCK_TEXT_RIGHTS_BYTES + 20]; /* a part of the script */
@@ -114,20 +123,6 @@ struct dlock_text {
         size_t n;
     } parts[DLOCK_TEXT_PARTS_N];
 };
-
-/* Commands that a text may use: none waits, loops, or looks around. NULL: it is none of
- * them. Letters may be small (text_script.c). */
-enum {
-    DLOCK_TEXT_READS = 1 << 0, /* it has no effect */
-    DLOCK_TEXT_KEYS = 1 << 1,  /* all of its arguments are keys */
-    DLOCK_TEXT_NO_IS_NONE = 1
-                            << 2 /* by 0 or nil it says that it had no effect */
-};
-struct dlock_text_verb {
-    const char *word;
-    unsigned flags;
-};
-const struct dlock_text_verb *dlock_text_verb(const char *word);
 
 /* The place in LUA of what a text's script must not have, as WORD, and WHY. NULL: it can
  * neither loop nor touch other keys. Its CALLS are listed. */

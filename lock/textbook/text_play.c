@@ -104,7 +104,7 @@ static bool has_effect(const struct dlock_text_command *command,
         reply->kind == DLOCK_REPLY_NIL ||
         (reply->kind == DLOCK_REPLY_INTEGER && reply->integers[0] == 0);
 
-    return !command->reads && !(command->no_is_none && is_no);
+    return !command->verb->reads && !(command->verb->no_is_none && is_no);
 }
 
 /* A look has no effect; and a command that fails behind another one does not undo what
@@ -166,7 +166,7 @@ enum dlock_status dlock_text_run(const struct dlock_text *text,
         status = dlock_call(attempt->session->wire, &command, attempt->limit_ms,
                             &reply);
         if (status != DLOCK_OK)
-            return status_of(status, from->reads, changed);
+            return status_of(status, from->verb->reads, changed);
         answer = answer_of(from, &reply, &values);
         if (answer == NULL) {
             struct dlock_error error;

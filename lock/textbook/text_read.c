@@ -180,8 +180,7 @@ static bool read_args(struct reader *reader, char *verb_word, char *rest,
     if (verb == NULL)
         return fail(reader, verb_word, "no command that a lock's text may use");
     is_script = strcmp(verb->word, "EVAL") == 0;
-    command->reads = (verb->flags & DLOCK_TEXT_READS) != 0;
-    command->no_is_none = (verb->flags & DLOCK_TEXT_NO_IS_NONE) != 0;
+    command->verb = verb;
     command->args[command->args_n++] = is_script ? "$name" : verb->word;
     for (char *arg, *at = NULL; (arg = strtok_r(rest, " \t", &at)) != NULL;) {
         rest = at;
@@ -192,8 +191,7 @@ static bool read_args(struct reader *reader, char *verb_word, char *rest,
         if (is_script && is_key(arg) && keys_ended)
             return fail(reader, arg, "a script's keys come first");
         keys_ended = !is_key(arg);
-        if (!is_script && keys_ended &&
-            (command->args_n == 1 || (verb->flags & DLOCK_TEXT_KEYS) != 0))
+        if (!is_script && keys_ended && (command->args_n == 1 || verb->keys))
             return fail(reader, arg,
                         "a lock's text touches its own keys only: $name, or "
                         "$name:WORD");
@@ -436,7 +434,8 @@ static bool does_its_work(struct reader *reader, enum dlock_text_part part,
             &reader->text->parts[part].commands[i];
 
         for (size_t j = 0; j < command->args_n; j++)
-            writes |= !command->reads && strcmp(command->args[j], "$name") == 0;
+            writes |=
+                !command->verb->reads && strcmp(command->args[j], "$name") == 0;
         writes |= command->script.parts[0] != NULL; /* KEYS[1] is $name */
         for (size_t j = 0; j < command->answers_n; j++)
             ends |= command->answers[j].outcome == outcome;

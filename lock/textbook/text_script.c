@@ -9,56 +9,55 @@
 #include <stdio.h>
 #include <string.h>
 
-enum {
-    READS = DLOCK_TEXT_READS,
-    KEYS = DLOCK_TEXT_KEYS,
-    NO_IS_NONE = DLOCK_TEXT_NO_IS_NONE,
-};
+#define CHANGES    .reads = false
+#define READS      .reads = true
+#define KEYS       .keys = true
+#define NO_IS_NONE .no_is_none = true
 
 const struct dlock_text_verb *dlock_text_verb(const char *word)
 {
     static const struct dlock_text_verb verbs[] = {
         {"SET", NO_IS_NONE},
         {"SETNX", NO_IS_NONE},
-        {"GETSET", 0},
+        {"GETSET", CHANGES},
         {"GETDEL", NO_IS_NONE},
         {"GET", READS},
-        {"EXISTS", READS | KEYS},
+        {"EXISTS", READS, KEYS},
         {"PTTL", READS},
         {"TTL", READS},
         {"TYPE", READS},
-        {"DEL", KEYS | NO_IS_NONE},
-        {"UNLINK", KEYS | NO_IS_NONE},
+        {"DEL", KEYS, NO_IS_NONE},
+        {"UNLINK", KEYS, NO_IS_NONE},
         {"PEXPIRE", NO_IS_NONE},
         {"EXPIRE", NO_IS_NONE},
         {"PERSIST", NO_IS_NONE},
-        {"INCR", 0},
-        {"DECR", 0},
-        {"INCRBY", 0},
-        {"HSET", 0},
+        {"INCR", CHANGES},
+        {"DECR", CHANGES},
+        {"INCRBY", CHANGES},
+        {"HSET", CHANGES},
         {"HSETNX", NO_IS_NONE},
         {"HGET", READS},
         {"HEXISTS", READS},
         {"HLEN", READS},
         {"HDEL", NO_IS_NONE},
-        {"HINCRBY", 0},
+        {"HINCRBY", CHANGES},
         {"SADD", NO_IS_NONE},
         {"SREM", NO_IS_NONE},
         {"SISMEMBER", READS},
         {"SCARD", READS},
-        {"LPUSH", 0},
-        {"RPUSH", 0},
+        {"LPUSH", CHANGES},
+        {"RPUSH", CHANGES},
         {"LPOP", NO_IS_NONE},
         {"RPOP", NO_IS_NONE},
         {"LREM", NO_IS_NONE},
         {"LINDEX", READS},
         {"LLEN", READS},
-        {"ZADD", 0},
+        {"ZADD", CHANGES},
         {"ZREM", NO_IS_NONE},
         {"ZRANGE", READS},
         {"ZSCORE", READS},
         {"ZCARD", READS},
-        {"EVAL", 0},
+        {"EVAL", CHANGES},
     };
 
     for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
@@ -132,7 +131,7 @@ static const char *take_call(const char *at, char word[DLOCK_TEXT_WORD_BYTES],
         at[6] != ']')
         return NULL;
     at = skip_blanks(at + 7);
-    if ((verb->flags & KEYS) != 0 && *at == ',') {
+    if (verb->keys && *at == ',') {
         *why = "one key a call";
         return NULL;
     }
