@@ -140,8 +140,8 @@ enum dlock_status dlock_step_begin(const struct dlock_session *session,
                                    const char *step, const char *name);
 
 /*
- * Tells the hook the REPLY, a short text for a person, and gives STATUS back;
- * or DLOCK_UNKNOWN, if the hook throws the reply away.
+ * Tells the hook the REPLY, a short text for a person, or NULL: there was none. Gives
+ * STATUS back; or DLOCK_UNKNOWN, if the hook throws the reply away.
  */
 enum dlock_status dlock_step_end(const struct dlock_session *session,
                                  const char *step, const char *name,

@@ -43,6 +43,8 @@ enum dlock_status dlock_step_end(const struct dlock_session *session,
                                  const char *step, const char *name,
                                  const char *reply, enum dlock_status status)
 {
+    if (reply == NULL)
+        reply = status == DLOCK_UNKNOWN ? "(no reply)" : "(unreachable)";
     if (!lets_go(session, step, name, DLOCK_AFTER, reply))
         return dlock_error_set(DLOCK_UNKNOWN, "reply lost at step '%s'", step);
     return status;

@@ -385,7 +385,7 @@ static enum dlock_status send_once(const struct dlock_attempt *attempt,
     const struct dlock_session *session = attempt->session;
     uint64_t left_ms =
         dlock_clock_until(session->client->clock, attempt->limit_ms);
-    char text[160] = "(unreachable)";
+    char text[160];
     enum dlock_status status;
 
     *reply = (struct dlock_sql_reply){.answer = DLOCK_SQL_DONE};
@@ -400,9 +400,8 @@ static enum dlock_status send_once(const struct dlock_attempt *attempt,
                   dlock_clock_after(dlock_clock_real_now(), left_ms), reply);
     if (status == DLOCK_OK)
         describe(reply, text, sizeof(text));
-    else if (status == DLOCK_UNKNOWN)
-        (void)snprintf(text, sizeof(text), "(no reply)");
-    status = dlock_step_end(session, step, attempt->name, text, status);
+    status = dlock_step_end(session, step, attempt->name,
+                            status == DLOCK_OK ? text : NULL, status);
     if (status == DLOCK_UNKNOWN)
         drop(session->own);
     return status;

@@ -490,18 +490,13 @@ static enum dlock_status carry_out(struct dlock_zk *zk,
 }
 
 /* For the step hook: what a person wants to see of a reply. */
-static void describe(enum dlock_status status,
-                     const struct dlock_zk_reply *reply, char *text,
+static void describe(const struct dlock_zk_reply *reply, char *text,
                      size_t size)
 {
     static const char *const answers[] = {"done", "exists", "no node",
                                           "changed"};
 
-    if (status != DLOCK_OK)
-        (void)snprintf(text, size,
-                       status == DLOCK_UNKNOWN ? "(no reply)"
-                                               : "(unreachable)");
-    else if (reply->children_n > 0)
+    if (reply->children_n > 0)
         (void)snprintf(text, size, "%zu nodes", reply->children_n);
     else
         (void)snprintf(text, size, "%.150s",
@@ -551,8 +546,10 @@ enum dlock_status dlock_zk_do(const struct dlock_attempt *attempt,
     status = carry_out(
         session->own, command, command->path != NULL ? command->path : path,
         dlock_clock_after(dlock_clock_real_now(), left_ms), reply);
-    describe(status, reply, text, sizeof(text));
-    told = dlock_step_end(session, command->step, attempt->name, text, status);
+    if (status == DLOCK_OK)
+        describe(reply, text, sizeof(text));
+    told = dlock_step_end(session, command->step, attempt->name,
+                          status == DLOCK_OK ? text : NULL, status);
     if (told != DLOCK_OK)
         dlock_zk_reply_release(reply);
     return told;
