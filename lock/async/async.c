@@ -30,15 +30,6 @@
 
 enum { THREADS_MAX = 4 };
 
-/* Where a job is; it goes from the second to the third again and again. */
-enum job_place {
-    JOB_READY,   /* in a queue for a thread */
-    JOB_RUNNING, /* on one */
-    JOB_PARKED,  /* an acquire that was told no */
-    JOB_DONE,    /* in the queue of dlock_dispatch() */
-    JOB_TELLING, /* in its callback */
-};
-
 /* A release has no terms and comes with the grant, an acquire is given one. */
 struct dlock_job {
     TAILQ_ENTRY(dlock_job) link; /* of the queue it is in */
@@ -56,10 +47,11 @@ struct dlock_job {
     void *ctx;
     /* Guarded by the mutex of the pool. */
     struct dlock_session *session; /* NULL: its own callback has closed it */
-    enum job_place place;
-    bool told;        /* worth a try, since the last one began */
-    uint64_t due_us;  /* real time; while parked */
-    pthread_t teller; /* the callback's thread */
+    bool parked;                   /* an acquire that was told no */
+    bool is_done;                  /* in the queue of dlock_dispatch() */
+    bool told;                     /* worth a try, since the last one began */
+    uint64_t due_us;               /* real time; while parked */
+    pthread_t teller;              /* the callback's thread */
 };
 
 TAILQ_HEAD(job_queue, dlock_job);
@@ -148,7 +140,7 @@ static bool start_thread(struct dlock_async *async)
 /* With the mutex: JOB, which is in no queue, is for the next thread. */
 static void make_ready(struct dlock_async *async, struct dlock_job *job)
 {
-    job->place = JOB_READY;
+    job->parked = false;
     if (job->acquires)
         TAILQ_INSERT_TAIL(&async->acquires, job, link);
     else
@@ -167,7 +159,7 @@ static void make_ready(struct dlock_async *async, struct dlock_job *job)
 static void nudge(struct dlock_async *async, struct dlock_job *job)
 {
     job->told = true;
-    if (job->place != JOB_PARKED)
+    if (!job->parked)
         return;
     TAILQ_REMOVE(&async->parked, job, link);
     make_ready(async, job);
@@ -240,7 +232,6 @@ static void tell(struct dlock_async *async, struct dlock_job *job)
 {
     struct dlock_session *session = job->session;
 
-    job->place = JOB_TELLING;
     job->teller = pthread_self();
     TAILQ_INSERT_TAIL(&async->telling, job, link);
     session->job = NULL;
@@ -295,7 +286,6 @@ static void run(struct dlock_async *async, struct dlock_job *job)
 {
     bool waits = false;
 
-    job->place = JOB_RUNNING;
     async->ready_n--;
     (void)pthread_mutex_unlock(&async->mutex);
     if (job->acquires)
@@ -311,13 +301,13 @@ static void run(struct dlock_async *async, struct dlock_job *job)
     if (waits && (job->told || dlock_wait_ended(job->session))) {
         make_ready(async, job);
     } else if (waits) {
-        job->place = JOB_PARKED;
+        job->parked = true;
         job->due_us = pause_end(job, real_us());
         park(async, job);
     } else if (async->fd < 0) {
         tell(async, job);
     } else {
-        job->place = JOB_DONE;
+        job->is_done = true;
         TAILQ_INSERT_TAIL(&async->done, job, link);
         (void)!eventfd_write(async->fd, 1);
         (void)pthread_cond_broadcast(&async->settled);
@@ -521,7 +511,7 @@ void dlock_async_drain(struct dlock_async *async, struct dlock_session *session)
         job = session->job;
 
         /* One that was told is the session's no more. NOLINTNEXTLINE(*unix.Malloc) */
-        if (job != NULL && job->place == JOB_DONE) {
+        if (job != NULL && job->is_done) {
             TAILQ_REMOVE(&async->done, job, link);
             tell(async, job);
         } else {
