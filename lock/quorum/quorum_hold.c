@@ -105,8 +105,7 @@ static bool is_answer(const struct dlock_reply *reply)
 /* One answer is enough to have freed something. */
 enum dlock_status dlock_quorum_force(const struct dlock_attempt *attempt)
 {
-    struct dlock_session *session = attempt->session;
-    const struct dlock_poll *poll = session->own;
+    const struct dlock_poll *poll = attempt->session->own;
     struct dlock_node_seen seen = {.attempt = 0};
     struct dlock_exchange exchange;
     struct dlock_question question = {.exchanges = &exchange,
@@ -117,9 +116,9 @@ enum dlock_status dlock_quorum_force(const struct dlock_attempt *attempt)
     bool freed = false;
 
     do {
-        dlock_node_fill_force(session, &dlock_node_plain, attempt, &seen,
+        dlock_node_fill_force(&dlock_node_plain, attempt, &seen,
                               &exchange.command);
-        count = dlock_quorum_ask(session, &question);
+        count = dlock_quorum_ask(attempt->session, &question);
         if (count.yes < poll->needed)
             return count.unknown > 0 ? DLOCK_UNKNOWN : DLOCK_UNREACHABLE;
         for (size_t i = 0; i < poll->n; i++)

@@ -272,8 +272,7 @@ static const char word_suffix[] = ":dlock-forced";
 /* Beyond the lease, where the word is about one hold (force.lua). */
 enum { WORD_LIFE_MS = 60000 };
 
-void dlock_node_fill_force(const struct dlock_session *session,
-                           const struct dlock_node_kind *kind,
+void dlock_node_fill_force(const struct dlock_node_kind *kind,
                            const struct dlock_attempt *attempt,
                            const struct dlock_node_seen *seen,
                            struct dlock_command *command)
@@ -286,7 +285,7 @@ void dlock_node_fill_force(const struct dlock_session *session,
     dlock_command_number(command, WORD_LIFE_MS);
     dlock_command_arg(command, seen->owner);
     dlock_command_number(command, seen->attempt);
-    dlock_command_number(command, dlock_node_done_life_ms(session));
+    dlock_command_number(command, dlock_node_done_life_ms(attempt->session));
     dlock_command_derived(command, kind->channel, "");
 }
 
@@ -301,8 +300,7 @@ bool dlock_node_read_seen(const struct dlock_reply *reply,
     return true;
 }
 
-static enum dlock_status force(struct dlock_session *session,
-                               const struct dlock_node_kind *kind,
+static enum dlock_status force(const struct dlock_node_kind *kind,
                                const struct dlock_attempt *attempt)
 {
     struct dlock_node_seen seen = {.attempt = 0};
@@ -313,8 +311,9 @@ static enum dlock_status force(struct dlock_session *session,
     /* The first time it only looks. If the holder is another one by the second, or
      * went on, that one it is. */
     do {
-        dlock_node_fill_force(session, kind, attempt, &seen, &command);
-        status = dlock_call(session->wire, &command, attempt->limit_ms, &reply);
+        dlock_node_fill_force(kind, attempt, &seen, &command);
+        status = dlock_call(attempt->session->wire, &command, attempt->limit_ms,
+                            &reply);
     } while (status == DLOCK_OK && dlock_node_read_seen(&reply, &seen));
     if (status == DLOCK_OK && reply.integers[0] != 1)
         return DLOCK_LOST;
@@ -323,13 +322,12 @@ static enum dlock_status force(struct dlock_session *session,
 
 enum dlock_status dlock_node_force(const struct dlock_attempt *attempt)
 {
-    return force(attempt->session, dlock_node_kind_of(attempt->session),
-                 attempt);
+    return force(dlock_node_kind_of(attempt->session), attempt);
 }
 
 enum dlock_status dlock_node_force_key(const struct dlock_attempt *attempt)
 {
-    return force(attempt->session, &dlock_node_plain, attempt);
+    return force(&dlock_node_plain, attempt);
 }
 
 void dlock_node_fill_forced(const char *name, const char *owner,

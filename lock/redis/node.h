@@ -114,8 +114,7 @@ struct dlock_node_seen {
 /* The same as a command, for callers that send it themselves. Reply 1: freed; 0:
  * nobody held it; -1: _read_seen takes the holder from it; the next command frees the
  * lock if SEEN is that holder. SEEN has to outlive COMMAND. */
-void dlock_node_fill_force(const struct dlock_session *session,
-                           const struct dlock_node_kind *kind,
+void dlock_node_fill_force(const struct dlock_node_kind *kind,
                            const struct dlock_attempt *attempt,
                            const struct dlock_node_seen *seen,
                            struct dlock_command *command);
