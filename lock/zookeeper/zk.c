@@ -205,7 +205,7 @@ static enum dlock_status find_servers(const struct dlock_zk_client *client,
 void dlock_zk_look_up(struct dlock_zk_client *client)
 {
     const struct dlock_wire_config *config = &client->client->wire;
-    char list[SERVERS_BYTES_MAX + 1];
+    char list[SERVERS_BYTES_MAX + 1] = "";
     bool wanted = false;
     struct dlock_zk *zk;
 
@@ -221,9 +221,10 @@ void dlock_zk_look_up(struct dlock_zk_client *client)
     (void)pthread_mutex_lock(&client->mutex);
     LIST_FOREACH(zk, &client->sessions, link)
     if (zk->handle != NULL && !zk->connected &&
-        strcmp(zk->handle->servers, list) != 0)
-        (void)zoo_set_servers(zk->handle->library,
-                              strcpy(zk->handle->servers, list));
+        strcmp(zk->handle->servers, list) != 0) {
+        memcpy(zk->handle->servers, list, sizeof(list));
+        (void)zoo_set_servers(zk->handle->library, list);
+    }
     (void)pthread_mutex_unlock(&client->mutex);
 }
 

@@ -34,7 +34,8 @@ static bool read_url(const char *url, struct dlock_zk_client *own)
         return false;
     len = strcspn(url + 3, "/");
     memcpy(own->hosts, url + 3, len);
-    own->root = strcpy(own->hosts + len + 1, url + 3 + len);
+    own->root = own->hosts + len + 1;
+    memcpy(own->hosts + len + 1, url + 3 + len, strlen(url + 3 + len) + 1);
     while (next != NULL && *next != '\0')
         next = dlock_address_next(next, DLOCK_ZK_PORT, &server);
     return next != NULL && len > 0 && next[-1] != ',';
