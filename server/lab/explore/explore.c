@@ -389,8 +389,7 @@ int explore_main(int argc, char *argv[])
           !opens(&explore.scene, error, sizeof(error))))) {
         if (!explore.asked)
             return fail_to_run("%s", error);
-        draw_json_line(stdout, json_pack("{s:o}", "error",
-                                         draw_json_text(error, explore.look)));
+        draw_json_error(error, explore.look);
         return EXPLORE_COULD_NOT_RUN;
     }
     take_defaults(&explore);

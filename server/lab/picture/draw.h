@@ -103,6 +103,8 @@ json_t *draw_json(struct stage *stage, const struct stage_scene *scene,
                   unsigned look);
 /* Writes VALUE, which is taken, as a line. */
 void draw_json_line(FILE *out, json_t *value);
+/* The English ERROR of a command: on standard output {"error": ...}. */
+void draw_json_error(const char *error, unsigned look);
 
 /* ---- in Chinese (chinese.c) ------------------------------------------------------ */
 

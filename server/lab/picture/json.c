@@ -23,6 +23,12 @@ void draw_json_line(FILE *out, json_t *value)
     json_decref(value);
 }
 
+void draw_json_error(const char *error, unsigned look)
+{
+    draw_json_line(stdout,
+                   json_pack("{s:o}", "error", draw_json_text(error, look)));
+}
+
 json_t *draw_json_faults(unsigned faults)
 {
     json_t *list = json_array();

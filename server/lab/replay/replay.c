@@ -178,16 +178,6 @@ static int run(struct replay *replay)
                                       : NOTHING_BROKE;
 }
 
-/* A program that plays by lines reads it, too. */
-static int could_not_run(const struct replay *replay, const char *error)
-{
-    if (!replay->by_hand || !replay->json)
-        return fail_to_run("%s", error);
-    draw_json_line(stdout, json_pack("{s:o}", "error",
-                                     draw_json_text(error, replay->look)));
-    return COULD_NOT_RUN;
-}
-
 int replay_main(int argc, char *argv[])
 {
     char error[EXPECTED_ERROR_BYTES];
@@ -204,8 +194,12 @@ int replay_main(int argc, char *argv[])
     if (replay.files_n > 0)
         return replay_files(replay.files, replay.files_n, replay.until,
                             replay.look);
-    if (!expected_lock(replay.scene.lock, error, sizeof(error)))
-        return could_not_run(&replay, error);
+    if (!expected_lock(replay.scene.lock, error, sizeof(error))) {
+        if (!replay.by_hand || !replay.json)
+            return fail_to_run("%s", error);
+        draw_json_error(error, replay.look); /* who plays by lines reads it */
+        return COULD_NOT_RUN;
+    }
     if (replay.by_hand && replay.json)
         return lines_play(&replay.scene, replay.moves, replay.n, &whatever,
                           replay.look);

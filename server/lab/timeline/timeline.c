@@ -222,24 +222,27 @@ static bool take_number(const json_t *line, const char *name, uint64_t *number)
     return json_is_integer(member) && value >= 0;
 }
 
-/* -1: it is there, and too long or no list of texts. */
-static int take_list(const json_t *line, const char *name,
-                     char texts[][TIMELINE_NAME_BYTES], size_t n_max)
+/* False: it is too long, or no list of texts. */
+static bool take_list(const json_t *line, const char *name,
+                      char texts[][TIMELINE_NAME_BYTES], size_t n_max,
+                      unsigned *n)
 {
     const json_t *list = json_object_get(line, name), *each;
     size_t i;
 
+    *n = 0;
     if (!json_is_array(list) || json_array_size(list) > n_max)
-        return -1;
+        return false;
     json_array_foreach(list, i, each)
     {
         if (!json_is_string(each))
-            return -1;
+            return false;
         (void)snprintf(texts[i], TIMELINE_NAME_BYTES, "%s",
                        json_string_value(each));
         make_plain(texts[i]);
+        *n += 1;
     }
-    return (int)i;
+    return true;
 }
 
 /* The place of a member's word in WORDS; -1: it is none of them. */
@@ -313,11 +316,10 @@ static json_t *read_line(struct timeline *timeline)
 static const char *read_head(const json_t *line, struct timeline_head *head)
 {
     const char *date = json_string_value(json_object_get(line, "started"));
-    int n = take_list(line, "actors", head->actors, TIMELINE_ACTORS_MAX);
     const char *wrong = take_texts(line, head_texts, head);
 
-    head->actors_n = (unsigned)n;
-    if (n < 0)
+    if (!take_list(line, "actors", head->actors, TIMELINE_ACTORS_MAX,
+                   &head->actors_n))
         return "actors";
     if (wrong || head->source[0] == '\0')
         return wrong ? wrong : "source";
@@ -353,40 +355,34 @@ static const char *read_verdict(const struct timeline *timeline,
                                 const json_t *line,
                                 struct timeline_verdict *verdict)
 {
-    uint64_t stock = 0, sold = 0, orders = 0;
-    int n = 0, remarks_n = 0;
+    const json_t *stock = json_object_get(line, "stock");
+    uint64_t sold = 0, orders = 0;
 
     *verdict = (struct timeline_verdict){
         .is_known = !json_is_null(json_object_get(line, "verdict")),
         .over = json_is_true(json_object_get(line, "over")),
-    };
+        .stock = json_integer_value(stock)};
     if (verdict->is_known) {
-        n = take_list(line, "verdict", verdict->faults, TIMELINE_FAULTS_MAX);
-        if (n < 0)
+        if (!take_list(line, "verdict", verdict->faults, TIMELINE_FAULTS_MAX,
+                       &verdict->faults_n))
             return "verdict";
-        if (json_object_get(line, "remarks"))
-            remarks_n = take_list(line, "remarks", verdict->remarks,
-                                  TIMELINE_FAULTS_MAX);
-        if (remarks_n < 0)
+        if (json_object_get(line, "remarks") &&
+            !take_list(line, "remarks", verdict->remarks, TIMELINE_FAULTS_MAX,
+                       &verdict->remarks_n))
             return "remarks";
         /* A stock may be below 0: that is what a lock is there against. */
-        if (!json_is_integer(json_object_get(line, "stock")) ||
-            !take_number(line, "sold", &sold) ||
+        if (!json_is_integer(stock) || !take_number(line, "sold", &sold) ||
             !take_number(line, "orders", &orders))
             return "stock, sold or orders";
-        stock = (uint64_t)json_integer_value(json_object_get(line, "stock"));
     }
-    verdict->faults_n = (unsigned)n;
-    verdict->remarks_n = (unsigned)remarks_n;
-    verdict->stock = (int64_t)stock;
     verdict->sold = (int64_t)sold;
     verdict->orders = (int64_t)orders;
     if (!take_number(line, "dropped", &verdict->dropped))
         return "dropped";
-    if (!take_number(line, "events", &verdict->events) ||
-        verdict->events != timeline->events)
-        return "events";
-    return NULL;
+    return take_number(line, "events", &verdict->events) &&
+                   verdict->events == timeline->events
+               ? NULL
+               : "events";
 }
 
 /* A FIFO or a device may let its reader wait for ever, and is not there twice. */
