@@ -48,6 +48,11 @@ struct store_reader {
     struct step step;
 };
 
+static inline bool in_range(int64_t number, int64_t least)
+{
+    return number >= least && number <= STORE_NUMBER_MAX;
+}
+
 /* How a verb of a reader ends: the text of a failure is the connection's. */
 static inline enum store_status read_end(struct store_reader *reader,
                                          enum store_status status,
@@ -118,7 +123,7 @@ bool orders_reset(struct store_order *order);
 enum store_status orders_replay(struct sql *db, const struct filter *filter,
                                 struct store_order *order, bool *decided);
 
-/* Inserts the orders, 1 or more. Their numbers rise in the order of the rows: the last
+/* Inserts the orders, 1 to PLACE_ROWS_MAX. Their numbers rise in the order of the rows: the last
  * is the transaction's *proof from now on. */
 enum store_status orders_insert(struct sql *db, struct orders_row rows[],
                                 size_t n, struct place_proof *proof);

@@ -10,6 +10,7 @@
  */
 #include "db/ledger/ledger.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -86,17 +87,12 @@ static bool parse_id(const char *id, int64_t *number, int64_t *secret)
 
 /* ---- an order ----------------------------------------------------------- */
 
-static bool in_range(int64_t number)
-{
-    return number >= 1 && number <= STORE_NUMBER_MAX;
-}
-
 bool orders_reset(struct store_order *order)
 {
     const size_t asked = offsetof(struct store_order, id);
-    bool valid = in_range(order->product_id) && in_range(order->user_id) &&
-                 in_range(order->quantity) && order->segment >= 0 &&
-                 order->segment < STORE_SEGMENTS_MAX &&
+    bool valid = in_range(order->product_id, 1) &&
+                 in_range(order->user_id, 1) && in_range(order->quantity, 1) &&
+                 order->segment >= 0 && order->segment < STORE_SEGMENTS_MAX &&
                  memchr(order->key, '\0', sizeof(order->key)) != NULL;
 
     memset((char *)order + asked, 0, sizeof(*order) - asked);
@@ -346,11 +342,12 @@ enum store_status orders_insert(struct sql *db, struct orders_row rows[],
     enum store_status status = STORE_OK;
     size_t size = 0;
 
+    assert(n >= 1 && n <= MANY);
     if (!draw_secrets(rows, n))
         return sql_fail(db, STORE_IO, "the kernel gives no randomness");
     pthread_once(&inserts_made, make_inserts);
     for (size_t i = 0; i < n && status == STORE_OK; i += size) {
-        size = n - i < MANY ? n - i : MANY;
+        size = n - i;
         while (!db->engine->far && (size & (size - 1)) != 0)
             size &= size - 1; /* the highest bit alone */
         status = insert(db, inserts[size], rows + i, size);

@@ -18,11 +18,6 @@
     "(SELECT SUM(stock) FROM segments WHERE product_id = id), pay_within_s "   \
     "FROM products "
 
-static bool in_range(int64_t number, int64_t least)
-{
-    return number >= least && number <= STORE_NUMBER_MAX;
-}
-
 static void read_row(const struct sql_query *query,
                      struct store_product *product)
 {

@@ -225,7 +225,7 @@ enum store_status segments_restock(struct sql *db, struct store_write *write)
     struct sql_query *query;
     enum store_status status;
 
-    if (restock->quantity < 1 || restock->quantity > STORE_NUMBER_MAX ||
+    if (!in_range(restock->quantity, 1) ||
         !memchr(restock->key, '\0', sizeof(restock->key)))
         return sql_fail(db, STORE_RANGE,
                         "a restock adds 1 to 2^53-1 units, under a key of "

@@ -132,16 +132,11 @@ void hints_taken(struct hints *hints, int64_t product_id, int64_t segment,
         product->segments[segment].is_others = by_others;
 }
 
-static void note(struct hints *hints, int64_t product_id, int64_t segments,
-                 int64_t segment, int64_t left)
+static void note(struct hints *hints, struct hint_product *product,
+                 int64_t segments, int64_t segment, int64_t left)
 {
-    struct hint_product *product = find(hints, product_id);
     struct hint_seg *at;
 
-    if (!product && segments > 1)
-        product = add(hints, product_id);
-    if (!product)
-        return;
     for (; product->n < segments; product->n++)
         product->segments[product->n] = (struct hint_seg){.left = HINT_UNKNOWN};
     if (segments > 0)
@@ -161,8 +156,14 @@ static void note(struct hints *hints, int64_t product_id, int64_t segments,
 void hints_note(struct hints *hints, int64_t product_id, int64_t segments,
                 int64_t segment, int64_t left)
 {
+    struct hint_product *product;
+
     pthread_mutex_lock(&hints->table);
-    note(hints, product_id, segments, segment, left);
+    product = find(hints, product_id);
+    if (!product && segments > 1)
+        product = add(hints, product_id);
+    if (product)
+        note(hints, product, segments, segment, left);
     pthread_mutex_unlock(&hints->table);
 }
 
@@ -195,29 +196,21 @@ static uint64_t weigh(const struct hint_product *product, int64_t quantity,
     return sum;
 }
 
-static int64_t richest(const struct hint_product *product)
+static int64_t choose(struct hints *hints, struct hint_product *product,
+                      int64_t quantity)
 {
-    int64_t at = 0;
-
-    for (int64_t i = 1; i < product->n; i++)
-        if (product->segments[i].left > product->segments[at].left)
-            at = i;
-    return at;
-}
-
-static int64_t choose(struct hints *hints, int64_t product_id, int64_t quantity)
-{
-    struct hint_product *product = find(hints, product_id);
     uint64_t weights[STORE_SEGMENTS_MAX], sum, dice;
     int64_t at = 0;
 
-    if (!product || product->n <= 1)
-        return 0;
     sum = weigh(product, quantity, false, weights);
     if (sum == 0)
         sum = weigh(product, quantity, true, weights);
-    if (sum == 0)
-        return richest(product);
+    if (sum == 0) { /* the richest */
+        for (int64_t i = 1; i < product->n; i++)
+            if (product->segments[i].left > product->segments[at].left)
+                at = i;
+        return at;
+    }
     dice = (uint64_t)(erand48(hints->random) * (double)sum);
     for (; at < product->n - 1 && dice >= weights[at]; at++)
         dice -= weights[at];
@@ -228,10 +221,13 @@ static int64_t choose(struct hints *hints, int64_t product_id, int64_t quantity)
 
 int64_t hints_choose(struct hints *hints, int64_t product_id, int64_t quantity)
 {
-    int64_t segment;
+    struct hint_product *product;
+    int64_t segment = 0;
 
     pthread_mutex_lock(&hints->table);
-    segment = choose(hints, product_id, quantity);
+    product = find(hints, product_id);
+    if (product && product->n > 1)
+        segment = choose(hints, product, quantity);
     pthread_mutex_unlock(&hints->table);
     return segment;
 }
