@@ -149,7 +149,7 @@ struct page_lane {
     unsigned asks_n;  /* that were answered "not yet" */
     char lost[STAGE_NAME_BYTES]; /* it was told so in this move; "" = of none */
     /* Given back, with the answer that all is well: the last hold of it; a hold, the
-     * last or not. */
+     * last or not. Both, because the next release begins in the same move. */
     char gave[STAGE_NAME_BYTES], gave_one[STAGE_NAME_BYTES];
     /* The hold that it gives back, owner and attempt; and since when it had that: 0 =
      * not known. */

@@ -149,7 +149,7 @@ static void check_owner(struct stage *stage, const struct stage_lock *lock,
         bool had_it = before->has_key && before->setter == (int)i;
 
         /* One that has missed a reply counts to the earlier of two ends. */
-        if ((lane->lost_unsure && stage_has_time_passed(stage)))
+        if (lane->lost_unsure && stage_has_time_passed(stage))
             continue;
         if (strcmp(lane->lost, lock->name) == 0 &&
             part->lapses == stage->lapses &&
