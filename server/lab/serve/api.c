@@ -390,6 +390,11 @@ static bool read_game(const json_t *wish, struct args *args)
     return read_lock(wish, false, args) && add_schedule(args, wish);
 }
 
+static bool read_judge(const json_t *wish, struct args *args)
+{
+    return read_stop(wish, true, args);
+}
+
 static bool read_run(const json_t *wish, struct args *args)
 {
     return read_experiment(wish, &load_kind, args);
@@ -428,48 +433,49 @@ static struct api_reply tell(enum visitors_status status, char *answer,
         refusals[status == VISITORS_OK ? VISITORS_BROKEN : status].error);
 }
 
-/* READ makes its command line. */
-static struct api_reply begin(const json_t *wish, enum visitors_kind kind,
-                              bool (*read)(const json_t *, struct args *))
+/* A game's beginning. */
+static const struct beginning {
+    const char *path;
+    enum visitors_kind kind;
+    bool (*read)(const json_t *wish, struct args *args); /* its command line */
+    const char *wants; /* what is wrong if there is nothing to play */
+} beginnings[] = {
+    {GAMES, VISITORS_GAME, read_game,
+     "a game wants a \"lock\" of the stage, a \"text\" of one, an "
+     "\"experiment\" of steps, or a \"stop\""},
+    {SEARCHES, VISITORS_GAME, read_search,
+     "a search wants a \"lock\" of the stage, or a \"text\" of one"},
+    {RUNS, VISITORS_RUN, read_run,
+     "a run wants an \"experiment\" of load, and a \"lock\" or \"fix\" "
+     "that there is"},
+    {JUDGE, VISITORS_GAME, read_judge,
+     "a judge wants a \"stop\", and a \"choice\" of it"},
+};
+
+/* One judge at a time, because each wants all processors for its few seconds; and it ends
+ * when it has said its one thing. */
+static struct api_reply begin(const json_t *wish, const struct beginning *how)
 {
+    static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
     struct args args = {.argv = {"stockade-lab"}, .n = 1};
+    bool judges = how->read == read_judge;
     char id[VISITORS_ID_BYTES], *answer;
     enum visitors_status status;
     struct api_reply told;
 
-    if (!read(wish, &args))
-        return refuse(422, args.error[0] ? args.error
-                           : kind == VISITORS_RUN
-                               ? "a run wants an \"experiment\" of load, and a "
-                                 "\"lock\" or \"fix\" that there is"
-                               : "a game wants a \"lock\" of the stage, a "
-                                 "\"text\" of one, an \"experiment\" of steps, "
-                                 "or a \"stop\"");
-    status = visitors_begin(kind, args.argv, own_text(wish), id, &answer);
+    if (!how->read(wish, &args))
+        return refuse(422, args.error[0] ? args.error : how->wants);
+    if (judges)
+        (void)pthread_mutex_lock(&turn);
+    status = visitors_begin(how->kind, args.argv, own_text(wish), id, &answer);
+    if (judges && status == VISITORS_OK)
+        (void)visitors_end(id);
+    if (judges)
+        (void)pthread_mutex_unlock(&turn);
     told = tell(status, answer, id);
-    if (status == VISITORS_OK)
+    if (status == VISITORS_OK && !judges)
         memcpy(told.begun, id, sizeof(id));
     return told;
-}
-
-/* One judge at a time, because each wants all processors for its few seconds. */
-static struct api_reply judge(const json_t *wish)
-{
-    static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
-    struct args args = {.argv = {"stockade-lab"}, .n = 1};
-    char id[VISITORS_ID_BYTES], *answer;
-    enum visitors_status status;
-
-    if (!read_stop(wish, true, &args))
-        return refuse(422, args.error[0] ? args.error
-                                         : "a judge wants a \"stop\", and a "
-                                           "\"choice\" of it");
-    (void)pthread_mutex_lock(&turn);
-    status = visitors_begin(VISITORS_GAME, args.argv, NULL, id, &answer);
-    if (status == VISITORS_OK)
-        (void)visitors_end(id);
-    (void)pthread_mutex_unlock(&turn);
-    return tell(status, answer, id);
 }
 
 static struct api_reply ask(const char *id, const json_t *wish)
@@ -487,13 +493,6 @@ static struct api_reply ask(const char *id, const json_t *wish)
 struct api_reply api_call(const char *method, const char *path,
                           const char *body, size_t n)
 {
-    static const struct beginning {
-        const char *path;
-        enum visitors_kind kind;
-        bool (*read)(const json_t *, struct args *);
-    } begins[] = {{GAMES, VISITORS_GAME, read_game},
-                  {SEARCHES, VISITORS_GAME, read_search},
-                  {RUNS, VISITORS_RUN, read_run}};
     const struct beginning *begun = NULL;
     bool is_game = strncmp(path, GAMES "/", strlen(GAMES "/")) == 0;
     const char *id = is_game ? path + strlen(GAMES "/") : "";
@@ -509,20 +508,17 @@ struct api_reply api_call(const char *method, const char *path,
         return (struct api_reply){.status = 204};
     if (is_game && strcmp(method, "DELETE") == 0)
         return tell(VISITORS_NONE, NULL, id);
-    for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++)
-        if (strcmp(path, begins[i].path) == 0)
-            begun = &begins[i];
-    if (strcmp(method, "POST") != 0 ||
-        !(is_game || begun || strcmp(path, JUDGE) == 0))
+    for (size_t i = 0; i < sizeof(beginnings) / sizeof(beginnings[0]); i++)
+        if (strcmp(path, beginnings[i].path) == 0)
+            begun = &beginnings[i];
+    if (strcmp(method, "POST") != 0 || (!is_game && !begun))
         return refuse(404, "there is nothing here");
     wish = json_loadb(body, n, 0, NULL);
     if (!json_is_object(wish)) {
         json_decref(wish);
         return refuse(400, "the body is no JSON object");
     }
-    done = is_game ? ask(id, wish)
-           : begun ? begin(wish, begun->kind, begun->read)
-                   : judge(wish);
+    done = is_game ? ask(id, wish) : begin(wish, begun);
     json_decref(wish);
     return done;
 }

@@ -6,7 +6,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -75,33 +74,34 @@ static bool make_place(const struct visitor *visitor, const char *text)
     return !text || file_write(path, text, strlen(text));
 }
 
+/* In the child, where nothing may be called that takes a lock. Signals are blocked here,
+ * and must not be in a game. */
+static _Noreturn void become(char *const args[], const char *place, int lines)
+{
+    sigset_t none;
+
+    (void)sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    if (chdir(place) == 0 && dup2(lines, STDIN_FILENO) >= 0 &&
+        dup2(lines, STDOUT_FILENO) >= 0)
+        (void)execv("/proc/self/exe", args);
+    _exit(127);
+}
+
 static bool start(struct visitor *visitor, char *const args[])
 {
     char place[PATH_MAX];
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    sigset_t none;
-    int ends[2], error;
+    int ends[2];
 
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
         return false;
-    (void)posix_spawn_file_actions_init(&actions);
-    (void)posix_spawn_file_actions_adddup2(&actions, ends[1], STDIN_FILENO);
-    (void)posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
     name_place(visitor, "", place);
-    (void)posix_spawn_file_actions_addchdir_np(&actions, place);
-    /* Signals are blocked here, and must not be in a game. */
-    (void)sigemptyset(&none);
-    (void)posix_spawnattr_init(&attributes);
-    (void)posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-    (void)posix_spawnattr_setsigmask(&attributes, &none);
-    error = posix_spawn(&visitor->pid, "/proc/self/exe", &actions, &attributes,
-                        args, environ);
-    (void)posix_spawnattr_destroy(&attributes);
-    (void)posix_spawn_file_actions_destroy(&actions);
+    visitor->pid = fork();
+    if (visitor->pid == 0)
+        become(args, place, ends[1]);
     (void)close(ends[1]);
     visitor->lines = ends[0];
-    if (error == 0)
+    if (visitor->pid > 0)
         return true;
     visitor->pid = 0;
     (void)close(ends[0]);
