@@ -65,28 +65,18 @@ sub running {
 }
 
 my $dir   = Stockade::tempdir();
-my $child = Stockade::Child->spawn(
-    command => [Stockade::binary(), qw(lab locks)],
-    env     => { TMPDIR => "$dir" },
-    stdout  => '/dev/null',
-    stderr  => '/dev/null',
-);
-ok Stockade::eventually(10, sub { running("$dir") > 2 }), 'its servers run';
-$child->signal('INT');
-is $child->wait(10 * $Stockade::SLOW), 130, 'Ctrl-C ends it';
-is scalar running("$dir"), 0, 'no server is left';
-is_deeply [glob "$dir/*"], [], 'nor a file';
-
-$child = Stockade::Child->spawn(
-    command => [Stockade::binary(), qw(lab locks)],
-    env     => { TMPDIR => "$dir" },
-    stdout  => '/dev/null',
-    stderr  => '/dev/null',
-);
-ok Stockade::eventually(10, sub { running("$dir") > 2 }), 'once more';
-$child->signal('KILL');
-$child->wait(10 * $Stockade::SLOW);
-ok Stockade::eventually(20, sub { !running("$dir") && !(() = glob "$dir/*") }), 'kill -9: no server is left, nor a file';
+for my $signal (qw(INT KILL)) {
+    my $child = Stockade::Child->spawn(
+        command => [Stockade::binary(), qw(lab locks)],
+        env     => { TMPDIR => "$dir" },
+        stdout  => '/dev/null',
+        stderr  => '/dev/null',
+    );
+    ok Stockade::eventually(10, sub { running("$dir") > 2 }), 'its servers run';
+    $child->signal($signal);
+    is $child->wait(10 * $Stockade::SLOW), $signal eq 'INT' ? 130 : 137, "SIG$signal ends it";
+    ok Stockade::eventually(20, sub { !running("$dir") && !(() = glob "$dir/*") }), 'and no server is left, nor a file';
+}
 
 # ---- all locks, all properties ---------------------------------------------
 

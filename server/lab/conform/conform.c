@@ -33,11 +33,6 @@ static bool is_given(const struct testbed *testbed)
     return kept == KEPT_IN_REDIS ? testbed->nodes_n == 0 : kept != KEPT_LOCALLY;
 }
 
-static void not_asked(struct testbed *testbed)
-{
-    testbed_not_asked(testbed, "a Redis that is given is not taken apart");
-}
-
 /* Each check would blame the lock for a server that is away. */
 static void reach_server(struct testbed *testbed)
 {
@@ -55,26 +50,23 @@ static void reach_server(struct testbed *testbed)
     testbed_holds(testbed, "it answers");
 }
 
-/* The check's process, which an alarm ends if it hangs. */
-static _Noreturn void check_play(struct testbed *testbed, conform_check *check)
+/* In a process of its own, which an alarm ends if the check hangs. */
+static void check_run(struct testbed *testbed, struct conform_result *result,
+                      conform_check *check)
 {
-    (void)alarm(CHECK_S_MAX * testbed->slow);
-    memset(testbed->race, 0, sizeof(*testbed->race));
-    check(testbed);
-    _exit(4);
-}
-
-static void check_run(struct testbed *testbed, conform_check *check)
-{
-    struct conform_result *result = testbed->result;
     uint64_t began_ms = clock_ms();
     int status = -1;
     pid_t pid;
 
     *result = (struct conform_result){.text = "the check hangs"};
+    testbed->result = result;
     pid = child_fork(SIGKILL);
-    if (pid == 0)
-        check_play(testbed, check);
+    if (pid == 0) {
+        (void)alarm(CHECK_S_MAX * testbed->slow);
+        memset(testbed->race, 0, sizeof(*testbed->race));
+        check(testbed);
+        _exit(4);
+    }
     if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0)
         result->verdict = CONFORM_BROKEN;
     if (status != 0 && !(WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM))
@@ -89,18 +81,28 @@ static bool has_server(struct testbed *testbed, struct conform_result *room,
 {
     if (!is_given(testbed))
         return true;
-    testbed->result = room;
-    check_run(testbed, reach_server);
+    check_run(testbed, room, reach_server);
     return room->verdict == CONFORM_HOLDS ||
            fail_with(error, error_size, "%s", room->text);
 }
 
-static void check_property(struct testbed *testbed, size_t index)
+/* False and a text: the servers that it has lost do not start again. */
+static bool check_property(struct testbed *testbed,
+                           struct conform_result results[], size_t index,
+                           char *error, size_t error_size)
 {
-    check_run(testbed, testbed->expected->kept == KEPT_IN_REDIS &&
-                               is_given(testbed) && loses_servers(index)
-                           ? not_asked
-                           : checks[index]);
+    if (testbed->expected->kept == KEPT_IN_REDIS && is_given(testbed) &&
+        loses_servers(index))
+        results[index] = (struct conform_result){
+            .verdict = CONFORM_NOT_ASKED,
+            .text = "a Redis that is given is not taken apart"};
+    else
+        check_run(testbed, &results[index], checks[index]);
+    /* A lock of threads is asked what it can do among threads. */
+    if (index == PROPERTY_X2)
+        testbed->together = results[PROPERTY_X].verdict == CONFORM_HOLDS &&
+                            results[PROPERTY_X2].verdict == CONFORM_FAILS;
+    return index != PROPERTY_M || testbed_mend(testbed, error, error_size);
 }
 
 bool conform_agrees(const struct expected *expected, size_t index,
@@ -123,27 +125,18 @@ bool conform_run(const struct expected *expected,
                  char *error, size_t error_size)
 {
     struct testbed testbed;
-    bool mended;
+    bool good;
 
     if (!testbed_open(&testbed, expected, servers, error, error_size))
         return false;
-    mended = has_server(&testbed, results, error, error_size);
+    good = has_server(&testbed, results, error, error_size);
     /* Those that lose servers come last. */
-    for (size_t i = 0; i < (size_t)2 * PROPERTIES_N && mended; i++) {
-        size_t index = i % PROPERTIES_N;
-
-        if (loses_servers(index) != (i >= PROPERTIES_N))
-            continue;
-        testbed.result = &results[index];
-        check_property(&testbed, index);
-        /* A lock of threads is asked what it can do among threads. */
-        if (index == PROPERTY_X2)
-            testbed.together = results[PROPERTY_X].verdict == CONFORM_HOLDS &&
-                               results[PROPERTY_X2].verdict == CONFORM_FAILS;
-        (void)atomic_fetch_add(results_n, 1);
-        if (index == PROPERTY_M)
-            mended = testbed_mend(&testbed, error, error_size);
-    }
+    for (int last = 0; last <= 1; last++)
+        for (size_t i = 0; i < PROPERTIES_N && good; i++)
+            if (loses_servers(i) == (last == 1)) {
+                good = check_property(&testbed, results, i, error, error_size);
+                (void)atomic_fetch_add(results_n, 1);
+            }
     testbed_close(&testbed);
-    return mended;
+    return good;
 }

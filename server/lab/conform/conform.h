@@ -121,8 +121,8 @@ bool suite_fill(struct suite *suite, const char *only);
 
 /*
  * Runs them. ON_PROGRESS (may be NULL) is told several times a second. false and a
- * text if it could not. A signal that ends us (Ctrl-C) first takes away all servers
- * and files. To be called from a process with one thread.
+ * text if it could not. All servers and files go with this process, however it ends (Ctrl-C):
+ * see folder.h. To be called from a process with one thread.
  */
 typedef void suite_progress(void *ctx, const struct suite *suite);
 bool suite_run(struct suite *suite, suite_progress *on_progress, void *ctx,

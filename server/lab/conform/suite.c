@@ -1,23 +1,20 @@
 #include "server/lab/conform/conform.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "lock/dlock_textbook.h"
 #include "server/base/child.h"
+#include "server/base/clock.h"
 #include "server/base/redis_proc.h"
 #include "server/lab/servers/peek.h"
 
-/* A signal is looked for so often at least. */
-enum { LOOK_MS = 200 };
+enum { LOOK_MS = 50 };
 
 /* NULL if the servers that the lock needs are there, else what is missing. */
 static const char *missing(const struct expected *expected,
@@ -65,8 +62,7 @@ bool suite_fill(struct suite *suite, const char *only)
 
 /* A lock's process ---------------------------------------------------------- */
 
-static bool start(const struct suite *suite, struct suite_lock *lock,
-                  const sigset_t *signals)
+static bool start(const struct suite *suite, struct suite_lock *lock)
 {
     pid_t pid = child_fork(SIGKILL);
 
@@ -74,7 +70,6 @@ static bool start(const struct suite *suite, struct suite_lock *lock,
         lock->pid = pid;
     if (pid != 0)
         return pid > 0;
-    (void)sigprocmask(SIG_SETMASK, signals, NULL);
     if (conform_run(lock->expected, &suite->servers, lock->results,
                     &lock->results_n, lock->trouble, sizeof(lock->trouble)))
         _exit(0);
@@ -125,43 +120,23 @@ static unsigned count_running(struct suite *suite)
     return n;
 }
 
-/*
- * Ends what is under way. The locks' descendants become ours, so that we know
- * when the last of them is gone.
- */
-static void dismiss(struct suite *suite)
+/* False: not one process can be started. */
+static bool work(struct suite *suite, suite_progress *on_progress, void *ctx)
 {
-    (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
-    for (size_t i = 0; i < suite->locks_n; i++)
-        if (suite->locks[i].pid > 0)
-            (void)kill(suite->locks[i].pid, SIGKILL);
-    folder_leave(&suite->folder);
-    while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
-        ;
-}
-
-/* The signal that ends us; 0: all locks have been run, -1: not one process can be
- * started. SIGNALS are those that locks are to have. */
-static int work(struct suite *suite, const sigset_t *waited,
-                const sigset_t *signals, suite_progress *on_progress, void *ctx)
-{
-    const struct timespec look = {.tv_nsec = LOOK_MS * 1000000L};
     struct suite_lock *next;
-    int ended_by = 0;
+    unsigned running;
 
     do {
-        unsigned running = count_running(suite);
-
+        running = count_running(suite);
         while ((next = pick(suite)) && running < suite->jobs &&
-               start(suite, next, signals))
+               start(suite, next))
             running++;
         if (on_progress)
             on_progress(ctx, suite);
-        if (running == 0)
-            return next ? -1 : 0;
-        ended_by = sigtimedwait(waited, NULL, &look);
-    } while (ended_by <= 0 || ended_by == SIGCHLD);
-    return ended_by;
+        if (running > 0)
+            clock_sleep_ms(LOOK_MS);
+    } while (running > 0);
+    return !next;
 }
 
 /* Without one nothing can be measured, nor with a script that it does not compile: said
@@ -193,49 +168,21 @@ static bool has_redis(const struct suite *suite, char *error, size_t error_size)
     return is_good;
 }
 
-/*
- * A killed process cannot clean up. So this process, on whose life all others
- * depend, blocks the signals that end a command, and looks for them itself. One that
- * is ignored stays so, because `nohup` wants it.
- */
-static void block_endings(sigset_t *waited, sigset_t *before)
-{
-    static const int endings[] = {SIGINT, SIGTERM, SIGHUP};
-    struct sigaction action;
-
-    /* Ignored, it would hide how children end. */
-    (void)signal(SIGCHLD, SIG_DFL);
-    sigemptyset(waited);
-    sigaddset(waited, SIGCHLD);
-    for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++)
-        if (sigaction(endings[i], NULL, &action) == 0 &&
-            action.sa_handler != SIG_IGN)
-            sigaddset(waited, endings[i]);
-    (void)sigprocmask(SIG_BLOCK, waited, before);
-}
-
 bool suite_run(struct suite *suite, suite_progress *on_progress, void *ctx,
                char *error, size_t error_size)
 {
     const char *given = getenv("TMPDIR");
-    sigset_t waited, before;
-    int ended_by = -1;
+    bool ran;
 
     if (!folder_open(&suite->folder, given && given[0] ? given : "/tmp",
                      "locks", error, error_size))
         return false;
     suite->servers.dir = suite->folder.path;
-    block_endings(&waited, &before);
+    (void)signal(SIGCHLD, SIG_DFL); /* ignored, it hides how children end */
     (void)snprintf(error, error_size, "no processes");
-    if (has_redis(suite, error, error_size))
-        ended_by = work(suite, &waited, &before, on_progress, ctx);
-    if (ended_by > 0)
-        dismiss(suite);
+    ran = has_redis(suite, error, error_size) && work(suite, on_progress, ctx);
     folder_close(&suite->folder);
-    (void)sigprocmask(SIG_SETMASK, &before, NULL);
-    if (ended_by > 0)
-        (void)raise(ended_by);
-    return ended_by >= 0;
+    return ran;
 }
 
 bool suite_differs(const struct suite_lock *lock, size_t index)

@@ -101,20 +101,14 @@ bool folder_open(struct folder *folder, const char *where, const char *name,
     return false;
 }
 
-void folder_leave(struct folder *folder)
-{
-    if (folder->path[0] && folder->alive >= 0)
-        (void)close(folder->alive);
-    folder->alive = -1;
-}
-
 void folder_close(struct folder *folder)
 {
     if (!folder->path[0])
         return;
-    if (folder->alive >= 0)
+    if (folder->alive >= 0) {
         (void)shutdown(folder->alive, SHUT_RDWR); /* whoever has it, too */
-    folder_leave(folder);
+        (void)close(folder->alive);
+    }
     while (folder->remover > 0 && waitpid(folder->remover, NULL, 0) < 0 &&
            errno == EINTR)
         continue;

@@ -29,10 +29,6 @@ bool folder_open(struct folder *folder, const char *where, const char *name,
 /* Removes it with all that is in it. By the owner, when nobody uses it any more. */
 void folder_close(struct folder *folder);
 
-/* Leaves it to the others: when the last of them is gone the remover, a child of the
- * owner, removes the folder and ends. */
-void folder_leave(struct folder *folder);
-
 /* Removes PATH and all that is in it. */
 void folder_remove(const char *path);
 
