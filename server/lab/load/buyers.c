@@ -31,26 +31,17 @@ bool buyers_open(struct buyers *buyers, struct site *site, unsigned n)
 void buyers_close(struct buyers *buyers)
 {
     fetch_close(&buyers->fetches);
-    for (unsigned i = 0; i < SITE_INSTANCES_MAX; i++) {
-        free(buyers->scrapes[i].come);
-        free(buyers->scrapes[i].told);
-    }
+    for (unsigned i = 0; i < SITE_INSTANCES_MAX; i++)
+        free(buyers->scrapes[i].text);
     free(buyers->orders);
 }
 
 /* Requests --------------------------------------------------------------------- */
 
-typedef void on_reply(struct buyers *buyers, struct fetch *fetch);
-
-/* A request's kind: what is done with its reply. */
-struct kind {
-    on_reply *take;
-};
-
-/* OF: the order that it sends; or the instance that it asks. False: it cannot, and
- * site->error says why. */
+/* Its reply is for OWNER: a scrape, or .is_offered; NULL: the order NUMBER. False: it
+ * cannot, and site->error says why. */
 static bool begin(struct buyers *buyers, unsigned instance,
-                  struct fetch_request request, struct kind *kind, size_t of)
+                  struct fetch_request request, void *owner, size_t number)
 {
     char url[80];
     struct fetch *fetch;
@@ -62,8 +53,8 @@ static bool begin(struct buyers *buyers, unsigned instance,
     fetch = fetch_begin(&buyers->fetches, &request);
     if (!fetch)
         return site_fail(buyers->site, "no memory");
-    fetch->owner = kind;
-    fetch->number = of;
+    fetch->owner = owner;
+    fetch->number = number;
     return true;
 }
 
@@ -93,7 +84,7 @@ static enum buyers_outcome outcome_of(const struct fetch *fetch)
                                             : BUYERS_OTHER;
 }
 
-static void on_order(struct buyers *buyers, struct fetch *fetch)
+static void on_order(struct buyers *buyers, const struct fetch *fetch)
 {
     struct buyers_order *order = &buyers->orders[fetch->number];
 
@@ -108,7 +99,6 @@ static void on_order(struct buyers *buyers, struct fetch *fetch)
 
 size_t buyers_send(struct buyers *buyers, unsigned instance)
 {
-    static struct kind order = {on_order};
     struct buyers_order *more = buyers->orders;
     size_t n = buyers->orders_n;
     char key[64], body[160];
@@ -136,7 +126,7 @@ size_t buyers_send(struct buyers *buyers, unsigned instance)
                                       .key = key,
                                       .body = body,
                                       .limit_ms = REPLY_MS_MAX},
-               &order, n))
+               NULL, n))
         return SIZE_MAX;
     buyers->taken++;
     buyers->orders_n++;
@@ -144,33 +134,39 @@ size_t buyers_send(struct buyers *buyers, unsigned instance)
 }
 
 /* The text of a scrape that failed is not whole. */
-static void on_scrape(struct buyers *buyers, struct fetch *fetch)
+static void on_scrape(struct buyers_scrape *scrape, struct fetch *fetch)
 {
-    struct buyers_scrape *scrape = &buyers->scrapes[fetch->number];
-
+    free(scrape->text);
+    scrape->text = NULL;
     scrape->is_owed = false;
     if (fetch->end == FETCH_ANSWERED) {
-        scrape->come = fetch->reply.text;
+        scrape->text = fetch->reply.text;
         fetch->reply.text = NULL;
     }
 }
 
 const char *buyers_scrape(struct buyers *buyers, unsigned instance)
 {
-    static struct kind kind = {on_scrape};
     struct buyers_scrape *scrape = &buyers->scrapes[instance];
 
     if (scrape->is_owed)
         return NULL;
-    free(scrape->told);
-    scrape->told = scrape->come;
-    scrape->come = NULL;
     scrape->is_owed = begin(buyers, instance,
                             (struct fetch_request){.method = "GET",
                                                    .target = "/metrics",
                                                    .limit_ms = SCRAPE_MS_MAX},
-                            &kind, instance);
-    return scrape->told;
+                            scrape, 0);
+    return scrape->text;
+}
+
+static void on_offer(struct buyers *buyers, const struct fetch *fetch)
+{
+    const char *text = fetch->reply.text;
+
+    buyers->taken--;
+    buyers->is_offered = fetch->reply.status == 201 ||
+                         site_fail(buyers->site, "PUT of a product: %u %.300s",
+                                   fetch->reply.status, text ? text : "");
 }
 
 /* Replies ---------------------------------------------------------------------- */
@@ -182,7 +178,12 @@ void buyers_turn(struct buyers *buyers, unsigned ms)
 
     fetch_wait(&buyers->fetches, logs, site_fds(buyers->site, logs), ms);
     while ((fetch = fetch_next(&buyers->fetches))) {
-        ((const struct kind *)fetch->owner)->take(buyers, fetch);
+        if (!fetch->owner)
+            on_order(buyers, fetch);
+        else if (fetch->owner == &buyers->is_offered)
+            on_offer(buyers, fetch);
+        else
+            on_scrape(fetch->owner, fetch);
         fetch_free(fetch);
     }
     site_read(buyers->site);
@@ -195,21 +196,10 @@ void buyers_await_scrapes(struct buyers *buyers)
             buyers_turn(buyers, TURN_MS);
 }
 
-static void on_offer(struct buyers *buyers, struct fetch *fetch)
-{
-    const char *text = fetch->reply.text;
-
-    buyers->taken--;
-    buyers->is_offered = fetch->reply.status == 201 ||
-                         site_fail(buyers->site, "PUT of a product: %u %.300s",
-                                   fetch->reply.status, text ? text : "");
-}
-
 /* Each request has a time limit, so has this. */
 bool buyers_offer(struct buyers *buyers, int64_t product_id, int64_t stock,
                   unsigned segments)
 {
-    static struct kind offer = {on_offer};
     char target[64], body[160];
 
     (void)snprintf(target, sizeof(target), "/api/products/%" PRId64,
@@ -223,7 +213,7 @@ bool buyers_offer(struct buyers *buyers, int64_t product_id, int64_t stock,
                                       .target = target,
                                       .body = body,
                                       .limit_ms = REPLY_MS_MAX},
-               &offer, 0))
+               &buyers->is_offered, 0))
         return false;
     buyers->taken++;
     while (buyers->taken > 0) {

@@ -44,8 +44,7 @@ struct buyers_order {
 /* The metrics of an instance. */
 struct buyers_scrape {
     bool is_owed; /* asked for, and not here yet */
-    char *come;   /* for the next call of buyers_scrape() */
-    char *told;   /* by the last one */
+    char *text;   /* that came last; NULL: it could not be had */
 };
 
 struct buyers {
@@ -75,8 +74,8 @@ size_t buyers_send(struct buyers *buyers, unsigned instance);
  * site's logs, too. */
 void buyers_turn(struct buyers *buyers, unsigned ms);
 
-/* Asks an instance for its metrics, and returns those that have come since the call
- * before, until the next turn. NULL: none have. */
+/* Returns the metrics of an instance that it was asked for last, until the next turn, and
+ * asks for the next. NULL: they are not here. */
 const char *buyers_scrape(struct buyers *buyers, unsigned instance);
 
 /* Waits for all that were asked, two seconds at most. */

@@ -122,28 +122,15 @@ static void head(const struct load *load)
 
 /* The sale ---------------------------------------------------------------------- */
 
-static size_t split(char *text, const char *args[], size_t n, size_t n_max)
-{
-    char *word;
-
-    while ((word = strsep(&text, " ")) != NULL)
-        if (*word && n < n_max)
-            args[n++] = word;
-    return n;
-}
-
 bool load_start(struct load *load, unsigned who, const char *flags)
 {
     const struct experiment_load *play = load->play;
-    const char *args[SITE_ARGS_MAX] = {"--lock", play->lock};
     char text[FLAGS_BYTES];
-    size_t n;
 
     (void)snprintf(text, sizeof(text), "%s %s %s %s",
                    play->instances > 1 ? "--shared" : "", play->flags,
                    play->each[who] ? play->each[who] : "", flags);
-    n = split(text, args, 2, SITE_ARGS_MAX);
-    return site_start(&load->site, who, args, n);
+    return site_start(&load->site, who, play->lock, text);
 }
 
 static bool begin(struct load *load)

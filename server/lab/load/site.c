@@ -21,7 +21,8 @@ enum {
     END_MS = 5000,
     STOP_MS = 10000,
     TURN_MS = 20,
-    INFO_BYTES_MAX = 65536
+    INFO_BYTES_MAX = 65536,
+    ARGS_MAX = 48
 };
 
 bool site_goes_on(struct site *site)
@@ -94,18 +95,20 @@ static void forget_settings(void)
     }
 }
 
-bool site_start(struct site *site, unsigned who, const char *const args[],
-                size_t args_n)
+bool site_start(struct site *site, unsigned who, const char *lock, char *flags)
 {
     struct site_instance *instance = &site->instances[who];
-    char path[PATH_MAX];
-    const char *argv[SITE_ARGS_MAX + 16] = {
+    char path[PATH_MAX], *rest = NULL;
+    const char *argv[ARGS_MAX + 1] = {
         path,        "serve",       "--listen", "127.0.0.1:0",
         "--db",      site->db_url,  "--redis",  redis_proc_url(site->redis),
-        "--no-seed", "--log-level", "info"};
-    int ends[2];
+        "--no-seed", "--log-level", "info",     "--lock",
+        lock};
+    int ends[2], n = 13;
 
-    memcpy(argv + 11, args, args_n * sizeof(*args));
+    for (char *flag = strtok_r(flags, " ", &rest); flag && n < ARGS_MAX;
+         flag = strtok_r(NULL, " ", &rest))
+        argv[n++] = flag;
     if (!child_path("stockade", path) || pipe2(ends, O_CLOEXEC) != 0)
         return site_fail(site, "cannot start a server: %s", strerror(errno));
     *instance = (struct site_instance){.log = ends[0], .state = SITE_STARTS};

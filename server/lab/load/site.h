@@ -25,7 +25,6 @@
 
 enum {
     SITE_INSTANCES_MAX = 4,
-    SITE_ARGS_MAX = 32,
     SITE_ERROR_BYTES = 512,
     SITE_LOG_BYTES = 8192,
 };
@@ -65,10 +64,9 @@ bool site_open(struct site *site, bool (*is_interrupted)(void));
 /* Ends all that runs, and removes the folder. */
 void site_close(struct site *site);
 
-/* Instance WHO begins, with these flags; site_ready() waits until all that have begun
- * are there. */
-bool site_start(struct site *site, unsigned who, const char *const args[],
-                size_t args_n);
+/* Instance WHO begins, with LOCK and FLAGS, which are taken apart at their blanks;
+ * site_ready() waits until all that have begun are there. */
+bool site_start(struct site *site, unsigned who, const char *lock, char *flags);
 bool site_ready(struct site *site);
 
 /* SIGTERM to all, and up to five seconds to end; whoever is held or stopped, and who
