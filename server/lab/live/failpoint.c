@@ -40,8 +40,7 @@ struct point {
     enum dlock_phase phase;
     enum action action;
     unsigned pause_ms;
-    bool counted; /* acts only as often as LEFT says */
-    unsigned left;
+    uint64_t left; /* times to act; UINT64_MAX, which never ends: always */
 };
 
 struct failpoints {
@@ -69,6 +68,7 @@ static bool read_point(const char *text, struct point *point)
 {
     char phase[8], action[8];
     const char *fails, *at = text;
+    unsigned times;
     int end = 0;
 
     if (sscanf(text, "%31[^:=*]:%7[a-z]=%7[a-z]%n", point->step, phase, action,
@@ -86,10 +86,13 @@ static bool read_point(const char *text, struct point *point)
     if (point->action == ACTION_PAUSE &&
         (*at++ != ':' || !take_number(&at, PAUSE_MS_MAX, &point->pause_ms)))
         return false;
-    point->counted = *at == '*';
-    at += point->counted;
-    if (point->counted && !take_number(&at, TIMES_MAX, &point->left))
-        return false;
+    point->left = UINT64_MAX;
+    if (*at == '*') {
+        at++;
+        if (!take_number(&at, TIMES_MAX, &times))
+            return false;
+        point->left = times;
+    }
     return point->action != ACTION_NONE && *at == '\0';
 }
 
@@ -136,14 +139,13 @@ static sigset_t wake_signals(void)
 enum dlock_status failpoints_open(const char *spec, struct failpoints **points,
                                   struct dlock_error *error)
 {
-    struct failpoints *made = calloc(1, sizeof(*made));
+    struct failpoints *made = malloc(sizeof(*made));
     enum dlock_status status;
     sigset_t wakes = wake_signals();
 
-    if (!made || pthread_mutex_init(&made->mutex, NULL) != 0) {
-        free(made);
+    if (!made)
         return DLOCK_UNREACHABLE;
-    }
+    *made = (struct failpoints){.mutex = PTHREAD_MUTEX_INITIALIZER};
     (void)pthread_sigmask(SIG_BLOCK, &wakes, NULL);
     status = parse(spec, made, error);
     if (status == DLOCK_OK)
@@ -155,20 +157,10 @@ enum dlock_status failpoints_open(const char *spec, struct failpoints **points,
 
 void failpoints_close(struct failpoints *points)
 {
-    if (!points)
-        return;
-    (void)pthread_mutex_destroy(&points->mutex);
     free(points);
 }
 
 /* Acting ------------------------------------------------------------------- */
-
-static bool fits(const struct point *point, const char *step,
-                 enum dlock_phase phase)
-{
-    return point->phase == phase && (!point->counted || point->left > 0) &&
-           (strcmp(point->step, "any") == 0 || strcmp(point->step, step) == 0);
-}
 
 /* What is to happen here; one less is left of it. */
 static struct point draw(struct failpoints *points, const char *step,
@@ -177,14 +169,14 @@ static struct point draw(struct failpoints *points, const char *step,
     struct point drawn = {.action = ACTION_NONE};
 
     (void)pthread_mutex_lock(&points->mutex);
-    for (size_t i = 0; i < points->n; i++) {
+    for (size_t i = 0; i < points->n && drawn.action == ACTION_NONE; i++) {
         struct point *each = &points->points[i];
 
-        if (!fits(each, step, phase))
-            continue;
-        each->left -= each->counted;
-        drawn = *each;
-        break;
+        if (each->phase == phase && each->left > 0 &&
+            (strcmp(each->step, "any") == 0 || strcmp(each->step, step) == 0)) {
+            each->left--;
+            drawn = *each;
+        }
     }
     (void)pthread_mutex_unlock(&points->mutex);
     return drawn;
