@@ -47,25 +47,6 @@ bool expected_breaks(const struct expected *expected, const char *fault)
     return expected_has_word(expected->faults, fault);
 }
 
-bool expected_allows(const struct expected *expected, const char *fault)
-{
-    static const struct {
-        const char *fault, *by;
-    } causes[] = {
-#define ROW(name, word, by, text, goal) {word, by},
-#include "server/lab/stage/faults.inc"
-#undef ROW
-    };
-
-    for (size_t i = 0; i < sizeof(causes) / sizeof(causes[0]); i++)
-        for (size_t j = 0; j < PROPERTIES_N; j++)
-            if (strcmp(causes[i].fault, fault) == 0 &&
-                expected_has_word(causes[i].by, properties[j].letter) &&
-                expected->verdicts[j] == '.')
-                return true;
-    return false;
-}
-
 bool expected_lock(const char *name, char *error, size_t error_size)
 {
     const struct dlock_strategy_info *info;

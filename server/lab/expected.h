@@ -13,7 +13,7 @@
  *
  * The two halves of a row have to fit: the search may break a lock only in a way
  * in which a property that the row says fails would break it
- * (expected_allows()).
+ * (tests/test_conform.c).
  */
 #ifndef EXPECTED_H
 #define EXPECTED_H
@@ -77,8 +77,5 @@ bool expected_has_word(const char *list, const char *word);
 
 /* Whether the search is to find the fault of that word. */
 bool expected_breaks(const struct expected *expected, const char *fault);
-
-/* Whether a property that fails would explain it. */
-bool expected_allows(const struct expected *expected, const char *fault);
 
 #endif
