@@ -212,12 +212,13 @@ void site_read(struct site *site)
             read_log(&site->instances[i]);
 }
 
-static bool are_ready(struct site *site)
+static unsigned count_in(const struct site *site, enum site_state state)
 {
+    unsigned n = 0;
+
     for (unsigned i = 0; i < SITE_INSTANCES_MAX; i++)
-        if (site->instances[i].state == SITE_STARTS)
-            return false;
-    return true;
+        n += site->instances[i].state == state;
+    return n;
 }
 
 bool site_ready(struct site *site)
@@ -225,7 +226,7 @@ bool site_ready(struct site *site)
     uint64_t until_ms = clock_ms() + READY_MS;
     struct pollfd fds[SITE_INSTANCES_MAX];
 
-    while (!are_ready(site)) {
+    while (count_in(site, SITE_STARTS) > 0) {
         if (clock_ms() > until_ms)
             return site_fail(site, "a server did not come up in %d s",
                              READY_MS / 1000);
@@ -272,14 +273,6 @@ void site_go_on(struct site *site, unsigned who)
     instance->has_acted = false;
 }
 
-static bool any_left(const struct site *site)
-{
-    for (unsigned i = 0; i < SITE_INSTANCES_MAX; i++)
-        if (site->instances[i].pid > 0)
-            return true;
-    return false;
-}
-
 void site_stop_all(struct site *site)
 {
     uint64_t until_ms = clock_ms() + END_MS;
@@ -290,7 +283,8 @@ void site_stop_all(struct site *site)
             (void)kill(site->instances[i].pid, SIGTERM);
         else
             reap(&site->instances[i]);
-    while (any_left(site) && clock_ms() < until_ms) {
+    while (count_in(site, SITE_GONE) < SITE_INSTANCES_MAX &&
+           clock_ms() < until_ms) {
         (void)poll(fds, site_fds(site, fds), TURN_MS);
         site_read(site);
     }
