@@ -19,35 +19,19 @@ enum {
 
 /* Coming on ---------------------------------------------------------------- */
 
-static struct deed_trap *traps_new(const struct testbed *testbed, unsigned n)
-{
-    struct deed_trap *traps =
-        mmap(NULL, n * sizeof(*traps), PROT_READ | PROT_WRITE,
-             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-
-    if (traps == MAP_FAILED)
-        testbed_broken(testbed, "no memory for traps");
-    return traps;
-}
-
-/* The new process: without the check's ends of all the sockets. */
-static _Noreturn void come_on(const struct cast *cast, struct deed_trap *traps,
-                              const int ends[], unsigned n)
-{
-    for (unsigned i = 0; i < cast->players_n + n; i++)
-        (void)close(cast->players[i].fd);
-    deed_act(cast->testbed, cast->watchdog_lease_ms, traps, ends, n);
-}
-
 unsigned cast_add(struct cast *cast, unsigned n)
 {
     struct cast_player *players = &cast->players[cast->players_n];
-    struct deed_trap *traps = traps_new(cast->testbed, n);
+    struct deed_trap *traps =
+        mmap(NULL, n * sizeof(*traps), PROT_READ | PROT_WRITE,
+             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     pid_t pid;
     int ends[DEED_HANDS_MAX];
 
     if (cast->players_n + n > CAST_PLAYERS_MAX || n > DEED_HANDS_MAX)
         testbed_broken(cast->testbed, "too many actors");
+    if (traps == MAP_FAILED)
+        testbed_broken(cast->testbed, "no memory for traps");
     for (unsigned i = 0; i < n; i++) {
         int pair[2];
 
@@ -59,8 +43,12 @@ unsigned cast_add(struct cast *cast, unsigned n)
     pid = child_fork(SIGKILL);
     if (pid < 0)
         testbed_broken(cast->testbed, "no process");
-    if (pid == 0)
-        come_on(cast, traps, ends, n);
+    if (pid == 0) {
+        /* The check's ends of all the sockets are not the actor's. */
+        for (unsigned i = 0; i < cast->players_n + n; i++)
+            (void)close(cast->players[i].fd);
+        deed_act(cast->testbed, cast->watchdog_lease_ms, traps, ends, n);
+    }
     for (unsigned i = 0; i < n; i++) {
         (void)close(ends[i]);
         players[i].pid = pid;

@@ -24,6 +24,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "lock/dlock.h"
@@ -113,6 +114,9 @@ struct suite {
     size_t locks_n;
     struct conform_servers servers;
     unsigned jobs;        /* locks at a time */
+    uint64_t began_ms;    /* suite_run() */
+    /* Told several times a second how far it is; NULL: nobody is. */
+    void (*on_progress)(const struct suite *suite);
     struct folder folder; /* all servers and files are in it, while it runs */
 };
 
@@ -120,13 +124,10 @@ struct suite {
 bool suite_fill(struct suite *suite, const char *only);
 
 /*
- * Runs them. ON_PROGRESS (may be NULL) is told several times a second. false and a
- * text if it could not. All servers and files go with this process, however it ends (Ctrl-C):
- * see folder.h. To be called from a process with one thread.
+ * Runs them. false and a text if it could not. All servers and files go with this process,
+ * however it ends (Ctrl-C): see folder.h. To be called from a process with one thread.
  */
-typedef void suite_progress(void *ctx, const struct suite *suite);
-bool suite_run(struct suite *suite, suite_progress *on_progress, void *ctx,
-               char *error, size_t error_size);
+bool suite_run(struct suite *suite, char *error, size_t error_size);
 
 /* Whether INDEX of a lock that was run differs from what is expected. */
 bool suite_differs(const struct suite_lock *lock, size_t index);

@@ -169,10 +169,8 @@ static _Noreturn void give_up(const int fds[], unsigned hands_n,
     _exit(3);
 }
 
-static enum dlock_status client_open(struct testbed *testbed,
-                                     unsigned watchdog_lease_ms,
-                                     struct dlock **client,
-                                     struct dlock_error *error)
+void deed_act(struct testbed *testbed, unsigned watchdog_lease_ms,
+              struct deed_trap traps[], const int fds[], unsigned hands_n)
 {
     const struct dlock_options options = {
         .strategy = testbed->expected->lock,
@@ -184,18 +182,11 @@ static enum dlock_status client_open(struct testbed *testbed,
         .on_step = on_step,
         .on_step_ctx = testbed,
     };
-
-    return dlock_open(&options, client, error);
-}
-
-void deed_act(struct testbed *testbed, unsigned watchdog_lease_ms,
-              struct deed_trap traps[], const int fds[], unsigned hands_n)
-{
     pthread_t threads[DEED_HANDS_MAX];
     struct dlock_error error = {""};
     struct dlock *client = NULL;
 
-    if (client_open(testbed, watchdog_lease_ms, &client, &error) != DLOCK_OK)
+    if (dlock_open(&options, &client, &error) != DLOCK_OK)
         give_up(fds, hands_n, &error);
     actor.hands_n = hands_n;
     for (unsigned i = 0; i < hands_n; i++) {

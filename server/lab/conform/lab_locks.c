@@ -257,13 +257,12 @@ static void report_json(const struct suite *suite)
 /* The command ---------------------------------------------------------------- */
 
 /* A line on a terminal that rewrites itself. */
-static void on_progress(void *ctx, const struct suite *suite)
+static void on_progress(const struct suite *suite)
 {
-    const uint64_t *began_ms = ctx;
     const struct suite_sum sum = suite_count(suite);
 
     fprintf(stderr, "\rmeasuring: %zu of %zu checks, %u s ", sum.done, sum.all,
-            (unsigned)((clock_ms() - *began_ms) / 1000));
+            (unsigned)((clock_ms() - suite->began_ms) / 1000));
     if (sum.done == sum.all)
         fprintf(stderr, "\r\033[K");
 }
@@ -271,9 +270,10 @@ static void on_progress(void *ctx, const struct suite *suite)
 static int run(const struct options *options)
 {
     struct suite suite = {.servers = options->servers,
-                          .jobs = read_jobs(options->jobs)};
+                          .jobs = read_jobs(options->jobs),
+                          .on_progress =
+                              isatty(STDERR_FILENO) ? on_progress : NULL};
     struct suite_sum sum;
-    uint64_t began_ms = clock_ms();
     char error[EXPECTED_ERROR_BYTES];
 
     if (suite.jobs == 0)
@@ -281,8 +281,7 @@ static int run(const struct options *options)
     if (options->lock && !expected_lock(options->lock, error, sizeof(error)))
         return fail_to_run("%s", error);
     (void)suite_fill(&suite, options->lock);
-    if (!suite_run(&suite, isatty(STDERR_FILENO) ? on_progress : NULL,
-                   &began_ms, error, sizeof(error)))
+    if (!suite_run(&suite, error, sizeof(error)))
         return fail_to_run("lab locks: %s", error);
     if (options->json)
         report_json(&suite);

@@ -13,7 +13,6 @@
 #include <sys/mman.h>
 
 #include "server/base/clock.h"
-#include "server/base/redis_proc.h"
 #include "server/lab/conform/cast.h"
 #include "server/lab/servers/peek.h"
 
@@ -175,7 +174,6 @@ static void play(struct late *late, const struct step *step)
 void conform_check_d(struct testbed *testbed)
 {
     struct late late = {.name = testbed_name("d")};
-    char error[200];
 
     if (testbed->nodes_n == 0)
         testbed_untested(testbed, "what is sent to it cannot be sent again");
@@ -188,12 +186,8 @@ void conform_check_d(struct testbed *testbed)
     cast_begin(&late.cast, late.name, testbed->long_ms);
     if (cast_give(&late.cast, CAST_HOLDER, late.name) != DLOCK_OK)
         testbed_broken(testbed, "the release of a new name fails");
-    for (unsigned k = 0; k < testbed->nodes_n; k++) {
-        late.nodes[k] =
-            peek_open(redis_proc_url(testbed->nodes[k]), error, sizeof(error));
-        if (!late.nodes[k])
-            testbed_broken(testbed, "%.150s", error);
-    }
+    for (unsigned k = 0; k < testbed->nodes_n; k++)
+        late.nodes[k] = testbed_peek(testbed, testbed->nodes[k]);
     late.first = late.before = atomic_load(&late.tape->n);
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
         if (steps[i].needs == 0 || testbed_can(testbed, steps[i].needs))

@@ -29,15 +29,6 @@ static const char *path_of(const struct redis_proc *proc)
     return redis_proc_url(proc) + strlen("unix:");
 }
 
-/* One that was killed, without what it knew. */
-static void node_restart(struct testbed *testbed, unsigned index)
-{
-    char error[200];
-
-    if (!redis_proc_tend(testbed->nodes[index], error, sizeof(error)))
-        testbed_broken(testbed, "%.150s", error);
-}
-
 /* The server goes on listening; its name is what changes. */
 static void move(const struct testbed *testbed, const char *from,
                  const char *to)
@@ -56,17 +47,6 @@ static void node_hide(struct testbed *testbed, unsigned index, bool hides)
     move(testbed, hides ? path : hidden, hides ? hidden : path);
 }
 
-static struct peek *peek_at(const struct testbed *testbed,
-                            const struct redis_proc *proc)
-{
-    char error[200];
-    struct peek *peek = peek_open(redis_proc_url(proc), error, sizeof(error));
-
-    if (!peek)
-        testbed_broken(testbed, "%.150s", error);
-    return peek;
-}
-
 /*
  * A replica of node 0 that hears of everything up to now, of which the check is sure by
  * WAIT, and of nothing after. WAIT counts those that have heard of what its own
@@ -82,8 +62,8 @@ static struct redis_proc *node_part(struct testbed *testbed)
 
     if (!replica)
         testbed_broken(testbed, "%.150s", error);
-    master = peek_at(testbed, testbed->nodes[0]);
-    follower = peek_at(testbed, replica);
+    master = testbed_peek(testbed, testbed->nodes[0]);
+    follower = testbed_peek(testbed, replica);
     if (!peek_listen(master, port, sizeof(port)) ||
         !PEEK_ASK(follower, "OK", "REPLICAOF", "127.0.0.1", port) ||
         !PEEK_ASK(master, "OK", "SET", "lab:heard", "1") ||
@@ -104,7 +84,7 @@ static struct redis_proc *node_part(struct testbed *testbed)
 static void node_fail_over(struct testbed *testbed,
                            const struct redis_proc *replica)
 {
-    struct peek *peek = peek_at(testbed, replica);
+    struct peek *peek = testbed_peek(testbed, replica);
 
     redis_proc_kill(testbed->nodes[0]);
     if (!PEEK_ASK(peek, "OK", "REPLICAOF", "NO", "ONE"))
@@ -235,6 +215,7 @@ static void check_away(struct cast *cast, const char *name, const char *when)
 void conform_check_m2(struct testbed *testbed)
 {
     const char *name;
+    char error[200];
     struct cast cast;
 
     if (testbed->expected->kept == KEPT_IN_ZK)
@@ -255,7 +236,8 @@ void conform_check_m2(struct testbed *testbed)
     check_away(&cast, name, "one node is down");
     for (unsigned i = 0; i < 2 && i < testbed->nodes_n; i++) {
         redis_proc_kill(testbed->nodes[i]);
-        node_restart(testbed, i);
+        if (!redis_proc_tend(testbed->nodes[i], error, sizeof(error)))
+            testbed_broken(testbed, "%.150s", error);
     }
     if (try_hard(&cast, CAST_THIRD, name) == DLOCK_OK)
         testbed_fails(testbed, "nodes were restarted one by one: two holders");

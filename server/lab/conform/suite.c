@@ -121,7 +121,7 @@ static unsigned count_running(struct suite *suite)
 }
 
 /* False: not one process can be started. */
-static bool work(struct suite *suite, suite_progress *on_progress, void *ctx)
+static bool work(struct suite *suite)
 {
     struct suite_lock *next;
     unsigned running;
@@ -131,8 +131,8 @@ static bool work(struct suite *suite, suite_progress *on_progress, void *ctx)
         while ((next = pick(suite)) && running < suite->jobs &&
                start(suite, next))
             running++;
-        if (on_progress)
-            on_progress(ctx, suite);
+        if (suite->on_progress)
+            suite->on_progress(suite);
         if (running > 0)
             clock_sleep_ms(LOOK_MS);
     } while (running > 0);
@@ -168,8 +168,7 @@ static bool has_redis(const struct suite *suite, char *error, size_t error_size)
     return is_good;
 }
 
-bool suite_run(struct suite *suite, suite_progress *on_progress, void *ctx,
-               char *error, size_t error_size)
+bool suite_run(struct suite *suite, char *error, size_t error_size)
 {
     const char *given = getenv("TMPDIR");
     bool ran;
@@ -180,7 +179,8 @@ bool suite_run(struct suite *suite, suite_progress *on_progress, void *ctx,
     suite->servers.dir = suite->folder.path;
     (void)signal(SIGCHLD, SIG_DFL); /* ignored, it hides how children end */
     (void)snprintf(error, error_size, "no processes");
-    ran = has_redis(suite, error, error_size) && work(suite, on_progress, ctx);
+    suite->began_ms = clock_ms();
+    ran = has_redis(suite, error, error_size) && work(suite);
     folder_close(&suite->folder);
     return ran;
 }

@@ -13,6 +13,7 @@
 #include "server/base/redis_proc.h"
 #include "server/lab/fail.h"
 #include "server/lab/servers/folder.h"
+#include "server/lab/servers/peek.h"
 
 enum {
     LEASE_MS = 150,
@@ -61,6 +62,17 @@ static bool nodes_start(struct testbed *testbed, unsigned n, char *error,
     return true;
 }
 
+struct peek *testbed_peek(const struct testbed *testbed,
+                          const struct redis_proc *proc)
+{
+    char error[200];
+    struct peek *peek = peek_open(redis_proc_url(proc), error, sizeof(error));
+
+    if (!peek)
+        testbed_broken(testbed, "%.150s", error);
+    return peek;
+}
+
 /*
  * Waits until the nodes have been up for longer than the longest lease. They
  * tell their age in whole seconds, one of which is not believed.
@@ -76,21 +88,19 @@ static bool backend_start(struct testbed *testbed, char *error,
                           size_t error_size)
 {
     const struct conform_servers *servers = testbed->servers;
-    enum kept backend = testbed->expected->kept;
-    unsigned nodes_n = backend == KEPT_IN_REDIS  ? testbed->expected->nodes_n
-                       : backend == KEPT_IN_BOTH ? 1
-                                                 : 0;
-    const char *given = backend == KEPT_IN_ZK ? servers->zk_url
-                        : backend == KEPT_IN_SQL || backend == KEPT_IN_BOTH
-                            ? servers->sql_url
-                        : nodes_n == 1 ? servers->redis_url
-                                       : NULL;
+    enum kept kept = testbed->expected->kept;
+    bool in_sql = kept == KEPT_IN_SQL || kept == KEPT_IN_BOTH;
+    unsigned nodes_n = kept == KEPT_IN_REDIS ? testbed->expected->nodes_n
+                                             : kept == KEPT_IN_BOTH;
+    const char *given = kept == KEPT_IN_ZK ? servers->zk_url
+                        : in_sql           ? servers->sql_url
+                        : nodes_n == 1     ? servers->redis_url
+                                           : NULL;
     size_t len;
 
-    if (given && backend == KEPT_IN_REDIS)
+    if (given && kept == KEPT_IN_REDIS)
         nodes_n = 0;
-
-    if (backend == KEPT_LOCALLY)
+    if (kept == KEPT_LOCALLY)
         (void)snprintf(testbed->url, sizeof(testbed->url), "dir:%s/locks",
                        testbed->dir);
     if (!nodes_start(testbed, nodes_n, error, error_size))

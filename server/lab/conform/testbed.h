@@ -56,6 +56,10 @@ struct redis_proc *testbed_server(const struct testbed *testbed,
                                   const char *what, char *error,
                                   size_t error_size);
 
+/* A connection to it; without one the check is broken. */
+struct peek *testbed_peek(const struct testbed *testbed,
+                          const struct redis_proc *proc);
+
 /* Starts nodes again that are down; false and a text if they do not start. */
 bool testbed_mend(struct testbed *testbed, char *error, size_t error_size);
 

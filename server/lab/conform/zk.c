@@ -105,15 +105,6 @@ char conform_zk_role(const char *at)
     return role[strlen("Mode: ")];
 }
 
-/* Runs COMMAND with ACTION and AT. False: it failed. */
-static bool run(const char *command, const char *action, const char *at)
-{
-    char line[1024];
-    int len = snprintf(line, sizeof(line), "%s %s %s", command, action, at);
-
-    return len > 0 && (size_t)len < sizeof(line) && system(line) == 0;
-}
-
 /* The check ------------------------------------------------------------------ */
 
 /* Ends with the check's process. */
@@ -155,10 +146,12 @@ static void tend(const struct testbed *testbed, const char *action,
 {
     bool serves = strcmp(action, "start") == 0;
     uint64_t until_ms = patience(testbed);
+    char line[1024];
+    int len = snprintf(line, sizeof(line), "%s %s %s",
+                       testbed->servers->zk_node, action, at);
 
-    if (!run(testbed->servers->zk_node, action, at))
-        testbed_broken(testbed, "%s %s %s failed", testbed->servers->zk_node,
-                       action, at);
+    if (len < 0 || (size_t)len >= sizeof(line) || system(line) != 0)
+        testbed_broken(testbed, "%s failed", line);
     while ((conform_zk_role(at) != '\0') != serves) {
         if (clock_ms() > until_ms)
             testbed_broken(testbed, "%s %s: nothing happens", action, at);
