@@ -31,16 +31,6 @@ static bool set_measure(struct reader *reader, const struct measure **measure,
     return *measure || reader_fail(reader, "measure.c has no '%s'", name);
 }
 
-static bool set_story(struct reader *reader, struct experiment_play *play,
-                      const char *story)
-{
-    const char *wrong = load_story_wrong(story, play->load.instances);
-
-    play->schedule = story;
-    return !wrong ||
-           reader_fail(reader, "'%s' is not a word of a story", wrong);
-}
-
 static bool set_load(struct reader *reader, struct experiment_play *play,
                      const char *key, const char *value)
 {
@@ -55,6 +45,8 @@ static bool set_load(struct reader *reader, struct experiment_play *play,
                    {"within-ms", &load->crowd.within_ms, NUMBER_MAX},
                    {"wrk", &load->wrk_connections, NUMBER_MAX}};
 
+    const char *wrong;
+
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
         if (strcmp(numbers[i].name, key) == 0)
             return set_number(reader, numbers[i].number, key, value,
@@ -64,13 +56,17 @@ static bool set_load(struct reader *reader, struct experiment_play *play,
         return dlock_strategy_find(value) ||
                reader_fail(reader, "there is no lock '%s'", value);
     }
+    if (strcmp(key, "story") == 0) {
+        play->schedule = value;
+        wrong = load_story_wrong(value, load->instances);
+        return !wrong ||
+               reader_fail(reader, "'%s' is not a word of a story", wrong);
+    }
     if (strcmp(key, "flags") == 0)
         load->flags = value;
     else if (key[0] >= 'a' && (unsigned)(key[0] - 'a') < load->instances &&
              !key[1])
         load->each[key[0] - 'a'] = value;
-    else if (strcmp(key, "story") == 0)
-        return set_story(reader, play, value);
     else if (strcmp(key, "measure") == 0)
         return set_measure(reader, &load->measure, value);
     else if (strcmp(key, "judge") == 0)
@@ -83,8 +79,8 @@ static bool set_load(struct reader *reader, struct experiment_play *play,
 static bool set_play(struct reader *reader, struct experiment_play *play,
                      bool is_load, const char *key, char *value)
 {
-    bool is_sold = strcmp(key, "sold") == 0, good;
-    unsigned sold;
+    bool is_any = is_load && strcmp(value, "any") == 0, good;
+    unsigned sold = 0;
 
     if (strcmp(key, "faults") == 0)
         return reader_faults(reader, &play->faults, value);
@@ -92,13 +88,9 @@ static bool set_play(struct reader *reader, struct experiment_play *play,
         play->says = value;
         return true;
     }
-    if (is_sold && is_load && strcmp(value, "any") == 0) {
-        play->sold = LOAD_SOLD_ANY;
-        return true;
-    }
-    if (is_sold) {
-        good = set_number(reader, &sold, key, value, NUMBER_MAX);
-        play->sold = sold;
+    if (strcmp(key, "sold") == 0) {
+        good = is_any || set_number(reader, &sold, key, value, NUMBER_MAX);
+        play->sold = is_any ? LOAD_SOLD_ANY : (int64_t)sold;
         return good;
     }
     return is_load
