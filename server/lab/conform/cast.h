@@ -106,8 +106,8 @@ unsigned cast_halt(struct cast *cast, const struct cast_place *place,
                    enum deed_spring spring);
 
 /*
- * The checks, one per property, as properties.txt names them: in alone.c, crash.c, owner.c,
- * late.c, wait.c and loss.c. Each runs in a process of its own and ends it with
+ * The checks, one per property, as properties.txt names them: in holder.c, crash.c, late.c,
+ * wait.c and loss.c. Each runs in a process of its own and ends it with
  * testbed_holds(), _fails() or _untested().
  */
 typedef void conform_check(struct testbed *testbed);

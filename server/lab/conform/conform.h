@@ -11,8 +11,8 @@
  * or killed as a whole, with its watchdog. This is how they descend:
  *
  *     suite       one, waits for all             suite.c
- *     lock        one per lock: its servers      conform.c, testbed.c
- *     check       one per property: bounded      alone.c to zk.c
+ *     lock        one per lock: its servers      conform.c
+ *     check       one per property: bounded      holder.c to zk.c
  *     actors      holders, waiters, strangers    cast.c, deed.c
  *
  * Each forks the next while it still has a single thread, and dies with its
@@ -85,9 +85,6 @@ bool conform_run(const struct expected *expected,
  */
 char conform_zk_role(const char *at);
 
-/* How many times slower than usual all is: STOCKADE_SLOW, for sanitizers. */
-unsigned conform_slow(void);
-
 /* ---- all of them (suite.c) ----------------------------------------------------- */
 
 /*
@@ -113,8 +110,8 @@ struct suite {
     struct suite_lock *locks; /* shared with their processes */
     size_t locks_n;
     struct conform_servers servers;
-    unsigned jobs;        /* locks at a time */
-    uint64_t began_ms;    /* suite_run() */
+    unsigned jobs;     /* locks at a time */
+    uint64_t began_ms; /* suite_run() */
     /* Told several times a second how far it is; NULL: nobody is. */
     void (*on_progress)(const struct suite *suite);
     struct folder folder; /* all servers and files are in it, while it runs */

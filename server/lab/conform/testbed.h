@@ -1,6 +1,6 @@
 /*
  * The testbed of one lock's checks: its servers, its times, the memory that the
- * actors share, and how a check says what it found.
+ * actors share, and how a check says what it found (conform.c).
  */
 #ifndef TESTBED_H
 #define TESTBED_H
@@ -44,12 +44,6 @@ struct testbed {
     struct conform_result *result; /* of the check under way; shared as well */
 };
 
-/* Makes the directory, starts the servers. false and a text if it cannot. */
-bool testbed_open(struct testbed *testbed, const struct expected *expected,
-                  const struct conform_servers *servers, char *error,
-                  size_t error_size);
-void testbed_close(struct testbed *testbed);
-
 /* One more redis-server, on a socket beside its folder WHAT. NULL and a text: it does
  * not start. */
 struct redis_proc *testbed_server(const struct testbed *testbed,
@@ -59,9 +53,6 @@ struct redis_proc *testbed_server(const struct testbed *testbed,
 /* A connection to it; without one the check is broken. */
 struct peek *testbed_peek(const struct testbed *testbed,
                           const struct redis_proc *proc);
-
-/* Starts nodes again that are down; false and a text if they do not start. */
-bool testbed_mend(struct testbed *testbed, char *error, size_t error_size);
 
 bool testbed_can(const struct testbed *testbed,
                  enum dlock_capability capability);
