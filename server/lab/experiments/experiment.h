@@ -3,8 +3,8 @@
  *
  * An experiment is a text file in this folder. It says how a bug is shown, what comes
  * of it, and that the fix, the same with one thing changed, holds. README.md in
- * server/lab is the manual of these files, and read.c reads them. tests/e2e/lab.t
- * and tests/full/lab-load.t run each of them both ways.
+ * server/lab is the manual of these files. tests/e2e/lab.t and
+ * tests/full/lab-load.t run each of them both ways.
  *
  * Kinds
  * -----
@@ -136,7 +136,7 @@ json_t *experiment_json(const struct experiment_run *run);
 extern const struct experiment_kind steps_kind; /* steps.c */
 extern const struct experiment_kind load_kind;  /* server/lab/load/load.c */
 
-/* ---- the files (read.c) --------------------------------------------------- */
+/* ---- the files (experiments.c) -------------------------------------------- */
 
 /* Reads CONTENT, from malloc(), which is taken, of the file PATH. False: ERROR says which
  * line is wrong, and there is nothing to release. */
@@ -145,7 +145,7 @@ bool experiment_read(const char *path, char *content,
                      size_t error_size);
 void experiment_release(struct experiment *experiment);
 
-/* ---- all of them (experiments.c) ----------------------------------------- */
+/* ---- all of them ---------------------------------------------------------- */
 
 /* All by their numbers: "08", "08w", "09". NULL: no more. */
 const struct experiment *experiment_at(size_t index);

@@ -1,9 +1,12 @@
-/* All experiments, as the build has found their files. See experiment.h. */
+/* All experiments, as the build has found their files, and how a file is read: README.md in
+ * server/lab is its manual. See experiment.h. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "server/lab/experiments/experiment.h"
+#include "server/lab/experiments/reader.h"
 #include "server/lab/fail.h"
+#include "server/lab/load/load.h"
 
 static const struct {
     const char *name, *content;
@@ -14,8 +17,230 @@ static const struct {
 enum {
     FILES_N = sizeof(files) / sizeof(files[0]),
     ERROR_BYTES = 1000,
+    NUMBER_MAX = 1000000,
     WORD_BYTES_MAX = 64 /* longer ones are like no other */
 };
+
+/* The languages first, and then the plays. */
+static const char *const sections[] = {"en", "zh", "bug", "fix", "rest", NULL};
+
+/* ---- a play --------------------------------------------------------------- */
+
+static bool set_number(struct reader *reader, unsigned *number, const char *key,
+                       const char *value, unsigned most)
+{
+    char *end;
+    unsigned long n = strtoul(value, &end, 10);
+
+    *number = (unsigned)n;
+    return (*value >= '0' && *value <= '9' && *end == '\0' && n <= most) ||
+           reader_fail(reader, "%s takes 0 to %u", key, most);
+}
+
+static bool set_measure(struct reader *reader, const struct measure **measure,
+                        const char *name)
+{
+    *measure = measure_find(name);
+    return *measure || reader_fail(reader, "measure.c has no '%s'", name);
+}
+
+static bool set_load(struct reader *reader, struct experiment_play *play,
+                     const char *key, const char *value)
+{
+    struct experiment_load *load = &play->load;
+    const struct {
+        const char *name;
+        unsigned *number, most;
+    } numbers[] = {{"instances", &load->instances, SITE_INSTANCES_MAX},
+                   {"stock", &load->stock, NUMBER_MAX},
+                   {"buyers", &load->crowd.buyers, BUYERS_MAX},
+                   {"orders", &load->crowd.orders, NUMBER_MAX},
+                   {"within-ms", &load->crowd.within_ms, NUMBER_MAX},
+                   {"wrk", &load->wrk_connections, NUMBER_MAX}};
+
+    const char *wrong;
+
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        if (strcmp(numbers[i].name, key) == 0)
+            return set_number(reader, numbers[i].number, key, value,
+                              numbers[i].most);
+    if (strcmp(key, "lock") == 0) {
+        load->lock = value;
+        return dlock_strategy_find(value) ||
+               reader_fail(reader, "there is no lock '%s'", value);
+    }
+    if (strcmp(key, "story") == 0) {
+        play->schedule = value;
+        wrong = load_story_wrong(value, load->instances);
+        return !wrong ||
+               reader_fail(reader, "'%s' is not a word of a story", wrong);
+    }
+    if (strcmp(key, "flags") == 0)
+        load->flags = value;
+    else if (key[0] >= 'a' && (unsigned)(key[0] - 'a') < load->instances &&
+             !key[1])
+        load->each[key[0] - 'a'] = value;
+    else if (strcmp(key, "measure") == 0)
+        return set_measure(reader, &load->measure, value);
+    else if (strcmp(key, "judge") == 0)
+        return set_measure(reader, &load->judge, value);
+    else
+        return reader_fail(reader, "there is no '%s' with real instances", key);
+    return true;
+}
+
+static bool set_play(struct reader *reader, struct experiment_play *play,
+                     bool is_load, const char *key, char *value)
+{
+    bool is_any = is_load && strcmp(value, "any") == 0, good;
+    unsigned sold = 0;
+
+    if (strcmp(key, "faults") == 0)
+        return reader_faults(reader, &play->faults, value);
+    if (strcmp(key, "says") == 0) {
+        play->says = value;
+        return true;
+    }
+    if (strcmp(key, "sold") == 0) {
+        good = is_any || set_number(reader, &sold, key, value, NUMBER_MAX);
+        play->sold = is_any ? LOAD_SOLD_ANY : (int64_t)sold;
+        return good;
+    }
+    return is_load
+               ? set_load(reader, play, key, value)
+               : reader_play(reader, &play->scene, &play->schedule, key, value);
+}
+
+/* The fix is the bug, and the rest is the fix, but for what is said and expected; both
+ * play the bug's schedule, unless they have another one. */
+static bool begin_section(struct reader *reader)
+{
+    struct experiment *into = reader->into;
+    struct experiment_play *plays = into->plays, *play;
+    const struct experiment_play *bug = &plays[EXPERIMENT_BUG], *base = bug;
+    int index = reader->section - EXPERIMENT_LANGUAGES_N;
+
+    if (index < 0)
+        return true;
+    play = &plays[index];
+    if (index == EXPERIMENT_REST && experiment_lock(&plays[EXPERIMENT_FIX]))
+        base = &plays[EXPERIMENT_FIX];
+    if (play == bug)
+        play->scene = (struct stage_scene)STAGE_SCENE(NULL);
+    else if (!experiment_lock(bug))
+        return reader_fail(reader, "there is no [bug] with a lock before it");
+    else
+        *play = (struct experiment_play){.scene = base->scene,
+                                         .load = base->load,
+                                         .schedule = bug->schedule};
+    if (into->kind == &load_kind)
+        play->scene = (struct stage_scene){.lock = NULL};
+    play->load.judge = NULL;
+    return true;
+}
+
+/* ---- the file ------------------------------------------------------------- */
+
+const struct reader_text experiment_texts[] = {
+    {"title", offsetof(struct experiment_text, title)},
+    {"symptom", offsetof(struct experiment_text, symptom)},
+    {"see", offsetof(struct experiment_text, see)},
+    {"why", offsetof(struct experiment_text, why)},
+    {"fix", offsetof(struct experiment_text, fix)},
+    {"rest", offsetof(struct experiment_text, rest)},
+    {NULL, 0}};
+
+enum {
+    TEXTS_NEEDED = sizeof(experiment_texts) / sizeof(experiment_texts[0]) - 2
+};
+
+static bool set_head(struct reader *reader, struct experiment *into,
+                     const char *key, const char *value)
+{
+    bool is_load = strcmp(value, load_kind.name) == 0;
+
+    if (strcmp(key, "family") == 0) {
+        into->family = value;
+        return true;
+    }
+    if (strcmp(key, "kind") != 0)
+        return reader_fail(
+            reader, "before [en] there are family and kind, not '%s'", key);
+    into->kind = is_load ? &load_kind : &steps_kind;
+    return is_load || strcmp(value, steps_kind.name) == 0 ||
+           reader_fail(reader, "kind is steps or load");
+}
+
+static bool set_value(struct reader *reader, const char *key, char *value)
+{
+    struct experiment *into = reader->into;
+    int section = reader->section;
+
+    return section < 0 ? set_head(reader, into, key, value)
+           : section < EXPERIMENT_LANGUAGES_N
+               ? reader_text(reader, experiment_texts, &into->text[section],
+                             key, value)
+               : set_play(reader,
+                          &into->plays[section - EXPERIMENT_LANGUAGES_N],
+                          into->kind == &load_kind, key, value);
+}
+
+static bool has_all(struct reader *reader, struct experiment *into)
+{
+    const struct experiment_play *bug = &into->plays[EXPERIMENT_BUG];
+    bool has_rest = experiment_lock(&into->plays[EXPERIMENT_REST]);
+
+    if (!into->family)
+        into->family = "of one's own";
+    if (!into->text[EXPERIMENT_ZH].title)
+        into->text[EXPERIMENT_ZH] = into->text[EXPERIMENT_EN];
+    for (int i = 0; i < EXPERIMENT_LANGUAGES_N; i++) {
+        if (!reader_has_texts(reader, experiment_texts, TEXTS_NEEDED,
+                              &into->text[i], sections[i]))
+            return false;
+        if (has_rest != (into->text[i].rest != NULL))
+            return reader_fail(reader, "[%s] has %s rest, as the plays have %s",
+                               sections[i], has_rest ? "no" : "a",
+                               has_rest ? "one" : "none");
+    }
+    if (!experiment_lock(bug))
+        return reader_fail(reader, "[bug] has no lock");
+    if (into->kind == &load_kind &&
+        (bug->load.instances == 0 || !bug->load.flags))
+        return reader_fail(reader, "[bug] has no instances, or no flags");
+    return into->kind == &load_kind || bug->schedule ||
+           reader_fail(reader, "[bug] has no schedule");
+}
+
+bool experiment_read(const char *path, char *content,
+                     struct experiment *experiment, char *error,
+                     size_t error_size)
+{
+    struct reader reader = {.file = path,
+                            .at = content,
+                            .sections = sections,
+                            .into = experiment,
+                            .begin = begin_section,
+                            .set = set_value,
+                            .error = error,
+                            .error_size = error_size};
+    bool good;
+
+    *experiment = (struct experiment){.kind = &steps_kind, .content = content};
+    good = reader_read(&reader, experiment->id, experiment->name) &&
+           has_all(&reader, experiment);
+    if (!good)
+        experiment_release(experiment);
+    return good;
+}
+
+void experiment_release(struct experiment *experiment)
+{
+    free(experiment->content);
+    *experiment = (struct experiment){.content = NULL};
+}
+
+/* ---- all of them ---------------------------------------------------------- */
 
 /* A file that is wrong is a bug of ours, which each test of the lab finds. */
 static const struct experiment *all_of_them(void)

@@ -1,5 +1,5 @@
 /*
- * Reads a text file of the laboratory line by line: an experiment (read.c), a stop of
+ * Reads a text file of the laboratory line by line: an experiment, a stop of
  * the path (server/lab/path). README.md in server/lab is the manual of these files.
  *
  * A line has a key and its value, and goes on in lines that begin with a blank; a line
