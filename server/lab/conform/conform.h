@@ -10,7 +10,7 @@
  * Processes, not threads, play the parts, for only a process can be stopped
  * or killed as a whole, with its watchdog. This is how they descend:
  *
- *     suite       one, waits for all             suite.c
+ *     suite       one, waits for all             lab_locks.c
  *     lock        one per lock: its servers      conform.c
  *     check       one per property: bounded      holder.c to zk.c
  *     actors      holders, waiters, strangers    cast.c, deed.c
@@ -85,7 +85,7 @@ bool conform_run(const struct expected *expected,
  */
 char conform_zk_role(const char *at);
 
-/* ---- all of them (suite.c) ----------------------------------------------------- */
+/* ---- all of them (lab_locks.c) ------------------------------------------------- */
 
 /*
  * The suite: many locks at once, each in a process of its own with servers of
@@ -110,24 +110,13 @@ struct suite {
     struct suite_lock *locks; /* shared with their processes */
     size_t locks_n;
     struct conform_servers servers;
-    unsigned jobs;     /* locks at a time */
-    uint64_t began_ms; /* suite_run() */
-    /* Told several times a second how far it is; NULL: nobody is. */
-    void (*on_progress)(const struct suite *suite);
+    unsigned jobs; /* locks at a time */
+    uint64_t began_ms;
     struct folder folder; /* all servers and files are in it, while it runs */
 };
 
 /* Puts ONLY this lock, or all of this build (NULL). false: no such lock. */
 bool suite_fill(struct suite *suite, const char *only);
-
-/*
- * Runs them. false and a text if it could not. All servers and files go with this process,
- * however it ends (Ctrl-C): see folder.h. To be called from a process with one thread.
- */
-bool suite_run(struct suite *suite, char *error, size_t error_size);
-
-/* Whether INDEX of a lock that was run differs from what is expected. */
-bool suite_differs(const struct suite_lock *lock, size_t index);
 
 struct suite_sum {
     size_t all, done;   /* results, when all have been run; and now */
