@@ -3,6 +3,7 @@
  * told at length; of several there is a line each. See experiment.h.
  */
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "lock/dlock.h"
@@ -16,6 +17,7 @@
 struct runs {
     struct lab_options options;
     bool is_many;
+    const struct experiment **all; /* that are meant, in their order */
     unsigned all_n, run_n, as_told_n;
     unsigned broken_n; /* could not be run */
 };
@@ -255,38 +257,29 @@ static void run_one(struct runs *runs, const struct experiment *experiment)
 
 /* ---- which -------------------------------------------------------------- */
 
-/* "all", or the kind of some. */
-static bool is_meant(const struct experiment *experiment, const char *name)
+static void add(struct runs *runs, const struct experiment *one)
 {
-    return strcmp(name, "all") == 0 ||
-           strcmp(name, experiment->kind->name) == 0;
+    const struct experiment **all =
+        reallocarray(runs->all, runs->all_n + 1, sizeof(*all));
+
+    if (!all)
+        exit(fail_to_run("no memory"));
+    runs->all = all;
+    runs->all[runs->all_n++] = one;
 }
 
-/* How many experiments NAME stands for; 0: there are none, which is said. */
-static unsigned count(const char *name)
+/* NAME is "all", a kind, or one. False: there is none, which is said. */
+static bool add_named(struct runs *runs, const char *name)
 {
     const struct experiment *one;
-    unsigned n = 0;
+    unsigned n = runs->all_n;
 
     for (size_t i = 0; (one = experiment_at(i)) != NULL; i++)
-        n += is_meant(one, name);
-    return n > 0 ? n : lab_find(name) != NULL;
-}
-
-/* Until Ctrl-C. */
-static void run_named(struct runs *runs, const char *name)
-{
-    const struct experiment *experiment = experiment_find(name);
-
-    if (experiment) {
-        run_one(runs, experiment);
-        return;
-    }
-    for (size_t i = 0; (experiment = experiment_at(i)) != NULL &&
-                       !stage_options_interrupted();
-         i++)
-        if (is_meant(experiment, name))
-            run_one(runs, experiment);
+        if (strcmp(name, "all") == 0 || strcmp(name, one->kind->name) == 0)
+            add(runs, one);
+    if (runs->all_n == n && (one = lab_find(name)) != NULL)
+        add(runs, one);
+    return runs->all_n > n;
 }
 
 /* The play for the hand: the bug or its fix, maybe with another lock. False: there is
@@ -342,9 +335,8 @@ static int play_by_hand(const struct runs *runs,
 
 int lab_run_main(int argc, char *argv[])
 {
-    struct runs runs = {.is_many = false};
+    static struct runs runs;
     struct lab_options *options = &runs.options;
-    unsigned n;
 
     if (!lab_options_read(argc, argv, options))
         return LAB_COULD_NOT_RUN;
@@ -359,9 +351,10 @@ int lab_run_main(int argc, char *argv[])
                 "names\n");
         return LAB_COULD_NOT_RUN;
     }
-    runs.all_n = options->own != NULL;
-    for (int i = 0; i < options->names_n; i++, runs.all_n += n)
-        if ((n = count(options->names[i])) == 0)
+    if (options->own)
+        add(&runs, options->own);
+    for (int i = 0; i < options->names_n; i++)
+        if (!add_named(&runs, options->names[i]))
             return LAB_COULD_NOT_RUN;
     if (options->save && runs.all_n > 1)
         return fail_to_run("lab run --save FILE takes one experiment");
@@ -370,14 +363,10 @@ int lab_run_main(int argc, char *argv[])
     if (options->by_hand && runs.is_many)
         return fail_to_run("lab run -i takes one experiment");
     if (options->by_hand)
-        return play_by_hand(&runs, options->own
-                                       ? options->own
-                                       : experiment_find(options->names[0]));
+        return play_by_hand(&runs, runs.all[0]);
     stage_options_catch_signals();
-    if (options->own)
-        run_one(&runs, options->own);
-    for (int i = 0; i < options->names_n && !stage_options_interrupted(); i++)
-        run_named(&runs, options->names[i]);
+    for (unsigned i = 0; i < runs.all_n && !stage_options_interrupted(); i++)
+        run_one(&runs, runs.all[i]);
     if (runs.is_many && !options->json)
         draw_say(stdout, options->look, "%u of %u as told\n", runs.as_told_n,
                  runs.all_n);
