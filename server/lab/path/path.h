@@ -55,7 +55,7 @@ const struct stage_scene *path_scene(const struct path_stop *stop, char choice);
 /* How many moves the shortest known schedule has; 0: there is none. */
 unsigned path_fewest(const struct path_stop *stop);
 
-/* ---- the judge (path_judge.c) -------------------------------------------- */
+/* ---- the judge: nothing in a stop's file says which choice is right ---- */
 
 /* The seconds that a search takes at most, unless told otherwise; most take one or two. */
 enum { PATH_JUDGE_S = 20, PATH_JUDGE_S_MAX = 3600 };
