@@ -259,8 +259,9 @@ static void run_one(struct runs *runs, const struct experiment *experiment)
 
 static void add(struct runs *runs, const struct experiment *one)
 {
-    const struct experiment **all =
-        reallocarray(runs->all, runs->all_n + 1, sizeof(*all));
+    /* NOLINTNEXTLINE(bugprone-sizeof-expression): pointers are meant */
+    const struct experiment **all = reallocarray(
+        runs->all, runs->all_n + 1, sizeof(const struct experiment *));
 
     if (!all)
         exit(fail_to_run("no memory"));

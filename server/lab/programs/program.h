@@ -46,10 +46,10 @@ typedef void program_function(struct program_actor *self);
 /* A row of programs.txt. */
 struct program {
     program_function *run;
+    const struct program_check *check; /* NULL = none */
     unsigned orders; /* more than so many are a fault: "two-orders"; of all
                          actors that have one key together, more than one */
-    const struct program_check *check; /* NULL = none */
-    bool is_lesson; /* it makes statements of its own, and keeps others out by
+    bool is_lesson;  /* it makes statements of its own, and keeps others out by
                        them: what is taught, wrong or right */
     const char *arrivals; /* what comes in at an instance of the service, which
                              sells in batches; "" = it sells order by order */

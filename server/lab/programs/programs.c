@@ -10,7 +10,7 @@
 
 static const struct program programs[] = {
 #define ROW(run, orders, check, is_lesson, arrivals, name, english, chinese)   \
-    {run, orders, check, is_lesson, arrivals, name, english, chinese},
+    {run, check, orders, is_lesson, arrivals, name, english, chinese},
 #include "server/lab/programs/programs.inc"
 #undef ROW
 };

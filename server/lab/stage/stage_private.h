@@ -55,7 +55,8 @@ struct stage_part {
 /* A lock as the server has it. */
 struct stage_lock {
     char name[STAGE_NAME_BYTES];
-    bool has_key;      /* on one server at least; */
+    bool has_key;    /* on one server at least; */
+    bool taken_late; /* by a late command, and its owner has sent none since */
     unsigned freed_at; /* since which move it is not */
     bool
         token_is_over; /* the lock was free since the last token was granted, */
@@ -66,7 +67,6 @@ struct stage_lock {
     uint64_t node_ends_us[PAGE_NODES_MAX]; /* on each; 0 = it is not there */
     int owners[PAGE_NODES_MAX]; /* of several servers: whose it is there */
     int setter;                 /* who has it; -1 = nobody */
-    bool taken_late; /* by a late command, and its owner has sent none since */
 };
 
 /*
