@@ -12,7 +12,7 @@
  *
  * Their url is "zk:HOST[:PORT]", several with commas between. A HOST is a name,
  * 10.0.0.7, or [V6]; names are looked up as dlock_url.h says, those of one url one after
- * the other: also for a session that has lost its server, which may be elsewhere then.
+ * the other, when a session begins. One whose servers have moved ends with its timeout.
  *
  * Neither can be released by force (DLOCK_MISUSE); nor by hand: the holder of a node
  * that somebody deletes is not told.

@@ -202,6 +202,15 @@ static enum dlock_status find_servers(const struct dlock_zk_client *client,
     return used > 0 ? DLOCK_OK : DLOCK_UNREACHABLE;
 }
 
+/* It has a handle, which has not found a server yet. */
+static bool has_no_server(const struct dlock_zk *zk)
+{
+    return zk->handle != NULL && !zk->connected && !zk->ended &&
+           zk->expires_ms == 0;
+}
+
+/* The library could be told of other servers, but its threads may be at the old list, which
+ * it frees then. So the handle is over, and the next one has the new list. */
 void dlock_zk_look_up(struct dlock_zk_client *client)
 {
     const struct dlock_wire_config *config = &client->client->wire;
@@ -211,7 +220,7 @@ void dlock_zk_look_up(struct dlock_zk_client *client)
 
     (void)pthread_mutex_lock(&client->mutex);
     LIST_FOREACH(zk, &client->sessions, link)
-    wanted |= zk->handle != NULL && !zk->connected && !zk->ended;
+    wanted |= has_no_server(zk);
     (void)pthread_mutex_unlock(&client->mutex);
     if (!wanted ||
         find_servers(client,
@@ -220,11 +229,8 @@ void dlock_zk_look_up(struct dlock_zk_client *client)
         return;
     (void)pthread_mutex_lock(&client->mutex);
     LIST_FOREACH(zk, &client->sessions, link)
-    if (zk->handle != NULL && !zk->connected &&
-        strcmp(zk->handle->servers, list) != 0) {
-        memcpy(zk->handle->servers, list, sizeof(list));
-        (void)zoo_set_servers(zk->handle->library, list);
-    }
+    if (has_no_server(zk) && strcmp(zk->handle->servers, list) != 0)
+        end(zk, DLOCK_LOSS_UNREACHABLE);
     (void)pthread_mutex_unlock(&client->mutex);
 }
 

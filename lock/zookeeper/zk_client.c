@@ -114,7 +114,7 @@ static void *guard(void *arg)
 
 /* Another one, which waits for servers and resolvers: it deletes nodes that are left,
  * closes sessions that have ended, before the library makes a connection for them again,
- * and looks names up for those that have lost their server. */
+ * and looks names up for those that have found no server yet. */
 static void *keeper(void *arg)
 {
     struct dlock_zk_client *client = arg;

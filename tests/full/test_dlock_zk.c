@@ -57,7 +57,7 @@ static void test_root_of_url(void **state)
     }
 }
 
-/* A session that has no connection goes on where its server is now. A resolver that
+/* A session that has found no server yet finds it where it is now. A resolver that
  * hangs takes no longer than a connection may. */
 static void test_name_in_url(void **state)
 {
