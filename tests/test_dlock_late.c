@@ -53,7 +53,7 @@ static struct {
     unsigned nodes_n;
     const char *strategy;
     struct user users[2];
-    /* What is noted of user 0. */
+    /* Commands of user 0 that are noted. */
     const char *noted_step;
     unsigned skip; /* so many to each node come first */
     bool held_back;
@@ -65,7 +65,7 @@ static struct {
 
 /* The servers ---------------------------------------------------------------- */
 
-/* Of what is over for USER at NODE. */
+/* The highest number that is over for USER at NODE. */
 static unsigned long long number_over(const struct user *user, unsigned node)
 {
     unsigned long long released = 0, over = 0;
@@ -115,7 +115,7 @@ static void look_at(unsigned node, char state[STATE_BYTES_MAX])
         fail_msg("%s: %s", world.pair, state);
 }
 
-/* What was noted arrives, and must change nothing. FORGIVEN: but an acquire that was
+/* Commands that were noted arrive, and must change nothing. FORGIVEN: but an acquire that was
  * told no may take what is free by now, as locks that do not know their waiters keep
  * nothing of those. */
 static void deliver(bool forgiven)
@@ -140,7 +140,7 @@ static void deliver(bool forgiven)
     }
 }
 
-/* What users do -------------------------------------------------------------- */
+/* Users' calls --------------------------------------------------------------- */
 
 static void expect(const char *what, enum dlock_status status,
                    enum dlock_status expected)
@@ -149,7 +149,7 @@ static void expect(const char *what, enum dlock_status status,
         fail_msg("%s: %s: %s", world.pair, what, dlock_status_text(status));
 }
 
-/* What takes an acquire back is sent, and its answer not waited for. */
+/* A withdraw is sent, and its answer not waited for. */
 static void await_over(struct user *user)
 {
     for (unsigned i = 0; i < world.nodes_n; i++) {

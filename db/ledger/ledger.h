@@ -123,8 +123,8 @@ bool orders_reset(struct store_order *order);
 enum store_status orders_replay(struct sql *db, const struct filter *filter,
                                 struct store_order *order, bool *decided);
 
-/* Inserts the orders, 1 to PLACE_ROWS_MAX. Their numbers rise in the order of the rows: the last
- * is the transaction's *proof from now on. */
+/* Inserts the orders, 1 to PLACE_ROWS_MAX. Their numbers rise in the order of the rows:
+ * the last is the transaction's *proof from now on. */
 enum store_status orders_insert(struct sql *db, struct orders_row rows[],
                                 size_t n, struct place_proof *proof);
 

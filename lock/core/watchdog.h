@@ -61,8 +61,8 @@ void dlock_watchdog_reset(struct dlock_watchdog *watchdog, const char *owner,
                           uint64_t attempt, uint64_t deadline_ms,
                           bool uncertain);
 
-/* Of a grant that is being renewed, when its lease ends; 0 if it was lost. Else
- * *DEADLINE_MS is left alone. */
+/* *DEADLINE_MS becomes the end of the lease of a grant that is being renewed; 0: it was
+ * lost. Other grants leave it alone. */
 void dlock_watchdog_deadline(struct dlock_watchdog *watchdog, const char *owner,
                              uint64_t attempt, uint64_t *deadline_ms);
 

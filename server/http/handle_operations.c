@@ -39,7 +39,8 @@ void handle_operations_livez(struct request *request)
                        sizeof(alive) - 1);
 }
 
-/* What is known already, so that it takes no reader from anybody. */
+/* The health thread's last answer, because a look of its own would take a reader from
+ * somebody. */
 static enum health_answer look(const struct app *app,
                                char why[HEALTH_TEXT_BYTES])
 {

@@ -56,8 +56,8 @@ enum parse_document {
     PARSE_PAYMENT,
 };
 
-/* What is not in the BODY is left in OUT as it was. *GIVEN (may be NULL): which fields of
- * a product were there (enum store_given). */
+/* Fields that the BODY lacks leave OUT as it was. *GIVEN (may be NULL): which fields of a
+ * product were there (enum store_given). */
 bool parse_body(enum parse_document document, const char *body, size_t size,
                 void *out, unsigned *given, struct parse_error *error);
 

@@ -26,7 +26,7 @@ struct rights {
     char list[RIGHTS_MAX][RIGHT_BYTES_MAX];
 };
 
-/* What came of a call, or of the first of several that was not DLOCK_OK. */
+/* The end of a call, or of the first of several that was not DLOCK_OK. */
 struct outcome {
     enum dlock_status status;
     struct dlock_error error;
@@ -138,7 +138,7 @@ static void expect_enough(const struct redis_server *server, const char *what,
         fail_msg("%s: refused by its own row: %s", what, reply);
 }
 
-/* What came of WHAT without RIGHT: no success, no loss, and a text that names it:
+/* OUTCOME of WHAT without RIGHT is no success, no loss, and a text that names it:
  * "+pubsub|numsub" is told as "pubsub"; a key, as one of the keys. */
 static void expect_named(const char *what, const char *right,
                          const struct outcome *outcome)
@@ -240,7 +240,7 @@ static struct outcome whole_life(const char *strategy, unsigned timeout_ms)
         lock_pair_close(&life.pair);
         if (life.outcome.status != DLOCK_LOST || lease_ms > LEASE_MS_MAX)
             return life.outcome;
-        /* What is left of it ends. */
+        /* A lease that the call has left behind ends. */
         lock_rig_sleep_ms(OWN_LEASE_MS + lease_ms);
     }
 }

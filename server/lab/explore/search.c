@@ -113,7 +113,7 @@ bool search_is_within(const struct search_bounds *bounds,
     if (child->move.kind == '+' && child->lapses > node->lapses &&
         !spend(bounds, &child->used, SEARCH_EXPIRIES))
         return false;
-    /* Who cannot go on is not kept from it. */
+    /* The last actor was not preempted if it cannot go on. */
     if (child->last >= 0 && !has_step(child, child->last))
         child->last = -1;
     return true;

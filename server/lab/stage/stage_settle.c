@@ -112,10 +112,10 @@ static void look_at_lock(struct stage *stage, struct stage_lock *lock,
             stage_mark_loss(stage, mover, before->setter, !lock->has_key);
     }
     lock->setter = holder;
-    lock->taken_late = stage->is_delivery
-                           ? !before->has_key || before->taken_late
-                           : before->taken_late && mover != holder;
-    lock->taken_late = lock->taken_late && lock->has_key;
+    lock->taken_late =
+        lock->has_key &&
+        (stage->is_delivery ? !before->has_key || before->taken_late
+                            : before->taken_late && mover != holder);
 }
 
 /* A line: "lock:{1:0}\thash\t10000\t..."; of several servers with "1/" before. */
