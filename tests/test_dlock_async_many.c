@@ -74,10 +74,12 @@ LOCK_TEST(test_a_thousand_wait_on_a_few_threads)
         assert_true(lock_rig_now_ms() - start_ms < 20000);
         lock_rig_sleep_ms(1);
     }
-    /* A thousand cancels do not wake a thousand each. */
+    /* A thousand cancels do not wake a thousand each: that would be N * N / 4 tries.
+     * Those that still wait keep their places by a try each second, so a slow machine
+     * sees more than one for each. */
     step_log_reset(&rig.log);
     crowd_close(crowd);
-    assert_in_range(step_log_count(&rig.log, "eval-acquire"), 0, 20 * CROWD_N);
+    assert_in_range(step_log_count(&rig.log, "eval-acquire"), 0, 100 * CROWD_N);
 }
 
 /* Locks that are polled: the pause is a timer. */
