@@ -17,12 +17,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <mysqld_error.h>
+#include <netdb.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #define OLDEST_SERVER 100500 /* MariaDB 10.5: INSERT ... RETURNING */
 #define ANSWER_MS     1500   /* beyond the wait for a row's lock */
@@ -44,35 +47,45 @@ uint64_t mysql_until_us(const struct mysql *db)
     return monotonic_us() + (db->sql.patient ? PATIENT_MS : ms) * 1000ull;
 }
 
-/* The time for an answer is shorter once the store is being closed. The waiting is told
- * of by the clock and not by the poll: most answers come sooner, but a transaction may
- * wait for many of them. */
-int mysql_await(struct mysql *db, int wanted, uint64_t until_us)
+/*
+ * Waits until POLLER is ready; false: UNTIL_US has come. The time for an answer is
+ * shorter once the store is being closed. The waiting is told of by the clock and not
+ * by the poll: most answers come sooner, but a transaction may wait for many of them.
+ */
+static bool await(struct mysql *db, struct pollfd *poller, uint64_t until_us)
 {
     const struct sql_options *options = &db->sql.options;
-    struct pollfd poller = {.fd = mysql_get_socket(db->handle)};
     uint64_t now_us;
     int ready = 0;
 
-    poller.events = (short)((wanted & MYSQL_WAIT_READ ? POLLIN : 0) |
-                            (wanted & MYSQL_WAIT_WRITE ? POLLOUT : 0) |
-                            (wanted & MYSQL_WAIT_EXCEPT ? POLLPRI : 0));
     while (ready <= 0) {
         now_us = monotonic_us();
         if (until_us > now_us + SQL_HURRY_MS * 1000ull && options->hurry &&
             atomic_load(options->hurry))
             until_us = now_us + SQL_HURRY_MS * 1000ull;
         if (now_us >= until_us)
-            return MYSQL_WAIT_TIMEOUT;
-        ready = poll(&poller, 1, ON_WAIT_MS);
+            return false;
+        ready = poll(poller, 1, ON_WAIT_MS);
         if (ready < 0 && errno != EINTR)
-            return MYSQL_WAIT_TIMEOUT;
+            return false;
         now_us = monotonic_us();
         if (options->on_wait && now_us >= db->on_wait_us) {
             options->on_wait(options->on_wait_ctx);
             db->on_wait_us = now_us + ON_WAIT_MS * 1000ull;
         }
     }
+    return true;
+}
+
+int mysql_await(struct mysql *db, int wanted, uint64_t until_us)
+{
+    struct pollfd poller = {.fd = mysql_get_socket(db->handle)};
+
+    poller.events = (short)((wanted & MYSQL_WAIT_READ ? POLLIN : 0) |
+                            (wanted & MYSQL_WAIT_WRITE ? POLLOUT : 0) |
+                            (wanted & MYSQL_WAIT_EXCEPT ? POLLPRI : 0));
+    if (!await(db, &poller, until_us))
+        return MYSQL_WAIT_TIMEOUT;
     /* An error or a hang-up is found by reading or writing. */
     if (poller.revents & (POLLERR | POLLHUP | POLLNVAL))
         return wanted & (MYSQL_WAIT_READ | MYSQL_WAIT_WRITE);
@@ -211,6 +224,90 @@ enum store_status mysql_address_read(const char *url,
         address->database[0] == '\0')
         return failure_set(error, STORE_MISUSE, "%s", FORMS);
     return read_password(address, error);
+}
+
+/* ---- its name ------------------------------------------------------------ */
+
+/*
+ * A question to the name service, asked by a thread because getaddrinfo() has no bound.
+ * It belongs to that thread and to the connection, which may be gone when the answer
+ * comes. libmariadb then asks once more: TLS must have the name.
+ */
+struct mysql_question {
+    char host[256];
+    int answered_fd; /* an eventfd */
+    int failure;     /* an EAI_; valid once it is answered */
+    atomic_uint owners_n;
+};
+
+static void leave_question(struct mysql_question *question)
+{
+    if (!question || atomic_fetch_sub(&question->owners_n, 1) > 1)
+        return;
+    close(question->answered_fd);
+    free(question);
+}
+
+static void *ask(void *arg)
+{
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+    struct mysql_question *question = arg;
+    struct addrinfo *found = NULL;
+
+    question->failure = getaddrinfo(question->host, NULL, &hints, &found);
+    if (question->failure == 0)
+        freeaddrinfo(found);
+    (void)!eventfd_write(question->answered_fd, 1);
+    leave_question(question);
+    return NULL;
+}
+
+static struct mysql_question *begin_question(const char *host)
+{
+    struct mysql_question *question = calloc(1, sizeof(*question));
+    pthread_t thread;
+
+    if (!question)
+        return NULL;
+    snprintf(question->host, sizeof(question->host), "%s", host);
+    question->owners_n = 2;
+    question->answered_fd = eventfd(0, EFD_CLOEXEC);
+    if (question->answered_fd >= 0 &&
+        pthread_create(&thread, NULL, ask, question) == 0) {
+        pthread_detach(thread);
+        return question;
+    }
+    if (question->answered_fd >= 0)
+        close(question->answered_fd);
+    free(question);
+    return NULL;
+}
+
+/* One question is under way at a time: a later look waits for the answer to it. */
+static enum store_status look_up(struct mysql *db)
+{
+    const char *host = db->address.host;
+    struct pollfd poller = {.events = POLLIN};
+    int failure = EAI_MEMORY;
+
+    if (host[0] == '\0')
+        return STORE_OK;
+    if (!db->question)
+        db->question = begin_question(host);
+    if (db->question) {
+        poller.fd = db->question->answered_fd;
+        if (!await(db, &poller, mysql_until_us(db)))
+            return sql_fail(&db->sql, STORE_IO,
+                            "look up %.100s: the name service does not answer",
+                            host);
+        failure = db->question->failure;
+        leave_question(db->question);
+        db->question = NULL;
+    }
+    if (failure == 0)
+        return STORE_OK;
+    return sql_fail(&db->sql, STORE_IO, "look up %.100s: %s", host,
+                    gai_strerror(failure));
 }
 
 /* ---- what went wrong ---------------------------------------------------- */
@@ -392,11 +489,14 @@ enum store_status mysql_connect(struct mysql *db)
                            MSG_PEEK | MSG_DONTWAIT) != 0)
         return STORE_OK;
     mysql_drop_connection(db);
-    db->handle = make_handle(to);
-    if (!db->handle)
-        status = sql_fail(&db->sql, STORE_IO, "out of memory");
-    else if (read_password(&db->address, sql_error(&db->sql)) != STORE_OK)
+    status = look_up(db);
+    if (status == STORE_OK)
+        status = read_password(&db->address, sql_error(&db->sql));
+    db->handle = status == STORE_OK ? make_handle(to) : NULL;
+    if (status != STORE_OK)
         status = STORE_IO;
+    else if (!db->handle)
+        status = sql_fail(&db->sql, STORE_IO, "out of memory");
     else if (!MYSQL_CALL(db, MYSQL *, mysql_real_connect, db->handle,
                          to->host[0] ? to->host : NULL, to->user, to->password,
                          to->database, to->port,
@@ -415,8 +515,11 @@ enum store_status mysql_connect(struct mysql *db)
 
 void mysql_close_all(struct sql *db)
 {
-    mysql_drop_connection((struct mysql *)db);
-    free(db);
+    struct mysql *mysql = (struct mysql *)db;
+
+    mysql_drop_connection(mysql);
+    leave_question(mysql->question);
+    free(mysql);
 }
 
 enum store_status mysql_open(struct sql *sql)

@@ -38,9 +38,10 @@ struct mysql {
     struct sql sql;
     MYSQL *handle; /* NULL: it was lost */
     struct mysql_address address;
-    uint64_t on_wait_us;      /* when to call options.on_wait again */
-    enum store_status status; /* of the last failure */
-    bool open;                /* a transaction; the server may have ended it */
+    struct mysql_question *question; /* about its host; NULL = none */
+    uint64_t on_wait_us;             /* when to call options.on_wait again */
+    enum store_status status;        /* of the last failure */
+    bool open; /* a transaction; the server may have ended it */
     struct mysql_slot slots[MYSQL_SLOTS]; /* ?1 is the first */
 };
 
