@@ -15,14 +15,6 @@
 #include "server/base/app.h"
 #include "server/http/reply.h"
 
-/* A "not now" may come from a proxy in between, and have a page for people, or none. */
-static bool has_document(const struct request *request)
-{
-    return request->call.end == INVENTORY_ANSWERED &&
-           request->call.reply.text &&
-           strncmp(request->call.reply.type, "application/", 12) == 0;
-}
-
 static void pass_on(struct request *request)
 {
     const struct fetch_reply *reply = &request->call.reply;
@@ -40,7 +32,7 @@ static void pass_on(struct request *request)
 static void order_answer(struct request *request)
 {
     struct order *order = &request->order;
-    bool answered = has_document(request);
+    bool answered = request->call.end == INVENTORY_ANSWERED;
 
     if (order->is_fallback && (!answered || request->call.reply.status == 503))
         request_header(request, "Idempotency-Key", order->record.key);
@@ -92,7 +84,7 @@ void handle_inventory_order(struct request *request)
 
 static void other_answer(struct request *request)
 {
-    if (has_document(request))
+    if (request->call.end == INVENTORY_ANSWERED)
         pass_on(request);
     else
         reply_problem(request, PROBLEM_STORE_UNAVAILABLE, "%s",

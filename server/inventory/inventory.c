@@ -186,12 +186,6 @@ static bool may_retry(struct inventory *inv, const struct inventory_call *call)
     return true;
 }
 
-static bool is_not_now(const struct fetch *try)
-{
-    return try->end == FETCH_ANSWERED &&
-           (try->reply.status == 503 || try->reply.status == 429);
-}
-
 /* The reply is an inventory service's own: it is what was asked for, and says of an
  * order where that is, or it names a problem. */
 static bool is_verdict(const struct inventory_call *call,
@@ -204,6 +198,13 @@ static bool is_verdict(const struct inventory_call *call,
     return reply->text && strcmp(reply->type, type) == 0 &&
            (!yes || !is_order ||
             strncmp(reply->location, "/api/orders/", 12) == 0);
+}
+
+static bool is_not_now(const struct fetch *try)
+{
+    return try->end == FETCH_ANSWERED &&
+           (try->reply.status == 503 || try->reply.status == 429) &&
+           is_verdict(try->owner, &try->reply);
 }
 
 /* A proxy in between, a service with a bug or a reply that is cut in its head, which
