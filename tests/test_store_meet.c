@@ -79,6 +79,14 @@ static void sell_elsewhere(struct move *move)
     place(move, NULL);
 }
 
+/* It moves the unit of the other segment, which it has read, into its own. */
+static void sell_gathered(struct move *move)
+{
+    move->order = store_rig_ask(move->id, 1, 2, "");
+    move->order.gather = true;
+    place(move, NULL);
+}
+
 /* The first sale under a limit counts what was ordered before. */
 static void sell_to_2_elsewhere(struct move *move)
 {
@@ -340,6 +348,11 @@ static void check_both_changes(const struct play *play)
 
 static const struct rule rules[] = {
     {"stock", {.initial = 1}, false, {sell, sell}, check_stock},
+    {"gathered stock",
+     {.initial = 2, .segments = 2},
+     false,
+     {sell_gathered, sell_elsewhere},
+     check_stock},
     {"limit",
      {.initial = 10, .limit_per_user = 1, .segments = 2},
      false,

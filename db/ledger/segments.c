@@ -13,7 +13,8 @@
 
 /* ---- moving ------------------------------------------------------------- */
 
-/* UNITS below 0: takes them off, if they are there. */
+/* UNITS below 0: takes them off, if they are there. An order that gathers has read the
+ * stock without a lock, so another instance may have sold it meanwhile. */
 static enum store_status change(struct sql *db, int64_t product_id,
                                 int64_t segment, int64_t units)
 {
@@ -24,12 +25,9 @@ static enum store_status change(struct sql *db, int64_t product_id,
                      "stock = stock + ?3 WHERE product_id = ?1 "
                      "AND segment = ?2 AND stock + ?3 >= 0",
                      product_id, segment, units);
-    if (status == STORE_OK && db->changed != 1)
-        return sql_fail(db, STORE_MISUSE,
-                        "segment %" PRId64 " cannot be changed by %" PRId64
-                        " units",
-                        segment, units);
-    return status;
+    return status == STORE_OK && db->changed != 1
+               ? sql_conflict(db, "a segment's stock changed meanwhile")
+               : status;
 }
 
 enum store_status segments_move(struct sql *db, int64_t product_id,
