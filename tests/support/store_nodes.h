@@ -12,7 +12,7 @@
 #include "db/sql.h"
 #include "tests/support/store_rig.h"
 
-#define STORE_NODES_BUSY_MS 5000
+#define STORE_NODES_BUSY_MS 60000
 
 /* Connections of the test's own. */
 struct store_nodes {
