@@ -35,12 +35,11 @@ static const struct lock_story stories[] = {
     {"the holder is told", "redisson",
      "watchdog 1200; a takes; a takes inner 5000; b forces; free; "
      "lost 1 force; a has left=0; a gives inner -> lost; a gives -> lost"},
-    /* Not only when the lease would have ended. And though somebody else has it by then,
-     * force is why. */
+    /* And though somebody else has it by then, force is why. */
     {"a waiter is woken", "fenced",
      "watchdog 1200; a takes token=1..; b begins wait=20000; "
-     "await subscribe 1; sleep 20; clock; c forces; b ends token=next; "
-     "took 0..800; lost 1 force; a gives -> lost"},
+     "await eval-acquire 3; listen {k}:dlock-turn:$b; c forces; heard 1; "
+     "b ends token=next; lost 1 force; a gives -> lost"},
     {"the word is not for the next owner, and does not stay for ever",
      "redisson",
      "watchdog 1200; a takes 5000; b forces; "

@@ -310,11 +310,11 @@ UNIT_TEST_OF(struct rig *rig, hung_it_costs_a_task)
     settle(rig);
     assert_in_range(clock_ms() - begin_ms, 250, PATIENCE_MS);
     begin_ms = clock_ms();
-    for (int i = 0; i < 10; i++) {
+    for (int i = 0; i < 100; i++) {
         note(rig, 0, i);
         settle(rig);
     }
-    assert_true(clock_ms() - begin_ms < 2000);
+    assert_true(clock_ms() - begin_ms < PATIENCE_MS);
     redis_server_resume(rig->redis);
     await_key(rig, 0, 8);
 }
