@@ -71,6 +71,7 @@ is +(run(qw(explore --random 1 --all)))[0], 2, 'of one lock at a time';
 ($code, $out) = run('explore', '--programs', 'order-whole,order-busy-is-no', '--deduct', 'guarded', '--expiries', 0, '--moves', 3, 'none');
 like $out, qr/refused\s+'a b a!'/, 'a death after the move of another one';
 
+like + (run(qw(explore --moves 0 none)))[1], qr/\Anone in 0 schedules: all within/, 'no move is none';
 ($code, $out) = run('explore', '--crashes', 1, '--moves', 2, 'setnx');
 like $out, qr/\Abreaks: left-for-ever$/m,     'the first line says that it breaks';
 like $out, qr/left-for-ever\s+'a a!'/,        'a crash, as a schedule';

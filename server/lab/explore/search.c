@@ -248,7 +248,8 @@ static bool run(struct search *search)
 
     if (!search_stages_play(&search->stages, is_wanted, search))
         return false;
-    shared->queue[shared->queue_n++] = NODE_ROOT;
+    if (shared->bounds.moves > 0)
+        shared->queue[shared->queue_n++] = NODE_ROOT;
     note_faults(search, &shared->nodes[NODE_ROOT]);
     while (done < shared->queue_n && !shared->stop) {
         uint64_t before = search->result->schedules;
