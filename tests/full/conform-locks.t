@@ -65,7 +65,7 @@ sub running {
 }
 
 my $dir   = Stockade::tempdir();
-for my $signal (qw(INT KILL)) {
+for my $signal (qw(INT TERM KILL)) {
     my $child = Stockade::Child->spawn(
         command => [Stockade::binary(), qw(lab locks)],
         env     => { TMPDIR => "$dir" },
@@ -74,8 +74,10 @@ for my $signal (qw(INT KILL)) {
     );
     ok Stockade::eventually(10, sub { running("$dir") > 2 }), 'its servers run';
     $child->signal($signal);
-    is $child->wait(10 * $Stockade::SLOW), $signal eq 'INT' ? 130 : 137, "SIG$signal ends it";
-    ok Stockade::eventually(20, sub { !running("$dir") && !(() = glob "$dir/*") }), 'and no server is left, nor a file';
+    is $child->wait(10 * $Stockade::SLOW), { INT => 130, TERM => 143, KILL => 137 }->{$signal}, "SIG$signal ends it";
+    my $left = sub { running("$dir") + (() = glob "$dir/*") };
+    is $left->(), 0, 'by then no server is left, nor a file' if $signal ne 'KILL';
+    ok Stockade::eventually(20, sub { !$left->() }), 'nor a moment later';
 }
 
 # ---- all locks, all properties ---------------------------------------------

@@ -185,6 +185,8 @@ static bool start(const struct suite *suite, struct suite_lock *lock)
         lock->pid = pid;
     if (pid != 0)
         return pid > 0;
+    (void)signal(SIGINT, SIG_DFL);
+    (void)signal(SIGTERM, SIG_DFL);
     if (conform_run(lock->expected, &suite->servers, lock->results,
                     &lock->results_n, lock->trouble, sizeof(lock->trouble)))
         _exit(0);
@@ -230,6 +232,28 @@ static unsigned count_running(struct suite *suite)
     return n;
 }
 
+/* The signal that ends the command; 0 = none has come. */
+static volatile sig_atomic_t ended_by;
+
+static void on_signal(int number)
+{
+    ended_by = number;
+}
+
+/* All processes and files are gone before the signal ends this process, too. */
+static _Noreturn void end_by_signal(struct suite *suite)
+{
+    for (size_t i = 0; i < suite->locks_n; i++)
+        if (suite->locks[i].pid > 0)
+            (void)kill(suite->locks[i].pid, SIGKILL);
+    folder_leave(&suite->folder);
+    if (isatty(STDERR_FILENO))
+        fputs("\r\033[K", stderr);
+    (void)signal(ended_by, SIG_DFL);
+    (void)raise(ended_by);
+    _exit(COULD_NOT_RUN);
+}
+
 /* False: not one process can be started. */
 static bool work(struct suite *suite)
 {
@@ -245,7 +269,7 @@ static bool work(struct suite *suite)
             tell_progress(suite);
         if (running > 0)
             clock_sleep_ms(LOOK_MS);
-    } while (running > 0);
+    } while (running > 0 && !ended_by);
     return !next;
 }
 
@@ -278,12 +302,14 @@ static bool has_redis(const struct suite *suite, char *error, size_t error_size)
     return is_good;
 }
 
-/* All servers and files go with this process, however it ends (Ctrl-C): see folder.h. */
+/* All servers and files go with this process, however it ends: see folder.h. */
 static bool run_all(struct suite *suite, char *error, size_t error_size)
 {
     const char *given = getenv("TMPDIR");
     bool ran;
 
+    (void)signal(SIGINT, on_signal);
+    (void)signal(SIGTERM, on_signal);
     if (!folder_open(&suite->folder, given && given[0] ? given : "/tmp",
                      "locks", error, error_size))
         return false;
@@ -292,6 +318,8 @@ static bool run_all(struct suite *suite, char *error, size_t error_size)
     (void)snprintf(error, error_size, "no processes");
     suite->began_ms = clock_ms();
     ran = has_redis(suite, error, error_size) && work(suite);
+    if (ended_by)
+        end_by_signal(suite);
     folder_close(&suite->folder);
     return ran;
 }

@@ -9,6 +9,8 @@
  */
 
 #include <fcntl.h>
+#include <limits.h>
+#include <linux/close_range.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -150,6 +152,8 @@ static void tend(const struct testbed *testbed, const char *action,
     int len = snprintf(line, sizeof(line), "%s %s %s",
                        testbed->servers->zk_node, action, at);
 
+    /* A server that it starts must not keep what tells our folder of our end. */
+    (void)close_range(3, UINT_MAX, CLOSE_RANGE_CLOEXEC);
     if (len < 0 || (size_t)len >= sizeof(line) || system(line) != 0)
         testbed_broken(testbed, "%s failed", line);
     while ((conform_zk_role(at) != '\0') != serves) {
