@@ -20,13 +20,13 @@ UNIT_TEST(test_broken_testbed_is_no_verdict)
         atomic_uint results_n;
     } *found = mmap(NULL, sizeof(*found), PROT_READ | PROT_WRITE,
                     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    char error[200] = "";
+    struct fail error = {""};
 
     assert_ptr_not_equal(found, MAP_FAILED);
     row.kept = KEPT_LOCALLY;
     (void)conform_run(&row, &no_servers, found->results, &found->results_n,
-                      error, sizeof(error));
-    assert_string_equal(error, "");
+                      &error);
+    assert_string_equal(error.text, "");
     for (size_t i = 0; i < PROPERTIES_N; i++) {
         assert_int_equal(found->results[i].verdict,
                          i == PROPERTY_D ? CONFORM_UNTESTED : CONFORM_BROKEN);

@@ -18,20 +18,20 @@ enum { RECORD_BYTES_MAX = 64 << 10, RANDOM_MOVES_MAX = 24 };
 
 static void begin(struct stage *stage)
 {
-    char error[300];
+    struct fail error;
 
-    if (!stage_begin(stage, error, sizeof(error)))
-        fail_msg("%s", error);
+    if (!stage_begin(stage, &error))
+        fail_msg("%s", error.text);
 }
 
 static char played[512]; /* the schedule under way, for messages */
 
 static void move(struct stage *stage, struct stage_move one)
 {
-    char error[300];
+    struct fail error;
 
-    if (!stage_move(stage, one, error, sizeof(error)))
-        fail_msg("'%s': %s", played, error);
+    if (!stage_move(stage, one, &error))
+        fail_msg("'%s': %s", played, error.text);
 }
 
 /* All that can be known of what has been played. */
@@ -230,19 +230,20 @@ UNIT_TEST(test_promoted_and_back)
 {
     struct stage_scene scene = STAGE_SCENE("redisson");
     struct stage_move moves[STAGE_MOVES_MAX];
-    char error[300] = "", first[STAGE_REDIS_BYTES_MAX] = "";
+    char first[STAGE_REDIS_BYTES_MAX] = "";
+    struct fail error;
     struct stage *stage;
     static struct stage_view view;
-    int n = stage_parse("a R b P b", moves, error, sizeof(error));
+    int n = stage_parse("a R b P b", moves, &error);
 
     scene.replica = true;
-    stage = stage_open(&scene, error, sizeof(error));
+    stage = stage_open(&scene, &error);
     assert_non_null(stage);
     for (int round = 0; round < 2; round++) {
-        assert_true(stage_begin(stage, error, sizeof(error)));
+        assert_true(stage_begin(stage, &error));
         for (int i = 0; i < n; i++)
-            if (!stage_move(stage, moves[i], error, sizeof(error)))
-                fail_msg("round %d, move %d: %s", round, i + 1, error);
+            if (!stage_move(stage, moves[i], &error))
+                fail_msg("round %d, move %d: %s", round, i + 1, error.text);
         stage_look(stage, &view);
         if (round == 0)
             memcpy(first, view.redis, sizeof(first));
@@ -302,21 +303,21 @@ UNIT_TEST(test_answers_are_of_their_schedule)
 UNIT_TEST(test_programs_are_known)
 {
     struct stage_scene scene = STAGE_SCENE("none");
-    char error[300] = "";
+    struct fail error = {""};
 
     scene.lock_per = LOCK_PER_USER;
     scene.deduct = DEDUCT_GUARDED;
     scene.batched = true;
-    assert_null(stage_open(&scene, error, sizeof(error)));
-    assert_non_null(strstr(error, "orders one by one"));
+    assert_null(stage_open(&scene, &error));
+    assert_non_null(strstr(error.text, "orders one by one"));
     scene = (struct stage_scene)STAGE_SCENE("fenced");
     scene.lock_per = LOCK_PER_USER;
-    assert_null(stage_open(&scene, error, sizeof(error)));
-    assert_non_null(strstr(error, "no tokens"));
+    assert_null(stage_open(&scene, &error));
+    assert_non_null(strstr(error.text, "no tokens"));
     scene = (struct stage_scene)STAGE_SCENE("none");
     scene.roles[1].program = "sing";
-    assert_null(stage_open(&scene, error, sizeof(error)));
-    assert_non_null(strstr(error, "no program 'sing'; there are: order "));
+    assert_null(stage_open(&scene, &error));
+    assert_non_null(strstr(error.text, "no program 'sing'; there are: order "));
     for (size_t i = 0; program_at(i); i++) {
         assert_ptr_equal(program_find(program_at(i)->name), program_at(i));
         assert_true(program_at(i)->english[0] && program_at(i)->chinese[0]);

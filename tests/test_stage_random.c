@@ -27,11 +27,11 @@ static bool is_enough(void *ctx, const struct search_result *result)
 static void search(const struct stage_scene *scene, uint64_t seed,
                    uint64_t enough, struct search_result *result)
 {
-    char error[300];
+    struct fail error;
 
-    if (!random_run(scene, &bounds, seed, 1, is_enough, &enough, result, error,
-                    sizeof(error)))
-        fail_msg("%s: %s", scene->lock, error);
+    if (!random_run(scene, &bounds, seed, 1, is_enough, &enough, result,
+                    &error))
+        fail_msg("%s: %s", scene->lock, error.text);
 }
 
 UNIT_TEST(test_finds)
@@ -40,7 +40,7 @@ UNIT_TEST(test_finds)
     static struct search_result once, again;
     const struct search_found *found = &once.faults[STAGE_OVERSOLD];
     struct stage *stage;
-    char error[300];
+    struct fail error;
 
     search(&scene, 1, 20000, &once);
     assert_true(found->is_found);
@@ -51,11 +51,11 @@ UNIT_TEST(test_finds)
     assert_memory_equal(again.faults[STAGE_OVERSOLD].moves, found->moves,
                         found->n * sizeof(found->moves[0]));
 
-    stage = stage_open(&scene, error, sizeof(error));
+    stage = stage_open(&scene, &error);
     assert_non_null(stage);
     for (size_t i = 0; i < found->n; i++) {
         assert_false(stage_faults(stage) & (1u << STAGE_OVERSOLD));
-        assert_true(stage_move(stage, found->moves[i], error, sizeof(error)));
+        assert_true(stage_move(stage, found->moves[i], &error));
     }
     assert_true(stage_faults(stage) & (1u << STAGE_OVERSOLD));
     stage_close(stage);
@@ -65,22 +65,20 @@ UNIT_TEST(test_shortens)
 {
     const struct stage_scene scene = STAGE_SCENE("set-nx-px");
     struct search_found found = {.n = 0}, right = {.n = 0};
-    char error[300], text[4 * STAGE_MOVES_MAX + 1];
-    struct stage *stage = stage_open(&scene, error, sizeof(error));
+    char text[4 * STAGE_MOVES_MAX + 1];
+    struct fail error;
+    struct stage *stage = stage_open(&scene, &error);
 
     assert_non_null(stage);
     /* Two moves of no use, and switches where none is needed. */
-    found.n = (size_t)stage_parse("a a b L b b b a b a b", found.moves, error,
-                                  sizeof(error));
-    assert_true(
-        random_shorten(stage, STAGE_OVERSOLD, &found, error, sizeof(error)));
+    found.n = (size_t)stage_parse("a a b L b b b a b a b", found.moves, &error);
+    assert_true(random_shorten(stage, STAGE_OVERSOLD, &found, &error));
     stage_text(found.moves, found.n, text, sizeof(text));
     /* No shorter, and each of them goes on for as long as it can. */
     assert_string_equal(text, "a a L b b b b a a");
 
-    right.n = (size_t)stage_parse("a a a a", right.moves, error, sizeof(error));
-    assert_false(
-        random_shorten(stage, STAGE_OVERSOLD, &right, error, sizeof(error)));
-    assert_non_null(strstr(error, "does not break again"));
+    right.n = (size_t)stage_parse("a a a a", right.moves, &error);
+    assert_false(random_shorten(stage, STAGE_OVERSOLD, &right, &error));
+    assert_non_null(strstr(error.text, "does not break again"));
     stage_close(stage);
 }

@@ -16,7 +16,7 @@
 
 static struct temp_dir dir;
 static char path[TEMP_DIR_BYTES_MAX + 32];
-static char error[500];
+static struct fail error;
 
 static int set_up(NO_STATE)
 {
@@ -81,7 +81,7 @@ UNIT_TEST_OF(NO_FIXTURE, what_is_written_is_read)
     struct timeline *timeline;
 
     write_file();
-    timeline = timeline_open(path, &found, error, sizeof(error));
+    timeline = timeline_open(path, &found, &error);
     assert_non_null(timeline);
     assert_memory_equal(&found, &head, sizeof(head));
     assert_int_equal(next(timeline), TIMELINE_LINE_EVENT);
@@ -109,7 +109,7 @@ static unsigned read_to_the_end(enum timeline_line *line)
     unsigned n = 1;
 
     *line = TIMELINE_LINE_BROKEN;
-    timeline = timeline_open(path, &found, error, sizeof(error));
+    timeline = timeline_open(path, &found, &error);
     if (!timeline)
         return 1;
     do {
@@ -125,9 +125,9 @@ static void assert_told(unsigned line_n, const char *what)
     char place[sizeof(path) + 16];
 
     (void)snprintf(place, sizeof(place), "%s:%u: ", path, line_n);
-    assert_memory_equal(error, place, strlen(place));
-    if (!strstr(error, what))
-        fail_msg("'%s' does not say '%s'", error, what);
+    assert_memory_equal(error.text, place, strlen(place));
+    if (!strstr(error.text, what))
+        fail_msg("'%s' does not say '%s'", error.text, what);
 }
 
 UNIT_TEST_OF(NO_FIXTURE, a_cut_is_told_wherever_it_is)
@@ -169,7 +169,7 @@ static struct timeline_live *live_open(void)
 
     (void)snprintf(config.lab_timeline, sizeof(config.lab_timeline), "%s",
                    path);
-    live = timeline_live_open(&config, error, sizeof(error));
+    live = timeline_live_open(&config, &error);
     assert_non_null(live);
     return live;
 }
@@ -215,8 +215,7 @@ static struct count count_file(void)
 {
     struct count count = {.lock = 0};
     struct timeline_head found;
-    struct timeline *timeline =
-        timeline_open(path, &found, error, sizeof(error));
+    struct timeline *timeline = timeline_open(path, &found, &error);
     enum timeline_line line;
 
     assert_non_null(timeline);
@@ -237,7 +236,7 @@ static struct count count_file(void)
         }
     }
     if (line != TIMELINE_LINE_VERDICT)
-        fail_msg("%s", error);
+        fail_msg("%s", error.text);
     timeline_close(timeline);
     assert_false(verdict.is_known);
     assert_int_equal(verdict.events, count.lock + count.store);
@@ -314,9 +313,9 @@ UNIT_TEST_OF(NO_FIXTURE, a_pipe_that_nobody_reads_is_given_up)
     (void)snprintf(config.lab_timeline, sizeof(config.lab_timeline), "%s",
                    path);
     assert_int_equal(mkfifo(path, 0600), 0);
-    assert_null(timeline_live_open(&config, error, sizeof(error)));
-    if (!strstr(error, "nobody reads this FIFO"))
-        fail_msg("%s", error);
+    assert_null(timeline_live_open(&config, &error));
+    if (!strstr(error.text, "nobody reads this FIFO"))
+        fail_msg("%s", error.text);
     fd = open(path, O_RDONLY | O_NONBLOCK);
     assert_true(fd >= 0);
     live = live_open();

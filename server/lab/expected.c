@@ -47,25 +47,18 @@ bool expected_breaks(const struct expected *expected, const char *fault)
     return expected_has_word(expected->faults, fault);
 }
 
-bool expected_lock(const char *name, char *error, size_t error_size)
+bool expected_lock(const char *name, struct fail *error)
 {
     const struct dlock_strategy_info *info;
     struct dlock_error why;
-    size_t used;
 
     if (dlock_textbook_is_file(name))
         return dlock_textbook_open(name, true, &why) == DLOCK_OK ||
-               fail_with(error, error_size, "%s", why.text);
+               fail_with(error, "%s", why.text);
     if (dlock_strategy_find(name))
         return true;
-    used = (size_t)snprintf(error, error_size,
-                            "there is no lock '%.100s'; there are:", name);
-    for (size_t i = 0;
-         used < error_size && (info = dlock_strategy_info(i)) != NULL; i++)
-        used += (size_t)snprintf(error + used, error_size - used, " %s",
-                                 info->name);
-    if (used < error_size)
-        (void)snprintf(error + used, error_size - used,
-                       "; or a text of your own, FILE.lock");
-    return false;
+    (void)fail_with(error, "there is no lock '%.100s'; there are:", name);
+    for (size_t i = 0; (info = dlock_strategy_info(i)) != NULL; i++)
+        (void)fail_more(error, " %s", info->name);
+    return fail_more(error, "; or a text of your own, FILE.lock");
 }

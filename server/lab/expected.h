@@ -21,6 +21,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "server/lab/fail.h"
+
 /* The columns of the table, in its order. */
 enum {
 #define ROW(property, check, letter, text) property,
@@ -66,8 +68,7 @@ struct expected {
 
 /* Whether NAME is a lock of this build, or a FILE.lock, which is read. False: ERROR says
  * why not, and which there are. */
-enum { EXPECTED_ERROR_BYTES = 800 };
-bool expected_lock(const char *name, char *error, size_t error_size);
+bool expected_lock(const char *name, struct fail *error);
 
 /* NULL: there is no row. */
 const struct expected *expected_of(const char *lock);

@@ -1,19 +1,40 @@
 /* See fail.h. */
 #include "server/lab/fail.h"
 
-#include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-bool fail_with(char *error, size_t error_size, const char *format, ...)
+bool fail_with(struct fail *error, const char *format, ...)
 {
     va_list args;
 
     va_start(args, format);
-    (void)vsnprintf(error, error_size, format, args);
+    (void)vsnprintf(error->text, sizeof(error->text), format, args);
     va_end(args);
     return false;
+}
+
+bool fail_more(struct fail *error, const char *format, ...)
+{
+    size_t used = strlen(error->text);
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(error->text + used, sizeof(error->text) - used, format,
+                    args);
+    va_end(args);
+    return false;
+}
+
+bool fail_in_file(struct fail *error, const char *file, unsigned line,
+                  const char *format, va_list args)
+{
+    char text[sizeof(error->text)];
+
+    (void)vsnprintf(text, sizeof(text), format, args);
+    return fail_with(error, "%.200s:%u: %.800s", file, line, text);
 }
 
 bool fail_aloud(const char *format, ...)

@@ -1,13 +1,28 @@
-/* Texts of what cannot be done in the laboratory: FORMAT is as printf's. */
+/* Texts of what cannot be done in the laboratory: FORMAT is as printf's. Whatever takes a
+ * struct fail writes there why it fails. */
 #ifndef FAIL_H
 #define FAIL_H
 
+#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
+
+/* The reason for which something cannot be done, for a person. */
+struct fail {
+    char text[1040];
+};
 
 /* Into ERROR, cut to its size. Returns false. */
-bool fail_with(char *error, size_t error_size, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+bool fail_with(struct fail *error, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* The same, behind the text that ERROR has already. */
+bool fail_more(struct fail *error, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* The same of a LINE in a FILE that was read: "FILE:LINE: ...". */
+bool fail_in_file(struct fail *error, const char *file, unsigned line,
+                  const char *format, va_list args)
+    __attribute__((format(printf, 4, 0)));
 
 /* A line on standard error, behind "stockade: ". Returns false. */
 bool fail_aloud(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -237,12 +237,13 @@ UNIT_TEST(test_planted_bugs_are_found)
         const struct stage_scene scene = scene_of(cases[i].scene);
         enum stage_fault fault = cases[i].fault;
         const struct search_found *found = &result.faults[fault];
-        char text[4 * STAGE_MOVES_MAX + 1], error[300];
+        char text[4 * STAGE_MOVES_MAX + 1];
+        struct fail error;
 
         planted = cases[i].plant;
         if (!search_run(&scene, cases[i].bounds, 0, goes_on, &fault, &result,
-                        error, sizeof(error)))
-            fail_msg("%s: %s", cases[i].scene, error);
+                        &error))
+            fail_msg("%s: %s", cases[i].scene, error.text);
         if (!found->is_found)
             fail_msg("bug %d was not found in %" PRIu64 " schedules",
                      (int)planted, result.schedules);
@@ -260,15 +261,15 @@ UNIT_TEST(test_silence_is_marked)
         struct stage_move moves[STAGE_MOVES_MAX];
         const struct stage_step *steps;
         bool is_marked = false;
-        char error[300];
+        struct fail error;
         struct stage *stage;
         size_t n, moves_n = moves_of("a b b b b a a a a", moves);
 
         planted = i == 0 ? NOTHING : RELEASE_WAKES_NOBODY;
         stage = open_scene(&scene);
         for (size_t j = 0; j < moves_n; j++)
-            if (!stage_move(stage, moves[j], error, sizeof(error)))
-                fail_msg("%s", error);
+            if (!stage_move(stage, moves[j], &error))
+                fail_msg("%s", error.text);
         steps = stage_steps(stage, &n);
         for (size_t j = 0; j < n; j++)
             is_marked =
@@ -286,13 +287,12 @@ UNIT_TEST(test_findings_are_confirmed)
         .lost = 1, .troubles = 1, .preemptions = 2, .moves = 11};
     const struct stage_scene scene = STAGE_SCENE("set-nx-px");
     static struct search_result result;
-    char error[300] = "";
+    struct fail error = {""};
 
     planted = TIRED;
-    assert_false(search_run(&scene, &bounds, 0, NULL, NULL, &result, error,
-                            sizeof(error)));
+    assert_false(search_run(&scene, &bounds, 0, NULL, NULL, &result, &error));
     planted = NOTHING;
-    print_message("%s\n", error);
-    assert_non_null(strstr(error, "an error of the stage's own"));
+    print_message("%s\n", error.text);
+    assert_non_null(strstr(error.text, "an error of the stage's own"));
     assert_false(result.faults[STAGE_LOST].is_found);
 }

@@ -17,11 +17,10 @@ static void search(const struct stage_scene *scene,
                    const struct search_bounds *bounds, unsigned stages,
                    struct search_result *result)
 {
-    char error[300];
+    struct fail error;
 
-    if (!search_run(scene, bounds, stages, NULL, NULL, result, error,
-                    sizeof(error)))
-        fail_msg("%s: %s", scene->lock, error);
+    if (!search_run(scene, bounds, stages, NULL, NULL, result, &error))
+        fail_msg("%s: %s", scene->lock, error.text);
 }
 
 /* With reduction and without, the same is found, and as short. */

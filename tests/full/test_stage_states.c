@@ -37,7 +37,7 @@ struct schedule {
 };
 
 static struct stage *stage;
-static char error[300];
+static struct fail error;
 
 static bool is_same_move(struct stage_move a, struct stage_move b)
 {
@@ -67,14 +67,14 @@ static bool is_searched(struct stage_move move)
 
 static void begin(void)
 {
-    if (!stage_begin(stage, error, sizeof(error)))
-        fail_msg("%s", error);
+    if (!stage_begin(stage, &error))
+        fail_msg("%s", error.text);
 }
 
 static bool play_moves(const struct schedule *schedule)
 {
     for (size_t i = 0; i < schedule->n; i++) {
-        if (!stage_move(stage, schedule->moves[i], error, sizeof(error)))
+        if (!stage_move(stage, schedule->moves[i], &error))
             return false;
         (void)stage_faults(stage);
     }
@@ -140,8 +140,8 @@ static bool walk(struct schedule *schedule, size_t moves)
         }
         troubles += is_trouble(move);
         schedule->moves[schedule->n] = move;
-        if (!stage_move(stage, move, error, sizeof(error)))
-            fail_msg("%s", error);
+        if (!stage_move(stage, move, &error))
+            fail_msg("%s", error.text);
     }
     return true;
 }
@@ -177,13 +177,13 @@ static void play_future(const struct stage_scene *scene,
 
         a.moves[a.n++] = b.moves[b.n] = move;
         b.n++;
-        if (!stage_move(stage, move, error, sizeof(error)))
-            fail_msg("%s", error);
+        if (!stage_move(stage, move, &error))
+            fail_msg("%s", error.text);
         look(&seen[++steps]);
     }
     begin();
     if (!play_moves(other))
-        fail_msg("%s", error);
+        fail_msg("%s", error.text);
     for (size_t i = 0; i <= steps; i++) {
         look(&again);
         if (!is_same(&again, &seen[i])) {
@@ -191,9 +191,8 @@ static void play_future(const struct stage_scene *scene,
             fail_pair(scene, &a, &b, "differ there");
             return;
         }
-        if (i < steps &&
-            !stage_move(stage, b.moves[other->n + i], error, sizeof(error)))
-            fail_msg("%s", error);
+        if (i < steps && !stage_move(stage, b.moves[other->n + i], &error))
+            fail_msg("%s", error.text);
     }
 }
 
@@ -304,7 +303,7 @@ static uint64_t hash_of(const char *text)
     schedule.n = moves_of(text, schedule.moves);
     begin();
     if (!play_moves(&schedule))
-        fail_msg("'%s': %s", text, error);
+        fail_msg("'%s': %s", text, error.text);
     return stage_hash(stage);
 }
 

@@ -16,23 +16,24 @@ static inline struct stage_scene scene_of(const char *text)
 {
     static char words[300];
     struct stage_scene scene = STAGE_SCENE(words);
-    char error[300], *rest = words, *name, *arg;
+    char *rest = words, *name, *arg;
+    struct fail error;
 
     (void)snprintf(words, sizeof(words), "%s", text);
     (void)strsep(&rest, " ");
     while (stage_options_next(&rest, &name, &arg))
-        if (!stage_options_set(&scene, name, arg, error, sizeof(error)))
-            fail_msg("%s: %s", text, error);
+        if (!stage_options_set(&scene, name, arg, &error))
+            fail_msg("%s: %s", text, error.text);
     return scene;
 }
 
 static inline struct stage *open_scene(const struct stage_scene *scene)
 {
-    char error[1000] = "";
-    struct stage *stage = stage_open(scene, error, sizeof(error));
+    struct fail error = {""};
+    struct stage *stage = stage_open(scene, &error);
 
     if (!stage)
-        fail_msg("%s: %s", scene->lock, error);
+        fail_msg("%s: %s", scene->lock, error.text);
     return stage;
 }
 
@@ -40,11 +41,11 @@ static inline struct stage *open_scene(const struct stage_scene *scene)
 static inline size_t moves_of(const char *schedule,
                               struct stage_move moves[STAGE_MOVES_MAX])
 {
-    char error[300];
-    int n = stage_parse(schedule, moves, error, sizeof(error));
+    struct fail error;
+    int n = stage_parse(schedule, moves, &error);
 
     if (n < 0)
-        fail_msg("%s", error);
+        fail_msg("%s", error.text);
     return (size_t)n;
 }
 

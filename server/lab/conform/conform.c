@@ -39,25 +39,23 @@ static unsigned read_slow(void)
 /* The nodes ------------------------------------------------------------------ */
 
 struct redis_proc *testbed_server(const struct testbed *testbed,
-                                  const char *what, char *error,
-                                  size_t error_size)
+                                  const char *what, struct fail *error)
 {
     char path[sizeof(testbed->dir) + 16];
 
     (void)snprintf(path, sizeof(path), "%s/%s", testbed->dir, what);
     (void)mkdir(path, 0700); /* without it there is no place for the socket */
-    return redis_proc_start(path, error, error_size);
+    return redis_proc_start(path, error->text, sizeof(error->text));
 }
 
-static bool nodes_start(struct testbed *testbed, unsigned n, char *error,
-                        size_t error_size)
+static bool nodes_start(struct testbed *testbed, unsigned n, struct fail *error)
 {
     size_t len = 0;
     char what[16];
 
     for (unsigned i = 0; i < n; i++) {
         (void)snprintf(what, sizeof(what), "node%u", i);
-        testbed->nodes[i] = testbed_server(testbed, what, error, error_size);
+        testbed->nodes[i] = testbed_server(testbed, what, error);
         if (!testbed->nodes[i])
             return false;
         testbed->nodes_n = i + 1;
@@ -71,11 +69,11 @@ static bool nodes_start(struct testbed *testbed, unsigned n, char *error,
 struct peek *testbed_peek(const struct testbed *testbed,
                           const struct redis_proc *proc)
 {
-    char error[200];
-    struct peek *peek = peek_open(redis_proc_url(proc), error, sizeof(error));
+    struct fail error;
+    struct peek *peek = peek_open(redis_proc_url(proc), &error);
 
     if (!peek)
-        testbed_broken(testbed, "%.150s", error);
+        testbed_broken(testbed, "%.150s", error.text);
     return peek;
 }
 
@@ -90,8 +88,7 @@ static void nodes_age(const struct testbed *testbed)
 }
 
 /* The servers that the lock needs, ours or given, as one url; or a place. */
-static bool backend_start(struct testbed *testbed, char *error,
-                          size_t error_size)
+static bool backend_start(struct testbed *testbed, struct fail *error)
 {
     const struct conform_servers *servers = testbed->servers;
     enum kept kept = testbed->expected->kept;
@@ -109,7 +106,7 @@ static bool backend_start(struct testbed *testbed, char *error,
     if (kept == KEPT_LOCALLY)
         (void)snprintf(testbed->url, sizeof(testbed->url), "dir:%s/locks",
                        testbed->dir);
-    if (!nodes_start(testbed, nodes_n, error, error_size))
+    if (!nodes_start(testbed, nodes_n, error))
         return false;
     len = strlen(testbed->url);
     if (given)
@@ -129,8 +126,8 @@ static void close_testbed(struct testbed *testbed)
 
 static bool open_testbed(struct testbed *testbed,
                          const struct expected *expected,
-                         const struct conform_servers *servers, char *error,
-                         size_t error_size)
+                         const struct conform_servers *servers,
+                         struct fail *error)
 {
     const struct dlock_strategy_info *info =
         dlock_strategy_find(expected->lock);
@@ -149,9 +146,8 @@ static bool open_testbed(struct testbed *testbed,
     testbed->race = mmap(NULL, sizeof(*testbed->race), PROT_READ | PROT_WRITE,
                          MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (testbed->race == MAP_FAILED || !mkdtemp(testbed->dir))
-        return fail_with(error, error_size, "no room for a testbed: %s",
-                         strerror(errno));
-    if (!backend_start(testbed, error, error_size)) {
+        return fail_with(error, "no room for a testbed: %s", strerror(errno));
+    if (!backend_start(testbed, error)) {
         close_testbed(testbed);
         return false;
     }
@@ -160,10 +156,11 @@ static bool open_testbed(struct testbed *testbed,
 }
 
 /* Nodes that are down start again. */
-static bool mend(struct testbed *testbed, char *error, size_t error_size)
+static bool mend(struct testbed *testbed, struct fail *error)
 {
     for (unsigned i = 0; i < testbed->nodes_n; i++)
-        if (!redis_proc_tend(testbed->nodes[i], error, error_size))
+        if (!redis_proc_tend(testbed->nodes[i], error->text,
+                             sizeof(error->text)))
             return false;
     nodes_age(testbed);
     return true;
@@ -263,19 +260,18 @@ static void check_run(struct testbed *testbed, struct conform_result *result,
 
 /* False and a text: the lock's server does not serve it. */
 static bool has_server(struct testbed *testbed, struct conform_result *room,
-                       char *error, size_t error_size)
+                       struct fail *error)
 {
     if (!is_given(testbed))
         return true;
     check_run(testbed, room, reach_server);
-    return room->verdict == CONFORM_HOLDS ||
-           fail_with(error, error_size, "%s", room->text);
+    return room->verdict == CONFORM_HOLDS || fail_with(error, "%s", room->text);
 }
 
 /* False and a text: the servers that it has lost do not start again. */
 static bool check_property(struct testbed *testbed,
                            struct conform_result results[], size_t index,
-                           char *error, size_t error_size)
+                           struct fail *error)
 {
     if (testbed->expected->kept == KEPT_IN_REDIS && is_given(testbed) &&
         loses_servers(index))
@@ -288,7 +284,7 @@ static bool check_property(struct testbed *testbed,
     if (index == PROPERTY_X2)
         testbed->together = results[PROPERTY_X].verdict == CONFORM_HOLDS &&
                             results[PROPERTY_X2].verdict == CONFORM_FAILS;
-    return index != PROPERTY_M || mend(testbed, error, error_size);
+    return index != PROPERTY_M || mend(testbed, error);
 }
 
 bool conform_agrees(const struct expected *expected, size_t index,
@@ -308,19 +304,19 @@ bool conform_agrees(const struct expected *expected, size_t index,
 bool conform_run(const struct expected *expected,
                  const struct conform_servers *servers,
                  struct conform_result results[], atomic_uint *results_n,
-                 char *error, size_t error_size)
+                 struct fail *error)
 {
     struct testbed testbed;
     bool good;
 
-    if (!open_testbed(&testbed, expected, servers, error, error_size))
+    if (!open_testbed(&testbed, expected, servers, error))
         return false;
-    good = has_server(&testbed, results, error, error_size);
+    good = has_server(&testbed, results, error);
     /* Those that lose servers come last. */
     for (int last = 0; last <= 1; last++)
         for (size_t i = 0; i < PROPERTIES_N && good; i++)
             if (loses_servers(i) == (last == 1)) {
-                good = check_property(&testbed, results, i, error, error_size);
+                good = check_property(&testbed, results, i, error);
                 (void)atomic_fetch_add(results_n, 1);
             }
     close_testbed(&testbed);

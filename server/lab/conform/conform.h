@@ -77,7 +77,7 @@ bool conform_agrees(const struct expected *expected, size_t index,
 bool conform_run(const struct expected *expected,
                  const struct conform_servers *servers,
                  struct conform_result results[], atomic_uint *results_n,
-                 char *error, size_t error_size);
+                 struct fail *error);
 
 /*
  * The role that the ZooKeeper at HOST:PORT says it has: 'l'eader, 'f'ollower,
@@ -100,7 +100,7 @@ struct suite_lock {
     const struct expected *expected; /* NULL = there is no row */
     struct expected own;             /* the row of a lock of somebody's own */
     const char *missing;             /* why it is not run; NULL = it is */
-    char trouble[160];               /* why its process could not run it */
+    struct fail trouble;             /* why its process could not run it */
     pid_t pid; /* of its process; 0 = not started yet, or SUITE_ENDED */
     struct conform_result results[PROPERTIES_N];
     atomic_uint results_n; /* all, unless its process broke off */

@@ -155,7 +155,7 @@ struct suite_sum suite_count(const struct suite *suite)
         sum.all += is_runnable(lock) ? PROPERTIES_N : 0;
         sum.done += lock->results_n;
         sum.measured += lock->results_n > 0;
-        sum.is_troubled |= lock->trouble[0] != '\0';
+        sum.is_troubled |= lock->trouble.text[0] != '\0';
         sum.differences += !lock->expected;
         sum.differences += is_runnable(lock) && lock->results_n < PROPERTIES_N;
         for (size_t j = 0; j < PROPERTIES_N; j++)
@@ -188,12 +188,12 @@ static bool start(const struct suite *suite, struct suite_lock *lock)
     (void)signal(SIGINT, SIG_DFL);
     (void)signal(SIGTERM, SIG_DFL);
     if (conform_run(lock->expected, &suite->servers, lock->results,
-                    &lock->results_n, lock->trouble, sizeof(lock->trouble)))
+                    &lock->results_n, &lock->trouble))
         _exit(0);
     if (lock->results_n == 0)
-        lock->missing = lock->trouble;
+        lock->missing = lock->trouble.text;
     else
-        fprintf(stderr, "lab: %s: %s\n", lock->info->name, lock->trouble);
+        fprintf(stderr, "lab: %s: %s\n", lock->info->name, lock->trouble.text);
     _exit(1);
 }
 
@@ -275,7 +275,7 @@ static bool work(struct suite *suite)
 
 /* Without one nothing can be measured, nor with a script that it does not compile: said
  * once, and not by each check. A server that was given is not for such a trial. */
-static bool has_redis(const struct suite *suite, char *error, size_t error_size)
+static bool has_redis(const struct suite *suite, struct fail *error)
 {
     bool is_needed = false, is_good;
     struct redis_proc *redis;
@@ -291,19 +291,19 @@ static bool has_redis(const struct suite *suite, char *error, size_t error_size)
     }
     if (!is_needed)
         return true;
-    redis = redis_proc_start(suite->folder.path, error, error_size);
-    peek = redis ? peek_open(redis_proc_url(redis), error, error_size) : NULL;
+    redis =
+        redis_proc_start(suite->folder.path, error->text, sizeof(error->text));
+    peek = redis ? peek_open(redis_proc_url(redis), error) : NULL;
     is_good = peek != NULL;
     for (size_t i = 0; is_good && i < suite->locks_n; i++)
-        is_good =
-            peek_compiles(peek, suite->locks[i].info->name, error, error_size);
+        is_good = peek_compiles(peek, suite->locks[i].info->name, error);
     peek_close(peek);
     redis_proc_stop(redis);
     return is_good;
 }
 
 /* All servers and files go with this process, however it ends: see folder.h. */
-static bool run_all(struct suite *suite, char *error, size_t error_size)
+static bool run_all(struct suite *suite, struct fail *error)
 {
     const char *given = getenv("TMPDIR");
     bool ran;
@@ -311,13 +311,13 @@ static bool run_all(struct suite *suite, char *error, size_t error_size)
     (void)signal(SIGINT, on_signal);
     (void)signal(SIGTERM, on_signal);
     if (!folder_open(&suite->folder, given && given[0] ? given : "/tmp",
-                     "locks", error, error_size))
+                     "locks", error))
         return false;
     suite->servers.dir = suite->folder.path;
     (void)signal(SIGCHLD, SIG_DFL); /* ignored, it hides how children end */
-    (void)snprintf(error, error_size, "no processes");
+    (void)fail_with(error, "no processes");
     suite->began_ms = clock_ms();
-    ran = has_redis(suite, error, error_size) && work(suite);
+    ran = has_redis(suite, error) && work(suite);
     if (ended_by)
         end_by_signal(suite);
     folder_close(&suite->folder);
@@ -425,7 +425,7 @@ static void report_differences(const struct suite *suite)
     for (size_t i = 0; i < suite->locks_n; i++) {
         const struct suite_lock *lock = &suite->locks[i];
 
-        if (!lock->expected || lock->trouble[0] ||
+        if (!lock->expected || lock->trouble.text[0] ||
             (lock->missing && suite_count(suite).measured == 0))
             fprintf(stderr, "lab: %s not run: %s\n", lock->info->name,
                     why_not_run(lock));
@@ -505,15 +505,15 @@ static int run(const struct options *options)
     struct suite suite = {.servers = options->servers,
                           .jobs = read_jobs(options->jobs)};
     struct suite_sum sum;
-    char error[EXPECTED_ERROR_BYTES];
+    struct fail error;
 
     if (suite.jobs == 0)
         return fail_to_run("lab locks: --jobs takes 1 to 16");
-    if (options->lock && !expected_lock(options->lock, error, sizeof(error)))
-        return fail_to_run("%s", error);
+    if (options->lock && !expected_lock(options->lock, &error))
+        return fail_to_run("%s", error.text);
     (void)suite_fill(&suite, options->lock);
-    if (!run_all(&suite, error, sizeof(error)))
-        return fail_to_run("lab locks: %s", error);
+    if (!run_all(&suite, &error))
+        return fail_to_run("lab locks: %s", error.text);
     if (options->json)
         report_json(&suite);
     else if (options->markdown)

@@ -55,13 +55,13 @@ static void node_hide(struct testbed *testbed, unsigned index, bool hides)
  */
 static struct redis_proc *node_part(struct testbed *testbed)
 {
-    char error[200], port[16];
-    struct redis_proc *replica =
-        testbed_server(testbed, "replica", error, sizeof(error));
+    struct fail error;
+    char port[16];
+    struct redis_proc *replica = testbed_server(testbed, "replica", &error);
     struct peek *master, *follower;
 
     if (!replica)
-        testbed_broken(testbed, "%.150s", error);
+        testbed_broken(testbed, "%.150s", error.text);
     master = testbed_peek(testbed, testbed->nodes[0]);
     follower = testbed_peek(testbed, replica);
     if (!peek_listen(master, port, sizeof(port)) ||
@@ -215,7 +215,7 @@ static void check_away(struct cast *cast, const char *name, const char *when)
 void conform_check_m2(struct testbed *testbed)
 {
     const char *name;
-    char error[200];
+    struct fail error;
     struct cast cast;
 
     if (testbed->expected->kept == KEPT_IN_ZK)
@@ -236,8 +236,8 @@ void conform_check_m2(struct testbed *testbed)
     check_away(&cast, name, "one node is down");
     for (unsigned i = 0; i < 2 && i < testbed->nodes_n; i++) {
         redis_proc_kill(testbed->nodes[i]);
-        if (!redis_proc_tend(testbed->nodes[i], error, sizeof(error)))
-            testbed_broken(testbed, "%.150s", error);
+        if (!redis_proc_tend(testbed->nodes[i], error.text, sizeof(error.text)))
+            testbed_broken(testbed, "%.150s", error.text);
     }
     if (try_hard(&cast, CAST_THIRD, name) == DLOCK_OK)
         testbed_fails(testbed, "nodes were restarted one by one: two holders");

@@ -47,8 +47,7 @@ struct testbed {
 /* One more redis-server, on a socket beside its folder WHAT. NULL and a text: it does
  * not start. */
 struct redis_proc *testbed_server(const struct testbed *testbed,
-                                  const char *what, char *error,
-                                  size_t error_size);
+                                  const char *what, struct fail *error);
 
 /* A connection to it; without one the check is broken. */
 struct peek *testbed_peek(const struct testbed *testbed,

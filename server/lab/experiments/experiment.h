@@ -116,7 +116,7 @@ struct experiment_run {
     char said[200];              /* numbers in a few English words; "" = none */
     bool is_over;                /* steps: all are done or dead */
     bool as_told;
-    char error[1040]; /* why it could not be run, and what to do */
+    struct fail error; /* why it could not be run, and what to do */
 };
 
 struct experiment_kind {
@@ -141,8 +141,7 @@ extern const struct experiment_kind load_kind;  /* server/lab/load/load.c */
 /* Reads CONTENT, from malloc(), which is taken, of the file PATH. False: ERROR says which
  * line is wrong, and there is nothing to release. */
 bool experiment_read(const char *path, char *content,
-                     struct experiment *experiment, char *error,
-                     size_t error_size);
+                     struct experiment *experiment, struct fail *error);
 void experiment_release(struct experiment *experiment);
 
 /* ---- all of them ---------------------------------------------------------- */

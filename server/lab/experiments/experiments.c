@@ -16,7 +16,6 @@ static const struct {
 
 enum {
     FILES_N = sizeof(files) / sizeof(files[0]),
-    ERROR_BYTES = 1000,
     NUMBER_MAX = 1000000,
     WORD_BYTES_MAX = 64 /* longer ones are like no other */
 };
@@ -213,8 +212,7 @@ static bool has_all(struct reader *reader, struct experiment *into)
 }
 
 bool experiment_read(const char *path, char *content,
-                     struct experiment *experiment, char *error,
-                     size_t error_size)
+                     struct experiment *experiment, struct fail *error)
 {
     struct reader reader = {.file = path,
                             .at = content,
@@ -222,8 +220,7 @@ bool experiment_read(const char *path, char *content,
                             .into = experiment,
                             .begin = begin_section,
                             .set = set_value,
-                            .error = error,
-                            .error_size = error_size};
+                            .error = error};
     bool good;
 
     *experiment = (struct experiment){.kind = &steps_kind, .content = content};
@@ -246,12 +243,12 @@ void experiment_release(struct experiment *experiment)
 static const struct experiment *all_of_them(void)
 {
     static struct experiment all[FILES_N];
-    char error[ERROR_BYTES];
+    struct fail error;
 
     for (size_t i = 0; i < FILES_N && !all[FILES_N - 1].content; i++)
         if (!experiment_read(files[i].name, strdup(files[i].content), &all[i],
-                             error, sizeof(error)))
-            exit(fail_to_run("%s", error));
+                             &error))
+            exit(fail_to_run("%s", error.text));
     return all;
 }
 
@@ -292,8 +289,8 @@ const char *experiment_play_title(const struct experiment *experiment,
 
 json_t *experiment_json(const struct experiment_run *run)
 {
-    if (run->error[0])
-        return json_pack("{s:o}", "error", draw_json_text(run->error, 0));
+    if (run->error.text[0])
+        return json_pack("{s:o}", "error", draw_json_text(run->error.text, 0));
     return json_pack(
         "{s:I, s:I, s:I, s:o, s:o, s:b, s:o*}", "stock", (json_int_t)run->stock,
         "sold", (json_int_t)run->sold, "orders", (json_int_t)run->orders,

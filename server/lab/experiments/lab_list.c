@@ -17,7 +17,8 @@ static const struct experiment *read_own(const char *path)
 {
     static struct experiment own;
     FILE *file = fopen(path, "re");
-    char *content = NULL, error[1000];
+    struct fail error;
+    char *content = NULL;
     size_t size = 0;
     bool is_read = file && getdelim(&content, &size, '\0', file) >= 0;
 
@@ -31,9 +32,9 @@ static const struct experiment *read_own(const char *path)
     experiment_release(&own);
     if (!is_read)
         return NULL;
-    if (experiment_read(path, content, &own, error, sizeof(error)))
+    if (experiment_read(path, content, &own, &error))
         return &own;
-    fprintf(stderr, "stockade: %s\n", error);
+    (void)fail_aloud("%s", error.text);
     return NULL;
 }
 

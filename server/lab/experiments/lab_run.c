@@ -138,10 +138,10 @@ static bool play(const struct runs *runs, const struct experiment *experiment,
     (void)snprintf(path, sizeof(path), "%s%s", save ? save : "",
                    (const char *[]){"", ".fix", ".rest"}[index]);
     if (save && experiment->kind != &steps_kind)
-        (void)snprintf(run->error, sizeof(run->error),
-                       "--save keeps what is played on the stage; instances "
-                       "have serve --lab-timeline");
-    ran = run->error[0] == '\0' &&
+        (void)fail_with(&run->error,
+                        "--save keeps what is played on the stage; instances "
+                        "have serve --lab-timeline");
+    ran = run->error.text[0] == '\0' &&
           experiment->kind->run(&experiment->plays[index], run);
     run->save = NULL;
     if (run->json)
@@ -231,7 +231,7 @@ static void run_one(struct runs *runs, const struct experiment *experiment)
                 tell_scene(runs, experiment, i);
             ran = play(runs, experiment, i, &results[i]);
             if (!ran)
-                tell_error(runs, experiment, i, results[i].error);
+                tell_error(runs, experiment, i, results[i].error.text);
             if (ran && at_length)
                 tell_verdict(runs, each, &results[i]);
             as_told = as_told && results[i].as_told;

@@ -7,18 +7,12 @@
 
 #include "server/lab/stage/stage_options.h"
 
-enum { ERROR_BYTES = 1000 };
-
 bool reader_fail(struct reader *reader, const char *format, ...)
 {
-    int n = snprintf(reader->error, reader->error_size, "%s:%u: ", reader->file,
-                     reader->line);
     va_list args;
 
     va_start(args, format);
-    if (n >= 0 && (size_t)n < reader->error_size)
-        (void)vsnprintf(reader->error + n, reader->error_size - (size_t)n,
-                        format, args);
+    (void)fail_in_file(reader->error, reader->file, reader->line, format, args);
     va_end(args);
     return false;
 }
@@ -187,19 +181,19 @@ bool reader_play(struct reader *reader, struct stage_scene *scene,
 {
     struct stage_move moves[STAGE_MOVES_MAX];
     bool is_order = strcmp(value, "order") == 0;
-    char error[ERROR_BYTES];
+    struct fail error;
 
     if (strcmp(key, "schedule") == 0) {
         *schedule = value;
-        return stage_parse(value, moves, error, sizeof(error)) >= 0 ||
-               reader_fail(reader, "%s", error);
+        return stage_parse(value, moves, &error) >= 0 ||
+               reader_fail(reader, "%s", error.text);
     }
     if (strcmp(key, "lock") == 0)
         scene->lock = value;
-    else if (!stage_options_set(scene, key, value, error, sizeof(error)))
-        return reader_fail(reader, "%s", error);
+    else if (!stage_options_set(scene, key, value, &error))
+        return reader_fail(reader, "%s", error.text);
     if (is_order) /* as if nothing were said */
         scene->roles[0].program = NULL;
-    return !scene->lock || stage_can_play(scene, error, sizeof(error)) ||
-           reader_fail(reader, "%s", error);
+    return !scene->lock || stage_can_play(scene, &error) ||
+           reader_fail(reader, "%s", error.text);
 }

@@ -21,8 +21,7 @@ struct reader {
                                     begun, and a value that it has: */
     bool (*begin)(struct reader *reader);
     bool (*set)(struct reader *reader, const char *key, char *value);
-    char *error;
-    size_t error_size;
+    struct fail *error;
 
     unsigned line, lines_n; /* the number of the line in hand; of all */
     int section;            /* of sections[]; -1 = none yet */

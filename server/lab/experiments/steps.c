@@ -68,13 +68,13 @@ static bool run_steps(const struct experiment_play *play,
     static struct game game;
     struct stage_move moves[STAGE_MOVES_MAX];
     bool played;
-    int n = stage_parse(play->schedule, moves, run->error, sizeof(run->error));
+    int n = stage_parse(play->schedule, moves, &run->error);
 
     if (n < 0)
         return false;
     if (!game_open(&game, &play->scene, run->out,
                    run->look | (run->brief ? DRAW_NO_STATE : 0)))
-        return fail_with(run->error, sizeof(run->error), "%s", game.error);
+        return fail_with(&run->error, "%s", game.error.text);
     game.name = run->name;
     if (run->out) {
         command_replay(run->out, &play->scene, play->schedule);
@@ -85,11 +85,10 @@ static bool run_steps(const struct experiment_play *play,
     if (played)
         conclude(&game, play, run);
     else
-        (void)snprintf(run->error, sizeof(run->error), "move %zu: %s",
-                       game.n + 1, game.error);
+        (void)fail_with(&run->error, "move %zu: %s", game.n + 1,
+                        game.error.text);
     if (played && run->save)
-        played = game_save(run->save, &game, game_write_timeline, run->error,
-                           sizeof(run->error));
+        played = game_save(run->save, &game, game_write_timeline, &run->error);
     game_close(&game);
     return played;
 }

@@ -248,14 +248,14 @@ static void add(struct search_result *result, const struct search_result *more)
 }
 
 /* Schedules with one trouble, all of them that there is time for. */
-static bool search_calm(struct explore *explore, char *error, size_t error_size)
+static bool search_calm(struct explore *explore, struct fail *error)
 {
     struct search_bounds bounds = explore->bounds;
     bool good;
 
     bounds.troubles = 1;
     good = search_run(&explore->scene, &bounds, explore->stages, on_progress,
-                      explore, &explore->calm, error, error_size);
+                      explore, &explore->calm, error);
     add(&explore->result, &explore->calm);
     return good;
 }
@@ -268,8 +268,7 @@ static void end_after(struct explore *explore, unsigned part)
 }
 
 /* Random schedules, for a quarter of the time or what is left of it. */
-static bool search_random(struct explore *explore, char *error,
-                          size_t error_size)
+static bool search_random(struct explore *explore, struct fail *error)
 {
     static struct search_result found;
     struct search_bounds bounds = explore->bounds;
@@ -283,28 +282,26 @@ static bool search_random(struct explore *explore, char *error,
     if (until_ms < explore->until_ms)
         explore->until_ms = until_ms;
     good = random_run(&explore->scene, &bounds, RANDOM_SEED, explore->stages,
-                      on_progress, explore, &found, error, error_size);
+                      on_progress, explore, &found, error);
     explore->at_random = found.schedules;
     add(&explore->result, &found);
     return good;
 }
 
-static bool search_in_parts(struct explore *explore, char *error,
-                            size_t error_size)
+static bool search_in_parts(struct explore *explore, struct fail *error)
 {
     bool good;
 
     end_after(explore, 2);
-    good =
-        search_run(&explore->scene, &explore->bounds, explore->stages,
-                   on_progress, explore, &explore->result, error, error_size);
+    good = search_run(&explore->scene, &explore->bounds, explore->stages,
+                      on_progress, explore, &explore->result, error);
     end_after(explore, 3);
     if (good && !explore->result.is_whole && explore->bounds.troubles > 1)
-        good = search_calm(explore, error, error_size);
-    return good && search_random(explore, error, error_size);
+        good = search_calm(explore, error);
+    return good && search_random(explore, error);
 }
 
-bool explore_search(struct explore *explore, char *error, size_t error_size)
+bool explore_search(struct explore *explore, struct fail *error)
 {
     bool good;
 
@@ -317,13 +314,12 @@ bool explore_search(struct explore *explore, char *error, size_t error_size)
     if (explore->random_s > 0)
         good = random_run(&explore->scene, &explore->bounds,
                           (uint64_t)explore->seed, explore->stages, on_progress,
-                          explore, &explore->result, error, error_size);
+                          explore, &explore->result, error);
     else if (explore->seconds > 0 && explore->enough == 0 && !explore->asked)
-        good = search_in_parts(explore, error, error_size);
+        good = search_in_parts(explore, error);
     else
         good = search_run(&explore->scene, &explore->bounds, explore->stages,
-                          on_progress, explore, &explore->result, error,
-                          error_size);
+                          on_progress, explore, &explore->result, error);
     explore->ms = clock_ms() - explore->began_ms;
     if (isatty(STDERR_FILENO))
         fprintf(stderr, "\r\033[K");
@@ -332,7 +328,7 @@ bool explore_search(struct explore *explore, char *error, size_t error_size)
 
 static int explore_one(struct explore *explore)
 {
-    char error[1000] = "";
+    struct fail error = {""};
     bool good;
 
     if (explore->asked) {
@@ -340,7 +336,7 @@ static int explore_one(struct explore *explore)
         explore_tell_json(explore, false);
         (void)fflush(stdout);
     }
-    good = explore_search(explore, error, sizeof(error));
+    good = explore_search(explore, &error);
     if (good && explore->asked &&
         (!stage_options_wait_input() || !take_question()))
         return EXPLORE_COULD_NOT_RUN;
@@ -349,10 +345,10 @@ static int explore_one(struct explore *explore)
     else if (good)
         explore_tell(explore);
     if (good && explore_worst(explore) && !explore->json)
-        good = explore_draw_worst(explore, error, sizeof(error));
+        good = explore_draw_worst(explore, &error);
     (void)fflush(stdout);
     if (!good)
-        return fail_to_run("explore: %s", error);
+        return fail_to_run("explore: %s", error.text);
     if (explore_worst(explore))
         return EXPLORE_BROKEN;
     return explore->result.is_whole ? EXPLORE_AS_EXPECTED
@@ -360,9 +356,9 @@ static int explore_one(struct explore *explore)
 }
 
 /* A fault of a text is told before all else. */
-static bool opens(const struct stage_scene *scene, char *error, size_t size)
+static bool opens(const struct stage_scene *scene, struct fail *error)
 {
-    struct stage *stage = stage_open(scene, error, size);
+    struct stage *stage = stage_open(scene, error);
 
     stage_close(stage);
     return stage != NULL;
@@ -371,7 +367,7 @@ static bool opens(const struct stage_scene *scene, char *error, size_t size)
 int explore_main(int argc, char *argv[])
 {
     static struct explore explore = {.scene = STAGE_SCENE(NULL)};
-    char error[EXPECTED_ERROR_BYTES];
+    struct fail error;
 
     for (int i = 0; i < SEARCH_BOUNDS_N; i++)
         explore.bounds.most[i] = NOT_GIVEN;
@@ -383,13 +379,12 @@ int explore_main(int argc, char *argv[])
         return 0;
     }
     stage_options_catch_signals();
-    if (explore.scene.lock &&
-        (!expected_lock(explore.scene.lock, error, sizeof(error)) ||
-         (dlock_textbook_is_file(explore.scene.lock) &&
-          !opens(&explore.scene, error, sizeof(error))))) {
+    if (explore.scene.lock && (!expected_lock(explore.scene.lock, &error) ||
+                               (dlock_textbook_is_file(explore.scene.lock) &&
+                                !opens(&explore.scene, &error)))) {
         if (!explore.asked)
-            return fail_to_run("%s", error);
-        draw_json_error(error, explore.look);
+            return fail_to_run("%s", error.text);
+        draw_json_error(error.text, explore.look);
         return EXPLORE_COULD_NOT_RUN;
     }
     take_defaults(&explore);

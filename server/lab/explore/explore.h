@@ -52,7 +52,7 @@ bool explore_take_bound(struct explore *explore, const char *name,
  * a fault behind twenty moves and two troubles is met there or nowhere. A row whose
  * bounds are narrow, so that all can be played, has random ones within the wide bounds
  * even then. False and a text. */
-bool explore_search(struct explore *explore, char *error, size_t error_size);
+bool explore_search(struct explore *explore, struct fail *error);
 
 /* The worst that was found; NULL. */
 const struct search_found *explore_worst(const struct explore *explore);
@@ -77,8 +77,7 @@ void explore_tell(const struct explore *explore);
 void explore_tell_json(const struct explore *explore, bool done);
 
 /* The worst one, as it happens. False and a text. */
-bool explore_draw_worst(const struct explore *explore, char *error,
-                        size_t error_size);
+bool explore_draw_worst(const struct explore *explore, struct fail *error);
 
 /* All locks that the stage plays, and whether each breaks as expected.h says: the
  * exit status. */

@@ -174,13 +174,14 @@ static void play_row(struct explore *explore, const struct way *way,
                      struct tally *tally)
 {
     const struct expected *expected = expected_of(explore->scene.lock);
-    char error[300] = "", name[ROW_BYTES];
+    struct fail error;
+    char name[ROW_BYTES];
 
     if (!expected)
-        (void)snprintf(error, sizeof(error), "no row in expected.txt");
-    if (!expected || !explore_search(explore, error, sizeof(error))) {
-        fprintf(stderr, "stockade: explore: %s: %s\n", row_name(explore, name),
-                error);
+        (void)fail_with(&error, "no row in expected.txt");
+    if (!expected || !explore_search(explore, &error)) {
+        (void)fail_aloud("explore: %s: %s", row_name(explore, name),
+                         error.text);
         tally->failed++;
         return;
     }

@@ -123,16 +123,15 @@ const char *explore_verdict(const struct explore *explore,
     return text;
 }
 
-bool explore_draw_worst(const struct explore *explore, char *error,
-                        size_t error_size)
+bool explore_draw_worst(const struct explore *explore, struct fail *error)
 {
     const struct search_found *found = explore_worst(explore);
-    struct stage *stage = stage_open(&explore->scene, error, error_size);
+    struct stage *stage = stage_open(&explore->scene, error);
     struct stage_verdict verdict;
     bool good = stage != NULL;
 
     for (size_t i = 0; good && i < found->n; i++) {
-        good = stage_move(stage, found->moves[i], error, error_size);
+        good = stage_move(stage, found->moves[i], error);
         if (good)
             stage_judge(stage, &verdict);
     }

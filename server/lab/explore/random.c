@@ -31,7 +31,7 @@ struct player {
     unsigned length; /* of a schedule to which nothing happens */
     struct search_node at;
     struct search_found played;
-    char *error;
+    struct fail *error;
 };
 
 /* ---- drawing -------------------------------------------------------------- */
@@ -143,7 +143,7 @@ static bool begin(struct player *p)
 {
     p->played = (struct search_found){.n = 0};
     p->at = (struct search_node){.last = -1, .move = {.actor = -1}};
-    if (!stage_begin(p->stage, p->error, SEARCH_ERROR_BYTES))
+    if (!stage_begin(p->stage, p->error))
         return false;
     search_fill(p->stage, &p->shared->scene, &p->at);
     return true;
@@ -157,7 +157,7 @@ static bool move_on(struct player *p)
 
     if (i < 0 ||
         !search_child(&p->shared->bounds, &p->at, (unsigned)i, &child) ||
-        !stage_move(p->stage, child.move, p->error, SEARCH_ERROR_BYTES))
+        !stage_move(p->stage, child.move, p->error))
         return false;
     p->played.moves[p->played.n++] = child.move;
     search_fill(p->stage, &p->shared->scene, &child);
@@ -177,8 +177,7 @@ struct shortening {
     unsigned fault;
     struct search_found *best;
     unsigned replays;
-    char *error; /* "" = the stage is well */
-    size_t error_size;
+    struct fail *error; /* "" = the stage is well */
 };
 
 /* Plays TRIAL up to the move that breaks it, and cuts the rest. A move that is not
@@ -188,12 +187,12 @@ static bool breaks(struct shortening *s, struct search_found *trial)
     size_t n = 0;
 
     s->replays++;
-    if (!stage_begin(s->stage, s->error, s->error_size))
+    if (!stage_begin(s->stage, s->error))
         return false;
     for (size_t i = 0; i < trial->n; i++) {
         if (!stage_has_move(s->stage, trial->moves[i]))
             continue;
-        if (!stage_move(s->stage, trial->moves[i], s->error, s->error_size))
+        if (!stage_move(s->stage, trial->moves[i], s->error))
             return false;
         trial->moves[n++] = trial->moves[i];
         if (stage_faults(s->stage) & (1u << s->fault)) {
@@ -223,7 +222,7 @@ static bool is_better(const struct search_found *a,
 /* Takes TRIAL if it breaks as well, and is better. */
 static bool take(struct shortening *s, struct search_found *trial)
 {
-    if (s->error[0] || s->replays >= REPLAYS_MAX || !breaks(s, trial) ||
+    if (s->error->text[0] || s->replays >= REPLAYS_MAX || !breaks(s, trial) ||
         !is_better(trial, s->best))
         return false;
     *s->best = *trial;
@@ -268,20 +267,17 @@ static bool join(struct shortening *s)
 }
 
 bool random_shorten(struct stage *stage, unsigned fault,
-                    struct search_found *found, char *error, size_t error_size)
+                    struct search_found *found, struct fail *error)
 {
-    struct shortening s = {.stage = stage,
-                           .fault = fault,
-                           .best = found,
-                           .error = error,
-                           .error_size = error_size};
+    struct shortening s = {
+        .stage = stage, .fault = fault, .best = found, .error = error};
     bool goes_on = true;
 
-    error[0] = '\0';
+    error->text[0] = '\0';
     if (!breaks(&s, found)) {
-        if (!error[0])
-            (void)snprintf(error, error_size,
-                           "a schedule that broke does not break again");
+        if (!error->text[0])
+            (void)fail_with(error,
+                            "a schedule that broke does not break again");
         return false;
     }
     while (goes_on) {
@@ -290,7 +286,7 @@ bool random_shorten(struct stage *stage, unsigned fault,
             goes_on |= leave_out(&s, chunk);
         goes_on |= join(&s);
     }
-    return !error[0];
+    return !error->text[0];
 }
 
 /* ---- what was met --------------------------------------------------------- */
@@ -301,13 +297,13 @@ static void note_faults(struct player *p)
     const struct search_found played = p->played;
     unsigned faults = p->at.faults;
 
-    for (unsigned i = 0; i < STAGE_FAULT_N && !p->error[0]; i++) {
+    for (unsigned i = 0; i < STAGE_FAULT_N && !p->error->text[0]; i++) {
         struct search_found found = played;
 
         if (!(faults & (1u << i)) ||
             atomic_fetch_or(&p->shared->claimed, 1u << i) & (1u << i))
             continue;
-        if (!random_shorten(p->stage, i, &found, p->error, SEARCH_ERROR_BYTES))
+        if (!random_shorten(p->stage, i, &found, p->error))
             return;
         p->shared->faults[i] = found;
         p->shared->faults[i].is_found = true;
@@ -342,7 +338,7 @@ static void play(struct player *p, uint64_t number)
 /* ---- all stages ------------------------------------------------------------- */
 
 void random_work(struct search_shared *shared, struct stage *stage,
-                 char error[SEARCH_ERROR_BYTES], pid_t parent)
+                 struct fail *error, pid_t parent)
 {
     struct player p = {.shared = shared, .stage = stage, .error = error};
 
@@ -354,9 +350,9 @@ void random_work(struct search_shared *shared, struct stage *stage,
         while (move_on(&p))
             continue;
     p.length = p.played.n > 0 ? (unsigned)p.played.n : 1;
-    while (!error[0] && !shared->stop && getppid() == parent)
+    while (!error->text[0] && !shared->stop && getppid() == parent)
         play(&p, atomic_fetch_add(&shared->drawn, 1) + 1);
-    if (error[0])
+    if (error->text[0])
         shared->stop = true;
 }
 
@@ -385,7 +381,7 @@ static void watch(struct search_stages *stages, search_progress *progress,
         ended = 0;
         for (unsigned i = 0; i < stages->n; i++) {
             if (search_stage_died(&stages->pids[i], &shared->leaves[i],
-                                  shared->errors[i]))
+                                  &shared->errors[i]))
                 shared->stop = true;
             ended += stages->pids[i] <= 0;
         }
@@ -396,7 +392,7 @@ static void watch(struct search_stages *stages, search_progress *progress,
 bool random_run(const struct stage_scene *scene,
                 const struct search_bounds *bounds, uint64_t seed,
                 unsigned stages_n, search_progress *progress, void *ctx,
-                struct search_result *result, char *error, size_t error_size)
+                struct search_result *result, struct fail *error)
 {
     struct search_bounds all = *bounds;
     struct search_stages stages;
@@ -407,10 +403,10 @@ bool random_run(const struct stage_scene *scene,
     good = search_stages_open(&stages, scene, &all, stages_n, &seed);
     if (good) {
         watch(&stages, progress, ctx, result);
-        good = !search_stages_failed(&stages, error, error_size);
+        good = !search_stages_failed(&stages, error);
     } else {
-        (void)snprintf(error, error_size, "no memory for the search");
+        (void)fail_with(error, "no memory for the search");
     }
     search_stages_close(&stages);
-    return good && search_confirm(scene, bounds, result, error, error_size);
+    return good && search_confirm(scene, bounds, result, error);
 }

@@ -276,14 +276,14 @@ static bool run(struct search *search)
  * one schedule to the next would be a fault of ours. */
 static bool is_fault_again(const struct stage_scene *scene,
                            const struct stage_move moves[], size_t n,
-                           enum stage_fault fault, char *error, size_t size)
+                           enum stage_fault fault, struct fail *error)
 {
-    struct stage *stage = stage_open(scene, error, size);
+    struct stage *stage = stage_open(scene, error);
     bool good = stage != NULL;
     unsigned faults = 0;
 
     for (size_t i = 0; good && i < n; i++) {
-        good = stage_move(stage, moves[i], error, size);
+        good = stage_move(stage, moves[i], error);
         faults = stage_faults(stage);
     }
     stage_close(stage);
@@ -292,7 +292,7 @@ static bool is_fault_again(const struct stage_scene *scene,
 
 bool search_confirm(const struct stage_scene *scene,
                     const struct search_bounds *bounds,
-                    struct search_result *result, char *error, size_t size)
+                    struct search_result *result, struct fail *error)
 {
     struct stage_move moves[STAGE_MOVES_MAX];
     bool good = true;
@@ -300,19 +300,21 @@ bool search_confirm(const struct stage_scene *scene,
     memcpy(moves, bounds->from, sizeof(moves));
     for (int i = 0; i < STAGE_FAULT_N; i++) {
         struct search_found *found = &result->faults[i];
-        char text[4 * STAGE_MOVES_MAX + 1], why[200] = "it does not break";
+        struct fail why = {"it does not break"};
+        char text[4 * STAGE_MOVES_MAX + 1];
 
         memcpy(moves + bounds->from_n, found->moves,
                found->n * sizeof(moves[0]));
         if (!found->is_found ||
             is_fault_again(scene, moves, bounds->from_n + found->n,
-                           (enum stage_fault)i, why, sizeof(why)))
+                           (enum stage_fault)i, &why))
             continue;
         stage_text(moves, bounds->from_n + found->n, text, sizeof(text));
-        (void)snprintf(error, size,
-                       "an error of the stage's own, and no finding: %s by "
-                       "'%s' does not come out again in fresh processes: %s",
-                       stage_fault_word((enum stage_fault)i), text, why);
+        (void)fail_with(
+            error,
+            "an error of the stage's own, and no finding: %s by "
+            "'%s' does not come out again in fresh processes: %.199s",
+            stage_fault_word((enum stage_fault)i), text, why.text);
         found->is_found = good = false;
     }
     return good;
@@ -321,7 +323,7 @@ bool search_confirm(const struct stage_scene *scene,
 bool search_run(const struct stage_scene *scene,
                 const struct search_bounds *bounds, unsigned stages,
                 search_progress *progress, void *ctx,
-                struct search_result *result, char *error, size_t error_size)
+                struct search_result *result, struct fail *error)
 {
     struct search search = {.progress = progress, .ctx = ctx, .result = result};
     bool good;
@@ -330,14 +332,14 @@ bool search_run(const struct stage_scene *scene,
     search.seen.bounds = bounds;
     good = search_stages_open(&search.stages, scene, bounds, stages, NULL);
     if (!good)
-        (void)snprintf(error, error_size, "no memory for the search");
+        (void)fail_with(error, "no memory for the search");
     else
         good = run(&search);
     if (!good)
-        (void)search_stages_failed(&search.stages, error, error_size);
+        (void)search_stages_failed(&search.stages, error);
     if (!good || search.stages.shared->stop)
         result->is_whole = false;
     search_stages_close(&search.stages);
     free(search.seen.places);
-    return good && search_confirm(scene, bounds, result, error, error_size);
+    return good && search_confirm(scene, bounds, result, error);
 }

@@ -79,7 +79,7 @@ bool search_widen(struct search_bounds *bounds, const struct search_bounds *by);
 bool search_run(const struct stage_scene *scene,
                 const struct search_bounds *bounds, unsigned stages,
                 search_progress *progress, void *ctx,
-                struct search_result *result, char *error, size_t error_size);
+                struct search_result *result, struct fail *error);
 
 /* ---- nodes, without a stage: which are within the bounds, and which are news ----
  *
@@ -164,11 +164,11 @@ bool search_is_end(const struct search_node *node);
 bool random_run(const struct stage_scene *scene,
                 const struct search_bounds *bounds, uint64_t seed,
                 unsigned stages, search_progress *progress, void *ctx,
-                struct search_result *result, char *error, size_t error_size);
+                struct search_result *result, struct fail *error);
 
 /* Shortens FOUND, which breaks FAULT on STAGE. False and a text: the stage is
  * broken, or FOUND does not break it. */
 bool random_shorten(struct stage *stage, unsigned fault,
-                    struct search_found *found, char *error, size_t error_size);
+                    struct search_found *found, struct fail *error);
 
 #endif

@@ -18,7 +18,7 @@ enum {
  * out again. False and a text: that was so. */
 bool search_confirm(const struct stage_scene *scene,
                     const struct search_bounds *bounds,
-                    struct search_result *result, char *error, size_t size);
+                    struct search_result *result, struct fail *error);
 
 /* ---- stages (search_stages.c) ------------------------------------------- */
 
@@ -26,13 +26,11 @@ bool search_confirm(const struct stage_scene *scene,
 void search_fill(struct stage *stage, const struct stage_scene *scene,
                  struct search_node *node);
 
-enum { SEARCH_ERROR_BYTES = 1000 };
-
 /* Whether the process of a stage has ended without having said LEAVES, the last that it
  * does: then ERROR says so. An exit status tells nothing, because a process that has
  * opened a stage ignores SIGCHLD. *PID becomes 0 when it has ended in any way. */
 bool search_stage_died(pid_t *pid, const atomic_bool *leaves,
-                       char error[SEARCH_ERROR_BYTES]);
+                       struct fail *error);
 
 /* In memory that all processes of a search have mapped. */
 struct search_shared {
@@ -43,7 +41,7 @@ struct search_shared {
     uint32_t queue_n;
     _Atomic uint32_t next; /* place in the queue to be taken up by a stage */
     sem_t go[SEARCH_STAGES_MAX], done;
-    char errors[SEARCH_STAGES_MAX][SEARCH_ERROR_BYTES]; /* "" = all is well */
+    struct fail errors[SEARCH_STAGES_MAX]; /* "" = all is well */
     atomic_bool leaves[SEARCH_STAGES_MAX];
 
     /* Random schedules alone use these: */
@@ -73,13 +71,13 @@ bool search_stages_open(struct search_stages *stages,
 void search_stages_close(struct search_stages *stages);
 
 /* Whether one of them has an error: then ERROR has it. */
-bool search_stages_failed(const struct search_stages *stages, char *error,
-                          size_t size);
+bool search_stages_failed(const struct search_stages *stages,
+                          struct fail *error);
 
 /* The work of a stage that plays random schedules (random.c), in its process; PARENT: of
  * that. */
 void random_work(struct search_shared *shared, struct stage *stage,
-                 char error[SEARCH_ERROR_BYTES], pid_t parent);
+                 struct fail *error, pid_t parent);
 
 /* Plays all children of what is in the queue from shared->next on, or begins to,
  * the first time. False: shared->errors has it. WANTED is asked several times a

@@ -29,8 +29,7 @@ struct runner {
     struct search_shared *shared;
     struct stage *stage;
     struct search_table seen; /* what it has met so far */
-    char *error;
-    size_t error_size;
+    struct fail *error;
 };
 
 /* ---- playing ------------------------------------------------------------ */
@@ -39,14 +38,14 @@ struct runner {
 static void tell_difference(struct runner *runner,
                             const struct stage_move moves[], size_t n)
 {
-    char text[4 * STAGE_MOVES_MAX + 1], why[200];
+    char text[4 * STAGE_MOVES_MAX + 1];
+    struct fail why = *runner->error;
 
     stage_text(moves, n, text, sizeof(text));
-    (void)snprintf(why, sizeof(why), "%.199s", runner->error);
-    (void)snprintf(runner->error, runner->error_size,
-                   "an error of the stage's own: '%s' is not the same twice: "
-                   "%s",
-                   text, why);
+    (void)fail_with(runner->error,
+                    "an error of the stage's own: '%s' is not the same twice: "
+                    "%.199s",
+                    text, why.text);
 }
 
 static bool play(struct runner *runner, const struct search_node *node)
@@ -59,11 +58,10 @@ static bool play(struct runner *runner, const struct search_node *node)
     for (size_t i = n; i > bounds->from_n;
          node = &runner->shared->nodes[node->parent])
         moves[--i] = node->move;
-    if (!stage_begin(runner->stage, runner->error, runner->error_size))
+    if (!stage_begin(runner->stage, runner->error))
         return false;
     for (size_t i = 0; i < n; i++) {
-        if (!stage_move(runner->stage, moves[i], runner->error,
-                        runner->error_size)) {
+        if (!stage_move(runner->stage, moves[i], runner->error)) {
             tell_difference(runner, moves, i + 1);
             return false;
         }
@@ -94,8 +92,7 @@ static uint32_t step(struct runner *runner, uint32_t at, unsigned i,
     struct search_node *node = &shared->nodes[at];
     uint32_t number;
 
-    *good = stage_move(runner->stage, child->move, runner->error,
-                       runner->error_size);
+    *good = stage_move(runner->stage, child->move, runner->error);
     if (!*good)
         return 0;
     child->parent = at;
@@ -223,14 +220,13 @@ _Noreturn static void work(struct search_shared *shared, unsigned index,
 {
     struct runner runner = {.shared = shared,
                             .seen = {.bounds = &shared->bounds},
-                            .error = shared->errors[index],
-                            .error_size = SEARCH_ERROR_BYTES};
+                            .error = &shared->errors[index]};
 
     /* Ctrl-C is for who started the search, which ends it. */
     (void)signal(SIGINT, SIG_IGN);
     (void)signal(SIGTERM, SIG_IGN);
     (void)processors((int)(index % processors(-1)));
-    runner.stage = stage_open(&shared->scene, runner.error, runner.error_size);
+    runner.stage = stage_open(&shared->scene, runner.error);
     if (shared->seed)
         random_work(shared, runner.stage, runner.error, parent);
     else
@@ -315,14 +311,14 @@ static bool is_done(struct search_shared *shared)
 }
 
 bool search_stage_died(pid_t *pid, const atomic_bool *leaves,
-                       char error[SEARCH_ERROR_BYTES])
+                       struct fail *error)
 {
     if (*pid <= 0 || waitpid(*pid, NULL, WNOHANG) == 0)
         return false;
     *pid = 0;
     if (*leaves)
         return false;
-    (void)snprintf(error, SEARCH_ERROR_BYTES, "a stage has ended by itself");
+    (void)fail_with(error, "a stage has ended by itself");
     return true;
 }
 
@@ -330,7 +326,7 @@ static bool have_died(struct search_stages *stages)
 {
     for (unsigned i = 0; i < stages->n; i++)
         if (search_stage_died(&stages->pids[i], &stages->shared->leaves[i],
-                              stages->shared->errors[i]))
+                              &stages->shared->errors[i]))
             return true;
     return false;
 }
@@ -364,15 +360,16 @@ bool search_stages_play(struct search_stages *stages, bool (*wanted)(void *ctx),
         if (!wanted(ctx))
             shared->stop = true;
     }
-    return !search_stages_failed(stages, NULL, 0);
+    return !search_stages_failed(stages, NULL);
 }
 
-bool search_stages_failed(const struct search_stages *stages, char *error,
-                          size_t size)
+bool search_stages_failed(const struct search_stages *stages,
+                          struct fail *error)
 {
     for (unsigned i = 0; i < stages->n; i++)
-        if (stages->shared->errors[i][0]) {
-            (void)snprintf(error, size, "%s", stages->shared->errors[i]);
+        if (stages->shared->errors[i].text[0]) {
+            if (error)
+                *error = stages->shared->errors[i];
             return true;
         }
     return false;

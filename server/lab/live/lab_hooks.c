@@ -53,14 +53,14 @@ static void beside_close(pid_t pid)
 
 /* From the main thread, because the page ends with the thread that began it. Waits until
  * the page can be opened. False and a text: it cannot, and nothing runs. */
-static bool beside_open(int64_t port, bool is_public, pid_t *pid, char *error,
-                        size_t error_size)
+static bool beside_open(int64_t port, bool is_public, pid_t *pid,
+                        struct fail *error)
 {
     char path[PATH_MAX], number[24], said = '\0';
     struct pollfd output = {.events = POLLIN};
     int ends[2];
 
-    (void)snprintf(error, error_size, "%s", "it does not begin");
+    (void)fail_with(error, "%s", "it does not begin");
     if (!child_path("stockade-lab", path) || pipe2(ends, O_CLOEXEC) != 0)
         return false;
     (void)snprintf(number, sizeof(number), "%" PRId64, port);
@@ -72,9 +72,8 @@ static bool beside_open(int64_t port, bool is_public, pid_t *pid, char *error,
     /* The page says where it is when it listens; the end of its output is its own end. */
     if (*pid > 0 && poll(&output, 1, READY_MS) > 0 &&
         read(ends[0], &said, 1) != 1)
-        (void)snprintf(error, error_size,
-                       "%.1000s does not run, or port %s is not free", path,
-                       number);
+        (void)fail_with(error, "%.1000s does not run, or port %s is not free",
+                        path, number);
     (void)close(ends[0]);
     if (said)
         return true;
@@ -100,20 +99,19 @@ bool lab_hooks_open(struct lab_hooks *hooks, const struct config *config)
 
 bool lab_hooks_begin(struct lab_hooks *hooks, const struct config *config)
 {
-    char error[1200];
+    struct fail error;
 
     if (*config->lab_timeline) {
-        hooks->timeline = timeline_live_open(config, error, sizeof(error));
+        hooks->timeline = timeline_live_open(config, &error);
         if (!hooks->timeline) {
-            log_error("timeline", "error=\"%s\"", error);
+            log_error("timeline", "error=\"%s\"", error.text);
             return false;
         }
     }
     if (config->lab == 0)
         return true;
-    if (!beside_open(config->lab, config->lab_public, &hooks->page, error,
-                     sizeof(error))) {
-        log_error("lab", "error=\"%s\"", error);
+    if (!beside_open(config->lab, config->lab_public, &hooks->page, &error)) {
+        log_error("lab", "error=\"%s\"", error.text);
         return false;
     }
     log_info("lab", "page=http://127.0.0.1:%" PRId64 "/lab", config->lab);

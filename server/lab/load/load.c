@@ -265,8 +265,7 @@ static bool run_load(const struct experiment_play *play,
     if (run->out)
         fputc('\n', run->out);
     if (!ran)
-        (void)snprintf(run->error, sizeof(run->error), "%.390s",
-                       load.site.error);
+        run->error = load.site.error;
     buyers_close(&load.buyers);
     site_close(&load.site);
     return ran;

@@ -58,14 +58,14 @@ bool site_open(struct site *site, bool (*is_interrupted)(void))
     *site = (struct site){.is_interrupted = is_interrupted};
     for (unsigned i = 0; i < SITE_INSTANCES_MAX; i++)
         site->instances[i].log = -1;
-    if (!folder_open(&site->folder, FOLDER_IN_MEMORY, "load", site->error,
-                     sizeof(site->error)))
+    if (!folder_open(&site->folder, FOLDER_IN_MEMORY, "load", &site->error))
         return false;
     (void)snprintf(site->db_url, sizeof(site->db_url), "sqlite:%s/db",
                    site->folder.path);
     (void)snprintf(path, sizeof(path), "%s/locks", site->folder.path);
     (void)mkdir(path, 0700); /* without it there is no place for the socket */
-    site->redis = redis_proc_start(path, site->error, sizeof(site->error));
+    site->redis =
+        redis_proc_start(path, site->error.text, sizeof(site->error.text));
     return site->redis;
 }
 
@@ -319,8 +319,7 @@ bool site_requests(struct site *site, uint64_t *n)
     static const char field[] = "total_reads_processed:";
     const char *words[] = {"INFO", "stats"}, *at = NULL;
     char reply[INFO_BYTES_MAX];
-    struct peek *peek = peek_open(redis_proc_url(site->redis), site->error,
-                                  sizeof(site->error));
+    struct peek *peek = peek_open(redis_proc_url(site->redis), &site->error);
 
     if (peek && peek_send(peek, 2, words, reply, sizeof(reply)))
         at = strstr(reply, field);

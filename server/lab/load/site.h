@@ -25,7 +25,6 @@
 
 enum {
     SITE_INSTANCES_MAX = 4,
-    SITE_ERROR_BYTES = 512,
     SITE_LOG_BYTES = 8192,
 };
 
@@ -55,7 +54,7 @@ struct site {
     struct redis_proc *redis;
     struct site_instance instances[SITE_INSTANCES_MAX];
     bool (*is_interrupted)(void); /* asked while it waits; then waits fail */
-    char error[SITE_ERROR_BYTES]; /* of what has failed: for a person */
+    struct fail error;            /* of what has failed: for a person */
 };
 
 /* The folder and Redis. False, and site->error says why; to be closed all the same. */
@@ -84,8 +83,7 @@ void site_go_on(struct site *site, unsigned who);
 bool site_goes_on(struct site *site);
 
 /* Fails: formats site->error. */
-#define site_fail(site, ...)                                                   \
-    fail_with((site)->error, sizeof((site)->error), __VA_ARGS__)
+#define site_fail(site, ...) fail_with(&(site)->error, __VA_ARGS__)
 
 /* How often the redis-server has been asked something so far, by its INFO: a script
  * is one, whatever it does inside. False: it did not answer. */

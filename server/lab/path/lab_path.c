@@ -197,13 +197,13 @@ static int list(const struct walk *walk)
 
 static enum path_answer judge(const struct walk *walk, char choice)
 {
-    char error[1000] = "";
+    struct fail error;
     enum path_answer answer =
         path_judge(walk->stop, choice, (unsigned)walk->seconds, walk->json,
-                   walk->look, error, sizeof(error));
+                   walk->look, &error);
 
     if (answer == PATH_FAILED)
-        fprintf(stderr, "stockade: lab path: %s\n", error);
+        (void)fail_aloud("lab path: %s", error.text);
     return answer;
 }
 

@@ -17,7 +17,7 @@ static const struct {
 #include "server/lab/path/all.inc"
 };
 
-enum { FILES_N = sizeof(files) / sizeof(files[0]), ERROR_BYTES = 1000 };
+enum { FILES_N = sizeof(files) / sizeof(files[0]) };
 
 /* The languages first, then what is to be broken, and the choices. */
 enum { BREAK = EXPERIMENT_LANGUAGES_N, CHOICES };
@@ -136,7 +136,7 @@ static bool has_all(struct reader *reader, struct path_stop *stop)
 
 /* Takes CONTENT, from malloc(). False: ERROR says which line is wrong. */
 static bool read_stop(const char *file, char *content, struct path_stop *stop,
-                      char *error, size_t error_size)
+                      struct fail *error)
 {
     struct reader reader = {.file = file,
                             .at = content,
@@ -144,8 +144,7 @@ static bool read_stop(const char *file, char *content, struct path_stop *stop,
                             .into = stop,
                             .begin = begin_section,
                             .set = set_value,
-                            .error = error,
-                            .error_size = error_size};
+                            .error = error};
 
     *stop = (struct path_stop){.scene = STAGE_SCENE(NULL),
                                .bounds = game_hint_bounds,
@@ -159,12 +158,12 @@ static bool read_stop(const char *file, char *content, struct path_stop *stop,
 static const struct path_stop *all_of_them(void)
 {
     static struct path_stop all[FILES_N];
-    char error[ERROR_BYTES];
+    struct fail error;
 
     for (size_t i = 0; i < FILES_N && !all[FILES_N - 1].content; i++)
-        if (!read_stop(files[i].name, strdup(files[i].content), &all[i], error,
-                       sizeof(error)))
-            exit(fail_to_run("%s", error));
+        if (!read_stop(files[i].name, strdup(files[i].content), &all[i],
+                       &error))
+            exit(fail_to_run("%s", error.text));
     return all;
 }
 
@@ -190,10 +189,9 @@ const struct path_stop *path_find(const char *name, size_t *index)
 unsigned path_fewest(const struct path_stop *stop)
 {
     struct stage_move moves[STAGE_MOVES_MAX];
-    char error[ERROR_BYTES];
+    struct fail error;
 
-    return stop->shortest ? (unsigned)stage_parse(stop->shortest, moves, error,
-                                                  sizeof(error))
+    return stop->shortest ? (unsigned)stage_parse(stop->shortest, moves, &error)
                           : 0;
 }
 
@@ -306,7 +304,7 @@ static void tell_json(const struct judgement *judgement, const char *schedule)
 
 enum path_answer path_judge(const struct path_stop *stop, char choice,
                             unsigned seconds, bool json, unsigned look,
-                            char *error, size_t error_size)
+                            struct fail *error)
 {
     static struct judgement judgement;
     struct explore *explore = &judgement.explore;
@@ -320,7 +318,7 @@ enum path_answer path_judge(const struct path_stop *stop, char choice,
                                 .seconds = seconds,
                                 .enough = against,
                                 .look = look};
-    if (!explore_search(explore, error, error_size))
+    if (!explore_search(explore, error))
         return PATH_FAILED;
     sort_out(&judgement, against);
     judgement.is_new = (stop->faults & 1u << judgement.fault) == 0;

@@ -76,7 +76,7 @@ enum path_answer {
  * LOOK: see draw.h. A text in ERROR if it failed. */
 enum path_answer path_judge(const struct path_stop *stop, char choice,
                             unsigned seconds, bool json, unsigned look,
-                            char *error, size_t error_size);
+                            struct fail *error);
 
 /* ---- the command (lab_path.c) --------------------------------------------- */
 

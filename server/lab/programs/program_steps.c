@@ -166,7 +166,7 @@ enum program_answer program_redis(struct program_actor *self, char reply[],
 {
     struct page_thread shown = {.words_n = 0};
     enum page_verdict verdict;
-    char error[200];
+    struct fail error;
     size_t n = 0;
 
     while (words[n])
@@ -183,7 +183,7 @@ enum program_answer program_redis(struct program_actor *self, char reply[],
         return PROGRAM_LOST;
     }
     if (!redis)
-        redis = peek_open(self->redis_url, error, sizeof(error));
+        redis = peek_open(self->redis_url, &error);
     if (!redis || !peek_send(redis, n, words, reply, size)) {
         peek_close(redis);
         redis = NULL;

@@ -22,7 +22,7 @@ bool game_open(struct game *game, const struct stage_scene *scene, FILE *out,
                unsigned look)
 {
     *game = (struct game){.scene = scene, .out = out, .look = look};
-    game->stage = stage_open(scene, game->error, sizeof(game->error));
+    game->stage = stage_open(scene, &game->error);
     if (game->stage)
         stage_judge(game->stage, &game->verdict);
     return game->stage != NULL;
@@ -36,7 +36,7 @@ void game_close(struct game *game)
 /* Faults are judged after each move, because one may be of a moment only. */
 static bool go_on(struct game *game, struct stage_move move)
 {
-    if (!stage_move(game->stage, move, game->error, sizeof(game->error)))
+    if (!stage_move(game->stage, move, &game->error))
         return false;
     game->moves[game->n++] = move;
     stage_judge(game->stage, &game->verdict);
@@ -80,7 +80,7 @@ bool game_play(struct game *game, const struct stage_move moves[], size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         if (stage_options_interrupted())
-            return fail_with(game->error, sizeof(game->error), "interrupted");
+            return fail_with(&game->error, "interrupted");
         if (!go_on(game, moves[i]))
             return false;
         draw_news(game);
@@ -93,7 +93,7 @@ bool game_move(struct game *game, struct stage_move move)
     char text[4];
 
     if (game->n == STAGE_MOVES_MAX || !stage_has_move(game->stage, move))
-        return fail_with(game->error, sizeof(game->error),
+        return fail_with(&game->error,
                          game->n == STAGE_MOVES_MAX
                              ? "%s would be one move too many: take some back"
                              : "there is no move %s now",
@@ -107,7 +107,7 @@ bool game_move(struct game *game, struct stage_move move)
 /* As it was after N moves, which are not drawn. */
 static bool restore(struct game *game, size_t n)
 {
-    if (!stage_begin(game->stage, game->error, sizeof(game->error)))
+    if (!stage_begin(game->stage, &game->error))
         return give_up(game);
     game->verdict = (struct stage_verdict){.faults = 0};
     for (game->n = 0; game->n < n;)
@@ -188,12 +188,12 @@ bool game_hint(struct game *game, const struct game_goal *goal,
     memcpy(bounds.from, game->moves, sizeof(bounds.from));
     (void)give_up(game);
     if (!search_run(game->scene, &bounds, 0, is_wanted, &hunt, &hint->result,
-                    game->error, sizeof(game->error)))
+                    &game->error))
         return false;
     hint->fault = nearest(&hunt, &hint->result);
     if (hint->fault != STAGE_FAULT_N)
         hint->way = hint->result.faults[hint->fault];
-    game->stage = stage_open(game->scene, game->error, sizeof(game->error));
+    game->stage = stage_open(game->scene, &game->error);
     return game->stage && restore(game, game->n);
 }
 

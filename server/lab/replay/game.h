@@ -38,7 +38,7 @@ struct game {
     struct stage_verdict verdict;         /* so far */
     size_t drawn;                         /* steps; */
     char state[DRAW_STATE_BYTES_MAX];     /* and what was drawn behind them */
-    char error[1000];
+    struct fail error;
 };
 
 /* The outcome of a search from here. */
@@ -99,7 +99,7 @@ game_writer game_write_timeline, game_write_svg;
 /* Writes GAME to the file PATH, in place of what it had. False and a text: it could not be
  * written. */
 bool game_save(const char *path, const struct game *game, game_writer *write,
-               char *error, size_t error_size);
+               struct fail *error);
 
 /* ---- a person is the scheduler, one key a move (hand.c) --------------------- */
 

@@ -122,7 +122,7 @@ static void make_move(struct hand *hand, struct stage_move move)
     if (game_move(game, move))
         tell_new_faults(hand, faults);
     else if (game->stage)
-        draw_say(stdout, hand->look, "%s\n", game->error);
+        draw_say(stdout, hand->look, "%s\n", game->error.text);
 }
 
 static void take_back(struct hand *hand)
@@ -265,7 +265,7 @@ int hand_play(const struct stage_scene *scene, const struct stage_move moves[],
         tell_end(&hand);
     (void)fflush(stdout);
     if (!game->stage)
-        return fail_to_run("replay: %s", game->error);
+        return fail_to_run("replay: %s", game->error.text);
     game_close(game);
     return game->verdict.faults != 0;
 }

@@ -51,7 +51,7 @@ static json_t *hint_of(const struct game_hint *hint)
 }
 
 /* False: nobody reads. */
-static bool answer(struct lines *lines, const char *error)
+static bool answer(struct lines *lines, bool has_failed)
 {
     const struct game *game = &lines->game;
     static struct stage_view view;
@@ -63,9 +63,9 @@ static bool answer(struct lines *lines, const char *error)
         stage_look(game->stage, &view);
         (void)json_object_set_new(all, "moves", moves_of(lines, &view));
     }
-    if (error)
-        (void)json_object_set_new(all, "error",
-                                  draw_json_text(error, lines->look));
+    if (has_failed)
+        (void)json_object_set_new(
+            all, "error", draw_json_text(game->error.text, lines->look));
     if (lines->has_hint)
         (void)json_object_set_new(all, "hint", hint_of(&lines->hint));
     draw_json_line(stdout, all);
@@ -74,37 +74,29 @@ static bool answer(struct lines *lines, const char *error)
 
 /* ---- commands ----------------------------------------------------------- */
 
-/* NULL, or an error; a game without a stage is over. */
-static const char *move(struct game *game, const char *schedule)
+/* False and an error of the game; without a stage it is over. */
+static bool move(struct game *game, const char *schedule)
 {
     struct stage_move moves[STAGE_MOVES_MAX];
-    int n = stage_parse(schedule, moves, game->error, sizeof(game->error));
+    int n = stage_parse(schedule, moves, &game->error);
 
     for (int i = 0; i < n; i++)
         if (!game_move(game, moves[i]))
-            return game->error;
-    return n < 0 ? game->error : NULL;
+            return false;
+    return n >= 0;
 }
 
-static const char *back(struct game *game, const char *number)
+static bool back(struct game *game, const char *number)
 {
     char *end;
     unsigned long n = strtoul(number, &end, 10);
 
     if (end == number || *end || n > game->n)
-        return "there are not so many moves";
-    return game_back(game, n) ? NULL : game->error;
+        return fail_with(&game->error, "there are not so many moves");
+    return game_back(game, n);
 }
 
-static const char *hint(struct lines *lines)
-{
-    struct game *game = &lines->game;
-
-    lines->has_hint = game_hint(game, lines->goal, NULL, NULL, &lines->hint);
-    return lines->has_hint ? NULL : game->error;
-}
-
-static const char *obey(struct lines *lines, char *line)
+static bool obey(struct lines *lines, char *line)
 {
     lines->has_hint = false;
     line[strcspn(line, "\r\n")] = '\0';
@@ -113,8 +105,10 @@ static const char *obey(struct lines *lines, char *line)
     if (strncmp(line, "back ", 5) == 0)
         return back(&lines->game, line + 5);
     if (strcmp(line, "hint") == 0)
-        return hint(lines);
-    return "a line is: move MOVES, back N, or hint";
+        return lines->has_hint = game_hint(&lines->game, lines->goal, NULL,
+                                           NULL, &lines->hint);
+    return fail_with(&lines->game.error,
+                     "a line is: move MOVES, back N, or hint");
 }
 
 int lines_play(const struct stage_scene *scene, const struct stage_move moves[],
@@ -122,20 +116,18 @@ int lines_play(const struct stage_scene *scene, const struct stage_move moves[],
 {
     static struct lines lines;
     struct game *game = &lines.game;
-    const char *error = NULL;
+    bool good;
     char line[4 * STAGE_MOVES_MAX + 16];
 
     lines = (struct lines){.goal = goal, .look = look & DRAW_CHINESE};
     stage_options_catch_signals();
     (void)setvbuf(stdin, NULL, _IONBF, 0);
-    if (!game_open(game, scene, NULL, 0))
-        error = game->error;
-    for (size_t i = 0; i < n && !error; i++)
-        if (!game_move(game, moves[i]))
-            error = game->error;
-    while (answer(&lines, error) && game->stage && stage_options_wait_input() &&
+    good = game_open(game, scene, NULL, 0);
+    for (size_t i = 0; i < n && good; i++)
+        good = game_move(game, moves[i]);
+    while (answer(&lines, !good) && game->stage && stage_options_wait_input() &&
            fgets(line, sizeof(line), stdin))
-        error = obey(&lines, line);
+        good = obey(&lines, line);
     if (!game->stage)
         return 2;
     game_close(game);

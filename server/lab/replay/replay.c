@@ -49,7 +49,7 @@ static bool is_file(const char *word)
 /* The words after the flags: a lock and a schedule, or files to be drawn. */
 static bool read_words(int n, char *words[], struct replay *replay)
 {
-    char error[200];
+    struct fail error;
     int moves;
 
     if (n >= 1 && n <= REPLAY_FILES_MAX && is_file(words[0])) {
@@ -74,10 +74,9 @@ static bool read_words(int n, char *words[], struct replay *replay)
         return false;
     }
     replay->scene.lock = words[0];
-    moves = stage_parse(n == 2 ? words[1] : "", replay->moves, error,
-                        sizeof(error));
+    moves = stage_parse(n == 2 ? words[1] : "", replay->moves, &error);
     if (moves < 0)
-        return fail_aloud("replay: %s", error);
+        return fail_aloud("replay: %s", error.text);
     replay->n = (size_t)moves;
     if (replay->until >= 0 && (size_t)replay->until < replay->n)
         replay->n = (size_t)replay->until;
@@ -148,10 +147,10 @@ static void tell(const struct replay *replay, const struct game *game)
 static bool save(const struct game *game, const char *flag, const char *path,
                  game_writer *write)
 {
-    char error[1000];
+    struct fail error;
 
-    return !path || game_save(path, game, write, error, sizeof(error)) ||
-           fail_aloud("replay: %s: %s", flag, error);
+    return !path || game_save(path, game, write, &error) ||
+           fail_aloud("replay: %s: %s", flag, error.text);
 }
 
 static int run(struct replay *replay)
@@ -162,14 +161,13 @@ static int run(struct replay *replay)
     stage_options_catch_signals();
     if (!game_open(&game, &replay->scene, replay->json ? NULL : stdout,
                    replay->look))
-        return fail_to_run("replay: %s", game.error);
+        return fail_to_run("replay: %s", game.error.text);
     game_draw(&game);
     played = game_play(&game, replay->moves, replay->n);
     tell(replay, &game);
     (void)fflush(stdout);
     if (!played)
-        fprintf(stderr, "stockade: replay: move %zu: %s\n", game.n + 1,
-                game.error);
+        (void)fail_aloud("replay: move %zu: %s", game.n + 1, game.error.text);
     saved = save(&game, "--save", replay->save, game_write_timeline);
     saved = save(&game, "--svg", replay->svg, game_write_svg) && saved;
     game_close(&game);
@@ -180,7 +178,7 @@ static int run(struct replay *replay)
 
 int replay_main(int argc, char *argv[])
 {
-    char error[EXPECTED_ERROR_BYTES];
+    struct fail error;
     static const struct game_goal whatever = {.faults = 0};
     static struct replay replay = {.scene = STAGE_SCENE(NULL), .until = -1};
 
@@ -194,10 +192,11 @@ int replay_main(int argc, char *argv[])
     if (replay.files_n > 0)
         return replay_files(replay.files, replay.files_n, replay.until,
                             replay.look);
-    if (!expected_lock(replay.scene.lock, error, sizeof(error))) {
+    if (!expected_lock(replay.scene.lock, &error)) {
         if (!replay.by_hand || !replay.json)
-            return fail_to_run("%s", error);
-        draw_json_error(error, replay.look); /* who plays by lines reads it */
+            return fail_to_run("%s", error.text);
+        draw_json_error(error.text,
+                        replay.look); /* who plays by lines reads it */
         return COULD_NOT_RUN;
     }
     if (replay.by_hand && replay.json)

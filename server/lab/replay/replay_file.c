@@ -23,8 +23,8 @@ struct source {
     struct timeline_verdict verdict;
     struct stage_move moves[STAGE_MOVES_MAX];
     int moves_n;
-    char error[400];
-    char cut[400]; /* why the file is no whole timeline; "" = it is one */
+    struct fail error;
+    struct fail cut; /* why the file is no whole timeline; "" = it is one */
 };
 
 struct picture {
@@ -38,13 +38,12 @@ struct picture {
 
 static bool open_source(struct source *source, const char *path)
 {
-    source->timeline = timeline_open(path, &source->head, source->error,
-                                     sizeof(source->error));
-    source->moves_n = stage_parse(source->head.schedule, source->moves,
-                                  source->error, sizeof(source->error));
+    source->timeline = timeline_open(path, &source->head, &source->error);
+    source->moves_n =
+        stage_parse(source->head.schedule, source->moves, &source->error);
     if (source->timeline && source->moves_n < 0)
-        (void)snprintf(source->error, sizeof(source->error),
-                       "%s:1: \"schedule\" of the head is wrong", path);
+        (void)fail_with(&source->error,
+                        "%s:1: \"schedule\" of the head is wrong", path);
     return source->timeline && source->moves_n >= 0;
 }
 
@@ -98,7 +97,7 @@ static bool find_actors(struct picture *picture, size_t i, const char *path)
     for (go_on(source); source->line == TIMELINE_LINE_EVENT; go_on(source))
         add_lane(picture, i, source->next.actor);
     if (source->line == TIMELINE_LINE_BROKEN)
-        memcpy(source->cut, source->error, sizeof(source->cut));
+        source->cut = source->error;
     timeline_close(source->timeline);
     return open_source(source, path);
 }
@@ -241,7 +240,7 @@ static void draw_end(const struct picture *picture, struct source *source)
 /* The verdict is that of the first reading, also where --until ends before it. */
 static int status_of(const struct source *source)
 {
-    if (source->cut[0] || !source->verdict.is_known)
+    if (source->cut.text[0] || !source->verdict.is_known)
         return 2;
     return source->verdict.faults_n > 0;
 }
@@ -255,7 +254,7 @@ int replay_files(char *const paths[], size_t n, int64_t until, unsigned look)
     picture.look = look;
     for (size_t i = 0; i < n; i++)
         if (!find_actors(&picture, i, paths[i]))
-            return fail_to_run("replay: %s", sources[i].error);
+            return fail_to_run("replay: %s", sources[i].error.text);
     draw_heads(&picture);
     draw_events(&picture);
     for (size_t i = 0; i < n; i++) {
@@ -264,8 +263,8 @@ int replay_files(char *const paths[], size_t n, int64_t until, unsigned look)
         if (source->line == TIMELINE_LINE_VERDICT)
             draw_end(&picture, source);
         (void)fflush(stdout);
-        if (source->cut[0])
-            (void)fail_aloud("replay: %s", source->cut);
+        if (source->cut.text[0])
+            (void)fail_aloud("replay: %s", source->cut.text);
         if (status_of(source) > status)
             status = status_of(source);
         timeline_close(source->timeline);

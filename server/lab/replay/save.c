@@ -93,7 +93,7 @@ void game_write_timeline(FILE *out, const struct game *game)
 }
 
 bool game_save(const char *path, const struct game *game, game_writer *write,
-               char *error, size_t error_size)
+               struct fail *error)
 {
     FILE *out = fopen(path, "we");
     bool good = out != NULL;
@@ -103,5 +103,5 @@ bool game_save(const char *path, const struct game *game, game_writer *write,
         good = !ferror(out);
     }
     return (out && fclose(out) == 0 && good) ||
-           fail_with(error, error_size, "%s: %s", path, strerror(errno));
+           fail_with(error, "%s: %s", path, strerror(errno));
 }

@@ -88,12 +88,12 @@ static json_t *locks(void)
 {
     json_t *list = json_array();
     const struct dlock_strategy_info *info;
-    char error[300];
+    struct fail error;
 
     for (size_t i = 0; (info = dlock_strategy_info(i)) != NULL; i++) {
         struct stage_scene scene = STAGE_SCENE(info->name);
 
-        if (stage_can_play(&scene, error, sizeof(error)))
+        if (stage_can_play(&scene, &error))
             (void)json_array_append_new(
                 list, json_pack("{s:s, s:o, s:o?, s:b, s:b}", "name",
                                 info->name, "claim", both(info->claim), "text",
@@ -189,7 +189,7 @@ struct args {
     char *argv[ARGS_MAX + 1];
     char texts[ARGS_MAX][ARG_BYTES];
     int n;
-    char error[200]; /* "" = the wish names nothing that there is */
+    struct fail error; /* "" = the wish names nothing that there is */
 };
 
 __attribute__((format(printf, 2, 3))) static void add(struct args *args,
@@ -219,18 +219,16 @@ static bool heeds(struct args *args, const json_t *wish, const char *members)
         bool is_setting = expected_has_word("buyers stock deduct", name);
 
         if (!expected_has_word(members, name))
-            return fail_with(args->error, sizeof(args->error),
+            return fail_with(&args->error,
                              "there is no \"%.40s\" here; there is: %s", name,
                              members);
         if (strcmp(name, "fix") == 0
                 ? !json_is_boolean(value)
                 : !text && !(is_setting && json_is_number(value)))
-            return fail_with(args->error, sizeof(args->error),
-                             "\"%s\" is of a wrong type", name);
+            return fail_with(&args->error, "\"%s\" is of a wrong type", name);
         if (text && strcmp(name, "language") == 0 && strcmp(text, "en") != 0 &&
             strcmp(text, "zh") != 0)
-            return fail_with(args->error, sizeof(args->error),
-                             "\"language\" is en or zh");
+            return fail_with(&args->error, "\"language\" is en or zh");
     }
     return true;
 }
@@ -263,7 +261,7 @@ static bool add_setting(struct args *args, const json_t *wish, const char *name)
                        json_integer_value(value));
     else
         (void)snprintf(arg, sizeof(arg), "%s", text ? text : "");
-    if (!stage_options_set(&scene, name, arg, args->error, sizeof(args->error)))
+    if (!stage_options_set(&scene, name, arg, &args->error))
         return false;
     add(args, "--%s=%s", name, arg);
     return true;
@@ -278,9 +276,9 @@ static bool add_schedule(struct args *args, const json_t *wish)
     if (!json_object_get(wish, "schedule"))
         return true;
     if (!text)
-        return fail_with(args->error, sizeof(args->error),
-                         "a schedule has less than %d bytes", ARG_BYTES);
-    if (stage_parse(text, moves, args->error, sizeof(args->error)) < 0)
+        return fail_with(&args->error, "a schedule has less than %d bytes",
+                         ARG_BYTES);
+    if (stage_parse(text, moves, &args->error) < 0)
         return false;
     add(args, "%s", text);
     return true;
@@ -290,10 +288,9 @@ static bool add_schedule(struct args *args, const json_t *wish)
 static bool is_lock(const char *lock)
 {
     struct stage_scene scene = STAGE_SCENE(lock);
-    char error[300];
+    struct fail error;
 
-    return lock && dlock_strategy_find(lock) &&
-           stage_can_play(&scene, error, sizeof(error));
+    return lock && dlock_strategy_find(lock) && stage_can_play(&scene, &error);
 }
 
 static void add_language(struct args *args, const json_t *wish)
@@ -464,7 +461,7 @@ static struct api_reply begin(const json_t *wish, const struct beginning *how)
     struct api_reply told;
 
     if (!how->read(wish, &args))
-        return refuse(422, args.error[0] ? args.error : how->wants);
+        return refuse(422, args.error.text[0] ? args.error.text : how->wants);
     if (judges)
         (void)pthread_mutex_lock(&turn);
     status = visitors_begin(how->kind, args.argv, own_text(wish), id, &answer);

@@ -286,7 +286,7 @@ int lab_serve_main(int argc, char *argv[])
 {
     static struct serve serve = {.port = PORT};
     bool wants_help = false;
-    char error[300];
+    struct fail error;
     sigset_t ends;
     int number;
 
@@ -301,8 +301,8 @@ int lab_serve_main(int argc, char *argv[])
     (void)sigaddset(&ends, SIGTERM);
     (void)pthread_sigmask(SIG_BLOCK, &ends, NULL);
     (void)signal(SIGPIPE, SIG_IGN);
-    if (!visitors_open(error, sizeof(error)))
-        return fail_to_run("lab serve: %s", error);
+    if (!visitors_open(&error))
+        return fail_to_run("lab serve: %s", error.text);
     if (!listen_at(&serve)) {
         visitors_close();
         return 2;

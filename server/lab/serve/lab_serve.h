@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "server/lab/fail.h"
+
 /* The command: gets ARGV from its name on, and returns the exit status. */
 int lab_serve_main(int argc, char *argv[]);
 
@@ -43,7 +45,7 @@ enum visitors_status {
 };
 
 /* Once, before all else, while there is one thread. False and a text. */
-bool visitors_open(char *error, size_t error_size);
+bool visitors_open(struct fail *error);
 
 /* Starts `stockade ARGS...`, up to a NULL, in a folder of its own, where TEXT, if it is
  * not NULL, is the file VISITORS_LOCK. Into ID its name, and into *ANSWER its first line,

@@ -43,9 +43,9 @@ static pthread_mutex_t all = PTHREAD_MUTEX_INITIALIZER;
 static bool is_open;         /* by `all` */
 static struct folder folder; /* each game has one in it */
 
-bool visitors_open(char *error, size_t error_size)
+bool visitors_open(struct fail *error)
 {
-    if (!folder_open(&folder, FOLDER_IN_MEMORY, "lab", error, error_size))
+    if (!folder_open(&folder, FOLDER_IN_MEMORY, "lab", error))
         return false;
     for (int i = 0; i < VISITORS_MAX; i++)
         (void)pthread_mutex_init(&visitors[i].mutex, NULL);

@@ -82,7 +82,7 @@ static bool start_remover(struct folder *folder)
 }
 
 bool folder_open(struct folder *folder, const char *where, const char *name,
-                 char *error, size_t error_size)
+                 struct fail *error)
 {
     int len;
 
@@ -93,13 +93,12 @@ bool folder_open(struct folder *folder, const char *where, const char *name,
                    "%s/stockade-%s-%ld-XXXXXX", where, name, (long)getpid());
     if (len >= (int)sizeof(folder->path)) {
         folder->path[0] = '\0';
-        return fail_with(error, error_size,
-                         "no folder in %.80s: its name is too long", where);
+        return fail_with(error, "no folder in %.80s: its name is too long",
+                         where);
     }
     if (start_remover(folder))
         return true;
-    (void)snprintf(error, error_size, "no folder in %.80s: %s", where,
-                   strerror(errno));
+    (void)fail_with(error, "no folder in %.80s: %s", where, strerror(errno));
     folder_close(folder);
     return false;
 }

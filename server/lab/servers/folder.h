@@ -13,6 +13,8 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#include "server/lab/fail.h"
+
 /* In memory where there is a file system that is, else where temporary files are. */
 #define FOLDER_IN_MEMORY NULL
 
@@ -24,7 +26,7 @@ struct folder {
 
 /* Makes WHERE/stockade-NAME-PID-XXXXXX. False and a text: there is none. */
 bool folder_open(struct folder *folder, const char *where, const char *name,
-                 char *error, size_t error_size);
+                 struct fail *error);
 
 /* Removes it with all that is in it. By the owner, when nobody uses it any more. */
 void folder_close(struct folder *folder);

@@ -26,7 +26,7 @@ static const char script[] =
 #include "server/lab/servers/look.lua.inc"
     ;
 
-struct peek *peek_open(const char *url, char *error, size_t error_size)
+struct peek *peek_open(const char *url, struct fail *error)
 {
     const char *path = url + strlen("unix:");
     const struct timeval most = {.tv_sec = ANSWER_S_MAX};
@@ -44,8 +44,7 @@ struct peek *peek_open(const char *url, char *error, size_t error_size)
         freeReplyObject(reply);
         return peek;
     }
-    (void)snprintf(error, error_size, "cannot talk to redis-server at %s",
-                   path);
+    (void)fail_with(error, "cannot talk to redis-server at %s", path);
     freeReplyObject(reply);
     peek_close(peek);
     return NULL;
@@ -88,8 +87,7 @@ enum peek_answer peek_send(struct peek *peek, size_t n, const char *words[],
 
 /* A script with an error in it would fail in some schedules only. The line in Redis'
  * text counts from the one behind EVAL's. */
-bool peek_compiles(struct peek *peek, const char *lock, char *error,
-                   size_t error_size)
+bool peek_compiles(struct peek *peek, const char *lock, struct fail *error)
 {
     const char *text;
     unsigned line;
@@ -103,9 +101,9 @@ bool peek_compiles(struct peek *peek, const char *lock, char *error,
             continue;
         at = strstr(reply, "user_script:");
         why = at != NULL ? strstr(at, ": ") : NULL;
-        (void)snprintf(
-            error, error_size, "%s:%lu: Redis does not compile this script: %s",
-            lock, why ? line + strtoul(strchr(at, ':') + 1, NULL, 10) : line,
+        (void)fail_with(
+            error, "%s:%lu: Redis does not compile this script: %s", lock,
+            why ? line + strtoul(strchr(at, ':') + 1, NULL, 10) : line,
             why ? why + 2 : reply);
         return false;
     }

@@ -12,10 +12,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "server/lab/fail.h"
+
 struct peek;
 
 /* URL: "unix:PATH". NULL and a text: it cannot connect. */
-struct peek *peek_open(const char *url, char *error, size_t error_size);
+struct peek *peek_open(const char *url, struct fail *error);
 void peek_close(struct peek *peek);
 
 /* Sends the N words, and their answer's text goes to REPLY, cut: "(nil)" for none,
@@ -26,8 +28,7 @@ enum peek_answer peek_send(struct peek *peek, size_t n, const char *words[],
 
 /* False: a script of the text of LOCK does not compile, and ERROR says which and why, with
  * the file's line. A lock that is no text has none. */
-bool peek_compiles(struct peek *peek, const char *lock, char *error,
-                   size_t error_size);
+bool peek_compiles(struct peek *peek, const char *lock, struct fail *error);
 
 /* Sends WORDS, at most eight, which end with NULL. False: another answer than WANTED,
  * or none. */

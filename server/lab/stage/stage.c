@@ -107,8 +107,8 @@ static bool await(struct stage *stage, unsigned actor)
             return true;
         ended = has_ended(&stage->parts[process], 0);
     }
-    return fail_with(stage->error, sizeof(stage->error),
-                     "actor %c %s: a bug of the stage's", 'a' + (int)actor,
+    return fail_with(&stage->error, "actor %c %s: a bug of the stage's",
+                     'a' + (int)actor,
                      ended ? "has ended by itself" : "does not stop");
 }
 
@@ -232,8 +232,8 @@ static bool is_in_trouble(struct stage *stage, unsigned actor)
 
     for (unsigned i = 0; i < STAGE_ACTORS_MAX; i++)
         if (page->lanes[i].phase == PAGE_TROUBLE) {
-            (void)snprintf(stage->error, sizeof(stage->error), "actor %c: %s",
-                           'a' + (int)actor, page->records[0].step.reply);
+            (void)fail_with(&stage->error, "actor %c: %s", 'a' + (int)actor,
+                            page->records[0].step.reply);
             return true;
         }
     return false;
@@ -277,9 +277,8 @@ static bool spawn(struct stage *stage, unsigned actor)
         actor_main(&stage->world, actor, &stage->scene);
     }
     if (pid < 0)
-        return fail_with(stage->error, sizeof(stage->error),
-                         "no process for actor %c: %s", 'a' + (int)actor,
-                         strerror(errno));
+        return fail_with(&stage->error, "no process for actor %c: %s",
+                         'a' + (int)actor, strerror(errno));
     stage->parts[actor] =
         (struct stage_part){.pid = pid, .pidfd = pidfd_open(pid, 0)};
     return await(stage, actor) && !is_in_trouble(stage, actor);
@@ -308,89 +307,78 @@ void stage_kill(struct stage *stage, unsigned actor)
 
 /* ---- opening, closing, beginning ---------------------------------------- */
 
-static bool has_lock(const struct stage_scene *scene, char *error, size_t size)
+static bool has_lock(const struct stage_scene *scene, struct fail *error)
 {
     const struct dlock_strategy_info *info = dlock_strategy_find(scene->lock);
     const unsigned elsewhere = DLOCK_CAP_SQL | DLOCK_CAP_RECORD | DLOCK_CAP_ZK;
 
     if (!info)
-        return fail_with(error, size, "there is no lock '%s'", scene->lock);
+        return fail_with(error, "there is no lock '%s'", scene->lock);
     if (info->capabilities & elsewhere)
-        return fail_with(error, size,
+        return fail_with(error,
                          "%s needs SQL or ZooKeeper, and the stage plays only "
                          "locks in Redis; stockade lab locks measures it",
                          scene->lock);
     if (scene->replica && world_nodes_for(scene->lock) > 1)
-        return fail_with(error, size,
+        return fail_with(error,
                          "%s is on several servers, and they have "
                          "no replicas here",
                          scene->lock);
     if (scene->batched && (scene->one_process || scene->deduct == DEDUCT_NAIVE))
-        return fail_with(error, size,
-                         "an instance that sells in batches is a "
-                         "process, and deducts guarded");
+        return fail_with(error, "an instance that sells in batches is a "
+                                "process, and deducts guarded");
     if (scene->lock_per == LOCK_PER_USER &&
         (scene->batched || info->capabilities & DLOCK_CAP_FENCED))
         return fail_with(
-            error, size,
-            "a lock per user has no tokens, and is of orders one by "
-            "one");
+            error, "a lock per user has no tokens, and is of orders one by "
+                   "one");
     return (scene->buyers >= 1 && scene->buyers <= STAGE_ACTORS_MAX) ||
-           fail_with(error, size, "1 to %d buyers", STAGE_ACTORS_MAX);
+           fail_with(error, "1 to %d buyers", STAGE_ACTORS_MAX);
 }
 
-static bool has_programs(const struct stage_scene *scene, char *error,
-                         size_t size)
+static bool has_programs(const struct stage_scene *scene, struct fail *error)
 {
     for (unsigned i = 0; i < scene->buyers; i++) {
         const char *name = stage_role(scene, i).program;
-        const struct program *each;
-        size_t used;
+        const struct program *each = program_find(name);
 
-        each = program_find(name);
         if (each && scene->batched != (each->arrivals[0] != '\0'))
             return fail_with(
-                error, size,
-                "batched, all actors are instances, and else none");
+                error, "batched, all actors are instances, and else none");
         if (each)
             continue;
-        used =
-            (size_t)snprintf(error, size, "no program '%s'; there are:", name);
-        for (size_t j = 0; (each = program_at(j)) != NULL && used < size; j++)
+        (void)fail_with(error, "no program '%s'; there are:", name);
+        for (size_t j = 0; (each = program_at(j)) != NULL; j++)
             if (scene->batched == (each->arrivals[0] != '\0'))
-                used += (size_t)snprintf(error + used, size - used, " %s",
-                                         each->name);
+                (void)fail_more(error, " %s", each->name);
         return false;
     }
     return true;
 }
 
-bool stage_can_play(const struct stage_scene *scene, char *error,
-                    size_t error_size)
+bool stage_can_play(const struct stage_scene *scene, struct fail *error)
 {
-    return has_lock(scene, error, error_size) &&
-           has_programs(scene, error, error_size);
+    return has_lock(scene, error) && has_programs(scene, error);
 }
 
 /* The first turn of each actor, when it is alone. */
-static bool learn_first(struct stage *stage, char *error, size_t error_size)
+static bool learn_first(struct stage *stage, struct fail *error)
 {
     for (unsigned i = 0; i < stage->scene.buyers; i++) {
         if (!stage_hand(stage, i, PAGE_BEGIN, 0, PAGE_OK))
-            return fail_with(error, error_size, "%s", stage->error);
+            return fail_with(error, "%s", stage->error.text);
         stage->first[i] = *stage_main_thread(stage, i);
-        if (!stage_begin(stage, error, error_size))
+        if (!stage_begin(stage, error))
             return false;
     }
     return true;
 }
 
-struct stage *stage_open(const struct stage_scene *scene, char *error,
-                         size_t error_size)
+struct stage *stage_open(const struct stage_scene *scene, struct fail *error)
 {
     struct stage *stage;
 
-    if (!stage_can_play(scene, error, error_size))
+    if (!stage_can_play(scene, error))
         return NULL;
     stage = calloc(1, sizeof(*stage));
     if (!stage)
@@ -402,14 +390,12 @@ struct stage *stage_open(const struct stage_scene *scene, char *error,
      * all the rest of a schedule. */
     (void)signal(SIGCHLD, SIG_IGN);
     (void)signal(SIGPIPE, SIG_IGN); /* a server that dies; its actors, too */
-    if (world_open(&stage->world, scene, error, error_size) &&
-        peek_compiles(stage->world.nodes[0].peek, scene->lock, error,
-                      error_size)) {
+    if (world_open(&stage->world, scene, error) &&
+        peek_compiles(stage->world.nodes[0].peek, scene->lock, error)) {
         stage->board = stage->world.board;
         for (unsigned i = 0; i < scene->buyers; i++)
             stage->parts[i].is_dead = true;
-        if (stage_begin(stage, error, error_size) &&
-            learn_first(stage, error, error_size))
+        if (stage_begin(stage, error) && learn_first(stage, error))
             return stage;
     }
     stage_close(stage);
@@ -457,8 +443,7 @@ static bool begin_processes(struct stage *stage)
 
 static bool begin(struct stage *stage)
 {
-    if (!begin_processes(stage) ||
-        !world_reset(&stage->world, stage->error, sizeof(stage->error)))
+    if (!begin_processes(stage) || !world_reset(&stage->world, &stage->error))
         return false;
     memset((char *)stage + offsetof(struct stage, steps_n), 0,
            sizeof(*stage) - offsetof(struct stage, steps_n));
@@ -479,9 +464,9 @@ static bool begin(struct stage *stage)
     return stage_settle(stage, -1);
 }
 
-bool stage_begin(struct stage *stage, char *error, size_t error_size)
+bool stage_begin(struct stage *stage, struct fail *error)
 {
-    return begin(stage) || fail_with(error, error_size, "%s", stage->error);
+    return begin(stage) || fail_with(error, "%s", stage->error.text);
 }
 
 const struct stage_step *stage_steps(const struct stage *stage, size_t *n)

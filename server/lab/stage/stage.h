@@ -7,11 +7,11 @@
  * same schedule gives the same steps every time.
  *
  *     struct stage_scene scene = STAGE_SCENE("set-nx-px");
- *     struct stage *stage = stage_open(&scene, error, sizeof(error));
- *     int n = stage_parse("a a b L b a", moves, error, sizeof(error));
+ *     struct stage *stage = stage_open(&scene, &error);
+ *     int n = stage_parse("a a b L b a", moves, &error);
  *
  *     for (int i = 0; i < n; i++)
- *         stage_move(stage, moves[i], error, sizeof(error));
+ *         stage_move(stage, moves[i], &error);
  *     stage_look(stage, &view);
  *     stage_close(stage);
  *
@@ -82,6 +82,7 @@
 #include <stdint.h>
 
 #include "server/base/config.h"
+#include "server/lab/fail.h"
 #include "server/order/order.h"
 
 enum {
@@ -209,27 +210,25 @@ struct stage_view {
 struct stage;
 
 /* Whether the stage has its lock and its programs. */
-bool stage_can_play(const struct stage_scene *scene, char *error,
-                    size_t error_size);
+bool stage_can_play(const struct stage_scene *scene, struct fail *error);
 
 /* At the start of a schedule. NULL and a text: the scene cannot be played, or there
  * is no redis-server. */
-struct stage *stage_open(const struct stage_scene *scene, char *error,
-                         size_t error_size);
+struct stage *stage_open(const struct stage_scene *scene, struct fail *error);
 void stage_close(struct stage *stage); /* NULL is fine */
 
 /* Back to the start. False and a text: the stage itself is broken, and can only be
  * closed. */
-bool stage_begin(struct stage *stage, char *error, size_t error_size);
+bool stage_begin(struct stage *stage, struct fail *error);
 
 /* One move. False and a text: it is not enabled, the text says which moves are, and
  * nothing has happened; or the stage is broken. */
-bool stage_move(struct stage *stage, struct stage_move move, char *error,
-                size_t error_size);
+bool stage_move(struct stage *stage, struct stage_move move,
+                struct fail *error);
 
 /* Reads a schedule: how many moves it has. -1 and a text: it is none. */
 int stage_parse(const char *text, struct stage_move moves[STAGE_MOVES_MAX],
-                char *error, size_t error_size);
+                struct fail *error);
 
 /* Writes one move, "a~", and returns TEXT; and many, with spaces between. */
 const char *stage_move_text(struct stage_move move, char text[4]);

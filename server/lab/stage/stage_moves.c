@@ -60,7 +60,7 @@ static bool parse_one(const char **text, struct stage_move *move)
 }
 
 int stage_parse(const char *text, struct stage_move moves[STAGE_MOVES_MAX],
-                char *error, size_t error_size)
+                struct fail *error)
 {
     const char *at = text;
     int n = 0;
@@ -73,12 +73,12 @@ int stage_parse(const char *text, struct stage_move moves[STAGE_MOVES_MAX],
             continue;
         }
         if (n == STAGE_MOVES_MAX) {
-            (void)snprintf(error, error_size, TOO_LONG, STAGE_MOVES_MAX);
+            (void)fail_with(error, TOO_LONG, STAGE_MOVES_MAX);
             return -1;
         }
         if (!parse_one(&at, &moves[n++])) {
-            (void)snprintf(
-                error, error_size,
+            (void)fail_with(
+                error,
                 "'%.8s' is not a move: a b c d, with ~ ^ - x + w e i l or ! "
                 "behind it, or ^ L F H R P, or 1L 2L 1! 2F ...",
                 begin);
@@ -101,18 +101,17 @@ bool stage_has_move(struct stage *stage, struct stage_move move)
     return false;
 }
 
-static bool refuse(struct stage *stage, struct stage_move move, char *error,
-                   size_t error_size)
+static bool refuse(struct stage *stage, struct stage_move move,
+                   struct fail *error)
 {
     struct stage_move moves[STAGE_ENABLED_MAX];
     size_t n = stage_enabled(stage, moves);
     char text[200], one[4];
 
     stage_text(moves, n, text, sizeof(text));
-    return fail_with(error, error_size, "'%s' is no move now; %s%s",
-                     stage_move_text(move, one),
-                     n > 0 ? "there are: " : "there is none: all are done",
-                     text);
+    return fail_with(
+        error, "'%s' is no move now; %s%s", stage_move_text(move, one),
+        n > 0 ? "there are: " : "there is none: all are done", text);
 }
 
 /* Moves the virtual clock on to UNTIL_US, if it is not there yet. */
@@ -305,8 +304,7 @@ static bool act_on_node(struct stage *stage, unsigned node, char kind)
     stage_tell(stage, -1, "", text);
     stage->restarts += kind == '!';
     if (kind == '!')
-        return world_restart(&stage->world, node, stage->error,
-                             sizeof(stage->error));
+        return world_restart(&stage->world, node, &stage->error);
     if (kind == 'F')
         return PEEK_ASK(stage->world.nodes[node].peek, "OK", "FLUSHALL",
                         "SYNC");
@@ -393,16 +391,15 @@ static void note_run(struct stage *stage, int mover)
         }
 }
 
-bool stage_move(struct stage *stage, struct stage_move move, char *error,
-                size_t error_size)
+bool stage_move(struct stage *stage, struct stage_move move, struct fail *error)
 {
     int mover = move.actor < 0 ? -1 : move.actor;
     bool done;
 
     if (stage->moves_n == STAGE_MOVES_MAX)
-        return fail_with(error, error_size, TOO_LONG, STAGE_MOVES_MAX);
+        return fail_with(error, TOO_LONG, STAGE_MOVES_MAX);
     if (!stage_has_move(stage, move))
-        return refuse(stage, move, error, error_size);
+        return refuse(stage, move, error);
     if (move.actor < 0 && move.kind == '^')
         mover = (int)stage->late[0].actor;
     stage->moves_n++;
@@ -419,7 +416,7 @@ bool stage_move(struct stage *stage, struct stage_move move, char *error,
     }
     done = act(stage, move) && stage_settle(stage, mover);
     note_run(stage, mover);
-    return done ||
-           fail_with(error, error_size, "%s",
-                     stage->error[0] ? stage->error : "the stage is broken");
+    return done || fail_with(error, "%s",
+                             stage->error.text[0] ? stage->error.text
+                                                  : "the stage is broken");
 }

@@ -43,29 +43,28 @@ bool stage_options_wait_input(void)
 }
 
 static bool read_number(const char *name, const char *arg, int64_t least,
-                        int64_t most, int64_t *number, char *error, size_t size)
+                        int64_t most, int64_t *number, struct fail *error)
 {
     char *end;
     long long value = strtoll(arg, &end, 10);
 
     *number = value;
     return (*arg && *end == '\0' && value >= least && value <= most) ||
-           fail_with(error, size, "%s takes %" PRId64 " to %" PRId64, name,
-                     least, most);
+           fail_with(error, "%s takes %" PRId64 " to %" PRId64, name, least,
+                     most);
 }
 
 bool stage_options_number(const char *name, const char *arg, int64_t least,
                           int64_t most, int64_t *number)
 {
-    char error[200];
+    struct fail error;
 
-    return read_number(name, arg, least, most, number, error, sizeof(error)) ||
-           fail_aloud("--%s", error);
+    return read_number(name, arg, least, most, number, &error) ||
+           fail_aloud("--%s", error.text);
 }
 
 /* "user=5", of a role. */
-static bool set_role(struct stage_role *role, char *text, char *error,
-                     size_t size)
+static bool set_role(struct stage_role *role, char *text, struct fail *error)
 {
     const struct {
         const char *name;
@@ -85,18 +84,17 @@ static bool set_role(struct stage_role *role, char *text, char *error,
     }
     for (size_t i = 0; value && i < sizeof(numbers) / sizeof(numbers[0]); i++)
         if (strcmp(numbers[i].name, text) == 0)
-            return read_number(text, value, 1, 1000, numbers[i].value, error,
-                               size);
+            return read_number(text, value, 1, 1000, numbers[i].value, error);
     return fail_with(
-        error, size,
+        error,
         "programs: '%s' is no setting; they are product=N, other=N, "
         "user=N, quantity=N, segments=N, key=K",
         text);
 }
 
 /* "lock-nested,order:user=5": the first is of a, the second of b, ... */
-static bool set_programs(struct stage_scene *scene, char *list, char *error,
-                         size_t size)
+static bool set_programs(struct stage_scene *scene, char *list,
+                         struct fail *error)
 {
     char *rest = NULL;
 
@@ -110,58 +108,58 @@ static bool set_programs(struct stage_scene *scene, char *list, char *error,
             continue;
         role->program = strtok_r(one, ":", &settings);
         while ((setting = strtok_r(NULL, ":", &settings)) != NULL)
-            if (!set_role(role, setting, error, size))
+            if (!set_role(role, setting, error))
                 return false;
     }
     return true;
 }
 
-static bool set_deduct(struct stage_scene *scene, const char *arg, char *error,
-                       size_t size)
+static bool set_deduct(struct stage_scene *scene, const char *arg,
+                       struct fail *error)
 {
     bool guarded = strcmp(arg, "guarded") == 0;
 
     scene->deduct = guarded ? DEDUCT_GUARDED : DEDUCT_NAIVE;
     return guarded || strcmp(arg, "naive") == 0 ||
-           fail_with(error, size, "deduct takes naive or guarded");
+           fail_with(error, "deduct takes naive or guarded");
 }
 
 static bool set_lock_per(struct stage_scene *scene, const char *arg,
-                         char *error, size_t size)
+                         struct fail *error)
 {
     bool user = strcmp(arg, "user") == 0;
 
     scene->lock_per = user ? LOCK_PER_USER : LOCK_PER_PRODUCT;
     return user || strcmp(arg, "product") == 0 ||
-           fail_with(error, size, "lock-per takes product or user");
+           fail_with(error, "lock-per takes product or user");
 }
 
 static bool set_number(struct stage_scene *scene, const char *name,
-                       const char *arg, char *error, size_t size)
+                       const char *arg, struct fail *error)
 {
     int64_t number = 0;
 
 #define ROW(member, least, most, preset, flag)                                 \
     if (strcmp(flag, name) == 0) {                                             \
-        if (!read_number(name, arg, least, most, &number, error, size))        \
+        if (!read_number(name, arg, least, most, &number, error))              \
             return false;                                                      \
         scene->member = (__typeof__(scene->member))number;                     \
         return true;                                                           \
     }
 #include "server/lab/stage/numbers.inc"
 #undef ROW
-    return fail_with(error, size, "%s is no setting of the stage", name);
+    return fail_with(error, "%s is no setting of the stage", name);
 }
 
 bool stage_options_set(struct stage_scene *scene, const char *name, char *arg,
-                       char *error, size_t error_size)
+                       struct fail *error)
 {
     if (strcmp(name, "deduct") == 0)
-        return set_deduct(scene, arg, error, error_size);
+        return set_deduct(scene, arg, error);
     if (strcmp(name, "lock-per") == 0)
-        return set_lock_per(scene, arg, error, error_size);
+        return set_lock_per(scene, arg, error);
     if (strcmp(name, "programs") == 0)
-        return set_programs(scene, arg, error, error_size);
+        return set_programs(scene, arg, error);
     if (strcmp(name, "one-process") == 0)
         scene->one_process = true;
     else if (strcmp(name, "replica") == 0)
@@ -170,17 +168,16 @@ bool stage_options_set(struct stage_scene *scene, const char *name, char *arg,
         scene->batched = true;
         scene->deduct = DEDUCT_GUARDED;
     } else
-        return set_number(scene, name, arg, error, error_size);
-    return !arg || !*arg ||
-           fail_with(error, error_size, "%s takes nothing", name);
+        return set_number(scene, name, arg, error);
+    return !arg || !*arg || fail_with(error, "%s takes nothing", name);
 }
 
 bool stage_options_take(struct stage_scene *scene, const char *name, char *arg)
 {
-    char error[200];
+    struct fail error;
 
-    return stage_options_set(scene, name, arg, error, sizeof(error)) ||
-           fail_aloud("--%s", error);
+    return stage_options_set(scene, name, arg, &error) ||
+           fail_aloud("--%s", error.text);
 }
 
 bool stage_options_next(char **text, char **name, char **arg)

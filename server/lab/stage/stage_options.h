@@ -10,7 +10,7 @@ bool stage_options_take(struct stage_scene *scene, const char *name, char *arg);
 
 /* The same with the line in ERROR, which begins with the flag's name. */
 bool stage_options_set(struct stage_scene *scene, const char *name, char *arg,
-                       char *error, size_t error_size);
+                       struct fail *error);
 
 /* Takes the next of "--stock 3 --batched" off *TEXT: NAME without its dashes; ARG, NULL if
  * the next word is a flag itself. False: there is no more. */

@@ -96,7 +96,7 @@ struct stage {
     unsigned past_n;
     struct world_look look; /* all that Redis has */
     struct store_audit audit;
-    char error[200]; /* the stage itself is broken: why */
+    struct fail error; /* the stage itself is broken: why */
 
     /* The schedule under way: all 0 at its start, if begin() says nothing else. */
     size_t steps_n, steps_before; /* all; and those before this move */

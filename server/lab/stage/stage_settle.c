@@ -182,8 +182,7 @@ static bool look_at_keys(struct stage *stage, int mover)
 
     /* A subscriber that was told something may listen to more, or to less. */
     if ((stage->touched || stage->posted) && !look_at_servers(stage))
-        return fail_with(stage->error, sizeof(stage->error),
-                         "redis-server has died");
+        return fail_with(&stage->error, "redis-server has died");
     if (!stage->touched) {
         stage_check_locks(stage, stage->locks, mover);
         return true;

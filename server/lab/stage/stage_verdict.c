@@ -89,7 +89,7 @@ bool stage_read_ledger(struct stage *stage)
     }
     if (store_audit(stage->world.reader, NULL, NULL, NULL, 0, &stage->audit,
                     &error) != STORE_OK)
-        return fail_with(stage->error, sizeof(stage->error), "%s", error.text);
+        return fail_with(&stage->error, "%s", error.text);
     past->audit = stage->audit;
     past->has_audit = true;
     stage->unread = false;

@@ -74,6 +74,7 @@ static void know_script(const struct page_thread *step)
 {
     const char *words[] = {"SCRIPT", "LOAD", step->words + sizeof("EVAL")};
     static struct peek *peeks[PAGE_NODES_MAX];
+    struct fail error;
     char text[64];
 
     if (turns_nodes_n == 1 || strcmp(step->words, "EVAL") != 0)
@@ -82,7 +83,7 @@ static void know_script(const struct page_thread *step)
         peek_send(peeks[step->node], 3, words, text, sizeof(text)))
         return;
     peek_close(peeks[step->node]); /* none yet, or of a server that has died */
-    peeks[step->node] = peek_open(watch_nodes[step->node], text, sizeof(text));
+    peeks[step->node] = peek_open(watch_nodes[step->node], &error);
     if (peeks[step->node])
         (void)peek_send(peeks[step->node], 3, words, text, sizeof(text));
 }

@@ -164,9 +164,8 @@ enum timeline_outcome timeline_outcome_of(const char *reply)
 struct timeline {
     FILE *file;
     char *path;
-    char *error; /* the caller's: why a line is not what it has to be */
-    size_t error_size;
-    unsigned line_n; /* of the line that was read last */
+    struct fail *error; /* the caller's: why a line is not what it has to be */
+    unsigned line_n;    /* of the line that was read last */
     uint64_t events;
     char line[TIMELINE_LINE_BYTES];
 };
@@ -174,14 +173,11 @@ struct timeline {
 __attribute__((format(printf, 2, 3))) static void
 complain(const struct timeline *timeline, const char *format, ...)
 {
-    int n = snprintf(timeline->error, timeline->error_size,
-                     "%s:%u: ", timeline->path, timeline->line_n);
     va_list args;
 
     va_start(args, format);
-    if (n >= 0 && (size_t)n < timeline->error_size)
-        (void)vsnprintf(timeline->error + n, timeline->error_size - (size_t)n,
-                        format, args);
+    (void)fail_in_file(timeline->error, timeline->path, timeline->line_n,
+                       format, args);
     va_end(args);
 }
 
@@ -386,14 +382,14 @@ static const char *read_verdict(const struct timeline *timeline,
 }
 
 /* A FIFO or a device may let its reader wait for ever, and is not there twice. */
-static FILE *open_file(const char *path, char *error, size_t error_size)
+static FILE *open_file(const char *path, struct fail *error)
 {
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     struct stat about;
 
-    (void)snprintf(error, error_size, "%s: %s", path,
-                   fd < 0 ? strerror(errno)
-                          : "not a regular file: save the timeline in one");
+    (void)fail_with(error, "%s: %s", path,
+                    fd < 0 ? strerror(errno)
+                           : "not a regular file: save the timeline in one");
     if (fd >= 0 && fstat(fd, &about) == 0 && S_ISREG(about.st_mode))
         return fdopen(fd, "r");
     if (fd >= 0)
@@ -402,7 +398,7 @@ static FILE *open_file(const char *path, char *error, size_t error_size)
 }
 
 struct timeline *timeline_open(const char *path, struct timeline_head *head,
-                               char *error, size_t error_size)
+                               struct fail *error)
 {
     struct timeline *timeline = calloc(1, sizeof(*timeline));
     const char *wrong = NULL;
@@ -410,13 +406,12 @@ struct timeline *timeline_open(const char *path, struct timeline_head *head,
     uint64_t version;
 
     *head = (struct timeline_head){.actors_n = 0};
-    (void)snprintf(error, error_size, "%s: no memory", path);
+    (void)fail_with(error, "%s: no memory", path);
     if (!timeline)
         return NULL;
     timeline->error = error;
-    timeline->error_size = error_size;
     if ((timeline->path = strdup(path)) != NULL)
-        timeline->file = open_file(path, error, error_size);
+        timeline->file = open_file(path, error);
     if (timeline->file)
         line = read_line(timeline);
     if (line && !take_number(line, "timeline", &version))

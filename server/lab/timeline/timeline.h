@@ -24,6 +24,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "server/lab/fail.h"
+
 enum {
     TIMELINE_VERSION = 1,
     TIMELINE_ACTORS_MAX = 64,
@@ -117,7 +119,7 @@ enum timeline_line {
 /* Opens PATH and reads its head. NULL and a text, which has file and line: it
  * cannot be read, or it is no timeline. ERROR has to stay as long as the timeline. */
 struct timeline *timeline_open(const char *path, struct timeline_head *head,
-                               char *error, size_t error_size);
+                               struct fail *error);
 
 /* The next line. BROKEN and a text in that error: the file is cut here, or this is no line of a
  * timeline. */

@@ -337,7 +337,7 @@ static void write_head(const struct timeline_live *live,
 }
 
 struct timeline_live *timeline_live_open(const struct config *config,
-                                         char *error, size_t error_size)
+                                         struct fail *error)
 {
     struct timeline_live *live = calloc(1, sizeof(*live));
     int why;
@@ -369,8 +369,9 @@ err_after_alloc:
     free(live->path);
     free(live);
 err:
-    (void)snprintf(error, error_size, "%s: %s", config->lab_timeline,
-                   errno == ENXIO ? "nobody reads this FIFO" : strerror(errno));
+    (void)fail_with(error, "%s: %s", config->lab_timeline,
+                    errno == ENXIO ? "nobody reads this FIFO"
+                                   : strerror(errno));
     return NULL;
 }
 

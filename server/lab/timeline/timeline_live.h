@@ -12,6 +12,7 @@
 
 #include "db/store.h"
 #include "lock/dlock.h"
+#include "server/lab/fail.h"
 
 struct config;
 struct timeline_live;
@@ -19,7 +20,7 @@ struct timeline_live;
 /* Writes to the file config->lab_timeline, in place of what it had. NULL and a text:
  * it cannot be written. */
 struct timeline_live *timeline_live_open(const struct config *config,
-                                         char *error, size_t error_size);
+                                         struct fail *error);
 
 /* For options.on_step; the ctx is the struct timeline_live. From any thread; never
  * waits for the file, and always says go. */

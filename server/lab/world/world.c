@@ -27,9 +27,9 @@ enum {
     SYNC_MS_MAX = 10000
 };
 
-static bool fail(char *error, size_t size, const char *what)
+static bool fail(struct fail *error, const char *what)
 {
-    return fail_with(error, size, "%s: %s", what, strerror(errno));
+    return fail_with(error, "%s: %s", what, strerror(errno));
 }
 
 /* ---- the replica ----------------------------------------------------------
@@ -82,7 +82,7 @@ static bool follow(struct world *world)
 }
 
 /* Another process may be faster with the port. */
-static bool replica_begin(struct world *world, char *error, size_t error_size)
+static bool replica_begin(struct world *world, struct fail *error)
 {
     const struct world_node *node = &world->nodes[WORLD_REPLICA];
 
@@ -90,8 +90,7 @@ static bool replica_begin(struct world *world, char *error, size_t error_size)
                         sizeof(world->replica.port)) &&
             ASK(node, "OK", "CONFIG", "SET", "repl-diskless-load", "swapdb") &&
             follow(world)) ||
-           fail_with(error, error_size,
-                     "the replica cannot follow its primary on port %s",
+           fail_with(error, "the replica cannot follow its primary on port %s",
                      world->replica.port);
 }
 
@@ -167,7 +166,7 @@ static void still_the_allocator(struct peek *peek)
 }
 
 /* Beside a file that stands for it. */
-static bool start(struct world *world, unsigned index, char *error, size_t size)
+static bool start(struct world *world, unsigned index, struct fail *error)
 {
     struct world_node *node = &world->nodes[index];
     char path[96];
@@ -179,18 +178,18 @@ static bool start(struct world *world, unsigned index, char *error, size_t size)
     if (fd >= 0)
         (void)close(fd);
     if (!node->redis)
-        node->redis = redis_proc_start(path, error, size);
-    else if (!redis_proc_tend(node->redis, error, size))
+        node->redis = redis_proc_start(path, error->text, sizeof(error->text));
+    else if (!redis_proc_tend(node->redis, error->text, sizeof(error->text)))
         return false;
     if (node->redis)
-        node->peek = peek_open(redis_proc_url(node->redis), error, size);
+        node->peek = peek_open(redis_proc_url(node->redis), error);
     if (node->peek)
         still_the_allocator(node->peek);
     return node->peek;
 }
 
 static bool start_at(struct world *world, unsigned index, uint64_t now_us,
-                     char *error, size_t size)
+                     struct fail *error)
 {
     uint64_t then_us = atomic_load(&world->board->now_us);
     int fd = memfd_create("clock", MFD_CLOEXEC);
@@ -198,12 +197,11 @@ static bool start_at(struct world *world, unsigned index, uint64_t now_us,
                 write(fd, preload, sizeof(preload)) == (ssize_t)sizeof(preload);
 
     if (!good) {
-        (void)snprintf(error, size, "no memory for the clock: %s",
-                       strerror(errno));
+        (void)fail_with(error, "no memory for the clock: %s", strerror(errno));
     } else {
         atomic_store(&world->board->now_us, now_us);
         set_environment(world, index, fd);
-        good = start(world, index, error, size);
+        good = start(world, index, error);
         (void)unsetenv("LD_PRELOAD");
         (void)unsetenv("STOCKADE_STAGE_CLOCK");
         (void)unsetenv("STOCKADE_STAGE_NODE");
@@ -215,18 +213,17 @@ static bool start_at(struct world *world, unsigned index, uint64_t now_us,
 }
 
 static bool open_nodes(struct world *world, const struct stage_scene *scene,
-                       char *error, size_t error_size)
+                       struct fail *error)
 {
     unsigned n = world_nodes_for(scene->lock);
     size_t used = 0;
 
     for (; world->nodes_n < n; world->nodes_n++)
-        if (!start_at(world, world->nodes_n, AGED_US, error, error_size))
+        if (!start_at(world, world->nodes_n, AGED_US, error))
             return false;
     world->replica.is_there = scene->replica;
-    if (scene->replica &&
-        (!start_at(world, WORLD_REPLICA, AGED_US, error, error_size) ||
-         !replica_begin(world, error, error_size)))
+    if (scene->replica && (!start_at(world, WORLD_REPLICA, AGED_US, error) ||
+                           !replica_begin(world, error)))
         return false;
     for (unsigned i = 0; i < n; i++)
         used += (size_t)snprintf(
@@ -247,22 +244,20 @@ static void close_nodes(struct world *world)
 }
 
 static bool restart_at(struct world *world, unsigned index, uint64_t now_us,
-                       char *error, size_t size)
+                       struct fail *error)
 {
     struct world_node *node = &world->nodes[index];
 
     peek_close(node->peek);
     node->peek = NULL;
     redis_proc_kill(node->redis);
-    return start_at(world, index, now_us, error, size);
+    return start_at(world, index, now_us, error);
 }
 
-bool world_restart(struct world *world, unsigned node, char *error,
-                   size_t error_size)
+bool world_restart(struct world *world, unsigned node, struct fail *error)
 {
     world->restarted_us[node] = atomic_load(&world->board->now_us);
-    return restart_at(world, node, world->restarted_us[node], error,
-                      error_size);
+    return restart_at(world, node, world->restarted_us[node], error);
 }
 
 bool world_flush(struct world *world)
@@ -307,51 +302,51 @@ static void each_lock(const struct world *world, FILE *text)
         (void)closedir(dir);
 }
 
-static bool reset_nodes(struct world *world, char *error, size_t error_size)
+static bool reset_nodes(struct world *world, struct fail *error)
 {
     each_lock(world, NULL);
     for (unsigned i = 0; i < world->nodes_n; i++) {
         atomic_store(&world->board->ahead_us[i], 0);
         if (world->restarted_us[i] != 0 &&
-            !restart_at(world, i, AGED_US, error, error_size))
+            !restart_at(world, i, AGED_US, error))
             return false;
         world->restarted_us[i] = 0;
     }
     if (world->replica.is_promoted) {
         world->replica.is_promoted = false;
-        return restart_at(world, 0, AGED_US, error, error_size) &&
-               restart_at(world, WORLD_REPLICA, AGED_US, error, error_size) &&
-               replica_begin(world, error, error_size);
+        return restart_at(world, 0, AGED_US, error) &&
+               restart_at(world, WORLD_REPLICA, AGED_US, error) &&
+               replica_begin(world, error);
     }
     return (world_flush(world) &&
             (!world->replica.is_there || world->replica.is_linked ||
              follow(world))) ||
-           fail_with(error, error_size, "redis-server has died");
+           fail_with(error, "redis-server has died");
 }
 
 /* ---- opening ------------------------------------------------------------ */
 
-static bool make_board(struct world *world, char *error, size_t size)
+static bool make_board(struct world *world, struct fail *error)
 {
     world->board_fd = memfd_create("stage", MFD_CLOEXEC);
     if (world->board_fd < 0 ||
         ftruncate(world->board_fd, sizeof(struct board)) != 0)
-        return fail(error, size, "no memory for the stage");
+        return fail(error, "no memory for the stage");
     world->board = mmap(NULL, sizeof(struct board), PROT_READ | PROT_WRITE,
                         MAP_SHARED, world->board_fd, 0);
     if (world->board == MAP_FAILED) {
         world->board = NULL;
-        return fail(error, size, "no memory for the stage");
+        return fail(error, "no memory for the stage");
     }
     atomic_store(&world->board->now_us, WORLD_BEGINS_US);
     return true;
 }
 
-static bool make_dir(struct world *world, char *error, size_t size)
+static bool make_dir(struct world *world, struct fail *error)
 {
     const char *dir = world->folder.path;
 
-    if (!folder_open(&world->folder, FOLDER_IN_MEMORY, "stage", error, size))
+    if (!folder_open(&world->folder, FOLDER_IN_MEMORY, "stage", error))
         return false;
     (void)snprintf(world->db_path, sizeof(world->db_path), "%s/db", dir);
     (void)snprintf(world->locks_dir, sizeof(world->locks_dir), "%s/locks", dir);
@@ -362,7 +357,7 @@ static bool make_dir(struct world *world, char *error, size_t size)
 
 /* The store makes it, as the service does; what it made is the start. */
 static bool make_database(struct world *world, const struct stage_scene *scene,
-                          char *error, size_t size)
+                          struct fail *error)
 {
     struct store_options options = {.url = world->db_url, .shared = true};
     struct store_product product = {.name = "Stage",
@@ -389,23 +384,22 @@ static bool make_database(struct world *world, const struct stage_scene *scene,
     }
     if (status == STORE_OK &&
         !(world->image = file_read(world->db_path, &world->image_len)))
-        return fail(error, size, "cannot read the database");
+        return fail(error, "cannot read the database");
     if (status == STORE_OK)
         status =
             store_reader_open_url(world->db_url, &world->reader, &store_error);
     if (status != STORE_OK)
-        (void)snprintf(error, size, "%s", store_error.text);
+        (void)fail_with(error, "%s", store_error.text);
     return status == STORE_OK;
 }
 
 bool world_open(struct world *world, const struct stage_scene *scene,
-                char *error, size_t error_size)
+                struct fail *error)
 {
     *world = (struct world){.board_fd = -1, .has_disk = disk_is_needed(scene)};
-    return make_board(world, error, error_size) &&
-           make_dir(world, error, error_size) &&
-           make_database(world, scene, error, error_size) &&
-           open_nodes(world, scene, error, error_size);
+    return make_board(world, error) && make_dir(world, error) &&
+           make_database(world, scene, error) &&
+           open_nodes(world, scene, error);
 }
 
 void world_close(struct world *world)
@@ -428,7 +422,7 @@ static void put_number(unsigned char *at, uint32_t number)
         at[i] = (unsigned char)(number >> (24 - 8 * i));
 }
 
-bool world_reset(struct world *world, char *error, size_t error_size)
+bool world_reset(struct world *world, struct fail *error)
 {
     char path[96];
     uint64_t mark;
@@ -438,17 +432,17 @@ bool world_reset(struct world *world, char *error, size_t error_size)
     put_number(world->image + CHANGES_AT, world->resets * CHANGES_PER_RESET);
     put_number(world->image + VALID_FOR_AT, world->resets * CHANGES_PER_RESET);
     if (!file_write(world->db_path, world->image, world->image_len))
-        return fail(error, error_size, "cannot set the database back");
+        return fail(error, "cannot set the database back");
     if (world->has_disk &&
         !disk_put(world->db_path, world->image, world->image_len))
-        return fail(error, error_size, "cannot set the disk back");
+        return fail(error, "cannot set the disk back");
     (void)snprintf(path, sizeof(path), "%s-journal", world->db_path);
     (void)truncate(path, 0); /* there may be none yet */
     (void)snprintf(path, sizeof(path), "%s.lock", world->db_path);
     if (!file_write(path, &mark, sizeof(mark)))
-        return fail(error, error_size, "cannot set the lock file back");
+        return fail(error, "cannot set the lock file back");
     atomic_store(&world->board->now_us, WORLD_BEGINS_US);
-    return reset_nodes(world, error, error_size);
+    return reset_nodes(world, error);
 }
 
 /* ---- what there is --------------------------------------------------------- */

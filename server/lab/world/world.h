@@ -52,11 +52,11 @@ struct world {
 
 /* False and a text; closed by world_close() all the same. */
 bool world_open(struct world *world, const struct stage_scene *scene,
-                char *error, size_t error_size);
+                struct fail *error);
 void world_close(struct world *world);
 
 /* Back to the start. To be called when no actor runs a program. False and a text. */
-bool world_reset(struct world *world, char *error, size_t error_size);
+bool world_reset(struct world *world, struct fail *error);
 
 /* How many servers a lock needs. */
 unsigned world_nodes_for(const char *lock);
@@ -65,8 +65,7 @@ unsigned world_nodes_for(const char *lock);
 bool world_flush(struct world *world);
 
 /* NODE dies, and another begins in its place, with nothing. False and a text. */
-bool world_restart(struct world *world, unsigned node, char *error,
-                   size_t error_size);
+bool world_restart(struct world *world, unsigned node, struct fail *error);
 
 /* From now on the replica hears nothing. */
 bool world_cut(struct world *world);
