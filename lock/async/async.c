@@ -26,13 +26,16 @@
 #include <unistd.h>
 
 #include "lock/core/clock.h"
+#include "lock/core/due.h"
 #include "lock/core/error.h"
 
 enum { THREADS_MAX = 4 };
 
 /* A release has no terms and comes with the grant, an acquire is given one. */
 struct dlock_job {
-    TAILQ_ENTRY(dlock_job) link; /* of the queue it is in */
+    struct dlock_due
+        pause_end; /* queued while parked; microseconds, real time */
+    TAILQ_ENTRY(dlock_job) link; /* of another queue that it is in */
     struct dlock_async *async;
     bool acquires;
     bool begun; /* there was a first try */
@@ -47,10 +50,8 @@ struct dlock_job {
     void *ctx;
     /* Guarded by the mutex of the pool. */
     struct dlock_session *session; /* NULL: its own callback has closed it */
-    bool parked;                   /* an acquire that was told no */
     bool is_done;                  /* in the queue of dlock_dispatch() */
     bool told;                     /* worth a try, since the last one began */
-    uint64_t due_us;               /* real time; while parked */
     pthread_t teller;              /* the callback's thread */
 };
 
@@ -62,11 +63,11 @@ struct dlock_async {
     pthread_cond_t settled;    /* a job is done, or gone */
     struct job_queue releases; /* these two are ready, ... */
     struct job_queue acquires;
-    size_t ready_n;           /* ... so many of them; */
-    struct job_queue parked;  /* the end of whose pause comes first, */
-    struct job_queue done;    /* for dlock_dispatch(), */
-    struct job_queue telling; /* and in their callbacks */
-    unsigned jobs_n;          /* of all sessions, with those in callbacks */
+    size_t ready_n;                /* ... so many of them */
+    struct dlock_due_queue parked; /* acquires that were told no, */
+    struct job_queue done;         /* those for dlock_dispatch(), */
+    struct job_queue telling;      /* and in their callbacks */
+    unsigned jobs_n; /* of all sessions, with those in callbacks */
     unsigned threads_n;
     unsigned idle_n;     /* of these */
     uint64_t watched_us; /* an idle one looks at pauses then; or never */
@@ -140,7 +141,6 @@ static bool start_thread(struct dlock_async *async)
 /* With the mutex: JOB, which is in no queue, is for the next thread. */
 static void make_ready(struct dlock_async *async, struct dlock_job *job)
 {
-    job->parked = false;
     if (job->acquires)
         TAILQ_INSERT_TAIL(&async->acquires, job, link);
     else
@@ -159,9 +159,9 @@ static void make_ready(struct dlock_async *async, struct dlock_job *job)
 static void nudge(struct dlock_async *async, struct dlock_job *job)
 {
     job->told = true;
-    if (!job->parked)
+    if (!job->pause_end.queued)
         return;
-    TAILQ_REMOVE(&async->parked, job, link);
+    dlock_due_remove(&async->parked, &job->pause_end);
     make_ready(async, job);
 }
 
@@ -184,37 +184,23 @@ static uint64_t pause_end(const struct dlock_job *job, uint64_t now_us)
            1000 * dlock_clock_until(job->wait.clock, job->pause.until_ms);
 }
 
-/*
- * With the mutex: JOB stands among those that are parked, by the end of its pause. From
- * the tail, because most pauses are of one length: the one that begins last ends last.
- */
-static void park(struct dlock_async *async, struct dlock_job *job)
-{
-    struct dlock_job *before = TAILQ_LAST(&async->parked, job_queue);
-
-    while (before != NULL && before->due_us > job->due_us)
-        before = TAILQ_PREV(before, job_queue, link);
-    if (before != NULL)
-        TAILQ_INSERT_AFTER(&async->parked, before, job, link);
-    else
-        TAILQ_INSERT_HEAD(&async->parked, job, link);
-}
-
 /* With the mutex: those whose pause is over are ready. */
 static void end_pauses(struct dlock_async *async)
 {
     uint64_t now_us = real_us();
-    struct dlock_job *first;
+    struct dlock_due *first;
 
     while ((first = TAILQ_FIRST(&async->parked)) != NULL &&
-           first->due_us <= now_us) {
-        TAILQ_REMOVE(&async->parked, first, link);
-        if (first->pause.us == 0)
-            first->due_us = pause_end(first, now_us);
-        if (first->due_us <= now_us)
-            make_ready(async, first);
+           first->at <= now_us) {
+        struct dlock_job *job = (struct dlock_job *)first;
+
+        dlock_due_remove(&async->parked, first);
+        if (job->pause.us == 0)
+            first->at = pause_end(job, now_us);
+        if (first->at <= now_us)
+            make_ready(async, job);
         else
-            park(async, first);
+            dlock_due_put(&async->parked, first);
     }
 }
 
@@ -301,9 +287,8 @@ static void run(struct dlock_async *async, struct dlock_job *job)
     if (waits && (job->told || dlock_wait_ended(job->session))) {
         make_ready(async, job);
     } else if (waits) {
-        job->parked = true;
-        job->due_us = pause_end(job, real_us());
-        park(async, job);
+        job->pause_end.at = pause_end(job, real_us());
+        dlock_due_put(&async->parked, &job->pause_end);
     } else if (async->fd < 0) {
         tell(async, job);
     } else {
@@ -320,16 +305,16 @@ static void run(struct dlock_async *async, struct dlock_job *job)
  */
 static void idle(struct dlock_async *async)
 {
-    const struct dlock_job *first = TAILQ_FIRST(&async->parked);
+    const struct dlock_due *first = TAILQ_FIRST(&async->parked);
     struct timespec until;
 
     async->idle_n++;
-    if (first == NULL || async->watched_us <= first->due_us) {
+    if (first == NULL || async->watched_us <= first->at) {
         (void)pthread_cond_wait(&async->work, &async->mutex);
     } else {
-        async->watched_us = first->due_us;
-        until.tv_sec = (time_t)(first->due_us / 1000000);
-        until.tv_nsec = (long)(first->due_us % 1000000) * 1000;
+        async->watched_us = first->at;
+        until.tv_sec = (time_t)(first->at / 1000000);
+        until.tv_nsec = (long)(first->at % 1000000) * 1000;
         (void)pthread_cond_clockwait(&async->work, &async->mutex,
                                      CLOCK_MONOTONIC, &until);
         async->watched_us = UINT64_MAX;
@@ -480,14 +465,14 @@ void dlock_cancel(struct dlock_session *session)
 /* Those that are about to be parked see by themselves that it is over. */
 void dlock_end_waits(struct dlock *client)
 {
-    struct dlock_job *job;
+    struct dlock_due *first;
 
     if (client == NULL || !dlock_is_ours(client))
         return;
     atomic_store(&client->waits_ended, true);
     (void)pthread_mutex_lock(&client->async->mutex);
-    while ((job = TAILQ_FIRST(&client->async->parked)) != NULL)
-        nudge(client->async, job);
+    while ((first = TAILQ_FIRST(&client->async->parked)) != NULL)
+        nudge(client->async, (struct dlock_job *)first);
     (void)pthread_mutex_unlock(&client->async->mutex);
     if (client->strategy->wake_all != NULL)
         client->strategy->wake_all(client);

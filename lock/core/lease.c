@@ -1,6 +1,6 @@
 /*
  * Leases: setting one anew, and what is left of it. The watchdog does so by
- * itself (renewal.c); here the holder does.
+ * itself (watchdog.c); here the holder does.
  */
 #include "lock/core/clock.h"
 #include "lock/core/error.h"

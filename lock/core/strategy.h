@@ -50,7 +50,8 @@ struct dlock_renew {
 /* ... a script's reply to a late command, which it has not carried out. */
 enum { DLOCK_OVERTAKEN = -2 };
 
-/* Slots of a strategy, below, that the watchdog calls. */
+/* Slots of a strategy, below, that the watchdog calls; N is DLOCK_PASS_MAX at most. */
+enum { DLOCK_PASS_MAX = 64 };
 typedef void dlock_renew_slot(struct dlock *client, struct dlock_renew renews[],
                               size_t n, unsigned lease_ms, uint64_t limit_ms);
 typedef uint64_t dlock_forced_slot(struct dlock *client, const char *name,

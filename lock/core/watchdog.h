@@ -14,9 +14,10 @@
 #ifndef DLOCK_WATCHDOG_H
 #define DLOCK_WATCHDOG_H
 
-#include "lock/core/renewal.h"
+#include "lock/core/client.h"
 
 struct dlock_watchdog;
+struct dlock_renewal; /* of one grant */
 
 /* The thread starts with the first registration. NULL if out of memory. */
 struct dlock_watchdog *dlock_watchdog_open(struct dlock *client);

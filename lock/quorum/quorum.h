@@ -10,7 +10,6 @@
 #ifndef DLOCK_QUORUM_H
 #define DLOCK_QUORUM_H
 
-#include "lock/core/renewal.h"
 #include "lock/redis/node.h"
 #include "lock/redis/wakeup.h"
 
