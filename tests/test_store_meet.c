@@ -41,7 +41,6 @@ struct play {
 struct rule {
     const char *name;
     struct store_product product; /* before both; no units: there is none */
-    bool has_order;
     void (*verbs[2])(struct move *move);
     void (*check)(const struct play *play);
 };
@@ -347,74 +346,59 @@ static void check_both_changes(const struct play *play)
 }
 
 static const struct rule rules[] = {
-    {"stock", {.initial = 1}, false, {sell, sell}, check_stock},
+    {"stock", {.initial = 1}, {sell, sell}, check_stock},
     {"gathered stock",
      {.initial = 2, .segments = 2},
-     false,
      {sell_gathered, sell_elsewhere},
      check_stock},
     {"limit",
      {.initial = 10, .limit_per_user = 1, .segments = 2},
-     false,
      {sell_elsewhere, sell_elsewhere},
      check_limit},
     {"limit set",
      {.initial = 10},
-     false,
      {sell_elsewhere, limit_to_1},
      check_limit_set},
     {"limit set and cancel",
      {.initial = 10},
-     true,
      {cancel, limit_to_1},
      check_limit_and_cancel},
     {"limit counted and cancel",
      {.initial = 10, .segments = 2},
-     true,
      {cancel, sell_to_2_elsewhere},
      check_limit_and_cancel},
-    {"key", {.initial = 10}, false, {sell_with_key, sell_with_key}, check_key},
-    {"window", {.initial = 10}, false, {sell, end_sale}, check_window},
-    {"price", {.initial = 10}, false, {sell, raise_price}, check_price},
-    {"fence", {.initial = 10}, false, {sell_under_10, stamp_11}, check_fence},
-    {"cancel once", {.initial = 10}, true, {cancel, cancel}, check_cancel},
+    {"key", {.initial = 10}, {sell_with_key, sell_with_key}, check_key},
+    {"window", {.initial = 10}, {sell, end_sale}, check_window},
+    {"price", {.initial = 10}, {sell, raise_price}, check_price},
+    {"fence", {.initial = 10}, {sell_under_10, stamp_11}, check_fence},
+    {"cancel once", {.initial = 10}, {cancel, cancel}, check_cancel},
     {"payment once",
      {.initial = 10, .pay_within_s = 99},
-     true,
      {pay, pay},
      one_replayed},
     {"two payments",
      {.initial = 10, .pay_within_s = 99},
-     true,
      {pay, pay},
      check_paid_once},
     {"payment and cancel",
      {.initial = 10, .pay_within_s = 99},
-     true,
      {pay, cancel},
      check_pay_and_cancel},
-    {"restock once", {.initial = 10}, false, {restock, restock}, check_restock},
-    {"resize",
-     {.initial = 10, .segments = 2},
-     false,
-     {resize, resize},
-     check_resize},
+    {"restock once", {.initial = 10}, {restock, restock}, check_restock},
+    {"resize", {.initial = 10, .segments = 2}, {resize, resize}, check_resize},
     {"resize and sale",
      {.initial = 2, .segments = 2},
-     false,
      {resize, sell_elsewhere},
      check_resize_and_sale},
     {"resize and restock",
      {.initial = 10, .segments = 2},
-     false,
      {resize, restock},
      check_resize},
     {"two changes",
      {.initial = 10},
-     false,
      {limit_to_1, raise_price},
      check_both_changes},
-    {"create once", {.initial = 0}, false, {create, create}, one_replayed},
+    {"create once", {.initial = 0}, {create, create}, one_replayed},
 };
 
 /* ---- a play ------------------------------------------------------------- */
@@ -439,6 +423,7 @@ static void set_stage(struct play *play, const struct rule *rule, int first)
     struct move *move = play->moves;
     /* Set after the order, which nobody has counted then. */
     bool has_limit = rule->verbs[1] == sell_to_2_elsewhere;
+    bool has_order = rule->verbs[0] == cancel || rule->verbs[0] == pay;
 
     product.id = ++last_id;
     *play = (struct play){.early = NULL};
@@ -459,7 +444,7 @@ static void set_stage(struct play *play, const struct rule *rule, int first)
         sell_under_10(&before);
         assert_ok(before.status);
     }
-    if (rule->has_order) {
+    if (has_order) {
         struct store_order order = store_rig_ask(product.id, 1, 1, "");
 
         store_rig_place(&rig, &order);
@@ -478,7 +463,7 @@ static void set_stage(struct play *play, const struct rule *rule, int first)
                "SELECT (SELECT COUNT(*) FROM products WHERE id = ?1) + "
                "(SELECT COUNT(*) FROM orders WHERE product_id = ?1) + "
                "(SELECT COUNT(*) FROM products WHERE id = ?1 AND NOT counted)",
-               product.id) < 1 + rule->has_order + has_limit)
+               product.id) < 1 + has_order + has_limit)
         store_nodes_glance();
 }
 
