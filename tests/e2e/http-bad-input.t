@@ -62,7 +62,7 @@ bad_order($_->[0], $_->[1], 400, 'malformed-json') for (
     ['a comma too many',      '{"product_id":7,}'],
     ['single quotes',         "{'product_id':7}"],
     ['a NUL in the text',     "{\"product_id\":7}\0"],
-    ['an escaped NUL',        '{"product_id":7,"user_id":"\u0000","quantity":1}'],
+    ['a NUL behind a number', "{\"product_id\":8\0,\"user_id\":1,\"quantity\":1}"],
     ['invalid UTF-8',         "{\"a\":\"\xff\xfe\"}"],
     ['an overlong UTF-8',     "{\"a\":\"\xc0\xaf\"}"],
     ['half a surrogate',      '{"a":"\ud800"}'],
@@ -100,6 +100,8 @@ bad_order($_->[0], $_->[1], 422, 'invalid-fields', $_->[2]) for (
     ['2^53',                '{"product_id":9007199254740992,"user_id":1,"quantity":1}', 'product_id'],
     ['1e999',               '{"product_id":1e999,"user_id":1,"quantity":1}'],
     ['2^63',                '{"product_id":9223372036854775808,"user_id":1,"quantity":1}'],
+    ['an escaped NUL',      '{"product_id":7,"user_id":"\u0000","quantity":1}'],
+    ['one in a name',       '{"product_id":7,"user_id":1,"quantity":1,"\u0000":1}'],
 );
 my $all = bad_order('everything wrong', '{"product_id":0,"user_id":"x","extra":1}', 422, 'invalid-fields');
 is_deeply [map { $_->{field} } @{ $all->{problem}{errors} }], [qw(product_id user_id quantity extra)],
