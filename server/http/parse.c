@@ -130,7 +130,8 @@ static json_t *load(const char *body, size_t size, struct parse_error *error)
         return NULL;
     }
     /* The depth is bounded by jansson, the size by the request check. */
-    json = json_loadb(body, size, JSON_REJECT_DUPLICATES, &wrong);
+    json = json_loadb(body, size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY,
+                      &wrong);
     if (json_is_object(json))
         return json;
     error->problem = PROBLEM_FIELDS;

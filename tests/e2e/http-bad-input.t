@@ -78,7 +78,8 @@ like bad_order('a typo', "{\n  \"product_id\": x}", 400, 'malformed-json')->{pro
 # ---- JSON that is no order -------------------------------------------------
 bad_order($_->[0], $_->[1], 422, 'invalid-fields', $_->[2]) for (
     ['an array',            '[]'],
-    ['a number',            '[1]'],
+    ['a number',            '1'],
+    ['null alone',          'null'],
     ['nothing in it',       '{}',                                                      'product_id'],
     ['no user',             '{"product_id":7,"quantity":1}',                           'user_id'],
     ['an unknown field',    '{"product_id":7,"user_id":1,"quantity":1,"price":0}',     'price'],
