@@ -166,7 +166,9 @@ static int audit(const struct options *options, struct ledger *ledger)
         store_reader_close(reader);
     }
     if (status != STORE_OK || ledger->out_of_memory) {
-        fprintf(stderr, "stockade: cannot audit %s: %s\n", options->db,
+        /* In what is no proper URL there may be a password. */
+        fprintf(stderr, "stockade: cannot audit %s: %s\n",
+                status == STORE_MISUSE ? "it" : options->db,
                 ledger->out_of_memory ? "out of memory" : error.text);
         return AUDIT_CANNOT_TELL;
     }

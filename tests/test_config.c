@@ -187,6 +187,7 @@ UNIT_TEST(passwords_are_not_shown)
         "--redis=redis://u:s3cret,x@h:1",
         "--redis=redis://:s3cret@h/" X300 X300 X300 X300,
         "--lock-url=mysql://u:s3cret@h/d",
+        "--db=mariadb://u:s3cret@h/d",
         "--admin-token=s3cret",
         "--admin-tokn=s3cret"};
 

@@ -48,6 +48,10 @@ bool services_read(struct services *services, const char *text)
     }
     if (!*text)
         return services->n > 0;
+    if (memchr(text, '@', size)) { /* a password may stand before it */
+        text = "(hidden)";
+        size = strlen(text);
+    }
     log_error("inventory",
               "error=\"--inventory takes http://HOST:PORT, up to %d different "
               "ones with commas between, not '%.*s'\"",

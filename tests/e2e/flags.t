@@ -90,6 +90,7 @@ like Stockade::run(['sell'])->{err}, qr/serve/, 'says which there are';
 is Stockade::run(['audit', '--bogus'])->{exit}, 2, 'a wrong flag of audit';
 is Stockade::run(['audit', '--db', "sqlite:$dir/none.db"])->{exit}, 2, 'audit of nothing cannot tell';
 Stockade::refuses(['audit', '--db', "sqlite:$dir/new.db"], qr/schema version 99/);
+Stockade::refuses(['audit', '--db', 'mariadb://u:s3cret@h/d'], qr/cannot audit it: the database's URL must be sqlite:PATH/);
 ok !-e "$dir/none.db", 'and makes nothing';
 
 # flag over environment over file over default

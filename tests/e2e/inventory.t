@@ -59,6 +59,7 @@ for my $case (
     [['--inventory', 'localhost:8001'],                    qr/--inventory takes http:\/\/HOST:PORT.*'localhost:8001'/],
     [['--inventory', 'http://a:1,https://b:2'],            qr/'https:\/\/b:2'/],
     [['--inventory', 'http://a:1/api'],                    qr/'http:\/\/a:1\/api'/],
+    [['--inventory', 'http://u:s3cret@a:1'],               qr/, not '\(hidden\)'/],
     [['--inventory', 'http://a:1,http://A:1/'],            qr/different ones with commas between, not 'http:\/\/A:1\/'/],
     [['--inventory', 'http://a:1', '--db', 'sqlite:x.db'], qr/--db "sqlite:x.db": does not go with --inventory: an order service has no database/],
     [['--inventory', 'http://a:1', '--lock', 'fenced'],    qr/--lock "fenced": does not go with --inventory/],
