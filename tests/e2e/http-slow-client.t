@@ -127,15 +127,21 @@ cmp_ok $worst, '<', 0.7 * $LIMIT_S, 'and did not wait until those were cut: ' . 
 
 # ---- slow, but not too slow ---------------------------------------------------
 {
-    my $socket = HttpRaw::connect_to($port);
-    my $ok     = 0;
-    for (1 .. 3) {
-        # Idle for most of the limit, then a request that takes most of it.
-        select undef, undef, undef, 0.6 * $LIMIT_S;
-        HttpRaw::put($socket, "GET /livez HTTP/1.1\r\n");
-        select undef, undef, undef, 0.6 * $LIMIT_S;
-        HttpRaw::put($socket, "$HOST\r\n");
-        $ok++ if HttpRaw::read_replies($socket, 1)->{replies}[0];
+    # Once more where the machine is so busy that a request takes too long.
+    my $ok;
+    for my $try (1 .. 4) {
+        my $socket = HttpRaw::connect_to($port);
+        $ok = 0;
+        for (1 .. 3) {
+            # Idle for most of the limit, then a request that takes most of it.
+            select undef, undef, undef, 0.6 * $LIMIT_S;
+            HttpRaw::put($socket, "GET /livez HTTP/1.1\r\n");
+            select undef, undef, undef, 0.6 * $LIMIT_S;
+            HttpRaw::put($socket, "$HOST\r\n");
+            HttpRaw::read_replies($socket, 1)->{replies}[0] or last;
+            $ok++;
+        }
+        last if $ok == 3;
     }
     is $ok, 3, 'a request that begins late has its full time, again and again';
 }

@@ -128,7 +128,9 @@ static void name_lock(char *name, size_t size, int64_t product_id,
 static struct order_foreign *open_foreign(int64_t n)
 {
     struct order_foreign *foreign = calloc(1, sizeof(*foreign));
-    const struct dlock_options options = {.url = redis_server_url(redis)};
+    const struct dlock_options options = {.url = redis_server_url(redis),
+                                          .connect_timeout_ms = 20000,
+                                          .command_timeout_ms = 20000};
 
     if (!foreign)
         die("no memory");
@@ -146,7 +148,7 @@ struct order_foreign *order_foreign_open(int64_t first, int64_t n,
                                          unsigned lease_ms)
 {
     struct order_foreign *foreign = open_foreign(n);
-    const struct dlock_terms terms = {.wait_ms = 10000, .lease_ms = lease_ms};
+    const struct dlock_terms terms = {.wait_ms = 60000, .lease_ms = lease_ms};
     char name[64];
 
     for (int64_t i = 0; i < n; i++) {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PATIENCE_S = 60 };
+enum { PATIENCE_S = 300 };
 
 void step_log_init(struct step_log *log)
 {
