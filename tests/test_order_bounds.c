@@ -18,7 +18,7 @@ ORDER_RIG_TEST(a_full_queue_refuses_at_once, .stock = {1000}, .queue_max = 10)
 {
     struct rig_order *orders[MANY];
 
-    order_watch_hold(rig, "commit", 0);
+    step_log_shut_at(&order_steps, "commit", 0, DLOCK_BEFORE);
     order_rig_submit_many(rig, orders, 5, 1);
     for (int i = 5; i < MANY; i++)
         orders[i] = order_rig_make(rig, 1, i + 1, 1, "");
@@ -28,7 +28,7 @@ ORDER_RIG_TEST(a_full_queue_refuses_at_once, .stock = {1000}, .queue_max = 10)
     for (int i = 0; i < MANY; i++)
         order_rig_expect_outcome(orders[i],
                                  i < 10 ? ORDER_OUTCOME_N : ORDER_OVERLOADED);
-    order_watch_let_go(rig);
+    step_log_open(&order_steps);
     order_rig_await_answered(rig, MANY);
     assert_int_equal(order_rig_count(rig, 1, ORDER_PLACED), 10);
     assert_int_equal(order_rig_depth(rig), 0);
@@ -132,7 +132,7 @@ static void stop_and_let_go(struct order_rig *rig, useconds_t moment_us)
 
     pthread_create(&stopper, NULL, stop_main, rig);
     usleep(moment_us);
-    order_watch_let_go(rig);
+    step_log_open(&order_steps);
     pthread_join(stopper, NULL);
 }
 
@@ -142,7 +142,7 @@ ORDER_RIG_BOTH(stopping_does_not_wait_for_locks, TWO, .lock_wait_ms = 60000)
     struct order_foreign *other = order_foreign_open(1, 1, 120000);
 
     order_rig_submit_many(rig, NULL, MANY, 1);
-    order_watch_await_begun(rig, "eval-acquire", 1);
+    step_log_await_at(&order_steps, "eval-acquire", 1, DLOCK_BEFORE, 1);
     assert_in_range(order_rig_stop(rig), 0, STOP_MS);
     assert_int_equal(order_rig_count(rig, 1, ORDER_PLACED), 0);
     assert_true(order_rig_lock_is_held(1, 0)); /* it is not ours */
@@ -155,7 +155,7 @@ ORDER_RIG_BOTH(stopping_does_not_wait_for_thinking, TWO, .lock_wait_ms = 60000,
                .think_ms = 60000)
 {
     order_rig_submit_many(rig, NULL, MANY, 1);
-    order_watch_await_begun(rig, "eval-acquire", 1);
+    step_log_await_at(&order_steps, "eval-acquire", 1, DLOCK_BEFORE, 1);
     assert_in_range(order_rig_stop(rig), 0, STOP_MS);
     expect_stopped_well(rig, MANY);
 }
@@ -174,16 +174,16 @@ ORDER_RIG_BOTH(stopping_when_a_lock_was_just_taken, TWO, .lock_wait_ms = 60000,
     pthread_t writer;
     uint64_t begin_ms;
 
-    order_watch_hold(rig, "eval-acquire", 1);
+    step_log_shut_at(&order_steps, "eval-acquire", 1, DLOCK_BEFORE);
     order_rig_submit_many(rig, NULL, MANY, 1);
-    order_watch_await_held(rig);
+    step_log_await_gate(&order_steps, 1);
     redis_server_pause(order_rig_redis());
-    order_watch_let_go(rig);
-    order_watch_hold(rig, "commit", 0);
+    step_log_open(&order_steps);
+    step_log_shut_at(&order_steps, "commit", 0, DLOCK_BEFORE);
     pthread_create(&writer, NULL, restock_main, rig);
-    order_watch_await_held(rig);
+    step_log_await_gate(&order_steps, 1);
     redis_server_resume(order_rig_redis());
-    while (order_watch_count(rig, "eval-acquire", 1, STORE_AFTER) == 0)
+    while (step_log_count_at(&order_steps, "eval-acquire", 1, DLOCK_AFTER) == 0)
         usleep(1000);
     usleep(20000); /* so that the result is handed over; right either way */
     begin_ms = clock_ms();
@@ -198,9 +198,9 @@ ORDER_RIG_BOTH(stopping_in_mid_transaction, TWO, .lock_wait_ms = 20000)
 {
     struct rig_order *first;
 
-    order_watch_hold(rig, "place", 1);
+    step_log_shut_at(&order_steps, "place", 1, DLOCK_BEFORE);
     first = order_rig_submit(rig, 1, 1, 1, "");
-    order_watch_await_held(rig);
+    step_log_await_gate(&order_steps, 1);
     order_rig_submit_many(rig, NULL, MANY, 2);
     stop_and_let_go(rig, 50000);
     order_rig_expect_outcome(first, ORDER_PLACED);
@@ -230,9 +230,9 @@ ORDER_RIG_BOTH(who_is_on_the_way_in_is_answered_too, .stock = {10, 10},
         {order_rig_make(rig, 1, 1, 1, ""), order_rig_make(rig, 2, 1, 1, "")}};
     pthread_t customer;
 
-    order_watch_hold(rig, "answer", 2);
+    step_log_shut_at(&order_steps, "answer", 2, DLOCK_BEFORE);
     pthread_create(&customer, NULL, hand_in_main, &entry);
-    order_watch_await_held(rig);
+    step_log_await_gate(&order_steps, 1);
     stop_and_let_go(rig, 200000);
     pthread_join(customer, NULL);
     order_rig_expect_outcome(entry.orders[1], ORDER_OVERLOADED);
@@ -246,11 +246,11 @@ ORDER_RIG_BOTH(stopping_while_redis_hangs, TWO, .lock_wait_ms = 2000)
 {
     order_rig_submit_many(rig, NULL, MANY, 2);
     order_rig_await_answered(rig, MANY / 2);
-    order_watch_hold(rig, "commit", 0);
+    step_log_shut_at(&order_steps, "commit", 0, DLOCK_BEFORE);
     order_rig_submit_many(rig, NULL, MANY, 2);
-    order_watch_await_held(rig);
+    step_log_await_gate(&order_steps, 1);
     redis_server_pause(order_rig_redis());
-    order_watch_let_go(rig);
+    step_log_open(&order_steps);
     expect_stops(rig);
     redis_server_resume(order_rig_redis());
 }

@@ -19,8 +19,9 @@ static void sell(struct order_rig *rig, int n)
 ORDER_RIG_TEST(a_lock_is_kept_while_it_is_used, .stock = {1000})
 {
     sell(rig, MANY);
-    assert_in_range(order_watch_count(rig, "eval-acquire", 1, STORE_BEFORE), 1,
-                    MANY / 4);
+    assert_in_range(
+        step_log_count_at(&order_steps, "eval-acquire", 1, DLOCK_BEFORE), 1,
+        MANY / 4);
     for (int i = 0; i < 2; i++) {
         order_foreign_close(order_foreign_open(1, 1, MINUTE));
         sell(rig, 1);
@@ -34,11 +35,12 @@ ORDER_RIG_BOTH(a_lock_is_given_back_after_the_commit, .stock = {1})
 
     order_rig_expect(rig, 1, 1, "", ORDER_PLACED);
     order_rig_stop(rig);
-    written = order_watch_last(rig, "commit", STORE_AFTER);
+    written = step_log_last(&order_steps, "commit", DLOCK_AFTER);
     assert_int_not_equal(written, 0);
-    assert_int_equal(order_watch_count(rig, "eval-release", 1, STORE_BEFORE),
-                     1);
-    assert_true(order_watch_last(rig, "eval-release", STORE_BEFORE) > written);
+    assert_int_equal(
+        step_log_count_at(&order_steps, "eval-release", 1, DLOCK_BEFORE), 1);
+    assert_true(step_log_last(&order_steps, "eval-release", DLOCK_BEFORE) >
+                written);
 }
 
 ORDER_RIG_TEST(a_lock_is_given_back_by_a_naive_one, .stock = {1},
@@ -65,15 +67,15 @@ ORDER_RIG_TEST(who_comes_in_business_time_waits_for_its_own, .stock = {10},
 {
     struct rig_order *first = order_rig_submit(rig, 1, 1, 1, ""), *second;
 
-    while (order_watch_count(rig, "eval-acquire", 1, STORE_AFTER) == 0)
+    while (step_log_count_at(&order_steps, "eval-acquire", 1, DLOCK_AFTER) == 0)
         usleep(1000);
     usleep(100000); /* so that it has begun; it is right either way */
     second = order_rig_submit(rig, 1, 2, 1, "");
     assert_int_equal(order_rig_await(rig, first), ORDER_PLACED);
     assert_int_equal(order_rig_await(rig, second), ORDER_PLACED);
     if (second->transaction != first->transaction)
-        assert_true(order_watch_count(rig, "eval-acquire", 1, STORE_BEFORE) >
-                    1);
+        assert_true(step_log_count_at(&order_steps, "eval-acquire", 1,
+                                      DLOCK_BEFORE) > 1);
 }
 
 /* Product 2 is waited for while product 1 is on its way to the disk: its lock was
@@ -82,16 +84,16 @@ ORDER_RIG_TEST(a_commit_may_take_longer_than_a_lock_is_kept, .stock = {10, 10})
 {
     struct rig_order *orders[2];
 
-    order_watch_hold(rig, "commit", 0);
+    step_log_shut_at(&order_steps, "commit", 0, DLOCK_BEFORE);
     orders[0] = order_rig_submit(rig, 1, 1, 1, "");
-    order_watch_await_held(rig);
+    step_log_await_gate(&order_steps, 1);
     orders[1] = order_rig_submit(rig, 2, 1, 1, "");
     usleep((KEPT_MS + 200) * 1000); /* the disk is slow */
-    order_watch_let_go(rig);
+    step_log_open(&order_steps);
     for (int i = 0; i < 2; i++)
         assert_int_equal(order_rig_await(rig, orders[i]), ORDER_PLACED);
-    assert_int_equal(order_watch_count(rig, "eval-acquire", 2, STORE_BEFORE),
-                     1);
+    assert_int_equal(
+        step_log_count_at(&order_steps, "eval-acquire", 2, DLOCK_BEFORE), 1);
 }
 
 /* Three queues with more orders each than it may have of a transaction, whose
@@ -99,10 +101,10 @@ ORDER_RIG_TEST(a_commit_may_take_longer_than_a_lock_is_kept, .stock = {10, 10})
 ORDER_RIG_TEST(more_orders_than_fit_into_a_transaction,
                .stock = {1000, 1000, 1000})
 {
-    order_watch_hold(rig, "eval-acquire", 0);
+    step_log_shut_at(&order_steps, "eval-acquire", 0, DLOCK_BEFORE);
     order_rig_submit_many(rig, NULL, 3 * 600, 3);
-    order_watch_await_held(rig);
-    order_watch_let_go(rig);
+    step_log_await_gate(&order_steps, 1);
+    step_log_open(&order_steps);
     order_rig_await_answered(rig, 3 * 600);
     for (int64_t product = 1; product <= 3; product++)
         order_rig_expect_ledger(rig, product, 600);
@@ -185,12 +187,12 @@ ORDER_RIG_TEST(a_lock_that_is_not_had_is_tried_for_the_next, .stock = {10})
 {
     struct rig_order *first, *second;
 
-    order_watch_hold(rig, "eval-acquire", 1);
+    step_log_shut_at(&order_steps, "eval-acquire", 1, DLOCK_BEFORE);
     first = order_rig_submit(rig, 1, 1, 1, "");
-    order_watch_await_held(rig);
+    step_log_await_gate(&order_steps, 1);
     second = order_rig_submit(rig, 1, 2, 1, "");
-    order_watch_fail(rig, "eval-acquire", STORE_BEFORE);
-    order_watch_let_go(rig);
+    step_log_fail(&order_steps, "eval-acquire", DLOCK_BEFORE, 1);
+    step_log_open(&order_steps);
     assert_int_equal(order_rig_await(rig, first), ORDER_LOCK_UNREACHABLE);
     assert_int_equal(order_rig_await(rig, second), ORDER_PLACED);
 }
@@ -217,13 +219,13 @@ ORDER_RIG_TEST(a_lock_that_was_overtaken_is_taken_again, .stock = {1000})
 {
     pthread_t announcer;
 
-    order_watch_hold(rig, "commit", 0);
+    step_log_shut_at(&order_steps, "commit", 0, DLOCK_BEFORE);
     order_rig_submit(rig, 1, 1, 1, "");
-    order_watch_await_held(rig);
+    step_log_await_gate(&order_steps, 1);
     pthread_create(&announcer, NULL, announce, rig);
     usleep(20000); /* so that it waits by then; it is right either way */
     order_rig_submit_many(rig, NULL, 20, 1);
-    order_watch_let_go(rig);
+    step_log_open(&order_steps);
     pthread_join(announcer, NULL);
     order_rig_await_answered(rig, 21);
     assert_int_equal(order_rig_count(rig, 1, ORDER_PLACED), 21);
@@ -238,14 +240,14 @@ ORDER_RIG_TEST(an_order_is_not_tried_for_ever, .stock = {1000}, .shared = true,
     struct rig_order *order;
 
     order_rig_expect(rig, 1, 1, "", ORDER_PLACED);
-    order_watch_hold(rig, "begin", 0);
+    step_log_shut_at(&order_steps, "begin", 0, DLOCK_BEFORE);
     order = order_rig_submit(rig, 1, 1, 1, "");
     for (int i = 0; i < ORDER_TRIES_MAX; i++) {
-        order_watch_await_held(rig);
+        step_log_await_gate(&order_steps, 1);
         order_rig_child(rig, "overtake");
-        order_watch_let_pass(rig);
+        step_log_pass(&order_steps);
     }
-    order_watch_let_go(rig);
+    step_log_open(&order_steps);
     order_rig_await(rig, order);
     order_rig_expect_not_now(order, UINT32_MAX);
     order_rig_expect(rig, 1, 1, "", ORDER_PLACED);
@@ -306,11 +308,11 @@ static enum order_outcome overtake_at(struct order_rig *rig, const char *step,
 {
     struct rig_order *order;
 
-    order_watch_hold(rig, step, 0);
+    step_log_shut_at(&order_steps, step, 0, DLOCK_BEFORE);
     order = order_rig_submit(rig, 1, 1, 1, key);
-    order_watch_await_held(rig);
+    step_log_await_gate(&order_steps, 1);
     order_rig_child(rig, "overtake");
-    order_watch_let_go(rig);
+    step_log_open(&order_steps);
     return order_rig_await(rig, order);
 }
 
@@ -333,13 +335,13 @@ ORDER_RIG_TEST(a_lock_of_our_own_is_no_dead_ones, .stock = {10}, .shared = true,
 {
     struct rig_order *first, *second;
 
-    order_watch_hold(rig, "place", 0);
+    step_log_shut_at(&order_steps, "place", 0, DLOCK_BEFORE);
     first = order_rig_submit(rig, 1, 1, 1, "");
-    order_watch_await_held(rig);
+    step_log_await_gate(&order_steps, 1);
     second = order_rig_submit(rig, 1, 2, 1, "");
     order_rig_await(rig, second);
     order_rig_expect_not_now(second, UINT32_MAX);
-    order_watch_let_go(rig);
+    step_log_open(&order_steps);
     assert_int_equal(order_rig_await(rig, first), ORDER_PLACED);
 }
 
@@ -376,9 +378,9 @@ ORDER_RIG_TEST(a_short_wait_has_time_for_a_batch, .stock = {1000},
     do { /* on a busy machine its own time may end before the store has it */
         first = order_rig_submit(rig, 1, 1, 1, "");
         while (atomic_load(&first->answers) == 0 &&
-               order_watch_count(rig, "place", 1, STORE_BEFORE) == 0)
+               step_log_count_at(&order_steps, "place", 1, DLOCK_BEFORE) == 0)
             usleep(1000);
-    } while (order_watch_count(rig, "place", 1, STORE_BEFORE) == 0);
+    } while (step_log_count_at(&order_steps, "place", 1, DLOCK_BEFORE) == 0);
     behind = order_rig_submit(rig, 1, 2, 1, "");
     order_rig_await(rig, behind);
     order_rig_expect_outcome(behind, ORDER_STORE_UNAVAILABLE);
@@ -410,7 +412,7 @@ static void locks_that_are_taken_delay_no_other(struct order_rig *rig,
         assert_in_range(
             order_rig_expect(rig, product, 1, "", ORDER_PLACED)->took_ms, 0,
             PROMPT_MS * order_rig_slow());
-    order_watch_await_begun(rig, "eval-acquire", taken);
+    step_log_await_at(&order_steps, "eval-acquire", taken, DLOCK_BEFORE, 1);
     free_ms = clock_ms();
     order_foreign_close(other);
     assert_int_equal(order_rig_await(rig, last), ORDER_PLACED);
@@ -459,8 +461,9 @@ ORDER_RIG_TEST(products_that_there_are_not, .stock = {100})
 
     expect_no_product(rig, 100);
     for (int64_t i = 0; i < 100; i++)
-        assert_int_equal(
-            order_watch_count(rig, "command", ABSENT + i, STORE_BEFORE), 0);
+        assert_int_equal(step_log_count_at(&order_steps, "command", ABSENT + i,
+                                           DLOCK_BEFORE),
+                         0);
     redis_server_ask(order_rig_redis(), "KEYS *1000*", reply, sizeof(reply));
     assert_string_equal(reply, "*0\r\n");
     order_rig_put(rig, ABSENT, 1, 1);

@@ -6,7 +6,6 @@
  * test_store_meet.c.
  */
 #include "tests/support/order_rig.h"
-#include "tests/support/step_log.h"
 #include "tests/support/store_wait.h"
 
 #define MANY 100
@@ -21,9 +20,9 @@ static struct rig_order *order_in_transaction(struct order_rig *rig)
 {
     struct rig_order *first;
 
-    order_watch_hold(rig, "place", 1);
+    step_log_shut_at(&order_steps, "place", 1, DLOCK_BEFORE);
     first = order_rig_submit(rig, 1, 1, 1, "");
-    order_watch_await_held(rig);
+    step_log_await_gate(&order_steps, 1);
     return first;
 }
 
@@ -33,7 +32,7 @@ ORDER_RIG_TEST(what_comes_meanwhile_is_one_transaction, .stock = {1000})
 
     order_rig_submit_many(rig, orders, MANY, 1);
     assert_int_equal(order_rig_answered(rig), 0);
-    order_watch_let_go(rig);
+    step_log_open(&order_steps);
     order_rig_await_answered(rig, MANY + 1);
     for (int i = 0; i < MANY; i++) {
         order_rig_expect_outcome(orders[i], ORDER_PLACED);
@@ -55,7 +54,7 @@ ORDER_RIG_TEST(first_come_first_served, .stock = {1 + MANY / 2})
         order_rig_hand_in(rig, &orders[i + 2], 1);
         order_rig_hand_in(rig, &orders[i + 3], 1);
     }
-    order_watch_let_go(rig);
+    step_log_open(&order_steps);
     order_rig_await_answered(rig, MANY + 1);
     order_rig_expect_outcome(first, ORDER_PLACED);
     for (int i = 0; i < MANY; i++)
@@ -74,7 +73,7 @@ ORDER_RIG_TEST(what_fails_leaves_nothing, .stock = {10, 10})
     struct store_order stored;
 
     for (int i = 0; i < 2; i++) {
-        order_watch_fail(rig, steps[i], STORE_BEFORE);
+        step_log_fail(&order_steps, steps[i], DLOCK_BEFORE, 1);
         order_rig_expect(rig, 1, 1, steps[i], ORDER_STORE_UNAVAILABLE);
         assert_int_equal(order_rig_find_key(rig, steps[i], &stored),
                          STORE_NO_ORDER);
@@ -91,10 +90,10 @@ ORDER_RIG_TEST(a_commit_whose_answer_is_lost_is_found_by_its_key, .stock = {10})
     struct rig_order *order;
     struct store_order stored;
 
-    order_watch_fail(rig, "commit", STORE_AFTER);
+    step_log_fail(&order_steps, "commit", DLOCK_AFTER, 1);
     order = order_rig_expect(rig, 1, 1, "", ORDER_STORE_UNAVAILABLE);
     assert_non_null(strstr(order->detail, "; it may have been ordered"));
-    order_watch_fail(rig, "commit", STORE_AFTER);
+    step_log_fail(&order_steps, "commit", DLOCK_AFTER, 1);
     order = order_rig_expect(rig, 1, 1, "k", ORDER_STORE_UNAVAILABLE);
     assert_false(says_nothing_ordered(order));
     assert_int_equal(order_rig_find_key(rig, "k", &stored), STORE_OK);
@@ -111,8 +110,8 @@ ORDER_RIG_TEST(a_batch_that_fails_hurts_no_other, .stock = {1000, 1000},
     struct rig_order *first = order_in_transaction(rig);
 
     order_rig_submit_many(rig, NULL, MANY, 2);
-    order_watch_fail(rig, "commit", STORE_BEFORE);
-    order_watch_let_go(rig);
+    step_log_fail(&order_steps, "commit", DLOCK_BEFORE, 1);
+    step_log_open(&order_steps);
     order_rig_await_answered(rig, MANY + 1);
     order_rig_expect_outcome(first, ORDER_STORE_UNAVAILABLE);
     assert_int_equal(order_rig_count(rig, 0, ORDER_PLACED), MANY);
@@ -143,12 +142,12 @@ ORDER_RIG_TEST(a_cancel_that_fails_hurts_no_order, .stock = {1000})
     struct cancel cancel = {.rig = rig, .id = first->id};
     pthread_t thread;
 
-    order_watch_hold(rig, "commit", 0);
+    step_log_shut_at(&order_steps, "commit", 0, DLOCK_BEFORE);
     pthread_create(&thread, NULL, cancel_one, &cancel);
-    order_watch_await_held(rig);
+    step_log_await_gate(&order_steps, 1);
     order_rig_submit_many(rig, NULL, MANY, 1);
-    order_watch_fail(rig, "commit", STORE_BEFORE);
-    order_watch_let_go(rig);
+    step_log_fail(&order_steps, "commit", DLOCK_BEFORE, 1);
+    step_log_open(&order_steps);
     pthread_join(thread, NULL);
     assert_int_not_equal(cancel.status, STORE_OK);
     order_rig_await_answered(rig, MANY + 1);
@@ -241,7 +240,7 @@ ORDER_RIG_TEST(a_refused_order_with_a_new_key_is_not_placed, .stock = {1000},
 {
     struct rig_order *order;
 
-    order_watch_fail(rig, "eval-acquire", STORE_BEFORE);
+    step_log_fail(&order_steps, "eval-acquire", DLOCK_BEFORE, 1);
     order = order_rig_submit(rig, 1, 1, 1, "new");
     order_rig_await(rig, order);
     order_rig_expect_not_now(order, UINT32_MAX);
@@ -263,8 +262,8 @@ static void expect_not_looked_up(struct order_rig *rig,
 ORDER_RIG_TEST(a_key_that_cannot_be_looked_up, .stock = {1000},
                .lock_wait_ms = 60000)
 {
-    order_watch_fail(rig, "eval-acquire", STORE_BEFORE);
-    step_log_fail_also(order_rig_watch(rig), "commit", DLOCK_BEFORE, 1);
+    step_log_fail(&order_steps, "eval-acquire", DLOCK_BEFORE, 1);
+    step_log_fail_also(&order_steps, "commit", DLOCK_BEFORE, 1);
     expect_not_looked_up(rig, order_rig_submit(rig, 1, 1, 1, "new"));
 }
 
@@ -282,14 +281,14 @@ ORDER_RIG_TEST(a_key_that_cannot_be_looked_up_in_time, .stock = {10, 10},
     struct rig_order *order;
     pthread_t writer;
 
-    order_watch_hold(rig, "eval-acquire", 1);
+    step_log_shut_at(&order_steps, "eval-acquire", 1, DLOCK_BEFORE);
     order = order_rig_submit(rig, 1, 1, 1, "new");
-    order_watch_await_held(rig);
+    step_log_await_gate(&order_steps, 1);
     reader = order_rig_child(rig, "read-database");
     pthread_create(&writer, NULL, restock_main, rig);
-    order_watch_await_begun(rig, "restock", 2);
-    order_watch_fail(rig, "eval-acquire", STORE_BEFORE);
-    order_watch_let_go(rig);
+    step_log_await_at(&order_steps, "restock", 2, DLOCK_BEFORE, 1);
+    step_log_fail(&order_steps, "eval-acquire", DLOCK_BEFORE, 1);
+    step_log_open(&order_steps);
     order_rig_await(rig, order);
     server_proc_kill(reader);
     pthread_join(writer, NULL);

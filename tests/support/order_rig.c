@@ -7,7 +7,6 @@
 #include "server/base/tasks.h"
 #include "server/order/dispatcher.h"
 #include "server/order/hints.h"
-#include "tests/support/step_log.h"
 #include "tests/support/store_wait.h"
 #include "tests/support/temp_dir.h"
 
@@ -16,7 +15,6 @@ struct order_rig {
     struct order_rig_options options; /* with the database's URL */
     struct config config;
     struct app app;
-    struct step_log *watch;
     bool is_stopped;
     pthread_mutex_t mutex; /* guards all below, and what tests see of orders */
     pthread_cond_t changed;
@@ -27,6 +25,36 @@ struct order_rig {
 static _Noreturn void die(const char *what)
 {
     server_proc_die("order_rig", what);
+}
+
+/* ---- steps ----------------------------------------------------------------- */
+
+struct step_log order_steps;
+static struct step_row
+    rows[1 << 15]; /* a dozen for each of a thousand products */
+
+static enum store_verdict on_store_step(void *ctx,
+                                        const struct store_step *step)
+{
+    enum dlock_phase phase =
+        step->phase == STORE_BEFORE ? DLOCK_BEFORE : DLOCK_AFTER;
+
+    (void)ctx;
+    return step_log_note(&order_steps, step->name, step->product_id, phase) ==
+                   DLOCK_FAIL
+               ? STORE_FAIL
+               : STORE_GO;
+}
+
+static enum dlock_verdict on_lock_step(void *ctx, const struct dlock_step *step)
+{
+    long long product_id = 0;
+
+    (void)ctx;
+    if (!step->key || sscanf(step->key, "lock:{%lld:", &product_id) != 1)
+        product_id = 0;
+    (void)step_log_note(&order_steps, "command", product_id, step->phase);
+    return step_log_note(&order_steps, step->name, product_id, step->phase);
 }
 
 /* ---- opening and closing --------------------------------------------------- */
@@ -42,8 +70,7 @@ static void open_parts(struct order_rig *rig)
         .connect_timeout_ms = config_rules_command_timeout_ms(&rig->config),
         .command_timeout_ms = config_rules_command_timeout_ms(&rig->config),
         .watchdog_lease_ms = 2500,
-        .on_step = order_watch_lock,
-        .on_step_ctx = rig->watch,
+        .on_step = on_lock_step,
     };
 
     rig->config.orders =
@@ -79,14 +106,16 @@ static struct order_rig *open_rig(const struct order_rig_options *options)
     struct order_rig *rig = calloc(1, sizeof(*rig));
     struct store_options store = {.shared = options->shared,
                                   .busy_ms = options->busy_ms,
-                                  .on_step = order_watch_store};
+                                  .on_step = on_store_step};
     struct store_error error = {""};
 
     if (!rig)
         die("no memory");
     rig->options = *options;
     fill_config(&rig->config, options);
-    rig->watch = store.on_step_ctx = order_watch_new();
+    step_log_init(&order_steps);
+    order_steps.rows = rows;
+    order_steps.rows_max = COUNT_OF(rows);
     temp_dir_make(&rig->dir);
     store.url = rig->dir.url;
     pthread_mutex_init(&rig->mutex, NULL);
@@ -130,7 +159,7 @@ int order_rig_teardown(void **state)
     struct rig_order *next;
     unsigned wrong = 0;
 
-    order_watch_let_go(rig);
+    step_log_open(&order_steps);
     if (!rig->is_stopped)
         (void)order_rig_stop(rig);
     dispatcher_close(rig->app.dispatcher);
@@ -140,7 +169,6 @@ int order_rig_teardown(void **state)
     dlock_close(rig->app.locks);
     store_close(rig->app.store);
     metrics_free(rig->app.metrics);
-    order_watch_free(rig->watch);
     for (struct rig_order *order = rig->orders; order; order = next) {
         next = order->next;
         wrong += atomic_load(&order->answers) != 1;
@@ -153,11 +181,6 @@ int order_rig_teardown(void **state)
     if (wrong > 0)
         print_error("%u orders were not answered exactly once\n", wrong);
     return wrong > 0;
-}
-
-struct step_log *order_rig_watch(struct order_rig *rig)
-{
-    return rig->watch;
 }
 
 struct store *order_rig_store(struct order_rig *rig)
@@ -182,11 +205,11 @@ static void note_answer(struct order *path)
 {
     struct rig_order *order = path->owner;
     struct order_rig *rig = order->rig;
-    unsigned commits = order_watch_count(rig, "commit", 0, STORE_AFTER);
+    unsigned commits =
+        step_log_count_at(&order_steps, "commit", 0, DLOCK_AFTER);
 
-    (void)order_watch_store(
-        rig->watch,
-        &(struct store_step){"answer", order->product_id, STORE_BEFORE, NULL});
+    (void)step_log_note(&order_steps, "answer", order->product_id,
+                        DLOCK_BEFORE);
     pthread_mutex_lock(&rig->mutex);
     order->outcome = path->outcome;
     order->number = path->record.number;

@@ -22,6 +22,7 @@
 #include "server/order/order.h"
 #include "tests/support/redis_server.h"
 #include "tests/support/server_proc.h"
+#include "tests/support/step_log.h"
 #include "tests/support/unit_test.h"
 
 /* ---- an instance ----------------------------------------------------------- */
@@ -68,7 +69,6 @@ struct order_rig;
 /* Stops as the service does, and returns how long that took. */
 uint64_t order_rig_stop(struct order_rig *rig);
 
-struct step_log *order_rig_watch(struct order_rig *rig);
 struct store *order_rig_store(struct order_rig *rig);
 size_t order_rig_depth(const struct order_rig *rig);
 
@@ -145,44 +145,12 @@ void order_rig_expect_ledger(struct order_rig *rig, int64_t product_id,
  * the locks: it counts them, stops threads in front of them, makes them fail.
  * Races are made in this way, and not by luck.
  *
- * A step has a name ("commit", "place", "eval-acquire") and a product, which is
- * 0 for a step of no product. A product of 0 in a call below means any. Every
- * command to the lock server is a step "command" as well. Waiting in vain ends
- * the test program after a time that no test needs.
+ * A step's name is "commit", "place", "eval-acquire", or the like; its id is the
+ * product, which is 0 for a step of no product. Every command to the lock server is a
+ * step "command" as well, and each answer to an order is a step "answer". The log is
+ * new for each test.
  */
-struct step_log *order_watch_new(void);
-void order_watch_free(struct step_log *log);
-
-/* The two hooks. Their CTX is the log (step_log.h). */
-enum store_verdict order_watch_store(void *log, const struct store_step *step);
-enum dlock_verdict order_watch_lock(void *log, const struct dlock_step *step);
-
-/* From now on threads stop before that step, and no other, until _let_go. */
-void order_watch_hold(struct order_rig *rig, const char *step,
-                      int64_t product_id);
-void order_watch_let_go(struct order_rig *rig);
-
-/* The thread that was stopped goes on, up to such a step again. */
-void order_watch_let_pass(struct order_rig *rig);
-
-/* Waits until a thread has been stopped since the last _let_go or _let_pass. */
-void order_watch_await_held(struct order_rig *rig);
-
-/* The step fails the next time: it is not done (before), or it is done and its
- * answer is lost (after). */
-void order_watch_fail(struct order_rig *rig, const char *step,
-                      enum store_phase phase);
-
-/* How often a step was begun, or has ended; waits until it was begun once. */
-unsigned order_watch_count(struct order_rig *rig, const char *step,
-                           int64_t product_id, enum store_phase phase);
-void order_watch_await_begun(struct order_rig *rig, const char *step,
-                             int64_t product_id);
-
-/* When a step was begun, or has ended, for the last time: numbers that rise with
- * each step of any kind. 0 = never. */
-unsigned order_watch_last(struct order_rig *rig, const char *step,
-                          enum store_phase phase);
+extern struct step_log order_steps;
 
 /* ---- products -------------------------------------------------------------- */
 
