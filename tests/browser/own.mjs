@@ -163,10 +163,6 @@ test('what a search has found is seen on a low screen, and so is the board that 
   assert.ok(await inView(found(page)), 'and at its end');
   await page.evaluate('scrollTo(0, 0)');
   await button(page, 'Play it').click();
-  await page.waitForFunction(() => { // a game takes its time to begin
-    const { top, bottom } = document.querySelector('[data-move="a"]')?.getBoundingClientRect() ?? {};
-    return top >= 0 && bottom <= innerHeight;
-  });
   assert.ok(await inView(page.locator('[data-move="a"]')), 'the first move');
 }, { viewport: LOW });
 

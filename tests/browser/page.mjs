@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { createRequire } from 'node:module';
+import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 
 // `make browser` installs the packages there, so that tests/ has only what is ours.
@@ -220,17 +221,19 @@ export async function says(element, pattern, timeout = WAIT_MS) {
   });
 }
 
-// Waits until all of it is seen, and nothing lies over it.
-export const inView = (locator) => locator.evaluate((element, waitMs) => new Promise((resolve) => {
-  const isSeen = () => {
-    const { top, bottom, left, right } = element.getBoundingClientRect();
-    const isBare = (x, y) => element.contains(document.elementFromPoint(x, y));
-    return top >= 0 && left >= 0 && bottom <= innerHeight && right <= innerWidth
-      && isBare((left + right) / 2, top + 1) && isBare((left + right) / 2, bottom - 1);
-  };
-  const end = performance.now() + waitMs;
-  const look = () => (isSeen() || performance.now() > end ? resolve(isSeen()) : setTimeout(look, 50));
-  look();
-}), WAIT_MS / 4);
+const isSeen = (element) => {
+  const { top, bottom, left, right } = element.getBoundingClientRect();
+  const isBare = (x, y) => element.contains(document.elementFromPoint(x, y));
+  return top >= 0 && left >= 0 && bottom <= innerHeight && right <= innerWidth
+    && isBare((left + right) / 2, top + 1) && isBare((left + right) / 2, bottom - 1);
+};
+
+// Waits until all of it is seen, and nothing lies over it: the page may draw it anew.
+export async function inView(locator) {
+  for (const end = Date.now() + WAIT_MS / 2; Date.now() < end; await setTimeout(50)) {
+    if (await locator.evaluate(isSeen)) return true;
+  }
+  return false;
+}
 
 export const gone = (element) => element.waitFor({ state: 'hidden' });

@@ -39,7 +39,7 @@ for my $round (1 .. $ROUNDS) {
     is $server->order(40)->{status}, 201, "round $round: sells again";
 }
 note "$total orders were acknowledged";
-cmp_ok $total, '>', $ROUNDS, 'there was load';
+cmp_ok $total, '>=', $ROUNDS, 'there was load';
 is $server->stop, 0, 'ends';
 
 # An audit says nothing of what it has not looked at.

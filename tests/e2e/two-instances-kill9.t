@@ -20,12 +20,15 @@ sub holder_gets {
     my ($signal, $product) = @_;
     my $load = Stockade::Load->start(servers => [$one], product => $product, clients => 4, name => "holder-$product");
     ok $load->wait_for(200, 20), "$product: one has sold for some time" or diag $one->log;
+    my $has_lock;
     for (1 .. 100) {
         Stockade::Child::freeze($one->pid);
-        last if $redis->command('EXISTS', "lock:{$product:0}") && ($signal eq 'KILL' || !$one->is_database_locked);
+        $has_lock = $redis->command('EXISTS', "lock:{$product:0}");
+        last if $has_lock && ($signal eq 'KILL' || !$one->is_database_locked);
         kill 'CONT', $one->pid;
         select undef, undef, undef, 0.01;
     }
+    ok $has_lock, "$product: it has the lock then";
     kill $signal, $one->pid;
     return ($load, time);
 }
@@ -36,8 +39,8 @@ sub is_sold_by_other {
     Stockade::eventually(20, sub { ($reply = $two->order($product))->{status} == 201 });
     my $took = time - $since;
     is $reply->{status}, 201, "$product: the other one sells it" or diag $two->log;
-    # Twice, if this machine had other things to do.
-    cmp_ok $took, '<', 2 * $WITHIN_S * $Stockade::SLOW, sprintf '%d: within %d s (%.2f)', $product, $WITHIN_S, $took;
+    # Four times, if this machine had other things to do.
+    cmp_ok $took, '<', 4 * $WITHIN_S * $Stockade::SLOW, sprintf '%d: within %d s (%.2f)', $product, $WITHIN_S, $took;
     return;
 }
 
@@ -63,11 +66,10 @@ sub is_exact {
 
 for my $product (40 .. 42) {
     my ($load, $since) = holder_gets('KILL', $product);
-    my $told = $load->finish;
-    my ($instance) = $one->log =~ /.*msg=ready .*instance=([0-9a-f]{32}) /s;
-    ok $redis->command('EXISTS', "lock:{$product:0}"), "$product: it died with the lock";
     my $left_ms = $redis->command('PTTL', "lock:{$product:0}");
+    my ($instance) = $one->log =~ /.*msg=ready .*instance=([0-9a-f]{32}) /s;
     is_sold_by_other($product, $since);
+    my $told = $load->finish;
     is_replayed_by_other($product, $told);
     # Not where its lease ended before anybody looked.
     like $two->log, qr/msg=lock lock=lock:\{$product:0\} owner=$instance-\d+ error="its holder has died"/, "$product: whose it was, the log says"
