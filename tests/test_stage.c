@@ -203,6 +203,7 @@ UNIT_TEST(test_width_is_the_terminals)
     out = tmpfile();
     assert_int_equal(draw_columns(out), 80);
     (void)fclose(out);
+    assert_int_equal(draw_fit("to 0: ok <- written from a", 18), 8);
 }
 
 /* ---- moves -------------------------------------------------------------- */

@@ -215,7 +215,7 @@ size_t draw_fit(const char *text, size_t room)
         ucs4_t character;
         int len = u8_mbtouc(&character, at + i, n - i);
 
-        if (columns >= room / 2 &&
+        if (columns >= room / 3 &&
             ((text[i] == ' ' && text[i - 1] != '-') ||
              (breaks[i] == UC_BREAK_POSSIBLE && (text[i - 1] & 0x80))))
             cut = i;
