@@ -42,6 +42,8 @@
 #define RETRY_PRICE 10 /* what a retry takes from the budget; a call adds 1 */
 #define BUDGET_MAX  (SERVICE_FLYING_MAX * RETRY_PRICE)
 
+#define TYPE "\"urn:stockade:problem:" /* of a problem */
+
 TAILQ_HEAD(call_list, inventory_call);
 
 /* All of it is the thread's own, but for what is atomic, and the inbox. */
@@ -71,26 +73,25 @@ struct inventory {
 
 /* ---- the end of a call ------------------------------------------------------ */
 
-/* A reply as the outcome of an order; ORDER_OUTCOME_N: none of these. */
+/* A reply as the outcome of an order; ORDER_OUTCOME_N: none of these. That answers, so
+ * it has a text: see is_verdict(). */
 static enum order_outcome outcome_of(const struct inventory_call *call)
 {
-    static const char type[] = "urn:stockade:problem:";
     const struct fetch_reply *reply = &call->reply;
-    const char *slug = reply->text ? strstr(reply->text, type) : NULL;
+    char type[64];
 
-    if (call->end != INVENTORY_ANSWERED || (reply->status != 201 && !slug))
+    if (call->end != INVENTORY_ANSWERED)
         return ORDER_STORE_UNAVAILABLE;
     if (reply->status == 201)
         return reply->replayed ? ORDER_REPLAYED : ORDER_PLACED;
-    slug += sizeof(type) - 1;
     for (unsigned i = 0; i < ORDER_OUTCOME_N; i++) {
-        const char *name = order_outcome_slug((enum order_outcome)i);
-        size_t size = strlen(name);
-
-        if (strncmp(slug, name, size) == 0 && slug[size] == '"')
+        snprintf(type, sizeof(type), TYPE "%s\"",
+                 order_outcome_slug((enum order_outcome)i));
+        if (strstr(reply->text, type))
             return (enum order_outcome)i;
     }
-    return ORDER_OUTCOME_N;
+    return strstr(reply->text, TYPE) ? ORDER_OUTCOME_N
+                                     : ORDER_STORE_UNAVAILABLE;
 }
 
 /* An order that began at BEGUN_US would succeed, or did: a failure before counts no
@@ -358,16 +359,8 @@ static uint64_t next_us(const struct inventory *inv, uint64_t now_us)
     return due_us > now_us ? due_us : now_us;
 }
 
-static bool has_mail(struct inventory *inv)
-{
-    bool has;
-
-    pthread_mutex_lock(&inv->mutex);
-    has = !TAILQ_EMPTY(&inv->inbox);
-    pthread_mutex_unlock(&inv->mutex);
-    return has;
-}
-
+/* It says that it sleeps before it looks into the inbox: who puts a call in after that
+ * wakes it. */
 static void *thread_main(void *arg)
 {
     struct inventory *inv = arg;
@@ -382,6 +375,7 @@ static void *thread_main(void *arg)
             fetch_free(try);
         }
         now_us = clock_us();
+        atomic_store(&inv->asleep, true);
         take(inv, now_us);
         serve(inv, now_us);
         probe_all(inv, now_us);
@@ -389,10 +383,8 @@ static void *thread_main(void *arg)
         if (is_ready != inv->was_ready)
             (void)eventfd_write(inv->news_fd, 1);
         inv->was_ready = is_ready;
-        atomic_store(&inv->asleep, true);
-        fetch_wait(
-            &inv->fetches, NULL, 0,
-            has_mail(inv) ? 0 : (next_us(inv, now_us) - now_us + 999) / 1000);
+        fetch_wait(&inv->fetches, NULL, 0,
+                   (next_us(inv, now_us) - now_us + 999) / 1000);
         atomic_store(&inv->asleep, false);
     }
     return NULL;
