@@ -5,6 +5,7 @@
  * resize: e2e/segments.t and e2e/segment-sale.t; of one order at once:
  * test_store_meet.c.
  */
+#include "server/order/lock_tasks.h"
 #include "tests/support/order_rig.h"
 #include "tests/support/store_wait.h"
 
@@ -180,13 +181,15 @@ ORDER_RIG_TEST(what_was_not_tried_was_not_ordered, .stock = {1000, 1000},
 /* "Another has it" is for a while; of a server that is away nobody knows for how long. */
 UNIT_TEST(each_end_at_the_lock_has_its_answer)
 {
-    assert_int_equal(order_outcome_of_lock(DLOCK_BUSY), ORDER_LOCK_TIMEOUT);
-    assert_int_equal(order_outcome_of_lock(DLOCK_TIMEOUT), ORDER_LOCK_TIMEOUT);
-    assert_int_equal(order_outcome_of_lock(DLOCK_LOST), ORDER_LOCK_TIMEOUT);
-    assert_int_equal(order_outcome_of_lock(DLOCK_UNREACHABLE),
-                     ORDER_LOCK_UNREACHABLE);
-    assert_int_equal(order_outcome_of_lock(DLOCK_UNKNOWN),
-                     ORDER_LOCK_UNREACHABLE);
+    static const enum dlock_status ends[] = {DLOCK_BUSY, DLOCK_TIMEOUT,
+                                             DLOCK_LOST, DLOCK_UNREACHABLE,
+                                             DLOCK_UNKNOWN};
+    const char *why;
+
+    for (size_t i = 0; i < 5; i++)
+        assert_int_equal(
+            lock_task_outcome(&(struct lock_task){.status = ends[i]}, &why),
+            i < 3 ? ORDER_LOCK_TIMEOUT : ORDER_LOCK_UNREACHABLE);
 }
 
 /* ---- who has bought before ------------------------------------------------- */

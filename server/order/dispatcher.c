@@ -180,11 +180,11 @@ static void expire(struct dispatcher *d, struct order *order)
     locks_update(d->locks, queue);
 }
 
-/* See struct locks_owner. Of what is not there, the store says so. */
-static void refuse_before(void *ctx, struct queue *queue, uint64_t before_us,
+/* See locks_refuse. Of what is not there, the store says so. */
+static void refuse_before(void *owner, struct queue *queue, uint64_t before_us,
                           enum order_outcome outcome, const char *why)
 {
-    struct dispatcher *d = ctx;
+    struct dispatcher *d = owner;
     struct order *order = TAILQ_FIRST(&queue->orders), *next;
 
     for (; order; order = next) {
@@ -422,7 +422,6 @@ uint64_t dispatcher_beat(struct dispatcher *dispatcher)
 struct dispatcher *dispatcher_open(const struct app *app)
 {
     struct dispatcher *d = calloc(1, sizeof(*d));
-    const struct locks_owner owner = {.refuse = refuse_before, .ctx = d};
     const struct store_source source = {
         .attend = attend, .take = take, .done = done, .ctx = d};
 
@@ -433,7 +432,7 @@ struct dispatcher *dispatcher_open(const struct app *app)
     queues_init(&d->queues);
     TAILQ_INIT(&d->unlocked.orders);
     sem_init(&d->idle, 0, 0);
-    d->locks = locks_open(app, &d->queues, &owner);
+    d->locks = locks_open(app, &d->queues, refuse_before, d);
     if (!d->locks) {
         log_error("dispatcher", "error=\"out of memory\"");
         dispatcher_close(d);

@@ -152,10 +152,20 @@ static void begin(struct lock_task *task)
     task->store_status = STORE_OK;
 }
 
-const char *lock_task_why(const struct lock_task *task)
+enum order_outcome lock_task_outcome(const struct lock_task *task,
+                                     const char **why)
 {
-    return task->store_status == STORE_OK ? dlock_status_text(task->status)
-                                          : task->error;
+    *why = task->error;
+    if (task->store_status == STORE_NO_PRODUCT)
+        return ORDER_NO_PRODUCT;
+    if (task->store_status != STORE_OK)
+        return ORDER_STORE_UNAVAILABLE;
+    *why = dlock_status_text(task->status);
+    /* LOST: the lock was free, and the answer came too late. */
+    return task->status == DLOCK_BUSY || task->status == DLOCK_TIMEOUT ||
+                   task->status == DLOCK_LOST
+               ? ORDER_LOCK_TIMEOUT
+               : ORDER_LOCK_UNREACHABLE;
 }
 
 /* ---- a thread that waits for it ------------------------------------------- */

@@ -78,9 +78,10 @@ void lock_task_begin(struct lock_task *task, struct lock_inbox *inbox);
 /* The same here and now, on a worker's thread, which waits. */
 void lock_task_run(struct lock_task *task, struct worker *worker);
 
-/* For a customer: why the lock was not had. What a lock server has said is in
- * task->error, and for the log. */
-const char *lock_task_why(const struct lock_task *task);
+/* An order's outcome when its lock was not had, and WHY, for a customer. What a lock
+ * server has said is in task->error, and for the log. */
+enum order_outcome lock_task_outcome(const struct lock_task *task,
+                                     const char **why);
 
 /* Which locks that are held another instance waits for, as far as can be told: if
  * not, it may. A worker's while UNDER_WAY and not ENDED. */

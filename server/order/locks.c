@@ -43,7 +43,8 @@ struct lock_session {
 struct locks {
     const struct app *app;
     struct queues *queues;
-    struct locks_owner owner;
+    locks_refuse *refuse;
+    void *owner;             /* of the queues */
     struct lock_inbox inbox; /* results of tasks */
 
     TAILQ_HEAD(lock_session_list, lock_session) sessions;
@@ -266,40 +267,36 @@ static void hear_busy(struct locks *locks, struct queue *queue)
     uint64_t now_us = locks->queues->now_us + 1000;
 
     queue->state = QUEUE_BUSY;
+    queue->session = NULL;
     tell_hints(locks, queue, true);
     queue_list_put(queue, &locks->busy);
-    locks->owner.refuse(locks->owner.ctx, queue,
-                        now_us > wait_us ? now_us - wait_us : 0,
-                        ORDER_LOCK_TIMEOUT, dlock_status_text(DLOCK_TIMEOUT));
+    locks->refuse(locks->owner, queue, now_us > wait_us ? now_us - wait_us : 0,
+                  ORDER_LOCK_TIMEOUT, dlock_status_text(DLOCK_TIMEOUT));
     locks_update(locks, queue);
 }
 
+/* If the answer was lost the lock may have been won: the next try of this session takes
+ * it over. */
 static void hear_taken(struct locks *locks, struct queue *queue)
 {
     const struct lock_task *lock = &queue->lock;
     struct lock_session *session = queue->session;
+    const char *why;
+    enum order_outcome outcome = lock_task_outcome(lock, &why);
+    bool no_product = outcome == ORDER_NO_PRODUCT;
 
     if (lock->store_status == STORE_OK)
         locks->is_away = health_is_no_answer(lock->status);
     if (lock->status == DLOCK_OK) {
         to_held(locks, queue);
-    } else if (order_outcome_of_lock(lock->status) == ORDER_LOCK_TIMEOUT) {
+    } else if (outcome == ORDER_LOCK_TIMEOUT) {
         hear_busy(locks, queue);
-    } else if (lock->store_status == STORE_NO_PRODUCT) {
-        locks->owner.refuse(locks->owner.ctx, queue, UINT64_MAX,
-                            ORDER_NO_PRODUCT, lock->error);
-        to_free(locks, queue);
-        if (queue->state == QUEUE_FREE) /* forgotten at once */
-            (void)timers_set(&locks->timers, &queue->timer, 0);
     } else {
-        /* The lock may have been won: the next try of this session takes it over. */
-        queue->preferred = session;
-        locks->owner.refuse(locks->owner.ctx, queue, lock->begun_us,
-                            lock->store_status == STORE_OK
-                                ? order_outcome_of_lock(lock->status)
-                                : ORDER_STORE_UNAVAILABLE,
-                            lock_task_why(lock));
+        locks->refuse(locks->owner, queue,
+                      no_product ? UINT64_MAX : lock->begun_us, outcome, why);
         to_free(locks, queue);
+        if (no_product && queue->state == QUEUE_FREE) /* forgotten at once */
+            (void)timers_set(&locks->timers, &queue->timer, 0);
     }
     session_settle(locks, session);
 }
@@ -387,11 +384,11 @@ static void begin_take(struct locks *locks, struct queue *queue,
                        unsigned wait_ms)
 {
     struct lock_session *session =
-        session_take(locks, queue->preferred, wait_ms > 0);
+        session_take(locks, queue->session, wait_ms > 0);
 
     if (!session) {
-        locks->owner.refuse(locks->owner.ctx, queue, UINT64_MAX,
-                            ORDER_OVERLOADED, "out of memory");
+        locks->refuse(locks->owner, queue, UINT64_MAX, ORDER_OVERLOADED,
+                      "out of memory");
         locks_update(locks, queue);
         return;
     }
@@ -399,7 +396,6 @@ static void begin_take(struct locks *locks, struct queue *queue,
         wait_ms = TURN_MS_SHORT;
     queue->state = QUEUE_TAKING;
     queue->session = session;
-    queue->preferred = NULL;
     queue->lock.wait_ms = wait_ms;
     begin(locks, queue, LOCK_TAKE);
 }
@@ -554,7 +550,7 @@ bool locks_are_idle(const struct locks *locks)
 }
 
 struct locks *locks_open(const struct app *app, struct queues *queues,
-                         const struct locks_owner *owner)
+                         locks_refuse *refuse, void *owner)
 {
     struct locks *locks = calloc(1, sizeof(*locks));
     struct lock_session *session;
@@ -563,7 +559,8 @@ struct locks *locks_open(const struct app *app, struct queues *queues,
         return NULL;
     locks->app = app;
     locks->queues = queues;
-    locks->owner = *owner;
+    locks->refuse = refuse;
+    locks->owner = owner;
     locks->inbox.app = app;
     TAILQ_INIT(&locks->sessions);
     TAILQ_INIT(&locks->wanted);

@@ -26,18 +26,14 @@
 struct app;
 struct locks;
 
-/* What the owner of the queues hears. On the committer's thread. */
-struct locks_owner {
-    /* The lock was not to be had: those orders are to be refused that came
-     * before BEFORE_US. With ORDER_NO_PRODUCT nobody asked for the lock. */
-    void (*refuse)(void *ctx, struct queue *queue, uint64_t before_us,
-                   enum order_outcome outcome, const char *why);
-    void *ctx;
-};
+/* The lock was not to be had: those orders are to be refused that came before
+ * BEFORE_US. With ORDER_NO_PRODUCT nobody asked for the lock. */
+typedef void locks_refuse(void *owner, struct queue *queue, uint64_t before_us,
+                          enum order_outcome outcome, const char *why);
 
-/* QUEUES is borrowed until locks_close(). NULL: no memory. */
+/* QUEUES, and their OWNER, are borrowed until locks_close(). NULL: no memory. */
 struct locks *locks_open(const struct app *app, struct queues *queues,
-                         const struct locks_owner *owner);
+                         locks_refuse *refuse, void *owner);
 
 /* Nothing is held, no task is under way: see locks_are_idle(). NULL is fine. */
 void locks_close(struct locks *locks);

@@ -141,6 +141,8 @@ static bool take_lock(struct worker *worker, struct order *order,
 {
     uint64_t waited_ms = (clock_us() - order->submitted_us) / 1000;
     uint64_t wait_ms = lock_wait_ms(worker->app);
+    enum order_outcome outcome;
+    const char *why;
 
     lock->kind = LOCK_TAKE;
     lock->product_id = order->record.product_id;
@@ -153,16 +155,13 @@ static bool take_lock(struct worker *worker, struct order *order,
     lock_task_run(lock, worker);
     if (lock->status == DLOCK_OK)
         return true;
-    if (lock->store_status == STORE_NO_PRODUCT)
-        order_set_outcome(order, ORDER_NO_PRODUCT, lock->error);
-    else
-        order_not_now(order,
-                      lock->store_status == STORE_OK
-                          ? order_outcome_of_lock(lock->status)
-                          : ORDER_STORE_UNAVAILABLE,
-                      lock_task_why(lock));
-    if (order->outcome >= ORDER_LOCK_TIMEOUT)
+    outcome = lock_task_outcome(lock, &why);
+    if (outcome == ORDER_NO_PRODUCT) {
+        order_set_outcome(order, outcome, why);
+    } else {
+        order_not_now(order, outcome, why);
         look_up_key(worker, order);
+    }
     return false;
 }
 

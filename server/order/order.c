@@ -1,7 +1,6 @@
 /*
- * From what the lock and the store said to what the customer is told: the only
- * place where the vocabularies of lock/ and db/ become that of an order. And the
- * two ends of its way, where orders are counted.
+ * From what the store said to what the customer is told (lock_tasks.c: from what the
+ * lock said). And the two ends of an order's way, where orders are counted.
  */
 #include "server/order/order.h"
 
@@ -14,14 +13,6 @@
 #include "server/base/config.h"
 #include "server/base/health.h"
 #include "server/base/metrics.h"
-
-enum order_outcome order_outcome_of_lock(enum dlock_status status)
-{
-    /* LOST: the lock was free, and the answer came too late. */
-    if (status == DLOCK_BUSY || status == DLOCK_TIMEOUT || status == DLOCK_LOST)
-        return ORDER_LOCK_TIMEOUT;
-    return ORDER_LOCK_UNREACHABLE;
-}
 
 static enum order_outcome outcome_of_status(const struct store_order *record)
 {

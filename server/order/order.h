@@ -59,9 +59,6 @@ struct order {
 #define CONTAINER_OF(address, type, member)                                    \
     ((type *)(void *)((char *)(address)-offsetof(type, member)))
 
-/* For every status but DLOCK_OK. */
-enum order_outcome order_outcome_of_lock(enum dlock_status status);
-
 /* The answer is OUTCOME; WHY is for a person, and copied. */
 void order_set_outcome(struct order *order, enum order_outcome outcome,
                        const char *why);

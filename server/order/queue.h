@@ -44,10 +44,10 @@ struct queue {
     struct order_list orders; /* that wait */
     size_t waiting;
 
-    struct lock_task lock;        /* it, and what is done about it */
-    struct lock_session *session; /* that takes it, has it, or gives it back */
-    struct lock_session *preferred; /* to take it next; NULL = any */
-    struct store_fence fence;       /* while it is held; points into LOCK */
+    struct lock_task lock; /* it, and what is done about it */
+    /* It takes the lock, has it, or gives it back; or tries next: NULL = any. */
+    struct lock_session *session;
+    struct store_fence fence; /* while it is held; points into LOCK */
     bool leaves;            /* to be given back when nothing is in the batch */
     bool to_others;         /* since another instance waits for it */
     bool has_placed;        /* orders were decided under this hold */
