@@ -118,6 +118,9 @@
  *   cancel   2 T and what acquire takes to give back; of fair and fenced, T more
  *   extend   2 T, and T more if a renewal is under way
  *   release  the same; T less if on_lost was told DLOCK_LOSS_UNREACHABLE
+ *   inspect, waiters, force  T
+ *   close    of a session T, or three seconds with zk and zk-fair, beside its callbacks;
+ *            of a client that for each of its sessions, and C + T
  *
  * Losses. on_lost tells of locks that are renewed, and of zk and zk-fair; of the
  * others only the release does. All that a session has of sql-row is lost with its

@@ -50,8 +50,9 @@ void dlock_deadlock_register(void);
  * Follows who waits for whom from the holder of NAME on, for anybody who wants to
  * know; TEXT says it, with labels (dlock_inspect.h) where they are known: "A is held
  * by P, which waits for B, which is held by Q, which is not known to wait". DLOCK_OK:
- * no deadlock is known. DLOCK_DEADLOCK: there is one, and TEXT has the way into it.
- * May take two seconds, to be sure.
+ * no deadlock is known. DLOCK_DEADLOCK: there is one, and TEXT has the way into it; else it
+ * is left alone, and the status is that of dlock_inspect(), or DLOCK_MISUSE where nobody
+ * can look. To be sure may take two seconds and a command's timeout.
  */
 enum dlock_status dlock_waits_for(struct dlock_session *session,
                                   const char *name,

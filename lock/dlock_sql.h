@@ -10,8 +10,10 @@
  *
  *     dlock_register(&dlock_sql_strategies, &error);
  *
- * Their url is "mysql:unix:PATH?db=NAME&user=NAME" or
- * "mysql://USER:PASSWORD@HOST[:PORT]/DB". A HOST that is a name is looked up as
+ * Their url, one server, is "mysql:unix:PATH[?db=NAME&user=NAME]" or
+ * "mysql://USER[:PASSWORD]@HOST[:PORT]/DB"; without a user it is root, without a database
+ * test, and 3306 the port. Unlike in dlock_url.h nothing is decoded: USER can have
+ * neither ':' nor '@', PASSWORD no '@', PATH no '?'. A HOST that is a name is looked up as
  * dlock_url.h says, and the client library is given the address: a certificate that it
  * checks by itself (Connector/C from 3.4 on) has to be that of the address.
  */

@@ -20,11 +20,11 @@ extern "C" {
  * calls are DLOCK_MISUSE, and closing it frees memory. */
 struct dlock_values;
 
-/* A key, borrowed, and its text; "" = there is none. */
+/* A key, borrowed, and its text; "" = there is none, or a longer one. */
 struct dlock_value {
     const char *key;
-    char text[DLOCK_VALUE_BYTES_MAX + 1];
-    bool refused; /* the server answered with an error */
+    char text[DLOCK_VALUE_BYTES_MAX + 1]; /* left alone by a get that fails */
+    bool refused; /* the server answered with an error; set by each call */
 };
 
 /* A server as it describes itself; see dlock_values_about(). */

@@ -281,6 +281,22 @@ LOCK_TEST(test_values)
     dlock_values_close(NULL);
 }
 
+/* More than a round trip takes: the last one is not even asked for. */
+UNIT_TEST(test_values_without_a_server_are_not_refused)
+{
+    struct dlock_value list[65];
+    struct dlock_values *values;
+
+    for (size_t i = 0; i < COUNT_OF(list); i++)
+        list[i] = (struct dlock_value){.key = "v", .refused = true};
+    assert_ok(dlock_values_open("unix:/nowhere", 100, &values, NULL));
+    assert_int_equal(dlock_values_get(values, list, COUNT_OF(list), NULL),
+                     DLOCK_UNREACHABLE);
+    for (size_t i = 0; i < COUNT_OF(list); i++)
+        assert_false(list[i].refused);
+    dlock_values_close(values);
+}
+
 /* pthread_cancel ------------------------------------------------------------------ */
 
 struct cancelled {

@@ -12,6 +12,7 @@
 
 #include "lock/dlock_deadlock.h"
 #include "tests/support/async_note.h"
+#include "tests/support/fake_clock.h"
 #include "tests/support/lock_process.h"
 #include "tests/support/lock_rig.h"
 #include "tests/support/lock_story.h"
@@ -314,6 +315,34 @@ ALONE(a_circle_behind_another_is_told)
                         NULL),
         DLOCK_DEADLOCK);
     assert_int_equal(looks_n, 3);
+}
+
+static enum dlock_verdict answer_slowly(void *ctx,
+                                        const struct dlock_step *step)
+{
+    if (step->phase == DLOCK_AFTER && strcmp(step->name, "eval-waits") == 0)
+        fake_clock_advance(ctx, LOCK_RIG_TIMEOUT_MS);
+    (void)step_log_hook(&rig.log, step);
+    return DLOCK_GO;
+}
+
+/* A waiter that is not heard of again is waited for, but not for 40 slow answers. */
+ALONE(who_asks_is_answered_in_time)
+{
+    char text[DLOCK_WAITS_BYTES_MAX];
+    static struct fake_clock clock;
+
+    fake_clock_init(&clock, 1);
+    rig.clock = &clock.face;
+    rig.on_step = answer_slowly;
+    rig.hooks_ctx = &clock;
+    lock_rig_tell("HSET A x 1");
+    lock_rig_tell("HSET B y 1");
+    lock_rig_tell("HSET {x}:dlock-waits name B number 1 since 1 heard 0");
+    lock_rig_tell("HSET {y}:dlock-waits name A number 1 since 1 heard 0");
+    assert_ok(dlock_waits_for(lock_rig_session(lock_rig_client("fenced")), "A",
+                              text, NULL));
+    assert_int_equal(step_log_count(&rig.log, "eval-waits"), 2);
 }
 
 /* ---- in the process of the test --------------------------------------------- */

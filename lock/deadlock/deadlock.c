@@ -27,7 +27,7 @@ enum {
     LOOK_MS = 500, /* between two looks of a waiter, ... */
     SOON_MS = 50,  /* ... and while there may be a deadlock */
     LIFE_MS = 4 * LOOK_MS,
-    ASKED_MAX = 40, /* times, SOON_MS apart, until it is sure */
+    ASKED_MS = 2000, /* SOON_MS apart, until it is sure */
 };
 
 enum answer { NO_CYCLE, MAYBE, SURE };
@@ -137,12 +137,16 @@ void dlock_deadlock_register(void)
 static enum dlock_status follow(struct dlock_session *session, const char *name,
                                 char text[DLOCK_WAITS_BYTES_MAX])
 {
+    const struct dlock_clock *clock = session->client->clock;
+    uint64_t until_ms = dlock_clock_now(clock) + ASKED_MS;
     struct dlock_look look = {.at_ms = 0};
     struct dlock_command command;
     struct dlock_reply reply;
     enum dlock_status status;
 
-    for (int i = 0; i < ASKED_MAX; i++) {
+    for (int i = 0; i == 0 || (i < ASKED_MS / SOON_MS &&
+                               dlock_clock_until(clock, until_ms) > 0);
+         i++) {
         if (i > 0)
             dlock_clock_sleep_us(UINT64_C(1000) * SOON_MS);
         dlock_command_init(&command, "eval-waits", name, &dlock_script_waits);

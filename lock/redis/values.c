@@ -107,6 +107,9 @@ static enum dlock_status run(struct dlock_values *values,
     enum dlock_status all = DLOCK_OK;
     size_t round_n;
 
+    /* Those that are not reached any more were not refused. */
+    for (size_t i = 0; i < n; i++)
+        list[i].refused = false;
     for (; n > 0 && all == DLOCK_OK; list += round_n, n -= round_n) {
         round_n = n < ROUND_N ? n : ROUND_N;
         for (size_t i = 0; i < round_n; i++) {
