@@ -121,28 +121,28 @@ static inline uint64_t dlock_session_limit(const struct dlock_session *session,
 }
 
 /*
- * The step hook, step.c. First for all commands; then steps without a wire: the same seam that call.h is for Redis, for strategies
- * whose backend is something else (directories, SQL, ZooKeeper).
+ * The step hook, step.c: both halves of a step.
  *
  *     status = dlock_step_begin(session, "mkdir", name);
  *     if (status != DLOCK_OK)
  *         return status;
  *     ... do it ...
  *     return dlock_step_end(session, "mkdir", name, "done", status);
+ *
+ * Before: DLOCK_OK; or the hook keeps it back (DLOCK_UNREACHABLE), or holds its words
+ * up (DLOCK_UNKNOWN): then it must not be done, and there is no other half. After: the
+ * reply is a short text for a person, or NULL: there was none. Gives STATUS back; or
+ * DLOCK_UNKNOWN, if the hook throws the reply away.
  */
+enum dlock_status dlock_step_before(const struct dlock_wire_config *config,
+                                    const struct dlock_step *step);
+enum dlock_status dlock_step_after(const struct dlock_wire_config *config,
+                                   const struct dlock_step *step,
+                                   enum dlock_status status);
 
-/* The hook's verdict; DLOCK_GO if there is none. */
-enum dlock_verdict dlock_step_tell(const struct dlock_wire_config *config,
-                                   const struct dlock_step *step);
-
-/* DLOCK_OK, or DLOCK_UNREACHABLE: the hook keeps it back, do not do it. */
+/* The same for a strategy whose backend is no Redis (directories, SQL, ZooKeeper). */
 enum dlock_status dlock_step_begin(const struct dlock_session *session,
                                    const char *step, const char *name);
-
-/*
- * Tells the hook the REPLY, a short text for a person, or NULL: there was none. Gives
- * STATUS back; or DLOCK_UNKNOWN, if the hook throws the reply away.
- */
 enum dlock_status dlock_step_end(const struct dlock_session *session,
                                  const char *step, const char *name,
                                  const char *reply, enum dlock_status status);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 struct dlock_held_grant {
-    struct dlock_held_grant *next;
+    LIST_ENTRY(dlock_held_grant) link;
     uint64_t attempt; /* that won it */
     uint64_t release; /* the attempt that gives it back; 0 = it is held */
     bool uncertain;   /* a release of it may have worked */
@@ -16,20 +16,16 @@ struct dlock_held_grant {
 static struct dlock_held_grant *find(const struct dlock_held *held,
                                      uint64_t attempt)
 {
-    struct dlock_held_grant *grant = held->grants;
+    struct dlock_held_grant *grant = LIST_FIRST(&held->grants);
 
     while (grant != NULL && grant->attempt != attempt)
-        grant = grant->next;
+        grant = LIST_NEXT(grant, link);
     return grant;
 }
 
-static void forget(struct dlock_held *held, struct dlock_held_grant *grant)
+static void forget(struct dlock_held_grant *grant)
 {
-    struct dlock_held_grant **link = &held->grants;
-
-    while (*link != grant)
-        link = &(*link)->next;
-    *link = grant->next;
+    LIST_REMOVE(grant, link);
     free(grant);
 }
 
@@ -38,13 +34,13 @@ static void lose(struct dlock_held *held, const char *name)
 {
     struct dlock_held_grant *next;
 
-    for (struct dlock_held_grant *each = held->grants; each != NULL;
-         each = next) {
-        next = each->next;
+    for (struct dlock_held_grant *each = LIST_FIRST(&held->grants);
+         each != NULL; each = next) {
+        next = LIST_NEXT(each, link);
         if (strcmp(each->name, name) != 0)
             continue;
         if (each->release == 0)
-            forget(held, each);
+            forget(each);
         else
             each->is_past = true;
     }
@@ -57,18 +53,19 @@ void dlock_held_init(struct dlock_held *held)
 
 void dlock_held_release(struct dlock_held *held)
 {
-    while (held->grants != NULL)
-        forget(held, held->grants);
+    while (!LIST_EMPTY(&held->grants))
+        forget(LIST_FIRST(&held->grants));
     free(held->reserved);
     (void)pthread_mutex_destroy(&held->mutex);
 }
 
 unsigned dlock_held_count(const struct dlock_held *held, const char *name)
 {
+    const struct dlock_held_grant *each;
     unsigned n = 0;
 
-    for (const struct dlock_held_grant *each = held->grants; each != NULL;
-         each = each->next)
+    for (each = LIST_FIRST(&held->grants); each != NULL;
+         each = LIST_NEXT(each, link))
         n += each->release == 0 && strcmp(each->name, name) == 0;
     return n;
 }
@@ -99,8 +96,7 @@ bool dlock_held_add(struct dlock_held *held, unsigned holds, uint64_t attempt)
     grant->attempt = attempt;
     grant->release = 0;
     grant->uncertain = grant->is_past = false;
-    grant->next = held->grants;
-    held->grants = grant;
+    LIST_INSERT_HEAD(&held->grants, grant, link);
     held->reserved = NULL;
     (void)pthread_mutex_unlock(&held->mutex);
     return anew;
@@ -132,18 +128,18 @@ bool dlock_held_superseded(const struct dlock_held *held, const char *name,
 /* A caller that never repeats a release would fill the memory. */
 static void limit_releases(struct dlock_held *held)
 {
-    struct dlock_held_grant *oldest = NULL;
+    struct dlock_held_grant *oldest = NULL, *each;
     unsigned n = 0;
 
-    for (struct dlock_held_grant *each = held->grants; each != NULL;
-         each = each->next) {
+    for (each = LIST_FIRST(&held->grants); each != NULL;
+         each = LIST_NEXT(each, link)) {
         n += each->release != 0;
         if (each->release != 0 &&
             (oldest == NULL || each->release < oldest->release))
             oldest = each;
     }
     if (n > DLOCK_HELD_RELEASES_MAX)
-        forget(held, oldest);
+        forget(oldest);
 }
 
 uint64_t dlock_held_give(struct dlock_held *held, uint64_t attempt,
@@ -175,6 +171,6 @@ void dlock_held_given(struct dlock_held *held, uint64_t attempt,
     if (status == DLOCK_UNKNOWN)
         grant->uncertain = true;
     else
-        forget(held, grant);
+        forget(grant);
     (void)pthread_mutex_unlock(&held->mutex);
 }

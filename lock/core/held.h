@@ -12,6 +12,7 @@
 #define DLOCK_HELD_H
 
 #include <pthread.h>
+#include <sys/queue.h>
 
 #include "lock/dlock.h"
 
@@ -22,8 +23,8 @@ enum { DLOCK_HELD_RELEASES_MAX = 64 };
 /* Belongs to one session, which alone changes it. Other threads may ask what is
  * superseded. */
 struct dlock_held {
-    pthread_mutex_t mutex;           /* guards the list against those who ask */
-    struct dlock_held_grant *grants; /* a list, the newest first */
+    pthread_mutex_t mutex; /* guards the list against those who ask */
+    LIST_HEAD(dlock_held_grants, dlock_held_grant) grants;
     struct dlock_held_grant *reserved; /* for the acquire under way */
 };
 

@@ -1,12 +1,12 @@
-/* Steps without a wire: the step hook, before and after. Tests, timelines and
- * schedulers see a lock that does not live in Redis by these. */
+/* The step hook, before and after: by it tests, timelines and schedulers see a lock,
+ * wherever it lives. */
 #include "lock/core/client.h"
 
 #include "lock/core/error.h"
 
 /* The hook may call the library for another session, on this thread. */
-enum dlock_verdict dlock_step_tell(const struct dlock_wire_config *config,
-                                   const struct dlock_step *step)
+static enum dlock_verdict tell(const struct dlock_wire_config *config,
+                               const struct dlock_step *step)
 {
     struct dlock_error kept;
     enum dlock_verdict verdict;
@@ -19,33 +19,51 @@ enum dlock_verdict dlock_step_tell(const struct dlock_wire_config *config,
     return verdict;
 }
 
-static bool lets_go(const struct dlock_session *session, const char *step,
-                    const char *name, enum dlock_phase phase, const char *reply)
+enum dlock_status dlock_step_before(const struct dlock_wire_config *config,
+                                    const struct dlock_step *step)
 {
-    return dlock_step_tell(&session->client->wire,
-                           &(struct dlock_step){.name = step,
-                                                .owner = session->owner,
-                                                .key = name,
-                                                .phase = phase,
-                                                .reply = reply}) == DLOCK_GO;
+    enum dlock_verdict verdict = tell(config, step);
+
+    if (verdict == DLOCK_GO)
+        return DLOCK_OK;
+    if (verdict == DLOCK_HOLD_BACK && step->words != NULL)
+        return dlock_error_set(DLOCK_UNKNOWN, "held up at step '%s'",
+                               step->name);
+    return dlock_error_set(DLOCK_UNREACHABLE, "kept back at step '%s'",
+                           step->name);
+}
+
+enum dlock_status dlock_step_after(const struct dlock_wire_config *config,
+                                   const struct dlock_step *step,
+                                   enum dlock_status status)
+{
+    struct dlock_step told = *step;
+
+    told.phase = DLOCK_AFTER;
+    if (told.reply == NULL)
+        told.reply = status == DLOCK_UNKNOWN ? "(no reply)" : "(unreachable)";
+    if (tell(config, &told) == DLOCK_GO || step->reply == NULL)
+        return status;
+    return dlock_error_set(DLOCK_UNKNOWN, "reply lost at step '%s'",
+                           step->name);
 }
 
 enum dlock_status dlock_step_begin(const struct dlock_session *session,
                                    const char *step, const char *name)
 {
-    if (!lets_go(session, step, name, DLOCK_BEFORE, NULL))
-        return dlock_error_set(DLOCK_UNREACHABLE, "kept back at step '%s'",
-                               step);
-    return DLOCK_OK;
+    return dlock_step_before(&session->client->wire,
+                             &(struct dlock_step){.name = step,
+                                                  .owner = session->owner,
+                                                  .key = name});
 }
 
 enum dlock_status dlock_step_end(const struct dlock_session *session,
                                  const char *step, const char *name,
                                  const char *reply, enum dlock_status status)
 {
-    if (reply == NULL)
-        reply = status == DLOCK_UNKNOWN ? "(no reply)" : "(unreachable)";
-    if (!lets_go(session, step, name, DLOCK_AFTER, reply))
-        return dlock_error_set(DLOCK_UNKNOWN, "reply lost at step '%s'", step);
-    return status;
+    return dlock_step_after(
+        &session->client->wire,
+        &(struct dlock_step){
+            .name = step, .owner = session->owner, .key = name, .reply = reply},
+        status);
 }

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 
 #include "lock/core/clock.h"
 #include "lock/core/error.h"
@@ -23,7 +24,7 @@ enum { NEWER_MS_MAX = 250, NEWER_SHARE = 4 };
 
 /* A host and port that was asked for. HOST and PORT never change. */
 struct name {
-    struct name *next;
+    TAILQ_ENTRY(name) link;
     char host[256];
     char port[8];
     bool asking;         /* its thread runs: it must not go */
@@ -67,14 +68,17 @@ static int ask_system(const char *host, const char *port,
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t answered = PTHREAD_COND_INITIALIZER;
 static dlock_resolver *resolver = ask_system;
-/* Of the process; they stay until others need room. */
-static struct name *names;
+/* Of the process, the newest first; they stay until others need room. */
+static TAILQ_HEAD(names, name) names = TAILQ_HEAD_INITIALIZER(names);
+static size_t names_n;
 
 /* No thread is left that could answer, or waits. Old answers stay. */
 static void forget_threads(void)
 {
+    struct name *name;
+
     answered = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
-    for (struct name *name = names; name != NULL; name = name->next) {
+    for (name = TAILQ_FIRST(&names); name; name = TAILQ_NEXT(name, link)) {
         name->asking = false;
         name->waiters_n = 0;
     }
@@ -94,33 +98,28 @@ void dlock_lookup_by(dlock_resolver *another)
 /* Makes room by forgetting the name that was asked for first, if it can. */
 static bool make_room(void)
 {
-    struct name **oldest = NULL;
-    struct name *gone;
-    size_t n = 0;
+    struct name *oldest = TAILQ_LAST(&names, names);
 
-    for (struct name **at = &names; *at != NULL; at = &(*at)->next) {
-        n++;
-        if (!(*at)->asking && (*at)->waiters_n == 0)
-            oldest = at;
-    }
-    if (n < NAMES_MAX)
+    if (names_n < NAMES_MAX)
         return true;
+    while (oldest != NULL && (oldest->asking || oldest->waiters_n > 0))
+        oldest = TAILQ_PREV(oldest, names, link);
     if (oldest == NULL)
         return false;
-    gone = *oldest;
-    *oldest = gone->next;
-    free(gone);
+    TAILQ_REMOVE(&names, oldest, link);
+    names_n--;
+    free(oldest);
     return true;
 }
 
 /* The one that there is, or a new one in front. NULL: no memory, no room. */
 static struct name *name_of(const char *host, const char *port)
 {
-    struct name *name = names;
+    struct name *name = TAILQ_FIRST(&names);
 
     while (name != NULL &&
            (strcmp(name->host, host) != 0 || strcmp(name->port, port) != 0))
-        name = name->next;
+        name = TAILQ_NEXT(name, link);
     if (name != NULL)
         return name;
     name = make_room() ? calloc(1, sizeof(*name)) : NULL;
@@ -128,8 +127,8 @@ static struct name *name_of(const char *host, const char *port)
         return NULL;
     (void)snprintf(name->host, sizeof(name->host), "%s", host);
     (void)snprintf(name->port, sizeof(name->port), "%s", port);
-    name->next = names;
-    names = name;
+    TAILQ_INSERT_HEAD(&names, name, link);
+    names_n++;
     return name;
 }
 

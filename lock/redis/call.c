@@ -30,31 +30,14 @@ static enum dlock_status no_time(void)
     return DLOCK_UNREACHABLE;
 }
 
-/* The seam: every command of the library comes by here twice. */
-static enum dlock_verdict tell(const struct dlock_wire *wire,
-                               const struct dlock_command *command,
-                               enum dlock_phase phase, const char *reply,
-                               bool is_error)
+/* The seam: every command of the library comes by here twice, BEFORE and AFTER. */
+static struct dlock_step step_of(const struct dlock_wire *wire,
+                                 const struct dlock_command *command)
 {
-    const struct dlock_wire_config *config = wire->config;
-    struct dlock_step step = {.name = command->step,
-                              .owner = wire->owner,
-                              .key = command->name,
-                              .phase = phase,
-                              .reply = reply,
-                              .node = config->node,
-                              .is_error = is_error};
-    const char *words[DLOCK_WORDS_MAX];
-    char keys_n[DLOCK_DIGITS_MAX + 1];
-
-    if (config->on_step == NULL)
-        return DLOCK_GO;
-    if (phase == DLOCK_BEFORE) {
-        step.words = words;
-        step.words_n = dlock_encode_words(command, DLOCK_BY_TEXT, keys_n, words,
-                                          &step.parts_n);
-    }
-    return dlock_step_tell(config, &step);
+    return (struct dlock_step){.name = command->step,
+                               .owner = wire->owner,
+                               .key = command->name,
+                               .node = wire->config->node};
 }
 
 /* Lease time until LIMIT_MS, cut if long. */
@@ -186,40 +169,37 @@ enum dlock_status dlock_call_exchange(struct dlock_wire *wire,
     return status != DLOCK_OK ? status : dlock_wire_read(wire, until_ms, reply);
 }
 
-/* The second half of a step: the hook, which may lose the reply, and verdict. */
 enum dlock_status dlock_call_conclude(struct dlock_wire *wire,
                                       const struct dlock_command *command,
                                       enum dlock_status status,
                                       const struct dlock_reply *reply)
 {
-    if (status != DLOCK_OK) {
-        (void)tell(wire, command, DLOCK_AFTER,
-                   status == DLOCK_UNKNOWN ? "(no reply)" : "(unreachable)",
-                   false);
-        return status;
-    }
-    if (tell(wire, command, DLOCK_AFTER, reply->text,
-             reply->kind == DLOCK_REPLY_ERROR) != DLOCK_GO) {
-        dlock_wire_drop(wire);
-        return dlock_error_set(DLOCK_UNKNOWN, "reply lost at step '%s'",
-                               command->step);
-    }
-    return judge(wire, command, reply);
+    struct dlock_step step = step_of(wire, command);
+
+    if (status != DLOCK_OK)
+        return dlock_step_after(wire->config, &step, status);
+    step.reply = reply->text;
+    step.is_error = reply->kind == DLOCK_REPLY_ERROR;
+    status = dlock_step_after(wire->config, &step, status);
+    if (status == DLOCK_OK)
+        return judge(wire, command, reply);
+    dlock_wire_drop(wire);
+    return status;
 }
 
-/* The first half: the hook, which may keep it back. */
 enum dlock_status dlock_call_begin(const struct dlock_wire *wire,
                                    const struct dlock_command *command)
 {
-    enum dlock_verdict verdict = tell(wire, command, DLOCK_BEFORE, NULL, false);
+    struct dlock_step step = step_of(wire, command);
+    const char *words[DLOCK_WORDS_MAX];
+    char keys_n[DLOCK_DIGITS_MAX + 1];
 
-    if (verdict == DLOCK_FAIL)
-        return dlock_error_set(DLOCK_UNREACHABLE, "kept back at step '%s'",
-                               command->step);
-    if (verdict == DLOCK_HOLD_BACK)
-        return dlock_error_set(DLOCK_UNKNOWN, "held up at step '%s'",
-                               command->step);
-    return DLOCK_OK;
+    if (wire->config->on_step == NULL)
+        return DLOCK_OK;
+    step.words = words;
+    step.words_n = dlock_encode_words(command, DLOCK_BY_TEXT, keys_n, words,
+                                      &step.parts_n);
+    return dlock_step_before(wire->config, &step);
 }
 
 /*
@@ -324,6 +304,7 @@ static enum dlock_status post(struct dlock_wire *wire,
 {
     enum dlock_status status = dlock_call_begin(wire, command);
     uint64_t until_ms = dlock_clock_after(dlock_clock_real_now(), within_ms);
+    struct dlock_step step = step_of(wire, command);
 
     if (status != DLOCK_OK)
         return status;
@@ -333,9 +314,8 @@ static enum dlock_status post(struct dlock_wire *wire,
     if (status == DLOCK_OK)
         status = dlock_wire_send(wire, command, DLOCK_BY_TEXT,
                                  command_until(wire, until_ms));
-    if (status != DLOCK_OK)
-        (void)tell(wire, command, DLOCK_AFTER, "(unreachable)", false);
-    return status;
+    return status == DLOCK_OK ? DLOCK_OK
+                              : dlock_step_after(wire->config, &step, status);
 }
 
 /* No deadline of a caller: the subscriber's thread has all the time. */
@@ -349,6 +329,7 @@ void dlock_call_abandon(struct dlock_wire *wire,
                         const struct dlock_command *command, uint64_t within_ms)
 {
     const struct dlock_clock *clock = wire->config->clock;
+    struct dlock_step step = step_of(wire, command);
     struct dlock_reply reply;
 
     /* Where to, only a reply tells. */
@@ -359,16 +340,7 @@ void dlock_call_abandon(struct dlock_wire *wire,
     }
     if (post(wire, command, within_ms) != DLOCK_OK)
         return;
-    (void)tell(wire, command, DLOCK_AFTER, "(not awaited)", false);
+    step.reply = "(not awaited)";
+    (void)dlock_step_after(wire->config, &step, DLOCK_OK);
     dlock_wire_drop(wire); /* the reply would answer the next command */
-}
-
-enum dlock_verdict dlock_call_told(const struct dlock_wire *wire,
-                                   const char *step, const char *name,
-                                   const char *reply)
-{
-    struct dlock_command command;
-
-    dlock_command_init(&command, step, name, NULL);
-    return tell(wire, &command, DLOCK_AFTER, reply, false);
 }

@@ -43,12 +43,8 @@ enum dlock_status dlock_call(struct dlock_wire *wire,
 void dlock_call_batch(struct dlock_wire *wire, struct dlock_exchange *exchanges,
                       size_t n, uint64_t limit_ms);
 
-/*
- * The two halves of a step, for a caller that sends and reads by itself. _begin calls
- * the hook, which may keep it back (DLOCK_UNREACHABLE) or hold it up (DLOCK_UNKNOWN).
- * Only if it did neither, _conclude calls it again, which may lose the reply; and
- * says what a reply that is an error means.
- */
+/* The two halves of a step (client.h), for a caller that sends and reads by itself.
+ * _conclude also says what a reply that is an error means. */
 enum dlock_status dlock_call_begin(const struct dlock_wire *wire,
                                    const struct dlock_command *command);
 enum dlock_status dlock_call_conclude(struct dlock_wire *wire,
@@ -81,11 +77,8 @@ bool dlock_call_is_error(const struct dlock_reply *reply, const char *code);
 /* Whether a reply says that the server does not know the script. */
 bool dlock_call_forgotten(const struct dlock_reply *reply);
 
-/*
- * For a subscriber, whose replies come as events: sends, and does not wait for
- * a reply. When it has come, _told lets the hook know; on DLOCK_FAIL it has to
- * be treated as lost.
- */
+/* For a subscriber, whose replies come as events: sends, and does not wait for a
+ * reply. When it has come, the hook is told by dlock_step_after(). */
 enum dlock_status dlock_call_post(struct dlock_wire *wire,
                                   const struct dlock_command *command);
 
@@ -96,8 +89,5 @@ enum dlock_status dlock_call_post(struct dlock_wire *wire,
 void dlock_call_abandon(struct dlock_wire *wire,
                         const struct dlock_command *command,
                         uint64_t within_ms);
-enum dlock_verdict dlock_call_told(const struct dlock_wire *wire,
-                                   const char *step, const char *name,
-                                   const char *reply);
 
 #endif

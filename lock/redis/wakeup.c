@@ -298,8 +298,12 @@ static bool heard(struct dlock_wakeup *wakeup, const struct dlock_event *event)
     (void)pthread_mutex_unlock(&wakeup->mutex);
     if (topic == NULL || event->kind == DLOCK_EVENT_MESSAGE)
         return true;
-    if (dlock_call_told(wakeup->wire, "subscribe", name, "subscribed") !=
-        DLOCK_GO)
+    if (dlock_step_after(wakeup->wire->config,
+                         &(struct dlock_step){.name = "subscribe",
+                                              .owner = wakeup->wire->owner,
+                                              .key = name,
+                                              .reply = "subscribed"},
+                         DLOCK_OK) != DLOCK_OK)
         return false;
     wakeup->backoff_ms = BACKOFF_MIN_MS;
     (void)pthread_mutex_lock(&wakeup->mutex);

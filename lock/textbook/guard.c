@@ -35,7 +35,7 @@ enum { LOOKS_PER_LEASE = 3 };
 
 /* A name that the thread looks after. */
 struct guarded {
-    struct guarded *next;
+    LIST_ENTRY(guarded) link;
     char name[DLOCK_NAME_BYTES_MAX + 1];
 };
 
@@ -48,9 +48,9 @@ struct guard {
     pthread_mutex_t mutex;  /* guards everything below */
     pthread_cond_t wake;    /* for the thread: something has changed */
     pthread_cond_t dropped; /* the thread has emptied the list */
-    struct guarded *list;   /* grown by all, emptied by the thread */
-    uint64_t due_ms;        /* the next look */
-    bool running;           /* THE flag: one for all names */
+    LIST_HEAD(guardeds, guarded) list; /* grown by all, emptied by the thread */
+    uint64_t due_ms;                   /* the next look */
+    bool running;                      /* THE flag: one for all names */
     bool closing;
     bool started;
     pthread_t thread;
@@ -80,10 +80,10 @@ enum dlock_status dlock_guard_open(struct dlock *client)
 /* With the mutex, or when the thread has gone. */
 static void drop_all(struct guard *guard)
 {
-    while (guard->list != NULL) {
-        struct guarded *guarded = guard->list;
+    struct guarded *guarded;
 
-        guard->list = guarded->next;
+    while ((guarded = LIST_FIRST(&guard->list)) != NULL) {
+        LIST_REMOVE(guarded, link);
         free(guarded);
     }
 }
@@ -139,8 +139,8 @@ static void renew(struct guard *guard, const char *name)
  */
 static void look_after_all(struct guard *guard)
 {
-    for (struct guarded *each = guard->list; each != NULL && guard->running;
-         each = each->next) {
+    for (struct guarded *each = LIST_FIRST(&guard->list);
+         each != NULL && guard->running; each = LIST_NEXT(each, link)) {
         (void)pthread_mutex_unlock(&guard->mutex);
         renew(guard, each->name);
         (void)pthread_mutex_lock(&guard->mutex);
@@ -175,7 +175,7 @@ static void *guard_all(void *arg)
 /* With the mutex: a stop that the thread has not yet seen comes first. */
 static void await_stop(struct guard *guard)
 {
-    while (!guard->running && guard->list != NULL)
+    while (!guard->running && !LIST_EMPTY(&guard->list))
         (void)pthread_cond_wait(&guard->dropped, &guard->mutex);
 }
 
@@ -195,11 +195,10 @@ bool dlock_guard_start(struct dlock *client, const char *name)
     started = guard->started;
     if (started) {
         await_stop(guard);
-        if (guard->list == NULL)
+        if (LIST_EMPTY(&guard->list))
             guard->due_ms = dlock_clock_now(guard->clock) +
                             guard->lease_ms / LOOKS_PER_LEASE;
-        guarded->next = guard->list;
-        guard->list = guarded;
+        LIST_INSERT_HEAD(&guard->list, guarded, link);
         guard->running = true;
         (void)pthread_cond_signal(&guard->wake);
     }
