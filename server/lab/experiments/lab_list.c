@@ -273,10 +273,9 @@ static void show_play(const struct experiment *experiment, unsigned index,
     lab_scene(experiment, play, look);
     if (play->schedule)
         draw_text(stdout, 2, play->schedule);
-    for (int i = 0; i < STAGE_FAULT_N; i++)
+    for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++)
         if (play->faults & EXPERIMENT_FAULT(i))
-            tell_expected(stage_fault_word((enum stage_fault)i),
-                          stage_fault_text((enum stage_fault)i), look);
+            tell_expected(stage_fault_word(i), stage_fault_text(i), look);
     if (play->says)
         tell_expected("somebody is told", play->says, look);
     else if ((play->faults & ~STAGE_REMARKS) == 0)

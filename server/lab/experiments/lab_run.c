@@ -90,9 +90,9 @@ static void tell_faults(unsigned faults, unsigned look)
 {
     const char *between = "";
 
-    for (int i = 0; i < STAGE_FAULT_N; i++)
+    for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++)
         if (faults & EXPERIMENT_FAULT(i)) {
-            printf("%s%s", between, stage_fault_word((enum stage_fault)i));
+            printf("%s%s", between, stage_fault_word(i));
             between = ", ";
         }
     draw_say(stdout, look, "%s", faults == 0 ? "none" : "");

@@ -127,7 +127,7 @@ bool reader_faults(struct reader *reader, unsigned *faults, char *words)
         unsigned fault = 0;
 
         while (fault < STAGE_FAULT_N &&
-               strcmp(stage_fault_word((enum stage_fault)fault), word) != 0)
+               strcmp(stage_fault_word(fault), word) != 0)
             fault++;
         if (fault == STAGE_FAULT_N)
             return reader_fail(reader, "there is no fault '%s'", word);

@@ -173,7 +173,7 @@ static bool read_options(int argc, char *argv[], struct explore *explore)
 static bool has_enough(const struct explore *explore,
                        const struct search_result *result)
 {
-    for (int i = 0; i < STAGE_FAULT_N; i++)
+    for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++)
         if (result->faults[i].is_found && (explore->enough & 1u << i))
             return true;
     return false;
@@ -242,7 +242,7 @@ static void add(struct search_result *result, const struct search_result *more)
 {
     result->schedules += more->schedules;
     result->states += more->states;
-    for (int i = 0; i < STAGE_FAULT_N; i++)
+    for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++)
         if (more->faults[i].is_found && !result->faults[i].is_found)
             result->faults[i] = more->faults[i];
 }

@@ -81,9 +81,9 @@ static void tell_row(const struct explore *explore, const char *bounds)
     bool first = true;
 
     printf(explore->markdown ? "| `%s` |" : "%-18s", row_name(explore, name));
-    for (int i = 0; i < STAGE_FAULT_N; i++) {
+    for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++) {
         const struct search_found *found = &result->faults[i];
-        const char *word = stage_fault_word((enum stage_fault)i);
+        const char *word = stage_fault_word(i);
 
         if (!found->is_found)
             continue;
@@ -128,8 +128,8 @@ static void compare(const struct explore *explore,
     char name[ROW_BYTES], why[WHY_BYTES];
 
     why_no_answer(explore, why);
-    for (int i = 0; i < STAGE_FAULT_N; i++) {
-        const char *word = stage_fault_word((enum stage_fault)i);
+    for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++) {
+        const char *word = stage_fault_word(i);
         bool is_found = explore->result.faults[i].is_found;
         bool is_mended = is_guarded && i == STAGE_OVERSOLD;
         bool breaks = !is_mended && expected_breaks(expected, word);

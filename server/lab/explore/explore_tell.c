@@ -22,7 +22,7 @@ static const char *deduct(const struct explore *explore)
 
 const struct search_found *explore_worst(const struct explore *explore)
 {
-    for (int i = 0; i < STAGE_FAULT_N; i++)
+    for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++)
         if (explore->result.faults[i].is_found)
             return &explore->result.faults[i];
     return NULL;
@@ -115,11 +115,11 @@ const char *explore_verdict(const struct explore *explore,
                        result->schedules, explore_extent(explore, extent));
         return text;
     }
-    for (int i = 0; i < STAGE_FAULT_N; i++)
+    for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++)
         if (result->faults[i].is_found)
-            used += (size_t)snprintf(text + used, EXPLORE_VERDICT_BYTES - used,
-                                     "%s %s", used > 0 ? "," : "breaks:",
-                                     stage_fault_word((enum stage_fault)i));
+            used += (size_t)snprintf(
+                text + used, EXPLORE_VERDICT_BYTES - used, "%s %s",
+                used > 0 ? "," : "breaks:", stage_fault_word(i));
     return text;
 }
 
@@ -151,7 +151,7 @@ static bool has_outlived_only(const struct explore *explore)
 {
     const struct search_found *sale = &explore->result.faults[STAGE_OVERSOLD];
 
-    for (int i = 0; i < STAGE_FAULT_N; i++)
+    for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++)
         if (i != STAGE_OVERSOLD && explore->result.faults[i].is_found)
             return false;
     for (size_t i = 0; sale->is_found && i < sale->n; i++)
@@ -169,13 +169,13 @@ void explore_tell(const struct explore *explore)
     draw_say(stdout, explore->look, "%s\n", explore_verdict(explore, verdict));
     printf("\n%s, %s: ", explore->scene.lock, deduct(explore));
     explore_tell_bounds(stdout, explore);
-    for (int i = 0; i < STAGE_FAULT_N; i++) {
+    for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++) {
         const struct search_found *found = &result->faults[i];
 
         if (!found->is_found)
             continue;
         stage_text(found->moves, found->n, text, sizeof(text));
-        printf("  %-16s '%s'\n", stage_fault_word((enum stage_fault)i), text);
+        printf("  %-16s '%s'\n", stage_fault_word(i), text);
     }
     if (explore_worst(explore))
         putchar('\n');
@@ -219,13 +219,13 @@ static json_t *faults_of(const struct search_result *result)
     json_t *faults = json_object();
     char text[4 * STAGE_MOVES_MAX + 1];
 
-    for (int i = 0; i < STAGE_FAULT_N; i++) {
+    for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++) {
         const struct search_found *found = &result->faults[i];
 
         if (!found->is_found)
             continue;
         stage_text(found->moves, found->n, text, sizeof(text));
-        (void)json_object_set_new(faults, stage_fault_word((enum stage_fault)i),
+        (void)json_object_set_new(faults, stage_fault_word(i),
                                   json_string(text));
     }
     return faults;

@@ -297,7 +297,7 @@ static void note_faults(struct player *p)
     const struct search_found played = p->played;
     unsigned faults = p->at.faults;
 
-    for (unsigned i = 0; i < STAGE_FAULT_N && !p->error->text[0]; i++) {
+    for (enum stage_fault i = 0; i < STAGE_FAULT_N && !p->error->text[0]; i++) {
         struct search_found found = played;
 
         if (!(faults & (1u << i)) ||

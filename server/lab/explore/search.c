@@ -194,7 +194,7 @@ static void note_faults(struct search *search, const struct search_node *node)
 {
     const struct search_node *nodes = search->stages.shared->nodes;
 
-    for (int i = 0; i < STAGE_FAULT_N; i++) {
+    for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++) {
         struct search_found *found = &search->result->faults[i];
 
         if (!(node->faults & (1u << i)) || found->is_found)
@@ -298,7 +298,7 @@ bool search_confirm(const struct stage_scene *scene,
     bool good = true;
 
     memcpy(moves, bounds->from, sizeof(moves));
-    for (int i = 0; i < STAGE_FAULT_N; i++) {
+    for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++) {
         struct search_found *found = &result->faults[i];
         struct fail why = {"it does not break"};
         char text[4 * STAGE_MOVES_MAX + 1];
@@ -306,15 +306,14 @@ bool search_confirm(const struct stage_scene *scene,
         memcpy(moves + bounds->from_n, found->moves,
                found->n * sizeof(moves[0]));
         if (!found->is_found ||
-            is_fault_again(scene, moves, bounds->from_n + found->n,
-                           (enum stage_fault)i, &why))
+            is_fault_again(scene, moves, bounds->from_n + found->n, i, &why))
             continue;
         stage_text(moves, bounds->from_n + found->n, text, sizeof(text));
         (void)fail_with(
             error,
             "an error of the stage's own, and no finding: %s by "
             "'%s' does not come out again in fresh processes: %.199s",
-            stage_fault_word((enum stage_fault)i), text, why.text);
+            stage_fault_word(i), text, why.text);
         found->is_found = good = false;
     }
     return good;

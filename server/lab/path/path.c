@@ -225,7 +225,7 @@ static void sort_out(struct judgement *judgement, unsigned against)
     struct search_found *faults = judgement->explore.result.faults;
     int nearest = STAGE_FAULT_N;
 
-    for (int i = 0; i < STAGE_FAULT_N; i++) {
+    for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++) {
         if (!faults[i].is_found)
             continue;
         if ((against & 1u << i) == 0) {
@@ -244,10 +244,10 @@ static void sort_out(struct judgement *judgement, unsigned against)
 
 static void tell_others(const struct judgement *judgement)
 {
-    for (int i = 0; i < STAGE_FAULT_N; i++)
+    for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++)
         if (judgement->others & 1u << i)
             draw_say(stdout, judgement->look, "but something else breaks: %s\n",
-                     stage_fault_text((enum stage_fault)i));
+                     stage_fault_text(i));
 }
 
 static void tell(const struct judgement *judgement, const char *schedule)

@@ -421,7 +421,7 @@ void draw_verdict(FILE *out, const struct stage_verdict *verdict, bool over,
                 over ? "nothing broke" : "nothing broke so far");
         fputc('\n', out);
     }
-    for (int i = 0; i < STAGE_FAULT_N; i++)
+    for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++)
         if ((verdict->faults | verdict->remarks) & (1u << i))
-            draw_finding(out, verdict, (enum stage_fault)i, look);
+            draw_finding(out, verdict, i, look);
 }

@@ -33,10 +33,9 @@ json_t *draw_json_faults(unsigned faults)
 {
     json_t *list = json_array();
 
-    for (int i = 0; i < STAGE_FAULT_N; i++)
+    for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++)
         if (faults & (1u << i))
-            (void)json_array_append_new(
-                list, json_string(stage_fault_word((enum stage_fault)i)));
+            (void)json_array_append_new(list, json_string(stage_fault_word(i)));
     return list;
 }
 
@@ -86,10 +85,9 @@ static json_t *moves_of(const struct stage_verdict *verdict)
 {
     json_t *object = json_object();
 
-    for (int i = 0; i < STAGE_FAULT_N; i++)
+    for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++)
         if ((verdict->faults | verdict->remarks) & (1u << i))
-            (void)json_object_set_new(object,
-                                      stage_fault_word((enum stage_fault)i),
+            (void)json_object_set_new(object, stage_fault_word(i),
                                       json_integer(verdict->moves[i]));
     return object;
 }

@@ -153,7 +153,7 @@ static enum stage_fault nearest(const struct hunt *hunt,
     const struct search_found *faults = result->faults;
     int best = STAGE_FAULT_N;
 
-    for (int i = 0; i < STAGE_FAULT_N; i++)
+    for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++)
         if (faults[i].is_found && faults[i].n > 0 &&
             (hunt->goal == 0 || (hunt->goal & 1u << i)) &&
             (best == STAGE_FAULT_N || faults[i].n < faults[best].n))

@@ -175,10 +175,9 @@ static void give_hint(struct hand *hand)
 
 static void tell_goal(const struct hand *hand)
 {
-    for (int i = 0; i < STAGE_FAULT_N; i++)
+    for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++)
         if (hand->goal->faults & 1u << i)
-            draw_say(stdout, hand->look, "goal: %s\n",
-                     stage_fault_goal((enum stage_fault)i));
+            draw_say(stdout, hand->look, "goal: %s\n", stage_fault_goal(i));
     if (hand->goal->faults)
         putchar('\n');
 }

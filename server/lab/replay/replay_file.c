@@ -204,9 +204,8 @@ static unsigned bits_of(unsigned n, char words[][TIMELINE_NAME_BYTES])
     unsigned faults = 0;
 
     for (unsigned i = 0; i < n; i++)
-        for (int fault = 0; fault < STAGE_FAULT_N; fault++)
-            if (strcmp(stage_fault_word((enum stage_fault)fault), words[i]) ==
-                0)
+        for (enum stage_fault fault = 0; fault < STAGE_FAULT_N; fault++)
+            if (strcmp(stage_fault_word(fault), words[i]) == 0)
                 faults |= 1u << fault;
     return faults;
 }

@@ -58,10 +58,10 @@ static unsigned list_words(unsigned faults, char words[][TIMELINE_NAME_BYTES])
 {
     unsigned n = 0;
 
-    for (int i = 0; i < STAGE_FAULT_N; i++)
+    for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++)
         if (faults & (1u << i))
             (void)snprintf(words[n++], TIMELINE_NAME_BYTES, "%s",
-                           stage_fault_word((enum stage_fault)i));
+                           stage_fault_word(i));
     return n;
 }
 

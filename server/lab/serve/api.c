@@ -171,14 +171,13 @@ static json_t *faults(void)
 {
     json_t *all = json_object();
 
-    for (int i = 0; i < STAGE_FAULT_N; i++) {
-        const char *goal = stage_fault_goal((enum stage_fault)i);
-        json_t *fault = both(stage_fault_text((enum stage_fault)i));
+    for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++) {
+        const char *goal = stage_fault_goal(i);
+        json_t *fault = both(stage_fault_text(i));
 
         if (goal)
             (void)json_object_set_new(fault, "goal", both(goal));
-        (void)json_object_set_new(all, stage_fault_word((enum stage_fault)i),
-                                  fault);
+        (void)json_object_set_new(all, stage_fault_word(i), fault);
     }
     return all;
 }

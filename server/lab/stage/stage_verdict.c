@@ -31,8 +31,8 @@ const char *stage_fault_goal(enum stage_fault fault)
 
 unsigned stage_goals(unsigned faults)
 {
-    for (int i = 0; i < STAGE_FAULT_N; i++)
-        if (!stage_fault_goal((enum stage_fault)i))
+    for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++)
+        if (!stage_fault_goal(i))
             faults &= ~(1u << i);
     return faults;
 }
@@ -529,9 +529,9 @@ static void judge(struct stage *stage, bool reads, bool spares)
     if (reads && over &&
         !(spares && stage->cut_short && stage->scene.deduct == DEDUCT_NAIVE))
         found |= ledger_faults_at_the_end(&stage->audit);
-    for (int i = 0; i < STAGE_FAULT_N; i++)
+    for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++)
         if (found & (1u << i))
-            stage_broke(stage, (enum stage_fault)i);
+            stage_broke(stage, i);
     for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
         const struct rule *rule = &rules[i];
         bool applies = rule->when == AT_ANY_TIME ||
@@ -551,9 +551,9 @@ void stage_judge(struct stage *stage, struct stage_verdict *verdict)
 {
     judge(stage, true, false);
     *verdict = stage->verdict;
-    for (int i = 0; i < STAGE_FAULT_N; i++)
+    for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++)
         if (verdict->faults & (1u << i) && verdict->moves[i] == stage->moves_n)
-            stage_mark_fault(stage, (enum stage_fault)i);
+            stage_mark_fault(stage, i);
 }
 
 /* Reading the ledger is the dearest of all: only if there is anything to find. */
