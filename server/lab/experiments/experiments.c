@@ -153,11 +153,18 @@ enum {
     TEXTS_NEEDED = sizeof(experiment_texts) / sizeof(experiment_texts[0]) - 2
 };
 
-static bool set_head(struct reader *reader, struct experiment *into,
-                     const char *key, const char *value)
+static bool set_value(struct reader *reader, const char *key, char *value)
 {
+    struct experiment *into = reader->into;
+    int section = reader->section;
     bool is_load = strcmp(value, load_kind.name) == 0;
 
+    if (section >= EXPERIMENT_LANGUAGES_N)
+        return set_play(reader, &into->plays[section - EXPERIMENT_LANGUAGES_N],
+                        into->kind == &load_kind, key, value);
+    if (section >= 0)
+        return reader_text(reader, experiment_texts, &into->text[section], key,
+                           value);
     if (strcmp(key, "family") == 0) {
         into->family = value;
         return true;
@@ -168,20 +175,6 @@ static bool set_head(struct reader *reader, struct experiment *into,
     into->kind = is_load ? &load_kind : &steps_kind;
     return is_load || strcmp(value, steps_kind.name) == 0 ||
            reader_fail(reader, "kind is steps or load");
-}
-
-static bool set_value(struct reader *reader, const char *key, char *value)
-{
-    struct experiment *into = reader->into;
-    int section = reader->section;
-
-    return section < 0 ? set_head(reader, into, key, value)
-           : section < EXPERIMENT_LANGUAGES_N
-               ? reader_text(reader, experiment_texts, &into->text[section],
-                             key, value)
-               : set_play(reader,
-                          &into->plays[section - EXPERIMENT_LANGUAGES_N],
-                          into->kind == &load_kind, key, value);
 }
 
 static bool has_all(struct reader *reader, struct experiment *into)
@@ -240,7 +233,7 @@ void experiment_release(struct experiment *experiment)
 /* ---- all of them ---------------------------------------------------------- */
 
 /* A file that is wrong is a bug of ours, which each test of the lab finds. */
-static const struct experiment *all_of_them(void)
+const struct experiment *experiment_at(size_t index)
 {
     static struct experiment all[FILES_N];
     struct fail error;
@@ -249,12 +242,7 @@ static const struct experiment *all_of_them(void)
         if (!experiment_read(files[i].name, strdup(files[i].content), &all[i],
                              &error))
             exit(fail_to_run("%s", error.text));
-    return all;
-}
-
-const struct experiment *experiment_at(size_t index)
-{
-    return index < FILES_N ? &all_of_them()[index] : NULL;
+    return index < FILES_N ? &all[index] : NULL;
 }
 
 enum experiment_language experiment_language(unsigned look)
@@ -323,39 +311,31 @@ const struct experiment *experiment_find(const char *name)
     return begun_n == 1 ? begun : NULL;
 }
 
-/* How many bytes have to be put in, taken out or changed to make B of A
- * (Levenshtein). ROW has what that is for the beginnings of B. */
-static size_t edits(const char *a, const char *b)
+/* By how many bytes have to be put in, taken out or changed to make WORD of NAME
+ * (Levenshtein). ROW has what that is for the beginnings of WORD. */
+bool experiment_is_nearest(const char *name, const char *word, size_t *least)
 {
-    size_t row[WORD_BYTES_MAX + 1], n = strlen(b), corner, change;
+    size_t row[WORD_BYTES_MAX + 1], n = strlen(word), corner, change;
 
+    if (*least == 0)
+        *least = 2 + strlen(name) / 4;
+    if (n > WORD_BYTES_MAX)
+        return false;
     for (size_t j = 0; j <= n; j++)
         row[j] = j;
-    for (size_t i = 0; a[i]; i++) {
+    for (size_t i = 0; name[i]; i++) {
         corner = row[0];
         row[0] = i + 1;
         for (size_t j = 0; j < n; j++) {
-            change = corner + (a[i] != b[j]);
+            change = corner + (name[i] != word[j]);
             corner = row[j + 1];
             row[j + 1] = 1 + (corner < row[j] ? corner : row[j]);
             if (change < row[j + 1])
                 row[j + 1] = change;
         }
     }
-    return row[n];
-}
-
-bool experiment_is_nearest(const char *name, const char *word, size_t *least)
-{
-    size_t n;
-
-    if (*least == 0)
-        *least = 2 + strlen(name) / 4;
-    if (strlen(word) > WORD_BYTES_MAX)
+    if (row[n] >= *least)
         return false;
-    n = edits(name, word);
-    if (n >= *least)
-        return false;
-    *least = n;
+    *least = row[n];
     return true;
 }

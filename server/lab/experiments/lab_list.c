@@ -83,40 +83,27 @@ bool lab_options_read(int argc, char *argv[], struct lab_options *options)
     return true;
 }
 
-/* The name that is probably meant; NULL: none is like it. */
-static const char *find_nearest(const char *name)
-{
-    const struct experiment *one;
-    const char *nearest = NULL;
-    size_t least = 0;
-
-    for (size_t i = 0; (one = experiment_at(i)) != NULL; i++)
-        if (experiment_is_nearest(name, one->name, &least))
-            nearest = one->name;
-    return nearest;
-}
-
 const struct experiment *lab_find(const char *name)
 {
     const struct experiment *experiment = experiment_find(name), *one;
-    const char *between = "stockade: which one: ";
-    const char *nearest = experiment ? NULL : find_nearest(name);
+    const char *between = "stockade: which one: ", *nearest = NULL;
+    size_t least = 0;
 
-    for (size_t i = 0; !experiment && (one = experiment_at(i)) != NULL; i++)
+    for (size_t i = 0; !experiment && (one = experiment_at(i)) != NULL; i++) {
+        if (experiment_is_nearest(name, one->name, &least))
+            nearest = one->name;
         if (*name && strncmp(one->name, name, strlen(name)) == 0) {
             fprintf(stderr, "%s%s", between, one->name);
             between = ", ";
         }
+    }
     if (between[0] == ',')
         fputs("?\n", stderr);
-    else if (!experiment && nearest)
-        fprintf(stderr, "stockade: there is no experiment '%s'; is it %s?\n",
-                name, nearest);
     else if (!experiment)
-        fprintf(stderr,
-                "stockade: there is no experiment '%s'; stockade lab list has "
-                "all\n",
-                name);
+        (void)fail_aloud(
+            nearest ? "there is no experiment '%s'; is it %s?"
+                    : "there is no experiment '%s'; stockade lab list has all",
+            name, nearest);
     return experiment;
 }
 
@@ -161,18 +148,6 @@ static const char list_help[] =
 #include "server/lab/help/list.txt.inc"
     ;
 
-/* An experiment "in the wild" is one of the others once more. */
-static void list_end(unsigned all_n, unsigned wild_n, unsigned look)
-{
-    putchar('\n');
-    draw_say(stdout, look,
-             "%u experiments; %u of them once more with real instances (w)\n",
-             all_n - wild_n, wild_n);
-    draw_say(stdout, look, "To see what one is about, and to run it:\n");
-    printf("  %s lab show 08\n  %s lab run 08\n", draw_program(),
-           draw_program());
-}
-
 int lab_list_main(int argc, char *argv[])
 {
     struct lab_options options = {.look = 0};
@@ -197,8 +172,17 @@ int lab_list_main(int argc, char *argv[])
                    one->text[experiment_language(options.look)].symptom);
         }
     }
-    if (!options.json)
-        list_end(all_n, wild_n, options.look);
+    if (options.json)
+        return 0;
+    putchar('\n');
+    /* One "in the wild" is one of the others once more. */
+    draw_say(stdout, options.look,
+             "%u experiments; %u of them once more with real instances (w)\n",
+             all_n - wild_n, wild_n);
+    draw_say(stdout, options.look,
+             "To see what one is about, and to run it:\n");
+    printf("  %s lab show 08\n  %s lab run 08\n", draw_program(),
+           draw_program());
     return 0;
 }
 

@@ -34,12 +34,14 @@ static void tell(const struct runs *runs, const char *code, const char *english)
     draw_in(stdout, runs->options.look, code, english);
 }
 
+/* PLAY: number INDEX of the experiment, or a change of it. */
 static void tell_scene(const struct runs *runs,
-                       const struct experiment *experiment, unsigned index)
+                       const struct experiment *experiment, unsigned index,
+                       const struct experiment_play *play)
 {
     tell(runs, DRAW_BOLD, experiment_play_title(experiment, index));
     putchar('\n');
-    lab_scene(experiment, &experiment->plays[index], runs->options.look);
+    lab_scene(experiment, play, runs->options.look);
     putchar('\n');
 }
 
@@ -188,34 +190,11 @@ static void tell_after(const struct runs *runs,
     }
 }
 
-static void tell_error(const struct runs *runs,
-                       const struct experiment *experiment, unsigned index,
-                       const char *error)
-{
-    if (runs->is_many && !runs->options.json)
-        putchar('\n');
-    (void)fflush(stdout);
-    fprintf(stderr, "stockade: lab run %s, %s: %s\n", experiment->id,
-            experiment_play_word(index), error);
-}
-
-/* The text behind a play: why it went so, what is done about it, what is still open. */
-static void tell_text(const struct runs *runs,
-                      const struct experiment_text *text, unsigned index)
-{
-    if (index == 0) {
-        draw_paragraph(stdout, runs->options.look, "Why", text->why);
-        draw_paragraph(stdout, runs->options.look, "What fixes it", text->fix);
-    } else if (index == 1 && text->rest) {
-        draw_paragraph(stdout, runs->options.look, "What the fix leaves open",
-                       text->rest);
-    }
-}
-
 static void run_one(struct runs *runs, const struct experiment *experiment)
 {
+    unsigned look = runs->options.look;
     const struct experiment_text *text =
-        &experiment->text[experiment_language(runs->options.look)];
+        &experiment->text[experiment_language(look)];
     bool at_length = !runs->is_many && !runs->options.json;
     struct experiment_run results[EXPERIMENT_PLAYS_N] = {{0}};
     bool ran = true, as_told = true;
@@ -228,16 +207,25 @@ static void run_one(struct runs *runs, const struct experiment *experiment)
         results[i] = (struct experiment_run){.as_told = true};
         if (experiment_lock(each)) {
             if (at_length)
-                tell_scene(runs, experiment, i);
+                tell_scene(runs, experiment, i, each);
             ran = play(runs, experiment, i, &results[i]);
-            if (!ran)
-                tell_error(runs, experiment, i, results[i].error.text);
             if (ran && at_length)
                 tell_verdict(runs, each, &results[i]);
             as_told = as_told && results[i].as_told;
         }
-        if (ran && at_length)
-            tell_text(runs, text, i);
+        if (!ran) {
+            if (runs->is_many && !runs->options.json)
+                putchar('\n');
+            (void)fflush(stdout);
+            (void)fail_aloud("lab run %s, %s: %s", experiment->id,
+                             experiment_play_word(i), results[i].error.text);
+        } else if (at_length && i == EXPERIMENT_BUG) {
+            draw_paragraph(stdout, look, "Why", text->why);
+            draw_paragraph(stdout, look, "What fixes it", text->fix);
+        } else if (at_length && i == EXPERIMENT_FIX && text->rest) {
+            draw_paragraph(stdout, look, "What the fix leaves open",
+                           text->rest);
+        }
     }
     if (ran)
         tell_after(runs, experiment, results, as_told,
@@ -283,23 +271,6 @@ static bool add_named(struct runs *runs, const char *name)
     return runs->all_n > n;
 }
 
-/* The play for the hand: the bug or its fix, maybe with another lock. False: there is
- * no such thing, which is said. */
-static bool choose(const struct lab_options *options,
-                   const struct experiment *experiment,
-                   struct experiment_play *play)
-{
-    *play = experiment->plays[options->fix ? EXPERIMENT_FIX : EXPERIMENT_BUG];
-    if (!experiment_lock(play))
-        return fail_aloud("lab run --fix: %s has no fix", experiment->name);
-    if (options->lock && !dlock_strategy_find(options->lock))
-        return fail_aloud("there is no lock '%s'", options->lock);
-    if (options->lock)
-        *(experiment->kind == &load_kind ? &play->load.lock
-                                         : &play->scene.lock) = options->lock;
-    return true;
-}
-
 /* The bug is the player's to find: nothing is told that would give it away. A load is
  * for a program to watch. */
 static int play_by_hand(const struct runs *runs,
@@ -308,11 +279,17 @@ static int play_by_hand(const struct runs *runs,
     const struct lab_options *options = &runs->options;
     const struct experiment_text *text =
         &experiment->text[experiment_language(options->look)];
-    struct experiment_play play;
+    struct experiment_play play =
+        experiment->plays[options->fix ? EXPERIMENT_FIX : EXPERIMENT_BUG];
     struct game_goal goal;
 
-    if (!choose(options, experiment, &play))
-        return LAB_COULD_NOT_RUN;
+    if (!experiment_lock(&play))
+        return fail_to_run("lab run --fix: %s has no fix", experiment->name);
+    if (options->lock && !dlock_strategy_find(options->lock))
+        return fail_to_run("there is no lock '%s'", options->lock);
+    if (options->lock)
+        *(experiment->kind == &load_kind ? &play.load.lock : &play.scene.lock) =
+            options->lock;
     if (experiment->kind == &load_kind && options->json)
         return load_watch_main(&play, options->look);
     if (experiment->kind == &load_kind)
@@ -325,12 +302,8 @@ static int play_by_hand(const struct runs *runs,
         return lines_play(&play.scene, NULL, 0, &goal, runs->options.look);
     draw_title(stdout, options->look, experiment->id, text->title);
     printf("\n\n");
-    tell(runs, DRAW_BOLD,
-         experiment_play_title(experiment,
-                               options->fix ? EXPERIMENT_FIX : EXPERIMENT_BUG));
-    putchar('\n');
-    lab_scene(experiment, &play, options->look);
-    putchar('\n');
+    tell_scene(runs, experiment, options->fix ? EXPERIMENT_FIX : EXPERIMENT_BUG,
+               &play);
     return hand_play(&play.scene, NULL, 0, &goal, runs->options.look, NULL);
 }
 

@@ -50,27 +50,20 @@ static char *next_line(struct reader *reader)
     return line;
 }
 
-/* Is LINE "[NAME]"? */
-static bool is_section(const char *line, const char *name)
-{
-    size_t n = strlen(name);
-
-    return strncmp(line + 1, name, n) == 0 && strcmp(line + 1 + n, "]") == 0;
-}
-
 static bool begin_section(struct reader *reader, const char *line)
 {
     const char *const *sections = reader->sections;
-    char all[80] = "";
+    char all[80] = "", name[16];
 
     for (size_t i = 0, used = 0; sections[i]; i++)
         used += (size_t)snprintf(all + used, sizeof(all) - used, " [%s]",
                                  sections[i]);
-    do
+    do {
         if (!sections[++reader->section])
             return reader_fail(reader, "%s: the sections are%s, in this order",
                                line, all);
-    while (!is_section(line, sections[reader->section]));
+        (void)snprintf(name, sizeof(name), "[%s]", sections[reader->section]);
+    } while (strcmp(line, name) != 0);
     reader->keys_n = 0;
     return true;
 }
@@ -89,24 +82,19 @@ static bool take_value(struct reader *reader, char *line)
     return reader->set(reader, key, value);
 }
 
-static bool take_name(struct reader *reader, char id[8], char name[40])
-{
-    const char *base = strrchr(reader->file, '/');
-    int end = 0;
-
-    base = base ? base + 1 : reader->file;
-    return (sscanf(base, "%7[0-9w]-%39[a-z0-9-].txt%n", id, name, &end) == 2 &&
-            end > 0 && !base[end]) ||
-           reader_fail(reader,
-                       "a file is called NUMBER-NAME.txt, 08-my-own.txt");
-}
-
 bool reader_read(struct reader *reader, char id[8], char name[40])
 {
-    bool good = reader->at ? take_name(reader, id, name)
-                           : reader_fail(reader, "no memory");
+    const char *base = strrchr(reader->file, '/');
+    bool good = reader->at || reader_fail(reader, "no memory");
+    int end = 0;
     char *line;
 
+    base = base ? base + 1 : reader->file;
+    if (good &&
+        (sscanf(base, "%7[0-9w]-%39[a-z0-9-].txt%n", id, name, &end) != 2 ||
+         end == 0 || base[end]))
+        good = reader_fail(reader,
+                           "a file is called NUMBER-NAME.txt, 08-my-own.txt");
     reader->section = -1;
     while (good && (line = next_line(reader)) != NULL)
         if (*line == '[')

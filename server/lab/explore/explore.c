@@ -77,33 +77,24 @@ bool explore_take_bound(struct explore *explore, const char *name,
     return true;
 }
 
-static unsigned default_of(const struct explore_bound *bound, bool at_random,
-                           bool all)
-{
-    if (at_random)
-        return bound->at_random;
-    return all && bound->expected > bound->of_one ? bound->expected
-                                                  : bound->of_one;
-}
-
-/* A lock of one's own that is renewed: nobody else has looked at its renewals. */
-static bool is_renewed_text(const char *lock)
-{
-    return dlock_textbook_is_file(lock) &&
-           (dlock_strategy_find(lock)->capabilities & DLOCK_CAP_RENEW) != 0;
-}
-
 static void take_defaults(struct explore *explore)
 {
-    bool all = !explore->scene.lock;
+    const char *lock = explore->scene.lock;
 
-    if (!all && explore->bounds.renewals == NOT_GIVEN &&
-        is_renewed_text(explore->scene.lock))
+    /* Nobody else has looked at the renewals of a lock of one's own. */
+    if (lock && explore->bounds.renewals == NOT_GIVEN &&
+        dlock_textbook_is_file(lock) &&
+        (dlock_strategy_find(lock)->capabilities & DLOCK_CAP_RENEW) != 0)
         explore->bounds.renewals = explore_bounds[SEARCH_RENEWALS].expected;
-    for (int i = 0; i < SEARCH_BOUNDS_N; i++)
+    for (int i = 0; i < SEARCH_BOUNDS_N; i++) {
+        const struct explore_bound *bound = &explore_bounds[i];
+        bool is_wider = !lock && bound->expected > bound->of_one;
+
         if (explore->bounds.most[i] == NOT_GIVEN)
-            explore->bounds.most[i] =
-                default_of(&explore_bounds[i], explore->random_s > 0, all);
+            explore->bounds.most[i] = explore->random_s > 0 ? bound->at_random
+                                      : is_wider            ? bound->expected
+                                                            : bound->of_one;
+    }
     if (explore->random_s > 0)
         explore->seconds = explore->random_s;
     if (explore->random_s > 0 && explore->seed == 0)
@@ -170,26 +161,7 @@ static bool read_options(int argc, char *argv[], struct explore *explore)
 
 /* ---- what came of it ---------------------------------------------------- */
 
-static bool has_enough(const struct explore *explore,
-                       const struct search_result *result)
-{
-    for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++)
-        if (result->faults[i].is_found && (explore->enough & 1u << i))
-            return true;
-    return false;
-}
-
-/* ---- who asks how far it is --------------------------------------------- */
-
-/* A line of input has come, or its end. */
-static bool has_question(void)
-{
-    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
-
-    return poll(&input, 1, 0) > 0;
-}
-
-/* False: nobody asks any more. */
+/* A line of input asks how far the search is. False: nobody asks any more. */
 static bool take_question(void)
 {
     char line[100];
@@ -197,33 +169,33 @@ static bool take_question(void)
     return fgets(line, sizeof(line), stdin) != NULL;
 }
 
-/* How far the search is. False: nobody wants to know. */
-static bool tell_on(const struct explore *explore,
-                    const struct search_result *result)
+static bool tell_json(const struct explore *explore, bool done)
 {
-    static struct explore now;
-
-    if (!take_question())
-        return false;
-    now = *explore;
-    now.result = *result;
-    now.result.is_whole = false;
-    now.ms = clock_ms() - explore->began_ms;
-    explore_tell_json(&now, false);
+    explore_tell_json(explore, done);
     return fflush(stdout) == 0;
 }
 
 /* On a terminal, a line that rewrites itself. */
 static bool on_progress(void *ctx, const struct search_result *result)
 {
+    static struct explore now;
     struct explore *explore = ctx;
+    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
     uint64_t now_ms = clock_ms();
 
-    if (stage_options_interrupted() || has_enough(explore, result) ||
+    for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++)
+        if (result->faults[i].is_found && (explore->enough & 1u << i))
+            return false;
+    if (stage_options_interrupted() ||
         (explore->until_ms > 0 && now_ms >= explore->until_ms))
         return false;
-    if (explore->asked && has_question())
-        return tell_on(explore, result);
+    if (explore->asked && poll(&input, 1, 0) > 0) {
+        now = *explore;
+        now.result = *result;
+        now.result.is_whole = false;
+        now.ms = now_ms - explore->began_ms;
+        return take_question() && tell_json(&now, false);
+    }
     if (!isatty(STDERR_FILENO) || now_ms < explore->told_ms + PROGRESS_MS)
         return true;
     explore->told_ms = now_ms;
@@ -247,17 +219,11 @@ static void add(struct search_result *result, const struct search_result *more)
             result->faults[i] = more->faults[i];
 }
 
-/* Schedules with one trouble, all of them that there is time for. */
-static bool search_calm(struct explore *explore, struct fail *error)
+static bool search(struct explore *explore, const struct search_bounds *bounds,
+                   struct search_result *result, struct fail *error)
 {
-    struct search_bounds bounds = explore->bounds;
-    bool good;
-
-    bounds.troubles = 1;
-    good = search_run(&explore->scene, &bounds, explore->stages, on_progress,
-                      explore, &explore->calm, error);
-    add(&explore->result, &explore->calm);
-    return good;
+    return search_run(&explore->scene, bounds, explore->stages, on_progress,
+                      explore, result, error);
 }
 
 /* The search ends when PART of the four parts of its time are over. */
@@ -290,14 +256,17 @@ static bool search_random(struct explore *explore, struct fail *error)
 
 static bool search_in_parts(struct explore *explore, struct fail *error)
 {
+    struct search_bounds calm = explore->bounds;
     bool good;
 
+    calm.troubles = 1;
     end_after(explore, 2);
-    good = search_run(&explore->scene, &explore->bounds, explore->stages,
-                      on_progress, explore, &explore->result, error);
+    good = search(explore, &explore->bounds, &explore->result, error);
     end_after(explore, 3);
-    if (good && !explore->result.is_whole && explore->bounds.troubles > 1)
-        good = search_calm(explore, error);
+    if (good && !explore->result.is_whole && explore->bounds.troubles > 1) {
+        good = search(explore, &calm, &explore->calm, error);
+        add(&explore->result, &explore->calm);
+    }
     return good && search_random(explore, error);
 }
 
@@ -318,8 +287,7 @@ bool explore_search(struct explore *explore, struct fail *error)
     else if (explore->seconds > 0 && explore->enough == 0 && !explore->asked)
         good = search_in_parts(explore, error);
     else
-        good = search_run(&explore->scene, &explore->bounds, explore->stages,
-                          on_progress, explore, &explore->result, error);
+        good = search(explore, &explore->bounds, &explore->result, error);
     explore->ms = clock_ms() - explore->began_ms;
     if (isatty(STDERR_FILENO))
         fprintf(stderr, "\r\033[K");
@@ -333,8 +301,7 @@ static int explore_one(struct explore *explore)
 
     if (explore->asked) {
         (void)setvbuf(stdin, NULL, _IONBF, 0);
-        explore_tell_json(explore, false);
-        (void)fflush(stdout);
+        (void)tell_json(explore, false);
     }
     good = explore_search(explore, &error);
     if (good && explore->asked &&
@@ -355,18 +322,12 @@ static int explore_one(struct explore *explore)
                                     : EXPLORE_COULD_NOT_RUN;
 }
 
-/* A fault of a text is told before all else. */
-static bool opens(const struct stage_scene *scene, struct fail *error)
-{
-    struct stage *stage = stage_open(scene, error);
-
-    stage_close(stage);
-    return stage != NULL;
-}
-
 int explore_main(int argc, char *argv[])
 {
     static struct explore explore = {.scene = STAGE_SCENE(NULL)};
+    const struct stage_scene *scene = &explore.scene;
+    struct stage *trial;
+    bool good = true;
     struct fail error;
 
     for (int i = 0; i < SEARCH_BOUNDS_N; i++)
@@ -379,14 +340,20 @@ int explore_main(int argc, char *argv[])
         return 0;
     }
     stage_options_catch_signals();
-    if (explore.scene.lock && (!expected_lock(explore.scene.lock, &error) ||
-                               (dlock_textbook_is_file(explore.scene.lock) &&
-                                !opens(&explore.scene, &error)))) {
-        if (!explore.asked)
-            return fail_to_run("%s", error.text);
+    if (scene->lock)
+        good = expected_lock(scene->lock, &error);
+    /* A fault of a text is told before all else. */
+    if (good && scene->lock && dlock_textbook_is_file(scene->lock)) {
+        trial = stage_open(scene, &error);
+        good = trial != NULL;
+        stage_close(trial);
+    }
+    if (!good && !explore.asked)
+        return fail_to_run("%s", error.text);
+    if (!good) {
         draw_json_error(error.text, explore.look);
         return EXPLORE_COULD_NOT_RUN;
     }
     take_defaults(&explore);
-    return explore.scene.lock ? explore_one(&explore) : explore_all(&explore);
+    return scene->lock ? explore_one(&explore) : explore_all(&explore);
 }

@@ -162,13 +162,6 @@ static void take_flags(struct explore *explore, char *text)
     }
 }
 
-/* Time that a row may take: the way's, unless less is asked for. */
-static unsigned seconds_of(const struct explore *asked, const struct way *way)
-{
-    return asked->seconds > 0 && asked->seconds < way->seconds ? asked->seconds
-                                                               : way->seconds;
-}
-
 /* EXPLORE is a copy of what was asked, with the way's flags taken. */
 static void play_row(struct explore *explore, const struct way *way,
                      struct tally *tally)
@@ -194,20 +187,12 @@ static void play_row(struct explore *explore, const struct way *way,
         compare(explore, expected, tally);
 }
 
-/* ONLY: any text in a row's name; "=NAME", the whole of it; NULL, every row. */
-static bool is_asked_for(const char *only, const char *name)
-{
-    if (!only)
-        return true;
-    return only[0] == '=' ? strcmp(only + 1, name) == 0
-                          : strstr(name, only) != NULL;
-}
-
 static void play(const struct explore *asked, const struct way *way,
                  const char *lock, struct tally *tally)
 {
     static struct explore explore; /* what it has found takes room */
     char flags[FLAGS_BYTES], bounds[FLAGS_BYTES], name[ROW_BYTES];
+    const char *only = asked->only ? asked->only : "";
 
     explore = *asked;
     explore.scene.lock = lock;
@@ -215,9 +200,13 @@ static void play(const struct explore *asked, const struct way *way,
     explore.wide =
         asked->bounds.moves < STAGE_MOVES_MAX ? NULL : &asked->bounds;
     explore.flags = way->flags;
-    explore.seconds = seconds_of(asked, way);
+    if (asked->seconds == 0 || asked->seconds > way->seconds)
+        explore.seconds = way->seconds;
+    /* ONLY: any text in a row's name; "=NAME", the whole of it. */
+    (void)row_name(&explore, name);
     if (stage_options_interrupted() ||
-        !is_asked_for(asked->only, row_name(&explore, name)))
+        (only[0] == '=' ? strcmp(only + 1, name) != 0
+                        : strstr(name, only) == NULL))
         return;
     tally->rows++;
     (void)snprintf(flags, sizeof(flags), "%s", way->flags);

@@ -7,11 +7,6 @@
 #include "server/lab/explore/explore.h"
 #include "server/lab/picture/draw.h"
 
-static uint64_t per_second(const struct explore *explore)
-{
-    return explore->result.schedules * 1000 / (explore->ms ? explore->ms : 1);
-}
-
 /* "naive", "guarded" or "batched" */
 static const char *deduct(const struct explore *explore)
 {
@@ -165,6 +160,8 @@ void explore_tell(const struct explore *explore)
     const struct search_result *result = &explore->result;
     char text[4 * STAGE_MOVES_MAX + 1], verdict[EXPLORE_VERDICT_BYTES];
     char extent[EXPLORE_EXTENT_BYTES];
+    uint64_t per_second =
+        result->schedules * 1000 / (explore->ms ? explore->ms : 1);
 
     draw_say(stdout, explore->look, "%s\n", explore_verdict(explore, verdict));
     printf("\n%s, %s: ", explore->scene.lock, deduct(explore));
@@ -191,18 +188,21 @@ void explore_tell(const struct explore *explore)
         draw_say(stdout, explore->look,
                  "%" PRIu64 " schedules, %s; %" PRIu64 " a second\n",
                  result->schedules, explore_extent(explore, extent),
-                 per_second(explore));
+                 per_second);
     else
         draw_say(stdout, explore->look,
                  "%" PRIu64 " schedules, %s; %" PRIu64 " states, %" PRIu64
                  " a second\n",
                  result->schedules, explore_extent(explore, extent),
-                 result->states, per_second(explore));
+                 result->states, per_second);
 }
 
-static json_t *bounds_of(const struct explore *explore)
+void explore_tell_json(const struct explore *explore, bool done)
 {
+    const struct search_result *result = &explore->result;
     const struct stage_scene *scene = &explore->scene;
+    char verdict[EXPLORE_VERDICT_BYTES], text[4 * STAGE_MOVES_MAX + 1];
+    json_t *faults = json_object(), *all;
     json_t *bounds = json_pack(
         "{s:I, s:I, s:I}", "stock", (json_int_t)scene->stock, "wait_ms",
         (json_int_t)scene->wait_ms, "lease_ms", (json_int_t)scene->lease_ms);
@@ -211,14 +211,6 @@ static json_t *bounds_of(const struct explore *explore)
         (void)json_object_set_new(
             bounds, i == SEARCH_LOST ? "lost_replies" : explore_bounds[i].flag,
             json_integer(explore->bounds.most[i]));
-    return bounds;
-}
-
-static json_t *faults_of(const struct search_result *result)
-{
-    json_t *faults = json_object();
-    char text[4 * STAGE_MOVES_MAX + 1];
-
     for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++) {
         const struct search_found *found = &result->faults[i];
 
@@ -228,26 +220,17 @@ static json_t *faults_of(const struct search_result *result)
         (void)json_object_set_new(faults, stage_fault_word(i),
                                   json_string(text));
     }
-    return faults;
-}
-
-void explore_tell_json(const struct explore *explore, bool done)
-{
-    const struct search_result *result = &explore->result;
-    char verdict[EXPLORE_VERDICT_BYTES];
-    json_t *all = json_pack(
+    all = json_pack(
         "{s:o, s:s, s:i, s:s*, s:o, s:s, s:I, s:I, s:i, s:i, s:I, s:b, s:b, "
         "s:I, s:o}",
         "lock", draw_json_text(explore->scene.lock, 0), "deduct",
-        deduct(explore), "buyers", (int)explore->scene.buyers, "flags",
-        explore->flags, "bounds", bounds_of(explore), "verdict",
-        explore_verdict(explore, verdict), "schedules",
-        (json_int_t)result->schedules, "states", (json_int_t)result->states,
-        "moves", (int)result->moves, "moves_with_one_trouble",
-        (int)explore->calm.moves, "at_random", (json_int_t)explore->at_random,
-        "whole", result->is_whole, "done", done, "ms", (json_int_t)explore->ms,
-        "faults", faults_of(result));
-
+        deduct(explore), "buyers", (int)scene->buyers, "flags", explore->flags,
+        "bounds", bounds, "verdict", explore_verdict(explore, verdict),
+        "schedules", (json_int_t)result->schedules, "states",
+        (json_int_t)result->states, "moves", (int)result->moves,
+        "moves_with_one_trouble", (int)explore->calm.moves, "at_random",
+        (json_int_t)explore->at_random, "whole", result->is_whole, "done", done,
+        "ms", (json_int_t)explore->ms, "faults", faults);
     if (explore->random_s > 0)
         (void)json_object_update_new(
             all, json_pack("{s:I, s:I}", "seed", (json_int_t)explore->seed,

@@ -37,18 +37,13 @@ struct player {
 /* ---- drawing -------------------------------------------------------------- */
 
 /* SplitMix64 (Steele, Lea, Flood 2014). */
-static uint64_t draw(struct player *p)
+static unsigned draw_below(struct player *p, unsigned n)
 {
     uint64_t z = p->random += UINT64_C(0x9e3779b97f4a7c15);
 
     z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
     z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
-
-static unsigned draw_below(struct player *p, unsigned n)
-{
-    return (unsigned)(draw(p) % n);
+    return (unsigned)((z ^ (z >> 31)) % n);
 }
 
 /* All that a schedule needs. Points lie within twice the length of a plain one,
@@ -213,17 +208,12 @@ static unsigned switches(const struct search_found *found)
     return n;
 }
 
-static bool is_better(const struct search_found *a,
-                      const struct search_found *b)
-{
-    return a->n < b->n || (a->n == b->n && switches(a) < switches(b));
-}
-
 /* Takes TRIAL if it breaks as well, and is better. */
 static bool take(struct shortening *s, struct search_found *trial)
 {
     if (s->error->text[0] || s->replays >= REPLAYS_MAX || !breaks(s, trial) ||
-        !is_better(trial, s->best))
+        trial->n > s->best->n ||
+        (trial->n == s->best->n && switches(trial) >= switches(s->best)))
         return false;
     *s->best = *trial;
     return true;
@@ -365,30 +355,6 @@ static void look(const struct search_shared *shared,
     result->moves_all = atomic_load(&shared->moves);
 }
 
-/* Until all processes have ended; a schedule that is shortened is shortened to its
- * end. */
-static void watch(struct search_stages *stages, search_progress *progress,
-                  void *ctx, struct search_result *result)
-{
-    struct search_shared *shared = stages->shared;
-    unsigned ended;
-
-    do {
-        (void)poll(NULL, 0, LOOK_MS);
-        look(shared, result);
-        if (progress && !progress(ctx, result))
-            shared->stop = true;
-        ended = 0;
-        for (unsigned i = 0; i < stages->n; i++) {
-            if (search_stage_died(&stages->pids[i], &shared->leaves[i],
-                                  &shared->errors[i]))
-                shared->stop = true;
-            ended += stages->pids[i] <= 0;
-        }
-    } while (ended < stages->n);
-    look(shared, result);
-}
-
 bool random_run(const struct stage_scene *scene,
                 const struct search_bounds *bounds, uint64_t seed,
                 unsigned stages_n, search_progress *progress, void *ctx,
@@ -396,17 +362,32 @@ bool random_run(const struct stage_scene *scene,
 {
     struct search_bounds all = *bounds;
     struct search_stages stages;
+    struct search_shared *shared;
+    unsigned ended = 0;
     bool good;
 
     all.no_reduction = true;
     *result = (struct search_result){.is_whole = false};
-    good = search_stages_open(&stages, scene, &all, stages_n, &seed);
-    if (good) {
-        watch(&stages, progress, ctx, result);
-        good = !search_stages_failed(&stages, error);
-    } else {
-        (void)fail_with(error, "no memory for the search");
+    good = search_stages_open(&stages, scene, &all, stages_n, &seed) ||
+           fail_with(error, "no memory for the search");
+    shared = stages.shared;
+    /* A schedule that is shortened is shortened to its end. */
+    while (good && ended < stages.n) {
+        (void)poll(NULL, 0, LOOK_MS);
+        look(shared, result);
+        if (progress && !progress(ctx, result))
+            shared->stop = true;
+        ended = 0;
+        for (unsigned i = 0; i < stages.n; i++) {
+            if (search_stage_died(&stages.pids[i], &shared->leaves[i],
+                                  &shared->errors[i]))
+                shared->stop = true;
+            ended += stages.pids[i] <= 0;
+        }
     }
+    if (good)
+        look(shared, result);
+    good = good && !search_stages_failed(&stages, error);
     search_stages_close(&stages);
     return good && search_confirm(scene, bounds, result, error);
 }

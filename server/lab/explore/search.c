@@ -26,14 +26,6 @@ static bool spend(const struct search_bounds *bounds, struct search_used *used,
     return ++used->of[kind] <= bounds->most[kind];
 }
 
-/* Actors that are alike have their letters in the order in which they come. */
-static bool is_another(const struct search_bounds *bounds,
-                       const struct search_node *node, struct stage_move move)
-{
-    return bounds->are_alike && move.actor > 0 &&
-           !(node->begun & (1u << (move.actor - 1)));
-}
-
 /* The moves of each bound. */
 static const char *const counted[] = {
 #define ROW(bound, member, of_one, at_random, expected, moves, ...) moves,
@@ -47,7 +39,9 @@ static bool is_allowed(const struct search_bounds *bounds,
 {
     bool acts = move.actor >= 0 && strchr("s~^-xl", move.kind);
 
-    if (!bounds->no_reduction && is_another(bounds, node, move))
+    /* Actors that are alike have their letters in the order in which they come. */
+    if (!bounds->no_reduction && bounds->are_alike && move.actor > 0 &&
+        !(node->begun & (1u << (move.actor - 1))))
         return false;
     if (acts && node->last >= 0 && node->last != move.actor &&
         has_step(node, node->last) && !spend(bounds, used, SEARCH_PREEMPTIONS))

@@ -34,25 +34,13 @@ struct runner {
 
 /* ---- playing ------------------------------------------------------------ */
 
-/* Moves that were possible once must be so again. */
-static void tell_difference(struct runner *runner,
-                            const struct stage_move moves[], size_t n)
-{
-    char text[4 * STAGE_MOVES_MAX + 1];
-    struct fail why = *runner->error;
-
-    stage_text(moves, n, text, sizeof(text));
-    (void)fail_with(runner->error,
-                    "an error of the stage's own: '%s' is not the same twice: "
-                    "%.199s",
-                    text, why.text);
-}
-
 static bool play(struct runner *runner, const struct search_node *node)
 {
     const struct search_bounds *bounds = &runner->shared->bounds;
     struct stage_move moves[STAGE_MOVES_MAX];
     size_t n = bounds->from_n + node->used.of[SEARCH_MOVES];
+    char text[4 * STAGE_MOVES_MAX + 1];
+    struct fail why;
 
     memcpy(moves, bounds->from, sizeof(moves));
     for (size_t i = n; i > bounds->from_n;
@@ -62,8 +50,13 @@ static bool play(struct runner *runner, const struct search_node *node)
         return false;
     for (size_t i = 0; i < n; i++) {
         if (!stage_move(runner->stage, moves[i], runner->error)) {
-            tell_difference(runner, moves, i + 1);
-            return false;
+            /* Moves that were possible once must be so again. */
+            why = *runner->error;
+            stage_text(moves, i + 1, text, sizeof(text));
+            return fail_with(runner->error,
+                             "an error of the stage's own: '%s' is not the "
+                             "same twice: %.199s",
+                             text, why.text);
         }
         /* A fault may be one of this moment only, and is part of the state. */
         (void)stage_faults(runner->stage);
@@ -145,16 +138,6 @@ static bool follow(struct runner *runner, uint32_t at, unsigned i)
     return true;
 }
 
-static bool play_children(struct runner *runner, uint32_t at)
-{
-    const struct search_node *node = &runner->shared->nodes[at];
-
-    for (unsigned i = 0; i < node->moves_n && !runner->shared->stop; i++)
-        if (node->children[i] == 0 && !follow(runner, at, i))
-            return false;
-    return true;
-}
-
 /* ---- a process for each stage ------------------------------------------- */
 
 /* The processors that we may use, or the one with the number ONLY of them. */
@@ -206,11 +189,14 @@ static void go_through(struct runner *runner, unsigned index, pid_t parent)
         if (shared->stop)
             break;
         while (good && !shared->stop && getppid() == parent) {
-            uint32_t place = atomic_fetch_add(&shared->next, 1);
+            uint32_t place = atomic_fetch_add(&shared->next, 1), at;
 
             if (place >= shared->queue_n)
                 break;
-            good = play_children(runner, shared->queue[place]);
+            at = shared->queue[place];
+            for (unsigned i = 0; good && i < shared->nodes[at].moves_n; i++)
+                if (!shared->stop && shared->nodes[at].children[i] == 0)
+                    good = follow(runner, at, i);
         }
     }
 }
@@ -322,42 +308,28 @@ bool search_stage_died(pid_t *pid, const atomic_bool *leaves,
     return true;
 }
 
-static bool have_died(struct search_stages *stages)
-{
-    for (unsigned i = 0; i < stages->n; i++)
-        if (search_stage_died(&stages->pids[i], &stages->shared->leaves[i],
-                              &stages->shared->errors[i]))
-            return true;
-    return false;
-}
-
-/* One that hears of the stop before its go has nothing to be done with. */
-static bool have_left(const struct search_stages *stages)
-{
-    unsigned n = 0;
-
-    while (n < stages->n && stages->pids[n] == 0)
-        n++;
-    return n == stages->n;
-}
-
 bool search_stages_play(struct search_stages *stages, bool (*wanted)(void *ctx),
                         void *ctx)
 {
     struct search_shared *shared = stages->shared;
+    unsigned left = 0;
 
     for (unsigned i = 0; i < stages->n && shared->queue_n > 0; i++)
         (void)sem_post(&shared->go[i]);
-    for (unsigned done = 0; done < stages->n;) {
+    for (unsigned done = 0; done < stages->n && left < stages->n;) {
         if (is_done(shared)) {
             done++;
             continue;
         }
-        if (have_died(stages))
-            return false;
-        if (have_left(stages))
-            break;
-        if (!wanted(ctx))
+        left = 0;
+        for (unsigned i = 0; i < stages->n; i++) {
+            if (search_stage_died(&stages->pids[i], &shared->leaves[i],
+                                  &shared->errors[i]))
+                return false;
+            /* One that hears of the stop before its go has nothing to do. */
+            left += stages->pids[i] == 0;
+        }
+        if (left < stages->n && !wanted(ctx))
             shared->stop = true;
     }
     return !search_stages_failed(stages, NULL);

@@ -135,10 +135,9 @@ static void tell_code(const struct walk *walk)
     putchar('\n');
 }
 
-static void tell_elsewhere(const struct walk *walk)
+static void tell_elsewhere(const struct walk *walk,
+                           const struct path_text *text)
 {
-    const struct path_text *text =
-        &walk->stop->text[experiment_language(walk->look)];
     const char *const rows[][2] = {{"Redisson", text->redisson},
                                    {"redsync", text->redsync},
                                    {"Spring", text->spring}};
@@ -150,17 +149,6 @@ static void tell_elsewhere(const struct walk *walk)
         (void)snprintf(line, sizeof(line), "%s: %s", rows[i][0], rows[i][1]);
         draw_text(stdout, 2, line);
     }
-    putchar('\n');
-}
-
-/* "lock setnx, deduct naive: 2 buyers, stock 1", and what is to be broken. */
-static void tell_scene(const struct walk *walk, const struct stage_scene *scene)
-{
-    struct experiment_play play = {.scene = *scene};
-    char text[EXPERIMENT_SCENE_BYTES];
-
-    steps_kind.scene(&play, text, sizeof(text));
-    draw_english(stdout, 2, walk->look, text);
     putchar('\n');
 }
 
@@ -220,12 +208,16 @@ static int break_it(struct walk *walk)
     const struct path_stop *stop = walk->stop;
     struct progress *progress = &walk->progress[walk->index];
     const struct game_goal goal = {stop->faults, &stop->bounds};
+    const struct experiment_play play = {.scene = stop->scene};
+    char text[EXPERIMENT_SCENE_BYTES];
     unsigned moves;
     int status;
 
     draw_in(stdout, walk->look, DRAW_BOLD, "Break it");
     putchar('\n');
-    tell_scene(walk, &stop->scene);
+    steps_kind.scene(&play, text, sizeof(text));
+    draw_english(stdout, 2, walk->look, text);
+    putchar('\n');
     status = hand_play(&stop->scene, NULL, 0, &goal, walk->look, &moves);
     putchar('\n');
     if (status == COULD_NOT_RUN || moves == 0)
@@ -285,24 +277,11 @@ static int agree(struct walk *walk)
     return status_of(judge(walk, 0));
 }
 
-static void tell_end(struct walk *walk)
-{
-    const struct path_stop *next = path_at(walk->index + 1);
-
-    draw_paragraph(stdout, walk->look, "What is still wrong",
-                   walk->stop->text[experiment_language(walk->look)].still);
-    tell_elsewhere(walk);
-    if (!next)
-        draw_say(stdout, walk->look, "This was the last stop.\n");
-    else
-        printf("  %s lab path %s    %s\n", draw_program(), next->id,
-               next->text[experiment_language(walk->look)].title);
-}
-
 static int walk_stop(struct walk *walk)
 {
     const struct path_stop *stop = walk->stop;
     const struct path_text *text = &stop->text[experiment_language(walk->look)];
+    const struct path_stop *next = path_at(walk->index + 1);
     struct progress *progress = &walk->progress[walk->index];
     int status;
 
@@ -323,25 +302,17 @@ static int walk_stop(struct walk *walk)
     progress->is_mended = true;
     progress_write(walk->progress);
     draw_say(stdout, walk->look, "solved\n\n");
-    tell_end(walk);
+    draw_paragraph(stdout, walk->look, "What is still wrong", text->still);
+    tell_elsewhere(walk, text);
+    if (!next)
+        draw_say(stdout, walk->look, "This was the last stop.\n");
+    else
+        printf("  %s lab path %s    %s\n", draw_program(), next->id,
+               next->text[experiment_language(walk->look)].title);
     return SOLVED;
 }
 
 /* ---- the command ---------------------------------------------------------- */
-
-static void no_stop(const char *name)
-{
-    const struct path_stop *stop, *nearest = NULL;
-    size_t least = 0;
-
-    for (size_t i = 0; (stop = path_at(i)) != NULL; i++)
-        if (experiment_is_nearest(name, stop->name, &least))
-            nearest = stop;
-    (void)fail_aloud(
-        nearest ? "the path has no stop '%s'; is it %s?"
-                : "the path has no stop '%s'; stockade lab path has all",
-        name, nearest ? nearest->name : "");
-}
 
 static bool read_options(int argc, char *argv[], struct walk *walk)
 {
@@ -354,6 +325,9 @@ static bool read_options(int argc, char *argv[], struct walk *walk)
         {"help", no_argument, NULL, 'h'},
         {0},
     };
+    const struct path_stop *stop;
+    const char *nearest = NULL;
+    size_t least = 0;
     int c;
 
     while ((c = getopt_long(argc, argv, "h", flags, NULL)) != -1) {
@@ -385,12 +359,17 @@ static bool read_options(int argc, char *argv[], struct walk *walk)
     if (argc == optind)
         return true;
     walk->stop = path_find(argv[optind], &walk->index);
+    for (size_t i = 0; !walk->stop && (stop = path_at(i)) != NULL; i++)
+        if (experiment_is_nearest(argv[optind], stop->name, &least))
+            nearest = stop->name;
     if (!walk->stop)
-        no_stop(argv[optind]);
-    else if (!path_scene(walk->stop, walk->choice))
-        fprintf(stderr, "stockade: lab path: stop %s has no choice %c\n",
-                walk->stop->id, walk->choice);
-    return walk->stop && path_scene(walk->stop, walk->choice);
+        return fail_aloud(
+            nearest ? "the path has no stop '%s'; is it %s?"
+                    : "the path has no stop '%s'; stockade lab path has all",
+            argv[optind], nearest);
+    return path_scene(walk->stop, walk->choice) ||
+           fail_aloud("lab path: stop %s has no choice %c", walk->stop->id,
+                      walk->choice);
 }
 
 int lab_path_main(int argc, char *argv[])

@@ -55,38 +55,6 @@ static bool set_bounds(struct reader *reader, struct search_bounds *bounds,
     return true;
 }
 
-static bool set_break(struct reader *reader, struct path_stop *stop,
-                      const char *key, char *value)
-{
-    if (strcmp(key, "faults") == 0)
-        return reader_faults(reader, &stop->faults, value);
-    if (strcmp(key, "without") == 0)
-        return reader_faults(reader, &stop->without, value);
-    if (strcmp(key, "bounds") == 0)
-        return set_bounds(reader, &stop->bounds, value);
-    if (strcmp(key, "code") == 0) {
-        stop->code = value;
-        return true;
-    }
-    if (strcmp(key, "shortest") == 0)
-        return reader_play(reader, &stop->scene, &stop->shortest, "schedule",
-                           value);
-    return reader_play(reader, &stop->scene, &stop->schedule, key, value);
-}
-
-static bool set_choice(struct reader *reader, struct path_choice *choice,
-                       const char *key, char *value)
-{
-    const char *schedule;
-
-    for (int i = 0; i < EXPERIMENT_LANGUAGES_N; i++)
-        if (strcmp(sections[i], key) == 0) {
-            choice->text[i] = value;
-            return true;
-        }
-    return reader_play(reader, &choice->scene, &schedule, key, value);
-}
-
 /* A choice is the same scene, but for what it says. */
 static bool begin_section(struct reader *reader)
 {
@@ -101,16 +69,36 @@ static bool set_value(struct reader *reader, const char *key, char *value)
 {
     struct path_stop *stop = reader->into;
     int section = reader->section;
+    struct path_choice *choice =
+        section >= CHOICES ? &stop->choices[section - CHOICES] : NULL;
+    const char *schedule;
 
     if (section < 0)
         return reader_fail(reader, "a stop begins with [en]");
     if (section < BREAK)
         return reader_text(reader, path_texts, &stop->text[section], key,
                            value);
-    return section == BREAK
-               ? set_break(reader, stop, key, value)
-               : set_choice(reader, &stop->choices[section - CHOICES], key,
-                            value);
+    for (int i = 0; i < EXPERIMENT_LANGUAGES_N && choice; i++)
+        if (strcmp(sections[i], key) == 0) {
+            choice->text[i] = value;
+            return true;
+        }
+    if (choice)
+        return reader_play(reader, &choice->scene, &schedule, key, value);
+    if (strcmp(key, "faults") == 0)
+        return reader_faults(reader, &stop->faults, value);
+    if (strcmp(key, "without") == 0)
+        return reader_faults(reader, &stop->without, value);
+    if (strcmp(key, "bounds") == 0)
+        return set_bounds(reader, &stop->bounds, value);
+    if (strcmp(key, "code") == 0) {
+        stop->code = value;
+        return true;
+    }
+    if (strcmp(key, "shortest") == 0)
+        return reader_play(reader, &stop->scene, &stop->shortest, "schedule",
+                           value);
+    return reader_play(reader, &stop->scene, &stop->schedule, key, value);
 }
 
 static bool has_all(struct reader *reader, struct path_stop *stop)
@@ -152,10 +140,8 @@ static bool read_stop(const char *file, char *content, struct path_stop *stop,
     return reader_read(&reader, stop->id, stop->name) && has_all(&reader, stop);
 }
 
-/* ---- all of them ---------------------------------------------------------- */
-
 /* A file that is wrong is a bug of ours, which each test of the path finds. */
-static const struct path_stop *all_of_them(void)
+const struct path_stop *path_at(size_t index)
 {
     static struct path_stop all[FILES_N];
     struct fail error;
@@ -164,12 +150,7 @@ static const struct path_stop *all_of_them(void)
         if (!read_stop(files[i].name, strdup(files[i].content), &all[i],
                        &error))
             exit(fail_to_run("%s", error.text));
-    return all;
-}
-
-const struct path_stop *path_at(size_t index)
-{
-    return index < FILES_N ? &all_of_them()[index] : NULL;
+    return index < FILES_N ? &all[index] : NULL;
 }
 
 const struct path_stop *path_find(const char *name, size_t *index)
@@ -219,37 +200,6 @@ struct judgement {
     unsigned look;
 };
 
-/* Faults of another kind are no answer; they are told beside it. */
-static void sort_out(struct judgement *judgement, unsigned against)
-{
-    struct search_found *faults = judgement->explore.result.faults;
-    int nearest = STAGE_FAULT_N;
-
-    for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++) {
-        if (!faults[i].is_found)
-            continue;
-        if ((against & 1u << i) == 0) {
-            judgement->others |= 1u << i;
-            faults[i].is_found = false;
-        } else if (nearest == STAGE_FAULT_N ||
-                   faults[i].n < faults[nearest].n) {
-            nearest = i;
-        }
-    }
-    judgement->fault = (enum stage_fault)nearest;
-    judgement->answer = nearest < STAGE_FAULT_N              ? PATH_BREAKS
-                        : judgement->explore.result.is_whole ? PATH_HOLDS
-                                                             : PATH_UNKNOWN;
-}
-
-static void tell_others(const struct judgement *judgement)
-{
-    for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++)
-        if (judgement->others & 1u << i)
-            draw_say(stdout, judgement->look, "but something else breaks: %s\n",
-                     stage_fault_text(i));
-}
-
 static void tell(const struct judgement *judgement, const char *schedule)
 {
     const struct explore *explore = &judgement->explore;
@@ -267,7 +217,10 @@ static void tell(const struct judgement *judgement, const char *schedule)
     }
     draw_say(stdout, judgement->look, "%s\n",
              explore_verdict(explore, verdict));
-    tell_others(judgement);
+    for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++)
+        if (judgement->others & 1u << i)
+            draw_say(stdout, judgement->look, "but something else breaks: %s\n",
+                     stage_fault_text(i));
     if (judgement->answer == PATH_UNKNOWN)
         draw_say(stdout, judgement->look,
                  "time was up first: that is no answer yet\n");
@@ -310,9 +263,10 @@ enum path_answer path_judge(const struct path_stop *stop, char choice,
     struct explore *explore = &judgement.explore;
     char schedule[4 * STAGE_MOVES_MAX + 1] = "";
     unsigned against = stop->faults | stop->without;
-    const struct search_found *found;
+    struct search_found *faults = explore->result.faults, *nearest = NULL;
 
-    judgement = (struct judgement){.choice = choice, .look = look};
+    judgement = (struct judgement){
+        .choice = choice, .look = look, .fault = STAGE_FAULT_N};
     *explore = (struct explore){.scene = *path_scene(stop, choice),
                                 .bounds = stop->bounds,
                                 .seconds = seconds,
@@ -320,12 +274,24 @@ enum path_answer path_judge(const struct path_stop *stop, char choice,
                                 .look = look};
     if (!explore_search(explore, error))
         return PATH_FAILED;
-    sort_out(&judgement, against);
-    judgement.is_new = (stop->faults & 1u << judgement.fault) == 0;
-    if (judgement.fault != STAGE_FAULT_N) {
-        found = &explore->result.faults[judgement.fault];
-        stage_text(found->moves, found->n, schedule, sizeof(schedule));
+    for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++) {
+        if (!faults[i].is_found)
+            continue;
+        /* Faults of another kind are no answer; they are told beside it. */
+        if ((against & 1u << i) == 0) {
+            judgement.others |= 1u << i;
+            faults[i].is_found = false;
+        } else if (!nearest || faults[i].n < nearest->n) {
+            nearest = &faults[i];
+            judgement.fault = i;
+        }
     }
+    judgement.answer = nearest                    ? PATH_BREAKS
+                       : explore->result.is_whole ? PATH_HOLDS
+                                                  : PATH_UNKNOWN;
+    judgement.is_new = (stop->faults & 1u << judgement.fault) == 0;
+    if (nearest)
+        stage_text(nearest->moves, nearest->n, schedule, sizeof(schedule));
     if (json)
         tell_json(&judgement, schedule);
     else
