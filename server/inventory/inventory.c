@@ -120,12 +120,24 @@ static void end_order(struct inventory *inv, const struct inventory_call *call)
         log_warn("unknown-order", "key=%s", call->request.key);
 }
 
+/* A cancel or a payment that was not done, or of which nobody knows. */
+static bool is_failed_change(const struct inventory_call *call)
+{
+    bool answered = call->end == INVENTORY_ANSWERED;
+
+    return strcmp(call->request.method, "GET") != 0 &&
+           (!answered || call->reply.status == 503) &&
+           outcome_of(call) == ORDER_STORE_UNAVAILABLE;
+}
+
 static void end_call(struct inventory *inv, struct inventory_call *call,
                      enum inventory_end end)
 {
     call->end = end;
     if (call->request.key)
         end_order(inv, call);
+    else if (is_failed_change(call))
+        metrics_count(inv->app->metrics, METRICS_CHANGES_FAILED, 1);
     atomic_fetch_sub(&inv->depth, 1);
     call->done(call);
 }
@@ -406,6 +418,8 @@ bool inventory_submit(struct inventory *inv, struct inventory_call *call)
     if (atomic_fetch_add(&inv->depth, 1) >= most || atomic_load(&inv->closed)) {
         atomic_fetch_sub(&inv->depth, 1);
         wake(inv);
+        if (call->request.key)
+            metrics_order(inv->app->metrics, ORDER_OVERLOADED);
         return false;
     }
     pthread_mutex_lock(&inv->mutex);

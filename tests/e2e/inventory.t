@@ -211,7 +211,7 @@ for my $method (qw(DELETE POST)) {
 }
 is $service->stop, 0, 'ends';
 
-# Who is refused does not wait, and is not counted.
+# An order that is refused does not wait, but counts as answered.
 $service = order_service([$one], '--queue-max', 1);
 ready_are($service, 1);
 stand_still($one);
@@ -219,6 +219,7 @@ my $only = HttpRaw::connect_to($service->port);
 HttpRaw::put($only, HttpRaw::order_bytes(590, 'only') =~ s/:9,/:5,/r);
 Stockade::eventually(10, sub { $service->metric('stockade_orders_waiting') == 1 });
 is Stockade::slug($service->order(5, 590 + $_)), 'overloaded', 'one more than may wait is refused' for 1, 2;
+is $service->metric('stockade_orders_total', outcome => 'overloaded'), 2, 'and counted';
 kill 'CONT', $one->pid;
 ok Stockade::eventually(20, sub { $service->metric('stockade_orders_waiting') == 0 }), 'and then nobody waits';
 is $service->stop, 0, 'ends';
@@ -299,6 +300,7 @@ for my $raw ("HTTP/1.1 200 OK$page", "HTTP/1.1 404 Not Found$page", "HTTP/1.1 30
     $relay->does($raw);
     like $service->post("/api/orders/$held/pay", { payment => 'r' })->{raw}, qr/"status":503.*has answered: ask again/, "$what: of a payment neither";
 }
+is $service->metric('stockade_changes_failed_total'), 3, 'which is counted';
 my $tried = $service->metric('stockade_inventory_retries_total');
 $relay->does('busy');
 for my $its ('', "Content-Length: 2\r\n\r\nhi", substr $page, 2) {
