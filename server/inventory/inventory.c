@@ -116,7 +116,7 @@ static void end_order(struct inventory *inv, const struct inventory_call *call)
         atomic_store(&inv->failed_us, now_us);
     else if (outcome == ORDER_PLACED)
         worked(inv, call->begun_us);
-    if (call->is_lost && call->reply.status != 201)
+    if ((call->is_lost || call->is_open) && call->reply.status != 201)
         log_warn("unknown-order", "key=%s", call->request.key);
 }
 
@@ -248,6 +248,7 @@ static void try_heard(struct inventory *inv, struct fetch *try, uint64_t now_us)
         call->tries++;
     call->failed = try->peer;
     call->is_lost |= lost;
+    call->is_open |= not_now && leaves_open(&try->reply);
     if (try->end == FETCH_ANSWERED && !(not_now && leaves_open(&call->reply))) {
         free(call->reply.text);
         call->reply = try->reply;

@@ -54,6 +54,7 @@ struct inventory_call {
     const struct service *failed; /* where it was tried, and is not again */
     unsigned tries;
     bool is_lost; /* a try of it was sent, and not answered */
+    bool is_open; /* a try of it was answered: it may have been ordered */
 };
 
 /* Whether config->inventory is a list of URLs. If not, the log says why. */
