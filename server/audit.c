@@ -103,7 +103,7 @@ static bool acked_read(const char *path, struct ledger *ledger)
     char *rest = ledger->text, *line;
     void *more;
 
-    while (is_read && (line = strsep(&rest, "\r\n"))) {
+    while (is_read && (line = strsep(&rest, " \t\r\n"))) {
         if (!*line)
             continue;
         more = grown(ledger, ledger->acked, ledger->acked_n, sizeof(line));

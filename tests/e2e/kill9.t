@@ -28,7 +28,7 @@ for my $round (1 .. $ROUNDS) {
     select undef, undef, undef, rand 0.25;
     $server->kill9;
     my $told = $load->finish;
-    print {$acked} "$_\r\n" for @{ $told->{acked} };
+    print {$acked} "$_ \r\n" for @{ $told->{acked} };
     $total += @{ $told->{acked} };
     my $gone = Stockade::eventually(5, sub { !grep { Stockade::Child::name_of($_) } @children });
     ok $gone, "round $round: its redis-server is gone too";
