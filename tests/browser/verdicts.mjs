@@ -7,7 +7,7 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 
-import { BINARY, api, at, says, test } from './page.mjs';
+import { BINARY, WAIT_MS, api, at, says, test } from './page.mjs';
 
 const RUN_MS = 600_000; // others run loads before us
 const BUSY = { allow: /429/ };
@@ -69,7 +69,7 @@ for (const { id, plays } of loads) {
     await page.locator('#load-run').click();
     await page.locator('#load-end').waitFor();
     await page.locator('#load-run').waitFor({ timeout: RUN_MS });
-    for (let i = 0; i < 100 && told.length < plays.length; i += 1) await page.waitForTimeout(50); // the page may have read it before
+    for (let i = 0; i < WAIT_MS / 50 && told.length < plays.length; i += 1) await page.waitForTimeout(50); // the page may have read it before
     for (const [i, { lock, goal }] of plays.entries()) {
       const run = told[i];
       const place = page.locator(`#run-${i ? 'right' : 'left'} .answer`);
