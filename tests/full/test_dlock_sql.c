@@ -182,10 +182,10 @@ UNIT_TEST(test_urls)
  * gone. */
 #define LOST_REPLIES(take, give)                                               \
     "a takes name=warm-up; a gives; fail " take " after 1; a takes -> "        \
-    "unknown; a takes wait=500 holds=1; b takes -> busy; fail " give           \
+    "unknown; a takes wait=prompt holds=1; b takes -> busy; fail " give        \
     " after 1; a gives -> unknown; fail " give                                 \
     " before always; a gives -> unreachable; fail " give                       \
-    " before 0; a gives; b takes wait=500; b gives"
+    " before 0; a gives; b takes wait=prompt; b gives"
 
 /* It comes back with its data: the row is still there. */
 #define KILLED(then)                                                           \
@@ -221,13 +221,13 @@ static const struct lock_story stories[] = {
     /* The connection is gone then, and none is to be had. */
     {"the server is stopped: sent, and no answer, within the timeout", ALL,
      "commands 300; a takes name=warm-up; server pause; clock; "
-     "a takes -> unknown; took 250..3000; a takes name=k2 -> unreachable; "
-     "server resume; a takes name=k3 wait=2000; a gives"},
+     "a takes -> unknown; took 250..prompt; a takes name=k2 -> unreachable; "
+     "server resume; a takes name=k3 wait=prompt; a gives"},
     {"M: Redis forgets, and the row still says no; it ends with the lease",
      "recorded",
-     "a takes 800; FLUSHALL; b takes -> busy; free; b sees held=1 left=1..800; "
-     "a extends 900; b takes -> busy; a gives; a takes 800; FLUSHALL; "
-     "b takes wait=5000; a gives -> lost; b gives"},
+     "a takes 20000; FLUSHALL; b takes -> busy; free; "
+     "b sees held=1 left=1..20000; a extends 30000; b takes -> busy; a gives; "
+     "a takes 2000; FLUSHALL; b takes wait=long; a gives -> lost; b gives"},
     /* What Redis gave goes back, and somebody else may try. Where the row has gone, and
      * the key is uncertain: asked again, it is no loss. */
     {"no record, no lock", "recorded",

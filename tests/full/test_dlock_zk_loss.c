@@ -9,7 +9,7 @@
 #include "tests/support/zookeeper_server.h"
 
 enum {
-    SESSION_MS = 600,
+    SESSION_MS = 1500,
     /* A server that is on its way up may leave a connection without a word, and
      * the library waits for two thirds of a session; then comes another. But this
      * is not the session's end. */
