@@ -504,7 +504,7 @@ struct dlock_text *dlock_text_read(const char *name, const char *text)
     reader.at = made->words;
     made->strategy = dlock_text_slots;
     made->strategy.info.name = made->name;
-    made->strategy.info.claim = "Nothing: it says nothing of itself.";
+    made->strategy.info.claim = "Nothing: its text has no claim line.";
     made->strategy.variant = made;
     made->owner = DLOCK_TEXT_RANDOM;
     while (good && (line = next_line(&reader)) != NULL)

@@ -148,6 +148,9 @@ Stockade::refuses(@$_) for @wrong;
 
 # ---- Ctrl-C -----------------------------------------------------------------
 
+my $all = Stockade::Child->spawn(command => [Stockade::binary(), qw(explore --all)], stdout => '/dev/full');
+is $all->wait(60 * $Stockade::SLOW), 2, '--all ends when its output goes nowhere';
+
 my $pid = open3(my $in, my $said, undef, Stockade::binary(), 'explore', '--json', '--lost-replies', 2, '--troubles', 4, 'fenced');
 # Of this process, and of those that play for it.
 my %family;

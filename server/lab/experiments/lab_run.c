@@ -293,10 +293,9 @@ static int play_by_hand(const struct runs *runs,
     if (experiment->kind == &load_kind && options->json)
         return load_watch_main(&play, options->look);
     if (experiment->kind == &load_kind)
-        return fail_to_run(
-            "lab run -i: %s is played by instances under load, "
-            "not by moves; stockade lab list says which are of steps",
-            experiment->name);
+        return fail_to_run("lab run -i: %s is played by instances under load, "
+                           "not by moves: leave -i out",
+                           experiment->name);
     goal = (struct game_goal){.faults = stage_goals(play.faults)};
     if (options->json)
         return lines_play(&play.scene, NULL, 0, &goal, runs->options.look);

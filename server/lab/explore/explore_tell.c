@@ -24,9 +24,9 @@ const struct search_found *explore_worst(const struct explore *explore)
 }
 
 static void tell_trouble(FILE *out, const struct explore *explore, int i,
-                         bool is_first)
+                         const char *before)
 {
-    fputs(is_first ? "\n" : ", ", out);
+    fputs(before, out);
     draw_say(out, explore->look, "%u %s", explore->bounds.most[i],
              explore_bounds[i].troubles);
 }
@@ -54,13 +54,13 @@ void explore_tell_bounds(FILE *out, const struct explore *explore)
             continue;
         if (is_first)
             draw_say(out, explore->look, "%u of:", bounds->troubles);
-        tell_trouble(out, explore, i, is_first);
+        tell_trouble(out, explore, i, is_first ? "\n" : ", ");
         is_first = false;
     }
     draw_say(out, explore->look, is_first ? "no troubles" : "");
     for (int i = 0, n = 0; i < SEARCH_BOUNDS_N && !is_first; i++)
         if (explore_bounds[i].troubles[0] && bounds->most[i] == 0)
-            tell_trouble(out, explore, i, n++ == 0);
+            tell_trouble(out, explore, i, n++ == 0 ? ";\n" : ", ");
     fputs("\n\n", out);
 }
 
