@@ -9,25 +9,19 @@
 #define OPERATIONS 20000
 #define TIMES      100 /* that are different: so many timers share one */
 
-static void set(struct timers *timers, struct timer *timer, uint64_t due_us)
-{
-    assert_true(timers_set(timers, timer, due_us));
-}
-
 /* "Never" is a time like others: the last. */
 UNIT_TEST(the_end_of_time_is_the_last)
 {
     struct timers timers = {0};
     struct timer never = {0}, soon = {0};
 
-    set(&timers, &never, UINT64_MAX);
+    timers_set(&timers, &never, UINT64_MAX);
     assert_true(timers_next_us(&timers) == UINT64_MAX);
-    set(&timers, &soon, UINT64_MAX - 1);
+    timers_set(&timers, &soon, UINT64_MAX - 1);
     assert_true(timers_next_us(&timers) == UINT64_MAX - 1);
     assert_ptr_equal(timers_pop(&timers, UINT64_MAX - 1), &soon);
     assert_null(timers_pop(&timers, UINT64_MAX - 1));
     assert_ptr_equal(timers_pop(&timers, UINT64_MAX), &never);
-    timers_release(&timers);
 }
 
 /* The model: an array of times, UINT64_MAX where none is set. */
@@ -58,7 +52,7 @@ static void pop(struct model *model, uint64_t now_us)
     }
     assert_non_null(timer);
     assert_int_equal(model->due[timer - model->real], next);
-    assert_int_equal(timer->place, 0);
+    assert_null(timer->place);
     model->due[timer - model->real] = UINT64_MAX;
 }
 
@@ -75,11 +69,11 @@ static void operate(struct model *model, size_t timers_n, unsigned *dice)
         break;
     case 1:
         timers_cancel(&model->timers, &model->real[which]);
-        assert_int_equal(model->real[which].place, 0);
+        assert_null(model->real[which].place);
         model->due[which] = UINT64_MAX;
         break;
     default:
-        set(&model->timers, &model->real[which], time_us);
+        timers_set(&model->timers, &model->real[which], time_us);
         model->due[which] = time_us;
     }
     assert_true(timers_next_us(&model->timers) == next_of(model));
@@ -98,7 +92,6 @@ static void agrees(size_t timers_n, unsigned dice)
     while (next_of(model) != UINT64_MAX)
         pop(model, TIMES);
     assert_null(timers_pop(&model->timers, UINT64_MAX));
-    timers_release(&model->timers);
     free(model);
 }
 

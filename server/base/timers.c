@@ -1,85 +1,87 @@
-/* A binary heap of pointers; each timer knows its place in it. See timers.h. */
+/* A pairing heap: the first that is due is the root, those under a timer are due later, or
+ * at the same time. See timers.h. */
 #include "server/base/timers.h"
 
-#include <stdlib.h>
-
-void timers_release(struct timers *timers)
+/* One of two, with the other one under it; either may be NULL. */
+static struct timer *meld(struct timer *a, struct timer *b)
 {
-    free(timers->heap);
-    *timers = (struct timers){0};
+    struct timer *later = b;
+
+    if (!a || !b)
+        return a ? a : b;
+    if (b->due_us < a->due_us) {
+        later = a;
+        a = b;
+    }
+    later->next = a->below;
+    later->place = &a->below;
+    if (later->next)
+        later->next->place = &later->next;
+    a->below = later;
+    a->next = NULL;
+    return a;
 }
 
-static void put(struct timers *timers, size_t place, struct timer *timer)
+/* All of LIST: first in pairs, and then these. One after the other would leave a list as
+ * long as it was for the next time. */
+static struct timer *meld_all(struct timer *list)
 {
-    timers->heap[place] = timer;
-    timer->place = place;
+    struct timer *pairs = NULL, *first = NULL, *a, *b;
+
+    while ((a = list)) {
+        b = a->next;
+        list = b ? b->next : NULL;
+        a = meld(a, b);
+        a->next = pairs;
+        pairs = a;
+    }
+    while ((a = pairs)) {
+        pairs = a->next;
+        a->next = NULL;
+        first = meld(first, a);
+    }
+    return first;
 }
 
-/* Moves a timer whose time is at PLACE, up or down, to where it belongs. */
-static void settle(struct timers *timers, size_t place, struct timer *timer)
+static void add(struct timers *timers, struct timer *more)
 {
-    struct timer **heap = timers->heap;
-    size_t child;
-
-    while (place > 1 && heap[place / 2]->due_us > timer->due_us) {
-        put(timers, place, heap[place / 2]);
-        place /= 2;
-    }
-    while ((child = 2 * place) <= timers->n) {
-        if (child < timers->n && heap[child + 1]->due_us < heap[child]->due_us)
-            child++;
-        if (heap[child]->due_us >= timer->due_us)
-            break;
-        put(timers, place, heap[child]);
-        place = child;
-    }
-    put(timers, place, timer);
+    timers->first = meld(timers->first, more);
+    if (timers->first)
+        timers->first->place = &timers->first;
 }
 
-bool timers_set(struct timers *timers, struct timer *timer, uint64_t due_us)
+void timers_set(struct timers *timers, struct timer *timer, uint64_t due_us)
 {
-    size_t room = timers->room ? 2 * timers->room : 64;
-    struct timer **heap;
-
-    if (timer->place == 0 && timers->n + 1 >= timers->room) {
-        heap = realloc(timers->heap, room * sizeof(struct timer *));
-        if (!heap)
-            return false;
-        timers->heap = heap;
-        timers->room = room;
-    }
-    if (timer->place == 0)
-        timer->place = ++timers->n;
+    timers_cancel(timers, timer);
     timer->due_us = due_us;
-    settle(timers, timer->place, timer);
-    return true;
+    add(timers, timer);
 }
 
 void timers_cancel(struct timers *timers, struct timer *timer)
 {
-    size_t place = timer->place;
-    struct timer *last;
+    struct timer *below = timer->below;
 
-    if (place == 0)
+    if (!timer->place)
         return;
-    timer->place = 0;
-    last = timers->heap[timers->n--];
-    if (last != timer)
-        settle(timers, place, last);
+    *timer->place = timer->next;
+    if (timer->next)
+        timer->next->place = timer->place;
+    timer->place = NULL;
+    timer->below = timer->next = NULL;
+    add(timers, meld_all(below));
 }
 
 uint64_t timers_next_us(const struct timers *timers)
 {
-    return timers->n > 0 ? timers->heap[1]->due_us : UINT64_MAX;
+    return timers->first ? timers->first->due_us : UINT64_MAX;
 }
 
 struct timer *timers_pop(struct timers *timers, uint64_t now_us)
 {
-    struct timer *timer;
+    struct timer *timer = timers->first;
 
-    if (timers->n == 0 || timers->heap[1]->due_us > now_us)
+    if (!timer || timer->due_us > now_us)
         return NULL;
-    timer = timers->heap[1];
     timers_cancel(timers, timer);
     return timer;
 }

@@ -4,34 +4,29 @@
  * be given back.
  *
  * A struct timers and its timers belong to one thread, which asks when it has to
- * wake up, and then which are due. A binary heap: setting and cancelling cost
- * the logarithm of how many there are, and setting the latest, which is what
- * limits of equal length do, costs nothing more than an append.
+ * wake up, and then which are due. Setting takes no memory and the same time
+ * however many there are; what is cancelled, or due, the logarithm of that.
  */
 #ifndef TIMERS_H
 #define TIMERS_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 /* Part of whatever has a time limit. All zero = not set. */
 struct timer {
-    uint64_t due_us; /* monotonic */
-    size_t place;    /* in the heap, from 1; 0 = not set */
+    uint64_t due_us;            /* monotonic */
+    struct timer *below, *next; /* the first of those under it; beside it */
+    struct timer **place;       /* that points to it; NULL = not set */
 };
 
 /* All zero = none. */
 struct timers {
-    struct timer **heap; /* [1 .. n] */
-    size_t n, room;
+    struct timer *first;
 };
 
-/* Frees the heap; the timers are whose they are. */
-void timers_release(struct timers *timers);
-
-/* Sets the timer, or moves it. False: no memory, and it is not set. */
-bool timers_set(struct timers *timers, struct timer *timer, uint64_t due_us);
+/* Sets the timer, or moves it. */
+void timers_set(struct timers *timers, struct timer *timer, uint64_t due_us);
 
 /* Not set any more; fine if it was not. */
 void timers_cancel(struct timers *timers, struct timer *timer);

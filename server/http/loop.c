@@ -264,6 +264,5 @@ void loop_free(struct loop *loop)
     if (loop->wait_fd >= 0)
         close(loop->wait_fd);
     sem_destroy(&loop->drained);
-    timers_release(&loop->timers);
     free(loop);
 }

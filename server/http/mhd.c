@@ -73,14 +73,13 @@ static uint64_t limit_us(const struct connection *connection)
     return (uint64_t)config->request_deadline_ms * 1000;
 }
 
-/* Without memory for the timer there is no limit, as long as that lasts. */
 static void set_due(struct connection *connection, uint64_t due_us)
 {
     struct timer *timer = &connection->timer;
 
     connection->due_us = due_us;
     if (due_us != NEVER && !(timer->place && timer->due_us <= due_us))
-        (void)timers_set(&connection->request.loop->timers, timer, due_us);
+        timers_set(&connection->request.loop->timers, timer, due_us);
 }
 
 /* The limit of its client begins anew. */
@@ -149,7 +148,7 @@ static ssize_t read_news(void *cls, uint64_t at, char *bytes, size_t size)
                                              : feed_pause_us(viewer->feed)));
     /* Told of an error the library might keep the connection: a write that fails
      * is what it always ends one for. */
-    if (!size && (!connection->timer.place || has_left(connection))) {
+    if (!size && has_left(connection)) {
         shutdown(connection->fd, SHUT_RDWR);
         bytes[size++] = '\n';
     }
@@ -170,8 +169,7 @@ static void watch(struct connection *connection)
     struct loop *loop = connection->request.loop;
 
     set_due(connection, loop->now_us + feed_pause_us(viewer->feed));
-    if (!loop->draining && !feed_look(viewer) && !has_left(connection) &&
-        connection->timer.place)
+    if (!loop->draining && !feed_look(viewer) && !has_left(connection))
         return;
     viewer->is_asleep = false;
     loop->suspended--;
@@ -315,10 +313,6 @@ static struct connection *begin_connection(struct loop *loop,
     request->app = loop->app;
     request->loop = loop;
     restart(connection);
-    if (!connection->timer.place) {
-        free(connection);
-        return NULL;
-    }
     connection->handle = handle;
     info = MHD_get_connection_info(handle, MHD_CONNECTION_INFO_CONNECTION_FD);
     connection->fd = info->connect_fd;

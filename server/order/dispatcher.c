@@ -65,6 +65,14 @@ static void answer(struct dispatcher *d, struct order *order)
     order_end(order, d->queues.now_us);
 }
 
+/* It needs no lock, and waits for the next batch. */
+static void wait_unlocked(struct dispatcher *d, struct order *order,
+                          uint64_t until_us)
+{
+    queue_push(&d->unlocked, order, false);
+    timers_set(&d->limits, &order->limit, until_us);
+}
+
 static void refuse(struct dispatcher *d, struct order *order,
                    enum order_outcome outcome, const char *why)
 {
@@ -73,13 +81,10 @@ static void refuse(struct dispatcher *d, struct order *order,
 
     order->is_fallback |= look_up;
     order_not_now(order, outcome, why);
-    if (!look_up) {
+    if (look_up)
+        wait_unlocked(d, order, d->queues.now_us + FALLBACK_US_MAX);
+    else
         answer(d, order);
-        return;
-    }
-    queue_push(&d->unlocked, order, false);
-    (void)timers_set(&d->limits, &order->limit,
-                     d->queues.now_us + FALLBACK_US_MAX);
 }
 
 static void refuse_at_the_end(struct dispatcher *d, struct order *order)
@@ -103,10 +108,11 @@ static void enqueue(struct dispatcher *d, struct order *order, bool again)
     struct queue *queue =
         queue_need(&d->queues, order->record.product_id, order->record.segment);
 
-    if (!queue || !timers_set(&d->limits, &order->limit, limit_us(d, order))) {
+    if (!queue) {
         refuse(d, order, ORDER_OVERLOADED, "out of memory");
         return;
     }
+    timers_set(&d->limits, &order->limit, limit_us(d, order));
     queue_push(queue, order, again);
     locks_update(d->locks, queue);
 }
@@ -132,9 +138,8 @@ static void take_in(struct dispatcher *d)
         if (d->stopping)
             refuse_at_the_end(d, order);
         else if (store_knows_sold_out(d->app->store, order->record.product_id,
-                                      order->record.quantity) &&
-                 timers_set(&d->limits, &order->limit, limit_us(d, order)))
-            queue_push(&d->unlocked, order, false);
+                                      order->record.quantity))
+            wait_unlocked(d, order, limit_us(d, order));
         else
             choose(d, order, false);
     }
@@ -151,8 +156,7 @@ static void expire(struct dispatcher *d, struct order *order)
     /* What began within the limit ends within the business time after it. */
     if (queue->is_thinking &&
         d->queues.now_us < limit_us(d, order) + think_us) {
-        (void)timers_set(&d->limits, &order->limit,
-                         limit_us(d, order) + think_us);
+        timers_set(&d->limits, &order->limit, limit_us(d, order) + think_us);
         return;
     }
     queue_remove(order);
@@ -466,7 +470,6 @@ void dispatcher_close(struct dispatcher *d)
     dispatcher_stop(d);
     queues_release(&d->queues);
     locks_close(d->locks);
-    timers_release(&d->limits);
     sem_destroy(&d->idle);
     free(d);
 }

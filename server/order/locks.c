@@ -140,10 +140,10 @@ static void tell_hints(struct locks *locks, const struct queue *queue,
 /* As long as something is held, a look is begun now and then. */
 static void look_later(struct locks *locks)
 {
-    if (locks->app->config->shared && locks->look_timer.place == 0 &&
+    if (locks->app->config->shared && !locks->look_timer.place &&
         !TAILQ_EMPTY(&locks->held))
-        (void)timers_set(&locks->timers, &locks->look_timer,
-                         locks->queues->now_us + LOOK_EVERY_US);
+        timers_set(&locks->timers, &locks->look_timer,
+                   locks->queues->now_us + LOOK_EVERY_US);
 }
 
 /* Nobody has the lock here any more; or nobody got it. */
@@ -156,8 +156,8 @@ static void to_free(struct locks *locks, struct queue *queue)
     } else {
         queue->state = QUEUE_FREE;
         queue_list_put(queue, NULL);
-        (void)timers_set(&locks->timers, &queue->timer,
-                         locks->queues->now_us + FORGET_US);
+        timers_set(&locks->timers, &queue->timer,
+                   locks->queues->now_us + FORGET_US);
     }
 }
 
@@ -212,8 +212,7 @@ static void to_held(struct locks *locks, struct queue *queue)
     TAILQ_INSERT_TAIL(&locks->held, queue, held_place);
     look_later(locks);
     if (queue->is_thinking)
-        (void)timers_set(&locks->timers, &queue->timer,
-                         queue->held_us + think_us);
+        timers_set(&locks->timers, &queue->timer, queue->held_us + think_us);
     locks_update(locks, queue);
 }
 
@@ -227,8 +226,8 @@ static void keep(struct locks *locks, struct queue *queue)
     if (locks->stopping || queue->quota == 0 ||
         until_us <= locks->queues->now_us)
         locks_leave(locks, queue);
-    else if (queue->timer.place == 0 || until_us < queue->timer.due_us)
-        (void)timers_set(&locks->timers, &queue->timer, until_us);
+    else if (!queue->timer.place || until_us < queue->timer.due_us)
+        timers_set(&locks->timers, &queue->timer, until_us);
 }
 
 void locks_update(struct locks *locks, struct queue *queue)
@@ -296,7 +295,7 @@ static void hear_taken(struct locks *locks, struct queue *queue)
                       no_product ? UINT64_MAX : lock->begun_us, outcome, why);
         to_free(locks, queue);
         if (no_product && queue->state == QUEUE_FREE) /* forgotten at once */
-            (void)timers_set(&locks->timers, &queue->timer, 0);
+            timers_set(&locks->timers, &queue->timer, 0);
     }
     session_settle(locks, session);
 }
@@ -306,9 +305,8 @@ static void hear_taken(struct locks *locks, struct queue *queue)
 static void step_back(struct locks *locks, struct queue *queue)
 {
     queue->state = QUEUE_BUSY;
-    if (!timers_set(&locks->timers, &queue->timer,
-                    locks->queues->now_us + STEP_BACK_US))
-        queue_list_put(queue, &locks->busy);
+    timers_set(&locks->timers, &queue->timer,
+               locks->queues->now_us + STEP_BACK_US);
     locks_update(locks, queue);
 }
 
@@ -331,7 +329,7 @@ static void hear_given(struct locks *locks, struct queue *queue)
     }
     if (locks->is_away && !locks->stopping &&
         now_us < queue->first_give_us + GIVE_US_MAX) {
-        (void)timers_set(&locks->timers, &queue->timer, now_us + GIVE_RETRY_US);
+        timers_set(&locks->timers, &queue->timer, now_us + GIVE_RETRY_US);
     } else {
         session->holds--;
         session->retired |= locks->is_away;
@@ -588,6 +586,5 @@ void locks_close(struct locks *locks)
         next = TAILQ_NEXT(session, place);
         session_close(locks, session);
     }
-    timers_release(&locks->timers);
     free(locks);
 }
