@@ -1,4 +1,4 @@
-/* Some threads, one bounded queue. See tasks.h. */
+/* Some threads, one queue. See tasks.h. */
 #include "server/base/tasks.h"
 
 #include <pthread.h>
@@ -9,8 +9,6 @@
 
 #include "server/base/app.h"
 #include "server/base/log.h"
-
-#define TASKS_QUEUE_MAX 16384 /* more than --queue-max orders by default */
 
 struct tasks_thread {
     struct tasks *tasks;
@@ -25,7 +23,6 @@ struct tasks {
     pthread_mutex_t mutex;
     pthread_cond_t work; /* there is a task, or the pool stops */
     struct task_list queue;
-    size_t queued;
     bool stopping;
     int stop_fd;
     size_t threads_n; /* that are running */
@@ -37,23 +34,22 @@ static void take_out(struct tasks *tasks, struct task *task)
 {
     TAILQ_REMOVE(&tasks->queue, task, place);
     task->is_queued = false;
-    tasks->queued--;
 }
 
-bool tasks_submit(struct tasks *tasks, struct task *task)
+void tasks_submit(struct tasks *tasks, struct task *task)
 {
-    bool taken;
+    bool stopping;
 
     pthread_mutex_lock(&tasks->mutex);
-    taken = !tasks->stopping && tasks->queued < TASKS_QUEUE_MAX;
-    if (taken) {
+    stopping = tasks->stopping;
+    if (!stopping) {
         TAILQ_INSERT_TAIL(&tasks->queue, task, place);
         task->is_queued = true;
-        tasks->queued++;
         pthread_cond_signal(&tasks->work);
     }
     pthread_mutex_unlock(&tasks->mutex);
-    return taken;
+    if (stopping)
+        task->refuse(task);
 }
 
 bool tasks_withdraw(struct tasks *tasks, struct task *task)

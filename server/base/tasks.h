@@ -30,7 +30,7 @@ struct worker {
     int stop_fd; /* readable once tasks_stop() was called: for waits */
 };
 
-/* Either run() or refuse() is called, once, after tasks_submit(). */
+/* Either run() or refuse() is called, once, after tasks_submit(), or in it. */
 struct task {
     void (*run)(struct task *task, struct worker *worker);
     /* The pool stops, and the task has not begun. Must not block. */
@@ -46,16 +46,16 @@ struct task {
  * that fails. */
 struct tasks *tasks_open(const struct app *app, const char *name, size_t n);
 
-/* False if the queue is full or the pool was stopped: nothing will be called.
- * From any thread, until tasks_close(). */
-bool tasks_submit(struct tasks *tasks, struct task *task);
+/* However many there are: what hands them in is bounded, by --queue-max or by its
+ * connections. From any thread, until tasks_close(). */
+void tasks_submit(struct tasks *tasks, struct task *task);
 
 /* Takes a task back that has not begun. True: neither run() nor refuse() will be
  * called. False: it has begun, or ended. From any thread, by whoever knows that
  * the task is still there. */
 bool tasks_withdraw(struct tasks *tasks, struct task *task);
 
-/* Refuses what has not begun, ends the threads. From then on nothing is taken.
+/* Refuses what has not begun, and what is handed in from then on; ends the threads.
  * Again does nothing. NULL is fine. */
 void tasks_stop(struct tasks *tasks);
 

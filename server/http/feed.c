@@ -134,9 +134,8 @@ bool feed_look(const struct viewer *viewer)
 
     if (now_ms >= atomic_load(&feed->due_ms)) {
         atomic_store(&feed->due_ms, now_ms + feed_pause_us(feed) / 500);
-        if (!atomic_exchange(&feed->looking, true) &&
-            !tasks_submit(feed->app->readers, &feed->task))
-            look_refuse(&feed->task);
+        if (!atomic_exchange(&feed->looking, true))
+            tasks_submit(feed->app->readers, &feed->task);
     }
     pthread_mutex_lock(&feed->mutex);
     is_ready =

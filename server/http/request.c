@@ -182,11 +182,8 @@ void suspend_for_task(struct request *request, request_run *run)
     request->run = run;
     request->task =
         (struct task){.run = task_run, .refuse = task_refuse, .owner = request};
-    if (tasks_submit(request->app->readers, &request->task))
-        wait_for(request, REQUEST_FOR_TASK);
-    else
-        reply_problem(request, PROBLEM_OVERLOADED,
-                      "too many requests are waiting for the database");
+    wait_for(request, REQUEST_FOR_TASK);
+    tasks_submit(request->app->readers, &request->task);
 }
 
 bool suspend_withdraw(struct request *request)

@@ -176,7 +176,7 @@ void request_reply(struct request *request, unsigned status, const char *body,
 
 /*
  * RUN is called on a thread of app->readers. If it does not begin
- * in time, mhd.c calls suspend_withdraw(). Replies 503 if there is no room.
+ * in time, mhd.c calls suspend_withdraw().
  */
 void suspend_for_task(struct request *request, request_run *run);
 

@@ -428,8 +428,9 @@ void hints_attend(struct hints *hints, uint64_t now_us)
     if (!hints->reads)
         hints->hints_n = gather_dirty(hints);
     hints->task = (struct task){.run = run, .refuse = end, .owner = hints};
-    hints->under_way =
-        hints->hints_n > 0 && tasks_submit(hints->app->workers, &hints->task);
+    hints->under_way = hints->hints_n > 0;
+    if (hints->under_way)
+        tasks_submit(hints->app->workers, &hints->task);
 }
 
 bool hints_publish(struct hints *hints, int64_t product_id,

@@ -260,8 +260,7 @@ void lock_task_begin(struct lock_task *task, struct lock_inbox *inbox)
     if (task->kind == LOCK_TAKE) {
         task->task =
             (struct task){.run = take, .refuse = refuse, .owner = task};
-        if (!tasks_submit(inbox->app->workers, &task->task))
-            refuse(&task->task);
+        tasks_submit(inbox->app->workers, &task->task);
         return;
     }
     begin(task);
@@ -305,5 +304,6 @@ void lock_looks_begin(struct lock_looks *looks, const struct app *app)
     looks->app = app;
     looks->task =
         (struct task){.run = look_run, .refuse = look_end, .owner = looks};
-    looks->under_way = tasks_submit(app->workers, &looks->task);
+    looks->under_way = true;
+    tasks_submit(app->workers, &looks->task);
 }

@@ -252,12 +252,6 @@ void one_by_one_submit(struct intake *intake, struct order *list)
         list->record.gather = false;
         list->task = (struct task){
             .run = one_by_one_run, .refuse = refuse, .owner = list};
-        if (tasks_submit(intake->app->workers, &list->task))
-            continue;
-        if (atomic_load(&intake->closed))
-            refuse(&list->task);
-        else
-            answer_not_now(list, ORDER_OVERLOADED,
-                           "too many orders are waiting");
+        tasks_submit(intake->app->workers, &list->task);
     }
 }
