@@ -436,10 +436,7 @@ static bool opened(struct main_loop *loop)
     if (s->redis)
         loop->redis_url = redis_url(s);
     atomic_store(&s->app.is_open, true);
-    s->exit_code = EXIT_TRY_AGAIN;
-    if (!health_watch(s->app.health, s->app.store, s->app.locks))
-        return false;
-    s->exit_code = EXIT_ENDED;
+    health_watch(s->app.health, s->app.store, s->app.locks);
     return true;
 }
 

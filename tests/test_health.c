@@ -34,7 +34,7 @@ static int set_up(void **state)
                    (struct store_options){.on_failure = health_heard_store,
                                           .on_failure_ctx = f->health});
     assert_int_equal(dlock_open(&locks, &f->locks, NULL), DLOCK_OK);
-    assert_true(health_watch(f->health, f->rig.store, f->locks));
+    health_watch(f->health, f->rig.store, f->locks);
     return 0;
 }
 
@@ -87,7 +87,7 @@ UNIT_TEST_OF(struct fixture *f, readers_may_fail_alone)
              (int)store_rig_number(db, "PRAGMA user_version"));
     sqlite3_close(db);
     store_rig_sql(&f->rig, "PRAGMA user_version = 2");
-    assert_true(health_watch(health, f->rig.store, f->locks));
+    health_watch(health, f->rig.store, f->locks);
     becomes(f, health, HEALTH_NOT_READY, false);
     assert_non_null(strstr(f->why, "reading the database fails since 20"));
     assert_non_null(strstr(f->why, "schema version 2"));

@@ -19,7 +19,7 @@ pid_t child_fork(int signal)
     return 0;
 }
 
-void child_become(char *const argv[], int errors)
+void child_become(char *const argv[], int out)
 {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     sigset_t none;
@@ -27,8 +27,9 @@ void child_become(char *const argv[], int errors)
     sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
     (void)setpgid(0, 0);
-    if (dup2(null, STDIN_FILENO) >= 0 && dup2(null, STDOUT_FILENO) >= 0 &&
-        dup2(errors < 0 ? null : errors, STDERR_FILENO) >= 0)
+    if (dup2(null, STDIN_FILENO) >= 0 &&
+        dup2(out < 0 ? null : out, STDOUT_FILENO) >= 0 &&
+        dup2(STDOUT_FILENO, STDERR_FILENO) >= 0)
         (void)execvp(argv[0], argv);
     _exit(127);
 }

@@ -11,11 +11,10 @@ pid_t child_fork(int signal);
 
 /*
  * In the child: becomes the program ARGV, in a process group of its own, because Ctrl-C
- * is for us, who end it. No signal is blocked, and it says only what it writes to
- * standard error, which is ERRORS; -1: not even that. If there is no such program it
- * ends with 127.
+ * is for us, who end it. No signal is blocked. OUT is its standard output and error;
+ * -1: nobody hears it. If there is no such program it ends with 127.
  */
-_Noreturn void child_become(char *const argv[], int errors);
+_Noreturn void child_become(char *const argv[], int out);
 
 /* The PATH of the program NAME that lies beside this one. False: that is not known. */
 bool child_path(const char *name, char path[PATH_MAX]);

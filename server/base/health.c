@@ -47,14 +47,15 @@ struct health {
     int news_fd;
     atomic_bool needs_restart;
     /* The thread's own: */
-    struct store_reader *reader; /* NULL: to be opened */
-    struct dlock_session *session;
+    struct store_reader *reader;   /* NULL: to be opened */
+    struct dlock_session *session; /* the same */
     struct dlock_grant grant;
     bool holds; /* it could not be given back */
 
     pthread_mutex_t mutex; /* guards all below */
     pthread_cond_t wanted; /* something has changed for the thread */
-    struct store *store;   /* NULL at first */
+    struct store *store;   /* NULL at first, as is the next */
+    struct dlock *locks;
     struct part parts[HEALTH_PARTS];
     struct store_write write;
     uint64_t write_begun_us;
@@ -189,7 +190,9 @@ static void try_lock_server(struct health *h)
     struct dlock_error error = {""};
     enum dlock_status status = DLOCK_OK;
 
-    if (!h->holds)
+    if (!h->session)
+        status = dlock_session_open(h->locks, &h->session, &error);
+    if (!h->holds && h->session)
         status =
             dlock_try(h->session, HEALTH_PROBE_LOCK, NULL, &h->grant, &error);
     h->holds = status == DLOCK_OK;
@@ -448,19 +451,13 @@ struct health *health_new(struct metrics *metrics)
     return NULL;
 }
 
-bool health_watch(struct health *h, struct store *store, struct dlock *locks)
+void health_watch(struct health *h, struct store *store, struct dlock *locks)
 {
-    struct dlock_error error = {""};
-
-    if (dlock_session_open(locks, &h->session, &error) != DLOCK_OK) {
-        log_error("health", "error=\"%s\"", error.text);
-        return false;
-    }
     pthread_mutex_lock(&h->mutex);
+    h->locks = locks;
     h->store = store;
     pthread_cond_signal(&h->wanted);
     pthread_mutex_unlock(&h->mutex);
-    return true;
 }
 
 void health_stop(struct health *h)

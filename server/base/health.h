@@ -36,8 +36,8 @@ enum health_answer { HEALTH_READY, HEALTH_NOT_READY, HEALTH_UNKNOWN };
 struct health *health_new(struct metrics *metrics);
 
 /* From now on the thread tries all, at once for the first time. STORE and LOCKS have
- * to stay open until health_stop(). False: no memory. */
-bool health_watch(struct health *health, struct store *store,
+ * to stay open until health_stop(). */
+void health_watch(struct health *health, struct store *store,
                   struct dlock *locks);
 
 /* An eventfd, readable once all work for the first time, and when the log has got

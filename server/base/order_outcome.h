@@ -15,6 +15,15 @@ enum order_outcome {
 #define ORDER_OPEN_MEMBER "may_have_ordered"
 
 /* The outcome's name in problem types and metrics: "sold-out". */
-const char *order_outcome_slug(enum order_outcome outcome);
+static inline const char *order_outcome_slug(enum order_outcome outcome)
+{
+    static const char *const slugs[] = {
+#define ROW(name, status, retry_s, slug, title) slug,
+#include "server/base/order_outcomes.inc"
+#undef ROW
+    };
+
+    return outcome < ORDER_OUTCOME_N ? slugs[outcome] : "unknown";
+}
 
 #endif

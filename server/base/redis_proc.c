@@ -1,5 +1,5 @@
 /*
- * A child process and a pipe from its standard output. The pipe tells both
+ * A child process and a pipe from its output. The pipe tells both
  * things worth knowing without asking: the line "Ready to accept connections"
  * when it is up, and end of file when it is gone.
  */
@@ -38,40 +38,6 @@ struct redis_proc {
 static const char *socket_path(const struct redis_proc *proc)
 {
     return proc->url + strlen("unix:");
-}
-
-/* In the child. It has no configuration file: nothing is kept on disk, and a
- * server that is full refuses to write instead of forgetting locks. */
-static void child_exec(const struct redis_proc *proc, int out)
-{
-    sigset_t none;
-
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    signal(SIGPIPE, SIG_DFL);
-    signal(SIGCHLD, SIG_DFL); /* it waits for its own children */
-    setpgid(0, 0); /* Ctrl-C is for us; we end it when the locks are back */
-    if (dup2(out, STDOUT_FILENO) >= 0)
-        execlp("redis-server", "redis-server", "--port", "0", "--unixsocket",
-               socket_path(proc), "--unixsocketperm", "700", "--dir", proc->dir,
-               "--save", "", "--appendonly", "no", "--maxmemory", "256mb",
-               "--maxmemory-policy", "noeviction", "--daemonize", "no",
-               "--logfile", "", NULL);
-    _exit(127);
-}
-
-static bool child_start(struct redis_proc *proc)
-{
-    int ends[2];
-
-    if (pipe2(ends, O_CLOEXEC) < 0)
-        return false;
-    proc->out = ends[0];
-    proc->pid = child_fork(SIGKILL);
-    if (proc->pid == 0)
-        child_exec(proc, ends[1]);
-    close(ends[1]);
-    return proc->pid > 0;
 }
 
 /* Reads what it says until it is ready, has died, or time is up. *GONE: it has died. */
@@ -133,11 +99,44 @@ void redis_proc_kill(struct redis_proc *proc)
     proc->out = -1;
 }
 
+/* It has no configuration file: nothing is kept on disk, and a server that is full
+ * refuses to write instead of forgetting locks. Ctrl-C does not end it: we do, when the
+ * locks are back. */
 static bool child_run(struct redis_proc *proc, char *error, size_t error_size)
 {
+    char *const argv[] = {"redis-server",
+                          "--port",
+                          "0",
+                          "--unixsocket",
+                          proc->url + strlen("unix:"),
+                          "--unixsocketperm",
+                          "700",
+                          "--dir",
+                          proc->dir,
+                          "--save",
+                          "",
+                          "--appendonly",
+                          "no",
+                          "--maxmemory",
+                          "256mb",
+                          "--maxmemory-policy",
+                          "noeviction",
+                          "--daemonize",
+                          "no",
+                          "--logfile",
+                          "",
+                          NULL};
+    int ends[2];
     bool gone;
 
-    if (!child_start(proc)) {
+    if (pipe2(ends, O_CLOEXEC) == 0) {
+        proc->out = ends[0];
+        proc->pid = child_fork(SIGKILL);
+        if (proc->pid == 0)
+            child_become(argv, ends[1]);
+        close(ends[1]);
+    }
+    if (proc->pid <= 0) {
         snprintf(error, error_size, "cannot start redis-server: %s",
                  strerror(errno));
     } else if (child_wait_ready(proc, &gone)) {

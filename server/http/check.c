@@ -12,40 +12,27 @@
 #include <string.h>
 #include <strings.h>
 
-/*
- * What a byte may be part of: a field value may have tabs and bytes above
- * ASCII, but no controls; a target is visible; names and methods are tokens,
- * RFC 9110's tchar, which is what is visible without the separators.
- */
-enum { VALUE = 1, TARGET = 2, TOKEN = 4 };
-
-#define SEPARATOR (VALUE | TARGET)
-#define TCHAR     (VALUE | TARGET | TOKEN)
-
-static const unsigned char kinds[256] = {
-    ['\t'] = VALUE,         [' '] = VALUE,
-    ['!'] = TCHAR,          ['"'] = SEPARATOR,
-    ['#' ... '\''] = TCHAR, ['(' ... ')'] = SEPARATOR,
-    ['*' ... '+'] = TCHAR,  [','] = SEPARATOR,
-    ['-' ... '.'] = TCHAR,  ['/'] = SEPARATOR,
-    ['0' ... '9'] = TCHAR,  [':' ... '@'] = SEPARATOR,
-    ['A' ... 'Z'] = TCHAR,  ['[' ... ']'] = SEPARATOR,
-    ['^' ... 'z'] = TCHAR,  ['{'] = SEPARATOR,
-    ['|'] = TCHAR,          ['}'] = SEPARATOR,
-    ['~'] = TCHAR,          [0x80 ... 0xff] = VALUE,
-};
-
-static bool is_all(unsigned char kind, const char *text, size_t size)
-{
-    for (size_t i = 0; i < size; i++)
-        if (!(kinds[(unsigned char)text[i]] & kind))
-            return false;
-    return true;
-}
-
+/* A name, or a method: RFC 9110's tchar. */
 static bool is_token(const char *text, size_t size)
 {
-    return size > 0 && is_all(TOKEN, text, size);
+    for (size_t i = 0; i < size; i++)
+        if (!isalnum((unsigned char)text[i]) &&
+            (!text[i] || !strchr("!#$%&'*+-.^_`|~", text[i])))
+            return false;
+    return size > 0;
+}
+
+/* A target is visible ASCII; a field's VALUE may also have blanks, and bytes above ASCII,
+ * but no controls. */
+static bool is_clean(bool value, const char *text, size_t size)
+{
+    const unsigned char *at = (const unsigned char *)text;
+
+    for (const unsigned char *end = at + size; at < end; at++)
+        if (value ? (*at < ' ' && *at != '\t') || *at == 0x7f
+                  : *at <= ' ' || *at >= 0x7f)
+            return false;
+    return true;
 }
 
 const struct check_field *check_find(const struct check_head *head,
@@ -110,7 +97,7 @@ static const char *check_request_line(const struct check_head *head,
     }
     if (!is_token(head->method, strlen(head->method)))
         return "the method is no token";
-    if (!is_all(TARGET, head->target, head->target_size)) {
+    if (!is_clean(false, head->target, head->target_size)) {
         verdict->problem = PROBLEM_BAD_TARGET;
         return "the target may only have visible ASCII characters";
     }
@@ -148,7 +135,7 @@ static const char *check_fields(const struct check_head *head)
         if (!is_token(field->name, field->name_size))
             return "a header name has a space, a control character or "
                    "a separator in it";
-        if (!is_all(VALUE, field->value, field->value_size))
+        if (!is_clean(true, field->value, field->value_size))
             return "a header value has a control character in it";
     }
     return NULL;
