@@ -28,7 +28,7 @@ enum dlock_verdict {
 struct dlock_step {
     const char *name;  /* "set-nx" */
     const char *owner; /* of the session; "watchdog" or "guard" for renewals,
-                        "subscriber", "values" */
+                        "subscriber" */
     const char *key;   /* the lock's name */
     enum dlock_phase phase;
     const char *reply;        /* AFTER: short text of the reply; BEFORE: NULL */

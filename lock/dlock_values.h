@@ -34,8 +34,8 @@ struct dlock_about {
     bool needs_them;   /* to write: min-replicas-to-write is set */
 };
 
-/* Does not connect. Takes the first of several urls. TIMEOUT_MS, not 0, is for
- * connecting, and again for each round trip. DLOCK_MISUSE: the url makes no sense, or a
+/* Does not connect. Takes the first of several urls. TIMEOUT_MS, 1 to
+ * DLOCK_WAIT_MS_MAX, is for connecting, and again for each round trip. DLOCK_MISUSE: the url makes no sense, or a
  * part of the program is missing for it. */
 enum dlock_status dlock_values_open(const char *url, unsigned timeout_ms,
                                     struct dlock_values **values,

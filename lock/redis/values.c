@@ -1,15 +1,12 @@
-/* See dlock_values.h. The calls are those of the locks, so it follows a primary and
- * reconnects as they do. */
+/* See dlock_values.h. The connection is that of a session which takes no lock: so it
+ * follows a primary, reconnects, and is refused to a child of fork(2) as theirs are. */
 #include "lock/dlock_values.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/core/clock.h"
 #include "lock/core/error.h"
-#include "lock/core/forks.h"
 #include "lock/core/session.h"
 #include "lock/dial/dial.h"
 #include "lock/redis/call.h"
@@ -18,10 +15,8 @@
 enum { ROUND_N = 64 };
 
 struct dlock_values {
-    unsigned forks;   /* of dlock_forks(), at its open */
-    int cancel_state; /* outside of the call under way */
-    struct dlock_wire_config config;
-    struct dlock_wire *wire;
+    struct dlock *client;
+    struct dlock_session *session;
     struct dlock_exchange round[ROUND_N];
 };
 
@@ -29,75 +24,50 @@ enum dlock_status dlock_values_open(const char *url, unsigned timeout_ms,
                                     struct dlock_values **values,
                                     struct dlock_error *error)
 {
-    struct dlock_values *made;
-    enum dlock_status status = DLOCK_OK;
+    struct dlock_options options = {.strategy = "redisson",
+                                    .connect_timeout_ms = timeout_ms,
+                                    .command_timeout_ms = timeout_ms};
+    struct dlock_values *made = calloc(1, sizeof(*made));
+    struct dlock_address address;
+    enum dlock_status status;
+    char *first = NULL;
     const char *rest;
 
     if (values == NULL)
-        return dlock_error_report(error, dlock_check_null(), "values");
-    made = calloc(1, sizeof(*made));
-    if (made == NULL || !dlock_forks_watch()) {
-        status = dlock_error_set(DLOCK_UNREACHABLE, "no memory");
-        goto err_after_alloc;
-    }
-    made->forks = dlock_forks();
-    made->config = (struct dlock_wire_config){
-        .connect_timeout_ms = timeout_ms,
-        .command_timeout_ms = timeout_ms,
-        .clock = dlock_clock_default(),
-    };
-    if (timeout_ms == 0)
+        status = dlock_check_null();
+    else if (timeout_ms == 0)
         status = dlock_error_set(DLOCK_MISUSE, "timeout_ms is 0");
     else
-        status = dlock_address_first(url, &made->config.address, &rest);
-    if (status == DLOCK_OK &&
-        (made->wire = dlock_wire_open(&made->config, "values")) == NULL)
-        status = dlock_error_set(DLOCK_UNREACHABLE, "no memory");
-    if (status == DLOCK_OK) {
+        status = dlock_address_first(url, &address, &rest);
+    if (status == DLOCK_OK)
+        options.url = first = strndup(url, (size_t)(rest - url));
+    if (status == DLOCK_OK && (made == NULL || first == NULL))
+        status = dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
+    status = dlock_error_report(error, status, "values");
+    if (status == DLOCK_OK)
+        status = dlock_open(&options, &made->client, error);
+    if (status == DLOCK_OK)
+        status = dlock_session_open(made->client, &made->session, error);
+    free(first);
+    if (status == DLOCK_OK)
         *values = made;
-        return status;
-    }
-err_after_alloc:
-    free(made);
-    return dlock_error_report(error, status, "values");
+    else
+        dlock_values_close(made);
+    return status;
 }
 
 void dlock_values_close(struct dlock_values *values)
 {
-    int before = PTHREAD_CANCEL_ENABLE;
-
     if (values == NULL)
         return;
-    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
-    if (values->forks == dlock_forks())
-        dlock_wire_close(values->wire);
+    dlock_close(values->client);
     free(values);
-    (void)pthread_setcancelstate(before, NULL);
 }
 
-/* A child of fork(2) would talk in its parent's connection; and after a thread that was
- * cancelled in the middle of a call, the next would get the replies to that one. */
-static enum dlock_status enter(struct dlock_values *values)
+static enum dlock_status enter(const struct dlock_values *values)
 {
-    if (values == NULL)
-        return dlock_check_null();
-    if (values->forks != dlock_forks())
-        return dlock_error_set(DLOCK_MISUSE,
-                               "values: the connection is the parent's");
-    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &values->cancel_state);
-    return DLOCK_OK;
-}
-
-static void leave(const struct dlock_values *values)
-{
-    (void)pthread_setcancelstate(values->cancel_state, NULL);
-}
-
-static uint64_t limit_of(const struct dlock_values *values)
-{
-    return dlock_clock_now(values->config.clock) +
-           values->config.connect_timeout_ms +
-           values->config.command_timeout_ms;
+    return values == NULL ? dlock_check_null()
+                          : dlock_session_enter(values->session);
 }
 
 /* ROUND_N of them in a round trip. */
@@ -123,8 +93,8 @@ static enum dlock_status run(struct dlock_values *values,
                 dlock_command_arg(command, list[i].text);
             values->round[i].reply.kind = DLOCK_REPLY_NIL;
         }
-        dlock_call_batch(values->wire, values->round, round_n,
-                         limit_of(values));
+        dlock_call_batch(values->session->wire, values->round, round_n,
+                         dlock_session_limit(values->session, 2, 0));
         for (size_t i = 0; i < round_n; i++) {
             const struct dlock_exchange *each = &values->round[i];
             const char *text = each->reply.kind == DLOCK_REPLY_STRING
@@ -167,7 +137,7 @@ static enum dlock_status call(struct dlock_values *values,
         status = enter(values);
     if (status == DLOCK_OK) {
         status = run(values, list, n, is_write);
-        leave(values);
+        dlock_session_leave(values->session);
     }
     return dlock_error_report(error, status, NULL);
 }
@@ -200,8 +170,9 @@ enum dlock_status dlock_values_about(struct dlock_values *values,
     dlock_command_init(&command, "eval-about", "", &dlock_script_about);
     command.repeatable = true;
     if (status == DLOCK_OK) {
-        status = dlock_call(values->wire, &command, limit_of(values), &reply);
-        leave(values);
+        status = dlock_call(values->session->wire, &command,
+                            dlock_session_limit(values->session, 2, 0), &reply);
+        dlock_session_leave(values->session);
     }
     if (status == DLOCK_OK && reply.integers_n < 3)
         status = dlock_error_set(DLOCK_UNREACHABLE,
