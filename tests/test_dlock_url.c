@@ -224,6 +224,7 @@ UNIT_TEST(test_hidden)
         {"sentinel://u:p@h:1,h:2/m", "sentinel://u:***@h:1,h:2/m"},
         {"rediss://u:p@h:1?ca=/a", "rediss://u:***@h:1?ca=/a"},
         {"sentinels://:p@h:1,h:2/m", "sentinels://:***@h:1,h:2/m"},
+        {"sentinels://h:1,h:2/m?ca=/a@b", "sentinels://h:1,h:2/m?ca=/a@b"},
         {"cluster://:p@h:1,h:2", "cluster://:***@h:1,h:2"},
         {"redis://u:p@h:1,redis://h:0,unix:/c", "redis://u:***@h:1,redis:***"},
     };

@@ -4,7 +4,6 @@
  */
 #include "lock/dlock_url.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,40 +18,44 @@ const char dlock_url_forms[] =
     "sentinel://HOST,HOST/NAME or cluster://HOST,HOST, each with its :PORT if "
     "it is another; with TLS: rediss, sentinels, clusters";
 
-enum { DATABASE_DIGITS_MAX = 9 };
+enum {
+    DATABASE_DIGITS_MAX = 9,
+    URL_BYTES_MAX = 8191, /* more than its parts can take */
+};
 
 #define LOCAL "unix:"
 
-/* A piece of a url, from its first byte to before END. */
-struct piece {
-    const char *text;
-    const char *end;
-};
-
-static size_t length(struct piece piece)
+static bool begins(const char *text, const char *with)
 {
-    return (size_t)(piece.end - piece.text);
+    return strncmp(text, with, strlen(with)) == 0;
 }
 
-static bool begins(struct piece piece, const char *with)
+/* The text behind BYTE, the first or the last one in TEXT, which ends there from now
+ * on. NULL: there is none. */
+static char *cut_first(char *text, char byte)
 {
-    return length(piece) >= strlen(with) &&
-           strncmp(piece.text, with, strlen(with)) == 0;
+    char *at = strchr(text, byte);
+
+    if (at != NULL)
+        *at++ = '\0';
+    return at;
 }
 
-/* The last BYTE of it, or NULL. */
-static const char *last(struct piece piece, char byte)
+static char *cut_last(char *text, char byte)
 {
-    return memrchr(piece.text, byte, length(piece));
+    char *at = strrchr(text, byte);
+
+    return at == NULL ? NULL : cut_first(at, byte);
 }
 
 /* As it is. False: it is empty, or too long. */
-static bool put(struct piece piece, char *field, size_t size)
+static bool put(const char *text, char *field, size_t size)
 {
-    if (length(piece) == 0 || length(piece) >= size)
+    size_t len = strlen(text);
+
+    if (len == 0 || len >= size)
         return false;
-    memcpy(field, piece.text, length(piece));
-    field[length(piece)] = '\0';
+    memcpy(field, text, len + 1);
     return true;
 }
 
@@ -65,19 +68,18 @@ static int digit(char byte)
 }
 
 /* With %XX decoded; may be empty. %00 would end the text too early. */
-static bool decode(struct piece piece, char *field, size_t size)
+static bool decode(const char *text, char *field, size_t size)
 {
     size_t used = 0;
 
-    for (const char *next = piece.text; next < piece.end; next++) {
-        int byte = (unsigned char)*next;
+    for (; *text != '\0'; text++) {
+        int byte = (unsigned char)*text;
 
         if (byte == '%') {
-            if (piece.end - next < 3 || digit(next[1]) < 0 ||
-                digit(next[2]) < 0)
+            if (digit(text[1]) < 0 || digit(text[2]) < 0)
                 return false;
-            byte = digit(next[1]) * 16 + digit(next[2]);
-            next += 2;
+            byte = digit(text[1]) * 16 + digit(text[2]);
+            text += 2;
         }
         if (byte == '\0' || used + 1 >= size)
             return false;
@@ -88,92 +90,76 @@ static bool decode(struct piece piece, char *field, size_t size)
 }
 
 /* Digits only: strtol() would take blanks and signs as well. */
-static bool is_number(struct piece piece, size_t digits_max)
+static bool is_number(const char *text, size_t digits_max)
 {
-    return length(piece) > 0 && length(piece) <= digits_max &&
-           strspn(piece.text, "0123456789") >= length(piece);
+    size_t len = strlen(text);
+
+    return len > 0 && len <= digits_max && strspn(text, "0123456789") == len;
 }
 
-static bool parse_port(struct piece piece, struct dlock_address *address)
+static bool parse_port(const char *text, struct dlock_address *address)
 {
-    if (!is_number(piece, 5) ||
-        !put(piece, address->port, sizeof(address->port)))
-        return false;
-    return strtol(address->port, NULL, 10) >= 1 &&
-           strtol(address->port, NULL, 10) <= 65535;
+    return is_number(text, 5) &&
+           put(text, address->port, sizeof(address->port)) &&
+           strtol(text, NULL, 10) >= 1 && strtol(text, NULL, 10) <= 65535;
 }
 
-static bool parse_database(struct piece piece, struct dlock_address *address)
+static bool parse_database(const char *text, struct dlock_address *address)
 {
-    if (!is_number(piece, DATABASE_DIGITS_MAX))
-        return false;
-    address->database = (unsigned)strtoul(piece.text, NULL, 10);
-    return true;
+    address->database = (unsigned)strtoul(text, NULL, 10);
+    return is_number(text, DATABASE_DIGITS_MAX);
 }
 
 /* "/DB" at its end, if there is one. */
-static bool take_database(struct piece *piece, struct dlock_address *address)
+static bool take_database(char *text, struct dlock_address *address)
 {
-    const char *end = piece->end;
-    const char *slash = last(*piece, '/');
+    const char *database = cut_last(text, '/');
 
-    if (slash == NULL)
-        return true;
-    piece->end = slash;
-    return parse_database((struct piece){slash + 1, end}, address);
+    return database == NULL || parse_database(database, address);
 }
 
-/* "USER:PASSWORD"; of an empty user, the password has to be there. */
-static bool parse_login(struct piece piece, struct dlock_address *address)
+/* "[USER:PASSWORD@]" at its beginning, before the first comma: a password may have any
+ * of ":/@" in it. Of an empty user, it has to be there. */
+static bool take_login(char **text, struct dlock_address *address)
 {
-    const char *colon = memchr(piece.text, ':', length(piece));
+    char *at = memrchr(*text, '@', strcspn(*text, ","));
+    char *user = *text;
+    const char *password;
 
-    return colon != NULL &&
-           decode((struct piece){piece.text, colon}, address->user,
-                  sizeof(address->user)) &&
-           decode((struct piece){colon + 1, piece.end}, address->password,
-                  sizeof(address->password)) &&
+    if (at == NULL)
+        return true;
+    *at = '\0';
+    *text = at + 1;
+    password = cut_first(user, ':');
+    return password != NULL &&
+           decode(user, address->user, sizeof(address->user)) &&
+           decode(password, address->password, sizeof(address->password)) &&
            dlock_url_has_login(address);
 }
 
 /* "HOST:PORT", "[V6]:PORT", or without the port, which is PORT then. */
-static bool parse_place(struct piece piece, const char *port,
+static bool parse_place(char *host, const char *port,
                         struct dlock_address *address)
 {
-    const char *colon = last(piece, ':');
-    bool bare = colon == NULL || piece.end[-1] == ']';
-    struct piece host = {piece.text, bare ? piece.end : colon};
+    size_t len = strlen(host);
+    bool bare = len > 0 && host[len - 1] == ']';
+    const char *own = bare ? NULL : cut_last(host, ':');
 
-    if (bare)
-        memcpy(address->port, port, strlen(port) + 1);
-    else if (!parse_port((struct piece){colon + 1, piece.end}, address))
+    if (!parse_port(own != NULL ? own : port, address))
         return false;
-    if (length(host) > 2 && *host.text == '[' && host.end[-1] == ']') {
-        host.text++;
-        host.end--;
-    } else if (strcspn(host.text, ":[]@") < length(host)) {
+    len = strlen(host);
+    if (len > 2 && *host == '[' && host[len - 1] == ']') {
+        host[len - 1] = '\0';
+        host++;
+    } else if (strpbrk(host, ":[]@") != NULL) {
         return false;
     }
     return put(host, address->host, sizeof(address->host));
 }
 
-/* "[USER:PASSWORD@]" at its beginning, before the first comma: a password may have any
- * of ":/@" in it. */
-static bool take_login(struct piece *piece, struct dlock_address *address)
-{
-    struct piece first = {piece->text, piece->text + strcspn(piece->text, ",")};
-    const char *at = last(first, '@');
-    struct piece login = {piece->text, at};
-
-    if (at == NULL)
-        return true;
-    piece->text = at + 1;
-    return parse_login(login, address);
-}
-
 /* "user=USER&password=PASSWORD&db=DB", any of them; of TLS, "ca=FILE&cert=FILE&
  * key=FILE". */
-static bool parse_query(struct piece piece, struct dlock_address *address)
+static bool parse_query(char *query, struct dlock_address *address)
 {
     const struct {
         bool tls;
@@ -188,54 +174,51 @@ static bool parse_query(struct piece piece, struct dlock_address *address)
         {false, "password=", address->password, sizeof(address->password)},
     };
 
-    while (piece.text < piece.end) {
-        const char *stop = memchr(piece.text, '&', length(piece));
-        struct piece one = {piece.text, stop == NULL ? piece.end : stop};
-        const char *value = memchr(one.text, '=', length(one));
-        struct piece rest = {value == NULL ? one.end : value + 1, one.end};
-        bool good = !address->tls && begins(one, "db=") &&
-                    parse_database(rest, address);
+    for (char *next; query != NULL && *query != '\0'; query = next) {
+        bool good;
 
+        next = cut_first(query, '&');
+        good = !address->tls && begins(query, "db=") &&
+               parse_database(query + strlen("db="), address);
         for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
-            if (address->tls == texts[i].tls && begins(one, texts[i].name))
-                good = decode(rest, texts[i].field, texts[i].size);
+            if (address->tls == texts[i].tls && begins(query, texts[i].name))
+                good = decode(query + strlen(texts[i].name), texts[i].field,
+                              texts[i].size);
         if (!good)
             return false;
-        piece.text = one.end + (stop != NULL);
     }
     return true;
 }
 
 /* "?ca=FILE..." at its end, without the login: a password may have a '?' in it. */
-static bool take_files(struct piece *piece, struct dlock_address *address)
+static bool take_files(char *text, struct dlock_address *address)
 {
-    const char *end = piece->end;
-    const char *query = memchr(piece->text, '?', length(*piece));
-
-    if (!address->tls || query == NULL)
-        return true;
-    piece->end = query;
-    return parse_query((struct piece){query + 1, end}, address);
+    return !address->tls || parse_query(cut_first(text, '?'), address);
 }
 
 const char *dlock_address_next(const char *places, const char *port,
                                struct dlock_address *address)
 {
-    struct piece place = {places, places + strcspn(places, ",")};
+    char place[sizeof("[]:65535") + sizeof(address->host)];
+    size_t len = strcspn(places, ",");
 
+    if (len >= sizeof(place))
+        return NULL;
+    memcpy(place, places, len);
+    place[len] = '\0';
     if (!parse_place(place, port, address))
         return NULL;
-    return place.end + (*place.end == ',');
+    return places + len + (places[len] == ',');
 }
 
 /* "HOST:PORT,HOST:PORT" */
-static bool parse_hosts(struct piece piece, const char *port,
+static bool parse_hosts(const char *hosts, const char *port,
                         struct dlock_address *address)
 {
     struct dlock_address one;
     const char *next = address->hosts;
 
-    if (!put(piece, address->hosts, sizeof(address->hosts)))
+    if (!put(hosts, address->hosts, sizeof(address->hosts)))
         return false;
     for (int n = 0; n < DLOCK_HOSTS_MAX && next != NULL; n++) {
         next = dlock_address_next(next, port, &one);
@@ -246,100 +229,98 @@ static bool parse_hosts(struct piece piece, const char *port,
 }
 
 /* "[USER:PASSWORD@]HOST[:PORT][/DB]"; of a cluster, "HOST:PORT,HOST:PORT". */
-static bool parse_tcp(struct piece piece, struct dlock_address *address)
+static bool parse_tcp(char *text, struct dlock_address *address)
 {
-    if (!take_login(&piece, address) || !take_files(&piece, address) ||
-        !take_database(&piece, address))
+    if (!take_login(&text, address) || !take_files(text, address) ||
+        !take_database(text, address))
         return false;
-    return address->cluster ? parse_hosts(piece, DLOCK_PORT_SERVER, address)
-                            : parse_place(piece, DLOCK_PORT_SERVER, address);
+    return address->cluster ? parse_hosts(text, DLOCK_PORT_SERVER, address)
+                            : parse_place(text, DLOCK_PORT_SERVER, address);
 }
 
-/* A name is sent as one word. */
-static bool parse_name(struct piece piece, struct dlock_address *address)
+/* "[USER:PASSWORD@]HOST:PORT,HOST:PORT/NAME[/DB]". A name is sent as one word. */
+static bool parse_sentinel(char *hosts, struct dlock_address *address)
 {
-    if (!put(piece, address->primary, sizeof(address->primary)))
-        return false;
-    for (const char *at = address->primary; *at != '\0'; at++)
-        if (!isalnum((unsigned char)*at) && strchr(".-_", *at) == NULL)
-            return false;
-    return true;
-}
+    char *name;
 
-/*
- * "[USER:PASSWORD@]HOST:PORT,HOST:PORT/NAME[/DB]". The url ends before the first comma
- * behind the hosts. *END is set to that.
- */
-static bool parse_sentinel(struct piece piece, struct dlock_address *address,
-                           const char **end)
-{
-    struct piece name;
-    const char *slash;
-
-    if (!take_login(&piece, address))
+    if (!take_login(&hosts, address))
         return false;
-    slash = strchr(piece.text, '/');
-    if (slash == NULL)
-        return false;
-    *end = slash + strcspn(slash, ",");
-    name = (struct piece){slash + 1, *end};
-    piece.end = slash;
-    return take_files(&name, address) && take_database(&name, address) &&
-           parse_hosts(piece, DLOCK_PORT_SENTINEL, address) &&
-           parse_name(name, address);
+    name = cut_first(hosts, '/');
+    return name != NULL && take_files(name, address) &&
+           take_database(name, address) &&
+           parse_hosts(hosts, DLOCK_PORT_SENTINEL, address) &&
+           put(name, address->primary, sizeof(address->primary)) &&
+           strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                        "0123456789.-_") == strlen(name);
 }
 
 /* Any path that fits into a socket address: the narrower of the two. */
-static bool parse_unix(struct piece piece, struct dlock_address *address)
+static bool parse_unix(char *path, struct dlock_address *address)
 {
-    const char *query = memchr(piece.text, '?', length(piece));
-    struct piece path = {piece.text, query == NULL ? piece.end : query};
+    char *query = cut_first(path, '?');
 
     address->local = true;
     return put(path, address->host,
                sizeof(((struct sockaddr_un *)NULL)->sun_path)) &&
-           (query == NULL ||
-            parse_query((struct piece){query + 1, piece.end}, address));
+           parse_query(query, address);
 }
 
-/* "redis://", or with TLS "rediss://". */
-static bool take_scheme(struct piece *piece, const char *name,
+/* "redis://", or with TLS "rediss://"; *TEXT goes behind it. */
+static bool take_scheme(char **text, const char *name,
                         struct dlock_address *address)
 {
-    struct piece rest = {piece->text + strlen(name), piece->end};
+    char *rest = *text + strlen(name);
 
-    if (!begins(*piece, name))
+    if (!begins(*text, name))
         return false;
-    address->tls = *rest.text == 's';
-    rest.text += address->tls;
+    address->tls = *rest == 's';
+    rest += address->tls;
     if (!begins(rest, "://"))
         return false;
-    rest.text += strlen("://");
-    *piece = rest;
+    *text = rest + strlen("://");
     return true;
+}
+
+/* The end of the first url: a comma. Only that of a cluster is the last one, and the
+ * hosts of sentinels have commas between, and a slash behind. */
+static const char *end_of(const char *url)
+{
+    size_t first = strcspn(url, ",");
+    const char *at = memrchr(url, '@', first);
+    const char *slash;
+
+    if (begins(url, "cluster"))
+        return strchr(url, '\0');
+    if (!begins(url, "sentinel"))
+        return url + first;
+    if (at == NULL)
+        at = strstr(url, "://");
+    slash = at == NULL ? NULL : strchr(at + strspn(at, "@:/"), '/');
+    return slash == NULL ? url + first : slash + strcspn(slash, ",");
 }
 
 const char *dlock_url_parse(const char *url, struct dlock_address *address)
 {
-    struct piece piece = {url, url};
+    char copy[URL_BYTES_MAX + 1], *text = copy;
+    const char *end;
     bool good = false;
 
     if (url == NULL || address == NULL)
         return NULL;
-    piece.end += strcspn(url, ",");
     memset(address, 0, sizeof(*address));
-    if (begins(piece, LOCAL)) {
-        piece.text += strlen(LOCAL);
-        good = parse_unix(piece, address);
-    } else if (take_scheme(&piece, "sentinel", address)) {
-        good = parse_sentinel(piece, address, &piece.end);
-    } else if (take_scheme(&piece, "redis", address) ||
-               (address->cluster = take_scheme(&piece, "cluster", address))) {
-        if (address->cluster)
-            piece.end = strchr(piece.text, '\0');
-        good = parse_tcp(piece, address);
-    }
-    return good ? piece.end : NULL;
+    end = end_of(url);
+    if (end - url > URL_BYTES_MAX)
+        return NULL;
+    memcpy(copy, url, (size_t)(end - url));
+    copy[end - url] = '\0';
+    if (begins(text, LOCAL))
+        good = parse_unix(text + strlen(LOCAL), address);
+    else if (take_scheme(&text, "sentinel", address))
+        good = parse_sentinel(text, address);
+    else if (take_scheme(&text, "redis", address) ||
+             (address->cluster = take_scheme(&text, "cluster", address)))
+        good = parse_tcp(text, address);
+    return good ? end : NULL;
 }
 
 bool dlock_url_has_login(const struct dlock_address *address)
@@ -385,34 +366,29 @@ enum dlock_status dlock_address_parse(const char *url,
 
 /* Urls for people ---------------------------------------------------------- */
 
-/* The piece of a url that nobody is to see; of a Unix socket's, to its end. */
-static struct piece secret_of(struct piece url)
-{
-    const char *at = last(url, '@');
-    const char *next = memchr(url.text, '?', length(url));
-
-    if (at != NULL && !begins(url, LOCAL)) {
-        const char *login = strstr(url.text, "://") + strlen("://");
-        const char *colon = memchr(login, ':', (size_t)(at - login));
-
-        return (struct piece){colon == NULL ? login : colon + 1, at};
-    }
-    for (; next != NULL; next = memchr(next, '&', (size_t)(url.end - next)))
-        if (begins((struct piece){++next, url.end}, "password="))
-            return (struct piece){next + strlen("password="), url.end};
-    return (struct piece){url.end, url.end};
-}
-
-/* All behind the scheme, if it has one. */
-static struct piece rest_of(const char *url)
+/* The text of URL that nobody is to see, and where it ends. END is that of the url;
+ * NULL: it makes no sense, and all behind its scheme, if it has one, is hidden. */
+static const char *secret_of(const char *url, const char **end)
 {
     size_t scheme = strspn(url, "abcdefghijklmnopqrstuvwxyz");
+    const char *at, *next;
 
-    if (url[scheme] == ':')
-        scheme++;
-    else if (url[scheme] != '\0')
-        scheme = 0;
-    return (struct piece){url + scheme, strchr(url, '\0')};
+    if (*end == NULL) {
+        *end = strchr(url, '\0');
+        return url[scheme] == ':'    ? url + scheme + 1
+               : url[scheme] == '\0' ? *end
+                                     : url;
+    }
+    at = memrchr(url, '@', strcspn(url, ","));
+    if (at != NULL && !begins(url, LOCAL)) {
+        *end = at;
+        return strchr(strstr(url, "://") + strlen("://"), ':') + 1;
+    }
+    for (next = strchr(url, '?'); next != NULL && next < *end;
+         next = strchr(next, '&'))
+        if (begins(++next, "password="))
+            return next + strlen("password=");
+    return *end;
 }
 
 void dlock_url_hide(const char *url, char *text, size_t size)
@@ -425,15 +401,15 @@ void dlock_url_hide(const char *url, char *text, size_t size)
     text[0] = '\0';
     while (url != NULL && used < size) {
         const char *end = dlock_url_parse(url, &address);
-        struct piece hidden =
-            end == NULL ? rest_of(url) : secret_of((struct piece){url, end});
+        const char *hidden_end = end;
+        const char *hidden = secret_of(url, &hidden_end);
         int wrote;
 
-        end = end == NULL ? hidden.end : end;
-        wrote = snprintf(text + used, size - used, "%.*s%s%.*s%.1s",
-                         (int)(hidden.text - url), url,
-                         length(hidden) > 0 ? "***" : "",
-                         (int)(end - hidden.end), hidden.end, end);
+        end = end == NULL ? hidden_end : end;
+        wrote =
+            snprintf(text + used, size - used, "%.*s%s%.*s%.1s",
+                     (int)(hidden - url), url, hidden < hidden_end ? "***" : "",
+                     (int)(end - hidden_end), hidden_end, end);
         if (wrote < 0 || *end == '\0')
             return;
         used += (size_t)wrote;
