@@ -123,11 +123,11 @@ static inline uint64_t dlock_session_limit(const struct dlock_session *session,
 /*
  * The step hook, step.c: both halves of a step.
  *
- *     status = dlock_step_begin(session, "mkdir", name);
+ *     status = dlock_step_begin(attempt, "mkdir", &until_ms);
  *     if (status != DLOCK_OK)
  *         return status;
  *     ... do it ...
- *     return dlock_step_end(session, "mkdir", name, "done", status);
+ *     return dlock_step_end(attempt, "mkdir", "done", status);
  *
  * Before: DLOCK_OK; or the hook keeps it back (DLOCK_UNREACHABLE), or holds its words
  * up (DLOCK_UNKNOWN): then it must not be done, and there is no other half. After: the
@@ -140,11 +140,13 @@ enum dlock_status dlock_step_after(const struct dlock_wire_config *config,
                                    const struct dlock_step *step,
                                    enum dlock_status status);
 
-/* The same for a strategy whose backend is no Redis (directories, SQL, ZooKeeper). */
-enum dlock_status dlock_step_begin(const struct dlock_session *session,
-                                   const char *step, const char *name);
-enum dlock_status dlock_step_end(const struct dlock_session *session,
-                                 const char *step, const char *name,
-                                 const char *reply, enum dlock_status status);
+/* The same for a strategy whose backend is no Redis (directories, SQL, ZooKeeper).
+ * *UNTIL_MS is the end of the attempt's time as real time: it counts from the hook's
+ * return, because a pause there is no deadline. */
+enum dlock_status dlock_step_begin(const struct dlock_attempt *attempt,
+                                   const char *step, uint64_t *until_ms);
+enum dlock_status dlock_step_end(const struct dlock_attempt *attempt,
+                                 const char *step, const char *reply,
+                                 enum dlock_status status);
 
 #endif

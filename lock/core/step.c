@@ -2,6 +2,7 @@
  * wherever it lives. */
 #include "lock/core/client.h"
 
+#include "lock/core/clock.h"
 #include "lock/core/error.h"
 
 /* The hook may call the library for another session, on this thread. */
@@ -48,22 +49,34 @@ enum dlock_status dlock_step_after(const struct dlock_wire_config *config,
                            step->name);
 }
 
-enum dlock_status dlock_step_begin(const struct dlock_session *session,
-                                   const char *step, const char *name)
+enum dlock_status dlock_step_begin(const struct dlock_attempt *attempt,
+                                   const char *step, uint64_t *until_ms)
 {
-    return dlock_step_before(&session->client->wire,
-                             &(struct dlock_step){.name = step,
-                                                  .owner = session->owner,
-                                                  .key = name});
+    const struct dlock_session *session = attempt->session;
+    uint64_t left_ms =
+        dlock_clock_until(session->client->clock, attempt->limit_ms);
+    enum dlock_status status;
+
+    if (left_ms == 0)
+        return dlock_error_set(DLOCK_UNREACHABLE, "no time left");
+    status = dlock_step_before(&session->client->wire,
+                               &(struct dlock_step){.name = step,
+                                                    .owner = session->owner,
+                                                    .key = attempt->name});
+    *until_ms = dlock_clock_after(dlock_clock_real_now(), left_ms);
+    return status;
 }
 
-enum dlock_status dlock_step_end(const struct dlock_session *session,
-                                 const char *step, const char *name,
-                                 const char *reply, enum dlock_status status)
+enum dlock_status dlock_step_end(const struct dlock_attempt *attempt,
+                                 const char *step, const char *reply,
+                                 enum dlock_status status)
 {
-    return dlock_step_after(
-        &session->client->wire,
-        &(struct dlock_step){
-            .name = step, .owner = session->owner, .key = name, .reply = reply},
-        status);
+    const struct dlock_session *session = attempt->session;
+
+    return dlock_step_after(&session->client->wire,
+                            &(struct dlock_step){.name = step,
+                                                 .owner = session->owner,
+                                                 .key = attempt->name,
+                                                 .reply = reply},
+                            status);
 }

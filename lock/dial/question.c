@@ -57,22 +57,7 @@ redisReader *dlock_reader_open(void)
     return reader;
 }
 
-/* Adds WORDS to TEXT as the protocol has them. False: no memory. */
-static bool write_command(FILE *text, const struct dlock_words *words)
-{
-    char *bytes = NULL;
-    int n = 0, len;
-
-    while (n < DLOCK_QUESTION_WORDS_MAX && words->list[n] != NULL)
-        n++;
-    len = redisFormatCommandArgv(&bytes, n, (const char **)words->list, NULL);
-    if (len < 0)
-        return false;
-    (void)fwrite(bytes, 1, (size_t)len, text);
-    redisFreeCommand(bytes);
-    return true;
-}
-
+/* All of them in one write. */
 static bool send_all(struct dlock_link link,
                      const struct dlock_words commands[], size_t n)
 {
@@ -81,12 +66,19 @@ static bool send_all(struct dlock_link link,
     FILE *text = open_memstream(&bytes, &len);
     bool good = text != NULL;
 
-    for (size_t i = 0; i < n && good; i++)
-        good = write_command(text, &commands[i]);
-    if (text != NULL)
-        good = fclose(text) == 0 && good;
-    if (!good) {
+    for (size_t i = 0; good && i < n; i++) {
+        const char *const *words = commands[i].list;
+        int words_n = 0;
+
+        while (words_n < DLOCK_QUESTION_WORDS_MAX && words[words_n] != NULL)
+            words_n++;
+        fprintf(text, "*%d\r\n", words_n);
+        for (int k = 0; k < words_n; k++)
+            fprintf(text, "$%zu\r\n%s\r\n", strlen(words[k]), words[k]);
+    }
+    if (text == NULL || fclose(text) != 0) {
         dlock_error_say("out of memory");
+        good = false;
     } else if (dlock_net_send(link, bytes, len, 0) != 0) {
         dlock_error_say("%s", strerror(errno));
         good = false;

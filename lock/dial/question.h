@@ -1,7 +1,7 @@
 /*
  * Private to lock/: a few commands on a new connection, before it is anybody's: the
- * login, the place of the primary, the nodes of the slots. hiredis writes them and
- * reads the replies, lists in lists as well.
+ * login, the place of the primary, the nodes of the slots. hiredis reads the
+ * replies, lists in lists as well.
  */
 #ifndef DLOCK_QUESTION_H
 #define DLOCK_QUESTION_H

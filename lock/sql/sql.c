@@ -382,28 +382,20 @@ static enum dlock_status send_once(const struct dlock_attempt *attempt,
                                    const struct statement *statement,
                                    struct dlock_sql_reply *reply)
 {
-    const struct dlock_session *session = attempt->session;
-    uint64_t left_ms =
-        dlock_clock_until(session->client->clock, attempt->limit_ms);
+    uint64_t until_ms;
     char text[160];
-    enum dlock_status status;
+    enum dlock_status status = dlock_step_begin(attempt, step, &until_ms);
 
     *reply = (struct dlock_sql_reply){.answer = DLOCK_SQL_DONE};
-    if (left_ms == 0)
-        return dlock_error_set(DLOCK_UNREACHABLE, "no time left");
-    status = dlock_step_begin(session, step, attempt->name);
     if (status != DLOCK_OK)
         return status;
-    /* Time counts from the hook's return: a pause there is no deadline. */
-    status =
-        carry_out(session, statement,
-                  dlock_clock_after(dlock_clock_real_now(), left_ms), reply);
+    status = carry_out(attempt->session, statement, until_ms, reply);
     if (status == DLOCK_OK)
         describe(reply, text, sizeof(text));
-    status = dlock_step_end(session, step, attempt->name,
-                            status == DLOCK_OK ? text : NULL, status);
+    status =
+        dlock_step_end(attempt, step, status == DLOCK_OK ? text : NULL, status);
     if (status == DLOCK_UNKNOWN)
-        drop(session->own);
+        drop(attempt->session->own);
     return status;
 }
 

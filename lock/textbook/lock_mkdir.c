@@ -137,70 +137,70 @@ static int make_parents(const struct base *base, char path[PATH_BYTES_MAX + 1])
  * The end of the step: ANSWER is what ERRNO_VALUE stands for, 0 is done, and
  * anything else means that nothing has happened.
  */
-static enum dlock_status end_step(const struct dlock_session *session,
-                                  const char *step, const char *name,
-                                  int failure, enum dlock_status answer)
+static enum dlock_status end_step(const struct dlock_attempt *attempt,
+                                  const char *step, int failure,
+                                  enum dlock_status answer)
 {
     const char *reply = failure == 0 ? "done" : strerror(failure);
     enum dlock_status status = failure == 0 ? DLOCK_OK : answer;
 
     if (status == DLOCK_UNREACHABLE)
         dlock_error_say("%s: %s", step, reply);
-    return dlock_step_end(session, step, name, reply, status);
+    return dlock_step_end(attempt, step, reply, status);
 }
 
 static enum dlock_status acquire(const struct dlock_attempt *attempt)
 {
-    struct dlock_session *session = attempt->session;
-    const struct base *base = session->client->own;
+    const struct base *base = attempt->session->client->own;
     char path[PATH_BYTES_MAX + 1];
     enum dlock_status status;
+    uint64_t until_ms;
     int failure;
 
-    status = dlock_step_begin(session, "mkdir", attempt->name);
+    status = dlock_step_begin(attempt, "mkdir", &until_ms);
     if (status != DLOCK_OK)
         return status;
     make_path(base, attempt->name, path);
     failure = make_parents(base, path);
     if (failure == 0 && mkdir(path, 0700) < 0)
         failure = errno;
-    return end_step(session, "mkdir", attempt->name, failure,
+    return end_step(attempt, "mkdir", failure,
                     failure == EEXIST ? DLOCK_BUSY : DLOCK_UNREACHABLE);
 }
 
 /* Whoever made it: a directory does not tell. */
 static enum dlock_status release(const struct dlock_attempt *attempt)
 {
-    struct dlock_session *session = attempt->session;
     char path[PATH_BYTES_MAX + 1];
     enum dlock_status status;
+    uint64_t until_ms;
     int failure;
 
-    status = dlock_step_begin(session, "rmdir", attempt->name);
+    status = dlock_step_begin(attempt, "rmdir", &until_ms);
     if (status != DLOCK_OK)
         return status;
-    make_path(session->client->own, attempt->name, path);
+    make_path(attempt->session->client->own, attempt->name, path);
     failure = rmdir(path) == 0 ? 0 : errno;
-    return end_step(session, "rmdir", attempt->name, failure,
+    return end_step(attempt, "rmdir", failure,
                     failure == ENOENT ? DLOCK_LOST : DLOCK_UNREACHABLE);
 }
 
 static enum dlock_status inspect(const struct dlock_attempt *attempt,
                                  struct dlock_holder *holder)
 {
-    struct dlock_session *session = attempt->session;
     char path[PATH_BYTES_MAX + 1];
     struct stat found;
     enum dlock_status status;
+    uint64_t until_ms;
     int failure;
 
-    status = dlock_step_begin(session, "stat", attempt->name);
+    status = dlock_step_begin(attempt, "stat", &until_ms);
     if (status != DLOCK_OK)
         return status;
-    make_path(session->client->own, attempt->name, path);
+    make_path(attempt->session->client->own, attempt->name, path);
     failure = lstat(path, &found) == 0 ? 0 : errno;
     holder->held = failure == 0;
-    return end_step(session, "stat", attempt->name, failure,
+    return end_step(attempt, "stat", failure,
                     failure == ENOENT ? DLOCK_OK : DLOCK_UNREACHABLE);
 }
 

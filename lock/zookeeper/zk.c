@@ -536,26 +536,23 @@ enum dlock_status dlock_zk_do(const struct dlock_attempt *attempt,
                               struct dlock_zk_reply *reply)
 {
     struct dlock_session *session = attempt->session;
-    uint64_t left_ms =
-        dlock_clock_until(session->client->clock, attempt->limit_ms);
     char path[DLOCK_ZK_PATH_BYTES_MAX + 1];
-    enum dlock_status status, told;
+    uint64_t until_ms;
+    enum dlock_status told,
+        status = dlock_step_begin(attempt, command->step, &until_ms);
     char text[160];
 
     memset(reply, 0, sizeof(*reply));
-    if (left_ms == 0)
-        return dlock_error_set(DLOCK_UNREACHABLE, "no time left");
-    status = dlock_step_begin(session, command->step, attempt->name);
     if (status != DLOCK_OK)
         return status;
     if (command->path == NULL)
         dlock_zk_path(session, attempt->name, command->child, path);
-    status = carry_out(
-        session->own, command, command->path != NULL ? command->path : path,
-        dlock_clock_after(dlock_clock_real_now(), left_ms), reply);
+    status = carry_out(session->own, command,
+                       command->path != NULL ? command->path : path, until_ms,
+                       reply);
     if (status == DLOCK_OK)
         describe(reply, text, sizeof(text));
-    told = dlock_step_end(session, command->step, attempt->name,
+    told = dlock_step_end(attempt, command->step,
                           status == DLOCK_OK ? text : NULL, status);
     if (told != DLOCK_OK)
         dlock_zk_reply_release(reply);
