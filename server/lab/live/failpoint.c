@@ -96,35 +96,6 @@ static bool read_point(const char *text, struct point *point)
     return point->action != ACTION_NONE && *at == '\0';
 }
 
-static enum dlock_status misuse(struct dlock_error *error, const char *what,
-                                const char *where)
-{
-    if (error)
-        (void)snprintf(error->text, sizeof(error->text), "%s'%.60s'", what,
-                       where);
-    return DLOCK_MISUSE;
-}
-
-static enum dlock_status parse(const char *spec, struct failpoints *points,
-                               struct dlock_error *error)
-{
-    char one[80];
-
-    for (size_t len; *spec != '\0'; spec += len + (spec[len] == ',')) {
-        len = strcspn(spec, ",");
-        (void)snprintf(one, sizeof(one), "%.*s", (int)len, spec);
-        if (points->n == POINTS_MAX)
-            return misuse(error, "more than 32 failpoints before ", spec);
-        if (len >= sizeof(one) ||
-            !read_point(one, &points->points[points->n++]))
-            return misuse(error,
-                          "a failpoint is STEP:before|after=pause:MS|hold|stop|"
-                          "crash|error|drop[*N], and this is none: ",
-                          spec);
-    }
-    return DLOCK_OK;
-}
-
 /* Opening ------------------------------------------------------------------- */
 
 static sigset_t wake_signals(void)
@@ -140,19 +111,35 @@ enum dlock_status failpoints_open(const char *spec, struct failpoints **points,
                                   struct dlock_error *error)
 {
     struct failpoints *made = malloc(sizeof(*made));
-    enum dlock_status status;
     sigset_t wakes = wake_signals();
+    const char *wrong = NULL;
+    char one[80];
 
     if (!made)
         return DLOCK_UNREACHABLE;
     *made = (struct failpoints){.mutex = PTHREAD_MUTEX_INITIALIZER};
     (void)pthread_sigmask(SIG_BLOCK, &wakes, NULL);
-    status = parse(spec, made, error);
-    if (status == DLOCK_OK)
+    for (size_t len; *spec != '\0'; spec += len + (spec[len] == ',')) {
+        len = strcspn(spec, ",");
+        (void)snprintf(one, sizeof(one), "%.*s", (int)len, spec);
+        if (made->n == POINTS_MAX)
+            wrong = "more than 32 failpoints before ";
+        else if (len >= sizeof(one) ||
+                 !read_point(one, &made->points[made->n++]))
+            wrong = "a failpoint is STEP:before|after=pause:MS|hold|stop|"
+                    "crash|error|drop[*N], and this is none: ";
+        if (wrong)
+            break;
+    }
+    if (!wrong) {
         *points = made;
-    else
-        failpoints_close(made);
-    return status;
+        return DLOCK_OK;
+    }
+    if (error)
+        (void)snprintf(error->text, sizeof(error->text), "%s'%.60s'", wrong,
+                       spec);
+    failpoints_close(made);
+    return DLOCK_MISUSE;
 }
 
 void failpoints_close(struct failpoints *points)
@@ -182,19 +169,12 @@ static struct point draw(struct failpoints *points, const char *step,
     return drawn;
 }
 
-static void wait_for_signal(void)
-{
-    const struct timespec most = {.tv_sec = PAUSE_MS_MAX / 1000};
-    sigset_t wakes = wake_signals();
-
-    while (sigtimedwait(&wakes, NULL, &most) < 0 && errno == EINTR)
-        continue;
-}
-
 static enum dlock_verdict act(struct failpoints *points, const char *step,
                               enum dlock_phase phase)
 {
+    const struct timespec most = {.tv_sec = PAUSE_MS_MAX / 1000};
     struct point point = draw(points, step, phase);
+    sigset_t wakes;
 
     if (point.action == ACTION_NONE)
         return DLOCK_GO;
@@ -205,9 +185,12 @@ static enum dlock_verdict act(struct failpoints *points, const char *step,
         _exit(FAILPOINT_CRASH_CODE);
     if (point.action == ACTION_PAUSE)
         clock_sleep_ms(point.pause_ms);
-    else if (point.action == ACTION_HOLD)
-        wait_for_signal();
-    else if (point.action == ACTION_STOP)
+    if (point.action == ACTION_HOLD) {
+        wakes = wake_signals();
+        while (sigtimedwait(&wakes, NULL, &most) < 0 && errno == EINTR)
+            continue;
+    }
+    if (point.action == ACTION_STOP)
         (void)raise(SIGSTOP); /* this thread at once; kill() lets it run on */
     return point.action == ACTION_FAIL ? DLOCK_FAIL : DLOCK_GO;
 }

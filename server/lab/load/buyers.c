@@ -72,25 +72,18 @@ static void read_why(const char *reply, char *why, size_t size)
     (void)snprintf(why, size, "%.*s", (int)(end - word), word);
 }
 
-static enum buyers_outcome outcome_of(const struct fetch *fetch)
-{
-    unsigned status = fetch->reply.status;
-
-    if (fetch->end != FETCH_ANSWERED)
-        return BUYERS_LOST;
-    return status == 201                    ? BUYERS_SOLD
-           : status == 409                  ? BUYERS_SOLD_OUT
-           : status == 503 || status == 429 ? BUYERS_NOT_NOW
-                                            : BUYERS_OTHER;
-}
-
 static void on_order(struct buyers *buyers, const struct fetch *fetch)
 {
     struct buyers_order *order = &buyers->orders[fetch->number];
+    unsigned status = fetch->reply.status;
 
     buyers->taken--;
-    order->outcome = (unsigned char)outcome_of(fetch);
-    order->status = (unsigned short)fetch->reply.status;
+    order->outcome = fetch->end != FETCH_ANSWERED     ? BUYERS_LOST
+                     : status == 201                  ? BUYERS_SOLD
+                     : status == 409                  ? BUYERS_SOLD_OUT
+                     : status == 503 || status == 429 ? BUYERS_NOT_NOW
+                                                      : BUYERS_OTHER;
+    order->status = (unsigned short)status;
     order->answered_us = clock_us();
     if (fetch->end == FETCH_ANSWERED && order->outcome != BUYERS_SOLD &&
         fetch->reply.text)
@@ -133,18 +126,6 @@ size_t buyers_send(struct buyers *buyers, unsigned instance)
     return n;
 }
 
-/* The text of a scrape that failed is not whole. */
-static void on_scrape(struct buyers_scrape *scrape, struct fetch *fetch)
-{
-    free(scrape->text);
-    scrape->text = NULL;
-    scrape->is_owed = false;
-    if (fetch->end == FETCH_ANSWERED) {
-        scrape->text = fetch->reply.text;
-        fetch->reply.text = NULL;
-    }
-}
-
 const char *buyers_scrape(struct buyers *buyers, unsigned instance)
 {
     struct buyers_scrape *scrape = &buyers->scrapes[instance];
@@ -159,31 +140,37 @@ const char *buyers_scrape(struct buyers *buyers, unsigned instance)
     return scrape->text;
 }
 
-static void on_offer(struct buyers *buyers, const struct fetch *fetch)
-{
-    const char *text = fetch->reply.text;
-
-    buyers->taken--;
-    buyers->is_offered = fetch->reply.status == 201 ||
-                         site_fail(buyers->site, "PUT of a product: %u %.300s",
-                                   fetch->reply.status, text ? text : "");
-}
-
 /* Replies ---------------------------------------------------------------------- */
 
 void buyers_turn(struct buyers *buyers, unsigned ms)
 {
     struct pollfd logs[SITE_INSTANCES_MAX];
+    struct buyers_scrape *scrape;
     struct fetch *fetch;
 
     fetch_wait(&buyers->fetches, logs, site_fds(buyers->site, logs), ms);
     while ((fetch = fetch_next(&buyers->fetches))) {
-        if (!fetch->owner)
+        struct fetch_reply *reply = &fetch->reply;
+
+        if (!fetch->owner) {
             on_order(buyers, fetch);
-        else if (fetch->owner == &buyers->is_offered)
-            on_offer(buyers, fetch);
-        else
-            on_scrape(fetch->owner, fetch);
+        } else if (fetch->owner == &buyers->is_offered) {
+            buyers->taken--;
+            buyers->is_offered =
+                reply->status == 201 ||
+                site_fail(buyers->site, "PUT of a product: %u %.300s",
+                          reply->status, reply->text ? reply->text : "");
+        } else {
+            scrape = fetch->owner;
+            scrape->is_owed = false;
+            free(scrape->text);
+            scrape->text = NULL;
+            /* The text of a scrape that failed is not whole. */
+            if (fetch->end == FETCH_ANSWERED) {
+                scrape->text = reply->text;
+                reply->text = NULL;
+            }
+        }
         fetch_free(fetch);
     }
     site_read(buyers->site);

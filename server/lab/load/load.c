@@ -165,17 +165,6 @@ bool load_crowd(struct load *load)
     return true;
 }
 
-static bool sell(struct load *load)
-{
-    const struct experiment_load *play = load->play;
-
-    if (load->story)
-        return load_story(load);
-    if (play->wrk_connections)
-        return load_wrk(load);
-    return play->measure ? play->measure->take(load) : load_crowd(load);
-}
-
 /* The verdict ------------------------------------------------------------------- */
 
 /* A session of our own asks: it need not hold anything. Who does not know goes on
@@ -251,6 +240,7 @@ static bool run_load(const struct experiment_play *play,
                      struct experiment_run *run)
 {
     static struct load load;
+    const struct measure *measure = play->load.measure;
     bool ran;
 
     load =
@@ -259,7 +249,10 @@ static bool run_load(const struct experiment_play *play,
     load_watch_begin(&load);
     ran = begin(&load);
     load.begun_us = clock_us();
-    ran = ran && sell(&load);
+    ran = ran && (load.story                       ? load_story(&load)
+                  : play->load.wrk_connections > 0 ? load_wrk(&load)
+                  : measure                        ? measure->take(&load)
+                                                   : load_crowd(&load));
     load_watch_end();
     ran = ran && conclude(&load, play);
     if (run->out)

@@ -76,26 +76,6 @@ static size_t last_order(const struct load *load, unsigned who)
     return n;
 }
 
-static void hold(struct load *load, unsigned who)
-{
-    const struct site_instance *instance = &load->site.instances[who];
-    size_t n = last_order(load, who);
-
-    if (n > 0 && instance->pid > 0 && is_under_lock(instance->acted) &&
-        (instance->state == SITE_HELD || instance->state == SITE_STOPPED))
-        load->lanes[who] =
-            (struct load_lane){.held = n, .since_us = clock_us()};
-}
-
-/* An answer can come before the release: then nothing tells of its end, which is near. */
-static void go_on(struct load *load, unsigned who)
-{
-    struct load_lane *lane = &load->lanes[who];
-
-    if (lane->held > 0 && load->buyers.orders[lane->held - 1].is_told)
-        lane->held = 0;
-}
-
 /* The order by which WHO is inside now; NULL: it is not. */
 static const struct buyers_order *order_inside(const struct load *load,
                                                unsigned who)
@@ -122,17 +102,12 @@ static bool are_together(const struct load *load, unsigned a, unsigned b)
            (lanes[b].held > 0 || other->sent_us >= lanes[a].since_us);
 }
 
-/* It is dead, or about to be. */
-static bool has_died(const struct site_instance *instance)
-{
-    return instance->state == SITE_GONE ||
-           (instance->state == SITE_RUNS && instance->has_acted);
-}
-
 static const char *word_of(const struct load *load, unsigned who)
 {
     const struct buyers *buyers = &load->buyers;
-    bool is_dead = has_died(&load->site.instances[who]);
+    const struct site_instance *instance = &load->site.instances[who];
+    bool is_dead = instance->state == SITE_GONE || /* or about to be */
+                   (instance->state == SITE_RUNS && instance->has_acted);
     const char *word = "";
 
     for (unsigned other = 0; other < load->play->instances; other++)
@@ -190,17 +165,6 @@ static void tell_answers(struct load *load)
     }
 }
 
-static bool has_answered(const struct load *load, unsigned who)
-{
-    const struct buyers *buyers = &load->buyers;
-
-    for (size_t i = 0; i < buyers->orders_n; i++)
-        if (buyers->orders[i].instance == who &&
-            buyers->orders[i].outcome == BUYERS_WAITS)
-            return false;
-    return true;
-}
-
 /* The last order to it: it will not come to a failpoint any more. */
 static bool was_refused(const struct load *load, unsigned who)
 {
@@ -221,9 +185,13 @@ static bool turn(struct load *load)
 /* Each order has a time limit: so has this. */
 static bool await_answers(struct load *load, unsigned who)
 {
-    while (!has_answered(load, who))
-        if (!turn(load))
-            return false;
+    const struct buyers *buyers = &load->buyers;
+
+    for (size_t i = 0; i < buyers->orders_n; i++)
+        while (buyers->orders[i].instance == who &&
+               buyers->orders[i].outcome == BUYERS_WAITS)
+            if (!turn(load))
+                return false;
     return true;
 }
 
@@ -250,6 +218,7 @@ static bool await_failpoint(struct load *load, unsigned who)
 {
     const struct site_instance *instance = &load->site.instances[who];
     uint64_t until_ms = clock_ms() + FAILPOINT_MS_MAX;
+    size_t n;
 
     while (!instance->has_acted && !was_refused(load, who)) {
         if (clock_ms() > until_ms)
@@ -258,7 +227,11 @@ static bool await_failpoint(struct load *load, unsigned who)
         if (!turn(load))
             return false;
     }
-    hold(load, who);
+    n = last_order(load, who);
+    if (n > 0 && instance->pid > 0 && is_under_lock(instance->acted) &&
+        (instance->state == SITE_HELD || instance->state == SITE_STOPPED))
+        load->lanes[who] =
+            (struct load_lane){.held = n, .since_us = clock_us()};
     if (instance->has_acted)
         load_tell(load, (int)who, "%s at %s",
                   instance->state == SITE_HELD      ? "waits"
@@ -268,21 +241,14 @@ static bool await_failpoint(struct load *load, unsigned who)
     return true;
 }
 
-/* The lease is the one that a's flags say. */
-static unsigned lease_ms(const struct experiment_load *play)
-{
-    const char *at = play->each[0];
-    unsigned ms = 0;
-
-    at = at ? strstr(at, "-lease-ms ") : NULL;
-    if (at)
-        ms = (unsigned)strtoul(at + strlen("-lease-ms "), NULL, 10);
-    return ms > LEASE_MS_LEAST ? ms : LEASE_MS_LEAST;
-}
-
 static bool await_lease(struct load *load)
 {
-    uint64_t wait_ms = lease_ms(load->play) * UINT64_C(3) / 2;
+    /* The lease is the one that a's flags say. */
+    const char *flags = load->play->each[0] ? load->play->each[0] : "";
+    const char *at = strstr(flags, "-lease-ms ");
+    uint64_t lease_ms = at ? strtoul(at + strlen("-lease-ms "), NULL, 10) : 0;
+    uint64_t wait_ms =
+        (lease_ms > LEASE_MS_LEAST ? lease_ms : LEASE_MS_LEAST) * 3 / 2;
     uint64_t until_ms = clock_ms() + wait_ms, left_ms;
 
     while (load_is_held(load, &left_ms)) {
@@ -300,6 +266,8 @@ static bool await_lease(struct load *load)
 
 static bool play(struct load *load, const struct word *word)
 {
+    struct load_lane *lane = &load->lanes[word->who];
+
     switch (word->verb) {
     case 'L':
         return await_lease(load);
@@ -311,7 +279,9 @@ static bool play(struct load *load, const struct word *word)
         if (load->site.instances[word->who].has_acted)
             load_tell(load, (int)word->who, "goes on");
         site_go_on(&load->site, word->who);
-        go_on(load, word->who);
+        /* An answer can come before the release: then nothing tells of its end. */
+        if (lane->held > 0 && load->buyers.orders[lane->held - 1].is_told)
+            lane->held = 0;
         return true;
     default:
         return order(load, word);

@@ -54,34 +54,10 @@ static struct {
 
 /* ---- samples ------------------------------------------------------------ */
 
-/* The counters of an instance begin at nought when it is started anew. */
-static void read_counters(unsigned who, const char *metrics)
-{
-    for (int i = 0; i < COUNTERS_N; i++) {
-        const char *metric = counters[i].metric, *at = strstr(metrics, metric);
-        double value = at ? strtod(at + strlen(metric), NULL) : 0;
-
-        if (value < watch.last[who][i])
-            watch.base[who][i] += watch.last[who][i];
-        watch.last[who][i] = value;
-    }
-}
-
-static int64_t read_stock(void)
-{
-    struct store_units units;
-
-    if (!watch.reader && store_reader_open_url(watch.load->site.db_url,
-                                               &watch.reader, NULL) != STORE_OK)
-        watch.reader = NULL;
-    return watch.reader &&
-                   store_units_left(watch.reader, &units, NULL) == STORE_OK
-               ? units.left
-               : -1;
-}
-
 static void take_sample(uint64_t now_us)
 {
+    struct load *load = watch.load;
+    struct store_units units;
     struct sample *sample;
 
     if (watch.n == SAMPLES_MAX) {
@@ -91,20 +67,35 @@ static void take_sample(uint64_t now_us)
         watch.every_us *= 2;
     }
     sample = &watch.samples[watch.n++];
-    *sample = (struct sample){
-        .ms = (now_us - watch.load->begun_us) / 1000,
-        .stock = watch.load->play->stock > 0 ? read_stock() : -1};
+    *sample =
+        (struct sample){.ms = (now_us - load->begun_us) / 1000, .stock = -1};
+    if (load->play->stock > 0 && !watch.reader &&
+        store_reader_open_url(load->site.db_url, &watch.reader, NULL) !=
+            STORE_OK)
+        watch.reader = NULL;
+    if (watch.reader &&
+        store_units_left(watch.reader, &units, NULL) == STORE_OK)
+        sample->stock = units.left;
     for (unsigned who = 0; who < SITE_INSTANCES_MAX; who++) {
-        enum site_state state = watch.load->site.instances[who].state;
+        enum site_state state = load->site.instances[who].state;
         /* A scrape has the instance try its lock. The release of that try ends the
          * guard thread's renewals, on which a story of one that is held depends. */
         const char *metrics =
-            state == SITE_RUNS ? buyers_scrape(&watch.load->buyers, who) : NULL;
+            state == SITE_RUNS ? buyers_scrape(&load->buyers, who) : NULL;
 
-        if (metrics)
-            read_counters(who, metrics);
-        for (int i = 0; i < COUNTERS_N; i++)
-            sample->counts[i] += watch.base[who][i] + watch.last[who][i];
+        for (int i = 0; i < COUNTERS_N; i++) {
+            double *last = &watch.last[who][i], *base = &watch.base[who][i];
+            const char *metric = counters[i].metric;
+            const char *at = metrics ? strstr(metrics, metric) : NULL;
+            double value = at ? strtod(at + strlen(metric), NULL) : 0;
+
+            /* Counters begin at nought when an instance is started anew. */
+            if (metrics && value < *last)
+                *base += *last;
+            if (metrics)
+                *last = value;
+            sample->counts[i] += *base + *last;
+        }
     }
     watch.next_us = now_us + watch.every_us;
 }

@@ -142,28 +142,31 @@ enum { SEGMENTS_N = 5, THINK_N = 3, ORDERS_N = 2 };
 
 static double rates[ORDERS_N][THINK_N][SEGMENTS_N]; /* sold, a second */
 
-/* Orders that were answered while all was under way. */
-static double rate_of(const struct buyers *buyers, size_t from,
-                      uint64_t begun_us)
-{
-    uint64_t since_us = begun_us + WARM_MS * UINT64_C(1000);
-    uint64_t until_us = begun_us + FOR_MS * UINT64_C(1000);
-    size_t n = 0;
-
-    for (size_t i = from; i < buyers->orders_n; i++)
-        n += buyers->orders[i].outcome == BUYERS_SOLD &&
-             buyers->orders[i].answered_us >= since_us &&
-             buyers->orders[i].answered_us < until_us;
-    return (double)n * 1000 / (FOR_MS - WARM_MS);
-}
-
-static void tell_cell(struct load *load, int o, int t, int s)
+static bool cell(struct load *load, int o, int t, int s, int64_t id)
 {
     static const char bar[] = "##########################";
-    const double *row = rates[o][t];
-    double ratio = row[0] > 0 ? row[s] / row[0] : 0;
-    int length = (int)(ratio + 0.5);
+    struct buyers_crowd crowd = load->play->crowd;
+    struct buyers *buyers = &load->buyers;
+    size_t from = buyers->orders_n, n = 0;
+    double *row = rates[o][t], ratio;
+    uint64_t begun_us;
+    int length;
 
+    if (!buyers_offer(buyers, id, UNITS, splits[s]))
+        return false;
+    buyers->product_id = id;
+    begun_us = clock_us();
+    crowd.for_ms = FOR_MS;
+    if (!buyers_crowd(buyers, &crowd, 1))
+        return false;
+    /* Orders that were answered while all was under way. */
+    for (size_t i = from; i < buyers->orders_n; i++)
+        n += buyers->orders[i].outcome == BUYERS_SOLD &&
+             buyers->orders[i].answered_us >= begun_us + 1000 * WARM_MS &&
+             buyers->orders[i].answered_us < begun_us + 1000 * FOR_MS;
+    row[s] = (double)n * 1000 / (FOR_MS - WARM_MS);
+    ratio = row[0] > 0 ? row[s] / row[0] : 0;
+    length = (int)(ratio + 0.5);
     load_tell(load, -1, "%-10s %2u ms %2u segment%s %6.0f/s %5.1f x %.*s",
               orders[o], think_ms[t], splits[s], splits[s] == 1 ? " " : "s",
               row[s], ratio,
@@ -171,23 +174,6 @@ static void tell_cell(struct load *load, int o, int t, int s)
               : length > BAR ? BAR
                              : length,
               bar);
-}
-
-static bool cell(struct load *load, int o, int t, int s, int64_t id)
-{
-    struct buyers_crowd crowd = load->play->crowd;
-    size_t from = load->buyers.orders_n;
-    uint64_t begun_us;
-
-    if (!buyers_offer(&load->buyers, id, UNITS, splits[s]))
-        return false;
-    load->buyers.product_id = id;
-    begun_us = clock_us();
-    crowd.for_ms = FOR_MS;
-    if (!buyers_crowd(&load->buyers, &crowd, 1))
-        return false;
-    rates[o][t][s] = rate_of(&load->buyers, from, begun_us);
-    tell_cell(load, o, t, s);
     return true;
 }
 
@@ -210,15 +196,6 @@ static bool segments(struct load *load)
     return true;
 }
 
-static double best_of(const double row[SEGMENTS_N])
-{
-    double best = row[0];
-
-    for (int s = 1; s < SEGMENTS_N; s++)
-        best = row[s] > best ? row[s] : best;
-    return best;
-}
-
 /* The promise is small: segments help who holds a lock for long, and batches
  * help more. One lock cannot do more than it should, and other programs slow down
  * the one cell or the other: hence the best of each row. */
@@ -226,9 +203,12 @@ static bool segments_as_told(struct load *load)
 {
     const double *alone = rates[0][THINK_N - 1],
                  *batched = rates[1][THINK_N - 1];
-    double one = alone[0] > 0 ? alone[0] : 1;
-    double split = best_of(alone) / one, batches = best_of(batched) / one;
+    double one = alone[0] > 0 ? alone[0] : 1, split = 0, batches = 0;
 
+    for (int s = 0; s < SEGMENTS_N; s++) {
+        split = alone[s] / one > split ? alone[s] / one : split;
+        batches = batched[s] / one > batches ? batched[s] / one : batches;
+    }
     (void)snprintf(load->run->said, sizeof(load->run->said),
                    "With 10 ms under the lock, compared with one segment and "
                    "order by order: segments sell up to %.1f times as much, "

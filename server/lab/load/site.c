@@ -245,25 +245,19 @@ bool site_ready(struct site *site)
 
 /* Going on and ending ---------------------------------------------------------- */
 
-/* It has said in its log that it stops itself: waits until it has. */
-static void await_stop(const struct site_instance *instance)
-{
-    uint64_t until_ms = clock_ms() + STOP_MS;
-    siginfo_t info = {0};
-
-    while (clock_ms() < until_ms &&
-           waitid(P_PID, (id_t)instance->pid, &info,
-                  WSTOPPED | WEXITED | WNOWAIT | WNOHANG) == 0 &&
-           info.si_pid == 0)
-        (void)poll(NULL, 0, 1);
-}
-
 void site_go_on(struct site *site, unsigned who)
 {
     struct site_instance *instance = &site->instances[who];
+    uint64_t until_ms = clock_ms() + STOP_MS;
+    siginfo_t info = {0};
 
     if (instance->state == SITE_STOPPED) {
-        await_stop(instance);
+        /* It has said in its log that it stops itself: waits until it has. */
+        while (clock_ms() < until_ms &&
+               waitid(P_PID, (id_t)instance->pid, &info,
+                      WSTOPPED | WEXITED | WNOWAIT | WNOHANG) == 0 &&
+               info.si_pid == 0)
+            (void)poll(NULL, 0, 1);
         (void)kill(instance->pid, SIGCONT);
     } else if (instance->state == SITE_HELD) {
         (void)kill(instance->pid, SIGUSR2);

@@ -199,23 +199,6 @@ bool game_hint(struct game *game, const struct game_goal *goal,
 
 /* ---- phrases ------------------------------------------------------------ */
 
-/* The stage calls a step of a lock by its name: the same in plain words. */
-static const char *in_plain_words(const char *step)
-{
-    static const struct {
-        const char *step, *words;
-    } steps[] = {
-#define ROW(step, words) {step, words},
-#include "server/lab/replay/steps.inc"
-#undef ROW
-    };
-
-    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
-        if (strcmp(steps[i].step, step) == 0)
-            return steps[i].words;
-    return step;
-}
-
 const char *game_phrase(const struct stage_view *view, struct stage_move move,
                         char text[GAME_PHRASE_BYTES])
 {
@@ -227,6 +210,14 @@ const char *game_phrase(const struct stage_view *view, struct stage_move move,
 #include "server/lab/replay/moves.inc"
 #undef ROW
     };
+    /* The stage calls a step of a lock by its name: the same in plain words. */
+    static const struct {
+        const char *step, *words;
+    } steps[] = {
+#define ROW(step, words) {step, words},
+#include "server/lab/replay/steps.inc"
+#undef ROW
+    };
     const char *phrase = "";
 
     for (size_t i = 0; i < sizeof(phrases) / sizeof(phrases[0]); i++)
@@ -234,10 +225,14 @@ const char *game_phrase(const struct stage_view *view, struct stage_move move,
             phrase = move.actor >= 0    ? phrases[i].actor
                      : move.actor == -1 ? phrases[i].world
                                         : phrases[i].server;
-    if (move.kind == 's')
-        (void)snprintf(text, GAME_PHRASE_BYTES, "%s",
-                       in_plain_words(view->actors[move.actor].next));
-    else
+    if (move.kind != 's') {
         (void)snprintf(text, GAME_PHRASE_BYTES, phrase, -1 - move.actor);
+        return text;
+    }
+    phrase = view->actors[move.actor].next;
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
+        if (strcmp(steps[i].step, phrase) == 0)
+            phrase = steps[i].words;
+    (void)snprintf(text, GAME_PHRASE_BYTES, "%s", phrase);
     return text;
 }

@@ -35,19 +35,6 @@ struct hand {
 
 /* ---- keys --------------------------------------------------------------- */
 
-/* The key of each move: its own letter, or the next one of KEYS. */
-static void give_keys(const struct stage_move moves[], size_t n, char keys[])
-{
-    const char *next = KEYS;
-    char text[4];
-
-    for (size_t i = 0; i < n; i++) {
-        keys[i] = stage_move_text(moves[i], text)[0];
-        if (text[1] != '\0')
-            keys[i] = *next++;
-    }
-}
-
 /* Keys come one by one, without Enter. Ctrl-C stays a signal. */
 static bool begin_keys(struct termios *before)
 {
@@ -75,25 +62,6 @@ static int read_key(void)
 }
 
 /* ---- what there is ------------------------------------------------------ */
-
-static void tell_moves(const struct hand *hand, const struct stage_move moves[],
-                       size_t n, const char keys[])
-{
-    static struct stage_view view;
-    char text[4], phrase[GAME_PHRASE_BYTES];
-
-    stage_look(hand->game.stage, &view);
-    putchar('\n');
-    for (size_t i = 0; i < n; i++) {
-        printf("  %c  %-3s ", keys[i], stage_move_text(moves[i], text));
-        draw_say(stdout, hand->look, "%s",
-                 game_phrase(&view, moves[i], phrase));
-        putchar('\n');
-    }
-    draw_say(stdout, hand->look, n > 0 ? "your move" : "no move is left");
-    draw_say(stdout, hand->look, " (u back, ? hint, q end)");
-    printf(": ");
-}
 
 /* Those that were not in BEFORE. A remark is a mark of the move that was drawn. */
 static void tell_new_faults(struct hand *hand, unsigned before)
@@ -123,14 +91,6 @@ static void make_move(struct hand *hand, struct stage_move move)
         tell_new_faults(hand, faults);
     else if (game->stage)
         draw_say(stdout, hand->look, "%s\n", game->error.text);
-}
-
-static void take_back(struct hand *hand)
-{
-    if (hand->game.n == 0)
-        draw_say(stdout, hand->look, "this is the start\n");
-    else
-        (void)game_back(&hand->game, hand->game.n - 1);
 }
 
 static bool tell_progress(void *ctx, const struct search_result *result)
@@ -173,35 +133,42 @@ static void give_hint(struct hand *hand)
                  hint.result.schedules);
 }
 
-static void tell_goal(const struct hand *hand)
-{
-    for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++)
-        if (hand->goal->faults & 1u << i)
-            draw_say(stdout, hand->look, "goal: %s\n", stage_fault_goal(i));
-    if (hand->goal->faults)
-        putchar('\n');
-}
-
 /* ---- a game ------------------------------------------------------------- */
 
 /* One key. False: the end. */
 static bool take_turn(struct hand *hand)
 {
+    static struct stage_view view;
     struct stage_move moves[STAGE_ENABLED_MAX];
-    char keys[STAGE_ENABLED_MAX];
-    size_t n = stage_enabled(hand->game.stage, moves), i = 0;
+    size_t n = stage_enabled(hand->game.stage, moves), i;
+    char keys[STAGE_ENABLED_MAX], text[4], phrase[GAME_PHRASE_BYTES];
+    const char *next = KEYS;
     int key;
 
-    give_keys(moves, n, keys);
-    tell_moves(hand, moves, n, keys);
+    stage_look(hand->game.stage, &view);
+    putchar('\n');
+    for (i = 0; i < n; i++) {
+        keys[i] = stage_move_text(moves[i], text)[0];
+        if (text[1] != '\0')
+            keys[i] = *next++;
+        printf("  %c  %-3s ", keys[i], text);
+        draw_say(stdout, hand->look, "%s",
+                 game_phrase(&view, moves[i], phrase));
+        putchar('\n');
+    }
+    draw_say(stdout, hand->look, n > 0 ? "your move" : "no move is left");
+    draw_say(stdout, hand->look, " (u back, ? hint, q end)");
+    printf(": ");
     key = read_key();
     printf("%c\n", key);
-    while (i < n && keys[i] != key)
+    for (i = 0; i < n && keys[i] != key;)
         i++;
     if (i < n)
         make_move(hand, moves[i]);
+    else if (key == KEY_UNDO && hand->game.n == 0)
+        draw_say(stdout, hand->look, "this is the start\n");
     else if (key == KEY_UNDO)
-        take_back(hand);
+        (void)game_back(&hand->game, hand->game.n - 1);
     else if (key == KEY_HINT)
         give_hint(hand);
     else if (key != KEY_QUIT)
@@ -249,7 +216,11 @@ int hand_play(const struct stage_scene *scene, const struct stage_move moves[],
     stage_options_catch_signals();
     is_terminal = begin_keys(&before);
     if (game_open(game, scene, stdout, look | DRAW_NO_MOVES)) {
-        tell_goal(&hand);
+        for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++)
+            if (goal->faults & 1u << i)
+                draw_say(stdout, look, "goal: %s\n", stage_fault_goal(i));
+        if (goal->faults)
+            putchar('\n');
         game_draw(game);
     }
     for (size_t i = 0; i < n && game->stage && game->n == i; i++)

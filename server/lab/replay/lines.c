@@ -18,56 +18,46 @@ struct lines {
 
 /* ---- answers ------------------------------------------------------------ */
 
-static json_t *moves_of(struct lines *lines, const struct stage_view *view)
-{
-    struct stage_move moves[STAGE_ENABLED_MAX];
-    size_t n = stage_enabled(lines->game.stage, moves);
-    char text[4], phrase[GAME_PHRASE_BYTES];
-    json_t *list = json_array();
-
-    for (size_t i = 0; i < n; i++)
-        (void)json_array_append_new(
-            list, json_pack("{s:s, s:o}", "move",
-                            stage_move_text(moves[i], text), "says",
-                            draw_json_text(game_phrase(view, moves[i], phrase),
-                                           lines->look)));
-    return list;
-}
-
-static json_t *hint_of(const struct game_hint *hint)
-{
-    json_t *object =
-        json_pack("{s:I, s:b}", "schedules", (json_int_t)hint->result.schedules,
-                  "whole", hint->result.is_whole);
-    char text[4];
-
-    if (hint->fault != STAGE_FAULT_N)
-        (void)json_object_update_new(
-            object, json_pack("{s:s, s:I, s:s}", "move",
-                              stage_move_text(hint->way.moves[0], text), "n",
-                              (json_int_t)hint->way.n, "fault",
-                              stage_fault_word(hint->fault)));
-    return object;
-}
-
 /* False: nobody reads. */
 static bool answer(struct lines *lines, bool has_failed)
 {
     const struct game *game = &lines->game;
+    const struct game_hint *hint = &lines->hint;
+    struct stage_move moves[STAGE_ENABLED_MAX];
+    char text[4], phrase[GAME_PHRASE_BYTES];
     static struct stage_view view;
+    json_t *list = json_array(), *found;
     json_t *all = game->stage ? game_json(game, lines->look)
                               : json_pack("{s:o}", "lock",
                                           draw_json_text(game->scene->lock, 0));
+    size_t n = game->stage ? stage_enabled(game->stage, moves) : 0;
 
     if (game->stage) {
         stage_look(game->stage, &view);
-        (void)json_object_set_new(all, "moves", moves_of(lines, &view));
+        (void)json_object_set(all, "moves", list);
     }
+    for (size_t i = 0; i < n; i++)
+        (void)json_array_append_new(
+            list, json_pack("{s:s, s:o}", "move",
+                            stage_move_text(moves[i], text), "says",
+                            draw_json_text(game_phrase(&view, moves[i], phrase),
+                                           lines->look)));
+    json_decref(list);
     if (has_failed)
         (void)json_object_set_new(
             all, "error", draw_json_text(game->error.text, lines->look));
-    if (lines->has_hint)
-        (void)json_object_set_new(all, "hint", hint_of(&lines->hint));
+    if (lines->has_hint) {
+        found = json_pack("{s:I, s:b}", "schedules",
+                          (json_int_t)hint->result.schedules, "whole",
+                          hint->result.is_whole);
+        if (hint->fault != STAGE_FAULT_N)
+            (void)json_object_update_new(
+                found, json_pack("{s:s, s:I, s:s}", "move",
+                                 stage_move_text(hint->way.moves[0], text), "n",
+                                 (json_int_t)hint->way.n, "fault",
+                                 stage_fault_word(hint->fault)));
+        (void)json_object_set_new(all, "hint", found);
+    }
     draw_json_line(stdout, all);
     return fflush(stdout) == 0;
 }

@@ -118,21 +118,13 @@ static bool read_options(int argc, char *argv[], struct replay *replay)
     return replay->help || read_words(argc - optind, argv + optind, replay);
 }
 
-static void draw_next(struct stage *stage, unsigned look)
-{
-    struct stage_move moves[STAGE_ENABLED_MAX];
-    size_t n = stage_enabled(stage, moves);
-    char text[4 * STAGE_ENABLED_MAX];
-
-    stage_text(moves, n, text, sizeof(text));
-    if (n > 0)
-        draw_say(stdout, look, "moves now: %s\n", text);
-}
-
 /* The verdict and the state, for people or for a program. */
 static void tell(const struct replay *replay, const struct game *game)
 {
     static struct stage_view view;
+    struct stage_move moves[STAGE_ENABLED_MAX];
+    size_t n = stage_enabled(game->stage, moves);
+    char text[4 * STAGE_ENABLED_MAX];
 
     if (replay->json) {
         draw_json_line(stdout, game_json(game, 0));
@@ -140,7 +132,9 @@ static void tell(const struct replay *replay, const struct game *game)
     }
     stage_look(game->stage, &view);
     draw_verdict(stdout, &game->verdict, view.over, replay->look);
-    draw_next(game->stage, replay->look);
+    stage_text(moves, n, text, sizeof(text));
+    if (n > 0)
+        draw_say(stdout, replay->look, "moves now: %s\n", text);
 }
 
 /* Into the file that FLAG names; NULL: there is none. */

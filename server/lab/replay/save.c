@@ -31,65 +31,48 @@ static void write_head(FILE *out, const struct game *game)
     timeline_write_head(out, &head);
 }
 
-/* MOVE: that the step belongs to, or NULL. */
-static void write_step(FILE *out, const struct stage_step *step,
-                       const struct stage_move *move)
-{
-    struct timeline_event event = {.at_us = step->at_us,
-                                   .phase = step->name[0] ? TIMELINE_STEP
-                                                          : TIMELINE_NOTE,
-                                   .outcome = timeline_outcome_of(step->reply),
-                                   .move = step->move};
-
-    if (step->actor >= 0)
-        event.actor[0] = (char)('a' + step->actor);
-    if (move && move->kind == '~' && event.phase == TIMELINE_STEP)
-        event.outcome = TIMELINE_UNKNOWN;
-    (void)snprintf(event.part, sizeof(event.part), "%s", step->who);
-    (void)snprintf(event.step, sizeof(event.step), "%s", step->name);
-    (void)snprintf(event.key, sizeof(event.key), "%s", step->key);
-    (void)snprintf(event.sent, sizeof(event.sent), "%s", step->sent);
-    (void)snprintf(event.reply, sizeof(event.reply), "%s", step->reply);
-    (void)snprintf(event.mark, sizeof(event.mark), "%s", step->mark);
-    timeline_write_event(out, &event);
-}
-
-static unsigned list_words(unsigned faults, char words[][TIMELINE_NAME_BYTES])
-{
-    unsigned n = 0;
-
-    for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++)
-        if (faults & (1u << i))
-            (void)snprintf(words[n++], TIMELINE_NAME_BYTES, "%s",
-                           stage_fault_word(i));
-    return n;
-}
-
-static void write_verdict(FILE *out, const struct game *game, size_t events)
+void game_write_timeline(FILE *out, const struct game *game)
 {
     static struct stage_view view;
-    struct timeline_verdict verdict = {.is_known = true, .events = events};
+    size_t n;
+    const struct stage_step *steps = stage_steps(game->stage, &n);
+    struct timeline_verdict verdict = {.is_known = true, .events = n};
 
+    write_head(out, game);
+    for (const struct stage_step *step = steps; step < steps + n; step++) {
+        struct timeline_event event = {
+            .at_us = step->at_us,
+            .phase = step->name[0] ? TIMELINE_STEP : TIMELINE_NOTE,
+            .outcome = timeline_outcome_of(step->reply),
+            .move = step->move};
+
+        if (step->actor >= 0)
+            event.actor[0] = (char)('a' + step->actor);
+        if (step->move > 0 && game->moves[step->move - 1].kind == '~' &&
+            event.phase == TIMELINE_STEP)
+            event.outcome = TIMELINE_UNKNOWN;
+        (void)snprintf(event.part, sizeof(event.part), "%s", step->who);
+        (void)snprintf(event.step, sizeof(event.step), "%s", step->name);
+        (void)snprintf(event.key, sizeof(event.key), "%s", step->key);
+        (void)snprintf(event.sent, sizeof(event.sent), "%s", step->sent);
+        (void)snprintf(event.reply, sizeof(event.reply), "%s", step->reply);
+        (void)snprintf(event.mark, sizeof(event.mark), "%s", step->mark);
+        timeline_write_event(out, &event);
+    }
     stage_look(game->stage, &view);
     verdict.over = view.over;
     verdict.stock = view.stock;
     verdict.sold = view.sold;
     verdict.orders = view.orders;
-    verdict.faults_n = list_words(game->verdict.faults, verdict.faults);
-    verdict.remarks_n = list_words(game->verdict.remarks, verdict.remarks);
+    for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++) {
+        if (game->verdict.faults & 1u << i)
+            (void)snprintf(verdict.faults[verdict.faults_n++],
+                           TIMELINE_NAME_BYTES, "%s", stage_fault_word(i));
+        if (game->verdict.remarks & 1u << i)
+            (void)snprintf(verdict.remarks[verdict.remarks_n++],
+                           TIMELINE_NAME_BYTES, "%s", stage_fault_word(i));
+    }
     timeline_write_verdict(out, &verdict);
-}
-
-void game_write_timeline(FILE *out, const struct game *game)
-{
-    size_t n;
-    const struct stage_step *steps = stage_steps(game->stage, &n);
-
-    write_head(out, game);
-    for (size_t i = 0; i < n; i++)
-        write_step(out, &steps[i],
-                   steps[i].move > 0 ? &game->moves[steps[i].move - 1] : NULL);
-    write_verdict(out, game, n);
 }
 
 bool game_save(const char *path, const struct game *game, game_writer *write,

@@ -72,20 +72,6 @@ static int write_lines(FILE *out, int x, int y, const char *class,
 
 /* ---- steps --------------------------------------------------------------- */
 
-/* Bars for those who were INSIDE while the row from Y on happened. */
-static void write_bars(FILE *out, unsigned inside, int y, int height)
-{
-    bool is_clash = (inside & (inside - 1)) != 0;
-
-    for (unsigned i = 0; i < STAGE_ACTORS_MAX; i++)
-        if (inside & 1u << i)
-            fprintf(out,
-                    "<rect class=\"%s\" x=\"%d\" y=\"%d\" width=\"%d\" "
-                    "height=\"%d\"/>\n",
-                    is_clash ? "clash" : "in", lane_x(i) - 2 * BAR_W, y, BAR_W,
-                    height);
-}
-
 /* One step from Y on; returns how high it is. MOVE: its text, "" = as before. */
 static int write_step(FILE *out, const struct stage_step *step,
                       const char *move, unsigned buyers, unsigned look, int y)
@@ -107,10 +93,11 @@ static int write_step(FILE *out, const struct stage_step *step,
                                text, columns);
 }
 
+/* With bars for those who were inside while a row happened. */
 static int write_steps(FILE *out, const struct game *game, int y)
 {
     const struct stage_step *steps;
-    unsigned last = 0;
+    unsigned last = 0, inside;
     size_t n;
 
     steps = stage_steps(game->stage, &n);
@@ -124,30 +111,20 @@ static int write_steps(FILE *out, const struct game *game, int y)
         last = move;
         height = write_step(out, &steps[i], text, game->scene->buyers,
                             game->look, y);
-        write_bars(out, game->inside[move], y, height);
+        inside = game->inside[move];
+        for (unsigned actor = 0; actor < STAGE_ACTORS_MAX; actor++)
+            if (inside & 1u << actor)
+                fprintf(out,
+                        "<rect class=\"%s\" x=\"%d\" y=\"%d\" width=\"%d\" "
+                        "height=\"%d\"/>\n",
+                        inside & (inside - 1) ? "clash" : "in",
+                        lane_x(actor) - 2 * BAR_W, y, BAR_W, height);
         y += height;
     }
     return y;
 }
 
 /* ---- the whole ----------------------------------------------------------- */
-
-static int write_verdict(FILE *out, const struct game *game, int y)
-{
-    char *text = NULL;
-    size_t size;
-    FILE *lines = open_memstream(&text, &size);
-
-    if (!lines)
-        return y;
-    draw_verdict(lines, &game->verdict, true, game->look & DRAW_CHINESE);
-    (void)fclose(lines);
-    for (char *rest = text, *line; (line = strsep(&rest, "\n")) != NULL;)
-        y += write_lines(out, EDGE, y, game->verdict.faults ? "bad" : "", line,
-                         (size_t)2 * LANE_COLUMNS);
-    free(text);
-    return y;
-}
 
 static void write_all(FILE *out, const char *body, const char *heading,
                       const struct stage_scene *scene, int lanes_h, int height)
@@ -185,20 +162,27 @@ void game_write_svg(FILE *out, const struct game *game)
     const int top = EDGE + 3 * LINE_H / 2;
     char schedule[4 * STAGE_MOVES_MAX + 1], heading[sizeof(schedule) + 300];
     const struct stage_scene *scene = game->scene;
-    char *body = NULL;
-    size_t size;
+    char *body = NULL, *verdict = NULL, *rest, *line;
+    size_t size, verdict_size;
     FILE *text = open_memstream(&body, &size);
-    int end, height;
+    FILE *lines = open_memstream(&verdict, &verdict_size);
+    int end, y;
 
-    if (!text)
+    if (!text || !lines)
         return;
     stage_text(game->moves, game->n, schedule, sizeof(schedule));
     (void)snprintf(heading, sizeof(heading), "%.250s, %s: %s", scene->lock,
                    scene->deduct == DEDUCT_NAIVE ? "naive" : "guarded",
                    schedule);
     end = write_steps(text, game, top + LINE_H + GAP_H);
-    height = write_verdict(text, game, end + 2 * GAP_H) + EDGE;
+    draw_verdict(lines, &game->verdict, true, game->look & DRAW_CHINESE);
+    (void)fclose(lines);
+    y = end + 2 * GAP_H;
+    for (rest = verdict; (line = strsep(&rest, "\n")) != NULL;)
+        y += write_lines(text, EDGE, y, game->verdict.faults ? "bad" : "", line,
+                         (size_t)2 * LANE_COLUMNS);
     (void)fclose(text);
-    write_all(out, body, heading, scene, end - top, height);
+    write_all(out, body, heading, scene, end - top, y + EDGE);
+    free(verdict);
     free(body);
 }

@@ -73,33 +73,27 @@ static json_t *both(const char *english)
                      draw_json_text(english, DRAW_CHINESE));
 }
 
-/* The text of the lock NAME, in both languages; null: it is none. */
-static json_t *texts_of(const char *name)
-{
-    const char *text = dlock_textbook_text(name);
-    char *zh = text ? chinese_lock(text) : NULL;
-    json_t *texts = zh ? json_pack("{s:s, s:s}", "en", text, "zh", zh) : NULL;
-
-    free(zh);
-    return texts;
-}
-
 static json_t *locks(void)
 {
-    json_t *list = json_array();
+    json_t *list = json_array(), *texts;
     const struct dlock_strategy_info *info;
     struct fail error;
 
     for (size_t i = 0; (info = dlock_strategy_info(i)) != NULL; i++) {
         struct stage_scene scene = STAGE_SCENE(info->name);
+        const char *text = dlock_textbook_text(info->name);
+        char *zh = text ? chinese_lock(text) : NULL;
 
+        texts = zh ? json_pack("{s:s, s:s}", "en", text, "zh", zh) : NULL;
         if (stage_can_play(&scene, &error))
             (void)json_array_append_new(
-                list, json_pack("{s:s, s:o, s:o?, s:b, s:b}", "name",
+                list, json_pack("{s:s, s:o, s:O?, s:b, s:b}", "name",
                                 info->name, "claim", both(info->claim), "text",
-                                texts_of(info->name), "in_one_redis",
+                                texts, "in_one_redis",
                                 world_nodes_for(info->name) == 1, "renewed",
                                 info->capabilities & DLOCK_CAP_RENEW ? 1 : 0));
+        json_decref(texts);
+        free(zh);
     }
     return list;
 }
@@ -136,24 +130,21 @@ static json_t *experiments(void)
     return list;
 }
 
-static json_t *choices_of(const struct path_stop *stop)
-{
-    json_t *list = json_array();
-
-    for (int i = 0; i < PATH_CHOICES_MAX && stop->choices[i].scene.lock; i++)
-        (void)json_array_append_new(
-            list,
-            json_pack("{s:s, s:s}", "en", stop->choices[i].text[EXPERIMENT_EN],
-                      "zh", stop->choices[i].text[EXPERIMENT_ZH]));
-    return list;
-}
-
 static json_t *stops(void)
 {
     json_t *list = json_array();
     const struct path_stop *each;
 
-    for (size_t i = 0; (each = path_at(i)) != NULL; i++)
+    for (size_t i = 0; (each = path_at(i)) != NULL; i++) {
+        const struct path_choice *choice = each->choices;
+        json_t *choices = json_array();
+
+        for (; choice < each->choices + PATH_CHOICES_MAX && choice->scene.lock;
+             choice++)
+            (void)json_array_append_new(
+                choices,
+                json_pack("{s:s, s:s}", "en", choice->text[EXPERIMENT_EN], "zh",
+                          choice->text[EXPERIMENT_ZH]));
         (void)json_array_append_new(
             list,
             json_pack("{s:s, s:s, s:s, s:s, s:s?, s:i, s:o, s:o, s:o, s:o}",
@@ -161,9 +152,10 @@ static json_t *stops(void)
                       each->scene.lock, "code", each->code, "schedule",
                       each->shortest, "fewest", (int)path_fewest(each), "goal",
                       draw_json_faults(stage_goals(each->faults)), "choices",
-                      choices_of(each), "en",
+                      choices, "en",
                       reader_json(path_texts, &each->text[EXPERIMENT_EN]), "zh",
                       reader_json(path_texts, &each->text[EXPERIMENT_ZH])));
+    }
     return list;
 }
 
@@ -376,31 +368,6 @@ static bool read_lock(const json_t *wish, bool searches, struct args *args)
     return true;
 }
 
-/* The command line of a game. False: the wish names nothing to play. */
-static bool read_game(const json_t *wish, struct args *args)
-{
-    if (json_object_get(wish, "stop"))
-        return read_stop(wish, false, args);
-    if (json_object_get(wish, "experiment"))
-        return read_experiment(wish, &steps_kind, args);
-    return read_lock(wish, false, args) && add_schedule(args, wish);
-}
-
-static bool read_judge(const json_t *wish, struct args *args)
-{
-    return read_stop(wish, true, args);
-}
-
-static bool read_run(const json_t *wish, struct args *args)
-{
-    return read_experiment(wish, &load_kind, args);
-}
-
-static bool read_search(const json_t *wish, struct args *args)
-{
-    return read_lock(wish, true, args);
-}
-
 /* ANSWER is taken: it is a JSON object, which gets the game's ID. */
 static struct api_reply tell(enum visitors_status status, char *answer,
                              const char *id)
@@ -432,20 +399,14 @@ static struct api_reply tell(enum visitors_status status, char *answer,
 /* A game's beginning. */
 static const struct beginning {
     const char *path;
-    enum visitors_kind kind;
-    bool (*read)(const json_t *wish, struct args *args); /* its command line */
     const char *wants; /* what is wrong if there is nothing to play */
 } beginnings[] = {
-    {GAMES, VISITORS_GAME, read_game,
-     "a game wants a \"lock\" of the stage, a \"text\" of one, an "
-     "\"experiment\" of steps, or a \"stop\""},
-    {SEARCHES, VISITORS_GAME, read_search,
-     "a search wants a \"lock\" of the stage, or a \"text\" of one"},
-    {RUNS, VISITORS_RUN, read_run,
-     "a run wants an \"experiment\" of load, and a \"lock\" or \"fix\" "
-     "that there is"},
-    {JUDGE, VISITORS_GAME, read_judge,
-     "a judge wants a \"stop\", and a \"choice\" of it"},
+    {GAMES, "a game wants a \"lock\" of the stage, a \"text\" of one, an "
+            "\"experiment\" of steps, or a \"stop\""},
+    {SEARCHES, "a search wants a \"lock\" of the stage, or a \"text\" of one"},
+    {RUNS, "a run wants an \"experiment\" of load, and a \"lock\" or \"fix\" "
+           "that there is"},
+    {JUDGE, "a judge wants a \"stop\", and a \"choice\" of it"},
 };
 
 /* One judge at a time, because each wants all processors for its few seconds; and it ends
@@ -454,16 +415,26 @@ static struct api_reply begin(const json_t *wish, const struct beginning *how)
 {
     static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
     struct args args = {.argv = {"stockade-lab"}, .n = 1};
-    bool judges = how->read == read_judge;
+    bool judges = strcmp(how->path, JUDGE) == 0;
+    bool plays = strcmp(how->path, GAMES) == 0;
+    bool runs = strcmp(how->path, RUNS) == 0;
     char id[VISITORS_ID_BYTES], *answer;
     enum visitors_status status;
     struct api_reply told;
+    bool good;
 
-    if (!how->read(wish, &args))
+    if (judges || (plays && json_object_get(wish, "stop")))
+        good = read_stop(wish, judges, &args);
+    else if (runs || (plays && json_object_get(wish, "experiment")))
+        good = read_experiment(wish, runs ? &load_kind : &steps_kind, &args);
+    else
+        good = read_lock(wish, !plays, &args) && add_schedule(&args, wish);
+    if (!good)
         return refuse(422, args.error.text[0] ? args.error.text : how->wants);
     if (judges)
         (void)pthread_mutex_lock(&turn);
-    status = visitors_begin(how->kind, args.argv, own_text(wish), id, &answer);
+    status = visitors_begin(runs ? VISITORS_RUN : VISITORS_GAME, args.argv,
+                            own_text(wish), id, &answer);
     if (judges && status == VISITORS_OK)
         (void)visitors_end(id);
     if (judges)
@@ -474,25 +445,16 @@ static struct api_reply begin(const json_t *wish, const struct beginning *how)
     return told;
 }
 
-static struct api_reply ask(const char *id, const json_t *wish)
-{
-    const char *command = text_in(wish, "command");
-    enum visitors_status status;
-    char *answer;
-
-    if (!command || strpbrk(command, "\r\n"))
-        return refuse(422, "a game wants a \"command\", in one line");
-    status = visitors_ask(id, command, &answer);
-    return tell(status, answer, id);
-}
-
 struct api_reply api_call(const char *method, const char *path,
                           const char *body, size_t n)
 {
     const struct beginning *begun = NULL;
     bool is_game = strncmp(path, GAMES "/", strlen(GAMES "/")) == 0;
     const char *id = is_game ? path + strlen(GAMES "/") : "";
+    enum visitors_status status;
     struct api_reply done;
+    const char *command;
+    char *answer;
     json_t *wish;
 
     if (strcmp(path, API) == 0 && strcmp(method, "GET") == 0)
@@ -514,7 +476,15 @@ struct api_reply api_call(const char *method, const char *path,
         json_decref(wish);
         return refuse(400, "the body is no JSON object");
     }
-    done = is_game ? ask(id, wish) : begin(wish, begun);
+    command = text_in(wish, "command");
+    if (!is_game) {
+        done = begin(wish, begun);
+    } else if (!command || strpbrk(command, "\r\n")) {
+        done = refuse(422, "a game wants a \"command\", in one line");
+    } else {
+        status = visitors_ask(id, command, &answer);
+        done = tell(status, answer, id);
+    }
     json_decref(wish);
     return done;
 }

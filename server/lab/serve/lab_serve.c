@@ -105,31 +105,6 @@ static enum MHD_Result refuse(struct MHD_Connection *connection,
     return queue(connection, status, "application/json", text);
 }
 
-/* The page was left while its game began, so nobody will ever end it. */
-static bool has_gone(struct MHD_Connection *connection)
-{
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    struct pollfd peer = {.fd = info ? info->connect_fd : -1,
-                          .events = POLLRDHUP};
-
-    return poll(&peer, 1, 0) > 0;
-}
-
-static enum MHD_Result call_api(struct MHD_Connection *connection,
-                                const char *method, const char *path,
-                                const struct request *request)
-{
-    struct api_reply reply = api_call(method, path, request->body, request->n);
-    enum MHD_Result done = queue(connection, reply.status, "application/json",
-                                 reply.text ? reply.text : "");
-
-    if (reply.begun[0] && has_gone(connection))
-        (void)visitors_end(reply.begun);
-    free(reply.text);
-    return done;
-}
-
 /* ---- who asks ----------------------------------------------------------- */
 
 static const char *field(struct MHD_Connection *connection, const char *name)
@@ -155,19 +130,19 @@ static bool is_for_us(const struct serve *serve, const char *host)
     return false;
 }
 
-/* A form of another page cannot send this type without asking first, which nobody here
- * answers. */
-static bool is_json(const char *type)
-{
-    return type && strncasecmp(type, "application/json", 16) == 0;
-}
-
 static enum MHD_Result answer(const struct serve *serve,
                               struct MHD_Connection *connection,
                               const char *path, const char *method,
                               const struct request *request)
 {
     bool is_read = strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0;
+    const char *type = field(connection, "Content-Type");
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    struct pollfd peer = {.fd = info ? info->connect_fd : -1,
+                          .events = POLLRDHUP};
+    struct api_reply reply;
+    enum MHD_Result done;
 
     if (!is_for_us(serve, field(connection, "Host")))
         return refuse(connection, MHD_HTTP_FORBIDDEN,
@@ -181,11 +156,20 @@ static enum MHD_Result answer(const struct serve *serve,
             return queue(connection, MHD_HTTP_OK, files[i].type, files[i].text);
     if (is_read && strcmp(path, "/") == 0)
         return queue(connection, MHD_HTTP_FOUND, "text/plain", "");
+    /* A form of another page cannot send this type without asking first, which nobody here
+     * answers. */
     if (strcmp(method, "POST") == 0 &&
-        !is_json(field(connection, "Content-Type")))
+        (!type || strncasecmp(type, "application/json", 16) != 0))
         return refuse(connection, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
                       "the body must be application/json");
-    return call_api(connection, method, path, request);
+    reply = api_call(method, path, request->body, request->n);
+    done = queue(connection, reply.status, "application/json",
+                 reply.text ? reply.text : "");
+    /* If the page was left while its game began, nobody will ever end it. */
+    if (reply.begun[0] && poll(&peer, 1, 0) > 0)
+        (void)visitors_end(reply.begun);
+    free(reply.text);
+    return done;
 }
 
 static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection,

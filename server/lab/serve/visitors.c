@@ -62,43 +62,26 @@ static void name_place(const struct visitor *visitor, const char *file,
                    file);
 }
 
-/* The game's folder, with TEXT in it. */
-static bool make_place(const struct visitor *visitor, const char *text)
-{
-    char path[PATH_MAX];
-
-    name_place(visitor, "", path);
-    if (mkdir(path, 0700) != 0)
-        return false;
-    name_place(visitor, "/" VISITORS_LOCK, path);
-    return !text || file_write(path, text, strlen(text));
-}
-
-/* In the child, where nothing may be called that takes a lock. Signals are blocked here,
- * and must not be in a game. */
-static _Noreturn void become(char *const args[], const char *place, int lines)
-{
-    sigset_t none;
-
-    (void)sigemptyset(&none);
-    (void)sigprocmask(SIG_SETMASK, &none, NULL);
-    if (chdir(place) == 0 && dup2(lines, STDIN_FILENO) >= 0 &&
-        dup2(lines, STDOUT_FILENO) >= 0)
-        (void)execv("/proc/self/exe", args);
-    _exit(127);
-}
-
 static bool start(struct visitor *visitor, char *const args[])
 {
     char place[PATH_MAX];
+    sigset_t none;
     int ends[2];
 
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
         return false;
     name_place(visitor, "", place);
     visitor->pid = fork();
-    if (visitor->pid == 0)
-        become(args, place, ends[1]);
+    /* In the child nothing may be called that takes a lock. Signals are blocked here, and
+     * must not be in a game. */
+    if (visitor->pid == 0) {
+        (void)sigemptyset(&none);
+        (void)sigprocmask(SIG_SETMASK, &none, NULL);
+        if (chdir(place) == 0 && dup2(ends[1], STDIN_FILENO) >= 0 &&
+            dup2(ends[1], STDOUT_FILENO) >= 0)
+            (void)execv("/proc/self/exe", args);
+        _exit(127);
+    }
     (void)close(ends[1]);
     visitor->lines = ends[0];
     if (visitor->pid > 0)
@@ -128,23 +111,19 @@ static void stop(struct visitor *visitor)
 static char *read_line(int fd)
 {
     struct pollfd input = {.fd = fd, .events = POLLIN};
-    uint64_t end_ms = clock_ms() + ANSWER_MS;
+    uint64_t end_ms = clock_ms() + ANSWER_MS, now_ms;
     char *text = malloc(ANSWER_BYTES_MAX);
-    size_t n = 0;
+    ssize_t got = 1;
 
-    while (text && n < ANSWER_BYTES_MAX) {
-        uint64_t now_ms = clock_ms();
-        ssize_t got;
-
+    for (size_t n = 0; text && got > 0 && n < ANSWER_BYTES_MAX;) {
+        now_ms = clock_ms();
         if (now_ms >= end_ms || poll(&input, 1, (int)(end_ms - now_ms)) == 0)
             break;
-        got = read(fd, text + n, ANSWER_BYTES_MAX - n);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            break;
-        n += (size_t)got;
-        if (text[n - 1] == '\n') {
+        do
+            got = read(fd, text + n, ANSWER_BYTES_MAX - n);
+        while (got < 0 && errno == EINTR);
+        n += got > 0 ? (size_t)got : 0;
+        if (got > 0 && text[n - 1] == '\n') {
             text[n - 1] = '\0';
             return text;
         }
@@ -237,27 +216,24 @@ static void give_back(struct visitor *visitor)
     (void)pthread_mutex_unlock(&all);
 }
 
-/* The player begins to think when the answer is there. */
-static void note_use(struct visitor *visitor)
-{
-    (void)pthread_mutex_lock(&all);
-    visitor->used_ms = clock_ms();
-    (void)pthread_mutex_unlock(&all);
-}
-
 enum visitors_status visitors_begin(enum visitors_kind kind, char *const args[],
                                     const char *text,
                                     char id[VISITORS_ID_BYTES], char **answer)
 {
     enum visitors_status status;
     struct visitor *visitor = take_place(kind, id, &status);
+    char place[PATH_MAX];
     bool good;
 
     *answer = NULL;
     if (!visitor)
         return status;
     stop(visitor); /* the game that had this place, and was not used any more */
-    good = make_place(visitor, text) && start(visitor, args);
+    name_place(visitor, "", place);
+    good = mkdir(place, 0700) == 0;
+    name_place(visitor, "/" VISITORS_LOCK, place);
+    good = good && (!text || file_write(place, text, strlen(text))) &&
+           start(visitor, args);
     if (good)
         *answer = read_line(visitor->lines);
     /* A game that cannot be played says why, and ends. */
@@ -279,10 +255,14 @@ enum visitors_status visitors_ask(const char *id, const char *line,
     if (dprintf(visitor->lines, "%s\n", line) > 0)
         *answer = read_line(visitor->lines);
     if (!*answer || (visitor->kind == VISITORS_RUN &&
-                     strstr(*answer, "{\"done\": true") == *answer))
+                     strstr(*answer, "{\"done\": true") == *answer)) {
         give_back(visitor);
-    else
-        note_use(visitor);
+    } else {
+        /* The player begins to think when the answer is there. */
+        (void)pthread_mutex_lock(&all);
+        visitor->used_ms = clock_ms();
+        (void)pthread_mutex_unlock(&all);
+    }
     (void)pthread_mutex_unlock(&visitor->mutex);
     return *answer ? VISITORS_OK : VISITORS_BROKEN;
 }

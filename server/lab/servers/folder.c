@@ -58,33 +58,11 @@ static _Noreturn void make_and_wait_for_the_end(const char *template, int in)
     _exit(0);
 }
 
-static bool start_remover(struct folder *folder)
-{
-    struct birth birth = {.error = EIO};
-    int ends[2];
-
-    if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0)
-        return false;
-    folder->alive = ends[1];
-    folder->remover = fork();
-    if (folder->remover == 0)
-        make_and_wait_for_the_end(folder->path, ends[0]);
-    (void)close(ends[0]);
-    if (folder->remover < 0)
-        return false;
-    while (recv(ends[1], &birth, sizeof(birth), MSG_WAITALL) < 0 &&
-           errno == EINTR)
-        continue;
-    errno = birth.error;
-    if (birth.error == 0)
-        memcpy(folder->path, birth.path, sizeof(birth.path));
-    return birth.error == 0;
-}
-
 bool folder_open(struct folder *folder, const char *where, const char *name,
                  struct fail *error)
 {
-    int len;
+    struct birth birth = {.error = EIO};
+    int len, ends[2];
 
     if (!where)
         where = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
@@ -96,9 +74,27 @@ bool folder_open(struct folder *folder, const char *where, const char *name,
         return fail_with(error, "no folder in %.80s: its name is too long",
                          where);
     }
-    if (start_remover(folder))
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) {
+        birth.error = errno;
+    } else {
+        folder->alive = ends[1];
+        folder->remover = fork();
+        if (folder->remover == 0)
+            make_and_wait_for_the_end(folder->path, ends[0]);
+        if (folder->remover < 0)
+            birth.error = errno;
+        (void)close(ends[0]);
+        while (folder->remover > 0 &&
+               recv(ends[1], &birth, sizeof(birth), MSG_WAITALL) < 0 &&
+               errno == EINTR)
+            continue;
+    }
+    if (birth.error == 0) {
+        memcpy(folder->path, birth.path, sizeof(birth.path));
         return true;
-    (void)fail_with(error, "no folder in %.80s: %s", where, strerror(errno));
+    }
+    (void)fail_with(error, "no folder in %.80s: %s", where,
+                    strerror(birth.error));
     folder_close(folder);
     return false;
 }

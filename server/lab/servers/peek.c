@@ -138,29 +138,24 @@ bool peek_look(struct peek *peek, char keys[], size_t keys_size,
     return good;
 }
 
-static unsigned find_free_port(void)
-{
-    struct sockaddr_in at = {.sin_family = AF_INET,
-                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof(at);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    unsigned port = 0;
-
-    if (fd >= 0 && bind(fd, (struct sockaddr *)&at, len) == 0 &&
-        getsockname(fd, (struct sockaddr *)&at, &len) == 0)
-        port = ntohs(at.sin_port);
-    if (fd >= 0)
-        (void)close(fd);
-    return port;
-}
-
 bool peek_listen(struct peek *peek, char port[], size_t size)
 {
+    struct sockaddr_in at;
+    socklen_t len = sizeof(at);
+
     if (!PEEK_ASK(peek, "OK", "CONFIG", "SET", "bind", "127.0.0.1") ||
         !PEEK_ASK(peek, "OK", "CONFIG", "SET", "repl-diskless-sync-delay", "0"))
         return false;
     for (int i = 0; i < PORT_TRIES; i++) {
-        (void)snprintf(port, size, "%u", find_free_port());
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+        at = (struct sockaddr_in){.sin_family = AF_INET,
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        if (fd >= 0 && bind(fd, (struct sockaddr *)&at, len) == 0)
+            (void)getsockname(fd, (struct sockaddr *)&at, &len);
+        if (fd >= 0)
+            (void)close(fd);
+        (void)snprintf(port, size, "%u", ntohs(at.sin_port));
         if (PEEK_ASK(peek, "OK", "CONFIG", "SET", "port", port))
             return true;
     }
