@@ -132,9 +132,10 @@ for my $round (1 .. 1_000_000) {
     # On its old port: the customers know no other one.
     $one->restart(port => $one->port);
 }
+my $meanwhile = $looks;
 ok Stockade::eventually(20, sub { my $held = look()->{held}; defined $held && $held == 0 }), 'at the end nothing is held';
 is $wrong, 0, "the ledger was exact at $looks looks, with $kills kills";
-cmp_ok $looks, '>', 3, 'looked while they bought';
+cmp_ok $meanwhile, '>', 0, 'looked while they bought';
 
 # ---- what they were told, order by order ---------------------------------------------
 my %is;

@@ -111,7 +111,7 @@ UNIT_TEST(test_even_numbers_settle)
     contend("redlock");
 }
 
-enum { LONGEST_PAUSE_MS = 33, UNDO_MS = 60, WAIT_MS = 1500 };
+enum { LONGEST_PAUSE_MS = 33, UNDO_MS = 60, WAIT_MS = 5000 };
 
 /* The tries of one who gets one vote of three each time. */
 struct tries {

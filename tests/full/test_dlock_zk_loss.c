@@ -13,7 +13,7 @@ enum {
     /* A server that is on its way up may leave a connection without a word, and
      * the library waits for two thirds of a session; then comes another. But this
      * is not the session's end. */
-    SOON_MS = 28000,
+    SOON_MS = 56000,
 };
 
 static int set_up(NO_STATE)
@@ -23,7 +23,7 @@ static int set_up(NO_STATE)
 
 static bool becomes_true(atomic_bool *flag)
 {
-    for (int i = 0; i < 600 && !atomic_load(flag); i++)
+    for (int i = 0; i < 1200 && !atomic_load(flag); i++)
         lock_rig_sleep_ms(50);
     return atomic_load(flag);
 }
@@ -140,53 +140,53 @@ static const struct lock_story stories[] = {
     /* The session lives on, as it holds something else; and its owner is silent. Called
      * again, it is done; and it is nobody else's that goes. */
     {"a delete comes through", BOTH,
-     "watchdog 30000; a takes kept name=kept; a takes; fail delete before 2; "
-     "a gives -> unreachable; b takes wait=28000; a gives; a takes -> busy; "
+     "watchdog 60000; a takes kept name=kept; a takes; fail delete before 2; "
+     "a gives -> unreachable; b takes wait=56000; a gives; a takes -> busy; "
      "b gives; a takes; fail delete after 1; also sync before 1; "
-     "a gives -> unknown; b takes wait=28000; a gives; a takes -> busy; "
+     "a gives -> unknown; b takes wait=56000; a gives; a takes -> busy; "
      "b gives; b takes name=kept -> busy; lost 0"},
     {"the place in the queue of one who has left it is cleared", "zk-fair",
-     "watchdog 30000; a takes name=kept; b takes; forget; "
+     "watchdog 60000; a takes name=kept; b takes; forget; "
      "fail delete before 2; a takes wait=50 -> timeout; "
-     "until steps delete 2..; b gives; c takes wait=28000"},
+     "until steps delete 2..; b gives; c takes wait=56000"},
     /* The server has made the node, and goes away before it can be asked for it. Nothing
      * else is held; but the session outlives the server, and so does the node: to leave
      * the session alone would be to leave the node there. (The first one makes the
      * directory as well.) */
     {"the server goes after a create", BOTH,
-     "watchdog 30000; b takes; b gives; fail create after 1; shut sync before; "
+     "watchdog 60000; b takes; b gives; fail create after 1; shut sync before; "
      "& a takes -> unknown|unreachable; gate; server kill; open; join; "
-     "server restart; told b takes name=up; b takes wait=28000"},
+     "server restart; told b takes name=up; b takes wait=56000"},
     /* A late delete of an old node must not hit the same session's new one, which for zk
      * has the same path. So while the old one is about, there is no new one. */
     {"a late delete hits no other node", BOTH,
-     "watchdog 30000; commands 300; a takes wait=28000 name=kept; "
-     "a takes wait=28000; fail delete before 2; a gives -> unreachable; "
+     "watchdog 60000; commands 300; a takes wait=56000 name=kept; "
+     "a takes wait=56000; fail delete before 2; a gives -> unreachable; "
      "shut delete before; gate; a takes -> unreachable; a gives -> unknown; "
-     "open; a takes wait=28000; a takes other name=other; "
+     "open; a takes wait=56000; a takes other name=other; "
      "b takes wait=300 -> timeout"},
     /* Though the holder never says a word. */
     {"what is over for its holder does not come to life again", BOTH,
      "watchdog 3000; a takes; server kill; lost 1; server restart; "
-     "told b takes name=up; b takes wait=30000; a gives -> lost"},
+     "told b takes name=up; b takes wait=56000; a gives -> lost"},
     {"while the server is heard of it is held for ever, then less, then no "
      "more",
      BOTH,
      "a takes; a has left=-1; server pause; lost 1; a has left=0; "
-     "server resume; a gives -> lost; a has left=0; a takes wait=28000; "
+     "server resume; a gives -> lost; a has left=0; a takes wait=56000; "
      "a has left=-1; a gives; a has left=0"},
     {"of a server that is gone it is told how long it is safe to go on",
      "zk-fair",
      "watchdog 6000; a takes; server kill; until a has left=1..6000; "
      "a has left=1..2000; lost 1; a has left=0; server restart"},
     {"a session that ends before its node is held holds nothing", "zk",
-     "a takes wait=28000; shut create after; & a takes other name=n -> "
+     "a takes wait=56000; shut create after; & a takes other name=n -> "
      "unreachable; gate; "
      "server pause; lost 1; open; join; server resume; a gives -> lost"},
     {"a loss is told once, however many sessions end", BOTH,
-     "a takes wait=28000; server pause; lost 1; server resume; "
-     "a takes other name=n wait=28000; a has other left=-1; server pause; "
-     "until a has other left=0; server resume; b takes wait=28000; "
+     "a takes wait=56000; server pause; lost 1; server resume; "
+     "a takes other name=n wait=56000; a has other left=-1; server pause; "
+     "until a has other left=0; server resume; b takes wait=56000; "
      "a gives -> lost; a gives other -> lost; lost 1"},
 };
 LOCK_STORIES_TEST
