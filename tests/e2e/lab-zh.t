@@ -79,7 +79,7 @@ for my $id (@ids) {
             stderr  => "$dir/$next.err",
         );
     }
-    is +(delete $running{$id})->wait(60 * $Stockade::SLOW), 0, "$id: as told" or diag Stockade::slurp("$dir/$id.err");
+    is +(delete $running{$id})->wait(300 * $Stockade::SLOW), 0, "$id: as told" or diag Stockade::slurp("$dir/$id.err");
     my $out = decode_utf8(Stockade::slurp("$dir/$id"));
     unlike $out, qr/\x{fffd}/, 'no character is cut in two';
     is_deeply [grep { Stockade::columns($_) > 80 } split /\n/, $out], [], '80 columns';

@@ -13,7 +13,7 @@ my ($table) = Stockade::slurp("$Stockade::ROOT/server/lab/README.md") =~ /<!-- e
 my @locks = grep { !/ / } $table =~ /^\| `([^`]+)` \|/mg;
 my ($told_of, @played) = ('');
 for my $lock (@locks) {
-    my $seconds = $lock eq 'none' ? 100 : $Stockade::SLOW; # it has the fewest
+    my $seconds = $lock eq 'none' ? 250 : $Stockade::SLOW; # it has the fewest
     my $run = Stockade::run([@all, '--preemptions', 2, '--seconds', $seconds, '--only', "=$lock"], seconds => 300);
     $told_of .= $run->{err};
     push @played, map { JSON::PP::decode_json($_) } split /\n/, $run->{out};
