@@ -116,8 +116,8 @@ LOCK_TEST(test_no_herd)
 
     /* On a busy machine some come too late to meet the others. */
     assert_in_range(tries_of_a_crowd("redisson", N, true) / N, 1, 32);
-    assert_in_range(tries_of_a_crowd("fenced", N, true) / N, 1, 2);
-    assert_in_range(tries_of_a_crowd("fair", N, true) / N, 1, 2);
+    assert_in_range(tries_of_a_crowd("fenced", N, true) / N, 1, 5);
+    assert_in_range(tries_of_a_crowd("fair", N, true) / N, 1, 5);
 }
 
 /* The first on the list is gone, and nobody listens for it: the next is woken,
