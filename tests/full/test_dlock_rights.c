@@ -19,6 +19,7 @@ enum {
     WAIT_MS = 60000,
     ELSEWHERE = DLOCK_CAP_RECORD | DLOCK_CAP_ZK | DLOCK_CAP_SQL,
 };
+#define PATIENT .connect_timeout_ms = 5000, .command_timeout_ms = 5000
 
 /* As ACL SETUSER takes them, about the lock "k". */
 struct rights {
@@ -305,7 +306,6 @@ LOCK_TEST(test_each_strategy)
  * lease that is shorter. */
 static void check_holder(const char *strategy, const char *right, bool extends)
 {
-    /* So short a time may be over on a busy machine: it comes again. */
     struct dlock_terms terms = {
         .wait_ms = WAIT_MS, .lease_ms = WAIT_MS, .fenced = true};
     char command[100];
@@ -455,8 +455,8 @@ static struct outcome call(const struct row *row, const struct rights *rights,
 
     give_rights(rig.server, rights, less);
     pair = lock_pair_held(row->strategy, WAIT_MS);
-    client = lock_rig_open(
-        &(struct dlock_options){.strategy = row->strategy, .url = user_url()});
+    client = lock_rig_open(&(struct dlock_options){
+        .strategy = row->strategy, .url = user_url(), PATIENT});
     outcome.status = row->call(lock_rig_session(client), &outcome.error);
     dlock_close(client);
     lock_pair_close(&pair);
@@ -561,7 +561,7 @@ static struct outcome inspect_in_a_move(const struct redis_cluster *cluster,
         give_rights(cluster->nodes[i], rights, less);
     (void)snprintf(url, sizeof(url), "cluster://shop:x@%s",
                    cluster->url + strlen("cluster://"));
-    client = lock_rig_open(&(struct dlock_options){.url = url});
+    client = lock_rig_open(&(struct dlock_options){.url = url, PATIENT});
     session = lock_rig_session(client);
     outcome.status = dlock_try(session, "k", &terms, &grant, &outcome.error);
     if (outcome.status == DLOCK_OK) {
