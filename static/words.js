@@ -110,7 +110,7 @@ export const words = {
       ['Segment', 'A part of a product\'s stock with a lock of its own. Orders of different segments do not wait for each other.'],
       ['Split', 'Deals what is left out over so many segments. It may be done at any moment of a sale.'],
       ['Epoch', 'Rises each time the stock is dealt out anew; an order that waits chooses its segment again then.'],
-      ['Lock', 'What keeps two orders from selling the same unit, by its name in the server\'s settings (--lock).'],
+      ['Lock', 'What keeps two orders from selling the same unit, by its name: the server\'s setting "lock".'],
       ['Warm up', 'Writes into Redis how much each segment has left, so that orders find one that has enough. The server does it by itself, as it sells.'],
     ],
     interface: 'Interface',

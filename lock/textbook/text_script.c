@@ -111,7 +111,7 @@ static const char *take_call(const char *at, char word[DLOCK_TEXT_WORD_BYTES],
 {
     const struct dlock_text_verb *verb;
 
-    *why = "a script calls by redis.call('verb', KEYS[1]";
+    *why = "a script calls by redis.call('verb', KEYS[1] ...)";
     if (strncmp(at, ".call(", 6) != 0)
         return NULL;
     at = skip_blanks(at + 6);

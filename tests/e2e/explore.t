@@ -131,6 +131,7 @@ for my $command (['replay', '--zh', 'set-nx-px', 'a a L b b a a b b'], [qw(explo
 
 my @wrong = (
     [['explore'],                               qr/usage: stockade explore/],
+    [['explore', '--lock', 'x'],                qr/a lock is named without a flag/],
     [['explore', 'padlock'],                    qr/no lock 'padlock'.*set-nx-px/],
     [['explore', 'zk'],                         qr/zk needs SQL or ZooKeeper|there is no lock 'zk'/],
     [['explore', '--buyers', 9, 'none'],        qr/--buyers takes 1 to 4/],

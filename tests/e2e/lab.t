@@ -55,6 +55,8 @@ for my $language ([], ['--zh']) {
     like $shown, qr/[:：]\s*left-for-ever[:：]\s*\S/, 'what is expected is told in words';
     (undef, $shown) = lab('show', @$language, '30');
     is scalar(() = $shown =~ /[(（](?:Idempotency-Key|幂等键)\s+k[)）]$/mg), 1, 'what an actor has that the other run has not';
+    (undef, $shown) = lab('show', @$language, '12');
+    like $shown, qr/^  (?:expected remark|预期备注)[:：]\s*two-inside-late/m, 'a remark is no fault';
     (undef, $shown) = lab('show', @$language, '14w');
     like $shown, qr/--lock-max-hold-ms/, 'no line ends within a flag';
 }

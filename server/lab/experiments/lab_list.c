@@ -239,11 +239,12 @@ void lab_scene(const struct experiment *experiment,
         tell_role(&play->scene, i, look);
 }
 
-static void tell_expected(const char *word, const char *text, unsigned look)
+static void tell_expected(const char *what, const char *word, const char *text,
+                          unsigned look)
 {
     printf("  ");
-    draw_say(stdout, look, text[0] ? "expected: %s: %s\n" : "expected: %s\n",
-             word, text);
+    draw_say(stdout, look, text[0] ? "%s: %s: %s\n" : "%s: %s\n", what, word,
+             text);
 }
 
 static void show_play(const struct experiment *experiment, unsigned index,
@@ -259,11 +260,13 @@ static void show_play(const struct experiment *experiment, unsigned index,
         draw_text(stdout, 2, play->schedule);
     for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++)
         if (play->faults & EXPERIMENT_FAULT(i))
-            tell_expected(stage_fault_word(i), stage_fault_text(i), look);
+            tell_expected(1u << i & STAGE_REMARKS ? "expected remark"
+                                                  : "expected",
+                          stage_fault_word(i), stage_fault_text(i), look);
     if (play->says)
-        tell_expected("somebody is told", play->says, look);
+        tell_expected("expected", "somebody is told", play->says, look);
     else if ((play->faults & ~STAGE_REMARKS) == 0)
-        tell_expected("nothing broke", "", look);
+        tell_expected("expected", "nothing broke", "", look);
 }
 
 static void show(const struct experiment *experiment, unsigned look)

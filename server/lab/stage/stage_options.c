@@ -177,7 +177,10 @@ bool stage_options_take(struct stage_scene *scene, const char *name, char *arg)
     struct fail error;
 
     return stage_options_set(scene, name, arg, &error) ||
-           fail_aloud("--%s", error.text);
+           fail_aloud("--%s%s", error.text,
+                      strcmp(name, "lock-per") == 0 /* --lock for short */
+                          ? "; a lock is named without a flag"
+                          : "");
 }
 
 bool stage_options_next(char **text, char **name, char **arg)
