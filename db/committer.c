@@ -132,14 +132,6 @@ static void plan_look(struct store *store, int64_t in_ms)
         wait_us == UINT64_MAX ? UINT64_MAX : monotonic_us() + wait_us;
 }
 
-static void look_soon(struct store *store)
-{
-    uint64_t soon_us = monotonic_us() + LOOK_US;
-
-    if (soon_us < store->committer.look_us)
-        store->committer.look_us = soon_us;
-}
-
 static bool is_time_to_look(const struct committer *committer)
 {
     return committer->look_us != UINT64_MAX &&
@@ -431,8 +423,8 @@ static void batch_run(struct store *store, bool with_orders)
         committer->again = true;
     }
     answer(store, writes, status, &error);
-    if (store->place.held)
-        look_soon(store);
+    if (store->place.held && committer->look_us > monotonic_us() + LOOK_US)
+        committer->look_us = monotonic_us() + LOOK_US;
     store->place.held = false;
     /* After the answers: no write waits for it. */
     if (store->db && store->db->engine->tend)

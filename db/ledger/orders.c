@@ -52,25 +52,6 @@ static void format_id(int64_t number, int64_t secret,
     (void)stpcpy(id, at);
 }
 
-/* The kernel gives up to 256 bytes whole, and no signal interrupts it in that. A
- * call for each order would cost as much as its row. False: nothing may be sold. */
-static bool draw_secrets(struct orders_row rows[], size_t n)
-{
-    int64_t secrets[256 / sizeof(int64_t)];
-    size_t some, left = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        if (left == 0) {
-            some = n - i < sizeof(secrets) / 8 ? n - i : sizeof(secrets) / 8;
-            if (getrandom(secrets, some * 8, 0) != (ssize_t)(some * 8))
-                return false;
-            left = some;
-        }
-        rows[i].secret = secrets[--left];
-    }
-    return true;
-}
-
 /* False: this is not the text of an id; exactly one text stands for each. */
 static bool parse_id(const char *id, int64_t *number, int64_t *secret)
 {
@@ -336,15 +317,22 @@ static enum store_status insert(struct sql *db, const char *text,
     return status == STORE_OK && held ? holds_insert(db, numbers, n) : status;
 }
 
+/* The secrets are drawn together, because a call for each would cost as much as its row.
+ * The kernel gives up to 256 bytes whole, and no signal interrupts it in that. */
 enum store_status orders_insert(struct sql *db, struct orders_row rows[],
                                 size_t n, struct place_proof *proof)
 {
     enum store_status status = STORE_OK;
+    int64_t secrets[32];
     size_t size = 0;
 
     assert(n >= 1 && n <= MANY);
-    if (!draw_secrets(rows, n))
-        return sql_fail(db, STORE_IO, "the kernel gives no randomness");
+    for (size_t i = 0; i < n; i++) {
+        size = 8 * (n - i < 32 ? n - i : 32);
+        if (i % 32 == 0 && getrandom(secrets, size, 0) != (ssize_t)size)
+            return sql_fail(db, STORE_IO, "the kernel gives no randomness");
+        rows[i].secret = secrets[i % 32];
+    }
     pthread_once(&inserts_made, make_inserts);
     for (size_t i = 0; i < n && status == STORE_OK; i += size) {
         size = n - i;

@@ -42,8 +42,6 @@ static bool keys_take_new(struct keys *keys, const char *key)
 {
     struct filter_span span = FILTER_BEGIN;
 
-    if (key[0] == '\0')
-        return false;
     if (keys->filter.next > 0)
         return !filter_next(&keys->filter, filter_key(&keys->filter, key),
                             &span);
@@ -237,35 +235,25 @@ static enum store_status sell(struct place *place, struct rows_product *product,
     return place->pending_n < PLACE_ROWS_MAX ? STORE_OK : write_pending(place);
 }
 
-/* An order with the same key may be of the same batch: a row that waits to be
- * written is not found in the table. */
-static enum store_status replay(struct place *place, struct store_order *order,
-                                bool *decided)
-{
-    enum store_status status = STORE_OK;
-
-    for (size_t i = 0; order->key[0] != '\0' && i < place->pending_n; i++)
-        if (!strcmp(place->pending[i].order->key, order->key))
-            status = write_pending(place);
-    return status == STORE_OK
-               ? orders_replay(place->db, &place->keys.filter, order, decided)
-               : status;
-}
-
 /* The key comes first of all: a buyer gets the same answer again, also when by
- * now everything is sold or the sale is over. */
+ * now everything is sold or the sale is over. An order with the same key may be of the
+ * same batch: a row that waits to be written is not found in the table. */
 static enum store_status place_order(struct place *place,
                                      struct store_order *order)
 {
     struct rows_product *product;
     enum store_status status = STORE_OK;
     struct rows_segment *from;
-    bool decided = false;
+    bool decided = false, is_new;
 
     if (!orders_reset(order))
         return STORE_OK;
-    if (!keys_take_new(&place->keys, order->key))
-        status = replay(place, order, &decided);
+    is_new = order->key[0] == '\0' || keys_take_new(&place->keys, order->key);
+    for (size_t i = 0; !is_new && i < place->pending_n; i++)
+        if (!strcmp(place->pending[i].order->key, order->key))
+            status = write_pending(place);
+    if (!is_new && status == STORE_OK)
+        status = orders_replay(place->db, &place->keys.filter, order, &decided);
     if (status != STORE_OK || decided)
         return status;
     status = rows_product(&place->rows, order->product_id, &product);

@@ -32,19 +32,6 @@ struct trial {
     char fence[32], key[STORE_KEY_BYTES_MAX + 1];
 };
 
-static enum store_status draw(struct sql *db, struct trial *trial)
-{
-    uint64_t bits;
-
-    if (getrandom(&bits, sizeof(bits), 0) != (ssize_t)sizeof(bits))
-        return sql_fail(db, STORE_IO, "the kernel gives no randomness");
-    *trial = (struct trial){.number = -1 - (int64_t)(bits >> 1)};
-    snprintf(trial->fence, sizeof(trial->fence), FENCE, bits);
-    snprintf(trial->key, sizeof(trial->key), "readyz-%0*" PRIx64,
-             STORE_KEY_BYTES_MAX - 7, bits);
-    return STORE_OK;
-}
-
 /* TEXT has the fence's name as ?1. */
 static enum store_status run_fence(struct sql *db, const char *text,
                                    const struct trial *trial)
@@ -53,21 +40,6 @@ static enum store_status run_fence(struct sql *db, const char *text,
 
     sql_bind_text(query, 1, trial->fence);
     return sql_finish(query);
-}
-
-static enum store_status write_fence(struct sql *db, const struct trial *trial)
-{
-    enum store_status status;
-
-    status = run_fence(db, db->engine->words.take_room, trial);
-    if (status == STORE_OK)
-        status = run_fence(db,
-                           "UPDATE fences SET token = token + 1, "
-                           "writes = writes + 1 WHERE name = ?1",
-                           trial);
-    if (status != STORE_OK)
-        return status;
-    return run_fence(db, db->engine->words.free_room, trial);
 }
 
 /* A stock with its last bit turned is in range as well, and another one. */
@@ -110,12 +82,24 @@ enum store_status probe_write(struct sql *db)
     enum store_status status;
     struct trial trial;
     int64_t version = 0;
+    uint64_t bits;
 
+    if (getrandom(&bits, sizeof(bits), 0) != (ssize_t)sizeof(bits))
+        return sql_fail(db, STORE_IO, "the kernel gives no randomness");
+    trial = (struct trial){.number = -1 - (int64_t)(bits >> 1)};
+    snprintf(trial.fence, sizeof(trial.fence), FENCE, bits);
+    snprintf(trial.key, sizeof(trial.key), "readyz-%0*" PRIx64,
+             STORE_KEY_BYTES_MAX - 7, bits);
     status = schema_inspect(db, &version);
     if (status == STORE_OK)
-        status = draw(db, &trial);
+        status = run_fence(db, db->engine->words.take_room, &trial);
     if (status == STORE_OK)
-        status = write_fence(db, &trial);
+        status = run_fence(db,
+                           "UPDATE fences SET token = token + 1, "
+                           "writes = writes + 1 WHERE name = ?1",
+                           &trial);
+    if (status == STORE_OK)
+        status = run_fence(db, db->engine->words.free_room, &trial);
     if (status == STORE_OK)
         status =
             sql_first(sql_query(db, "SELECT product_id, segment, stock "

@@ -108,21 +108,6 @@ static void forget_all(struct hints *hints)
     }
 }
 
-static struct hint_product *add(struct hints *hints, int64_t product_id)
-{
-    struct hint_product *product;
-
-    if (HASH_COUNT(hints->products) >= PRODUCTS_MAX)
-        forget_all(hints);
-    product = calloc(1, sizeof(*product));
-    if (!product)
-        return NULL;
-    product->id = product_id;
-    product->hints = hints;
-    HASH_ADD(hh, hints->products, id, sizeof(product->id), product);
-    return product;
-}
-
 void hints_taken(struct hints *hints, int64_t product_id, int64_t segment,
                  bool by_others)
 {
@@ -160,8 +145,16 @@ void hints_note(struct hints *hints, int64_t product_id, int64_t segments,
 
     pthread_mutex_lock(&hints->table);
     product = find(hints, product_id);
-    if (!product && segments > 1)
-        product = add(hints, product_id);
+    if (!product && segments > 1) {
+        if (HASH_COUNT(hints->products) >= PRODUCTS_MAX)
+            forget_all(hints);
+        product = calloc(1, sizeof(*product));
+        if (product) {
+            product->id = product_id;
+            product->hints = hints;
+            HASH_ADD(hh, hints->products, id, sizeof(product->id), product);
+        }
+    }
     if (product)
         note(hints, product, segments, segment, left);
     pthread_mutex_unlock(&hints->table);

@@ -300,21 +300,14 @@ static void hear_taken(struct locks *locks, struct queue *queue)
     session_settle(locks, session);
 }
 
-/* The other instance has to hear of it, to wake up and to ask; we would be
- * faster. Then we wait for our turn. */
-static void step_back(struct locks *locks, struct queue *queue)
-{
-    queue->state = QUEUE_BUSY;
-    timers_set(&locks->timers, &queue->timer,
-               locks->queues->now_us + STEP_BACK_US);
-    locks_update(locks, queue);
-}
-
 /*
  * A lock server that does not take a lock back may be there again in a moment, and
  * until then the product is blocked for everybody: so the release is tried again.
  * A lock that cannot be given back ends with its lease. Its session takes no more
  * locks, because nobody knows what the server believes of it.
+ *
+ * Another instance that waits has to hear of a release, to wake up and to ask; we would
+ * be faster, so we step back.
  */
 static void hear_given(struct locks *locks, struct queue *queue)
 {
@@ -335,10 +328,13 @@ static void hear_given(struct locks *locks, struct queue *queue)
         session->retired |= locks->is_away;
         queue->session = NULL;
         if (queue->to_others && !locks->is_away && !locks->stopping &&
-            !queue->batch)
-            step_back(locks, queue);
-        else
+            !queue->batch) {
+            queue->state = QUEUE_BUSY;
+            timers_set(&locks->timers, &queue->timer, now_us + STEP_BACK_US);
+            locks_update(locks, queue);
+        } else {
             to_free(locks, queue);
+        }
     }
     session_settle(locks, session);
 }
@@ -347,22 +343,6 @@ static size_t *calls_of(struct locks *locks, const struct lock_task *task)
 {
     return task->kind == LOCK_TAKE && task->wait_ms > 0 ? &locks->waits
                                                         : &locks->calls;
-}
-
-static void hear_tasks(struct locks *locks)
-{
-    struct lock_task *task = atomic_exchange(&locks->inbox.first, NULL), *next;
-
-    for (; task; task = next) {
-        struct queue *queue = CONTAINER_OF(task, struct queue, lock);
-
-        next = task->next;
-        *calls_of(locks, task) -= 1;
-        if (task->kind == LOCK_TAKE)
-            hear_taken(locks, queue);
-        else
-            hear_given(locks, queue);
-    }
 }
 
 /* ---- tasks ---------------------------------------------------------------- */
@@ -500,9 +480,19 @@ static void look_at(struct locks *locks, struct queue *queue)
 
 uint64_t locks_attend(struct locks *locks)
 {
+    struct lock_task *task = atomic_exchange(&locks->inbox.first, NULL), *next;
+    struct queue *queue;
     struct timer *timer;
 
-    hear_tasks(locks);
+    for (; task; task = next) {
+        next = task->next;
+        queue = CONTAINER_OF(task, struct queue, lock);
+        *calls_of(locks, task) -= 1;
+        if (task->kind == LOCK_TAKE)
+            hear_taken(locks, queue);
+        else
+            hear_given(locks, queue);
+    }
     hear_looks(locks);
     while ((timer = timers_pop(&locks->timers, locks->queues->now_us))) {
         if (timer == &locks->look_timer)

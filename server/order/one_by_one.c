@@ -193,33 +193,28 @@ static void answer_not_now(struct order *order, enum order_outcome outcome,
     order_end(order, clock_us());
 }
 
-/* All workers may have been busy for longer than the order may wait. */
-static bool is_too_late(const struct worker *worker, const struct order *order)
-{
-    uint64_t wait_ms = (uint64_t)worker->app->config->lock_wait_ms;
-    uint64_t most_ms = (uint64_t)worker->app->config->request_deadline_ms / 2;
-
-    return wait_ms > 0 &&
-           clock_us() > order->submitted_us +
-                            1000 * (wait_ms < most_ms ? wait_ms : most_ms);
-}
-
-/* The textbook's way knows of one segment only. How many there are, the store says. */
+/* All workers may have been busy for longer than the order may wait. The textbook's way
+ * knows of one segment only; how many there are, the store says. */
 void one_by_one_run(struct task *task, struct worker *worker)
 {
+    const struct config *config = worker->app->config;
     struct hints *hints = worker->app->hints;
     struct order *order = task->owner;
     struct store_order *record = &order->record;
+    int64_t most_ms = config->request_deadline_ms / 2;
     struct lock_task lock = {0};
     struct store_fence fence;
     bool again = true;
 
-    if (is_too_late(worker, order)) {
+    if (config->lock_wait_ms < most_ms)
+        most_ms = config->lock_wait_ms;
+    if (most_ms > 0 &&
+        clock_us() > order->submitted_us + 1000 * (uint64_t)most_ms) {
         answer_not_now(order, ORDER_OVERLOADED, "waited too long in the queue");
         return;
     }
     record->segment =
-        worker->app->config->deduct == DEDUCT_NAIVE
+        config->deduct == DEDUCT_NAIVE
             ? 0
             : hints_choose(hints, record->product_id, record->quantity);
     while (again && take_lock(worker, order, &lock)) {
