@@ -106,15 +106,6 @@ static enum store_status seed(struct store *store, enum log_level level,
     return status;
 }
 
-/* The lock file is left of a database that was moved, or lost. */
-static bool has_lock_file(const char *db_path)
-{
-    char lock_file[PATH_MAX + sizeof(".lock")];
-
-    snprintf(lock_file, sizeof(lock_file), "%s.lock", db_path);
-    return access(lock_file, F_OK) == 0;
-}
-
 /* In what is no proper URL there may be a password. */
 static void log_store(const struct service *s, enum store_status status,
                       const struct store_error *error)
@@ -130,7 +121,8 @@ static void log_note(const char *text)
     log_info("store", "note=\"%s\"", text);
 }
 
-/* As far as the store is concerned: the parts above it are not open yet. */
+/* As far as the store is concerned: the parts above it are not open yet. A lock file
+ * without its database is left of one that was moved, or lost. */
 static enum opener_answer open_store(struct service *s)
 {
     struct store_options options = {.url = s->config.db,
@@ -143,9 +135,12 @@ static enum opener_answer open_store(struct service *s)
     enum store_status status = store_check(s->config.db, &error);
     bool is_new =
         s->db_path && access(s->db_path, F_OK) != 0 && errno == ENOENT;
-    enum log_level level =
-        is_new && !has_lock_file(s->db_path) ? LOG_INFO : LOG_WARN;
+    char lock_file[PATH_MAX + sizeof(".lock")];
+    enum log_level level;
 
+    snprintf(lock_file, sizeof(lock_file), "%s.lock",
+             s->db_path ? s->db_path : "");
+    level = is_new && access(lock_file, F_OK) != 0 ? LOG_INFO : LOG_WARN;
     lab_hooks_of_store(&s->hooks, &options);
     if (status == STORE_OK)
         status = store_open(&options, &s->app.store, &error);

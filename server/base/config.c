@@ -73,25 +73,22 @@ void config_help(void)
 }
 
 /* The token has no row of its own: it counts with its file. */
-static bool differs(const struct setting *s, const struct config *a,
-                    const struct config *b)
-{
-    return memcmp((const char *)a + s->offset, (const char *)b + s->offset,
-                  s->size) != 0 ||
-           (s->offset == offsetof(struct config, admin_token_file) &&
-            strcmp(a->admin_token, b->admin_token) != 0);
-}
-
 const char *config_differences(const struct config *a, const struct config *b,
                                char *names, unsigned size)
 {
     size_t len = 0;
+    bool differs;
 
     *names = '\0';
-    for (const struct setting *s = table; s->kind < ASK; s++)
-        if (differs(s, a, b) && len + strlen(s->name) + 2 <= size)
+    for (const struct setting *s = table; s->kind < ASK; s++) {
+        differs = memcmp((const char *)a + s->offset,
+                         (const char *)b + s->offset, s->size) != 0;
+        if (s->offset == offsetof(struct config, admin_token_file))
+            differs |= strcmp(a->admin_token, b->admin_token) != 0;
+        if (differs && len + strlen(s->name) + 2 <= size)
             len += (size_t)snprintf(names + len, size - len, "%s%s",
                                     len ? " " : "", s->name);
+    }
     return names;
 }
 
@@ -397,20 +394,7 @@ static bool setting_set(const struct setting *s, const char *text,
     }
 }
 
-/* The order service has no stock and no locks; its wait is longer than theirs. */
-static int check_order_service(const struct reading *reading)
-{
-    const size_t wait = find(NOBODY, "lock-wait-ms");
-
-    for (size_t i = find(NOBODY, "db"); i <= find(NOBODY, "no-seed"); i++)
-        if (reading->given[i].source && i != wait)
-            return refuse_value(reading, i,
-                                "does not go with --inventory: an order "
-                                "service has no database and no lock; say it "
-                                "to the inventory services");
-    return 0;
-}
-
+/* An order service has no stock and no locks; its wait is longer than theirs. */
 static int settings_apply(const struct reading *reading, struct config *config)
 {
     const char *name, *wrong, *text;
@@ -428,8 +412,13 @@ static int settings_apply(const struct reading *reading, struct config *config)
                      strlen(text), table[i].value);
         return refuse_value(reading, i, why);
     }
-    if (*config->inventory && check_order_service(reading) < 0)
-        return -1;
+    for (size_t i = find(NOBODY, "db"), last = find(NOBODY, "no-seed");
+         *config->inventory && i <= last; i++)
+        if (reading->given[i].source && strcmp(table[i].name, "lock-wait-ms"))
+            return refuse_value(reading, i,
+                                "does not go with --inventory: an order "
+                                "service has no database and no lock; say it "
+                                "to the inventory services");
     wrong = config_rules_broken(config, &name);
     if (wrong)
         return refuse_value(reading, find(NOBODY, name), wrong);

@@ -163,11 +163,33 @@ static void read_field(CURL *easy, const char *name, char *value, size_t size)
         snprintf(value, size, "%s", field->value);
 }
 
-static void read_reply(CURL *easy, struct fetch_reply *reply)
+struct fetch *fetch_next(struct fetches *fetches)
 {
+    struct fetch *fetch = NULL;
+    struct fetch_reply *reply;
     char replayed[8] = "";
+    CURLMsg *message;
+    CURLcode code;
     long status = 0;
+    CURL *easy;
+    int left;
 
+    message = curl_multi_info_read(fetches->multi, &left);
+    if (!message)
+        return NULL;
+    code = message->data.result; /* gone with the handle */
+    easy = message->easy_handle;
+    curl_easy_getinfo(easy, CURLINFO_PRIVATE, &fetch);
+    curl_multi_remove_handle(fetches->multi, easy);
+    if (code != CURLE_OK) {
+        fetch->end = fetch->is_sent ? FETCH_LOST : FETCH_NOT_SENT;
+        if (!fetch->why[0])
+            snprintf(fetch->why, sizeof(fetch->why), "%s",
+                     curl_easy_strerror(code));
+        return fetch;
+    }
+    fetch->end = FETCH_ANSWERED;
+    reply = &fetch->reply;
     curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
     reply->status = (unsigned)status;
     read_field(easy, "Content-Type", reply->type, sizeof(reply->type));
@@ -176,30 +198,6 @@ static void read_reply(CURL *easy, struct fetch_reply *reply)
                sizeof(reply->retry_after));
     read_field(easy, "Idempotent-Replayed", replayed, sizeof(replayed));
     reply->replayed = strcmp(replayed, "true") == 0;
-}
-
-struct fetch *fetch_next(struct fetches *fetches)
-{
-    struct fetch *fetch = NULL;
-    CURLMsg *message;
-    CURLcode code;
-    int left;
-
-    message = curl_multi_info_read(fetches->multi, &left);
-    if (!message)
-        return NULL;
-    code = message->data.result; /* gone with the handle */
-    curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &fetch);
-    curl_multi_remove_handle(fetches->multi, fetch->easy);
-    if (code == CURLE_OK) {
-        fetch->end = FETCH_ANSWERED;
-        read_reply(fetch->easy, &fetch->reply);
-        return fetch;
-    }
-    fetch->end = fetch->is_sent ? FETCH_LOST : FETCH_NOT_SENT;
-    if (!fetch->why[0])
-        snprintf(fetch->why, sizeof(fetch->why), "%s",
-                 curl_easy_strerror(code));
     return fetch;
 }
 

@@ -69,26 +69,12 @@ static bool differ(const struct store_product *a, const struct store_product *b)
            strcmp(a->name, b->name) != 0;
 }
 
-/* Both lists ascend, and products are never removed. */
-static void compare(struct feed *feed, size_t n)
-{
-    const struct store_product *old = feed->told, *end = old + feed->told_n;
-
-    for (size_t i = 0; i < n && feed->looked_ms; i++) {
-        while (old < end && old->id < feed->seen[i].id)
-            old++;
-        if (old == end || old->id != feed->seen[i].id ||
-            differ(old, &feed->seen[i]))
-            add_event(feed, &feed->seen[i]);
-    }
-    memcpy(feed->told, feed->seen, n * sizeof(*feed->told));
-    feed->told_n = n;
-}
-
-/* After a look that failed there is no beat. */
+/* Both lists ascend, and products are never removed. After a look that failed there is
+ * no beat. */
 static void look_run(struct task *task, struct worker *worker)
 {
     struct feed *feed = task->owner;
+    const struct store_product *old = feed->told, *end = old + feed->told_n;
     bool has_more;
     size_t n;
 
@@ -97,7 +83,15 @@ static void look_run(struct task *task, struct worker *worker)
         has_more = n > PRODUCTS_MAX;
         n -= has_more;
         pthread_mutex_lock(&feed->mutex);
-        compare(feed, n);
+        for (size_t i = 0; i < n && feed->looked_ms; i++) {
+            while (old < end && old->id < feed->seen[i].id)
+                old++;
+            if (old == end || old->id != feed->seen[i].id ||
+                differ(old, &feed->seen[i]))
+                add_event(feed, &feed->seen[i]);
+        }
+        memcpy(feed->told, feed->seen, n * sizeof(*feed->told));
+        feed->told_n = n;
         feed->after = has_more ? feed->told[n - 1].id : 0;
         feed->looked_ms = clock_ms();
         pthread_mutex_unlock(&feed->mutex);

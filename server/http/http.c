@@ -150,33 +150,22 @@ static unsigned share(int64_t all, size_t i, size_t n)
     return part ? (unsigned)part : 1;
 }
 
-/*
- * The limit for each address is none behind a trusted proxy, because the library
- * knows no exceptions and all connections are the proxy's.
- */
-static unsigned address_max(const struct config *config, size_t i)
-{
-    size_t n = (size_t)config->http_threads;
-    int64_t all = config->client_connections_max;
-
-    if (*config->trusted_proxy)
-        return 0;
-    return share(all ? all : config->connections_max / 2, i, n);
-}
-
-/* Each thread accepts its share; when all have theirs, the rest waits in the
- * kernel. */
+/* Each thread accepts its share; when all have theirs, the rest waits in the kernel. The
+ * limit for each address is none behind a trusted proxy, because the library knows no
+ * exceptions and all connections are the proxy's. */
 static bool start(struct http *http, size_t i)
 {
     const struct config *config = http->app->config;
     size_t n = (size_t)config->http_threads;
     struct loop *loop = loop_new(http->app, &http->group);
+    int64_t all = config->client_connections_max;
+    unsigned of_address = share(all ? all : config->connections_max / 2, i, n);
     char name[16];
 
     if (!loop)
         return false;
     if (mhd_start(loop, http->listener, share(config->connections_max, i, n),
-                  address_max(config, i)) &&
+                  *config->trusted_proxy ? 0 : of_address) &&
         !pthread_create(&loop->thread, NULL, serve, loop)) {
         snprintf(name, sizeof(name), "http-%d", (int)i);
         pthread_setname_np(loop->thread, name);
