@@ -23,6 +23,24 @@ const struct sql_engine *sql_engine_of(const char *url,
     return NULL;
 }
 
+static enum store_status check_schema(struct sql *db)
+{
+    enum store_status status;
+    int64_t version = 0;
+
+    status = schema_inspect(db, &version);
+    if (status != STORE_OK || version == db->engine->versions ||
+        db->options.any_schema)
+        return status;
+    if (version == 0)
+        return sql_fail(db, STORE_IO, "it holds no database of this program");
+    return sql_fail(db, STORE_IO,
+                    "the database has the older schema version %" PRId64
+                    ": start the service once, it will bring it up to "
+                    "%" PRId64,
+                    version, db->engine->versions);
+}
+
 enum store_status sql_open(const struct sql_options *options, struct sql **db,
                            struct store_error *error)
 {
@@ -34,6 +52,8 @@ enum store_status sql_open(const struct sql_options *options, struct sql **db,
     opened->engine = options->engine;
     opened->options = *options;
     status = opened->engine->open(opened);
+    if (status == STORE_OK && !options->writes)
+        status = check_schema(opened);
     if (status == STORE_OK) {
         *db = opened;
         return STORE_OK;
@@ -163,21 +183,4 @@ enum store_status schema_bring_up(struct sql *db)
         status = bring_up(db);
     while (status != STORE_OK && db->again && backoff_wait(&pause));
     return status;
-}
-
-enum store_status schema_check(struct sql *db)
-{
-    enum store_status status;
-    int64_t version = 0;
-
-    status = schema_inspect(db, &version);
-    if (status != STORE_OK || version == db->engine->versions)
-        return status;
-    if (version == 0)
-        return sql_fail(db, STORE_IO, "it holds no database of this program");
-    return sql_fail(db, STORE_IO,
-                    "the database has the older schema version %" PRId64
-                    ": start the service once, it will bring it up to "
-                    "%" PRId64,
-                    version, db->engine->versions);
 }

@@ -87,8 +87,9 @@ struct sql_options {
     /* A connection that does not write may roll back what a process that died in its
      * commit has left in SQLite's rollback journal; it would be stuck before that. */
     bool writes;
-    bool shared;              /* writer: other processes write, too */
-    unsigned busy_ms;         /* longest wait for another process's lock */
+    bool any_schema;  /* reader: of an older version as well, or of none */
+    bool shared;      /* writer: other processes write, too */
+    unsigned busy_ms; /* longest wait for another process's lock */
     const atomic_bool *hurry; /* true: no such wait, and what is read has to end
                                * in SQL_HURRY_MS; NULL = never */
     void (*on_wait)(void *ctx); /* every few ms in such a wait; NULL = none */
@@ -211,7 +212,8 @@ extern const struct sql_engine mysql_engine __attribute__((weak));
 const struct sql_engine *sql_engine_of(const char *url,
                                        struct store_error *error);
 
-/* Opens a connection, which keeps the options. */
+/* Opens a connection, which keeps the options. A reader's to a database that is not
+ * ours, or of another version, is refused. */
 enum store_status sql_open(const struct sql_options *options, struct sql **db,
                            struct store_error *error);
 
@@ -351,8 +353,5 @@ enum store_status schema_bring_up(struct sql *db);
 /* Refuses a foreign or newer one, and tells the version of others; 0 = nobody has
  * created anything in it yet. */
 enum store_status schema_inspect(struct sql *db, int64_t *version);
-
-/* For a reader: refuses a database that is not ours, or of another version. */
-enum store_status schema_check(struct sql *db);
 
 #endif

@@ -32,10 +32,10 @@ enum store_status store_check(const char *url, struct store_error *error)
 {
     const struct sql_engine *engine = sql_engine_of(url, error);
     char where[SQL_WHERE_BYTES] = "";
-    struct sql_options options = {.engine = engine, .where = where};
+    struct sql_options options = {
+        .engine = engine, .where = where, .any_schema = true};
     enum store_status status = STORE_MISUSE;
-    struct sql *db;
-    int64_t version;
+    struct sql *db = NULL;
 
     if (engine)
         status = engine->check ? engine->check(url, where, error)
@@ -43,12 +43,7 @@ enum store_status store_check(const char *url, struct store_error *error)
     if (status != STORE_OK || !where[0])
         return status;
     status = sql_open(&options, &db, error);
-    if (status == STORE_OK) {
-        status = schema_inspect(db, &version);
-        if (status != STORE_OK)
-            failure_text(error, "%s", sql_error(db)->text);
-        sql_close(db);
-    }
+    sql_close(db);
     return status == STORE_BUSY ? STORE_OK : status;
 }
 
@@ -211,11 +206,6 @@ static enum store_status open_reader(const struct sql_options *options,
     if (!opened)
         return failure_set(error, STORE_IO, "out of memory");
     status = sql_open(options, &opened->db, error);
-    if (status == STORE_OK) {
-        status = schema_check(opened->db);
-        if (status != STORE_OK)
-            failure_text(error, "%s", sql_error(opened->db)->text);
-    }
     if (status == STORE_OK)
         *reader = opened;
     else
