@@ -96,13 +96,6 @@ struct sql_options {
     void *on_wait_ctx;
 };
 
-/* Others, as a transaction that writes knows of them. If two states are equal nobody
- * else has committed between them. */
-struct sql_state {
-    int64_t connection; /* which; 0 = it cannot tell what others have done */
-    int64_t others;     /* another one after others have committed something */
-};
-
 /* A connection: the first member of the engine's own struct. */
 struct sql {
     const struct sql_engine *engine;
@@ -113,7 +106,9 @@ struct sql {
     /* Rows, since it was opened, kept or not. (SQLite does not count rows that REPLACE
      * removes and changes of the schema, so none are made while a store is open.) */
     int64_t changes;
-    struct sql_state state; /* when the last transaction that writes began */
+    /* When the last transaction that writes began: no other connection has it, and it is
+     * another one once others have committed something; 0 = that cannot be told. */
+    int64_t epoch;
     /* It was a conflict with others, or the connection was lost; nothing was
      * written, and the same transaction may end well when it is tried again. */
     bool again;
@@ -317,15 +312,6 @@ static inline enum store_status sql_begin(struct sql *db)
 static inline enum store_status sql_begin_reading(struct sql *db)
 {
     return db->engine->begin(db, false);
-}
-
-/* Whether nobody else has committed between the transaction of LAST and this one. */
-static inline bool sql_is_alone(const struct sql *db,
-                                const struct sql_state *last)
-{
-    return db->state.connection != 0 &&
-           db->state.connection == last->connection &&
-           db->state.others == last->others;
 }
 
 static inline enum store_status sql_commit(struct sql *db)

@@ -202,9 +202,10 @@ void filter_kept(struct filter *filter, int64_t number, int64_t secret)
 /* Orders that are not kept give their numbers to others. */
 enum store_status filter_begin(struct filter *filter, struct sql *db)
 {
-    bool same = filter->next > 0 && sql_is_alone(db, &filter->state);
+    bool same =
+        filter->next > 0 && db->epoch != 0 && db->epoch == filter->epoch;
 
-    filter->state = db->state;
+    filter->epoch = db->epoch;
     if (!same)
         return filter_read(filter, db);
     filter->next = filter->seen + 1;

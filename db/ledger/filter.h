@@ -39,7 +39,7 @@
 struct filter {
     _Atomic int64_t seen;   /* it has all committed orders up to this number */
     _Atomic int64_t secret; /* of that one */
-    struct sql_state state; /* at the last filter_begin() */
+    int64_t epoch;          /* db->epoch at the last filter_begin() */
     uint64_t seed;          /* so that nobody can choose keys that look alike */
     _Atomic int64_t next;   /* the next order's number; 0 = nothing was read */
     /* Each is begun with its first order, or it would lack some. */

@@ -25,21 +25,20 @@ void rows_forget(struct rows *rows)
         next = product->hh.next;
         free(product);
     }
-    rows->valid = false;
+    rows->epoch = 0;
     rows->dirty = NULL;
     rows->n = 0;
 }
 
 bool rows_begin(struct rows *rows, struct sql *db)
 {
-    bool same = rows->valid && sql_is_alone(db, &rows->state) &&
+    bool same = rows->epoch != 0 && rows->epoch == db->epoch &&
                 rows->changes == db->changes;
 
     if (!same)
         rows_forget(rows);
     rows->db = db;
-    rows->valid = false;
-    rows->state = db->state;
+    rows->epoch = 0;
     return same;
 }
 
@@ -80,7 +79,7 @@ enum store_status rows_end(struct rows *rows)
     enum store_status status = rows_flush(rows);
 
     rows->changes = rows->db->changes;
-    rows->valid = status == STORE_OK;
+    rows->epoch = status == STORE_OK ? rows->db->epoch : 0;
     return status;
 }
 

@@ -54,10 +54,9 @@ struct rows_product {
 
 /* All zero: nothing is known. */
 struct rows {
-    struct sql *db;         /* of this transaction */
-    struct sql_state state; /* of the transaction of the last rows_end() */
-    int64_t changes;        /* db->changes as of then */
-    bool valid;
+    struct sql *db;  /* of this transaction */
+    int64_t epoch;   /* db->epoch at the last rows_end(); 0 = none is valid */
+    int64_t changes; /* db->changes as of then */
     size_t n;
     struct rows_product *products;
     struct rows_product *dirty; /* something was taken from these */

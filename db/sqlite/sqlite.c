@@ -66,7 +66,6 @@
 struct sqlite {
     struct sql sql;
     sqlite3 *handle;
-    int64_t serial;   /* no other connection of this process has it */
     unsigned version; /* of the file, after the last commit */
     struct backoff backoff;
     uint64_t end_by_us;      /* of a reader's statements, in a hurry */
@@ -231,6 +230,8 @@ static enum store_status script(struct sql *db, const char *text)
 
 /* ---- transactions ------------------------------------------------------- */
 
+static atomic_int_fast64_t epochs; /* of all connections */
+
 /* SQLite counts commits to the file, this connection's and those of others that it has
  * met. False: it does not. */
 static bool read_version(struct sqlite *db, unsigned *version)
@@ -250,9 +251,8 @@ static enum store_status begin(struct sql *db, bool to_write)
         return status;
     /* Others have committed if the version is not that of the last commit here. */
     if (!read_version(self, &version) || version != self->version)
-        db->state.others++;
+        db->epoch = atomic_fetch_add(&epochs, 1) + 1;
     self->version = version;
-    db->state.connection = self->serial;
     return STORE_OK;
 }
 
@@ -342,7 +342,6 @@ static void tend(struct sql *sql, bool full)
 /* ---- opening -------------------------------------------------------------- */
 
 static pthread_once_t configured = PTHREAD_ONCE_INIT;
-static atomic_int_fast64_t serials;
 
 /*
  * Every connection has one thread at a time, so SQLite needs no mutex around
@@ -463,7 +462,6 @@ static enum store_status open_it(struct sql *sql)
     struct sqlite *db = (struct sqlite *)sql;
 
     pthread_once(&configured, configure);
-    db->serial = atomic_fetch_add(&serials, 1) + 1;
     db->backoff.hurry = options->hurry;
     if (sqlite3_open_v2(options->where, &db->handle,
                         SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX,
