@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 
 #define BACKOFF_US_MIN 100
@@ -49,7 +50,7 @@ void backoff_begin(struct backoff *backoff, unsigned ms)
 
     /* Two processes need different seeds. */
     if (backoff->random == 0)
-        backoff->random = (now_us << 20 ^ (uintptr_t)backoff) | 1;
+        backoff->random = (unsigned)(now_us ^ (uintptr_t)backoff);
     backoff->until_us = now_us + (uint64_t)ms * 1000;
     backoff->tries = 0;
 }
@@ -66,10 +67,8 @@ bool backoff_wait(struct backoff *backoff)
     if (backoff->tries < 4)
         wait_us = BACKOFF_US_MIN * 2u << backoff->tries;
     backoff->tries++;
-    backoff->random ^= backoff->random << 13; /* xorshift64 */
-    backoff->random ^= backoff->random >> 7;
-    backoff->random ^= backoff->random << 17;
-    wait_us = BACKOFF_US_MIN + backoff->random % (wait_us - BACKOFF_US_MIN + 1);
+    wait_us = BACKOFF_US_MIN + (unsigned)rand_r(&backoff->random) %
+                                   (wait_us - BACKOFF_US_MIN + 1);
     if (wait_us > backoff->until_us - now_us)
         wait_us = backoff->until_us - now_us;
     pause.tv_nsec = (long)(wait_us * 1000);

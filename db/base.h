@@ -42,7 +42,7 @@ uint64_t monotonic_us(void);
 struct backoff {
     const atomic_bool *hurry; /* no waiting while it is true; NULL = never */
     uint64_t until_us;        /* by monotonic_us() */
-    uint64_t random;          /* state of the generator; never 0 once begun */
+    unsigned random;          /* the state of rand_r(); 0 = to be begun */
     unsigned tries;
 };
 

@@ -433,26 +433,12 @@ static void batch_run(struct store *store, bool with_orders)
 
 /* ---- the thread --------------------------------------------------------- */
 
-static void sleep_till_due(struct committer *committer)
-{
-    uint64_t due_us = committer->attached ? committer->due_us : UINT64_MAX;
-    struct timespec due;
-
-    if (committer->look_us < due_us)
-        due_us = committer->look_us;
-    due = (struct timespec){(time_t)(due_us / 1000000),
-                            (long)(due_us % 1000000) * 1000};
-    if (due_us == UINT64_MAX)
-        pthread_cond_wait(&committer->wanted, &committer->mutex);
-    else
-        pthread_cond_clockwait(&committer->wanted, &committer->mutex,
-                               CLOCK_MONOTONIC, &due);
-}
-
 /* Ends a pass and waits for work: *writes, the source, or a look. False: it closes,
  * and there is none left. */
 static bool next_pass(struct committer *committer, bool *writes)
 {
+    struct timespec due;
+    uint64_t due_us;
     bool more;
 
     pthread_mutex_lock(&committer->mutex);
@@ -461,8 +447,18 @@ static bool next_pass(struct committer *committer, bool *writes)
     atomic_store(&committer->asleep, true);
     while (!committer->head && !committer->closing &&
            !(committer->attached && is_due(committer)) &&
-           !is_time_to_look(committer))
-        sleep_till_due(committer);
+           !is_time_to_look(committer)) {
+        due_us = committer->look_us;
+        if (committer->attached && committer->due_us < due_us)
+            due_us = committer->due_us;
+        due = (struct timespec){(time_t)(due_us / 1000000),
+                                (long)(due_us % 1000000) * 1000};
+        if (due_us == UINT64_MAX)
+            pthread_cond_wait(&committer->wanted, &committer->mutex);
+        else
+            pthread_cond_clockwait(&committer->wanted, &committer->mutex,
+                                   CLOCK_MONOTONIC, &due);
+    }
     atomic_store(&committer->asleep, false);
     committer->asking = committer->attached;
     *writes = committer->head != NULL;

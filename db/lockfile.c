@@ -47,23 +47,6 @@ static bool byte_lock(int fd, int command, short type, off_t at)
            (command != F_OFD_GETLK || range.l_type == F_UNLCK);
 }
 
-static enum store_status lock_setup(int fd, unsigned busy_ms,
-                                    struct store_error *error)
-{
-    struct backoff backoff = {0};
-
-    backoff_begin(&backoff, busy_ms);
-    while (!byte_lock(fd, F_OFD_SETLK, F_WRLCK, SETUP_BYTE)) {
-        if (errno != EAGAIN && errno != EACCES && errno != EINTR)
-            return failure_set(error, STORE_IO, "cannot lock the lock file: %s",
-                               strerror(errno));
-        if (!backoff_wait(&backoff))
-            return failure_set(error, STORE_BUSY,
-                               "another process is opening the database");
-    }
-    return STORE_OK;
-}
-
 /* FD has it open; -1: it is looked up by its name. */
 static bool note(struct place *place, int fd)
 {
@@ -79,7 +62,8 @@ static bool note(struct place *place, int fd)
 static enum store_status take(struct lockfile *file, bool shared,
                               unsigned busy_ms, struct store_error *error)
 {
-    enum store_status status;
+    enum store_status status = STORE_OK;
+    struct backoff backoff = {0};
 
     file->fd = open(file->own.path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (file->fd < 0 || !note(&file->own, file->fd)) {
@@ -87,9 +71,15 @@ static enum store_status take(struct lockfile *file, bool shared,
         return failure_set(error, status, "cannot open %s: %s", file->own.path,
                            strerror(errno));
     }
-    status = lock_setup(file->fd, busy_ms, error);
-    if (status != STORE_OK)
-        return status;
+    backoff_begin(&backoff, busy_ms);
+    while (!byte_lock(file->fd, F_OFD_SETLK, F_WRLCK, SETUP_BYTE)) {
+        if (errno != EAGAIN && errno != EACCES && errno != EINTR)
+            return failure_set(error, STORE_IO, "cannot lock the lock file: %s",
+                               strerror(errno));
+        if (!backoff_wait(&backoff))
+            return failure_set(error, STORE_BUSY,
+                               "another process is opening the database");
+    }
     if (flock(file->fd, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0)
         return failure_set(error, STORE_IN_USE,
                            !shared && flock(file->fd, LOCK_SH | LOCK_NB) == 0

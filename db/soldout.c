@@ -6,14 +6,6 @@
  */
 #include "db/soldout.h"
 
-void soldout_init(struct soldout *soldout, bool shared,
-                  const struct lockfile *file)
-{
-    soldout->shared = shared;
-    soldout->file = file;
-    atomic_init(&soldout->generation, 1);
-}
-
 uint64_t soldout_generation(const struct soldout *soldout)
 {
     return soldout->shared ? lockfile_generation(soldout->file)

@@ -35,17 +35,13 @@ struct soldout_note {
     atomic_int_fast64_t quantity; /* so many or more */
 };
 
+/* Begins in generation 1 and without notes. */
 struct soldout {
     bool shared; /* others write as well: FILE has the generation */
     const struct lockfile *file;
     atomic_uint_fast64_t generation;
     struct soldout_note notes[SOLDOUT_SLOTS];
 };
-
-/* *SOLDOUT is all zero. SHARED: others write to the database as well. FILE is
- * borrowed for good. */
-void soldout_init(struct soldout *soldout, bool shared,
-                  const struct lockfile *file);
 
 /* The generation to note an order under that is about to be decided. 0:
  * there is nothing to be noted, since one could not tell when it is over. */

@@ -130,7 +130,9 @@ enum store_status store_open(const struct store_options *options,
                           opened->writer.busy_ms, &opened->lockfile, error);
     if (status != STORE_OK)
         goto err_after_alloc;
-    soldout_init(&opened->soldout, opened->writer.shared, opened->lockfile);
+    opened->soldout.shared = opened->writer.shared;
+    opened->soldout.file = opened->lockfile;
+    atomic_init(&opened->soldout.generation, 1);
     status = sql_open(&opened->writer, &opened->db, error);
     if (status != STORE_OK)
         goto err_after_lock;

@@ -89,54 +89,27 @@ enum store_status products_window(int64_t opens_ms, int64_t ends_ms,
     return STORE_OK;
 }
 
-static bool valid(const struct store_product *product)
-{
-    return in_range(product->id, 1) && in_range(product->price_cents, 0) &&
-           in_range(product->limit_per_user, 0) &&
-           in_range(product->opens_ms, 0) && in_range(product->ends_ms, 0) &&
-           in_range(product->initial, 0) && product->pay_within_s >= 0 &&
-           product->pay_within_s <= STORE_PAY_WITHIN_S_MAX &&
-           product->segments >= 1 && product->segments <= STORE_SEGMENTS_MAX &&
-           product->name[0] != '\0' &&
-           memchr(product->name, '\0', sizeof(product->name)) != NULL;
-}
+/* The numbers of a product that a change may give. One that nobody gives is the least. */
+#define AT(member) offsetof(struct store_product, member)
+static const struct number {
+    unsigned given; /* enum store_given */
+    size_t at;
+    int64_t least, most;
+} numbers[] = {
+    {STORE_GIVEN_PRICE, AT(price_cents), 0, STORE_NUMBER_MAX},
+    {STORE_GIVEN_LIMIT, AT(limit_per_user), 0, STORE_NUMBER_MAX},
+    {STORE_GIVEN_OPENS, AT(opens_ms), 0, STORE_NUMBER_MAX},
+    {STORE_GIVEN_ENDS, AT(ends_ms), 0, STORE_NUMBER_MAX},
+    {STORE_GIVEN_STOCK, AT(initial), 0, STORE_NUMBER_MAX},
+    {STORE_GIVEN_SEGMENTS, AT(segments), 1, STORE_SEGMENTS_MAX},
+    {STORE_GIVEN_PAY, AT(pay_within_s), 0, STORE_PAY_WITHIN_S_MAX},
+};
+#undef AT
 
-/* The fields that OLD has set: a put may not pass over them. */
-static unsigned what_is_set(const struct store_product *old)
+static int64_t *number_of(struct store_product *product,
+                          const struct number *number)
 {
-    return STORE_GIVEN_NAME | (old->price_cents != 0 ? STORE_GIVEN_PRICE : 0u) |
-           (old->limit_per_user != 0 ? STORE_GIVEN_LIMIT : 0u) |
-           (old->opens_ms != 0 ? STORE_GIVEN_OPENS : 0u) |
-           (old->ends_ms != 0 ? STORE_GIVEN_ENDS : 0u) |
-           (old->pay_within_s != 0 ? STORE_GIVEN_PAY : 0u) |
-           (old->segments > 1 ? STORE_GIVEN_SEGMENTS : 0u);
-}
-
-/* The product with the changes: what is not given stays as it is in OLD. */
-static struct store_product changed(const struct store_change *change,
-                                    const struct store_product *old)
-{
-    const struct store_product *given = &change->product;
-    struct store_product product = *old;
-
-    product.id = given->id;
-    if (change->given & STORE_GIVEN_NAME)
-        memcpy(product.name, given->name, sizeof(product.name));
-    if (change->given & STORE_GIVEN_PRICE)
-        product.price_cents = given->price_cents;
-    if (change->given & STORE_GIVEN_LIMIT)
-        product.limit_per_user = given->limit_per_user;
-    if (change->given & STORE_GIVEN_OPENS)
-        product.opens_ms = given->opens_ms;
-    if (change->given & STORE_GIVEN_ENDS)
-        product.ends_ms = given->ends_ms;
-    if (change->given & STORE_GIVEN_STOCK)
-        product.initial = given->initial;
-    if (change->given & STORE_GIVEN_SEGMENTS)
-        product.segments = given->segments;
-    if (change->given & STORE_GIVEN_PAY)
-        product.pay_within_s = given->pay_within_s;
-    return product;
+    return (int64_t *)(void *)((char *)product + number->at);
 }
 
 static enum store_status create(struct sql *db,
@@ -197,30 +170,45 @@ static enum store_status update(struct sql *db,
     return status;
 }
 
+/* What a product that is there has set a put may not pass over, but for its stock. */
 enum store_status products_change(struct sql *db, struct store_write *write)
 {
     struct store_change *change = (struct store_change *)write;
-    struct store_product old = {.segments = 1}, product;
+    struct store_product old, product;
+    const struct number *number = numbers,
+                        *end = numbers + sizeof(numbers) / sizeof(*numbers);
     unsigned needed = STORE_GIVEN_NAME | STORE_GIVEN_STOCK;
     enum store_status status;
-    bool found;
+    bool found, valid = in_range(change->product.id, 1);
 
-    status = products_lock(db, change->product.id, &product);
+    status = products_lock(db, change->product.id, &old);
     found = status == STORE_OK;
     if (!found && (status != STORE_NO_PRODUCT || change->patch))
         return status;
-    if (found) {
-        old = product;
-        needed = change->patch ? 0 : what_is_set(&old);
+    if (found)
+        needed = change->patch ? 0 : STORE_GIVEN_NAME;
+    else
+        old = (struct store_product){.id = change->product.id, .segments = 1};
+    product = old;
+    for (; number < end; number++) {
+        int64_t *now = number_of(&product, number);
+
+        if (found && !change->patch && *now != number->least)
+            needed |= number->given & ~(unsigned)STORE_GIVEN_STOCK;
+        if (change->given & number->given)
+            *now = *number_of(&change->product, number);
+        valid &= *now >= number->least && *now <= number->most;
     }
+    if (change->given & STORE_GIVEN_NAME)
+        memcpy(product.name, change->product.name, sizeof(product.name));
     change->created = !found;
     change->missing = needed & ~change->given;
     if (change->missing != 0)
         return sql_fail(db, STORE_INCOMPLETE,
                         "the put leaves out what product %" PRId64 " %s",
                         change->product.id, found ? "has set" : "needs");
-    product = changed(change, &old);
-    if (!valid(&product))
+    if (!valid || product.name[0] == '\0' ||
+        !memchr(product.name, '\0', sizeof(product.name)))
         return sql_fail(db, STORE_RANGE,
                         "a product needs an id, a name of 1 to %d bytes, "
                         "1 to %d segments, numbers from 0 to 2^53-1 and "

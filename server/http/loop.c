@@ -123,25 +123,19 @@ bool loop_begin_pass(struct loop *loop)
            loop->suspended > 0;
 }
 
-struct completion *loop_next(struct loop *loop)
+struct completion *loop_take(struct loop *loop)
 {
-    struct completion *list, *next;
+    struct completion *list = NULL, *turned = NULL, *next;
 
-    if (!loop->arrived &&
-        atomic_load_explicit(&loop->inbox, memory_order_relaxed)) {
+    if (atomic_load_explicit(&loop->inbox, memory_order_relaxed))
         list = atomic_exchange(&loop->inbox, NULL);
-        for (; list; list = next) {
-            next = list->next;
-            list->next = loop->arrived;
-            loop->arrived = list;
-        }
-    }
-    list = loop->arrived;
-    if (list) {
-        loop->arrived = list->next;
+    for (; list; list = next) {
+        next = list->next;
+        list->next = turned;
+        turned = list;
         loop->expected--;
     }
-    return list;
+    return turned;
 }
 
 static void sleep_until(struct loop *loop, uint64_t due_us)

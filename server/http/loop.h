@@ -70,8 +70,7 @@ struct loop {
     struct MHD_Daemon *daemon; /* mhd.c's, as is the next */
     bool parses_in_place;      /* the library a head, in its read buffer */
     struct timers timers;
-    uint64_t now_us; /* when this pass began */
-    struct completion *arrived;
+    uint64_t now_us;                    /* when this pass began */
     struct order *orders, **orders_end; /* gathered */
     uint64_t first_order_us, last_order_us;
     uint64_t pass, round; /* from 1; a round ends with a hand-over */
@@ -119,8 +118,8 @@ void loop_drain(struct loop *loop);
  * suspended. */
 bool loop_begin_pass(struct loop *loop);
 
-/* One that was posted, the first one first; NULL if there is none. */
-struct completion *loop_next(struct loop *loop);
+/* All that were posted, the first one first; NULL if there are none. */
+struct completion *loop_take(struct loop *loop);
 
 /* Hands the gathered orders over if it is time. Then sleeps until there is
  * something to do; with HAS_MORE there is already. */

@@ -533,13 +533,15 @@ bool mhd_start(struct loop *loop, int listener, unsigned connections_max,
  * yes then. */
 void mhd_serve(struct loop *loop)
 {
-    struct completion *completion;
+    struct completion *completion, *next;
     MHD_UNSIGNED_LONG_LONG ms = 0;
     struct timer *timer;
 
     while (loop_begin_pass(loop)) {
-        while ((completion = loop_next(loop)))
+        for (completion = loop_take(loop); completion; completion = next) {
+            next = completion->next;
             come_back(completion);
+        }
         while ((timer = timers_pop(&loop->timers, loop->now_us)))
             come_due(timer);
         if (loop->draining) /* from now on it accepts no more */

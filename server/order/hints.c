@@ -392,25 +392,19 @@ static size_t gather_old(struct hints *hints, uint64_t now_us)
     return (size_t)oldest->n;
 }
 
-/* What was read; but for what this process has changed meanwhile. */
-static void note_read(struct hints *hints)
-{
-    for (size_t i = 0; i < hints->hints_n; i++) {
-        const struct hint *hint = &hints->list[i];
-        struct hint_product *product = find(hints, hint->product_id);
-
-        if (product && hint->segment < product->n &&
-            !product->segments[hint->segment].is_dirty)
-            product->segments[hint->segment].left = hint->units;
-    }
-}
-
+/* What was read counts, but for what this process has changed meanwhile. */
 void hints_attend(struct hints *hints, uint64_t now_us)
 {
     if (hints->under_way && atomic_exchange(&hints->ended, false)) {
         hints->under_way = false;
-        if (hints->reads)
-            note_read(hints);
+        for (size_t i = 0; hints->reads && i < hints->hints_n; i++) {
+            const struct hint *hint = &hints->list[i];
+            struct hint_product *product = find(hints, hint->product_id);
+
+            if (product && hint->segment < product->n &&
+                !product->segments[hint->segment].is_dirty)
+                product->segments[hint->segment].left = hint->units;
+        }
     }
     if (hints->under_way || hints->stopping || !hints->redis)
         return;
