@@ -141,9 +141,7 @@
 
 #include "lock/dlock_step.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+DLOCK_BEGIN
 
 #define DLOCK_NAME_BYTES_MAX  512 /* longest lock name, without the NUL */
 #define DLOCK_OWNER_BYTES_MAX 48  /* an owner id as text, without the NUL */
@@ -339,7 +337,8 @@ enum dlock_status dlock_session_open(struct dlock *client,
  */
 void dlock_session_close(struct dlock_session *session);
 
-/* This session's owner id: 32 hex digits of the client, "-", a counter. */
+/* This session's owner id: 32 hex digits of the client, "-", a counter. It lives as long
+ * as the session. */
 const char *dlock_session_owner(const struct dlock_session *session);
 
 /*
@@ -384,8 +383,9 @@ enum dlock_status dlock_try(struct dlock_session *session, const char *name,
 void dlock_cancel(struct dlock_session *session);
 
 /*
- * Sets the grant's lease to end lease_ms from now. If the session holds the
- * lock more than once, the server keeps it for as long as another grant of
+ * Sets the grant's lease to end lease_ms from now. A grant that the watchdog renews
+ * goes on to be renewed, to its own lease, after a third of this one. If the session holds
+ * the lock more than once, the server keeps it for as long as another grant of
  * it counts on. DLOCK_LOST if this session does not hold the lock any more,
  * or if the lease was over when the answer came; after DLOCK_UNKNOWN, it
  * counts to the earlier of its two ends. DLOCK_MISUSE where the strategy has
@@ -419,9 +419,7 @@ enum dlock_status dlock_release(struct dlock_session *session,
 uint64_t dlock_remaining_ms(const struct dlock_session *session,
                             const struct dlock_grant *grant);
 
-#ifdef __cplusplus
-}
-#endif
+DLOCK_END
 
 /* Looking at locks; calls with a callback; where a Redis is. */
 #include "lock/dlock_async.h"

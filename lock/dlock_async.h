@@ -30,9 +30,7 @@
 
 #include "lock/dlock.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+DLOCK_BEGIN
 
 /*
  * Is called exactly once, on a thread of the client or by dlock_dispatch(), after
@@ -100,8 +98,6 @@ int dlock_fd(struct dlock *client);
  */
 unsigned dlock_dispatch(struct dlock *client);
 
-#ifdef __cplusplus
-}
-#endif
+DLOCK_END
 
 #endif

@@ -36,9 +36,7 @@
 
 #include "lock/dlock.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+DLOCK_BEGIN
 
 #define DLOCK_WAITS_BYTES_MAX 160
 
@@ -59,8 +57,6 @@ enum dlock_status dlock_waits_for(struct dlock_session *session,
                                   char text[DLOCK_WAITS_BYTES_MAX],
                                   struct dlock_error *error);
 
-#ifdef __cplusplus
-}
-#endif
+DLOCK_END
 
 #endif

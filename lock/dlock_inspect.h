@@ -7,9 +7,7 @@
 
 #include "lock/dlock.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+DLOCK_BEGIN
 
 #define DLOCK_LABEL_BYTES_MAX 120 /* "host:pid:label", without the NUL */
 
@@ -64,8 +62,6 @@ enum dlock_status dlock_force_release(struct dlock_session *session,
                                       const char *name,
                                       struct dlock_error *error);
 
-#ifdef __cplusplus
-}
-#endif
+DLOCK_END
 
 #endif

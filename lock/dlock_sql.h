@@ -22,14 +22,10 @@
 
 #include "lock/dlock.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+DLOCK_BEGIN
 
 extern const struct dlock_strategies dlock_sql_strategies;
 
-#ifdef __cplusplus
-}
-#endif
+DLOCK_END
 
 #endif

@@ -9,9 +9,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* Around the declarations of each header. */
 #ifdef __cplusplus
-extern "C" {
+#define DLOCK_BEGIN extern "C" {
+#define DLOCK_END   }
+#else
+#define DLOCK_BEGIN
+#define DLOCK_END
 #endif
+
+DLOCK_BEGIN
 
 enum dlock_phase { DLOCK_BEFORE, DLOCK_AFTER };
 
@@ -47,8 +54,6 @@ struct dlock_step {
 typedef enum dlock_verdict dlock_step_hook(void *ctx,
                                            const struct dlock_step *step);
 
-#ifdef __cplusplus
-}
-#endif
+DLOCK_END
 
 #endif

@@ -48,9 +48,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include "lock/dlock_step.h"
+
+DLOCK_BEGIN
 
 #define DLOCK_USER_BYTES_MAX     127 /* without the NUL, %XX decoded */
 #define DLOCK_PASSWORD_BYTES_MAX 511
@@ -91,8 +91,6 @@ bool dlock_url_has_login(const struct dlock_address *address);
  */
 void dlock_url_hide(const char *url, char *text, size_t size);
 
-#ifdef __cplusplus
-}
-#endif
+DLOCK_END
 
 #endif

@@ -10,9 +10,7 @@
 
 #include "lock/dlock.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+DLOCK_BEGIN
 
 #define DLOCK_VALUE_BYTES_MAX 63
 
@@ -57,8 +55,6 @@ enum dlock_status dlock_values_about(struct dlock_values *values,
                                      struct dlock_about *about,
                                      struct dlock_error *error);
 
-#ifdef __cplusplus
-}
-#endif
+DLOCK_END
 
 #endif

@@ -33,14 +33,10 @@
 
 #include "lock/dlock.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+DLOCK_BEGIN
 
 extern const struct dlock_strategies dlock_zk_strategies;
 
-#ifdef __cplusplus
-}
-#endif
+DLOCK_END
 
 #endif
