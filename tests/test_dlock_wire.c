@@ -10,7 +10,7 @@
 #include <sys/un.h>
 
 #include "lock/core/clock.h"
-#include "lock/redis/call.h"
+#include "lock/redis/node.h"
 #include "tests/support/deaf_server.h"
 #include "tests/support/lock_rig.h"
 
@@ -76,7 +76,8 @@ static int listen_as(struct dlock_wire_config *config)
 }
 
 /* Milliseconds until a speaker's reply was found to be no answer. */
-static uint64_t ask_speaker_ms(struct speaker speaker)
+static uint64_t ask_speaker_ms(struct speaker speaker,
+                               const struct dlock_script *script)
 {
     struct dlock_wire_config config = config_for();
     struct dlock_wire *wire = dlock_wire_open(&config, "me");
@@ -87,8 +88,9 @@ static uint64_t ask_speaker_ms(struct speaker speaker)
 
     speaker.listener = listen_as(&config);
     assert_int_equal(pthread_create(&server, NULL, speak, &speaker), 0);
-    dlock_command_init(&command, "get", "n", NULL);
-    dlock_command_arg(&command, "GET");
+    dlock_command_init(&command, "get", "n", script);
+    if (script == NULL)
+        dlock_command_arg(&command, "GET");
     dlock_command_arg(&command, "n");
     start_ms = lock_rig_now_ms();
     assert_int_equal(dlock_call(wire, &command, UINT64_MAX, &reply),
@@ -104,7 +106,8 @@ static uint64_t ask_speaker_ms(struct speaker speaker)
 LOCK_TEST(test_trickle_moves_no_deadline)
 {
     assert_in_range(
-        ask_speaker_ms((struct speaker){.says = "$4000\r\n", .trickles = true}),
+        ask_speaker_ms((struct speaker){.says = "$4000\r\n", .trickles = true},
+                       NULL),
         199, 15000);
 }
 
@@ -119,7 +122,23 @@ LOCK_TEST(test_nonsense)
     };
 
     for (size_t i = 0; i < COUNT_OF(lines); i++)
-        (void)ask_speaker_ms((struct speaker){.says = lines[i]});
+        (void)ask_speaker_ms((struct speaker){.says = lines[i]}, NULL);
+}
+
+/* An answer that is none of a script's is neither a yes nor a no. */
+LOCK_TEST(test_no_reply_of_a_script)
+{
+    static const struct dlock_script script = {unknown_sha, {"return 7"}};
+    static const char *const lines[] = {"+OK\r\n", "$-1\r\n", "$1\r\n1\r\n"};
+    const struct dlock_reply one = {
+        .kind = DLOCK_REPLY_INTEGER, .integers_n = 1, .integers = {1}};
+    struct dlock_grant grant;
+    uint64_t busy_ms;
+
+    for (size_t i = 0; i < COUNT_OF(lines); i++)
+        (void)ask_speaker_ms((struct speaker){.says = lines[i]}, &script);
+    assert_int_equal(dlock_node_read_acquire(&one, &grant, &busy_ms),
+                     DLOCK_UNKNOWN);
 }
 
 /* Nor where it never has to be waited for: more and more of it is there. */

@@ -116,6 +116,11 @@ static enum dlock_status judge(struct dlock_wire *wire,
                                const struct dlock_command *command,
                                const struct dlock_reply *reply)
 {
+    /* Scripts of the library answer with numbers: else it was no Redis that did. */
+    if (command->script != NULL && command->script->sha != NULL &&
+        (reply->kind == DLOCK_REPLY_NIL || reply->kind == DLOCK_REPLY_STRING))
+        return dlock_error_set(DLOCK_UNKNOWN, "no sense in the reply: %s",
+                               reply->text);
     if (reply->kind != DLOCK_REPLY_ERROR)
         return DLOCK_OK;
     if (dlock_call_is_error(reply, "READONLY") ||

@@ -204,12 +204,12 @@ enum dlock_status dlock_node_read_acquire(const struct dlock_reply *reply,
                                           struct dlock_grant *grant,
                                           uint64_t *busy_ms)
 {
-    if (reply->integers[0] == 1) {
+    if (reply->integers_n > 2 && reply->integers[0] == 1) {
         grant->holds = (unsigned)reply->integers[1];
         grant->token = (uint64_t)reply->integers[2];
         return DLOCK_OK;
     }
-    if (reply->integers[0] != 0)
+    if (reply->integers_n < 2 || reply->integers[0] != 0)
         return dlock_error_set(DLOCK_UNKNOWN, "the attempt was overtaken");
     if (reply->integers[1] >= 0)
         *busy_ms = (uint64_t)reply->integers[1];
