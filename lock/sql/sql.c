@@ -24,6 +24,7 @@
 #include "lock/core/clock.h"
 #include "lock/core/error.h"
 #include "lock/core/net.h"
+#include "lock/dial/dial.h"
 #include "lock/dial/lookup.h"
 
 enum {
@@ -36,6 +37,96 @@ struct statement {
     size_t len;
     char text[TEXT_BYTES_MAX + 1];
 };
+
+/* The url ------------------------------------------------------------------- */
+
+/*
+ *     mysql:unix:/run/mysqld/mysqld.sock?db=shop&user=shop
+ *     mysql://shop:secret@10.0.0.7:3306/shop
+ *
+ * Nothing in them is decoded: a user or password with a '@' or ':' in it, or a
+ * path with a '?', cannot be given.
+ */
+static const char url_forms[] = "use mysql:unix:PATH?db=NAME&user=NAME or "
+                                "mysql://USER:PASSWORD@HOST[:PORT]/DB";
+
+/* False: it is too long. */
+static bool put(const char *text, char *field, size_t size)
+{
+    return snprintf(field, size, "%s", text) < (int)size;
+}
+
+static bool parse_socket(char *query, struct dlock_sql_address *address)
+{
+    const char *path = strsep(&query, "?");
+    bool good =
+        *path != '\0' && put(path, address->at.host, sizeof(address->at.host));
+
+    address->at.local = true;
+    for (const char *one; good && (one = strsep(&query, "&")) != NULL;)
+        if (strncmp(one, "db=", 3) == 0)
+            good = put(one + 3, address->database, sizeof(address->database));
+        else if (strncmp(one, "user=", 5) == 0)
+            good = put(one + 5, address->at.user, sizeof(address->at.user));
+        else
+            good = *one == '\0';
+    return good;
+}
+
+static bool parse_tcp(char *place, struct dlock_sql_address *address)
+{
+    char *password = strsep(&place, "@");
+    const char *user = strsep(&password, ":");
+    char *slash = place == NULL ? NULL : strrchr(place, '/');
+    const char *end;
+
+    if (slash == NULL || slash[1] == '\0' || *user == '\0')
+        return false;
+    *slash = '\0';
+    end = dlock_address_next(place, "3306", &address->at);
+    return end != NULL && *end == '\0' && end[-1] != ',' &&
+           put(user, address->at.user, sizeof(address->at.user)) &&
+           put(password == NULL ? "" : password, address->at.password,
+               sizeof(address->at.password)) &&
+           put(slash + 1, address->database, sizeof(address->database));
+}
+
+enum dlock_status dlock_sql_read_url(struct dlock *client, const char *url)
+{
+    struct dlock_sql_address *address = calloc(1, sizeof(*address));
+    char *copy = strdup(url == NULL ? "" : url);
+    bool good = false;
+
+    if (address == NULL || copy == NULL) {
+        free(copy);
+        free(address);
+        return dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
+    }
+    memcpy(address->at.user, "root", sizeof("root"));
+    memcpy(address->database, "test", sizeof("test"));
+    if (strncmp(copy, "mysql:unix:", 11) == 0)
+        good = parse_socket(copy + 11, address);
+    else if (strncmp(copy, "mysql://", 8) == 0)
+        good = parse_tcp(copy + 8, address);
+    free(copy);
+    if (good) {
+        client->own = address;
+        return DLOCK_OK;
+    }
+    free(address);
+    /* Not the url itself: there may be a password in it. */
+    return dlock_error_set(DLOCK_MISUSE, "the url: %s", url_forms);
+}
+
+enum dlock_status dlock_sql_client_open(struct dlock *client)
+{
+    return dlock_sql_read_url(client, client->url);
+}
+
+void dlock_sql_client_close(struct dlock *client)
+{
+    free(client->own);
+}
 
 /* Sessions ------------------------------------------------------------------ */
 

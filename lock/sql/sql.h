@@ -55,7 +55,7 @@ struct dlock_sql_reply {
 /*
  * Takes URL, the part of the client's that is of the database, apart: client->own.
  * "mysql:unix:PATH[?db=NAME&user=NAME]" or "mysql://USER[:PASSWORD]@HOST[:PORT]/DB"; else
- * DLOCK_MISUSE. Without a user: root, without a database: test (sql_url.c).
+ * DLOCK_MISUSE. Without a user: root, without a database: test.
  */
 enum dlock_status dlock_sql_read_url(struct dlock *client, const char *url);
 
