@@ -1,6 +1,5 @@
 /*
- * Acquire and release of a session, and the order of things around a strategy's own
- * work:
+ * The calls of a session, and the order of things around a strategy's own work:
  *
  *     acquire   register renewal - try and wait (wait.c) - confirm renewal
  *     release   cancel renewal - release
@@ -75,8 +74,10 @@ static void fill_release(struct dlock_session *session,
     attempt->limit_ms = dlock_session_limit(session, 2, 0);
 }
 
-bool dlock_session_superseded(const struct dlock_session *session,
-                              const struct dlock_grant *grant)
+/* Whether GRANT was given back, or lost, and the session has its name by other
+ * grants. False for a lock that knows no owner, because nobody can tell. */
+static bool superseded(const struct dlock_session *session,
+                       const struct dlock_grant *grant)
 {
     return can(session, DLOCK_CAP_OWNER) &&
            dlock_held_superseded(&session->held, grant->name, grant->attempt);
@@ -92,7 +93,7 @@ enum dlock_status dlock_session_give(struct dlock_session *session,
     if (session->client->watchdog != NULL)
         cut_off = dlock_watchdog_cancel(session->client->watchdog,
                                         session->owner, grant->attempt);
-    if (dlock_session_superseded(session, grant))
+    if (superseded(session, grant))
         return DLOCK_LOST;
     fill_release(session, grant, &attempt);
     /* The lease is over, and the holder was told that nobody answers. */
@@ -294,4 +295,186 @@ enum dlock_status dlock_try(struct dlock_session *session, const char *name,
         once = *terms;
     once.wait_ms = 0;
     return dlock_acquire(session, name, &once, grant, error);
+}
+
+/* Leases ------------------------------------------------------------------- */
+
+/* UNCERTAIN: the lease may also have its old end, so the earlier one counts. */
+static void set_deadline(const struct dlock_session *session,
+                         struct dlock_grant *grant, uint64_t deadline_ms,
+                         bool uncertain)
+{
+    if (session->client->watchdog != NULL)
+        dlock_watchdog_reset(session->client->watchdog, session->owner,
+                             grant->attempt, deadline_ms, uncertain);
+    if (!uncertain || deadline_ms < grant->deadline_ms)
+        grant->deadline_ms = deadline_ms;
+}
+
+/* The end of the lease, by the answer or by the lack of one. */
+static enum dlock_status settle(const struct dlock_session *session,
+                                struct dlock_grant *grant, uint64_t deadline_ms,
+                                enum dlock_status status)
+{
+    const struct dlock_clock *clock = session->client->clock;
+
+    if (status == DLOCK_OK || status == DLOCK_UNKNOWN)
+        set_deadline(session, grant, deadline_ms, status == DLOCK_UNKNOWN);
+    if (status == DLOCK_LOST) /* of it nothing remains */
+        set_deadline(session, grant, dlock_clock_now(clock), true);
+    /* As of an acquire: textbook locks do not ask. */
+    if (status == DLOCK_OK && can(session, DLOCK_CAP_RENEW) &&
+        dlock_clock_until(clock, deadline_ms) == 0)
+        return dlock_error_set(DLOCK_LOST,
+                               "the answer took longer than the lease");
+    return status;
+}
+
+static enum dlock_status extend(struct dlock_session *session,
+                                struct dlock_grant *grant, unsigned lease_ms)
+{
+    const struct dlock_strategy *strategy = session->client->strategy;
+    struct dlock_attempt attempt = {
+        .session = session,
+        .name = grant->name,
+        .holds = dlock_held_count(&session->held, grant->name),
+        .lease_ms = lease_ms,
+        .limit_ms = dlock_session_limit(session, 2, 0)};
+    uint64_t deadline_ms = dlock_clock_now(session->client->clock) +
+                           dlock_valid_ms(strategy, lease_ms);
+
+    if (superseded(session, grant))
+        return DLOCK_LOST;
+    return settle(session, grant, deadline_ms,
+                  dlock_wait_retry(&attempt, strategy->extend));
+}
+
+enum dlock_status dlock_extend(struct dlock_session *session,
+                               struct dlock_grant *grant, unsigned lease_ms,
+                               struct dlock_error *error)
+{
+    enum dlock_status status = dlock_check_grant(session, grant);
+
+    if (status == DLOCK_OK)
+        status = dlock_check_lease(lease_ms);
+    if (status == DLOCK_OK && !can(session, DLOCK_CAP_LEASE))
+        status = dlock_error_set(DLOCK_MISUSE, "strategy %s has no leases",
+                                 session->client->strategy->info.name);
+    if (status == DLOCK_OK)
+        status = dlock_session_enter(session);
+    if (status == DLOCK_OK) {
+        status = extend(session, grant, lease_ms);
+        dlock_session_leave(session);
+    }
+    return dlock_error_report(error, status, "extend");
+}
+
+/* The watchdog knows better than the grant, which is a value of its time. */
+uint64_t dlock_remaining_ms(const struct dlock_session *session,
+                            const struct dlock_grant *grant)
+{
+    const struct dlock *client;
+    uint64_t deadline_ms;
+
+    if (dlock_check_grant(session, grant) != DLOCK_OK ||
+        !dlock_is_ours(session->client)) {
+        (void)dlock_error_take();
+        return 0;
+    }
+    client = session->client;
+    if (superseded(session, grant))
+        return 0;
+    deadline_ms = grant->deadline_ms;
+    if (client->strategy->remaining != NULL)
+        return client->strategy->remaining(session, grant);
+    if (client->watchdog != NULL)
+        dlock_watchdog_deadline(client->watchdog, grant->owner, grant->attempt,
+                                &deadline_ms);
+    return dlock_clock_until(client->clock, deadline_ms);
+}
+
+/* Looks, and an operator's force: they need to hold nothing ------------------ */
+
+/* NAME is fit for a call, which the strategy CAN, and the session is entered. */
+static enum dlock_status begin_look(struct dlock_session *session,
+                                    const char *name, bool can,
+                                    struct dlock_attempt *attempt)
+{
+    enum dlock_status status = dlock_check_name(name);
+
+    if (!can)
+        status = dlock_error_set(DLOCK_MISUSE, "strategy %s cannot",
+                                 session->client->strategy->info.name);
+    *attempt = (struct dlock_attempt){.session = session, .name = name};
+    if (status != DLOCK_OK)
+        return status;
+    attempt->limit_ms = dlock_session_limit(session, 1, 0);
+    return dlock_session_enter(session);
+}
+
+enum dlock_status dlock_inspect(struct dlock_session *session, const char *name,
+                                struct dlock_holder *holder,
+                                struct dlock_error *error)
+{
+    struct dlock_holder found = {.holds = 1, .remaining_ms = UINT64_MAX};
+    const struct dlock_strategy *strategy;
+    struct dlock_attempt attempt;
+    enum dlock_status status;
+
+    if (session == NULL || holder == NULL)
+        return dlock_error_report(error, dlock_check_null(), "inspect");
+    strategy = session->client->strategy;
+    status = begin_look(session, name, strategy->inspect != NULL, &attempt);
+    if (status == DLOCK_OK) {
+        status = strategy->inspect(&attempt, &found);
+        dlock_session_leave(session);
+    }
+    if (status == DLOCK_OK)
+        *holder = found.held ? found : (struct dlock_holder){.held = false};
+    return dlock_error_report(error, status, "inspect");
+}
+
+enum dlock_status dlock_inspect_waiters(struct dlock_session *session,
+                                        const char *name,
+                                        struct dlock_waiting waiters[],
+                                        size_t n_max, size_t *n,
+                                        struct dlock_error *error)
+{
+    const struct dlock_strategy *strategy;
+    struct dlock_attempt attempt;
+    enum dlock_status status;
+    size_t found = 0;
+
+    if (session == NULL || n == NULL || (waiters == NULL && n_max > 0))
+        return dlock_error_report(error, dlock_check_null(), "waiters");
+    strategy = session->client->strategy;
+    status = begin_look(session, name, strategy->waiters != NULL, &attempt);
+    if (status == DLOCK_OK) {
+        status = strategy->waiters(&attempt, waiters, n_max, &found);
+        dlock_session_leave(session);
+    }
+    if (status == DLOCK_OK)
+        *n = found;
+    return dlock_error_report(error, status, "waiters");
+}
+
+enum dlock_status dlock_force_release(struct dlock_session *session,
+                                      const char *name,
+                                      struct dlock_error *error)
+{
+    const struct dlock_strategy *strategy;
+    struct dlock_attempt attempt;
+    enum dlock_status status;
+
+    if (session == NULL)
+        return dlock_error_report(error, dlock_check_null(), "force");
+    strategy = session->client->strategy;
+    status = begin_look(session, name, strategy->force != NULL, &attempt);
+    if (status == DLOCK_OK) {
+        status = strategy->force(&attempt);
+        dlock_session_leave(session);
+    }
+    if (status == DLOCK_LOST)
+        dlock_error_say("nobody holds it");
+    return dlock_error_report(error, status, "force");
 }

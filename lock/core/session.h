@@ -18,11 +18,6 @@
 enum dlock_status dlock_session_enter(struct dlock_session *session);
 void dlock_session_leave(struct dlock_session *session);
 
-/* Whether GRANT was given back, or lost, and the session has its name by other
- * grants. False for a lock that knows no owner, because nobody can tell. */
-bool dlock_session_superseded(const struct dlock_session *session,
-                              const struct dlock_grant *grant);
-
 /*
  * dlock_acquire() of checked arguments, in a session that was entered, in pieces:
  *
