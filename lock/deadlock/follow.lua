@@ -104,6 +104,19 @@ local function who(owner, lock)
     return cut(redis.call('hget', lock, 'label') or owner, 40)
 end
 
+-- The waits in CHAIN from number FROM on, the first of which is by the holder of LOCK,
+-- in words; and the lock that the last of them waits for.
+local function tell(chain, from, lock)
+    local parts = {}
+    for i = from, #chain do
+        parts[#parts + 1] = (i == from and cut(lock, 40) .. ' is held by ' or
+                             ', held by ') ..
+            who(chain[i].owner, lock) .. ', which waits for ' .. cut(chain[i].name, 40)
+        lock = chain[i].name
+    end
+    return parts, lock
+end
+
 -- PARTS as one text, without its middle if it is too long.
 local function join(parts, tail)
     local text = table.concat(parts) .. tail

@@ -43,12 +43,4 @@ end
 if last.owner ~= me then
     return {1, stamp, cycle}
 end
-
-local parts = {}
-for i = 2, #chain do
-    parts[i - 1] = (i == 2 and cut(KEYS[1], 40) .. ' is held by ' or
-                    ', held by ') ..
-        who(chain[i].owner, i == 2 and KEYS[1] or chain[i - 1].name) ..
-        ', which waits for ' .. cut(chain[i].name, 40)
-end
-return {2, stamp, cycle, join(parts, ', which you hold')}
+return {2, stamp, cycle, join(tell(chain, 2, KEYS[1]), ', which you hold')}

@@ -7,15 +7,9 @@
 --            {1, stamp, cycle, "words"}  there may be one: look again soon
 --            {2, stamp, cycle, "words"}  there is one
 
-local chain, parts = {}, {}
+local chain = {}
 local from, owner = follow(chain, KEYS[1])
-local lock = KEYS[1] -- that the next one in the chain holds
-
-for i, wait in ipairs(chain) do
-    parts[i] = (i == 1 and cut(KEYS[1], 40) .. ' is held by ' or ', held by ') ..
-        who(wait.owner, lock) .. ', which waits for ' .. cut(wait.name, 40)
-    lock = wait.name
-end
+local parts, lock = tell(chain, 1, KEYS[1])
 local name = #chain == 0 and cut(KEYS[1], 40) or ', which'
 if not owner then
     return {0, 0, 0, join(parts, name .. ' is held by nobody')}

@@ -70,19 +70,14 @@ static void send_one(struct dlock_asked *one, const struct asking *asking,
 }
 
 /* Commands go one behind the other, without waiting for replies. They are short: a
- * connection that stands takes them at once. A command that must arrive, and must
- * not arrive twice, goes as text (see cut_off). */
+ * connection that stands takes them at once. */
 static void send_all(struct dlock_asked *one, const struct asking *asking)
 {
     for (size_t i = 0; i < asking->question->n; i++) {
-        bool once =
-            asking->question->insists && !command_of(asking, i)->repeatable;
-
         if (!one->answers[i].begun)
             continue;
-        send_one(one, asking, i, once ? DLOCK_BY_TEXT : DLOCK_BY_SHA);
+        send_one(one, asking, i, DLOCK_BY_SHA);
         one->answers[i].sent = one->answers[i].due;
-        one->answers[i].again = once;
     }
     /* It broke in the middle: there will be no reply to the first ones. */
     if (one->wire->link.fd < 0)

@@ -50,7 +50,7 @@ struct dlock_question {
     size_t needed;
 
     /* It must reach the servers that do not answer in time, too. They may not know
-     * the script, so they get its text as well. */
+     * the script, so they get its text as well: a copy must change nothing. */
     bool insists;
     bool (*agrees)(const struct dlock_reply *reply);
 };
@@ -58,7 +58,7 @@ struct dlock_question {
 /*
  * Asks the N servers and fills their answers; of those left out, or if no time
  * is left, with DLOCK_UNREACHABLE. Nothing that may have had an effect is sent a
- * second time, but for repeatable commands of a question that insists.
+ * second time, but by a question that insists.
  */
 void dlock_ask(struct dlock_asked asked[], size_t n,
                const struct dlock_question *question);
