@@ -177,17 +177,6 @@ bool cast_overtakes(struct cast *cast, const char *name)
                      testbed->long_ms) == DLOCK_OK;
 }
 
-/* A server that is slow to answer is no failure. */
-static void take_first(struct cast *cast, const char *name, unsigned lease_ms)
-{
-    const struct deed_report report = cast_ask(
-        cast, CAST_HOLDER, cast_order(deed_take, name, BEGIN_MS, lease_ms));
-
-    if (report.status != DLOCK_OK)
-        testbed_fails(cast->testbed, "nobody gets it: %s; %s",
-                      dlock_status_text(report.status), report.text);
-}
-
 void cast_begin(struct cast *cast, const char *name, unsigned lease_ms)
 {
     unsigned whole_ms = lease_ms ? lease_ms : cast->watchdog_lease_ms;
@@ -195,8 +184,13 @@ void cast_begin(struct cast *cast, const char *name, unsigned lease_ms)
     for (unsigned begins = 0; begins < BEGINS_MAX; begins++) {
         uint64_t began_ms = clock_ms();
         const char *fault = NULL;
+        /* A server that is slow to answer is no failure. */
+        const struct deed_report first = cast_ask(
+            cast, CAST_HOLDER, cast_order(deed_take, name, BEGIN_MS, lease_ms));
 
-        take_first(cast, name, lease_ms);
+        if (first.status != DLOCK_OK)
+            testbed_fails(cast->testbed, "nobody gets it: %s; %s",
+                          dlock_status_text(first.status), first.text);
         if (cast_is_free(cast, CAST_NEXT, name))
             fault = "two hold it at once, without any fault";
         else if (cast_is_free(cast, CAST_NEXT, name))
@@ -316,26 +310,11 @@ unsigned cast_places(struct cast *cast, struct cast_place places[])
     return n;
 }
 
-/*
- * Waits until the trap has killed it: a dead one's socket is at its end. One that
- * reports has done its deed, and the step has not come this time (who asks several
- * servers may do without the slowest): it is killed here.
- */
-static void await_death(struct cast *cast, unsigned who)
-{
-    struct deed_report report;
-
-    note_wait(cast, who, "die");
-    if (recv(cast->players[who].fd, &report, sizeof(report), 0) > 0)
-        cast_kill(cast, who);
-    else
-        reap(cast, who);
-}
-
 unsigned cast_halt(struct cast *cast, const struct cast_place *place,
                    enum deed_spring spring)
 {
     unsigned who = cast_add(cast, 1);
+    struct deed_report report;
 
     if (place->in_release)
         (void)cast_take(cast, who, place->name, 0, 0);
@@ -344,9 +323,16 @@ unsigned cast_halt(struct cast *cast, const struct cast_place *place,
     cast_tell(cast, who,
               cast_order(place->in_release ? deed_give : deed_take, place->name,
                          0, 0));
-    if (spring == DEED_STOP)
+    if (spring == DEED_STOP) {
         await_child(cast, who, false);
+        return who;
+    }
+    /* A dead one's socket is at its end. One that reports has done its deed, and the step
+     * has not come this time (who asks several servers may do without the slowest). */
+    note_wait(cast, who, "die");
+    if (recv(cast->players[who].fd, &report, sizeof(report), 0) > 0)
+        cast_kill(cast, who);
     else
-        await_death(cast, who);
+        reap(cast, who);
     return who;
 }

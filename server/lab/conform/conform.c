@@ -27,15 +27,6 @@ enum {
     MARGIN_MS = 500,
 };
 
-/* How many times slower than usual all is: STOCKADE_SLOW, for sanitizers. */
-static unsigned read_slow(void)
-{
-    const char *slow = getenv("STOCKADE_SLOW");
-    long times = slow ? strtol(slow, NULL, 10) : 1;
-
-    return times > 0 && times < 100 ? (unsigned)times : 1;
-}
-
 /* The nodes ------------------------------------------------------------------ */
 
 struct redis_proc *testbed_server(const struct testbed *testbed,
@@ -131,7 +122,9 @@ static bool open_testbed(struct testbed *testbed,
 {
     const struct dlock_strategy_info *info =
         dlock_strategy_find(expected->lock);
-    unsigned slow = read_slow();
+    const char *given = getenv("STOCKADE_SLOW"); /* for sanitizers */
+    long times = given ? strtol(given, NULL, 10) : 1;
+    unsigned slow = times > 0 && times < 100 ? (unsigned)times : 1;
 
     *testbed = (struct testbed){
         .expected = expected,
@@ -151,17 +144,6 @@ static bool open_testbed(struct testbed *testbed,
         close_testbed(testbed);
         return false;
     }
-    nodes_age(testbed);
-    return true;
-}
-
-/* Nodes that are down start again. */
-static bool mend(struct testbed *testbed, struct fail *error)
-{
-    for (unsigned i = 0; i < testbed->nodes_n; i++)
-        if (!redis_proc_tend(testbed->nodes[i], error->text,
-                             sizeof(error->text)))
-            return false;
     nodes_age(testbed);
     return true;
 }
@@ -258,35 +240,6 @@ static void check_run(struct testbed *testbed, struct conform_result *result,
     result->ms = (unsigned)(clock_ms() - began_ms);
 }
 
-/* False and a text: the lock's server does not serve it. */
-static bool has_server(struct testbed *testbed, struct conform_result *room,
-                       struct fail *error)
-{
-    if (!is_given(testbed))
-        return true;
-    check_run(testbed, room, reach_server);
-    return room->verdict == CONFORM_HOLDS || fail_with(error, "%s", room->text);
-}
-
-/* False and a text: the servers that it has lost do not start again. */
-static bool check_property(struct testbed *testbed,
-                           struct conform_result results[], size_t index,
-                           struct fail *error)
-{
-    if (testbed->expected->kept == KEPT_IN_REDIS && is_given(testbed) &&
-        loses_servers(index))
-        results[index] = (struct conform_result){
-            .verdict = CONFORM_NOT_ASKED,
-            .text = "a Redis that is given is not taken apart"};
-    else
-        check_run(testbed, &results[index], checks[index]);
-    /* A lock of threads is asked what it can do among threads. */
-    if (index == PROPERTY_X2)
-        testbed->together = results[PROPERTY_X].verdict == CONFORM_HOLDS &&
-                            results[PROPERTY_X2].verdict == CONFORM_FAILS;
-    return index != PROPERTY_M || mend(testbed, error);
-}
-
 bool conform_agrees(const struct expected *expected, size_t index,
                     enum conform_verdict found)
 {
@@ -307,18 +260,41 @@ bool conform_run(const struct expected *expected,
                  struct fail *error)
 {
     struct testbed testbed;
-    bool good;
+    bool good = true, spares;
 
     if (!open_testbed(&testbed, expected, servers, error))
         return false;
-    good = has_server(&testbed, results, error);
+    if (is_given(&testbed)) {
+        check_run(&testbed, results, reach_server);
+        good = results->verdict == CONFORM_HOLDS ||
+               fail_with(error, "%s", results->text);
+    }
+    spares = expected->kept == KEPT_IN_REDIS && is_given(&testbed);
     /* Those that lose servers come last. */
-    for (int last = 0; last <= 1; last++)
-        for (size_t i = 0; i < PROPERTIES_N && good; i++)
-            if (loses_servers(i) == (last == 1)) {
-                good = check_property(&testbed, results, i, error);
-                (void)atomic_fetch_add(results_n, 1);
-            }
+    for (size_t j = 0; j < (size_t)2 * PROPERTIES_N && good; j++) {
+        size_t i = j % PROPERTIES_N;
+
+        if (loses_servers(i) != (j >= PROPERTIES_N))
+            continue;
+        if (spares && loses_servers(i))
+            results[i] = (struct conform_result){
+                .verdict = CONFORM_NOT_ASKED,
+                .text = "a Redis that is given is not taken apart"};
+        else
+            check_run(&testbed, &results[i], checks[i]);
+        /* A lock of threads is asked what it can do among threads. */
+        if (i == PROPERTY_X2)
+            testbed.together = results[PROPERTY_X].verdict == CONFORM_HOLDS &&
+                               results[PROPERTY_X2].verdict == CONFORM_FAILS;
+        /* Nodes that it has lost start again. */
+        for (unsigned n = 0; i == PROPERTY_M && good && n < testbed.nodes_n;
+             n++)
+            good = redis_proc_tend(testbed.nodes[n], error->text,
+                                   sizeof(error->text));
+        if (i == PROPERTY_M && good)
+            nodes_age(&testbed);
+        (void)atomic_fetch_add(results_n, 1);
+    }
     close_testbed(&testbed);
     return good;
 }

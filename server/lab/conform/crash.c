@@ -35,16 +35,6 @@ static unsigned inherit(struct cast *cast, const char *name, const char *after)
 
 /* C ------------------------------------------------------------------------ */
 
-/* The process goes on; only who worked in it is gone. */
-static unsigned check_dead_thread(struct cast *cast)
-{
-    const char *name = testbed_name("c-thread");
-
-    cast_begin(cast, name, 0);
-    (void)cast_do(cast, CAST_HOLDER, deed_abandon, name);
-    return inherit(cast, name, "a worker has died, its process lives");
-}
-
 /*
  * A holder was overtaken while it was stopped, and goes on. Who overtook it
  * dies. If the first one's renewal does not look whose lock it renews, the
@@ -71,47 +61,37 @@ static void check_no_undead(struct cast *cast)
                   "overtook it has died");
 }
 
-/*
- * The holder works on, under a new grant whose lease nobody renews. If the
- * renewal of its first one is still at it, that lease never ends.
- */
-static void check_renewal_ends(struct cast *cast)
-{
-    struct testbed *testbed = cast->testbed;
-    const char *name = testbed_name("c-renewal");
-
-    if (cast_take(cast, CAST_HOLDER, name, 0, 0) != DLOCK_OK ||
-        cast_give(cast, CAST_HOLDER, name) != DLOCK_OK ||
-        cast_take(cast, CAST_HOLDER, name, 0, testbed->lease_ms) != DLOCK_OK)
-        testbed_fails(testbed, "given back, and not to be had");
-    (void)inherit(cast, name,
-                  "given back, and still renewed under the next grant");
-}
-
-static unsigned check_dead_process(struct cast *cast)
-{
-    const char *name = testbed_name("c-process");
-
-    cast_begin(cast, name, 0);
-    cast_kill(cast, CAST_HOLDER);
-    return inherit(cast, name, "kill -9 of the holder");
-}
-
 void conform_check_c(struct testbed *testbed)
 {
+    const char *thread = testbed_name("c-thread");
+    const char *process = testbed_name("c-process");
+    const char *name = testbed_name("c-renewal");
     unsigned thread_ms, process_ms;
     struct cast cast;
 
+    /* Only who worked in the process is gone. */
     cast_open(&cast, testbed, 3, testbed->lease_ms);
-    thread_ms = check_dead_thread(&cast);
+    cast_begin(&cast, thread, 0);
+    (void)cast_do(&cast, CAST_HOLDER, deed_abandon, thread);
+    thread_ms = inherit(&cast, thread, "a worker has died, its process lives");
     if (testbed->together)
         testbed_holds(testbed, "in %u ms after the holder's thread died",
                       thread_ms);
     if (testbed_can(testbed, DLOCK_CAP_LEASE)) {
         check_no_undead(&cast);
-        check_renewal_ends(&cast);
+        /* The holder works on, under a new grant whose lease nobody renews. If the
+         * renewal of its first one is still at it, that lease never ends. */
+        if (cast_take(&cast, CAST_HOLDER, name, 0, 0) != DLOCK_OK ||
+            cast_give(&cast, CAST_HOLDER, name) != DLOCK_OK ||
+            cast_take(&cast, CAST_HOLDER, name, 0, testbed->lease_ms) !=
+                DLOCK_OK)
+            testbed_fails(testbed, "given back, and not to be had");
+        (void)inherit(&cast, name,
+                      "given back, and still renewed under the next grant");
     }
-    process_ms = check_dead_process(&cast);
+    cast_begin(&cast, process, 0);
+    cast_kill(&cast, CAST_HOLDER);
+    process_ms = inherit(&cast, process, "kill -9 of the holder");
     testbed_holds(testbed,
                   "next in %u ms after kill -9, in %u ms after a worker's "
                   "death; lease %u ms",
@@ -130,22 +110,6 @@ static void inherit_at(struct cast *cast, const struct cast_place *place,
                    place->step, place->at + 1,
                    place->in_release ? "release" : "acquire");
     (void)inherit(cast, place->name, after);
-}
-
-/* Each has died; and each one's lock is to be had. STEPS gets their names. */
-static void check_deaths(struct cast *cast, const struct cast_place places[],
-                         unsigned n, char *steps, size_t size)
-{
-    for (unsigned i = 0; i < n; i++)
-        (void)cast_halt(cast, &places[i], DEED_DIE);
-    for (unsigned i = 0; i < n; i++) {
-        size_t len = strlen(steps);
-
-        inherit_at(cast, &places[i], "holder killed after");
-        (void)cast_give(cast, CAST_NEXT, places[i].name);
-        (void)snprintf(steps + len, size - len, "%s%s", len > 0 ? ", " : "",
-                       places[i].step);
-    }
 }
 
 /* Its server does not answer --------------------------------------------------- */
@@ -210,7 +174,16 @@ void conform_check_a(struct testbed *testbed)
     n = cast_places(&cast, places);
     if (n == 0)
         testbed_untested(testbed, "it sends no commands to die between");
-    check_deaths(&cast, places, n, steps, sizeof(steps));
+    for (unsigned i = 0; i < n; i++)
+        (void)cast_halt(&cast, &places[i], DEED_DIE);
+    for (unsigned i = 0; i < n; i++) {
+        size_t len = strlen(steps);
+
+        inherit_at(&cast, &places[i], "holder killed after");
+        (void)cast_give(&cast, CAST_NEXT, places[i].name);
+        (void)snprintf(steps + len, sizeof(steps) - len, "%s%s",
+                       len > 0 ? ", " : "", places[i].step);
+    }
     check_failures(testbed, places, n, DLOCK_AFTER);
     /* A release that never got there leaves a holder, who may try again. */
     while (n > 0 && places[n - 1].in_release)

@@ -18,25 +18,12 @@ enum {
 
 /* X and X2: contention ----------------------------------------------------- */
 
-/* A read, a pause and a write: what is not alone in here loses updates. */
-static void critical_section(struct testbed_race *race)
-{
-    struct timespec pause = {.tv_nsec = INSIDE_US * 1000L};
-    unsigned seen;
-
-    if (atomic_fetch_add(&race->inside, 1) != 0)
-        (void)atomic_fetch_add(&race->overlaps, 1);
-    (void)atomic_fetch_add(&race->entered, 1);
-    seen = atomic_load(&race->counter);
-    (void)nanosleep(&pause, NULL);
-    atomic_store(&race->counter, seen + 1);
-    (void)atomic_fetch_sub(&race->inside, 1);
-}
-
 static void deed_contend(struct deed_hand *hand, const struct deed_order *order,
                          struct deed_report *report)
 {
     struct testbed_race *race = hand->testbed->race;
+    struct timespec pause = {.tv_nsec = INSIDE_US * 1000L};
+    unsigned seen;
 
     for (int64_t i = 0; i < order->number; i++) {
         deed_take(hand, order, report);
@@ -47,7 +34,14 @@ static void deed_contend(struct deed_hand *hand, const struct deed_order *order,
                                dlock_status_text(report->status), report->text);
             continue;
         }
-        critical_section(race);
+        /* A read, a pause and a write: what is not alone in here loses updates. */
+        if (atomic_fetch_add(&race->inside, 1) != 0)
+            (void)atomic_fetch_add(&race->overlaps, 1);
+        (void)atomic_fetch_add(&race->entered, 1);
+        seen = atomic_load(&race->counter);
+        (void)nanosleep(&pause, NULL);
+        atomic_store(&race->counter, seen + 1);
+        (void)atomic_fetch_sub(&race->inside, 1);
         deed_give(hand, order, report);
     }
 }

@@ -38,18 +38,6 @@ static const char help[] =
 #include "server/lab/help/locks.txt.inc"
     ;
 
-/* 0: it is none. */
-static unsigned read_jobs(const char *text)
-{
-    long processors = sysconf(_SC_NPROCESSORS_ONLN), jobs;
-    char *end;
-
-    if (!text)
-        return processors > 0 && processors < 6 ? 3 * (unsigned)processors : 16;
-    jobs = strtol(text, &end, 10);
-    return *end == '\0' && jobs >= 1 && jobs <= 16 ? (unsigned)jobs : 0;
-}
-
 static bool read_options(int argc, char *argv[], struct options *options)
 {
     const struct {
@@ -302,28 +290,6 @@ static bool has_redis(const struct suite *suite, struct fail *error)
     return is_good;
 }
 
-/* All servers and files go with this process, however it ends: see folder.h. */
-static bool run_all(struct suite *suite, struct fail *error)
-{
-    const char *given = getenv("TMPDIR");
-    bool ran;
-
-    (void)signal(SIGINT, on_signal);
-    (void)signal(SIGTERM, on_signal);
-    if (!folder_open(&suite->folder, given && given[0] ? given : "/tmp",
-                     "locks", error))
-        return false;
-    suite->servers.dir = suite->folder.path;
-    (void)signal(SIGCHLD, SIG_DFL); /* ignored, it hides how children end */
-    (void)fail_with(error, "no processes");
-    suite->began_ms = clock_ms();
-    ran = has_redis(suite, error) && work(suite);
-    if (ended_by)
-        end_by_signal(suite);
-    folder_close(&suite->folder);
-    return ran;
-}
-
 /* The report ----------------------------------------------------------------- */
 
 static const char *const signs[] = {[CONFORM_UNTESTED] = "–",
@@ -354,55 +320,58 @@ static const char *why_not_run(const struct suite_lock *lock)
     return lock->expected ? lock->missing : "no row in expected.txt";
 }
 
-/* For a person ------------------------------------------------------------- */
-
-static void text_row(const struct suite_lock *lock)
+/* A row for each lock: for a README; or for a person, with what differs and why a lock was
+ * not run. */
+static void report_table(const struct suite *suite, bool markdown)
 {
-    printf("%-17s", lock->info->name);
-    if (why_not_run(lock)) {
-        printf(" not run: %s\n", why_not_run(lock));
-        return;
+    printf(markdown ? "| %s |" : "%-17s", "lock");
+    for (size_t i = 0; i < PROPERTIES_N; i++)
+        printf(markdown ? " %s |" : "  %-2s", properties[i].letter);
+    printf(markdown ? "\n|---|" : "");
+    for (size_t i = 0; i < PROPERTIES_N && markdown; i++)
+        printf(":-:|");
+    printf("\n");
+    for (size_t i = 0; i < suite->locks_n; i++) {
+        const struct suite_lock *lock = &suite->locks[i];
+        const char *why = why_not_run(lock);
+
+        printf(markdown ? "| `%s` |" : "%-17s", lock->info->name);
+        if (why && !markdown)
+            printf(" not run: %s", why);
+        for (size_t j = 0; j < PROPERTIES_N; j++)
+            if (markdown)
+                printf(" %s |", why ? "?" : signs[lock->results[j].verdict]);
+            else if (!why)
+                printf("  %s%c", signs[lock->results[j].verdict],
+                       differs(lock, j) ? '!' : ' ');
+        printf("\n");
     }
-    for (size_t i = 0; i < PROPERTIES_N; i++)
-        printf("  %s%c", signs[lock->results[i].verdict],
-               differs(lock, i) ? '!' : ' ');
-    printf("\n");
 }
 
-static void text_table(const struct suite *suite)
-{
-    printf("%-17s", "lock");
-    for (size_t i = 0; i < PROPERTIES_N; i++)
-        printf("  %-2s", properties[i].letter);
-    printf("\n");
-    for (size_t i = 0; i < suite->locks_n; i++)
-        text_row(&suite->locks[i]);
-    printf("\n");
-    for (size_t i = 0; i < PROPERTIES_N; i++)
-        printf("%-2s  %s\n", properties[i].letter, properties[i].text);
-}
-
-/* One lock: there is room for the evidence. */
-static void text_evidence(const struct suite_lock *lock)
-{
-    printf("%s: %s\n", lock->info->name, lock->info->claim);
-    if (why_not_run(lock))
-        printf("\nnot run: %s\n", why_not_run(lock));
-    for (size_t i = 0; i < PROPERTIES_N && !why_not_run(lock); i++)
-        printf("\n%-2s %s%c %s\n      %s (%u ms)\n", properties[i].letter,
-               signs[lock->results[i].verdict], differs(lock, i) ? '!' : ' ',
-               properties[i].text, lock->results[i].text, lock->results[i].ms);
-}
+/* For a person ------------------------------------------------------------- */
 
 /* The table, what differs from what is expected, what was not run. */
 static void report_text(const struct suite *suite)
 {
     const struct suite_sum sum = suite_count(suite);
+    const struct suite_lock *lock = suite->locks;
+    const char *why = why_not_run(lock);
 
-    if (suite->locks_n == 1)
-        text_evidence(&suite->locks[0]);
-    else
-        text_table(suite);
+    if (suite->locks_n == 1) { /* there is room for the evidence */
+        printf("%s: %s\n", lock->info->name, lock->info->claim);
+        if (why)
+            printf("\nnot run: %s\n", why);
+        for (size_t i = 0; i < PROPERTIES_N && !why; i++)
+            printf("\n%-2s %s%c %s\n      %s (%u ms)\n", properties[i].letter,
+                   signs[lock->results[i].verdict],
+                   differs(lock, i) ? '!' : ' ', properties[i].text,
+                   lock->results[i].text, lock->results[i].ms);
+    } else {
+        report_table(suite, false);
+        printf("\n");
+        for (size_t i = 0; i < PROPERTIES_N; i++)
+            printf("%-2s  %s\n", properties[i].letter, properties[i].text);
+    }
     printf("\n✔ holds  ✘ fails  – cannot be tested  ? is not known  "
            "! not as expected\n"
            "%zu of %zu locks measured; ",
@@ -438,59 +407,35 @@ static void report_differences(const struct suite *suite)
     }
 }
 
-/* For a README ------------------------------------------------------------- */
-
-/* The table alone: a row for each lock that was run or only could not be. */
-static void report_markdown(const struct suite *suite)
-{
-    printf("| lock |");
-    for (size_t i = 0; i < PROPERTIES_N; i++)
-        printf(" %s |", properties[i].letter);
-    printf("\n|---|");
-    for (size_t i = 0; i < PROPERTIES_N; i++)
-        printf(":-:|");
-    printf("\n");
-    for (size_t i = 0; i < suite->locks_n; i++) {
-        const struct suite_lock *lock = &suite->locks[i];
-
-        printf("| `%s` |", lock->info->name);
-        for (size_t j = 0; j < PROPERTIES_N; j++)
-            printf(" %s |",
-                   why_not_run(lock) ? "?" : signs[lock->results[j].verdict]);
-        printf("\n");
-    }
-}
-
 /* For a program ------------------------------------------------------------ */
-
-static json_t *json_of(const struct suite_lock *lock)
-{
-    const struct dlock_strategy_info *info = lock->info;
-    const char *why = why_not_run(lock);
-    json_t *all = why ? NULL : json_object();
-
-    for (size_t i = 0; i < PROPERTIES_N && !why; i++) {
-        const struct conform_result *result = &lock->results[i];
-        json_t *evidence = json_string(result->text);
-
-        (void)json_object_set_new(
-            all, properties[i].letter,
-            json_pack("{s:s, s:s, s:i, s:o}", "verdict", words[result->verdict],
-                      "expected", expected_word(lock, i), "ms", (int)result->ms,
-                      "evidence",
-                      evidence ? evidence : json_string("not UTF-8")));
-    }
-    return json_pack("{s:s, s:s, s:o*, s:s*}", "name", info->name, "claim",
-                     info->claim, "properties", all, "not_run", why);
-}
 
 /* All of it, with the evidence, as one JSON object. */
 static void report_json(const struct suite *suite)
 {
     json_t *locks = json_array(), *all;
 
-    for (size_t i = 0; i < suite->locks_n; i++)
-        (void)json_array_append_new(locks, json_of(&suite->locks[i]));
+    for (size_t i = 0; i < suite->locks_n; i++) {
+        const struct suite_lock *lock = &suite->locks[i];
+        const char *why = why_not_run(lock);
+        json_t *found = why ? NULL : json_object();
+
+        for (size_t j = 0; j < PROPERTIES_N && !why; j++) {
+            const struct conform_result *result = &lock->results[j];
+            json_t *evidence = json_string(result->text);
+
+            (void)json_object_set_new(
+                found, properties[j].letter,
+                json_pack("{s:s, s:s, s:i, s:o}", "verdict",
+                          words[result->verdict], "expected",
+                          expected_word(lock, j), "ms", (int)result->ms,
+                          "evidence",
+                          evidence ? evidence : json_string("not UTF-8")));
+        }
+        (void)json_array_append_new(
+            locks, json_pack("{s:s, s:s, s:o*, s:s*}", "name", lock->info->name,
+                             "claim", lock->info->claim, "properties", found,
+                             "not_run", why));
+    }
     all = json_pack("{s:i, s:o}", "differences",
                     (int)suite_count(suite).differences, "locks", locks);
     (void)json_dumpf(all, stdout, JSON_INDENT(1));
@@ -502,22 +447,43 @@ static void report_json(const struct suite *suite)
 
 static int run(const struct options *options)
 {
-    struct suite suite = {.servers = options->servers,
-                          .jobs = read_jobs(options->jobs)};
+    struct suite suite = {.servers = options->servers};
+    long processors = sysconf(_SC_NPROCESSORS_ONLN), jobs;
+    const char *given = getenv("TMPDIR");
     struct suite_sum sum;
     struct fail error;
+    char *end = "";
+    bool ran;
 
-    if (suite.jobs == 0)
+    jobs = processors > 0 && processors < 6 ? 3 * processors : 16;
+    if (options->jobs)
+        jobs = strtol(options->jobs, &end, 10);
+    if (*end || jobs < 1 || jobs > 16)
         return fail_to_run("lab locks: --jobs takes 1 to 16");
+    suite.jobs = (unsigned)jobs;
     if (options->lock && !expected_lock(options->lock, &error))
         return fail_to_run("%s", error.text);
     (void)suite_fill(&suite, options->lock);
-    if (!run_all(&suite, &error))
+    (void)signal(SIGINT, on_signal);
+    (void)signal(SIGTERM, on_signal);
+    /* All servers and files go with this process, however it ends: see folder.h. */
+    if (!folder_open(&suite.folder, given && given[0] ? given : "/tmp", "locks",
+                     &error))
+        return fail_to_run("lab locks: %s", error.text);
+    suite.servers.dir = suite.folder.path;
+    (void)signal(SIGCHLD, SIG_DFL); /* ignored, it hides how children end */
+    (void)fail_with(&error, "no processes");
+    suite.began_ms = clock_ms();
+    ran = has_redis(&suite, &error) && work(&suite);
+    if (ended_by)
+        end_by_signal(&suite);
+    folder_close(&suite.folder);
+    if (!ran)
         return fail_to_run("lab locks: %s", error.text);
     if (options->json)
         report_json(&suite);
     else if (options->markdown)
-        report_markdown(&suite);
+        report_table(&suite, true);
     else
         report_text(&suite);
     (void)fflush(stdout);

@@ -86,33 +86,25 @@ static void deed_extend(struct deed_hand *hand, const struct deed_order *order,
                          order->lease_ms, NULL);
 }
 
-/* Sends COMMAND once more, and nobody reads the reply. */
-static void replay(struct late *late, const struct deed_command *command)
-{
-    const char *words[DEED_WORDS_MAX], *word = command->words;
-    char reply[96];
-
-    for (unsigned i = 0; i < command->words_n; i++) {
-        words[i] = word;
-        word += strlen(word) + 1;
-    }
-    ask(late, command->node, command->words_n, words, reply, sizeof(reply));
-    late->replayed_n++;
-}
-
 /* Delivers COMMAND again: once more if a watchdog's came in between, which may change all
  * it likes. */
 static void deliver(struct late *late, const struct deed_command *command,
                     const char *step)
 {
+    const char *words[DEED_WORDS_MAX], *word = command->words;
     unsigned ended, begun;
-    char was[96], is[96];
+    char was[96], is[96], reply[96];
 
+    for (unsigned i = 0; i < command->words_n; i++) {
+        words[i] = word;
+        word += strlen(word) + 1;
+    }
     do {
         ended = atomic_load(&late->tape->ended_n);
         begun = atomic_load(&late->tape->begun_n);
         run_script(late, command->node, state, was, sizeof(was));
-        replay(late, command);
+        ask(late, command->node, command->words_n, words, reply, sizeof(reply));
+        late->replayed_n++;
         run_script(late, command->node, state, is, sizeof(is));
     } while (ended != begun || begun != atomic_load(&late->tape->begun_n));
     if (strcmp(was, is) != 0)

@@ -77,22 +77,6 @@ static struct redis_proc *node_part(struct testbed *testbed)
     return replica;
 }
 
-/*
- * Node 0 dies, and its replica takes over: at the address of its master, as behind a
- * virtual IP. So clients need to be told nothing.
- */
-static void node_fail_over(struct testbed *testbed,
-                           const struct redis_proc *replica)
-{
-    struct peek *peek = testbed_peek(testbed, replica);
-
-    redis_proc_kill(testbed->nodes[0]);
-    if (!PEEK_ASK(peek, "OK", "REPLICAOF", "NO", "ONE"))
-        testbed_broken(testbed, "the replica does not take over");
-    peek_close(peek);
-    move(testbed, path_of(replica), path_of(testbed->nodes[0]));
-}
-
 /* M, M2: a node is lost ----------------------------------------------------- */
 
 static enum dlock_status try_hard(struct cast *cast, unsigned who,
@@ -164,6 +148,14 @@ static void check_partitions(struct cast *cast)
         testbed_fails(testbed, "who reached one node only holds it still");
 }
 
+/* HOLDER has NAME, node 0 has gone away; it is NEXT's in the end. */
+static void check_away(struct cast *cast, const char *name, const char *when)
+{
+    if (try_hard(cast, CAST_NEXT, name) == DLOCK_OK)
+        testbed_fails(cast->testbed, "%s: two holders", when);
+    check_handed_on(cast, CAST_HOLDER, name, when);
+}
+
 /*
  * M: a master dies, and its replica takes over. The lock that it had heard of
  * is there; and the one that came after?
@@ -176,6 +168,7 @@ void conform_check_m(struct testbed *testbed)
     struct redis_proc *replica;
     enum dlock_status status;
     struct cast cast;
+    struct peek *peek;
     unsigned who;
 
     if (testbed->expected->kept == KEPT_IN_ZK)
@@ -187,7 +180,14 @@ void conform_check_m(struct testbed *testbed)
     check_partitions(&cast);
     replica = node_part(testbed);
     who = hold_barely(&cast, name);
-    node_fail_over(testbed, replica);
+    /* The replica takes over at the address of its master, as behind a virtual IP. So
+     * clients need to be told nothing. */
+    peek = testbed_peek(testbed, replica);
+    redis_proc_kill(testbed->nodes[0]);
+    if (!PEEK_ASK(peek, "OK", "REPLICAOF", "NO", "ONE"))
+        testbed_broken(testbed, "the replica does not take over");
+    peek_close(peek);
+    move(testbed, path_of(replica), path_of(testbed->nodes[0]));
     if (try_hard(&cast, CAST_THIRD, heard) != DLOCK_BUSY)
         testbed_broken(testbed, "the replica had not heard of anything");
     status = try_hard(&cast, CAST_NEXT, name);
@@ -197,14 +197,6 @@ void conform_check_m(struct testbed *testbed)
         testbed_fails(testbed, "%s: %s", when, dlock_status_text(status));
     check_handed_on(&cast, who, name, when);
     testbed_holds(testbed, "%s: one holder", when);
-}
-
-/* HOLDER has NAME, node 0 has gone away; it is NEXT's in the end. */
-static void check_away(struct cast *cast, const char *name, const char *when)
-{
-    if (try_hard(cast, CAST_NEXT, name) == DLOCK_OK)
-        testbed_fails(cast->testbed, "%s: two holders", when);
-    check_handed_on(cast, CAST_HOLDER, name, when);
 }
 
 /*
@@ -257,24 +249,6 @@ static struct {
     struct store_fence fence; /* its name is the grant's */
 } desk;
 
-static enum store_status desk_open(const struct testbed *testbed)
-{
-    char url[sizeof(testbed->dir) + 32];
-    const struct store_options options = {.url = url, .shared = true};
-    struct store_product product = {
-        .id = PRODUCT, .name = "lab", .price_cents = 1, .initial = STOCK};
-    enum store_status status;
-    bool created;
-
-    (void)snprintf(url, sizeof(url), "sqlite:%s/ledger.db", testbed->dir);
-    status = store_open(&options, &desk.store, NULL);
-    if (status == STORE_OK)
-        status = store_product_put(desk.store, &product, &created, NULL);
-    if (status == STORE_OK)
-        status = store_reader_open(desk.store, &desk.reader, NULL);
-    return status;
-}
-
 static void report_store(struct deed_report *report, enum store_status status)
 {
     report->status = status == STORE_OK ? DLOCK_OK : DLOCK_LOST;
@@ -289,9 +263,20 @@ static void deed_read(struct deed_hand *hand, const struct deed_order *order,
     const struct dlock_grant *grant = &hand->grants[hand->grants_n - 1];
     struct store_order wanted = {
         .product_id = PRODUCT, .user_id = 1, .quantity = 1};
-    enum store_status status = desk_open(hand->testbed);
+    char url[sizeof(hand->testbed->dir) + 32];
+    const struct store_options options = {.url = url, .shared = true};
+    struct store_product product = {
+        .id = PRODUCT, .name = "lab", .price_cents = 1, .initial = STOCK};
+    enum store_status status;
+    bool created;
 
     (void)order;
+    (void)snprintf(url, sizeof(url), "sqlite:%s/ledger.db", hand->testbed->dir);
+    status = store_open(&options, &desk.store, NULL);
+    if (status == STORE_OK)
+        status = store_product_put(desk.store, &product, &created, NULL);
+    if (status == STORE_OK)
+        status = store_reader_open(desk.store, &desk.reader, NULL);
     desk.fence = (struct store_fence){
         .name = grant->name,
         .token = grant->token,
@@ -335,20 +320,6 @@ static enum store_status write_stock(struct cast *cast, unsigned who,
     return (enum store_status)cast_ask(cast, who, order).number;
 }
 
-/* HOLDER reads and is stopped; its lease ends; NEXT is in and has read. */
-static int64_t overtake(struct cast *cast, const char *name,
-                        int64_t *holder_saw)
-{
-    const struct testbed *testbed = cast->testbed;
-
-    cast_begin(cast, name, testbed->lease_ms);
-    *holder_saw = read_stock(cast, CAST_HOLDER, name);
-    cast_stop(cast, CAST_HOLDER);
-    if (!cast_overtakes(cast, name))
-        testbed_untested(testbed, "a stopped holder is not overtaken");
-    return read_stock(cast, CAST_NEXT, name);
-}
-
 /* LATE_FIRST: the late one writes before or after the other one. */
 static void check_late(struct testbed *testbed, bool late_first)
 {
@@ -359,7 +330,13 @@ static void check_late(struct testbed *testbed, bool late_first)
 
     /* The clients' own lease is short too: it is what ends a session. */
     cast_open(&cast, testbed, 2, testbed->lease_ms);
-    next_saw = overtake(&cast, name, &holder_saw);
+    /* HOLDER reads and is stopped; its lease ends; NEXT is in and has read. */
+    cast_begin(&cast, name, testbed->lease_ms);
+    holder_saw = read_stock(&cast, CAST_HOLDER, name);
+    cast_stop(&cast, CAST_HOLDER);
+    if (!cast_overtakes(&cast, name))
+        testbed_untested(testbed, "a stopped holder is not overtaken");
+    next_saw = read_stock(&cast, CAST_NEXT, name);
     if (!late_first && write_stock(&cast, CAST_NEXT, next_saw) != STORE_OK)
         testbed_fails(testbed, "the rightful holder's write was refused");
     cast_continue(&cast, CAST_HOLDER);

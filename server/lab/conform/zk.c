@@ -109,37 +109,9 @@ char conform_zk_role(const char *at)
 
 /* The check ------------------------------------------------------------------ */
 
-/* Ends with the check's process. */
-static void take_turns(const struct testbed *testbed)
-{
-    char path[64];
-    int fd;
-
-    (void)snprintf(path, sizeof(path), "/tmp/stockade-lab-zk-%u.lock",
-                   (unsigned)getuid());
-    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0 || flock(fd, LOCK_EX) != 0)
-        testbed_broken(testbed, "%s cannot be locked", path);
-}
-
 static uint64_t patience(const struct testbed *testbed)
 {
     return clock_ms() + (uint64_t)ELECTION_MS * testbed->slow;
-}
-
-/* The server that is ROLE. */
-static const char *await_role(const struct testbed *testbed,
-                              const struct nodes *nodes, char role)
-{
-    uint64_t until_ms = patience(testbed);
-
-    do {
-        for (unsigned i = 0; i < nodes->n; i++)
-            if (conform_zk_role(nodes->at[i]) == role)
-                return nodes->at[i];
-        clock_sleep_ms(LOOK_MS);
-    } while (clock_ms() < until_ms);
-    testbed_broken(testbed, "no server of the ensemble is '%c'", role);
 }
 
 /* Does ACTION to the server AT, until it serves, or serves no more. */
@@ -197,9 +169,19 @@ static void lose(struct cast *cast, const struct nodes *nodes, char role,
                  const char *when)
 {
     struct testbed *testbed = cast->testbed;
-    const char *victim = await_role(testbed, nodes, role);
-    const char *name = testbed_name(when);
+    uint64_t until_ms = patience(testbed);
+    const char *victim = NULL, *name = testbed_name(when);
     enum dlock_status status;
+
+    while (!victim && clock_ms() < until_ms) {
+        for (unsigned i = 0; i < nodes->n && !victim; i++)
+            if (conform_zk_role(nodes->at[i]) == role)
+                victim = nodes->at[i];
+        if (!victim)
+            clock_sleep_ms(LOOK_MS);
+    }
+    if (!victim)
+        testbed_broken(testbed, "no server of the ensemble is '%c'", role);
 
     cast_begin(cast, name, 0);
     cast_tell(cast, CAST_NEXT,
@@ -227,13 +209,20 @@ void conform_lose_zk(struct testbed *testbed, char role, const char *when)
     const struct conform_servers *servers = testbed->servers;
     struct nodes nodes;
     struct cast cast;
+    char path[64];
+    int fd;
 
     if (!servers->zk_ensemble || !servers->zk_node)
         testbed_not_asked(testbed, "needs --zk-ensemble and --zk-node");
     if (!parse(servers->zk_ensemble, &nodes) || nodes.n < NODES_MIN)
         testbed_broken(testbed, "--zk-ensemble takes %d to %d servers",
                        NODES_MIN, NODES_MAX);
-    take_turns(testbed);
+    /* The lock on the file ends with the check's process. */
+    (void)snprintf(path, sizeof(path), "/tmp/stockade-lab-zk-%u.lock",
+                   (unsigned)getuid());
+    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0 || flock(fd, LOCK_EX) != 0)
+        testbed_broken(testbed, "%s cannot be locked", path);
     (void)snprintf(testbed->url, sizeof(testbed->url), "%s",
                    servers->zk_ensemble);
     cast_open(&cast, testbed, 3, testbed->long_ms);

@@ -78,33 +78,15 @@ static size_t list_settings(const struct stage_role *role, char text[],
     return used;
 }
 
-/* "order,cancel:key=k": what each actor does; "" if all of them just order. */
-static void list_programs(const struct stage_scene *scene, char text[],
-                          size_t size)
-{
-    bool is_plain = !command_has_programs(scene);
-    char settings[100];
-    size_t used = 0;
-
-    for (unsigned i = 0; i < scene->buyers; i++)
-        if (list_settings(&scene->roles[i], settings, sizeof(settings)) > 0)
-            is_plain = false;
-    text[0] = '\0';
-    for (unsigned i = 0; i < scene->buyers && !is_plain; i++) {
-        (void)list_settings(&scene->roles[i], settings, sizeof(settings));
-        used += (size_t)snprintf(text + used, size - used, "%s%s%s",
-                                 i == 0 ? "--programs " : ",",
-                                 stage_role(scene, i).program, settings);
-    }
-}
-
 void command_replay(FILE *out, const struct stage_scene *scene,
                     const char *schedule)
 {
-    char programs[(STAGE_ACTORS_MAX + 1) * 2 * STAGE_NAME_BYTES];
+    char programs[(STAGE_ACTORS_MAX + 1) * 2 * STAGE_NAME_BYTES] = "";
+    bool is_plain = !command_has_programs(scene);
     struct command command = {.out = out};
+    char settings[100];
+    size_t used = 0;
 
-    list_programs(scene, programs, sizeof(programs));
     write_word(&command, "%s replay", draw_program());
 #define ROW(member, least, most, preset, flag)                                 \
     write_flag(&command, flag, scene->member, preset);
@@ -120,6 +102,15 @@ void command_replay(FILE *out, const struct stage_scene *scene,
         write_word(&command, "--batched");
     else if (scene->deduct == DEDUCT_GUARDED)
         write_word(&command, "--deduct guarded");
+    for (unsigned i = 0; i < scene->buyers; i++)
+        if (list_settings(&scene->roles[i], settings, sizeof(settings)) > 0)
+            is_plain = false;
+    for (unsigned i = 0; i < scene->buyers && !is_plain; i++) {
+        (void)list_settings(&scene->roles[i], settings, sizeof(settings));
+        used += (size_t)snprintf(programs + used, sizeof(programs) - used,
+                                 "%s%s%s", i == 0 ? "--programs " : ",",
+                                 stage_role(scene, i).program, settings);
+    }
     if (programs[0])
         write_word(&command, "%s", programs);
     write_word(&command, "%s", scene->lock);

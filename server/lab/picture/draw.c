@@ -108,36 +108,18 @@ void draw_head(FILE *out, const struct stage_scene *scene, unsigned look)
     draw_names(out, names, scene->buyers, look);
 }
 
-static void add_mark(const struct stage_step *step, unsigned look,
-                     char text[TEXT_BYTES])
-{
-    size_t used = strlen(text);
-    char mark[2 * sizeof(step->mark)];
-
-    if (!step->mark[0])
-        return;
-    (void)snprintf(mark, sizeof(mark), "%s", step->mark);
-    translate(mark, sizeof(mark), look);
-    (void)snprintf(text + used, TEXT_BYTES - used, " <- %s", mark);
-}
-
-static int words_in(const char *text)
-{
-    int n = *text != '\0';
-
-    for (; *text; text++)
-        n += *text == ' ';
-    return n;
-}
-
 /* The deed of the script called NAME, as replies.txt has it; "" = another one. */
 static const char *deed_of(const char *name, const char *sent)
 {
+    int words = *sent != '\0';
+
+    for (const char *at = sent; *at; at++)
+        words += *at == ' ';
     if (strcmp(name, "eval-acquire") == 0 || strcmp(name, "eval-take") == 0)
         return "take";
     if (strcmp(name, "eval-release") == 0 || strcmp(name, "eval-undo") == 0 ||
         strcmp(name, "eval-withdraw") == 0)
-        return words_in(sent) == 4 ? "compare" : "count";
+        return words == 4 ? "compare" : "count";
     return strcmp(name, "eval-renew") == 0 ? "renew" : "";
 }
 
@@ -182,9 +164,16 @@ void draw_step_words(const struct stage_step *step, char text[DRAW_STEP_BYTES])
 const char *draw_step_text(const struct stage_step *step, unsigned look,
                            char text[DRAW_STEP_BYTES])
 {
+    char mark[2 * sizeof(step->mark)];
+    size_t used;
+
     draw_step_words(step, text);
     translate(text, TEXT_BYTES, look);
-    add_mark(step, look, text);
+    used = strlen(text);
+    (void)snprintf(mark, sizeof(mark), "%s", step->mark);
+    translate(mark, sizeof(mark), look);
+    if (step->mark[0])
+        (void)snprintf(text + used, TEXT_BYTES - used, " <- %s", mark);
     return text;
 }
 
@@ -297,34 +286,6 @@ void draw_steps(FILE *out, const struct stage *stage,
     }
 }
 
-static void tell_key(FILE *out, const char *line, size_t len)
-{
-    char key[600], type[16], value[300] = "", copy[1024], ends[40];
-    long long left_ms;
-
-    (void)snprintf(copy, sizeof(copy), "%.*s", (int)len, line);
-    if (sscanf(copy, "%599s %15s %lld %299[^\n]", key, type, &left_ms, value) <
-        3)
-        return;
-    (void)snprintf(ends, sizeof(ends), "%lld ms left", left_ms);
-    fprintf(out, "  redis   %s = %s (%s)\n", key, value,
-            left_ms < 0 ? "never expires" : ends);
-}
-
-static void tell_actor(FILE *out, const struct stage_view *view, unsigned index,
-                       bool has_lock)
-{
-    const struct stage_actor_view *actor = &view->actors[index];
-
-    fprintf(out, "  %c       %s%s%s", 'a' + (int)index,
-            actor->is_inside && has_lock ? "inside; " : "",
-            actor->is_dead || actor->is_done ? "" : "next: ", actor->next);
-    if (actor->answered)
-        fprintf(out, " (%s)", order_outcome_slug(actor->outcome));
-    fprintf(out, "%s\n",
-            view->locks[0].holder == (int)index ? ", has the lock" : "");
-}
-
 /* A line for each thing that there is. */
 static void tell_state(FILE *out, struct stage *stage,
                        const struct stage_scene *scene, bool has_moves)
@@ -332,14 +293,23 @@ static void tell_state(FILE *out, struct stage *stage,
     struct stage_move moves[STAGE_ENABLED_MAX];
     size_t n = stage_enabled(stage, moves);
     char text[4 * STAGE_ENABLED_MAX];
+    char key[600], value[300], copy[1024], ends[40];
     static struct stage_view view;
+    long long left_ms;
 
     stage_look(stage, &view);
     for (const char *line = view.redis; *line;) {
         size_t len = strcspn(line, "\n");
 
-        tell_key(out, line, len);
+        (void)snprintf(copy, sizeof(copy), "%.*s", (int)len, line);
         line += len + (line[len] == '\n');
+        value[0] = '\0';
+        if (sscanf(copy, "%599s %*15s %lld %299[^\n]", key, &left_ms, value) <
+            2)
+            continue;
+        (void)snprintf(ends, sizeof(ends), "%lld ms left", left_ms);
+        fprintf(out, "  redis   %s = %s (%s)\n", key, value,
+                left_ms < 0 ? "never expires" : ends);
     }
     if (view.redis[0] == '\0')
         fprintf(out, "  redis   is empty\n");
@@ -349,25 +319,25 @@ static void tell_state(FILE *out, struct stage *stage,
             view.stock,
             scene->stock * (scene->products > 1 ? scene->products : 1),
             view.sold, view.orders, view.orders == 1 ? "" : "s");
-    for (unsigned i = 0; i < scene->buyers; i++)
-        tell_actor(out, &view, i, strcmp(scene->lock, "none") != 0);
+    for (unsigned i = 0; i < scene->buyers; i++) {
+        const struct stage_actor_view *actor = &view.actors[i];
+
+        fprintf(out, "  %c       %s%s%s", 'a' + (int)i,
+                actor->is_inside && strcmp(scene->lock, "none") != 0
+                    ? "inside; "
+                    : "",
+                actor->is_dead || actor->is_done ? "" : "next: ", actor->next);
+        if (actor->answered)
+            fprintf(out, " (%s)", order_outcome_slug(actor->outcome));
+        fprintf(out, "%s\n",
+                view.locks[0].holder == (int)i ? ", has the lock" : "");
+    }
     if (view.late_n > 0)
         fprintf(out, "  network %u command%s held up\n", view.late_n,
                 view.late_n == 1 ? "" : "s");
     stage_text(moves, n, text, sizeof(text));
     if (n > 0 && has_moves)
         fprintf(out, "  moves   now: %s\n", text);
-}
-
-/* "  redis   lock:{1:0} = a": goes on below what is behind the label. */
-static void draw_line(FILE *out, const char *line)
-{
-    size_t label = 2 + strcspn(line + 2, " ");
-
-    label += strspn(line + label, " ");
-    fprintf(out, "%.*s", (int)label, line);
-    wrap(out, line + label, STATE_INDENT, draw_columns(out) - STATE_INDENT + 1,
-         "", "");
 }
 
 void draw_state(FILE *out, struct stage *stage, const struct stage_scene *scene,
@@ -382,34 +352,24 @@ void draw_state(FILE *out, struct stage *stage, const struct stage_scene *scene,
     (void)fclose(text);
     fputs(tint(look, FAINT), out);
     for (const char *line = now; *line;) {
-        size_t len = strcspn(line, "\n");
+        size_t len = strcspn(line, "\n"), label;
         char one[DRAW_STATE_BYTES_MAX];
 
         (void)snprintf(one, sizeof(one), "%.*s\n", (int)len, line);
         if (!strstr(before, one)) {
             one[len] = '\0';
             translate(one, sizeof(one), look);
-            draw_line(out, one);
+            /* "  redis   lock:{1:0} = a" goes on below what is behind the label. */
+            label = 2 + strcspn(one + 2, " ");
+            label += strspn(one + label, " ");
+            fprintf(out, "%.*s", (int)label, one);
+            wrap(out, one + label, STATE_INDENT,
+                 draw_columns(out) - STATE_INDENT + 1, "", "");
         }
         line += len + (line[len] == '\n');
     }
     fputs(tint(look, PLAIN), out);
     memcpy(before, now, sizeof(now));
-}
-
-static void draw_finding(FILE *out, const struct stage_verdict *verdict,
-                         enum stage_fault fault, unsigned look)
-{
-    bool is_remark = STAGE_REMARKS & (1u << fault);
-
-    draw_say(out, look, is_remark ? "remark: " : "verdict: ");
-    draw_in(out, look, is_remark ? DRAW_YELLOW : DRAW_RED,
-            stage_fault_word(fault));
-    draw_say(out, look, ": ");
-    draw_say(out, look, "%s", stage_fault_text(fault));
-    if (verdict->moves[fault] > 0)
-        draw_say(out, look, " (move %u)", verdict->moves[fault]);
-    fputc('\n', out);
 }
 
 void draw_verdict(FILE *out, const struct stage_verdict *verdict, bool over,
@@ -421,7 +381,18 @@ void draw_verdict(FILE *out, const struct stage_verdict *verdict, bool over,
                 over ? "nothing broke" : "nothing broke so far");
         fputc('\n', out);
     }
-    for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++)
-        if ((verdict->faults | verdict->remarks) & (1u << i))
-            draw_finding(out, verdict, i, look);
+    for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++) {
+        bool is_remark = STAGE_REMARKS & (1u << i);
+
+        if (!((verdict->faults | verdict->remarks) & (1u << i)))
+            continue;
+        draw_say(out, look, is_remark ? "remark: " : "verdict: ");
+        draw_in(out, look, is_remark ? DRAW_YELLOW : DRAW_RED,
+                stage_fault_word(i));
+        draw_say(out, look, ": ");
+        draw_say(out, look, "%s", stage_fault_text(i));
+        if (verdict->moves[i] > 0)
+            draw_say(out, look, " (move %u)", verdict->moves[i]);
+        fputc('\n', out);
+    }
 }

@@ -39,19 +39,15 @@ json_t *draw_json_faults(unsigned faults)
     return list;
 }
 
-/* Nothing, if it is empty. */
-static void add_text(json_t *object, const char *name, const char *text,
-                     unsigned look)
+/* NULL, if it is empty. */
+static json_t *if_any(const char *text, unsigned look)
 {
-    if (text[0])
-        (void)json_object_set_new(object, name, draw_json_text(text, look));
+    return text[0] ? draw_json_text(text, look) : NULL;
 }
 
-static void add_actor(json_t *object, const char *name, int actor)
+static json_t *letter_of(int actor)
 {
-    if (actor >= 0)
-        (void)json_object_set_new(object, name,
-                                  json_sprintf("%c", 'a' + actor));
+    return actor >= 0 ? json_sprintf("%c", 'a' + actor) : NULL;
 }
 
 static json_t *steps_of(const struct stage *stage, unsigned look)
@@ -64,19 +60,17 @@ static json_t *steps_of(const struct stage *stage, unsigned look)
     steps = stage_steps(stage, &n);
     for (size_t i = 0; i < n; i++) {
         const struct stage_step *step = &steps[i];
-        json_t *one;
 
         draw_step_words(step, text);
-        one = json_pack("{s:i, s:I, s:o, s:o}", "move", (int)step->move,
-                        "at_us", (json_int_t)step->at_us, "reply",
-                        draw_json_text(step->reply, 0), "says",
-                        draw_json_text(text, look));
-        add_actor(one, "actor", step->actor);
-        add_text(one, "part", step->who, 0);
-        add_text(one, "step", step->name, 0);
-        add_text(one, "sent", step->sent, 0);
-        add_text(one, "mark", step->mark, look);
-        (void)json_array_append_new(list, one);
+        (void)json_array_append_new(
+            list,
+            json_pack("{s:i, s:I, s:o, s:o, s:o*, s:o*, s:o*, s:o*, s:o*}",
+                      "move", (int)step->move, "at_us", (json_int_t)step->at_us,
+                      "reply", draw_json_text(step->reply, 0), "says",
+                      draw_json_text(text, look), "actor",
+                      letter_of(step->actor), "part", if_any(step->who, 0),
+                      "step", if_any(step->name, 0), "sent",
+                      if_any(step->sent, 0), "mark", if_any(step->mark, look)));
     }
     return list;
 }
@@ -98,11 +92,11 @@ static json_t *locks_of(const struct stage_view *view)
 
     for (unsigned i = 0; i < view->locks_n; i++) {
         const struct stage_lock_view *lock = &view->locks[i];
-        json_t *one = json_pack("{s:s, s:I}", "name", lock->name, "ttl_ms",
-                                (json_int_t)lock->ttl_ms);
 
-        add_actor(one, "holder", lock->holder);
-        (void)json_array_append_new(list, one);
+        (void)json_array_append_new(
+            list, json_pack("{s:s, s:I, s:o*}", "name", lock->name, "ttl_ms",
+                            (json_int_t)lock->ttl_ms, "holder",
+                            letter_of(lock->holder)));
     }
     return list;
 }
@@ -114,16 +108,16 @@ static json_t *actors_of(const struct stage_view *view, unsigned n,
 
     for (unsigned i = 0; i < n; i++) {
         const struct stage_actor_view *actor = &view->actors[i];
-        json_t *one =
-            json_pack("{s:b, s:b, s:b, s:b, s:o}", "dead", actor->is_dead,
-                      "done", actor->is_done, "inside", actor->is_inside,
-                      "has_lock", view->locks[0].holder == (int)i, "next",
-                      draw_json_text(actor->next, look));
+        const char *answer =
+            actor->answered ? order_outcome_slug(actor->outcome) : "";
 
-        add_actor(one, "name", (int)i);
-        if (actor->answered)
-            add_text(one, "answer", order_outcome_slug(actor->outcome), look);
-        (void)json_array_append_new(list, one);
+        (void)json_array_append_new(
+            list, json_pack("{s:b, s:b, s:b, s:b, s:o, s:o, s:o*}", "dead",
+                            actor->is_dead, "done", actor->is_done, "inside",
+                            actor->is_inside, "has_lock",
+                            view->locks[0].holder == (int)i, "next",
+                            draw_json_text(actor->next, look), "name",
+                            letter_of((int)i), "answer", if_any(answer, look)));
     }
     return list;
 }

@@ -66,16 +66,6 @@ static bool is_time_to(const char *what)
     return !turns_ending();
 }
 
-/* With no order under way, the stage must judge anew whether there is too little: the
- * stock may have risen since. */
-static void forget_answers(const struct instance *instance)
-{
-    if (instance->answered_n != instance->orders_n)
-        return;
-    turns_own_lane()->answered = false;
-    turns_own_lane()->orders_n++;
-}
-
 /* ARRIVAL: see programs.txt. */
 static void hand_in(struct instance *instance, char arrival)
 {
@@ -86,7 +76,12 @@ static void hand_in(struct instance *instance, char arrival)
     struct order *order = &instance->orders[n];
 
     assert(n < ORDERS_MAX);
-    forget_answers(instance);
+    /* With no order under way, the stage must judge anew whether there is too little: the
+     * stock may have risen since. */
+    if (instance->answered_n == n) {
+        turns_own_lane()->answered = false;
+        turns_own_lane()->orders_n++;
+    }
     *order = (struct order){.record = {.product_id = role->product,
                                        .user_id = role->user,
                                        .quantity = role->quantity},
@@ -126,32 +121,26 @@ static bool arrive(struct instance *instance, char arrival)
     return arrival == 'o' || arrival == 'u' || !turns_ending();
 }
 
-static void sell(struct instance *instance)
-{
-    const char *next = program_find(instance->actor->role.program)->arrivals;
-
-    while (*next && arrive(instance, *next))
-        next++;
-    for (unsigned i = 0; i < instance->orders_n; i++)
-        while (sem_wait(&instance->answered) != 0)
-            continue;
-    (void)is_time_to("the instance stops");
-}
-
 void program_run_instance(struct program_actor *self)
 {
     struct app *app = self->app;
     struct hints *hints = app->hints;
     struct instance instance = {.actor = self};
+    const char *next = program_find(self->role.program)->arrivals;
 
     (void)sem_init(&instance.answered, 0, 0);
     app->hints = hints_open(app, NULL);
     app->workers = tasks_open(app, "worker", 1);
     app->dispatcher = app->hints && app->workers ? dispatcher_open(app) : NULL;
-    if (app->dispatcher)
-        sell(&instance);
-    else
+    if (!app->dispatcher)
         turns_note("an instance cannot be opened");
+    while (app->dispatcher && *next && arrive(&instance, *next))
+        next++;
+    for (unsigned i = 0; i < instance.orders_n; i++)
+        while (sem_wait(&instance.answered) != 0)
+            continue;
+    if (app->dispatcher)
+        (void)is_time_to("the instance stops");
     dispatcher_close(app->dispatcher);
     tasks_close(app->workers);
     hints_close(app->hints);

@@ -26,21 +26,6 @@ void program_steps_end(void)
 
 /* ---- SQL ----------------------------------------------------------------- */
 
-static enum program_answer answer_of(int code, bool is_read)
-{
-    switch (code) {
-    case SQLITE_ROW:
-        return PROGRAM_OK;
-    case SQLITE_DONE:
-        return is_read ? PROGRAM_NO : PROGRAM_OK;
-    case SQLITE_BUSY:
-    case SQLITE_LOCKED:
-        return PROGRAM_BUSY;
-    default:
-        return PROGRAM_NO;
-    }
-}
-
 /* The whole of one statement; *CODE is SQLite's. Returns the first column. */
 static int64_t run(sqlite3 *db, const char *text, int *code, bool *is_read)
 {
@@ -60,25 +45,6 @@ static int64_t run(sqlite3 *db, const char *text, int *code, bool *is_read)
     return value;
 }
 
-/* SQLite's answer to TEXT, for people. */
-static void tell(const char *text, int code, bool is_read, int64_t value)
-{
-    char reply[96];
-
-    if (code == SQLITE_ROW)
-        (void)snprintf(reply, sizeof(reply), "%lld", (long long)value);
-    else if (code == SQLITE_DONE && is_read)
-        (void)snprintf(reply, sizeof(reply), "no row");
-    else if (code == SQLITE_DONE && !strchr("IUD", text[0]))
-        (void)snprintf(reply, sizeof(reply), "ok");
-    else if (code == SQLITE_DONE)
-        (void)snprintf(reply, sizeof(reply), "%lld row%s", (long long)value,
-                       value == 1 ? "" : "s");
-    else
-        (void)snprintf(reply, sizeof(reply), "%s", sqlite3_errmsg(database));
-    (void)turns_stepped(0, reply);
-}
-
 /* WORDS are what is shown of TEXT. */
 static enum program_answer step(struct program_actor *self, const char *text,
                                 const char *words, int64_t *value)
@@ -87,6 +53,7 @@ static enum program_answer step(struct program_actor *self, const char *text,
         .is_sql = true, .part = PAGE_BY_HAND, .words_n = 1};
     bool is_read = strncmp(text, "SELECT", 6) == 0;
     enum page_verdict verdict;
+    char reply[96];
     int64_t found;
     int code;
 
@@ -101,10 +68,26 @@ static enum program_answer step(struct program_actor *self, const char *text,
                                      SQLITE_OPEN_READWRITE, NULL) != SQLITE_OK)
         return PROGRAM_NO;
     found = run(database, text, &code, &is_read);
-    tell(text, code, is_read, found);
+    if (code == SQLITE_ROW)
+        (void)snprintf(reply, sizeof(reply), "%lld", (long long)found);
+    else if (code == SQLITE_DONE && is_read)
+        (void)snprintf(reply, sizeof(reply), "no row");
+    else if (code == SQLITE_DONE && !strchr("IUD", text[0]))
+        (void)snprintf(reply, sizeof(reply), "ok");
+    else if (code == SQLITE_DONE)
+        (void)snprintf(reply, sizeof(reply), "%lld row%s", (long long)found,
+                       found == 1 ? "" : "s");
+    else
+        (void)snprintf(reply, sizeof(reply), "%s", sqlite3_errmsg(database));
+    (void)turns_stepped(0, reply);
     if (value)
         *value = found;
-    return verdict == PAGE_LOSE ? PROGRAM_LOST : answer_of(code, is_read);
+    if (verdict == PAGE_LOSE)
+        return PROGRAM_LOST;
+    if (code == SQLITE_BUSY || code == SQLITE_LOCKED)
+        return PROGRAM_BUSY;
+    return code == SQLITE_ROW || (code == SQLITE_DONE && !is_read) ? PROGRAM_OK
+                                                                   : PROGRAM_NO;
 }
 
 enum program_answer program_sql(struct program_actor *self, int64_t *value,

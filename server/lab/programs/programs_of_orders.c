@@ -38,21 +38,6 @@ void program_order_again(struct program_actor *self)
 
 /* ---- cancel and payment ---------------------------------------------------- */
 
-static bool is_so(const struct store_order *order, enum store_status first)
-{
-    switch (first) {
-    case STORE_ALREADY_PAID:
-        return order->state == STORE_PAID &&
-               order->paid_ms < order->pay_until_ms;
-    case STORE_ORDER_CANCELLED:
-        return order->state == STORE_CANCELLED;
-    case STORE_ORDER_EXPIRED:
-        return order->state == STORE_EXPIRED;
-    default:
-        return true; /* nothing was told */
-    }
-}
-
 /* Somebody was told what came FIRST of payment, cancel and expiry, which stays so for ever:
  * STORE_ALREADY_PAID, ...; another status says nothing of it. It is wrong if the data says
  * otherwise. */
@@ -60,9 +45,16 @@ static void check_first(struct program_actor *self, const char *id,
                         enum store_status first)
 {
     struct store_order order;
+    bool is_so =
+        store_order_get(self->worker.reader, id, &order, NULL) == STORE_OK;
 
-    if (store_order_get(self->worker.reader, id, &order, NULL) != STORE_OK ||
-        !is_so(&order, first))
+    if (is_so && first == STORE_ALREADY_PAID)
+        is_so = order.state == STORE_PAID && order.paid_ms < order.pay_until_ms;
+    else if (is_so && first == STORE_ORDER_CANCELLED)
+        is_so = order.state == STORE_CANCELLED;
+    else if (is_so && first == STORE_ORDER_EXPIRED)
+        is_so = order.state == STORE_EXPIRED;
+    if (!is_so)
         program_is_wrong("the order is not what somebody was told of it");
 }
 
@@ -125,12 +117,6 @@ static bool is_on_record(const struct program_actor *self,
     return program_number(self->db_path, select) == 1;
 }
 
-static bool is_too_late(enum store_status status)
-{
-    return status == STORE_ORDER_EXPIRED || status == STORE_ORDER_CANCELLED ||
-           status == STORE_ALREADY_PAID;
-}
-
 /* False: the answer is not clear. */
 static bool pay_once(struct program_actor *self, struct store_pay *pay)
 {
@@ -138,7 +124,8 @@ static bool pay_once(struct program_actor *self, struct store_pay *pay)
         program_write(self, "pay", "DELETE the hold, INSERT the payment",
                       &pay->write, begin_pay);
 
-    if (status != STORE_OK && !is_too_late(status))
+    if (status != STORE_OK && status != STORE_ORDER_EXPIRED &&
+        status != STORE_ORDER_CANCELLED && status != STORE_ALREADY_PAID)
         return status != STORE_UNKNOWN && status != STORE_BUSY;
     turns_note("%s", status == STORE_OK ? "paid" : store_status_text(status));
     check_first(self, pay->id,

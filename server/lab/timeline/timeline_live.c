@@ -219,42 +219,7 @@ static ssize_t on_write(void *ctx, const char *bytes, size_t n)
     return (ssize_t)n;
 }
 
-/* False, and errno says why. */
-static bool open_file(struct timeline_live *live)
-{
-    const cookie_io_functions_t functions = {.write = on_write};
-
-    live->fd =
-        open(live->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK,
-             0666);
-    if (live->fd < 0)
-        return false;
-    live->file = fopencookie(live, "w", functions);
-    if (!live->file)
-        (void)close(live->fd);
-    return live->file;
-}
-
 /* ---- on the writer's thread --------------------------------------------------- */
-
-static void write_dropped(struct timeline_live *live)
-{
-    uint64_t dropped = atomic_load(&live->dropped);
-    struct timeline_event event = {.at_us = clock_us() - live->began_us,
-                                   .phase = TIMELINE_DROPPED,
-                                   .dropped = dropped - live->told};
-
-    if (event.dropped == 0)
-        return;
-    if (live->told == 0)
-        log_warn("timeline",
-                 "file=%s error=\"steps are dropped: the disk or the machine "
-                 "is too slow, or the file has 1 GiB\"",
-                 live->path);
-    live->told = dropped;
-    if (!live->is_broken)
-        timeline_write_event(live->file, &event);
-}
 
 /* A full disk is told once. */
 static void flush(struct timeline_live *live)
@@ -267,24 +232,21 @@ static void flush(struct timeline_live *live)
     live->is_broken |= live->bytes > BYTES_MAX;
 }
 
-/* False: the ring is empty. */
-static bool take(struct timeline_live *live, struct timeline_event *event)
-{
-    bool has_one;
-
-    (void)pthread_mutex_lock(&live->mutex);
-    has_one = live->tail < live->head;
-    if (has_one)
-        *event = live->ring[live->tail++ % QUEUE_MAX];
-    (void)pthread_mutex_unlock(&live->mutex);
-    return has_one;
-}
-
+/* All that is in the ring, and how many are missing. */
 static void drain(struct timeline_live *live)
 {
-    struct timeline_event event;
+    struct timeline_event event, dropped = {.phase = TIMELINE_DROPPED};
+    uint64_t dropped_n;
+    bool has_one;
 
-    while (take(live, &event)) {
+    for (;;) {
+        (void)pthread_mutex_lock(&live->mutex);
+        has_one = live->tail < live->head;
+        if (has_one)
+            event = live->ring[live->tail++ % QUEUE_MAX];
+        (void)pthread_mutex_unlock(&live->mutex);
+        if (!has_one)
+            break;
         if (live->is_broken) {
             atomic_fetch_add(&live->dropped, 1);
             continue;
@@ -292,7 +254,17 @@ static void drain(struct timeline_live *live)
         timeline_write_event(live->file, &event);
         live->events++;
     }
-    write_dropped(live);
+    dropped_n = atomic_load(&live->dropped);
+    dropped.dropped = dropped_n - live->told;
+    dropped.at_us = clock_us() - live->began_us;
+    if (dropped.dropped > 0 && live->told == 0)
+        log_warn("timeline",
+                 "file=%s error=\"steps are dropped: the disk or the machine "
+                 "is too slow, or the file has 1 GiB\"",
+                 live->path);
+    live->told = dropped_n;
+    if (dropped.dropped > 0 && !live->is_broken)
+        timeline_write_event(live->file, &dropped);
     flush(live);
 }
 
@@ -339,6 +311,7 @@ static void write_head(const struct timeline_live *live,
 struct timeline_live *timeline_live_open(const struct config *config,
                                          struct fail *error)
 {
+    const cookie_io_functions_t functions = {.write = on_write};
     struct timeline_live *live = calloc(1, sizeof(*live));
     int why;
 
@@ -347,8 +320,16 @@ struct timeline_live *timeline_live_open(const struct config *config,
     (void)pthread_mutex_init(&live->mutex, NULL);
     live->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     live->path = strdup(config->lab_timeline);
-    if (live->wake_fd < 0 || !live->path || !open_file(live))
+    if (live->wake_fd < 0 || !live->path)
         goto err_after_alloc;
+    live->fd =
+        open(live->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK,
+             0666);
+    if (live->fd < 0)
+        goto err_after_alloc;
+    live->file = fopencookie(live, "w", functions);
+    if (!live->file)
+        goto err_after_open;
     live->began_us = clock_us();
     write_head(live, config);
     if (fflush(live->file) != 0 ||
@@ -360,8 +341,9 @@ struct timeline_live *timeline_live_open(const struct config *config,
 err_after_file:
     why = errno; /* fclose() sets another */
     (void)fclose(live->file);
-    (void)close(live->fd);
     errno = why;
+err_after_open:
+    (void)close(live->fd);
 err_after_alloc:
     if (live->wake_fd >= 0)
         (void)close(live->wake_fd);

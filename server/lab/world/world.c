@@ -27,11 +27,6 @@ enum {
     SYNC_MS_MAX = 10000
 };
 
-static bool fail(struct fail *error, const char *what)
-{
-    return fail_with(error, "%s: %s", what, strerror(errno));
-}
-
 /* ---- the replica ----------------------------------------------------------
  *
  * Replication is Redis's own, by TCP over loopback, for it knows no other; clients stay
@@ -139,32 +134,6 @@ unsigned world_nodes_for(const char *lock)
     return strcmp(lock, "multi") == 0 ? 2 : 1;
 }
 
-/* Its clock is preloaded from memory: there may be no folder to load it from. FD
- * is the clock's. */
-static void set_environment(const struct world *world, unsigned node, int fd)
-{
-    char text[64];
-
-    (void)snprintf(text, sizeof(text), "/proc/%ld/fd/%d", (long)getpid(), fd);
-    (void)setenv("LD_PRELOAD", text, 1);
-    (void)snprintf(text, sizeof(text), "/proc/%ld/fd/%d", (long)getpid(),
-                   world->board_fd);
-    (void)setenv("STOCKADE_STAGE_CLOCK", text, 1);
-    (void)snprintf(text, sizeof(text), "%u", node);
-    (void)setenv("STOCKADE_STAGE_NODE", text, 1);
-}
-
-/* jemalloc's own thread waits until a time of the wall clock, which stands still
- * here: it never sleeps, and takes half of a core. A build without jemalloc says
- * that it has no such setting. */
-static void still_the_allocator(struct peek *peek)
-{
-    const char *words[] = {"CONFIG", "SET", "jemalloc-bg-thread", "no"};
-    char reply[96];
-
-    (void)peek_send(peek, 4, words, reply, sizeof(reply));
-}
-
 /* Beside a file that stands for it. */
 static bool start(struct world *world, unsigned index, struct fail *error)
 {
@@ -183,8 +152,12 @@ static bool start(struct world *world, unsigned index, struct fail *error)
         return false;
     if (node->redis)
         node->peek = peek_open(redis_proc_url(node->redis), error);
+    /* jemalloc's own thread waits until a time of the wall clock, which stands still
+     * here: it never sleeps, and takes half of a core. A build without jemalloc says
+     * that it has no such setting. */
     if (node->peek)
-        still_the_allocator(node->peek);
+        (void)PEEK_ASK(node->peek, "OK", "CONFIG", "SET", "jemalloc-bg-thread",
+                       "no");
     return node->peek;
 }
 
@@ -195,12 +168,21 @@ static bool start_at(struct world *world, unsigned index, uint64_t now_us,
     int fd = memfd_create("clock", MFD_CLOEXEC);
     bool good = fd >= 0 &&
                 write(fd, preload, sizeof(preload)) == (ssize_t)sizeof(preload);
+    char text[64];
 
     if (!good) {
         (void)fail_with(error, "no memory for the clock: %s", strerror(errno));
     } else {
         atomic_store(&world->board->now_us, now_us);
-        set_environment(world, index, fd);
+        /* The clock is preloaded from memory: there may be no folder for it. */
+        (void)snprintf(text, sizeof(text), "/proc/%ld/fd/%d", (long)getpid(),
+                       fd);
+        (void)setenv("LD_PRELOAD", text, 1);
+        (void)snprintf(text, sizeof(text), "/proc/%ld/fd/%d", (long)getpid(),
+                       world->board_fd);
+        (void)setenv("STOCKADE_STAGE_CLOCK", text, 1);
+        (void)snprintf(text, sizeof(text), "%u", index);
+        (void)setenv("STOCKADE_STAGE_NODE", text, 1);
         good = start(world, index, error);
         (void)unsetenv("LD_PRELOAD");
         (void)unsetenv("STOCKADE_STAGE_CLOCK");
@@ -233,14 +215,6 @@ static bool open_nodes(struct world *world, const struct stage_scene *scene,
         (void)snprintf(world->lock_url, sizeof(world->lock_url), "dir:%s",
                        world->locks_dir);
     return true;
-}
-
-static void close_nodes(struct world *world)
-{
-    for (unsigned i = 0; i < PAGE_NODES_MAX; i++) {
-        peek_close(world->nodes[i].peek);
-        redis_proc_stop(world->nodes[i].redis);
-    }
 }
 
 static bool restart_at(struct world *world, unsigned index, uint64_t now_us,
@@ -326,35 +300,6 @@ static bool reset_nodes(struct world *world, struct fail *error)
 
 /* ---- opening ------------------------------------------------------------ */
 
-static bool make_board(struct world *world, struct fail *error)
-{
-    world->board_fd = memfd_create("stage", MFD_CLOEXEC);
-    if (world->board_fd < 0 ||
-        ftruncate(world->board_fd, sizeof(struct board)) != 0)
-        return fail(error, "no memory for the stage");
-    world->board = mmap(NULL, sizeof(struct board), PROT_READ | PROT_WRITE,
-                        MAP_SHARED, world->board_fd, 0);
-    if (world->board == MAP_FAILED) {
-        world->board = NULL;
-        return fail(error, "no memory for the stage");
-    }
-    atomic_store(&world->board->now_us, WORLD_BEGINS_US);
-    return true;
-}
-
-static bool make_dir(struct world *world, struct fail *error)
-{
-    const char *dir = world->folder.path;
-
-    if (!folder_open(&world->folder, FOLDER_IN_MEMORY, "stage", error))
-        return false;
-    (void)snprintf(world->db_path, sizeof(world->db_path), "%s/db", dir);
-    (void)snprintf(world->locks_dir, sizeof(world->locks_dir), "%s/locks", dir);
-    (void)snprintf(world->db_url, sizeof(world->db_url), "sqlite:%s",
-                   world->db_path);
-    return true;
-}
-
 /* The store makes it, as the service does; what it made is the start. */
 static bool make_database(struct world *world, const struct stage_scene *scene,
                           struct fail *error)
@@ -384,7 +329,8 @@ static bool make_database(struct world *world, const struct stage_scene *scene,
     }
     if (status == STORE_OK &&
         !(world->image = file_read(world->db_path, &world->image_len)))
-        return fail(error, "cannot read the database");
+        return fail_with(error, "cannot read the database: %s",
+                         strerror(errno));
     if (status == STORE_OK)
         status =
             store_reader_open_url(world->db_url, &world->reader, &store_error);
@@ -396,16 +342,36 @@ static bool make_database(struct world *world, const struct stage_scene *scene,
 bool world_open(struct world *world, const struct stage_scene *scene,
                 struct fail *error)
 {
-    *world = (struct world){.board_fd = -1, .has_disk = disk_is_needed(scene)};
-    return make_board(world, error) && make_dir(world, error) &&
-           make_database(world, scene, error) &&
+    const char *dir = world->folder.path;
+    void *board = MAP_FAILED;
+
+    *world = (struct world){.board_fd = memfd_create("stage", MFD_CLOEXEC),
+                            .has_disk = disk_is_needed(scene)};
+    if (world->board_fd >= 0 &&
+        ftruncate(world->board_fd, sizeof(struct board)) == 0)
+        board = mmap(NULL, sizeof(struct board), PROT_READ | PROT_WRITE,
+                     MAP_SHARED, world->board_fd, 0);
+    if (board == MAP_FAILED)
+        return fail_with(error, "no memory for the stage: %s", strerror(errno));
+    world->board = board;
+    atomic_store(&world->board->now_us, WORLD_BEGINS_US);
+    if (!folder_open(&world->folder, FOLDER_IN_MEMORY, "stage", error))
+        return false;
+    (void)snprintf(world->db_path, sizeof(world->db_path), "%s/db", dir);
+    (void)snprintf(world->locks_dir, sizeof(world->locks_dir), "%s/locks", dir);
+    (void)snprintf(world->db_url, sizeof(world->db_url), "sqlite:%s",
+                   world->db_path);
+    return make_database(world, scene, error) &&
            open_nodes(world, scene, error);
 }
 
 void world_close(struct world *world)
 {
     store_reader_close(world->reader);
-    close_nodes(world);
+    for (unsigned i = 0; i < PAGE_NODES_MAX; i++) {
+        peek_close(world->nodes[i].peek);
+        redis_proc_stop(world->nodes[i].redis);
+    }
     folder_close(&world->folder);
     free(world->image);
     if (world->board)
@@ -432,33 +398,28 @@ bool world_reset(struct world *world, struct fail *error)
     put_number(world->image + CHANGES_AT, world->resets * CHANGES_PER_RESET);
     put_number(world->image + VALID_FOR_AT, world->resets * CHANGES_PER_RESET);
     if (!file_write(world->db_path, world->image, world->image_len))
-        return fail(error, "cannot set the database back");
+        return fail_with(error, "cannot set the database back: %s",
+                         strerror(errno));
     if (world->has_disk &&
         !disk_put(world->db_path, world->image, world->image_len))
-        return fail(error, "cannot set the disk back");
+        return fail_with(error, "cannot set the disk back: %s",
+                         strerror(errno));
     (void)snprintf(path, sizeof(path), "%s-journal", world->db_path);
     (void)truncate(path, 0); /* there may be none yet */
     (void)snprintf(path, sizeof(path), "%s.lock", world->db_path);
     if (!file_write(path, &mark, sizeof(mark)))
-        return fail(error, "cannot set the lock file back");
+        return fail_with(error, "cannot set the lock file back: %s",
+                         strerror(errno));
     atomic_store(&world->board->now_us, WORLD_BEGINS_US);
     return reset_nodes(world, error);
 }
 
 /* ---- what there is --------------------------------------------------------- */
 
-static void tell_node(FILE *text, unsigned node, char *keys)
-{
-    char *rest = NULL;
-
-    for (char *line = strtok_r(keys, "\n", &rest); line;
-         line = strtok_r(NULL, "\n", &rest))
-        fprintf(text, "%s%u/%s", ftell(text) > 0 ? "\n" : "", node + 1, line);
-}
-
 bool world_look(const struct world *world, struct world_look *look)
 {
     struct world_look one;
+    char *line, *rest;
     size_t used = 0;
     bool good = true;
     FILE *all;
@@ -475,7 +436,9 @@ bool world_look(const struct world *world, struct world_look *look)
         good =
             good && peek_look(world->nodes[i].peek, one.keys, sizeof(one.keys),
                               one.listeners, sizeof(one.listeners));
-        tell_node(all, i, one.keys);
+        for (line = strtok_r(one.keys, "\n", &rest); line;
+             line = strtok_r(NULL, "\n", &rest))
+            fprintf(all, "%s%u/%s", ftell(all) > 0 ? "\n" : "", i + 1, line);
         (void)snprintf(look->listeners + used, sizeof(look->listeners) - used,
                        "%s", one.listeners);
         used += strlen(look->listeners + used);
