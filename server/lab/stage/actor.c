@@ -55,16 +55,6 @@ static bool open_lock(struct program_actor *actor, struct dlock_error *error)
     return store_announce(process.app.store, lock_instance_id(owner));
 }
 
-static void close_locks(void)
-{
-    for (unsigned i = 0; i < process.actors_n; i++) {
-        dlock_session_close(process.actors[i].worker.session);
-        process.actors[i].worker.session = NULL;
-    }
-    dlock_close(process.app.locks);
-    process.app.locks = NULL;
-}
-
 /* Where time passes until something must be paid the committer remembers when, by the
  * clock of a schedule: its store is of that schedule. Else it is the process's. */
 static bool is_store_short_lived(void)
@@ -95,14 +85,27 @@ static bool open_store(void)
     return good;
 }
 
-static void close_store(void)
+/* At the end of a schedule. */
+static void close_parts(void)
 {
+    struct app *app = &process.app;
+
     for (unsigned i = 0; i < process.actors_n; i++) {
-        store_reader_close(process.actors[i].worker.reader);
-        process.actors[i].worker.reader = NULL;
+        struct worker *worker = &process.actors[i].worker;
+
+        dlock_session_close(worker->session);
+        worker->session = NULL;
+        if (!is_store_short_lived())
+            continue;
+        store_reader_close(worker->reader);
+        worker->reader = NULL;
     }
-    store_close(process.app.store);
-    process.app.store = NULL;
+    dlock_close(app->locks);
+    app->locks = NULL;
+    if (!is_store_short_lived())
+        return;
+    store_close(app->store);
+    app->store = NULL;
 }
 
 /* From its beginning to its end. */
@@ -142,8 +145,12 @@ _Noreturn static void *run_lane(void *arg)
     }
 }
 
-static void fill_config(struct config *config, const struct stage_scene *scene)
+/* They live as long as the process. False: a text is in the page. */
+static bool open_parts(const struct stage_scene *scene, unsigned first)
 {
+    struct app *app = &process.app;
+    struct config *config = &process.config;
+
     (void)snprintf(config->lock, sizeof(config->lock), "%s", scene->lock);
     config->lock_wait_ms = scene->wait_ms;
     config->lock_lease_ms = scene->lease_ms;
@@ -156,33 +163,20 @@ static void fill_config(struct config *config, const struct stage_scene *scene)
     config->queue_max = 16;
     config->shared = true;
     config->request_deadline_ms = 120000;
-}
-
-static void fill_actor(struct program_actor *actor,
-                       const struct stage_scene *scene, unsigned index)
-{
-    *actor = (struct program_actor){
-        .index = index,
-        .scene = scene,
-        .role = stage_role(scene, index),
-        .worker = {.app = &process.app, .stop_fd = process.stop_fd},
-        .intake = &process.intake,
-        .app = &process.app,
-        .redis_url = redis_proc_url(process.world->nodes[0].redis),
-        .db_path = process.world->db_path};
-}
-
-/* They live as long as the process. False: a text is in the page. */
-static bool open_parts(const struct stage_scene *scene, unsigned first)
-{
-    struct app *app = &process.app;
-
-    app->config = &process.config;
+    app->config = config;
     app->metrics = metrics_new();
     process.intake.app = app;
     process.actors_n = scene->one_process ? scene->buyers : 1;
     for (unsigned i = 0; i < process.actors_n; i++)
-        fill_actor(&process.actors[i], scene, first + i);
+        process.actors[i] = (struct program_actor){
+            .index = first + i,
+            .scene = scene,
+            .role = stage_role(scene, first + i),
+            .worker = {.app = app, .stop_fd = process.stop_fd},
+            .intake = &process.intake,
+            .app = app,
+            .redis_url = redis_proc_url(process.world->nodes[0].redis),
+            .db_path = process.world->db_path};
     return app->metrics &&
            (!process.world->has_disk || disk_watch(process.world->db_path)) &&
            (is_store_short_lived() || open_store());
@@ -197,7 +191,6 @@ _Noreturn void actor_main(const struct world *world, unsigned first,
     log_open(LOG_ERROR);
     process.world = world;
     process.stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    fill_config(&process.config, scene);
     watch_no_lock = strcmp(scene->lock, "none") == 0;
     watch_floor =
         dlock_strategy_find(scene->lock)->capabilities & DLOCK_CAP_FENCED;
@@ -218,8 +211,6 @@ _Noreturn void actor_main(const struct world *world, unsigned first,
         if (!turns_ending())
             turns_park(PAGE_DONE);
         turns_await_lanes();
-        close_locks();
-        if (is_store_short_lived())
-            close_store();
+        close_parts();
     }
 }

@@ -135,26 +135,12 @@ void stage_tell(struct stage *stage, int actor, const char *name,
     (void)add_step(stage, &step);
 }
 
-/* An order whose INSERT is refused has taken its units before, and loses them; it must
- * not take others. */
-static void note_taken(struct stage *stage, const struct stage_step *step)
+/* A store's step: whether it may have changed the database. */
+static void note_written(struct stage *stage, const struct stage_step *step)
 {
     struct stage_part *part = &stage->parts[step->actor];
     unsigned order = stage_lane(stage, (unsigned)step->actor)->orders_n;
 
-    if (strcmp(step->name, "naive-insert") == 0 &&
-        strcmp(step->reply, store_status_text(STORE_STALE_FENCE)) == 0) {
-        stage->cut_short = true;
-        part->order_cut_short = order;
-    } else if (strcmp(step->name, "naive-update") == 0 &&
-               part->order_cut_short == order && order != 0) {
-        stage_broke(stage, STAGE_LEDGER);
-    }
-}
-
-/* A store's step: whether it may have changed the database. */
-static void note_written(struct stage *stage, const struct stage_step *step)
-{
     if (!step->is_sql || strcmp(step->name, "naive-select") == 0 ||
         strcmp(step->name, "SELECT") == 0 || strcmp(step->name, "BEGIN") == 0)
         return;
@@ -167,35 +153,40 @@ static void note_written(struct stage *stage, const struct stage_step *step)
     stage->orders += strcmp(step->name, "naive-insert") == 0 ||
                      strcmp(step->name, "place") == 0 ||
                      strcmp(step->name, "INSERT") == 0;
-    note_taken(stage, step);
+    /* An order whose INSERT is refused has taken its units before, and loses them; it must
+     * not take others. */
+    if (strcmp(step->name, "naive-insert") == 0 &&
+        strcmp(step->reply, store_status_text(STORE_STALE_FENCE)) == 0) {
+        stage->cut_short = true;
+        part->order_cut_short = order;
+    } else if (strcmp(step->name, "naive-update") == 0 &&
+               part->order_cut_short == order && order != 0) {
+        stage_broke(stage, STAGE_LEDGER);
+    }
     /* A lot of an instance has two orders at most. */
     stage->orders +=
         stage->scene.batched && strcmp(step->name, "place") == 0 ? 1 : 0;
 }
 
-/* STEP has made a command LATE void, if that comes now. A look changes nothing. A renewal
- * makes no acquire void, because both make the lease a full one; nor does a watchdog, that
- * has not heard of it, a release. */
-static bool makes_void(const struct stage_step *step, const char *late)
-{
-    bool renews = strcmp(step->name, "eval-renew") == 0;
-
-    return strcmp(step->name, "eval-inspect") != 0 &&
-           !(renews && strcmp(late, "eval-acquire") == 0) &&
-           !(renews && strcmp(late, "eval-release") == 0 &&
-             strcmp(step->who, "watchdog") == 0);
-}
-
-/* A command has reached server NODE before those that are held up. */
+/* A command has reached server NODE before those that are held up, which it makes void if
+ * they come now. A look changes nothing. A renewal makes no acquire void, because both make
+ * the lease a full one; nor does a watchdog, that has not heard of it, a release. */
 static void note_newer(struct stage *stage, const struct stage_step *step,
                        unsigned node)
 {
+    bool renews = strcmp(step->name, "eval-renew") == 0;
+    bool is_watchdog = strcmp(step->who, "watchdog") == 0;
+
+    if (strcmp(step->name, "eval-inspect") == 0)
+        return;
     for (unsigned i = 0; i < stage->late_n; i++) {
         struct stage_late *late = &stage->late[i];
+        const char *name = late->step.step;
 
         if ((int)late->actor == step->actor && late->step.node == node &&
             strcmp(late->step.key, step->key) == 0 &&
-            makes_void(step, late->step.step))
+            !(renews && strcmp(name, "eval-acquire") == 0) &&
+            !(renews && is_watchdog && strcmp(name, "eval-release") == 0))
             late->newer++;
     }
 }
@@ -361,22 +352,10 @@ bool stage_can_play(const struct stage_scene *scene, struct fail *error)
     return has_lock(scene, error) && has_programs(scene, error);
 }
 
-/* The first turn of each actor, when it is alone. */
-static bool learn_first(struct stage *stage, struct fail *error)
-{
-    for (unsigned i = 0; i < stage->scene.buyers; i++) {
-        if (!stage_hand(stage, i, PAGE_BEGIN, 0, PAGE_OK))
-            return fail_with(error, "%s", stage->error.text);
-        stage->first[i] = *stage_main_thread(stage, i);
-        if (!stage_begin(stage, error))
-            return false;
-    }
-    return true;
-}
-
 struct stage *stage_open(const struct stage_scene *scene, struct fail *error)
 {
     struct stage *stage;
+    bool good = false;
 
     if (!stage_can_play(scene, error))
         return NULL;
@@ -395,9 +374,19 @@ struct stage *stage_open(const struct stage_scene *scene, struct fail *error)
         stage->board = stage->world.board;
         for (unsigned i = 0; i < scene->buyers; i++)
             stage->parts[i].is_dead = true;
-        if (stage_begin(stage, error) && learn_first(stage, error))
-            return stage;
+        good = stage_begin(stage, error);
     }
+    /* The first turn of each actor, when it is alone. */
+    for (unsigned i = 0; good && i < scene->buyers; i++) {
+        good = stage_hand(stage, i, PAGE_BEGIN, 0, PAGE_OK);
+        if (!good)
+            *error = stage->error;
+        else
+            stage->first[i] = *stage_main_thread(stage, i);
+        good = good && stage_begin(stage, error);
+    }
+    if (good)
+        return stage;
     stage_close(stage);
     return NULL;
 }

@@ -101,19 +101,6 @@ bool stage_has_move(struct stage *stage, struct stage_move move)
     return false;
 }
 
-static bool refuse(struct stage *stage, struct stage_move move,
-                   struct fail *error)
-{
-    struct stage_move moves[STAGE_ENABLED_MAX];
-    size_t n = stage_enabled(stage, moves);
-    char text[200], one[4];
-
-    stage_text(moves, n, text, sizeof(text));
-    return fail_with(
-        error, "'%s' is no move now; %s%s", stage_move_text(move, one),
-        n > 0 ? "there are: " : "there is none: all are done", text);
-}
-
 /* Moves the virtual clock on to UNTIL_US, if it is not there yet. */
 static void pass(struct stage *stage, uint64_t until_us)
 {
@@ -197,38 +184,16 @@ static bool end_wait(struct stage *stage, unsigned actor)
     return stage_hand(stage, actor, PAGE_TIME, index, PAGE_OK);
 }
 
-/* An instance begins, and what its loop does next happens. */
-static bool bring_news(struct stage *stage, unsigned actor)
-{
-    return begin(stage, actor) &&
-           (!stage_has_news(stage, actor) ||
-            stage_hand(stage, actor, PAGE_GO, stage_lane(stage, actor)->thread,
-                       PAGE_OK));
-}
-
-/* A pass that sends nothing is the end of a renewal as well. */
-static void tell_idle_watchdog(struct stage *stage, unsigned actor)
-{
-    uint64_t now_us = atomic_load(&stage->board->now_us) - WORLD_BEGINS_US;
-    int64_t max_ms = stage->scene.max_hold_ms;
-    char text[80];
-
-    if (max_ms > 0 && now_us >= (uint64_t)max_ms * 1000)
-        (void)snprintf(text, sizeof(text),
-                       "the watchdog gives up: held for %lld ms",
-                       (long long)max_ms);
-    else
-        (void)snprintf(text, sizeof(text), "the watchdog renews nothing");
-    stage_tell(stage, (int)actor, "", text);
-}
-
 /* A pass of the watchdog begins, when it is due, and does its first command; or goes
  * on with its next one. */
 static bool keep(struct stage *stage, unsigned actor)
 {
     const struct page *page = stage_page(stage, actor);
     unsigned thread = (unsigned)stage_keeper_thread(stage, actor);
+    int64_t max_ms = stage->scene.max_hold_ms;
+    uint64_t now_us;
     size_t steps_n;
+    char text[80];
 
     if (page->threads[thread].wait == PAGE_TIMED) {
         pass(stage, page->threads[thread].until_us);
@@ -239,8 +204,15 @@ static bool keep(struct stage *stage, unsigned actor)
     if (page->threads[thread].wait == PAGE_STEP &&
         !stage_hand(stage, actor, PAGE_GO, thread, PAGE_OK))
         return false;
+    now_us = atomic_load(&stage->board->now_us) - WORLD_BEGINS_US;
+    (void)snprintf(text, sizeof(text),
+                   max_ms > 0 && now_us >= (uint64_t)max_ms * 1000
+                       ? "the watchdog gives up: held for %lld ms"
+                       : "the watchdog renews nothing",
+                   (long long)max_ms);
+    /* A pass that sends nothing is the end of a renewal as well. */
     if (stage->steps_n == steps_n)
-        tell_idle_watchdog(stage, actor);
+        stage_tell(stage, (int)actor, "", text);
     return true;
 }
 
@@ -333,8 +305,11 @@ static bool act(struct stage *stage, struct stage_move move)
         return keep(stage, actor);
     case 'e':
         return expire(stage, actor);
-    case 'i':
-        return bring_news(stage, actor);
+    case 'i': /* An instance begins, and what its loop does next happens. */
+        return begin(stage, actor) &&
+               (!stage_has_news(stage, actor) ||
+                stage_hand(stage, actor, PAGE_GO,
+                           stage_lane(stage, actor)->thread, PAGE_OK));
     case '!':
         stage_kill(stage, actor);
         stage->unfaithful = stage->is_disturbed = stage->cut_short = true;
@@ -378,28 +353,23 @@ static void remember(struct stage *stage, struct stage_move move)
     past->has_look = past->has_audit = past->has_units = false;
 }
 
-/* Moves of one actor in a row that asked somebody for something; a nap asks nobody. */
-static void note_run(struct stage *stage, int mover)
-{
-    if (mover < 0 || !strchr("sil", stage->kind) || mover != stage->runner)
-        stage->run_n = 0;
-    stage->runner = mover;
-    for (size_t i = stage->steps_before; i < stage->steps_n; i++)
-        if (stage->steps[i].sent[0] != '\0') {
-            stage->run_n++;
-            return;
-        }
-}
-
 bool stage_move(struct stage *stage, struct stage_move move, struct fail *error)
 {
+    struct stage_move moves[STAGE_ENABLED_MAX];
     int mover = move.actor < 0 ? -1 : move.actor;
+    char text[200], one[4];
+    size_t n;
     bool done;
 
     if (stage->moves_n == STAGE_MOVES_MAX)
         return fail_with(error, TOO_LONG, STAGE_MOVES_MAX);
-    if (!stage_has_move(stage, move))
-        return refuse(stage, move, error);
+    if (!stage_has_move(stage, move)) {
+        n = stage_enabled(stage, moves);
+        stage_text(moves, n, text, sizeof(text));
+        return fail_with(
+            error, "'%s' is no move now; %s%s", stage_move_text(move, one),
+            n > 0 ? "there are: " : "there is none: all are done", text);
+    }
     if (move.actor < 0 && move.kind == '^')
         mover = (int)stage->late[0].actor;
     stage->moves_n++;
@@ -415,7 +385,15 @@ bool stage_move(struct stage *stage, struct stage_move move, struct fail *error)
         lane->granted[0] = '\0';
     }
     done = act(stage, move) && stage_settle(stage, mover);
-    note_run(stage, mover);
+    /* Moves of one actor in a row that asked somebody for something; a nap asks nobody. */
+    if (mover < 0 || !strchr("sil", stage->kind) || mover != stage->runner)
+        stage->run_n = 0;
+    stage->runner = mover;
+    for (size_t i = stage->steps_before; i < stage->steps_n; i++)
+        if (stage->steps[i].sent[0] != '\0') {
+            stage->run_n++;
+            break;
+        }
     return done || fail_with(error, "%s",
                              stage->error.text[0] ? stage->error.text
                                                   : "the stage is broken");

@@ -114,31 +114,25 @@ static bool set_programs(struct stage_scene *scene, char *list,
     return true;
 }
 
-static bool set_deduct(struct stage_scene *scene, const char *arg,
+bool stage_options_set(struct stage_scene *scene, const char *name, char *arg,
                        struct fail *error)
 {
-    bool guarded = strcmp(arg, "guarded") == 0;
-
-    scene->deduct = guarded ? DEDUCT_GUARDED : DEDUCT_NAIVE;
-    return guarded || strcmp(arg, "naive") == 0 ||
-           fail_with(error, "deduct takes naive or guarded");
-}
-
-static bool set_lock_per(struct stage_scene *scene, const char *arg,
-                         struct fail *error)
-{
-    bool user = strcmp(arg, "user") == 0;
-
-    scene->lock_per = user ? LOCK_PER_USER : LOCK_PER_PRODUCT;
-    return user || strcmp(arg, "product") == 0 ||
-           fail_with(error, "lock-per takes product or user");
-}
-
-static bool set_number(struct stage_scene *scene, const char *name,
-                       const char *arg, struct fail *error)
-{
+    bool guarded = arg && strcmp(arg, "guarded") == 0;
+    bool user = arg && strcmp(arg, "user") == 0;
     int64_t number = 0;
 
+    if (strcmp(name, "deduct") == 0) {
+        scene->deduct = guarded ? DEDUCT_GUARDED : DEDUCT_NAIVE;
+        return guarded || strcmp(arg, "naive") == 0 ||
+               fail_with(error, "deduct takes naive or guarded");
+    }
+    if (strcmp(name, "lock-per") == 0) {
+        scene->lock_per = user ? LOCK_PER_USER : LOCK_PER_PRODUCT;
+        return user || strcmp(arg, "product") == 0 ||
+               fail_with(error, "lock-per takes product or user");
+    }
+    if (strcmp(name, "programs") == 0)
+        return set_programs(scene, arg, error);
 #define ROW(member, least, most, preset, flag)                                 \
     if (strcmp(flag, name) == 0) {                                             \
         if (!read_number(name, arg, least, most, &number, error))              \
@@ -148,18 +142,6 @@ static bool set_number(struct stage_scene *scene, const char *name,
     }
 #include "server/lab/stage/numbers.inc"
 #undef ROW
-    return fail_with(error, "%s is no setting of the stage", name);
-}
-
-bool stage_options_set(struct stage_scene *scene, const char *name, char *arg,
-                       struct fail *error)
-{
-    if (strcmp(name, "deduct") == 0)
-        return set_deduct(scene, arg, error);
-    if (strcmp(name, "lock-per") == 0)
-        return set_lock_per(scene, arg, error);
-    if (strcmp(name, "programs") == 0)
-        return set_programs(scene, arg, error);
     if (strcmp(name, "one-process") == 0)
         scene->one_process = true;
     else if (strcmp(name, "replica") == 0)
@@ -168,7 +150,7 @@ bool stage_options_set(struct stage_scene *scene, const char *name, char *arg,
         scene->batched = true;
         scene->deduct = DEDUCT_GUARDED;
     } else
-        return set_number(scene, name, arg, error);
+        return fail_with(error, "%s is no setting of the stage", name);
     return !arg || !*arg || fail_with(error, "%s takes nothing", name);
 }
 

@@ -303,15 +303,6 @@ static bool has_asked_late(const struct stage *stage, unsigned actor)
     return step && strcmp(step->reply, "(1 values)") != 0;
 }
 
-/* ACTOR has told the server with this move that it waits no longer. */
-static bool has_left(const struct stage *stage, unsigned actor)
-{
-    const struct stage_step *step = step_of(
-        stage, actor, stage->is_delivery ? "late eval-leave" : "eval-leave");
-
-    return step && strcmp(step->reply, "(held up)") != 0;
-}
-
 /* A question that has reached the server gives a waiter its place; a grant, and the
  * end of its acquire, take it away. */
 static void note_places(struct stage *stage)
@@ -321,13 +312,18 @@ static void note_places(struct stage *stage)
     for (unsigned i = 0; i < stage->scene.buyers; i++) {
         struct stage_part *part = &stage->parts[i];
         const struct page_lane *lane = stage_lane(stage, i);
+        const struct stage_step *left;
 
         if (lane->wants[0] == '\0' || !lane->may_wait) {
             part->place = 0;
             part->asks_n = lane->asks_n;
             continue;
         }
-        if (is_holder(stage, i) || has_left(stage, i))
+        /* It has told the server with this move that it waits no longer. */
+        left = step_of(stage, i,
+                       stage->is_delivery ? "late eval-leave" : "eval-leave");
+        if (is_holder(stage, i) ||
+            (left && strcmp(left->reply, "(held up)") != 0))
             part->place = 0;
         if ((part->asks_n == lane->asks_n && !has_asked_late(stage, i)) ||
             is_holder(stage, i))
@@ -483,17 +479,6 @@ static bool is_at_work(const struct stage *stage, unsigned actor)
             !sleeps);
 }
 
-/* Somebody who does not wait any more may stand in the queue, and is woken in vain: one
- * that has overslept, or whose acquire came late. Others have to look by themselves. */
-static void note_ghost(struct stage *stage)
-{
-    if (has_asked_late(stage, stage->delivered.actor) &&
-        stage_lane(stage, stage->delivered.actor)->wants[0] == '\0')
-        stage->has_ghost = true;
-    for (unsigned i = 0; i < stage->scene.buyers; i++)
-        stage->has_ghost = stage->has_ghost || stage_lane(stage, i)->cut_off;
-}
-
 /* A dead waiter that may be the one that was woken: others have to look by themselves
  * then. Nobody listens any more for one that had died before the lock was free; a queue
  * goes by heartbeats, and wakes it all the same. */
@@ -512,7 +497,14 @@ void stage_check_sleepers(struct stage *stage)
 {
     bool sleeps = false;
 
-    note_ghost(stage);
+    /* Somebody who does not wait any more may stand in the queue, and is woken in vain:
+     * one that has overslept, or whose acquire came late. Others have to look by
+     * themselves. */
+    if (has_asked_late(stage, stage->delivered.actor) &&
+        stage_lane(stage, stage->delivered.actor)->wants[0] == '\0')
+        stage->has_ghost = true;
+    for (unsigned i = 0; i < stage->scene.buyers; i++)
+        stage->has_ghost = stage->has_ghost || stage_lane(stage, i)->cut_off;
     if (stage->late_n > 0 || stage->losses > 0 || stage->has_ghost)
         return;
     for (unsigned i = 0; i < stage->scene.buyers; i++) {

@@ -152,37 +152,27 @@ static bool reads_messages(const struct stage *stage, unsigned actor)
     return false;
 }
 
-/* Whether somebody reads messages: they are there for sure when a server has answered
- * a look. */
-static bool has_readers(const struct stage *stage)
-{
-    for (unsigned i = 0; i < stage->scene.buyers; i++)
-        if (stage_is_playing(stage, i) && reads_messages(stage, i))
-            return true;
-    return false;
-}
-
-static bool look_at_servers(struct stage *stage)
-{
-    struct stage_past *past = &stage->past[stage->moves_n];
-
-    if (past->has_look && !has_readers(stage)) {
-        stage->look = past->look;
-        return true;
-    }
-    past->has_look = world_look(&stage->world, &stage->look);
-    past->look = stage->look;
-    return past->has_look;
-}
-
 static bool look_at_keys(struct stage *stage, int mover)
 {
     uint64_t now_us = atomic_load(&stage->board->now_us);
     struct stage_lock before[STAGE_LOCKS_MAX];
 
+    struct stage_past *past = &stage->past[stage->moves_n];
+    bool has_readers = false;
+
+    /* Messages are there for sure when a server has answered a look. */
+    for (unsigned i = 0; i < stage->scene.buyers; i++)
+        has_readers = has_readers ||
+                      (stage_is_playing(stage, i) && reads_messages(stage, i));
     /* A subscriber that was told something may listen to more, or to less. */
-    if ((stage->touched || stage->posted) && !look_at_servers(stage))
-        return fail_with(&stage->error, "redis-server has died");
+    if ((stage->touched || stage->posted) && past->has_look && !has_readers) {
+        stage->look = past->look;
+    } else if (stage->touched || stage->posted) {
+        past->has_look = world_look(&stage->world, &stage->look);
+        past->look = stage->look;
+        if (!past->has_look)
+            return fail_with(&stage->error, "redis-server has died");
+    }
     if (!stage->touched) {
         stage_check_locks(stage, stage->locks, mover);
         return true;
@@ -245,24 +235,6 @@ static void note_naps(struct stage *stage)
     }
 }
 
-/* A bit for each actor that believes to have the same lock as another. */
-static unsigned find_insiders(const struct stage *stage)
-{
-    unsigned insiders = 0;
-
-    for (unsigned i = 0; i < stage->scene.buyers; i++)
-        for (unsigned j = 0; j < i; j++)
-            for (unsigned k = 0; k < PAGE_HOLDS_MAX; k++) {
-                const struct page_hold *hold = &stage_lane(stage, i)->holds[k];
-
-                if (hold->n > 0 && stage_is_playing(stage, i) &&
-                    stage_is_playing(stage, j) &&
-                    stage_believes(stage, j, hold->name))
-                    insiders |= 1u << i | 1u << j;
-            }
-    return insiders;
-}
-
 /* A lease that has ended since the first of two came in is a reason by which it could
  * know; a lock that the server has lost is one by which no lock could. */
 static enum stage_fault kind_of_two(const struct stage *stage)
@@ -279,14 +251,23 @@ static enum stage_fault kind_of_two(const struct stage *stage)
     return lost ? STAGE_TWO_LOST : lapsed ? STAGE_TWO_LATE : STAGE_TWO_INSIDE;
 }
 
+/* A bit is set for each actor that believes to have the same lock as another. */
 static void note_insiders(struct stage *stage)
 {
-    unsigned insiders = find_insiders(stage);
+    unsigned insiders = 0;
 
     for (unsigned i = 0; i < stage->scene.buyers; i++) {
         struct stage_part *part = &stage->parts[i];
         bool inside = stage_is_inside(stage, i);
 
+        for (unsigned j = 0; j < i && inside; j++)
+            for (unsigned k = 0; k < PAGE_HOLDS_MAX; k++) {
+                const struct page_hold *hold = &stage_lane(stage, i)->holds[k];
+
+                if (hold->n > 0 && stage_is_playing(stage, j) &&
+                    stage_believes(stage, j, hold->name))
+                    insiders |= 1u << i | 1u << j;
+            }
         if (inside && !part->was_inside) {
             part->lapses = stage->lapses;
             part->losses = stage->losses;
@@ -325,20 +306,11 @@ static void note_wishes(struct stage *stage)
     }
 }
 
-static void count_units(struct stage *stage)
-{
-    struct stage_past *past = &stage->past[stage->moves_n];
-
-    if (!past->has_units)
-        past->units = stage_units_left(stage);
-    past->has_units = true;
-    stage->units = past->units;
-}
-
 /* Whether there ever were too few units for an order that is under way: then it
  * may be refused, whatever comes back later. */
 static void note_stock(struct stage *stage)
 {
+    struct stage_past *past = &stage->past[stage->moves_n];
     bool may_rise = false; /* orders alone do not give any back */
 
     for (unsigned i = 0; i < stage->scene.buyers; i++)
@@ -351,7 +323,10 @@ static void note_stock(struct stage *stage)
             (!stage_is_playing(stage, i) && orders_n == part->orders_n))
             continue;
         if (stage->counted != stage->written) {
-            count_units(stage);
+            if (!past->has_units)
+                past->units = stage_units_left(stage);
+            past->has_units = true;
+            stage->units = past->units;
             stage->counted = stage->written;
         }
         if (part->orders_n != orders_n)

@@ -104,19 +104,6 @@ int64_t stage_units_left(const struct stage *stage)
     return units.left;
 }
 
-/* Those of another product are no reason to have sold one of this. */
-static int64_t units_left_of(const struct stage *stage, int64_t product_id)
-{
-    struct store_product product = {.stock = 0};
-    size_t n;
-
-    if (stage->scene.products <= 1)
-        return stage_units_left(stage);
-    (void)store_product_list(stage->world.reader, product_id - 1, 1, &product,
-                             &n, NULL);
-    return product.stock;
-}
-
 static void note_hold(void *ctx, const struct store_order *order)
 {
     struct stage *stage = ctx;
@@ -378,11 +365,19 @@ static bool has_refused(struct stage *stage, unsigned actor)
 {
     const struct page_lane *lane = stage_lane(stage, actor);
     struct stage_role role = stage_role(&stage->scene, actor);
+    struct store_product product = {.stock = 0};
+    size_t n;
 
-    return !stage->parts[actor].is_dead && lane->phase == PAGE_DONE &&
-           lane->answered && lane->outcome == ORDER_SOLD_OUT &&
-           !stage->parts[actor].saw_short &&
-           units_left_of(stage, role.product) >= role.quantity;
+    if (stage->parts[actor].is_dead || lane->phase != PAGE_DONE ||
+        !lane->answered || lane->outcome != ORDER_SOLD_OUT ||
+        stage->parts[actor].saw_short)
+        return false;
+    /* Units of another product are no reason to have sold one of this. */
+    if (stage->scene.products <= 1)
+        return stage_units_left(stage) >= role.quantity;
+    (void)store_product_list(stage->world.reader, role.product - 1, 1, &product,
+                             &n, NULL);
+    return product.stock >= role.quantity;
 }
 
 /* A lock that is kept in Redis was free for as long as ACTOR waited for it, in vain. The
@@ -442,17 +437,6 @@ static bool is_left_for_ever(struct stage *stage)
     return false;
 }
 
-/* Whatever else the lock does: a command of it that does nothing is no step of a lock, and
- * a reply that it does not understand is no answer. */
-static unsigned lock_faults(const struct stage *stage)
-{
-    unsigned faults = 0;
-
-    for (unsigned i = 0; i < stage->scene.buyers; i++)
-        faults |= stage_lane(stage, i)->faults;
-    return faults;
-}
-
 /* The check of its program. */
 static bool breaks_a_promise(struct stage *stage, unsigned actor)
 {
@@ -505,24 +489,17 @@ void stage_broke(struct stage *stage, enum stage_fault fault)
     verdict->moves[fault] = stage->moves_n;
 }
 
-/* The units that all orders that were tried would take at most. */
-static int64_t units_tried(const struct stage *stage)
-{
-    int64_t most = 0;
-
-    for (unsigned i = 0; i < stage->scene.buyers; i++)
-        if (stage_role(&stage->scene, i).quantity > most)
-            most = stage_role(&stage->scene, i).quantity;
-    return stage->orders * most;
-}
-
 /* SPARES: units that the naive way loses by itself, because it was cut short between
  * two statements, are nobody's fault. */
 static void judge(struct stage *stage, bool reads, bool spares)
 {
     bool over = stage_is_over(stage);
-    unsigned found = lock_faults(stage);
+    unsigned found = 0;
 
+    /* Whatever else the lock does: a command of it that does nothing is no step of a lock,
+     * and a reply that it does not understand is no answer. */
+    for (unsigned i = 0; i < stage->scene.buyers; i++)
+        found |= stage_lane(stage, i)->faults;
     reads = reads && stage_read_ledger(stage);
     if (reads)
         found |= ledger_faults(&stage->audit);
@@ -559,8 +536,13 @@ void stage_judge(struct stage *stage, struct stage_verdict *verdict)
 /* Reading the ledger is the dearest of all: only if there is anything to find. */
 unsigned stage_faults(struct stage *stage)
 {
+    int64_t most = 0; /* units of one of the orders that were tried */
+
+    for (unsigned i = 0; i < stage->scene.buyers; i++)
+        if (stage_role(&stage->scene, i).quantity > most)
+            most = stage_role(&stage->scene, i).quantity;
     judge(stage,
-          units_tried(stage) > stage->scene.stock || stage_is_over(stage),
+          stage->orders * most > stage->scene.stock || stage_is_over(stage),
           true);
     return stage->verdict.faults;
 }

@@ -31,10 +31,10 @@ bool stage_is_inside(const struct stage *stage, unsigned actor)
     return stage_is_playing(stage, actor) && stage_held(stage, actor) > 0;
 }
 
-static uint64_t hash_number(uint64_t hash, uint64_t number)
-{
-    return page_hash(hash, &number, sizeof(number));
-}
+/* HASH goes on with these numbers. */
+#define HASH(hash, ...)                                                        \
+    page_hash((hash), (const uint64_t[]){__VA_ARGS__},                         \
+              sizeof((const uint64_t[]){__VA_ARGS__}))
 
 /* Among those that wait, whatever number it was given. */
 static unsigned rank_of(const struct stage *stage, unsigned actor)
@@ -63,51 +63,25 @@ static uint64_t hash_actor(const struct stage *stage, unsigned actor,
     const struct page_lane *lane = stage_lane(stage, actor);
     int committer = stage_committer_thread(stage, actor);
 
-    hash = hash_number(hash, part->is_dead);
-    hash = hash_number(hash, stage_has_begun(stage, actor));
-    hash = hash_number(hash, part->place ? part->asked_us : 0);
-    hash = hash_number(hash, stage_may_be_woken(stage, actor));
+    hash = HASH(hash, part->is_dead, stage_has_begun(stage, actor),
+                part->place ? part->asked_us : 0,
+                stage_may_be_woken(stage, actor));
     if (part->is_dead || lane->phase == PAGE_CLOSED)
         return hash;
-    hash = hash_number(hash, lane->phase);
-    hash = hash_number(hash, lane->unsure);
-    hash = hash_number(hash, lane->cut_off);
-    hash = hash_number(hash, lane->is_wrong);
-    hash = hash_number(hash, part->saw_short);
-    hash = hash_number(hash, part->was_free);
-    hash = hash_number(hash, lane->answered ? 1 + (uint64_t)lane->outcome : 0);
-    hash = hash_number(hash, lane->of_key);
-    hash = hash_number(hash, lane->placed_n);
-    hash = hash_number(hash,
-                       committer >= 0 ? page->threads[committer].until_us : 0);
+    hash = HASH(hash, lane->phase, lane->unsure, lane->cut_off, lane->is_wrong,
+                part->saw_short, part->was_free,
+                lane->answered ? 1 + (uint64_t)lane->outcome : 0, lane->of_key,
+                lane->placed_n,
+                committer >= 0 ? page->threads[committer].until_us : 0);
     if (!stage_is_playing(stage, actor) && stage_held(stage, actor) == 0 &&
         !stage->scene.one_process)
         return hash;
-    hash = hash_number(hash, page->heard);
-    hash = hash_number(hash, part->hears_nothing);
-    hash = hash_number(hash, rank_of(stage, actor));
-    hash = hash_number(hash, part->place ? part->steady_us : 0);
-    hash = hash_number(hash, part->asleep_hash);
-    hash = hash_number(hash, part->was_inside && part->lapses != stage->lapses);
-    for (unsigned i = 0; i < page->threads_n; i++) {
-        hash = hash_number(hash, page->threads[i].wait);
-        hash = hash_number(hash, page->threads[i].until_us);
-        hash = hash_number(hash, page->threads[i].pending);
-    }
-    return hash;
-}
-
-static uint64_t hash_late(const struct stage_late *late, uint64_t hash)
-{
-    const char *word = late->step.words;
-
-    hash = hash_number(hash, late->actor);
-    hash = hash_number(hash, late->newer > 0);
-    hash = hash_number(hash, late->step.node);
-    for (unsigned i = 0; i < late->step.words_n; i++) {
-        hash = stage_hash_text(hash, word);
-        word += strlen(word) + 1;
-    }
+    hash = HASH(hash, page->heard, part->hears_nothing, rank_of(stage, actor),
+                part->place ? part->steady_us : 0, part->asleep_hash,
+                part->was_inside && part->lapses != stage->lapses);
+    for (unsigned i = 0; i < page->threads_n; i++)
+        hash = HASH(hash, page->threads[i].wait, page->threads[i].until_us,
+                    page->threads[i].pending);
     return hash;
 }
 
@@ -117,31 +91,31 @@ uint64_t stage_hash(struct stage *stage)
     uint64_t hash = stage_hash_text(PAGE_HASH_SEED, stage->look.keys);
 
     hash = stage_hash_text(hash, stage->look.listeners);
-    hash = hash_number(hash, atomic_load(&stage->board->now_us));
+    hash = HASH(hash, atomic_load(&stage->board->now_us));
     hash =
         page_hash(hash, stage->board->ahead_us, sizeof(stage->board->ahead_us));
     hash = page_hash(hash, world->restarted_us, sizeof(world->restarted_us));
-    hash = hash_number(hash, world->replica.is_linked);
-    hash = hash_number(hash, world->replica.is_promoted);
-    hash = hash_number(hash, stage->written);
-    hash = hash_number(hash, stage->verdict.faults);
-    hash = hash_number(hash, stage->unfaithful);
-    hash = hash_number(hash, stage->is_disturbed);
-    hash = hash_number(hash, stage->cut_short);
-    hash = hash_number(hash, stage->has_ghost);
-    hash = hash_number(hash, stage->lapses > 0);
-    hash = hash_number(hash, stage->losses > 0);
-    hash = hash_number(hash, stage->restarts > 0);
+    hash = HASH(hash, world->replica.is_linked, world->replica.is_promoted,
+                stage->written, stage->verdict.faults, stage->unfaithful,
+                stage->is_disturbed, stage->cut_short, stage->has_ghost,
+                stage->lapses > 0, stage->losses > 0, stage->restarts > 0);
     for (unsigned i = 0; i < stage->locks_n; i++) {
-        hash = stage_hash_text(hash, stage->locks[i].name);
-        hash = page_hash(hash, &stage->locks[i].setter, sizeof(int));
-        hash = hash_number(hash, stage->locks[i].taken_late);
-        hash = hash_number(hash, stage->locks[i].token);
-        hash = hash_number(hash, (uint64_t)stage->locks[i].token_by);
-        hash = hash_number(hash, stage->locks[i].token_is_over);
+        const struct stage_lock *lock = &stage->locks[i];
+
+        hash = stage_hash_text(hash, lock->name);
+        hash = HASH(hash, (uint64_t)lock->setter, lock->taken_late, lock->token,
+                    (uint64_t)lock->token_by, lock->token_is_over);
     }
-    for (unsigned i = 0; i < stage->late_n; i++)
-        hash = hash_late(&stage->late[i], hash);
+    for (unsigned i = 0; i < stage->late_n; i++) {
+        const struct stage_late *late = &stage->late[i];
+        const char *word = late->step.words;
+
+        hash = HASH(hash, late->actor, late->newer > 0, late->step.node);
+        for (unsigned j = 0; j < late->step.words_n; j++) {
+            hash = stage_hash_text(hash, word);
+            word += strlen(word) + 1;
+        }
+    }
     for (unsigned i = 0; i < stage->scene.buyers; i++)
         hash = hash_actor(stage, i, hash);
     return hash;
@@ -188,21 +162,6 @@ void stage_name_owners(const struct stage *stage, char text[])
     }
 }
 
-static struct stage_lock_view look_at(const struct stage_lock *lock,
-                                      uint64_t now_us)
-{
-    struct stage_lock_view view = {.holder = -1, .ttl_ms = -2};
-
-    memcpy(view.name, lock->name, sizeof(view.name));
-    if (!lock->has_key)
-        return view;
-    view.holder = lock->setter;
-    view.ttl_ms = lock->ends_us == PAGE_NEVER
-                      ? -1
-                      : (int64_t)(lock->ends_us - now_us) / 1000;
-    return view;
-}
-
 void stage_look(struct stage *stage, struct stage_view *view)
 {
     uint64_t now_us = atomic_load(&stage->board->now_us);
@@ -211,8 +170,17 @@ void stage_look(struct stage *stage, struct stage_view *view)
                                 .late_n = stage->late_n,
                                 .locks_n = stage->locks_n,
                                 .over = stage_is_over(stage)};
-    for (unsigned i = 0; i < stage->locks_n; i++)
-        view->locks[i] = look_at(&stage->locks[i], now_us);
+    for (unsigned i = 0; i < stage->locks_n; i++) {
+        const struct stage_lock *lock = &stage->locks[i];
+        struct stage_lock_view *seen = &view->locks[i];
+
+        memcpy(seen->name, lock->name, sizeof(seen->name));
+        seen->holder = lock->has_key ? lock->setter : -1;
+        seen->ttl_ms = !lock->has_key ? -2
+                       : lock->ends_us == PAGE_NEVER
+                           ? -1
+                           : (int64_t)(lock->ends_us - now_us) / 1000;
+    }
     memcpy(view->redis, stage->look.keys, sizeof(view->redis));
     stage_name_owners(stage, view->redis);
     stage_name_tokens(stage, view->redis);
@@ -264,17 +232,6 @@ static void mark(struct stage_step *step, const char *format, ...)
 
 enum { TOKENS_APART_MAX = 100000 };
 
-static void note_token(struct stage *stage, const struct stage_step *step)
-{
-    unsigned long long token = 0;
-
-    if (stage->first_token == 0 &&
-        (sscanf(step->reply, "inside, with token %llu", &token) == 1 ||
-         (strcmp(step->name, "eval-acquire") == 0 &&
-          sscanf(step->reply, "1 %*u %llu", &token) == 1)))
-        stage->first_token = token;
-}
-
 void stage_note_token_in_keys(struct stage *stage)
 {
     const char *at =
@@ -313,21 +270,6 @@ void stage_name_tokens(const struct stage *stage, char text[])
 
 /* ---- marks: writes ------------------------------------------------------------- */
 
-static bool has_name(const struct stage_step *step, const char *const names[])
-{
-    for (size_t i = 0; names[i]; i++)
-        if (strcmp(step->name, names[i]) == 0)
-            return true;
-    return false;
-}
-
-static bool is_read(const struct stage_step *step)
-{
-    return strcmp(step->name, "naive-select") == 0 ||
-           (strcmp(step->name, "SELECT") == 0 &&
-            strstr(step->sent, "FROM segments"));
-}
-
 /* It sets a number that was computed before. */
 static bool is_absolute(const struct stage_step *step)
 {
@@ -341,33 +283,28 @@ static bool is_absolute(const struct stage_step *step)
 /* A COMMIT makes visible what was written before. */
 static bool is_write(const struct stage_step *step)
 {
-    static const char *const names[] = {"place",    "cancel",      "restock",
-                                        "even-out", "product-put", "COMMIT",
-                                        NULL};
-
-    return is_absolute(step) || has_name(step, names) ||
+    return is_absolute(step) ||
+           expected_has_word("place cancel restock even-out product-put COMMIT",
+                             step->name) ||
            strncmp(step->sent, "UPDATE segments", 15) == 0;
-}
-
-static unsigned product_of(const struct stage_step *step)
-{
-    unsigned product = 1;
-
-    (void)sscanf(step->key, "product %u", &product);
-    return product % STAGE_PRODUCTS_N;
 }
 
 /* It may write what its actor has computed from an old read. */
 static void mark_write(struct stage *stage, struct stage_step *step)
 {
-    unsigned product = product_of(step);
-    unsigned *read = &stage->parts[step->actor].reads[product];
+    unsigned product = 1, *read;
+    bool is_read = strcmp(step->name, "naive-select") == 0 ||
+                   (strcmp(step->name, "SELECT") == 0 &&
+                    strstr(step->sent, "FROM segments"));
     bool is_done =
         strncmp(step->reply, "ok", 2) == 0 || strstr(step->reply, " row");
 
     if (!step->is_sql || stage->scene.segments > 1)
         return;
-    if (is_read(step))
+    (void)sscanf(step->key, "product %u", &product);
+    product %= STAGE_PRODUCTS_N;
+    read = &stage->parts[step->actor].reads[product];
+    if (is_read)
         *read = stage->stocks[product];
     if (!is_write(step) || !is_done)
         return;
@@ -457,29 +394,28 @@ void stage_mark_silence(struct stage *stage, int mover)
     mark(last_line(stage, mover, true), "wakes nobody");
 }
 
-/* Puts the true reason in place of "the lease has ended", by which the library calls
- * each loss. */
-static void say_loss(const struct stage *stage, struct stage_step *step)
+void stage_mark_step(struct stage *stage, struct stage_step *step)
 {
     const char *lost = dlock_status_text(DLOCK_LOST);
     const char *loss = stage->parts[step->actor].loss;
     static const char back[] = "released it: ";
+    unsigned long long token = 0;
 
+    if (stage->first_token == 0 &&
+        (sscanf(step->reply, "inside, with token %llu", &token) == 1 ||
+         (strcmp(step->name, "eval-acquire") == 0 &&
+          sscanf(step->reply, "1 %*u %llu", &token) == 1)))
+        stage->first_token = token;
+    stage_name_tokens(stage, step->sent);
+    stage_name_tokens(stage, step->reply);
+    mark_write(stage, step);
+    /* The library calls each loss "the lease has ended": the true reason in its place. */
     if (step->name[0] == '\0' &&
         strncmp(step->reply, back, strlen(back)) == 0 &&
         strcmp(step->reply + strlen(back), lost) == 0)
         (void)snprintf(step->reply, sizeof(step->reply),
                        "nothing to release: %s",
                        loss[0] ? loss : "it has no lock");
-}
-
-void stage_mark_step(struct stage *stage, struct stage_step *step)
-{
-    note_token(stage, step);
-    stage_name_tokens(stage, step->sent);
-    stage_name_tokens(stage, step->reply);
-    mark_write(stage, step);
-    say_loss(stage, step);
 }
 
 /* ---- marks: the ledger --------------------------------------------------------- */

@@ -133,19 +133,10 @@ static void show(void)
 
 /* ---- taking turns ------------------------------------------------------- */
 
-/* Nobody but SELF runs a program. */
-static bool are_others_parked(const struct thread *self)
-{
-    for (const struct thread *each = turns_threads;
-         each < turns_threads + PAGE_THREADS_MAX; each++)
-        if (each != self && each->is_main && each->state != PARKED)
-            return false;
-    return true;
-}
-
 /* Whether it can go on without the stage. */
 static bool can_go_on(struct thread *thread)
 {
+    const struct thread *each = turns_threads;
     pthread_mutex_t *mutex;
 
     if (thread->state == MUTEX) {
@@ -158,8 +149,13 @@ static bool can_go_on(struct thread *thread)
     }
     if (thread->state == POLL)
         return turns_ready_fds(thread->fds, thread->fds_n, false) > 0;
-    if (thread->state == LANES)
-        return are_others_parked(thread);
+    /* Nobody but this thread runs a program. */
+    if (thread->state == LANES) {
+        while (each < turns_threads + PAGE_THREADS_MAX &&
+               (each == thread || !each->is_main || each->state == PARKED))
+            each++;
+        return each == turns_threads + PAGE_THREADS_MAX;
+    }
     if (thread->state == JOIN)
         return ((const struct thread *)thread->what)->state == OVER;
     return thread->state == READY || (thread->state == STEP && ending);
@@ -206,26 +202,21 @@ void turns_seed(struct thread *thread)
         thread->random ^= board->resets << 16;
 }
 
-static void hear_order(void)
+static void obey(void)
 {
+    struct thread *thread = &turns_threads[page->thread];
+    struct thread *parked = &turns_threads[0];
+
     const unsigned order[] = {page->order, page->thread, page->lane,
                               page->verdict};
 
+    napper = NULL;
     if (page->order == PAGE_BEGIN && is_fresh) {
         page->heard = PAGE_HASH_SEED;
         heard_us = 0;
     }
     if (page->order != PAGE_LOOK)
         turns_hear(order, sizeof(order));
-}
-
-static void obey(void)
-{
-    struct thread *thread = &turns_threads[page->thread];
-    struct thread *parked = &turns_threads[0];
-
-    napper = NULL;
-    hear_order();
     switch (page->order) {
     case PAGE_LOOK:
         return;

@@ -145,20 +145,6 @@ static enum store_verdict inside(const struct store_step *step)
     return !before && watch_takes(PAGE_LOSE) ? STORE_FAIL : STORE_GO;
 }
 
-/* The committer's own: it shares the transaction of a write, or has one by itself. */
-static enum store_verdict note_expiry(const struct store_step *step)
-{
-    struct page_thread shown = {.is_sql = true,
-                                .is_write = true,
-                                .step = "expire",
-                                .words = "give back what was not paid in time",
-                                .words_n = 1};
-
-    if (step->phase == STORE_AFTER)
-        turns_came_along(&shown, step->reply);
-    return STORE_GO;
-}
-
 /* Order by order a transaction is one step. */
 enum store_verdict watch_store(void *ctx, const struct store_step *step)
 {
@@ -172,8 +158,18 @@ enum store_verdict watch_store(void *ctx, const struct store_step *step)
         return watch_batch(step);
     for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
         is_own = is_own || strcmp(step->name, own[i]) == 0;
+    /* The committer's own: it shares the transaction of a write, or has one by itself. */
+    if (strcmp(step->name, "expire") == 0 && step->phase == STORE_AFTER)
+        turns_came_along(
+            &(struct page_thread){.is_sql = true,
+                                  .is_write = true,
+                                  .step = "expire",
+                                  .words =
+                                      "give back what was not paid in time",
+                                  .words_n = 1},
+            step->reply);
     if (strcmp(step->name, "expire") == 0)
-        return note_expiry(step);
+        return STORE_GO;
     if (!is_own)
         return inside(step);
     if (step->phase == STORE_AFTER) {
@@ -244,21 +240,6 @@ static void note_lease(const struct dlock_grant *grant)
                                  ? PAGE_NEVER
                                  : grant->deadline_ms * 1000;
     lane->granted_for_us = 0;
-}
-
-static void note_grant(const struct dlock_grant *grant)
-{
-    struct page_lane *lane = turns_own_lane();
-
-    note_hold(grant->name, true);
-    note_lease(grant);
-    lane->grants[lane->grants_n++ % PAGE_HOLDS_MAX] =
-        (struct page_grant){grant->attempt, turns_now_us()};
-    if (grant->token == 0)
-        return;
-    lane->tokens_n++;
-    lane->token = grant->token;
-    memcpy(lane->token_of, lane->granted, sizeof(lane->token_of));
 }
 
 /* An acquire begins, for which THREAD waits; or is over, and NAME is "". The last of
@@ -350,12 +331,23 @@ enum dlock_status __wrap_dlock_textbook_unnamed(const char *lock, unsigned line,
 static void note_acquired(enum dlock_status status,
                           const struct dlock_grant *grant)
 {
+    struct page_lane *lane = turns_own_lane();
+
     note_wish("", false, 0);
-    if (status == DLOCK_OK)
-        note_grant(grant);
+    if (status == DLOCK_OK) {
+        note_hold(grant->name, true);
+        note_lease(grant);
+        lane->grants[lane->grants_n++ % PAGE_HOLDS_MAX] =
+            (struct page_grant){grant->attempt, turns_now_us()};
+    }
+    if (status == DLOCK_OK && grant->token != 0) {
+        lane->tokens_n++;
+        lane->token = grant->token;
+        memcpy(lane->token_of, lane->granted, sizeof(lane->token_of));
+    }
     if (status == DLOCK_UNKNOWN)
-        turns_own_lane()->unsure = true;
-    turns_own_lane()->cut_off = status == DLOCK_UNREACHABLE;
+        lane->unsure = true;
+    lane->cut_off = status == DLOCK_UNREACHABLE;
     if (watch_no_lock)
         return;
     if (status != DLOCK_OK)
