@@ -26,6 +26,8 @@ void child_become(char *const argv[], int out)
 
     sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    (void)signal(SIGPIPE, SIG_DFL);
+    (void)signal(SIGCHLD, SIG_DFL); /* it may wait for children of its own */
     (void)setpgid(0, 0);
     if (dup2(null, STDIN_FILENO) >= 0 &&
         dup2(out < 0 ? null : out, STDOUT_FILENO) >= 0 &&

@@ -11,8 +11,9 @@ pid_t child_fork(int signal);
 
 /*
  * In the child: becomes the program ARGV, in a process group of its own, because Ctrl-C
- * is for us, who end it. No signal is blocked. OUT is its standard output and error;
- * -1: nobody hears it. If there is no such program it ends with 127.
+ * is for us, who end it. No signal is blocked, and those of pipes and children are not
+ * ignored. OUT is its standard output and error; -1: nobody hears it. If there is no such
+ * program it ends with 127.
  */
 _Noreturn void child_become(char *const argv[], int out);
 
