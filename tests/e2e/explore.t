@@ -140,7 +140,7 @@ my @wrong = (
     [['explore', '--markdown', 'none'],         qr/go with --all$/],
     [['explore', '--all', '--buyers', 1],       qr/each row of --all has a stage of its own$/],
     [['replay', 'none'],                        qr/usage: stockade replay/],
-    [['replay', 'none', 'a q'],                 qr/'q' is not a move/],
+    [['replay', 'none', 'a q a'],               qr/'q' is not a move/],
     [['replay', 'none', 'a L'],                 qr/move 2: 'L' is no move now; there are: a a~ a- ax a! b/],
     [['replay', '--programs', 'order:colour=3', 'none', 'a'], qr/'colour' is no setting; they are product=N/],
     [['replay', '--programs', 'order:user=x', 'none', 'a'],   qr/--user takes 1 to 1000/],

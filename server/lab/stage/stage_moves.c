@@ -67,6 +67,7 @@ int stage_parse(const char *text, struct stage_move moves[STAGE_MOVES_MAX],
 
     while (*at) {
         const char *begin = at;
+        int len = (int)strcspn(at, " ");
 
         if (*at == ' ') {
             at++;
@@ -79,9 +80,9 @@ int stage_parse(const char *text, struct stage_move moves[STAGE_MOVES_MAX],
         if (!parse_one(&at, &moves[n++])) {
             (void)fail_with(
                 error,
-                "'%.8s' is not a move: a b c d, with ~ ^ - x + w e i l or ! "
+                "'%.*s' is not a move: a b c d, with ~ ^ - x + w e i l or ! "
                 "behind it, or ^ L F H R P, or 1L 2L 1! 2F ...",
-                begin);
+                len < 8 ? len : 8, begin);
             return -1;
         }
     }
