@@ -72,7 +72,12 @@ void draw_paragraph(FILE *out, unsigned look, const char *label,
 
 unsigned draw_look(void)
 {
-    return isatty(STDOUT_FILENO) && !getenv("NO_COLOR") ? DRAW_COLOUR : 0;
+    const char *term = getenv("TERM");
+
+    return isatty(STDOUT_FILENO) && !getenv("NO_COLOR") &&
+                   !(term && strcmp(term, "dumb") == 0)
+               ? DRAW_COLOUR
+               : 0;
 }
 
 int draw_columns(FILE *out)
