@@ -552,19 +552,11 @@ static const struct lock_story stories[] = {
 };
 LOCK_STORIES_TEST
 
-#define DEADLOCK_TEST(test, lock)                                              \
-    {                                                                          \
-#test " (" lock ")", test, lock_rig_fresh, tear_down, (char[])         \
-        {                                                                      \
-            lock                                                               \
-        }                                                                      \
-    }
-
 static const struct CMUnitTest tests[] = {
-    DEADLOCK_TEST(a_crowd_in_order_hears_nothing, "fenced"),
-    DEADLOCK_TEST(a_crowd_in_order_hears_nothing, "redisson"),
-    DEADLOCK_TEST(a_crowd_without_order_comes_through, "fenced"),
-    DEADLOCK_TEST(a_crowd_without_order_comes_through, "fair"),
+    LOCK_STORY_TEST(a_crowd_in_order_hears_nothing, "fenced"),
+    LOCK_STORY_TEST(a_crowd_in_order_hears_nothing, "redisson"),
+    LOCK_STORY_TEST(a_crowd_without_order_comes_through, "fenced"),
+    LOCK_STORY_TEST(a_crowd_without_order_comes_through, "fair"),
 };
 UNIT_TESTS_ADD(tests)
 
