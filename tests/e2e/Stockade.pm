@@ -105,7 +105,7 @@ sub run {
         stdout  => "$dir/out",
         stderr  => "$dir/err",
     );
-    my $exit = $child->wait(($with{seconds} || 20) * $SLOW);
+    my $exit = $child->wait(($with{seconds} || 2 * $PATIENCE_S) * $SLOW);
     $child->end if !defined $exit;
     return {
         out  => slurp("$dir/out"),
@@ -409,7 +409,7 @@ sub ends {
 sub hold_database {
     my ($self) = @_;
     my $pid = open2(my $out, my $in, 'sqlite3', $self->{db});
-    print {$in} ".timeout 5000\nBEGIN EXCLUSIVE;\n.print held\n";
+    print {$in} ".timeout 60000\nBEGIN EXCLUSIVE;\n.print held\n";
     $in->flush;
     my $line = <$out>;
     die "cannot lock the database\n" if !defined $line || $line ne "held\n";

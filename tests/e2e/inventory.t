@@ -229,7 +229,7 @@ is $service->stop, 0, 'ends';
 # Not ready from the moment that an order failed, until one of them would sell.
 $service = order_service([$one, $two]);
 ready_are($service, 2);
-my $sql = sub { is system('sqlite3', '-cmd', '.timeout 5000', $one->db, $_[0]), 0, $_[0] };
+my $sql = sub { is system('sqlite3', '-cmd', '.timeout 60000', $one->db, $_[0]), 0, $_[0] };
 is $service->get('/readyz')->{status}, 200, 'both would sell: ready';
 $sql->(q(CREATE TRIGGER no BEFORE INSERT ON orders BEGIN SELECT RAISE(ABORT, 'not today'); END));
 for my $n (1 .. 3) {

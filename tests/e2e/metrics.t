@@ -92,7 +92,7 @@ becomes(connections => $open);
 my ($version) = Stockade::run(['--version'])->{out} =~ /^stockade (\S+)/;
 is $server->metric('stockade_build_info', version => $version), 1, 'which program it is';
 is gauge("audit_$_"), 'NaN', "without an audit $_ is not known" for qw(timestamp_seconds oversold_units balanced);
-my $rename = sub { system 'sqlite3', '-cmd', '.timeout 5000', $server->db, "ALTER TABLE $_[0] RENAME TO $_[1]" };
+my $rename = sub { system 'sqlite3', '-cmd', '.timeout 60000', $server->db, "ALTER TABLE $_[0] RENAME TO $_[1]" };
 $rename->(qw(restocks elsewhere));
 is $server->get('/api/audit')->{status}, 503, 'an audit that cannot read all of it';
 $rename->(qw(elsewhere restocks));

@@ -257,7 +257,7 @@ SKIP: {
         unlink $fifo;
         close $release;
         ok hear_of(qr/^WATCHDOG=1/), "$way: and so does WATCHDOG=1";
-        is $load->wait(20 * $Stockade::SLOW), 0, "$way: the order";
+        is $load->wait(60 * $Stockade::SLOW), 0, "$way: the order";
         like Stockade::slurp("$dir/$way.status"), qr/^(?:201|503)$/, "$way: is answered";
         $server->ends($way);
         ok hear_of(qr/^STOPPING=1/m), "$way: STOPPING=1";

@@ -25,7 +25,7 @@ ok Stockade::eventually(10, sub { $nodes[1]->sql("SHOW DATABASES LIKE '$name'") 
     local $ENV{STORE_RIG_MYSQL}   = 'mysql:unix:' . $nodes[0]->socket_path;
     local $ENV{STORE_RIG_MYSQL_2} = 'mysql:unix:' . $nodes[1]->socket_path;
     for my $test (qw(test_store_meet test_store_conflicts)) {
-        my $said = `timeout 200 $build/tests/$test 2>&1`;
+        my $said = `timeout 450 $build/tests/$test 2>&1`;
         is $? >> 8, 0, "$test on two nodes" or diag $said;
     }
 }
@@ -53,7 +53,7 @@ for my $lock ('none', 'fenced') {
     diag "$what: ", explain $told->{status};
     cmp_ok scalar @{ $told->{acked} }, '>=', 50, "$what: " . @{ $told->{acked} } . ' acknowledged';
     for my $server (@servers) {
-        my $verdict = $server->ends($what, acked => $told->{file}, seconds => 20 + $SECONDS);
+        my $verdict = $server->ends($what, acked => $told->{file}, seconds => 60 + $SECONDS);
         is $verdict->{lost}, 0, "$what: nothing is lost";
         is $verdict->{miscounted}, 0, "$what: every user's units are counted";
         is $verdict->{sold}, $verdict->{orders}, "$what: as many units as orders";
@@ -79,6 +79,6 @@ like $refused->{err}, qr/wsrep_ready/, 'cut off: and says why';
 $isolate->(0);
 ok Stockade::eventually(60, sub { $cut_off->order(40)->{status} == 201 }), 'it sells again by itself' or diag $cut_off->log;
 is $cut_off->order(40, 7, 1, 'alone')->{status}, 201, 'a repeated key gets an order';
-$cut_off->ends('in the end', seconds => 20 + $SECONDS);
-$server->ends('in the end, the other', seconds => 20 + $SECONDS);
+$cut_off->ends('in the end', seconds => 60 + $SECONDS);
+$server->ends('in the end, the other', seconds => 60 + $SECONDS);
 done_testing;

@@ -54,7 +54,7 @@ sub is_over {
 for my $flags ([], ['--shared'], ['--orders', 'one-by-one']) {
     my $what   = "a trigger that raises @$flags";
     my $server = start($flags);
-    my $sql = sub { is system('sqlite3', '-cmd', '.timeout 5000', $server->db, $_[0]), 0, "$what: $_[0]" };
+    my $sql = sub { is system('sqlite3', '-cmd', '.timeout 60000', $server->db, $_[0]), 0, "$what: $_[0]" };
     $sql->(q(CREATE TRIGGER no BEFORE INSERT ON orders BEGIN SELECT RAISE(ABORT, 'not today'); END));
     is order($server)->{status}, 503, "$what: an order fails";
     is $server->get('/readyz')->{status}, 503, "$what: not ready from that moment";

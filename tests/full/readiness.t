@@ -159,9 +159,9 @@ for my $case (['a newer program has been here', 'PRAGMA user_version = 99', 'PRA
     my ($what, $spoil, $mend, $text) = @$case;
     my $spoilt = Stockade->start(redis => $redis);
     ready_is($spoilt, 200, "$what, before");
-    is system('sqlite3', '-cmd', '.timeout 5000', $spoilt->db, $spoil), 0, $what;
+    is system('sqlite3', '-cmd', '.timeout 60000', $spoilt->db, $spoil), 0, $what;
     ready_is($spoilt, 503, $what, $text);
-    is system('sqlite3', '-cmd', '.timeout 5000', $spoilt->db, $mend), 0, "$what: undone";
+    is system('sqlite3', '-cmd', '.timeout 60000', $spoilt->db, $mend), 0, "$what: undone";
     ready_is($spoilt, 200, "$what, over");
     is $spoilt->stop, 0, "$what: ends";
 }

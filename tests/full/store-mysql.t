@@ -19,7 +19,7 @@ local $ENV{STORE_RIG_MYSQL} = 'mysql:unix:' . $mariadb->socket_path;
 my @tests = grep { !$SQLITE_ONLY{$_} } map { m{([^/]+)\.c$} } sort glob "$Stockade::ROOT/tests/test_store_*.c";
 cmp_ok scalar @tests, '>=', 9, scalar @tests . ' test programs';
 for my $name (@tests) {
-    my $said = `timeout 120 $build/tests/$name 2>&1`;
+    my $said = `timeout 400 $build/tests/$name 2>&1`;
     is $? >> 8, 0, $name or diag $said;
     my $passed = () = $said =~ /^ok /mg;
     cmp_ok $passed, '>=', 1, "$name: $passed points";

@@ -127,7 +127,7 @@ sub _settle {
     my ($self) = @_;
     my $cat = delete $self->{drain} or return;
     my $object = $running{$cat} or return;
-    $object->end if !defined $object->wait(1);
+    $object->end if !defined $object->wait(10);
     return;
 }
 

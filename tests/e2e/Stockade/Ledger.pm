@@ -16,7 +16,7 @@ my $COMPLAINTS = 20;
 # Rows of a query, as lists.
 sub rows {
     my ($db, $query) = @_;
-    open my $out, '-|', 'sqlite3', '-separator', "\t", '-cmd', '.timeout 10000', $db, $query or die "sqlite3: $!";
+    open my $out, '-|', 'sqlite3', '-separator', "\t", '-cmd', '.timeout 60000', $db, $query or die "sqlite3: $!";
     my @rows = map { chomp; [split /\t/, $_, -1] } <$out>;
     close $out or die "sqlite3 cannot read $db: $query";
     return @rows;

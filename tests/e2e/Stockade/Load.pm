@@ -106,7 +106,7 @@ sub volley {
 
 sub _connect {
     my ($server) = @_;
-    return IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $server->port, Timeout => 10)
+    return IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $server->port, Timeout => 60)
         || die "connect: $!";
 }
 

@@ -39,7 +39,7 @@ sub start {
         ],
         log => "$dir/install.log",
     );
-    my $code = $made->wait(60 * $Stockade::SLOW);
+    my $code = $made->wait(180 * $Stockade::SLOW);
     die 'mariadb-install-db: ' . $made->log if !defined $code || $code != 0;
     return $self->again;
 }
@@ -82,7 +82,7 @@ sub again {
         ],
         log => "$self->{dir}/mariadb." . int(Time::HiRes::time() * 1e6),
     );
-    defined $self->{child}->wait_for_line(qr/(ready for connections)/, 60 * $Stockade::SLOW)
+    defined $self->{child}->wait_for_line(qr/(ready for connections)/, 180 * $Stockade::SLOW)
         or die "mariadbd did not come up:\n" . $self->{child}->log;
     return $self;
 }

@@ -43,7 +43,7 @@ sub again {
         ],
         log => "$self->{dir}/redis.log",
     );
-    defined $self->{child}->wait_for_line(qr/(ready to accept connections|Sentinel ID is)/i, 10 * $Stockade::SLOW)
+    defined $self->{child}->wait_for_line(qr/(ready to accept connections|Sentinel ID is)/i, 60 * $Stockade::SLOW)
         or die "redis-server did not come up:\n" . $self->{child}->log;
     return $self;
 }
