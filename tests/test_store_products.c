@@ -1,5 +1,5 @@
 /*
- * Products: put, patched, restocked. Listed, and restocked once for a key:
+ * Products: put, restocked. Patched, listed, and restocked once for a key:
  * e2e/http-api.t, test_store_meet.c.
  */
 #include "tests/support/store_rig.h"
@@ -133,35 +133,6 @@ STORE_TEST(test_put_leaves_nothing_out)
                        STORE_OK);
     assert_int_equal(change.product.price_cents, 0); /* not given */
     assert_int_equal(change.product.segments, 1);
-}
-
-STORE_TEST(test_patch_changes_what_it_gives)
-{
-    struct store_change change;
-
-    (void)change_of(rig, true, STORE_GIVEN_PRICE, set, STORE_NO_PRODUCT);
-    assert_int_equal(put(rig, set), STORE_OK);
-    change =
-        change_of(rig, true, STORE_GIVEN_SEGMENTS,
-                  (struct store_product){.id = 1, .segments = 5}, STORE_OK);
-    assert_false(change.created);
-    assert_int_equal(change.product.limit_per_user, 2);
-    assert_int_equal(change.product.ends_ms, 9000);
-    assert_string_equal(change.product.name, "A");
-    store_rig_expect(rig, "1 1 1 1 1");
-    (void)change_of(rig, true, STORE_GIVEN_OPENS,
-                    (struct store_product){.id = 1, .opens_ms = 9000},
-                    STORE_WINDOW);
-    change = change_of(rig, true, STORE_GIVEN_ENDS | STORE_GIVEN_STOCK,
-                       (struct store_product){.id = 1, .initial = 5}, STORE_OK);
-    assert_int_equal(change.product.ends_ms, 0); /* it was given, as 0 */
-    (void)change_of(rig, true, STORE_GIVEN_STOCK,
-                    (struct store_product){.id = 1, .initial = 6},
-                    STORE_STOCK_FIXED);
-    (void)change_of(rig, true, STORE_GIVEN_NAME,
-                    (struct store_product){.id = 1}, STORE_RANGE);
-    change = change_of(rig, true, 0, (struct store_product){.id = 1}, STORE_OK);
-    assert_int_equal(change.product.price_cents, 7);
 }
 
 /* A key is of one restock, of one product. */

@@ -133,6 +133,7 @@ is_deeply call('nothing changed', 200, 'PATCH', '/api/products/100', '/api/produ
 call('patch of nothing', 404, 'PATCH', '/api/products/12345', '/api/products/{id}', { name => 'a' });
 is Stockade::slug(call('patch of the stock', 409, 'PATCH', '/api/products/100', '/api/products/{id}', { stock => 11 })),
     'stock-fixed', 'stock changes by restock';
+call('patch with the stock that it has', 200, 'PATCH', '/api/products/100', '/api/products/{id}', { stock => 10 });
 # The other end of the sale was set by an earlier request.
 for my $case (
     [opens_at => '2100-01-01T00:00:00Z',   'has to be before ends_at'],
