@@ -37,6 +37,7 @@
 #define IDLE_US   1000000
 #define TICK_US   50000   /* between two looks at all calls that wait */
 #define ANSWER_US 1000000 /* for all but an order's wait for its lock */
+#define STOP_US   2000000 /* for those under way at the end */
 
 #define TRIES_MAX   2  /* that were sent */
 #define RETRY_PRICE 10 /* what a retry takes from the budget; a call adds 1 */
@@ -59,6 +60,7 @@ struct inventory {
     struct call_list waiting;
     unsigned budget;
     uint64_t swept_us; /* when all that wait were looked at */
+    uint64_t stop_us;  /* when all calls end; 0 = it does not close */
     bool was_ready;
     /* Everybody's: */
     pthread_mutex_t mutex; /* guards the inbox */
@@ -314,6 +316,28 @@ static void serve(struct inventory *inv, uint64_t now_us)
     }
 }
 
+/* Nobody waits for an inventory service that hangs. What was done of a call that is
+ * under way is not known. */
+static void end_all(struct inventory *inv)
+{
+    struct inventory_call *call;
+    struct fetch *try;
+
+    LIST_FOREACH(try, &inv->fetches.list, place)
+    {
+        call = try->owner;
+        try->owner = NULL;
+        if (!call)
+            continue;
+        call->is_lost = true;
+        end_without_answer(inv, call);
+    }
+    while ((call = TAILQ_FIRST(&inv->waiting))) {
+        TAILQ_REMOVE(&inv->waiting, call, place);
+        end_without_answer(inv, call);
+    }
+}
+
 /* ---- the thread --------------------------------------------------------------- */
 
 static void hear(struct inventory *inv, struct fetch *try)
@@ -364,7 +388,7 @@ static uint64_t next_us(const struct inventory *inv, uint64_t now_us)
     const struct service *service = inv->services.list;
     uint64_t due_us = now_us + IDLE_US;
 
-    if (!TAILQ_EMPTY(&inv->waiting))
+    if (!TAILQ_EMPTY(&inv->waiting) || inv->stop_us > 0)
         due_us = now_us + TICK_US;
     for (; service < inv->services.list + inv->services.n; service++)
         if (!service->is_probed && service->probe_us < due_us)
@@ -391,6 +415,10 @@ static void *thread_main(void *arg)
         atomic_store(&inv->asleep, true);
         take(inv, now_us);
         serve(inv, now_us);
+        if (atomic_load(&inv->closed) && inv->stop_us == 0)
+            inv->stop_us = now_us + STOP_US;
+        else if (inv->stop_us > 0 && now_us >= inv->stop_us)
+            end_all(inv);
         probe_all(inv, now_us);
         is_ready = would_sell(inv);
         if (is_ready != inv->was_ready)

@@ -212,7 +212,7 @@ for my $method (qw(DELETE POST)) {
 is $service->stop, 0, 'ends';
 
 # An order that is refused does not wait, but counts as answered.
-$service = order_service([$one], '--queue-max', 1);
+$service = order_service([$one], '--queue-max', 1, '--lock-wait-ms', 60_000);
 ready_are($service, 1);
 stand_still($one);
 my $only = HttpRaw::connect_to($service->port);
@@ -222,7 +222,14 @@ is Stockade::slug($service->order(5, 590 + $_)), 'overloaded', 'one more than ma
 is $service->metric('stockade_orders_total', outcome => 'overloaded'), 2, 'and counted';
 kill 'CONT', $one->pid;
 ok Stockade::eventually(20, sub { $service->metric('stockade_orders_waiting') == 0 }), 'and then nobody waits';
-is $service->stop, 0, 'ends';
+is HttpRaw::status_of($only), 201, 'it was answered late';
+stand_still($one);
+HttpRaw::put($only, HttpRaw::order_bytes(593, 'last') =~ s/:9,/:5,/r);
+Stockade::eventually(10, sub { $service->metric('stockade_orders_waiting') == 1 });
+is $service->stop, 0, 'ends, though it could wait for a minute';
+like HttpRaw::read_replies($only, 1)->{replies}[0]{body}, qr/may have been ordered.*"may_have_ordered":true/, 'and says what is known';
+like $service->log, qr/msg=unknown-order key=last/, 'as its log does';
+kill 'CONT', $one->pid;
 
 # ---- no inventory service can sell ----------------------------------------------
 
