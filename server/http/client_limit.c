@@ -3,7 +3,6 @@
 #include "server/http/client_limit.h"
 
 #include <assert.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -18,32 +17,6 @@ struct client {
     size_t connections;
     UT_hash_handle hh;
 };
-
-struct client_limit {
-    pthread_mutex_t mutex; /* guards the table, and its clients' connections */
-    size_t inflight_max;
-    struct client *clients;
-};
-
-struct client_limit *client_limit_open(size_t inflight_max)
-{
-    struct client_limit *limit = calloc(1, sizeof(*limit));
-
-    if (!limit)
-        return NULL;
-    pthread_mutex_init(&limit->mutex, NULL);
-    limit->inflight_max = inflight_max;
-    return limit;
-}
-
-void client_limit_close(struct client_limit *limit)
-{
-    if (!limit)
-        return;
-    assert(!limit->clients);
-    pthread_mutex_destroy(&limit->mutex);
-    free(limit);
-}
 
 struct client *client_limit_meet(struct client_limit *limit,
                                  const struct in6_addr *address)

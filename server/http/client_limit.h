@@ -10,16 +10,18 @@
 #define CLIENT_LIMIT_H
 
 #include <netinet/in.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 
 struct client;
-struct client_limit;
 
-/* INFLIGHT_MAX orders each. NULL: no memory. */
-struct client_limit *client_limit_open(size_t inflight_max);
-/* All have parted. NULL is fine. */
-void client_limit_close(struct client_limit *limit);
+/* Begins as {PTHREAD_MUTEX_INITIALIZER, N}; nothing is left of it when all have parted. */
+struct client_limit {
+    pthread_mutex_t mutex; /* guards the table, and its clients' connections */
+    size_t inflight_max;   /* orders of each */
+    struct client *clients;
+};
 
 /*
  * A connection, or an order that a proxy forwards, begins and ends. Those of one

@@ -14,7 +14,6 @@
 #include "server/base/app.h"
 #include "server/base/log.h"
 #include "server/base/metrics.h"
-#include "server/http/client_limit.h"
 #include "server/http/reply.h"
 
 /* Orders in a page of the export: some 600 KiB. */
@@ -46,7 +45,7 @@ static void post_answer(struct request *request)
  * names. */
 static bool enter_limit(struct request *request)
 {
-    struct client_limit *limit = request->loop->group->limit;
+    struct client_limit *limit = &request->loop->group->limit;
     struct client *client = request->client;
     struct in6_addr address;
 

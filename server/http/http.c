@@ -21,7 +21,6 @@
 #include "server/base/clock.h"
 #include "server/base/config.h"
 #include "server/base/log.h"
-#include "server/http/client_limit.h"
 #include "server/http/feed.h"
 #include "server/http/mhd.h"
 #include "server/http/parse.h"
@@ -188,7 +187,6 @@ static void release(struct http *http)
         mhd_stop(loop);
         loop_free(loop);
     }
-    client_limit_close(http->group.limit);
     feed_close(http->group.feed);
     free(http);
 }
@@ -206,10 +204,11 @@ struct http *http_open(const struct app *app)
     parse_init();
     access_set_token(config->admin_token);
     http->app = app;
-    http->group.limit = client_limit_open((size_t)config->client_inflight_max);
+    http->group.limit = (struct client_limit){
+        PTHREAD_MUTEX_INITIALIZER, (size_t)config->client_inflight_max, NULL};
     http->group.feed =
         feed_open(app, share(config->connections_max, 0, VIEWERS_SHARE));
-    if (!http->group.limit || !http->group.feed) {
+    if (!http->group.feed) {
         log_error("http", "error=\"no memory\"");
         goto err_after_calloc;
     }

@@ -38,6 +38,7 @@
 #include <stdint.h>
 
 #include "server/base/timers.h"
+#include "server/http/client_limit.h"
 
 #define LOOP_QUIET_US  50
 #define LOOP_GATHER_US 2000
@@ -45,7 +46,6 @@
 
 struct MHD_Daemon;
 struct app;
-struct client_limit;
 struct feed;
 struct order;
 
@@ -58,7 +58,7 @@ struct completion {
  * of these share. */
 struct loop_group {
     struct feed *feed; /* the viewers' */
-    struct client_limit *limit;
+    struct client_limit limit;
     char address[64]; /* that we listen on */
     atomic_size_t connections_n;
 };

@@ -42,7 +42,6 @@
 #include "server/base/app.h"
 #include "server/base/config.h"
 #include "server/base/metrics.h"
-#include "server/http/client_limit.h"
 #include "server/http/reply.h"
 #include "server/http/route.h"
 
@@ -99,7 +98,7 @@ static void finish(struct connection *connection)
     if (request->limited)
         client_limit_leave(request->limited);
     if (request->limited && request->proxy)
-        client_limit_part(request->loop->group->limit, request->limited);
+        client_limit_part(&request->loop->group->limit, request->limited);
     if (request->stage != REQUEST_NEW)
         atomic_fetch_sub(&request->loop->requests, 1);
     request->limited = NULL;
@@ -111,7 +110,7 @@ static void finish(struct connection *connection)
 static void free_it(struct connection *connection)
 {
     finish(connection);
-    client_limit_part(connection->request.loop->group->limit,
+    client_limit_part(&connection->request.loop->group->limit,
                       connection->request.client);
     free(connection);
 }
@@ -321,7 +320,7 @@ static struct connection *begin_connection(struct loop *loop,
     request->loopback = address_is_loopback(&request->peer);
     request->proxy =
         address_is_listed(loop->app->config->trusted_proxy, &request->peer);
-    request->client = client_limit_meet(loop->group->limit, &request->peer);
+    request->client = client_limit_meet(&loop->group->limit, &request->peer);
     atomic_fetch_add(&loop->group->connections_n, 1);
     return connection;
 }

@@ -32,19 +32,14 @@ static const char last_resort[] =
     "{\"type\":\"" PROBLEM_TYPE_PREFIX "overloaded\","
     "\"title\":\"Too much to do\",\"status\":503,\"retry_after_seconds\":1}\n";
 
-/* All others mean that it could not be looked up: a 503, never a no. */
+/* Those that no order has; all others are as an order's outcome: what could not be looked
+ * up is a 503, never a no. */
 enum problem reply_of_status(enum store_status status)
 {
     static const enum problem problems[STORE_STATUS_N] = {
-        [STORE_SOLD_OUT] = PROBLEM_SOLD_OUT,
         [STORE_SHORT] = PROBLEM_INTERNAL,
         [STORE_NEEDS_LOCK] = PROBLEM_INTERNAL,
-        [STORE_LIMIT] = PROBLEM_PURCHASE_LIMIT,
-        [STORE_NOT_OPEN] = PROBLEM_SALE_NOT_OPEN,
-        [STORE_ENDED] = PROBLEM_SALE_ENDED,
-        [STORE_NO_PRODUCT] = PROBLEM_NO_PRODUCT,
         [STORE_NO_ORDER] = PROBLEM_NO_ORDER,
-        [STORE_KEY_REUSED] = PROBLEM_KEY_REUSED,
         [STORE_ORDER_EXPIRED] = PROBLEM_ORDER_EXPIRED,
         [STORE_ORDER_CANCELLED] = PROBLEM_ORDER_CANCELLED,
         [STORE_ALREADY_PAID] = PROBLEM_ALREADY_PAID,
@@ -58,9 +53,8 @@ enum problem reply_of_status(enum store_status status)
         [STORE_MISUSE] = PROBLEM_INTERNAL,
     };
 
-    if (status == STORE_OK || problems[status])
-        return problems[status];
-    return PROBLEM_STORE_UNAVAILABLE;
+    return problems[status] ? problems[status]
+                            : (enum problem)order_outcome_of(status);
 }
 
 /* Caches must not keep it: it was true a moment ago. */

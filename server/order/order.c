@@ -14,11 +14,11 @@
 #include "server/base/health.h"
 #include "server/base/metrics.h"
 
-static enum order_outcome outcome_of_status(const struct store_order *record)
+enum order_outcome order_outcome_of(enum store_status status)
 {
-    switch (record->status) {
+    switch (status) {
     case STORE_OK:
-        return record->replayed ? ORDER_REPLAYED : ORDER_PLACED;
+        return ORDER_PLACED;
     case STORE_SOLD_OUT:
     case STORE_SHORT: /* of the naive way, which knows one segment only */
         return ORDER_SOLD_OUT;
@@ -62,9 +62,11 @@ void order_not_now(struct order *order, enum order_outcome outcome,
 void order_set_decided(struct order *order, enum store_status status,
                        const struct store_error *error)
 {
-    enum order_outcome outcome = outcome_of_status(&order->record);
+    enum order_outcome outcome = order_outcome_of(order->record.status);
     char text[200];
 
+    if (outcome == ORDER_PLACED && order->record.replayed)
+        outcome = ORDER_REPLAYED;
     if (status == STORE_UNKNOWN) {
         snprintf(text, sizeof(text),
                  "%.120s; it may have been ordered: look for it by its key",

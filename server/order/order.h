@@ -59,6 +59,9 @@ struct order {
 #define CONTAINER_OF(address, type, member)                                    \
     ((type *)(void *)((char *)(address)-offsetof(type, member)))
 
+/* A status that is no other outcome is ORDER_STORE_UNAVAILABLE: nobody could look. */
+enum order_outcome order_outcome_of(enum store_status status);
+
 /* The answer is OUTCOME; WHY is for a person, and copied. */
 void order_set_outcome(struct order *order, enum order_outcome outcome,
                        const char *why);
