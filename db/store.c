@@ -74,6 +74,8 @@ static void set_up(struct store *store, const struct store_options *options,
 
 static void free_store(struct store *store)
 {
+    sql_close(store->db);
+    lockfile_drop(store->lockfile);
     rows_forget(&store->place.rows);
     filter_release(&store->place.keys.filter);
     free(store);
@@ -129,28 +131,25 @@ enum store_status store_open(const struct store_options *options,
             lockfile_take(opened->where, opened->writer.shared,
                           opened->writer.busy_ms, &opened->lockfile, error);
     if (status != STORE_OK)
-        goto err_after_alloc;
+        goto err;
     opened->soldout.shared = opened->writer.shared;
     opened->soldout.file = opened->lockfile;
     atomic_init(&opened->soldout.generation, 1);
     status = sql_open(&opened->writer, &opened->db, error);
     if (status != STORE_OK)
-        goto err_after_lock;
+        goto err;
     status = get_ready(opened, options->on_note);
     if (status != STORE_OK)
         failure_text(error, "%s", sql_error(opened->db)->text);
     else
         status = committer_open(opened, error);
     if (status != STORE_OK)
-        goto err_after_lock;
+        goto err;
     lockfile_settled(opened->lockfile);
     *store = opened;
     return STORE_OK;
 
-err_after_lock:
-    sql_close(opened->db);
-    lockfile_drop(opened->lockfile);
-err_after_alloc:
+err:
     free_store(opened);
     return status;
 }
@@ -191,8 +190,6 @@ void store_close(struct store *store)
     if (!store)
         return;
     committer_close(store);
-    sql_close(store->db);
-    lockfile_drop(store->lockfile);
     free_store(store);
 }
 

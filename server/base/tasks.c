@@ -96,24 +96,18 @@ static bool thread_start(struct tasks *tasks, const struct app *app,
 
     self->tasks = tasks;
     self->worker = (struct worker){.app = app, .stop_fd = tasks->stop_fd};
-    if (store_reader_open(app->store, &self->worker.reader, &store_error) !=
-        STORE_OK)
-        goto err;
-    if (dlock_session_open(app->locks, &self->worker.session, &lock_error) !=
-        DLOCK_OK)
-        goto err_after_reader;
-    if (pthread_create(&self->thread, NULL, thread_main, self) != 0)
-        goto err_after_session;
-    snprintf(name, sizeof(name), "%s-%zu", pool, tasks->threads_n);
-    pthread_setname_np(self->thread, name);
-    tasks->threads_n++;
-    return true;
-
-err_after_session:
+    if (store_reader_open(app->store, &self->worker.reader, &store_error) ==
+            STORE_OK &&
+        dlock_session_open(app->locks, &self->worker.session, &lock_error) ==
+            DLOCK_OK &&
+        pthread_create(&self->thread, NULL, thread_main, self) == 0) {
+        snprintf(name, sizeof(name), "%s-%zu", pool, tasks->threads_n);
+        pthread_setname_np(self->thread, name);
+        tasks->threads_n++;
+        return true;
+    }
     dlock_session_close(self->worker.session);
-err_after_reader:
     store_reader_close(self->worker.reader);
-err:
     log_error("tasks", "error=\"cannot start a thread of the %ss: %s%s\"", pool,
               store_error.text, lock_error.text);
     return false;

@@ -35,7 +35,6 @@ struct http {
     const struct app *app;
     struct loop_group group;
     int listener;
-    bool quiet;
     size_t loops_n; /* whose threads run */
     struct loop *loops[];
 };
@@ -234,9 +233,6 @@ err_after_calloc:
  * it; but it accepts no more. */
 void http_quiesce(struct http *http)
 {
-    if (http->quiet)
-        return;
-    http->quiet = true;
     for (size_t i = 0; i < http->loops_n; i++)
         loop_drain(http->loops[i]);
     shutdown(http->listener, SHUT_RDWR);
@@ -262,7 +258,6 @@ void http_close(struct http *http)
 
     if (!http)
         return;
-    http_quiesce(http);
     listener = http->listener;
     release(http);
     close(listener);

@@ -37,14 +37,14 @@ struct http *http_open(const struct app *app);
 const char *http_address(const struct http *http);
 
 /* When it returns no request is handed to the dispatcher, the readers or the
- * store any more. Again does nothing. */
+ * store any more. Once. */
 void http_quiesce(struct http *http);
 
 /* Waits until no request is under way, at most WAIT_MS. False if some are. */
 bool http_drain(struct http *http, unsigned wait_ms);
 
-/* Ends all connections and frees. Quiesces if that was not done. Waits for the
- * store if it has not answered all yet. NULL is fine. */
+/* Ends all connections and frees, after http_quiesce(). Waits for the store if it has not
+ * answered all yet. NULL is fine. */
 void http_close(struct http *http);
 
 #endif
