@@ -395,14 +395,14 @@ uint64_t dlock_remaining_ms(const struct dlock_session *session,
 
 /* Looks, and an operator's force: they need to hold nothing ------------------ */
 
-/* NAME is fit for a call, which the strategy CAN, and the session is entered. */
+/* NAME is fit for a call, which the strategy is able to do, and the session is entered. */
 static enum dlock_status begin_look(struct dlock_session *session,
-                                    const char *name, bool can,
+                                    const char *name, bool is_able,
                                     struct dlock_attempt *attempt)
 {
     enum dlock_status status = dlock_check_name(name);
 
-    if (!can)
+    if (!is_able)
         status = dlock_error_set(DLOCK_MISUSE, "strategy %s cannot",
                                  session->client->strategy->info.name);
     *attempt = (struct dlock_attempt){.session = session, .name = name};
