@@ -53,8 +53,12 @@ void dlock_held_init(struct dlock_held *held)
 
 void dlock_held_release(struct dlock_held *held)
 {
-    while (!LIST_EMPTY(&held->grants))
-        forget(LIST_FIRST(&held->grants));
+    struct dlock_held_grant *each;
+
+    while ((each = LIST_FIRST(&held->grants)) != NULL) {
+        LIST_REMOVE(each, link);
+        free(each);
+    }
     free(held->reserved);
     (void)pthread_mutex_destroy(&held->mutex);
 }

@@ -27,25 +27,28 @@ enum dlock_status dlock_values_open(const char *url, unsigned timeout_ms,
     struct dlock_options options = {.strategy = "redisson",
                                     .connect_timeout_ms = timeout_ms,
                                     .command_timeout_ms = timeout_ms};
-    struct dlock_values *made = calloc(1, sizeof(*made));
+    struct dlock_values *made;
     struct dlock_address address;
     enum dlock_status status;
-    char *first = NULL;
-    const char *rest;
+    const char *rest = url;
+    char *first;
 
     if (values == NULL)
-        status = dlock_check_null();
-    else if (timeout_ms == 0)
+        return dlock_error_report(error, dlock_check_null(), "values");
+    if (timeout_ms == 0)
         status = dlock_error_set(DLOCK_MISUSE, "timeout_ms is 0");
     else
         status = dlock_address_first(url, &address, &rest);
-    if (status == DLOCK_OK)
-        options.url = first = strndup(url, (size_t)(rest - url));
-    if (status == DLOCK_OK && (made == NULL || first == NULL))
+    if (status != DLOCK_OK)
+        return dlock_error_report(error, status, "values");
+    options.url = first = strndup(url, (size_t)(rest - url));
+    made = calloc(1, sizeof(*made));
+    if (made == NULL || first == NULL) {
         status = dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
-    status = dlock_error_report(error, status, "values");
-    if (status == DLOCK_OK)
+        (void)dlock_error_report(error, status, "values");
+    } else {
         status = dlock_open(&options, &made->client, error);
+    }
     if (status == DLOCK_OK)
         status = dlock_session_open(made->client, &made->session, error);
     free(first);
