@@ -39,24 +39,6 @@ struct redis_proc *testbed_server(const struct testbed *testbed,
     return redis_proc_start(path, error->text, sizeof(error->text));
 }
 
-static bool nodes_start(struct testbed *testbed, unsigned n, struct fail *error)
-{
-    size_t len = 0;
-    char what[16];
-
-    for (unsigned i = 0; i < n; i++) {
-        (void)snprintf(what, sizeof(what), "node%u", i);
-        testbed->nodes[i] = testbed_server(testbed, what, error);
-        if (!testbed->nodes[i])
-            return false;
-        testbed->nodes_n = i + 1;
-        len += (size_t)snprintf(testbed->url + len, sizeof(testbed->url) - len,
-                                "%s%s", i > 0 ? "," : "",
-                                redis_proc_url(testbed->nodes[i]));
-    }
-    return true;
-}
-
 struct peek *testbed_peek(const struct testbed *testbed,
                           const struct redis_proc *proc)
 {
@@ -90,6 +72,7 @@ static bool backend_start(struct testbed *testbed, struct fail *error)
                         : in_sql           ? servers->sql_url
                         : nodes_n == 1     ? servers->redis_url
                                            : NULL;
+    char what[16];
     size_t len;
 
     if (given && kept == KEPT_IN_REDIS)
@@ -97,9 +80,17 @@ static bool backend_start(struct testbed *testbed, struct fail *error)
     if (kept == KEPT_LOCALLY)
         (void)snprintf(testbed->url, sizeof(testbed->url), "dir:%s/locks",
                        testbed->dir);
-    if (!nodes_start(testbed, nodes_n, error))
-        return false;
     len = strlen(testbed->url);
+    for (unsigned i = 0; i < nodes_n; i++) {
+        (void)snprintf(what, sizeof(what), "node%u", i);
+        testbed->nodes[i] = testbed_server(testbed, what, error);
+        if (!testbed->nodes[i])
+            return false;
+        testbed->nodes_n = i + 1;
+        len += (size_t)snprintf(testbed->url + len, sizeof(testbed->url) - len,
+                                "%s%s", i > 0 ? "," : "",
+                                redis_proc_url(testbed->nodes[i]));
+    }
     if (given)
         (void)snprintf(testbed->url + len, sizeof(testbed->url) - len, "%s%s",
                        len > 0 ? "," : "", given);

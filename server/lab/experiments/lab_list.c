@@ -113,24 +113,10 @@ static json_t *own_text(const char *text)
     return text ? draw_json_text(text, 0) : NULL;
 }
 
-static json_t *json_play(const struct experiment *experiment, unsigned index)
-{
-    const struct experiment_play *play = &experiment->plays[index];
-    char scene[EXPERIMENT_SCENE_BYTES];
-
-    if (!experiment_lock(play))
-        return json_null();
-    experiment->kind->scene(play, scene, sizeof(scene));
-    return json_pack("{s:o, s:o, s:o, s:o*, s:o*}", "faults",
-                     draw_json_faults(play->faults & ~STAGE_REMARKS), "remarks",
-                     draw_json_faults(play->faults & STAGE_REMARKS), "scene",
-                     own_text(scene), "schedule", own_text(play->schedule),
-                     "says", own_text(play->says));
-}
-
 static void json_experiment(FILE *out, const struct experiment *experiment)
 {
     const struct experiment_text *text = experiment->text;
+    char scene[EXPERIMENT_SCENE_BYTES];
     json_t *all =
         json_pack("{s:{s:o, s:o}, s:s, s:s, s:o, s:s}", "text", "en",
                   reader_json(experiment_texts, &text[EXPERIMENT_EN]), "zh",
@@ -138,9 +124,22 @@ static void json_experiment(FILE *out, const struct experiment *experiment)
                   experiment->id, "name", experiment->name, "family",
                   own_text(experiment->family), "kind", experiment->kind->name);
 
-    for (unsigned i = 0; i < EXPERIMENT_PLAYS_N; i++)
+    for (unsigned i = 0; i < EXPERIMENT_PLAYS_N; i++) {
+        const struct experiment_play *play = &experiment->plays[i];
+        json_t *one = NULL;
+
+        if (experiment_lock(play)) {
+            experiment->kind->scene(play, scene, sizeof(scene));
+            one = json_pack(
+                "{s:o, s:o, s:o, s:o*, s:o*}", "faults",
+                draw_json_faults(play->faults & ~STAGE_REMARKS), "remarks",
+                draw_json_faults(play->faults & STAGE_REMARKS), "scene",
+                own_text(scene), "schedule", own_text(play->schedule), "says",
+                own_text(play->says));
+        }
         (void)json_object_set_new(all, experiment_play_word(i),
-                                  json_play(experiment, i));
+                                  one ? one : json_null());
+    }
     draw_json_line(out, all);
 }
 
@@ -193,14 +192,6 @@ static void tell_role(const struct stage_scene *scene, unsigned actor,
                       unsigned look)
 {
     const struct stage_role *role = &scene->roles[actor];
-    const struct {
-        const char *what;
-        int64_t value;
-    } numbers[] = {{"product", role->product},
-                   {"other product", role->other},
-                   {"user", role->user},
-                   {"units", role->quantity},
-                   {"segments", role->segments}};
     const struct program *program =
         program_find(stage_role(scene, actor).program);
     const char *between = " (";
@@ -211,13 +202,14 @@ static void tell_role(const struct stage_scene *scene, unsigned actor,
         return;
     draw_say(out, look, "%c: %s", 'a' + (int)actor,
              look & DRAW_CHINESE ? program->chinese : program->english);
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
-        if (numbers[i].value > 0) {
-            draw_say(out, look, "%s", between);
-            draw_say(out, look, "%s %" PRId64, numbers[i].what,
-                     numbers[i].value);
-            between = ", ";
-        }
+#define ROW(member, flag, words)                                               \
+    if (role->member > 0) {                                                    \
+        draw_say(out, look, "%s", between);                                    \
+        draw_say(out, look, "%s %" PRId64, words, role->member);               \
+        between = ", ";                                                        \
+    }
+#include "server/lab/stage/roles.inc"
+#undef ROW
     if (role->key) {
         draw_say(out, look, "%s", between);
         draw_say(out, look, "Idempotency-Key %s", role->key);
@@ -247,28 +239,6 @@ static void tell_expected(const char *what, const char *word, const char *text,
              text);
 }
 
-static void show_play(const struct experiment *experiment, unsigned index,
-                      unsigned look)
-{
-    const struct experiment_play *play = &experiment->plays[index];
-
-    if (!experiment_lock(play))
-        return;
-    draw_say(stdout, look, "%s\n", experiment_play_title(experiment, index));
-    lab_scene(experiment, play, look);
-    if (play->schedule)
-        draw_text(stdout, 2, play->schedule);
-    for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++)
-        if (play->faults & EXPERIMENT_FAULT(i))
-            tell_expected(1u << i & STAGE_REMARKS ? "expected remark"
-                                                  : "expected",
-                          stage_fault_word(i), stage_fault_text(i), look);
-    if (play->says)
-        tell_expected("expected", "somebody is told", play->says, look);
-    else if ((play->faults & ~STAGE_REMARKS) == 0)
-        tell_expected("expected", "nothing broke", "", look);
-}
-
 static void show(const struct experiment *experiment, unsigned look)
 {
     const struct experiment_text *text =
@@ -283,8 +253,25 @@ static void show(const struct experiment *experiment, unsigned look)
     if (text->rest)
         draw_part(stdout, look, "What the fix leaves open", text->rest);
     putchar('\n');
-    for (unsigned i = 0; i < EXPERIMENT_PLAYS_N; i++)
-        show_play(experiment, i, look);
+    for (unsigned i = 0; i < EXPERIMENT_PLAYS_N; i++) {
+        const struct experiment_play *play = &experiment->plays[i];
+
+        if (!experiment_lock(play))
+            continue;
+        draw_say(stdout, look, "%s\n", experiment_play_title(experiment, i));
+        lab_scene(experiment, play, look);
+        if (play->schedule)
+            draw_text(stdout, 2, play->schedule);
+        for (enum stage_fault j = 0; j < STAGE_FAULT_N; j++)
+            if (play->faults & EXPERIMENT_FAULT(j))
+                tell_expected(1u << j & STAGE_REMARKS ? "expected remark"
+                                                      : "expected",
+                              stage_fault_word(j), stage_fault_text(j), look);
+        if (play->says)
+            tell_expected("expected", "somebody is told", play->says, look);
+        else if ((play->faults & ~STAGE_REMARKS) == 0)
+            tell_expected("expected", "nothing broke", "", look);
+    }
     if (bug->schedule) {
         putchar('\n');
         draw_say(

@@ -258,24 +258,11 @@ static bool search_random(struct explore *explore, struct fail *error)
     return good;
 }
 
-static bool search_in_parts(struct explore *explore, struct fail *error)
-{
-    struct search_bounds calm = explore->bounds;
-    bool good;
-
-    calm.troubles = 1;
-    end_after(explore, 2);
-    good = search(explore, &explore->bounds, &explore->result, error);
-    end_after(explore, 3);
-    if (good && !explore->result.is_whole && explore->bounds.troubles > 1) {
-        good = search(explore, &calm, &explore->calm, error);
-        add(&explore->result, &explore->calm);
-    }
-    return good && search_random(explore, error);
-}
-
 bool explore_search(struct explore *explore, struct fail *error)
 {
+    struct search_bounds calm = explore->bounds;
+    bool in_parts = explore->seconds > 0 && explore->enough == 0 &&
+                    !explore->asked && explore->random_s == 0;
     bool good;
 
     explore->began_ms = clock_ms();
@@ -283,15 +270,23 @@ bool explore_search(struct explore *explore, struct fail *error)
     explore->at_random = 0;
     explore->draws = explore->random_s > 0;
     if (explore->seconds > 0)
-        end_after(explore, 4);
+        end_after(explore, in_parts ? 2 : 4);
     if (explore->random_s > 0)
         good = random_run(&explore->scene, &explore->bounds,
                           (uint64_t)explore->seed, explore->stages, on_progress,
                           explore, &explore->result, error);
-    else if (explore->seconds > 0 && explore->enough == 0 && !explore->asked)
-        good = search_in_parts(explore, error);
     else
         good = search(explore, &explore->bounds, &explore->result, error);
+    if (in_parts)
+        end_after(explore, 3);
+    calm.troubles = 1;
+    if (good && in_parts && !explore->result.is_whole &&
+        explore->bounds.troubles > 1) {
+        good = search(explore, &calm, &explore->calm, error);
+        add(&explore->result, &explore->calm);
+    }
+    if (good && in_parts)
+        good = search_random(explore, error);
     explore->ms = clock_ms() - explore->began_ms;
     if (isatty(STDERR_FILENO))
         fprintf(stderr, "\r\033[K");

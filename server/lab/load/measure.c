@@ -75,30 +75,10 @@ static bool read_numbers(struct load *load, int64_t numbers[], size_t n)
            site_fail(&load->site, "cannot read the ledger: %s", error.text);
 }
 
-/* How many in all; and in *WORST, how many one order. */
-static size_t count_overtakes(const struct buyers *buyers,
-                              const int64_t numbers[], size_t *worst)
-{
-    const struct buyers_order *orders = buyers->orders;
-    size_t all = 0;
-
-    *worst = 0;
-    for (size_t i = 0; i < buyers->orders_n; i++) {
-        size_t by = 0;
-
-        for (size_t j = i + 1; j < buyers->orders_n; j++)
-            by += numbers[j] && numbers[j] < numbers[i] &&
-                  orders[j].sent_us > orders[i].sent_us + LATER_US;
-        all += by;
-        *worst = by > *worst ? by : *worst;
-    }
-    return all;
-}
-
 static bool overtakes(struct load *load)
 {
     const struct buyers *buyers = &load->buyers;
-    size_t all = 0, worst = 0;
+    size_t all = 0, worst = 0, by;
     int64_t *numbers;
     bool good;
 
@@ -108,8 +88,15 @@ static bool overtakes(struct load *load)
     if (!numbers)
         return site_fail(&load->site, "no memory");
     good = read_numbers(load, numbers, buyers->orders_n);
-    if (good)
-        all = count_overtakes(buyers, numbers, &worst);
+    for (size_t i = 0; i < buyers->orders_n && good; i++) {
+        by = 0;
+        for (size_t j = i + 1; j < buyers->orders_n; j++)
+            by += numbers[j] && numbers[j] < numbers[i] &&
+                  buyers->orders[j].sent_us >
+                      buyers->orders[i].sent_us + LATER_US;
+        all += by;
+        worst = by > worst ? by : worst;
+    }
     free(numbers);
     (void)snprintf(
         load->run->said, sizeof(load->run->said),

@@ -57,21 +57,15 @@ static void write_flag(struct command *command, const char *name, int64_t value,
 static size_t list_settings(const struct stage_role *role, char text[],
                             size_t size)
 {
-    const struct {
-        const char *name;
-        int64_t value;
-    } numbers[] = {{"product", role->product},
-                   {"other", role->other},
-                   {"user", role->user},
-                   {"quantity", role->quantity},
-                   {"segments", role->segments}};
     size_t used = 0;
 
     text[0] = '\0';
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
-        if (numbers[i].value > 0)
-            used += (size_t)snprintf(text + used, size - used, ":%s=%" PRId64,
-                                     numbers[i].name, numbers[i].value);
+#define ROW(member, flag, words)                                               \
+    if (role->member > 0)                                                      \
+        used += (size_t)snprintf(text + used, size - used,                     \
+                                 ":" flag "=%" PRId64, role->member);
+#include "server/lab/stage/roles.inc"
+#undef ROW
     if (role->key)
         used +=
             (size_t)snprintf(text + used, size - used, ":key=%s", role->key);

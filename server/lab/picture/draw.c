@@ -128,7 +128,7 @@ static const char *deed_of(const char *name, const char *sent)
     return strcmp(name, "eval-renew") == 0 ? "renew" : "";
 }
 
-static void tell_reply(const struct stage_step *step, char text[REPLY_BYTES])
+void draw_step_words(const struct stage_step *step, char text[DRAW_STEP_BYTES])
 {
     static const struct phrase replies[] = {
 #define ROW(reply, words) {reply, words},
@@ -136,28 +136,21 @@ static void tell_reply(const struct stage_step *step, char text[REPLY_BYTES])
 #undef ROW
         {NULL, NULL},
     };
-    bool is_late = strncmp(step->name, "late ", 5) == 0;
-    const char *deed = deed_of(step->name + (is_late ? 5 : 0), step->sent);
-    char reply[2 * REPLY_BYTES];
-    FILE *out;
-
-    (void)snprintf(text, REPLY_BYTES, "%s", step->reply);
-    if (!*deed || !strchr("-0123456789", step->reply[0]) ||
-        (out = fmemopen(text, REPLY_BYTES, "w")) == NULL)
-        return;
-    (void)snprintf(reply, sizeof(reply), "%s %s", deed, step->reply);
-    phrase_write(out, replies, reply);
-    (void)fclose(out);
-}
-
-void draw_step_words(const struct stage_step *step, char text[DRAW_STEP_BYTES])
-{
     bool is_shown = step->is_sql ||
                     (step->sent[0] && strncmp(step->sent, "script", 6) != 0);
-    char reply[REPLY_BYTES];
+    bool is_late = strncmp(step->name, "late ", 5) == 0;
+    const char *deed = deed_of(step->name + (is_late ? 5 : 0), step->sent);
+    char reply[REPLY_BYTES], told[2 * REPLY_BYTES];
+    FILE *out = NULL;
 
-    tell_reply(step, reply);
-
+    (void)snprintf(reply, sizeof(reply), "%s", step->reply);
+    if (*deed && strchr("-0123456789", step->reply[0]))
+        out = fmemopen(reply, sizeof(reply), "w");
+    if (out) {
+        (void)snprintf(told, sizeof(told), "%s %s", deed, step->reply);
+        phrase_write(out, replies, told);
+        (void)fclose(out);
+    }
     if (step->name[0] == '\0')
         (void)snprintf(text, TEXT_BYTES, "%s", step->reply);
     else

@@ -75,32 +75,6 @@ static json_t *steps_of(const struct stage *stage, unsigned look)
     return list;
 }
 
-static json_t *moves_of(const struct stage_verdict *verdict)
-{
-    json_t *object = json_object();
-
-    for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++)
-        if ((verdict->faults | verdict->remarks) & (1u << i))
-            (void)json_object_set_new(object, stage_fault_word(i),
-                                      json_integer(verdict->moves[i]));
-    return object;
-}
-
-static json_t *locks_of(const struct stage_view *view)
-{
-    json_t *list = json_array();
-
-    for (unsigned i = 0; i < view->locks_n; i++) {
-        const struct stage_lock_view *lock = &view->locks[i];
-
-        (void)json_array_append_new(
-            list, json_pack("{s:s, s:I, s:o*}", "name", lock->name, "ttl_ms",
-                            (json_int_t)lock->ttl_ms, "holder",
-                            letter_of(lock->holder)));
-    }
-    return list;
-}
-
 static json_t *actors_of(const struct stage_view *view, unsigned n,
                          unsigned look)
 {
@@ -125,18 +99,27 @@ static json_t *actors_of(const struct stage_view *view, unsigned n,
 json_t *draw_json(struct stage *stage, const struct stage_scene *scene,
                   unsigned look)
 {
+    json_t *locks = json_array(), *broke_at = json_object();
     static struct stage_view view;
     struct stage_verdict verdict;
 
     stage_judge(stage, &verdict);
     stage_look(stage, &view);
+    for (unsigned i = 0; i < view.locks_n; i++)
+        (void)json_array_append_new(
+            locks, json_pack("{s:s, s:I, s:o*}", "name", view.locks[i].name,
+                             "ttl_ms", (json_int_t)view.locks[i].ttl_ms,
+                             "holder", letter_of(view.locks[i].holder)));
+    for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++)
+        if ((verdict.faults | verdict.remarks) & (1u << i))
+            (void)json_object_set_new(broke_at, stage_fault_word(i),
+                                      json_integer(verdict.moves[i]));
     return json_pack(
         "{s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:b, s:o, s:o, s:o}", "steps",
         steps_of(stage, look), "now_us", (json_int_t)view.now_us, "stock",
         (json_int_t)view.stock, "sold", (json_int_t)view.sold, "orders",
         (json_int_t)view.orders, "redis", draw_json_text(view.redis, 0),
-        "locks", locks_of(&view), "actors",
-        actors_of(&view, scene->buyers, look), "over", view.over, "faults",
-        draw_json_faults(verdict.faults), "remarks",
-        draw_json_faults(verdict.remarks), "broke_at", moves_of(&verdict));
+        "locks", locks, "actors", actors_of(&view, scene->buyers, look), "over",
+        view.over, "faults", draw_json_faults(verdict.faults), "remarks",
+        draw_json_faults(verdict.remarks), "broke_at", broke_at);
 }

@@ -21,28 +21,22 @@ struct instance {
     sem_t answered;
 };
 
-/* On a helper's thread it is a step: others may move between the COMMIT and it. */
-static void tell(const struct order *order)
+static void on_answer(struct order *order)
 {
     const char *slug = order_outcome_slug(order->outcome);
     int user = (int)order->record.user_id;
     struct page_thread shown = {.is_local = true};
-
-    if (turns_is_main()) {
-        turns_note("the answer to %d: %s", user, slug);
-        return;
-    }
-    (void)snprintf(shown.step, sizeof(shown.step), "the answer to %d", user);
-    (void)turns_step(&shown);
-    (void)turns_stepped(0, slug);
-}
-
-static void on_answer(struct order *order)
-{
     struct instance *instance = order->owner;
     struct page_lane *lane = turns_own_lane();
 
-    tell(order);
+    (void)snprintf(shown.step, sizeof(shown.step), "the answer to %d", user);
+    if (turns_is_main()) {
+        turns_note("the answer to %d: %s", user, slug);
+    } else {
+        /* On a helper's thread it is a step: others may move between the COMMIT and it. */
+        (void)turns_step(&shown);
+        (void)turns_stepped(0, slug);
+    }
     /* The worst of them is the instance's. */
     if (!lane->answered || order->outcome > lane->outcome)
         lane->outcome = order->outcome;

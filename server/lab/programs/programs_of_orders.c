@@ -104,25 +104,13 @@ void program_order_cancel(struct program_actor *self)
         cancel_id(self, self->order.record.id);
 }
 
-/* As what it was told: accepted or too late. */
-static bool is_on_record(const struct program_actor *self,
-                         const struct store_pay *pay)
-{
-    char select[200];
-
-    (void)snprintf(select, sizeof(select),
-                   "SELECT COUNT(*) FROM payments WHERE reference = '%s' "
-                   "AND IFNULL(accepted, 0) = %d",
-                   pay->payment, pay->write.status == STORE_OK);
-    return program_number(self->db_path, select) == 1;
-}
-
 /* False: the answer is not clear. */
 static bool pay_once(struct program_actor *self, struct store_pay *pay)
 {
     enum store_status status =
         program_write(self, "pay", "DELETE the hold, INSERT the payment",
                       &pay->write, begin_pay);
+    char select[200];
 
     if (status != STORE_OK && status != STORE_ORDER_EXPIRED &&
         status != STORE_ORDER_CANCELLED && status != STORE_ALREADY_PAID)
@@ -130,7 +118,11 @@ static bool pay_once(struct program_actor *self, struct store_pay *pay)
     turns_note("%s", status == STORE_OK ? "paid" : store_status_text(status));
     check_first(self, pay->id,
                 status == STORE_OK ? STORE_ALREADY_PAID : status);
-    if (!is_on_record(self, pay))
+    (void)snprintf(select, sizeof(select),
+                   "SELECT COUNT(*) FROM payments WHERE reference = '%s' "
+                   "AND IFNULL(accepted, 0) = %d",
+                   pay->payment, status == STORE_OK);
+    if (program_number(self->db_path, select) != 1)
         program_is_wrong("a payment was taken, and is not on record");
     return true;
 }
@@ -182,27 +174,12 @@ void program_order_pay(struct program_actor *self)
 
 /* ---- the stock ------------------------------------------------------------- */
 
-/* Under its key, which is another's if the units are not as many. */
-static bool was_added(const struct program_actor *self,
-                      const struct store_restock *restock)
-{
-    char select[300];
-
-    (void)snprintf(select, sizeof(select),
-                   "SELECT COUNT(*) FROM restocks WHERE `key` = '%s' "
-                   "AND product_id = %" PRId64 " AND quantity = %" PRId64,
-                   restock->key, restock->product_id, restock->quantity);
-    return restock->key[0] == '\0' ||
-           program_number(self->db_path, select) == 1;
-}
-
 void program_restock(struct program_actor *self, const char *key)
 {
     enum store_status status;
-
     struct store_restock restock = {.product_id = self->role.product,
                                     .quantity = self->role.quantity};
-    char words[80];
+    char words[80], select[300];
 
     (void)snprintf(restock.key, sizeof(restock.key), "%s", key);
     (void)snprintf(words, sizeof(words), "UPDATE the stock: %" PRId64 " more",
@@ -211,7 +188,13 @@ void program_restock(struct program_actor *self, const char *key)
         program_write(self, "restock", words, &restock.write, begin_restock);
     if (status == STORE_OK && restock.replayed)
         turns_note("that was added before");
-    if (status == STORE_OK && !turns_ending() && !was_added(self, &restock))
+    /* A key is another's if the units are not as many. */
+    (void)snprintf(select, sizeof(select),
+                   "SELECT COUNT(*) FROM restocks WHERE `key` = '%s' "
+                   "AND product_id = %" PRId64 " AND quantity = %" PRId64,
+                   key, restock.product_id, restock.quantity);
+    if (status == STORE_OK && !turns_ending() && key[0] &&
+        program_number(self->db_path, select) != 1)
         program_is_wrong("units were told as added, and are not on record");
 }
 

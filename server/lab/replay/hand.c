@@ -176,21 +176,6 @@ static bool take_turn(struct hand *hand)
     return key != KEY_QUIT;
 }
 
-/* The schedule as a command, to play it again or to send it to somebody. */
-static void tell_end(const struct hand *hand)
-{
-    const struct game *game = &hand->game;
-    char text[4 * STAGE_MOVES_MAX + 1];
-    static struct stage_view view;
-
-    stage_look(game->stage, &view);
-    stage_text(game->moves, game->n, text, sizeof(text));
-    putchar('\n');
-    draw_verdict(stdout, &game->verdict, view.over, hand->look);
-    command_replay(stdout, game->scene, text);
-    putchar('\n');
-}
-
 int hand_key(void)
 {
     struct termios before;
@@ -208,7 +193,9 @@ int hand_play(const struct stage_scene *scene, const struct stage_move moves[],
               unsigned *reached)
 {
     static struct hand hand;
+    static struct stage_view view;
     struct game *game = &hand.game;
+    char text[4 * STAGE_MOVES_MAX + 1];
     struct termios before;
     bool is_terminal;
 
@@ -231,8 +218,15 @@ int hand_play(const struct stage_scene *scene, const struct stage_move moves[],
         *reached = hand.reached;
     if (is_terminal)
         (void)tcsetattr(STDIN_FILENO, TCSANOW, &before);
-    if (game->stage)
-        tell_end(&hand);
+    /* The schedule as a command, to play it again or to send it to somebody. */
+    if (game->stage) {
+        stage_look(game->stage, &view);
+        stage_text(game->moves, game->n, text, sizeof(text));
+        putchar('\n');
+        draw_verdict(stdout, &game->verdict, view.over, look);
+        command_replay(stdout, scene, text);
+        putchar('\n');
+    }
     (void)fflush(stdout);
     if (!game->stage)
         return fail_to_run("replay: %s", game->error.text);

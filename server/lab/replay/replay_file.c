@@ -179,25 +179,6 @@ static void draw_events(struct picture *picture)
     }
 }
 
-static void draw_heads(const struct picture *picture)
-{
-    const char *names[LANES_MAX];
-    const char *none[] = {"who"};
-
-    for (size_t i = 0; i < picture->n; i++) {
-        const struct timeline_head *head = &picture->sources[i].head;
-
-        printf("%s%s%s %s %s %s\n", head->source, head->scene[0] ? " " : "",
-               head->scene, head->lock, head->settings, head->schedule);
-    }
-    for (unsigned i = 0; i < LANES_MAX; i++)
-        names[i] = picture->lanes[i];
-    if (picture->lanes_n > 0 && picture->lanes_n <= LANES_MAX)
-        draw_names(stdout, names, picture->lanes_n, picture->look);
-    else
-        draw_names(stdout, none, 1, picture->look);
-}
-
 /* A word of another version of the stage has no text here. */
 static unsigned bits_of(unsigned n, char words[][TIMELINE_NAME_BYTES])
 {
@@ -247,14 +228,26 @@ static int status_of(const struct source *source)
 int replay_files(char *const paths[], size_t n, int64_t until, unsigned look)
 {
     static struct source sources[REPLAY_FILES_MAX];
-    struct picture picture = {.sources = sources, .n = n, .until = until};
+    struct picture picture = {
+        .sources = sources, .n = n, .until = until, .look = look};
+    const char *names[LANES_MAX];
     int status = 0;
 
-    picture.look = look;
     for (size_t i = 0; i < n; i++)
         if (!find_actors(&picture, i, paths[i]))
             return fail_to_run("replay: %s", sources[i].error.text);
-    draw_heads(&picture);
+    for (size_t i = 0; i < n; i++) {
+        const struct timeline_head *head = &sources[i].head;
+
+        printf("%s%s%s %s %s %s\n", head->source, head->scene[0] ? " " : "",
+               head->scene, head->lock, head->settings, head->schedule);
+    }
+    for (unsigned i = 0; i < LANES_MAX; i++)
+        names[i] = picture.lanes[i];
+    if (picture.lanes_n == 0 || picture.lanes_n > LANES_MAX)
+        draw_names(stdout, (const char *[]){"who"}, 1, look);
+    else
+        draw_names(stdout, names, picture.lanes_n, look);
     draw_events(&picture);
     for (size_t i = 0; i < n; i++) {
         struct source *source = &sources[i];

@@ -66,14 +66,6 @@ bool stage_options_number(const char *name, const char *arg, int64_t least,
 /* "user=5", of a role. */
 static bool set_role(struct stage_role *role, char *text, struct fail *error)
 {
-    const struct {
-        const char *name;
-        int64_t *value;
-    } numbers[] = {{"product", &role->product},
-                   {"other", &role->other},
-                   {"user", &role->user},
-                   {"quantity", &role->quantity},
-                   {"segments", &role->segments}};
     char *value = strchr(text, '=');
 
     if (value)
@@ -82,9 +74,11 @@ static bool set_role(struct stage_role *role, char *text, struct fail *error)
         role->key = value;
         return true;
     }
-    for (size_t i = 0; value && i < sizeof(numbers) / sizeof(numbers[0]); i++)
-        if (strcmp(numbers[i].name, text) == 0)
-            return read_number(text, value, 1, 1000, numbers[i].value, error);
+#define ROW(member, flag, words)                                               \
+    if (value && strcmp(flag, text) == 0)                                      \
+        return read_number(text, value, 1, 1000, &role->member, error);
+#include "server/lab/stage/roles.inc"
+#undef ROW
     return fail_with(
         error,
         "programs: '%s' is no setting; they are product=N, other=N, "

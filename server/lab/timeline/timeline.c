@@ -253,21 +253,6 @@ static int take_word(const json_t *line, const char *name,
     return -1;
 }
 
-/* "2026-01-01T00:00:00.000000Z" */
-static bool take_date(const char *text, uint64_t *unix_us)
-{
-    struct tm utc = {0};
-    const char *rest = strptime(text, "%Y-%m-%dT%H:%M:%S", &utc);
-    unsigned us = 0;
-    int end = 0;
-
-    if (!rest || sscanf(rest, ".%6uZ%n", &us, &end) != 1 || end != 8 ||
-        us > 999999)
-        return false;
-    *unix_us = (uint64_t)timegm(&utc) * 1000000 + us;
-    return true;
-}
-
 /* ---- lines ------------------------------------------------------------------ */
 
 /* The next line as an object, or NULL and why not. */
@@ -312,14 +297,23 @@ static json_t *read_line(struct timeline *timeline)
 static const char *read_head(const json_t *line, struct timeline_head *head)
 {
     const char *date = json_string_value(json_object_get(line, "started"));
-    const char *wrong = take_texts(line, head_texts, head);
+    const char *wrong = take_texts(line, head_texts, head), *rest;
+    struct tm utc = {0};
+    unsigned us = 0;
+    int end = 0;
 
     if (!take_list(line, "actors", head->actors, TIMELINE_ACTORS_MAX,
                    &head->actors_n))
         return "actors";
     if (wrong || head->source[0] == '\0')
         return wrong ? wrong : "source";
-    return date && take_date(date, &head->started_us) ? NULL : "started";
+    /* "2026-01-01T00:00:00.000000Z" */
+    rest = date ? strptime(date, "%Y-%m-%dT%H:%M:%S", &utc) : NULL;
+    if (!rest || sscanf(rest, ".%6uZ%n", &us, &end) != 1 || end != 8 ||
+        us > 999999)
+        return "started";
+    head->started_us = (uint64_t)timegm(&utc) * 1000000 + us;
+    return NULL;
 }
 
 static const char *read_event(const json_t *line, struct timeline_event *event)
