@@ -170,17 +170,19 @@ static void lose(struct cast *cast, const struct nodes *nodes, char role,
 {
     struct testbed *testbed = cast->testbed;
     uint64_t until_ms = patience(testbed);
-    const char *victim = NULL, *name = testbed_name(when);
+    const char *victim = "", *name = testbed_name(when);
+    bool is_found = false;
     enum dlock_status status;
 
-    while (!victim && clock_ms() < until_ms) {
-        for (unsigned i = 0; i < nodes->n && !victim; i++)
-            if (conform_zk_role(nodes->at[i]) == role)
-                victim = nodes->at[i];
-        if (!victim)
+    while (!is_found && clock_ms() < until_ms) {
+        for (unsigned i = 0; i < nodes->n && !is_found; i++) {
+            victim = nodes->at[i];
+            is_found = conform_zk_role(victim) == role;
+        }
+        if (!is_found)
             clock_sleep_ms(LOOK_MS);
     }
-    if (!victim)
+    if (!is_found)
         testbed_broken(testbed, "no server of the ensemble is '%c'", role);
 
     cast_begin(cast, name, 0);

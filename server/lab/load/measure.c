@@ -149,8 +149,9 @@ static bool cell(struct load *load, int o, int t, int s, int64_t id)
     /* Orders that were answered while all was under way. */
     for (size_t i = from; i < buyers->orders_n; i++)
         n += buyers->orders[i].outcome == BUYERS_SOLD &&
-             buyers->orders[i].answered_us >= begun_us + 1000 * WARM_MS &&
-             buyers->orders[i].answered_us < begun_us + 1000 * FOR_MS;
+             buyers->orders[i].answered_us >=
+                 begun_us + UINT64_C(1000) * WARM_MS &&
+             buyers->orders[i].answered_us < begun_us + UINT64_C(1000) * FOR_MS;
     row[s] = (double)n * 1000 / (FOR_MS - WARM_MS);
     ratio = row[0] > 0 ? row[s] / row[0] : 0;
     length = (int)(ratio + 0.5);

@@ -69,8 +69,9 @@ static bool set_value(struct reader *reader, const char *key, char *value)
 {
     struct path_stop *stop = reader->into;
     int section = reader->section;
+    bool is_choice = section >= CHOICES;
     struct path_choice *choice =
-        section >= CHOICES ? &stop->choices[section - CHOICES] : NULL;
+        &stop->choices[is_choice ? section - CHOICES : 0];
     const char *schedule;
 
     if (section < 0)
@@ -78,12 +79,12 @@ static bool set_value(struct reader *reader, const char *key, char *value)
     if (section < BREAK)
         return reader_text(reader, path_texts, &stop->text[section], key,
                            value);
-    for (int i = 0; i < EXPERIMENT_LANGUAGES_N && choice; i++)
+    for (int i = 0; i < EXPERIMENT_LANGUAGES_N && is_choice; i++)
         if (strcmp(sections[i], key) == 0) {
             choice->text[i] = value;
             return true;
         }
-    if (choice)
+    if (is_choice)
         return reader_play(reader, &choice->scene, &schedule, key, value);
     if (strcmp(key, "faults") == 0)
         return reader_faults(reader, &stop->faults, value);

@@ -94,11 +94,12 @@ static bool obey(struct lines *lines, char *line)
         return move(&lines->game, line + 5);
     if (strncmp(line, "back ", 5) == 0)
         return back(&lines->game, line + 5);
-    if (strcmp(line, "hint") == 0)
-        return lines->has_hint = game_hint(&lines->game, lines->goal, NULL,
-                                           NULL, &lines->hint);
-    return fail_with(&lines->game.error,
-                     "a line is: move MOVES, back N, or hint");
+    if (strcmp(line, "hint") != 0)
+        return fail_with(&lines->game.error,
+                         "a line is: move MOVES, back N, or hint");
+    lines->has_hint =
+        game_hint(&lines->game, lines->goal, NULL, NULL, &lines->hint);
+    return lines->has_hint;
 }
 
 int lines_play(const struct stage_scene *scene, const struct stage_move moves[],

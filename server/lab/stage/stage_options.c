@@ -111,25 +111,26 @@ static bool set_programs(struct stage_scene *scene, char *list,
 bool stage_options_set(struct stage_scene *scene, const char *name, char *arg,
                        struct fail *error)
 {
-    bool guarded = arg && strcmp(arg, "guarded") == 0;
-    bool user = arg && strcmp(arg, "user") == 0;
+    const char *word = arg ? arg : "";
+    bool guarded = strcmp(word, "guarded") == 0;
+    bool user = strcmp(word, "user") == 0;
     int64_t number = 0;
 
     if (strcmp(name, "deduct") == 0) {
         scene->deduct = guarded ? DEDUCT_GUARDED : DEDUCT_NAIVE;
-        return guarded || strcmp(arg, "naive") == 0 ||
+        return guarded || strcmp(word, "naive") == 0 ||
                fail_with(error, "deduct takes naive or guarded");
     }
     if (strcmp(name, "lock-per") == 0) {
         scene->lock_per = user ? LOCK_PER_USER : LOCK_PER_PRODUCT;
-        return user || strcmp(arg, "product") == 0 ||
+        return user || strcmp(word, "product") == 0 ||
                fail_with(error, "lock-per takes product or user");
     }
     if (strcmp(name, "programs") == 0)
         return set_programs(scene, arg, error);
 #define ROW(member, least, most, preset, flag)                                 \
     if (strcmp(flag, name) == 0) {                                             \
-        if (!read_number(name, arg, least, most, &number, error))              \
+        if (!read_number(name, word, least, most, &number, error))             \
             return false;                                                      \
         scene->member = (__typeof__(scene->member))number;                     \
         return true;                                                           \
@@ -145,7 +146,7 @@ bool stage_options_set(struct stage_scene *scene, const char *name, char *arg,
         scene->deduct = DEDUCT_GUARDED;
     } else
         return fail_with(error, "%s is no setting of the stage", name);
-    return !arg || !*arg || fail_with(error, "%s takes nothing", name);
+    return !*word || fail_with(error, "%s takes nothing", name);
 }
 
 bool stage_options_take(struct stage_scene *scene, const char *name, char *arg)

@@ -339,11 +339,11 @@ static void note_acquired(enum dlock_status status,
         note_lease(grant);
         lane->grants[lane->grants_n++ % PAGE_HOLDS_MAX] =
             (struct page_grant){grant->attempt, turns_now_us()};
-    }
-    if (status == DLOCK_OK && grant->token != 0) {
-        lane->tokens_n++;
-        lane->token = grant->token;
-        memcpy(lane->token_of, lane->granted, sizeof(lane->token_of));
+        lane->tokens_n += grant->token != 0;
+        if (grant->token != 0) {
+            lane->token = grant->token;
+            memcpy(lane->token_of, lane->granted, sizeof(lane->token_of));
+        }
     }
     if (status == DLOCK_UNKNOWN)
         lane->unsure = true;
