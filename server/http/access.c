@@ -197,8 +197,9 @@ bool access_is_admin(const struct request *request)
     given = request_field(request, "Authorization", &n);
     if (n != 1 || strncasecmp(given, "Bearer ", 7) != 0)
         return false;
+    given += 7 + strspn(given + 7, " "); /* any number (RFC 9110, 11.4) */
     pthread_mutex_lock(&token.mutex);
-    same = *token.text && same_secret(given + 7, token.text);
+    same = *token.text && same_secret(given, token.text);
     pthread_mutex_unlock(&token.mutex);
     return same;
 }
