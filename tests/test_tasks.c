@@ -13,8 +13,8 @@
 
 #define WORKERS     3
 #define SUBMITTERS  4
-#define EACH        5000 /* tasks of a submitter */
-#define JOBS_MAX    (SUBMITTERS * EACH)
+#define EACH        5000  /* tasks of a submitter */
+#define JOBS_MAX    20000 /* those of all submitters */
 #define PATIENCE_MS 20000
 
 enum how { AT_ONCE, TO_GATE, TILL_STOP };

@@ -414,7 +414,8 @@ static int settings_apply(const struct reading *reading, struct config *config)
     }
     for (size_t i = find(NOBODY, "db"), last = find(NOBODY, "no-seed");
          *config->inventory && i <= last; i++)
-        if (reading->given[i].source && strcmp(table[i].name, "lock-wait-ms"))
+        if (reading->given[i].source &&
+            strcmp(table[i].name, "lock-wait-ms") != 0)
             return refuse_value(reading, i,
                                 "does not go with --inventory: an order "
                                 "service has no database and no lock; say it "

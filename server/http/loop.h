@@ -67,8 +67,7 @@ struct loop {
     const struct app *app;
     struct loop_group *group;
     pthread_t thread;          /* http.c's */
-    struct MHD_Daemon *daemon; /* mhd.c's, as is the next */
-    bool parses_in_place;      /* the library a head, in its read buffer */
+    struct MHD_Daemon *daemon; /* mhd.c's */
     struct timers timers;
     uint64_t now_us;                    /* when this pass began */
     struct order *orders, **orders_end; /* gathered */
@@ -81,12 +80,14 @@ struct loop {
     unsigned gathered, awaited; /* orders; those gathered are awaited as well */
     unsigned answered;          /* in this round, and silent since */
     unsigned suspended;         /* connections, of viewers */
-    bool has_new_order;         /* in this pass */
-    bool draining; /* from now on nothing is handed to other threads */
 
-    /* Other threads write these: they have a cache line of their own. */
+    /* Other threads write these: they have a cache line of their own, and in it is room
+     * for three more. */
     _Alignas(64) _Atomic(struct completion *) inbox; /* the last one first */
     atomic_bool asleep, drain, stop;
+    bool parses_in_place; /* mhd.c's: the library a head, in its read buffer */
+    bool has_new_order;   /* in this pass */
+    bool draining;        /* from now on nothing is handed to other threads */
     atomic_size_t requests; /* under way; only this loop's thread writes it */
     atomic_size_t writes;   /* that the store has, or is posting */
     sem_t drained;          /* posted when `draining` became true */
