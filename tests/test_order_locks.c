@@ -424,13 +424,14 @@ static void locks_that_are_taken_delay_no_other(struct order_rig *rig,
 }
 
 /* Fewer than there are workers, and very many. */
-ORDER_RIG_TEST(a_few_taken_locks_delay_no_other, .lock_wait_ms = 5 * MINUTE)
+ORDER_RIG_TEST(a_few_taken_locks_delay_no_other,
+               .lock_wait_ms = INT64_C(5) * MINUTE)
 {
     locks_that_are_taken_delay_no_other(rig, 4);
 }
 
 ORDER_RIG_TEST(a_thousand_taken_locks_delay_no_other,
-               .lock_wait_ms = 5 * MINUTE)
+               .lock_wait_ms = INT64_C(5) * MINUTE)
 {
     locks_that_are_taken_delay_no_other(rig, 1000);
 }
