@@ -378,21 +378,12 @@ static void begin_take(struct locks *locks, struct queue *queue,
     begin(locks, queue, LOCK_TAKE);
 }
 
-/* There may be more busy locks than sessions, and orders whose time is up must hear
- * of it: so they are waited for by turns. */
-static unsigned turn_ms(const struct locks *locks)
-{
-    unsigned ms = lock_wait_ms(locks->app);
-
-    if (locks->waits >= WAITS_MAX / 2 || ms < TURN_MS_SHORT)
-        return TURN_MS_SHORT;
-    return ms < TURN_MS ? ms : TURN_MS;
-}
-
 /* To give back comes first, since others wait for it; then queues that have not
- * been tried yet. */
+ * been tried yet. There may be more busy locks than sessions, and orders whose time is up
+ * must hear of it: so they are waited for by turns. */
 static void begin_all(struct locks *locks)
 {
+    unsigned turn_ms = lock_wait_ms(locks->app);
     struct queue *queue, *next;
 
     for (queue = TAILQ_FIRST(&locks->giving); queue && locks->calls < CALLS_MAX;
@@ -405,8 +396,13 @@ static void begin_all(struct locks *locks)
     }
     while (locks->calls < CALLS_MAX && (queue = TAILQ_FIRST(&locks->wanted)))
         begin_take(locks, queue, 0);
+    if (turn_ms > TURN_MS)
+        turn_ms = TURN_MS;
     while (locks->waits < WAITS_MAX && (queue = TAILQ_FIRST(&locks->busy)))
-        begin_take(locks, queue, turn_ms(locks));
+        begin_take(locks, queue,
+                   locks->waits >= WAITS_MAX / 2 || turn_ms < TURN_MS_SHORT
+                       ? TURN_MS_SHORT
+                       : turn_ms);
 }
 
 /* ---- looks: does another instance wait for a lock that we have? ----------- */
