@@ -1,11 +1,16 @@
 /*
  * Two instances on a server that has locks for rows: what one does in the middle
  * of the other's transaction. On MariaDB only (tests/full/store-mysql.t); SQLite
- * lets one in at a time. And a COMMIT whose answer got lost, on both.
+ * lets one in at a time. And a COMMIT whose answer got lost, on both; and a name
+ * service that is silent.
  */
 #include "db/committer.h"
 #include "tests/support/store_rig.h"
 #include "tests/support/store_wait.h"
+
+#include <netdb.h>
+#include <semaphore.h>
+#include <stdlib.h>
 
 struct fixture {
     struct store_rig rig; /* first: it is torn down as one */
@@ -337,4 +342,42 @@ UNIT_TEST(four_open_it_at_once)
                          has_wal ? COUNT_OF(children) : 0);
         store_rig_end(&opener.rig);
     }
+}
+
+/* ---- the name service hangs ----------------------------------------------- */
+
+static sem_t answers;
+
+/* In the place of libc's: it says that there is no such name, once it may. */
+int getaddrinfo(const char *host, const char *port,
+                const struct addrinfo *hints, struct addrinfo **found)
+{
+    (void)host, (void)port, (void)hints, (void)found;
+    while (sem_wait(&answers) != 0)
+        continue;
+    return EAI_NONAME;
+}
+
+static void expect_no_store(const char *why)
+{
+    const struct store_options options = {.url = "mysql://shop@far.test/shop",
+                                          .busy_ms = 200};
+    struct store_error error = {.text = ""};
+    struct store *store = NULL;
+
+    assert_int_equal(store_open(&options, &store, &error), STORE_IO);
+    if (!strstr(error.text, why))
+        fail_msg("\"%s\" is not in \"%s\"", why, error.text);
+}
+
+/* Without a bound the first would never come back. */
+UNIT_TEST(a_name_is_not_waited_for_without_end)
+{
+    if (!getenv("STORE_RIG_MYSQL"))
+        skip(); /* there may be no engine */
+    assert_int_equal(sem_init(&answers, 0, 0), 0);
+    expect_no_store("look up far.test: the name service does not answer");
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(sem_post(&answers), 0);
+    expect_no_store("look up far.test: Name or service not known");
 }

@@ -1,15 +1,11 @@
 /*
- * Trouble from outside: another process has the lock, a file is gone, or the name
- * service of a database elsewhere is silent. The answer is "don't know", never "sold out"; nothing half is kept; and when the
+ * Trouble from outside: another process has the lock, or a file is gone. The
+ * answer is "don't know", never "sold out"; nothing half is kept; and when the
  * trouble is over, so is ours. A full disk: full/readiness.t, test_store_probe.c.
  */
-#include <netdb.h>
-
 #include "server/base/clock.h"
 #include "tests/support/store_rig.h"
 #include "tests/support/store_wait.h"
-
-#include <semaphore.h>
 
 #define BUSY_MS     200
 #define BUSY_MAX_MS 1999 /* less than a store waits by default */
@@ -164,40 +160,4 @@ STORE_BOTH_TEST(test_without_its_lock_file_it_takes_no_orders)
     store_rig_close(&other);
     assert_int_equal(rename(away, lock), 0);
     assert_int_equal(buy(rig), STORE_GONE);
-}
-
-/* ---- the name service hangs ----------------------------------------------- */
-
-static sem_t answers;
-
-/* In the place of libc's: it says that there is no such name, once it may. */
-int getaddrinfo(const char *host, const char *port,
-                const struct addrinfo *hints, struct addrinfo **found)
-{
-    (void)host, (void)port, (void)hints, (void)found;
-    while (sem_wait(&answers) != 0)
-        continue;
-    return EAI_NONAME;
-}
-
-static void expect_no_store(const char *why)
-{
-    const struct store_options options = {.url = "mysql://shop@far.test/shop",
-                                          .busy_ms = BUSY_MS};
-    struct store_error error = {.text = ""};
-    struct store *store = NULL;
-
-    assert_int_equal(store_open(&options, &store, &error), STORE_IO);
-    if (!strstr(error.text, why))
-        fail_msg("\"%s\" is not in \"%s\"", why, error.text);
-}
-
-/* Without a bound the first would never come back. */
-UNIT_TEST(test_a_name_is_not_waited_for_without_end)
-{
-    assert_int_equal(sem_init(&answers, 0, 0), 0);
-    expect_no_store("look up far.test: the name service does not answer");
-    for (int i = 0; i < 2; i++)
-        assert_int_equal(sem_post(&answers), 0);
-    expect_no_store("look up far.test: Name or service not known");
 }
