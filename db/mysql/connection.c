@@ -235,8 +235,8 @@ enum store_status mysql_address_read(const char *url,
  */
 struct mysql_question {
     char host[256];
-    int answered_fd; /* an eventfd */
-    int failure;     /* an EAI_; valid once it is answered */
+    int answered_fd;    /* an eventfd */
+    atomic_int failure; /* an EAI_; valid once it is answered */
     atomic_uint owners_n;
 };
 
@@ -253,10 +253,11 @@ static void *ask(void *arg)
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
     struct mysql_question *question = arg;
     struct addrinfo *found = NULL;
+    int failure = getaddrinfo(question->host, NULL, &hints, &found);
 
-    question->failure = getaddrinfo(question->host, NULL, &hints, &found);
-    if (question->failure == 0)
+    if (failure == 0)
         freeaddrinfo(found);
+    question->failure = failure;
     (void)!eventfd_write(question->answered_fd, 1);
     leave_question(question);
     return NULL;

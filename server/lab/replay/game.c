@@ -151,14 +151,14 @@ static enum stage_fault nearest(const struct hunt *hunt,
                                 const struct search_result *result)
 {
     const struct search_found *faults = result->faults;
-    int best = STAGE_FAULT_N;
+    enum stage_fault best = STAGE_FAULT_N;
 
     for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++)
         if (faults[i].is_found && faults[i].n > 0 &&
             (hunt->goal == 0 || (hunt->goal & 1u << i)) &&
             (best == STAGE_FAULT_N || faults[i].n < faults[best].n))
             best = i;
-    return (enum stage_fault)best;
+    return best;
 }
 
 static bool is_wanted(void *ctx, const struct search_result *result)
