@@ -537,10 +537,12 @@ void mhd_serve(struct loop *loop)
     struct timer *timer;
 
     while (loop_begin_pass(loop)) {
-        for (completion = loop_take(loop); completion; completion = next) {
-            next = completion->next;
-            come_back(completion);
-        }
+        /* Until none has come meanwhile: a pass of the library costs more than a look. */
+        while ((completion = loop_take(loop)))
+            for (; completion; completion = next) {
+                next = completion->next;
+                come_back(completion);
+            }
         while ((timer = timers_pop(&loop->timers, loop->now_us)))
             come_due(timer);
         if (loop->draining) /* from now on it accepts no more */
