@@ -21,6 +21,7 @@ void mariadb_server_restart(struct mariadb_server *server)
                     "--innodb-flush-log-at-trx-commit=2",
                     "--skip-log-bin",
                     server->datadir,
+                    server->tmpdir,
                     server->socket,
                     as_user(),
                     NULL};
@@ -36,6 +37,7 @@ static void make_data(struct mariadb_server *server)
                     "--skip-name-resolve",
                     "--innodb-log-file-size=4M",
                     server->datadir,
+                    server->tmpdir,
                     geteuid() == 0 ? "--user=root" : NULL,
                     NULL};
 
@@ -52,6 +54,8 @@ struct mariadb_server *mariadb_server_start(void)
     temp_dir_make(&server->dir);
     (void)snprintf(server->datadir, sizeof(server->datadir),
                    "--datadir=%s/data", server->dir.path);
+    (void)snprintf(server->tmpdir, sizeof(server->tmpdir), "--tmpdir=%s",
+                   server->dir.path);
     (void)snprintf(server->socket, sizeof(server->socket), "--socket=%s/sql",
                    server->dir.path);
     (void)snprintf(server->url, sizeof(server->url), "mysql:unix:%s/sql",

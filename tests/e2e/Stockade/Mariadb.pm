@@ -35,7 +35,7 @@ sub start {
     my $made = Stockade::Child->spawn(
         command => [
             'mariadb-install-db', '--no-defaults', '--auth-root-authentication-method=normal', '--skip-name-resolve',
-            '--innodb-log-file-size=16M', "--datadir=$dir/data", $> == 0 ? ("--user=$user") : (),
+            '--innodb-log-file-size=16M', "--datadir=$dir/data", "--tmpdir=$dir", $> == 0 ? ("--user=$user") : (),
         ],
         log => "$dir/install.log",
     );
@@ -78,7 +78,7 @@ sub again {
         command => [
             'mariadbd', '--no-defaults', '--skip-networking', '--skip-log-bin', '--innodb-buffer-pool-size=64M',
             '--innodb-log-file-size=16M', '--innodb-flush-log-at-trx-commit=1', "--datadir=$self->{dir}/data",
-            "--socket=$self->{socket}", @{ $self->{args} },
+            "--tmpdir=$self->{dir}", "--socket=$self->{socket}", @{ $self->{args} },
         ],
         log => "$self->{dir}/mariadb." . int(Time::HiRes::time() * 1e6),
     );
