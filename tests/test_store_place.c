@@ -269,7 +269,7 @@ STORE_TEST(test_cancel_frees_the_users_limit)
     store_rig_expect_sound(rig);
 }
 
-/* What is left in purchases from an earlier limit is less than the order had. */
+/* The purchases kept from an earlier limit are fewer than the order's units. */
 STORE_TEST(test_cancel_before_a_limit_is_counted)
 {
     struct store_order order;
@@ -314,7 +314,7 @@ STORE_TEST(test_texts_that_are_no_ids)
 {
     struct store_order order;
     const char *secret;
-    /* What stands before the secret. */
+    /* Ids without the secret, which comes behind them. */
     const char *const forms[] = {" 1-",  "+1-", "01-", "1 -",
                                  "1-0x", "-1-", "1--", "1",
                                  "0-",   "2-",  "",    "99999999999999999999-"};

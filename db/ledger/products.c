@@ -170,7 +170,7 @@ static enum store_status update(struct sql *db,
     return status;
 }
 
-/* What a product that is there has set a put may not pass over, but for its stock. */
+/* A put must name each field, but for the stock, that the product has set. */
 enum store_status products_change(struct sql *db, struct store_write *write)
 {
     struct store_change *change = (struct store_change *)write;

@@ -68,7 +68,7 @@ static int ask_system(const char *host, const char *port,
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t answered = PTHREAD_COND_INITIALIZER;
 static dlock_resolver *resolver = ask_system;
-/* Of the process, the newest first; they stay until others need room. */
+/* The names of the process, the newest first, stay until others need room. */
 static TAILQ_HEAD(names, name) names = TAILQ_HEAD_INITIALIZER(names);
 static size_t names_n;
 

@@ -35,7 +35,7 @@ struct redis_proc {
     bool has_run;
 };
 
-static const char *socket_path(const struct redis_proc *proc)
+static char *socket_path(struct redis_proc *proc)
 {
     return proc->url + strlen("unix:");
 }
@@ -108,7 +108,7 @@ static bool child_run(struct redis_proc *proc, char *error, size_t error_size)
                           "--port",
                           "0",
                           "--unixsocket",
-                          proc->url + strlen("unix:"),
+                          socket_path(proc),
                           "--unixsocketperm",
                           "700",
                           "--dir",

@@ -392,7 +392,7 @@ static size_t gather_old(struct hints *hints, uint64_t now_us)
     return (size_t)oldest->n;
 }
 
-/* What was read counts, but for what this process has changed meanwhile. */
+/* A hint that was read counts, unless this process has changed its segment meanwhile. */
 void hints_attend(struct hints *hints, uint64_t now_us)
 {
     if (hints->under_way && atomic_exchange(&hints->ended, false)) {
