@@ -222,15 +222,15 @@ $(B)/gen/server/lab/serve/scripts.inc $(B)/gen/server/http/scripts.inc: static M
 	$(Q){ $(foreach file,$(JS),echo '{"/$(file)", SCRIPT,'; echo '#include "static/$(file).inc"'; echo '},';) } >$@
 
 # Tables of text as rows of a macro: the first column is C's. What is between two columns
-# has a blank before it; in a column a | has none.
-$(ROWS:%=$(B)/gen/%.inc): $(B)/gen/%.inc: %.txt
+# has a blank before it; in a column a | has none. The macro ends with its table.
+$(ROWS:%=$(B)/gen/%.inc): $(B)/gen/%.inc: %.txt Makefile
 	@mkdir -p $(@D)
-	$(Q)sed -e '/^#/d' -e '/^$$/d' -e 's/  *|/", "/g' -e 's/", "  */", "/g' -e 's/", "/, "/' -e 's/.*/ROW(&")/' $< >$@
+	$(Q){ sed -e '/^#/d' -e '/^$$/d' -e 's/  *|/", "/g' -e 's/", "  */", "/g' -e 's/", "/, "/' -e 's/.*/ROW(&")/' $<; echo '#undef ROW'; } >$@
 
 # The same of two columns with tabs between, in quotes where they have blanks at an end.
-$(B)/gen/server/lab/picture/chinese.inc: server/lab/picture/chinese.txt
+$(B)/gen/server/lab/picture/chinese.inc: server/lab/picture/chinese.txt Makefile
 	@mkdir -p $(@D)
-	$(Q)sed -e '/^#/d' -e '/^$$/d' -e 's/^"//' -e 's/"$$//' -e 's/"\t/\t/' -e 's/\t"/\t/' -e 's/["?]/\\&/g' -e 's/\t\t*/", "/' -e 's/.*/ROW("&")/' $< >$@
+	$(Q){ sed -e '/^#/d' -e '/^$$/d' -e 's/^"//' -e 's/"$$//' -e 's/"\t/\t/' -e 's/\t"/\t/' -e 's/["?]/\\&/g' -e 's/\t\t*/", "/' -e 's/.*/ROW("&")/' $<; echo '#undef ROW'; } >$@
 
 # All locks that are texts.
 $(B)/gen/lock/textbook/all.inc: $(LOCK_TEXTS) lock/textbook

@@ -143,7 +143,6 @@ static void print_text(const struct store_audit *a, const struct ledger *ledger)
     if (*(what) && a->member)                                                  \
         printf("%" PRId64 " %s\n", a->member, what);
 #include "server/http/audit.inc"
-#undef ROW
     printf("%s\n", a->balanced ? "balanced"
                                : "VIOLATED: nothing was changed, the audit "
                                  "only looks");

@@ -85,7 +85,6 @@ UNIT_TEST(test_halves_of_a_row_fit)
     } faults[] = {
 #define ROW(name, word, by, ...) {word, by},
 #include "server/lab/stage/faults.inc"
-#undef ROW
     };
     const struct dlock_strategy_info *info;
 

@@ -42,7 +42,6 @@ static const struct setting table[] = {
     {kind, offsetof(struct config, field),                                     \
      sizeof(((struct config *)0)->field), __VA_ARGS__},
 #include "server/base/settings.inc"
-#undef ROW
 };
 
 enum { ROWS = sizeof(table) / sizeof(table[0]) };

@@ -33,7 +33,6 @@ enum config_orders { ORDERS_BATCHED, ORDERS_ONE_BY_ONE };
 struct config {
 #define ROW(kind, field, ...) CONFIG_##kind(field)
 #include "server/base/settings.inc"
-#undef ROW
     char admin_token[128];   /* read from its file; "" = there is none */
     int64_t descriptors;     /* that it needs, with all connections */
     int64_t descriptors_max; /* that it may have */

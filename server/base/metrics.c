@@ -33,7 +33,6 @@ static const struct {
 } value_rows[METRICS_VALUE_N] = {
 #define ROW(type, name, shown, help) {shown, #type, help},
 #include "server/base/metrics.inc"
-#undef ROW
 };
 
 static const struct {
@@ -44,7 +43,6 @@ static const struct {
 } histogram_rows[METRICS_HISTOGRAM_N] = {
 #define ROW(name, ...) {__VA_ARGS__},
 #include "server/base/histograms.inc"
-#undef ROW
 };
 
 struct metrics *metrics_new(void)

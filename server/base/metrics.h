@@ -18,14 +18,12 @@ struct metrics;
 enum metrics_value {
 #define ROW(type, name, ...) METRICS_##name,
 #include "server/base/metrics.inc"
-#undef ROW
     METRICS_VALUE_N
 };
 
 enum metrics_histogram {
 #define ROW(name, ...) METRICS_##name,
 #include "server/base/histograms.inc"
-#undef ROW
     METRICS_HISTOGRAM_N
 };
 

@@ -7,7 +7,6 @@
 enum order_outcome {
 #define ROW(name, ...) ORDER_##name,
 #include "server/base/order_outcomes.inc"
-#undef ROW
     ORDER_OUTCOME_N
 };
 
@@ -20,7 +19,6 @@ static inline const char *order_outcome_slug(enum order_outcome outcome)
     static const char *const slugs[] = {
 #define ROW(name, status, retry_s, slug, title) slug,
 #include "server/base/order_outcomes.inc"
-#undef ROW
     };
 
     return outcome < ORDER_OUTCOME_N ? slugs[outcome] : "unknown";

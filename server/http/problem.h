@@ -15,8 +15,8 @@
 enum problem {
 #define ROW(name, ...) PROBLEM_##name,
 #include "server/base/order_outcomes.inc"
+#define ROW(name, ...) PROBLEM_##name,
 #include "server/http/problems.inc"
-#undef ROW
     PROBLEM_N,
     PROBLEM_NONE = PROBLEM_PLACED
 };

@@ -273,7 +273,6 @@ char *render_audit(const struct store_audit *audit,
 #define ROW(member, name, ...)                                                 \
     json_object_set_new(all, name, json_integer(audit->member));
 #include "server/http/audit.inc"
-#undef ROW
     json_object_set_new(all, "lines", list);
     return dump_take(all);
 }

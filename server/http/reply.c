@@ -9,12 +9,14 @@
 
 #include "server/http/request.h"
 
-static const struct problem_row rows[] = {
-#define ROW(name, status, retry_s, slug, title)                                \
+#define PROBLEM_ROW(name, status, retry_s, slug, title)                        \
     {PROBLEM_TYPE_PREFIX slug, title, #retry_s, retry_s, status},
+
+static const struct problem_row rows[] = {
+#define ROW PROBLEM_ROW
 #include "server/base/order_outcomes.inc"
+#define ROW PROBLEM_ROW
 #include "server/http/problems.inc"
-#undef ROW
 };
 
 const struct problem_row *problem_row(enum problem problem)

@@ -10,7 +10,6 @@
 const struct property properties[PROPERTIES_N] = {
 #define ROW(property, check, letter, text) [property] = {letter, text},
 #include "server/lab/properties.inc"
-#undef ROW
 };
 
 /* Faults of two bytes are "-", which is none. */
@@ -19,7 +18,6 @@ static const struct expected rows[] = {
     {lock,    verdicts, kept,                                                  \
      nodes_n, aged,     sizeof(faults) == 2 ? NULL : (faults)},
 #include "server/lab/expected.inc"
-#undef ROW
 };
 
 const struct expected *expected_of(const char *lock)

@@ -27,7 +27,6 @@
 enum {
 #define ROW(property, check, letter, text) property,
 #include "server/lab/properties.inc"
-#undef ROW
     PROPERTIES_N
 };
 

@@ -114,7 +114,6 @@ typedef void conform_check(struct testbed *testbed);
 
 #define ROW(property, check, letter, text) conform_check check;
 #include "server/lab/properties.inc"
-#undef ROW
 
 /* zk.c: the same of locks in ZooKeeper, which lose the server that is ROLE. */
 _Noreturn void conform_lose_zk(struct testbed *testbed, char role,

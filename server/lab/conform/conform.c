@@ -173,7 +173,6 @@ void testbed_end(const struct testbed *testbed, enum conform_verdict verdict,
 static conform_check *const checks[PROPERTIES_N] = {
 #define ROW(property, check, letter, text) [property] = (check),
 #include "server/lab/properties.inc"
-#undef ROW
 };
 
 static bool loses_servers(size_t index)

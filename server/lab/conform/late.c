@@ -130,7 +130,6 @@ static const struct step {
 #define ROW(needs, who, deed, lease, way, what)                                \
     {needs, who, deed, lease, way, what},
 #include "server/lab/conform/late.inc"
-#undef ROW
 };
 
 static void play(struct late *late, const struct step *step)

@@ -209,7 +209,6 @@ static void tell_role(const struct stage_scene *scene, unsigned actor,
         between = ", ";                                                        \
     }
 #include "server/lab/stage/roles.inc"
-#undef ROW
     if (role->key) {
         draw_say(out, look, "%s", between);
         draw_say(out, look, "Idempotency-Key %s", role->key);

@@ -44,7 +44,6 @@ const struct explore_bound explore_bounds[SEARCH_BOUNDS_N] = {
 #define ROW(bound, member, of_one, at_random, expected, moves, flag, troubles) \
     {flag, troubles, of_one, at_random, expected},
 #include "server/lab/explore/bounds.inc"
-#undef ROW
 };
 
 bool explore_take_bound(struct explore *explore, const char *name,

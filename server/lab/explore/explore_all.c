@@ -52,7 +52,6 @@ static const struct way {
 } ways[] = {
 #define ROW(seconds, bounds, locks, flags) {seconds, bounds, locks, flags},
 #include "server/lab/explore/ways.inc"
-#undef ROW
 };
 
 struct tally {

@@ -30,7 +30,6 @@ static bool spend(const struct search_bounds *bounds, struct search_used *used,
 static const char *const counted[] = {
 #define ROW(bound, member, of_one, at_random, expected, moves, ...) moves,
 #include "server/lab/explore/bounds.inc"
-#undef ROW
 };
 
 static bool is_allowed(const struct search_bounds *bounds,

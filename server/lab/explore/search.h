@@ -30,7 +30,6 @@ enum { SEARCH_STAGES_MAX = 8 };
 enum search_bound {
 #define ROW(bound, ...) bound,
 #include "server/lab/explore/bounds.inc"
-#undef ROW
     SEARCH_BOUNDS_N
 };
 
@@ -39,7 +38,6 @@ struct search_bounds {
         struct {
 #define ROW(bound, member, ...) unsigned member;
 #include "server/lab/explore/bounds.inc"
-#undef ROW
         };
         unsigned most[SEARCH_BOUNDS_N];
     };

@@ -211,7 +211,6 @@ const struct measure *measure_find(const char *name)
     static const struct measure all[] = {
 #define ROW(take, least, most, name) {name, take, least, most},
 #include "server/lab/load/measures.inc"
-#undef ROW
     };
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)

@@ -10,7 +10,6 @@ enum { STARS_MAX = 6, PART_BYTES = 1024 };
 static const struct phrase phrases[] = {
 #define ROW(english, chinese) {english, chinese},
 #include "server/lab/picture/chinese.inc"
-#undef ROW
     {NULL, NULL},
 };
 

@@ -65,7 +65,6 @@ static size_t list_settings(const struct stage_role *role, char text[],
         used += (size_t)snprintf(text + used, size - used,                     \
                                  ":" flag "=%" PRId64, role->member);
 #include "server/lab/stage/roles.inc"
-#undef ROW
     if (role->key)
         used +=
             (size_t)snprintf(text + used, size - used, ":key=%s", role->key);
@@ -85,7 +84,6 @@ void command_replay(FILE *out, const struct stage_scene *scene,
 #define ROW(member, least, most, preset, flag)                                 \
     write_flag(&command, flag, scene->member, preset);
 #include "server/lab/stage/numbers.inc"
-#undef ROW
     if (scene->lock_per == LOCK_PER_USER)
         write_word(&command, "--lock-per user");
     if (scene->one_process)

@@ -133,7 +133,6 @@ void draw_step_words(const struct stage_step *step, char text[DRAW_STEP_BYTES])
     static const struct phrase replies[] = {
 #define ROW(reply, words) {reply, words},
 #include "server/lab/picture/replies.inc"
-#undef ROW
         {NULL, NULL},
     };
     bool is_shown = step->is_sql ||

@@ -59,7 +59,6 @@ struct program {
 
 #define ROW(run, ...) program_function run;
 #include "server/lab/programs/programs.inc"
-#undef ROW
 
 /* NULL: there is none of that name. */
 const struct program *program_find(const char *name);

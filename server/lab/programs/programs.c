@@ -12,7 +12,6 @@ static const struct program programs[] = {
 #define ROW(run, orders, check, is_lesson, arrivals, name, english, chinese)   \
     {run, check, orders, is_lesson, arrivals, name, english, chinese},
 #include "server/lab/programs/programs.inc"
-#undef ROW
 };
 
 const struct program *program_at(size_t index)

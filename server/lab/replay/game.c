@@ -208,7 +208,6 @@ const char *game_phrase(const struct stage_view *view, struct stage_move move,
     } phrases[] = {
 #define ROW(kind, actor, world, server) {kind, actor, world, server},
 #include "server/lab/replay/moves.inc"
-#undef ROW
     };
     /* The stage calls a step of a lock by its name: the same in plain words. */
     static const struct {
@@ -216,7 +215,6 @@ const char *game_phrase(const struct stage_view *view, struct stage_move move,
     } steps[] = {
 #define ROW(step, words) {step, words},
 #include "server/lab/replay/steps.inc"
-#undef ROW
     };
     const char *phrase = "";
 

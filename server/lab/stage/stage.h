@@ -158,7 +158,6 @@ struct stage_step {
 enum stage_fault {
 #define ROW(name, word, by, text, goal) name,
 #include "server/lab/stage/faults.inc"
-#undef ROW
     STAGE_FAULT_N
 };
 

@@ -78,7 +78,6 @@ static bool set_role(struct stage_role *role, char *text, struct fail *error)
     if (value && strcmp(flag, text) == 0)                                      \
         return read_number(text, value, 1, 1000, &role->member, error);
 #include "server/lab/stage/roles.inc"
-#undef ROW
     return fail_with(
         error,
         "programs: '%s' is no setting; they are product=N, other=N, "
@@ -136,7 +135,6 @@ bool stage_options_set(struct stage_scene *scene, const char *name, char *arg,
         return true;                                                           \
     }
 #include "server/lab/stage/numbers.inc"
-#undef ROW
     if (strcmp(name, "one-process") == 0)
         scene->one_process = true;
     else if (strcmp(name, "replica") == 0)
@@ -181,7 +179,6 @@ struct option *stage_options_add(struct option *flags)
 #define ROW(member, least, most, preset, flag)                                 \
     {flag, required_argument, NULL, 'c'},
 #include "server/lab/stage/numbers.inc"
-#undef ROW
     };
 
     while (flags->name)

@@ -11,7 +11,6 @@ static const struct {
 } fault_texts[] = {
 #define ROW(name, word, by, text, goal) {word, text, goal},
 #include "server/lab/stage/faults.inc"
-#undef ROW
 };
 
 const char *stage_fault_word(enum stage_fault fault)
