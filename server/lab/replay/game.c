@@ -130,10 +130,12 @@ json_t *game_json(const struct game *game, unsigned look)
     json_t *all = draw_json(game->stage, game->scene, look);
     char schedule[4 * STAGE_MOVES_MAX + 1];
 
-    stage_text(game->moves, game->n, schedule, sizeof(schedule));
     (void)json_object_set_new(all, "lock",
                               draw_json_text(game->scene->lock, 0));
-    (void)json_object_set_new(all, "schedule", json_string(schedule));
+    (void)json_object_set_new(
+        all, "schedule",
+        json_string(
+            stage_text(game->moves, game->n, schedule, sizeof(schedule))));
     return all;
 }
 
@@ -202,13 +204,6 @@ bool game_hint(struct game *game, const struct game_goal *goal,
 const char *game_phrase(const struct stage_view *view, struct stage_move move,
                         char text[GAME_PHRASE_BYTES])
 {
-    static const struct {
-        char kind;
-        const char *actor, *world, *server;
-    } phrases[] = {
-#define ROW(kind, actor, world, server) {kind, actor, world, server},
-#include "server/lab/replay/moves.inc"
-    };
     /* The stage calls a step of a lock by its name: the same in plain words. */
     static const struct {
         const char *step, *words;
@@ -216,15 +211,11 @@ const char *game_phrase(const struct stage_view *view, struct stage_move move,
 #define ROW(step, words) {step, words},
 #include "server/lab/replay/steps.inc"
     };
-    const char *phrase = "";
+    const char *phrase;
 
-    for (size_t i = 0; i < sizeof(phrases) / sizeof(phrases[0]); i++)
-        if (phrases[i].kind == move.kind)
-            phrase = move.actor >= 0    ? phrases[i].actor
-                     : move.actor == -1 ? phrases[i].world
-                                        : phrases[i].server;
     if (move.kind != 's') {
-        (void)snprintf(text, GAME_PHRASE_BYTES, phrase, -1 - move.actor);
+        (void)snprintf(text, GAME_PHRASE_BYTES, stage_move_words(move),
+                       -1 - move.actor);
         return text;
     }
     phrase = view->actors[move.actor].next;

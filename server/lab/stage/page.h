@@ -13,6 +13,7 @@
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/types.h>
 
 #include "server/lab/stage/stage.h"
 
@@ -85,8 +86,8 @@ struct page_placed {
     int64_t user_id, price_cents;
 };
 
-/* An event: a step that is over, or what came of the program. Of .step the actor is the
- * lane; the stage knows which move it belongs to, when that was, and what is wrong. */
+/* An event: a step that is over, or what came of the program. The stage knows which move
+ * it belongs to, when that was, and what is wrong. */
 struct page_record {
     struct stage_step step;
     bool is_local; /* see struct page_thread */
@@ -128,7 +129,7 @@ struct page_grant {
     uint64_t at_us;   /* since when its actor has known of it */
 };
 
-/* One actor of a process. */
+/* One actor, in its process. */
 struct page_lane {
     enum page_phase phase;
     unsigned thread; /* that runs its program */
@@ -181,20 +182,31 @@ static inline bool page_believes(const struct page_lane *lane, const char *name)
     return false;
 }
 
+/* How many holds of locks it believes to have. */
+static inline unsigned page_holds(const struct page_lane *lane)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < PAGE_HOLDS_MAX; i++)
+        n += lane->holds[i].n;
+    return n;
+}
+
 /* One process. */
 struct page {
+    pid_t pid;     /* 0 = not there */
+    int pidfd;     /* readable when it has ended */
     sem_t go;      /* the process has the turn */
     sem_t stopped; /* the stage has it back */
     enum page_order order;
     unsigned thread; /* of PAGE_GO, PAGE_TIME */
-    unsigned lane;   /* whose move it is */
+    unsigned lane;   /* the actor whose move it is, from 0 */
     enum page_verdict verdict;
     uint64_t seed;  /* of all that is random in the process */
     uint64_t heard; /* a hash of all that has come into it, see turns_hear() */
 
     bool in_transaction; /* nobody else can write */
 
-    struct page_lane lanes[STAGE_ACTORS_MAX];
     unsigned threads_n;
     struct page_thread threads[PAGE_THREADS_MAX];
     unsigned records_n;
@@ -206,7 +218,8 @@ struct board {
     _Atomic uint64_t
         ahead_us[PAGE_NODES_MAX]; /* but a server's is ahead by so much */
     uint64_t resets;              /* schedules so far */
-    _Alignas(4096) struct page pages[STAGE_ACTORS_MAX];
+    _Alignas(4096) struct page pages[STAGE_ACTORS_MAX]; /* 0 for all, or each */
+    struct page_lane lanes[STAGE_ACTORS_MAX];           /* of each actor */
 };
 
 struct world;

@@ -23,46 +23,6 @@ uint64_t stage_hash_text(uint64_t hash, const char *text)
     return page_hash(hash, text, strlen(text) + 1);
 }
 
-/* With one process, its page is that of the first actor. */
-unsigned stage_process(const struct stage *stage, unsigned actor)
-{
-    return stage->scene.one_process ? 0 : actor;
-}
-
-bool stage_shares_process(const struct stage *stage, int mover, unsigned actor)
-{
-    return mover >= 0 &&
-           stage_process(stage, (unsigned)mover) == stage_process(stage, actor);
-}
-
-struct page *stage_page(const struct stage *stage, unsigned actor)
-{
-    return &stage->board->pages[stage_process(stage, actor)];
-}
-
-struct page_lane *stage_lane(const struct stage *stage, unsigned actor)
-{
-    return &stage_page(stage, actor)
-                ->lanes[actor - stage_process(stage, actor)];
-}
-
-const struct page_thread *stage_main_thread(const struct stage *stage,
-                                            unsigned actor)
-{
-    return &stage_page(stage, actor)->threads[stage_lane(stage, actor)->thread];
-}
-
-bool stage_has_begun(const struct stage *stage, unsigned actor)
-{
-    return stage_lane(stage, actor)->phase != PAGE_CLOSED;
-}
-
-bool stage_is_playing(const struct stage *stage, unsigned actor)
-{
-    return !stage->parts[actor].is_dead &&
-           stage_lane(stage, actor)->phase == PAGE_RUNS;
-}
-
 struct stage_role stage_role(const struct stage_scene *scene, unsigned actor)
 {
     struct stage_role role = scene->roles[actor];
@@ -79,37 +39,42 @@ struct stage_role stage_role(const struct stage_scene *scene, unsigned actor)
 
 /* ---- turns -------------------------------------------------------------- */
 
-/* Waits MS for the end of an actor's process. */
-static bool has_ended(const struct stage_part *part, int ms)
+/* Waits MS for the end of a process. */
+static bool has_ended(const struct page *page, int ms)
 {
-    struct pollfd poller = {.fd = part->pidfd, .events = POLLIN};
+    struct pollfd poller = {.fd = page->pidfd, .events = POLLIN};
 
     return poll(&poller, 1, ms) > 0;
 }
 
-/* Waits until an actor's process gives the turn back. Looks each second whether it
- * can still do so. */
-static bool await(struct stage *stage, unsigned actor)
+/* Waits until a process gives the turn back, whose ACTOR could not begin if it says so.
+ * Looks each second whether it can still do so. */
+static bool await(struct actor *actor)
 {
-    unsigned process = stage_process(stage, actor);
-    struct page *page = &stage->board->pages[process];
+    struct page *page = actor->page;
+    struct stage *stage = actor->stage;
     struct timespec until;
     bool ended = false;
-    int status;
+    int status = -1;
 
-    for (int seconds = 0; seconds < TURN_S_MAX && !ended; seconds++) {
+    for (int seconds = 0; status != 0 && !ended && seconds < TURN_S_MAX;
+         seconds++) {
         (void)clock_gettime(CLOCK_REALTIME, &until);
         until.tv_sec++;
         do
             status = sem_timedwait(&page->stopped, &until);
         while (status != 0 && errno == EINTR);
-        if (status == 0)
-            return true;
-        ended = has_ended(&stage->parts[process], 0);
+        ended = status != 0 && has_ended(page, 0);
     }
-    return fail_with(&stage->error, "actor %c %s: a bug of the stage's",
-                     'a' + (int)actor,
-                     ended ? "has ended by itself" : "does not stop");
+    if (status != 0)
+        return fail_with(&stage->error, "actor %c %s: a bug of the stage's",
+                         'a' + actor->index,
+                         ended ? "has ended by itself" : "does not stop");
+    for (const struct actor *each = stage->actors; each < stage->end; each++)
+        if (each->page == page && each->lane->phase == PAGE_TROUBLE)
+            return fail_with(&stage->error, "actor %c: %s", 'a' + actor->index,
+                             page->records[0].step.reply);
+    return true;
 }
 
 static struct stage_step *add_step(struct stage *stage,
@@ -121,14 +86,14 @@ static struct stage_step *add_step(struct stage *stage,
         stage->steps_n++;
     *step = *what;
     step->move = stage->moves_n;
-    step->at_us = atomic_load(&stage->board->now_us) - WORLD_BEGINS_US;
+    step->at_us = stage_now_us(stage) - WORLD_BEGINS_US;
     return step;
 }
 
-void stage_tell(struct stage *stage, int actor, const char *name,
-                const char *reply)
+void stage_tell(struct stage *stage, const struct actor *actor,
+                const char *name, const char *reply)
 {
-    struct stage_step step = {.actor = (signed char)actor};
+    struct stage_step step = {.actor = (signed char)stage_index(actor)};
 
     (void)snprintf(step.name, sizeof(step.name), "%s", name);
     (void)snprintf(step.reply, sizeof(step.reply), "%s", reply);
@@ -138,8 +103,8 @@ void stage_tell(struct stage *stage, int actor, const char *name,
 /* A store's step: whether it may have changed the database. */
 static void note_written(struct stage *stage, const struct stage_step *step)
 {
-    struct stage_part *part = &stage->parts[step->actor];
-    unsigned order = stage_lane(stage, (unsigned)step->actor)->orders_n;
+    struct actor *actor = &stage->actors[step->actor];
+    unsigned order = actor->lane->orders_n;
 
     if (!step->is_sql || strcmp(step->name, "naive-select") == 0 ||
         strcmp(step->name, "SELECT") == 0 || strcmp(step->name, "BEGIN") == 0)
@@ -149,7 +114,7 @@ static void note_written(struct stage *stage, const struct stage_step *step)
     if (stage->scene.pay_within_s > 0) /* what is written has the time in it */
         stage->written =
             page_hash(stage->written, &step->at_us, sizeof(step->at_us));
-    stage->unread = true;
+    stage->audit = NULL;
     stage->orders += strcmp(step->name, "naive-insert") == 0 ||
                      strcmp(step->name, "place") == 0 ||
                      strcmp(step->name, "INSERT") == 0;
@@ -158,9 +123,9 @@ static void note_written(struct stage *stage, const struct stage_step *step)
     if (strcmp(step->name, "naive-insert") == 0 &&
         strcmp(step->reply, store_status_text(STORE_STALE_FENCE)) == 0) {
         stage->cut_short = true;
-        part->order_cut_short = order;
+        actor->order_cut_short = order;
     } else if (strcmp(step->name, "naive-update") == 0 &&
-               part->order_cut_short == order && order != 0) {
+               actor->order_cut_short == order && order != 0) {
         stage_broke(stage, STAGE_LEDGER);
     }
     /* A lot of an instance has two orders at most. */
@@ -183,7 +148,7 @@ static void note_newer(struct stage *stage, const struct stage_step *step,
         struct stage_late *late = &stage->late[i];
         const char *name = late->step.step;
 
-        if ((int)late->actor == step->actor && late->step.node == node &&
+        if (late->actor->index == step->actor && late->step.node == node &&
             strcmp(late->step.key, step->key) == 0 &&
             !(renews && strcmp(name, "eval-acquire") == 0) &&
             !(renews && is_watchdog && strcmp(name, "eval-release") == 0))
@@ -191,16 +156,12 @@ static void note_newer(struct stage *stage, const struct stage_step *step,
     }
 }
 
-static void take_records(struct stage *stage, unsigned first)
+static void take_records(struct stage *stage, const struct page *page)
 {
-    const struct page *page = stage_page(stage, first);
-
-    first = stage_process(stage, first);
     for (unsigned i = 0; i < page->records_n; i++) {
         const struct page_record *record = &page->records[i];
         struct stage_step *step = add_step(stage, &record->step);
 
-        step->actor = (signed char)(first + (unsigned)record->step.actor);
         if (strcmp(step->reply, "(not awaited)") == 0 ||
             strcmp(step->reply, "(sent)") == 0)
             stage->posted = true;
@@ -216,82 +177,70 @@ static void take_records(struct stage *stage, unsigned first)
     }
 }
 
-/* It could not begin: stage->error has its reason. */
-static bool is_in_trouble(struct stage *stage, unsigned actor)
+bool stage_hand(struct actor *actor, enum page_order order, int thread,
+                enum page_verdict verdict)
 {
-    const struct page *page = stage_page(stage, actor);
-
-    for (unsigned i = 0; i < STAGE_ACTORS_MAX; i++)
-        if (page->lanes[i].phase == PAGE_TROUBLE) {
-            (void)fail_with(&stage->error, "actor %c: %s", 'a' + (int)actor,
-                            page->records[0].step.reply);
-            return true;
-        }
-    return false;
-}
-
-bool stage_hand(struct stage *stage, unsigned actor, enum page_order order,
-                unsigned thread, enum page_verdict verdict)
-{
-    struct page *page = stage_page(stage, actor);
+    struct page *page = actor->page;
 
     page->order = order;
-    page->thread = thread;
-    page->lane = actor - stage_process(stage, actor);
+    page->thread = (unsigned)thread;
+    page->lane = (unsigned)actor->index;
     page->verdict = verdict;
     page->records_n = 0;
     (void)sem_post(&page->go);
-    if (!await(stage, actor) || is_in_trouble(stage, actor))
+    if (!await(actor))
         return false;
     if (order != PAGE_LOOK && order != PAGE_END)
-        take_records(stage, actor);
+        take_records(actor->stage, page);
     return true;
 }
 
 /* ---- processes ---------------------------------------------------------- */
 
-/* Starts it. False: stage->error. */
-static bool spawn(struct stage *stage, unsigned actor)
+/* Starts that of ACTOR, which is the first in it. False: stage->error. */
+static bool spawn(struct actor *actor)
 {
-    struct page *page = &stage->board->pages[actor];
+    struct stage *stage = actor->stage;
+    struct page *page = actor->page;
     pid_t pid;
 
     memset(page, 0, sizeof(*page));
+    for (struct actor *each = actor; each < stage->end; each++)
+        if (each->page == page)
+            *each->lane = (struct page_lane){.phase = PAGE_CLOSED};
     (void)sem_init(&page->go, 1, 0);
     (void)sem_init(&page->stopped, 1, 0);
-    page->seed = 1000 * (actor + UINT64_C(1));
+    page->lane = (unsigned)actor->index;
+    page->seed = 1000 * (page->lane + UINT64_C(1));
     pid = child_fork(SIGKILL);
     if (pid == 0) {
         /* Ctrl-C is for the stage, which ends its actors. */
         (void)signal(SIGINT, SIG_IGN);
         (void)signal(SIGTERM, SIG_IGN);
-        actor_main(&stage->world, actor, &stage->scene);
+        actor_main(&stage->world, page->lane, &stage->scene);
     }
     if (pid < 0)
         return fail_with(&stage->error, "no process for actor %c: %s",
-                         'a' + (int)actor, strerror(errno));
-    stage->parts[actor] =
-        (struct stage_part){.pid = pid, .pidfd = pidfd_open(pid, 0)};
-    return await(stage, actor) && !is_in_trouble(stage, actor);
+                         'a' + actor->index, strerror(errno));
+    page->pid = pid;
+    page->pidfd = pidfd_open(pid, 0);
+    return await(actor);
 }
 
 /* The kernel closes its connections; the server has heard of it, and of what was
  * in them, once it has answered us twice. */
-void stage_kill(struct stage *stage, unsigned actor)
+void stage_kill(struct stage *stage, struct page *page)
 {
-    unsigned process = stage_process(stage, actor);
-    struct stage_part *part = &stage->parts[process];
-
-    if (part->pid > 0) {
-        (void)kill(part->pid, SIGKILL);
-        (void)has_ended(part, -1);
-        (void)close(part->pidfd);
+    if (page->pid > 0) {
+        (void)kill(page->pid, SIGKILL);
+        (void)has_ended(page, -1);
+        (void)close(page->pidfd);
     }
-    part->pid = 0;
-    for (unsigned i = 0; i < stage->scene.buyers; i++)
-        if (stage_process(stage, i) == process) {
-            stage->parts[i].is_dead = true;
-            stage->parts[i].died_at = stage->moves_n;
+    page->pid = 0;
+    for (struct actor *each = stage->actors; each < stage->end; each++)
+        if (each->page == page) {
+            each->is_dead = true;
+            each->died_at = stage->moves_n;
         }
     world_wait_for_servers(&stage->world);
 }
@@ -352,10 +301,35 @@ bool stage_can_play(const struct stage_scene *scene, struct fail *error)
     return has_lock(scene, error) && has_programs(scene, error);
 }
 
+/* Each actor has its place, and shows in its first turn, alone, what it begins with. */
+static bool open_actors(struct stage *stage, struct fail *error)
+{
+    struct board *board = stage->world.board;
+    bool good;
+
+    stage->end = stage->actors + stage->scene.buyers;
+    for (struct actor *each = stage->actors; each < stage->end; each++) {
+        each->stage = stage;
+        each->index = (int)(each - stage->actors);
+        each->role = stage_role(&stage->scene, (unsigned)each->index);
+        each->program = program_find(each->role.program);
+        each->page = &board->pages[stage->scene.one_process ? 0 : each->index];
+        each->lane = &board->lanes[each->index];
+    }
+    good = stage_begin(stage, error);
+    for (struct actor *each = stage->actors; good && each < stage->end;
+         each++) {
+        good = stage_hand(each, PAGE_BEGIN, 0, PAGE_OK) ||
+               fail_with(error, "%s", stage->error.text);
+        each->first = *stage_main_thread(each);
+        good = good && stage_begin(stage, error);
+    }
+    return good;
+}
+
 struct stage *stage_open(const struct stage_scene *scene, struct fail *error)
 {
     struct stage *stage;
-    bool good = false;
 
     if (!stage_can_play(scene, error))
         return NULL;
@@ -363,6 +337,7 @@ struct stage *stage_open(const struct stage_scene *scene, struct fail *error)
     if (!stage)
         return NULL;
     stage->scene = *scene;
+    stage->end = stage->actors; /* none is there yet */
     stage->expected = expected_of(scene->lock);
     log_open(LOG_ERROR); /* that a server was restarted is our doing */
     /* The dead are buried by themselves: that may take the kernel longer than
@@ -370,22 +345,8 @@ struct stage *stage_open(const struct stage_scene *scene, struct fail *error)
     (void)signal(SIGCHLD, SIG_IGN);
     (void)signal(SIGPIPE, SIG_IGN); /* a server that dies; its actors, too */
     if (world_open(&stage->world, scene, error) &&
-        peek_compiles(stage->world.nodes[0].peek, scene->lock, error)) {
-        stage->board = stage->world.board;
-        for (unsigned i = 0; i < scene->buyers; i++)
-            stage->parts[i].is_dead = true;
-        good = stage_begin(stage, error);
-    }
-    /* The first turn of each actor, when it is alone. */
-    for (unsigned i = 0; good && i < scene->buyers; i++) {
-        good = stage_hand(stage, i, PAGE_BEGIN, 0, PAGE_OK);
-        if (!good)
-            *error = stage->error;
-        else
-            stage->first[i] = *stage_main_thread(stage, i);
-        good = good && stage_begin(stage, error);
-    }
-    if (good)
+        peek_compiles(stage->world.nodes[0].peek, scene->lock, error) &&
+        open_actors(stage, error))
         return stage;
     stage_close(stage);
     return NULL;
@@ -395,18 +356,10 @@ void stage_close(struct stage *stage)
 {
     if (!stage)
         return;
-    for (unsigned i = 0; stage->board && i < stage->scene.buyers; i++)
-        stage_kill(stage, i);
+    for (struct actor *each = stage->actors; each < stage->end; each++)
+        stage_kill(stage, each->page);
     world_close(&stage->world);
     free(stage);
-}
-
-static bool is_closed(const struct stage *stage, unsigned process)
-{
-    for (unsigned i = 0; i < STAGE_ACTORS_MAX; i++)
-        if (stage->board->pages[process].lanes[i].phase != PAGE_CLOSED)
-            return false;
-    return true;
 }
 
 /* Each process is there, and between two schedules. Those that live let go first:
@@ -414,18 +367,16 @@ static bool is_closed(const struct stage *stage, unsigned process)
  * that cannot let go, because of a bug in what it plays, begins anew. */
 static bool begin_processes(struct stage *stage)
 {
-    for (unsigned i = 0; i < stage->scene.buyers; i++) {
-        if (stage_process(stage, i) != i || stage->parts[i].is_dead ||
-            is_closed(stage, i))
+    for (struct actor *each = stage->actors; each < stage->end; each++) {
+        if (each->page->pid == 0 || !stage_has_begun(each))
             continue;
-        if (!stage_hand(stage, i, PAGE_END, 0, PAGE_OK))
+        if (!stage_hand(each, PAGE_END, 0, PAGE_OK))
             return false;
-        if (!is_closed(stage, i))
-            stage_kill(stage, i);
+        if (stage_has_begun(each))
+            stage_kill(stage, each->page);
     }
-    for (unsigned i = 0; i < stage->scene.buyers; i++)
-        if (stage_process(stage, i) == i && stage->parts[i].is_dead &&
-            !spawn(stage, i))
+    for (struct actor *each = stage->actors; each < stage->end; each++)
+        if (each->page->pid == 0 && !spawn(each))
             return false;
     return true;
 }
@@ -438,19 +389,16 @@ static bool begin(struct stage *stage)
            sizeof(*stage) - offsetof(struct stage, steps_n));
     stage->repeats = stage->past_n > 0;
     stage->past_n += stage->past_n == 0;
-    stage->look.keys[0] = '\0';
-    stage->locks[0] = (struct stage_lock){.name = "lock:{1:0}", .setter = -1};
+    stage->locks[0] = (struct stage_lock){.name = "lock:{1:0}"};
     stage->locks_n = 1;
-    stage->touched = stage->unread = true;
+    stage->touched = true;
     stage->written = PAGE_HASH_SEED;
-    for (unsigned i = 0; i < stage->scene.buyers; i++) {
-        struct stage_part *part = &stage->parts[i];
-        struct page_lane *lane = stage_lane(stage, i);
-
-        *part = (struct stage_part){.pid = part->pid, .pidfd = part->pidfd};
-        *lane = (struct page_lane){.thread = lane->thread};
+    for (struct actor *each = stage->actors; each < stage->end; each++) {
+        memset((char *)each + offsetof(struct actor, is_dead), 0,
+               sizeof(*each) - offsetof(struct actor, is_dead));
+        *each->lane = (struct page_lane){.thread = each->lane->thread};
     }
-    return stage_settle(stage, -1);
+    return stage_settle(stage, NULL);
 }
 
 bool stage_begin(struct stage *stage, struct fail *error)

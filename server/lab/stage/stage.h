@@ -229,10 +229,14 @@ bool stage_move(struct stage *stage, struct stage_move move,
 int stage_parse(const char *text, struct stage_move moves[STAGE_MOVES_MAX],
                 struct fail *error);
 
-/* Writes one move, "a~", and returns TEXT; and many, with spaces between. */
+/* A phrase for a move that is no plain step; "" = there is no such move. %d is the number
+ * of a server. */
+const char *stage_move_words(struct stage_move move);
+
+/* Writes one move, "a~"; and many, with spaces between. Both return TEXT. */
 const char *stage_move_text(struct stage_move move, char text[4]);
-void stage_text(const struct stage_move moves[], size_t n, char text[],
-                size_t size);
+const char *stage_text(const struct stage_move moves[], size_t n, char text[],
+                       size_t size);
 
 /* The moves that there are now, in a fixed order. */
 size_t stage_enabled(struct stage *stage,

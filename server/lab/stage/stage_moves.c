@@ -1,95 +1,300 @@
-/* The moves of the stage: their text, and what each of them does. See stage.h for
- * what they mean. */
+/* The moves of the stage: which there are, by what each actor, the world and its servers could
+ * do next, and what each of them does. See stage.h for what they mean. */
 #include <stdio.h>
 #include <string.h>
 
 #include "server/lab/stage/stage_private.h"
 
-#define TOO_LONG "a schedule has at most %d moves"
+/* ---- threads ------------------------------------------------------------ */
 
-/* ---- as text ------------------------------------------------------------ */
-
-const char *stage_move_text(struct stage_move move, char text[4])
+static bool is_keeper(const struct page_thread *thread)
 {
-    char *at = text;
-
-    if (move.actor >= 0)
-        *at++ = (char)('a' + move.actor);
-    if (move.actor < -1)
-        *at++ = (char)('0' - 1 - move.actor);
-    if (move.kind != 's')
-        *at++ = move.kind;
-    *at = '\0';
-    return text;
+    return strcmp(thread->name, "dlock-watchdog") == 0 ||
+           strcmp(thread->name, "dlock-guard") == 0;
 }
 
-void stage_text(const struct stage_move moves[], size_t n, char text[],
-                size_t size)
+/* Looking again is worth it if something is there that was not, or if nobody
+ * knows what is. */
+static bool may_look(const struct actor *actor)
 {
-    size_t used = 0;
-    char one[4];
-
-    text[0] = '\0';
-    for (size_t i = 0; i < n && used + 5 < size; i++)
-        used +=
-            (size_t)snprintf(text + used, size - used, "%s%s", i > 0 ? " " : "",
-                             stage_move_text(moves[i], one));
+    return actor->hears_nothing ||
+           actor->asleep_hash != stage_keys_hash(actor->stage);
 }
 
-/* The move at *TEXT, which goes on behind it. */
-static bool parse_one(const char **text, struct stage_move *move)
+static bool opens(const struct page_thread *thread)
 {
-    char first = *(*text)++;
-
-    *move = (struct stage_move){.actor = -1, .kind = first};
-    if (strchr("^LFHRP", first))
-        return true;
-    if (first >= '1' && first <= '0' + PAGE_NODES_MAX && **text != '\0' &&
-        strchr("LF!", **text)) {
-        *move = (struct stage_move){.actor = (signed char)('0' - 1 - first),
-                                    .kind = *(*text)++};
-        return true;
-    }
-    if (first < 'a' || first >= 'a' + STAGE_ACTORS_MAX)
-        return false;
-    *move =
-        (struct stage_move){.actor = (signed char)(first - 'a'), .kind = 's'};
-    if (**text != '\0' && strchr("~^-x+weil!", **text))
-        move->kind = *(*text)++;
-    return true;
+    return thread->wait == PAGE_STEP && thread->is_sql && thread->is_write &&
+           (thread->part == PAGE_WHOLE || thread->part == PAGE_OPENS);
 }
 
-int stage_parse(const char *text, struct stage_move moves[STAGE_MOVES_MAX],
-                struct fail *error)
+/* Another actor is in a transaction, and nobody else can begin one. */
+static bool is_kept_out(const struct actor *actor)
 {
-    const char *at = text;
-    int n = 0;
+    const struct stage *stage = actor->stage;
 
-    while (*at) {
-        const char *begin = at;
-        int len = (int)strcspn(at, " ");
+    for (const struct actor *each = stage->actors; each < stage->end; each++)
+        if (!each->is_dead && each->page != actor->page &&
+            each->page->in_transaction)
+            return true;
+    return false;
+}
 
-        if (*at == ' ') {
-            at++;
+/* From FROM on. Helpers are anybody's who is in their process. */
+static int find_step(const struct actor *actor, unsigned from)
+{
+    const struct page *page = actor->page;
+    unsigned own = actor->lane->thread;
+
+    for (unsigned i = from; i < page->threads_n; i++) {
+        const struct page_thread *thread = &page->threads[i];
+
+        if (is_keeper(thread) || (thread->is_main && i != own) ||
+            (actor->stage->scene.batched && i == own) ||
+            (opens(thread) && is_kept_out(actor)))
             continue;
-        }
-        if (n == STAGE_MOVES_MAX) {
-            (void)fail_with(error, TOO_LONG, STAGE_MOVES_MAX);
+        if (thread->wait == PAGE_STEP || thread->wait == PAGE_MESSAGE ||
+            (thread->wait == PAGE_SLEEP && (i != own || may_look(actor))))
+            return (int)i;
+    }
+    return -1;
+}
+
+int stage_stepping_thread(const struct actor *actor)
+{
+    return find_step(actor, 0);
+}
+
+static int second_thread(const struct actor *actor)
+{
+    int first = actor->stage->scene.batched ? find_step(actor, 0) : -1;
+
+    return first < 0 ? -1 : find_step(actor, (unsigned)first + 1);
+}
+
+static int opening_thread(const struct actor *actor)
+{
+    const struct page *page = actor->page;
+
+    for (unsigned i = 0; i < page->threads_n; i++)
+        if (opens(&page->threads[i]) &&
+            (!page->threads[i].is_main || i == actor->lane->thread))
+            return (int)i;
+    return -1;
+}
+
+/* A watchdog is of the process: the first that plays there moves it. */
+int stage_keeper_thread(const struct actor *actor)
+{
+    const struct page_thread *threads = actor->page->threads;
+
+    for (const struct actor *each = actor->stage->actors; each < actor; each++)
+        if (each->page == actor->page && stage_is_playing(each))
             return -1;
-        }
-        if (!parse_one(&at, &moves[n++])) {
-            (void)fail_with(
-                error,
-                "'%.*s' is not a move: a b c d, with ~ ^ - x + w e i l or ! "
-                "behind it, or ^ L F H R P, or 1L 2L 1! 2F ...",
-                len < 8 ? len : 8, begin);
+    for (unsigned i = 0; i < actor->page->threads_n; i++)
+        if (is_keeper(&threads[i]) &&
+            (threads[i].wait == PAGE_STEP || threads[i].wait == PAGE_TIMED))
+            return (int)i;
+    return -1;
+}
+
+/* The actor that began first in a process moves it. */
+int stage_committer_thread(const struct actor *actor)
+{
+    const struct page_thread *threads = actor->page->threads;
+
+    if (actor->is_dead || !stage_has_begun(actor))
+        return -1;
+    for (const struct actor *each = actor->stage->actors; each < actor; each++)
+        if (each->page == actor->page && stage_has_begun(each))
             return -1;
-        }
+    for (unsigned i = 0; i < actor->page->threads_n; i++)
+        if (strcmp(threads[i].name, "committer") == 0 &&
+            threads[i].wait == PAGE_TIMED)
+            return (int)i;
+    return -1;
+}
+
+/* The thread whose wait ends by time; -1: there is none. Of an instance the one
+ * whose time comes first. */
+static int waiting_thread(const struct actor *actor)
+{
+    const struct page_thread *threads = actor->page->threads;
+    int own = (int)actor->lane->thread, first = -1;
+
+    if (!actor->stage->scene.batched)
+        return threads[own].wait == PAGE_SLEEP ||
+                       threads[own].wait == PAGE_TIMED
+                   ? own
+                   : -1;
+    for (int i = 0; i < (int)actor->page->threads_n; i++)
+        if (!is_keeper(&threads[i]) && threads[i].wait == PAGE_TIMED &&
+            (first < 0 || threads[i].until_us < threads[first].until_us))
+            first = i;
+    return first;
+}
+
+/* ---- which there are ---------------------------------------------------- */
+
+/* The lease that ends next; NULL: there is none that ends. */
+static const struct stage_lock *next_lease(const struct stage *stage)
+{
+    const struct stage_lock *next = NULL;
+
+    for (unsigned i = 0; i < stage->locks_n; i++)
+        if (stage->locks[i].has_key && stage->locks[i].ends_us != PAGE_NEVER &&
+            (!next || stage->locks[i].ends_us < next->ends_us))
+            next = &stage->locks[i];
+    return next;
+}
+
+/* When the next one ends on NODE; 0: there is none. */
+static uint64_t node_lease(const struct stage *stage, unsigned node)
+{
+    uint64_t next_us = PAGE_NEVER;
+
+    for (unsigned i = 0; i < stage->locks_n; i++) {
+        uint64_t ends_us = stage->locks[i].node_ends_us[node];
+
+        if (ends_us != 0 && ends_us < next_us)
+            next_us = ends_us;
+    }
+    return next_us == PAGE_NEVER ? 0 : next_us;
+}
+
+/* A process goes on when its program is over; but an instance that has stopped has
+ * nobody to make the steps of its batch. */
+static bool may_expire(const struct actor *actor)
+{
+    const struct stage_scene *scene = &actor->stage->scene;
+    int thread = stage_committer_thread(actor);
+
+    return scene->pay_within_s > 0 && thread >= 0 &&
+           (!scene->batched || stage_is_playing(actor)) &&
+           actor->page->threads[thread].until_us <= stage_now_us(actor->stage);
+}
+
+/* A process goes on keeping what its program has not given back. */
+static bool may_keep(const struct actor *actor)
+{
+    bool is_done = !actor->is_dead && actor->lane->phase == PAGE_DONE;
+
+    return (stage_is_playing(actor) ||
+            (is_done && page_holds(actor->lane) > 0)) &&
+           stage_keeper_thread(actor) >= 0;
+}
+
+/* The loop of an instance is at a step of its own. */
+static bool has_news(const struct actor *actor)
+{
+    return actor->stage->scene.batched &&
+           stage_main_thread(actor)->wait == PAGE_STEP;
+}
+
+/* An instance that opens its store for the schedule would wait for who is in a
+ * transaction. */
+static bool may_bring_news(const struct actor *actor)
+{
+    const struct stage_scene *scene = &actor->stage->scene;
+
+    if (!scene->batched || actor->is_dead)
+        return false;
+    if (!stage_has_begun(actor))
+        return scene->pay_within_s == 0 || !is_kept_out(actor);
+    return stage_is_playing(actor) && has_news(actor);
+}
+
+/* A command that is held up is the server's to do, and not its connection's: a subscription
+ * would be one of nobody. */
+static bool may_be_late(const struct stage *stage,
+                        const struct page_thread *step)
+{
+    return !step->is_sql && step->words_n > 0 &&
+           strcmp(step->words, "SUBSCRIBE") != 0 &&
+           strcmp(step->words, "UNSUBSCRIBE") != 0 &&
+           stage->late_n < STAGE_LATE_MAX;
+}
+
+/* Its answer can be lost on its way back. */
+static bool may_be_lost(const struct page_thread *step)
+{
+    return (!step->is_sql && !step->is_local) ||
+           (step->is_sql && step->is_write &&
+            (step->part == PAGE_WHOLE || step->part == PAGE_COMMITS ||
+             step->part == PAGE_BY_HAND));
+}
+
+static bool may_fail(const struct page_thread *step)
+{
+    return step->is_sql && step->is_write &&
+           (step->part == PAGE_WHOLE || step->part == PAGE_COMMITS);
+}
+
+/* MOVES has N of them, and KIND behind these if it IS_THERE. Returns how many there are
+ * then. */
+static size_t add(struct stage_move moves[STAGE_ENABLED_MAX], size_t n,
+                  bool is_there, int actor, char kind)
+{
+    if (is_there)
+        moves[n++] = (struct stage_move){(signed char)actor, kind};
+    return n;
+}
+
+static size_t add_world(struct stage *stage,
+                        struct stage_move moves[STAGE_ENABLED_MAX], size_t n)
+{
+    const struct world_replica *replica = &stage->world.replica;
+
+    n = add(moves, n, stage->late_n > 0, -1, '^');
+    n = add(moves, n, next_lease(stage), -1, 'L');
+    n = add(moves, n, stage_next_payment(stage) != 0, -1, 'H');
+    n = add(moves, n, stage->look->keys[0] != '\0', -1, 'F');
+    n = add(moves, n, replica->is_linked, -1, 'R');
+    n = add(moves, n, replica->is_there && !replica->is_promoted, -1, 'P');
+    for (int i = 0; i < (int)stage->world.nodes_n && stage->world.nodes_n > 1;
+         i++) {
+        bool has_lease = node_lease(stage, (unsigned)i) != 0;
+
+        n = add(moves, n, has_lease, -2 - i, 'L');
+        n = add(moves, n, has_lease, -2 - i, 'F');
+        n = add(moves, n, true, -2 - i, '!');
     }
     return n;
 }
 
-/* ---- what they do ------------------------------------------------------- */
+size_t stage_enabled(struct stage *stage,
+                     struct stage_move moves[STAGE_ENABLED_MAX])
+{
+    size_t n = 0;
+
+    for (const struct actor *each = stage->actors; each < stage->end; each++) {
+        bool plays = stage_is_playing(each);
+        /* Its first step, which it has shown once; an instance has none. */
+        bool is_new =
+            !each->is_dead && !stage_has_begun(each) && !stage->scene.batched;
+        int thread = plays ? stage_stepping_thread(each) : -1;
+        const struct page_thread *step = is_new ? &each->first
+                                         : thread >= 0
+                                             ? &each->page->threads[thread]
+                                             : NULL;
+        bool steps = step && (is_new || step->wait == PAGE_STEP);
+        bool opens_one =
+            is_new ? opens(step) : plays && opening_thread(each) >= 0;
+        int a = each->index;
+
+        n = add(moves, n, may_expire(each), a, 'e');
+        n = add(moves, n, may_bring_news(each), a, 'i');
+        n = add(moves, n, step, a, 's');
+        n = add(moves, n, plays && second_thread(each) >= 0, a, 'l');
+        n = add(moves, n, steps && may_be_lost(step), a, '~');
+        n = add(moves, n, opens_one, a, '-');
+        n = add(moves, n, steps && may_fail(step), a, 'x');
+        n = add(moves, n, steps && may_be_late(stage, step), a, '^');
+        n = add(moves, n, plays && waiting_thread(each) >= 0, a, '+');
+        n = add(moves, n, may_keep(each), a, 'w');
+        n = add(moves, n, plays, a, '!');
+    }
+    return add_world(stage, moves, n);
+}
 
 bool stage_has_move(struct stage *stage, struct stage_move move)
 {
@@ -102,61 +307,59 @@ bool stage_has_move(struct stage *stage, struct stage_move move)
     return false;
 }
 
+/* ---- what they do ------------------------------------------------------- */
+
 /* Moves the virtual clock on to UNTIL_US, if it is not there yet. */
 static void pass(struct stage *stage, uint64_t until_us)
 {
-    if (until_us > atomic_load(&stage->board->now_us))
-        atomic_store(&stage->board->now_us, until_us);
+    if (until_us > stage_now_us(stage))
+        atomic_store(&stage->world.board->now_us, until_us);
 }
 
 /* Its program begins, up to its first step; if it has not before. */
-static bool begin(struct stage *stage, unsigned actor)
+static bool begin(struct actor *actor)
 {
-    return stage_has_begun(stage, actor) ||
-           stage_hand(stage, actor, PAGE_BEGIN, 0, PAGE_OK);
+    return stage_has_begun(actor) || stage_hand(actor, PAGE_BEGIN, 0, PAGE_OK);
 }
 
 /* KIND: of the move. */
-static bool step(struct stage *stage, unsigned actor, char kind)
+static bool step(struct actor *actor, char kind)
 {
     enum page_verdict verdict = kind == '~'   ? PAGE_LOSE
                                 : kind == '^' ? PAGE_HOLD
                                 : kind == '-' ? PAGE_REFUSE
                                 : kind == 'x' ? PAGE_FAIL
                                               : PAGE_OK;
-    struct stage_part *part = &stage->parts[actor];
+    struct stage *stage = actor->stage;
     const struct page_thread *shown;
     int thread;
     bool own;
 
-    if (!begin(stage, actor))
+    if (!begin(actor))
         return false;
-    thread = kind == '-'   ? stage_opening_thread(stage, actor)
-             : kind == 'l' ? stage_second_thread(stage, actor)
-                           : stage_stepping_thread(stage, actor);
+    thread = kind == '-'   ? opening_thread(actor)
+             : kind == 'l' ? second_thread(actor)
+                           : stage_stepping_thread(actor);
     if (thread < 0)
         return true;
-    shown = &stage_page(stage, actor)->threads[thread];
-    own = (unsigned)thread == stage_lane(stage, actor)->thread;
+    shown = &actor->page->threads[thread];
+    own = shown == stage_main_thread(actor);
 
     if (verdict == PAGE_HOLD)
         stage->late[stage->late_n++] =
             (struct stage_late){.actor = actor, .step = *shown};
     if (own)
-        part->hears_nothing = verdict == PAGE_LOSE || verdict == PAGE_HOLD;
-    if (verdict != PAGE_OK)
-        stage->unfaithful = true;
-    if (verdict != PAGE_OK && verdict != PAGE_LOSE)
-        stage->is_disturbed = true;
-    if (verdict != PAGE_OK && shown->is_sql)
-        stage->cut_short = true;
+        actor->hears_nothing = verdict == PAGE_LOSE || verdict == PAGE_HOLD;
+    stage->unfaithful |= verdict != PAGE_OK;
+    stage->is_disturbed |= verdict != PAGE_OK && verdict != PAGE_LOSE;
+    stage->cut_short |= verdict != PAGE_OK && shown->is_sql;
     stage->posted = !own;
     if (shown->wait != PAGE_STEP)
-        stage_tell(stage, (int)actor, "",
+        stage_tell(stage, actor, "",
                    shown->wait == PAGE_SLEEP
                        ? "checks again"
                        : "its subscriber is told something");
-    return stage_hand(stage, actor, PAGE_GO, (unsigned)thread, verdict);
+    return stage_hand(actor, PAGE_GO, thread, verdict);
 }
 
 uint64_t stage_wait_us(const struct stage *stage)
@@ -170,42 +373,41 @@ uint64_t stage_wait_us(const struct stage *stage)
 
 /* Ends a wait by time. An actor that naps between two looks at a lock is to give up:
  * so all the time passes for which it waits for the lock. */
-static bool end_wait(struct stage *stage, unsigned actor)
+static bool end_wait(struct actor *actor)
 {
-    unsigned index = (unsigned)stage_waiting_thread(stage, actor);
-    const struct page_thread *thread =
-        &stage_page(stage, actor)->threads[index];
-    uint64_t until_us = thread->until_us;
+    uint64_t give_up_us = WORLD_BEGINS_US + stage_wait_us(actor->stage);
+    int index = waiting_thread(actor);
+    const struct page_thread *thread = &actor->page->threads[index];
 
-    if (thread->wait == PAGE_SLEEP &&
-        until_us < WORLD_BEGINS_US + stage_wait_us(stage))
-        until_us = WORLD_BEGINS_US + stage_wait_us(stage);
-    pass(stage, until_us);
-    stage_tell(stage, (int)actor, "", "time passes: its wait is over");
-    return stage_hand(stage, actor, PAGE_TIME, index, PAGE_OK);
+    pass(actor->stage, thread->until_us);
+    if (thread->wait == PAGE_SLEEP)
+        pass(actor->stage, give_up_us);
+    stage_tell(actor->stage, actor, "", "time passes: its wait is over");
+    return stage_hand(actor, PAGE_TIME, index, PAGE_OK);
 }
 
 /* A pass of the watchdog begins, when it is due, and does its first command; or goes
  * on with its next one. */
-static bool keep(struct stage *stage, unsigned actor)
+static bool keep(struct actor *actor)
 {
-    const struct page *page = stage_page(stage, actor);
-    unsigned thread = (unsigned)stage_keeper_thread(stage, actor);
+    struct stage *stage = actor->stage;
+    int index = stage_keeper_thread(actor);
+    const struct page_thread *thread = &actor->page->threads[index];
     int64_t max_ms = stage->scene.max_hold_ms;
     uint64_t now_us;
     size_t steps_n;
     char text[80];
 
-    if (page->threads[thread].wait == PAGE_TIMED) {
-        pass(stage, page->threads[thread].until_us);
-        if (!stage_hand(stage, actor, PAGE_TIME, thread, PAGE_OK))
+    if (thread->wait == PAGE_TIMED) {
+        pass(stage, thread->until_us);
+        if (!stage_hand(actor, PAGE_TIME, index, PAGE_OK))
             return false;
     }
     steps_n = stage->steps_n;
-    if (page->threads[thread].wait == PAGE_STEP &&
-        !stage_hand(stage, actor, PAGE_GO, thread, PAGE_OK))
+    if (thread->wait == PAGE_STEP &&
+        !stage_hand(actor, PAGE_GO, index, PAGE_OK))
         return false;
-    now_us = atomic_load(&stage->board->now_us) - WORLD_BEGINS_US;
+    now_us = stage_now_us(stage) - WORLD_BEGINS_US;
     (void)snprintf(text, sizeof(text),
                    max_ms > 0 && now_us >= (uint64_t)max_ms * 1000
                        ? "the watchdog gives up: held for %lld ms"
@@ -213,19 +415,19 @@ static bool keep(struct stage *stage, unsigned actor)
                    (long long)max_ms);
     /* A pass that sends nothing is the end of a renewal as well. */
     if (stage->steps_n == steps_n)
-        stage_tell(stage, (int)actor, "", text);
+        stage_tell(stage, actor, "", text);
     return true;
 }
 
 /* The committer looks what is overdue. An instance only begins its batch with it. */
-static bool expire(struct stage *stage, unsigned actor)
+static bool expire(struct actor *actor)
 {
-    unsigned thread = (unsigned)stage_committer_thread(stage, actor);
+    struct stage *stage = actor->stage;
 
-    if (!stage_hand(stage, actor, PAGE_TIME, thread, PAGE_OK))
+    if (!stage_hand(actor, PAGE_TIME, stage_committer_thread(actor), PAGE_OK))
         return false;
     if (stage->steps_n == stage->steps_before)
-        stage_tell(stage, (int)actor, "",
+        stage_tell(stage, actor, "",
                    stage->scene.batched ? "looks for what was not paid in time"
                                         : "nothing is overdue");
     return true;
@@ -255,87 +457,79 @@ static bool deliver(struct stage *stage)
     if (answer == PEEK_ERROR) /* its sender does not hear of it */
         stage_broke(stage, STAGE_ERROR);
     (void)snprintf(name, sizeof(name), "late %.18s", late.step.step);
-    stage_tell(stage, (int)late.actor, name, reply);
+    stage_tell(stage, late.actor, name, reply);
     return true;
 }
 
-/* A move of server NODE, from 0. */
-static bool act_on_node(struct stage *stage, unsigned node, char kind)
+/* A move of the world, or of a server. */
+static bool act_of_world(struct stage *stage, struct stage_move move)
 {
-    uint64_t left_us = stage_node_lease(stage, node) -
-                       atomic_load(&stage->board->now_us) + 1000;
+    bool is_server = move.actor < -1, good = true;
+    unsigned node = is_server ? (unsigned)(-2 - move.actor) : 0;
+    struct world *world = &stage->world;
     char text[80];
 
-    stage->unfaithful = stage->is_disturbed = true;
-    (void)snprintf(text, sizeof(text),
-                   kind == '!' ? "server %u dies, and begins anew with nothing"
-                   : kind == 'F'
-                       ? "server %u forgets all"
-                       : "the clock of server %u leaps, and the lease "
-                         "ends there",
-                   node + 1);
-    stage_tell(stage, -1, "", text);
-    stage->restarts += kind == '!';
-    if (kind == '!')
-        return world_restart(&stage->world, node, &stage->error);
-    if (kind == 'F')
-        return PEEK_ASK(stage->world.nodes[node].peek, "OK", "FLUSHALL",
-                        "SYNC");
-    (void)atomic_fetch_add(&stage->board->ahead_us[node], left_us);
-    return true;
-}
-
-static bool act(struct stage *stage, struct stage_move move)
-{
-    unsigned actor = (unsigned)move.actor;
-
-    if (move.actor < -1)
-        return act_on_node(stage, (unsigned)(-2 - move.actor), move.kind);
+    if (is_server || move.kind == 'P')
+        stage->unfaithful = stage->is_disturbed = true;
     switch (move.kind) {
-    case '^':
-        return move.actor >= 0 ? step(stage, actor, '^') : deliver(stage);
-    case 's':
-    case '~':
-    case '-':
-    case 'x':
-    case 'l':
-        return step(stage, actor, move.kind);
-    case '+':
-        return end_wait(stage, actor);
-    case 'w':
-        return keep(stage, actor);
-    case 'e':
-        return expire(stage, actor);
-    case 'i': /* An instance begins, and what its loop does next happens. */
-        return begin(stage, actor) &&
-               (!stage_has_news(stage, actor) ||
-                stage_hand(stage, actor, PAGE_GO,
-                           stage_lane(stage, actor)->thread, PAGE_OK));
-    case '!':
-        stage_kill(stage, actor);
-        stage->unfaithful = stage->is_disturbed = stage->cut_short = true;
-        stage_tell(stage, move.actor, "", "the process dies");
-        return true;
     case 'L':
-        pass(stage, stage_next_lease(stage)->ends_us + 1000);
-        stage_tell(stage, -1, "", "the lease ends");
-        return true;
+        if (is_server)
+            (void)atomic_fetch_add(&world->board->ahead_us[node],
+                                   node_lease(stage, node) -
+                                       stage_now_us(stage) + 1000);
+        else
+            pass(stage, next_lease(stage)->ends_us + 1000);
+        break;
+    case 'F':
+        stage->lapses += !is_server;
+        stage->losses += !is_server;
+        good = is_server
+                   ? PEEK_ASK(world->nodes[node].peek, "OK", "FLUSHALL", "SYNC")
+                   : world_flush(world);
+        break;
+    case '!':
+        stage->restarts++;
+        good = world_restart(world, node, &stage->error);
+        break;
     case 'H':
         pass(stage, stage_next_payment(stage));
-        stage_tell(stage, -1, "", "the time to pay runs out");
-        return true;
+        break;
     case 'R':
-        stage_tell(stage, -1, "", "the replica lags from now on");
-        return world_cut(&stage->world);
+        good = world_cut(world);
+        break;
     case 'P':
-        stage->unfaithful = stage->is_disturbed = true;
-        stage_tell(stage, -1, "", "the server dies, its replica is promoted");
-        return world_promote(&stage->world);
+        good = world_promote(world);
+        break;
     default:
-        stage->lapses++;
-        stage->losses++;
-        stage_tell(stage, -1, "", "Redis forgets all");
-        return world_flush(&stage->world);
+        return deliver(stage);
+    }
+    (void)snprintf(text, sizeof(text), stage_move_words(move), node + 1);
+    stage_tell(stage, NULL, "", text);
+    return good;
+}
+
+static bool act(struct actor *actor, char kind)
+{
+    struct stage *stage = actor->stage;
+
+    switch (kind) {
+    case '+':
+        return end_wait(actor);
+    case 'w':
+        return keep(actor);
+    case 'e':
+        return expire(actor);
+    case 'i': /* An instance begins, and what its loop does next happens. */
+        return begin(actor) &&
+               (!has_news(actor) ||
+                stage_hand(actor, PAGE_GO, (int)actor->lane->thread, PAGE_OK));
+    case '!':
+        stage_kill(stage, actor->page);
+        stage->unfaithful = stage->is_disturbed = stage->cut_short = true;
+        stage_tell(stage, actor, "", "the process dies");
+        return true;
+    default:
+        return step(actor, kind);
     }
 }
 
@@ -357,37 +551,40 @@ static void remember(struct stage *stage, struct stage_move move)
 bool stage_move(struct stage *stage, struct stage_move move, struct fail *error)
 {
     struct stage_move moves[STAGE_ENABLED_MAX];
-    int mover = move.actor < 0 ? -1 : move.actor;
+    struct actor *actor = move.actor < 0 ? NULL : &stage->actors[move.actor];
+    struct actor *mover = actor;
     char text[200], one[4];
     size_t n;
     bool done;
 
     if (stage->moves_n == STAGE_MOVES_MAX)
-        return fail_with(error, TOO_LONG, STAGE_MOVES_MAX);
+        return fail_with(error, "a schedule has at most %d moves",
+                         STAGE_MOVES_MAX);
     if (!stage_has_move(stage, move)) {
         n = stage_enabled(stage, moves);
-        stage_text(moves, n, text, sizeof(text));
-        return fail_with(
-            error, "'%s' is no move now; %s%s", stage_move_text(move, one),
-            n > 0 ? "there are: " : "there is none: all are done", text);
+        return fail_with(error, "'%s' is no move now; %s%s",
+                         stage_move_text(move, one),
+                         n > 0 ? "there are: " : "there is none: all are done",
+                         stage_text(moves, n, text, sizeof(text)));
     }
-    if (move.actor < 0 && move.kind == '^')
-        mover = (int)stage->late[0].actor;
+    if (!actor && move.kind == '^')
+        mover = stage->late[0].actor;
     stage->moves_n++;
     stage->steps_before = stage->steps_n;
     remember(stage, move);
     stage->kind = move.kind;
     stage->touched = !strchr("s~-xeil", move.kind);
     stage->posted = stage->is_delivery = false;
-    for (unsigned i = 0; i < stage->scene.buyers; i++) {
-        struct page_lane *lane = stage_lane(stage, i);
+    for (struct actor *each = stage->actors; each < stage->end; each++) {
+        struct page_lane *lane = each->lane;
 
         lane->lost[0] = lane->gave[0] = lane->gave_one[0] = '\0';
         lane->granted[0] = '\0';
     }
-    done = act(stage, move) && stage_settle(stage, mover);
+    done = (actor ? act(actor, move.kind) : act_of_world(stage, move)) &&
+           stage_settle(stage, mover);
     /* Moves of one actor in a row that asked somebody for something; a nap asks nobody. */
-    if (mover < 0 || !strchr("sil", stage->kind) || mover != stage->runner)
+    if (!mover || !strchr("sil", stage->kind) || mover != stage->runner)
         stage->run_n = 0;
     stage->runner = mover;
     for (size_t i = stage->steps_before; i < stage->steps_n; i++)

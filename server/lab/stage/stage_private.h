@@ -1,7 +1,6 @@
 /* The files of the stage share this: stage.c opens and begins, and has the actors'
- * turns, stage_settle.c what follows them, stage_moves.c the moves,
- * stage_enabled.c which there are, stage_rules.c and stage_verdict.c what broke,
- * stage_view.c what can be seen. */
+ * turns, stage_settle.c what follows them, stage_moves.c the moves, stage_rules.c and
+ * stage_verdict.c what broke, stage_view.c what can be seen. */
 #ifndef STAGE_PRIVATE_H
 #define STAGE_PRIVATE_H
 
@@ -19,16 +18,17 @@ enum {
     STAGE_RUN_MAX = 40,
 };
 
-/* A command that is held up in the network. */
-struct stage_late {
-    unsigned actor;
-    unsigned newer; /* commands of its actor for its lock since */
-    struct page_thread step;
-};
+/* An actor, and what the stage has noted of it. */
+struct actor {
+    struct stage *stage;
+    int index; /* from 0: a is 0 */
+    struct stage_role role;
+    const struct program *program;
+    struct page *page;      /* its process, which with one_process all share */
+    struct page_lane *lane; /* what is its own of it */
+    struct page_thread first; /* what its first step will be */
 
-struct stage_part {
-    pid_t pid; /* 0 = not there */
-    int pidfd; /* readable when it has ended */
+    /* The schedule under way: all 0 at its start. */
     bool is_dead;
     unsigned died_at;     /* by which move */
     bool hears_nothing;   /* its last step had no reply */
@@ -52,6 +52,13 @@ struct stage_part {
     unsigned reads[STAGE_PRODUCTS_N]; /* which version of a stock it has read */
 };
 
+/* A command that is held up in the network. */
+struct stage_late {
+    struct actor *actor;
+    unsigned newer; /* commands of its actor for its lock since */
+    struct page_thread step;
+};
+
 /* A lock as the server has it. */
 struct stage_lock {
     char name[STAGE_NAME_BYTES];
@@ -60,13 +67,13 @@ struct stage_lock {
     unsigned freed_at; /* since which move it is not */
     bool
         token_is_over; /* the lock was free since the last token was granted, */
-    int token_by;      /* to whom, */
-    uint64_t token;    /* and that; 0 = none */
-    uint64_t ends_us;  /* its lease on the last of the servers; PAGE_NEVER */
+    struct actor *token_by; /* to whom, */
+    uint64_t token;         /* and that; 0 = none */
+    uint64_t ends_us;   /* its lease on the last of the servers; PAGE_NEVER */
     uint64_t lapsed_us; /* when it had last ended by time; 0 = never */
     uint64_t node_ends_us[PAGE_NODES_MAX]; /* on each; 0 = it is not there */
-    int owners[PAGE_NODES_MAX]; /* of several servers: whose it is there */
-    int setter;                 /* who has it; -1 = nobody */
+    struct actor *owners[PAGE_NODES_MAX];  /* of several: whose it is there */
+    struct actor *holder;                  /* who has it; NULL = nobody */
 };
 
 /*
@@ -85,18 +92,14 @@ struct stage {
     struct stage_scene scene;
     const struct expected *expected; /* of its lock; NULL = nothing */
     struct world world;
-    struct board *board;
-    struct stage_part parts[STAGE_ACTORS_MAX];
-    struct page_thread
-        first[STAGE_ACTORS_MAX]; /* what its first step will be */
+    struct actor actors[STAGE_ACTORS_MAX], *end; /* END: behind the last */
     struct stage_late late[STAGE_LATE_MAX];
     struct stage_late delivered; /* by this move, if */
     struct stage_step steps[STAGE_STEPS_MAX];
     struct stage_past past[STAGE_MOVES_MAX + 1]; /* by moves_n */
     unsigned past_n;
-    struct world_look look; /* all that Redis has */
-    struct store_audit audit;
-    struct fail error; /* the stage itself is broken: why */
+    const struct world_look *look; /* all that Redis has, in PAST */
+    struct fail error;             /* the stage itself is broken: why */
 
     /* The schedule under way: all 0 at its start, if begin() says nothing else. */
     size_t steps_n, steps_before; /* all; and those before this move */
@@ -116,17 +119,17 @@ struct stage {
     uint64_t written; /* a hash of all that was written to the database */
     uint64_t counted; /* the same, when the units were counted: */
     int64_t units;
-    int64_t orders;               /* that were tried to be written there */
-    bool unread;                  /* it has changed since the last audit */
-    bool unfaithful;              /* somebody died, or a reply was lost; */
-    bool is_disturbed;            /* anything but the latter */
-    bool cut_short;               /* an order was, between its statements */
-    struct stage_verdict verdict; /* so far */
-    char kind;                    /* of the move under way */
-    int runner;                   /* the actor that made the last moves, ... */
-    unsigned run_n;               /* ... so many in a row without any trouble */
-    uint64_t first_token;         /* that was granted; 0 = none yet */
-    unsigned insiders; /* a bit for each who shares a lock with another */
+    int64_t orders;                  /* that were tried to be written there */
+    const struct store_audit *audit; /* of it, in PAST; NULL = not yet */
+    bool unfaithful;                 /* somebody died, or a reply was lost; */
+    bool is_disturbed;               /* anything but the latter */
+    bool cut_short;                  /* an order was, between its statements */
+    struct stage_verdict verdict;    /* so far */
+    char kind;                       /* of the move under way */
+    struct actor *runner;            /* who has made the last moves, ... */
+    unsigned run_n;       /* ... so many in a row without any trouble */
+    uint64_t first_token; /* that was granted; 0 = none yet */
+    unsigned insiders;    /* a bit for each who shares a lock with another */
     unsigned stocks[STAGE_PRODUCTS_N]; /* the version of each product's stock */
     uint64_t holds_at; /* the hash `written` when these were read: */
     uint64_t pay_until_us[STAGE_HOLDS_MAX]; /* of orders that are not paid */
@@ -140,48 +143,65 @@ uint64_t stage_hash_text(uint64_t hash, const char *text);
 /* How long an order waits for a lock: the service leaves time for a last command. */
 uint64_t stage_wait_us(const struct stage *stage);
 
-/* The process of an actor, by the number of the first actor in it. */
-unsigned stage_process(const struct stage *stage, unsigned actor);
+/* Its program has begun, and it may be over or dead by now; it lives, and has not ended. */
+static inline bool stage_has_begun(const struct actor *actor)
+{
+    return actor->lane->phase != PAGE_CLOSED;
+}
 
-/* MOVER, -1 = the world, is in the process of ACTOR: so it may be its watchdog. */
-bool stage_shares_process(const struct stage *stage, int mover, unsigned actor);
+static inline bool stage_is_playing(const struct actor *actor)
+{
+    return !actor->is_dead && actor->lane->phase == PAGE_RUNS;
+}
 
-/* The page of an actor's process, its part of it, and the thread that runs its
- * program. */
-struct page *stage_page(const struct stage *stage, unsigned actor);
-struct page_lane *stage_lane(const struct stage *stage, unsigned actor);
-const struct page_thread *stage_main_thread(const struct stage *stage,
-                                            unsigned actor);
+/* MOVER, NULL = the world, is in the process of ACTOR: so it may be its watchdog. */
+static inline bool stage_shares_process(const struct actor *mover,
+                                        const struct actor *actor)
+{
+    return mover && mover->page == actor->page;
+}
 
-/* The lease that ends next; NULL: there is none that ends. */
-struct stage_lock *stage_next_lease(struct stage *stage);
+/* -1 = the world, or nobody. */
+static inline int stage_index(const struct actor *actor)
+{
+    return actor ? actor->index : -1;
+}
+
+/* The thread that runs its program. */
+static inline const struct page_thread *
+stage_main_thread(const struct actor *actor)
+{
+    return &actor->page->threads[actor->lane->thread];
+}
+
+static inline uint64_t stage_now_us(const struct stage *stage)
+{
+    return atomic_load(&stage->world.board->now_us);
+}
 
 /* When the time to pay of the next order runs out; 0: nobody has to pay. */
 uint64_t stage_next_payment(struct stage *stage);
 
-/* When the next one ends on NODE; 0: there is none. */
-uint64_t stage_node_lease(const struct stage *stage, unsigned node);
-
 /* Hands the turn to an actor until it gives it back, and writes down what has
  * happened. False: stage->error. */
-bool stage_hand(struct stage *stage, unsigned actor, enum page_order order,
-                unsigned thread, enum page_verdict verdict);
+bool stage_hand(struct actor *actor, enum page_order order, int thread,
+                enum page_verdict verdict);
 
 /* After a move: looks into Redis, has the actors look what has come for them, and
- * notes who holds what. MOVER: the actor that moved; -1 = the world. False:
+ * notes who holds what. MOVER: the actor that moved; NULL = the world. False:
  * stage->error. */
-bool stage_settle(struct stage *stage, int mover);
+bool stage_settle(struct stage *stage, struct actor *mover);
 
 /* After a move, with what the servers said before it (stage_rules.c). */
 void stage_check_locks(struct stage *stage, const struct stage_lock before[],
-                       int mover);
+                       struct actor *mover);
 void stage_check_sleepers(struct stage *stage);
 
 /* Since the schedule began. */
 bool stage_has_time_passed(const struct stage *stage);
 
 /* The dead actor may have been told that the lock is free. */
-bool stage_may_be_woken(const struct stage *stage, unsigned actor);
+bool stage_may_be_woken(const struct actor *actor);
 
 /* Its lock tells late and doubled commands apart by numbers: what it says is exact. */
 bool stage_is_exact(const struct stage *stage);
@@ -208,59 +228,44 @@ void stage_mark_step(struct stage *stage, struct stage_step *step);
 void stage_note_token_in_keys(struct stage *stage);
 
 /* MOVER took the lock away from its HOLDER, and whether the key is gone. */
-void stage_mark_loss(struct stage *stage, int mover, int holder, bool is_gone);
+void stage_mark_loss(struct stage *stage, const struct actor *mover,
+                     struct actor *holder, bool is_gone);
 
 /* The holder's lease has ended. */
-void stage_note_expiry(struct stage *stage, int holder);
+void stage_note_expiry(struct actor *holder);
 
 /* A bit for each of INSIDERS is set: they share a lock; KIND says how that came. */
 void stage_mark_insiders(struct stage *stage, unsigned insiders,
                          enum stage_fault kind);
 
 /* MOVER gave the lock back, and somebody who waits for a message has none. */
-void stage_mark_silence(struct stage *stage, int mover);
+void stage_mark_silence(struct stage *stage, const struct actor *mover);
 
 /* A fault of the ledger came about with this move. */
 void stage_mark_fault(struct stage *stage, enum stage_fault fault);
 
 /* ---- */
 
-/* Adds a line to what has happened. ACTOR: whose; -1 = the world's. NAME: of the
+/* Adds a line to what has happened. ACTOR: whose; NULL = the world's. NAME: of the
  * step; "" = it is none. */
-void stage_tell(struct stage *stage, int actor, const char *name,
-                const char *reply);
+void stage_tell(struct stage *stage, const struct actor *actor,
+                const char *name, const char *reply);
 
-/* SIGKILL to its process, and so to all actors in it; returns when the servers have
+/* SIGKILL to a process, and so to all actors in it; returns when the servers have
  * seen its connections end. */
-void stage_kill(struct stage *stage, unsigned actor);
+void stage_kill(struct stage *stage, struct page *page);
 
-/* An actor's thread that makes the next step; the one that would make it without the
- * first; the one that is about to begin a transaction, even if another actor is in
- * one; its watchdog's, due or not; its committer's, if that waits for a time; the
- * one whose wait ends by time. -1: there is none. */
-int stage_stepping_thread(const struct stage *stage, unsigned actor);
-int stage_second_thread(const struct stage *stage, unsigned actor);
-int stage_opening_thread(const struct stage *stage, unsigned actor);
-int stage_keeper_thread(const struct stage *stage, unsigned actor);
-int stage_committer_thread(const struct stage *stage, unsigned actor);
-int stage_waiting_thread(const struct stage *stage, unsigned actor);
-
-/* Whether the main thread of an instance is at a step: an order comes in, or it
- * stops. */
-bool stage_has_news(const struct stage *stage, unsigned actor);
-
-/* Whether it believes to have the lock called NAME. */
-bool stage_believes(const struct stage *stage, unsigned actor,
-                    const char *name);
+/* An actor's thread that makes the next step; its watchdog's, due or not; its committer's, if
+ * that waits for a time. -1: there is none. */
+int stage_stepping_thread(const struct actor *actor);
+int stage_keeper_thread(const struct actor *actor);
+int stage_committer_thread(const struct actor *actor);
 
 /* Whether no server has a key of the lock called NAME. */
 bool stage_is_free(const struct stage *stage, const char *name);
 
 /* Whether any lock has a key. */
 bool stage_has_key(const struct stage *stage);
-
-/* How many holds of locks it believes to have. */
-unsigned stage_held(const struct stage *stage, unsigned actor);
 
 /* Whether a line of the keys is that of a lock: "lock:{...}". */
 bool stage_is_lock(const char *line);
@@ -276,10 +281,5 @@ bool stage_is_over(const struct stage *stage);
 
 /* Puts the actors' letters in place of their owner ids, everywhere in TEXT. */
 void stage_name_owners(const struct stage *stage, char text[]);
-
-/* Whether its program has begun, and it may be over or dead by now; it lives, and has not
- * ended. */
-bool stage_has_begun(const struct stage *stage, unsigned actor);
-bool stage_is_playing(const struct stage *stage, unsigned actor);
 
 #endif

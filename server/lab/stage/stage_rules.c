@@ -16,10 +16,9 @@ enum {
     WATCHDOG_LEASE_US = 10000000, /* dlock.h: what is usual */
 };
 
-static bool wants(const struct stage *stage, unsigned actor, const char *name)
+static bool wants(const struct actor *actor, const char *name)
 {
-    return stage_is_playing(stage, actor) &&
-           strcmp(stage_lane(stage, actor)->wants, name) == 0;
+    return stage_is_playing(actor) && strcmp(actor->lane->wants, name) == 0;
 }
 
 /* The lock promises an order. */
@@ -36,22 +35,24 @@ static bool has_moved(uint64_t ends_us, uint64_t before_us)
 
 /* ---- leases --------------------------------------------------------------- */
 
-/* The owner whose lease on a server changed, while it was there before and after; -1 =
+/* The owner whose lease on a server changed, while it was there before and after; NULL =
  * nobody. */
-static int whose_lease(const struct stage *stage, const struct stage_lock *lock,
-                       const struct stage_lock *before)
+static const struct actor *whose_lease(const struct stage *stage,
+                                       const struct stage_lock *lock,
+                                       const struct stage_lock *before)
 {
-    for (unsigned i = 0; i < stage->world.nodes_n; i++) {
-        bool is_one = stage->world.nodes_n == 1;
-        int owner = is_one ? lock->setter : lock->owners[i];
-        int was = is_one ? before->setter : before->owners[i];
+    bool is_one = stage->world.nodes_n == 1;
 
-        if (owner >= 0 && owner == was && before->node_ends_us[i] != 0 &&
+    for (unsigned i = 0; i < stage->world.nodes_n; i++) {
+        const struct actor *owner = is_one ? lock->holder : lock->owners[i];
+        const struct actor *was = is_one ? before->holder : before->owners[i];
+
+        if (owner && owner == was && before->node_ends_us[i] != 0 &&
             lock->node_ends_us[i] != 0 &&
             has_moved(lock->node_ends_us[i], before->node_ends_us[i]))
             return owner;
     }
-    return -1;
+    return NULL;
 }
 
 /* The last command of this move that renews; NULL: there is none. A watchdog that has lost
@@ -80,42 +81,41 @@ static bool has_renewed(const struct stage *stage, const char *name)
 }
 
 /* Its release, or its withdraw, may be among them, and frees the lock yet. */
-static bool has_more_held_up(const struct stage *stage, unsigned actor)
+static bool has_more_held_up(const struct actor *actor)
 {
-    for (unsigned i = 0; i < stage->late_n; i++)
-        if (stage->late[i].actor == actor)
+    for (unsigned i = 0; i < actor->stage->late_n; i++)
+        if (actor->stage->late[i].actor == actor)
             return true;
     return false;
 }
 
 static void check_leases(struct stage *stage, const struct stage_lock *lock,
-                         const struct stage_lock *before, int mover)
+                         const struct stage_lock *before,
+                         const struct actor *mover)
 {
-    int owner = mover >= 0 ? whose_lease(stage, lock, before) : -1;
+    const struct actor *owner = mover ? whose_lease(stage, lock, before) : NULL;
     /* With its data a server has lost what it knew of newer commands. */
-    bool is_late = mover >= 0 && stage->is_delivery && stage->losses == 0 &&
+    bool is_late = mover && stage->is_delivery && stage->losses == 0 &&
                    stage->delivered.newer > 0;
 
-    if (owner >= 0 && !stage_shares_process(stage, mover, (unsigned)owner))
+    if (owner && !stage_shares_process(mover, owner))
         stage_broke(stage, STAGE_LEASE);
-    if (mover >= 0 && before->has_key && before->setter >= 0 &&
-        before->setter == lock->setter &&
-        !stage_shares_process(stage, mover, (unsigned)lock->setter) &&
+    if (mover && before->has_key && before->holder &&
+        before->holder == lock->holder &&
+        !stage_shares_process(mover, lock->holder) &&
         has_renewed(stage, lock->name))
         stage_broke(stage, STAGE_LEASE);
     /* A lock that was taken late is older than what comes late behind that, because held
      * up commands keep their order. */
     if (is_late && !before->taken_late &&
         (owner == mover ||
-         (before->has_key && before->setter == mover && !lock->has_key)))
+         (before->has_key && before->holder == mover && !lock->has_key)))
         stage_broke(stage, STAGE_LATE);
     /* Somebody under way may still come in again, or give it back; the dead have their
      * lease; and after a lost reply it may be held, as it was told. */
-    if (is_late && !before->has_key && lock->setter == mover &&
-        !stage_is_playing(stage, (unsigned)mover) &&
-        !stage->parts[mover].is_dead &&
-        !stage_lane(stage, (unsigned)mover)->unsure &&
-        !has_more_held_up(stage, (unsigned)mover))
+    if (is_late && !before->has_key && lock->holder == mover &&
+        !stage_is_playing(mover) && !mover->is_dead && !mover->lane->unsure &&
+        !has_more_held_up(mover))
         stage_broke(stage, STAGE_LATE);
 }
 
@@ -127,13 +127,13 @@ bool stage_is_exact(const struct stage *stage)
 
 /* Its holder has heard that its last release is done. Trouble is an excuse; a lost reply
  * is none for a lock that asks again. */
-static bool has_not_given(const struct stage *stage, unsigned actor,
+static bool has_not_given(const struct actor *actor,
                           const struct stage_lock *lock)
 {
-    return lock->has_key && lock->setter == (int)actor &&
-           strcmp(stage_lane(stage, actor)->gave, lock->name) == 0 &&
-           !stage_believes(stage, actor, lock->name) &&
-           !wants(stage, actor, lock->name) && !stage_is_excused(stage);
+    return lock->has_key && lock->holder == actor &&
+           strcmp(actor->lane->gave, lock->name) == 0 &&
+           !page_believes(actor->lane, lock->name) &&
+           !wants(actor, lock->name) && !stage_is_excused(actor->stage);
 }
 
 /* No lease has ended since it came in, and by the server its own runs, or, of the only
@@ -143,28 +143,28 @@ static bool has_not_given(const struct stage *stage, unsigned actor,
 static void check_owner(struct stage *stage, const struct stage_lock *lock,
                         const struct stage_lock *before)
 {
-    for (unsigned i = 0; i < stage->scene.buyers; i++) {
-        const struct page_lane *lane = stage_lane(stage, i);
-        const struct stage_part *part = &stage->parts[i];
-        bool had_it = before->has_key && before->setter == (int)i;
+    bool is_exact = stage_is_exact(stage);
+
+    for (const struct actor *each = stage->actors; each < stage->end; each++) {
+        const struct page_lane *lane = each->lane;
+        bool had_it = before->has_key && before->holder == each;
 
         /* One that has missed a reply counts to the earlier of two ends. */
         if (lane->lost_unsure && stage_has_time_passed(stage))
             continue;
         if (strcmp(lane->lost, lock->name) == 0 &&
-            part->lapses == stage->lapses &&
-            (had_it || (stage_is_exact(stage) && stage->locks_n == 1)))
+            each->lapses == stage->lapses &&
+            (had_it || (is_exact && stage->locks_n == 1)))
             stage_broke(stage, STAGE_TOLD_LOST);
-        if (strcmp(lane->gave, lock->name) == 0 && !had_it &&
-            stage_is_exact(stage) && !stage->unfaithful &&
-            !stage_believes(stage, i, lock->name))
+        if (strcmp(lane->gave, lock->name) == 0 && !had_it && is_exact &&
+            !stage->unfaithful && !page_believes(lane, lock->name))
             stage_broke(stage, STAGE_TOLD_KEPT);
         /* Also a hold that was lost before its owner came in again. */
-        if (strcmp(lane->gave_one, lock->name) == 0 && stage_is_exact(stage) &&
+        if (strcmp(lane->gave_one, lock->name) == 0 && is_exact &&
             !stage->unfaithful && lane->gives_since_us != 0 &&
             lane->gives_since_us < lock->lapsed_us)
             stage_broke(stage, STAGE_TOLD_KEPT);
-        if (has_not_given(stage, i, lock))
+        if (has_not_given(each, lock))
             stage_broke(stage, STAGE_HELD);
     }
 }
@@ -185,7 +185,7 @@ static bool is_lease_wrong(const struct stage *stage, const char *name,
                            uint64_t told_us, uint64_t for_us)
 {
     const struct stage_lock *lock = lock_of(stage, name);
-    uint64_t now_us = atomic_load(&stage->board->now_us);
+    uint64_t now_us = stage_now_us(stage);
     uint64_t lease_us = stage->scene.lease_ms == 0
                             ? WATCHDOG_LEASE_US
                             : 1000 * (uint64_t)stage->scene.lease_ms;
@@ -202,91 +202,93 @@ static bool is_lease_wrong(const struct stage *stage, const char *name,
 }
 
 /* The pass of ACTOR's watchdog is over, and it believes that its lease began anew. */
-static bool is_not_renewed(const struct stage *stage, unsigned actor)
+static bool is_not_renewed(const struct actor *actor)
 {
-    int watchdog = stage_keeper_thread(stage, actor);
-    uint64_t now_us = atomic_load(&stage->board->now_us);
+    const struct stage *stage = actor->stage;
+    int watchdog = stage_keeper_thread(actor);
 
     if (stage->kind != 'w' || watchdog < 0 ||
-        stage_page(stage, actor)->threads[watchdog].wait == PAGE_STEP)
+        actor->page->threads[watchdog].wait == PAGE_STEP)
         return false;
     for (unsigned i = 0; i < stage->locks_n; i++) {
         const struct stage_lock *lock = &stage->locks[i];
 
-        if (lock->has_key && lock->setter == (int)actor &&
-            stage_believes(stage, actor, lock->name) &&
+        if (lock->has_key && lock->holder == actor &&
+            page_believes(actor->lane, lock->name) &&
             renewal_of(stage, lock->name) &&
-            is_lease_wrong(stage, lock->name, now_us + WATCHDOG_LEASE_US, 0))
+            is_lease_wrong(stage, lock->name,
+                           stage_now_us(stage) + WATCHDOG_LEASE_US, 0))
             return true;
     }
     return false;
 }
 
 /* Leases on several servers, or elsewhere than in Redis, are not compared. */
-static void check_terms(struct stage *stage, int mover)
+static void check_terms(struct stage *stage, const struct actor *mover)
 {
     if (stage->world.nodes_n > 1 ||
         (stage->expected && stage->expected->kept != KEPT_IN_REDIS))
         return;
-    for (unsigned i = 0; i < stage->scene.buyers; i++) {
-        const struct page_lane *lane = stage_lane(stage, i);
+    for (const struct actor *each = stage->actors; each < stage->end; each++) {
+        const struct page_lane *lane = each->lane;
 
         /* A turn of the watchdog before the answer makes an extended lease a full one. */
-        bool is_exact = stage_held(stage, i) == 1 && stage->kind != 'w';
+        bool is_exact = page_holds(lane) == 1 && stage->kind != 'w';
 
         if (lane->granted[0] &&
             is_lease_wrong(stage, lane->granted, lane->granted_until_us,
                            is_exact ? lane->granted_for_us : 0))
             stage_broke(stage, STAGE_TOLD_LEASE);
     }
-    if (mover >= 0 && is_not_renewed(stage, (unsigned)mover))
+    if (mover && is_not_renewed(mover))
         stage_broke(stage, STAGE_TOLD_LEASE);
 }
 
 /* ---- order ---------------------------------------------------------------- */
 
-/* Y asked before X did, and was heard of lately. */
-static bool is_before(const struct stage *stage, const char *name, unsigned y,
-                      unsigned x)
+/* FIRST asked before OTHER did, and was heard of lately. */
+static bool is_before(const char *name, const struct actor *first,
+                      const struct actor *other)
 {
-    const struct stage_part *first = &stage->parts[y];
-    unsigned place = stage->parts[x].place;
-    uint64_t now_us = atomic_load(&stage->board->now_us);
-
-    return wants(stage, y, name) && first->place != 0 &&
-           (place == 0 || first->sure_place < place) &&
-           now_us < first->asked_us + BEAT_US;
+    return wants(first, name) && first->place != 0 &&
+           (other->place == 0 || first->sure_place < other->place) &&
+           stage_now_us(first->stage) < first->asked_us + BEAT_US;
 }
 
 static void check_order(struct stage *stage, const struct stage_lock *lock,
-                        const struct stage_lock *before, int mover)
+                        const struct stage_lock *before,
+                        const struct actor *mover)
 {
     /* A queue is lost with the server's data. */
-    if (mover < 0 || before->has_key || !lock->has_key ||
-        lock->setter != mover || stage->losses > 0)
+    if (!mover || before->has_key || !lock->has_key || lock->holder != mover ||
+        stage->losses > 0)
         return;
-    for (unsigned i = 0; i < stage->scene.buyers; i++)
-        if ((int)i != mover && is_before(stage, lock->name, i, (unsigned)mover))
+    for (const struct actor *each = stage->actors; each < stage->end; each++)
+        if (each != mover && is_before(lock->name, each, mover))
             stage_broke(stage, STAGE_OVERTAKEN);
 }
 
 /* The server has it as the holder, although it may not have heard so. */
-static bool is_holder(const struct stage *stage, unsigned actor)
+static bool is_holder(const struct actor *actor)
 {
+    const struct stage *stage = actor->stage;
+
     for (unsigned i = 0; i < stage->locks_n; i++)
-        if (stage->locks[i].has_key && stage->locks[i].setter == (int)actor)
+        if (stage->locks[i].has_key && stage->locks[i].holder == actor)
             return true;
     return false;
 }
 
 /* The last step NAME of ACTOR with the move under way; NULL. */
-static const struct stage_step *step_of(const struct stage *stage,
-                                        unsigned actor, const char *name)
+static const struct stage_step *step_of(const struct actor *actor,
+                                        const char *name)
 {
+    const struct stage *stage = actor->stage;
+
     for (size_t i = stage->steps_n; i-- > stage->steps_before;) {
         const struct stage_step *step = &stage->steps[i];
 
-        if (step->actor == (int)actor && strcmp(step->name, name) == 0)
+        if (step->actor == actor->index && strcmp(step->name, name) == 0)
             return step;
     }
     return NULL;
@@ -295,10 +297,10 @@ static const struct stage_step *step_of(const struct stage *stage,
 /* An acquire of ACTOR was held up, and has reached the server with this move. The
  * script answers {-1}, one value, if a newer command has made it void: it then changes
  * nothing, and gives no place in the queue. */
-static bool has_asked_late(const struct stage *stage, unsigned actor)
+static bool has_asked_late(const struct actor *actor)
 {
     const struct stage_step *step =
-        stage->is_delivery ? step_of(stage, actor, "late eval-acquire") : NULL;
+        actor->stage->is_delivery ? step_of(actor, "late eval-acquire") : NULL;
 
     return step && strcmp(step->reply, "(1 values)") != 0;
 }
@@ -307,59 +309,56 @@ static bool has_asked_late(const struct stage *stage, unsigned actor)
  * end of its acquire, take it away. */
 static void note_places(struct stage *stage)
 {
-    uint64_t now_us = atomic_load(&stage->board->now_us);
+    uint64_t now_us = stage_now_us(stage);
 
-    for (unsigned i = 0; i < stage->scene.buyers; i++) {
-        struct stage_part *part = &stage->parts[i];
-        const struct page_lane *lane = stage_lane(stage, i);
+    for (struct actor *each = stage->actors; each < stage->end; each++) {
+        const struct page_lane *lane = each->lane;
         const struct stage_step *left;
 
         if (lane->wants[0] == '\0' || !lane->may_wait) {
-            part->place = 0;
-            part->asks_n = lane->asks_n;
+            each->place = 0;
+            each->asks_n = lane->asks_n;
             continue;
         }
         /* It has told the server with this move that it waits no longer. */
-        left = step_of(stage, i,
+        left = step_of(each,
                        stage->is_delivery ? "late eval-leave" : "eval-leave");
-        if (is_holder(stage, i) ||
-            (left && strcmp(left->reply, "(held up)") != 0))
-            part->place = 0;
-        if ((part->asks_n == lane->asks_n && !has_asked_late(stage, i)) ||
-            is_holder(stage, i))
+        if (is_holder(each) || (left && strcmp(left->reply, "(held up)") != 0))
+            each->place = 0;
+        if ((each->asks_n == lane->asks_n && !has_asked_late(each)) ||
+            is_holder(each))
             continue;
-        part->asks_n = lane->asks_n;
+        each->asks_n = lane->asks_n;
         /* The server may have given up who was not heard of for a heartbeat, or not,
          * if it heard of nobody. */
-        if (part->place == 0 || now_us >= part->asked_us + BEAT_US)
-            part->sure_place = ++stage->places_n;
-        if (part->place == 0)
-            part->place = part->sure_place;
-        if (now_us >= part->asked_us + BEAT_US / 2)
-            part->steady_us = now_us;
-        part->asked_us = now_us;
+        if (each->place == 0 || now_us >= each->asked_us + BEAT_US)
+            each->sure_place = ++stage->places_n;
+        if (each->place == 0)
+            each->place = each->sure_place;
+        if (now_us >= each->asked_us + BEAT_US / 2)
+            each->steady_us = now_us;
+        each->asked_us = now_us;
     }
 }
 
 /* Nobody who may have a place in the queue is before ACTOR: all others have none, or have
  * died, and were not heard of for a heartbeat. A server that heard of nobody at all for
  * half of one spares its waiters once: not while ACTOR was steady. */
-static bool is_first(const struct stage *stage, unsigned actor)
+static bool is_first(const struct actor *actor)
 {
-    const struct stage_part *part = &stage->parts[actor];
-    uint64_t now_us = atomic_load(&stage->board->now_us);
-    bool is_late = now_us >= part->asked_us + BEAT_US / 2;
-    uint64_t steady_us = is_late ? now_us : part->steady_us;
+    const struct stage *stage = actor->stage;
+    uint64_t now_us = stage_now_us(stage);
+    bool is_late = now_us >= actor->asked_us + BEAT_US / 2;
+    uint64_t steady_us = is_late ? now_us : actor->steady_us;
 
-    for (unsigned i = 0; i < stage->scene.buyers; i++) {
-        const struct stage_part *other = &stage->parts[i];
+    for (const struct actor *each = stage->actors; each < stage->end; each++) {
         uint64_t heard_us =
-            other->asked_us > steady_us ? other->asked_us : steady_us;
+            each->asked_us > steady_us ? each->asked_us : steady_us;
 
-        if (stage_lane(stage, i)->unsure)
+        if (each->lane->unsure)
             return false;
-        if (i != actor && other->place != 0 &&
-            (!other->is_dead || now_us < heard_us + BEAT_US))
+        if (each != actor && each->place != 0 &&
+            (!each->is_dead || now_us < heard_us + BEAT_US))
             return false;
     }
     return true;
@@ -367,16 +366,14 @@ static bool is_first(const struct stage *stage, unsigned actor)
 
 /* The first in the queue has asked for a free lock, and was told to wait. */
 static void check_turn(struct stage *stage, const struct stage_lock *lock,
-                       const struct stage_lock *before, int mover)
+                       const struct stage_lock *before,
+                       const struct actor *mover)
 {
-    if (mover < 0 || before->has_key || lock->has_key || stage->late_n > 0 ||
+    if (!mover || before->has_key || lock->has_key || stage->late_n > 0 ||
         stage->is_delivery || stage->losses > 0 || stage->has_ghost)
         return;
-    if (wants(stage, (unsigned)mover, lock->name) &&
-        stage->parts[mover].place != 0 &&
-        stage->parts[mover].asks_n !=
-            stage_lane(stage, (unsigned)mover)->asks_n &&
-        is_first(stage, (unsigned)mover))
+    if (wants(mover, lock->name) && mover->place != 0 &&
+        mover->asks_n != mover->lane->asks_n && is_first(mover))
         stage_broke(stage, STAGE_ASLEEP);
 }
 
@@ -387,15 +384,14 @@ static void check_turn(struct stage *stage, const struct stage_lock *lock,
 static void check_token(struct stage *stage, struct stage_lock *lock)
 {
     lock->token_is_over = lock->token_is_over || !lock->has_key;
-    for (unsigned i = 0; i < stage->scene.buyers; i++) {
-        const struct page_lane *lane = stage_lane(stage, i);
-        struct stage_part *part = &stage->parts[i];
-        bool again = lane->token == lock->token && lock->token_by == (int)i;
+    for (struct actor *each = stage->actors; each < stage->end; each++) {
+        const struct page_lane *lane = each->lane;
+        bool again = lane->token == lock->token && lock->token_by == each;
 
-        if (part->tokens_n == lane->tokens_n ||
+        if (each->tokens_n == lane->tokens_n ||
             strcmp(lane->token_of, lock->name) != 0)
             continue;
-        part->tokens_n = lane->tokens_n;
+        each->tokens_n = lane->tokens_n;
         again = again && !lock->token_is_over;
         if (stage->losses == 0 && (lane->token < lock->token ||
                                    (lane->token == lock->token && !again)))
@@ -404,7 +400,7 @@ static void check_token(struct stage *stage, struct stage_lock *lock)
             lane->token <= lane->floor && !again)
             stage_broke(stage, STAGE_TOKEN);
         lock->token = lane->token;
-        lock->token_by = (int)i;
+        lock->token_by = each;
         lock->token_is_over = !lock->has_key;
     }
 }
@@ -420,11 +416,10 @@ bool stage_is_free(const struct stage *stage, const char *name)
 
 /* The thread that waits for the lock that the actor wants. One thread of the asynchronous
  * calls at most minds the time. */
-static const struct page_thread *waiter(const struct stage *stage,
-                                        unsigned actor)
+static const struct page_thread *waiter(const struct actor *actor)
 {
-    const struct page *page = stage_page(stage, actor);
-    unsigned n = stage_lane(stage, actor)->wants_thread;
+    const struct page *page = actor->page;
+    unsigned n = actor->lane->wants_thread;
 
     if (n != PAGE_ASYNC)
         return &page->threads[n];
@@ -437,94 +432,90 @@ static const struct page_thread *waiter(const struct stage *stage,
 
 /* It will not look by itself soon. On several servers it does, because giving back a
  * part of the lock wakes nobody. */
-static bool is_asleep(const struct stage *stage, unsigned actor)
+static bool is_asleep(const struct actor *actor)
 {
-    const struct page_lane *lane = stage_lane(stage, actor);
-    const struct page_thread *thread = waiter(stage, actor);
+    const struct stage *stage = actor->stage;
+    const struct page_thread *thread = waiter(actor);
     uint64_t soon_us = stage->world.nodes_n > 1 ? LOOK_US : ROUNDING_US;
 
-    return lane->wishes_n == 1 && thread && thread->wait == PAGE_TIMED &&
-           thread->until_us > atomic_load(&stage->board->now_us) + soon_us;
+    return actor->lane->wishes_n == 1 && thread && thread->wait == PAGE_TIMED &&
+           thread->until_us > stage_now_us(stage) + soon_us;
 }
 
 /* An instance whose orders wait while it asks for no lock, and its watchdog is not about
  * to hear that one is lost: only their own time to give up will come. */
-static bool has_orders_asleep(const struct stage *stage, unsigned actor)
+static bool has_orders_asleep(const struct actor *actor)
 {
-    const struct page *page = stage_page(stage, actor);
-    int committer = stage_committer_thread(stage, actor);
+    const struct page *page = actor->page;
+    int committer = stage_committer_thread(actor);
 
     for (unsigned i = 0; i < page->threads_n; i++)
         if (page->threads[i].wait == PAGE_STEP)
             return false;
-    return stage->scene.batched && committer >= 0 &&
-           stage_main_thread(stage, actor)->wait == PAGE_OTHERS &&
-           stage_lane(stage, actor)->wants[0] == '\0' &&
-           stage_held(stage, actor) == 0 &&
+    return actor->stage->scene.batched && committer >= 0 &&
+           stage_main_thread(actor)->wait == PAGE_OTHERS &&
+           actor->lane->wants[0] == '\0' && page_holds(actor->lane) == 0 &&
            page->threads[committer].until_us >
-               atomic_load(&stage->board->now_us) + LOOK_US;
+               stage_now_us(actor->stage) + LOOK_US;
 }
 
 /* A step of its own, or a message, may still come; or it looks again by itself, because
  * it naps or the time of its sleep is over; and it wakes others when it gives the lock
  * back. */
-static bool is_at_work(const struct stage *stage, unsigned actor)
+static bool is_at_work(const struct actor *actor)
 {
-    bool sleeps = is_asleep(stage, actor);
-
-    return stage_stepping_thread(stage, actor) >= 0 ||
-           stage_main_thread(stage, actor)->wait == PAGE_SLEEP ||
-           ((stage_lane(stage, actor)->wants[0] != '\0' ||
-             stage_held(stage, actor) > 0) &&
-            !sleeps);
+    return stage_stepping_thread(actor) >= 0 ||
+           stage_main_thread(actor)->wait == PAGE_SLEEP ||
+           ((actor->lane->wants[0] != '\0' || page_holds(actor->lane) > 0) &&
+            !is_asleep(actor));
 }
 
 /* A dead waiter that may be the one that was woken: others have to look by themselves
  * then. Nobody listens any more for one that had died before the lock was free; a queue
  * goes by heartbeats, and wakes it all the same. */
-bool stage_may_be_woken(const struct stage *stage, unsigned actor)
+bool stage_may_be_woken(const struct actor *actor)
 {
-    const struct stage_part *part = &stage->parts[actor];
-    const char *wants = stage_lane(stage, actor)->wants;
+    const struct stage *stage = actor->stage;
+    const char *wants = actor->lane->wants;
     const struct stage_lock *lock = lock_of(stage, wants);
 
-    return part->is_dead && wants[0] != '\0' &&
+    return actor->is_dead && wants[0] != '\0' &&
            (is_fair(stage) || stage->world.nodes_n > 1 || !lock ||
-            part->died_at >= lock->freed_at);
+            actor->died_at >= lock->freed_at);
 }
 
 void stage_check_sleepers(struct stage *stage)
 {
+    const struct actor *late = stage->delivered.actor;
     bool sleeps = false;
 
     /* Somebody who does not wait any more may stand in the queue, and is woken in vain:
      * one that has overslept, or whose acquire came late. Others have to look by
      * themselves. */
-    if (has_asked_late(stage, stage->delivered.actor) &&
-        stage_lane(stage, stage->delivered.actor)->wants[0] == '\0')
+    if (stage->is_delivery && has_asked_late(late) &&
+        late->lane->wants[0] == '\0')
         stage->has_ghost = true;
-    for (unsigned i = 0; i < stage->scene.buyers; i++)
-        stage->has_ghost = stage->has_ghost || stage_lane(stage, i)->cut_off;
+    for (const struct actor *each = stage->actors; each < stage->end; each++)
+        stage->has_ghost = stage->has_ghost || each->lane->cut_off;
     if (stage->late_n > 0 || stage->losses > 0 || stage->has_ghost)
         return;
-    for (unsigned i = 0; i < stage->scene.buyers; i++) {
-        if (stage_may_be_woken(stage, i))
+    for (const struct actor *each = stage->actors; each < stage->end; each++) {
+        if (stage_may_be_woken(each))
             return;
-        if (!stage_is_playing(stage, i))
+        if (!stage_is_playing(each))
             continue;
-        if (is_at_work(stage, i))
+        if (is_at_work(each))
             return;
         sleeps = sleeps ||
-                 (is_asleep(stage, i) &&
-                  stage_is_free(stage, stage_lane(stage, i)->wants)) ||
-                 (has_orders_asleep(stage, i) && !stage_has_key(stage));
+                 (is_asleep(each) && stage_is_free(stage, each->lane->wants)) ||
+                 (has_orders_asleep(each) && !stage_has_key(stage));
     }
     if (sleeps)
         stage_broke(stage, STAGE_ASLEEP);
 }
 
 void stage_check_locks(struct stage *stage, const struct stage_lock before[],
-                       int mover)
+                       struct actor *mover)
 {
     for (unsigned i = 0; i < stage->locks_n; i++) {
         struct stage_lock *lock = &stage->locks[i];

@@ -27,95 +27,61 @@ static struct stage_lock *find_lock(struct stage *stage, const char *name)
         return lock;
     if (stage->locks_n == STAGE_LOCKS_MAX)
         return NULL;
-    *lock = (struct stage_lock){.setter = -1};
     memcpy(lock->name, name, len);
     stage->locks_n++;
     return lock;
 }
 
-struct stage_lock *stage_next_lease(struct stage *stage)
-{
-    struct stage_lock *next = NULL;
-
-    for (unsigned i = 0; i < stage->locks_n; i++)
-        if (stage->locks[i].has_key && stage->locks[i].ends_us != PAGE_NEVER &&
-            (!next || stage->locks[i].ends_us < next->ends_us))
-            next = &stage->locks[i];
-    return next;
-}
-
-bool stage_believes(const struct stage *stage, unsigned actor, const char *name)
-{
-    return page_believes(stage_lane(stage, actor), name);
-}
-
-uint64_t stage_node_lease(const struct stage *stage, unsigned node)
-{
-    uint64_t next_us = PAGE_NEVER;
-
-    for (unsigned i = 0; i < stage->locks_n; i++) {
-        uint64_t ends_us = stage->locks[i].node_ends_us[node];
-
-        if (ends_us != 0 && ends_us < next_us)
-            next_us = ends_us;
-    }
-    return next_us == PAGE_NEVER ? 0 : next_us;
-}
-
-/* The actor whose id is in the value of a line of the keys; -1 = nobody. */
-static int owner_in(const struct stage *stage, const char *line)
+/* The actor whose id is in the value of a line of the keys; NULL = nobody. */
+static struct actor *owner_in(struct stage *stage, const char *line)
 {
     size_t len = strcspn(line, "\n");
 
-    for (unsigned i = 0; i < stage->scene.buyers; i++) {
-        const char *owner = stage_lane(stage, i)->owner;
+    for (struct actor *each = stage->actors; each < stage->end; each++) {
+        const char *owner = each->lane->owner;
 
         if (owner[0] && memmem(line, len, owner, strlen(owner)))
-            return (int)i;
+            return each;
     }
-    return -1;
+    return NULL;
 }
 
 /* The actor that has enough of the servers. */
-static int holder_of(const struct stage *stage, const struct stage_lock *lock)
+static struct actor *holder_of(const struct stage *stage,
+                               const struct stage_lock *lock)
 {
     unsigned n = stage->world.nodes_n;
     unsigned needed = strcmp(stage->scene.lock, "multi") == 0 ? n : n / 2 + 1;
     unsigned counts[STAGE_ACTORS_MAX] = {0};
 
     for (unsigned i = 0; i < n; i++)
-        if (lock->node_ends_us[i] != 0 && lock->owners[i] >= 0 &&
-            ++counts[lock->owners[i]] >= needed)
+        if (lock->node_ends_us[i] != 0 && lock->owners[i] &&
+            ++counts[lock->owners[i]->index] >= needed)
             return lock->owners[i];
-    return -1;
+    return NULL;
 }
 
 /* The holder of the lock now, and whether it was taken away from somebody. BEFORE says
  * what was before: that of one server does not tell whose it is. */
 static void look_at_lock(struct stage *stage, struct stage_lock *lock,
-                         const struct stage_lock *before, int mover)
+                         const struct stage_lock *before, struct actor *mover)
 {
-    int holder = before->setter;
+    struct actor *was = before->holder;
 
-    if (!lock->has_key)
-        holder = -1;
-    else if (stage->world.nodes_n > 1)
-        holder = holder_of(stage, lock);
-    else if (!before->has_key)
-        holder = mover;
-    if (before->setter >= 0 && holder != before->setter &&
-        mover != before->setter && !stage->parts[before->setter].is_dead) {
-        if (mover >= 0 &&
-            stage_believes(stage, (unsigned)before->setter, lock->name))
+    lock->holder = !lock->has_key             ? NULL
+                   : stage->world.nodes_n > 1 ? holder_of(stage, lock)
+                   : !before->has_key         ? mover
+                                              : was;
+    if (was && lock->holder != was && mover != was && !was->is_dead) {
+        if (mover && page_believes(was->lane, lock->name))
             stage_broke(stage, STAGE_FOREIGN);
-        if (stage_is_playing(stage, (unsigned)before->setter))
-            stage_mark_loss(stage, mover, before->setter, !lock->has_key);
+        if (stage_is_playing(was))
+            stage_mark_loss(stage, mover, was, !lock->has_key);
     }
-    lock->setter = holder;
     lock->taken_late =
         lock->has_key &&
         (stage->is_delivery ? !before->has_key || before->taken_late
-                            : before->taken_late && mover != holder);
+                            : before->taken_late && mover != lock->holder);
 }
 
 /* A line: "lock:{1:0}\thash\t10000\t..."; of several servers with "1/" before. */
@@ -141,63 +107,60 @@ static void take_line(struct stage *stage, const char *line, uint64_t now_us)
     lock->has_key = true;
 }
 
-static bool reads_messages(const struct stage *stage, unsigned actor)
+/* It goes on when a message has come. */
+static bool reads_messages(const struct actor *actor)
 {
-    const struct page *page = stage_page(stage, actor);
+    const struct page *page = actor->page;
 
-    for (unsigned i = 0; i < page->threads_n; i++)
+    for (unsigned i = 0; i < page->threads_n && stage_is_playing(actor); i++)
         if (page->threads[i].wait == PAGE_SOCKET ||
             page->threads[i].wait == PAGE_MESSAGE)
             return true;
     return false;
 }
 
-static bool look_at_keys(struct stage *stage, int mover)
+/* What the last schedule has shown is true, but for messages, which are there for sure
+ * when a server has answered a look. A subscriber that was told something may listen to
+ * more, or to less. */
+static bool look_at_servers(struct stage *stage)
 {
-    uint64_t now_us = atomic_load(&stage->board->now_us);
+    struct stage_past *past = &stage->past[stage->moves_n];
+    bool is_known = past->has_look;
+
+    if (!stage->touched && !stage->posted)
+        return true;
+    for (const struct actor *each = stage->actors; each < stage->end; each++)
+        is_known = is_known && !reads_messages(each);
+    past->has_look = is_known || world_look(&stage->world, &past->look);
+    stage->look = &past->look;
+    return past->has_look || fail_with(&stage->error, "redis-server has died");
+}
+
+static void look_at_keys(struct stage *stage, struct actor *mover)
+{
+    uint64_t now_us = stage_now_us(stage);
     struct stage_lock before[STAGE_LOCKS_MAX];
 
-    struct stage_past *past = &stage->past[stage->moves_n];
-    bool has_readers = false;
-
-    /* Messages are there for sure when a server has answered a look. */
-    for (unsigned i = 0; i < stage->scene.buyers; i++)
-        has_readers = has_readers ||
-                      (stage_is_playing(stage, i) && reads_messages(stage, i));
-    /* A subscriber that was told something may listen to more, or to less. */
-    if ((stage->touched || stage->posted) && past->has_look && !has_readers) {
-        stage->look = past->look;
-    } else if (stage->touched || stage->posted) {
-        past->has_look = world_look(&stage->world, &stage->look);
-        past->look = stage->look;
-        if (!past->has_look)
-            return fail_with(&stage->error, "redis-server has died");
-    }
-    if (!stage->touched) {
-        stage_check_locks(stage, stage->locks, mover);
-        return true;
-    }
+    memcpy(before, stage->locks, sizeof(before));
     for (unsigned i = 0; i < STAGE_LOCKS_MAX; i++) {
         struct stage_lock *lock = &stage->locks[i];
 
-        before[i] =
-            i < stage->locks_n ? *lock : (struct stage_lock){.setter = -1};
-        if (before[i].has_key && before[i].ends_us <= now_us) {
+        if (lock->has_key && lock->ends_us <= now_us) {
             stage->lapses++;
             lock->lapsed_us = now_us;
-            stage_note_expiry(stage, before[i].setter);
-            before[i].setter = -1;
+            stage_note_expiry(lock->holder);
+            before[i].holder = NULL;
             before[i].has_key = false;
         }
         lock->has_key = false;
         memset(lock->node_ends_us, 0, sizeof(lock->node_ends_us));
     }
-    for (const char *line = stage->look.keys; *line;
+    for (const char *line = stage->look->keys; *line;
          line += strcspn(line, "\n"), line += *line == '\n')
         take_line(stage, line, now_us);
     for (unsigned i = 0; i < stage->locks_n; i++) {
-        if (mover < 0 && stage->world.replica.is_promoted &&
-            before[i].has_key && !stage->locks[i].has_key) {
+        if (!mover && stage->world.replica.is_promoted && before[i].has_key &&
+            !stage->locks[i].has_key) {
             stage->lapses++;
             stage->losses++;
         }
@@ -206,7 +169,6 @@ static bool look_at_keys(struct stage *stage, int mover)
             stage->locks[i].freed_at = stage->moves_n;
     }
     stage_check_locks(stage, before, mover);
-    return true;
 }
 
 uint64_t stage_keys_hash(const struct stage *stage)
@@ -214,7 +176,7 @@ uint64_t stage_keys_hash(const struct stage *stage)
     uint64_t hash = PAGE_HASH_SEED;
     unsigned tabs = 0;
 
-    for (const char *each = stage->look.keys; *each; each++) {
+    for (const char *each = stage->look->keys; *each; each++) {
         tabs = *each == '\n' ? 0 : tabs + (*each == '\t');
         if (tabs != 2)
             hash = page_hash(hash, each, 1);
@@ -224,15 +186,12 @@ uint64_t stage_keys_hash(const struct stage *stage)
 
 static void note_naps(struct stage *stage)
 {
-    for (unsigned i = 0; i < stage->scene.buyers; i++) {
-        struct stage_part *part = &stage->parts[i];
-
-        if (!stage_is_playing(stage, i) ||
-            stage_main_thread(stage, i)->wait != PAGE_SLEEP)
-            part->asleep_hash = 0;
-        else if (part->asleep_hash == 0)
-            part->asleep_hash = stage_keys_hash(stage);
-    }
+    for (struct actor *each = stage->actors; each < stage->end; each++)
+        if (!stage_is_playing(each) ||
+            stage_main_thread(each)->wait != PAGE_SLEEP)
+            each->asleep_hash = 0;
+        else if (each->asleep_hash == 0)
+            each->asleep_hash = stage_keys_hash(stage);
 }
 
 /* A lease that has ended since the first of two came in is a reason by which it could
@@ -242,11 +201,9 @@ static enum stage_fault kind_of_two(const struct stage *stage)
     /* Some of several servers have answered before all of them forget. */
     bool lapsed = false, lost = stage->world.nodes_n > 1 && stage->losses > 0;
 
-    for (unsigned i = 0; i < stage->scene.buyers; i++) {
-        const struct stage_part *part = &stage->parts[i];
-
-        lapsed = lapsed || (part->was_inside && part->lapses != stage->lapses);
-        lost = lost || (part->was_inside && part->losses != stage->losses);
+    for (const struct actor *each = stage->actors; each < stage->end; each++) {
+        lapsed = lapsed || (each->was_inside && each->lapses != stage->lapses);
+        lost = lost || (each->was_inside && each->losses != stage->losses);
     }
     return lost ? STAGE_TWO_LOST : lapsed ? STAGE_TWO_LATE : STAGE_TWO_INSIDE;
 }
@@ -256,24 +213,23 @@ static void note_insiders(struct stage *stage)
 {
     unsigned insiders = 0;
 
-    for (unsigned i = 0; i < stage->scene.buyers; i++) {
-        struct stage_part *part = &stage->parts[i];
-        bool inside = stage_is_inside(stage, i);
+    for (struct actor *each = stage->actors; each < stage->end; each++) {
+        bool inside = stage_is_inside(stage, (unsigned)each->index);
 
-        for (unsigned j = 0; j < i && inside; j++)
-            for (unsigned k = 0; k < PAGE_HOLDS_MAX; k++) {
-                const struct page_hold *hold = &stage_lane(stage, i)->holds[k];
+        for (const struct actor *other = stage->actors; other < each; other++)
+            for (unsigned i = 0; i < PAGE_HOLDS_MAX && inside; i++) {
+                const struct page_hold *hold = &each->lane->holds[i];
 
-                if (hold->n > 0 && stage_is_playing(stage, j) &&
-                    stage_believes(stage, j, hold->name))
-                    insiders |= 1u << i | 1u << j;
+                if (hold->n > 0 && stage_is_playing(other) &&
+                    page_believes(other->lane, hold->name))
+                    insiders |= 1u << each->index | 1u << other->index;
             }
-        if (inside && !part->was_inside) {
-            part->lapses = stage->lapses;
-            part->losses = stage->losses;
-            part->loss[0] = '\0';
+        if (inside && !each->was_inside) {
+            each->lapses = stage->lapses;
+            each->losses = stage->losses;
+            each->loss[0] = '\0';
         }
-        part->was_inside = inside;
+        each->was_inside = inside;
     }
     if (insiders != 0)
         stage_broke(stage, kind_of_two(stage));
@@ -281,28 +237,27 @@ static void note_insiders(struct stage *stage)
 }
 
 /* Nobody has the lock that ACTOR wants, nor wants it, and may be before it in a queue. */
-static bool is_alone(const struct stage *stage, unsigned actor)
+static bool is_alone(const struct actor *actor)
 {
-    const char *wants = stage_lane(stage, actor)->wants;
+    const struct stage *stage = actor->stage;
+    const char *wants = actor->lane->wants;
 
-    for (unsigned i = 0; i < stage->scene.buyers; i++)
-        if (i != actor && stage_is_playing(stage, i) &&
-            strcmp(stage_lane(stage, i)->wants, wants) == 0)
+    for (const struct actor *each = stage->actors; each < stage->end; each++)
+        if (each != actor && stage_is_playing(each) &&
+            strcmp(each->lane->wants, wants) == 0)
             return false;
     return stage_is_free(stage, wants);
 }
 
 static void note_wishes(struct stage *stage)
 {
-    for (unsigned i = 0; i < stage->scene.buyers; i++) {
-        struct stage_part *part = &stage->parts[i];
-        const char *wants = stage_lane(stage, i)->wants;
-        bool wishes = stage_is_playing(stage, i) && wants[0] != '\0';
+    for (struct actor *each = stage->actors; each < stage->end; each++) {
+        bool wishes = stage_is_playing(each) && each->lane->wants[0] != '\0';
 
         if (wishes)
-            part->was_free =
-                (part->was_free || !part->wishes) && is_alone(stage, i);
-        part->wishes = wishes;
+            each->was_free =
+                (each->was_free || !each->wishes) && is_alone(each);
+        each->wishes = wishes;
     }
 }
 
@@ -315,12 +270,12 @@ static void note_stock(struct stage *stage)
 
     for (unsigned i = 0; i < stage->scene.buyers; i++)
         may_rise = may_rise || stage->scene.roles[i].program;
-    for (unsigned i = 0; i < stage->scene.buyers && may_rise; i++) {
-        struct stage_part *part = &stage->parts[i];
-        unsigned orders_n = stage_lane(stage, i)->orders_n;
+    for (struct actor *each = stage->actors; may_rise && each < stage->end;
+         each++) {
+        unsigned orders_n = each->lane->orders_n;
 
         if (orders_n == 0 ||
-            (!stage_is_playing(stage, i) && orders_n == part->orders_n))
+            (!stage_is_playing(each) && orders_n == each->orders_n))
             continue;
         if (stage->counted != stage->written) {
             if (!past->has_units)
@@ -329,11 +284,11 @@ static void note_stock(struct stage *stage)
             stage->units = past->units;
             stage->counted = stage->written;
         }
-        if (part->orders_n != orders_n)
-            part->saw_short = false;
-        part->orders_n = orders_n;
-        if (stage->units < stage_role(&stage->scene, i).quantity)
-            part->saw_short = true;
+        if (each->orders_n != orders_n)
+            each->saw_short = false;
+        each->orders_n = orders_n;
+        if (stage->units < each->role.quantity)
+            each->saw_short = true;
     }
 }
 
@@ -342,34 +297,36 @@ static bool has_sleepers_only(const struct stage *stage)
 {
     bool sleeps = false;
 
-    for (unsigned i = 0; i < stage->scene.buyers; i++) {
-        const struct page *page = stage_page(stage, i);
-
-        if (!stage_is_playing(stage, i))
+    for (const struct actor *each = stage->actors; each < stage->end; each++) {
+        if (!stage_is_playing(each))
             continue;
-        sleeps = sleeps || stage_main_thread(stage, i)->wait == PAGE_TIMED;
-        for (unsigned j = 0; j < page->threads_n; j++)
-            if (page->threads[j].wait == PAGE_MESSAGE)
+        sleeps = sleeps || stage_main_thread(each)->wait == PAGE_TIMED;
+        for (unsigned i = 0; i < each->page->threads_n; i++)
+            if (each->page->threads[i].wait == PAGE_MESSAGE)
                 return false;
     }
     return sleeps;
 }
 
-bool stage_settle(struct stage *stage, int mover)
+bool stage_settle(struct stage *stage, struct actor *mover)
 {
     bool had_key = stage->locks[0].has_key;
 
     if (stage->posted)
         world_wait_for_servers(&stage->world);
-    if (!look_at_keys(stage, mover))
+    if (!look_at_servers(stage))
         return false;
+    if (stage->touched)
+        look_at_keys(stage, mover);
+    else
+        stage_check_locks(stage, stage->locks, mover);
     /* Something to read was shown as such at a look only. */
-    for (unsigned i = 0; i < stage->scene.buyers; i++)
-        if (stage_is_playing(stage, i) && reads_messages(stage, i) &&
-            (stage->touched || stage_shares_process(stage, mover, i)) &&
-            !stage_hand(stage, i, PAGE_LOOK, 0, PAGE_OK))
+    for (struct actor *each = stage->actors; each < stage->end; each++)
+        if (reads_messages(each) &&
+            (stage->touched || stage_shares_process(mover, each)) &&
+            !stage_hand(each, PAGE_LOOK, 0, PAGE_OK))
             return false;
-    if (had_key && !stage->locks[0].has_key && mover >= 0 &&
+    if (had_key && !stage->locks[0].has_key && mover &&
         stage->world.nodes_n == 1 && stage->kind != '!' &&
         has_sleepers_only(stage))
         stage_mark_silence(stage, mover);

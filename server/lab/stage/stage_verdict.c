@@ -38,7 +38,7 @@ unsigned stage_goals(unsigned faults)
 
 bool stage_has_time_passed(const struct stage *stage)
 {
-    return atomic_load(&stage->board->now_us) != WORLD_BEGINS_US;
+    return stage_now_us(stage) != WORLD_BEGINS_US;
 }
 
 /* ---- the ledger --------------------------------------------------------- */
@@ -79,19 +79,14 @@ bool stage_read_ledger(struct stage *stage)
     struct stage_past *past = &stage->past[stage->moves_n];
     struct store_error error;
 
-    if (!stage->unread)
+    if (stage->audit)
         return true;
-    if (past->has_audit) {
-        stage->audit = past->audit;
-        stage->unread = false;
-        return true;
-    }
-    if (store_audit(stage->world.reader, NULL, NULL, NULL, 0, &stage->audit,
-                    &error) != STORE_OK)
+    past->has_audit =
+        past->has_audit || store_audit(stage->world.reader, NULL, NULL, NULL, 0,
+                                       &past->audit, &error) == STORE_OK;
+    if (!past->has_audit)
         return fail_with(&stage->error, "%s", error.text);
-    past->audit = stage->audit;
-    past->has_audit = true;
-    stage->unread = false;
+    stage->audit = &past->audit;
     return true;
 }
 
@@ -114,7 +109,7 @@ static void note_hold(void *ctx, const struct store_order *order)
 
 uint64_t stage_next_payment(struct stage *stage)
 {
-    uint64_t now_us = atomic_load(&stage->board->now_us);
+    uint64_t now_us = stage_now_us(stage);
     uint64_t next_us = 0;
 
     if (stage->scene.pay_within_s > 0 && stage->holds_at != stage->written) {
@@ -134,9 +129,9 @@ uint64_t stage_next_payment(struct stage *stage)
 
 bool stage_is_over(const struct stage *stage)
 {
-    for (unsigned i = 0; i < stage->scene.buyers; i++)
-        if (stage_is_playing(stage, i) ||
-            (!stage->parts[i].is_dead && !stage_has_begun(stage, i)))
+    for (const struct actor *each = stage->actors; each < stage->end; each++)
+        if (stage_is_playing(each) ||
+            (!each->is_dead && !stage_has_begun(each)))
             return false;
     return stage->late_n == 0;
 }
@@ -152,35 +147,26 @@ static bool is_stuck(struct stage *stage)
     return !stage_is_over(stage);
 }
 
-static const struct program *program_of(const struct stage *stage,
-                                        unsigned actor)
-{
-    return program_find(stage_role(&stage->scene, actor).program);
-}
-
 /* How many orders ACTOR wants, if it has begun. A key's order is counted once, with
  * the first actor that has that key. */
-static int64_t orders_wanted(const struct stage *stage, unsigned actor)
+static int64_t orders_wanted(const struct actor *actor)
 {
-    struct stage_role role = stage_role(&stage->scene, actor);
-    const struct program *program = program_of(stage, actor);
+    const struct program *program = actor->program;
+    const char *key = actor->role.key;
     unsigned keyless = 0; /* of an instance, whatever its role has */
     bool is_known;
 
-    if (!stage_has_begun(stage, actor))
+    if (!stage_has_begun(actor))
         return 0;
-    if (!role.key)
+    if (!key)
         return program->orders;
     for (const char *at = program->arrivals; *at; at++)
         keyless += *at == 'o';
     is_known = program->orders == keyless;
-    for (unsigned i = 0; i < actor; i++) {
-        struct stage_role other = stage_role(&stage->scene, i);
-
-        is_known |= stage_has_begun(stage, i) && other.key &&
-                    strcmp(other.key, role.key) == 0 &&
-                    program_of(stage, i)->orders > 0;
-    }
+    for (const struct actor *each = actor->stage->actors; each < actor; each++)
+        is_known |= stage_has_begun(each) && each->role.key &&
+                    strcmp(each->role.key, key) == 0 &&
+                    each->program->orders > 0;
     return keyless + !is_known;
 }
 
@@ -189,45 +175,49 @@ static bool has_too_many(struct stage *stage)
 {
     int64_t wanted = 0;
 
-    for (unsigned i = 0; i < stage->scene.buyers; i++)
-        wanted += orders_wanted(stage, i);
-    return stage->audit.orders > wanted;
+    for (const struct actor *each = stage->actors; each < stage->end; each++)
+        wanted += orders_wanted(each);
+    return stage->audit->orders > wanted;
 }
 
 /* Whether units can have come back: then an order may be placed under a key that was
  * refused before. */
 static bool may_rise(const struct stage *stage)
 {
-    for (unsigned i = 0; i < stage->scene.buyers; i++)
-        if (program_of(stage, i)->orders == 0)
+    for (const struct actor *each = stage->actors; each < stage->end; each++)
+        if (each->program->orders == 0)
             return true;
-    return stage->audit.cancelled + stage->audit.expired > 0;
+    return stage->audit->cancelled + stage->audit->expired > 0;
 }
 
-/* What ACTOR has ordered under its own key. */
-static bool is_its_own(const struct stage_role *role,
+/* What USER has ordered, in that role. */
+static bool is_its_own(const struct stage_role *role, int64_t user,
                        const struct store_order *order)
 {
-    return order->user_id == role->user && order->product_id == role->product &&
+    return order->user_id == user && order->product_id == role->product &&
            order->quantity == role->quantity;
+}
+
+/* The order under ACTOR's key. False: there is none. */
+static bool find_by_key(const struct actor *actor, struct store_order *found)
+{
+    return actor->role.key &&
+           store_order_by_key(actor->stage->world.reader, actor->role.key,
+                              found, NULL) == STORE_OK;
 }
 
 /* Refused, though its key has its order; as another's, or for a reason that may hold for
  * new orders only. */
-static bool has_refused_its_own(struct stage *stage, unsigned actor)
+static bool has_refused_its_own(const struct actor *actor)
 {
-    const struct page_lane *lane = stage_lane(stage, actor);
-    struct stage_role role = stage_role(&stage->scene, actor);
-    bool is_new =
-        lane->of_key == ORDER_SOLD_OUT || lane->of_key == ORDER_PURCHASE_LIMIT;
+    enum order_outcome of_key = actor->lane->of_key;
+    bool is_new = of_key == ORDER_SOLD_OUT || of_key == ORDER_PURCHASE_LIMIT;
     struct store_order found;
 
-    if (!role.key || stage->parts[actor].is_dead || !lane->answered ||
-        !((is_new && !may_rise(stage)) || lane->of_key == ORDER_KEY_REUSED) ||
-        store_order_by_key(stage->world.reader, role.key, &found, NULL) !=
-            STORE_OK)
-        return false;
-    return is_new || is_its_own(&role, &found);
+    return ((is_new && !may_rise(actor->stage)) ||
+            of_key == ORDER_KEY_REUSED) &&
+           find_by_key(actor, &found) &&
+           (is_new || is_its_own(&actor->role, actor->role.user, &found));
 }
 
 /* The units that each user of an actor has. */
@@ -248,65 +238,84 @@ static void add_bought(void *ctx, const struct store_order *order)
 
 /* Refused by the limit, though none of its users has so many units, nor can have had. Each
  * order of an instance may be of a user of its own. */
-static bool has_refused_below_limit(struct stage *stage, unsigned actor)
+static bool has_refused_below_limit(const struct actor *actor)
 {
-    const struct page_lane *lane = stage_lane(stage, actor);
-    struct stage_role role = stage_role(&stage->scene, actor);
-    struct bought bought = {.user = role.user, .product = role.product};
+    const struct stage *stage = actor->stage;
+    const struct stage_role *role = &actor->role;
+    struct bought bought = {.user = role->user, .product = role->product};
 
-    if (stage->parts[actor].is_dead || !lane->answered ||
-        lane->outcome != ORDER_PURCHASE_LIMIT || may_rise(stage) ||
-        program_of(stage, actor)->is_lesson)
+    if (actor->lane->outcome != ORDER_PURCHASE_LIMIT || may_rise(stage) ||
+        actor->program->is_lesson)
         return false;
     (void)store_order_list(stage->world.reader, 0, STAGE_ORDERS_MAX, add_bought,
                            &bought, NULL);
     for (int i = 0; i < STAGE_ORDERS_MAX; i++)
-        if (bought.units[i] + role.quantity > stage->scene.limit)
+        if (bought.units[i] + role->quantity > stage->scene.limit)
             return false;
     return true;
+}
+
+/* Refused as sold out, though there were enough units all the time. */
+static bool has_refused_with_stock(const struct actor *actor)
+{
+    const struct stage *stage = actor->stage;
+    const struct stage_role *role = &actor->role;
+    struct store_product product = {.stock = 0};
+    size_t n;
+
+    if (actor->lane->outcome != ORDER_SOLD_OUT || actor->saw_short)
+        return false;
+    /* Units of another product are no reason to have sold one of this. */
+    if (stage->scene.products <= 1)
+        return stage_units_left(stage) >= role->quantity;
+    (void)store_product_list(stage->world.reader, role->product - 1, 1,
+                             &product, &n, NULL);
+    return product.stock >= role->quantity;
+}
+
+static bool has_refused(const struct actor *actor)
+{
+    return !actor->is_dead && actor->lane->answered &&
+           (has_refused_with_stock(actor) || has_refused_its_own(actor) ||
+            has_refused_below_limit(actor));
 }
 
 /* Fewer orders than were acknowledged. */
 static bool has_lost_one(struct stage *stage)
 {
+    const struct store_audit *audit = stage->audit;
     int64_t acknowledged = 0;
 
-    for (unsigned i = 0; i < stage->scene.buyers; i++)
-        acknowledged += stage_lane(stage, i)->placed_n;
-    return stage->audit.orders + stage->audit.cancelled + stage->audit.expired <
-           acknowledged;
+    for (const struct actor *each = stage->actors; each < stage->end; each++)
+        acknowledged += each->lane->placed_n;
+    return audit->orders + audit->cancelled + audit->expired < acknowledged;
 }
 
 /* Told that it has an order, which is of another. */
-static bool has_anothers(struct stage *stage, unsigned actor)
+static bool has_anothers(const struct actor *actor)
 {
-    const struct page_lane *lane = stage_lane(stage, actor);
-    struct stage_role role = stage_role(&stage->scene, actor);
+    const struct page_lane *lane = actor->lane;
     struct store_order found;
 
-    return role.key && lane->answered &&
+    return lane->answered &&
            (lane->outcome == ORDER_PLACED || lane->outcome == ORDER_REPLAYED) &&
-           store_order_by_key(stage->world.reader, role.key, &found, NULL) ==
-               STORE_OK &&
-           found.user_id != role.user;
+           find_by_key(actor, &found) && found.user_id != actor->role.user;
 }
 
 /* Told that it has an order, under an id that no order has, or that is not what it was
  * told. */
-static bool has_wrong_id(struct stage *stage, unsigned actor)
+static bool has_wrong_id(const struct actor *actor)
 {
-    const struct page_placed *placed = stage_lane(stage, actor)->placed;
-    struct stage_role role = stage_role(&stage->scene, actor);
+    const struct page_placed *placed = actor->lane->placed;
     struct store_order found;
 
     for (unsigned i = 0; i < PAGE_PLACED_MAX && placed[i].id[0]; i++) {
-        enum store_status status =
-            store_order_get(stage->world.reader, placed[i].id, &found, NULL);
+        enum store_status status = store_order_get(actor->stage->world.reader,
+                                                   placed[i].id, &found, NULL);
 
-        role.user = placed[i].user_id;
         if (status == STORE_NO_ORDER ||
             (status == STORE_OK &&
-             (!is_its_own(&role, &found) ||
+             (!is_its_own(&actor->role, placed[i].user_id, &found) ||
               found.price_cents != WORLD_PRICE_CENTS ||
               placed[i].price_cents != WORLD_PRICE_CENTS)))
             return true;
@@ -324,21 +333,21 @@ bool stage_has_key(const struct stage *stage)
 
 /* A lock that counts holds of somebody who is sure to have none: it has heard that
  * all it had were taken back. A server that has lost its data lets a late command in. */
-static bool has_holds_left(struct stage *stage, unsigned actor)
+static bool has_holds_left(const struct actor *actor)
 {
-    const struct page_lane *lane = stage_lane(stage, actor);
-    const char *line = stage->look.keys;
+    const struct stage *stage = actor->stage;
+    const struct page_lane *lane = actor->lane;
+    const char *keys = stage->look->keys, *line = keys;
     char field[sizeof(lane->owner) + 2];
 
-    if (stage->losses > 0 || stage->restarts > 0 ||
-        stage->parts[actor].is_dead || lane->phase != PAGE_DONE ||
-        lane->unsure || stage_held(stage, actor) > 0)
+    if (stage->losses > 0 || stage->restarts > 0 || actor->is_dead ||
+        lane->unsure || page_holds(lane) > 0)
         return false;
     (void)snprintf(field, sizeof(field), "%s=", lane->owner);
     while ((line = strstr(line, field)) != NULL) {
         const char *begin = line;
 
-        while (begin > stage->look.keys && begin[-1] != '\n')
+        while (begin > keys && begin[-1] != '\n')
             begin--;
         begin += stage->world.nodes_n > 1 ? 2 : 0;
         if (stage_is_lock(begin))
@@ -359,32 +368,14 @@ static bool is_still_held(struct stage *stage)
            stage->lapses == 0;
 }
 
-/* Refused as sold out, though there were enough units all the time. */
-static bool has_refused(struct stage *stage, unsigned actor)
-{
-    const struct page_lane *lane = stage_lane(stage, actor);
-    struct stage_role role = stage_role(&stage->scene, actor);
-    struct store_product product = {.stock = 0};
-    size_t n;
-
-    if (stage->parts[actor].is_dead || lane->phase != PAGE_DONE ||
-        !lane->answered || lane->outcome != ORDER_SOLD_OUT ||
-        stage->parts[actor].saw_short)
-        return false;
-    /* Units of another product are no reason to have sold one of this. */
-    if (stage->scene.products <= 1)
-        return stage_units_left(stage) >= role.quantity;
-    (void)store_product_list(stage->world.reader, role.product - 1, 1, &product,
-                             &n, NULL);
-    return product.stock >= role.quantity;
-}
-
 /* A lock that is kept in Redis was free for as long as ACTOR waited for it, in vain. The
  * orders of an instance wait while it does other things. */
-static bool has_waited_for_nobody(const struct stage *stage, unsigned actor)
+static bool has_waited_for_nobody(const struct actor *actor)
 {
-    return stage->parts[actor].was_free && !stage->scene.batched &&
-           stage_lane(stage, actor)->outcome == ORDER_LOCK_TIMEOUT &&
+    const struct stage *stage = actor->stage;
+
+    return actor->was_free && !stage->scene.batched &&
+           actor->lane->outcome == ORDER_LOCK_TIMEOUT &&
            (!stage->expected || stage->expected->kept == KEPT_IN_REDIS);
 }
 
@@ -404,17 +395,14 @@ static bool has_failed(struct stage *stage)
 
     if (stage->unfaithful || stage->lapses > 0)
         return false;
-    for (unsigned i = 0; i < stage->scene.buyers; i++)
-        if (program_of(stage, i)->is_lesson)
+    for (const struct actor *each = stage->actors; each < stage->end; each++)
+        if (each->program->is_lesson)
             return false;
-    for (unsigned i = 0; i < stage->scene.buyers; i++) {
-        const struct page_lane *lane = stage_lane(stage, i);
-
-        if (lane->answered &&
-            (failures & 1u << lane->outcome ||
-             (!stage->has_ghost && has_waited_for_nobody(stage, i))))
+    for (const struct actor *each = stage->actors; each < stage->end; each++)
+        if (each->lane->answered &&
+            (failures & 1u << each->lane->outcome ||
+             (!stage->has_ghost && has_waited_for_nobody(each))))
             return true;
-    }
     return false;
 }
 
@@ -429,24 +417,25 @@ static bool is_left_for_ever(struct stage *stage)
     for (unsigned i = 0; i < stage->locks_n; i++) {
         const struct stage_lock *lock = &stage->locks[i];
 
-        if (lock->has_key && lock->ends_us == PAGE_NEVER && lock->setter >= 0 &&
-            stage->parts[lock->setter].is_dead)
+        if (lock->has_key && lock->ends_us == PAGE_NEVER && lock->holder &&
+            lock->holder->is_dead)
             return true;
     }
     return false;
 }
 
 /* The check of its program. */
-static bool breaks_a_promise(struct stage *stage, unsigned actor)
+static bool breaks_a_promise(const struct actor *actor)
 {
-    const struct program_check *check = program_of(stage, actor)->check;
+    const struct program_check *check = actor->program->check;
+    struct stage *stage = actor->stage;
 
-    if (stage_lane(stage, actor)->is_wrong)
+    if (actor->lane->is_wrong)
         return true;
     if (!check || (stage->verdict.faults & (1u << STAGE_CHECK)) ||
         program_number(stage->world.db_path, check->select) <= 0)
         return false;
-    stage_tell(stage, -1, "", check->wrong);
+    stage_tell(stage, NULL, "", check->wrong);
     return true;
 }
 
@@ -458,7 +447,7 @@ static const struct rule {
     enum stage_fault fault;
     enum when when;
     bool (*is_broken)(struct stage *stage);
-    bool (*is_broken_by)(struct stage *stage, unsigned actor); /* by any */
+    bool (*is_broken_by)(const struct actor *actor); /* by any */
 } rules[] = {
     {STAGE_FOREVER, AT_ANY_TIME, is_left_for_ever, NULL},
     {STAGE_TWICE, WITH_THE_LEDGER, has_too_many, NULL},
@@ -467,8 +456,6 @@ static const struct rule {
     {STAGE_LOST, AT_THE_END, NULL, has_wrong_id},
     {STAGE_HELD, AT_THE_END, is_still_held, NULL},
     {STAGE_REFUSED, AT_THE_END, NULL, has_refused},
-    {STAGE_REFUSED, AT_THE_END, NULL, has_refused_its_own},
-    {STAGE_REFUSED, AT_THE_END, NULL, has_refused_below_limit},
     {STAGE_FAILED, AT_THE_END, has_failed, NULL},
     {STAGE_FAILED, BEFORE_THE_END, has_no_end, NULL},
     {STAGE_HOLDS, AT_THE_END, NULL, has_holds_left},
@@ -497,14 +484,14 @@ static void judge(struct stage *stage, bool reads, bool spares)
 
     /* Whatever else the lock does: a command of it that does nothing is no step of a lock,
      * and a reply that it does not understand is no answer. */
-    for (unsigned i = 0; i < stage->scene.buyers; i++)
-        found |= stage_lane(stage, i)->faults;
+    for (const struct actor *each = stage->actors; each < stage->end; each++)
+        found |= each->lane->faults;
     reads = reads && stage_read_ledger(stage);
     if (reads)
-        found |= ledger_faults(&stage->audit);
+        found |= ledger_faults(stage->audit);
     if (reads && over &&
         !(spares && stage->cut_short && stage->scene.deduct == DEDUCT_NAIVE))
-        found |= ledger_faults_at_the_end(&stage->audit);
+        found |= ledger_faults_at_the_end(stage->audit);
     for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++)
         if (found & (1u << i))
             stage_broke(stage, i);
@@ -512,13 +499,14 @@ static void judge(struct stage *stage, bool reads, bool spares)
         const struct rule *rule = &rules[i];
         bool applies = rule->when == AT_ANY_TIME ||
                        (rule->when == WITH_THE_LEDGER && reads) ||
-                       (rule->when == AT_THE_END && over) ||
+                       (rule->when == AT_THE_END && reads && over) ||
                        (rule->when == BEFORE_THE_END && !over);
 
         if (applies && rule->is_broken && rule->is_broken(stage))
             stage_broke(stage, rule->fault);
-        for (unsigned j = 0; j < stage->scene.buyers && applies; j++)
-            if (rule->is_broken_by && rule->is_broken_by(stage, j))
+        for (const struct actor *each = stage->actors;
+             applies && rule->is_broken_by && each < stage->end; each++)
+            if (rule->is_broken_by(each))
                 stage_broke(stage, rule->fault);
     }
 }
@@ -537,9 +525,9 @@ unsigned stage_faults(struct stage *stage)
 {
     int64_t most = 0; /* units of one of the orders that were tried */
 
-    for (unsigned i = 0; i < stage->scene.buyers; i++)
-        if (stage_role(&stage->scene, i).quantity > most)
-            most = stage_role(&stage->scene, i).quantity;
+    for (const struct actor *each = stage->actors; each < stage->end; each++)
+        if (each->role.quantity > most)
+            most = each->role.quantity;
     judge(stage,
           stage->orders * most > stage->scene.stock || stage_is_over(stage),
           true);

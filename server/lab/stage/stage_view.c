@@ -16,19 +16,10 @@ unsigned stage_lapses(const struct stage *stage)
     return stage->lapses;
 }
 
-unsigned stage_held(const struct stage *stage, unsigned actor)
-{
-    const struct page_hold *holds = stage_lane(stage, actor)->holds;
-    unsigned n = 0;
-
-    for (unsigned i = 0; i < PAGE_HOLDS_MAX; i++)
-        n += holds[i].n;
-    return n;
-}
-
 bool stage_is_inside(const struct stage *stage, unsigned actor)
 {
-    return stage_is_playing(stage, actor) && stage_held(stage, actor) > 0;
+    return stage_is_playing(&stage->actors[actor]) &&
+           page_holds(stage->actors[actor].lane) > 0;
 }
 
 /* HASH goes on with these numbers. */
@@ -37,48 +28,44 @@ bool stage_is_inside(const struct stage *stage, unsigned actor)
               sizeof((const uint64_t[]){__VA_ARGS__}))
 
 /* Among those that wait, whatever number it was given. */
-static unsigned rank_of(const struct stage *stage, unsigned actor)
+static unsigned rank_of(const struct actor *actor)
 {
-    const struct stage_part *part = &stage->parts[actor];
+    const struct stage *stage = actor->stage;
     unsigned rank = 0;
 
-    for (unsigned i = 0; i < stage->scene.buyers; i++) {
-        const struct stage_part *other = &stage->parts[i];
-
-        rank += other->place != 0 && other->place <= part->place;
-        rank += other->place != 0 && other->sure_place <= part->place ? 8 : 0;
+    for (const struct actor *each = stage->actors; each < stage->end; each++) {
+        rank += each->place != 0 && each->place <= actor->place;
+        rank += each->place != 0 && each->sure_place <= actor->place ? 8 : 0;
         rank +=
-            part->place != 0 && other->sure_place <= part->sure_place ? 64 : 0;
+            actor->place != 0 && each->sure_place <= actor->sure_place ? 64 : 0;
     }
     return rank;
 }
 
 /* An actor that is done or dead does nothing any more: how it ended is left of it.
  * But its process may live on, and renew what it holds, or be another actor's. */
-static uint64_t hash_actor(const struct stage *stage, unsigned actor,
-                           uint64_t hash)
+static uint64_t hash_actor(const struct actor *actor, uint64_t hash)
 {
-    const struct stage_part *part = &stage->parts[actor];
-    const struct page *page = stage_page(stage, actor);
-    const struct page_lane *lane = stage_lane(stage, actor);
-    int committer = stage_committer_thread(stage, actor);
+    const struct stage *stage = actor->stage;
+    const struct page *page = actor->page;
+    const struct page_lane *lane = actor->lane;
+    int committer = stage_committer_thread(actor);
 
-    hash = HASH(hash, part->is_dead, stage_has_begun(stage, actor),
-                part->place ? part->asked_us : 0,
-                stage_may_be_woken(stage, actor));
-    if (part->is_dead || lane->phase == PAGE_CLOSED)
+    hash = HASH(hash, actor->is_dead, stage_has_begun(actor),
+                actor->place ? actor->asked_us : 0, stage_may_be_woken(actor));
+    if (actor->is_dead || lane->phase == PAGE_CLOSED)
         return hash;
     hash = HASH(hash, lane->phase, lane->unsure, lane->cut_off, lane->is_wrong,
-                part->saw_short, part->was_free,
+                actor->saw_short, actor->was_free,
                 lane->answered ? 1 + (uint64_t)lane->outcome : 0, lane->of_key,
                 lane->placed_n,
                 committer >= 0 ? page->threads[committer].until_us : 0);
-    if (!stage_is_playing(stage, actor) && stage_held(stage, actor) == 0 &&
+    if (!stage_is_playing(actor) && page_holds(lane) == 0 &&
         !stage->scene.one_process)
         return hash;
-    hash = HASH(hash, page->heard, part->hears_nothing, rank_of(stage, actor),
-                part->place ? part->steady_us : 0, part->asleep_hash,
-                part->was_inside && part->lapses != stage->lapses);
+    hash = HASH(hash, page->heard, actor->hears_nothing, rank_of(actor),
+                actor->place ? actor->steady_us : 0, actor->asleep_hash,
+                actor->was_inside && actor->lapses != stage->lapses);
     for (unsigned i = 0; i < page->threads_n; i++)
         hash = HASH(hash, page->threads[i].wait, page->threads[i].until_us,
                     page->threads[i].pending);
@@ -88,12 +75,12 @@ static uint64_t hash_actor(const struct stage *stage, unsigned actor,
 uint64_t stage_hash(struct stage *stage)
 {
     const struct world *world = &stage->world;
-    uint64_t hash = stage_hash_text(PAGE_HASH_SEED, stage->look.keys);
+    uint64_t hash = stage_hash_text(PAGE_HASH_SEED, stage->look->keys);
 
-    hash = stage_hash_text(hash, stage->look.listeners);
-    hash = HASH(hash, atomic_load(&stage->board->now_us));
+    hash = stage_hash_text(hash, stage->look->listeners);
+    hash = HASH(hash, stage_now_us(stage));
     hash =
-        page_hash(hash, stage->board->ahead_us, sizeof(stage->board->ahead_us));
+        page_hash(hash, world->board->ahead_us, sizeof(world->board->ahead_us));
     hash = page_hash(hash, world->restarted_us, sizeof(world->restarted_us));
     hash = HASH(hash, world->replica.is_linked, world->replica.is_promoted,
                 stage->written, stage->verdict.faults, stage->unfaithful,
@@ -103,35 +90,36 @@ uint64_t stage_hash(struct stage *stage)
         const struct stage_lock *lock = &stage->locks[i];
 
         hash = stage_hash_text(hash, lock->name);
-        hash = HASH(hash, (uint64_t)lock->setter, lock->taken_late, lock->token,
-                    (uint64_t)lock->token_by, lock->token_is_over);
+        hash = HASH(hash, (uint64_t)stage_index(lock->holder), lock->taken_late,
+                    lock->token, (uint64_t)stage_index(lock->token_by),
+                    lock->token_is_over);
     }
     for (unsigned i = 0; i < stage->late_n; i++) {
         const struct stage_late *late = &stage->late[i];
         const char *word = late->step.words;
 
-        hash = HASH(hash, late->actor, late->newer > 0, late->step.node);
+        hash = HASH(hash, (uint64_t)late->actor->index, late->newer > 0,
+                    late->step.node);
         for (unsigned j = 0; j < late->step.words_n; j++) {
             hash = stage_hash_text(hash, word);
             word += strlen(word) + 1;
         }
     }
-    for (unsigned i = 0; i < stage->scene.buyers; i++)
-        hash = hash_actor(stage, i, hash);
+    for (const struct actor *each = stage->actors; each < stage->end; each++)
+        hash = hash_actor(each, hash);
     return hash;
 }
 
 /* ---- what can be seen --------------------------------------------------- */
 
-static void tell_next(const struct stage *stage, unsigned actor,
-                      struct stage_actor_view *view)
+static void tell_next(const struct actor *actor, struct stage_actor_view *view)
 {
-    const struct page_thread *first = stage_main_thread(stage, actor);
+    const struct page_thread *first = stage_main_thread(actor);
     const char *text = "";
 
     if (view->is_dead)
         text = "dead";
-    else if (!stage_has_begun(stage, actor))
+    else if (!stage_has_begun(actor))
         text = "its program begins";
     else if (view->is_done)
         text = "done";
@@ -144,18 +132,18 @@ static void tell_next(const struct stage *stage, unsigned actor,
     else
         text = "waits";
     (void)snprintf(view->next, sizeof(view->next), "%.199s", text);
-    stage_name_tokens(stage, view->next);
+    stage_name_tokens(actor->stage, view->next);
 }
 
 void stage_name_owners(const struct stage *stage, char text[])
 {
-    for (unsigned i = 0; i < stage->scene.buyers; i++) {
-        const char *owner = stage_lane(stage, i)->owner;
+    for (const struct actor *each = stage->actors; each < stage->end; each++) {
+        const char *owner = each->lane->owner;
         size_t len = strlen(owner);
         char *at = text;
 
         while (len > 0 && (at = strstr(at, owner)) != NULL) {
-            *at = (char)('a' + (int)i);
+            *at = (char)('a' + each->index);
             memmove(at + 1, at + len, strlen(at + len) + 1);
             at++;
         }
@@ -164,7 +152,7 @@ void stage_name_owners(const struct stage *stage, char text[])
 
 void stage_look(struct stage *stage, struct stage_view *view)
 {
-    uint64_t now_us = atomic_load(&stage->board->now_us);
+    uint64_t now_us = stage_now_us(stage);
 
     *view = (struct stage_view){.now_us = now_us - WORLD_BEGINS_US,
                                 .late_n = stage->late_n,
@@ -175,43 +163,44 @@ void stage_look(struct stage *stage, struct stage_view *view)
         struct stage_lock_view *seen = &view->locks[i];
 
         memcpy(seen->name, lock->name, sizeof(seen->name));
-        seen->holder = lock->has_key ? lock->setter : -1;
+        seen->holder = lock->has_key ? stage_index(lock->holder) : -1;
         seen->ttl_ms = !lock->has_key ? -2
                        : lock->ends_us == PAGE_NEVER
                            ? -1
                            : (int64_t)(lock->ends_us - now_us) / 1000;
     }
-    memcpy(view->redis, stage->look.keys, sizeof(view->redis));
+    memcpy(view->redis, stage->look->keys, sizeof(view->redis));
     stage_name_owners(stage, view->redis);
     stage_name_tokens(stage, view->redis);
-    for (unsigned i = 0; i < stage->scene.buyers; i++) {
-        struct stage_actor_view *actor = &view->actors[i];
-        const struct page_lane *lane = stage_lane(stage, i);
+    for (const struct actor *each = stage->actors; each < stage->end; each++) {
+        struct stage_actor_view *actor = &view->actors[each->index];
+        const struct page_lane *lane = each->lane;
 
-        actor->is_dead = stage->parts[i].is_dead;
+        actor->is_dead = each->is_dead;
         actor->is_done = !actor->is_dead && lane->phase == PAGE_DONE;
-        actor->is_inside = stage_is_inside(stage, i);
+        actor->is_inside = stage_is_inside(stage, (unsigned)each->index);
         actor->answered = lane->answered;
         actor->outcome = lane->outcome;
-        tell_next(stage, i, actor);
+        tell_next(each, actor);
     }
     if (stage_read_ledger(stage)) {
         view->stock = stage_units_left(stage);
-        view->sold = stage->audit.sold;
-        view->orders = stage->audit.orders;
+        view->sold = stage->audit->sold;
+        view->orders = stage->audit->orders;
     }
 }
 
 /* ---- marks --------------------------------------------------------------- */
 
 /* The last line of the move that ACTOR did (IS_STEP), or was told. NULL: none. */
-static struct stage_step *last_line(struct stage *stage, int actor,
-                                    bool is_step)
+static struct stage_step *last_line(struct stage *stage,
+                                    const struct actor *actor, bool is_step)
 {
     for (size_t i = stage->steps_n; i-- > stage->steps_before;) {
         struct stage_step *step = &stage->steps[i];
 
-        if (step->actor == actor && (step->name[0] != '\0') == is_step)
+        if (step->actor == stage_index(actor) &&
+            (step->name[0] != '\0') == is_step)
             return step;
     }
     return NULL;
@@ -235,7 +224,7 @@ enum { TOKENS_APART_MAX = 100000 };
 void stage_note_token_in_keys(struct stage *stage)
 {
     const char *at =
-        stage->first_token == 0 ? strstr(stage->look.keys, "token=") : NULL;
+        stage->first_token == 0 ? strstr(stage->look->keys, "token=") : NULL;
 
     if (at)
         stage->first_token = strtoull(at + strlen("token="), NULL, 10);
@@ -303,7 +292,7 @@ static void mark_write(struct stage *stage, struct stage_step *step)
         return;
     (void)sscanf(step->key, "product %u", &product);
     product %= STAGE_PRODUCTS_N;
-    read = &stage->parts[step->actor].reads[product];
+    read = &stage->actors[step->actor].reads[product];
     if (is_read)
         *read = stage->stocks[product];
     if (!is_write(step) || !is_done)
@@ -315,21 +304,21 @@ static void mark_write(struct stage *stage, struct stage_step *step)
 
 /* ---- marks: locks -------------------------------------------------------------- */
 
-void stage_note_expiry(struct stage *stage, int holder)
+void stage_note_expiry(struct actor *holder)
 {
-    if (holder >= 0)
-        (void)snprintf(stage->parts[holder].loss,
-                       sizeof(stage->parts[holder].loss),
+    if (holder)
+        (void)snprintf(holder->loss, sizeof(holder->loss),
                        "its lease had ended");
 }
 
-void stage_mark_loss(struct stage *stage, int mover, int holder, bool is_gone)
+void stage_mark_loss(struct stage *stage, const struct actor *mover,
+                     struct actor *holder, bool is_gone)
 {
     struct stage_step *told = last_line(stage, mover, false);
-    char *loss = stage->parts[holder].loss;
-    size_t size = sizeof(stage->parts[holder].loss);
+    char *loss = holder->loss;
+    size_t size = sizeof(holder->loss);
 
-    if (mover < 0) {
+    if (!mover) {
         (void)snprintf(loss, size, "%s",
                        stage->kind == 'P'   ? "the failover had lost it"
                        : stage->kind == 'F' ? "Redis had forgotten it"
@@ -338,9 +327,10 @@ void stage_mark_loss(struct stage *stage, int mover, int holder, bool is_gone)
     }
     (void)snprintf(loss, size,
                    is_gone ? "%c had deleted it" : "%c had taken it",
-                   'a' + mover);
+                   'a' + mover->index);
     mark(last_line(stage, mover, true),
-         is_gone ? "deletes %c's lock" : "takes %c's lock away", 'a' + holder);
+         is_gone ? "deletes %c's lock" : "takes %c's lock away",
+         'a' + holder->index);
     if (told && strcmp(told->reply, "released it") == 0)
         (void)snprintf(told->reply, sizeof(told->reply),
                        "takes that for its own");
@@ -377,8 +367,8 @@ void stage_mark_insiders(struct stage *stage, unsigned insiders,
     stage->insiders = insiders;
     if (!is_news || strcmp(stage->scene.lock, "none") == 0)
         return;
-    for (unsigned i = 0; i < stage->scene.buyers; i++) {
-        struct stage_step *told = last_line(stage, (int)i, false);
+    for (const struct actor *each = stage->actors; each < stage->end; each++) {
+        struct stage_step *told = last_line(stage, each, false);
 
         if (!told || strncmp(told->reply, "inside", 6) != 0)
             continue;
@@ -389,7 +379,7 @@ void stage_mark_insiders(struct stage *stage, unsigned insiders,
     }
 }
 
-void stage_mark_silence(struct stage *stage, int mover)
+void stage_mark_silence(struct stage *stage, const struct actor *mover)
 {
     mark(last_line(stage, mover, true), "wakes nobody");
 }
@@ -397,7 +387,7 @@ void stage_mark_silence(struct stage *stage, int mover)
 void stage_mark_step(struct stage *stage, struct stage_step *step)
 {
     const char *lost = dlock_status_text(DLOCK_LOST);
-    const char *loss = stage->parts[step->actor].loss;
+    const char *loss = stage->actors[step->actor].loss;
     static const char back[] = "released it: ";
     unsigned long long token = 0;
 
@@ -428,6 +418,7 @@ void stage_mark_fault(struct stage *stage, enum stage_fault fault)
                        : fault == STAGE_STALE  ? "written under an old token"
                                                : NULL;
 
-    for (unsigned i = 0; text && i < stage->scene.buyers; i++)
-        mark(last_line(stage, (int)i, true), "%s", text);
+    for (const struct actor *each = stage->actors; text && each < stage->end;
+         each++)
+        mark(last_line(stage, each, true), "%s", text);
 }

@@ -29,7 +29,7 @@ static unsigned own_lane_n(void)
 
 struct page_lane *turns_own_lane(void)
 {
-    return &page->lanes[own_lane_n()];
+    return &board->lanes[own_lane_n()];
 }
 
 unsigned turns_own_thread_n(void)
@@ -241,7 +241,7 @@ static void obey(void)
         for (unsigned i = 0; i < PAGE_THREADS_MAX && is_fresh; i++)
             turns_seed(&turns_threads[i]);
         is_fresh = false;
-        parked = &turns_threads[page->lanes[page->lane].thread];
+        parked = &turns_threads[board->lanes[page->lane].thread];
         break;
     }
     if (parked->state == PARKED)
@@ -299,14 +299,14 @@ void turns_begin(struct board *shared, struct page *own, int fd)
     (void)sem_init(&turns_self->turn, 0, 0);
     turns_self->id = pthread_self();
     turns_on = true;
-    turns_lane(0);
+    turns_lane((unsigned)(own - board->pages));
 }
 
 void turns_lane(unsigned lane)
 {
     turns_self->lane = lane;
     turns_self->is_main = true;
-    page->lanes[lane].thread = (unsigned)(turns_self - turns_threads);
+    board->lanes[lane].thread = (unsigned)(turns_self - turns_threads);
 }
 
 void turns_park(enum page_phase phase)
@@ -318,8 +318,10 @@ void turns_park(enum page_phase phase)
 void turns_await_lanes(void)
 {
     turns_block(LANES, NULL, PAGE_NEVER);
-    for (unsigned i = 0; i < STAGE_ACTORS_MAX; i++)
-        page->lanes[i].phase = PAGE_CLOSED;
+    for (const struct thread *each = turns_threads;
+         each < turns_threads + PAGE_THREADS_MAX; each++)
+        if (each->is_main)
+            board->lanes[each->lane].phase = PAGE_CLOSED;
 }
 
 /* ---- records ------------------------------------------------------------ */

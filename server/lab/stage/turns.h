@@ -20,18 +20,18 @@
 /* Whether this process has actors. In others all calls are the C library's. */
 extern bool turns_on;
 
-/* The calling thread becomes the first of a process, and runs lane 0. STOP_FD is
- * made readable when all programs are to be let go of. */
+/* The calling thread becomes the first of a process, and runs its first actor. STOP_FD
+ * is made readable when all programs are to be let go of. */
 void turns_begin(struct board *board, struct page *page, int stop_fd);
 
-/* The calling thread runs the programs of LANE from now on. */
+/* The calling thread runs the programs of actor LANE, from 0, from now on. */
 void turns_lane(unsigned lane);
 
-/* Gives the turn back, in PHASE, until the stage says PAGE_BEGIN, or on the first
- * lane PAGE_END. */
+/* Gives the turn back, in PHASE, until the stage says PAGE_BEGIN, or to the first
+ * actor PAGE_END. */
 void turns_park(enum page_phase phase);
 
-/* On the first lane, after PAGE_END: until all others have let go of theirs. */
+/* Of the first actor, after PAGE_END: until all others have let go of theirs. */
 void turns_await_lanes(void);
 
 /* Whether the schedule is over, and the program has to return: from then on steps

@@ -19,21 +19,11 @@ extern const char *watch_nodes[];
 /* There is no lock: nobody comes in, and nobody gives anything back. */
 extern bool watch_no_lock;
 
-/* The process sells in batches: watch_batch.c has what is a step then. */
+/* The process sells in batches: watch_store.c has what is a step then. */
 extern bool watch_batched;
 
 /* The step's transaction was let go with VERDICT. */
 void watch_commit(enum page_verdict verdict);
-
-/* Whether that is the verdict, which counts once. */
-bool watch_takes(enum page_verdict verdict);
-
-/* From now on nothing can be written, or it can again: between the hook's calls before
- * and after a COMMIT. */
-void watch_disk(bool is_full);
-
-/* watch_store() of an instance. */
-enum store_verdict watch_batch(const struct store_step *step);
 
 /* The strategy counts tokens on from a floor in the database: to read it is a step. */
 extern bool watch_floor;

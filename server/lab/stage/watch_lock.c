@@ -1,10 +1,8 @@
-/* See watch.h. */
+/* See watch.h: what a lock does, and what it answers. */
 #include "server/lab/stage/watch.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <inttypes.h>
-#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,54 +14,7 @@
 const char *watch_nodes[PAGE_NODES_MAX];
 bool watch_no_lock;
 
-static char sql[160]; /* what the store is about to do, in plain words */
-static enum page_verdict commit; /* of the transaction under way */
-
-void watch_commit(enum page_verdict verdict)
-{
-    commit = verdict;
-}
-
-/* A verdict is of one BEGIN or COMMIT. */
-bool watch_takes(enum page_verdict verdict)
-{
-    bool is_it = commit == verdict;
-
-    if (is_it)
-        commit = PAGE_OK;
-    return is_it;
-}
-
-static ssize_t find_no_room(int fd, const void *bytes, size_t size)
-{
-    (void)fd, (void)bytes, (void)size;
-    errno = ENOSPC;
-    return -1;
-}
-
-static ssize_t find_no_room_at(int fd, const void *bytes, size_t size,
-                               off_t offset)
-{
-    (void)offset;
-    return find_no_room(fd, bytes, size);
-}
-
-/* A COMMIT must fail in SQLite itself, because a fault may stand in any line that looks at
- * what it said. */
-void watch_disk(bool is_full)
-{
-    sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
-    sqlite3_syscall_ptr plain =
-        is_full ? (sqlite3_syscall_ptr)find_no_room : NULL;
-    sqlite3_syscall_ptr at =
-        is_full ? (sqlite3_syscall_ptr)find_no_room_at : NULL;
-
-    (void)vfs->xSetSystemCall(vfs, "write", plain);
-    (void)vfs->xSetSystemCall(vfs, "pwrite", at);
-    (void)vfs->xSetSystemCall(vfs, "pwrite64", at);
-}
-
-/* ---- the step hooks ----------------------------------------------------- */
+/* ---- the step hook ------------------------------------------------------ */
 
 /*
  * Several servers are asked without waiting for what each says; so one that does not
@@ -131,61 +82,7 @@ enum dlock_verdict watch_lock(void *ctx, const struct dlock_step *step)
     return DLOCK_HOLD_BACK;
 }
 
-/* BEGIN and COMMIT inside of a step go by its verdict. */
-static enum store_verdict inside(const struct store_step *step)
-{
-    bool before = step->phase == STORE_BEFORE;
-    bool commits = strcmp(step->name, "commit") == 0;
-
-    if (!commits && strcmp(step->name, "begin") != 0)
-        return STORE_GO;
-    if (!commits)
-        return before && watch_takes(PAGE_REFUSE) ? STORE_FAIL : STORE_GO;
-    watch_disk(before && watch_takes(PAGE_FAIL));
-    return !before && watch_takes(PAGE_LOSE) ? STORE_FAIL : STORE_GO;
-}
-
-/* Order by order a transaction is one step. */
-enum store_verdict watch_store(void *ctx, const struct store_step *step)
-{
-    static const char *const own[] = {"naive-select", "naive-update",
-                                      "naive-insert", "stamp", "place"};
-    struct page_thread shown = {.is_sql = true, .words_n = 1};
-    bool is_own = false;
-
-    (void)ctx;
-    if (watch_batched)
-        return watch_batch(step);
-    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
-        is_own = is_own || strcmp(step->name, own[i]) == 0;
-    /* The committer's own: it shares the transaction of a write, or has one by itself. */
-    if (strcmp(step->name, "expire") == 0 && step->phase == STORE_AFTER)
-        turns_came_along(
-            &(struct page_thread){.is_sql = true,
-                                  .is_write = true,
-                                  .step = "expire",
-                                  .words =
-                                      "give back what was not paid in time",
-                                  .words_n = 1},
-            step->reply);
-    if (strcmp(step->name, "expire") == 0)
-        return STORE_GO;
-    if (!is_own)
-        return inside(step);
-    if (step->phase == STORE_AFTER) {
-        (void)turns_stepped(0, "");
-        return STORE_GO;
-    }
-    shown.is_write = strcmp(step->name, own[0]) != 0;
-    (void)snprintf(shown.step, sizeof(shown.step), "%s", step->name);
-    (void)snprintf(shown.key, sizeof(shown.key), "product %" PRId64,
-                   step->product_id);
-    (void)snprintf(shown.words, sizeof(shown.words), "%s", sql);
-    watch_commit(turns_step(&shown));
-    return turns_ending() ? STORE_FAIL : STORE_GO;
-}
-
-/* ---- what lock and store answer ----------------------------------------- */
+/* ---- what the lock answers ---------------------------------------------- */
 
 static void put_name(char to[STAGE_NAME_BYTES], const char *name)
 {
@@ -278,30 +175,12 @@ void watch_lost(void *ctx, const char *name, const char *owner,
         note_lost(name, DLOCK_LOST);
 }
 
-/* By the actor's letter, if its role has not another user. */
-static const char *buyer(const struct store_order *order)
-{
-    static char text[32];
-
-    if (order->user_id <= STAGE_ACTORS_MAX)
-        (void)snprintf(text, sizeof(text), "%c", 'a' + (int)order->user_id - 1);
-    else
-        (void)snprintf(text, sizeof(text), "user %" PRId64, order->user_id);
-    return text;
-}
-
 WRAPPED(dlock_acquire);
 WRAPPED(dlock_release);
 WRAPPED(dlock_acquire_async);
 WRAPPED(dlock_release_async);
 WRAPPED(dlock_extend);
 WRAPPED(dlock_textbook_unnamed);
-WRAPPED(store_naive_select);
-WRAPPED(store_naive_update);
-WRAPPED(store_naive_insert);
-WRAPPED(store_stamp);
-WRAPPED(store_place);
-WRAPPED(store_is_gone);
 
 /* An error was an answer, and so was a reply that the lock's text does not name: nothing
  * was lost, nor out of reach. */
@@ -488,83 +367,4 @@ enum dlock_status __wrap_dlock_extend(struct dlock_session *session,
                                       : "asked for %u ms: %s",
                    lease_ms, status_text(status));
     return status;
-}
-
-/* The reply of the step that was just done. */
-static enum store_status amended(enum store_status status)
-{
-    turns_amend("%s", store_status_text(status));
-    return status;
-}
-
-enum store_status __wrap_store_naive_select(struct store_reader *reader,
-                                            struct store_order *order,
-                                            int64_t *stock,
-                                            struct store_error *error)
-{
-    enum store_status status;
-
-    (void)snprintf(sql, sizeof(sql), "SELECT the stock");
-    status = __real_store_naive_select(reader, order, stock, error);
-    if (status != STORE_OK)
-        (void)amended(status);
-    else if (order->status != STORE_OK)
-        turns_amend("%" PRId64 ": %s", *stock,
-                    store_status_text(order->status));
-    else
-        turns_amend("%" PRId64, *stock);
-    return status;
-}
-
-enum store_status __wrap_store_naive_update(struct store *store,
-                                            int64_t product_id, int64_t segment,
-                                            int64_t stock,
-                                            const struct store_fence *fence,
-                                            struct store_error *error)
-{
-    (void)snprintf(sql, sizeof(sql), "UPDATE the stock to %" PRId64, stock);
-    return amended(__real_store_naive_update(store, product_id, segment, stock,
-                                             fence, error));
-}
-
-enum store_status __wrap_store_naive_insert(struct store *store,
-                                            struct store_order *order,
-                                            const struct store_fence *fence,
-                                            struct store_error *error)
-{
-    (void)snprintf(sql, sizeof(sql), "INSERT the order of %s", buyer(order));
-    return amended(__real_store_naive_insert(store, order, fence, error));
-}
-
-enum store_status __wrap_store_stamp(struct store *store,
-                                     const struct store_fence *fence,
-                                     struct store_error *error)
-{
-    (void)snprintf(sql, sizeof(sql), "announce token %" PRIu64, fence->token);
-    return amended(__real_store_stamp(store, fence, error));
-}
-
-enum store_status __wrap_store_place(struct store *store,
-                                     struct store_order *const orders[],
-                                     size_t n, const struct store_fence *fence,
-                                     struct store_error *error)
-{
-    enum store_status status;
-
-    (void)snprintf(sql, sizeof(sql),
-                   "UPDATE the stock if it is enough, INSERT the order of %s",
-                   buyer(orders[0]));
-    status = __real_store_place(store, orders, n, fence, error);
-    (void)amended(status == STORE_OK ? orders[0]->status : status);
-    turns_hear(&orders[0]->segments, sizeof(orders[0]->segments));
-    turns_hear(&orders[0]->richest, sizeof(orders[0]->richest));
-    return status;
-}
-
-bool __wrap_store_is_gone(const struct store *store, uint64_t id)
-{
-    bool is_gone = __real_store_is_gone(store, id);
-
-    turns_hear(&is_gone, sizeof(is_gone));
-    return is_gone;
 }
