@@ -6,14 +6,14 @@
 #include "server/lab/explore/search.h"
 #include "tests/support/unit_test.h"
 
-static const struct search_bounds bounds = {.expiries = 3,
-                                            .crashes = 1,
-                                            .lost = 3,
-                                            .late = 3,
-                                            .waits = 6,
-                                            .renewals = 3,
-                                            .troubles = 6,
-                                            .moves = 60};
+static struct search_bounds bounds = {.expiries = 3,
+                                      .crashes = 1,
+                                      .lost = 3,
+                                      .late = 3,
+                                      .waits = 6,
+                                      .renewals = 3,
+                                      .troubles = 6,
+                                      .moves = 60};
 
 /* CTX: the schedules that are enough. */
 static bool is_enough(void *ctx, const struct search_result *result)
@@ -29,8 +29,8 @@ static void search(const struct stage_scene *scene, uint64_t seed,
 {
     struct fail error;
 
-    if (!random_run(scene, &bounds, seed, 1, is_enough, &enough, result,
-                    &error))
+    bounds.seed = seed;
+    if (!search_run(scene, &bounds, 1, is_enough, &enough, result, &error))
         fail_msg("%s: %s", scene->lock, error.text);
 }
 

@@ -94,10 +94,12 @@ static void take_defaults(struct explore *explore)
                                       : is_wider            ? bound->expected
                                                             : bound->of_one;
     }
-    if (explore->random_s > 0)
-        explore->seconds = explore->random_s;
-    if (explore->random_s > 0 && explore->seed == 0)
-        explore->seed = (int64_t)(clock_us() % SEEDS);
+    if (explore->random_s == 0)
+        return;
+    explore->seconds = explore->random_s;
+    explore->bounds.seed = (uint64_t)explore->seed;
+    if (explore->seed == 0)
+        explore->bounds.seed = 1 + clock_us() % SEEDS;
 }
 
 static bool read_options(int argc, char *argv[], struct explore *explore)
@@ -168,12 +170,6 @@ static bool take_question(void)
     return fgets(line, sizeof(line), stdin) != NULL;
 }
 
-static bool tell_json(const struct explore *explore, bool done)
-{
-    explore_tell_json(explore, done);
-    return fflush(stdout) == 0;
-}
-
 /* On a terminal, a line that rewrites itself. */
 static bool on_progress(void *ctx, const struct search_result *result)
 {
@@ -194,7 +190,7 @@ static bool on_progress(void *ctx, const struct search_result *result)
         now.result = *result;
         now.result.is_whole = false;
         now.ms = now_ms - explore->began_ms;
-        return take_question() && tell_json(&now, false);
+        return take_question() && explore_tell_json(&now, false);
     }
     if (!isatty(STDERR_FILENO) || now_ms < explore->told_ms + PROGRESS_MS)
         return true;
@@ -250,8 +246,8 @@ static bool search_random(struct explore *explore, struct fail *error)
     end_after(explore, 4);
     if (until_ms < explore->until_ms)
         explore->until_ms = until_ms;
-    good = random_run(&explore->scene, &bounds, RANDOM_SEED, explore->stages,
-                      on_progress, explore, &found, error);
+    bounds.seed = RANDOM_SEED;
+    good = search(explore, &bounds, &found, error);
     explore->at_random = found.schedules;
     add(&explore->result, &found);
     return good;
@@ -270,12 +266,7 @@ bool explore_search(struct explore *explore, struct fail *error)
     explore->draws = explore->random_s > 0;
     if (explore->seconds > 0)
         end_after(explore, in_parts ? 2 : 4);
-    if (explore->random_s > 0)
-        good = random_run(&explore->scene, &explore->bounds,
-                          (uint64_t)explore->seed, explore->stages, on_progress,
-                          explore, &explore->result, error);
-    else
-        good = search(explore, &explore->bounds, &explore->result, error);
+    good = search(explore, &explore->bounds, &explore->result, error);
     if (in_parts)
         end_after(explore, 3);
     calm.troubles = 1;
@@ -299,14 +290,14 @@ static int explore_one(struct explore *explore)
 
     if (explore->asked) {
         (void)setvbuf(stdin, NULL, _IONBF, 0);
-        (void)tell_json(explore, false);
+        (void)explore_tell_json(explore, false);
     }
     good = explore_search(explore, &error);
     if (good && explore->asked &&
         (!stage_options_wait_input() || !take_question()))
         return EXPLORE_COULD_NOT_RUN;
     if (good && explore->json)
-        explore_tell_json(explore, true);
+        (void)explore_tell_json(explore, true);
     else if (good)
         explore_tell(explore);
     if (good && explore_worst(explore) && !explore->json)

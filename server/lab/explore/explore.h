@@ -24,7 +24,7 @@ struct explore {
     unsigned stages, seconds; /* 0 = as many as it likes */
     unsigned enough;   /* it ends when one of these is found, a bit each */
     unsigned random_s; /* at random, for so long; 0 = all schedules */
-    int64_t seed;      /* of it */
+    int64_t seed;      /* of it, as asked for; 0 = any */
     uint64_t began_ms, until_ms; /* of the search; 0 = it has no end */
     uint64_t told_ms;            /* its last line of progress */
     uint64_t ms;                 /* that the search took */
@@ -60,21 +60,17 @@ const struct search_found *explore_worst(const struct explore *explore);
 /* All bounds, and what is on the stage: two lines or three, and an empty one. */
 void explore_tell_bounds(FILE *out, const struct explore *explore);
 
-/* The verdict of the search in one line, and returns TEXT. */
-enum { EXPLORE_VERDICT_BYTES = 320 };
-const char *explore_verdict(const struct explore *explore,
-                            char text[EXPLORE_VERDICT_BYTES]);
+/* The verdict of the search in one line, until the next call. */
+const char *explore_verdict(const struct explore *explore);
 
-/* How much "none" is worth: "all within these bounds", "all of up to 7 moves", and of
- * how many with one trouble and at random, or of random ones how long they were, and
- * their seed. */
-enum { EXPLORE_EXTENT_BYTES = 180 };
-const char *explore_extent(const struct explore *explore,
-                           char text[EXPLORE_EXTENT_BYTES]);
+/* How much "none" is worth, until the next call: "all within these bounds", "all of up to
+ * 7 moves", and of how many with one trouble and at random, or of random ones how long they
+ * were, and their seed. */
+const char *explore_extent(const struct explore *explore);
 
 void explore_tell(const struct explore *explore);
-/* DONE: the search is over. */
-void explore_tell_json(const struct explore *explore, bool done);
+/* DONE: the search is over. False: nobody reads it. */
+bool explore_tell_json(const struct explore *explore, bool done);
 
 /* The worst one, as it happens. False and a text. */
 bool explore_draw_worst(const struct explore *explore, struct fail *error);

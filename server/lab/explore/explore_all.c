@@ -15,7 +15,7 @@
 #include "server/lab/fail.h"
 #include "server/lab/stage/stage_options.h"
 
-enum { FLAGS_BYTES = 200, ROW_BYTES = 240, WHY_BYTES = 80 };
+enum { FLAGS_BYTES = 200, WHY_BYTES = 80 };
 
 /* Bounds for long programs, because a fault that stands late in them must be reached in
  * time: more troubles lead to more schedules, and not to longer ones. */
@@ -65,9 +65,11 @@ struct tally {
 /* ---- one row ------------------------------------------------------------ */
 
 /* The lock and the flags by which replay plays it. */
-static const char *row_name(const struct explore *explore, char name[ROW_BYTES])
+static const char *row_name(const struct explore *explore)
 {
-    (void)snprintf(name, ROW_BYTES, "%s%s%s", explore->scene.lock,
+    static char name[240];
+
+    (void)snprintf(name, sizeof(name), "%s%s%s", explore->scene.lock,
                    explore->flags[0] ? " " : "", explore->flags);
     return name;
 }
@@ -75,11 +77,10 @@ static const char *row_name(const struct explore *explore, char name[ROW_BYTES])
 static void tell_row(const struct explore *explore, const char *bounds)
 {
     const struct search_result *result = &explore->result;
-    char text[4 * STAGE_MOVES_MAX + 1], name[ROW_BYTES];
-    char verdict[EXPLORE_VERDICT_BYTES], extent[EXPLORE_EXTENT_BYTES];
+    char text[4 * STAGE_MOVES_MAX + 1];
     bool first = true;
 
-    printf(explore->markdown ? "| `%s` |" : "%-18s", row_name(explore, name));
+    printf(explore->markdown ? "| `%s` |" : "%-18s", row_name(explore));
     for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++) {
         const struct search_found *found = &result->faults[i];
         const char *word = stage_fault_word(i);
@@ -99,10 +100,10 @@ static void tell_row(const struct explore *explore, const char *bounds)
                !first             ? ""
                : result->is_whole ? " none"
                                   : " none in those that were played",
-               result->schedules, explore_extent(explore, extent),
+               result->schedules, explore_extent(explore),
                bounds[0] ? "; " : "", bounds);
     } else if (first) {
-        printf(" %s\n", explore_verdict(explore, verdict));
+        printf(" %s\n", explore_verdict(explore));
     }
 }
 
@@ -124,7 +125,7 @@ static void compare(const struct explore *explore,
                     const struct expected *expected, struct tally *tally)
 {
     bool is_guarded = explore->scene.deduct != DEDUCT_NAIVE;
-    char name[ROW_BYTES], why[WHY_BYTES];
+    char why[WHY_BYTES];
 
     why_no_answer(explore, why);
     for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++) {
@@ -141,7 +142,7 @@ static void compare(const struct explore *explore,
             tally->different++;
         fprintf(stderr,
                 "stockade: explore: %s: %s is %sexpected, and was %s%s\n",
-                row_name(explore, name), word, breaks ? "" : "not ",
+                row_name(explore), word, breaks ? "" : "not ",
                 is_found ? "found" : "not found", is_found ? "" : why);
     }
 }
@@ -167,18 +168,16 @@ static void play_row(struct explore *explore, const struct way *way,
 {
     const struct expected *expected = expected_of(explore->scene.lock);
     struct fail error;
-    char name[ROW_BYTES];
 
     if (!expected)
         (void)fail_with(&error, "no row in expected.txt");
     if (!expected || !explore_search(explore, &error)) {
-        (void)fail_aloud("explore: %s: %s", row_name(explore, name),
-                         error.text);
+        (void)fail_aloud("explore: %s: %s", row_name(explore), error.text);
         tally->failed++;
         return;
     }
     if (explore->json)
-        explore_tell_json(explore, true);
+        (void)explore_tell_json(explore, true);
     else
         tell_row(explore, way->bounds);
     (void)fflush(stdout);
@@ -190,8 +189,8 @@ static void play(const struct explore *asked, const struct way *way,
                  const char *lock, struct tally *tally)
 {
     static struct explore explore; /* what it has found takes room */
-    char flags[FLAGS_BYTES], bounds[FLAGS_BYTES], name[ROW_BYTES];
-    const char *only = asked->only ? asked->only : "";
+    char flags[FLAGS_BYTES], bounds[FLAGS_BYTES];
+    const char *only = asked->only ? asked->only : "", *name;
 
     explore = *asked;
     explore.scene.lock = lock;
@@ -202,7 +201,7 @@ static void play(const struct explore *asked, const struct way *way,
     if (asked->seconds == 0 || asked->seconds > way->seconds)
         explore.seconds = way->seconds;
     /* ONLY: any text in a row's name; "=NAME", the whole of it. */
-    (void)row_name(&explore, name);
+    name = row_name(&explore);
     if (stage_options_interrupted() ||
         (only[0] == '=' ? strcmp(only + 1, name) != 0
                         : strstr(name, only) == NULL))

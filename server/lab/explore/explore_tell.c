@@ -64,21 +64,21 @@ void explore_tell_bounds(FILE *out, const struct explore *explore)
     fputs("\n\n", out);
 }
 
-const char *explore_extent(const struct explore *explore,
-                           char text[EXPLORE_EXTENT_BYTES])
+const char *explore_extent(const struct explore *explore)
 {
+    static char text[200];
     const struct search_result *result = &explore->result;
-    FILE *out = fmemopen(text, EXPLORE_EXTENT_BYTES, "w");
+    FILE *out = fmemopen(text, sizeof(text), "w");
 
     if (!out)
         return "?";
     if (explore->random_s > 0)
         fprintf(out,
                 "at random, of up to %u moves and %" PRIu64
-                " on average, seed %" PRId64,
+                " on average, seed %" PRIu64,
                 result->moves,
                 result->schedules ? result->moves_all / result->schedules : 0,
-                explore->seed);
+                explore->bounds.seed);
     else if (result->is_whole)
         fprintf(out, "all within these bounds");
     else
@@ -95,25 +95,24 @@ const char *explore_extent(const struct explore *explore,
     return text;
 }
 
-const char *explore_verdict(const struct explore *explore,
-                            char text[EXPLORE_VERDICT_BYTES])
+const char *explore_verdict(const struct explore *explore)
 {
+    static char text[320];
     const struct search_result *result = &explore->result;
-    char extent[EXPLORE_EXTENT_BYTES];
     size_t used = 0;
 
     if (!explore_worst(explore)) {
-        (void)snprintf(text, EXPLORE_VERDICT_BYTES,
+        (void)snprintf(text, sizeof(text),
                        result->is_whole ? "none in %" PRIu64 " schedules: %s"
                                         : "none in the %" PRIu64
                                           " that were played: %s",
-                       result->schedules, explore_extent(explore, extent));
+                       result->schedules, explore_extent(explore));
         return text;
     }
     for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++)
         if (result->faults[i].is_found)
             used += (size_t)snprintf(
-                text + used, EXPLORE_VERDICT_BYTES - used, "%s %s",
+                text + used, sizeof(text) - used, "%s %s",
                 used > 0 ? "," : "breaks:", stage_fault_word(i));
     return text;
 }
@@ -158,21 +157,19 @@ static bool has_outlived_only(const struct explore *explore)
 void explore_tell(const struct explore *explore)
 {
     const struct search_result *result = &explore->result;
-    char text[4 * STAGE_MOVES_MAX + 1], verdict[EXPLORE_VERDICT_BYTES];
-    char extent[EXPLORE_EXTENT_BYTES];
+    char text[4 * STAGE_MOVES_MAX + 1];
     uint64_t per_second =
         result->schedules * 1000 / (explore->ms ? explore->ms : 1);
 
-    draw_say(stdout, explore->look, "%s\n", explore_verdict(explore, verdict));
+    draw_say(stdout, explore->look, "%s\n", explore_verdict(explore));
     printf("\n%s, %s: ", explore->scene.lock, deduct(explore));
     explore_tell_bounds(stdout, explore);
     for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++) {
         const struct search_found *found = &result->faults[i];
 
-        if (!found->is_found)
-            continue;
-        stage_text(found->moves, found->n, text, sizeof(text));
-        printf("  %-16s '%s'\n", stage_fault_word(i), text);
+        if (found->is_found)
+            printf("  %-16s '%s'\n", stage_fault_word(i),
+                   stage_text(found->moves, found->n, text, sizeof(text)));
     }
     if (explore_worst(explore))
         putchar('\n');
@@ -187,21 +184,20 @@ void explore_tell(const struct explore *explore)
     if (explore->random_s > 0)
         draw_say(stdout, explore->look,
                  "%" PRIu64 " schedules, %s; %" PRIu64 " a second\n",
-                 result->schedules, explore_extent(explore, extent),
-                 per_second);
+                 result->schedules, explore_extent(explore), per_second);
     else
         draw_say(stdout, explore->look,
                  "%" PRIu64 " schedules, %s; %" PRIu64 " states, %" PRIu64
                  " a second\n",
-                 result->schedules, explore_extent(explore, extent),
-                 result->states, per_second);
+                 result->schedules, explore_extent(explore), result->states,
+                 per_second);
 }
 
-void explore_tell_json(const struct explore *explore, bool done)
+bool explore_tell_json(const struct explore *explore, bool done)
 {
     const struct search_result *result = &explore->result;
     const struct stage_scene *scene = &explore->scene;
-    char verdict[EXPLORE_VERDICT_BYTES], text[4 * STAGE_MOVES_MAX + 1];
+    char text[4 * STAGE_MOVES_MAX + 1];
     json_t *faults = json_object(), *all;
     json_t *bounds = json_pack(
         "{s:I, s:I, s:I}", "stock", (json_int_t)scene->stock, "wait_ms",
@@ -214,26 +210,28 @@ void explore_tell_json(const struct explore *explore, bool done)
     for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++) {
         const struct search_found *found = &result->faults[i];
 
-        if (!found->is_found)
-            continue;
-        stage_text(found->moves, found->n, text, sizeof(text));
-        (void)json_object_set_new(faults, stage_fault_word(i),
-                                  json_string(text));
+        if (found->is_found)
+            (void)json_object_set_new(
+                faults, stage_fault_word(i),
+                json_string(
+                    stage_text(found->moves, found->n, text, sizeof(text))));
     }
     all = json_pack(
         "{s:o, s:s, s:i, s:s*, s:o, s:s, s:I, s:I, s:i, s:i, s:I, s:b, s:b, "
         "s:I, s:o}",
         "lock", draw_json_text(explore->scene.lock, 0), "deduct",
         deduct(explore), "buyers", (int)scene->buyers, "flags", explore->flags,
-        "bounds", bounds, "verdict", explore_verdict(explore, verdict),
-        "schedules", (json_int_t)result->schedules, "states",
-        (json_int_t)result->states, "moves", (int)result->moves,
-        "moves_with_one_trouble", (int)explore->calm.moves, "at_random",
-        (json_int_t)explore->at_random, "whole", result->is_whole, "done", done,
-        "ms", (json_int_t)explore->ms, "faults", faults);
+        "bounds", bounds, "verdict", explore_verdict(explore), "schedules",
+        (json_int_t)result->schedules, "states", (json_int_t)result->states,
+        "moves", (int)result->moves, "moves_with_one_trouble",
+        (int)explore->calm.moves, "at_random", (json_int_t)explore->at_random,
+        "whole", result->is_whole, "done", done, "ms", (json_int_t)explore->ms,
+        "faults", faults);
     if (explore->random_s > 0)
         (void)json_object_update_new(
-            all, json_pack("{s:I, s:I}", "seed", (json_int_t)explore->seed,
-                           "moves_all", (json_int_t)result->moves_all));
+            all,
+            json_pack("{s:I, s:I}", "seed", (json_int_t)explore->bounds.seed,
+                      "moves_all", (json_int_t)result->moves_all));
     draw_json_line(stdout, all);
+    return fflush(stdout) == 0;
 }

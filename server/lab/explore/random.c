@@ -1,8 +1,19 @@
 /*
- * See search.h. Each stage (search_stages.c) takes up the next number of a schedule, which
- * with the seed says all that is drawn for it.
+ * Random schedules, for what is beyond all that can be enumerated: 20 to 60 moves of
+ * up to four actors.
+ *
+ * Each schedule draws a priority for every actor, and the first in rank moves; at a
+ * few random points the one that would move falls behind all others. A bug that needs
+ * d such points comes up with a probability that has a lower bound: this is the PCT
+ * scheduler of Burckhardt, Kothari, Musuvathi and Nagarakatte, "A Randomized Scheduler
+ * with Probabilistic Guarantees of Finding Bugs", ASPLOS 2010. Troubles (deaths, ends of
+ * leases, lost replies) are drawn into it at random points as well. Each stage takes up
+ * the next number of a schedule, which with the seed says all that is drawn for it.
+ *
+ * A schedule that breaks something is shortened before it is told: moves are left out,
+ * and those of one actor joined, as long as the same still breaks.
  */
-#include <poll.h>
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -20,6 +31,8 @@ enum {
     RANKS = WORLD + 1,
 };
 
+static_assert(STAGE_MOVES_MAX <= 64, "a bit for each move");
+
 /* One stage, and what was drawn for the schedule that it plays. */
 struct player {
     struct search_shared *shared;
@@ -27,8 +40,8 @@ struct player {
     uint64_t random;
     unsigned ranks[RANKS]; /* the highest moves */
     unsigned lowest;
-    unsigned changes[CHANGES_MAX], troubles[TROUBLES_MAX]; /* at these moves */
-    unsigned length; /* of a schedule to which nothing happens */
+    uint64_t changes, troubles; /* at these moves, a bit each */
+    unsigned length;            /* of a schedule to which nothing happens */
     struct search_node at;
     struct search_found played;
     struct fail *error;
@@ -46,32 +59,31 @@ static unsigned draw_below(struct player *p, unsigned n)
     return (unsigned)((z ^ (z >> 31)) % n);
 }
 
-/* All that a schedule needs. Points lie within twice the length of a plain one,
- * because troubles make it longer. */
+/* Up to N_MAX moves, a bit each, within twice the length of a plain schedule, because
+ * troubles make it longer. */
+static uint64_t draw_points(struct player *p, unsigned n_max)
+{
+    uint64_t points = 0;
+
+    for (unsigned n = draw_below(p, n_max + 1); n > 0; n--) {
+        unsigned at = draw_below(p, 2 * p->length);
+
+        if (at < STAGE_MOVES_MAX)
+            points |= UINT64_C(1) << at;
+    }
+    return points;
+}
+
+/* All that a schedule needs. */
 static void draw_schedule(struct player *p, uint64_t number)
 {
-    unsigned changes, troubles;
-
-    p->random = *p->shared->seed ^ (number * UINT64_C(0xd1342543de82ef95));
+    p->random =
+        p->shared->bounds.seed ^ (number * UINT64_C(0xd1342543de82ef95));
     p->lowest = RANKS;
     for (unsigned i = 0; i < RANKS; i++)
         p->ranks[i] = RANKS + draw_below(p, 1u << 20);
-    changes = draw_below(p, CHANGES_MAX + 1);
-    for (unsigned i = 0; i < CHANGES_MAX; i++)
-        p->changes[i] =
-            i < changes ? draw_below(p, 2 * p->length) : STAGE_MOVES_MAX;
-    troubles = draw_below(p, TROUBLES_MAX + 1);
-    for (unsigned i = 0; i < TROUBLES_MAX; i++)
-        p->troubles[i] =
-            i < troubles ? draw_below(p, 2 * p->length) : STAGE_MOVES_MAX;
-}
-
-static bool is_among(const unsigned points[], unsigned n, size_t at)
-{
-    while (n > 0)
-        if (points[--n] == at)
-            return true;
-    return false;
+    p->changes = draw_points(p, CHANGES_MAX);
+    p->troubles = draw_points(p, TROUBLES_MAX);
 }
 
 /* ---- one schedule ---------------------------------------------------------- */
@@ -122,12 +134,12 @@ static int choose(struct player *p)
 
     for (unsigned i = 0; i < p->at.moves_n; i++)
         allowed[i] = search_child(&p->shared->bounds, &p->at, i, &child);
-    if (is_among(p->troubles, TROUBLES_MAX, p->played.n))
+    if (p->troubles >> p->played.n & 1)
         chosen = any_trouble(p, allowed);
     if (chosen >= 0)
         return chosen;
     first = first_in_rank(p, allowed);
-    if (first >= 0 && is_among(p->changes, CHANGES_MAX, p->played.n)) {
+    if (first >= 0 && p->changes >> p->played.n & 1) {
         p->ranks[rank_of(p->at.moves[first])] = --p->lowest;
         first = first_in_rank(p, allowed);
     }
@@ -140,7 +152,7 @@ static bool begin(struct player *p)
     p->at = (struct search_node){.last = -1, .move = {.actor = -1}};
     if (!stage_begin(p->stage, p->error))
         return false;
-    search_fill(p->stage, &p->shared->scene, &p->at);
+    search_fill(p->stage, p->shared, &p->at);
     return true;
 }
 
@@ -150,13 +162,10 @@ static bool move_on(struct player *p)
     struct search_node child;
     int i = p->played.n < p->shared->bounds.moves ? choose(p) : -1;
 
-    if (i < 0 ||
-        !search_child(&p->shared->bounds, &p->at, (unsigned)i, &child) ||
-        !stage_move(p->stage, child.move, p->error))
+    if (i < 0 || !search_child(&p->shared->bounds, &p->at, (unsigned)i, &child))
         return false;
     p->played.moves[p->played.n++] = child.move;
-    search_fill(p->stage, &p->shared->scene, &child);
-    if (!search_is_within(&p->shared->bounds, &p->at, &child))
+    if (!search_play(p->stage, p->shared, &p->at, &child, p->error))
         return false;
     p->at = child;
     return true;
@@ -327,7 +336,7 @@ static void play(struct player *p, uint64_t number)
 
 /* ---- all stages ------------------------------------------------------------- */
 
-void random_work(struct search_shared *shared, struct stage *stage,
+bool random_work(struct search_shared *shared, struct stage *stage,
                  struct fail *error, pid_t parent)
 {
     struct player p = {.shared = shared, .stage = stage, .error = error};
@@ -335,59 +344,21 @@ void random_work(struct search_shared *shared, struct stage *stage,
     /* One to which nothing happens, for its length: all points lie beyond it. */
     p.length = STAGE_MOVES_MAX;
     draw_schedule(&p, 0);
-    memset(p.troubles, 0xff, sizeof(p.troubles));
-    if (stage && begin(&p))
+    p.troubles = 0;
+    if (begin(&p))
         while (move_on(&p))
             continue;
     p.length = p.played.n > 0 ? (unsigned)p.played.n : 1;
     while (!error->text[0] && !shared->stop && getppid() == parent)
         play(&p, atomic_fetch_add(&shared->drawn, 1) + 1);
-    if (error->text[0])
-        shared->stop = true;
+    return !error->text[0];
 }
 
-static void look(const struct search_shared *shared,
+void random_look(const struct search_shared *shared,
                  struct search_result *result)
 {
     memcpy(result->faults, shared->faults, sizeof(result->faults));
     result->schedules = atomic_load(&shared->schedules);
     result->moves = atomic_load(&shared->longest);
     result->moves_all = atomic_load(&shared->moves);
-}
-
-bool random_run(const struct stage_scene *scene,
-                const struct search_bounds *bounds, uint64_t seed,
-                unsigned stages_n, search_progress *progress, void *ctx,
-                struct search_result *result, struct fail *error)
-{
-    struct search_bounds all = *bounds;
-    struct search_stages stages;
-    struct search_shared *shared;
-    unsigned ended = 0;
-    bool good;
-
-    all.no_reduction = true;
-    *result = (struct search_result){.is_whole = false};
-    good = search_stages_open(&stages, scene, &all, stages_n, &seed) ||
-           fail_with(error, "no memory for the search");
-    shared = stages.shared;
-    /* A schedule that is shortened is shortened to its end. */
-    while (good && ended < stages.n) {
-        (void)poll(NULL, 0, LOOK_MS);
-        look(shared, result);
-        if (progress && !progress(ctx, result))
-            shared->stop = true;
-        ended = 0;
-        for (unsigned i = 0; i < stages.n; i++) {
-            if (search_stage_died(&stages.pids[i], &shared->leaves[i],
-                                  &shared->errors[i]))
-                shared->stop = true;
-            ended += stages.pids[i] <= 0;
-        }
-    }
-    if (good)
-        look(shared, result);
-    good = good && !search_stages_failed(&stages, error);
-    search_stages_close(&stages);
-    return good && search_confirm(scene, bounds, result, error);
 }

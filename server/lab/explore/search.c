@@ -228,29 +228,36 @@ static void go_on_from(struct search *search, const struct search_node *node)
 static bool is_wanted(void *ctx)
 {
     struct search *search = ctx;
+    const struct search_shared *shared = search->stages.shared;
     struct search_result now = *search->result;
 
-    now.schedules = search->stages.shared->nodes_n - NODE_ROOT - 1;
+    if (shared->bounds.seed)
+        random_look(shared, &now);
+    else
+        now.schedules = shared->nodes_n - NODE_ROOT - 1;
     return !search->progress || search->progress(search->ctx, &now);
 }
 
-static bool run(struct search *search)
+static bool run(struct search *search, struct fail *error)
 {
     struct search_shared *shared = search->stages.shared;
     uint32_t done = 0, end;
+    bool good;
 
-    if (!search_stages_play(&search->stages, is_wanted, search))
-        return false;
+    if (shared->bounds.seed) {
+        good = search_stages_play(&search->stages, error);
+        random_look(shared, search->result);
+        return good;
+    }
     if (shared->bounds.moves > 0)
         shared->queue[shared->queue_n++] = NODE_ROOT;
     note_faults(search, &shared->nodes[NODE_ROOT]);
     while (done < shared->queue_n && !shared->stop) {
         uint64_t before = search->result->schedules;
-        bool good;
 
         shared->next = done;
         end = shared->queue_n;
-        good = search_stages_play(&search->stages, is_wanted, search);
+        good = search_stages_play(&search->stages, error);
         for (; done < end; done++)
             go_on_from(search, &shared->nodes[shared->queue[done]]);
         if (!good)
@@ -301,12 +308,13 @@ bool search_confirm(const struct stage_scene *scene,
         if (!found->is_found ||
             is_fault_again(scene, moves, bounds->from_n + found->n, i, &why))
             continue;
-        stage_text(moves, bounds->from_n + found->n, text, sizeof(text));
         (void)fail_with(
             error,
             "an error of the stage's own, and no finding: %s by "
             "'%s' does not come out again in fresh processes: %.199s",
-            stage_fault_word(i), text, why.text);
+            stage_fault_word(i),
+            stage_text(moves, bounds->from_n + found->n, text, sizeof(text)),
+            why.text);
         found->is_found = good = false;
     }
     return good;
@@ -317,18 +325,16 @@ bool search_run(const struct stage_scene *scene,
                 search_progress *progress, void *ctx,
                 struct search_result *result, struct fail *error)
 {
-    struct search search = {.progress = progress, .ctx = ctx, .result = result};
+    struct search search = {.stages = {.wanted = is_wanted, .ctx = &search},
+                            .seen = {.bounds = bounds},
+                            .progress = progress,
+                            .ctx = ctx,
+                            .result = result};
     bool good;
 
     *result = (struct search_result){.is_whole = true};
-    search.seen.bounds = bounds;
-    good = search_stages_open(&search.stages, scene, bounds, stages, NULL);
-    if (!good)
-        (void)fail_with(error, "no memory for the search");
-    else
-        good = run(&search);
-    if (!good)
-        (void)search_stages_failed(&search.stages, error);
+    good = search_stages_open(&search.stages, scene, bounds, stages, error) &&
+           run(&search, error);
     if (!good || search.stages.shared->stop)
         result->is_whole = false;
     search_stages_close(&search.stages);

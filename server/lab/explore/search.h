@@ -41,6 +41,7 @@ struct search_bounds {
         };
         unsigned most[SEARCH_BOUNDS_N];
     };
+    uint64_t seed; /* of random schedules (random.c); 0: all are played */
     bool no_reduction;
     bool are_alike; /* all actors; the search sets it */
     /* The schedule behind which the search begins: none of its moves counts. */
@@ -138,31 +139,6 @@ bool search_is_as_free(const struct search_bounds *bounds,
 
 /* The states after it are no news. */
 bool search_is_end(const struct search_node *node);
-
-/* ---- random schedules (random.c) ------------------------------------------- */
-
-/*
- * Random schedules, for what is beyond all that can be enumerated: 20 to 60 moves of
- * up to four actors.
- *
- * Each schedule draws a priority for every actor, and the first in rank moves; at a
- * few random points the one that would move falls behind all others. A bug that needs
- * d such points comes up with a probability that has a lower bound: this is the PCT
- * scheduler of Burckhardt, Kothari, Musuvathi and Nagarakatte, "A Randomized Scheduler
- * with Probabilistic Guarantees of Finding Bugs", ASPLOS 2010. Troubles (deaths, ends of
- * leases, lost replies) are drawn into it at random points as well.
- *
- * A schedule that breaks something is shortened before it is told: moves are left out,
- * and those of one actor joined, as long as the same still breaks.
- *
- * Plays random schedules within BOUNDS, without reduction, on STAGES stages until
- * PROGRESS says false; the rest as of search_run(). Schedule number N of a SEED is the
- * same each time.
- */
-bool random_run(const struct stage_scene *scene,
-                const struct search_bounds *bounds, uint64_t seed,
-                unsigned stages, search_progress *progress, void *ctx,
-                struct search_result *result, struct fail *error);
 
 /* Shortens FOUND, which breaks FAULT on STAGE. False and a text: the stage is
  * broken, or FOUND does not break it. */

@@ -22,16 +22,6 @@ bool search_confirm(const struct stage_scene *scene,
 
 /* ---- stages (search_stages.c) ------------------------------------------- */
 
-/* The state that STAGE is in, into NODE. */
-void search_fill(struct stage *stage, const struct stage_scene *scene,
-                 struct search_node *node);
-
-/* Whether the process of a stage has ended without having said LEAVES, the last that it
- * does: then ERROR says so. An exit status tells nothing, because a process that has
- * opened a stage ignores SIGCHLD. *PID becomes 0 when it has ended in any way. */
-bool search_stage_died(pid_t *pid, const atomic_bool *leaves,
-                       struct fail *error);
-
 /* In memory that all processes of a search have mapped. */
 struct search_shared {
     struct stage_scene scene;
@@ -45,7 +35,6 @@ struct search_shared {
     atomic_bool leaves[SEARCH_STAGES_MAX];
 
     /* Random schedules alone use these: */
-    const uint64_t *seed; /* NULL: there are none */
     atomic_uint_fast64_t drawn, schedules, moves;
     atomic_uint longest;
     atomic_uint claimed; /* faults: who met one first shortens it */
@@ -56,33 +45,46 @@ struct search_shared {
     struct search_node nodes[NODES_MAX];
 };
 
+/* The state that STAGE is in, into NODE. */
+void search_fill(struct stage *stage, const struct search_shared *shared,
+                 struct search_node *node);
+
+/* Plays CHILD of NODE, which the stage is at. False: it is not within the bounds, or the
+ * stage is broken, and ERROR says so. */
+bool search_play(struct stage *stage, const struct search_shared *shared,
+                 const struct search_node *node, struct search_node *child,
+                 struct fail *error);
+
+/* Asked several times a second whether to go on. */
+typedef bool search_wanted(void *ctx);
+
 struct search_stages {
     struct search_shared *shared;
     pid_t pids[SEARCH_STAGES_MAX];
     unsigned n;
+    search_wanted *wanted;
+    void *ctx; /* of it */
 };
 
-/* Opens N stages, 0 = one for each processor. The root is played when they are open; with
- * a SEED, which must stay, they play random schedules until shared->stop. */
+/* Opens N stages, 0 = one for each processor, and plays the root. WANTED and its CTX are
+ * set. False: ERROR says why; they are to be closed all the same. */
 bool search_stages_open(struct search_stages *stages,
                         const struct stage_scene *scene,
                         const struct search_bounds *bounds, unsigned n,
-                        const uint64_t *seed);
+                        struct fail *error);
 void search_stages_close(struct search_stages *stages);
 
-/* Whether one of them has an error: then ERROR has it. */
-bool search_stages_failed(const struct search_stages *stages,
-                          struct fail *error);
+/* Plays all children of what is in the queue from shared->next on; or random schedules
+ * until that is not wanted any more. False: ERROR says why. */
+bool search_stages_play(struct search_stages *stages, struct fail *error);
 
-/* The work of a stage that plays random schedules (random.c), in its process; PARENT: of
- * that. */
-void random_work(struct search_shared *shared, struct stage *stage,
+/* The work of a stage that plays random schedules (random.c), in its process, until
+ * shared->stop; PARENT: of that. False: ERROR says why. */
+bool random_work(struct search_shared *shared, struct stage *stage,
                  struct fail *error, pid_t parent);
 
-/* Plays all children of what is in the queue from shared->next on, or begins to,
- * the first time. False: shared->errors has it. WANTED is asked several times a
- * second whether to go on. */
-bool search_stages_play(struct search_stages *stages, bool (*wanted)(void *ctx),
-                        void *ctx);
+/* What has come of that so far. */
+void random_look(const struct search_shared *shared,
+                 struct search_result *result);
 
 #endif

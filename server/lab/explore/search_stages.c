@@ -52,11 +52,11 @@ static bool play(struct runner *runner, const struct search_node *node)
         if (!stage_move(runner->stage, moves[i], runner->error)) {
             /* Moves that were possible once must be so again. */
             why = *runner->error;
-            stage_text(moves, i + 1, text, sizeof(text));
             return fail_with(runner->error,
                              "an error of the stage's own: '%s' is not the "
                              "same twice: %.199s",
-                             text, why.text);
+                             stage_text(moves, i + 1, text, sizeof(text)),
+                             why.text);
         }
         /* A fault may be one of this moment only, and is part of the state. */
         (void)stage_faults(runner->stage);
@@ -64,34 +64,40 @@ static bool play(struct runner *runner, const struct search_node *node)
     return true;
 }
 
-void search_fill(struct stage *stage, const struct stage_scene *scene,
+void search_fill(struct stage *stage, const struct search_shared *shared,
                  struct search_node *node)
 {
     node->moves_n = (uint8_t)stage_enabled(stage, node->moves);
     node->lapses = (uint8_t)stage_lapses(stage);
     node->faults = stage_faults(stage);
     node->state = stage_hash(stage);
-    for (unsigned i = 0; i < scene->buyers; i++)
+    for (unsigned i = 0; i < shared->scene.buyers; i++)
         if (stage_is_inside(stage, i))
             node->inside |= (uint8_t)(1u << i);
 }
 
+bool search_play(struct stage *stage, const struct search_shared *shared,
+                 const struct search_node *node, struct search_node *child,
+                 struct fail *error)
+{
+    if (!stage_move(stage, child->move, error))
+        return false;
+    search_fill(stage, shared, child);
+    return search_is_within(&shared->bounds, node, child);
+}
+
 /* Where the stage is at NODE: one move on. The number of the child, or 0: it goes
- * no further. *GOOD: nothing is broken. */
+ * no further, or the stage is broken. */
 static uint32_t step(struct runner *runner, uint32_t at, unsigned i,
-                     struct search_node *child, bool *good)
+                     struct search_node *child)
 {
     struct search_shared *shared = runner->shared;
     struct search_node *node = &shared->nodes[at];
     uint32_t number;
 
-    *good = stage_move(runner->stage, child->move, runner->error);
-    if (!*good)
-        return 0;
     child->parent = at;
-    search_fill(runner->stage, &shared->scene, child);
-    if (!search_is_within(&shared->bounds, node, child)) {
-        node->children[i] = NODE_BEYOND;
+    if (!search_play(runner->stage, shared, node, child, runner->error)) {
+        node->children[i] = runner->error->text[0] ? 0 : NODE_BEYOND;
         return 0;
     }
     child->state =
@@ -107,12 +113,11 @@ static uint32_t step(struct runner *runner, uint32_t at, unsigned i,
     return number;
 }
 
-/* Plays the child by move I, and on from there. */
+/* Plays the child by move I, and on from there. False: the stage is broken. */
 static bool follow(struct runner *runner, uint32_t at, unsigned i)
 {
     struct search_shared *shared = runner->shared;
     struct search_node child;
-    bool good;
 
     if (!search_child(&shared->bounds, &shared->nodes[at], i, &child))
         return true;
@@ -121,21 +126,19 @@ static bool follow(struct runner *runner, uint32_t at, unsigned i)
     for (int ahead = 0; ahead <= AHEAD_MOVES; ahead++) {
         const struct search_node *node;
 
-        at = step(runner, at, i, &child, &good);
-        if (at == 0 || shared->stop)
-            return good;
+        at = step(runner, at, i, &child);
         node = &shared->nodes[at];
-        if (search_is_end(node) ||
+        if (at == 0 || shared->stop || search_is_end(node) ||
             node->used.of[SEARCH_MOVES] >= shared->bounds.moves ||
             !search_table_put(&runner->seen, node))
-            return true;
+            break;
         for (i = 0; i < node->moves_n; i++)
             if (search_child(&shared->bounds, node, i, &child))
                 break;
         if (i == node->moves_n)
-            return true;
+            break;
     }
-    return true;
+    return runner->error->text[0] == '\0';
 }
 
 /* ---- a process for each stage ------------------------------------------- */
@@ -172,15 +175,42 @@ static void wait_for_go(struct search_shared *shared, unsigned index,
     } while (!shared->stop);
 }
 
-static void go_through(struct runner *runner, unsigned index, pid_t parent)
+/* What is in the queue, with the stages beside it. False: the stage is broken. */
+static bool go_through(struct runner *runner, pid_t parent)
 {
     struct search_shared *shared = runner->shared;
-    bool good = runner->stage != NULL;
+    bool good = true;
 
+    while (good && !shared->stop && getppid() == parent) {
+        uint32_t place = atomic_fetch_add(&shared->next, 1), at;
+
+        if (place >= shared->queue_n)
+            break;
+        at = shared->queue[place];
+        for (unsigned i = 0; good && i < shared->nodes[at].moves_n; i++)
+            if (!shared->stop && shared->nodes[at].children[i] == 0)
+                good = follow(runner, at, i);
+    }
+    return good;
+}
+
+_Noreturn static void work(struct search_shared *shared, unsigned index,
+                           pid_t parent)
+{
+    struct search_node *root = &shared->nodes[NODE_ROOT];
+    struct runner runner = {.shared = shared,
+                            .seen = {.bounds = &shared->bounds},
+                            .error = &shared->errors[index]};
+    bool good;
+
+    /* Ctrl-C is for who started the search, which ends it. */
+    (void)signal(SIGINT, SIG_IGN);
+    (void)signal(SIGTERM, SIG_IGN);
+    (void)processors((int)(index % processors(-1)));
+    runner.stage = stage_open(&shared->scene, runner.error);
+    good = runner.stage && (index != 0 || play(&runner, root));
     if (good && index == 0)
-        good = play(runner, &shared->nodes[NODE_ROOT]);
-    if (good && index == 0)
-        search_fill(runner->stage, &shared->scene, &shared->nodes[NODE_ROOT]);
+        search_fill(runner.stage, shared, root);
     for (;;) {
         if (!good)
             shared->stop = true;
@@ -188,57 +218,97 @@ static void go_through(struct runner *runner, unsigned index, pid_t parent)
         wait_for_go(shared, index, parent);
         if (shared->stop)
             break;
-        while (good && !shared->stop && getppid() == parent) {
-            uint32_t place = atomic_fetch_add(&shared->next, 1), at;
-
-            if (place >= shared->queue_n)
-                break;
-            at = shared->queue[place];
-            for (unsigned i = 0; good && i < shared->nodes[at].moves_n; i++)
-                if (!shared->stop && shared->nodes[at].children[i] == 0)
-                    good = follow(runner, at, i);
-        }
+        good = shared->bounds.seed
+                   ? random_work(shared, runner.stage, runner.error, parent)
+                   : go_through(&runner, parent);
     }
-}
-
-_Noreturn static void work(struct search_shared *shared, unsigned index,
-                           pid_t parent)
-{
-    struct runner runner = {.shared = shared,
-                            .seen = {.bounds = &shared->bounds},
-                            .error = &shared->errors[index]};
-
-    /* Ctrl-C is for who started the search, which ends it. */
-    (void)signal(SIGINT, SIG_IGN);
-    (void)signal(SIGTERM, SIG_IGN);
-    (void)processors((int)(index % processors(-1)));
-    runner.stage = stage_open(&shared->scene, runner.error);
-    if (shared->seed)
-        random_work(shared, runner.stage, runner.error, parent);
-    else
-        go_through(&runner, index, parent);
     stage_close(runner.stage);
     shared->leaves[index] = true;
     _exit(0);
 }
 
+/* ---- who waits for them ------------------------------------------------- */
+
+/* One of them has said that it is done. */
+static bool is_done(struct search_shared *shared)
+{
+    struct timespec until;
+
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += LOOK_MS * 1000000L;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_nsec -= 1000000000;
+        until.tv_sec++;
+    }
+    return sem_timedwait(&shared->done, &until) == 0;
+}
+
+/* Whether the process of a stage has ended without having said LEAVES, the last that it
+ * does: then ERROR says so. An exit status tells nothing, because a process that has
+ * opened a stage ignores SIGCHLD. *PID becomes 0 when it has ended in any way. */
+static bool has_died(pid_t *pid, const atomic_bool *leaves, struct fail *error)
+{
+    if (*pid <= 0 || waitpid(*pid, NULL, WNOHANG) == 0)
+        return false;
+    *pid = 0;
+    return !*leaves && !fail_with(error, "a stage has ended by itself");
+}
+
+/* Until all are done with what they were given. False: ERROR says why. */
+static bool await(struct search_stages *stages, struct fail *error)
+{
+    struct search_shared *shared = stages->shared;
+    bool good = true;
+
+    for (unsigned done = 0, left = 0;
+         good && done < stages->n && left < stages->n;) {
+        if (is_done(shared)) {
+            done++;
+            continue;
+        }
+        left = 0;
+        for (unsigned i = 0; i < stages->n; i++) {
+            good = good && !has_died(&stages->pids[i], &shared->leaves[i],
+                                     &shared->errors[i]);
+            /* One that hears of the stop before its go has nothing to do. */
+            left += stages->pids[i] == 0;
+        }
+        if (!stages->wanted(stages->ctx))
+            shared->stop = true;
+    }
+    for (unsigned i = 0; i < stages->n; i++)
+        if (shared->errors[i].text[0]) {
+            *error = shared->errors[i];
+            return false;
+        }
+    return true;
+}
+
+bool search_stages_play(struct search_stages *stages, struct fail *error)
+{
+    for (unsigned i = 0; i < stages->n; i++)
+        (void)sem_post(&stages->shared->go[i]);
+    return await(stages, error);
+}
+
+/* ---- opening, closing --------------------------------------------------- */
+
 bool search_stages_open(struct search_stages *stages,
                         const struct stage_scene *scene,
                         const struct search_bounds *bounds, unsigned n,
-                        const uint64_t *seed)
+                        struct fail *error)
 {
     struct search_shared *shared =
         mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
              MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     pid_t parent = getpid();
 
-    *stages = (struct search_stages){.shared = NULL};
     if (shared == MAP_FAILED)
-        return false;
+        return fail_with(error, "no memory for the search");
     stages->shared = shared;
     shared->scene = *scene;
     shared->bounds = *bounds;
-    shared->seed = seed;
+    shared->bounds.no_reduction |= bounds->seed != 0;
     /* Of several segments, each chooses one by chance of its own. */
     shared->bounds.are_alike = scene->segments <= 1 && bounds->from_n == 0;
     if (shared->bounds.moves > STAGE_MOVES_MAX - bounds->from_n)
@@ -261,9 +331,10 @@ bool search_stages_open(struct search_stages *stages,
         if (stages->pids[stages->n] == 0)
             work(shared, stages->n, parent);
         if (stages->pids[stages->n] < 0)
-            return false;
+            return fail_with(error, "no process for a stage: %s",
+                             strerror(errno));
     }
-    return true;
+    return await(stages, error);
 }
 
 void search_stages_close(struct search_stages *stages)
@@ -278,71 +349,4 @@ void search_stages_close(struct search_stages *stages)
                errno == EINTR)
             continue;
     (void)munmap(stages->shared, sizeof(*stages->shared));
-}
-
-/* ---- who waits for them ------------------------------------------------- */
-
-/* One of them has said that it is done. */
-static bool is_done(struct search_shared *shared)
-{
-    struct timespec until;
-
-    (void)clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += LOOK_MS * 1000000L;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_nsec -= 1000000000;
-        until.tv_sec++;
-    }
-    return sem_timedwait(&shared->done, &until) == 0;
-}
-
-bool search_stage_died(pid_t *pid, const atomic_bool *leaves,
-                       struct fail *error)
-{
-    if (*pid <= 0 || waitpid(*pid, NULL, WNOHANG) == 0)
-        return false;
-    *pid = 0;
-    if (*leaves)
-        return false;
-    (void)fail_with(error, "a stage has ended by itself");
-    return true;
-}
-
-bool search_stages_play(struct search_stages *stages, bool (*wanted)(void *ctx),
-                        void *ctx)
-{
-    struct search_shared *shared = stages->shared;
-    unsigned left = 0;
-
-    for (unsigned i = 0; i < stages->n && shared->queue_n > 0; i++)
-        (void)sem_post(&shared->go[i]);
-    for (unsigned done = 0; done < stages->n && left < stages->n;) {
-        if (is_done(shared)) {
-            done++;
-            continue;
-        }
-        left = 0;
-        for (unsigned i = 0; i < stages->n; i++) {
-            if (search_stage_died(&stages->pids[i], &shared->leaves[i],
-                                  &shared->errors[i]))
-                return false;
-            /* One that hears of the stop before its go has nothing to do. */
-            left += stages->pids[i] == 0;
-        }
-        if (left < stages->n && !wanted(ctx))
-            shared->stop = true;
-    }
-    return !search_stages_failed(stages, NULL);
-}
-
-bool search_stages_failed(const struct search_stages *stages,
-                          struct fail *error)
-{
-    for (unsigned i = 0; i < stages->n; i++)
-        if (stages->shared->errors[i].text[0]) {
-            if (error)
-                *error = stages->shared->errors[i];
-            return true;
-        }
-    return false;
 }

@@ -204,7 +204,6 @@ struct judgement {
 static void tell(const struct judgement *judgement, const char *schedule)
 {
     const struct explore *explore = &judgement->explore;
-    char verdict[EXPLORE_VERDICT_BYTES];
 
     if (judgement->answer == PATH_BREAKS) {
         draw_say(stdout, judgement->look,
@@ -216,8 +215,7 @@ static void tell(const struct judgement *judgement, const char *schedule)
         putchar('\n');
         return;
     }
-    draw_say(stdout, judgement->look, "%s\n",
-             explore_verdict(explore, verdict));
+    draw_say(stdout, judgement->look, "%s\n", explore_verdict(explore));
     for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++)
         if (judgement->others & 1u << i)
             draw_say(stdout, judgement->look, "but something else breaks: %s\n",
@@ -233,7 +231,7 @@ static void tell_json(const struct judgement *judgement, const char *schedule)
     static const char *const answers[] = {"holds", "breaks", "unknown"};
     const struct explore *explore = &judgement->explore;
     bool breaks = judgement->answer == PATH_BREAKS;
-    char verdict[EXPLORE_VERDICT_BYTES], *text = NULL;
+    char *text = NULL;
     size_t size;
     FILE *out = open_memstream(&text, &size);
 
@@ -247,8 +245,8 @@ static void tell_json(const struct judgement *judgement, const char *schedule)
             "{s:o, s:s, s:o, s:s, s:s*, s:s*, s:o, s:i}", "choice",
             json_sprintf("%c", judgement->choice ? judgement->choice : '-'),
             "answer", answers[judgement->answer], "says",
-            draw_json_text(explore_verdict(explore, verdict), judgement->look),
-            "bounds", text ? text : "", "fault",
+            draw_json_text(explore_verdict(explore), judgement->look), "bounds",
+            text ? text : "", "fault",
             breaks ? stage_fault_word(judgement->fault) : NULL, "schedule",
             breaks ? schedule : NULL, "others",
             draw_json_faults(judgement->others), "moves",

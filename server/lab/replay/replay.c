@@ -132,9 +132,9 @@ static void tell(const struct replay *replay, const struct game *game)
     }
     stage_look(game->stage, &view);
     draw_verdict(stdout, &game->verdict, view.over, replay->look);
-    stage_text(moves, n, text, sizeof(text));
     if (n > 0)
-        draw_say(stdout, replay->look, "moves now: %s\n", text);
+        draw_say(stdout, replay->look, "moves now: %s\n",
+                 stage_text(moves, n, text, sizeof(text)));
 }
 
 /* Into the file that FLAG names; NULL: there is none. */
