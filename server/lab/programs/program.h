@@ -51,14 +51,20 @@ struct program {
                          actors that have one key together, more than one */
     bool is_lesson;  /* it makes statements of its own, and keeps others out by
                        them: what is taught, wrong or right */
-    const char *arrivals; /* what comes in at an instance of the service, which
-                             sells in batches; "" = it sells order by order */
+    const char *deeds; /* of program_run_instance, which sells in batches, and
+                          program_under_locks: a letter for each */
     const char *name;
     const char *english, *chinese; /* what it does: "orders once" */
 };
 
 #define ROW(run, ...) program_function run;
 #include "server/lab/programs/programs.inc"
+
+/* An instance of the service sells in batches, all other programs order by order. */
+static inline bool program_is_instance(const struct program *program)
+{
+    return program->run == program_run_instance;
+}
 
 /* NULL: there is none of that name. */
 const struct program *program_find(const char *name);

@@ -120,7 +120,7 @@ void program_run_instance(struct program_actor *self)
     struct app *app = self->app;
     struct hints *hints = app->hints;
     struct instance instance = {.actor = self};
-    const char *next = program_find(self->role.program)->arrivals;
+    const char *next = program_find(self->role.program)->deeds;
 
     (void)sem_init(&instance.answered, 0, 0);
     app->hints = hints_open(app, NULL);

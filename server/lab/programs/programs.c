@@ -9,8 +9,8 @@
 #include "server/lab/stage/watch.h"
 
 static const struct program programs[] = {
-#define ROW(run, orders, check, is_lesson, arrivals, name, english, chinese)   \
-    {run, check, orders, is_lesson, arrivals, name, english, chinese},
+#define ROW(run, orders, check, is_lesson, deeds, name, english, chinese)      \
+    {run, check, orders, is_lesson, deeds, name, english, chinese},
 #include "server/lab/programs/programs.inc"
 };
 

@@ -9,52 +9,14 @@
 #include "lock/dlock_textbook.h"
 
 /* A step that changes nothing: without one, nobody else could come in meanwhile. */
-static enum store_status look_at_stock(struct program_actor *self)
+static void look_at_stock(struct program_actor *self)
 {
     struct store_order record = {.product_id = self->role.product,
                                  .user_id = self->role.user,
                                  .quantity = self->role.quantity};
     int64_t stock;
 
-    return store_naive_select(self->worker.reader, &record, &stock, NULL);
-}
-
-static void take_and_give(struct program_actor *self, int64_t product)
-{
-    struct lock_task lock;
-
-    if (program_take(self, product, &lock) != DLOCK_OK)
-        return;
-    turns_note("has all that it wants");
-    (void)look_at_stock(self);
-    (void)program_give(self, &lock);
-}
-
-void program_lock_once(struct program_actor *self)
-{
-    take_and_give(self, self->role.product);
-}
-
-/* A method that holds the lock calls one that takes it as well, and goes on. */
-void program_lock_nested(struct program_actor *self)
-{
-    struct lock_task lock;
-
-    if (program_take(self, self->role.product, &lock) != DLOCK_OK)
-        return;
-    take_and_give(self, self->role.product);
-    (void)look_at_stock(self);
-    (void)program_give(self, &lock);
-}
-
-void program_lock_both(struct program_actor *self)
-{
-    struct lock_task lock;
-
-    if (program_take(self, self->role.product, &lock) != DLOCK_OK)
-        return;
-    take_and_give(self, self->role.other);
-    (void)program_give(self, &lock);
+    (void)store_naive_select(self->worker.reader, &record, &stock, NULL);
 }
 
 /* Each lesson's release is where its text says that callers have it: with setnx it is the
@@ -92,50 +54,53 @@ static void order_under(struct program_actor *self,
         (void)store_naive_insert(store, &record, &fence, NULL);
 }
 
-/* The worker is gone, and its process goes on. */
-void program_lock_forgets(struct program_actor *self)
+/* The end of what is done under the lock that AT takes: its ')', or the last letter. */
+static const char *end_of(const char *at)
 {
-    struct lock_task lock;
+    for (int depth = 1; depth > 0 && at[1] != '\0';) {
+        at++;
+        depth += *at == '(' || *at == '[';
+        depth -= *at == ')';
+    }
+    return at;
+}
 
-    if (program_take(self, self->role.product, &lock) == DLOCK_OK)
+/* Does what the letters of its row in programs.txt say. */
+void program_under_locks(struct program_actor *self)
+{
+    const char *deed = program_find(self->role.program)->deeds;
+    struct lock_task held[2];
+    unsigned n = 0;
+
+    for (; *deed && !turns_ending(); deed++) {
+        int64_t product = *deed == '[' ? self->role.other : self->role.product;
+
+        switch (*deed) {
+        case '(':
+        case '[':
+            if (program_take(self, product, &held[n]) == DLOCK_OK)
+                n++;
+            else
+                deed = end_of(deed);
+            break;
+        case ')':
+            (void)program_give(self, &held[--n]);
+            break;
+        case '?':
+            look_at_stock(self);
+            break;
+        case 'o':
+            program_order(self);
+            break;
+        case 'n':
+            order_under(self, &held[n - 1]);
+            break;
+        default:
+            turns_note("has all that it wants");
+        }
+    }
+    if (n > 0)
         turns_note("the worker ends, and does not release it");
-}
-
-/* The method that is called orders. */
-void program_order_nested(struct program_actor *self)
-{
-    struct lock_task lock;
-
-    if (program_take(self, self->role.product, &lock) != DLOCK_OK)
-        return;
-    program_order(self);
-    (void)look_at_stock(self);
-    (void)program_give(self, &lock);
-}
-
-/* The same; but the method that calls has its look at the stock before. */
-void program_order_checked(struct program_actor *self)
-{
-    struct lock_task lock;
-
-    if (program_take(self, self->role.product, &lock) != DLOCK_OK)
-        return;
-    if (look_at_stock(self) == STORE_OK)
-        program_order(self);
-    (void)program_give(self, &lock);
-}
-
-/* Under the lock, another one comes and goes before the order. */
-void program_order_beside(struct program_actor *self)
-{
-    struct lock_task lock, beside;
-
-    if (program_take(self, self->role.product, &lock) != DLOCK_OK)
-        return;
-    if (program_take(self, self->role.other, &beside) == DLOCK_OK)
-        (void)program_give(self, &beside);
-    order_under(self, &lock);
-    (void)program_give(self, &lock);
 }
 
 /* With a fencing token, which the store knows before anything is read. What serve

@@ -282,14 +282,14 @@ static bool has_programs(const struct stage_scene *scene, struct fail *error)
         const char *name = stage_role(scene, i).program;
         const struct program *each = program_find(name);
 
-        if (each && scene->batched != (each->arrivals[0] != '\0'))
+        if (each && scene->batched != program_is_instance(each))
             return fail_with(
                 error, "batched, all actors are instances, and else none");
         if (each)
             continue;
         (void)fail_with(error, "no program '%s'; there are:", name);
         for (size_t j = 0; (each = program_at(j)) != NULL; j++)
-            if (scene->batched == (each->arrivals[0] != '\0'))
+            if (scene->batched == program_is_instance(each))
                 (void)fail_more(error, " %s", each->name);
         return false;
     }

@@ -160,8 +160,8 @@ static int64_t orders_wanted(const struct actor *actor)
         return 0;
     if (!key)
         return program->orders;
-    for (const char *at = program->arrivals; *at; at++)
-        keyless += *at == 'o';
+    for (const char *at = program->deeds; *at; at++)
+        keyless += program_is_instance(program) && *at == 'o';
     is_known = program->orders == keyless;
     for (const struct actor *each = actor->stage->actors; each < actor; each++)
         is_known |= stage_has_begun(each) && each->role.key &&
