@@ -16,9 +16,8 @@ enum { SOLVED = 0, NOT_SOLVED = 1, COULD_NOT_RUN = 2 };
 
 /* A learner's progress at one stop. */
 struct progress {
-    bool is_broken;
-    bool is_mended; /* or the search has agreed that it cannot be broken */
-    unsigned moves; /* the fewest by which it was broken */
+    unsigned broken; /* by how few moves; 0 = not yet */
+    bool is_mended;  /* or the search has agreed that it cannot be broken */
 };
 
 struct walk {
@@ -67,8 +66,8 @@ static void progress_read(struct progress all[PATH_STOPS_MAX])
 
         if (sscanf(line, "%39s", name) != 1 || !path_find(name, &index))
             continue;
-        all[index].is_broken =
-            broken && sscanf(broken, " broken %5u", &all[index].moves) == 1;
+        if (broken)
+            (void)sscanf(broken, " broken %5u", &all[index].broken);
         all[index].is_mended = strstr(line, " mended") != NULL;
     }
     if (file)
@@ -101,11 +100,11 @@ static void progress_write(const struct progress all[PATH_STOPS_MAX])
     make_folders(fresh);
     file = fopen(fresh, "we");
     for (size_t i = 0; file && (stop = path_at(i)) != NULL; i++) {
-        if (!all[i].is_broken && !all[i].is_mended)
+        if (all[i].broken == 0 && !all[i].is_mended)
             continue;
         fputs(stop->name, file);
-        if (all[i].is_broken)
-            fprintf(file, " broken %u", all[i].moves);
+        if (all[i].broken > 0)
+            fprintf(file, " broken %u", all[i].broken);
         fputs(all[i].is_mended ? " mended\n" : "\n", file);
     }
     if (!file || fclose(file) != 0 || rename(fresh, path) != 0)
@@ -162,12 +161,12 @@ static int list(const struct walk *walk)
     for (; (stop = path_at(n)) != NULL; n++) {
         const struct progress *progress = &walk->progress[n];
         bool is_solved =
-            progress->is_mended && (progress->is_broken || !stop->schedule);
+            progress->is_mended && (progress->broken > 0 || !stop->schedule);
 
         printf("[%c] %s  %-23s %s\n",
-               is_solved             ? 'x'
-               : progress->is_broken ? '/'
-                                     : ' ',
+               is_solved              ? 'x'
+               : progress->broken > 0 ? '/'
+                                      : ' ',
                stop->id, stop->name,
                stop->text[experiment_language(walk->look)].title);
         solved_n += is_solved;
@@ -222,9 +221,8 @@ static int break_it(struct walk *walk)
     putchar('\n');
     if (status == COULD_NOT_RUN || moves == 0)
         return status;
-    if (!progress->is_broken || moves < progress->moves)
-        progress->moves = moves;
-    progress->is_broken = true;
+    if (progress->broken == 0 || moves < progress->broken)
+        progress->broken = moves;
     if (stop->schedule)
         draw_say(stdout, walk->look, "the fewest known are %u\n",
                  path_fewest(stop));
@@ -292,7 +290,7 @@ static int walk_stop(struct walk *walk)
     status = break_it(walk);
     if (status == COULD_NOT_RUN || stage_options_interrupted())
         return COULD_NOT_RUN;
-    if (stop->schedule && !progress->is_broken) {
+    if (stop->schedule && progress->broken == 0) {
         draw_say(stdout, walk->look, "not broken yet\n");
         return NOT_SOLVED;
     }

@@ -29,7 +29,6 @@ struct hand {
     struct game game;
     const struct game_goal *goal;
     unsigned reached; /* the moves of it; 0 = not yet */
-    unsigned look;
     uint64_t hint_told_ms;
 };
 
@@ -71,10 +70,10 @@ static void tell_new_faults(struct hand *hand, unsigned before)
     verdict.faults &= ~before;
     verdict.remarks = 0;
     if (verdict.faults)
-        draw_verdict(stdout, &verdict, false, hand->look);
+        draw_verdict(stdout, &verdict, false, hand->game.look);
     if ((verdict.faults & hand->goal->faults) == 0)
         return;
-    draw_say(stdout, hand->look, "you have done it in %zu moves\n",
+    draw_say(stdout, hand->game.look, "you have done it in %zu moves\n",
              hand->game.n);
     if (hand->reached == 0)
         hand->reached = (unsigned)hand->game.n;
@@ -90,7 +89,7 @@ static void make_move(struct hand *hand, struct stage_move move)
     if (game_move(game, move))
         tell_new_faults(hand, faults);
     else if (game->stage)
-        draw_say(stdout, hand->look, "%s\n", game->error.text);
+        draw_say(stdout, hand->game.look, "%s\n", game->error.text);
 }
 
 static bool tell_progress(void *ctx, const struct search_result *result)
@@ -100,7 +99,7 @@ static bool tell_progress(void *ctx, const struct search_result *result)
     if (isatty(STDOUT_FILENO) && clock_ms() >= hand->hint_told_ms + TOLD_MS) {
         hand->hint_told_ms = clock_ms();
         putchar('\r');
-        draw_say(stdout, hand->look, "searching: %" PRIu64 " schedules",
+        draw_say(stdout, hand->game.look, "searching: %" PRIu64 " schedules",
                  result->schedules);
         (void)fflush(stdout);
     }
@@ -117,11 +116,11 @@ static void give_hint(struct hand *hand)
     if (isatty(STDOUT_FILENO))
         printf("\r\033[K");
     if (hint.fault != STAGE_FAULT_N)
-        draw_say(stdout, hand->look, "hint: %s; %zu moves from here: %s\n",
+        draw_say(stdout, hand->game.look, "hint: %s; %zu moves from here: %s\n",
                  stage_move_text(hint.way.moves[0], text), hint.way.n,
                  stage_fault_text(hint.fault));
     else
-        draw_say(stdout, hand->look,
+        draw_say(stdout, hand->game.look,
                  !hint.result.is_whole
                      ? "nothing breaks from here in the %" PRIu64
                        " schedules that were played; there are more\n"
@@ -152,12 +151,12 @@ static bool take_turn(struct hand *hand)
         if (text[1] != '\0')
             keys[i] = *next++;
         printf("  %c  %-3s ", keys[i], text);
-        draw_say(stdout, hand->look, "%s",
+        draw_say(stdout, hand->game.look, "%s",
                  game_phrase(&view, moves[i], phrase));
         putchar('\n');
     }
-    draw_say(stdout, hand->look, n > 0 ? "your move" : "no move is left");
-    draw_say(stdout, hand->look, " (u back, ? hint, q end)");
+    draw_say(stdout, hand->game.look, n > 0 ? "your move" : "no move is left");
+    draw_say(stdout, hand->game.look, " (u back, ? hint, q end)");
     printf(": ");
     key = read_key();
     printf("%c\n", key);
@@ -166,13 +165,13 @@ static bool take_turn(struct hand *hand)
     if (i < n)
         make_move(hand, moves[i]);
     else if (key == KEY_UNDO && hand->game.n == 0)
-        draw_say(stdout, hand->look, "this is the start\n");
+        draw_say(stdout, hand->game.look, "this is the start\n");
     else if (key == KEY_UNDO)
         (void)game_back(&hand->game, hand->game.n - 1);
     else if (key == KEY_HINT)
         give_hint(hand);
     else if (key != KEY_QUIT)
-        draw_say(stdout, hand->look, "there is no such move now\n");
+        draw_say(stdout, hand->game.look, "there is no such move now\n");
     return key != KEY_QUIT;
 }
 
@@ -199,7 +198,7 @@ int hand_play(const struct stage_scene *scene, const struct stage_move moves[],
     struct termios before;
     bool is_terminal;
 
-    hand = (struct hand){.goal = goal, .look = look};
+    hand = (struct hand){.goal = goal};
     stage_options_catch_signals();
     is_terminal = begin_keys(&before);
     if (game_open(game, scene, stdout, look | DRAW_NO_MOVES)) {
@@ -221,10 +220,10 @@ int hand_play(const struct stage_scene *scene, const struct stage_move moves[],
     /* The schedule as a command, to play it again or to send it to somebody. */
     if (game->stage) {
         stage_look(game->stage, &view);
-        stage_text(game->moves, game->n, text, sizeof(text));
         putchar('\n');
         draw_verdict(stdout, &game->verdict, view.over, look);
-        command_replay(stdout, scene, text);
+        command_replay(stdout, scene,
+                       stage_text(game->moves, game->n, text, sizeof(text)));
         putchar('\n');
     }
     (void)fflush(stdout);
