@@ -1,8 +1,12 @@
-#include "server/lab/conform/cast.h"
+/* See check.h. First the actors' side, then the check's. */
+#include "server/lab/conform/check.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -17,127 +21,345 @@ enum {
     TRY_PAUSE_MS = 25,
 };
 
+struct trap {
+    atomic_int spring;
+    atomic_int phase;       /* of enum dlock_phase */
+    atomic_uint at;         /* number of the step, from 0, since it was set */
+    atomic_uint steps_n[2]; /* steps since it was set, by phase */
+    char names[CAST_PLACES_MAX][CAST_STEP_BYTES_MAX + 1]; /* of the steps */
+};
+
+/* In the check's process: the cast. In an actor's: its own players, which it has put into
+ * the place of the others. */
+static struct player players[CAST_PLAYERS_MAX];
+static unsigned players_n;
+static unsigned watchdog_ms; /* the lease of actors to come */
+/* An actor's: guards who is whose, see deed_abandon(). */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+/* Deeds --------------------------------------------------------------------- */
+
+void deed_take(struct player *player, const struct deed_order *order,
+               struct deed_report *report)
+{
+    const struct dlock_terms terms = {.wait_ms = order->wait_ms,
+                                      .lease_ms = order->lease_ms};
+    struct dlock_grant grant;
+
+    report->status = dlock_acquire(player->session, order->name, &terms, &grant,
+                                   &report->error);
+    if (report->status != DLOCK_OK)
+        return;
+    if (player->grants_n == CAST_GRANTS_MAX)
+        player->grants_n = 0; /* who takes so many gives none back */
+    player->grants[player->grants_n++] = grant;
+}
+
+void deed_give(struct player *player, const struct deed_order *order,
+               struct deed_report *report)
+{
+    struct dlock_grant *grant = player->grants + player->grants_n, *end = grant;
+
+    report->status = DLOCK_MISUSE;
+    while (grant > player->grants)
+        if (strcmp((--grant)->name, order->name) == 0) {
+            report->status =
+                dlock_release(player->session, grant, &report->error);
+            memmove(grant, grant + 1,
+                    (size_t)(end - grant - 1) * sizeof(*grant));
+            player->grants_n--;
+            return;
+        }
+}
+
+void deed_give_anyway(struct player *player, const struct deed_order *order,
+                      struct deed_report *report)
+{
+    struct dlock_grant grant = {.holds = 1, .deadline_ms = UINT64_MAX};
+
+    (void)snprintf(grant.name, sizeof(grant.name), "%s", order->name);
+    (void)snprintf(grant.owner, sizeof(grant.owner), "%s",
+                   dlock_session_owner(player->session));
+    report->status = dlock_release(player->session, &grant, &report->error);
+}
+
+void deed_abandon(struct player *player, const struct deed_order *order,
+                  struct deed_report *report)
+{
+    struct dlock_session *session = player->session;
+
+    (void)order;
+    (void)pthread_mutex_lock(&mutex);
+    player->session = NULL;
+    (void)pthread_mutex_unlock(&mutex);
+    dlock_session_close(session);
+    player->grants_n = 0;
+    (void)pthread_mutex_lock(&mutex);
+    report->broken = dlock_session_open(player->client, &player->session,
+                                        &report->error) != DLOCK_OK;
+    (void)pthread_mutex_unlock(&mutex);
+}
+
+/* An actor's process --------------------------------------------------------- */
+
+/* Nobody there any more: then there is nothing left to do either. */
+static void send_report(const struct player *player,
+                        const struct deed_report *report)
+{
+    if (send(player->fd, report, sizeof(*report), MSG_NOSIGNAL) < 0)
+        _exit(0);
+}
+
+static void receive_order(const struct player *player, struct deed_order *order)
+{
+    if (recv(player->fd, order, sizeof(*order), 0) != sizeof(*order))
+        _exit(0);
+}
+
+/* The player whose step it is; NULL: the watchdog's or the subscriber's. */
+static struct player *player_of(const char *owner)
+{
+    struct player *found = NULL;
+
+    (void)pthread_mutex_lock(&mutex);
+    for (unsigned i = 0; i < players_n && !found; i++)
+        if (players[i].session &&
+            strcmp(dlock_session_owner(players[i].session), owner) == 0)
+            found = &players[i];
+    (void)pthread_mutex_unlock(&mutex);
+    return found;
+}
+
+/* A subscription is of its connection: nobody can send it again. The parts of a script's
+ * text are one word. */
+static void record(struct testbed_tape *tape, const struct dlock_step *step)
+{
+    struct testbed_command *command;
+    size_t used = 0;
+
+    if (step->words_n == 0 || strstr(step->words[0], "SUBSCRIBE"))
+        return;
+    command = &tape->commands[atomic_fetch_add(&tape->n, 1)];
+    if (step->words_n > TESTBED_WORDS_MAX ||
+        command >= tape->commands + TESTBED_COMMANDS_MAX)
+        _exit(3);
+    command->node = step->node;
+    for (size_t i = 0; i < step->words_n; i++) {
+        bool goes_on = i > 0 && i < step->parts_n;
+        size_t len = strlen(step->words[i]) + !goes_on;
+
+        if (used + len >= sizeof(command->words))
+            _exit(3);
+        memcpy(command->words + used, step->words[i], len);
+        used += len;
+        command->words_n += !goes_on;
+    }
+}
+
+static enum dlock_verdict on_step(void *ctx, const struct dlock_step *step)
+{
+    const struct deed_report here = {.at_gate = true};
+    struct player *player = player_of(step->owner);
+    struct deed_order go;
+    struct trap *trap;
+    unsigned n, at;
+
+    (void)ctx;
+    if (testbed.tape)
+        atomic_fetch_add(&testbed.tape->steps_n[step->phase], 1);
+    if (testbed.tape && step->phase == DLOCK_BEFORE)
+        record(testbed.tape, step);
+    if (!player)
+        return DLOCK_GO;
+    trap = player->trap;
+    n = atomic_fetch_add(&trap->steps_n[step->phase], 1);
+    if (step->phase == DLOCK_BEFORE && n < CAST_PLACES_MAX)
+        (void)snprintf(trap->names[n], sizeof(trap->names[n]), "%s",
+                       step->name);
+    at = atomic_load(&trap->at);
+    if (step->phase != (enum dlock_phase)atomic_load(&trap->phase) || n < at ||
+        (n > at && atomic_load(&trap->spring) != TRAP_MUTE))
+        return DLOCK_GO;
+    switch ((enum trap_spring)atomic_load(&trap->spring)) {
+    case TRAP_PASS:
+        break;
+    case TRAP_DIE:
+        (void)raise(SIGKILL);
+        break;
+    case TRAP_STOP:
+        (void)raise(SIGSTOP);
+        break;
+    case TRAP_GATE:
+        send_report(player, &here);
+        receive_order(player, &go);
+        break;
+    case TRAP_FAIL:
+    case TRAP_MUTE:
+        return DLOCK_FAIL;
+    }
+    return DLOCK_GO;
+}
+
+static void *play(void *arg)
+{
+    struct player *player = arg;
+    struct deed_order order;
+
+    for (;;) {
+        struct deed_report report = {.status = DLOCK_OK};
+
+        receive_order(player, &order);
+        report.began_us = clock_us();
+        order.deed(player, &order, &report);
+        report.ended_us = clock_us();
+        send_report(player, &report);
+    }
+    return NULL;
+}
+
+/* The whole life of an actor's process, which has the first N players. */
+static _Noreturn void act(unsigned n)
+{
+    const struct dlock_options options = {
+        .strategy = testbed.expected->lock,
+        .url = testbed.url[0] ? testbed.url : NULL,
+        .connect_timeout_ms = 500 * testbed.slow,
+        .command_timeout_ms = 1000 * testbed.slow,
+        .watchdog_lease_ms = watchdog_ms,
+        .longest_lease_ms = testbed.expected->aged ? testbed.long_ms : 0,
+        .on_step = on_step,
+    };
+    struct deed_report report = {.broken = true};
+    struct dlock *client = NULL;
+    pthread_t thread;
+    bool good = dlock_open(&options, &client, &report.error) == DLOCK_OK;
+
+    players_n = n;
+    for (unsigned i = 0; i < n && good; i++) {
+        players[i].client = client;
+        good = dlock_session_open(client, &players[i].session, &report.error) ==
+               DLOCK_OK;
+    }
+    /* An actor that cannot come on says why to whoever asks. */
+    for (unsigned i = 0; i < n && !good; i++)
+        (void)send(players[i].fd, &report, sizeof(report), MSG_NOSIGNAL);
+    for (unsigned i = 0; i < n && good; i++)
+        good = pthread_create(&thread, NULL, play, &players[i]) == 0;
+    while (good)
+        (void)pause();
+    _exit(3);
+}
+
 /* Coming on ---------------------------------------------------------------- */
 
-unsigned cast_add(struct cast *cast, unsigned n)
+unsigned cast_add(unsigned n)
 {
-    struct cast_player *players = &cast->players[cast->players_n];
-    struct deed_trap *traps =
-        mmap(NULL, n * sizeof(*traps), PROT_READ | PROT_WRITE,
-             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct player *added = &players[players_n];
+    struct trap *traps = mmap(NULL, n * sizeof(*traps), PROT_READ | PROT_WRITE,
+                              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    int ends[CAST_PLAYERS_MAX];
     pid_t pid;
-    int ends[DEED_HANDS_MAX];
 
-    if (cast->players_n + n > CAST_PLAYERS_MAX || n > DEED_HANDS_MAX)
-        testbed_broken(cast->testbed, "too many actors");
-    if (traps == MAP_FAILED)
-        testbed_broken(cast->testbed, "no memory for traps");
+    need(players_n + n <= CAST_PLAYERS_MAX, "too many actors");
+    need(traps != MAP_FAILED, "no memory for traps");
     for (unsigned i = 0; i < n; i++) {
         int pair[2];
 
-        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
-            testbed_broken(cast->testbed, "no sockets");
-        players[i] = (struct cast_player){.fd = pair[0], .trap = &traps[i]};
+        need(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0,
+             "no sockets");
+        added[i] = (struct player){.fd = pair[0], .trap = &traps[i]};
         ends[i] = pair[1];
     }
     pid = child_fork(SIGKILL);
-    if (pid < 0)
-        testbed_broken(cast->testbed, "no process");
+    need(pid >= 0, "no process");
     if (pid == 0) {
         /* The check's ends of all the sockets are not the actor's. */
-        for (unsigned i = 0; i < cast->players_n + n; i++)
-            (void)close(cast->players[i].fd);
-        deed_act(cast->testbed, cast->watchdog_lease_ms, traps, ends, n);
+        for (unsigned i = 0; i < players_n + n; i++)
+            (void)close(players[i].fd);
+        for (unsigned i = 0; i < n; i++)
+            players[i] = (struct player){.fd = ends[i], .trap = &traps[i]};
+        act(n);
     }
     for (unsigned i = 0; i < n; i++) {
         (void)close(ends[i]);
-        players[i].pid = pid;
-        cast_trap(cast, cast->players_n + i, DEED_PASS, DLOCK_BEFORE, 0);
+        added[i].pid = pid;
     }
-    cast->players_n += n;
-    return cast->players_n - n;
+    players_n += n;
+    return players_n - n;
 }
 
-void cast_open(struct cast *cast, struct testbed *testbed, unsigned n,
-               unsigned watchdog_lease_ms)
+void cast_open(unsigned n, unsigned watchdog_lease_ms)
 {
-    *cast = (struct cast){.testbed = testbed,
-                          .watchdog_lease_ms = watchdog_lease_ms};
-    if (testbed->together)
-        (void)cast_add(cast, n);
+    players_n = 0;
+    watchdog_ms = watchdog_lease_ms;
+    if (testbed.together)
+        (void)cast_add(n);
     else
-        for (unsigned i = 0; i < n; i++)
-            (void)cast_add(cast, 1);
+        while (players_n < n)
+            (void)cast_add(1);
+}
+
+const char *cast_name(void)
+{
+    static unsigned n; /* each check is a process of its own: hence the pid */
+    char *name;
+
+    if (asprintf(&name, "lab:%d:%u", (int)getpid(), n++) < 0)
+        abort();
+    return name;
 }
 
 /* Orders and reports ------------------------------------------------------- */
 
-struct deed_order cast_order(deed_function *deed, const char *name,
-                             unsigned wait_ms, unsigned lease_ms)
+void cast_tell(unsigned who, deed_function *deed, const char *name,
+               unsigned wait_ms, unsigned lease_ms)
 {
     struct deed_order order = {
         .deed = deed, .wait_ms = wait_ms, .lease_ms = lease_ms};
 
-    (void)snprintf(order.name, sizeof(order.name), "%.*s",
-                   TESTBED_NAME_BYTES_MAX, name);
-    return order;
-}
-
-void cast_tell(struct cast *cast, unsigned who, struct deed_order order)
-{
+    (void)snprintf(order.name, sizeof(order.name), "%s", name);
     /* A player that could not come on has said why. */
-    if (send(cast->players[who].fd, &order, sizeof(order), MSG_NOSIGNAL) < 0)
-        (void)cast_hear(cast, who);
+    if (send(players[who].fd, &order, sizeof(order), MSG_NOSIGNAL) < 0)
+        (void)cast_hear(who);
 }
 
 /* The evidence if the check's alarm ends the wait that begins here. */
-static void note_wait(const struct cast *cast, unsigned who, const char *what)
+static void note_wait(unsigned who, const char *what)
 {
-    struct conform_result *result = cast->testbed->result;
-
-    (void)snprintf(result->text, sizeof(result->text), "player %u does not %s",
-                   who, what);
+    (void)snprintf(testbed.result->text, sizeof(testbed.result->text),
+                   "player %u does not %s", who, what);
 }
 
-struct deed_report cast_hear(struct cast *cast, unsigned who)
+struct deed_report cast_hear(unsigned who)
 {
     struct deed_report report;
     ssize_t n;
 
-    note_wait(cast, who, "answer");
+    note_wait(who, "answer");
     do /* one that has died left what it said behind that error */
-        n = recv(cast->players[who].fd, &report, sizeof(report), 0);
+        n = recv(players[who].fd, &report, sizeof(report), 0);
     while (n < 0 && errno == ECONNRESET);
-    if (n != sizeof(report))
-        testbed_broken(cast->testbed, "player %u has died", who);
-    if (report.broken)
-        testbed_broken(cast->testbed, "%s", report.text);
+    need(n == sizeof(report), "player %u has died", who);
+    need(!report.broken, "%s", report.error.text);
     return report;
 }
 
-struct deed_report cast_ask(struct cast *cast, unsigned who,
-                            struct deed_order order)
-{
-    cast_tell(cast, who, order);
-    return cast_hear(cast, who);
-}
-
-enum dlock_status cast_take(struct cast *cast, unsigned who, const char *name,
+struct deed_report cast_ask(unsigned who, deed_function *deed, const char *name,
                             unsigned wait_ms, unsigned lease_ms)
 {
-    return cast_ask(cast, who, cast_order(deed_take, name, wait_ms, lease_ms))
-        .status;
+    cast_tell(who, deed, name, wait_ms, lease_ms);
+    return cast_hear(who);
 }
 
-enum dlock_status cast_do(struct cast *cast, unsigned who, deed_function *deed,
-                          const char *name)
+enum dlock_status cast_take(unsigned who, const char *name, unsigned wait_ms,
+                            unsigned lease_ms)
 {
-    return cast_ask(cast, who, cast_order(deed, name, 0, 0)).status;
+    return cast_ask(who, deed_take, name, wait_ms, lease_ms).status;
 }
 
-enum dlock_status cast_give(struct cast *cast, unsigned who, const char *name)
+enum dlock_status cast_give(unsigned who, const char *name)
 {
-    return cast_do(cast, who, deed_give, name);
+    return cast_ask(who, deed_give, name, 0, 0).status;
 }
 
 bool cast_is_silent(enum dlock_status status)
@@ -145,76 +367,70 @@ bool cast_is_silent(enum dlock_status status)
     return status == DLOCK_UNKNOWN || status == DLOCK_UNREACHABLE;
 }
 
-enum dlock_status cast_insist(struct cast *cast, unsigned who, const char *name,
-                              unsigned wait_ms, unsigned lease_ms,
-                              unsigned within_ms)
+enum dlock_status cast_insist(unsigned who, const char *name, unsigned wait_ms,
+                              unsigned lease_ms, unsigned within_ms)
 {
     uint64_t until_ms = clock_ms() + within_ms;
-    enum dlock_status status;
+    enum dlock_status status = cast_take(who, name, wait_ms, lease_ms);
 
-    while (cast_is_silent(status =
-                              cast_take(cast, who, name, wait_ms, lease_ms)) &&
-           clock_ms() < until_ms)
+    while (cast_is_silent(status) && clock_ms() < until_ms) {
         clock_sleep_ms(TRY_PAUSE_MS);
+        status = cast_take(who, name, wait_ms, lease_ms);
+    }
     return status;
 }
 
-bool cast_is_free(struct cast *cast, unsigned who, const char *name)
+bool cast_is_free(unsigned who, const char *name)
 {
-    if (cast_insist(cast, who, name, 0, cast->testbed->long_ms, BEGIN_MS) !=
-        DLOCK_OK)
+    if (cast_insist(who, name, 0, testbed.long_ms, BEGIN_MS) != DLOCK_OK)
         return false;
-    (void)cast_give(cast, who, name);
+    (void)cast_give(who, name);
     return true;
 }
 
-bool cast_overtakes(struct cast *cast, const char *name)
+bool cast_overtakes(const char *name)
 {
-    const struct testbed *testbed = cast->testbed;
-
-    return cast_take(cast, CAST_NEXT, name,
-                     testbed->lease_ms + testbed->margin_ms,
-                     testbed->long_ms) == DLOCK_OK;
+    return cast_take(NEXT, name, testbed.lease_ms + testbed.margin_ms,
+                     testbed.long_ms) == DLOCK_OK;
 }
 
-void cast_begin(struct cast *cast, const char *name, unsigned lease_ms)
+const char *cast_begin(unsigned lease_ms)
 {
-    unsigned whole_ms = lease_ms ? lease_ms : cast->watchdog_lease_ms;
+    const char *name = cast_name();
+    unsigned whole_ms = lease_ms ? lease_ms : watchdog_ms;
 
     for (unsigned begins = 0; begins < BEGINS_MAX; begins++) {
         uint64_t began_ms = clock_ms();
-        const char *fault = NULL;
         /* A server that is slow to answer is no failure. */
-        const struct deed_report first = cast_ask(
-            cast, CAST_HOLDER, cast_order(deed_take, name, BEGIN_MS, lease_ms));
+        const struct deed_report first =
+            cast_ask(HOLDER, deed_take, name, BEGIN_MS, lease_ms);
+        bool is_shared, is_freed;
 
-        if (first.status != DLOCK_OK)
-            testbed_fails(cast->testbed, "nobody gets it: %s; %s",
-                          dlock_status_text(first.status), first.text);
-        if (cast_is_free(cast, CAST_NEXT, name))
-            fault = "two hold it at once, without any fault";
-        else if (cast_is_free(cast, CAST_NEXT, name))
-            fault = "who tries and does not get it has freed it all the same";
-        if (!fault)
-            return;
+        must(first.status == DLOCK_OK, "nobody gets it: %s; %s",
+             dlock_status_text(first.status), first.error.text);
+        is_shared = cast_is_free(NEXT, name);
+        is_freed = !is_shared && cast_is_free(NEXT, name);
+        if (!is_shared && !is_freed)
+            return name;
         /* A lease that ended before we looked tells nothing of the lock. */
-        if (clock_ms() < began_ms + whole_ms)
-            testbed_fails(cast->testbed, "%s", fault);
-        (void)cast_give(cast, CAST_HOLDER, name);
+        must(clock_ms() >= began_ms + whole_ms, "%s",
+             is_shared ? "two hold it at once, without any fault"
+                       : "who tries and does not get it has freed it all the "
+                         "same");
+        (void)cast_give(HOLDER, name);
     }
-    testbed_broken(cast->testbed, "a lease of %u ms ends before we can look",
-                   whole_ms);
+    check_broken("a lease of %u ms ends before we can look", whole_ms);
 }
 
-/* Traps -------------------------------------------------------------------- */
+/* Traps, ends and pauses ----------------------------------------------------- */
 
-void cast_trap(struct cast *cast, unsigned who, enum deed_spring spring,
-               enum dlock_phase phase, unsigned at)
+void cast_trap(unsigned who, enum trap_spring spring, enum dlock_phase phase,
+               unsigned at)
 {
-    struct deed_trap *trap = cast->players[who].trap;
+    struct trap *trap = players[who].trap;
 
     /* Disarmed first: half a trap must not spring. */
-    atomic_store(&trap->spring, DEED_PASS);
+    atomic_store(&trap->spring, TRAP_PASS);
     atomic_store(&trap->phase, phase);
     atomic_store(&trap->at, at);
     atomic_store(&trap->steps_n[DLOCK_BEFORE], 0);
@@ -222,117 +438,95 @@ void cast_trap(struct cast *cast, unsigned who, enum deed_spring spring,
     atomic_store(&trap->spring, spring);
 }
 
-unsigned cast_steps(const struct cast *cast, unsigned who)
+unsigned cast_steps(unsigned who)
 {
-    return atomic_load(&cast->players[who].trap->steps_n[DLOCK_AFTER]);
+    return atomic_load(&players[who].trap->steps_n[DLOCK_AFTER]);
 }
 
-/* Ends and pauses ---------------------------------------------------------- */
-
-static void await_child(struct cast *cast, unsigned who, bool dead)
+/* Waits until the player's process is dead, or stopped. */
+static void await(unsigned who, bool dead)
 {
-    pid_t pid = cast->players[who].pid;
+    pid_t pid = players[who].pid;
     int status = 0;
 
-    note_wait(cast, who, dead ? "die" : "stop");
+    note_wait(who, dead ? "die" : "stop");
     while (waitpid(pid, &status, WUNTRACED) == pid &&
            WIFSTOPPED(status) == dead)
         continue;
-    if (WIFSTOPPED(status) == dead || (WIFEXITED(status) && status != 0))
-        testbed_broken(cast->testbed, "player %u went away", who);
-}
-
-/* Waits for the end of a process that dies, and counts it out. */
-static void reap(struct cast *cast, unsigned who)
-{
-    pid_t pid = cast->players[who].pid;
-
-    await_child(cast, who, true);
-    for (unsigned i = 0; i < cast->players_n; i++)
-        if (cast->players[i].pid == pid)
-            cast->players[i].pid = 0;
+    need(WIFSTOPPED(status) != dead &&
+             (!WIFEXITED(status) || WEXITSTATUS(status) == 0),
+         "player %u went away", who);
+    for (unsigned i = 0; i < players_n && dead; i++)
+        if (players[i].pid == pid)
+            players[i].pid = 0;
 }
 
 /* Never to 0, which would be everybody. */
-static void signal_to(const struct cast *cast, unsigned who, int number)
+static void send_signal(unsigned who, int number)
 {
-    if (cast->players[who].pid <= 0 ||
-        kill(cast->players[who].pid, number) != 0)
-        testbed_broken(cast->testbed, "player %u is dead already", who);
+    need(players[who].pid > 0 && kill(players[who].pid, number) == 0,
+         "player %u is dead already", who);
 }
 
-void cast_kill(struct cast *cast, unsigned who)
+void cast_kill(unsigned who)
 {
-    signal_to(cast, who, SIGKILL);
-    reap(cast, who);
+    send_signal(who, SIGKILL);
+    await(who, true);
 }
 
-void cast_stop(struct cast *cast, unsigned who)
+void cast_stop(unsigned who)
 {
-    signal_to(cast, who, SIGSTOP);
-    await_child(cast, who, false);
+    send_signal(who, SIGSTOP);
+    await(who, false);
 }
 
-void cast_continue(struct cast *cast, unsigned who)
+void cast_continue(unsigned who)
 {
-    signal_to(cast, who, SIGCONT);
+    send_signal(who, SIGCONT);
 }
 
 /* Places --------------------------------------------------------------------- */
 
-static unsigned note_steps(const struct cast *cast, unsigned who,
-                           bool in_release, struct cast_place places[],
-                           unsigned n)
+unsigned cast_places(struct cast_place places[CAST_PLACES_MAX])
 {
-    for (unsigned i = 0; i < cast_steps(cast, who) && n < CAST_PLACES_MAX;
-         i++) {
-        places[n] = (struct cast_place){
-            .at = i, .in_release = in_release, .name = testbed_name("place")};
-        (void)snprintf(places[n].step, sizeof(places[n].step), "%s",
-                       i < DEED_STEPS_MAX ? cast->players[who].trap->names[i]
-                                          : "?");
-        n++;
+    const char *name = cast_name();
+    unsigned n = 0, who = cast_add(1);
+
+    for (int in_release = 0; in_release < 2; in_release++) {
+        cast_trap(who, TRAP_PASS, DLOCK_BEFORE, 0);
+        (void)(in_release ? cast_give(who, name) : cast_take(who, name, 0, 0));
+        for (unsigned i = 0; i < cast_steps(who) && n < CAST_PLACES_MAX; i++) {
+            places[n] = (struct cast_place){
+                .at = i, .in_release = in_release, .name = cast_name()};
+            memcpy(places[n++].step, players[who].trap->names[i],
+                   sizeof(places->step));
+        }
     }
+    cast_kill(who);
     return n;
 }
 
-unsigned cast_places(struct cast *cast, struct cast_place places[])
+unsigned cast_halt(const struct cast_place *place, enum trap_spring spring)
 {
-    const char *name = testbed_name("dry");
-    unsigned n, who = cast_add(cast, 1);
-
-    (void)cast_take(cast, who, name, 0, 0);
-    n = note_steps(cast, who, false, places, 0);
-    cast_trap(cast, who, DEED_PASS, DLOCK_BEFORE, 0);
-    (void)cast_give(cast, who, name);
-    n = note_steps(cast, who, true, places, n);
-    cast_kill(cast, who);
-    return n;
-}
-
-unsigned cast_halt(struct cast *cast, const struct cast_place *place,
-                   enum deed_spring spring)
-{
-    unsigned who = cast_add(cast, 1);
+    unsigned who = cast_add(1);
     struct deed_report report;
 
     if (place->in_release)
-        (void)cast_take(cast, who, place->name, 0, 0);
-    cast_trap(cast, who, spring,
-              spring == DEED_STOP ? DLOCK_BEFORE : DLOCK_AFTER, place->at);
-    cast_tell(cast, who,
-              cast_order(place->in_release ? deed_give : deed_take, place->name,
-                         0, 0));
-    if (spring == DEED_STOP) {
-        await_child(cast, who, false);
+        (void)cast_take(who, place->name, 0, 0);
+    cast_trap(who, spring, spring == TRAP_STOP ? DLOCK_BEFORE : DLOCK_AFTER,
+              place->at);
+    cast_tell(who, place->in_release ? deed_give : deed_take, place->name, 0,
+              0);
+    if (spring == TRAP_STOP) {
+        await(who, false);
         return who;
     }
     /* A dead one's socket is at its end. One that reports has done its deed, and the step
      * has not come this time (who asks several servers may do without the slowest). */
-    note_wait(cast, who, "die");
-    if (recv(cast->players[who].fd, &report, sizeof(report), 0) > 0)
-        cast_kill(cast, who);
+    note_wait(who, "die");
+    if (recv(players[who].fd, &report, sizeof(report), 0) > 0)
+        cast_kill(who);
     else
-        reap(cast, who);
+        await(who, true);
     return who;
 }

@@ -13,7 +13,7 @@
  *     suite       one, waits for all             lab_locks.c
  *     lock        one per lock: its servers      conform.c
  *     check       one per property: bounded      holder.c to zk.c
- *     actors      holders, waiters, strangers    cast.c, deed.c
+ *     actors      holders, waiters, strangers    cast.c
  *
  * Each forks the next while it still has a single thread, and dies with its
  * parent: whatever goes wrong in a check, killing it cleans up.

@@ -1,14 +1,19 @@
 /*
  * The holder of a lock. It is alone, X: among threads; X2: among processes; L: for longer
- * than the lease. P: one that comes late cannot free another's; R: not even if it was
- * stopped in the middle of giving back; N: it may come in again, and (N2) for as long as
- * it asks then.
+ * than the lease. It dies, C: while it works; A: after any one of its commands, or it is
+ * the command that dies on its way, there or back. P: one that comes late cannot free
+ * another's; R: not even if it was stopped in the middle of giving back. N: it may come in
+ * again, and (N2) for as long as it asks then.
+ *
+ * "Any" is a loop: a first holder's commands are counted, then one holder dies or stops
+ * at each. Their leases all run at the same time, so this takes one lease and not as many
+ * as there are commands.
  */
-
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
-#include "server/lab/conform/cast.h"
+#include "server/lab/conform/check.h"
 
 enum {
     ROUNDS = 25,          /* of each contender */
@@ -18,22 +23,18 @@ enum {
 
 /* X and X2: contention ----------------------------------------------------- */
 
-static void deed_contend(struct deed_hand *hand, const struct deed_order *order,
+static void deed_contend(struct player *player, const struct deed_order *order,
                          struct deed_report *report)
 {
-    struct testbed_race *race = hand->testbed->race;
+    struct testbed_race *race = testbed.race;
     struct timespec pause = {.tv_nsec = INSIDE_US * 1000L};
+    struct deed_report ignored;
     unsigned seen;
 
-    for (int64_t i = 0; i < order->number; i++) {
-        deed_take(hand, order, report);
-        if (report->status != DLOCK_OK) {
-            if (atomic_fetch_add(&race->refused, 1) == 0)
-                (void)snprintf(race->refusal, sizeof(race->refusal),
-                               "%.45s; %.70s",
-                               dlock_status_text(report->status), report->text);
-            continue;
-        }
+    for (int i = 0; i < ROUNDS; i++) {
+        deed_take(player, order, report);
+        if (report->status != DLOCK_OK)
+            return;
         /* A read, a pause and a write: what is not alone in here loses updates. */
         if (atomic_fetch_add(&race->inside, 1) != 0)
             (void)atomic_fetch_add(&race->overlaps, 1);
@@ -42,248 +43,365 @@ static void deed_contend(struct deed_hand *hand, const struct deed_order *order,
         (void)nanosleep(&pause, NULL);
         atomic_store(&race->counter, seen + 1);
         (void)atomic_fetch_sub(&race->inside, 1);
-        deed_give(hand, order, report);
+        deed_give(player, order, &ignored);
     }
 }
 
 /* N players contend, and the counters of the race tell. */
-static _Noreturn void contend(struct testbed *testbed, unsigned n,
-                              const char *what)
+static _Noreturn void contend(unsigned n, const char *what)
 {
-    struct testbed_race *race = testbed->race;
-    unsigned all = n * ROUNDS, entered, overlaps, lost;
-    const char *name = testbed_name(what);
-    struct deed_order order;
-    struct cast cast;
+    unsigned entered, overlaps, lost;
+    struct deed_report refused = {.status = DLOCK_OK}, report;
+    const char *name;
 
-    cast_open(&cast, testbed, n, testbed->long_ms);
-    cast_begin(&cast, name, 0);
-    (void)cast_give(&cast, CAST_HOLDER, name);
-    order = cast_order(deed_contend, name, 10000 * testbed->slow, 0);
-    order.number = ROUNDS;
+    cast_open(n, testbed.long_ms);
+    name = cast_begin(0);
+    (void)cast_give(HOLDER, name);
     for (unsigned i = 0; i < n; i++)
-        cast_tell(&cast, i, order);
-    for (unsigned i = 0; i < n; i++)
-        (void)cast_hear(&cast, i);
-    entered = atomic_load(&race->entered);
-    overlaps = atomic_load(&race->overlaps);
-    lost = entered - atomic_load(&race->counter);
-    if (overlaps > 0 || lost > 0)
-        testbed_fails(testbed,
-                      "%u %s, %u entries: %u found company, %u updates lost", n,
-                      what, entered, overlaps, lost);
-    if (entered < all)
-        testbed_fails(testbed, "%u of %u entries never got in; the first: %s",
-                      all - entered, all, race->refusal);
-    testbed_holds(testbed, "%u %s, %u entries, each alone", n, what, entered);
+        cast_tell(i, deed_contend, name, 10000 * testbed.slow, 0);
+    for (unsigned i = 0; i < n; i++) {
+        report = cast_hear(i);
+        if (report.status != DLOCK_OK)
+            refused = report;
+    }
+    entered = atomic_load(&testbed.race->entered);
+    overlaps = atomic_load(&testbed.race->overlaps);
+    lost = entered - atomic_load(&testbed.race->counter);
+    must(overlaps == 0 && lost == 0,
+         "%u %s, %u entries: %u found company, %u updates lost", n, what,
+         entered, overlaps, lost);
+    must(refused.status == DLOCK_OK,
+         "after %u entries one never got in: %s; %s", entered,
+         dlock_status_text(refused.status), refused.error.text);
+    check_holds("%u %s, %u entries, each alone", n, what, entered);
 }
 
-void conform_check_x(struct testbed *testbed)
+void conform_check_x(void)
 {
-    testbed->together = true;
-    contend(testbed, 4, "threads");
+    testbed.together = true;
+    contend(4, "threads");
 }
 
-void conform_check_x2(struct testbed *testbed)
+void conform_check_x2(void)
 {
-    testbed->together = false;
-    contend(testbed, 2, "processes");
+    testbed.together = false;
+    contend(2, "processes");
 }
 
 /* L: the lease is renewed while the holder lives ---------------------------- */
 
-/* WHO waits for NAME while 2.5 leases would pass, and does not get it. */
-static void tell_to_wait(struct cast *cast, unsigned who, const char *name,
-                         unsigned lease_ms)
-{
-    cast_tell(
-        cast, who,
-        cast_order(deed_take, name, lease_ms * 5 / 2, cast->testbed->long_ms));
-}
-
 /*
- * Two holders whose work takes longer than their lease. One of them has given
- * back another lock in between: that must not end all of its renewals.
+ * Two holders whose work takes longer than their lease, while others wait for 2.5 of
+ * them. One of them has given back another lock in between: that must not end all of its
+ * renewals.
  */
-void conform_check_l(struct testbed *testbed)
+void conform_check_l(void)
 {
     enum { SECOND_HOLDER = 3 };
-    unsigned lease_ms = HURRY_LEASE_MS * testbed->slow;
-    const char *plain = testbed_name("l-plain");
-    const char *kept = testbed_name("l-kept");
-    const char *given = testbed_name("l-given");
+    unsigned lease_ms = HURRY_LEASE_MS * testbed.slow;
+    unsigned wait_ms = lease_ms * 5 / 2;
+    const char *plain, *kept = cast_name(), *given = cast_name();
     struct deed_report of_plain, of_kept;
-    struct cast cast;
 
-    cast_open(&cast, testbed, 4, lease_ms);
-    cast_begin(&cast, plain, 0);
-    (void)cast_take(&cast, SECOND_HOLDER, kept, 0, 0);
-    (void)cast_take(&cast, SECOND_HOLDER, given, 0, 0);
-    (void)cast_give(&cast, SECOND_HOLDER, given);
-    tell_to_wait(&cast, CAST_NEXT, plain, lease_ms);
-    tell_to_wait(&cast, CAST_THIRD, kept, lease_ms);
-    of_plain = cast_hear(&cast, CAST_NEXT);
-    of_kept = cast_hear(&cast, CAST_THIRD);
-    if (of_plain.status == DLOCK_OK)
-        testbed_fails(
-            testbed, "the holder works on, and another is in after %u ms",
-            (unsigned)((of_plain.ended_us - of_plain.began_us) / 1000));
-    if (of_kept.status == DLOCK_OK)
-        testbed_fails(testbed, "another lock was given back, and this one's "
-                               "renewal ended with it");
-    if (cast_give(&cast, CAST_HOLDER, plain) != DLOCK_OK)
-        testbed_fails(testbed,
-                      "nobody else got in, but the holder has lost it");
-    testbed_holds(testbed, "worked for %u ms under a lease of %u ms, alone",
-                  lease_ms * 5 / 2, lease_ms);
+    cast_open(4, lease_ms);
+    plain = cast_begin(0);
+    (void)cast_take(SECOND_HOLDER, kept, 0, 0);
+    (void)cast_take(SECOND_HOLDER, given, 0, 0);
+    (void)cast_give(SECOND_HOLDER, given);
+    cast_tell(NEXT, deed_take, plain, wait_ms, testbed.long_ms);
+    cast_tell(THIRD, deed_take, kept, wait_ms, testbed.long_ms);
+    of_plain = cast_hear(NEXT);
+    of_kept = cast_hear(THIRD);
+    must(of_plain.status != DLOCK_OK,
+         "the holder works on, and another is in after %u ms",
+         (unsigned)((of_plain.ended_us - of_plain.began_us) / 1000));
+    must(of_kept.status != DLOCK_OK, "another lock was given back, and this "
+                                     "one's renewal ended with it");
+    must(cast_give(HOLDER, plain) == DLOCK_OK,
+         "nobody else got in, but the holder has lost it");
+    check_holds("worked for %u ms under a lease of %u ms, alone", wait_ms,
+                lease_ms);
 }
 
 /* P ------------------------------------------------------------------------ */
 
 /* Where nobody comes late, somebody may yet free what he never had. */
-static _Noreturn void check_stranger(struct cast *cast, const char *name)
+static _Noreturn void check_stranger(const char *name)
 {
-    (void)cast_do(cast, CAST_NEXT, deed_give_anyway, name);
-    if (cast_is_free(cast, CAST_THIRD, name))
-        testbed_fails(cast->testbed, "a stopped holder keeps it, but anybody's "
+    (void)cast_ask(NEXT, deed_give_anyway, name, 0, 0);
+    must(!cast_is_free(THIRD, name), "a stopped holder keeps it, but anybody's "
                                      "release frees it");
-    testbed_holds(cast->testbed,
-                  "a stopped holder keeps it; the release of one "
-                  "who never had it does nothing");
+    check_holds("a stopped holder keeps it; the release of one who never had "
+                "it does nothing");
 }
 
-/*
- * WHO is stopped and NEXT did not get in: without a lease that is how it is,
- * with one it is a fault.
- */
-static void not_overtaken(struct cast *cast, unsigned who)
+/* WHO, who holds NAME, is stopped until NEXT is in. False: without a lease nobody gets
+ * in; with one that is a fault. */
+static bool is_overtaken(unsigned who, const char *name)
 {
-    if (testbed_can(cast->testbed, DLOCK_CAP_LEASE))
-        testbed_fails(cast->testbed,
-                      "the holder is stopped, and nobody gets in");
-    cast_continue(cast, who);
+    bool overtaken = cast_overtakes(name);
+
+    must(overtaken || !testbed_can(DLOCK_CAP_LEASE),
+         "the holder is stopped, and nobody gets in");
+    cast_continue(who);
+    return overtaken;
 }
 
-void conform_check_p(struct testbed *testbed)
+void conform_check_p(void)
 {
-    const char *name = testbed_name("p");
     enum dlock_status said;
-    struct cast cast;
+    const char *name;
 
-    cast_open(&cast, testbed, 3, testbed->lease_ms);
-    cast_begin(&cast, name, 0);
-    if (testbed->together)
-        check_stranger(&cast, name);
-    cast_stop(&cast, CAST_HOLDER);
-    if (!cast_overtakes(&cast, name)) {
-        not_overtaken(&cast, CAST_HOLDER);
-        check_stranger(&cast, name);
-    }
-    cast_continue(&cast, CAST_HOLDER);
-    said = cast_give(&cast, CAST_HOLDER, name);
-    if (cast_is_free(&cast, CAST_THIRD, name))
-        testbed_fails(testbed,
-                      "a late holder's release (%s) freed the lock of the "
-                      "next one",
-                      dlock_status_text(said));
-    if (cast_give(&cast, CAST_NEXT, name) != DLOCK_OK)
-        testbed_fails(testbed, "the next holder has lost it");
-    testbed_holds(testbed,
-                  "stopped until another was in, the late release was told: "
-                  "%s",
-                  dlock_status_text(said));
+    cast_open(3, testbed.lease_ms);
+    name = cast_begin(0);
+    if (testbed.together)
+        check_stranger(name);
+    cast_stop(HOLDER);
+    if (!is_overtaken(HOLDER, name))
+        check_stranger(name);
+    said = cast_give(HOLDER, name);
+    must(!cast_is_free(THIRD, name),
+         "a late holder's release (%s) freed the lock of the next one",
+         dlock_status_text(said));
+    must(cast_give(NEXT, name) == DLOCK_OK, "the next holder has lost it");
+    check_holds("stopped until another was in, the late release was told: %s",
+                dlock_status_text(said));
 }
 
 /* R ------------------------------------------------------------------------ */
 
-void conform_check_r(struct testbed *testbed)
+void conform_check_r(void)
 {
-    const char *held = testbed_name("r-begin");
     struct cast_place places[CAST_PLACES_MAX], *cuts = places;
     unsigned late[CAST_PLACES_MAX], n = 0;
-    struct cast cast;
+    const char *held;
 
-    cast_open(&cast, testbed, 3, testbed->lease_ms);
-    cast_begin(&cast, held, testbed->long_ms);
-    if (!testbed->together)
-        n = cast_places(&cast, places);
+    cast_open(3, testbed.lease_ms);
+    held = cast_begin(testbed.long_ms);
+    if (!testbed.together)
+        n = cast_places(places);
     for (; n > 0 && !cuts->in_release; n--)
         cuts++;
     for (unsigned i = 0; i < n; i++)
-        late[i] = cast_halt(&cast, &cuts[i], DEED_STOP);
+        late[i] = cast_halt(&cuts[i], TRAP_STOP);
     for (unsigned i = 0; i < n; i++) {
-        if (!cast_overtakes(&cast, cuts[i].name)) {
-            not_overtaken(&cast, late[i]);
-            check_stranger(&cast, held);
-        }
-        cast_continue(&cast, late[i]);
-        (void)cast_hear(&cast, late[i]);
-        if (cast_is_free(&cast, CAST_THIRD, cuts[i].name))
-            testbed_fails(
-                testbed,
-                "a release was stopped before '%s' (command %u of %u): it "
-                "freed the lock of the next holder",
-                cuts[i].step, i + 1, n);
+        if (!is_overtaken(late[i], cuts[i].name))
+            check_stranger(held);
+        (void)cast_hear(late[i]);
+        must(!cast_is_free(THIRD, cuts[i].name),
+             "a release was stopped before '%s' (command %u of %u): it freed "
+             "the lock of the next holder",
+             cuts[i].step, i + 1, n);
     }
     if (n == 0)
-        check_stranger(&cast, held);
-    testbed_holds(testbed,
-                  "a release stopped before each of its %u commands "
-                  "frees nobody else's",
-                  n);
+        check_stranger(held);
+    check_holds("a release stopped before each of its %u commands frees "
+                "nobody else's",
+                n);
 }
 
 /* N ------------------------------------------------------------------------ */
 
 /* HOLDER, who has NAME already, takes it once more. */
-static void take_again(struct cast *cast, const char *name)
+static void take_again(const char *name)
 {
-    enum dlock_status status =
-        cast_take(cast, CAST_HOLDER, name, 0, cast->testbed->long_ms);
+    enum dlock_status status = cast_take(HOLDER, name, 0, testbed.long_ms);
 
-    if (status != DLOCK_OK)
-        testbed_fails(cast->testbed, "the holder's second try: %s",
-                      dlock_status_text(status));
+    must(status == DLOCK_OK, "the holder's second try: %s",
+         dlock_status_text(status));
 }
 
-void conform_check_n(struct testbed *testbed)
+void conform_check_n(void)
 {
-    const char *name = testbed_name("n");
-    struct cast cast;
+    const char *name;
 
-    cast_open(&cast, testbed, 3, testbed->long_ms);
-    cast_begin(&cast, name, testbed->long_ms);
-    take_again(&cast, name);
-    if (cast_is_free(&cast, CAST_THIRD, name))
-        testbed_fails(testbed, "taken twice, and another is in as well");
-    if (cast_give(&cast, CAST_HOLDER, name) != DLOCK_OK ||
-        cast_is_free(&cast, CAST_THIRD, name))
-        testbed_fails(testbed, "taken twice, free after one release");
-    if (cast_give(&cast, CAST_HOLDER, name) != DLOCK_OK ||
-        !cast_is_free(&cast, CAST_THIRD, name))
-        testbed_fails(testbed, "taken twice, not free after two releases");
-    testbed_holds(testbed, "taken twice, free after the second release");
+    cast_open(3, testbed.long_ms);
+    name = cast_begin(testbed.long_ms);
+    take_again(name);
+    must(!cast_is_free(THIRD, name), "taken twice, and another is in as well");
+    must(cast_give(HOLDER, name) == DLOCK_OK && !cast_is_free(THIRD, name),
+         "taken twice, free after one release");
+    must(cast_give(HOLDER, name) == DLOCK_OK && cast_is_free(THIRD, name),
+         "taken twice, not free after two releases");
+    check_holds("taken twice, free after the second release");
 }
 
 /* The inner hold counts like any other: its lease is the lock's now. */
-void conform_check_n2(struct testbed *testbed)
+void conform_check_n2(void)
 {
-    const char *calm = testbed_name("n2-begin");
-    const char *name = testbed_name("n2");
-    struct cast cast;
+    const char *name = cast_name();
 
-    cast_open(&cast, testbed, 2, testbed->long_ms);
-    cast_begin(&cast, calm, testbed->long_ms);
-    if (cast_take(&cast, CAST_HOLDER, name, 0, testbed->lease_ms) != DLOCK_OK)
-        testbed_broken(testbed, "a new name is not free");
-    take_again(&cast, name);
-    if (!testbed_can(testbed, DLOCK_CAP_LEASE))
-        testbed_untested(testbed, "it has no lease to lengthen");
-    if (cast_overtakes(&cast, name))
-        testbed_fails(testbed,
-                      "re-entered for %u ms, but the lease of the first hold "
-                      "(%u ms) ended it",
-                      testbed->long_ms, testbed->lease_ms);
-    testbed_holds(testbed, "taken for %u ms, re-entered for %u ms: still alone",
-                  testbed->lease_ms, testbed->long_ms);
+    cast_open(2, testbed.long_ms);
+    (void)cast_begin(testbed.long_ms);
+    need(cast_take(HOLDER, name, 0, testbed.lease_ms) == DLOCK_OK,
+         "a new name is not free");
+    take_again(name);
+    if (!testbed_can(DLOCK_CAP_LEASE))
+        check_untested("it has no lease to lengthen");
+    must(!cast_overtakes(name),
+         "re-entered for %u ms, but the lease of the first hold (%u ms) ended "
+         "it",
+         testbed.long_ms, testbed.lease_ms);
+    check_holds("taken for %u ms, re-entered for %u ms: still alone",
+                testbed.lease_ms, testbed.long_ms);
+}
+
+/* C ------------------------------------------------------------------------ */
+
+/*
+ * NEXT waits for NAME, for longer than it may have to; how long it took. Whoever wakes
+ * up only at the end of its own wait did not find out that the lease was over: that is
+ * too late. AFTER tells what has happened.
+ */
+static unsigned inherit(const char *name, const char *after)
+{
+    unsigned most_ms = testbed.lease_ms + testbed.margin_ms, took_ms;
+    const struct deed_report report =
+        cast_ask(NEXT, deed_take, name, 2 * most_ms, testbed.long_ms);
+
+    took_ms = (unsigned)((report.ended_us - report.began_us) / 1000);
+    must(report.status == DLOCK_OK && took_ms <= most_ms,
+         "%s: nobody gets in for %u ms under a lease of %u ms", after, took_ms,
+         testbed.lease_ms);
+    return took_ms;
+}
+
+/*
+ * A holder was overtaken while it was stopped, and goes on. Who overtook it
+ * dies. If the first one's renewal does not look whose lock it renews, the
+ * dead one's lives for ever.
+ */
+static void check_no_undead(void)
+{
+    const char *name = cast_name();
+    bool overtaken;
+
+    if (cast_take(HOLDER, name, 0, 0) != DLOCK_OK)
+        return;
+    cast_stop(HOLDER);
+    overtaken = cast_take(THIRD, name, testbed.lease_ms + testbed.margin_ms,
+                          testbed.lease_ms) == DLOCK_OK;
+    cast_continue(HOLDER);
+    if (!overtaken)
+        return; /* it is not the lease that ends a lock of this kind */
+    (void)cast_ask(THIRD, deed_abandon, name, 0, 0);
+    (void)inherit(name, "a holder was stopped and overtaken and goes on; who "
+                        "overtook it has died");
+}
+
+void conform_check_c(void)
+{
+    unsigned thread_ms, process_ms;
+    const char *name;
+
+    /* Only who worked in the process is gone. */
+    cast_open(3, testbed.lease_ms);
+    name = cast_begin(0);
+    (void)cast_ask(HOLDER, deed_abandon, name, 0, 0);
+    thread_ms = inherit(name, "a worker has died, its process lives");
+    if (testbed.together)
+        check_holds("in %u ms after the holder's thread died", thread_ms);
+    if (testbed_can(DLOCK_CAP_LEASE)) {
+        check_no_undead();
+        /* The holder works on, under a new grant whose lease nobody renews. If the
+         * renewal of its first one is still at it, that lease never ends. */
+        name = cast_name();
+        must(cast_take(HOLDER, name, 0, 0) == DLOCK_OK &&
+                 cast_give(HOLDER, name) == DLOCK_OK &&
+                 cast_take(HOLDER, name, 0, testbed.lease_ms) == DLOCK_OK,
+             "given back, and not to be had");
+        (void)inherit(name,
+                      "given back, and still renewed under the next grant");
+    }
+    name = cast_begin(0);
+    cast_kill(HOLDER);
+    process_ms = inherit(name, "kill -9 of the holder");
+    check_holds("next in %u ms after kill -9, in %u ms after a worker's death; "
+                "lease %u ms",
+                process_ms, thread_ms, testbed.lease_ms);
+}
+
+/* A ------------------------------------------------------------------------ */
+
+/* NEXT gets the lock of PLACE, to which WHAT has happened. */
+static void inherit_at(const struct cast_place *place, const char *what)
+{
+    char after[120];
+
+    (void)snprintf(after, sizeof(after), "%s '%s' (command %u of its %s)", what,
+                   place->step, place->at + 1,
+                   place->in_release ? "release" : "acquire");
+    (void)inherit(place->name, after);
+}
+
+/*
+ * A holder's life again, in which one command fails: BEFORE the server heard of
+ * it, or AFTER it was done. True if the holder knows where it stands: it was
+ * told no, or yes and that it gave it back. Then the lock is free, at once.
+ */
+static bool fail_at(const struct cast_place *place, enum dlock_phase phase)
+{
+    unsigned who = cast_add(1);
+    enum dlock_status status;
+
+    if (!place->in_release)
+        cast_trap(who, TRAP_FAIL, phase, place->at);
+    status = cast_take(who, place->name, 0, 0);
+    if (status != DLOCK_OK)
+        return status != DLOCK_UNKNOWN;
+    if (place->in_release)
+        cast_trap(who, TRAP_FAIL, phase, place->at);
+    status = cast_give(who, place->name);
+    must(status != DLOCK_LOST || !testbed_can(DLOCK_CAP_RENEW),
+         "reply lost of '%s': the holder is told that it had lost the lock",
+         place->step);
+    return status == DLOCK_OK;
+}
+
+/* A client that got no answer lives on, and must not keep the lock for ever. */
+static void check_failures(struct cast_place places[], unsigned n,
+                           enum dlock_phase phase)
+{
+    const char *what = phase == DLOCK_BEFORE ? "no answer to" : "reply lost of";
+
+    cast_open(2, testbed.lease_ms);
+    for (unsigned i = 0; i < n; i++) {
+        places[i].name = cast_name();
+        must(!fail_at(&places[i], phase) || cast_is_free(NEXT, places[i].name),
+             "%s '%s': the holder knows, and it is not free", what,
+             places[i].step);
+    }
+    for (unsigned i = 0; i < n; i++)
+        inherit_at(&places[i], what);
+}
+
+void conform_check_a(void)
+{
+    struct cast_place places[CAST_PLACES_MAX];
+    char steps[120] = "";
+    unsigned n;
+
+    cast_open(2, testbed.lease_ms);
+    (void)cast_begin(0);
+    n = cast_places(places);
+    if (n == 0)
+        check_untested("it sends no commands to die between");
+    for (unsigned i = 0; i < n; i++)
+        (void)cast_halt(&places[i], TRAP_DIE);
+    for (unsigned i = 0; i < n; i++) {
+        size_t len = strlen(steps);
+
+        inherit_at(&places[i], "holder killed after");
+        (void)cast_give(NEXT, places[i].name);
+        (void)snprintf(steps + len, sizeof(steps) - len, "%s%s",
+                       len > 0 ? ", " : "", places[i].step);
+    }
+    check_failures(places, n, DLOCK_AFTER);
+    /* A release that never got there leaves a holder, who may try again. */
+    while (n > 0 && places[n - 1].in_release)
+        n--;
+    check_failures(places, n, DLOCK_BEFORE);
+    check_holds("killed after each command, or it failed, or its reply was "
+                "lost: %s",
+                steps);
 }

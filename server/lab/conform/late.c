@@ -13,35 +13,33 @@
 #include <sys/mman.h>
 
 #include "server/base/clock.h"
-#include "server/lab/conform/cast.h"
+#include "server/lab/conform/check.h"
 #include "server/lab/servers/peek.h"
 
-/* All that was sent to the testbed's nodes, and a connection to each for ourselves. */
-struct late {
-    struct cast cast;
-    const char *name;
-    struct deed_tape *tape;
-    unsigned first, before; /* commands from FIRST on, sent BEFORE this step */
-    struct peek *nodes[TESTBED_NODES_MAX];
-    unsigned replayed_n;
-};
+enum { REPLY_BYTES = 96 };
+
+static const char *name;                      /* of the lock */
+static struct peek *nodes[TESTBED_NODES_MAX]; /* connections for ourselves */
+static unsigned first,
+    before; /* commands from FIRST on, sent BEFORE this step */
+static unsigned replayed_n;
 
 /* A check that cannot send proves nothing. */
-static void ask(const struct late *late, unsigned node, size_t n,
-                const char *words[], char reply[], size_t size)
+static void ask(unsigned node, size_t n, const char *words[],
+                char reply[REPLY_BYTES])
 {
-    if (peek_send(late->nodes[node], n, words, reply, size) == PEEK_NONE)
-        testbed_broken(late->cast.testbed, "a node does not answer");
+    need(peek_send(nodes[node], n, words, reply, REPLY_BYTES) != PEEK_NONE,
+         "a node does not answer");
 }
 
 /* The script's answer about the keys with the lock's name, which has no characters that
  * mean something in a pattern. */
-static void run_script(const struct late *late, unsigned node,
-                       const char *script, char reply[], size_t size)
+static void run_script(unsigned node, const char *script,
+                       char reply[REPLY_BYTES])
 {
-    const char *words[] = {"EVAL", script, "0", late->name};
+    const char *words[] = {"EVAL", script, "0", name};
 
-    ask(late, node, 4, words, reply, size);
+    ask(node, 4, words, reply);
 }
 
 /* Remembers them; and sets them back, as if nothing had arrived since. */
@@ -55,12 +53,12 @@ static const char restore[] =
     "for _, k in ipairs(redis.call('keys', 'saved:' .. like)) do "
     "redis.call('rename', k, string.sub(k, 7)) end";
 
-static void run_on_all(const struct late *late, const char *script)
+static void run_on_all(const char *script)
 {
-    char reply[96];
+    char reply[REPLY_BYTES];
 
-    for (unsigned k = 0; k < late->cast.testbed->nodes_n; k++)
-        run_script(late, k, script, reply, sizeof(reply));
+    for (unsigned k = 0; k < testbed.nodes_n; k++)
+        run_script(k, script, reply);
 }
 
 /* When the value ends, and its hash: the same text as long as nothing changes. */
@@ -75,116 +73,112 @@ static bool is_held(const char *text)
 
 /* Steps ---------------------------------------------------------------------- */
 
-static void deed_extend(struct deed_hand *hand, const struct deed_order *order,
+static void deed_extend(struct player *player, const struct deed_order *order,
                         struct deed_report *report)
 {
-    if (hand->grants_n == 0)
-        report->status = DLOCK_MISUSE;
-    else
+    report->status = DLOCK_MISUSE;
+    if (player->grants_n > 0)
         report->status =
-            dlock_extend(hand->session, &hand->grants[hand->grants_n - 1],
+            dlock_extend(player->session, &player->grants[player->grants_n - 1],
                          order->lease_ms, NULL);
+}
+
+/* Steps of all players and watchdogs so far, of this phase. */
+static unsigned steps(enum dlock_phase phase)
+{
+    return atomic_load(&testbed.tape->steps_n[phase]);
 }
 
 /* Delivers COMMAND again: once more if a watchdog's came in between, which may change all
  * it likes. */
-static void deliver(struct late *late, const struct deed_command *command,
-                    const char *step)
+static void deliver(const struct testbed_command *command, const char *step)
 {
-    const char *words[DEED_WORDS_MAX], *word = command->words;
+    const char *words[TESTBED_WORDS_MAX], *word = command->words;
+    char was[REPLY_BYTES], is[REPLY_BYTES], reply[REPLY_BYTES];
     unsigned ended, begun;
-    char was[96], is[96], reply[96];
 
     for (unsigned i = 0; i < command->words_n; i++) {
         words[i] = word;
         word += strlen(word) + 1;
     }
     do {
-        ended = atomic_load(&late->tape->ended_n);
-        begun = atomic_load(&late->tape->begun_n);
-        run_script(late, command->node, state, was, sizeof(was));
-        ask(late, command->node, command->words_n, words, reply, sizeof(reply));
-        late->replayed_n++;
-        run_script(late, command->node, state, is, sizeof(is));
-    } while (ended != begun || begun != atomic_load(&late->tape->begun_n));
-    if (strcmp(was, is) != 0)
-        testbed_fails(late->cast.testbed, "after '%s' a late %.60s %s", step,
-                      command->words,
-                      is_held(was) && !is_held(is)   ? "frees the lock"
-                      : !is_held(was) && is_held(is) ? "locks for nobody"
-                                                     : "changes the lock");
+        ended = steps(DLOCK_AFTER);
+        begun = steps(DLOCK_BEFORE);
+        run_script(command->node, state, was);
+        ask(command->node, command->words_n, words, reply);
+        replayed_n++;
+        run_script(command->node, state, is);
+    } while (ended != begun || begun != steps(DLOCK_BEFORE));
+    must(strcmp(was, is) == 0, "after '%s' a late %.60s %s", step,
+         command->words,
+         is_held(was) && !is_held(is)   ? "frees the lock"
+         : !is_held(was) && is_held(is) ? "locks for nobody"
+                                        : "changes the lock");
 }
 
 /* How a step's commands arrive: at once; or they are held back, and it ends well or
  * without an answer; and whether it lasts until the watchdog has sent one. */
 enum way { AT_ONCE, HELD, HELD_MUTE, RENEWED };
 
-static const struct step {
+static const struct row {
     unsigned needs; /* a capability; 0 = none */
     unsigned who;
     deed_function *deed;
     unsigned lease; /* in halves of the long one */
     enum way way;
     const char *what;
-} steps[] = {
+} rows[] = {
 #define ROW(needs, who, deed, lease, way, what)                                \
     {needs, who, deed, lease, way, what},
 #include "server/lab/conform/late.inc"
 };
 
-static void play(struct late *late, const struct step *step)
+static void play(const struct row *row)
 {
-    struct cast *cast = &late->cast;
-    const struct deed_order order = cast_order(
-        step->deed, late->name, 0, step->lease * cast->testbed->long_ms / 2);
-    bool mute = step->way == HELD_MUTE, held = mute || step->way == HELD;
+    bool mute = row->way == HELD_MUTE, held = mute || row->way == HELD;
     enum dlock_status status;
     unsigned ended;
 
     if (held)
-        run_on_all(late, save);
-    cast_trap(cast, step->who, mute ? DEED_MUTE : DEED_PASS, DLOCK_AFTER, 0);
-    status = cast_ask(cast, step->who, order).status;
-    cast_trap(cast, step->who, DEED_PASS, DLOCK_AFTER, 0);
+        run_on_all(save);
+    cast_trap(row->who, mute ? TRAP_MUTE : TRAP_PASS, DLOCK_AFTER, 0);
+    status =
+        cast_ask(row->who, row->deed, name, 0, row->lease * testbed.long_ms / 2)
+            .status;
+    cast_trap(row->who, TRAP_PASS, DLOCK_AFTER, 0);
     /* A text may have no renew: nothing was sent. */
-    if (status == DLOCK_MISUSE && step->deed == deed_extend)
+    if (status == DLOCK_MISUSE && row->deed == deed_extend)
         return;
-    if ((status == DLOCK_OK) == mute)
-        testbed_broken(cast->testbed, "%s: %s", step->what,
-                       dlock_status_text(status));
-    for (unsigned i = late->first; i < late->before && !held; i++)
-        deliver(late, &late->tape->commands[i], step->what);
-    late->before = atomic_load(&late->tape->n);
+    need((status == DLOCK_OK) != mute, "%s: %s", row->what,
+         dlock_status_text(status));
+    for (unsigned i = first; i < before && !held; i++)
+        deliver(&testbed.tape->commands[i], row->what);
+    before = atomic_load(&testbed.tape->n);
     if (held) /* the servers are as they were before it */
-        run_on_all(late, restore);
-    ended = atomic_load(&late->tape->ended_n);
-    while (step->way == RENEWED && atomic_load(&late->tape->ended_n) == ended)
+        run_on_all(restore);
+    ended = steps(DLOCK_AFTER);
+    while (row->way == RENEWED && steps(DLOCK_AFTER) == ended)
         clock_sleep_ms(1);
 }
 
-void conform_check_d(struct testbed *testbed)
+void conform_check_d(void)
 {
-    struct late late = {.name = testbed_name("d")};
-
-    if (testbed->nodes_n == 0)
-        testbed_untested(testbed, "what is sent to it cannot be sent again");
-    late.tape = testbed->tape =
-        mmap(NULL, sizeof(*late.tape), PROT_READ | PROT_WRITE,
-             MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (late.tape == MAP_FAILED)
-        testbed_broken(testbed, "no memory");
-    cast_open(&late.cast, testbed, 2, testbed->lease_ms);
-    cast_begin(&late.cast, late.name, testbed->long_ms);
-    if (cast_give(&late.cast, CAST_HOLDER, late.name) != DLOCK_OK)
-        testbed_broken(testbed, "the release of a new name fails");
-    for (unsigned k = 0; k < testbed->nodes_n; k++)
-        late.nodes[k] = testbed_peek(testbed, testbed->nodes[k]);
-    late.first = late.before = atomic_load(&late.tape->n);
-    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
-        if (steps[i].needs == 0 || testbed_can(testbed, steps[i].needs))
-            play(&late, &steps[i]);
-    testbed_holds(testbed,
-                  "%u late commands, each after every later step: none "
-                  "has changed anything",
-                  late.replayed_n);
+    if (testbed.nodes_n == 0)
+        check_untested("what is sent to it cannot be sent again");
+    testbed.tape = mmap(NULL, sizeof(*testbed.tape), PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    need(testbed.tape != MAP_FAILED, "no memory");
+    cast_open(2, testbed.lease_ms);
+    name = cast_begin(testbed.long_ms);
+    need(cast_give(HOLDER, name) == DLOCK_OK,
+         "the release of a new name fails");
+    for (unsigned k = 0; k < testbed.nodes_n; k++)
+        nodes[k] = testbed_peek(testbed.nodes[k]);
+    first = before = atomic_load(&testbed.tape->n);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (rows[i].needs == 0 || testbed_can(rows[i].needs))
+            play(&rows[i]);
+    check_holds("%u late commands, each after every later step: none has "
+                "changed anything",
+                replayed_n);
 }

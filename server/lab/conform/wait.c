@@ -2,9 +2,8 @@
  * How one waits. W: woken by the release, not by asking again and again; H: and
  * not all at once, to come in vain but for one; F: in the order in which one came.
  */
-
 #include "server/base/clock.h"
-#include "server/lab/conform/cast.h"
+#include "server/lab/conform/check.h"
 
 enum {
     WAITING_MS = 600,    /* W: a poller asks hundreds of times in this */
@@ -21,131 +20,130 @@ enum {
     DESERTED_MS = 5000,  /* F: until a dead waiter's place is given up */
 };
 
-/* Makes connection and scripts, so that the first command is the lock's. */
-static void warm_up(struct cast *cast, unsigned who)
+static unsigned count_servers(void)
 {
-    const char *name = testbed_name("warm");
-
-    if (cast_take(cast, who, name, 0, 0) == DLOCK_OK)
-        (void)cast_give(cast, who, name);
+    return testbed.nodes_n > 0 ? testbed.nodes_n : 1;
 }
 
-/* An order that waits for as long as it takes. */
-static struct deed_order patient(const struct testbed *testbed,
-                                 deed_function *deed, const char *name)
+/* Makes connection and scripts, so that the first command is the lock's. */
+static void warm_up(unsigned who)
 {
-    return cast_order(deed, name, testbed->long_ms / 2, testbed->long_ms);
+    const char *name = cast_name();
+
+    if (cast_take(who, name, 0, 0) == DLOCK_OK)
+        (void)cast_give(who, name);
+}
+
+/* WHO, who is warm, waits for as long as it takes, with this trap. */
+static void tell_to_wait(unsigned who, deed_function *deed, const char *name,
+                         enum trap_spring spring)
+{
+    cast_trap(who, spring, DLOCK_AFTER, 0);
+    cast_tell(who, deed, name, testbed.long_ms / 2, testbed.long_ms);
 }
 
 /* W ------------------------------------------------------------------------ */
 
-void conform_check_w(struct testbed *testbed)
+void conform_check_w(void)
 {
-    const char *name = testbed_name("w");
+    unsigned waiting_ms = WAITING_MS * testbed.slow, commands, delay_ms;
     struct deed_report given, got;
-    unsigned servers_n = testbed->nodes_n > 0 ? testbed->nodes_n : 1;
-    unsigned waiting_ms = WAITING_MS * testbed->slow;
-    unsigned commands, delay_ms;
-    struct cast cast;
+    const char *name;
 
-    cast_open(&cast, testbed, 2, testbed->long_ms);
-    cast_begin(&cast, name, testbed->long_ms);
-    warm_up(&cast, CAST_NEXT);
-    cast_trap(&cast, CAST_NEXT, DEED_PASS, DLOCK_BEFORE, 0);
-    cast_tell(&cast, CAST_NEXT, patient(testbed, deed_take, name));
+    cast_open(2, testbed.long_ms);
+    name = cast_begin(testbed.long_ms);
+    warm_up(NEXT);
+    tell_to_wait(NEXT, deed_take, name, TRAP_PASS);
     /* This is what is measured: what a waiter does while nothing happens. */
     clock_sleep_ms(waiting_ms);
-    given = cast_ask(&cast, CAST_HOLDER, cast_order(deed_give, name, 0, 0));
-    got = cast_hear(&cast, CAST_NEXT);
-    commands = cast_steps(&cast, CAST_NEXT);
+    given = cast_ask(HOLDER, deed_give, name, 0, 0);
+    got = cast_hear(NEXT);
+    commands = cast_steps(NEXT);
     delay_ms = got.ended_us < given.began_us
                    ? 0
                    : (unsigned)((got.ended_us - given.began_us) / 1000);
-    if (got.status != DLOCK_OK)
-        testbed_fails(testbed, "it was given back, and the waiter was told: %s",
-                      dlock_status_text(got.status));
-    if (commands > (COMMANDS_MAX + waiting_ms / HEARTBEAT_MS) * servers_n)
-        testbed_fails(testbed, "%u commands in a wait of %u ms", commands,
-                      waiting_ms);
-    if (delay_ms > PROMPT_MS * testbed->slow)
-        testbed_fails(testbed, "in %u ms after the release", delay_ms);
-    testbed_holds(testbed, "in %u ms after the release, by %u commands",
-                  delay_ms, commands);
+    must(got.status == DLOCK_OK,
+         "it was given back, and the waiter was told: %s",
+         dlock_status_text(got.status));
+    must(commands <=
+             (COMMANDS_MAX + waiting_ms / HEARTBEAT_MS) * count_servers(),
+         "%u commands in a wait of %u ms", commands, waiting_ms);
+    must(delay_ms <= PROMPT_MS * testbed.slow, "in %u ms after the release",
+         delay_ms);
+    check_holds("in %u ms after the release, by %u commands", delay_ms,
+                commands);
 }
 
 /* H ------------------------------------------------------------------------ */
 
 /* Takes it, draws a number inside, and lets the next one in. */
-static void deed_pass_on(struct deed_hand *hand, const struct deed_order *order,
+static void deed_pass_on(struct player *player, const struct deed_order *order,
                          struct deed_report *report)
 {
     struct deed_report ignored;
 
-    deed_take(hand, order, report);
+    deed_take(player, order, report);
     if (report->status != DLOCK_OK)
         return;
-    report->number = atomic_fetch_add(&hand->testbed->race->turn, 1);
-    deed_give(hand, order, &ignored);
+    report->number = (int)atomic_fetch_add(&testbed.race->turn, 1);
+    deed_give(player, order, &ignored);
 }
 
 /* All wait; the holder gives back; then it goes from one to the next. */
-void conform_check_h(struct testbed *testbed)
+void conform_check_h(void)
 {
-    unsigned commands = 0,
-             servers_n = testbed->nodes_n > 0 ? testbed->nodes_n : 1;
-    const char *name = testbed_name("h");
-    struct cast cast;
+    unsigned commands = 0;
+    const char *name;
 
-    if (!testbed_can(testbed, DLOCK_CAP_WAKE) || testbed->together)
-        testbed_untested(testbed,
-                         "no release wakes anybody in another process");
-    cast_open(&cast, testbed, HERD_N + 1, testbed->long_ms);
-    cast_begin(&cast, name, testbed->long_ms);
+    if (!testbed_can(DLOCK_CAP_WAKE) || testbed.together)
+        check_untested("no release wakes anybody in another process");
+    cast_open(HERD_N + 1, testbed.long_ms);
+    name = cast_begin(testbed.long_ms);
     for (unsigned i = 1; i <= HERD_N; i++) {
-        warm_up(&cast, i);
-        cast_tell(&cast, i, patient(testbed, deed_pass_on, name));
+        warm_up(i);
+        tell_to_wait(i, deed_pass_on, name, TRAP_PASS);
     }
-    clock_sleep_ms(HERD_WAITS_MS * testbed->slow);
+    clock_sleep_ms(HERD_WAITS_MS * testbed.slow);
     for (unsigned i = 1; i <= HERD_N; i++)
-        cast_trap(&cast, i, DEED_PASS, DLOCK_BEFORE, 0);
-    (void)cast_give(&cast, CAST_HOLDER, name);
+        cast_trap(i, TRAP_PASS, DLOCK_BEFORE, 0);
+    (void)cast_give(HOLDER, name);
     for (unsigned i = 1; i <= HERD_N; i++) {
-        if (cast_hear(&cast, i).status != DLOCK_OK)
-            testbed_fails(testbed, "of %u waiters not all got it", HERD_N);
-        commands += cast_steps(&cast, i);
+        must(cast_hear(i).status == DLOCK_OK, "of %u waiters not all got it",
+             HERD_N);
+        commands += cast_steps(i);
     }
-    if (commands > TRIES_MAX * HERD_N * servers_n)
-        testbed_fails(testbed, "%u waiters: %u commands for each one let in",
-                      HERD_N, commands / HERD_N);
-    testbed_holds(testbed, "%u waiters: %u.%u commands for each one let in",
-                  HERD_N, commands / HERD_N, commands * 10 / HERD_N % 10);
+    must(commands <= TRIES_MAX * HERD_N * count_servers(),
+         "%u waiters: %u commands for each one let in", HERD_N,
+         commands / HERD_N);
+    check_holds("%u waiters: %u.%u commands for each one let in", HERD_N,
+                commands / HERD_N, commands * 10 / HERD_N % 10);
 }
 
 /* F ------------------------------------------------------------------------ */
 
 /* Gives back and comes right again: who else waits should be first. */
-static void deed_come_again(struct deed_hand *hand,
+static void deed_come_again(struct player *player,
                             const struct deed_order *order,
                             struct deed_report *report)
 {
-    deed_give(hand, order, report);
-    deed_pass_on(hand, order, report);
+    deed_give(player, order, report);
+    deed_pass_on(player, order, report);
 }
 
-/* Lets a waiter pass its trap, if it is at it, and hears how it ended. */
-static struct deed_report hear_end(struct cast *cast, unsigned who)
+/* WHO stands at its gate, and goes on. */
+static void open_gate(unsigned who)
 {
-    struct deed_report report;
+    cast_tell(who, NULL, "", 0, 0);
+}
 
-    cast_trap(cast, who, DEED_PASS, DLOCK_BEFORE, 0);
-    for (;;) {
-        report = cast_hear(cast, who);
-        if (!report.at_step)
-            return report;
-        /* Only who waits takes a "go"; others would take it for an order. */
-        if (report.waits)
-            cast_tell(cast, who, (struct deed_order){.number = 0});
-    }
+/* WHO waits for NAME: with its first command it is in the queue, if there is one. */
+static void queue(unsigned who, deed_function *deed, const char *name)
+{
+    warm_up(who);
+    tell_to_wait(who, deed, name, TRAP_GATE);
+    (void)cast_hear(who);
+    cast_trap(who, TRAP_PASS, DLOCK_AFTER, 0);
+    open_gate(who);
 }
 
 /*
@@ -153,108 +151,89 @@ static struct deed_report hear_end(struct cast *cast, unsigned who)
  * and is slow: it gets stuck before its next command. HOLDER gives back and
  * comes again at once. SHOWS: a waiter sends commands, so that one can tell.
  */
-static void check_no_overtaking(struct cast *cast, const char *name, bool shows)
+static void check_no_overtaking(const char *name, bool shows)
 {
-    struct testbed *testbed = cast->testbed;
+    struct deed_report report;
     bool overtaken;
 
-    cast_trap(cast, CAST_NEXT, DEED_TELL, DLOCK_AFTER, 0);
-    cast_tell(cast, CAST_NEXT, patient(testbed, deed_pass_on, name));
+    tell_to_wait(NEXT, deed_pass_on, name, TRAP_GATE);
     if (shows)
-        (void)cast_hear(cast, CAST_NEXT); /* it has asked, and is too late */
+        (void)cast_hear(NEXT); /* it has asked, and is too late */
     else
-        clock_sleep_ms(20 * testbed->slow); /* no command to wait for */
-    cast_trap(cast, CAST_NEXT, DEED_GATE, DLOCK_BEFORE, 0);
-    overtaken = cast_ask(cast, CAST_HOLDER,
-                         cast_order(deed_come_again, name, 0, testbed->long_ms))
-                    .status == DLOCK_OK;
-    if (hear_end(cast, CAST_NEXT).status != DLOCK_OK)
-        testbed_fails(testbed, "the waiter never got it");
-    if (overtaken)
-        testbed_fails(testbed, "who came last was first: the holder gave back, "
-                               "asked again, and overtook a waiter");
+        clock_sleep_ms(20 * testbed.slow); /* no command to wait for */
+    cast_trap(NEXT, TRAP_GATE, DLOCK_BEFORE, 0);
+    if (shows)
+        open_gate(NEXT);
+    overtaken =
+        cast_ask(HOLDER, deed_come_again, name, 0, testbed.long_ms).status ==
+        DLOCK_OK;
+    cast_trap(NEXT, TRAP_PASS, DLOCK_BEFORE, 0);
+    while ((report = cast_hear(NEXT)).at_gate)
+        open_gate(NEXT);
+    must(report.status == DLOCK_OK, "the waiter never got it");
+    must(!overtaken, "who came last was first: the holder gave back, asked "
+                     "again, and overtook a waiter");
 }
 
 /* Sixteen come one after the other; in this order they have to be let in. */
-static void check_order(struct cast *cast, const char *name)
+static void check_order(const char *name)
 {
-    struct testbed *testbed = cast->testbed;
-    unsigned first = cast->players_n;
+    unsigned first = cast_add(WAITERS_EACH);
 
-    for (unsigned i = 0; i < WAITERS_N / WAITERS_EACH; i++)
-        (void)cast_add(cast, WAITERS_EACH);
-    for (unsigned i = first; i < cast->players_n; i++) {
-        warm_up(cast, i);
-        cast_trap(cast, i, DEED_TELL, DLOCK_AFTER, 0);
-        cast_tell(cast, i, patient(testbed, deed_pass_on, name));
-        (void)cast_hear(cast, i); /* it is in the queue, if there is one */
-    }
-    atomic_store(&testbed->race->turn, 0);
-    (void)cast_give(cast, CAST_HOLDER, name);
+    for (unsigned i = 1; i < WAITERS_N / WAITERS_EACH; i++)
+        (void)cast_add(WAITERS_EACH);
+    for (unsigned i = 0; i < WAITERS_N; i++)
+        queue(first + i, deed_pass_on, name);
+    atomic_store(&testbed.race->turn, 0);
+    (void)cast_give(HOLDER, name);
     for (unsigned i = 0; i < WAITERS_N; i++) {
-        struct deed_report report = cast_hear(cast, first + i);
+        const struct deed_report report = cast_hear(first + i);
 
-        if (report.status != DLOCK_OK)
-            testbed_fails(testbed, "waiter %u of %u never got it", i + 1,
-                          WAITERS_N);
-        if (report.number != i)
-            testbed_fails(testbed, "waiter %u of %u came in as number %u",
-                          i + 1, WAITERS_N, (unsigned)report.number + 1);
+        must(report.status == DLOCK_OK, "waiter %u of %u never got it", i + 1,
+             WAITERS_N);
+        must(report.number == (int)i, "waiter %u of %u came in as number %d",
+             i + 1, WAITERS_N, report.number + 1);
     }
 }
 
 /* One of a queue gives up, one dies: both must not be in anybody's way. */
-static void check_deserters(struct testbed *testbed)
-{
-    const char *name = testbed_name("f-deserted");
-    struct cast cast;
-
-    /* The clients' own lease is short: it is what ends a session. */
-    cast_open(&cast, testbed, 3, testbed->lease_ms);
-    cast_begin(&cast, name, testbed->long_ms);
-    (void)cast_take(&cast, CAST_THIRD, name, IMPATIENT_MS * testbed->slow, 0);
-    (void)cast_give(&cast, CAST_HOLDER, name);
-    if (!cast_is_free(&cast, CAST_NEXT, name))
-        testbed_fails(testbed, "who gave up waiting is still in the queue");
-    cast_begin(&cast, name, testbed->long_ms);
-    warm_up(&cast, CAST_THIRD);
-    cast_trap(&cast, CAST_THIRD, DEED_TELL, DLOCK_AFTER, 0);
-    cast_tell(&cast, CAST_THIRD, patient(testbed, deed_take, name));
-    (void)cast_hear(&cast, CAST_THIRD);
-    cast_kill(&cast, CAST_THIRD);
-    (void)cast_give(&cast, CAST_HOLDER, name);
-    if (cast_take(&cast, CAST_NEXT, name, DESERTED_MS * testbed->slow,
-                  testbed->long_ms) != DLOCK_OK)
-        testbed_fails(testbed, "a waiter was killed: nobody behind it gets in");
-}
-
-void conform_check_f(struct testbed *testbed)
+static void check_deserters(void)
 {
     const char *name;
-    struct cast cast;
+
+    /* The clients' own lease is short: it is what ends a session. */
+    cast_open(3, testbed.lease_ms);
+    name = cast_begin(testbed.long_ms);
+    (void)cast_take(THIRD, name, IMPATIENT_MS * testbed.slow, 0);
+    (void)cast_give(HOLDER, name);
+    must(cast_is_free(NEXT, name), "who gave up waiting is still in the queue");
+    name = cast_begin(testbed.long_ms);
+    queue(THIRD, deed_take, name);
+    cast_kill(THIRD);
+    (void)cast_give(HOLDER, name);
+    must(cast_take(NEXT, name, DESERTED_MS * testbed.slow, testbed.long_ms) ==
+             DLOCK_OK,
+         "a waiter was killed: nobody behind it gets in");
+}
+
+void conform_check_f(void)
+{
     unsigned tries;
     bool shows;
 
-    cast_open(&cast, testbed, 2, testbed->long_ms);
-    warm_up(&cast, CAST_NEXT);
-    shows = cast_steps(&cast, CAST_NEXT) > 0;
+    cast_open(2, testbed.long_ms);
+    warm_up(NEXT);
+    shows = cast_steps(NEXT) > 0;
     tries = shows ? 1 : OVERTAKINGS_N;
-    for (unsigned i = 0; i < tries; i++) {
-        name = testbed_name("f");
-        cast_begin(&cast, name, testbed->long_ms);
-        check_no_overtaking(&cast, name, shows);
-    }
+    for (unsigned i = 0; i < tries; i++)
+        check_no_overtaking(cast_begin(testbed.long_ms), shows);
     if (!shows)
-        testbed_untested(testbed,
-                         "not overtaken in %u tries; no command shows who "
-                         "came first",
-                         tries);
-    name = testbed_name("f-order");
-    cast_begin(&cast, name, testbed->long_ms);
-    check_order(&cast, name);
-    check_deserters(testbed);
-    testbed_holds(testbed,
-                  "%u waiters in the order in which they came, nobody "
-                  "overtaken, nor held up by the dead",
-                  WAITERS_N);
+        check_untested("not overtaken in %u tries; no command shows who came "
+                       "first",
+                       tries);
+    check_order(cast_begin(testbed.long_ms));
+    check_deserters();
+    check_holds("%u waiters in the order in which they came, nobody overtaken, "
+                "nor held up by the dead",
+                WAITERS_N);
 }
