@@ -74,6 +74,7 @@ UNIT_TEST(test_differences_are_counted)
     lock->results[0].verdict = CONFORM_HOLDS;
     assert_int_equal(suite_count(&suite).differences, 2);
     lock->expected = NULL;
+    lock->missing = "no row";
     assert_int_equal(suite_count(&suite).differences, 1);
 }
 

@@ -78,17 +78,18 @@ static bool read_options(int argc, char *argv[], struct options *options)
 
 /* The suite ------------------------------------------------------------------ */
 
-/* NULL if the servers that the lock needs are there, else what is missing. */
+/* NULL if the lock has a row, and the servers that it needs are there. */
 static const char *missing(const struct expected *expected,
                            const struct conform_servers *servers)
 {
-    bool needs_sql =
-        expected->kept == KEPT_IN_SQL || expected->kept == KEPT_IN_BOTH;
-
-    if (needs_sql && !servers->sql_url)
+    if (!expected)
+        return "no row in expected.txt";
+    if ((expected->kept == KEPT_IN_SQL || expected->kept == KEPT_IN_BOTH) &&
+        !servers->sql_url)
         return "needs --sql URL";
-    return expected->kept == KEPT_IN_ZK && !servers->zk_url ? "needs --zk URL"
-                                                            : NULL;
+    if (expected->kept == KEPT_IN_ZK && !servers->zk_url)
+        return "needs --zk URL";
+    return NULL;
 }
 
 bool suite_fill(struct suite *suite, const char *only)
@@ -115,21 +116,15 @@ bool suite_fill(struct suite *suite, const char *only)
                                           .nodes_n = 1};
             lock->expected = &lock->own;
         }
-        lock->missing =
-            lock->expected ? missing(lock->expected, &suite->servers) : NULL;
+        lock->missing = missing(lock->expected, &suite->servers);
         suite->locks_n++;
     }
     return suite->locks_n > 0;
 }
 
-static bool is_runnable(const struct suite_lock *lock)
-{
-    return lock->expected && !lock->missing;
-}
-
 static bool differs(const struct suite_lock *lock, size_t index)
 {
-    return is_runnable(lock) &&
+    return !lock->missing &&
            !conform_agrees(lock->expected, index, lock->results[index].verdict);
 }
 
@@ -140,12 +135,12 @@ struct suite_sum suite_count(const struct suite *suite)
     for (size_t i = 0; i < suite->locks_n; i++) {
         const struct suite_lock *lock = &suite->locks[i];
 
-        sum.all += is_runnable(lock) ? PROPERTIES_N : 0;
+        sum.all += lock->missing ? 0 : PROPERTIES_N;
         sum.done += lock->results_n;
         sum.measured += lock->results_n > 0;
         sum.is_troubled |= lock->trouble.text[0] != '\0';
         sum.differences += !lock->expected;
-        sum.differences += is_runnable(lock) && lock->results_n < PROPERTIES_N;
+        sum.differences += !lock->missing && lock->results_n < PROPERTIES_N;
         for (size_t j = 0; j < PROPERTIES_N; j++)
             sum.differences += differs(lock, j);
     }
@@ -195,7 +190,7 @@ static struct suite_lock *pick(const struct suite *suite)
     for (size_t i = 0; i < suite->locks_n; i++) {
         struct suite_lock *lock = &suite->locks[i];
 
-        if (!is_runnable(lock) || lock->pid != 0)
+        if (lock->missing || lock->pid != 0)
             continue;
         if (lock->expected->aged)
             return lock;
@@ -273,7 +268,7 @@ static bool has_redis(const struct suite *suite, struct fail *error)
         const struct suite_lock *lock = &suite->locks[i];
 
         is_needed |= lock->own.lock != NULL ||
-                     (is_runnable(lock) && !suite->servers.redis_url &&
+                     (!lock->missing && !suite->servers.redis_url &&
                       (lock->expected->kept == KEPT_IN_REDIS ||
                        lock->expected->kept == KEPT_IN_BOTH));
     }
@@ -315,11 +310,6 @@ static const char *expected_word(const struct suite_lock *lock, size_t index)
     return "?";
 }
 
-static const char *why_not_run(const struct suite_lock *lock)
-{
-    return lock->expected ? lock->missing : "no row in expected.txt";
-}
-
 /* A row for each lock: for a README; or for a person, with what differs and why a lock was
  * not run. */
 static void report_table(const struct suite *suite, bool markdown)
@@ -333,7 +323,7 @@ static void report_table(const struct suite *suite, bool markdown)
     printf("\n");
     for (size_t i = 0; i < suite->locks_n; i++) {
         const struct suite_lock *lock = &suite->locks[i];
-        const char *why = why_not_run(lock);
+        const char *why = lock->missing;
 
         printf(markdown ? "| `%s` |" : "%-17s", lock->info->name);
         if (why && !markdown)
@@ -355,7 +345,7 @@ static void report_text(const struct suite *suite)
 {
     const struct suite_sum sum = suite_count(suite);
     const struct suite_lock *lock = suite->locks;
-    const char *why = why_not_run(lock);
+    const char *why = lock->missing;
 
     if (suite->locks_n == 1) { /* there is room for the evidence */
         printf("%s: %s\n", lock->info->name, lock->info->claim);
@@ -397,7 +387,7 @@ static void report_differences(const struct suite *suite)
         if (!lock->expected || lock->trouble.text[0] ||
             (lock->missing && suite_count(suite).measured == 0))
             fprintf(stderr, "lab: %s not run: %s\n", lock->info->name,
-                    why_not_run(lock));
+                    lock->missing);
         for (size_t j = 0; j < PROPERTIES_N; j++)
             if (differs(lock, j))
                 fprintf(stderr, "lab: %s %s: expected %s, found %s: %s\n",
@@ -416,7 +406,7 @@ static void report_json(const struct suite *suite)
 
     for (size_t i = 0; i < suite->locks_n; i++) {
         const struct suite_lock *lock = &suite->locks[i];
-        const char *why = why_not_run(lock);
+        const char *why = lock->missing;
         json_t *found = why ? NULL : json_object();
 
         for (size_t j = 0; j < PROPERTIES_N && !why; j++) {
