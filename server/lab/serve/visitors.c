@@ -27,30 +27,27 @@ enum {
     RUN_UNUSED_MS = VISITORS_RUN_UNUSED_S * 1000,
 };
 
-/* One game. A call holds its mutex while it waits for the answer: each game has one
- * conversation. */
+/* One game. */
 struct visitor {
-    uint64_t used_ms; /* 0 = free; by `all` */
-    pthread_mutex_t mutex;
-    enum visitors_kind kind;    /* by `all` */
+    bool is_busy;     /* a call has it: each game has one conversation */
+    uint64_t used_ms; /* 0 = never */
+    enum visitors_kind kind;
     pid_t pid;                  /* 0 = no process */
     int lines;                  /* its input and output */
-    char id[VISITORS_ID_BYTES]; /* "" = free; by `all` */
+    char id[VISITORS_ID_BYTES]; /* "" = free */
 };
 
 static struct visitor visitors[VISITORS_MAX];
-static pthread_mutex_t all = PTHREAD_MUTEX_INITIALIZER;
-static bool is_open;         /* by `all` */
+/* Guards what is above, but for .pid and .lines, which are of the call that has it. */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t left = PTHREAD_COND_INITIALIZER; /* one is not busy now */
+static bool is_open;
 static struct folder folder; /* each game has one in it */
 
 bool visitors_open(struct fail *error)
 {
-    if (!folder_open(&folder, FOLDER_IN_MEMORY, "lab", error))
-        return false;
-    for (int i = 0; i < VISITORS_MAX; i++)
-        (void)pthread_mutex_init(&visitors[i].mutex, NULL);
-    is_open = true;
-    return true;
+    is_open = folder_open(&folder, FOLDER_IN_MEMORY, "lab", error);
+    return is_open;
 }
 
 /* ---- one process -------------------------------------------------------- */
@@ -134,18 +131,7 @@ static char *read_line(int fd)
 
 /* ---- all of them -------------------------------------------------------- */
 
-/* Under `all`. */
-static unsigned runs_under_way(uint64_t now_ms)
-{
-    unsigned n = 0;
-
-    for (int i = 0; i < VISITORS_MAX; i++)
-        n += visitors[i].id[0] && visitors[i].kind == VISITORS_RUN &&
-             now_ms <= visitors[i].used_ms + RUN_UNUSED_MS;
-    return n;
-}
-
-/* The place of a new game, locked; NULL: there is none, and *STATUS says why. */
+/* The place of a new game, which is busy; NULL: there is none, and *STATUS says why. */
 static struct visitor *take_place(enum visitors_kind kind,
                                   char id[VISITORS_ID_BYTES],
                                   enum visitors_status *status)
@@ -153,67 +139,71 @@ static struct visitor *take_place(enum visitors_kind kind,
     struct visitor *place = NULL;
     uint8_t dice[(VISITORS_ID_BYTES - 1) / 2];
     uint64_t now_ms = clock_ms();
+    unsigned runs = 0;
 
     *status = VISITORS_FULL;
     if (getrandom(dice, sizeof(dice), 0) != (ssize_t)sizeof(dice))
         return NULL;
-    (void)pthread_mutex_lock(&all);
-    if (kind == VISITORS_RUN && runs_under_way(now_ms) >= VISITORS_RUNS_MAX)
-        *status = VISITORS_BUSY;
-    for (int i = 0; i < VISITORS_MAX && is_open && *status != VISITORS_BUSY;
-         i++) {
+    (void)pthread_mutex_lock(&mutex);
+    for (int i = 0; i < VISITORS_MAX && is_open; i++) {
         struct visitor *each = &visitors[i];
 
-        if (now_ms <= each->used_ms + UNUSED_MS && each->id[0])
-            continue;
-        if ((place && place->used_ms <= each->used_ms) ||
-            pthread_mutex_trylock(&each->mutex) != 0)
-            continue;
-        if (place)
-            (void)pthread_mutex_unlock(&place->mutex);
-        place = each;
+        runs += each->id[0] && each->kind == VISITORS_RUN &&
+                now_ms <= each->used_ms + RUN_UNUSED_MS;
+        if (!each->is_busy &&
+            (!each->id[0] || now_ms > each->used_ms + UNUSED_MS) &&
+            (!place || each->used_ms < place->used_ms))
+            place = each;
+    }
+    if (kind == VISITORS_RUN && runs >= VISITORS_RUNS_MAX) {
+        *status = VISITORS_BUSY;
+        place = NULL;
     }
     for (size_t i = 0; i < sizeof(dice) && place; i++)
         (void)snprintf(place->id + 2 * i, 3, "%02x", dice[i]);
     if (place) {
+        place->is_busy = true;
         place->used_ms = now_ms;
         place->kind = kind;
         memcpy(id, place->id, VISITORS_ID_BYTES);
     }
-    (void)pthread_mutex_unlock(&all);
+    (void)pthread_mutex_unlock(&mutex);
     return place;
 }
 
-/* Locked; NULL: there is none. */
+/* The game, which is busy from now on; NULL: there is none. */
 static struct visitor *find(const char *id)
 {
-    struct visitor *found = NULL;
+    struct visitor *found;
 
-    (void)pthread_mutex_lock(&all);
-    for (int i = 0; i < VISITORS_MAX && *id; i++)
-        if (strcmp(visitors[i].id, id) == 0)
-            found = &visitors[i];
+    (void)pthread_mutex_lock(&mutex);
+    do { /* somebody may end it while we wait for it */
+        found = NULL;
+        for (int i = 0; i < VISITORS_MAX && *id; i++)
+            if (strcmp(visitors[i].id, id) == 0)
+                found = &visitors[i];
+        if (found)
+            found->used_ms = clock_ms();
+    } while (found && found->is_busy && pthread_cond_wait(&left, &mutex) == 0);
     if (found)
-        found->used_ms = clock_ms();
-    (void)pthread_mutex_unlock(&all);
-    if (!found)
-        return NULL;
-    (void)pthread_mutex_lock(&found->mutex);
-    /* Somebody else may have ended it while we waited for its mutex. */
-    if (strcmp(found->id, id) == 0)
-        return found;
-    (void)pthread_mutex_unlock(&found->mutex);
-    return NULL;
+        found->is_busy = true;
+    (void)pthread_mutex_unlock(&mutex);
+    return found;
 }
 
-/* Ends the game, whose place is free then. */
-static void give_back(struct visitor *visitor)
+/* The call is done with it. The player begins to think when the answer is there. If it ENDS,
+ * its place is free then. */
+static void leave(struct visitor *visitor, bool ends)
 {
-    stop(visitor);
-    (void)pthread_mutex_lock(&all);
-    visitor->id[0] = '\0';
-    visitor->used_ms = 0;
-    (void)pthread_mutex_unlock(&all);
+    if (ends)
+        stop(visitor);
+    (void)pthread_mutex_lock(&mutex);
+    if (ends)
+        visitor->id[0] = '\0';
+    visitor->used_ms = ends ? 0 : clock_ms();
+    visitor->is_busy = false;
+    (void)pthread_cond_broadcast(&left);
+    (void)pthread_mutex_unlock(&mutex);
 }
 
 enum visitors_status visitors_begin(enum visitors_kind kind, char *const args[],
@@ -238,9 +228,7 @@ enum visitors_status visitors_begin(enum visitors_kind kind, char *const args[],
         *answer = read_line(visitor->lines);
     /* A game that cannot be played says why, and ends. */
     good = *answer && (strstr(*answer, "\"moves\"") || kind == VISITORS_RUN);
-    if (!good)
-        give_back(visitor);
-    (void)pthread_mutex_unlock(&visitor->mutex);
+    leave(visitor, !good);
     return good ? VISITORS_OK : VISITORS_BROKEN;
 }
 
@@ -254,16 +242,8 @@ enum visitors_status visitors_ask(const char *id, const char *line,
         return VISITORS_NONE;
     if (dprintf(visitor->lines, "%s\n", line) > 0)
         *answer = read_line(visitor->lines);
-    if (!*answer || (visitor->kind == VISITORS_RUN &&
-                     strstr(*answer, "{\"done\": true") == *answer)) {
-        give_back(visitor);
-    } else {
-        /* The player begins to think when the answer is there. */
-        (void)pthread_mutex_lock(&all);
-        visitor->used_ms = clock_ms();
-        (void)pthread_mutex_unlock(&all);
-    }
-    (void)pthread_mutex_unlock(&visitor->mutex);
+    leave(visitor, !*answer || (visitor->kind == VISITORS_RUN &&
+                                strstr(*answer, "{\"done\": true") == *answer));
     return *answer ? VISITORS_OK : VISITORS_BROKEN;
 }
 
@@ -273,20 +253,21 @@ enum visitors_status visitors_end(const char *id)
 
     if (!visitor)
         return VISITORS_NONE;
-    give_back(visitor);
-    (void)pthread_mutex_unlock(&visitor->mutex);
+    leave(visitor, true);
     return VISITORS_OK;
 }
 
 void visitors_close(void)
 {
-    (void)pthread_mutex_lock(&all);
+    (void)pthread_mutex_lock(&mutex);
     is_open = false;
-    (void)pthread_mutex_unlock(&all);
     for (int i = 0; i < VISITORS_MAX; i++) {
-        (void)pthread_mutex_lock(&visitors[i].mutex);
-        give_back(&visitors[i]);
-        (void)pthread_mutex_unlock(&visitors[i].mutex);
+        while (visitors[i].is_busy)
+            (void)pthread_cond_wait(&left, &mutex);
+        visitors[i].is_busy = true;
     }
+    (void)pthread_mutex_unlock(&mutex);
+    for (int i = 0; i < VISITORS_MAX; i++)
+        leave(&visitors[i], true);
     folder_close(&folder);
 }
