@@ -116,17 +116,11 @@ LOCK_TEST(test_close_cancels_and_waits)
 }
 
 /* A callback that waits for a lock by itself does not keep a close waiting. */
-static void wait_inside(void *ctx, struct dlock_session *session,
-                        enum dlock_status status,
-                        const struct dlock_grant *grant,
-                        const struct dlock_error *error)
+ASYNC_CALLBACK(wait_inside)
 {
     struct note *note = ctx;
     struct dlock_grant other;
 
-    (void)status;
-    (void)grant;
-    (void)error;
     (void)atomic_fetch_add(&note->n, 1);
     note->status = lock_rig_take(session, "k", LOCK_RIG_LONG_MS, 0, &other);
 }
@@ -158,32 +152,21 @@ struct couple {
     unsigned others_n; /* callbacks of it, as the first one has seen */
 };
 
-static void close_it(void *ctx, struct dlock_session *session,
-                     enum dlock_status status, const struct dlock_grant *grant,
-                     const struct dlock_error *error)
+ASYNC_CALLBACK(close_it)
 {
     struct couple *couple = ctx;
 
-    (void)status;
-    (void)grant;
-    (void)error;
     atomic_store(&couple->second, true);
     dlock_session_close(session);
 }
 
-static void await_other(void *ctx, struct dlock_session *session,
-                        enum dlock_status status,
-                        const struct dlock_grant *grant,
-                        const struct dlock_error *error)
+ASYNC_CALLBACK(await_other)
 {
     const struct dlock_terms terms = {.wait_ms = 0};
     struct couple *couple = ctx;
     struct dlock_grant other;
     uint64_t until_ms;
 
-    (void)status;
-    (void)grant;
-    (void)error;
     (void)dlock_acquire_async(session, "k", &terms, close_it, couple, NULL);
     while (!atomic_load(&couple->second))
         lock_rig_sleep_ms(1);
@@ -225,27 +208,21 @@ struct endless {
     char text[200];
 };
 
-static void endless_link(void *ctx, struct dlock_session *session,
-                         enum dlock_status status,
-                         const struct dlock_grant *grant,
-                         const struct dlock_error *told)
+ASYNC_CALLBACK(endless_link)
 {
     struct endless *chain = ctx;
     struct dlock_terms terms = {.wait_ms = 2};
-    struct dlock_error error = {""};
+    struct dlock_error why = {""};
     enum dlock_status refusal;
 
-    (void)status;
-    (void)grant;
-    (void)told;
     (void)atomic_fetch_add(&chain->links_n, 1);
     /* The next link may have been refused by now, on another thread. */
     refusal =
-        dlock_acquire_async(session, "k", &terms, endless_link, chain, &error);
+        dlock_acquire_async(session, "k", &terms, endless_link, chain, &why);
     if (refusal == DLOCK_OK)
         return;
     chain->refusal = refusal;
-    memcpy(chain->text, error.text, sizeof(chain->text));
+    memcpy(chain->text, why.text, sizeof(chain->text));
 }
 
 /* Without an end to the chain, this test is ended by its time limit. */
@@ -318,17 +295,10 @@ struct nested {
     struct note note;
 };
 
-static void begin_nested(void *ctx, struct dlock_session *session,
-                         enum dlock_status status,
-                         const struct dlock_grant *grant,
-                         const struct dlock_error *error)
+ASYNC_CALLBACK(begin_nested)
 {
     struct nested *nested = ctx;
 
-    (void)session;
-    (void)status;
-    (void)grant;
-    (void)error;
     if (note_begin(nested->session, "other", 0, &nested->note) == DLOCK_OK)
         nested->is_due = is_readable(nested->fd, 20000);
 }
@@ -353,10 +323,7 @@ LOCK_TEST(test_dispatch_does_not_follow_a_chain)
     assert_ok(nested.note.status);
 }
 
-static void test_cancel(void *ctx, struct dlock_session *session,
-                        enum dlock_status status,
-                        const struct dlock_grant *grant,
-                        const struct dlock_error *error)
+ASYNC_CALLBACK(test_cancel)
 {
     pthread_testcancel();
     note_done(ctx, session, status, grant, error);
@@ -396,16 +363,10 @@ LOCK_TEST(test_dispatch_ends_before_its_thread)
 }
 
 /* Closes its session, and goes on for a moment. */
-static void close_and_linger(void *ctx, struct dlock_session *session,
-                             enum dlock_status status,
-                             const struct dlock_grant *grant,
-                             const struct dlock_error *error)
+ASYNC_CALLBACK(close_and_linger)
 {
     struct couple *couple = ctx;
 
-    (void)status;
-    (void)grant;
-    (void)error;
     dlock_session_close(session);
     atomic_store(&couple->closing, true);
     lock_rig_sleep_ms(100);

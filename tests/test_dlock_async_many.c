@@ -235,19 +235,13 @@ struct rider {
     unsigned left;
 };
 
-static void ride(void *ctx, struct dlock_session *session,
-                 enum dlock_status status, const struct dlock_grant *grant,
-                 const struct dlock_error *error);
+ASYNC_CALLBACK(ride);
 
-static void get_off(void *ctx, struct dlock_session *session,
-                    enum dlock_status status, const struct dlock_grant *grant,
-                    const struct dlock_error *error)
+ASYNC_CALLBACK(get_off)
 {
     struct rider *rider = ctx;
     struct dlock_terms terms = {.wait_ms = 60000};
 
-    (void)grant;
-    (void)error;
     if (status != DLOCK_OK)
         (void)atomic_fetch_add(&rider->ground->failures, 1);
     if (--rider->left > 0 && dlock_acquire_async(session, "ride", &terms, ride,
@@ -256,13 +250,10 @@ static void get_off(void *ctx, struct dlock_session *session,
     (void)atomic_fetch_sub(&rider->ground->riders, 1);
 }
 
-static void ride(void *ctx, struct dlock_session *session,
-                 enum dlock_status status, const struct dlock_grant *grant,
-                 const struct dlock_error *error)
+ASYNC_CALLBACK(ride)
 {
     struct rider *rider = ctx;
 
-    (void)error;
     if (status != DLOCK_OK) {
         get_off(ctx, session, status, NULL, error);
         return;

@@ -276,17 +276,11 @@ struct closed {
     atomic_bool go;
 };
 
-static void wait_for_close(void *ctx, struct dlock_session *session,
-                           enum dlock_status status,
-                           const struct dlock_grant *grant,
-                           const struct dlock_error *error)
+ASYNC_CALLBACK(wait_for_close)
 {
     struct closed *closed = ctx;
     struct dlock_grant other;
 
-    (void)status;
-    (void)grant;
-    (void)error;
     /* Until it is being closed: then it waits for nothing. */
     (void)lock_rig_take(session, "closed", LOCK_RIG_LONG_MS, 0, &other);
     atomic_store(&closed->closing, true);

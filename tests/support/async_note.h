@@ -9,6 +9,14 @@
 
 #include "lock/dlock.h"
 
+/* The head of a callback, which need not read all that it is told. */
+#define ASYNC_CALLBACK(name)                                                   \
+    static void name(void *ctx __attribute__((unused)),                        \
+                     struct dlock_session *session __attribute__((unused)),    \
+                     enum dlock_status status __attribute__((unused)),         \
+                     const struct dlock_grant *grant __attribute__((unused)),  \
+                     const struct dlock_error *error __attribute__((unused)))
+
 struct note {
     pthread_t thread;
     struct dlock_grant grant;
