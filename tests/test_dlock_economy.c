@@ -18,14 +18,10 @@
 /* How often the server has carried COMMAND out since the last reset. */
 static long long calls(const char *command)
 {
-    char reply[4096];
     char field[48];
-    const char *at;
 
-    redis_server_ask(rig.server, "INFO commandstats", reply, sizeof(reply));
     (void)snprintf(field, sizeof(field), "cmdstat_%s:calls=", command);
-    at = strstr(reply, field);
-    return at == NULL ? 0 : strtoll(at + strlen(field), NULL, 10);
+    return redis_server_info(rig.server, "commandstats", field);
 }
 
 static void cycles(struct dlock_session *session, int n)

@@ -138,24 +138,20 @@ TEST(test_one_connection)
         open_client("fenced", url_of("127.0.0.1", "ca.pem", ""));
     struct dlock_session *session = lock_rig_session(client);
     struct dlock_grant grant;
-    char clients[4096];
-    int n = 0;
 
     for (int i = 0; i < 10; i++) {
         assert_ok(lock_rig_take(session, "k", 0, 60000, &grant));
         assert_ok(dlock_release(session, &grant, NULL));
     }
-    redis_server_ask(rig.server, "INFO stats", clients, sizeof(clients));
     lock_rig_tell("CONFIG RESETSTAT");
     for (int i = 0; i < 10; i++) {
         assert_ok(lock_rig_take(session, "k", 0, 60000, &grant));
         assert_ok(dlock_release(session, &grant, NULL));
     }
-    redis_server_ask(rig.server, "INFO stats", clients, sizeof(clients));
-    assert_int_equal(sscanf(strstr(clients, "total_connections_received:"),
-                            "total_connections_received:%d", &n),
-                     1);
-    assert_int_equal(n, 1); /* the one that asks */
+    /* The one that asks. */
+    assert_int_equal(
+        redis_server_info(rig.server, "stats", "total_connections_received:"),
+        1);
     dlock_close(client);
 }
 
@@ -318,22 +314,16 @@ TEST(test_sentinel)
 {
     const char *dir = tls.dir.path;
     int port = (int)server_proc_free_port("test_dlock_tls");
-    struct server_proc proc = {.what = "sentinel"};
-    char conf[TEMP_DIR_BYTES_MAX + 16], url[1000];
-    char *argv[] = {"redis-server", conf, "--sentinel", NULL};
-    FILE *file;
+    struct redis_server *sentinel;
+    char text[1500], url[1000];
 
-    (void)snprintf(conf, sizeof(conf), "%s/sentinel.conf", dir);
-    file = fopen(conf, "w");
-    assert_non_null(file);
-    (void)fprintf(file,
-                  "port 0\ntls-port %d\nbind 127.0.0.1\ntls-replication yes\n"
-                  "tls-auth-clients yes\ntls-ca-cert-file %s/ca.pem\n"
-                  "tls-cert-file %s/server.pem\ntls-key-file %s/server.pem\n"
-                  "sentinel monitor main 127.0.0.1 %d 1\n",
-                  port, dir, dir, dir, tls.port);
-    (void)fclose(file);
-    assert_true(server_proc_start(&proc, argv, "Sentinel ID is", NULL));
+    (void)snprintf(text, sizeof(text),
+                   "tls-port %d\ntls-replication yes\n"
+                   "tls-auth-clients yes\ntls-ca-cert-file %s/ca.pem\n"
+                   "tls-cert-file %s/server.pem\ntls-key-file %s/server.pem\n"
+                   "sentinel monitor main 127.0.0.1 %d 1\n",
+                   port, dir, dir, dir, tls.port);
+    sentinel = redis_server_start_sentinel(text);
     (void)snprintf(url, sizeof(url),
                    "sentinels://127.0.0.1:%d/main?ca=%s/ca.pem"
                    "&cert=%s/server.crt&key=%s/server.key",
@@ -344,7 +334,7 @@ TEST(test_sentinel)
     (void)snprintf(url, sizeof(url),
                    "sentinels://127.0.0.1:%d/main?ca=%s/other.pem", port, dir);
     fails_by(url, "certificate: ");
-    server_proc_kill(&proc);
+    redis_server_stop(sentinel);
 }
 
 int main(void)

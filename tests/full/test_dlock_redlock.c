@@ -114,13 +114,8 @@ static unsigned ms_of_second(void)
 /* The server's own word for how long it has been up. */
 static int up_s(void)
 {
-    char info[4096];
-    const char *at;
-
-    redis_server_ask(nodes.servers[0], "INFO server", info, sizeof(info));
-    at = strstr(info, "uptime_in_seconds:");
-    assert_non_null(at);
-    return atoi(at + strlen("uptime_in_seconds:"));
+    return (int)redis_server_info(nodes.servers[0], "server",
+                                  "uptime_in_seconds:");
 }
 
 /*

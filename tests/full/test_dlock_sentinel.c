@@ -8,7 +8,6 @@
 #include "tests/support/lock_rig.h"
 #include "tests/support/lock_story.h"
 #include "tests/support/node_rig.h"
-#include "tests/support/server_proc.h"
 #include "tests/support/unit_test.h"
 
 enum { CONNECT_MS = 1000, COMMAND_MS = 500 };
@@ -170,29 +169,20 @@ TEST(test_an_old_answer)
 
 /* A sentinel of its own for NAMED, by a configuration number EPOCH. The channel on which
  * it would hear of a newer one from others is closed to it. */
-static int start_sentinel(struct server_proc *proc, const struct temp_dir *dir,
-                          const struct redis_server *named, int epoch)
+static struct redis_server *start_sentinel(const struct redis_server *named,
+                                           int epoch)
 {
-    char conf[TEMP_DIR_BYTES_MAX + 16];
-    char *argv[] = {"redis-server", conf, "--sentinel", NULL};
-    int port = (int)server_proc_free_port("sentinel");
-    FILE *file;
+    char lines[300];
 
-    (void)snprintf(conf, sizeof(conf), "%s/conf%d", dir->path, epoch);
     redis_server_ask(named, "ACL SETUSER lonely on >x ~* +@all resetchannels",
                      NULL, 0);
-    file = fopen(conf, "w");
-    assert_non_null(file);
-    (void)fprintf(file,
-                  "port %d\nbind 127.0.0.1\n"
-                  "sentinel monitor main 127.0.0.1 %d 1\n"
-                  "sentinel auth-user main lonely\n"
-                  "sentinel auth-pass main x\n"
-                  "sentinel config-epoch main %d\n",
-                  port, redis_server_port(named), epoch);
-    (void)fclose(file);
-    assert_true(server_proc_start(proc, argv, "Sentinel ID is", NULL));
-    return port;
+    (void)snprintf(lines, sizeof(lines),
+                   "sentinel monitor main 127.0.0.1 %d 1\n"
+                   "sentinel auth-user main lonely\n"
+                   "sentinel auth-pass main x\n"
+                   "sentinel config-epoch main %d\n",
+                   redis_server_port(named), epoch);
+    return redis_server_start_sentinel(lines);
 }
 
 /* Two servers say that they are primaries: a side of the network was cut off, and is
@@ -203,29 +193,25 @@ TEST(test_the_newest_configuration_counts)
 {
     enum { TRIES = 12 };
     struct redis_server *old = redis_server_start_tcp(NULL);
-    struct server_proc procs[3] = {
-        {.what = "sentinel"}, {.what = "sentinel"}, {.what = "sentinel"}};
-    struct temp_dir dir;
-    int ports[3];
+    struct redis_server *sentinels[] = {start_sentinel(old, 3),
+                                        start_sentinel(set.servers[0], 7),
+                                        start_sentinel(set.servers[0], 1)};
     long long at_old;
 
-    temp_dir_make(&dir);
-    ports[0] = start_sentinel(&procs[0], &dir, old, 3);
-    ports[1] = start_sentinel(&procs[1], &dir, set.servers[0], 7);
-    ports[2] = start_sentinel(&procs[2], &dir, set.servers[0], 1);
     for (int i = 0; i < TRIES; i++) {
         char url[200];
 
         (void)snprintf(url, sizeof(url),
                        "sentinel://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d/main",
-                       ports[2], ports[i % 2], ports[1 - i % 2]);
+                       redis_server_port(sentinels[2]),
+                       redis_server_port(sentinels[i % 2]),
+                       redis_server_port(sentinels[1 - i % 2]));
         works_by(url);
     }
     /* Of each session, what it gave back last. */
     at_old = redis_server_number(old, "DBSIZE") - 1; /* the count of tokens */
     for (int i = 0; i < 3; i++)
-        server_proc_kill(&procs[i]);
-    temp_dir_remove(&dir);
+        redis_server_stop(sentinels[i]);
     redis_server_stop(old);
     assert_true(at_old < TRIES / 2);
 }

@@ -105,8 +105,16 @@ struct redis_server *redis_server_start(void)
     return server;
 }
 
-static void write_conf(struct redis_server *server, int watched)
+static void start_on_a_port(struct redis_server *server)
 {
+    do
+        server->port = (int)server_proc_free_port(what);
+    while (!start(server));
+}
+
+struct redis_server *redis_server_start_sentinel(const char *lines)
+{
+    struct redis_server *server = make();
     FILE *file;
 
     (void)snprintf(server->conf, sizeof(server->conf), "%s/conf",
@@ -114,23 +122,27 @@ static void write_conf(struct redis_server *server, int watched)
     file = fopen(server->conf, "w");
     if (file == NULL)
         server_proc_die(what, server->conf);
-    (void)fprintf(file,
-                  "sentinel monitor main 127.0.0.1 %d 1\n"
-                  "sentinel down-after-milliseconds main 2000\n"
-                  "sentinel failover-timeout main 2000\n",
-                  watched);
+    (void)fputs(lines, file);
     (void)fclose(file);
+    start_on_a_port(server);
+    return server;
 }
 
 struct redis_server *redis_server_start_tcp(const struct redis_server *watched)
 {
-    struct redis_server *server = make();
+    struct redis_server *server;
+    char lines[200];
 
-    if (watched != NULL)
-        write_conf(server, watched->port);
-    do
-        server->port = (int)server_proc_free_port(what);
-    while (!start(server));
+    if (watched != NULL) {
+        (void)snprintf(lines, sizeof(lines),
+                       "sentinel monitor main 127.0.0.1 %d 1\n"
+                       "sentinel down-after-milliseconds main 2000\n"
+                       "sentinel failover-timeout main 2000\n",
+                       watched->port);
+        return redis_server_start_sentinel(lines);
+    }
+    server = make();
+    start_on_a_port(server);
     return server;
 }
 
@@ -231,6 +243,18 @@ long long redis_server_number(const struct redis_server *server,
         abort();
     }
     return strtoll(reply + 1, NULL, 10);
+}
+
+long long redis_server_info(const struct redis_server *server,
+                            const char *section, const char *text)
+{
+    char command[64], reply[4096];
+    const char *at;
+
+    (void)snprintf(command, sizeof(command), "INFO %s", section);
+    redis_server_ask(server, command, reply, sizeof(reply));
+    at = strstr(reply, text);
+    return at == NULL ? 0 : strtoll(at + strlen(text), NULL, 10);
 }
 
 /* There is no event to wait for. */

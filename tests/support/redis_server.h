@@ -21,6 +21,8 @@ struct redis_server *redis_server_start(void);
  * that one "main" and decides alone.
  */
 struct redis_server *redis_server_start_tcp(const struct redis_server *watched);
+/* A sentinel by these LINES of its configuration. */
+struct redis_server *redis_server_start_sentinel(const char *lines);
 /* A node of a cluster (redis_cluster.h), without slots. */
 struct redis_server *redis_server_start_node(unsigned timeout_ms);
 int redis_server_bus_port(const struct redis_server *server);
@@ -53,6 +55,10 @@ void redis_server_ask(const struct redis_server *server, const char *command,
 /* The same for a reply that is an integer. */
 long long redis_server_number(const struct redis_server *server,
                               const char *command);
+
+/* The number behind TEXT in what INFO says of SECTION; 0 without TEXT in it. */
+long long redis_server_info(const struct redis_server *server,
+                            const char *section, const char *text);
 
 /* Waits until SERVER answers COMMAND with TEXT in it. */
 void redis_server_await(const struct redis_server *server, const char *command,
