@@ -9,39 +9,10 @@
 #include "tests/support/lock_rig.h"
 #include "tests/support/lock_story.h"
 
-/* What the first try has won is known again, and counts from the first one. */
-LOCK_TEST(test_won_by_a_try_without_an_answer)
+static long long connections_made(void)
 {
-    static const char *const names[] = {"redisson", "fenced", "fair"};
-
-    for (size_t i = 0; i < COUNT_OF(names); i++) {
-        struct lock_single party = lock_single_open(names[i]);
-        long long server_ms;
-
-        step_log_fail(&rig.log, "eval-acquire", DLOCK_AFTER, 9);
-        assert_ok(
-            lock_rig_take(party.session, "k", 60000, 20000, &party.grant));
-        server_ms = lock_rig_ask("PTTL k");
-        /* Three tries, and pauses of 15 ms at least; two clocks of whole ms. */
-        assert_in_range(dlock_remaining_ms(party.session, &party.grant), 1,
-                        server_ms + 2);
-        assert_int_equal(party.grant.holds, 1);
-        assert_int_equal(step_log_count(&rig.log, "eval-withdraw"), 0);
-        assert_ok(lock_single_give(&party));
-        assert_false(lock_rig_is_held());
-        lock_single_close(&party);
-    }
-}
-
-static long connections_made(void)
-{
-    char reply[8192];
-    const char *at;
-
-    redis_server_ask(rig.server, "INFO stats", reply, sizeof(reply));
-    at = strstr(reply, "total_connections_received:");
-    assert_non_null(at);
-    return strtol(strchr(at, ':') + 1, NULL, 10);
+    return redis_server_info(rig.server, "stats",
+                             "total_connections_received:");
 }
 
 /* A server that lacks its replicas may be no primary any more: it is looked for anew. */
@@ -49,7 +20,7 @@ LOCK_TEST(test_too_few_replicas_cost_the_connection)
 {
     struct lock_single party = lock_single_open("fenced");
     struct dlock_grant grant;
-    long before, own;
+    long long before, own;
 
     assert_ok(lock_rig_take(party.session, "k", 0, 0, &grant));
     assert_ok(dlock_release(party.session, &grant, NULL));
@@ -141,6 +112,11 @@ static const struct lock_story stories[] = {
      "commands timeout; b takes 60000 wait=60000; b gives; server pause; "
      "forget; & b takes 60000 wait=60000 -> unknown; await eval-acquire 1; "
      "clock; b stops; join; took 0..prompt+1500; server resume"},
+    /* Three tries, and pauses of 15 ms at least. */
+    {"what the first try has won is known again, and counts from the first one",
+     "redisson fenced fair",
+     "fail eval-acquire after 9; a takes 20000 wait=60000 holds=1; "
+     "a has left=1..19971; steps eval-withdraw 0; a gives; free"},
     {"a lock that counts its takings has counted the lost one: it is not ours",
      "spin",
      "fail eval-take after 2; a takes wait=60000 holds=1; a gives; free"},
