@@ -60,15 +60,6 @@ static void wait_a_little(void)
     (void)poll(NULL, 0, 2);
 }
 
-/* Begins to wait, and is known to do so, as number N. */
-static void wait_for(struct lock_process *process, const char *name, int n)
-{
-    lock_process_tell_take(process, name, LONG_MS);
-    while (lock_rig_ask(
-               "EVAL \"return #redis.call('keys', '*:dlock-waits')\" 0") < n)
-        wait_a_little();
-}
-
 static bool has_said_something(const struct lock_process *process)
 {
     return poll(&(struct pollfd){process->from, POLLIN, 0}, 1, 0) > 0;
@@ -90,20 +81,6 @@ static void await_looks(int n)
     }
 }
 
-/* "acquire: A is held by HOST:PID:p, which waits for B, which you hold": with what
- * stands between the names left out, "A p B". */
-static void assert_says(const char *text, const char *const words[])
-{
-    for (int i = 0; words[i]; i++) {
-        const char *found = strstr(text, words[i]);
-
-        if (!found)
-            fail_msg("'%s' does not say '%s'", text, words[i]);
-        else
-            text = found + strlen(words[i]);
-    }
-}
-
 #define ALONE(test)                                                            \
     UNIT_TEST_WITH(NO_FIXTURE, test, lock_rig_fresh, tear_down, NULL)
 
@@ -113,7 +90,10 @@ ALONE(who_is_stopped_is_not_told_of)
     struct lock_process_report report;
 
     start(2, "fenced");
-    wait_for(&processes[0], "B", 1);
+    lock_process_tell_take(&processes[0], "B", LONG_MS);
+    while (lock_rig_ask(
+               "EVAL \"return #redis.call('keys', '*:dlock-waits')\" 0") == 0)
+        wait_a_little();
     lock_process_pause(&processes[0]);
     lock_process_tell_take(&processes[1], "A", LONG_MS);
     await_looks(LOOKS);
@@ -121,9 +101,8 @@ ALONE(who_is_stopped_is_not_told_of)
     lock_process_resume(&processes[0]);
     report = lock_process_report(&processes[1]);
     assert_int_equal(report.status, DLOCK_DEADLOCK);
-    assert_says(report.text,
-                (const char *const[]){"acquire: A is held by ", ":p, which ",
-                                      "waits for B, which you hold", NULL});
+    assert_non_null(
+        strstr(report.text, ":p, which waits for B, which you hold"));
 }
 
 /* ---- a look that comes late ------------------------------------------------- */
@@ -345,59 +324,6 @@ ALONE(who_asks_is_answered_in_time)
     assert_int_equal(step_log_count(&rig.log, "eval-waits"), 2);
 }
 
-/* ---- in the process of the test --------------------------------------------- */
-
-ALONE(who_comes_in_again_waits_for_nobody)
-{
-    const struct dlock_terms terms = {.wait_ms = 4 * AFTER_MS,
-                                      .deadlock_ms = AFTER_MS};
-    struct dlock_session *session;
-    struct dlock_grant grant;
-    char text[DLOCK_WAITS_BYTES_MAX];
-
-    start(1, "fenced");
-    session = lock_rig_session(lock_rig_client("fenced"));
-    lock_process_tell_take(&processes[0], "A", LONG_MS);
-    assert_ok(lock_process_report(&processes[0]).status);
-    assert_int_equal(dlock_acquire(session, "A", &terms, &grant, NULL),
-                     DLOCK_TIMEOUT);
-    assert_ok(dlock_waits_for(session, "A", text, NULL));
-    assert_says(text,
-                (const char *const[]){"A is held by ",
-                                      ":p, which is not known to wait", NULL});
-}
-
-ALONE(anybody_may_ask)
-{
-    struct dlock_session *session;
-    struct dlock_error error;
-    char text[DLOCK_WAITS_BYTES_MAX];
-
-    session = lock_rig_session(lock_rig_client("fenced"));
-    assert_ok(dlock_waits_for(session, "A", text, NULL));
-    assert_string_equal(text, "A is held by nobody");
-    start(2, "fenced");
-    wait_for(&processes[0], "B", 1);
-    assert_ok(dlock_waits_for(session, "A", text, NULL));
-    assert_says(text,
-                (const char *const[]){"A is held by ", ":p, which waits for B",
-                                      ":q, which is not known to wait", NULL});
-    /* The one that would have to end is held back, or there would be no time. */
-    lock_process_tell_take(&processes[1], "A", LONG_MS);
-    for (enum dlock_status status = DLOCK_OK; status != DLOCK_DEADLOCK;) {
-        status = dlock_waits_for(session, "A", text, &error);
-        if (has_said_something(&processes[1]))
-            break;
-    }
-    assert_int_equal(lock_process_report(&processes[1]).status, DLOCK_DEADLOCK);
-    /* Its wait stays in Redis for a while, and is over. */
-    assert_ok(lock_process_give(&processes[1]));
-    assert_ok(lock_process_report(&processes[0]).status);
-    assert_ok(dlock_waits_for(session, "A", text, NULL));
-    assert_says(text,
-                (const char *const[]){":p, which is not known to wait", NULL});
-}
-
 static void cannot(const char *strategy, const char *says)
 {
     char text[DLOCK_WAITS_BYTES_MAX];
@@ -504,6 +430,20 @@ static void a_crowd_without_order_comes_through(void **state)
 #define WAITS "EVAL \"return #redis.call('keys', '*:dlock-waits')\" 0 -> "
 
 static const struct lock_story stories[] = {
+    {"who comes in again waits for nobody", "fenced",
+     "labelled p; a takes name=A; labelled; "
+     "a takes again name=A wait=long deadlock=50; "
+     "b takes name=A wait=200 deadlock=50 -> timeout; "
+     "b asks name=A -> ok '..:p, which is not known to wait'"},
+    /* At the end b's wait stays in Redis for a while, and is over. */
+    {"anybody may ask", "fenced",
+     "c asks name=A -> ok 'A is held by nobody'; labelled p; a takes name=A; "
+     "labelled q; b takes own name=B; a begins name=B wait=long deadlock=50; "
+     "until " WAITS
+     "1; c asks name=A -> ok '..:p, which waits for B, which is held by'; "
+     "c asks name=A -> ok '..:q, which is not known to wait'; "
+     "b begins name=A wait=long deadlock=50; b ends -> deadlock; b gives own; "
+     "a ends; c asks name=A -> ok '..:p, which is not known to wait'"},
     {"two wait for each other, and one is told", "redisson fenced fair",
      "a takes name=A; b takes name=B; a begins name=B wait=long deadlock=50; "
      "until " WAITS "1; b takes other name=A wait=long deadlock=50 -> "

@@ -2,11 +2,8 @@
 #include "tests/support/lock_story.h"
 
 #include <ctype.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
+#include "lock/dlock_deadlock.h"
 #include "tests/support/async_note.h"
 #include "tests/support/lock_rig.h"
 #include "tests/support/node_rig.h"
@@ -224,6 +221,8 @@ static enum dlock_status do_verb(struct act *act)
         memcpy(act->holder.owner, first.owner, sizeof(first.owner));
         return status;
     }
+    if (is(act->verb, "asks"))
+        return dlock_waits_for(session, act->name, error->text, error);
     if (is(act->verb, "ends")) {
         enum dlock_status status = note_await(&party->note);
 

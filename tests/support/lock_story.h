@@ -19,6 +19,7 @@
  *   cancels, stops                         its call; all waits of its client
  *   sees, has                              dlock_inspect(); what it believes itself
  *   counts                                 dlock_inspect_waiters()
+ *   asks                                   dlock_waits_for(), what it says
  *   dies, closes                           gives nothing back; its client is closed
  *   borrows as=WHO, poses as=WHO           that one's grant; it passes for its own
  *
