@@ -149,6 +149,7 @@ static void pay(struct move *move)
                    which);
     move->status = store_pay(move->store, move->order_id, payment, &pay);
     move->replayed = pay.replayed;
+    move->order = pay.order;
 }
 
 static void restock(struct move *move)
@@ -231,9 +232,11 @@ static void one_of_them(const struct play *play, enum store_status else_)
     assert_int_equal(no, else_);
 }
 
+/* Both hear what has become of an order. */
 static void one_replayed(const struct play *play)
 {
     both_ok(play);
+    assert_int_equal(play->moves[0].order.state, play->moves[1].order.state);
     assert_int_not_equal(play->moves[0].replayed, play->moves[1].replayed);
 }
 

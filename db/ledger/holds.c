@@ -126,8 +126,9 @@ static enum store_status insert_payment(struct sql *db, const char *payment,
     return sql_finish(query);
 }
 
-/* The order is read again when the hold is ended or gone: what it says then is what
- * came first, and stays. */
+/* The order is read after its payment's record, because the payment may be another
+ * instance's of this moment; and again when the hold is ended or gone: what it says then
+ * is what came first, and stays. */
 enum store_status holds_pay(struct sql *db, struct store_write *write)
 {
     struct store_pay *pay = (struct store_pay *)write;
@@ -140,9 +141,9 @@ enum store_status holds_pay(struct sql *db, struct store_write *write)
         !memchr(pay->payment, '\0', sizeof(pay->payment)))
         return sql_fail(db, STORE_RANGE, "a payment has 1 to %d bytes",
                         STORE_PAYMENT_BYTES_MAX);
-    status = orders_get(db, pay->id, order);
+    status = find_payment(db, pay->payment, &number, &accepted);
     if (status == STORE_OK)
-        status = find_payment(db, pay->payment, &number, &accepted);
+        status = orders_get(db, pay->id, order);
     if (status != STORE_OK)
         return status;
     pay->replayed = number != 0;

@@ -384,8 +384,8 @@ enum store_status orders_give_back(struct sql *db, struct store_order *order,
                    order->product_id, order->user_id, order->quantity);
 }
 
-/* If the hold was not there to be ended, the order is read once more: only now it says
- * what another transaction has made of it. */
+/* If the hold was not there to be ended, or the units are given back already, the order
+ * is read once more: only now it says what another transaction has made of it. */
 enum store_status orders_cancel(struct sql *db, struct store_write *write)
 {
     struct store_cancel *cancel = (struct store_cancel *)write;
@@ -408,6 +408,8 @@ enum store_status orders_cancel(struct sql *db, struct store_write *write)
     }
     if (status == STORE_OK)
         status = orders_give_back(db, order, now, &done);
+    if (status == STORE_OK && !done)
+        status = orders_get(db, cancel->id, order);
     order->replayed = !done;
     return status;
 }
