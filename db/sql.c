@@ -125,7 +125,8 @@ enum store_status sql_first_ints(struct sql_query *query,
  * them all, an older one those that it lacks, so that both end up the same. In
  * SQLite that is one transaction: a crash leaves what was there before, or
  * everything. MariaDB commits before each change of a table: there each script
- * can be run again.
+ * can be run again, and the version is written after the last, so that a database
+ * that another instance makes just now does not look like an older one.
  */
 enum store_status schema_inspect(struct sql *db, int64_t *version)
 {
@@ -154,17 +155,18 @@ static enum store_status bring_up(struct sql *db)
 {
     enum store_status status;
     int64_t version = 0;
+    bool lacks;
 
     status = sql_begin(db);
     if (status != STORE_OK)
         return status;
     status = schema_inspect(db, &version);
-    for (; status == STORE_OK && version < db->engine->versions; version++) {
+    lacks = version < db->engine->versions;
+    for (; status == STORE_OK && version < db->engine->versions; version++)
         if (db->engine->scripts[version])
             status = db->engine->script(db, db->engine->scripts[version]);
-        if (status == STORE_OK)
-            status = db->engine->set_version(db, version + 1);
-    }
+    if (status == STORE_OK && lacks)
+        status = db->engine->set_version(db, version);
     if (status == STORE_OK)
         status = sql_commit(db);
     if (status != STORE_OK)
