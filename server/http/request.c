@@ -213,8 +213,10 @@ void suspend_for_order(struct request *request, request_answer *answer)
         answer(request);
         return;
     }
-    if (!prepare_wait(request))
+    if (!prepare_wait(request)) {
+        metrics_order(request->app->metrics, ORDER_SHUTTING_DOWN);
         return;
+    }
     order->done = order_done;
     order->owner = request;
     request->answer = answer;
@@ -259,8 +261,11 @@ static void call_done(struct inventory_call *call)
 
 void suspend_for_inventory(struct request *request, request_answer *answer)
 {
-    if (!prepare_wait(request))
+    if (!prepare_wait(request)) {
+        if (request->call.request.key)
+            metrics_order(request->app->metrics, ORDER_SHUTTING_DOWN);
         return;
+    }
     request->call.done = call_done;
     request->call.owner = request;
     request->answer = answer;

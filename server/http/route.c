@@ -10,6 +10,7 @@
 
 #include "server/base/app.h"
 #include "server/base/config.h"
+#include "server/base/metrics.h"
 #include "server/http/reply.h"
 
 #define ROUTE_PATCH_TYPE "application/merge-patch+json"
@@ -150,6 +151,20 @@ static bool has_right_type(const struct request *request, unsigned flags)
             ((flags & ROUTE_PATCH) && is_of_type(given, ROUTE_PATCH_TYPE)));
 }
 
+static void refuse_without_store(struct request *request,
+                                 const struct route *route)
+{
+    struct metrics *metrics = request->app->metrics;
+
+    if (route->handle == handle_orders_post)
+        metrics_order(metrics, ORDER_STORE_UNAVAILABLE);
+    else if (route->handle && !request->is_read)
+        metrics_count(metrics, METRICS_CHANGES_FAILED, 1);
+    reply_problem(request, PROBLEM_STORE_UNAVAILABLE,
+                  "the service waits for its database: see /readyz; "
+                  "nothing was done now");
+}
+
 /*
  * Rights are checked before what was sent: from the order of the checks an
  * outsider learns nothing.
@@ -180,9 +195,7 @@ void route_dispatch(struct request *request, const char *method)
     route = route_find(method, request->path, &request->match);
     request->method = route->method;
     if (route->flags && !atomic_load(&request->app->is_open))
-        reply_problem(request, PROBLEM_STORE_UNAVAILABLE,
-                      "the service waits for its database: see /readyz; "
-                      "nothing was done now");
+        refuse_without_store(request, route);
     else if ((route->flags & ROUTE_STORE) && request->app->inventory)
         reply_problem(request, PROBLEM_NOT_FOUND,
                       "not at an order service: ask for /api/products");

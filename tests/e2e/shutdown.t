@@ -58,7 +58,8 @@ is Stockade::slug($server->order(41)), 'sold-out', 'drain: known to be sold out'
 my $order = '{"product_id":41,"user_id":1,"quantity":1}';
 my $head  = "POST /api/orders HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "
     . length($order) . "\r\n\r\n";
-my @asks = ("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", "$head$order", "GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n");
+my @asks = ("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", "$head$order", "GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "$head$order" =~ s/\r\n/\r\nIdempotency-Key: k\r\n/r);
 my ($silent, @kept) = map { HttpRaw::connect_to($server->port) } 0 .. 200;
 my $ask = sub {
     my ($socket, $what) = @_;
@@ -69,19 +70,21 @@ HttpRaw::put($silent, $head);
 is $ask->($kept[-1], $asks[1])->{status}, 409, 'drain: all are connected';
 kill TERM => $server->pid;
 # Each gets one reply more. They are spread over the whole time.
-my (%seen, $ends, $watching);
+my (%seen, $ends, $watching, $counted);
 for my $i (0 .. $#kept - 1) {
-    my $reply = $ask->($kept[$i], $asks[$i % 3]);
+    my $reply = $ask->($kept[$i], $asks[$i % 4]);
     $seen{ $reply->{status} }++;
     last if $reply->{status} eq 'none';
     $ends = $reply->{headers}{connection};
-    $watching = $reply->{status} if $i % 3 == 2;
+    $watching = $reply->{status} if $i % 4 == 2;
+    ($counted) = $reply->{body} =~ /outcome="shutting-down"\} (\d+)/ if $i == 4;
     select undef, undef, undef, 0.02;
 }
 is $server->stop, 0, 'drain: exit 0' or diag $server->log;
 cmp_ok $seen{$_} || 0, '>', 0, "drain: others still hear $_" or diag explain \%seen for 200, 409;
 is $seen{none}, 1, 'drain: until it is over';
 is $ends, 'close', 'drain: and that their connection ends';
+is $counted, 1, 'drain: an order that comes too late is counted';
 is $watching, 503, 'drain: who wants to watch is to go elsewhere';
 
 # No load at all; and an idle connection

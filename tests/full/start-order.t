@@ -59,6 +59,8 @@ sub sells {
     }
     is $server->get($_)->{status}, 200, "$what: $_" for '/', '/openapi.json', '/metrics';
     is $server->metric('stockade_ready'), 0, "$what: the metrics say so";
+    is $server->metric('stockade_orders_total', outcome => 'store-unavailable'), 1, "$what: the order is counted";
+    is $server->metric('stockade_changes_failed_total'), 4, "$what: and so are the changes";
     mkdir "$top/mount" or die $!;
     sells($what, $server);
 }
