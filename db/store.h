@@ -112,6 +112,7 @@
       "too many came too late for the order: this one is not on record")       \
     X(STORE_STOCK_FIXED, "a product's stock changes by restock, not by put")   \
     X(STORE_INCOMPLETE, "the put leaves out what the product has set")         \
+    X(STORE_CONDITION, "a condition of the request is not met")                \
     X(STORE_WINDOW, "the sale would not end after its opening")                \
     X(STORE_RANGE, "the number would leave its range")                         \
     X(STORE_STALE_FENCE, "a later holder of the lock has been here")           \

@@ -95,7 +95,8 @@ enum store_given {
  *          segments, time to pay) but for its stock: else STORE_INCOMPLETE.
  *   patch  Changes what is given and leaves the rest; STORE_NO_PRODUCT if there
  *          is no such product.
- * STORE_STOCK_FIXED if the stock is given and differs from what it has had;
+ * STORE_CONDITION if there is no such product and it is to change one, or there is and
+ * it is to be new. STORE_STOCK_FIXED if the stock is given and differs from what it has had;
  * STORE_WINDOW if its sale would not end after its opening.
  * Other segments than before: the stock is dealt out to so many.
  */
@@ -104,6 +105,7 @@ struct store_change {
     struct store_product product; /* id and what is given; then as it is */
     unsigned given;               /* of enum store_given */
     bool patch;
+    bool only_new, only_there; /* else STORE_CONDITION */
     unsigned missing; /* STORE_INCOMPLETE: what was left out */
     bool created;
 };

@@ -282,6 +282,7 @@ export const words = {
       'request-timeout': '请求到得太慢。',
       'stock-fixed': '库存只能通过补货改变。',
       'incomplete-put': '漏了商品已有的设置。',
+      'precondition-failed': '请求的条件不成立。',
       'body-too-large': '请求体太大。',
       'target-too-long': '地址太长。',
       'unsupported-media-type': '请求体必须是 JSON。',

@@ -185,6 +185,9 @@ enum store_status products_change(struct sql *db, struct store_write *write)
     found = status == STORE_OK;
     if (!found && (status != STORE_NO_PRODUCT || change->patch))
         return status;
+    if (found ? change->only_new : change->only_there)
+        return sql_fail(db, STORE_CONDITION, "product %" PRId64 " is%s there",
+                        change->product.id, found ? "" : " not");
     if (found)
         needed = change->patch ? 0 : STORE_GIVEN_NAME;
     else

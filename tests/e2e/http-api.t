@@ -120,6 +120,10 @@ is $made->{body}{name}, $phone{name}, 'its name came through in UTF-8';
 is $made->{body}{ends_at}, '2099-12-31T23:59:59.500Z', 'times have milliseconds';
 is_deeply [@{ $made->{body} }{qw(id initial stock sold)}], [100, 10, 10, 0], 'its numbers';
 call('the same again', 200, 'PUT', '/api/products/100', '/api/products/{id}', {%phone});
+call("if $_->[0]: $_->[1]", $_->[3], 'PUT', "/api/products/$_->[2]", '/api/products/{id}', {%phone}, { $_->[0] => $_->[1] })
+    for ['If-Match', '*', 100, 200], ['If-Match', '"x"', 100, 412], ['If-Match', '*', 110, 412],
+    ['If-None-Match', '*', 100, 412], ['If-None-Match', '"x"', 100, 200], ['If-None-Match', '*', 111, 201];
+is $server->get('/api/products/110')->{status}, 404, 'what a condition refuses is not made';
 my $left_out = call('a put that leaves something out', 409, 'PUT', '/api/products/100', '/api/products/{id}',
     { name => 'Phone', price_cents => 100, limit_per_user => 3 });
 is Stockade::slug($left_out), 'incomplete-put', 'is refused';
