@@ -69,7 +69,8 @@ struct dlock_watchdog {
      * renewed, the rest was held too long or is lost, and is only looked at. */
     size_t n;
     size_t renewed_n;
-    uint64_t limit_ms; /* of asking the server */
+    uint64_t limit_ms;  /* of asking the server */
+    uint64_t silent_ms; /* nobody answered until then; 0 = somebody has since */
     struct dlock_renewal *entries[DLOCK_PASS_MAX];
     enum dlock_loss losses[DLOCK_PASS_MAX]; /* DLOCK_LOSS_N = not lost */
     struct dlock_renew renews[DLOCK_PASS_MAX];
@@ -149,7 +150,8 @@ static enum dlock_loss why_gone(const struct dlock_renewal *renewal,
 }
 
 /* Entries that are not renewed go behind those that are. A lease that was held too
- * long runs out by itself, and then its holder is told. */
+ * long runs out by itself, and then its holder is told. One that ran out while nobody
+ * answered is not asked for, because each further pass would wait for a timeout. */
 static void put_ended_last(struct dlock_watchdog *pass, uint64_t now)
 {
     size_t renewed_n = 0;
@@ -157,7 +159,8 @@ static void put_ended_last(struct dlock_watchdog *pass, uint64_t now)
     for (size_t i = 0; i < pass->n; i++) {
         struct dlock_renewal *each = pass->entries[i];
 
-        if (each->state == LIVE && each->stop_ms > now) {
+        if (each->state == LIVE && each->stop_ms > now &&
+            each->deadline_ms > pass->silent_ms) {
             pass->entries[i] = pass->entries[renewed_n];
             pass->entries[renewed_n++] = each;
         }
@@ -169,8 +172,10 @@ static void put_ended_last(struct dlock_watchdog *pass, uint64_t now)
         each->due.at = each->deadline_ms;
         if (each->state == LIVE && each->deadline_ms > now)
             continue;
+        each->cut_off = each->state == LIVE && each->stop_ms > now;
         each->state = LOST;
-        pass->losses[i] = why_gone(each, now);
+        pass->losses[i] =
+            each->cut_off ? DLOCK_LOSS_UNREACHABLE : why_gone(each, now);
     }
 }
 
@@ -228,6 +233,7 @@ static bool is_lost(const struct dlock_watchdog *pass, size_t i)
 static void send_pass(struct dlock_watchdog *pass)
 {
     struct dlock *client = pass->client;
+    bool silent = true;
 
     for (size_t i = 0; i < pass->renewed_n; i++)
         pass->renews[i] = (struct dlock_renew){.name = pass->entries[i]->name,
@@ -236,11 +242,15 @@ static void send_pass(struct dlock_watchdog *pass)
     if (pass->renewed_n > 0)
         client->strategy->renew(client, pass->renews, pass->renewed_n,
                                 client->watchdog_lease_ms, pass->limit_ms);
+    for (size_t i = 0; i < pass->renewed_n; i++)
+        silent = silent && pass->renews[i].status != DLOCK_OK;
+    if (pass->renewed_n > 0)
+        pass->silent_ms = silent ? dlock_clock_now(client->clock) : 0;
     for (size_t i = 0; i < pass->n; i++) {
         const struct dlock_renewal *each = pass->entries[i];
         uint64_t forced = 0;
 
-        if (is_lost(pass, i))
+        if (is_lost(pass, i) && pass->silent_ms == 0)
             forced = client->strategy->forced(client, each->name, each->owner,
                                               pass->limit_ms);
         if (each->attempt <= forced)

@@ -3,8 +3,50 @@
  * nothing of the lost grant is done to the next one. Sleeps are used where time
  * itself is what is tested.
  */
+#include "lock/core/strategy.h"
+#include "tests/support/fake_clock.h"
 #include "tests/support/lock_rig.h"
 #include "tests/support/lock_story.h"
+
+static void count_unreachable(void *ctx, const char *name, const char *owner,
+                              enum dlock_loss reason)
+{
+    (void)name;
+    (void)owner;
+    (void)atomic_fetch_add((atomic_uint *)ctx,
+                           reason == DLOCK_LOSS_UNREACHABLE);
+}
+
+/* More of them than go in one pass: none waits for the timeout of others. */
+LOCK_TEST(test_of_many_only_the_first_wait_for_a_silent_server)
+{
+    enum { MANY = 3 * DLOCK_PASS_MAX };
+    uint64_t until_ms;
+    atomic_uint told_n = 0;
+    struct lock_single single;
+    struct fake_clock clock;
+    char name[16];
+
+    fake_clock_init(&clock, 1);
+    rig.clock = &clock.face;
+    rig.on_lost = count_unreachable;
+    rig.hooks_ctx = &told_n;
+    single =
+        lock_single_open_by("redisson", LOCK_RIG_LEASE_MS, LOCK_RIG_TIMEOUT_MS);
+    for (int i = 0; i < MANY; i++) {
+        (void)snprintf(name, sizeof(name), "k%d", i);
+        assert_ok(lock_single_take_name(&single, name, 0));
+    }
+    redis_server_pause(rig.server);
+    fake_clock_advance(&clock, LOCK_RIG_LEASE_MS);
+    until_ms = lock_rig_now_ms() + LOCK_RIG_PROMPT_MS;
+    while (atomic_load(&told_n) < MANY && lock_rig_now_ms() < until_ms)
+        lock_rig_sleep_ms(10);
+    redis_server_resume(rig.server);
+    lock_single_close(&single);
+    assert_int_equal(atomic_load(&told_n), MANY);
+    assert_int_equal(step_log_count(&rig.log, "eval-renew"), DLOCK_PASS_MAX);
+}
 
 static const struct lock_story stories[] = {
     {"it was held too long", "redisson",
