@@ -411,8 +411,8 @@ enum dlock_status dlock_release(struct dlock_session *session,
 
 /*
  * Milliseconds until the grant's lease ends by the client's own clock, which
- * started before the server's; 0 = it is over or was lost, or the grant is another
- * session's; UINT64_MAX = no lease. Takes the watchdog's renewals into account; of
+ * started before the server's; 0 = it is over, was lost or given back, or the grant is
+ * another session's; UINT64_MAX = no lease. Takes the watchdog's renewals into account; of
  * zk and zk-fair, the session: UINT64_MAX while the server is heard of, then what is
  * left of it. From any thread.
  */

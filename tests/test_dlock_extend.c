@@ -116,6 +116,13 @@ static const struct lock_story stories[] = {
     {"of a lease that the server says is lost nothing remains", "redisson",
      "a takes; b forces; a extends 20000 -> lost; a has left=0; "
      "c takes 20000; b forces; c extends 20000 -> lost; c has left=0"},
+    {"nor of one that was found lost, though the server has it still", "fenced",
+     "watchdog lease; a takes; PEXPIRE k 60000 -> 1; "
+     "fail eval-renew before always; lost 1 unreachable; "
+     "fail eval-renew before 0; a extends 60000 -> lost; a has left=0; a "
+     "gives"},
+    {"nor of one that was given back", LOCKS_OWNED " process",
+     "a takes 60000; a gives; a has left=0"},
     {"what has no lease says so, and knows no holder", "none",
      "a takes; a extends 1000 -> misuse '..has no leases'; a sees -> misuse; "
      "a has left=-1; a gives"},

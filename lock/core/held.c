@@ -129,6 +129,19 @@ bool dlock_held_superseded(const struct dlock_held *held, const char *name,
     return superseded;
 }
 
+bool dlock_held_has(const struct dlock_held *held, uint64_t attempt)
+{
+    pthread_mutex_t *mutex = (pthread_mutex_t *)&held->mutex; /* as above */
+    const struct dlock_held_grant *grant;
+    bool has;
+
+    (void)pthread_mutex_lock(mutex);
+    grant = find(held, attempt);
+    has = grant != NULL && !grant->is_past;
+    (void)pthread_mutex_unlock(mutex);
+    return has;
+}
+
 /* A caller that never repeats a release would fill the memory. */
 static void limit_releases(struct dlock_held *held)
 {

@@ -54,6 +54,9 @@ void dlock_held_lost(struct dlock_held *held, const char *name);
 bool dlock_held_superseded(const struct dlock_held *held, const char *name,
                            uint64_t attempt);
 
+/* Whether what ATTEMPT won is held, or may be: no release of it was answered. */
+bool dlock_held_has(const struct dlock_held *held, uint64_t attempt);
+
 /*
  * What ATTEMPT won is given back by the release NUMBER, and counts no more. 0; or
  * the number of the first release of it, which got no answer. *UNCERTAIN: one of its

@@ -299,6 +299,19 @@ enum dlock_status dlock_try(struct dlock_session *session, const char *name,
 
 /* Leases ------------------------------------------------------------------- */
 
+/* 0: it was lost. The watchdog knows better than the grant, which is a value of its
+ * time. */
+static uint64_t lease_end(const struct dlock_session *session,
+                          const struct dlock_grant *grant)
+{
+    uint64_t deadline_ms = grant->deadline_ms;
+
+    if (session->client->watchdog != NULL)
+        dlock_watchdog_deadline(session->client->watchdog, grant->owner,
+                                grant->attempt, &deadline_ms);
+    return deadline_ms;
+}
+
 /* UNCERTAIN: the lease may also have its old end, so the earlier one counts. */
 static void set_deadline(const struct dlock_session *session,
                          struct dlock_grant *grant, uint64_t deadline_ms,
@@ -343,7 +356,8 @@ static enum dlock_status extend(struct dlock_session *session,
     uint64_t deadline_ms = dlock_clock_now(session->client->clock) +
                            dlock_valid_ms(strategy, lease_ms);
 
-    if (superseded(session, grant))
+    /* Of a lost lease the holder has been told, though the server may have it. */
+    if (superseded(session, grant) || lease_end(session, grant) == 0)
         return DLOCK_LOST;
     return settle(session, grant, deadline_ms,
                   dlock_wait_retry(&attempt, strategy->extend));
@@ -369,12 +383,11 @@ enum dlock_status dlock_extend(struct dlock_session *session,
     return dlock_error_report(error, status, "extend");
 }
 
-/* The watchdog knows better than the grant, which is a value of its time. */
+/* A lock that knows no owner may be held though its grant was given back. */
 uint64_t dlock_remaining_ms(const struct dlock_session *session,
                             const struct dlock_grant *grant)
 {
     const struct dlock *client;
-    uint64_t deadline_ms;
 
     if (dlock_check_grant(session, grant) != DLOCK_OK ||
         !dlock_is_ours(session->client)) {
@@ -382,15 +395,12 @@ uint64_t dlock_remaining_ms(const struct dlock_session *session,
         return 0;
     }
     client = session->client;
-    if (superseded(session, grant))
+    if (can(session, DLOCK_CAP_OWNER) &&
+        !dlock_held_has(&session->held, grant->attempt))
         return 0;
-    deadline_ms = grant->deadline_ms;
     if (client->strategy->remaining != NULL)
         return client->strategy->remaining(session, grant);
-    if (client->watchdog != NULL)
-        dlock_watchdog_deadline(client->watchdog, grant->owner, grant->attempt,
-                                &deadline_ms);
-    return dlock_clock_until(client->clock, deadline_ms);
+    return dlock_clock_until(client->clock, lease_end(session, grant));
 }
 
 /* Looks, and an operator's force: they need to hold nothing ------------------ */
