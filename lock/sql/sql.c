@@ -202,8 +202,10 @@ static MYSQL *make_handle(bool tcp)
     mysql = mysql_init(NULL);
     if (mysql == NULL)
         return NULL;
-    /* Or the library takes "localhost" for a word of its own. */
+    /* A server may leave transactions open by default: a row would be nobody's yet. And
+     * the library takes "localhost" for a word of its own, unless it is told. */
     if (mysql_options(mysql, MYSQL_OPT_NONBLOCK, 0) != 0 ||
+        mysql_options(mysql, MYSQL_INIT_COMMAND, "SET autocommit = 1") != 0 ||
         (tcp && mysql_options(mysql, MYSQL_OPT_PROTOCOL, &protocol) != 0)) {
         mysql_close(mysql);
         return NULL;

@@ -94,6 +94,22 @@ static void test_errors(void **state)
     assert_int_equal(lock_single_take(&a, 0), DLOCK_UNKNOWN);
 }
 
+/* What is taken is not left to a transaction that a lost connection rolls back. */
+static void test_server_without_autocommit(void **state)
+{
+    enum dlock_status taken, refused;
+    struct lock_pair pair;
+
+    mariadb_server_do(sql, "SET GLOBAL autocommit = 0");
+    pair = lock_pair_open(*state);
+    taken = lock_pair_take(&pair, 0, 0, 0);
+    refused = lock_pair_take(&pair, 1, 0, 0);
+    mariadb_server_do(sql, "SET GLOBAL autocommit = 1");
+    assert_ok(taken);
+    assert_int_equal(refused, DLOCK_BUSY);
+    assert_ok(lock_pair_give(&pair, 0));
+}
+
 /* Whatever is printable may be a name, and differs from what looks like it. */
 static void test_odd_names(void **state)
 {
@@ -217,7 +233,8 @@ static const struct lock_story stories[] = {
      "a has other left=-1; a has left=0; server kill; "
      "a takes third name=third -> unreachable; a has other left=0; "
      "server restart; a gives other -> lost; a gives -> lost; "
-     "a takes other name=other; a has other left=-1; a gives other"},
+     "a takes other name=other; a has other left=-1; a gives other; "
+     "a has other left=0"},
     /* The connection is gone then, and none is to be had. */
     {"the server is stopped: sent, and no answer, within the timeout", ALL,
      "commands 300; a takes name=warm-up; server pause; clock; "
@@ -244,6 +261,7 @@ LOCK_STORIES_TEST
 static const struct CMUnitTest tests[] = {
     LOCK_STORY_TEST(test_force_needs_privilege, "sql-row"),
     LOCK_STORY_TEST(test_errors, "sql-table"),
+    LOCK_STORY_TEST(test_server_without_autocommit, "sql-table"),
     LOCK_STORY_TEST(test_odd_names, "sql-table"),
     LOCK_STORY_TEST(test_odd_names, "sql-row"),
     LOCK_STORY_TEST(test_odd_names, "recorded"),
