@@ -355,10 +355,14 @@ struct cancelled_values {
 /* The cancel is there before: each place in the calls that heeds it would. */
 static void *use_cancelled_values(void *arg)
 {
+    struct dlock_options options = {.url = lock_rig_url("fenced")};
     struct cancelled_values *use = arg;
+    struct dlock *client = NULL;
     struct dlock_about about;
 
     (void)pthread_cancel(pthread_self());
+    use->done_n += dlock_open(&options, &client, NULL) == 0;
+    dlock_close(client);
     use->done_n += dlock_values_set(use->values, use->list, 2, NULL) == 0;
     use->done_n += dlock_values_get(use->values, use->list, 1, NULL) == 0;
     use->done_n += dlock_values_about(use->values, &about, NULL) == 0;
@@ -382,7 +386,7 @@ LOCK_TEST(test_thread_cancelled_in_values)
                      0);
     assert_int_equal(pthread_join(thread, &result), 0);
     assert_ptr_equal(result, PTHREAD_CANCELED);
-    assert_int_equal(use.done_n, 4);
+    assert_int_equal(use.done_n, 5);
     assert_string_equal(use.list[0].text, "1");
 }
 
