@@ -305,6 +305,14 @@ static enum dlock_verdict answer_slowly(void *ctx,
     return DLOCK_GO;
 }
 
+static void tell_of_a_circle(void)
+{
+    lock_rig_tell("HSET A x 1");
+    lock_rig_tell("HSET B y 1");
+    lock_rig_tell("HSET {x}:dlock-waits name B number 1 since 1 heard 0");
+    lock_rig_tell("HSET {y}:dlock-waits name A number 1 since 1 heard 0");
+}
+
 /* A waiter that is not heard of again is waited for, but not for 40 slow answers. */
 ALONE(who_asks_is_answered_in_time)
 {
@@ -315,13 +323,35 @@ ALONE(who_asks_is_answered_in_time)
     rig.clock = &clock.face;
     rig.on_step = answer_slowly;
     rig.hooks_ctx = &clock;
-    lock_rig_tell("HSET A x 1");
-    lock_rig_tell("HSET B y 1");
-    lock_rig_tell("HSET {x}:dlock-waits name B number 1 since 1 heard 0");
-    lock_rig_tell("HSET {y}:dlock-waits name A number 1 since 1 heard 0");
+    tell_of_a_circle();
     assert_ok(dlock_waits_for(lock_rig_session(lock_rig_client("fenced")), "A",
                               text, NULL));
     assert_int_equal(step_log_count(&rig.log, "eval-waits"), 2);
+}
+
+static enum dlock_verdict let_one_through(void *ctx,
+                                          const struct dlock_step *step)
+{
+    unsigned *steps_n = ctx;
+
+    return step->phase == DLOCK_BEFORE && ++*steps_n > 1 ? DLOCK_FAIL
+                                                         : DLOCK_GO;
+}
+
+ALONE(who_asks_is_not_told_the_half_of_it)
+{
+    char text[DLOCK_WAITS_BYTES_MAX] = "as it was";
+    unsigned steps_n = 0;
+
+    rig.on_step = let_one_through;
+    rig.hooks_ctx = &steps_n;
+    tell_of_a_circle();
+    assert_int_equal(
+        dlock_waits_for(lock_rig_session(lock_rig_client("fenced")), "A", text,
+                        NULL),
+        DLOCK_UNREACHABLE);
+    assert_int_equal(steps_n, 2);
+    assert_string_equal(text, "as it was");
 }
 
 static void cannot(const char *strategy, const char *says)

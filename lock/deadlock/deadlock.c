@@ -141,7 +141,7 @@ static enum dlock_status follow(struct dlock_session *session, const char *name,
     uint64_t until_ms = dlock_clock_now(clock) + ASKED_MS;
     struct dlock_look look = {.at_ms = 0};
     struct dlock_command command;
-    struct dlock_reply reply;
+    struct dlock_reply reply = {.kind = DLOCK_REPLY_NIL};
     enum dlock_status status;
 
     for (int i = 0; i == 0 || (i < ASKED_MS / SOON_MS &&
@@ -159,12 +159,12 @@ static enum dlock_status follow(struct dlock_session *session, const char *name,
                      &look, &reply);
         if (status != DLOCK_OK)
             return status;
-        (void)snprintf(text, DLOCK_WAITS_BYTES_MAX, "%s", reply.string);
         if (reply.integers[0] != MAYBE)
-            return reply.integers[0] == SURE ? DLOCK_DEADLOCK : DLOCK_OK;
+            break;
     }
-    /* Somebody in it is not heard of, and may have given up. */
-    return DLOCK_OK;
+    (void)snprintf(text, DLOCK_WAITS_BYTES_MAX, "%s", reply.string);
+    /* MAYBE: somebody in it is not heard of, and may have given up. */
+    return reply.integers[0] == SURE ? DLOCK_DEADLOCK : DLOCK_OK;
 }
 
 enum dlock_status dlock_waits_for(struct dlock_session *session,
