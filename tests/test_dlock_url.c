@@ -227,6 +227,7 @@ UNIT_TEST(test_hidden)
         {"sentinels://h:1,h:2/m?ca=/a@b", "sentinels://h:1,h:2/m?ca=/a@b"},
         {"cluster://:p@h:1,h:2", "cluster://:***@h:1,h:2"},
         {"redis://u:p@h:1,redis://h:0,unix:/c", "redis://u:***@h:1,redis:***"},
+        {"unix:/a?password=p,word", "unix:/a?password=***,***"},
     };
     char text[100];
 

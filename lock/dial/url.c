@@ -367,17 +367,18 @@ enum dlock_status dlock_address_parse(const char *url,
 /* Urls for people ---------------------------------------------------------- */
 
 /* The text of URL that nobody is to see, and where it ends. END is that of the url;
- * NULL: it makes no sense, and all behind its scheme, if it has one, is hidden. */
-static const char *secret_of(const char *url, const char **end)
+ * NULL: it makes no sense, and all behind its scheme, if it has one, is hidden. A word
+ * is no url, but behind a comma it may be the rest of a password. */
+static const char *secret_of(const char *url, bool is_first, const char **end)
 {
     size_t scheme = strspn(url, "abcdefghijklmnopqrstuvwxyz");
     const char *at, *next;
 
     if (*end == NULL) {
         *end = strchr(url, '\0');
-        return url[scheme] == ':'    ? url + scheme + 1
-               : url[scheme] == '\0' ? *end
-                                     : url;
+        if (url[scheme] == ':')
+            return url + scheme + 1;
+        return url[scheme] == '\0' && is_first ? *end : url;
     }
     at = memrchr(url, '@', strcspn(url, ","));
     if (at != NULL && !begins(url, LOCAL)) {
@@ -402,7 +403,7 @@ void dlock_url_hide(const char *url, char *text, size_t size)
     while (url != NULL && used < size) {
         const char *end = dlock_url_parse(url, &address);
         const char *hidden_end = end;
-        const char *hidden = secret_of(url, &hidden_end);
+        const char *hidden = secret_of(url, used == 0, &hidden_end);
         int wrote;
 
         end = end == NULL ? hidden_end : end;
