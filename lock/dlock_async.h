@@ -72,8 +72,8 @@ enum dlock_status dlock_release_async(struct dlock_session *session,
  * dlock_dispatch() is called; call it before the first asynchronous call, and
  * always the same one is returned. It is the client's, which closes it: do
  * nothing with it but poll(2), select(2), epoll(7) and the like. -1: the client
- * is NULL or closed, or there is no descriptor left; then callbacks are called as
- * before.
+ * is NULL or the parent's of a fork(2), or there is no descriptor left; then callbacks
+ * are called as before.
  *
  *     struct pollfd pollers[] = {{.fd = dlock_fd(client), .events = POLLIN}, ...};
  *
@@ -88,7 +88,7 @@ int dlock_fd(struct dlock *client);
 
 /*
  * Calls the callbacks that are due, on this thread, and returns how many there
- * were; 0 if there are none, or the client is NULL or closed. Does not wait, but
+ * were; 0 if there are none, or the client is NULL or the parent's. Does not wait, but
  * for what the callbacks do. Those that become due meanwhile are left to the next
  * call: the descriptor stays readable. May be called by several threads, and from
  * a callback.
