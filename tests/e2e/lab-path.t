@@ -103,6 +103,8 @@ subtest 'it cannot be done' => sub {
     my ($exit, $out) = path('qn', '9');
     is $exit, 1, 'not without the search';
     unlike kept(), qr/compare-and-delete/;
+    ($exit, $out) = path('aaLbbaabb?qn', '9');
+    like $out, qr/^the goal is not reached from here in \d\d+ schedules: all within these bounds$/m, 'a hint, behind an oversale';
     ($exit, $out) = path('aaLqs', '9');
     is $exit, 0, 'solved';
     like $out, qr/^none in \d+ schedules: all within these bounds$/m, 'when the search agrees';

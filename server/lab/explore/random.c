@@ -322,7 +322,7 @@ static void play(struct player *p, uint64_t number)
             note_faults(p);
             break;
         }
-        if (search_is_end(&p->at))
+        if (search_is_end(&p->shared->bounds, &p->at))
             break;
     }
     longest = atomic_load(&p->shared->longest);

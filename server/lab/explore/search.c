@@ -113,10 +113,12 @@ bool search_is_within(const struct search_bounds *bounds,
 }
 
 /* The units are sold, or the lock is lost. */
-bool search_is_end(const struct search_node *node)
+bool search_is_end(const struct search_bounds *bounds,
+                   const struct search_node *node)
 {
-    return node->faults & (1u << STAGE_OVERSOLD | 1u << STAGE_LEDGER |
-                           1u << STAGE_STALE | 1u << STAGE_FOREVER);
+    return node->faults & ~bounds->passes &
+           (1u << STAGE_OVERSOLD | 1u << STAGE_LEDGER | 1u << STAGE_STALE |
+            1u << STAGE_FOREVER);
 }
 
 bool search_widen(struct search_bounds *bounds, const struct search_bounds *by)
@@ -181,6 +183,8 @@ struct search {
     search_progress *progress;
     void *ctx;
     struct search_result *result;
+    uint32_t told;     /* the place in the queue to which is_wanted() came; */
+    uint64_t children; /* and what it has counted there */
 };
 
 static void note_faults(struct search *search, const struct search_node *node)
@@ -217,7 +221,8 @@ static void go_on_from(struct search *search, const struct search_node *node)
             continue;
         note_faults(search, child);
         is_new = search_table_put(&search->seen, child);
-        if ((!is_new && !shared->bounds.no_reduction) || search_is_end(child))
+        if ((!is_new && !shared->bounds.no_reduction) ||
+            search_is_end(&shared->bounds, child))
             continue;
         if (child->used.of[SEARCH_MOVES] < shared->bounds.moves)
             shared->queue[shared->queue_n++] = number;
@@ -228,13 +233,21 @@ static void go_on_from(struct search *search, const struct search_node *node)
 static bool is_wanted(void *ctx)
 {
     struct search *search = ctx;
-    const struct search_shared *shared = search->stages.shared;
+    struct search_shared *shared = search->stages.shared;
     struct search_result now = *search->result;
 
     if (shared->bounds.seed)
         random_look(shared, &now);
-    else
-        now.schedules = shared->nodes_n - NODE_ROOT - 1;
+    /* The ones played ahead do not count, because they may be no news. */
+    for (; search->told < shared->next && search->told < shared->queue_n;
+         search->told++) {
+        const struct search_node *node =
+            &shared->nodes[shared->queue[search->told]];
+
+        for (unsigned i = 0; i < node->moves_n; i++)
+            search->children += node->children[i] != 0;
+    }
+    now.schedules += search->children;
     return !search->progress || search->progress(search->ctx, &now);
 }
 
@@ -255,13 +268,14 @@ static bool run(struct search *search, struct fail *error)
     while (done < shared->queue_n && !shared->stop) {
         uint64_t before = search->result->schedules;
 
-        shared->next = done;
         end = shared->queue_n;
         good = search_stages_play(&search->stages, error);
         for (; done < end; done++)
             go_on_from(search, &shared->nodes[shared->queue[done]]);
         if (!good)
             return false;
+        search->told = shared->next = done;
+        search->children = 0;
         if (!shared->stop && search->result->schedules > before)
             search->result->moves++;
         if (!is_wanted(search))

@@ -43,7 +43,8 @@ struct search_bounds {
     };
     uint64_t seed; /* of random schedules (random.c); 0: all are played */
     bool no_reduction;
-    bool are_alike; /* all actors; the search sets it */
+    bool are_alike;  /* all actors; the search sets it */
+    unsigned passes; /* faults behind which it does go on */
     /* The schedule behind which the search begins: none of its moves counts. */
     struct stage_move from[STAGE_MOVES_MAX];
     unsigned from_n;
@@ -138,7 +139,8 @@ bool search_is_as_free(const struct search_bounds *bounds,
                        const struct search_used *b);
 
 /* The states after it are no news. */
-bool search_is_end(const struct search_node *node);
+bool search_is_end(const struct search_bounds *bounds,
+                   const struct search_node *node);
 
 /* Shortens FOUND, which breaks FAULT on STAGE. False and a text: the stage is
  * broken, or FOUND does not break it. */

@@ -128,7 +128,7 @@ static bool follow(struct runner *runner, uint32_t at, unsigned i)
 
         at = step(runner, at, i, &child);
         node = &shared->nodes[at];
-        if (at == 0 || shared->stop || search_is_end(node) ||
+        if (at == 0 || shared->stop || search_is_end(&shared->bounds, node) ||
             node->used.of[SEARCH_MOVES] >= shared->bounds.moves ||
             !search_table_put(&runner->seen, node))
             break;

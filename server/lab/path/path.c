@@ -271,6 +271,7 @@ enum path_answer path_judge(const struct path_stop *stop, char choice,
                                 .seconds = seconds,
                                 .enough = against,
                                 .look = look};
+    explore->bounds.passes = ~against;
     if (!explore_search(explore, error))
         return PATH_FAILED;
     for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++) {

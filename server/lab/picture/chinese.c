@@ -45,7 +45,7 @@ void phrase_write(FILE *out, const struct phrase *phrase, const char *text)
     for (const char *at = phrase->words; *at; at++) {
         const char **star;
 
-        if (*at != '$') {
+        if (*at != '$' || at[1] < '1' || at[1] > '0' + STARS_MAX) {
             fputc(*at, out);
             continue;
         }

@@ -186,6 +186,7 @@ bool game_hint(struct game *game, const struct game_goal *goal,
         goal->bounds ? *goal->bounds : game_hint_bounds;
     struct hunt hunt = {goal->faults, clock_ms() + HINT_MS, progress, ctx};
 
+    bounds.passes = game->verdict.faults | (goal->faults ? ~goal->faults : 0);
     bounds.from_n = (unsigned)game->n;
     memcpy(bounds.from, game->moves, sizeof(bounds.from));
     (void)give_up(game);

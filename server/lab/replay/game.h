@@ -76,8 +76,8 @@ bool game_hint(struct game *game, const struct game_goal *goal,
                search_progress *progress, void *ctx, struct game_hint *hint);
 
 #define GAME_HINT_BOUNDS                                                       \
-    "one lease that ends, one crash, and 3 times one who could go on has to "  \
-    "wait (preemptions)"
+    "one lease that ends, one crash, 2 waits that end by time, and 3 times "   \
+    "one who could go on has to wait (preemptions)"
 extern const struct search_bounds game_hint_bounds; /* the same */
 
 /* A phrase for MOVE, in plain words: for a plain step its actor's next one, for the other

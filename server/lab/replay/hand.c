@@ -109,6 +109,11 @@ static bool tell_progress(void *ctx, const struct search_result *result)
 static void give_hint(struct hand *hand)
 {
     static struct game_hint hint;
+    unsigned goal = hand->goal->faults, now = hand->game.verdict.faults;
+    const char *none = goal & now ? "no other goal is reached"
+                       : goal     ? "the goal is not reached"
+                       : now      ? "nothing else breaks"
+                                  : "nothing breaks";
     char text[4];
 
     if (!game_hint(&hand->game, hand->goal, tell_progress, hand, &hint))
@@ -122,14 +127,14 @@ static void give_hint(struct hand *hand)
     else
         draw_say(stdout, hand->game.look,
                  !hint.result.is_whole
-                     ? "nothing breaks from here in the %" PRIu64
+                     ? "%s from here in the %" PRIu64
                        " schedules that were played; there are more\n"
-                 : hand->goal->bounds ? "nothing breaks from here in %" PRIu64
+                 : hand->goal->bounds ? "%s from here in %" PRIu64
                                         " schedules: all within these bounds\n"
-                                      : "nothing breaks from here in %" PRIu64
+                                      : "%s from here in %" PRIu64
                                         " schedules: all with " GAME_HINT_BOUNDS
                                         "\n",
-                 hint.result.schedules);
+                 none, hint.result.schedules);
 }
 
 /* ---- a game ------------------------------------------------------------- */
