@@ -65,6 +65,16 @@ sub astray {
 
 is_deeply [english("a        0 锁 is held：成功\n")], ['is', 'held'], 'English is found';
 
+# The first that fits is taken, so one that is behind a wider one says nothing.
+my (@phrases, @behind);
+for my $phrase (Stockade::slurp("$Stockade::ROOT/server/lab/picture/chinese.txt") =~ /^"?([^\s#].*?)"?\t/mg) {
+    my $text    = $phrase =~ s/\*/7/gr;
+    my $pattern = join '.*', map { quotemeta } split /\*/, $phrase, -1;
+    push @behind,  $phrase if grep { $text =~ $_ } @phrases;
+    push @phrases, qr/\A$pattern\z/;
+}
+is_deeply \@behind, [], scalar(@phrases) . ' phrases, none behind one that takes its texts';
+
 # Two at a time.
 my $dir = Stockade::tempdir();
 my @ids = (@REAL, map { $_->{kind} eq 'steps' ? $_->{id} : () } @experiments);

@@ -66,9 +66,9 @@ subtest 'where no way is, that is said' => sub {
 };
 
 subtest 'in Chinese' => sub {
-    my ($exit, $out) = play('a?q', 'replay', '-i', '--zh', 'set-nx-px');
+    my ($exit, $out) = play('aaaa?q', 'replay', '-i', '--zh', 'token');
     like $out, qr/^轮到你（u 撤回，\? 提示，q 结束）: a$/m;
-    like $out, qr/^提示：a；再走 \d+ 步：/m;
+    like $out, qr/^提示：\S+；再走 \d+ 步：/m;
     my @moves = $out =~ /^  \S  [abLF^][~^!+x-]? +(.*)$/mg;
     is_deeply [grep { !/[\x{4e00}-\x{9fff}]/ } @moves], [], scalar(@moves) . ' moves, all in Chinese';
     ($exit, $out) = play('q', 'lab', 'path', '--zh', '1');

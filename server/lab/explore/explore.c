@@ -177,7 +177,8 @@ static bool on_progress(void *ctx, const struct search_result *result)
     struct explore *explore = ctx;
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
     uint64_t now_ms = clock_ms();
-    char text[200];
+    char text[400] = "";
+    FILE *line;
 
     for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++)
         if (result->faults[i].is_found && (explore->enough & 1u << i))
@@ -195,13 +196,17 @@ static bool on_progress(void *ctx, const struct search_result *result)
     if (!isatty(STDERR_FILENO) || now_ms < explore->told_ms + PROGRESS_MS)
         return true;
     explore->told_ms = now_ms;
-    (void)snprintf(text, sizeof(text),
-                   "%s: %" PRIu64 " schedules, %s up to %u moves, %" PRIu64
-                   " a second%s",
-                   explore->scene.lock, result->schedules,
-                   explore->draws ? "of" : "all of", result->moves,
-                   result->schedules * 1000 / (now_ms - explore->began_ms + 1),
-                   explore_worst(explore) ? ", found a way" : "");
+    line = fmemopen(text, sizeof(text), "w");
+    if (!line)
+        return true;
+    draw_say(line, explore->look,
+             "%s: %" PRIu64 " schedules, %s up to %u moves, %" PRIu64
+             " a second%s",
+             explore->scene.lock, result->schedules,
+             explore->draws ? "of" : "all of", result->moves,
+             result->schedules * 1000 / (now_ms - explore->began_ms + 1),
+             explore_worst(explore) ? ", found a way" : "");
+    (void)fclose(line);
     /* A line that wraps could not be rewritten. */
     fprintf(stderr, "\r\033[K%.*s",
             (int)draw_fit(text, (size_t)draw_columns(stderr) - 1), text);

@@ -26,7 +26,7 @@ const struct search_found *explore_worst(const struct explore *explore)
 static void tell_trouble(FILE *out, const struct explore *explore, int i,
                          const char *before)
 {
-    fputs(before, out);
+    draw_say(out, explore->look, "%s", before);
     draw_say(out, explore->look, "%u %s", explore->bounds.most[i],
              explore_bounds[i].troubles);
 }
