@@ -66,13 +66,18 @@ export function drawFacts(place, game, words) {
     element('dt', { text: words.orders }), element('dd', { text: game.orders }));
 }
 
+// Whoever made a move by the keyboard stays at it, or at the next one of its actor.
 export function drawBoard(game, words, choose) {
   const clash = game.actors.filter((each) => each.inside).length > 1;
+  const { move } = document.activeElement.dataset;
   document.getElementById('actors').replaceChildren(
     ...game.actors.map((actor) => actorCard(game, actor, clash, words, choose)));
   drawFacts(document.getElementById('facts'), game, words);
   document.getElementById('world-moves').replaceChildren(
     ...game.moves.filter((each) => !actorOf(each.move)).map((each) => moveButton(each, false, choose)));
+  if (!move) return;
+  const buttonOf = (wanted) => document.querySelector(`[data-move="${CSS.escape(wanted)}"]`);
+  (buttonOf(move) ?? buttonOf(move[0]) ?? document.getElementById('actors')).focus({ preventScroll: true });
 }
 
 // How the actors of GAME stand: "a" is inside, "b waits".

@@ -93,10 +93,12 @@ function drawSide(side, context) {
 }
 
 export function drawLoad(context) {
+  const isAtButton = [$('load-run'), $('load-end')].includes(document.activeElement);
   for (const side of SIDES) drawSide(side, context);
   $('load-why').hidden = !runs.left?.done;
   $('load-run').hidden = Boolean(underWay);
   $('load-end').hidden = !underWay;
+  if (isAtButton) (underWay ? $('load-end') : $('load-run')).focus();
   $('save').disabled = !savedRuns();
 }
 

@@ -81,7 +81,7 @@ function drawFound(found, { words, faultText, linkTo }) {
     ...faults.map(([fault, schedule]) => element('li', {}, element('span', { text: words.searchFault(faultText(fault), schedule.split(' ').length) }), ' ',
       element('a', { href: linkTo(schedule), text: words.playIt })))),
   ...(faults.length === 1 && /^oversold:.* L /.test(faults[0].join(':')) ? [element('p', { text: words.searchOutlived })] : []),
-  element('p', { class: 'hint', text: words.searchBounds(found.bounds) }));
+  element('p', { class: 'hint', text: words.searchBounds(found.bounds) + (/keys beside/.test(found.verdict) ? ` ${words.searchBeside}` : '') }));
   if (isNews) $('found').scrollIntoView({ block: 'nearest' });
 }
 

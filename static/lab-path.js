@@ -105,6 +105,7 @@ export function drawMend(stop, isOpen, { words, language, faultText, ask, done }
       button.disabled = true;
       const answer = await ask(choice).catch(() => ({ error: words.gone }));
       button.disabled = false;
+      if (document.activeElement === document.body) button.focus({ preventScroll: true });
       drawAnswer(place, stop, answer, words, faultText);
       place.scrollIntoView({ block: 'nearest' });
       if (answer.answer !== 'holds') return;

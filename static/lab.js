@@ -73,12 +73,13 @@ function drawGoal() {
   const known = choice || !chosen?.schedule ? 0 : chosen.fewest ?? chosen.schedule.split(' ').length;
   const n = game.schedule.split(' ').filter(Boolean).length;
   const reached = goals.find((each) => game.faults.includes(each));
+  const after = (faults) => Math.max(...faults.map((each) => game.broke_at?.[each] ?? n));
   const verdict = $('verdict');
   $('goal-text').textContent = goals.length ? words.bring(goals.map((each) => lab.faults[each].goal[language])) : words.anything;
   if (reached) {
-    verdict.textContent = known ? words.goal(faultText(reached), n, known) : words.broke(faultText(reached), n);
+    verdict.textContent = known ? words.goal(faultText(reached), after([reached]), known) : words.broke(faultText(reached), after([reached]));
   } else if (game.faults.length && !stop) {
-    verdict.textContent = words.broke(game.faults.map(faultText).join('; '), n);
+    verdict.textContent = words.broke(game.faults.map(faultText).join('; '), after(game.faults));
   } else if (game.faults.length || game.remarks.length) {
     verdict.textContent = words.remark([...game.faults, ...game.remarks].map(faultText).join('; '));
   } else {
@@ -91,7 +92,7 @@ function drawGoal() {
     $('why-text').textContent = story()[language].why;
     $('fix-text').textContent = story()[language].fix;
   }
-  if (stop && reached && known) reachStop(n);
+  if (stop && reached && known) reachStop(after([reached]));
 }
 
 // A demonstration opens the choices, too; but only one's own moves count.

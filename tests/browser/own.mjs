@@ -212,7 +212,10 @@ test('in Chinese', async (page) => {
   await button(page, '中文').click();
   await says(page.locator('#own-title'), /^锁就是一段文字/);
   assert.equal(await text(page).inputValue(), `# mine\n${BLIND}`, 'a text of one\'s own stays');
-});
+  await text(page).fill(BLIND.replace('DEL $name', 'DEL $nome'));
+  await button(page, '执行').click();
+  await says(page.getByRole('alert'), /^第 4 行：'\$nome'：只有 \$name、/);
+}, { allow: /422/ });
 
 test('axe finds nothing, in the dark on a phone and in the light at a desk', async (page) => {
   await openBlind(page);
