@@ -74,8 +74,8 @@ unsigned draw_look(void)
 {
     const char *term = getenv("TERM");
 
-    return isatty(STDOUT_FILENO) && !getenv("NO_COLOR") &&
-                   !(term && strcmp(term, "dumb") == 0)
+    return isatty(STDOUT_FILENO) && !getenv("NO_COLOR") && term && term[0] &&
+                   strcmp(term, "dumb") != 0
                ? DRAW_COLOUR
                : 0;
 }
