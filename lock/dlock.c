@@ -21,7 +21,7 @@
 #include "lock/core/client.h"
 #include "lock/core/clock.h"
 #include "lock/core/error.h"
-#include "lock/core/watchdog.h"
+#include "lock/core/held.h"
 #include "lock/redis/wire.h"
 
 /* Options of 0 stand for these, as dlock.h promises. */
@@ -46,23 +46,13 @@ static unsigned or_default(unsigned value, unsigned fallback)
     return value == 0 ? fallback : value;
 }
 
-/* The url of a Redis server. Of sentinels or a cluster another one may take over. */
-static enum dlock_status read_url(struct dlock *client)
-{
-    struct dlock_address *address = &client->wire.address;
-    enum dlock_status status = dlock_address_parse(client->url, address);
-
-    if (status == DLOCK_OK && (address->cluster || address->primary[0] != '\0'))
-        client->wire.primary = &client->primary;
-    return status;
-}
-
 /* Turns options into the client's own settings, or says what is wrong. */
 static enum dlock_status configure(struct dlock *client,
                                    const struct dlock_options *options)
 {
     const char *name = options->strategy == NULL ? "fenced" : options->strategy;
     const char *where = dlock_strategy_where(name);
+    struct dlock_address *address = &client->wire.address;
     enum dlock_status status = dlock_check_options(options);
 
     if (status != DLOCK_OK)
@@ -85,7 +75,13 @@ static enum dlock_status configure(struct dlock *client,
     client->on_lost = options->on_lost;
     client->on_lost_ctx = options->on_lost_ctx;
     client->url = options->url;
-    return client->strategy->on_redis ? read_url(client) : DLOCK_OK;
+    if (!client->strategy->on_redis)
+        return DLOCK_OK;
+    status = dlock_address_parse(client->url, address);
+    /* Of sentinels or a cluster another server may take over. */
+    if (status == DLOCK_OK && (address->cluster || address->primary[0] != '\0'))
+        client->wire.primary = &client->primary;
+    return status;
 }
 
 /* People want to know whose a lock is, and owner ids are random. */
@@ -125,16 +121,16 @@ static void close_watchdog(struct dlock *client)
     dlock_wire_close(client->renewal_wire);
 }
 
-/* Only where there is something to renew. Its thread starts when it must. */
+/* Its thread starts when there is something to renew. */
 static enum dlock_status open_watchdog(struct dlock *client)
 {
-    bool on_redis = client->strategy->on_redis;
+    unsigned capabilities = client->strategy->info.capabilities;
+    bool has_wire =
+        client->strategy->on_redis && (capabilities & DLOCK_CAP_RENEW) != 0;
 
-    if ((client->strategy->info.capabilities & DLOCK_CAP_RENEW) == 0)
-        return DLOCK_OK;
-    if (on_redis)
+    if (has_wire)
         client->renewal_wire = dlock_wire_open(&client->wire, "watchdog");
-    if (!on_redis || client->renewal_wire != NULL)
+    if (!has_wire || client->renewal_wire != NULL)
         client->watchdog = dlock_watchdog_open(client);
     if (client->watchdog != NULL)
         return DLOCK_OK;
@@ -193,29 +189,6 @@ err_after_alloc:
 
 /* Sessions --------------------------------------------------------------- */
 
-/* Names the owner and makes what it talks with. On failure nothing is left. */
-static enum dlock_status equip(struct dlock_session *session,
-                               struct dlock *client)
-{
-    const struct dlock_strategy *strategy = client->strategy;
-    enum dlock_status status = DLOCK_OK;
-
-    session->client = client;
-    (void)snprintf(
-        session->owner, sizeof(session->owner), "%s-%llu", client->id,
-        (unsigned long long)atomic_fetch_add(&client->sessions_n, 1) + 1);
-    if (strategy->on_redis) {
-        session->wire = dlock_wire_open(&client->wire, session->owner);
-        if (session->wire == NULL)
-            return dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
-    }
-    if (strategy->session_open != NULL)
-        status = strategy->session_open(session);
-    if (status != DLOCK_OK)
-        dlock_wire_close(session->wire);
-    return status;
-}
-
 enum dlock_status dlock_session_open(struct dlock *client,
                                      struct dlock_session **session,
                                      struct dlock_error *error)
@@ -231,10 +204,19 @@ enum dlock_status dlock_session_open(struct dlock *client,
         status = dlock_error_set(DLOCK_UNREACHABLE, "no memory");
     if (status != DLOCK_OK)
         return dlock_error_report(error, status, "session");
-    dlock_held_init(&made->held);
-    status = equip(made, client);
+    made->client = client;
+    (void)snprintf(
+        made->owner, sizeof(made->owner), "%s-%llu", client->id,
+        (unsigned long long)atomic_fetch_add(&client->sessions_n, 1) + 1);
+    if (client->strategy->on_redis) {
+        made->wire = dlock_wire_open(&client->wire, made->owner);
+        if (made->wire == NULL)
+            status = dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
+    }
+    if (status == DLOCK_OK && client->strategy->session_open != NULL)
+        status = client->strategy->session_open(made);
     if (status != DLOCK_OK) {
-        dlock_held_release(&made->held);
+        dlock_wire_close(made->wire);
         free(made);
         return dlock_error_report(error, status, "session");
     }
@@ -274,7 +256,7 @@ static struct dlock_session *delist(struct dlock *client,
 static void forget_parents(struct dlock_session *session)
 {
     if (atomic_load(&session->state) == DLOCK_SESSION_IDLE)
-        dlock_held_release(&session->held);
+        dlock_held_free(session);
     free(session);
 }
 
@@ -289,12 +271,10 @@ static void close_delisted(struct dlock_session *session)
     }
     dlock_async_drain(client->async, session);
     /* A lock that it holds ends with its lease, as after a crash. */
-    if (client->watchdog != NULL)
-        dlock_watchdog_cancel_owner(client->watchdog, session->owner);
+    dlock_held_close(session);
     if (client->strategy->session_close != NULL)
         client->strategy->session_close(session);
     dlock_wire_close(session->wire);
-    dlock_held_release(&session->held);
     free(session);
 }
 

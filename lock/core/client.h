@@ -10,7 +10,6 @@
 
 #include "lock/core/clock.h"
 #include "lock/core/forks.h"
-#include "lock/core/held.h"
 #include "lock/core/strategy.h"
 #include "lock/dlock_url.h"
 
@@ -41,7 +40,7 @@ struct dlock {
     unsigned longest_lease_ms; /* of any client; 0 = see dlock.h */
     dlock_lost_hook *on_lost;  /* NULL = nobody wants to know */
     void *on_lost_ctx;
-    struct dlock_watchdog *watchdog; /* NULL if the strategy cannot renew */
+    struct dlock_watchdog *watchdog; /* see held.h */
     struct dlock_wire
         *renewal_wire;           /* its thread's own; NULL without a server */
     struct dlock_wakeup *wakeup; /* NULL unless its open made one */
@@ -77,12 +76,13 @@ struct dlock_session {
     struct dlock_wire
         *wire; /* to one Redis server; or NULL. dlock.c closes it */
     char owner[DLOCK_OWNER_BYTES_MAX + 1];
-    struct dlock_held held; /* what it knows to hold */
-    bool may_come_late;     /* this acquire sent a command, of which only a copy
+    LIST_HEAD(dlock_holds, dlock_hold) holds; /* what it knows to hold */
+    struct dlock_hold *reserved;              /* for the acquire under way */
+    bool may_come_late;    /* this acquire sent a command, of which only a copy
                                was answered, or none */
-    struct dlock_job *job;  /* asynchronous call, up to its callback ... */
-    unsigned jobs_n;        /* ... and with those in callbacks; see async/ */
-    void *own;              /* what the strategy's session_open made */
+    struct dlock_job *job; /* asynchronous call, up to its callback ... */
+    unsigned jobs_n;       /* ... and with those in callbacks; see async/ */
+    void *own;             /* what the strategy's session_open made */
 };
 
 /*

@@ -1,6 +1,6 @@
 /*
  * Private to lock/: a queue of what is due at points of time; what is due next stands
- * first. Renewals stand in one (watchdog.c), and acquires that are put aside
+ * first. Renewals stand in one (held.c), and acquires that are put aside
  * (async/async.c).
  */
 #ifndef DLOCK_DUE_H

@@ -1,193 +1,608 @@
-/* A list of grants, because a session rarely has more than two or three. */
+/*
+ * See held.h. The watchdog is one thread and one connection for all renewals.
+ *
+ * All leases that are due go in one pipeline, so that renewing a thousand locks takes
+ * some sixteen round trips. A lease is renewed every third of its length: two renewals
+ * may fail before it ends. Renewal never makes a lost lock ours again: the command asks
+ * for the owner first, and a grant once found lost stays lost.
+ *
+ * The thread sleeps until the next renewal is due and is woken only for one that
+ * is due earlier. A grant that was given back costs it one idle look per third of a lease.
+ *
+ * The mutex is never held while a command is on its way. The holds of a pass are
+ * marked instead, and a thread that ends the renewal of a marked hold waits until the
+ * pass has its answers. The hook comes later, because it may want a mutex that is held
+ * by the thread that gives back.
+ */
 #include "lock/core/held.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-struct dlock_held_grant {
-    LIST_ENTRY(dlock_held_grant) link;
-    uint64_t attempt; /* that won it */
+#include "lock/core/clock.h"
+#include "lock/core/due.h"
+
+enum {
+    RENEWALS_PER_LEASE = 3,
+    RETRIES_PER_LEASE = 10, /* how often an unreachable server is asked */
+};
+
+/* A grant. Of a re-entered lock each hold has its own: the outer one may be renewed and
+ * the inner one not, or the other way round. */
+struct dlock_hold {
+    struct dlock_due due; /* the next look at it; queued with something to do */
+    LIST_ENTRY(dlock_hold) link; /* of its session's */
+    uint64_t attempt;            /* of the session, that won it */
     uint64_t release; /* the attempt that gives it back; 0 = it is held */
     bool uncertain;   /* a release of it may have worked */
     bool is_past;     /* the name has been lost, or taken anew, since */
+    enum {
+        IDLE, /* nobody renews it */
+        LIVE,
+        UNTOLD, /* lost, and its holder has not been told */
+        LOST,
+    } state;
+    bool cut_off;              /* lost since the server could not be reached */
+    bool is_gone;              /* off the list; the pass that has it frees it */
+    bool in_pass;              /* the thread works on it, without the mutex: */
+    enum dlock_loss loss;      /* DLOCK_LOSS_N = it is not lost */
+    struct dlock_renew *renew; /* NULL: it is not renewed, but looked at */
+    uint64_t deadline_ms;      /* the lease ends, by our clock */
+    uint64_t stop_ms;          /* no renewal from then on */
+    char owner[DLOCK_OWNER_BYTES_MAX + 1];
     char name[];
 };
 
-static struct dlock_held_grant *find(const struct dlock_held *held,
-                                     uint64_t attempt)
-{
-    struct dlock_held_grant *grant = LIST_FIRST(&held->grants);
+/* One per client; made with it. */
+struct dlock_watchdog {
+    struct dlock *client;
+    pthread_mutex_t mutex; /* guards all but the pass, and what sessions hold */
+    pthread_cond_t wake;   /* something is due earlier; stop */
+    pthread_cond_t sent;   /* a pass has its answers */
+    struct dlock_due_queue queue;
+    uint64_t wake_ms; /* when the thread will look by itself */
+    bool sending;     /* what is in the pass */
+    bool started;
+    bool stop;
+    pthread_t thread;
 
-    while (grant != NULL && grant->attempt != attempt)
-        grant = LIST_NEXT(grant, link);
-    return grant;
+    /* The pass, the thread's own: what is due, and the renewals of that. */
+    size_t n;
+    struct dlock_hold *holds[DLOCK_PASS_MAX];
+    size_t renewed_n;
+    struct dlock_renew renews[DLOCK_PASS_MAX];
+    uint64_t limit_ms;  /* of asking the server */
+    uint64_t silent_ms; /* nobody answered until then; 0 = somebody has since */
+};
+
+struct dlock_watchdog *dlock_watchdog_open(struct dlock *client)
+{
+    struct dlock_watchdog *watchdog = calloc(1, sizeof(*watchdog));
+
+    if (watchdog == NULL)
+        return NULL;
+    watchdog->client = client;
+    watchdog->wake_ms = UINT64_MAX;
+    TAILQ_INIT(&watchdog->queue);
+    (void)pthread_mutex_init(&watchdog->mutex, NULL);
+    (void)pthread_cond_init(&watchdog->wake, NULL);
+    (void)pthread_cond_init(&watchdog->sent, NULL);
+    return watchdog;
 }
 
-static void forget(struct dlock_held_grant *grant)
+/* After the last session, and what it held. */
+void dlock_watchdog_close(struct dlock_watchdog *watchdog)
 {
-    LIST_REMOVE(grant, link);
-    free(grant);
-}
-
-/* With the mutex. A release that got no answer may still be repeated. */
-static void lose(struct dlock_held *held, const char *name)
-{
-    struct dlock_held_grant *next;
-
-    for (struct dlock_held_grant *each = LIST_FIRST(&held->grants);
-         each != NULL; each = next) {
-        next = LIST_NEXT(each, link);
-        if (strcmp(each->name, name) != 0)
-            continue;
-        if (each->release == 0)
-            forget(each);
-        else
-            each->is_past = true;
+    if (watchdog == NULL)
+        return;
+    if (watchdog->started) {
+        (void)pthread_mutex_lock(&watchdog->mutex);
+        watchdog->stop = true;
+        (void)pthread_cond_signal(&watchdog->wake);
+        (void)pthread_mutex_unlock(&watchdog->mutex);
+        (void)pthread_join(watchdog->thread, NULL);
     }
+    (void)pthread_cond_destroy(&watchdog->sent);
+    (void)pthread_cond_destroy(&watchdog->wake);
+    (void)pthread_mutex_destroy(&watchdog->mutex);
+    free(watchdog);
 }
 
-void dlock_held_init(struct dlock_held *held)
+/* The queue ---------------------------------------------------------------- */
+
+/* With the mutex: HOLD is due at DUE_MS, if there is anything to do about it, and
+ * the thread is told if that is earlier than it would look. To be called whenever the
+ * state has changed. */
+static void line_up(struct dlock_watchdog *watchdog, struct dlock_hold *hold,
+                    uint64_t due_ms)
 {
-    (void)pthread_mutex_init(&held->mutex, NULL);
+    dlock_due_remove(&watchdog->queue, &hold->due);
+    hold->due.at = due_ms;
+    if ((hold->state != LIVE && hold->state != UNTOLD) || hold->in_pass)
+        return;
+    dlock_due_put(&watchdog->queue, &hold->due);
+    if (due_ms < watchdog->wake_ms)
+        (void)pthread_cond_signal(&watchdog->wake);
 }
 
-void dlock_held_release(struct dlock_held *held)
-{
-    struct dlock_held_grant *each;
+/* A pass, on the thread ----------------------------------------------------- */
 
-    while ((each = LIST_FIRST(&held->grants)) != NULL) {
-        LIST_REMOVE(each, link);
-        free(each);
-    }
-    free(held->reserved);
-    (void)pthread_mutex_destroy(&held->mutex);
+/*
+ * The server cannot say why a key is gone, but our clock can: it was started
+ * before the server's. If by it the lease still runs, the server has not ended
+ * it, but lost it.
+ */
+static enum dlock_loss why_gone(const struct dlock_hold *hold, uint64_t now)
+{
+    if (now < hold->deadline_ms)
+        return DLOCK_LOSS_FLUSHED;
+    return hold->stop_ms <= now ? DLOCK_LOSS_OVERHELD : DLOCK_LOSS_EXPIRED;
 }
 
-unsigned dlock_held_count(const struct dlock_held *held, const char *name)
+/*
+ * With the mutex: takes what is due out of the queue, into the pass, and marks it.
+ * False if nothing is. A lease that was held too long is not renewed: it runs out by
+ * itself, and then its holder is told. One that ran out while nobody answered is not
+ * asked for, because each further pass would wait for a timeout.
+ */
+static bool collect(struct dlock_watchdog *pass, uint64_t now)
 {
-    const struct dlock_held_grant *each;
-    unsigned n = 0;
+    struct dlock *client = pass->client;
+    /* Those that are nearly due are taken along, so that leases of about the same
+     * age stay together from then on. */
+    uint64_t soon = now + client->watchdog_lease_ms / 20;
+    struct dlock_due *due = TAILQ_FIRST(&pass->queue), *next;
 
-    for (each = LIST_FIRST(&held->grants); each != NULL;
-         each = LIST_NEXT(each, link))
-        n += each->release == 0 && strcmp(each->name, name) == 0;
-    return n;
-}
-
-bool dlock_held_reserve(struct dlock_held *held, const char *name)
-{
-    size_t size = strlen(name) + 1;
-    struct dlock_held_grant *grant =
-        realloc(held->reserved, sizeof(*grant) + size);
-
-    if (grant == NULL)
+    pass->n = pass->renewed_n = 0;
+    pass->limit_ms = now + client->wire.command_timeout_ms;
+    if (due == NULL || due->at > now)
         return false;
-    memcpy(grant->name, name, size);
-    held->reserved = grant;
+    for (; due != NULL && due->at <= soon && pass->n < DLOCK_PASS_MAX;
+         due = next) {
+        struct dlock_hold *each = (struct dlock_hold *)due;
+
+        next = TAILQ_NEXT(due, link);
+        if (due->at > now && each->stop_ms <= now)
+            continue;
+        dlock_due_remove(&pass->queue, due);
+        pass->holds[pass->n++] = each;
+        each->in_pass = true;
+        each->loss = DLOCK_LOSS_N;
+        each->renew = NULL;
+        each->due.at = each->deadline_ms;
+        if (each->state == LIVE && each->stop_ms > now &&
+            each->deadline_ms > pass->silent_ms) {
+            each->renew = &pass->renews[pass->renewed_n++];
+            *each->renew = (struct dlock_renew){.name = each->name,
+                                                .owner = each->owner,
+                                                .number = dlock_number(client)};
+            /* The pass must not take longer than a lease that still runs, because
+             * its holder must hear of its end in time. */
+            if (each->deadline_ms > now && each->deadline_ms < pass->limit_ms)
+                pass->limit_ms = each->deadline_ms;
+        } else if (each->state != LIVE || each->deadline_ms <= now) {
+            each->cut_off = each->state == LIVE && each->stop_ms > now;
+            each->loss =
+                each->cut_off ? DLOCK_LOSS_UNREACHABLE : why_gone(each, now);
+            each->state = LOST;
+        }
+    }
     return true;
 }
 
+/* Sends the renewals in one go and reads the replies. Only of a lock that is lost the
+ * server is asked whether that was somebody's will. Blocks. */
+static void send_pass(struct dlock_watchdog *pass)
+{
+    struct dlock *client = pass->client;
+    bool silent = true;
+
+    if (pass->renewed_n > 0)
+        client->strategy->renew(client, pass->renews, pass->renewed_n,
+                                client->watchdog_lease_ms, pass->limit_ms);
+    for (size_t i = 0; i < pass->renewed_n; i++)
+        silent = silent && pass->renews[i].status != DLOCK_OK;
+    if (pass->renewed_n > 0)
+        pass->silent_ms = silent ? dlock_clock_now(client->clock) : 0;
+    for (size_t i = 0; i < pass->n; i++) {
+        struct dlock_hold *each = pass->holds[i];
+        const struct dlock_renew *renew = each->renew;
+        bool is_lost = renew == NULL
+                           ? each->loss != DLOCK_LOSS_N
+                           : renew->status == DLOCK_OK && renew->answer != 1 &&
+                                 renew->answer != DLOCK_OVERTAKEN;
+
+        if (is_lost && pass->silent_ms == 0 &&
+            each->attempt <= client->strategy->forced(client, each->name,
+                                                      each->owner,
+                                                      pass->limit_ms))
+            each->loss = DLOCK_LOSS_FORCED;
+    }
+}
+
+/* The end of one renewal: why it is lost, or DLOCK_LOSS_N. */
+static enum dlock_loss settle(struct dlock_hold *hold,
+                              const struct dlock *client, uint64_t sent_at_ms)
+{
+    uint64_t deadline_ms =
+        sent_at_ms +
+        dlock_valid_ms(client->strategy, client->watchdog_lease_ms);
+    uint64_t now = dlock_clock_now(client->clock);
+
+    /* No answer, or it came too late: asked again soon, and at the latest when the
+     * lease ends. */
+    if (hold->renew->status != DLOCK_OK ||
+        hold->renew->answer == DLOCK_OVERTAKEN) {
+        if (now >= hold->deadline_ms)
+            return DLOCK_LOSS_UNREACHABLE;
+        hold->due.at = now + 1 + client->watchdog_lease_ms / RETRIES_PER_LEASE;
+        if (hold->due.at > hold->deadline_ms)
+            hold->due.at = hold->deadline_ms;
+        return DLOCK_LOSS_N;
+    }
+    if (hold->renew->answer == 0)
+        return why_gone(hold, now);
+    if (hold->renew->answer != 1)
+        return DLOCK_LOSS_TAKEN;
+    if (hold->deadline_ms < deadline_ms)
+        hold->deadline_ms = deadline_ms;
+    hold->due.at = sent_at_ms + client->watchdog_lease_ms / RENEWALS_PER_LEASE;
+    return DLOCK_LOSS_N;
+}
+
+/* With the mutex: the replies to what was sent at SENT_AT_MS. */
+static void apply(const struct dlock_watchdog *pass, uint64_t sent_at_ms)
+{
+    for (size_t i = 0; i < pass->n; i++) {
+        struct dlock_hold *each = pass->holds[i];
+
+        if (each->renew == NULL)
+            continue;
+        /* Outlived while it was being renewed: the next pass is for that. */
+        if (each->state != LIVE)
+            each->loss = DLOCK_LOSS_N;
+        else if (each->loss == DLOCK_LOSS_N)
+            each->loss = settle(each, pass->client, sent_at_ms);
+        each->cut_off = each->loss == DLOCK_LOSS_UNREACHABLE;
+        if (each->loss != DLOCK_LOSS_N)
+            each->state = LOST;
+    }
+}
+
+/* With the mutex, which is let go of meanwhile: the holders of what was lost are told,
+ * once per grant, if they have not given it back since. */
+static void pass_once(struct dlock_watchdog *pass, uint64_t now)
+{
+    const struct dlock *client = pass->client;
+
+    pass->sending = true;
+    (void)pthread_mutex_unlock(&pass->mutex);
+    send_pass(pass);
+    (void)pthread_mutex_lock(&pass->mutex);
+    pass->sending = false;
+    apply(pass, now);
+    (void)pthread_cond_broadcast(&pass->sent);
+    for (size_t i = 0; i < pass->n && client->on_lost != NULL; i++) {
+        const struct dlock_hold *each = pass->holds[i];
+
+        if (each->loss == DLOCK_LOSS_N || each->state == IDLE)
+            continue;
+        (void)pthread_mutex_unlock(&pass->mutex);
+        client->on_lost(client->on_lost_ctx, each->name, each->owner,
+                        each->loss);
+        (void)pthread_mutex_lock(&pass->mutex);
+    }
+    for (size_t i = 0; i < pass->n; i++) {
+        struct dlock_hold *each = pass->holds[i];
+
+        each->in_pass = false;
+        if (each->is_gone)
+            free(each);
+        else
+            line_up(pass, each, each->due.at);
+    }
+}
+
+/*
+ * The thread. A pass may have taken long, or there may be more than fits into
+ * one: so it looks again after each, and sleeps only if nothing is due.
+ */
+static void *watch(void *arg)
+{
+    struct dlock_watchdog *watchdog = arg;
+
+    (void)pthread_mutex_lock(&watchdog->mutex);
+    while (!watchdog->stop) {
+        uint64_t now = dlock_clock_now(watchdog->client->clock);
+        const struct dlock_due *first;
+
+        if (collect(watchdog, now)) {
+            pass_once(watchdog, now);
+            continue;
+        }
+        first = TAILQ_FIRST(&watchdog->queue);
+        watchdog->wake_ms = first != NULL ? first->at : UINT64_MAX;
+        (void)dlock_clock_wait(watchdog->client->clock, &watchdog->wake,
+                               &watchdog->mutex, watchdog->wake_ms);
+    }
+    (void)pthread_mutex_unlock(&watchdog->mutex);
+    return NULL;
+}
+
+/* What a session holds -------------------------------------------------------- */
+
+static struct dlock_watchdog *lock(const struct dlock_session *session)
+{
+    struct dlock_watchdog *watchdog = session->client->watchdog;
+
+    (void)pthread_mutex_lock(&watchdog->mutex);
+    return watchdog;
+}
+
+static void unlock(struct dlock_watchdog *watchdog)
+{
+    (void)pthread_mutex_unlock(&watchdog->mutex);
+}
+
+/* A list, because a session rarely has more than two or three. */
+static struct dlock_hold *find(const struct dlock_session *session,
+                               uint64_t attempt)
+{
+    struct dlock_hold *hold = LIST_FIRST(&session->holds);
+
+    while (hold != NULL && hold->attempt != attempt)
+        hold = LIST_NEXT(hold, link);
+    return hold;
+}
+
+/* With the mutex: takes HOLD, which is not being sent, off the list, and frees it, or
+ * leaves that to the pass. */
+static void forget(struct dlock_watchdog *watchdog, struct dlock_hold *hold)
+{
+    LIST_REMOVE(hold, link);
+    hold->state = IDLE;
+    line_up(watchdog, hold, 0);
+    hold->is_gone = hold->in_pass;
+    if (!hold->is_gone)
+        free(hold);
+}
+
+/* With the mutex: waits for a pass that is sending HOLD. Nobody forgets HOLD meanwhile,
+ * because its session is busy. */
+static void await_pass(struct dlock_watchdog *watchdog,
+                       const struct dlock_hold *hold)
+{
+    while (hold->in_pass && watchdog->sending)
+        (void)pthread_cond_wait(&watchdog->sent, &watchdog->mutex);
+}
+
+/* With the mutex. A grant that is renewed is remembered until it is given back; TELLS:
+ * its holder is told now. A release that got no answer may still be repeated. */
+static void lose(struct dlock_session *session, const char *name, bool tells)
+{
+    struct dlock_watchdog *watchdog = session->client->watchdog;
+    struct dlock_hold *next;
+
+    for (struct dlock_hold *each = LIST_FIRST(&session->holds); each != NULL;
+         each = next) {
+        next = LIST_NEXT(each, link);
+        if (strcmp(each->name, name) != 0)
+            continue;
+        each->is_past = true;
+        if (each->state == LIVE && tells) {
+            each->state = UNTOLD;
+            line_up(watchdog, each, 0);
+        } else if (each->state == IDLE && each->release == 0) {
+            forget(watchdog, each);
+        }
+    }
+}
+
+bool dlock_held_reserve(struct dlock_session *session, const char *name,
+                        bool renewed)
+{
+    size_t size = strlen(name) + 1;
+    struct dlock_hold *hold = realloc(session->reserved, sizeof(*hold) + size);
+    struct dlock_watchdog *watchdog;
+    bool good;
+
+    if (hold == NULL)
+        return false;
+    session->reserved = hold;
+    *hold = (struct dlock_hold){.state = renewed ? LIVE : IDLE};
+    memcpy(hold->owner, session->owner, sizeof(hold->owner));
+    memcpy(hold->name, name, size);
+    if (!renewed)
+        return true;
+    watchdog = lock(session);
+    if (!watchdog->started)
+        watchdog->started =
+            dlock_clock_thread(&watchdog->thread, "dlock-watchdog", watch,
+                               watchdog) == 0;
+    good = watchdog->started;
+    unlock(watchdog);
+    return good;
+}
+
 /* A server may count on from holds of ours that we know to have given back. */
-bool dlock_held_add(struct dlock_held *held, unsigned holds, uint64_t attempt)
+void dlock_held_add(struct dlock_session *session,
+                    const struct dlock_grant *grant, uint64_t granted_at_ms,
+                    unsigned max_hold_ms)
 {
-    struct dlock_held_grant *grant = held->reserved;
-    bool held_before = dlock_held_count(held, grant->name) > 0;
-    bool anew = held_before && holds == 1;
+    const struct dlock *client = session->client;
+    unsigned lease_ms = client->watchdog_lease_ms;
+    struct dlock_hold *hold = session->reserved;
+    struct dlock_watchdog *watchdog = lock(session);
+    bool held_before = dlock_held_count(session, hold->name) > 0;
+    bool anew = held_before && grant->holds == 1;
 
-    (void)pthread_mutex_lock(&held->mutex);
     if (anew || !held_before)
-        lose(held, grant->name);
-    grant->attempt = attempt;
-    grant->release = 0;
-    grant->uncertain = grant->is_past = false;
-    LIST_INSERT_HEAD(&held->grants, grant, link);
-    held->reserved = NULL;
-    (void)pthread_mutex_unlock(&held->mutex);
-    return anew;
+        lose(session, hold->name, anew);
+    hold->attempt = grant->attempt;
+    hold->deadline_ms =
+        granted_at_ms + dlock_valid_ms(client->strategy, lease_ms);
+    hold->stop_ms = max_hold_ms == 0 ? UINT64_MAX : granted_at_ms + max_hold_ms;
+    LIST_INSERT_HEAD(&session->holds, hold, link);
+    session->reserved = NULL;
+    line_up(watchdog, hold, granted_at_ms + lease_ms / RENEWALS_PER_LEASE);
+    unlock(watchdog);
 }
 
-void dlock_held_lost(struct dlock_held *held, const char *name)
+void dlock_held_lost(struct dlock_session *session, const char *name)
 {
-    (void)pthread_mutex_lock(&held->mutex);
-    lose(held, name);
-    (void)pthread_mutex_unlock(&held->mutex);
+    struct dlock_watchdog *watchdog = lock(session);
+
+    lose(session, name, false);
+    unlock(watchdog);
 }
 
-bool dlock_held_superseded(const struct dlock_held *held, const char *name,
-                           uint64_t attempt)
+unsigned dlock_held_count(const struct dlock_session *session, const char *name)
 {
-    /* The caller only asks, so HELD is const; its mutex is no part of what is held. */
-    pthread_mutex_t *mutex = (pthread_mutex_t *)&held->mutex;
-    const struct dlock_held_grant *grant;
-    bool superseded;
-
-    (void)pthread_mutex_lock(mutex);
-    grant = find(held, attempt);
-    superseded =
-        dlock_held_count(held, name) > 0 && (grant == NULL || grant->is_past);
-    (void)pthread_mutex_unlock(mutex);
-    return superseded;
-}
-
-bool dlock_held_has(const struct dlock_held *held, uint64_t attempt)
-{
-    pthread_mutex_t *mutex = (pthread_mutex_t *)&held->mutex; /* as above */
-    const struct dlock_held_grant *grant;
-    bool has;
-
-    (void)pthread_mutex_lock(mutex);
-    grant = find(held, attempt);
-    has = grant != NULL && !grant->is_past;
-    (void)pthread_mutex_unlock(mutex);
-    return has;
-}
-
-/* A caller that never repeats a release would fill the memory. */
-static void limit_releases(struct dlock_held *held)
-{
-    struct dlock_held_grant *oldest = NULL, *each;
+    const struct dlock_hold *each;
     unsigned n = 0;
 
-    for (each = LIST_FIRST(&held->grants); each != NULL;
-         each = LIST_NEXT(each, link)) {
-        n += each->release != 0;
-        if (each->release != 0 &&
-            (oldest == NULL || each->release < oldest->release))
+    LIST_FOREACH(each, &session->holds, link)
+    n += each->release == 0 && !each->is_past && strcmp(each->name, name) == 0;
+    return n;
+}
+
+/* With the mutex: given back, with an answer, or lost. A lock that knows no owner may be
+ * held all the same. */
+static bool is_over(const struct dlock_session *session,
+                    const struct dlock_hold *hold)
+{
+    unsigned capabilities = session->client->strategy->info.capabilities;
+
+    return (capabilities & DLOCK_CAP_OWNER) != 0 &&
+           (hold == NULL || hold->is_past);
+}
+
+/* Giving back ------------------------------------------------------------------ */
+
+/* With the mutex. A caller that never repeats a release would fill the memory. */
+static void limit_releases(struct dlock_session *session)
+{
+    struct dlock_hold *oldest = NULL, *each;
+    unsigned n = 0;
+
+    LIST_FOREACH(each, &session->holds, link)
+    if (each->release != 0) {
+        n++;
+        if (oldest == NULL || each->release < oldest->release)
             oldest = each;
     }
     if (n > DLOCK_HELD_RELEASES_MAX)
-        forget(oldest);
+        forget(session->client->watchdog, oldest);
 }
 
-uint64_t dlock_held_give(struct dlock_held *held, uint64_t attempt,
-                         uint64_t number, bool *uncertain)
+bool dlock_held_give(struct dlock_session *session,
+                     const struct dlock_grant *grant,
+                     struct dlock_attempt *attempt, bool *cut_off)
 {
-    struct dlock_held_grant *grant = find(held, attempt);
+    struct dlock_watchdog *watchdog = lock(session);
+    struct dlock_hold *hold = find(session, grant->attempt);
+    bool good;
 
-    if (grant == NULL)
-        return 0;
-    *uncertain = grant->uncertain;
-    if (grant->release != 0)
-        return grant->release;
-    (void)pthread_mutex_lock(&held->mutex);
-    grant->release = number;
-    limit_releases(held);
-    (void)pthread_mutex_unlock(&held->mutex);
-    return 0;
+    if (hold != NULL) {
+        await_pass(watchdog, hold);
+        *cut_off = hold->cut_off;
+        hold->state = IDLE;
+        line_up(watchdog, hold, 0);
+    }
+    good =
+        !is_over(session, hold) || dlock_held_count(session, grant->name) == 0;
+    if (good && hold != NULL) {
+        attempt->uncertain = hold->uncertain;
+        attempt->repeats = hold->release;
+    }
+    if (hold != NULL && hold->release == 0 && hold->is_past) {
+        forget(watchdog, hold); /* it was remembered for this */
+    } else if (hold != NULL && hold->release == 0) {
+        hold->release = attempt->number;
+        limit_releases(session);
+    }
+    attempt->holds = dlock_held_count(session, grant->name);
+    unlock(watchdog);
+    return good;
 }
 
 /* Not having reached the server settles nothing. */
-void dlock_held_given(struct dlock_held *held, uint64_t attempt,
+void dlock_held_given(struct dlock_session *session, uint64_t attempt,
                       enum dlock_status status)
 {
-    struct dlock_held_grant *grant = find(held, attempt);
+    struct dlock_watchdog *watchdog = lock(session);
+    struct dlock_hold *hold = find(session, attempt);
 
-    if (grant == NULL || status == DLOCK_UNREACHABLE)
-        return;
-    (void)pthread_mutex_lock(&held->mutex);
-    if (status == DLOCK_UNKNOWN)
-        grant->uncertain = true;
-    else
-        forget(grant);
-    (void)pthread_mutex_unlock(&held->mutex);
+    if (hold != NULL && status == DLOCK_UNKNOWN)
+        hold->uncertain = true;
+    else if (hold != NULL && status != DLOCK_UNREACHABLE)
+        forget(watchdog, hold);
+    unlock(watchdog);
+}
+
+/* A renewal under way may be older or younger than the new lease, so its answer
+ * must not overwrite the new end. A shorter lease may need the next one sooner than
+ * was planned; one that is over is not renewed, but told. */
+void dlock_held_reset(const struct dlock_session *session, uint64_t attempt,
+                      uint64_t deadline_ms, bool uncertain)
+{
+    struct dlock_watchdog *watchdog = lock(session);
+    struct dlock_hold *hold = find(session, attempt);
+
+    if (hold != NULL)
+        await_pass(watchdog, hold);
+    if (hold != NULL && hold->state == LIVE &&
+        (!uncertain || deadline_ms < hold->deadline_ms)) {
+        uint64_t now = dlock_clock_now(session->client->clock);
+        uint64_t left = deadline_ms > now ? deadline_ms - now : 0;
+        uint64_t third = left / RENEWALS_PER_LEASE;
+        uint64_t due_ms = hold->due.at;
+
+        hold->deadline_ms = deadline_ms;
+        if (left == 0)
+            hold->state = UNTOLD;
+        if (due_ms > now + third)
+            due_ms = now + third;
+        line_up(watchdog, hold, due_ms);
+    }
+    unlock(watchdog);
+}
+
+uint64_t dlock_held_deadline(const struct dlock_session *session,
+                             const struct dlock_grant *grant)
+{
+    struct dlock_watchdog *watchdog = lock(session);
+    const struct dlock_hold *hold = find(session, grant->attempt);
+    uint64_t deadline_ms = grant->deadline_ms;
+
+    if (hold != NULL && hold->state != IDLE)
+        deadline_ms = hold->state == LIVE ? hold->deadline_ms : 0;
+    if (is_over(session, hold))
+        deadline_ms = 0;
+    unlock(watchdog);
+    return deadline_ms;
+}
+
+void dlock_held_close(struct dlock_session *session)
+{
+    struct dlock_watchdog *watchdog = lock(session);
+    struct dlock_hold *each;
+
+    while ((each = LIST_FIRST(&session->holds)) != NULL) {
+        await_pass(watchdog, each);
+        forget(watchdog, each);
+    }
+    unlock(watchdog);
+    free(session->reserved);
+}
+
+void dlock_held_free(struct dlock_session *session)
+{
+    struct dlock_hold *each;
+
+    while ((each = LIST_FIRST(&session->holds)) != NULL) {
+        LIST_REMOVE(each, link);
+        free(each);
+    }
+    free(session->reserved);
 }

@@ -1,5 +1,6 @@
 /*
- * Private to lock/: the locks that a session holds, as far as it knows.
+ * Private to lock/: the grants that a session holds, as far as it knows, and the
+ * watchdog, which renews the leases of a client's grants while they are held.
  *
  * The server counts holds, too, but its count may be ahead of ours: a command
  * whose reply was lost may have been carried out, a release may never have
@@ -7,66 +8,80 @@
  * by its own count, and what the server had in excess is gone. Counting up and
  * down there instead would keep a hold alive that nobody knows of, for ever,
  * since each re-entry renews it.
+ *
+ * A grant is reserved before the lock is asked for, so that all that can fail (memory,
+ * a thread) fails while nothing is held yet. Its renewal begins when it is added, and
+ * ends before the lock is given back. The end waits for a renewal that is under way:
+ * after it, nothing is sent for the grant any more, nor does the hook begin; a hook that
+ * runs is not waited for. A grant is known by the attempt that won it: a session may
+ * lose a lock and take it anew before the loss has been noticed.
+ *
+ * Only the thread that is in a call of a session changes what that one holds.
  */
 #ifndef DLOCK_HELD_H
 #define DLOCK_HELD_H
 
-#include <pthread.h>
-#include <sys/queue.h>
-
-#include "lock/dlock.h"
+#include "lock/core/client.h"
 
 /* Releases without an answer that are known again when they are repeated: the last
  * ones of a session. */
 enum { DLOCK_HELD_RELEASES_MAX = 64 };
 
-/* Belongs to one session, which alone changes it. Other threads may ask what is
- * superseded. */
-struct dlock_held {
-    pthread_mutex_t mutex; /* guards the list against those who ask */
-    LIST_HEAD(dlock_held_grants, dlock_held_grant) grants;
-    struct dlock_held_grant *reserved; /* for the acquire under way */
-};
+/* Its thread starts with the first grant to be renewed. NULL if out of memory. */
+struct dlock_watchdog *dlock_watchdog_open(struct dlock *client);
+void dlock_watchdog_close(struct dlock_watchdog *watchdog);
 
-/* Holds none; and gives the memory back. */
-void dlock_held_init(struct dlock_held *held);
-void dlock_held_release(struct dlock_held *held);
-
-/* Holds of NAME. */
-unsigned dlock_held_count(const struct dlock_held *held, const char *name);
-
-/* Makes room for one more grant, of NAME. False: no memory. */
-bool dlock_held_reserve(struct dlock_held *held, const char *name);
+/* Makes room for one more grant, of NAME, to be renewed or not. False: no memory, or no
+ * thread. */
+bool dlock_held_reserve(struct dlock_session *session, const char *name,
+                        bool renewed);
 
 /*
- * Hold number HOLDS, at least 1, of the name that was reserved was granted to ATTEMPT.
- * True if that shows that the holds before it are lost: the count began anew.
+ * GRANT, of the name that was reserved, was won at GRANTED_AT_MS or later. MAX_HOLD_MS
+ * from then on it is renewed no more; 0 = as long as it is held. If it shows that the
+ * grants before it are lost, since the count began anew, their holders are told.
  */
-bool dlock_held_add(struct dlock_held *held, unsigned holds, uint64_t attempt);
+void dlock_held_add(struct dlock_session *session,
+                    const struct dlock_grant *grant, uint64_t granted_at_ms,
+                    unsigned max_hold_ms);
 
 /* Nothing of NAME is held any more. */
-void dlock_held_lost(struct dlock_held *held, const char *name);
+void dlock_held_lost(struct dlock_session *session, const char *name);
+
+/* Holds of NAME. */
+unsigned dlock_held_count(const struct dlock_session *session,
+                          const char *name);
 
 /*
- * Whether NAME is held, but not by what ATTEMPT won: that was given back, with an
- * answer, or it was lost and NAME taken anew.
+ * GRANT is given back by the release ATTEMPT: its renewal ends, it counts no more, and
+ * ATTEMPT has the holds that are left, and which release it repeats. False: GRANT was
+ * superseded: its name is held, but not by GRANT, which was given back, with an answer,
+ * or was lost before the name was taken anew. *CUT_OFF: it was lost since the
+ * server could not be reached.
  */
-bool dlock_held_superseded(const struct dlock_held *held, const char *name,
-                           uint64_t attempt);
-
-/* Whether what ATTEMPT won is held, or may be: no release of it was answered. */
-bool dlock_held_has(const struct dlock_held *held, uint64_t attempt);
-
-/*
- * What ATTEMPT won is given back by the release NUMBER, and counts no more. 0; or
- * the number of the first release of it, which got no answer. *UNCERTAIN: one of its
- * releases may have worked.
- */
-uint64_t dlock_held_give(struct dlock_held *held, uint64_t attempt,
-                         uint64_t number, bool *uncertain);
+bool dlock_held_give(struct dlock_session *session,
+                     const struct dlock_grant *grant,
+                     struct dlock_attempt *attempt, bool *cut_off);
 
 /* The release of what ATTEMPT won came to STATUS. */
-void dlock_held_given(struct dlock_held *held, uint64_t attempt,
+void dlock_held_given(struct dlock_session *session, uint64_t attempt,
                       enum dlock_status status);
+
+/*
+ * The lease of what ATTEMPT won was set anew by hand, to end at DEADLINE_MS; UNCERTAIN: or
+ * it was not, and what counts is the earlier end. Waits for a renewal that is under way.
+ */
+void dlock_held_reset(const struct dlock_session *session, uint64_t attempt,
+                      uint64_t deadline_ms, bool uncertain);
+
+/* The end of GRANT's lease, as renewed; 0 = it was lost, or given back with an answer.
+ * From any thread. */
+uint64_t dlock_held_deadline(const struct dlock_session *session,
+                             const struct dlock_grant *grant);
+
+/* Ends all renewal, and gives the memory back. _free is for a child of fork(2), which has
+ * no watchdog. */
+void dlock_held_close(struct dlock_session *session);
+void dlock_held_free(struct dlock_session *session);
 
 #endif

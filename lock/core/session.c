@@ -13,8 +13,8 @@
 
 #include "lock/core/clock.h"
 #include "lock/core/error.h"
+#include "lock/core/held.h"
 #include "lock/core/session.h"
-#include "lock/core/watchdog.h"
 
 /* Whether the strategy has this capability. */
 static bool can(const struct dlock_session *session,
@@ -60,47 +60,22 @@ void dlock_session_leave(struct dlock_session *session)
  * not give back a second hold. How many of these are known is told in held.h; an older
  * one may be told so.
  */
-static void fill_release(struct dlock_session *session,
-                         const struct dlock_grant *grant,
-                         struct dlock_attempt *attempt)
-{
-    attempt->session = session;
-    attempt->name = grant->name;
-    attempt->number = dlock_number(session->client);
-    attempt->repeats = dlock_held_give(&session->held, grant->attempt,
-                                       attempt->number, &attempt->uncertain);
-    attempt->holds = dlock_held_count(&session->held, grant->name);
-    /* Two timeouts: room for one more try if the first gets no reply. */
-    attempt->limit_ms = dlock_session_limit(session, 2, 0);
-}
-
-/* Whether GRANT was given back, or lost, and the session has its name by other
- * grants. False for a lock that knows no owner, because nobody can tell. */
-static bool superseded(const struct dlock_session *session,
-                       const struct dlock_grant *grant)
-{
-    return can(session, DLOCK_CAP_OWNER) &&
-           dlock_held_superseded(&session->held, grant->name, grant->attempt);
-}
-
 enum dlock_status dlock_session_give(struct dlock_session *session,
                                      const struct dlock_grant *grant)
 {
-    struct dlock_attempt attempt = {.number = 0};
+    struct dlock_attempt attempt = {.session = session,
+                                    .name = grant->name,
+                                    .number = dlock_number(session->client)};
     enum dlock_status status;
     bool cut_off = false;
 
-    if (session->client->watchdog != NULL)
-        cut_off = dlock_watchdog_cancel(session->client->watchdog,
-                                        session->owner, grant->attempt);
-    if (superseded(session, grant))
+    if (!dlock_held_give(session, grant, &attempt, &cut_off))
         return DLOCK_LOST;
-    fill_release(session, grant, &attempt);
-    /* The lease is over, and the holder was told that nobody answers. */
-    if (cut_off)
-        attempt.limit_ms = dlock_session_limit(session, 1, 0);
+    /* Two timeouts: room for one more try if the first gets no reply. Not if the lease is
+     * over, and the holder was told that nobody answers. */
+    attempt.limit_ms = dlock_session_limit(session, cut_off ? 1 : 2, 0);
     status = dlock_wait_retry(&attempt, session->client->strategy->release);
-    dlock_held_given(&session->held, grant->attempt, status);
+    dlock_held_given(session, grant->attempt, status);
     return status;
 }
 
@@ -120,25 +95,6 @@ enum dlock_status dlock_release(struct dlock_session *session,
 }
 
 /* Acquire ------------------------------------------------------------------ */
-
-/* Numbers the attempt, and tells it what the session has of this name. */
-static void fill_attempt(struct dlock_session *session, const char *name,
-                         const struct dlock_terms *terms,
-                         struct dlock_attempt *attempt)
-{
-    attempt->session = session;
-    attempt->name = name;
-    attempt->number = dlock_number(session->client);
-    attempt->holds = dlock_held_count(&session->held, name);
-    attempt->lease_ms = terms->lease_ms != 0
-                            ? terms->lease_ms
-                            : session->client->watchdog_lease_ms;
-    attempt->renewed = terms->lease_ms == 0;
-    attempt->fenced = terms->fenced || can(session, DLOCK_CAP_FENCED);
-    attempt->fence_floor = terms->fence_floor;
-    attempt->waits = terms->wait_ms > 0;
-    attempt->limit_ms = dlock_session_limit(session, 1, terms->wait_ms);
-}
 
 /* From here on the call has its answer. A cancel that came after the lock was won
  * would leave it held by somebody who does not want it: so it goes back first. */
@@ -161,26 +117,16 @@ static enum dlock_status conclude(struct dlock_session *session,
     return status;
 }
 
-/* The end of an acquire, but for a cancel: the session writes down what it has. */
-static void note_end(struct dlock_session *session, enum dlock_status status,
-                     const struct dlock_attempt *attempt,
-                     const struct dlock_grant *grant)
+/* An acquire that came to nothing, but for a cancel. */
+static void note_failure(struct dlock_session *session,
+                         const struct dlock_attempt *attempt)
 {
     const struct dlock_strategy *strategy = session->client->strategy;
     struct dlock_attempt end = {.session = session, .name = attempt->name};
     struct dlock_error kept;
 
-    if (status == DLOCK_OK) {
-        /* If the count began anew, the holds that the session thought to have are
-         * lost, and their holders are told. */
-        if (dlock_held_add(&session->held, grant->holds, grant->attempt) &&
-            session->client->watchdog != NULL)
-            dlock_watchdog_supersede(session->client->watchdog, grant->name,
-                                     session->owner, grant->attempt);
-        return;
-    }
     if (attempt->holds == 0)
-        dlock_held_lost(&session->held, attempt->name);
+        dlock_held_lost(session, attempt->name);
     if (!strategy->releases_always)
         return;
     /* The `finally` around an acquire: it runs for the losers as well. */
@@ -192,45 +138,43 @@ static void note_end(struct dlock_session *session, enum dlock_status status,
 }
 
 /* Memory is taken here, because nothing is held yet if there is none. */
-static enum dlock_status prepare(struct dlock_wait *wait)
-{
-    struct dlock_session *session = wait->session;
-    const struct dlock_attempt *attempt = &wait->attempt;
-    bool good = dlock_held_reserve(&session->held, attempt->name);
-
-    if (good && attempt->renewed && can(session, DLOCK_CAP_RENEW)) {
-        wait->renewal =
-            dlock_watchdog_register(session->client->watchdog, attempt->name,
-                                    session->owner, attempt->number);
-        good = wait->renewal != NULL;
-    }
-    if (good)
-        return DLOCK_OK;
-    return dlock_error_set(DLOCK_UNREACHABLE,
-                           "no memory, or no thread to renew with");
-}
-
 bool dlock_session_begin(struct dlock_wait *wait, struct dlock_session *session,
                          const char *name, const struct dlock_terms *terms)
 {
-    const struct dlock_clock *clock = session->client->clock;
-    uint64_t now = dlock_clock_now(clock);
+    const struct dlock *client = session->client;
+    uint64_t now = dlock_clock_now(client->clock);
+    uint64_t number = dlock_number(session->client);
 
     session->may_come_late = false;
-    *wait = (struct dlock_wait){.session = session,
-                                .strategy = session->client->strategy,
-                                .clock = clock,
-                                .terms = terms,
-                                .deadline_ms = now + terms->wait_ms,
-                                .answered = true};
-    fill_attempt(session, name, terms, &wait->attempt);
-    wait->attempt.grant = &wait->grant;
-    wait->attempt.busy_ms = &wait->busy_ms;
-    wait->number = wait->attempt.number;
+    *wait = (struct dlock_wait){
+        .session = session,
+        .strategy = client->strategy,
+        .clock = client->clock,
+        .terms = terms,
+        .deadline_ms = now + terms->wait_ms,
+        .answered = true,
+        .number = number,
+        .attempt = {.session = session,
+                    .name = name,
+                    .number = number,
+                    .holds = dlock_held_count(session, name),
+                    .lease_ms = terms->lease_ms != 0
+                                    ? terms->lease_ms
+                                    : client->watchdog_lease_ms,
+                    .renewed = terms->lease_ms == 0,
+                    .fenced = terms->fenced || can(session, DLOCK_CAP_FENCED),
+                    .fence_floor = terms->fence_floor,
+                    .waits = terms->wait_ms > 0,
+                    .limit_ms = dlock_session_limit(session, 1, terms->wait_ms),
+                    .grant = &wait->grant,
+                    .busy_ms = &wait->busy_ms}};
     if (terms->deadlock_ms > 0)
         wait->look.at_ms = dlock_clock_after(now, terms->deadlock_ms);
-    wait->status = prepare(wait);
-    wait->tries = wait->status == DLOCK_OK;
+    wait->tries = dlock_held_reserve(
+        session, name, wait->attempt.renewed && can(session, DLOCK_CAP_RENEW));
+    if (!wait->tries)
+        wait->status = dlock_error_set(DLOCK_UNREACHABLE,
+                                       "no memory, or no thread to renew with");
     return wait->tries;
 }
 
@@ -239,19 +183,17 @@ enum dlock_status dlock_session_end(struct dlock_wait *wait,
 {
     struct dlock_session *session = wait->session;
     struct dlock_grant *made = &wait->grant;
-    struct dlock_watchdog *watchdog = session->client->watchdog;
     enum dlock_status status =
         wait->tries ? dlock_wait_end(wait) : wait->status;
 
-    if (wait->renewal != NULL && status == DLOCK_OK)
-        dlock_watchdog_confirm(watchdog, wait->renewal, wait->tried_at_ms,
-                               wait->terms->max_hold_ms);
-    else
-        dlock_watchdog_discard(watchdog, wait->renewal);
     (void)snprintf(made->name, sizeof(made->name), "%s", wait->attempt.name);
     (void)snprintf(made->owner, sizeof(made->owner), "%s", session->owner);
     made->attempt = wait->number;
-    note_end(session, status, &wait->attempt, made);
+    if (status == DLOCK_OK)
+        dlock_held_add(session, made, wait->tried_at_ms,
+                       wait->terms->max_hold_ms);
+    else
+        note_failure(session, &wait->attempt);
     if (status == DLOCK_BUSY) {
         (void)dlock_error_take();
         status = wait->terms->wait_ms > 0 ? DLOCK_TIMEOUT : DLOCK_BUSY;
@@ -299,68 +241,41 @@ enum dlock_status dlock_try(struct dlock_session *session, const char *name,
 
 /* Leases ------------------------------------------------------------------- */
 
-/* 0: it was lost. The watchdog knows better than the grant, which is a value of its
- * time. */
-static uint64_t lease_end(const struct dlock_session *session,
-                          const struct dlock_grant *grant)
-{
-    uint64_t deadline_ms = grant->deadline_ms;
-
-    if (session->client->watchdog != NULL)
-        dlock_watchdog_deadline(session->client->watchdog, grant->owner,
-                                grant->attempt, &deadline_ms);
-    return deadline_ms;
-}
-
-/* UNCERTAIN: the lease may also have its old end, so the earlier one counts. */
-static void set_deadline(const struct dlock_session *session,
-                         struct dlock_grant *grant, uint64_t deadline_ms,
-                         bool uncertain)
-{
-    if (session->client->watchdog != NULL)
-        dlock_watchdog_reset(session->client->watchdog, session->owner,
-                             grant->attempt, deadline_ms, uncertain);
-    if (!uncertain || deadline_ms < grant->deadline_ms)
-        grant->deadline_ms = deadline_ms;
-}
-
-/* The end of the lease, by the answer or by the lack of one. */
-static enum dlock_status settle(const struct dlock_session *session,
-                                struct dlock_grant *grant, uint64_t deadline_ms,
-                                enum dlock_status status)
-{
-    const struct dlock_clock *clock = session->client->clock;
-
-    if (status == DLOCK_OK || status == DLOCK_UNKNOWN)
-        set_deadline(session, grant, deadline_ms, status == DLOCK_UNKNOWN);
-    if (status == DLOCK_LOST) /* of it nothing remains */
-        set_deadline(session, grant, dlock_clock_now(clock), true);
-    /* As of an acquire: textbook locks do not ask. */
-    if (status == DLOCK_OK && can(session, DLOCK_CAP_RENEW) &&
-        dlock_clock_until(clock, deadline_ms) == 0)
-        return dlock_error_set(DLOCK_LOST,
-                               "the answer took longer than the lease");
-    return status;
-}
-
+/* The lease ends by the answer; without one, it may also have its old end, so the earlier
+ * one counts; of a lost one nothing remains. */
 static enum dlock_status extend(struct dlock_session *session,
                                 struct dlock_grant *grant, unsigned lease_ms)
 {
+    const struct dlock_clock *clock = session->client->clock;
     const struct dlock_strategy *strategy = session->client->strategy;
     struct dlock_attempt attempt = {
         .session = session,
         .name = grant->name,
-        .holds = dlock_held_count(&session->held, grant->name),
+        .holds = dlock_held_count(session, grant->name),
         .lease_ms = lease_ms,
         .limit_ms = dlock_session_limit(session, 2, 0)};
-    uint64_t deadline_ms = dlock_clock_now(session->client->clock) +
-                           dlock_valid_ms(strategy, lease_ms);
+    uint64_t end_ms =
+        dlock_clock_now(clock) + dlock_valid_ms(strategy, lease_ms);
+    enum dlock_status status;
+    bool uncertain;
 
-    /* Of a lost lease the holder has been told, though the server may have it. */
-    if (superseded(session, grant) || lease_end(session, grant) == 0)
+    if (dlock_held_deadline(session, grant) == 0)
         return DLOCK_LOST;
-    return settle(session, grant, deadline_ms,
-                  dlock_wait_retry(&attempt, strategy->extend));
+    status = dlock_wait_retry(&attempt, strategy->extend);
+    uncertain = status == DLOCK_UNKNOWN || status == DLOCK_LOST;
+    if (status == DLOCK_LOST)
+        end_ms = dlock_clock_now(clock);
+    if (status == DLOCK_OK || uncertain) {
+        dlock_held_reset(session, grant->attempt, end_ms, uncertain);
+        if (!uncertain || end_ms < grant->deadline_ms)
+            grant->deadline_ms = end_ms;
+    }
+    /* As of an acquire: textbook locks do not ask. */
+    if (status == DLOCK_OK && can(session, DLOCK_CAP_RENEW) &&
+        dlock_clock_until(clock, end_ms) == 0)
+        return dlock_error_set(DLOCK_LOST,
+                               "the answer took longer than the lease");
+    return status;
 }
 
 enum dlock_status dlock_extend(struct dlock_session *session,
@@ -383,11 +298,12 @@ enum dlock_status dlock_extend(struct dlock_session *session,
     return dlock_error_report(error, status, "extend");
 }
 
-/* A lock that knows no owner may be held though its grant was given back. */
+/* The watchdog knows better than the grant, which is a value of its time. */
 uint64_t dlock_remaining_ms(const struct dlock_session *session,
                             const struct dlock_grant *grant)
 {
     const struct dlock *client;
+    uint64_t deadline_ms;
 
     if (dlock_check_grant(session, grant) != DLOCK_OK ||
         !dlock_is_ours(session->client)) {
@@ -395,12 +311,10 @@ uint64_t dlock_remaining_ms(const struct dlock_session *session,
         return 0;
     }
     client = session->client;
-    if (can(session, DLOCK_CAP_OWNER) &&
-        !dlock_held_has(&session->held, grant->attempt))
-        return 0;
-    if (client->strategy->remaining != NULL)
+    deadline_ms = dlock_held_deadline(session, grant);
+    if (deadline_ms > 0 && client->strategy->remaining != NULL)
         return client->strategy->remaining(session, grant);
-    return dlock_clock_until(client->clock, lease_end(session, grant));
+    return dlock_clock_until(client->clock, deadline_ms);
 }
 
 /* Looks, and an operator's force: they need to hold nothing ------------------ */

@@ -44,9 +44,8 @@ struct dlock_wait {
     const struct dlock_strategy *strategy;
     const struct dlock_clock *clock;
     const struct dlock_terms
-        *terms; /* have to live as long, as the name has to */
-    struct dlock_renewal *renewal; /* NULL: it is not to be renewed */
-    struct dlock_attempt attempt;  /* its number rises when it was answered */
+        *terms;                   /* have to live as long, as the name has to */
+    struct dlock_attempt attempt; /* its number rises when it was answered */
     uint64_t number;      /* its first one: the grant's, and its renewal's */
     uint64_t deadline_ms; /* lease time */
     uint64_t tried_at_ms; /* before the last try, or the one that it repeats */

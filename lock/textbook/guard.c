@@ -5,7 +5,7 @@
  *
  * Guarantees that work longer than the lease is alone (L), sometimes.
  *
- * Does not do what the watchdog (watchdog.c) does, and each difference is a
+ * Does not do what the watchdog (held.c) does, and each difference is a
  * failure that it is here to show:
  *
  *   TTL, then EXPIRE, without a look at whose lock it is: once the lease has
