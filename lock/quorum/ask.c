@@ -12,7 +12,6 @@
  */
 #include "lock/quorum/quorum.h"
 
-#include <assert.h>
 #include <poll.h>
 
 #include "lock/core/clock.h"
@@ -25,28 +24,31 @@ enum {
 
 /* How far one question has come. */
 struct asking {
+    const struct dlock *client;
     struct dlock_asked *asked;
     size_t n;
     const struct dlock_question *question;
+    uint64_t
+        left_ms; /* that it may take; it counts from the last hook's return: */
     uint64_t began_ms; /* real time */
     uint64_t until_ms;
-    uint64_t grace_ms; /* at least */
     bool decided;
 };
 
 /* Sending ------------------------------------------------------------------ */
 
-/* Gives all answers that are not there yet, and still may come, this STATUS. */
-static void settle(struct dlock_asked *one, const struct asking *asking,
-                   enum dlock_status status)
+/* Answers that are not there yet do not come any more. */
+static void settle(struct dlock_asked *one, const struct asking *asking)
 {
     for (size_t i = 0; i < asking->question->n; i++) {
         struct dlock_answer *answer = &one->answers[i];
 
-        if (answer->begun && answer->status == DLOCK_OK &&
-            (answer->due || !answer->sent))
-            answer->status = status;
-        answer->due = false;
+        if (answer->stage == DLOCK_ANSWER_BEGUN)
+            answer->status = DLOCK_UNREACHABLE;
+        if (answer->stage == DLOCK_ANSWER_SENT)
+            answer->status = DLOCK_UNKNOWN;
+        if (answer->stage != DLOCK_ANSWER_NONE)
+            answer->stage = DLOCK_ANSWER_OVER;
     }
     one->connecting = one->waiting = false;
 }
@@ -57,148 +59,121 @@ static const struct dlock_command *command_of(const struct asking *asking,
     return &asking->question->exchanges[i].command;
 }
 
-/* One command, and whether its reply is to be waited for from now on. */
-static void send_one(struct dlock_asked *one, const struct asking *asking,
-                     size_t i, enum dlock_script_by by)
-{
-    struct dlock_answer *answer = &one->answers[i];
-
-    answer->status =
-        dlock_wire_send(one->wire, command_of(asking, i), by, asking->until_ms);
-    answer->due = answer->status == DLOCK_OK;
-    one->waiting = one->waiting || answer->due;
-}
-
-/* Commands go one behind the other, without waiting for replies. They are short: a
- * connection that stands takes them at once. */
-static void send_all(struct dlock_asked *one, const struct asking *asking)
-{
-    for (size_t i = 0; i < asking->question->n; i++) {
-        if (!one->answers[i].begun)
-            continue;
-        send_one(one, asking, i, DLOCK_BY_SHA);
-        one->answers[i].sent = one->answers[i].due;
-    }
-    /* It broke in the middle: there will be no reply to the first ones. */
-    if (one->wire->link.fd < 0)
-        settle(one, asking, DLOCK_UNKNOWN);
-}
-
-/* Scripts that the server did not know are sent once more, each text only once. */
-static void send_unknown(struct dlock_asked *one, const struct asking *asking)
-{
-    const struct dlock_script *told = NULL;
-
-    for (size_t i = 0; i < asking->question->n; i++) {
-        const struct dlock_command *command = command_of(asking, i);
-        struct dlock_answer *answer = &one->answers[i];
-
-        if (!answer->sent || answer->again || answer->status != DLOCK_OK ||
-            !dlock_call_forgotten(&answer->reply))
-            continue;
-        answer->again = true;
-        send_one(one, asking, i,
-                 command->script == told ? DLOCK_BY_SHA : DLOCK_BY_TEXT);
-        told = command->script;
-    }
-    if (one->wire->link.fd < 0)
-        settle(one, asking, DLOCK_UNKNOWN);
-}
-
-/* STATUS of a connection. Sends as soon as it stands. */
+/* STATUS of a connection. As soon as it stands, commands go one behind the other, without
+ * waiting for replies. They are short: a connection that stands takes them at once. */
 static void connected(struct dlock_asked *one, const struct asking *asking,
                       enum dlock_status status)
 {
     one->connecting = status == DLOCK_BUSY;
-    if (status == DLOCK_OK)
-        send_all(one, asking);
-    else if (status != DLOCK_BUSY)
-        settle(one, asking, DLOCK_UNREACHABLE);
+    for (size_t i = 0; status == DLOCK_OK && i < asking->question->n; i++) {
+        struct dlock_answer *answer = &one->answers[i];
+
+        if (answer->stage != DLOCK_ANSWER_BEGUN)
+            continue;
+        answer->status = dlock_wire_send(one->wire, command_of(asking, i),
+                                         DLOCK_BY_SHA, asking->until_ms);
+        answer->stage =
+            answer->status == DLOCK_OK ? DLOCK_ANSWER_SENT : DLOCK_ANSWER_OVER;
+        one->waiting = one->waiting || answer->stage == DLOCK_ANSWER_SENT;
+    }
+    /* Also if it broke in the middle: there will be no reply to the first ones. */
+    if (!one->connecting && one->wire->link.fd < 0)
+        settle(one, asking);
 }
 
-static void connect_on(struct dlock_asked *one, const struct asking *asking)
+/* The hook for every command, then the connection, then all of them. A hook that paused
+ * has taken nothing from the time to connect. */
+static void begin(struct dlock_asked *one, struct asking *asking)
 {
-    connected(one, asking, dlock_wire_go_on(one->wire));
-}
-
-/* The hook for every command, then the connection, then all of them. */
-static void begin(struct dlock_asked *one, const struct asking *asking)
-{
-    uint64_t until_ms;
-
-    one->connecting = one->waiting = one->agreed = one->refused = false;
+    one->connecting = one->waiting = false;
     for (size_t i = 0; i < asking->question->n; i++)
         one->answers[i] = (struct dlock_answer){.status = DLOCK_UNREACHABLE};
-    if (one->wire == NULL || asking->until_ms == asking->began_ms)
+    if (one->wire == NULL || asking->left_ms == 0)
         return;
     for (size_t i = 0; i < asking->question->n; i++) {
         struct dlock_answer *answer = &one->answers[i];
 
         answer->status = dlock_call_begin(one->wire, command_of(asking, i));
-        answer->begun = answer->status == DLOCK_OK;
+        if (answer->status == DLOCK_OK)
+            answer->stage = DLOCK_ANSWER_BEGUN;
     }
-    /* A hook that paused has taken nothing from the time to connect. */
-    until_ms = dlock_clock_real_now() + asking->until_ms - asking->began_ms;
-    connected(one, asking, dlock_wire_begin(one->wire, until_ms));
+    asking->until_ms = dlock_clock_real_now() + asking->left_ms;
+    connected(one, asking, dlock_wire_begin(one->wire, asking->until_ms));
 }
 
 /* Reading ------------------------------------------------------------------ */
 
-/* Half an answer decides nothing. */
-static void weigh(struct dlock_asked *one, const struct asking *asking)
-{
-    bool agreed = asking->question->agrees != NULL;
-    bool whole = true;
-
-    for (size_t i = 0; i < asking->question->n; i++) {
-        const struct dlock_answer *answer = &one->answers[i];
-
-        whole = whole && answer->sent && answer->status == DLOCK_OK;
-        agreed = agreed && whole && asking->question->agrees(&answer->reply);
-    }
-    one->agreed = agreed;
-    one->refused = whole && !agreed;
-}
-
-/* All replies of one server; the first is there. If one of the others is slow,
+/*
+ * All replies of one server; the first is there. If one of the others is slow,
  * those of other servers lie in their sockets meanwhile: they are read afterwards,
- * also when time is up by then. */
+ * also when time is up by then. Scripts that the server did not know go once more, one by
+ * one: the first sends the text.
+ */
 static void read_all(struct dlock_asked *one, const struct asking *asking)
 {
-    one->waiting = false;
     for (size_t i = 0; i < asking->question->n; i++) {
         struct dlock_answer *answer = &one->answers[i];
 
-        if (answer->due)
+        if (answer->stage == DLOCK_ANSWER_SENT)
             answer->status =
                 dlock_wire_read(one->wire, asking->until_ms, &answer->reply);
-        answer->due = false;
     }
-    send_unknown(one, asking);
-    if (!one->waiting)
-        weigh(one, asking);
+    for (size_t i = 0; i < asking->question->n; i++) {
+        struct dlock_answer *answer = &one->answers[i];
+
+        if (answer->stage == DLOCK_ANSWER_SENT && answer->status == DLOCK_OK &&
+            dlock_call_forgotten(&answer->reply))
+            answer->status =
+                dlock_call_exchange(one->wire, command_of(asking, i),
+                                    asking->until_ms, &answer->reply);
+        if (answer->stage == DLOCK_ANSWER_SENT)
+            answer->stage = DLOCK_ANSWER_OVER;
+    }
+    one->waiting = false;
+}
+
+/* Whether ONE has answered all, which half an answer does not do; and has AGREED to it. */
+static bool has_answered(const struct dlock_asked *one,
+                         const struct dlock_question *question, bool *agreed)
+{
+    *agreed = true;
+    for (size_t i = 0; i < question->n; i++) {
+        const struct dlock_answer *answer = &one->answers[i];
+
+        if (answer->stage != DLOCK_ANSWER_OVER || answer->status != DLOCK_OK)
+            return false;
+        *agreed = *agreed && question->agrees(&answer->reply);
+    }
+    return true;
 }
 
 /* Once it is clear what comes of it, the others are not waited for long. */
 static void look_for_decision(struct asking *asking)
 {
+    unsigned timeout_ms = asking->client->wire.command_timeout_ms;
+    size_t needed = asking->question->needed;
     uint64_t now = dlock_clock_real_now();
     uint64_t grace_ms = GRACE_FACTOR * (now - asking->began_ms);
-    size_t needed = asking->question->needed;
-    size_t agreed = 0;
-    size_t refused = 0;
+    size_t agreed_n = 0;
+    size_t refused_n = 0;
 
     if (needed == 0 || asking->decided)
         return;
     for (size_t i = 0; i < asking->n; i++) {
-        agreed += asking->asked[i].agreed;
-        refused += asking->asked[i].refused;
+        bool agreed;
+
+        if (!has_answered(&asking->asked[i], asking->question, &agreed))
+            continue;
+        agreed_n += agreed;
+        refused_n += !agreed;
     }
-    asking->decided = agreed >= needed || refused + needed > asking->n;
+    asking->decided = agreed_n >= needed || refused_n + needed > asking->n;
     if (!asking->decided)
         return;
-    if (grace_ms < asking->grace_ms)
-        grace_ms = asking->grace_ms;
+    if (grace_ms < GRACE_MS)
+        grace_ms = GRACE_MS;
+    if (grace_ms < timeout_ms / GRACE_PART)
+        grace_ms = timeout_ms / GRACE_PART;
     if (now + grace_ms < asking->until_ms)
         asking->until_ms = now + grace_ms;
 }
@@ -226,10 +201,14 @@ static bool step(struct asking *asking)
     if (open == 0)
         return false;
     ready = poll(pollers, asking->n, left > 60000 ? 60000 : (int)left);
-    for (size_t i = 0; i < asking->n; i++)
-        if (ready > 0 && pollers[i].revents != 0)
-            (asking->asked[i].connecting ? connect_on
-                                         : read_all)(&asking->asked[i], asking);
+    for (size_t i = 0; i < asking->n; i++) {
+        struct dlock_asked *one = &asking->asked[i];
+
+        if (ready > 0 && pollers[i].revents != 0 && one->connecting)
+            connected(one, asking, dlock_wire_go_on(one->wire));
+        else if (ready > 0 && pollers[i].revents != 0)
+            read_all(one, asking);
+    }
     look_for_decision(asking);
     return ready > 0 || left > 0;
 }
@@ -237,62 +216,44 @@ static bool step(struct asking *asking)
 /* The end -------------------------------------------------------------------- */
 
 /*
- * Time is up for ONE, if it has not answered. Once it goes on it may say that it
- * does not know the script, and nobody would hear that.
- */
-static void cut_off(struct dlock_asked *one, const struct asking *asking)
-{
-    if (one->connecting)
-        settle(one, asking, DLOCK_UNREACHABLE);
-    if (!one->waiting)
-        return;
-    for (size_t i = 0; asking->question->insists && i < asking->question->n;
-         i++)
-        if (one->answers[i].due && !one->answers[i].again)
-            (void)dlock_wire_send(one->wire, command_of(asking, i),
-                                  DLOCK_BY_TEXT, asking->until_ms);
-    settle(one, asking, DLOCK_UNKNOWN);
-    dlock_wire_drop(one->wire);
-}
-
-/*
  * As for one command, the time that is left is read before the hook is called,
  * and counts from its return.
  */
-void dlock_ask(struct dlock_asked asked[], size_t n,
+void dlock_ask(const struct dlock *client, struct dlock_asked asked[], size_t n,
                const struct dlock_question *question)
 {
+    unsigned timeout_ms = question->timeout_ms != 0
+                              ? question->timeout_ms
+                              : client->wire.command_timeout_ms;
     struct asking asking = {
-        .asked = asked, .n = n, .question = question, .grace_ms = GRACE_MS};
-    const struct dlock_wire_config *config;
-    uint64_t left_ms = 0;
+        .client = client, .asked = asked, .n = n, .question = question};
 
-    assert(n <= DLOCK_NODES_MAX);
-    for (size_t i = 0; i < n; i++) {
-        if (asked[i].wire == NULL)
-            continue;
-        config = asked[i].wire->config;
-        left_ms = dlock_clock_until(config->clock, question->limit_ms);
-        if (asking.grace_ms < config->command_timeout_ms / GRACE_PART)
-            asking.grace_ms = config->command_timeout_ms / GRACE_PART;
-    }
-    if (left_ms > question->timeout_ms)
-        left_ms = question->timeout_ms;
-    asking.began_ms = dlock_clock_real_now();
-    asking.until_ms = asking.began_ms + left_ms;
+    asking.left_ms = dlock_clock_until(client->clock, question->limit_ms);
+    if (asking.left_ms > timeout_ms)
+        asking.left_ms = timeout_ms;
     for (size_t i = 0; i < n; i++)
         begin(&asked[i], &asking);
     asking.began_ms = dlock_clock_real_now();
-    asking.until_ms = asking.began_ms + left_ms;
+    asking.until_ms = asking.began_ms + asking.left_ms;
     look_for_decision(&asking);
     while (step(&asking))
         continue;
     for (size_t i = 0; i < n; i++) {
-        cut_off(&asked[i], &asking);
+        bool silent = asked[i].waiting;
+
+        /* Time is up for it. Once it goes on it may say that it does not know the
+         * script, and nobody would hear that. */
+        for (size_t k = 0; question->insists && k < question->n; k++)
+            if (asked[i].answers[k].stage == DLOCK_ANSWER_SENT)
+                (void)dlock_wire_send(asked[i].wire, command_of(&asking, k),
+                                      DLOCK_BY_TEXT, asking.until_ms);
+        settle(&asked[i], &asking);
+        if (silent)
+            dlock_wire_drop(asked[i].wire);
         for (size_t k = 0; k < question->n; k++) {
             struct dlock_answer *answer = &asked[i].answers[k];
 
-            if (answer->begun)
+            if (answer->stage == DLOCK_ANSWER_OVER)
                 answer->status =
                     dlock_call_conclude(asked[i].wire, command_of(&asking, k),
                                         answer->status, &answer->reply);

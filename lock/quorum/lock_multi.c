@@ -27,56 +27,46 @@ static enum dlock_status open_all(struct dlock *client)
 }
 
 /*
- * Takes the servers in order. *BUSY_AT is the number of the one that said no.
- * HELD says which are to be given back if it is not DLOCK_OK: also one of which
- * only a copy was told no, for what was sent first may still come, and lock.
+ * Takes the servers in order. One of which only a copy was told no is to be given back as
+ * well, for what was sent first may still come, and lock. Each try has a number of its
+ * own: the one before may have been undone.
  */
-static enum dlock_status take_all(const struct dlock_attempt *attempt,
-                                  struct dlock_grant parts[],
-                                  enum dlock_status held[], size_t *busy_at)
+static enum dlock_status acquire(const struct dlock_attempt *attempt)
 {
     const struct dlock_poll *poll = attempt->session->own;
+    struct dlock_attempt mine = *attempt;
+    struct dlock_vote votes[DLOCK_NODES_MAX];
     enum dlock_status status = DLOCK_OK;
     struct dlock_command command;
     struct dlock_reply reply;
-
-    dlock_node_fill_acquire(attempt, &command);
-    for (size_t i = 0; i < poll->n; i++)
-        held[i] = DLOCK_UNREACHABLE;
-    for (size_t i = 0; i < poll->n && status == DLOCK_OK; i++) {
-        status = dlock_call(poll->asked[i].wire, &command, attempt->limit_ms,
-                            &reply);
-        if (status == DLOCK_OK)
-            status =
-                dlock_node_read_acquire(&reply, &parts[i], attempt->busy_ms);
-        held[i] = status == DLOCK_BUSY && reply.of_copy ? DLOCK_OK : status;
-        *busy_at = i;
-    }
-    return status;
-}
-
-/* Each try has a number of its own: the one before may have been undone. */
-static enum dlock_status acquire(const struct dlock_attempt *attempt)
-{
-    struct dlock_attempt mine = *attempt;
-    struct dlock_grant parts[DLOCK_NODES_MAX];
-    enum dlock_status held[DLOCK_NODES_MAX];
-    enum dlock_status status;
-    size_t busy_at = 0;
+    size_t n = 0; /* that were asked */
 
     mine.number = dlock_number(attempt->session->client);
     /* With the lease over, the rest would be in vain. */
     if (mine.grant->deadline_ms < mine.limit_ms)
         mine.limit_ms = mine.grant->deadline_ms;
-    status = take_all(&mine, parts, held, &busy_at);
+    dlock_node_fill_acquire(&mine, &command);
+    for (size_t i = 0; i < poll->n; i++)
+        votes[i].held = DLOCK_UNREACHABLE;
+    while (n < poll->n && status == DLOCK_OK) {
+        struct dlock_vote *vote = &votes[n];
+
+        status =
+            dlock_call(poll->asked[n].wire, &command, mine.limit_ms, &reply);
+        if (status == DLOCK_OK)
+            status = dlock_node_read_acquire(&reply, &vote->part, mine.busy_ms);
+        vote->held = status == DLOCK_BUSY && reply.of_copy ? DLOCK_OK : status;
+        vote->counts = status == DLOCK_OK;
+        n++;
+    }
     if (status == DLOCK_OK)
-        status = dlock_quorum_confirm(&mine, parts, held);
+        status = dlock_quorum_confirm(&mine, votes);
     if (status == DLOCK_OK)
         return DLOCK_OK;
     if (status == DLOCK_BUSY)
         *mine.busy_ms =
-            dlock_quorum_pause_ms(mine.session, busy_at > 0, *mine.busy_ms);
-    return dlock_quorum_undo(&mine, held, status);
+            dlock_quorum_pause_ms(mine.session, n > 1, *mine.busy_ms);
+    return dlock_quorum_undo(&mine, votes, status);
 }
 
 const struct dlock_strategy dlock_strategy_multi = {

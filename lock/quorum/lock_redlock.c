@@ -69,25 +69,6 @@ static bool is_age(const struct dlock_reply *reply)
 }
 
 /*
- * "Up for N seconds" is a difference of two times that were both cut to whole
- * seconds, so it may be one too many.
- */
-static void note_age(struct dlock_session *session, size_t i)
-{
-    struct dlock_poll *poll = session->own;
-    const struct dlock_answer *answer = &poll->answers[i];
-    int64_t up_s = answer->reply.integers[0];
-    struct dlock_voter *voter = &poll->voters[i];
-
-    if (answer->status != DLOCK_OK || !is_age(&answer->reply))
-        return;
-    voter->connection = poll->asked[i].wire->connections_n;
-    voter->up_ms = up_s > 0 ? (uint64_t)(up_s - 1) * 1000 : 0;
-    voter->at_ms = dlock_clock_now(session->client->clock);
-    memcpy(voter->run, answer->reply.string, sizeof(voter->run) - 1);
-}
-
-/*
  * Asks those that have a new connection; the text: why one did not say its age. Half of
  * the time is for the votes. A server that hangs comes with a new connection each
  * time: if the servers whose age is known are enough, it is merely given a chance;
@@ -125,10 +106,23 @@ static void ask_ages(const struct dlock_attempt *attempt, unsigned timeout_ms)
         question.timeout_ms = (unsigned)half_ms;
     dlock_command_init(&exchange.command, "eval-age", attempt->name,
                        &dlock_script_server_age);
-    dlock_ask(asked, poll->n, &question);
-    for (size_t i = 0; i < poll->n; i++)
-        if (asked[i].wire != NULL)
-            note_age(session, i);
+    dlock_ask(session->client, asked, poll->n, &question);
+    for (size_t i = 0; i < poll->n; i++) {
+        const struct dlock_answer *answer = &poll->answers[i];
+        struct dlock_voter *voter = &poll->voters[i];
+
+        if (asked[i].wire == NULL || answer->status != DLOCK_OK ||
+            !is_age(&answer->reply))
+            continue;
+        voter->connection = asked[i].wire->connections_n;
+        voter->up_ms = 0;
+        /* "Up for N seconds" is a difference of two times that were both cut to whole
+         * seconds, so it may be one too many. */
+        if (answer->reply.integers[0] > 0)
+            voter->up_ms = (uint64_t)(answer->reply.integers[0] - 1) * 1000;
+        voter->at_ms = dlock_clock_now(session->client->clock);
+        memcpy(voter->run, answer->reply.string, sizeof(voter->run) - 1);
+    }
 }
 
 /*
@@ -167,67 +161,49 @@ static bool may_vote(const struct dlock_attempt *attempt, size_t i)
 
 /* Acquire ---------------------------------------------------------------------- */
 
-/* The servers' answers to one try. */
-struct votes {
-    size_t yes;
-    size_t no;
-    size_t young;     /* would have agreed */
-    uint64_t busy_ms; /* until the first of those that said no may be free */
-    enum dlock_status held[DLOCK_NODES_MAX];
-    enum dlock_status counted[DLOCK_NODES_MAX];
-    struct dlock_grant parts[DLOCK_NODES_MAX];
-};
-
-/* A server without a vote has taken the lock as well: it has to be given back. */
-static void count_votes(const struct dlock_attempt *attempt,
-                        struct votes *votes)
+/*
+ * Counts the VOTES for one try, and says what comes of it, with AGES for the text. *SPLIT:
+ * some have agreed; *BUSY_MS: until the first of those that said no may be free. A server
+ * without a vote has taken the lock as well: it has to be given back.
+ */
+static enum dlock_status count(const struct dlock_attempt *attempt,
+                               const struct dlock_error *ages,
+                               struct dlock_vote votes[], bool *split,
+                               uint64_t *busy_ms)
 {
     const struct dlock_poll *poll = attempt->session->own;
     struct dlock_error kept = dlock_error_take(); /* why some did not answer */
+    size_t yes = 0, no = 0, young = 0;
 
-    votes->busy_ms = UINT64_MAX;
     for (size_t i = 0; i < poll->n; i++) {
         const struct dlock_answer *answer = &poll->answers[i];
-        uint64_t busy_ms = UINT64_MAX;
+        struct dlock_vote *vote = &votes[i];
+        uint64_t each_ms = UINT64_MAX;
 
-        votes->held[i] = answer->status;
+        vote->held = answer->status;
         if (answer->status == DLOCK_OK)
-            votes->held[i] = dlock_node_read_acquire(
-                &answer->reply, &votes->parts[i], &busy_ms);
-        if (busy_ms < votes->busy_ms)
-            votes->busy_ms = busy_ms;
-        votes->counted[i] = votes->held[i];
-        votes->no += votes->held[i] == DLOCK_BUSY;
-        if (votes->held[i] != DLOCK_OK)
-            continue;
-        if (may_vote(attempt, i)) {
-            votes->yes++;
-        } else {
-            votes->young++;
-            votes->counted[i] = DLOCK_UNREACHABLE;
-        }
+            vote->held =
+                dlock_node_read_acquire(&answer->reply, &vote->part, &each_ms);
+        vote->counts = vote->held == DLOCK_OK && may_vote(attempt, i);
+        if (each_ms < *busy_ms)
+            *busy_ms = each_ms;
+        yes += vote->counts;
+        young += vote->held == DLOCK_OK && !vote->counts;
+        no += vote->held == DLOCK_BUSY;
     }
     dlock_error_put(&kept);
-}
-
-/*
- * Somebody was in the way if those that answered could have been enough, or if
- * the others could not have been.
- */
-static enum dlock_status judge(const struct dlock_poll *poll,
-                               const struct votes *votes,
-                               const struct dlock_error *ages)
-{
-    if (votes->yes >= poll->needed)
+    *split = yes > 0;
+    if (yes >= poll->needed)
         return DLOCK_OK;
-    if (votes->yes + votes->no >= poll->needed ||
-        votes->no > poll->n - poll->needed)
+    /* Somebody was in the way if those that answered could have been enough, or if the
+     * others could not have been. */
+    if (yes + no >= poll->needed || no > poll->n - poll->needed)
         return DLOCK_BUSY;
-    if (votes->young > 0)
+    if (young > 0)
         return dlock_error_set(DLOCK_UNREACHABLE,
                                "%zu of %zu servers have a vote; %zu have not "
                                "been up for the longest lease yet%s%.100s",
-                               votes->yes + votes->no, poll->n, votes->young,
+                               yes + no, poll->n, young,
                                ages->text[0] != '\0' ? ", or: " : "",
                                ages->text);
     return DLOCK_UNREACHABLE;
@@ -237,13 +213,13 @@ static enum dlock_status judge(const struct dlock_poll *poll,
 static enum dlock_status acquire(const struct dlock_attempt *attempt)
 {
     struct dlock_session *session = attempt->session;
-    const struct dlock_poll *poll = session->own;
     struct dlock_attempt mine = *attempt;
-    struct votes votes = {.yes = 0};
+    struct dlock_vote votes[DLOCK_NODES_MAX];
+    uint64_t busy_ms = UINT64_MAX;
+    bool split;
     struct dlock_error ages, kept;
     struct dlock_exchange exchange;
     struct dlock_question question = {.exchanges = &exchange,
-                                      .limit_ms = attempt->limit_ms,
                                       .timeout_ms = attempt->lease_ms /
                                                     TIMEOUTS_PER_LEASE,
                                       .agrees = dlock_quorum_is_one};
@@ -262,21 +238,19 @@ static enum dlock_status acquire(const struct dlock_attempt *attempt)
     ask_ages(&mine, question.timeout_ms);
     ages = dlock_error_take();
     dlock_error_put(&kept);
-    status = check_distinct(poll);
+    status = check_distinct(session->own);
     if (status != DLOCK_OK)
         return status;
     dlock_node_fill_acquire(&mine, &exchange.command);
-    (void)dlock_quorum_ask(session, &question);
-    count_votes(&mine, &votes);
-    status = judge(poll, &votes, &ages);
+    (void)dlock_quorum_ask(&mine, &question);
+    status = count(&mine, &ages, votes, &split, &busy_ms);
     if (status == DLOCK_OK)
-        status = dlock_quorum_confirm(&mine, votes.parts, votes.counted);
+        status = dlock_quorum_confirm(&mine, votes);
     if (status == DLOCK_OK)
         return DLOCK_OK;
     if (status == DLOCK_BUSY)
-        *mine.busy_ms =
-            dlock_quorum_pause_ms(session, votes.yes > 0, votes.busy_ms);
-    return dlock_quorum_undo(&mine, votes.held, status);
+        *mine.busy_ms = dlock_quorum_pause_ms(session, split, busy_ms);
+    return dlock_quorum_undo(&mine, votes, status);
 }
 
 static enum dlock_status extend(const struct dlock_attempt *attempt)

@@ -1,7 +1,6 @@
 /*
  * A lock on several independent Redis servers: the servers of a client and of a
- * session, asking them, and what follows an acquire. What is done with a lock
- * that is held is in quorum_hold.c.
+ * session, asking them, and all but the acquire itself.
  *
  * A command goes to all servers, word for word: the same owner, the same number of
  * the attempt. The servers know nothing of each other.
@@ -171,18 +170,17 @@ bool dlock_quorum_is_one(const struct dlock_reply *reply)
            reply->integers[0] == 1;
 }
 
-struct dlock_count dlock_quorum_ask(struct dlock_session *session,
+struct dlock_count dlock_quorum_ask(const struct dlock_attempt *attempt,
                                     const struct dlock_question *asked)
 {
-    struct dlock_poll *poll = session->own;
+    struct dlock_poll *poll = attempt->session->own;
     struct dlock_question question = *asked;
     struct dlock_count count = {.yes = 0};
 
     question.n = 1;
+    question.limit_ms = attempt->limit_ms;
     question.needed = poll->needed;
-    if (question.timeout_ms == 0)
-        question.timeout_ms = session->client->wire.command_timeout_ms;
-    dlock_ask(poll->asked, poll->n, &question);
+    dlock_ask(attempt->session->client, poll->asked, poll->n, &question);
     for (size_t i = 0; i < poll->n; i++) {
         const struct dlock_answer *answer = &poll->answers[i];
         /* The outcome of the newer command is not known, so this is no "no". */
@@ -207,74 +205,51 @@ struct dlock_count dlock_quorum_ask(struct dlock_session *session,
  */
 static bool spread_token(const struct dlock_attempt *attempt, uint64_t token)
 {
-    struct dlock_session *session = attempt->session;
-    const struct dlock_poll *poll = session->own;
+    const struct dlock_poll *poll = attempt->session->own;
     struct dlock_exchange exchange;
     struct dlock_command *command = &exchange.command;
     struct dlock_question question = {.exchanges = &exchange,
-                                      .limit_ms = attempt->limit_ms,
                                       .agrees = dlock_quorum_is_one};
 
     dlock_command_init(command, "eval-fence", attempt->name,
                        &dlock_script_quorum_fence);
     dlock_command_key(command, attempt->name);
     dlock_node_add_fence(command);
-    dlock_command_arg(command, session->owner);
+    dlock_command_arg(command, attempt->session->owner);
     dlock_command_number(command, token);
     dlock_command_number(command, DLOCK_FENCE_LIFE_MS);
     dlock_command_number(command, attempt->number);
-    return dlock_quorum_ask(session, &question).yes >= poll->needed;
+    return dlock_quorum_ask(attempt, &question).yes >= poll->needed;
 }
 
 /*
  * A re-entry is a new hold only if so many servers did not know the outer one that
  * enough cannot have it any more: another majority may have answered then. It has
  * the token of the outer one; the token of a server that did not know the outer
- * hold is ignored.
+ * hold is ignored. The token has to be known to enough servers, which count on from
+ * there, and none may have it wrong.
  */
-static void add_up(const struct dlock_poll *poll,
-                   const struct dlock_grant parts[],
-                   const enum dlock_status held[], unsigned holds,
-                   struct dlock_grant *grant)
-{
-    size_t anew_n = 0;
-
-    for (size_t i = 0; i < poll->n; i++)
-        anew_n += held[i] == DLOCK_OK && parts[i].holds == 1;
-    grant->holds = anew_n <= poll->n - poll->needed ? holds + 1 : 1;
-    grant->token = 0;
-    for (size_t i = 0; i < poll->n; i++)
-        if (held[i] == DLOCK_OK && parts[i].token > grant->token &&
-            (grant->holds == 1 || parts[i].holds > 1))
-            grant->token = parts[i].token;
-}
-
-/* Whether enough servers count from TOKEN on, and none has it wrong. */
-static bool is_known(const struct dlock_poll *poll,
-                     const struct dlock_grant parts[],
-                     const enum dlock_status held[], uint64_t token)
-{
-    size_t knowing = 0;
-
-    for (size_t i = 0; i < poll->n; i++) {
-        if (held[i] != DLOCK_OK)
-            continue;
-        if (parts[i].token > token)
-            return false;
-        knowing += parts[i].token == token;
-    }
-    return knowing >= poll->needed;
-}
-
 enum dlock_status dlock_quorum_confirm(const struct dlock_attempt *attempt,
-                                       const struct dlock_grant parts[],
-                                       const enum dlock_status held[])
+                                       const struct dlock_vote votes[])
 {
     const struct dlock_poll *poll = attempt->session->own;
     struct dlock_grant *grant = attempt->grant;
+    size_t anew_n = 0, knowing = 0;
+    bool is_wrong = false;
 
-    add_up(poll, parts, held, attempt->holds, grant);
-    if (attempt->fenced && !is_known(poll, parts, held, grant->token) &&
+    for (size_t i = 0; i < poll->n; i++)
+        anew_n += votes[i].counts && votes[i].part.holds == 1;
+    grant->holds = anew_n <= poll->n - poll->needed ? attempt->holds + 1 : 1;
+    grant->token = 0;
+    for (size_t i = 0; i < poll->n; i++)
+        if (votes[i].counts && votes[i].part.token > grant->token &&
+            (grant->holds == 1 || votes[i].part.holds > 1))
+            grant->token = votes[i].part.token;
+    for (size_t i = 0; i < poll->n; i++) {
+        knowing += votes[i].counts && votes[i].part.token == grant->token;
+        is_wrong |= votes[i].counts && votes[i].part.token > grant->token;
+    }
+    if (attempt->fenced && (is_wrong || knowing < poll->needed) &&
         !spread_token(attempt, grant->token))
         return dlock_error_set(DLOCK_UNREACHABLE,
                                "the token did not reach enough servers");
@@ -282,45 +257,27 @@ enum dlock_status dlock_quorum_confirm(const struct dlock_attempt *attempt,
 }
 
 /*
- * Tells those that may have agreed to forget it, and does not wait for them:
- * they have been silent once. They share one connect timeout, however many
- * cannot be reached.
+ * Those that may have agreed are told to forget it, and not waited for: they have been
+ * silent once. They share one connect timeout, however many cannot be reached. Those that
+ * agreed are asked to forget it, and waited for.
  */
-static void tell_silent(const struct dlock_session *session,
-                        const struct dlock_command *command,
-                        const enum dlock_status held[])
-{
-    const struct dlock_poll *poll = session->own;
-    uint64_t until_ms =
-        dlock_clock_real_now() + session->client->wire.connect_timeout_ms;
-    size_t silent_n = 0;
-
-    for (size_t i = 0; i < poll->n; i++)
-        silent_n += held[i] == DLOCK_UNKNOWN;
-    for (size_t i = poll->n; i-- > 0;)
-        if (held[i] == DLOCK_UNKNOWN)
-            dlock_call_abandon(poll->asked[i].wire, command,
-                               dlock_clock_real_left(until_ms) / silent_n--);
-}
-
-/* Those that agreed are asked to forget it, and waited for. */
 enum dlock_status dlock_quorum_undo(const struct dlock_attempt *attempt,
-                                    const enum dlock_status held[],
+                                    const struct dlock_vote votes[],
                                     enum dlock_status status)
 {
     struct dlock_session *session = attempt->session;
     struct dlock_poll *poll = session->own;
+    uint64_t until_ms =
+        dlock_clock_real_now() + session->client->wire.connect_timeout_ms;
     struct dlock_attempt end = *attempt;
     struct dlock_exchange exchange;
     struct dlock_asked asked[DLOCK_NODES_MAX];
-    struct dlock_question question = {
-        .exchanges = &exchange,
-        .n = 1,
-        .limit_ms = UINT64_MAX,
-        .timeout_ms = session->client->wire.command_timeout_ms,
-        .insists = true};
+    struct dlock_question question = {.exchanges = &exchange,
+                                      .n = 1,
+                                      .limit_ms = UINT64_MAX,
+                                      .insists = true};
     struct dlock_error kept = dlock_error_take();
-    size_t unsure = 0;
+    size_t silent_n = 0, unsure = 0;
 
     end.undoes = attempt->number;
     end.number = dlock_number(session->client);
@@ -329,16 +286,20 @@ enum dlock_status dlock_quorum_undo(const struct dlock_attempt *attempt,
         size_t last = poll->n - 1 - i;
 
         asked[i] = poll->asked[last];
-        if (held[last] != DLOCK_OK)
+        if (votes[last].held != DLOCK_OK)
             asked[i].wire = NULL;
+        silent_n += votes[i].held == DLOCK_UNKNOWN;
     }
-    tell_silent(session, &exchange.command, held);
-    dlock_ask(asked, poll->n, &question);
+    for (size_t i = poll->n; i-- > 0;)
+        if (votes[i].held == DLOCK_UNKNOWN)
+            dlock_call_abandon(poll->asked[i].wire, &exchange.command,
+                               dlock_clock_real_left(until_ms) / silent_n--);
+    dlock_ask(session->client, asked, poll->n, &question);
     dlock_error_put(&kept);
     for (size_t i = 0; i < poll->n; i++)
-        if (held[i] == DLOCK_UNKNOWN ||
-            (held[i] == DLOCK_OK && poll->answers[i].status != DLOCK_OK))
-            unsure++;
+        unsure +=
+            votes[i].held == DLOCK_UNKNOWN ||
+            (votes[i].held == DLOCK_OK && poll->answers[i].status != DLOCK_OK);
     /* More than that, and the rest is too few for anybody else. */
     return unsure > poll->n - poll->needed ? DLOCK_UNKNOWN : status;
 }
@@ -354,6 +315,269 @@ uint64_t dlock_quorum_pause_ms(const struct dlock_session *session, bool split,
     pause_ms = split ? SPLIT_MIN_MS + dice % SPLIT_SPREAD_MS
                      : LOOK_MIN_MS + dice % LOOK_SPREAD_MS;
     return pause_ms < busy_ms ? pause_ms : busy_ms;
+}
+
+/* A lock that is held --------------------------------------------------------- */
+
+/*
+ * All by the same rule. Enough servers say yes: it is done. So many say no that enough
+ * cannot say yes any more: it is lost. Else nobody knows. Servers that did not answer are
+ * neither yes nor no, so they are not counted. A release goes to all servers, also to
+ * those that did not answer when the lock was taken, because it may stand there all the
+ * same.
+ */
+static enum dlock_status rule(size_t n, size_t needed,
+                              const struct dlock_count *count)
+{
+    if (count->yes >= needed)
+        return DLOCK_OK;
+    if (count->no > n - needed)
+        return DLOCK_LOST;
+    return count->unknown > 0 ? DLOCK_UNKNOWN : DLOCK_UNREACHABLE;
+}
+
+/* Asks all servers what FILL puts together; the status by the rule, its text from one
+ * of them. INSISTS: see quorum.h. */
+static enum dlock_status ask(const struct dlock_attempt *attempt,
+                             dlock_node_fill *fill, bool insists,
+                             bool (*agrees)(const struct dlock_reply *reply),
+                             struct dlock_count *count)
+{
+    const struct dlock_poll *poll = attempt->session->own;
+    struct dlock_exchange exchange;
+    struct dlock_question question = {
+        .exchanges = &exchange, .agrees = agrees, .insists = insists};
+    enum dlock_status status;
+
+    fill(attempt, &exchange.command);
+    *count = dlock_quorum_ask(attempt, &question);
+    status = rule(poll->n, poll->needed, count);
+    if (status == DLOCK_LOST)
+        (void)dlock_error_take(); /* of a server that did not matter */
+    return status;
+}
+
+/* Where some have the new lease and others not, nobody knows when it ends. */
+enum dlock_status dlock_quorum_extend(const struct dlock_attempt *attempt)
+{
+    struct dlock_count count;
+    enum dlock_status status = ask(attempt, dlock_node_fill_extend, false,
+                                   dlock_quorum_is_one, &count);
+
+    if (status == DLOCK_UNREACHABLE && count.yes > 0)
+        return DLOCK_UNKNOWN;
+    return status;
+}
+
+/* release.lua: holds that are left, or -1. */
+static bool was_held(const struct dlock_reply *reply)
+{
+    return reply->kind == DLOCK_REPLY_INTEGER && reply->integers[0] >= 0;
+}
+
+/* A server that does not hold it says no. A minority may do so after a restart, and
+ * that does not make the release a failure. */
+enum dlock_status dlock_quorum_release(const struct dlock_attempt *attempt)
+{
+    struct dlock_count count;
+
+    return ask(attempt, dlock_node_fill_release, true, was_held, &count);
+}
+
+/* Whether a server has told of a holder; of one owner, the last command of all. */
+static bool sees_holder(const struct dlock_poll *poll,
+                        struct dlock_node_seen *seen)
+{
+    struct dlock_node_seen each;
+    bool sees = false;
+
+    for (size_t i = 0; i < poll->n; i++) {
+        if (poll->answers[i].status != DLOCK_OK ||
+            !dlock_node_read_seen(&poll->answers[i].reply, &each))
+            continue;
+        if (!sees || (strcmp(each.owner, seen->owner) == 0 &&
+                      each.attempt > seen->attempt))
+            *seen = each;
+        sees = true;
+    }
+    return sees;
+}
+
+/* Enough is enough answers, where each of many renewals is for itself, or where a no
+ * tells of the holder. */
+static bool is_answer(const struct dlock_reply *reply)
+{
+    (void)reply;
+    return true;
+}
+
+/* One answer is enough to have freed something. */
+enum dlock_status dlock_quorum_force(const struct dlock_attempt *attempt)
+{
+    const struct dlock_poll *poll = attempt->session->own;
+    struct dlock_node_seen seen = {.attempt = 0};
+    struct dlock_exchange exchange;
+    struct dlock_question question = {
+        .exchanges = &exchange, .agrees = is_answer, .insists = true};
+    struct dlock_count count;
+    bool freed = false;
+
+    do {
+        dlock_node_fill_force(&dlock_node_plain, attempt, &seen,
+                              &exchange.command);
+        count = dlock_quorum_ask(attempt, &question);
+        if (count.yes < poll->needed)
+            return count.unknown > 0 ? DLOCK_UNKNOWN : DLOCK_UNREACHABLE;
+        for (size_t i = 0; i < poll->n; i++)
+            freed = freed || (poll->answers[i].status == DLOCK_OK &&
+                              dlock_quorum_is_one(&poll->answers[i].reply));
+    } while (sees_holder(poll, &seen));
+    return freed ? DLOCK_OK : DLOCK_LOST;
+}
+
+/* Inspect -------------------------------------------------------------------- */
+
+static bool is_list(const struct dlock_reply *reply)
+{
+    return reply->kind == DLOCK_REPLY_LIST;
+}
+
+/* The longest first. */
+static int compare_longest(const void *a, const void *b)
+{
+    uint64_t left = *(const uint64_t *)a;
+    uint64_t right = *(const uint64_t *)b;
+
+    return (left < right) - (left > right);
+}
+
+/* Held is what enough servers hold for one owner, as long as they are enough. Servers that
+ * do not answer may make them enough. */
+enum dlock_status dlock_quorum_inspect(const struct dlock_attempt *attempt,
+                                       struct dlock_holder *holder)
+{
+    const struct dlock_poll *poll = attempt->session->own;
+    struct dlock_holder parts[DLOCK_NODES_MAX] = {{.held = false}};
+    uint64_t remaining[DLOCK_NODES_MAX];
+    struct dlock_count count;
+    enum dlock_status status =
+        ask(attempt, dlock_node_fill_inspect, false, is_list, &count);
+    bool may_be_held = false;
+
+    if (status != DLOCK_OK)
+        return status;
+    for (size_t i = 0; i < poll->n; i++)
+        if (poll->answers[i].status == DLOCK_OK)
+            dlock_node_read_inspect(&poll->answers[i].reply, &parts[i]);
+    for (size_t i = 0; i < poll->n; i++) {
+        struct dlock_holder found = parts[i];
+        size_t agreeing = 0;
+
+        /* All that name the same owner as this one. */
+        for (size_t k = 0; k < poll->n && found.held; k++) {
+            if (!parts[k].held || strcmp(parts[k].owner, found.owner) != 0)
+                continue;
+            remaining[agreeing++] = parts[k].remaining_ms;
+            if (parts[k].token > found.token)
+                found.token = parts[k].token;
+            if (parts[k].holds > found.holds)
+                found.holds = parts[k].holds;
+        }
+        may_be_held |=
+            agreeing > 0 && agreeing + poll->n - count.yes >= poll->needed;
+        if (agreeing < poll->needed)
+            continue;
+        qsort(remaining, agreeing, sizeof(remaining[0]), compare_longest);
+        found.remaining_ms = remaining[poll->needed - 1];
+        *holder = found;
+        return DLOCK_OK;
+    }
+    if (may_be_held)
+        return dlock_error_set(DLOCK_UNKNOWN,
+                               "the servers that answer do not agree");
+    return DLOCK_OK;
+}
+
+/* Renewal, on the watchdog's thread --------------------------------------------- */
+
+/*
+ * Adds up what the servers say to renewal number I. If it is lost, then for the
+ * reason that one of them gives.
+ */
+static void add_renewals(const struct dlock_nodes *nodes,
+                         struct dlock_renew *renew, size_t i)
+{
+    struct dlock_count count = {.yes = 0};
+    int64_t answer = 0;
+
+    for (size_t k = 0; k < nodes->n; k++) {
+        const struct dlock_answer *each = &nodes->renewers[k].answers[i];
+
+        if (each->status != DLOCK_OK ||
+            each->reply.integers[0] == DLOCK_OVERTAKEN)
+            continue;
+        count.yes += dlock_quorum_is_one(&each->reply);
+        count.no += !dlock_quorum_is_one(&each->reply);
+        if (each->reply.integers[0] < answer)
+            answer = each->reply.integers[0];
+    }
+    renew->status = rule(nodes->n, nodes->needed, &count);
+    renew->answer = renew->status == DLOCK_OK ? 1 : answer;
+    if (renew->status == DLOCK_LOST)
+        renew->status = DLOCK_OK; /* there is an answer, and it is no */
+}
+
+/* All renewals of a pass to each server in one go, as to a single one. */
+void dlock_quorum_renew(struct dlock *client, struct dlock_renew renews[],
+                        size_t n, unsigned lease_ms, uint64_t limit_ms)
+{
+    struct dlock_nodes *nodes = client->own;
+    struct dlock_exchange *exchanges = dlock_node_renewals(renews, n, lease_ms);
+    struct dlock_question question = {.exchanges = exchanges,
+                                      .n = n,
+                                      .limit_ms = limit_ms,
+                                      .needed = nodes->needed,
+                                      .agrees = is_answer};
+
+    /* No memory: that is as if nobody could be reached. */
+    if (exchanges != NULL) {
+        dlock_ask(client, nodes->renewers, nodes->n, &question);
+        for (size_t i = 0; i < n; i++)
+            add_renewals(nodes, &renews[i], i);
+    }
+    free(exchanges);
+}
+
+/* One that knows of force: there is no need to wait for the others. */
+static bool knows_of_force(const struct dlock_reply *reply)
+{
+    return dlock_node_read_forced(reply) > 0;
+}
+
+/* Each server has a word of its own: the last attempt is the right one. */
+uint64_t dlock_quorum_forced(struct dlock *client, const char *name,
+                             const char *owner, uint64_t limit_ms)
+{
+    struct dlock_nodes *nodes = client->own;
+    struct dlock_exchange exchange;
+    struct dlock_question question = {.exchanges = &exchange,
+                                      .n = 1,
+                                      .limit_ms = limit_ms,
+                                      .needed = 1,
+                                      .agrees = knows_of_force};
+    uint64_t forced = 0;
+
+    dlock_node_fill_forced(name, owner, &exchange.command);
+    dlock_ask(client, nodes->renewers, nodes->n, &question);
+    for (size_t k = 0; k < nodes->n; k++) {
+        const struct dlock_answer *answer = nodes->renewers[k].answers;
+        uint64_t known = answer->status == DLOCK_OK
+                             ? dlock_node_read_forced(&answer->reply)
+                             : 0;
+
+        forced = known > forced ? known : forced;
+    }
+    return forced;
 }
 
 #define STRATEGIES(X) X(multi) X(redlock)

@@ -21,10 +21,12 @@
 struct dlock_answer {
     struct dlock_reply reply; /* valid if status is DLOCK_OK */
     enum dlock_status status;
-    bool begun; /* the hook let it go */
-    bool sent;
-    bool again; /* with the script's text: the server did not know it */
-    bool due;   /* the reply has not come yet */
+    enum {
+        DLOCK_ANSWER_NONE,  /* it was left out, or kept back by the hook */
+        DLOCK_ANSWER_BEGUN, /* the hook let it go */
+        DLOCK_ANSWER_SENT,
+        DLOCK_ANSWER_OVER, /* the status is the last one */
+    } stage;
 };
 
 /* One of the servers. */
@@ -33,8 +35,6 @@ struct dlock_asked {
     struct dlock_answer *answers; /* to each command; filled by the asking */
     bool connecting;              /* the rest is the asking's own */
     bool waiting;
-    bool agreed;
-    bool refused;
 };
 
 /* A command to all, and how long to wait for whom. */
@@ -42,7 +42,7 @@ struct dlock_question {
     const struct dlock_exchange *exchanges; /* only the commands count */
     size_t n;
     uint64_t limit_ms;   /* lease time */
-    unsigned timeout_ms; /* for all together */
+    unsigned timeout_ms; /* for all together; 0 = the command timeout */
 
     /* As soon as so many have agreed to all of it, or so many have refused that not
      * so many can agree any more, the others get only a little more time: about as
@@ -60,7 +60,7 @@ struct dlock_question {
  * is left, with DLOCK_UNREACHABLE. Nothing that may have had an effect is sent a
  * second time, but by a question that insists.
  */
-void dlock_ask(struct dlock_asked asked[], size_t n,
+void dlock_ask(const struct dlock *client, struct dlock_asked asked[], size_t n,
                const struct dlock_question *question);
 
 enum { DLOCK_NODES_MAX = 9 };
@@ -91,6 +91,15 @@ struct dlock_poll {
     struct dlock_voter voters[DLOCK_NODES_MAX];
 };
 
+/* A server's answer to an acquire. */
+struct dlock_vote {
+    enum dlock_status
+        held;    /* DLOCK_OK or _UNKNOWN: it has to be given back, if nothing
+                               comes of the acquire */
+    bool counts; /* it has agreed, and its answer is PART */
+    struct dlock_grant part;
+};
+
 /* How the servers answered one question. */
 struct dlock_count {
     size_t yes;
@@ -102,33 +111,31 @@ struct dlock_count {
 enum dlock_status dlock_quorum_open(struct dlock *client, bool majority);
 
 /*
- * Asks all servers QUESTION's one command, and counts. The answers stay in the
- * poll. How many are needed is filled in, and the timeout, if it is 0.
+ * Asks all servers QUESTION's one command about ATTEMPT, and counts. The answers stay in
+ * the poll. The end of the time, and how many are needed, is filled in.
  */
-struct dlock_count dlock_quorum_ask(struct dlock_session *session,
+struct dlock_count dlock_quorum_ask(const struct dlock_attempt *attempt,
                                     const struct dlock_question *question);
 
 /* The usual answer of a script that did it: its first integer is 1. */
 bool dlock_quorum_is_one(const struct dlock_reply *reply);
 
 /*
- * After enough have agreed to an acquire, by parts[i] where held[i] is
- * DLOCK_OK: fills its grant, and sees to it that its token is known to enough
- * servers. DLOCK_UNREACHABLE: it is no grant. Whether its lease has ended meanwhile,
- * wait.c sees.
+ * After enough VOTES count for an acquire: fills its grant, and sees to it that its token
+ * is known to enough servers. DLOCK_UNREACHABLE: it is no grant. Whether its lease has
+ * ended meanwhile, wait.c sees.
  */
 enum dlock_status dlock_quorum_confirm(const struct dlock_attempt *attempt,
-                                       const struct dlock_grant parts[],
-                                       const enum dlock_status held[]);
+                                       const struct dlock_vote votes[]);
 
 /*
  * After an acquire that came to nothing: takes it back, last server first, from
- * each that agreed (held[i] is DLOCK_OK) or may have (DLOCK_UNKNOWN). Wakes
- * nobody. Returns what the acquire is to answer: STATUS, or DLOCK_UNKNOWN if so
- * many servers may keep it until its lease ends that nobody else can get it.
+ * each that agreed, or may have. Wakes nobody. Returns what the acquire is to answer:
+ * STATUS, or DLOCK_UNKNOWN if so many servers may keep it until its lease ends that
+ * nobody else can get it.
  */
 enum dlock_status dlock_quorum_undo(const struct dlock_attempt *attempt,
-                                    const enum dlock_status held[],
+                                    const struct dlock_vote votes[],
                                     enum dlock_status status);
 
 /*
