@@ -252,37 +252,15 @@ enum dlock_status dlock_call(struct dlock_wire *wire,
     return copies && status != DLOCK_OK ? DLOCK_UNKNOWN : status;
 }
 
-/* All of it with one server, as the hook has let it go. */
-static void batch_exchange(struct dlock_wire *wire,
-                           struct dlock_exchange *exchanges, size_t n,
-                           uint64_t real_limit_ms)
-{
-    uint64_t until_ms;
-
-    (void)connect_wire(wire, real_limit_ms);
-    until_ms = command_until(wire, real_limit_ms);
-    for (size_t i = 0; i < n; i++)
-        if (exchanges[i].status == DLOCK_OK)
-            exchanges[i].status = dlock_wire_send(wire, &exchanges[i].command,
-                                                  DLOCK_BY_SHA, until_ms);
-    for (size_t i = 0; i < n; i++)
-        if (exchanges[i].status == DLOCK_OK)
-            exchanges[i].status =
-                dlock_wire_read(wire, until_ms, &exchanges[i].reply);
-    /* Scripts that the server did not know go once more, one by one: the first sends
-     * the text. Only now, because replies come in the order of the commands. */
-    for (size_t i = 0; i < n; i++)
-        if (exchanges[i].status == DLOCK_OK &&
-            dlock_call_forgotten(&exchanges[i].reply))
-            exchanges[i].status =
-                dlock_call_exchange(wire, &exchanges[i].command, real_limit_ms,
-                                    &exchanges[i].reply);
-}
-
+/*
+ * Scripts that a server did not know go once more, one by one: the first sends the text.
+ * Only after all replies, because these come in the order of the commands.
+ */
 void dlock_call_batch(struct dlock_wire *wire, struct dlock_exchange *exchanges,
                       size_t n, uint64_t limit_ms)
 {
     uint64_t left_ms = time_left(wire, limit_ms);
+    uint64_t real_limit_ms, until_ms;
 
     for (size_t i = 0; i < n; i++) {
         struct dlock_exchange *each = &exchanges[i];
@@ -291,8 +269,27 @@ void dlock_call_batch(struct dlock_wire *wire, struct dlock_exchange *exchanges,
             left_ms == 0 ? no_time() : dlock_call_begin(wire, &each->command);
         each->begun = each->status == DLOCK_OK;
     }
-    (is_clustered(wire) ? dlock_cluster_batch : batch_exchange)(
-        wire, exchanges, n, dlock_clock_real_now() + left_ms);
+    real_limit_ms = dlock_clock_real_now() + left_ms;
+    if (is_clustered(wire)) {
+        dlock_cluster_batch(wire, exchanges, n, real_limit_ms);
+    } else {
+        (void)connect_wire(wire, real_limit_ms);
+        until_ms = command_until(wire, real_limit_ms);
+        for (size_t i = 0; i < n; i++)
+            if (exchanges[i].begun)
+                exchanges[i].status = dlock_wire_send(
+                    wire, &exchanges[i].command, DLOCK_BY_SHA, until_ms);
+        for (size_t i = 0; i < n; i++)
+            if (exchanges[i].status == DLOCK_OK)
+                exchanges[i].status =
+                    dlock_wire_read(wire, until_ms, &exchanges[i].reply);
+        for (size_t i = 0; i < n; i++)
+            if (exchanges[i].status == DLOCK_OK &&
+                dlock_call_forgotten(&exchanges[i].reply))
+                exchanges[i].status =
+                    dlock_call_exchange(wire, &exchanges[i].command,
+                                        real_limit_ms, &exchanges[i].reply);
+    }
     for (size_t i = 0; i < n; i++) {
         struct dlock_exchange *each = &exchanges[i];
 

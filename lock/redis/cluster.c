@@ -107,29 +107,18 @@ static uint64_t until_of(const struct dlock_wire_config *config,
         config->connect_timeout_ms + config->command_timeout_ms, limit_ms);
 }
 
-/* The node that "MOVED SLOT HOST:PORT" or "ASK ..." names; without a host it is
- * that of the sender. */
-static struct dlock_map_node *named(const struct way *way,
-                                    const struct dlock_reply *reply)
-{
-    const char *place = strrchr(reply->string, ' ') + 1;
-    const char *colon = strrchr(place, ':');
-    char host[sizeof(way->node->config.address.host)];
-
-    if (colon == NULL)
-        return NULL;
-    (void)snprintf(host, sizeof(host), "%.*s", (int)(colon - place), place);
-    return dlock_map_node(
-        way->cluster, colon == place ? way->node->config.address.host : host,
-        colon + 1);
-}
-
-/* Where REPLY, a redirection, sends it; perhaps after a pause. False: it is given
- * up, since time is over, or nobody wants it any more. */
+/*
+ * Where REPLY, a redirection, sends it; perhaps after a pause. False: it is given
+ * up, since time is over, or nobody wants it any more. "MOVED SLOT HOST:PORT" or "ASK ..."
+ * name a node; without a host it is that of the sender.
+ */
 static bool follow(struct way *way, const struct dlock_command *command,
                    const struct dlock_reply *reply)
 {
+    const char *asked = way->node->config.address.host;
+    char host[sizeof(way->node->config.address.host)];
     bool tries_again = dlock_call_is_error(reply, "TRYAGAIN");
+    const char *place, *colon;
 
     if (tries_again || ++way->hops_n > HOPS_AT_ONCE) {
         if (dlock_clock_real_now() >= way->again_until_ms ||
@@ -139,10 +128,18 @@ static bool follow(struct way *way, const struct dlock_command *command,
         way->hops_n = 0;
     }
     way->asks = dlock_call_is_error(reply, "ASK ");
-    way->node = tries_again
-                    ? dlock_map_find(way->cluster, way->slot, way->until_ms)
-                    : named(way, reply);
-    if (!tries_again && !way->asks && way->node != NULL)
+    if (tries_again) {
+        way->node = dlock_map_find(way->cluster, way->slot, way->until_ms);
+        return way->node != NULL;
+    }
+    place = strrchr(reply->string, ' ') + 1;
+    colon = strrchr(place, ':');
+    if (colon == NULL)
+        return false;
+    (void)snprintf(host, sizeof(host), "%.*s", (int)(colon - place), place);
+    way->node =
+        dlock_map_node(way->cluster, colon == place ? asked : host, colon + 1);
+    if (!way->asks && way->node != NULL)
         dlock_map_give(way->cluster, way->slot, way->slot, way->node);
     return way->node != NULL;
 }
@@ -205,19 +202,7 @@ static enum dlock_status go(struct way *way,
 /* All nodes ------------------------------------------------------------------ */
 
 /* A node's reply is added to those of the others: of subscribers the number; of what
- * nodes say of themselves (about.lua) the worst. */
-static void add_reply(struct dlock_reply *all, const struct dlock_reply *one,
-                      bool adds)
-{
-    for (size_t i = 0; i < all->integers_n && i < one->integers_n; i++) {
-        int64_t a = all->integers[i];
-        int64_t b = one->integers[i];
-        bool takes_more = i == 1; /* replicas */
-
-        all->integers[i] = adds ? a + b : (a < b) == takes_more ? b : a;
-    }
-}
-
+ * nodes say of themselves (about.lua) the worst, which of replicas is more. */
 static enum dlock_status ask_all(struct dlock_cluster *cluster,
                                  const struct dlock_command *command,
                                  uint64_t until_ms, struct dlock_reply *all)
@@ -238,12 +223,20 @@ static enum dlock_status ask_all(struct dlock_cluster *cluster,
         cluster->is_stale |= status != DLOCK_OK;
         if (status != DLOCK_OK)
             return status;
-        if (n++ == 0 || one.kind == DLOCK_REPLY_ERROR)
+        if (one.kind == DLOCK_REPLY_ERROR) {
             *all = one;
-        else
-            add_reply(all, &one, adds);
-        if (one.kind == DLOCK_REPLY_ERROR)
-            break;
+            return DLOCK_OK; /* and a refusal */
+        }
+        if (n++ == 0)
+            *all = one;
+        for (size_t k = 0; n > 1 && k < all->integers_n; k++) {
+            int64_t more = one.integers[k];
+
+            if (adds)
+                all->integers[k] += more;
+            else if ((all->integers[k] < more) == (k == 1)) /* replicas */
+                all->integers[k] = more;
+        }
     }
     return n > 0 ? DLOCK_OK
                  : dlock_error_set(DLOCK_UNREACHABLE, "%s", cluster->why.text);
@@ -281,31 +274,11 @@ static struct dlock_wire *at_hand(const struct dlock_cluster *cluster,
                : cluster->nodes[index]->wire;
 }
 
-/* The rest of a batch, one by one. The map changes here, because at_hand() must say
- * the same until all replies are read. */
-static void batch_rest(struct dlock_wire *wire,
-                       struct dlock_exchange *exchanges, size_t n,
-                       uint64_t until_ms)
-{
-    for (size_t i = 0; i < n; i++) {
-        struct dlock_exchange *each = &exchanges[i];
-
-        each->again |=
-            each->status == DLOCK_OK &&
-            (is_redirected(&each->reply) || dlock_call_forgotten(&each->reply));
-        if (each->again)
-            each->status = dlock_cluster_exchange(wire, &each->command,
-                                                  until_ms, &each->reply);
-        else if (each->begun)
-            each->status =
-                judge(dlock_map_of(wire), each->status, &each->reply);
-    }
-}
-
 /*
  * First those for nodes that there is a connection to, in one go; so a node that is
  * away keeps nothing from the others. Then the rest, one by one: there are few, but
- * for the first time.
+ * for the first time. Only then the map changes, because at_hand() must say the same until
+ * all replies are read.
  */
 void dlock_cluster_batch(struct dlock_wire *wire,
                          struct dlock_exchange *exchanges, size_t n,
@@ -335,5 +308,16 @@ void dlock_cluster_batch(struct dlock_wire *wire,
             each->status = dlock_wire_read(at_hand(cluster, &each->command),
                                            until_ms, &each->reply);
     }
-    batch_rest(wire, exchanges, n, until_ms);
+    for (size_t i = 0; i < n; i++) {
+        struct dlock_exchange *each = &exchanges[i];
+
+        each->again |=
+            each->status == DLOCK_OK &&
+            (is_redirected(&each->reply) || dlock_call_forgotten(&each->reply));
+        if (each->again)
+            each->status = dlock_cluster_exchange(wire, &each->command,
+                                                  until_ms, &each->reply);
+        else if (each->begun)
+            each->status = judge(cluster, each->status, &each->reply);
+    }
 }

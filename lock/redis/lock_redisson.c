@@ -89,35 +89,26 @@ static enum dlock_status extend(const struct dlock_attempt *attempt)
 
 /* Waiters ------------------------------------------------------------------ */
 
-static void fill_leave(const struct dlock_attempt *attempt,
-                       struct dlock_command *command)
-{
-    const struct dlock_session *session = attempt->session;
-    const struct dlock_node_kind *kind = dlock_node_kind_of(session);
-
-    dlock_command_init(command, "eval-leave", attempt->name, kind->leave);
-    command->repeatable = true;
-    dlock_node_add_keys(session, false, command);
-    dlock_command_arg(command, session->owner);
-    dlock_command_number(command, attempt->number);
-    dlock_command_number(command, dlock_node_done_life_ms(session));
-    dlock_command_derived(command, kind->channel, "");
-}
-
 /*
  * If there is no answer, the heartbeat ends the matter: there is nothing to tell
  * the caller, and nothing to wait for longer than once.
  */
 static void give_up(const struct dlock_attempt *attempt)
 {
-    struct dlock_attempt end = {
-        .session = attempt->session,
-        .name = attempt->name,
-        .number = dlock_number(attempt->session->client),
-        .limit_ms = dlock_session_limit(attempt->session, 1, 0)};
+    struct dlock_session *session = attempt->session;
+    const struct dlock_node_kind *kind = dlock_node_kind_of(session);
+    struct dlock_command command;
     struct dlock_reply reply;
 
-    (void)ask(&end, fill_leave, &reply);
+    dlock_command_init(&command, "eval-leave", attempt->name, kind->leave);
+    command.repeatable = true;
+    dlock_node_add_keys(session, false, &command);
+    dlock_command_arg(&command, session->owner);
+    dlock_command_number(&command, dlock_number(session->client));
+    dlock_command_number(&command, dlock_node_done_life_ms(session));
+    dlock_command_derived(&command, kind->channel, "");
+    (void)dlock_call(session->wire, &command,
+                     dlock_session_limit(session, 1, 0), &reply);
 }
 
 /* Takes "OWNER OWNER" apart into WAITERS from number I on. */
@@ -163,17 +154,6 @@ static enum dlock_status waiters(const struct dlock_attempt *attempt,
     return DLOCK_OK;
 }
 
-static void fill_subscribers(const struct dlock_attempt *attempt,
-                             struct dlock_command *command)
-{
-    dlock_command_init(command, "pubsub-numsub", attempt->name, NULL);
-    command->repeatable = true;
-    dlock_command_arg(command, "PUBSUB");
-    dlock_command_arg(command, "NUMSUB");
-    dlock_command_derived(command,
-                          dlock_node_kind_of(attempt->session)->channel, "");
-}
-
 /*
  * Waiters of redisson are subscribed: one connection a client, which stays subscribed
  * for a moment after its last waiter. The server counts them, but knows no names.
@@ -182,9 +162,17 @@ static enum dlock_status count_waiters(const struct dlock_attempt *attempt,
                                        struct dlock_waiting waiters[],
                                        size_t n_max, size_t *n)
 {
+    struct dlock_session *session = attempt->session;
+    struct dlock_command command;
     struct dlock_reply reply;
-    enum dlock_status status = ask(attempt, fill_subscribers, &reply);
+    enum dlock_status status;
 
+    dlock_command_init(&command, "pubsub-numsub", attempt->name, NULL);
+    command.repeatable = true;
+    dlock_command_arg(&command, "PUBSUB");
+    dlock_command_arg(&command, "NUMSUB");
+    dlock_command_derived(&command, dlock_node_kind_of(session)->channel, "");
+    status = dlock_call(session->wire, &command, attempt->limit_ms, &reply);
     if (status != DLOCK_OK)
         return status;
     *n = reply.integers_n > 0 ? (size_t)reply.integers[0] : 0;

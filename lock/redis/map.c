@@ -79,43 +79,33 @@ void dlock_map_close(struct dlock_cluster *cluster)
 
 /* Nodes ------------------------------------------------------------------- */
 
-/* Another one. The place of one that has left the cluster may be had again. */
-static struct dlock_map_node *add_node(struct dlock_cluster *cluster)
-{
-    struct dlock_map_node *made = NULL;
-
-    for (size_t i = 0; i < cluster->nodes_n; i++)
-        if (!cluster->nodes[i]->is_known)
-            return cluster->nodes[i];
-    if (cluster->nodes_n < DLOCK_MAP_NODES_MAX)
-        made = calloc(1, sizeof(*made));
-    if (made == NULL)
-        return NULL;
-    made->wire = dlock_wire_open(&made->config, cluster->owner);
-    if (made->wire == NULL) {
-        free(made);
-        return NULL;
-    }
-    made->index = (unsigned)cluster->nodes_n;
-    cluster->nodes[cluster->nodes_n++] = made;
-    return made;
-}
-
+/* The place of one that has left the cluster may be had again. */
 struct dlock_map_node *dlock_map_node(struct dlock_cluster *cluster,
                                       const char *host, const char *port)
 {
-    struct dlock_map_node *node;
+    struct dlock_map_node *node = NULL;
     struct dlock_address *at;
 
     for (size_t i = 0; i < cluster->nodes_n; i++) {
-        node = cluster->nodes[i];
-        if (strcmp(node->config.address.host, host) == 0 &&
-            strcmp(node->config.address.port, port) == 0) {
-            node->is_known = true;
-            return node;
+        at = &cluster->nodes[i]->config.address;
+        if (strcmp(at->host, host) == 0 && strcmp(at->port, port) == 0) {
+            cluster->nodes[i]->is_known = true;
+            return cluster->nodes[i];
         }
+        if (node == NULL && !cluster->nodes[i]->is_known)
+            node = cluster->nodes[i];
     }
-    node = add_node(cluster);
+    if (node == NULL && cluster->nodes_n < DLOCK_MAP_NODES_MAX) {
+        node = calloc(1, sizeof(*node));
+        if (node != NULL)
+            node->wire = dlock_wire_open(&node->config, cluster->owner);
+        if (node == NULL || node->wire == NULL) {
+            free(node);
+            return NULL;
+        }
+        node->index = (unsigned)cluster->nodes_n;
+        cluster->nodes[cluster->nodes_n++] = node;
+    }
     if (node == NULL)
         return NULL;
     dlock_wire_drop(node->wire);
@@ -150,23 +140,7 @@ static const redisReply *part(const redisReply *list, size_t index, int type)
     return list->element[index];
 }
 
-/* [host, port, ...]. Without a host it is the one that was ASKED. */
-static struct dlock_map_node *take_node(const redisReply *from,
-                                        const struct dlock_address *asked,
-                                        struct dlock_cluster *cluster)
-{
-    const redisReply *host = part(from, 0, REDIS_REPLY_STRING);
-    const redisReply *port = part(from, 1, REDIS_REPLY_INTEGER);
-    char digits[sizeof(asked->port)];
-
-    if (port == NULL || port->integer < 1 || port->integer > 65535)
-        return NULL;
-    (void)snprintf(digits, sizeof(digits), "%u", (unsigned)port->integer);
-    return dlock_map_node(
-        cluster, host == NULL || host->len == 0 ? asked->host : host->str,
-        digits);
-}
-
+/* A range of slots, as above. A node without a host is the one that was ASKED. */
 static void take_range(const redisReply *from,
                        const struct dlock_address *asked,
                        struct dlock_cluster *cluster)
@@ -178,29 +152,23 @@ static void take_range(const redisReply *from,
         last->integer >= DLOCK_MAP_SLOTS_N)
         return;
     for (size_t i = 2; i < from->elements; i++) {
-        struct dlock_map_node *node =
-            take_node(from->element[i], asked, cluster);
+        const redisReply *host = part(from->element[i], 0, REDIS_REPLY_STRING);
+        const redisReply *port = part(from->element[i], 1, REDIS_REPLY_INTEGER);
+        struct dlock_map_node *node;
+        char digits[sizeof(asked->port)];
 
+        if (port == NULL || port->integer < 1 || port->integer > 65535)
+            continue;
+        (void)snprintf(digits, sizeof(digits), "%u", (unsigned)port->integer);
+        node = dlock_map_node(
+            cluster, host == NULL || host->len == 0 ? asked->host : host->str,
+            digits);
         if (i > 2 || node == NULL)
             continue;
         node->is_primary = true;
         dlock_map_give(cluster, (unsigned)first->integer,
                        (unsigned)last->integer, node);
     }
-}
-
-static enum dlock_status take_all(const redisReply *reply,
-                                  const struct dlock_address *asked,
-                                  struct dlock_cluster *cluster)
-{
-    if (reply->type == REDIS_REPLY_ERROR)
-        return dlock_error_set(DLOCK_UNREACHABLE, "%.100s", reply->str);
-    if (part(reply, 0, REDIS_REPLY_ARRAY) == NULL)
-        return dlock_error_set(DLOCK_UNREACHABLE, "it knows of no cluster yet");
-    forget_slots(cluster);
-    for (size_t i = 0; i < reply->elements; i++)
-        take_range(reply->element[i], asked, cluster);
-    return DLOCK_OK;
 }
 
 /* Asks the one at ADDRESS, and puts what it says into CLUSTER. DLOCK_OK: *LINK, the
@@ -217,8 +185,15 @@ static enum dlock_status ask(const struct dlock_address *address,
         return status;
     status =
         dlock_question(*link, &words, 1, REPLY_BYTES_MAX, until_ms, &reply);
+    if (status == DLOCK_OK && reply->type == REDIS_REPLY_ERROR)
+        status = dlock_error_set(DLOCK_UNREACHABLE, "%.100s", reply->str);
+    else if (status == DLOCK_OK && part(reply, 0, REDIS_REPLY_ARRAY) == NULL)
+        status =
+            dlock_error_set(DLOCK_UNREACHABLE, "it knows of no cluster yet");
     if (status == DLOCK_OK)
-        status = take_all(reply, address, cluster);
+        forget_slots(cluster);
+    for (size_t i = 0; status == DLOCK_OK && i < reply->elements; i++)
+        take_range(reply->element[i], address, cluster);
     freeReplyObject(reply);
     if (status != DLOCK_OK) {
         dlock_error_say("%.60s:%s: %.120s", address->host, address->port,

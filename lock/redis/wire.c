@@ -91,7 +91,7 @@ static void take(struct dlock_wire *wire, struct dlock_link link)
     const unsigned char *bytes = (const unsigned char *)&at;
 
     wire->link = link;
-    wire->heard = wire->hung_up = false;
+    wire->heard = wire->wants_tls = false;
     wire->connections_n++;
     if (wire->config->primary == NULL)
         return;
@@ -168,37 +168,6 @@ enum dlock_status dlock_wire_send(struct dlock_wire *wire,
     return DLOCK_UNREACHABLE;
 }
 
-/*
- * One reply off the wire, to be freed; NULL: dropped.
- *
- * A server that hears us and is not heard would carry out what comes by the client's
- * other connections: none is used until one has been made anew.
- */
-static redisReply *receive(struct dlock_wire *wire, uint64_t until_ms)
-{
-    uint_fast64_t doubted = wire->primary;
-    size_t room = SIZE_MAX;
-    redisReply *reply;
-
-    if (wire->link.fd < 0)
-        return NULL; /* the text says why */
-    reply = dlock_reader_next(wire->reader, wire->link, wire->nap_ms, &room,
-                              until_ms);
-    wire->heard |= room < SIZE_MAX;
-    if (reply != NULL)
-        return reply;
-    wire->hung_up = !wire->heard && (errno == 0 || errno == ECONNRESET);
-    if (errno == ETIMEDOUT && room == SIZE_MAX && wire->config->primary != NULL)
-        (void)atomic_compare_exchange_strong(wire->config->primary, &doubted,
-                                             0);
-    dlock_error_say("redis: %.100s", wire->reader->err != 0
-                                         ? wire->reader->errstr
-                                     : errno == 0 ? "connection closed"
-                                                  : strerror(errno));
-    dlock_wire_drop(wire);
-    return NULL;
-}
-
 /* A server that wants TLS -------------------------------------------------- */
 
 enum { SNIFF_MS = 250, ALERT = 0x15, HANDSHAKE = 0x16 };
@@ -215,14 +184,14 @@ static const char hello[] = "\x16\x03\x01\x00\x2d\x01\x00\x00\x29\x03\x03"
  * says something of TLS to that, if only an alert; one without takes it for half a
  * command.
  */
-static bool wants_tls(const struct dlock_wire *wire, uint64_t until_ms)
+static bool sniff_tls(const struct dlock_wire *wire, uint64_t until_ms)
 {
     struct dlock_address plain = wire->config->address;
     struct dlock_error kept;
     struct dlock_link link;
     char first = 0;
 
-    if (!wire->hung_up || plain.tls || plain.local || plain.primary[0] != '\0')
+    if (plain.tls || plain.local || plain.primary[0] != '\0')
         return false;
     until_ms = dlock_clock_real_until(SNIFF_MS, until_ms);
     plain.user[0] = plain.password[0] = '\0';
@@ -253,25 +222,21 @@ static void append_text(struct dlock_reply *to, const char *text)
     append(to->text, sizeof(to->text), text);
 }
 
-static void take_integer(int64_t integer, struct dlock_reply *to)
-{
-    char text[1 + DLOCK_DIGITS_MAX + 1] = "-";
-    bool negative = integer < 0;
-    uint64_t size = negative ? 0 - (uint64_t)integer : (uint64_t)integer;
-
-    if (to->integers_n < DLOCK_INTEGERS_MAX)
-        to->integers[to->integers_n++] = integer;
-    (void)dlock_digits(text + 1, size);
-    append_text(to, negative ? text : text + 1);
-}
-
 /* Puts one value without parts into the plain struct and its text. */
 static enum dlock_reply_kind take_value(const redisReply *from,
                                         struct dlock_reply *to)
 {
+    char digits[1 + DLOCK_DIGITS_MAX + 1] = "-";
+    uint64_t size;
+
     switch (from->type) {
     case REDIS_REPLY_INTEGER:
-        take_integer(from->integer, to);
+        if (to->integers_n < DLOCK_INTEGERS_MAX)
+            to->integers[to->integers_n++] = from->integer;
+        size = from->integer < 0 ? 0 - (uint64_t)from->integer
+                                 : (uint64_t)from->integer;
+        (void)dlock_digits(digits + 1, size);
+        append_text(to, from->integer < 0 ? digits : digits + 1);
         return DLOCK_REPLY_INTEGER;
     case REDIS_REPLY_STRING:
     case REDIS_REPLY_STATUS:
@@ -324,19 +289,42 @@ static void decode_event(const redisReply *raw, struct dlock_event *event)
 
 /* Replies, and what a subscriber is told ----------------------------------- */
 
+/*
+ * A server that hears us and is not heard would carry out what comes by the client's
+ * other connections: none is used until one has been made anew.
+ */
 enum dlock_status dlock_wire_read(struct dlock_wire *wire, uint64_t until_ms,
                                   struct dlock_reply *reply)
 {
-    redisReply *raw = receive(wire, until_ms);
+    uint_fast64_t doubted = wire->primary;
+    size_t room = SIZE_MAX;
+    redisReply *raw;
+    bool hung_up;
 
-    if (raw == NULL)
-        return wants_tls(wire, until_ms)
-                   ? dlock_error_set(DLOCK_UNREACHABLE,
-                                     "redis: the server wants TLS: rediss://")
-                   : DLOCK_UNKNOWN;
-    decode(raw, reply);
-    freeReplyObject(raw);
-    return DLOCK_OK;
+    if (wire->link.fd < 0) /* the text says why */
+        return wire->wants_tls ? DLOCK_UNREACHABLE : DLOCK_UNKNOWN;
+    raw = dlock_reader_next(wire->reader, wire->link, wire->nap_ms, &room,
+                            until_ms);
+    wire->heard |= room < SIZE_MAX;
+    if (raw != NULL) {
+        decode(raw, reply);
+        freeReplyObject(raw);
+        return DLOCK_OK;
+    }
+    hung_up = !wire->heard && (errno == 0 || errno == ECONNRESET);
+    if (errno == ETIMEDOUT && room == SIZE_MAX && wire->config->primary != NULL)
+        (void)atomic_compare_exchange_strong(wire->config->primary, &doubted,
+                                             0);
+    dlock_error_say("redis: %.100s", wire->reader->err != 0
+                                         ? wire->reader->errstr
+                                     : errno == 0 ? "connection closed"
+                                                  : strerror(errno));
+    dlock_wire_drop(wire);
+    wire->wants_tls = hung_up && sniff_tls(wire, until_ms);
+    if (wire->wants_tls)
+        return dlock_error_set(DLOCK_UNREACHABLE,
+                               "redis: the server wants TLS: rediss://");
+    return DLOCK_UNKNOWN;
 }
 
 enum dlock_status dlock_wire_event(struct dlock_wire *wire,

@@ -19,9 +19,9 @@ struct dlock_wire {
     struct dlock_dial *dial; /* of _begin, under way to one; or NULL */
     unsigned nap_ms;         /* see dlock_net_nap() */
     uint64_t connections_n;  /* that it has made, the present one counted */
-    bool heard;       /* the server has said something on this connection */
-    bool hung_up;     /* the last one was ended by the server, before it had */
-    uint64_t primary; /* of the config, when this one was made */
+    bool heard;     /* the server has said something on this connection */
+    bool wants_tls; /* it has ended the last one before that, for this reason */
+    uint64_t primary;             /* of the config, when this one was made */
     struct redisReader *reader;   /* hiredis' */
     struct dlock_encoded encoded; /* what was sent last */
     struct dlock_cluster *cluster;
