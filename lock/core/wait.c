@@ -174,19 +174,6 @@ static struct dlock_pause untold_pause(struct dlock_wait *wait)
     return (struct dlock_pause){.us = us < left_us ? us : left_us};
 }
 
-/* The end of this sleep: the deadline, or the end of the holder's lease. */
-static uint64_t sleep_until(const struct dlock_wait *wait)
-{
-    uint64_t free_ms = dlock_clock_after(wait->busy_at_ms, wait->busy_ms);
-
-    /* The server counts in whole milliseconds: one more, or we come early. */
-    free_ms = dlock_clock_after(free_ms, 1);
-    if (free_ms > wait->deadline_ms)
-        free_ms = wait->deadline_ms;
-    return wait->look.at_ms > 0 && wait->look.at_ms < free_ms ? wait->look.at_ms
-                                                              : free_ms;
-}
-
 /* Pieces --------------------------------------------------------------------- */
 
 /* Whether it is time to look, and this wait has to end: since no other will, or since
@@ -230,6 +217,7 @@ struct dlock_pause dlock_wait_arm(struct dlock_wait *wait,
                                   const struct dlock_wake_call *call)
 {
     const struct dlock_strategy *strategy = wait->strategy;
+    uint64_t until_ms, look_ms = wait->look.at_ms;
 
     wait->has_waited = true;
     if (is_silent(wait->status)) {
@@ -242,8 +230,16 @@ struct dlock_pause dlock_wait_arm(struct dlock_wait *wait,
     wait->answered = false;
     if (wait->watch == NULL)
         return untold_pause(wait);
-    return (struct dlock_pause){
-        .until_ms = strategy->arm(wait->watch, sleep_until(wait), call)};
+    /* Until the end of the holder's lease. The server counts in whole milliseconds: one
+     * more, or we come early. */
+    until_ms = dlock_clock_after(wait->busy_at_ms, wait->busy_ms);
+    until_ms = dlock_clock_after(until_ms, 1);
+    if (until_ms > wait->deadline_ms)
+        until_ms = wait->deadline_ms;
+    if (look_ms > 0 && look_ms < until_ms)
+        until_ms = look_ms;
+    return (struct dlock_pause){.until_ms =
+                                    strategy->arm(wait->watch, until_ms, call)};
 }
 
 void dlock_wait_disarm(struct dlock_wait *wait)

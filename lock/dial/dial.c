@@ -125,17 +125,6 @@ bool dlock_dial_login(const struct dlock_address *address,
     return dlock_url_has_login(address);
 }
 
-/* A server that wants a client's certificate hangs up after the handshake. WHY is
- * the kernel's text. */
-static enum dlock_status hung_up(struct dlock_link link, const char *why)
-{
-    if (link.tls != NULL && strcmp(why, strerror(ETIMEDOUT)) != 0)
-        return dlock_error_set(DLOCK_UNREACHABLE,
-                               "TLS: the server hung up, and may want a "
-                               "certificate: cert=FILE");
-    return dlock_error_set(DLOCK_UNREACHABLE, "redis: log in: %s", why);
-}
-
 /*
  * As much of an error as is safe to tell: a server that does not know AUTH says
  * what it was given, and any other might.
@@ -197,8 +186,14 @@ static enum dlock_status log_in(const struct dlock_address *address,
         return DLOCK_OK;
     status =
         dlock_question(link, commands, n, REPLIES_BYTES_MAX, until_ms, replies);
-    if (status != DLOCK_OK)
-        (void)hung_up(link, dlock_error_text());
+    /* A server that wants a client's certificate hangs up after the handshake. The text
+     * is the kernel's. */
+    if (status != DLOCK_OK && link.tls != NULL &&
+        strcmp(dlock_error_text(), strerror(ETIMEDOUT)) != 0)
+        dlock_error_say("TLS: the server hung up, and may want a certificate: "
+                        "cert=FILE");
+    else if (status != DLOCK_OK)
+        dlock_error_say("redis: log in: %s", dlock_error_text());
     /* The first refusal is the reason of all that follows, hanging up as well. */
     for (size_t i = n; i-- > 0;) {
         bool is_ping = address->tls && i == n - 1;

@@ -95,36 +95,30 @@ void dlock_lookup_by(dlock_resolver *another)
 
 /* Names; with the mutex --------------------------------------------------- */
 
-/* Makes room by forgetting the name that was asked for first, if it can. */
-static bool make_room(void)
-{
-    struct name *oldest = TAILQ_LAST(&names, names);
-
-    if (names_n < NAMES_MAX)
-        return true;
-    while (oldest != NULL && (oldest->asking || oldest->waiters_n > 0))
-        oldest = TAILQ_PREV(oldest, names, link);
-    if (oldest == NULL)
-        return false;
-    TAILQ_REMOVE(&names, oldest, link);
-    names_n--;
-    free(oldest);
-    return true;
-}
-
-/* The one that there is, or a new one in front. NULL: no memory, no room. */
+/* The one that there is, or a new one in front, in the place of the one that was asked for
+ * first, if there are too many. NULL: no memory, or all of these are asked for now. */
 static struct name *name_of(const char *host, const char *port)
 {
     struct name *name = TAILQ_FIRST(&names);
+    struct name *oldest = TAILQ_LAST(&names, names);
 
     while (name != NULL &&
            (strcmp(name->host, host) != 0 || strcmp(name->port, port) != 0))
         name = TAILQ_NEXT(name, link);
     if (name != NULL)
         return name;
-    name = make_room() ? calloc(1, sizeof(*name)) : NULL;
+    while (oldest != NULL && (oldest->asking || oldest->waiters_n > 0))
+        oldest = TAILQ_PREV(oldest, names, link);
+    if (names_n == NAMES_MAX && oldest == NULL)
+        return NULL;
+    name = calloc(1, sizeof(*name));
     if (name == NULL)
         return NULL;
+    if (names_n == NAMES_MAX) {
+        TAILQ_REMOVE(&names, oldest, link);
+        free(oldest);
+        names_n--;
+    }
     (void)snprintf(name->host, sizeof(name->host), "%s", host);
     (void)snprintf(name->port, sizeof(name->port), "%s", port);
     TAILQ_INSERT_HEAD(&names, name, link);
@@ -157,49 +151,39 @@ static void *look_up(void *arg)
     return NULL;
 }
 
-/* With the mutex: a thread asks for it, this one or that of an earlier question. Nobody
- * joins it, because it may hang for as long as the resolver likes. */
-static bool is_asked_for(struct name *name)
+/* Questions --------------------------------------------------------------- */
+
+/*
+ * With the mutex, which is let go of meanwhile: 0 or an EAI_, which is EAI_INPROGRESS if
+ * there was no answer by UNTIL_MS. Nobody joins the thread that asks, because it may hang
+ * for as long as the resolver likes. "There is no such name" is an answer; without one,
+ * the last good one will do.
+ */
+static int ask_for(struct name *name, uint64_t until_ms,
+                   struct dlock_places *places)
 {
+    uint64_t answered_n = name->answered_n;
+    int failure = EAI_AGAIN; /* no thread */
+    bool time_left = true;
     pthread_t thread;
 
+    if (name->good.n > 0)
+        until_ms = dlock_clock_real_until(
+            NEWER_MS_MAX, dlock_clock_real_part(until_ms, NEWER_SHARE));
     if (!name->asking &&
         dlock_clock_thread(&thread, "dlock-lookup", look_up, name) == 0) {
         (void)pthread_detach(thread);
         name->asking = true;
     }
-    return name->asking;
-}
-
-/* Questions --------------------------------------------------------------- */
-
-/* With the mutex, which is let go of meanwhile: 0 or an EAI_, which is EAI_INPROGRESS if
- * there was no answer by UNTIL_MS. */
-static int await_answer(struct name *name, uint64_t until_ms)
-{
-    uint64_t answered_n = name->answered_n;
-    bool time_left = true;
-
-    if (!is_asked_for(name))
-        return EAI_AGAIN;
-    while (name->answered_n == answered_n && time_left)
-        time_left = dlock_clock_wait(dlock_clock_default(), &answered, &mutex,
-                                     until_ms);
-    return name->answered_n == answered_n ? EAI_INPROGRESS : name->failure;
-}
-
-/* "There is no such name" is an answer; without one, the last good one will do. */
-static int look_up_until(struct name *name, uint64_t until_ms,
-                         struct dlock_places *places)
-{
-    int failure;
-
-    if (name->good.n > 0)
-        until_ms = dlock_clock_real_until(
-            NEWER_MS_MAX, dlock_clock_real_part(until_ms, NEWER_SHARE));
-    name->waiters_n++;
-    failure = await_answer(name, until_ms);
-    name->waiters_n--;
+    if (name->asking) {
+        name->waiters_n++;
+        while (name->answered_n == answered_n && time_left)
+            time_left = dlock_clock_wait(dlock_clock_default(), &answered,
+                                         &mutex, until_ms);
+        name->waiters_n--;
+        failure =
+            name->answered_n == answered_n ? EAI_INPROGRESS : name->failure;
+    }
     *places = name->good;
     return failure != EAI_NONAME && places->n > 0 ? 0 : failure;
 }
@@ -215,7 +199,7 @@ enum dlock_status dlock_lookup(const char *host, const char *port,
     (void)pthread_mutex_lock(&mutex);
     name = name_of(host, port);
     if (name != NULL)
-        failure = look_up_until(name, until_ms, places);
+        failure = ask_for(name, until_ms, places);
     (void)pthread_mutex_unlock(&mutex);
     if (name != NULL && failure == 0)
         return DLOCK_OK;

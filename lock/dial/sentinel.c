@@ -114,28 +114,6 @@ static redisReply *ask(const struct talk *talk)
     return NULL;
 }
 
-/* A server is to be a primary; a sentinel is to name one, which goes into *NAMED. */
-static bool is_of_use(const struct talk *talk, const redisReply *reply,
-                      struct talk *named)
-{
-    char epoch[24] = "0";
-
-    if (!talk->to_sentinel) {
-        dlock_error_say("is a replica");
-        return reply->type == REDIS_REPLY_STRING &&
-               strstr(reply->str, "role:master") != NULL;
-    }
-    named->at = talk->search->address;
-    named->at.primary[0] = '\0';
-    dlock_error_say("names no primary");
-    if (!value_of(reply, "ip", named->at.host, sizeof(named->at.host)) ||
-        !value_of(reply, "port", named->at.port, sizeof(named->at.port)))
-        return false;
-    (void)value_of(reply, "config-epoch", epoch, sizeof(epoch));
-    named->epoch = strtoll(epoch, NULL, 10);
-    return true;
-}
-
 static void begin_talk(struct search *search, struct talk *talk);
 
 /* With the mutex: a server that was not named before is talked to. */
@@ -164,17 +142,30 @@ static void fail(struct search *search, struct talk *talk, const char *why)
     talk->stage = FAILED;
 }
 
+/* A server is to be a primary; a sentinel is to name one. */
 static void *run(void *arg)
 {
     struct talk *talk = arg;
     struct search *search = talk->search;
+    struct talk named = {.at = search->address};
     redisReply *reply = NULL;
-    struct talk named;
-    bool good;
+    char epoch[24] = "0";
+    bool good = false;
 
     if (dlock_dial(&talk->at, search->until_ms, &talk->link) == DLOCK_OK)
         reply = ask(talk);
-    good = reply != NULL && is_of_use(talk, reply, &named);
+    if (reply != NULL && talk->to_sentinel) {
+        good = value_of(reply, "ip", named.at.host, sizeof(named.at.host)) &&
+               value_of(reply, "port", named.at.port, sizeof(named.at.port));
+        named.at.primary[0] = '\0';
+        (void)value_of(reply, "config-epoch", epoch, sizeof(epoch));
+        named.epoch = strtoll(epoch, NULL, 10);
+        dlock_error_say("names no primary");
+    } else if (reply != NULL) {
+        good = reply->type == REDIS_REPLY_STRING &&
+               strstr(reply->str, "role:master") != NULL;
+        dlock_error_say("is a replica");
+    }
     freeReplyObject(reply);
     if (!good || talk->to_sentinel)
         dlock_net_close(&talk->link);

@@ -97,13 +97,6 @@ static bool is_number(const char *text, size_t digits_max)
     return len > 0 && len <= digits_max && strspn(text, "0123456789") == len;
 }
 
-static bool parse_port(const char *text, struct dlock_address *address)
-{
-    return is_number(text, 5) &&
-           put(text, address->port, sizeof(address->port)) &&
-           strtol(text, NULL, 10) >= 1 && strtol(text, NULL, 10) <= 65535;
-}
-
 static bool parse_database(const char *text, struct dlock_address *address)
 {
     address->database = (unsigned)strtoul(text, NULL, 10);
@@ -145,7 +138,11 @@ static bool parse_place(char *host, const char *port,
     bool bare = len > 0 && host[len - 1] == ']';
     const char *own = bare ? NULL : cut_last(host, ':');
 
-    if (!parse_port(own != NULL ? own : port, address))
+    if (own == NULL)
+        own = port;
+    if (!is_number(own, 5) || strtol(own, NULL, 10) < 1 ||
+        strtol(own, NULL, 10) > 65535 ||
+        !put(own, address->port, sizeof(address->port)))
         return false;
     len = strlen(host);
     if (len > 2 && *host == '[' && host[len - 1] == ']') {

@@ -40,13 +40,6 @@ struct statement {
 
 /* The url ------------------------------------------------------------------- */
 
-/*
- *     mysql:unix:/run/mysqld/mysqld.sock?db=shop&user=shop
- *     mysql://shop:secret@10.0.0.7:3306/shop
- *
- * Nothing in them is decoded: a user or password with a '@' or ':' in it, or a
- * path with a '?', cannot be given.
- */
 static const char url_forms[] = "use mysql:unix:PATH?db=NAME&user=NAME or "
                                 "mysql://USER:PASSWORD@HOST[:PORT]/DB";
 
@@ -263,16 +256,24 @@ static unsigned connect_to(const struct dlock_session *session,
     return code;
 }
 
-/* Names are looked up here, because the library would take as long as the resolver does.
- * Each place has its share of the time; a server that refuses is the last one. */
-static enum dlock_status connect_sql(const struct dlock_session *session,
-                                     uint64_t until_ms)
+/*
+ * Connects, unless there is a connection that looks alive. Names are looked up here,
+ * because the library would take as long as the resolver does. Each place has its share of
+ * the time; a server that refuses is the last one.
+ */
+static enum dlock_status ready(const struct dlock_session *session,
+                               uint64_t until_ms)
 {
     const struct dlock_sql_address *to = session->client->own;
-    const struct dlock_sql *sql = session->own;
+    struct dlock_sql *sql = session->own;
     struct dlock_places places = {.n = 0};
     unsigned code = CR_CONN_HOST_ERROR;
 
+    if (sql->mysql != NULL &&
+        dlock_net_stale(dlock_link_plain(mysql_get_socket(sql->mysql))))
+        drop(sql);
+    if (sql->mysql != NULL)
+        return DLOCK_OK;
     if (to->at.local)
         (void)connect_to(session, NULL, until_ms);
     else if (dlock_lookup(to->at.host, to->at.port, until_ms, &places) !=
@@ -282,20 +283,6 @@ static enum dlock_status connect_sql(const struct dlock_session *session,
         code = connect_to(session, &places.list[i],
                           dlock_clock_real_part(until_ms, places.n - i));
     return sql->mysql != NULL ? DLOCK_OK : DLOCK_UNREACHABLE;
-}
-
-/* Connects, unless there is a connection that looks alive. */
-static enum dlock_status ready(const struct dlock_session *session,
-                               uint64_t until_ms)
-{
-    struct dlock_sql *sql = session->own;
-
-    if (sql->mysql != NULL &&
-        dlock_net_stale(dlock_link_plain(mysql_get_socket(sql->mysql))))
-        drop(sql);
-    if (sql->mysql != NULL)
-        return DLOCK_OK;
-    return connect_sql(session, until_ms);
 }
 
 /* Statements ---------------------------------------------------------------- */
@@ -354,24 +341,13 @@ static void fill(struct statement *statement,
     }
 }
 
-/* The first row, if there is one. The rest is read and thrown away. */
-static void take_row(MYSQL_RES *result, struct dlock_sql_reply *reply)
-{
-    MYSQL_ROW row = mysql_fetch_row(result);
-    unsigned n = mysql_num_fields(result);
-
-    if (row == NULL)
-        return;
-    reply->has_row = true;
-    for (unsigned i = 0; i < n && i < DLOCK_SQL_COLUMNS_MAX; i++)
-        (void)snprintf(reply->columns[i], sizeof(reply->columns[i]), "%s",
-                       row[i] != NULL ? row[i] : "");
-}
-
+/* Of the result the first row is taken, if there is one. The rest is read and thrown
+ * away. */
 static bool exchange(MYSQL *mysql, const struct statement *statement,
                      uint64_t until_ms, struct dlock_sql_reply *reply)
 {
     MYSQL_RES *result = NULL;
+    MYSQL_ROW row;
     int failed = 0;
     int wanted =
         mysql_real_query_start(&failed, mysql, statement->text, statement->len);
@@ -387,12 +363,18 @@ static bool exchange(MYSQL *mysql, const struct statement *statement,
                                          await(mysql, wanted, until_ms));
     if (result == NULL && mysql_errno(mysql) != 0)
         return false;
-    if (result != NULL) {
-        take_row(result, reply);
-        mysql_free_result(result);
-    } else {
+    if (result == NULL) {
         reply->rows = mysql_affected_rows(mysql);
+        return true;
     }
+    row = mysql_fetch_row(result);
+    reply->has_row = row != NULL;
+    for (unsigned i = 0; row != NULL && i < mysql_num_fields(result) &&
+                         i < DLOCK_SQL_COLUMNS_MAX;
+         i++)
+        (void)snprintf(reply->columns[i], sizeof(reply->columns[i]), "%s",
+                       row[i] != NULL ? row[i] : "");
+    mysql_free_result(result);
     return true;
 }
 
@@ -450,31 +432,15 @@ static void describe(const struct dlock_sql_reply *reply, char *text,
             (void)snprintf(text, size, "%s", answers[i].text);
 }
 
-/* Until LIMIT_MS at most, the connection included. */
-static enum dlock_status carry_out(const struct dlock_session *session,
-                                   const struct statement *statement,
-                                   uint64_t limit_ms,
-                                   struct dlock_sql_reply *reply)
-{
-    const struct dlock_wire_config *config = &session->client->wire;
-    struct dlock_sql *sql = session->own;
-    enum dlock_status status = ready(
-        session, dlock_clock_real_until(config->connect_timeout_ms, limit_ms));
-
-    if (status == DLOCK_OK &&
-        !exchange(sql->mysql, statement,
-                  dlock_clock_real_until(config->command_timeout_ms, limit_ms),
-                  reply))
-        status = judge(sql, reply);
-    return status;
-}
-
 /* A step: at most the command timeout, and not beyond the attempt's limit. */
 static enum dlock_status send_once(const struct dlock_attempt *attempt,
                                    const char *step,
                                    const struct statement *statement,
                                    struct dlock_sql_reply *reply)
 {
+    struct dlock_session *session = attempt->session;
+    const struct dlock_wire_config *config = &session->client->wire;
+    struct dlock_sql *sql = session->own;
     uint64_t until_ms;
     char text[160];
     enum dlock_status status = dlock_step_begin(attempt, step, &until_ms);
@@ -482,13 +448,19 @@ static enum dlock_status send_once(const struct dlock_attempt *attempt,
     *reply = (struct dlock_sql_reply){.answer = DLOCK_SQL_DONE};
     if (status != DLOCK_OK)
         return status;
-    status = carry_out(attempt->session, statement, until_ms, reply);
+    status = ready(
+        session, dlock_clock_real_until(config->connect_timeout_ms, until_ms));
+    if (status == DLOCK_OK &&
+        !exchange(sql->mysql, statement,
+                  dlock_clock_real_until(config->command_timeout_ms, until_ms),
+                  reply))
+        status = judge(sql, reply);
     if (status == DLOCK_OK)
         describe(reply, text, sizeof(text));
     status =
         dlock_step_end(attempt, step, status == DLOCK_OK ? text : NULL, status);
     if (status == DLOCK_UNKNOWN)
-        drop(attempt->session->own);
+        drop(sql);
     return status;
 }
 

@@ -4,10 +4,8 @@
  * statement at a time, each a step with a name and with a deadline of its own. sql.c alone
  * knows the client library.
  *
- * Statuses, as everywhere:
- *   DLOCK_OK           the server has answered (it may have said no)
- *   DLOCK_UNREACHABLE  nothing was sent, or the server refused with an error
- *   DLOCK_UNKNOWN      it was sent, and no answer came; the connection is gone
+ * Statuses are as everywhere (strategy.h). DLOCK_OK: the server has answered, and may have
+ * said no; after DLOCK_UNKNOWN the connection is gone.
  *
  * A connection belongs to one session, thus to one thread at a time. It is made
  * with the first statement, and made anew when it was lost; the locks of a lost one
@@ -52,11 +50,8 @@ struct dlock_sql_reply {
     char columns[DLOCK_SQL_COLUMNS_MAX][160]; /* NULL is "" */
 };
 
-/*
- * Takes URL, the part of the client's that is of the database, apart: client->own.
- * "mysql:unix:PATH[?db=NAME&user=NAME]" or "mysql://USER[:PASSWORD]@HOST[:PORT]/DB"; else
- * DLOCK_MISUSE. Without a user: root, without a database: test.
- */
+/* Takes URL, the part of the client's that is of the database (dlock_sql.h), apart:
+ * client->own; or DLOCK_MISUSE. */
 enum dlock_status dlock_sql_read_url(struct dlock *client, const char *url);
 
 /* A strategy's open, of which all of the url is the database's, and its close. */

@@ -109,8 +109,10 @@ static void make_path(const struct base *base, const char *name,
     *end = '\0';
 }
 
-/* Makes PATH's parents, from the base on. 0 or an errno. */
-static int make_parents(const struct base *base, char path[PATH_BYTES_MAX + 1])
+/* Steps: each gives 0, or an errno and nothing has happened ------------------------- */
+
+/* With its parents, from the base on. */
+static int make(const struct base *base, char path[PATH_BYTES_MAX + 1])
 {
     struct stat found;
 
@@ -128,80 +130,70 @@ static int make_parents(const struct base *base, char path[PATH_BYTES_MAX + 1])
     if (base->ours && (lstat(base->path, &found) < 0 ||
                        !S_ISDIR(found.st_mode) || found.st_uid != geteuid()))
         return EPERM;
-    return 0;
+    return mkdir(path, 0700) == 0 ? 0 : errno;
 }
 
-/* The strategy's functions -------------------------------------------------- */
-
-/*
- * The end of the step: ANSWER is what ERRNO_VALUE stands for, 0 is done, and
- * anything else means that nothing has happened.
- */
-static enum dlock_status end_step(const struct dlock_attempt *attempt,
-                                  const char *step, int failure,
-                                  enum dlock_status answer)
+/* Also the one that somebody else has made: a directory does not tell. */
+static int take_away(const struct base *base, char path[PATH_BYTES_MAX + 1])
 {
-    const char *reply = failure == 0 ? "done" : strerror(failure);
-    enum dlock_status status = failure == 0 ? DLOCK_OK : answer;
+    (void)base;
+    return rmdir(path) == 0 ? 0 : errno;
+}
 
+static int look(const struct base *base, char path[PATH_BYTES_MAX + 1])
+{
+    struct stat found;
+
+    (void)base;
+    return lstat(path, &found) == 0 ? 0 : errno;
+}
+
+/* ANSWER is what the errno NO stands for. */
+static enum dlock_status
+do_step(const struct dlock_attempt *attempt, const char *step,
+        int (*act)(const struct base *base, char path[PATH_BYTES_MAX + 1]),
+        int no, enum dlock_status answer)
+{
+    const struct base *base = attempt->session->client->own;
+    char path[PATH_BYTES_MAX + 1];
+    uint64_t until_ms;
+    enum dlock_status status = dlock_step_begin(attempt, step, &until_ms);
+    const char *reply = "done";
+    int failure;
+
+    if (status != DLOCK_OK)
+        return status;
+    make_path(base, attempt->name, path);
+    failure = act(base, path);
+    if (failure != 0) {
+        reply = strerror(failure);
+        status = failure == no ? answer : DLOCK_UNREACHABLE;
+    }
     if (status == DLOCK_UNREACHABLE)
         dlock_error_say("%s: %s", step, reply);
     return dlock_step_end(attempt, step, reply, status);
 }
 
+/* The strategy's functions -------------------------------------------------- */
+
 static enum dlock_status acquire(const struct dlock_attempt *attempt)
 {
-    const struct base *base = attempt->session->client->own;
-    char path[PATH_BYTES_MAX + 1];
-    enum dlock_status status;
-    uint64_t until_ms;
-    int failure;
-
-    status = dlock_step_begin(attempt, "mkdir", &until_ms);
-    if (status != DLOCK_OK)
-        return status;
-    make_path(base, attempt->name, path);
-    failure = make_parents(base, path);
-    if (failure == 0 && mkdir(path, 0700) < 0)
-        failure = errno;
-    return end_step(attempt, "mkdir", failure,
-                    failure == EEXIST ? DLOCK_BUSY : DLOCK_UNREACHABLE);
+    return do_step(attempt, "mkdir", make, EEXIST, DLOCK_BUSY);
 }
 
-/* Whoever made it: a directory does not tell. */
 static enum dlock_status release(const struct dlock_attempt *attempt)
 {
-    char path[PATH_BYTES_MAX + 1];
-    enum dlock_status status;
-    uint64_t until_ms;
-    int failure;
-
-    status = dlock_step_begin(attempt, "rmdir", &until_ms);
-    if (status != DLOCK_OK)
-        return status;
-    make_path(attempt->session->client->own, attempt->name, path);
-    failure = rmdir(path) == 0 ? 0 : errno;
-    return end_step(attempt, "rmdir", failure,
-                    failure == ENOENT ? DLOCK_LOST : DLOCK_UNREACHABLE);
+    return do_step(attempt, "rmdir", take_away, ENOENT, DLOCK_LOST);
 }
 
 static enum dlock_status inspect(const struct dlock_attempt *attempt,
                                  struct dlock_holder *holder)
 {
-    char path[PATH_BYTES_MAX + 1];
-    struct stat found;
-    enum dlock_status status;
-    uint64_t until_ms;
-    int failure;
+    enum dlock_status status =
+        do_step(attempt, "stat", look, ENOENT, DLOCK_LOST);
 
-    status = dlock_step_begin(attempt, "stat", &until_ms);
-    if (status != DLOCK_OK)
-        return status;
-    make_path(attempt->session->client->own, attempt->name, path);
-    failure = lstat(path, &found) == 0 ? 0 : errno;
-    holder->held = failure == 0;
-    return end_step(attempt, "stat", failure,
-                    failure == ENOENT ? DLOCK_OK : DLOCK_UNREACHABLE);
+    holder->held = status == DLOCK_OK;
+    return status == DLOCK_LOST ? DLOCK_OK : status;
 }
 
 const struct dlock_strategy dlock_strategy_mkdir = {

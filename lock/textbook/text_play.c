@@ -117,34 +117,7 @@ static enum dlock_status status_of(enum dlock_status status, bool reads,
     return reads && status == DLOCK_UNKNOWN ? DLOCK_UNREACHABLE : status;
 }
 
-static enum dlock_status conclude(enum dlock_text_outcome outcome,
-                                  const struct dlock_reply *reply,
-                                  const struct dlock_attempt *attempt)
-{
-    bool has_more = reply->kind == DLOCK_REPLY_LIST && reply->integers_n > 1;
-
-    switch (outcome) {
-    case DLOCK_TEXT_TAKEN:
-        if (has_more)
-            attempt->grant->holds = (unsigned)reply->integers[1];
-        return DLOCK_OK;
-    case DLOCK_TEXT_BUSY:
-        if (has_more && reply->integers[1] >= 0)
-            *attempt->busy_ms = (uint64_t)reply->integers[1];
-        return DLOCK_BUSY;
-    case DLOCK_TEXT_LOST:
-        return DLOCK_LOST;
-    default:
-        return DLOCK_OK;
-    }
-}
-
 /* Parts -------------------------------------------------------------------------- */
-
-static const char *way_of(const struct dlock_attempt *attempt)
-{
-    return attempt->holds <= 1 ? "set" : "lengthen";
-}
 
 enum dlock_status dlock_text_run(const struct dlock_text *text,
                                  enum dlock_text_part part,
@@ -152,7 +125,8 @@ enum dlock_status dlock_text_run(const struct dlock_text *text,
 {
     struct values values = {attempt->name,
                             owner_of(text, attempt->session->owner),
-                            attempt->lease_ms, attempt->holds, way_of(attempt)};
+                            attempt->lease_ms, attempt->holds,
+                            attempt->holds <= 1 ? "set" : "lengthen"};
     bool changed = false;
 
     for (size_t i = 0; i < text->parts[part].n;) {
@@ -161,6 +135,7 @@ enum dlock_status dlock_text_run(const struct dlock_text *text,
         struct dlock_command command;
         struct dlock_reply reply;
         enum dlock_status status;
+        bool has_more;
 
         fill(from, &values, &command);
         status = dlock_call(attempt->session->wire, &command, attempt->limit_ms,
@@ -175,10 +150,20 @@ enum dlock_status dlock_text_run(const struct dlock_text *text,
                                             from->line, reply.text, &error);
             return dlock_error_set(status, "%s", error.text);
         }
-        if (answer->outcome != DLOCK_TEXT_GOES_ON)
-            return conclude(answer->outcome, &reply, attempt);
-        changed = changed || has_effect(from, &reply);
-        i = answer->index;
+        if (answer->outcome == DLOCK_TEXT_GOES_ON) {
+            changed = changed || has_effect(from, &reply);
+            i = answer->index;
+            continue;
+        }
+        has_more = reply.kind == DLOCK_REPLY_LIST && reply.integers_n > 1;
+        if (answer->outcome == DLOCK_TEXT_TAKEN && has_more)
+            attempt->grant->holds = (unsigned)reply.integers[1];
+        if (answer->outcome == DLOCK_TEXT_BUSY && has_more &&
+            reply.integers[1] >= 0)
+            *attempt->busy_ms = (uint64_t)reply.integers[1];
+        return answer->outcome == DLOCK_TEXT_BUSY   ? DLOCK_BUSY
+               : answer->outcome == DLOCK_TEXT_LOST ? DLOCK_LOST
+                                                    : DLOCK_OK;
     }
     return dlock_error_set(DLOCK_MISUSE, "%s has no commands for that",
                            text->strategy.info.name);
@@ -247,12 +232,15 @@ static enum dlock_status ask(const struct dlock_attempt *attempt,
  * A plain key has no script to ask for owner and lease at once. Between the two questions
  * the lock may change hands: this is a look, not a decision.
  */
-static enum dlock_status inspect_key(const struct dlock_attempt *attempt,
-                                     struct dlock_holder *holder)
+static enum dlock_status inspect(const struct dlock_attempt *attempt,
+                                 struct dlock_holder *holder)
 {
     struct dlock_reply reply;
-    enum dlock_status status = ask(attempt, "get", "GET", &reply);
+    enum dlock_status status;
 
+    if (text_of(attempt->session->client)->counted_by_server)
+        return dlock_node_inspect(attempt, holder);
+    status = ask(attempt, "get", "GET", &reply);
     if (status != DLOCK_OK || reply.kind == DLOCK_REPLY_NIL)
         return status;
     (void)snprintf(holder->owner, sizeof(holder->owner), "%.*s",
@@ -265,14 +253,6 @@ static enum dlock_status inspect_key(const struct dlock_attempt *attempt,
     if (reply.integers[0] >= 0)
         holder->remaining_ms = (uint64_t)reply.integers[0];
     return DLOCK_OK;
-}
-
-static enum dlock_status inspect(const struct dlock_attempt *attempt,
-                                 struct dlock_holder *holder)
-{
-    return text_of(attempt->session->client)->counted_by_server
-               ? dlock_node_inspect(attempt, holder)
-               : inspect_key(attempt, holder);
 }
 
 void dlock_text_renew(struct dlock *client, struct dlock_renew renews[],

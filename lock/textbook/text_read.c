@@ -39,26 +39,19 @@ static bool is_blank_line(const char *line)
     return strchr("\r\n", line[indent_of(line)]) != NULL; /* or its end */
 }
 
-/* Cuts the line off, and goes on to the next. */
-static char *take_line(struct reader *reader)
-{
-    char *line = reader->at;
-    size_t length = strcspn(line, "\n");
-
-    reader->at += length + (line[length] != '\0');
-    reader->line++;
-    line[length] = '\0';
-    line[strcspn(line, "\r")] = '\0';
-    reader->indent = indent_of(line);
-    return line + reader->indent;
-}
-
-/* The next line that is neither empty nor for the reader. NULL: none. */
+/* The next line that is neither empty nor for the reader, cut off. NULL: none. */
 static char *next_line(struct reader *reader)
 {
     while (*reader->at != '\0') {
-        char *line = take_line(reader);
+        char *line = reader->at;
+        size_t length = strcspn(line, "\n");
 
+        reader->at += length + (line[length] != '\0');
+        reader->line++;
+        line[length] = '\0';
+        line[strcspn(line, "\r")] = '\0';
+        reader->indent = indent_of(line);
+        line += reader->indent;
         if (*line != '\0' && *line != '#')
             return line;
     }
@@ -403,25 +396,6 @@ static bool compares_in_one(const struct dlock_text *text,
     return text->parts[part].n == 1 && has_word(text, part, "$owner");
 }
 
-/* The words of the text say what the lock can do. */
-static void set_capabilities(struct dlock_text *text)
-{
-    unsigned can = DLOCK_CAP_REMOTE;
-
-    if (has_word(text, DLOCK_TEXT_TAKE, "$lease"))
-        can |= DLOCK_CAP_LEASE;
-    if (text->owner == DLOCK_TEXT_RANDOM &&
-        compares_in_one(text, DLOCK_TEXT_RELEASE) &&
-        (text->parts[DLOCK_TEXT_RENEW].n == 0 ||
-         compares_in_one(text, DLOCK_TEXT_RENEW)))
-        can |= DLOCK_CAP_OWNER;
-    if (text->strategy.renew != NULL)
-        can |= DLOCK_CAP_RENEW;
-    if (text->counted_by_session || text->counted_by_server)
-        can |= DLOCK_CAP_REENTRANT;
-    text->strategy.info.capabilities = can;
-}
-
 /* A part that only looks, or that never says OUTCOME, is no lock's, and who watches $name
  * would see nothing wrong with it. */
 static bool does_its_work(struct reader *reader, enum dlock_text_part part,
@@ -448,9 +422,11 @@ static bool does_its_work(struct reader *reader, enum dlock_text_part part,
                         "no reply of it means taken, or done");
 }
 
+/* The words of the text say what the lock can do. */
 static bool check_whole(struct reader *reader)
 {
     struct dlock_text *text = reader->text;
+    unsigned *can = &text->strategy.info.capabilities;
     bool renewed = text->guarded || text->strategy.renew != NULL;
 
     for (int part = 0; part < DLOCK_TEXT_PARTS_N; part++)
@@ -471,7 +447,18 @@ static bool check_whole(struct reader *reader)
         return fail(reader, "renewed",
                     "the watchdog sends many renewals in one go, so that renew "
                     "has to be one command");
-    set_capabilities(text);
+    *can = DLOCK_CAP_REMOTE;
+    if (has_word(text, DLOCK_TEXT_TAKE, "$lease"))
+        *can |= DLOCK_CAP_LEASE;
+    if (text->owner == DLOCK_TEXT_RANDOM &&
+        compares_in_one(text, DLOCK_TEXT_RELEASE) &&
+        (text->parts[DLOCK_TEXT_RENEW].n == 0 ||
+         compares_in_one(text, DLOCK_TEXT_RENEW)))
+        *can |= DLOCK_CAP_OWNER;
+    if (text->strategy.renew != NULL)
+        *can |= DLOCK_CAP_RENEW;
+    if (text->counted_by_session || text->counted_by_server)
+        *can |= DLOCK_CAP_REENTRANT;
     dlock_text_ask_rights(text);
     if (text->guarded) {
         text->strategy.open = dlock_guard_open;

@@ -97,24 +97,6 @@ uint64_t dlock_zk_check(struct dlock_zk *zk)
     return UINT64_MAX;
 }
 
-/* With the mutex. */
-static void note_state(struct dlock_zk *zk, zhandle_t *library, int state)
-{
-    bool connected = state == ZOO_CONNECTED_STATE;
-
-    if (connected)
-        zk->session_ms = (unsigned)zoo_recv_timeout(library);
-    /* The library hangs up when it has heard nothing for two thirds of the
-     * timeout: a third of it is left for sure. */
-    else if (zk->connected)
-        zk->expires_ms = dlock_clock_real_now() + zk->session_ms / 3;
-    zk->connected = connected;
-    if ((state == ZOO_EXPIRED_SESSION_STATE ||
-         state == ZOO_AUTH_FAILED_STATE) &&
-        !zk->ended)
-        end(zk, DLOCK_LOSS_EXPIRED);
-}
-
 /*
  * On the library's thread. A watch that fires and a session that ends are worth a look
  * for a waiter. A connection that comes and goes is not: watches outlive it. Watches
@@ -126,13 +108,25 @@ static void on_event(zhandle_t *library, int type, int state, const char *path,
 {
     const struct dlock_zk_handle *handle = ctx;
     struct dlock_zk *zk = handle->zk;
+    bool connected = state == ZOO_CONNECTED_STATE;
+    bool over =
+        state == ZOO_EXPIRED_SESSION_STATE || state == ZOO_AUTH_FAILED_STATE;
 
     (void)path;
     (void)pthread_mutex_lock(&zk->client->mutex);
-    if (handle->number == zk->number && type == ZOO_SESSION_EVENT)
-        note_state(zk, library, state);
-    else if (handle->number == zk->number)
+    if (handle->number == zk->number && type == ZOO_SESSION_EVENT) {
+        if (connected)
+            zk->session_ms = (unsigned)zoo_recv_timeout(library);
+        /* The library hangs up when it has heard nothing for two thirds of the
+         * timeout: a third of it is left for sure. */
+        else if (zk->connected)
+            zk->expires_ms = dlock_clock_real_now() + zk->session_ms / 3;
+        zk->connected = connected;
+        if (over && !zk->ended)
+            end(zk, DLOCK_LOSS_EXPIRED);
+    } else if (handle->number == zk->number) {
         dlock_zk_wake(zk);
+    }
     (void)pthread_cond_broadcast(&zk->changed);
     (void)pthread_mutex_unlock(&zk->client->mutex);
 }

@@ -124,29 +124,6 @@ static enum dlock_status look_for(const struct dlock_attempt *attempt,
     return status == DLOCK_OK ? kind->find(attempt, node) : status;
 }
 
-/* A new node that is wanted. DLOCK_UNREACHABLE: one is left still, or no memory. */
-static enum dlock_status node_new(const struct dlock_attempt *attempt,
-                                  struct dlock_zk_node **node)
-{
-    struct dlock_session *session = attempt->session;
-    uint64_t until_ms = dlock_session_limit(session, 1, 0);
-    struct dlock_zk *zk = session->own;
-
-    if (attempt->limit_ms < until_ms)
-        until_ms = attempt->limit_ms;
-    if (await_cleared(session, attempt->name, until_ms) != DLOCK_OK)
-        return DLOCK_UNREACHABLE;
-    *node = calloc(1, sizeof(**node));
-    if (*node == NULL)
-        return dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
-    (*node)->attempt = attempt->number;
-    (void)snprintf((*node)->name, sizeof((*node)->name), "%s", attempt->name);
-    (void)pthread_mutex_lock(&zk->client->mutex);
-    LIST_INSERT_HEAD(&zk->nodes, *node, link);
-    (void)pthread_mutex_unlock(&zk->client->mutex);
-    return DLOCK_OK;
-}
-
 /*
  * A node that cannot be looked for stays behind. To end the session would take it
  * along, but only if the server is there to be told: while an ensemble elects, it
@@ -162,13 +139,25 @@ enum dlock_status dlock_zk_node_make(const struct dlock_attempt *attempt,
         .step = "create",
         .child = in_queue ? tag : NULL,
         .data = tag};
+    uint64_t until_ms = dlock_session_limit(session, 1, 0);
+    struct dlock_zk *zk = session->own;
     struct dlock_zk_reply reply;
     struct dlock_zk_node *made;
-    enum dlock_status status = node_new(attempt, &made);
+    enum dlock_status status;
 
     *node = NULL;
-    if (status != DLOCK_OK)
-        return status;
+    if (attempt->limit_ms < until_ms)
+        until_ms = attempt->limit_ms;
+    if (await_cleared(session, attempt->name, until_ms) != DLOCK_OK)
+        return DLOCK_UNREACHABLE;
+    made = calloc(1, sizeof(*made));
+    if (made == NULL)
+        return dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
+    made->attempt = attempt->number;
+    (void)snprintf(made->name, sizeof(made->name), "%s", attempt->name);
+    (void)pthread_mutex_lock(&zk->client->mutex);
+    LIST_INSERT_HEAD(&zk->nodes, made, link);
+    (void)pthread_mutex_unlock(&zk->client->mutex);
     dlock_zk_node_tag(session, attempt->number, tag);
     status = dlock_zk_create(attempt, &create, &reply);
     made->session = reply.session;
