@@ -176,11 +176,9 @@ static void log_ready(const struct main_loop *loop)
 /* One line whenever it changes, for `systemctl status`. */
 static void tell_health(const struct main_loop *loop, struct state *state)
 {
-    const struct app *app = loop->app;
-    char why[HEALTH_TEXT_BYTES] = "no inventory service could sell";
+    char why[HEALTH_TEXT_BYTES];
     char status[sizeof(state->status)];
-    bool ready = app->inventory ? inventory_is_ready(app->inventory)
-                                : health_look(app->health, why) == HEALTH_READY;
+    bool ready = health_look(loop->app->health, why) == HEALTH_READY;
 
     if (ready)
         snprintf(status, sizeof(status), "selling on %s", loop->address);
@@ -244,13 +242,11 @@ static void tend_redis(const struct main_loop *loop, struct state *state)
 void main_loop_run(struct main_loop *loop)
 {
     struct state state = {.awaited = true, .tick_ms = TICK_MS_MAX};
-    struct pollfd fds[4] = {{.fd = loop->signals, .events = POLLIN},
-                            {.events = POLLIN},
-                            {.fd = loop->app->inventory
-                                       ? inventory_news_fd(loop->app->inventory)
-                                       : health_news_fd(loop->app->health),
-                             .events = POLLIN},
-                            {.events = POLLIN}};
+    struct pollfd fds[4] = {
+        {.fd = loop->signals, .events = POLLIN},
+        {.events = POLLIN},
+        {.fd = health_news_fd(loop->app->health), .events = POLLIN},
+        {.events = POLLIN}};
     struct signalfd_siginfo info;
     bool ticks, goes_on = true;
     eventfd_t news;

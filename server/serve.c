@@ -312,14 +312,15 @@ static bool service_open(struct service *s)
     s->opened_fd = eventfd(0, EFD_CLOEXEC);
     if (!app->metrics || s->signals < 0 || s->stop_fd < 0 || s->opened_fd < 0)
         return false;
+    app->health = health_new(app->metrics, *s->config.inventory != '\0');
+    if (!app->health)
+        return false;
     if (*s->config.inventory) {
-        atomic_store(&app->is_open, true);
         app->inventory = inventory_open(app);
-    } else {
-        app->health = health_new(app->metrics);
+        atomic_store(&app->is_open, true);
     }
-    if (app->inventory ||
-        (app->health && lab_hooks_begin(&s->hooks, &s->config)))
+    if (*s->config.inventory ? app->inventory != NULL
+                             : lab_hooks_begin(&s->hooks, &s->config))
         s->http = http_open(app);
     return s->http;
 }

@@ -29,7 +29,7 @@ static int set_up(void **state)
 
     store_rig_begin(&f->rig);
     f->metrics = metrics_new();
-    f->health = health_new(f->metrics);
+    f->health = health_new(f->metrics, false);
     store_rig_open(&f->rig,
                    (struct store_options){.on_failure = health_heard_store,
                                           .on_failure_ctx = f->health});
@@ -79,7 +79,7 @@ UNIT_TEST_OF(struct fixture *f, a_write_that_hangs_is_not_ready)
 /* Orders are placed all the while: none of them needs a reader. */
 UNIT_TEST_OF(struct fixture *f, readers_may_fail_alone)
 {
-    struct health *health = health_new(f->metrics);
+    struct health *health = health_new(f->metrics, false);
     sqlite3 *db = store_rig_connect(&f->rig, "SELECT 1");
     char back[40];
 
@@ -105,7 +105,7 @@ UNIT_TEST_OF(struct fixture *f, readers_may_fail_alone)
 /* It has nothing to try yet: only what is told counts. */
 UNIT_TEST_OF(struct fixture *f, an_order_speaks_from_when_it_began)
 {
-    struct health *health = health_new(f->metrics);
+    struct health *health = health_new(f->metrics, false);
     uint64_t before_us = clock_us() - 1;
 
     assert_int_equal(health_look(health, f->why), HEALTH_UNKNOWN);

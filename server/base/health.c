@@ -71,6 +71,8 @@ static const struct {
     [HEALTH_READER] = {"reader", "reading the database",
                        ORDER_STORE_UNAVAILABLE},
     [HEALTH_LOCK] = {"lock-server", "the lock server", ORDER_LOCK_UNREACHABLE},
+    [HEALTH_INVENTORY] = {"inventory", "the inventory",
+                          ORDER_STORE_UNAVAILABLE},
 };
 
 /* Orders, in all. */
@@ -348,7 +350,7 @@ static void *thread_main(void *arg)
         if (!any_fails(h) && !h->was_ready)
             h->was_ready = eventfd_write(h->news_fd, 1) == 0;
         if (tell(h, HEALTH_STORE) || tell(h, HEALTH_READER) ||
-            tell(h, HEALTH_LOCK))
+            tell(h, HEALTH_LOCK) || tell(h, HEALTH_INVENTORY))
             continue;
         now_us = clock_us();
         due_us =
@@ -427,7 +429,8 @@ int health_news_fd(const struct health *h)
     return h->news_fd;
 }
 
-struct health *health_new(struct metrics *metrics)
+/* A part that the service does not have works for ever. */
+struct health *health_new(struct metrics *metrics, bool is_order_service)
 {
     struct health *h = calloc(1, sizeof(*h));
 
@@ -439,7 +442,10 @@ struct health *health_new(struct metrics *metrics)
     pthread_mutex_init(&h->mutex, NULL);
     pthread_cond_init(&h->wanted, NULL);
     for (size_t i = 0; i < HEALTH_PARTS; i++)
-        h->parts[i].fails = true;
+        if ((i == HEALTH_INVENTORY) == is_order_service)
+            h->parts[i].fails = true;
+        else
+            h->parts[i].heard_us = UINT64_MAX / 2;
     h->runs = h->news_fd >= 0 &&
               pthread_create(&h->thread, NULL, thread_main, h) == 0;
     if (h->runs) {

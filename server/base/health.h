@@ -26,14 +26,21 @@
 struct health;
 struct metrics;
 
-enum health_part { HEALTH_STORE, HEALTH_READER, HEALTH_LOCK, HEALTH_PARTS };
+/* An order service has only the last, and all others have only the first three. */
+enum health_part {
+    HEALTH_STORE,
+    HEALTH_READER,
+    HEALTH_LOCK,
+    HEALTH_INVENTORY,
+    HEALTH_PARTS
+};
 
 enum health_answer { HEALTH_READY, HEALTH_NOT_READY, HEALTH_UNKNOWN };
 
 /* METRICS count the refusals that it tells of, and are told how many units the readers
  * found left. Starts the thread that logs outages.
  * NULL: no memory, no thread. */
-struct health *health_new(struct metrics *metrics);
+struct health *health_new(struct metrics *metrics, bool is_order_service);
 
 /* From now on the thread tries all, at once for the first time. STORE and LOCKS have
  * to stay open until health_stop(). */

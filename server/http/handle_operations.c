@@ -30,7 +30,7 @@ void handle_operations_livez(struct request *request)
 {
     static const char alive[] = "{\"status\":\"ok\"}\n";
 
-    if (request->app->health && health_needs_restart(request->app->health))
+    if (health_needs_restart(request->app->health))
         reply_problem(request, PROBLEM_NOT_READY,
                       "%s: see FILES in stockade(1) before a restart",
                       store_status_text(STORE_GONE));
@@ -41,30 +41,18 @@ void handle_operations_livez(struct request *request)
 
 /* The health thread's last answer, because a look of its own would take a reader from
  * somebody. */
-static enum health_answer look(const struct app *app,
-                               char why[HEALTH_TEXT_BYTES])
-{
-    if (!app->inventory)
-        return health_look(app->health, why);
-    snprintf(why, HEALTH_TEXT_BYTES,
-             "no inventory service is ready, or none could place the last "
-             "order: its log says why");
-    return inventory_is_ready(app->inventory) ? HEALTH_READY : HEALTH_NOT_READY;
-}
-
 void handle_operations_readyz(struct request *request)
 {
     static const char ready[] =
         "{\"status\":\"ok\",\"store\":\"ok\",\"lock\":\"ok\"}\n";
     char why[HEALTH_TEXT_BYTES];
 
-    if (look(request->app, why) == HEALTH_READY)
+    if (health_look(request->app->health, why) == HEALTH_READY)
         reply_document(request, 200, "application/json", ready,
                        sizeof(ready) - 1);
     else
         reply_problem(request, PROBLEM_NOT_READY, "%s", why);
-    if (request->app->health)
-        health_try(request->app->health);
+    health_try(request->app->health);
 }
 
 /* On the HTTP thread: it reads some atomics and formats a few KiB, and has to
@@ -76,7 +64,7 @@ void handle_operations_metrics(struct request *request)
     struct metrics *metrics = app->metrics;
     bool is_open = atomic_load(&app->is_open);
     char why[HEALTH_TEXT_BYTES];
-    enum health_answer answer = look(app, why);
+    enum health_answer answer = health_look(app->health, why);
     char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);

@@ -17,22 +17,36 @@
  * at most; and all of these together are a tenth of all calls, beside a reserve for
  * what one service had under way when it died. So services that are slow because
  * they have too much to do do not get twice as much.
+ *
+ * Each service is asked /readyz once a second. One that does not say 200, or that leaves
+ * a request unanswered, gets no more requests, and is asked again after a pause that
+ * grows as long as that goes on: also if /readyz says yes each time and orders fail.
  */
 #include "server/inventory/inventory.h"
 
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
+#include <strings.h>
 
 #include "server/base/app.h"
 #include "server/base/clock.h"
 #include "server/base/config.h"
+#include "server/base/health.h"
 #include "server/base/log.h"
 #include "server/base/metrics.h"
-#include "server/inventory/services.h"
+
+#define SERVICES_MAX 16
+
+/* Requests that one inventory service may have at a time: so many connections. A
+ * service that hangs takes no more than these with it. */
+#define SERVICE_FLYING_MAX 256
+
+#define PROBE_EVERY_US 1000000
+#define PAUSE_US_MIN   100000
+#define PAUSE_US_MAX   3200000
 
 #define IDLE_US   1000000
 #define TICK_US   50000   /* between two looks at all calls that wait */
@@ -47,31 +61,128 @@
 
 TAILQ_HEAD(call_list, inventory_call);
 
-/* All of it is the thread's own, but for what is atomic, and the inbox. */
+struct service {
+    char url[200];               /* without a slash at its end */
+    atomic_bool is_ready;        /* asked for orders */
+    bool is_told;                /* the log has said that it is not ready */
+    bool is_probed;              /* a probe is under way */
+    unsigned flying;             /* tries under way, without probes */
+    uint64_t probe_us, pause_us; /* the next probe; from one to the next */
+};
+
 struct inventory {
     const struct app *app;
-    struct services services;
     struct fetches fetches;
     pthread_t thread;
     bool runs;
-    int news_fd;
     uint64_t try_us; /* the longest a try may take */
     /* The thread's own: */
+    size_t services_n, turn; /* turn: the service that is asked next */
+    struct service services[SERVICES_MAX];
     struct call_list waiting;
     unsigned budget;
     uint64_t swept_us; /* when all that wait were looked at */
     uint64_t stop_us;  /* when all calls end; 0 = it does not close */
-    bool was_ready;
     /* Everybody's: */
     pthread_mutex_t mutex; /* guards the inbox */
     struct call_list inbox;
     atomic_size_t depth;
     atomic_bool asleep, closed;
-    /* When an order failed for a reason of ours; 0 = since then one was placed, or a
-     * service said that it is ready, which began later. */
-    atomic_uint_fast64_t failed_us;
     atomic_uint_fast64_t beat, retries;
 };
+
+/* ---- the services: whose turn it is, and who is left out -------------------- */
+
+/* Two of one name would take turns as two, and have one line of metrics. */
+static bool is_there(const struct inventory *inv, const char *url)
+{
+    for (size_t i = 0; i < inv->services_n; i++)
+        if (strcasecmp(inv->services[i].url, url) == 0)
+            return true;
+    return false;
+}
+
+/* False: TEXT is no list of URLs, and the log says why. */
+static bool read_services(struct inventory *inv, const char *text)
+{
+    size_t size = 0;
+
+    for (; *text; text += size + (text[size] == ',')) {
+        struct service *service = &inv->services[inv->services_n];
+
+        size = strcspn(text, ",");
+        if (inv->services_n == SERVICES_MAX || size >= sizeof(service->url))
+            break;
+        memcpy(service->url, text, size);
+        service->url[size] = '\0';
+        if (!fetch_is_url(service->url))
+            break;
+        if (service->url[size - 1] == '/')
+            service->url[size - 1] = '\0';
+        if (is_there(inv, service->url))
+            break;
+        service->pause_us = PAUSE_US_MIN;
+        inv->services_n++;
+    }
+    if (!*text)
+        return inv->services_n > 0;
+    if (memchr(text, '@', size)) { /* a password may stand before it */
+        text = "(hidden)";
+        size = strlen(text);
+    }
+    log_error("inventory",
+              "error=\"--inventory takes http://HOST:PORT, up to %d different "
+              "ones with commas between, not '%.*s'\"",
+              SERVICES_MAX, (int)size, text);
+    return false;
+}
+
+/* The first from `turn` on that is ready and has room, or even if it has none, but not
+ * FAILED, which may be NULL. NULL: none. */
+static struct service *choose(struct inventory *inv,
+                              const struct service *failed, bool or_none)
+{
+    struct service *service;
+
+    for (size_t i = 0; i < inv->services_n; i++) {
+        service = &inv->services[(inv->turn + i) % inv->services_n];
+        if (service != failed && atomic_load(&service->is_ready) &&
+            (or_none || service->flying < SERVICE_FLYING_MAX))
+            return service;
+    }
+    return NULL;
+}
+
+static bool any_ready(struct inventory *inv, const struct service *but)
+{
+    return choose(inv, but, true) != NULL;
+}
+
+/* The pause begins small again only for one that has stayed ready. */
+static void on_ready(struct service *service, uint64_t now_us)
+{
+    if (atomic_exchange(&service->is_ready, true))
+        service->pause_us = PAUSE_US_MIN;
+    else
+        log_info("inventory", "url=%s state=ready", service->url);
+    service->is_told = false;
+    service->probe_us = now_us + PROBE_EVERY_US;
+}
+
+static void on_failure(struct inventory *inv, struct service *service,
+                       uint64_t now_us, const char *why)
+{
+    atomic_store(&service->is_ready, false);
+    if (!any_ready(inv, NULL))
+        health_heard(inv->app->health, HEALTH_INVENTORY, why);
+    if (!service->is_told)
+        log_warn("inventory", "url=%s state=away error=\"%s\"", service->url,
+                 why);
+    service->is_told = true;
+    service->probe_us = now_us + service->pause_us;
+    if (service->pause_us < PAUSE_US_MAX)
+        service->pause_us *= 2;
+}
 
 /* ---- the end of a call ------------------------------------------------------ */
 
@@ -96,49 +207,34 @@ static enum order_outcome outcome_of(const struct inventory_call *call)
                                      : ORDER_STORE_UNAVAILABLE;
 }
 
-/* An order that began at BEGUN_US would succeed, or did: a failure before counts no
- * more. */
-static void worked(struct inventory *inv, uint64_t begun_us)
-{
-    if (begun_us > atomic_load(&inv->failed_us))
-        atomic_store(&inv->failed_us, 0);
-}
-
-/* Readiness follows the rule of server/base/health.h, for all services together. An
- * order that was told no, or not now, may have been placed by an earlier try. */
+/* An order that was told no, or not now, may have been placed by an earlier try. */
 static void end_order(struct inventory *inv, const struct inventory_call *call)
 {
     enum order_outcome outcome = outcome_of(call);
-    uint64_t now_us = clock_us();
+    struct metrics *metrics = inv->app->metrics;
 
-    if (outcome != ORDER_OUTCOME_N)
-        metrics_order(inv->app->metrics, outcome);
-    metrics_observe(inv->app->metrics, METRICS_ORDER, now_us - call->begun_us);
     if (outcome == ORDER_STORE_UNAVAILABLE || outcome == ORDER_LOCK_UNREACHABLE)
-        atomic_store(&inv->failed_us, now_us);
+        health_refused(inv->app->health, HEALTH_INVENTORY,
+                       order_outcome_slug(outcome));
     else if (outcome == ORDER_PLACED)
-        worked(inv, call->begun_us);
+        health_worked(inv->app->health, HEALTH_INVENTORY, call->begun_us);
+    if (outcome != ORDER_OUTCOME_N)
+        metrics_order(metrics, outcome);
+    metrics_observe(metrics, METRICS_ORDER, clock_us() - call->begun_us);
     if ((call->is_lost || call->is_open) && call->reply.status != 201)
         log_warn("unknown-order", "key=%s", call->request.key);
 }
 
-/* A cancel or a payment that was not done, or of which nobody knows. */
-static bool is_failed_change(const struct inventory_call *call)
-{
-    bool answered = call->end == INVENTORY_ANSWERED;
-
-    return strcmp(call->request.method, "GET") != 0 &&
-           (!answered || call->reply.status == 503) &&
-           outcome_of(call) == ORDER_STORE_UNAVAILABLE;
-}
-
+/* A cancel or a payment that was not done, or of which nobody knows, is counted. */
 static void end_call(struct inventory *inv, struct inventory_call *call,
                      enum inventory_end end)
 {
     call->end = end;
     if (call->request.key)
         end_order(inv, call);
-    else if (is_failed_change(call))
+    else if (strcmp(call->request.method, "GET") != 0 &&
+             (end != INVENTORY_ANSWERED || call->reply.status == 503) &&
+             outcome_of(call) == ORDER_STORE_UNAVAILABLE)
         metrics_count(inv->app->metrics, METRICS_CHANGES_FAILED, 1);
     atomic_fetch_sub(&inv->depth, 1);
     call->done(call);
@@ -180,21 +276,22 @@ static bool begin_try(struct inventory *inv, struct inventory_call *call,
 {
     uint64_t limit_us = call->due_us - now_us;
 
+    if (!call->failed && inv->budget < BUDGET_MAX) /* its first try */
+        inv->budget++;
     if (limit_us > inv->try_us)
         limit_us = inv->try_us;
     if (!ask(inv, service, call->request, limit_us / 1000 + 1, call))
         return false;
     service->flying++;
-    inv->services.turn = (size_t)(service - inv->services.list) + 1;
+    inv->turn = (size_t)(service - inv->services) + 1;
     return true;
 }
 
 /* Whether the call may be tried once more; then that is paid for. */
 static bool may_retry(struct inventory *inv, const struct inventory_call *call)
 {
-    if (call->tries >= TRIES_MAX || inv->budget < RETRY_PRICE)
-        return false;
-    if (call->reply.status && !services_any(&inv->services, call->failed))
+    if (call->tries >= TRIES_MAX || inv->budget < RETRY_PRICE ||
+        (call->reply.status && !any_ready(inv, call->failed)))
         return false;
     inv->budget -= RETRY_PRICE;
     atomic_fetch_add(&inv->retries, 1);
@@ -215,48 +312,39 @@ static bool is_verdict(const struct inventory_call *call,
             strncmp(reply->location, "/api/orders/", 12) == 0);
 }
 
-static bool is_not_now(const struct fetch *try)
-{
-    return try->end == FETCH_ANSWERED &&
-           (try->reply.status == 503 || try->reply.status == 429) &&
-           is_verdict(try->owner, &try->reply);
-}
-
-/* A proxy in between, a service with a bug or a reply that is cut in its head, which
- * libcurl takes, does not say what was done. */
-static bool is_lost(const struct fetch *try)
-{
-    const struct inventory_call *call = try->owner;
-
-    return try->end == FETCH_LOST ||
-           (try->end == FETCH_ANSWERED && !is_not_now(try) &&
-            (try->reply.status >= 500 || !is_verdict(call, &try->reply)));
-}
-
 /* A "not now" that leaves open whether it was ordered. */
 static bool leaves_open(const struct fetch_reply *reply)
 {
     return reply->text && strstr(reply->text, "\"" ORDER_OPEN_MEMBER "\":true");
 }
 
-/* A try of a call has ended. What an earlier one left open no "not now" of another
- * service settles. */
+/*
+ * A try of a call has ended. It is lost as well if a proxy in between has answered, a
+ * service with a bug, or with a reply that is cut in its head, which libcurl takes:
+ * that does not say what was done. What an earlier try left open no "not now" of another
+ * service settles.
+ */
 static void try_heard(struct inventory *inv, struct fetch *try, uint64_t now_us)
 {
     struct inventory_call *call = try->owner;
-    bool not_now = is_not_now(try), lost = is_lost(try);
+    unsigned status = try->reply.status;
+    bool answered = try->end == FETCH_ANSWERED;
+    bool verdict = answered && is_verdict(call, &try->reply);
+    bool not_now = verdict && (status == 503 || status == 429);
+    bool lost = try->end == FETCH_LOST ||
+                (answered && !not_now && (status >= 500 || !verdict));
 
     if (try->end != FETCH_NOT_SENT)
         call->tries++;
     call->failed = try->peer;
     call->is_lost |= lost;
     call->is_open |= not_now && leaves_open(&try->reply);
-    if (try->end == FETCH_ANSWERED && !(not_now && leaves_open(&call->reply))) {
+    if (answered && !(not_now && leaves_open(&call->reply))) {
         free(call->reply.text);
         call->reply = try->reply;
         try->reply.text = NULL;
     }
-    if (try->end == FETCH_ANSWERED && !not_now && !lost)
+    if (answered && !not_now && !lost)
         end_call(inv, call, INVENTORY_ANSWERED);
     else if (now_us < call->due_us &&
              (try->end == FETCH_NOT_SENT || may_retry(inv, call)))
@@ -266,26 +354,6 @@ static void try_heard(struct inventory *inv, struct fetch *try, uint64_t now_us)
 }
 
 /* ---- calls that wait ------------------------------------------------------ */
-
-/* Calls that other threads have submitted begin to wait. */
-static void take(struct inventory *inv, uint64_t now_us)
-{
-    struct inventory_call *call;
-    struct call_list taken;
-
-    TAILQ_INIT(&taken);
-    pthread_mutex_lock(&inv->mutex);
-    TAILQ_CONCAT(&taken, &inv->inbox, place);
-    pthread_mutex_unlock(&inv->mutex);
-    TAILQ_FOREACH(call, &taken, place)
-    {
-        call->begun_us = now_us;
-        call->due_us = now_us + 2 * inv->try_us;
-        if (inv->budget < BUDGET_MAX)
-            inv->budget++;
-    }
-    TAILQ_CONCAT(&inv->waiting, &taken, place);
-}
 
 /* Begins tries of those that wait, as far as there is room; now and then looks at
  * all, for those that have no more time. A second try goes elsewhere; but if the first
@@ -302,11 +370,11 @@ static void serve(struct inventory *inv, uint64_t now_us)
     for (call = TAILQ_FIRST(&inv->waiting); call; call = next) {
         next = TAILQ_NEXT(call, place);
         in_time = now_us < call->due_us;
-        others = services_any(&inv->services, call->failed);
+        others = any_ready(inv, call->failed);
         but = call->is_lost && !others ? NULL : call->failed;
-        service = in_time ? services_choose(&inv->services, but) : NULL;
+        service = in_time ? choose(inv, but, false) : NULL;
         if (!service && in_time && (call->is_lost || others)) {
-            if (!sweeps && !services_choose(&inv->services, NULL))
+            if (!sweeps && !choose(inv, NULL, false))
                 break;
             continue;
         }
@@ -351,48 +419,37 @@ static void hear(struct inventory *inv, struct fetch *try)
         service->flying--;
         /* The first of many that were under way tells. */
         if (!answered && atomic_load(&service->is_ready))
-            services_fails(service, now_us, try->why);
+            on_failure(inv, service, now_us, try->why);
         try_heard(inv, try, now_us);
         return;
     }
     service->is_probed = false;
     if (answered && try->reply.status == 200) {
-        services_works(service, now_us);
-        worked(inv, try->begun_us);
+        health_worked(inv->app->health, HEALTH_INVENTORY, try->begun_us);
+        on_ready(service, now_us);
         return;
     }
     snprintf(why, sizeof(why), "/readyz answers %u %.200s", try->reply.status,
              try->reply.text ? try->reply.text : "");
-    services_fails(service, now_us, answered ? why : try->why);
+    on_failure(inv, service, now_us, answered ? why : try->why);
 }
 
-static void probe_all(struct inventory *inv, uint64_t now_us)
+/* Begins the probes that are due; says when to look again. */
+static uint64_t probe_all(struct inventory *inv, uint64_t now_us)
 {
     const struct fetch_request what = {.method = "GET", .target = "/readyz"};
-    struct service *service = inv->services.list;
+    bool waits = !TAILQ_EMPTY(&inv->waiting) || inv->stop_us > 0;
+    uint64_t due_us = now_us + (waits ? TICK_US : IDLE_US);
 
-    for (; service < inv->services.list + inv->services.n; service++)
+    for (size_t i = 0; i < inv->services_n; i++) {
+        struct service *service = &inv->services[i];
+
         if (!service->is_probed && now_us >= service->probe_us)
             service->is_probed =
                 ask(inv, service, what, inv->try_us / 1000, NULL);
-}
-
-static bool would_sell(const struct inventory *inv)
-{
-    return services_any(&inv->services, NULL) &&
-           atomic_load(&inv->failed_us) == 0;
-}
-
-static uint64_t next_us(const struct inventory *inv, uint64_t now_us)
-{
-    const struct service *service = inv->services.list;
-    uint64_t due_us = now_us + IDLE_US;
-
-    if (!TAILQ_EMPTY(&inv->waiting) || inv->stop_us > 0)
-        due_us = now_us + TICK_US;
-    for (; service < inv->services.list + inv->services.n; service++)
         if (!service->is_probed && service->probe_us < due_us)
             due_us = service->probe_us;
+    }
     return due_us > now_us ? due_us : now_us;
 }
 
@@ -403,7 +460,6 @@ static void *thread_main(void *arg)
     struct inventory *inv = arg;
     struct fetch *try;
     uint64_t now_us;
-    bool is_ready;
 
     while (!atomic_load(&inv->closed) || atomic_load(&inv->depth) > 0) {
         atomic_fetch_add(&inv->beat, 1);
@@ -413,19 +469,16 @@ static void *thread_main(void *arg)
         }
         now_us = clock_us();
         atomic_store(&inv->asleep, true);
-        take(inv, now_us);
+        pthread_mutex_lock(&inv->mutex);
+        TAILQ_CONCAT(&inv->waiting, &inv->inbox, place);
+        pthread_mutex_unlock(&inv->mutex);
         serve(inv, now_us);
         if (atomic_load(&inv->closed) && inv->stop_us == 0)
             inv->stop_us = now_us + STOP_US;
         else if (inv->stop_us > 0 && now_us >= inv->stop_us)
             end_all(inv);
-        probe_all(inv, now_us);
-        is_ready = would_sell(inv);
-        if (is_ready != inv->was_ready)
-            (void)eventfd_write(inv->news_fd, 1);
-        inv->was_ready = is_ready;
         fetch_wait(&inv->fetches, NULL, 0,
-                   (next_us(inv, now_us) - now_us + 999) / 1000);
+                   (probe_all(inv, now_us) - now_us + 999) / 1000);
         atomic_store(&inv->asleep, false);
     }
     return NULL;
@@ -451,21 +504,13 @@ bool inventory_submit(struct inventory *inv, struct inventory_call *call)
             metrics_order(inv->app->metrics, ORDER_OVERLOADED);
         return false;
     }
+    call->begun_us = clock_us();
+    call->due_us = call->begun_us + 2 * inv->try_us;
     pthread_mutex_lock(&inv->mutex);
     TAILQ_INSERT_TAIL(&inv->inbox, call, place);
     pthread_mutex_unlock(&inv->mutex);
     wake(inv);
     return true;
-}
-
-bool inventory_is_ready(const struct inventory *inv)
-{
-    return !atomic_load(&inv->closed) && would_sell(inv);
-}
-
-int inventory_news_fd(const struct inventory *inv)
-{
-    return inv->news_fd;
 }
 
 size_t inventory_depth(const struct inventory *inv)
@@ -483,12 +528,12 @@ uint64_t inventory_beat(struct inventory *inv)
 
 void inventory_metrics(const struct inventory *inv, FILE *out)
 {
-    const struct service *service = inv->services.list;
+    const struct service *service = inv->services;
 
     fputs("# HELP stockade_inventory_ready 1 if the inventory service is asked "
           "for orders.\n# TYPE stockade_inventory_ready gauge\n",
           out);
-    for (; service < inv->services.list + inv->services.n; service++)
+    for (; service < inv->services + inv->services_n; service++)
         fprintf(out, "stockade_inventory_ready{inventory=\"%s\"} %d\n",
                 service->url, atomic_load(&service->is_ready));
     fprintf(
@@ -502,9 +547,9 @@ void inventory_metrics(const struct inventory *inv, FILE *out)
 
 bool inventory_check(const struct config *config)
 {
-    struct services services = {0};
+    struct inventory inv = {0};
 
-    return services_read(&services, config->inventory);
+    return read_services(&inv, config->inventory);
 }
 
 struct inventory *inventory_open(const struct app *app)
@@ -519,11 +564,9 @@ struct inventory *inventory_open(const struct app *app)
     TAILQ_INIT(&inv->inbox);
     pthread_mutex_init(&inv->mutex, NULL);
     inv->budget = BUDGET_MAX;
-    inv->news_fd = eventfd(0, EFD_CLOEXEC);
     inv->runs =
-        inv->news_fd >= 0 &&
-        services_read(&inv->services, app->config->inventory) &&
-        fetch_open(&inv->fetches, inv->services.n * (SERVICE_FLYING_MAX + 1)) &&
+        read_services(inv, app->config->inventory) &&
+        fetch_open(&inv->fetches, inv->services_n * (SERVICE_FLYING_MAX + 1)) &&
         pthread_create(&inv->thread, NULL, thread_main, inv) == 0;
     if (inv->runs) {
         (void)pthread_setname_np(inv->thread, "inventory");
@@ -552,8 +595,6 @@ void inventory_close(struct inventory *inv)
         return;
     inventory_stop(inv);
     fetch_close(&inv->fetches);
-    if (inv->news_fd >= 0)
-        close(inv->news_fd);
     pthread_mutex_destroy(&inv->mutex);
     free(inv);
 }

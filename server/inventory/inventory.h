@@ -36,8 +36,8 @@ enum inventory_end {
 };
 
 struct inventory_call {
-    /* Without url and limit_ms, borrowed until done(). Of an order that is placed it has
-     * a key; no other has. */
+    /* Without url and limit_ms, borrowed until done(). A request with a key places an
+     * order; no other has a key. */
     struct fetch_request request;
 
     /* Called once, on the inventory's thread; must not block. */
@@ -60,20 +60,14 @@ struct inventory_call {
 /* Whether config->inventory is a list of URLs. If not, the log says why. */
 bool inventory_check(const struct config *config);
 
-/* Uses app->config and app->metrics. NULL, and the log says why. */
+/* Uses app->config, app->metrics, app->health. NULL, and the log says why. */
 struct inventory *inventory_open(const struct app *app);
 
 /* False: --queue-max are under way, or it was stopped; done() is not called. From
  * any thread. */
 bool inventory_submit(struct inventory *inventory, struct inventory_call *call);
 
-/* At least one inventory service is ready, and no order has failed since for a reason
- * of ours. The eventfd is readable when that has changed. From any thread, as the
- * others below. */
-bool inventory_is_ready(const struct inventory *inventory);
-int inventory_news_fd(const struct inventory *inventory);
-
-/* As dispatcher_depth() and dispatcher_beat(). */
+/* As dispatcher_depth() and dispatcher_beat(), from any thread. */
 size_t inventory_depth(const struct inventory *inventory);
 uint64_t inventory_beat(struct inventory *inventory);
 
