@@ -1,4 +1,4 @@
-#include "server/main_loop.h"
+#include "server/service.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -11,11 +11,11 @@
 #include <unistd.h>
 
 #include "lock/dlock_values.h"
-#include "server/base/app.h"
 #include "server/base/clock.h"
 #include "server/base/health.h"
 #include "server/base/log.h"
 #include "server/base/redis_proc.h"
+#include "server/http/http.h"
 #include "server/http/request.h"
 #include "server/inventory/inventory.h"
 #include "server/order/dispatcher.h"
@@ -85,15 +85,15 @@ static void take_settings(struct config *config, struct config *fresh)
     log_level_set(fresh->log_level);
 }
 
-static void reload(const struct main_loop *loop, const struct state *state)
+static void reload(struct service *s, const struct state *state)
 {
     char error[512];
     struct config fresh;
 
     if (!state->awaited)
         sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, clock_us());
-    if (config_load(loop->argc, loop->argv, &fresh, error, sizeof(error)) == 0)
-        take_settings(loop->config, &fresh);
+    if (config_load(s->argc, s->argv, &fresh, error, sizeof(error)) == 0)
+        take_settings(&s->config, &fresh);
     else
         log_warn("reload", "error=\"%s\" settings=\"as before\"", error);
     if (!state->awaited)
@@ -147,52 +147,57 @@ static const char *page_of(const char *address, char page[PAGE_BYTES])
     return page;
 }
 
-static void log_ready(const struct main_loop *loop)
+static void log_ready(const struct service *s, const char *redis_url)
 {
-    const struct config *c = loop->config;
+    const struct config *c = &s->config;
+    const char *address = http_address(s->http);
     struct dlock_session *session = NULL;
     char hidden[sizeof(c->redis)], instance[33] = "?";
     char page[PAGE_BYTES];
 
-    if (loop->app->inventory) {
+    if (s->app.inventory) {
         log_info("ready", "page=%s listen=%s inventory=%s",
-                 page_of(loop->address, page), loop->address, c->inventory);
+                 page_of(address, page), address, c->inventory);
         return;
     }
-    dlock_url_hide(loop->redis_url, hidden, sizeof(hidden));
-    if (dlock_session_open(loop->app->locks, &session, NULL) == DLOCK_OK)
+    dlock_url_hide(redis_url, hidden, sizeof(hidden));
+    if (dlock_session_open(s->app.locks, &session, NULL) == DLOCK_OK)
         snprintf(instance, sizeof(instance), "%s",
                  dlock_session_owner(session));
     dlock_session_close(session);
     log_info("ready",
              "page=%s listen=%s instance=%s lock=%s deduct=%s "
              "orders=%s db=%s redis=%s",
-             page_of(loop->address, page), loop->address, instance, c->lock,
+             page_of(address, page), address, instance, c->lock,
              c->deduct == DEDUCT_NAIVE ? "naive" : "guarded",
              c->orders == ORDERS_BATCHED ? "batched" : "one-by-one", c->db,
              hidden);
 }
 
 /* One line whenever it changes, for `systemctl status`. */
-static void tell_health(const struct main_loop *loop, struct state *state)
+static void tell_health(const struct service *s, struct state *state)
 {
+    const char *redis_url = s->config.redis;
     char why[HEALTH_TEXT_BYTES];
     char status[sizeof(state->status)];
-    bool ready = health_look(loop->app->health, why) == HEALTH_READY;
+    bool ready = health_look(s->app.health, why) == HEALTH_READY;
 
     if (ready)
-        snprintf(status, sizeof(status), "selling on %s", loop->address);
+        snprintf(status, sizeof(status), "selling on %s",
+                 http_address(s->http));
     else
         snprintf(status, sizeof(status), "not ready: %.*s",
                  (int)strcspn(why, "\n"), why);
     if (!strcmp(status, state->status))
         return;
+    if (ready && s->redis)
+        redis_url = redis_proc_url(s->redis);
     if (ready && state->awaited)
-        log_ready(loop);
+        log_ready(s, redis_url);
     sd_notifyf(0, "%sSTATUS=%s", ready && state->awaited ? "READY=1\n" : "",
                status);
-    if (ready && state->awaited && !loop->redis)
-        check_redis(loop->redis_url);
+    if (ready && state->awaited && !s->redis)
+        check_redis(redis_url);
     state->awaited &= !ready;
     memcpy(state->status, status, sizeof(status));
 }
@@ -205,9 +210,8 @@ static size_t orders_in(const struct app *app)
                           : dispatcher_depth(app->dispatcher);
 }
 
-static void tick(const struct main_loop *loop, struct state *state)
+static void tick(const struct app *app, struct state *state)
 {
-    const struct app *app = loop->app;
     uint64_t beats = state->beats;
 
     if (clock_ms() < state->due_ms)
@@ -226,27 +230,26 @@ static void tick(const struct main_loop *loop, struct state *state)
 /* ---- the loop -------------------------------------------------------------- */
 
 /* While our Redis is down, it is started anew now and then. */
-static void tend_redis(const struct main_loop *loop, struct state *state)
+static void tend_redis(struct redis_proc *redis, struct state *state)
 {
     char error[512];
 
-    if (!loop->redis)
-        return;
-    state->redis_up = redis_proc_tend(loop->redis, error, sizeof(error));
+    state->redis_up = redis_proc_tend(redis, error, sizeof(error));
     if (state->redis_up || clock_ms() < state->log_redis_ms)
         return;
     log_warn("redis", "error=\"%s\"", error);
     state->log_redis_ms = clock_ms() + LOG_EVERY_MS;
 }
 
-void main_loop_run(struct main_loop *loop)
+void main_loop_run(struct service *s)
 {
     struct state state = {.awaited = true, .tick_ms = TICK_MS_MAX};
     struct pollfd fds[4] = {
-        {.fd = loop->signals, .events = POLLIN},
+        {.fd = s->signals, .events = POLLIN},
         {.events = POLLIN},
-        {.fd = health_news_fd(loop->app->health), .events = POLLIN},
+        {.fd = health_news_fd(s->app.health), .events = POLLIN},
         {.events = POLLIN}};
+    struct redis_proc *redis = NULL;
     struct signalfd_siginfo info;
     bool ticks, goes_on = true;
     eventfd_t news;
@@ -255,31 +258,31 @@ void main_loop_run(struct main_loop *loop)
         state.watchdog_us / 4000 < state.tick_ms)
         state.tick_ms = state.watchdog_us / 4000;
     do {
-        tick(loop, &state);
+        tick(&s->app, &state);
         ticks = state.watchdog_us > 0 || state.awaited ||
-                (loop->redis && !state.redis_up);
-        fds[1].fd =
-            loop->redis && state.redis_up ? redis_proc_fd(loop->redis) : -1;
-        fds[3].fd = loop->opened_fd;
+                (redis && !state.redis_up);
+        fds[1].fd = redis && state.redis_up ? redis_proc_fd(redis) : -1;
+        fds[3].fd = s->opens ? s->opened_fd : -1;
         for (size_t i = 0; i < 4; i++)
             fds[i].revents = 0;
         if (poll(fds, 4, ticks ? (int)state.tick_ms : -1) < 0 && errno != EINTR)
             break;
-        if (fds[3].revents)
-            goes_on = loop->opened(loop);
+        if (fds[3].revents) {
+            goes_on = service_opened(s);
+            redis = s->redis;
+        }
         if (fds[2].revents && eventfd_read(fds[2].fd, &news) == 0)
-            tell_health(loop, &state);
-        if (fds[1].revents || !state.redis_up)
-            tend_redis(loop, &state);
+            tell_health(s, &state);
+        if (redis && (fds[1].revents || !state.redis_up))
+            tend_redis(redis, &state);
         if (fds[0].revents && goes_on) {
-            goes_on =
-                read(loop->signals, &info, sizeof(info)) == sizeof(info) &&
-                info.ssi_signo == SIGHUP;
+            goes_on = read(s->signals, &info, sizeof(info)) == sizeof(info) &&
+                      info.ssi_signo == SIGHUP;
             if (goes_on)
-                reload(loop, &state);
+                reload(s, &state);
         }
     } while (goes_on);
-    log_info("stopping", "orders_waiting=%zu", orders_in(loop->app));
+    log_info("stopping", "orders_waiting=%zu", orders_in(&s->app));
     sd_notifyf(0, "STOPPING=1\nSTATUS=stopping: %zu orders wait",
-               orders_in(loop->app));
+               orders_in(&s->app));
 }

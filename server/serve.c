@@ -13,7 +13,6 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -21,8 +20,6 @@
 
 #include "db/store.h"
 #include "lock/dlock.h"
-#include "server/base/app.h"
-#include "server/base/config.h"
 #include "server/base/health.h"
 #include "server/base/log.h"
 #include "server/base/metrics.h"
@@ -30,10 +27,9 @@
 #include "server/base/tasks.h"
 #include "server/http/http.h"
 #include "server/inventory/inventory.h"
-#include "server/lab/live/lab_hooks.h"
-#include "server/main_loop.h"
 #include "server/order/dispatcher.h"
 #include "server/order/hints.h"
+#include "server/service.h"
 
 #define SERVE_DRAIN_MS_MAX 2000
 #define SERVE_AGAIN_MS     1000 /* from one try to open to the next */
@@ -52,24 +48,7 @@
  * holder is only slow. */
 #define SERVE_FENCED_LEASE_MS 2500
 
-enum opener_answer { OPENER_NOT_NOW, OPENER_OPEN, OPENER_NEVER };
-
 enum { EXIT_ENDED = 0, EXIT_TRY_AGAIN = 1, EXIT_FOR_A_PERSON = 2 };
-
-struct service {
-    struct config config;
-    struct app app;
-    const struct dlock_strategy_info *lock;
-    const char *db_path;      /* NULL: the database is no file */
-    struct redis_proc *redis; /* NULL = not ours */
-    struct http *http;
-    struct lab_hooks hooks;
-    int signals;
-    int exit_code;
-    pthread_t opener;
-    int stop_fd, opened_fd; /* eventfds: no further try is to come, or will */
-    enum opener_answer answer; /* the opener's until it has ended */
-};
 
 /* ---- parts ---------------------------------------------------------------- */
 
@@ -295,9 +274,10 @@ static void *opener_main(void *arg)
 static bool end_opener(struct service *s)
 {
     (void)eventfd_write(s->stop_fd, 1);
-    return poll(&(struct pollfd){s->opened_fd, POLLIN, 0}, 1,
-                SERVE_DRAIN_MS_MAX) > 0 &&
-           pthread_join(s->opener, NULL) == 0;
+    s->opens = poll(&(struct pollfd){s->opened_fd, POLLIN, 0}, 1,
+                    SERVE_DRAIN_MS_MAX) <= 0 ||
+               pthread_join(s->opener, NULL) != 0;
+    return !s->opens;
 }
 
 /* After service_check(). */
@@ -416,51 +396,37 @@ static bool service_check(struct service *s)
 
 /* ---- running -------------------------------------------------------------- */
 
-/* See struct main_loop. From here on HTTP hands orders in; the first ones may be
- * sooner than the lock server. */
-static bool opened(struct main_loop *loop)
+/* From here on HTTP hands orders in; the first ones may be sooner than the lock
+ * server. */
+bool service_opened(struct service *s)
 {
-    struct service *s = loop->owner;
     char error[512];
 
-    loop->opened_fd = -1;
     if (!end_opener(s) || s->answer != OPENER_OPEN)
         return false;
     if (s->redis && !redis_proc_tend(s->redis, error, sizeof(error)))
         health_heard(s->app.health, HEALTH_LOCK, error);
-    loop->redis = s->redis;
-    if (s->redis)
-        loop->redis_url = redis_url(s);
     atomic_store(&s->app.is_open, true);
     health_watch(s->app.health, s->app.store, s->app.locks);
     return true;
 }
 
-/* Nothing is there yet to be taken away while the opener hangs. */
-static void run(struct service *s, int argc, char *argv[])
+/* While the opener hangs the process must end as it is, because a part may be opened at
+ * any moment. */
+static void run(struct service *s)
 {
-    struct main_loop loop = {.app = &s->app,
-                             .config = &s->config,
-                             .redis_url = s->config.redis,
-                             .address = http_address(s->http),
-                             .argc = argc,
-                             .argv = argv,
-                             .signals = s->signals,
-                             .opened_fd = s->app.inventory ? -1 : s->opened_fd,
-                             .opened = opened,
-                             .owner = s};
-
     s->exit_code = EXIT_ENDED;
-    if (!s->app.inventory &&
-        pthread_create(&s->opener, NULL, opener_main, s) != 0) {
+    s->opens = !s->app.inventory &&
+               pthread_create(&s->opener, NULL, opener_main, s) == 0;
+    if (s->opens) {
+        (void)pthread_setname_np(s->opener, "opener");
+    } else if (!s->app.inventory) {
         log_error("tasks", "error=\"cannot start the opener's thread\"");
         s->exit_code = EXIT_TRY_AGAIN;
         return;
     }
-    if (!s->app.inventory)
-        (void)pthread_setname_np(s->opener, "opener");
-    main_loop_run(&loop);
-    if (loop.opened_fd >= 0 && !end_opener(s)) {
+    main_loop_run(s);
+    if (s->opens && !end_opener(s)) {
         http_quiesce(s->http);
         (void)http_drain(s->http, SERVE_DRAIN_MS_MAX);
         log_warn("stopped", "error=\"the database has not answered\"");
@@ -474,6 +440,8 @@ int serve_main(int argc, char *argv[])
     struct service *s = &service;
     char error[512];
 
+    s->argc = argc;
+    s->argv = argv;
     log_open(LOG_INFO);
     if (config_load(argc, argv, &s->config, error, sizeof(error)) < 0) {
         fprintf(stderr, "stockade: %s\n", error);
@@ -492,7 +460,7 @@ int serve_main(int argc, char *argv[])
         return 0;
     }
     if (service_open(s))
-        run(s, argc, argv);
+        run(s);
     if (!service_close(s))
         log_warn("stopped", "error=\"some replies were not delivered\"");
     else if (s->exit_code == EXIT_ENDED)
