@@ -305,7 +305,7 @@ static enum store_status run_all(struct store *store,
  */
 static void give_up(struct store *store, enum store_status status)
 {
-    rows_forget(&store->place.rows);
+    place_forget(&store->place);
     if (!store->db)
         return;
     if (!undo(store) || (status != STORE_BUSY && status != STORE_NO_SPACE)) {

@@ -76,7 +76,7 @@ static void free_store(struct store *store)
 {
     sql_close(store->db);
     lockfile_drop(store->lockfile);
-    rows_forget(&store->place.rows);
+    place_forget(&store->place);
     filter_release(&store->place.keys.filter);
     free(store);
 }

@@ -262,3 +262,71 @@ void filter_release(struct filter *filter)
         free(filter->slots[i]);
     *filter = (struct filter){0};
 }
+
+/* ---- keys that are new ------------------------------------------------------- */
+
+#define ASK_MAX 64
+
+/* The bit of a key that an order has, or is about to have. True: it was set. */
+static bool mark(struct keys *keys, const char *key)
+{
+    uint64_t bit = filter_key(&keys->filter, key) % (8 * sizeof(keys->used));
+    unsigned char *byte = &keys->used[bit / 8];
+    bool was_set = *byte >> bit % 8 & 1;
+
+    *byte = (unsigned char)(*byte | 1u << bit % 8);
+    return was_set;
+}
+
+bool keys_take_new(struct keys *keys, const char *key)
+{
+    struct filter_span span = FILTER_BEGIN;
+
+    if (keys->filter.next > 0)
+        return !filter_next(&keys->filter, filter_key(&keys->filter, key),
+                            &span);
+    return keys->asked && !mark(keys, key);
+}
+
+/* Marks those that are used: N is ASK_MAX at most, other marks are NULL. */
+static enum store_status ask(struct keys *keys, struct sql *db,
+                             const char *const some[], size_t n)
+{
+    struct sql_query *query = sql_query(
+        db, "SELECT `key` FROM orders WHERE `key` IN (" SQL_MARKS_64 ")");
+    char used[STORE_KEY_BYTES_MAX + 1];
+
+    for (size_t i = 0; i < ASK_MAX; i++)
+        sql_bind_text(query, (int)i + 1, i < n ? some[i] : "");
+    while (sql_next(query)) {
+        sql_text(query, 0, used, sizeof(used));
+        (void)mark(keys, used);
+    }
+    return sql_end(query);
+}
+
+enum store_status keys_ask(struct keys *keys, struct sql *db,
+                           const struct store_lot lots[], size_t lots_n)
+{
+    enum store_status status = STORE_OK;
+    const char *some[ASK_MAX], *key;
+    size_t n = 0;
+
+    memset(keys->used, 0, sizeof(keys->used));
+    for (size_t i = 0; i < lots_n; i++) {
+        for (size_t j = 0; j < lots[i].n && status == STORE_OK; j++) {
+            key = lots[i].orders[j]->key;
+            if (key[0] == '\0' || !memchr(key, '\0', STORE_KEY_BYTES_MAX + 1))
+                continue;
+            some[n++] = key;
+            if (n == ASK_MAX) {
+                status = ask(keys, db, some, n);
+                n = 0;
+            }
+        }
+    }
+    if (status == STORE_OK && n > 0)
+        status = ask(keys, db, some, n);
+    keys->asked = status == STORE_OK;
+    return status;
+}

@@ -23,6 +23,7 @@
 #define STORE_FILTER_H
 
 #include "db/sql.h"
+#include "db/store_async.h"
 
 #define FILTER_BUCKET_BITS 9  /* schema_7.sql and SQLite's words say 9, too */
 #define FILTER_ORDERS_BITS 20 /* of one filter */
@@ -98,5 +99,28 @@ enum store_status filter_read(struct filter *filter, struct sql *db);
 size_t filter_bytes(const struct filter *filter);
 
 void filter_release(struct filter *filter);
+
+/*
+ * Which keys no order has. In this process the filter says so of most. Where each
+ * question is a round trip, one question for all keys of a batch goes ahead; and only an
+ * order whose key was found is looked up by itself. Two orders of the batch may have
+ * the same key: only the first of them is new. Keys are known by a bit of their hash: of
+ * two that share one the second is looked up, and no more.
+ *
+ * All zero: none is known to be new.
+ */
+struct keys {
+    struct filter filter;      /* kept from one transaction to the next */
+    bool asked;                /* the server was, of all keys of this batch */
+    unsigned char used[32768]; /* bits of those that orders have */
+};
+
+/* Whether no order has this key; says so once, since the first one of the batch has
+ * it from then on. */
+bool keys_take_new(struct keys *keys, const char *key);
+
+/* Asks the server for those of the lots. A key that is no text is not asked for. */
+enum store_status keys_ask(struct keys *keys, struct sql *db,
+                           const struct store_lot lots[], size_t lots_n);
 
 #endif

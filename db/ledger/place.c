@@ -1,95 +1,220 @@
 /*
  * Guarded placing. See place.h.
  *
- * Orders are decided one after the other against what is left in memory
- * (rows.h). Their rows are written several at a time; what they took is taken
- * from the stock in the database at the end, on condition that it is there.
+ * Orders are decided one after the other against what is left in memory. Their rows are
+ * written several at a time; what they took is taken from the stock in the database at
+ * the end, on condition that it is there.
  *
  * The clock is read inside the transaction, by the thread that commits: a sale
  * is over for an order that came in time but waited too long.
+ *
+ * What is known of products
+ * -------------------------
+ * Most of what an order costs is to read again what was read a moment ago: the
+ * terms of its product, the stock of its segments. Between two transactions of the
+ * committer none of that changes, as a rule, and the database can tell: it counts the
+ * changes of this connection, and notices those of others. So there is one hard rule: if
+ * anything has changed in between, whatever it is, all is forgotten. This is looked at
+ * inside the transaction, when other connections cannot change anything.
+ *
+ * Inside a transaction orders take units from what is known here. The database
+ * is told once for each segment, at the end, by an UPDATE that says how much
+ * has to be there. So a sale cannot oversell even if something here were wrong.
+ * All else - the terms, that there is not enough - rests on the rule.
  */
 #include "db/ledger/ledger.h"
 
 #include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-/* ---- keys that are new ------------------------------------------------------- */
+/* A table that cannot grow is no reason to end the program. */
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
 
-/*
- * Where the database is in this process its filter says so of most (filter.h). Where
- * each question is a round trip, one question for all keys of a batch goes ahead; and
- * only an order whose key was found is looked up by itself. Two orders of the batch
- * may have the same key: only the first of them is new. Keys are known by a bit of
- * their hash: of two that share one the second is looked up, and no more.
- */
-#define ASK_MAX 64
+/* ---- what is known of products --------------------------------------------- */
 
-/* The bit of a key that an order has, or is about to have. True: it was set. */
-static bool mark(struct keys *keys, const char *key)
+struct rows_segment {
+    int64_t segment;
+    int64_t stock; /* after the orders before */
+    int64_t taken; /* by them, and not yet from the database's stock */
+    int64_t terms; /* under which they were decided */
+};
+
+/* A product's terms, and its segments in use. */
+struct rows_product {
+    int64_t id;
+    int64_t price_cents;
+    int64_t limit_per_user;
+    int64_t pay_within_s;
+    int64_t opens_ms;
+    int64_t ends_ms;
+    int64_t segments; /* that it should have */
+    int64_t stock;    /* of all segments in use */
+    size_t n;         /* of these; 1 or more */
+    bool counted;     /* what its users have, if it has a limit */
+
+    /* Something was taken from it, and from the next ones: */
+    bool dirty;
+    struct rows_product *next_dirty;
+    UT_hash_handle hh;
+
+    struct rows_segment at[];
+};
+
+/* The most products with their segments that are kept. When there are as many all is
+ * forgotten, and read again when it is asked for. */
+#define ROWS_MAX 16384
+
+void place_forget(struct place *place)
 {
-    uint64_t bit = filter_key(&keys->filter, key) % (8 * sizeof(keys->used));
-    unsigned char *byte = &keys->used[bit / 8];
-    bool was_set = *byte >> bit % 8 & 1;
+    struct rows *rows = &place->rows;
+    struct rows_product *product = rows->products, *next;
 
-    *byte = (unsigned char)(*byte | 1u << bit % 8);
-    return was_set;
+    HASH_CLEAR(hh, rows->products);
+    for (; product; product = next) {
+        next = product->hh.next;
+        free(product);
+    }
+    rows->epoch = 0;
+    rows->dirty = NULL;
+    rows->n = 0;
 }
 
-/* Whether no order has this key; says so once, since the first one of the batch has
- * it from then on. */
-static bool keys_take_new(struct keys *keys, const char *key)
-{
-    struct filter_span span = FILTER_BEGIN;
+/* The guard holds the stock, and the terms against a change that was committed
+ * since they were read: with a limit units are counted for each user. */
+#define TAKE                                                                   \
+    "UPDATE segments SET stock = stock - ?3 "                                  \
+    "WHERE product_id = ?1 AND segment = ?2 AND stock >= ?3 AND terms = ?4"
 
-    if (keys->filter.next > 0)
-        return !filter_next(&keys->filter, filter_key(&keys->filter, key),
-                            &span);
-    return keys->asked && !mark(keys, key);
+/* Tells the database what was taken from each segment. */
+static enum store_status flush(struct place *place)
+{
+    enum store_status status = STORE_OK;
+    struct rows *rows = &place->rows;
+    struct rows_product *product;
+    struct rows_segment *segment;
+
+    for (; rows->dirty && status == STORE_OK;
+         rows->dirty = rows->dirty->next_dirty) {
+        product = rows->dirty;
+        product->dirty = false;
+        for (size_t i = 0; i < product->n && status == STORE_OK; i++) {
+            segment = &product->at[i];
+            if (segment->taken == 0)
+                continue;
+            status = sql_run(place->db, TAKE, product->id, segment->segment,
+                             segment->taken, segment->terms);
+            if (status == STORE_OK && place->db->changed != 1)
+                status = sql_conflict(
+                    place->db, "the stock or the terms changed meanwhile");
+            segment->taken = 0;
+        }
+    }
+    return status;
 }
 
-/* Marks those that are used: N is ASK_MAX at most, other marks are NULL. */
-static enum store_status ask(struct keys *keys, struct sql *db,
-                             const char *const some[], size_t n)
+/* All that an order may ask by one statement, as this is what a lot of a single order
+ * pays for. *found has room for as many segments as a product can have. */
+static enum store_status read_product(struct sql *db, int64_t id,
+                                      struct rows_product *found)
 {
-    struct sql_query *query = sql_query(
-        db, "SELECT `key` FROM orders WHERE `key` IN (" SQL_MARKS_64 ")");
-    char used[STORE_KEY_BYTES_MAX + 1];
+    struct sql_query *query;
 
-    for (size_t i = 0; i < ASK_MAX; i++)
-        sql_bind_text(query, (int)i + 1, i < n ? some[i] : "");
-    while (sql_next(query)) {
-        sql_text(query, 0, used, sizeof(used));
-        (void)mark(keys, used);
+    *found = (struct rows_product){.id = id};
+    query = sql_query(db,
+                      "SELECT segment, stock, price_cents, "
+                      "limit_per_user, opens_ms, ends_ms, segments, terms, "
+                      "counted OR limit_per_user = 0, pay_within_s "
+                      "FROM products JOIN segments ON product_id = id "
+                      "WHERE id = ?1 AND active ORDER BY segment",
+                      id);
+    while (found->n < STORE_SEGMENTS_MAX && sql_next(query)) {
+        found->at[found->n++] =
+            (struct rows_segment){.segment = sql_int(query, 0),
+                                  .stock = sql_int(query, 1),
+                                  .terms = sql_int(query, 7)};
+        found->stock += sql_int(query, 1);
+        if (found->n > 1)
+            continue;
+        found->price_cents = sql_int(query, 2);
+        found->limit_per_user = sql_int(query, 3);
+        found->opens_ms = sql_int(query, 4);
+        found->ends_ms = sql_int(query, 5);
+        found->segments = sql_int(query, 6);
+        found->counted = sql_int(query, 8) != 0;
+        found->pay_within_s = sql_int(query, 9);
     }
     return sql_end(query);
 }
 
-/* A key that is no text is not asked for. */
-static enum store_status keys_ask(struct keys *keys, struct sql *db,
-                                  const struct store_lot lots[], size_t lots_n)
+/* A product, read if it is not known: with room for all segments that it could have, and
+ * then without. *product is NULL if there is none. It is valid until the next call for
+ * another product. */
+static enum store_status find_product(struct place *place, int64_t id,
+                                      struct rows_product **product)
 {
+    const size_t size = sizeof(struct rows_segment);
+    struct rows *rows = &place->rows;
     enum store_status status = STORE_OK;
-    const char *some[ASK_MAX], *key;
-    size_t n = 0;
+    struct rows_product *found, *smaller;
 
-    memset(keys->used, 0, sizeof(keys->used));
-    for (size_t i = 0; i < lots_n; i++) {
-        for (size_t j = 0; j < lots[i].n && status == STORE_OK; j++) {
-            key = lots[i].orders[j]->key;
-            if (key[0] == '\0' || !memchr(key, '\0', STORE_KEY_BYTES_MAX + 1))
-                continue;
-            some[n++] = key;
-            if (n == ASK_MAX) {
-                status = ask(keys, db, some, n);
-                n = 0;
-            }
-        }
+    HASH_FIND(hh, rows->products, &id, sizeof(id), *product);
+    if (*product)
+        return STORE_OK;
+    found = calloc(1, sizeof(*found) + STORE_SEGMENTS_MAX * size);
+    if (!found)
+        return sql_fail(place->db, STORE_IO, "out of memory");
+    status = read_product(place->db, id, found);
+    if (status == STORE_OK && found->n > 0 && !found->counted) {
+        status = purchases_count(place->db, id);
+        if (status == STORE_OK)
+            status = read_product(place->db, id, found);
     }
-    if (status == STORE_OK && n > 0)
-        status = ask(keys, db, some, n);
-    keys->asked = status == STORE_OK;
-    return status;
+    if (status == STORE_OK && found->n > 0 && rows->n + found->n > ROWS_MAX) {
+        status = flush(place);
+        if (status == STORE_OK)
+            place_forget(place);
+    }
+    if (status != STORE_OK || found->n == 0) {
+        free(found);
+        return status;
+    }
+    smaller = realloc(found, sizeof(*found) + found->n * size);
+    if (smaller)
+        found = smaller;
+    HASH_ADD(hh, rows->products, id, sizeof(found->id), found);
+    if (!found->hh.tbl) {
+        free(found);
+        return sql_fail(place->db, STORE_IO, "out of memory");
+    }
+    rows->n += 1 + found->n;
+    *product = found;
+    return STORE_OK;
+}
+
+/* NULL: not in use. */
+static struct rows_segment *find_segment(struct rows_product *product,
+                                         int64_t segment)
+{
+    for (size_t i = 0; i < product->n; i++)
+        if (product->at[i].segment == segment)
+            return &product->at[i];
+    return NULL;
+}
+
+/* The segment in use with most units, but for BUT, which may be NULL. */
+static struct rows_segment *richest_of(struct rows_product *product,
+                                       const struct rows_segment *but)
+{
+    struct rows_segment *richest = NULL;
+
+    for (size_t i = 0; i < product->n; i++)
+        if (&product->at[i] != but &&
+            (!richest || product->at[i].stock > richest->stock))
+            richest = &product->at[i];
+    return richest;
 }
 
 /* ---- an order ----------------------------------------------------------- */
@@ -101,7 +226,7 @@ static enum store_status keys_ask(struct keys *keys, struct sql *db,
  */
 static enum store_status write_pending(struct place *place)
 {
-    enum store_status status = rows_flush(&place->rows);
+    enum store_status status = flush(place);
     size_t n = place->pending_n;
 
     place->pending_n = 0;
@@ -125,7 +250,7 @@ static void judge(const struct place *place, struct rows_product *product,
     if (order->status != STORE_OK || place->lot->unlocked ||
         (from && (from->stock >= order->quantity || order->gather)))
         return;
-    richest = rows_richest(product, NULL);
+    richest = richest_of(product, NULL);
     if (from && richest->stock < order->quantity)
         return; /* no segment has enough: units are moved into this one */
     order->status = STORE_SHORT;
@@ -159,7 +284,7 @@ static enum store_status gather(struct place *place,
     int64_t units;
 
     while (status == STORE_OK && into->stock < quantity) {
-        richest = rows_richest(product, into);
+        richest = richest_of(product, into);
         assert(richest); /* all together have enough */
         units = quantity - into->stock;
         if (units > richest->stock)
@@ -225,7 +350,15 @@ static enum store_status sell(struct place *place, struct rows_product *product,
                                &place->clock_ms, order);
     if (status != STORE_OK)
         return status;
-    rows_take(&place->rows, product, from, order->quantity);
+    assert(from->stock >= order->quantity);
+    from->stock -= order->quantity;
+    from->taken += order->quantity;
+    product->stock -= order->quantity;
+    if (!product->dirty) {
+        product->dirty = true;
+        product->next_dirty = place->rows.dirty;
+        place->rows.dirty = product;
+    }
     order->created_ms = place->now_ms;
     order->price_cents = product->price_cents;
     order->fence = fence_token(place->lot->fence);
@@ -256,14 +389,14 @@ static enum store_status place_order(struct place *place,
         status = orders_replay(place->db, &place->keys.filter, order, &decided);
     if (status != STORE_OK || decided)
         return status;
-    status = rows_product(&place->rows, order->product_id, &product);
+    status = find_product(place, order->product_id, &product);
     if (status != STORE_OK)
         return status;
     if (!product) {
         order->status = STORE_NO_PRODUCT;
         return STORE_OK;
     }
-    from = rows_segment(product, order->segment);
+    from = find_segment(product, order->segment);
     judge(place, product, from, order);
     if (order->status != STORE_OK)
         return STORE_OK;
@@ -273,12 +406,20 @@ static enum store_status place_order(struct place *place,
 
 /* ---- a lot -------------------------------------------------------------- */
 
+/* Before anything is read in the transaction: unless nothing has changed since the last
+ * end(), in any table, nothing is known. */
 static void begin(struct place *place, struct sql *db)
 {
+    const struct rows *rows = &place->rows;
+
     place->db = db;
     place->pending_n = 0;
-    if (!rows_begin(&place->rows, db))
+    if (rows->epoch == 0 || rows->epoch != db->epoch ||
+        rows->changes != db->changes) {
+        place_forget(place);
         place->announced.token = 0;
+    }
+    place->rows.epoch = 0;
 }
 
 static enum store_status place_lot(struct place *place,
@@ -295,12 +436,17 @@ static enum store_status place_lot(struct place *place,
     return status;
 }
 
-/* Writes what still waits. Only then do all have numbers. */
+/* Writes what still waits. Only then do all have numbers, and what is known is how the
+ * database will be once it is committed: others could not change anything meanwhile. */
 static enum store_status end(struct place *place)
 {
     enum store_status status = write_pending(place);
 
-    return status == STORE_OK ? rows_end(&place->rows) : status;
+    if (status != STORE_OK)
+        return status;
+    place->rows.changes = place->db->changes;
+    place->rows.epoch = place->db->epoch;
+    return STORE_OK;
 }
 
 enum store_status place_alone(struct place *place, struct sql *db,
@@ -313,7 +459,7 @@ enum store_status place_alone(struct place *place, struct sql *db,
     if (status == STORE_OK)
         status = end(place);
     if (status != STORE_OK)
-        rows_forget(&place->rows);
+        place_forget(place);
     return status;
 }
 
@@ -396,10 +542,26 @@ static enum store_status decide(struct place *place, struct store_lot *lot)
     return lot->status == STORE_STALE_FENCE ? STORE_OK : lot->status;
 }
 
+/* In the lot's segment, 0 if it is not in use; -1 = not known. */
+static int64_t units_left(const struct place *place,
+                          const struct store_lot *lot)
+{
+    const struct rows_segment *segment;
+    struct rows_product *product;
+
+    if (lot->unlocked || lot->n == 0)
+        return -1;
+    HASH_FIND(hh, place->rows.products, &lot->orders[0]->product_id,
+              sizeof(product->id), product);
+    if (!product)
+        return -1;
+    segment = find_segment(product, lot->orders[0]->segment);
+    return segment ? segment->stock : 0;
+}
+
 enum store_status place_lots(struct place *place, struct sql *db)
 {
     enum store_status status = STORE_OK;
-    struct store_lot *lot;
 
     begin(place, db);
     if (db->engine->far)
@@ -410,13 +572,8 @@ enum store_status place_lots(struct place *place, struct sql *db)
         status = end(place);
     place->keys.asked = false;
     /* A lot may move units out of the segment of one before it. */
-    for (size_t i = 0; i < place->lots_n; i++) {
-        lot = &place->lots[i];
-        lot->left = lot->unlocked || lot->n == 0
-                        ? -1
-                        : rows_stock(&place->rows, lot->orders[0]->product_id,
-                                     lot->orders[0]->segment);
-    }
+    for (size_t i = 0; i < place->lots_n; i++)
+        place->lots[i].left = units_left(place, &place->lots[i]);
     return status;
 }
 

@@ -11,7 +11,6 @@
 #define STORE_PLACE_H
 
 #include "db/ledger/filter.h"
-#include "db/ledger/rows.h"
 #include "db/soldout.h"
 #include "db/store_async.h"
 
@@ -32,11 +31,14 @@ struct place_proof {
     int64_t secret;
 };
 
-/* Which keys no order has. All zero: none is known to be new. */
-struct keys {
-    struct filter filter;      /* kept from one transaction to the next */
-    bool asked;                /* the server was, of all keys of this batch */
-    unsigned char used[32768]; /* bits of those that orders have */
+/* What is known of products, by place.c. All zero: nothing is. */
+struct rows {
+    int64_t
+        epoch; /* db->epoch at the end of the last transaction; 0 = none is valid */
+    int64_t changes; /* db->changes as of then */
+    size_t n;        /* products and segments */
+    struct rows_product *products;
+    struct rows_product *dirty; /* something was taken from these */
 };
 
 /* A transaction in which orders are placed. */
@@ -86,5 +88,9 @@ enum store_status place_alone(struct place *place, struct sql *db,
 
 /* Nothing was kept: gives the lot and every order STATUS. */
 void place_fail(struct store_lot *lot, enum store_status status);
+
+/* The transaction is void, or the end has come: what is known of products is not known
+ * any more, and its memory is given back. */
+void place_forget(struct place *place);
 
 #endif
