@@ -67,10 +67,6 @@ static inline enum store_status read_end(struct store_reader *reader,
 enum store_status products_get(struct sql *db, int64_t id,
                                struct store_product *product);
 
-/* The same, and nobody else changes the product until the transaction ends. */
-enum store_status products_lock(struct sql *db, int64_t id,
-                                struct store_product *product);
-
 enum store_status products_none(struct sql *db, int64_t id);
 
 /* Does the sale take orders at AT_MS? STORE_OK, STORE_NOT_OPEN, STORE_ENDED. */
@@ -79,15 +75,6 @@ enum store_status products_window(int64_t opens_ms, int64_t ends_ms,
 
 /* Write: a struct store_change. */
 enum store_status products_change(struct sql *db, struct store_write *write);
-
-/*
- * Adds new units to the product, and deals all it has out evenly to its first N
- * segments, or to fewer if there are fewer units, and retires the others.
- * Segments that are not there yet are made. The product's epoch rises if that
- * changed anything, which *changed (may be NULL) says.
- */
-enum store_status segments_deal(struct sql *db, int64_t product_id, int64_t n,
-                                int64_t new_units, bool *changed);
 
 /*
  * Moves units from one segment to another. Both accounts change with the stock,

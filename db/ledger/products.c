@@ -1,10 +1,15 @@
 /*
- * Products. See ledger.h.
+ * Products, and the segments that their stock is split over. See ledger.h.
  *
  * Stock never changes by overwriting. A product is put with its first units and
  * after that only a restock adds some, in a ledger of its own: so the audit can
  * say what every segment must have had, and two admins who save a form at once
  * cannot undo each other's units, nor a sale's.
+ *
+ * There is one way to deal units out, whatever the reason: look at all
+ * segments, compute what each should have, and move the difference from those
+ * that have too much to those that have too little. A segment beyond the width
+ * should have nothing, which is all that it takes to retire one.
  */
 #include "db/ledger/ledger.h"
 
@@ -54,10 +59,11 @@ enum store_status products_get(struct sql *db, int64_t id,
     return status == STORE_OK && !found ? products_none(db, id) : status;
 }
 
-/* The sums must be read by a statement of their own, because one that waits for the
- * row may see the segments as they were before it waited. */
-enum store_status products_lock(struct sql *db, int64_t id,
-                                struct store_product *product)
+/* Nobody else changes the product until the transaction ends. The sums must be read by a
+ * statement of their own, because one that waits for the row may see the segments as they
+ * were before it waited. */
+static enum store_status lock(struct sql *db, int64_t id,
+                              struct store_product *product)
 {
     enum store_status status = sql_run(
         db, "SELECT id FROM products WHERE id = ?1 " SQL_FOR_UPDATE, id);
@@ -88,6 +94,245 @@ enum store_status products_window(int64_t opens_ms, int64_t ends_ms,
         return STORE_ENDED;
     return STORE_OK;
 }
+
+/* Two statements, and so a transaction around them. A product always has a
+ * segment in use. */
+enum store_status store_product_segments(struct store_reader *reader,
+                                         int64_t product_id,
+                                         struct store_product *product,
+                                         struct store_segments *segments,
+                                         struct store_error *error)
+{
+    enum store_status status = sql_begin_reading(reader->db);
+    struct sql_query *query;
+
+    if (status == STORE_OK)
+        status = products_get(reader->db, product_id, product);
+    if (status == STORE_OK) {
+        segments->n = 0;
+        query = sql_query(reader->db,
+                          "SELECT segment, initial, stock FROM segments "
+                          "WHERE product_id = ?1 AND active "
+                          "ORDER BY segment",
+                          product_id);
+        while (segments->n < STORE_SEGMENTS_MAX && sql_next(query))
+            segments->at[segments->n++] = (struct store_segment){
+                .segment = sql_int(query, 0),
+                .initial = sql_int(query, 1),
+                .stock = sql_int(query, 2),
+            };
+        status = sql_end(query);
+    }
+    (void)sql_rollback(reader->db);
+    return read_end(reader, status, error);
+}
+
+/* There is an index of just the stranded, which are none as a rule. Many products
+ * with 2^53 - 1 units overflow SUM(). */
+enum store_status store_units_left(struct store_reader *reader,
+                                   struct store_units *units,
+                                   struct store_error *error)
+{
+    struct sql_query *query = sql_query(
+        reader->db, "SELECT IFNULL(SUM(stock + 0e0), 0), "
+                    "(SELECT IFNULL(SUM(stock + 0e0), 0) FROM segments "
+                    "WHERE active = 0 AND stock > 0), "
+                    "(SELECT IFNULL(SUM(quantity + 0e0), 0) FROM holds) "
+                    "FROM segments");
+
+    return read_end(
+        reader, sql_first(query, &units->left, &units->stranded, &units->held),
+        error);
+}
+
+/* ---- segments: moving --------------------------------------------------- */
+
+/* UNITS below 0: takes them off, if they are there. An order that gathers has read the
+ * stock without a lock, so another instance may have sold it meanwhile. */
+static enum store_status add(struct sql *db, int64_t product_id,
+                             int64_t segment, int64_t units)
+{
+    enum store_status status;
+
+    status = sql_run(db,
+                     "UPDATE segments SET initial = initial + ?3, "
+                     "stock = stock + ?3 WHERE product_id = ?1 "
+                     "AND segment = ?2 AND stock + ?3 >= 0",
+                     product_id, segment, units);
+    return status == STORE_OK && db->changed != 1
+               ? sql_conflict(db, "a segment's stock changed meanwhile")
+               : status;
+}
+
+enum store_status segments_move(struct sql *db, int64_t product_id,
+                                int64_t from, int64_t to, int64_t units)
+{
+    enum store_status status;
+
+    status = add(db, product_id, from, -units);
+    if (status == STORE_OK)
+        status = add(db, product_id, to, units);
+    if (status != STORE_OK)
+        return status;
+    return sql_run(db,
+                   "INSERT INTO transfers (product_id, from_segment, "
+                   "to_segment, units, created_ms) "
+                   "VALUES (?1, ?2, ?3, ?4, ?5)",
+                   product_id, from, to, units, now_ms());
+}
+
+enum store_status segments_give_back(struct sql *db, int64_t product_id,
+                                     int64_t segment, int64_t units)
+{
+    int64_t active = -1, poorest = segment;
+    enum store_status status;
+
+    status = sql_run(db,
+                     "UPDATE segments SET stock = stock + ?3 "
+                     "WHERE product_id = ?1 AND segment = ?2",
+                     product_id, segment, units);
+    if (status == STORE_OK)
+        status = sql_first(sql_query(db,
+                                     "SELECT active FROM segments "
+                                     "WHERE product_id = ?1 AND segment = ?2",
+                                     product_id, segment),
+                           &active);
+    if (status == STORE_OK && active < 0)
+        return sql_fail(db, STORE_MISUSE, "the order's segment is gone");
+    if (status != STORE_OK || active)
+        return status;
+    status = sql_first(
+        sql_query(db,
+                  "SELECT segment FROM segments WHERE product_id = ?1 "
+                  "AND active ORDER BY stock, segment "
+                  "LIMIT 1 " SQL_FOR_UPDATE,
+                  product_id),
+        &poorest);
+    if (status == STORE_OK)
+        status = segments_move(db, product_id, segment, poorest, units);
+    return status;
+}
+
+enum store_status segments_raise_terms(struct sql *db, int64_t product_id)
+{
+    return sql_run(
+        db, "UPDATE segments SET terms = terms + 1 WHERE product_id = ?1",
+        product_id);
+}
+
+/* ---- dealing out -------------------------------------------------------- */
+
+/* Adds up what the segments have, and how many of them are to share it. */
+struct deal {
+    int64_t product_id;
+    int64_t stock[STORE_SEGMENTS_MAX];
+    size_t n; /* rows that there are: segments 0 .. n-1 */
+    int64_t total;
+    int64_t width;
+    bool changed;
+};
+
+/* Looks at all; makes those of the first N that are not there yet; and brings
+ * the new units in, at segment 0. */
+static enum store_status prepare(struct sql *db, struct deal *deal, int64_t n,
+                                 int64_t new_units)
+{
+    enum store_status status;
+    struct sql_query *query;
+
+    query = sql_query(db,
+                      "SELECT stock FROM segments "
+                      "WHERE product_id = ?1 ORDER BY segment " SQL_FOR_UPDATE,
+                      deal->product_id);
+    while (deal->n < STORE_SEGMENTS_MAX && sql_next(query)) {
+        deal->stock[deal->n] = sql_int(query, 0);
+        deal->total += deal->stock[deal->n++];
+    }
+    status = sql_end(query);
+    for (; (int64_t)deal->n < n && status == STORE_OK; deal->n++)
+        status = sql_run(db,
+                         "INSERT INTO segments (product_id, segment, "
+                         "initial, stock, active) VALUES (?1, ?2, 0, 0, 0)",
+                         deal->product_id, (int64_t)deal->n);
+    if (status == STORE_OK && new_units > 0)
+        status = add(db, deal->product_id, 0, new_units);
+    deal->stock[0] += new_units;
+    deal->total += new_units;
+    deal->width = deal->total < n ? deal->total : n;
+    if (deal->width < 1)
+        deal->width = 1;
+    return status;
+}
+
+/* The units that a segment has too many; below 0: too few. */
+static int64_t surplus(const struct deal *deal, size_t segment)
+{
+    int64_t at = (int64_t)segment;
+    int64_t share =
+        deal->total / deal->width + (at < deal->total % deal->width);
+
+    return deal->stock[segment] - (at < deal->width ? share : 0);
+}
+
+static enum store_status level(struct sql *db, struct deal *deal)
+{
+    enum store_status status = STORE_OK;
+    size_t from = 0, to = 0;
+    int64_t more, less, units;
+
+    while (status == STORE_OK) {
+        while (from < deal->n && surplus(deal, from) <= 0)
+            from++;
+        while (to < deal->n && surplus(deal, to) >= 0)
+            to++;
+        /* The surplus of one is what another lacks: both lists end at once. */
+        if (from == deal->n || to == deal->n)
+            break;
+        more = surplus(deal, from);
+        less = -surplus(deal, to);
+        units = more < less ? more : less;
+        status = segments_move(db, deal->product_id, (int64_t)from, (int64_t)to,
+                               units);
+        deal->stock[from] -= units;
+        deal->stock[to] += units;
+        deal->changed = true;
+    }
+    return status;
+}
+
+/*
+ * Adds new units to the product, and deals all it has out evenly to its first N
+ * segments, or to fewer if there are fewer units, and retires the others.
+ * Segments that are not there yet are made. The product's epoch rises if that
+ * changed anything, which *changed (may be NULL) says.
+ */
+static enum store_status deal_out(struct sql *db, int64_t product_id, int64_t n,
+                                  int64_t new_units, bool *changed)
+{
+    struct deal deal = {.product_id = product_id};
+    enum store_status status;
+
+    status = prepare(db, &deal, n, new_units);
+    if (status == STORE_OK)
+        status = sql_run(db,
+                         "UPDATE segments SET active = (segment < ?2) "
+                         "WHERE product_id = ?1 "
+                         "AND active <> (segment < ?2)",
+                         product_id, deal.width);
+    if (status != STORE_OK)
+        return status;
+    deal.changed = db->changed > 0;
+    status = level(db, &deal);
+    if (status == STORE_OK && deal.changed)
+        status =
+            sql_run(db, "UPDATE products SET epoch = epoch + 1 WHERE id = ?1",
+                    product_id);
+    if (changed)
+        *changed = deal.changed;
+    return status;
+}
+
+/* ---- the verbs ---------------------------------------------------------- */
 
 /* The numbers of a product that a change may give. One that nobody gives is the least. */
 #define AT(member) offsetof(struct store_product, member)
@@ -130,8 +375,7 @@ static enum store_status create(struct sql *db,
     status = sql_finish(query);
     if (status != STORE_OK)
         return status;
-    return segments_deal(db, product->id, product->segments, product->initial,
-                         NULL);
+    return deal_out(db, product->id, product->segments, product->initial, NULL);
 }
 
 /*
@@ -166,7 +410,7 @@ static enum store_status update(struct sql *db,
     if (status == STORE_OK)
         status = segments_raise_terms(db, product->id);
     if (status == STORE_OK && resized)
-        status = segments_deal(db, product->id, product->segments, 0, NULL);
+        status = deal_out(db, product->id, product->segments, 0, NULL);
     return status;
 }
 
@@ -181,7 +425,7 @@ enum store_status products_change(struct sql *db, struct store_write *write)
     enum store_status status;
     bool found, valid = in_range(change->product.id, 1);
 
-    status = products_lock(db, change->product.id, &old);
+    status = lock(db, change->product.id, &old);
     found = status == STORE_OK;
     if (!found && (status != STORE_NO_PRODUCT || change->patch))
         return status;
@@ -224,4 +468,76 @@ enum store_status products_change(struct sql *db, struct store_write *write)
     if (status != STORE_OK)
         return status;
     return products_get(db, product.id, &change->product);
+}
+
+/* STORE_KEY_REUSED: the key was used before, for something else. */
+static enum store_status replay(struct sql *db, struct store_restock *restock)
+{
+    int64_t product_id = 0, quantity = 0; /* no restock has these */
+    struct sql_query *query;
+    enum store_status status;
+
+    restock->replayed = false;
+    if (restock->key[0] == '\0')
+        return STORE_OK;
+    query = sql_query(db, "SELECT product_id, quantity FROM restocks "
+                          "WHERE `key` = ?1");
+    sql_bind_text(query, 1, restock->key);
+    status = sql_first(query, &product_id, &quantity);
+    restock->replayed = quantity > 0;
+    if (status == STORE_OK && restock->replayed &&
+        (product_id != restock->product_id || quantity != restock->quantity))
+        return sql_fail(db, STORE_KEY_REUSED,
+                        "the key belongs to another restock");
+    return status;
+}
+
+enum store_status segments_restock(struct sql *db, struct store_write *write)
+{
+    struct store_restock *restock = (struct store_restock *)write;
+    struct store_product *product = &restock->product;
+    struct sql_query *query;
+    enum store_status status;
+
+    if (!in_range(restock->quantity, 1) ||
+        !memchr(restock->key, '\0', sizeof(restock->key)))
+        return sql_fail(db, STORE_RANGE,
+                        "a restock adds 1 to 2^53-1 units, under a key of "
+                        "up to %d bytes",
+                        STORE_KEY_BYTES_MAX);
+    status = lock(db, restock->product_id, product);
+    if (status == STORE_OK)
+        status = replay(db, restock);
+    if (status != STORE_OK || restock->replayed)
+        return status;
+    if (restock->quantity > STORE_NUMBER_MAX - product->initial ||
+        restock->quantity > STORE_NUMBER_MAX - product->stock)
+        return sql_fail(db, STORE_RANGE,
+                        "product %" PRId64 " would have had over 2^53-1 "
+                        "units",
+                        restock->product_id);
+    query = sql_query(db,
+                      "INSERT INTO restocks (product_id, quantity, "
+                      "created_ms, `key`) VALUES (?1, ?2, ?3, ?4)",
+                      restock->product_id, restock->quantity, now_ms());
+    sql_bind_text(query, 4, restock->key);
+    status = sql_finish(query);
+    if (status == STORE_OK)
+        status = deal_out(db, restock->product_id, product->segments,
+                          restock->quantity, NULL);
+    if (status == STORE_OK)
+        status = products_get(db, restock->product_id, product);
+    return status;
+}
+
+enum store_status segments_even_out(struct sql *db, struct store_write *write)
+{
+    struct store_even_out *even_out = (struct store_even_out *)write;
+    struct store_product product;
+    enum store_status status;
+
+    status = lock(db, even_out->product_id, &product);
+    if (status != STORE_OK)
+        return status;
+    return deal_out(db, product.id, product.segments, 0, &even_out->moved);
 }
