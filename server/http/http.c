@@ -1,5 +1,18 @@
 /*
- * The HTTP threads, the socket on which they listen, their opening and closing.
+ * The HTTP threads: their sleep and the orders that they gather, the socket on which
+ * they listen, their opening and closing.
+ *
+ * libmicrohttpd's own threads want connections that wait to be suspended and
+ * resumed, with one or two system calls each time, which is more than all else
+ * that it does for an order. In this loop a connection that waits stays among
+ * those that are ready, and the handler says in each pass that it has nothing
+ * yet. That takes some ten nanoseconds, but libmicrohttpd then believes that
+ * there is always something to do. So the loop has to know by itself when it may
+ * sleep, and counts what has begun.
+ *
+ * It cannot count heads that come in many pieces, nor refusals by libmicrohttpd
+ * itself, of which it does not tell us. While other requests wait, a pass every
+ * few milliseconds serves these.
  *
  * libmicrohttpd never closes the socket as long as it is quiesced before it is
  * stopped; so it is closed here, where it was opened.
@@ -9,12 +22,14 @@
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "server/base/app.h"
@@ -22,9 +37,11 @@
 #include "server/base/config.h"
 #include "server/base/log.h"
 #include "server/http/feed.h"
-#include "server/http/mhd.h"
 #include "server/http/parse.h"
 #include "server/http/request.h"
+#include "server/order/dispatcher.h"
+
+#define LOOP_LOOK_US 5000
 
 #define BACKLOG 1024
 /* One connection of so many may be a viewer's, who has it for good: the others must be
@@ -39,14 +56,236 @@ struct http {
     struct loop *loops[];
 };
 
-const char *http_address(const struct http *http)
+static uint64_t earlier(uint64_t a, uint64_t b)
 {
-    return http->group.address;
+    return a < b ? a : b;
+}
+
+/* ---- from any thread ------------------------------------------------------ */
+
+static void wake(struct loop *loop)
+{
+    eventfd_write(loop->bell_fd, 1);
+}
+
+/*
+ * First the completion is posted, then `asleep` is read; the loop does it the
+ * other way round, so one of the two sees what the other did. Once posted, the
+ * completion may be gone.
+ */
+void loop_post(struct loop *loop, struct completion *completion)
+{
+    completion->next = atomic_load_explicit(&loop->inbox, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak(&loop->inbox, &completion->next,
+                                         completion))
+        ;
+    if (atomic_load(&loop->asleep) && atomic_exchange(&loop->asleep, false))
+        wake(loop);
+}
+
+/* ---- gathering ------------------------------------------------------------ */
+
+/* Customers who are silent now do not count in the next round. */
+static void hand_over(struct loop *loop)
+{
+    struct order *list = loop->orders;
+
+    loop->orders = NULL;
+    loop->orders_end = &loop->orders;
+    loop->round++;
+    loop->answered = 0;
+    loop->gathered = 0;
+    if (list)
+        dispatcher_submit(loop->app->dispatcher, list);
+}
+
+/* The halves are handed over in the middle of a pass: the store places the one while
+ * the loop reads the other. */
+void loop_order(struct loop *loop, struct order *order)
+{
+    if (!loop->orders)
+        loop->first_order_us = loop->now_us;
+    loop->has_new_order = true;
+    loop->awaited++;
+    loop->gathered++;
+    order->next = NULL;
+    *loop->orders_end = order;
+    loop->orders_end = &order->next;
+    if ((order->record.key[0] != '\0' || loop->gathered >= LOOP_HALF) &&
+        2 * loop->gathered >= loop->awaited + loop->answered)
+        hand_over(loop);
+}
+
+void loop_answered(struct loop *loop, struct loop_mark *mark)
+{
+    mark->round = loop->round;
+    loop->answered++;
+}
+
+void loop_heard(struct loop *loop, struct loop_mark *mark)
+{
+    if (mark->round == loop->round)
+        loop->answered--;
+    mark->round = 0;
+}
+
+/* ---- passes --------------------------------------------------------------- */
+
+bool loop_begin_pass(struct loop *loop)
+{
+    loop->now_us = clock_us();
+    loop->pass++;
+    loop->begun = 0;
+    if (atomic_load(&loop->drain) && !loop->draining) {
+        hand_over(loop);
+        loop->draining = true;
+        sem_post(&loop->drained);
+    }
+    return !atomic_load(&loop->stop) || loop->expected > 0 ||
+           loop->suspended > 0;
+}
+
+struct completion *loop_take(struct loop *loop)
+{
+    struct completion *list = NULL, *turned = NULL, *next;
+
+    if (atomic_load_explicit(&loop->inbox, memory_order_relaxed))
+        list = atomic_exchange(&loop->inbox, NULL);
+    for (; list; list = next) {
+        next = list->next;
+        list->next = turned;
+        turned = list;
+        loop->expected--;
+    }
+    return turned;
+}
+
+static void sleep_until(struct loop *loop, uint64_t due_us)
+{
+    struct timespec time = {0}, *timeout = NULL;
+    struct epoll_event events[2];
+    uint64_t now_us;
+
+    if (due_us != UINT64_MAX) {
+        now_us = clock_us();
+        if (now_us >= due_us)
+            return;
+        time.tv_sec = (time_t)((due_us - now_us) / 1000000);
+        time.tv_nsec = (long)((due_us - now_us) % 1000000 * 1000);
+        timeout = &time;
+    }
+    atomic_store(&loop->asleep, true);
+    if (!atomic_load(&loop->inbox) &&
+        (loop->expected || loop->suspended || !atomic_load(&loop->stop)) &&
+        epoll_pwait2(loop->wait_fd, events, 2, timeout, NULL) < 0 &&
+        errno == ENOSYS)
+        epoll_wait(loop->wait_fd, events, 2, 1); /* Linux before 5.11 */
+    atomic_store(&loop->asleep, false);
+}
+
+/* Hands over, or returns when to do so. */
+static uint64_t tend_orders(struct loop *loop)
+{
+    uint64_t now_us, due_us;
+
+    if (!loop->orders)
+        return UINT64_MAX;
+    if (loop->orders->record.key[0] == '\0' &&
+        (loop->answered || loop->awaited > loop->gathered)) {
+        now_us = clock_us();
+        if (loop->has_new_order)
+            loop->last_order_us = now_us;
+        loop->has_new_order = false;
+        due_us = earlier(loop->last_order_us + LOOP_QUIET_US,
+                         loop->first_order_us + LOOP_GATHER_US);
+        if (now_us < due_us)
+            return due_us;
+    }
+    hand_over(loop);
+    return UINT64_MAX;
+}
+
+void loop_end_pass(struct loop *loop, bool has_more)
+{
+    uint64_t due_us = earlier(timers_next_us(&loop->timers), tend_orders(loop));
+
+    if (has_more)
+        return;
+    if (loop->expected)
+        due_us = earlier(due_us, loop->now_us + LOOP_LOOK_US);
+    sleep_until(loop, due_us);
+}
+
+void loop_begun(struct loop *loop, struct loop_mark *mark)
+{
+    if (mark->pass == loop->pass)
+        return;
+    mark->pass = loop->pass;
+    loop->begun++;
+}
+
+/* Counts only within a pass: in the next it has either continued, or waits for
+ * the kernel. */
+void loop_done(struct loop *loop, struct loop_mark *mark)
+{
+    if (mark->pass != loop->pass)
+        return;
+    mark->pass = 0;
+    loop->begun--;
+}
+
+void loop_again(struct loop *loop)
+{
+    loop->begun++;
+}
+
+/* ---- a loop, from its beginning to its end ----------------------------------- */
+
+bool loop_watch(struct loop *loop, int fd)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+
+    /* Nobody reads the bell: each write to it is to be an event. */
+    if (fd == loop->bell_fd)
+        event.events |= EPOLLET;
+    return epoll_ctl(loop->wait_fd, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+/* The store may be in loop_post() although the completion has been seen. */
+static void loop_free(struct loop *loop)
+{
+    while (atomic_load(&loop->writes))
+        usleep(100);
+    if (loop->bell_fd >= 0)
+        close(loop->bell_fd);
+    if (loop->wait_fd >= 0)
+        close(loop->wait_fd);
+    sem_destroy(&loop->drained);
+    free(loop);
+}
+
+/* NULL if there is no memory or descriptor. */
+static struct loop *loop_new(const struct app *app, struct loop_group *group)
+{
+    struct loop *loop = aligned_alloc(_Alignof(struct loop), sizeof(*loop));
+
+    if (!loop)
+        return NULL;
+    *loop = (struct loop){app, group, .pass = 1, .round = 1};
+    loop->orders_end = &loop->orders;
+    sem_init(&loop->drained, 0, 0);
+    loop->wait_fd = epoll_create1(EPOLL_CLOEXEC);
+    loop->bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (loop->wait_fd >= 0 && loop->bell_fd >= 0 &&
+        loop_watch(loop, loop->bell_fd))
+        return loop;
+    loop_free(loop);
+    return NULL;
 }
 
 static void *serve(void *loop)
 {
-    /* Else the kernel adds 50 us to the short sleeps of gathering. */
+    /* The kernel would add 50 us to the short sleeps of gathering. */
     prctl(PR_SET_TIMERSLACK, 1000UL, 0, 0, 0);
     mhd_serve(loop);
     return NULL;
@@ -119,8 +358,8 @@ static int listen_on(const char *where, bool any_port)
     return fd;
 }
 
-/* A start without the address may be too early, and is tried again by who started
- * us; a person who asks is told. */
+/* --check-config binds the address, because a person asks. A service may come before its
+ * address does: it is started again. */
 bool http_check(const struct config *config)
 {
     struct addrinfo *list;
@@ -138,7 +377,12 @@ bool http_check(const struct config *config)
     return list;
 }
 
-/* ---- opening and closing -------------------------------------------------- */
+/* ---- all of them -------------------------------------------------------------- */
+
+const char *http_address(const struct http *http)
+{
+    return http->group.address;
+}
 
 /* The share of thread I of N; at least one, because 0 is "no limit". */
 static unsigned share(int64_t all, size_t i, size_t n)
@@ -181,7 +425,7 @@ static void release(struct http *http)
         struct loop *loop = http->loops[i];
 
         atomic_store(&loop->stop, true);
-        loop_wake(loop);
+        wake(loop);
         pthread_join(loop->thread, NULL);
         mhd_stop(loop);
         loop_free(loop);
@@ -233,8 +477,14 @@ err_after_calloc:
  * it; but it accepts no more. */
 void http_quiesce(struct http *http)
 {
-    for (size_t i = 0; i < http->loops_n; i++)
-        loop_drain(http->loops[i]);
+    for (size_t i = 0; i < http->loops_n; i++) {
+        struct loop *loop = http->loops[i];
+
+        atomic_store(&loop->drain, true);
+        wake(loop);
+        while (sem_wait(&loop->drained) && errno == EINTR)
+            ;
+    }
     shutdown(http->listener, SHUT_RDWR);
 }
 

@@ -1,7 +1,7 @@
 /*
  * What an HTTP thread works with: its sleep, what other threads send back to
- * it, the time limits of its connections, and the orders that it gathers. The
- * thread itself is in http.c.
+ * it, and the orders that it gathers, all of which is http.c's; and its connections, with
+ * their time limits, which are mhd.c's.
  *
  * All of it is for the loop's own thread, which also runs all callbacks of
  * mhd.c, unless it says "from any thread". A connection and all that belongs to
@@ -66,7 +66,7 @@ struct loop_group {
 struct loop {
     const struct app *app;
     struct loop_group *group;
-    pthread_t thread;          /* http.c's */
+    pthread_t thread;
     struct MHD_Daemon *daemon; /* mhd.c's */
     struct timers timers;
     uint64_t now_us;                    /* when this pass began */
@@ -98,22 +98,14 @@ struct loop_mark {
     uint64_t pass, round;
 };
 
-/* NULL if there is no memory or descriptor. */
-struct loop *loop_new(const struct app *app, struct loop_group *group);
-/* Waits until the store has left loop_post(): it may be in there although the
- * completion has been seen. NULL is fine. */
-void loop_free(struct loop *loop);
+/* ---- http.c ------------------------------------------------------------------ */
 
 /* The loop wakes up when FD can be read from. */
 bool loop_watch(struct loop *loop, int fd);
 
-void loop_wake(struct loop *loop);
-
-/* The completion, and what it is part of, are the loop's from here on. */
+/* The completion, and what it is part of, are the loop's from here on. From any
+ * thread. */
 void loop_post(struct loop *loop, struct completion *completion);
-
-/* When it returns, the loop hands nothing to other threads any more. */
-void loop_drain(struct loop *loop);
 
 /* False: it was told to stop, nothing is expected any more, and no connection is
  * suspended. */
@@ -141,5 +133,19 @@ void loop_begun(struct loop *loop, struct loop_mark *mark);
 void loop_done(struct loop *loop, struct loop_mark *mark);
 /* There has to be another pass. */
 void loop_again(struct loop *loop);
+
+/* ---- mhd.c ------------------------------------------------------------------- */
+
+/* Accepts no more than CONNECTIONS_MAX at a time, and of one address no more than
+ * ADDRESS_MAX, 0 = any number. False if it does not start. */
+bool mhd_start(struct loop *loop, int listener, unsigned connections_max,
+               unsigned address_max);
+
+/* Serves until the loop is told to stop. */
+void mhd_serve(struct loop *loop);
+
+/* Ends all connections. Nothing may wait for another thread any more. Fine if it did
+ * not start. */
+void mhd_stop(struct loop *loop);
 
 #endif

@@ -1,8 +1,28 @@
 /*
- * A connection and its request may end in either order: usually the request is
- * first, but a client may leave while its order waits. The second to end frees
- * both. The loop's thread hears of both ends, so it needs no count.
+ * The connections of an HTTP thread, each with its time limit and its one request; and
+ * libmicrohttpd, which reads the requests and writes the replies. All of it belongs to
+ * the thread of its loop.
  *
+ * The number of connections is limited by the library: in all, beyond which
+ * newcomers wait in the kernel, and for each address, beyond which they are closed
+ * at once. An idle connection makes room by its time limit.
+ *
+ * A connection lives from its accept to its close, and longer if it breaks while its
+ * request waits for another thread: until that request comes back.
+ *
+ * The time limit
+ * --------------
+ * A client that sends one byte a second is never inactive, nor is one that reads
+ * one. So there is a limit for the whole request: it begins with the connection,
+ * again with each request line and again with each reply that is queued or sent.
+ * A connection that is over its limit is cut. While its request waits for us,
+ * the limit is the one of the task that it waits for, or there is none.
+ *
+ * To begin anew is to store a number: the timer is set when there is none, and
+ * looks at the number when it fires.
+ *
+ * libmicrohttpd
+ * -------------
  * No other file knows libmicrohttpd (0.9.75), and here its sharp edges are kept:
  *
  * - A reply queued in the first call of the access handler closes the
@@ -10,14 +30,15 @@
  *   that need a close are given in the first, all others in the last.
  * - A request that waits is not suspended, which would cost it system calls:
  *   its connection stays in the library's list of those that are ready, and
- *   the handler is asked in every pass. loop.c knows when to sleep. Only a
+ *   the handler is asked in every pass. http.c knows when to sleep. Only a
  *   viewer's is, because it waits most of the time; while suspended it is not
  *   seen to break, and must be resumed before the library ends.
  * - Its epoll loop waits again, for ever, before it serves exactly 128 ready
  *   sockets. So it is told never to wait.
  * - If a connection breaks while its request waits, the library forgets it at
- *   once; we keep it until the request came back.
- * - Its timeouts are not used: the limit of mhd.h does all that they do, and
+ *   once; we keep it until the request came back. The second of the two to end frees
+ *   both; the loop's thread hears of both ends.
+ * - Its timeouts are not used: the limit above does all that they do, and
  *   the library asks the clock on each step.
  * - Escapes are left alone, since its decoding turns "%00" into the end of the
  *   string; check.c decodes.
@@ -28,7 +49,7 @@
  * than the headers: its version is looked up at the start, and a later one is left
  * to see to heads and arguments itself.
  */
-#include "server/http/mhd.h"
+#include "server/http/loop.h"
 
 #include <assert.h>
 #include <errno.h>
