@@ -242,7 +242,7 @@ static enum store_status run_one(struct store *store, struct store_write *write,
         write->error = *sql_error(db);
         store->place.proof = proof; /* it is undone */
     }
-    if (!sql_in_transaction(db)) /* the database threw everything away */
+    if (!db->in_transaction) /* the database threw everything away */
         return write->status;
     if (alone)
         return write->status == STORE_OK || undo(store) ? STORE_OK : STORE_IO;
@@ -255,7 +255,7 @@ static enum store_status commit(struct store *store)
 {
     enum store_status status;
 
-    if (!sql_in_transaction(store->db)) { /* a write alone, which said no */
+    if (!store->db->in_transaction) { /* a write alone, which said no */
         assert(store->place.lots_n == 0);
         return STORE_OK;
     }

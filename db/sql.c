@@ -72,9 +72,9 @@ enum store_status sql_conflict(struct sql *db, const char *text)
 
 bool sql_rollback(struct sql *db)
 {
-    if (sql_in_transaction(db))
+    if (db->in_transaction)
         db->engine->rollback(db);
-    return !sql_in_transaction(db);
+    return !db->in_transaction;
 }
 
 struct sql_query *sql_query_ints(struct sql *db, const char *text,

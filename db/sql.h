@@ -116,8 +116,9 @@ struct sql {
     bool at_once;
     /* The server is one of a cluster: a row that is not here may be on another. */
     bool cluster;
-    bool patient; /* a statement may take minutes */
-    bool hasty;   /* none waits for another process's lock on the file */
+    bool in_transaction; /* the database may have ended it after some errors */
+    bool patient;        /* a statement may take minutes */
+    bool hasty;          /* none waits for another process's lock on the file */
     size_t queries_n;
     struct sql_query queries[SQL_QUERIES_MAX];
 };
@@ -142,6 +143,13 @@ struct sql_words {
 
 /* ---- an engine ------------------------------------------------------------ */
 
+enum sql_find {
+    SQL_LOOK,
+    SQL_CREATE, /* where the database is a file: an empty one if it is not there */
+    SQL_CHECK /* whether it is fit to be opened, as far as can be seen from outside;
+                 * WHERE "": it is not there, and could be made */
+};
+
 /* A table of functions: one folder for each engine, where its table stands at the
  * bottom of one file. */
 struct sql_engine {
@@ -163,15 +171,10 @@ struct sql_engine {
     /* Runs many statements at once, uncached: the schema. */
     enum store_status (*script)(struct sql *db, const char *text);
 
-    /* The one true name of the database that URL is about, with the CREATE of an
-     * empty one where that is a file. Does not connect. */
-    enum store_status (*find)(const char *url, bool create,
+    /* The one true name of the database that URL is about. Does not connect. */
+    enum store_status (*find)(const char *url, enum sql_find how,
                               char where[SQL_WHERE_BYTES],
                               struct store_error *error);
-    /* The same, and whether it is fit to be opened, as far as can be seen from
-     * outside. WHERE "": it is not there, and could be made. NULL: nothing can. */
-    enum store_status (*check)(const char *url, char where[SQL_WHERE_BYTES],
-                               struct store_error *error);
 
     size_t size; /* of the engine's own struct */
     /* A connection that fails to open is closed by sql_open(). */
@@ -182,7 +185,6 @@ struct sql_engine {
      * nothing was written. */
     enum store_status (*commit)(struct sql *db);
     void (*rollback)(struct sql *db);
-    bool (*in_transaction)(const struct sql *db);
     /* For the writer, between two transactions: house-keeping. FULL: the disk was.
      * NULL: there is none. */
     void (*tend)(struct sql *db, bool full);
@@ -317,11 +319,6 @@ static inline enum store_status sql_begin_reading(struct sql *db)
 static inline enum store_status sql_commit(struct sql *db)
 {
     return db->engine->commit(db);
-}
-
-static inline bool sql_in_transaction(const struct sql *db)
-{
-    return db->engine->in_transaction(db);
 }
 
 /* Rolls back what is open; an engine may have done so after some errors. True if

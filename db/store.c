@@ -38,8 +38,7 @@ enum store_status store_check(const char *url, struct store_error *error)
     struct sql *db = NULL;
 
     if (engine)
-        status = engine->check ? engine->check(url, where, error)
-                               : engine->find(url, false, where, error);
+        status = engine->find(url, SQL_CHECK, where, error);
     if (status != STORE_OK || !where[0])
         return status;
     status = sql_open(&options, &db, error);
@@ -125,7 +124,7 @@ enum store_status store_open(const struct store_options *options,
         return engine ? failure_set(error, STORE_IO, "out of memory")
                       : STORE_MISUSE;
     set_up(opened, options, engine);
-    status = engine->find(options->url, true, opened->where, error);
+    status = engine->find(options->url, SQL_CREATE, opened->where, error);
     if (status == STORE_OK && !engine->far)
         status =
             lockfile_take(opened->where, opened->writer.shared,
@@ -241,7 +240,7 @@ enum store_status store_reader_open_url(const char *url,
     const struct sql_options options = {
         .engine = engine, .where = where, .busy_ms = STORE_BUSY_MS};
     enum store_status status =
-        engine ? engine->find(url, false, where, error) : STORE_MISUSE;
+        engine ? engine->find(url, SQL_LOOK, where, error) : STORE_MISUSE;
 
     return status == STORE_OK ? open_reader(&options, reader, error) : status;
 }

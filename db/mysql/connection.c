@@ -400,7 +400,7 @@ void mysql_drop_connection(struct mysql *db)
     if (!handle)
         return;
     db->handle = NULL;
-    db->open = false;
+    db->sql.in_transaction = false;
     /* No farewell to a server that may not listen: the socket is shut first. */
     (void)mariadb_cancel(handle);
     mysql_close(handle);

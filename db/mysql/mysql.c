@@ -137,7 +137,8 @@ static void prepare(struct sql_query *query)
     struct mysql *db = of(query->db);
 
     query->code = DONE;
-    if (!db->sql.options.writes && !db->open && mysql_connect(db) != STORE_OK)
+    if (!db->sql.options.writes && !db->sql.in_transaction &&
+        mysql_connect(db) != STORE_OK)
         query->code = FAILED;
     else if (!db->handle)
         fail(query, CR_SERVER_GONE_ERROR, "the connection was lost");
@@ -314,8 +315,8 @@ static enum store_status begin(struct sql *db, bool to_write)
     const MYSQL *handle = of(db)->handle;
     enum store_status status;
 
-    if (handle &&
-        (of(db)->open || (handle->server_status & SERVER_STATUS_IN_TRANS)))
+    if (handle && (db->in_transaction ||
+                   (handle->server_status & SERVER_STATUS_IN_TRANS)))
         mysql_drop_connection(of(db));
     status = mysql_connect(of(db));
     if (status != STORE_OK)
@@ -324,7 +325,7 @@ static enum store_status begin(struct sql *db, bool to_write)
     status = mysql_plain(of(db), to_write ? "SAVEPOINT whole"
                                           : "START TRANSACTION WITH CONSISTENT "
                                             "SNAPSHOT, READ ONLY");
-    of(db)->open = status == STORE_OK;
+    db->in_transaction = status == STORE_OK;
     return status;
 }
 
@@ -338,7 +339,7 @@ static enum store_status commit(struct sql *db)
     if (status == STORE_OK)
         status = mysql_plain(of(db), "COMMIT");
     if (status == STORE_OK)
-        of(db)->open = false;
+        db->in_transaction = false;
     return status;
 }
 
@@ -347,12 +348,7 @@ static void rollback(struct sql *db)
 {
     if (mysql_plain(of(db), "ROLLBACK") != STORE_OK)
         mysql_drop_connection(of(db));
-    of(db)->open = false;
-}
-
-static bool in_transaction(const struct sql *db)
-{
-    return of(db)->open;
+    db->in_transaction = false;
 }
 
 /* ---- the schema --------------------------------------------------------- */
@@ -414,13 +410,13 @@ static enum store_status set_version(struct sql *db, int64_t version)
 
 /* ---- the database as a whole -------------------------------------------- */
 
-static enum store_status find(const char *url, bool create,
+static enum store_status find(const char *url, enum sql_find how,
                               char where[SQL_WHERE_BYTES],
                               struct store_error *error)
 {
     struct mysql_address address;
 
-    (void)create;
+    (void)how;
     if (strlen(url) >= SQL_WHERE_BYTES)
         return failure_set(error, STORE_MISUSE, "the URL is too long");
     snprintf(where, SQL_WHERE_BYTES, "%s", url);
@@ -472,7 +468,6 @@ const struct sql_engine mysql_engine = {
     .begin = begin,
     .commit = commit,
     .rollback = rollback,
-    .in_transaction = in_transaction,
     .script = script,
     .prepare = prepare,
     .bind_ints = bind_ints,

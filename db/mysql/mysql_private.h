@@ -41,7 +41,6 @@ struct mysql {
     struct mysql_question *question; /* about its host; NULL = none */
     uint64_t on_wait_us;             /* when to call options.on_wait again */
     enum store_status status;        /* of the last failure */
-    bool open; /* a transaction; the server may have ended it */
     struct mysql_slot slots[MYSQL_SLOTS]; /* ?1 is the first */
 };
 

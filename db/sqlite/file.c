@@ -1,13 +1,11 @@
 /*
- * The file that SQLite's database is, before it is opened: its one true name, whether
- * it is fit, and which schema it has. PRAGMA application_id says whose file it is,
- * user_version which version.
+ * The file that SQLite's database is, before it is opened: its one true name, and
+ * whether it is fit.
  */
 #include "db/sqlite/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <libgen.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -36,49 +34,6 @@ static enum store_status check_names(const char *path,
                        "%s has %u names (hard links), and who opens it by "
                        "another would not know of this service: keep one",
                        path, st.stx_nlink);
-}
-
-/* NULL: PATH is no name of a file, and each connection would get a private, empty
- * database. */
-static const char *path_in(const char *url, struct store_error *error)
-{
-    const char *path = url + strlen(sqlite_engine.scheme);
-
-    if (path[0] != '\0' && path[0] != ':')
-        return path;
-    failure_text(error, "the database must be a file with a name");
-    return NULL;
-}
-
-/*
- * The one true name, WHOLE, of the file in "sqlite:PATH": two ways to it, one
- * through a symbolic link, must end at the same lock file; and a name that
- * begins with a slash is never taken for a URI by SQLite. CREATE makes the file,
- * empty, if it is not there, and refuses one that has several names. Says clearly
- * what SQLite would only call "unable to open".
- */
-enum store_status sqlite_find(const char *url, bool create,
-                              char whole[SQL_WHERE_BYTES],
-                              struct store_error *error)
-{
-    const char *path = path_in(url, error);
-    struct stat st = {.st_mode = S_IFREG};
-    int fd, why;
-
-    if (!path)
-        return STORE_MISUSE;
-    if (stat(path, &st) != 0 && create && errno == ENOENT) {
-        fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-        if (fd >= 0)
-            close(fd);
-    }
-    if (!S_ISREG(st.st_mode))
-        return failure_set(error, STORE_UNFIT, "%s is not a file", path);
-    if (realpath(path, whole))
-        return create ? check_names(whole, error) : STORE_OK;
-    why = errno;
-    return failure_set(error, failure_status(why), "cannot open %s: %s", path,
-                       strerror(why));
 }
 
 /* A database that is not there would, made anew, take the journal's place. */
@@ -124,72 +79,63 @@ static enum store_status refused(const char *path, struct store_error *error)
                        path, why, owner, user);
 }
 
-enum store_status sqlite_check(const char *url, char where[SQL_WHERE_BYTES],
-                               struct store_error *error)
+/* The database is not there: could it be? */
+static enum store_status check_missing(const char *path,
+                                       struct store_error *error)
 {
-    const char *path = path_in(url, error);
-    enum store_status status;
     char folder[PATH_MAX];
 
-    if (!path)
-        return STORE_MISUSE;
-    if (access(path, F_OK) != 0 && errno == ENOENT) {
-        where[0] = '\0';
-        if (has_journal(path))
-            return failure_set(error, STORE_UNFIT,
-                               "%s is missing, but its journal is there "
-                               "(-wal or -journal) and may have confirmed "
-                               "orders: put the database back, or move the "
-                               "journal away",
-                               path);
-        snprintf(folder, sizeof(folder), "%s", path);
-        /* Not for a person alone, also if it may not be written: the folder may
-         * be one where nothing is mounted yet. */
-        return access(dirname(folder), W_OK | X_OK) == 0
-                   ? STORE_OK
-                   : failure_set(error, STORE_IO, "cannot make it in %s: %s",
-                                 folder, strerror(errno));
+    if (has_journal(path))
+        return failure_set(error, STORE_UNFIT,
+                           "%s is missing, but its journal is there "
+                           "(-wal or -journal) and may have confirmed "
+                           "orders: put the database back, or move the "
+                           "journal away",
+                           path);
+    snprintf(folder, sizeof(folder), "%s", path);
+    /* Not for a person alone, also if it may not be written: the folder may
+     * be one where nothing is mounted yet. */
+    return access(dirname(folder), W_OK | X_OK) == 0
+               ? STORE_OK
+               : failure_set(error, STORE_IO, "cannot make it in %s: %s",
+                             folder, strerror(errno));
+}
+
+/*
+ * The one true name, WHOLE, of the file in "sqlite:PATH": two ways to it, one
+ * through a symbolic link, must end at the same lock file; and a name that
+ * begins with a slash is never taken for a URI by SQLite. A file that is written to must
+ * not have several names. Says clearly what SQLite would only call "unable to open".
+ */
+enum store_status sqlite_find(const char *url, enum sql_find how,
+                              char whole[SQL_WHERE_BYTES],
+                              struct store_error *error)
+{
+    const char *path = url + strlen(sqlite_engine.scheme);
+    struct stat st = {.st_mode = S_IFREG};
+    int fd, why;
+
+    /* Each connection would get a private, empty database. */
+    if (path[0] == '\0' || path[0] == ':')
+        return failure_set(error, STORE_MISUSE,
+                           "the database must be a file with a name");
+    if (stat(path, &st) != 0 && errno == ENOENT && how == SQL_CHECK) {
+        whole[0] = '\0';
+        return check_missing(path, error);
     }
-    status = sqlite_find(url, false, where, error);
-    if (status == STORE_OK && access(where, R_OK | W_OK) != 0)
-        status = refused(where, error);
-    return status == STORE_OK ? check_names(where, error) : status;
-}
-
-/* ---- the schema ----------------------------------------------------------- */
-
-#define TEXT(number)  TEXT_(number)
-#define TEXT_(number) #number
-
-const char *const sqlite_scripts[SQLITE_VERSIONS] = {
-#include "db/sqlite/schema.sql.inc"
-    "PRAGMA application_id = " TEXT(SCHEMA_APPLICATION_ID) ";\n",
-#include "db/sqlite/schema_2.sql.inc"
-    ,
-#include "db/sqlite/schema_3.sql.inc"
-    ,
-#include "db/sqlite/schema_4.sql.inc"
-    ,
-#include "db/sqlite/schema_5.sql.inc"
-    ,
-    NULL, /* to version 6, because version 7 makes its tables anew */
-#include "db/sqlite/schema_7.sql.inc"
-};
-
-enum store_status sqlite_inspect(struct sql *db, int64_t *id, int64_t *version,
-                                 int64_t *tables)
-{
-    return sql_first(sql_query(db, "SELECT application_id, user_version, "
-                                   "(SELECT COUNT(*) FROM sqlite_schema) "
-                                   "FROM pragma_application_id, "
-                                   "pragma_user_version"),
-                     id, version, tables);
-}
-
-enum store_status sqlite_set_version(struct sql *db, int64_t version)
-{
-    char text[64];
-
-    snprintf(text, sizeof(text), "PRAGMA user_version = %" PRId64, version);
-    return db->engine->script(db, text);
+    if (stat(path, &st) != 0 && errno == ENOENT && how == SQL_CREATE) {
+        fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+        if (fd >= 0)
+            close(fd);
+    }
+    if (!S_ISREG(st.st_mode))
+        return failure_set(error, STORE_UNFIT, "%s is not a file", path);
+    if (!realpath(path, whole)) {
+        why = errno;
+        return failure_set(error, failure_status(why), "cannot open %s: %s",
+                           path, strerror(why));
+    }
+    if (how == SQL_CHECK && access(whole, R_OK | W_OK) != 0)
+        return refused(whole, error);
+    return how == SQL_LOOK ? STORE_OK : check_names(whole, error);
 }

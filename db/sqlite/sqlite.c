@@ -1,6 +1,6 @@
 /*
- * The engine SQLite: connections, statements, transactions, and the WAL. file.c knows
- * the file and its schema; no other file sees <sqlite3.h>.
+ * The engine SQLite: connections, statements, transactions, the WAL, and the schema.
+ * file.c finds the file; no other one sees <sqlite3.h>.
  *
  * Waiting
  * -------
@@ -30,6 +30,7 @@
 #include "db/sqlite/file.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -203,10 +204,12 @@ static void column_text(const struct sql_query *query, int column, char *text,
     snprintf(text, size, "%s", found ? (const char *)found : "");
 }
 
-static void count(struct sqlite *db)
+/* What the database says after each statement. */
+static void note(struct sqlite *db)
 {
     db->sql.changed = sqlite3_changes64(db->handle);
     db->sql.changes = sqlite3_total_changes64(db->handle);
+    db->sql.in_transaction = !sqlite3_get_autocommit(db->handle);
 }
 
 static enum store_status end(struct sql_query *query)
@@ -216,7 +219,7 @@ static enum store_status end(struct sql_query *query)
 
     if (query->stmt)
         sqlite3_reset(statement(query));
-    count(db);
+    note(db);
     return status;
 }
 
@@ -224,7 +227,7 @@ static enum store_status script(struct sql *db, const char *text)
 {
     int rc = sqlite3_exec(of(db)->handle, text, NULL, NULL, NULL);
 
-    count((struct sqlite *)db);
+    note((struct sqlite *)db);
     return report((struct sqlite *)db, rc);
 }
 
@@ -254,11 +257,6 @@ static enum store_status begin(struct sql *db, bool to_write)
         db->epoch = atomic_fetch_add(&epochs, 1) + 1;
     self->version = version;
     return STORE_OK;
-}
-
-static bool in_transaction(const struct sql *db)
-{
-    return !sqlite3_get_autocommit(of(db)->handle);
 }
 
 /*
@@ -480,6 +478,47 @@ static enum store_status open_it(struct sql *sql)
                        "PRAGMA ignore_check_constraints = ON");
 }
 
+/* ---- the schema ----------------------------------------------------------- */
+
+#define TEXT(number)  TEXT_(number)
+#define TEXT_(number) #number
+
+#define VERSIONS 7
+
+static const char *const scripts[VERSIONS] = {
+#include "db/sqlite/schema.sql.inc"
+    "PRAGMA application_id = " TEXT(SCHEMA_APPLICATION_ID) ";\n",
+#include "db/sqlite/schema_2.sql.inc"
+    ,
+#include "db/sqlite/schema_3.sql.inc"
+    ,
+#include "db/sqlite/schema_4.sql.inc"
+    ,
+#include "db/sqlite/schema_5.sql.inc"
+    ,
+    NULL, /* to version 6, because version 7 makes its tables anew */
+#include "db/sqlite/schema_7.sql.inc"
+};
+
+/* PRAGMA application_id says whose file it is, user_version which version. */
+static enum store_status inspect(struct sql *db, int64_t *id, int64_t *version,
+                                 int64_t *tables)
+{
+    return sql_first(sql_query(db, "SELECT application_id, user_version, "
+                                   "(SELECT COUNT(*) FROM sqlite_schema) "
+                                   "FROM pragma_application_id, "
+                                   "pragma_user_version"),
+                     id, version, tables);
+}
+
+static enum store_status set_version(struct sql *db, int64_t version)
+{
+    char text[64];
+
+    snprintf(text, sizeof(text), "PRAGMA user_version = %" PRId64, version);
+    return script(db, text);
+}
+
 const struct sql_engine sqlite_engine = {
     .scheme = "sqlite:",
     .words =
@@ -526,19 +565,17 @@ const struct sql_engine sqlite_engine = {
             .free_room = "DELETE FROM fences WHERE name > 'readyz-' "
                          "AND name < 'readyz.' AND name <> ?1",
         },
-    .scripts = sqlite_scripts,
-    .versions = SQLITE_VERSIONS,
-    .inspect = sqlite_inspect,
-    .set_version = sqlite_set_version,
+    .scripts = scripts,
+    .versions = VERSIONS,
+    .inspect = inspect,
+    .set_version = set_version,
     .find = sqlite_find,
-    .check = sqlite_check,
     .size = sizeof(struct sqlite),
     .open = open_it,
     .close = close_all,
     .begin = begin,
     .commit = commit,
     .rollback = rollback,
-    .in_transaction = in_transaction,
     .tend = tend,
     .script = script,
     .prepare = prepare,
