@@ -440,32 +440,11 @@ struct store_audit_line {
     bool retired;   /* out of use: its stock would be stranded */
 };
 
-/* The verdict on the whole ledger. In a sound one all from `oversold` on are 0. */
+/* The verdict on the whole ledger: the numbers of audit.txt, which says what they are. */
 struct store_audit {
-    int64_t products;
-    int64_t orders; /* placed, not cancelled */
-    int64_t sold;
-    int64_t held; /* units of `sold` that are not paid yet */
-    int64_t cancelled;
-    int64_t expired;    /* orders that were not paid in time */
-    int64_t late;       /* payments that came too late, to be refunded */
-    int64_t oversold;   /* units sold beyond the initial ones */
-    int64_t undersold;  /* units neither in stock nor sold */
-    int64_t phantom;    /* units both in stock and sold, or never put on sale */
-    int64_t negative;   /* segments below zero */
-    int64_t stranded;   /* units in retired segments, where nobody buys them */
-    int64_t duplicates; /* orders beyond the first with one idempotency key */
-    int64_t over_limit; /* users who bought more, of one product, than the
-                           limit allowed when they did */
-    int64_t miscounted; /* users whose units, which their limit goes by, are not
-                           what their orders say */
-    int64_t fence_regressions; /* orders written under an older token than the
-                                  one before */
-    int64_t
-        unsettled; /* orders to be paid that are not just one of these: held,
-                          paid, given back */
-    int64_t lost;  /* acknowledged orders that are not stored, see below */
-    bool balanced;
+#define ROW(member, ...) int64_t member;
+#include "db/audit.inc"
+    bool balanced; /* none is a fault */
 };
 
 /*

@@ -142,7 +142,7 @@ static void print_text(const struct store_audit *a, const struct ledger *ledger)
 #define ROW(member, name, what)                                                \
     if (*(what) && a->member)                                                  \
         printf("%" PRId64 " %s\n", a->member, what);
-#include "server/http/audit.inc"
+#include "db/audit.inc"
     printf("%s\n", a->balanced ? "balanced"
                                : "VIOLATED: nothing was changed, the audit "
                                  "only looks");

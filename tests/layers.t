@@ -26,10 +26,10 @@ my $CORE = qr{^lock/(?:dlock\w*|core/\w+)\.h$};
 # The floors of the service: base, order, http, and on top what wires them up; the
 # laboratory knows no http.
 my $LOCK  = qr{^lock/dlock(?:_textbook|_url|_values)?\.h$};
-my $STORE = qr{^db/store(?:_async)?\.h$};
+my $STORE = qr{^db/(?:store(?:_async)?\.h|audit\.inc)$};
 # The floors of the store: its database, the ledger in it, and the store itself.
 my $SQL    = qr{^db/(?:base|sql|store)\.h$};
-my $LEDGER = qr{^db/(?:base|sql|soldout|store|store_async)\.h$};
+my $LEDGER = qr{^db/(?:(?:base|sql|soldout|store|store_async)\.h|audit\.inc)$};
 my %MAY = (
     lock             => [$CORE, qr{^lock/redis/wire\.h$}],
     'lock/core'      => [$CORE],

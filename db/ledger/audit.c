@@ -240,10 +240,8 @@ store_audit(struct store_reader *reader,
     }
     (void)sql_rollback(db);
     db->patient = false;
-    audit->balanced =
-        status == STORE_OK && !audit->oversold && !audit->undersold &&
-        !audit->phantom && !audit->negative && !audit->stranded &&
-        !audit->duplicates && !audit->over_limit && !audit->miscounted &&
-        !audit->fence_regressions && !audit->unsettled && !audit->lost;
+    audit->balanced = status == STORE_OK;
+#define ROW(member, name, fault) audit->balanced &= !*(fault) || !audit->member;
+#include "db/audit.inc"
     return read_end(reader, status, error);
 }

@@ -272,7 +272,7 @@ char *render_audit(const struct store_audit *audit,
     all = json_pack("{s:b}", "balanced", (int)audit->balanced);
 #define ROW(member, name, ...)                                                 \
     json_object_set_new(all, name, json_integer(audit->member));
-#include "server/http/audit.inc"
+#include "db/audit.inc"
     json_object_set_new(all, "lines", list);
     return dump_take(all);
 }
