@@ -68,7 +68,8 @@ static bool attend(struct committer *committer)
     return source->attend(source->ctx, &committer->due_us);
 }
 
-/* The batch that waits is closed to what attend() finds: after it, again. */
+/* The batch that waits does not take what attend() finds now: the source is asked once
+ * more after it. */
 void committer_on_wait(void *store)
 {
     struct committer *committer = &((struct store *)store)->committer;

@@ -152,7 +152,6 @@ UNIT_TEST_OF(struct fixture *f, short_outages_share_their_lines)
     dup2(fd, STDERR_FILENO);
     for (; clock_ms() < until_ms; outages++) {
         health_refused(f->health, HEALTH_LOCK, "no answer");
-        metrics_order(f->metrics, ORDER_LOCK_UNREACHABLE);
         usleep(1000);
         health_worked(f->health, HEALTH_LOCK, clock_us());
         usleep(1000);

@@ -32,11 +32,11 @@ struct part {
     uint64_t heard_us;  /* last; 0 = never */
     uint64_t failed_us; /* last: an order that began before is no news */
     bool to_begin;      /* the log does not have this outage yet */
-    bool to_end;        /* it does, and not that it is over */
+    bool to_end;        /* the log has it, and does not have its end */
     uint64_t since_us, until_us; /* it fails, or did */
     time_t since;                /* the same; 0 = the start */
     uint64_t logged_us;          /* last; 0 = never */
-    uint64_t refused_before;     /* orders */
+    uint64_t refused;            /* orders, since it began */
     char why[180];
 };
 
@@ -65,21 +65,13 @@ struct health {
 
 static const struct {
     const char *name, *text;
-    enum order_outcome refusal;
+    enum health_part refuses; /* as health_refused() calls it */
 } part_rows[HEALTH_PARTS] = {
-    [HEALTH_STORE] = {"store", "the database", ORDER_STORE_UNAVAILABLE},
-    [HEALTH_READER] = {"reader", "reading the database",
-                       ORDER_STORE_UNAVAILABLE},
-    [HEALTH_LOCK] = {"lock-server", "the lock server", ORDER_LOCK_UNREACHABLE},
-    [HEALTH_INVENTORY] = {"inventory", "the inventory",
-                          ORDER_STORE_UNAVAILABLE},
+    [HEALTH_STORE] = {"store", "the database", HEALTH_STORE},
+    [HEALTH_READER] = {"reader", "reading the database", HEALTH_STORE},
+    [HEALTH_LOCK] = {"lock-server", "the lock server", HEALTH_LOCK},
+    [HEALTH_INVENTORY] = {"inventory", "the inventory", HEALTH_INVENTORY},
 };
-
-/* Orders, in all. */
-static uint64_t refused(const struct health *h, enum health_part part)
-{
-    return metrics_orders(h->metrics, part_rows[part].refusal);
-}
 
 static bool any_fails(const struct health *h)
 {
@@ -108,7 +100,7 @@ static void hear(struct health *h, enum health_part part, const char *why)
     }
     snprintf(p->why, sizeof(p->why), "%s", why);
     if (!p->to_begin && !p->to_end) {
-        p->refused_before = refused(h, part);
+        p->refused = 0;
         p->to_begin = true;
         pthread_cond_signal(&h->wanted);
     }
@@ -165,6 +157,8 @@ void health_refused(struct health *h, enum health_part part, const char *why)
     else if (!p->fails || p->heard_us == 0)
         hear(h, part, why);
     p->failed_us = clock_us();
+    for (size_t i = 0; i < HEALTH_PARTS; i++)
+        h->parts[i].refused += part_rows[i].refuses == part;
     pthread_mutex_unlock(&h->mutex);
 }
 
@@ -310,7 +304,7 @@ static void try_all(struct health *h)
 static bool tell(struct health *h, enum health_part part)
 {
     struct part *p = &h->parts[part];
-    uint64_t now_us = clock_us(), n = refused(h, part) - p->refused_before;
+    uint64_t now_us = clock_us(), n = p->refused;
     uint64_t every_us = p->to_begin ? TRY_EVERY_US : LOG_EVERY_US;
     uint64_t until_us = p->fails ? now_us : p->until_us;
     double lasted_s = (double)(until_us - p->since_us) / 1e6;

@@ -37,9 +37,8 @@ enum health_part {
 
 enum health_answer { HEALTH_READY, HEALTH_NOT_READY, HEALTH_UNKNOWN };
 
-/* METRICS count the refusals that it tells of, and are told how many units the readers
- * found left. Starts the thread that logs outages.
- * NULL: no memory, no thread. */
+/* METRICS are told how many units the readers found left. Starts the thread that logs
+ * outages. NULL: no memory, no thread. */
 struct health *health_new(struct metrics *metrics, bool is_order_service);
 
 /* From now on the thread tries all, at once for the first time. STORE and LOCKS have
@@ -67,8 +66,7 @@ void health_heard_status(struct health *health, enum health_part part,
 void health_heard_store(void *health, enum store_status status,
                         const struct store_error *error);
 
-/* An order was refused because of a part; WHY counts if nobody has said more. To be
- * called before METRICS count it. */
+/* An order was refused because of a part; WHY counts if nobody has said more. */
 void health_refused(struct health *health, enum health_part part,
                     const char *why);
 

@@ -74,12 +74,6 @@ void metrics_order(struct metrics *metrics, enum order_outcome outcome)
     add(&metrics->orders[outcome], 1);
 }
 
-uint64_t metrics_orders(const struct metrics *metrics,
-                        enum order_outcome outcome)
-{
-    return value_of(&metrics->orders[outcome]);
-}
-
 void metrics_http(struct metrics *metrics, unsigned status)
 {
     if (status >= 100 && status < 600)

@@ -31,8 +31,6 @@ struct metrics *metrics_new(void);
 void metrics_free(struct metrics *metrics);
 
 void metrics_order(struct metrics *metrics, enum order_outcome outcome);
-uint64_t metrics_orders(const struct metrics *metrics,
-                        enum order_outcome outcome);
 /* One HTTP reply; STATUS is 100 .. 599. */
 void metrics_http(struct metrics *metrics, unsigned status);
 void metrics_count(struct metrics *metrics, enum metrics_value which,

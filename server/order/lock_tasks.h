@@ -83,8 +83,8 @@ void lock_task_run(struct lock_task *task, struct worker *worker);
 enum order_outcome lock_task_outcome(const struct lock_task *task,
                                      const char **why);
 
-/* Which locks that are held another instance waits for, as far as can be told: if
- * not, it may. A worker's while UNDER_WAY and not ENDED. */
+/* Which of the locks that we hold another instance waits for; one of which nobody can
+ * tell counts as wanted. A worker's while UNDER_WAY and not ENDED. */
 #define LOCK_LOOKS_MAX 64
 struct lock_looks {
     size_t n;

@@ -245,6 +245,8 @@ for my $n (1 .. 3) {
 }
 $sql->('DROP TRIGGER no');
 ok Stockade::eventually(20, sub { $service->get('/readyz')->{status} == 200 }), 'they can again: ready' or diag $service->log;
+ok Stockade::eventually(20, sub { $service->log =~ /msg=health part=inventory state=works failed_for_s=\S+ refused=3$/m }),
+    'the log says so, and how many orders it cost' or diag $service->log;
 is $service->order(5, 604)->{status}, 201, 'and it sells';
 is $service->stop, 0, 'ends';
 
