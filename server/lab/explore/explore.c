@@ -237,13 +237,26 @@ static void end_after(struct explore *explore, unsigned part)
         explore->began_ms + (uint64_t)explore->seconds * 1000 * part / 4;
 }
 
+/* Each bound is BY's where that is more. False: none is. */
+static bool widen(struct search_bounds *bounds, const struct search_bounds *by)
+{
+    bool is_wider = false;
+
+    for (int i = 0; i < SEARCH_BOUNDS_N; i++)
+        if (by->most[i] > bounds->most[i]) {
+            bounds->most[i] = by->most[i];
+            is_wider = true;
+        }
+    return is_wider;
+}
+
 /* Random schedules, for a quarter of the time or what is left of it. */
 static bool search_random(struct explore *explore, struct fail *error)
 {
     static struct search_result found;
     struct search_bounds bounds = explore->bounds;
     uint64_t until_ms = clock_ms() + (uint64_t)explore->seconds * 1000 / 4;
-    bool good, is_wider = explore->wide && search_widen(&bounds, explore->wide);
+    bool good, is_wider = explore->wide && widen(&bounds, explore->wide);
 
     if (stage_options_interrupted() || (explore->result.is_whole && !is_wider))
         return true;

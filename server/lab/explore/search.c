@@ -121,18 +121,6 @@ bool search_is_end(const struct search_bounds *bounds,
             1u << STAGE_FOREVER);
 }
 
-bool search_widen(struct search_bounds *bounds, const struct search_bounds *by)
-{
-    bool is_wider = false;
-
-    for (int i = 0; i < SEARCH_BOUNDS_N; i++)
-        if (by->most[i] > bounds->most[i]) {
-            bounds->most[i] = by->most[i];
-            is_wider = true;
-        }
-    return is_wider;
-}
-
 /* ---- states that were seen ---------------------------------------------- */
 
 static bool put(struct search_table *table, const struct search_seen *seen)
@@ -304,7 +292,9 @@ static bool is_fault_again(const struct stage_scene *scene,
     return good && (faults & (1u << fault));
 }
 
-bool search_confirm(const struct stage_scene *scene,
+/* Plays what was found once more in fresh processes, and takes back what does not come
+ * out again. False and a text: that was so. */
+static bool confirm(const struct stage_scene *scene,
                     const struct search_bounds *bounds,
                     struct search_result *result, struct fail *error)
 {
@@ -353,5 +343,5 @@ bool search_run(const struct stage_scene *scene,
         result->is_whole = false;
     search_stages_close(&search.stages);
     free(search.seen.places);
-    return good && search_confirm(scene, bounds, result, error);
+    return good && confirm(scene, bounds, result, error);
 }

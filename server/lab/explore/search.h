@@ -69,9 +69,6 @@ struct search_result {
 /* Told several times a second; false: that is enough. */
 typedef bool search_progress(void *ctx, const struct search_result *result);
 
-/* Each bound is BY's where that is more. False: none is. */
-bool search_widen(struct search_bounds *bounds, const struct search_bounds *by);
-
 /* On STAGES stages; 0 = one for each processor. To be called from a process with
  * one thread: it forks. PROGRESS may be NULL. What is found is played once more, in
  * fresh processes. False and a text: a stage is broken, or what was found did not come

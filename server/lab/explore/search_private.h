@@ -14,12 +14,6 @@ enum {
     NODE_BEYOND = NODES_MAX, /* a schedule that is not within the bounds */
 };
 
-/* Plays what was found once more in fresh processes, and takes back what does not come
- * out again. False and a text: that was so. */
-bool search_confirm(const struct stage_scene *scene,
-                    const struct search_bounds *bounds,
-                    struct search_result *result, struct fail *error);
-
 /* ---- stages (search_stages.c) ------------------------------------------- */
 
 /* In memory that all processes of a search have mapped. */

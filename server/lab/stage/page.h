@@ -42,6 +42,11 @@ static inline uint64_t page_hash(uint64_t hash, const void *bytes, size_t len)
     return hash;
 }
 
+static inline uint64_t page_hash_text(uint64_t hash, const char *text)
+{
+    return page_hash(hash, text, strlen(text) + 1);
+}
+
 /* The reason for which an actor's thread waits. */
 enum page_wait {
     PAGE_NOTHING, /* there is no such thread */

@@ -18,11 +18,6 @@
 
 enum { TURN_S_MAX = 60 }; /* of real time: longer is a bug of the stage's */
 
-uint64_t stage_hash_text(uint64_t hash, const char *text)
-{
-    return page_hash(hash, text, strlen(text) + 1);
-}
-
 struct stage_role stage_role(const struct stage_scene *scene, unsigned actor)
 {
     struct stage_role role = scene->roles[actor];
@@ -109,8 +104,8 @@ static void note_written(struct stage *stage, const struct stage_step *step)
     if (!step->is_sql || strcmp(step->name, "naive-select") == 0 ||
         strcmp(step->name, "SELECT") == 0 || strcmp(step->name, "BEGIN") == 0)
         return;
-    stage->written = stage_hash_text(stage->written, step->sent);
-    stage->written = stage_hash_text(stage->written, step->reply);
+    stage->written = page_hash_text(stage->written, step->sent);
+    stage->written = page_hash_text(stage->written, step->reply);
     if (stage->scene.pay_within_s > 0) /* what is written has the time in it */
         stage->written =
             page_hash(stage->written, &step->at_us, sizeof(step->at_us));

@@ -137,9 +137,6 @@ struct stage {
     unsigned restarts; /* of one of several servers, which then knows nothing */
 };
 
-/* The hash of a text, as page_hash(). */
-uint64_t stage_hash_text(uint64_t hash, const char *text);
-
 /* How long an order waits for a lock: the service leaves time for a last command. */
 uint64_t stage_wait_us(const struct stage *stage);
 
@@ -218,10 +215,7 @@ void stage_broke(struct stage *stage, enum stage_fault fault);
 
 /* ---- marks (stage_view.c): for people, on what no state depends -------- */
 
-/* Puts #1, #2 in place of tokens in TEXT, by how far they are from the first one. */
-void stage_name_tokens(const struct stage *stage, char text[]);
-
-/* STEP was done: tells its tokens as above, and what is wrong about it. */
+/* STEP was done: tells its tokens as #1, #2, and what is wrong about it. */
 void stage_mark_step(struct stage *stage, struct stage_step *step);
 
 /* Redis may have the first token by now. */

@@ -75,9 +75,9 @@ static uint64_t hash_actor(const struct actor *actor, uint64_t hash)
 uint64_t stage_hash(struct stage *stage)
 {
     const struct world *world = &stage->world;
-    uint64_t hash = stage_hash_text(PAGE_HASH_SEED, stage->look->keys);
+    uint64_t hash = page_hash_text(PAGE_HASH_SEED, stage->look->keys);
 
-    hash = stage_hash_text(hash, stage->look->listeners);
+    hash = page_hash_text(hash, stage->look->listeners);
     hash = HASH(hash, stage_now_us(stage));
     hash =
         page_hash(hash, world->board->ahead_us, sizeof(world->board->ahead_us));
@@ -89,7 +89,7 @@ uint64_t stage_hash(struct stage *stage)
     for (unsigned i = 0; i < stage->locks_n; i++) {
         const struct stage_lock *lock = &stage->locks[i];
 
-        hash = stage_hash_text(hash, lock->name);
+        hash = page_hash_text(hash, lock->name);
         hash = HASH(hash, (uint64_t)stage_index(lock->holder), lock->taken_late,
                     lock->token, (uint64_t)stage_index(lock->token_by),
                     lock->token_is_over);
@@ -101,13 +101,54 @@ uint64_t stage_hash(struct stage *stage)
         hash = HASH(hash, (uint64_t)late->actor->index, late->newer > 0,
                     late->step.node);
         for (unsigned j = 0; j < late->step.words_n; j++) {
-            hash = stage_hash_text(hash, word);
+            hash = page_hash_text(hash, word);
             word += strlen(word) + 1;
         }
     }
     for (const struct actor *each = stage->actors; each < stage->end; each++)
         hash = hash_actor(each, hash);
     return hash;
+}
+
+/* ---- tokens --------------------------------------------------------------------- */
+
+enum { TOKENS_APART_MAX = 100000 };
+
+void stage_note_token_in_keys(struct stage *stage)
+{
+    const char *at =
+        stage->first_token == 0 ? strstr(stage->look->keys, "token=") : NULL;
+
+    if (at)
+        stage->first_token = strtoull(at + strlen("token="), NULL, 10);
+}
+
+/* Puts #1, #2 in place of tokens in TEXT, by how far they are from the first one. A token
+ * that is lower than the first one has a number below 1: it went back. */
+static void name_tokens(const struct stage *stage, char text[])
+{
+    char *at = text;
+
+    while (stage->first_token > 0 && *at) {
+        size_t len = strspn(at, "0123456789");
+        long long apart;
+
+        if (len < 16) {
+            at += len > 0 ? len : 1;
+            continue;
+        }
+        apart = (long long)(strtoull(at, NULL, 10) - stage->first_token);
+        if (apart < TOKENS_APART_MAX && apart > -TOKENS_APART_MAX) {
+            char number[16];
+            size_t used =
+                (size_t)snprintf(number, sizeof(number), "#%lld", apart + 1);
+
+            memmove(at + used, at + len, strlen(at + len) + 1);
+            memcpy(at, number, used);
+            len = used;
+        }
+        at += len;
+    }
 }
 
 /* ---- what can be seen --------------------------------------------------- */
@@ -132,7 +173,7 @@ static void tell_next(const struct actor *actor, struct stage_actor_view *view)
     else
         text = "waits";
     (void)snprintf(view->next, sizeof(view->next), "%.199s", text);
-    stage_name_tokens(actor->stage, view->next);
+    name_tokens(actor->stage, view->next);
 }
 
 void stage_name_owners(const struct stage *stage, char text[])
@@ -171,7 +212,7 @@ void stage_look(struct stage *stage, struct stage_view *view)
     }
     memcpy(view->redis, stage->look->keys, sizeof(view->redis));
     stage_name_owners(stage, view->redis);
-    stage_name_tokens(stage, view->redis);
+    name_tokens(stage, view->redis);
     for (const struct actor *each = stage->actors; each < stage->end; each++) {
         struct stage_actor_view *actor = &view->actors[each->index];
         const struct page_lane *lane = each->lane;
@@ -215,46 +256,6 @@ static void mark(struct stage_step *step, const char *format, ...)
     va_start(args, format);
     (void)vsnprintf(step->mark, sizeof(step->mark), format, args);
     va_end(args);
-}
-
-/* ---- marks: tokens ------------------------------------------------------------- */
-
-enum { TOKENS_APART_MAX = 100000 };
-
-void stage_note_token_in_keys(struct stage *stage)
-{
-    const char *at =
-        stage->first_token == 0 ? strstr(stage->look->keys, "token=") : NULL;
-
-    if (at)
-        stage->first_token = strtoull(at + strlen("token="), NULL, 10);
-}
-
-/* A token that is lower than the first one has a number below 1: it went back. */
-void stage_name_tokens(const struct stage *stage, char text[])
-{
-    char *at = text;
-
-    while (stage->first_token > 0 && *at) {
-        size_t len = strspn(at, "0123456789");
-        long long apart;
-
-        if (len < 16) {
-            at += len > 0 ? len : 1;
-            continue;
-        }
-        apart = (long long)(strtoull(at, NULL, 10) - stage->first_token);
-        if (apart < TOKENS_APART_MAX && apart > -TOKENS_APART_MAX) {
-            char number[16];
-            size_t used =
-                (size_t)snprintf(number, sizeof(number), "#%lld", apart + 1);
-
-            memmove(at + used, at + len, strlen(at + len) + 1);
-            memcpy(at, number, used);
-            len = used;
-        }
-        at += len;
-    }
 }
 
 /* ---- marks: writes ------------------------------------------------------------- */
@@ -396,8 +397,8 @@ void stage_mark_step(struct stage *stage, struct stage_step *step)
          (strcmp(step->name, "eval-acquire") == 0 &&
           sscanf(step->reply, "1 %*u %llu", &token) == 1)))
         stage->first_token = token;
-    stage_name_tokens(stage, step->sent);
-    stage_name_tokens(stage, step->reply);
+    name_tokens(stage, step->sent);
+    name_tokens(stage, step->reply);
     mark_write(stage, step);
     /* The library calls each loss "the lease has ended": the true reason in its place. */
     if (step->name[0] == '\0' &&
