@@ -20,8 +20,9 @@
 #include "server/lab/explore/search_private.h"
 
 enum {
-    LOOK_MS = 100,   /* how often a wait looks whether it is still wanted */
-    AHEAD_MOVES = 8, /* played beyond the length that is due */
+    LOOK_MS = 100,    /* how often a wait looks whether it is still wanted, */
+    PARENT_MS = 1000, /* or whether who wants it still lives */
+    AHEAD_MOVES = 8,  /* played beyond the length that is due */
 };
 
 /* One stage, in its own process. */
@@ -160,19 +161,24 @@ static unsigned processors(int only)
     return n;
 }
 
-static void wait_for_go(struct search_shared *shared, unsigned index,
-                        pid_t parent)
+/* Waits for a post of SEMAPHORE. False: it did not come in MS. */
+static bool is_posted(sem_t *semaphore, unsigned ms)
 {
     struct timespec until;
 
-    do {
-        (void)clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_sec++;
-        if (sem_timedwait(&shared->go[index], &until) == 0)
-            return;
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += ms * 1000000L;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    return sem_timedwait(semaphore, &until) == 0;
+}
+
+static void wait_for_go(struct search_shared *shared, unsigned index,
+                        pid_t parent)
+{
+    while (!is_posted(&shared->go[index], PARENT_MS) && !shared->stop)
         if (getppid() != parent)
             shared->stop = true;
-    } while (!shared->stop);
 }
 
 /* What is in the queue, with the stages beside it. False: the stage is broken. */
@@ -229,20 +235,6 @@ _Noreturn static void work(struct search_shared *shared, unsigned index,
 
 /* ---- who waits for them ------------------------------------------------- */
 
-/* One of them has said that it is done. */
-static bool is_done(struct search_shared *shared)
-{
-    struct timespec until;
-
-    (void)clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += LOOK_MS * 1000000L;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_nsec -= 1000000000;
-        until.tv_sec++;
-    }
-    return sem_timedwait(&shared->done, &until) == 0;
-}
-
 /* Whether the process of a stage has ended without having said LEAVES, the last that it
  * does: then ERROR says so. An exit status tells nothing, because a process that has
  * opened a stage ignores SIGCHLD. *PID becomes 0 when it has ended in any way. */
@@ -262,7 +254,7 @@ static bool await(struct search_stages *stages, struct fail *error)
 
     for (unsigned done = 0, left = 0;
          good && done < stages->n && left < stages->n;) {
-        if (is_done(shared)) {
+        if (is_posted(&shared->done, LOOK_MS)) {
             done++;
             continue;
         }

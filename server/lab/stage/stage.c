@@ -110,6 +110,7 @@ static void note_written(struct stage *stage, const struct stage_step *step)
         stage->written =
             page_hash(stage->written, &step->at_us, sizeof(step->at_us));
     stage->audit = NULL;
+    stage->units = NULL;
     stage->orders += strcmp(step->name, "naive-insert") == 0 ||
                      strcmp(step->name, "place") == 0 ||
                      strcmp(step->name, "INSERT") == 0;

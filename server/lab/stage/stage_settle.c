@@ -277,17 +277,16 @@ static void note_stock(struct stage *stage)
         if (orders_n == 0 ||
             (!stage_is_playing(each) && orders_n == each->orders_n))
             continue;
-        if (stage->counted != stage->written) {
+        if (!stage->units) {
             if (!past->has_units)
                 past->units = stage_units_left(stage);
             past->has_units = true;
-            stage->units = past->units;
-            stage->counted = stage->written;
+            stage->units = &past->units;
         }
         if (each->orders_n != orders_n)
             each->saw_short = false;
         each->orders_n = orders_n;
-        if (stage->units < each->role.quantity)
+        if (*stage->units < each->role.quantity)
             each->saw_short = true;
     }
 }
