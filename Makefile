@@ -22,7 +22,7 @@
 #   make pictures   the README's pictures of the pages, drawn anew
 #   make bench-explore how many schedules a second are played on the stage
 #   make profile    what an order costs: CPU, functions, system calls
-#   make bench-locks   what locks cost, and what waiting for one is like
+#   make bench-locks   what locks cost, next to the same commands sent raw
 #   make readme-locks  the README's table of locks, measured anew
 #   make lint       formatters and static analysis; NODES=225000 follows all paths
 #   make test-san   C tests, and scripts that press a server, under sanitizers

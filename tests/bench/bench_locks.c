@@ -1,153 +1,205 @@
 /*
- * The bench's main: rounds, medians, two tables.
+ * `make bench-locks`: what a lock costs without contention. Nothing here passes
+ * or fails; it measures.
  *
- *     bench_locks [--rounds N] [--slice-ms MS]
- *
- * The ratio is that of the library's rate to the raw one's, both measured by
- * turns on one thread. Its range over the rounds is printed with it: a ratio
+ * Connections take and give names of their own, by turns through the library
+ * and raw: some cycles each, on the same thread, so that a machine which is
+ * busy now and idle then is so for both. The ratio is that of the library's
+ * rate to the raw one's. Its range over the rounds is printed with it: a ratio
  * means something when that range is narrow.
  */
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "lock/dlock_textbook.h"
-#include "tests/bench/bench.h"
+#include "server/base/clock.h"
+#include "tests/bench/bench_raw.h"
 
-enum { ROUNDS_MAX = 50, LOCKS_MAX = 32, HANDOVERS = 40 };
-
-struct options {
-    unsigned rounds;
-    unsigned slice_ms;
+enum {
+    ROUNDS = 5,
+    SLICE_MS = 300,
+    TURN_CYCLES = 50, /* before it is the other one's turn */
+    CYCLES_COUNTED = 200,
+    THREADS_MAX = 8,
 };
 
-struct row {
-    const char *lock;
-    struct bench_cost one, eight;
+static const char *const locks[] = {"set-nx-px", "token-lua", "spin",
+                                    "redisson",  "fair",      "fenced"};
+static const unsigned threads[] = {1, THREADS_MAX};
+
+enum { LOCKS_N = sizeof(locks) / sizeof(locks[0]) };
+
+/* Cycles a second, of each round. */
+struct cost {
+    double lib[ROUNDS], raw[ROUNDS], ratio[ROUNDS];
+};
+
+/* Per cycle: commands sent, and executed by the server, scripts' included. */
+struct commands {
     double sent, executed;
-    bool waits; /* the rest was measured as well */
-    struct bench_series handover_p50_us, handover_p99_us;
-    struct bench_series longest_ms, overtakes, worst;
 };
 
-/* The locks that the goal is about, and those whose waiting is compared. */
-static const struct {
-    const char *lock;
-    bool waits;
-} plan[] = {
-    {"set-nx-px", false}, {"token-lua", true}, {"spin", true},
-    {"redisson", true},   {"fair", true},      {"fenced", true},
+struct runner {
+    pthread_t thread;
+    struct dlock_session *session;
+    struct bench_raw *raw;
+    unsigned long long cycles, lib_us, raw_us;
+    char name[32];
 };
 
-static double median(struct bench_series *series)
+static atomic_uint_fast64_t steps_n;
+
+static enum dlock_verdict count_step(void *ctx, const struct dlock_step *step)
 {
-    return bench_quantile(series, 0.5);
+    (void)ctx;
+    if (step->phase == DLOCK_BEFORE)
+        (void)atomic_fetch_add(&steps_n, 1);
+    return DLOCK_GO;
 }
 
-static void measure_waits(const struct redis_server *server, struct row *row)
+static struct dlock *open_client(const struct redis_server *server,
+                                 const char *strategy)
 {
-    struct bench_crowd crowd = bench_crowd(server, row->lock);
-    struct bench_series us = {.n = 0};
+    const struct dlock_options options = {.strategy = strategy,
+                                          .url = redis_server_url(server),
+                                          .on_step = count_step};
+    struct dlock *client;
 
-    bench_handover(server, row->lock, HANDOVERS, &us);
-    bench_add(&row->handover_p50_us, bench_quantile(&us, 0.5));
-    bench_add(&row->handover_p99_us, bench_quantile(&us, 0.99));
-    bench_release(&us);
-    bench_add(&row->longest_ms, crowd.longest_ms);
-    bench_add(&row->overtakes, crowd.overtakes);
-    bench_add(&row->worst, crowd.worst);
+    if (dlock_open(&options, &client, NULL) != DLOCK_OK)
+        abort();
+    return client;
 }
 
-static void measure(const struct redis_server *server,
-                    const struct options *options, struct row *rows, size_t n)
+static struct dlock_session *open_session(struct dlock *client)
 {
-    for (size_t i = 0; i < n; i++)
-        bench_commands(server, rows[i].lock, &rows[i].sent, &rows[i].executed);
-    for (unsigned round = 0; round < options->rounds; round++)
-        for (size_t i = 0; i < n; i++) {
-            fprintf(stderr, "\rround %u of %u, %-12s", round + 1,
-                    options->rounds, rows[i].lock);
-            bench_rates(server, rows[i].lock, 1, options->slice_ms,
-                        &rows[i].one);
-            bench_rates(server, rows[i].lock, 8, options->slice_ms,
-                        &rows[i].eight);
-            if (rows[i].waits)
-                measure_waits(server, &rows[i]);
-        }
-    fprintf(stderr, "\r%40s\r", "");
+    struct dlock_session *session;
+
+    if (dlock_session_open(client, &session, NULL) != DLOCK_OK)
+        abort();
+    return session;
 }
 
-/* Output ------------------------------------------------------------------- */
-
-static void print_cost(struct row *rows, size_t n)
+static void *run(void *arg)
 {
-    printf("%-12s %4s %10s %10s %6s %11s %13s %13s %6s %9s\n", "lock", "conn",
-           "cycles/s", "raw/s", "ratio", "range", "p50/p99 us", "raw p50/p99",
-           "sent", "executed");
-    for (size_t i = 0; i < 2 * n; i++) {
-        struct row *row = &rows[i / 2];
-        struct bench_cost *cost = i % 2 ? &row->eight : &row->one;
+    struct runner *runner = arg;
+    uint64_t until_ms = clock_ms() + SLICE_MS;
 
-        printf("%-12s %4d %10.0f %10.0f %6.3f %5.2f-%-5.2f %6.0f/%-6.0f "
-               "%6.0f/%-6.0f %6.2f "
-               "%9.2f\n",
-               i % 2 ? "" : row->lock, i % 2 ? 8 : 1, median(&cost->lib),
-               median(&cost->raw), median(&cost->ratio),
-               bench_quantile(&cost->ratio, 0), bench_quantile(&cost->ratio, 1),
-               median(&cost->p50_us), median(&cost->p99_us),
-               median(&cost->raw_p50_us), median(&cost->raw_p99_us), row->sent,
-               row->executed);
+    while (clock_ms() < until_ms) {
+        uint64_t began_us = clock_us(), between_us;
+
+        for (int i = 0; i < TURN_CYCLES; i++)
+            bench_cycle(runner->session, runner->name);
+        between_us = clock_us();
+        for (int i = 0; i < TURN_CYCLES; i++)
+            bench_raw_cycle(runner->raw);
+        runner->lib_us += between_us - began_us;
+        runner->raw_us += clock_us() - between_us;
+        runner->cycles += TURN_CYCLES;
     }
+    return NULL;
 }
 
-static void print_waits(struct row *rows, size_t n)
+static void measure_round(const struct redis_server *server,
+                          const char *strategy, unsigned threads_n,
+                          struct cost *cost, unsigned round)
 {
-    printf("\n%-12s %20s %16s %16s %12s\n", "lock", "hand-over p50/p99 us",
-           "longest wait ms", "overtakes/grant", "worst");
-    for (size_t i = 0; i < n; i++)
-        if (rows[i].waits)
-            printf("%-12s %9.0f /%9.0f %16.1f %16.2f %12.0f\n", rows[i].lock,
-                   median(&rows[i].handover_p50_us),
-                   median(&rows[i].handover_p99_us),
-                   median(&rows[i].longest_ms), median(&rows[i].overtakes),
-                   median(&rows[i].worst));
-}
+    struct dlock *client = open_client(server, strategy);
+    struct runner runners[THREADS_MAX] = {{.cycles = 0}};
 
-static bool options_read(int argc, char *argv[], struct options *options)
-{
-    *options = (struct options){.rounds = 5, .slice_ms = 300};
-    for (int i = 1; i + 1 < argc; i += 2) {
-        if (strcmp(argv[i], "--rounds") == 0)
-            options->rounds = (unsigned)strtoul(argv[i + 1], NULL, 10);
-        else if (strcmp(argv[i], "--slice-ms") == 0)
-            options->slice_ms = (unsigned)strtoul(argv[i + 1], NULL, 10);
-        else
-            return false;
+    for (unsigned i = 0; i < threads_n; i++) {
+        runners[i].session = open_session(client);
+        runners[i].raw = bench_raw_open(server, runners[i].session, i);
+        (void)snprintf(runners[i].name, sizeof(runners[i].name), "bench:%u", i);
     }
-    return argc % 2 == 1 && options->rounds > 0 &&
-           options->rounds <= ROUNDS_MAX && options->slice_ms > 0;
+    for (unsigned i = 0; i < threads_n; i++)
+        (void)pthread_create(&runners[i].thread, NULL, run, &runners[i]);
+    for (unsigned i = 0; i < threads_n; i++) {
+        struct runner *runner = &runners[i];
+        double cycles;
+
+        (void)pthread_join(runner->thread, NULL);
+        cycles = 1e6 * (double)runner->cycles;
+        cost->lib[round] += cycles / (double)runner->lib_us;
+        cost->raw[round] += cycles / (double)runner->raw_us;
+        bench_raw_close(runner->raw);
+        dlock_session_close(runner->session);
+    }
+    cost->ratio[round] = cost->lib[round] / cost->raw[round];
+    dlock_close(client);
 }
 
-int main(int argc, char *argv[])
+static struct commands count_commands(const struct redis_server *server,
+                                      const char *strategy)
 {
-    static struct row rows[LOCKS_MAX];
-    struct redis_server *server;
-    struct options options;
-    size_t n = 0;
+    static const char ever[] = "total_commands_processed:";
+    struct dlock *client = open_client(server, strategy);
+    struct dlock_session *session = open_session(client);
+    struct commands commands;
+    long long executed;
+
+    bench_cycle(session, "bench:count"); /* connects and loads scripts */
+    executed = redis_server_info(server, "stats", ever);
+    atomic_store(&steps_n, 0);
+    for (unsigned i = 0; i < CYCLES_COUNTED; i++)
+        bench_cycle(session, "bench:count");
+    commands.sent = (double)atomic_load(&steps_n) / CYCLES_COUNTED;
+    /* One of them is the question itself. */
+    executed = redis_server_info(server, "stats", ever) - executed - 1;
+    commands.executed = (double)executed / CYCLES_COUNTED;
+    dlock_session_close(session);
+    dlock_close(client);
+    return commands;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const double *x = a, *y = b;
+
+    return (*x > *y) - (*x < *y);
+}
+
+/* Sorts as well. */
+static double median(double *rounds)
+{
+    qsort(rounds, ROUNDS, sizeof(rounds[0]), compare);
+    return rounds[ROUNDS / 2];
+}
+
+static void print_row(const char *lock, unsigned threads_n, struct cost *cost,
+                      struct commands commands)
+{
+    double ratio = median(cost->ratio);
+
+    printf("%-12s %4u %10.0f %10.0f %6.3f %5.2f-%-5.2f %6.2f %9.2f\n", lock,
+           threads_n, median(cost->lib), median(cost->raw), ratio,
+           cost->ratio[0], cost->ratio[ROUNDS - 1], commands.sent,
+           commands.executed);
+}
+
+int main(void)
+{
+    static struct cost costs[LOCKS_N][2];
+    struct commands commands[LOCKS_N];
+    struct redis_server *server = redis_server_start();
 
     dlock_register_all();
-    if (!options_read(argc, argv, &options)) {
-        fputs("usage: bench_locks [--rounds N] [--slice-ms MS]\n", stderr);
-        return 2;
-    }
-    for (size_t i = 0; i < sizeof(plan) / sizeof(plan[0]); i++)
-        if (dlock_strategy_find(plan[i].lock) != NULL)
-            rows[n++] =
-                (struct row){.lock = plan[i].lock, .waits = plan[i].waits};
-    server = redis_server_start();
-    measure(server, &options, rows, n);
+    for (int i = 0; i < LOCKS_N; i++)
+        commands[i] = count_commands(server, locks[i]);
+    for (unsigned round = 0; round < ROUNDS; round++)
+        for (int i = 0; i < 2 * LOCKS_N; i++) {
+            fprintf(stderr, "\rround %u of %u, %-12s", round + 1, ROUNDS,
+                    locks[i / 2]);
+            measure_round(server, locks[i / 2], threads[i % 2],
+                          &costs[i / 2][i % 2], round);
+        }
     redis_server_stop(server);
-    print_cost(rows, n);
-    print_waits(rows, n);
+    fprintf(stderr, "\r%40s\r", "");
+    printf("%-12s %4s %10s %10s %6s %11s %6s %9s\n", "lock", "conn", "cycles/s",
+           "raw/s", "ratio", "range", "sent", "executed");
+    for (int i = 0; i < 2 * LOCKS_N; i++)
+        print_row(i % 2 ? "" : locks[i / 2], threads[i % 2],
+                  &costs[i / 2][i % 2], commands[i / 2]);
     return 0;
 }

@@ -5,7 +5,7 @@
  * a number that rises (an attempt), and goes on rising in the loop, or else
  * the scripts would take every cycle for a copy of the first and do less.
  */
-#include "tests/bench/bench.h"
+#include "tests/bench/bench_raw.h"
 
 #include <hiredis/hiredis.h>
 #include <stdbool.h>
@@ -105,12 +105,12 @@ static void listen_to(redisContext *monitor, struct cycle *cycle)
     }
 }
 
-static void take_and_give(struct dlock_session *session)
+void bench_cycle(struct dlock_session *session, const char *name)
 {
     const struct dlock_terms terms = {.lease_ms = 30000};
     struct dlock_grant grant;
 
-    if (dlock_acquire(session, heard_name, &terms, &grant, NULL) != DLOCK_OK ||
+    if (dlock_acquire(session, name, &terms, &grant, NULL) != DLOCK_OK ||
         dlock_release(session, &grant, NULL) != DLOCK_OK)
         die("the library's cycle");
 }
@@ -127,27 +127,23 @@ static void find_steps(struct cycle *first, const struct cycle *second)
                 strtoll(first->commands[i].args[j], NULL, 10);
 }
 
-static void overhear(const struct redis_server *server, const char *strategy,
-                     struct cycle *cycle)
+static void overhear(const struct redis_server *server,
+                     struct dlock_session *session, struct cycle *cycle)
 {
-    struct dlock *client = bench_client(server, strategy);
-    struct dlock_session *session = bench_session(client);
     redisContext *monitor = connect_to(server);
     struct cycle second;
 
     memset(cycle, 0, sizeof(*cycle));
-    take_and_give(session); /* connects and loads scripts */
+    bench_cycle(session, heard_name); /* connects and loads scripts */
     freeReplyObject(redisCommand(monitor, "MONITOR"));
-    take_and_give(session);
+    bench_cycle(session, heard_name);
     redis_server_ask(server, "ECHO over", NULL, 0);
     listen_to(monitor, cycle);
-    take_and_give(session);
+    bench_cycle(session, heard_name);
     redis_server_ask(server, "ECHO over", NULL, 0);
     listen_to(monitor, &second);
     find_steps(cycle, &second);
     redisFree(monitor);
-    dlock_session_close(session);
-    dlock_close(client);
 }
 
 /* The bare loop ------------------------------------------------------------ */
@@ -189,13 +185,13 @@ static void send_one(redisContext *context, struct command *command)
 }
 
 struct bench_raw *bench_raw_open(const struct redis_server *server,
-                                 const char *strategy, unsigned number)
+                                 struct dlock_session *session, unsigned number)
 {
     struct bench_raw *raw = calloc(1, sizeof(*raw));
 
     if (raw == NULL)
         die("no memory");
-    overhear(server, strategy, &raw->cycle);
+    overhear(server, session, &raw->cycle);
     make_own(&raw->cycle, number);
     raw->context = connect_to(server);
     return raw;
