@@ -9,7 +9,6 @@
  */
 #include "tests/support/lock_rig.h"
 #include "tests/support/lock_story.h"
-#include "tests/support/lock_waiter.h"
 
 /* A token tells on the way what the key says: a number, or 128 random bits. */
 LOCK_TEST(test_10_what_is_in_the_lock)
@@ -48,19 +47,6 @@ LOCK_TEST(test_20_spin_looks_less_and_less)
     assert_true(polls > 2 * spins);
 }
 
-/* Sooner or later the waiter looks, and then the lock is free. */
-LOCK_TEST(test_20_spin_gets_it)
-{
-    struct lock_pair pair = lock_pair_held("spin", 5000);
-    struct lock_waiter waiter = {.session = pair.session[1], .wait_ms = 5000};
-
-    lock_waiter_start(&waiter);
-    step_log_await(&rig.log, "eval-take", 6);
-    assert_ok(lock_pair_give(&pair, 0));
-    lock_waiter_join(&waiter);
-    assert_ok(waiter.status);
-}
-
 /* A pause does not outlast the wait: the ninth would end after 383 ms. */
 LOCK_TEST(test_20_spin_ends_in_time)
 {
@@ -94,6 +80,9 @@ static const struct lock_story stories[] = {
      "b takes 5000; a extends 9000 -> lost; PTTL k -> 3000..5000"},
     {"11: who does not lengthens another's lease", "set-nx-px",
      "b takes 5000; a poses as=b; a extends 9000; PTTL k -> 8000..9000"},
+    {"20: sooner or later the waiter looks, and then the lock is free", "spin",
+     "a takes long; & b takes wait=long; await eval-take 6; still; a gives; "
+     "join; b gives"},
     /* "Don't know" where the command cannot be sent twice. */
     {"a lost reply is not sent again", "setnx",
      "fail setnx after 1; a takes 5000 -> unknown; steps setnx 1; "

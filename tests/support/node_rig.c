@@ -206,29 +206,6 @@ enum dlock_status node_take(struct lock_single *user, unsigned wait_ms,
     return lock_rig_take(user->session, "k", wait_ms, lease_ms, &user->grant);
 }
 
-static void *give_soon(void *user)
-{
-    lock_rig_sleep_ms(300);
-    (void)lock_single_give(user);
-    return NULL;
-}
-
-uint64_t node_rig_wait_ms(void)
-{
-    pthread_t thread;
-    uint64_t began_ms;
-
-    assert_int_equal(node_take(&nodes.a, 5000, 0), DLOCK_OK);
-    assert_int_equal(pthread_create(&thread, NULL, give_soon, &nodes.a), 0);
-    step_log_reset(&rig.log);
-    began_ms = lock_rig_now_ms();
-    assert_int_equal(node_take(&nodes.b, LOCK_RIG_LONG_MS, 0), DLOCK_OK);
-    began_ms = lock_rig_now_ms() - began_ms;
-    assert_int_equal(pthread_join(thread, NULL), 0);
-    assert_int_equal(lock_single_give(&nodes.b), DLOCK_OK);
-    return began_ms;
-}
-
 unsigned node_rig_held(void)
 {
     unsigned held = 0;

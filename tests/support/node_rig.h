@@ -85,9 +85,6 @@ void node_rig_ask(unsigned node, const char *command);
 /* On how many servers that are up the lock "k" stands. */
 unsigned node_rig_held(void);
 
-/* How long b waits for "k", which a has and gives back after 300 ms. */
-uint64_t node_rig_wait_ms(void);
-
 /* Takes "k". */
 enum dlock_status node_take(struct lock_single *user, unsigned wait_ms,
                             unsigned lease_ms);
