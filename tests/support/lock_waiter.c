@@ -13,7 +13,7 @@ static void *take(void *arg)
                                    &waiter->error);
     waiter->done_at_ms = lock_rig_now_ms();
     waiter->turn = atomic_fetch_add(&rig.turns_n, 1);
-    if (waiter->status == DLOCK_OK && !waiter->keep)
+    if (waiter->status == DLOCK_OK)
         (void)dlock_release(waiter->session, &waiter->grant, NULL);
     return NULL;
 }

@@ -1,6 +1,6 @@
 /*
- * A thread that takes the lock "k", and gives it back again or keeps it: somebody
- * who waits while the test goes on.
+ * A thread that takes the lock "k", and gives it back again: somebody who waits while
+ * the test goes on.
  */
 #ifndef LOCK_WAITER_H
 #define LOCK_WAITER_H
@@ -11,7 +11,6 @@ struct lock_waiter {
     struct dlock_session *session;
     unsigned wait_ms;
     unsigned lease_ms;
-    bool keep; /* gives nothing back */
     enum dlock_status status;
     struct dlock_grant grant;
     struct dlock_error error;
