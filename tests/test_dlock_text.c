@@ -6,8 +6,7 @@
 #include "lock/dlock_textbook.h"
 #include "tests/support/lock_rig.h"
 
-static char folder[] = "/tmp/dlock-text-XXXXXX";
-static char path[100];
+static char path[TEMP_DIR_BYTES_MAX + 16];
 
 /* Opens TEXT as a lock of one's own, under a name that is new each time. */
 static enum dlock_status open_text(const char *text, bool scripts,
@@ -16,7 +15,7 @@ static enum dlock_status open_text(const char *text, bool scripts,
     static unsigned n;
     FILE *file;
 
-    (void)snprintf(path, sizeof(path), "%s/%u.lock", folder, n++);
+    (void)snprintf(path, sizeof(path), "%s/%u.lock", rig.dir.path, n++);
     file = fopen(path, "w");
     assert_non_null(file);
     (void)fputs(text, file);
@@ -207,17 +206,4 @@ LOCK_TEST(test_a_reply_that_it_does_not_name_is_no_success)
     assert_non_null(strstr(error.text, ":2: it does not say what 2 means"));
 }
 
-static int set_up(void **state)
-{
-    return mkdtemp(folder) == NULL ? -1 : lock_rig_setup(state);
-}
-
-static int tear_down(void **state)
-{
-    char command[150];
-
-    (void)snprintf(command, sizeof(command), "rm -rf %s", folder);
-    return lock_rig_teardown(state) != 0 || system(command) != 0;
-}
-
-UNIT_TESTS_WITHIN(set_up, tear_down)
+LOCK_RIG_MAIN
