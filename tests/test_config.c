@@ -53,19 +53,24 @@ UNIT_TEST(flags_are_read)
 
 static char path[32]; /* of the last file */
 
-/* The same with a file of that text, and one more flag or none. */
-static int load_file(const char *text, const char *flag)
+/* The same with a file of that text, which FLAG names; and with a configuration file,
+ * and one more flag or none. */
+static int load_with_file(const char *flag, const char *text, const char *more)
 {
     int fd, status;
 
     strcpy(path, "/tmp/stockade-config-XXXXXX");
     fd = mkstemp(path);
-
     assert_int_equal(write(fd, text, strlen(text)), strlen(text));
     close(fd);
-    status = load("--config", path, flag, NULL);
+    status = load(flag, path, more, NULL);
     unlink(path);
     return status;
+}
+
+static int load_file(const char *text, const char *flag)
+{
+    return load_with_file("--config", text, flag);
 }
 
 UNIT_TEST(flag_beats_environment_beats_file)
@@ -348,17 +353,10 @@ UNIT_TEST(environment_mistake_is_named)
 /* N times "x" and MORE in a file, as the admin token. */
 static int load_token(int n, const char *more)
 {
-    int fd, status;
+    char text[200];
 
-    strcpy(path, "/tmp/stockade-token-XXXXXX");
-    fd = mkstemp(path);
-    for (int i = 0; i < n; i++)
-        assert_int_equal(write(fd, "x", 1), 1);
-    assert_int_equal(write(fd, more, strlen(more)), strlen(more));
-    close(fd);
-    status = load("--admin-token-file", path, NULL);
-    unlink(path);
-    return status;
+    (void)snprintf(text, sizeof(text), "%.*s%s", n, X300, more);
+    return load_with_file("--admin-token-file", text, NULL);
 }
 
 UNIT_TEST(token_is_one_line)
