@@ -46,13 +46,6 @@ sub ready_are {
     return Stockade::eventually(20, sub { $service->metric('stockade_inventory_ready') == $n });
 }
 
-sub balances {
-    my ($one, $what, %with) = @_;
-    my ($verdict, $exit) = $one->audit(%with);
-    is $exit, 0, "$what: the ledger balances" or diag explain $verdict;
-    return $verdict;
-}
-
 # ---- what it says at its start ----------------------------------------------
 
 for my $case (
@@ -124,7 +117,7 @@ $two->kill9;
 ok $load->wait_for(800, 30), 'and go on when one has died' or diag $service->log;
 my $told = $load->finish;
 is_deeply [grep { !/^(?:201|503)$/ } keys %{ $told->{status} }], [], 'yes, or not now' or diag explain $told->{status};
-balances($one, 'killed', acked => $told->{file});
+$one->balances('killed', acked => $told->{file});
 my $stock = $one->get('/api/products/2')->{body}{stock};
 cmp_ok 1_000_000 - $stock, '>=', @{ $told->{acked} }, 'no unit is sold twice';
 for my $last (@{ $told->{last} }) {
@@ -179,7 +172,7 @@ Stockade::eventually(10, sub {
     return $line->{sold} == 1 + $orders;
 });
 is $line->{sold}, 1 + $orders, "$orders orders, each sold once";
-balances($one, 'stood still');
+$one->balances('stood still');
 is $service->stop, 0, 'ends';
 
 # ---- a customer leaves ---------------------------------------------------------
@@ -346,7 +339,7 @@ cmp_ok $retries, '>', 200,            "$retries of 400 orders were tried twice: 
 cmp_ok $retries, '<', 256 + 400 / 10 + 2, 'then one in ten';
 is $service->stop, 0, 'ends';
 is $_->stop, 0, 'ends' for $one, $two;
-balances($one, 'in the end');
+$one->balances('in the end');
 
 # ---- the demo's case, small --------------------------------------------------------
 

@@ -33,8 +33,7 @@ for my $round (1 .. $ROUNDS) {
     my $gone = Stockade::eventually(5, sub { !grep { Stockade::Child::name_of($_) } @children });
     ok $gone, "round $round: its redis-server is gone too";
     $server->restart;
-    my ($verdict, $exit) = $server->audit(acked => "$dir/acked");
-    is $exit, 0, "round $round: the ledger balances" or diag explain $verdict;
+    my $verdict = $server->balances("round $round", acked => "$dir/acked");
     is $verdict->{lost}, 0, "round $round: none of $total acknowledged orders is lost";
     is $server->order(40)->{status}, 201, "round $round: sells again";
 }
