@@ -8,7 +8,7 @@
 #     # {acked => [ids], file => PATH of these, status => {201 => 93}, last => [...]}
 #
 # last: of each client the last acknowledged order, [product, user, quantity, key,
-# id]. volley() is for a handful of orders at the very same time, without forking.
+# id]. ask() and volley() are for a handful of orders, without forking.
 package Stockade::Load;
 
 use strict;
@@ -88,26 +88,24 @@ sub finish {
     return { acked => \@acked, file => $path, status => \%status, last => \@last };
 }
 
-# Sends all orders, each [server, product, user, quantity, key] on a connection
-# of its own, before it reads the first reply. Returns [status, body] for each.
-sub volley {
-    my @orders = @_;
-    my @sockets = map { _connect($_->[0]) } @orders;
-    for my $i (0 .. $#orders) {
-        my ($server, $product, $user, $quantity, $key) = @{ $orders[$i] };
-        my $body = sprintf '{"product_id":%d,"user_id":%d,"quantity":%d}', $product, $user, $quantity || 1;
-        my $line = defined $key ? "Idempotency-Key: $key\r\n" : '';
-        print { $sockets[$i] } "POST /api/orders HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n",
-            "Content-Type: application/json\r\n${line}Content-Length: ", length $body, "\r\n\r\n$body";
-        $sockets[$i]->flush;
-    }
-    return map { _reply($_) } @sockets;
+# Sends an order on a connection of its own. What it returns waits for the reply, when
+# it is called: [status, body].
+sub ask {
+    my ($server, $product, $user, $quantity, $key) = @_;
+    my $socket = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $server->port, Timeout => 60) || die "connect: $!";
+    my $body = sprintf '{"product_id":%d,"user_id":%d,"quantity":%d}', $product, $user, $quantity || 1;
+    my $line = defined $key ? "Idempotency-Key: $key\r\n" : '';
+    print {$socket} "POST /api/orders HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n",
+        "Content-Type: application/json\r\n${line}Content-Length: ", length $body, "\r\n\r\n$body";
+    $socket->flush;
+    return sub { _reply($socket) };
 }
 
-sub _connect {
-    my ($server) = @_;
-    return IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $server->port, Timeout => 60)
-        || die "connect: $!";
+# Sends all orders, each [server, product, user, quantity, key], before it reads the
+# first reply.
+sub volley {
+    my @asked = map { ask(@$_) } @_;
+    return map { $_->() } @asked;
 }
 
 sub _reply {
