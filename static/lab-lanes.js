@@ -76,7 +76,7 @@ export function drawBoard(game, words, choose) {
   document.getElementById('world-moves').replaceChildren(
     ...game.moves.filter((each) => !actorOf(each.move)).map((each) => moveButton(each, false, choose)));
   if (!move) return;
-  const buttonOf = (wanted) => document.querySelector(`[data-move="${CSS.escape(wanted)}"]`);
+  const buttonOf = (wanted) => document.querySelector(`button[data-move="${CSS.escape(wanted)}"]`);
   (buttonOf(move) ?? buttonOf(move[0]) ?? document.getElementById('actors')).focus({ preventScroll: true });
 }
 

@@ -146,6 +146,7 @@ function draw() {
   $('restart').disabled = game.schedule === '';
   $('save').disabled = false;
   $('redo').disabled = undone.length === 0;
+  if (document.activeElement.disabled) $('actors').focus({ preventScroll: true }); // it was at the last undo
   $('show').hidden = !aim()?.schedule || Boolean(choice);
   $('command').textContent = stop ? `stockade lab path ${choice && `--choice ${choice} `}${stop.id}` : story() ? `stockade lab run -i ${story().id}` : `stockade replay ${$('deduct').value === 'guarded' ? '--deduct guarded ' : ''}${$('buyers').value === '2' ? '' : `--buyers ${$('buyers').value} `}${game.lock} '${game.schedule}'`;
   history.replaceState(null, '', addressOf(game.schedule));
