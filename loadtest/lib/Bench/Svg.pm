@@ -1,5 +1,5 @@
-# Pictures: bars with their spread, lines, flame graphs. Plain SVG 1.1, for a
-# browser and for a README; three shapes do not need a drawing package.
+# Pictures: bars with their spread, and flame graphs. Plain SVG 1.1, for a browser and
+# for a README; two shapes do not need a drawing package.
 package Bench::Svg;
 
 use strict;
@@ -131,69 +131,6 @@ sub bar {
     my $y = y_of($median, $max);
     return rect($x, $y, $w * 0.92, $PLOT_Y + $PLOT_H - $y, fill => $colour)
         . line($x + $w * 0.46, y_of($least, $max), $x + $w * 0.46, y_of($most, $max));
-}
-
-# series  [name, [x, [median, min, max], label], ...] ...; labels may be missing
-sub curves {
-    my ($title, $x_title, @series) = @_;
-    my $max   = top_of(map { [0, 0, $_] } x_values(@series));
-    my $step  = step($max);
-    my @ticks = map { $_ * $step } 0 .. $max / $step;
-    return plot($title, $x_title, { ticks => \@ticks, share => sub { $_[0] / $max } }, @series);
-}
-
-# The same over the logarithm of x. No x is below 1.
-sub doublings {
-    my ($title, $x_title, @series) = @_;
-    my $max = max(x_values(@series));
-    my $n   = 1;
-    $n++ while 2**$n < $max;
-    my @ticks = map { 2**$_ } 0 .. $n;
-    return plot($title, $x_title, { ticks => \@ticks, share => sub { log($_[0]) / log(2) / $n } }, @series);
-}
-
-sub x_values { return map { my (undef, @points) = @$_; map { $_->[0] } @points } @_ }
-
-# axis  {ticks => [x, ...], share => x -> where it is, 0 to 1}
-sub plot {
-    my ($title, $x_title, $axis, @series) = @_;
-    my $max   = top_of(map { my (undef, @points) = @$_; map { $_->[1] } @points } @series);
-    my $drawn = y_axis($max, $title) . x_axis($axis, $x_title);
-    for my $s (0 .. $#series) {
-        my (undef, @points) = @{ $series[$s] };
-        $drawn .= curve(colour($s), map { point($axis, $max, @$_) } @points);
-    }
-    return $drawn . legend(map { $_->[0] } @series);
-}
-
-sub x_of { my ($axis, $x) = @_; return $PLOT_X + $PLOT_W * $axis->{share}->($x) }
-
-sub x_axis {
-    my ($axis, $title) = @_;
-    my $drawn = text($PLOT_X + $PLOT_W / 2, $PLOT_Y + $PLOT_H + 32, $title, 'text-anchor' => 'middle');
-    for my $value (@{ $axis->{ticks} }) {
-        $drawn .= text(x_of($axis, $value), $PLOT_Y + $PLOT_H + 16, sprintf('%g', $value), 'text-anchor' => 'middle');
-    }
-    return $drawn;
-}
-
-# Where it is drawn: {x, y, least, most, label}.
-sub point {
-    my ($axis, $max, $x, $spread, $label) = @_;
-    my ($y, $least, $most) = map { y_of($_, $max) } @$spread;
-    return { x => x_of($axis, $x), y => $y, least => $least, most => $most, label => $label };
-}
-
-sub curve {
-    my ($colour, @points) = @_;
-    my $way   = join ' ', map { round($_->{x}) . ',' . round($_->{y}) } @points;
-    my $drawn = element('polyline', { points => $way, fill => 'none', stroke => $colour, 'stroke-width' => 2 });
-    for my $point (@points) {
-        $drawn .= line($point->{x}, $point->{least}, $point->{x}, $point->{most}, stroke => $colour);
-        $drawn .= element('circle', { cx => round($point->{x}), cy => round($point->{y}), r => 3, fill => $colour });
-        $drawn .= text($point->{x} + 4, $point->{y} - 5, $point->{label}, 'font-size' => 8, fill => '#777') if defined $point->{label};
-    }
-    return $drawn;
 }
 
 # ---- flame graph ------------------------------------------------------------
