@@ -344,8 +344,7 @@ subtest 'stacks and calls' => sub {
     my $chains = "worker  12 \n\t   f1 inner (/lib/a.so)\n\t 0f2 [unknown] (/lib/b.so.1)\n\nmy thread  13 \n\t  aa read;it (x)\n\n";
     my @samples = Bench::Profile::samples($chains);
     is_deeply Bench::Profile::fold(@samples), { 'worker-12;[b.so.1];inner' => 1, 'my thread-13;read:it' => 1 }, 'folded';
-    my @flat = Bench::Profile::samples("  worker  12   ff00 f (/bin/x)\n  worker  12   ff01 f (/bin/x)\n");
-    is_deeply Bench::Profile::flat(@flat), { 'worker-12' => { f => 2 } }, 'flat';
+    is_deeply Bench::Profile::flat(@samples), { 'worker-12' => { inner => 1 }, 'my thread-13' => { 'read;it' => 1 } }, 'flat';
     my $strace = " 40.86    1.052700         611      1722       242 futex\n  2.00    0.1  23  6886           write\n"
         . "100.00    2.576130          75     33921       251 total\n";
     is_deeply Bench::Profile::calls($strace), { futex => 1722, write => 6886 }, 'system calls';

@@ -18,9 +18,6 @@ sub samples {
             push @samples, ["$1-$2", []];
         } elsif (/^\s+([0-9a-f]+) (\S.*)$/ && @samples) {
             push @{ $samples[-1][1] }, name_of($2);
-        } elsif (/^\s*(\S.*?)\s+(\d+)\s+[0-9a-f]+ (\S.*)$/) {
-            # Without call chains the only frame stands beside the thread.
-            push @samples, ["$1-$2", [name_of($3)]];
         }
     }
     return grep { @{ $_->[1] } } @samples;
