@@ -6,8 +6,7 @@
  * may fail before it ends. Renewal never makes a lost lock ours again: the command asks
  * for the owner first, and a grant once found lost stays lost.
  *
- * The thread sleeps until the next renewal is due and is woken only for one that
- * is due earlier. A grant that was given back costs it one idle look per third of a lease.
+ * The thread sleeps until the next renewal is due, and is woken only for an earlier one.
  *
  * The mutex is never held while a command is on its way. The holds of a pass are
  * marked instead, and a thread that ends the renewal of a marked hold waits until the
@@ -108,8 +107,6 @@ void dlock_watchdog_close(struct dlock_watchdog *watchdog)
     free(watchdog);
 }
 
-/* The queue ---------------------------------------------------------------- */
-
 /* With the mutex: HOLD is due at DUE_MS, if there is anything to do about it, and
  * the thread is told if that is earlier than it would look. To be called whenever the
  * state has changed. */
@@ -195,15 +192,15 @@ static bool collect(struct dlock_watchdog *pass, uint64_t now)
 static void send_pass(struct dlock_watchdog *pass)
 {
     struct dlock *client = pass->client;
-    bool silent = true;
 
-    if (pass->renewed_n > 0)
+    if (pass->renewed_n > 0) {
         client->strategy->renew(client, pass->renews, pass->renewed_n,
                                 client->watchdog_lease_ms, pass->limit_ms);
+        pass->silent_ms = dlock_clock_now(client->clock);
+    }
     for (size_t i = 0; i < pass->renewed_n; i++)
-        silent = silent && pass->renews[i].status != DLOCK_OK;
-    if (pass->renewed_n > 0)
-        pass->silent_ms = silent ? dlock_clock_now(client->clock) : 0;
+        if (pass->renews[i].status == DLOCK_OK)
+            pass->silent_ms = 0;
     for (size_t i = 0; i < pass->n; i++) {
         struct dlock_hold *each = pass->holds[i];
         const struct dlock_renew *renew = each->renew;
@@ -339,11 +336,6 @@ static struct dlock_watchdog *lock(const struct dlock_session *session)
     return watchdog;
 }
 
-static void unlock(struct dlock_watchdog *watchdog)
-{
-    (void)pthread_mutex_unlock(&watchdog->mutex);
-}
-
 /* A list, because a session rarely has more than two or three. */
 static struct dlock_hold *find(const struct dlock_session *session,
                                uint64_t attempt)
@@ -420,7 +412,7 @@ bool dlock_held_reserve(struct dlock_session *session, const char *name,
             dlock_clock_thread(&watchdog->thread, "dlock-watchdog", watch,
                                watchdog) == 0;
     good = watchdog->started;
-    unlock(watchdog);
+    (void)pthread_mutex_unlock(&watchdog->mutex);
     return good;
 }
 
@@ -445,7 +437,7 @@ void dlock_held_add(struct dlock_session *session,
     LIST_INSERT_HEAD(&session->holds, hold, link);
     session->reserved = NULL;
     line_up(watchdog, hold, granted_at_ms + lease_ms / RENEWALS_PER_LEASE);
-    unlock(watchdog);
+    (void)pthread_mutex_unlock(&watchdog->mutex);
 }
 
 void dlock_held_lost(struct dlock_session *session, const char *name)
@@ -453,7 +445,7 @@ void dlock_held_lost(struct dlock_session *session, const char *name)
     struct dlock_watchdog *watchdog = lock(session);
 
     lose(session, name, false);
-    unlock(watchdog);
+    (void)pthread_mutex_unlock(&watchdog->mutex);
 }
 
 unsigned dlock_held_count(const struct dlock_session *session, const char *name)
@@ -522,7 +514,7 @@ bool dlock_held_give(struct dlock_session *session,
         limit_releases(session);
     }
     attempt->holds = dlock_held_count(session, grant->name);
-    unlock(watchdog);
+    (void)pthread_mutex_unlock(&watchdog->mutex);
     return good;
 }
 
@@ -537,7 +529,7 @@ void dlock_held_given(struct dlock_session *session, uint64_t attempt,
         hold->uncertain = true;
     else if (hold != NULL && status != DLOCK_UNREACHABLE)
         forget(watchdog, hold);
-    unlock(watchdog);
+    (void)pthread_mutex_unlock(&watchdog->mutex);
 }
 
 /* A renewal under way may be older or younger than the new lease, so its answer
@@ -565,7 +557,7 @@ void dlock_held_reset(const struct dlock_session *session, uint64_t attempt,
             due_ms = now + third;
         line_up(watchdog, hold, due_ms);
     }
-    unlock(watchdog);
+    (void)pthread_mutex_unlock(&watchdog->mutex);
 }
 
 uint64_t dlock_held_deadline(const struct dlock_session *session,
@@ -579,7 +571,7 @@ uint64_t dlock_held_deadline(const struct dlock_session *session,
         deadline_ms = hold->state == LIVE ? hold->deadline_ms : 0;
     if (is_over(session, hold))
         deadline_ms = 0;
-    unlock(watchdog);
+    (void)pthread_mutex_unlock(&watchdog->mutex);
     return deadline_ms;
 }
 
@@ -592,7 +584,7 @@ void dlock_held_close(struct dlock_session *session)
         await_pass(watchdog, each);
         forget(watchdog, each);
     }
-    unlock(watchdog);
+    (void)pthread_mutex_unlock(&watchdog->mutex);
     free(session->reserved);
 }
 

@@ -245,9 +245,10 @@ static _Noreturn void act(unsigned n)
         (void)send(players[i].fd, &report, sizeof(report), MSG_NOSIGNAL);
     for (unsigned i = 0; i < n && good; i++)
         good = pthread_create(&thread, NULL, play, &players[i]) == 0;
-    while (good)
+    if (!good)
+        _exit(3);
+    for (;;)
         (void)pause();
-    _exit(3);
 }
 
 /* Coming on ---------------------------------------------------------------- */

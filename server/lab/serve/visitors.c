@@ -29,11 +29,11 @@ enum {
 
 /* One game. */
 struct visitor {
-    bool is_busy;     /* a call has it: each game has one conversation */
     uint64_t used_ms; /* 0 = never */
     enum visitors_kind kind;
     pid_t pid;                  /* 0 = no process */
     int lines;                  /* its input and output */
+    bool is_busy;               /* a call has it: it has one conversation */
     char id[VISITORS_ID_BYTES]; /* "" = free */
 };
 
