@@ -25,9 +25,9 @@
 
 TAILQ_HEAD(waiter_list, waiter);
 
-/* A name that is held or waited for; the list forgets the others. */
+/* A name that is held or waited for; the table forgets the others. */
 struct place {
-    LIST_ENTRY(place) link;
+    LIST_ENTRY(place) link; /* of its bucket */
     unsigned waiters_n;
     struct waiter_list armed; /* who is to be told, the oldest first */
     char owner[DLOCK_OWNER_BYTES_MAX + 1]; /* "" = free */
@@ -41,26 +41,39 @@ struct waiter {
     TAILQ_ENTRY(waiter) link; /* valid while the call is there */
 };
 
+enum { BUCKETS_N = 256 };
+
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static LIST_HEAD(places, place) places; /* guarded by mutex */
+static LIST_HEAD(bucket, place) buckets[BUCKETS_N]; /* guarded by mutex */
 
 /* Waiters of the parent's stay: they may be on the stack of a thread that is gone. */
 static void forget_parents(void)
 {
-    while (!LIST_EMPTY(&places)) {
-        struct place *gone = LIST_FIRST(&places);
+    for (size_t i = 0; i < BUCKETS_N; i++)
+        while (!LIST_EMPTY(&buckets[i])) {
+            struct place *gone = LIST_FIRST(&buckets[i]);
 
-        LIST_REMOVE(gone, link);
-        free(gone);
-    }
+            LIST_REMOVE(gone, link);
+            free(gone);
+        }
 }
 
 const struct dlock_shared dlock_process_shared = {&mutex, forget_parents};
 
-/* With the mutex, as all that touches the list. */
+/* FNV-1a. Where a name's chain starts. */
+static struct bucket *bucket_of(const char *name)
+{
+    uint32_t hash = 2166136261u;
+
+    for (; *name != '\0'; name++)
+        hash = (hash ^ (unsigned char)*name) * 16777619u;
+    return &buckets[hash % BUCKETS_N];
+}
+
+/* With the mutex, as all that touches the table. */
 static struct place *find(const char *name)
 {
-    struct place *each = LIST_FIRST(&places);
+    struct place *each = LIST_FIRST(bucket_of(name));
 
     while (each != NULL && strcmp(each->name, name) != 0)
         each = LIST_NEXT(each, link);
@@ -79,7 +92,7 @@ static struct place *need(const char *name)
         return NULL;
     TAILQ_INIT(&place->armed);
     (void)snprintf(place->name, sizeof(place->name), "%s", name);
-    LIST_INSERT_HEAD(&places, place, link);
+    LIST_INSERT_HEAD(bucket_of(name), place, link);
     return place;
 }
 
@@ -155,7 +168,7 @@ static enum dlock_status inspect(const struct dlock_attempt *attempt,
     return DLOCK_OK;
 }
 
-/* Being counted as a waiter keeps the place in the list. */
+/* Being counted as a waiter keeps the place in the table. */
 static void *watch(struct dlock_session *session, const char *name)
 {
     struct waiter *waiter = calloc(1, sizeof(*waiter));
@@ -221,10 +234,11 @@ static void wake_all(struct dlock *client)
 {
     (void)client;
     (void)pthread_mutex_lock(&mutex);
-    for (struct place *each = LIST_FIRST(&places); each != NULL;
-         each = LIST_NEXT(each, link))
-        while (tell_one(each))
-            continue;
+    for (size_t i = 0; i < BUCKETS_N; i++)
+        for (struct place *each = LIST_FIRST(&buckets[i]); each != NULL;
+             each = LIST_NEXT(each, link))
+            while (tell_one(each))
+                continue;
     (void)pthread_mutex_unlock(&mutex);
 }
 
