@@ -196,14 +196,11 @@ void lesson_order_on_disk(struct program_actor *self)
 /* Not a buyer but the machine. */
 void lesson_power_cut(struct program_actor *self)
 {
-    struct page_thread shown = {
-        .is_sql = true,
-        .is_write = true,
-        .part = PAGE_BY_HAND,
-        .step = DISK_PROGRAM,
-        .words_n = 1,
-        .words = "the power fails",
-    };
+    const struct page_thread shown = {.step = {.is_sql = true,
+                                               .name = DISK_PROGRAM,
+                                               .sent = "the power fails"},
+                                      .is_write = true,
+                                      .part = PAGE_BY_HAND};
 
     (void)turns_step(&shown);
     if (turns_ending())

@@ -25,11 +25,12 @@ static void on_answer(struct order *order)
 {
     const char *slug = order_outcome_slug(order->outcome);
     int user = (int)order->record.user_id;
-    struct page_thread shown = {.is_local = true};
+    struct page_thread shown = {.step.is_local = true};
     struct instance *instance = order->owner;
     struct page_lane *lane = turns_own_lane();
 
-    (void)snprintf(shown.step, sizeof(shown.step), "the answer to %d", user);
+    (void)snprintf(shown.step.name, sizeof(shown.step.name), "the answer to %d",
+                   user);
     if (turns_is_main()) {
         turns_note("the answer to %d: %s", user, slug);
     } else {
@@ -52,9 +53,9 @@ static void on_answer(struct order *order)
 /* A request's coming in is a step, because nobody knows when it happens. */
 static bool is_time_to(const char *what)
 {
-    struct page_thread shown = {.step = "loop", .words_n = 0};
+    struct page_thread shown = {.step.name = "loop"};
 
-    (void)snprintf(shown.step, sizeof(shown.step), "%s", what);
+    (void)snprintf(shown.step.name, sizeof(shown.step.name), "%s", what);
     (void)turns_step(&shown);
     (void)turns_stepped(0, "now");
     return !turns_ending();

@@ -49,8 +49,7 @@ static int64_t run(sqlite3 *db, const char *text, int *code, bool *is_read)
 static enum program_answer step(struct program_actor *self, const char *text,
                                 const char *words, int64_t *value)
 {
-    struct page_thread shown = {
-        .is_sql = true, .part = PAGE_BY_HAND, .words_n = 1};
+    struct page_thread shown = {.step.is_sql = true, .part = PAGE_BY_HAND};
     bool is_read = strncmp(text, "SELECT", 6) == 0;
     enum page_verdict verdict;
     char reply[96];
@@ -58,9 +57,9 @@ static enum program_answer step(struct program_actor *self, const char *text,
     int code;
 
     shown.is_write = !is_read;
-    (void)snprintf(shown.step, sizeof(shown.step), "%.*s",
+    (void)snprintf(shown.step.name, sizeof(shown.step.name), "%.*s",
                    (int)strcspn(text, " "), text);
-    (void)snprintf(shown.words, sizeof(shown.words), "%s", words);
+    (void)snprintf(shown.step.sent, sizeof(shown.step.sent), "%s", words);
     verdict = turns_step(&shown);
     if (turns_ending())
         return PROGRAM_LOST;
@@ -154,8 +153,8 @@ enum program_answer program_redis(struct program_actor *self, char reply[],
 
     while (words[n])
         n++;
-    (void)snprintf(shown.step, sizeof(shown.step), "%s", words[0]);
-    (void)snprintf(shown.key, sizeof(shown.key), "%s", words[1]);
+    (void)snprintf(shown.step.name, sizeof(shown.step.name), "%s", words[0]);
+    (void)snprintf(shown.step.key, sizeof(shown.step.key), "%s", words[1]);
     turns_put_words(&shown, words, n, 0);
     verdict = turns_step(&shown);
     (void)snprintf(reply, size, "(lost)");

@@ -123,13 +123,13 @@ enum store_status program_write(struct program_actor *self, const char *step,
                                 void (*begin)(struct store *store,
                                               struct store_write *write))
 {
-    struct page_thread shown = {.is_sql = true, .is_write = true, .words_n = 1};
+    struct page_thread shown = {.step.is_sql = true, .is_write = true};
     sem_t written;
 
-    (void)snprintf(shown.step, sizeof(shown.step), "%s", step);
-    (void)snprintf(shown.words, sizeof(shown.words), "%s", words);
-    shown.is_local = watch_batched; /* the committer has the steps */
-    shown.is_sql = !watch_batched;
+    (void)snprintf(shown.step.name, sizeof(shown.step.name), "%s", step);
+    (void)snprintf(shown.step.sent, sizeof(shown.step.sent), "%s", words);
+    shown.step.is_local = watch_batched; /* the committer has the steps */
+    shown.step.is_sql = !watch_batched;
     watch_commit(turns_step(&shown));
     if (turns_ending())
         return STORE_CLOSED;

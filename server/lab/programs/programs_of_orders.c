@@ -153,10 +153,9 @@ void program_pay(struct program_actor *self)
  * the end of the time to pay. */
 void program_pay_by_key(struct program_actor *self)
 {
-    struct page_thread shown = {.is_sql = true,
-                                .step = "SELECT",
-                                .words = "SELECT the order",
-                                .words_n = 1};
+    struct page_thread shown = {.step.is_sql = true,
+                                .step.name = "SELECT",
+                                .step.sent = "SELECT the order"};
 
     (void)turns_step(&shown);
     if (turns_ending())

@@ -74,14 +74,10 @@ struct page_thread {
     uint64_t until_us; /* of PAGE_SLEEP, PAGE_TIMED; PAGE_NEVER */
     uint64_t pending;  /* of PAGE_MESSAGE: a hash of what has come */
     /* PAGE_STEP only: */
-    bool is_local; /* nothing goes over a wire: nothing can be lost */
-    bool is_sql;
-    bool is_write;       /* of is_sql */
-    enum page_part part; /* of is_write */
-    unsigned node;       /* which server it is for, from 0 */
-    char step[24];
-    char key[64];
-    unsigned words_n; /* a Redis command's, each with a NUL behind it */
+    struct stage_step step; /* without a reply */
+    bool is_write;          /* of SQL */
+    enum page_part part;    /* of is_write */
+    unsigned words_n;       /* of a Redis command, each with a NUL behind it */
     char words[PAGE_WORDS_BYTES_MAX];
 };
 
@@ -91,21 +87,13 @@ struct page_placed {
     int64_t user_id, price_cents;
 };
 
-/* An event: a step that is over, or what came of the program. The stage knows which move
- * it belongs to, when that was, and what is wrong. */
-struct page_record {
-    struct stage_step step;
-    bool is_local; /* see struct page_thread */
-    unsigned node;
-};
-
 /* An order of the stage to an actor, to which it hands the turn. */
 enum page_order {
     PAGE_GO,   /* the thread's step, with the verdict; or its message is read */
     PAGE_TIME, /* the thread's time is up */
     PAGE_LOOK, /* only say what has come */
-    PAGE_BEGIN, /* a lane's program, from a fresh start */
-    PAGE_END,   /* whatever you are in: let go of it, and of all connections */
+    PAGE_BEGIN, /* an actor's program, from a fresh start */
+    PAGE_END,   /* the program lets go of all it is in, and of connections */
 };
 
 enum page_verdict {
@@ -134,48 +122,55 @@ struct page_grant {
     uint64_t at_us;   /* since when its actor has known of it */
 };
 
-/* One actor, in its process. */
+/* An actor's own words of itself and of its locks. "" is no lock. */
 struct page_lane {
     enum page_phase phase;
     unsigned thread; /* that runs its program */
+    char owner[DLOCK_OWNER_BYTES_MAX + 1];
     struct page_hold holds[PAGE_HOLDS_MAX];
+    unsigned faults; /* of its lock's commands: bits of enum stage_fault */
     bool is_wrong;   /* its program has broken a promise, and said which */
     char heard[80];  /* the answer to its lock's last command, in words, if that
-                        was no reply of a lock's; "" = it was one, or none */
-    unsigned faults; /* of its lock's commands: bits of enum stage_fault */
-    bool unsure;     /* of a lock: it does not know what came of its command */
+                        was no reply of a lock's; else "" */
+
+    /* An acquire. */
+    char wants[STAGE_NAME_BYTES];
+    unsigned wishes_n;     /* acquires under way */
+    unsigned wants_thread; /* that waits; PAGE_ASYNC: one of the lock library's
+                              asynchronous calls */
+    bool may_wait;
+    unsigned asks_n; /* answers "not yet" */
     bool cut_off;    /* it could not tell its server that it waits no longer */
-    char wants[STAGE_NAME_BYTES]; /* the lock that it is about to take; "" */
-    unsigned wishes_n;            /* acquires under way */
-    unsigned wants_thread;        /* that waits; PAGE_ASYNC: one of the lock
-                                     library's asynchronous calls */
-    bool may_wait;                /* it waits if it has to */
-    bool lost_unsure; /* it had missed a reply before it was told so */
-    bool answered;    /* an order of its program */
-    unsigned asks_n;  /* that were answered "not yet" */
-    char lost[STAGE_NAME_BYTES]; /* it was told so in this move; "" = of none */
-    /* Given back, with the answer that all is well: the last hold of it; a hold, the
-     * last or not. Both, because the next release begins in the same move. */
-    char gave[STAGE_NAME_BYTES], gave_one[STAGE_NAME_BYTES];
-    /* The hold that it gives back, owner and attempt; and since when it had that: 0 =
-     * not known. */
-    char gives[DLOCK_OWNER_BYTES_MAX + 24];
-    uint64_t gives_since_us;
+
+    /* A grant, or an extend. */
+    char granted[STAGE_NAME_BYTES]; /* in this move */
+    uint64_t granted_until_us;      /* as it was told; PAGE_NEVER */
+    uint64_t granted_for_us;        /* the length that an extend sets; or 0 */
     struct page_grant grants[PAGE_HOLDS_MAX]; /* the last ones */
     unsigned grants_n;
-    char granted[STAGE_NAME_BYTES]; /* or given for longer; "" = none */
-    uint64_t granted_until_us;      /* as it was told; PAGE_NEVER */
-    uint64_t granted_for_us; /* by an extend, which makes it so long; or 0 */
-    unsigned tokens_n;       /* that it was granted; the last one, */
+    unsigned tokens_n; /* grants with a token; the last one: */
     uint64_t token;
-    char token_of[STAGE_NAME_BYTES]; /* and of which lock */
-    uint64_t floor;                  /* the highest token that the database */
-    char floor_of[STAGE_NAME_BYTES]; /* had of that lock when it was asked */
-    char owner[DLOCK_OWNER_BYTES_MAX + 1];
-    unsigned orders_n; /* that it has begun */
-    unsigned placed_n; /* answered as placed; the first of these */
+    char token_of[STAGE_NAME_BYTES];
+    uint64_t floor; /* the highest token of that lock, by the database */
+    char floor_of[STAGE_NAME_BYTES];
+
+    /* A release. GAVE: the last hold was given back in this move, and all is well;
+     * GAVE_ONE: a hold was, the last or not. The next release begins in the same move. */
+    char gave[STAGE_NAME_BYTES], gave_one[STAGE_NAME_BYTES];
+    char gives[DLOCK_OWNER_BYTES_MAX + 24]; /* owner and attempt of the hold */
+    uint64_t gives_since_us; /* the time of its grant; 0 = not known */
+
+    /* A loss, or a reply that did not come. */
+    bool unsure;                 /* it does not know what came of a command */
+    char lost[STAGE_NAME_BYTES]; /* it was told so in this move */
+    bool lost_unsure;            /* UNSURE before that */
+
+    /* Its orders. */
+    unsigned orders_n; /* begun */
+    bool answered;     /* one of them */
+    unsigned placed_n; /* answered as placed; the first of these: */
     struct page_placed placed[PAGE_PLACED_MAX];
-    enum order_outcome outcome; /* of its last order; */
+    enum order_outcome outcome; /* of the last one, */
     enum order_outcome of_key;  /* and of the last one with its role's key */
 };
 
@@ -214,8 +209,9 @@ struct page {
 
     unsigned threads_n;
     struct page_thread threads[PAGE_THREADS_MAX];
-    unsigned records_n;
-    struct page_record records[PAGE_RECORDS_MAX];
+    unsigned
+        records_n; /* of this move; only the stage knows their MOVE and MARK */
+    struct stage_step records[PAGE_RECORDS_MAX];
 };
 
 struct board {
@@ -223,7 +219,7 @@ struct board {
     _Atomic uint64_t
         ahead_us[PAGE_NODES_MAX]; /* but a server's is ahead by so much */
     uint64_t resets;              /* schedules so far */
-    _Alignas(4096) struct page pages[STAGE_ACTORS_MAX]; /* 0 for all, or each */
+    _Alignas(4096) struct page pages[STAGE_ACTORS_MAX]; /* of each process */
     struct page_lane lanes[STAGE_ACTORS_MAX];           /* of each actor */
 };
 

@@ -68,7 +68,7 @@ static bool await(struct actor *actor)
     for (const struct actor *each = stage->actors; each < stage->end; each++)
         if (each->page == page && each->lane->phase == PAGE_TROUBLE)
             return fail_with(&stage->error, "actor %c: %s", 'a' + actor->index,
-                             page->records[0].step.reply);
+                             page->records[0].reply);
     return true;
 }
 
@@ -132,8 +132,7 @@ static void note_written(struct stage *stage, const struct stage_step *step)
 /* A command has reached server NODE before those that are held up, which it makes void if
  * they come now. A look changes nothing. A renewal makes no acquire void, because both make
  * the lease a full one; nor does a watchdog, that has not heard of it, a release. */
-static void note_newer(struct stage *stage, const struct stage_step *step,
-                       unsigned node)
+static void note_newer(struct stage *stage, const struct stage_step *step)
 {
     bool renews = strcmp(step->name, "eval-renew") == 0;
     bool is_watchdog = strcmp(step->who, "watchdog") == 0;
@@ -142,10 +141,11 @@ static void note_newer(struct stage *stage, const struct stage_step *step,
         return;
     for (unsigned i = 0; i < stage->late_n; i++) {
         struct stage_late *late = &stage->late[i];
-        const char *name = late->step.step;
+        const char *name = late->shown.step.name;
 
-        if (late->actor->index == step->actor && late->step.node == node &&
-            strcmp(late->step.key, step->key) == 0 &&
+        if (late->actor->index == step->actor &&
+            late->shown.step.node == step->node &&
+            strcmp(late->shown.step.key, step->key) == 0 &&
             !(renews && strcmp(name, "eval-acquire") == 0) &&
             !(renews && is_watchdog && strcmp(name, "eval-release") == 0))
             late->newer++;
@@ -155,8 +155,7 @@ static void note_newer(struct stage *stage, const struct stage_step *step,
 static void take_records(struct stage *stage, const struct page *page)
 {
     for (unsigned i = 0; i < page->records_n; i++) {
-        const struct page_record *record = &page->records[i];
-        struct stage_step *step = add_step(stage, &record->step);
+        struct stage_step *step = add_step(stage, &page->records[i]);
 
         if (strcmp(step->reply, "(not awaited)") == 0 ||
             strcmp(step->reply, "(sent)") == 0)
@@ -165,10 +164,10 @@ static void take_records(struct stage *stage, const struct page *page)
         stage_name_owners(stage, step->reply);
         note_written(stage, step);
         stage->touched = stage->touched || (!step->is_sql && step->name[0]);
-        if (!step->is_sql && !record->is_local && step->sent[0] &&
+        if (!step->is_sql && !step->is_local && step->sent[0] &&
             strcmp(step->reply, "(held up)") != 0 &&
             strcmp(step->reply, "(sent)") != 0)
-            note_newer(stage, step, record->node);
+            note_newer(stage, step);
         stage_mark_step(stage, step);
     }
 }

@@ -145,6 +145,8 @@ struct stage_step {
     unsigned move;     /* which one it belongs to, from 1; 0 = before all */
     signed char actor; /* -1 = the world */
     bool is_sql;
+    bool is_local;  /* nothing goes over a wire */
+    unsigned node;  /* the server that it is for, from 0 */
     uint64_t at_us; /* since the schedule began */
     char who[12];   /* the part of the actor: "watchdog"; "" = the program */
     char name[24];  /* "" = not a step: what became of something */

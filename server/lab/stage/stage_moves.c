@@ -23,7 +23,8 @@ static bool may_look(const struct actor *actor)
 
 static bool opens(const struct page_thread *thread)
 {
-    return thread->wait == PAGE_STEP && thread->is_sql && thread->is_write &&
+    return thread->wait == PAGE_STEP && thread->step.is_sql &&
+           thread->is_write &&
            (thread->part == PAGE_WHOLE || thread->part == PAGE_OPENS);
 }
 
@@ -206,27 +207,27 @@ static bool may_bring_news(const struct actor *actor)
 /* A command that is held up is the server's to do, and not its connection's: a subscription
  * would be one of nobody. */
 static bool may_be_late(const struct stage *stage,
-                        const struct page_thread *step)
+                        const struct page_thread *shown)
 {
-    return !step->is_sql && step->words_n > 0 &&
-           strcmp(step->words, "SUBSCRIBE") != 0 &&
-           strcmp(step->words, "UNSUBSCRIBE") != 0 &&
+    return !shown->step.is_sql && shown->words_n > 0 &&
+           strcmp(shown->words, "SUBSCRIBE") != 0 &&
+           strcmp(shown->words, "UNSUBSCRIBE") != 0 &&
            stage->late_n < STAGE_LATE_MAX;
 }
 
 /* Its answer can be lost on its way back. */
-static bool may_be_lost(const struct page_thread *step)
+static bool may_be_lost(const struct page_thread *shown)
 {
-    return (!step->is_sql && !step->is_local) ||
-           (step->is_sql && step->is_write &&
-            (step->part == PAGE_WHOLE || step->part == PAGE_COMMITS ||
-             step->part == PAGE_BY_HAND));
+    return (!shown->step.is_sql && !shown->step.is_local) ||
+           (shown->step.is_sql && shown->is_write &&
+            (shown->part == PAGE_WHOLE || shown->part == PAGE_COMMITS ||
+             shown->part == PAGE_BY_HAND));
 }
 
-static bool may_fail(const struct page_thread *step)
+static bool may_fail(const struct page_thread *shown)
 {
-    return step->is_sql && step->is_write &&
-           (step->part == PAGE_WHOLE || step->part == PAGE_COMMITS);
+    return shown->step.is_sql && shown->is_write &&
+           (shown->part == PAGE_WHOLE || shown->part == PAGE_COMMITS);
 }
 
 /* MOVES has N of them, and KIND behind these if it IS_THERE. Returns how many there are
@@ -347,12 +348,12 @@ static bool step(struct actor *actor, char kind)
 
     if (verdict == PAGE_HOLD)
         stage->late[stage->late_n++] =
-            (struct stage_late){.actor = actor, .step = *shown};
+            (struct stage_late){.actor = actor, .shown = *shown};
     if (own)
         actor->hears_nothing = verdict == PAGE_LOSE || verdict == PAGE_HOLD;
     stage->unfaithful |= verdict != PAGE_OK;
     stage->is_disturbed |= verdict != PAGE_OK && verdict != PAGE_LOSE;
-    stage->cut_short |= verdict != PAGE_OK && shown->is_sql;
+    stage->cut_short |= verdict != PAGE_OK && shown->step.is_sql;
     stage->posted = !own;
     if (shown->wait != PAGE_STEP)
         stage_tell(stage, actor, "",
@@ -438,7 +439,7 @@ static bool deliver(struct stage *stage)
 {
     struct stage_late late = stage->late[0];
     const char *words[PAGE_WORDS_MAX + 1];
-    const char *word = late.step.words;
+    const char *word = late.shown.words;
     enum peek_answer answer;
     char reply[96], name[32];
 
@@ -446,17 +447,17 @@ static bool deliver(struct stage *stage)
     stage->is_delivery = true;
     stage->late_n--;
     memmove(stage->late, stage->late + 1, stage->late_n * sizeof(late));
-    for (unsigned i = 0; i < late.step.words_n; i++) {
+    for (unsigned i = 0; i < late.shown.words_n; i++) {
         words[i] = word;
         word += strlen(word) + 1;
     }
-    answer = peek_send(stage->world.nodes[late.step.node].peek,
-                       late.step.words_n, words, reply, sizeof(reply));
+    answer = peek_send(stage->world.nodes[late.shown.step.node].peek,
+                       late.shown.words_n, words, reply, sizeof(reply));
     if (answer == PEEK_NONE)
         return false;
     if (answer == PEEK_ERROR) /* its sender does not hear of it */
         stage_broke(stage, STAGE_ERROR);
-    (void)snprintf(name, sizeof(name), "late %.18s", late.step.step);
+    (void)snprintf(name, sizeof(name), "late %.18s", late.shown.step.name);
     stage_tell(stage, late.actor, name, reply);
     return true;
 }

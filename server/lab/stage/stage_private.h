@@ -24,56 +24,57 @@ struct actor {
     int index; /* from 0: a is 0 */
     struct stage_role role;
     const struct program *program;
-    struct page *page;      /* its process, which with one_process all share */
-    struct page_lane *lane; /* what is its own of it */
-    struct page_thread first; /* what its first step will be */
+    struct page *page;        /* its process; with one_process all have one */
+    struct page_lane *lane;   /* its own words */
+    struct page_thread first; /* the first step of its program */
 
     /* The schedule under way: all 0 at its start. */
     bool is_dead;
-    unsigned died_at;     /* by which move */
+    unsigned died_at;     /* the move */
     bool hears_nothing;   /* its last step had no reply */
-    uint64_t asleep_hash; /* of the keys, when its nap began; 0 = it is awake */
-    bool was_inside;
-    unsigned lapses;     /* that there had been when it came in */
-    unsigned losses;     /* the same */
-    unsigned tokens_n;   /* that it was granted */
-    unsigned place;      /* among those that wait, from 1; 0 = it does not */
+    uint64_t asleep_hash; /* of the keys when its nap began; 0 = it is awake */
+    bool was_inside;      /* before this move; and when it came in: */
+    unsigned lapses, losses; /* those of the stage */
+    unsigned tokens_n;       /* grants with a token, before this move */
+    /* Its place in the queue of `fair`. */
+    unsigned place;      /* from 1; 0 = it does not wait */
     unsigned sure_place; /* the same, if the server gave it up in between */
-    unsigned asks_n;     /* that were answered; */
-    uint64_t asked_us;   /* the last of them; */
-    uint64_t steady_us;  /* since when no heartbeat of it was late */
-    unsigned orders_n;   /* that it has begun; since the last of them */
-    unsigned
-        order_cut_short; /* the last one that has lost its units; 0 = none */
-    bool saw_short;      /* ... there were too few units for it at some time */
-    char loss[48];       /* by what the lock that it had went: for people */
-    bool wishes;         /* for a lock; and since the last wish began */
-    bool was_free;       /* ... nobody had that, nor wanted it */
-    unsigned reads[STAGE_PRODUCTS_N]; /* which version of a stock it has read */
+    unsigned asks_n;     /* questions of it that were answered */
+    uint64_t asked_us;   /* the time of the last one */
+    uint64_t steady_us;  /* no heartbeat of it was late since then */
+    /* Its last order. */
+    unsigned orders_n;        /* the number of that */
+    unsigned order_cut_short; /* the order that has lost its units; 0 = none */
+    bool saw_short;           /* too few units were there at some time of it */
+    /* The lock that it wants. */
+    bool wishes;   /* it wanted one before this move */
+    bool was_free; /* nobody else had or wanted that, ever since it does */
+    char loss[48]; /* for people: the reason for which its lock was lost */
+    unsigned reads[STAGE_PRODUCTS_N]; /* the versions of stocks, as read */
 };
 
 /* A command that is held up in the network. */
 struct stage_late {
     struct actor *actor;
-    unsigned newer; /* commands of its actor for its lock since */
-    struct page_thread step;
+    unsigned newer;           /* commands of its actor for its lock since */
+    struct page_thread shown; /* it, as its thread has shown it */
 };
 
-/* A lock as the server has it. */
+/* A lock as the servers have it. */
 struct stage_lock {
     char name[STAGE_NAME_BYTES];
-    bool has_key;    /* on one server at least; */
-    bool taken_late; /* by a late command, and its owner has sent none since */
-    unsigned freed_at; /* since which move it is not */
-    bool
-        token_is_over; /* the lock was free since the last token was granted, */
-    struct actor *token_by; /* to whom, */
-    uint64_t token;         /* and that; 0 = none */
-    uint64_t ends_us;   /* its lease on the last of the servers; PAGE_NEVER */
-    uint64_t lapsed_us; /* when it had last ended by time; 0 = never */
+    bool has_key;         /* on one server at least */
+    struct actor *holder; /* NULL = nobody, or it is not known */
+    bool taken_late; /* by a late command, and its holder has sent none since */
+    unsigned freed_at;  /* the move that took its key away */
+    uint64_t ends_us;   /* its lease, on the last of the servers; PAGE_NEVER */
+    uint64_t lapsed_us; /* the last time at which a lease ended; 0 = never */
     uint64_t node_ends_us[PAGE_NODES_MAX]; /* on each; 0 = it is not there */
-    struct actor *owners[PAGE_NODES_MAX];  /* of several: whose it is there */
-    struct actor *holder;                  /* who has it; NULL = nobody */
+    struct actor *owners[PAGE_NODES_MAX]; /* of each, where there are several */
+    /* The last token that was granted; 0 = none. */
+    uint64_t token;
+    struct actor *token_by;
+    bool token_is_over; /* the lock was free since */
 };
 
 /*

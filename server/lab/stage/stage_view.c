@@ -96,11 +96,11 @@ uint64_t stage_hash(struct stage *stage)
     }
     for (unsigned i = 0; i < stage->late_n; i++) {
         const struct stage_late *late = &stage->late[i];
-        const char *word = late->step.words;
+        const char *word = late->shown.words;
 
         hash = HASH(hash, (uint64_t)late->actor->index, late->newer > 0,
-                    late->step.node);
-        for (unsigned j = 0; j < late->step.words_n; j++) {
+                    late->shown.step.node);
+        for (unsigned j = 0; j < late->shown.words_n; j++) {
             hash = page_hash_text(hash, word);
             word += strlen(word) + 1;
         }
@@ -164,10 +164,10 @@ static void tell_next(const struct actor *actor, struct stage_actor_view *view)
         text = "its program begins";
     else if (view->is_done)
         text = "done";
-    else if (first->wait == PAGE_STEP && first->is_sql)
-        text = first->words;
+    else if (first->wait == PAGE_STEP && first->step.is_sql)
+        text = first->step.sent;
     else if (first->wait == PAGE_STEP)
-        text = first->step;
+        text = first->step.name;
     else if (first->wait == PAGE_SLEEP)
         text = "naps, then checks again";
     else

@@ -15,6 +15,7 @@ static struct board *board;
 static struct page *page;
 static int stop_fd;
 struct thread turns_threads[PAGE_THREADS_MAX];
+struct thread *const turns_end = turns_threads + PAGE_THREADS_MAX;
 _Thread_local struct thread *turns_self;
 static struct thread *napper;
 static bool ending;
@@ -151,10 +152,10 @@ static bool can_go_on(struct thread *thread)
         return turns_ready_fds(thread->fds, thread->fds_n, false) > 0;
     /* Nobody but this thread runs a program. */
     if (thread->state == LANES) {
-        while (each < turns_threads + PAGE_THREADS_MAX &&
+        while (each < turns_end &&
                (each == thread || !each->is_main || each->state == PARKED))
             each++;
-        return each == turns_threads + PAGE_THREADS_MAX;
+        return each == turns_end;
     }
     if (thread->state == JOIN)
         return ((const struct thread *)thread->what)->state == OVER;
@@ -167,8 +168,7 @@ static struct thread *end_a_wait(void)
 {
     struct thread *first = NULL;
 
-    for (struct thread *each = turns_threads;
-         each < turns_threads + PAGE_THREADS_MAX; each++)
+    for (struct thread *each = turns_threads; each < turns_end; each++)
         if ((each->state == COND || each->state == SLEEP ||
              each->state == POLL) &&
             each->until_us != PAGE_NEVER &&
@@ -183,8 +183,7 @@ static struct thread *end_a_wait(void)
 
 static struct thread *next_thread(void)
 {
-    for (struct thread *each = turns_threads;
-         each < turns_threads + PAGE_THREADS_MAX; each++)
+    for (struct thread *each = turns_threads; each < turns_end; each++)
         if (each->state != FREE && can_go_on(each))
             return each;
     /* Parked, it has let go of everything. */
@@ -318,22 +317,21 @@ void turns_park(enum page_phase phase)
 void turns_await_lanes(void)
 {
     turns_block(LANES, NULL, PAGE_NEVER);
-    for (const struct thread *each = turns_threads;
-         each < turns_threads + PAGE_THREADS_MAX; each++)
+    for (const struct thread *each = turns_threads; each < turns_end; each++)
         if (each->is_main)
             board->lanes[each->lane].phase = PAGE_CLOSED;
 }
 
 /* ---- records ------------------------------------------------------------ */
 
-static struct stage_step *add_record(const struct page_record *what)
+static struct stage_step *add_record(const struct stage_step *what)
 {
     struct stage_step *step;
 
     if (page->records_n == PAGE_RECORDS_MAX)
         turns_die("too much happens in one move");
-    page->records[page->records_n] = *what;
-    step = &page->records[page->records_n++].step;
+    step = &page->records[page->records_n++];
+    *step = *what;
     step->actor = (signed char)own_lane_n();
     /* Asynchronous calls are the program's own. */
     if (strncmp(turns_self->name, "dlock-", 6) == 0 &&
@@ -345,13 +343,13 @@ static struct stage_step *add_record(const struct page_record *what)
 
 void turns_note(const char *format, ...)
 {
-    struct page_record note = {.is_local = false};
+    struct stage_step note = {.name = ""};
     va_list args;
 
     if (turns_ending())
         return;
     va_start(args, format);
-    (void)vsnprintf(note.step.reply, sizeof(note.step.reply), format, args);
+    (void)vsnprintf(note.reply, sizeof(note.reply), format, args);
     va_end(args);
     (void)add_record(&note);
 }
@@ -359,7 +357,7 @@ void turns_note(const char *format, ...)
 void turns_amend(const char *format, ...)
 {
     struct stage_step *last =
-        page->records_n > 0 ? &page->records[page->records_n - 1].step : NULL;
+        page->records_n > 0 ? &page->records[page->records_n - 1] : NULL;
     va_list args;
 
     if (turns_ending() || !last || !last->is_sql)
@@ -392,13 +390,15 @@ void turns_put_words(struct page_thread *step, const char *const words[],
 }
 
 /* A command as people write it: without the text of a script. */
-static void tell_sent(const struct page_thread *step, char text[], size_t size)
+static void tell_sent(struct page_thread *shown)
 {
-    const char *word = step->words;
+    char *text = shown->step.sent;
+    const size_t size = sizeof(shown->step.sent);
+    const char *word = shown->words;
     size_t used = 0;
 
     text[0] = '\0';
-    for (unsigned i = 0; i < step->words_n; i++) {
+    for (unsigned i = 0; i < shown->words_n; i++) {
         if (i == 0 && strcmp(word, "EVAL") == 0)
             (void)snprintf(text, size, "script");
         else if (i != 1 || strncmp(text, "script", 6) != 0)
@@ -409,55 +409,45 @@ static void tell_sent(const struct page_thread *step, char text[], size_t size)
     }
 }
 
-static void tell(const struct page_record *open, unsigned node,
-                 const char *reply)
+static void tell(const struct stage_step *open, const char *reply)
 {
     struct stage_step *step = add_record(open);
 
     if (turns_nodes_n > 1 && !step->is_sql)
-        (void)snprintf(step->who, sizeof(step->who), "server %u", node + 1);
+        (void)snprintf(step->who, sizeof(step->who), "server %u",
+                       step->node + 1);
     (void)snprintf(step->reply, sizeof(step->reply), "%s", reply);
 }
 
-static void take_step(const struct page_thread *step, struct page_record *open)
-{
-    *open = (struct page_record){.step.is_sql = step->is_sql,
-                                 .is_local = step->is_local,
-                                 .node = step->node};
-    memcpy(open->step.name, step->step, sizeof(open->step.name));
-    memcpy(open->step.key, step->key, sizeof(open->step.key));
-    tell_sent(step, open->step.sent, sizeof(open->step.sent));
-}
-
 /* Several servers are asked at once: the next before the last has answered. */
-enum page_verdict turns_step(const struct page_thread *step)
+enum page_verdict turns_step(const struct page_thread *shown)
 {
+    unsigned node = shown->step.node;
+
     if (turns_ending()) { /* who tries again at once would do so for ever */
         turns_now_at_least(turns_now_us() + 1000);
         return PAGE_HOLD;
     }
     if (turns_self->open_n > 0)
-        tell(&turns_self->open[turns_self->shown.node], turns_self->shown.node,
-             "(sent)");
-    turns_self->shown = *step;
+        tell(&turns_self->open[turns_self->shown.step.node], "(sent)");
+    turns_self->shown = *shown;
+    if (shown->words_n > 0)
+        tell_sent(&turns_self->shown);
     turns_block(STEP, NULL, PAGE_NEVER);
     if (turns_ending())
         return PAGE_HOLD;
     turns_self->open_n++;
-    take_step(step, &turns_self->open[step->node]);
-    turns_self->verdicts[step->node] = turns_self->verdict;
+    turns_self->open[node] = turns_self->shown.step;
+    turns_self->verdicts[node] = turns_self->verdict;
     return turns_self->verdict;
 }
 
-void turns_came_along(const struct page_thread *step, const char *reply)
+void turns_came_along(const struct stage_step *step, const char *reply)
 {
-    struct page_record open;
-
     if (turns_ending())
         return;
-    take_step(step, &open);
     turns_hear(reply, strlen(reply) + 1);
-    tell(&open, 0, reply);
+    tell(step, reply);
 }
 
 void turns_step_aside(bool begins)
@@ -472,6 +462,6 @@ enum page_verdict turns_stepped(unsigned node, const char *reply)
     if (turns_ending())
         return PAGE_OK;
     turns_hear(reply, strlen(reply) + 1);
-    tell(&turns_self->open[node], node, reply);
+    tell(&turns_self->open[node], reply);
     return turns_self->verdicts[node];
 }

@@ -42,9 +42,9 @@ bool turns_ending(void);
 void turns_put_words(struct page_thread *step, const char *const words[],
                      size_t n, size_t parts_n);
 
-/* Before a step, described by *STEP: blocks until the stage lets it go, and returns
- * what is to become of it. */
-enum page_verdict turns_step(const struct page_thread *step);
+/* Before a step, which is SHOWN: blocks until the stage lets it go, and returns what is to
+ * become of it. */
+enum page_verdict turns_step(const struct page_thread *shown);
 
 /* After a step for server NODE, from 0 (0 for SQL): notes its reply, and returns the
  * verdict that it was let go with. */
@@ -52,7 +52,7 @@ enum page_verdict turns_stepped(unsigned node, const char *reply);
 
 /* A step that came along with the one under way: nobody lets it go, and its record is
  * that of any other. */
-void turns_came_along(const struct page_thread *step, const char *reply);
+void turns_came_along(const struct stage_step *step, const char *reply);
 
 /* A command that is no step for the stage is sent at once: it BEGINS, or is over. */
 void turns_step_aside(bool begins);

@@ -60,7 +60,7 @@ struct thread {
     bool is_main; /* it runs its lane's program */
     bool timed_out, may_read;
     unsigned open_n; /* steps that were let go, and not answered yet */
-    struct page_record open[PAGE_NODES_MAX];    /* they, by their servers, */
+    struct stage_step open[PAGE_NODES_MAX];     /* they, by their servers, */
     enum page_verdict verdicts[PAGE_NODES_MAX]; /* and how they were let go */
     enum page_verdict verdict;
     unsigned naps;            /* in this move */
@@ -69,7 +69,7 @@ struct thread {
     char name[16];
 };
 
-extern struct thread turns_threads[PAGE_THREADS_MAX];
+extern struct thread turns_threads[PAGE_THREADS_MAX], *const turns_end;
 extern _Thread_local struct thread *turns_self;
 
 /* The actor cannot go on: a bug of the stage's. */

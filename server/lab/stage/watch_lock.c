@@ -21,22 +21,22 @@ bool watch_no_lock;
  * know a script would do nothing before it is asked again. It is told before, and
  * what was sent is done when the move is over.
  */
-static void know_script(const struct page_thread *step)
+static void know_script(const struct page_thread *shown)
 {
-    const char *words[] = {"SCRIPT", "LOAD", step->words + sizeof("EVAL")};
+    const char *words[] = {"SCRIPT", "LOAD", shown->words + sizeof("EVAL")};
     static struct peek *peeks[PAGE_NODES_MAX];
+    unsigned node = shown->step.node;
     struct fail error;
     char text[64];
 
-    if (turns_nodes_n == 1 || strcmp(step->words, "EVAL") != 0)
+    if (turns_nodes_n == 1 || strcmp(shown->words, "EVAL") != 0)
         return;
-    if (peeks[step->node] &&
-        peek_send(peeks[step->node], 3, words, text, sizeof(text)))
+    if (peeks[node] && peek_send(peeks[node], 3, words, text, sizeof(text)))
         return;
-    peek_close(peeks[step->node]); /* none yet, or of a server that has died */
-    peeks[step->node] = peek_open(watch_nodes[step->node], &error);
-    if (peeks[step->node])
-        (void)peek_send(peeks[step->node], 3, words, text, sizeof(text));
+    peek_close(peeks[node]); /* none yet, or of a server that has died */
+    peeks[node] = peek_open(watch_nodes[node], &error);
+    if (peeks[node])
+        (void)peek_send(peeks[node], 3, words, text, sizeof(text));
 }
 
 static void hear(const char *text)
@@ -49,7 +49,7 @@ static void hear(const char *text)
 /* A watchdog's or a subscriber's command is a step as well, of its own thread. */
 enum dlock_verdict watch_lock(void *ctx, const struct dlock_step *step)
 {
-    struct page_thread shown = {.node = step->node};
+    struct page_thread shown = {.step.node = step->node};
 
     (void)ctx;
     if (strcmp(step->name, "eval-age") == 0) {
@@ -68,8 +68,8 @@ enum dlock_verdict watch_lock(void *ctx, const struct dlock_step *step)
             turns_own_lane()->faults |= 1u << STAGE_ERROR;
         return is_lost ? DLOCK_FAIL : DLOCK_GO;
     }
-    (void)snprintf(shown.step, sizeof(shown.step), "%s", step->name);
-    (void)snprintf(shown.key, sizeof(shown.key), "%s", step->key);
+    (void)snprintf(shown.step.name, sizeof(shown.step.name), "%s", step->name);
+    (void)snprintf(shown.step.key, sizeof(shown.step.key), "%s", step->key);
     turns_put_words(&shown, step->words, step->words_n, step->parts_n);
     if (turns_step(&shown) != PAGE_HOLD) {
         know_script(&shown);

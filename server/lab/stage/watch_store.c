@@ -127,11 +127,12 @@ static struct store_lot *next_lot(void)
 static void describe(const struct store_step *step, const char *words,
                      struct page_thread *shown)
 {
-    (void)snprintf(shown->step, sizeof(shown->step), "%s", step->name);
+    (void)snprintf(shown->step.name, sizeof(shown->step.name), "%s",
+                   step->name);
     if (step->product_id != 0)
-        (void)snprintf(shown->key, sizeof(shown->key), "product %" PRId64,
-                       step->product_id);
-    (void)snprintf(shown->words, sizeof(shown->words), "%s", words);
+        (void)snprintf(shown->step.key, sizeof(shown->step.key),
+                       "product %" PRId64, step->product_id);
+    (void)snprintf(shown->step.sent, sizeof(shown->step.sent), "%s", words);
 }
 
 static void show(const struct store_step *step, struct page_thread *shown)
@@ -141,17 +142,17 @@ static void show(const struct store_step *step, struct page_thread *shown)
 
     describe(step, step->name, shown);
     if (is(step, "begin")) {
-        (void)snprintf(shown->step, sizeof(shown->step), "BEGIN");
-        (void)snprintf(shown->words, sizeof(shown->words),
+        (void)snprintf(shown->step.name, sizeof(shown->step.name), "BEGIN");
+        (void)snprintf(shown->step.sent, sizeof(shown->step.sent),
                        "BEGIN, check which orders have their lock");
         shown->part = PAGE_OPENS;
     } else if (is(step, "commit")) {
-        (void)snprintf(shown->step, sizeof(shown->step), "COMMIT");
-        (void)snprintf(shown->words, sizeof(shown->words), "COMMIT");
+        (void)snprintf(shown->step.name, sizeof(shown->step.name), "COMMIT");
+        (void)snprintf(shown->step.sent, sizeof(shown->step.sent), "COMMIT");
         shown->part = PAGE_COMMITS;
     } else if (is(step, "place") && lot) {
         tell_orders(lot, false, users, sizeof(users));
-        (void)snprintf(shown->words, sizeof(shown->words),
+        (void)snprintf(shown->step.sent, sizeof(shown->step.sent),
                        "decide the orders of %s, %s", users,
                        lot->unlocked ? "without a lock" : "under the lock");
     }
@@ -180,7 +181,7 @@ static enum store_verdict end_step(const struct store_step *step)
 static enum store_verdict batch(const struct store_step *step)
 {
     struct page_thread shown = {
-        .is_sql = true, .is_write = true, .part = PAGE_INSIDE, .words_n = 1};
+        .step.is_sql = true, .is_write = true, .part = PAGE_INSIDE};
     bool begins = is(step, "begin");
 
     if (is(step, "rollback")) {
@@ -208,7 +209,7 @@ static enum store_verdict batch(const struct store_step *step)
 enum store_verdict watch_store(void *ctx, const struct store_step *step)
 {
     bool before = step->phase == STORE_BEFORE;
-    struct page_thread shown = {.is_sql = true, .words_n = 1};
+    struct page_thread shown = {.step.is_sql = true};
 
     (void)ctx;
     if (watch_batched)
@@ -221,10 +222,12 @@ enum store_verdict watch_store(void *ctx, const struct store_step *step)
     }
     shown.is_write = !is(step, "naive-select");
     /* The committer's own: it shares the transaction of a write, or has one by itself. */
-    if (is(step, "expire") && !before) {
-        describe(step, "give back what was not paid in time", &shown);
-        turns_came_along(&shown, step->reply);
-    }
+    if (is(step, "expire") && !before)
+        turns_came_along(
+            &(struct stage_step){.is_sql = true,
+                                 .name = "expire",
+                                 .sent = "give back what was not paid in time"},
+            step->reply);
     if (!expected_has_word("naive-select naive-update naive-insert stamp place",
                            step->name))
         return STORE_GO;
@@ -282,12 +285,12 @@ enum store_status __wrap_store_fence_floor(struct store_reader *reader,
                                            uint64_t *token,
                                            struct store_error *error)
 {
-    struct page_thread shown = {.is_sql = true, .step = "SELECT", .words_n = 1};
+    struct page_thread shown = {.step.is_sql = true, .step.name = "SELECT"};
     struct page_lane *lane = turns_own_lane();
     enum store_status status;
     char text[96];
 
-    (void)snprintf(shown.words, sizeof(shown.words),
+    (void)snprintf(shown.step.sent, sizeof(shown.step.sent),
                    "SELECT the highest token of %s", name);
     if (watch_floor)
         (void)turns_step(&shown);

@@ -43,9 +43,9 @@ int __wrap_pthread_create(pthread_t *id, const pthread_attr_t *attr,
 
     if (!turns_on)
         return __real_pthread_create(id, attr, run, arg);
-    while (thread < turns_threads + PAGE_THREADS_MAX && thread->state != FREE)
+    while (thread < turns_end && thread->state != FREE)
         thread++;
-    if (thread == turns_threads + PAGE_THREADS_MAX)
+    if (thread == turns_end)
         turns_die("too many threads");
     *thread = (struct thread){
         .state = READY, .lane = turns_self->lane, .run = run, .arg = arg};
@@ -61,8 +61,7 @@ int __wrap_pthread_create(pthread_t *id, const pthread_attr_t *attr,
 
 static struct thread *find_thread(pthread_t id)
 {
-    for (struct thread *each = turns_threads;
-         each < turns_threads + PAGE_THREADS_MAX; each++)
+    for (struct thread *each = turns_threads; each < turns_end; each++)
         if (each->state != FREE && pthread_equal(each->id, id))
             return each;
     turns_die("a thread that nobody knows");
@@ -139,8 +138,7 @@ int __wrap_pthread_cond_signal(pthread_cond_t *cond)
 
     if (!turns_on)
         return __real_pthread_cond_signal(cond);
-    for (struct thread *each = turns_threads;
-         each < turns_threads + PAGE_THREADS_MAX; each++)
+    for (struct thread *each = turns_threads; each < turns_end; each++)
         if (each->state == COND && each->what == cond &&
             (!first || each->ticket < first->ticket))
             first = each;
@@ -152,8 +150,7 @@ int __wrap_pthread_cond_signal(pthread_cond_t *cond)
 /* All that wait for WHAT can go on. */
 static void wake(enum state state, const void *what)
 {
-    for (struct thread *each = turns_threads;
-         each < turns_threads + PAGE_THREADS_MAX; each++)
+    for (struct thread *each = turns_threads; each < turns_end; each++)
         if (each->state == state && each->what == what)
             each->state = READY;
 }
