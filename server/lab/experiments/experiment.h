@@ -149,8 +149,9 @@ void experiment_release(struct experiment *experiment);
 /* All by their numbers: "08", "08w", "09". NULL: no more. */
 const struct experiment *experiment_at(size_t index);
 
-/* By id or name, or by how one name only begins; "8" is "08". NULL: there is none. */
-const struct experiment *experiment_find(const char *name);
+/* By id or name, or by how one name only begins; "8" is "08". NULL: there is none, and
+ * ERROR says which may be meant. */
+const struct experiment *experiment_find(const char *name, struct fail *error);
 
 /* Is WORD like NAME, and more so than those before? *LEAST is 0 at the first. */
 bool experiment_is_nearest(const char *name, const char *word, size_t *least);
@@ -177,9 +178,6 @@ int lab_run_main(int argc, char *argv[]);
 
 /* False: a flag is wrong, which is said. */
 bool lab_options_read(int argc, char *argv[], struct lab_options *options);
-
-/* NULL: there is none, which is said, with the one that is probably meant. */
-const struct experiment *lab_find(const char *name);
 
 /* The name of a play, for people. */
 void lab_scene(const struct experiment *experiment,

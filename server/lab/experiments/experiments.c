@@ -295,20 +295,36 @@ static bool is_called(const struct experiment *experiment, const char *name)
            (id[0] == '0' && strcmp(id + 1, name) == 0);
 }
 
-const struct experiment *experiment_find(const char *name)
+const struct experiment *experiment_find(const char *name, struct fail *error)
 {
     const struct experiment *one, *begun = NULL;
+    const char *nearest = NULL;
     unsigned begun_n = 0;
+    size_t least = 0;
 
+    (void)fail_with(error, "which one: ");
     for (size_t i = 0; (one = experiment_at(i)) != NULL; i++) {
         if (is_called(one, name))
             return one;
+        if (experiment_is_nearest(name, one->name, &least))
+            nearest = one->name;
         if (*name && strncmp(one->name, name, strlen(name)) == 0) {
             begun = one;
-            begun_n++;
+            (void)fail_more(error, "%s%s", begun_n++ > 0 ? ", " : "",
+                            one->name);
         }
     }
-    return begun_n == 1 ? begun : NULL;
+    if (begun_n == 1)
+        return begun;
+    if (begun_n > 1)
+        (void)fail_more(error, "?");
+    else
+        (void)fail_with(
+            error,
+            nearest ? "there is no experiment '%s'; is it %s?"
+                    : "there is no experiment '%s'; stockade lab list has all",
+            name, nearest);
+    return NULL;
 }
 
 /* By how many bytes have to be put in, taken out or changed to make WORD of NAME

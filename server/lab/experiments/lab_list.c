@@ -83,30 +83,6 @@ bool lab_options_read(int argc, char *argv[], struct lab_options *options)
     return true;
 }
 
-const struct experiment *lab_find(const char *name)
-{
-    const struct experiment *experiment = experiment_find(name), *one;
-    const char *between = "stockade: which one: ", *nearest = NULL;
-    size_t least = 0;
-
-    for (size_t i = 0; !experiment && (one = experiment_at(i)) != NULL; i++) {
-        if (experiment_is_nearest(name, one->name, &least))
-            nearest = one->name;
-        if (*name && strncmp(one->name, name, strlen(name)) == 0) {
-            fprintf(stderr, "%s%s", between, one->name);
-            between = ", ";
-        }
-    }
-    if (between[0] == ',')
-        fputs("?\n", stderr);
-    else if (!experiment)
-        (void)fail_aloud(
-            nearest ? "there is no experiment '%s'; is it %s?"
-                    : "there is no experiment '%s'; stockade lab list has all",
-            name, nearest);
-    return experiment;
-}
-
 /* A file of somebody's own may be in any encoding; NULL: there is no such text. */
 static json_t *own_text(const char *text)
 {
@@ -289,6 +265,7 @@ int lab_show_main(int argc, char *argv[])
 {
     struct lab_options options = {.look = 0};
     const struct experiment *experiment;
+    struct fail error;
 
     if (!lab_options_read(argc, argv, &options))
         return LAB_COULD_NOT_RUN;
@@ -296,9 +273,10 @@ int lab_show_main(int argc, char *argv[])
         fputs(show_help, options.help ? stdout : stderr);
         return options.help ? 0 : LAB_COULD_NOT_RUN;
     }
-    experiment = options.own ? options.own : lab_find(options.names[0]);
+    experiment =
+        options.own ? options.own : experiment_find(options.names[0], &error);
     if (!experiment)
-        return LAB_COULD_NOT_RUN;
+        return fail_to_run("%s", error.text);
     if (options.json)
         json_experiment(stdout, experiment);
     else

@@ -262,13 +262,14 @@ static bool add_named(struct runs *runs, const char *name)
 {
     const struct experiment *one;
     unsigned n = runs->all_n;
+    struct fail error;
 
     for (size_t i = 0; (one = experiment_at(i)) != NULL; i++)
         if (strcmp(name, "all") == 0 || strcmp(name, one->kind->name) == 0)
             add(runs, one);
-    if (runs->all_n == n && (one = lab_find(name)) != NULL)
+    if (runs->all_n == n && (one = experiment_find(name, &error)) != NULL)
         add(runs, one);
-    return runs->all_n > n;
+    return runs->all_n > n || fail_aloud("%s", error.text);
 }
 
 /* The bug is the player's to find: nothing is told that would give it away. A load is

@@ -323,9 +323,11 @@ static bool read_experiment(const json_t *wish,
 {
     const char *name = text_in(wish, "experiment"),
                *lock = text_in(wish, "lock");
-    const struct experiment *experiment = name ? experiment_find(name) : NULL;
+    const struct experiment *experiment;
     bool fix = json_is_true(json_object_get(wish, "fix"));
+    struct fail none;
 
+    experiment = name ? experiment_find(name, &none) : NULL;
     if (!heeds(args, wish, "experiment lock fix language") || !experiment ||
         experiment->kind != kind ||
         (fix && !experiment_lock(&experiment->plays[EXPERIMENT_FIX])) ||
