@@ -3,8 +3,6 @@
  * difference, and each lock has a row. That it finds what a lock fails is shown by the
  * locks of the textbooks, in tests/full/conform-locks.t.
  */
-#include <sys/mman.h>
-
 #include "server/lab/conform/conform.h"
 #include "server/lab/stage/stage.h"
 #include "tests/support/unit_test.h"
@@ -12,21 +10,15 @@
 /* Nobody expects it; and without a server nothing is sent that could come late. */
 UNIT_TEST(test_broken_testbed_is_no_verdict)
 {
-    static const struct conform_servers no_servers = {.sql_url = NULL};
     struct expected row = *expected_of("redisson");
-    /* Processes find it, so it is in memory that they share. */
-    struct {
-        struct conform_result results[PROPERTIES_N];
-        atomic_uint results_n;
-    } *found = mmap(NULL, sizeof(*found), PROT_READ | PROT_WRITE,
-                    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    struct fail error = {""};
+    struct suite suite = {.locks_n = 0};
+    struct suite_lock *found;
 
-    assert_ptr_not_equal(found, MAP_FAILED);
+    assert_true(suite_fill(&suite, "redisson"));
+    found = suite.locks;
+    found->expected = &row;
     row.kept = KEPT_LOCALLY;
-    (void)conform_run(&row, &no_servers, found->results, &found->results_n,
-                      &error);
-    assert_string_equal(error.text, "");
+    assert_true(conform_run(found, &suite.servers));
     for (size_t i = 0; i < PROPERTIES_N; i++) {
         assert_int_equal(found->results[i].verdict,
                          i == PROPERTY_D ? CONFORM_UNTESTED : CONFORM_BROKEN);

@@ -236,12 +236,12 @@ bool conform_agrees(const struct expected *expected, size_t index,
            expected->verdicts[index] == EXPECTED_ANYTHING;
 }
 
-bool conform_run(const struct expected *expected,
-                 const struct conform_servers *servers,
-                 struct conform_result results[], atomic_uint *results_n,
-                 struct fail *error)
+bool conform_run(struct suite_lock *lock, const struct conform_servers *servers)
 {
+    const struct expected *expected = lock->expected;
     const char *given = given_for(expected, servers);
+    struct conform_result *results = lock->results;
+    struct fail *error = &lock->trouble;
     /* A server that was given is not ours to be taken apart. */
     bool spares = given && expected->kept == KEPT_IN_REDIS, good = true;
 
@@ -275,7 +275,7 @@ bool conform_run(const struct expected *expected,
                                    sizeof(error->text));
         if (i == PROPERTY_M && good)
             nodes_age();
-        (void)atomic_fetch_add(results_n, 1);
+        (void)atomic_fetch_add(&lock->results_n, 1);
     }
     close_testbed();
     return good;

@@ -69,17 +69,6 @@ bool conform_agrees(const struct expected *expected, size_t index,
                     enum conform_verdict found);
 
 /*
- * Tests a lock: starts its servers and runs each check in a process of its own.
- * RESULTS, in memory that child processes share, gets what each has found, and
- * *RESULTS_N how many have. false and a text if the servers do not start. To be
- * called from a process with one thread.
- */
-bool conform_run(const struct expected *expected,
-                 const struct conform_servers *servers,
-                 struct conform_result results[], atomic_uint *results_n,
-                 struct fail *error);
-
-/*
  * The role that the ZooKeeper at HOST:PORT says it has: 'l'eader, 'f'ollower,
  * 's'tandalone; 0: it says nothing, or serves nobody. Blocks for two seconds at most.
  */
@@ -105,6 +94,14 @@ struct suite_lock {
     struct conform_result results[PROPERTIES_N];
     atomic_uint results_n; /* all, unless its process broke off */
 };
+
+/*
+ * Tests a lock: starts its servers and runs each check in a process of its own. LOCK, in
+ * memory that child processes share, gets the results. False and its .trouble: the servers
+ * do not start. To be called from a process with one thread.
+ */
+bool conform_run(struct suite_lock *lock,
+                 const struct conform_servers *servers);
 
 struct suite {
     struct suite_lock *locks; /* shared with their processes */
