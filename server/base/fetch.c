@@ -104,6 +104,8 @@ static void set_request(struct fetch *fetch, const struct fetch_request *what)
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     curl_easy_setopt(easy, CURLOPT_PROXY, "");
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    /* Else it waits for the name service at the end, and all others with it. */
+    curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
     curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)what->limit_ms);
     curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, fetch->why);
     curl_easy_setopt(easy, CURLOPT_PRIVATE, fetch);

@@ -329,6 +329,31 @@ is $service->metric('stockade_inventory_retries_total'), 2, 'which came each tim
 ok Stockade::eventually(10, sub { 2 == (() = $service->log =~ /msg=unknown-order/g) }), 'and the log has the keys' or diag $service->log;
 is $service->stop, 0, 'ends';
 
+# ---- the name service hangs -----------------------------------------------------
+SKIP: {
+    skip 'a sanitizer wants to be loaded first', 1 if $ENV{SAN};
+    my $dir = Stockade::tempdir();
+    Stockade::write_file("$dir/slow.c", <<'C');
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <string.h>
+#include <unistd.h>
+int getaddrinfo(const char *host, const char *port, const void *hints, void *list)
+{
+    int (*real)(const char *, const char *, const void *, void *) = dlsym(RTLD_NEXT, "getaddrinfo");
+    while (host && strcmp(host, "hang.test") == 0)
+        sleep(1000);
+    return real(host, port, hints, list);
+}
+C
+    is system('cc', '-shared', '-fPIC', '-o', "$dir/slow.so", "$dir/slow.c", '-ldl'), 0, 'a name service that hangs';
+    $service = Stockade->start(inventory => [$one->url, 'http://hang.test:1'], env => { LD_PRELOAD => "$dir/slow.so" });
+    ok Stockade::eventually(20, sub { $service->log =~ m{url=http://hang\.test:1 state=away} }), 'one of an unknown place is away'
+        or diag $service->log;
+    is $service->order(5)->{status}, 201, 'and nobody waits for it';
+    is $service->stop, 0, 'nor at the end';
+}
+
 # ---- retries have a budget -----------------------------------------------------
 
 $service = order_service([map { Stockade::Relay->start($_)->does('busy') } $one, $two]);
