@@ -16,6 +16,9 @@
 #include "server/base/log.h"
 
 #define CONFIG_SESSIONS_MAX 96 /* of the lock client, to sell in batches */
+/* Requests that one inventory service may have at a time: so many connections. A
+ * service that hangs takes no more than these with it. */
+#define CONFIG_FLYING_MAX 256
 
 enum config_lock_per { LOCK_PER_PRODUCT, LOCK_PER_USER };
 enum config_deduct { DEDUCT_GUARDED, DEDUCT_NAIVE };

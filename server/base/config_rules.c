@@ -202,23 +202,35 @@ int config_rules_read_token(struct config *config, char *error,
     return 0;
 }
 
+/* Elements of a list with commas between. */
+static int64_t count(const char *list)
+{
+    int64_t n = 1;
+
+    for (; *list; list++)
+        n += *list == ',';
+    return n;
+}
+
 /* A session of the lock client has a connection to each lock server, or to a SQL
  * server. Order by order each worker has one, and the database open, which is three
- * descriptors at most. */
+ * descriptors at most. An order service has a probe of each inventory service as well. */
 void config_rules_fit(struct config *config)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
-    int64_t servers = 1, locks, missing;
+    int64_t servers = count(config->redis), others, missing;
 
     if (config->http_threads == 0)
         config->http_threads = cores > 3 ? cores / 2 : 1;
-    for (const char *c = config->redis; *c; c++)
-        servers += *c == ',';
-    locks = config->orders == ORDERS_BATCHED ? CONFIG_SESSIONS_MAX * servers
-                                             : config->workers * (servers + 3);
+    if (*config->inventory)
+        others = count(config->inventory) * (CONFIG_FLYING_MAX + 1);
+    else if (config->orders == ORDERS_BATCHED)
+        others = CONFIG_SESSIONS_MAX * servers;
+    else
+        others = config->workers * (servers + 3);
     config->descriptors =
-        config->connections_max + locks + config->http_threads * 8 + 64;
+        config->connections_max + others + config->http_threads * 8 + 64;
     getrlimit(RLIMIT_NOFILE, &limit);
     limit.rlim_cur = limit.rlim_max;
     setrlimit(RLIMIT_NOFILE, &limit);

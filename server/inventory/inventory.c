@@ -40,10 +40,6 @@
 
 #define SERVICES_MAX 16
 
-/* Requests that one inventory service may have at a time: so many connections. A
- * service that hangs takes no more than these with it. */
-#define SERVICE_FLYING_MAX 256
-
 #define PROBE_EVERY_US 1000000
 #define PAUSE_US_MIN   100000
 #define PAUSE_US_MAX   3200000
@@ -55,7 +51,7 @@
 
 #define TRIES_MAX   2  /* that were sent */
 #define RETRY_PRICE 10 /* what a retry takes from the budget; a call adds 1 */
-#define BUDGET_MAX  (SERVICE_FLYING_MAX * RETRY_PRICE)
+#define BUDGET_MAX  (CONFIG_FLYING_MAX * RETRY_PRICE)
 
 #define TYPE "\"urn:stockade:problem:" /* of a problem */
 
@@ -147,7 +143,7 @@ static struct service *choose(struct inventory *inv,
     for (size_t i = 0; i < inv->services_n; i++) {
         service = &inv->services[(inv->turn + i) % inv->services_n];
         if (service != failed && atomic_load(&service->is_ready) &&
-            (or_none || service->flying < SERVICE_FLYING_MAX))
+            (or_none || service->flying < CONFIG_FLYING_MAX))
             return service;
     }
     return NULL;
@@ -566,7 +562,7 @@ struct inventory *inventory_open(const struct app *app)
     inv->budget = BUDGET_MAX;
     inv->runs =
         read_services(inv, app->config->inventory) &&
-        fetch_open(&inv->fetches, inv->services_n * (SERVICE_FLYING_MAX + 1)) &&
+        fetch_open(&inv->fetches, inv->services_n * (CONFIG_FLYING_MAX + 1)) &&
         pthread_create(&inv->thread, NULL, thread_main, inv) == 0;
     if (inv->runs) {
         (void)pthread_setname_np(inv->thread, "inventory");

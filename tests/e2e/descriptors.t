@@ -39,6 +39,8 @@ for my $check ([], ['--check-config']) {
     like $ran->{err}, qr/^level=error msg=file-descriptors error="$needed are needed, 90 allowed: /m, 'and says so';
 }
 ok !-e "$dir/x.db", 'before it opens anything';
+my $asks = Stockade::run(['-c', 'ulimit -n 90; exec "$0" serve --http-threads 1 --inventory http://a:1,http://b:1', Stockade::binary()], binary => 'bash');
+is $asks->{err} =~ s/.*"(\d+) are needed, .*/$1/sr, $needed - 96 + 2 * 257, 'an order service has connections to others, and not to locks';
 
 my ($unit) = Stockade::slurp("$Stockade::ROOT/server/deploy/stockade.service") =~ /^LimitNOFILE=(\d+)$/m;
 cmp_ok $unit, '>', $needed - 4096 + 60_000, 'the unit has enough for the 60000 connections that it speaks of';
