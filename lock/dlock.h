@@ -119,8 +119,9 @@
  *   extend   2 T, and T more if a renewal is under way
  *   release  the same; T less if on_lost was told DLOCK_LOSS_UNREACHABLE
  *   inspect, waiters, force  T
- *   close    of a session T, or three seconds with zk and zk-fair, beside its callbacks;
- *            of a client that for each of its sessions, and C + T
+ *   close    of a session what is left of its asynchronous call, which is cancelled, and
+ *            of its callbacks, and T, or three seconds with zk and zk-fair; of a client
+ *            that for each of its sessions, and C + T
  *
  * Losses. on_lost tells of locks that are renewed, and of zk and zk-fair; of the
  * others only the release does. All that a session has of sql-row is lost with its

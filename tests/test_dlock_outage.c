@@ -6,6 +6,7 @@
  */
 #include <stdatomic.h>
 
+#include "tests/support/fake_clock.h"
 #include "tests/support/lock_rig.h"
 #include "tests/support/lock_story.h"
 
@@ -33,6 +34,46 @@ LOCK_TEST(test_too_few_replicas_cost_the_connection)
     assert_true(connections_made() - before >= own + 2);
     redis_server_ask(rig.server, "CONFIG SET min-replicas-to-write 0", NULL, 0);
     lock_single_close(&party);
+}
+
+static bool answers_late; /* "no", and then nothing */
+
+static enum dlock_verdict answer_late(void *ctx, const struct dlock_step *step)
+{
+    if (!answers_late || step->phase != DLOCK_AFTER ||
+        strcmp(step->name, "eval-acquire") != 0)
+        return DLOCK_GO;
+    answers_late = false;
+    redis_server_pause(rig.server);
+    fake_clock_advance(ctx, 1000 + LOCK_RIG_LONG_MS - 1);
+    return DLOCK_GO;
+}
+
+/* There is a millisecond left for it. */
+LOCK_TEST(test_leaving_the_queue_is_part_of_the_time)
+{
+    static const char *const all[] = {"fair", "fenced"};
+    struct fake_clock clock;
+    enum dlock_status status;
+    struct lock_pair pair;
+    uint64_t began_ms;
+
+    fake_clock_init(&clock, 1);
+    rig.clock = &clock.face;
+    rig.command_timeout_ms = LOCK_RIG_LONG_MS;
+    rig.on_step = answer_late;
+    rig.hooks_ctx = &clock;
+    for (size_t i = 0; i < COUNT_OF(all); i++) {
+        pair = lock_pair_held(all[i], LOCK_RIG_LONG_MS);
+        answers_late = true;
+        began_ms = lock_rig_now_ms();
+        status = lock_pair_take(&pair, 1, 1000, 0);
+        redis_server_resume(rig.server);
+        assert_int_equal(status, DLOCK_TIMEOUT);
+        assert_in_range(lock_rig_now_ms() - began_ms, 0, LOCK_RIG_PROMPT_MS);
+        lock_rig_tell("FLUSHALL");
+        lock_pair_close(&pair);
+    }
 }
 
 static const struct lock_story stories[] = {

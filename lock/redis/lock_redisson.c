@@ -91,12 +91,13 @@ static enum dlock_status extend(const struct dlock_attempt *attempt)
 
 /*
  * If there is no answer, the heartbeat ends the matter: there is nothing to tell
- * the caller, and nothing to wait for longer than once.
+ * the caller, and nothing to wait for longer than once, or than the acquire may take.
  */
 static void give_up(const struct dlock_attempt *attempt)
 {
     struct dlock_session *session = attempt->session;
     const struct dlock_node_kind *kind = dlock_node_kind_of(session);
+    uint64_t limit_ms = dlock_session_limit(session, 1, 0);
     struct dlock_command command;
     struct dlock_reply reply;
 
@@ -107,8 +108,9 @@ static void give_up(const struct dlock_attempt *attempt)
     dlock_command_number(&command, dlock_number(session->client));
     dlock_command_number(&command, dlock_node_done_life_ms(session));
     dlock_command_derived(&command, kind->channel, "");
-    (void)dlock_call(session->wire, &command,
-                     dlock_session_limit(session, 1, 0), &reply);
+    if (limit_ms > attempt->limit_ms)
+        limit_ms = attempt->limit_ms;
+    (void)dlock_call(session->wire, &command, limit_ms, &reply);
 }
 
 /* Takes "OWNER OWNER" apart into WAITERS from number I on. */
