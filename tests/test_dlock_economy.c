@@ -112,6 +112,25 @@ LOCK_TEST(test_dead_waiters_cost_one_info)
     assert_int_equal(calls("publish"), 3);
 }
 
+/* They are told in many looks, each of which asks only for its own. */
+LOCK_TEST(test_a_long_line_is_counted_once)
+{
+    enum { MANY = 300 };
+    struct lock_single single = lock_single_open("fair");
+    struct dlock_waiting waiters[MANY];
+    size_t n;
+
+    lock_rig_tell("EVAL \"for i = 1, 300 do "
+                  "redis.call('zadd', KEYS[1], i, 'w' .. i) "
+                  "redis.call('zadd', KEYS[2], 9e15, 'w' .. i) end\" 2 "
+                  "{k}:dlock-queue {k}:dlock-beats");
+    lock_rig_tell("CONFIG RESETSTAT");
+    assert_ok(dlock_inspect_waiters(single.session, "k", waiters, MANY, &n,
+                                    &single.error));
+    assert_int_equal(n, MANY);
+    assert_in_range(calls("zscore"), MANY, 4 * MANY);
+}
+
 /* How many renewals were on their way at once. */
 struct flight {
     atomic_int now;

@@ -16,6 +16,7 @@ local WAKE_NEEDS = 'zadd zrem zscore zrange zrevrange zrangebyscore'
 
 local beats = table.remove(KEYS)
 local queue = table.remove(KEYS)
+local line = queue
 ask('time')
 local clock = redis.call('time')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)

@@ -133,26 +133,31 @@ static enum dlock_status waiters(const struct dlock_attempt *attempt,
                                  size_t *n)
 {
     struct dlock_session *session = attempt->session;
-    size_t told = 0, before;
+    size_t told = 0, from, next = 0;
 
     do {
         struct dlock_command command;
         struct dlock_reply reply;
         enum dlock_status status;
 
-        before = told;
+        from = next;
         dlock_command_init(&command, "eval-waiters", attempt->name,
                            dlock_node_kind_of(session)->list);
         command.repeatable = true;
         dlock_node_add_keys(session, false, &command);
-        dlock_command_number(&command, told);
+        dlock_command_number(&command, from);
         dlock_command_number(&command, TOLD_AT_ONCE);
         status = dlock_call(session->wire, &command, attempt->limit_ms, &reply);
         if (status != DLOCK_OK)
             return status;
-        *n = (size_t)reply.integers[0];
+        if (from == 0)
+            *n = (size_t)reply.integers[0];
+        next = (size_t)reply.integers[1];
         told = take_owners(reply.string, found, told, n_max);
-    } while (told != before && told < n_max && told < *n);
+    } while (next > from && told < n_max && told < *n);
+    /* Some have left meanwhile. */
+    if (told < n_max && told < *n)
+        *n = told;
     return DLOCK_OK;
 }
 
