@@ -139,6 +139,7 @@ my @wrong = (
     [['explore', '--expiries', 'x', 'none'],    qr/--expiries takes 0 to/],
     [['explore', '--all', 'none'],              qr/usage: stockade explore/],
     [['explore', '--markdown', 'none'],         qr/go with --all$/],
+    [[qw(explore --seed 5 none)],               qr/--seed goes with --random$/],
     [['explore', '--all', '--buyers', 1],       qr/each row of --all has a stage of its own$/],
     [['replay', 'none'],                        qr/usage: stockade replay/],
     [['replay', 'none', 'a q a'],               qr/'q' is not a move/],

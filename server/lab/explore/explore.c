@@ -147,6 +147,8 @@ static bool read_options(int argc, char *argv[], struct explore *explore)
         return fail_aloud("explore: -i goes with --json, of one LOCK");
     if (!all && (explore->markdown || explore->only))
         return fail_aloud("--markdown and --only go with --all");
+    if (explore->seed > 0 && explore->random_s == 0)
+        return fail_aloud("--seed goes with --random");
     if (all && (explore->random_s > 0 || sets_stage))
         return fail_aloud("--random and the stage's flags are of one LOCK: "
                           "each row of --all has a stage of its own");
