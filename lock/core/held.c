@@ -124,11 +124,8 @@ static void line_up(struct dlock_watchdog *watchdog, struct dlock_hold *hold,
 
 /* A pass, on the thread ----------------------------------------------------- */
 
-/*
- * The server cannot say why a key is gone, but our clock can: it was started
- * before the server's. If by it the lease still runs, the server has not ended
- * it, but lost it.
- */
+/* The server cannot say why a key is gone, but our clock can: it was started before the
+ * server's. If by it the lease still runs, the server has not ended it, but lost it. */
 static enum dlock_loss why_gone(const struct dlock_hold *hold, uint64_t now)
 {
     if (now < hold->deadline_ms)
@@ -581,6 +578,7 @@ void dlock_held_close(struct dlock_session *session)
     struct dlock_hold *each;
 
     while ((each = LIST_FIRST(&session->holds)) != NULL) {
+        /* One that was forgotten is on no list. NOLINTNEXTLINE(*unix.Malloc) */
         await_pass(watchdog, each);
         forget(watchdog, each);
     }

@@ -287,13 +287,18 @@ void dlock_cluster_batch(struct dlock_wire *wire,
     struct dlock_cluster *cluster = dlock_map_of(wire);
     uint64_t until_ms = until_of(wire->config, real_limit_ms);
 
-    for (size_t i = 0; cluster != NULL && i < cluster->nodes_n; i++)
+    for (size_t i = 0; i < n && cluster == NULL; i++)
+        if (exchanges[i].begun)
+            exchanges[i].status =
+                dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
+    if (cluster == NULL)
+        return;
+    for (size_t i = 0; i < cluster->nodes_n; i++)
         if (!dlock_wire_alive(cluster->nodes[i]->wire))
             dlock_wire_drop(cluster->nodes[i]->wire);
     for (size_t i = 0; i < n; i++) {
         struct dlock_exchange *each = &exchanges[i];
-        struct dlock_wire *to =
-            cluster == NULL ? NULL : at_hand(cluster, &each->command);
+        struct dlock_wire *to = at_hand(cluster, &each->command);
 
         each->reply.kind = DLOCK_REPLY_NIL;
         each->again =

@@ -195,10 +195,8 @@ static MYSQL *make_handle(bool tcp)
     mysql = mysql_init(NULL);
     if (mysql == NULL)
         return NULL;
-    /* A server may leave transactions open by default: a row would be nobody's yet. And
-     * the library takes "localhost" for a word of its own, unless it is told. */
+    /* Or the library takes "localhost" for a word of its own. */
     if (mysql_options(mysql, MYSQL_OPT_NONBLOCK, 0) != 0 ||
-        mysql_options(mysql, MYSQL_INIT_COMMAND, "SET autocommit = 1") != 0 ||
         (tcp && mysql_options(mysql, MYSQL_OPT_PROTOCOL, &protocol) != 0)) {
         mysql_close(mysql);
         return NULL;
@@ -220,7 +218,8 @@ static bool is_of_client(unsigned code)
     return code >= CR_MIN_ERROR && code <= CR_MAX_ERROR;
 }
 
-/* At PLACE, or the socket. The library's error, which is said. */
+/* At PLACE, or the socket. The library's error, which is said. A server may leave
+ * transactions open by default, so that a row would be nobody's yet. */
 static unsigned connect_to(const struct dlock_session *session,
                            const struct dlock_place *place, uint64_t until_ms)
 {
@@ -229,6 +228,7 @@ static unsigned connect_to(const struct dlock_session *session,
     struct dlock_sql *sql = session->own;
     MYSQL *mysql = make_handle(place != NULL);
     MYSQL *made = NULL;
+    my_bool failed = 0;
     unsigned code = 0;
     int wanted;
 
@@ -247,8 +247,14 @@ static unsigned connect_to(const struct dlock_session *session,
         wanted = mysql_real_connect_cont(&made, mysql,
                                          await(mysql, wanted, until_ms));
     close_on_exec(mysql);
-    sql->mysql = made;
-    if (made == NULL) {
+    if (made != NULL)
+        wanted = mysql_autocommit_start(&failed, mysql, 1);
+    while (wanted != 0)
+        wanted = mysql_autocommit_cont(&failed, mysql,
+                                       await(mysql, wanted, until_ms));
+    if (made != NULL && !failed) {
+        sql->mysql = made;
+    } else {
         code = mysql_errno(mysql);
         dlock_error_say("mysql: %.150s", mysql_error(mysql));
         mysql_close(mysql);
