@@ -13,7 +13,7 @@
 #include "lock/dlock_inspect.h"
 #include "lock/dlock_values.h"
 #include "lock/redis/call.h"
-#include "lock/redis/map.h"
+#include "lock/redis/cluster.h"
 #include "tests/support/async_note.h"
 #include "tests/support/deaf_server.h"
 #include "tests/support/lock_rig.h"
@@ -81,11 +81,12 @@ TEST(the_slots_are_those_of_redis)
         char beside[DLOCK_KEY_BYTES_MAX + 1];
 
         (void)snprintf(command, sizeof(command), "CLUSTER KEYSLOT %s", keys[i]);
-        assert_int_equal(dlock_map_slot(keys[i]),
+        assert_int_equal(dlock_cluster_slot(keys[i]),
                          redis_server_number(cluster->nodes[0], command));
         dlock_key_derive(beside, keys[i], ":dlock-done:", "x");
         if (has_tag || strchr(keys[i], '}') == NULL)
-            assert_int_equal(dlock_map_slot(beside), dlock_map_slot(keys[i]));
+            assert_int_equal(dlock_cluster_slot(beside),
+                             dlock_cluster_slot(keys[i]));
     }
 }
 
@@ -104,9 +105,9 @@ TEST(each_time_another_is_asked)
         socklen_t len = sizeof(at);
         struct dlock_link link;
 
-        assert_ok(dlock_map_ask(dlock_map_of(wire),
-                                lock_rig_now_ms() + UINT64_C(2) * MOVE_MS,
-                                &link));
+        assert_ok(dlock_cluster_ask(dlock_cluster_of(wire),
+                                    lock_rig_now_ms() + UINT64_C(2) * MOVE_MS,
+                                    &link));
         assert_int_equal(getpeername(link.fd, (struct sockaddr *)&at, &len), 0);
         ports[i] = at.sin_port;
         dlock_net_close(&link);

@@ -16,6 +16,7 @@
 
 #include "lock/core/clock.h"
 #include "lock/core/error.h"
+#include "lock/redis/cluster.h"
 
 enum {
     SENDS_MAX = 3, /* of one repeatable command */

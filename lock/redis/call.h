@@ -59,18 +59,6 @@ enum dlock_status dlock_call_exchange(struct dlock_wire *wire,
                                       uint64_t real_limit_ms,
                                       struct dlock_reply *reply);
 
-/* The same with a cluster, and several at once: those whose status is DLOCK_OK, which it
- * sets (cluster.c). A wire whose address is of a cluster has a connection of its own for a
- * subscriber only. Commands go over others, one for each node, which its struct
- * dlock_cluster keeps (map.h). */
-enum dlock_status dlock_cluster_exchange(struct dlock_wire *wire,
-                                         const struct dlock_command *command,
-                                         uint64_t real_limit_ms,
-                                         struct dlock_reply *reply);
-void dlock_cluster_batch(struct dlock_wire *wire,
-                         struct dlock_exchange *exchanges, size_t n,
-                         uint64_t real_limit_ms);
-
 /* Whether a reply is an error that begins with CODE. */
 bool dlock_call_is_error(const struct dlock_reply *reply, const char *code);
 

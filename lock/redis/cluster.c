@@ -1,7 +1,16 @@
 /*
- * Commands to a cluster. The first key of a command tells its slot, and the map who
- * has that; all keys of a lock are in one slot. These replies and failures lead
- * elsewhere:
+ * A cluster as one wire knows it: its nodes, with a connection to each that was
+ * needed, and which of them has which slot; and commands to it.
+ *
+ * The map is asked for when it is needed, from any node that answers, and again after a
+ * node has failed; in between, nodes correct it. Each wire has its own, so there is nothing
+ * to lock. It comes from CLUSTER SLOTS, asked on a connection of its own: the reply is
+ * lists in lists, for which the wire's plain replies have no place:
+ *
+ *     [first slot, last slot, [host, port, ...] of the primary, of a replica, ...]
+ *
+ * The first key of a command tells its slot, and the map which node has that; all keys of a
+ * lock are in one slot. These replies and failures lead elsewhere:
  *
  *   MOVED      another node has the slot: the map is corrected, and that one asked
  *   ASK        the slot is moving there, and the key is there already: that one is
@@ -13,20 +22,310 @@
  * In each of these nothing was done. An acquire that waits, a release and an extend
  * are tried again while there is time (wait.c).
  */
-#include "lock/redis/call.h"
+#include "lock/redis/cluster.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "lock/core/clock.h"
 #include "lock/core/error.h"
-#include "lock/redis/map.h"
+#include "lock/dial/dial.h"
+#include "lock/dial/question.h"
+#include "lock/redis/call.h"
 
 enum {
-    REST_MS = 100,    /* after a failure to connect */
-    PAUSE_US = 5000,  /* after TRYAGAIN, and ... */
-    HOPS_AT_ONCE = 4, /* ... when nodes send it round in circles */
+    SLOTS_N = 16384,
+    NODES_MAX = 250, /* replicas included */
+    NO_NODE = 255,
+    AGAIN_MS = 100,            /* between two times that the map is asked for */
+    REPLY_BYTES_MAX = 4 << 20, /* each slot by itself takes less */
+    REST_MS = 100,             /* after a failure to connect */
+    PAUSE_US = 5000,           /* after TRYAGAIN, and ... */
+    HOPS_AT_ONCE = 4,          /* ... when nodes send it round in circles */
 };
+
+struct node {
+    unsigned index;
+    bool is_known; /* a node of the cluster, when that was asked last */
+    bool is_primary;
+    uint64_t rest_until_ms; /* real time; a connection has failed, for `why` */
+    struct dlock_error why;
+    struct dlock_wire_config config;
+    struct dlock_wire *wire;
+};
+
+struct dlock_cluster {
+    const struct dlock_wire_config *config;
+    const char *owner;
+    bool is_stale;          /* something has failed since it was asked for */
+    uint64_t again_at_ms;   /* real time; not before is it asked for anew */
+    struct dlock_error why; /* the last time, if that failed */
+    unsigned turn;          /* who is asked first */
+    uint8_t slots[SLOTS_N]; /* of nodes, or NO_NODE */
+    size_t nodes_n;
+    struct node *nodes[NODES_MAX];
+};
+
+/* CRC-16/XMODEM, which the specification of Redis Cluster names, of the part within
+ * the first {braces}; or of all of it, if that is empty. */
+unsigned dlock_cluster_slot(const char *key)
+{
+    const char *open = strchr(key, '{');
+    const char *shut = open == NULL ? NULL : strchr(open, '}');
+    bool has_tag = shut != NULL && shut > open + 1;
+    const char *end = has_tag ? shut : strchr(key, '\0');
+    unsigned crc = 0;
+
+    for (const char *at = has_tag ? open + 1 : key; at < end; at++) {
+        crc ^= (unsigned)(unsigned char)*at << 8;
+        for (int bit = 0; bit < 8; bit++)
+            crc = crc & 0x8000 ? crc << 1 ^ 0x1021 : crc << 1;
+    }
+    return crc % SLOTS_N;
+}
+
+/* Forgets who has what. */
+static void forget_slots(struct dlock_cluster *cluster)
+{
+    memset(cluster->slots, NO_NODE, sizeof(cluster->slots));
+    for (size_t i = 0; i < cluster->nodes_n; i++)
+        cluster->nodes[i]->is_known = cluster->nodes[i]->is_primary = false;
+}
+
+struct dlock_cluster *dlock_cluster_of(struct dlock_wire *wire)
+{
+    const struct dlock_clock *clock = wire->config->clock;
+    struct dlock_cluster *made;
+
+    if (wire->cluster != NULL)
+        return wire->cluster;
+    made = calloc(1, sizeof(*made));
+    if (made == NULL)
+        return NULL;
+    made->config = wire->config;
+    made->owner = wire->owner;
+    made->is_stale = true;
+    /* Not all clients begin with the same node. */
+    clock->random(clock->ctx, &made->turn, sizeof(made->turn));
+    forget_slots(made);
+    wire->cluster = made;
+    return made;
+}
+
+void dlock_cluster_close(struct dlock_cluster *cluster)
+{
+    if (cluster == NULL)
+        return;
+    for (size_t i = 0; i < cluster->nodes_n; i++) {
+        dlock_wire_close(cluster->nodes[i]->wire);
+        free(cluster->nodes[i]);
+    }
+    free(cluster);
+}
+
+/* The node at HOST, PORT, made if need be. The place of one that has left the cluster may
+ * be had again. NULL: no memory, or too many. */
+static struct node *node_at(struct dlock_cluster *cluster, const char *host,
+                            const char *port)
+{
+    struct node *node = NULL;
+    struct dlock_address *at;
+
+    for (size_t i = 0; i < cluster->nodes_n; i++) {
+        at = &cluster->nodes[i]->config.address;
+        if (strcmp(at->host, host) == 0 && strcmp(at->port, port) == 0) {
+            cluster->nodes[i]->is_known = true;
+            return cluster->nodes[i];
+        }
+        if (node == NULL && !cluster->nodes[i]->is_known)
+            node = cluster->nodes[i];
+    }
+    if (node == NULL && cluster->nodes_n < NODES_MAX) {
+        node = calloc(1, sizeof(*node));
+        if (node != NULL)
+            node->wire = dlock_wire_open(&node->config, cluster->owner);
+        if (node == NULL || node->wire == NULL) {
+            free(node);
+            return NULL;
+        }
+        node->index = (unsigned)cluster->nodes_n;
+        cluster->nodes[cluster->nodes_n++] = node;
+    }
+    if (node == NULL)
+        return NULL;
+    dlock_wire_drop(node->wire);
+    node->config = *cluster->config;
+    node->config.primary = NULL;
+    node->rest_until_ms = 0;
+    node->is_known = true;
+    at = &node->config.address;
+    at->cluster = false;
+    (void)snprintf(at->host, sizeof(at->host), "%s", host);
+    (void)snprintf(at->port, sizeof(at->port), "%s", port);
+    return node;
+}
+
+/* NODE has these slots. */
+static void give(struct dlock_cluster *cluster, unsigned first, unsigned last,
+                 const struct node *node)
+{
+    for (unsigned slot = first; slot <= last && slot < SLOTS_N; slot++)
+        cluster->slots[slot] = (uint8_t)node->index;
+}
+
+static const redisReply *part(const redisReply *list, size_t index, int type)
+{
+    if (list == NULL || list->type != REDIS_REPLY_ARRAY ||
+        index >= list->elements || list->element[index]->type != type)
+        return NULL;
+    return list->element[index];
+}
+
+/* A range of slots, as above. A node without a host is the one that was ASKED. */
+static void take_range(const redisReply *from,
+                       const struct dlock_address *asked,
+                       struct dlock_cluster *cluster)
+{
+    const redisReply *first = part(from, 0, REDIS_REPLY_INTEGER);
+    const redisReply *last = part(from, 1, REDIS_REPLY_INTEGER);
+
+    if (first == NULL || last == NULL || first->integer < 0 ||
+        last->integer >= SLOTS_N)
+        return;
+    for (size_t i = 2; i < from->elements; i++) {
+        const redisReply *host = part(from->element[i], 0, REDIS_REPLY_STRING);
+        const redisReply *port = part(from->element[i], 1, REDIS_REPLY_INTEGER);
+        struct node *node;
+        char digits[sizeof(asked->port)];
+
+        if (port == NULL || port->integer < 1 || port->integer > 65535)
+            continue;
+        (void)snprintf(digits, sizeof(digits), "%u", (unsigned)port->integer);
+        node = node_at(cluster,
+                       host == NULL || host->len == 0 ? asked->host : host->str,
+                       digits);
+        if (i > 2 || node == NULL)
+            continue;
+        node->is_primary = true;
+        give(cluster, (unsigned)first->integer, (unsigned)last->integer, node);
+    }
+}
+
+/* Asks the one at ADDRESS, and puts what it says into CLUSTER. DLOCK_OK: *LINK, the
+ * connection, is the caller's. DLOCK_UNREACHABLE: CLUSTER is as it was. */
+static enum dlock_status read_map(const struct dlock_address *address,
+                                  uint64_t until_ms,
+                                  struct dlock_cluster *cluster,
+                                  struct dlock_link *link)
+{
+    enum dlock_status status = dlock_dial(address, until_ms, link);
+    const struct dlock_words words = {{"CLUSTER", "SLOTS"}};
+    redisReply *reply = NULL;
+
+    if (status != DLOCK_OK)
+        return status;
+    status =
+        dlock_question(*link, &words, 1, REPLY_BYTES_MAX, until_ms, &reply);
+    if (status == DLOCK_OK && reply->type == REDIS_REPLY_ERROR)
+        status = dlock_error_set(DLOCK_UNREACHABLE, "%.100s", reply->str);
+    else if (status == DLOCK_OK && part(reply, 0, REDIS_REPLY_ARRAY) == NULL)
+        status =
+            dlock_error_set(DLOCK_UNREACHABLE, "it knows of no cluster yet");
+    if (status == DLOCK_OK)
+        forget_slots(cluster);
+    for (size_t i = 0; status == DLOCK_OK && i < reply->elements; i++)
+        take_range(reply->element[i], address, cluster);
+    freeReplyObject(reply);
+    if (status != DLOCK_OK) {
+        dlock_error_say("%.60s:%s: %.120s", address->host, address->port,
+                        dlock_error_text());
+        dlock_net_close(link);
+    }
+    return status;
+}
+
+/* Place NUMBER to be asked: those of the url, then the nodes that are known.
+ * False: there is none. */
+static bool place_of(const struct dlock_cluster *cluster, unsigned number,
+                     struct dlock_address *at)
+{
+    const char *next = cluster->config->address.hosts;
+
+    *at = cluster->config->address;
+    at->cluster = false;
+    for (; *next != '\0'; number--) {
+        next = dlock_address_next(next, DLOCK_PORT_SERVER, at);
+        if (number == 0)
+            return true;
+    }
+    for (size_t i = 0; i < cluster->nodes_n; i++)
+        if (cluster->nodes[i]->is_known && number-- == 0) {
+            *at = cluster->nodes[i]->config.address;
+            return true;
+        }
+    return false;
+}
+
+/* Each is given half of the time that is left: one that hangs leaves some to the
+ * others. And each time another one is asked first, since one that is cut off goes
+ * on telling what was. */
+enum dlock_status dlock_cluster_ask(struct dlock_cluster *cluster,
+                                    uint64_t until_ms, struct dlock_link *link)
+{
+    struct dlock_address at;
+    unsigned n = 0;
+
+    if (cluster == NULL)
+        return dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
+    while (place_of(cluster, n, &at))
+        n++;
+    for (unsigned i = 0; i < n; i++) {
+        (void)place_of(cluster, cluster->turn++ % n, &at);
+        if (read_map(&at, dlock_clock_real_part(until_ms, i + 1 < n ? 2 : 1),
+                     cluster, link) == DLOCK_OK) {
+            cluster->is_stale = false;
+            return DLOCK_OK;
+        }
+    }
+    return dlock_error_set(DLOCK_UNREACHABLE,
+                           "none of %u nodes of the cluster answers: %.130s", n,
+                           dlock_error_text());
+}
+
+/* Asks, if the map is stale or there is none, but not too often. Why nobody answers is told
+ * when it is asked why there is no map. */
+static void refresh(struct dlock_cluster *cluster, uint64_t until_ms)
+{
+    uint64_t now = dlock_clock_real_now();
+    struct dlock_error kept;
+    struct dlock_link link;
+
+    if (!cluster->is_stale || now < cluster->again_at_ms)
+        return;
+    kept = dlock_error_take();
+    until_ms =
+        dlock_clock_real_until(cluster->config->connect_timeout_ms, until_ms);
+    if (dlock_cluster_ask(cluster, until_ms, &link) == DLOCK_OK)
+        dlock_net_close(&link);
+    else
+        cluster->why = dlock_error_take();
+    dlock_error_put(&kept);
+    cluster->again_at_ms = dlock_clock_real_now() + AGAIN_MS;
+}
+
+/* The node that has SLOT; asks as above. NULL: none is known to. */
+static struct node *find(struct dlock_cluster *cluster, unsigned slot,
+                         uint64_t until_ms)
+{
+    cluster->is_stale |= cluster->slots[slot] == NO_NODE;
+    refresh(cluster, until_ms);
+    return cluster->slots[slot] != NO_NODE
+               ? cluster->nodes[cluster->slots[slot]]
+               : NULL;
+}
+
+/* Commands --------------------------------------------------------------------- */
 
 /* The key that says where a command goes; NULL: it is for all nodes. */
 static const char *key_of(const struct dlock_command *command)
@@ -43,42 +342,35 @@ static bool is_redirected(const struct dlock_reply *reply)
            dlock_call_is_error(reply, "TRYAGAIN");
 }
 
-/* One node ----------------------------------------------------------------- */
-
-/* The command with ASKING before it. That node may not know the script, and there
- * is only one try. */
-static enum dlock_status ask(struct dlock_map_node *node,
-                             const struct dlock_command *command,
-                             uint64_t until_ms, struct dlock_reply *reply)
+/*
+ * One node. If it cannot be connected to it is let alone for a moment: nobody waits for
+ * it time and again while others could be asked. ASKS: with ASKING before the command. That
+ * node may not know the script, and there is only one try.
+ */
+static enum dlock_status talk(struct node *node,
+                              const struct dlock_command *command, bool asks,
+                              uint64_t until_ms, struct dlock_reply *reply)
 {
     struct dlock_command asking;
     enum dlock_status status;
 
-    dlock_command_init(&asking, command->step, command->name, NULL);
-    dlock_command_arg(&asking, "ASKING");
-    status = dlock_call_exchange(node->wire, &asking, until_ms, reply);
-    if (status != DLOCK_OK)
-        return DLOCK_UNREACHABLE; /* the command itself was not sent */
-    if (reply->kind == DLOCK_REPLY_ERROR)
-        return DLOCK_OK; /* and a refusal */
-    status = dlock_wire_send(node->wire, command, DLOCK_BY_TEXT, until_ms);
-    if (status != DLOCK_OK)
-        return status;
-    return dlock_wire_read(node->wire, until_ms, reply);
-}
-
-/* One that cannot be connected to is let alone for a moment: nobody waits for it
- * time and again while others could be asked. */
-static enum dlock_status talk(struct dlock_map_node *node,
-                              const struct dlock_command *command, bool asks,
-                              uint64_t until_ms, struct dlock_reply *reply)
-{
-    enum dlock_status status;
-
     if (node->wire->link.fd < 0 && dlock_clock_real_now() < node->rest_until_ms)
         return dlock_error_set(DLOCK_UNREACHABLE, "%s", node->why.text);
-    status = asks ? ask(node, command, until_ms, reply)
-                  : dlock_call_exchange(node->wire, command, until_ms, reply);
+    if (asks) {
+        dlock_command_init(&asking, command->step, command->name, NULL);
+        dlock_command_arg(&asking, "ASKING");
+        status = dlock_call_exchange(node->wire, &asking, until_ms, reply);
+        if (status == DLOCK_OK && reply->kind == DLOCK_REPLY_ERROR)
+            return DLOCK_OK; /* and a refusal */
+        /* Or else the command itself was not sent. */
+        status = status != DLOCK_OK ? DLOCK_UNREACHABLE
+                                    : dlock_wire_send(node->wire, command,
+                                                      DLOCK_BY_TEXT, until_ms);
+        if (status == DLOCK_OK)
+            status = dlock_wire_read(node->wire, until_ms, reply);
+    } else {
+        status = dlock_call_exchange(node->wire, command, until_ms, reply);
+    }
     if (status == DLOCK_UNREACHABLE) {
         node->rest_until_ms = dlock_clock_real_now() + REST_MS;
         (void)snprintf(node->why.text, sizeof(node->why.text), "%s",
@@ -87,16 +379,14 @@ static enum dlock_status talk(struct dlock_map_node *node,
     return status;
 }
 
-/* From node to node --------------------------------------------------------- */
-
 /* A command on its way. */
 struct way {
     struct dlock_cluster *cluster;
     unsigned slot;
     uint64_t until_ms;
-    uint64_t again_until_ms;     /* so that there is time for a last reply */
-    struct dlock_map_node *node; /* who is asked; NULL: nobody is left */
-    bool asks;                   /* by ASK */
+    uint64_t again_until_ms; /* so that there is time for a last reply */
+    struct node *node;       /* who is asked; NULL: nobody is left */
+    bool asks;               /* by ASK */
     unsigned hops_n;
 };
 
@@ -129,7 +419,7 @@ static bool follow(struct way *way, const struct dlock_command *command,
     }
     way->asks = dlock_call_is_error(reply, "ASK ");
     if (tries_again) {
-        way->node = dlock_map_find(way->cluster, way->slot, way->until_ms);
+        way->node = find(way->cluster, way->slot, way->until_ms);
         return way->node != NULL;
     }
     place = strrchr(reply->string, ' ') + 1;
@@ -137,24 +427,10 @@ static bool follow(struct way *way, const struct dlock_command *command,
     if (colon == NULL)
         return false;
     (void)snprintf(host, sizeof(host), "%.*s", (int)(colon - place), place);
-    way->node =
-        dlock_map_node(way->cluster, colon == place ? asked : host, colon + 1);
+    way->node = node_at(way->cluster, colon == place ? asked : host, colon + 1);
     if (!way->asks && way->node != NULL)
-        dlock_map_give(way->cluster, way->slot, way->slot, way->node);
+        give(way->cluster, way->slot, way->slot, way->node);
     return way->node != NULL;
-}
-
-/* After a failure: whether another node, which has not been asked, has the slot
- * now. */
-static bool finds_another(struct way *way)
-{
-    struct dlock_map_node *was = way->node;
-
-    way->cluster->is_stale = true;
-    way->node = dlock_map_find(way->cluster, way->slot, way->until_ms);
-    way->asks = false;
-    return way->node != NULL && way->node != was &&
-           ++way->hops_n <= HOPS_AT_ONCE;
 }
 
 /* The end of a command that is not redirected. A failure, and some replies, say that
@@ -175,32 +451,6 @@ static enum dlock_status judge(struct dlock_cluster *cluster,
     return status;
 }
 
-static enum dlock_status go(struct way *way,
-                            const struct dlock_command *command,
-                            struct dlock_reply *reply)
-{
-    way->node = dlock_map_find(way->cluster, way->slot, way->until_ms);
-    if (way->node == NULL)
-        return dlock_error_set(
-            DLOCK_UNREACHABLE, "%s",
-            way->cluster->is_stale && way->cluster->why.text[0] != '\0'
-                ? way->cluster->why.text
-                : "no node of the cluster has the lock's slot");
-    for (;;) {
-        enum dlock_status status =
-            talk(way->node, command, way->asks, way->until_ms, reply);
-
-        if (status == DLOCK_UNREACHABLE && finds_another(way))
-            continue;
-        if (status != DLOCK_OK || !is_redirected(reply))
-            return judge(way->cluster, status, reply);
-        if (!follow(way, command, reply))
-            return DLOCK_OK; /* and a refusal */
-    }
-}
-
-/* All nodes ------------------------------------------------------------------ */
-
 /* A node's reply is added to those of the others: of subscribers the number; of what
  * nodes say of themselves (about.lua) the worst, which of replicas is more. */
 static enum dlock_status ask_all(struct dlock_cluster *cluster,
@@ -210,9 +460,9 @@ static enum dlock_status ask_all(struct dlock_cluster *cluster,
     bool adds = command->script == NULL;
     size_t n = 0;
 
-    dlock_map_refresh(cluster, until_ms);
+    refresh(cluster, until_ms);
     for (size_t i = 0; i < cluster->nodes_n; i++) {
-        struct dlock_map_node *node = cluster->nodes[i];
+        struct node *node = cluster->nodes[i];
         struct dlock_reply one = {.kind = DLOCK_REPLY_NIL};
         enum dlock_status status;
 
@@ -242,16 +492,16 @@ static enum dlock_status ask_all(struct dlock_cluster *cluster,
                  : dlock_error_set(DLOCK_UNREACHABLE, "%s", cluster->why.text);
 }
 
-/* For a wire ------------------------------------------------------------------ */
-
+/* After a failure another node, which has not been asked, may have the slot. */
 enum dlock_status dlock_cluster_exchange(struct dlock_wire *wire,
                                          const struct dlock_command *command,
                                          uint64_t real_limit_ms,
                                          struct dlock_reply *reply)
 {
-    struct dlock_cluster *cluster = dlock_map_of(wire);
+    struct dlock_cluster *cluster = dlock_cluster_of(wire);
     const char *key = key_of(command);
     struct way way = {.cluster = cluster};
+    enum dlock_status status;
 
     if (cluster == NULL)
         return dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
@@ -259,19 +509,41 @@ enum dlock_status dlock_cluster_exchange(struct dlock_wire *wire,
     way.again_until_ms = way.until_ms / 2 + dlock_clock_real_now() / 2;
     if (key == NULL)
         return ask_all(cluster, command, way.until_ms, reply);
-    way.slot = dlock_map_slot(key);
-    return go(&way, command, reply);
+    way.slot = dlock_cluster_slot(key);
+    way.node = find(cluster, way.slot, way.until_ms);
+    if (way.node == NULL)
+        return dlock_error_set(
+            DLOCK_UNREACHABLE, "%s",
+            cluster->is_stale && cluster->why.text[0] != '\0'
+                ? cluster->why.text
+                : "no node of the cluster has the lock's slot");
+    for (;;) {
+        const struct node *was = way.node;
+
+        status = talk(way.node, command, way.asks, way.until_ms, reply);
+        if (status == DLOCK_UNREACHABLE) {
+            cluster->is_stale = true;
+            way.node = find(cluster, way.slot, way.until_ms);
+            way.asks = false;
+            if (way.node != NULL && way.node != was &&
+                ++way.hops_n <= HOPS_AT_ONCE)
+                continue;
+        }
+        if (status != DLOCK_OK || !is_redirected(reply))
+            return judge(cluster, status, reply);
+        if (!follow(&way, command, reply))
+            return DLOCK_OK; /* and a refusal */
+    }
 }
 
 /* The wire to the node that has the key, if that is known; or NULL. Asks nobody. */
 static struct dlock_wire *at_hand(const struct dlock_cluster *cluster,
                                   const struct dlock_command *command)
 {
-    unsigned index = cluster->slots[dlock_map_slot(key_of(command))];
+    unsigned index = cluster->slots[dlock_cluster_slot(key_of(command))];
 
-    return cluster->is_stale || index == DLOCK_MAP_NO_NODE
-               ? NULL
-               : cluster->nodes[index]->wire;
+    return cluster->is_stale || index == NO_NODE ? NULL
+                                                 : cluster->nodes[index]->wire;
 }
 
 /*
@@ -284,7 +556,7 @@ void dlock_cluster_batch(struct dlock_wire *wire,
                          struct dlock_exchange *exchanges, size_t n,
                          uint64_t real_limit_ms)
 {
-    struct dlock_cluster *cluster = dlock_map_of(wire);
+    struct dlock_cluster *cluster = dlock_cluster_of(wire);
     uint64_t until_ms = until_of(wire->config, real_limit_ms);
 
     for (size_t i = 0; i < n && cluster == NULL; i++)

@@ -19,7 +19,7 @@
 #include "lock/core/error.h"
 #include "lock/core/net.h"
 #include "lock/dial/question.h"
-#include "lock/redis/map.h"
+#include "lock/redis/cluster.h"
 
 struct dlock_wire *dlock_wire_open(const struct dlock_wire_config *config,
                                    const char *owner)
@@ -50,7 +50,7 @@ void dlock_wire_close(struct dlock_wire *wire)
     if (wire == NULL)
         return;
     dlock_wire_drop(wire);
-    dlock_map_close(wire->cluster);
+    dlock_cluster_close(wire->cluster);
     free(wire->encoded.bytes);
     free(wire);
 }
@@ -114,7 +114,7 @@ enum dlock_status dlock_wire_ready(struct dlock_wire *wire, uint64_t until_ms)
     if (renew_reader(wire) != DLOCK_OK)
         return DLOCK_UNREACHABLE;
     status = wire->config->address.cluster
-                 ? dlock_map_ask(dlock_map_of(wire), until_ms, &link)
+                 ? dlock_cluster_ask(dlock_cluster_of(wire), until_ms, &link)
                  : dlock_dial(&wire->config->address, until_ms, &link);
     if (status != DLOCK_OK)
         return status;

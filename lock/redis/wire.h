@@ -11,7 +11,7 @@
 #include "lock/dial/dial.h"
 #include "lock/redis/command.h"
 
-/* Others only read, but for the cluster, which is map.c's. */
+/* Others only read, but for the cluster, which is cluster.c's. */
 struct dlock_wire {
     const struct dlock_wire_config *config;
     const char *owner;
