@@ -28,22 +28,6 @@ enum {
 
 /* The places of an address ------------------------------------------------- */
 
-/* A Unix socket is one place. */
-static enum dlock_status find_places(const struct dlock_address *address,
-                                     uint64_t until_ms,
-                                     struct dlock_places *places)
-{
-    struct sockaddr_un to = {.sun_family = AF_UNIX};
-
-    if (!address->local)
-        return dlock_lookup(address->host, address->port, until_ms, places);
-    memcpy(to.sun_path, address->host, strlen(address->host) + 1);
-    memcpy(&places->list[0].at, &to, sizeof(to));
-    places->list[0].len = sizeof(to);
-    places->n = 1;
-    return DLOCK_OK;
-}
-
 /* Small packets at once; a peer that is silently gone is found out. */
 static void tune_tcp(int fd)
 {
@@ -86,17 +70,23 @@ static int connect_place(const struct dlock_place *place, uint64_t until_ms,
     return failure;
 }
 
-/* Each place is waited for in its share of the time, because the last one must have
- * its turn. */
+/* A Unix socket is one place. Each place is waited for in its share of the time, because
+ * the last one must have its turn. */
 static enum dlock_status connect_to(const struct dlock_address *address,
                                     uint64_t until_ms, struct dlock_link *link)
 {
-    struct dlock_places places;
-    enum dlock_status status = find_places(address, until_ms, &places);
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    struct dlock_places places = {.n = 1};
     int failure = EADDRNOTAVAIL;
 
-    if (status != DLOCK_OK)
-        return status;
+    if (address->local) {
+        memcpy(to.sun_path, address->host, strlen(address->host) + 1);
+        memcpy(&places.list[0].at, &to, sizeof(to));
+        places.list[0].len = sizeof(to);
+    } else if (dlock_lookup(address->host, address->port, until_ms, &places) !=
+               DLOCK_OK) {
+        return DLOCK_UNREACHABLE;
+    }
     for (size_t i = 0; i < places.n && failure != 0; i++)
         failure =
             connect_place(&places.list[i],

@@ -73,17 +73,37 @@ static enum dlock_status enter(const struct dlock_values *values)
                           : dlock_session_enter(values->session);
 }
 
-/* ROUND_N of them in a round trip. */
-static enum dlock_status run(struct dlock_values *values,
-                             struct dlock_value list[], size_t n, bool is_write)
+/* The text of a value may not even end. */
+static enum dlock_status check_list(const struct dlock_value list[], size_t n,
+                                    bool is_write)
 {
-    enum dlock_status all = DLOCK_OK;
+    if (list == NULL && n > 0)
+        return dlock_check_null();
+    for (size_t i = 0; i < n; i++) {
+        if (list[i].key == NULL)
+            return dlock_check_null();
+        if (is_write && memchr(list[i].text, 0, sizeof(list[i].text)) == NULL)
+            return dlock_error_set(DLOCK_MISUSE, "value %zu is too long", i);
+    }
+    return DLOCK_OK;
+}
+
+/* ROUND_N of them in a round trip. Those that are not reached any more were not
+ * refused. */
+static enum dlock_status call(struct dlock_values *values,
+                              struct dlock_value list[], size_t n,
+                              bool is_write, struct dlock_error *error)
+{
+    enum dlock_status status = check_list(list, n, is_write);
     size_t round_n;
 
-    /* Those that are not reached any more were not refused. */
+    if (status == DLOCK_OK)
+        status = enter(values);
+    if (status != DLOCK_OK)
+        return dlock_error_report(error, status, NULL);
     for (size_t i = 0; i < n; i++)
         list[i].refused = false;
-    for (; n > 0 && all == DLOCK_OK; list += round_n, n -= round_n) {
+    for (; n > 0 && status == DLOCK_OK; list += round_n, n -= round_n) {
         round_n = n < ROUND_N ? n : ROUND_N;
         for (size_t i = 0; i < round_n; i++) {
             struct dlock_command *command = &values->round[i].command;
@@ -106,42 +126,13 @@ static enum dlock_status run(struct dlock_values *values,
 
             list[i].refused = each->reply.kind == DLOCK_REPLY_ERROR;
             if (each->status != DLOCK_OK)
-                all = each->status;
+                status = each->status;
             else if (!is_write)
                 (void)snprintf(list[i].text, sizeof(list[i].text), "%s",
                                strlen(text) < sizeof(list[i].text) ? text : "");
         }
     }
-    return all;
-}
-
-/* The text of a value may not even end. */
-static enum dlock_status check_list(const struct dlock_value list[], size_t n,
-                                    bool is_write)
-{
-    if (list == NULL && n > 0)
-        return dlock_check_null();
-    for (size_t i = 0; i < n; i++) {
-        if (list[i].key == NULL)
-            return dlock_check_null();
-        if (is_write && memchr(list[i].text, 0, sizeof(list[i].text)) == NULL)
-            return dlock_error_set(DLOCK_MISUSE, "value %zu is too long", i);
-    }
-    return DLOCK_OK;
-}
-
-static enum dlock_status call(struct dlock_values *values,
-                              struct dlock_value list[], size_t n,
-                              bool is_write, struct dlock_error *error)
-{
-    enum dlock_status status = check_list(list, n, is_write);
-
-    if (status == DLOCK_OK)
-        status = enter(values);
-    if (status == DLOCK_OK) {
-        status = run(values, list, n, is_write);
-        dlock_session_leave(values->session);
-    }
+    dlock_session_leave(values->session);
     return dlock_error_report(error, status, NULL);
 }
 

@@ -425,19 +425,6 @@ static enum dlock_status judge(struct dlock_sql *sql,
     return uncertain ? DLOCK_UNKNOWN : DLOCK_UNREACHABLE;
 }
 
-/* For the hook, which shows it to a person. */
-static void describe(const struct dlock_sql_reply *reply, char *text,
-                     size_t size)
-{
-    if (reply->has_row)
-        (void)snprintf(text, size, "%s", reply->columns[0]);
-    else
-        (void)snprintf(text, size, "%" PRIu64 " rows", reply->rows);
-    for (size_t i = 0; i < ANSWERS_N; i++)
-        if (answers[i].answer == reply->answer)
-            (void)snprintf(text, size, "%s", answers[i].text);
-}
-
 /* A step: at most the command timeout, and not beyond the attempt's limit. */
 static enum dlock_status send_once(const struct dlock_attempt *attempt,
                                    const char *step,
@@ -461,8 +448,14 @@ static enum dlock_status send_once(const struct dlock_attempt *attempt,
                   dlock_clock_real_until(config->command_timeout_ms, until_ms),
                   reply))
         status = judge(sql, reply);
-    if (status == DLOCK_OK)
-        describe(reply, text, sizeof(text));
+    /* For the hook, which shows it to a person. */
+    if (reply->has_row)
+        (void)snprintf(text, sizeof(text), "%s", reply->columns[0]);
+    else
+        (void)snprintf(text, sizeof(text), "%" PRIu64 " rows", reply->rows);
+    for (size_t i = 0; i < ANSWERS_N; i++)
+        if (answers[i].answer == reply->answer)
+            (void)snprintf(text, sizeof(text), "%s", answers[i].text);
     status =
         dlock_step_end(attempt, step, status == DLOCK_OK ? text : NULL, status);
     if (status == DLOCK_UNKNOWN)

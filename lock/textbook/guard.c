@@ -133,20 +133,8 @@ static void renew(struct guard *guard, const char *name)
     (void)dlock_call(guard->wire, &command, limit_ms, &reply);
 }
 
-/*
- * With the mutex, let go of in between. New names come to the head of the list
- * and none leaves it but by the thread itself: so the way through it holds.
- */
-static void look_after_all(struct guard *guard)
-{
-    for (struct guarded *each = LIST_FIRST(&guard->list);
-         each != NULL && guard->running; each = LIST_NEXT(each, link)) {
-        (void)pthread_mutex_unlock(&guard->mutex);
-        renew(guard, each->name);
-        (void)pthread_mutex_lock(&guard->mutex);
-    }
-}
-
+/* New names come to the head of the list and none leaves it but by the thread itself: so
+ * the way through it holds, though the mutex is let go of. */
 static void *guard_all(void *arg)
 {
     struct guard *guard = arg;
@@ -160,7 +148,12 @@ static void *guard_all(void *arg)
         } else if (dlock_clock_until(guard->clock, guard->due_ms) == 0) {
             guard->due_ms = dlock_clock_now(guard->clock) +
                             guard->lease_ms / LOOKS_PER_LEASE;
-            look_after_all(guard);
+            for (struct guarded *each = LIST_FIRST(&guard->list);
+                 each != NULL && guard->running; each = LIST_NEXT(each, link)) {
+                (void)pthread_mutex_unlock(&guard->mutex);
+                renew(guard, each->name);
+                (void)pthread_mutex_lock(&guard->mutex);
+            }
             continue;
         }
         (void)dlock_clock_wait(guard->clock, &guard->wake, &guard->mutex,

@@ -490,21 +490,6 @@ static enum dlock_status carry_out(struct dlock_zk *zk,
     return status;
 }
 
-/* For the step hook: what a person wants to see of a reply. */
-static void describe(const struct dlock_zk_reply *reply, char *text,
-                     size_t size)
-{
-    static const char *const answers[] = {"done", "exists", "no node",
-                                          "changed"};
-
-    if (reply->children_n > 0)
-        (void)snprintf(text, size, "%zu nodes", reply->children_n);
-    else
-        (void)snprintf(text, size, "%.150s",
-                       reply->text[0] != '\0' ? reply->text
-                                              : answers[reply->answer]);
-}
-
 /* A name is one piece of the path, whatever is in it. */
 void dlock_zk_path(const struct dlock_session *session, const char *name,
                    const char *child, char path[DLOCK_ZK_PATH_BYTES_MAX + 1])
@@ -529,6 +514,8 @@ enum dlock_status dlock_zk_do(const struct dlock_attempt *attempt,
                               const struct dlock_zk_command *command,
                               struct dlock_zk_reply *reply)
 {
+    static const char *const answers[] = {"done", "exists", "no node",
+                                          "changed"};
     struct dlock_session *session = attempt->session;
     char path[DLOCK_ZK_PATH_BYTES_MAX + 1];
     uint64_t until_ms;
@@ -544,8 +531,13 @@ enum dlock_status dlock_zk_do(const struct dlock_attempt *attempt,
     status = carry_out(session->own, command,
                        command->path != NULL ? command->path : path, until_ms,
                        reply);
-    if (status == DLOCK_OK)
-        describe(reply, text, sizeof(text));
+    /* For the step hook: a person wants to see something of the reply. */
+    if (status == DLOCK_OK && reply->children_n > 0)
+        (void)snprintf(text, sizeof(text), "%zu nodes", reply->children_n);
+    else if (status == DLOCK_OK)
+        (void)snprintf(text, sizeof(text), "%.150s",
+                       reply->text[0] != '\0' ? reply->text
+                                              : answers[reply->answer]);
     told = dlock_step_end(attempt, command->step,
                           status == DLOCK_OK ? text : NULL, status);
     if (told != DLOCK_OK)
