@@ -73,7 +73,7 @@ struct page_thread {
     char name[16];     /* "" = the one that runs a program */
     uint64_t until_us; /* of PAGE_SLEEP, PAGE_TIMED; PAGE_NEVER */
     uint64_t pending;  /* of PAGE_MESSAGE: a hash of what has come */
-    /* PAGE_STEP only: */
+    /* From here on of PAGE_STEP only. */
     struct stage_step step; /* without a reply */
     bool is_write;          /* of SQL */
     enum page_part part;    /* of is_write */

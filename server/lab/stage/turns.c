@@ -25,7 +25,7 @@ static uint64_t heard_us;    /* the clock, as it was read last */
 /* A helper thread works for the actor whose move it is. */
 static unsigned own_lane_n(void)
 {
-    return turns_self->is_main ? turns_self->lane : page->lane;
+    return turns_self->shown->is_main ? turns_self->lane : page->lane;
 }
 
 struct page_lane *turns_own_lane(void)
@@ -40,7 +40,7 @@ unsigned turns_own_thread_n(void)
 
 bool turns_is_main(void)
 {
-    return turns_self->is_main;
+    return turns_self->shown->is_main;
 }
 
 void turns_transaction(bool is_open)
@@ -99,7 +99,7 @@ static enum page_wait wait_of(const struct thread *thread)
     case SLEEP:
         return PAGE_SLEEP;
     case COND:
-        return thread->until_us == PAGE_NEVER ? PAGE_OTHERS : PAGE_TIMED;
+        return thread->shown->until_us == PAGE_NEVER ? PAGE_OTHERS : PAGE_TIMED;
     case POLL:
         /* Only at PAGE_LOOK all that was sent has come. */
         if (turns_has_socket(thread))
@@ -107,7 +107,7 @@ static enum page_wait wait_of(const struct thread *thread)
                            turns_ready_fds(thread->fds, thread->fds_n, true) > 0
                        ? PAGE_MESSAGE
                        : PAGE_SOCKET;
-        return thread->until_us == PAGE_NEVER ? PAGE_OTHERS : PAGE_SLEEP;
+        return thread->shown->until_us == PAGE_NEVER ? PAGE_OTHERS : PAGE_SLEEP;
     default:
         return PAGE_OTHERS;
     }
@@ -116,19 +116,13 @@ static enum page_wait wait_of(const struct thread *thread)
 static void show(void)
 {
     page->threads_n = 0;
-    for (unsigned i = 0; i < PAGE_THREADS_MAX; i++) {
-        struct page_thread *shown = &page->threads[i];
+    for (const struct thread *each = turns_threads; each < turns_end; each++) {
+        struct page_thread *shown = each->shown;
 
-        if (turns_threads[i].state == STEP)
-            *shown = turns_threads[i].shown;
-        shown->wait = wait_of(&turns_threads[i]);
-        shown->is_main = turns_threads[i].is_main;
-        shown->until_us = turns_threads[i].until_us;
-        shown->pending =
-            shown->wait == PAGE_MESSAGE ? turns_pending(&turns_threads[i]) : 0;
-        memcpy(shown->name, turns_threads[i].name, sizeof(shown->name));
+        shown->wait = wait_of(each);
+        shown->pending = shown->wait == PAGE_MESSAGE ? turns_pending(each) : 0;
         if (shown->wait != PAGE_NOTHING)
-            page->threads_n = i + 1;
+            page->threads_n = (unsigned)(each - turns_threads) + 1;
     }
 }
 
@@ -152,8 +146,8 @@ static bool can_go_on(struct thread *thread)
         return turns_ready_fds(thread->fds, thread->fds_n, false) > 0;
     /* Nobody but this thread runs a program. */
     if (thread->state == LANES) {
-        while (each < turns_end &&
-               (each == thread || !each->is_main || each->state == PARKED))
+        while (each < turns_end && (each == thread || !each->shown->is_main ||
+                                    each->state == PARKED))
             each++;
         return each == turns_end;
     }
@@ -171,11 +165,11 @@ static struct thread *end_a_wait(void)
     for (struct thread *each = turns_threads; each < turns_end; each++)
         if ((each->state == COND || each->state == SLEEP ||
              each->state == POLL) &&
-            each->until_us != PAGE_NEVER &&
-            (!first || each->until_us < first->until_us))
+            each->shown->until_us != PAGE_NEVER &&
+            (!first || each->shown->until_us < first->shown->until_us))
             first = each;
     if (first) {
-        turns_now_at_least(first->until_us);
+        turns_now_at_least(first->shown->until_us);
         first->timed_out = true;
     }
     return first;
@@ -197,7 +191,7 @@ void turns_seed(struct thread *thread)
     thread->random =
         (page->seed + (uint64_t)(thread - turns_threads)) * 0x9E3779B97F4A7C15 |
         1;
-    if (strcmp(thread->name, "committer") == 0)
+    if (strcmp(thread->shown->name, "committer") == 0)
         thread->random ^= board->resets << 16;
 }
 
@@ -268,7 +262,7 @@ void turns_block(enum state state, void *what, uint64_t until_us)
 
     turns_self->state = state;
     turns_self->what = what;
-    turns_self->until_us = until_us;
+    turns_self->shown->until_us = until_us;
     turns_self->timed_out = false;
     next = choose();
     if (next == turns_self)
@@ -293,6 +287,8 @@ void turns_begin(struct board *shared, struct page *own, int fd)
     board = shared;
     page = own;
     stop_fd = fd;
+    for (unsigned i = 0; i < PAGE_THREADS_MAX; i++)
+        turns_threads[i].shown = &page->threads[i];
     turns_self = &turns_threads[0];
     turns_self->state = READY;
     (void)sem_init(&turns_self->turn, 0, 0);
@@ -304,7 +300,7 @@ void turns_begin(struct board *shared, struct page *own, int fd)
 void turns_lane(unsigned lane)
 {
     turns_self->lane = lane;
-    turns_self->is_main = true;
+    turns_self->shown->is_main = true;
     board->lanes[lane].thread = (unsigned)(turns_self - turns_threads);
 }
 
@@ -318,7 +314,7 @@ void turns_await_lanes(void)
 {
     turns_block(LANES, NULL, PAGE_NEVER);
     for (const struct thread *each = turns_threads; each < turns_end; each++)
-        if (each->is_main)
+        if (each->shown->is_main)
             board->lanes[each->lane].phase = PAGE_CLOSED;
 }
 
@@ -334,10 +330,10 @@ static struct stage_step *add_record(const struct stage_step *what)
     *step = *what;
     step->actor = (signed char)own_lane_n();
     /* Asynchronous calls are the program's own. */
-    if (strncmp(turns_self->name, "dlock-", 6) == 0 &&
-        strcmp(turns_self->name, "dlock-async") != 0)
+    if (strncmp(turns_self->shown->name, "dlock-", 6) == 0 &&
+        strcmp(turns_self->shown->name, "dlock-async") != 0)
         (void)snprintf(step->who, sizeof(step->who), "%s",
-                       turns_self->name + 6);
+                       turns_self->shown->name + 6);
     return step;
 }
 
@@ -422,6 +418,7 @@ static void tell(const struct stage_step *open, const char *reply)
 /* Several servers are asked at once: the next before the last has answered. */
 enum page_verdict turns_step(const struct page_thread *shown)
 {
+    struct page_thread *own = turns_self->shown;
     unsigned node = shown->step.node;
 
     if (turns_ending()) { /* who tries again at once would do so for ever */
@@ -429,15 +426,16 @@ enum page_verdict turns_step(const struct page_thread *shown)
         return PAGE_HOLD;
     }
     if (turns_self->open_n > 0)
-        tell(&turns_self->open[turns_self->shown.step.node], "(sent)");
-    turns_self->shown = *shown;
-    if (shown->words_n > 0)
-        tell_sent(&turns_self->shown);
+        tell(&turns_self->open[own->step.node], "(sent)");
+    memcpy(&own->step, &shown->step,
+           sizeof(*own) - offsetof(struct page_thread, step));
+    if (own->words_n > 0)
+        tell_sent(own);
     turns_block(STEP, NULL, PAGE_NEVER);
     if (turns_ending())
         return PAGE_HOLD;
     turns_self->open_n++;
-    turns_self->open[node] = turns_self->shown.step;
+    turns_self->open[node] = own->step;
     turns_self->verdicts[node] = turns_self->verdict;
     return turns_self->verdict;
 }

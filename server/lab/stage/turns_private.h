@@ -47,26 +47,23 @@ enum state {
 
 struct thread {
     enum state state;
+    struct page_thread *shown; /* its place in the page */
     unsigned lane;
     sem_t turn;
     pthread_t id;
     void *(*run)(void *);
     void *arg;
-    void *what; /* that it waits for */
-    uint64_t until_us;
+    void *what;      /* that it waits for */
     uint64_t ticket; /* of COND: who came first is woken first */
     struct pollfd *fds;
     nfds_t fds_n;
-    bool is_main; /* it runs its lane's program */
     bool timed_out, may_read;
     unsigned open_n; /* steps that were let go, and not answered yet */
     struct stage_step open[PAGE_NODES_MAX];     /* they, by their servers, */
     enum page_verdict verdicts[PAGE_NODES_MAX]; /* and how they were let go */
     enum page_verdict verdict;
-    unsigned naps;            /* in this move */
-    struct page_thread shown; /* of STEP */
+    unsigned naps; /* in this move */
     uint64_t random;
-    char name[16];
 };
 
 extern struct thread turns_threads[PAGE_THREADS_MAX], *const turns_end;

@@ -47,8 +47,11 @@ int __wrap_pthread_create(pthread_t *id, const pthread_attr_t *attr,
         thread++;
     if (thread == turns_end)
         turns_die("too many threads");
-    *thread = (struct thread){
-        .state = READY, .lane = turns_self->lane, .run = run, .arg = arg};
+    *thread = (struct thread){.state = READY,
+                              .shown = thread->shown,
+                              .lane = turns_self->lane,
+                              .run = run,
+                              .arg = arg};
     turns_seed(thread);
     (void)sem_init(&thread->turn, 0, 0);
     status = __real_pthread_create(&thread->id, attr, run_thread, thread);
@@ -72,7 +75,8 @@ int __wrap_pthread_setname_np(pthread_t id, const char *name)
     struct thread *thread = turns_on ? find_thread(id) : NULL;
 
     if (thread)
-        (void)snprintf(thread->name, sizeof(thread->name), "%s", name);
+        (void)snprintf(thread->shown->name, sizeof(thread->shown->name), "%s",
+                       name);
     return __real_pthread_setname_np(id, name);
 }
 
@@ -86,7 +90,8 @@ int __wrap_pthread_join(pthread_t id, void **result)
     status = __real_pthread_join(id, result);
     if (thread) {
         (void)sem_destroy(&thread->turn);
-        *thread = (struct thread){.state = FREE};
+        thread->state = FREE;
+        *thread->shown = (struct page_thread){.wait = PAGE_NOTHING};
     }
     return status;
 }
@@ -309,7 +314,7 @@ int __wrap_poll(struct pollfd fds[], nfds_t n, int timeout_ms)
     if (turns_self->open_n > 0 && n == 1)
         return __real_poll(fds, n, timeout_ms == 0 ? 0 : REPLY_MS_MAX);
     if (turns_self->open_n > 0 &&
-        strcmp(turns_self->name, "dlock-wakeup") != 0) {
+        strcmp(turns_self->shown->name, "dlock-wakeup") != 0) {
         for (nfds_t i = 0; i < n; i++)
             if (fds[i].fd >= 0)
                 (void)__real_poll(&fds[i], 1, REPLY_MS_MAX);
