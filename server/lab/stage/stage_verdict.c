@@ -337,22 +337,19 @@ static bool has_holds_left(const struct actor *actor)
 {
     const struct stage *stage = actor->stage;
     const struct page_lane *lane = actor->lane;
-    const char *keys = stage->look->keys, *line = keys;
+    const char *line = stage->look->keys;
     char field[sizeof(lane->owner) + 2];
 
     if (stage->losses > 0 || stage->restarts > 0 || actor->is_dead ||
         lane->unsure || page_holds(lane) > 0)
         return false;
     (void)snprintf(field, sizeof(field), "%s=", lane->owner);
-    while ((line = strstr(line, field)) != NULL) {
-        const char *begin = line;
+    for (size_t len; *line; line += len + (line[len] == '\n')) {
+        const char *name = line + (stage->world.nodes_n > 1 ? 2 : 0);
 
-        while (begin > keys && begin[-1] != '\n')
-            begin--;
-        begin += stage->world.nodes_n > 1 ? 2 : 0;
-        if (stage_is_lock(begin))
+        len = strcspn(line, "\n");
+        if (stage_is_lock(name) && memmem(line, len, field, strlen(field)))
             return true;
-        line++;
     }
     return false;
 }
