@@ -46,7 +46,6 @@ struct experiment_text {
 
 /* Real instances, see load.h. */
 struct experiment_load {
-    const char *lock;
     unsigned instances;
     unsigned stock;
     const char *flags;                    /* of all */
@@ -65,8 +64,8 @@ struct experiment_load {
  * sold by the store's audit, and a step has the text .says. If no fault is expected,
  * all actors have to be done as well. */
 struct experiment_play {
-    struct stage_scene scene;    /* steps; .lock = NULL: no such way */
-    struct experiment_load load; /* load; the same */
+    struct stage_scene scene; /* steps; load: .lock alone. NULL: no such way */
+    struct experiment_load load; /* load */
     const char *schedule;        /* steps; load: the story, or NULL */
     unsigned faults; /* a bit for each enum stage_fault, remarks as well */
     int64_t sold;
@@ -93,8 +92,6 @@ struct experiment {
     char *content; /* of its file: all texts are in it */
 };
 
-/* NULL: there is no such play. */
-const char *experiment_lock(const struct experiment_play *play);
 /* "bug", "fix", "rest". */
 const char *experiment_play_word(unsigned index);
 /* The heading of a play: "With the bug". */

@@ -56,7 +56,6 @@ static bool set_load(struct reader *reader, struct experiment_play *play,
                    {"orders", &load->crowd.orders, NUMBER_MAX},
                    {"within-ms", &load->crowd.within_ms, NUMBER_MAX},
                    {"wrk", &load->wrk_connections, NUMBER_MAX}};
-
     const char *wrong;
 
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
@@ -64,7 +63,7 @@ static bool set_load(struct reader *reader, struct experiment_play *play,
             return set_number(reader, numbers[i].number, key, value,
                               numbers[i].most);
     if (strcmp(key, "lock") == 0) {
-        load->lock = value;
+        play->scene.lock = value;
         return dlock_strategy_find(value) ||
                reader_fail(reader, "there is no lock '%s'", value);
     }
@@ -122,18 +121,17 @@ static bool begin_section(struct reader *reader)
     if (index < 0)
         return true;
     play = &plays[index];
-    if (index == EXPERIMENT_REST && experiment_lock(&plays[EXPERIMENT_FIX]))
+    if (index == EXPERIMENT_REST && plays[EXPERIMENT_FIX].scene.lock)
         base = &plays[EXPERIMENT_FIX];
-    if (play == bug)
-        play->scene = (struct stage_scene)STAGE_SCENE(NULL);
-    else if (!experiment_lock(bug))
+    if (play == bug) {
+        if (into->kind == &steps_kind)
+            play->scene = (struct stage_scene)STAGE_SCENE(NULL);
+        return true;
+    }
+    if (!bug->scene.lock)
         return reader_fail(reader, "there is no [bug] with a lock before it");
-    else
-        *play = (struct experiment_play){.scene = base->scene,
-                                         .load = base->load,
-                                         .schedule = bug->schedule};
-    if (into->kind == &load_kind)
-        play->scene = (struct stage_scene){.lock = NULL};
+    *play = (struct experiment_play){
+        .scene = base->scene, .load = base->load, .schedule = bug->schedule};
     play->load.judge = NULL;
     return true;
 }
@@ -180,7 +178,7 @@ static bool set_value(struct reader *reader, const char *key, char *value)
 static bool has_all(struct reader *reader, struct experiment *into)
 {
     const struct experiment_play *bug = &into->plays[EXPERIMENT_BUG];
-    bool has_rest = experiment_lock(&into->plays[EXPERIMENT_REST]);
+    bool has_rest = into->plays[EXPERIMENT_REST].scene.lock;
 
     if (!into->family)
         into->family = "of one's own";
@@ -195,7 +193,7 @@ static bool has_all(struct reader *reader, struct experiment *into)
                                sections[i], has_rest ? "no" : "a",
                                has_rest ? "one" : "none");
     }
-    if (!experiment_lock(bug))
+    if (!bug->scene.lock)
         return reader_fail(reader, "[bug] has no lock");
     if (into->kind == &load_kind &&
         (bug->load.instances == 0 || !bug->load.flags))
@@ -250,11 +248,6 @@ enum experiment_language experiment_language(unsigned look)
     return look & DRAW_CHINESE ? EXPERIMENT_ZH : EXPERIMENT_EN;
 }
 
-const char *experiment_lock(const struct experiment_play *play)
-{
-    return play->scene.lock ? play->scene.lock : play->load.lock;
-}
-
 const char *experiment_play_word(unsigned index)
 {
     return (const char *[]){"bug", "fix", "rest"}[index];
@@ -270,9 +263,9 @@ const char *experiment_play_title(const struct experiment *experiment,
         return "With the fix, once more";
     if (index == EXPERIMENT_FIX)
         return "With the fix";
-    return plays->faults != 0 || plays->says         ? "With the bug"
-           : experiment_lock(&plays[EXPERIMENT_FIX]) ? "Without the fix"
-                                                     : "What is played";
+    return plays->faults != 0 || plays->says  ? "With the bug"
+           : plays[EXPERIMENT_FIX].scene.lock ? "Without the fix"
+                                              : "What is played";
 }
 
 json_t *experiment_json(const struct experiment_run *run)

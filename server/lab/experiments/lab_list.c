@@ -104,7 +104,7 @@ static void json_experiment(FILE *out, const struct experiment *experiment)
         const struct experiment_play *play = &experiment->plays[i];
         json_t *one = NULL;
 
-        if (experiment_lock(play)) {
+        if (play->scene.lock) {
             experiment->kind->scene(play, scene, sizeof(scene));
             one = json_pack(
                 "{s:o, s:o, s:o, s:o*, s:o*}", "faults",
@@ -231,7 +231,7 @@ static void show(const struct experiment *experiment, unsigned look)
     for (unsigned i = 0; i < EXPERIMENT_PLAYS_N; i++) {
         const struct experiment_play *play = &experiment->plays[i];
 
-        if (!experiment_lock(play))
+        if (!play->scene.lock)
             continue;
         draw_say(stdout, look, "%s\n", experiment_play_title(experiment, i));
         lab_scene(experiment, play, look);

@@ -205,7 +205,7 @@ static void run_one(struct runs *runs, const struct experiment *experiment)
         const struct experiment_play *each = &experiment->plays[i];
 
         results[i] = (struct experiment_run){.as_told = true};
-        if (experiment_lock(each)) {
+        if (each->scene.lock) {
             if (at_length)
                 tell_scene(runs, experiment, i, each);
             ran = play(runs, experiment, i, &results[i]);
@@ -284,13 +284,12 @@ static int play_by_hand(const struct runs *runs,
         experiment->plays[options->fix ? EXPERIMENT_FIX : EXPERIMENT_BUG];
     struct game_goal goal;
 
-    if (!experiment_lock(&play))
+    if (!play.scene.lock)
         return fail_to_run("lab run --fix: %s has no fix", experiment->name);
     if (options->lock && !dlock_strategy_find(options->lock))
         return fail_to_run("there is no lock '%s'", options->lock);
     if (options->lock)
-        *(experiment->kind == &load_kind ? &play.load.lock : &play.scene.lock) =
-            options->lock;
+        play.scene.lock = options->lock;
     if (experiment->kind == &load_kind && options->json)
         return load_watch_main(&play, options->look);
     if (experiment->kind == &load_kind)

@@ -24,8 +24,8 @@ static void tell_scene(const struct experiment_play *play, char text[],
     const struct experiment_load *load = &play->load;
 
     (void)snprintf(text, size, "%u instance%s, lock %s, stock %u",
-                   load->instances, load->instances == 1 ? "" : "s", load->lock,
-                   load->stock);
+                   load->instances, load->instances == 1 ? "" : "s",
+                   play->scene.lock, load->stock);
 }
 
 /* Events ------------------------------------------------------------------------ */
@@ -101,11 +101,11 @@ static void head(const struct load *load)
     if (run->json)
         (void)json_object_update_new(
             run->json,
-            json_pack("{s:o, s:o, s:[]}", "lock", draw_json_text(play->lock, 0),
+            json_pack("{s:o, s:o, s:[]}", "lock", draw_json_text(load->lock, 0),
                       "flags", draw_json_text(play->flags, 0), "timeline"));
     if (!run->out)
         return;
-    tell_flags(run, "all", play->lock, play->flags);
+    tell_flags(run, "all", load->lock, play->flags);
     for (unsigned i = 0; i < play->instances; i++)
         if (play->each[i])
             tell_flags(run, (const char[]){(char)('a' + (int)i), '\0'}, NULL,
@@ -130,7 +130,7 @@ bool load_start(struct load *load, unsigned who, const char *flags)
     (void)snprintf(text, sizeof(text), "%s %s %s %s",
                    play->instances > 1 ? "--shared" : "", play->flags,
                    play->each[who] ? play->each[who] : "", flags);
-    return site_start(&load->site, who, play->lock, text);
+    return site_start(&load->site, who, load->lock, text);
 }
 
 static bool begin(struct load *load)
@@ -171,7 +171,7 @@ bool load_crowd(struct load *load)
  * asking: "held". */
 bool load_is_held(struct load *load, uint64_t *left_ms)
 {
-    struct dlock_options options = {.strategy = load->play->lock,
+    struct dlock_options options = {.strategy = load->lock,
                                     .url = redis_proc_url(load->site.redis)};
     struct dlock_holder holder;
     struct dlock_session *session = NULL;
@@ -243,8 +243,10 @@ static bool run_load(const struct experiment_play *play,
     const struct measure *measure = play->load.measure;
     bool ran;
 
-    load =
-        (struct load){.play = &play->load, .story = play->schedule, .run = run};
+    load = (struct load){.play = &play->load,
+                         .lock = play->scene.lock,
+                         .story = play->schedule,
+                         .run = run};
     head(&load);
     load_watch_begin(&load);
     ran = begin(&load);

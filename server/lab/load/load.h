@@ -37,14 +37,15 @@ struct load_lane {
 /* One that is under way. */
 struct load {
     const struct experiment_load *play;
+    const char *lock;
     const char *story; /* NULL: none */
     struct experiment_run *run;
     struct site site;
     struct buyers buyers;
     uint64_t begun_us; /* the sale; 0 = the servers are started yet */
     struct load_lane lanes[SITE_INSTANCES_MAX];
-    size_t sold; /* the order, from 1, whose sale is told now; 0 = none */
     int64_t seen_by_wrk; /* orders that were confirmed */
+    size_t sold; /* the order, from 1, whose sale is told now; 0 = none */
 };
 
 enum { LOAD_SOLD_ANY = -1 }; /* for experiment_play.sold: some, by luck */

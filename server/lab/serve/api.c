@@ -104,10 +104,10 @@ static json_t *plays_of(const struct experiment *experiment)
     json_t *list = json_array();
     const struct experiment_play *play = experiment->plays;
 
-    for (; play < &experiment->plays[EXPERIMENT_REST] && experiment_lock(play);
+    for (; play < &experiment->plays[EXPERIMENT_REST] && play->scene.lock;
          play++)
         (void)json_array_append_new(
-            list, json_pack("{s:s, s:o, s:s?}", "lock", experiment_lock(play),
+            list, json_pack("{s:s, s:o, s:s?}", "lock", play->scene.lock,
                             "goal", draw_json_faults(stage_goals(play->faults)),
                             "schedule", play->schedule));
     return list;
@@ -330,7 +330,7 @@ static bool read_experiment(const json_t *wish,
     experiment = name ? experiment_find(name, &none) : NULL;
     if (!heeds(args, wish, "experiment lock fix language") || !experiment ||
         experiment->kind != kind ||
-        (fix && !experiment_lock(&experiment->plays[EXPERIMENT_FIX])) ||
+        (fix && !experiment->plays[EXPERIMENT_FIX].scene.lock) ||
         (json_object_get(wish, "lock") && !is_lock(lock)) ||
         (lock && kind == &load_kind && world_nodes_for(lock) > 1))
         return false;
