@@ -396,10 +396,7 @@ static void end_all(struct inventory *inv)
         call->is_lost = true;
         end_without_answer(inv, call);
     }
-    while ((call = TAILQ_FIRST(&inv->waiting))) {
-        TAILQ_REMOVE(&inv->waiting, call, place);
-        end_without_answer(inv, call);
-    }
+    serve(inv, UINT64_MAX); /* none of those that wait has time left */
 }
 
 /* ---- the thread --------------------------------------------------------------- */

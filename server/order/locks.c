@@ -219,7 +219,8 @@ static void to_held(struct locks *locks, struct queue *queue)
 /* Until when is the lock kept, which nobody is known to want? */
 static void keep(struct locks *locks, struct queue *queue)
 {
-    uint64_t until_us = queue_keep_until_us(queue, queues_n(locks->queues));
+    uint64_t until_us =
+        queue_keep_until_us(queue, HASH_COUNT(locks->queues->table));
 
     if (queue->is_thinking)
         return;

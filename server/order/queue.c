@@ -34,11 +34,6 @@ void queues_release(struct queues *queues)
     }
 }
 
-size_t queues_n(const struct queues *queues)
-{
-    return HASH_COUNT(queues->table);
-}
-
 struct queue *queue_find(struct queues *queues, int64_t product_id,
                          int64_t segment)
 {

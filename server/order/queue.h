@@ -80,8 +80,6 @@ void queues_init(struct queues *queues);
 /* Every queue is empty, every lock given back. */
 void queues_release(struct queues *queues);
 
-size_t queues_n(const struct queues *queues);
-
 /* NULL: there is none. */
 struct queue *queue_find(struct queues *queues, int64_t product_id,
                          int64_t segment);
