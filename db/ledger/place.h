@@ -31,7 +31,8 @@ struct place_proof {
     int64_t secret;
 };
 
-/* What is known of products, by place.c. All zero: nothing is. */
+/* The products that were read and are as they were; place.c has the rule. All zero:
+ * none. */
 struct rows {
     int64_t
         epoch; /* db->epoch at the end of the last transaction; 0 = none is valid */

@@ -204,7 +204,7 @@ static void column_text(const struct sql_query *query, int column, char *text,
     snprintf(text, size, "%s", found ? (const char *)found : "");
 }
 
-/* What the database says after each statement. */
+/* Takes over the counts, and whether a transaction is open, after each statement. */
 static void note(struct sqlite *db)
 {
     db->sql.changed = sqlite3_changes64(db->handle);

@@ -157,7 +157,8 @@ static const char *check_host(const struct check_head *head)
     return NULL;
 }
 
-/* What the handlers do not do. The end of the body is known. */
+/* Wishes that no handler grants. The connection goes on, because the end of the body is
+ * known. */
 static const char *check_wishes(const struct check_head *head,
                                 struct check_verdict *verdict)
 {

@@ -21,7 +21,7 @@
 #include "server/http/reply.h"
 #include "server/order/dispatcher.h"
 
-/* Of more segments than this the audit only tells the sums. */
+/* An audit of more segments than this tells the sums, but not all lines. */
 #define AUDIT_LINES_MAX 10000
 
 /* Not alive is what only a restart mends; see "STORE_GONE". The process itself

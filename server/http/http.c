@@ -293,7 +293,7 @@ static void *serve(void *loop)
 
 /* ---- the listening socket ------------------------------------------------- */
 
-/* What the kernel made of it, as numbers: with port 0, this is the news. */
+/* The address as numbers: with port 0 only the kernel knows the port. */
 static void describe(int fd, struct loop_group *group)
 {
     struct sockaddr_storage bound;

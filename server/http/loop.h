@@ -93,7 +93,7 @@ struct loop {
     sem_t drained;          /* posted when `draining` became true */
 };
 
-/* What a connection has of its loop; begins as {0}. */
+/* A connection's part in the counts of its loop; begins as {0}. */
 struct loop_mark {
     uint64_t pass, round;
 };

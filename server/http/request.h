@@ -60,7 +60,7 @@ enum request_stage {
     REQUEST_FAILED,  /* which did not take it: no memory */
 };
 
-/* What it waits for, or has waited for. */
+/* The kind of its wait, or of its last one. */
 enum request_wait {
     REQUEST_FOR_NOTHING,
     REQUEST_FOR_TASK,
@@ -200,7 +200,7 @@ void suspend_for_inventory(struct request *request, request_answer *answer);
  * does not wait any more, and has a reply. */
 bool suspend_withdraw(struct request *request);
 
-/* Whom the request comes from: the peer, or whom trusted proxies name. */
+/* The client's address: the peer's, or the one that trusted proxies name. */
 struct in6_addr access_client(const struct request *request);
 
 /* The Host is none of ours, and that matters. For a target that was split. */

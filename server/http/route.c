@@ -95,7 +95,7 @@ static bool path_fits(const char *pattern, const char *path,
         return false;
     end = strchrnul(path + head, '/');
     size = (size_t)(end - path) - head;
-    /* What is too long for an id is not an id: not found, rather than cut. */
+    /* A part that is too long is not found, because a cut one may be another's id. */
     if (!size || size > REQUEST_PARAM_BYTES_MAX ||
         strcmp(strchr(open, '}') + 1, end) != 0)
         return false;

@@ -153,7 +153,7 @@ static void expire(struct dispatcher *d, struct order *order)
     enum order_outcome outcome = ORDER_LOCK_TIMEOUT;
     const char *why = dlock_status_text(DLOCK_TIMEOUT);
 
-    /* What began within the limit ends within the business time after it. */
+    /* Business time that began within the limit may end after it. */
     if (queue->is_thinking &&
         d->queues.now_us < limit_us(d, order) + think_us) {
         timers_set(&d->limits, &order->limit, limit_us(d, order) + think_us);

@@ -60,7 +60,7 @@ void lock_name_of_user(int64_t user_id, char name[LOCK_NAME_BYTES]);
  * in which the last command may fail. */
 unsigned lock_wait_ms(const struct app *app);
 
-/* What is written under a lock is written under this. Points into GRANT. */
+/* The fence for all that is written under a lock. Points into GRANT. */
 struct store_fence lock_fence(const struct app *app,
                               const struct dlock_grant *grant);
 

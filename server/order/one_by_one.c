@@ -165,7 +165,7 @@ static bool take_lock(struct worker *worker, struct order *order,
     return false;
 }
 
-/* What cannot be given back ends with its lease; and the worker becomes another
+/* A lock that cannot be given back ends with its lease; and the worker becomes another
  * owner, since nobody knows what the server believes of this one. */
 static void give_lock(struct worker *worker, struct lock_task *lock)
 {

@@ -55,7 +55,7 @@ struct order {
     struct task task;         /* order by order: the whole of it */
 };
 
-/* What has MEMBER at that address. */
+/* The struct that has MEMBER at that address. */
 #define CONTAINER_OF(address, type, member)                                    \
     ((type *)(void *)((char *)(address)-offsetof(type, member)))
 
