@@ -237,48 +237,39 @@ static void tell(struct dlock_async *async, struct dlock_job *job)
 
 /* Working ---------------------------------------------------------------------- */
 
-/* The next piece of an acquire. True: it was told no, and is to be parked. */
-static bool advance(struct dlock_job *job)
+/*
+ * With the mutex, which is let go of meanwhile: a release, or the next piece of an
+ * acquire. After it the job is parked, or ready again; or its callback has been called, or
+ * dlock_dispatch() will call it.
+ */
+static void run(struct dlock_async *async, struct dlock_job *job)
 {
     const struct dlock_wake_call call = {told, job};
     struct dlock_wait *wait = &job->wait;
-    bool tries = true;
+    bool tries = job->acquires, waits = false;
 
+    async->ready_n--;
+    (void)pthread_mutex_unlock(&async->mutex);
     dlock_error_put(
         &job->error); /* of the last try, on another thread perhaps */
     if (job->begun)
         dlock_wait_disarm(wait);
-    else
-        tries = dlock_session_begin(&job->wait, job->session, job->name,
-                                    &job->terms);
-    job->begun = true;
+    else if (job->acquires)
+        tries = dlock_session_begin(wait, job->session, job->name, &job->terms);
+    job->begun = tries;
     /* A wake-up from here on is worth another try. A cancel that is wiped out here is
      * seen by the try itself. */
-    (void)pthread_mutex_lock(&job->async->mutex);
+    (void)pthread_mutex_lock(&async->mutex);
     job->told = false;
-    (void)pthread_mutex_unlock(&job->async->mutex);
+    (void)pthread_mutex_unlock(&async->mutex);
     if (tries && dlock_wait_try(wait)) {
         job->error = dlock_error_take();
         job->pause = dlock_wait_arm(wait, &call);
-        return true;
-    }
-    job->status = dlock_session_end(&job->wait, &job->grant);
-    return false;
-}
-
-/* With the mutex, which is let go of meanwhile. After it the job is parked, or ready
- * again; or its callback has been called, or dlock_dispatch() will call it. */
-static void run(struct dlock_async *async, struct dlock_job *job)
-{
-    bool waits = false;
-
-    async->ready_n--;
-    (void)pthread_mutex_unlock(&async->mutex);
-    if (job->acquires)
-        waits = advance(job);
-    else
-        job->status = dlock_session_give(job->session, &job->grant);
-    if (!waits) {
+        waits = true;
+    } else {
+        job->status = job->acquires
+                          ? dlock_session_end(wait, &job->grant)
+                          : dlock_session_give(job->session, &job->grant);
         job->error.text[0] = '\0';
         (void)dlock_error_report(&job->error, job->status,
                                  job->acquires ? "acquire" : "release");

@@ -117,26 +117,6 @@ static enum dlock_status conclude(struct dlock_session *session,
     return status;
 }
 
-/* An acquire that came to nothing, but for a cancel. */
-static void note_failure(struct dlock_session *session,
-                         const struct dlock_attempt *attempt)
-{
-    const struct dlock_strategy *strategy = session->client->strategy;
-    struct dlock_attempt end = {.session = session, .name = attempt->name};
-    struct dlock_error kept;
-
-    if (attempt->holds == 0)
-        dlock_held_lost(session, attempt->name);
-    if (!strategy->releases_always)
-        return;
-    /* The `finally` around an acquire: it runs for the losers as well. */
-    end.number = dlock_number(session->client);
-    end.limit_ms = dlock_session_limit(session, 1, 0);
-    kept = dlock_error_take();
-    (void)strategy->release(&end);
-    dlock_error_put(&kept);
-}
-
 /* Memory is taken here, because nothing is held yet if there is none. */
 bool dlock_session_begin(struct dlock_wait *wait, struct dlock_session *session,
                          const char *name, const struct dlock_terms *terms)
@@ -182,9 +162,12 @@ enum dlock_status dlock_session_end(struct dlock_wait *wait,
                                     struct dlock_grant *grant)
 {
     struct dlock_session *session = wait->session;
+    const struct dlock_strategy *strategy = wait->strategy;
     struct dlock_grant *made = &wait->grant;
+    struct dlock_attempt end = {.session = session, .name = wait->attempt.name};
     enum dlock_status status =
         wait->tries ? dlock_wait_end(wait) : wait->status;
+    struct dlock_error kept;
 
     (void)snprintf(made->name, sizeof(made->name), "%s", wait->attempt.name);
     (void)snprintf(made->owner, sizeof(made->owner), "%s", session->owner);
@@ -192,8 +175,16 @@ enum dlock_status dlock_session_end(struct dlock_wait *wait,
     if (status == DLOCK_OK)
         dlock_held_add(session, made, wait->tried_at_ms,
                        wait->terms->max_hold_ms);
-    else
-        note_failure(session, &wait->attempt);
+    else if (wait->attempt.holds == 0)
+        dlock_held_lost(session, wait->attempt.name);
+    /* The `finally` around an acquire: it runs for the losers as well. */
+    if (status != DLOCK_OK && strategy->releases_always) {
+        end.number = dlock_number(session->client);
+        end.limit_ms = dlock_session_limit(session, 1, 0);
+        kept = dlock_error_take();
+        (void)strategy->release(&end);
+        dlock_error_put(&kept);
+    }
     if (status == DLOCK_BUSY) {
         (void)dlock_error_take();
         status = wait->terms->wait_ms > 0 ? DLOCK_TIMEOUT : DLOCK_BUSY;
