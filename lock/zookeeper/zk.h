@@ -9,7 +9,7 @@
  * command after the end makes a new one, which has another number.
  *
  * One mutex per client guards its sessions, against each other, the library's
- * threads, and two of ours (zk_client.c). Nobody holds it while waiting for a server,
+ * threads, and two of ours (zk_node.c). Nobody holds it while waiting for a server,
  * nor in the program's hook.
  */
 #ifndef DLOCK_ZK_H
@@ -254,9 +254,6 @@ enum dlock_status dlock_zk_node_watch(const struct dlock_attempt *attempt,
  * is left. In any case it is not the caller's any more. */
 enum dlock_status dlock_zk_node_give(const struct dlock_attempt *attempt,
                                      struct dlock_zk_node *node);
-
-/* On the keeper's thread: deletes all that are left; false: some still are. */
-bool dlock_zk_node_clear(struct dlock_zk *zk);
 
 /* The strategies' functions; see strategy.h ----------------------------------- */
 
