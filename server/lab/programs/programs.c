@@ -2,10 +2,13 @@
 #include "server/lab/programs/program.h"
 
 #include <semaphore.h>
+#include <sqlite3.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "server/base/clock.h"
+#include "server/lab/servers/peek.h"
 #include "server/lab/stage/watch.h"
 
 static const struct program programs[] = {
@@ -148,4 +151,173 @@ enum store_status program_write(struct program_actor *self, const char *step,
                                    ? "done"
                                    : store_status_text(write->status));
     return write->status;
+}
+
+/* ---- by hand ---------------------------------------------------------------
+ *
+ * The connections belong to the thread that runs the program, and end with it.
+ */
+
+static _Thread_local sqlite3 *database;
+static _Thread_local struct peek *redis;
+
+/* A transaction that is open rolls back. */
+void program_steps_end(void)
+{
+    (void)sqlite3_close_v2(database);
+    peek_close(redis);
+    database = NULL;
+    redis = NULL;
+}
+
+/* The whole of one statement; *CODE is SQLite's. Returns the first column. */
+static int64_t run(sqlite3 *db, const char *text, int *code, bool *is_read)
+{
+    sqlite3_stmt *stmt = NULL;
+    int64_t value = 0;
+
+    *code = sqlite3_prepare_v2(db, text, -1, &stmt, NULL);
+    if (*code != SQLITE_OK)
+        return 0;
+    *is_read = sqlite3_column_count(stmt) > 0;
+    *code = sqlite3_step(stmt);
+    if (*code == SQLITE_ROW)
+        value = sqlite3_column_int64(stmt, 0);
+    else if (*code == SQLITE_DONE && !sqlite3_stmt_readonly(stmt))
+        value = sqlite3_changes(db);
+    (void)sqlite3_finalize(stmt);
+    return value;
+}
+
+/* WORDS are what is shown of TEXT. */
+static enum program_answer step(struct program_actor *self, const char *text,
+                                const char *words, int64_t *value)
+{
+    struct page_thread shown = {.step.is_sql = true, .part = PAGE_BY_HAND};
+    bool is_read = strncmp(text, "SELECT", 6) == 0;
+    enum page_verdict verdict;
+    char reply[96];
+    int64_t found;
+    int code;
+
+    shown.is_write = !is_read;
+    (void)snprintf(shown.step.name, sizeof(shown.step.name), "%.*s",
+                   (int)strcspn(text, " "), text);
+    (void)snprintf(shown.step.sent, sizeof(shown.step.sent), "%s", words);
+    verdict = turns_step(&shown);
+    if (turns_ending())
+        return PROGRAM_LOST;
+    if (!database && sqlite3_open_v2(self->db_path, &database,
+                                     SQLITE_OPEN_READWRITE, NULL) != SQLITE_OK)
+        return PROGRAM_NO;
+    found = run(database, text, &code, &is_read);
+    if (code == SQLITE_ROW)
+        (void)snprintf(reply, sizeof(reply), "%lld", (long long)found);
+    else if (code == SQLITE_DONE && is_read)
+        (void)snprintf(reply, sizeof(reply), "no row");
+    else if (code == SQLITE_DONE && !strchr("IUD", text[0]))
+        (void)snprintf(reply, sizeof(reply), "ok");
+    else if (code == SQLITE_DONE)
+        (void)snprintf(reply, sizeof(reply), "%lld row%s", (long long)found,
+                       found == 1 ? "" : "s");
+    else
+        (void)snprintf(reply, sizeof(reply), "%s", sqlite3_errmsg(database));
+    (void)turns_stepped(0, reply);
+    if (value)
+        *value = found;
+    if (verdict == PAGE_LOSE)
+        return PROGRAM_LOST;
+    if (code == SQLITE_BUSY || code == SQLITE_LOCKED)
+        return PROGRAM_BUSY;
+    return code == SQLITE_ROW || (code == SQLITE_DONE && !is_read) ? PROGRAM_OK
+                                                                   : PROGRAM_NO;
+}
+
+enum program_answer program_sql(struct program_actor *self, int64_t *value,
+                                const char *format, ...)
+{
+    enum program_answer answer;
+    va_list args;
+    char *text;
+
+    va_start(args, format);
+    text = sqlite3_vmprintf(format, args);
+    va_end(args);
+    if (!text)
+        return PROGRAM_LOST;
+    answer = step(self, text, text, value);
+    sqlite3_free(text);
+    return answer;
+}
+
+enum program_answer program_insert(struct program_actor *self, int64_t segment)
+{
+    const struct stage_role *role = &self->role;
+    enum program_answer answer;
+    char words[80];
+    char *text = sqlite3_mprintf(
+        "INSERT INTO orders (product_id, segment, user_id, quantity, "
+        "price_cents, limit_per_user, created_ms, key, secret, fence, state, "
+        "cancelled_ms) SELECT id, %lld, %lld, %lld, price_cents, "
+        "limit_per_user, %lld, %Q, 1, 0, 0, 0 FROM products WHERE id = %lld",
+        segment, role->user, role->quantity, (int64_t)(turns_now_us() / 1000),
+        role->key, role->product);
+
+    if (!text)
+        return PROGRAM_LOST;
+    (void)snprintf(words, sizeof(words), "INSERT the order of %c",
+                   'a' + (int)self->index);
+    answer = step(self, text, words, NULL);
+    sqlite3_free(text);
+    return answer;
+}
+
+int64_t program_number(const char *db_path, const char *select)
+{
+    sqlite3 *db = NULL;
+    bool is_read;
+    int64_t value = -1;
+    int code;
+
+    if (sqlite3_open_v2(db_path, &db, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK)
+        value = run(db, select, &code, &is_read);
+    (void)sqlite3_close(db);
+    return value;
+}
+
+enum program_answer program_redis(struct program_actor *self, char reply[],
+                                  size_t size, const char *words[])
+{
+    struct page_thread shown = {.words_n = 0};
+    enum page_verdict verdict;
+    struct fail error;
+    size_t n = 0;
+
+    while (words[n])
+        n++;
+    (void)snprintf(shown.step.name, sizeof(shown.step.name), "%s", words[0]);
+    (void)snprintf(shown.step.key, sizeof(shown.step.key), "%s", words[1]);
+    turns_put_words(&shown, words, n, 0);
+    verdict = turns_step(&shown);
+    (void)snprintf(reply, size, "(lost)");
+    if (turns_ending())
+        return PROGRAM_LOST;
+    if (verdict == PAGE_HOLD) {
+        (void)turns_stepped(0, "(held up)");
+        return PROGRAM_LOST;
+    }
+    if (!redis)
+        redis = peek_open(self->redis_url, &error);
+    if (!redis || !peek_send(redis, n, words, reply, size)) {
+        peek_close(redis);
+        redis = NULL;
+        (void)turns_stepped(0, "no answer");
+        return PROGRAM_LOST;
+    }
+    (void)turns_stepped(0, reply);
+    if (verdict == PAGE_LOSE)
+        return PROGRAM_LOST;
+    return strncmp(reply, "ERR", 3) == 0 || strncmp(reply, "WRONG", 5) == 0
+               ? PROGRAM_NO
+               : PROGRAM_OK;
 }
