@@ -219,8 +219,8 @@ struct board {
     _Atomic uint64_t
         ahead_us[PAGE_NODES_MAX]; /* but a server's is ahead by so much */
     uint64_t resets;              /* schedules so far */
-    _Alignas(4096) struct page pages[STAGE_ACTORS_MAX]; /* of each process */
-    struct page_lane lanes[STAGE_ACTORS_MAX];           /* of each actor */
+    struct page pages[STAGE_ACTORS_MAX];      /* of each process */
+    struct page_lane lanes[STAGE_ACTORS_MAX]; /* of each actor */
 };
 
 struct world;

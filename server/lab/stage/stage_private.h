@@ -63,18 +63,17 @@ struct stage_late {
 /* A lock as the servers have it. */
 struct stage_lock {
     char name[STAGE_NAME_BYTES];
-    bool has_key;         /* on one server at least */
     struct actor *holder; /* NULL = nobody, or it is not known */
+    bool has_key;         /* on one server at least */
     bool taken_late; /* by a late command, and its holder has sent none since */
+    bool token_is_over; /* the lock was free since TOKEN was granted */
     unsigned freed_at;  /* the move that took its key away */
     uint64_t ends_us;   /* its lease, on the last of the servers; PAGE_NEVER */
     uint64_t lapsed_us; /* the last time at which a lease ended; 0 = never */
     uint64_t node_ends_us[PAGE_NODES_MAX]; /* on each; 0 = it is not there */
     struct actor *owners[PAGE_NODES_MAX]; /* of each, where there are several */
-    /* The last token that was granted; 0 = none. */
-    uint64_t token;
+    uint64_t token; /* the last one that was granted; 0 = none */
     struct actor *token_by;
-    bool token_is_over; /* the lock was free since */
 };
 
 /*

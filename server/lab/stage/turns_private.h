@@ -47,23 +47,23 @@ enum state {
 
 struct thread {
     enum state state;
-    struct page_thread *shown; /* its place in the page */
     unsigned lane;
+    struct page_thread *shown; /* its place in the page */
     sem_t turn;
     pthread_t id;
     void *(*run)(void *);
     void *arg;
     void *what;      /* that it waits for */
     uint64_t ticket; /* of COND: who came first is woken first */
+    uint64_t random;
     struct pollfd *fds;
     nfds_t fds_n;
     bool timed_out, may_read;
+    unsigned naps;   /* in this move */
     unsigned open_n; /* steps that were let go, and not answered yet */
-    struct stage_step open[PAGE_NODES_MAX];     /* they, by their servers, */
-    enum page_verdict verdicts[PAGE_NODES_MAX]; /* and how they were let go */
-    enum page_verdict verdict;
-    unsigned naps; /* in this move */
-    uint64_t random;
+    enum page_verdict verdict; /* of the step that was let go last */
+    struct stage_step open[PAGE_NODES_MAX];     /* those steps, by servers */
+    enum page_verdict verdicts[PAGE_NODES_MAX]; /* of OPEN */
 };
 
 extern struct thread turns_threads[PAGE_THREADS_MAX], *const turns_end;
