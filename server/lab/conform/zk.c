@@ -118,12 +118,11 @@ static unsigned parse(char *url, const char *nodes[NODES_MAX])
 
     url += strncmp(url, "zk:", 3) == 0 ? 3 : 0;
     url[strcspn(url, "/")] = '\0';
-    for (at = strtok_r(url, ",", &rest); at; at = strtok_r(NULL, ",", &rest)) {
-        need(n < NODES_MAX, "--zk-ensemble takes %d servers at most",
-             NODES_MAX);
+    at = strtok_r(url, ",", &rest);
+    for (; at && n < NODES_MAX; at = strtok_r(NULL, ",", &rest))
         nodes[n++] = at;
-    }
-    need(n >= NODES_MIN, "--zk-ensemble takes %d servers at least", NODES_MIN);
+    need(!at && n >= NODES_MIN, "--zk-ensemble takes %d to %d servers",
+         NODES_MIN, NODES_MAX);
     return n;
 }
 
