@@ -77,12 +77,11 @@ TEST(the_slots_are_those_of_redis)
         const char *open = strchr(keys[i], '{');
         bool has_tag =
             open != NULL && open[1] != '}' && strchr(open, '}') != NULL;
-        char command[100];
         char beside[DLOCK_KEY_BYTES_MAX + 1];
 
-        (void)snprintf(command, sizeof(command), "CLUSTER KEYSLOT %s", keys[i]);
         assert_int_equal(dlock_cluster_slot(keys[i]),
-                         redis_server_number(cluster->nodes[0], command));
+                         redis_server_number(cluster->nodes[0],
+                                             "CLUSTER KEYSLOT %s", keys[i]));
         dlock_key_derive(beside, keys[i], ":dlock-done:", "x");
         if (has_tag || strchr(keys[i], '}') == NULL)
             assert_int_equal(dlock_cluster_slot(beside),
@@ -139,7 +138,7 @@ TEST(many_names_are_on_all_nodes)
         assert_true(names_of[i] > 0);
     /* Each pass of renewals is to three nodes. */
     for (unsigned i = 0; i < 3; i++)
-        redis_server_ask(cluster->nodes[i], "CONFIG RESETSTAT", NULL, 0);
+        redis_server_tell(cluster->nodes[i], "CONFIG RESETSTAT");
     for (unsigned i = 0; i < 3; i++)
         redis_server_await(cluster->nodes[i], "INFO commandstats",
                            "cmdstat_pexpire");
@@ -337,7 +336,7 @@ TEST(who_had_it_refuses)
 
 static void one_more_renewal(struct redis_server *server)
 {
-    redis_server_ask(server, "CONFIG RESETSTAT", NULL, 0);
+    redis_server_tell(server, "CONFIG RESETSTAT");
     redis_server_await(server, "INFO commandstats", "cmdstat_pexpire");
 }
 
@@ -362,7 +361,7 @@ TEST(a_held_lock_moves)
     one_more_renewal(cluster->nodes[to]);
     assert_ok(dlock_inspect(party.session, "held", &holder, NULL));
     assert_string_equal(holder.owner, party.grant.owner);
-    redis_server_ask(cluster->nodes[to], "CONFIG RESETSTAT", NULL, 0);
+    redis_server_tell(cluster->nodes[to], "CONFIG RESETSTAT");
     assert_ok(dlock_release_async(party.session, &party.grant, note_done, &note,
                                   NULL));
     redis_server_await(cluster->nodes[to], "INFO errorstats", "TRYAGAIN");
@@ -375,7 +374,7 @@ TEST(a_held_lock_moves)
     assert_true(redis_cluster_has(cluster->nodes[to], "held"));
     assert_ok(lock_single_give(&party));
     /* The first answer MOVED counts for all that follows. */
-    redis_server_ask(cluster->nodes[from], "CONFIG RESETSTAT", NULL, 0);
+    redis_server_tell(cluster->nodes[from], "CONFIG RESETSTAT");
     assert_ok(
         lock_rig_take(party.session, "held", 0, PATIENCE_MS, &party.grant));
     assert_ok(lock_single_give(&party));
@@ -399,7 +398,7 @@ TEST(who_comes_in_between_waits)
     assert_int_equal(lock_single_take_name(&hasty, "between", 0),
                      DLOCK_UNREACHABLE);
     assert_non_null(strstr(hasty.error.text, "redis refused: TRYAGAIN"));
-    redis_server_ask(cluster->nodes[to], "CONFIG RESETSTAT", NULL, 0);
+    redis_server_tell(cluster->nodes[to], "CONFIG RESETSTAT");
     assert_ok(note_begin(patient.session, "between", 0, &note));
     redis_server_await(cluster->nodes[to], "INFO errorstats", "TRYAGAIN");
     redis_cluster_move_end(cluster, "between", from, to);

@@ -184,10 +184,8 @@ ALONE(a_look_of_an_older_wait_does_not_count)
     session = open_kept(&late);
     wait_in_vain(session, "A", &late);
     /* As another look, of a later wait, would have written it; but for its end. */
-    (void)snprintf(command, sizeof(command),
-                   "HSET {%s}:dlock-waits number 999 name B since 7 heard 8",
-                   dlock_session_owner(session));
-    lock_rig_tell(command);
+    lock_rig_tell("HSET {%s}:dlock-waits number 999 name B since 7 heard 8",
+                  dlock_session_owner(session));
     (void)snprintf(
         command, sizeof(command),
         "EVAL \"local k = '{%s}:dlock-waits' redis.call('persist', k) "
@@ -195,9 +193,8 @@ ALONE(a_look_of_an_older_wait_does_not_count)
         dlock_session_owner(session));
     redis_server_ask(rig.server, command, before, sizeof(before));
     deliver(late);
-    (void)snprintf(command, sizeof(command), "TTL {%s}:dlock-waits",
-                   dlock_session_owner(session));
-    assert_int_equal(lock_rig_ask(command), -1);
+    assert_int_equal(
+        lock_rig_ask("TTL {%s}:dlock-waits", dlock_session_owner(session)), -1);
     (void)snprintf(command, sizeof(command), "HGETALL {%s}:dlock-waits",
                    dlock_session_owner(session));
     redis_server_ask(rig.server, command, after, sizeof(after));
@@ -270,7 +267,7 @@ static enum dlock_verdict change_circle(void *ctx,
     if (step->phase == DLOCK_AFTER && strcmp(step->name, "eval-waits") == 0 &&
         ++*looks_n == 1)
         lock_rig_tell("EVAL \"return redis.call('hset', KEYS[1], 'number', 2, "
-                      "'since', string.format('%.0f', 1 + redis.call('get', "
+                      "'since', string.format('%%.0f', 1 + redis.call('get', "
                       "'{deadlocks}:dlock-stamp')))\" 1 {y}:dlock-waits");
     return DLOCK_GO;
 }

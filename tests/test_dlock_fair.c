@@ -109,12 +109,12 @@ LOCK_TEST(test_giving_up_moves_no_deadline)
     redis_server_ask(rig.server, command, reply, sizeof(reply));
     assert_string_equal(reply, "$1\r\n1\r\n");
     assert_in_range(lock_rig_ask("PTTL {k}:dlock-beats"), 1, KEPT_MS);
-    (void)snprintf(
-        command, sizeof(command),
-        "EVAL \"local t=redis.call('time');return redis.call('zscore'"
-        ",'{k}:dlock-beats','%s')-t[1]*1000\" 0",
-        dlock_session_owner(first.session));
-    assert_in_range(lock_rig_ask(command), 1, HEARTBEAT_MS + 1000);
+    assert_in_range(
+        lock_rig_ask(
+            "EVAL \"local t=redis.call('time');return redis.call('zscore'"
+            ",'{k}:dlock-beats','%s')-t[1]*1000\" 0",
+            dlock_session_owner(first.session)),
+        1, HEARTBEAT_MS + 1000);
     assert_ok(lock_pair_give(&pair, 0));
     lock_waiter_close(&first);
     assert_ok(first.status);

@@ -39,7 +39,7 @@ LOCK_TEST(test_tokens_rise_without_a_counter)
         assert_true(token > last);
         last = token_above(&a, "k", 0);
         assert_true(last == token + 1);
-        lock_rig_tell(ends[i % 2]);
+        lock_rig_tell("%s", ends[i % 2]);
         lock_rig_sleep_ms(2); /* a life of a millisecond */
         assert_int_equal(lock_rig_ask("EXISTS {k}:dlock-fence"), 0);
     }
@@ -53,13 +53,10 @@ LOCK_TEST(test_tokens_rise_without_a_counter)
 /* What WHAT says of each key, added up by HOW. */
 static long long of_all_keys(const char *what, const char *how)
 {
-    char command[200];
-
-    (void)snprintf(command, sizeof(command),
-                   "EVAL \"local n = 0 for _, k in ipairs(redis.call('keys', "
-                   "'*')) do n = %s(n, redis.call(%s, k)) end return n\" 0",
-                   how, what);
-    return lock_rig_ask(command);
+    return lock_rig_ask("EVAL \"local n = 0 for _, k in ipairs(redis.call("
+                        "'keys', '*')) do n = %s(n, redis.call(%s, k)) end "
+                        "return n\" 0",
+                        how, what);
 }
 
 /* What stays of a name of 16 bytes when it is given back: bytes, and how long. */

@@ -32,10 +32,7 @@ static void give_every_second(struct dlock_session *session,
 
 static bool is_there(char side, int i)
 {
-    char command[32];
-
-    (void)snprintf(command, sizeof(command), "EXISTS %c%d", side, i);
-    return lock_rig_ask(command) == 1;
+    return lock_rig_ask("EXISTS %c%d", side, i) == 1;
 }
 
 /*

@@ -84,7 +84,7 @@ static unsigned long long number_over(const struct user *user, unsigned node)
 static void forget(void)
 {
     for (unsigned i = 0; i < world.nodes_n; i++)
-        redis_server_ask(world.servers[i], "FLUSHALL", NULL, 0);
+        redis_server_tell(world.servers[i], "FLUSHALL");
     for (unsigned i = 0; i < world.noted_n; i++)
         free(world.noted[i].line);
     world.noted_n = 0;
@@ -201,14 +201,11 @@ static void take(struct user *user)
 static void take_fenced(struct user *user)
 {
     static unsigned long long count = 8000000000000000; /* past the time */
-    char command[60];
 
     come_of_age(user);
-    for (unsigned i = 0; i < world.nodes_n; i++) {
-        (void)snprintf(command, sizeof(command), "SET {k}:dlock-fence %llu",
-                       count += 10);
-        redis_server_ask(world.servers[i], command, NULL, 0);
-    }
+    for (unsigned i = 0; i < world.nodes_n; i++)
+        redis_server_tell(world.servers[i], "SET {k}:dlock-fence %llu",
+                          count += 10);
     if (ask_for(user, true) == DLOCK_OK)
         user->holds++;
 }

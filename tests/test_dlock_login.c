@@ -21,10 +21,10 @@
 
 static void add_user(const struct redis_server *server)
 {
-    redis_server_ask(
-        server, "ACL SETUSER shop reset on >" PASSWORD " ~* &* +@all", NULL, 0);
+    redis_server_tell(server, "ACL SETUSER shop reset on >%s ~* &* +@all",
+                      PASSWORD);
     /* Whoever does not log in gets nowhere. */
-    redis_server_ask(server, "ACL SETUSER default " NO_SCRIPTS, NULL, 0);
+    redis_server_tell(server, "ACL SETUSER default " NO_SCRIPTS);
 }
 
 static int fresh(void **state)
@@ -277,8 +277,8 @@ TEST(test_each_its_own_login)
     struct dlock_error error = {""};
     char right[700], wrong[700];
 
-    redis_server_ask(other, "ACL SETUSER else on >other ~* &* +@all", NULL, 0);
-    redis_server_ask(other, "ACL SETUSER default " NO_SCRIPTS, NULL, 0);
+    redis_server_tell(other, "ACL SETUSER else on >other ~* &* +@all");
+    redis_server_tell(other, "ACL SETUSER default " NO_SCRIPTS);
     (void)snprintf(right, sizeof(right),
                    "%s?user=shop&password=%s,%s?user=else&password=other&db=2",
                    redis_server_url(rig.server), PASSWORD_URL,

@@ -25,14 +25,14 @@ LOCK_TEST(test_too_few_replicas_cost_the_connection)
 
     assert_ok(lock_rig_take(party.session, "k", 0, 0, &grant));
     assert_ok(dlock_release(party.session, &grant, NULL));
-    redis_server_ask(rig.server, "CONFIG SET min-replicas-to-write 1", NULL, 0);
+    redis_server_tell(rig.server, "CONFIG SET min-replicas-to-write 1");
     own = -connections_made();
     own += before = connections_made();
     for (int i = 0; i < 3; i++)
         assert_int_equal(lock_rig_take(party.session, "k", 0, 0, &grant),
                          DLOCK_UNREACHABLE);
     assert_true(connections_made() - before >= own + 2);
-    redis_server_ask(rig.server, "CONFIG SET min-replicas-to-write 0", NULL, 0);
+    redis_server_tell(rig.server, "CONFIG SET min-replicas-to-write 0");
     lock_single_close(&party);
 }
 

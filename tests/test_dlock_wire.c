@@ -386,7 +386,7 @@ LOCK_TEST(test_held_up_is_not_unsent)
     single = lock_single_open("setnx");
     assert_int_equal(lock_single_take(&single, 0), DLOCK_UNKNOWN);
     assert_false(lock_rig_is_held());
-    assert_int_equal(lock_rig_ask(command), 1);
+    assert_int_equal(lock_rig_ask("%s", command), 1);
     assert_true(lock_rig_is_held());
     free(command);
 }

@@ -99,7 +99,7 @@ LOCK_TEST(test_a_copy_that_was_told_no_is_taken_back)
     assert_int_equal(lock_rig_ask("HSET k other 1"), 1);
     assert_int_equal(lock_single_take(&single, 0), DLOCK_BUSY);
     lock_rig_end_lease();
-    lock_rig_tell(command);
+    lock_rig_tell("%s", command);
     free(command);
     assert_false(lock_rig_is_held());
 }

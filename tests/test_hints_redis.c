@@ -177,11 +177,8 @@ static int64_t key_of(struct rig *rig, int64_t product_id, int64_t segment)
 
 static void set_key(struct rig *rig, int64_t segment, const char *value)
 {
-    char command[100];
-
-    (void)snprintf(command, sizeof(command), "SET stock:{1:%" PRId64 "} %s",
-                   segment, value);
-    redis_server_ask(rig->redis, command, NULL, 0);
+    redis_server_tell(rig->redis, "SET stock:{1:%" PRId64 "} %s", segment,
+                      value);
 }
 
 static const char SETS[] = "cmdstat_set:calls=", GETS[] = "cmdstat_get:calls=";
@@ -268,7 +265,7 @@ UNIT_TEST_OF(struct rig *rig, away_it_costs_nothing_and_heals)
     for (int i = 0; i < 3; i++)
         note(rig, i, i == 1 ? 1000 : 0);
     settle(rig);
-    redis_server_ask(rig->redis, "FLUSHALL", NULL, 0);
+    redis_server_tell(rig->redis, "FLUSHALL");
     expect_choice(rig, 1, 1);
     note(rig, 1, 9);
     settle(rig);
@@ -319,7 +316,7 @@ UNIT_TEST_OF(struct rig *rig, full_it_costs_nothing_and_heals)
     const struct store_segments segments = {.n = 1, .at = {{.stock = 4}}};
 
     rig->config.shared = true; /* it reads as well, which is not refused */
-    redis_server_ask(rig->redis, "CONFIG SET maxmemory 1", NULL, 0);
+    redis_server_tell(rig->redis, "CONFIG SET maxmemory 1");
     for (int i = 0; i < 50; i++) {
         note(rig, 1, i);
         rig->now_us += 1000000;
@@ -328,7 +325,7 @@ UNIT_TEST_OF(struct rig *rig, full_it_costs_nothing_and_heals)
     assert_int_equal(key_of(rig, 1, 1), NO_KEY);
     assert_false(hints_publish(rig->hints, 1, &segments));
     assert_int_equal(logged(rig, "redis="), 1);
-    redis_server_ask(rig->redis, "CONFIG SET maxmemory 0", NULL, 0);
+    redis_server_tell(rig->redis, "CONFIG SET maxmemory 0");
     note(rig, 1, 50);
     settle(rig);
     assert_int_equal(key_of(rig, 1, 1), 50);

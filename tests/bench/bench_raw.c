@@ -137,10 +137,10 @@ static void overhear(const struct redis_server *server,
     bench_cycle(session, heard_name); /* connects and loads scripts */
     freeReplyObject(redisCommand(monitor, "MONITOR"));
     bench_cycle(session, heard_name);
-    redis_server_ask(server, "ECHO over", NULL, 0);
+    redis_server_tell(server, "ECHO over");
     listen_to(monitor, cycle);
     bench_cycle(session, heard_name);
-    redis_server_ask(server, "ECHO over", NULL, 0);
+    redis_server_tell(server, "ECHO over");
     listen_to(monitor, &second);
     find_steps(cycle, &second);
     redisFree(monitor);

@@ -62,8 +62,8 @@ UNIT_TEST_OF(NO_FIXTURE, the_primary_dies)
 
     take_and_give(&old, "k");
     take_and_give(&young, "k");
-    redis_server_ask(replica, "CONFIG SET masterauth nobody", NULL, 0);
-    redis_server_ask(cluster->nodes[i], "CLIENT KILL TYPE replica", NULL, 0);
+    redis_server_tell(replica, "CONFIG SET masterauth nobody");
+    redis_server_tell(cluster->nodes[i], "CLIENT KILL TYPE replica");
     redis_server_await(replica, "INFO replication", "master_link_status:down");
     for (int n = 0; n < 3; n++)
         take_and_give(&old, "k");
@@ -175,8 +175,8 @@ UNIT_TEST_OF(NO_FIXTURE, what_is_said_of_all)
         assert_int_equal(about.replicas, 1);
         assert_int_equal(about.needs_them, i == cluster->primaries_n);
         if (i < cluster->primaries_n)
-            redis_server_ask(cluster->nodes[i],
-                             "CONFIG SET min-replicas-to-write 1", NULL, 0);
+            redis_server_tell(cluster->nodes[i],
+                              "CONFIG SET min-replicas-to-write 1");
     }
     dlock_values_close(values);
 }

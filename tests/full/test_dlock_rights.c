@@ -111,9 +111,9 @@ static void give_rights(const struct redis_server *server,
                            rights->list[i]);
     redis_server_ask(server, command, reply, sizeof(reply));
     assert_string_equal(reply, "+OK\r\n");
-    redis_server_ask(server, "SCRIPT FLUSH", NULL, 0);
-    redis_server_ask(server, "FLUSHALL", NULL, 0);
-    redis_server_ask(server, "ACL LOG RESET", NULL, 0);
+    redis_server_tell(server, "SCRIPT FLUSH");
+    redis_server_tell(server, "FLUSHALL");
+    redis_server_tell(server, "ACL LOG RESET");
 }
 
 /* The url by which that user comes to the rig's server. */
@@ -308,7 +308,6 @@ static void check_holder(const char *strategy, const char *right, bool extends)
 {
     struct dlock_terms terms = {
         .wait_ms = WAIT_MS, .lease_ms = WAIT_MS, .fenced = true};
-    char command[100];
     struct life life = open_life(strategy, SHORT_MS);
     struct dlock_session *session = life.pair.session[0];
     struct dlock_error *error = &life.outcome.error;
@@ -317,12 +316,11 @@ static void check_holder(const char *strategy, const char *right, bool extends)
     bool is_done;
 
     assert_ok(dlock_acquire(session, "k", &terms, &grant, error));
-    (void)snprintf(command, sizeof(command), "ACL SETUSER shop %s%s",
-                   right[0] == '+'   ? "-"
-                   : right[0] == '&' ? "resetchannels"
-                                     : "resetkeys",
-                   right[0] == '+' ? right + 1 : "");
-    lock_rig_tell(command);
+    lock_rig_tell("ACL SETUSER shop %s%s",
+                  right[0] == '+'   ? "-"
+                  : right[0] == '&' ? "resetchannels"
+                                    : "resetkeys",
+                  right[0] == '+' ? right + 1 : "");
     status = extends ? dlock_extend(session, &grant, WAIT_MS / 2, error)
                      : dlock_release(session, &grant, error);
     is_done =
@@ -519,7 +517,7 @@ LOCK_TEST(test_sentinel)
     struct redis_server *sentinel = redis_server_start_tcp(primary);
     struct rights at_server = {.n = 0}, at_sentinel = {.n = 0};
     struct outcome outcome;
-    char url[100], command[100];
+    char url[100];
 
     (void)snprintf(url, sizeof(url), "sentinel://shop:x@127.0.0.1:%d/main",
                    redis_server_port(sentinel));
@@ -527,16 +525,15 @@ LOCK_TEST(test_sentinel)
     add_row(&at_server, "redisson");
     add_row(&at_sentinel, "sentinel: at the sentinels");
     give_rights(primary, &at_server, RIGHTS_ALL);
-    (void)snprintf(command, sizeof(command), "ACL SETUSER shop on nopass %s",
-                   at_sentinel.list[0]);
-    redis_server_ask(sentinel, command, NULL, 0);
+    redis_server_tell(sentinel, "ACL SETUSER shop on nopass %s",
+                      at_sentinel.list[0]);
     outcome = try_by("redisson", url);
     expect_enough(primary, "sentinel:", &outcome);
     give_rights(primary, &at_server, 0);
     outcome = try_by("redisson", url);
     expect_named("sentinel:", at_server.list[0], &outcome);
     give_rights(primary, &at_server, RIGHTS_ALL);
-    redis_server_ask(sentinel, "ACL SETUSER shop reset on nopass", NULL, 0);
+    redis_server_tell(sentinel, "ACL SETUSER shop reset on nopass");
     outcome = try_by("redisson", url);
     expect_named("sentinel", at_sentinel.list[0], &outcome);
     redis_server_stop(sentinel);

@@ -20,11 +20,8 @@ static struct {
 
 static void order_replica(int replica)
 {
-    char command[64];
-
-    (void)snprintf(command, sizeof(command), "REPLICAOF 127.0.0.1 %d",
-                   redis_server_port(set.servers[1 - replica]));
-    redis_server_ask(set.servers[replica], command, NULL, 0);
+    redis_server_tell(set.servers[replica], "REPLICAOF 127.0.0.1 %d",
+                      redis_server_port(set.servers[1 - replica]));
     redis_server_await(set.servers[replica], "INFO replication",
                        "master_link_status:up");
 }
@@ -93,8 +90,7 @@ TEST(test_values)
     assert_ok(dlock_values_about(values, &about, NULL));
     assert_int_equal(about.replicas, 1);
     assert_false(about.needs_them);
-    redis_server_ask(set.servers[0], "CONFIG SET min-replicas-to-write 1", NULL,
-                     0);
+    redis_server_tell(set.servers[0], "CONFIG SET min-replicas-to-write 1");
     assert_ok(dlock_values_about(values, &about, NULL));
     assert_true(about.needs_them);
     assert_in_range(about.version, 5, 99);
@@ -174,8 +170,7 @@ static struct redis_server *start_sentinel(const struct redis_server *named,
 {
     char lines[300];
 
-    redis_server_ask(named, "ACL SETUSER lonely on >x ~* +@all resetchannels",
-                     NULL, 0);
+    redis_server_tell(named, "ACL SETUSER lonely on >x ~* +@all resetchannels");
     (void)snprintf(lines, sizeof(lines),
                    "sentinel monitor main 127.0.0.1 %d 1\n"
                    "sentinel auth-user main lonely\n"
@@ -222,10 +217,8 @@ TEST(test_login)
     char url[sizeof(set.url) + 20];
 
     for (int i = 0; i < 2; i++) {
-        redis_server_ask(set.servers[i], "CONFIG SET masterauth sesame", NULL,
-                         0);
-        redis_server_ask(set.servers[i], "CONFIG SET requirepass sesame", NULL,
-                         0);
+        redis_server_tell(set.servers[i], "CONFIG SET masterauth sesame");
+        redis_server_tell(set.servers[i], "CONFIG SET requirepass sesame");
     }
     (void)snprintf(url, sizeof(url), "sentinel://:sesame@%s",
                    set.url + strlen("sentinel://"));
@@ -233,8 +226,8 @@ TEST(test_login)
     fails_by(set.url, "NOAUTH");
     fails_by("sentinel://:wrong@127.0.0.1:1/main", "Connection refused");
     for (int i = 0; i < 2; i++)
-        redis_server_ask(set.sentinels[i],
-                         "ACL SETUSER default resetpass >sesame", NULL, 0);
+        redis_server_tell(set.sentinels[i],
+                          "ACL SETUSER default resetpass >sesame");
     works_by(url);
     (void)snprintf(url, sizeof(url), "sentinel://:wrong@%s",
                    set.url + strlen("sentinel://"));
@@ -262,7 +255,7 @@ static void fresh(const char *lock)
 static void serve(const char *how, const char *which)
 {
     if (strcmp(how, "fail-over") == 0)
-        redis_server_ask(set.sentinels[0], "SENTINEL FAILOVER main", NULL, 0);
+        redis_server_tell(set.sentinels[0], "SENTINEL FAILOVER main");
     if (which != NULL)
         redis_server_do(set.servers[which[0] - '0'], how);
     else

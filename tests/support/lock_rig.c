@@ -72,7 +72,7 @@ int lock_rig_fresh(NO_STATE)
     struct redis_server *server = rig.server;
 
     close_all();
-    redis_server_ask(server, "FLUSHALL", NULL, 0);
+    redis_server_tell(server, "FLUSHALL");
     temp_dir_remove(&rig.dir);
     rig = (struct lock_rig){.server = server, .command_timeout_ms = 5000};
     make_dir();
@@ -303,16 +303,6 @@ enum dlock_status lock_pair_take(struct lock_pair *pair, int who,
 enum dlock_status lock_pair_give(struct lock_pair *pair, int who)
 {
     return dlock_release(pair->session[who], &pair->grant[who], NULL);
-}
-
-long long lock_rig_ask(const char *command)
-{
-    return redis_server_number(rig.server, command);
-}
-
-void lock_rig_tell(const char *command)
-{
-    redis_server_ask(rig.server, command, NULL, 0);
 }
 
 void lock_rig_end_lease(void)

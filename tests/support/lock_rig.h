@@ -120,8 +120,8 @@ enum dlock_status lock_pair_give(struct lock_pair *pair, int who);
 
 /* What the server answers, a number; what it is told; and what would take a
  * sleep, by hand. */
-long long lock_rig_ask(const char *command);
-void lock_rig_tell(const char *command);
+#define lock_rig_ask(...)  redis_server_number(rig.server, __VA_ARGS__)
+#define lock_rig_tell(...) redis_server_tell(rig.server, __VA_ARGS__)
 void lock_rig_end_lease(void);
 bool lock_rig_is_held(void);
 

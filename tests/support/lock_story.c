@@ -395,7 +395,7 @@ static void ask_server(char *text)
         redis_server_ask(server, text, NULL, 0);
     else
         expect("the server says", range(answer),
-               redis_server_number(server, text));
+               redis_server_number(server, "%s", text));
 }
 
 static void serve(char *rest)

@@ -111,7 +111,7 @@ void node_rig_fresh(unsigned n)
     for (unsigned i = 0; i < NODE_RIG_MAX; i++) {
         if (nodes.down[i])
             node_rig_do(i, "restart");
-        redis_server_ask(nodes.servers[i], "FLUSHALL", NULL, 0);
+        redis_server_tell(nodes.servers[i], "FLUSHALL");
         if (i < n)
             len += (size_t)snprintf(nodes.url + len, sizeof(nodes.url) - len,
                                     "%s%s", i > 0 ? "," : "",
@@ -147,7 +147,7 @@ void node_rig_age(unsigned ms)
 
 void node_rig_ask(unsigned node, const char *command)
 {
-    redis_server_ask(nodes.servers[node], command, NULL, 0);
+    redis_server_tell(nodes.servers[node], "%s", command);
 }
 
 static void add_fault(const char *step, struct node_fault fault)

@@ -10,40 +10,20 @@ enum { SLOTS_N = 16384 };
 
 static const char what[] = "redis_cluster";
 
-static void expect_ok(const struct redis_server *server, const char *command)
-{
-    char reply[200];
-
-    redis_server_ask(server, command, reply, sizeof(reply));
-    if (reply[0] == '-') {
-        fprintf(stderr, "redis_cluster: %s: %s", command, reply);
-        abort();
-    }
-}
-
 static void share_slots(const struct redis_cluster *cluster, unsigned i)
 {
-    char command[80];
-
-    (void)snprintf(command, sizeof(command), "CLUSTER ADDSLOTSRANGE %u %u",
-                   SLOTS_N * i / cluster->primaries_n,
-                   SLOTS_N * (i + 1) / cluster->primaries_n - 1);
-    expect_ok(cluster->nodes[i], command);
-    (void)snprintf(command, sizeof(command), "CLUSTER SET-CONFIG-EPOCH %u",
-                   i + 1);
-    expect_ok(cluster->nodes[i], command);
+    redis_server_tell(cluster->nodes[i], "CLUSTER ADDSLOTSRANGE %u %u",
+                      SLOTS_N * i / cluster->primaries_n,
+                      SLOTS_N * (i + 1) / cluster->primaries_n - 1);
+    redis_server_tell(cluster->nodes[i], "CLUSTER SET-CONFIG-EPOCH %u", i + 1);
 }
 
 static void meet_all(const struct redis_cluster *cluster, unsigned i)
 {
-    char command[80];
-
-    for (unsigned j = 0; j < i; j++) {
-        (void)snprintf(command, sizeof(command), "CLUSTER MEET 127.0.0.1 %d %d",
-                       redis_server_port(cluster->nodes[j]),
-                       redis_server_bus_port(cluster->nodes[j]));
-        expect_ok(cluster->nodes[i], command);
-    }
+    for (unsigned j = 0; j < i; j++)
+        redis_server_tell(cluster->nodes[i], "CLUSTER MEET 127.0.0.1 %d %d",
+                          redis_server_port(cluster->nodes[j]),
+                          redis_server_bus_port(cluster->nodes[j]));
 }
 
 static void join(struct redis_cluster *cluster, unsigned i)
@@ -110,10 +90,8 @@ void redis_cluster_stop(struct redis_cluster *cluster)
 
 static unsigned slot_of(const struct redis_cluster *cluster, const char *key)
 {
-    char command[160];
-
-    (void)snprintf(command, sizeof(command), "CLUSTER KEYSLOT %s", key);
-    return (unsigned)redis_server_number(cluster->nodes[0], command);
+    return (unsigned)redis_server_number(cluster->nodes[0],
+                                         "CLUSTER KEYSLOT %s", key);
 }
 
 unsigned redis_cluster_owner(const struct redis_cluster *cluster,
@@ -131,11 +109,8 @@ unsigned redis_cluster_owner(const struct redis_cluster *cluster,
 static void set_slot(const struct redis_cluster *cluster, unsigned node,
                      const char *key, const char *state, unsigned about)
 {
-    char command[200];
-
-    (void)snprintf(command, sizeof(command), "CLUSTER SETSLOT %u %s %s",
-                   slot_of(cluster, key), state, cluster->ids[about]);
-    expect_ok(cluster->nodes[node], command);
+    redis_server_tell(cluster->nodes[node], "CLUSTER SETSLOT %u %s %s",
+                      slot_of(cluster, key), state, cluster->ids[about]);
 }
 
 void redis_cluster_move_begin(const struct redis_cluster *cluster,
@@ -148,11 +123,8 @@ void redis_cluster_move_begin(const struct redis_cluster *cluster,
 void redis_cluster_move_key(const struct redis_cluster *cluster,
                             const char *key, unsigned from, unsigned to)
 {
-    char command[200];
-
-    (void)snprintf(command, sizeof(command), "MIGRATE 127.0.0.1 %d %s 0 10000",
-                   redis_server_port(cluster->nodes[to]), key);
-    expect_ok(cluster->nodes[from], command);
+    redis_server_tell(cluster->nodes[from], "MIGRATE 127.0.0.1 %d %s 0 10000",
+                      redis_server_port(cluster->nodes[to]), key);
 }
 
 void redis_cluster_move_end(const struct redis_cluster *cluster,
@@ -199,8 +171,5 @@ unsigned redis_cluster_next(const struct redis_cluster *cluster, unsigned node)
 
 bool redis_cluster_has(const struct redis_server *server, const char *key)
 {
-    char command[700];
-
-    (void)snprintf(command, sizeof(command), "EXISTS %s", key);
-    return redis_server_number(server, command) == 1;
+    return redis_server_number(server, "EXISTS %s", key) == 1;
 }

@@ -1,6 +1,7 @@
 #include "tests/support/redis_server.h"
 
 #include <poll.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,8 @@
 
 #include "tests/support/server_proc.h"
 #include "tests/support/temp_dir.h"
+
+enum { REPLY_BYTES = 200 };
 
 static const char what[] = "redis_server";
 
@@ -232,17 +235,44 @@ void redis_server_ask(const struct redis_server *server, const char *command,
         (void)snprintf(reply, size, "%s", buffer);
 }
 
-long long redis_server_number(const struct redis_server *server,
-                              const char *command)
+/* The reply has to be of that KIND, or of any but an error ('-'). */
+__attribute__((format(printf, 4, 0))) static void
+ask_for(const struct redis_server *server, char kind, char reply[REPLY_BYTES],
+        const char *format, va_list list)
 {
-    char reply[64];
+    char *command;
 
-    redis_server_ask(server, command, reply, sizeof(reply));
-    if (reply[0] != ':') {
+    if (vasprintf(&command, format, list) < 0)
+        server_proc_die(what, "no memory");
+    redis_server_ask(server, command, reply, REPLY_BYTES);
+    if ((reply[0] == kind) == (kind == '-')) {
         fprintf(stderr, "redis_server: %s: %s", command, reply);
         abort();
     }
+    free(command);
+}
+
+long long redis_server_number(const struct redis_server *server,
+                              const char *format, ...)
+{
+    char reply[REPLY_BYTES];
+    va_list list;
+
+    va_start(list, format);
+    ask_for(server, ':', reply, format, list);
+    va_end(list);
     return strtoll(reply + 1, NULL, 10);
+}
+
+void redis_server_tell(const struct redis_server *server, const char *format,
+                       ...)
+{
+    char reply[REPLY_BYTES];
+    va_list list;
+
+    va_start(list, format);
+    ask_for(server, '-', reply, format, list);
+    va_end(list);
 }
 
 long long redis_server_info(const struct redis_server *server,

@@ -52,9 +52,13 @@ void redis_server_do(struct redis_server *server, const char *how);
 void redis_server_ask(const struct redis_server *server, const char *command,
                       char *reply, size_t size);
 
-/* The same for a reply that is an integer. */
+/* The same, of a command as by printf(): for a reply that is an integer, and for one that
+ * is no error. */
 long long redis_server_number(const struct redis_server *server,
-                              const char *command);
+                              const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void redis_server_tell(const struct redis_server *server, const char *format,
+                       ...) __attribute__((format(printf, 2, 3)));
 
 /* The number behind TEXT in what INFO says of SECTION; 0 without TEXT in it. */
 long long redis_server_info(const struct redis_server *server,
