@@ -171,14 +171,11 @@ TEST(what_is_no_cluster)
 {
     struct redis_server *alone = redis_server_start_node(NEVER_MS);
     struct redis_server *plain = redis_server_start_tcp(NULL);
-    char url[100];
 
-    (void)snprintf(url, sizeof(url), "cluster://127.0.0.1:%d",
-                   redis_server_port(alone));
-    fails(url, "fenced", "it knows of no cluster yet");
-    (void)snprintf(url, sizeof(url), "cluster://127.0.0.1:%d",
-                   redis_server_port(plain));
-    fails(url, "fenced", "cluster support disabled");
+    fails(text_of("cluster://127.0.0.1:%d", redis_server_port(alone)), "fenced",
+          "it knows of no cluster yet");
+    fails(text_of("cluster://127.0.0.1:%d", redis_server_port(plain)), "fenced",
+          "cluster support disabled");
     fails(redis_server_url(cluster->nodes[redis_cluster_next(
               cluster, redis_cluster_owner(cluster, "k"))]),
           "fenced", "redis is of a cluster: use cluster://");
@@ -290,10 +287,9 @@ static void finds_the_successor(struct demoted *node, unsigned successor,
                                        .clock = dlock_clock_default()};
     struct dlock_wire *wire = dlock_wire_open(&config, "me");
     uint64_t began_ms = lock_rig_now_ms();
-    char url[60];
 
-    (void)snprintf(url, sizeof(url), "cluster://127.0.0.1:%u", node->port);
-    assert_non_null(dlock_url_parse(url, &config.address));
+    assert_non_null(dlock_url_parse(
+        text_of("cluster://127.0.0.1:%u", node->port), &config.address));
     atomic_store(&node->primary, node->port);
     atomic_store(&node->says, ":1\r\n");
     assert_ok(send_get(wire, in_batch));

@@ -36,10 +36,9 @@ static int fresh(void **state)
 }
 
 static const char *with_login(const struct redis_server *server,
-                              const char *query, char url[300])
+                              const char *query)
 {
-    (void)snprintf(url, 300, "%s?%s", redis_server_url(server), query);
-    return url;
+    return text_of("%s?%s", redis_server_url(server), query);
 }
 
 /* A client's whole life; what the acquire said. */
@@ -98,17 +97,16 @@ static enum dlock_status meet(const char *query, struct impostor *impostor)
     struct sockaddr_un to = {.sun_family = AF_UNIX};
     struct dlock_wire *wire = dlock_wire_open(&config, "me");
     enum dlock_status status;
-    char url[300];
     pthread_t thread;
 
     (void)snprintf(to.sun_path, sizeof(to.sun_path), "%.80s/impostor",
                    rig.dir.path);
     (void)unlink(to.sun_path);
-    (void)snprintf(url, sizeof(url), "unix:%s?%s", to.sun_path, query);
     impostor->fd = socket(AF_UNIX, SOCK_STREAM, 0);
     assert_int_equal(bind(impostor->fd, (struct sockaddr *)&to, sizeof(to)), 0);
     assert_int_equal(listen(impostor->fd, 1), 0);
-    assert_ok(dlock_address_parse(url, &config.address));
+    assert_ok(dlock_address_parse(text_of("unix:%s?%s", to.sun_path, query),
+                                  &config.address));
     assert_int_equal(pthread_create(&thread, NULL, pretend, impostor), 0);
     status = dlock_wire_ready(wire, lock_rig_now_ms() + 1000);
     dlock_wire_close(wire);
@@ -175,11 +173,10 @@ TEST(test_flood_is_no_reply)
 /* A server that is stopped takes connections: the login has a bound. */
 TEST(test_login_has_a_bound)
 {
+    const char *url = with_login(rig.server, "user=shop&password=s3cret");
     struct dlock_error error = {""};
-    char url[300];
     uint64_t start_ms;
 
-    (void)with_login(rig.server, "user=shop&password=s3cret", url);
     redis_server_pause(rig.server);
     start_ms = lock_rig_now_ms();
     assert_int_equal(take_by("set-nx-px", url, &error), DLOCK_UNREACHABLE);
@@ -195,11 +192,11 @@ TEST(test_login_has_a_bound)
 /* The session's connection, the watchdog's and the subscriber's. */
 TEST(test_every_connection_logs_in)
 {
-    char url[300], reply[4096];
+    char reply[4096];
     struct lock_pair pair;
 
     rig.url =
-        with_login(rig.server, "user=shop&password=" PASSWORD_URL "&db=3", url);
+        with_login(rig.server, "user=shop&password=" PASSWORD_URL "&db=3");
     rig.watchdog_lease_ms = LOCK_RIG_LEASE_MS;
     pair = lock_pair_held("fenced", 0);
     assert_int_equal(lock_pair_take(&pair, 1, 400, 0), DLOCK_TIMEOUT);
@@ -227,13 +224,12 @@ TEST(test_wrong_logins)
         {"db=99", "redis refused database 99: ERR "},
         {"db=1", "redis refused: NOPERM "},
     };
-    char url[300];
 
     for (size_t k = 0; k < COUNT_OF(strategies); k++)
         for (size_t i = 0; i < COUNT_OF(rows); i++) {
+            const char *url = with_login(rig.server, rows[i].query);
             struct dlock_error error = {""};
 
-            (void)with_login(rig.server, rows[i].query, url);
             assert_int_equal(take_by(strategies[k], url, &error),
                              DLOCK_UNREACHABLE);
             assert_null(strstr(error.text, "s3cret"));
@@ -251,11 +247,10 @@ TEST(test_password_of_default)
     static const char *const strategies[] = {"fenced", "multi", "setnx"};
     struct dlock_error errors[3];
     enum dlock_status with[3], without[3];
-    char url[300];
+    const char *url = with_login(rig.server, "password=only");
 
     lock_rig_tell("ACL SETUSER default +@all");
     lock_rig_tell("CONFIG SET requirepass only");
-    (void)with_login(rig.server, "password=only", url);
     for (int i = 0; i < 3; i++) {
         with[i] = take_by(strategies[i], url, NULL);
         without[i] =
@@ -275,18 +270,15 @@ TEST(test_each_its_own_login)
 {
     struct redis_server *other = redis_server_start();
     struct dlock_error error = {""};
-    char right[700], wrong[700];
+    const char *right = text_of(
+        "%s?user=shop&password=%s,%s?user=else&password=other&db=2",
+        redis_server_url(rig.server), PASSWORD_URL, redis_server_url(other));
+    const char *wrong = text_of(
+        "%s?user=else&password=other&db=2,%s?user=shop&password=%s",
+        redis_server_url(rig.server), redis_server_url(other), PASSWORD_URL);
 
     redis_server_tell(other, "ACL SETUSER else on >other ~* &* +@all");
     redis_server_tell(other, "ACL SETUSER default " NO_SCRIPTS);
-    (void)snprintf(right, sizeof(right),
-                   "%s?user=shop&password=%s,%s?user=else&password=other&db=2",
-                   redis_server_url(rig.server), PASSWORD_URL,
-                   redis_server_url(other));
-    (void)snprintf(wrong, sizeof(wrong),
-                   "%s?user=else&password=other&db=2,%s?user=shop&password=%s",
-                   redis_server_url(rig.server), redis_server_url(other),
-                   PASSWORD_URL);
     if (take_by("multi", right, &error) != DLOCK_OK)
         fail_msg("%s", error.text);
     assert_int_equal(take_by("multi", wrong, &error), DLOCK_UNREACHABLE);
@@ -301,7 +293,6 @@ TEST(test_ipv6)
     socklen_t size = sizeof(at);
     int fd = socket(AF_INET6, SOCK_STREAM, 0);
     struct dlock_error error = {""};
-    char command[64], reply[64], url[300];
 
     if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof(at)) != 0) {
         print_message("# no IPv6 loopback on this machine\n");
@@ -310,13 +301,11 @@ TEST(test_ipv6)
     assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &size), 0);
     (void)close(fd);
     lock_rig_tell("CONFIG SET bind ::1");
-    (void)snprintf(command, sizeof(command), "CONFIG SET port %d",
-                   ntohs(at.sin6_port));
-    redis_server_ask(rig.server, command, reply, sizeof(reply));
-    assert_string_equal(reply, "+OK\r\n");
-    (void)snprintf(url, sizeof(url), "redis://shop:%s@[::1]:%d/1", PASSWORD_URL,
-                   ntohs(at.sin6_port));
-    if (take_by("fenced", url, &error) != DLOCK_OK)
+    lock_rig_tell("CONFIG SET port %d", ntohs(at.sin6_port));
+    if (take_by("fenced",
+                text_of("redis://shop:%s@[::1]:%d/1", PASSWORD_URL,
+                        ntohs(at.sin6_port)),
+                &error) != DLOCK_OK)
         fail_msg("%s", error.text);
 }
 
@@ -324,13 +313,12 @@ TEST(test_ipv6)
 TEST(test_values_log_in)
 {
     struct dlock_value value = {.key = "stock:{1:0}", .text = "7"};
-    struct dlock_values *values;
-    char url[300], reply[200];
-
     /* The first of several. */
-    (void)with_login(rig.server,
-                     "user=shop&password=" PASSWORD_URL "&db=4,unix:/another",
-                     url);
+    const char *url = with_login(rig.server, "user=shop&password=" PASSWORD_URL
+                                             "&db=4,unix:/another");
+    struct dlock_values *values;
+    char reply[200];
+
     assert_ok(dlock_values_open(url, 1000, &values, NULL));
     assert_ok(dlock_values_set(values, &value, 1, NULL));
     value.text[0] = '\0';
@@ -339,8 +327,8 @@ TEST(test_values_log_in)
     dlock_values_close(values);
     redis_server_ask(rig.server, "INFO keyspace", reply, sizeof(reply));
     assert_non_null(strstr(reply, "db4:keys=1"));
-    (void)with_login(rig.server, "db=99", url);
-    assert_ok(dlock_values_open(url, 1000, &values, NULL));
+    assert_ok(dlock_values_open(with_login(rig.server, "db=99"), 1000, &values,
+                                NULL));
     assert_int_not_equal(dlock_values_get(values, &value, 1, NULL), DLOCK_OK);
     dlock_values_close(values);
 }

@@ -93,22 +93,15 @@ static enum dlock_status try_at(const char *url, const char *name)
 
 LOCK_TEST(test_bases)
 {
-    char url[TEMP_DIR_BYTES_MAX + 32];
-    char endless[2000];
+    const char *url = text_of("dir:%s/file", rig.dir.path);
     FILE *file;
 
-    memset(endless, 'x', sizeof(endless));
-    memcpy(endless, "dir:", 4);
-    endless[sizeof(endless) - 1] = '\0';
-    assert_int_equal(try_at(endless, "a"), DLOCK_MISUSE);
+    assert_int_equal(try_at(text_of("dir:%01990d", 0), "a"), DLOCK_MISUSE);
     assert_int_equal(try_at("dir:", "a"), DLOCK_MISUSE);
-    (void)snprintf(url, sizeof(url), "dir:%s/new", rig.dir.path);
-    assert_ok(try_at(url, "a"));
-    (void)snprintf(url, sizeof(url), "dir:%s/new/", rig.dir.path);
-    assert_ok(try_at(url, "a"));
-    (void)snprintf(url, sizeof(url), "dir:%s/no/such", rig.dir.path);
-    assert_int_equal(try_at(url, "a"), DLOCK_UNREACHABLE);
-    (void)snprintf(url, sizeof(url), "dir:%s/file", rig.dir.path);
+    assert_ok(try_at(text_of("dir:%s/new", rig.dir.path), "a"));
+    assert_ok(try_at(text_of("dir:%s/new/", rig.dir.path), "a"));
+    assert_int_equal(try_at(text_of("dir:%s/no/such", rig.dir.path), "a"),
+                     DLOCK_UNREACHABLE);
     file = fopen(url + 4, "w");
     assert_non_null(file);
     (void)fclose(file);
@@ -118,13 +111,10 @@ LOCK_TEST(test_bases)
 /* Without a base of one's own: the user's in /tmp. */
 LOCK_TEST(test_default_base)
 {
-    char name[64];
-    char base[64];
+    const char *name = text_of("test-dlock-mkdir-%d", (int)getpid());
+    const char *base = text_of("/tmp/dlock-%lu", (unsigned long)geteuid());
     struct stat found;
 
-    (void)snprintf(name, sizeof(name), "test-dlock-mkdir-%d", (int)getpid());
-    (void)snprintf(base, sizeof(base), "/tmp/dlock-%lu",
-                   (unsigned long)geteuid());
     assert_ok(try_at(NULL, name));
     assert_ok(try_at("unix:/nowhere", name));
     assert_int_equal(lstat(base, &found), 0);

@@ -82,11 +82,8 @@ static int fresh(void **state)
 /* "rediss://HOST:PORT?ca=DIR/CA" and MORE. */
 static const char *url_of(const char *host, const char *ca, const char *more)
 {
-    static char url[2000];
-
-    (void)snprintf(url, sizeof(url), "rediss://%s:%d?ca=%s/%s%s", host,
-                   tls.port, tls.dir.path, ca, more);
-    return url;
+    return text_of("rediss://%s:%d?ca=%s/%s%s", host, tls.port, tls.dir.path,
+                   ca, more);
 }
 
 static void fresh_story(const char *lock)
@@ -119,6 +116,11 @@ static struct dlock *open_client(const char *strategy, const char *url)
 static enum dlock_status try_by(const char *url, struct dlock_error *error)
 {
     return lock_rig_try(&(struct dlock_options){.url = url}, error);
+}
+
+static void works_by(const char *url)
+{
+    lock_rig_works(&(struct dlock_options){.url = url});
 }
 
 static void fails_by(const char *url, const char *text)
@@ -192,32 +194,26 @@ TEST(test_values)
 
 TEST(test_who_is_not_trusted)
 {
-    char url[300], reply[64];
     int port = (int)server_proc_free_port("test_dlock_tls");
     struct dlock_error error = {""};
 
     fails_by(url_of("127.0.0.1", "other.pem", ""), "certificate: ");
     /* The same server by an address that its certificate does not have. */
-    redis_server_ask(rig.server, "CONFIG SET bind \"127.0.0.1 127.0.0.2\"",
-                     reply, sizeof(reply));
-    assert_string_equal(reply, "+OK\r\n");
+    lock_rig_tell("CONFIG SET bind \"127.0.0.1 127.0.0.2\"");
     fails_by(url_of("127.0.0.2", "ca.pem", ""),
              "certificate: IP address mismatch");
     fails_by(url_of("127.0.0.1", "none.pem", ""), "none.pem: ");
-    (void)snprintf(url, sizeof(url), "rediss://127.0.0.1:%d", tls.port);
-    fails_by(url, "certificate: "); /* the system does not know it */
-    (void)snprintf(url, sizeof(url), "CONFIG SET port %d", port);
-    redis_server_ask(rig.server, url, reply, sizeof(reply));
-    assert_string_equal(reply, "+OK\r\n");
-    (void)snprintf(url, sizeof(url), "rediss://127.0.0.1:%d", port);
+    /* The system does not know it. */
+    fails_by(text_of("rediss://127.0.0.1:%d", tls.port), "certificate: ");
+    lock_rig_tell("CONFIG SET port %d", port);
     /* It waits for the rest of a line, and we for the time of a connection. */
     (void)lock_rig_fails(
-        &(struct dlock_options){.url = url,
+        &(struct dlock_options){.url = text_of("rediss://127.0.0.1:%d", port),
                                 .connect_timeout_ms = LOCK_RIG_TIMEOUT_MS},
         "TLS: ");
-    (void)snprintf(url, sizeof(url), "redis://127.0.0.1:%d", tls.port);
     /* Nothing was carried out, and the text says so. */
-    assert_int_equal(try_by(url, &error), DLOCK_UNREACHABLE);
+    assert_int_equal(try_by(text_of("redis://127.0.0.1:%d", tls.port), &error),
+                     DLOCK_UNREACHABLE);
     assert_non_null(strstr(error.text, "wants TLS"));
     lock_rig_tell("CONFIG SET port 0");
 }
@@ -232,15 +228,14 @@ TEST(test_names)
                              .sin_addr = {htonl(INADDR_LOOPBACK)},
                              .sin_port = htons((in_port_t)tls.port)};
     struct server_proc proc = {.what = "openssl"};
-    char command[1000], url[600];
+    char command[1000];
     char *argv[] = {"sh", "-c", command, NULL};
 
     fake_resolver_begin();
     fake_resolver_tell(at);
     fails_by(url_of("another.test", "ca.pem", ""),
              "certificate: hostname mismatch");
-    lock_rig_works(
-        &(struct dlock_options){.url = url_of("redis.test", "ca.pem", "")});
+    works_by(url_of("redis.test", "ca.pem", ""));
     at.sin_port = htons((in_port_t)port);
     fake_resolver_forget();
     fake_resolver_tell(at);
@@ -250,32 +245,28 @@ TEST(test_names)
                    "-cert2 server.pem -key2 server.pem",
                    tls.dir.path, port);
     assert_true(server_proc_start(&proc, argv, "ACCEPT", NULL));
-    (void)snprintf(url, sizeof(url), "rediss://redis.test:%d?ca=%s/ca.pem",
-                   port, tls.dir.path);
-    fails_by(url, "TLS: the server hung up");
+    fails_by(text_of("rediss://redis.test:%d?ca=%s/ca.pem", port, tls.dir.path),
+             "TLS: the server hung up");
     server_proc_kill(&proc);
 }
 
 TEST(test_client_certificates)
 {
+    const char *dir = tls.dir.path, *at = "127.0.0.1";
     struct dlock_error error = {""};
-    char more[1000];
 
     serve_tls("yes");
     /* It hangs up behind the handshake, and has carried out nothing. */
-    assert_int_equal(try_by(url_of("127.0.0.1", "ca.pem", ""), &error),
+    assert_int_equal(try_by(url_of(at, "ca.pem", ""), &error),
                      DLOCK_UNREACHABLE);
     assert_non_null(strstr(error.text, "certificate: cert=FILE"));
-    (void)snprintf(more, sizeof(more), "&cert=%s/server.pem", tls.dir.path);
-    lock_rig_works(
-        &(struct dlock_options){.url = url_of("127.0.0.1", "ca.pem", more)});
-    (void)snprintf(more, sizeof(more), "&cert=%s/server.crt&key=%s/server.key",
-                   tls.dir.path, tls.dir.path);
-    lock_rig_works(
-        &(struct dlock_options){.url = url_of("127.0.0.1", "ca.pem", more)});
-    (void)snprintf(more, sizeof(more), "&cert=%s/server.crt&key=%s/ca.key",
-                   tls.dir.path, tls.dir.path);
-    fails_by(url_of("127.0.0.1", "ca.pem", more), "ca.key: ");
+    works_by(url_of(at, "ca.pem", text_of("&cert=%s/server.pem", dir)));
+    works_by(
+        url_of(at, "ca.pem",
+               text_of("&cert=%s/server.crt&key=%s/server.key", dir, dir)));
+    fails_by(url_of(at, "ca.pem",
+                    text_of("&cert=%s/server.crt&key=%s/ca.key", dir, dir)),
+             "ca.key: ");
 }
 
 /* It ends and comes back while a connection stands: no SIGPIPE. Its silence during
@@ -315,25 +306,20 @@ TEST(test_sentinel)
     const char *dir = tls.dir.path;
     int port = (int)server_proc_free_port("test_dlock_tls");
     struct redis_server *sentinel;
-    char text[1500], url[1000];
 
-    (void)snprintf(text, sizeof(text),
-                   "tls-port %d\ntls-replication yes\n"
-                   "tls-auth-clients yes\ntls-ca-cert-file %s/ca.pem\n"
-                   "tls-cert-file %s/server.pem\ntls-key-file %s/server.pem\n"
-                   "sentinel monitor main 127.0.0.1 %d 1\n",
-                   port, dir, dir, dir, tls.port);
-    sentinel = redis_server_start_sentinel(text);
-    (void)snprintf(url, sizeof(url),
-                   "sentinels://127.0.0.1:%d/main?ca=%s/ca.pem"
-                   "&cert=%s/server.crt&key=%s/server.key",
-                   port, dir, dir, dir);
+    sentinel = redis_server_start_sentinel(
+        text_of("tls-port %d\ntls-replication yes\n"
+                "tls-auth-clients yes\ntls-ca-cert-file %s/ca.pem\n"
+                "tls-cert-file %s/server.pem\ntls-key-file %s/server.pem\n"
+                "sentinel monitor main 127.0.0.1 %d 1\n",
+                port, dir, dir, dir, tls.port));
     /* Two handshakes, one behind the other. */
-    lock_rig_works(
-        &(struct dlock_options){.url = url, .connect_timeout_ms = 5000});
-    (void)snprintf(url, sizeof(url),
-                   "sentinels://127.0.0.1:%d/main?ca=%s/other.pem", port, dir);
-    fails_by(url, "certificate: ");
+    works_by(text_of("sentinels://127.0.0.1:%d/main?ca=%s/ca.pem"
+                     "&cert=%s/server.crt&key=%s/server.key",
+                     port, dir, dir, dir));
+    fails_by(
+        text_of("sentinels://127.0.0.1:%d/main?ca=%s/other.pem", port, dir),
+        "certificate: ");
     redis_server_stop(sentinel);
 }
 

@@ -183,14 +183,13 @@ UNIT_TEST(test_wrong_urls_are_not_quoted)
 UNIT_TEST(test_longest_login)
 {
     struct dlock_address at;
-    char url[1000];
 
-    (void)snprintf(url, sizeof(url), "redis://%0127d:%0511d@h:1", 0, 0);
-    assert_non_null(dlock_url_parse(url, &at));
-    (void)snprintf(url, sizeof(url), "redis://%0128d:%0511d@h:1", 0, 0);
-    assert_null(dlock_url_parse(url, &at));
-    (void)snprintf(url, sizeof(url), "redis://%0127d:%0512d@h:1", 0, 0);
-    assert_null(dlock_url_parse(url, &at));
+    assert_non_null(
+        dlock_url_parse(text_of("redis://%0127d:%0511d@h:1", 0, 0), &at));
+    assert_null(
+        dlock_url_parse(text_of("redis://%0128d:%0511d@h:1", 0, 0), &at));
+    assert_null(
+        dlock_url_parse(text_of("redis://%0127d:%0512d@h:1", 0, 0), &at));
 }
 
 UNIT_TEST(test_null)

@@ -149,11 +149,7 @@ LOCK_TEST(test_who_is_gone_is_passed_over)
 /* A connection that dies in silence: the subscriber asks, and makes another. */
 LOCK_TEST(test_subscriber_hears_nothing)
 {
-    char url[64];
-
-    (void)snprintf(url, sizeof(url), "redis://127.0.0.1:%d",
-                   ntohs(lock_rig_at().sin_port));
-    rig.url = url;
+    rig.url = text_of("redis://127.0.0.1:%d", ntohs(lock_rig_at().sin_port));
     rig.command_timeout_ms = 0;
     fall_asleep("redisson");
     redis_server_pause(rig.server);

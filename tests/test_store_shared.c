@@ -69,31 +69,29 @@ STORE_DIR_TEST(test_only_sharers_meet)
 STORE_DIR_TEST(test_another_name_is_the_same_file)
 {
     struct store *store = NULL, *other = NULL;
-    char path[512], url[600];
+    const char *path = text_of("%s/link.db", rig->dir.path);
+    const char *url = text_of("sqlite:%s", path);
 
-    snprintf(path, sizeof(path), "%s/link.db", rig->dir.path);
     assert_int_equal(symlink(rig->dir.db, path), 0);
-    snprintf(url, sizeof(url), "sqlite:%s", path);
     assert_int_equal(open_store(url, false, &store, NULL), STORE_OK);
     assert_int_equal(open_store(rig->dir.url, false, &other, NULL),
                      STORE_IN_USE);
     store_close(store);
     open_rig(rig, false);
     assert_int_equal(open_store(url, false, &other, NULL), STORE_IN_USE);
-    snprintf(url, sizeof(url), "sqlite:file:%s", rig->dir.db);
+    url = text_of("sqlite:file:%s", rig->dir.db);
     assert_int_not_equal(open_store(url, false, &other, NULL), STORE_OK);
 }
 
 /* A hard link has a lock file and a journal of its own: nobody writes until it is gone. */
 STORE_DIR_TEST(test_a_second_name_is_refused)
 {
-    char path[512], url[600];
+    const char *path = text_of("%s/copy.db", rig->dir.path);
+    const char *url = text_of("sqlite:%s", path);
     struct store *store = NULL;
     struct store_error error;
 
     open_rig(rig, false);
-    snprintf(path, sizeof(path), "%s/copy.db", rig->dir.path);
-    snprintf(url, sizeof(url), "sqlite:%s", path);
     assert_int_equal(link(rig->dir.db, path), 0);
     assert_int_equal(open_store(url, false, &store, &error), STORE_UNFIT);
     assert_non_null(strstr(error.text, "2 names (hard links)"));
@@ -120,13 +118,12 @@ _Noreturn static void check_mounted(const char *from, const char *to,
 /* A container that is given the file and not its folder keeps the journal to itself. */
 STORE_DIR_TEST(test_a_file_mounted_by_itself_is_refused)
 {
-    char path[512], url[600];
+    const char *path = text_of("%s/mounted.db", rig->dir.path);
+    const char *url = text_of("sqlite:%s", path);
     int status;
     pid_t pid;
 
     open_rig(rig, false);
-    snprintf(path, sizeof(path), "%s/mounted.db", rig->dir.path);
-    snprintf(url, sizeof(url), "sqlite:%s", path);
     store_rig_close(rig);
     assert_int_equal(close(creat(path, 0600)), 0);
     pid = fork();

@@ -119,11 +119,7 @@ static void give_rights(const struct redis_server *server,
 /* The url by which that user comes to the rig's server. */
 static const char *user_url(void)
 {
-    static char url[300];
-
-    (void)snprintf(url, sizeof(url), "%s?user=shop&password=x",
-                   redis_server_url(rig.server));
-    return url;
+    return text_of("%s?user=shop&password=x", redis_server_url(rig.server));
 }
 
 /* With all of its row it went well, and the server has refused nothing. */
@@ -498,13 +494,12 @@ static struct outcome try_by(const char *strategy, const char *url)
 LOCK_TEST(test_a_database)
 {
     struct rights rights = {.n = 0};
+    const char *url = text_of("%s&db=3", user_url());
     struct outcome outcome;
-    char url[300];
 
     add_row(&rights, "a database but 0");
     add_row(&rights, "setnx");
     give_rights(rig.server, &rights, RIGHTS_ALL);
-    (void)snprintf(url, sizeof(url), "%s&db=3", user_url());
     assert_ok(try_by("setnx", url).status);
     give_rights(rig.server, &rights, 0);
     outcome = try_by("setnx", url);
@@ -516,11 +511,10 @@ LOCK_TEST(test_sentinel)
     struct redis_server *primary = redis_server_start_tcp(NULL);
     struct redis_server *sentinel = redis_server_start_tcp(primary);
     struct rights at_server = {.n = 0}, at_sentinel = {.n = 0};
+    const char *url = text_of("sentinel://shop:x@127.0.0.1:%d/main",
+                              redis_server_port(sentinel));
     struct outcome outcome;
-    char url[100];
 
-    (void)snprintf(url, sizeof(url), "sentinel://shop:x@127.0.0.1:%d/main",
-                   redis_server_port(sentinel));
     add_row(&at_server, "sentinel:");
     add_row(&at_server, "redisson");
     add_row(&at_sentinel, "sentinel: at the sentinels");
@@ -552,13 +546,13 @@ static struct outcome inspect_in_a_move(const struct redis_cluster *cluster,
     struct dlock_session *session;
     struct dlock_grant grant;
     struct dlock *client;
-    char url[250];
 
     for (unsigned i = 0; i < cluster->nodes_n; i++)
         give_rights(cluster->nodes[i], rights, less);
-    (void)snprintf(url, sizeof(url), "cluster://shop:x@%s",
-                   cluster->url + strlen("cluster://"));
-    client = lock_rig_open(&(struct dlock_options){.url = url, PATIENT});
+    client = lock_rig_open(&(struct dlock_options){
+        .url =
+            text_of("cluster://shop:x@%s", cluster->url + strlen("cluster://")),
+        PATIENT});
     session = lock_rig_session(client);
     outcome.status = dlock_try(session, "k", &terms, &grant, &outcome.error);
     if (outcome.status == DLOCK_OK) {

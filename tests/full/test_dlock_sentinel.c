@@ -123,14 +123,13 @@ static void fails_by(const char *url, const char *text)
 TEST(test_who_is_no_help)
 {
     uint64_t began_ms = lock_rig_now_ms();
-    char url[200];
 
-    (void)snprintf(url, sizeof(url), "sentinel://127.0.0.1:%d/another",
-                   redis_server_port(set.sentinels[0]));
-    fails_by(url, "ERR No such master with that name");
-    (void)snprintf(url, sizeof(url), "sentinel://127.0.0.1:%d/main",
-                   redis_server_port(set.servers[0]));
-    fails_by(url, "ERR unknown command 'SENTINEL'");
+    fails_by(text_of("sentinel://127.0.0.1:%d/another",
+                     redis_server_port(set.sentinels[0])),
+             "ERR No such master with that name");
+    fails_by(text_of("sentinel://127.0.0.1:%d/main",
+                     redis_server_port(set.servers[0])),
+             "ERR unknown command 'SENTINEL'");
     redis_server_kill(set.sentinels[0]);
     works_by(set.url);
     redis_server_restart(set.sentinels[0]);
@@ -151,15 +150,12 @@ TEST(test_who_is_no_help)
 TEST(test_an_old_answer)
 {
     struct redis_server *late = redis_server_start_tcp(set.servers[1]);
-    char url[200];
 
-    (void)snprintf(url, sizeof(url), "sentinel://127.0.0.1:%d/main",
-                   redis_server_port(late));
-    fails_by(url, "is a replica");
-    (void)snprintf(
-        url, sizeof(url), "sentinel://127.0.0.1:%d,127.0.0.1:%d/main",
-        redis_server_port(late), redis_server_port(set.sentinels[0]));
-    works_by(url);
+    fails_by(text_of("sentinel://127.0.0.1:%d/main", redis_server_port(late)),
+             "is a replica");
+    works_by(text_of("sentinel://127.0.0.1:%d,127.0.0.1:%d/main",
+                     redis_server_port(late),
+                     redis_server_port(set.sentinels[0])));
     redis_server_stop(late);
 }
 
@@ -168,16 +164,13 @@ TEST(test_an_old_answer)
 static struct redis_server *start_sentinel(const struct redis_server *named,
                                            int epoch)
 {
-    char lines[300];
-
     redis_server_tell(named, "ACL SETUSER lonely on >x ~* +@all resetchannels");
-    (void)snprintf(lines, sizeof(lines),
-                   "sentinel monitor main 127.0.0.1 %d 1\n"
-                   "sentinel auth-user main lonely\n"
-                   "sentinel auth-pass main x\n"
-                   "sentinel config-epoch main %d\n",
-                   redis_server_port(named), epoch);
-    return redis_server_start_sentinel(lines);
+    return redis_server_start_sentinel(
+        text_of("sentinel monitor main 127.0.0.1 %d 1\n"
+                "sentinel auth-user main lonely\n"
+                "sentinel auth-pass main x\n"
+                "sentinel config-epoch main %d\n",
+                redis_server_port(named), epoch));
 }
 
 /* Two servers say that they are primaries: a side of the network was cut off, and is
@@ -193,16 +186,12 @@ TEST(test_the_newest_configuration_counts)
                                         start_sentinel(set.servers[0], 1)};
     long long at_old;
 
-    for (int i = 0; i < TRIES; i++) {
-        char url[200];
-
-        (void)snprintf(url, sizeof(url),
-                       "sentinel://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d/main",
-                       redis_server_port(sentinels[2]),
-                       redis_server_port(sentinels[i % 2]),
-                       redis_server_port(sentinels[1 - i % 2]));
-        works_by(url);
-    }
+    for (int i = 0; i < TRIES; i++)
+        works_by(
+            text_of("sentinel://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d/main",
+                    redis_server_port(sentinels[2]),
+                    redis_server_port(sentinels[i % 2]),
+                    redis_server_port(sentinels[1 - i % 2])));
     /* Of each session, what it gave back last. */
     at_old = redis_server_number(old, "DBSIZE") - 1; /* the count of tokens */
     for (int i = 0; i < 3; i++)
@@ -214,24 +203,20 @@ TEST(test_the_newest_configuration_counts)
 /* The login is for the servers; and for a sentinel, if it wants one. */
 TEST(test_login)
 {
-    char url[sizeof(set.url) + 20];
+    const char *places = set.url + strlen("sentinel://");
 
     for (int i = 0; i < 2; i++) {
         redis_server_tell(set.servers[i], "CONFIG SET masterauth sesame");
         redis_server_tell(set.servers[i], "CONFIG SET requirepass sesame");
     }
-    (void)snprintf(url, sizeof(url), "sentinel://:sesame@%s",
-                   set.url + strlen("sentinel://"));
-    works_by(url);
+    works_by(text_of("sentinel://:sesame@%s", places));
     fails_by(set.url, "NOAUTH");
     fails_by("sentinel://:wrong@127.0.0.1:1/main", "Connection refused");
     for (int i = 0; i < 2; i++)
         redis_server_tell(set.sentinels[i],
                           "ACL SETUSER default resetpass >sesame");
-    works_by(url);
-    (void)snprintf(url, sizeof(url), "sentinel://:wrong@%s",
-                   set.url + strlen("sentinel://"));
-    fails_by(url, "sentinel");
+    works_by(text_of("sentinel://:sesame@%s", places));
+    fails_by(text_of("sentinel://:wrong@%s", places), "sentinel");
 }
 
 /* Stories ---------------------------------------------------------------------- */

@@ -50,12 +50,10 @@ static void test_force_needs_privilege(void **state)
 {
     struct lock_single a = lock_single_open(*state), poor;
     struct dlock_error error = {""};
-    char url[sizeof(sql->url) + 32];
 
     mariadb_server_do(sql, "CREATE OR REPLACE USER poor@localhost; "
                            "GRANT ALL ON test.* TO poor@localhost");
-    (void)snprintf(url, sizeof(url), "%s?db=test&user=poor", sql->url);
-    rig.url = url;
+    rig.url = text_of("%s?db=test&user=poor", sql->url);
     poor = lock_single_open(*state);
     assert_ok(lock_single_take(&a, 0));
     assert_int_equal(dlock_force_release(poor.session, "k", &error),

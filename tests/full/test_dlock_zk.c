@@ -42,10 +42,8 @@ static void test_root_of_url(void **state)
 {
     static const unsigned waits_ms[] = {0, 100};
     struct lock_single party;
-    char url[128];
 
-    (void)snprintf(url, sizeof(url), "%s/nowhere", the_zookeeper->url);
-    rig.url = url;
+    rig.url = text_of("%s/nowhere", the_zookeeper->url);
     rig.command_timeout_ms = 10000;
     party = lock_single_open(*state);
     for (size_t i = 0; i < COUNT_OF(waits_ms); i++) {

@@ -7,6 +7,20 @@ static struct CMUnitTest tests[TESTS_MAX];
 static int lines[TESTS_MAX];
 static size_t tests_n;
 
+const char *text_of(const char *format, ...)
+{
+    static char texts[12][2048];
+    static size_t last;
+    char *text = texts[last++ % COUNT_OF(texts)];
+    va_list list;
+
+    va_start(list, format);
+    assert_in_range(vsnprintf(text, sizeof(texts[0]), format, list), 0,
+                    sizeof(texts[0]) - 1);
+    va_end(list);
+    return text;
+}
+
 void unit_test_add(const struct CMUnitTest *test, int line)
 {
     size_t i;

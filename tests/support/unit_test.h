@@ -30,6 +30,10 @@
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
+/* A text as by printf(), which stays until a dozen more were made. */
+const char *text_of(const char *format, ...)
+    __attribute__((format(printf, 1, 2)));
+
 /* The parameter of what is called before a test, and of a test, that needs none.
  * NOLINTBEGIN(bugprone-macro-parentheses) */
 #define NO_STATE   void **state __attribute__((unused))
