@@ -6,6 +6,7 @@
 #include "server/base/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -32,13 +33,19 @@ struct line {
     char text[LOG_LINE_BYTES_MAX];
 };
 
-/* The journal says which file it has given us: device:inode. */
+/* The journal says which file it has given us: device:inode. Standard error must be
+ * open, because lines would go into a descriptor of ours that had its number. */
 void log_open(enum log_level level)
 {
     const char *named = getenv("JOURNAL_STREAM");
+    int fd = open("/dev/null", O_RDWR);
     uintmax_t dev, ino;
     struct stat st;
 
+    while (fd >= 0 && fd <= STDERR_FILENO)
+        fd = open("/dev/null", O_RDWR);
+    if (fd >= 0)
+        close(fd);
     log_level_set(level);
     to_journal = named && sscanf(named, "%ju:%ju", &dev, &ino) == 2 &&
                  fstat(STDERR_FILENO, &st) == 0 && st.st_dev == dev &&

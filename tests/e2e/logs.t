@@ -35,4 +35,12 @@ is_deeply [grep { !/^level=\w+ msg=\S/ } @lines], [], 'elsewhere there are none'
 my ($ready) = grep { /msg=ready/ } @lines;
 like $ready, qr{ db="sqlite:\Q$home\E/a \\"quoted\\" back\\\\slash = caf\xc3\xa9 \?/logfmt\.db" }, 'the values are there';
 like $lines[-1], qr/ clean=yes$/, 'the last one';
+
+# Else they would be written into a descriptor of the service's own.
+my $mute = Stockade::Child->spawn(command => ['sh', '-c', 'exec "$0" serve --listen 127.0.0.1:0 --db "$1" <&- >&- 2>&-',
+        Stockade::binary(), "sqlite:$home/mute.db"]);
+ok Stockade::eventually(20, sub { -S "$home/mute.db.redis" }), 'without standard error it starts';
+is readlink '/proc/' . $mute->pid . "/fd/$_", '/dev/null', "and has something in place of descriptor $_" for 0 .. 2;
+kill TERM => $mute->pid;
+is $mute->wait(20 * $Stockade::SLOW), 0, 'ends';
 done_testing;
