@@ -124,6 +124,7 @@ export function endLoad(call) {
   wanted++;
   if (underWay) call('DELETE', `/api/lab/games/${underWay}`).catch(() => null);
   underWay = null;
+  for (const side of SIDES) if (runs[side] && !runs[side].done) runs[side].says = 'stopped';
 }
 
 export const loadUnderWay = () => underWay;

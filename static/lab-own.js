@@ -12,6 +12,7 @@ export const mine = new URLSearchParams(kept(KEPT) ?? '');
 
 let searches = 0; // rises when the search under way is not wanted any more
 let underWay = null;
+let drawn; // what drawFound() was told last
 
 // ---- the text ----------------------------------------------------------------
 
@@ -69,14 +70,16 @@ export function tellFault(error, words) {
 
 // ---- the search --------------------------------------------------------------
 
-function drawFound(found, { words, faultText, linkTo }) {
+function drawFound(found, context) {
+  const { words, faultText, linkTo } = context;
+  drawn = { found, context };
   const faults = Object.entries(found.faults).sort(([, one], [, other]) => one.split(' ').length - other.split(' ').length);
   const answer = faults.length ? 'breaks' : found.whole ? 'holds' : 'unknown';
   const isNews = found.done || $('found').dataset.answer !== answer || faults.length !== $('found').querySelectorAll('li').length;
   $('found').dataset.answer = answer;
-  const says = !found.done ? words.searchGoes(found.schedules, found.moves)
+  const says = !found.done && !found.isStopped ? words.searchGoes(found.schedules, found.moves)
     : faults.length ? words.searchBreaks(found.schedules)
-      : (found.whole ? words.searchHolds : words.searchEnds)(found.schedules, found.moves);
+      : (found.whole ? words.searchHolds : found.isStopped ? words.searchStopped : words.searchEnds)(found.schedules, found.moves);
   $('found').replaceChildren(element('p', { text: says }), element('ul', {},
     ...faults.map(([fault, schedule]) => element('li', {}, element('span', { text: words.searchFault(faultText(fault), schedule.split(' ').length) }), ' ',
       element('a', { href: linkTo(schedule), text: words.playIt })))),
@@ -92,6 +95,11 @@ export function endSearch() {
   $('search-end').hidden = true;
 }
 
+export function stopSearch() {
+  endSearch();
+  drawFound({ ...drawn.found, isStopped: true }, drawn.context);
+}
+
 // Watches the search that WISH begins until it is done, or another one begins.
 export async function search(wish, { call, words, faultText, linkTo, refused }) {
   const mine = ++searches;
@@ -105,7 +113,7 @@ export async function search(wish, { call, words, faultText, linkTo, refused }) 
   const { id } = found;
   underWay = id;
   $('search-end').hidden = false;
-  while (found.status === 200) {
+  while (found.status === 200 && mine === searches) {
     drawFound(found, { words, faultText, linkTo });
     if (found.done) break;
     await pause(LOOK_MS);

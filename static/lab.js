@@ -7,7 +7,7 @@ import { readFile, saveFile } from './lab-files.js';
 import { choose, drawBoard, drawLanes, element, standing } from './lab-lanes.js';
 import { addressOfLoad, drawLoad, endLoad, loadUnderWay, openLoad, runLoad, savedRuns, setRuns } from './lab-load.js';
 import { drawMend, drawStop, drawStops, isBroken, keepBroken, nextOpen, showStill, stateOf } from './lab-path.js';
-import { endSearch, keepMine, keepOwn, mine, openOwn, ownText, search, searchUnderWay, startFrom, tellFault } from './lab-own.js';
+import { endSearch, keepMine, keepOwn, mine, openOwn, ownText, search, searchUnderWay, startFrom, stopSearch, tellFault } from './lab-own.js';
 import { words as allWords } from './lab-words.js';
 
 const PLACE_MS = 1000;
@@ -513,7 +513,7 @@ $('to-mend').addEventListener('click', () => {
   $('mend').scrollIntoView();
   $('mend-title').focus({ preventScroll: true });
 });
-for (const [id, work] of Object.entries({ search: searchAll, 'search-end': endSearch, undo, redo, restart, hint, show, link: copyLink, save, open: () => $('file').click(), 'load-end': stopLoad, 'go-on': () => inTurn(() => begin(game.schedule)) })) $(id).addEventListener('click', work);
+for (const [id, work] of Object.entries({ search: searchAll, 'search-end': stopSearch, undo, redo, restart, hint, show, link: copyLink, save, open: () => $('file').click(), 'load-end': stopLoad, 'go-on': () => inTurn(() => begin(game.schedule)) })) $(id).addEventListener('click', work);
 wireLanguages(speak);
 document.addEventListener('keydown', onKey);
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => isLoad && drawLoad(context()));

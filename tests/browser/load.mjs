@@ -101,6 +101,7 @@ test('a story of instances has lanes, and is stopped', async (page) => {
   await button(page, 'Stop it').click();
   await button(page, 'Run it').waitFor();
   assert.equal(await answer(page, 'right').getAttribute('data-answer'), null, 'what was stopped has no verdict');
+  await says(answer(page, 'right'), /^Stopped\.$/);
   await page.unrouteAll({ behavior: 'ignoreErrors' }); // the end of the game may be under way
 }, { allow: /429|404/ }); // a game that has ended meanwhile is not there to be ended
 

@@ -173,6 +173,7 @@ test('any lock is searched, until the learner has seen enough', async (page) => 
   await says(found(page), /^Searching … \d+ schedules, all of up to \d+ moves\./);
   await button(page, 'Stop searching').click();
   await over(page);
+  await says(found(page), /^Stopped\. Not broken in the \d+ schedules that were played/);
 });
 
 test('by keys alone', async (page) => {
