@@ -66,8 +66,9 @@ sub astray {
 is_deeply [english("a        0 锁 is held：成功\n")], ['is', 'held'], 'English is found';
 
 # The first that fits is taken, so one that is behind a wider one says nothing.
+my $chinese = Stockade::slurp("$Stockade::ROOT/server/lab/picture/chinese.txt");
 my (@phrases, @behind);
-for my $phrase (Stockade::slurp("$Stockade::ROOT/server/lab/picture/chinese.txt") =~ /^"?([^\s#].*?)"?\t/mg) {
+for my $phrase ($chinese =~ /^"?([^\s#].*?)"?\t/mg) {
     my $text    = $phrase =~ s/\*/7/gr;
     my $pattern = join '.*', map { quotemeta } split /\*/, $phrase, -1;
     push @behind,  $phrase if grep { $text =~ $_ } @phrases;
