@@ -1,8 +1,8 @@
 /*
  * The calls of a session, and the order of things around a strategy's own work:
  *
- *     acquire   register renewal - try and wait (wait.c) - confirm renewal
- *     release   cancel renewal - release
+ *     acquire   reserve the grant - try and wait (wait.c) - add it, renewed from now on
+ *     release   end its renewal - release
  *
  * Renewal ends before the release is sent, not after its reply: if the reply
  * never comes, a renewal still running would hold the lock for ever. Ending it
