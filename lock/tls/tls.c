@@ -36,10 +36,13 @@ static int fd_of(BIO *bio)
     return ((struct dlock_tls *)BIO_get_data(bio))->fd;
 }
 
-/* 1 = N bytes have gone through. */
-static int went(BIO *bio, ssize_t n, size_t *done)
+/* N bytes have gone through: 1; or none for now, and WAY, reading or writing, is to be
+ * tried again; or none. */
+static int went(BIO *bio, ssize_t n, int way, size_t *done)
 {
     BIO_clear_retry_flags(bio);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        BIO_set_flags(bio, way | BIO_FLAGS_SHOULD_RETRY);
     *done = n > 0 ? (size_t)n : 0;
     return n > 0;
 }
@@ -47,21 +50,15 @@ static int went(BIO *bio, ssize_t n, size_t *done)
 static int bio_write(BIO *bio, const char *bytes, size_t len, size_t *done)
 {
     ssize_t n = send(fd_of(bio), bytes, len, MSG_NOSIGNAL | MSG_DONTWAIT);
-    int good = went(bio, n, done);
 
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        BIO_set_retry_write(bio);
-    return good;
+    return went(bio, n, BIO_FLAGS_WRITE, done);
 }
 
 static int bio_read(BIO *bio, char *bytes, size_t size, size_t *done)
 {
     ssize_t n = recv(fd_of(bio), bytes, size, MSG_DONTWAIT);
-    int good = went(bio, n, done);
 
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        BIO_set_retry_read(bio);
-    return good;
+    return went(bio, n, BIO_FLAGS_READ, done);
 }
 
 static long bio_ctrl(BIO *bio, int command, long number, void *pointer)
@@ -115,25 +112,22 @@ static enum dlock_status failed(const char *what)
 static bool read_files(SSL_CTX *ctx, const struct dlock_address *address)
 {
     const char *key = address->key[0] != '\0' ? address->key : address->cert;
-    bool trusts = address->ca[0] == '\0'
-                      ? SSL_CTX_set_default_verify_paths(ctx) == 1
-                      : SSL_CTX_load_verify_file(ctx, address->ca) == 1;
+    bool has_cert = address->cert[0] != '\0';
+    const char *bad = NULL;
 
-    if (!trusts) {
-        (void)failed(address->ca);
-        return false;
-    }
-    if (address->cert[0] != '\0' &&
-        SSL_CTX_use_certificate_chain_file(ctx, address->cert) != 1) {
-        (void)failed(address->cert);
-        return false;
-    }
-    if (address->cert[0] != '\0' &&
-        SSL_CTX_use_PrivateKey_file(ctx, key, SSL_FILETYPE_PEM) != 1) {
-        (void)failed(key);
-        return false;
-    }
-    return true;
+    if ((address->ca[0] == '\0'
+             ? SSL_CTX_set_default_verify_paths(ctx)
+             : SSL_CTX_load_verify_file(ctx, address->ca)) != 1)
+        bad = address->ca;
+    else if (has_cert &&
+             SSL_CTX_use_certificate_chain_file(ctx, address->cert) != 1)
+        bad = address->cert;
+    else if (has_cert &&
+             SSL_CTX_use_PrivateKey_file(ctx, key, SSL_FILETYPE_PEM) != 1)
+        bad = key;
+    if (bad != NULL)
+        (void)failed(bad);
+    return bad == NULL;
 }
 
 /* The certificate must be that of HOST. */
