@@ -124,13 +124,11 @@ TEST(many_names_are_on_all_nodes)
     unsigned names_of[3] = {0};
 
     for (int i = 0; i < NAMES_N; i++) {
-        char name[16];
-        unsigned owner;
+        const char *name = text_of("many:%d", i);
+        unsigned owner = redis_cluster_owner(cluster, name);
 
-        (void)snprintf(name, sizeof(name), "many:%d", i);
         assert_ok(lock_single_take_name(&party, name, 0));
         grants[i] = party.grant;
-        owner = redis_cluster_owner(cluster, name);
         names_of[owner]++;
         assert_true(redis_cluster_has(cluster->nodes[owner], name));
     }
@@ -192,10 +190,10 @@ TEST(a_node_goes_and_comes_back)
     unsigned gone = redis_cluster_owner(cluster, "k");
     struct lock_single party;
     struct note note = {.n = 0};
-    char name[20] = "other";
+    const char *name = "other";
 
     for (int i = 0; redis_cluster_owner(cluster, name) == gone; i++)
-        (void)snprintf(name, sizeof(name), "other:%d", i);
+        name = text_of("other:%d", i);
     party = lock_single_open_by("fenced", 0, TIMEOUT_MS);
     assert_ok(lock_single_take(&party, 0));
     assert_ok(lock_single_give(&party));

@@ -177,27 +177,24 @@ ALONE(a_late_look_deceives_nobody)
 ALONE(a_look_of_an_older_wait_does_not_count)
 {
     static char *late;
-    char command[256], before[256], after[256];
+    char before[256], after[256];
     struct dlock_session *session;
+    const char *owner;
 
     start(1, "fenced");
     session = open_kept(&late);
+    owner = dlock_session_owner(session);
     wait_in_vain(session, "A", &late);
     /* As another look, of a later wait, would have written it; but for its end. */
     lock_rig_tell("HSET {%s}:dlock-waits number 999 name B since 7 heard 8",
-                  dlock_session_owner(session));
-    (void)snprintf(
-        command, sizeof(command),
-        "EVAL \"local k = '{%s}:dlock-waits' redis.call('persist', k) "
-        "return redis.call('hgetall', k)\" 0",
-        dlock_session_owner(session));
-    redis_server_ask(rig.server, command, before, sizeof(before));
+                  owner);
+    lock_rig_tell("PERSIST {%s}:dlock-waits", owner);
+    redis_server_ask(rig.server, text_of("HGETALL {%s}:dlock-waits", owner),
+                     before, sizeof(before));
     deliver(late);
-    assert_int_equal(
-        lock_rig_ask("TTL {%s}:dlock-waits", dlock_session_owner(session)), -1);
-    (void)snprintf(command, sizeof(command), "HGETALL {%s}:dlock-waits",
-                   dlock_session_owner(session));
-    redis_server_ask(rig.server, command, after, sizeof(after));
+    assert_int_equal(lock_rig_ask("TTL {%s}:dlock-waits", owner), -1);
+    redis_server_ask(rig.server, text_of("HGETALL {%s}:dlock-waits", owner),
+                     after, sizeof(after));
     assert_string_equal(after, before);
 }
 

@@ -263,20 +263,17 @@ TEST(test_threads_of_a_client)
 TEST(test_names_are_bounded)
 {
     struct dlock_places places;
-    char host[32];
 
     fake_resolver_hang(true);
     for (int i = 0; i < 40; i++) {
-        (void)snprintf(host, sizeof(host), "many-%d.test", i);
-        assert_int_equal(dlock_lookup(host, "6379", 0, &places),
-                         DLOCK_UNREACHABLE);
+        assert_int_equal(
+            dlock_lookup(text_of("many-%d.test", i), "6379", 0, &places),
+            DLOCK_UNREACHABLE);
         assert_true((strstr(dlock_error_text(), "too many at once") == NULL) ==
                     (i < 32));
     }
-    for (int i = 0; i < 32; i++) {
-        (void)snprintf(host, sizeof(host), "many-%d.test", i);
-        fake_resolver_let_go(host, "6379");
-    }
+    for (int i = 0; i < 32; i++)
+        fake_resolver_let_go(text_of("many-%d.test", i), "6379");
     fake_resolver_let_go("more.test", "6379");
 }
 

@@ -18,10 +18,8 @@
 /* How often the server has carried COMMAND out since the last reset. */
 static long long calls(const char *command)
 {
-    char field[48];
-
-    (void)snprintf(field, sizeof(field), "cmdstat_%s:calls=", command);
-    return redis_server_info(rig.server, "commandstats", field);
+    return redis_server_info(rig.server, "commandstats",
+                             text_of("cmdstat_%s:calls=", command));
 }
 
 static void cycles(struct dlock_session *session, int n)
@@ -165,7 +163,6 @@ LOCK_TEST(test_renewals_go_together)
     uint64_t until = lock_rig_now_ms() + LOCK_RIG_LONG_MS;
     struct dlock_grant grant;
     struct dlock *client;
-    char name[24];
 
     rig.watchdog_lease_ms = LOCK_RIG_LEASE_MS;
     rig.on_step = on_step;
@@ -173,10 +170,9 @@ LOCK_TEST(test_renewals_go_together)
     client = lock_rig_client("redisson");
     for (int i = 0; i < SESSIONS_N; i++)
         sessions[i] = lock_rig_session(client);
-    for (int i = 0; i < LOCKS_N; i++) {
-        (void)snprintf(name, sizeof(name), "many:%d", i);
-        assert_ok(lock_rig_take(sessions[i % SESSIONS_N], name, 0, 0, &grant));
-    }
+    for (int i = 0; i < LOCKS_N; i++)
+        assert_ok(lock_rig_take(sessions[i % SESSIONS_N], text_of("many:%d", i),
+                                0, 0, &grant));
     /* On a busy machine they are taken too far apart for one pass. */
     while (atomic_load(&flight.most) < LOCKS_N && lock_rig_now_ms() < until)
         lock_rig_sleep_ms(5);
@@ -186,12 +182,11 @@ LOCK_TEST(test_renewals_go_together)
 /* How many connections of this kind the server counts. */
 static unsigned connections(const char *type)
 {
-    char command[40];
     char reply[4096];
     unsigned n = 0;
 
-    (void)snprintf(command, sizeof(command), "CLIENT LIST TYPE %s", type);
-    redis_server_ask(rig.server, command, reply, sizeof(reply));
+    redis_server_ask(rig.server, text_of("CLIENT LIST TYPE %s", type), reply,
+                     sizeof(reply));
     for (const char *at = reply; (at = strstr(at, "id=")) != NULL; at += 3)
         n += at == reply || at[-1] == '\n';
     return n;
@@ -206,10 +201,10 @@ LOCK_TEST(test_14_one_subscriber_for_all_waiters)
     struct dlock *other = lock_rig_client("redisson");
     struct dlock_session *holder = lock_rig_session(other);
     struct dlock_grant grant;
-    char name[24];
 
     for (int i = 0; i < WAITERS_N; i++) {
-        (void)snprintf(name, sizeof(name), "name:%d", i);
+        const char *name = text_of("name:%d", i);
+
         assert_ok(lock_rig_take(holder, name, 0, 60000, &grant));
         assert_ok(note_begin(lock_rig_session(client), name, 20000, &notes[i]));
     }

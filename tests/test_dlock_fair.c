@@ -97,16 +97,16 @@ LOCK_TEST(test_giving_up_moves_no_deadline)
 {
     struct lock_pair pair = lock_pair_held("fair", 20000);
     struct lock_waiter first = {.wait_ms = 0};
-    char command[200];
     char reply[100];
 
     lock_waiter_queue_up(&first, 1);
     for (int i = 0; i < 60; i++)
         assert_int_equal(lock_pair_take(&pair, 1, 5, 0), DLOCK_TIMEOUT);
     assert_int_equal(lock_queue_length(), 1);
-    (void)snprintf(command, sizeof(command), "ZSCORE {k}:dlock-queue %s",
-                   dlock_session_owner(first.session));
-    redis_server_ask(rig.server, command, reply, sizeof(reply));
+    redis_server_ask(rig.server,
+                     text_of("ZSCORE {k}:dlock-queue %s",
+                             dlock_session_owner(first.session)),
+                     reply, sizeof(reply));
     assert_string_equal(reply, "$1\r\n1\r\n");
     assert_in_range(lock_rig_ask("PTTL {k}:dlock-beats"), 1, KEPT_MS);
     assert_in_range(

@@ -64,12 +64,9 @@ LOCK_TEST(test_what_stays_of_a_name)
 {
     enum { NAMES = 20, BYTES_MAX = 200, LIFE_MS = 120000 };
     struct lock_single a = lock_single_open("fenced");
-    char name[17];
 
-    for (int i = 0; i < NAMES; i++) {
-        (void)snprintf(name, sizeof(name), "stock:%010d", i);
-        (void)token_above(&a, name, 0);
-    }
+    for (int i = 0; i < NAMES; i++)
+        (void)token_above(&a, text_of("stock:%010d", i), 0);
     assert_int_equal(lock_rig_ask("DBSIZE"), 2 * NAMES);
     assert_in_range(
         of_all_keys("'memory', 'usage'", "(function(a, b) return a+b end)"), 1,

@@ -12,12 +12,9 @@
 static void take_many(struct dlock_session *session, char side,
                       struct dlock_grant grants[])
 {
-    char name[16];
-
-    for (int i = 0; i < MANY; i++) {
-        (void)snprintf(name, sizeof(name), "%c%d", side, i);
-        assert_ok(lock_rig_take(session, name, 0, 0, &grants[i]));
-    }
+    for (int i = 0; i < MANY; i++)
+        assert_ok(
+            lock_rig_take(session, text_of("%c%d", side, i), 0, 0, &grants[i]));
 }
 
 /* FROM, and each second one after it, is given back; the others are held. */

@@ -166,12 +166,13 @@ static void call_there(struct rig *rig, void (*call)(struct rig *))
 /* What Redis has. */
 static int64_t key_of(struct rig *rig, int64_t product_id, int64_t segment)
 {
-    char command[80], reply[200] = "";
+    char reply[200] = "";
     int64_t units;
 
-    (void)snprintf(command, sizeof(command),
-                   "GET stock:{%" PRId64 ":%" PRId64 "}", product_id, segment);
-    redis_server_ask(rig->redis, command, reply, sizeof(reply));
+    redis_server_ask(
+        rig->redis,
+        text_of("GET stock:{%" PRId64 ":%" PRId64 "}", product_id, segment),
+        reply, sizeof(reply));
     return sscanf(reply, "$%*d %" SCNd64, &units) == 1 ? units : NO_KEY;
 }
 

@@ -445,14 +445,11 @@ ORDER_RIG_TEST(a_thousand_taken_locks_delay_no_other,
 
 static void expect_no_product(struct order_rig *rig, int64_t n)
 {
-    char key[32];
-
     for (int64_t i = 0; i < n; i++) {
-        const struct rig_order *order;
+        const struct rig_order *order = order_rig_expect(
+            rig, ABSENT + i, 1, i % 2 ? text_of("key-%lld", (long long)i) : "",
+            ORDER_NO_PRODUCT);
 
-        snprintf(key, sizeof(key), "key-%lld", (long long)i);
-        order = order_rig_expect(rig, ABSENT + i, 1, i % 2 ? key : "",
-                                 ORDER_NO_PRODUCT);
         /* A no, and not "not now". */
         assert_string_equal(order->detail, store_status_text(STORE_NO_PRODUCT));
     }

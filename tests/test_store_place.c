@@ -181,7 +181,6 @@ STORE_TEST(test_a_refusal_writes_nothing)
     struct store_fence sold = {.name = "lock:{1}", .token = 1};
     struct store_fence fence = {.token = 7};
     int64_t version;
-    char name[32];
     sqlite3 *db;
 
     store_rig_put(rig, (struct store_product){.id = 1, .initial = 1});
@@ -190,8 +189,7 @@ STORE_TEST(test_a_refusal_writes_nothing)
     version = store_rig_number(db, "PRAGMA data_version");
     for (int64_t id = 1; id < 20; id++) {
         struct store_order order = store_rig_ask(id, 3, 1, "k");
-        snprintf(name, sizeof(name), "lock:{%d}", (int)id);
-        fence.name = name;
+        fence.name = text_of("lock:{%d}", (int)id);
         assert_int_equal(place_under(rig, &order, &fence), STORE_OK);
         assert_int_equal(order.status,
                          id == 1 ? STORE_SOLD_OUT : STORE_NO_PRODUCT);

@@ -110,11 +110,10 @@ static void limit_files(rlim_t bytes)
 static enum store_status buy(struct store_rig *rig)
 {
     static unsigned n;
-    char key[32];
-    struct store_order order, *orders[] = {&order};
+    const char *key = text_of("%08x", ++n * 2654435761u);
+    struct store_order order = store_rig_ask(1, n, 1, key),
+                       *orders[] = {&order};
 
-    snprintf(key, sizeof(key), "%08x", ++n * 2654435761u);
-    order = store_rig_ask(1, n, 1, key);
     return store_place(rig->store, orders, 1, NULL, NULL);
 }
 

@@ -107,13 +107,13 @@ static unsigned listens_at(const char *channel, unsigned but)
 {
     for (;;) {
         for (unsigned i = 0; i < cluster->nodes_n; i++) {
-            char command[100], reply[200];
+            char reply[200];
 
             if (i == but)
                 continue;
-            (void)snprintf(command, sizeof(command), "PUBSUB NUMSUB %s",
-                           channel);
-            redis_server_ask(cluster->nodes[i], command, reply, sizeof(reply));
+            redis_server_ask(cluster->nodes[i],
+                             text_of("PUBSUB NUMSUB %s", channel), reply,
+                             sizeof(reply));
             if (strstr(reply, ":1\r\n") != NULL)
                 return i;
         }

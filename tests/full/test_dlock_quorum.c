@@ -15,13 +15,11 @@ enum { LONGEST_MS = NODE_RIG_LONGEST_MS, LEASE_MS = LOCK_RIG_LEASE_MS };
 UNIT_TEST(test_many_are_renewed)
 {
     struct dlock_grant grants[80];
-    char name[16];
 
     node_rig_redlock(3, LONGEST_MS);
-    for (int i = 0; i < 80; i++) {
-        (void)snprintf(name, sizeof(name), "k%d", i);
-        assert_ok(lock_rig_take(nodes.a.session, name, 0, 0, &grants[i]));
-    }
+    for (int i = 0; i < 80; i++)
+        assert_ok(lock_rig_take(nodes.a.session, text_of("k%d", i), 0, 0,
+                                &grants[i]));
     node_rig_do(1, "pause");
     lock_rig_sleep_ms(LONGEST_MS + LEASE_MS);
     node_rig_do(1, "resume");
