@@ -269,6 +269,8 @@ $(filter $(B)/tests/test_stage% $(B)/tests/full/test_stage%,$(TESTS) $(FULL_TEST
 
 # A test is compiled for each of CI's builds, and waits for what it tests.
 $(call obj,$(TEST_SRC) $(FULL_SRC)): CFLAGS_ALL += -O0 -Wno-format-truncation
+# Its hooks and callbacks need not read all that they are told.
+$(call obj,$(TEST_SRC) $(FULL_SRC) $(HELP_SRC) $(BENCH_SRC)): CFLAGS_ALL += -Wno-unused-parameter
 
 # A test binary gets what it uses of everything but main(), and the engine that db/sql.h
 # knows of if it is there.

@@ -126,15 +126,12 @@ static unsigned long_ms = LOCK_RIG_LONG_MS;
 
 static enum dlock_status refuse(const struct dlock_attempt *attempt)
 {
-    (void)attempt;
     (void)step_log_note(&rig.log, "refuse", 0, DLOCK_BEFORE);
     return DLOCK_BUSY;
 }
 
 static uint64_t pause_long(unsigned look, uint16_t dice)
 {
-    (void)look;
-    (void)dice;
     dlock_end_waits(to_end);
     return 1000 * (uint64_t)long_ms;
 }

@@ -93,7 +93,6 @@ static enum dlock_verdict fail_elsewhere(void *session,
     struct dlock_error error = {""};
     struct dlock_grant grant;
 
-    (void)step;
     assert_int_equal(dlock_try(session, "", NULL, &grant, &error),
                      DLOCK_MISUSE);
     assert_string_equal(error.text, "acquire: the name is empty");

@@ -17,7 +17,6 @@ static struct slow_replies {
 static enum dlock_verdict answer_slowly(void *ctx,
                                         const struct dlock_step *step)
 {
-    (void)ctx;
     if (strcmp(step->name, "eval-renew") != 0 || step->phase != DLOCK_AFTER)
         return DLOCK_GO;
     if (strcmp(step->owner, "watchdog") != 0) {

@@ -134,7 +134,6 @@ static int find_all_free(void *unused)
 {
     struct dlock_places places;
 
-    (void)unused;
     (void)dlock_lookup("hangs.test", "6379", 0, &places);
     EXPECT(lock_rig_probe("process", "held") == DLOCK_OK);
     EXPECT(lock_rig_probe("process", "k") == DLOCK_OK);
@@ -193,7 +192,6 @@ static int reach_by_name(void *unused)
                                               LOCK_RIG_LONG_MS};
     struct dlock_error error = {""};
 
-    (void)unused;
     fake_resolver_hang(false);
     EXPECT(lock_rig_try(&options, &error) == DLOCK_OK);
     return 0;

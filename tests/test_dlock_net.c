@@ -98,7 +98,6 @@ static uint64_t receive_nothing(int fd, unsigned nap_ms, unsigned wait_ms)
 
 static void ignore(int number)
 {
-    (void)number;
 }
 
 /* A command with little time left must not sleep as one that has all. */

@@ -88,7 +88,6 @@ static const char *url_of(const char *host, const char *ca, const char *more)
 
 static void fresh_story(const char *lock)
 {
-    (void)lock;
     serve_tls("no");
     rig.url = url_of("127.0.0.1", "ca.pem", "");
 }

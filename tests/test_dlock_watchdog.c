@@ -51,10 +51,6 @@ static struct hook_mutex {
 static void lock_in_hook(void *ctx, const char *name, const char *owner,
                          enum dlock_loss reason)
 {
-    (void)ctx;
-    (void)name;
-    (void)owner;
-    (void)reason;
     atomic_store(&hook.is_wanted, true);
     (void)pthread_mutex_lock(&hook.mutex);
     (void)pthread_mutex_unlock(&hook.mutex);

@@ -38,7 +38,6 @@ static struct task task; /* that it is at */
 
 static enum store_verdict meet_fate(void *ctx, const struct store_step *step)
 {
-    (void)ctx;
     if (strcmp(step->name, "commit") != 0)
         return STORE_GO;
     if (task.fate ==

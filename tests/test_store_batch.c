@@ -347,7 +347,6 @@ static atomic_int answers;
 
 static void on_write(struct store_write *write)
 {
-    (void)write;
     atomic_fetch_add(&answers, 1);
 }
 

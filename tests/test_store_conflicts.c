@@ -66,8 +66,6 @@ static void on_failure(void *ctx, enum store_status status,
 {
     struct fixture *f = ctx;
 
-    (void)status;
-    (void)error;
     f->told++;
 }
 
@@ -192,7 +190,6 @@ static enum store_status count_products(struct store *store,
 {
     int64_t n = 0;
 
-    (void)write;
     assert_ok(
         sql_first(sql_query(store->db, "SELECT COUNT(*) FROM products"), &n));
     return n == 1 ? STORE_OK : STORE_MISUSE;
@@ -251,7 +248,6 @@ static enum store_status place_in_vain(struct store *store,
 {
     struct store_order order = store_rig_ask(1, 3, 1, ""), *orders[] = {&order};
 
-    (void)write;
     assert_ok(place_alone(&store->place, store->db,
                           &(struct store_lot){.orders = orders, .n = 1}));
     assert_int_equal(order.status, STORE_OK);

@@ -259,7 +259,6 @@ STORE_OWN_TEST(test_expired_of_the_naive_way)
 static void on_failure(void *ctx, enum store_status status,
                        const struct store_error *error)
 {
-    (void)error;
     assert_int_equal(status, STORE_IO);
     atomic_fetch_add((atomic_int *)ctx, 1);
 }

@@ -246,7 +246,6 @@ STORE_OWN_TEST(test_orders_of_one_user_are_no_slower)
 {
     struct filter one = {.next = 1}, many = {.next = 1};
 
-    (void)rig;
     assert_true(cpu_of(&one, 1) < 2 * cpu_of(&many, FILTER));
     filter_release(&one);
     filter_release(&many);

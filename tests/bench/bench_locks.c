@@ -53,7 +53,6 @@ static atomic_uint_fast64_t steps_n;
 
 static enum dlock_verdict count_step(void *ctx, const struct dlock_step *step)
 {
-    (void)ctx;
     if (step->phase == DLOCK_BEFORE)
         (void)atomic_fetch_add(&steps_n, 1);
     return DLOCK_GO;

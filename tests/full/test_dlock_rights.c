@@ -403,7 +403,6 @@ static enum dlock_status keep_values(struct dlock_session *session,
     struct dlock_values *values;
     enum dlock_status status;
 
-    (void)session;
     assert_ok(dlock_values_open(user_url(), WAIT_MS, &values, NULL));
     status = dlock_values_set(values, &value, 1, error);
     if (status == DLOCK_OK)
@@ -419,7 +418,6 @@ static enum dlock_status tell_about(struct dlock_session *session,
     struct dlock_about about;
     enum dlock_status status;
 
-    (void)session;
     assert_ok(dlock_values_open(user_url(), WAIT_MS, &values, NULL));
     status = dlock_values_about(values, &about, error);
     dlock_values_close(values);

@@ -224,7 +224,6 @@ TEST(test_login)
 /* @0 and @1 are the servers, @2 and @3 the sentinels. */
 static void fresh(const char *lock)
 {
-    (void)lock;
     (void)teardown(NULL);
     (void)setup(NULL);
     rig.url = set.url;

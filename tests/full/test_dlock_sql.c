@@ -24,7 +24,6 @@ static void fresh(const char *lock)
 
 static void serve(const char *how, const char *which)
 {
-    (void)which;
     if (!server_proc_do(&sql->proc, how))
         mariadb_server_restart(sql);
 }

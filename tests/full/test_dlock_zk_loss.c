@@ -40,8 +40,6 @@ static void stand_still(void *ctx, const char *name, const char *owner,
 {
     struct teller *teller = ctx;
 
-    (void)owner;
-    (void)reason;
     if (atomic_fetch_add(&teller->told_n, 1) == 0)
         (void)snprintf(teller->first, sizeof(teller->first), "%s", name);
     atomic_store(&teller->told, true);
@@ -91,9 +89,6 @@ static void want_mutex(void *ctx, const char *name, const char *owner,
 {
     struct program *program = ctx;
 
-    (void)name;
-    (void)owner;
-    (void)reason;
     atomic_store(&program->told, true);
     (void)pthread_mutex_lock(&program->mutex);
     (void)pthread_mutex_unlock(&program->mutex);

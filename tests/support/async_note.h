@@ -9,13 +9,11 @@
 
 #include "lock/dlock.h"
 
-/* The head of a callback, which need not read all that it is told. */
+/* The head of a callback. */
 #define ASYNC_CALLBACK(name)                                                   \
-    static void name(void *ctx __attribute__((unused)),                        \
-                     struct dlock_session *session __attribute__((unused)),    \
-                     enum dlock_status status __attribute__((unused)),         \
-                     const struct dlock_grant *grant __attribute__((unused)),  \
-                     const struct dlock_error *error __attribute__((unused)))
+    static void name(                                                          \
+        void *ctx, struct dlock_session *session, enum dlock_status status,    \
+        const struct dlock_grant *grant, const struct dlock_error *error)
 
 struct note {
     pthread_t thread;

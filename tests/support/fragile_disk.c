@@ -359,7 +359,6 @@ static int x_sync(sqlite3_file *file, int flags)
     bool failed;
     size_t last;
 
-    (void)flags;
     pthread_mutex_lock(&disk.mutex);
     last = sync_begins(self, &inode);
     failed = self->is_log && atomic_exchange(&disk.broken, false);
@@ -406,7 +405,6 @@ static int x_open(sqlite3_vfs *vfs, const char *path, sqlite3_file *file,
     const char *name = name_on_disk(path);
     struct fragile_file *self = cast(file);
 
-    (void)vfs;
     if (!name || rc != SQLITE_OK)
         return rc;
     *self = (struct fragile_file){.real = file->pMethods,
@@ -432,7 +430,6 @@ static int x_delete(sqlite3_vfs *vfs, const char *path, int sync)
     const char *name = name_on_disk(path);
     int rc;
 
-    (void)vfs;
     if (!name)
         return disk.real->xDelete(disk.real, path, sync);
     pthread_mutex_lock(&disk.mutex);

@@ -162,7 +162,6 @@ struct sockaddr_in lock_rig_at(void)
 static void note_loss(void *ctx, const char *name, const char *owner,
                       enum dlock_loss reason)
 {
-    (void)ctx;
     if (strcmp(name, "k") == 0) {
         atomic_store(&rig.loss, (int)reason);
         (void)atomic_fetch_add(&rig.lost_n, 1);
@@ -354,7 +353,6 @@ void lock_rig_sleep_ms(unsigned ms)
 
 static uint64_t real_now(void *ctx)
 {
-    (void)ctx;
     return lock_rig_now_ms();
 }
 

@@ -8,13 +8,11 @@ struct node_rig nodes = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 static uint64_t ahead(void *ctx)
 {
-    (void)ctx;
     return lock_rig_now_ms() + atomic_load(&nodes.ahead_ms);
 }
 
 static void throw_sevens(void *ctx, void *bytes, size_t len)
 {
-    (void)ctx;
     memset(bytes, 7, len);
 }
 
@@ -91,7 +89,6 @@ static enum dlock_verdict hook(void *ctx, const struct dlock_step *step)
     struct node_fault fault = take_fault(step);
     enum dlock_verdict verdict = step_log_hook(&rig.log, step);
 
-    (void)ctx;
     if (fault.n == 0)
         return verdict;
     if (fault.instead == NULL)

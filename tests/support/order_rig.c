@@ -39,7 +39,6 @@ static enum store_verdict on_store_step(void *ctx,
     enum dlock_phase phase =
         step->phase == STORE_BEFORE ? DLOCK_BEFORE : DLOCK_AFTER;
 
-    (void)ctx;
     return step_log_note(&order_steps, step->name, step->product_id, phase) ==
                    DLOCK_FAIL
                ? STORE_FAIL
@@ -50,7 +49,6 @@ static enum dlock_verdict on_lock_step(void *ctx, const struct dlock_step *step)
 {
     long long product_id = 0;
 
-    (void)ctx;
     if (!step->key || sscanf(step->key, "lock:{%lld:", &product_id) != 1)
         product_id = 0;
     (void)step_log_note(&order_steps, "command", product_id, step->phase);

@@ -28,7 +28,6 @@ uint64_t order_rig_slow(void)
 
 int order_rig_group_setup(void **state)
 {
-    (void)state;
     redis = redis_server_start();
     return 0;
 }
@@ -41,7 +40,6 @@ static void kill_children(void)
 
 int order_rig_group_teardown(void **state)
 {
-    (void)state;
     kill_children();
     redis_server_stop(redis);
     return 0;

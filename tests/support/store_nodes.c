@@ -143,7 +143,6 @@ static enum store_status arm(struct store *store, struct store_write *write)
 {
     static struct sql_engine table;
 
-    (void)write;
     if (store->db->engine != &table)
         stepper.real = store->db->engine;
     table = *stepper.real;

@@ -414,7 +414,6 @@ static bool attend(void *ctx, uint64_t *due_us)
     void (*on_attend)(void *ctx);
     bool has;
 
-    (void)due_us;
     pthread_mutex_lock(&rig->mutex);
     on_attend = feed->on_attend;
     pthread_mutex_unlock(&rig->mutex);

@@ -24,9 +24,6 @@ void temp_dir_make(struct temp_dir *dir)
 static int remove_one(const char *path, const struct stat *st, int type,
                       struct FTW *where)
 {
-    (void)st;
-    (void)type;
-    (void)where;
     return remove(path);
 }
 

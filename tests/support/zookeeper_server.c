@@ -165,7 +165,6 @@ static struct {
 
 static void fresh(const char *lock)
 {
-    (void)lock;
     rig.url = the_zookeeper->url;
     rig.watchdog_lease_ms = times.session_ms;
     rig.command_timeout_ms = times.timeout_ms;
@@ -173,7 +172,6 @@ static void fresh(const char *lock)
 
 static void serve(const char *how, const char *which)
 {
-    (void)which;
     if (strcmp(how, "empty") == 0)
         restart_empty(the_zookeeper);
     else if (!server_proc_do(&the_zookeeper->proc, how))
