@@ -73,13 +73,15 @@ void handle_orders_post(struct request *request)
     if (!route_key(request, order->key) ||
         !route_body(request, PARSE_ORDER, order, NULL))
         return;
-    if (!enter_limit(request))
+    if (!enter_limit(request)) {
+        metrics_order(request->app->metrics, ORDER_CLIENT_BUSY);
         reply_problem(request, PROBLEM_CLIENT_BUSY,
                       "wait for some of your orders to be answered");
-    else if (request->app->inventory)
+    } else if (request->app->inventory) {
         handle_inventory_order(request);
-    else
+    } else {
         suspend_for_order(request, post_answer);
+    }
 }
 
 /* By its key, or else by its id; one of another shape than ours is simply not

@@ -106,6 +106,7 @@ for my $threads (1, 4) {
     is scalar @busy, 16, 'the others hear 429';
     is $busy[0]{headers}{'retry-after'}, 1, 'and when to come back';
     like $busy[0]{body}, qr/urn:stockade:problem:too-many-in-flight/, 'as a problem';
+    is $server->metric('stockade_orders_total', outcome => 'too-many-in-flight'), 16, 'each is counted';
     is HttpRaw::round_of([@sockets[0 .. 3]], 201, sub { HttpRaw::order_bytes(50 + $_[0]) }), 4, 'then there is room again';
     is $server->stop, 0, 'stops';
 }
