@@ -490,6 +490,10 @@ enum dlock_status dlock_sql_change(const struct dlock_attempt *attempt,
     struct dlock_sql_reply reply;
     enum dlock_status status = dlock_sql_run(attempt, step, sql, &reply);
 
+    /* MariaDB may say so of a statement that was killed (KILL QUERY). An acquire is tried
+     * again anyway. */
+    if (status == DLOCK_OK && reply.rows == 0 && attempt->grant == NULL)
+        status = dlock_sql_run(attempt, step, sql, &reply);
     *changed = status == DLOCK_OK && reply.rows > 0;
     return status;
 }

@@ -107,6 +107,30 @@ static void test_server_without_autocommit(void **state)
     assert_ok(lock_pair_give(&pair, 0));
 }
 
+/* The first delete finds another one's row: nothing, as if it had been killed. */
+static enum dlock_verdict hide_the_row(void *ctx, const struct dlock_step *step)
+{
+    unsigned *steps_n = ctx;
+
+    if (strcmp(step->name, "delete") == 0 && ++*steps_n <= 2)
+        mariadb_server_do(sql, "UPDATE dlock_table SET owner = REVERSE(owner)");
+    return DLOCK_GO;
+}
+
+static void test_a_killed_release_loses_nothing(void **state)
+{
+    unsigned steps_n = 0;
+    struct lock_single a;
+
+    rig.on_step = hide_the_row;
+    rig.hooks_ctx = &steps_n;
+    a = lock_single_open(*state);
+    assert_ok(lock_single_take(&a, 0));
+    assert_ok(lock_single_give(&a));
+    assert_int_equal(steps_n, 4);
+    assert_int_equal(lock_single_give(&a), DLOCK_LOST);
+}
+
 /* Whatever is printable may be a name, and differs from what looks like it. */
 static void test_odd_names(void **state)
 {
@@ -259,6 +283,7 @@ static const struct CMUnitTest tests[] = {
     LOCK_STORY_TEST(test_force_needs_privilege, "sql-row"),
     LOCK_STORY_TEST(test_errors, "sql-table"),
     LOCK_STORY_TEST(test_server_without_autocommit, "sql-table"),
+    LOCK_STORY_TEST(test_a_killed_release_loses_nothing, "sql-table"),
     LOCK_STORY_TEST(test_odd_names, "sql-table"),
     LOCK_STORY_TEST(test_odd_names, "sql-row"),
     LOCK_STORY_TEST(test_odd_names, "recorded"),
