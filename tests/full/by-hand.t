@@ -69,7 +69,8 @@ subtest 'in Chinese' => sub {
     my ($exit, $out) = play('aaaa?q', 'replay', '-i', '--zh', 'token');
     like $out, qr/^轮到你（u 撤回，\? 提示，q 结束）: a$/m;
     like $out, qr/^提示：\S+；再走 \d+ 步：/m;
-    my @moves = $out =~ /^  \S  [abLF^][~^!+x-]? +(.*)$/mg;
+    (undef, my $expires) = play('aq', 'replay', '-i', '--zh', 'setnx-expire');
+    my @moves = "$out$expires" =~ /^  \S  [abLF^][~^!+x-]? +(.*)$/mg;
     is_deeply [grep { !/[\x{4e00}-\x{9fff}]/ } @moves], [], scalar(@moves) . ' moves, all in Chinese';
     ($exit, $out) = play('q', 'lab', 'path', '--zh', '1');
     like $out, qr/^目标：[^a-z]+$/m, 'and so is the goal';
