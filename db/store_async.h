@@ -106,7 +106,7 @@ struct store_change {
     unsigned given;               /* of enum store_given */
     bool patch;
     bool only_new, only_there; /* else STORE_CONDITION */
-    unsigned missing; /* STORE_INCOMPLETE: what was left out */
+    unsigned missing;          /* STORE_INCOMPLETE: what was left out */
     bool created;
 };
 

@@ -262,7 +262,8 @@ static bool run(struct search *search, struct fail *error)
             go_on_from(search, &shared->nodes[shared->queue[done]]);
         if (!good)
             return false;
-        search->told = shared->next = done;
+        search->told = done;
+        shared->next = done;
         search->children = 0;
         if (!shared->stop && search->result->schedules > before)
             search->result->moves++;
