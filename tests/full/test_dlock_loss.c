@@ -80,7 +80,8 @@ static const struct lock_story stories[] = {
     /* At the end of the lease, not a command timeout later. */
     {"the server is silent", "redisson",
      "commands long; watchdog lease; a takes; clock; server pause; "
-     "lost 1 unreachable; server resume; took 1200..prompt; a has left=0"},
+     "lost 1 unreachable; a extends 60000 -> lost; server resume; "
+     "took 1200..prompt; a has left=0"},
     /* It was told that the server cannot be reached: no need to find that out twice. */
     {"a release after that does not wait twice", "fenced",
      "commands 3000; watchdog lease; a takes; server pause; "
