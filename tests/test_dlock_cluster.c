@@ -79,13 +79,12 @@ TEST(the_slots_are_those_of_redis)
             open != NULL && open[1] != '}' && strchr(open, '}') != NULL;
         char beside[DLOCK_KEY_BYTES_MAX + 1];
 
-        assert_int_equal(dlock_cluster_slot(keys[i]),
+        assert_int_equal(dlock_key_slot(keys[i]),
                          redis_server_number(cluster->nodes[0],
                                              "CLUSTER KEYSLOT %s", keys[i]));
         dlock_key_derive(beside, keys[i], ":dlock-done:", "x");
         if (has_tag || strchr(keys[i], '}') == NULL)
-            assert_int_equal(dlock_cluster_slot(beside),
-                             dlock_cluster_slot(keys[i]));
+            assert_int_equal(dlock_key_slot(beside), dlock_key_slot(keys[i]));
     }
 }
 
@@ -113,6 +112,49 @@ TEST(each_time_another_is_asked)
     }
     redis_server_resume(cluster->nodes[0]);
     assert_true(ports[0] != ports[1] || ports[1] != ports[2]);
+    dlock_wire_close(wire);
+}
+
+/* A key of node 0, and one of node 1, in one go. */
+static void ask_both(struct dlock_wire *wire, enum dlock_status statuses[2])
+{
+    static const char *const keys[] = {"b", "c"};
+    struct dlock_exchange exchanges[2];
+
+    for (unsigned i = 0; i < 2; i++) {
+        dlock_command_init(&exchanges[i].command, "get", keys[i], NULL);
+        dlock_command_arg(&exchanges[i].command, "GET");
+        dlock_command_arg(&exchanges[i].command, keys[i]);
+    }
+    dlock_call_batch(wire, exchanges, 2, UINT64_MAX);
+    for (unsigned i = 0; i < 2; i++)
+        statuses[i] = exchanges[i].status;
+}
+
+/* One that hangs is waited for once: renewals at the others go through meanwhile. */
+TEST(a_silent_node_is_let_alone)
+{
+    struct dlock_wire_config config = {.clock = dlock_clock_default(),
+                                       .connect_timeout_ms = MOVE_MS,
+                                       .command_timeout_ms = MOVE_MS};
+    struct dlock_wire *wire = dlock_wire_open(&config, "me");
+    static const enum dlock_status expected[] = {DLOCK_OK, DLOCK_UNKNOWN,
+                                                 DLOCK_UNREACHABLE};
+    enum dlock_status statuses[2];
+
+    assert_int_equal(redis_cluster_owner(cluster, "b"), 0);
+    assert_int_equal(redis_cluster_owner(cluster, "c"), 1);
+    assert_non_null(dlock_url_parse(cluster->url, &config.address));
+    for (size_t i = 0; i < COUNT_OF(expected); i++) {
+        if (expected[i] == DLOCK_UNKNOWN)
+            redis_server_pause(cluster->nodes[0]);
+        ask_both(wire, statuses);
+        assert_int_equal(statuses[0], expected[i]);
+        assert_ok(statuses[1]);
+    }
+    redis_server_resume(cluster->nodes[0]);
+    while (statuses[0] != DLOCK_OK)
+        ask_both(wire, statuses);
     dlock_wire_close(wire);
 }
 

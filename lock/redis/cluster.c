@@ -35,7 +35,6 @@
 #include "lock/redis/call.h"
 
 enum {
-    SLOTS_N = 16384,
     NODES_MAX = 250, /* replicas included */
     NO_NODE = 255,
     AGAIN_MS = 100,            /* between two times that the map is asked for */
@@ -49,7 +48,7 @@ struct node {
     unsigned index;
     bool is_known; /* a node of the cluster, when that was asked last */
     bool is_primary;
-    uint64_t rest_until_ms; /* real time; a connection has failed, for `why` */
+    uint64_t rest_until_ms; /* real time; it is let alone, for `why` */
     struct dlock_error why;
     struct dlock_wire_config config;
     struct dlock_wire *wire;
@@ -62,28 +61,11 @@ struct dlock_cluster {
     uint64_t again_at_ms;   /* real time; not before is it asked for anew */
     struct dlock_error why; /* the last time, if that failed */
     unsigned turn;          /* who is asked first */
-    uint8_t slots[SLOTS_N]; /* of nodes, or NO_NODE */
+    bool in_batch;          /* a node that is silent is let alone */
+    uint8_t slots[DLOCK_SLOTS_N]; /* of nodes, or NO_NODE */
     size_t nodes_n;
     struct node *nodes[NODES_MAX];
 };
-
-/* CRC-16/XMODEM, which the specification of Redis Cluster names, of the part within
- * the first {braces}; or of all of it, if that is empty. */
-unsigned dlock_cluster_slot(const char *key)
-{
-    const char *open = strchr(key, '{');
-    const char *shut = open == NULL ? NULL : strchr(open, '}');
-    bool has_tag = shut != NULL && shut > open + 1;
-    const char *end = has_tag ? shut : strchr(key, '\0');
-    unsigned crc = 0;
-
-    for (const char *at = has_tag ? open + 1 : key; at < end; at++) {
-        crc ^= (unsigned)(unsigned char)*at << 8;
-        for (int bit = 0; bit < 8; bit++)
-            crc = crc & 0x8000 ? crc << 1 ^ 0x1021 : crc << 1;
-    }
-    return crc % SLOTS_N;
-}
 
 /* Forgets who has what. */
 static void forget_slots(struct dlock_cluster *cluster)
@@ -170,7 +152,7 @@ static struct node *node_at(struct dlock_cluster *cluster, const char *host,
 static void give(struct dlock_cluster *cluster, unsigned first, unsigned last,
                  const struct node *node)
 {
-    for (unsigned slot = first; slot <= last && slot < SLOTS_N; slot++)
+    for (unsigned slot = first; slot <= last && slot < DLOCK_SLOTS_N; slot++)
         cluster->slots[slot] = (uint8_t)node->index;
 }
 
@@ -191,7 +173,7 @@ static void take_range(const redisReply *from,
     const redisReply *last = part(from, 1, REDIS_REPLY_INTEGER);
 
     if (first == NULL || last == NULL || first->integer < 0 ||
-        last->integer >= SLOTS_N)
+        last->integer >= DLOCK_SLOTS_N)
         return;
     for (size_t i = 2; i < from->elements; i++) {
         const redisReply *host = part(from->element[i], 0, REDIS_REPLY_STRING);
@@ -342,19 +324,36 @@ static bool is_redirected(const struct dlock_reply *reply)
            dlock_call_is_error(reply, "TRYAGAIN");
 }
 
-/*
- * One node. If it cannot be connected to it is let alone for a moment: nobody waits for
- * it time and again while others could be asked. ASKS: with ASKING before the command. That
- * node may not know the script, and there is only one try.
- */
-static enum dlock_status talk(struct node *node,
+/* The end of a command that began at BEGAN_MS. A node that cannot be connected to is let
+ * alone for a moment; a silent one for as long as it was waited for, or each further batch
+ * would wait for it, and what is renewed at the others would end. */
+static void note_end(const struct dlock_cluster *cluster, struct node *node,
+                     enum dlock_status status, uint64_t began_ms)
+{
+    uint64_t now_ms = dlock_clock_real_now();
+    unsigned timeout_ms = cluster->config->command_timeout_ms;
+    bool is_silent = cluster->in_batch && status == DLOCK_UNKNOWN &&
+                     now_ms - began_ms >= timeout_ms / 2;
+
+    if (status != DLOCK_UNREACHABLE && !is_silent)
+        return;
+    node->rest_until_ms = now_ms + (is_silent ? timeout_ms : REST_MS);
+    (void)snprintf(node->why.text, sizeof(node->why.text), "%s",
+                   dlock_error_text());
+}
+
+/* One node. ASKS: with ASKING before the command. That node may not know the script, and
+ * there is only one try. */
+static enum dlock_status talk(const struct dlock_cluster *cluster,
+                              struct node *node,
                               const struct dlock_command *command, bool asks,
                               uint64_t until_ms, struct dlock_reply *reply)
 {
+    uint64_t began_ms = dlock_clock_real_now();
     struct dlock_command asking;
     enum dlock_status status;
 
-    if (node->wire->link.fd < 0 && dlock_clock_real_now() < node->rest_until_ms)
+    if (node->wire->link.fd < 0 && began_ms < node->rest_until_ms)
         return dlock_error_set(DLOCK_UNREACHABLE, "%s", node->why.text);
     if (asks) {
         dlock_command_init(&asking, command->step, command->name, NULL);
@@ -371,11 +370,7 @@ static enum dlock_status talk(struct node *node,
     } else {
         status = dlock_call_exchange(node->wire, command, until_ms, reply);
     }
-    if (status == DLOCK_UNREACHABLE) {
-        node->rest_until_ms = dlock_clock_real_now() + REST_MS;
-        (void)snprintf(node->why.text, sizeof(node->why.text), "%s",
-                       dlock_error_text());
-    }
+    note_end(cluster, node, status, began_ms);
     return status;
 }
 
@@ -469,7 +464,7 @@ static enum dlock_status ask_all(struct dlock_cluster *cluster,
         /* Subscribers may be at replicas as well. */
         if (!node->is_known || !(node->is_primary || adds))
             continue;
-        status = talk(node, command, false, until_ms, &one);
+        status = talk(cluster, node, command, false, until_ms, &one);
         cluster->is_stale |= status != DLOCK_OK;
         if (status != DLOCK_OK)
             return status;
@@ -509,7 +504,7 @@ enum dlock_status dlock_cluster_exchange(struct dlock_wire *wire,
     way.again_until_ms = way.until_ms / 2 + dlock_clock_real_now() / 2;
     if (key == NULL)
         return ask_all(cluster, command, way.until_ms, reply);
-    way.slot = dlock_cluster_slot(key);
+    way.slot = dlock_key_slot(key);
     way.node = find(cluster, way.slot, way.until_ms);
     if (way.node == NULL)
         return dlock_error_set(
@@ -518,9 +513,9 @@ enum dlock_status dlock_cluster_exchange(struct dlock_wire *wire,
                 ? cluster->why.text
                 : "no node of the cluster has the lock's slot");
     for (;;) {
-        const struct node *was = way.node;
+        struct node *was = way.node;
 
-        status = talk(way.node, command, way.asks, way.until_ms, reply);
+        status = talk(cluster, was, command, way.asks, way.until_ms, reply);
         if (status == DLOCK_UNREACHABLE) {
             cluster->is_stale = true;
             way.node = find(cluster, way.slot, way.until_ms);
@@ -536,14 +531,13 @@ enum dlock_status dlock_cluster_exchange(struct dlock_wire *wire,
     }
 }
 
-/* The wire to the node that has the key, if that is known; or NULL. Asks nobody. */
-static struct dlock_wire *at_hand(const struct dlock_cluster *cluster,
-                                  const struct dlock_command *command)
+/* The node that has the key, if that is known; or NULL. Asks nobody. */
+static struct node *at_hand(const struct dlock_cluster *cluster,
+                            const struct dlock_command *command)
 {
-    unsigned index = cluster->slots[dlock_cluster_slot(key_of(command))];
+    unsigned index = cluster->slots[dlock_key_slot(key_of(command))];
 
-    return cluster->is_stale || index == NO_NODE ? NULL
-                                                 : cluster->nodes[index]->wire;
+    return index == NO_NODE ? NULL : cluster->nodes[index];
 }
 
 /*
@@ -558,6 +552,7 @@ void dlock_cluster_batch(struct dlock_wire *wire,
 {
     struct dlock_cluster *cluster = dlock_cluster_of(wire);
     uint64_t until_ms = until_of(wire->config, real_limit_ms);
+    uint64_t began_ms = dlock_clock_real_now();
 
     for (size_t i = 0; i < n && cluster == NULL; i++)
         if (exchanges[i].begun)
@@ -565,25 +560,28 @@ void dlock_cluster_batch(struct dlock_wire *wire,
                 dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
     if (cluster == NULL)
         return;
+    cluster->in_batch = true;
     for (size_t i = 0; i < cluster->nodes_n; i++)
         if (!dlock_wire_alive(cluster->nodes[i]->wire))
             dlock_wire_drop(cluster->nodes[i]->wire);
     for (size_t i = 0; i < n; i++) {
         struct dlock_exchange *each = &exchanges[i];
-        struct dlock_wire *to = at_hand(cluster, &each->command);
+        const struct node *to = at_hand(cluster, &each->command);
 
         each->reply.kind = DLOCK_REPLY_NIL;
         each->again =
             each->status == DLOCK_OK &&
-            (to == NULL || dlock_wire_send(to, &each->command, DLOCK_BY_SHA,
-                                           until_ms) != DLOCK_OK);
+            (to == NULL || dlock_wire_send(to->wire, &each->command,
+                                           DLOCK_BY_SHA, until_ms) != DLOCK_OK);
     }
     for (size_t i = 0; i < n; i++) {
         struct dlock_exchange *each = &exchanges[i];
+        struct node *from = at_hand(cluster, &each->command);
 
-        if (each->status == DLOCK_OK && !each->again)
-            each->status = dlock_wire_read(at_hand(cluster, &each->command),
-                                           until_ms, &each->reply);
+        if (each->status != DLOCK_OK || each->again)
+            continue;
+        each->status = dlock_wire_read(from->wire, until_ms, &each->reply);
+        note_end(cluster, from, each->status, began_ms);
     }
     for (size_t i = 0; i < n; i++) {
         struct dlock_exchange *each = &exchanges[i];
@@ -597,4 +595,6 @@ void dlock_cluster_batch(struct dlock_wire *wire,
         else if (each->begun)
             each->status = judge(cluster, each->status, &each->reply);
     }
+    cluster->in_batch = false;
+    refresh(cluster, until_ms);
 }

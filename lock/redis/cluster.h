@@ -16,9 +16,6 @@ struct dlock_cluster *dlock_cluster_of(struct dlock_wire *wire);
 /* NULL is fine. */
 void dlock_cluster_close(struct dlock_cluster *cluster);
 
-/* The slot of KEY, as Redis has it. */
-unsigned dlock_cluster_slot(const char *key);
-
 /* Asks who has what, until somebody answers: DLOCK_OK, and *LINK, a connection to
  * that node, is the caller's; or DLOCK_UNREACHABLE. A subscriber keeps it, because what
  * is published at any node is heard at all. CLUSTER may be NULL: no memory. */

@@ -97,13 +97,40 @@ void dlock_command_derived_key(struct dlock_command *command,
     dlock_command_key(command, derive(command, suffix, detail));
 }
 
+/* The tag of KEY, and its length; NULL: it has none. Redis' own rule: what is between the
+ * first '{' and the first '}' after it, and not nothing. */
+static const char *tag_of(const char *key, size_t *len)
+{
+    const char *open = strchr(key, '{');
+    const char *shut = open == NULL ? NULL : strchr(open, '}');
+
+    *len = shut == NULL ? 0 : (size_t)(shut - open) - 1;
+    return *len > 0 ? open + 1 : NULL;
+}
+
+/* CRC-16/XMODEM, which the specification of Redis Cluster names, of the tag; or of all of
+ * KEY, if it has none. */
+unsigned dlock_key_slot(const char *key)
+{
+    size_t len;
+    const char *tag = tag_of(key, &len);
+    const char *at = tag != NULL ? tag : key;
+    const char *end = tag != NULL ? tag + len : strchr(key, '\0');
+    unsigned crc = 0;
+
+    for (; at < end; at++) {
+        crc ^= (unsigned)(unsigned char)*at << 8;
+        for (int bit = 0; bit < 8; bit++)
+            crc = crc & 0x8000 ? crc << 1 ^ 0x1021 : crc << 1;
+    }
+    return crc % DLOCK_SLOTS_N;
+}
+
 void dlock_key_derive(char key[DLOCK_KEY_BYTES_MAX + 1], const char *name,
                       const char *suffix, const char *detail)
 {
-    /* Redis' own rule: the first '{', the first '}' after it, and not nothing. */
-    const char *open = strchr(name, '{');
-    const char *shut = open == NULL ? NULL : strchr(open, '}');
-    bool tagged = shut != NULL && shut > open + 1;
+    size_t tag_len;
+    bool tagged = tag_of(name, &tag_len) != NULL;
     /* One more colon, so that "{Q}" and "Q" do not share what they keep. */
     const char *const parts[] = {tagged ? "" : "{", name, tagged ? ":" : "}",
                                  suffix, detail};

@@ -98,6 +98,11 @@ void dlock_command_derived_key(struct dlock_command *command,
 void dlock_key_derive(char key[DLOCK_KEY_BYTES_MAX + 1], const char *name,
                       const char *suffix, const char *detail);
 
+enum { DLOCK_SLOTS_N = 16384 };
+
+/* The slot of KEY in a Redis cluster. */
+unsigned dlock_key_slot(const char *key);
+
 /* Grows with the longest command; its owner frees BYTES. */
 struct dlock_encoded {
     char *bytes;

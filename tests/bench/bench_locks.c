@@ -188,7 +188,7 @@ int main(void)
         commands[i] = count_commands(server, locks[i]);
     for (unsigned round = 0; round < ROUNDS; round++)
         for (int i = 0; i < 2 * LOCKS_N; i++) {
-            fprintf(stderr, "\rround %u of %u, %-12s", round + 1, ROUNDS,
+            fprintf(stderr, "\rround %u of %d, %-12s", round + 1, ROUNDS,
                     locks[i / 2]);
             measure_round(server, locks[i / 2], threads[i % 2],
                           &costs[i / 2][i % 2], round);
