@@ -1,3 +1,5 @@
+/* The main thread while the service runs: signals, the private Redis, the service manager.
+ * See service.h. */
 #include "server/service.h"
 
 #include <errno.h>
