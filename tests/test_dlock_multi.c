@@ -51,8 +51,9 @@ static const struct lock_story stories[] = {
      "a gives outer; held 0"},
     /* Try, try again when subscribed, and once woken: few, not hundreds. */
     {"a waiter sleeps, and is woken", "multi:3",
-     "a takes 5000; forget; & b takes wait=long; sleep 300; still; clock; "
-     "a gives; join; took 0..prompt; steps eval-acquire 3..14; b gives"},
+     "commands prompt; a takes 60000; forget; & b takes wait=long; sleep 300; "
+     "still; clock; a gives; join; took 0..prompt; "
+     "steps eval-acquire 3..14; b gives"},
     /* The last is busy, or refuses; or says nothing: it may have it, and is told to
      * forget it. */
     {"the others are given back", "multi:3",
