@@ -78,7 +78,7 @@ static enum dlock_status configure(struct dlock *client,
     if (!client->strategy->on_redis)
         return DLOCK_OK;
     status = dlock_address_parse(client->url, address);
-    /* Of sentinels or a cluster another server may take over. */
+    /* Another server may take over, as sentinels or a cluster say. */
     if (status == DLOCK_OK && (address->cluster || address->primary[0] != '\0'))
         client->wire.primary = &client->primary;
     return status;

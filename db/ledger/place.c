@@ -8,8 +8,8 @@
  * The clock is read inside the transaction, by the thread that commits: a sale
  * is over for an order that came in time but waited too long.
  *
- * What is known of products
- * -------------------------
+ * Known products
+ * --------------
  * Most of what an order costs is to read again what was read a moment ago: the
  * terms of its product, the stock of its segments. Between two transactions of the
  * committer none of that changes, as a rule, and the database can tell: it counts the
@@ -17,10 +17,9 @@
  * anything has changed in between, whatever it is, all is forgotten. This is looked at
  * inside the transaction, when other connections cannot change anything.
  *
- * Inside a transaction orders take units from what is known here. The database
- * is told once for each segment, at the end, by an UPDATE that says how much
- * has to be there. So a sale cannot oversell even if something here were wrong.
- * All else - the terms, that there is not enough - rests on the rule.
+ * Inside a transaction orders take units from what is known here. The database is told
+ * once for each segment, at the end, by an UPDATE that says how much has to be there. So a
+ * sale cannot oversell even if something here were wrong. All else rests on the rule.
  */
 #include "db/ledger/ledger.h"
 
@@ -33,7 +32,7 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
-/* ---- what is known of products --------------------------------------------- */
+/* ---- known products ---------------------------------------------------------- */
 
 struct rows_segment {
     int64_t segment;
@@ -194,11 +193,13 @@ static enum store_status find_product(struct place *place, int64_t id,
     return STORE_OK;
 }
 
-/* NULL: not in use. */
+/* NULL: not in use. Segments are in order, so none stands behind its number's place. */
 static struct rows_segment *find_segment(struct rows_product *product,
                                          int64_t segment)
 {
-    for (size_t i = 0; i < product->n; i++)
+    size_t at = (size_t)segment, i = at < product->n ? at + 1 : product->n;
+
+    while (i-- > 0)
         if (product->at[i].segment == segment)
             return &product->at[i];
     return NULL;

@@ -323,7 +323,7 @@ static void *watch(void *arg)
     return NULL;
 }
 
-/* What a session holds -------------------------------------------------------- */
+/* The holds of a session ------------------------------------------------------ */
 
 static struct dlock_watchdog *lock(const struct dlock_session *session)
 {

@@ -347,7 +347,7 @@ static void fill(struct statement *statement,
     }
 }
 
-/* Of the result the first row is taken, if there is one. The rest is read and thrown
+/* The first row of the result is taken, if there is one. The rest is read and thrown
  * away. */
 static bool exchange(MYSQL *mysql, const struct statement *statement,
                      uint64_t until_ms, struct dlock_sql_reply *reply)

@@ -91,7 +91,7 @@ static void test_errors(void **state)
     assert_int_equal(lock_single_take(&a, 0), DLOCK_UNKNOWN);
 }
 
-/* What is taken is not left to a transaction that a lost connection rolls back. */
+/* A row that is taken must not wait in a transaction, which a lost connection rolls back. */
 static void test_server_without_autocommit(void **state)
 {
     enum dlock_status taken, refused;

@@ -59,7 +59,7 @@ static void nodes_age(void)
         clock_sleep_ms(testbed.long_ms + testbed.long_ms / 10 + 2000);
 }
 
-/* What is given for such a lock, so that nothing has to be started; NULL = nothing. */
+/* The server given for such a lock, so that none has to be started; NULL = none. */
 static const char *given_for(const struct expected *expected,
                              const struct conform_servers *servers)
 {

@@ -77,7 +77,7 @@ bool search_stages_play(struct search_stages *stages, struct fail *error);
 bool random_work(struct search_shared *shared, struct stage *stage,
                  struct fail *error, pid_t parent);
 
-/* What has come of that so far. */
+/* The result of the random schedules so far. */
 void random_look(const struct search_shared *shared,
                  struct search_result *result);
 

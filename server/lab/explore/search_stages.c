@@ -181,7 +181,7 @@ static void wait_for_go(struct search_shared *shared, unsigned index,
             shared->stop = true;
 }
 
-/* What is in the queue, with the stages beside it. False: the stage is broken. */
+/* The queue is played, by the stages beside this one as well. False: the stage is broken. */
 static bool go_through(struct runner *runner, pid_t parent)
 {
     struct search_shared *shared = runner->shared;

@@ -119,7 +119,7 @@ static bool reads_messages(const struct actor *actor)
     return false;
 }
 
-/* What the last schedule has shown is true, but for messages, which are there for sure
+/* The looks of the last schedule are true, but for messages, which are there for sure
  * when a server has answered a look. A subscriber that was told something may listen to
  * more, or to less. */
 static bool look_at_servers(struct stage *stage)

@@ -31,7 +31,7 @@ void turns_lane(unsigned lane);
  * actor PAGE_END. */
 void turns_park(enum page_phase phase);
 
-/* Of the first actor, after PAGE_END: until all others have let go of theirs. */
+/* The first actor waits here after PAGE_END, until all others have let go of theirs. */
 void turns_await_lanes(void);
 
 /* Whether the schedule is over, and the program has to return: from then on steps
