@@ -44,11 +44,13 @@ function take(answer) {
   inside.length = n + 1;
 }
 
+// The game is none at once: the next one may stand there before the server answers.
 async function end(call) {
-  if (game?.id) await call('DELETE', `/api/lab/games/${game.id}`).catch(() => null);
+  const id = game?.id;
   game = null;
   inside = [];
   made = [];
+  if (id) await call('DELETE', `/api/lab/games/${id}`).catch(() => null);
 }
 
 // NEXT, or null, is what is played from now on.

@@ -72,7 +72,7 @@ export const words = {
     searchStopped: (n, moves) => `Stopped. Not broken in the ${n} schedules that were played: all of up to ${moves} moves.`,
     searchBeside: 'Keys beside $name were not watched.',
     searchFault: (fault, n) => `${fault}: ${n} moves.`,
-    searchBounds: (b) => `Bounds: ${b.expiries} lease that ends, ${b.crashes} crash, ${b.renewals} turns of a watchdog, ${b.troubles} of these together; ${b.waits} waits that end by time, ${b.preemptions} times one who could go on has to wait (preemptions), ${b.moves} moves.`,
+    searchBounds: (b) => `Bounds: ${b.expiries} lease that ends, ${b.crashes} crash, ${b.renewals} turns of a watchdog, ${b.troubles} of these together; ${b.waits} waits that end by time, ${b.preemptions} preemptions (one who could go on has to wait), ${b.moves} moves.`,
     progress: (n, all) => `${n} of ${all} solved`,
     place: (n, all) => `Stop ${n} of ${all}`,
     open: 'open',

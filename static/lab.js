@@ -224,10 +224,12 @@ function besideWish() {
   return { lock: value, buyers: Number($('buyers').value), deduct: $('deduct').value, language };
 }
 
+// The game is none at once: the next one may stand there before the server answers.
 async function endGame() {
-  if (game?.id) await call('DELETE', `/api/lab/games/${game.id}`).catch(() => null);
+  const id = game?.id;
   game = null;
   inside = [];
+  if (id) await call('DELETE', `/api/lab/games/${id}`).catch(() => null);
 }
 
 async function begin(schedule) {
@@ -332,16 +334,18 @@ function save() {
   else saveFile(game.lock, 'steps', { address: location.hash, game: { ...game, id: undefined, moves: [] }, inside, beside: besideSaved() });
 }
 
-// Nothing is asked of the server.
+// Waits for its turn, because what was asked before would draw over it.
 async function openFile() {
   const [file] = $('file').files;
   $('file').value = '';
-  const saved = file && await readFile(file);
-  if (!file) return;
-  if (!saved) {
-    tell(words.noFile);
-    return;
-  }
+  if (!file) return null;
+  const saved = await readFile(file);
+  if (!saved) return tell(words.noFile);
+  return inTurn(() => showFile(saved, file.name));
+}
+
+// Nothing is asked of the server.
+function showFile(saved, name) {
   shows++;
   undone = [];
   endLoad(call);
@@ -349,7 +353,7 @@ async function openFile() {
   setBeside(null, context());
   setUp(new URLSearchParams(saved.address.slice(1)));
   $('layout').classList.toggle('no-game', isLoad);
-  tell(words.opened(file.name));
+  tell(words.opened(name));
   if (isLoad) {
     setRuns(saved.runs, context());
     return;

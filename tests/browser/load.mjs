@@ -213,6 +213,16 @@ test('a run is saved, and opened while the laboratory is gone', async (page, con
   await button(page, 'Play on from here').click();
   await atMoves(page, OVERSELL);
   await move(page, 'a').waitFor();
+
+  // A game that is played ends, and the file stays.
+  const ended = page.waitForResponse((reply) => reply.request().method() === 'DELETE');
+  await page.locator('#file').setInputFiles(steps);
+  await ended;
+  await button(page, '中文').click();
+  await says(page.locator('#lanes'), /sells what is not there/);
+  await button(page, 'English').click();
+  await button(page, 'Play on from here').click();
+  await move(page, 'a').waitFor();
 }, { allow: /429|ERR_INTERNET_DISCONNECTED|Failed to fetch/ });
 
 test('a file that is no run is told', async (page) => {
