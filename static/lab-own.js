@@ -111,17 +111,20 @@ export async function search(wish, { call, words, faultText, linkTo, refused }) 
     return;
   }
   const { id } = found;
+  const ask = (method, body) => call(method, `/api/lab/games/${id}`, body).catch(() => ({ error: words.gone }));
   underWay = id;
   $('search-end').hidden = false;
   while (found.status === 200 && mine === searches) {
     drawFound(found, { words, faultText, linkTo });
     if (found.done) break;
     await pause(LOOK_MS);
-    if (mine !== searches) break;
-    found = await call('POST', `/api/lab/games/${id}`, { command: 'look' });
+    if (mine === searches) found = await ask('POST', { command: 'look' });
   }
-  await call('DELETE', `/api/lab/games/${id}`);
+  await ask('DELETE');
   if (mine !== searches) return;
   underWay = null;
-  $('search-end').hidden = true;
+  endSearch();
+  if (found.done) return;
+  stopSearch();
+  refused(found.error);
 }

@@ -174,7 +174,12 @@ test('any lock is searched, until the learner has seen enough', async (page) => 
   await button(page, 'Stop searching').click();
   await over(page);
   await says(found(page), /^Stopped\. Not broken in the \d+ schedules that were played/);
-});
+
+  await page.route('**/api/lab/games/*', (route) => route.abort());
+  await button(page, 'Search all schedules').click();
+  await says(page.locator('#told'), /^The laboratory does not answer\./);
+  await says(found(page), /^Stopped\. Not broken in the \d+ schedules that were played/);
+}, { allow: /ERR_FAILED|Failed to fetch/ });
 
 test('by keys alone', async (page) => {
   await open(page);
