@@ -58,7 +58,7 @@ async function administer(place, act, done) {
   for (const button of buttons) button.ariaDisabled = null;
   const isDone = reply.status >= 200 && reply.status < 300 && (reply.body || reply.parts);
   if (isDone) say(answer, () => done(reply.body, reply), done.kind?.(reply.body) ?? 'yes');
-  else if (reply.body && reply.status < 500) say(answer, () => text('notDone', reply.isTaken ? text('taken') : explain(reply)), 'no');
+  else if (reply.body && reply.status < 500) say(answer, () => text('notDone', explain(reply)), 'no');
   else say(answer, () => text('doneInDoubt', noAnswer(reply)), 'no');
   return reply;
 }
@@ -137,11 +137,8 @@ export function wireAdminPart(refresh) {
     event.preventDefault();
     const path = `/api/products/${form.elements.id.value}`;
     const body = newProduct(form);
-    const reply = await administer(form, async (access) => {
-      const there = await call('GET', path); // PUT would change a product that is there
-      return there.status === 404 ? call('PUT', path, { body, ...access })
-        : { ...there, isTaken: there.status === 200, status: there.status === 200 ? 409 : there.status };
-    }, ({ name, stock }) => text('added', name, count(stock)));
+    const reply = await administer(form, (access) => call('PUT', path, { body, isNew: true, ...access }),
+      ({ name, stock }) => text('added', name, count(stock)));
     if (reply?.status === 201) form.reset();
     refresh();
   });

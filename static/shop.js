@@ -29,12 +29,14 @@ export function readClock(date) {
 }
 
 // A reply as {status, body, raw, next}; status 0 = there was none, or only a part of it;
-// body null = it is not JSON. next: the page after this one. TOKEN is the administrator's.
-export async function call(method, path, { body, key, token } = {}) {
+// body null = it is not JSON. next: the page after this one. TOKEN is the administrator's. IS_NEW: nothing that is
+// there already is changed.
+export async function call(method, path, { body, key, token, isNew } = {}) {
   const headers = { Accept: 'application/json' };
   if (token) headers.Authorization = `Bearer ${token}`;
   if (method !== 'GET') headers['Content-Type'] = 'application/json';
   if (key) headers['Idempotency-Key'] = key;
+  if (isNew) headers['If-None-Match'] = '*';
   const request = { at: performance.now() };
   underWay.add(request);
   try {
