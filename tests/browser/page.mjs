@@ -105,12 +105,13 @@ async function openPlace(browser, more) {
   return place;
 }
 
-// The laboratory's page ends its games when it is left.
-const sayGoodbye = (context) => Promise.all(context.pages().map((each) => each.goto('about:blank').catch(() => null)));
+// The laboratory's page ends its games when it is left. A route's handler that is still at
+// work would end us all by its error.
+const sayGoodbye = (context) => Promise.all(context.pages().map((each) => each.unrouteAll({ behavior: 'ignoreErrors' })
+  .then(() => each.goto('about:blank')).catch(() => null)));
 
 async function leave({ context, page, storage }) {
   for (const event of ['request', 'response']) page.removeAllListeners(event);
-  await page.unrouteAll({ behavior: 'ignoreErrors' });
   await sayGoodbye(context);
   await Promise.all(context.pages().map((each) => each !== page && each.close()));
   await page.mouse.move(0, 0);
