@@ -83,11 +83,13 @@ STORE_DIR_TEST(test_another_name_is_the_same_file)
     assert_int_not_equal(open_store(url, false, &other, NULL), STORE_OK);
 }
 
-/* A hard link has a lock file and a journal of its own: nobody writes until it is gone. */
+/* A hard link has a lock file and a journal of its own: nobody writes until it is gone, nor
+ * reads, because the last orders are in the other one. */
 STORE_DIR_TEST(test_a_second_name_is_refused)
 {
     const char *path = text_of("%s/copy.db", rig->dir.path);
     const char *url = text_of("sqlite:%s", path);
+    struct store_reader *reader = NULL;
     struct store *store = NULL;
     struct store_error error;
 
@@ -96,6 +98,7 @@ STORE_DIR_TEST(test_a_second_name_is_refused)
     assert_int_equal(open_store(url, false, &store, &error), STORE_UNFIT);
     assert_non_null(strstr(error.text, "2 names (hard links)"));
     assert_int_equal(store_check(url, &error), STORE_UNFIT);
+    assert_int_equal(store_reader_open_url(url, &reader, &error), STORE_UNFIT);
     assert_int_equal(unlink(path), 0);
     assert_int_equal(store_check(rig->dir.url, &error), STORE_OK);
 }

@@ -104,8 +104,9 @@ static enum store_status check_missing(const char *path,
 /*
  * The one true name, WHOLE, of the file in "sqlite:PATH": two ways to it, one
  * through a symbolic link, must end at the same lock file; and a name that
- * begins with a slash is never taken for a URI by SQLite. A file that is written to must
- * not have several names. Says clearly what SQLite would only call "unable to open".
+ * begins with a slash is never taken for a URI by SQLite. A file must not have several
+ * names, because who looks at it by another finds no journal, and so not the last orders.
+ * Says clearly what SQLite would only call "unable to open".
  */
 enum store_status sqlite_find(const char *url, enum sql_find how,
                               char whole[SQL_WHERE_BYTES],
@@ -137,5 +138,5 @@ enum store_status sqlite_find(const char *url, enum sql_find how,
     }
     if (how == SQL_CHECK && access(whole, R_OK | W_OK) != 0)
         return refused(whole, error);
-    return how == SQL_LOOK ? STORE_OK : check_names(whole, error);
+    return check_names(whole, error);
 }
