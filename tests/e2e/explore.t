@@ -75,7 +75,9 @@ is +(run(qw(explore --random 1 --all)))[0], 2, 'of one lock at a time';
 ($code, $out) = run('explore', '--programs', 'order-whole,order-busy-is-no', '--deduct', 'guarded', '--expiries', 0, '--moves', 3, 'none');
 like $out, qr/refused\s+'a b a!'/, 'a death after the move of another one';
 
-like + (run(qw(explore --moves 0 none)))[1], qr/\Anone in 0 schedules: all within/, 'no move is none';
+($code, $out) = run(qw(explore --moves 0 none));
+is $code, 2, 'where nothing is within the bounds, nothing is known';
+like $out, qr/\Anone in the 0 that were played: all of up to 0 moves$/m, 'and it says so';
 ($code, $out) = run('explore', '--crashes', 1, '--moves', 2, 'setnx');
 like $out, qr/\Abreaks: left-for-ever$/m,     'the first line says that it breaks';
 like $out, qr/left-for-ever\s+'a a!'/,        'a crash, as a schedule';
@@ -203,6 +205,17 @@ for (1 .. 50) {
 }
 like $text, qr/interrupted$/, 'replay: Ctrl-C ends it';
 is $ours->(), 0, 'and nothing is left behind, either';
+
+# What cannot be read is no verdict, and least of all that nothing broke.
+$pid = open3($in, $said, undef, Stockade::binary(), qw(replay -i --json none));
+is_deeply JSON::PP::decode_json(scalar <$said>)->{faults}, [], 'a ledger, and all is well';
+system 'sqlite3', $_, 'DROP TABLE transfers' for glob "/dev/shm/stockade-stage-$pid-*/db /tmp/stockade-stage-$pid-*/db";
+print {$in} "move a a\n";
+my $unread = JSON::PP::decode_json(scalar <$said>);
+like $unread->{error}, qr/^the ledger cannot be read: no such table/, 'a table of it is gone: the game says so';
+ok !exists $unread->{faults}, 'and judges no more';
+waitpid $pid, 0;
+is $? >> 8, 2, 'exit 2';
 
 # ---- what is left in the lock, and kill -9 --------------------------------------
 

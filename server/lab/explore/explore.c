@@ -297,6 +297,9 @@ bool explore_search(struct explore *explore, struct fail *error)
     }
     if (good && in_parts)
         good = search_random(explore, error);
+    /* Bounds within which there is nothing to play tell nothing. */
+    if (explore->result.schedules == 0)
+        explore->result.is_whole = false;
     explore->ms = clock_ms() - explore->began_ms;
     if (isatty(STDERR_FILENO))
         fprintf(stderr, "\r\033[K");

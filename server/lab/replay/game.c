@@ -38,8 +38,10 @@ static bool go_on(struct game *game, struct stage_move move)
 {
     if (!stage_move(game->stage, move, &game->error))
         return false;
-    game->moves[game->n++] = move;
     stage_judge(game->stage, &game->verdict);
+    if (!stage_has_read(game->stage, &game->error))
+        return false;
+    game->moves[game->n++] = move;
     game->inside[game->n] = 0;
     for (unsigned i = 0; i < game->scene->buyers; i++)
         if (stage_is_inside(game->stage, i))

@@ -150,6 +150,7 @@ static bool save(const struct game *game, const char *flag, const char *path,
 static int run(struct replay *replay)
 {
     static struct game game;
+    struct fail error;
     bool played, saved;
 
     stage_options_catch_signals();
@@ -158,7 +159,8 @@ static int run(struct replay *replay)
         return fail_to_run("replay: %s", game.error.text);
     game_draw(&game);
     played = game_play(&game, replay->moves, replay->n);
-    tell(replay, &game);
+    if (stage_has_read(game.stage, &error))
+        tell(replay, &game);
     (void)fflush(stdout);
     if (!played)
         (void)fail_aloud("replay: move %zu: %s", game.n + 1, game.error.text);

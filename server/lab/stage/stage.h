@@ -272,6 +272,10 @@ void stage_judge(struct stage *stage, struct stage_verdict *verdict);
  * read only when it may say something new. */
 unsigned stage_faults(struct stage *stage);
 
+/* False and a text: the ledger could not be read. Then what these two said is no verdict,
+ * and the stage is broken. */
+bool stage_has_read(const struct stage *stage, struct fail *error);
+
 /* Whether an actor believes to have a lock; and how many leases have ended. */
 bool stage_is_inside(const struct stage *stage, unsigned actor);
 unsigned stage_lapses(const struct stage *stage);

@@ -90,6 +90,12 @@ bool stage_read_ledger(struct stage *stage)
     return true;
 }
 
+bool stage_has_read(const struct stage *stage, struct fail *error)
+{
+    return stage->error.text[0] == '\0' ||
+           fail_with(error, "the ledger cannot be read: %s", stage->error.text);
+}
+
 int64_t stage_units_left(const struct stage *stage)
 {
     struct store_units units = {0};
