@@ -55,6 +55,8 @@ UNIT_TEST(test_differences_are_counted)
     assert_true(suite_fill(&suite, "none"));
     assert_int_equal(suite.locks_n, 1);
     lock = suite.locks;
+    assert_int_equal(lock->results[0].verdict,
+                     CONFORM_BROKEN); /* not come to */
     for (size_t i = 0; i < PROPERTIES_N; i++)
         lock->results[i].verdict = lock->expected->verdicts[i] == '-'
                                        ? CONFORM_UNTESTED

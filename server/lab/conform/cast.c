@@ -495,8 +495,13 @@ unsigned cast_places(struct cast_place places[CAST_PLACES_MAX])
 
     for (int in_release = 0; in_release < 2; in_release++) {
         cast_trap(who, TRAP_PASS, DLOCK_BEFORE, 0);
-        (void)(in_release ? cast_give(who, name) : cast_take(who, name, 0, 0));
-        for (unsigned i = 0; i < cast_steps(who) && n < CAST_PLACES_MAX; i++) {
+        if (in_release)
+            (void)cast_give(who, name);
+        else
+            need(cast_take(who, name, 0, 0) == DLOCK_OK,
+                 "a new name is not free");
+        need(n + cast_steps(who) <= CAST_PLACES_MAX, "too many commands");
+        for (unsigned i = 0; i < cast_steps(who); i++) {
             places[n] = (struct cast_place){
                 .at = i, .in_release = in_release, .name = cast_name()};
             memcpy(places[n++].step, players[who].trap->names[i],

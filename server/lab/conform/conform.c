@@ -236,25 +236,39 @@ bool conform_agrees(const struct expected *expected, size_t index,
            expected->verdicts[index] == EXPECTED_ANYTHING;
 }
 
+/* All servers answer, ours and one that was GIVEN. */
+static bool are_there(struct suite_lock *lock, const char *given,
+                      struct fail *error)
+{
+    for (unsigned n = 0; n < testbed.nodes_n; n++) {
+        struct peek *peek = peek_open(redis_proc_url(testbed.nodes[n]), error);
+
+        if (!peek)
+            return false;
+        peek_close(peek);
+    }
+    if (given)
+        run_check(&lock->server, reach_server);
+    return !given || lock->server.verdict == CONFORM_HOLDS ||
+           fail_with(error, "%s", lock->server.text);
+}
+
 bool conform_run(struct suite_lock *lock, const struct conform_servers *servers)
 {
     const struct expected *expected = lock->expected;
     const char *given = given_for(expected, servers);
     struct conform_result *results = lock->results;
-    struct fail *error = &lock->trouble;
+    struct fail *error = &lock->trouble, gone;
     /* A server that was given is not ours to be taken apart. */
     bool spares = given && expected->kept == KEPT_IN_REDIS, good = true;
 
     if (!open_testbed(expected, servers, error))
         return false;
-    if (given) {
-        run_check(results, reach_server);
-        good = results->verdict == CONFORM_HOLDS ||
-               fail_with(error, "%s", results->text);
-    }
+    good = !given || are_there(lock, given, error);
     /* Those that lose servers come last. */
     for (size_t j = 0; j < (size_t)2 * PROPERTIES_N && good; j++) {
         size_t i = j % PROPERTIES_N;
+        bool is_lost;
 
         if (loses_servers(i) != (j >= PROPERTIES_N))
             continue;
@@ -264,16 +278,23 @@ bool conform_run(struct suite_lock *lock, const struct conform_servers *servers)
                 .text = "a Redis that is given is not taken apart"};
         else
             run_check(&results[i], checks[i]);
+        /* A server may have died meanwhile, because of nothing that the lock did. */
+        if (results[i].verdict == CONFORM_FAILS && !loses_servers(i) &&
+            !are_there(lock, given, &gone)) {
+            results[i].verdict = CONFORM_BROKEN;
+            (void)snprintf(results[i].text, sizeof(results[i].text),
+                           "its server has gone: %.150s", gone.text);
+        }
         /* A lock of threads is asked what it can do among threads. */
         if (i == PROPERTY_X2)
             testbed.together = results[PROPERTY_X].verdict == CONFORM_HOLDS &&
                                results[PROPERTY_X2].verdict == CONFORM_FAILS;
-        /* Nodes that it has lost start again. */
-        for (unsigned n = 0; i == PROPERTY_M && good && n < testbed.nodes_n;
-             n++)
+        /* Nodes that are lost start again. */
+        is_lost = i == PROPERTY_M || results[i].verdict == CONFORM_BROKEN;
+        for (unsigned n = 0; is_lost && good && n < testbed.nodes_n; n++)
             good = redis_proc_tend(testbed.nodes[n], error->text,
                                    sizeof(error->text));
-        if (i == PROPERTY_M && good)
+        if (is_lost && good)
             nodes_age();
         (void)atomic_fetch_add(&lock->results_n, 1);
     }

@@ -92,7 +92,8 @@ struct suite_lock {
     struct fail trouble;             /* why its process could not run it */
     pid_t pid; /* of its process; 0 = not started yet, or SUITE_ENDED */
     struct conform_result results[PROPERTIES_N];
-    atomic_uint results_n; /* all, unless its process broke off */
+    struct conform_result server; /* whether one that was given answers */
+    atomic_uint results_n;        /* all, unless its process broke off */
 };
 
 /*
@@ -118,6 +119,7 @@ bool suite_fill(struct suite *suite, const char *only);
 struct suite_sum {
     size_t all, done;   /* results, when all have been run; and now */
     size_t measured;    /* locks of which there are results */
+    size_t unasked;     /* results that are not known, as nothing was given */
     size_t differences; /* and locks without a row or with results missing */
     bool is_troubled;   /* one has all that it needs, and could not be run */
 };

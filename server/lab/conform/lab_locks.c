@@ -117,6 +117,9 @@ bool suite_fill(struct suite *suite, const char *only)
             lock->expected = &lock->own;
         }
         lock->missing = missing(lock->expected, &suite->servers);
+        for (size_t j = 0; j < PROPERTIES_N; j++)
+            lock->results[j] = (struct conform_result){
+                .verdict = CONFORM_BROKEN, .text = "it was not come to"};
         suite->locks_n++;
     }
     return suite->locks_n > 0;
@@ -141,8 +144,10 @@ struct suite_sum suite_count(const struct suite *suite)
         sum.is_troubled |= lock->trouble.text[0] != '\0';
         sum.differences += !lock->expected;
         sum.differences += !lock->missing && lock->results_n < PROPERTIES_N;
-        for (size_t j = 0; j < PROPERTIES_N; j++)
+        for (size_t j = 0; j < PROPERTIES_N; j++) {
             sum.differences += differs(lock, j);
+            sum.unasked += lock->results[j].verdict == CONFORM_NOT_ASKED;
+        }
     }
     return sum;
 }
@@ -373,7 +378,8 @@ static void report_text(const struct suite *suite)
              suite->locks[0].expected == &suite->locks[0].own)
         printf("nothing was expected of a lock of your own\n");
     else
-        printf("all as expected, failures included\n");
+        printf("%s as expected, failures included\n",
+               sum.unasked > 0 ? "what was asked is" : "all");
 }
 
 /* Every difference with its evidence, a line each, on standard error; what could not be

@@ -294,7 +294,7 @@ static void read_stock(unsigned who)
 /* LATE_FIRST: the late one writes before or after the other one. */
 static void check_late(bool late_first)
 {
-    enum store_status late, next = STORE_OK;
+    enum store_status late, next;
     const char *name;
 
     /* The clients' own lease is short too: it is what ends a session. */
@@ -306,8 +306,8 @@ static void check_late(bool late_first)
     if (!cast_overtakes(name))
         check_untested("a stopped holder is not overtaken");
     read_stock(NEXT);
-    must(late_first || do_in_store(NEXT, deed_write) == STORE_OK,
-         "the rightful holder's write was refused");
+    next = late_first ? STORE_OK : do_in_store(NEXT, deed_write);
+    must(next != STORE_STALE_FENCE, "the rightful holder's write was refused");
     cast_continue(HOLDER);
     late = do_in_store(HOLDER, deed_write);
     if (late_first)
