@@ -86,6 +86,31 @@ Stockade::write_file("$own/04w-no-server.txt", $wild =~ s/^flags +\K/--nonsense 
 ($code, undef, $text) = lab(['--file', "$own/04w-no-server.txt"]);
 like "$code $text", qr/^2 .*a server did not come up: .*nonsense/s, 'a server that knows no such flag: exit 2, and why';
 
+# Nobody can ask a server that has died who has the lock.
+Stockade::write_file("$own/12w-dies.txt", <<'END');
+kind      load
+[en]
+title     t
+symptom   s
+see       s
+why       w
+fix       f
+[bug]
+lock      set-nx-px
+instances 1
+stock     3
+flags     --deduct naive --orders one-by-one
+a         --lock-lease-ms 20000 --lab-failpoint naive-update:before=hold*1
+story     a& a. L a> a=
+END
+my $dies = open3(my $none, my $says, undef, Stockade::binary(), qw(lab run --file), "$own/12w-dies.txt");
+my $line = '';
+$line = <$says> // die 'it ended' until $line =~ /waits at/;
+system 'redis-cli', '-s', glob("/dev/shm/stockade-load-$dies-*/locks.redis /tmp/stockade-load-$dies-*/locks.redis"), qw(shutdown nosave);
+like do { local $/ = undef; <$says> }, qr/^stockade: lab run 12w, bug: nobody knows who has the lock: /m, 'it died: that is no verdict';
+waitpid $dies, 0;
+is $? >> 8, 2, 'but exit 2';
+
 # ---- a program that watches ------------------------------------------------------------
 
 my $watched = open3(my $ask, my $answers, undef, Stockade::binary(), qw(lab run -i --json --lock fenced 03));

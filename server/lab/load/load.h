@@ -117,7 +117,7 @@ bool load_watch_ends(void);
 const char *load_story_wrong(const char *story, unsigned instances);
 
 /* Whether somebody has product 1's lock, by Redis; and for how long, UINT64_MAX = for
- * ever. */
-bool load_is_held(struct load *load, uint64_t *left_ms);
+ * ever. False: Redis does not say, and site->error why. */
+bool load_look(struct load *load, bool *is_held, uint64_t *left_ms);
 
 #endif

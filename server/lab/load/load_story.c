@@ -250,8 +250,9 @@ static bool await_lease(struct load *load)
     uint64_t wait_ms =
         (lease_ms > LEASE_MS_LEAST ? lease_ms : LEASE_MS_LEAST) * 3 / 2;
     uint64_t until_ms = clock_ms() + wait_ms, left_ms;
+    bool is_held, good;
 
-    while (load_is_held(load, &left_ms)) {
+    while ((good = load_look(load, &is_held, &left_ms)) && is_held) {
         if (clock_ms() > until_ms) {
             load_tell(load, -1, "the lock is still held, after %" PRIu64 " ms",
                       wait_ms);
@@ -260,8 +261,9 @@ static bool await_lease(struct load *load)
         if (!turn(load))
             return false;
     }
-    load_tell(load, -1, "the lock has no holder any more, says Redis");
-    return true;
+    if (good)
+        load_tell(load, -1, "the lock has no holder any more, says Redis");
+    return good;
 }
 
 static bool play(struct load *load, const struct word *word)
