@@ -86,8 +86,14 @@ Stockade::write_file("$own/04w-no-server.txt", $wild =~ s/^flags +\K/--nonsense 
 ($code, undef, $text) = lab(['--file', "$own/04w-no-server.txt"]);
 like "$code $text", qr/^2 .*a server did not come up: .*nonsense/s, 'a server that knows no such flag: exit 2, and why';
 
-# Nobody can ask a server that has died who has the lock.
-Stockade::write_file("$own/12w-dies.txt", <<'END');
+# What dies by itself has not been played: a server that nobody can ask who has the lock
+# any more, and an instance.
+for my $case (
+    ['L a> a=', qr/nobody knows who has the lock: /,       sub { system 'redis-cli', '-s', glob("{/dev/shm,/tmp}/stockade-load-$_[0]-*/locks.redis"), qw(shutdown nosave) }],
+    ['a=',      qr/instance a has ended by itself$/, sub { kill 'KILL', grep { Stockade::slurp("/proc/$_/cmdline") =~ /\0serve\0/ } Stockade::Child::children_of($_[0]) }],
+) {
+    my ($rest, $why, $end) = @$case;
+    Stockade::write_file("$own/12w-dies.txt", <<"END");
 kind      load
 [en]
 title     t
@@ -101,15 +107,16 @@ instances 1
 stock     3
 flags     --deduct naive --orders one-by-one
 a         --lock-lease-ms 20000 --lab-failpoint naive-update:before=hold*1
-story     a& a. L a> a=
+story     a& a. $rest
 END
-my $dies = open3(my $none, my $says, undef, Stockade::binary(), qw(lab run --file), "$own/12w-dies.txt");
-my $line = '';
-$line = <$says> // die 'it ended' until $line =~ /waits at/;
-system 'redis-cli', '-s', glob("/dev/shm/stockade-load-$dies-*/locks.redis /tmp/stockade-load-$dies-*/locks.redis"), qw(shutdown nosave);
-like do { local $/ = undef; <$says> }, qr/^stockade: lab run 12w, bug: nobody knows who has the lock: /m, 'it died: that is no verdict';
-waitpid $dies, 0;
-is $? >> 8, 2, 'but exit 2';
+    my $dies = open3(my $none, my $says, undef, Stockade::binary(), qw(lab run --file), "$own/12w-dies.txt");
+    my $line = '';
+    $line = <$says> // die 'it ended' until $line =~ /waits at/;
+    $end->($dies);
+    like do { local $/ = undef; <$says> }, qr/^stockade: lab run 12w, bug: $why/m, 'it died: that is no verdict';
+    waitpid $dies, 0;
+    is $? >> 8, 2, 'but exit 2';
+}
 
 # ---- a program that watches ------------------------------------------------------------
 

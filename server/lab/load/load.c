@@ -225,7 +225,8 @@ static bool conclude(struct load *load, const struct experiment_play *play)
     struct store_audit audit;
     int64_t stock = 0;
 
-    if (load->story && !look_for_faults(load, &run->verdict.faults))
+    if (!site_is_whole(&load->site) ||
+        (load->story && !look_for_faults(load, &run->verdict.faults)))
         return false;
     site_stop_all(&load->site);
     if (!site_audit(&load->site, &audit, &stock))

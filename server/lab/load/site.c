@@ -156,6 +156,7 @@ static void take_line(struct site_instance *instance, const char *line)
         (void)snprintf(instance->acted, sizeof(instance->acted), "%s:%s", step,
                        phase);
         instance->has_acted = true;
+        instance->is_to_crash |= strcmp(action, "crash") == 0;
         if (strcmp(action, "hold") == 0)
             instance->state = SITE_HELD;
         else if (strcmp(action, "stop") == 0)
@@ -240,6 +241,20 @@ bool site_ready(struct site *site)
             !*site->instances[i].address && *site->instances[i].last)
             return site_fail(site, "a server did not come up: %s",
                              site->instances[i].last);
+    return true;
+}
+
+bool site_is_whole(struct site *site)
+{
+    site_read(site);
+    for (unsigned i = 0; i < SITE_INSTANCES_MAX; i++) {
+        const struct site_instance *instance = &site->instances[i];
+
+        if (instance->state == SITE_GONE && instance->address[0] &&
+            !instance->is_to_crash)
+            return site_fail(site, "instance %c has ended by itself",
+                             'a' + (int)i);
+    }
     return true;
 }
 

@@ -41,6 +41,7 @@ struct site_instance {
     int log;   /* -1 = none */
     enum site_state state;
     bool has_acted;   /* a failpoint has, since site_go_on() */
+    bool is_to_crash; /* by a failpoint */
     char acted[64];   /* "naive-update:before" */
     char address[64]; /* HOST:PORT */
     char last[300];   /* line of its log, of another kind */
@@ -67,6 +68,9 @@ void site_close(struct site *site);
  * site_ready() waits until all that have begun are there. */
 bool site_start(struct site *site, unsigned who, const char *lock, char *flags);
 bool site_ready(struct site *site);
+
+/* False: one that began has ended, and not by its failpoint. */
+bool site_is_whole(struct site *site);
 
 /* SIGTERM to all, and up to five seconds to end; whoever is held or stopped, and who
  * takes longer, is killed. */
