@@ -5,6 +5,7 @@
  * service that is silent.
  */
 #include "db/committer.h"
+#include "tests/support/store_nodes.h"
 #include "tests/support/store_rig.h"
 #include "tests/support/store_wait.h"
 
@@ -183,6 +184,58 @@ UNIT_TEST_OF(struct fixture *f, a_server_ends_a_transaction_in_silence)
     assert_int_equal(store_rig_product(&f->rig, 1).stock, 98);
     assert_int_equal(store_rig_audit(&f->rig).fence_regressions, 0);
     store_rig_expect_sound(&f->rig);
+}
+
+/* It is stopped, or its host has lost power: its rows must not stay locked. If it goes on
+ * its orders have waited for too long, and nothing of them is kept. */
+UNIT_TEST_OF(struct fixture *f, a_transaction_that_stands_still_is_ended)
+{
+    struct store_order order, *orders[] = {&order};
+    enum store_status status = STORE_BUSY;
+
+    store_rig_mysql_only(&f->rig);
+    store_rig_hold(&f->rig, true);
+    f->orders[0] = store_rig_ask(1, 1, 1, "");
+    f->orders[1] = store_rig_ask(1, 2, 1, "");
+    store_rig_offer(&f->rig, &f->lot, 1);
+    store_rig_wait(&f->rig, &f->rig.steps.held, 1);
+    for (int tries = 0; tries < 60 && status != STORE_OK; tries++) {
+        order = store_rig_ask(1, 3, 1, "");
+        status = store_place(f->other, orders, 1, NULL, NULL);
+    }
+    assert_int_equal(status, STORE_OK);
+    store_rig_hold(&f->rig, false);
+    store_rig_wait(&f->rig, &f->rig.feed.dones, 1);
+    assert_int_equal(f->rig.feed.told[0].status, STORE_IO);
+    assert_int_equal(go(f, "", ""), STORE_OK);
+    assert_int_equal(store_rig_product(&f->rig, 1).stock, 97);
+    store_rig_expect_sound(&f->rig);
+}
+
+#define OTHERS_AT_WORK                                                         \
+    "SELECT COUNT(*) FROM information_schema.processlist WHERE db = "          \
+    "DATABASE() AND command <> 'Sleep' AND id <> CONNECTION_ID()"
+
+/* A backup, or an ALTER, has a table for itself: who has waited in vain leaves nothing in
+ * the server that waits on, or there would be no place for connections soon. */
+UNIT_TEST_OF(struct fixture *f, nobody_stays_behind_a_table)
+{
+    struct store_order order = store_rig_ask(1, 3, 1, ""), *orders[] = {&order};
+    struct sql *db = f->rig.store->db;
+    int64_t n = 1;
+
+    store_rig_mysql_only(&f->rig);
+    if (db->cluster)
+        skip();
+    assert_ok(sql_run(db, "LOCK TABLES orders WRITE"));
+    assert_int_equal(store_place(f->other, orders, 1, NULL, NULL), STORE_BUSY);
+    for (int looks = 0; looks < 1000 && n > 0; looks++) {
+        store_nodes_glance();
+        assert_ok(sql_first(sql_query(db, OTHERS_AT_WORK), &n));
+    }
+    assert_int_equal(n, 0);
+    assert_ok(sql_run(db, "UNLOCK TABLES"));
+    assert_ok(store_place(f->other, orders, 1, NULL, NULL));
 }
 
 static enum store_status count_products(struct store *store,

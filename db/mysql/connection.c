@@ -7,9 +7,10 @@
  * for an answer the source of orders is asked every millisecond, so that
  * those who wait behind it hear in time.
  *
- * A row's lock is waited for no longer than busy_ms (rounded up to seconds, as
- * the server has it), an answer a second and a half longer: so that the server
- * says what was wrong before we hang up.
+ * A row's lock, or a table's, is waited for no longer than busy_ms (rounded up to
+ * seconds, as the server has it), an answer a second and a half longer: so that the
+ * server says what was wrong before we hang up. Where we have hung up a thread of the
+ * server waits on.
  */
 #include "db/mysql/mysql_private.h"
 
@@ -30,6 +31,7 @@
 #define OLDEST_SERVER 100500 /* MariaDB 10.5: INSERT ... RETURNING */
 #define ANSWER_MS     1500   /* beyond the wait for a row's lock */
 #define PATIENT_MS    600000
+#define IDLE_S        8 /* of a transaction, beyond the wait for a row's lock */
 #define ON_WAIT_MS    1
 
 #define NOT_SYNCED                                                             \
@@ -434,7 +436,9 @@ static MYSQL *make_handle(const struct mysql_address *to)
 }
 
 /* How this session is to be: strict, and on Galera with what others have
- * committed before. A reader's transaction sees one moment. */
+ * committed before. A reader's transaction sees one moment. A writer that is stopped in
+ * its transaction, or whose host has lost power, must lose it, because its rows are locked
+ * for everybody else until then. */
 static enum store_status set_up_session(struct mysql *db)
 {
     unsigned long version = mysql_get_server_version(db->handle);
@@ -456,10 +460,12 @@ static enum store_status set_up_session(struct mysql *db)
     snprintf(text, sizeof(text),
              "SET SESSION sql_mode = 'STRICT_ALL_TABLES,"
              "NO_ENGINE_SUBSTITUTION', autocommit = %d, tx_isolation = '%s', "
-             "innodb_lock_wait_timeout = %u",
+             "innodb_lock_wait_timeout = %u, lock_wait_timeout = %u, "
+             "idle_transaction_timeout = %u",
              !db->sql.options.writes,
              db->sql.options.writes ? "READ-COMMITTED" : "REPEATABLE-READ",
-             lock_wait_s(db));
+             lock_wait_s(db), lock_wait_s(db),
+             db->sql.options.writes ? lock_wait_s(db) + IDLE_S : 0);
     status = mysql_plain(db, text);
     if (status != STORE_OK)
         return status;
