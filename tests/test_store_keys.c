@@ -313,6 +313,27 @@ STORE_SHARED_TEST(test_number_of_an_order_that_was_not_kept)
     store_close(other);
 }
 
+/* Nor does a look into a file that is locked just now take back what was seen: all orders
+ * would be read once more, in a transaction that keeps the others out. */
+STORE_SHARED_TEST(test_look_into_a_file_that_is_locked)
+{
+    struct filter *filter = &rig->store->place.keys.filter;
+    struct sql *db = rig->store->db;
+    int64_t secret;
+    sqlite3 *busy;
+
+    is_sold(rig->store, "a", 1);
+    secret = filter->secret;
+    busy = store_rig_connect(rig, "BEGIN EXCLUSIVE");
+    db->hasty = true;
+    assert_int_equal(filter_read(filter, db), STORE_BUSY);
+    db->hasty = false;
+    sqlite3_close(busy);
+    assert_int_equal(filter->seen, 1);
+    assert_int_equal(filter->secret, secret);
+    is_known(rig, rig->store, "a", 1);
+}
+
 /* A copy of before is put in the place of the database, and another instance goes on
  * with it: that it has the numbers which were seen here says nothing of its keys. */
 STORE_SHARED_TEST(test_another_database_in_its_place)

@@ -213,13 +213,13 @@ enum store_status filter_begin(struct filter *filter, struct sql *db)
 }
 
 /* The last order that was seen must be there still: else an operator has put another
- * database in the place of this one. */
+ * database in the place of this one. If nobody can say so now, what was seen must stay. */
 enum store_status filter_read(struct filter *filter, struct sql *db)
 {
     enum store_status status;
     struct sql_query *query;
     char key[STORE_KEY_BYTES_MAX + 1];
-    int64_t rows, seen = filter->seen, secret = 0;
+    int64_t rows = READ_MAX, seen = filter->seen, secret = 0;
 
     if (filter->seed == 0 && getrandom(&filter->seed, sizeof(filter->seed),
                                        0) != sizeof(filter->seed))
@@ -227,7 +227,7 @@ enum store_status filter_read(struct filter *filter, struct sql *db)
     status = sql_first(sql_query(db, SECRET_OF, seen), &secret);
     if (status == STORE_OK && secret != filter->secret)
         seen = secret = 0;
-    do {
+    while (status == STORE_OK && rows == READ_MAX) {
         query =
             sql_query(db,
                       "SELECT number, secret, product_id, user_id, `key` "
@@ -242,7 +242,7 @@ enum store_status filter_read(struct filter *filter, struct sql *db)
         status = sql_end(query);
         filter->secret = secret;
         filter->seen = seen;
-    } while (status == STORE_OK && rows == READ_MAX);
+    }
     filter->next = status == STORE_OK ? seen + 1 : 0;
     return status;
 }
