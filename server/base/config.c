@@ -281,7 +281,7 @@ static int environment_read(struct reading *reading)
         if (!*end || strncmp(name, "STOCKADE_", 9) != 0 || is_known(name))
             continue;
         i = find(ENVIRONMENT, name);
-        if (i == ROWS)
+        if (i == ROWS || table[i].kind == ASK)
             log_warn("config", "variable=%s error=\"there is no such setting\"",
                      name);
         else if (give(reading, i, ENVIRONMENT, 0, end + 1) < 0)
