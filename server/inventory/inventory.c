@@ -203,7 +203,7 @@ static enum order_outcome outcome_of(const struct inventory_call *call)
                                      : ORDER_STORE_UNAVAILABLE;
 }
 
-/* An order that was told no, or not now, may have been placed by an earlier try. */
+/* An order that was told not now may have been placed by an earlier try. */
 static void end_order(struct inventory *inv, const struct inventory_call *call)
 {
     enum order_outcome outcome = outcome_of(call);
@@ -317,8 +317,8 @@ static bool leaves_open(const struct fetch_reply *reply)
 /*
  * A try of a call has ended. It is lost as well if a proxy in between has answered, a
  * service with a bug, or with a reply that is cut in its head, which libcurl takes:
- * that does not say what was done. What an earlier try left open no "not now" of another
- * service settles.
+ * that does not say what was done. What an earlier try left open another service settles
+ * by a yes only, because a service that hangs may sell after the other one's no.
  */
 static void try_heard(struct inventory *inv, struct fetch *try, uint64_t now_us)
 {
@@ -327,6 +327,8 @@ static void try_heard(struct inventory *inv, struct fetch *try, uint64_t now_us)
     bool answered = try->end == FETCH_ANSWERED;
     bool verdict = answered && is_verdict(call, &try->reply);
     bool not_now = verdict && (status == 503 || status == 429);
+    bool in_doubt =
+        call->request.key && status != 201 && (call->is_lost || call->is_open);
     bool lost = try->end == FETCH_LOST ||
                 (answered && !not_now && (status >= 500 || !verdict));
 
@@ -335,12 +337,12 @@ static void try_heard(struct inventory *inv, struct fetch *try, uint64_t now_us)
     call->failed = try->peer;
     call->is_lost |= lost;
     call->is_open |= not_now && leaves_open(&try->reply);
-    if (answered && !(not_now && leaves_open(&call->reply))) {
+    if (answered && !(in_doubt && call->is_open)) {
         free(call->reply.text);
         call->reply = try->reply;
         try->reply.text = NULL;
     }
-    if (answered && !not_now && !lost)
+    if (answered && !not_now && !lost && !in_doubt)
         end_call(inv, call, INVENTORY_ANSWERED);
     else if (now_us < call->due_us &&
              (try->end == FETCH_NOT_SENT || may_retry(inv, call)))

@@ -319,15 +319,20 @@ like $later->{'idempotency-key'}, qr/^[0-9a-f]{32}$/, 'and by which key';
 $relay->does('pass');
 is $service->stop, 0, 'ends';
 
-# What one has left open another one's "not now" does not settle.
-my @not_now = map { qq(HTTP/1.1 503 Later\r\nContent-Type: application/problem+json\r\nContent-Length: 29\r\n\r\n)
-        . sprintf '{%-27s}', $_ } '"may_have_ordered":true', '"detail":"nothing was done"';
-$service = order_service([map { Stockade::Relay->start($one)->does($_) } @not_now]);
-ready_are($service, 2);
-like $service->order(4, ++$user, 1)->{raw}, qr/"may_have_ordered":true/, 'left open is not settled by another "not now"' for 1, 2;
-is $service->metric('stockade_inventory_retries_total'), 2, 'which came each time';
-ok Stockade::eventually(10, sub { 2 == (() = $service->log =~ /msg=unknown-order/g) }), 'and the log has the keys' or diag $service->log;
-is $service->stop, 0, 'ends';
+# What one has left open, or not answered, another one's "not now" does not settle, nor does
+# its no: the first may hang, and sell later.
+my $problem = "Content-Type: application/problem+json\r\nContent-Length: 43\r\n\r\n";
+my ($open, $not_now, $no) = map { my ($line, $its) = @$_; "HTTP/1.1 $line\r\n$problem" . sprintf '{%-41s}', $its }
+    ['503 Later', '"may_have_ordered":true'], ['503 Later', '"detail":"nothing was done"'], ['409 No', '"type":"urn:stockade:problem:sold-out"'];
+for my $pair ([$open, $not_now], [$open, $no], ['cut', $no]) {
+    my $what = join ', ', map { s{\r.*}{}sr } @$pair;
+    $service = order_service([map { Stockade::Relay->start($one)->does($_) } @$pair]);
+    ready_are($service, 2);
+    like $service->order(4, ++$user, 1)->{raw}, qr/"may_have_ordered":true/, "$what: it stays open";
+    is $service->metric('stockade_inventory_retries_total'), 1, "$what: both were asked";
+    ok Stockade::eventually(10, sub { $service->log =~ /msg=unknown-order/ }), "$what: the log has the key" or diag $service->log;
+    is $service->stop, 0, 'ends';
+}
 
 # ---- the name service hangs -----------------------------------------------------
 SKIP: {
