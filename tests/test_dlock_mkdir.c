@@ -47,30 +47,6 @@ LOCK_TEST(test_names_stay_below_the_base)
     assert_int_equal(stat(up, &found), -1);
 }
 
-/* A file name has room for a part of a long name; the rest goes below. */
-LOCK_TEST(test_long_names)
-{
-    char longest[DLOCK_NAME_BYTES_MAX + 1];
-    char last_byte[DLOCK_NAME_BYTES_MAX + 1];
-    char shorter[DLOCK_NAME_BYTES_MAX];
-    char part[198];
-    char plain[DLOCK_NAME_BYTES_MAX + 1];
-    const char *names[] = {longest, last_byte, shorter, part, plain};
-
-    memset(longest, '{', sizeof(longest));
-    memcpy(last_byte, longest, sizeof(longest));
-    last_byte[DLOCK_NAME_BYTES_MAX - 1] = '}';
-    memset(shorter, '{', sizeof(shorter));
-    memset(part, 'p', sizeof(part));
-    memset(plain, 'p', sizeof(plain));
-    longest[DLOCK_NAME_BYTES_MAX] = '\0';
-    last_byte[DLOCK_NAME_BYTES_MAX] = '\0';
-    shorter[sizeof(shorter) - 1] = '\0';
-    part[sizeof(part) - 1] = '\0';
-    plain[DLOCK_NAME_BYTES_MAX] = '\0';
-    hold_all(names, 5);
-}
-
 /* What a client at URL says to an acquire. */
 static enum dlock_status try_at(const char *url, const char *name)
 {
@@ -100,6 +76,10 @@ LOCK_TEST(test_bases)
     assert_int_equal(try_at("dir:", "a"), DLOCK_MISUSE);
     assert_ok(try_at(text_of("dir:%s/new", rig.dir.path), "a"));
     assert_ok(try_at(text_of("dir:%s/new/", rig.dir.path), "a"));
+    /* A name is one file name, which has 255 bytes. */
+    assert_ok(try_at(rig.dir_url, text_of("%0255d", 0)));
+    assert_int_equal(try_at(rig.dir_url, text_of("%0254d.", 0)),
+                     DLOCK_UNREACHABLE);
     assert_int_equal(try_at(text_of("dir:%s/no/such", rig.dir.path), "a"),
                      DLOCK_UNREACHABLE);
     file = fopen(url + 4, "w");

@@ -13,10 +13,11 @@
  * The directories lie below the base, PATH of the url "dir:PATH". With any
  * other url, that is /tmp/dlock-UID, which belongs to the user: locks there
  * exclude one's own processes. A base that is not there is made, its parents
- * are not.
+ * are not. A name that is too long for a file name is not to be had.
  */
 #include "lock/core/client.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,16 +29,12 @@
 
 enum {
     BASE_BYTES_MAX = 1024,
-    PART_BYTES_MAX = 200, /* of one file name; file systems take 255 */
-    /* Each byte of a name as %XX, and "%/" between parts. */
-    PATH_BYTES_MAX = BASE_BYTES_MAX + 1 + 3 * DLOCK_NAME_BYTES_MAX +
-                     2 * (3 * DLOCK_NAME_BYTES_MAX / PART_BYTES_MAX),
+    PATH_BYTES_MAX = BASE_BYTES_MAX + 1 + 3 * DLOCK_NAME_BYTES_MAX,
 };
 
 /* Of a client, in client->own. */
 struct base {
     bool ours; /* must belong to us: others can write beside it */
-    size_t len;
     char path[BASE_BYTES_MAX + 1];
 };
 
@@ -60,7 +57,6 @@ static enum dlock_status open_base(struct dlock *client)
         (void)snprintf(base->path, sizeof(base->path), "/tmp/dlock-%lu",
                        (unsigned long)geteuid());
     base->ours = !given;
-    base->len = strlen(base->path);
     client->own = base;
     return DLOCK_OK;
 }
@@ -70,62 +66,31 @@ static void close_base(struct dlock *client)
     free(client->own);
 }
 
-/* Paths --------------------------------------------------------------------- */
-
-/* Bytes that a file name has as they are. Not '.': "." and ".." are taken. */
-static bool is_plain(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-           (c >= '0' && c <= '9') || c == '-' || c == '_';
-}
-
-/*
- * BASE/NAME, every other byte as %XX. Two names never share a path; and a long
- * one goes on below a directory that ends in a bare '%', which no lock does.
- */
+/* BASE/NAME, each byte of the name as %XX that a file name may not have as it is; nor
+ * '.', because "." and ".." are taken. Two names never share a path. */
 static void make_path(const struct base *base, const char *name,
                       char path[PATH_BYTES_MAX + 1])
 {
-    size_t part = 0; /* bytes of the last part so far */
-    char *end = path + base->len;
+    char *end = path + sprintf(path, "%s/", base->path);
 
-    memcpy(path, base->path, base->len);
-    *end++ = '/';
-    for (; *name != '\0'; name++) {
-        if (part + 3 >= PART_BYTES_MAX) {
-            *end++ = '%';
-            *end++ = '/';
-            part = 0;
-        }
-        if (is_plain(*name)) {
-            *end++ = *name;
-            part++;
-        } else {
-            (void)snprintf(end, 4, "%%%02X", (unsigned char)*name);
-            end += 3;
-            part += 3;
-        }
-    }
-    *end = '\0';
+    for (; *name != '\0'; name++)
+        end += sprintf(end,
+                       isalnum((unsigned char)*name) || *name == '-' ||
+                               *name == '_'
+                           ? "%c"
+                           : "%%%02X",
+                       *name);
 }
 
 /* Steps: each gives 0, or an errno and nothing has happened ------------------------- */
 
-/* With its parents, from the base on. */
-static int make(const struct base *base, char path[PATH_BYTES_MAX + 1])
+/* With the base, if need be. */
+static int make(const struct base *base, const char *path)
 {
     struct stat found;
 
-    for (char *slash = path + base->len; slash != NULL;
-         slash = strchr(slash + 1, '/')) {
-        int failure;
-
-        *slash = '\0';
-        failure = mkdir(path, 0700) == 0 ? 0 : errno;
-        *slash = '/';
-        if (failure != 0 && failure != EEXIST)
-            return failure;
-    }
+    if (mkdir(base->path, 0700) != 0 && errno != EEXIST)
+        return errno;
     /* In /tmp, somebody else may have been first. */
     if (base->ours && (lstat(base->path, &found) < 0 ||
                        !S_ISDIR(found.st_mode) || found.st_uid != geteuid()))
@@ -134,13 +99,13 @@ static int make(const struct base *base, char path[PATH_BYTES_MAX + 1])
 }
 
 /* Also the one that somebody else has made: a directory does not tell. */
-static int take_away(const struct base *base, char path[PATH_BYTES_MAX + 1])
+static int take_away(const struct base *base, const char *path)
 {
     (void)base;
     return rmdir(path) == 0 ? 0 : errno;
 }
 
-static int look(const struct base *base, char path[PATH_BYTES_MAX + 1])
+static int look(const struct base *base, const char *path)
 {
     struct stat found;
 
@@ -151,8 +116,8 @@ static int look(const struct base *base, char path[PATH_BYTES_MAX + 1])
 /* ANSWER is what the errno NO stands for. */
 static enum dlock_status
 do_step(const struct dlock_attempt *attempt, const char *step,
-        int (*act)(const struct base *base, char path[PATH_BYTES_MAX + 1]),
-        int no, enum dlock_status answer)
+        int (*act)(const struct base *base, const char *path), int no,
+        enum dlock_status answer)
 {
     const struct base *base = attempt->session->client->own;
     char path[PATH_BYTES_MAX + 1];
