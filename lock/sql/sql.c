@@ -32,12 +32,6 @@ enum {
     TEXT_BYTES_MAX = 4095,
 };
 
-/* Values are in it as hexadecimal literals and numbers. */
-struct statement {
-    size_t len;
-    char text[TEXT_BYTES_MAX + 1];
-};
-
 /* The url ------------------------------------------------------------------- */
 
 static const char url_forms[] = "use mysql:unix:PATH?db=NAME&user=NAME or "
@@ -151,30 +145,18 @@ void dlock_sql_session_close(struct dlock_session *session)
 
 /* Waiting ------------------------------------------------------------------- */
 
-/* The events of WANTED that have come; MYSQL_WAIT_TIMEOUT at the deadline. */
+/* WANTED, when some of it has come: what has not is tried in vain. MYSQL_WAIT_TIMEOUT
+ * at the deadline, also of a server that always has more to say. */
 static int await(MYSQL *mysql, int wanted, uint64_t until_ms)
 {
-    struct pollfd poller = {.fd = mysql_get_socket(mysql)};
-    uint64_t now = dlock_clock_real_now();
-    int ready;
+    int events = (wanted & MYSQL_WAIT_READ ? POLLIN : 0) |
+                 (wanted & MYSQL_WAIT_WRITE ? POLLOUT : 0);
 
-    if (now >= until_ms)
-        return MYSQL_WAIT_TIMEOUT;
-    if (wanted & MYSQL_WAIT_READ)
-        poller.events |= POLLIN;
-    if (wanted & MYSQL_WAIT_WRITE)
-        poller.events |= POLLOUT;
-    if (wanted & MYSQL_WAIT_EXCEPT)
-        poller.events |= POLLPRI;
-    ready = poll(&poller, 1, (int)(until_ms - now));
-    if (ready <= 0)
-        return ready == 0 ? MYSQL_WAIT_TIMEOUT : 0;
-    /* An error or a hang-up is found by reading or writing. */
-    if (poller.revents & (POLLERR | POLLHUP | POLLNVAL))
-        return wanted & (MYSQL_WAIT_READ | MYSQL_WAIT_WRITE);
-    return (poller.revents & POLLIN ? MYSQL_WAIT_READ : 0) |
-           (poller.revents & POLLOUT ? MYSQL_WAIT_WRITE : 0) |
-           (poller.revents & POLLPRI ? MYSQL_WAIT_EXCEPT : 0);
+    return dlock_clock_real_left(until_ms) > 0 &&
+                   dlock_net_await(mysql_get_socket(mysql), (short)events,
+                                   until_ms) > 0
+               ? wanted & (MYSQL_WAIT_READ | MYSQL_WAIT_WRITE)
+               : MYSQL_WAIT_TIMEOUT;
 }
 
 /* Connecting ---------------------------------------------------------------- */
@@ -293,70 +275,53 @@ static enum dlock_status ready(const struct dlock_session *session,
 
 /* Statements ---------------------------------------------------------------- */
 
-/* A full statement is a bug of the strategy: names and owners are bounded. */
-static void add(struct statement *statement, const char *text, size_t len)
+/* A hexadecimal literal has nothing to escape, whatever the server's character set and SQL
+ * mode, and compares byte by byte: to a column's collation, "Lamp" and "lamp " would be
+ * one name, and two locks one. */
+static char *put_bytes(char *at, const char *value)
 {
-    assert(statement->len + len <= TEXT_BYTES_MAX);
-    memcpy(statement->text + statement->len, text, len);
-    statement->len += len;
-    statement->text[statement->len] = '\0';
-}
-
-/*
- * A hexadecimal literal has nothing to escape, whatever the server's character set
- * and SQL mode, and compares byte by byte: to a column's collation, "Lamp" and
- * "lamp " would be one name, and two locks one.
- */
-static void add_bytes(struct statement *statement, const char *value)
-{
-    char hex[3];
-
-    add(statement, "x'", 2);
+    at += sprintf(at, "x'");
     for (; *value != '\0'; value++)
-        add(statement, hex,
-            (size_t)snprintf(hex, sizeof(hex), "%02x", (unsigned char)*value));
-    add(statement, "'", 1);
+        at += sprintf(at, "%02x", (unsigned char)*value);
+    return at + sprintf(at, "'");
 }
 
-static void add_number(struct statement *statement, unsigned number)
-{
-    char text[16];
-
-    add(statement, text, (size_t)snprintf(text, sizeof(text), "%u", number));
-}
-
-static void fill(struct statement *statement,
+/* SQL with the attempt's values in it. A text that is too long is a bug of the strategy,
+ * because names and owners are bounded. */
+static void fill(char text[TEXT_BYTES_MAX + 1],
                  const struct dlock_attempt *attempt, const char *sql)
 {
-    for (const char *end; *sql != '\0'; sql = end) {
-        end = sql + strcspn(sql, "{");
-        add(statement, sql, (size_t)(end - sql));
-        if (*end == '\0')
-            return;
-        if (strncmp(end, "{name}", 6) == 0)
-            add_bytes(statement, attempt->name);
-        else if (strncmp(end, "{owner}", 7) == 0)
-            add_bytes(statement, attempt->session->owner);
-        else if (strncmp(end, "{holds}", 7) == 0)
-            add_number(statement, attempt->holds);
-        else if (strncmp(end, "{lease_ms}", 10) == 0)
-            add_number(statement, attempt->lease_ms);
+    char *at = text;
+
+    while (*sql != '\0') {
+        assert(at - text < TEXT_BYTES_MAX - 2 * DLOCK_NAME_BYTES_MAX - 3);
+        if (*sql != '{') {
+            *at++ = *sql++;
+            continue;
+        }
+        if (strncmp(sql, "{name}", 6) == 0)
+            at = put_bytes(at, attempt->name);
+        else if (strncmp(sql, "{owner}", 7) == 0)
+            at = put_bytes(at, attempt->session->owner);
         else
-            assert(false);
-        end = strchr(end, '}') + 1;
+            at += sprintf(at, "%u",
+                          strncmp(sql, "{holds}", 7) == 0 ? attempt->holds
+                                                          : attempt->lease_ms);
+        sql = strchr(sql, '}') + 1;
     }
+    *at = '\0';
 }
 
 /* The first row of the result is taken, if there is one. The rest is read and thrown
  * away. */
-static bool exchange(MYSQL *mysql, const struct statement *statement,
-                     uint64_t until_ms, struct dlock_sql_reply *reply)
+static bool exchange(MYSQL *mysql, const char *statement, uint64_t until_ms,
+                     struct dlock_sql_reply *reply)
 {
     MYSQL_RES *result = NULL;
     MYSQL_ROW row;
     int failed = 0;
     int wanted =
-        mysql_real_query_start(&failed, mysql, statement->text, statement->len);
+        mysql_real_query_start(&failed, mysql, statement, strlen(statement));
 
     while (wanted != 0)
         wanted = mysql_real_query_cont(&failed, mysql,
@@ -427,8 +392,7 @@ static enum dlock_status judge(struct dlock_sql *sql,
 
 /* A step: at most the command timeout, and not beyond the attempt's limit. */
 static enum dlock_status send_once(const struct dlock_attempt *attempt,
-                                   const char *step,
-                                   const struct statement *statement,
+                                   const char *step, const char *statement,
                                    struct dlock_sql_reply *reply)
 {
     struct dlock_session *session = attempt->session;
@@ -467,20 +431,17 @@ enum dlock_status dlock_sql_run(const struct dlock_attempt *attempt,
                                 const char *step, const char *sql,
                                 struct dlock_sql_reply *reply)
 {
-    struct statement statement = {.len = 0};
-    enum dlock_status status;
-    int sends = 0;
+    char statement[TEXT_BYTES_MAX + 1];
 
-    fill(&statement, attempt, sql);
-    do {
-        status = send_once(attempt, step, &statement, reply);
-        sends++;
-    } while (status == DLOCK_OK && reply->answer == DLOCK_SQL_CONFLICT &&
-             sends < SENDS_MAX);
-    if (status == DLOCK_OK && reply->answer == DLOCK_SQL_CONFLICT)
-        return dlock_error_set(DLOCK_UNREACHABLE,
-                               "mysql: rolled back, as others were first");
-    return status;
+    fill(statement, attempt, sql);
+    for (int sends = 0; sends < SENDS_MAX; sends++) {
+        enum dlock_status status = send_once(attempt, step, statement, reply);
+
+        if (status != DLOCK_OK || reply->answer != DLOCK_SQL_CONFLICT)
+            return status;
+    }
+    return dlock_error_set(DLOCK_UNREACHABLE,
+                           "mysql: rolled back, as others were first");
 }
 
 enum dlock_status dlock_sql_change(const struct dlock_attempt *attempt,
