@@ -203,29 +203,26 @@ static bool has_no_server(const struct dlock_zk *zk)
            zk->expires_ms == 0;
 }
 
-/* The library could be told of other servers, but its threads may be at the old list, which
- * it frees then. So the handle is over, and the next one has the new list. */
-void dlock_zk_look_up(struct dlock_zk_client *client)
+/*
+ * Makes way for a new handle: a session that has ended goes; and a handle that has not
+ * found a server yet, if the names stand for other places by now. (The library could be
+ * told of those, but its threads may be at the old list, which it frees then.)
+ */
+static void drop_useless(struct dlock_zk *zk, uint64_t until_ms)
 {
-    const struct dlock_wire_config *config = &client->client->wire;
     char list[SERVERS_BYTES_MAX + 1] = "";
-    bool wanted = false;
-    struct dlock_zk *zk;
+    bool has_moved;
 
-    (void)pthread_mutex_lock(&client->mutex);
-    LIST_FOREACH(zk, &client->sessions, link)
-    wanted |= has_no_server(zk);
-    (void)pthread_mutex_unlock(&client->mutex);
-    if (!wanted ||
-        find_servers(client,
-                     dlock_clock_real_now() + config->connect_timeout_ms,
-                     list) != DLOCK_OK)
-        return;
-    (void)pthread_mutex_lock(&client->mutex);
-    LIST_FOREACH(zk, &client->sessions, link)
-    if (has_no_server(zk) && strcmp(zk->handle->servers, list) != 0)
-        end(zk, DLOCK_LOSS_UNREACHABLE);
-    (void)pthread_mutex_unlock(&client->mutex);
+    (void)pthread_mutex_lock(&zk->client->mutex);
+    has_moved = has_no_server(zk);
+    (void)pthread_mutex_unlock(&zk->client->mutex);
+    if (has_moved)
+        has_moved = find_servers(zk->client, until_ms, list) == DLOCK_OK;
+    (void)pthread_mutex_lock(&zk->client->mutex);
+    has_moved = has_moved && has_no_server(zk) &&
+                strcmp(zk->handle->servers, list) != 0;
+    (void)pthread_mutex_unlock(&zk->client->mutex);
+    dlock_zk_drop(zk, !has_moved);
 }
 
 /* The library's threads inherit the mask: a signal of the host's is not for them. */
@@ -277,7 +274,7 @@ static enum dlock_status make_ready(struct dlock_zk *zk, uint64_t number,
         bool there, connected;
 
         if (number == 0)
-            dlock_zk_drop(zk, true);
+            drop_useless(zk, until_ms);
         (void)pthread_mutex_lock(&zk->client->mutex);
         there = number == 0 ? zk->handle != NULL : dlock_zk_is_live(zk, number);
         while (there && time_left && !zk->connected && !zk->ended)

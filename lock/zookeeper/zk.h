@@ -191,10 +191,6 @@ uint64_t dlock_zk_check(struct dlock_zk *zk);
 /* With the mutex: the waiter in this session must look again. */
 void dlock_zk_wake(struct dlock_zk *zk);
 
-/* Ends handles that have found no server yet if the names of the servers stand for other
- * places now. Waits for a resolver, for one connect timeout. */
-void dlock_zk_look_up(struct dlock_zk_client *client);
-
 /* Nodes, zk_node.c ------------------------------------------------------------- */
 
 /*

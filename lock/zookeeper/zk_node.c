@@ -431,9 +431,8 @@ static void *guard(void *arg)
     return NULL;
 }
 
-/* Another one, which waits for servers and resolvers: it deletes nodes that are left,
- * closes sessions that have ended, before the library makes a connection for them again,
- * and looks names up for those that have found no server yet. */
+/* Another one, which waits for servers: it deletes nodes that are left, and closes
+ * sessions that have ended, before the library makes a connection for them again. */
 static void *keeper(void *arg)
 {
     struct dlock_zk_client *client = arg;
@@ -443,9 +442,6 @@ static void *keeper(void *arg)
         uint64_t nap_ms = client->period_ms;
         unsigned seen = client->news;
 
-        (void)pthread_mutex_unlock(&client->mutex);
-        dlock_zk_look_up(client);
-        (void)pthread_mutex_lock(&client->mutex);
         for (struct dlock_zk *zk = LIST_FIRST(&client->sessions); zk != NULL;
              zk = LIST_NEXT(zk, link)) {
             bool cleared;
