@@ -8,7 +8,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -238,23 +237,6 @@ enum dlock_status dlock_dial(const struct dlock_address *address,
 
 /* On a thread of its own ----------------------------------------------------- */
 
-/* Its caller and its thread share it; the last of them frees it. */
-struct dlock_dial {
-    atomic_int users_n;
-    atomic_bool done;
-    int fd; /* an eventfd */
-    struct dlock_address address;
-    uint64_t until_ms;
-    enum dlock_status status;
-    struct dlock_link link;
-    struct dlock_error error;
-};
-
-int dlock_dial_fd(const struct dlock_dial *dial)
-{
-    return dial->fd;
-}
-
 void dlock_dial_end(struct dlock_dial *dial)
 {
     if (dial == NULL || atomic_fetch_sub(&dial->users_n, 1) > 1)
@@ -269,7 +251,9 @@ static void carry_out(struct dlock_dial *dial)
 {
     struct dlock_error kept = dlock_error_take();
 
-    dial->status = dlock_dial(&dial->address, dial->until_ms, &dial->link);
+    dial->status = dial->way != NULL ? dial->way(dial)
+                                     : dlock_dial(&dial->address,
+                                                  dial->until_ms, &dial->link);
     dial->error = dlock_error_take();
     dlock_error_put(&kept);
     atomic_store(&dial->done, true);
@@ -290,8 +274,10 @@ static bool is_instant(const struct dlock_address *address)
            address->database == 0;
 }
 
-struct dlock_dial *dlock_dial_begin(const struct dlock_address *address,
-                                    uint64_t until_ms)
+struct dlock_dial *
+dlock_dial_begin(const struct dlock_address *address,
+                 enum dlock_status (*way)(struct dlock_dial *),
+                 uint64_t until_ms)
 {
     struct dlock_dial *dial = calloc(1, sizeof(*dial));
     pthread_t thread;
@@ -302,10 +288,11 @@ struct dlock_dial *dlock_dial_begin(const struct dlock_address *address,
     }
     dial->link = dlock_link_plain(-1);
     dial->address = *address;
+    dial->way = way;
     dial->until_ms = until_ms;
     dial->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     atomic_store(&dial->users_n, 1);
-    if (dial->fd >= 0 && is_instant(address)) {
+    if (dial->fd >= 0 && way == NULL && is_instant(address)) {
         carry_out(dial);
         return dial;
     }

@@ -7,6 +7,8 @@
 #ifndef DLOCK_DIAL_H
 #define DLOCK_DIAL_H
 
+#include <stdatomic.h>
+
 #include "lock/core/net.h"
 #include "lock/dlock.h"
 #include "lock/dlock_url.h"
@@ -22,14 +24,28 @@ enum dlock_status dlock_dial(const struct dlock_address *address,
 
 /*
  * The same on a thread of its own, for a caller that has other servers to wait for as
- * well. The thread may outlive the caller, until UNTIL_MS. A dial belongs to one thread
- * at a time. NULL: no memory, thread or descriptor.
+ * well. The thread may outlive the caller, until UNTIL_MS: they share the dial, and the
+ * last of them frees it.
  */
-struct dlock_dial *dlock_dial_begin(const struct dlock_address *address,
-                                    uint64_t until_ms);
+struct dlock_dial {
+    atomic_int users_n;
+    int fd;           /* an eventfd, readable once there is an outcome: */
+    atomic_bool done; /* from now on, all below is the caller's */
+    enum dlock_status (*way)(struct dlock_dial *dial); /* see sentinel.c */
+    struct dlock_address address;
+    uint64_t until_ms;
+    enum dlock_status status;
+    struct dlock_link link;
+    struct dlock_error error;
+    long long epoch; /* sentinel.c: of the server that was named */
+};
 
-/* Readable once there is an outcome. */
-int dlock_dial_fd(const struct dlock_dial *dial);
+/* WAY is that to the outcome; NULL = dlock_dial(). NULL: no memory, thread or
+ * descriptor. A dial belongs to one thread at a time. */
+struct dlock_dial *
+dlock_dial_begin(const struct dlock_address *address,
+                 enum dlock_status (*way)(struct dlock_dial *),
+                 uint64_t until_ms);
 
 /* The outcome, as of dlock_dial(), or DLOCK_BUSY. */
 enum dlock_status dlock_dial_go_on(struct dlock_dial *dial,

@@ -1,8 +1,7 @@
 /*
  * Where the primary is now: all sentinels of an address are asked at once, and
  * each server that one of them names is connected to and asked whether it is a
- * primary. Both are talked to in the same way, each on a thread of its own: a dial, a
- * question, a reply.
+ * primary. Each of them is a dial on a thread of its own, with a question behind it.
  *
  * A sentinel that was cut off, or has not heard yet, may name the old one; so the
  * newest configuration counts, by the number that sentinels give it (the epoch),
@@ -11,7 +10,7 @@
 #include "lock/dial/dial.h"
 
 #include <errno.h>
-#include <pthread.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,46 +24,7 @@ enum { GRACE_MS = 30 };
 
 enum { REPLIES_BYTES_MAX = 8192 }; /* of a server; longer ones are refused */
 
-struct talk {
-    struct search *search;
-    bool to_sentinel;
-    enum { NOT_YET, TALKS, ANSWERED, FAILED } stage;
-    struct dlock_address at;
-    long long epoch;        /* of a server: of the newest that named it */
-    struct dlock_link link; /* of a primary */
-};
-
-/* Its caller and the threads of its talks share it; the last of them frees it. The
- * mutex guards stages, epochs, users_n and failure. A talk that has ANSWERED or FAILED
- * is not its thread's any more. */
-struct search {
-    pthread_mutex_t mutex;
-    pthread_cond_t changed;
-    unsigned users_n;
-    struct dlock_address address;
-    uint64_t until_ms; /* of talks: the caller's end comes first, and is told */
-    size_t sentinels_n;
-    struct talk sentinels[DLOCK_HOSTS_MAX];
-    struct talk servers[DLOCK_HOSTS_MAX]; /* that were named */
-    char failure[sizeof(((struct dlock_error *)NULL)->text)]; /* the last */
-};
-
-/* With the mutex, which goes: one user less. */
-static void leave(struct search *search)
-{
-    bool is_last = --search->users_n == 0;
-
-    (void)pthread_mutex_unlock(&search->mutex);
-    if (!is_last)
-        return;
-    for (size_t i = 0; i < DLOCK_HOSTS_MAX; i++)
-        dlock_net_close(&search->servers[i].link);
-    (void)pthread_cond_destroy(&search->changed);
-    (void)pthread_mutex_destroy(&search->mutex);
-    free(search);
-}
-
-/* Talking, on a thread for each ---------------------------------------------- */
+/* On the dials' threads -------------------------------------------------------- */
 
 /* The value called NAME of a list of names and values. False: none, or too long. */
 static bool value_of(const redisReply *reply, const char *name, char *value,
@@ -84,120 +44,129 @@ static bool value_of(const redisReply *reply, const char *name, char *value,
     return false;
 }
 
-/*
- * The last reply to the commands counts; it is to be freed. A login goes to each
- * sentinel: one that wants none refuses it, and answers all the same.
- */
-static redisReply *ask(const struct talk *talk)
+/* Connects to AT. The last reply to the commands counts, and is to be freed. */
+static redisReply *ask(struct dlock_dial *dial, const struct dlock_address *at,
+                       const struct dlock_words commands[], size_t n)
 {
-    const struct search *search = talk->search;
-    struct dlock_words commands[2] = {{{"INFO", "replication"}}};
-    redisReply *replies[2];
-    enum dlock_status status;
-    size_t n = 0;
+    redisReply *replies[2] = {NULL};
+    enum dlock_status status = dlock_dial(at, dial->until_ms, &dial->link);
 
-    if (talk->to_sentinel) {
-        n = dlock_dial_login(&search->address, &commands[0]);
-        commands[n] = (struct dlock_words){
-            {"SENTINEL", "MASTER", search->address.primary}};
-    }
-    status = dlock_question(talk->link, commands, n + 1, REPLIES_BYTES_MAX,
-                            search->until_ms, replies);
-    if (n > 0)
-        freeReplyObject(replies[0]);
-    if (status == DLOCK_OK && replies[n]->type == REDIS_REPLY_ERROR)
-        status = dlock_error_set(DLOCK_UNREACHABLE, "refused: %.100s",
-                                 replies[n]->str);
     if (status == DLOCK_OK)
-        return replies[n];
-    freeReplyObject(replies[n]);
+        status = dlock_question(dial->link, commands, n, REPLIES_BYTES_MAX,
+                                dial->until_ms, replies);
+    if (n > 1)
+        freeReplyObject(replies[0]);
+    if (status == DLOCK_OK && replies[n - 1]->type == REDIS_REPLY_ERROR)
+        status = dlock_error_set(DLOCK_UNREACHABLE, "refused: %.100s",
+                                 replies[n - 1]->str);
+    if (status == DLOCK_OK)
+        return replies[n - 1];
+    freeReplyObject(replies[n - 1]);
     return NULL;
 }
 
-static void begin_talk(struct search *search, struct talk *talk);
-
-/* With the mutex: a server that was not named before is talked to. */
-static void name_server(struct search *search, const struct talk *named)
+/* The sentinel at the address is to name a primary, which the address is then. A login goes
+ * to each sentinel: one that wants none refuses it, and answers all the same. */
+static enum dlock_status ask_sentinel(struct dlock_dial *dial)
 {
-    struct talk *server = search->servers;
-
-    while (server->stage != NOT_YET &&
-           (strcmp(server->at.host, named->at.host) != 0 ||
-            strcmp(server->at.port, named->at.port) != 0))
-        server++;
-    if (server->epoch < named->epoch)
-        server->epoch = named->epoch;
-    if (server->stage != NOT_YET)
-        return;
-    server->at = named->at;
-    begin_talk(search, server);
-}
-
-/* With the mutex. WHY is told if nothing better comes. */
-static void fail(struct search *search, struct talk *talk, const char *why)
-{
-    (void)snprintf(search->failure, sizeof(search->failure), "%s %.60s:%s: %s",
-                   talk->to_sentinel ? "sentinel" : "primary", talk->at.host,
-                   talk->at.port, why);
-    talk->stage = FAILED;
-}
-
-/* A server is to be a primary; a sentinel is to name one. */
-static void *run(void *arg)
-{
-    struct talk *talk = arg;
-    struct search *search = talk->search;
-    struct talk named = {.at = search->address};
-    redisReply *reply = NULL;
+    struct dlock_address *named = &dial->address, at = *named;
+    struct dlock_words commands[2];
+    size_t n = dlock_dial_login(named, &commands[0]);
     char epoch[24] = "0";
+    redisReply *reply;
     bool good = false;
 
-    if (dlock_dial(&talk->at, search->until_ms, &talk->link) == DLOCK_OK)
-        reply = ask(talk);
-    if (reply != NULL && talk->to_sentinel) {
-        good = value_of(reply, "ip", named.at.host, sizeof(named.at.host)) &&
-               value_of(reply, "port", named.at.port, sizeof(named.at.port));
-        named.at.primary[0] = '\0';
+    at.user[0] = at.password[0] = at.primary[0] = '\0';
+    at.database = 0;
+    commands[n] = (struct dlock_words){{"SENTINEL", "MASTER", named->primary}};
+    reply = ask(dial, &at, commands, n + 1);
+    if (reply != NULL) {
+        good = value_of(reply, "ip", named->host, sizeof(named->host)) &&
+               value_of(reply, "port", named->port, sizeof(named->port));
         (void)value_of(reply, "config-epoch", epoch, sizeof(epoch));
-        named.epoch = strtoll(epoch, NULL, 10);
+        dial->epoch = strtoll(epoch, NULL, 10);
         dlock_error_say("names no primary");
-    } else if (reply != NULL) {
-        good = reply->type == REDIS_REPLY_STRING &&
-               strstr(reply->str, "role:master") != NULL;
-        dlock_error_say("is a replica");
     }
     freeReplyObject(reply);
-    if (!good || talk->to_sentinel)
-        dlock_net_close(&talk->link);
-    (void)pthread_mutex_lock(&search->mutex);
+    dlock_net_close(&dial->link);
     if (good)
-        talk->stage = ANSWERED;
-    else
-        fail(search, talk, dlock_error_text());
-    if (good && talk->to_sentinel)
-        name_server(search, &named);
-    (void)pthread_cond_broadcast(&search->changed);
-    leave(search);
-    return NULL;
+        return DLOCK_OK;
+    return dlock_error_set(DLOCK_UNREACHABLE, "sentinel %.60s:%s: %s", at.host,
+                           at.port, dlock_error_text());
 }
 
-/* With the mutex. */
-static void begin_talk(struct search *search, struct talk *talk)
+/* The server at the address is to be a primary. */
+static enum dlock_status ask_server(struct dlock_dial *dial)
 {
-    pthread_t thread;
+    const struct dlock_address *at = &dial->address;
+    const struct dlock_words words = {{"INFO", "replication"}};
+    redisReply *reply = ask(dial, at, &words, 1);
+    bool good = reply != NULL && reply->type == REDIS_REPLY_STRING &&
+                strstr(reply->str, "role:master") != NULL;
 
-    talk->search = search;
-    talk->stage = TALKS;
-    search->users_n++;
-    if (dlock_clock_thread(&thread, "dlock-sentinel", run, talk) == 0) {
-        (void)pthread_detach(thread);
-        return;
-    }
-    search->users_n--;
-    fail(search, talk, "no thread");
+    if (reply != NULL)
+        dlock_error_say("is a replica");
+    freeReplyObject(reply);
+    if (good)
+        return DLOCK_OK;
+    dlock_net_close(&dial->link);
+    return dlock_error_set(DLOCK_UNREACHABLE, "primary %.60s:%s: %s", at->host,
+                           at->port, dlock_error_text());
 }
 
 /* The search --------------------------------------------------------------- */
+
+struct talk {
+    struct dlock_dial *dial; /* NULL = not begun */
+    bool over;               /* its outcome was looked at */
+    long long epoch;         /* of a server: of the newest that named it */
+};
+
+struct search {
+    const struct dlock_address *address;
+    uint64_t until_ms; /* of dials: the caller's end comes first, and is told */
+    size_t sentinels_n;
+    struct talk talks[2 * DLOCK_HOSTS_MAX]; /* with sentinels, ... */
+    struct talk
+        *servers; /* ... and in the second half with those that they named */
+    struct dlock_error failure; /* the last */
+};
+
+enum { TALKS_N = 2 * DLOCK_HOSTS_MAX };
+
+static bool is_under_way(const struct talk *talk)
+{
+    return talk->dial != NULL && !talk->over;
+}
+
+static void begin(struct search *search, struct talk *talk,
+                  const struct dlock_address *at,
+                  enum dlock_status (*way)(struct dlock_dial *))
+{
+    talk->dial = dlock_dial_begin(at, way, search->until_ms);
+    if (talk->dial == NULL)
+        search->failure = dlock_error_take();
+}
+
+/* A server that was not named before is talked to. */
+static void name_server(struct search *search, const struct dlock_dial *named)
+{
+    struct dlock_address at = *search->address;
+    struct talk *server = search->servers;
+
+    while (server->dial != NULL &&
+           (strcmp(server->dial->address.host, named->address.host) != 0 ||
+            strcmp(server->dial->address.port, named->address.port) != 0))
+        server++;
+    if (server->epoch < named->epoch)
+        server->epoch = named->epoch;
+    if (server->dial != NULL)
+        return;
+    at.primary[0] = '\0';
+    memcpy(at.host, named->address.host, sizeof(at.host));
+    memcpy(at.port, named->address.port, sizeof(at.port));
+    begin(search, server, &at, ask_server);
+}
 
 /* The newest primary that there is, or NULL. *WAITS: there may come a newer one. */
 static struct talk *find_best(struct search *search, bool *waits)
@@ -205,92 +174,84 @@ static struct talk *find_best(struct search *search, bool *waits)
     struct talk *best = NULL;
 
     *waits = false;
-    for (size_t i = 0; i < search->sentinels_n; i++) {
+    for (size_t i = 0; i < DLOCK_HOSTS_MAX; i++) {
         struct talk *server = &search->servers[i];
 
-        if (server->stage == ANSWERED &&
+        if (server->over && server->dial->status == DLOCK_OK &&
             (best == NULL || server->epoch > best->epoch))
             best = server;
     }
-    for (size_t i = 0; i < search->sentinels_n; i++)
-        *waits |= search->sentinels[i].stage == TALKS ||
-                  (search->servers[i].stage == TALKS &&
+    for (size_t i = 0; i < DLOCK_HOSTS_MAX; i++)
+        *waits |= is_under_way(&search->talks[i]) ||
+                  (is_under_way(&search->servers[i]) &&
                    (best == NULL || search->servers[i].epoch > best->epoch));
     return best;
 }
 
-/* With the mutex, which is let go of meanwhile. */
-static struct talk *await_best(struct search *search, uint64_t until_ms,
-                               bool *waits)
+/* Waits for an outcome. False: time is up, and those that have come are looked at. */
+static bool hear(struct search *search, uint64_t until_ms)
 {
-    bool grace = false, time_left = true;
-    struct talk *best;
+    uint64_t left_ms = dlock_clock_real_left(until_ms);
+    struct pollfd pollers[TALKS_N];
 
-    while ((best = find_best(search, waits)), *waits && time_left) {
-        if (best != NULL && !grace)
-            until_ms = dlock_clock_real_until(GRACE_MS, until_ms);
-        grace = best != NULL;
-        time_left = dlock_clock_wait(dlock_clock_default(), &search->changed,
-                                     &search->mutex, until_ms);
+    for (size_t i = 0; i < TALKS_N; i++) {
+        const struct talk *talk = &search->talks[i];
+
+        pollers[i].fd = is_under_way(talk) ? talk->dial->fd : -1;
+        pollers[i].events = POLLIN;
     }
-    return best;
-}
+    (void)poll(pollers, TALKS_N, left_ms > 60000 ? 60000 : (int)left_ms);
+    for (size_t i = 0; i < TALKS_N; i++) {
+        struct talk *talk = &search->talks[i];
 
-static struct search *open_search(const struct dlock_address *address,
-                                  uint64_t until_ms)
-{
-    struct search *search = calloc(1, sizeof(*search));
-    const char *next = address->hosts;
-
-    if (search == NULL)
-        return NULL;
-    (void)pthread_mutex_init(&search->mutex, NULL);
-    (void)pthread_cond_init(&search->changed, NULL);
-    search->users_n = 1;
-    search->address = *address;
-    search->until_ms = until_ms + GRACE_MS;
-    for (size_t i = 0; i < DLOCK_HOSTS_MAX; i++)
-        search->servers[i].link = dlock_link_plain(-1);
-    (void)pthread_mutex_lock(&search->mutex);
-    while (next != NULL && *next != '\0') {
-        struct talk *talk = &search->sentinels[search->sentinels_n++];
-
-        next = dlock_address_next(next, DLOCK_PORT_SENTINEL, &talk->at);
-        talk->to_sentinel = true;
-        talk->at.tls = address->tls;
-        memcpy(talk->at.ca, address->ca, sizeof(address->ca));
-        memcpy(talk->at.cert, address->cert, sizeof(address->cert));
-        memcpy(talk->at.key, address->key, sizeof(address->key));
-        begin_talk(search, talk);
+        if (!is_under_way(talk) || !atomic_load(&talk->dial->done))
+            continue;
+        talk->over = true;
+        if (talk->dial->status != DLOCK_OK)
+            search->failure = talk->dial->error;
+        else if (talk < search->servers)
+            name_server(search, talk->dial);
     }
-    return search;
+    return left_ms > 0;
 }
 
 enum dlock_status dlock_sentinel_find(const struct dlock_address *address,
                                       uint64_t until_ms,
                                       struct dlock_link *link)
 {
-    struct search *search = open_search(address, until_ms);
-    const struct talk *server;
+    struct search search = {.address = address,
+                            .until_ms = until_ms + GRACE_MS,
+                            .servers = &search.talks[DLOCK_HOSTS_MAX]};
+    struct dlock_address at = *address;
+    const char *next = address->hosts;
+    bool waits, grace = false, time_left = true;
+    const struct talk *first = search.servers;
     struct talk *best;
-    bool waits;
 
-    if (search == NULL)
-        return dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
-    server = search->servers;
-    best = await_best(search, until_ms, &waits);
-    if (best != NULL) {
-        *link = best->link;
-        best->link = dlock_link_plain(-1);
-    } else if (server->stage == TALKS) {
-        dlock_error_say("primary %.100s:%s, named by a sentinel: %s",
-                        server->at.host, server->at.port, strerror(ETIMEDOUT));
-    } else if (server->stage == NOT_YET && waits) {
-        dlock_error_say("none of %zu sentinels answers: %.120s",
-                        search->sentinels_n, search->failure);
-    } else {
-        dlock_error_say("%s", search->failure);
+    while (next != NULL && *next != '\0') {
+        next = dlock_address_next(next, DLOCK_PORT_SENTINEL, &at);
+        begin(&search, &search.talks[search.sentinels_n++], &at, ask_sentinel);
     }
-    leave(search);
+    while ((best = find_best(&search, &waits)), waits && time_left) {
+        if (best != NULL && !grace)
+            until_ms = dlock_clock_real_until(GRACE_MS, until_ms);
+        grace = best != NULL;
+        time_left = hear(&search, until_ms);
+    }
+    if (best != NULL) {
+        *link = best->dial->link;
+        best->dial->link = dlock_link_plain(-1);
+    } else if (is_under_way(first)) {
+        dlock_error_say("primary %.100s:%s, named by a sentinel: %s",
+                        first->dial->address.host, first->dial->address.port,
+                        strerror(ETIMEDOUT));
+    } else if (first->dial == NULL && waits) {
+        dlock_error_say("none of %zu sentinels answers: %.120s",
+                        search.sentinels_n, search.failure.text);
+    } else {
+        dlock_error_say("%s", search.failure.text);
+    }
+    for (size_t i = 0; i < TALKS_N; i++)
+        dlock_dial_end(search.talks[i].dial);
     return best != NULL ? DLOCK_OK : DLOCK_UNREACHABLE;
 }

@@ -193,8 +193,8 @@ static bool step(struct asking *asking)
         pollers[i] = (struct pollfd){.fd = -1};
         if (!one->connecting && !one->waiting)
             continue;
-        pollers[i].fd = one->connecting ? dlock_dial_fd(one->wire->dial)
-                                        : one->wire->link.fd;
+        pollers[i].fd =
+            one->connecting ? one->wire->dial->fd : one->wire->link.fd;
         pollers[i].events = POLLIN;
         open++;
     }

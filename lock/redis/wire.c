@@ -134,7 +134,7 @@ enum dlock_status dlock_wire_begin(struct dlock_wire *wire, uint64_t until_ms)
         return DLOCK_BUSY;
     if (renew_reader(wire) != DLOCK_OK)
         return DLOCK_UNREACHABLE;
-    wire->dial = dlock_dial_begin(&wire->config->address, until_ms);
+    wire->dial = dlock_dial_begin(&wire->config->address, NULL, until_ms);
     return wire->dial == NULL ? DLOCK_UNREACHABLE : dlock_wire_go_on(wire);
 }
 
