@@ -301,9 +301,9 @@ void dlock_call_batch(struct dlock_wire *wire, struct dlock_exchange *exchanges,
 }
 
 /* The time counts from the hook's return, as for one that is waited for. */
-static enum dlock_status post(struct dlock_wire *wire,
-                              const struct dlock_command *command,
-                              uint64_t within_ms)
+enum dlock_status dlock_call_post(struct dlock_wire *wire,
+                                  const struct dlock_command *command,
+                                  uint64_t within_ms)
 {
     enum dlock_status status = dlock_call_begin(wire, command);
     uint64_t until_ms = dlock_clock_after(dlock_clock_real_now(), within_ms);
@@ -321,13 +321,6 @@ static enum dlock_status post(struct dlock_wire *wire,
                               : dlock_step_after(wire->config, &step, status);
 }
 
-/* No deadline of a caller: the subscriber's thread has all the time. */
-enum dlock_status dlock_call_post(struct dlock_wire *wire,
-                                  const struct dlock_command *command)
-{
-    return post(wire, command, UINT64_MAX);
-}
-
 void dlock_call_abandon(struct dlock_wire *wire,
                         const struct dlock_command *command, uint64_t within_ms)
 {
@@ -341,7 +334,7 @@ void dlock_call_abandon(struct dlock_wire *wire,
                         &reply);
         return;
     }
-    if (post(wire, command, within_ms) != DLOCK_OK)
+    if (dlock_call_post(wire, command, within_ms) != DLOCK_OK)
         return;
     step.reply = "(not awaited)";
     (void)dlock_step_after(wire->config, &step, DLOCK_OK);

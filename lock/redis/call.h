@@ -65,15 +65,14 @@ bool dlock_call_is_error(const struct dlock_reply *reply, const char *code);
 /* Whether a reply says that the server does not know the script. */
 bool dlock_call_forgotten(const struct dlock_reply *reply);
 
-/* For a subscriber, whose replies come as events: sends, and does not wait for a
- * reply. When it has come, the hook is told by dlock_step_after(). */
+/* Sends, within WITHIN_MS of real time, in which it may have to connect, and waits for no
+ * reply: to a subscriber it comes as an event, and the hook is told of it then, by
+ * dlock_step_after(). */
 enum dlock_status dlock_call_post(struct dlock_wire *wire,
-                                  const struct dlock_command *command);
+                                  const struct dlock_command *command,
+                                  uint64_t within_ms);
 
-/*
- * Sends, within WITHIN_MS of real time, in which it may have to connect; waits
- * for no reply, but of a cluster's; and drops the connection with it.
- */
+/* The same, and drops the connection with the reply; only that of a cluster is awaited. */
 void dlock_call_abandon(struct dlock_wire *wire,
                         const struct dlock_command *command,
                         uint64_t within_ms);

@@ -251,7 +251,7 @@ static bool post(struct dlock_wakeup *wakeup, const char *step,
     dlock_command_init(&command, step, topic->name, NULL);
     dlock_command_arg(&command, verb);
     dlock_command_arg(&command, topic->channel);
-    return dlock_call_post(wakeup->wire, &command) == DLOCK_OK;
+    return dlock_call_post(wakeup->wire, &command, UINT64_MAX) == DLOCK_OK;
 }
 
 /* Brings the server's list of our subscriptions up to date. */
@@ -356,7 +356,7 @@ static bool has_pulse(struct dlock_wakeup *wakeup)
     wakeup->ping_at_ms = now + LINGER_MS;
     dlock_command_init(&command, "ping", "", NULL);
     dlock_command_arg(&command, "PING");
-    return dlock_call_post(wakeup->wire, &command) == DLOCK_OK;
+    return dlock_call_post(wakeup->wire, &command, UINT64_MAX) == DLOCK_OK;
 }
 
 /* Sleeps until there is something to read, to say, or to tidy up. */
