@@ -229,7 +229,6 @@ static void drop_useless(struct dlock_zk *zk, uint64_t until_ms)
 static enum dlock_status open_handle(struct dlock_zk *zk, uint64_t until_ms)
 {
     struct dlock_zk_handle *handle = calloc(1, sizeof(*handle));
-    char url[sizeof(handle->servers) + sizeof(zk->client->hosts)];
     sigset_t all, before;
 
     if (handle == NULL)
@@ -238,7 +237,6 @@ static enum dlock_status open_handle(struct dlock_zk *zk, uint64_t until_ms)
         free(handle);
         return DLOCK_UNREACHABLE;
     }
-    (void)snprintf(url, sizeof(url), "%s%s", handle->servers, zk->client->root);
     (void)pthread_mutex_lock(&zk->client->mutex);
     zk->connected = false;
     zk->ended = false;
@@ -249,8 +247,8 @@ static enum dlock_status open_handle(struct dlock_zk *zk, uint64_t until_ms)
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
     handle->library = zookeeper_init2(
-        url, on_event, (int)zk->client->client->watchdog_lease_ms, NULL, handle,
-        0, say_nothing);
+        handle->servers, on_event, (int)zk->client->client->watchdog_lease_ms,
+        NULL, handle, 0, say_nothing);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (handle->library == NULL) {
         free(handle);
@@ -542,7 +540,6 @@ enum dlock_status dlock_zk_do(const struct dlock_attempt *attempt,
     return told;
 }
 
-/* The url may name a root of its own, which has to be there: this does not make it. */
 enum dlock_status dlock_zk_create(const struct dlock_attempt *attempt,
                                   const struct dlock_zk_command *command,
                                   struct dlock_zk_reply *reply)

@@ -51,7 +51,6 @@ struct dlock_zk_node {
 struct dlock_zk_client {
     const struct dlock *client;
     char hosts[512];    /* "HOST:PORT,HOST:PORT" */
-    const char *root;   /* behind them, "/ROOT"; or "" */
     uint64_t period_ms; /* the workers look so often */
     pthread_t workers[2];
     pthread_mutex_t mutex;

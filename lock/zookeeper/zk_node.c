@@ -341,23 +341,19 @@ static bool clear(struct dlock_zk *zk)
     return true;
 }
 
-/* "zk:HOST[:PORT][,HOST[:PORT]][/ROOT]" */
+/* "zk:HOST[:PORT][,HOST[:PORT]]" */
 static bool read_url(const char *url, struct dlock_zk_client *own)
 {
     struct dlock_address server;
     const char *next = own->hosts;
-    size_t len;
 
-    if (url == NULL || strncmp(url, "zk:", 3) != 0 ||
-        strlen(url + 3) >= sizeof(own->hosts) - 1)
+    if (url == NULL || strncmp(url, "zk:", 3) != 0 || url[3] == '\0' ||
+        strchr(url, '/') || strlen(url + 3) >= sizeof(own->hosts))
         return false;
-    len = strcspn(url + 3, "/");
-    memcpy(own->hosts, url + 3, len);
-    own->root = own->hosts + len + 1;
-    memcpy(own->hosts + len + 1, url + 3 + len, strlen(url + 3 + len) + 1);
+    memcpy(own->hosts, url + 3, strlen(url + 3) + 1);
     while (next != NULL && *next != '\0')
         next = dlock_address_next(next, DLOCK_ZK_PORT, &server);
-    return next != NULL && len > 0 && next[-1] != ',';
+    return next != NULL && next[-1] != ',';
 }
 
 /* The workers ----------------------------------------------------------------- */
