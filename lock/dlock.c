@@ -256,7 +256,7 @@ static struct dlock_session *delist(struct dlock *client,
 static void forget_parents(struct dlock_session *session)
 {
     if (atomic_load(&session->state) == DLOCK_SESSION_IDLE)
-        dlock_held_free(session);
+        dlock_held_close(session);
     free(session);
 }
 

@@ -41,7 +41,6 @@ struct dlock_hold {
         UNTOLD, /* lost, and its holder has not been told */
         LOST,
     } state;
-    bool cut_off;              /* lost since the server could not be reached */
     bool is_gone;              /* off the list; the pass that has it frees it */
     bool in_pass;              /* the thread works on it, without the mutex: */
     enum dlock_loss loss;      /* DLOCK_LOSS_N = it is not lost */
@@ -175,9 +174,9 @@ static bool collect(struct dlock_watchdog *pass, uint64_t now)
             if (each->deadline_ms > now && each->deadline_ms < pass->limit_ms)
                 pass->limit_ms = each->deadline_ms;
         } else if (each->state != LIVE || each->deadline_ms <= now) {
-            each->cut_off = each->state == LIVE && each->stop_ms > now;
-            each->loss =
-                each->cut_off ? DLOCK_LOSS_UNREACHABLE : why_gone(each, now);
+            each->loss = each->state == LIVE && each->stop_ms > now
+                             ? DLOCK_LOSS_UNREACHABLE
+                             : why_gone(each, now);
             each->state = LOST;
         }
     }
@@ -257,7 +256,6 @@ static void apply(const struct dlock_watchdog *pass, uint64_t sent_at_ms)
             each->loss = DLOCK_LOSS_N;
         else if (each->loss == DLOCK_LOSS_N)
             each->loss = settle(each, pass->client, sent_at_ms);
-        each->cut_off = each->loss == DLOCK_LOSS_UNREACHABLE;
         if (each->loss != DLOCK_LOSS_N)
             each->state = LOST;
     }
@@ -494,7 +492,7 @@ bool dlock_held_give(struct dlock_session *session,
 
     if (hold != NULL) {
         await_pass(watchdog, hold);
-        *cut_off = hold->cut_off;
+        *cut_off = hold->state == LOST && hold->loss == DLOCK_LOSS_UNREACHABLE;
         hold->state = IDLE;
         line_up(watchdog, hold, 0);
     }
@@ -572,27 +570,24 @@ uint64_t dlock_held_deadline(const struct dlock_session *session,
     return deadline_ms;
 }
 
+/* A child of fork(2) has no watchdog. */
 void dlock_held_close(struct dlock_session *session)
 {
-    struct dlock_watchdog *watchdog = lock(session);
+    bool ours = dlock_is_ours(session->client);
+    struct dlock_watchdog *watchdog = ours ? lock(session) : NULL;
     struct dlock_hold *each;
 
     while ((each = LIST_FIRST(&session->holds)) != NULL) {
+        if (!ours) {
+            LIST_REMOVE(each, link);
+            free(each);
+            continue;
+        }
         /* One that was forgotten is on no list. NOLINTNEXTLINE(*unix.Malloc) */
         await_pass(watchdog, each);
         forget(watchdog, each);
     }
-    (void)pthread_mutex_unlock(&watchdog->mutex);
-    free(session->reserved);
-}
-
-void dlock_held_free(struct dlock_session *session)
-{
-    struct dlock_hold *each;
-
-    while ((each = LIST_FIRST(&session->holds)) != NULL) {
-        LIST_REMOVE(each, link);
-        free(each);
-    }
+    if (ours)
+        (void)pthread_mutex_unlock(&watchdog->mutex);
     free(session->reserved);
 }

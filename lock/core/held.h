@@ -79,9 +79,7 @@ void dlock_held_reset(const struct dlock_session *session, uint64_t attempt,
 uint64_t dlock_held_deadline(const struct dlock_session *session,
                              const struct dlock_grant *grant);
 
-/* Ends all renewal, and gives the memory back. _free is for a child of fork(2), which has
- * no watchdog. */
+/* Ends all renewal, and gives the memory back. */
 void dlock_held_close(struct dlock_session *session);
-void dlock_held_free(struct dlock_session *session);
 
 #endif
