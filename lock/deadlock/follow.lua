@@ -117,12 +117,7 @@ local function tell(chain, from, lock)
     return parts, lock
 end
 
--- PARTS as one text, without its middle if it is too long.
+-- PARTS as one text, cut before TAIL if it is too long.
 local function join(parts, tail)
-    local text = table.concat(parts) .. tail
-    if #text <= 155 then
-        return text
-    end
-    return cut(parts[1], 130 - #tail) .. string.format(', and so on, %d in all', #parts) ..
-        tail
+    return cut(table.concat(parts), 155 - #tail) .. tail
 end
