@@ -119,12 +119,14 @@ TEST(each_time_another_is_asked)
 static void ask_both(struct dlock_wire *wire, enum dlock_status statuses[2])
 {
     static const char *const keys[] = {"b", "c"};
+    struct dlock_command commands[2];
     struct dlock_exchange exchanges[2];
 
     for (unsigned i = 0; i < 2; i++) {
-        dlock_command_init(&exchanges[i].command, "get", keys[i], NULL);
-        dlock_command_arg(&exchanges[i].command, "GET");
-        dlock_command_arg(&exchanges[i].command, keys[i]);
+        exchanges[i].command = &commands[i];
+        dlock_command_init(&commands[i], "get", keys[i], NULL);
+        dlock_command_arg(&commands[i], "GET");
+        dlock_command_arg(&commands[i], keys[i]);
     }
     dlock_call_batch(wire, exchanges, 2, UINT64_MAX);
     for (unsigned i = 0; i < 2; i++)
@@ -307,13 +309,14 @@ static void *demoted_run(void *arg)
 /* One command alone, or a batch of one, as the watchdog sends its renewals. */
 static enum dlock_status send_get(struct dlock_wire *wire, bool in_batch)
 {
-    struct dlock_exchange each;
+    struct dlock_command command;
+    struct dlock_exchange each = {.command = &command};
 
-    dlock_command_init(&each.command, "get", "k", NULL);
-    dlock_command_arg(&each.command, "GET");
-    dlock_command_arg(&each.command, "k");
+    dlock_command_init(&command, "get", "k", NULL);
+    dlock_command_arg(&command, "GET");
+    dlock_command_arg(&command, "k");
     if (!in_batch)
-        return dlock_call(wire, &each.command, UINT64_MAX, &each.reply);
+        return dlock_call(wire, &command, UINT64_MAX, &each.reply);
     dlock_call_batch(wire, &each, 1, UINT64_MAX);
     return each.status;
 }

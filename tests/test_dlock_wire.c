@@ -265,14 +265,15 @@ LOCK_TEST(test_batch_keeps_its_order)
 {
     struct dlock_wire_config config = config_for();
     struct dlock_wire *wire = dlock_wire_open(&config, "me");
-    struct dlock_exchange *exchanges = calloc(5, sizeof(*exchanges));
+    struct dlock_command commands[5];
+    struct dlock_exchange exchanges[5];
 
-    assert_non_null(exchanges);
     for (int round = 0; round < 2; round++) {
         for (unsigned i = 0; i < 5; i++) {
-            dlock_command_init(&exchanges[i].command, "echo", "n", &echo);
-            dlock_command_key(&exchanges[i].command, "n");
-            dlock_command_number(&exchanges[i].command, 100 + i);
+            exchanges[i].command = &commands[i];
+            dlock_command_init(&commands[i], "echo", "n", &echo);
+            dlock_command_key(&commands[i], "n");
+            dlock_command_number(&commands[i], 100 + i);
         }
         dlock_call_batch(wire, exchanges, 5, UINT64_MAX);
         for (unsigned i = 0; i < 5; i++) {
@@ -282,7 +283,6 @@ LOCK_TEST(test_batch_keeps_its_order)
         lock_rig_tell("SCRIPT FLUSH");
     }
     dlock_wire_close(wire);
-    free(exchanges);
 }
 
 /* One that the hook keeps back, and one that the server refuses. */
@@ -290,15 +290,16 @@ LOCK_TEST(test_batch_with_failures)
 {
     struct dlock_wire_config config = config_for();
     struct dlock_wire *wire = dlock_wire_open(&config, "me");
-    struct dlock_exchange *exchanges = calloc(3, sizeof(*exchanges));
+    struct dlock_command commands[3];
+    struct dlock_exchange exchanges[3];
     static const char *const verbs[] = {"NONSENSE", "GET", "PING"};
 
-    assert_non_null(exchanges);
     for (int i = 0; i < 3; i++) {
-        dlock_command_init(&exchanges[i].command, verbs[i], "n", NULL);
-        dlock_command_arg(&exchanges[i].command, verbs[i]);
+        exchanges[i].command = &commands[i];
+        dlock_command_init(&commands[i], verbs[i], "n", NULL);
+        dlock_command_arg(&commands[i], verbs[i]);
     }
-    dlock_command_arg(&exchanges[1].command, "n");
+    dlock_command_arg(&commands[1], "n");
     step_log_fail(&rig.log, "GET", DLOCK_BEFORE, 1);
     dlock_call_batch(wire, exchanges, 3, UINT64_MAX);
     assert_int_equal(exchanges[0].status, DLOCK_UNREACHABLE);
@@ -309,7 +310,6 @@ LOCK_TEST(test_batch_with_failures)
     assert_int_equal(step_log_ended(&rig.log, "NONSENSE"), 1);
     assert_int_equal(step_log_ended(&rig.log, "GET"), 0);
     dlock_wire_close(wire);
-    free(exchanges);
 }
 
 /* The server hangs, and knows nothing of the script: one limit for all. */
@@ -318,12 +318,14 @@ LOCK_TEST(test_batch_has_one_limit)
     static const struct dlock_script seven = {unknown_sha, {"return 7"}};
     struct dlock_wire_config config = config_for();
     struct dlock_wire *wire = dlock_wire_open(&config, "me");
+    struct dlock_command command;
     struct dlock_exchange exchanges[3];
     uint64_t start_ms = lock_rig_now_ms();
 
     config.command_timeout_ms = 1500;
+    dlock_command_init(&command, "seven", "n", &seven);
     for (unsigned i = 0; i < 3; i++)
-        dlock_command_init(&exchanges[i].command, "seven", "n", &seven);
+        exchanges[i].command = &command;
     assert_ok(dlock_wire_ready(wire, start_ms + LOCK_RIG_PROMPT_MS));
     redis_server_pause(rig.server);
     start_ms = lock_rig_now_ms();

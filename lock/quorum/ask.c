@@ -35,50 +35,20 @@ struct asking {
     bool decided;
 };
 
-/* Sending ------------------------------------------------------------------ */
-
-/* Answers that are not there yet do not come any more. */
-static void settle(struct dlock_asked *one, const struct asking *asking)
-{
-    for (size_t i = 0; i < asking->question->n; i++) {
-        struct dlock_answer *answer = &one->answers[i];
-
-        if (answer->stage == DLOCK_ANSWER_BEGUN)
-            answer->status = DLOCK_UNREACHABLE;
-        if (answer->stage == DLOCK_ANSWER_SENT)
-            answer->status = DLOCK_UNKNOWN;
-        if (answer->stage != DLOCK_ANSWER_NONE)
-            answer->stage = DLOCK_ANSWER_OVER;
-    }
-    one->connecting = one->waiting = false;
-}
-
-static const struct dlock_command *command_of(const struct asking *asking,
-                                              size_t i)
-{
-    return &asking->question->exchanges[i].command;
-}
-
 /* STATUS of a connection. As soon as it stands, commands go one behind the other, without
- * waiting for replies. They are short: a connection that stands takes them at once. */
+ * waiting for replies. They are short: a connection that stands takes them at once. If it
+ * broke in the middle, there will be no reply to the first ones. */
 static void connected(struct dlock_asked *one, const struct asking *asking,
                       enum dlock_status status)
 {
     one->connecting = status == DLOCK_BUSY;
-    for (size_t i = 0; status == DLOCK_OK && i < asking->question->n; i++) {
-        struct dlock_answer *answer = &one->answers[i];
-
-        if (answer->stage != DLOCK_ANSWER_BEGUN)
-            continue;
-        answer->status = dlock_wire_send(one->wire, command_of(asking, i),
-                                         DLOCK_BY_SHA, asking->until_ms);
-        answer->stage =
-            answer->status == DLOCK_OK ? DLOCK_ANSWER_SENT : DLOCK_ANSWER_OVER;
-        one->waiting = one->waiting || answer->stage == DLOCK_ANSWER_SENT;
-    }
-    /* Also if it broke in the middle: there will be no reply to the first ones. */
-    if (!one->connecting && one->wire->link.fd < 0)
-        settle(one, asking);
+    if (status != DLOCK_OK)
+        return;
+    dlock_batch_send(one->wire, one->answers, asking->question->n,
+                     asking->until_ms);
+    for (size_t i = 0; i < asking->question->n; i++)
+        one->waiting |= one->answers[i].stage == DLOCK_EXCHANGE_SENT &&
+                        one->wire->link.fd >= 0;
 }
 
 /* The hook for every command, then the connection, then all of them. A hook that paused
@@ -87,49 +57,14 @@ static void begin(struct dlock_asked *one, struct asking *asking)
 {
     one->connecting = one->waiting = false;
     for (size_t i = 0; i < asking->question->n; i++)
-        one->answers[i] = (struct dlock_answer){.status = DLOCK_UNREACHABLE};
+        one->answers[i] =
+            (struct dlock_exchange){.command = &asking->question->commands[i],
+                                    .status = DLOCK_UNREACHABLE};
     if (one->wire == NULL || asking->left_ms == 0)
         return;
-    for (size_t i = 0; i < asking->question->n; i++) {
-        struct dlock_answer *answer = &one->answers[i];
-
-        answer->status = dlock_call_begin(one->wire, command_of(asking, i));
-        if (answer->status == DLOCK_OK)
-            answer->stage = DLOCK_ANSWER_BEGUN;
-    }
+    dlock_batch_begin(one->wire, one->answers, asking->question->n);
     asking->until_ms = dlock_clock_real_now() + asking->left_ms;
     connected(one, asking, dlock_wire_begin(one->wire, asking->until_ms));
-}
-
-/* Reading ------------------------------------------------------------------ */
-
-/*
- * All replies of one server; the first is there. If one of the others is slow,
- * those of other servers lie in their sockets meanwhile: they are read afterwards,
- * also when time is up by then. Scripts that the server did not know go once more, one by
- * one: the first sends the text.
- */
-static void read_all(struct dlock_asked *one, const struct asking *asking)
-{
-    for (size_t i = 0; i < asking->question->n; i++) {
-        struct dlock_answer *answer = &one->answers[i];
-
-        if (answer->stage == DLOCK_ANSWER_SENT)
-            answer->status =
-                dlock_wire_read(one->wire, asking->until_ms, &answer->reply);
-    }
-    for (size_t i = 0; i < asking->question->n; i++) {
-        struct dlock_answer *answer = &one->answers[i];
-
-        if (answer->stage == DLOCK_ANSWER_SENT && answer->status == DLOCK_OK &&
-            dlock_call_forgotten(&answer->reply))
-            answer->status =
-                dlock_call_exchange(one->wire, command_of(asking, i),
-                                    asking->until_ms, &answer->reply);
-        if (answer->stage == DLOCK_ANSWER_SENT)
-            answer->stage = DLOCK_ANSWER_OVER;
-    }
-    one->waiting = false;
 }
 
 /* Whether ONE has answered all, which half an answer does not do; and has AGREED to it. */
@@ -138,9 +73,9 @@ static bool has_answered(const struct dlock_asked *one,
 {
     *agreed = true;
     for (size_t i = 0; i < question->n; i++) {
-        const struct dlock_answer *answer = &one->answers[i];
+        const struct dlock_exchange *answer = &one->answers[i];
 
-        if (answer->stage != DLOCK_ANSWER_OVER || answer->status != DLOCK_OK)
+        if (answer->stage != DLOCK_EXCHANGE_OVER || answer->status != DLOCK_OK)
             return false;
         *agreed = *agreed && question->agrees(&answer->reply);
     }
@@ -179,7 +114,9 @@ static void look_for_decision(struct asking *asking)
 }
 
 /* Waits for the next thing to happen. False: nobody is left, or no time. A reply
- * that has come is taken even at the last moment. */
+ * that has come is taken even at the last moment. All replies of one server are read when
+ * the first is there: if one of the others is slow, those of other servers lie in their
+ * sockets meanwhile, and are read afterwards, also when time is up by then. */
 static bool step(struct asking *asking)
 {
     struct pollfd pollers[DLOCK_NODES_MAX];
@@ -204,10 +141,15 @@ static bool step(struct asking *asking)
     for (size_t i = 0; i < asking->n; i++) {
         struct dlock_asked *one = &asking->asked[i];
 
-        if (ready > 0 && pollers[i].revents != 0 && one->connecting)
+        if (ready <= 0 || pollers[i].revents == 0)
+            continue;
+        if (one->connecting) {
             connected(one, asking, dlock_wire_go_on(one->wire));
-        else if (ready > 0 && pollers[i].revents != 0)
-            read_all(one, asking);
+            continue;
+        }
+        dlock_batch_read(one->wire, one->answers, asking->question->n,
+                         asking->until_ms);
+        one->waiting = false;
     }
     look_for_decision(asking);
     return ready > 0 || left > 0;
@@ -239,24 +181,16 @@ void dlock_ask(const struct dlock *client, struct dlock_asked asked[], size_t n,
     while (step(&asking))
         continue;
     for (size_t i = 0; i < n; i++) {
-        bool silent = asked[i].waiting;
+        const struct dlock_exchange *answers = asked[i].answers;
 
         /* Time is up for it. Once it goes on it may say that it does not know the
          * script, and nobody would hear that. */
         for (size_t k = 0; question->insists && k < question->n; k++)
-            if (asked[i].answers[k].stage == DLOCK_ANSWER_SENT)
-                (void)dlock_wire_send(asked[i].wire, command_of(&asking, k),
+            if (answers[k].stage == DLOCK_EXCHANGE_SENT)
+                (void)dlock_wire_send(asked[i].wire, answers[k].command,
                                       DLOCK_BY_TEXT, asking.until_ms);
-        settle(&asked[i], &asking);
-        if (silent)
+        if (asked[i].waiting)
             dlock_wire_drop(asked[i].wire);
-        for (size_t k = 0; k < question->n; k++) {
-            struct dlock_answer *answer = &asked[i].answers[k];
-
-            if (answer->stage == DLOCK_ANSWER_OVER)
-                answer->status =
-                    dlock_call_conclude(asked[i].wire, command_of(&asking, k),
-                                        answer->status, &answer->reply);
-        }
+        dlock_batch_conclude(asked[i].wire, asked[i].answers, question->n);
     }
 }

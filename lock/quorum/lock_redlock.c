@@ -78,8 +78,8 @@ static void ask_ages(const struct dlock_attempt *attempt, unsigned timeout_ms)
 {
     struct dlock_session *session = attempt->session;
     struct dlock_poll *poll = session->own;
-    struct dlock_exchange exchange;
-    struct dlock_question question = {.exchanges = &exchange,
+    struct dlock_command command;
+    struct dlock_question question = {.commands = &command,
                                       .n = 1,
                                       .limit_ms = attempt->limit_ms,
                                       .timeout_ms = timeout_ms,
@@ -104,11 +104,11 @@ static void ask_ages(const struct dlock_attempt *attempt, unsigned timeout_ms)
         question.timeout_ms = TIMEOUT_MS_MIN;
     if (half_ms < question.timeout_ms)
         question.timeout_ms = (unsigned)half_ms;
-    dlock_command_init(&exchange.command, "eval-age", attempt->name,
+    dlock_command_init(&command, "eval-age", attempt->name,
                        &dlock_script_server_age);
     dlock_ask(session->client, asked, poll->n, &question);
     for (size_t i = 0; i < poll->n; i++) {
-        const struct dlock_answer *answer = &poll->answers[i];
+        const struct dlock_exchange *answer = &poll->answers[i];
         struct dlock_voter *voter = &poll->voters[i];
 
         if (asked[i].wire == NULL || answer->status != DLOCK_OK ||
@@ -176,7 +176,7 @@ static enum dlock_status count(const struct dlock_attempt *attempt,
     size_t yes = 0, no = 0, young = 0;
 
     for (size_t i = 0; i < poll->n; i++) {
-        const struct dlock_answer *answer = &poll->answers[i];
+        const struct dlock_exchange *answer = &poll->answers[i];
         struct dlock_vote *vote = &votes[i];
         uint64_t each_ms = UINT64_MAX;
 
@@ -218,8 +218,8 @@ static enum dlock_status acquire(const struct dlock_attempt *attempt)
     uint64_t busy_ms = UINT64_MAX;
     bool split;
     struct dlock_error ages, kept;
-    struct dlock_exchange exchange;
-    struct dlock_question question = {.exchanges = &exchange,
+    struct dlock_command command;
+    struct dlock_question question = {.commands = &command,
                                       .timeout_ms = attempt->lease_ms /
                                                     TIMEOUTS_PER_LEASE,
                                       .agrees = dlock_quorum_is_one};
@@ -241,7 +241,7 @@ static enum dlock_status acquire(const struct dlock_attempt *attempt)
     status = check_distinct(session->own);
     if (status != DLOCK_OK)
         return status;
-    dlock_node_fill_acquire(&mine, &exchange.command);
+    dlock_node_fill_acquire(&mine, &command);
     (void)dlock_quorum_ask(&mine, &question);
     status = count(&mine, &ages, votes, &split, &busy_ms);
     if (status == DLOCK_OK)

@@ -182,7 +182,7 @@ struct dlock_count dlock_quorum_ask(const struct dlock_attempt *attempt,
     question.needed = poll->needed;
     dlock_ask(attempt->session->client, poll->asked, poll->n, &question);
     for (size_t i = 0; i < poll->n; i++) {
-        const struct dlock_answer *answer = &poll->answers[i];
+        const struct dlock_exchange *answer = &poll->answers[i];
         /* The outcome of the newer command is not known, so this is no "no". */
         bool overtaken = answer->reply.kind == DLOCK_REPLY_INTEGER &&
                          answer->reply.integers[0] == DLOCK_OVERTAKEN;
@@ -206,19 +206,18 @@ struct dlock_count dlock_quorum_ask(const struct dlock_attempt *attempt,
 static bool spread_token(const struct dlock_attempt *attempt, uint64_t token)
 {
     const struct dlock_poll *poll = attempt->session->own;
-    struct dlock_exchange exchange;
-    struct dlock_command *command = &exchange.command;
-    struct dlock_question question = {.exchanges = &exchange,
+    struct dlock_command command;
+    struct dlock_question question = {.commands = &command,
                                       .agrees = dlock_quorum_is_one};
 
-    dlock_command_init(command, "eval-fence", attempt->name,
+    dlock_command_init(&command, "eval-fence", attempt->name,
                        &dlock_script_quorum_fence);
-    dlock_command_key(command, attempt->name);
-    dlock_node_add_fence(command);
-    dlock_command_arg(command, attempt->session->owner);
-    dlock_command_number(command, token);
-    dlock_command_number(command, DLOCK_FENCE_LIFE_MS);
-    dlock_command_number(command, attempt->number);
+    dlock_command_key(&command, attempt->name);
+    dlock_node_add_fence(&command);
+    dlock_command_arg(&command, attempt->session->owner);
+    dlock_command_number(&command, token);
+    dlock_command_number(&command, DLOCK_FENCE_LIFE_MS);
+    dlock_command_number(&command, attempt->number);
     return dlock_quorum_ask(attempt, &question).yes >= poll->needed;
 }
 
@@ -270,18 +269,16 @@ enum dlock_status dlock_quorum_undo(const struct dlock_attempt *attempt,
     uint64_t until_ms =
         dlock_clock_real_now() + session->client->wire.connect_timeout_ms;
     struct dlock_attempt end = *attempt;
-    struct dlock_exchange exchange;
+    struct dlock_command command;
     struct dlock_asked asked[DLOCK_NODES_MAX];
-    struct dlock_question question = {.exchanges = &exchange,
-                                      .n = 1,
-                                      .limit_ms = UINT64_MAX,
-                                      .insists = true};
+    struct dlock_question question = {
+        .commands = &command, .n = 1, .limit_ms = UINT64_MAX, .insists = true};
     struct dlock_error kept = dlock_error_take();
     size_t silent_n = 0, unsure = 0;
 
     end.undoes = attempt->number;
     end.number = dlock_number(session->client);
-    dlock_node_fill_undo(&end, &exchange.command);
+    dlock_node_fill_undo(&end, &command);
     for (size_t i = 0; i < poll->n; i++) {
         size_t last = poll->n - 1 - i;
 
@@ -292,7 +289,7 @@ enum dlock_status dlock_quorum_undo(const struct dlock_attempt *attempt,
     }
     for (size_t i = poll->n; i-- > 0;)
         if (votes[i].held == DLOCK_UNKNOWN)
-            dlock_call_abandon(poll->asked[i].wire, &exchange.command,
+            dlock_call_abandon(poll->asked[i].wire, &command,
                                dlock_clock_real_left(until_ms) / silent_n--);
     dlock_ask(session->client, asked, poll->n, &question);
     dlock_error_put(&kept);
@@ -344,12 +341,12 @@ static enum dlock_status ask(const struct dlock_attempt *attempt,
                              struct dlock_count *count)
 {
     const struct dlock_poll *poll = attempt->session->own;
-    struct dlock_exchange exchange;
+    struct dlock_command command;
     struct dlock_question question = {
-        .exchanges = &exchange, .agrees = agrees, .insists = insists};
+        .commands = &command, .agrees = agrees, .insists = insists};
     enum dlock_status status;
 
-    fill(attempt, &exchange.command);
+    fill(attempt, &command);
     *count = dlock_quorum_ask(attempt, &question);
     status = rule(poll->n, poll->needed, count);
     if (status == DLOCK_LOST)
@@ -416,15 +413,14 @@ enum dlock_status dlock_quorum_force(const struct dlock_attempt *attempt)
 {
     const struct dlock_poll *poll = attempt->session->own;
     struct dlock_node_seen seen = {.attempt = 0};
-    struct dlock_exchange exchange;
+    struct dlock_command command;
     struct dlock_question question = {
-        .exchanges = &exchange, .agrees = is_answer, .insists = true};
+        .commands = &command, .agrees = is_answer, .insists = true};
     struct dlock_count count;
     bool freed = false;
 
     do {
-        dlock_node_fill_force(&dlock_node_plain, attempt, &seen,
-                              &exchange.command);
+        dlock_node_fill_force(&dlock_node_plain, attempt, &seen, &command);
         count = dlock_quorum_ask(attempt, &question);
         if (count.yes < poll->needed)
             return count.unknown > 0 ? DLOCK_UNKNOWN : DLOCK_UNREACHABLE;
@@ -511,7 +507,7 @@ static void add_renewals(const struct dlock_nodes *nodes,
     int64_t answer = 0;
 
     for (size_t k = 0; k < nodes->n; k++) {
-        const struct dlock_answer *each = &nodes->renewers[k].answers[i];
+        const struct dlock_exchange *each = &nodes->renewers[k].answers[i];
 
         if (each->status != DLOCK_OK ||
             each->reply.integers[0] == DLOCK_OVERTAKEN)
@@ -532,20 +528,20 @@ void dlock_quorum_renew(struct dlock *client, struct dlock_renew renews[],
                         size_t n, unsigned lease_ms, uint64_t limit_ms)
 {
     struct dlock_nodes *nodes = client->own;
-    struct dlock_exchange *exchanges = dlock_node_renewals(renews, n, lease_ms);
-    struct dlock_question question = {.exchanges = exchanges,
+    struct dlock_command *commands = dlock_node_renewals(renews, n, lease_ms);
+    struct dlock_question question = {.commands = commands,
                                       .n = n,
                                       .limit_ms = limit_ms,
                                       .needed = nodes->needed,
                                       .agrees = is_answer};
 
     /* No memory: that is as if nobody could be reached. */
-    if (exchanges != NULL) {
+    if (commands != NULL) {
         dlock_ask(client, nodes->renewers, nodes->n, &question);
         for (size_t i = 0; i < n; i++)
             add_renewals(nodes, &renews[i], i);
     }
-    free(exchanges);
+    free(commands);
 }
 
 /* One that knows of force: there is no need to wait for the others. */
@@ -559,18 +555,18 @@ uint64_t dlock_quorum_forced(struct dlock *client, const char *name,
                              const char *owner, uint64_t limit_ms)
 {
     struct dlock_nodes *nodes = client->own;
-    struct dlock_exchange exchange;
-    struct dlock_question question = {.exchanges = &exchange,
+    struct dlock_command command;
+    struct dlock_question question = {.commands = &command,
                                       .n = 1,
                                       .limit_ms = limit_ms,
                                       .needed = 1,
                                       .agrees = knows_of_force};
     uint64_t forced = 0;
 
-    dlock_node_fill_forced(name, owner, &exchange.command);
+    dlock_node_fill_forced(name, owner, &command);
     dlock_ask(client, nodes->renewers, nodes->n, &question);
     for (size_t k = 0; k < nodes->n; k++) {
-        const struct dlock_answer *answer = nodes->renewers[k].answers;
+        const struct dlock_exchange *answer = nodes->renewers[k].answers;
         uint64_t known = answer->status == DLOCK_OK
                              ? dlock_node_read_forced(&answer->reply)
                              : 0;

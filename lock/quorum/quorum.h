@@ -17,29 +17,17 @@
  * anything is read, so that a slow server costs one timeout, whatever the number of slow
  * ones. */
 
-/* The end of one command at one server. Statuses as in call.h. */
-struct dlock_answer {
-    struct dlock_reply reply; /* valid if status is DLOCK_OK */
-    enum dlock_status status;
-    enum {
-        DLOCK_ANSWER_NONE,  /* it was left out, or kept back by the hook */
-        DLOCK_ANSWER_BEGUN, /* the hook let it go */
-        DLOCK_ANSWER_SENT,
-        DLOCK_ANSWER_OVER, /* the status is the last one */
-    } stage;
-};
-
 /* One of the servers. */
 struct dlock_asked {
-    struct dlock_wire *wire;      /* NULL = leave this one out */
-    struct dlock_answer *answers; /* to each command; filled by the asking */
-    bool connecting;              /* the rest is the asking's own */
+    struct dlock_wire *wire;        /* NULL = leave this one out */
+    struct dlock_exchange *answers; /* to each command; filled by the asking */
+    bool connecting;                /* the rest is the asking's own */
     bool waiting;
 };
 
 /* A command to all, and how long to wait for whom. */
 struct dlock_question {
-    const struct dlock_exchange *exchanges; /* only the commands count */
+    const struct dlock_command *commands;
     size_t n;
     uint64_t limit_ms;   /* lease time */
     unsigned timeout_ms; /* for all together; 0 = the command timeout */
@@ -71,7 +59,7 @@ struct dlock_nodes {
     size_t needed; /* so many have to agree */
     struct dlock_wire_config configs[DLOCK_NODES_MAX];
     struct dlock_asked renewers[DLOCK_NODES_MAX]; /* the watchdog's */
-    struct dlock_answer renewals[DLOCK_NODES_MAX][DLOCK_PASS_MAX];
+    struct dlock_exchange renewals[DLOCK_NODES_MAX][DLOCK_PASS_MAX];
 };
 
 /* A server's age as a session knows it; see lock_redlock.c. */
@@ -87,7 +75,7 @@ struct dlock_poll {
     size_t n;
     size_t needed;
     struct dlock_asked asked[DLOCK_NODES_MAX];
-    struct dlock_answer answers[DLOCK_NODES_MAX];
+    struct dlock_exchange answers[DLOCK_NODES_MAX];
     struct dlock_voter voters[DLOCK_NODES_MAX];
 };
 

@@ -175,10 +175,11 @@ enum dlock_status dlock_call_exchange(struct dlock_wire *wire,
     return status != DLOCK_OK ? status : dlock_wire_read(wire, until_ms, reply);
 }
 
-enum dlock_status dlock_call_conclude(struct dlock_wire *wire,
-                                      const struct dlock_command *command,
-                                      enum dlock_status status,
-                                      const struct dlock_reply *reply)
+/* The second half of a step; and the meaning of a reply that is an error. */
+static enum dlock_status conclude(struct dlock_wire *wire,
+                                  const struct dlock_command *command,
+                                  enum dlock_status status,
+                                  const struct dlock_reply *reply)
 {
     struct dlock_step step = step_of(wire, command);
 
@@ -193,8 +194,8 @@ enum dlock_status dlock_call_conclude(struct dlock_wire *wire,
     return status;
 }
 
-enum dlock_status dlock_call_begin(const struct dlock_wire *wire,
-                                   const struct dlock_command *command)
+static enum dlock_status begin(const struct dlock_wire *wire,
+                               const struct dlock_command *command)
 {
     struct dlock_step step = step_of(wire, command);
     const char *words[DLOCK_WORDS_MAX];
@@ -222,13 +223,13 @@ static enum dlock_status step_once(struct dlock_wire *wire,
 
     if (left_ms == 0)
         return no_time();
-    status = dlock_call_begin(wire, command);
+    status = begin(wire, command);
     if (status != DLOCK_OK)
         return status;
     status =
         (is_clustered(wire) ? dlock_cluster_exchange : dlock_call_exchange)(
             wire, command, dlock_clock_real_now() + left_ms, reply);
-    return dlock_call_conclude(wire, command, status, reply);
+    return conclude(wire, command, status, reply);
 }
 
 /*
@@ -253,51 +254,90 @@ enum dlock_status dlock_call(struct dlock_wire *wire,
     return copies && status != DLOCK_OK ? DLOCK_UNKNOWN : status;
 }
 
-/*
- * Scripts that a server did not know go once more, one by one: the first sends the text.
- * Only after all replies, because these come in the order of the commands.
- */
+/* Batches ------------------------------------------------------------------ */
+
+void dlock_batch_begin(const struct dlock_wire *wire,
+                       struct dlock_exchange *exchanges, size_t n)
+{
+    for (struct dlock_exchange *each = exchanges; each < exchanges + n;
+         each++) {
+        each->reply.kind = DLOCK_REPLY_NIL;
+        each->status = begin(wire, each->command);
+        each->stage = each->status == DLOCK_OK ? DLOCK_EXCHANGE_BEGUN
+                                               : DLOCK_EXCHANGE_NONE;
+    }
+}
+
+void dlock_batch_send(struct dlock_wire *wire, struct dlock_exchange *exchanges,
+                      size_t n, uint64_t until_ms)
+{
+    for (struct dlock_exchange *each = exchanges; each < exchanges + n;
+         each++) {
+        if (each->stage != DLOCK_EXCHANGE_BEGUN)
+            continue;
+        each->status =
+            dlock_wire_send(wire, each->command, DLOCK_BY_SHA, until_ms);
+        each->stage = each->status == DLOCK_OK ? DLOCK_EXCHANGE_SENT
+                                               : DLOCK_EXCHANGE_OVER;
+    }
+}
+
+void dlock_batch_read(struct dlock_wire *wire, struct dlock_exchange *exchanges,
+                      size_t n, uint64_t until_ms)
+{
+    for (size_t i = 0; i < n; i++)
+        if (exchanges[i].stage == DLOCK_EXCHANGE_SENT)
+            exchanges[i].status =
+                dlock_wire_read(wire, until_ms, &exchanges[i].reply);
+    for (struct dlock_exchange *each = exchanges; each < exchanges + n;
+         each++) {
+        if (each->stage != DLOCK_EXCHANGE_SENT)
+            continue;
+        if (each->status == DLOCK_OK && dlock_call_forgotten(&each->reply))
+            each->status = dlock_call_exchange(wire, each->command, until_ms,
+                                               &each->reply);
+        each->stage = DLOCK_EXCHANGE_OVER;
+    }
+}
+
+void dlock_batch_conclude(struct dlock_wire *wire,
+                          struct dlock_exchange *exchanges, size_t n)
+{
+    for (struct dlock_exchange *each = exchanges; each < exchanges + n;
+         each++) {
+        if (each->stage == DLOCK_EXCHANGE_NONE)
+            continue;
+        if (each->stage != DLOCK_EXCHANGE_OVER)
+            each->status = each->stage == DLOCK_EXCHANGE_SENT
+                               ? DLOCK_UNKNOWN
+                               : DLOCK_UNREACHABLE;
+        each->stage = DLOCK_EXCHANGE_OVER;
+        each->status =
+            conclude(wire, each->command, each->status, &each->reply);
+    }
+}
+
 void dlock_call_batch(struct dlock_wire *wire, struct dlock_exchange *exchanges,
                       size_t n, uint64_t limit_ms)
 {
     uint64_t left_ms = time_left(wire, limit_ms);
     uint64_t real_limit_ms, until_ms;
 
-    for (size_t i = 0; i < n; i++) {
-        struct dlock_exchange *each = &exchanges[i];
-
-        each->status =
-            left_ms == 0 ? no_time() : dlock_call_begin(wire, &each->command);
-        each->begun = each->status == DLOCK_OK;
-    }
+    for (size_t i = 0; i < n && left_ms == 0; i++)
+        exchanges[i].status = no_time();
+    if (left_ms == 0)
+        return;
+    dlock_batch_begin(wire, exchanges, n);
     real_limit_ms = dlock_clock_real_now() + left_ms;
     if (is_clustered(wire)) {
         dlock_cluster_batch(wire, exchanges, n, real_limit_ms);
     } else {
         (void)connect_wire(wire, real_limit_ms);
         until_ms = command_until(wire, real_limit_ms);
-        for (size_t i = 0; i < n; i++)
-            if (exchanges[i].begun)
-                exchanges[i].status = dlock_wire_send(
-                    wire, &exchanges[i].command, DLOCK_BY_SHA, until_ms);
-        for (size_t i = 0; i < n; i++)
-            if (exchanges[i].status == DLOCK_OK)
-                exchanges[i].status =
-                    dlock_wire_read(wire, until_ms, &exchanges[i].reply);
-        for (size_t i = 0; i < n; i++)
-            if (exchanges[i].status == DLOCK_OK &&
-                dlock_call_forgotten(&exchanges[i].reply))
-                exchanges[i].status =
-                    dlock_call_exchange(wire, &exchanges[i].command,
-                                        real_limit_ms, &exchanges[i].reply);
+        dlock_batch_send(wire, exchanges, n, until_ms);
+        dlock_batch_read(wire, exchanges, n, until_ms);
     }
-    for (size_t i = 0; i < n; i++) {
-        struct dlock_exchange *each = &exchanges[i];
-
-        if (each->begun)
-            each->status = dlock_call_conclude(wire, &each->command,
-                                               each->status, &each->reply);
-    }
+    dlock_batch_conclude(wire, exchanges, n);
 }
 
 /* The time counts from the hook's return, as for one that is waited for. */
@@ -305,7 +345,7 @@ enum dlock_status dlock_call_post(struct dlock_wire *wire,
                                   const struct dlock_command *command,
                                   uint64_t within_ms)
 {
-    enum dlock_status status = dlock_call_begin(wire, command);
+    enum dlock_status status = begin(wire, command);
     uint64_t until_ms = dlock_clock_after(dlock_clock_real_now(), within_ms);
     struct dlock_step step = step_of(wire, command);
 

@@ -18,13 +18,17 @@
 
 #include "lock/redis/wire.h"
 
-/* A command with what came of it, for batches. */
+/* A command of a batch, and what came of it. */
 struct dlock_exchange {
-    struct dlock_command command;
-    struct dlock_reply reply; /* valid if status is DLOCK_OK */
+    const struct dlock_command *command; /* has to live as long */
+    struct dlock_reply reply;            /* valid if status is DLOCK_OK */
     enum dlock_status status;
-    bool begun; /* the hook let it go: its AFTER call is due */
-    bool again; /* in a cluster: by itself, after the others */
+    enum {
+        DLOCK_EXCHANGE_NONE,  /* it was left out, or kept back by the hook */
+        DLOCK_EXCHANGE_BEGUN, /* the hook let it go: its AFTER call is due */
+        DLOCK_EXCHANGE_SENT,
+        DLOCK_EXCHANGE_OVER, /* the status is the last one */
+    } stage;
 };
 
 /*
@@ -43,17 +47,23 @@ enum dlock_status dlock_call(struct dlock_wire *wire,
 void dlock_call_batch(struct dlock_wire *wire, struct dlock_exchange *exchanges,
                       size_t n, uint64_t limit_ms);
 
-/* The two halves of a step (client.h), for a caller that sends and reads by itself.
- * _conclude also says what a reply that is an error means. */
-enum dlock_status dlock_call_begin(const struct dlock_wire *wire,
-                                   const struct dlock_command *command);
-enum dlock_status dlock_call_conclude(struct dlock_wire *wire,
-                                      const struct dlock_command *command,
-                                      enum dlock_status status,
-                                      const struct dlock_reply *reply);
+/*
+ * Its pieces, for one server, in this order; there has to be a connection before the
+ * second. Scripts that the server did not know go once more, one by one, after all
+ * replies, because these come in the order of the commands. At the end, those that were
+ * not sent are DLOCK_UNREACHABLE, and those that were not answered DLOCK_UNKNOWN.
+ */
+void dlock_batch_begin(const struct dlock_wire *wire,
+                       struct dlock_exchange *exchanges, size_t n);
+void dlock_batch_send(struct dlock_wire *wire, struct dlock_exchange *exchanges,
+                      size_t n, uint64_t until_ms);
+void dlock_batch_read(struct dlock_wire *wire, struct dlock_exchange *exchanges,
+                      size_t n, uint64_t until_ms);
+void dlock_batch_conclude(struct dlock_wire *wire,
+                          struct dlock_exchange *exchanges, size_t n);
 
-/* The exchange between those halves, with one server: connects if need be, sends,
- * reads. */
+/* What lies between the two halves of a step (client.h), with one server: connects if
+ * need be, sends, reads. */
 enum dlock_status dlock_call_exchange(struct dlock_wire *wire,
                                       const struct dlock_command *command,
                                       uint64_t real_limit_ms,

@@ -554,46 +554,44 @@ void dlock_cluster_batch(struct dlock_wire *wire,
     uint64_t until_ms = until_of(wire->config, real_limit_ms);
     uint64_t began_ms = dlock_clock_real_now();
 
-    for (size_t i = 0; i < n && cluster == NULL; i++)
-        if (exchanges[i].begun)
-            exchanges[i].status =
-                dlock_error_set(DLOCK_UNREACHABLE, "out of memory");
-    if (cluster == NULL)
+    if (cluster == NULL) {
+        dlock_error_say("out of memory");
         return;
+    }
     cluster->in_batch = true;
     for (size_t i = 0; i < cluster->nodes_n; i++)
         if (!dlock_wire_alive(cluster->nodes[i]->wire))
             dlock_wire_drop(cluster->nodes[i]->wire);
-    for (size_t i = 0; i < n; i++) {
-        struct dlock_exchange *each = &exchanges[i];
-        const struct node *to = at_hand(cluster, &each->command);
+    for (struct dlock_exchange *each = exchanges; each < exchanges + n;
+         each++) {
+        const struct node *to = at_hand(cluster, each->command);
 
-        each->reply.kind = DLOCK_REPLY_NIL;
-        each->again =
-            each->status == DLOCK_OK &&
-            (to == NULL || dlock_wire_send(to->wire, &each->command,
-                                           DLOCK_BY_SHA, until_ms) != DLOCK_OK);
+        if (each->stage == DLOCK_EXCHANGE_BEGUN && to != NULL &&
+            dlock_wire_send(to->wire, each->command, DLOCK_BY_SHA, until_ms) ==
+                DLOCK_OK)
+            each->stage = DLOCK_EXCHANGE_SENT;
     }
-    for (size_t i = 0; i < n; i++) {
-        struct dlock_exchange *each = &exchanges[i];
-        struct node *from = at_hand(cluster, &each->command);
+    for (struct dlock_exchange *each = exchanges; each < exchanges + n;
+         each++) {
+        struct node *from = at_hand(cluster, each->command);
 
-        if (each->status != DLOCK_OK || each->again)
+        if (each->stage != DLOCK_EXCHANGE_SENT)
             continue;
         each->status = dlock_wire_read(from->wire, until_ms, &each->reply);
         note_end(cluster, from, each->status, began_ms);
     }
-    for (size_t i = 0; i < n; i++) {
-        struct dlock_exchange *each = &exchanges[i];
-
-        each->again |=
-            each->status == DLOCK_OK &&
-            (is_redirected(&each->reply) || dlock_call_forgotten(&each->reply));
-        if (each->again)
-            each->status = dlock_cluster_exchange(wire, &each->command,
-                                                  until_ms, &each->reply);
-        else if (each->begun)
+    for (struct dlock_exchange *each = exchanges; each < exchanges + n;
+         each++) {
+        if (each->stage == DLOCK_EXCHANGE_NONE)
+            continue;
+        if (each->stage == DLOCK_EXCHANGE_BEGUN ||
+            (each->status == DLOCK_OK && (is_redirected(&each->reply) ||
+                                          dlock_call_forgotten(&each->reply))))
+            each->status = dlock_cluster_exchange(wire, each->command, until_ms,
+                                                  &each->reply);
+        else
             each->status = judge(cluster, each->status, &each->reply);
+        each->stage = DLOCK_EXCHANGE_OVER;
     }
     cluster->in_batch = false;
     refresh(cluster, until_ms);

@@ -22,8 +22,7 @@ void dlock_cluster_close(struct dlock_cluster *cluster);
 enum dlock_status dlock_cluster_ask(struct dlock_cluster *cluster,
                                     uint64_t until_ms, struct dlock_link *link);
 
-/* As dlock_call_exchange(); and several at once: those whose status is DLOCK_OK, which it
- * sets. */
+/* As dlock_call_exchange(); and several at once, which have begun (call.h). */
 enum dlock_status dlock_cluster_exchange(struct dlock_wire *wire,
                                          const struct dlock_command *command,
                                          uint64_t real_limit_ms,

@@ -146,35 +146,37 @@ static void fill_renew(const struct dlock_node_kind *kind, const char *name,
 }
 
 /* For the watchdog: several holds share the key, so it only lengthens. */
-struct dlock_exchange *dlock_node_renewals(struct dlock_renew renews[],
-                                           size_t n, unsigned lease_ms)
+struct dlock_command *dlock_node_renewals(struct dlock_renew renews[], size_t n,
+                                          unsigned lease_ms)
 {
-    struct dlock_exchange *exchanges = malloc(n * sizeof(*exchanges));
+    struct dlock_command *commands = malloc(n * sizeof(*commands));
 
     for (size_t i = 0; i < n; i++) {
         renews[i].status = DLOCK_UNREACHABLE;
-        if (exchanges != NULL)
+        if (commands != NULL)
             fill_renew(&dlock_node_plain, renews[i].name, renews[i].owner,
-                       renews[i].number, lease_ms, "renew",
-                       &exchanges[i].command);
+                       renews[i].number, lease_ms, "renew", &commands[i]);
     }
-    return exchanges;
+    return commands;
 }
 
 void dlock_node_renew(struct dlock *client, struct dlock_renew renews[],
                       size_t n, unsigned lease_ms, uint64_t limit_ms)
 {
-    struct dlock_exchange *exchanges = dlock_node_renewals(renews, n, lease_ms);
+    struct dlock_command *commands = dlock_node_renewals(renews, n, lease_ms);
+    struct dlock_exchange exchanges[DLOCK_PASS_MAX];
 
-    if (exchanges == NULL)
+    if (commands == NULL)
         return;
+    for (size_t i = 0; i < n; i++)
+        exchanges[i].command = &commands[i];
     dlock_call_batch(client->renewal_wire, exchanges, n, limit_ms);
     for (size_t i = 0; i < n; i++) {
         renews[i].status = exchanges[i].status;
         if (renews[i].status == DLOCK_OK)
             renews[i].answer = exchanges[i].reply.integers[0];
     }
-    free(exchanges);
+    free(commands);
 }
 
 /*

@@ -12,11 +12,11 @@
 
 #include "lock/redis/call.h"
 
-/* An exchange for each of RENEWS, to be freed: it renews the lease, and its reply is the
+/* A command for each of RENEWS, to be freed: it renews the lease, and its reply is the
  * answer of struct dlock_renew. NULL: no memory, and each of them is DLOCK_UNREACHABLE:
  * it is tried again. */
-struct dlock_exchange *dlock_node_renewals(struct dlock_renew renews[],
-                                           size_t n, unsigned lease_ms);
+struct dlock_command *dlock_node_renewals(struct dlock_renew renews[], size_t n,
+                                          unsigned lease_ms);
 
 /*
  * The difference between the locks that do it this way: a strategy's `variant`. The

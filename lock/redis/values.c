@@ -17,6 +17,7 @@ enum { ROUND_N = 64 };
 struct dlock_values {
     struct dlock *client;
     struct dlock_session *session;
+    struct dlock_command commands[ROUND_N];
     struct dlock_exchange round[ROUND_N];
 };
 
@@ -106,7 +107,7 @@ static enum dlock_status call(struct dlock_values *values,
     for (; n > 0 && status == DLOCK_OK; list += round_n, n -= round_n) {
         round_n = n < ROUND_N ? n : ROUND_N;
         for (size_t i = 0; i < round_n; i++) {
-            struct dlock_command *command = &values->round[i].command;
+            struct dlock_command *command = &values->commands[i];
 
             dlock_command_init(command, is_write ? "set-value" : "get-value",
                                list[i].key, NULL);
@@ -114,7 +115,7 @@ static enum dlock_status call(struct dlock_values *values,
             dlock_command_arg(command, list[i].key);
             if (is_write)
                 dlock_command_arg(command, list[i].text);
-            values->round[i].reply.kind = DLOCK_REPLY_NIL;
+            values->round[i] = (struct dlock_exchange){.command = command};
         }
         dlock_call_batch(values->session->wire, values->round, round_n,
                          dlock_session_limit(values->session, 2, 0));

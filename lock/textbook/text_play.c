@@ -261,17 +261,20 @@ void dlock_text_renew(struct dlock *client, struct dlock_renew renews[],
     const struct dlock_text *text = text_of(client);
     const struct dlock_text_command *from =
         &text->parts[DLOCK_TEXT_RENEW].commands[0];
-    struct dlock_exchange *exchanges = malloc(n * sizeof(*exchanges));
+    struct dlock_command *commands = malloc(n * sizeof(*commands));
+    struct dlock_exchange exchanges[DLOCK_PASS_MAX];
     struct values values = {.lease_ms = lease_ms, .way = "renew"};
 
     for (size_t i = 0; i < n; i++) {
         renews[i].status = DLOCK_UNREACHABLE;
         values.name = renews[i].name;
         values.owner = owner_of(text, renews[i].owner);
-        if (exchanges != NULL)
-            fill(from, &values, &exchanges[i].command);
+        if (commands == NULL)
+            continue;
+        fill(from, &values, &commands[i]);
+        exchanges[i].command = &commands[i];
     }
-    if (exchanges == NULL)
+    if (commands == NULL)
         return;
     dlock_call_batch(client->renewal_wire, exchanges, n, limit_ms);
     for (size_t i = 0; i < n; i++) {
@@ -291,7 +294,7 @@ void dlock_text_renew(struct dlock *client, struct dlock_renew renews[],
         else
             renews[i].answer = exchanges[i].reply.integers[0] == -1 ? -1 : 0;
     }
-    free(exchanges);
+    free(commands);
 }
 
 const struct dlock_strategy dlock_text_slots = {
