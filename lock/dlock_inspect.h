@@ -55,8 +55,8 @@ enum dlock_status dlock_inspect_waiters(struct dlock_session *session,
  * told at its next renewal, DLOCK_LOSS_FORCED; its own release will say DLOCK_LOST.
  * Where locks are not renewed, only the release tells. The connection of a holder of
  * sql-row is ended, and with it all that its session holds. DLOCK_LOST if
- * nobody held it; DLOCK_MISUSE where the strategy cannot (none, process, mkdir, zk,
- * zk-fair), or where the database does not let this user end that connection.
+ * nobody held it; DLOCK_MISUSE where the strategy cannot (none, process, zk, zk-fair, those
+ * of the textbook), or where the database does not let this user end that connection.
  */
 enum dlock_status dlock_force_release(struct dlock_session *session,
                                       const char *name,

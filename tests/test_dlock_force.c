@@ -45,8 +45,7 @@ static const struct lock_story stories[] = {
      "watchdog 1200; a takes 5000; b forces; "
      "PTTL {k}:dlock-forced -> 60000..65000; b takes; DEL k; lost 1 gone"},
     /* It sleeps through the lease, in a renewal of another lock. */
-    {"nor for the next grant of the session",
-     "redisson fair watchdog spin reentrant fenced",
+    {"nor for the next grant of the session", "redisson fair fenced",
      "watchdog 1200; a takes; b forces; lost 1 force; a gives -> lost; "
      "shut eval-renew before; a takes other name=j; gate; a takes; sleep 1250; "
      "open; lost 2 expired; a gives -> lost"},
@@ -61,8 +60,7 @@ static const struct lock_story stories[] = {
      "gives"},
     {"there is nothing to force", "redisson fenced",
      "a forces -> lost 'force: nobody holds it'; a forces name= -> misuse"},
-    {"a lock that cannot says so", "none",
-     "a forces -> misuse 'force: strategy none cannot'"},
+    {"a lock that cannot says so", "none token-lua", "a forces -> misuse"},
 };
 LOCK_STORIES_TEST
 

@@ -206,6 +206,7 @@ static void send_pass(struct dlock_watchdog *pass)
                                  renew->answer != DLOCK_OVERTAKEN;
 
         if (is_lost && pass->silent_ms == 0 &&
+            client->strategy->forced != NULL &&
             each->attempt <= client->strategy->forced(client, each->name,
                                                       each->owner,
                                                       pass->limit_ms))

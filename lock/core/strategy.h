@@ -172,7 +172,7 @@ struct dlock_strategy {
      */
     dlock_renew_slot *renew;
 
-    /* With renew: the last attempt of OWNER's whose hold of NAME was ended by
+    /* With renew and force: the last attempt of OWNER's whose hold of NAME was ended by
      * force; 0 = none is known. On the watchdog's thread, after a renewal said no. */
     dlock_forced_slot *forced;
 

@@ -271,7 +271,7 @@ enum dlock_status dlock_node_inspect(const struct dlock_attempt *attempt,
  */
 static const char word_suffix[] = ":dlock-forced";
 
-/* Beyond the lease, where the word is about one hold (force.lua). */
+/* Beyond the lease. */
 enum { WORD_LIFE_MS = 60000 };
 
 void dlock_node_fill_force(const struct dlock_node_kind *kind,
@@ -302,9 +302,9 @@ bool dlock_node_read_seen(const struct dlock_reply *reply,
     return true;
 }
 
-static enum dlock_status force(const struct dlock_node_kind *kind,
-                               const struct dlock_attempt *attempt)
+enum dlock_status dlock_node_force(const struct dlock_attempt *attempt)
 {
+    const struct dlock_node_kind *kind = dlock_node_kind_of(attempt->session);
     struct dlock_node_seen seen = {.attempt = 0};
     struct dlock_command command;
     struct dlock_reply reply;
@@ -320,16 +320,6 @@ static enum dlock_status force(const struct dlock_node_kind *kind,
     if (status == DLOCK_OK && reply.integers[0] != 1)
         return DLOCK_LOST;
     return status;
-}
-
-enum dlock_status dlock_node_force(const struct dlock_attempt *attempt)
-{
-    return force(dlock_node_kind_of(attempt->session), attempt);
-}
-
-enum dlock_status dlock_node_force_key(const struct dlock_attempt *attempt)
-{
-    return force(&dlock_node_plain, attempt);
 }
 
 void dlock_node_fill_forced(const char *name, const char *owner,

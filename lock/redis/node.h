@@ -98,12 +98,8 @@ enum dlock_status dlock_node_inspect(const struct dlock_attempt *attempt,
 
 /* Force, and how the holder comes to know ------------------------------------------ */
 
-/*
- * The slot `force` of strategies whose lock is the key of its name: for those
- * with a struct dlock_node_kind, and for others.
- */
+/* The slot `force` on one server. */
 enum dlock_status dlock_node_force(const struct dlock_attempt *attempt);
-enum dlock_status dlock_node_force_key(const struct dlock_attempt *attempt);
 
 /* The holder that was seen; all zero: nobody has looked yet. */
 struct dlock_node_seen {

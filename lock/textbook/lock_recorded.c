@@ -26,7 +26,7 @@
 #include <string.h>
 
 #include "lock/core/error.h"
-#include "lock/redis/node.h"
+#include "lock/redis/wire.h"
 #include "lock/textbook/text.h"
 
 /* "unix:/run/redis.sock,mysql:unix:/run/mysqld.sock", at the second comma. */
@@ -167,24 +167,6 @@ static enum dlock_status inspect(const struct dlock_attempt *attempt,
     return DLOCK_OK;
 }
 
-/*
- * As in a release, the key comes last. What is left of the two, if one of the
- * servers does not answer, ends with the lease.
- */
-static enum dlock_status force(const struct dlock_attempt *attempt)
-{
-    bool recorded;
-    enum dlock_status status =
-        dlock_sql_change(attempt, "force", "DELETE" RECORD, &recorded);
-
-    if (status != DLOCK_OK)
-        return status;
-    status = dlock_node_force_key(attempt);
-    if (recorded && status == DLOCK_LOST)
-        return DLOCK_OK;
-    return recorded && status == DLOCK_UNREACHABLE ? DLOCK_UNKNOWN : status;
-}
-
 const struct dlock_strategy dlock_strategy_recorded = {
     .info = {.name = "recorded",
              .claim = "As token-lua, with a row in a SQL database as well: it "
@@ -199,5 +181,4 @@ const struct dlock_strategy dlock_strategy_recorded = {
     .extend = extend,
     .release = release,
     .inspect = inspect,
-    .force = force,
 };

@@ -302,7 +302,5 @@ const struct dlock_strategy dlock_text_slots = {
     .extend = extend,
     .release = release,
     .inspect = inspect,
-    .force = dlock_node_force_key,
-    .forced = dlock_node_forced,
     .on_redis = true,
 };

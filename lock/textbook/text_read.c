@@ -464,8 +464,6 @@ static bool check_whole(struct reader *reader)
         text->strategy.open = dlock_guard_open;
         text->strategy.close = dlock_guard_close;
     }
-    if (text->strategy.renew == NULL)
-        text->strategy.forced = NULL;
     return true;
 }
 

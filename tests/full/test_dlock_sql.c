@@ -272,7 +272,8 @@ static const struct lock_story stories[] = {
      "fail insert before 1; a takes -> unreachable; free; a takes; "
      "fail eval-release after 1; a gives -> unknown; a gives"},
     /* A connection that was ended says so first, and then what it has cost. */
-    {"force is for another's lock, and for one's own as well", ALL,
+    {"force is for another's lock, and for one's own as well",
+     "sql-table sql-row",
      "b forces -> lost; a takes; b sees held=1 holds=1; b forces; "
      "b forces -> lost; b takes; told a gives -> lost; a takes -> busy; "
      "b forces; b gives -> lost; a takes; a gives"},
