@@ -53,10 +53,9 @@ enum dlock_status dlock_inspect_waiters(struct dlock_session *session,
 /*
  * Frees NAME, whoever holds it: for an operator who knows better. The holder is
  * told at its next renewal, DLOCK_LOSS_FORCED; its own release will say DLOCK_LOST.
- * Where locks are not renewed, only the release tells. The connection of a holder of
- * sql-row is ended, and with it all that its session holds. DLOCK_LOST if
- * nobody held it; DLOCK_MISUSE where the strategy cannot (none, process, zk, zk-fair, those
- * of the textbook), or where the database does not let this user end that connection.
+ * Where locks are not renewed, only the release tells. DLOCK_LOST if nobody held it;
+ * DLOCK_MISUSE where the strategy cannot: none, process, and those in a SQL database, in
+ * ZooKeeper, and of the textbook.
  */
 enum dlock_status dlock_force_release(struct dlock_session *session,
                                       const char *name,

@@ -14,20 +14,11 @@
  * (wait_timeout: eight hours), and a holder that has forked holds on until its
  * child has ended, too, which has a copy of the connection. And it costs a
  * connection per holder. It is polled (W), in no order (F), and has no tokens (S).
- *
- * Force can only end the connection, and so frees all that its session holds.
+ * An operator who ends the connection of a holder frees all that its session holds.
  */
 #include "lock/sql/sql.h"
 
-#include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "lock/core/clock.h"
-#include "lock/core/error.h"
-
-enum { KILL_LOOK_US = 2000 }; /* a connection ends soon, and nobody tells */
 
 /*
  * The lock for the server's functions. Its names are 64 characters at most,
@@ -90,47 +81,6 @@ static enum dlock_status inspect(const struct dlock_attempt *attempt,
     return DLOCK_OK;
 }
 
-/* The connection of the holder, or "", and our own, as text. */
-static enum dlock_status find_holder(const struct dlock_attempt *attempt,
-                                     struct dlock_sql_reply *reply)
-{
-    return dlock_sql_run(attempt, "is-used-lock",
-                         "SELECT IS_USED_LOCK(n), CONNECTION_ID()" OF_THE_LOCK,
-                         reply);
-}
-
-/* Our own lock needs no force. */
-static enum dlock_status force(const struct dlock_attempt *attempt)
-{
-    struct dlock_sql_reply holder, reply;
-    enum dlock_status status = find_holder(attempt, &holder);
-    char sql[48];
-
-    if (status != DLOCK_OK)
-        return status;
-    if (holder.columns[0][0] == '\0')
-        return DLOCK_LOST;
-    if (strcmp(holder.columns[0], holder.columns[1]) == 0)
-        return release(attempt);
-    (void)snprintf(sql, sizeof(sql), "KILL CONNECTION %" PRIu64,
-                   (uint64_t)strtoull(holder.columns[0], NULL, 10));
-    status = dlock_sql_run(attempt, "kill", sql, &reply);
-    if (status == DLOCK_OK && reply.answer == DLOCK_SQL_DENIED)
-        return dlock_error_set(DLOCK_MISUSE,
-                               "mysql: the holder's connection is another "
-                               "user's, and to end it needs a privilege");
-    if (status != DLOCK_OK)
-        return status;
-    /* The lock is free when the connection has ended, and that takes a moment. */
-    status = find_holder(attempt, &reply);
-    while (status == DLOCK_OK &&
-           strcmp(reply.columns[0], holder.columns[0]) == 0) {
-        dlock_clock_sleep_us(KILL_LOOK_US);
-        status = find_holder(attempt, &reply);
-    }
-    return status == DLOCK_OK ? DLOCK_OK : DLOCK_UNKNOWN;
-}
-
 const struct dlock_strategy dlock_strategy_sql_row = {
     .info = {.name = "sql-row",
              .claim = "One at a time by a lock that a SQL connection holds: a "
@@ -145,5 +95,4 @@ const struct dlock_strategy dlock_strategy_sql_row = {
     .release = release,
     .remaining = remaining,
     .inspect = inspect,
-    .force = force,
 };

@@ -7,9 +7,9 @@
  * releases; the same session may come in again (N).
  *
  * Does not: get rid of a dead holder (C). A row has no expiry, and the server
- * does not know that its owner has crashed. Somebody has to delete it by hand,
- * which is what release by force does here. That is the failure it is here to
- * show. It is polled (W), in no order (F), and has no tokens (S).
+ * does not know that its owner has crashed. Somebody has to delete it by hand: that
+ * is the failure it is here to show. It is polled (W), in no order (F), and has no
+ * tokens (S).
  */
 #include "lock/sql/sql.h"
 
@@ -73,16 +73,6 @@ static enum dlock_status inspect(const struct dlock_attempt *attempt,
     return DLOCK_OK;
 }
 
-/* Its holder finds out by its release. */
-static enum dlock_status force(const struct dlock_attempt *attempt)
-{
-    bool gone;
-    enum dlock_status status = dlock_sql_change(
-        attempt, "force", "DELETE FROM dlock_table WHERE name = {name}", &gone);
-
-    return status == DLOCK_OK && !gone ? DLOCK_LOST : status;
-}
-
 const struct dlock_strategy dlock_strategy_sql_table = {
     .info = {.name = "sql-table",
              .claim = "One at a time by a unique index in a SQL table, if "
@@ -96,7 +86,6 @@ const struct dlock_strategy dlock_strategy_sql_table = {
     .acquire = acquire,
     .release = release,
     .inspect = inspect,
-    .force = force,
 };
 
 #define STRATEGIES(X) X(sql_table) X(sql_row)

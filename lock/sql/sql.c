@@ -357,8 +357,6 @@ static const struct {
 } answers[] = {
     {ER_DUP_ENTRY, DLOCK_SQL_DUPLICATE, "duplicate"},
     {ER_NO_SUCH_TABLE, DLOCK_SQL_NO_TABLE, "no such table"},
-    {ER_KILL_DENIED_ERROR, DLOCK_SQL_DENIED, "denied"},
-    {ER_NO_SUCH_THREAD, DLOCK_SQL_NO_THREAD, "no such connection"},
     {ER_LOCK_DEADLOCK, DLOCK_SQL_CONFLICT, "conflict"},
     {ER_LOCK_WAIT_TIMEOUT, DLOCK_SQL_CONFLICT, "conflict"},
 };

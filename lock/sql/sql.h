@@ -18,7 +18,7 @@
 
 #include "lock/core/client.h"
 
-enum { DLOCK_SQL_COLUMNS_MAX = 3 };
+enum { DLOCK_SQL_COLUMNS_MAX = 2 };
 
 /* client->own. */
 struct dlock_sql_address {
@@ -38,9 +38,7 @@ enum dlock_sql_answer {
     DLOCK_SQL_DONE,
     DLOCK_SQL_DUPLICATE, /* the unique index has it already */
     DLOCK_SQL_NO_TABLE,
-    DLOCK_SQL_DENIED,    /* to end another user's connection */
-    DLOCK_SQL_NO_THREAD, /* there is no such connection any more */
-    DLOCK_SQL_CONFLICT,  /* rolled back: deadlock, or a row lock's timeout */
+    DLOCK_SQL_CONFLICT, /* rolled back: deadlock, or a row lock's timeout */
 };
 
 struct dlock_sql_reply {

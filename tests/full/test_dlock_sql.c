@@ -44,24 +44,6 @@ static int teardown(void **state)
     return 0;
 }
 
-/* What holds sql-row is a connection, which not everybody may end. */
-static void test_force_needs_privilege(void **state)
-{
-    struct lock_single a = lock_single_open(*state), poor;
-    struct dlock_error error = {""};
-
-    mariadb_server_do(sql, "CREATE OR REPLACE USER poor@localhost; "
-                           "GRANT ALL ON test.* TO poor@localhost");
-    rig.url = text_of("%s?db=test&user=poor", sql->url);
-    poor = lock_single_open(*state);
-    assert_ok(lock_single_take(&a, 0));
-    assert_int_equal(dlock_force_release(poor.session, "k", &error),
-                     DLOCK_MISUSE);
-    assert_non_null(strstr(error.text, "needs a privilege"));
-    assert_int_equal(lock_single_take(&poor, 0), DLOCK_BUSY);
-    assert_ok(lock_single_give(&a));
-}
-
 /* The next row of each connection is answered with this error of the server. */
 static void fail_next(const char *error)
 {
@@ -271,17 +253,12 @@ static const struct lock_story stories[] = {
     {"no record, no lock", "recorded",
      "fail insert before 1; a takes -> unreachable; free; a takes; "
      "fail eval-release after 1; a gives -> unknown; a gives"},
-    /* A connection that was ended says so first, and then what it has cost. */
-    {"force is for another's lock, and for one's own as well",
-     "sql-table sql-row",
-     "b forces -> lost; a takes; b sees held=1 holds=1; b forces; "
-     "b forces -> lost; b takes; told a gives -> lost; a takes -> busy; "
-     "b forces; b gives -> lost; a takes; a gives"},
+    {"none can be forced, and says so: nothing happens to the holder", ALL,
+     "a takes; b sees held=1 holds=1; b forces -> misuse; a gives"},
 };
 LOCK_STORIES_TEST
 
 static const struct CMUnitTest tests[] = {
-    LOCK_STORY_TEST(test_force_needs_privilege, "sql-row"),
     LOCK_STORY_TEST(test_errors, "sql-table"),
     LOCK_STORY_TEST(test_server_without_autocommit, "sql-table"),
     LOCK_STORY_TEST(test_a_killed_release_loses_nothing, "sql-table"),
