@@ -73,7 +73,7 @@ enum request_wait {
 struct request_match {
     char param[REQUEST_PARAM_BYTES_MAX + 1]; /* what stood for "{id}" */
     int64_t product_id;                      /* the same, of a product */
-    char allow[64]; /* methods of this path: "GET, HEAD, OPTIONS" */
+    char allow[64]; /* methods of this path: "GET, HEAD" */
 };
 
 struct request_header {

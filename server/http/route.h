@@ -36,7 +36,7 @@ struct route {
 
 /*
  * Never NULL: where nothing fits, the result is the row that says 404, and
- * where only the method does not fit, 405 (or the one for OPTIONS).
+ * where only the method does not fit, 405.
  */
 const struct route *route_find(const char *method, const char *path,
                                struct request_match *match);

@@ -150,9 +150,6 @@ for my $case (
     is Stockade::slug($wrong), 'invalid-fields', 'is a fault of that field';
     is_deeply $wrong->{body}{errors}, [{ field => $field, detail => $detail }], 'which is named';
 }
-my $options = $server->request('OPTIONS', '/api/products/100');
-is $options->{headers}{'accept-patch'}, 'application/merge-patch+json, application/json', 'Accept-Patch';
-like $options->{headers}{allow}, qr/PUT, PATCH/, 'and Allow';
 is Stockade::slug(call('another stock', 409, 'PUT', '/api/products/100', '/api/products/{id}', { %phone, stock => 11 })),
     'stock-fixed', 'stock does not change by put';
 my $first_restock = call('restock', 200, 'POST', '/api/products/100/restock', '/api/products/{id}/restock',

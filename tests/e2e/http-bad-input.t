@@ -261,19 +261,18 @@ is path_of('/livez?x=%zz')->{status}, 200, 'a query that nobody reads does not m
 
 # ---- methods ----------------------------------------------------------------
 for (
-    ['PATCH', '/api/orders', 'POST, GET, HEAD, OPTIONS'],
-    ['POST', '/api/orders/1', 'GET, HEAD, DELETE, OPTIONS'],
-    ['DELETE', '/api/products/7', 'GET, HEAD, PUT, PATCH, OPTIONS'],
-    ['GET', '/api/products/7/restock', 'POST, OPTIONS'],
-    ['POST', '/', 'GET, HEAD, OPTIONS'],
-    ['FROB', '/livez', 'GET, HEAD, OPTIONS'],
-    ['get', '/livez', 'GET, HEAD, OPTIONS'],
+    ['PATCH', '/api/orders', 'POST, GET, HEAD'],
+    ['POST', '/api/orders/1', 'GET, HEAD, DELETE'],
+    ['DELETE', '/api/products/7', 'GET, HEAD, PUT, PATCH'],
+    ['GET', '/api/products/7/restock', 'POST'],
+    ['POST', '/', 'GET, HEAD'],
+    ['OPTIONS', '/livez', 'GET, HEAD'],
+    ['get', '/livez', 'GET, HEAD'],
 ) {
     my ($method, $path, $allow) = @$_;
     my $reply = problem("$method $path", raw("$method $path HTTP/1.1\r\n$HOST\r\n"), 405, 'method-not-allowed');
     is $reply->{headers}{allow}, $allow, "$method $path: Allow";
 }
-is $server->request('OPTIONS', '/api/orders')->{status}, 204, 'OPTIONS is answered';
 
 # ---- products ---------------------------------------------------------------
 sub bad_put {
