@@ -14,17 +14,14 @@
  *
  * A try that was never sent costs nobody anything, and the next one begins at once.
  * One that was sent and not answered, or answered "not now", is followed by one more
- * at most; and all of these together are a tenth of all calls, beside a reserve for
- * what one service had under way when it died. So services that are slow because
- * they have too much to do do not get twice as much.
+ * at most. A service that did not answer gets no more until it is ready again, so that
+ * one which is slow because it has too much to do does not get twice as much.
  *
  * Each service is asked /readyz once a second. One that does not say 200, or that leaves
- * a request unanswered, gets no more requests, and is asked again after a pause that
- * grows as long as that goes on: also if /readyz says yes each time and orders fail.
+ * a request unanswered, gets no more requests until it does, and is asked more often.
  */
 #include "server/inventory/inventory.h"
 
-#include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -40,30 +37,27 @@
 
 #define SERVICES_MAX 16
 
-#define PROBE_EVERY_US 1000000
-#define PAUSE_US_MIN   100000
-#define PAUSE_US_MAX   3200000
+#define PROBE_EVERY_US 1000000 /* one that is ready */
+#define PROBE_AGAIN_US 250000  /* one that is not */
 
 #define IDLE_US   1000000
 #define TICK_US   50000   /* between two looks at all calls that wait */
 #define ANSWER_US 1000000 /* for all but an order's wait for its lock */
 #define STOP_US   2000000 /* for those under way at the end */
 
-#define TRIES_MAX   2  /* that were sent */
-#define RETRY_PRICE 10 /* what a retry takes from the budget; a call adds 1 */
-#define BUDGET_MAX  (CONFIG_FLYING_MAX * RETRY_PRICE)
+#define TRIES_MAX 2 /* that were sent */
 
 #define TYPE "\"urn:stockade:problem:" /* of a problem */
 
 TAILQ_HEAD(call_list, inventory_call);
 
 struct service {
-    char url[200];               /* without a slash at its end */
-    atomic_bool is_ready;        /* asked for orders */
-    bool is_told;                /* the log has said that it is not ready */
-    bool is_probed;              /* a probe is under way */
-    unsigned flying;             /* tries under way, without probes */
-    uint64_t probe_us, pause_us; /* the next probe; from one to the next */
+    char url[200];        /* without a slash at its end */
+    atomic_bool is_ready; /* asked for orders */
+    bool is_told;         /* the log has said that it is not ready */
+    bool is_probed;       /* a probe is under way */
+    unsigned flying;      /* tries under way, without probes */
+    uint64_t probe_us;    /* the next probe */
 };
 
 struct inventory {
@@ -76,15 +70,14 @@ struct inventory {
     size_t services_n, turn; /* turn: the service that is asked next */
     struct service services[SERVICES_MAX];
     struct call_list waiting;
-    unsigned budget;
     uint64_t swept_us; /* when all that wait were looked at */
     uint64_t stop_us;  /* when all calls end; 0 = it does not close */
     /* Everybody's: */
     pthread_mutex_t mutex; /* guards the inbox */
     struct call_list inbox;
     atomic_size_t depth;
-    atomic_bool asleep, closed;
-    atomic_uint_fast64_t beat, retries;
+    atomic_bool closed;
+    atomic_uint_fast64_t beat;
 };
 
 /* ---- the services: whose turn it is, and who is left out -------------------- */
@@ -117,7 +110,6 @@ static bool read_services(struct inventory *inv, const char *text)
             service->url[size - 1] = '\0';
         if (is_there(inv, service->url))
             break;
-        service->pause_us = PAUSE_US_MIN;
         inv->services_n++;
     }
     if (!*text)
@@ -154,12 +146,9 @@ static bool any_ready(struct inventory *inv, const struct service *but)
     return choose(inv, but, true) != NULL;
 }
 
-/* The pause begins small again only for one that has stayed ready. */
 static void on_ready(struct service *service, uint64_t now_us)
 {
-    if (atomic_exchange(&service->is_ready, true))
-        service->pause_us = PAUSE_US_MIN;
-    else
+    if (!atomic_exchange(&service->is_ready, true))
         log_info("inventory", "url=%s state=ready", service->url);
     service->is_told = false;
     service->probe_us = now_us + PROBE_EVERY_US;
@@ -175,9 +164,7 @@ static void on_failure(struct inventory *inv, struct service *service,
         log_warn("inventory", "url=%s state=away error=\"%s\"", service->url,
                  why);
     service->is_told = true;
-    service->probe_us = now_us + service->pause_us;
-    if (service->pause_us < PAUSE_US_MAX)
-        service->pause_us *= 2;
+    service->probe_us = now_us + PROBE_AGAIN_US;
 }
 
 /* ---- the end of a call ------------------------------------------------------ */
@@ -272,8 +259,6 @@ static bool begin_try(struct inventory *inv, struct inventory_call *call,
 {
     uint64_t limit_us = call->due_us - now_us;
 
-    if (!call->failed && inv->budget < BUDGET_MAX) /* its first try */
-        inv->budget++;
     if (limit_us > inv->try_us)
         limit_us = inv->try_us;
     if (!ask(inv, service, call->request, limit_us / 1000 + 1, call))
@@ -283,14 +268,13 @@ static bool begin_try(struct inventory *inv, struct inventory_call *call,
     return true;
 }
 
-/* Whether the call may be tried once more; then that is paid for. */
+/* Whether the call, which has no answer, or a "not now", is tried once more. */
 static bool may_retry(struct inventory *inv, const struct inventory_call *call)
 {
-    if (call->tries >= TRIES_MAX || inv->budget < RETRY_PRICE ||
+    if (call->tries >= TRIES_MAX ||
         (call->reply.status && !any_ready(inv, call->failed)))
         return false;
-    inv->budget -= RETRY_PRICE;
-    atomic_fetch_add(&inv->retries, 1);
+    metrics_count(inv->app->metrics, METRICS_SECOND_TRIES, 1);
     return true;
 }
 
@@ -448,8 +432,6 @@ static uint64_t probe_all(struct inventory *inv, uint64_t now_us)
     return due_us > now_us ? due_us : now_us;
 }
 
-/* It says that it sleeps before it looks into the inbox: who puts a call in after that
- * wakes it. */
 static void *thread_main(void *arg)
 {
     struct inventory *inv = arg;
@@ -463,7 +445,6 @@ static void *thread_main(void *arg)
             fetch_free(try);
         }
         now_us = clock_us();
-        atomic_store(&inv->asleep, true);
         pthread_mutex_lock(&inv->mutex);
         TAILQ_CONCAT(&inv->waiting, &inv->inbox, place);
         pthread_mutex_unlock(&inv->mutex);
@@ -474,18 +455,11 @@ static void *thread_main(void *arg)
             end_all(inv);
         fetch_wait(&inv->fetches, NULL, 0,
                    (probe_all(inv, now_us) - now_us + 999) / 1000);
-        atomic_store(&inv->asleep, false);
     }
     return NULL;
 }
 
 /* ---- from outside -------------------------------------------------------------- */
-
-static void wake(struct inventory *inv)
-{
-    if (atomic_load(&inv->asleep) && atomic_exchange(&inv->asleep, false))
-        fetch_wake(&inv->fetches);
-}
 
 /* A depth that was counted keeps the thread running until the call is answered. */
 bool inventory_submit(struct inventory *inv, struct inventory_call *call)
@@ -494,7 +468,7 @@ bool inventory_submit(struct inventory *inv, struct inventory_call *call)
 
     if (atomic_fetch_add(&inv->depth, 1) >= most || atomic_load(&inv->closed)) {
         atomic_fetch_sub(&inv->depth, 1);
-        wake(inv);
+        fetch_wake(&inv->fetches); /* it may wait for a depth of 0 */
         if (call->request.key)
             metrics_order(inv->app->metrics, ORDER_OVERLOADED);
         return false;
@@ -504,7 +478,7 @@ bool inventory_submit(struct inventory *inv, struct inventory_call *call)
     pthread_mutex_lock(&inv->mutex);
     TAILQ_INSERT_TAIL(&inv->inbox, call, place);
     pthread_mutex_unlock(&inv->mutex);
-    wake(inv);
+    fetch_wake(&inv->fetches);
     return true;
 }
 
@@ -515,10 +489,8 @@ size_t inventory_depth(const struct inventory *inv)
 
 uint64_t inventory_beat(struct inventory *inv)
 {
-    uint64_t beat = atomic_load(&inv->beat);
-
-    wake(inv);
-    return beat;
+    fetch_wake(&inv->fetches);
+    return atomic_load(&inv->beat);
 }
 
 void inventory_metrics(const struct inventory *inv, FILE *out)
@@ -531,13 +503,6 @@ void inventory_metrics(const struct inventory *inv, FILE *out)
     for (; service < inv->services + inv->services_n; service++)
         fprintf(out, "stockade_inventory_ready{inventory=\"%s\"} %d\n",
                 service->url, atomic_load(&service->is_ready));
-    fprintf(
-        out,
-        "# HELP stockade_inventory_retries_total Requests that were sent to "
-        "another inventory service as well.\n"
-        "# TYPE stockade_inventory_retries_total counter\n"
-        "stockade_inventory_retries_total %" PRIu64 "\n",
-        atomic_load(&inv->retries));
 }
 
 bool inventory_check(const struct config *config)
@@ -558,7 +523,6 @@ struct inventory *inventory_open(const struct app *app)
     TAILQ_INIT(&inv->waiting);
     TAILQ_INIT(&inv->inbox);
     pthread_mutex_init(&inv->mutex, NULL);
-    inv->budget = BUDGET_MAX;
     inv->runs =
         read_services(inv, app->config->inventory) &&
         fetch_open(&inv->fetches, inv->services_n * (CONFIG_FLYING_MAX + 1)) &&

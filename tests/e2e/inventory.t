@@ -359,15 +359,6 @@ C
     is $service->stop, 0, 'nor at the end';
 }
 
-# ---- retries have a budget -----------------------------------------------------
-
-$service = order_service([map { Stockade::Relay->start($_)->does('busy') } $one, $two]);
-ready_are($service, 2);
-$service->order(4, 1000 + $_) for 1 .. 400;
-my $retries = $service->metric('stockade_inventory_retries_total');
-cmp_ok $retries, '>', 200,            "$retries of 400 orders were tried twice: at first all";
-cmp_ok $retries, '<', 256 + 400 / 10 + 2, 'then one in ten';
-is $service->stop, 0, 'ends';
 is $_->stop, 0, 'ends' for $one, $two;
 $one->balances('in the end');
 
