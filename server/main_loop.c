@@ -61,32 +61,8 @@ int main_loop_signals(void)
 
 /* ---- SIGHUP ---------------------------------------------------------------- */
 
-/* Takes the token and the log level; what else has changed is said. */
-static void take_settings(struct config *config, struct config *fresh)
-{
-    const struct config was = *config;
-    enum log_level level = config->log_level;
-    char names[512];
-
-    /* Without one, who comes from loopback is the administrator: a file that is
-     * being written anew does not open that door. */
-    if (*fresh->admin_token) {
-        access_set_token(fresh->admin_token);
-        memcpy(config->admin_token, fresh->admin_token,
-               sizeof(config->admin_token));
-        memcpy(config->admin_token_file, fresh->admin_token_file,
-               sizeof(config->admin_token_file));
-    }
-    config->log_level = fresh->log_level;
-    /* Said under the level that says more. */
-    log_level_set(level > fresh->log_level ? level : fresh->log_level);
-    config_differences(&was, config, names, sizeof(names));
-    log_info("reload", "changed=\"%s\"", *names ? names : "none");
-    if (*config_differences(config, fresh, names, sizeof(names)))
-        log_warn("reload", "restart_needed_for=\"%s\"", names);
-    log_level_set(fresh->log_level);
-}
-
+/* Takes the token and the log level. Without a token, who comes from loopback is the
+ * administrator: a file that is being written anew must not open that door. */
 static void reload(struct service *s, const struct state *state)
 {
     char error[512];
@@ -94,10 +70,15 @@ static void reload(struct service *s, const struct state *state)
 
     if (!state->awaited)
         sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, clock_us());
-    if (config_load(s->argc, s->argv, &fresh, error, sizeof(error)) == 0)
-        take_settings(&s->config, &fresh);
-    else
+    if (config_load(s->argc, s->argv, &fresh, error, sizeof(error)) == 0) {
+        if (*fresh.admin_token)
+            access_set_token(fresh.admin_token);
+        log_info("reload", "admin_token=\"%s\"",
+                 *fresh.admin_token ? "as in its file" : "as before");
+        log_level_set(fresh.log_level);
+    } else {
         log_warn("reload", "error=\"%s\" settings=\"as before\"", error);
+    }
     if (!state->awaited)
         sd_notifyf(0, "READY=1");
 }

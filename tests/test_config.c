@@ -372,28 +372,6 @@ UNIT_TEST(token_is_one_line)
     assert_int_equal(load_token(0, "\n"), -1);
 }
 
-UNIT_TEST(differences_are_named)
-{
-    struct config before;
-    char names[64];
-
-    assert_int_equal(load("--lock", "fenced", NULL), 0);
-    before = config;
-    assert_string_equal(
-        config_differences(&before, &config, names, sizeof(names)), "");
-    assert_int_equal(
-        load("--lock", "redisson", "--think-ms=7", "--no-seed", NULL), 0);
-    assert_string_equal(
-        config_differences(&before, &config, names, sizeof(names)),
-        "lock think-ms no-seed");
-    assert_string_equal(config_differences(&before, &config, names, 6), "lock");
-    before = config;
-    strcpy(config.admin_token, "x");
-    assert_string_equal(
-        config_differences(&before, &config, names, sizeof(names)),
-        "admin-token-file");
-}
-
 UNIT_TEST(threads_are_as_set_or_by_the_cores)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);

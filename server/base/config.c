@@ -71,26 +71,6 @@ void config_help(void)
                dlock_strategy_info(i)->claim);
 }
 
-/* The token has no row of its own: it counts with its file. */
-const char *config_differences(const struct config *a, const struct config *b,
-                               char *names, unsigned size)
-{
-    size_t len = 0;
-    bool differs;
-
-    *names = '\0';
-    for (const struct setting *s = table; s->kind < ASK; s++) {
-        differs = memcmp((const char *)a + s->offset,
-                         (const char *)b + s->offset, s->size) != 0;
-        if (s->offset == offsetof(struct config, admin_token_file))
-            differs |= strcmp(a->admin_token, b->admin_token) != 0;
-        if (differs && len + strlen(s->name) + 2 <= size)
-            len += (size_t)snprintf(names + len, size - len, "%s%s",
-                                    len ? " " : "", s->name);
-    }
-    return names;
-}
-
 /* ---- names ------------------------------------------------------------------- */
 
 /* The order is that in which they are asked: the first that has a value wins. */

@@ -52,10 +52,6 @@ int config_load(int argc, char *argv[], struct config *config, char *error,
 /* The help text for the table, to standard output. */
 void config_help(void);
 
-/* The names of the settings in which A and B differ, with spaces between. */
-const char *config_differences(const struct config *a, const struct config *b,
-                               char *names, unsigned size);
-
 /* Rules for several settings together are in config_rules.c. The first rule
  * that CONFIG breaks, for a person, and in *NAME the setting that breaks it; NULL if
  * it breaks none. */
