@@ -2,7 +2,6 @@
  * may call us. How many orders and connections one may have: e2e/http-connections.t,
  * e2e/http-strangers.t. */
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "server/http/client_limit.h"
@@ -18,8 +17,8 @@ static const struct in6_addr *from(const char *text)
 }
 
 struct crowd {
-    struct client_limit *limit;
-    struct client *client;
+    struct client_limit limit;
+    struct in6_addr client;
     atomic_int inside;
     bool never_too_many;
 };
@@ -29,23 +28,24 @@ static void *come_and_go(void *arg)
     struct crowd *crowd = arg;
 
     for (int i = 0; i < 20000; i++) {
-        if (!client_limit_enter(crowd->limit, crowd->client))
+        atomic_uint *count = client_limit_enter(&crowd->limit, &crowd->client);
+
+        if (!count)
             continue;
         if (atomic_fetch_add(&crowd->inside, 1) >= 2)
             crowd->never_too_many = false;
         atomic_fetch_sub(&crowd->inside, 1);
-        client_limit_leave(crowd->client);
+        client_limit_leave(count);
     }
     return NULL;
 }
 
 UNIT_TEST(a_limit_holds_for_threads)
 {
-    struct client_limit limit = {PTHREAD_MUTEX_INITIALIZER, 2, NULL};
-    struct crowd crowd = {.limit = &limit, .never_too_many = true};
+    static struct crowd crowd = {.limit = {.inflight_max = 2},
+                                 .never_too_many = true};
     pthread_t threads[4];
 
-    crowd.client = client_limit_meet(crowd.limit, from("::"));
     for (int i = 0; i < 4; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, come_and_go, &crowd),
                          0);
@@ -53,13 +53,9 @@ UNIT_TEST(a_limit_holds_for_threads)
         pthread_join(threads[i], NULL);
     assert_true(crowd.never_too_many);
     /* Nobody was counted who has not left. */
-    assert_true(client_limit_enter(crowd.limit, crowd.client));
-    assert_true(client_limit_enter(crowd.limit, crowd.client));
-    assert_false(client_limit_enter(crowd.limit, crowd.client));
-    client_limit_leave(crowd.client);
-    client_limit_leave(crowd.client);
-    client_limit_part(crowd.limit, crowd.client);
-    assert_null(limit.clients);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(
+            client_limit_enter(&crowd.limit, &crowd.client) != NULL, i < 2);
 }
 
 UNIT_TEST(peers_are_told_apart)
@@ -77,18 +73,31 @@ UNIT_TEST(peers_are_told_apart)
         {"127.0.0.1", "::1", false, true},
         {"127.0.0.1", "::ffff:128.0.0.1", false, false},
     };
-    struct client_limit limit = {PTHREAD_MUTEX_INITIALIZER, 1, NULL};
-    struct client *a, *b;
+    static struct client_limit limit = {.inflight_max = 2};
+    atomic_uint *a, *b;
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        a = client_limit_meet(&limit, from(rows[i].a));
-        b = client_limit_meet(&limit, from(rows[i].b));
+        a = client_limit_enter(&limit, from(rows[i].a));
+        b = client_limit_enter(&limit, from(rows[i].b));
         assert_int_equal(a == b, rows[i].same);
         assert_int_equal(address_is_loopback(from(rows[i].b)), rows[i].local);
-        client_limit_part(&limit, a);
-        client_limit_part(&limit, b);
+        client_limit_leave(a);
+        client_limit_leave(b);
     }
-    assert_null(limit.clients);
+}
+
+/* Those of one /16 share some 37 % of the counts of which each could have its own. */
+UNIT_TEST(counts_are_spread)
+{
+    static struct client_limit limit = {.inflight_max = 1};
+    char text[32];
+    int alone = 0;
+
+    for (int i = 0; i < CLIENT_COUNTS; i++) {
+        (void)snprintf(text, sizeof(text), "10.1.%d.%d", i / 256, i % 256);
+        alone += client_limit_enter(&limit, from(text)) != NULL;
+    }
+    assert_in_range(alone, CLIENT_COUNTS / 2, CLIENT_COUNTS);
 }
 
 /* A host is ours by a name that was given; http-access.t asks for others from outside. */

@@ -45,21 +45,12 @@ static void post_answer(struct request *request)
  * names. */
 static bool enter_limit(struct request *request)
 {
-    struct client_limit *limit = &request->loop->group->limit;
-    struct client *client = request->client;
-    struct in6_addr address;
+    struct in6_addr address =
+        request->proxy ? access_client(request) : request->peer;
 
-    if (request->proxy) {
-        address = access_client(request);
-        client = client_limit_meet(limit, &address);
-    }
-    if (client_limit_enter(limit, client)) {
-        request->limited = client;
-        return true;
-    }
-    if (request->proxy)
-        client_limit_part(limit, client);
-    return false;
+    request->limited =
+        client_limit_enter(&request->loop->group->limit, &address);
+    return request->limited;
 }
 
 /*

@@ -28,6 +28,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -447,8 +448,8 @@ struct http *http_open(const struct app *app)
     parse_init();
     access_set_token(config->admin_token);
     http->app = app;
-    http->group.limit = (struct client_limit){
-        PTHREAD_MUTEX_INITIALIZER, (size_t)config->client_inflight_max, NULL};
+    http->group.limit.inflight_max = (unsigned)config->client_inflight_max;
+    (void)getrandom(&http->group.limit.seed, sizeof(uint64_t), 0);
     http->group.feed =
         feed_open(app, share(config->connections_max, 0, VIEWERS_SHARE));
     if (!http->group.feed) {

@@ -118,8 +118,6 @@ static void finish(struct connection *connection)
 
     if (request->limited)
         client_limit_leave(request->limited);
-    if (request->limited && request->proxy)
-        client_limit_part(&request->loop->group->limit, request->limited);
     if (request->stage != REQUEST_NEW)
         atomic_fetch_sub(&request->loop->requests, 1);
     request->limited = NULL;
@@ -131,8 +129,6 @@ static void finish(struct connection *connection)
 static void free_it(struct connection *connection)
 {
     finish(connection);
-    client_limit_part(&connection->request.loop->group->limit,
-                      connection->request.client);
     free(connection);
 }
 
@@ -341,7 +337,6 @@ static struct connection *begin_connection(struct loop *loop,
     request->loopback = address_is_loopback(&request->peer);
     request->proxy =
         address_is_listed(loop->app->config->trusted_proxy, &request->peer);
-    request->client = client_limit_meet(&loop->group->limit, &request->peer);
     atomic_fetch_add(&loop->group->connections_n, 1);
     return connection;
 }

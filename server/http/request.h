@@ -43,7 +43,6 @@
 #define REQUEST_PARAM_BYTES_MAX 64
 
 struct app;
-struct client;
 struct request;
 
 /* Replies, or says with a text why the store could not tell. */
@@ -88,7 +87,6 @@ struct request_header {
 struct request {
     const struct app *app;
     struct loop *loop;
-    struct client *client; /* in the loop's limit; NULL = no memory */
     struct in6_addr peer;
     bool loopback; /* the peer is this machine */
     bool proxy;    /* the peer is one of --trusted-proxy */
@@ -103,7 +101,7 @@ struct request {
     bool is_head, is_read; /* a HEAD; a HEAD or a GET */
 
     /* for mhd.c */
-    struct client *limited; /* its order is counted as this one's */
+    atomic_uint *limited; /* its order is counted there; NULL = it is not */
     enum request_stage stage;
     enum request_wait waits_for;
     unsigned status; /* of the reply; 0 = none yet */
