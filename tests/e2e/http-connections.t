@@ -30,46 +30,6 @@ for my $threads (1, 4) {
         'and closes them all';
 }
 
-# ---- one connection, whose replies are much alike -------------------------------
-{
-    my $server = Stockade->start;
-    $server->product(9, 40);
-    my $keyed = sub { HttpRaw::order_bytes($_[0]) =~ s/\r\n/\r\nIdempotency-Key: again\r\n/r };
-    my %asked = (
-        order   => sub { HttpRaw::order_bytes(1 + $_[0]) },
-        keyed   => $keyed,
-        unknown => sub { "GET /api/orders/1-0123456789abcdef HTTP/1.1\r\n$HOST\r\n" },
-        nothing => sub { "GET /no/$_[0] HTTP/1.1\r\n$HOST\r\n" },
-        options => sub { "OPTIONS /livez HTTP/1.1\r\n$HOST\r\n" },
-        page    => sub { "GET /style.css HTTP/1.1\r\n$HOST\r\n" },
-    );
-    my %want = (order => 201, keyed => 201, unknown => 404, nothing => 404, options => 204, page => 200);
-    my @turns = map { (qw(order order), $_, qw(order keyed), $_, $_) } sort keys %asked;
-    my @other = map { HttpRaw::connect_to($server->port) } 1 .. 2;
-    my (%id, %head, $first);
-    for my $i (0 .. $#turns) {
-        my $kind = $turns[$i];
-        # Two connections in turn: what one keeps is not the other's.
-        HttpRaw::put($other[ $i % 2 ], $asked{$kind}->($kind eq 'keyed' ? 7 : $i));
-        my $reply = HttpRaw::read_replies($other[ $i % 2 ], 1)->{replies}[0];
-        is $reply->{status}, $want{$kind}, "$i, $kind: $want{$kind}";
-        my %headers = %{ $reply->{headers} };
-        if ($want{$kind} == 201) {
-            my ($id) = $reply->{body} =~ /"id":"([^"]+)"/;
-            is delete $headers{location}, "/api/orders/$id", "$i: where the order is";
-            $id{$id}++;
-            $first //= $id if $kind eq 'keyed';
-            is $id, $first, "$i: the same order" if $kind eq 'keyed';
-            is delete $headers{'idempotent-replayed'}, $kind eq 'keyed' && $id{$id} > 1 ? 'true' : undef,
-                "$i: is told whether it is a repeat";
-        }
-        delete @headers{qw(date content-length)};
-        is_deeply \%headers, $head{$kind} //= \%headers, "$i, $kind: headers as ever";
-    }
-    is $server->get('/api/products/9')->{body}{sold}, scalar keys %id, 'each order is one';
-    is $server->stop, 0, 'stops';
-}
-
 # ---- limits ------------------------------------------------------------------
 {
     my $server  = Stockade->start(args => [
