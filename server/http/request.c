@@ -46,8 +46,8 @@ void request_end(struct request *request)
         free(request->owned[--request->owned_n]);
 }
 
-/* The array is as long as the longest list: a target and twice a body that have no
- * room in the arena, and what the longest reply is made of. */
+/* The array is as long as the longest list: a target, a body, and what the longest reply
+ * is made of. */
 void *request_take(struct request *request, void *memory)
 {
     assert(request->owned_n < REQUEST_OWNED_MAX);
@@ -56,29 +56,20 @@ void *request_take(struct request *request, void *memory)
     return memory;
 }
 
-/* What does not fit into the arena any more has its own malloc(). */
 void *request_alloc(struct request *request, size_t size)
 {
-    const size_t align = _Alignof(max_align_t);
-    char *piece = request->arena + request->arena_used;
-
-    if (size > sizeof(request->arena) - request->arena_used)
-        return request_take(request, malloc(size));
-    /* The arena's size is a multiple too, so that this stays within it. */
-    request->arena_used += (size + align - 1) / align * align;
-    return piece;
+    return request_take(request, malloc(size));
 }
 
 /*
  * A body that is too long is read on and thrown away, so that the client is
- * there to read the 413; to a bound. Most are short and come in one part: only
- * the second part takes all the room there may be.
+ * there to read the 413; to a bound. How long one in chunks will be nobody knows.
  */
 bool request_read(struct request *request, const char *data, size_t size)
 {
     struct check_verdict *verdict = &request->verdict;
-    size_t room = request->body_size + size + 1;
-    char *body;
+    size_t room =
+        verdict->body_size ? verdict->body_size : CHECK_BODY_BYTES_MAX;
 
     request->body_seen += size;
     if (request->body_seen > CHECK_SWALLOW_BYTES_MAX)
@@ -90,16 +81,10 @@ bool request_read(struct request *request, const char *data, size_t size)
     }
     if (verdict->problem != PROBLEM_NONE)
         return true;
-    if (room > request->body_room) {
-        if (request->body_room)
-            room = CHECK_BODY_BYTES_MAX + 1;
-        body = request_alloc(request, room);
-        if (!body)
-            return false;
-        memcpy(body, request->body, request->body_size);
-        request->body = body;
-        request->body_room = room;
-    }
+    if (request->body_size == 0)
+        request->body = request_alloc(request, room + 1);
+    if (!request->body)
+        return false;
     memcpy(request->body + request->body_size, data, size);
     request->body_size += size;
     request->body[request->body_size] = '\0';

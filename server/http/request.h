@@ -17,8 +17,7 @@
  * suspended; what is needed afterwards is copied. Its method is the route's.
  *
  * Ownership: what request_alloc() and request_take() return lives until the
- * reply was sent, and is freed in one place, request_end(). Small pieces come
- * from the arena, so an order costs no malloc() here.
+ * reply was sent, and is freed in one place, request_end().
  */
 #ifndef REQUEST_H
 #define REQUEST_H
@@ -37,8 +36,6 @@
 
 #define REQUEST_REPLY_HEADERS_MAX 8
 #define REQUEST_OWNED_MAX         8
-/* Holds all that placing an order needs: target, body, reply. */
-#define REQUEST_ARENA_BYTES 1536
 
 #define REQUEST_PARAM_BYTES_MAX 64
 
@@ -122,7 +119,6 @@ struct request {
 
     /* for mhd.c and request.c */
     struct check_verdict verdict;
-    size_t body_room;
     uint64_t body_seen;
     struct completion completion;
     struct task task;
@@ -136,12 +132,10 @@ struct request {
     size_t reply_size;
     struct request_header headers[REQUEST_REPLY_HEADERS_MAX];
     size_t headers_n;
-    size_t arena_used;
 
     /* libmicrohttpd's, but for the target, which is a copy; without fields once it was
      * suspended. They are the part that is left. */
     struct check_head head;
-    _Alignas(max_align_t) char arena[REQUEST_ARENA_BYTES];
 };
 
 /* A request begins, ends, and the next may begin. false: no memory. */
