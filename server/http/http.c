@@ -2,13 +2,9 @@
  * The HTTP threads: their sleep and the orders that they gather, the socket on which
  * they listen, their opening and closing.
  *
- * libmicrohttpd's own threads want connections that wait to be suspended and
- * resumed, with one or two system calls each time, which is more than all else
- * that it does for an order. In this loop a connection that waits stays among
- * those that are ready, and the handler says in each pass that it has nothing
- * yet. That takes some ten nanoseconds, but libmicrohttpd then believes that
- * there is always something to do. So the loop has to know by itself when it may
- * sleep, and counts what has begun.
+ * A request that waits is not suspended (see mhd.c), so that libmicrohttpd believes
+ * that there is always something to do. So the loop has to know by itself when it
+ * may sleep, and counts what has begun.
  *
  * It cannot count heads that come in many pieces, nor refusals by libmicrohttpd
  * itself, of which it does not tell us. While other requests wait, a pass every

@@ -28,9 +28,10 @@
  * - A reply queued in the first call of the access handler closes the
  *   connection afterwards; one queued in the last call keeps it. So refusals
  *   that need a close are given in the first, all others in the last.
- * - A request that waits is not suspended, which would cost it system calls:
- *   its connection stays in the library's list of those that are ready, and
- *   the handler is asked in every pass. http.c knows when to sleep. Only a
+ * - A request that waits is not suspended, which would cost it one or two system
+ *   calls, more than all else that the library does for an order: its connection
+ *   stays in the library's list of those that are ready, and the handler is asked
+ *   in every pass, some ten nanoseconds. http.c knows when to sleep. Only a
  *   viewer's is, because it waits most of the time; while suspended it is not
  *   seen to break, and must be resumed before the library ends.
  * - Its epoll loop waits again, for ever, before it serves exactly 128 ready

@@ -77,14 +77,6 @@ sub crowd {
     is $server->stop, 0, 'stops';
 }
 
-# ---- a request line is no request ----------------------------------------------------
-for my $threads (1, 4) {
-    my $server = Stockade->start(args => [qw(--connections-max 16 --http-threads), $threads]);
-    my @lines  = map { my $one = from($server, '127.0.0.1'); HttpRaw::put($one, "GET / HTTP/1.1\r\n"); $one } 1 .. 16;
-    ok is_open(from($server, '127.0.0.2')), "$threads threads, with all that have sent a line: another address is served";
-    is $server->stop, 0, 'stops';
-}
-
 # ---- all are taken ----------------------------------------------------------------
 {
     my $server = Stockade->start(args => [qw(--connections-max 8 --client-connections-max 100 --http-threads 1 --request-deadline-ms 1000)]);
