@@ -72,6 +72,8 @@ same [heads('OUTCOMES')], \@problems, 'the manual has the problems, with their s
 
 my $routes = Stockade::slurp('server/http/route.c');
 my @routes = map { s/", "/ /r } $routes =~ /^    \{"([A-Z]+", "\/[^"]*)"/mg;
+my @files  = Stockade::slurp('server/http/handle_files.c') =~ /^ {8}"\/(.*)",$/mg;
+push @routes, map { "GET /$_" } @files, map { m{/(?!lab)(.*)} } glob 'static/*.js';
 cmp_ok scalar @routes, '>', 15, 'the table of paths was found';
 same [map { split / *, */ } heads('HTTP API')], \@routes, 'the manual has the paths';
 

@@ -12,8 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "server/http/reply.h"
-
 static const char policy[] =
     "default-src 'none'; script-src 'self'; style-src 'self'; "
     "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
@@ -21,8 +19,7 @@ static const char policy[] =
 
 #define SCRIPT "text/javascript; charset=utf-8"
 
-/* The files by their names; the route table has the same names. The build makes
- * a row of each script: {"/app.js", SCRIPT, "its text"}. */
+/* The build makes a row of each script: {"/app.js", SCRIPT, "its text"}. */
 static const struct file {
     const char *path, *type, *text;
 } files[] = {
@@ -61,32 +58,35 @@ static void make_tags(void)
     }
 }
 
+const struct file *handle_files_find(const char *path)
+{
+    for (size_t i = 0; i < FILES; i++)
+        if (!strcmp(files[i].path, path))
+            return &files[i];
+    return NULL;
+}
+
 /* "no-cache" lets browsers keep a copy and makes them ask: after an update
  * nobody sees an old script with a new page. */
 void handle_files_get(struct request *request)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     const char *given = request_field(request, "If-None-Match", NULL);
-    size_t i = 0;
+    const struct file *file = handle_files_find(request->path);
+    const char *tag = tags[file - files];
 
     pthread_once(&once, make_tags);
-    while (i < FILES && strcmp(files[i].path, request->path) != 0)
-        i++;
-    if (i == FILES) {
-        reply_problem(request, PROBLEM_NOT_FOUND, "no such file");
-        return;
-    }
-    request_header(request, "ETag", tags[i]);
+    request_header(request, "ETag", tag);
     request_header(request, "Cache-Control", "no-cache");
     request_header(request, "X-Content-Type-Options", "nosniff");
     /* A list of tags, weak or not, or "*". A 304 repeats what a cache needs to
      * keep its copy fresh; the library leaves away the text, and tells its length. */
-    if (given && (!strcmp(given, "*") || strstr(given, tags[i]))) {
-        request_reply(request, 304, files[i].text, strlen(files[i].text));
+    if (given && (!strcmp(given, "*") || strstr(given, tag))) {
+        request_reply(request, 304, file->text, strlen(file->text));
         return;
     }
-    request_header(request, "Content-Type", files[i].type);
+    request_header(request, "Content-Type", file->type);
     request_header(request, "Content-Security-Policy", policy);
     request_header(request, "Referrer-Policy", "no-referrer");
-    request_reply(request, 200, files[i].text, strlen(files[i].text));
+    request_reply(request, 200, file->text, strlen(file->text));
 }

@@ -55,16 +55,7 @@ static const struct route routes[] = {
     {"GET", "/readyz", handle_operations_readyz, 0, NULL},
     {"GET", "/healthz", handle_operations_readyz, 0, NULL},
     {"GET", "/metrics", handle_operations_metrics, 0, NULL},
-    {"GET", "/", handle_files_get, 0, NULL},
-    {"GET", "/app.js", handle_files_get, 0, NULL},
-    {"GET", "/shop.js", handle_files_get, 0, NULL},
-    {"GET", "/live.js", handle_files_get, 0, NULL},
-    {"GET", "/browser.js", handle_files_get, 0, NULL},
-    {"GET", "/words.js", handle_files_get, 0, NULL},
-    {"GET", "/orders.js", handle_files_get, 0, NULL},
-    {"GET", "/admin.js", handle_files_get, 0, NULL},
-    {"GET", "/style.css", handle_files_get, 0, NULL},
-    {"GET", "/openapi.json", handle_files_get, 0, NULL},
+    {"GET", "", handle_files_get, 0, NULL}, /* of each file */
     {0},
 };
 
@@ -78,6 +69,8 @@ static bool path_fits(const char *pattern, const char *path,
     const char *open = strchr(pattern, '{'), *end;
     size_t head, size;
 
+    if (!*pattern)
+        return handle_files_find(path);
     if (!open)
         return !strcmp(pattern, path);
     head = (size_t)(open - pattern);

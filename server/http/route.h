@@ -28,7 +28,8 @@ enum route_flags {
 /* A row of the table. */
 struct route {
     const char *method;
-    const char *pattern; /* "{id}" stands for one part of the path */
+    const char
+        *pattern; /* "{id}" stands for one part of the path; "": a file */
     request_answer *handle;
     unsigned flags;   /* of enum route_flags */
     request_run *run; /* instead of handle: as a task */
@@ -83,7 +84,8 @@ void handle_operations_readyz(struct request *request);
 void handle_operations_metrics(struct request *request);
 request_run handle_operations_audit;
 
-/* handle_files.c: all files of static/, by the request's path */
+/* handle_files.c: the files of the shop's page; NULL: there is none of that path */
+const struct file *handle_files_find(const char *path);
 void handle_files_get(struct request *request);
 
 #endif
