@@ -13,6 +13,7 @@
 #include "server/lab/load/load.h"
 #include "server/lab/replay/game.h"
 #include "server/lab/stage/stage_options.h"
+#include "server/lab/world/world.h"
 
 struct runs {
     struct lab_options options;
@@ -286,8 +287,10 @@ static int play_by_hand(const struct runs *runs,
 
     if (!play.scene.lock)
         return fail_to_run("lab run --fix: %s has no fix", experiment->name);
-    if (options->lock && !dlock_strategy_find(options->lock))
-        return fail_to_run("there is no lock '%s'", options->lock);
+    if (options->lock && (!dlock_strategy_find(options->lock) ||
+                          (experiment->kind == &load_kind &&
+                           world_nodes_for(options->lock) > 1)))
+        return fail_to_run("there is no lock '%s' here", options->lock);
     if (options->lock)
         play.scene.lock = options->lock;
     if (experiment->kind == &load_kind && options->json)

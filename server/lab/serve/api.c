@@ -24,7 +24,6 @@
  */
 #include <jansson.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +36,6 @@
 #include "server/lab/load/load.h"
 #include "server/lab/path/path.h"
 #include "server/lab/serve/lab_serve.h"
-#include "server/lab/stage/stage_options.h"
 #include "server/lab/world/world.h"
 
 #define API      "/api/lab"
@@ -46,8 +44,7 @@
 #define RUNS     API "/runs"
 #define SEARCHES API "/searches"
 
-enum { ARGS_MAX = 16, ARG_BYTES = 300 };
-#define SEARCH_SECONDS "--seconds=60"
+enum { ARGS_MAX = 24, ARG_BYTES = 32 };
 
 /* Takes VALUE. */
 static struct api_reply reply(unsigned status, json_t *value)
@@ -176,205 +173,114 @@ static json_t *faults(void)
 
 /* ---- games -------------------------------------------------------------- */
 
-struct args {
-    char *argv[ARGS_MAX + 1];
-    char texts[ARGS_MAX][ARG_BYTES];
-    int n;
-    struct fail error; /* "" = the wish names nothing that there is */
+#define OF_STOP       "stop choice language"
+#define OF_EXPERIMENT "experiment lock fix language"
+#define OF_LOCK       "lock text buyers stock deduct language"
+
+/* The beginnings of games: a wish at PATH that has SUBJECT, or a text in place of a lock,
+ * may have these MEMBERS, and is played by this command. */
+static const struct beginning {
+    const char *path, *subject, *members, *command[5];
+} beginnings[] = {
+    {GAMES, "stop", OF_STOP, {"path", "--json"}},
+    {GAMES, "experiment", OF_EXPERIMENT, {"run", "-i", "--json"}},
+    {GAMES, "lock", OF_LOCK " schedule", {"replay", "-i", "--json"}},
+    {SEARCHES, "lock", OF_LOCK, {"explore", "-i", "--json", "--seconds=60"}},
+    {RUNS, "experiment", OF_EXPERIMENT, {"run", "-i", "--json"}},
+    {JUDGE, "stop", OF_STOP, {"path", "--json", "--judge"}},
 };
 
-__attribute__((format(printf, 2, 3))) static void add(struct args *args,
-                                                      const char *format, ...)
-{
-    va_list more;
+enum { BEGINNINGS_N = sizeof(beginnings) / sizeof(beginnings[0]) };
 
-    if (args->n == ARGS_MAX)
-        return;
-    va_start(more, format);
-    (void)vsnprintf(args->texts[args->n], ARG_BYTES, format, more);
-    va_end(more);
-    args->argv[args->n] = args->texts[args->n];
-    args->n++;
-}
-
-/* Whether all that the wish has is in MEMBERS, "stop choice", and is of its type: a wish
- * that is heeded in part is another wish. */
-static bool heeds(struct args *args, const json_t *wish, const char *members)
-{
-    const char *name;
-    json_t *value;
-
-    json_object_foreach((json_t *)wish, name, value)
-    {
-        const char *text = json_string_value(value);
-        bool is_setting = expected_has_word("buyers stock deduct", name);
-
-        if (!expected_has_word(members, name))
-            return fail_with(&args->error,
-                             "there is no \"%.40s\" here; there is: %s", name,
-                             members);
-        if (strcmp(name, "fix") == 0
-                ? !json_is_boolean(value)
-                : !text && !(is_setting && json_is_number(value)))
-            return fail_with(&args->error, "\"%s\" is of a wrong type", name);
-        if (text && strcmp(name, "language") == 0 && strcmp(text, "en") != 0 &&
-            strcmp(text, "zh") != 0)
-            return fail_with(&args->error, "\"language\" is en or zh");
-    }
-    return true;
-}
-
-/* A lock's text. */
-static const char *own_text(const json_t *wish)
-{
-    return json_string_value(json_object_get(wish, "text"));
-}
+/* Its words are these texts, and those of the wish. */
+struct args {
+    const char *argv[ARGS_MAX + 1];
+    char texts[ARGS_MAX][ARG_BYTES];
+    size_t n;
+    struct fail error;
+};
 
 static const char *text_in(const json_t *wish, const char *name)
 {
-    const char *text = json_string_value(json_object_get(wish, name));
-
-    return text && strlen(text) < ARG_BYTES ? text : NULL;
+    return json_string_value(json_object_get(wish, name));
 }
 
-/* The setting NAME of the stage, if the wish has it. False: it makes no sense. */
-static bool add_setting(struct args *args, const json_t *wish, const char *name)
+/* The member NAME, as a flag unless it is a word behind the flags. False: it makes no sense.
+ * The command knows more of that; but a lock has to be one of ours, because a file of this
+ * machine could have its name. */
+static bool add_member(struct args *args, const struct beginning *how,
+                       const char *name, const json_t *value)
 {
-    const json_t *value = json_object_get(wish, name);
-    const char *text = text_in(wish, name);
-    struct stage_scene scene = STAGE_SCENE("none");
-    char arg[ARG_BYTES];
+    const char *text = json_string_value(value);
+    char *flag = args->texts[args->n], *number = args->texts[args->n + 1];
 
-    if (!value)
+    if (!expected_has_word(how->members, name))
+        return fail_with(&args->error,
+                         "there is no \"%.40s\" here; there is: %s", name,
+                         how->members);
+    if (strcmp(name, "fix") == 0
+            ? !json_is_boolean(value)
+            : !text && !(expected_has_word("buyers stock", name) &&
+                         json_is_number(value)))
+        return fail_with(&args->error, "\"%s\" is of a wrong type", name);
+    if (strcmp(name, "lock") == 0 && !dlock_strategy_find(text))
+        return fail_with(&args->error, "there is no lock '%.40s'", text);
+    if (strcmp(name, "language") == 0 && strcmp(text, "zh") != 0)
+        return strcmp(text, "en") == 0 ||
+               fail_with(&args->error, "\"language\" is en or zh");
+    if (strcmp(name, how->subject) == 0 || json_is_false(value) ||
+        expected_has_word("text schedule", name))
         return true;
-    if (json_is_integer(value))
-        (void)snprintf(arg, sizeof(arg), "%" JSON_INTEGER_FORMAT,
-                       json_integer_value(value));
-    else
-        (void)snprintf(arg, sizeof(arg), "%s", text ? text : "");
-    if (!stage_options_set(&scene, name, arg, &args->error))
-        return false;
-    add(args, "--%s=%s", name, arg);
+    args->argv[args->n++] = flag;
+    if (strcmp(name, "language") == 0)
+        name = "zh";
+    else if (!json_is_true(value))
+        args->argv[args->n++] = text ? text : number;
+    (void)snprintf(flag, ARG_BYTES, "--%s", name);
+    if (json_is_number(value))
+        number[json_dumpb(value, number, ARG_BYTES - 1, JSON_ENCODE_ANY)] = 0;
     return true;
 }
 
-/* The schedule to begin with, if the wish has one. False: it is none. */
-static bool add_schedule(struct args *args, const json_t *wish)
+/* The command that plays WISH at PATH. False: there is none. */
+static bool read_wish(const json_t *wish, const char *path, struct args *args)
 {
-    const char *text = text_in(wish, "schedule");
-    struct stage_move moves[STAGE_MOVES_MAX];
+    const struct beginning *how = beginnings;
+    const char *name, *text = text_in(wish, "text");
+    json_t *value;
 
-    if (!json_object_get(wish, "schedule"))
-        return true;
-    if (!text)
-        return fail_with(&args->error, "a schedule has less than %d bytes",
-                         ARG_BYTES);
-    if (stage_parse(text, moves, &args->error) < 0)
+    (void)fail_with(&args->error, "it wants one of these:");
+    for (; how < beginnings + BEGINNINGS_N; how++) {
+        if (strcmp(how->path, path) != 0)
+            continue;
+        if (json_object_get(wish, how->subject) ||
+            (text && strcmp(how->subject, "lock") == 0))
+            break;
+        (void)fail_more(&args->error, " \"%s\"", how->subject);
+    }
+    if (how == beginnings + BEGINNINGS_N)
         return false;
-    add(args, "%s", text);
+    args->argv[args->n++] = "stockade-lab";
+    for (const char *const *word = how->command; *word; word++)
+        args->argv[args->n++] = *word;
+    json_object_foreach((json_t *)wish, name, value)
+    {
+        if (!add_member(args, how, name, value))
+            return false;
+    }
+    args->argv[args->n++] = "--";
+    args->argv[args->n++] = text ? VISITORS_LOCK : text_in(wish, how->subject);
+    args->argv[args->n] = text_in(wish, "schedule");
     return true;
 }
 
-/* A lock of the stage. */
-static bool is_lock(const char *lock)
-{
-    struct stage_scene scene = STAGE_SCENE(lock);
-    struct fail error;
-
-    return lock && dlock_strategy_find(lock) && stage_can_play(&scene, &error);
-}
-
-static void add_language(struct args *args, const json_t *wish)
-{
-    const char *language = text_in(wish, "language");
-
-    if (language && strcmp(language, "zh") == 0)
-        add(args, "--zh");
-    add(args, "--");
-}
-
-/* The command line of a stop of the path, which is played or judged. False: there is no
- * such stop, or it has no such choice. */
-static bool read_stop(const json_t *wish, bool judges, struct args *args)
-{
-    const char *choice = text_in(wish, "choice"), *name = text_in(wish, "stop");
-    const struct path_stop *stop = name ? path_find(name, NULL) : NULL;
-
-    if (!heeds(args, wish, "stop choice language") || !stop ||
-        (json_object_get(wish, "choice") &&
-         (!choice || strlen(choice) != 1 || !path_scene(stop, choice[0]))))
-        return false;
-    add(args, "path");
-    add(args, "--json");
-    if (judges)
-        add(args, "--judge");
-    if (choice)
-        add(args, "--choice=%c", choice[0]);
-    add_language(args, wish);
-    add(args, "%s", stop->id);
-    return true;
-}
-
-/* The command line of an experiment of KIND, with its fix or a lock in place of its own.
- * False: there is no such thing. */
-static bool read_experiment(const json_t *wish,
-                            const struct experiment_kind *kind,
-                            struct args *args)
-{
-    const char *name = text_in(wish, "experiment"),
-               *lock = text_in(wish, "lock");
-    const struct experiment *experiment;
-    bool fix = json_is_true(json_object_get(wish, "fix"));
-    struct fail none;
-
-    experiment = name ? experiment_find(name, &none) : NULL;
-    if (!heeds(args, wish, "experiment lock fix language") || !experiment ||
-        experiment->kind != kind ||
-        (fix && !experiment->plays[EXPERIMENT_FIX].scene.lock) ||
-        (json_object_get(wish, "lock") && !is_lock(lock)) ||
-        (lock && kind == &load_kind && world_nodes_for(lock) > 1))
-        return false;
-    add(args, "run");
-    if (fix)
-        add(args, "--fix");
-    if (lock)
-        add(args, "--lock=%s", lock);
-    add(args, "-i");
-    add(args, "--json");
-    add_language(args, wish);
-    add(args, "%s", experiment->id);
-    return true;
-}
-
-/* The command line of a lock of the stage, or of a text of one, which is played or
- * searched. False: there is no such lock. */
-static bool read_lock(const json_t *wish, bool searches, struct args *args)
-{
-    const char *lock = text_in(wish, "lock");
-
-    if (!heeds(args, wish,
-               searches ? "lock text buyers stock deduct language"
-                        : "lock text buyers stock deduct language schedule") ||
-        (!own_text(wish) && !is_lock(lock)))
-        return false;
-    add(args, searches ? "explore" : "replay");
-    if (!add_setting(args, wish, "buyers") ||
-        !add_setting(args, wish, "stock") || !add_setting(args, wish, "deduct"))
-        return false;
-    add(args, "-i");
-    add(args, "--json");
-    if (searches)
-        add(args, SEARCH_SECONDS);
-    add_language(args, wish);
-    add(args, "%s", own_text(wish) ? VISITORS_LOCK : lock);
-    return true;
-}
-
-/* ANSWER is taken: it is a JSON object, which gets the game's ID. */
+/* ANSWER is taken: a JSON object, which gets the game's ID; or a complaint. */
 static struct api_reply tell(enum visitors_status status, char *answer,
                              const char *id)
 {
     json_t *value = answer ? json_loads(answer, 0, NULL) : NULL;
+    static const char complaint[] = "stockade: ";
+    bool complains = answer && strncmp(answer, complaint, 10) == 0;
     static const struct {
         unsigned status;
         const char *error;
@@ -384,59 +290,41 @@ static struct api_reply tell(enum visitors_status status, char *answer,
         [VISITORS_NONE] = {404, "this game is over: begin a new one"},
         [VISITORS_BROKEN] = {500, "the game has ended by an error of its own"},
     };
+    struct api_reply told;
 
-    free(answer);
-    if (status == VISITORS_OK && value) {
-        (void)json_object_set_new(value, "id", json_string(id));
-        return reply(200, value);
+    if (value && (status == VISITORS_OK || json_object_get(value, "error"))) {
+        if (status == VISITORS_OK)
+            (void)json_object_set_new(value, "id", json_string(id));
+        told = reply(status == VISITORS_OK ? 200 : 422, value);
+    } else if (value || complains) {
+        told = refuse(422, complains ? answer + strlen(complaint)
+                                     : "this is not played here");
+        json_decref(value);
+    } else {
+        told = refuse(refusals[status].status, refusals[status].error);
     }
-    if (json_object_get(value, "error"))
-        return reply(422, value);
-    json_decref(value);
-    return refuse(
-        status == VISITORS_OK ? 500 : refusals[status].status,
-        refusals[status == VISITORS_OK ? VISITORS_BROKEN : status].error);
+    free(answer);
+    return told;
 }
-
-/* A game's beginning. */
-static const struct beginning {
-    const char *path;
-    const char *wants; /* what is wrong if there is nothing to play */
-} beginnings[] = {
-    {GAMES, "a game wants a \"lock\" of the stage, a \"text\" of one, an "
-            "\"experiment\" of steps, or a \"stop\""},
-    {SEARCHES, "a search wants a \"lock\" of the stage, or a \"text\" of one"},
-    {RUNS, "a run wants an \"experiment\" of load, and a \"lock\" or \"fix\" "
-           "that there is"},
-    {JUDGE, "a judge wants a \"stop\", and a \"choice\" of it"},
-};
 
 /* One judge at a time, because each wants all processors for its few seconds; and it ends
  * when it has said its one thing. */
-static struct api_reply begin(const json_t *wish, const struct beginning *how)
+static struct api_reply begin(const json_t *wish, const char *path)
 {
     static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
-    struct args args = {.argv = {"stockade-lab"}, .n = 1};
-    bool judges = strcmp(how->path, JUDGE) == 0;
-    bool plays = strcmp(how->path, GAMES) == 0;
-    bool runs = strcmp(how->path, RUNS) == 0;
+    struct args args = {.n = 0};
+    bool judges = strcmp(path, JUDGE) == 0;
     char id[VISITORS_ID_BYTES], *answer;
     enum visitors_status status;
     struct api_reply told;
-    bool good;
 
-    if (judges || (plays && json_object_get(wish, "stop")))
-        good = read_stop(wish, judges, &args);
-    else if (runs || (plays && json_object_get(wish, "experiment")))
-        good = read_experiment(wish, runs ? &load_kind : &steps_kind, &args);
-    else
-        good = read_lock(wish, !plays, &args) && add_schedule(&args, wish);
-    if (!good)
-        return refuse(422, args.error.text[0] ? args.error.text : how->wants);
+    if (!read_wish(wish, path, &args))
+        return refuse(422, args.error.text);
     if (judges)
         (void)pthread_mutex_lock(&turn);
-    status = visitors_begin(runs ? VISITORS_RUN : VISITORS_GAME, args.argv,
-                            own_text(wish), id, &answer);
+    status = visitors_begin(
+        strcmp(path, RUNS) == 0 ? VISITORS_RUN : VISITORS_GAME,
+        (char *const *)args.argv, text_in(wish, "text"), id, &answer);
     if (judges && status == VISITORS_OK)
         (void)visitors_end(id);
     if (judges)
@@ -450,7 +338,7 @@ static struct api_reply begin(const json_t *wish, const struct beginning *how)
 struct api_reply api_call(const char *method, const char *path,
                           const char *body, size_t n)
 {
-    const struct beginning *begun = NULL;
+    bool is_beginning = false;
     bool is_game = strncmp(path, GAMES "/", strlen(GAMES "/")) == 0;
     const char *id = is_game ? path + strlen(GAMES "/") : "";
     enum visitors_status status;
@@ -468,10 +356,9 @@ struct api_reply api_call(const char *method, const char *path,
         return (struct api_reply){.status = 204};
     if (is_game && strcmp(method, "DELETE") == 0)
         return tell(VISITORS_NONE, NULL, id);
-    for (size_t i = 0; i < sizeof(beginnings) / sizeof(beginnings[0]); i++)
-        if (strcmp(path, beginnings[i].path) == 0)
-            begun = &beginnings[i];
-    if (strcmp(method, "POST") != 0 || (!is_game && !begun))
+    for (size_t i = 0; i < BEGINNINGS_N; i++)
+        is_beginning |= strcmp(path, beginnings[i].path) == 0;
+    if (strcmp(method, "POST") != 0 || (!is_game && !is_beginning))
         return refuse(404, "there is nothing here");
     wish = json_loadb(body, n, 0, NULL);
     if (!json_is_object(wish)) {
@@ -480,7 +367,7 @@ struct api_reply api_call(const char *method, const char *path,
     }
     command = text_in(wish, "command");
     if (!is_game) {
-        done = begin(wish, begun);
+        done = begin(wish, path);
     } else if (!command || strpbrk(command, "\r\n")) {
         done = refuse(422, "a game wants a \"command\", in one line");
     } else {

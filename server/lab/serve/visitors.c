@@ -2,6 +2,7 @@
 #include "server/lab/serve/lab_serve.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
@@ -26,6 +27,8 @@ enum {
     UNUSED_MS = VISITORS_UNUSED_S * 1000,
     RUN_UNUSED_MS = VISITORS_RUN_UNUSED_S * 1000,
 };
+
+#define COMPLAINT "complaint" /* a game's standard error */
 
 /* One game. */
 struct visitor {
@@ -75,7 +78,9 @@ static bool start(struct visitor *visitor, char *const args[])
         (void)sigemptyset(&none);
         (void)sigprocmask(SIG_SETMASK, &none, NULL);
         if (chdir(place) == 0 && dup2(ends[1], STDIN_FILENO) >= 0 &&
-            dup2(ends[1], STDOUT_FILENO) >= 0)
+            dup2(ends[1], STDOUT_FILENO) >= 0 &&
+            dup2(open(COMPLAINT, O_WRONLY | O_CREAT | O_CLOEXEC, 0600),
+                 STDERR_FILENO) >= 0)
             (void)execv("/proc/self/exe", args);
         _exit(127);
     }
@@ -127,6 +132,21 @@ static char *read_line(int fd)
     }
     free(text);
     return NULL;
+}
+
+/* The first line on standard error, without its end, to be freed. NULL: there is none. */
+static char *read_complaint(const struct visitor *visitor)
+{
+    char path[PATH_MAX], *text;
+    size_t len;
+
+    name_place(visitor, "/" COMPLAINT, path);
+    text = (char *)file_read(path, &len);
+    if (text) {
+        text[len] = '\0';
+        text[strcspn(text, "\n")] = '\0';
+    }
+    return text;
 }
 
 /* ---- all of them -------------------------------------------------------- */
@@ -227,7 +247,11 @@ enum visitors_status visitors_begin(enum visitors_kind kind, char *const args[],
     if (good)
         *answer = read_line(visitor->lines);
     /* A game that cannot be played says why, and ends. */
-    good = *answer && (strstr(*answer, "\"moves\"") || kind == VISITORS_RUN);
+    good = *answer &&
+           (kind == VISITORS_RUN ? strncmp(*answer, "{\"done\": ", 9) == 0
+                                 : strstr(*answer, "\"moves\"") != NULL);
+    if (!*answer)
+        *answer = read_complaint(visitor);
     leave(visitor, !good);
     return good ? VISITORS_OK : VISITORS_BROKEN;
 }
