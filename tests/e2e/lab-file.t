@@ -75,7 +75,7 @@ for my $built (glob "$Stockade::ROOT/server/lab/experiments/*.txt") {
 }
 
 my $REAL = ($OWN =~ s/^# .*\n/kind load\n/r) =~ s/\[bug\]\K.*//sr . "\nlock setnx\ninstances 2\nflags --think-ms 1\n";
-# A run has what the one before it has, but for the judge; and the bug's schedule.
+# A run has what the one before it has; and the bug's schedule.
 my ($bug, $fix, $rest) = @{ JSON::PP::decode_json(+(lab('show', '--json', '--file', file('55-real.txt', <<"END")))[1]) }{qw(bug fix rest)};
 @{[$REAL =~ s/^(?=why)/rest      r\n/mr]}story a
 says      x
@@ -109,7 +109,7 @@ my @wrong = (
     [[qr/^# .*/, 'kind loud'],                      qr/:1: kind is steps or load$/],
     [[qr/^buyers.*/m, 'instances 2'],               qr/:13: instances is no setting of the stage$/],
     [[qr/\z/, 'story a b x'],                       qr/:15: 'x' is not a word of a story$/, $REAL],
-    [[qr/\z/, 'judge us'],                          qr/:15: measure\.c has no 'us'$/, $REAL],
+    [[qr/\z/, 'measure us 0 1'],                    qr/:15: measure takes refused, .*, and from where to where/, $REAL],
     [[qr/\z/, 'c --workers 1'],                     qr/:15: there is no 'c' with real instances$/, $REAL],
     [[qr/\z/, 'sold many'],                         qr/:15: sold takes 0 to 1000000$/, $REAL],
 );

@@ -55,12 +55,14 @@ my $own  = Stockade::tempdir();
 my $file = Stockade::write_file("$own/15w-untold.txt", $wild =~ s/^faults .*\n//mr =~ s/^sold +4$/sold 5/mr);
 ($status, $json) = lab(['--json', '--file', $file]);
 is_deeply [map { !$_->{as_told} } @{ JSON::PP->new->decode($json) }{qw(bug fix)}], [1, 1], 'a fault that was not told, or another number, is not as told';
+my $fast = Stockade::slurp("$Stockade::ROOT/server/lab/experiments/19-fail-fast.txt");
+Stockade::write_file("$own/19-all-served.txt", $fast =~ s/^measure +refused \K0.5 1$/0 0/mr);
+($status, $json) = lab(['--json', '--file', "$own/19-all-served.txt"]);
+is_deeply [map { !$_->{as_told} } @{ JSON::PP->new->decode($json) }{qw(bug fix)}], [1, ''], 'nor is a bound that was not kept';
 $wild = Stockade::slurp("$Stockade::ROOT/server/lab/experiments/04w-wild-exception.txt");
-Stockade::write_file("$own/04w-all-served.txt", $wild =~ s/^faults /judge nobody-refused\n$&/mr =~ s/(\[fix\].*)naive-select/$1naive-insert/sr);
-($status, $json) = lab(['--json', '--file', "$own/04w-all-served.txt"]);
-my ($bound, $half) = @{ JSON::PP->new->decode($json) }{qw(bug fix)};
-ok !$bound->{as_told}, 'nor is a bound that was not kept';
-is_deeply $half->{faults}, ['ledger'], 'a unit that was taken for an order that failed is missed';
+Stockade::write_file("$own/04w-half.txt", $wild =~ s/(\[fix\].*)naive-select/$1naive-insert/sr);
+($status, $json) = lab(['--json', '--file', "$own/04w-half.txt"]);
+is_deeply(JSON::PP->new->decode($json)->{fix}{faults}, ['ledger'], 'a unit that was taken for an order that failed is missed');
 
 # ---- what cannot be run -------------------------------------------------------------
 

@@ -44,6 +44,11 @@ struct experiment_text {
     const char *rest; /* what the fix leaves open; NULL: nothing */
 };
 
+/* Plays the crowd of LOAD, or one of its own, and measures a number, which it tells as
+ * well: see measure.c. False: it could not. */
+struct load;
+typedef bool measure_function(struct load *load, double *found);
+
 /* Real instances, see load.h. */
 struct experiment_load {
     unsigned instances;
@@ -54,10 +59,8 @@ struct experiment_load {
     /* Without a story: one of these. */
     struct buyers_crowd crowd;
     unsigned wrk_connections; /* wrk, for two seconds */
-    const struct measure *measure;
-
-    /* Whether the numbers are as told. NULL: faults and sold units are all. */
-    const struct measure *judge;
+    measure_function *measure;
+    double least, most; /* its number, if it is as told */
 };
 
 /* One way to run it. It went as told if exactly .faults came about, .sold units are
@@ -85,7 +88,6 @@ enum {
 struct experiment {
     char id[8];    /* "08", as in the list of the README; "08w" in the wild */
     char name[40]; /* "longer-than-the-lease" */
-    const char *family; /* what it is about, with others */
     const struct experiment_kind *kind;
     struct experiment_text text[EXPERIMENT_LANGUAGES_N];
     struct experiment_play plays[EXPERIMENT_PLAYS_N];

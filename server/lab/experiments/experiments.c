@@ -36,11 +36,21 @@ static bool set_number(struct reader *reader, unsigned *number, const char *key,
            reader_fail(reader, "%s takes 0 to %u", key, most);
 }
 
-static bool set_measure(struct reader *reader, const struct measure **measure,
-                        const char *name)
+/* "waiting 0 5.99" */
+static bool set_measure(struct reader *reader, struct experiment_load *load,
+                        const char *value)
 {
-    *measure = measure_find(name);
-    return *measure || reader_fail(reader, "measure.c has no '%s'", name);
+    char name[16];
+    int end = 0;
+
+    load->measure = NULL;
+    if (sscanf(value, "%15s %lf %lf%n", name, &load->least, &load->most,
+               &end) == 3 &&
+        !value[end])
+        load->measure = measure_find(name);
+    return load->measure ||
+           reader_fail(reader, "measure takes refused, waiting, overtakes or "
+                               "segments, and from where to where it may be");
 }
 
 static bool set_load(struct reader *reader, struct experiment_play *play,
@@ -79,9 +89,7 @@ static bool set_load(struct reader *reader, struct experiment_play *play,
              !key[1])
         load->each[key[0] - 'a'] = value;
     else if (strcmp(key, "measure") == 0)
-        return set_measure(reader, &load->measure, value);
-    else if (strcmp(key, "judge") == 0)
-        return set_measure(reader, &load->judge, value);
+        return set_measure(reader, load, value);
     else
         return reader_fail(reader, "there is no '%s' with real instances", key);
     return true;
@@ -132,7 +140,6 @@ static bool begin_section(struct reader *reader)
         return reader_fail(reader, "there is no [bug] with a lock before it");
     *play = (struct experiment_play){
         .scene = base->scene, .load = base->load, .schedule = bug->schedule};
-    play->load.judge = NULL;
     return true;
 }
 
@@ -163,13 +170,8 @@ static bool set_value(struct reader *reader, const char *key, char *value)
     if (section >= 0)
         return reader_text(reader, experiment_texts, &into->text[section], key,
                            value);
-    if (strcmp(key, "family") == 0) {
-        into->family = value;
-        return true;
-    }
     if (strcmp(key, "kind") != 0)
-        return reader_fail(
-            reader, "before [en] there are family and kind, not '%s'", key);
+        return reader_fail(reader, "before [en] there is kind, not '%s'", key);
     into->kind = is_load ? &load_kind : &steps_kind;
     return is_load || strcmp(value, steps_kind.name) == 0 ||
            reader_fail(reader, "kind is steps or load");
@@ -180,8 +182,6 @@ static bool has_all(struct reader *reader, struct experiment *into)
     const struct experiment_play *bug = &into->plays[EXPERIMENT_BUG];
     bool has_rest = into->plays[EXPERIMENT_REST].scene.lock;
 
-    if (!into->family)
-        into->family = "of one's own";
     if (!into->text[EXPERIMENT_ZH].title)
         into->text[EXPERIMENT_ZH] = into->text[EXPERIMENT_EN];
     for (int i = 0; i < EXPERIMENT_LANGUAGES_N; i++) {

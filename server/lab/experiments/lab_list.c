@@ -94,11 +94,11 @@ static void json_experiment(FILE *out, const struct experiment *experiment)
     const struct experiment_text *text = experiment->text;
     char scene[EXPERIMENT_SCENE_BYTES];
     json_t *all =
-        json_pack("{s:{s:o, s:o}, s:s, s:s, s:o, s:s}", "text", "en",
+        json_pack("{s:{s:o, s:o}, s:s, s:s, s:s}", "text", "en",
                   reader_json(experiment_texts, &text[EXPERIMENT_EN]), "zh",
                   reader_json(experiment_texts, &text[EXPERIMENT_ZH]), "id",
-                  experiment->id, "name", experiment->name, "family",
-                  own_text(experiment->family), "kind", experiment->kind->name);
+                  experiment->id, "name", experiment->name, "kind",
+                  experiment->kind->name);
 
     for (unsigned i = 0; i < EXPERIMENT_PLAYS_N; i++) {
         const struct experiment_play *play = &experiment->plays[i];

@@ -243,7 +243,8 @@ static bool conclude(struct load *load, const struct experiment_play *play)
     run->as_told = (run->verdict.faults & ~may_differ) == play->faults &&
                    (play->sold == LOAD_SOLD_ANY ? run->sold > 0
                                                 : run->sold == play->sold) &&
-                   (!play->load.judge || measure_judge(play->load.judge, load));
+                   (!play->load.measure || (load->found >= play->load.least &&
+                                            load->found <= play->load.most));
     return true;
 }
 
@@ -251,7 +252,7 @@ static bool run_load(const struct experiment_play *play,
                      struct experiment_run *run)
 {
     static struct load load;
-    const struct measure *measure = play->load.measure;
+    measure_function *measure = play->load.measure;
     bool ran;
 
     load = (struct load){.play = &play->load,
@@ -264,7 +265,7 @@ static bool run_load(const struct experiment_play *play,
     load.begun_us = clock_us();
     ran = ran && (load.story                       ? load_story(&load)
                   : play->load.wrk_connections > 0 ? load_wrk(&load)
-                  : measure                        ? measure->take(&load)
+                  : measure                        ? measure(&load, &load.found)
                                                    : load_crowd(&load));
     load_watch_end();
     ran = ran && conclude(&load, play);

@@ -18,15 +18,6 @@
 
 #include "server/lab/experiments/experiment.h"
 
-struct load;
-
-/* A measurement, or a bound that the last one has to keep: see measure_find(). */
-struct measure {
-    const char *name;                /* as in the file of an experiment */
-    bool (*take)(struct load *load); /* NULL: a bound only */
-    double least, most;
-};
-
 /* An instance's state, in a story: the order, from 1, that stands at a failpoint under the
  * lock, 0 = none. */
 struct load_lane {
@@ -45,6 +36,7 @@ struct load {
     uint64_t begun_us; /* the sale; 0 = the servers are started yet */
     struct load_lane lanes[SITE_INSTANCES_MAX];
     int64_t seen_by_wrk; /* orders that were confirmed */
+    double found;        /* by .measure of the table */
     size_t sold; /* the order, from 1, whose sale is told now; 0 = none */
 };
 
@@ -68,13 +60,12 @@ bool load_story(struct load *load); /* load_story.c */
 bool load_wrk(struct load *load);   /* load_wrk.c */
 
 /*
- * measure.c: the measurements of experiments about waiting and about segments, and the
- * bounds that they have to keep, as the files of experiments name them; what they are
- * goes into run->said. A bound is of a ratio inside of one run, or of a count, so that
- * it holds on a machine that has other work as well. NULL: there is none of this NAME.
+ * measure.c: the measurements of experiments about waiting and about segments, as the
+ * files of experiments name them. A bound is of a ratio inside of one run, or of a count,
+ * so that it holds on a machine that has other work as well. NULL: there is none of this
+ * NAME.
  */
-const struct measure *measure_find(const char *name);
-bool measure_judge(const struct measure *judge, struct load *load);
+measure_function *measure_find(const char *name);
 
 /* The "lanes" of an event, a word for each instance as it stands then: "held",
  * "clash" (it thinks that it has the lock, and so does another), "waits" for an answer,

@@ -12,26 +12,30 @@ enum {
         50000, /* sent so much later is later, whatever a busy machine did */
 };
 
-static double found; /* by the function that has measured last */
+/* 19: refusals ---------------------------------------------------------------------- */
 
-/* Refusals ---------------------------------------------------------------------- */
-
-static bool refused(struct load *load)
+/* The part that was refused, although units were left. */
+static bool refused(struct load *load, double *found)
 {
     const struct buyers *buyers = &load->buyers;
-    size_t not_now = buyers_count(buyers, BUYERS_NOT_NOW);
+    size_t not_now;
 
+    if (!load_crowd(load))
+        return false;
+    not_now = buyers_count(buyers, BUYERS_NOT_NOW);
     (void)snprintf(load->run->said, sizeof(load->run->said),
                    "%zu buyers for %d units: %zu bought, %zu were refused",
                    buyers->orders_n, (int)load->play->stock,
                    buyers_count(buyers, BUYERS_SOLD), not_now);
-    found = (double)not_now / (double)buyers->orders_n;
+    *found = (double)not_now / (double)buyers->orders_n;
     return true;
 }
 
-/* Requests and latency ------------------------------------------------------------- */
+/* 20: requests and latency ------------------------------------------------------------- */
 
-static bool waiting(struct load *load)
+/* Requests to Redis an order, which costs fewer than six if nobody polls. How late the
+ * slowest is, is told; but a busy machine makes any order late. */
+static bool waiting(struct load *load, double *found)
 {
     const struct buyers *buyers = &load->buyers;
     uint64_t before, after;
@@ -39,16 +43,16 @@ static bool waiting(struct load *load)
     if (!site_requests(&load->site, &before) || !load_crowd(load) ||
         !site_requests(&load->site, &after))
         return false;
-    found = (double)(after - before) / (double)buyers->orders_n;
+    *found = (double)(after - before) / (double)buyers->orders_n;
     (void)snprintf(load->run->said, sizeof(load->run->said),
                    "%zu orders, %.1f requests to Redis each; half of them took "
                    "%.0f ms or less, the slowest %.0f ms",
-                   buyers->orders_n, found, buyers_latency_ms(buyers, 50),
+                   buyers->orders_n, *found, buyers_latency_ms(buyers, 50),
                    buyers_latency_ms(buyers, 100));
     return true;
 }
 
-/* Overtakes --------------------------------------------------------------------- */
+/* 21: overtakes --------------------------------------------------------------------- */
 
 /* When each order was committed, by the ledger: this number rises; 0 = never. */
 static bool read_numbers(struct load *load, int64_t numbers[], size_t n)
@@ -75,7 +79,8 @@ static bool read_numbers(struct load *load, int64_t numbers[], size_t n)
            site_fail(&load->site, "cannot read the ledger: %s", error.text);
 }
 
-static bool overtakes(struct load *load)
+/* By how many later orders one was overtaken, by the ledger. */
+static bool overtakes(struct load *load, double *found)
 {
     const struct buyers *buyers = &load->buyers;
     size_t all = 0, worst = 0, by;
@@ -103,11 +108,11 @@ static bool overtakes(struct load *load)
         "%zu orders: %zu times one overtook another that was sent before it; "
         "the unluckiest was overtaken by %zu, and the slowest took %.0f ms",
         buyers->orders_n, all, worst, buyers_latency_ms(buyers, 100));
-    found = (double)worst;
+    *found = (double)worst;
     return good;
 }
 
-/* Segments ----------------------------------------------------------------------
+/* 38: segments ----------------------------------------------------------------------
  *
  * The honest curve: what it brings to split a stock over segments, with each order
  * under a lock of its own and in batches, with and without something slow to do
@@ -165,7 +170,28 @@ static bool cell(struct load *load, int o, int t, int s, int64_t id)
     return true;
 }
 
-static bool segments(struct load *load)
+/* The promise is small: segments help who holds a lock for long, and batches
+ * help more. One lock cannot do more than it should, and other programs slow down
+ * the one cell or the other: hence the best of each row. */
+static double tell_segments(struct load *load)
+{
+    const double *alone = rates[0][THINK_N - 1],
+                 *batched = rates[1][THINK_N - 1];
+    double one = alone[0] > 0 ? alone[0] : 1, split = 0, batches = 0;
+
+    for (int s = 0; s < SEGMENTS_N; s++) {
+        split = alone[s] / one > split ? alone[s] / one : split;
+        batches = batched[s] / one > batches ? batched[s] / one : batches;
+    }
+    (void)snprintf(load->run->said, sizeof(load->run->said),
+                   "With 10 ms under the lock, compared with one segment and "
+                   "order by order: segments sell up to %.1f times as much, "
+                   "batches up to %.1f times",
+                   split, batches);
+    return split >= 3 && batches > split;
+}
+
+static bool segments(struct load *load, double *found)
 {
     int64_t id = 1;
     char flags[64];
@@ -181,46 +207,22 @@ static bool segments(struct load *load)
                 if (!cell(load, o, t, s, id++))
                     return false;
         }
+    *found = tell_segments(load);
     return true;
 }
 
-/* The promise is small: segments help who holds a lock for long, and batches
- * help more. One lock cannot do more than it should, and other programs slow down
- * the one cell or the other: hence the best of each row. */
-static bool segments_as_told(struct load *load)
+measure_function *measure_find(const char *name)
 {
-    const double *alone = rates[0][THINK_N - 1],
-                 *batched = rates[1][THINK_N - 1];
-    double one = alone[0] > 0 ? alone[0] : 1, split = 0, batches = 0;
-
-    for (int s = 0; s < SEGMENTS_N; s++) {
-        split = alone[s] / one > split ? alone[s] / one : split;
-        batches = batched[s] / one > batches ? batched[s] / one : batches;
-    }
-    (void)snprintf(load->run->said, sizeof(load->run->said),
-                   "With 10 ms under the lock, compared with one segment and "
-                   "order by order: segments sell up to %.1f times as much, "
-                   "batches up to %.1f times",
-                   split, batches);
-    found = split >= 3 && batches > split;
-    return true;
-}
-
-const struct measure *measure_find(const char *name)
-{
-    static const struct measure all[] = {
-#define ROW(take, least, most, name) {name, take, least, most},
-#include "server/lab/load/measures.inc"
-    };
+    static const struct {
+        const char *name;
+        measure_function *measure;
+    } all[] = {{"refused", refused},
+               {"waiting", waiting},
+               {"overtakes", overtakes},
+               {"segments", segments}};
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         if (strcmp(all[i].name, name) == 0)
-            return &all[i];
+            return all[i].measure;
     return NULL;
-}
-
-bool measure_judge(const struct measure *judge, struct load *load)
-{
-    return (!judge->take || judge->take(load)) && found >= judge->least &&
-           found <= judge->most;
 }
