@@ -10,7 +10,6 @@ use Stockade::Redis ();
 my $wrong = Stockade::run([qw(lab locks --lock no-such-lock)]);
 is $wrong->{exit}, 2, 'a lock that is not there';
 like $wrong->{err}, qr/no lock 'no-such-lock'; there are: none process /, 'and which there are';
-is Stockade::run([qw(lab locks --jobs many)])->{exit}, 2, 'jobs that are no number';
 my $long = Stockade::run([qw(lab locks --lock none)], env => { TMPDIR => '/tmp/' . 'x' x 60 });
 is $long->{exit}, 2, 'a TMPDIR too long for sockets';
 like $long->{err}, qr/too long/, 'and it is said';

@@ -28,7 +28,6 @@ enum { LOOK_MS = 50 };
 struct options {
     const char *lock; /* NULL = all */
     struct conform_servers servers;
-    const char *jobs; /* NULL = as many as are good */
     bool markdown;
     bool json;
     bool help;
@@ -50,7 +49,6 @@ static bool read_options(int argc, char *argv[], struct options *options)
         {"zk", &options->servers.zk_url, NULL},
         {"zk-ensemble", &options->servers.zk_ensemble, NULL},
         {"zk-node", &options->servers.zk_node, NULL},
-        {"jobs", &options->jobs, NULL},
         {"markdown", NULL, &options->markdown},
         {"json", NULL, &options->json},
         {"help", NULL, &options->help},
@@ -443,19 +441,14 @@ static void report_json(const struct suite *suite)
 static int run(const struct options *options)
 {
     struct suite suite = {.servers = options->servers};
-    long processors = sysconf(_SC_NPROCESSORS_ONLN), jobs;
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
     const char *given = getenv("TMPDIR");
     struct suite_sum sum;
     struct fail error;
-    char *end = "";
     bool ran;
 
-    jobs = processors > 0 && processors < 6 ? 3 * processors : 16;
-    if (options->jobs)
-        jobs = strtol(options->jobs, &end, 10);
-    if (*end || jobs < 1 || jobs > 16)
-        return fail_to_run("lab locks: --jobs takes 1 to 16");
-    suite.jobs = (unsigned)jobs;
+    suite.jobs =
+        processors > 0 && processors < 6 ? 3 * (unsigned)processors : 16;
     if (options->lock && !expected_lock(options->lock, &error))
         return fail_to_run("%s", error.text);
     (void)suite_fill(&suite, options->lock);
