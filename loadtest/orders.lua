@@ -4,8 +4,7 @@
 -- Settings come from the environment, since every thread of wrk has a Lua state of
 -- its own and they share nothing else:
 --   LOADTEST_TARGETS   "127.0.0.1:4001 127.0.0.1:4002": threads take turns
---   LOADTEST_PRODUCT   product id
---   LOADTEST_QUANTITY  units an order
+--   LOADTEST_QUANTITY  units an order of product 1
 --   LOADTEST_BURST     so many orders of each thread, one a connection, at random
 --                      moments of one second, instead of one after the other
 --   LOADTEST_OUT       file for the result, JSON
@@ -65,8 +64,7 @@ end
 function init()
     math.randomseed(now_us() + number)
     key_prefix = string.format("%d-%d-", now_us(), number)
-    body_format = '{"product_id":' .. setting("PRODUCT", "1") .. ',"user_id":%s,"quantity":'
-        .. setting("QUANTITY", "1") .. "}"
+    body_format = '{"product_id":1,"user_id":%s,"quantity":' .. setting("QUANTITY", "1") .. "}"
     head = "POST /api/orders HTTP/1.1\r\nHost: " .. host
         .. "\r\nContent-Type: application/json\r\nIdempotency-Key: "
 end

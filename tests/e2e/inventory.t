@@ -367,8 +367,8 @@ $one->balances('in the end');
 my $dir  = Stockade::tempdir();
 my $out  = "$dir/result.json";
 my $port = Stockade::free_port();
-my $ran  = Stockade::run([qw(LOCK=token-lua INSTANCES=2 STOCK=20 QUANTITY=2 BURST=40 LOCK_WAIT_MS=20000 DURATION=60 PROGRESS=none),
-        "ORDER_SERVICE=127.0.0.1:$port", "OUT=$out"], binary => "$Stockade::ROOT/loadtest/run", seconds => 80);
+my $ran  = Stockade::run([qw(LOCK=token-lua INSTANCES=2 STOCK=20 QUANTITY=2 BURST=40 LOCK_WAIT_MS=20000 DURATION=60),
+        "ORDER_SERVICE=$port", "OUT=$out"], binary => "$Stockade::ROOT/loadtest/run", seconds => 80);
 is $ran->{exit}, 0, 'a burst on an order service' or diag $ran->{err};
 my $result = eval { JSON::PP::decode_json(Stockade::slurp($out)) } || {};
 is $result->{verdict}, 'exact', 'sells what is there';
@@ -382,7 +382,7 @@ sub sell_to {
     my ($accepted, @args) = @_;
     my $told = qq({"accepted":$accepted,"orders_per_s":1,"p50_ms":1,"p99_ms":1});
     chmod 0755, Stockade::write_file("$dir/wrk", "#!/bin/sh\necho '$told' >wrk.json\n");
-    my $ended = Stockade::run([qw(STOCK=10 PROGRESS=none), "OUT=$out", @args],
+    my $ended = Stockade::run([qw(STOCK=10), "OUT=$out", @args],
         binary => "$Stockade::ROOT/loadtest/run", env => { PATH => "$dir:$ENV{PATH}" });
     return $ended->{exit} ? $ended->{err} : JSON::PP::decode_json(Stockade::slurp($out))->{verdict};
 }

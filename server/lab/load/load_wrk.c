@@ -43,7 +43,6 @@ static _Noreturn void become(const struct load *load, char *path,
     (void)setenv("LOADTEST_TARGETS", targets, 1);
     (void)setenv("LOADTEST_OUT", out, 1);
     (void)unsetenv("LOADTEST_BURST");
-    (void)unsetenv("LOADTEST_PRODUCT");
     (void)unsetenv("LOADTEST_QUANTITY");
     child_become(argv, -1);
 }
