@@ -11,7 +11,6 @@
 #   rows, db     orders that are there before, and the database that has them
 #   segments     that the stock is split over; default 1
 #   flags        further flags for our servers
-#   choice, env  what is overruled, and how overrule.c is told
 #   instances    servers of ours on one database; default 1
 #   apart        spread: each instance is sent products of its own
 #   nodes        of MariaDB, for the instances; default: the database is a file
@@ -22,9 +21,8 @@
 # Found: per_s (orders accepted in a second; refusals where all is sold out,
 # answers of nginx), p50_ms ... p999_ms of all answers, refused, cpu {wrk,
 # server, redis, database, others, all} in cores, batch (orders of a lock that shared a
-# transaction, on average), batch_sizes (how many batches of up to 1, 2, 4 ...
-# there were), locks (how often one was asked for), commits (transactions with
-# orders, which took commit_ms on average), retries (transactions run once more),
+# transaction, on average), locks (how often one was asked for), commits (transactions
+# with orders, which took commit_ms on average), retries (transactions run once more),
 # ledger, and wrong: why the measurement does not count. A fast wrong answer is wrong.
 package Bench::Case;
 
@@ -96,7 +94,6 @@ sub of_ours {
             sold_out => $case->{sold_out},
             segments => $case->{segments},
             flags    => [@{ $case->{flags} || [] }, $case->{rate} || $case->{idle} ? @PATIENT : ()],
-            env      => $case->{env},
         )
     } 1 .. $n;
     my %pids  = (server => [map { $_->{pid} } @servers], redis => [$redis->pid], database => $case->{pids} || []);
@@ -195,7 +192,8 @@ sub check_samples {
 # every process on this machine.
 sub cpu_of {
     my ($pids) = @_;
-    my %cpu = (now => time, children => children_cpu_s(), all => machine_cpu_s());
+    my (undef, undef, $user, $system) = times;
+    my %cpu = (now => time, children => $user + $system, all => machine_cpu_s());
     for my $who (keys %$pids) {
         $cpu{$who} += Bench::Rig::cpu_s($_) for @{ $pids->{$who} };
     }
@@ -203,11 +201,6 @@ sub cpu_of {
 }
 
 sub since { my ($before, $after) = @_; return map { $_ => $after->{$_} - $before->{$_} } keys %$after }
-
-sub children_cpu_s {
-    my (undef, undef, $user, $system) = times;
-    return $user + $system;
-}
 
 sub machine_cpu_s {
     my ($user, $nice, $system, undef, undef, $irq, $softirq) = Stockade::slurp('/proc/stat') =~ /^cpu +(.*)/ ? split / /, $1 : ();
@@ -232,33 +225,18 @@ sub cores {
 sub from_metrics {
     my %sum = map { $_ => 0 } qw(batch_orders_sum batch_orders_count lock_wait_seconds_count store_write_seconds_sum
         store_write_seconds_count store_retries_total);
-    my %upto;
     for my $server (@_) {
         my $metrics = $server->{stockade}->get('/metrics')->{raw};
         $sum{$1} += $2 while $metrics =~ /^stockade_(\w+) (\S+)$/mg;
-        $upto{$1} += $2 while $metrics =~ /^stockade_batch_orders_bucket\{le="(\d+)"\} (\d+)$/mg;
     }
     my ($batches, $commits) = @sum{qw(batch_orders_count store_write_seconds_count)};
     return (
-        batch       => $batches ? $sum{batch_orders_sum} / $batches : 0,
-        batch_sizes => sizes(%upto),
-        locks       => $sum{lock_wait_seconds_count},
-        commits     => $commits,
-        commit_ms   => $commits ? 1e3 * $sum{store_write_seconds_sum} / $commits : 0,
-        retries     => $sum{store_retries_total},
+        batch     => $batches ? $sum{batch_orders_sum} / $batches : 0,
+        locks     => $sum{lock_wait_seconds_count},
+        commits   => $commits,
+        commit_ms => $commits ? 1e3 * $sum{store_write_seconds_sum} / $commits : 0,
+        retries   => $sum{store_retries_total},
     );
-}
-
-# In /metrics each bucket has those of the buckets below in it.
-sub sizes {
-    my (%upto) = @_;
-    my (%sizes, $below);
-    for my $size (sort { $a <=> $b } keys %upto) {
-        my $n = $upto{$size} - ($below || 0);
-        $sizes{$size} = $n if $n > 0;
-        $below = $upto{$size};
-    }
-    return \%sizes;
 }
 
 # ---- the verdict ------------------------------------------------------------

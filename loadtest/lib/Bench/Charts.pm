@@ -25,21 +25,13 @@ sub panel {
     return by_batch(grep { $_->{batch} } @rows) if $name eq 'batches';
     return bars("$title: latency, ms", \@LATENCIES, $what, @rows) if $name eq 'open';
     return by_segments(@rows) if $name eq 'segments';
-    # At a constant rate all are as fast.
-    return by_who('orders a second, to those as it chooses', 'ratio', $what, grep { !$_->{rate} } @rows) if $name eq 'choices';
-    return by_who("$title: answers a second", 'per_s', $what, @rows);
+    return grouped("$title: answers a second", map { [$what->($_) || $_->{who}, $_->{who}, $_->{per_s}] } @rows);
 }
 
 # A group for each row, of which LABEL says what it is; a bar for each [name, figure].
 sub bars {
     my ($title, $bars, $label, @rows) = @_;
     return grouped($title, map { my $row = $_; map { [$label->($row), $_->[0], $row->{ $_->[1] }] } @$bars } @rows);
-}
-
-# A group for each load of the section, a bar for each who.
-sub by_who {
-    my ($title, $figure, $label, @rows) = @_;
-    return grouped($title, map { my $who = Bench::Report::who($_); [$label->($_) || $who, $who, $_->{$figure}] } @rows);
 }
 
 # Of [group, bar, value].

@@ -9,7 +9,7 @@ use warnings;
 
 use JSON::PP ();
 
-use Bench::Machine;
+use Bench::Report;
 use Bench::Stats;
 
 # [what, section, how it is measured, 'least' or 'most', bound, case [, other case]]
@@ -30,9 +30,6 @@ my @GOALS = (
     many_orders('10 million', 10_000_000, 'limit and key', keys => 0.8),
     ['1000 products to 1', 'products', 'between', least => 0.8,
         { who => 'batched', products => 1000 }, { who => 'batched', products => 1 }],
-    to_best(1),
-    to_best(64),
-    to_best(1000),
     ['with ten viewers to without', 'viewers', 'between', least => 0.97,
         { who => 'with-viewers' }, { who => 'batched' }],
     ['with a timeline to without', 'timeline', 'between', least => 0.97,
@@ -63,32 +60,10 @@ sub against {
         { who => 'batched', connections => $connections }, { who => $who, connections => $connections }];
 }
 
-# No other choice is much better than its own.
-sub to_best {
-    my ($connections) = @_;
-    my %load = (connections => $connections, instances => 1);
-    return ["its choices to the best others, c=$connections", 'choices', 'to_best', least => 0.9,
-        { who => 'batched', %load }, { who => 'overruled', %load }];
-}
-
 sub many_orders {
     my ($many, $rows, $what, $load, $bound) = @_;
     return ["$many orders to none, $what", 'table', 'between', least => $bound,
         { who => 'batched', load => $load, rows => $rows }, { who => 'batched', load => $load, rows => 0 }];
-}
-
-# Goals that compare two cases; others are figures of a row.
-my %COMPARED = (between => \&Bench::Stats::ratio_of, to_best => \&ratio_to_best);
-
-# Figures whose other case is the yardstick.
-my %TO_YARDSTICK = map { $_ => 1 } qw(ratio p99_ratio);
-
-# The least of the ratios to all choices that match OTHER.
-sub ratio_to_best {
-    my ($cases, $case, $other) = @_;
-    my %choices = map { $_->{choice} => 1 } grep { Bench::Stats::matches($_, $other) } @$cases;
-    my @ratios  = grep { defined } map { Bench::Stats::ratio_of($cases, $case, { %$other, choice => $_ }) } keys %choices;
-    return (sort { $a->[0] <=> $b->[0] } @ratios)[0];
 }
 
 # One hash a goal whose section was measured; see verdict().
@@ -103,7 +78,7 @@ sub judge_one {
     my ($what, $section, $how, $sense, $bound, $case, $other) = @$goal;
     $_ = { %$_, section => $section } for grep { defined } $case, $other;
     my ($row) = grep { Bench::Stats::fits($_, $case) } @$rows;
-    my $got = $COMPARED{$how} ? $COMPARED{$how}->($cases, $case, $other) : $row && $row->{$how};
+    my $got = $how eq 'between' ? Bench::Stats::ratio_of($cases, $case, $other) : $row && $row->{$how};
     my %judged = (goal => $what, verdict($sense, $bound, $got, used(@_)));
     $judged{in_the_way} = in_the_way($row) if $row && $got && !holds($sense, $bound, $got);
     return \%judged;
@@ -114,7 +89,7 @@ sub used {
     my ($goal, $cases) = @_;
     my (undef, $section, $how, undef, undef, @wanted) = @$goal;
     my @used = grep { my $case = $_; grep { Bench::Stats::fits($case, { %$_, section => $section }) } @wanted } @$cases;
-    return @used if !$TO_YARDSTICK{$how};
+    return @used if $how !~ /^(?:p99_)?ratio$/; # to the yardstick
     return @used, grep { my $case = $_; grep { Bench::Stats::is_yardstick_of($case, $_) } @used } @$cases;
 }
 
@@ -140,8 +115,8 @@ sub in_the_way {
     my %cores = map { $_ => $row->{cpu}{$_} ? $row->{cpu}{$_}[0] : 0 } qw(wrk server redis others all);
     return sprintf '%s: %.2f of %d cores are busy (wrk %.2f, server %.2f, Redis %.2f, others %.2f); '
         . 'the server takes %.1f us of CPU an answer, in batches of %.0f',
-        $cores{all} > 0.9 * Bench::Machine::cores() ? 'CPU' : 'waiting, for the disk or another thread',
-        $cores{all}, Bench::Machine::cores(), @cores{qw(wrk server redis others)}, $row->{server_us}[0], $row->{batch} ? $row->{batch}[0] : 0;
+        $cores{all} > 0.9 * Bench::Report::cores() ? 'CPU' : 'waiting, for the disk or another thread',
+        $cores{all}, Bench::Report::cores(), @cores{qw(wrk server redis others)}, $row->{server_us}[0], $row->{batch} ? $row->{batch}[0] : 0;
 }
 
 1;

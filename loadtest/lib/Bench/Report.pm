@@ -5,8 +5,10 @@ use strict;
 use warnings;
 
 use List::Util qw(max);
+use POSIX qw(uname);
 
 use Bench::Sections;
+use Stockade;
 
 sub text {
     my ($result) = @_;
@@ -19,7 +21,7 @@ sub text {
     $text .= "\nMedians of $result->{settings}{rounds} rounds of $result->{settings}{seconds} s, [least-most].\n";
     $text .= disturbance(@{ $result->{rows} });
     return $text . to_before(@{ $result->{rows} }) . goals(@{ $result->{goals} })
-        . wrongs(sub { join ', ', $_[0]{section}, who($_[0]), what($_[0]{section}, $_[0]) }, @{ $result->{rows} }) =~ s/^(?=W)/\n/r;
+        . wrongs(@{ $result->{rows} });
 }
 
 # This version compared to the one before, in the same rounds.
@@ -33,7 +35,7 @@ sub to_before {
 }
 
 # What rates are compared to, where that is not nginx.
-my %TO = (choices => 'to none of these', segments => 'to one segment', mysql => 'to SQLite', cluster => 'to the first');
+my %TO = (segments => 'to one segment', mysql => 'to SQLite', cluster => 'to the first');
 
 # The last columns, where they are not those of all: [head, figure, format, of a hundred].
 my %LAST = (
@@ -51,7 +53,7 @@ sub table {
         [$name eq 'instances' ? 'share' : 'batch', 7, \&extra],
     ) if !@last;
     return sprintf("%s: %s\n", $name, Bench::Sections::title($name)) . columns([
-        ['', -18, \&who],
+        ['', -18, sub { $_[0]{who} }],
         ['', max(8, map { length what($name, $_) } @rows), sub { what($name, $_[0]) }],
         [$name eq 'refusals' ? 'answers/s' : 'orders/s', 22, sub { figure($_[0]{per_s}, \&rate) }],
         [$TO{$name} || 'to nginx', 18, sub { figure($_[0]{ratio}, fixed(2)) }],
@@ -68,18 +70,10 @@ sub columns {
     my $text = $put->(map { $_->[0] } @$columns) . "\n";
     for my $row (@rows) {
         my @words = map { $_->[2]->($row) } @$columns[0 .. ($row->{per_s} ? $#$columns : $n - 1)];
-        $text .= $put->(@words) . ($row->{per_s} ? "\n" . short_of($row) : "  no round counts\n");
+        $text .= $put->(@words) . ($row->{per_s} ? "\n" : "  no round counts\n");
+        $text .= "    of $row->{rounds} good rounds of $row->{of}\n" if $row->{per_s} && $row->{rounds} < $row->{of};
     }
     return $text =~ s/ +$//mgr;
-}
-
-# Who it is, or which choice was overruled.
-sub who { my ($row) = @_; return defined $row->{choice} ? $row->{choice} : $row->{who} }
-
-# Where not all rounds count.
-sub short_of {
-    my ($row) = @_;
-    return $row->{rounds} < $row->{of} ? "    of $row->{rounds} good rounds of $row->{of}\n" : '';
 }
 
 # What differs within the section.
@@ -92,7 +86,6 @@ sub what {
     return "products=$row->{products} segments=$row->{segments} instances=$row->{instances}" . ($row->{kind} && " $row->{kind}") if $name eq 'cluster';
     return "$row->{share} %, $row->{rate}/s" if $name eq 'open';
     return $row->{kind} if $name eq 'mysql';
-    return "$row->{rate}/s" if $row->{rate};
     return "c=$row->{connections}" . (($row->{instances} || 1) > 1 && $name ne 'instances' ? " x$row->{instances}" : '');
 }
 
@@ -143,10 +136,69 @@ sub verdict {
     return ($goal->{measured} ? figure($goal->{measured}, fixed(2)) : 'not measured', $mark);
 }
 
-# What was wrong with rows that are called WHAT.
 sub wrongs {
-    my ($what, @rows) = @_;
-    return join '', map { my $row = $_; map { 'WRONG: ' . $what->($row) . ": $_\n" } @{ $row->{wrong} } } @rows;
+    my @lines;
+    for my $row (@_) {
+        push @lines, map { "WRONG: $row->{section}, $row->{who}, " . what($row->{section}, $row) . ": $_\n" } @{ $row->{wrong} };
+    }
+    return @lines ? join '', "\n", @lines : '';
+}
+
+# ---- the README ----------------------------------------------------------------
+
+# The table of the README, so that nobody types figures: each next to nginx, by connections;
+# empty, if nothing of that was measured.
+sub markdown {
+    my (@compared) = grep { $_->{section} =~ /^(?:connections|limits|refusals)$/ && $_->{who} ne 'nginx' && $_->{ratio} } @_;
+    my %numbers     = map { $_->{connections} => 1 } @compared;
+    my @connections = sort { $a <=> $b } keys %numbers;
+    my (@lines, %row);
+    for my $row (@compared) {
+        my $line = "`$row->{who}`, " . Bench::Sections::title($row->{section});
+        push @lines, $line if !$row{$line};
+        $row{$line}{ $row->{connections} } = $row;
+    }
+    return '' if !@lines;
+    return join '', map { '| ' . join(' | ', @$_) . " |\n" } ['to nginx', @connections, 'p99 at 64'], ['---', ('--:') x (1 + @connections)],
+        map { my $of = $row{$_}; [$_, (map { one('%.2f', $of->{$_}{ratio}) } @connections), one('%.1f', $of->{64}{p99_ratio})] } @lines;
+}
+
+sub one { my ($format, $spread) = @_; return $spread ? sprintf $format, $spread->[0] : '' }
+
+# ---- the machine ---------------------------------------------------------------
+
+my $IN_MEMORY = 'The databases are in memory (tmpfs): commits cost nothing, and these figures are not to be believed.';
+
+# The machine. PLACE: where the databases are. {text} says all of it in a line or two.
+sub machine {
+    my ($place) = @_;
+    my ($model) = Stockade::slurp('/proc/cpuinfo') =~ /^model name\s*:\s*(.*)$/m;
+    my ($system, undef, $release) = uname();
+    chomp(my $commit = qx{git -C "$Stockade::ROOT" describe --always --dirty 2>/dev/null} || 'unknown');
+    my $disk = filesystem($place);
+    my %machine = (cores => cores(), cpu => $model || 'unknown', kernel => "$system $release", commit => $commit, filesystem => $disk);
+    $machine{text} = "stockade $commit on $machine{cores} cores ($machine{cpu}), $machine{kernel}, $disk";
+    $machine{text} .= "\n$IN_MEMORY" if $disk eq 'tmpfs';
+    return \%machine;
+}
+
+sub filesystem {
+    my ($place) = @_;
+    chomp(my $type = qx{stat -f -c %T "$place" 2>/dev/null} || 'unknown');
+    return $type;
+}
+
+# The same of MARIADB's data.
+sub of_mariadb {
+    my ($mariadb) = @_;
+    chomp(my $version = $mariadb->sql('SELECT VERSION()'));
+    my $disk = filesystem($mariadb->{dir});
+    return "; MariaDB $version, $disk" . ($disk eq 'tmpfs' ? "\n$IN_MEMORY" : '');
+}
+
+sub cores {
+    my $n = () = Stockade::slurp('/proc/cpuinfo') =~ /^processor\s/mg;
+    return $n || 1;
 }
 
 1;

@@ -29,13 +29,12 @@ my $PRELOAD_S = 1800; # at most
 # The ways to sell that are compared: binary and flags of `serve`. DIR is a folder of
 # the server's own.
 my %KINDS = (
-    null                => ['stockade-overruled', '--lock', 'none'],
+    null                => ['stockade-null', '--lock', 'none'],
     'one-by-one-lua'    => ['stockade', '--orders', 'one-by-one', '--lock', 'token-lua'],
     'one-by-one-fenced' => ['stockade', '--orders', 'one-by-one', '--lock', 'fenced'],
     batched             => ['stockade', '--orders', 'batched', '--lock', 'fenced'],
     'with-viewers'      => ['stockade', '--orders', 'batched', '--lock', 'fenced'],
     unlocked            => ['stockade', '--orders', 'batched', '--lock', 'none'],
-    overruled           => ['stockade-overruled', '--orders', 'batched', '--lock', 'fenced'],
     'with-timeline'     => ['stockade', '--orders', 'batched', '--lock', 'fenced', '--lab-timeline', 'DIR/timeline.jsonl'],
 );
 
@@ -57,7 +56,7 @@ $SIG{INT} = $SIG{TERM} = $SIG{HUP} = sub {
 sub new {
     my ($class, %with) = @_;
     my $build = abs_path($with{build});
-    -x "$build/$_" or die "$build/$_ is not there: make bench makes it\n" for qw(stockade stockade-overruled);
+    -x "$build/$_" or die "$build/$_ is not there: make bench makes it\n" for qw(stockade stockade-null);
     make_path("$build/bench");
     # Not in /tmp, which may be memory: a commit has to reach a disk.
     my $work = File::Temp->newdir("$build/bench/run.XXXXXX");
@@ -97,8 +96,6 @@ sub _flags_before {
     }
     return @flags;
 }
-
-sub work { return "$_[0]{work}" }
 
 # A folder of its own for one server.
 sub folder {
@@ -170,14 +167,9 @@ sub _nginx {
         stderr  => "$folder/stderr",
     );
     push @{ $self->{running} }, $child;
-    Stockade::eventually(10, sub { !$child->alive || answers($port) });
+    Stockade::eventually(10, sub { !$child->alive || IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port, Timeout => 1) });
     die 'nginx did not come up: ', Stockade::slurp("$folder/stderr") if !$child->alive;
     return { pid => $child->pid, port => $port };
-}
-
-sub answers {
-    my ($port) = @_;
-    return IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port, Timeout => 1) ? 1 : 0;
 }
 
 # ---- ours -------------------------------------------------------------------
@@ -199,7 +191,6 @@ sub redis {
 # sold_out  the one product is sold out
 # segments  that their stock is split over; default: one
 # flags     further flags for this one
-# env       further environment, by which stockade-overruled is told what to do
 sub stockade {
     my ($self, $kind, %with) = @_;
     my ($binary, @flags) = $self->_command($kind);
@@ -210,7 +201,6 @@ sub stockade {
         redis => $with{redis},
         dir   => $dir,
         db_url => $with{url},
-        env   => $kind eq 'null' ? { BENCH_NULL => 1 } : $with{env},
         args  => [
             (map { s/^DIR/$dir/r } @flags), '--no-seed', $with{shared} ? '--shared' : (),
             @{ $with{flags} || [] },
@@ -243,21 +233,21 @@ sub copy_database {
 }
 
 # A database with so many orders in it, made by a server and the sqlite3 shell.
-# Ten million take minutes: PROGRESS is called every ten seconds.
+# Ten million take minutes.
 sub preload {
-    my ($self, $orders, $progress) = @_;
+    my ($self, $orders) = @_;
     my $redis  = $self->redis;
     my $server = $self->stockade('batched', redis => $redis);
     $server->{stockade}->stop;
     my $path = "$self->{work}/preloaded-$orders.db";
     rename "$server->{dir}/stockade.db", $path or die "rename: $!";
-    fill($path, $orders, $progress) if $orders > 0;
+    fill($path, $orders) if $orders > 0;
     $self->clear;
     return $path;
 }
 
 sub fill {
-    my ($path, $orders, $progress) = @_;
+    my ($path, $orders) = @_;
     my $child = Stockade::Child->spawn(
         command => [
             'sqlite3', '-batch', '-cmd', ".parameter set :orders $orders",
@@ -265,10 +255,7 @@ sub fill {
         ],
         stderr => "$path.err",
     );
-    my $exit;
-    for (my $left_s = $PRELOAD_S; $left_s > 0 && !defined($exit = $child->wait(10)); $left_s -= 10) {
-        $progress->($PRELOAD_S - $left_s + 10 . " s of at most $PRELOAD_S");
-    }
+    my $exit = $child->wait($PRELOAD_S);
     die 'preload failed: ', defined $exit ? Stockade::slurp("$path.err") : "it took more than $PRELOAD_S s" if !defined $exit || $exit;
     return;
 }

@@ -15,7 +15,6 @@ my @SECTIONS = (
     [table       => 'orders already in the table, 64 connections', \&table],
     [refusals    => 'refusals of a sold-out product',          \&refusals],
     [batches     => 'batch size and latency',                  \&batches],
-    [choices     => 'what the dispatcher chooses, overruled',  \&choices],
     [instances   => 'two instances, one database',             \&instances],
     [viewers     => 'ten customers watch the page',           \&viewers],
     [timeline    => 'with a timeline of every step',           \&timeline],
@@ -28,23 +27,8 @@ my @SECTIONS = (
         { ROUNDS => 3, SECONDS => 3, CONNECTIONS => 64, PRODUCTS => 1000, SEGMENTS => '1,4,16', WHO => 'batched,unlocked' }],
 );
 
-# Where an earlier version is measured as well: not in tables of this version's
-# schema, nor in what the linker does to this version.
+# Where an earlier version is measured as well: not in tables of this version's schema.
 my %WITH_BEFORE = map { $_ => 1 } qw(connections limits idle products refusals instances);
-
-# What the dispatcher chooses, overruled one at a time; tests/bench/overrule.c
-# does it.
-my @CHOICES = (
-    ['batches of 1',  BENCH_BATCH_MAX => 1],
-    ['batches of 8',  BENCH_BATCH_MAX => 8],
-    ['batches of 64', BENCH_BATCH_MAX => 64],
-    ['linger 1 ms',   BENCH_LINGER_US => 1000],
-);
-my @KEEPING = (
-    ['keep nothing', BENCH_GAP_US => 1_000_000],
-    ['keep 100 ms',  BENCH_GAP_US => 100_000],
-);
-my $SELDOM = 50; # orders a second: a lock is kept between two, or not
 
 sub names { return map { $_->[0] } @SECTIONS }
 
@@ -56,7 +40,7 @@ sub preset { my ($name) = @_; return map { $_->[0] eq $name ? %{ $_->[3] || {} }
 
 sub title { my ($name) = @_; return (map { $_->[1] } grep { $_->[0] eq $name } @SECTIONS)[0] }
 
-# settings: connections, curve, choices, products, rows, segments, think, shares,
+# settings: connections, curve, products, rows, segments, think, shares,
 # instances and who, each [..]; rate; preloaded {rows => path}; before. Others of the
 # same load and round are compared to the case that has `yardstick`.
 sub cases {
@@ -116,20 +100,6 @@ sub refusals {
 sub batches {
     my ($settings) = @_;
     return map { same($_, qw(nginx batched)) } @{ $settings->{curve} };
-}
-
-sub choices {
-    my ($settings) = @_;
-    my @crowds = map { overruled({ connections => $_, instances => 1 }, @CHOICES, @KEEPING) } @{ $settings->{choices} };
-    my $seldom = { connections => 16, rate => $SELDOM, instances => 1 };
-    return (@crowds, overruled($seldom, @KEEPING));
-}
-
-# As it is, and with each of these choices made differently.
-sub overruled {
-    my ($load, @choices) = @_;
-    return ({ who => 'batched', yardstick => 1, load => 'same', %$load },
-        map { my ($choice, %env) = @$_; { who => 'overruled', choice => $choice, env => \%env, load => 'same', %$load } } @choices);
 }
 
 sub instances {

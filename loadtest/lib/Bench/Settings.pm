@@ -4,9 +4,6 @@ package Bench::Settings;
 use strict;
 use warnings;
 
-# Of a product.
-our $SEGMENTS = qr/[1-9]\d?|1\d\d|2[0-4]\d|25[0-6]/;
-
 # The presets, changed by the words. Asks for help end here.
 sub read {
     my ($preset, $usage, @words) = @_;

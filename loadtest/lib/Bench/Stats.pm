@@ -9,7 +9,7 @@ use warnings;
 use List::Util qw(min sum);
 
 my @LOAD   = qw(section load connections idle rate share products rows instances kind segments think_ms sold_out);
-my @SAME   = (@LOAD, qw(who choice));
+my @SAME   = (@LOAD, 'who');
 my @BESIDE = qw(section round load connections idle rate instances);
 my @FIGURES = qw(per_s p50_ms p90_ms p99_ms p999_ms max_ms send_delay_p99_ms refused broken batch locks commit_ms
     per_commit asked retried conflicts);
@@ -73,7 +73,7 @@ sub row {
         map { my $part = $_; ($part => spread(map { $_->{cpu}{$part} } @good)) } qw(wrk server redis database others all)
     };
     $row{server_us} = spread(map { $_->{requests} ? 1e6 * $_->{cpu}{server} * $_->{seconds} / $_->{requests} : undef } @good);
-    $row{share_min} = spread(map { smallest_share(@{ $_->{shares} }) } grep { $_->{shares} } @good);
+    $row{share_min} = spread(map { min(@{ $_->{shares} }) / (sum(@{ $_->{shares} }) || 1) } grep { $_->{shares} } @good);
     for my $case (@good) {
         my $other = $yardstick->{ beside($case) } or next;
         push @{ $row{ratio} },     $case->{per_s} / $other->{per_s} if $other->{per_s};
@@ -85,8 +85,6 @@ sub row {
 }
 
 sub spread_of { my ($name, @cases) = @_; return spread(map { $_->{$name} } @cases) }
-
-sub smallest_share { my $sum = sum(@_); return $sum ? min(@_) / $sum : 0 }
 
 # Spread over the rounds of A's rate, or another figure, by B's.
 sub ratio_of {

@@ -1,5 +1,5 @@
-# Pictures: bars with their spread, and flame graphs. Plain SVG 1.1, for a browser and
-# for a README; two shapes do not need a drawing package.
+# Pictures: bars with their spread. Plain SVG 1.1, for a browser and for a README; one
+# shape does not need a drawing package.
 package Bench::Svg;
 
 use strict;
@@ -131,57 +131,6 @@ sub bar {
     my $y = y_of($median, $max);
     return rect($x, $y, $w * 0.92, $PLOT_Y + $PLOT_H - $y, fill => $colour)
         . line($x + $w * 0.46, y_of($least, $max), $x + $w * 0.46, y_of($most, $max));
-}
-
-# ---- flame graph ------------------------------------------------------------
-
-my $FLAME_W = 1200;
-my $FLAME_H = 16;
-
-# folded  "thread;outer;inner" => samples
-sub flame {
-    my ($title, $folded) = @_;
-    my $root = { n => 0, inner => {} };
-    for my $stack (keys %$folded) {
-        my $node = $root;
-        $node->{n} += $folded->{$stack};
-        for my $frame (split /;/, $stack) {
-            $node = $node->{inner}{$frame} ||= { n => 0, inner => {} };
-            $node->{n} += $folded->{$stack};
-        }
-    }
-    my $depth  = depth($root);
-    my $height = ($depth + 3) * $FLAME_H;
-    my $drawn  = text(10, 18, $title, 'font-size' => 13, 'font-weight' => 'bold');
-    return document($FLAME_W, $height, $drawn . frames($root, 0, $height - $FLAME_H, $FLAME_W / ($root->{n} || 1), $root->{n}));
-}
-
-sub depth { return max(0, map { 1 + depth($_) } values %{ $_[0]{inner} }) }
-
-# Frames above NODE, which begins at X and whose inner ones stand at Y. Very narrow
-# ones are left out.
-sub frames {
-    my ($node, $x, $y, $scale, $all) = @_;
-    my $drawn = '';
-    for my $name (sort keys %{ $node->{inner} }) {
-        my $inner = $node->{inner}{$name};
-        my $w = $inner->{n} * $scale;
-        if ($w >= 0.3) {
-            $drawn .= frame($name, $x, $y, $w, 100 * $inner->{n} / $all);
-            $drawn .= frames($inner, $x, $y - $FLAME_H, $scale, $all);
-        }
-        $x += $w;
-    }
-    return $drawn;
-}
-
-sub frame {
-    my ($name, $x, $y, $w, $percent) = @_;
-    my $hue = 20 + unpack('%32C*', $name) % 35;
-    my $box = rect($x, $y, $w, $FLAME_H - 1, fill => "hsl($hue,80%,65%)");
-    my $fit = int(($w - 4) / 6.6);
-    $box .= text($x + 2, $y + 11, substr $name, 0, $fit) if $fit >= 3;
-    return element('g', {}, element('title', {}, text_of(sprintf '%s: %.2f %%', $name, $percent)) . $box);
 }
 
 1;
