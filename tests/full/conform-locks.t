@@ -1,7 +1,6 @@
 # Goal of this test: every lock holds what is expected of it and fails what it
 # must fail, measured; and the laboratory's README has what the command prints.
 use lib 'tests/e2e';
-use JSON::PP ();
 use Stockade;
 use Stockade::Redis ();
 
@@ -20,14 +19,8 @@ is Stockade::run([qw(lab locks --wrong)])->{exit}, 2, 'a flag that is not there'
 is Stockade::run([qw(lab nothing)])->{exit}, 2, 'an experiment that is not there';
 is Stockade::run([qw(lab locks --help)])->{exit}, 0, 'help';
 
-my $one = Stockade::run([qw(lab locks --lock none --json)]);
-is $one->{exit}, 0, 'one lock, as JSON';
-my $json = JSON::PP->new->utf8->decode($one->{out});
-is $json->{differences}, 0, 'without differences';
-is $json->{locks}[0]{properties}{X}{verdict}, 'fails', 'none does not exclude';
-like $json->{locks}[0]{properties}{X}{evidence}, qr/two hold it/, 'and there is evidence';
-
 my $text = Stockade::run([qw(lab locks --lock none)]);
+is $text->{exit}, 0, 'one lock';
 like $text->{out}, qr/^none: No lock/, 'for a person: what it claims';
 like $text->{out}, qr/^X  ✘  one at a time, among threads\n      two hold it/m, 'what was asked, and the evidence';
 like $text->{out}, qr/^1 of 1 locks measured; all as expected/m, 'and what to think of it';
@@ -35,7 +28,7 @@ like $text->{out}, qr/^1 of 1 locks measured; all as expected/m, 'and what to th
 # Of those that this build has.
 for my $case (grep { $wrong->{err} =~ / $_->[0]\b/ } ['sql-row', '--sql'], ['zk', '--zk']) {
     my ($lock, $flag) = @$case;
-    for my $form ([], ['--json'], ['--markdown']) {
+    for my $form ([], ['--markdown']) {
         my $none = Stockade::run([qw(lab locks --lock), $lock, @$form]);
         is $none->{exit}, 2, "$lock @$form: without its server it could not run";
         is $none->{err}, "lab: $lock not run: needs $flag URL\n", 'and what is missing is said';

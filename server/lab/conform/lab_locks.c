@@ -4,7 +4,6 @@
  * README's table of locks is its output.
  */
 #include <getopt.h>
-#include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +28,6 @@ struct options {
     const char *lock; /* NULL = all */
     struct conform_servers servers;
     bool markdown;
-    bool json;
     bool help;
 };
 
@@ -50,7 +48,6 @@ static bool read_options(int argc, char *argv[], struct options *options)
         {"zk-ensemble", &options->servers.zk_ensemble, NULL},
         {"zk-node", &options->servers.zk_node, NULL},
         {"markdown", NULL, &options->markdown},
-        {"json", NULL, &options->json},
         {"help", NULL, &options->help},
     };
     enum { ALL_N = sizeof(all) / sizeof(all[0]) };
@@ -400,42 +397,6 @@ static void report_differences(const struct suite *suite)
     }
 }
 
-/* For a program ------------------------------------------------------------ */
-
-/* All of it, with the evidence, as one JSON object. */
-static void report_json(const struct suite *suite)
-{
-    json_t *locks = json_array(), *all;
-
-    for (size_t i = 0; i < suite->locks_n; i++) {
-        const struct suite_lock *lock = &suite->locks[i];
-        const char *why = lock->missing;
-        json_t *found = why ? NULL : json_object();
-
-        for (size_t j = 0; j < PROPERTIES_N && !why; j++) {
-            const struct conform_result *result = &lock->results[j];
-            json_t *evidence = json_string(result->text);
-
-            (void)json_object_set_new(
-                found, properties[j].letter,
-                json_pack("{s:s, s:s, s:i, s:o}", "verdict",
-                          words[result->verdict], "expected",
-                          expected_word(lock, j), "ms", (int)result->ms,
-                          "evidence",
-                          evidence ? evidence : json_string("not UTF-8")));
-        }
-        (void)json_array_append_new(
-            locks, json_pack("{s:s, s:s, s:o*, s:s*}", "name", lock->info->name,
-                             "claim", lock->info->claim, "properties", found,
-                             "not_run", why));
-    }
-    all = json_pack("{s:i, s:o}", "differences",
-                    (int)suite_count(suite).differences, "locks", locks);
-    (void)json_dumpf(all, stdout, JSON_INDENT(1));
-    json_decref(all);
-    putchar('\n');
-}
-
 /* The command ---------------------------------------------------------------- */
 
 static int run(const struct options *options)
@@ -468,9 +429,7 @@ static int run(const struct options *options)
     folder_close(&suite.folder);
     if (!ran)
         return fail_to_run("lab locks: %s", error.text);
-    if (options->json)
-        report_json(&suite);
-    else if (options->markdown)
+    if (options->markdown)
         report_table(&suite, true);
     else
         report_text(&suite);
