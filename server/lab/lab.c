@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -41,14 +42,15 @@ static void usage(FILE *out)
  * because a list of processes must not show `stockade serve`. */
 int lab_stage_main(int argc, char *argv[])
 {
-    char path[PATH_MAX];
-    char *args[64] = {program_invocation_name, "lab"};
+    char path[PATH_MAX], **args = calloc((size_t)argc + 3, sizeof(*args));
     int n = strcmp(argv[0], "explore") != 0 && strcmp(argv[0], "replay") != 0;
 
-    for (int i = 0; i < argc && i < 61; i++)
-        args[++n] = argv[i];
-    if (child_path("stockade-lab", path))
+    if (args && child_path("stockade-lab", path)) {
+        args[0] = program_invocation_name;
+        args[1] = "lab";
+        memcpy(&args[n + 1], argv, (size_t)argc * sizeof(*args));
         (void)execv(path, args);
+    }
     return fail_to_run("%s: cannot start %s: %s", argv[0], path,
                        strerror(errno));
 }

@@ -171,6 +171,8 @@ is index($eight, $shown =~ s/\n+\z//r), 0, 'what the README of the lab shows is 
 
 my (undef, $many) = lab('run', '06', '07');
 like $many, qr{^\[ 1/2\] 06 .* as told\n\[ 2/2\] 07 .* as told\n2 of 2 as told$}m, 'of two there is a line each';
+(undef, $many) = lab('run', ('04') x 70);
+like $many, qr{^70 of 70 as told$}m, 'however many they are';
 
 # ---- what is wrong ----------------------------------------------------------
 
