@@ -168,8 +168,6 @@ static bool start(const struct suite *suite, struct suite_lock *lock)
         lock->pid = pid;
     if (pid != 0)
         return pid > 0;
-    (void)signal(SIGINT, SIG_DFL);
-    (void)signal(SIGTERM, SIG_DFL);
     if (conform_run(lock, &suite->servers))
         _exit(0);
     if (lock->results_n == 0)
@@ -214,28 +212,6 @@ static unsigned count_running(struct suite *suite)
     return n;
 }
 
-/* The signal that ends the command; 0 = none has come. */
-static volatile sig_atomic_t ended_by;
-
-static void on_signal(int number)
-{
-    ended_by = number;
-}
-
-/* All processes and files are gone before the signal ends this process, too. */
-static _Noreturn void end_by_signal(struct suite *suite)
-{
-    for (size_t i = 0; i < suite->locks_n; i++)
-        if (suite->locks[i].pid > 0)
-            (void)kill(suite->locks[i].pid, SIGKILL);
-    folder_leave(&suite->folder);
-    if (isatty(STDERR_FILENO))
-        fputs("\r\033[K", stderr);
-    (void)signal(ended_by, SIG_DFL);
-    (void)raise(ended_by);
-    _exit(COULD_NOT_RUN);
-}
-
 /* False: not one process can be started. */
 static bool work(struct suite *suite)
 {
@@ -251,7 +227,7 @@ static bool work(struct suite *suite)
             tell_progress(suite);
         if (running > 0)
             clock_sleep_ms(LOOK_MS);
-    } while (running > 0 && !ended_by);
+    } while (running > 0);
     return !next;
 }
 
@@ -413,9 +389,7 @@ static int run(const struct options *options)
     if (options->lock && !expected_lock(options->lock, &error))
         return fail_to_run("%s", error.text);
     (void)suite_fill(&suite, options->lock);
-    (void)signal(SIGINT, on_signal);
-    (void)signal(SIGTERM, on_signal);
-    /* All servers and files go with this process, however it ends: see folder.h. */
+    /* All processes and files go with this one, however it ends: see folder.h. */
     if (!folder_open(&suite.folder, given && given[0] ? given : "/tmp", "locks",
                      &error))
         return fail_to_run("lab locks: %s", error.text);
@@ -424,8 +398,6 @@ static int run(const struct options *options)
     (void)fail_with(&error, "no processes");
     suite.began_ms = clock_ms();
     ran = has_redis(&suite, &error) && work(&suite);
-    if (ended_by)
-        end_by_signal(&suite);
     folder_close(&suite.folder);
     if (!ran)
         return fail_to_run("lab locks: %s", error.text);

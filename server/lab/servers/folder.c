@@ -13,10 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "server/base/clock.h"
 #include "server/lab/fail.h"
-
-enum { LEAVE_LOOK_MS = 10, LEAVE_LOOKS = 1000 };
 
 static int remove_one(const char *path, const struct stat *st, int kind,
                       struct FTW *where)
@@ -111,15 +108,6 @@ void folder_close(struct folder *folder)
            errno == EINTR)
         continue;
     folder_remove(folder->path); /* if the remover was killed */
-    folder->path[0] = '\0';
-}
-
-void folder_leave(struct folder *folder)
-{
-    (void)close(folder->alive);
-    for (int n = 0; n < LEAVE_LOOKS && !waitpid(folder->remover, NULL, WNOHANG);
-         n++)
-        clock_sleep_ms(LEAVE_LOOK_MS);
     folder->path[0] = '\0';
 }
 

@@ -31,10 +31,6 @@ bool folder_open(struct folder *folder, const char *where, const char *name,
 /* Removes it with all that is in it. By the owner, when nobody uses it any more. */
 void folder_close(struct folder *folder);
 
-/* The same while children that the owner has killed may still use it: waits until they
- * and their own are gone, ten seconds at most. */
-void folder_leave(struct folder *folder);
-
 /* Removes PATH and all that is in it. */
 void folder_remove(const char *path);
 
