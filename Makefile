@@ -278,6 +278,9 @@ $(B)/tests/%: $(B)/tests/%.o $(B)/tests/support/unit_test.o $(B)/tests/support/a
 	@echo "  LD    $@"
 	$(Q)$(CC) $(LDFLAGS_ALL) $(TEST_LD) $(if $(HAVE_SQL),-Wl$(comma)-u$(comma)mysql_engine) -o $@ $^ $(LDLIBS) -lcmocka
 
+# Its disk can be slow.
+$(B)/tests/test_timeline: TEST_LD += -Wl,--wrap=timeline_write_event
+
 # Archives that only name their objects: with all of them a hundred programs take the
 # linker much longer.
 $(B)/tests/libsupport.a: $(HELP_OBJ)

@@ -96,22 +96,27 @@ for my $case (@wrong) {
 
 my $head = qq({"timeline":1,"source":"stage","actors":[],"started":"2026-01-01T00:00:00.000000Z"}\n);
 for my $case (
-    ["[]\n",                                                            1, 'no JSON object'],
+    ["[]\n",                                                            1, 'no head of a timeline'],
     [qq({"listen": 1}\n),                                               1, 'no head of a timeline'],
     map({ [qq({"timeline":$_}\n),                                       1, "version $_; this program reads version 1"] } 0, 2),
-    [qq({"timeline":1,"actors":[]}\n),                                  1, '"source" of the head'],
-    [$head =~ s/\[\]/[1]/r,                                              1, '"actors"'],
+    [qq({"timeline":1,"actors":[]}\n),                                  1, 'Object item not found: source'],
     [$head =~ s/2026.*Z/yesterday/r,                                    1, '"started"'],
-    [qq($head\{"at_us":1}\n),                                           2, '"phase" of the event'],
-    [qq($head\{"at_us":-1,"phase":"step"}\n),                           2, '"at_us"'],
-    [qq($head\{"at_us":1,"phase":"step"}\n),                            2, '"outcome"'],
-    [qq($head\{"at_us":1,"phase":"note","outcome":"ok","actor":1}\n),   2, '"actor"'],
+    [qq($head\{"at_us":1}\n),                                           2, 'Object item not found: phase'],
+    [qq($head\{"at_us":-1,"phase":"step"}\n),                           2, 'below 0'],
+    [qq($head\{"at_us":1,"phase":"note","outcome":"ok","actor":1}\n),   2, 'Expected string, got integer'],
     [qq($head\{"verdict":null,"events":1,"dropped":0}\n),               2, '"events" of the verdict'],
-    [qq($head\{"verdict":[],"events":0,"dropped":0}\n),                 2, 'stock'],
+    [qq($head\{"verdict":[],"events":0,"dropped":0}\n),                 2, 'Object item not found: stock'],
     [qq($head\{"verdict":null,"events":0,"dropped":0}\n$head),          2, 'lines behind it'],
 ) {
     my ($broken, $line, $what) = @$case;
     Stockade::refuses(['replay', write_file('broken.jsonl', $broken)], qr/broken\.jsonl:$line: .*\Q$what\E/);
+}
+
+# Cut anywhere, be it in the middle of a line or behind one.
+for my $size (map { int length($text) * $_ / 20 } 1 .. 19) {
+    my $cut  = write_file('cut.jsonl', substr $text, 0, $size);
+    my $line = 1 + (Stockade::slurp($cut) =~ tr/\n//);
+    Stockade::refuses(['replay', $cut], qr/cut\.jsonl:$line: the (?:line|timeline) is cut/);
 }
 
 my $full = Stockade::run(['replay', "$dir/played.jsonl"], wrap => ['sh', '-c', 'exec "$@" >/dev/full', 'sh']);
@@ -177,7 +182,7 @@ my @serve = ('serve', '--listen', '127.0.0.1:0', '--db', "sqlite:$dir/y.db", '--
 ($code) = run(@serve, "$dir/x.jsonl", '--check-config');
 is $code, 0, 'whose settings are looked at only';
 ok !-e "$dir/x.jsonl", 'writes nothing';
-for my $case (["$dir/no/where", qr{no/where: No such file}], ['/dev/full', qr{/dev/full: No space left on device}]) {
+for my $case (["$dir/no/where", qr{no/where: No such file}], ["$dir/fifo", qr{fifo: not a regular file}]) {
     my $refused = Stockade::run([@serve, $case->[0]]);
     is $refused->{exit}, 1, 'a timeline that cannot be written';
     like $refused->{err}, $case->[1], 'is told';

@@ -8,6 +8,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "server/lab/timeline/timeline.h"
+
 bool turns_on;
 unsigned turns_nodes_n = 1;
 
@@ -371,6 +373,8 @@ void turns_put_words(struct page_thread *step, const char *const words[],
 {
     size_t used = 0;
 
+    timeline_tell_words(words, n, parts_n, step->step.sent,
+                        sizeof(step->step.sent));
     for (size_t i = 0; i < n; i++) {
         size_t len = strlen(words[i]) + 1;
 
@@ -382,26 +386,6 @@ void turns_put_words(struct page_thread *step, const char *const words[],
             used--;
             step->words_n--;
         }
-    }
-}
-
-/* A command as people write it: without the text of a script. */
-static void tell_sent(struct page_thread *shown)
-{
-    char *text = shown->step.sent;
-    const size_t size = sizeof(shown->step.sent);
-    const char *word = shown->words;
-    size_t used = 0;
-
-    text[0] = '\0';
-    for (unsigned i = 0; i < shown->words_n; i++) {
-        if (i == 0 && strcmp(word, "EVAL") == 0)
-            (void)snprintf(text, size, "script");
-        else if (i != 1 || strncmp(text, "script", 6) != 0)
-            (void)snprintf(text + used, size - used, "%s%s", i > 0 ? " " : "",
-                           word);
-        used = strlen(text);
-        word += strlen(word) + 1;
     }
 }
 
@@ -429,8 +413,6 @@ enum page_verdict turns_step(const struct page_thread *shown)
         tell(&turns_self->open[own->step.node], "(sent)");
     memcpy(&own->step, &shown->step,
            sizeof(*own) - offsetof(struct page_thread, step));
-    if (own->words_n > 0)
-        tell_sent(own);
     turns_block(STEP, NULL, PAGE_NEVER);
     if (turns_ending())
         return PAGE_HOLD;

@@ -38,7 +38,8 @@ void turns_await_lanes(void);
  * and waits end at once, and nothing is sent. */
 bool turns_ending(void);
 
-/* The N WORDS of a command into *STEP; the PARTS_N behind the first are one word. */
+/* The N WORDS of a command into *STEP, and how people write it; the PARTS_N behind the first
+ * are one word. */
 void turns_put_words(struct page_thread *step, const char *const words[],
                      size_t n, size_t parts_n);
 

@@ -24,14 +24,11 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "server/lab/fail.h"
-
 enum {
     TIMELINE_VERSION = 1,
     TIMELINE_ACTORS_MAX = 64,
     TIMELINE_FAULTS_MAX = 16,
-    TIMELINE_NAME_BYTES = 32,    /* of an actor, with the NUL */
-    TIMELINE_LINE_BYTES = 16384, /* longer lines are none of ours */
+    TIMELINE_NAME_BYTES = 32, /* of an actor, with the NUL */
 };
 
 /* The head: what was played or served. */
@@ -41,19 +38,17 @@ struct timeline_head {
     char lock[256];  /* as in --lock NAME */
     char settings[256]; /* the others, as flags */
     char schedule[320]; /* of the stage: the moves */
-    unsigned
-        actors_n; /* of the stage; a live instance does not know them yet */
+    /* Of the stage; a live instance does not know them yet. */
+    unsigned actors_n;
     char actors[TIMELINE_ACTORS_MAX][TIMELINE_NAME_BYTES];
-    uint64_t
-        started_us; /* "started": Unix time. Of the stage, by its own clock:
-                            so the same schedule gives the same bytes */
+    /* "started": Unix time. Of the stage, by its own clock: so the same schedule gives the
+     * same bytes. */
+    uint64_t started_us;
 };
 
 /* Kinds of events, each with its word in the file. */
 #define TIMELINE_PHASE_MAP(X)                                                  \
     X(TIMELINE_STEP, "step")       /* begun, and answered */                   \
-    X(TIMELINE_BEFORE, "before")   /* begun; an answer was not seen */         \
-    X(TIMELINE_AFTER, "after")     /* an answer alone */                       \
     X(TIMELINE_NOTE, "note")       /* no step: what became of something */     \
     X(TIMELINE_DROPPED, "dropped") /* here so many events are missing */
 
@@ -72,7 +67,7 @@ enum timeline_outcome {
 
 struct timeline_event {
     uint64_t at_us;   /* when it ended, since "started" */
-    uint64_t took_us; /* of a live instance's step */
+    uint64_t took_us; /* of a live instance's step; 0 = not known */
     enum timeline_phase phase;
     enum timeline_outcome outcome;
     uint64_t dropped;                /* TIMELINE_DROPPED: how many */
@@ -103,29 +98,12 @@ void timeline_write_head(FILE *out, const struct timeline_head *head);
 void timeline_write_event(FILE *out, const struct timeline_event *event);
 void timeline_write_verdict(FILE *out, const struct timeline_verdict *verdict);
 
+/* A command as people write it into TEXT: the N WORDS with blanks between, cut; of a script
+ * (EVAL), of whose text there are PARTS_N words, none or one of it. */
+void timeline_tell_words(const char *const words[], size_t n, size_t parts_n,
+                         char text[], size_t size);
+
 /* The outcome that a reply of the step hooks means: "(no reply)" is unknown. */
 enum timeline_outcome timeline_outcome_of(const char *reply);
-
-/* A file that is being read. Its texts are for a terminal: each byte that is no
- * printable ASCII becomes a '?'. */
-struct timeline;
-
-enum timeline_line {
-    TIMELINE_LINE_EVENT,
-    TIMELINE_LINE_VERDICT, /* the last one; nothing may follow */
-    TIMELINE_LINE_BROKEN,
-};
-
-/* Opens PATH and reads its head. NULL and a text, which has file and line: it
- * cannot be read, or it is no timeline. ERROR has to stay as long as the timeline. */
-struct timeline *timeline_open(const char *path, struct timeline_head *head,
-                               struct fail *error);
-
-/* The next line. BROKEN and a text in that error: the file is cut here, or this is no line of a
- * timeline. */
-enum timeline_line timeline_next(struct timeline *timeline,
-                                 struct timeline_event *event,
-                                 struct timeline_verdict *verdict);
-void timeline_close(struct timeline *timeline);
 
 #endif

@@ -2,7 +2,6 @@
 #include "server/lab/timeline/timeline_live.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
@@ -10,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "server/base/clock.h"
@@ -23,17 +23,15 @@ enum {
     WRITE_EVERY_MS = 100,
     OPEN_MAX = 8, /* steps of one thread that have begun: renewals go in one */
     BYTES_MAX = 1 << 30,
-    CLOSE_US = 3000000,
 };
 
 struct timeline_live {
     FILE *file;
-    char *path;
+    const char *path; /* the configuration's */
     int wake_fd;
     pthread_t thread;
     atomic_bool closing;
-    uint64_t closes_us; /* when it is closing: since then, monotonic */
-    uint64_t began_us;  /* monotonic */
+    uint64_t began_us; /* monotonic */
     atomic_uint_fast64_t dropped;
 
     /* The mutex guards the ring and is held for one copy, never for a write: a step
@@ -46,8 +44,6 @@ struct timeline_live {
     uint64_t told; /* of the dropped */
     uint64_t events;
     bool is_broken; /* the file takes no more events */
-    uint64_t bytes; /* in the file */
-    int fd;         /* does not block, if it is a pipe */
 };
 
 /* ---- on the threads that do the steps --------------------------------------- */
@@ -93,18 +89,16 @@ static const char *actor_name(void)
                : thread_name;
 }
 
-/* Where a step that begins is to be filled in. If too many have begun, the last
- * one will have no end. */
+/* Where a step that begins is to be filled in. If too many have begun, the beginning of
+ * the last one is forgotten: its answer will stand alone. */
 static struct timeline_event *begin(struct timeline_live *live,
                                     const char *step, const char *key)
 {
     struct timeline_event *event;
 
     if (open_n == OPEN_MAX)
-        put(live, &open_steps[--open_n]);
+        open_n--;
     event = &open_steps[open_n++];
-    event->phase = TIMELINE_BEFORE;
-    event->outcome = TIMELINE_UNKNOWN;
     event->at_us = clock_us() - live->began_us;
     event->took_us = 0;
     event->reply[0] = event->part[0] = event->sent[0] = '\0';
@@ -126,37 +120,15 @@ static void end(struct timeline_live *live, const char *step, const char *key,
         if (strcmp(open_steps[i].step, step) == 0 &&
             strcmp(open_steps[i].key, cut) == 0)
             event = &open_steps[i];
-    if (event) {
-        event->phase = TIMELINE_STEP;
+    if (event)
         event->took_us = now_us - event->at_us;
-    } else {
+    else
         event = begin(live, step, key);
-        event->phase = TIMELINE_AFTER;
-    }
     event->at_us = now_us;
     copy(event->reply, sizeof(event->reply), reply);
     event->outcome = timeline_outcome_of(event->reply);
     put(live, event);
     *event = open_steps[--open_n];
-}
-
-/* A command as people write it: without the text of a script. */
-static void tell_words(const struct dlock_step *step, char text[], size_t size)
-{
-    char *to = text, *const last = text + size - 1;
-
-    for (size_t i = 0; i < step->words_n && to < last; i++) {
-        const char *word =
-            i == 0 && step->parts_n > 0 ? "script" : step->words[i];
-
-        if (i > 0 && i <= step->parts_n)
-            continue;
-        if (i > 0)
-            *to++ = ' ';
-        while (*word && to < last)
-            *to++ = *word++;
-    }
-    *to = '\0';
 }
 
 enum dlock_verdict timeline_live_on_lock(void *ctx,
@@ -173,7 +145,8 @@ enum dlock_verdict timeline_live_on_lock(void *ctx,
     if (strlen(step->owner) < sizeof(event->part) &&
         strcmp(step->owner, event->actor) != 0)
         copy(event->part, sizeof(event->part), step->owner);
-    tell_words(step, event->sent, sizeof(event->sent));
+    timeline_tell_words(step->words, step->words_n, step->parts_n, event->sent,
+                        sizeof(event->sent));
     return DLOCK_GO;
 }
 
@@ -194,31 +167,6 @@ enum store_verdict timeline_live_on_store(void *ctx,
     return STORE_GO;
 }
 
-/* ---- the file ----------------------------------------------------------------- */
-
-/* All of it: stdio would take less for an error. A pipe that nobody reads is waited
- * for while the instance runs, but for its end not long. */
-static ssize_t on_write(void *ctx, const char *bytes, size_t n)
-{
-    struct timeline_live *live = ctx;
-    size_t done = 0;
-    ssize_t written;
-
-    while (done < n) {
-        written = write(live->fd, bytes + done, n - done);
-        if (written > 0)
-            done += (size_t)written;
-        else if (errno != EAGAIN || (atomic_load(&live->closing) &&
-                                     clock_us() > live->closes_us + CLOSE_US))
-            return 0;
-        else
-            (void)poll(&(struct pollfd){live->fd, POLLOUT, 0}, 1,
-                       WRITE_EVERY_MS);
-    }
-    live->bytes += n;
-    return (ssize_t)n;
-}
-
 /* ---- on the writer's thread --------------------------------------------------- */
 
 /* A full disk is told once. */
@@ -229,7 +177,7 @@ static void flush(struct timeline_live *live)
         log_warn("timeline", "file=%s error=\"%s: the timeline ends here\"",
                  live->path, strerror(errno));
     }
-    live->is_broken |= live->bytes > BYTES_MAX;
+    live->is_broken |= ftell(live->file) > BYTES_MAX;
 }
 
 /* All that is in the ring, and how many are missing. */
@@ -308,28 +256,34 @@ static void write_head(const struct timeline_live *live,
     timeline_write_head(live->file, &head);
 }
 
+/* A pipe that nobody reads would keep the instance from its beginning, or its end. */
+static FILE *open_file(const char *path)
+{
+    struct stat about;
+
+    if (stat(path, &about) == 0 && !S_ISREG(about.st_mode)) {
+        errno = EINVAL;
+        return NULL;
+    }
+    return fopen(path, "we");
+}
+
 struct timeline_live *timeline_live_open(const struct config *config,
                                          struct fail *error)
 {
-    const cookie_io_functions_t functions = {.write = on_write};
     struct timeline_live *live = calloc(1, sizeof(*live));
     int why;
 
     if (!live)
         goto err;
     (void)pthread_mutex_init(&live->mutex, NULL);
+    live->path = config->lab_timeline;
     live->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    live->path = strdup(config->lab_timeline);
-    if (live->wake_fd < 0 || !live->path)
+    if (live->wake_fd < 0)
         goto err_after_alloc;
-    live->fd =
-        open(live->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK,
-             0666);
-    if (live->fd < 0)
-        goto err_after_alloc;
-    live->file = fopencookie(live, "w", functions);
+    live->file = open_file(live->path);
     if (!live->file)
-        goto err_after_open;
+        goto err_after_eventfd;
     live->began_us = clock_us();
     write_head(live, config);
     if (fflush(live->file) != 0 ||
@@ -342,18 +296,14 @@ err_after_file:
     why = errno; /* fclose() sets another */
     (void)fclose(live->file);
     errno = why;
-err_after_open:
-    (void)close(live->fd);
+err_after_eventfd:
+    (void)close(live->wake_fd);
 err_after_alloc:
-    if (live->wake_fd >= 0)
-        (void)close(live->wake_fd);
     (void)pthread_mutex_destroy(&live->mutex);
-    free(live->path);
     free(live);
 err:
     (void)fail_with(error, "%s: %s", config->lab_timeline,
-                    errno == ENXIO ? "nobody reads this FIFO"
-                                   : strerror(errno));
+                    errno == EINVAL ? "not a regular file" : strerror(errno));
     return NULL;
 }
 
@@ -363,7 +313,6 @@ void timeline_live_close(struct timeline_live *live)
 
     if (!live)
         return;
-    live->closes_us = clock_us();
     atomic_store(&live->closing, true);
     (void)eventfd_write(live->wake_fd, 1);
     (void)pthread_join(live->thread, NULL);
@@ -373,11 +322,9 @@ void timeline_live_close(struct timeline_live *live)
         timeline_write_verdict(live->file, &verdict);
     flush(live);
     (void)fclose(live->file);
-    (void)close(live->fd);
     log_info("timeline", "file=%s events=%" PRIu64 " dropped=%" PRIu64,
              live->path, verdict.events, verdict.dropped);
     (void)close(live->wake_fd);
     (void)pthread_mutex_destroy(&live->mutex);
-    free(live->path);
     free(live);
 }

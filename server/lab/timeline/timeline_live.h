@@ -17,8 +17,8 @@
 struct config;
 struct timeline_live;
 
-/* Writes to the file config->lab_timeline, in place of what it had. NULL and a text:
- * it cannot be written. */
+/* Writes to the file config->lab_timeline, in place of what it had; CONFIG stays as it is.
+ * NULL and a text: it cannot be written. */
 struct timeline_live *timeline_live_open(const struct config *config,
                                          struct fail *error);
 
