@@ -146,8 +146,6 @@ json_t *game_json(const struct game *game, unsigned look)
 struct hunt {
     unsigned goal;
     uint64_t ends_ms;
-    search_progress *progress;
-    void *ctx;
 };
 
 /* Faults that were there before have a way of no moves. */
@@ -170,8 +168,7 @@ static bool is_wanted(void *ctx, const struct search_result *result)
     const struct hunt *hunt = ctx;
 
     return nearest(hunt, result) == STAGE_FAULT_N &&
-           clock_ms() < hunt->ends_ms && !stage_options_interrupted() &&
-           (!hunt->progress || hunt->progress(hunt->ctx, result));
+           clock_ms() < hunt->ends_ms && !stage_options_interrupted();
 }
 
 const struct search_bounds game_hint_bounds = {.expiries = 1,
@@ -182,11 +179,11 @@ const struct search_bounds game_hint_bounds = {.expiries = 1,
                                                .moves = STAGE_MOVES_MAX};
 
 bool game_hint(struct game *game, const struct game_goal *goal,
-               search_progress *progress, void *ctx, struct game_hint *hint)
+               struct game_hint *hint)
 {
     struct search_bounds bounds =
         goal->bounds ? *goal->bounds : game_hint_bounds;
-    struct hunt hunt = {goal->faults, clock_ms() + HINT_MS, progress, ctx};
+    struct hunt hunt = {goal->faults, clock_ms() + HINT_MS};
 
     bounds.passes = game->verdict.faults | (goal->faults ? ~goal->faults : 0);
     bounds.from_n = (unsigned)game->n;

@@ -69,11 +69,10 @@ bool game_move(struct game *game, struct stage_move move);
 bool game_back(struct game *game, size_t n);
 
 /* Looks for the shortest way to one of the faults of GOAL that is not there yet; within
- * its bounds and half a minute, until Ctrl-C, and while PROGRESS, which may be NULL, says
- * true. False and an
- * error: the stage is broken, and closed. */
+ * its bounds and half a minute, until Ctrl-C. False and an error: the stage is broken, and
+ * closed. */
 bool game_hint(struct game *game, const struct game_goal *goal,
-               search_progress *progress, void *ctx, struct game_hint *hint);
+               struct game_hint *hint);
 
 #define GAME_HINT_BOUNDS                                                       \
     "one lease that ends, one crash, 2 waits that end by time, and 3 times "   \

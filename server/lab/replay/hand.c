@@ -9,7 +9,6 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "server/base/clock.h"
 #include "server/lab/fail.h"
 #include "server/lab/replay/game.h"
 #include "server/lab/stage/stage_options.h"
@@ -19,7 +18,6 @@ enum {
     KEY_UNDO = 'u',
     KEY_HINT = '?',
     KEY_CTRL_D = 4, /* an end of input, if lines are not waited for */
-    TOLD_MS = 200,  /* between two lines of its progress */
 };
 
 /* For moves of two letters. Those of one are their own key. */
@@ -29,7 +27,6 @@ struct hand {
     struct game game;
     const struct game_goal *goal;
     unsigned reached; /* the moves of it; 0 = not yet */
-    uint64_t hint_told_ms;
 };
 
 /* ---- keys --------------------------------------------------------------- */
@@ -92,20 +89,6 @@ static void make_move(struct hand *hand, struct stage_move move)
         draw_say(stdout, hand->game.look, "%s\n", game->error.text);
 }
 
-static bool tell_progress(void *ctx, const struct search_result *result)
-{
-    struct hand *hand = ctx;
-
-    if (isatty(STDOUT_FILENO) && clock_ms() >= hand->hint_told_ms + TOLD_MS) {
-        hand->hint_told_ms = clock_ms();
-        putchar('\r');
-        draw_say(stdout, hand->game.look, "searching: %" PRIu64 " schedules",
-                 result->schedules);
-        (void)fflush(stdout);
-    }
-    return true;
-}
-
 static void give_hint(struct hand *hand)
 {
     static struct game_hint hint;
@@ -116,10 +99,10 @@ static void give_hint(struct hand *hand)
                                   : "nothing breaks";
     char text[4];
 
-    if (!game_hint(&hand->game, hand->goal, tell_progress, hand, &hint))
+    draw_say(stdout, hand->game.look, "searching\n");
+    (void)fflush(stdout);
+    if (!game_hint(&hand->game, hand->goal, &hint))
         return;
-    if (isatty(STDOUT_FILENO))
-        printf("\r\033[K");
     if (hint.fault != STAGE_FAULT_N)
         draw_say(stdout, hand->game.look, "hint: %s; %zu moves from here: %s\n",
                  stage_move_text(hint.way.moves[0], text), hint.way.n,

@@ -97,8 +97,7 @@ static bool obey(struct lines *lines, char *line)
     if (strcmp(line, "hint") != 0)
         return fail_with(&lines->game.error,
                          "a line is: move MOVES, back N, or hint");
-    lines->has_hint =
-        game_hint(&lines->game, lines->goal, NULL, NULL, &lines->hint);
+    lines->has_hint = game_hint(&lines->game, lines->goal, &lines->hint);
     return lines->has_hint;
 }
 
