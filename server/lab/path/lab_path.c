@@ -34,8 +34,7 @@ struct walk {
 
 enum { LINE_BYTES = 200 };
 
-/* The file has a line for each stop that was begun, "no-lock broken 6 mended"; a browser
- * keeps its own. $XDG_STATE_HOME/stockade/path, or ~/.local/state/stockade/path. NULL:
+/* The file has lines as "no-lock broken 6" and "no-lock mended"; a browser keeps its own. $XDG_STATE_HOME/stockade/path, or ~/.local/state/stockade/path. NULL:
  * there is no home. */
 static const char *progress_file(void)
 {
@@ -46,11 +45,9 @@ static const char *progress_file(void)
 
     if (!is_state && (!home || home[0] != '/'))
         return NULL;
-    n = snprintf(path, sizeof(path), "%s/stockade/path",
-                 is_state ? state : home);
-    if (!is_state)
-        n = snprintf(path, sizeof(path), "%s/.local/state/stockade/path", home);
-    return n > 0 && n < PATH_MAX - 8 ? path : NULL;
+    n = snprintf(path, sizeof(path), "%s%s/stockade/path",
+                 is_state ? state : home, is_state ? "" : "/.local/state");
+    return n < PATH_MAX ? path : NULL;
 }
 
 /* Nothing of stops that nobody has begun; a line that makes no sense says nothing. */
@@ -68,46 +65,37 @@ static void progress_read(struct progress all[PATH_STOPS_MAX])
             continue;
         if (broken)
             (void)sscanf(broken, " broken %5u", &all[index].broken);
-        all[index].is_mended = strstr(line, " mended") != NULL;
+        all[index].is_mended |= strstr(line, " mended") != NULL;
     }
     if (file)
         (void)fclose(file);
 }
 
-/* Makes the folders in which PATH lies. */
-static void make_folders(char *path)
-{
-    for (char *at = path + 1; (at = strchr(at, '/')) != NULL; at++) {
-        *at = '\0';
-        (void)mkdir(path, 0700);
-        *at = '/';
-    }
-}
-
-/* Into another file first: one that is cut short must not take the place of all. */
-static void progress_write(const struct progress all[PATH_STOPS_MAX])
+/* Adds a line about the stop, and makes the folders in which the file lies. */
+__attribute__((format(printf, 2, 3))) static void
+progress_add(const struct walk *walk, const char *format, ...)
 {
     const char *path = progress_file();
-    const struct path_stop *stop;
-    char fresh[PATH_MAX];
+    char folder[PATH_MAX];
+    va_list args;
     FILE *file;
 
     if (!path) {
         fprintf(stderr, "stockade: lab path: there is no HOME to keep it in\n");
         return;
     }
-    (void)snprintf(fresh, sizeof(fresh), "%.*s.new", PATH_MAX - 8, path);
-    make_folders(fresh);
-    file = fopen(fresh, "we");
-    for (size_t i = 0; file && (stop = path_at(i)) != NULL; i++) {
-        if (all[i].broken == 0 && !all[i].is_mended)
-            continue;
-        fputs(stop->name, file);
-        if (all[i].broken > 0)
-            fprintf(file, " broken %u", all[i].broken);
-        fputs(all[i].is_mended ? " mended\n" : "\n", file);
+    for (const char *at = path; (at = strchr(at + 1, '/')) != NULL;) {
+        (void)snprintf(folder, sizeof(folder), "%.*s", (int)(at - path), path);
+        (void)mkdir(folder, 0700);
     }
-    if (!file || fclose(file) != 0 || rename(fresh, path) != 0)
+    file = fopen(path, "ae");
+    if (file) {
+        va_start(args, format);
+        fprintf(file, "%s ", walk->stop->name);
+        (void)vfprintf(file, format, args);
+        va_end(args);
+    }
+    if (!file || fclose(file) != 0)
         fprintf(stderr, "stockade: lab path: %s: %s\n", path, strerror(errno));
 }
 
@@ -221,13 +209,14 @@ static int break_it(struct walk *walk)
     putchar('\n');
     if (status == COULD_NOT_RUN || moves == 0)
         return status;
-    if (progress->broken == 0 || moves < progress->broken)
+    if (progress->broken == 0 || moves < progress->broken) {
         progress->broken = moves;
+        progress_add(walk, "broken %u\n", moves);
+    }
     if (stop->schedule)
         draw_say(stdout, walk->look, "the fewest known are %u\n",
                  path_fewest(stop));
     putchar('\n');
-    progress_write(walk->progress);
     return status;
 }
 
@@ -298,7 +287,7 @@ static int walk_stop(struct walk *walk)
     if (status != SOLVED)
         return status;
     progress->is_mended = true;
-    progress_write(walk->progress);
+    progress_add(walk, "mended\n");
     draw_say(stdout, walk->look, "solved\n\n");
     draw_paragraph(stdout, walk->look, "What is still wrong", text->still);
     tell_elsewhere(walk, text);
