@@ -171,8 +171,6 @@ struct search {
     search_progress *progress;
     void *ctx;
     struct search_result *result;
-    uint32_t told;     /* the place in the queue to which is_wanted() came; */
-    uint64_t children; /* and what it has counted there */
 };
 
 static void note_faults(struct search *search, const struct search_node *node)
@@ -226,16 +224,8 @@ static bool is_wanted(void *ctx)
 
     if (shared->bounds.seed)
         random_look(shared, &now);
-    /* The ones played ahead do not count, because they may be no news. */
-    for (; search->told < shared->next && search->told < shared->queue_n;
-         search->told++) {
-        const struct search_node *node =
-            &shared->nodes[shared->queue[search->told]];
-
-        for (unsigned i = 0; i < node->moves_n; i++)
-            search->children += node->children[i] != 0;
-    }
-    now.schedules += search->children;
+    else if (now.schedules < shared->schedules)
+        now.schedules = shared->schedules;
     return !search->progress || search->progress(search->ctx, &now);
 }
 
@@ -262,9 +252,7 @@ static bool run(struct search *search, struct fail *error)
             go_on_from(search, &shared->nodes[shared->queue[done]]);
         if (!good)
             return false;
-        search->told = done;
         shared->next = done;
-        search->children = 0;
         if (!shared->stop && search->result->schedules > before)
             search->result->moves++;
         if (!is_wanted(search))

@@ -28,8 +28,10 @@ struct search_shared {
     struct fail errors[SEARCH_STAGES_MAX]; /* "" = all is well */
     atomic_bool leaves[SEARCH_STAGES_MAX];
 
+    atomic_uint_fast64_t schedules; /* played so far */
+
     /* Random schedules alone use these: */
-    atomic_uint_fast64_t drawn, schedules, moves;
+    atomic_uint_fast64_t drawn, moves;
     atomic_uint longest;
     atomic_uint claimed; /* faults: who met one first shortens it */
     struct search_found faults[STAGE_FAULT_N];

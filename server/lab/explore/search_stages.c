@@ -194,9 +194,12 @@ static bool go_through(struct runner *runner, pid_t parent)
         if (place >= shared->queue_n)
             break;
         at = shared->queue[place];
-        for (unsigned i = 0; good && i < shared->nodes[at].moves_n; i++)
+        for (unsigned i = 0; good && i < shared->nodes[at].moves_n; i++) {
             if (!shared->stop && shared->nodes[at].children[i] == 0)
                 good = follow(runner, at, i);
+            /* The ones played ahead count when it is their turn. */
+            shared->schedules += shared->nodes[at].children[i] != 0;
+        }
     }
     return good;
 }
