@@ -55,11 +55,10 @@ static const struct way {
 };
 
 struct tally {
-    unsigned rows; /* that were asked for */
-    unsigned
-        different;    /* faults that were found or missed, and should not be */
-    unsigned unknown; /* that were not found in time */
-    unsigned failed;  /* locks that could not be played */
+    unsigned rows;      /* that were asked for */
+    unsigned different; /* faults: found or missed, and should not be */
+    unsigned unknown;   /* that were not found in time */
+    unsigned failed;    /* locks that could not be played */
 };
 
 /* ---- one row ------------------------------------------------------------ */
@@ -218,8 +217,8 @@ static bool is_of(const struct way *way, const char *lock)
 {
     const struct expected *expected = expected_of(lock);
 
-    if (strcmp(way->locks, "every") ==
-        0) /* and one without a row is an error */
+    /* One without a row is an error. */
+    if (strcmp(way->locks, "every") == 0)
         return !expected || expected->faults;
     if (!expected || !expected->faults)
         return false;

@@ -26,8 +26,7 @@ struct program_actor {
     unsigned index; /* from 0: a is 0 */
     const struct stage_scene *scene;
     struct stage_role role; /* with all defaults filled in */
-    struct worker
-        worker; /* a lock session, a reader; worker.app has the rest */
+    struct worker worker;   /* a lock session, a reader; its app has the rest */
     struct intake *intake;
     struct app *app; /* of the process */
     const char *redis_url;

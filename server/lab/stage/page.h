@@ -209,18 +209,16 @@ struct page {
 
     unsigned threads_n;
     struct page_thread threads[PAGE_THREADS_MAX];
-    unsigned
-        records_n; /* of this move; only the stage knows their MOVE and MARK */
+    unsigned records_n; /* of this move; only the stage has their MOVE, MARK */
     struct stage_step records[PAGE_RECORDS_MAX];
 };
 
 struct board {
     _Alignas(4096) _Atomic uint64_t now_us; /* Unix time; all clocks are it */
-    _Atomic uint64_t
-        ahead_us[PAGE_NODES_MAX]; /* but a server's is ahead by so much */
-    uint64_t resets;              /* schedules so far */
-    struct page pages[STAGE_ACTORS_MAX];      /* of each process */
-    struct page_lane lanes[STAGE_ACTORS_MAX]; /* of each actor */
+    _Atomic uint64_t ahead_us[PAGE_NODES_MAX]; /* but a server's, by so much */
+    uint64_t resets;                           /* schedules so far */
+    struct page pages[STAGE_ACTORS_MAX];       /* of each process */
+    struct page_lane lanes[STAGE_ACTORS_MAX];  /* of each actor */
 };
 
 struct world;

@@ -112,13 +112,12 @@ struct stage_scene {
     unsigned buyers;               /* actors, whatever they do */
     struct stage_role roles[STAGE_ACTORS_MAX];
     bool one_process;
-    bool batched;     /* all actors are instances, see above */
-    bool replica;     /* of the only server */
-    int64_t products; /* each with the stock below; 0 = 1 */
-    int64_t segments; /* of each product; 0 = 1 */
-    int64_t limit;    /* units of a product that a user may buy; 0 = any */
-    int64_t
-        pay_within_s; /* time in which an order must be paid; 0 = it need not */
+    bool batched;         /* all actors are instances, see above */
+    bool replica;         /* of the only server */
+    int64_t products;     /* each with the stock below; 0 = 1 */
+    int64_t segments;     /* of each product; 0 = 1 */
+    int64_t limit;        /* units of a product that a user may buy; 0 = any */
+    int64_t pay_within_s; /* for an order to be paid; 0 = it need not */
     enum config_deduct deduct;
     int64_t stock;    /* of each product */
     int64_t quantity; /* of each order */
