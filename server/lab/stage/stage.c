@@ -111,9 +111,6 @@ static void note_written(struct stage *stage, const struct stage_step *step)
             page_hash(stage->written, &step->at_us, sizeof(step->at_us));
     stage->audit = NULL;
     stage->units = NULL;
-    stage->orders += strcmp(step->name, "naive-insert") == 0 ||
-                     strcmp(step->name, "place") == 0 ||
-                     strcmp(step->name, "INSERT") == 0;
     /* An order whose INSERT is refused has taken its units before, and loses them; it must
      * not take others. */
     if (strcmp(step->name, "naive-insert") == 0 &&
@@ -124,9 +121,6 @@ static void note_written(struct stage *stage, const struct stage_step *step)
                actor->order_cut_short == order && order != 0) {
         stage_broke(stage, STAGE_LEDGER);
     }
-    /* A lot of an instance has two orders at most. */
-    stage->orders +=
-        stage->scene.batched && strcmp(step->name, "place") == 0 ? 1 : 0;
 }
 
 /* A command has reached server NODE before those that are held up, which it makes void if

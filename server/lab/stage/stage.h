@@ -267,8 +267,7 @@ struct stage_verdict {
 void stage_judge(struct stage *stage, struct stage_verdict *verdict);
 
 /* The faults for a search of a lock's: without remarks, and without units that vanish
- * under the naive way, which loses them by itself when it is cut short. The ledger is
- * read only when it may say something new. */
+ * under the naive way, which loses them by itself when it is cut short. */
 unsigned stage_faults(struct stage *stage);
 
 /* False and a text: the ledger could not be read. Then what these two said is no verdict,

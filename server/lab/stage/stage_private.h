@@ -118,7 +118,6 @@ struct stage {
     bool posted;  /* what this move has sent is not waited for by who sent it */
     uint64_t written;     /* a hash of all that was written to the database */
     const int64_t *units; /* that are left, in PAST; NULL = not counted yet */
-    int64_t orders;       /* that were tried to be written there */
     const struct store_audit *audit; /* of it, in PAST; NULL = not yet */
     bool unfaithful;                 /* somebody died, or a reply was lost; */
     bool is_disturbed;               /* anything but the latter */

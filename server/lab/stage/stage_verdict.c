@@ -480,16 +480,15 @@ void stage_broke(struct stage *stage, enum stage_fault fault)
 
 /* SPARES: units that the naive way loses by itself, because it was cut short between
  * two statements, are nobody's fault. */
-static void judge(struct stage *stage, bool reads, bool spares)
+static void judge(struct stage *stage, bool spares)
 {
-    bool over = stage_is_over(stage);
+    bool over = stage_is_over(stage), reads = stage_read_ledger(stage);
     unsigned found = 0;
 
     /* Whatever else the lock does: a command of it that does nothing is no step of a lock,
      * and a reply that it does not understand is no answer. */
     for (const struct actor *each = stage->actors; each < stage->end; each++)
         found |= each->lane->faults;
-    reads = reads && stage_read_ledger(stage);
     if (reads)
         found |= ledger_faults(stage->audit);
     if (reads && over &&
@@ -516,23 +515,15 @@ static void judge(struct stage *stage, bool reads, bool spares)
 
 void stage_judge(struct stage *stage, struct stage_verdict *verdict)
 {
-    judge(stage, true, false);
+    judge(stage, false);
     *verdict = stage->verdict;
     for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++)
         if (verdict->faults & (1u << i) && verdict->moves[i] == stage->moves_n)
             stage_mark_fault(stage, i);
 }
 
-/* Reading the ledger is the dearest of all: only if there is anything to find. */
 unsigned stage_faults(struct stage *stage)
 {
-    int64_t most = 0; /* units of one of the orders that were tried */
-
-    for (const struct actor *each = stage->actors; each < stage->end; each++)
-        if (each->role.quantity > most)
-            most = each->role.quantity;
-    judge(stage,
-          stage->orders * most > stage->scene.stock || stage_is_over(stage),
-          true);
+    judge(stage, true);
     return stage->verdict.faults;
 }
