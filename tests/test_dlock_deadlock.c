@@ -62,7 +62,7 @@ static void wait_a_little(void)
 
 static bool has_said_something(const struct lock_process *process)
 {
-    return poll(&(struct pollfd){process->from, POLLIN, 0}, 1, 0) > 0;
+    return poll(&(struct pollfd){process->line, POLLIN, 0}, 1, 0) > 0;
 }
 
 /* So many looks more, whoever looks; or somebody has an answer. */
@@ -73,7 +73,8 @@ static void await_looks(int n)
 
     for (int seen = -1; seen < n && !said; wait_a_little()) {
         for (int i = 0; i < PARTIES_MAX; i++)
-            said |= processes[i].pid > 0 && has_said_something(&processes[i]);
+            said |=
+                processes[i].proc.pid > 0 && has_said_something(&processes[i]);
         redis_server_ask(rig.server, "GET {deadlocks}:dlock-stamp", now,
                          sizeof(now));
         seen += strcmp(before, now) != 0;
@@ -94,11 +95,11 @@ ALONE(who_is_stopped_is_not_told_of)
     while (lock_rig_ask(
                "EVAL \"return #redis.call('keys', '*:dlock-waits')\" 0") == 0)
         wait_a_little();
-    lock_process_pause(&processes[0]);
+    server_proc_pause(&processes[0].proc);
     lock_process_tell_take(&processes[1], "A", LONG_MS);
     await_looks(LOOKS);
     assert_false(has_said_something(&processes[1]));
-    lock_process_resume(&processes[0]);
+    server_proc_resume(&processes[0].proc);
     report = lock_process_report(&processes[1]);
     assert_int_equal(report.status, DLOCK_DEADLOCK);
     assert_non_null(

@@ -38,13 +38,13 @@ static void test_waiter_expires(void **state)
     assert_ok(lock_single_take(&a, 0));
     lock_process_tell_take(&other, "k", LONG_MS);
     lock_rig_sleep_ms(200);
-    lock_process_pause(&other);
+    server_proc_pause(&other.proc);
     for (int round = 0; shows && n > 0 && round < 100; round++) {
         lock_rig_sleep_ms(100);
         assert_ok(dlock_inspect_waiters(a.session, "k", waiting, 1, &n, NULL));
     }
     lock_rig_sleep_ms(shows ? 0 : 2 * SESSION_MS);
-    lock_process_resume(&other);
+    server_proc_resume(&other.proc);
     lock_rig_sleep_ms(300);
     assert_ok(lock_rig_take(a.session, "probe", 0, 0, &probe));
     assert_ok(dlock_release(a.session, &probe, NULL));

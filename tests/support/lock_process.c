@@ -1,20 +1,12 @@
 #include "tests/support/lock_process.h"
 
-#include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include <sys/socket.h>
 
 #include "tests/support/lock_rig.h"
 
-static _Noreturn void die(const char *what)
-{
-    perror(what);
-    abort();
-}
+static const char what[] = "lock_process";
 
 /* What it is told; an empty name: give back. */
 struct order {
@@ -22,12 +14,12 @@ struct order {
     char name[64];
 };
 
-static _Noreturn void serve(int from, int to, const char *strategy)
+static _Noreturn void serve(int line, const char *strategy)
 {
     struct lock_single single = lock_single_open(strategy);
     struct order order;
 
-    while (read(from, &order, sizeof(order)) == sizeof(order)) {
+    while (read(line, &order, sizeof(order)) == sizeof(order)) {
         struct lock_process_report report = {
             .status =
                 order.name[0] != '\0'
@@ -36,7 +28,7 @@ static _Noreturn void serve(int from, int to, const char *strategy)
 
         (void)snprintf(report.text, sizeof(report.text), "%s",
                        single.error.text);
-        if (write(to, &report, sizeof(report)) != sizeof(report))
+        if (write(line, &report, sizeof(report)) != sizeof(report))
             break;
     }
     /* As the end of a process is: nothing is given back or closed. */
@@ -46,31 +38,27 @@ static _Noreturn void serve(int from, int to, const char *strategy)
 void lock_process_start(struct lock_process *process, const char *strategy)
 {
     pid_t parent = getpid();
-    int orders[2];
-    int reports[2];
+    int ends[2];
 
-    if (pipe2(orders, O_CLOEXEC) != 0 || pipe2(reports, O_CLOEXEC) != 0)
-        die("pipe");
-    process->pid = fork();
-    if (process->pid < 0)
-        die("fork");
-    if (process->pid == 0) {
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+        server_proc_die(what, "socketpair");
+    process->proc = (struct server_proc){.what = what, .pid = fork()};
+    if (process->proc.pid < 0)
+        server_proc_die(what, "fork");
+    if (process->proc.pid == 0) {
         if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
             _exit(126);
-        (void)close(orders[1]);
-        (void)close(reports[0]);
-        serve(orders[0], reports[1], strategy);
+        (void)close(ends[0]);
+        serve(ends[1], strategy);
     }
-    (void)close(orders[0]);
-    (void)close(reports[1]);
-    process->to = orders[1];
-    process->from = reports[0];
+    (void)close(ends[1]);
+    process->line = ends[0];
 }
 
 static void tell(struct lock_process *process, const struct order *order)
 {
-    if (write(process->to, order, sizeof(*order)) != sizeof(*order))
-        die("lock_process: write");
+    if (write(process->line, order, sizeof(*order)) != sizeof(*order))
+        server_proc_die(what, "write");
 }
 
 void lock_process_tell_take(struct lock_process *process, const char *name,
@@ -86,8 +74,8 @@ struct lock_process_report lock_process_report(struct lock_process *process)
 {
     struct lock_process_report report;
 
-    if (read(process->from, &report, sizeof(report)) != sizeof(report))
-        die("lock_process: read");
+    if (read(process->line, &report, sizeof(report)) != sizeof(report))
+        server_proc_die(what, "read");
     return report;
 }
 
@@ -106,26 +94,8 @@ enum dlock_status lock_process_give(struct lock_process *process)
 
 void lock_process_kill(struct lock_process *process)
 {
-    if (process->pid == 0)
+    if (process->proc.pid == 0)
         return;
-    (void)kill(process->pid, SIGKILL);
-    (void)waitpid(process->pid, NULL, 0);
-    (void)close(process->to);
-    (void)close(process->from);
-    process->pid = 0;
-}
-
-void lock_process_pause(struct lock_process *process)
-{
-    int status;
-
-    (void)kill(process->pid, SIGSTOP);
-    if (waitpid(process->pid, &status, WUNTRACED) != process->pid ||
-        !WIFSTOPPED(status))
-        die("lock_process: it does not stop");
-}
-
-void lock_process_resume(struct lock_process *process)
-{
-    (void)kill(process->pid, SIGCONT);
+    server_proc_kill(&process->proc);
+    (void)close(process->line);
 }

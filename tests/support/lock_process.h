@@ -4,14 +4,12 @@
 #ifndef LOCK_PROCESS_H
 #define LOCK_PROCESS_H
 
-#include <sys/types.h>
-
 #include "lock/dlock.h"
+#include "tests/support/server_proc.h"
 
 struct lock_process {
-    pid_t pid; /* 0 = it has ended */
-    int to;
-    int from;
+    struct server_proc proc; /* may be paused and resumed */
+    int line;                /* a socket */
 };
 
 struct lock_process_report {
@@ -33,9 +31,7 @@ enum dlock_status lock_process_take(struct lock_process *process,
                                     const char *name, unsigned wait_ms);
 enum dlock_status lock_process_give(struct lock_process *process);
 
-/* SIGKILL; nothing, if it has ended. SIGSTOP and SIGCONT. */
+/* SIGKILL; nothing, if it has ended. */
 void lock_process_kill(struct lock_process *process);
-void lock_process_pause(struct lock_process *process);
-void lock_process_resume(struct lock_process *process);
 
 #endif
