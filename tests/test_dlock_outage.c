@@ -103,8 +103,9 @@ static const struct lock_story stories[] = {
     /* A process that was stopped goes on where it stopped: the command goes out. (The
      * lab's pauses work like this.) */
     {"a long pause before a command", "set-nx-px",
-     "commands timeout; shut set before; & a takes; gate; sleep 3000; open; "
-     "join; shut del before; & a gives; gate; sleep 3000; open; join; free"},
+     "commands timeout; shut set before; & a takes; gate; sleep timeout+100; "
+     "open; join; shut del before; & a gives; gate; sleep timeout+100; open; "
+     "join; free"},
     /* One step, and the script was not loaded by a command of its own. */
     {"scripts are forgotten", "fenced",
      "a takes; SCRIPT FLUSH; a gives; SCRIPT FLUSH; forget; a takes holds=1; "
