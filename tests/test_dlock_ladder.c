@@ -10,18 +10,6 @@
 #include "tests/support/lock_rig.h"
 #include "tests/support/lock_story.h"
 
-/* A token tells on the way what the key says: a number, or 128 random bits. */
-LOCK_TEST(test_10_what_is_in_the_lock)
-{
-    struct dlock_holder holder;
-    struct lock_pair pair = lock_pair_open("token-thread");
-
-    assert_ok(lock_pair_take(&pair, 1, 0, 5000));
-    assert_ok(dlock_inspect(pair.session[0], "k", &holder, NULL));
-    assert_string_equal(holder.owner, "1");
-    assert_ok(lock_pair_give(&pair, 1));
-}
-
 /* Looks of a waiter in WAIT_MS. */
 static unsigned looks(const char *strategy, unsigned wait_ms)
 {
@@ -68,10 +56,6 @@ LOCK_TEST(test_20_spin_ends_in_time)
 }
 
 static const struct lock_story stories[] = {
-    /* A waiter's looks are no failed acquires: the `finally` comes at the end. */
-    {"05: the `finally` of somebody who never had it", "setnx-finally",
-     "a takes 5000; forget; b takes wait=20 -> timeout; steps setnx 2..; "
-     "steps del 1"},
     {"07: left alone, both do set the lease", "setnx-expire setnx-expire-lua",
      "a takes 5000; PTTL k -> 4000..5000; b takes 5000 -> busy; "
      "PTTL k -> 3000..5000; a gives; free"},
