@@ -41,6 +41,9 @@ note "$total orders were acknowledged";
 cmp_ok $total, '>=', $ROUNDS, 'there was load';
 is $server->stop, 0, 'ends';
 
+system 'sqlite3', $server->db, 'UPDATE segments SET stock = stock + 1';
+is +($server->audit)[1], 1, 'a unit from nowhere: the audit says so';
+
 # An audit says nothing of what it has not looked at.
 print {$acked} "\0\n1-0123456789abcdef\n";
 like +($server->audit(acked => "$dir/acked"))[0]{error}, qr/NUL byte/, 'a torn list';
