@@ -2,6 +2,7 @@
  * Settings: which source wins, and that every wrong value is named together
  * with what would have been right.
  */
+#include "lock/backends.h" /* made by the Makefile */
 #include "server/base/config.h"
 #include "tests/support/unit_test.h"
 
@@ -204,6 +205,12 @@ UNIT_TEST(passwords_are_not_shown)
     assert_null(strstr(error, "s3cret"));
     assert_int_equal(load_file("redis = redis://:s3cret@h:\n", NULL), -1);
     assert_non_null(strstr(error, ":1: redis = (hidden): takes spawn"));
+}
+
+UNIT_TEST(tls_is_taken_where_it_was_built_in)
+{
+    assert_int_equal(load("--redis", "rediss://h:1?ca=/a", NULL),
+                     DLOCK_WITH_TLS ? 0 : -1);
 }
 
 #define TAKES "takes spawn, unix:PATH, redis://"

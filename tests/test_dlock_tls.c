@@ -40,28 +40,25 @@ static void make_certificates(void)
         "cat server.crt server.key >server.pem");
 }
 
-/* The rig's server gets a port for TLS. CLIENTS: yes, no. */
-static void serve_tls(const char *clients)
+/* SERVER gets a port for TLS, or has this PORT; which. CLIENTS: yes, no. */
+static int serve_tls(const struct redis_server *server, int port,
+                     const char *clients)
 {
     const char *dir = tls.dir.path;
-    char command[1000], reply[64] = "";
+    char reply[64] = "";
 
-    (void)snprintf(
-        command, sizeof(command),
-        "CONFIG SET tls-cert-file %s/server.pem tls-key-file "
-        "%s/server.pem tls-ca-cert-file %s/ca.pem tls-auth-clients %s",
+    redis_server_tell(
+        server,
+        "CONFIG SET tls-cert-file %s/server.pem tls-key-file %s/server.pem "
+        "tls-ca-cert-file %s/ca.pem tls-auth-clients %s",
         dir, dir, dir, clients);
-    redis_server_ask(rig.server, command, reply, sizeof(reply));
-    assert_string_equal(reply, "+OK\r\n");
-    for (reply[0] = '\0'; tls.port == 0 || strcmp(reply, "+OK\r\n") != 0;) {
-        tls.port = tls.port == 0 ? (int)server_proc_free_port("test_dlock_tls")
-                                 : tls.port;
-        (void)snprintf(command, sizeof(command), "CONFIG SET tls-port %d",
-                       tls.port);
-        redis_server_ask(rig.server, command, reply, sizeof(reply));
-        if (strcmp(reply, "+OK\r\n") != 0)
-            tls.port = 0;
+    while (strcmp(reply, "+OK\r\n") != 0) {
+        if (port == 0 || reply[0] != '\0') /* that one is taken */
+            port = (int)server_proc_free_port("test_dlock_tls");
+        redis_server_ask(server, text_of("CONFIG SET tls-port %d", port), reply,
+                         sizeof(reply));
     }
+    return port;
 }
 
 static int teardown(void **state)
@@ -73,7 +70,7 @@ static int teardown(void **state)
 static int fresh(void **state)
 {
     (void)lock_rig_fresh(state);
-    serve_tls("no");
+    tls.port = serve_tls(rig.server, tls.port, "no");
     return 0;
 }
 
@@ -88,7 +85,7 @@ static const char *url_of(const char *host, const char *ca, const char *more)
 
 static void fresh_story(const char *lock)
 {
-    serve_tls("no");
+    tls.port = serve_tls(rig.server, tls.port, "no");
     rig.url = url_of("127.0.0.1", "ca.pem", "");
 }
 
@@ -254,7 +251,7 @@ TEST(test_client_certificates)
     const char *dir = tls.dir.path, *at = "127.0.0.1";
     struct dlock_error error = {""};
 
-    serve_tls("yes");
+    tls.port = serve_tls(rig.server, tls.port, "yes");
     /* It hangs up behind the handshake, and has carried out nothing. */
     assert_int_equal(try_by(url_of(at, "ca.pem", ""), &error),
                      DLOCK_UNREACHABLE);
@@ -283,7 +280,7 @@ TEST(test_outage)
     redis_server_kill(rig.server);
     assert_int_equal(dlock_release(session, &grant, NULL), DLOCK_UNREACHABLE);
     redis_server_restart(rig.server);
-    serve_tls("no");
+    tls.port = serve_tls(rig.server, tls.port, "no");
     assert_ok(lock_rig_take(session, "k", 5000, 60000, &grant));
     dlock_close(client);
     redis_server_pause(rig.server);
@@ -320,6 +317,24 @@ TEST(test_sentinel)
         text_of("sentinels://127.0.0.1:%d/main?ca=%s/other.pem", port, dir),
         "certificate: ");
     redis_server_stop(sentinel);
+}
+
+/* Of a node that does not even know its address, it is that by which it was asked. */
+TEST(test_cluster)
+{
+    struct redis_server *node = redis_server_start_node(600000);
+    int port = serve_tls(node, 0, "no");
+
+    redis_server_tell(
+        node, "CONFIG SET tls-cluster yes cluster-announce-tls-port %d", port);
+    redis_server_tell(node, "CLUSTER ADDSLOTSRANGE 0 16383");
+    redis_server_await(node, "CLUSTER INFO", "cluster_state:ok");
+    works_by(
+        text_of("clusters://127.0.0.1:%d?ca=%s/ca.pem", port, tls.dir.path));
+    fails_by(
+        text_of("clusters://127.0.0.1:%d?ca=%s/other.pem", port, tls.dir.path),
+        "certificate: ");
+    redis_server_stop(node);
 }
 
 int main(void)
