@@ -1,5 +1,5 @@
 # Goal of this test: a product over segments, as customers see it. Scenarios 34,
-# 35 and 40; the first two also with their bug: with --deduct naive an order asks one
+# 35 and 40; the first one also with its bug: with --deduct naive an order asks one
 # segment only, as in textbooks. 37, a resize: segment-sale.t, test_store_segments.c.
 use lib 'tests/e2e';
 use Digest::SHA qw(sha1_hex);
@@ -61,23 +61,20 @@ for my $way (qw(one-by-one batched)) {
     sells $server->order(35, undef, 2), "35 $way: two are";
     sound "35 $way", $server;
 
-    is $server->stop, 0, "$way: ends" if $way ne 'batched';
+    is $server->stop, 0, "$way: ends";
 }
 
-# ---- 34 and 35, the bug ------------------------------------------------------
+# ---- 34, the bug -------------------------------------------------------------
 
 my $naive = Stockade->start(args => [qw(--no-seed --lock fenced --deduct naive --orders one-by-one)]);
 $naive->product(34, 40, segments => 8);
-$naive->product(35, 8, segments => 8);
 sells $naive->order(34), "naive: unit $_ of one segment" for 1 .. 5;
 says $naive->order(34), 'sold-out', 'naive: it says that it is sold out';
 is stock_of($naive, 34), 35, 'naive: with 35 units in other segments';
-says $naive->order(35, undef, 2), 'sold-out', 'naive: two of eight: sold out';
-is stock_of($naive, 35), 8, 'naive: with all eight there';
-ok Stockade::eventually(5, sub { ($naive->metric('stockade_false_sold_out_total') || 0) == 2 }), 'naive: and it notices each lie';
+ok Stockade::eventually(5, sub { ($naive->metric('stockade_false_sold_out_total') || 0) == 1 }), 'naive: and it notices the lie';
 is $naive->stop, 0, 'naive: ends';
 
-# ---- 40: "sold out" does not stick --------------------------------------------
+# ---- 40: "sold out" does not stick, nor elsewhere ------------------------------
 
 # What Redis was told while CODE ran: each command as one text.
 sub commands_during {
@@ -132,49 +129,30 @@ sub refuses_for_nothing {
     return;
 }
 
-$server->product(40, 16, segments => 8);
-my @bought = map { $server->order(40, $_, 2, "bought-$_")->{body}{id} } 1 .. 8;
-for my $round (1 .. 3) {
-    refuses_for_nothing(40, "40.$round", $server);
-    is $server->order(40, 1, 2, 'bought-1')->{status}, 201, "40.$round: a repeated key hears of its order";
-    is $server->delete('/api/orders/' . pop @bought)->{status}, 200, "40.$round: one is cancelled";
-    my $next = $server->order(40, undef, 2);
-    sells $next, "40.$round: and the very next order gets it";
-    unshift @bought, $next->{body}{id};
-}
-says $server->order(40), 'sold-out', '40: sold out';
-is $server->post('/api/products/40/restock', { quantity => 1 })->{status}, 200, '40: one unit comes';
-sells $server->order(40), '40: and the very next order gets it';
-says $server->order(40), 'sold-out', '40: sold out';
-is $server->metric('stockade_false_sold_out_total'), 0, '40: nobody was told so wrongly';
-sound '40', $server;
-is $server->stop, 0, 'ends';
-
-# ---- 40 with two instances -----------------------------------------------------
-
 # A cancel at one, and the very next order at the other. In between both refuse
 # from memory.
 my $one = Stockade->start(redis => $redis, args => \@SHARED);
 my $two = Stockade->start(redis => $redis, args => \@SHARED, dir => $one->dir);
-$one->product(41, 16, segments => 8);
-@bought = ();
-for my $n (1 .. 8) {
-    my $bought = ($one, $two)[$n % 2]->order(41, undef, 2);
-    sells $bought, "40, two: order $n";
-    push @bought, $bought->{body}{id};
-}
+$one->product(40, 16, segments => 8);
+my @bought = map { ($one, $two)[$_ % 2]->order(40, $_, 2, "bought-$_") } 1 .. 8;
+sells $_, '40: an order' for @bought;
+@bought = map { $_->{body}{id} } @bought;
 for my $round (1 .. 6) {
     my ($here, $there) = $round % 2 ? ($one, $two) : ($two, $one);
-    refuses_for_nothing(41, "40, two, $round", $here, $there);
-    is $here->delete('/api/orders/' . shift @bought)->{status}, 200, "40, two, $round: one is cancelled here";
-    my $next = $there->order(41, undef, 2);
-    sells $next, "40, two, $round: and the very next order there gets it";
+    refuses_for_nothing(40, "40.$round", $here, $there);
+    is $here->order(40, 8, 2, 'bought-8')->{status}, 201, "40.$round: a repeated key hears of its order";
+    is $here->delete('/api/orders/' . shift @bought)->{status}, 200, "40.$round: one is cancelled here";
+    my $next = $there->order(40, undef, 2);
+    sells $next, "40.$round: and the very next order there gets it";
     push @bought, $next->{body}{id};
 }
+says $_->order(40), 'sold-out', '40: sold out' for $one, $two;
+is $one->post('/api/products/40/restock', { quantity => 1 })->{status}, 200, '40: one unit comes';
+sells $two->order(40), '40: and the very next order gets it';
 for ($one, $two) {
-    is $_->metric('stockade_false_sold_out_total'), 0, '40, two: nobody was told so wrongly';
-    cmp_ok $_->metric('stockade_sold_out_checks_total'), '>', 0, '40, two: and it has looked whether that was so';
+    is $_->metric('stockade_false_sold_out_total'), 0, '40: nobody was told so wrongly';
+    cmp_ok $_->metric('stockade_sold_out_checks_total'), '>', 0, '40: and it has looked whether that was so';
 }
-sound '40, two', $one;
+sound '40', $one;
 is $_->stop, 0, 'ends' for $one, $two;
 done_testing;
