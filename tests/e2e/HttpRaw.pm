@@ -120,10 +120,10 @@ sub round_of {
     return $n;
 }
 
-# An order of one unit of product 9.
+# An order of one unit of product 9, if nothing else is said.
 sub order_bytes {
-    my ($user, $key) = @_;
-    my $body = "{\"product_id\":9,\"user_id\":$user,\"quantity\":1}";
+    my ($user, $key, $product, $quantity) = @_;
+    my $body = sprintf '{"product_id":%d,"user_id":%d,"quantity":%d}', $product || 9, $user, $quantity || 1;
     my $more = defined $key ? "Idempotency-Key: $key\r\n" : '';
     return "POST /api/orders HTTP/1.1\r\nHost: localhost\r\n${more}Content-Type: application/json\r\nContent-Length: "
         . length($body) . "\r\n\r\n$body";

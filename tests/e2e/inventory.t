@@ -185,7 +185,7 @@ $one->product(5, 100);
 my @placed = map { $one->order(5, 500 + $_)->{body} } 1 .. 2;
 for my $method (qw(DELETE POST)) {
     my @asks = $method eq 'DELETE' ? map({ "DELETE /api/orders/$_->{id} HTTP/1.1\r\nHost: localhost\r\n\r\n" } @placed)
-        : map { HttpRaw::order_bytes(500 + $_, "left-$_") =~ s/:9,/:5,/r } 1 .. 2;
+        : map { HttpRaw::order_bytes(500 + $_, "left-$_", 5) } 1 .. 2;
     stand_still($two);
     my @sockets = map { HttpRaw::connect_to($service->port) } @asks;
     HttpRaw::put($sockets[$_], $asks[$_]) for 0, 1;
@@ -209,7 +209,7 @@ $service = order_service([$one], '--queue-max', 1, '--lock-wait-ms', 60_000);
 ready_are($service, 1);
 stand_still($one);
 my $only = HttpRaw::connect_to($service->port);
-HttpRaw::put($only, HttpRaw::order_bytes(590, 'only') =~ s/:9,/:5,/r);
+HttpRaw::put($only, HttpRaw::order_bytes(590, 'only', 5));
 Stockade::eventually(10, sub { $service->metric('stockade_orders_waiting') == 1 });
 is Stockade::slug($service->order(5, 590 + $_)), 'overloaded', 'one more than may wait is refused' for 1, 2;
 is $service->metric('stockade_orders_total', outcome => 'overloaded'), 2, 'and counted';
@@ -217,7 +217,7 @@ kill 'CONT', $one->pid;
 ok Stockade::eventually(20, sub { $service->metric('stockade_orders_waiting') == 0 }), 'and then nobody waits';
 is HttpRaw::status_of($only), 201, 'it was answered late';
 stand_still($one);
-HttpRaw::put($only, HttpRaw::order_bytes(593, 'last') =~ s/:9,/:5,/r);
+HttpRaw::put($only, HttpRaw::order_bytes(593, 'last', 5));
 Stockade::eventually(10, sub { $service->metric('stockade_orders_waiting') == 1 });
 is $service->stop, 0, 'ends, though it could wait for a minute';
 like HttpRaw::read_replies($only, 1)->{replies}[0]{body}, qr/may have been ordered.*"may_have_ordered":true/, 'and says what is known';

@@ -103,15 +103,13 @@ sub judge {
 
 # By each node, which have to agree.
 sub verdict {
-    my $file = Stockade::tempdir();
-    open my $out, '>', "$file/acked" or die $!;
-    print {$out} "$_\n" for values %acked;
-    close $out or die $!;
+    my $dir = Stockade::tempdir();
+    my $acked = Stockade::write_file("$dir/acked", join '', map { "$_\n" } values %acked);
     is $_->stop_instance, 0, $_->name . ': the instance ends' for @hosts;
     my %rows;
     for my $host (@hosts) {
         my $name = $host->name;
-        my $ran  = Stockade::run(['audit', '--db', $host->db_url, '--json', '--acked', "$file/acked"], seconds => 60);
+        my $ran  = Stockade::run(['audit', '--db', $host->db_url, '--json', '--acked', $acked], seconds => 60);
         my $said = eval { decode_json($ran->{out}) } || {};
         is $ran->{exit}, 0, "$name: the ledger balances" or diag $ran->{out}, $ran->{err};
         is $said->{$_}, 0, "$name: $_" for qw(lost oversold undersold negative duplicates);

@@ -14,9 +14,9 @@ package Stockade::Load;
 use strict;
 use warnings;
 
-use IO::Socket::INET ();
+use HttpRaw  ();
 use JSON::PP ();
-use POSIX ();
+use POSIX    ();
 
 # servers  clients are spread over them
 # clients  how many processes; default 8
@@ -92,13 +92,12 @@ sub finish {
 # it is called: [status, body].
 sub ask {
     my ($server, $product, $user, $quantity, $key) = @_;
-    my $socket = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $server->port, Timeout => 60) || die "connect: $!";
-    my $body = sprintf '{"product_id":%d,"user_id":%d,"quantity":%d}', $product, $user, $quantity || 1;
-    my $line = defined $key ? "Idempotency-Key: $key\r\n" : '';
-    print {$socket} "POST /api/orders HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n",
-        "Content-Type: application/json\r\n${line}Content-Length: ", length $body, "\r\n\r\n$body";
-    $socket->flush;
-    return sub { _reply($socket) };
+    my $socket = HttpRaw::connect_to($server->port);
+    HttpRaw::put($socket, HttpRaw::order_bytes($user, $key, $product, $quantity));
+    return sub {
+        my $reply = HttpRaw::read_replies($socket, 1, 120)->{replies}[0] or return [599];
+        return [$reply->{status}, eval { JSON::PP::decode_json($reply->{body}) }];
+    };
 }
 
 # Sends all orders, each [server, product, user, quantity, key], before it reads the
@@ -106,14 +105,6 @@ sub ask {
 sub volley {
     my @asked = map { ask(@$_) } @_;
     return map { $_->() } @asked;
-}
-
-sub _reply {
-    my ($socket) = @_;
-    my $text = do { local $/; <$socket> };
-    my ($head, $body) = split /\r\n\r\n/, defined $text ? $text : '', 2;
-    my ($status) = ($head || '') =~ m{^HTTP/1\.1 (\d+)};
-    return [$status || 599, eval { JSON::PP::decode_json($body) }];
 }
 
 1;

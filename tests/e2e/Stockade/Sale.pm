@@ -21,6 +21,7 @@ package Stockade::Sale;
 use strict;
 use warnings;
 
+use HttpRaw ();
 use IO::Socket::INET ();
 use JSON::PP ();
 use Time::HiRes qw(time);
@@ -164,13 +165,10 @@ sub _read {
     my ($self, $agent) = @_;
     my $got = sysread $agent->{socket}, $agent->{text}, 65536, length $agent->{text};
     return $self->_lost($agent) if !$got;
-    my $head = index $agent->{text}, "\r\n\r\n";
-    return if $head < 0;
-    my ($length) = $agent->{text} =~ /^content-length: *(\d+)/mi;
-    return if length $agent->{text} < $head + 4 + ($length || 0);
-    my ($status) = $agent->{text} =~ m{^HTTP/1\.1 (\d+)};
+    my $text  = $agent->{text};
+    my $reply = HttpRaw::take_reply(\$agent->{text}) or return;
     $agent->{waits} = 0;
-    $self->_answered($agent, $status, $agent->{text});
+    $self->_answered($agent, $reply->{status}, $text);
     return;
 }
 

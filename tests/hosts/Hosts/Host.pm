@@ -75,10 +75,8 @@ sub _new {
 
 sub _write {
     my ($self, $name, $text) = @_;
-    open my $file, '>', "$self->{dir}/$name" or die "$name: $!";
-    print {$file} $text;
-    close $file or die "$name: $!";
-    chmod 0600, "$self->{dir}/$name" if $name =~ /token|password/;
+    my $path = Stockade::write_file("$self->{dir}/$name", $text);
+    chmod 0600, $path if $name =~ /token|password/;
     return;
 }
 
@@ -114,10 +112,7 @@ sub log {
 
 sub keep_logs {
     my ($self, $dir) = @_;
-    for my $name (sort keys %{ $self->{logs} }) {
-        open my $file, '>', "$dir/$self->{name}.$name" or die "$dir: $!";
-        print {$file} $self->log($name);
-    }
+    Stockade::write_file("$dir/$self->{name}.$_", $self->log($_)) for keys %{ $self->{logs} };
     return;
 }
 

@@ -33,7 +33,7 @@ sub unknown {
 sub gap {
     my ($self, $from, $to, @hosts) = @_;
     my %is   = map { $_->name => 1 } @hosts;
-    my @at   = grep { $_ > $from && $_ < $to } map { $_->[3] eq '201' && $is{ $_->[1] } ? $_->[0] : () } @{ $self->{tries} };
+    my @at   = sort { $a <=> $b } grep { $_ > $from && $_ < $to } map { $_->[3] eq '201' && $is{ $_->[1] } ? $_->[0] : () } @{ $self->{tries} };
     my $last = $from;
     my $gap  = 0;
     for my $at (@at, $to) {
@@ -46,9 +46,7 @@ sub gap {
 # As a file, for a person.
 sub keep {
     my ($self, $path) = @_;
-    open my $file, '>', $path or die "$path: $!";
-    print {$file} "@$_\n" for @{ $self->{tries} };
-    return;
+    return Stockade::write_file($path, join '', map { "@$_\n" } @{ $self->{tries} });
 }
 
 # Statuses by how often, for a person.
