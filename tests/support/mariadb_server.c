@@ -1,8 +1,13 @@
 #include "tests/support/mariadb_server.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
+#include "tests/support/unit_test.h"
+
+/* NAME is an option whose value is its directory, or below it. */
+static char *below(const struct mariadb_server *server, const char *name,
+                   const char *path)
+{
+    return (char *)text_of("--%s=%s%s", name, server->dir.path, path);
+}
 
 /* mariadbd refuses to run as root unless it is told to. */
 static char *as_user(void)
@@ -20,15 +25,16 @@ void mariadb_server_restart(struct mariadb_server *server)
                     "--innodb-log-file-size=4M",
                     "--innodb-flush-log-at-trx-commit=2",
                     "--skip-log-bin",
-                    server->datadir,
-                    server->tmpdir,
-                    server->socket,
+                    below(server, "datadir", "/data"),
+                    below(server, "tmpdir", ""),
+                    below(server, "socket", "/sql"),
                     as_user(),
                     NULL};
 
     (void)server_proc_start(&server->proc, argv, "ready for connections", NULL);
 }
 
+/* Of two that share a tmpdir, one removes what the other begins with. */
 static void make_data(struct mariadb_server *server)
 {
     char *argv[] = {"mariadb-install-db",
@@ -36,8 +42,8 @@ static void make_data(struct mariadb_server *server)
                     "--auth-root-authentication-method=normal",
                     "--skip-name-resolve",
                     "--innodb-log-file-size=4M",
-                    server->datadir,
-                    server->tmpdir,
+                    below(server, "datadir", "/data"),
+                    below(server, "tmpdir", ""),
                     geteuid() == 0 ? "--user=root" : NULL,
                     NULL};
 
@@ -52,12 +58,6 @@ struct mariadb_server *mariadb_server_start(void)
         abort();
     server->proc.what = "mariadb_server";
     temp_dir_make(&server->dir);
-    (void)snprintf(server->datadir, sizeof(server->datadir),
-                   "--datadir=%s/data", server->dir.path);
-    (void)snprintf(server->tmpdir, sizeof(server->tmpdir), "--tmpdir=%s",
-                   server->dir.path);
-    (void)snprintf(server->socket, sizeof(server->socket), "--socket=%s/sql",
-                   server->dir.path);
     (void)snprintf(server->url, sizeof(server->url), "mysql:unix:%s/sql",
                    server->dir.path);
     make_data(server);
@@ -76,12 +76,14 @@ void mariadb_server_stop(struct mariadb_server *server)
 
 void mariadb_server_do(const struct mariadb_server *server, const char *sql)
 {
-    char statement[1024];
-    char socket[sizeof(server->socket)];
-    char *argv[] = {"mariadb", "--no-defaults", socket, "--user=root", "test",
-                    "-e",      statement,       NULL};
+    char *argv[] = {"mariadb",
+                    "--no-defaults",
+                    below(server, "socket", "/sql"),
+                    "--user=root",
+                    "test",
+                    "-e",
+                    (char *)sql,
+                    NULL};
 
-    (void)snprintf(socket, sizeof(socket), "%s", server->socket);
-    (void)snprintf(statement, sizeof(statement), "%s", sql);
     server_proc_run("mariadb", argv);
 }

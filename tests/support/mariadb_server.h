@@ -12,11 +12,7 @@
 struct mariadb_server {
     struct server_proc proc; /* may be killed, paused and resumed */
     struct temp_dir dir;
-    char datadir[TEMP_DIR_BYTES_MAX + 32]; /* --datadir=... */
-    /* --tmpdir=...: of two that share one, one removes what the other begins with. */
-    char tmpdir[TEMP_DIR_BYTES_MAX + 32];
-    char socket[TEMP_DIR_BYTES_MAX + 32]; /* --socket=... */
-    char url[TEMP_DIR_BYTES_MAX + 32];    /* mysql:unix:PATH */
+    char url[TEMP_DIR_BYTES_MAX + 32]; /* mysql:unix:PATH */
 };
 
 /* Makes the data directory, starts the server, returns when it is there. */
