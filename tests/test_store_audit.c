@@ -42,11 +42,8 @@ static void plant(struct store_rig *rig, const char *sql)
                             "SET foreign_key_checks = 0"
                           : "PRAGMA ignore_check_constraints = ON;"
                             "PRAGMA foreign_keys = OFF";
-    char all[1000];
 
-    assert_true(snprintf(all, sizeof(all), "%s;%s", off, sql) <
-                (int)sizeof(all));
-    store_rig_sql(rig, all);
+    store_rig_sql(rig, text_of("%s;%s", off, sql));
 }
 
 /* All eleven numbers at once: the planted one, and none besides. */

@@ -35,15 +35,13 @@ static int set_up(void **state)
 /* The next order gets NUMBER. */
 static void skip_to(struct store_rig *rig, int64_t number)
 {
-    char sql[300];
-
-    snprintf(sql, sizeof(sql),
-             "INSERT INTO orders (number, secret, product_id, segment, "
-             "user_id, quantity, price_cents, limit_per_user, fence, state, "
-             "created_ms, cancelled_ms) "
-             "VALUES (%" PRId64 ", 1, 1, 0, 999, 1, 0, 0, 0, 1, 1, 1)",
-             number - 1);
-    store_rig_sql(rig, sql);
+    store_rig_sql(
+        rig,
+        text_of("INSERT INTO orders (number, secret, product_id, segment, "
+                "user_id, quantity, price_cents, limit_per_user, fence, state, "
+                "created_ms, cancelled_ms) "
+                "VALUES (%" PRId64 ", 1, 1, 0, 999, 1, 0, 0, 0, 1, 1, 1)",
+                number - 1));
 }
 
 static struct store *store_of(struct store_rig *rig)
@@ -361,14 +359,13 @@ STORE_SHARED_TEST(test_another_database_in_its_place)
 STORE_OWN_TEST(test_schema_has_the_same_buckets)
 {
     sqlite3 *db = store_rig_connect(rig, "SELECT 1");
-    char sql[200];
 
-    snprintf(sql, sizeof(sql),
-             "SELECT COUNT(*) FROM sqlite_schema "
-             "WHERE name = 'orders_key_by_bucket' "
-             "AND sql LIKE '%%number >> %d, key%%'",
-             FILTER_BUCKET_BITS);
-    assert_int_equal(store_rig_number(db, sql), 1);
+    assert_int_equal(
+        store_rig_number(db, text_of("SELECT COUNT(*) FROM sqlite_schema "
+                                     "WHERE name = 'orders_key_by_bucket' "
+                                     "AND sql LIKE '%%number >> %d, key%%'",
+                                     FILTER_BUCKET_BITS)),
+        1);
     is_sold(rig->store, "a", 1);
     assert_int_equal(
         store_rig_number(db, "SELECT COUNT(*) FROM pragma_integrity_check "

@@ -316,17 +316,14 @@ STORE_TEST(test_texts_that_are_no_ids)
     const char *const forms[] = {" 1-",  "+1-", "01-", "1 -",
                                  "1-0x", "-1-", "1--", "1",
                                  "0-",   "2-",  "",    "99999999999999999999-"};
-    char id[100];
 
     put(rig, 0);
     order = buy(rig, 1);
     secret = strchr(order.id, '-') + 1;
-    for (size_t i = 0; i < COUNT_OF(forms); i++) {
-        snprintf(id, sizeof(id), "%s%s", forms[i], secret);
-        assert_int_equal(get(rig, id), STORE_NO_ORDER);
-    }
-    snprintf(id, sizeof(id), "%s ", order.id);
-    assert_int_equal(get(rig, id), STORE_NO_ORDER);
+    for (size_t i = 0; i < COUNT_OF(forms); i++)
+        assert_int_equal(get(rig, text_of("%s%s", forms[i], secret)),
+                         STORE_NO_ORDER);
+    assert_int_equal(get(rig, text_of("%s ", order.id)), STORE_NO_ORDER);
     assert_int_equal(get(rig, "1-"), STORE_NO_ORDER);
     assert_int_equal(get(rig, ""), STORE_NO_ORDER);
 }

@@ -50,13 +50,11 @@ STORE_TEST(test_it_fails_where_a_trigger_raises)
     const char *raise = store_rig_on_mysql(rig)
                             ? "FOR EACH ROW SIGNAL SQLSTATE '45000'"
                             : "BEGIN SELECT RAISE(ABORT, 'no'); END";
-    char sql[200];
 
     store_rig_put(rig, (struct store_product){.id = 1, .initial = 2});
-    for (size_t i = 0; i < sizeof(writes) / sizeof(writes[0]); i++) {
-        snprintf(sql, sizeof(sql), "CREATE TRIGGER no BEFORE %s %s", writes[i],
-                 raise);
-        store_rig_sql(rig, sql);
+    for (size_t i = 0; i < COUNT_OF(writes); i++) {
+        store_rig_sql(
+            rig, text_of("CREATE TRIGGER no BEFORE %s %s", writes[i], raise));
         assert_int_equal(store_probe(rig->store, NULL), STORE_IO);
         store_rig_sql(rig, "DROP TRIGGER no");
         assert_ok(store_probe(rig->store, NULL));
@@ -70,17 +68,15 @@ STORE_TEST(test_nothing_is_deleted)
 {
     static const char *const tables[] = {"orders", "purchases"};
     bool mysql = store_rig_on_mysql(rig);
-    char sql[200];
 
     store_rig_put(rig, (struct store_product){
                            .id = 1, .initial = 2, .limit_per_user = 2});
-    for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
-        snprintf(sql, sizeof(sql),
-                 "CREATE TRIGGER keep_%zu BEFORE DELETE ON %s %s", i, tables[i],
-                 mysql ? "FOR EACH ROW SIGNAL SQLSTATE '45000'"
-                       : "BEGIN SELECT RAISE(ABORT, 'no'); END");
-        store_rig_sql(rig, sql);
-    }
+    for (size_t i = 0; i < COUNT_OF(tables); i++)
+        store_rig_sql(rig,
+                      text_of("CREATE TRIGGER keep_%zu BEFORE DELETE ON %s %s",
+                              i, tables[i],
+                              mysql ? "FOR EACH ROW SIGNAL SQLSTATE '45000'"
+                                    : "BEGIN SELECT RAISE(ABORT, 'no'); END"));
     /* Of its entries the second would be refused. */
     store_rig_sql(rig, "CREATE TABLE book (entry INT PRIMARY KEY)");
     store_rig_sql(rig, mysql ? "CREATE TRIGGER note AFTER INSERT ON orders "

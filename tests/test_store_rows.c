@@ -111,17 +111,15 @@ STORE_SHARED_TEST(what_was_too_busy_is_forgotten)
 /* Journals of the database that this process has open. */
 static unsigned journals_open(const struct store_rig *rig)
 {
-    char name[32], path[PATH_MAX], journal[PATH_MAX];
+    char path[PATH_MAX];
     unsigned n = 0;
 
-    snprintf(journal, sizeof(journal), "%s-wal", rig->dir.db);
     for (int fd = 0; fd < 1024; fd++) {
-        ssize_t length;
+        ssize_t length =
+            readlink(text_of("/proc/self/fd/%d", fd), path, sizeof(path) - 1);
 
-        snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
-        length = readlink(name, path, sizeof(path) - 1);
         path[length > 0 ? length : 0] = '\0';
-        n += strcmp(path, journal) == 0;
+        n += strcmp(path, text_of("%s-wal", rig->dir.db)) == 0;
     }
     return n;
 }
@@ -182,16 +180,13 @@ STORE_OWN_TEST(more_products_than_are_kept)
     struct store_order **all = calloc(MANY, sizeof(struct store_order *));
     struct store_lot lot = {.orders = all, .n = MANY};
 
-    for (int n = 1; n < MANY; n *= 2) {
-        char sql[300];
-
-        snprintf(sql, sizeof(sql),
-                 "INSERT INTO products (id, name, price_cents, limit_per_user, "
-                 "opens_ms, ends_ms, first_units, created_ms) SELECT id + %d, "
-                 "'x', 0, 0, 0, 0, 5, 1 FROM products WHERE id + %d <= %d",
-                 n, n, MANY);
-        store_rig_sql(rig, sql);
-    }
+    for (int n = 1; n < MANY; n *= 2)
+        store_rig_sql(
+            rig, text_of("INSERT INTO products (id, name, price_cents, "
+                         "limit_per_user, opens_ms, ends_ms, first_units, "
+                         "created_ms) SELECT id + %d, 'x', 0, 0, 0, 0, 5, 1 "
+                         "FROM products WHERE id + %d <= %d",
+                         n, n, MANY));
     store_rig_sql(rig, "INSERT INTO segments SELECT id, 0, 5, 5, 1, 0 "
                        "FROM products WHERE id > 1");
     for (int i = 0; i < MANY; i++) {

@@ -153,14 +153,11 @@ static void open_as_nobody(void *ctx)
 
 STORE_DIR_TEST(test_unwritable)
 {
-    char lock[512];
-
     open_rig(rig, false);
     store_rig_close(rig);
-    snprintf(lock, sizeof(lock), "%s.lock", rig->dir.db);
     chmod(rig->dir.path, 0755);
     chmod(rig->dir.db, 0444);
-    chmod(lock, 0666);
+    chmod(text_of("%s.lock", rig->dir.db), 0666);
     store_rig_join(store_rig_fork(open_as_nobody, rig));
 }
 

@@ -140,15 +140,14 @@ STORE_OWN_TEST(test_a_removed_file_takes_no_orders)
 /* Others may have the database open now. For good: also when it is back. */
 STORE_BOTH_TEST(test_without_its_lock_file_it_takes_no_orders)
 {
-    char lock[sizeof(rig->dir.db) + 8], away[sizeof(lock) + 8];
+    const char *lock = text_of("%s.lock", rig->dir.db);
+    const char *away = text_of("%s.away", lock);
     struct store_product product;
     struct store_error error;
     struct store_rig other;
 
     open_all(rig);
     assert_int_equal(buy(rig), STORE_OK);
-    snprintf(lock, sizeof(lock), "%s.lock", rig->dir.db);
-    snprintf(away, sizeof(away), "%s.away", lock);
     assert_int_equal(rename(lock, away), 0);
     store_rig_begin_in(&other, &rig->dir);
     open_all(&other);

@@ -296,13 +296,11 @@ static void leave_an_order(void *ctx)
 
 static int64_t orders_without_wal(const struct temp_dir *dir)
 {
-    char command[3 * TEMP_DIR_BYTES_MAX], path[TEMP_DIR_BYTES_MAX + 64];
+    const char *path = text_of("%s/alone", dir->path);
     sqlite3 *db = NULL;
     int64_t n;
 
-    snprintf(path, sizeof(path), "%s/alone", dir->path);
-    snprintf(command, sizeof(command), "cp '%s' '%s'", dir->db, path);
-    assert_int_equal(system(command), 0);
+    assert_int_equal(system(text_of("cp '%s' '%s'", dir->db, path)), 0);
     sqlite3_open(path, &db);
     n = store_rig_number(db, "SELECT count(*) FROM orders");
     sqlite3_close(db);

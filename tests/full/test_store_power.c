@@ -110,12 +110,11 @@ static void check_told(struct life *life, struct store_reader *reader)
 
 static void check_ledger(struct life *life, const char *path)
 {
-    char url[TEMP_DIR_BYTES_MAX + 64];
     struct store_reader *reader;
     struct store_audit audit;
 
-    snprintf(url, sizeof(url), "sqlite:%s", path);
-    if (store_reader_open_url(url, &reader, NULL) != STORE_OK) {
+    if (store_reader_open_url(text_of("sqlite:%s", path), &reader, NULL) !=
+        STORE_OK) {
         if (life->told.lists[ORDERS].at_cut > 0)
             is_wrong(life, "no ledger", 0);
         return;
@@ -135,7 +134,7 @@ static void check_ledger(struct life *life, const char *path)
 static void on_cut(void *ctx, const char *image)
 {
     struct life *life = ctx;
-    char path[TEMP_DIR_BYTES_MAX + 32];
+    const char *path = text_of("%s/ledger.db", image ? image : "");
 
     if (!image) {
         pthread_mutex_lock(&life->mutex);
@@ -145,7 +144,6 @@ static void on_cut(void *ctx, const char *image)
         pthread_mutex_unlock(&life->mutex);
         return;
     }
-    snprintf(path, sizeof(path), "%s/ledger.db", image);
     check_file(life, path);
     check_ledger(life, path);
 }
