@@ -112,7 +112,8 @@ for my $threads (1, 2) {
 
 # ---- others are served meanwhile -------------------------------------------------
 {
-    my $server  = slow_server(6000, '--http-threads', 1, '--request-deadline-ms', 60_000);
+    my $server  = slow_server(0, '--http-threads', 1, '--request-deadline-ms', 60_000);
+    my $release = $server->hold_database;
     my $waiting = HttpRaw::connect_to($server->port);
     HttpRaw::put($waiting, HttpRaw::order_bytes(1));
     ok Stockade::eventually(5, sub { depth_of($server) == 1 }), 'an order waits';
@@ -136,6 +137,7 @@ for my $threads (1, 2) {
     HttpRaw::put($bad, "GET /livez HTTP/9.9\r\n$HOST\r\n");
     like HttpRaw::get($bad, $HttpRaw::PATIENCE_S), qr/^HTTP\/1.1 505 /, 'what libmicrohttpd refuses by itself';
     is HttpRaw::get($waiting, 0), undef, 'none of them had to wait as well';
+    $release->();
     is HttpRaw::status_of($waiting), 201, 'then the order is placed';
     is $server->stop, 0, 'stops';
 }

@@ -167,16 +167,17 @@ $proxy->{child}->end;
 
 # ---- limits ----------------------------------------------------------------------------------
 is $_->stop, 0, 'stops' for @servers;
-my $server = $servers[0]->restart(args => [
-    @args, qw(--client-inflight-max 1 --orders one-by-one --workers 4 --lock-wait-ms 60000 --request-deadline-ms 600000),
-    # Two in a row are less than the proxies wait for.
-    '--think-ms', $Stockade::SLOW > 1 ? 5000 : 1500,
-]);
+my $server = $servers[0]->restart(args => [@args, qw(--client-inflight-max 1 --lock-wait-ms 60000 --request-deadline-ms 600000)]);
+my $refused = 0;
 for my $way ('nginx', 'haproxy', 'directly') {
     $proxy = $way eq 'directly' ? undef : proxy($way, $server->port, $server->port);
     my $port    = $proxy ? $proxy->{port} : $server->port;
     my @sockets = map { HttpRaw::connect_to($port, LocalAddr => $_) } ('127.0.0.2') x 4, '127.0.0.3';
+    my $release = $server->hold_database;
     HttpRaw::put($sockets[$_], with_field(HttpRaw::order_bytes(++$user), "X-Forwarded-For: 10.9.8.$_")) for 0 .. 4;
+    $refused += 3;
+    Stockade::eventually(10, sub { ($server->metric('stockade_orders_total', outcome => 'too-many-in-flight') || 0) >= $refused });
+    $release->();
     my @status = map { HttpRaw::status_of($_) } @sockets;
     is pop @status, 201, "$way: another customer orders";
     is_deeply [sort @status], [201, 429, 429, 429], "$way: who forges X-Forwarded-For has his limit";
