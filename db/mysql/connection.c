@@ -15,7 +15,6 @@
 #include "db/mysql/mysql_private.h"
 
 #include <errmsg.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <mysqld_error.h>
 #include <netdb.h>
@@ -24,9 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #define OLDEST_SERVER 100500 /* MariaDB 10.5: INSERT ... RETURNING */
 #define ANSWER_MS     1500   /* beyond the wait for a row's lock */
@@ -42,7 +39,7 @@ static unsigned lock_wait_s(const struct mysql *db)
     return (db->sql.options.busy_ms + 999) / 1000;
 }
 
-uint64_t mysql_until_us(const struct mysql *db)
+static uint64_t answer_until_us(const struct mysql *db)
 {
     unsigned ms = lock_wait_s(db) * 1000 + ANSWER_MS;
 
@@ -50,50 +47,39 @@ uint64_t mysql_until_us(const struct mysql *db)
 }
 
 /*
- * Waits until POLLER is ready; false: UNTIL_US has come. The time for an answer is
- * shorter once the store is being closed. The waiting is told of by the clock and not
- * by the poll: most answers come sooner, but a transaction may wait for many of them.
+ * Whether to wait on for an answer. Its time is shorter once the store is being closed.
+ * The waiting is told of by the clock, because a transaction may wait for many answers
+ * that come soon.
  */
-static bool await(struct mysql *db, struct pollfd *poller, uint64_t until_us)
+static bool may_wait(struct mysql *db, uint64_t *until_us)
 {
     const struct sql_options *options = &db->sql.options;
-    uint64_t now_us;
-    int ready = 0;
+    uint64_t now_us = monotonic_us();
 
-    while (ready <= 0) {
-        now_us = monotonic_us();
-        if (until_us > now_us + SQL_HURRY_MS * 1000ull && options->hurry &&
-            atomic_load(options->hurry))
-            until_us = now_us + SQL_HURRY_MS * 1000ull;
-        if (now_us >= until_us)
-            return false;
-        ready = poll(poller, 1, ON_WAIT_MS);
-        if (ready < 0 && errno != EINTR)
-            return false;
-        now_us = monotonic_us();
-        if (options->on_wait && now_us >= db->on_wait_us) {
-            options->on_wait(options->on_wait_ctx);
-            db->on_wait_us = now_us + ON_WAIT_MS * 1000ull;
-        }
+    if (options->on_wait && now_us >= db->on_wait_us) {
+        options->on_wait(options->on_wait_ctx);
+        db->on_wait_us = now_us + ON_WAIT_MS * 1000ull;
     }
-    return true;
+    if (options->hurry && atomic_load(options->hurry) &&
+        *until_us > now_us + SQL_HURRY_MS * 1000ull)
+        *until_us = now_us + SQL_HURRY_MS * 1000ull;
+    return now_us < *until_us;
 }
 
-int mysql_await(struct mysql *db, int wanted, uint64_t until_us)
+/* An error or a hang-up is found by reading or writing. */
+int mysql_await(struct mysql *db, int wanted, uint64_t *until_us)
 {
-    struct pollfd poller = {.fd = mysql_get_socket(db->handle)};
+    struct pollfd poller = {
+        .fd = mysql_get_socket(db->handle),
+        .events = wanted & MYSQL_WAIT_READ ? POLLIN : POLLOUT,
+    };
 
-    poller.events = (short)((wanted & MYSQL_WAIT_READ ? POLLIN : 0) |
-                            (wanted & MYSQL_WAIT_WRITE ? POLLOUT : 0) |
-                            (wanted & MYSQL_WAIT_EXCEPT ? POLLPRI : 0));
-    if (!await(db, &poller, until_us))
-        return MYSQL_WAIT_TIMEOUT;
-    /* An error or a hang-up is found by reading or writing. */
-    if (poller.revents & (POLLERR | POLLHUP | POLLNVAL))
-        return wanted & (MYSQL_WAIT_READ | MYSQL_WAIT_WRITE);
-    return (poller.revents & POLLIN ? MYSQL_WAIT_READ : 0) |
-           (poller.revents & POLLOUT ? MYSQL_WAIT_WRITE : 0) |
-           (poller.revents & POLLPRI ? MYSQL_WAIT_EXCEPT : 0);
+    if (*until_us == 0)
+        *until_us = answer_until_us(db);
+    while (may_wait(db, until_us))
+        if (poll(&poller, 1, ON_WAIT_MS) > 0)
+            return wanted & (MYSQL_WAIT_READ | MYSQL_WAIT_WRITE);
+    return MYSQL_WAIT_TIMEOUT;
 }
 
 /* ---- where it is ----------------------------------------------------------- */
@@ -106,81 +92,47 @@ int mysql_await(struct mysql *db, int wanted, uint64_t until_us)
  * comes from the environment, or from the first line of password-file=PATH, which is
  * read again for each connection because it may have changed.
  */
-#define FORMS                                                                  \
-    "--db takes mysql://USER@HOST[:PORT]/DB or mysql:unix:PATH?db=NAME&user="  \
-    "NAME; more: tls=yes, ca=FILE, password-file=FILE"
 
-/* A piece of the URL into a field. False: it is too long, or empty. */
-static bool put(char *field, size_t size, const char *from, size_t len)
+/* "unix:SOCKET" or "//USER@HOST[:PORT]/DB", the host possibly "[V6]". A piece that is too
+ * long ends where the next sign is not the one that must follow. */
+static bool read_place(const char **text, struct mysql_address *to)
 {
-    if (len == 0 || len >= size)
-        return false;
-    memcpy(field, from, len);
-    field[len] = '\0';
-    return true;
-}
-
-#define PUT(field, from, len) put((field), sizeof(field), (from), (len))
-
-/* "db=shop&user=shop" */
-static bool read_options(const char *text, struct mysql_address *address)
-{
-    const struct {
-        const char *name;
-        char *field;
-        size_t size;
-    } options[] = {
-        {"db=", address->database, sizeof(address->database)},
-        {"user=", address->user, sizeof(address->user)},
-        {"ca=", address->ca, sizeof(address->ca)},
-        {"password-file=", address->password_file,
-         sizeof(address->password_file)},
-    };
-    size_t len, name, i;
-
-    for (; *text != '\0'; text += len + (text[len] == '&')) {
-        len = strcspn(text, "&");
-        if (len == 7 && strncmp(text, "tls=yes", len) == 0) {
-            address->tls = true;
-            continue;
-        }
-        name = strcspn(text, "=&") + 1;
-        for (i = 0; i < 4 && strncmp(text, options[i].name, name) != 0; i++)
-            continue;
-        if (i == 4 || name > len ||
-            !put(options[i].field, options[i].size, text + name, len - name))
-            return false;
-    }
-    address->tls |= address->ca[0] != '\0';
-    return true;
-}
-
-/* "USER@HOST[:PORT]/DB", the host possibly "[V6]"; *REST begins behind it. A piece that
- * is too long ends where the next sign is not the one that must follow. */
-static bool read_place(const char *text, struct mysql_address *address,
-                       const char **rest)
-{
-    char port[6] = "3306";
     int size = 0;
 
-    (void)sscanf(text, "%80[^@:/?]@[%255[^]/?]]%n", address->user,
-                 address->host, &size);
+    (void)sscanf(*text, "unix:%107[^?]%n", to->socket, &size);
     if (size == 0)
-        (void)sscanf(text, "%80[^@:/?]@%255[^][@:/?]%n", address->user,
-                     address->host, &size);
-    text += size;
-    if (size > 0 && *text == ':') {
-        size = 0;
-        (void)sscanf(text, ":%5[0-9]%n", port, &size);
-        text += size;
-    }
-    address->port = (unsigned)strtoul(port, NULL, 10);
-    if (size == 0 || address->port < 1 || address->port > 65535)
-        return false;
+        (void)sscanf(*text, "//%80[^@:/?]@[%255[^]/?]]%n", to->user, to->host,
+                     &size);
+    if (size == 0)
+        (void)sscanf(*text, "//%80[^@:/?]@%255[^][@:/?]%n", to->user, to->host,
+                     &size);
+    *text += size;
+    if (size == 0 || to->host[0] == '\0')
+        return size > 0;
     size = 0;
-    (void)sscanf(text, "/%64[^?]%n", address->database, &size);
-    *rest = text + size;
-    return size > 0 && (**rest == '\0' || **rest == '?');
+    (void)sscanf(*text, ":%5u%n", &to->port, &size);
+    *text += size;
+    size = 0;
+    (void)sscanf(*text, "/%64[^?]%n", to->database, &size);
+    *text += size;
+    return size > 0 && to->port >= 1 && to->port <= 65535;
+}
+
+/* One of "?db=shop&user=shop", and the sign before it. */
+static bool read_option(const char **text, struct mysql_address *to)
+{
+    int size = 0;
+
+    ++*text;
+    (void)sscanf(*text, "db=%64[^&]%n", to->database, &size);
+    (void)sscanf(*text, "user=%80[^&]%n", to->user, &size);
+    (void)sscanf(*text, "password-file=%255[^&]%n", to->password_file, &size);
+    (void)sscanf(*text, "tls=yes%n", &size);
+    to->tls |= size > 0 && **text == 't';
+    (void)sscanf(*text, "ca=%255[^&]%n", to->ca, &size);
+    to->tls |= to->ca[0] != '\0';
+    *text += size;
+    return size > 0 && (**text == '\0' || **text == '&');
 }
 
 static enum store_status read_password(struct mysql_address *address,
@@ -201,112 +153,61 @@ static enum store_status read_password(struct mysql_address *address,
                                address->password_file);
         line[strcspn(line, "\r\n")] = '\0';
     }
-    if (password && password[0] &&
-        !PUT(address->password, password, strlen(password)))
+    if (password && snprintf(address->password, sizeof(address->password), "%s",
+                             password) >= (int)sizeof(address->password))
         return failure_set(error, STORE_MISUSE,
                            "the database's password is longer than 128 bytes");
     return STORE_OK;
 }
 
-enum store_status mysql_address_read(const char *url,
-                                     struct mysql_address *address,
-                                     struct store_error *error)
-{
-    const char *rest = "";
-    bool good = false;
-
-    *address = (struct mysql_address){.user = "root"};
-    if (strncmp(url, "mysql:unix:", 11) == 0) {
-        rest = url + 11 + strcspn(url + 11, "?");
-        good = PUT(address->socket, url + 11, (size_t)(rest - url) - 11);
-    } else if (strncmp(url, "mysql://", 8) == 0) {
-        good = read_place(url + 8, address, &rest);
-    }
-    if (!good || (*rest == '?' && !read_options(rest + 1, address)) ||
-        address->database[0] == '\0')
-        return failure_set(error, STORE_MISUSE, "%s", FORMS);
-    return read_password(address, error);
-}
-
 /* ---- its name ------------------------------------------------------------ */
 
-/*
- * A question to the name service, asked by a thread because getaddrinfo() has no bound.
- * It belongs to that thread and to the connection, which may be gone when the answer
- * comes. libmariadb then asks once more: TLS must have the name.
- */
-struct mysql_question {
-    char host[256];
-    int answered_fd;    /* an eventfd */
-    atomic_int failure; /* an EAI_; valid once it is answered */
-    atomic_uint owners_n;
-};
-
-static void leave_question(struct mysql_question *question)
+/* A question that is still being asked stays: libc's thread writes the answer into it. */
+static void drop_question(struct mysql *db)
 {
-    if (!question || atomic_fetch_sub(&question->owners_n, 1) > 1)
+    struct gaicb *question = db->question;
+
+    db->question = NULL;
+    if (!question || gai_cancel(question) == EAI_NOTCANCELED)
         return;
-    close(question->answered_fd);
+    if (question->ar_result)
+        freeaddrinfo(question->ar_result);
     free(question);
 }
 
-static void *ask(void *arg)
-{
-    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
-    struct mysql_question *question = arg;
-    struct addrinfo *found = NULL;
-    int failure = getaddrinfo(question->host, NULL, &hints, &found);
-
-    if (failure == 0)
-        freeaddrinfo(found);
-    question->failure = failure;
-    (void)!eventfd_write(question->answered_fd, 1);
-    leave_question(question);
-    return NULL;
-}
-
-static struct mysql_question *begin_question(const char *host)
-{
-    struct mysql_question *question = calloc(1, sizeof(*question));
-    pthread_t thread;
-
-    if (!question)
-        return NULL;
-    snprintf(question->host, sizeof(question->host), "%s", host);
-    question->owners_n = 2;
-    question->answered_fd = eventfd(0, EFD_CLOEXEC);
-    if (question->answered_fd >= 0 &&
-        pthread_create(&thread, NULL, ask, question) == 0) {
-        pthread_detach(thread);
-        return question;
-    }
-    if (question->answered_fd >= 0)
-        close(question->answered_fd);
-    free(question);
-    return NULL;
-}
-
-/* One question is under way at a time: a later look waits for the answer to it. */
+/*
+ * The name service has no bound: libc asks it on a thread of its own, and the answer is
+ * waited for like the server's. One question is under way at a time: a later look waits
+ * for the answer to it. libmariadb then asks once more: TLS must have the name.
+ */
 static enum store_status look_up(struct mysql *db)
 {
+    const struct timespec pause = {.tv_nsec = ON_WAIT_MS * 1000000};
     const char *host = db->address.host;
-    struct pollfd poller = {.events = POLLIN};
-    int failure = EAI_MEMORY;
+    struct gaicb *question = db->question;
+    uint64_t until_us = answer_until_us(db);
+    int failure = 0;
 
     if (host[0] == '\0')
         return STORE_OK;
-    if (!db->question)
-        db->question = begin_question(host);
-    if (db->question) {
-        poller.fd = db->question->answered_fd;
-        if (!await(db, &poller, mysql_until_us(db)))
+    if (!question) {
+        question = calloc(1, sizeof(*question) + strlen(host) + 1);
+        if (!question)
+            return sql_fail(&db->sql, STORE_IO, "out of memory");
+        question->ar_name = strcpy((char *)(question + 1), host);
+        failure = getaddrinfo_a(GAI_NOWAIT, &question, 1, NULL);
+        db->question = question;
+    }
+    while (failure == 0 && gai_error(question) == EAI_INPROGRESS) {
+        if (!may_wait(db, &until_us))
             return sql_fail(&db->sql, STORE_IO,
                             "look up %.100s: the name service does not answer",
                             host);
-        failure = db->question->failure;
-        leave_question(db->question);
-        db->question = NULL;
+        (void)gai_suspend((const struct gaicb *const *)&question, 1, &pause);
     }
+    if (failure == 0)
+        failure = gai_error(question);
+    drop_question(db);
     if (failure == 0)
         return STORE_OK;
     return sql_fail(&db->sql, STORE_IO, "look up %.100s: %s", host,
@@ -326,10 +227,8 @@ static const struct meaning {
     {ER_LOCK_WAIT_TIMEOUT, STORE_BUSY, true, false, ""},
     {ER_LOCK_DEADLOCK, STORE_BUSY, true, false, ""},
     {ER_CHECKREAD, STORE_BUSY, true, false, ""},
-    {ER_SP_DOES_NOT_EXIST, STORE_BUSY, true, false,
-     ": the server has ended the transaction"},
-    {ER_DUP_ENTRY, STORE_BUSY, true, false,
-     ": another instance was first with it"},
+    {ER_SP_DOES_NOT_EXIST, STORE_BUSY, true, false, ""},
+    {ER_DUP_ENTRY, STORE_BUSY, true, false, ""},
     {ER_ERROR_DURING_COMMIT, STORE_IO, true, false, ""},
     {ER_UNKNOWN_COM_ERROR, STORE_IO, true, false, NOT_SYNCED},
     {CR_SERVER_LOST, STORE_IO, true, true, ""},
@@ -367,25 +266,11 @@ enum store_status mysql_judge(struct mysql *db, unsigned code, const char *text)
     return meaning->status;
 }
 
-static enum store_status judge_handle(struct mysql *db)
-{
-    return mysql_judge(db, mysql_errno(db->handle), mysql_error(db->handle));
-}
-
-/* A COMMIT that failed in certification, or did not get a lock, has a clear
- * answer. */
 enum store_status mysql_plain(struct mysql *db, const char *text)
 {
-    enum store_status status;
-
     if (!MYSQL_CALL(db, int, mysql_real_query, db->handle, text, strlen(text)))
         return STORE_OK;
-    status = judge_handle(db);
-    if (status == STORE_BUSY || strcmp(text, "COMMIT") != 0)
-        return status;
-    db->sql.again = false;
-    mysql_drop_connection(db);
-    return STORE_UNKNOWN;
+    return mysql_judge(db, mysql_errno(db->handle), mysql_error(db->handle));
 }
 
 /* ---- connecting --------------------------------------------------------- */
@@ -410,17 +295,18 @@ void mysql_drop_connection(struct mysql *db)
         mysql_forget(&db->sql.queries[i]);
 }
 
-static MYSQL *make_handle(const struct mysql_address *to)
+static enum store_status dial(struct mysql *db)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
+    const struct mysql_address *to = &db->address;
     unsigned protocol = MYSQL_PROTOCOL_TCP;
     my_bool yes = 1;
     MYSQL *handle;
 
     (void)pthread_once(&once, init_library);
-    handle = mysql_init(NULL);
+    db->handle = handle = mysql_init(NULL);
     if (!handle)
-        return NULL;
+        return sql_fail(&db->sql, STORE_IO, "out of memory");
     (void)mysql_options(handle, MYSQL_OPT_NONBLOCK, 0);
     (void)mysql_options(handle, MYSQL_SET_CHARSET_NAME, "utf8mb4");
     /* Or the library takes "localhost" for a word of its own. */
@@ -432,7 +318,13 @@ static MYSQL *make_handle(const struct mysql_address *to)
         (void)mysql_options(handle, MYSQL_OPT_SSL_CA, to->ca);
         (void)mysql_options(handle, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &yes);
     }
-    return handle;
+    if (!MYSQL_CALL(db, MYSQL *, mysql_real_connect, handle,
+                    to->host[0] ? to->host : NULL, to->user, to->password,
+                    to->database, to->port, to->socket[0] ? to->socket : NULL,
+                    0))
+        return mysql_judge(db, mysql_errno(handle), mysql_error(handle));
+    (void)fcntl(mysql_get_socket(handle), F_SETFD, FD_CLOEXEC);
+    return STORE_OK;
 }
 
 /* How this session is to be: strict, and on Galera with what others have
@@ -467,16 +359,16 @@ static enum store_status set_up_session(struct mysql *db)
              lock_wait_s(db), lock_wait_s(db),
              db->sql.options.writes ? lock_wait_s(db) + IDLE_S : 0);
     status = mysql_plain(db, text);
-    if (status != STORE_OK)
-        return status;
-    status = sql_first(
-        sql_query(&db->sql,
-                  "SELECT (SELECT COUNT(*) FROM "
-                  "information_schema.GLOBAL_VARIABLES WHERE VARIABLE_NAME = "
-                  "'WSREP_ON' AND VARIABLE_VALUE = 'ON'), (SELECT COUNT(*) "
-                  "FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = "
-                  "'WSREP_READY' AND VARIABLE_VALUE = 'ON')"),
-        &galera, &ready);
+    if (status == STORE_OK)
+        status = sql_first(
+            sql_query(
+                &db->sql,
+                "SELECT (SELECT COUNT(*) FROM "
+                "information_schema.GLOBAL_VARIABLES WHERE VARIABLE_NAME = "
+                "'WSREP_ON' AND VARIABLE_VALUE = 'ON'), (SELECT COUNT(*) "
+                "FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = "
+                "'WSREP_READY' AND VARIABLE_VALUE = 'ON')"),
+            &galera, &ready);
     db->sql.cluster = galera > 0;
     if (status == STORE_OK && db->sql.cluster && ready == 0)
         return sql_fail(&db->sql, STORE_IO, "MariaDB" NOT_SYNCED);
@@ -488,7 +380,6 @@ static enum store_status set_up_session(struct mysql *db)
 /* The server may have hung up while nobody looked. */
 enum store_status mysql_connect(struct mysql *db)
 {
-    const struct mysql_address *to = &db->address;
     enum store_status status;
     char byte;
 
@@ -497,26 +388,17 @@ enum store_status mysql_connect(struct mysql *db)
         return STORE_OK;
     mysql_drop_connection(db);
     status = look_up(db);
-    if (status == STORE_OK)
-        status = read_password(&db->address, sql_error(&db->sql));
-    db->handle = status == STORE_OK ? make_handle(to) : NULL;
-    if (status != STORE_OK)
+    if (status == STORE_OK &&
+        read_password(&db->address, sql_error(&db->sql)) != STORE_OK)
         status = STORE_IO;
-    else if (!db->handle)
-        status = sql_fail(&db->sql, STORE_IO, "out of memory");
-    else if (!MYSQL_CALL(db, MYSQL *, mysql_real_connect, db->handle,
-                         to->host[0] ? to->host : NULL, to->user, to->password,
-                         to->database, to->port,
-                         to->socket[0] ? to->socket : NULL, 0))
-        status = judge_handle(db);
-    else
+    if (status == STORE_OK)
+        status = dial(db);
+    if (status == STORE_OK)
         status = set_up_session(db);
     db->sql.again = false;
     db->status = status;
     if (status != STORE_OK)
         mysql_drop_connection(db);
-    else
-        (void)fcntl(mysql_get_socket(db->handle), F_SETFD, FD_CLOEXEC);
     return status;
 }
 
@@ -525,15 +407,27 @@ void mysql_close_all(struct sql *db)
     struct mysql *mysql = (struct mysql *)db;
 
     mysql_drop_connection(mysql);
-    leave_question(mysql->question);
+    drop_question(mysql);
     free(mysql);
 }
 
+/* STORE_MISUSE, with a text without the password: the URL is none of this engine's. */
 enum store_status mysql_open(struct sql *sql)
 {
     struct mysql *db = (struct mysql *)sql;
-    enum store_status status =
-        mysql_address_read(sql->options.where, &db->address, sql_error(sql));
+    const char *rest = sql->options.where + strlen(mysql_engine.scheme);
+    enum store_status status;
+    bool good;
 
+    db->address = (struct mysql_address){.user = "root", .port = 3306};
+    good = read_place(&rest, &db->address) && (*rest == '\0' || *rest == '?');
+    while (good && *rest != '\0')
+        good = read_option(&rest, &db->address);
+    if (!good || db->address.database[0] == '\0')
+        return sql_fail(sql, STORE_MISUSE,
+                        "--db takes mysql://USER@HOST[:PORT]/DB or "
+                        "mysql:unix:PATH?db=NAME&user=NAME; more: tls=yes, "
+                        "ca=FILE, password-file=FILE");
+    status = read_password(&db->address, sql_error(sql));
     return status == STORE_OK ? mysql_connect(db) : status;
 }

@@ -26,9 +26,8 @@
  * ----------
  * SQLite's ?1, ?2, ... may come in any order and twice; MariaDB has only "?",
  * one after the other. So each marker of the text that is sent remembers whose
- * value it takes. Values are copied into slots of the connection, which stay where they
- * are, and so the parameters are bound once in a statement's life. All rows of a result are
- * fetched before the first is looked at: the connection is free then.
+ * value it takes. All rows of a result are fetched before the first is looked at: the
+ * connection is free then.
  *
  * A text without parameters that is no SELECT is sent as it is: SAVEPOINT and
  * the like need not be prepared.
@@ -48,13 +47,13 @@ static struct mysql *of(const struct sql *db)
 }
 
 /* query->code */
-enum { DONE = 0, ROW = 1, FAILED = -1 };
+enum { READY, ROW, DONE, FAILED };
 
+/* query->stmt; NULL: it goes as plain text. */
 struct statement {
-    MYSQL_STMT *stmt; /* NULL: it goes as plain text */
-    bool bound, executed;
-    unsigned markers_n;
-    unsigned short markers[]; /* of each "?": which slot */
+    MYSQL_STMT *stmt;
+    size_t markers_n;
+    unsigned short markers[]; /* of each "?": whose value */
 };
 
 /* ---- failures ----------------------------------------------------------- */
@@ -109,23 +108,21 @@ static void number_markers(char *text, struct statement *it)
 static void make(struct sql_query *query)
 {
     struct mysql *db = of(query->db);
-    char *sent = strdup(query->text);
+    size_t size = strlen(query->text) + 1;
     struct statement *it =
-        calloc(1, sizeof(*it) + strlen(query->text) * sizeof(*it->markers));
-    bool is_plain = true;
+        calloc(1, sizeof(*it) + size * (sizeof(*it->markers) + 1));
+    char *sent;
 
     query->stmt = it;
-    if (sent && it) {
-        number_markers(sent, it);
-        is_plain = it->markers_n == 0 && strncmp(sent, "SELECT", 6) != 0;
-        it->stmt = is_plain ? NULL : mysql_stmt_init(db->handle);
-    }
-    if (!sent || !it || (!is_plain && !it->stmt))
+    if (!it || !(it->stmt = mysql_stmt_init(db->handle))) {
         fail(query, CR_OUT_OF_MEMORY, "out of memory");
-    else if (it->stmt && MYSQL_CALL(db, int, mysql_stmt_prepare, it->stmt, sent,
-                                    strlen(sent)))
-        fail_stmt(query);
-    free(sent);
+    } else {
+        sent = memcpy(it->markers + size, query->text, size);
+        number_markers(sent, it);
+        if (MYSQL_CALL(db, int, mysql_stmt_prepare, it->stmt, sent,
+                       strlen(sent)))
+            fail_stmt(query);
+    }
     if (query->code == FAILED)
         mysql_forget(query);
 }
@@ -135,129 +132,92 @@ static void make(struct sql_query *query)
 static void prepare(struct sql_query *query)
 {
     struct mysql *db = of(query->db);
+    bool is_plain =
+        !strchr(query->text, '?') && strncmp(query->text, "SELECT", 6);
 
-    query->code = DONE;
+    query->code = READY;
     if (!db->sql.options.writes && !db->sql.in_transaction &&
         mysql_connect(db) != STORE_OK)
         query->code = FAILED;
     else if (!db->handle)
         fail(query, CR_SERVER_GONE_ERROR, "the connection was lost");
-    else if (!query->stmt)
+    else if (!query->stmt && !is_plain)
         make(query);
 }
 
 /* ---- values ------------------------------------------------------------- */
 
 /* They are the connection's: a query runs before the next one is bound. */
-static struct mysql_slot *slots_of(struct sql_query *query, int at, size_t n)
-{
-    assert(at >= 1 && (size_t)at + n <= MYSQL_SLOTS + 1);
-    return &of(query->db)->slots[at - 1];
-}
-
 static void bind_ints(struct sql_query *query, int at, const int64_t values[],
                       size_t n)
 {
-    struct mysql_slot *slot = slots_of(query, at, n);
+    struct mysql *db = of(query->db);
+    size_t to = (size_t)at - 1;
 
-    for (size_t i = 0; i < n; i++, slot++) {
-        slot->type = MYSQL_TYPE_LONGLONG;
-        slot->is_null = 0;
-        slot->number = values[i];
+    assert(to + n <= MYSQL_VALUES);
+    for (size_t i = 0; i < n; i++, to++) {
+        db->numbers[to] = values[i];
+        db->values[to] = (MYSQL_BIND){.buffer_type = MYSQL_TYPE_LONGLONG,
+                                      .buffer = &db->numbers[to]};
     }
 }
 
 static void bind_text(struct sql_query *query, int at, const char *text)
 {
-    struct mysql_slot *slot = slots_of(query, at, 1);
-
-    assert(strlen(text) < sizeof(slot->text));
-    slot->type = MYSQL_TYPE_STRING;
-    slot->length = strlen(text);
-    slot->is_null = (my_bool)(slot->length == 0);
-    memcpy(slot->text, text, slot->length);
-}
-
-/* Parameters are bound once in the statement's life: each has one type. The library
- * copies the binds, so they may go. */
-static bool bind_all(struct mysql *db, struct statement *it)
-{
-    MYSQL_BIND *binds = calloc(it->markers_n + 1, sizeof(*binds));
-    bool good = binds != NULL, number;
-    struct mysql_slot *slot;
-
-    for (unsigned i = 0; good && i < it->markers_n; i++) {
-        slot = &db->slots[it->markers[i]];
-        number = slot->type == MYSQL_TYPE_LONGLONG;
-        binds[i] = (MYSQL_BIND){
-            .buffer_type = slot->type,
-            .buffer = number ? (void *)&slot->number : (void *)slot->text,
-            .buffer_length = number ? sizeof(slot->number) : sizeof(slot->text),
-            .length = &slot->length,
-            .is_null = &slot->is_null,
-        };
-    }
-    good = good && !mysql_stmt_bind_param(it->stmt, binds);
-    free(binds);
-    it->bound = good;
-    return good;
+    assert(at <= MYSQL_VALUES);
+    of(query->db)->values[at - 1] = (MYSQL_BIND){
+        .buffer_type = text[0] ? MYSQL_TYPE_STRING : MYSQL_TYPE_NULL,
+        .buffer = (char *)text,
+        .buffer_length = strlen(text)};
 }
 
 /* ---- running ------------------------------------------------------------ */
 
-static void count(struct mysql *db, int64_t rows)
-{
-    db->sql.changed = rows;
-    db->sql.changes += rows;
-}
-
 /* A statement that failed after its first rows must go: libmariadb believes that more
  * of them come, and would wait for them if it were executed again, or its result freed. */
-static void run(struct sql_query *query, struct statement *it)
+static void run(struct sql_query *query)
 {
+    struct statement *it = query->stmt;
     struct mysql *db = of(query->db);
 
-    if (!it->stmt) {
-        if (mysql_plain(db, query->text) == STORE_OK)
-            count(db, (int64_t)mysql_affected_rows(db->handle));
-        else
+    query->code = DONE;
+    if (!it) {
+        if (mysql_plain(db, query->text) != STORE_OK)
             query->code = FAILED;
-        return;
+    } else {
+        for (size_t i = 0; i < it->markers_n; i++)
+            db->sent[i] = db->values[it->markers[i]];
+        if (mysql_stmt_bind_param(it->stmt, db->sent) ||
+            MYSQL_CALL(db, int, mysql_stmt_execute, it->stmt)) {
+            fail_stmt(query);
+        } else if (mysql_stmt_field_count(it->stmt) > 0) {
+            query->code = ROW;
+            if (MYSQL_CALL(db, int, mysql_stmt_store_result, it->stmt)) {
+                fail_stmt(query);
+                mysql_forget(query);
+            }
+        }
     }
-    if ((!it->bound && !bind_all(db, it)) ||
-        MYSQL_CALL(db, int, mysql_stmt_execute, it->stmt)) {
-        fail_stmt(query);
-        return;
-    }
-    if (mysql_stmt_field_count(it->stmt) == 0)
-        count(db, (int64_t)mysql_stmt_affected_rows(it->stmt));
-    else if (MYSQL_CALL(db, int, mysql_stmt_store_result, it->stmt)) {
-        fail_stmt(query);
-        mysql_forget(query);
+    if (query->code == DONE) {
+        db->sql.changed = (int64_t)mysql_affected_rows(db->handle);
+        db->sql.changes += db->sql.changed;
     }
 }
 
+/* ROW: there may be another one. */
 static bool next(struct sql_query *query)
 {
-    struct statement *it = query->stmt;
     int rc;
 
-    if (query->code == FAILED)
+    if (query->code == READY)
+        run(query);
+    if (query->code != ROW)
         return false;
-    if (!it->executed) {
-        it->executed = true;
-        run(query, it);
-        if (query->code == FAILED)
-            return false;
-    }
-    query->code = DONE;
-    if (it->stmt && mysql_stmt_field_count(it->stmt) > 0) {
-        rc = mysql_stmt_fetch(it->stmt);
-        if (rc == 0)
-            query->code = ROW;
-        else if (rc != MYSQL_NO_DATA)
-            fail_stmt(query);
-    }
+    rc = mysql_stmt_fetch(((const struct statement *)query->stmt)->stmt);
+    if (rc == MYSQL_NO_DATA)
+        query->code = DONE;
+    else if (rc != 0)
+        fail_stmt(query);
     return query->code == ROW;
 }
 
@@ -299,10 +259,8 @@ static enum store_status end(struct sql_query *query)
 {
     struct statement *it = query->stmt;
 
-    if (it && it->executed && it->stmt)
-        (void)mysql_stmt_free_result(it->stmt);
     if (it)
-        it->executed = false;
+        (void)mysql_stmt_free_result(it->stmt);
     return query->code == FAILED ? of(query->db)->status : STORE_OK;
 }
 
@@ -329,6 +287,7 @@ static enum store_status begin(struct sql *db, bool to_write)
     return status;
 }
 
+/* A COMMIT that failed in certification, or did not get a lock, has a clear answer. */
 static enum store_status commit(struct sql *db)
 {
     enum store_status status;
@@ -336,11 +295,15 @@ static enum store_status commit(struct sql *db)
     if (!of(db)->handle)
         return sql_fail(db, STORE_IO, "the connection was lost");
     status = mysql_plain(of(db), "RELEASE SAVEPOINT whole");
-    if (status == STORE_OK)
-        status = mysql_plain(of(db), "COMMIT");
-    if (status == STORE_OK)
-        db->in_transaction = false;
-    return status;
+    if (status != STORE_OK)
+        return status;
+    status = mysql_plain(of(db), "COMMIT");
+    db->in_transaction &= status != STORE_OK;
+    if (status == STORE_OK || status == STORE_BUSY)
+        return status;
+    db->again = false;
+    mysql_drop_connection(of(db));
+    return STORE_UNKNOWN;
 }
 
 /* A ROLLBACK that is refused leaves the transaction open: a node out of sync does so. */
@@ -354,7 +317,7 @@ static void rollback(struct sql *db)
 /* ---- the schema --------------------------------------------------------- */
 
 /* The first makes three; after a crash in between the rest is counted up. */
-static const char *const scripts[MYSQL_VERSIONS] = {
+static const char *const scripts[] = {
 #include "db/mysql/schema.sql.inc"
     ,
     NULL,
@@ -369,16 +332,16 @@ static const char *const scripts[MYSQL_VERSIONS] = {
 static enum store_status script(struct sql *db, const char *text)
 {
     enum store_status status = STORE_OK;
-    char one[4096];
     const char *end;
+    char *one;
 
     for (; status == STORE_OK && (end = strstr(text, ";\n")) != NULL;
          text = end + 2) {
-        if ((size_t)(end - text) >= sizeof(one))
-            return sql_fail(db, STORE_MISUSE, "a statement is too long");
-        memcpy(one, text, (size_t)(end - text));
-        one[end - text] = '\0';
+        one = strndup(text, (size_t)(end - text));
+        if (!one)
+            return sql_fail(db, STORE_IO, "out of memory");
         status = mysql_plain(of(db), one);
+        free(one);
     }
     return status == STORE_OK ? mysql_plain(of(db), "SAVEPOINT whole") : status;
 }
@@ -414,13 +377,10 @@ static enum store_status find(const char *url, enum sql_find how,
                               char where[SQL_WHERE_BYTES],
                               struct store_error *error)
 {
-    struct mysql_address address;
-
     (void)how;
-    if (strlen(url) >= SQL_WHERE_BYTES)
-        return failure_set(error, STORE_MISUSE, "the URL is too long");
-    snprintf(where, SQL_WHERE_BYTES, "%s", url);
-    return mysql_address_read(url, &address, error);
+    if (snprintf(where, SQL_WHERE_BYTES, "%s", url) < SQL_WHERE_BYTES)
+        return STORE_OK;
+    return failure_set(error, STORE_MISUSE, "the URL is too long");
 }
 
 const struct sql_engine mysql_engine = {
@@ -458,7 +418,7 @@ const struct sql_engine mysql_engine = {
                      "UTC_TIMESTAMP(3)) DIV 1000",
         },
     .scripts = scripts,
-    .versions = MYSQL_VERSIONS,
+    .versions = sizeof(scripts) / sizeof(scripts[0]),
     .inspect = inspect,
     .set_version = set_version,
     .find = find,

@@ -9,8 +9,6 @@
 
 #include <mysql.h>
 
-#define MYSQL_VERSIONS 6 /* as many as SQLite has */
-
 /* Where the server is, and as whom we come. */
 struct mysql_address {
     char host[256]; /* "" = the socket */
@@ -24,39 +22,25 @@ struct mysql_address {
     char ca[256]; /* file: who signs the server's certificate; "" = anybody */
 };
 
-#define MYSQL_SLOTS 768 /* values of a statement: an INSERT of many orders */
-
-struct mysql_slot {
-    enum enum_field_types type; /* LONGLONG or STRING */
-    my_bool is_null;
-    unsigned long length;
-    int64_t number;
-    char text[STORE_FENCE_NAME_BYTES_MAX + 1]; /* the longest of all */
-};
+#define MYSQL_VALUES 768 /* of a statement: an INSERT of many orders */
 
 struct mysql {
     struct sql sql;
     MYSQL *handle; /* NULL: it was lost */
     struct mysql_address address;
-    struct mysql_question *question; /* about its host; NULL = none */
+    struct gaicb *question;          /* about its host, to libc; NULL = none */
     uint64_t on_wait_us;             /* when to call options.on_wait again */
     enum store_status status;        /* of the last failure */
-    struct mysql_slot slots[MYSQL_SLOTS]; /* ?1 is the first */
+    int64_t numbers[MYSQL_VALUES];   /* of ?1 and so on, where it is no text */
+    MYSQL_BIND values[MYSQL_VALUES]; /* of ?1 and so on */
+    MYSQL_BIND sent[MYSQL_VALUES];   /* the same as the text has its "?" */
 };
 
 /* ---- connection.c -------------------------------------------------------- */
 
-/* STORE_MISUSE, with a text without the password: this is no such URL. */
-enum store_status mysql_address_read(const char *url,
-                                     struct mysql_address *address,
-                                     struct store_error *error);
-
-/* Waits until one of WANTED has come about, in the library's terms; a time-out at
- * UNTIL_US, by monotonic_us(). */
-int mysql_await(struct mysql *db, int wanted, uint64_t until_us);
-
-/* Until when a statement that begins now has to be answered. */
-uint64_t mysql_until_us(const struct mysql *db);
+/* Waits until WANTED has come about, in the library's terms; a time-out at *UNTIL_US,
+ * by monotonic_us(); 0: when a statement that begins now has to be answered. */
+int mysql_await(struct mysql *db, int wanted, uint64_t *until_us);
 
 /*
  * Calls a function of the library that has a non-blocking half, and gives what
@@ -64,12 +48,12 @@ uint64_t mysql_until_us(const struct mysql *db);
  */
 #define MYSQL_CALL(db, type, function, object, ...)                            \
     ({                                                                         \
-        uint64_t until_us_ = mysql_until_us(db);                               \
+        uint64_t until_us_ = 0;                                                \
         type result_ = 0;                                                      \
         int wanted_ = function##_start(&result_, object, ##__VA_ARGS__);       \
         while (wanted_ != 0)                                                   \
             wanted_ = function##_cont(&result_, object,                        \
-                                      mysql_await((db), wanted_, until_us_));  \
+                                      mysql_await((db), wanted_, &until_us_)); \
         result_;                                                               \
     })
 
