@@ -37,8 +37,6 @@
 #define SERVE_READERS      2
 #define SERVE_WORKERS      3 /* in batches: see tasks.h */
 
-#define SERVE_CONNECTIONS_MIN 8
-
 /* Orders that nobody has paid, of an instance that has died, are given back by another
  * one within this. */
 #define SERVE_LOOK_MS 1000
@@ -336,28 +334,20 @@ static bool service_close(struct service *s)
     return drained;
 }
 
-/* Too few are no error as long as some connections are left: a service that closes
- * idle ones sooner still sells, and one that runs out of descriptors in a sale does
- * not. */
-static bool has_descriptors(const struct config *config)
+/* Too few are no error: a service that closes idle connections sooner still sells, and
+ * one that runs out of descriptors in a sale does not. */
+static void tell_descriptors(const struct config *config)
 {
     int64_t needed = config->descriptors;
-    char text[200];
 
-    if (needed <= config->descriptors_max)
-        return true;
-    snprintf(text, sizeof(text),
-             "%" PRId64 " are needed, %" PRId64 " allowed: ulimit -n %" PRId64
-             ", LimitNOFILE=%" PRId64 " in the unit, or a smaller "
-             "--connections-max",
-             needed, config->descriptors_max, needed, needed);
-    if (config->connections_max >= SERVE_CONNECTIONS_MIN)
+    if (needed > config->descriptors_max)
         log_warn("file-descriptors",
-                 "connections_max=%" PRId64 " reason=\"%s\"",
-                 config->connections_max, text);
-    else
-        log_error("file-descriptors", "error=\"%s\"", text);
-    return config->connections_max >= SERVE_CONNECTIONS_MIN;
+                 "connections_max=%" PRId64 " reason=\"%" PRId64
+                 " are needed, %" PRId64 " allowed: ulimit -n %" PRId64
+                 ", LimitNOFILE=%" PRId64 " in the unit, or a smaller "
+                 "--connections-max\"",
+                 config->connections_max, needed, config->descriptors_max,
+                 needed, needed);
 }
 
 /* The parts check their settings before one is opened; a lock client is
@@ -452,8 +442,8 @@ int serve_main(int argc, char *argv[])
         return 0;
     }
     log_level_set(s->config.log_level);
-    if (!has_descriptors(&s->config) ||
-        !lab_hooks_open(&s->hooks, &s->config) || !service_check(s))
+    tell_descriptors(&s->config);
+    if (!lab_hooks_open(&s->hooks, &s->config) || !service_check(s))
         return EXIT_FOR_A_PERSON;
     if (s->config.check_config) {
         printf("configuration OK\n");

@@ -18,6 +18,7 @@
 #include "server/base/address.h"
 
 enum { WRITER_MS_MAX = 5000 }; /* of a FIFO */
+enum { CONNECTIONS_MIN = 8 };  /* as in settings.txt */
 
 static bool has_prefix(const char *text, const char *prefix)
 {
@@ -239,6 +240,8 @@ void config_rules_fit(struct config *config)
     missing = config->descriptors - config->descriptors_max;
     if (missing > 0)
         config->connections_max -= missing;
+    if (config->connections_max < CONNECTIONS_MIN)
+        config->connections_max = CONNECTIONS_MIN;
 }
 
 bool config_rules_uses_redis(const struct dlock_strategy_info *lock)
