@@ -10,7 +10,6 @@
 #include "server/commands.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
 #include <stdio.h>
@@ -334,22 +333,6 @@ static bool service_close(struct service *s)
     return drained;
 }
 
-/* Too few are no error: a service that closes idle connections sooner still sells, and
- * one that runs out of descriptors in a sale does not. */
-static void tell_descriptors(const struct config *config)
-{
-    int64_t needed = config->descriptors;
-
-    if (needed > config->descriptors_max)
-        log_warn("file-descriptors",
-                 "connections_max=%" PRId64 " reason=\"%" PRId64
-                 " are needed, %" PRId64 " allowed: ulimit -n %" PRId64
-                 ", LimitNOFILE=%" PRId64 " in the unit, or a smaller "
-                 "--connections-max\"",
-                 config->connections_max, needed, config->descriptors_max,
-                 needed, needed);
-}
-
 /* The parts check their settings before one is opened; a lock client is
  * opened without asking its server. The database is asked by a person only: a service
  * opens it, and waits for it. */
@@ -442,7 +425,6 @@ int serve_main(int argc, char *argv[])
         return 0;
     }
     log_level_set(s->config.log_level);
-    tell_descriptors(&s->config);
     if (!lab_hooks_open(&s->hooks, &s->config) || !service_check(s))
         return EXIT_FOR_A_PERSON;
     if (s->config.check_config) {

@@ -36,9 +36,7 @@ enum config_orders { ORDERS_BATCHED, ORDERS_ONE_BY_ONE };
 struct config {
 #define ROW(kind, field, ...) CONFIG_##kind(field)
 #include "server/base/settings.inc"
-    char admin_token[128];   /* read from its file; "" = there is none */
-    int64_t descriptors;     /* that it needs, with all connections */
-    int64_t descriptors_max; /* that it may have */
+    char admin_token[128]; /* read from its file; "" = there is none */
 };
 
 /*
@@ -81,7 +79,7 @@ bool config_rules_listen(const char *text, char host[128], char port[6]);
 /*
  * Decides what is the machine's matter: the HTTP threads, if they are left to it, and
  * the descriptors, of which the process gets as many as it may have. If these are too
- * few, connections_max becomes so much smaller.
+ * few, connections_max becomes so much smaller, and the log says so.
  */
 void config_rules_fit(struct config *config);
 

@@ -7,6 +7,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -213,14 +214,17 @@ static int64_t count(const char *list)
     return n;
 }
 
-/* A session of the lock client has a connection to each lock server, or to a SQL
+/* Too few are no error: a service that closes idle connections sooner still sells, and
+ * one that runs out of descriptors in a sale does not.
+ *
+ * A session of the lock client has a connection to each lock server, or to a SQL
  * server. Order by order each worker has one, and the database open, which is three
  * descriptors at most. An order service has a probe of each inventory service as well. */
 void config_rules_fit(struct config *config)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
-    int64_t servers = count(config->redis), others, missing;
+    int64_t servers = count(config->redis), others, needed, most;
 
     if (config->http_threads == 0)
         config->http_threads = cores > 3 ? cores / 2 : 1;
@@ -230,18 +234,22 @@ void config_rules_fit(struct config *config)
         others = CONFIG_SESSIONS_MAX * servers;
     else
         others = config->workers * (servers + 3);
-    config->descriptors =
-        config->connections_max + others + config->http_threads * 8 + 64;
+    needed = config->connections_max + others + config->http_threads * 8 + 64;
     getrlimit(RLIMIT_NOFILE, &limit);
     limit.rlim_cur = limit.rlim_max;
     setrlimit(RLIMIT_NOFILE, &limit);
-    config->descriptors_max =
-        limit.rlim_max < INT64_MAX ? (int64_t)limit.rlim_max : INT64_MAX;
-    missing = config->descriptors - config->descriptors_max;
-    if (missing > 0)
-        config->connections_max -= missing;
+    most = limit.rlim_max < INT64_MAX ? (int64_t)limit.rlim_max : INT64_MAX;
+    if (needed <= most)
+        return;
+    config->connections_max -= needed - most;
     if (config->connections_max < CONNECTIONS_MIN)
         config->connections_max = CONNECTIONS_MIN;
+    log_warn("file-descriptors",
+             "connections_max=%" PRId64 " reason=\"%" PRId64
+             " are needed, %" PRId64 " allowed: ulimit -n %" PRId64
+             ", LimitNOFILE=%" PRId64 " in the unit, or a smaller "
+             "--connections-max\"",
+             config->connections_max, needed, most, needed, needed);
 }
 
 bool config_rules_uses_redis(const struct dlock_strategy_info *lock)
