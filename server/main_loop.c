@@ -37,9 +37,8 @@
 /* The loop's own, which changes while it runs. */
 struct state {
     bool redis_up;
-    uint64_t log_redis_ms;               /* not before, while it is down */
-    bool awaited;                        /* it was not ready yet */
-    char status[HEALTH_TEXT_BYTES + 16]; /* as it was told last */
+    uint64_t log_redis_ms;    /* not before, while it is down */
+    bool awaited;             /* it was not ready yet */
     uint64_t watchdog_us;     /* it wants to hear of us as often; 0 = never */
     uint64_t tick_ms, due_ms; /* of what the manager hears by time */
     uint64_t beats;           /* of the dispatcher, at the last tick */
@@ -157,32 +156,24 @@ static void log_ready(const struct service *s, const char *redis_url)
              hidden);
 }
 
-/* One line whenever it changes, for `systemctl status`. */
+/* One line at each news, for `systemctl status`. */
 static void tell_health(const struct service *s, struct state *state)
 {
-    const char *redis_url = s->config.redis;
     char why[HEALTH_TEXT_BYTES];
-    char status[sizeof(state->status)];
-    bool ready = health_look(s->app.health, why) == HEALTH_READY;
+    const char *redis_url;
 
-    if (ready)
-        snprintf(status, sizeof(status), "selling on %s",
-                 http_address(s->http));
-    else
-        snprintf(status, sizeof(status), "not ready: %.*s",
-                 (int)strcspn(why, "\n"), why);
-    if (!strcmp(status, state->status))
+    if (health_look(s->app.health, why) != HEALTH_READY) {
+        sd_notifyf(0, "STATUS=not ready: %.*s", (int)strcspn(why, "\n"), why);
         return;
-    if (ready && s->redis)
-        redis_url = redis_proc_url(s->redis);
-    if (ready && state->awaited)
+    }
+    redis_url = s->redis ? redis_proc_url(s->redis) : s->config.redis;
+    if (state->awaited)
         log_ready(s, redis_url);
-    sd_notifyf(0, "%sSTATUS=%s", ready && state->awaited ? "READY=1\n" : "",
-               status);
-    if (ready && state->awaited && !s->redis)
+    sd_notifyf(0, "%sSTATUS=selling on %s", state->awaited ? "READY=1\n" : "",
+               http_address(s->http));
+    if (state->awaited && !s->redis)
         check_redis(redis_url);
-    state->awaited &= !ready;
-    memcpy(state->status, status, sizeof(status));
+    state->awaited = false;
 }
 
 static size_t orders_in(const struct app *app)

@@ -50,7 +50,7 @@ int main_loop_signals(void);
  *
  * READY=1 is sent, and `ready` logged, once an order would succeed, and until then
  * EXTEND_TIMEOUT_USEC= each second; STATUS= says in one line what is wrong, or that
- * nothing is, whenever that changes; WATCHDOG=1 only while the committer's thread, which
+ * nothing is, when the log does; WATCHDOG=1 only while the committer's thread, which
  * decides all orders, goes on looking for them: a thread that hangs there has the
  * service started anew.
  */
