@@ -134,7 +134,6 @@ static void take_in(struct dispatcher *d)
         order = order_list_reversed(atomic_exchange(&d->inbox, NULL));
     for (; order; order = next) {
         next = order->next;
-        order->record.gather = false;
         if (d->stopping)
             refuse_at_the_end(d, order);
         else if (store_knows_sold_out(d->app->store, order->record.product_id,

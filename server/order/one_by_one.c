@@ -244,7 +244,6 @@ void one_by_one_submit(struct intake *intake, struct order *list)
 
     for (; list; list = next) {
         next = list->next;
-        list->record.gather = false;
         list->task = (struct task){
             .run = one_by_one_run, .refuse = refuse, .owner = list};
         tasks_submit(intake->app->workers, &list->task);

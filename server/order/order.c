@@ -114,10 +114,6 @@ struct order *order_begin(struct intake *intake, struct order *list)
         next = list->next;
         list->intake = intake;
         list->submitted_us = now_us;
-        list->tries = list->probes = 0;
-        list->is_fallback = false;
-        list->limit = (struct timer){0};
-        list->queue = NULL;
         if (atomic_load(&intake->closed)) {
             refuse_at_once(intake, list, ORDER_SHUTTING_DOWN,
                            "the service is shutting down");

@@ -2,7 +2,7 @@
  * An order on its way through the service: the vocabulary of server/order.
  *
  * It belongs to whoever made it (an HTTP request) and must stay in place until
- * done() was called.
+ * done() was called. All that is not asked begins as 0.
  */
 #ifndef ORDER_H
 #define ORDER_H
