@@ -404,7 +404,8 @@ static int settings_apply(const struct reading *reading, struct config *config)
         return refuse_value(reading, find(NOBODY, name), wrong);
     if (config_rules_read_token(config, why, sizeof(why)) < 0)
         return refuse_value(reading, find(NOBODY, "admin-token-file"), why);
-    config_rules_fit(config);
+    if (!config_rules_fit(config, why, sizeof(why)))
+        return refuse_value(reading, find(NOBODY, "connections-max"), why);
     return 0;
 }
 

@@ -79,8 +79,9 @@ bool config_rules_listen(const char *text, char host[128], char port[6]);
 /*
  * Decides what is the machine's matter: the HTTP threads, if they are left to it, and
  * the descriptors, of which the process gets as many as it may have. If these are too
- * few, connections_max becomes so much smaller, and the log says so.
+ * few, connections_max becomes so much smaller, and the log says so. False, and why: no
+ * connections would be left.
  */
-void config_rules_fit(struct config *config);
+bool config_rules_fit(struct config *config, char *why, unsigned why_size);
 
 #endif

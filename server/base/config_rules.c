@@ -214,13 +214,13 @@ static int64_t count(const char *list)
     return n;
 }
 
-/* Too few are no error: a service that closes idle connections sooner still sells, and
- * one that runs out of descriptors in a sale does not.
+/* Too few are no error as long as some connections are left: a service that closes idle
+ * ones sooner still sells, and one that runs out of descriptors in a sale does not.
  *
  * A session of the lock client has a connection to each lock server, or to a SQL
  * server. Order by order each worker has one, and the database open, which is three
  * descriptors at most. An order service has a probe of each inventory service as well. */
-void config_rules_fit(struct config *config)
+bool config_rules_fit(struct config *config, char *why, unsigned why_size)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
@@ -240,16 +240,18 @@ void config_rules_fit(struct config *config)
     setrlimit(RLIMIT_NOFILE, &limit);
     most = limit.rlim_max < INT64_MAX ? (int64_t)limit.rlim_max : INT64_MAX;
     if (needed <= most)
-        return;
+        return true;
     config->connections_max -= needed - most;
+    snprintf(why, why_size,
+             "%" PRId64 " file descriptors are needed, %" PRId64
+             " allowed: ulimit -n %" PRId64 ", LimitNOFILE=%" PRId64
+             " in the unit, or fewer connections",
+             needed, most, needed, needed);
     if (config->connections_max < CONNECTIONS_MIN)
-        config->connections_max = CONNECTIONS_MIN;
-    log_warn("file-descriptors",
-             "connections_max=%" PRId64 " reason=\"%" PRId64
-             " are needed, %" PRId64 " allowed: ulimit -n %" PRId64
-             ", LimitNOFILE=%" PRId64 " in the unit, or a smaller "
-             "--connections-max\"",
-             config->connections_max, needed, most, needed, needed);
+        return false;
+    log_warn("file-descriptors", "connections_max=%" PRId64 " reason=\"%s\"",
+             config->connections_max, why);
+    return true;
 }
 
 bool config_rules_uses_redis(const struct dlock_strategy_info *lock)
