@@ -195,6 +195,11 @@ static bool has_all(struct reader *reader, struct experiment *into)
     }
     if (!bug->scene.lock)
         return reader_fail(reader, "[bug] has no lock");
+    for (int i = 0; i < EXPERIMENT_PLAYS_N; i++)
+        if (into->plays[i].load.measure &&
+            (into->plays[i].schedule || into->plays[i].load.wrk_connections))
+            return reader_fail(reader,
+                               "measure is of a crowd: no story, no wrk");
     if (into->kind == &load_kind &&
         (bug->load.instances == 0 || !bug->load.flags))
         return reader_fail(reader, "[bug] has no instances, or no flags");
