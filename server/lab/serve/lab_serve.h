@@ -59,8 +59,8 @@ enum visitors_status visitors_begin(enum visitors_kind kind, char *const args[],
                                     const char *text,
                                     char id[VISITORS_ID_BYTES], char **answer);
 
-/* Sends LINE, which has no newline, and waits for the answer: to be freed. A run that
- * is done has given its last one, and is gone. */
+/* Sends LINE, which has no newline, and waits for the answer: to be freed; of
+ * VISITORS_BROKEN as above. A run that is done has given its last one, and is gone. */
 enum visitors_status visitors_ask(const char *id, const char *line,
                                   char **answer);
 

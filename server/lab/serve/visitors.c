@@ -260,15 +260,19 @@ enum visitors_status visitors_ask(const char *id, const char *line,
                                   char **answer)
 {
     struct visitor *visitor = find(id);
+    bool good;
 
     *answer = NULL;
     if (!visitor)
         return VISITORS_NONE;
     if (dprintf(visitor->lines, "%s\n", line) > 0)
         *answer = read_line(visitor->lines);
-    leave(visitor, !*answer || (visitor->kind == VISITORS_RUN &&
-                                strstr(*answer, "{\"done\": true") == *answer));
-    return *answer ? VISITORS_OK : VISITORS_BROKEN;
+    good = *answer != NULL;
+    if (!good)
+        *answer = read_complaint(visitor);
+    leave(visitor, !good || (visitor->kind == VISITORS_RUN &&
+                             strstr(*answer, "{\"done\": true") == *answer));
+    return good ? VISITORS_OK : VISITORS_BROKEN;
 }
 
 enum visitors_status visitors_end(const char *id)
