@@ -301,6 +301,8 @@ static struct api_reply tell(enum visitors_status status, char *answer,
                                      : "this is not played here");
         json_decref(value);
     } else {
+        if (status == VISITORS_OK) /* it said something else */
+            status = VISITORS_BROKEN;
         told = refuse(refusals[status].status, refusals[status].error);
     }
     free(answer);
