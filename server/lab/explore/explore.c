@@ -225,18 +225,19 @@ static void add(struct search_result *result, const struct search_result *more)
             result->faults[i] = more->faults[i];
 }
 
+/* Until UNTIL_MS, 0 = all; its schedules and its faults count. */
 static bool search(struct explore *explore, const struct search_bounds *bounds,
-                   struct search_result *result, struct fail *error)
+                   uint64_t until_ms, struct search_result *result,
+                   struct fail *error)
 {
-    return search_run(&explore->scene, bounds, explore->stages, on_progress,
-                      explore, result, error);
-}
+    bool good;
 
-/* The search ends when PART of the four parts of its time are over. */
-static void end_after(struct explore *explore, unsigned part)
-{
-    explore->until_ms =
-        explore->began_ms + (uint64_t)explore->seconds * 1000 * part / 4;
+    explore->until_ms = until_ms;
+    good = search_run(&explore->scene, bounds, explore->stages, on_progress,
+                      explore, result, error);
+    if (result != &explore->result)
+        add(&explore->result, result);
+    return good;
 }
 
 /* Each bound is BY's where that is more. False: none is. */
@@ -252,51 +253,40 @@ static bool widen(struct search_bounds *bounds, const struct search_bounds *by)
     return is_wider;
 }
 
-/* Random schedules, for a quarter of the time or what is left of it. */
-static bool search_random(struct explore *explore, struct fail *error)
-{
-    static struct search_result found;
-    struct search_bounds bounds = explore->bounds;
-    uint64_t until_ms = clock_ms() + (uint64_t)explore->seconds * 1000 / 4;
-    bool good, is_wider = explore->wide && widen(&bounds, explore->wide);
-
-    if (stage_options_interrupted() || (explore->result.is_whole && !is_wider))
-        return true;
-    explore->draws = true;
-    end_after(explore, 4);
-    if (until_ms < explore->until_ms)
-        explore->until_ms = until_ms;
-    bounds.seed = RANDOM_SEED;
-    good = search(explore, &bounds, &found, error);
-    explore->at_random = found.schedules;
-    add(&explore->result, &found);
-    return good;
-}
-
 bool explore_search(struct explore *explore, struct fail *error)
 {
-    struct search_bounds calm = explore->bounds;
+    static struct search_result found;
+    const struct search_result *result = &explore->result;
+    struct search_bounds calm = explore->bounds, random = explore->bounds;
+    bool is_wider = explore->wide && widen(&random, explore->wide);
     bool in_parts = explore->seconds > 0 && explore->enough == 0 &&
                     !explore->asked && explore->random_s == 0;
+    uint64_t quarter_ms = (uint64_t)explore->seconds * 250, end_ms, now_ms;
     bool good;
 
     explore->began_ms = clock_ms();
     explore->calm = (struct search_result){.moves = 0};
     explore->at_random = 0;
     explore->draws = explore->random_s > 0;
-    if (explore->seconds > 0)
-        end_after(explore, in_parts ? 2 : 4);
-    good = search(explore, &explore->bounds, &explore->result, error);
-    if (in_parts)
-        end_after(explore, 3);
+    end_ms = quarter_ms > 0 ? explore->began_ms + 4 * quarter_ms : 0;
+    good = search(explore, &explore->bounds,
+                  in_parts ? end_ms - 2 * quarter_ms : end_ms, &explore->result,
+                  error);
     calm.troubles = 1;
-    if (good && in_parts && !explore->result.is_whole &&
-        explore->bounds.troubles > 1) {
-        good = search(explore, &calm, &explore->calm, error);
-        add(&explore->result, &explore->calm);
+    if (good && in_parts && !result->is_whole && explore->bounds.troubles > 1)
+        good =
+            search(explore, &calm, end_ms - quarter_ms, &explore->calm, error);
+    if (good && in_parts && (!result->is_whole || is_wider) &&
+        !stage_options_interrupted()) {
+        explore->draws = true;
+        random.seed = RANDOM_SEED;
+        now_ms = clock_ms();
+        good =
+            search(explore, &random,
+                   now_ms + quarter_ms < end_ms ? now_ms + quarter_ms : end_ms,
+                   &found, error);
+        explore->at_random = found.schedules;
     }
-    if (good && in_parts)
-        good = search_random(explore, error);
     /* Bounds within which there is nothing to play tell nothing. */
     if (explore->result.schedules == 0)
         explore->result.is_whole = false;
