@@ -156,7 +156,7 @@ $(B)/stockade: $(SERVER_OBJ) $(LOCKS) $(DB_OBJ)
 # wants. In a program of its own, so that what sells has none of that.
 STAGE_WRAPS := pthread_create pthread_setname_np pthread_join pthread_mutex_lock \
                pthread_cond_wait pthread_cond_clockwait pthread_cond_signal \
-               pthread_cond_broadcast sem_wait sem_post \
+               pthread_cond_broadcast sem_wait \
                clock_gettime nanosleep clock_nanosleep getrandom poll recv \
                dlock_acquire dlock_release dlock_acquire_async dlock_release_async dlock_extend \
                dlock_textbook_unnamed \

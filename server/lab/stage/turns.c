@@ -135,6 +135,7 @@ static bool can_go_on(struct thread *thread)
 {
     const struct thread *each = turns_threads;
     pthread_mutex_t *mutex;
+    int value;
 
     if (thread->state == MUTEX) {
         /* Nobody else runs: what is free now is free when it gets its turn. */
@@ -144,6 +145,8 @@ static bool can_go_on(struct thread *thread)
         (void)pthread_mutex_unlock(mutex);
         return true;
     }
+    if (thread->state == SEMAPHORE)
+        return sem_getvalue(thread->what, &value) == 0 && value > 0;
     if (thread->state == POLL)
         return turns_ready_fds(thread->fds, thread->fds_n, false) > 0;
     /* Nobody but this thread runs a program. */
@@ -250,7 +253,7 @@ static struct thread *choose(void)
 
     while ((next = next_thread()) == NULL) {
         show();
-        (void)__real_sem_post(&page->stopped);
+        (void)sem_post(&page->stopped);
         wait_real(&page->go);
         obey();
     }
@@ -269,14 +272,14 @@ void turns_block(enum state state, void *what, uint64_t until_us)
     next = choose();
     if (next == turns_self)
         return;
-    (void)__real_sem_post(&next->turn);
+    (void)sem_post(&next->turn);
     wait_real(&turns_self->turn);
 }
 
 void turns_leave(void)
 {
     turns_self->state = OVER;
-    (void)__real_sem_post(&choose()->turn);
+    (void)sem_post(&choose()->turn);
 }
 
 const struct thread *turns_napper(void)

@@ -22,7 +22,6 @@ WRAPPED(pthread_cond_clockwait);
 WRAPPED(pthread_cond_signal);
 WRAPPED(pthread_cond_broadcast);
 WRAPPED(sem_wait);
-WRAPPED(sem_post);
 WRAPPED(clock_gettime);
 WRAPPED(nanosleep);
 WRAPPED(clock_nanosleep);

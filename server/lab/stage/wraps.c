@@ -152,19 +152,13 @@ int __wrap_pthread_cond_signal(pthread_cond_t *cond)
     return 0;
 }
 
-/* All that wait for WHAT can go on. */
-static void wake(enum state state, const void *what)
-{
-    for (struct thread *each = turns_threads; each < turns_end; each++)
-        if (each->state == state && each->what == what)
-            each->state = READY;
-}
-
 int __wrap_pthread_cond_broadcast(pthread_cond_t *cond)
 {
     if (!turns_on)
         return __real_pthread_cond_broadcast(cond);
-    wake(COND, cond);
+    for (struct thread *each = turns_threads; each < turns_end; each++)
+        if (each->state == COND && each->what == cond)
+            each->state = READY;
     return 0;
 }
 
@@ -175,15 +169,6 @@ int __wrap_sem_wait(sem_t *semaphore)
     while (sem_trywait(semaphore) != 0)
         turns_block(SEMAPHORE, semaphore, PAGE_NEVER);
     return 0;
-}
-
-int __wrap_sem_post(sem_t *semaphore)
-{
-    int status = __real_sem_post(semaphore);
-
-    if (turns_on)
-        wake(SEMAPHORE, semaphore);
-    return status;
 }
 
 /* ---- time and chance ---------------------------------------------------- */

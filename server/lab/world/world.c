@@ -134,22 +134,37 @@ unsigned world_nodes_for(const char *lock)
     return strcmp(lock, "multi") == 0 ? 2 : 1;
 }
 
-/* Beside a file that stands for it. */
-static bool start(struct world *world, unsigned index, struct fail *error)
+/* Starts the server, or another one in its place: beside a file that stands for it, and by
+ * the clock as it is at NOW_US. The clock is preloaded from memory, because there may be
+ * no folder for it. */
+static bool start_at(struct world *world, unsigned index, uint64_t now_us,
+                     struct fail *error)
 {
     struct world_node *node = &world->nodes[index];
-    char path[96];
-    int fd;
+    uint64_t then_us = atomic_load(&world->board->now_us);
+    int fd = memfd_create("clock", MFD_CLOEXEC);
+    char path[96], text[64];
 
     (void)snprintf(path, sizeof(path), "%s/node%u", world->folder.path,
                    index + 1);
-    fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-    if (fd >= 0)
-        (void)close(fd);
+    if (fd < 0 ||
+        write(fd, preload, sizeof(preload)) != (ssize_t)sizeof(preload) ||
+        !file_write(path, "", 0)) {
+        (void)fail_with(error, "no memory for a server: %s", strerror(errno));
+        goto err;
+    }
+    atomic_store(&world->board->now_us, now_us);
+    (void)snprintf(text, sizeof(text), "/proc/%ld/fd/%d", (long)getpid(), fd);
+    (void)setenv("LD_PRELOAD", text, 1);
+    (void)snprintf(text, sizeof(text), "/proc/%ld/fd/%d", (long)getpid(),
+                   world->board_fd);
+    (void)setenv("STOCKADE_STAGE_CLOCK", text, 1);
+    (void)snprintf(text, sizeof(text), "%u", index);
+    (void)setenv("STOCKADE_STAGE_NODE", text, 1);
     if (!node->redis)
         node->redis = redis_proc_start(path, error->text, sizeof(error->text));
     else if (!redis_proc_tend(node->redis, error->text, sizeof(error->text)))
-        return false;
+        goto err_after_start;
     if (node->redis)
         node->peek = peek_open(redis_proc_url(node->redis), error);
     /* jemalloc's own thread waits until a time of the wall clock, which stands still
@@ -158,40 +173,15 @@ static bool start(struct world *world, unsigned index, struct fail *error)
     if (node->peek)
         (void)PEEK_ASK(node->peek, "OK", "CONFIG", "SET", "jemalloc-bg-thread",
                        "no");
-    return node->peek;
-}
-
-static bool start_at(struct world *world, unsigned index, uint64_t now_us,
-                     struct fail *error)
-{
-    uint64_t then_us = atomic_load(&world->board->now_us);
-    int fd = memfd_create("clock", MFD_CLOEXEC);
-    bool good = fd >= 0 &&
-                write(fd, preload, sizeof(preload)) == (ssize_t)sizeof(preload);
-    char text[64];
-
-    if (!good) {
-        (void)fail_with(error, "no memory for the clock: %s", strerror(errno));
-    } else {
-        atomic_store(&world->board->now_us, now_us);
-        /* The clock is preloaded from memory: there may be no folder for it. */
-        (void)snprintf(text, sizeof(text), "/proc/%ld/fd/%d", (long)getpid(),
-                       fd);
-        (void)setenv("LD_PRELOAD", text, 1);
-        (void)snprintf(text, sizeof(text), "/proc/%ld/fd/%d", (long)getpid(),
-                       world->board_fd);
-        (void)setenv("STOCKADE_STAGE_CLOCK", text, 1);
-        (void)snprintf(text, sizeof(text), "%u", index);
-        (void)setenv("STOCKADE_STAGE_NODE", text, 1);
-        good = start(world, index, error);
-        (void)unsetenv("LD_PRELOAD");
-        (void)unsetenv("STOCKADE_STAGE_CLOCK");
-        (void)unsetenv("STOCKADE_STAGE_NODE");
-        atomic_store(&world->board->now_us, then_us);
-    }
+err_after_start:
+    (void)unsetenv("LD_PRELOAD");
+    (void)unsetenv("STOCKADE_STAGE_CLOCK");
+    (void)unsetenv("STOCKADE_STAGE_NODE");
+    atomic_store(&world->board->now_us, then_us);
+err:
     if (fd >= 0)
         (void)close(fd);
-    return good;
+    return node->peek;
 }
 
 static bool open_nodes(struct world *world, const struct stage_scene *scene,
