@@ -8,36 +8,28 @@
 #include "server/lab/live/failpoint.h"
 #include "tests/support/unit_test.h"
 
-static enum dlock_verdict hit(struct failpoints *points, const char *name,
-                              enum dlock_phase phase)
-{
-    const struct dlock_step step = {.name = name, .phase = phase};
-
-    return failpoints_hook(points, &step);
-}
-
 /* Several at one step, each with its own count, in the order written; without a count,
  * every time. */
 UNIT_TEST(test_order_and_counts)
 {
-    const struct store_step place = {.name = "place", .phase = STORE_AFTER};
-    struct failpoints *points = NULL;
+    struct fail error;
+    struct failpoints *points =
+        failpoints_open("a:before=pause:120*1,a:before=error*1,"
+                        "any:after=drop*2,place:after=drop",
+                        &error);
     uint64_t start_ms = clock_ms();
 
-    assert_int_equal(failpoints_open("a:before=pause:120*1,a:before=error*1,"
-                                     "any:after=drop*2,place:after=drop",
-                                     &points, NULL),
-                     DLOCK_OK);
-    assert_int_equal(hit(points, "a", DLOCK_BEFORE), DLOCK_GO);
+    assert_non_null(points);
+    assert_false(failpoints_act(points, "a", false));
     assert_in_range(clock_ms() - start_ms, 120, 5000);
-    assert_int_equal(hit(points, "a", DLOCK_BEFORE), DLOCK_FAIL);
-    assert_int_equal(hit(points, "a", DLOCK_BEFORE), DLOCK_GO);
-    assert_int_equal(hit(points, "b", DLOCK_BEFORE), DLOCK_GO);
-    assert_int_equal(hit(points, "b", DLOCK_AFTER), DLOCK_FAIL);
-    assert_int_equal(hit(points, "commit", DLOCK_AFTER), DLOCK_FAIL);
-    assert_int_equal(hit(points, "b", DLOCK_AFTER), DLOCK_GO);
+    assert_true(failpoints_act(points, "a", false));
+    assert_false(failpoints_act(points, "a", false));
+    assert_false(failpoints_act(points, "b", false));
+    assert_true(failpoints_act(points, "b", true));
+    assert_true(failpoints_act(points, "commit", true));
+    assert_false(failpoints_act(points, "b", true));
     for (int i = 0; i < 3; i++)
-        assert_int_equal(failpoints_store_hook(points, &place), STORE_FAIL);
+        assert_true(failpoints_act(points, "place", true));
     failpoints_close(points);
     failpoints_close(NULL);
 }
@@ -65,20 +57,18 @@ UNIT_TEST(test_bad_specifications)
         ",a:before=error",
         "a-step-with-a-name-of-32-letters-:before=error",
     };
-    struct failpoints *points = NULL;
-    struct dlock_error error;
+    struct fail error;
     char many[33 * 16] = "";
 
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
         error.text[0] = '\0';
-        assert_int_equal(failpoints_open(bad[i], &points, &error),
-                         DLOCK_MISUSE);
+        assert_null(failpoints_open(bad[i], &error));
         assert_non_null(strstr(error.text, "and this is none: '"));
     }
     for (int i = 0; i < 33; i++)
         memcpy(many + strlen(many), "a:after=drop,", sizeof("a:after=drop,"));
-    assert_int_equal(failpoints_open(many, &points, &error), DLOCK_MISUSE);
-    assert_null(points);
+    assert_null(failpoints_open(many, &error));
+    assert_non_null(strstr(error.text, "more than 32"));
 }
 
 static int set_up(NO_STATE)

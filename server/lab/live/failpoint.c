@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "server/base/clock.h"
-#include "server/base/health.h"
 #include "server/base/log.h"
 
 enum {
@@ -37,7 +36,7 @@ static const char *const action_words[] = {"none", "pause", "hold",
 
 struct point {
     char step[STEP_BYTES_MAX + 1]; /* "any" = all */
-    enum dlock_phase phase;
+    bool is_after;
     enum action action;
     unsigned pause_ms;
     uint64_t left; /* times to act; UINT64_MAX, which never ends: always */
@@ -75,9 +74,9 @@ static bool read_point(const char *text, struct point *point)
                &end) != 3)
         return false;
     at += end;
-    point->phase = strcmp(phase, "before") == 0 ? DLOCK_BEFORE : DLOCK_AFTER;
-    fails = point->phase == DLOCK_BEFORE ? "error" : "drop";
-    if (point->phase == DLOCK_AFTER && strcmp(phase, "after") != 0)
+    point->is_after = strcmp(phase, "after") == 0;
+    fails = point->is_after ? "drop" : "error";
+    if (!point->is_after && strcmp(phase, "before") != 0)
         return false;
     point->action = strcmp(action, fails) == 0 ? ACTION_FAIL : ACTION_NONE;
     for (int i = ACTION_PAUSE; i < ACTION_FAIL; i++)
@@ -107,16 +106,16 @@ static sigset_t wake_signals(void)
     return wakes;
 }
 
-enum dlock_status failpoints_open(const char *spec, struct failpoints **points,
-                                  struct dlock_error *error)
+struct failpoints *failpoints_open(const char *spec, struct fail *error)
 {
     struct failpoints *made = malloc(sizeof(*made));
     sigset_t wakes = wake_signals();
     const char *wrong = NULL;
     char one[80];
 
+    (void)fail_with(error, "no memory");
     if (!made)
-        return DLOCK_UNREACHABLE;
+        return NULL;
     *made = (struct failpoints){.mutex = PTHREAD_MUTEX_INITIALIZER};
     (void)pthread_sigmask(SIG_BLOCK, &wakes, NULL);
     for (size_t len; *spec != '\0'; spec += len + (spec[len] == ',')) {
@@ -131,15 +130,11 @@ enum dlock_status failpoints_open(const char *spec, struct failpoints **points,
         if (wrong)
             break;
     }
-    if (!wrong) {
-        *points = made;
-        return DLOCK_OK;
-    }
-    if (error)
-        (void)snprintf(error->text, sizeof(error->text), "%s'%.60s'", wrong,
-                       spec);
+    if (!wrong)
+        return made;
+    (void)fail_with(error, "%s'%.60s'", wrong, spec);
     failpoints_close(made);
-    return DLOCK_MISUSE;
+    return NULL;
 }
 
 void failpoints_close(struct failpoints *points)
@@ -151,7 +146,7 @@ void failpoints_close(struct failpoints *points)
 
 /* What is to happen here; one less is left of it. */
 static struct point draw(struct failpoints *points, const char *step,
-                         enum dlock_phase phase)
+                         bool is_after)
 {
     struct point drawn = {.action = ACTION_NONE};
 
@@ -159,7 +154,7 @@ static struct point draw(struct failpoints *points, const char *step,
     for (size_t i = 0; i < points->n && drawn.action == ACTION_NONE; i++) {
         struct point *each = &points->points[i];
 
-        if (each->phase == phase && each->left > 0 &&
+        if (each->is_after == is_after && each->left > 0 &&
             (strcmp(each->step, "any") == 0 || strcmp(each->step, step) == 0)) {
             each->left--;
             drawn = *each;
@@ -169,18 +164,16 @@ static struct point draw(struct failpoints *points, const char *step,
     return drawn;
 }
 
-static enum dlock_verdict act(struct failpoints *points, const char *step,
-                              enum dlock_phase phase)
+bool failpoints_act(struct failpoints *points, const char *step, bool is_after)
 {
     const struct timespec most = {.tv_sec = PAUSE_MS_MAX / 1000};
-    struct point point = draw(points, step, phase);
+    struct point point = draw(points, step, is_after);
     sigset_t wakes;
 
     if (point.action == ACTION_NONE)
-        return DLOCK_GO;
+        return false;
     log_warn("failpoint", "step=%s phase=%s action=%s", step,
-             phase == DLOCK_BEFORE ? "before" : "after",
-             action_words[point.action]);
+             is_after ? "after" : "before", action_words[point.action]);
     if (point.action == ACTION_CRASH)
         _exit(FAILPOINT_CRASH_CODE);
     if (point.action == ACTION_PAUSE)
@@ -192,22 +185,5 @@ static enum dlock_verdict act(struct failpoints *points, const char *step,
     }
     if (point.action == ACTION_STOP)
         (void)raise(SIGSTOP); /* this thread at once; kill() lets it run on */
-    return point.action == ACTION_FAIL ? DLOCK_FAIL : DLOCK_GO;
-}
-
-/* Orders' locks only: what health tries comes at any time. */
-enum dlock_verdict failpoints_hook(void *points, const struct dlock_step *step)
-{
-    if (step->key && strcmp(step->key, HEALTH_PROBE_LOCK) == 0)
-        return DLOCK_GO;
-    return act(points, step->name, step->phase);
-}
-
-enum store_verdict failpoints_store_hook(void *points,
-                                         const struct store_step *step)
-{
-    enum dlock_phase phase =
-        step->phase == STORE_BEFORE ? DLOCK_BEFORE : DLOCK_AFTER;
-
-    return act(points, step->name, phase) == DLOCK_FAIL ? STORE_FAIL : STORE_GO;
+    return point.action == ACTION_FAIL;
 }

@@ -24,26 +24,21 @@
 #ifndef FAILPOINT_H
 #define FAILPOINT_H
 
-#include "db/store.h"
-#include "lock/dlock.h"
+#include "server/lab/fail.h"
 
 #define FAILPOINT_CRASH_CODE 86 /* of a process that ended at a failpoint */
 
 struct failpoints;
 
-/* Before other threads start: they are not to take the SIGUSR2. DLOCK_MISUSE,
- * with a text that says where, for a SPEC that is none. */
-enum dlock_status failpoints_open(const char *spec, struct failpoints **points,
-                                  struct dlock_error *error);
+/* Before other threads start: they are not to take the SIGUSR2. NULL, and a text that says
+ * where, for a SPEC that is none. */
+struct failpoints *failpoints_open(const char *spec, struct fail *error);
 
 /* When no thread can come by any more. NULL is fine. */
 void failpoints_close(struct failpoints *points);
 
-/* For dlock_options.on_step; on_step_ctx: the points. From any thread. */
-enum dlock_verdict failpoints_hook(void *points, const struct dlock_step *step);
-
-/* For store_options.on_step, likewise. */
-enum store_verdict failpoints_store_hook(void *points,
-                                         const struct store_step *step);
+/* For the hooks of locks and of the store, from any thread: does what is to happen before
+ * STEP, or after it. Whether the step is to fail. */
+bool failpoints_act(struct failpoints *points, const char *step, bool is_after);
 
 #endif

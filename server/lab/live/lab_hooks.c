@@ -7,11 +7,13 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "server/base/child.h"
 #include "server/base/config.h"
+#include "server/base/health.h"
 #include "server/base/log.h"
 #include "server/lab/live/failpoint.h"
 #include "server/lab/timeline/timeline_live.h"
@@ -87,11 +89,12 @@ static bool beside_open(int64_t port, bool is_public, pid_t *pid,
 
 bool lab_hooks_open(struct lab_hooks *hooks, const struct config *config)
 {
-    struct dlock_error error = {"no memory"};
+    struct fail error;
 
-    if (!*config->lab_failpoint ||
-        failpoints_open(config->lab_failpoint, &hooks->failpoints, &error) ==
-            DLOCK_OK)
+    if (!*config->lab_failpoint)
+        return true;
+    hooks->failpoints = failpoints_open(config->lab_failpoint, &error);
+    if (hooks->failpoints)
         return true;
     log_error("failpoint", "error=\"%s\"", error.text);
     return false;
@@ -118,15 +121,20 @@ bool lab_hooks_begin(struct lab_hooks *hooks, const struct config *config)
     return true;
 }
 
-/* The timeline has the step before a fault holds it up. */
+/* The timeline has the step before a fault holds it up. Faults are of orders' locks only,
+ * because what health tries comes at any time. */
 static enum dlock_verdict on_lock_step(void *ctx, const struct dlock_step *step)
 {
     struct lab_hooks *hooks = ctx;
 
     if (hooks->timeline)
         (void)timeline_live_on_lock(hooks->timeline, step);
-    return hooks->failpoints ? failpoints_hook(hooks->failpoints, step)
-                             : DLOCK_GO;
+    return hooks->failpoints &&
+                   !(step->key && strcmp(step->key, HEALTH_PROBE_LOCK) == 0) &&
+                   failpoints_act(hooks->failpoints, step->name,
+                                  step->phase == DLOCK_AFTER)
+               ? DLOCK_FAIL
+               : DLOCK_GO;
 }
 
 static enum store_verdict on_store_step(void *ctx,
@@ -136,8 +144,10 @@ static enum store_verdict on_store_step(void *ctx,
 
     if (hooks->timeline)
         (void)timeline_live_on_store(hooks->timeline, step);
-    return hooks->failpoints ? failpoints_store_hook(hooks->failpoints, step)
-                             : STORE_GO;
+    return hooks->failpoints && failpoints_act(hooks->failpoints, step->name,
+                                               step->phase == STORE_AFTER)
+               ? STORE_FAIL
+               : STORE_GO;
 }
 
 static bool has_steps(const struct lab_hooks *hooks)
