@@ -111,14 +111,14 @@ static void do_step(struct timeline_live *live)
                               .parts_n = 1};
     struct store_step store = {.name = "place", .product_id = 7};
 
-    assert_int_equal(timeline_live_on_lock(live, &lock), DLOCK_GO);
-    assert_int_equal(timeline_live_on_store(live, &store), STORE_GO);
+    timeline_live_on_lock(live, &lock);
+    timeline_live_on_store(live, &store);
     lock.phase = DLOCK_AFTER;
     lock.reply = "(no reply)";
-    assert_int_equal(timeline_live_on_lock(live, &lock), DLOCK_GO);
+    timeline_live_on_lock(live, &lock);
     store.phase = STORE_AFTER;
     store.reply = "ok";
-    assert_int_equal(timeline_live_on_store(live, &store), STORE_GO);
+    timeline_live_on_store(live, &store);
 }
 
 static void *do_steps(void *live)

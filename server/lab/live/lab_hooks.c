@@ -128,7 +128,7 @@ static enum dlock_verdict on_lock_step(void *ctx, const struct dlock_step *step)
     struct lab_hooks *hooks = ctx;
 
     if (hooks->timeline)
-        (void)timeline_live_on_lock(hooks->timeline, step);
+        timeline_live_on_lock(hooks->timeline, step);
     return hooks->failpoints &&
                    !(step->key && strcmp(step->key, HEALTH_PROBE_LOCK) == 0) &&
                    failpoints_act(hooks->failpoints, step->name,
@@ -143,7 +143,7 @@ static enum store_verdict on_store_step(void *ctx,
     struct lab_hooks *hooks = ctx;
 
     if (hooks->timeline)
-        (void)timeline_live_on_store(hooks->timeline, step);
+        timeline_live_on_store(hooks->timeline, step);
     return hooks->failpoints && failpoints_act(hooks->failpoints, step->name,
                                                step->phase == STORE_AFTER)
                ? STORE_FAIL

@@ -124,40 +124,38 @@ static void end(struct timeline_live *live, const char *step, const char *key,
     *event = open_steps[--open_n];
 }
 
-enum dlock_verdict timeline_live_on_lock(void *ctx,
-                                         const struct dlock_step *step)
+void timeline_live_on_lock(struct timeline_live *live,
+                           const struct dlock_step *step)
 {
     struct timeline_event *event;
 
     if (step->phase == DLOCK_AFTER) {
-        end(ctx, step->name, step->key, step->reply);
-        return DLOCK_GO;
+        end(live, step->name, step->key, step->reply);
+        return;
     }
-    event = begin(ctx, step->name, step->key);
+    event = begin(live, step->name, step->key);
     /* Else it is a session, which works for the thread. */
     if (strlen(step->owner) < sizeof(event->part) &&
         strcmp(step->owner, event->actor) != 0)
         copy(event->part, sizeof(event->part), step->owner);
     timeline_tell_words(step->words, step->words_n, step->parts_n, event->sent,
                         sizeof(event->sent));
-    return DLOCK_GO;
 }
 
-enum store_verdict timeline_live_on_store(void *ctx,
-                                          const struct store_step *step)
+void timeline_live_on_store(struct timeline_live *live,
+                            const struct store_step *step)
 {
     char key[32] = "";
 
     /* The COMMIT tells enough of a transaction. */
     if (strcmp(step->name, "begin") == 0)
-        return STORE_GO;
+        return;
     if (step->product_id != 0)
         (void)snprintf(key, sizeof(key), "product %" PRId64, step->product_id);
     if (step->phase == STORE_BEFORE)
-        (void)begin(ctx, step->name, key);
+        (void)begin(live, step->name, key);
     else
-        end(ctx, step->name, key, step->reply);
-    return STORE_GO;
+        end(live, step->name, key, step->reply);
 }
 
 /* ---- on the writer's thread --------------------------------------------------- */

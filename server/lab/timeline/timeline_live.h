@@ -22,10 +22,11 @@ struct timeline_live;
 struct timeline_live *timeline_live_open(const struct config *config,
                                          struct fail *error);
 
-/* For options.on_step; the ctx is the struct timeline_live. From any thread; never
- * waits for the file, and always says go. */
-dlock_step_hook timeline_live_on_lock;
-store_step_hook timeline_live_on_store;
+/* For the step hooks. From any thread; never waits for the file. */
+void timeline_live_on_lock(struct timeline_live *live,
+                           const struct dlock_step *step);
+void timeline_live_on_store(struct timeline_live *live,
+                            const struct store_step *step);
 
 /* No hook may be called any more. Writes what is in the queue, and the last line. */
 void timeline_live_close(struct timeline_live *live);
