@@ -17,14 +17,16 @@
 #include "server/lab/timeline/timeline.h"
 
 enum {
-    LANES_MAX = 5,      /* more would be too narrow: a line each instead */
-    LINE_BYTES = 16384, /* longer lines are none of ours */
+    LANES_MAX = 5, /* more would be too narrow: a line each instead */
+    LANE_BYTES = TIMELINE_NAME_BYTES + 4, /* "2:worker-1" */
+    LINE_BYTES = 16384,                   /* longer lines are none of ours */
     HEADING_BYTES = 1000,
 };
 
 /* A file that is being read. */
 struct source {
     const char *path;
+    char prefix[4]; /* of its actors: with two files "2:", else "" */
     FILE *file;
     unsigned line_n; /* of the line that was read last */
     json_int_t events;
@@ -39,7 +41,7 @@ struct source {
     /* The next event. */
     bool has_event;
     struct stage_step next;
-    char actor[TIMELINE_NAME_BYTES];
+    char actor[LANE_BYTES];
 
     bool is_at_end;  /* the verdict was read just now: */
     json_t *verdict; /* of the file; NULL = it has none */
@@ -50,7 +52,7 @@ struct picture {
     size_t n;
     int64_t until;
     unsigned lanes_n; /* LANES_MAX + 1: too many */
-    char lanes[LANES_MAX][TIMELINE_NAME_BYTES + 2];
+    char lanes[LANES_MAX][LANE_BYTES];
     unsigned look;
 };
 
@@ -169,6 +171,16 @@ static bool take_head(struct source *source, json_t *line, json_t **actors)
     return true;
 }
 
+/* Into source->actor, which is "" for the world. */
+static void name_actor(struct source *source, const char *actor)
+{
+    char name[LANE_BYTES];
+
+    (void)snprintf(name, sizeof(name), "%s%s", *actor ? source->prefix : "",
+                   actor);
+    put_plain(source->actor, sizeof(source->actor), name);
+}
+
 static bool take_event(struct source *source, json_t *line)
 {
     const char *phase, *actor = "", *part = "", *name = "", *sent = "",
@@ -186,7 +198,7 @@ static bool take_event(struct source *source, json_t *line)
         return complain(source, "a number of the event is below 0");
     *step =
         (struct stage_step){.at_us = (uint64_t)at_us, .move = (unsigned)move};
-    put_plain(source->actor, sizeof(source->actor), actor);
+    name_actor(source, actor);
     put_plain(step->who, sizeof(step->who), part);
     put_plain(step->name, sizeof(step->name), name);
     put_plain(step->sent, sizeof(step->sent), sent);
@@ -239,43 +251,29 @@ static void go_on(struct source *source)
 
 /* ---- lanes ------------------------------------------------------------------ */
 
-/* "worker-1"; with two files "2:worker-1". */
-static void name_lane(const struct picture *picture, size_t i,
-                      const char *actor, char name[TIMELINE_NAME_BYTES + 2])
-{
-    (void)snprintf(name, TIMELINE_NAME_BYTES + 2,
-                   picture->n > 1 ? "%zu:%s" : "%.0zu%s",
-                   picture->n > 1 ? i + 1 : 0, actor);
-}
-
 /* -1: the world, or there are too many. */
-static signed char find_lane(const struct picture *picture, size_t i,
-                             const char *actor)
+static signed char find_lane(const struct picture *picture, const char *actor)
 {
-    char name[TIMELINE_NAME_BYTES + 2];
-
-    name_lane(picture, i, actor, name);
     for (unsigned lane = 0; lane < LANES_MAX && lane < picture->lanes_n; lane++)
-        if (strcmp(picture->lanes[lane], name) == 0)
+        if (strcmp(picture->lanes[lane], actor) == 0)
             return (signed char)lane;
     return -1;
 }
 
-static void add_lane(struct picture *picture, size_t i, const char *actor)
+/* The actor that SOURCE has named last. */
+static void add_lane(struct picture *picture, const struct source *source)
 {
-    if (actor[0] == '\0' || picture->lanes_n > LANES_MAX ||
-        find_lane(picture, i, actor) >= 0)
+    if (source->actor[0] == '\0' || picture->lanes_n > LANES_MAX ||
+        find_lane(picture, source->actor) >= 0)
         return;
     if (picture->lanes_n < LANES_MAX)
-        name_lane(picture, i, actor, picture->lanes[picture->lanes_n]);
+        memcpy(picture->lanes[picture->lanes_n], source->actor, LANE_BYTES);
     picture->lanes_n++;
 }
 
 /* From its beginning on, up to the head. False: the file is no timeline. */
-static bool begin(struct picture *picture, size_t i)
+static bool begin(struct picture *picture, struct source *source)
 {
-    struct source *source = &picture->sources[i];
-    char name[TIMELINE_NAME_BYTES];
     json_t *line, *actors, *actor;
     size_t at;
     bool good;
@@ -289,22 +287,20 @@ static bool begin(struct picture *picture, size_t i)
     if (good)
         json_array_foreach(actors, at, actor)
         {
-            const char *text = json_string_value(actor);
-
-            put_plain(name, sizeof(name), text ? text : "?");
-            add_lane(picture, i, name);
+            name_actor(source,
+                       json_is_string(actor) ? json_string_value(actor) : "?");
+            add_lane(picture, source);
         }
     json_decref(line);
     return good;
 }
 
 /* The first reading. False: the file is not there, or no timeline. */
-static bool find_actors(struct picture *picture, size_t i, const char *path)
+static bool find_actors(struct picture *picture, struct source *source)
 {
-    struct source *source = &picture->sources[i];
+    const char *path = source->path;
     struct stat about;
 
-    source->path = path;
     if (stat(path, &about) == 0 && !S_ISREG(about.st_mode))
         return fail_with(&source->error,
                          "%s: not a regular file: save the timeline in one",
@@ -312,29 +308,27 @@ static bool find_actors(struct picture *picture, size_t i, const char *path)
     source->file = fopen(path, "re");
     if (!source->file)
         return fail_with(&source->error, "%s: %s", path, strerror(errno));
-    if (!begin(picture, i))
+    if (!begin(picture, source))
         return false;
     for (go_on(source); source->has_event; go_on(source))
-        add_lane(picture, i, source->actor);
-    return begin(picture, i);
+        add_lane(picture, source);
+    return begin(picture, source);
 }
 
 /* ---- drawing ---------------------------------------------------------------- */
 
 /* SINCE_US: when its timeline began, after the first of them. */
-static void draw_event(const struct picture *picture, size_t i,
-                       const char *move, uint64_t since_us)
+static void draw_event(const struct picture *picture,
+                       const struct source *source, const char *move,
+                       uint64_t since_us)
 {
-    const struct source *source = &picture->sources[i];
     bool has_lanes = picture->lanes_n > 0 && picture->lanes_n <= LANES_MAX;
     struct stage_step step = source->next;
-    char who[TIMELINE_NAME_BYTES + 2];
 
     step.at_us += since_us;
-    step.actor = find_lane(picture, i, source->actor);
+    step.actor = find_lane(picture, source->actor);
     if (!has_lanes && source->actor[0]) {
-        name_lane(picture, i, source->actor, who);
-        (void)snprintf(step.who, sizeof(step.who), "%.11s", who);
+        (void)snprintf(step.who, sizeof(step.who), "%.11s", source->actor);
         step.actor = 0;
     }
     draw_step(stdout, &step, move, has_lanes ? picture->lanes_n : 1,
@@ -379,8 +373,7 @@ static void draw_events(struct picture *picture)
         if (move > 0 && move != last && move <= (unsigned)source->moves_n)
             (void)stage_move_text(source->moves[move - 1], text);
         last = move;
-        draw_event(picture, (size_t)(source - picture->sources),
-                   source->moves_n > 0 ? text : NULL,
+        draw_event(picture, source, source->moves_n > 0 ? text : NULL,
                    source->started_us - began_us);
     }
 }
@@ -455,9 +448,13 @@ int replay_files(char *const paths[], size_t n, int64_t until, unsigned look)
     const char *names[LANES_MAX];
     int status = 0;
 
-    for (size_t i = 0; i < n; i++)
-        if (!find_actors(&picture, i, paths[i]))
+    for (size_t i = 0; i < n; i++) {
+        sources[i].path = paths[i];
+        if (n > 1)
+            (void)snprintf(sources[i].prefix, 4, "%c:", '1' + (int)i);
+        if (!find_actors(&picture, &sources[i]))
             return fail_to_run("replay: %s", sources[i].error.text);
+    }
     for (size_t i = 0; i < n; i++)
         printf("%s\n", sources[i].heading);
     for (unsigned i = 0; i < LANES_MAX; i++)
