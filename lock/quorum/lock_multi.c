@@ -59,14 +59,7 @@ static enum dlock_status acquire(const struct dlock_attempt *attempt)
         vote->counts = status == DLOCK_OK;
         n++;
     }
-    if (status == DLOCK_OK)
-        status = dlock_quorum_confirm(&mine, votes);
-    if (status == DLOCK_OK)
-        return DLOCK_OK;
-    if (status == DLOCK_BUSY)
-        *mine.busy_ms =
-            dlock_quorum_pause_ms(mine.session, n > 1, *mine.busy_ms);
-    return dlock_quorum_undo(&mine, votes, status);
+    return dlock_quorum_end(&mine, votes, status, n > 1, *mine.busy_ms);
 }
 
 const struct dlock_strategy dlock_strategy_multi = {

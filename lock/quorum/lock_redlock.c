@@ -244,13 +244,7 @@ static enum dlock_status acquire(const struct dlock_attempt *attempt)
     dlock_node_fill_acquire(&mine, &command);
     (void)dlock_quorum_ask(&mine, &question);
     status = count(&mine, &ages, votes, &split, &busy_ms);
-    if (status == DLOCK_OK)
-        status = dlock_quorum_confirm(&mine, votes);
-    if (status == DLOCK_OK)
-        return DLOCK_OK;
-    if (status == DLOCK_BUSY)
-        *mine.busy_ms = dlock_quorum_pause_ms(session, split, busy_ms);
-    return dlock_quorum_undo(&mine, votes, status);
+    return dlock_quorum_end(&mine, votes, status, split, busy_ms);
 }
 
 static enum dlock_status extend(const struct dlock_attempt *attempt)

@@ -228,8 +228,8 @@ static bool spread_token(const struct dlock_attempt *attempt, uint64_t token)
  * hold is ignored. The token has to be known to enough servers, which count on from
  * there, and none may have it wrong.
  */
-enum dlock_status dlock_quorum_confirm(const struct dlock_attempt *attempt,
-                                       const struct dlock_vote votes[])
+static enum dlock_status confirm(const struct dlock_attempt *attempt,
+                                 const struct dlock_vote votes[])
 {
     const struct dlock_poll *poll = attempt->session->own;
     struct dlock_grant *grant = attempt->grant;
@@ -260,9 +260,9 @@ enum dlock_status dlock_quorum_confirm(const struct dlock_attempt *attempt,
  * silent once. They share one connect timeout, however many cannot be reached. Those that
  * agreed are asked to forget it, and waited for.
  */
-enum dlock_status dlock_quorum_undo(const struct dlock_attempt *attempt,
-                                    const struct dlock_vote votes[],
-                                    enum dlock_status status)
+static enum dlock_status undo(const struct dlock_attempt *attempt,
+                              const struct dlock_vote votes[],
+                              enum dlock_status status)
 {
     struct dlock_session *session = attempt->session;
     struct dlock_poll *poll = session->own;
@@ -301,17 +301,32 @@ enum dlock_status dlock_quorum_undo(const struct dlock_attempt *attempt,
     return unsure > poll->n - poll->needed ? DLOCK_UNKNOWN : status;
 }
 
-uint64_t dlock_quorum_pause_ms(const struct dlock_session *session, bool split,
-                               uint64_t busy_ms)
+/* Only a moment after a split, and a random one, so that they do not meet again. Else
+ * as long as one may rely on messages, which only one server sends. */
+static uint64_t pause_ms(const struct dlock_clock *clock, bool split)
 {
-    const struct dlock_clock *clock = session->client->clock;
     uint16_t dice = 0;
-    uint64_t pause_ms;
 
     clock->random(clock->ctx, &dice, sizeof(dice));
-    pause_ms = split ? SPLIT_MIN_MS + dice % SPLIT_SPREAD_MS
-                     : LOOK_MIN_MS + dice % LOOK_SPREAD_MS;
-    return pause_ms < busy_ms ? pause_ms : busy_ms;
+    return split ? SPLIT_MIN_MS + dice % SPLIT_SPREAD_MS
+                 : LOOK_MIN_MS + dice % LOOK_SPREAD_MS;
+}
+
+enum dlock_status dlock_quorum_end(const struct dlock_attempt *attempt,
+                                   const struct dlock_vote votes[],
+                                   enum dlock_status status, bool split,
+                                   uint64_t busy_ms)
+{
+    if (status == DLOCK_OK)
+        status = confirm(attempt, votes);
+    if (status == DLOCK_OK)
+        return DLOCK_OK;
+    if (status == DLOCK_BUSY) {
+        *attempt->busy_ms = pause_ms(attempt->session->client->clock, split);
+        if (*attempt->busy_ms > busy_ms)
+            *attempt->busy_ms = busy_ms;
+    }
+    return undo(attempt, votes, status);
 }
 
 /* A lock that is held --------------------------------------------------------- */

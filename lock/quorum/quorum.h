@@ -109,31 +109,18 @@ struct dlock_count dlock_quorum_ask(const struct dlock_attempt *attempt,
 bool dlock_quorum_is_one(const struct dlock_reply *reply);
 
 /*
- * After enough VOTES count for an acquire: fills its grant, and sees to it that its token
- * is known to enough servers. DLOCK_UNREACHABLE: it is no grant. Whether its lease has
- * ended meanwhile, wait.c sees.
+ * The end of an acquire, to which VOTES came. With STATUS DLOCK_OK enough of them count:
+ * its grant is filled, and its token made known to enough servers. (Whether its lease has
+ * ended meanwhile, wait.c sees.) Otherwise it is taken back, last server first, from each
+ * that agreed, or may have, and nobody is woken by that. Returns what the acquire is to
+ * answer: also DLOCK_UNKNOWN, if so many servers may keep it until its lease ends that
+ * nobody else can get it. With DLOCK_BUSY, BUSY_MS is when the lease of a holder ends;
+ * SPLIT: each of several that try at once may have got a part.
  */
-enum dlock_status dlock_quorum_confirm(const struct dlock_attempt *attempt,
-                                       const struct dlock_vote votes[]);
-
-/*
- * After an acquire that came to nothing: takes it back, last server first, from
- * each that agreed, or may have. Wakes nobody. Returns what the acquire is to answer:
- * STATUS, or DLOCK_UNKNOWN if so many servers may keep it until its lease ends that
- * nobody else can get it.
- */
-enum dlock_status dlock_quorum_undo(const struct dlock_attempt *attempt,
-                                    const struct dlock_vote votes[],
-                                    enum dlock_status status);
-
-/*
- * How long to wait before the next try, unless woken: at most BUSY_MS, when the
- * lease of a holder ends. SPLIT: each of several that try at once may have got
- * a part; then only a moment, and a random one, so that they do not meet again.
- * Else as long as one may rely on messages, which only one server sends.
- */
-uint64_t dlock_quorum_pause_ms(const struct dlock_session *session, bool split,
-                               uint64_t busy_ms);
+enum dlock_status dlock_quorum_end(const struct dlock_attempt *attempt,
+                                   const struct dlock_vote votes[],
+                                   enum dlock_status status, bool split,
+                                   uint64_t busy_ms);
 
 /* The slots that are the same for both. */
 void dlock_quorum_close(struct dlock *client);
