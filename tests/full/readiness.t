@@ -1,8 +1,10 @@
 # Goal of this test: /readyz says whether an order would succeed, without anybody
 # ordering: 503 with the part that fails, since when and why, soon after it failed,
 # and 200 soon after it works again. The log has each outage, from its beginning to
-# its end, and not each order. What only a restart mends fails /livez as well.
+# its end, and not each order. What only a restart mends fails /livez as well. On a
+# full disk at each size of it: test_store_probe.c.
 use lib 'tests/e2e';
+use HttpRaw;
 use Stockade;
 use File::Copy qw(copy);
 
@@ -46,6 +48,7 @@ sub outage {
     ready_is($server, 503, $what, $text);
     is $server->get('/livez')->{status}, 200, "$what: alive";
     is $_->[0], 503, "$what: no order succeeds" for Stockade::Load::volley(map { [$server, 40, 100 + $_] } 1 .. 10);
+    is $server->get('/readyz')->{status}, 503, "$what: nor would one";
     $mend->();
     ready_is($server, 200, "$what, over");
     ok Stockade::eventually(30, sub { ends_of($server, $part) > $before }), "$what: the log says that it is over"
@@ -108,10 +111,43 @@ log_says($server, 'it lasts', qr/part=store state=fails for_s=1[0-9.]+ refused=[
 $free->();
 $server->ends('in the end');
 
-$server = Stockade->start(redis => $redis, args => [@wait, '--shared']);
-$server->product(40, 1000);
-outage($server, 'shared, another process writes', 'store', $busy, sub { return $server->hold_database });
-$server->ends('shared');
+# A page can be written meanwhile: it is an order that would not succeed.
+for my $flag ('--shared', '--orders=one-by-one') {
+    $server = Stockade->start(redis => $redis, args => [@wait, $flag]);
+    $server->product(40, 1000);
+    outage($server, "$flag, another process writes", 'store', $busy, sub { return $server->hold_database });
+    my $sql = sub { system('sqlite3', '-cmd', '.timeout 60000', $server->db, $_[0]) == 0 or die $_[0] };
+    outage(
+        $server, "$flag, a trigger raises", 'store',
+        qr/the database fails .*not today/,
+        sub {
+            $sql->(q(CREATE TRIGGER no BEFORE INSERT ON orders BEGIN SELECT RAISE(ABORT, 'not today'); END));
+            return sub { $sql->('DROP TRIGGER no') };
+        }
+    );
+    $server->ends($flag);
+}
+
+# ---- who asks takes no reader away -----------------------------------------------
+
+# An order that waits for the database's lock is the clock: pages are read before it is
+# answered, however many ask whether we are ready.
+$server = Stockade->start(redis => $redis, args => ['--lock-wait-ms', 5000]);
+$server->product(9, 1000);
+is $server->order(9)->{status}, 201, 'three ask: it sells before';
+$free = $server->hold_database;
+my ($clock, @askers) = map { HttpRaw::connect_to($server->port) } 0 .. 3;
+select undef, undef, undef, 1.2;    # what orders have said is old by then
+HttpRaw::put($clock, HttpRaw::order_bytes(9));
+HttpRaw::put($_, "GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n" x 20) for @askers;
+# A try finds out after three seconds: until then nothing is known to have failed.
+is HttpRaw::status_of($_), 200, 'three ask: each hears what is known, and waits for no try' for @askers;
+is $server->get('/api/products')->{status}, 200, "three ask: a page is read, $_" for 1 .. 10;
+is HttpRaw::get($clock, 0), undef, 'before an order hears that the database is locked';
+like HttpRaw::get($clock, 20), qr{^HTTP/1.1 503 }, 'as it does then';
+$free->();
+ready_is($server, 200, 'three ask, over');
+$server->ends('three ask');
 
 # ---- what only a restart mends ---------------------------------------------------
 
