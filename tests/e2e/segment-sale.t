@@ -27,23 +27,19 @@ diag "seed $seed";
 # quarter.
 sub plan_all {
     my ($sale, $redis, $units) = @_;
-    my @flush = ('FLUSHALL', do => sub { $redis->command('FLUSHALL') });
+    my @flush = (do => sub { $redis->command('FLUSHALL') });
     my @steps = (
-        ['resize to 5', request => $sale->resize(5)],
+        [request => $sale->resize(5)],
         \@flush,
-        ['restock',     supplies => $RESTOCK,
-            request => ['POST', "/api/products/$PRODUCT/restock", { quantity => $RESTOCK }, "restock-$PRODUCT"]],
-        ['resize to 40', request => $sale->resize(40)],
-        ['warm up',      request => ['POST', "/api/products/$PRODUCT/warmup"]],
+        [supplies => $RESTOCK, request => ['POST', "/api/products/$PRODUCT/restock", { quantity => $RESTOCK }, "restock-$PRODUCT"]],
+        [request => $sale->resize(40)],
+        [request => ['POST', "/api/products/$PRODUCT/warmup"]],
         \@flush,
-        ['resize to 16', request => $sale->resize(16)],
+        [request => $sale->resize(16)],
     );
-    for my $i (0 .. $#steps) {
-        my ($what, @how) = @{ $steps[$i] };
-        $sale->plan(at => $units * ($i + 1) / (@steps + 1), what => $what, @how);
-    }
+    $sale->plan(at => $units * ($_ + 1) / (@steps + 1), @{ $steps[$_] }) for 0 .. $#steps;
     # So few in each that units have to be gathered.
-    $sale->plan(at => $units - $units / 50, what => 'resize to 256', request => $sale->resize(256));
+    $sale->plan(at => $units - $units / 50, request => $sale->resize(256));
     return;
 }
 
@@ -70,12 +66,10 @@ sub play {
     my $sale = Stockade::Sale->new(servers => \@servers, product => $PRODUCT, units => $units, seed => $seed);
     plan_all($sale, $redis, $units);
     my $begin = time;
-    ok $sale->run(seconds => 100), "$what: it ends" or diag $sale->state, map { $_->log } @servers;
+    ok $sale->run(seconds => 100) || $sale->not_now, "$what: it ends" or diag $sale->state, map { $_->log } @servers;
     note sprintf '%s: %.1f s, %s', $what, time - $begin, $sale->state;
     return ($sale, $redis, $dir, @servers);
 }
-
-sub not_now { my ($sale) = @_; return grep { / (?:503|lost)/ } keys %{ $sale->statuses } }
 
 # Sells it all, and judges. Where somebody hears "not now", all is played once more, and
 # again: it was the machine, that stood still for longer than orders wait, or it happens
@@ -86,12 +80,11 @@ sub sell {
     for my $try (1 .. 3) {
         $_->stop for @servers;
         ($sale, $redis, $dir, @servers) = play($what, @how);
-        last if !not_now($sale);
-        diag "$what, $try: ", $sale->state;
+        last if !$sale->not_now;
+        diag "$what, $try: ", $sale->not_now;
     }
+    is $sale->not_now, undef, "$what: nobody hears 'not now'" or return diag $sale->state;
     is_deeply $sale->complaints, [], "$what: every answer is right" or diag explain $sale->complaints;
-    is_deeply [not_now($sale)], [], "$what: nobody hears 'not now'"
-        or diag $sale->state;
     is Stockade::slug($_->order($PRODUCT)), 'sold-out', "$what: each instance says that it is sold out" for @servers;
     is $_->metric('stockade_false_sold_out_total'), 0, "$what: no refusal was wrong" for @servers;
     is stranded($_), 0, "$what: no unit is stranded" for @servers;

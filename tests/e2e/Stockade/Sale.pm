@@ -1,8 +1,8 @@
 # A sale to many customers at once. It checks each answer that they get.
 #
 #     my $sale = Stockade::Sale->new(servers => [$one, $two], product => 40, units => 100_000);
-#     $sale->plan(at => 30_000, what => 'resize to 5', request => $sale->resize(5));
-#     $sale->plan(at => 50_000, what => 'FLUSHALL', do => sub { $redis->command('FLUSHALL') });
+#     $sale->plan(at => 30_000, request => $sale->resize(5));
+#     $sale->plan(at => 50_000, do => sub { $redis->command('FLUSHALL') });
 #     $sale->run(seconds => 120) or diag $sale->state;  # until everybody hears "sold out"
 #     is_deeply $sale->complaints, [];
 #
@@ -22,31 +22,25 @@ use strict;
 use warnings;
 
 use HttpRaw ();
-use IO::Socket::INET ();
 use JSON::PP ();
 use Time::HiRes qw(time);
 
 use Stockade ();
 
-# What may be answered in place of yes or no.
-our @NOT_NOW = qw(lock-timeout lock-unreachable overloaded);
-
-my $JSON          = JSON::PP->new;
-my $COMPLAINTS    = 20;
-my $PAUSE         = 0.03;    # after a "not now", and between two connects
-my $ORDERS_APART  = 200;     # from an order to its cancel, at the most
+my $JSON         = JSON::PP->new;
+my $COMPLAINTS   = 20;
+my $CLIENTS      = 64;      # connections
+my $MOST         = 7;       # units in an order
+my $KEYS         = 0.25;    # share of orders with an idempotency key
+my $CANCELS      = 0.1;     # share of orders that are cancelled, some of them twice
+my $ORDERS_APART = 200;     # from an order to its cancel, at the most
 
 # servers  clients are spread over them
 # product, units   what is sold, and how many there are of it
-# clients  connections; default 64
-# most     units in an order: 1 .. most; default 7
-# keys     share of orders with an idempotency key; default a quarter
-# cancels  share of orders that are cancelled, some of them twice; default a tenth
 # seed     the same one makes the customers want the same again
 sub new {
     my ($class, %with) = @_;
     my $self = bless {
-        clients => 64, most => 7, keys => 0.25, cancels => 0.1,
         %with,
         name      => sprintf('%x-%x', $$, 1000 * time),
         supplied  => $with{units},    # acknowledged
@@ -59,8 +53,8 @@ sub new {
         complaints => [],
         statuses   => {},
     }, $class;
-    srand $with{seed} if defined $with{seed};
-    $self->{agents} = [map { $self->_agent($_) } 0 .. $self->{clients} - 1];
+    srand $with{seed};
+    $self->{agents} = [map { $self->_agent($_) } 0 .. $CLIENTS - 1];
     $self->{admin}  = $self->_agent(0);
     return $self;
 }
@@ -68,12 +62,12 @@ sub new {
 # One connection, and the request ("deed") that is under way on it.
 sub _agent {
     my ($self, $i) = @_;
-    return { i => $i, most => $self->{most}, not_before => 0, server => $self->{servers}[$i % @{ $self->{servers} }] };
+    return { most => $MOST, server => $self->{servers}[$i % @{ $self->{servers} }] };
 }
 
 # What happens {at} so many units bought: a {request}, [method, path, body, key],
-# that is sent until it is answered, and whose answer has to be a 2xx; or something
-# to {do} at once. Later steps wait for earlier ones.
+# whose answer has to be a 2xx; or something to {do} at once. Later steps wait for
+# earlier ones.
 sub plan {
     my ($self, %step) = @_;
     push @{ $self->{plan} }, {%step};
@@ -91,8 +85,11 @@ sub statuses   { return $_[0]{statuses} }
 sub supplied   { return $_[0]{supplied} }
 sub bought     { return $_[0]{bought} }
 
-# The orders by user, from 1: {quantity, key, told, id, cancel}. told is 'yes',
-# 'no' or, for one whose answer got lost, 'unknown'; cancel 'asked' or 'done'.
+# Who heard "not now", or nothing: the sale ends there.
+sub not_now { return $_[0]{not_now} }
+
+# The orders by user, from 1: {quantity, key, told, id, cancel}. told is 'yes' or 'no';
+# cancel 'asked' or 'done'.
 sub orders { return $_[0]{orders} }
 
 sub acked {
@@ -120,18 +117,16 @@ sub state {
 # ---- the loop ---------------------------------------------------------------
 
 # Until everybody has heard that it is sold out and nothing is planned any more:
-# true. Or until {seconds} are over: false.
+# true. Or until {seconds} are over, or somebody hears "not now": false.
 sub run {
     my ($self, %with) = @_;
-    my $end = time + ($with{seconds} || 60) * $Stockade::SLOW;
+    my $end = time + $with{seconds} * $Stockade::SLOW;
     my @all = (@{ $self->{agents} }, $self->{admin});
+    local $SIG{PIPE} = 'IGNORE';
     while (!$self->_over) {
-        my $now = time;
-        $self->_next_step($now);
-        for my $agent (@all) {
-            $self->_begin($agent, $now) if !$agent->{waits} && $now >= $agent->{not_before};
-        }
-        return 0 if $now > $end;
+        return 0 if $self->{not_now} || time > $end;
+        $self->_next_step;
+        $self->_begin($_) for grep { !$_->{waits} } @all;
         $self->_hear(grep { $_->{waits} } @all);
     }
     return 1;
@@ -164,7 +159,7 @@ sub _hear {
 sub _read {
     my ($self, $agent) = @_;
     my $got = sysread $agent->{socket}, $agent->{text}, 65536, length $agent->{text};
-    return $self->_lost($agent) if !$got;
+    return $self->_not_now($agent, 'no answer') if !$got;
     my $text  = $agent->{text};
     my $reply = HttpRaw::take_reply(\$agent->{text}) or return;
     $agent->{waits} = 0;
@@ -175,20 +170,14 @@ sub _read {
 # ---- one deed ---------------------------------------------------------------
 
 sub _begin {
-    my ($self, $agent, $now) = @_;
+    my ($self, $agent) = @_;
     my $deed = $agent->{deed} ||= $agent == $self->{admin} ? undef : $self->_wish($agent);
     return if !$deed;
-    $agent->{socket} ||= IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $agent->{server}->port);
-    if (!$agent->{socket}) {
-        $agent->{not_before} = $now + $PAUSE;
-        return;
-    }
+    $agent->{socket} ||= HttpRaw::connect_to($agent->{server}->port);
     $agent->{text}  = '';
     $agent->{waits} = 1;
     @$deed{qw(supplied returned)} = @$self{qw(supplied returned)};
-    local $SIG{PIPE} = 'IGNORE';
-    my $written = syswrite $agent->{socket}, $deed->{text};
-    $self->_lost($agent) if !defined $written;
+    defined syswrite $agent->{socket}, $deed->{text} or $self->_not_now($agent, 'no connection');
     return;
 }
 
@@ -202,15 +191,15 @@ sub _wish {
         return $self->_cancel($regret->[0]);
     }
     return if $content;
-    $agent->{most} = $self->{most} if delete $agent->{content};
+    $agent->{most} = $MOST if delete $agent->{content};
     return $self->_order($agent->{most});
 }
 
 sub _order {
     my ($self, $most) = @_;
     my $user  = @{ $self->{orders} };
-    my $order = { user => $user, quantity => 1 + int rand $most, told => 'unknown' };
-    $order->{key} = "$self->{name}-$user" if rand() < $self->{keys};
+    my $order = { user => $user, quantity => 1 + int rand $most, told => 'no' };
+    $order->{key} = "$self->{name}-$user" if rand() < $KEYS;
     push @{ $self->{orders} }, $order;
     $self->{possible} += $order->{quantity};
     return {
@@ -239,7 +228,7 @@ sub _text {
 }
 
 sub _next_step {
-    my ($self, $now) = @_;
+    my ($self) = @_;
     my $admin = $self->{admin};
     my $step  = $self->{plan}[0];
     return if !$step || $admin->{deed};
@@ -259,15 +248,15 @@ sub _next_step {
 
 sub _answered {
     my ($self, $agent, $status, $text) = @_;
+    return $self->_not_now($agent, $text) if $status == 503;
     my $deed = delete $agent->{deed};
     my ($slug) = $text =~ /"type": *"[^"]*?([a-z0-9-]+)"/;
     $self->{statuses}{ $status < 300 ? "$deed->{kind} $status" : "$deed->{kind} $status $slug" }++;
-    my $now = $status == 503 || $status == 429;
-    $self->_check_not_now($deed, $slug, $text) if $now;
-    return $self->_told_of_order($agent, $deed, $status, $slug, $text) if $deed->{kind} eq 'order';
-    if ($now) {    # the same again
-        $agent->{deed}       = $deed;
-        $agent->{not_before} = time + $PAUSE;
+    if ($deed->{kind} eq 'order' && $status == 201) {
+        $self->_bought($deed->{order}, $text);
+    }
+    elsif ($deed->{kind} eq 'order' && ($slug // '') eq 'sold-out') {
+        $self->_sold_out($agent, $deed);
     }
     elsif ($status >= 300) {
         $self->_complain("$deed->{kind}: $status: $text");
@@ -281,39 +270,9 @@ sub _answered {
     return;
 }
 
-sub _check_not_now {
-    my ($self, $deed, $slug, $text) = @_;
-    $self->_complain("$deed->{kind}: not now, because: $slug: $text") if !grep { $_ eq $slug } @NOT_NOW;
-    $self->_complain("not now ($slug), and no word when") if $text !~ /^retry-after: *[1-9]/mi;
-    return;
-}
-
-sub _told_of_order {
-    my ($self, $agent, $deed, $status, $slug, $text) = @_;
-    my $order = $deed->{order};
-    return $self->_bought($order, $text) if $status == 201;
-    return if $slug eq 'store-unavailable';    # it may be ordered or not
-    $order->{told} = 'no';
-    $self->{possible} -= $order->{quantity};
-    if ($status == 409 && $slug eq 'sold-out') {
-        $self->_sold_out($agent, $deed);
-    }
-    elsif ($status == 503) {
-        $agent->{not_before} = time + $PAUSE;
-        $self->_again($agent, $deed) if defined $order->{key};
-    }
-    else {
-        $self->_complain("order: $status: $text");
-    }
-    return;
-}
-
-# With the same key.
-sub _again {
-    my ($self, $agent, $deed) = @_;
-    $deed->{order}{told} = 'unknown';
-    $self->{possible} += $deed->{order}{quantity};
-    $agent->{deed} = $deed;
+sub _not_now {
+    my ($self, $agent, $text) = @_;
+    $self->{not_now} = "$agent->{deed}{kind}: $text";
     return;
 }
 
@@ -324,7 +283,7 @@ sub _bought {
     $self->_complain("201 for $order->{quantity}, which says $says") if $says != $order->{quantity};
     @$order{qw(told id)} = ('yes', $id);
     $self->{bought} += $order->{quantity};
-    if (rand() < $self->{cancels}) {
+    if (rand() < $CANCELS) {
         my $times = rand() < 0.3 ? 2 : 1;
         my $when  = $#{ $self->{orders} } + int rand $ORDERS_APART;
         push @{ $self->{cancelled} }, [$order->{user}, $when] for 1 .. $times;
@@ -336,7 +295,8 @@ sub _bought {
 sub _sold_out {
     my ($self, $agent, $deed) = @_;
     my $wanted = $deed->{order}{quantity};
-    my $left   = $deed->{supplied} + $deed->{returned} - $self->{possible};
+    $self->{possible} -= $wanted;
+    my $left = $deed->{supplied} + $deed->{returned} - $self->{possible};
     $self->_complain("sold out, says $agent->{server}{port} to an order of $wanted, with $left left or more") if $left >= $wanted;
     if ($wanted > 1) {
         $agent->{most} = $wanted - 1;
@@ -352,18 +312,6 @@ sub _told_of_cancel {
     $self->_complain("cancelled, and says $text") if $text !~ /"state": *"cancelled"/;
     $self->{returned} += $order->{quantity} if $order->{cancel} ne 'done';
     $order->{cancel} = 'done';
-    return;
-}
-
-# The connection is lost, and the answer. A request that may be repeated is.
-sub _lost {
-    my ($self, $agent) = @_;
-    my $deed = $agent->{deed};
-    $self->{statuses}{"$deed->{kind} lost"}++;
-    $agent->{waits}      = 0;
-    $agent->{socket}     = undef;
-    $agent->{not_before} = time + $PAUSE;
-    $agent->{deed}       = undef if $deed->{kind} eq 'order' && !defined $deed->{order}{key};
     return;
 }
 
