@@ -100,7 +100,7 @@ static bool acked_read(const char *path, struct ledger *ledger)
     ssize_t n = file ? getdelim(&ledger->text, &size, '\0', file) : -1;
     bool is_torn = n > 0 && ledger->text[n - 1] == '\0';
     bool is_read = file && !ferror(file) && !is_torn;
-    char *rest = ledger->text, *line;
+    char *rest = n > 0 ? ledger->text : NULL, *line; /* else it is not set */
     void *more;
 
     while (is_read && (line = strsep(&rest, " \t\r\n"))) {
@@ -139,6 +139,8 @@ static void print_text(const struct store_audit *a, const struct ledger *ledger)
         printf("%" PRId64 " units not paid yet, %" PRId64 " orders expired, "
                "%" PRId64 " late payments to be refunded\n",
                a->held, a->expired, a->late);
+    if (ledger->text) /* of a list that is empty nothing is known */
+        printf("%zu acknowledged orders looked up\n", ledger->acked_n);
 #define ROW(member, name, what)                                                \
     if (*(what) && a->member)                                                  \
         printf("%" PRId64 " %s\n", a->member, what);

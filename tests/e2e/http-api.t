@@ -443,6 +443,8 @@ my $verdict = $server->ends('after SIGTERM');
 is_deeply [@$verdict{qw(sold orders cancelled held late_payments)}], [9, 8, 3, 0, 18], 'units sold, orders, and those cancelled' or diag explain $verdict;
 my @audit = (['audit', '--db', 'sqlite:' . $server->db], wrap => ['sh', '-c', 'exec "$@" >/dev/full', 'sh']);
 like Stockade::run($audit[0])->{out}, qr/^0 units not paid yet, 0 orders expired, 18 late payments /m, 'for people, too';
+my $empty = Stockade::run([@{ $audit[0] }, '--acked', '/dev/null'], env => { MALLOC_PERTURB_ => 165 });
+like $empty->{out}, qr/^0 acknowledged orders looked up\nbalanced$/m, 'none is lost of an empty list, and it says that it was empty';
 is Stockade::run(@audit)->{exit}, 2, 'an audit that cannot be written cannot tell';
 is Stockade::run([@{ $audit[0] }, '--acked', '/none'])->{exit}, 2, 'nor one without the list that it is to look at';
 done_testing;
