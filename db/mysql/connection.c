@@ -328,9 +328,9 @@ static enum store_status dial(struct mysql *db)
 }
 
 /* How this session is to be: strict, and on Galera with what others have
- * committed before. A reader's transaction sees one moment. A writer that is stopped in
- * its transaction, or whose host has lost power, must lose it, because its rows are locked
- * for everybody else until then. */
+ * committed before. A reader's transaction sees one moment. A transaction that stands
+ * still, because its host has lost power perhaps, must end: the rows of a writer are
+ * locked for everybody else until then, and what a reader may see is not thrown away. */
 static enum store_status set_up_session(struct mysql *db)
 {
     unsigned long version = mysql_get_server_version(db->handle);
@@ -357,7 +357,8 @@ static enum store_status set_up_session(struct mysql *db)
              !db->sql.options.writes,
              db->sql.options.writes ? "READ-COMMITTED" : "REPEATABLE-READ",
              lock_wait_s(db), lock_wait_s(db),
-             db->sql.options.writes ? lock_wait_s(db) + IDLE_S : 0);
+             db->sql.options.writes ? lock_wait_s(db) + IDLE_S
+                                    : PATIENT_MS / 1000);
     status = mysql_plain(db, text);
     if (status == STORE_OK)
         status = sql_first(
