@@ -121,7 +121,7 @@ struct in6_addr access_client(const struct request *request)
 /* It comes from this machine, and no proxy says that it forwards it. */
 static bool is_from_here(const struct request *request)
 {
-    return request->loopback &&
+    return address_is_loopback(&request->peer) &&
            !request_field(request, "X-Forwarded-For", NULL) &&
            !request_field(request, "Forwarded", NULL);
 }

@@ -45,8 +45,7 @@ static void post_answer(struct request *request)
  * names. */
 static bool enter_limit(struct request *request)
 {
-    struct in6_addr address =
-        request->proxy ? access_client(request) : request->peer;
+    struct in6_addr address = access_client(request);
 
     request->limited =
         client_limit_enter(&request->loop->group->limit, &address);

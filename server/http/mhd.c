@@ -335,9 +335,6 @@ static struct connection *begin_connection(struct loop *loop,
     connection->fd = info->connect_fd;
     info = MHD_get_connection_info(handle, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
     request->peer = address_of(info ? info->client_addr : NULL);
-    request->loopback = address_is_loopback(&request->peer);
-    request->proxy =
-        address_is_listed(loop->app->config->trusted_proxy, &request->peer);
     atomic_fetch_add(&loop->group->connections_n, 1);
     return connection;
 }

@@ -85,8 +85,6 @@ struct request {
     const struct app *app;
     struct loop *loop;
     struct in6_addr peer;
-    bool loopback; /* the peer is this machine */
-    bool proxy;    /* the peer is one of --trusted-proxy */
 
     /* for handlers, to read; the head is below */
     const char *method; /* of its route; the first that is cleared */
