@@ -15,6 +15,27 @@
 
 #define ROUTE_PATCH_TYPE "application/merge-patch+json"
 
+/* What has to be true before a handler is called. Not in the handlers, where
+ * one of them would forget it some day. A row without any is answered while the
+ * service waits for its database, too: its handler may not look at the parts. */
+enum route_flags {
+    ROUTE_JSON = 1 << 0,    /* Content-Type has to be application/json */
+    ROUTE_PATCH = 1 << 1,   /* or application/merge-patch+json */
+    ROUTE_ADMIN = 1 << 2,   /* for the administrator only */
+    ROUTE_PRODUCT = 1 << 3, /* the id is a product's, and so a number */
+    ROUTE_ASKED = 1 << 4,   /* an order service asks an inventory service */
+    ROUTE_STORE = 1 << 5,   /* where the database is: not at an order service */
+};
+
+/* A row of the table. */
+struct route {
+    const char *method;
+    const char *pattern; /* "{id}": one part of the path; "": a file */
+    request_answer *handle;
+    unsigned flags;   /* of enum route_flags */
+    request_run *run; /* instead of handle: as a task */
+};
+
 /* Two handlers of no resource. Each has a row, so that finding one never fails. */
 static void method_not_allowed(struct request *request)
 {
@@ -56,11 +77,10 @@ static const struct route routes[] = {
     {"GET", "/healthz", handle_operations_readyz, 0, NULL},
     {"GET", "/metrics", handle_operations_metrics, 0, NULL},
     {"GET", "", handle_files_get, 0, NULL}, /* of each file */
-    {0},
+    {NULL, NULL, not_found, 0, NULL},
 };
 
 static const struct route row_405 = {NULL, NULL, method_not_allowed, 0, NULL};
-static const struct route row_404 = {NULL, NULL, not_found, 0, NULL};
 
 /* "{id}" takes a part that is not empty, up to the next slash. */
 static bool path_fits(const char *pattern, const char *path,
@@ -91,8 +111,8 @@ static bool path_fits(const char *pattern, const char *path,
  * Walks all rows and not just to the first path that fits: a path may have
  * several rows, and all their methods are needed for Allow.
  */
-const struct route *route_find(const char *method, const char *path,
-                               struct request_match *match)
+static const struct route *find(const char *method, const char *path,
+                                struct request_match *match)
 {
     const struct route *route;
     bool head = !strcmp(method, "HEAD");
@@ -110,8 +130,8 @@ const struct route *route_find(const char *method, const char *path,
             end = stpcpy(end, "HEAD, ");
     }
     if (end == match->allow)
-        return &row_404;
-    end[-2] = '\0'; /* the last comma */
+        return route; /* the last */
+    end[-2] = '\0';   /* the last comma */
     return &row_405;
 }
 
@@ -175,7 +195,7 @@ void route_dispatch(struct request *request, const char *method)
                       request->loop->group->address);
         return;
     }
-    route = route_find(method, request->path, &request->match);
+    route = find(method, request->path, &request->match);
     request->method = route->method;
     if (route->flags && !atomic_load(&request->app->is_open))
         refuse_without_store(request, route);

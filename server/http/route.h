@@ -13,35 +13,6 @@
 #include "server/http/parse.h"
 #include "server/http/request.h"
 
-/* What has to be true before a handler is called. Not in the handlers, where
- * one of them would forget it some day. A row without any is answered while the
- * service waits for its database, too: its handler may not look at the parts. */
-enum route_flags {
-    ROUTE_JSON = 1 << 0,    /* Content-Type has to be application/json */
-    ROUTE_PATCH = 1 << 1,   /* or application/merge-patch+json */
-    ROUTE_ADMIN = 1 << 2,   /* for the administrator only */
-    ROUTE_PRODUCT = 1 << 3, /* the id is a product's, and so a number */
-    ROUTE_ASKED = 1 << 4,   /* an order service asks an inventory service */
-    ROUTE_STORE = 1 << 5,   /* where the database is: not at an order service */
-};
-
-/* A row of the table. */
-struct route {
-    const char *method;
-    const char
-        *pattern; /* "{id}" stands for one part of the path; "": a file */
-    request_answer *handle;
-    unsigned flags;   /* of enum route_flags */
-    request_run *run; /* instead of handle: as a task */
-};
-
-/*
- * Never NULL: where nothing fits, the result is the row that says 404, and
- * where only the method does not fit, 405.
- */
-const struct route *route_find(const char *method, const char *path,
-                               struct request_match *match);
-
 /* The request is complete: refuses it, or calls its handler. */
 void route_dispatch(struct request *request, const char *method);
 
