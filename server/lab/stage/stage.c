@@ -110,7 +110,6 @@ static void note_written(struct stage *stage, const struct stage_step *step)
         stage->written =
             page_hash(stage->written, &step->at_us, sizeof(step->at_us));
     stage->audit = NULL;
-    stage->units = NULL;
     /* An order whose INSERT is refused has taken its units before, and loses them; it must
      * not take others. */
     if (strcmp(step->name, "naive-insert") == 0 &&

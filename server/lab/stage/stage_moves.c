@@ -546,7 +546,7 @@ static void remember(struct stage *stage, struct stage_move move)
         return;
     stage->past_n = stage->moves_n + 1;
     past->move = move;
-    past->has_look = past->has_audit = past->has_units = false;
+    past->has_look = past->has_audit = false;
 }
 
 bool stage_move(struct stage *stage, struct stage_move move, struct fail *error)

@@ -82,7 +82,7 @@ struct stage_lock {
  */
 struct stage_past {
     struct stage_move move;
-    bool has_look, has_audit, has_units;
+    bool has_look, has_audit;
     struct world_look look;
     struct store_audit audit;
     int64_t units;
@@ -117,7 +117,7 @@ struct stage {
     bool touched; /* this move may have changed what Redis has, or the time */
     bool posted;  /* what this move has sent is not waited for by who sent it */
     uint64_t written;     /* a hash of all that was written to the database */
-    const int64_t *units; /* that are left, in PAST; NULL = not counted yet */
+    const int64_t *units; /* that are left, in PAST; with AUDIT */
     const struct store_audit *audit; /* of it, in PAST; NULL = not yet */
     bool unfaithful;                 /* somebody died, or a reply was lost; */
     bool is_disturbed;               /* anything but the latter */
@@ -262,11 +262,8 @@ bool stage_has_key(const struct stage *stage);
 /* Whether a line of the keys is that of a lock: "lock:{...}". */
 bool stage_is_lock(const char *line);
 
-/* Brings stage->audit up to date. False: stage->error. */
+/* Brings stage->audit and the units up to date. False: stage->error. */
 bool stage_read_ledger(struct stage *stage);
-
-/* The sum over all products. */
-int64_t stage_units_left(const struct stage *stage);
 
 /* Whether all are done or dead, and nothing is held up. */
 bool stage_is_over(const struct stage *stage);

@@ -265,7 +265,6 @@ static void note_wishes(struct stage *stage)
  * may be refused, whatever comes back later. */
 static void note_stock(struct stage *stage)
 {
-    struct stage_past *past = &stage->past[stage->moves_n];
     bool may_rise = false; /* orders alone do not give any back */
 
     for (unsigned i = 0; i < stage->scene.buyers; i++)
@@ -277,16 +276,10 @@ static void note_stock(struct stage *stage)
         if (orders_n == 0 ||
             (!stage_is_playing(each) && orders_n == each->orders_n))
             continue;
-        if (!stage->units) {
-            if (!past->has_units)
-                past->units = stage_units_left(stage);
-            past->has_units = true;
-            stage->units = &past->units;
-        }
         if (each->orders_n != orders_n)
             each->saw_short = false;
         each->orders_n = orders_n;
-        if (*stage->units < each->role.quantity)
+        if (stage_read_ledger(stage) && *stage->units < each->role.quantity)
             each->saw_short = true;
     }
 }

@@ -74,6 +74,11 @@ unsigned ledger_faults_at_the_end(const struct store_audit *audit)
     return has_lost_units ? 1u << STAGE_LEDGER : 0;
 }
 
+static void add_units(void *ctx, const struct store_audit_line *line)
+{
+    *(int64_t *)ctx += line->stock;
+}
+
 bool stage_read_ledger(struct stage *stage)
 {
     struct stage_past *past = &stage->past[stage->moves_n];
@@ -81,12 +86,16 @@ bool stage_read_ledger(struct stage *stage)
 
     if (stage->audit)
         return true;
-    past->has_audit =
-        past->has_audit || store_audit(stage->world.reader, NULL, NULL, NULL, 0,
-                                       &past->audit, &error) == STORE_OK;
+    if (!past->has_audit) {
+        past->units = 0;
+        past->has_audit =
+            store_audit(stage->world.reader, add_units, &past->units, NULL, 0,
+                        &past->audit, &error) == STORE_OK;
+    }
     if (!past->has_audit)
         return fail_with(&stage->error, "%s", error.text);
     stage->audit = &past->audit;
+    stage->units = &past->units;
     return true;
 }
 
@@ -94,14 +103,6 @@ bool stage_has_read(const struct stage *stage, struct fail *error)
 {
     return stage->error.text[0] == '\0' ||
            fail_with(error, "the ledger cannot be read: %s", stage->error.text);
-}
-
-int64_t stage_units_left(const struct stage *stage)
-{
-    struct store_units units = {0};
-
-    (void)store_units_left(stage->world.reader, &units, NULL);
-    return units.left;
 }
 
 static void note_hold(void *ctx, const struct store_order *order)
@@ -273,7 +274,7 @@ static bool has_refused_with_stock(const struct actor *actor)
         return false;
     /* Units of another product are no reason to have sold one of this. */
     if (stage->scene.products <= 1)
-        return stage_units_left(stage) >= role->quantity;
+        return *stage->units >= role->quantity;
     (void)store_product_list(stage->world.reader, role->product - 1, 1,
                              &product, &n, NULL);
     return product.stock >= role->quantity;

@@ -225,7 +225,7 @@ void stage_look(struct stage *stage, struct stage_view *view)
         tell_next(each, actor);
     }
     if (stage_read_ledger(stage)) {
-        view->stock = stage_units_left(stage);
+        view->stock = *stage->units;
         view->sold = stage->audit->sold;
         view->orders = stage->audit->orders;
     }
