@@ -143,8 +143,8 @@ static const struct lock_story stories[] = {
     {"12: a release that never left can be called again, and then frees it",
      "token-lua redisson fenced reentrant-local",
      "commands timeout; a takes 60000; fail eval-release before always; "
-     "a gives -> unreachable; a gives -> unreachable; "
-     "fail eval-release before 0; probe -> busy; a gives; probe"},
+     "a gives -> unreachable; fail eval-release before 0; probe -> busy; "
+     "a gives; probe"},
     /* The lease counts from before the command was sent: what is over by the time the
      * reply is there is no grant, and is asked for again while there is time. */
     {"13: a lease that is over is no grant", "redisson",
