@@ -71,7 +71,7 @@ ORDER_RIG_TEST(who_waits_for_the_database_is_told_in_time, TWO,
     struct server_proc *keeper;
 
     order_rig_expect(rig, 1, 1, "", ORDER_PLACED);
-    keeper = order_rig_child(rig, "keep-database");
+    keeper = order_rig_child(rig, ORDER_RIG_KEEP);
     for (int times = 0; times < 2; times++) {
         order_rig_submit_many(rig, orders, MANY, 2);
         for (int i = 0; i < MANY; i++) {

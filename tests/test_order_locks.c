@@ -247,7 +247,7 @@ ORDER_RIG_TEST(an_order_is_not_tried_for_ever, .stock = {1000}, .shared = true,
     order = order_rig_submit(rig, 1, 1, 1, "");
     for (int i = 0; i < ORDER_TRIES_MAX; i++) {
         step_log_await_gate(&order_steps, 1);
-        order_rig_child(rig, "overtake");
+        order_rig_child(rig, ORDER_RIG_OVERTAKE);
         step_log_pass(&order_steps);
     }
     step_log_open(&order_steps);
@@ -289,7 +289,7 @@ ORDER_RIG_TEST(a_lock_whose_lease_ends_is_taken_at_once, .stock = {1000})
 ORDER_RIG_TEST(a_stuck_store_keeps_no_lock, .stock = {1000}, .shared = true,
                .lock_wait_ms = 10000, .busy_ms = 60000)
 {
-    struct server_proc *reader = order_rig_child(rig, "read-database");
+    struct server_proc *reader = order_rig_child(rig, ORDER_RIG_READ);
     struct rig_order *order = order_rig_submit(rig, 1, 1, 1, "");
     struct order_foreign *other;
 
@@ -314,7 +314,7 @@ static enum order_outcome overtake_at(struct order_rig *rig, const char *step,
     step_log_shut_at(&order_steps, step, 0, DLOCK_BEFORE);
     order = order_rig_submit(rig, 1, 1, 1, key);
     step_log_await_gate(&order_steps, 1);
-    order_rig_child(rig, "overtake");
+    order_rig_child(rig, ORDER_RIG_OVERTAKE);
     step_log_open(&order_steps);
     return order_rig_await(rig, order);
 }
@@ -375,7 +375,7 @@ ORDER_RIG_TEST(each_has_a_patience_of_its_own, .stock = {1000},
 ORDER_RIG_TEST(a_short_wait_has_time_for_a_batch, .stock = {1000},
                .shared = true, .lock_wait_ms = 1, .busy_ms = 60000)
 {
-    struct server_proc *reader = order_rig_child(rig, "read-database");
+    struct server_proc *reader = order_rig_child(rig, ORDER_RIG_READ);
     struct rig_order *first, *behind;
 
     do { /* on a busy machine its own time may end before the store has it */

@@ -165,7 +165,7 @@ ORDER_RIG_TEST(what_was_not_tried_was_not_ordered, .stock = {1000, 1000},
     struct rig_order *orders[MANY];
 
     order_rig_expect(rig, 1, 1, "", ORDER_PLACED);
-    keeper = order_rig_child(rig, "keep-database");
+    keeper = order_rig_child(rig, ORDER_RIG_KEEP);
     order_rig_submit_many(rig, orders, MANY, 2);
     for (int i = 0; i < MANY; i++) {
         order_rig_await(rig, orders[i]);
@@ -289,7 +289,7 @@ ORDER_RIG_TEST(a_key_that_cannot_be_looked_up_in_time, .stock = {10, 10},
     step_log_shut_at(&order_steps, "eval-acquire", 1, DLOCK_BEFORE);
     order = order_rig_submit(rig, 1, 1, 1, "new");
     step_log_await_gate(&order_steps, 1);
-    reader = order_rig_child(rig, "read-database");
+    reader = order_rig_child(rig, ORDER_RIG_READ);
     pthread_create(&writer, NULL, restock_main, rig);
     step_log_await_at(&order_steps, "restock", 2, DLOCK_BEFORE, 1);
     step_log_fail(&order_steps, "eval-acquire", DLOCK_BEFORE, 1);

@@ -58,11 +58,7 @@ struct order_rig_options {
 
 /* The test program. */
 #define ORDER_RIG_MAIN                                                         \
-    int main(int argc, char *argv[])                                           \
-    {                                                                          \
-        order_rig_begin(argc, argv);                                           \
-        return unit_test_run(order_rig_group_setup, order_rig_group_teardown); \
-    }
+    UNIT_TESTS_WITHIN(order_rig_group_setup, order_rig_group_teardown)
 
 struct order_rig;
 
@@ -167,7 +163,6 @@ enum store_status order_rig_find_key(struct order_rig *rig, const char *key,
 /* ---- the world around ------------------------------------------------------ */
 
 /* For the macros above. */
-void order_rig_begin(int argc, char *argv[]);
 int order_rig_group_setup(void **state);
 int order_rig_group_teardown(void **state);
 int order_rig_setup(void **state);
@@ -178,15 +173,15 @@ const char *order_rig_url(const struct order_rig *rig);
 struct redis_server *order_rig_redis(void);
 void order_rig_world_reset(void);
 
-/*
- * Another process, this program again, which does as ROLE says; returns when it
- * does. It is killed at the end of the test at the latest.
- *   keep-database  keeps RIG's database for itself: BEGIN EXCLUSIVE
- *   read-database  reads in a transaction without end: others cannot commit
- *   overtake       announces a later token for each lock that has one
- */
+/* Another process, which runs SQL on RIG's database, and then stays as it is; returns
+ * when it has. It is killed at the end of the test at the latest. The first keeps the
+ * database for itself, the second lets nobody commit; the third announces a later token
+ * for each lock that has one. */
+#define ORDER_RIG_KEEP     "BEGIN EXCLUSIVE"
+#define ORDER_RIG_READ     "BEGIN; SELECT COUNT(*) FROM products"
+#define ORDER_RIG_OVERTAKE "UPDATE fences SET token = token + 1000000"
 struct server_proc *order_rig_child(const struct order_rig *rig,
-                                    const char *role);
+                                    const char *sql);
 
 /* Locks of others. Takes the locks of N products from FIRST on, of segment 0,
  * and does not give them back before _foreign_close. */

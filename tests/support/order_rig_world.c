@@ -4,7 +4,6 @@
 
 #include <inttypes.h>
 #include <signal.h>
-#include <sqlite3.h>
 
 #define CHILDREN_MAX 4
 
@@ -28,6 +27,8 @@ uint64_t order_rig_slow(void)
 
 int order_rig_group_setup(void **state)
 {
+    (void)signal(SIGPIPE, SIG_IGN);
+    alarm(500);
     redis = redis_server_start();
     return 0;
 }
@@ -60,52 +61,23 @@ struct redis_server *order_rig_redis(void)
 
 /* ---- other processes ------------------------------------------------------- */
 
+/* Its input is a pipe to which nobody writes: it stays. */
+static char keeper[] =
+    "mkfifo -m 600 \"$0.$$\" && exec sqlite3 -bail -cmd '.timeout 10000' "
+    "-cmd \"$1\" -cmd '.print at work' \"$0\" <>\"$0.$$\"";
+
 struct server_proc *order_rig_child(const struct order_rig *rig,
-                                    const char *role)
+                                    const char *sql)
 {
-    const char *words[] = {"/proc/self/exe", role, order_rig_url(rig)};
-    char text[COUNT_OF(words)][512];
-    char *argv[COUNT_OF(words) + 1] = {NULL};
+    char *argv[] = {"sh",        "-c",
+                    keeper,      (char *)order_rig_url(rig) + strlen("sqlite:"),
+                    (char *)sql, NULL};
 
     if (children_n == CHILDREN_MAX)
         die("too many children");
-    for (size_t i = 0; i < COUNT_OF(words); i++) {
-        snprintf(text[i], sizeof(text[i]), "%s", words[i]);
-        argv[i] = text[i];
-    }
-    children[children_n] = (struct server_proc){.what = role};
+    children[children_n] = (struct server_proc){.what = "sqlite3"};
     (void)server_proc_start(&children[children_n], argv, "at work", NULL);
     return &children[children_n++];
-}
-
-static _Noreturn void keep_database(const char *file, const char *how)
-{
-    sqlite3 *db;
-
-    if (sqlite3_open(file, &db) != SQLITE_OK ||
-        sqlite3_busy_timeout(db, 10000) != SQLITE_OK ||
-        sqlite3_exec(db, how, NULL, NULL, NULL) != SQLITE_OK)
-        die(sqlite3_errmsg(db));
-    puts("at work");
-    (void)fflush(stdout);
-    for (;;)
-        pause();
-}
-
-void order_rig_begin(int argc, char *argv[])
-{
-    (void)signal(SIGPIPE, SIG_IGN);
-    if (argc < 3) {
-        alarm(500);
-        return;
-    }
-    if (strcmp(argv[1], "keep-database") == 0)
-        keep_database(argv[2] + strlen("sqlite:"), "BEGIN EXCLUSIVE");
-    if (strcmp(argv[1], "overtake") == 0)
-        keep_database(argv[2] + strlen("sqlite:"),
-                      "UPDATE fences SET token = token + 1000000");
-    keep_database(argv[2] + strlen("sqlite:"),
-                  "BEGIN; SELECT COUNT(*) FROM products");
 }
 
 /* ---- locks of others ------------------------------------------------------- */
