@@ -47,6 +47,11 @@ is +($server->audit)[1], 1, 'a unit from nowhere: the audit says so';
 # An audit says nothing of what it has not looked at.
 print {$acked} "\0\n1-0123456789abcdef\n";
 like +($server->audit(acked => "$dir/acked"))[0]{error}, qr/NUL byte/, 'a torn list';
+my $one = Stockade::write_file("$dir/one", '77-0123456789abcdef');
+is +($server->audit(acked => $one))[0]{lost}, 1, 'a list of one, without an end of its line';
+system 'sqlite3', $server->db, 'ALTER TABLE orders RENAME COLUMN secret TO gone';
+like +($server->audit(acked => $one))[0]{error}, qr/no such column/, 'one that cannot be looked up';
+system 'sqlite3', $server->db, 'ALTER TABLE orders RENAME COLUMN gone TO secret';
 system 'sqlite3', $server->db, 'PRAGMA writable_schema = ON; UPDATE sqlite_schema SET rootpage = '
     . q{(SELECT rootpage FROM sqlite_schema WHERE name = 'restocks_key') WHERE name = 'orders_key_by_bucket'};
 my ($verdict, $exit) = $server->audit;
