@@ -271,6 +271,19 @@ static enum store_status commit(struct store *store)
     return status;
 }
 
+/* Whether it says yes to what another transaction has done: an order, or a write, that
+ * came once more. */
+static bool repeats(const struct place *place, const struct store_write *write)
+{
+    for (size_t i = 0; i < place->lots_n; i++)
+        for (size_t j = 0; j < place->lots[i].n; j++)
+            if (place->lots[i].orders[j]->status == STORE_OK)
+                return true;
+    while (write && write->status != STORE_OK)
+        write = write->next;
+    return write;
+}
+
 /* In a transaction that has begun. *error is the lots': one of them may have
  * failed alone. */
 static enum store_status run_all(struct store *store,
@@ -278,6 +291,8 @@ static enum store_status run_all(struct store *store,
                                  struct store_error *error)
 {
     bool alone = store->place.lots_n == 0 && writes && !writes->next;
+    const struct store_write *first = writes;
+    int64_t changes = store->db->changes;
     enum store_status status = STORE_OK;
 
     store->place.proof.number = 0;
@@ -286,6 +301,9 @@ static enum store_status run_all(struct store *store,
     *error = *sql_error(store->db);
     for (; writes && status == STORE_OK; writes = writes->next)
         status = run_one(store, writes, alone);
+    if (status == STORE_OK && store->db->engine->far &&
+        store->db->changes == changes && repeats(&store->place, first))
+        status = probe_flush(store->db);
     /* Whatever failed by now, nothing was written, or nobody knows. */
     if (status != STORE_OK && status != STORE_BUSY &&
         status != STORE_NO_SPACE && status != STORE_UNKNOWN)
@@ -319,14 +337,15 @@ static void give_up(struct store *store, enum store_status status)
 
 /*
  * A COMMIT's answer was lost: was it carried out? In a cluster another server may
- * have it, and only a yes is certain. STORE_UNKNOWN: nobody can tell in time.
+ * have it, and only a yes is certain. That it can be seen does not say that it is on
+ * disk: a COMMIT of ours does. STORE_UNKNOWN: nobody can tell in time.
  */
 static enum store_status settle(struct store *store, struct backoff *pause,
                                 struct store_error *error)
 {
     enum store_status status;
     struct store_error why;
-    bool kept;
+    bool kept = false;
 
     if (!store->writer.engine->far || store->place.proof.number == 0)
         return STORE_UNKNOWN;
@@ -339,6 +358,10 @@ static enum store_status settle(struct store *store, struct backoff *pause,
         status = sql_begin(store->db);
         if (status == STORE_OK)
             status = orders_find(store->db, &store->place.proof, &kept);
+        if (status == STORE_OK && kept)
+            status = probe_flush(store->db);
+        if (status == STORE_OK && kept)
+            status = sql_commit(store->db);
         (void)sql_rollback(store->db);
         if (status == STORE_OK && kept)
             return STORE_OK;

@@ -168,6 +168,10 @@ enum store_status holds_next(struct sql *db, int64_t *in_ms);
 
 enum store_status probe_write(struct sql *db);
 
+/* Writes something that nobody reads. A server shows what is committed before it is on
+ * disk; once a later COMMIT of something written is, so is all that was shown. */
+enum store_status probe_flush(struct sql *db);
+
 /*
  * How many units each user has bought of a product that has a limit.
  *

@@ -77,20 +77,39 @@ static enum store_status write_order(struct sql *db, const struct trial *trial)
                    trial->number);
 }
 
-enum store_status probe_write(struct sql *db)
+static enum store_status draw(struct sql *db, struct trial *trial)
 {
-    enum store_status status;
-    struct trial trial;
-    int64_t version = 0;
     uint64_t bits;
 
     if (getrandom(&bits, sizeof(bits), 0) != (ssize_t)sizeof(bits))
         return sql_fail(db, STORE_IO, "the kernel gives no randomness");
-    trial = (struct trial){.number = -1 - (int64_t)(bits >> 1)};
-    snprintf(trial.fence, sizeof(trial.fence), FENCE, bits);
-    snprintf(trial.key, sizeof(trial.key), "readyz-%0*" PRIx64,
+    *trial = (struct trial){.number = -1 - (int64_t)(bits >> 1)};
+    snprintf(trial->fence, sizeof(trial->fence), FENCE, bits);
+    snprintf(trial->key, sizeof(trial->key), "readyz-%0*" PRIx64,
              STORE_KEY_BYTES_MAX - 7, bits);
-    status = schema_inspect(db, &version);
+    return STORE_OK;
+}
+
+enum store_status probe_flush(struct sql *db)
+{
+    struct trial trial;
+    enum store_status status = draw(db, &trial);
+
+    if (status == STORE_OK)
+        status = run_fence(db, db->engine->words.take_room, &trial);
+    if (status == STORE_OK)
+        status = run_fence(db, db->engine->words.free_room, &trial);
+    return status;
+}
+
+enum store_status probe_write(struct sql *db)
+{
+    struct trial trial;
+    enum store_status status = draw(db, &trial);
+    int64_t version = 0;
+
+    if (status == STORE_OK)
+        status = schema_inspect(db, &version);
     if (status == STORE_OK)
         status = run_fence(db, db->engine->words.take_room, &trial);
     if (status == STORE_OK)

@@ -199,6 +199,42 @@ for my $keyless (0, 1) {
     ok Stockade::eventually(20, sub { $server->order(40)->{status} == 201 }), 'SIGSTOP: sells again by itself';
     exact('after both', $load, $server);
 }
+
+# The server shows what is committed before it is on disk; nobody hears so. Not in
+# /dev/shm, where its log needs no fsync.
+{
+    my $dir = Stockade::tempdir();
+    Stockade::write_file("$dir/hold.c", <<'C');
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int fsync(int fd)
+{
+    while (access(getenv("HOLD"), F_OK) == 0)
+        usleep(10000);
+    return (int)syscall(SYS_fsync, fd);
+}
+int fdatasync(int fd) { return fsync(fd); }
+C
+    is system('cc', '-shared', '-fPIC', '-o', "$dir/hold.so", "$dir/hold.c"), 0, 'a disk that hangs';
+    my $slow = do {
+        local @ENV{qw(LD_PRELOAD HOLD TMPDIR)} = ("$dir/hold.so", "$dir/hold", '/var/tmp');
+        Stockade::Mariadb->start;
+    };
+    my $url = $slow->database;
+    my ($name) = $url =~ /db=(\w+)/;
+    my @servers = map { Stockade->start(redis => $redis, db_url => $url, args => ['--shared', '--lock', 'none']) } 1 .. 2;
+    $servers[0]->product(40, 10);
+    Stockade::write_file("$dir/hold", '');
+    my $first = Stockade::Load::ask($servers[0], 40, 1, 1, 'k');
+    ok Stockade::eventually(10, sub { $slow->sql("SELECT COUNT(*) FROM $name.orders") > 0 }), 'what is not on disk is to be seen';
+    is $servers[1]->order(40, 1, 1, 'k')->{status}, 503, 'and another instance does not confirm it';
+    is $first->()->[0], 503, 'nor does the one that wrote it';
+    unlink "$dir/hold";
+    ok Stockade::eventually(20, sub { $servers[0]->order(40, 1, 1, 'k')->{status} == 201 }), 'before it is';
+    is $servers[1]->stop, 0, 'a disk that hung: ends';
+    is $servers[0]->ends('a disk that hung')->{orders}, 1, 'one order';
+}
 {
     my $url = $mariadb->database;
     my @servers = map { Stockade->start(redis => $redis, db_url => $url, args => ['--shared', '--lock', 'none']) } 1 .. 2;
