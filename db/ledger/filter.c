@@ -213,7 +213,8 @@ enum store_status filter_begin(struct filter *filter, struct sql *db)
 }
 
 /* The last order that was seen must be there still: else an operator has put another
- * database in the place of this one. If nobody can say so now, what was seen must stay. */
+ * database in the place of this one. As long as nobody can say, what was seen must stay.
+ */
 enum store_status filter_read(struct filter *filter, struct sql *db)
 {
     enum store_status status;
