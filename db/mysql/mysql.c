@@ -319,12 +319,11 @@ static void rollback(struct sql *db)
 /* The first makes three; after a crash in between the rest is counted up. */
 static const char *const scripts[] = {
 #include "db/mysql/schema.sql.inc"
-    ,
-    NULL,
-    NULL,
+    , NULL, NULL,
 #include "db/mysql/schema_4.sql.inc"
     ,
 #include "db/mysql/schema_5.sql.inc"
+    , NULL, /* version 6 is SQLite's */
 };
 
 /* One statement after the other: each ends with ";" and the line. A change of a
