@@ -250,11 +250,12 @@ static inline void sql_bind_ints(struct sql_query *query, int at,
     query->db->engine->bind_ints(query, at, values, n);
 }
 
-/* Binds a text to ?AT, "" as NULL. It is borrowed until the end. */
-static inline void sql_bind_text(struct sql_query *query, int at,
-                                 const char *text)
+/* Binds a text to ?AT, "" as NULL. It is borrowed until the end. Gives QUERY back. */
+static inline struct sql_query *sql_bind_text(struct sql_query *query, int at,
+                                              const char *text)
 {
     query->db->engine->bind_text(query, at, text);
+    return query;
 }
 
 /* Steps to the next row: true if there is one. */

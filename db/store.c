@@ -85,7 +85,6 @@ static void free_store(struct store *store)
 static enum store_status get_ready(struct store *store,
                                    void (*on_note)(const char *text))
 {
-    struct filter *filter = &store->place.keys.filter;
     struct sql *db = store->db;
     enum store_status status;
     int64_t version = 0;
@@ -101,15 +100,7 @@ static enum store_status get_ready(struct store *store,
     }
     status = schema_bring_up(db);
     if (status == STORE_OK && !db->engine->far)
-        status = filter_read(filter, db);
-    if (on_note && filter_bytes(filter) > 0) {
-        (void)snprintf(text, sizeof(text),
-                       "filters of keys and users take %zu MB, %d for each "
-                       "million orders, %d at most",
-                       filter_bytes(filter) >> 20, FILTER_MB,
-                       FILTERS_MAX * FILTER_MB);
-        on_note(text);
-    }
+        status = filter_read(&store->place.keys.filter, db);
     return status;
 }
 

@@ -185,8 +185,7 @@ struct store_options {
     void (*on_failure)(void *ctx, enum store_status status,
                        const struct store_error *error);
     void *on_failure_ctx;
-    /* Called by store_open() with a sentence: before what takes long, and what of the
-     * memory it takes. NULL = none. */
+    /* Called by store_open() with a sentence, before what takes long. NULL = none. */
     void (*on_note)(const char *text);
 };
 

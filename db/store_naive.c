@@ -105,25 +105,14 @@ static enum store_status run_update(struct store *store,
 {
     const struct naive_write *update = write->what;
     enum store_status status = fence_check(store->db, update->fence);
-    int64_t found = 0;
 
     if (status == STORE_OK)
-        status = sql_first(sql_query(store->db,
-                                     "SELECT COUNT(*) FROM segments "
-                                     "WHERE product_id = ?1 AND segment = ?2",
-                                     update->product_id, update->segment),
-                           &found);
+        status = sql_run(store->db,
+                         "UPDATE segments SET stock = ?3 "
+                         "WHERE product_id = ?1 AND segment = ?2",
+                         update->product_id, update->segment, update->stock);
     if (status != STORE_OK)
         return status;
-    status = sql_run(store->db,
-                     "UPDATE segments SET stock = ?3 "
-                     "WHERE product_id = ?1 AND segment = ?2",
-                     update->product_id, update->segment, update->stock);
-    if (status != STORE_OK)
-        return status;
-    if (found == 0)
-        return sql_fail(store->db, STORE_NO_PRODUCT,
-                        "there is no such segment");
     return soldout_forget(&store->soldout, sql_error(store->db));
 }
 

@@ -36,8 +36,7 @@ enum store_status store_fence_floor(struct store_reader *reader,
                       "SELECT IFNULL(token, 0) FROM products "
                       "LEFT JOIN fences ON fences.name = ?2 WHERE id = ?1",
                       product_id);
-    sql_bind_text(query, 2, name);
-    status = sql_first(query, &last);
+    status = sql_first(sql_bind_text(query, 2, name), &last);
     *token = last > 0 ? (uint64_t)last : 0;
     if (status == STORE_OK && last < 0)
         status = products_none(reader->db, product_id);
@@ -80,8 +79,7 @@ static enum store_status stale(struct sql *db, const struct store_fence *fence)
     enum store_status status;
     int64_t last = 0;
 
-    sql_bind_text(query, 1, fence->name);
-    status = sql_first(query, &last);
+    status = sql_first(sql_bind_text(query, 1, fence->name), &last);
     if (status != STORE_OK)
         return status;
     return sql_fail(db, STORE_STALE_FENCE,

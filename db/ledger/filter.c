@@ -248,15 +248,6 @@ enum store_status filter_read(struct filter *filter, struct sql *db)
     return status;
 }
 
-size_t filter_bytes(const struct filter *filter)
-{
-    size_t n = 0;
-
-    for (int64_t i = 0; i < filter->begun; i++)
-        n += filter->slots[i] != NULL;
-    return n * FILTER_SLOTS * sizeof(*filter->slots[0]);
-}
-
 void filter_release(struct filter *filter)
 {
     for (int64_t i = 0; i < filter->begun; i++)

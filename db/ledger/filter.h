@@ -28,7 +28,6 @@
 #define FILTER_BUCKET_BITS 9  /* schema_7.sql and SQLite's words say 9, too */
 #define FILTER_ORDERS_BITS 20 /* of one filter */
 #define FILTER_SLOTS       (3 << FILTER_ORDERS_BITS) /* a key and a user an order */
-#define FILTER_MB          (FILTER_SLOTS * 4 >> 20)
 #define FILTERS_MAX        128
 #define FILTER_RECENT      256 /* entries that are remembered */
 
@@ -94,9 +93,6 @@ void filter_kept(struct filter *filter, int64_t number, int64_t secret);
 /* Reads the orders that it does not have yet, without a transaction: they may be
  * millions. */
 enum store_status filter_read(struct filter *filter, struct sql *db);
-
-/* Bytes of memory that the filters take. */
-size_t filter_bytes(const struct filter *filter);
 
 void filter_release(struct filter *filter);
 

@@ -104,26 +104,24 @@ enum store_status holds_winner(const struct store_order *order)
 static enum store_status find_payment(struct sql *db, const char *payment,
                                       int64_t *number, int64_t *accepted)
 {
-    struct sql_query *query = sql_query(
-        db, "SELECT number, accepted FROM payments WHERE reference = ?1");
-
     *number = *accepted = 0;
-    sql_bind_text(query, 1, payment);
-    return sql_first(query, number, accepted);
+    return sql_first(
+        sql_bind_text(sql_query(db, "SELECT number, accepted FROM payments "
+                                    "WHERE reference = ?1"),
+                      1, payment),
+        number, accepted);
 }
 
 static enum store_status insert_payment(struct sql *db, const char *payment,
                                         int64_t number, bool accepted,
                                         int64_t now)
 {
-    struct sql_query *query = sql_query(
-        db,
-        "INSERT INTO payments (number, accepted, created_ms, reference) "
-        "VALUES (?1, NULLIF(?2, 0), ?3, ?4)",
-        number, accepted, now);
-
-    sql_bind_text(query, 4, payment);
-    return sql_finish(query);
+    return sql_finish(sql_bind_text(
+        sql_query(db,
+                  "INSERT INTO payments (number, accepted, created_ms, "
+                  "reference) VALUES (?1, NULLIF(?2, 0), ?3, ?4)",
+                  number, accepted, now),
+        4, payment));
 }
 
 /* The order is read after its payment's record, because the payment may be another

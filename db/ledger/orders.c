@@ -167,8 +167,7 @@ static enum store_status find_key(struct sql *db, const struct filter *filter,
          more = filter_next(filter, hash, &span)) {
         query =
             sql_query(db, db->engine->words.find_key, span.oldest, span.newest);
-        sql_bind_text(query, 3, key);
-        status = sql_first(query, &number);
+        status = sql_first(sql_bind_text(query, 3, key), &number);
     }
     *found = false;
     if (status != STORE_OK || number == 0)

@@ -36,19 +36,14 @@ struct trial {
 static enum store_status run_fence(struct sql *db, const char *text,
                                    const struct trial *trial)
 {
-    struct sql_query *query = sql_query(db, text);
-
-    sql_bind_text(query, 1, trial->fence);
-    return sql_finish(query);
+    return sql_finish(sql_bind_text(sql_query(db, text), 1, trial->fence));
 }
 
 /* A stock with its last bit turned is in range as well, and another one. */
 static enum store_status write_order(struct sql *db, const struct trial *trial)
 {
-    struct sql_query *query;
-    enum store_status status;
+    enum store_status status = sql_run(db, "SAVEPOINT trial");
 
-    status = sql_run(db, "SAVEPOINT trial");
     for (int units = 1; units <= 2 && status == STORE_OK; units++)
         status = sql_run(db, db->engine->words.buy_units, trial->number,
                          trial->product_id, trial->number, 1, 2);
@@ -59,16 +54,15 @@ static enum store_status write_order(struct sql *db, const struct trial *trial)
                          trial->product_id, trial->segment, trial->stock ^ 1);
     if (status != STORE_OK)
         return status;
-    query =
+    status = sql_finish(sql_bind_text(
         sql_query(db,
                   "INSERT INTO orders (number, secret, product_id, "
                   "segment, user_id, quantity, price_cents, "
                   "limit_per_user, fence, state, created_ms, "
                   "cancelled_ms, `key`) "
                   "VALUES (?1, ?1, ?2, ?3, 1, 1, 0, 0, 0, 0, ?4, 0, ?5)",
-                  trial->number, trial->product_id, trial->segment, now_ms());
-    sql_bind_text(query, 5, trial->key);
-    status = sql_finish(query);
+                  trial->number, trial->product_id, trial->segment, now_ms()),
+        5, trial->key));
     if (status != STORE_OK)
         return status;
     return sql_run(db,

@@ -371,8 +371,7 @@ static enum store_status create(struct sql *db,
         product->id, product->price_cents, product->limit_per_user,
         product->opens_ms, product->ends_ms, product->initial,
         product->segments, now_ms(), product->pay_within_s);
-    sql_bind_text(query, 10, product->name);
-    status = sql_finish(query);
+    status = sql_finish(sql_bind_text(query, 10, product->name));
     if (status != STORE_OK)
         return status;
     return deal_out(db, product->id, product->segments, product->initial, NULL);
@@ -405,8 +404,7 @@ static enum store_status update(struct sql *db,
         product->opens_ms, product->ends_ms, product->segments, resized,
         old->limit_per_user > 0 || product->limit_per_user == 0,
         product->pay_within_s);
-    sql_bind_text(query, 10, product->name);
-    status = sql_finish(query);
+    status = sql_finish(sql_bind_text(query, 10, product->name));
     if (status == STORE_OK)
         status = segments_raise_terms(db, product->id);
     if (status == STORE_OK && resized)
@@ -482,8 +480,8 @@ static enum store_status replay(struct sql *db, struct store_restock *restock)
         return STORE_OK;
     query = sql_query(db, "SELECT product_id, quantity FROM restocks "
                           "WHERE `key` = ?1");
-    sql_bind_text(query, 1, restock->key);
-    status = sql_first(query, &product_id, &quantity);
+    status = sql_first(sql_bind_text(query, 1, restock->key), &product_id,
+                       &quantity);
     restock->replayed = quantity > 0;
     if (status == STORE_OK && restock->replayed &&
         (product_id != restock->product_id || quantity != restock->quantity))
@@ -520,8 +518,7 @@ enum store_status segments_restock(struct sql *db, struct store_write *write)
                       "INSERT INTO restocks (product_id, quantity, "
                       "created_ms, `key`) VALUES (?1, ?2, ?3, ?4)",
                       restock->product_id, restock->quantity, now_ms());
-    sql_bind_text(query, 4, restock->key);
-    status = sql_finish(query);
+    status = sql_finish(sql_bind_text(query, 4, restock->key));
     if (status == STORE_OK)
         status = deal_out(db, restock->product_id, product->segments,
                           restock->quantity, NULL);
