@@ -29,7 +29,9 @@ enum plant {
     LAST_IS_FIRST,    /* in the queue of a fair lock */
     RENEWAL_NOT_KEPT, /* its number is compared, and not kept */
     ID_OF_THE_FIRST,  /* all orders are told its id */
-    TIRED,            /* a process that has said no often says yes instead */
+    PRICE_UNTOLD,
+    KEY_FORGOTTEN,
+    TIRED, /* a process that has said no often says yes instead */
 };
 
 enum { TIRED_AFTER = 3 };
@@ -124,6 +126,8 @@ void __wrap_order_set_decided(struct order *order, enum store_status status,
         (void)strcpy(first, order->record.id);
     if (planted == ID_OF_THE_FIRST && order->record.number > 1)
         (void)strcpy(order->record.id, first);
+    if (planted == PRICE_UNTOLD)
+        order->record.price_cents = 0;
     if (planted == HINT_BELIEVED && order->record.status == STORE_SHORT)
         order->record.status = STORE_SOLD_OUT;
     if (planted == TIRED && order->record.status == STORE_SOLD_OUT &&
@@ -141,6 +145,8 @@ void __wrap_one_by_one_run(struct task *task, struct worker *worker)
 
     if (turns_own_lane()->orders_n == 1)
         was_sold_out = false;
+    if (planted == KEY_FORGOTTEN)
+        order->record.key[0] = '\0';
     if (planted == SOLD_OUT_FOR_EVER && was_sold_out) {
         order_set_outcome(order, ORDER_SOLD_OUT, "");
         order_end(order, order->submitted_us);
@@ -201,6 +207,11 @@ static const struct {
     {SOLD_OUT_FOR_EVER, STAGE_REFUSED,
      "fenced --deduct guarded --programs order-twice,order-cancel", &few},
     {ID_OF_THE_FIRST, STAGE_LOST, "fenced --batched --buyers 1 --stock 4",
+     &few},
+    {PRICE_UNTOLD, STAGE_LOST, "fenced --deduct guarded --buyers 1",
+     &short_ones},
+    {KEY_FORGOTTEN, STAGE_TWICE,
+     "redisson --deduct guarded --stock 2 --programs order:key=k,order:key=k",
      &few},
     {RELEASE_WAKES_NOBODY, STAGE_ASLEEP, "redisson", &short_ones},
     {RELEASE_OF_ANOTHERS, STAGE_LEASE, "redisson", &short_ones},
