@@ -109,7 +109,7 @@ static void note_written(struct stage *stage, const struct stage_step *step)
     if (stage->scene.pay_within_s > 0) /* what is written has the time in it */
         stage->written =
             page_hash(stage->written, &step->at_us, sizeof(step->at_us));
-    stage->audit = NULL;
+    stage->is_audited = false;
     /* An order whose INSERT is refused has taken its units before, and loses them; it must
      * not take others. */
     if (strcmp(step->name, "naive-insert") == 0 &&

@@ -261,8 +261,8 @@ struct stage_verdict {
     unsigned moves[STAGE_FAULT_N]; /* at which move each came about, from 1 */
 };
 
-/* All that has broken since stage_begin(). The ledger is read each time, so a fault
- * has its move only if a caller asks after each. When all is over, a program's check
+/* All that has broken since stage_begin(). A fault has its move only if a caller asks after
+ * each. When all is over, a program's check
  * may add a line to stage_steps(). */
 void stage_judge(struct stage *stage, struct stage_verdict *verdict);
 

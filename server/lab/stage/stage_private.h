@@ -116,18 +116,19 @@ struct stage {
 
     bool touched; /* this move may have changed what Redis has, or the time */
     bool posted;  /* what this move has sent is not waited for by who sent it */
-    uint64_t written;     /* a hash of all that was written to the database */
-    const int64_t *units; /* that are left, in PAST; with AUDIT */
-    const struct store_audit *audit; /* of it, in PAST; NULL = not yet */
-    bool unfaithful;                 /* somebody died, or a reply was lost; */
-    bool is_disturbed;               /* anything but the latter */
-    bool cut_short;                  /* an order was, between its statements */
-    struct stage_verdict verdict;    /* so far */
-    char kind;                       /* of the move under way */
-    struct actor *runner;            /* who has made the last moves, ... */
-    unsigned run_n;       /* ... so many in a row without any trouble */
-    uint64_t first_token; /* that was granted; 0 = none yet */
-    unsigned insiders;    /* a bit for each who shares a lock with another */
+    uint64_t written; /* a hash of all that was written to the database */
+    bool is_audited;  /* since then, so that these are of now, in PAST: */
+    const struct store_audit *audit;
+    const int64_t *units;         /* that are left */
+    bool unfaithful;              /* somebody died, or a reply was lost; */
+    bool is_disturbed;            /* anything but the latter */
+    bool cut_short;               /* an order was, between its statements */
+    struct stage_verdict verdict; /* so far */
+    char kind;                    /* of the move under way */
+    struct actor *runner;         /* who has made the last moves, ... */
+    unsigned run_n;               /* ... so many in a row without any trouble */
+    uint64_t first_token;         /* that was granted; 0 = none yet */
+    unsigned insiders; /* a bit for each who shares a lock with another */
     unsigned stocks[STAGE_PRODUCTS_N]; /* the version of each product's stock */
     uint64_t holds_at; /* the hash `written` when these were read: */
     uint64_t pay_until_us[STAGE_HOLDS_MAX]; /* of orders that are not paid */
@@ -262,7 +263,7 @@ bool stage_has_key(const struct stage *stage);
 /* Whether a line of the keys is that of a lock: "lock:{...}". */
 bool stage_is_lock(const char *line);
 
-/* Brings stage->audit and the units up to date. False: stage->error. */
+/* Brings stage->audit and the units up to date, after each move. False: stage->error. */
 bool stage_read_ledger(struct stage *stage);
 
 /* Whether all are done or dead, and nothing is held up. */

@@ -279,7 +279,7 @@ static void note_stock(struct stage *stage)
         if (each->orders_n != orders_n)
             each->saw_short = false;
         each->orders_n = orders_n;
-        if (stage_read_ledger(stage) && *stage->units < each->role.quantity)
+        if (*stage->units < each->role.quantity)
             each->saw_short = true;
     }
 }
@@ -326,6 +326,8 @@ bool stage_settle(struct stage *stage, struct actor *mover)
     note_naps(stage);
     note_insiders(stage);
     note_wishes(stage);
+    if (!stage_read_ledger(stage))
+        return false;
     note_stock(stage);
     stage_check_sleepers(stage);
     return true;

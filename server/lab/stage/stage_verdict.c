@@ -84,7 +84,7 @@ bool stage_read_ledger(struct stage *stage)
     struct stage_past *past = &stage->past[stage->moves_n];
     struct store_error error;
 
-    if (stage->audit)
+    if (stage->is_audited)
         return true;
     if (!past->has_audit) {
         past->units = 0;
@@ -96,6 +96,7 @@ bool stage_read_ledger(struct stage *stage)
         return fail_with(&stage->error, "%s", error.text);
     stage->audit = &past->audit;
     stage->units = &past->units;
+    stage->is_audited = true;
     return true;
 }
 
@@ -445,7 +446,7 @@ static bool breaks_a_promise(const struct actor *actor)
 
 /* ---- the judge ---------------------------------------------------------- */
 
-enum when { AT_ANY_TIME, WITH_THE_LEDGER, AT_THE_END, BEFORE_THE_END };
+enum when { AT_ANY_TIME, AT_THE_END, BEFORE_THE_END };
 
 static const struct rule {
     enum stage_fault fault;
@@ -454,7 +455,7 @@ static const struct rule {
     bool (*is_broken_by)(const struct actor *actor); /* by any */
 } rules[] = {
     {STAGE_FOREVER, AT_ANY_TIME, is_left_for_ever, NULL},
-    {STAGE_TWICE, WITH_THE_LEDGER, has_too_many, NULL},
+    {STAGE_TWICE, AT_ANY_TIME, has_too_many, NULL},
     {STAGE_LOST, AT_THE_END, has_lost_one, NULL},
     {STAGE_LOST, AT_THE_END, NULL, has_anothers},
     {STAGE_LOST, AT_THE_END, NULL, has_wrong_id},
@@ -483,16 +484,14 @@ void stage_broke(struct stage *stage, enum stage_fault fault)
  * two statements, are nobody's fault. */
 static void judge(struct stage *stage, bool spares)
 {
-    bool over = stage_is_over(stage), reads = stage_read_ledger(stage);
-    unsigned found = 0;
+    bool over = stage_is_over(stage);
+    unsigned found = ledger_faults(stage->audit);
 
     /* Whatever else the lock does: a command of it that does nothing is no step of a lock,
      * and a reply that it does not understand is no answer. */
     for (const struct actor *each = stage->actors; each < stage->end; each++)
         found |= each->lane->faults;
-    if (reads)
-        found |= ledger_faults(stage->audit);
-    if (reads && over &&
+    if (over &&
         !(spares && stage->cut_short && stage->scene.deduct == DEDUCT_NAIVE))
         found |= ledger_faults_at_the_end(stage->audit);
     for (enum stage_fault i = 0; i < STAGE_FAULT_N; i++)
@@ -501,8 +500,7 @@ static void judge(struct stage *stage, bool spares)
     for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
         const struct rule *rule = &rules[i];
         bool applies = rule->when == AT_ANY_TIME ||
-                       (rule->when == WITH_THE_LEDGER && reads) ||
-                       (rule->when == AT_THE_END && reads && over) ||
+                       (rule->when == AT_THE_END && over) ||
                        (rule->when == BEFORE_THE_END && !over);
 
         if (applies && rule->is_broken && rule->is_broken(stage))

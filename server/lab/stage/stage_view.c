@@ -224,11 +224,9 @@ void stage_look(struct stage *stage, struct stage_view *view)
         actor->outcome = lane->outcome;
         tell_next(each, actor);
     }
-    if (stage_read_ledger(stage)) {
-        view->stock = *stage->units;
-        view->sold = stage->audit->sold;
-        view->orders = stage->audit->orders;
-    }
+    view->stock = *stage->units;
+    view->sold = stage->audit->sold;
+    view->orders = stage->audit->orders;
 }
 
 /* ---- marks --------------------------------------------------------------- */
