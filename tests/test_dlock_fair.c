@@ -3,9 +3,7 @@
  * between. The queue is looked at on the server, so that a test knows who is in
  * it before it goes on.
  */
-#include <signal.h>
-#include <sys/wait.h>
-
+#include "tests/support/lock_process.h"
 #include "tests/support/lock_story.h"
 #include "tests/support/lock_waiter.h"
 
@@ -57,33 +55,19 @@ LOCK_TEST(test_who_waits)
 
 /* The dead and those that give up ------------------------------------------------ */
 
-/* A process that waits, and is killed: SIGKILL leaves it no time for anything. */
-static pid_t fork_waiter(void)
-{
-    pid_t pid = fork();
-
-    if (pid == 0) {
-        struct dlock *client = lock_rig_client("fair");
-        struct dlock_grant grant;
-
-        (void)lock_rig_take(lock_rig_session(client), "k", 20000, 0, &grant);
-        _exit(0);
-    }
-    assert_true(pid > 0);
-    return pid;
-}
-
+/* SIGKILL leaves a process no time for anything. */
 LOCK_TEST(test_a_dead_waiter_does_not_block)
 {
     struct lock_pair pair = lock_pair_held("fair", 20000);
     struct lock_waiter waiter = {.wait_ms = 0};
-    pid_t pid = fork_waiter(); /* before there are threads */
+    struct lock_process process;
     uint64_t killed_at_ms;
 
+    lock_process_start(&process, "fair"); /* before there are threads */
+    lock_process_tell_take(&process, "k", 20000);
     lock_queue_await(1);
     lock_waiter_queue_up(&waiter, 2);
-    (void)kill(pid, SIGKILL);
-    (void)waitpid(pid, NULL, 0);
+    lock_process_kill(&process);
     killed_at_ms = lock_rig_now_ms();
     assert_ok(lock_pair_give(&pair, 0));
     lock_waiter_close(&waiter);

@@ -29,7 +29,7 @@ void lock_queue_await(long long n);
 
 /*
  * With a client of its own: returns when it stands in the queue as number N. It
- * waits for twenty seconds if nothing else is said, and so long is its lease.
+ * waits for two minutes if nothing else is said, and so long is its lease.
  * Closing it waits for its end.
  */
 void lock_waiter_queue_up(struct lock_waiter *waiter, long long n);
