@@ -36,7 +36,7 @@ sub depth_of {
 
 # ---- connections break while their orders wait ---------------------------------
 for my $threads (1, 2) {
-    my $server = slow_server(2, '--http-threads', $threads, '--client-inflight-max', 150);
+    my $server = slow_server(2, '--http-threads', $threads, '--client-inflight-max', 150, '--request-deadline-ms', 120_000);
     my $sent   = 50;
     # Once while all of them are known to wait, then as it comes: some may be
     # reset before they were read.
