@@ -31,7 +31,8 @@ enum plant {
     ID_OF_THE_FIRST,  /* all orders are told its id */
     PRICE_UNTOLD,
     KEY_FORGOTTEN,
-    TIRED, /* a process that has said no often says yes instead */
+    LIMIT_TOO_EARLY, /* who may buy two hears that it may not, by the first */
+    TIRED,           /* a process that has said no often says yes instead */
 };
 
 enum { TIRED_AFTER = 3 };
@@ -128,6 +129,8 @@ void __wrap_order_set_decided(struct order *order, enum store_status status,
         (void)strcpy(order->record.id, first);
     if (planted == PRICE_UNTOLD)
         order->record.price_cents = 0;
+    if (planted == LIMIT_TOO_EARLY)
+        order->record.status = STORE_LIMIT;
     if (planted == HINT_BELIEVED && order->record.status == STORE_SHORT)
         order->record.status = STORE_SOLD_OUT;
     if (planted == TIRED && order->record.status == STORE_SOLD_OUT &&
@@ -213,6 +216,8 @@ static const struct {
     {KEY_FORGOTTEN, STAGE_TWICE,
      "redisson --deduct guarded --stock 2 --programs order:key=k,order:key=k",
      &few},
+    {LIMIT_TOO_EARLY, STAGE_REFUSED,
+     "fenced --deduct guarded --buyers 1 --stock 2 --limit 2", &short_ones},
     {RELEASE_WAKES_NOBODY, STAGE_ASLEEP, "redisson", &short_ones},
     {RELEASE_OF_ANOTHERS, STAGE_LEASE, "redisson", &short_ones},
     {RELEASE_SAYS_LOST, STAGE_TOLD_LOST, "redisson", &short_ones},
