@@ -125,6 +125,9 @@ UNIT_TEST_OF(struct fixture *f, an_order_speaks_from_when_it_began)
     usleep(1);
     health_worked(health, HEALTH_STORE, clock_us());
     assert_int_equal(health_look(health, f->why), HEALTH_READY);
+    health_worked(health, HEALTH_STORE, clock_us() - 31000000);
+    assert_int_equal(health_look(health, f->why), HEALTH_UNKNOWN);
+    assert_non_null(strstr(f->why, "nothing was heard for half a minute"));
     health_stop(health);
     health_free(health);
 }
