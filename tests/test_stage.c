@@ -6,6 +6,7 @@
  * STAGE_TIMES how often each; with STAGE_LOCK, only these, of that lock.
  * tests/full/stage.t asks for many.
  */
+#include <glob.h>
 #include <inttypes.h>
 #include <pty.h>
 
@@ -298,6 +299,25 @@ UNIT_TEST(test_answers_are_of_their_schedule)
     play(stage, "b b b");
     play(stage, "a a a!");
     assert_int_equal(stage_faults(stage), 0);
+    stage_close(stage);
+}
+
+/* Nothing can be said then: the schedule must not go on as if all were well. */
+UNIT_TEST(test_a_ledger_that_cannot_be_read_is_told)
+{
+    const struct stage_scene scene = STAGE_SCENE("none");
+    struct stage *stage = open_scene(&scene);
+    struct fail error;
+    char path[80];
+    glob_t found;
+
+    play(stage, "a");
+    (void)snprintf(path, sizeof(path), "{/dev/shm,/tmp}/stockade-stage-%d-*/db",
+                   (int)getpid());
+    assert_int_equal(glob(path, GLOB_BRACE, NULL, &found), 0);
+    assert_int_equal(truncate(found.gl_pathv[0], 0), 0);
+    globfree(&found);
+    assert_false(stage_move(stage, (struct stage_move){0, 's'}, &error));
     stage_close(stage);
 }
 
