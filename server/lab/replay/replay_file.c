@@ -274,7 +274,7 @@ static void add_lane(struct picture *picture, const struct source *source)
 /* From its beginning on, up to the head. False: the file is no timeline. */
 static bool begin(struct picture *picture, struct source *source)
 {
-    json_t *line, *actors, *actor;
+    json_t *line, *actors = NULL, *actor;
     size_t at;
     bool good;
 
