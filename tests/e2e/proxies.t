@@ -178,9 +178,12 @@ for my $way ('nginx', 'haproxy', 'directly') {
     $refused += 3;
     Stockade::eventually(10, sub { ($server->metric('stockade_orders_total', outcome => 'too-many-in-flight') || 0) >= $refused });
     $release->();
-    my @status = map { HttpRaw::status_of($_) } @sockets;
-    is pop @status, 201, "$way: another customer orders";
-    is_deeply [sort @status], [201, 429, 429, 429], "$way: who forges X-Forwarded-For has his limit";
+    my @replies = map { HttpRaw::read_replies($_, 1)->{replies}[0] } @sockets;
+    is +(pop @replies)->{status}, 201, "$way: another customer orders";
+    my ($placed, @busy) = sort { $a->{status} <=> $b->{status} } @replies;
+    is_deeply [map { $_->{status} } $placed, @busy], [201, 429, 429, 429], "$way: who forges X-Forwarded-For has his limit";
+    is $busy[0]{headers}{'retry-after'}, 1, "$way: and hears when to come back";
+    like $busy[0]{body}, qr/urn:stockade:problem:too-many-in-flight/, "$way: as a problem";
     $proxy->{child}->end if $proxy;
 }
 is $server->stop, 0, 'stops';
