@@ -304,10 +304,6 @@ static enum store_status run_all(struct store *store,
     if (status == STORE_OK && store->db->engine->far &&
         store->db->changes == changes && repeats(&store->place, first))
         status = probe_flush(store->db);
-    /* Whatever failed by now, nothing was written, or nobody knows. */
-    if (status != STORE_OK && status != STORE_BUSY &&
-        status != STORE_NO_SPACE && status != STORE_UNKNOWN)
-        status = STORE_IO;
     if (status == STORE_OK)
         status = commit(store);
     if (status == STORE_OK)
@@ -434,8 +430,9 @@ static void batch_run(struct store *store, bool with_orders)
     do {
         if (status == STORE_OK)
             status = run_all(store, writes, &error);
-        else if (status != STORE_BUSY && status != STORE_NO_SPACE &&
-                 status != STORE_GONE)
+        if (status != STORE_OK && status != STORE_BUSY &&
+            status != STORE_NO_SPACE && status != STORE_UNKNOWN &&
+            status != STORE_GONE)
             status = STORE_IO;
     } while (next_try(store, &pause, &late, &status, &error));
     if (store->on_failure && status != STORE_OK)

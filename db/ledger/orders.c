@@ -250,10 +250,8 @@ enum store_status store_order_get(struct store_reader *reader, const char *id,
 
 /*
  * Opening a table, and the one that a foreign key looks into, costs SQLite as
- * much as a quarter of a row: many rows go with one statement, powers of two so
- * that there are few statements. Where each is a round trip they go with one,
- * however many they are. The texts are made once: a statement is known by its
- * text's address.
+ * much as a quarter of a row, and a server a round trip: all rows go with one
+ * statement. The texts are made once: a statement is known by its text's address.
  */
 #define MANY PLACE_ROWS_MAX
 #define INSERT                                                                 \
@@ -263,17 +261,15 @@ enum store_status store_order_get(struct store_reader *reader, const char *id,
 #define ROW       ", (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0)"
 #define ROW_BINDS 12
 
-static char *inserts[MANY + 1]; /* of so many rows */
+static char inserts[MANY + 1][sizeof(INSERT) + sizeof(SQL_TELL_NUMBERS) +
+                              MANY * sizeof(ROW)]; /* of so many rows */
 static pthread_once_t inserts_made = PTHREAD_ONCE_INIT;
 
 static void make_inserts(void)
 {
-    static char texts[MANY][sizeof(INSERT) + sizeof(SQL_TELL_NUMBERS) +
-                            MANY * sizeof(ROW)];
     char *end;
 
     for (size_t n = 1; n <= MANY; n++) {
-        inserts[n] = texts[n - 1];
         end = stpcpy(inserts[n], INSERT);
         for (size_t i = 0; i < n; i++)
             end = stpcpy(end, &ROW[i == 0 ? 2 : 0]);
@@ -281,10 +277,26 @@ static void make_inserts(void)
     }
 }
 
-static enum store_status insert(struct sql *db, const char *text,
-                                struct orders_row rows[], size_t n)
+/* The secrets are drawn together, because a call for each would cost as much as its row.
+ * The kernel gives up to 256 bytes whole, and no signal interrupts it in that. */
+static bool draw_secrets(struct orders_row rows[], size_t n)
 {
-    struct sql_query *query = sql_query(db, text);
+    int64_t secrets[32];
+    size_t size;
+
+    for (size_t i = 0; i < n; i++) {
+        size = 8 * (n - i < 32 ? n - i : 32);
+        if (i % 32 == 0 && getrandom(secrets, size, 0) != (ssize_t)size)
+            return false;
+        rows[i].secret = secrets[i % 32];
+    }
+    return true;
+}
+
+enum store_status orders_insert(struct sql *db, struct orders_row rows[],
+                                size_t n, struct place_proof *proof)
+{
+    struct sql_query *query;
     struct store_order *order;
     int64_t numbers[MANY];
     enum store_status status;
@@ -292,6 +304,11 @@ static enum store_status insert(struct sql *db, const char *text,
     size_t told = 0;
     int at = 1;
 
+    assert(n >= 1 && n <= MANY);
+    if (!draw_secrets(rows, n))
+        return sql_fail(db, STORE_IO, "the kernel gives no randomness");
+    pthread_once(&inserts_made, make_inserts);
+    query = sql_query(db, inserts[n]);
     for (size_t i = 0; i < n; i++, at += ROW_BINDS) {
         order = rows[i].order;
         const int64_t values[] = {
@@ -313,36 +330,9 @@ static enum store_status insert(struct sql *db, const char *text,
             return sql_fail(db, STORE_IO, "an INSERT told too few numbers");
         format_id(order->number, rows[i].secret, order->id);
     }
-    return status == STORE_OK && held ? holds_insert(db, numbers, n) : status;
-}
-
-/* The secrets are drawn together, because a call for each would cost as much as its row.
- * The kernel gives up to 256 bytes whole, and no signal interrupts it in that. */
-enum store_status orders_insert(struct sql *db, struct orders_row rows[],
-                                size_t n, struct place_proof *proof)
-{
-    enum store_status status = STORE_OK;
-    int64_t secrets[32];
-    size_t size = 0;
-
-    assert(n >= 1 && n <= MANY);
-    for (size_t i = 0; i < n; i++) {
-        size = 8 * (n - i < 32 ? n - i : 32);
-        if (i % 32 == 0 && getrandom(secrets, size, 0) != (ssize_t)size)
-            return sql_fail(db, STORE_IO, "the kernel gives no randomness");
-        rows[i].secret = secrets[i % 32];
-    }
-    pthread_once(&inserts_made, make_inserts);
-    for (size_t i = 0; i < n && status == STORE_OK; i += size) {
-        size = n - i;
-        while (!db->engine->far && (size & (size - 1)) != 0)
-            size &= size - 1; /* the highest bit alone */
-        status = insert(db, inserts[size], rows + i, size);
-    }
     if (status == STORE_OK)
-        *proof =
-            (struct place_proof){rows[n - 1].order->number, rows[n - 1].secret};
-    return status;
+        *proof = (struct place_proof){numbers[n - 1], rows[n - 1].secret};
+    return status == STORE_OK && held ? holds_insert(db, numbers, n) : status;
 }
 
 enum store_status orders_find(struct sql *db, const struct place_proof *proof,

@@ -62,8 +62,7 @@ struct rows_product {
     struct rows_segment at[];
 };
 
-/* The most products with their segments that are kept. When there are as many all is
- * forgotten, and read again when it is asked for. */
+/* More products and segments are not kept for the next transaction. */
 #define ROWS_MAX 16384
 
 void place_forget(struct place *place)
@@ -149,8 +148,7 @@ static enum store_status read_product(struct sql *db, int64_t id,
 }
 
 /* A product, read if it is not known: with room for all segments that it could have, and
- * then without. *product is NULL if there is none. It is valid until the next call for
- * another product. */
+ * then without. *product is NULL if there is none. */
 static enum store_status find_product(struct place *place, int64_t id,
                                       struct rows_product **product)
 {
@@ -170,11 +168,6 @@ static enum store_status find_product(struct place *place, int64_t id,
         status = purchases_count(place->db, id);
         if (status == STORE_OK)
             status = read_product(place->db, id, found);
-    }
-    if (status == STORE_OK && found->n > 0 && rows->n + found->n > ROWS_MAX) {
-        status = flush(place);
-        if (status == STORE_OK)
-            place_forget(place);
     }
     if (status != STORE_OK || found->n == 0) {
         free(found);
@@ -408,7 +401,7 @@ static enum store_status place_order(struct place *place,
 /* ---- a lot -------------------------------------------------------------- */
 
 /* Before anything is read in the transaction: unless nothing has changed since the last
- * end(), in any table, nothing is known. */
+ * end(), in any table, nothing is known. Nor if that would be too much. */
 static void begin(struct place *place, struct sql *db)
 {
     const struct rows *rows = &place->rows;
@@ -416,7 +409,7 @@ static void begin(struct place *place, struct sql *db)
     place->db = db;
     place->pending_n = 0;
     if (rows->epoch == 0 || rows->epoch != db->epoch ||
-        rows->changes != db->changes) {
+        rows->changes != db->changes || rows->n > ROWS_MAX) {
         place_forget(place);
         place->announced.token = 0;
     }
