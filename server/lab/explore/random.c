@@ -203,8 +203,6 @@ static bool breaks(struct shortening *s, struct search_found *trial)
             trial->n = n;
             return true;
         }
-        if (!stage_has_read(s->stage, s->error))
-            return false;
     }
     return false;
 }

@@ -276,7 +276,6 @@ static bool is_fault_again(const struct stage_scene *scene,
     for (size_t i = 0; good && i < n; i++) {
         good = stage_move(stage, moves[i], error);
         faults = stage_faults(stage);
-        good = good && stage_has_read(stage, error);
     }
     stage_close(stage);
     return good && (faults & (1u << fault));

@@ -84,8 +84,7 @@ bool search_play(struct stage *stage, const struct search_shared *shared,
     if (!stage_move(stage, child->move, error))
         return false;
     search_fill(stage, shared, child);
-    return stage_has_read(stage, error) &&
-           search_is_within(&shared->bounds, node, child);
+    return search_is_within(&shared->bounds, node, child);
 }
 
 /* Where the stage is at NODE: one move on. The number of the child, or 0: it goes
@@ -221,7 +220,6 @@ _Noreturn static void work(struct search_shared *shared, unsigned index,
     good = runner.stage && (index != 0 || play(&runner, root));
     if (good && index == 0)
         search_fill(runner.stage, shared, root);
-    good = good && stage_has_read(runner.stage, runner.error);
     for (;;) {
         if (!good)
             shared->stop = true;

@@ -39,8 +39,6 @@ static bool go_on(struct game *game, struct stage_move move)
     if (!stage_move(game->stage, move, &game->error))
         return false;
     stage_judge(game->stage, &game->verdict);
-    if (!stage_has_read(game->stage, &game->error))
-        return false;
     game->moves[game->n++] = move;
     game->inside[game->n] = 0;
     for (unsigned i = 0; i < game->scene->buyers; i++)

@@ -150,7 +150,6 @@ static bool save(const struct game *game, const char *flag, const char *path,
 static int run(struct replay *replay)
 {
     static struct game game;
-    struct fail error;
     bool played, saved;
 
     stage_options_catch_signals();
@@ -159,7 +158,7 @@ static int run(struct replay *replay)
         return fail_to_run("replay: %s", game.error.text);
     game_draw(&game);
     played = game_play(&game, replay->moves, replay->n);
-    if (stage_has_read(game.stage, &error))
+    if (!stage_is_broken(game.stage))
         tell(replay, &game);
     (void)fflush(stdout);
     if (!played)

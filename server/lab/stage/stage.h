@@ -262,17 +262,16 @@ struct stage_verdict {
 };
 
 /* All that has broken since stage_begin(). A fault has its move only if a caller asks after
- * each. When all is over, a program's check
- * may add a line to stage_steps(). */
+ * each. When all is over, a program's check may add a line to stage_steps(). */
 void stage_judge(struct stage *stage, struct stage_verdict *verdict);
 
 /* The faults for a search of a lock's: without remarks, and without units that vanish
  * under the naive way, which loses them by itself when it is cut short. */
 unsigned stage_faults(struct stage *stage);
 
-/* False and a text: the ledger could not be read. Then what these two said is no verdict,
- * and the stage is broken. */
-bool stage_has_read(const struct stage *stage, struct fail *error);
+/* Whether a move could not be made whole, or the ledger not be read: then there is no
+ * verdict. */
+bool stage_is_broken(const struct stage *stage);
 
 /* Whether an actor believes to have a lock; and how many leases have ended. */
 bool stage_is_inside(const struct stage *stage, unsigned actor);

@@ -93,17 +93,17 @@ bool stage_read_ledger(struct stage *stage)
                         &past->audit, &error) == STORE_OK;
     }
     if (!past->has_audit)
-        return fail_with(&stage->error, "%s", error.text);
+        return fail_with(&stage->error, "the ledger cannot be read: %s",
+                         error.text);
     stage->audit = &past->audit;
     stage->units = &past->units;
     stage->is_audited = true;
     return true;
 }
 
-bool stage_has_read(const struct stage *stage, struct fail *error)
+bool stage_is_broken(const struct stage *stage)
 {
-    return stage->error.text[0] == '\0' ||
-           fail_with(error, "the ledger cannot be read: %s", stage->error.text);
+    return stage->error.text[0] != '\0';
 }
 
 static void note_hold(void *ctx, const struct store_order *order)
