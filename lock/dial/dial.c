@@ -251,7 +251,7 @@ static void carry_out(struct dlock_dial *dial)
 {
     struct dlock_error kept = dlock_error_take();
 
-    dial->status = dial->way != NULL ? dial->way(dial)
+    dial->status = dial->ask != NULL ? dial->ask(dial)
                                      : dlock_dial(&dial->address,
                                                   dial->until_ms, &dial->link);
     dial->error = dlock_error_take();
@@ -274,10 +274,8 @@ static bool is_instant(const struct dlock_address *address)
            address->database == 0;
 }
 
-struct dlock_dial *
-dlock_dial_begin(const struct dlock_address *address,
-                 enum dlock_status (*way)(struct dlock_dial *),
-                 uint64_t until_ms)
+struct dlock_dial *dlock_dial_begin(const struct dlock_address *address,
+                                    dlock_dial_ask *ask, uint64_t until_ms)
 {
     struct dlock_dial *dial = calloc(1, sizeof(*dial));
     pthread_t thread;
@@ -288,11 +286,11 @@ dlock_dial_begin(const struct dlock_address *address,
     }
     dial->link = dlock_link_plain(-1);
     dial->address = *address;
-    dial->way = way;
+    dial->ask = ask;
     dial->until_ms = until_ms;
     dial->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     atomic_store(&dial->users_n, 1);
-    if (dial->fd >= 0 && way == NULL && is_instant(address)) {
+    if (dial->fd >= 0 && ask == NULL && is_instant(address)) {
         carry_out(dial);
         return dial;
     }

@@ -22,30 +22,33 @@ struct dlock_words;
 enum dlock_status dlock_dial(const struct dlock_address *address,
                              uint64_t until_ms, struct dlock_link *link);
 
+struct dlock_dial;
+
+/* Dials, and asks the server something behind that: fills all that is below `done`. */
+typedef enum dlock_status dlock_dial_ask(struct dlock_dial *dial);
+
 /*
- * The same on a thread of its own, for a caller that has other servers to wait for as
- * well. The thread may outlive the caller, until UNTIL_MS: they share the dial, and the
- * last of them frees it.
+ * A dial on a thread of its own, for a caller that has other servers to wait for as
+ * well. The thread may outlive the caller, until UNTIL_MS: they share this, and the last
+ * of them frees it. The thread writes below `done` until that is true, and the caller
+ * reads from then on.
  */
 struct dlock_dial {
     atomic_int users_n;
-    int fd;           /* an eventfd, readable once there is an outcome: */
-    atomic_bool done; /* from now on, all below is the caller's */
-    enum dlock_status (*way)(struct dlock_dial *dial); /* see sentinel.c */
-    struct dlock_address address;
+    int fd;              /* an eventfd, readable once it is done */
+    dlock_dial_ask *ask; /* NULL = dlock_dial() alone */
     uint64_t until_ms;
+    atomic_bool done;
+    struct dlock_address address; /* a sentinel's becomes that of the primary */
+    long long epoch;              /* the number that a sentinel gives to it */
     enum dlock_status status;
     struct dlock_link link;
     struct dlock_error error;
-    long long epoch; /* sentinel.c: of the server that was named */
 };
 
-/* WAY is that to the outcome; NULL = dlock_dial(). NULL: no memory, thread or
- * descriptor. A dial belongs to one thread at a time. */
-struct dlock_dial *
-dlock_dial_begin(const struct dlock_address *address,
-                 enum dlock_status (*way)(struct dlock_dial *),
-                 uint64_t until_ms);
+/* A dial belongs to one thread at a time. NULL: no memory, thread or descriptor. */
+struct dlock_dial *dlock_dial_begin(const struct dlock_address *address,
+                                    dlock_dial_ask *ask, uint64_t until_ms);
 
 /* The outcome, as of dlock_dial(), or DLOCK_BUSY. */
 enum dlock_status dlock_dial_go_on(struct dlock_dial *dial,

@@ -122,13 +122,15 @@ struct talk {
     long long epoch;         /* of a server: of the newest that named it */
 };
 
+/* Talks with sentinels stand in the first half, those with the servers that they named in
+ * the second one. */
 struct search {
     const struct dlock_address *address;
-    uint64_t until_ms; /* of dials: the caller's end comes first, and is told */
+    uint64_t
+        until_ms; /* later than the caller's end, which has a text of its own */
     size_t sentinels_n;
-    struct talk talks[2 * DLOCK_HOSTS_MAX]; /* with sentinels, ... */
-    struct talk
-        *servers; /* ... and in the second half with those that they named */
+    struct talk talks[2 * DLOCK_HOSTS_MAX];
+    struct talk *servers;       /* the second half */
     struct dlock_error failure; /* the last */
 };
 
@@ -140,10 +142,9 @@ static bool is_under_way(const struct talk *talk)
 }
 
 static void begin(struct search *search, struct talk *talk,
-                  const struct dlock_address *at,
-                  enum dlock_status (*way)(struct dlock_dial *))
+                  const struct dlock_address *at, dlock_dial_ask *ask_it)
 {
-    talk->dial = dlock_dial_begin(at, way, search->until_ms);
+    talk->dial = dlock_dial_begin(at, ask_it, search->until_ms);
     if (talk->dial == NULL)
         search->failure = dlock_error_take();
 }
