@@ -58,25 +58,19 @@ struct step {
     void *ctx;
 };
 
-static inline enum store_verdict step_begin(struct step step, const char *name,
-                                            int64_t product_id)
+static inline enum store_verdict step_call(struct step step, const char *name,
+                                           int64_t product_id,
+                                           enum store_phase phase,
+                                           const char *reply)
 {
-    if (!step.hook)
-        return STORE_GO;
-    return step.hook(step.ctx, &(struct store_step){.name = name,
-                                                    .product_id = product_id,
-                                                    .phase = STORE_BEFORE});
+    const struct store_step it = {name, product_id, phase, reply};
+
+    return step.hook ? step.hook(step.ctx, &it) : STORE_GO;
 }
 
-static inline enum store_verdict step_end(struct step step, const char *name,
-                                          int64_t product_id, const char *reply)
-{
-    if (!step.hook)
-        return STORE_GO;
-    return step.hook(step.ctx, &(struct store_step){.name = name,
-                                                    .product_id = product_id,
-                                                    .phase = STORE_AFTER,
-                                                    .reply = reply});
-}
+#define step_begin(step, name, product_id)                                     \
+    step_call((step), (name), (product_id), STORE_BEFORE, NULL)
+#define step_end(step, name, product_id, reply)                                \
+    step_call((step), (name), (product_id), STORE_AFTER, (reply))
 
 #endif

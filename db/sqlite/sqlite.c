@@ -74,9 +74,9 @@ struct sqlite {
     sqlite3_int64 wal_bytes; /* of its file, with the room behind the end */
 };
 
-static const struct sqlite *of(const struct sql *db)
+static struct sqlite *of(const struct sql *db)
 {
-    return (const struct sqlite *)db;
+    return (struct sqlite *)db;
 }
 
 /* ---- what went wrong ---------------------------------------------------- */
@@ -149,11 +149,6 @@ static enum store_status report(struct sqlite *db, int rc)
 
 /* ---- statements --------------------------------------------------------- */
 
-static sqlite3_stmt *statement(const struct sql_query *query)
-{
-    return query->stmt;
-}
-
 static void prepare(struct sql_query *query)
 {
     sqlite3_stmt *stmt = NULL;
@@ -170,8 +165,7 @@ static void bind_ints(struct sql_query *query, int at, const int64_t values[],
                       size_t n)
 {
     for (size_t i = 0; i < n && query->code == SQLITE_OK; i++)
-        query->code =
-            sqlite3_bind_int64(statement(query), at + (int)i, values[i]);
+        query->code = sqlite3_bind_int64(query->stmt, at + (int)i, values[i]);
 }
 
 static void bind_text(struct sql_query *query, int at, const char *text)
@@ -181,25 +175,25 @@ static void bind_text(struct sql_query *query, int at, const char *text)
 
     if (query->code == SQLITE_OK)
         query->code =
-            sqlite3_bind_text(statement(query), at, value, -1, SQLITE_STATIC);
+            sqlite3_bind_text(query->stmt, at, value, -1, SQLITE_STATIC);
 }
 
 static bool next(struct sql_query *query)
 {
     if (query->code == SQLITE_OK || query->code == SQLITE_ROW)
-        query->code = sqlite3_step(statement(query));
+        query->code = sqlite3_step(query->stmt);
     return query->code == SQLITE_ROW;
 }
 
 static int64_t column_int(const struct sql_query *query, int column)
 {
-    return sqlite3_column_int64(statement(query), column);
+    return sqlite3_column_int64(query->stmt, column);
 }
 
 static void column_text(const struct sql_query *query, int column, char *text,
                         size_t size)
 {
-    const unsigned char *found = sqlite3_column_text(statement(query), column);
+    const unsigned char *found = sqlite3_column_text(query->stmt, column);
 
     snprintf(text, size, "%s", found ? (const char *)found : "");
 }
@@ -214,11 +208,11 @@ static void note(struct sqlite *db)
 
 static enum store_status end(struct sql_query *query)
 {
-    struct sqlite *db = (struct sqlite *)query->db;
+    struct sqlite *db = of(query->db);
     enum store_status status = report(db, query->code);
 
     if (query->stmt)
-        sqlite3_reset(statement(query));
+        sqlite3_reset(query->stmt);
     note(db);
     return status;
 }
@@ -227,8 +221,8 @@ static enum store_status script(struct sql *db, const char *text)
 {
     int rc = sqlite3_exec(of(db)->handle, text, NULL, NULL, NULL);
 
-    note((struct sqlite *)db);
-    return report((struct sqlite *)db, rc);
+    note(of(db));
+    return report(of(db), rc);
 }
 
 /* ---- transactions ------------------------------------------------------- */
@@ -247,15 +241,14 @@ static enum store_status begin(struct sql *db, bool to_write)
 {
     enum store_status status =
         sql_run(db, to_write ? "BEGIN IMMEDIATE" : "BEGIN");
-    struct sqlite *self = (struct sqlite *)db;
     unsigned version = 0;
 
     if (status != STORE_OK || !to_write)
         return status;
     /* Others have committed if the version is not that of the last commit here. */
-    if (!read_version(self, &version) || version != self->version)
+    if (!read_version(of(db), &version) || version != of(db)->version)
         db->epoch = atomic_fetch_add(&epochs, 1) + 1;
-    self->version = version;
+    of(db)->version = version;
     return STORE_OK;
 }
 
@@ -267,10 +260,9 @@ static enum store_status begin(struct sql *db, bool to_write)
 static enum store_status commit(struct sql *db)
 {
     enum store_status status = sql_run(db, "COMMIT");
-    struct sqlite *self = (struct sqlite *)db;
 
-    if (status == STORE_OK && !read_version(self, &self->version))
-        self->version = 0;
+    if (status == STORE_OK && !read_version(of(db), &of(db)->version))
+        of(db)->version = 0;
     return status == STORE_OK || status == STORE_BUSY ||
                    status == STORE_NO_SPACE
                ? status
@@ -326,7 +318,7 @@ static void make_room(struct sqlite *db)
  * another time. */
 static void tend(struct sql *sql, bool full)
 {
-    struct sqlite *db = (struct sqlite *)sql;
+    struct sqlite *db = of(sql);
 
     if (full || db->wal_frames >= WAL_CHECKPOINT_FRAMES) {
         db->wal_frames = 0;
@@ -449,7 +441,7 @@ static void close_all(struct sql *db)
 {
     for (size_t i = 0; i < db->queries_n; i++)
         sqlite3_finalize(db->queries[i].stmt);
-    sqlite3_close(((struct sqlite *)db)->handle);
+    sqlite3_close(of(db)->handle);
     free(db);
 }
 
@@ -457,7 +449,7 @@ static void close_all(struct sql *db)
 static enum store_status open_it(struct sql *sql)
 {
     const struct sql_options *options = &sql->options;
-    struct sqlite *db = (struct sqlite *)sql;
+    struct sqlite *db = of(sql);
 
     pthread_once(&configured, configure);
     db->backoff.hurry = options->hurry;
