@@ -53,6 +53,8 @@ subtest 'hints lead to the goal of an experiment' => sub {
     (my $exit, $out) = play('aaL?q', 'lab', 'run', '-i', '08');
     like $out, qr/^goal: sell more units than there are$/m, 'the goal is told first';
     like $out, qr/^hint: b; 6 moves from here: more units were sold than there were$/m, 'a hint leads there';
+    (undef, $out) = play('?q', 'replay', '-i', 'set-nx-px', 'a a L b b a a b b');
+    like $out, qr/^nothing else breaks from here in \d+ schedules: all with /m, 'what is broken already is no hint';
     ($exit, $out) = play('aaLbbaabbq', 'lab', 'run', '-i', '08');
     like $out, qr/^you have done it in 9 moves$/m, 'and it is told that it is reached';
     is $exit, 1;

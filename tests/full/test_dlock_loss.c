@@ -56,7 +56,7 @@ static const struct lock_story stories[] = {
     {"the server lost it, as our clock says that the lease runs", "redisson",
      "watchdog lease; a takes; FLUSHALL; lost 1 gone; a has left=0; "
      "sleep 1200; lost 1"},
-    {"it is somebody else's", "redisson",
+    {"it is somebody else's", "redisson reentrant",
      "HSET strangers x 1; watchdog lease; a takes; RENAME strangers k; "
      "lost 1 taken; a has left=0; sleep 1200; lost 1"},
     {"the holder slept through its lease", "redisson",
