@@ -133,7 +133,7 @@ static void prepare(struct sql_query *query)
 {
     struct mysql *db = of(query->db);
     bool is_plain =
-        !strchr(query->text, '?') && strncmp(query->text, "SELECT", 6);
+        !strchr(query->text, '?') && strncmp(query->text, "SELECT", 6) != 0;
 
     query->code = READY;
     if (!db->sql.options.writes && !db->sql.in_transaction &&
